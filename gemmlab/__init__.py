@@ -1,0 +1,45 @@
+"""GEMM Lab: matrix-product kernels to read, run, count and time, with a GPU or without one.
+
+    import gemmlab as gl
+    kernel = gl.load("02_coalescing")
+    C = kernel(A, B)
+    kernel.verify()
+"""
+
+from importlib import import_module
+
+from .compiler import CompileError
+from .device import device
+from .kernel import ArgumentError, Kernel, KernelMistake, from_source, load
+from .ladder import RUNGS, IllegalSetting, LadderError
+from .verify import VerificationError, error_bound, random_matrix, reference
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "RUNGS",
+    "ArgumentError",
+    "CompileError",
+    "IllegalSetting",
+    "Kernel",
+    "KernelMistake",
+    "LadderError",
+    "VerificationError",
+    "ceilings",
+    "device",
+    "error_bound",
+    "from_source",
+    "load",
+    "plots",
+    "random_matrix",
+    "reference",
+]
+
+
+def __getattr__(name: str):
+    """Load what needs pandas and matplotlib only when it is used."""
+    if name == "ceilings":
+        return import_module(".roofline", __name__).ceilings
+    if name == "plots":
+        return import_module(".plots", __name__)
+    raise AttributeError(f"module 'gemmlab' has no attribute {name!r}")

@@ -1,0 +1,240 @@
+"""What runs the kernels here: a GPU and its facts, or the simulator and the GPU that it replays."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from gemmlab import cublas
+from gemmlab.ladder import RESULTS
+
+INSUFFICIENT_DRIVER = 35  # cudaErrorInsufficientDriver: also where there is none at all
+
+
+class NoGpu(RuntimeError):
+    """Something was asked for that only a GPU can do."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """Facts of the GPU that CuPy uses."""
+
+    name: str
+    compute_capability: tuple[int, int]
+    arch: str  # what NVRTC compiles for: "sm_90a", "sm_89"
+    sm_count: int
+    memory_bytes: int
+    l2_bytes: int
+    driver: str
+    cuda: str  # the newest CUDA that the driver runs
+
+    @property
+    def slug(self) -> str:
+        """The name of its file in results/: "NVIDIA H200" gives "nvidia-h200"."""
+        return "-".join("".join(c if c.isalnum() else " " for c in self.name.lower()).split())
+
+
+@dataclass(frozen=True)
+class GpuState:
+    """The GPU at one moment, from NVML; None where this GPU does not report a figure."""
+
+    sm_clock_mhz: int | None
+    memory_clock_mhz: int | None
+    power_w: float | None
+    temperature_c: int | None
+
+
+def arch_of(compute_capability: tuple[int, int]) -> str:
+    """The architecture to compile for. Only 9.0 has instructions (wgmma) that need the "a"."""
+    major, minor = compute_capability
+    return f"sm_{major}{minor}" + ("a" if (major, minor) == (9, 0) else "")
+
+
+def gpu() -> Gpu | None:
+    """The GPU here, or None: no usable GPU, or GEMMLAB_DEVICE=simulator says to do without."""
+    found = _find_gpu()
+    return found if isinstance(found, Gpu) else None
+
+
+def why_no_gpu() -> str:
+    """One sentence for when gpu() is None; empty when there is a GPU."""
+    found = _find_gpu()
+    return found if isinstance(found, str) else ""
+
+
+def require_gpu(purpose: str) -> Gpu:
+    """The GPU here, or NoGpu: "<purpose> needs a GPU: <why there is none>"."""
+    found = gpu()
+    if found is None:
+        raise NoGpu(f"{purpose} needs a GPU: {why_no_gpu()}")
+    return found
+
+
+@cache
+def _find_gpu() -> Gpu | str:
+    choice = os.environ.get("GEMMLAB_DEVICE", "")
+    if choice == "simulator":
+        return "GEMMLAB_DEVICE=simulator is set."
+    if choice:
+        return f"GEMMLAB_DEVICE={choice!r} is not known; the one value is 'simulator'."
+    try:
+        from cupy.cuda import runtime
+    except ImportError as error:
+        return f"CuPy cannot be imported ({error})."
+    try:
+        runtime.getDeviceCount()
+        properties = runtime.getDeviceProperties(runtime.getDevice())
+        capability = (properties["major"], properties["minor"])
+        return Gpu(
+            name=properties["name"].decode(),
+            compute_capability=capability,
+            arch=arch_of(capability),
+            sm_count=properties["multiProcessorCount"],
+            memory_bytes=properties["totalGlobalMem"],
+            l2_bytes=properties["l2CacheSize"],
+            driver=_driver_version(),
+            cuda=_dotted(runtime.driverGetVersion()),
+        )
+    except runtime.CUDARuntimeError as error:
+        if error.status == INSUFFICIENT_DRIVER:
+            wanted = runtime.runtimeGetVersion() // 1000
+            return f"there is no NVIDIA driver here, or one too old for CUDA {wanted}."
+        return f"CUDA finds no usable GPU ({error})."
+
+
+def _dotted(version: int) -> str:
+    """CUDA's 13000 is version 13.0."""
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
+def _driver_version() -> str:
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        return pynvml.nvmlSystemGetDriverVersion()
+    except pynvml.NVMLError:
+        return "unknown"
+
+
+@cache
+def _nvml_handle():
+    """NVML's handle of the GPU that CuPy uses. Their numbering differs, so they meet at the bus."""
+    import pynvml
+    from cupy.cuda import runtime
+
+    pynvml.nvmlInit()
+    bus = runtime.deviceGetPCIBusId(runtime.getDevice())
+    return pynvml.nvmlDeviceGetHandleByPciBusId(bus if isinstance(bus, bytes) else bus.encode())
+
+
+def gpu_state() -> GpuState:
+    """Clocks in MHz, power in W and temperature in °C of the GPU now. Raises NoGpu without one."""
+    require_gpu("Reading clocks and power")
+    import pynvml
+
+    def read(function, *arguments, scale=1):
+        try:
+            return function(_nvml_handle(), *arguments) / scale
+        except pynvml.NVMLError:
+            return None
+
+    def whole(value):
+        return None if value is None else round(value)
+
+    return GpuState(
+        sm_clock_mhz=whole(read(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM)),
+        memory_clock_mhz=whole(read(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_MEM)),
+        power_w=read(pynvml.nvmlDeviceGetPowerUsage, scale=1000),
+        temperature_c=whole(
+            read(pynvml.nvmlDeviceGetTemperature, pynvml.NVML_TEMPERATURE_GPU)
+        ),
+    )
+
+
+# ---- which record stands in for a GPU ------------------------------------------------------------
+
+
+def record_files() -> dict[str, Path]:
+    """The records in results/, by GPU slug, in the order of their names."""
+    return {path.stem: path for path in sorted(RESULTS.glob("*.json"))}
+
+
+def replayed_file() -> Path | None:
+    """The record to read: the one GEMMLAB_RECORDS names, else this GPU's, else the first by name.
+
+    None when results/ is empty. Raises LookupError when GEMMLAB_RECORDS names no file.
+    """
+    files = record_files()
+    wanted = os.environ.get("GEMMLAB_RECORDS", "")
+    if wanted:
+        if wanted not in files:
+            there = ", ".join(files) or "none"
+            raise LookupError(f"GEMMLAB_RECORDS={wanted!r} names no record; there is: {there}.")
+        return files[wanted]
+    here = gpu()
+    if here is not None and here.slug in files:
+        return files[here.slug]
+    return next(iter(files.values()), None)
+
+
+# ---- the line that a notebook shows --------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Device:
+    """What gl.device() returns: one line that says what runs here."""
+
+    line: str
+
+    def __repr__(self) -> str:
+        return self.line
+
+
+def device() -> Device:
+    """What runs the kernels here, and without a GPU whose measurements are replayed."""
+    here = gpu()
+    if here is not None:
+        major, minor = here.compute_capability
+        return Device(
+            f"{here.name} (sm_{major}{minor}, {here.sm_count} SMs), "
+            f"driver {here.driver}, CUDA {here.cuda}"
+        )
+    path = replayed_file()
+    if path is None:
+        return Device("simulator, with no recorded run to replay")
+    record = json.loads(path.read_text(encoding="utf-8"))
+    dates = [rung["provenance"]["recorded"][:10] for rung in record["rungs"].values()]
+    recorded = f" (recorded {max(dates)})" if dates else ""
+    return Device(f"simulator, replaying {record['gpu']['name']}{recorded}")
+
+
+def software_versions() -> dict[str, str]:
+    """Versions of what a measurement depends on: those that are installed here, no others."""
+    versions = {}
+    here = gpu()
+    if here is not None:
+        versions |= {"driver": here.driver, "cuda": here.cuda}
+    try:
+        from cupy.cuda import nvrtc
+
+        versions["nvrtc"] = ".".join(map(str, nvrtc.getVersion()))
+    except (ImportError, RuntimeError):
+        pass  # no NVRTC, so no version of it
+    if (found := cublas.version()) is not None:
+        versions["cublas"] = found
+    for name, package in (("cupy", "cupy"), ("numpy", "numpy")):
+        try:
+            versions[name] = __import__(package).__version__
+        except ImportError:
+            continue
+    try:
+        versions["gemmlab"] = importlib.metadata.version("gemmlab")
+    except importlib.metadata.PackageNotFoundError:
+        versions["gemmlab"] = "unknown"
+    return versions | {"python": platform.python_version()}

@@ -1,0 +1,276 @@
+"""A rung, compiled and ready to call: on a GPU through cupy.RawModule, else in the simulator."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from . import ladder, simulator
+from .compiler import Compiled, code_hash, compile_kernel, options_for
+from .device import gpu
+from .occupancy import occupancy
+from .simulator.nvrtc import COMMON_OPTIONS
+from .trace import Trace
+from .verify import Report, random_matrix, verify
+
+SIMULATED_ARCH = "sm_90a"  # the GPU that the records in results/ come from
+
+
+class ArgumentError(Exception):
+    """Matrices or factors that a kernel does not take. The message says what it takes."""
+
+
+class KernelMistake(Exception):
+    """The simulator met a mistake of the kernel, such as an access out of bounds."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Code that a notebook shows with highlighting, and a terminal as it is."""
+
+    text: str
+    language: str
+
+    def __repr__(self):
+        return self.text
+
+    def _repr_markdown_(self):
+        return f"```{self.language}\n{self.text}\n```"
+
+
+def load(name: str, arch: str | None = None, **settings: int) -> Kernel:
+    """The rung `name`, such as "02_coalescing", compiled with these tile parameters.
+
+    Raises LadderError for a name that is not there, IllegalSetting before anything is compiled,
+    and CompileError with the lines around the error.
+    """
+    rung = ladder.find(name)
+    return Kernel(rung, ladder.settings_for(rung, settings), arch, rung.path)
+
+
+def from_source(source: str, like: str, arch: str | None = None, **settings: int) -> Kernel:
+    """A kernel from CUDA C++ text, with the entry, parameters and launch shape of rung `like`."""
+    rung = ladder.find(like)
+    return Kernel(rung, ladder.settings_for(rung, settings), arch, source)
+
+
+class Kernel:
+    """C = alpha * A @ B + beta * C for row-major float32 matrices of any size.
+
+    `text` is the source, `compiled` what NVRTC made of it, `arch` what it was compiled for:
+    the GPU's own, or sm_90a in the simulator.
+    """
+
+    Mistake = KernelMistake
+
+    def __init__(self, rung: ladder.Rung, settings: ladder.Settings, arch, source: str | Path):
+        self.rung, self.settings = rung, settings
+        self.name = rung.name
+        self.on_gpu = gpu() is not None
+        self.arch = arch or (gpu().arch if self.on_gpu else SIMULATED_ARCH)
+        self._source = source
+        in_file = isinstance(source, Path)
+        self.text = source.read_text(encoding="utf-8") if in_file else source
+        self._filename = source.name if in_file else "kernel.cu"
+        self.compiled: Compiled = self._compile(self.arch)
+        self._gpu_function = None
+
+    def __repr__(self):
+        settings = ", ".join(f"{name}={value}" for name, value in self.settings.items())
+        return f"{self.name}({settings}) for {self.arch}"
+
+    def __call__(self, A, B, C=None, alpha: float = 1.0, beta: float = 0.0):
+        """alpha * A @ B + beta * C as a new array, float32 (M, N).
+
+        `A`: (M, K), `B`: (K, N), `C`: (M, N), which is not changed and only needed where beta is
+        not 0. All are NumPy or all CuPy arrays, C-contiguous; the result is of the same kind.
+        Raises ArgumentError.
+        """
+        m, n, _ = self._check(A, B, C, beta)
+        host = isinstance(A, np.ndarray)
+        A, B = self.to_device(A), self.to_device(B)
+        if beta != 0:
+            result = self.array_module.array(C)
+        else:  # an element that the kernel forgets stays NaN
+            result = self.array_module.full((m, n), np.nan, np.float32)
+        self.launch_into(A, B, result, alpha, beta)
+        return self.to_host(result) if host else result
+
+    def launch_into(self, A, B, C, alpha: float = 1.0, beta: float = 0.0) -> None:
+        """Launch on arrays of this device, C changed in place. On a GPU this does not wait.
+
+        Nothing is launched for an empty C. Raises KernelMistake in the simulator.
+        """
+        (m, k), n = A.shape, B.shape[1]
+        if m == 0 or n == 0:
+            return
+        shape = self.rung.launch(m, n, k, self.settings)
+        if self.on_gpu:
+            numbers = (np.int32(m), np.int32(n), np.int32(k), np.float32(alpha), np.float32(beta))
+            self._function()(
+                shape.grid, shape.block, (A, B, C, *numbers), shared_mem=shape.shared_bytes
+            )
+            return
+        run = self._simulate(shape, [A, B, C, m, n, k, alpha, beta])
+        if run.findings:
+            raise KernelMistake("; ".join(str(finding) for finding in run.findings))
+
+    # --- looking at it --------------------------------------------------------------------------
+
+    def source(self) -> Listing:
+        """The whole file."""
+        return Listing(self.text.rstrip(), "cuda")
+
+    def diff(self, other: str) -> Listing:
+        """What changed in the code since rung `other`, comments left out of neither."""
+        before = ladder.find(other)
+        lines = difflib.unified_diff(
+            before.path.read_text(encoding="utf-8").splitlines(),
+            self.text.splitlines(),
+            before.path.name,
+            self._filename,
+            lineterm="",
+            n=1,
+        )
+        return Listing("\n".join(lines), "diff")
+
+    def resources(self, *archs: str):
+        """pandas.DataFrame: registers, spills, shared memory and occupancy, a row for each arch.
+
+        Comes from the compiler alone: any architecture will do, such as "sm_86".
+        """
+        import pandas as pd
+
+        threads = int(np.prod(self.rung.block(self.settings)))
+        rows = []
+        for arch in archs or (self.arch,):
+            taken = self._compile(arch).entries[self.rung.entry]
+            fits = occupancy(
+                arch,
+                threads=threads,
+                registers=taken.registers,
+                shared_bytes=taken.shared_bytes,
+            )
+            rows.append(
+                {
+                    "arch": arch,
+                    "threads per block": threads,
+                    "registers per thread": taken.registers,
+                    "spilled bytes": taken.spill_store_bytes + taken.spill_load_bytes,
+                    "shared bytes per block": taken.shared_bytes,
+                    "blocks per SM": fits.blocks_per_sm,
+                    "occupancy": fits.occupancy,
+                    "limited by": fits.limited_by,
+                }
+            )
+        return pd.DataFrame(rows)
+
+    def trace(self, m: int, n: int, k: int, *, seed: int = 0, blocks=None) -> Trace:
+        """Run an m×n×k product in the simulator and count what it asks of memory.
+
+        `blocks`: run only these blocks (x, y, z), to look at a part of a large product.
+        """
+        shape = self.rung.launch(m, n, k, self.settings)
+        A, B = random_matrix(m, k, seed), random_matrix(k, n, seed + 1)
+        C = np.full((m, n), np.nan, np.float32)
+        run = self._simulate(shape, [A, B, C, m, n, k, 1.0, 0.0], count=True, blocks=blocks)
+        if run.findings:
+            raise KernelMistake("; ".join(str(finding) for finding in run.findings))
+        return Trace(
+            self.name, m, n, k, self.settings, shape.grid, shape.block, run.counters, self.text, run
+        )
+
+    def verify(self) -> Report:
+        """Check it at awkward shapes, on the device it runs on. Show the result: it is a table."""
+        return verify(self)
+
+    def benchmark(self):
+        """pandas.DataFrame of times beside cuBLAS: measured here, or replayed where no GPU is."""
+        from . import records
+
+        return records.benchmark(self)
+
+    def code_hash(self) -> str:
+        """What a record of this kernel belongs to: its code and settings."""
+        return code_hash(self._source, self.settings)
+
+    # --- where it runs --------------------------------------------------------------------------
+
+    @property
+    def array_module(self):
+        """cupy on a GPU, else numpy."""
+        if not self.on_gpu:
+            return np
+        import cupy
+
+        return cupy
+
+    def to_device(self, array):
+        return self.array_module.asarray(array)
+
+    def to_host(self, array) -> np.ndarray:
+        return array if isinstance(array, np.ndarray) else self.array_module.asnumpy(array)
+
+    def _compile(self, arch: str) -> Compiled:
+        return compile_kernel(self.text, self._filename, arch=arch, macros=self.settings)
+
+    def _simulate(self, shape: ladder.Launch, args, **how) -> simulator.Run:
+        return simulator.launch(
+            self._source,
+            self.rung.entry,
+            shape.grid,
+            shape.block,
+            args,
+            arch=self.arch,
+            options=options_for(self.settings),
+            shared_bytes=shape.shared_bytes,
+            **how,
+        )
+
+    def _function(self):
+        if self._gpu_function is None:
+            import cupy
+
+            # CuPy keeps compiled modules by source and options, and does not look into headers:
+            # the fingerprint makes a changed header a changed option.
+            options = (
+                f"-arch={self.arch}",
+                *COMMON_OPTIONS,
+                *options_for(self.settings),
+                f"-DGEMMLAB_CODE={self.code_hash()[-12:]}",
+            )
+            module = cupy.RawModule(code=self.text, options=options)
+            self._gpu_function = module.get_function(self.rung.entry)
+        return self._gpu_function
+
+    def _check(self, A, B, C, beta: float) -> tuple[int, int, int]:
+        needed = {"A": A, "B": B} | ({"C": C} if beta != 0 else {})
+        for name, array in needed.items():
+            if array is None:
+                raise ArgumentError(f"beta is {beta}, so {self.name} needs C, a float32 (M, N) array")
+            kinds = (np.ndarray, self.array_module.ndarray)
+            if not isinstance(array, kinds) or type(array) is not type(A):
+                raise ArgumentError(
+                    f"{name} is {type(array).__module__}.{type(array).__name__}: {self.name} takes "
+                    "NumPy arrays, or on a GPU CuPy arrays, all of one kind"
+                )
+            if array.dtype != np.float32:
+                raise ArgumentError(
+                    f"{name} is {array.dtype}: {self.name} takes float32; "
+                    f"use {name}.astype(np.float32)"
+                )
+            if array.ndim != 2:
+                raise ArgumentError(f"{name} has {array.ndim} axes: {self.name} takes matrices")
+            if not array.flags.c_contiguous:
+                raise ArgumentError(
+                    f"{name} is not row-major without gaps: use np.ascontiguousarray({name})"
+                )
+        (m, k), (k_of_b, n) = A.shape, B.shape
+        if k != k_of_b:
+            raise ArgumentError(f"A is {m}×{k} and B is {k_of_b}×{n}: the inner sizes differ")
+        if beta != 0 and C.shape != (m, n):
+            raise ArgumentError(f"C is {C.shape[0]}×{C.shape[1]}, A @ B is {m}×{n}")
+        return m, n, k

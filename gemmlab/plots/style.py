@@ -1,0 +1,253 @@
+"""What all figures share: the palette, the page, the caption, and checks of what they are given."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, wraps
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas
+
+    from gemmlab.plots.picture import Picture
+
+WIDTH = 9.0  # inches, the width of a page at 100 dots an inch
+MARGIN = 0.15
+DPI = 100
+SMALL, NORMAL, LARGE = 8.0, 9.0, 10.0  # points; nothing is smaller than SMALL
+LINE = 1.35  # distance of lines over the size of the text
+
+# Okabe and Ito, Color Universal Design, 2008. Yellow is left out: too pale for lines on white.
+BLACK, ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE = (
+    "#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7",
+)  # fmt: skip
+GROUND, INK, FAINT, GRID = "#FCFCFA", "#222222", "#555555", "#D9D9D5"
+
+ARRAYS = {"A": BLUE, "B": VERMILION, "C": GREEN}
+ARRAY_MARKERS = {"A": "o", "B": "s", "C": "^"}
+
+# Seven and five have no common divisor, so 35 kernels differ in colour or in marker and hatch.
+KERNEL_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+KERNEL_HATCHES = ("", "///", "...", "\\\\\\", "xxx", "|||", "---")
+WARP_COLOURS = (SKY, ORANGE, GREEN, PURPLE, VERMILION, BLACK)  # of warps other than warp 0 ...
+WARP_HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx")  # ... which is solid blue
+KERNEL_COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE)
+
+RC = {
+    "font.family": "DejaVu Sans",
+    "font.size": NORMAL,
+    "axes.labelsize": NORMAL,
+    "axes.titlesize": LARGE,
+    "xtick.labelsize": SMALL,
+    "ytick.labelsize": SMALL,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": FAINT,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "figure.facecolor": GROUND,
+    "axes.facecolor": GROUND,
+    "savefig.facecolor": GROUND,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.8,
+    "axes.axisbelow": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.6,
+    "hatch.linewidth": 0.6,
+    "lines.linewidth": 1.6,
+}
+
+
+def styled(draw: Callable[..., Picture]) -> Callable[..., Picture]:
+    """Draw with this style alone, whatever the reader's matplotlib settings are."""
+
+    @wraps(draw)
+    def inner(*args: Any, **kwargs: Any) -> Picture:
+        import matplotlib.style
+
+        with matplotlib.style.context(["default", RC]):
+            return draw(*args, **kwargs)
+
+    return inner
+
+
+# ---- the page ------------------------------------------------------------------------------------
+
+
+def page(height: float, caption: str, footer: str = "") -> Picture:
+    """A figure of the width of a page: `height` inches to draw on, below them the caption.
+
+    The caption is wrapped to the width; the footer, a line in smaller type, says where numbers
+    come from. Raises ValueError if the caption is empty.
+    """
+    from gemmlab.plots.picture import Picture
+
+    if not caption.strip():
+        raise ValueError("caption is empty; give a sentence, or None for the one made from the data.")
+    lines = wrap(caption, WIDTH - 2 * MARGIN, NORMAL)
+    caption_height = len(lines) * NORMAL * LINE / 72
+    footer_height = SMALL * LINE / 72 + 0.03 if footer else 0.0
+    fig = Picture(WIDTH, height + caption_height + footer_height + MARGIN, caption, dpi=DPI)
+    fig.text_at(MARGIN, height, "\n".join(lines), size=NORMAL, linespacing=LINE, gid="caption")
+    if footer:
+        top = height + caption_height + 0.03
+        fig.text_at(MARGIN, top, footer, size=SMALL, color=FAINT, gid="footer")
+    return fig
+
+
+def wrap(words: str, width: float, size: float) -> list[str]:
+    """Lines of text no wider than `width` inches when set in `size` points."""
+    lines: list[str] = []
+    for word in words.split():
+        if lines and text_width(f"{lines[-1]} {word}", size) <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines
+
+
+def text_width(words: str, size: float, weight: str = "normal") -> float:
+    """The width of one line of text in inches, as it is drawn at 100 dots an inch."""
+    from matplotlib.font_manager import FontProperties
+
+    font = FontProperties(family=RC["font.family"], size=size, weight=weight)
+    return _renderer().get_text_width_height_descent(words, font, ismath=False)[0] / DPI
+
+
+@cache
+def _renderer():
+    from matplotlib.backends.backend_agg import RendererAgg
+
+    return RendererAgg(1, 1, DPI)
+
+
+def spread_out(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Positions close to the wanted ones, in the same order, at least `gap` apart.
+
+    They stay between low and high as far as there is room for all of them.
+    """
+    order = sorted(range(len(wanted)), key=lambda at: wanted[at])
+    placed = [0.0] * len(wanted)
+    # Neighbours that come too close are joined into a group that is centred on their mean.
+    groups: list[tuple[float, list[int]]] = []
+    for at in order:
+        centre, members = wanted[at], [at]
+        while True:
+            half = gap * (len(members) - 1) / 2
+            centre = max(min(centre, high - half), low + half)
+            if not groups:
+                break
+            other, others = groups[-1]
+            if centre - half - (other + gap * (len(others) - 1) / 2) >= gap - 1e-9:
+                break
+            groups.pop()
+            members = others + members
+            centre = sum(wanted[member] for member in members) / len(members)
+        groups.append((centre, members))
+    for centre, members in groups:
+        for rank, at in enumerate(members):
+            placed[at] = centre + gap * (rank - (len(members) - 1) / 2)
+    return placed
+
+
+# ---- how things look -----------------------------------------------------------------------------
+
+
+def kernel_label(name: str) -> str:
+    return "cuBLAS" if name == "cublas" else name
+
+
+def kernel_style(name: str) -> dict[str, str]:
+    """Colour, marker and hatch of a kernel: by its number, so that it looks alike everywhere."""
+    if name == "cublas":
+        return {"color": BLACK, "marker": "*", "hatch": "++"}
+    number = name.partition("_")[0]
+    at = int(number) if number.isdigit() else zlib.crc32(name.encode())
+    return {
+        "color": KERNEL_COLOURS[at % len(KERNEL_COLOURS)],
+        "marker": KERNEL_MARKERS[at % len(KERNEL_MARKERS)],
+        "hatch": KERNEL_HATCHES[at % len(KERNEL_HATCHES)],
+    }
+
+
+def ladder_order(names: Iterable[str]) -> list[str]:
+    """Kernels by name, that is by number; cuBLAS last."""
+    return sorted(set(names), key=lambda name: (name == "cublas", name))
+
+
+def tint(colour: str, share: float) -> tuple[float, float, float]:
+    """The colour mixed into white: share 1 is the colour, 0 is white."""
+    from matplotlib.colors import to_rgb
+
+    return tuple(1 - share * (1 - part) for part in to_rgb(colour))
+
+
+def rate(gflops: float) -> str:
+    """A rate with three digits and its unit: "495 GFLOP/s", "51.1 TFLOP/s"."""
+    if gflops >= 1000:
+        return f"{digits(gflops / 1000)} TFLOP/s"
+    return f"{digits(gflops)} GFLOP/s"
+
+
+def digits(value: float) -> str:
+    """Three significant digits, without an exponent."""
+    if value == 0:
+        return "0"
+    decimals = max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{decimals}f}"
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def listed(parts: Sequence[str]) -> str:
+    """ "a", "a and b", "a, b and c"."""
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+# ---- what figures are given ----------------------------------------------------------------------
+
+
+def require_table(table: Any, columns: Sequence[str], who: str) -> pandas.DataFrame:
+    """The table, if it is one with these columns and a row. Raises TypeError, ValueError."""
+    import pandas
+
+    if not isinstance(table, pandas.DataFrame):
+        raise TypeError(f"{who} takes a pandas table, not {type(table).__name__}.")
+    missing = [name for name in columns if name not in table.columns]
+    if missing:
+        raise ValueError(
+            f"{who} needs a table with the columns {', '.join(columns)}; "
+            f"missing: {', '.join(missing)}."
+        )
+    if table.empty:
+        raise ValueError(f"{who} was given a table without rows; there is nothing to draw.")
+    return table
+
+
+def require_positive(table: pandas.DataFrame, columns: Sequence[str], who: str) -> None:
+    """Raise ValueError, naming the row, unless these columns hold finite numbers above 0."""
+    for name in columns:
+        for at, value in table[name].items():
+            number = isinstance(value, int | float) or hasattr(value, "dtype")
+            if not (number and math.isfinite(value) and value > 0):
+                raise ValueError(
+                    f"{who}: {name} is {value!r} in row {at} ({table.at[at, 'kernel']}); "
+                    "it must be a finite number above 0."
+                )
+
+
+def provenance(table: pandas.DataFrame) -> str:
+    """Where the numbers of a table come from: "NVIDIA H200, recorded 2026-11-21"."""
+    parts = []
+    for gpu, rows in table.groupby("gpu", sort=True):
+        days = sorted({str(value)[:10] for value in rows["recorded"]})
+        span = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+        parts.append(f"{gpu}, recorded {span}")
+    return "; ".join(parts)

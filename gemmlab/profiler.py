@@ -1,0 +1,194 @@
+"""Hardware counters of a kernel, read by Nsight Compute.
+
+counters() starts `ncu` on a child process, which runs this module: it launches the kernel exactly
+once per shape, on fixed inputs, and nothing else that bears the kernel's name.
+
+    python -m gemmlab.profiler 01_naive 512 512 512 1001 777 513
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import glob
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from gemmlab.kernel import load
+from gemmlab.ladder import Rung
+from gemmlab.verify import random_matrix
+
+TIME_LIMIT_S = 300
+SEED = 7
+
+METRICS = (
+    # Global memory: warp-wide requests, and the 32-byte sectors that they touch.
+    "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+    # Bytes through each level.
+    "l1tex__t_bytes.sum",
+    "lts__t_bytes.sum",
+    "dram__bytes_read.sum",
+    "dram__bytes_write.sum",
+    # Multiply-adds, counted per thread.
+    "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
+    # Shared memory: instructions, the passes (wavefronts) they took, and those due to conflicts.
+    "smsp__inst_executed_op_shared_ld.sum",
+    "smsp__inst_executed_op_shared_st.sum",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+    # Shares in percent: how busy the SMs were, and achieved occupancy.
+    "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+    "sm__warps_active.avg.pct_of_peak_sustained_active",
+)
+
+
+class CountersUnavailable(RuntimeError):
+    """Nsight Compute is missing or gave no counters; the message says what to do."""
+
+
+def find_ncu() -> str | None:
+    """The path of Nsight Compute's command line, on the PATH or where CUDA installs it."""
+    found = shutil.which("ncu")
+    if found:
+        return found
+    places = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
+    there = sorted(path for place in places for path in glob.glob(place))
+    return there[-1] if there else None
+
+
+def ncu_version() -> str | None:
+    """Nsight Compute's version, as "2025.3.1.0"; None where it is missing."""
+    path = find_ncu()
+    if path is None:
+        return None
+    done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    for line in done.stdout.splitlines():
+        if line.startswith("Version "):
+            return line.split()[1]
+    return "unknown"
+
+
+def counters(
+    rung: Rung, settings: dict[str, int], shapes: list[tuple[int, int, int]]
+) -> list[dict[str, int | float]]:
+    """One dictionary of METRICS per shape (M, N, K), for one launch at each, caches cold.
+
+    Raises CountersUnavailable where ncu is missing, not allowed to read counters, or fails.
+    """
+    ncu = find_ncu()
+    if ncu is None:
+        raise CountersUnavailable(
+            "Nsight Compute (ncu) is not installed: it comes with the CUDA toolkit."
+        )
+    command = [
+        ncu,
+        "--clock-control", "none",
+        "--csv", "--page", "details", "--print-units", "base",
+        "--kernel-name", rung.entry,
+        "--launch-count", str(len(shapes)),
+        "--metrics", ",".join(METRICS),
+        sys.executable, "-m", "gemmlab.profiler", rung.name,
+        *(str(size) for shape in shapes for size in shape),
+        *(f"--set={name}={value}" for name, value in settings.items()),
+    ]  # fmt: skip
+    root = Path(__file__).resolve().parents[1]
+    path = os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH"))))
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=TIME_LIMIT_S,
+            check=False,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+    except subprocess.TimeoutExpired:
+        raise CountersUnavailable(
+            f"Nsight Compute took more than {TIME_LIMIT_S} s for {rung.name}."
+        ) from None
+    if "ERR_NVGPUCTRPERM" in done.stdout + done.stderr:
+        raise CountersUnavailable(
+            "The driver lets only administrators read hardware counters here: run as root, or "
+            "load the NVIDIA module with NVreg_RestrictProfilingToAdminUsers=0."
+        )
+    launches = parse_csv(done.stdout)
+    if done.returncode != 0 or len(launches) != len(shapes):
+        printed = (done.stdout + done.stderr).splitlines()
+        errors = [line for line in printed if "error" in line.lower()]
+        raise CountersUnavailable(
+            f"Nsight Compute gave counters of {len(launches)} launches of {rung.name}, not "
+            f"{len(shapes)} (exit status {done.returncode}). "
+            + (errors[-1] if errors else "It printed no error.")
+        )
+    return launches
+
+
+def parse_csv(text: str) -> list[dict[str, int | float]]:
+    """The metrics of each launch in what `ncu --csv --page details` prints, in launch order.
+
+    Lines before the header (ncu's own, and the program's) are skipped. Values may have thousands
+    separators. A metric that the GPU does not have ("n/a") is left out.
+    """
+    lines = text.splitlines()
+    header = next((at for at, line in enumerate(lines) if line.startswith('"ID",')), None)
+    if header is None:
+        return []
+    launches: dict[str, dict[str, int | float]] = {}
+    for row in csv.DictReader(line for line in lines[header:] if line.startswith('"')):
+        if not row["ID"].isdigit():
+            continue
+        metrics = launches.setdefault(row["ID"], {})
+        value = _number(row["Metric Value"])
+        if value is not None:
+            metrics[row["Metric Name"]] = value
+    return [launches[key] for key in sorted(launches, key=int)]
+
+
+def _number(text: str) -> int | float | None:
+    try:
+        value = float(text.replace(",", "").strip())
+    except ValueError:
+        return None
+    return int(value) if value.is_integer() else value
+
+
+def inputs(m: int, n: int, k: int) -> tuple:
+    """The fixed A, B and C that are profiled, as NumPy arrays."""
+    return (
+        random_matrix(m, k, SEED),
+        random_matrix(k, n, SEED + 1),
+        random_matrix(m, n, SEED + 2),
+    )
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Launch one rung once per shape; this is what runs under ncu."""
+    parser = argparse.ArgumentParser(prog="python -m gemmlab.profiler", description=main.__doc__)
+    parser.add_argument("rung")
+    parser.add_argument("sizes", type=int, nargs="+", help="M N K, as often as wanted")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
+    options = parser.parse_args(arguments)
+    if len(options.sizes) % 3:
+        parser.error("sizes come in threes: M N K")
+
+    import cupy
+
+    settings = {name: int(value) for name, value in (text.split("=") for text in options.set)}
+    kernel = load(options.rung, **settings)
+    sizes = iter(options.sizes)
+    for m, n, k in zip(sizes, sizes, sizes, strict=True):
+        A, B, C = (cupy.asarray(matrix) for matrix in inputs(m, n, k))
+        kernel.launch_into(A, B, C)
+        cupy.cuda.get_current_stream().synchronize()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,207 @@
+"""A CUDA kernel run on NumPy: NVRTC compiles it, its PTX is executed here. No GPU is needed.
+
+    >>> run = launch("kernel.cu", "scale", (1, 1, 1), (32, 1, 1), [x, 2.0], count=True)
+    >>> run.counters["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"]
+
+Results of float32 kernels equal an NVIDIA H200's bit for bit, and so do the counts of requests and
+sectors of global memory. Read in this order: ptx, translate, machine, memory, arithmetic, counters.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from . import arithmetic, exactness, machine, nvrtc, ptx
+from .counters import LineCount
+from .machine import Finding, WarpAccess
+from .memory import GlobalMemory, pointer
+from .nvrtc import CompileError, NoCompiler
+from .ptx import TYPE_BYTES, PtxError
+from .translate import UnknownInstruction, type_of
+
+__all__ = [
+    "CompileError",
+    "Finding",
+    "LaunchError",
+    "LineCount",
+    "NoCompiler",
+    "PtxError",
+    "Run",
+    "UnknownInstruction",
+    "WarpAccess",
+    "launch",
+]
+
+MAX_THREADS = 1024  # of a block, on every architecture
+MAX_BLOCK = (1024, 1024, 64)
+MAX_GRID = (2**31 - 1, 65535, 65535)
+
+
+class LaunchError(Exception):
+    """A launch that no GPU would take, or arguments that do not fit the kernel."""
+
+
+@dataclass
+class Run:
+    """What a launch did.
+
+    `counters`: Nsight Compute's metric names and their totals, and `lines`: the same traffic by
+    source line and array; both empty unless `count=True` was asked for. `findings`: mistakes that
+    were met, empty for a correct kernel.
+    """
+
+    counters: dict[str, int]
+    lines: list[LineCount]
+    findings: list[Finding]
+    _again: machine.Launch | None = field(repr=False, default=None)
+
+    def accesses(self, block=(0, 0, 0), warp: int | None = None) -> list[WarpAccess]:
+        """Every memory access of one block, or of one of its warps, in the order of execution.
+
+        The block is run once more for this, on copies of the arrays as they are now.
+        """
+        if self._again is None:
+            raise LaunchError("accesses() needs a run with count=True")
+        outside = any(not 0 <= i < n for i, n in zip(block, self._again.grid, strict=True))
+        if outside:
+            raise LaunchError(f"block {block} is not in the grid {self._again.grid}")
+        _, _, accesses = machine.run(self._again, [tuple(block)], record=True)
+        return [access for access in accesses if warp is None or access.warp == warp]
+
+
+def launch(
+    source: str | Path,
+    entry: str,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    args: list,
+    *,
+    arch: str = "sm_90a",
+    options: tuple[str, ...] = (),
+    shared_bytes: int = 0,
+    count: bool = False,
+    blocks: list[tuple[int, int, int]] | None = None,
+) -> Run:
+    """Run the kernel `entry` of `source`, CUDA C++ text or the path of a file.
+
+    `args`: C-contiguous NumPy arrays, which are the device's memory and are changed in place, and
+    scalars. `options`: for NVRTC, such as "-DTILE=16". `shared_bytes`: dynamic shared memory.
+    `count`: fill in the counters. `blocks`: run only these (x, y, z); the others do nothing.
+
+    Raises CompileError, NoCompiler, LaunchError (before anything runs) and UnknownInstruction.
+    A kernel's own mistakes, such as an access out of bounds, are in the result's `findings`.
+    """
+    text, filename = _source(source)
+    kernels = _compiled(text, filename, arch, tuple(options))
+    if entry not in kernels:
+        raise LaunchError(f"{filename} has no kernel '{entry}'; it has {', '.join(kernels)}")
+    kernel = kernels[entry]
+    grid, block = _shape("grid", grid, MAX_GRID), _shape("block", block, MAX_BLOCK)
+    if np.prod(block) > MAX_THREADS:
+        raise LaunchError(f"block {block} has {np.prod(block)} threads, at most {MAX_THREADS} fit")
+    memory, parameters = _arguments(kernel, args, _names(text, entry))
+    arrays = [arg for arg in args if isinstance(arg, np.ndarray)]
+    given = [*arrays, *(value for value in parameters.values() if value.dtype == np.float32)]
+    prepared = machine.Launch(
+        kernel=kernel,
+        grid=grid,
+        block=block,
+        parameters=parameters,
+        memory=memory,
+        shared_bytes=kernel.shared_bytes + shared_bytes,
+        translation=_translation(kernel, _may_be_subnormal(given)),
+        exact_below=exactness.limits(exactness.granule(given)),
+        count=count,
+    )
+    counter, findings, _ = machine.run(prepared, blocks)
+    if not count:
+        return Run({}, [], findings)
+    return Run(counter.totals(), counter.lines(), findings, _copy(prepared, args))
+
+
+@lru_cache(maxsize=128)
+def _compiled(text: str, filename: str, arch: str, options: tuple[str, ...]):
+    program = nvrtc.compile_source(text, filename, arch=arch, options=options)
+    return ptx.parse(program.ptx, filename)
+
+
+@lru_cache(maxsize=128)
+def _translation(kernel: ptx.Kernel, flush_operands: bool) -> machine.Translation:
+    return machine.Translation(kernel, flush_operands)
+
+
+def _source(source: str | Path) -> tuple[str, str]:
+    if isinstance(source, Path):
+        return source.read_text(encoding="utf-8"), source.name
+    return source, "kernel.cu"
+
+
+def _shape(what: str, shape, limits) -> machine.Triple:
+    shape = tuple(int(n) for n in shape) + (1,) * (3 - len(shape))
+    for n, limit, dimension in zip(shape, limits, "xyz", strict=True):
+        if not 1 <= n <= limit:
+            raise LaunchError(f"{what} {shape}: {dimension} is {n}, it must be 1 to {limit}")
+    return shape
+
+
+def _names(text: str, entry: str) -> list[str]:
+    """The names of the kernel's parameters, as its source has them."""
+    found = re.search(rf"\b{entry}\s*\(([^)]*)\)", text)
+    return re.findall(r"(\w+)\s*(?:,|$)", found[1].strip()) if found else []
+
+
+def _arguments(kernel: ptx.Kernel, args, names):
+    if len(args) != len(kernel.parameters):
+        raise LaunchError(
+            f"kernel '{kernel.name}' takes {len(kernel.parameters)} arguments, not {len(args)}"
+        )
+    if len(names) != len(args):
+        names = [f"argument {i}" for i in range(len(args))]
+    arrays = [(n, a) for n, a in zip(names, args, strict=True) if isinstance(a, np.ndarray)]
+    for name, array in arrays:
+        if not array.flags.c_contiguous:
+            raise LaunchError(f"{name} is not C-contiguous: pass np.ascontiguousarray({name})")
+        if not array.flags.writeable:
+            raise LaunchError(f"{name} is read-only: pass a copy")
+    memory = GlobalMemory(arrays)
+    buffers = iter(memory.buffers)
+    parameters = {}
+    for (parameter, ptx_type), name, arg in zip(kernel.parameters, names, args, strict=True):
+        dtype = type_of(ptx_type)
+        if isinstance(arg, np.ndarray):
+            if TYPE_BYTES[ptx_type] != 8 or dtype.kind == "f":
+                raise LaunchError(f"{name} is an array, the kernel takes a {ptx_type} there")
+            parameters[parameter] = pointer(next(buffers))
+        else:
+            parameters[parameter] = _scalar(arg, dtype, ptx_type, name)
+    return memory, parameters
+
+
+def _scalar(value, dtype: np.dtype, ptx_type: str, name: str):
+    integral = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if dtype.kind == "f" and (integral or isinstance(value, (float, np.floating))):
+        return dtype.type(value)
+    if dtype.kind in "iu" and integral:
+        bits = 8 * dtype.itemsize
+        if not -(2 ** (bits - 1)) <= int(value) < 2**bits:
+            raise LaunchError(f"{name} = {value} does not fit into {bits} bits")
+        return np.array([int(value) % 2**bits], dtype=f"u{dtype.itemsize}").view(dtype)[0]
+    raise LaunchError(f"{name} = {value!r} is no argument for a parameter of type {ptx_type}")
+
+
+def _copy(prepared: machine.Launch, args) -> machine.Launch:
+    """The same launch on copies, to run a block once more without touching the caller's arrays."""
+    arrays = [arg for arg in args if isinstance(arg, np.ndarray)]
+    names = [buffer.name for buffer in prepared.memory.buffers]
+    copies = GlobalMemory([(n, a.copy()) for n, a in zip(names, arrays, strict=True)])
+    return replace(prepared, memory=copies, count=False)
+
+
+def _may_be_subnormal(given) -> bool:
+    floats = [value for value in given if value.dtype == np.float32 and value.size]
+    return any(arithmetic.has_subnormal(value) for value in floats)

@@ -1,0 +1,132 @@
+"""The arithmetic of the GPU where NumPy's own differs: rounding once, flushing to zero, C division.
+
+Every function takes and gives NumPy arrays or scalars of any broadcastable shapes.
+
+Fused multiply-add. The product of two float32 is exact in float64. Its sum with a third is not
+always, so rounding it again to float32 could round twice. That changes the result only where the
+float64 sum lies exactly half-way between two float32 (its low 29 bits are 1 followed by zeros) or
+is subnormal as a float32. There, and only there, the sum is corrected to "round to odd", after
+which the second rounding is right (Boldo and Melquiond, "Emulation of a FMA and correctly rounded
+sums", IEEE Transactions on Computers 57, 2008).
+
+Flush to zero. With `.ftz`, subnormal operands and results count as zero of the same sign.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+
+f4, f8, i4, i8, u4, u8 = np.float32, np.float64, np.int32, np.int64, np.uint32, np.uint64
+
+SMALLEST_NORMAL = f4(2.0**-126)
+SPARE_BITS = 52 - 23  # the bits that a float64 has more than a float32
+HALF_WAY = i8(-(2**63))  # 1 followed by zeros, shifted to the top of 64 bits
+
+
+def fma(a, b, c):
+    """float32 a * b + c with one rounding."""
+    total = _sum(a, b, c)
+    if _half_way(total) or has_subnormal(total.astype(f4)):
+        total = _round_to_odd(total, a, b, c)
+    return total.astype(f4)
+
+
+def fma_ftz(a, b, c, limit):
+    """float32 a * b + c with one rounding; a subnormal result is zero.
+
+    The operands are taken as flushed already: see `flush`. Below `limit` the float64 sum is known
+    to be exact and its float32 not subnormal: see exactness.py.
+    """
+    total = _sum(a, b, c)
+    result = total.astype(f4)
+    if -limit < result.min() and result.max() < limit:
+        return result
+    if _half_way(total):
+        result = _round_to_odd(total, a, b, c).astype(f4)
+    return flush(result)
+
+
+def flush(x):
+    """float32 x, with subnormals replaced by zeros of the same sign."""
+    if not has_subnormal(x):
+        return x
+    return np.where(np.abs(x) < SMALLEST_NORMAL, np.copysign(f4(0), x), x)
+
+
+def divide_integers(a, b):
+    """a / b rounded towards zero, as in C. Division by zero gives all ones, as the GPU does."""
+    safe = np.where(b == 0, b.dtype.type(1), b)
+    quotient = a // safe  # rounded down
+    if a.dtype.kind == "i":
+        quotient = quotient + ((a % safe != 0) & ((a < 0) != (safe < 0)))
+    ones = ~a.dtype.type(0)
+    return np.where(b == 0, ones, quotient).astype(a.dtype)
+
+
+def multiply_high(a, b):
+    """The upper half of the product of two 32-bit integers."""
+    wide = i8 if a.dtype.kind == "i" else u8
+    return ((a.astype(wide) * b.astype(wide)) >> wide(32)).astype(a.dtype)
+
+
+def float_to_integer(x, rounding: str, dtype):
+    """Round `x` ("rzi", "rni", "rmi" or "rpi") to integers; too large saturates, NaN gives 0."""
+    rounded = {"rzi": np.trunc, "rni": np.rint, "rmi": np.floor, "rpi": np.ceil}[rounding](x)
+    limits = np.iinfo(dtype)
+    wide = np.nan_to_num(rounded.astype(f8), nan=0.0, posinf=np.inf, neginf=-np.inf)
+    # float(limits.max) may round up past the limit, so compare before converting.
+    top, bottom = wide >= float(limits.max), wide <= float(limits.min)
+    inside = np.where(top | bottom, 0.0, wide).astype(dtype)
+    return np.where(top, dtype(limits.max), np.where(bottom, dtype(limits.min), inside))
+
+
+def _sum(a, b, c):
+    """float64 a * b + c, in memory that the next call of this thread overwrites.
+
+    New memory for every sum would cost more than the arithmetic: the system hands it out zeroed.
+    """
+    shape = np.broadcast(a, b, c).shape
+    total, wide = _scratch("sum", shape, f8), _scratch("addend", c.shape, f8)
+    np.multiply(a.astype(f8), b.astype(f8), out=total)
+    np.copyto(wide, c)  # twice as fast as letting the addition convert
+    return np.add(total, wide, out=total)
+
+
+def _half_way(total) -> bool:
+    """Whether a float64 lies exactly between two neighbouring float32."""
+    shifted = np.left_shift(
+        total.view(i8), i8(64 - SPARE_BITS), out=_scratch("shifted", total.shape, i8)
+    )
+    return shifted.min() == HALF_WAY
+
+
+def _scratch(name: str, shape, dtype) -> np.ndarray:
+    arrays = _local.__dict__
+    if name not in arrays or arrays[name].shape != shape:
+        arrays[name] = np.empty(shape, dtype)
+    return arrays[name]
+
+
+_local = threading.local()
+
+
+def has_subnormal(x) -> bool:
+    """Whether a float32 other than 0 lies below the smallest normal number."""
+    magnitude = np.asarray(x).view(u4) << u4(1)  # without the sign
+    # 0 wraps round to the largest number, so only subnormals stay below 2**24 - 1.
+    return np.subtract(magnitude, u4(1)).min() < 0xFFFFFF
+
+
+def _round_to_odd(total, a, b, c):
+    """Where `total` is not exactly a * b + c: the neighbour whose last bit is 1."""
+    product, c = a.astype(f8) * b.astype(f8), np.asarray(c, dtype=f8)
+    # Knuth's TwoSum: total + error is product + c exactly.
+    part = total - product
+    error = (product - (total - part)) + (c - part)
+    bits = total.view(i8)
+    inexact = (error != 0) & ((bits & i8(1)) == 0) & np.isfinite(total)
+    # Away from zero adds one to the bit pattern, towards zero subtracts one.
+    step = np.where((error > 0) == (total > 0), i8(1), i8(-1))
+    return np.where(inexact, bits + step, bits).view(f8)

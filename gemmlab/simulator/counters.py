@@ -1,0 +1,134 @@
+"""What the memory units would count: requests, sectors, wavefronts, bank conflicts.
+
+The names of the totals are Nsight Compute's. The rules:
+
+- A *request* is one instruction of one warp with at least one active lane.
+- A *sector* is 32 aligned bytes. A request to global memory costs as many sectors as its active
+  lanes touch.
+- Shared memory has 32 banks of 4 bytes. A request to it takes one *wavefront* for each different
+  word that the busiest bank has to deliver; every wavefront past the first is a bank conflict.
+
+Loads from shared memory are counted as the PTX has them, 4 bytes or wider. The GPU's assembler
+may merge neighbouring ones, so on hardware there can be fewer.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+WARP = 32
+SECTOR_BYTES = 32
+BANKS = 32
+BANK_BYTES = 4
+
+FMA_METRIC = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
+# (space, operation) -> Nsight Compute's names of (requests, sectors or wavefronts, conflicts).
+METRICS = {
+    ("global", "load"): (
+        "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    ),
+    ("global", "store"): (
+        "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+    ),
+    ("shared", "load"): (
+        "smsp__inst_executed_op_shared_ld.sum",
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
+    ),
+    ("shared", "store"): (
+        "smsp__inst_executed_op_shared_st.sum",
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class LineCount:
+    """The traffic of one source line with one array.
+
+    `units` are sectors in global memory and wavefronts in shared memory; `bytes_asked` is what
+    the active lanes asked for.
+    """
+
+    line: int
+    space: str  # "global" or "shared"
+    operation: str  # "load" or "store"
+    array: str
+    requests: int
+    units: int
+    bytes_asked: int
+
+
+class Counter:
+    """Adds up accesses by (line, space, operation, array)."""
+
+    def __init__(self):
+        self._counts = defaultdict(lambda: [0, 0, 0])
+        self.fma_lanes = 0
+
+    def add(self, key: tuple[int, str, str, str], addresses, active, size: int, times) -> None:
+        """Count one instruction.
+
+        `addresses`, `active`: arrays (rows, 32), byte addresses and active lanes of one warp a
+        row, at least one lane active; `times`: (rows,), how many warps each row stands for;
+        `size`: bytes per lane.
+        """
+        rule = sectors if key[1] == "global" else wavefronts
+        count = self._counts[key]
+        count[0] += int(times.sum())
+        count[1] += int(rule(addresses, active, size) @ times)
+        count[2] += int(active.sum(axis=1) @ times) * size
+
+    def merge(self, other: Counter) -> None:
+        self.fma_lanes += other.fma_lanes
+        for key, values in other._counts.items():
+            for i, value in enumerate(values):
+                self._counts[key][i] += value
+
+    def lines(self) -> list[LineCount]:
+        return [LineCount(*key, *values) for key, values in sorted(self._counts.items())]
+
+    def totals(self) -> dict[str, int]:
+        """Nsight Compute's metric names and their values."""
+        totals = {name: 0 for names in METRICS.values() for name in names}
+        totals[FMA_METRIC] = self.fma_lanes
+        for (_, space, operation, _), (requests, units, _) in self._counts.items():
+            names = METRICS[space, operation]
+            for name, value in zip(names, (requests, units, units - requests), strict=False):
+                totals[name] += value
+        return totals
+
+
+def sectors(addresses, active, size: int):
+    """Sectors per warp. An access of 16 aligned bytes or fewer lies inside one sector."""
+    return _distinct(addresses // SECTOR_BYTES, active)
+
+
+def wavefronts(addresses, active, size: int):
+    """Wavefronts per warp; 8- and 16-byte accesses go by half and quarter warps."""
+    words = max(1, size // BANK_BYTES)
+    groups = (len(addresses) * words, WARP // words)
+    unit = addresses.reshape(groups) // (BANK_BYTES * words)
+    active = active.reshape(groups)
+    places = BANKS // words
+    busiest = np.zeros(groups[0], np.int64)
+    for place in range(places):
+        busiest = np.maximum(busiest, _distinct(unit, active & (unit % places == place)))
+    return busiest.reshape(len(addresses), words).sum(axis=1)
+
+
+def _distinct(values, active):
+    """How many different values each row has among its active entries."""
+    if not active.all():
+        # An inactive lane takes the row's largest active value, which counts once anyway.
+        largest = values.max(axis=1, where=active, initial=np.iinfo(values.dtype).min)
+        values = np.where(active, values, largest[:, None])
+    if (values[:, 1:] < values[:, :-1]).any():
+        values = np.sort(values, axis=1)
+    return active.any(axis=1) * (1 + (values[:, 1:] != values[:, :-1]).sum(axis=1))

@@ -1,0 +1,101 @@
+"""Which fused multiply-adds are exact in float64, so that they cannot round twice.
+
+Looking for a second rounding costs as much as the multiply-add itself (see arithmetic.py), and for
+nearly every instruction of a matrix product a look at the range of its result is enough.
+
+Take the *granule* of the numbers that a kernel is given: the largest power of two 2**g, at most 1,
+of which all are integer multiples. A product of d such numbers is a multiple of 2**(d * g), a sum
+of those is too, and rounding to float32 keeps it so. A float64 holds every multiple of 2**(d * g)
+below 2**(53 + d * g) exactly. And where d * g is at least -126, no result other than 0 is
+subnormal.
+
+`degrees` finds d for every register from the program text, `limits` the range in which sums of
+degree d are exact for the data at hand.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .ptx import Immediate, Instruction, Kernel, Register
+
+UNKNOWN = 99
+HIGHEST_DEGREE = 4
+SAME_AS_SOURCES = {"mov", "add", "sub", "neg", "abs", "min", "max"}
+
+
+def degrees(kernel: Kernel) -> dict[str, int]:
+    """Register -> of how many given numbers its value is at most a product; UNKNOWN if unclear.
+
+    Given numbers are float32 arguments and what is read through read-only pointers (`.nc`).
+    """
+    found = {name: 0 for name in kernel.registers}
+    shared, changed = 0, True
+    while changed:  # degrees only grow, and end at UNKNOWN
+        changed = False
+        for instruction in kernel.instructions:
+            if instruction.opcode.startswith("st.shared"):
+                stored = _highest(found, instruction.operands[1:])
+                changed, shared = changed or stored > shared, max(shared, stored)
+            degree = _degree(instruction, found, shared)
+            for register in instruction.defines():
+                if degree > found[register]:
+                    found[register], changed = degree, True
+    return found
+
+
+def granule(values: list[np.ndarray]) -> int:
+    """The g of the module's text for everything in these arrays, seen as float32.
+
+    Infinities and NaN are left out: a result that comes from them is never in range.
+    """
+    lowest = 0
+    for value in values:
+        raw = np.asarray(value).reshape(-1).view(np.uint8)
+        bits = raw[: raw.size // 4 * 4].view(np.int32)
+        exponent, fraction = (bits >> 23) & 0xFF, bits & 0x7FFFFF
+        significand = np.where(exponent > 0, fraction | 0x800000, fraction)
+        # The lowest bit that is set, counted from the lowest place of a float32 of this exponent.
+        lowest_bit = np.frexp((significand & -significand).astype(np.float32))[1] - 1
+        place = lowest_bit + np.maximum(exponent, 1) - 150
+        counts = (significand != 0) & (exponent != 0xFF)
+        lowest = min(lowest, int(place.min(where=counts, initial=0)))
+    return lowest
+
+
+def limits(g: int) -> dict[int, np.float32]:
+    """Degree -> below which magnitude a sum of that degree is exact. 0 where it never is."""
+    return {
+        degree: np.float32(2.0 ** (53 + degree * g) if degree * g >= -126 else 0.0)
+        for degree in range(HIGHEST_DEGREE + 1)
+    }
+
+
+def _degree(instruction: Instruction, found: dict[str, int], shared: int) -> int:
+    name, parts, sources = instruction.name, instruction.parts, instruction.operands[1:]
+    if not instruction.defines() or parts[-1] not in ("f32", "b32"):
+        degree = UNKNOWN
+    elif instruction.opcode in ("ld.param.f32", "ld.param.b32") or parts[:3] == ("ld", "global", "nc"):
+        degree = 1
+    elif parts[:2] == ("ld", "shared"):
+        degree = shared
+    elif name in ("fma", "mul") and parts[-1] == "f32":
+        degree = _highest(found, sources[:1]) + _highest(found, sources[1:2])
+        degree = max(degree, _highest(found, sources[2:]))
+    elif name in SAME_AS_SOURCES and (name == "mov" or parts[-1] == "f32"):
+        degree = _highest(found, sources)
+    elif name == "selp":
+        degree = _highest(found, sources[:2])
+    else:
+        degree = UNKNOWN
+    return degree if degree <= HIGHEST_DEGREE else UNKNOWN
+
+
+def _highest(found: dict[str, int], operands) -> int:
+    highest = 0
+    for operand in operands:
+        if isinstance(operand, Register):
+            highest = max(highest, found[operand.name])
+        elif not (isinstance(operand, Immediate) and operand.value == 0):
+            return UNKNOWN
+    return highest

@@ -1,0 +1,91 @@
+"""A made-up record, and a kernel that fits it, for the tests of whatever reads records."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+from gemmlab.ladder import find
+from gemmlab.records import code_of
+
+SOURCE = """
+// a comment
+extern "C" __global__ void naive(float* C) { C[0] = 1.0f; }
+"""
+SETTINGS = {"BLOCK_X": 32, "BLOCK_Y": 32}
+GPU_NAME = "NVIDIA Test"
+DATE = "2026-11-21T10:00:00+00:00"
+
+
+def kernel(text: str = SOURCE, **settings: int) -> SimpleNamespace:
+    """What records needs to know of a kernel, without compiling anything."""
+    rung = find("01_naive")
+    return SimpleNamespace(
+        name=rung.name, rung=rung, settings=SETTINGS | settings, text=text, on_gpu=False
+    )
+
+
+def spread(median: float) -> dict[str, float]:
+    return {"best": median, "q1": median, "median": median, "q3": median}
+
+
+def run(m: int, n: int, k: int, time_ms: float) -> dict:
+    return {
+        "kernel": "01_naive", "dtype": "float32", "m": m, "n": n, "k": k,
+        "time_ms": spread(time_ms), "cublas_ms": spread(time_ms / 4),
+        "ratio": spread(0.25), "noise": spread(1.0),
+        "sm_clock_mhz": 1980, "power_w": 300.5, "temperature_c": 40,
+        "pairs": 20, "noise_pairs": 5, "launches": 20, "cublas_launches": 40, "input_sets": 3,
+        "verify": "pass", "gpu": GPU_NAME, "recorded": DATE,
+    }  # fmt: skip
+
+
+def unshared(value: dict) -> dict:
+    """A copy in which no part appears twice, as a file would hold it."""
+    return json.loads(json.dumps(value))
+
+
+def record(code: str | None = None, ceilings_code: str = "sha256:0") -> dict:
+    """A whole record with one rung, 01_naive, of which `kernel()` is the current version."""
+    provenance = {
+        name: "1.0"
+        for name in ("driver", "cuda", "nvrtc", "cublas", "cupy", "numpy", "gemmlab", "python")
+    } | {"recorded": DATE, "gpu": GPU_NAME, "ncu": None}
+    state = {"sm_clock_mhz": 1980, "power_w": 600.0, "temperature_c": None}
+    shape = {"m": 512, "n": 512, "k": 512}
+    scales = {"alpha": 1.0, "beta": 0.0}
+    metrics = {
+        "dram__bytes_read.sum": 2_000_000,
+        "dram__bytes_write.sum": 1_000_000,
+        "lts__t_bytes.sum": 30_000_000,
+        "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": 10,
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": 45,
+    }
+    return unshared({
+        "schema": 1,
+        "gpu": {
+            "name": GPU_NAME, "compute_capability": [9, 0], "sm_count": 132,
+            "memory_bytes": 10**11, "l2_bytes": 60 * 2**20,
+        },
+        "ceilings": {
+            "provenance": provenance,
+            "code": ceilings_code,
+            "copy": {"bytes_per_second": spread(4e12), "bytes": 4 * 2**30, **state},
+            "fma": {"flop_per_second": spread(64e12), "flop": 10**12, **state},
+        },
+        "rungs": {
+            "01_naive": {
+                "provenance": provenance,
+                "code": code or code_of(kernel()),
+                "settings": SETTINGS,
+                "verified": [{**shape, **scales, "passed": True}],
+                "runs": [run(512, 512, 512, 0.5), run(4096, 4096, 4096, 275.0)],
+                "skipped": [
+                    {"m": 8192, "n": 8192, "k": 8192, "reason": "too long", "time_ms": 2200.0}
+                ],
+                "counters": [{**shape, "metrics": metrics}],
+                "counters_missing": None,
+                "results": [{**shape, **scales, "seed": 100, "sha256": "00"}],
+            }
+        },
+    })  # fmt: skip

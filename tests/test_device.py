@@ -1,0 +1,145 @@
+import dataclasses
+import importlib
+import json
+
+import pytest
+import sample_record
+
+device = importlib.import_module("gemmlab.device")  # gemmlab.device itself is the function
+
+H200 = device.Gpu(
+    name="NVIDIA H200",
+    compute_capability=(9, 0),
+    arch="sm_90a",
+    sm_count=132,
+    memory_bytes=150 * 10**9,
+    l2_bytes=60 * 2**20,
+    driver="580.1",
+    cuda="13.0",
+)
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """An empty results folder, on a machine without a GPU."""
+    monkeypatch.setattr(device, "RESULTS", tmp_path)
+    monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
+    monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
+    return tmp_path
+
+
+def test_only_hopper_is_compiled_for_its_own_instructions():
+    assert device.arch_of((9, 0)) == "sm_90a"
+    assert device.arch_of((8, 9)) == "sm_89"
+    assert device.arch_of((12, 0)) == "sm_120"
+
+
+@pytest.mark.parametrize(
+    ("name", "slug"),
+    [
+        ("NVIDIA H200", "nvidia-h200"),
+        ("NVIDIA GeForce RTX 4090", "nvidia-geforce-rtx-4090"),
+        ("NVIDIA A100-SXM4-80GB", "nvidia-a100-sxm4-80gb"),
+    ],
+)
+def test_the_slug_of_a_gpu_is_a_plain_file_name(name, slug):
+    assert dataclasses.replace(H200, name=name).slug == slug
+
+
+def test_the_simulator_can_be_asked_for(monkeypatch):
+    monkeypatch.setenv("GEMMLAB_DEVICE", "simulator")
+    found = device._find_gpu.__wrapped__()
+    assert isinstance(found, str) and "GEMMLAB_DEVICE=simulator" in found
+
+
+def test_an_unknown_choice_of_device_names_the_known_one(monkeypatch):
+    monkeypatch.setenv("GEMMLAB_DEVICE", "tpu")
+    assert "'tpu'" in device._find_gpu.__wrapped__()
+    assert "'simulator'" in device._find_gpu.__wrapped__()
+
+
+def test_the_facts_come_from_cuda(monkeypatch):
+    from cupy.cuda import runtime
+
+    properties = {
+        "name": b"NVIDIA L4", "major": 8, "minor": 9, "multiProcessorCount": 58,
+        "totalGlobalMem": 24 * 2**30, "l2CacheSize": 48 * 2**20,
+    }  # fmt: skip
+    monkeypatch.delenv("GEMMLAB_DEVICE", raising=False)
+    monkeypatch.setattr(runtime, "getDeviceCount", lambda: 1)
+    monkeypatch.setattr(runtime, "getDevice", lambda: 0)
+    monkeypatch.setattr(runtime, "getDeviceProperties", lambda which: properties)
+    monkeypatch.setattr(runtime, "driverGetVersion", lambda: 12040)
+    monkeypatch.setattr(device, "_driver_version", lambda: "550.1")
+    assert device._find_gpu.__wrapped__() == device.Gpu(
+        name="NVIDIA L4", compute_capability=(8, 9), arch="sm_89", sm_count=58,
+        memory_bytes=24 * 2**30, l2_bytes=48 * 2**20, driver="550.1", cuda="12.4",
+    )  # fmt: skip
+
+
+def test_without_a_gpu_there_is_a_reason_and_no_state(results):
+    assert device.gpu() is None
+    assert device.why_no_gpu() == "there is none."
+    with pytest.raises(device.NoGpu, match="needs a GPU: there is none"):
+        device.gpu_state()
+
+
+def test_the_line_on_a_gpu(monkeypatch):
+    monkeypatch.setattr(device, "_find_gpu", lambda: H200)
+    line = "NVIDIA H200 (sm_90, 132 SMs), driver 580.1, CUDA 13.0"
+    assert repr(device.device()) == str(device.device()) == line
+
+
+def test_the_line_without_a_gpu_says_what_is_replayed(results):
+    assert str(device.device()) == "simulator, with no recorded run to replay"
+    (results / "nvidia-test.json").write_text(json.dumps(sample_record.record()))
+    assert str(device.device()) == "simulator, replaying NVIDIA Test (recorded 2026-11-21)"
+
+
+def test_the_record_to_replay(results, monkeypatch):
+    assert device.replayed_file() is None
+    for slug in ("nvidia-l4", "nvidia-h200", "nvidia-a100"):
+        (results / f"{slug}.json").write_text("{}")
+    assert device.replayed_file().stem == "nvidia-a100", "the first by name"
+    monkeypatch.setattr(device, "_find_gpu", lambda: H200)
+    assert device.replayed_file().stem == "nvidia-h200", "that of the GPU here"
+    monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-l4")
+    assert device.replayed_file().stem == "nvidia-l4", "the one that is asked for"
+    monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-b200")
+    with pytest.raises(LookupError, match=r"'nvidia-b200' names no record.*nvidia-h200"):
+        device.replayed_file()
+
+
+def test_figures_that_nvml_does_not_have_are_none(monkeypatch):
+    import pynvml
+
+    def unsupported(*_):
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+
+    monkeypatch.setattr(device, "_find_gpu", lambda: H200)
+    monkeypatch.setattr(device, "_nvml_handle", lambda: None)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetClockInfo", lambda handle, which: 1980)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetPowerUsage", lambda handle: 351_200)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetTemperature", unsupported)
+    assert device.gpu_state() == device.GpuState(1980, 1980, 351.2, None)
+
+
+def test_versions_are_of_what_is_installed():
+    import numpy
+
+    versions = device.software_versions()
+    assert versions["numpy"] == numpy.__version__
+    assert all(isinstance(version, str) and version for version in versions.values())
+    assert ("driver" in versions) == (device.gpu() is not None)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(device.gpu() is None, reason=f"needs a GPU: {device.why_no_gpu()}")
+def test_a_gpu_says_what_it_is_and_how_it_is():
+    found = device.gpu()
+    assert found.sm_count > 0 and found.l2_bytes > 0 and found.memory_bytes > found.l2_bytes
+    assert found.name in str(device.device())
+    state = device.gpu_state()
+    assert 100 <= state.sm_clock_mhz <= 5000
+    assert 0 < state.temperature_c < 120
+    assert "cublas" in device.software_versions()

@@ -1,0 +1,486 @@
+import copy
+import importlib
+import math
+import os
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import sample_record
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gemmlab import profiler, recorder, records, timing
+from gemmlab.compiler import code_hash
+from gemmlab.ladder import CEILINGS, RESULTS, RUNGS, LadderError, find, settings_for
+
+device = importlib.import_module("gemmlab.device")
+needs_gpu = pytest.mark.skipif(device.gpu() is None, reason=f"needs a GPU: {device.why_no_gpu()}")
+
+HERE = Path("results/nvidia-test.json")
+
+
+def leaves(value, path=()):
+    """Every path to something inside a record: keys and indices."""
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in items:
+            yield (*path, key)
+            yield from leaves(item, (*path, key))
+
+
+def holder(record, path):
+    for key in path[:-1]:
+        record = record[key]
+    return record
+
+
+def dotted(path):
+    text = ""
+    for key in path:
+        text += f"[{key}]" if isinstance(key, int) else f".{key}"
+    return text.lstrip(".")
+
+
+RECORD = sample_record.record()
+PATHS = list(leaves(RECORD))
+FREE_KEYS = ("settings", "metrics", "rungs")  # objects whose keys are names of things
+REQUIRED = [
+    path
+    for path in PATHS
+    if isinstance(path[-1], str) and path != ("ceilings",)
+    and not (len(path) > 1 and path[-2] in FREE_KEYS)
+]  # fmt: skip
+
+
+# ---- the format ----------------------------------------------------------------------------------
+
+
+def test_a_good_record_is_accepted():
+    records.validate(RECORD, HERE)
+    without = {name: value for name, value in RECORD.items() if name != "ceilings"}
+    records.validate(without, HERE)
+
+
+@given(st.sampled_from(REQUIRED))
+def test_a_missing_field_is_named_with_its_file(path):
+    record = copy.deepcopy(RECORD)
+    del holder(record, path)[path[-1]]
+    with pytest.raises(records.BadRecord) as caught:
+        records.validate(record, HERE)
+    assert str(HERE) in str(caught.value)
+    assert ("schema" if path == ("schema",) else f"{dotted(path)} is missing") in str(caught.value)
+
+
+@given(st.sampled_from(PATHS), st.sampled_from([None, "text", 1.5, True, [], {}, math.nan]))
+def test_a_value_of_another_kind_is_named_with_its_file(path, wrong):
+    record = copy.deepcopy(RECORD)
+    before = holder(record, path)[path[-1]]
+    number = (int, float)
+    same_kind = type(before) is type(wrong) or (type(before) in number and wrong == 1.5)
+    may_be_none = path[-1] in (*records.STATE, "ncu", "counters_missing", "time_ms")
+    if isinstance(wrong, float) and math.isnan(wrong):
+        same_kind = False
+    if same_kind or (wrong is None and may_be_none) or (before is None and path[-1] != "x"):
+        return
+    holder(record, path)[path[-1]] = wrong
+    with pytest.raises(records.BadRecord) as caught:
+        records.validate(record, HERE)
+    assert str(HERE) in str(caught.value)
+    assert ("schema" if path == ("schema",) else dotted(path)) in str(caught.value)
+
+
+def test_an_unknown_field_is_named():
+    record = copy.deepcopy(RECORD)
+    record["rungs"]["01_naive"]["speed"] = 1
+    with pytest.raises(records.BadRecord, match=r"rungs\.01_naive\.speed is not a known field"):
+        records.validate(record, HERE)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"schema": 2}', '"text"'])
+def test_a_file_of_something_else_is_refused_by_name(tmp_path, text):
+    path = tmp_path / "nvidia-test.json"
+    path.write_text(text)
+    with pytest.raises(records.BadRecord, match=r"nvidia-test\.json"):
+        records.load(path)
+
+
+# ---- files ---------------------------------------------------------------------------------------
+
+
+def test_what_is_saved_is_loaded(tmp_path):
+    path = tmp_path / "deeper" / "nvidia-test.json"
+    records.save(RECORD, path)
+    assert records.load(path) == RECORD
+    before = path.read_bytes()
+    records.save(records.load(path), path)
+    assert path.read_bytes() == before
+
+
+def test_numbers_keep_six_digits(tmp_path):
+    record = copy.deepcopy(RECORD)
+    record["ceilings"]["copy"]["bytes_per_second"]["median"] = 3_951_234_567_890.123
+    records.save(record, tmp_path / "a.json")
+    saved = records.load(tmp_path / "a.json")["ceilings"]["copy"]["bytes_per_second"]["median"]
+    assert saved == 3_951_230_000_000.0
+
+
+@pytest.mark.parametrize("broken", ["validate", "replace"])
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, broken):
+    path = tmp_path / "nvidia-test.json"
+    records.save(RECORD, path)
+    before = path.read_bytes()
+    record = copy.deepcopy(RECORD)
+    record["gpu"]["sm_count"] = "many" if broken == "validate" else 7
+    if broken == "replace":
+        monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises((records.BadRecord, OSError)):
+        records.save(record, path)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["nvidia-test.json"]
+
+
+# ---- replay --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """A results folder with the sample record, on a machine without a GPU."""
+    monkeypatch.setattr(device, "RESULTS", tmp_path)
+    monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
+    monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
+    records.save(RECORD, tmp_path / "nvidia-test.json")
+    return tmp_path
+
+
+def test_recorded_runs_are_replayed_with_gpu_and_date(results):
+    found = records.replay(sample_record.kernel())
+    assert [(run.m, run.time_ms.median) for run in found] == [(512, 0.5), (4096, 275.0)]
+    table = records.benchmark(sample_record.kernel())
+    assert tuple(table.columns) == timing.COLUMNS
+    assert set(table.gpu) == {"NVIDIA Test"} and set(table.recorded) == {sample_record.DATE}
+
+
+def test_a_comment_does_not_make_a_record_stale(results):
+    text = sample_record.SOURCE.replace("// a comment", "// another one\n\n")
+    assert len(records.replay(sample_record.kernel(text))) == 2
+
+
+def test_a_changed_kernel_is_never_replayed(results):
+    changed = sample_record.kernel(sample_record.SOURCE.replace("1.0f", "2.0f"))
+    for read in (records.replay, records.benchmark, records.entry):
+        with pytest.raises(records.StaleRecord, match="01_naive: recorded for another version"):
+            read(changed)
+
+
+def test_other_settings_are_not_replayed(results):
+    with pytest.raises(records.NoRecord, match=r"recorded with BLOCK_X=32.*not with BLOCK_X=16"):
+        records.replay(sample_record.kernel(BLOCK_X=16))
+
+
+def test_what_is_not_recorded_is_said_with_what_is(results):
+    other = sample_record.kernel()
+    other.rung = find("02_coalescing")
+    with pytest.raises(records.NoRecord, match=r"02_coalescing: not recorded on NVIDIA Test.*01"):
+        records.replay(other)
+    with pytest.raises(records.NoRecord, match="512x512x512, 4096x4096x4096"):
+        records.replay_at(sample_record.kernel(), 100, 100, 100)
+    with pytest.raises(records.NoRecord, match="was skipped: too long"):
+        records.replay_at(sample_record.kernel(), 8192, 8192, 8192)
+    assert records.replay_at(sample_record.kernel(), 512, 512, 512).k == 512
+
+
+def test_without_any_record_the_command_is_named(results, monkeypatch):
+    (results / "nvidia-test.json").unlink()
+    with pytest.raises(records.NoRecord, match="python -m gemmlab record"):
+        records.current()
+    monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-none")
+    with pytest.raises(records.NoRecord, match="nvidia-none"):
+        records.current()
+
+
+def test_a_digest_is_of_the_result_s_bytes():
+    import hashlib
+
+    import numpy
+
+    from gemmlab.verify import random_matrix
+
+    def product(A, B, C, alpha, beta):
+        return numpy.float32(alpha) * (A @ B) + numpy.float32(beta) * C
+
+    found = records.result_digest(product, 7, 3, 5, 0.5, 2.0, seed=9)
+    A, B, C = random_matrix(7, 5, 9), random_matrix(5, 3, 10), random_matrix(7, 3, 11)
+    expected = numpy.float32(0.5) * (A @ B) + numpy.float32(2.0) * C
+    assert found == hashlib.sha256(expected.tobytes()).hexdigest()
+
+
+# ---- the records of this repository --------------------------------------------------------------
+
+FILES = sorted(RESULTS.glob("*.json"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_the_committed_records_are_in_the_format_and_current(path):
+    record = records.load(path)
+    assert path.stem == "-".join(record["gpu"]["name"].lower().split())
+    stale = [
+        name
+        for name, recorded in record["rungs"].items()
+        if recorded["code"] != code_hash(find(name).path, recorded["settings"])
+    ]
+    assert not stale, f"record again: {' '.join(stale)}"
+    if "ceilings" in record:
+        assert record["ceilings"]["code"] == code_hash(CEILINGS.path, CEILINGS.macros)
+
+
+def test_every_rung_is_recorded_on_an_h200():
+    record = records.load(RESULTS / "nvidia-h200.json")
+    assert "ceilings" in record
+    for rung in RUNGS:
+        recorded = record["rungs"][rung.name]
+        assert recorded["settings"] == settings_for(rung, {})
+        assert recorded["verified"] and all(case["passed"] for case in recorded["verified"])
+        measured = {(run["m"], run["n"], run["k"]) for run in recorded["runs"]}
+        skipped = {(item["m"], item["n"], item["k"]) for item in recorded["skipped"]}
+        assert measured | skipped == set(records.SHAPES) and not measured & skipped
+        counted = {(item["m"], item["n"], item["k"]) for item in recorded["counters"]}
+        assert counted == set(recorder.COUNTER_SHAPES)
+
+
+# ---- recording -----------------------------------------------------------------------------------
+
+TEST_GPU = device.Gpu(
+    name="NVIDIA Test", compute_capability=(9, 0), arch="sm_90a", sm_count=132,
+    memory_bytes=10**11, l2_bytes=60 * 2**20, driver="1.0", cuda="1.0",
+)  # fmt: skip
+
+
+@pytest.fixture
+def recording(tmp_path, monkeypatch):
+    """A GPU of our own: recording a rung takes what the sample record holds."""
+    rung = RECORD["rungs"]["01_naive"]
+    ceilings = {name: RECORD["ceilings"][name] for name in ("copy", "fma")}
+    provenance = {
+        name: value
+        for name, value in rung["provenance"].items()
+        if name not in ("recorded", "gpu", "ncu")
+    }
+    case = SimpleNamespace(m=1, n=1, k=1, alpha=1.0, beta=0.0, passed=True)
+
+    def load(name):
+        kernel = sample_record.kernel()
+        kernel.name, kernel.rung = name, find(name)
+        return kernel
+
+    def sweep(kernel, shapes):
+        for m, n, k in shapes:
+            if m > 4096:
+                yield timing.Skipped(m, n, k, "too long", 2200.0)
+            else:
+                yield timing.Measurement.from_dict(sample_record.run(m, n, k, 1.0))
+
+    monkeypatch.setattr(recorder, "RESULTS", tmp_path)
+    monkeypatch.setattr(recorder, "require_gpu", lambda purpose: TEST_GPU)
+    monkeypatch.setattr(recorder, "software_versions", lambda: provenance)
+    monkeypatch.setattr(recorder, "load", load)
+    monkeypatch.setattr(recorder, "require_verified", lambda kernel: SimpleNamespace(cases=[case]))
+    monkeypatch.setattr(recorder, "sweep", sweep)
+    monkeypatch.setattr(recorder.records, "result_digest", lambda *_: "00")
+    monkeypatch.setattr(profiler, "ncu_version", lambda: "2025.3.1.0")
+    monkeypatch.setattr(
+        profiler, "counters", lambda rung, settings, shapes: [{"a.sum": 1} for _ in shapes]
+    )
+    measured = SimpleNamespace(as_record=lambda: ceilings)
+    monkeypatch.setattr(recorder.roofline, "measure_ceilings", lambda: measured)
+    return tmp_path / "nvidia-test.json"
+
+
+def silent(line):
+    pass
+
+
+def test_recording_writes_every_rung_and_the_ceilings(recording):
+    assert recorder.record([], [(64, 64, 64), (8192, 8192, 8192)], silent) == recording
+    record = records.load(recording)
+    assert list(record["rungs"]) == [rung.name for rung in RUNGS]
+    assert record["ceilings"]["copy"] == RECORD["ceilings"]["copy"]
+    rung = record["rungs"]["01_naive"]
+    assert [run["m"] for run in rung["runs"]] == [64]
+    assert [item["m"] for item in rung["skipped"]] == [8192]
+    assert rung["provenance"]["ncu"] == "2025.3.1.0"
+    assert {(item["k"], item["beta"]) for item in rung["results"]} >= {(0, 0.0), (0, 2.0), (1, 0.0)}
+
+
+def test_an_interruption_loses_only_the_rung_in_hand(recording, monkeypatch):
+    def interrupted(kernel, shapes):
+        if kernel.name == "02_coalescing":
+            raise KeyboardInterrupt
+        yield timing.Measurement.from_dict(sample_record.run(64, 64, 64, 1.0))
+
+    monkeypatch.setattr(recorder, "sweep", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        recorder.record(["01_naive", "02_coalescing"], [(64, 64, 64)], silent)
+    assert list(records.load(recording)["rungs"]) == ["01_naive"]
+
+
+def test_recording_again_replaces_that_rung_and_keeps_the_others(recording):
+    recorder.record(["00_ceilings", "01_naive", "02_coalescing"], [(64, 64, 64)], silent)
+    first = records.load(recording)
+    recorder.record(["02_coalescing"], [(128, 128, 128)], silent)
+    second = records.load(recording)
+    assert second["rungs"]["01_naive"] == first["rungs"]["01_naive"]
+    assert second["ceilings"] == first["ceilings"]
+    assert [run["m"] for run in second["rungs"]["02_coalescing"]["runs"]] == [128]
+
+
+def test_without_nsight_compute_the_record_says_why(recording, monkeypatch):
+    def unavailable(*_):
+        raise profiler.CountersUnavailable("ncu is not installed")
+
+    monkeypatch.setattr(profiler, "counters", unavailable)
+    lines = []
+    recorder.record(["01_naive"], [(64, 64, 64)], lines.append)
+    rung = records.load(recording)["rungs"]["01_naive"]
+    assert rung["counters"] == []
+    assert rung["counters_missing"] == "ncu is not installed"
+    assert any("NO COUNTERS" in line and "ncu is not installed" in line for line in lines)
+
+
+def test_an_unknown_rung_is_refused_before_anything_is_measured(recording):
+    with pytest.raises(LadderError, match="99_nothing"):
+        recorder.record(["01_naive", "99_nothing"], [(64, 64, 64)], silent)
+    assert not recording.exists()
+
+
+def test_a_spoilt_file_is_not_overwritten(recording):
+    recording.write_text("{")
+    with pytest.raises(records.BadRecord):
+        recorder.record(["01_naive"], [(64, 64, 64)], silent)
+    assert recording.read_text() == "{"
+
+
+# ---- Nsight Compute ------------------------------------------------------------------------------
+
+NCU_CSV = '''\
+==PROF== Connected to process 4242 (/usr/bin/python3.12)
+hello from the program, "with quotes"
+==PROF== Profiling "naive" - 0: 0%....50%....100% - 3 passes
+==PROF== Profiling "naive" - 1: 0%....50%....100% - 3 passes
+==PROF== Disconnected from process 4242
+"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size",\
+"Grid Size","Device","CC","Section Name","Metric Name","Metric Unit","Metric Value"
+"0","4242","python3.12","127.0.0.1","naive","1","7","(32, 32, 1)","(32, 25, 1)","0","9.0",\
+"Command line profiler metrics","dram__bytes_read.sum","byte","3,722,240"
+"0","4242","python3.12","127.0.0.1","naive","1","7","(32, 32, 1)","(32, 25, 1)","0","9.0",\
+"Command line profiler metrics","l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum","","25,622,784"
+"0","4242","python3.12","127.0.0.1","naive","1","7","(32, 32, 1)","(32, 25, 1)","0","9.0",\
+"Command line profiler metrics","sm__warps_active.avg.pct_of_peak_sustained_active","%","97.35"
+"0","4242","python3.12","127.0.0.1","naive","1","7","(32, 32, 1)","(32, 25, 1)","0","9.0",\
+"Command line profiler metrics","smsp__inst_executed_op_shared_ld.sum","inst","n/a"
+"1","4242","python3.12","127.0.0.1","naive","1","7","(32, 32, 1)","(16, 16, 1)","0","9.0",\
+"Command line profiler metrics","dram__bytes_read.sum","byte","2097152"
+'''
+
+
+def test_ncu_s_csv_is_read_launch_by_launch():
+    assert profiler.parse_csv(NCU_CSV) == [
+        {
+            "dram__bytes_read.sum": 3_722_240,
+            "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": 25_622_784,
+            "sm__warps_active.avg.pct_of_peak_sustained_active": 97.35,
+        },
+        {"dram__bytes_read.sum": 2_097_152},
+    ]
+
+
+def test_a_whole_count_stays_an_integer():
+    (first, _) = profiler.parse_csv(NCU_CSV)
+    assert type(first["dram__bytes_read.sum"]) is int
+
+
+@pytest.mark.parametrize("text", ["", "==ERROR== No kernels were profiled.\n"])
+def test_output_without_csv_has_no_launches(text):
+    assert profiler.parse_csv(text) == []
+
+
+def ncu(monkeypatch, stdout, returncode=0):
+    """Let ncu be there and print this; returns the list that its command line lands in."""
+    seen = []
+
+    def run(command, **_):
+        seen.append(command)
+        return SimpleNamespace(stdout=stdout, stderr="", returncode=returncode)
+
+    monkeypatch.setattr(profiler, "find_ncu", lambda: "/opt/ncu")
+    monkeypatch.setattr(profiler.subprocess, "run", run)
+    return seen
+
+
+def test_ncu_is_asked_for_one_launch_per_shape_of_this_kernel(monkeypatch):
+    seen = ncu(monkeypatch, NCU_CSV)
+    shapes = [(1001, 777, 513), (512, 512, 512)]
+    found = profiler.counters(find("01_naive"), {"BLOCK_X": 16}, shapes)
+    assert found == profiler.parse_csv(NCU_CSV)
+    (command,) = seen
+    options = dict(pairwise(command))
+    assert options["--kernel-name"] == find("01_naive").entry
+    assert options["--launch-count"] == "2"
+    assert options["--clock-control"] == "none"
+    assert set(options["--metrics"].split(",")) == set(profiler.METRICS)
+    after = command[command.index("gemmlab.profiler") + 1 :]
+    sizes = ["1001", "777", "513", "512", "512", "512"]
+    assert after == ["01_naive", *sizes, "--set=BLOCK_X=16"]
+
+
+def test_counters_of_too_few_launches_are_refused(monkeypatch):
+    ncu(monkeypatch, NCU_CSV)
+    with pytest.raises(profiler.CountersUnavailable, match="2 launches of 01_naive, not 1"):
+        profiler.counters(find("01_naive"), {}, [(1, 1, 1)])
+
+
+def test_a_failing_ncu_is_quoted(monkeypatch):
+    ncu(monkeypatch, "==ERROR== Failed to find metric nonsense.sum\n", returncode=1)
+    with pytest.raises(profiler.CountersUnavailable, match="Failed to find metric nonsense"):
+        profiler.counters(find("01_naive"), {}, [(1, 1, 1)])
+
+
+def test_a_forbidden_ncu_says_what_to_do(monkeypatch):
+    ncu(monkeypatch, "==ERROR== ERR_NVGPUCTRPERM - no permission\n", returncode=1)
+    with pytest.raises(profiler.CountersUnavailable, match="run as root"):
+        profiler.counters(find("01_naive"), {}, [(1, 1, 1)])
+
+
+def test_a_missing_ncu_says_where_it_comes_from(monkeypatch):
+    monkeypatch.setattr(profiler, "find_ncu", lambda: None)
+    with pytest.raises(profiler.CountersUnavailable, match="CUDA toolkit"):
+        profiler.counters(find("01_naive"), {}, [(1, 1, 1)])
+    assert profiler.ncu_version() is None
+
+
+# ---- on a GPU ------------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+@needs_gpu
+@pytest.mark.skipif(profiler.find_ncu() is None, reason="needs Nsight Compute (ncu)")
+def test_real_counters():
+    (found,) = profiler.counters(find("02_coalescing"), {}, [(64, 64, 64)])
+    assert set(found) == set(profiler.METRICS)
+    # One FMA per thread and step of k, and a request per warp for A and for B.
+    assert found["smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"] == 64**3
+    assert found["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"] == 2 * 64**3 // 32
+    assert found["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"] == (1 + 4) * 64**3 // 32
+
+
+@pytest.mark.gpu
+@needs_gpu
+def test_results_on_this_gpu_are_the_recorded_bits():
+    from gemmlab.kernel import load
+
+    for rung in RUNGS:
+        kernel = load(rung.name)
+        for result in records.entry(kernel)["results"]:
+            expected = result.pop("sha256")
+            assert records.result_digest(kernel, **result) == expected, (rung.name, result)

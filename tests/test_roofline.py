@@ -1,0 +1,176 @@
+import importlib
+import math
+
+import numpy
+import pandas
+import pytest
+import sample_record
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gemmlab import records, roofline
+from gemmlab.ladder import CEILINGS
+from gemmlab.timing import Spread
+
+device = importlib.import_module("gemmlab.device")
+needs_gpu = pytest.mark.skipif(device.gpu() is None, reason=f"needs a GPU: {device.why_no_gpu()}")
+
+
+def roofs(bytes_per_second=4e12, flop_per_second=64e12):
+    def roof(rate):
+        return roofline.Roof(Spread(rate, rate, rate, rate), 1, device.GpuState(1, None, 1, 1))
+
+    return roofline.Ceilings(
+        gpu="NVIDIA Test",
+        recorded=sample_record.DATE,
+        copy=roof(bytes_per_second),
+        fma=roof(flop_per_second),
+    )
+
+
+# ---- the model -----------------------------------------------------------------------------------
+
+
+def test_a_product_by_hand():
+    # 2x3 times 3x4: 24 multiplications, 24 additions; 6 + 12 + 8 floats.
+    assert roofline.flop(2, 4, 3) == 48
+    assert roofline.compulsory_bytes(2, 4, 3) == 4 * 26
+
+
+def test_the_intensity_of_a_square_product_is_a_sixth_of_its_size():
+    size = 4096
+    found = roofline.intensity(
+        roofline.flop(size, size, size), roofline.compulsory_bytes(size, size, size)
+    )
+    assert found == pytest.approx(size / 6)
+    assert roofline.intensity(1, 0) == math.inf
+
+
+@given(st.floats(1e-3, 1e6))
+def test_nothing_is_attainable_above_either_roof(flop_per_byte):
+    found = roofline.attainable(flop_per_byte, roofs())
+    assert found <= 64e12 and found <= flop_per_byte * 4e12 * (1 + 1e-12)
+    assert found in (64e12, flop_per_byte * 4e12)
+
+
+def test_the_roofs_meet_at_the_ridge():
+    found = roofs()
+    assert found.ridge == 16
+    assert roofline.attainable(8, found) == 32e12
+    assert roofline.attainable(32, found) == 64e12
+    assert str(found) == "copy 4.00 TB/s, FP32 64.0 TFLOP/s"
+
+
+# ---- the arithmetic kernel's twin ----------------------------------------------------------------
+
+
+def test_the_chain_by_hand():
+    # One thread, one chain that starts at 0: 0 -> 0.5 -> 0.5a + 0.5.
+    found = roofline.fma_chain(1, 1, CHAINS=1, UNROLL=2)
+    assert found.tolist() == [0.5 * roofline.MULTIPLIER + 0.5]
+
+
+@given(st.integers(1, 64), st.integers(0, 3), st.integers(1, 8), st.integers(1, 8))
+def test_the_chain_rounds_once_per_step(threads, iterations, chains, unroll):
+    """Against exact rational arithmetic, rounded to float32 after each multiply-add."""
+    from fractions import Fraction
+
+    thread = threads - 1
+    total = numpy.float32(0)
+    for chain in range(chains):
+        x = numpy.float32(thread + chain) * numpy.float32(2**-7)
+        for _ in range(iterations * unroll):
+            exact = Fraction(float(x)) * Fraction(roofline.MULTIPLIER) + Fraction(roofline.ADDEND)
+            assert Fraction(float(exact)) == exact, "float64 holds it without rounding"
+            x = numpy.float32(float(exact))
+        total += x
+    assert roofline.fma_chain(threads, iterations, chains, unroll)[thread] == total
+
+
+# ---- recorded ceilings and points ----------------------------------------------------------------
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """A results folder with the sample record, on a machine without a GPU."""
+    monkeypatch.setattr(device, "RESULTS", tmp_path)
+    monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
+    monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
+    path = tmp_path / "nvidia-test.json"
+    records.save(sample_record.record(ceilings_code=roofline.ceilings_code()), path)
+    return path
+
+
+def change(path, edit):
+    record = records.load(path)
+    edit(record)
+    records.save(record, path)
+
+
+def test_recorded_ceilings_are_replayed(results):
+    found = roofline.ceilings()
+    assert (found.bytes_per_second, found.flop_per_second) == (4e12, 64e12)
+    assert (found.gpu, found.recorded) == ("NVIDIA Test", sample_record.DATE)
+    assert found.fma.state.sm_clock_mhz == 1980
+
+
+def test_ceilings_survive_being_recorded(results):
+    recorded = records.load(results)["ceilings"]
+    again = roofline.Ceilings.from_record(recorded).as_record()
+    assert again == {name: recorded[name] for name in ("copy", "fma")}
+
+
+def test_stale_and_missing_ceilings_are_refused(results):
+    change(results, lambda record: record["ceilings"].update(code="sha256:1"))
+    with pytest.raises(records.StaleRecord, match="00_ceilings: recorded for another version"):
+        roofline.ceilings()
+    change(results, lambda record: record.pop("ceilings"))
+    with pytest.raises(records.NoRecord, match="python -m gemmlab record 00_ceilings"):
+        roofline.ceilings()
+
+
+def test_points_take_time_and_bytes_from_the_same_shape(results):
+    kernel = sample_record.kernel()
+    found = roofline.points([kernel])
+    assert isinstance(found, pandas.DataFrame)
+    (row,) = found.to_dict("records")
+    assert (row["kernel"], row["m"], row["gpu"]) == ("01_naive", 512, "NVIDIA Test")
+    work = 2 * 512**3
+    assert row["gflops"] == pytest.approx(work / 0.5e-3 / 1e9)
+    assert row["dram_bytes"] == 3_000_000
+    assert row["dram_intensity"] == pytest.approx(work / 3_000_000)
+    assert row["l2_intensity"] == pytest.approx(work / 30_000_000)
+    assert row["compulsory_bytes"] == 3 * 4 * 512**2
+    model = kernel.rung.model_bytes(512, 512, 512, kernel.settings)
+    assert row["model_bytes"] == model
+    assert row["model_intensity"] == pytest.approx(work / model)
+
+
+def test_points_of_a_changed_kernel_are_refused(results):
+    with pytest.raises(records.StaleRecord):
+        roofline.points([sample_record.kernel("int changed;")])
+
+
+# ---- on a GPU ------------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+@needs_gpu
+def test_the_roofs_of_this_gpu():
+    found = roofline.ceilings()
+    assert found.gpu == device.gpu().name
+    assert 0 < found.bytes_per_second < math.inf and 0 < found.flop_per_second < math.inf
+    assert roofline.ceilings() is found, "measured once"
+
+
+@pytest.mark.gpu
+@needs_gpu
+def test_a_chain_that_does_something_else_is_caught(tmp_path, monkeypatch):
+    from types import SimpleNamespace
+
+    wrong = tmp_path / "00_ceilings.cu"
+    wrong.write_text(CEILINGS.path.read_text("utf-8").replace("fmaf(x[chain], a, b)", "a"))
+    monkeypatch.setattr(roofline, "CEILINGS", SimpleNamespace(path=wrong))
+    launch = CEILINGS.fma_launch(device.gpu().sm_count)
+    with pytest.raises(roofline.CeilingsError, match="differ from NumPy"):
+        roofline.measure_fma(launch, CEILINGS.macros)

@@ -1,0 +1,398 @@
+import importlib
+import math
+import statistics
+from types import SimpleNamespace
+
+import numpy
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gemmlab import cublas, timing
+from gemmlab.ladder import find
+from gemmlab.verify import VerificationError
+
+device = importlib.import_module("gemmlab.device")
+needs_gpu = pytest.mark.skipif(device.gpu() is None, reason=f"needs a GPU: {device.why_no_gpu()}")
+
+H200_L2 = 60 * 2**20
+
+
+# ---- a GPU of our own, whose clock advances by what each launch is said to take ------------------
+
+
+class FakeGraph:
+    def __init__(self, machine, launches):
+        self.machine, self.launches = machine, launches
+
+    def upload(self, stream):
+        pass
+
+    def launch(self, stream):
+        for name, milliseconds, matrices in self.launches:
+            self.machine.run(name, milliseconds, matrices)
+
+
+class FakeMachine:
+    """Stands in for a stream and for cuBLAS, and keeps what was launched, in order."""
+
+    def __init__(self):
+        self.clock_ms, self.log, self.recording, self.graphs = 0.0, [], None, 0
+
+    def run(self, name, milliseconds, matrices):
+        if self.recording is not None:
+            self.recording.append((name, milliseconds, matrices))
+            return
+        self.clock_ms += milliseconds
+        self.log.append((name, matrices))
+
+    def launcher(self, name, milliseconds):
+        return lambda *matrices: self.run(name, milliseconds, matrices)
+
+    def record(self):
+        return SimpleNamespace(at=self.clock_ms, synchronize=lambda: None)
+
+    def begin_capture(self):
+        self.recording = []
+
+    def end_capture(self):
+        launches, self.recording = self.recording, None
+        self.graphs += 1
+        return FakeGraph(self, launches)
+
+    def synchronize(self):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    import cupy
+
+    fake = FakeMachine()
+    state = device.GpuState(1980, 3201, 400.0, 50)
+    here = SimpleNamespace(name="NVIDIA Test", l2_bytes=H200_L2)
+    monkeypatch.setattr(cupy.cuda, "Stream", lambda non_blocking: fake)
+    monkeypatch.setattr(cupy.cuda, "get_elapsed_time", lambda start, end: end.at - start.at)
+    monkeypatch.setattr(timing, "gpu_state", lambda: state)
+    monkeypatch.setattr(timing, "require_gpu", lambda purpose: here)
+    monkeypatch.setattr(timing, "check_sample", lambda kernel, m, n, k: None)
+    monkeypatch.setattr(
+        timing, "_make_sets", lambda m, n, k, count: [(number,) for number in range(count)]
+    )
+    return fake
+
+
+class FakeKernel:
+    name = "01_naive"
+    rung = find("01_naive")
+
+    def __init__(self, launch, passes=True):
+        self.launch_into, self.passes, self.verified = launch, passes, 0
+
+    def verify(self):
+        self.verified += 1
+
+        def require():
+            if not self.passes:
+                raise VerificationError("wrong")
+
+        return SimpleNamespace(require=require)
+
+
+def fake_cublas(machine, milliseconds):
+    class Fake(FakeMachine):
+        matmul_into = staticmethod(machine.launcher("cublas", milliseconds))
+
+    return lambda stream: Fake()
+
+
+# ---- statistics and plans ------------------------------------------------------------------------
+
+
+@given(st.lists(st.floats(1e-3, 1e3), min_size=2, max_size=40))
+def test_quartiles_are_numpy_s(samples):
+    found = timing.Spread.of(samples, min)
+    expected = numpy.percentile(samples, (25, 50, 75))
+    assert numpy.allclose((found.q1, found.median, found.q3), expected, rtol=1e-12)
+    assert found.best == min(samples)
+
+
+@given(st.integers(4 * 3, 2**34), st.integers(2**20, 2**28))
+def test_a_set_has_left_the_cache_before_its_next_turn(bytes_per_launch, l2_bytes):
+    sets = timing.input_sets(bytes_per_launch, l2_bytes)
+    between = (sets - 1) * bytes_per_launch
+    assert between >= 2 * l2_bytes or sets == timing.MOST_SETS
+    assert sets == 1 or (sets - 2) * bytes_per_launch < 2 * l2_bytes, "no more sets than needed"
+
+
+def test_every_recorded_shape_rotates_past_the_cache_of_an_h200():
+    from gemmlab.records import SHAPES
+
+    for m, n, k in SHAPES:
+        moved = 4 * (m * k + k * n + m * n)
+        assert (timing.input_sets(moved, H200_L2) - 1) * moved >= 2 * H200_L2
+
+
+@given(st.floats(1e-3, 2e3), st.integers(1, 4096))
+def test_a_sample_is_long_enough_and_a_graph_visits_each_set_alike(launch_ms, sets):
+    launches = timing.launches_per_sample(launch_ms, sets)
+    assert launches * launch_ms >= timing.SAMPLE_MS * (1 - 1e-9)
+    if launch_ms < timing.GRAPH_BELOW_MS:
+        assert launches >= timing.GRAPH_LAUNCHES
+        assert launches % sets == 0
+
+
+@given(st.integers(1, 50))
+def test_pairs_alternate(pairs):
+    order = timing.alternation(pairs)
+    flat = "".join("AB"[side] for pair in order for side in pair)
+    assert flat == ("ABBA" * pairs)[: 2 * pairs]
+
+
+# ---- compare, on the machine of our own ----------------------------------------------------------
+
+
+def test_long_launches_alternate_one_by_one(machine, monkeypatch):
+    monkeypatch.setattr(timing, "Cublas", fake_cublas(machine, 10.0))
+    found = timing.compare(FakeKernel(machine.launcher("ours", 40.0)), 4096, 4096, 4096, pairs=4)
+
+    assert machine.graphs == 0
+    assert (found.launches, found.cublas_launches, found.pairs, found.noise_pairs) == (1, 1, 4, 4)
+    assert found.time_ms.median == pytest.approx(40.0)
+    assert found.cublas_ms.median == pytest.approx(10.0)
+    assert found.ratio.median == pytest.approx(0.25), "a quarter of cuBLAS's speed"
+    assert found.noise.median == pytest.approx(1.0)
+    names = [name[0] for name, _ in machine.log]
+    # two launches each to warm up and plan, one each ahead of the samples, the pairs; then itself
+    assert "".join(names) == "oo" + "cc" + "oc" + "occoocco" + "o" * (2 + 8)
+
+
+def test_the_two_sides_never_share_inputs_and_each_rotates(machine, monkeypatch):
+    monkeypatch.setattr(timing, "Cublas", fake_cublas(machine, 10.0))
+    found = timing.compare(FakeKernel(machine.launcher("ours", 40.0)), 2048, 2048, 2048, pairs=4)
+    compared = machine.log[: 4 + 2 + 8]
+    used = {
+        side: [number for name, (number,) in compared if name == side]
+        for side in ("ours", "cublas")
+    }
+    for side, first in (("ours", 0), ("cublas", found.input_sets)):
+        expected = [first + turn % found.input_sets for turn in range(len(used[side]))]
+        assert used[side] == expected
+
+
+def test_short_launches_go_into_graphs(machine, monkeypatch):
+    monkeypatch.setattr(timing, "Cublas", fake_cublas(machine, 0.01))
+    found = timing.compare(FakeKernel(machine.launcher("ours", 0.1)), 512, 512, 512, pairs=3)
+    assert machine.graphs >= 3, "ours, cuBLAS, and ours once more on the other inputs"
+    for launches in (found.launches, found.cublas_launches):
+        assert launches >= timing.GRAPH_LAUNCHES and launches % found.input_sets == 0
+    assert found.time_ms.median == pytest.approx(0.1)
+    assert found.ratio.median == pytest.approx(0.1)
+
+
+def test_the_record_says_where_the_noise_has_fewer_pairs(machine, monkeypatch):
+    monkeypatch.setattr(timing, "Cublas", fake_cublas(machine, 2.0))
+    found = timing.compare(FakeKernel(machine.launcher("ours", 200.0)), 4096, 4096, 4096)
+    assert (found.pairs, found.noise_pairs) == (20, timing.FEW_PAIRS)
+
+
+def test_a_launch_over_the_limit_is_refused_with_its_time(machine, monkeypatch):
+    monkeypatch.setattr(timing, "Cublas", fake_cublas(machine, 2.0))
+    kernel = FakeKernel(machine.launcher("ours", 2200.0))
+    with pytest.raises(timing.LaunchTooLong, match=r"N=8192.*2\.20 s") as caught:
+        timing.compare(kernel, 8192, 8192, 8192)
+    assert caught.value.time_ms == pytest.approx(2200.0)
+    assert [name for name, _ in machine.log] == ["ours", "ours"]
+
+
+def test_no_time_without_pass(machine, monkeypatch):
+    monkeypatch.setattr(timing, "Cublas", fake_cublas(machine, 1.0))
+    with pytest.raises(VerificationError):
+        timing.compare(FakeKernel(machine.launcher("ours", 1.0), passes=False), 64, 64, 64)
+    assert machine.log == []
+
+
+def test_no_time_of_a_shape_whose_sample_is_wrong(machine, monkeypatch):
+    def wrong(kernel, m, n, k):
+        raise VerificationError(f"row 3 at {m}")
+
+    monkeypatch.setattr(timing, "Cublas", fake_cublas(machine, 1.0))
+    monkeypatch.setattr(timing, "check_sample", wrong)
+    with pytest.raises(VerificationError, match="row 3 at 64"):
+        timing.compare(FakeKernel(machine.launcher("ours", 1.0)), 64, 64, 64)
+    assert machine.log == []
+
+
+def test_a_kernel_is_verified_once(machine, monkeypatch):
+    monkeypatch.setattr(timing, "Cublas", fake_cublas(machine, 2.0))
+    kernel = FakeKernel(machine.launcher("ours", 2.0))
+    for size in (256, 512):
+        timing.compare(kernel, size, size, size, pairs=2)
+    assert kernel.verified == 1
+
+
+@pytest.mark.parametrize("shape", [(0, 4, 4), (4, 0, 4), (4, 4, 0)])
+def test_an_empty_product_has_no_time(machine, shape):
+    with pytest.raises(timing.TimingError, match="1 or more"):
+        timing.compare(FakeKernel(machine.launcher("ours", 1.0)), *shape)
+
+
+@pytest.mark.parametrize(
+    "name", ["CUPY_TF32", "NVIDIA_TF32_OVERRIDE", "CUBLAS_EMULATE_SINGLE_PRECISION"]
+)
+def test_a_baseline_in_less_than_fp32_is_refused(machine, monkeypatch, name):
+    monkeypatch.setenv(name, "1")
+    with pytest.raises(cublas.CublasError, match=f"{name}=1"):
+        timing.compare(FakeKernel(machine.launcher("ours", 1.0)), 64, 64, 64)
+    monkeypatch.setenv(name, "0")
+    cublas.refuse_reduced_precision()
+
+
+def test_timing_needs_a_gpu(monkeypatch):
+    monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
+    with pytest.raises(device.NoGpu, match="Timing needs a GPU: there is none"):
+        timing.compare(FakeKernel(None), 64, 64, 64)
+
+
+# ---- sweep and table -----------------------------------------------------------------------------
+
+
+def measurement(name="01_naive", size=512, time_ms=1.0, cublas_ms=0.5, **changes):
+    def spread(value):
+        return timing.Spread(value, value, value, value)
+
+    fields = {
+        "kernel": name, "dtype": "float32", "m": size, "n": size, "k": size,
+        "time_ms": spread(time_ms), "cublas_ms": spread(cublas_ms),
+        "ratio": spread(cublas_ms / time_ms), "noise": spread(1.0), "sm_clock_mhz": 1980,
+        "power_w": 300.0, "temperature_c": 40, "pairs": 20, "noise_pairs": 20, "launches": 1,
+        "cublas_launches": 1, "input_sets": 2, "verify": "pass", "gpu": "NVIDIA Test",
+        "recorded": "2026-11-21T10:00:00+00:00",
+    }  # fmt: skip
+    return timing.Measurement(**fields | changes)
+
+
+def test_a_sweep_stops_where_a_launch_takes_over_a_second(monkeypatch):
+    tried = []
+
+    def compare(kernel, m, n, k, pairs):
+        tried.append(m)
+        time_ms = 275.0 * (m / 4096) ** 3
+        if time_ms > timing.LAUNCH_LIMIT_MS:
+            raise timing.LaunchTooLong("01_naive", m, n, k, time_ms)
+        return measurement(size=m, time_ms=time_ms)
+
+    monkeypatch.setattr(timing, "compare", compare)
+    found = list(timing.sweep(None, [(size,) * 3 for size in (2048, 4096, 8192, 16384)]))
+    assert tried == [2048, 4096, 8192], "17.6 s are not even tried"
+    assert [type(item).__name__ for item in found] == ["Measurement"] * 2 + ["Skipped"] * 2
+    assert found[2].time_ms == pytest.approx(2200.0)
+    assert found[3].time_ms == pytest.approx(17600.0)
+    assert "not tried" in found[3].reason and "limit of 1 s" in found[3].reason
+
+
+def test_a_shape_that_does_not_fit_is_skipped_and_the_sweep_goes_on(monkeypatch):
+    def compare(kernel, m, n, k, pairs):
+        if m == 64:
+            raise timing.TimingError("needs 900 GiB")
+        return measurement(size=m)
+
+    monkeypatch.setattr(timing, "compare", compare)
+    skipped, measured = timing.sweep(None, [(64,) * 3, (128,) * 3])
+    assert skipped == timing.Skipped(64, 64, 64, "needs 900 GiB", None)
+    assert measured.m == 128
+
+
+def test_a_wrong_kernel_ends_a_sweep(monkeypatch):
+    def compare(*_, pairs):
+        raise VerificationError("wrong")
+
+    monkeypatch.setattr(timing, "compare", compare)
+    with pytest.raises(VerificationError):
+        list(timing.sweep(None, [(64, 64, 64)]))
+
+
+def test_the_table():
+    found = timing.table(
+        [
+            measurement("01_naive", time_ms=2.0, cublas_ms=0.5),
+            measurement("02_coalescing", time_ms=1.0, cublas_ms=0.4),
+            measurement("01_naive", size=1024, time_ms=9.0, cublas_ms=3.0),
+        ]
+    )
+    assert tuple(found.columns) == timing.COLUMNS
+    by_row = {(row.kernel, row.m): row for row in found.itertuples()}
+    assert len(by_row) == len(found) == 5, "one row for cuBLAS per shape"
+    assert by_row["cublas", 512].time_ms == 0.4
+    assert by_row["cublas", 512].pct_cublas == 100
+    naive = by_row["01_naive", 512]
+    assert naive.pct_cublas == pytest.approx(25.0)
+    assert naive.gflops == pytest.approx(2 * 512**3 / 2e-3 / 1e9)
+    assert (naive.verify, naive.gpu) == ("pass", "NVIDIA Test")
+
+
+def test_an_empty_table_has_its_columns():
+    assert tuple(timing.table([]).columns) == timing.COLUMNS
+
+
+@given(st.floats(0.001, 1000), st.integers(1, 4096))
+def test_a_measurement_survives_being_recorded(time_ms, size):
+    from dataclasses import asdict
+
+    before = measurement(size=size, time_ms=time_ms)
+    assert timing.Measurement.from_dict(asdict(before)) == before
+
+
+# ---- on a GPU ------------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+@needs_gpu
+@pytest.mark.parametrize("shape", [(64, 64, 64), (513, 129, 65)])
+def test_a_real_measurement(shape):
+    from gemmlab.kernel import load
+
+    found = timing.compare(load("02_coalescing"), *shape)
+    for name in timing.SPREADS:
+        spread = getattr(found, name)
+        assert all(math.isfinite(value) and value > 0 for value in vars(spread).values())
+    assert found.launches >= timing.GRAPH_LAUNCHES
+    assert found.gpu == device.gpu().name
+
+
+@pytest.mark.gpu
+@needs_gpu
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (7, 5, 3), (129, 65, 257), (512, 512, 512)])
+def test_our_call_of_cublas_is_a_true_fp32_product(m, n, k):
+    import cupy
+
+    A, B = (cupy.random.uniform(-1, 1, shape, dtype="float32") for shape in ((m, k), (k, n)))
+    C = cupy.full((m, n), cupy.nan, dtype=cupy.float32)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    cupy.cuda.Device().synchronize()
+    with stream, cublas.Cublas(stream) as library:
+        library.matmul_into(A, B, C)
+        stream.synchronize()
+    exact = A.astype("float64") @ B.astype("float64")
+    bound = (k + 1) * 2.0**-24 * (abs(A).astype("float64") @ abs(B).astype("float64"))
+    assert bool((abs(C - exact) <= bound).all())
+
+
+@pytest.mark.gpu
+@needs_gpu
+def test_inputs_are_random_aligned_and_apart():
+    sets = timing._make_sets(33, 65, 17, 4)
+    pointers = [matrix.data.ptr for matrices in sets for matrix in matrices]
+    assert all(pointer % 256 == 0 for pointer in pointers)
+    assert len(set(pointers)) == 12
+    for A, B, C in sets:
+        assert (A.shape, B.shape, C.shape) == ((33, 17), (17, 65), (33, 65))
+        values = A.get()
+        assert values.min() >= -1 and values.max() < 1
+        assert statistics.pstdev(values.ravel().tolist()) > 0.3
