@@ -1,9 +1,9 @@
 """GEMM Lab: matrix-product kernels to read, run, count and time, with a GPU or without one.
 
-    import gemmlab as gl
-    kernel = gl.load("02_coalescing")
-    C = kernel(A, B)
-    kernel.verify()
+import gemmlab as gl
+kernel = gl.load("02_coalescing")
+C = kernel(A, B)
+kernel.verify()
 """
 
 from importlib import import_module

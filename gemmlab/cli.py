@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 
 from gemmlab import profiler, records, timing
-from gemmlab.compiler import CompileError
+from gemmlab.compiler import CompileError, NoCompiler
 from gemmlab.cublas import CublasError
 from gemmlab.device import NoGpu, device, gpu, record_files, software_versions, why_no_gpu
 from gemmlab.kernel import Kernel, load
@@ -39,7 +39,8 @@ examples:
 exit codes:
   0  all is well
   1  a check failed: a wrong result, a stale record, a counter that differs, something missing
-  2  the request is not possible: an unknown kernel, an illegal setting or shape
+  2  the request is not possible: an unknown kernel, an illegal setting, a shape that takes too
+     long or does not fit
   3  it needs a GPU, or a record that is not there
 
 environment:
@@ -52,13 +53,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         return options.run(options)
-    except (LadderError, IllegalSetting) as error:
+    except (LadderError, IllegalSetting, timing.TimingError) as error:
         return _complain(error, USAGE)
     except (NoGpu, records.NoRecord) as error:
         return _complain(error, UNAVAILABLE)
     except (
-        VerificationError, CompileError, CublasError, records.StaleRecord, records.BadRecord,
-        timing.TimingError,
+        VerificationError, CompileError, NoCompiler, CublasError,
+        records.StaleRecord, records.BadRecord,
     ) as error:  # fmt: skip
         return _complain(error, FAILED)
     except BrokenPipeError:  # the reader of the output, such as `head`, has had enough
@@ -328,26 +329,41 @@ def _findings() -> Iterator[tuple[bool, bool, str, str]]:
 
     here = gpu()
     if here is None:
-        yield False, False, f"GPU: {why_no_gpu()}", (
-            "Not needed: kernels run in the simulator, and recorded times are replayed."
+        yield (
+            False,
+            False,
+            f"GPU: {why_no_gpu()}",
+            ("Not needed: kernels run in the simulator, and recorded times are replayed."),
         )
     else:
         memory = f"{here.memory_bytes / 2**30:.0f} GiB"
         yield False, True, f"GPU {here.name}, {here.arch}, {here.sm_count} SMs, {memory}", ""
         yield False, True, f"driver {here.driver}, CUDA {here.cuda}", ""
         cublas = versions.get("cublas")
-        yield False, cublas is not None, f"cuBLAS {cublas or ''}", (
-            "Timing needs it: install the CUDA toolkit's libraries."
+        yield (
+            False,
+            cublas is not None,
+            f"cuBLAS {cublas or ''}",
+            ("Timing needs it: install the CUDA toolkit's libraries."),
         )
     ncu = profiler.ncu_version()
-    yield False, ncu is not None, f"Nsight Compute {ncu or '(ncu)'}", (
-        "Only `record` needs it, for hardware counters; it comes with the CUDA toolkit."
+    yield (
+        False,
+        ncu is not None,
+        f"Nsight Compute {ncu or '(ncu)'}",
+        ("Only `record` needs it, for hardware counters; it comes with the CUDA toolkit."),
     )
     sanitizer = shutil.which("compute-sanitizer")
-    yield False, sanitizer is not None, "compute-sanitizer", (
-        "Optional: it finds races and bad addresses on a GPU; it comes with the CUDA toolkit."
+    yield (
+        False,
+        sanitizer is not None,
+        "compute-sanitizer",
+        ("Optional: it finds races and bad addresses on a GPU; it comes with the CUDA toolkit."),
     )
     files = ", ".join(record_files())
-    yield False, bool(files), f"records: {files or 'none'}", (
-        "Without a GPU no times can be shown: get results/ from the repository."
+    yield (
+        False,
+        bool(files),
+        f"records: {files or 'none'}",
+        ("Without a GPU no times can be shown: get results/ from the repository."),
     )

@@ -52,9 +52,7 @@ def compile_kernel(
 
     Raises CompileError, showing the lines around the error, and NoCompiler.
     """
-    program = nvrtc.compile_source(
-        source, filename, arch=arch, options=options_for(macros or {})
-    )
+    program = nvrtc.compile_source(source, filename, arch=arch, options=options_for(macros or {}))
     return Compiled(arch, program.ptx, program.cubin, _resources(program.log))
 
 

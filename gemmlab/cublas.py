@@ -64,14 +64,18 @@ def version() -> str | None:
 class Cublas:
     """A cuBLAS handle bound to one CuPy stream, with a workspace of its own.
 
-    The workspace is set before any capture, so that no capture has to allocate. Use as a context
-    manager: leaving it frees the handle.
+    It is launched, and its samples are checked, as a Kernel's. The workspace is set before any
+    capture, so that no capture has to allocate. Use as a context manager: leaving it frees the
+    handle.
     """
+
+    name = "cublas"
 
     def __init__(self, stream) -> None:
         import cupy
 
         refuse_reduced_precision()
+        self.array_module, self.to_host = cupy, cupy.asnumpy
         self._library = _library()
         self._handle = ctypes.c_void_p()
         self._one, self._zero = ctypes.c_float(1.0), ctypes.c_float(0.0)
@@ -89,7 +93,7 @@ class Cublas:
     def _call(self, function: str, *arguments) -> None:
         _check(function, getattr(self._library, function)(*arguments))
 
-    def matmul_into(self, A, B, C) -> None:
+    def launch_into(self, A, B, C) -> None:
         """C = A @ B for C-contiguous float32 CuPy matrices; no checks, no synchronisation.
 
         cuBLAS stores by columns. Row-major A, B and C are, read by columns, their transposes, and

@@ -151,9 +151,7 @@ def gpu_state() -> GpuState:
         sm_clock_mhz=whole(read(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM)),
         memory_clock_mhz=whole(read(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_MEM)),
         power_w=read(pynvml.nvmlDeviceGetPowerUsage, scale=1000),
-        temperature_c=whole(
-            read(pynvml.nvmlDeviceGetTemperature, pynvml.NVML_TEMPERATURE_GPU)
-        ),
+        temperature_c=whole(read(pynvml.nvmlDeviceGetTemperature, pynvml.NVML_TEMPERATURE_GPU)),
     )
 
 

@@ -250,7 +250,9 @@ class Kernel:
         needed = {"A": A, "B": B} | ({"C": C} if beta != 0 else {})
         for name, array in needed.items():
             if array is None:
-                raise ArgumentError(f"beta is {beta}, so {self.name} needs C, a float32 (M, N) array")
+                raise ArgumentError(
+                    f"beta is {beta}, so {self.name} needs C, a float32 (M, N) array"
+                )
             kinds = (np.ndarray, self.array_module.ndarray)
             if not isinstance(array, kinds) or type(array) is not type(A):
                 raise ArgumentError(

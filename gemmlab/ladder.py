@@ -109,10 +109,10 @@ class Ceilings:
         return KERNELS / f"{self.name}.cu"
 
     def copy_launch(self, sm_count: int) -> Launch:
-        return Launch((sm_count * 16, 1, 1), (512, 1, 1))
+        return Launch((sm_count * 64, 1, 1), (1024, 1, 1))
 
     def fma_launch(self, sm_count: int) -> Launch:
-        return Launch((sm_count * 8, 1, 1), (256, 1, 1))
+        return Launch((sm_count * 2, 1, 1), (1024, 1, 1))
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -126,8 +126,8 @@ POWERS = tuple(2**i for i in range(11))
 
 def _block_xy(meaning_x: str, meaning_y: str) -> tuple[Parameter, ...]:
     return (
-        Parameter("BLOCK_X", 32, POWERS, f"threads of a block along x, {meaning_x}"),
-        Parameter("BLOCK_Y", 32, POWERS, f"threads of a block along y, {meaning_y}"),
+        Parameter("BLOCK_X", 64, POWERS, f"threads of a block along x, {meaning_x}"),
+        Parameter("BLOCK_Y", 8, POWERS, f"threads of a block along y, {meaning_y}"),
     )
 
 
@@ -190,7 +190,9 @@ def find(name: str) -> Rung:
             return rung
     names = [rung.name for rung in RUNGS]
     if name == CEILINGS.name:
-        raise LadderError(f"{name} is no matrix product: use gl.ceilings(); products: {', '.join(names)}")
+        raise LadderError(
+            f"{name} is no matrix product: use gl.ceilings(); products: {', '.join(names)}"
+        )
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
     hint = f"did you mean {near[0]}? " if near else ""
     raise LadderError(f"there is no rung {name!r}: {hint}The ladder has {', '.join(names)}")

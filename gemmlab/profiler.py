@@ -179,15 +179,13 @@ def main(arguments: list[str] | None = None) -> None:
     if len(options.sizes) % 3:
         parser.error("sizes come in threes: M N K")
 
-    import cupy
-
     settings = {name: int(value) for name, value in (text.split("=") for text in options.set)}
     kernel = load(options.rung, **settings)
     sizes = iter(options.sizes)
     for m, n, k in zip(sizes, sizes, sizes, strict=True):
-        A, B, C = (cupy.asarray(matrix) for matrix in inputs(m, n, k))
+        A, B, C = (kernel.to_device(matrix) for matrix in inputs(m, n, k))
         kernel.launch_into(A, B, C)
-        cupy.cuda.get_current_stream().synchronize()
+        kernel.to_host(C)  # waits
 
 
 if __name__ == "__main__":

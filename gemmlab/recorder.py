@@ -118,7 +118,7 @@ def _record_rung(
 
     return {
         "provenance": provenance,
-        "code": records.code_of(kernel),
+        "code": kernel.code_hash(),
         "settings": dict(kernel.settings),
         "verified": [
             {

@@ -18,7 +18,6 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gemmlab.compiler import code_hash
 from gemmlab.device import gpu, replayed_file
 from gemmlab.timing import Measurement, sweep, table
 from gemmlab.verify import random_matrix
@@ -202,11 +201,6 @@ def current() -> dict[str, Any]:
 # ---- what is recorded of a kernel ----------------------------------------------------------------
 
 
-def code_of(kernel) -> str:
-    """The hash of the code that a kernel runs: source, own headers and settings."""
-    return code_hash(kernel.text, kernel.settings)
-
-
 def entry(kernel) -> dict[str, Any]:
     """What is recorded of this kernel's rung (see FORMAT).
 
@@ -226,7 +220,7 @@ def entry(kernel) -> dict[str, Any]:
             f"{name}: recorded with {_listed(found['settings'])}, "
             f"not with {_listed(kernel.settings)}; measuring that needs a GPU."
         )
-    if code_of(kernel) != found["code"]:
+    if kernel.code_hash() != found["code"]:
         raise StaleRecord(
             f"{name}: recorded for another version of this kernel; "
             f"run `python -m gemmlab record {name}` on a GPU."
@@ -273,9 +267,7 @@ def benchmark(kernel) -> pandas.DataFrame:
     return table(item for item in sweep(kernel, shapes) if isinstance(item, Measurement))
 
 
-def result_digest(
-    kernel, m: int, n: int, k: int, alpha: float, beta: float, seed: int
-) -> str:
+def result_digest(kernel, m: int, n: int, k: int, alpha: float, beta: float, seed: int) -> str:
     """SHA-256 of the bytes of C = alpha·A·B + beta·C for the random matrices of a seed.
 
     A, B and C are verify.random_matrix of seed, seed + 1 and seed + 2.

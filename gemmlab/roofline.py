@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from gemmlab import records
-from gemmlab.compiler import code_hash
+from gemmlab.compiler import code_hash, options_for
 from gemmlab.device import GpuState, gpu, require_gpu
 from gemmlab.ladder import CEILINGS, Launch
 from gemmlab.timing import Measurement, Spread, flop, now, wait
@@ -175,11 +175,11 @@ def measure_ceilings() -> Ceilings:
     )
 
 
-def _kernel(name: str, macros: dict[str, int]):
+def _kernel(entry: str, macros: dict[str, int]):
     import cupy
 
-    options = tuple(f"-D{macro}={value}" for macro, value in macros.items())
-    return cupy.RawModule(code=CEILINGS.path.read_text("utf-8"), options=options).get_function(name)
+    module = cupy.RawModule(code=CEILINGS.path.read_text("utf-8"), options=options_for(macros))
+    return module.get_function(entry)
 
 
 def _time(launch: Callable[[], None], work: int, label: str) -> Roof:
@@ -210,7 +210,7 @@ def measure_copy(shape: Launch) -> Roof:
     count = min(COPY_BYTES, free // 4) // 16  # float4 elements
     original = cupy.random.RandomState(1).uniform(-1, 1, 4 * count, dtype=cupy.float32)
     target = cupy.full(4 * count, cupy.nan, dtype=cupy.float32)
-    kernel = _kernel("copy", {})
+    kernel = _kernel(CEILINGS.copy_entry, {})
 
     def launch() -> None:
         kernel(shape.grid, shape.block, (original, target, numpy.int64(count)))
@@ -231,7 +231,7 @@ def measure_fma(shape: Launch, macros: dict[str, int]) -> Roof:
 
     threads, blocks = math.prod(shape.block), math.prod(shape.grid)
     out = cupy.full(threads * blocks, cupy.nan, dtype=cupy.float32)
-    kernel = _kernel("fma_chain", macros)
+    kernel = _kernel(CEILINGS.fma_entry, macros)
 
     def launch(iterations: int = ITERATIONS) -> None:
         scalars = (numpy.int32(iterations), numpy.float32(MULTIPLIER), numpy.float32(ADDEND))

@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from gemmlab.cublas import Cublas, refuse_reduced_precision
+from gemmlab.cublas import Cublas
 from gemmlab.device import GpuState, gpu_state, require_gpu
 from gemmlab.verify import check_sample
 
@@ -331,25 +331,28 @@ def compare(kernel, m: int, n: int, k: int, *, pairs: int = PAIRS) -> Measuremen
     takes too long or does not fit.
     """
     here = require_gpu("Timing")
-    refuse_reduced_precision()
     if min(m, n, k) < 1 or pairs < 2:
         raise TimingError(
             f"Timing takes M, N and K of 1 or more and 2 pairs or more, "
             f"not M={m}, N={n}, K={k} and {pairs} pairs."
         )
     require_verified(kernel)
-    check_sample(kernel, m, n, k)
 
     import cupy
 
     count = input_sets(4 * (m * k + k * n + m * n), here.l2_bytes)
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream, Cublas(stream) as cublas:
+        try:
+            check_sample(kernel, m, n, k)
+            check_sample(cublas, m, n, k)
+        except cupy.cuda.memory.OutOfMemoryError as error:
+            raise TimingError(f"M={m}, N={n}, K={k} does not fit on the GPU: {error}") from error
         # Each side has sets of its own, so that neither finds what the other has just read.
         sets = _make_sets(m, n, k, 2 * count)
         stream.synchronize()
         ours = _Side(kernel.launch_into, sets[:count], stream)
-        theirs = _Side(cublas.matmul_into, sets[count:], stream)
+        theirs = _Side(cublas.launch_into, sets[count:], stream)
         launch_ms = ours.plan()
         if launch_ms > LAUNCH_LIMIT_MS:
             raise LaunchTooLong(kernel.name, m, n, k, launch_ms)
@@ -394,9 +397,7 @@ class Skipped:
     time_ms: float | None
 
 
-def sweep(
-    kernel, shapes: Iterable[tuple[int, int, int]], *, pairs: int = PAIRS
-) -> Iterator[Measurement | Skipped]:
+def sweep(kernel, shapes: Iterable[tuple[int, int, int]]) -> Iterator[Measurement | Skipped]:
     """Measure a kernel at shapes (M, N, K), the small ones first; see compare for the errors.
 
     A shape where one launch takes too long, or that does not fit, is yielded as Skipped. Where the
@@ -413,7 +414,7 @@ def sweep(
             yield Skipped(m, n, k, reason, expected_ms)
             continue
         try:
-            measured = compare(kernel, m, n, k, pairs=pairs)
+            measured = compare(kernel, m, n, k)
         except LaunchTooLong as error:
             flop_per_ms = flop(m, n, k) / error.time_ms
             yield Skipped(m, n, k, str(error), error.time_ms)

@@ -13,7 +13,7 @@ ELEMENT_BYTES = 4
 WARP = 32
 
 
-class TraceError(Exception):
+class TraceError(LookupError):
     """There is no such access in the trace. The message says what there is."""
 
 

@@ -107,7 +107,9 @@ def random_matrix(rows: int, cols: int, seed: int) -> np.ndarray:
     NumPy promises the raw bits of its PCG64 for good, its distributions not.
     """
     raw = np.random.PCG64(seed).random_raw(rows * cols)
-    return ((raw >> np.uint64(40)).astype(np.float32) * np.float32(2.0**-23) - 1).reshape(rows, cols)
+    return ((raw >> np.uint64(40)).astype(np.float32) * np.float32(2.0**-23) - 1).reshape(
+        rows, cols
+    )
 
 
 def reference(A, B, C, alpha: float, beta: float):
@@ -157,7 +159,8 @@ def verify(kernel) -> Report:
 def check(kernel, m: int, n: int, k: int, alpha: float, beta: float, *, seed: int) -> Case:
     """Run one product and compare it, element by element. Never raises for a wrong result."""
     A, B, C = (
-        random_matrix(rows, cols, seed + i) for i, (rows, cols) in enumerate([(m, k), (k, n), (m, n)])
+        random_matrix(rows, cols, seed + i)
+        for i, (rows, cols) in enumerate([(m, k), (k, n), (m, n)])
     )
     if beta == 0:
         C.fill(np.nan)

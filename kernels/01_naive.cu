@@ -6,10 +6,10 @@
 // Takes:   any M, N, K; float32, row-major. C = alpha * A @ B + beta * C.
 
 #ifndef BLOCK_X
-#define BLOCK_X 32
+#define BLOCK_X 64
 #endif
 #ifndef BLOCK_Y
-#define BLOCK_Y 32
+#define BLOCK_Y 8
 #endif
 
 extern "C" __global__ void __launch_bounds__(BLOCK_X * BLOCK_Y)

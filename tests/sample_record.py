@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from types import SimpleNamespace
 
+from gemmlab.compiler import code_hash
 from gemmlab.ladder import find
-from gemmlab.records import code_of
 
 SOURCE = """
 // a comment
@@ -20,8 +20,9 @@ DATE = "2026-11-21T10:00:00+00:00"
 def kernel(text: str = SOURCE, **settings: int) -> SimpleNamespace:
     """What records needs to know of a kernel, without compiling anything."""
     rung = find("01_naive")
+    chosen = SETTINGS | settings
     return SimpleNamespace(
-        name=rung.name, rung=rung, settings=SETTINGS | settings, text=text, on_gpu=False
+        name=rung.name, rung=rung, settings=chosen, code_hash=lambda: code_hash(text, chosen)
     )
 
 
@@ -76,7 +77,7 @@ def record(code: str | None = None, ceilings_code: str = "sha256:0") -> dict:
         "rungs": {
             "01_naive": {
                 "provenance": provenance,
-                "code": code or code_of(kernel()),
+                "code": code or kernel().code_hash(),
                 "settings": SETTINGS,
                 "verified": [{**shape, **scales, "passed": True}],
                 "runs": [run(512, 512, 512, 0.5), run(4096, 4096, 4096, 275.0)],

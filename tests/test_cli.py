@@ -157,6 +157,17 @@ def test_bench_on_a_gpu_measures(machine, capsys, monkeypatch):
     assert code == 0 and "measured here" in out and "median 2 ms" in out
 
 
+def test_a_shape_that_takes_too_long_is_2(machine, capsys, monkeypatch):
+    def compare(kernel, m, n, k):
+        raise timing.LaunchTooLong(kernel.name, m, n, k, 2200.0)
+
+    here = device.Gpu("NVIDIA X", (9, 0), "sm_90a", 1, 1, 1, "1", "1")
+    monkeypatch.setattr(device, "_find_gpu", lambda: here)
+    monkeypatch.setattr(timing, "compare", compare)
+    code, _, err = run(capsys, "bench", "01_naive", "8192", "8192", "8192")
+    assert code == 2 and "one launch takes 2.20 s" in err
+
+
 # ---- sweep, ladder, doctor -----------------------------------------------------------------------
 
 

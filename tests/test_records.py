@@ -363,7 +363,7 @@ def test_a_spoilt_file_is_not_overwritten(recording):
 
 # ---- Nsight Compute ------------------------------------------------------------------------------
 
-NCU_CSV = '''\
+NCU_CSV = """\
 ==PROF== Connected to process 4242 (/usr/bin/python3.12)
 hello from the program, "with quotes"
 ==PROF== Profiling "naive" - 0: 0%....50%....100% - 3 passes
@@ -381,7 +381,7 @@ hello from the program, "with quotes"
 "Command line profiler metrics","smsp__inst_executed_op_shared_ld.sum","inst","n/a"
 "1","4242","python3.12","127.0.0.1","naive","1","7","(32, 32, 1)","(16, 16, 1)","0","9.0",\
 "Command line profiler metrics","dram__bytes_read.sum","byte","2097152"
-'''
+"""
 
 
 def test_ncu_s_csv_is_read_launch_by_launch():
@@ -432,6 +432,23 @@ def test_ncu_is_asked_for_one_launch_per_shape_of_this_kernel(monkeypatch):
     after = command[command.index("gemmlab.profiler") + 1 :]
     sizes = ["1001", "777", "513", "512", "512", "512"]
     assert after == ["01_naive", *sizes, "--set=BLOCK_X=16"]
+
+
+def test_what_runs_under_ncu_launches_once_per_shape(monkeypatch):
+    launched = []
+    kernel = SimpleNamespace(
+        launch_into=lambda A, B, C: launched.append((A.shape, B.shape, C.shape)),
+        to_device=lambda array: array,
+        to_host=lambda array: array,
+    )
+
+    def load(name, **settings):
+        assert (name, settings) == ("01_naive", {"BLOCK_X": 16})
+        return kernel
+
+    monkeypatch.setattr(profiler, "load", load)
+    profiler.main(["01_naive", "8", "4", "2", "1", "3", "5", "--set=BLOCK_X=16"])
+    assert launched == [((8, 2), (2, 4), (8, 4)), ((1, 5), (5, 3), (1, 3))]
 
 
 def test_counters_of_too_few_launches_are_refused(monkeypatch):

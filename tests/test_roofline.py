@@ -8,7 +8,8 @@ import sample_record
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmlab import records, roofline
+from gemmlab import records, roofline, simulator
+from gemmlab.compiler import options_for
 from gemmlab.ladder import CEILINGS
 from gemmlab.timing import Spread
 
@@ -85,6 +86,35 @@ def test_the_chain_rounds_once_per_step(threads, iterations, chains, unroll):
             x = numpy.float32(float(exact))
         total += x
     assert roofline.fma_chain(threads, iterations, chains, unroll)[thread] == total
+
+
+# ---- 00_ceilings.cu itself, in the simulator -----------------------------------------------------
+
+
+@pytest.mark.parametrize("macros", [CEILINGS.macros, {"CHAINS": 3, "UNROLL": 5}])
+def test_the_chain_of_the_kernel_file_is_its_twin_s_bit_for_bit(macros):
+    blocks, threads = 3, 64
+    out = numpy.full(blocks * threads, numpy.nan, numpy.float32)
+    arguments = [out, 2, roofline.MULTIPLIER, roofline.ADDEND]
+    run = simulator.launch(
+        CEILINGS.path, CEILINGS.fma_entry, (blocks, 1, 1), (threads, 1, 1), arguments,
+        options=options_for(macros),
+    )  # fmt: skip
+    assert not run.findings
+    expected = roofline.fma_chain(threads, 2, **macros)
+    assert numpy.array_equal(out.reshape(blocks, threads), numpy.tile(expected, (blocks, 1)))
+
+
+@pytest.mark.parametrize("count", [0, 1, 191, 192, 1000])
+def test_the_copy_of_the_kernel_file_copies_all_and_no_more(count):
+    original = numpy.random.default_rng(count).random(4 * count + 8, dtype=numpy.float32)
+    target = numpy.full_like(original, numpy.nan)
+    run = simulator.launch(
+        CEILINGS.path, CEILINGS.copy_entry, (3, 1, 1), (64, 1, 1), [original, target, count]
+    )
+    assert not run.findings
+    assert numpy.array_equal(target[: 4 * count], original[: 4 * count])
+    assert numpy.isnan(target[4 * count :]).all()
 
 
 # ---- recorded ceilings and points ----------------------------------------------------------------

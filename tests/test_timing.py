@@ -107,7 +107,8 @@ class FakeKernel:
 
 def fake_cublas(machine, milliseconds):
     class Fake(FakeMachine):
-        matmul_into = staticmethod(machine.launcher("cublas", milliseconds))
+        name = "cublas"
+        launch_into = staticmethod(machine.launcher("cublas", milliseconds))
 
     return lambda stream: Fake()
 
@@ -218,9 +219,11 @@ def test_no_time_without_pass(machine, monkeypatch):
     assert machine.log == []
 
 
-def test_no_time_of_a_shape_whose_sample_is_wrong(machine, monkeypatch):
+@pytest.mark.parametrize("whose", ["01_naive", "cublas"])
+def test_no_time_of_a_shape_whose_sample_is_wrong(machine, monkeypatch, whose):
     def wrong(kernel, m, n, k):
-        raise VerificationError(f"row 3 at {m}")
+        if kernel.name == whose:
+            raise VerificationError(f"row 3 at {m}")
 
     monkeypatch.setattr(timing, "Cublas", fake_cublas(machine, 1.0))
     monkeypatch.setattr(timing, "check_sample", wrong)
@@ -281,7 +284,7 @@ def measurement(name="01_naive", size=512, time_ms=1.0, cublas_ms=0.5, **changes
 def test_a_sweep_stops_where_a_launch_takes_over_a_second(monkeypatch):
     tried = []
 
-    def compare(kernel, m, n, k, pairs):
+    def compare(kernel, m, n, k):
         tried.append(m)
         time_ms = 275.0 * (m / 4096) ** 3
         if time_ms > timing.LAUNCH_LIMIT_MS:
@@ -298,7 +301,7 @@ def test_a_sweep_stops_where_a_launch_takes_over_a_second(monkeypatch):
 
 
 def test_a_shape_that_does_not_fit_is_skipped_and_the_sweep_goes_on(monkeypatch):
-    def compare(kernel, m, n, k, pairs):
+    def compare(kernel, m, n, k):
         if m == 64:
             raise timing.TimingError("needs 900 GiB")
         return measurement(size=m)
@@ -310,7 +313,7 @@ def test_a_shape_that_does_not_fit_is_skipped_and_the_sweep_goes_on(monkeypatch)
 
 
 def test_a_wrong_kernel_ends_a_sweep(monkeypatch):
-    def compare(*_, pairs):
+    def compare(*_):
         raise VerificationError("wrong")
 
     monkeypatch.setattr(timing, "compare", compare)
@@ -377,7 +380,7 @@ def test_our_call_of_cublas_is_a_true_fp32_product(m, n, k):
     stream = cupy.cuda.Stream(non_blocking=True)
     cupy.cuda.Device().synchronize()
     with stream, cublas.Cublas(stream) as library:
-        library.matmul_into(A, B, C)
+        library.launch_into(A, B, C)
         stream.synchronize()
     exact = A.astype("float64") @ B.astype("float64")
     bound = (k + 1) * 2.0**-24 * (abs(A).astype("float64") @ abs(B).astype("float64"))

@@ -24,6 +24,7 @@ WARP_SIZE = 32
 MOST_CELLS = 32  # rows and columns of a matrix that warp_map shows at most
 LEAST_CELLS = 16
 MOST_BLOCK_CELLS = 128  # rows and columns of C that block_map shows at most
+MOST_OUTLINED = 128  # sectors that address_map spans with room for an outline around each
 
 
 def _require_trace(trace: Any, who: str) -> None:
@@ -242,7 +243,7 @@ class _View:
             cells(row, column, column, facecolor=colour, edgecolor="white", linewidth=0.5,
                   gid=f"cell {row} {column}")  # fmt: skip
         for (sector, row), (first, last) in self.pieces.items():
-            cells(row, first, last, fill=False, edgecolor=colour, linewidth=1.1,
+            cells(row, first, last, fill=False, edgecolor=style.INK, linewidth=0.9,
                   gid=f"outline {sector}")  # fmt: skip
         self._write_lanes(ax, shown_rows, shown_columns, columns, rows, cell_width, cell_height)
 
@@ -323,7 +324,7 @@ def _grid(ax, rows: range, columns: range, shape: tuple, width: float, height: f
     for x, y, is_edge in edges:
         look = {"linestyle": "-"} if is_edge else {"linestyle": (0, (1, 2))}
         ax.plot(x, y, color=style.INK, linewidth=1.0, clip_on=False, zorder=3, **look)
-    row_ticks = _ticks(rows, SMALL * 1.3 / 72 / height)
+    row_ticks = _ticks(rows, SMALL * 1.6 / 72 / height)
     column_ticks = _ticks(columns, (style.text_width(str(columns[-1]), SMALL) + 0.08) / width)
     ax.set_yticks([row - rows[0] + 0.5 for row in row_ticks], row_ticks)
     ax.set_xticks([column - columns[0] + 0.5 for column in column_ticks], column_ticks)
@@ -366,7 +367,7 @@ def block_map(
     fig = style.page(body_height, caption or _block_caption(trace, block, owner))
     title = f"{trace.kernel_name}: block {block} in C, {trace.m} × {trace.n}"
     fig.text_at(MARGIN, 0.12, title, size=style.LARGE, weight="bold")
-    fig.text_at(x, head - 0.43, "each cell one element, each shade one warp", size=SMALL)
+    fig.text_at(x, head - 0.43, "each cell is an element, each pattern a warp", size=SMALL)
     ax = fig.add_axes_at(x, head, len(columns) * cell, len(rows) * cell, gid="map C")
     ax.set(xlim=(0, len(columns)), ylim=(len(rows), 0))
     ax.spines[:].set_visible(False)
@@ -412,7 +413,8 @@ def _draw_warps(ax, owner: dict, rows: range, columns: range, cell: float) -> No
         if warp:
             colour = style.WARP_COLOURS[warp % len(style.WARP_COLOURS)]
             hatch = style.WARP_HATCHES[warp % len(style.WARP_HATCHES)]
-            look = {"facecolor": style.tint(colour, 0.3), "edgecolor": "white", "hatch": hatch}
+            look = {"facecolor": style.tint(colour, 0.25), "edgecolor": style.tint(colour, 0.6)}
+            look["hatch"] = hatch
         parts = _rectangles(cells)
         for x, y, across, down in parts:
             ax.add_patch(Rectangle((x, y), across, down, linewidth=0.8, gid=f"warp {warp}", **look))
@@ -494,7 +496,7 @@ def _block_caption(trace: Trace, block: tuple, owner: dict) -> str:
         for name, indices in zip(("row", "column"), zip(*elements, strict=True), strict=True):
             low, high = min(indices), max(indices)
             spans.append(f"{name} {low}" if low == high else f"{name}s {low} to {high}")
-        return " and ".join(spans)
+        return ", ".join(spans)
 
     threads = math.prod(trace.block)
     first = [element for element, thread in owner.items() if thread < WARP_SIZE]
@@ -539,7 +541,7 @@ def address_map(*accesses: Access, caption: str | None = None) -> Picture:
     for at, (access, start) in enumerate(zip(accesses, starts, strict=True)):
         x = left + at * (width + gap)
         ax = fig.add_axes_at(x, head, width, height, gid=f"addresses {access.array}")
-        _draw_addresses(ax, access, start)
+        _draw_addresses(ax, access, start, span)
         margin = span * 0.03
         ax.set(xlim=(-1, WARP_SIZE), ylim=(-margin, span + margin), xlabel="lane")
         ax.set_xticks([0, 8, 16, 24, 31])
@@ -553,10 +555,13 @@ def address_map(*accesses: Access, caption: str | None = None) -> Picture:
     return fig
 
 
-def _draw_addresses(ax, access: Access, start: int) -> None:
+def _draw_addresses(ax, access: Access, start: int, span: int) -> None:
     from matplotlib.patches import Rectangle
 
     colour = style.ARRAYS[access.array]
+    # Bands thinner than two dots have no outline: it would hide how thin they are.
+    thin = span > MOST_OUTLINED * SECTOR_BYTES
+    look = {"facecolor": style.tint(colour, 0.6 if thin else 0.22), "linewidth": 0 if thin else 0.6}
     width = access.shape[1]
     sectors = {
         (int(row) * width + int(column)) // SECTOR_FLOATS
@@ -567,8 +572,7 @@ def _draw_addresses(ax, access: Access, start: int) -> None:
         ax.add_patch(
             Rectangle(
                 (-1, sector * SECTOR_BYTES - start), WARP_SIZE + 1, SECTOR_BYTES,
-                facecolor=style.tint(colour, 0.22), edgecolor=style.tint(colour, 0.6),
-                linewidth=0.6, gid=f"sector {sector}",
+                edgecolor=style.tint(colour, 0.6), gid=f"sector {sector}", snap=not thin, **look,
             )
         )  # fmt: skip
     marker = style.ARRAY_MARKERS[access.array]
@@ -583,7 +587,8 @@ def _address_caption(accesses: Sequence[Access]) -> str:
         if steps <= {0}:
             return "stays at one address"
         if len(steps) == 1:
-            return f"moves {steps.pop():,} bytes from lane to lane"
+            step = steps.pop()
+            return f"{'climbs' if step > 0 else 'falls'} {abs(step):,} bytes from lane to lane"
         return "jumps between lanes"
 
     parts = [
@@ -634,7 +639,7 @@ def traffic(
     _require_predictions(predicted, traces, bars)
     groups = list(dict.fromkeys(bar.access for bar in bars))
     bar_height, pad = 0.22, 0.16
-    height = len(bars) * bar_height + len(groups) * pad
+    height = len(bars) * bar_height + (len(groups) + 1) * pad
     left = MARGIN + max(style.text_width(group, NORMAL) for group in groups) + 0.15
     head = 0.62
     words = caption or _traffic_caption(traces, bars, QUANTITIES[quantity], predicted)

@@ -31,8 +31,8 @@ ARRAY_MARKERS = {"A": "o", "B": "s", "C": "^"}
 # Seven and five have no common divisor, so 35 kernels differ in colour or in marker and hatch.
 KERNEL_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 KERNEL_HATCHES = ("", "///", "...", "\\\\\\", "xxx", "|||", "---")
-WARP_COLOURS = (SKY, ORANGE, GREEN, PURPLE, VERMILION, BLACK)  # of warps other than warp 0 ...
-WARP_HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx")  # ... which is solid blue
+WARP_COLOURS = (SKY, ORANGE, GREEN, PURPLE, VERMILION)  # of warps other than warp 0 ...
+WARP_HATCHES = ("", "////", "....", "xxxx")  # ... which is solid blue
 KERNEL_COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE)
 
 RC = {

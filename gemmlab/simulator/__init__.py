@@ -59,19 +59,22 @@ class Run:
     lines: list[LineCount]
     findings: list[Finding]
     _again: machine.Launch | None = field(repr=False, default=None)
+    _seen: dict = field(repr=False, default_factory=dict)  # block -> its accesses
 
     def accesses(self, block=(0, 0, 0), warp: int | None = None) -> list[WarpAccess]:
         """Every memory access of one block, or of one of its warps, in the order of execution.
 
-        The block is run once more for this, on copies of the arrays as they are now.
+        The block is run once more for this, on copies of the arrays as the launch left them.
         """
         if self._again is None:
             raise LaunchError("accesses() needs a run with count=True")
         outside = any(not 0 <= i < n for i, n in zip(block, self._again.grid, strict=True))
         if outside:
             raise LaunchError(f"block {block} is not in the grid {self._again.grid}")
-        _, _, accesses = machine.run(self._again, [tuple(block)], record=True)
-        return [access for access in accesses if warp is None or access.warp == warp]
+        block = tuple(block)
+        if block not in self._seen:
+            _, _, self._seen[block] = machine.run(self._again, [block], record=True)
+        return [access for access in self._seen[block] if warp is None or access.warp == warp]
 
 
 def launch(

@@ -75,7 +75,11 @@ def _degree(instruction: Instruction, found: dict[str, int], shared: int) -> int
     name, parts, sources = instruction.name, instruction.parts, instruction.operands[1:]
     if not instruction.defines() or parts[-1] not in ("f32", "b32"):
         degree = UNKNOWN
-    elif instruction.opcode in ("ld.param.f32", "ld.param.b32") or parts[:3] == ("ld", "global", "nc"):
+    elif instruction.opcode in ("ld.param.f32", "ld.param.b32") or parts[:3] == (
+        "ld",
+        "global",
+        "nc",
+    ):
         degree = 1
     elif parts[:2] == ("ld", "shared"):
         degree = shared

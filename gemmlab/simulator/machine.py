@@ -351,7 +351,9 @@ class Chunk:
                 return
             array, offsets = buffer.name, rows - buffer.base
         if self.launch.count:
-            self.counter.add((line, space, operation, array), offsets, warps.active, size, warps.times)
+            self.counter.add(
+                (line, space, operation, array), offsets, warps.active, size, warps.times
+            )
         if self.record:
             block = tuple(first for first, _ in self.ranges)
             for warp, row in enumerate(warps.of_warp):

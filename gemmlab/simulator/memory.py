@@ -160,7 +160,9 @@ class MaskCache:
 def _reduce(mask, shape: tuple[int, ...]):
     mask = np.broadcast_to(mask, np.broadcast_shapes(np.shape(mask), shape))
     padded = (1,) * (mask.ndim - len(shape)) + tuple(shape)
-    axes = tuple(i for i, (lanes, own) in enumerate(zip(mask.shape, padded, strict=True)) if own < lanes)
+    axes = tuple(
+        i for i, (lanes, own) in enumerate(zip(mask.shape, padded, strict=True)) if own < lanes
+    )
     return mask.any(axis=axes, keepdims=True).reshape(shape)
 
 

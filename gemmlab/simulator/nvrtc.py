@@ -55,7 +55,9 @@ def compile_source(
         except nvrtc.NVRTCError as error:
             log = nvrtc.getProgramLog(program)
             if not log.strip():
-                raise CompileError(f"{filename}: NVRTC refused {' '.join(flags)}: {error}") from None
+                raise CompileError(
+                    f"{filename}: NVRTC refused {' '.join(flags)}: {error}"
+                ) from None
             raise CompileError(_readable(log, source, filename)) from None
         return Program(
             ptx=_text(nvrtc.getPTX(program)),

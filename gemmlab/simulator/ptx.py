@@ -213,7 +213,9 @@ class _Body:
             ptx_type, names = re.match(r"\.reg\s*\.(\w+)\s+(.*)", text).groups()
             for name in _split(names):
                 numbered = re.fullmatch(r"(.+)<(\d+)>", name)
-                each = [f"{numbered[1]}{i}" for i in range(int(numbered[2]))] if numbered else [name]
+                each = (
+                    [f"{numbered[1]}{i}" for i in range(int(numbered[2]))] if numbered else [name]
+                )
                 for one in each:
                     self.kernel.registers[self._declare(one)] = ptx_type
         elif found := re.match(

@@ -167,9 +167,7 @@ class _Writer:
     def number(self, operand, dtype: np.dtype, ftz: bool) -> str:
         """As `value`, for a float operand of arithmetic that may flush subnormals to zero."""
         text = self.value(operand, dtype)
-        bits_from_elsewhere = (
-            isinstance(operand, Register) and self.types[operand.name].kind != "f"
-        )
+        bits_from_elsewhere = isinstance(operand, Register) and self.types[operand.name].kind != "f"
         return f"flush({text})" if ftz and (self.flush_operands or bits_from_elsewhere) else text
 
     def _view(self, text: str, have: np.dtype, want: np.dtype) -> str:
@@ -407,7 +405,9 @@ class _Writer:
     def _bitwise(self, instruction, target, a, b):
         dtype = type_of(instruction.parts[-1])
         sign = BITWISE[instruction.name]
-        self.assign(target, f"{self.value(a, dtype)} {sign} {self.value(b, dtype)}", dtype, instruction)
+        self.assign(
+            target, f"{self.value(a, dtype)} {sign} {self.value(b, dtype)}", dtype, instruction
+        )
 
     op_and = op_or = op_xor = _bitwise
 

@@ -1,0 +1,66 @@
+"""`make lock`: resolve pyproject.toml into the pinned files that the set-up installs.
+
+    lab.txt           everything but CuPy: dependencies, extras lab and test, build requirements
+    cupy-none.txt     extra simulator: no NVIDIA driver here
+    cupy-cuda12.txt   extra cuda12
+    cupy-cuda13.txt   extra cuda13
+
+Each file serves Python 3.10 and newer on every platform. A pin that still fits is kept; delete a
+file to resolve it anew. Runs in .venv (Python 3.11 or newer), which must hold uv.
+"""
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+REQUIREMENTS = Path(__file__).resolve().parent
+PYPROJECT = REQUIREMENTS.parent / "pyproject.toml"
+
+HEADER = "# Made by `make lock` from pyproject.toml; do not edit.\n"
+
+
+def resolve(requirements: list[str], output: Path, *options: str) -> None:
+    """Pin `requirements` and all they need, for every platform, into `output`."""
+    command = [sys.executable, "-m", "uv", "pip", "compile", "-", "--quiet", "--universal"]
+    command += ["--python-version", "3.10", "--no-header", "--no-emit-index-url"]
+    temporary = output.with_suffix(".tmp")
+    if output.exists():  # uv keeps the pins of the file that it writes to
+        temporary.write_bytes(output.read_bytes())
+    try:
+        subprocess.run(
+            [*command, *options, "--output-file", temporary],
+            input="\n".join(requirements),
+            stdout=subprocess.DEVNULL,
+            text=True,
+            check=True,
+        )
+        pins = temporary.read_text().replace("via -r -", "via pyproject.toml")
+        temporary.write_text(HEADER + pins.replace("#   -r -", "#   pyproject.toml"))
+        os.replace(temporary, output)
+    finally:
+        temporary.unlink(missing_ok=True)
+    print(f"requirements/{output.name}")
+
+
+def main() -> None:
+    settings = tomllib.loads(PYPROJECT.read_text())
+    project = settings["project"]
+    extras = project["optional-dependencies"]
+    lab = REQUIREMENTS / "lab.txt"
+    resolve(
+        project["dependencies"]
+        + extras["lab"]
+        + extras["test"]
+        + settings["build-system"]["requires"],
+        lab,
+    )
+    for variant, extra in (("none", "simulator"), ("cuda12", "cuda12"), ("cuda13", "cuda13")):
+        # NumPy comes from lab.txt, which CuPy's pins must agree with.
+        options = ("--constraint", str(lab), "--no-emit-package", "numpy")
+        resolve(extras[extra], REQUIREMENTS / f"cupy-{variant}.txt", *options)
+
+
+if __name__ == "__main__":
+    main()
