@@ -28,6 +28,7 @@ __all__ = [
     "ceilings",
     "device",
     "error_bound",
+    "exercises",
     "from_source",
     "load",
     "plots",
@@ -40,6 +41,6 @@ def __getattr__(name: str):
     """Load what needs pandas and matplotlib only when it is used."""
     if name == "ceilings":
         return import_module(".roofline", __name__).ceilings
-    if name == "plots":
-        return import_module(".plots", __name__)
+    if name in ("exercises", "plots"):
+        return import_module(f".{name}", __name__)
     raise AttributeError(f"module 'gemmlab' has no attribute {name!r}")

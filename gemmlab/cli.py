@@ -196,7 +196,7 @@ def _times(spread: timing.Spread) -> str:
 
 
 def _percent(spread: timing.Spread) -> str:
-    return f"{100 * spread.median:.1f} % ({100 * spread.q1:.1f} to {100 * spread.q3:.1f})"
+    return f"{100 * spread.median:.2f} % ({100 * spread.q1:.2f} to {100 * spread.q3:.2f})"
 
 
 def _chosen(names: Sequence[str]) -> list[Kernel]:
@@ -206,7 +206,7 @@ def _chosen(names: Sequence[str]) -> list[Kernel]:
 def sweep(options: argparse.Namespace) -> int:
     kernels = _chosen(options.kernels)
     runs = [run for kernel in kernels for run in _runs(kernel)]
-    timing.table(runs).to_csv(sys.stdout, index=False)
+    timing.table(runs).to_csv(sys.stdout, index=False, float_format="%.6g")
     return OK
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
 import platform
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import gemmlab
 from gemmlab import cublas
 from gemmlab.ladder import RESULTS
 
@@ -138,21 +138,28 @@ def gpu_state() -> GpuState:
     require_gpu("Reading clocks and power")
     import pynvml
 
-    def read(function, *arguments, scale=1):
+    def read(function, *arguments):
         try:
-            return function(_nvml_handle(), *arguments) / scale
+            return function(_nvml_handle(), *arguments)
         except pynvml.NVMLError:
             return None
 
-    def whole(value):
-        return None if value is None else round(value)
-
     return GpuState(
-        sm_clock_mhz=whole(read(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM)),
-        memory_clock_mhz=whole(read(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_MEM)),
-        power_w=read(pynvml.nvmlDeviceGetPowerUsage, scale=1000),
-        temperature_c=whole(read(pynvml.nvmlDeviceGetTemperature, pynvml.NVML_TEMPERATURE_GPU)),
+        sm_clock_mhz=read(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM),
+        memory_clock_mhz=read(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_MEM),
+        power_w=read(_power_w),
+        temperature_c=read(pynvml.nvmlDeviceGetTemperature, pynvml.NVML_TEMPERATURE_GPU),
     )
+
+
+def _power_w(handle) -> float:
+    """The power of this moment; on a GPU that has no such figure, the mean of the last second."""
+    import pynvml
+
+    (found,) = pynvml.nvmlDeviceGetFieldValues(handle, [pynvml.NVML_FI_DEV_POWER_INSTANT])
+    if found.nvmlReturn == pynvml.NVML_SUCCESS:
+        return found.value.uiVal / 1000
+    return pynvml.nvmlDeviceGetPowerUsage(handle) / 1000
 
 
 # ---- which record stands in for a GPU ------------------------------------------------------------
@@ -231,8 +238,4 @@ def software_versions() -> dict[str, str]:
             versions[name] = __import__(package).__version__
         except ImportError:
             continue
-    try:
-        versions["gemmlab"] = importlib.metadata.version("gemmlab")
-    except importlib.metadata.PackageNotFoundError:
-        versions["gemmlab"] = "unknown"
-    return versions | {"python": platform.python_version()}
+    return versions | {"gemmlab": gemmlab.__version__, "python": platform.python_version()}

@@ -82,7 +82,8 @@ def sm_limits(arch: str) -> SmLimits:
     """The limits of one SM. A suffix does not matter: sm_90a is sm_90. Raises OccupancyError."""
     match = re.fullmatch(r"(sm_\d+)[af]?", arch)
     if match is None or match[1] not in LIMITS:
-        raise OccupancyError(f"{arch!r} is not a known architecture; known are {', '.join(LIMITS)}.")
+        known = ", ".join(LIMITS)
+        raise OccupancyError(f"{arch!r} is not a known architecture; known are {known}.")
     return LIMITS[match[1]]
 
 

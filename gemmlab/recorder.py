@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from gemmlab import profiler, records, roofline
+from gemmlab import pitfalls, profiler, records, roofline
 from gemmlab.device import Gpu, require_gpu, software_versions
 from gemmlab.kernel import load
 from gemmlab.ladder import CEILINGS_NAME, RESULTS, RUNGS, find
@@ -39,7 +40,7 @@ def record(
     shapes = tuple(shapes)
     for name in names:
         if name == CEILINGS_NAME:
-            measured = {"ceilings": _record_ceilings(say)}
+            measured = {"ceilings": _record_ceilings(say), "pitfalls": _record_pitfalls(say)}
         else:
             measured = {"rungs": {name: _record_rung(name, shapes, say)}}
         _merge(measured, here, path)
@@ -52,8 +53,9 @@ def _merge(measured: dict[str, Any], here: Gpu, path: Path) -> None:
     old = records.load(path) if path.exists() else {"rungs": {}}
     rungs = old["rungs"] | measured.get("rungs", {})
     new = {"schema": records.SCHEMA, "gpu": _facts(here)}
-    if ceilings := measured.get("ceilings", old.get("ceilings")):
-        new["ceilings"] = ceilings
+    for name in ("ceilings", "pitfalls"):
+        if found := measured.get(name, old.get(name)):
+            new[name] = found
     records.save(new | {"rungs": dict(sorted(rungs.items()))}, path)
 
 
@@ -79,6 +81,14 @@ def _record_ceilings(say: Callable[[str], None]) -> dict[str, Any]:
     measured = roofline.measure_ceilings()
     say(f"{CEILINGS_NAME}: {measured}")
     return {"provenance": provenance, "code": roofline.ceilings_code(), **measured.as_record()}
+
+
+def _record_pitfalls(say: Callable[[str], None]) -> dict[str, Any]:
+    provenance = _provenance()
+    samples = pitfalls.measure()
+    for way, times in samples.items():
+        say(f"{CEILINGS_NAME}: {way}: {statistics.median(times):.4g} ms")
+    return {"provenance": provenance, "samples_ms": samples}
 
 
 def _record_rung(

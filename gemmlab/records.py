@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gemmlab.device import gpu, replayed_file
+from gemmlab.ladder import settings_for
 from gemmlab.timing import Measurement, sweep, table
 from gemmlab.verify import random_matrix
 
@@ -81,6 +82,7 @@ FORMAT = {
         "copy": {"bytes_per_second": SPREAD, "bytes": int, **STATE},
         "fma": {"flop_per_second": SPREAD, "flop": int, **STATE},
     },
+    "pitfalls?": {"provenance": PROVENANCE, "samples_ms": Each([NUMBER])},
     "rungs": Each({
         "provenance": PROVENANCE,
         "code": str,
@@ -205,7 +207,7 @@ def entry(kernel) -> dict[str, Any]:
     """What is recorded of this kernel's rung (see FORMAT).
 
     Raises NoRecord if the rung, or this choice of settings, was not recorded, and StaleRecord if
-    the kernel has changed since.
+    the kernel or its default settings have changed since.
     """
     record, name = current(), kernel.rung.name
     if name not in record["rungs"]:
@@ -215,7 +217,8 @@ def entry(kernel) -> dict[str, Any]:
             f"run `python -m gemmlab record {name}` on a GPU."
         )
     found = record["rungs"][name]
-    if dict(kernel.settings) != found["settings"]:
+    by_default = kernel.settings == settings_for(kernel.rung, {})
+    if kernel.settings != found["settings"] and not by_default:
         raise NoRecord(
             f"{name}: recorded with {_listed(found['settings'])}, "
             f"not with {_listed(kernel.settings)}; measuring that needs a GPU."
@@ -245,11 +248,29 @@ def replay_at(kernel, m: int, n: int, k: int) -> Measurement:
             return Measurement.from_dict(run)
     for skipped in found["skipped"]:
         if (skipped["m"], skipped["n"], skipped["k"]) == (m, n, k):
-            raise NoRecord(f"{kernel.name} at M={m}, N={n}, K={k} was skipped: {skipped['reason']}")
+            raise NoRecord(
+                f"{kernel.name} at M={m}, N={n}, K={k} was skipped: {skipped['reason']}."
+            )
     there = ", ".join(f"{run['m']}x{run['n']}x{run['k']}" for run in found["runs"])
     raise NoRecord(
         f"{kernel.name} was not recorded at M={m}, N={n}, K={k}; "
         f"recorded are, as MxNxK: {there or 'none'}."
+    )
+
+
+def counters_at(kernel, m: int, n: int, k: int) -> tuple[str, dict[str, float]]:
+    """The GPU's name, and Nsight Compute's metrics of one launch at a recorded shape.
+
+    Raises NoRecord, naming the shapes whose counters were recorded, and StaleRecord.
+    """
+    found = entry(kernel)
+    for counted in found["counters"]:
+        if (counted["m"], counted["n"], counted["k"]) == (m, n, k):
+            return found["provenance"]["gpu"], counted["metrics"]
+    there = ", ".join(f"{c['m']}x{c['n']}x{c['k']}" for c in found["counters"])
+    raise NoRecord(
+        f"{kernel.name}: no counters were recorded at M={m}, N={n}, K={k}; "
+        f"there are, as MxNxK: {there or 'none'}."
     )
 
 

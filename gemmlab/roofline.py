@@ -143,8 +143,11 @@ def ceilings() -> Ceilings:
 
     Raises NoRecord, StaleRecord (see gemmlab.records), CeilingsError.
     """
-    if gpu() is not None:
-        return _measured_once()
+    return _measured_once() if gpu() is not None else recorded_ceilings()
+
+
+def recorded_ceilings() -> Ceilings:
+    """The recorded roofs, to stand over recorded points. Raises NoRecord, StaleRecord."""
     record = records.current()
     if "ceilings" not in record:
         raise records.NoRecord(

@@ -55,14 +55,15 @@ class TimingError(RuntimeError):
 
 
 class LaunchTooLong(TimingError):
-    """One launch takes longer than the limit. Carries what it took, in milliseconds."""
+    """One launch takes longer than the limit. Carries the reason and the milliseconds it took."""
 
     def __init__(self, name: str, m: int, n: int, k: int, time_ms: float) -> None:
-        super().__init__(
-            f"{name} at M={m}, N={n}, K={k}: one launch takes {time_ms / 1000:.2f} s, "
-            f"over the limit of {LAUNCH_LIMIT_MS / 1000:g} s."
+        self.reason = (
+            f"one launch takes {time_ms / 1000:.2f} s, "
+            f"over the limit of {LAUNCH_LIMIT_MS / 1000:g} s"
         )
         self.time_ms = time_ms
+        super().__init__(f"{name} at M={m}, N={n}, K={k}: {self.reason}.")
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,7 @@ def alternation(pairs: int) -> list[tuple[int, int]]:
 # ---- on the GPU ----------------------------------------------------------------------------------
 
 
-class _Side:
+class Side:
     """One of two that are compared: what it launches, on which inputs, how often in a sample."""
 
     def __init__(self, launch: Callable[..., None], sets: list[tuple], stream) -> None:
@@ -223,15 +224,15 @@ class _Side:
             self._graph.upload(self.stream)
         self.launches = launches
 
-    def twin(self, sets: list[tuple]) -> _Side:
+    def twin(self, sets: list[tuple]) -> Side:
         """The same launches on other inputs."""
-        other = _Side(self.launch, sets, self.stream)
+        other = Side(self.launch, sets, self.stream)
         other.repeat(self.launches, graph=self._graph is not None)
         return other
 
 
-def _alternate(
-    first: _Side, second: _Side, pairs: int, label: str
+def alternate(
+    first: Side, second: Side, pairs: int, label: str
 ) -> tuple[list[float], list[float], GpuState]:
     """Milliseconds per launch of both sides, pair by pair, and the GPU's state meanwhile."""
     sides = (first, second)
@@ -282,7 +283,7 @@ def _typical(states: Sequence[GpuState]) -> GpuState:
     return GpuState(**{field.name: middle(field.name) for field in fields(GpuState)})
 
 
-def _make_sets(m: int, n: int, k: int, count: int) -> list[tuple]:
+def make_sets(m: int, n: int, k: int, count: int) -> list[tuple]:
     """count sets (A, B, C), slices of one pool of random floats in [-1, 1)."""
     import cupy
 
@@ -349,18 +350,18 @@ def compare(kernel, m: int, n: int, k: int, *, pairs: int = PAIRS) -> Measuremen
         except cupy.cuda.memory.OutOfMemoryError as error:
             raise TimingError(f"M={m}, N={n}, K={k} does not fit on the GPU: {error}") from error
         # Each side has sets of its own, so that neither finds what the other has just read.
-        sets = _make_sets(m, n, k, 2 * count)
+        sets = make_sets(m, n, k, 2 * count)
         stream.synchronize()
-        ours = _Side(kernel.launch_into, sets[:count], stream)
-        theirs = _Side(cublas.launch_into, sets[count:], stream)
+        ours = Side(kernel.launch_into, sets[:count], stream)
+        theirs = Side(cublas.launch_into, sets[count:], stream)
         launch_ms = ours.plan()
         if launch_ms > LAUNCH_LIMIT_MS:
             raise LaunchTooLong(kernel.name, m, n, k, launch_ms)
         theirs.plan()
         label = f"{kernel.name} {m}x{n}x{k}"
-        our_ms, cublas_ms, state = _alternate(ours, theirs, pairs, label)
+        our_ms, cublas_ms, state = alternate(ours, theirs, pairs, label)
         noise_pairs = FEW_PAIRS if launch_ms > LONG_SAMPLE_MS else pairs
-        one_ms, other_ms, _ = _alternate(ours, ours.twin(sets[count:]), noise_pairs, label)
+        one_ms, other_ms, _ = alternate(ours, ours.twin(sets[count:]), noise_pairs, label)
 
     return Measurement(
         kernel=kernel.name,
@@ -417,7 +418,7 @@ def sweep(kernel, shapes: Iterable[tuple[int, int, int]]) -> Iterator[Measuremen
             measured = compare(kernel, m, n, k)
         except LaunchTooLong as error:
             flop_per_ms = flop(m, n, k) / error.time_ms
-            yield Skipped(m, n, k, str(error), error.time_ms)
+            yield Skipped(m, n, k, error.reason, error.time_ms)
         except TimingError as error:
             yield Skipped(m, n, k, str(error), None)
         else:

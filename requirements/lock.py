@@ -36,8 +36,7 @@ def resolve(requirements: list[str], output: Path, *options: str) -> None:
             text=True,
             check=True,
         )
-        pins = temporary.read_text().replace("via -r -", "via pyproject.toml")
-        temporary.write_text(HEADER + pins.replace("#   -r -", "#   pyproject.toml"))
+        temporary.write_text(HEADER + temporary.read_text())
         os.replace(temporary, output)
     finally:
         temporary.unlink(missing_ok=True)

@@ -6,13 +6,13 @@ import json
 from types import SimpleNamespace
 
 from gemmlab.compiler import code_hash
-from gemmlab.ladder import find
+from gemmlab.ladder import find, settings_for
 
 SOURCE = """
 // a comment
 extern "C" __global__ void naive(float* C) { C[0] = 1.0f; }
 """
-SETTINGS = {"BLOCK_X": 32, "BLOCK_Y": 32}
+SETTINGS = settings_for(find("01_naive"), {})
 GPU_NAME = "NVIDIA Test"
 DATE = "2026-11-21T10:00:00+00:00"
 

@@ -119,9 +119,27 @@ def test_figures_that_nvml_does_not_have_are_none(monkeypatch):
     monkeypatch.setattr(device, "_find_gpu", lambda: H200)
     monkeypatch.setattr(device, "_nvml_handle", lambda: None)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetClockInfo", lambda handle, which: 1980)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetFieldValues", unsupported)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetTemperature", lambda handle, which: 40)
+    assert device.gpu_state() == device.GpuState(1980, 1980, None, 40)
+
+
+@pytest.mark.parametrize(("has_instant_power", "watts"), [(True, 612.5), (False, 351.2)])
+def test_power_is_of_the_moment_where_the_gpu_has_it(monkeypatch, has_instant_power, watts):
+    import pynvml
+
+    def field_values(handle, fields):
+        assert fields == [pynvml.NVML_FI_DEV_POWER_INSTANT]
+        found = pynvml.c_nvmlFieldValue_t()
+        found.value.uiVal = 612_500
+        found.nvmlReturn = (
+            pynvml.NVML_SUCCESS if has_instant_power else pynvml.NVML_ERROR_NOT_SUPPORTED
+        )
+        return [found]
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetFieldValues", field_values)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetPowerUsage", lambda handle: 351_200)
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetTemperature", unsupported)
-    assert device.gpu_state() == device.GpuState(1980, 1980, 351.2, None)
+    assert device._power_w(None) == watts
 
 
 def test_versions_are_of_what_is_installed():

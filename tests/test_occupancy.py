@@ -90,7 +90,7 @@ def test_reads_as_one_line():
     assert str(occupancy("sm_90a", threads=1024, registers=33)) == (
         "1 block per SM (32 warps, 50% occupancy) on sm_90a, limited by registers"
     )
-    assert str(occupancy("sm_86", threads=256, registers=40)).startswith("6 blocks per SM (48 warps")
+    assert str(occupancy("sm_86", threads=256, registers=40)).startswith("6 blocks per SM (48 w")
 
 
 @given(**blocks)

@@ -83,7 +83,7 @@ def machine(monkeypatch):
     monkeypatch.setattr(timing, "require_gpu", lambda purpose: here)
     monkeypatch.setattr(timing, "check_sample", lambda kernel, m, n, k: None)
     monkeypatch.setattr(
-        timing, "_make_sets", lambda m, n, k, count: [(number,) for number in range(count)]
+        timing, "make_sets", lambda m, n, k, count: [(number,) for number in range(count)]
     )
     return fake
 
@@ -390,7 +390,7 @@ def test_our_call_of_cublas_is_a_true_fp32_product(m, n, k):
 @pytest.mark.gpu
 @needs_gpu
 def test_inputs_are_random_aligned_and_apart():
-    sets = timing._make_sets(33, 65, 17, 4)
+    sets = timing.make_sets(33, 65, 17, 4)
     pointers = [matrix.data.ptr for matrices in sets for matrix in matrices]
     assert all(pointer % 256 == 0 for pointer in pointers)
     assert len(set(pointers)) == 12

@@ -6,13 +6,14 @@ traces; numbers come from the tables, traces and accesses that the functions are
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from gemmlab.plots.access import address_map, block_map, traffic, warp_map
-from gemmlab.plots.speed import gflops, ladder, roofline, spread
-
-if TYPE_CHECKING:
-    from gemmlab.plots.picture import Picture
+from gemmlab.plots.addresses import address_map
+from gemmlab.plots.blocks import block_map
+from gemmlab.plots.lines import traffic
+from gemmlab.plots.picture import Picture
+from gemmlab.plots.roofs import roofline
+from gemmlab.plots.speed import gflops, ladder
+from gemmlab.plots.times import spread
+from gemmlab.plots.warps import warp_map
 
 __all__ = [
     "address_map",

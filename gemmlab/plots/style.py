@@ -6,12 +6,17 @@ import math
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import pandas
+import matplotlib.style
+import pandas
+from matplotlib.axis import Axis
+from matplotlib.backends.backend_agg import RendererAgg
+from matplotlib.colors import to_rgb
+from matplotlib.font_manager import FontProperties
+from matplotlib.ticker import LogLocator, NullLocator
 
-    from gemmlab.plots.picture import Picture
+from gemmlab.plots.picture import Picture
 
 WIDTH = 9.0  # inches, the width of a page at 100 dots an inch
 MARGIN = 0.15
@@ -32,7 +37,7 @@ ARRAY_MARKERS = {"A": "o", "B": "s", "C": "^"}
 KERNEL_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 KERNEL_HATCHES = ("", "///", "...", "\\\\\\", "xxx", "|||", "---")
 WARP_COLOURS = (SKY, ORANGE, GREEN, PURPLE, VERMILION)  # of warps other than warp 0 ...
-WARP_HATCHES = ("", "////", "....", "xxxx")  # ... which is solid blue
+WARP_HATCHES = ("", "///", "...", "xxx")  # ... which is solid blue
 KERNEL_COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE)
 
 RC = {
@@ -68,8 +73,6 @@ def styled(draw: Callable[..., Picture]) -> Callable[..., Picture]:
 
     @wraps(draw)
     def inner(*args: Any, **kwargs: Any) -> Picture:
-        import matplotlib.style
-
         with matplotlib.style.context(["default", RC]):
             return draw(*args, **kwargs)
 
@@ -85,14 +88,13 @@ def page(height: float, caption: str, footer: str = "") -> Picture:
     The caption is wrapped to the width; the footer, a line in smaller type, says where numbers
     come from. Raises ValueError if the caption is empty.
     """
-    from gemmlab.plots.picture import Picture
-
     if not caption.strip():
-        raise ValueError("caption is empty; give a sentence, or None for the one made from the data.")
+        raise ValueError("caption is empty; give a sentence, or None for one made from the data.")
     lines = wrap(caption, WIDTH - 2 * MARGIN, NORMAL)
     caption_height = len(lines) * NORMAL * LINE / 72
     footer_height = SMALL * LINE / 72 + 0.03 if footer else 0.0
-    fig = Picture(WIDTH, height + caption_height + footer_height + MARGIN, caption, dpi=DPI)
+    whole = math.ceil((height + caption_height + footer_height + MARGIN) * DPI) / DPI
+    fig = Picture(WIDTH, whole, caption, dpi=DPI)
     fig.text_at(MARGIN, height, "\n".join(lines), size=NORMAL, linespacing=LINE, gid="caption")
     if footer:
         top = height + caption_height + 0.03
@@ -113,16 +115,12 @@ def wrap(words: str, width: float, size: float) -> list[str]:
 
 def text_width(words: str, size: float, weight: str = "normal") -> float:
     """The width of one line of text in inches, as it is drawn at 100 dots an inch."""
-    from matplotlib.font_manager import FontProperties
-
     font = FontProperties(family=RC["font.family"], size=size, weight=weight)
     return _renderer().get_text_width_height_descent(words, font, ismath=False)[0] / DPI
 
 
 @cache
 def _renderer():
-    from matplotlib.backends.backend_agg import RendererAgg
-
     return RendererAgg(1, 1, DPI)
 
 
@@ -155,11 +153,29 @@ def spread_out(wanted: Sequence[float], gap: float, low: float, high: float) -> 
     return placed
 
 
+def plain_log_ticks(axis: Axis) -> None:
+    """Ticks at powers of ten, and at 2 and 5 times them where few of them are in view."""
+    low, high = axis.get_view_interval()
+    few = high / low < 300
+    axis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5) if few else (1,), numticks=20))
+    axis.set_major_formatter(lambda value, _: f"{value:,.10g}" if value >= 1 else f"{value:.2g}")
+    axis.set_minor_locator(NullLocator())
+
+
+def overlap(one: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether two boxes (x, y, x, y), each lower corner first, share some area."""
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
 # ---- how things look -----------------------------------------------------------------------------
 
 
 def kernel_label(name: str) -> str:
     return "cuBLAS" if name == "cublas" else name
+
+
+def shape_label(m: int, n: int, k: int) -> str:
+    return f"M=N=K={m}" if m == n == k else f"M={m}, N={n}, K={k}"
 
 
 def kernel_style(name: str) -> dict[str, str]:
@@ -182,8 +198,6 @@ def ladder_order(names: Iterable[str]) -> list[str]:
 
 def tint(colour: str, share: float) -> tuple[float, float, float]:
     """The colour mixed into white: share 1 is the colour, 0 is white."""
-    from matplotlib.colors import to_rgb
-
     return tuple(1 - share * (1 - part) for part in to_rgb(colour))
 
 
@@ -202,6 +216,10 @@ def digits(value: float) -> str:
     return f"{value:,.{decimals}f}"
 
 
+def percent(value: float) -> str:
+    return f"{value:.1f} %" if value >= 1 else f"{value:.2f} %"
+
+
 def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
@@ -216,8 +234,6 @@ def listed(parts: Sequence[str]) -> str:
 
 def require_table(table: Any, columns: Sequence[str], who: str) -> pandas.DataFrame:
     """The table, if it is one with these columns and a row. Raises TypeError, ValueError."""
-    import pandas
-
     if not isinstance(table, pandas.DataFrame):
         raise TypeError(f"{who} takes a pandas table, not {type(table).__name__}.")
     missing = [name for name in columns if name not in table.columns]
