@@ -26,6 +26,7 @@ __all__ = [
     "LadderError",
     "VerificationError",
     "ceilings",
+    "counted",
     "device",
     "error_bound",
     "exercises",
@@ -41,6 +42,6 @@ def __getattr__(name: str):
     """Load what needs pandas and matplotlib only when it is used."""
     if name == "ceilings":
         return import_module(".roofline", __name__).ceilings
-    if name in ("exercises", "plots"):
+    if name in ("counted", "exercises", "plots"):
         return import_module(f".{name}", __name__)
     raise AttributeError(f"module 'gemmlab' has no attribute {name!r}")

@@ -193,25 +193,6 @@ class Kernel:
 
         return records.benchmark(self)
 
-    def compare_counters(self, m: int, n: int, k: int):
-        """pandas.DataFrame: the counters of a recorded shape, simulated here and as recorded.
-
-        Columns: metric, simulator, GPU's name, equal. Raises NoRecord and StaleRecord.
-        """
-        import pandas as pd
-
-        from . import records
-
-        gpu_name, recorded = records.counters_at(self, m, n, k)
-        simulated = self.trace(m, n, k).counters
-        rows = [
-            {"metric": metric, "simulator": value, gpu_name: recorded[metric]}
-            for metric, value in simulated.items()
-            if metric in recorded and (value or recorded[metric])
-        ]
-        frame = pd.DataFrame(rows, columns=["metric", "simulator", gpu_name])
-        return frame.assign(equal=frame["simulator"] == frame[gpu_name])
-
     def code_hash(self) -> str:
         """What a record of this kernel belongs to: its code and settings."""
         return code_hash(self._source, self.settings)

@@ -30,6 +30,10 @@ METRICS = (
     "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
     "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
     "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+    # The L1 cache's passes for them: looking lines up, and reading its 32 banks.
+    "l1tex__t_output_wavefronts_pipe_lsu_mem_global_op_ld.sum",
+    "l1tex__data_pipe_lsu_wavefronts.sum",
+    "sm__cycles_active.sum",
     # Bytes through each level.
     "l1tex__t_bytes.sum",
     "lts__t_bytes.sum",

@@ -12,8 +12,9 @@ file to resolve it anew. Runs in .venv (Python 3.11 or newer), which must hold u
 import os
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
+
+import tomllib
 
 REQUIREMENTS = Path(__file__).resolve().parent
 PYPROJECT = REQUIREMENTS.parent / "pyproject.toml"

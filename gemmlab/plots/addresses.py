@@ -43,7 +43,9 @@ def address_map(*accesses: Access, caption: str | None = None) -> Picture:
 
     head, height, left, gap = 0.75, 2.7, 0.75, 0.3
     width = (WIDTH - MARGIN - left - gap * (len(accesses) - 1)) / len(accesses)
-    fig = style.page(head + height + 0.65, caption or _address_caption(accesses))
+    if caption is None:
+        caption = _address_caption(accesses)
+    fig = style.page(head + height + 0.65, caption)
     for at, (access, start) in enumerate(zip(accesses, starts, strict=True)):
         x = left + at * (width + gap)
         ax = fig.add_axes_at(x, head, width, height, gid=f"addresses {access.array}")

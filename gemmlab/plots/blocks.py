@@ -46,7 +46,9 @@ def block_map(
 
     x, head = MARGIN + 0.42, 0.85
     body_height = head + max(height, 2.0) + 0.25
-    fig = style.page(body_height, caption or _block_caption(trace, block, owner))
+    if caption is None:
+        caption = _block_caption(trace, block, owner)
+    fig = style.page(body_height, caption)
     title = f"{trace.kernel_name}: block {block} in C, {trace.m} × {trace.n}"
     fig.text_at(MARGIN, 0.12, title, size=style.LARGE, weight="bold")
     note = "each cell is an element, each pattern a warp"
@@ -58,7 +60,7 @@ def block_map(
     ax.spines[:].set_visible(False)
     _draw_warps(ax, owner, rows, columns, cell)
     draw_grid(ax, rows, columns, (trace.m, trace.n), *cell)
-    _thread_table(fig, trace, owner, x + width + 0.45, head)
+    _thread_table(fig, trace, owner, x + width + 0.4, head)
     return fig
 
 
@@ -173,10 +175,11 @@ def _thread_table(fig: Picture, trace: Trace, owner: dict, left: float, top: flo
             (str(thread), f"({index[0]}, {index[1]})",
              f"{thread // WARP_SIZE}, {thread % WARP_SIZE}", stored)
         )  # fmt: skip
-    for at, line in enumerate(lines):
-        weight = "bold" if at == 0 else "normal"
-        for words, offset in zip(line, (0.0, 0.62, 1.4, 2.2), strict=True):
-            fig.text_at(left + offset, top + at * 0.2, words, size=SMALL, weight=weight)
+    for column in zip(*lines, strict=True):
+        for at, words in enumerate(column):
+            weight = "bold" if at == 0 else "normal"
+            fig.text_at(left, top + at * 0.2, words, size=SMALL, weight=weight)
+        left += max(style.text_width(words, SMALL, "bold") for words in column) + 0.16
 
 
 def _block_caption(trace: Trace, block: tuple, owner: dict) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
@@ -55,8 +56,9 @@ def traffic(
     height = len(bars) * bar_height + (len(groups) + 1) * pad
     left = MARGIN + max(style.text_width(group, NORMAL) for group in groups) + 0.15
     head = 0.62
-    words = caption or _traffic_caption(traces, bars, QUANTITIES[quantity], predicted)
-    fig = style.page(head + height + 0.6, words)
+    if caption is None:
+        caption = _traffic_caption(traces, bars, QUANTITIES[quantity], predicted)
+    fig = style.page(head + height + 0.6, caption)
     _traffic_key(fig, traces, predicted)
     ax = fig.add_axes_at(left, head, WIDTH - MARGIN - left, height, gid="traffic")
 
@@ -93,6 +95,8 @@ def _traffic_bars(traces: Sequence[Trace], quantity: str) -> list[_Bar]:
         for row in lines[lines["space"] == "global"].to_dict("records"):
             access = f"{row['array']} {row['op']}"
             bars.append(_Bar(at, access, int(row["line"]), float(row[quantity])))
+    if not bars:
+        raise ValueError("traffic: nothing was loaded from global memory or stored there.")
     return sorted(bars, key=lambda bar: (bar.access, bar.trace, bar.line))
 
 
@@ -106,7 +110,7 @@ def _require_predictions(predicted: Mapping, traces: Sequence[Trace], bars: list
             raise ValueError(f"predicted names {key!r}, not counted; counted are {there}.")
         if len(matching) > 1:
             raise ValueError(f"predicted names {key!r}, which stands in {len(matching)} lines.")
-        if not (isinstance(value, int | float) and math.isfinite(value) and value >= 0):
+        if not (isinstance(value, Real) and math.isfinite(value) and value >= 0):
             raise ValueError(f"predicted says {value!r} for {key!r}; it must be 0 or more.")
 
 

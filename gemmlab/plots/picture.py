@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 from typing import Any
 
+import matplotlib.style
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
@@ -37,7 +38,8 @@ class Picture(Figure):
     def png(self, scale: int = 1) -> bytes:
         """The bytes of a PNG file, the same for the same drawing; 100 · scale pixels an inch."""
         drawn, small = io.BytesIO(), io.BytesIO()
-        self.savefig(drawn, format="png", dpi=100 * scale)
+        with matplotlib.style.context("default"):
+            self.savefig(drawn, format="png", dpi=100 * scale, facecolor=self.get_facecolor())
         # 256 colours are plenty for flat areas and text, and make the file a third as large.
         colours = Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE)
         colours.save(small, format="png", optimize=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from numbers import Real
 from typing import TYPE_CHECKING
 
 import pandas
@@ -37,7 +38,7 @@ def roofline(
     roofs = []
     for name in ("bytes_per_second", "flop_per_second"):
         value = getattr(ceilings, name, None)
-        if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
+        if not (isinstance(value, Real) and math.isfinite(value) and value > 0):
             raise TypeError(
                 f"roofline takes the roofs as gemmlab.roofline.ceilings() gives them; "
                 f"{name} is {value!r}."
@@ -51,7 +52,9 @@ def roofline(
 
     footer = style.provenance(points)
     height, left = 4.2, 0.8
-    fig = style.page(0.2 + height + 0.62, caption or _roofline_caption(points, slope, top), footer)
+    if caption is None:
+        caption = _roofline_caption(points, slope, top)
+    fig = style.page(0.2 + height + 0.62, caption, footer)
     width = WIDTH - MARGIN - left - 0.15
     ax = fig.add_axes_at(left, 0.2, width, height, gid="roofline")
     xs = [*points["dram_intensity"], *points["model_intensity"], top / slope]

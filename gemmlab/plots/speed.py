@@ -36,6 +36,12 @@ def _measured(table: pandas.DataFrame, who: str) -> pandas.DataFrame:
     return fastest.drop_duplicates(["kernel", "m", "n", "k"]).sort_index(kind="stable")
 
 
+def _at(rows: pandas.DataFrame, shape: Sequence[int]) -> pandas.DataFrame:
+    """The rows of one shape (M, N, K)."""
+    m, n, k = shape
+    return rows[(rows["m"] == m) & (rows["n"] == n) & (rows["k"] == k)]
+
+
 # ---- over sizes ----------------------------------------------------------------------------------
 
 
@@ -57,7 +63,9 @@ def gflops(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
     tiers = [shapes[at : at + SHAPES_ABREAST] for at in range(0, len(shapes), SHAPES_ABREAST)]
     tier = 0.3 + len(kernels) * BAR + 0.1
     bars = 0.3 + len(tiers) * tier if tiers else 0.0
-    fig = style.page(lines + bars + 0.1, caption or _speed_caption(rows), style.provenance(rows))
+    if caption is None:
+        caption = _speed_caption(rows)
+    fig = style.page(lines + bars + 0.1, caption, style.provenance(rows))
     if len(square):
         fig.text_at(MARGIN, 0.12, "Square products", size=style.LARGE, weight="bold")
         _draw_sizes(fig, square, 0.42, 3.3)
@@ -140,7 +148,7 @@ def _draw_shapes(
         ax = fig.add_axes_at(
             left + at * pitch, top + 0.22, pitch - 0.15, len(kernels) * BAR, gid=f"shape {title}"
         )
-        own = rows[(rows[["m", "n", "k"]] == shape).all(axis=1)].set_index("kernel")["gflops"]
+        own = _at(rows, shape).set_index("kernel")["gflops"]
         for rank, name in enumerate(kernels):
             y = (rank + 0.5) * BAR
             if name in own:
@@ -177,7 +185,7 @@ def _speed_caption(rows: pandas.DataFrame) -> str:
     """The rates of up to four kernels at the largest shape that most of them were measured at."""
     counts = rows.groupby(["m", "n", "k"]).size()
     shape = max(counts.index, key=lambda s: (counts[s], s[0] == s[1] == s[2], s[0] * s[1] * s[2]))
-    own = rows[(rows[["m", "n", "k"]] == shape).all(axis=1)].set_index("kernel")
+    own = _at(rows, shape).set_index("kernel")
     ours = [name for name in style.ladder_order(own.index) if name != "cublas"]
     parts = [
         f"{name} reaches {style.rate(own['gflops'][name])}, "
@@ -210,7 +218,7 @@ def ladder(
     was measured at the shape.
     """
     rows = _measured(table, "ladder")
-    own = rows[(rows[["m", "n", "k"]] == tuple(shape)).all(axis=1)].set_index("kernel")
+    own = _at(rows, shape).set_index("kernel")
     kernels = [name for name in style.ladder_order(own.index) if name != "cublas"]
     if not kernels:
         there = rows[["m", "n", "k"]].drop_duplicates().itertuples(index=False, name=None)
@@ -222,8 +230,9 @@ def ladder(
     pitch = 0.3
     height = len(kernels) * pitch + 0.1
     left = MARGIN + max(style.text_width(name, NORMAL) for name in kernels) + 0.12
-    words = caption or _ladder_caption(own, kernels, shape, missing)
-    fig = style.page(0.55 + height + 0.55, words, style.provenance(own))
+    if caption is None:
+        caption = _ladder_caption(own, kernels, shape, missing)
+    fig = style.page(0.55 + height + 0.55, caption, style.provenance(own))
     ax = fig.add_axes_at(left, 0.55, WIDTH - MARGIN - left, height, gid="ladder")
     most = max(100.0, own["pct_cublas"][kernels].max())
     for at, name in enumerate(kernels):

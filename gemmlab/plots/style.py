@@ -6,6 +6,7 @@ import math
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, wraps
+from numbers import Real
 from typing import Any
 
 import matplotlib.style
@@ -43,6 +44,7 @@ KERNEL_COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE)
 RC = {
     "font.family": "DejaVu Sans",
     "font.size": NORMAL,
+    "text.parse_math": False,  # a dollar in a caption is a dollar
     "axes.labelsize": NORMAL,
     "axes.titlesize": LARGE,
     "xtick.labelsize": SMALL,
@@ -74,7 +76,9 @@ def styled(draw: Callable[..., Picture]) -> Callable[..., Picture]:
     @wraps(draw)
     def inner(*args: Any, **kwargs: Any) -> Picture:
         with matplotlib.style.context(["default", RC]):
-            return draw(*args, **kwargs)
+            figure = draw(*args, **kwargs)
+            figure.draw_without_rendering()  # ticks take their style when they are first drawn
+            return figure
 
     return inner
 
@@ -251,8 +255,7 @@ def require_positive(table: pandas.DataFrame, columns: Sequence[str], who: str) 
     """Raise ValueError, naming the row, unless these columns hold finite numbers above 0."""
     for name in columns:
         for at, value in table[name].items():
-            number = isinstance(value, int | float) or hasattr(value, "dtype")
-            if not (number and math.isfinite(value) and value > 0):
+            if not (isinstance(value, Real) and math.isfinite(value) and value > 0):
                 raise ValueError(
                     f"{who}: {name} is {value!r} in row {at} ({table.at[at, 'kernel']}); "
                     "it must be a finite number above 0."

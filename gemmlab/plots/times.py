@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from numbers import Real
 
 from gemmlab.plots import style
 from gemmlab.plots.picture import Picture
@@ -29,7 +30,7 @@ def spread(samples: Mapping[str, Sequence[float]], *, caption: str | None = None
         if len(times) == 0:
             raise ValueError(f"spread: {label!r} has no times.")
         for time in times:
-            if not (math.isfinite(time) and time > 0):
+            if not (isinstance(time, Real) and math.isfinite(time) and time > 0):
                 raise ValueError(f"spread: {label!r} has the time {time!r} ms; it must be above 0.")
     medians = {label: statistics.median(times) for label, times in samples.items()}
     low = min(min(times) for times in samples.values())
@@ -38,7 +39,9 @@ def spread(samples: Mapping[str, Sequence[float]], *, caption: str | None = None
     pitch = 0.62
     height = len(samples) * pitch
     left = MARGIN + max(style.text_width(label, NORMAL) for label in samples) + 0.15
-    fig = style.page(0.2 + height + 0.6, caption or _spread_caption(samples, medians))
+    if caption is None:
+        caption = _spread_caption(samples, medians)
+    fig = style.page(0.2 + height + 0.6, caption)
     ax = fig.add_axes_at(left, 0.2, WIDTH - MARGIN - left, height, gid="spread")
     wide = high > 20 * low
     if wide:

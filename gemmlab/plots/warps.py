@@ -67,7 +67,9 @@ def warp_map(
     notes = {view.access.array: view.notes(rows, columns) for view in views}
     notes_height = max(map(len, notes.values())) * SMALL * LINE / 72
     body_height = head + rows * cell_height + 0.1 + notes_height + 0.2
-    fig = style.page(body_height, caption or _warp_caption(trace, accesses, block, warp))
+    if caption is None:
+        caption = _warp_caption(trace, accesses, block, warp)
+    fig = style.page(body_height, caption)
     _warp_header(fig, f"{trace.kernel_name}: block {block}, warp {warp}")
     for at, view in enumerate(views):
         origin = MARGIN + at * pitch + left

@@ -1,0 +1,52 @@
+# Every command of GEMM Lab. Each sets up what it needs first, so each works from a fresh clone.
+
+PYTHON ?= python3
+VENV_PYTHON := .venv/bin/python
+
+# A Python that was named is the one that .venv gets; otherwise a finished .venv stays as it is.
+EXACT := $(if $(filter file,$(origin PYTHON)),,--exact-python)
+
+# Jupyter's settings for this checkout; a user's own in ~/.jupyter win. Kernels come from .venv.
+JUPYTER := JUPYTER_CONFIG_PATH=requirements/jupyter JUPYTER_PREFER_ENV_PATH=1 $(VENV_PYTHON) -m
+PYTEST := $(VENV_PYTHON) -m pytest --quiet --numprocesses 2
+
+# Only what .venv holds counts.
+unexport PYTHONPATH PYTHONHOME
+
+.DEFAULT_GOAL := help
+.PHONY: help setup lab test notebooks lock clean
+
+help:
+	@echo 'make lab         set up, then open JupyterLab on the notebooks (ARGS="--port 9000": more for Jupyter)'
+	@echo 'make test        set up, then run every check: ruff, pytest, all notebooks'
+	@echo 'make notebooks   run all notebooks in the simulator and write their outputs into them'
+	@echo 'make lock        pin what pyproject.toml asks for, in requirements/*.txt'
+	@echo 'make clean       remove what these commands made, .venv included'
+	@echo
+	@echo 'Another Python: make lab PYTHON=python3.12'
+
+setup:
+	@command -v $(PYTHON) >/dev/null 2>&1 || { echo 'gemmlab: There is no $(PYTHON) here: install Python 3.10 or newer, or name one, for example make lab PYTHON=python3.12.' >&2; exit 1; }
+	@$(PYTHON) requirements/install.py $(EXACT)
+
+lab: setup
+	@$(JUPYTER) jupyterlab $(ARGS)
+
+# Strict nbval compares outputs, which only the simulator repeats exactly, with a GPU or without.
+test: setup
+	$(VENV_PYTHON) -m ruff check --quiet .
+	$(VENV_PYTHON) -m ruff format --check --quiet .
+	$(PYTEST) tests
+	GEMMLAB_DEVICE=simulator $(PYTEST) --dist loadfile --nbval --nbval-current-env notebooks
+
+notebooks: setup
+	@GEMMLAB_DEVICE=simulator $(JUPYTER) nbconvert --to notebook --execute --inplace notebooks/*.ipynb
+
+# uv is the one tool outside the lock: only this command needs it.
+lock: setup
+	@$(VENV_PYTHON) -m pip install --quiet uv==0.13.8
+	@$(VENV_PYTHON) requirements/lock.py
+
+clean:
+	rm -rf .venv .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,58 @@
+"""What Nsight Compute counted on a GPU, as recorded, read beside the simulator and per step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gemmlab import records
+from gemmlab.simulator.counters import FMA_METRIC, WARP
+
+if TYPE_CHECKING:
+    import pandas
+
+    from gemmlab.kernel import Kernel
+
+# Column of per_step -> what it counts. The L1 cache first looks the lines of a request up, then
+# reads them out of its 32 banks; each takes it one or more passes, called wavefronts.
+PER_STEP = {
+    "sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    "L1 look-ups": "l1tex__t_output_wavefronts_pipe_lsu_mem_global_op_ld.sum",
+    "L1 bank passes": "l1tex__data_pipe_lsu_wavefronts.sum",
+    "SM cycles": "sm__cycles_active.sum",
+}
+
+
+def compare(kernel: Kernel, m: int, n: int, k: int) -> pandas.DataFrame:
+    """The counters of a recorded shape (M, N, K): simulated here, and as the GPU had them.
+
+    Columns: metric, simulator, the GPU's name, equal. Counters that are 0 in both are left out.
+    Raises NoRecord and StaleRecord.
+    """
+    import pandas
+
+    gpu_name, recorded = records.counters_at(kernel, m, n, k)
+    simulated = kernel.trace(m, n, k).counters
+    rows = [
+        {"metric": metric, "simulator": value, gpu_name: recorded[metric]}
+        for metric, value in simulated.items()
+        if metric in recorded and (value or recorded[metric])
+    ]
+    frame = pandas.DataFrame(rows, columns=["metric", "simulator", gpu_name])
+    return frame.assign(equal=frame["simulator"] == frame[gpu_name])
+
+
+def per_step(kernel: Kernel) -> pandas.DataFrame:
+    """Recorded counters per step: for the 32 multiply-adds that one warp does at once.
+
+    One row for each shape whose counters were recorded: M, N, K, and the keys of PER_STEP.
+    Raises NoRecord and StaleRecord.
+    """
+    import pandas
+
+    rows = []
+    for counted in records.entry(kernel)["counters"]:
+        steps = counted["metrics"][FMA_METRIC] / WARP
+        shape = {"M": counted["m"], "N": counted["n"], "K": counted["k"]}
+        amounts = {name: counted["metrics"][metric] / steps for name, metric in PER_STEP.items()}
+        rows.append(shape | amounts)
+    return pandas.DataFrame(rows).round(1)
