@@ -14,12 +14,13 @@ PYTEST := $(VENV_PYTHON) -m pytest --quiet --numprocesses 2
 unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab test notebooks lock clean
+.PHONY: help setup lab test notebooks readme lock clean
 
 help:
 	@echo 'make lab         set up, then open JupyterLab on the notebooks (ARGS="--port 9000": more for Jupyter)'
 	@echo 'make test        set up, then run every check: ruff, pytest, all notebooks'
 	@echo 'make notebooks   run all notebooks in the simulator and write their outputs into them'
+	@echo 'make readme      write the ladder table and the picture of README.md anew'
 	@echo 'make lock        pin what pyproject.toml asks for, in requirements/*.txt'
 	@echo 'make clean       remove what these commands made, .venv included'
 	@echo
@@ -30,7 +31,8 @@ setup:
 	@$(PYTHON) requirements/install.py $(EXACT)
 
 lab: setup
-	@$(JUPYTER) jupyterlab $(ARGS)
+	@echo 'Starting JupyterLab on notebooks/; Ctrl-C twice stops it.'
+	@$(JUPYTER) jupyterlab --log-level=WARN $(ARGS)
 
 # Strict nbval compares outputs, which only the simulator repeats exactly, with a GPU or without.
 test: setup
@@ -41,6 +43,9 @@ test: setup
 
 notebooks: setup
 	@GEMMLAB_DEVICE=simulator $(JUPYTER) nbconvert --to notebook --execute --inplace notebooks/*.ipynb
+
+readme: setup
+	@GEMMLAB_DEVICE=simulator $(VENV_PYTHON) -m gemmlab.overview
 
 # uv is the one tool outside the lock: only this command needs it.
 lock: setup

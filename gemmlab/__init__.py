@@ -8,15 +8,17 @@ kernel.verify()
 
 from importlib import import_module
 
+from . import simulator
 from .compiler import CompileError
 from .device import device
 from .kernel import ArgumentError, Kernel, KernelMistake, from_source, load
-from .ladder import RUNGS, IllegalSetting, LadderError
+from .ladder import CEILINGS, RUNGS, IllegalSetting, LadderError
 from .verify import VerificationError, error_bound, random_matrix, reference
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "CEILINGS",
     "RUNGS",
     "ArgumentError",
     "CompileError",
@@ -35,6 +37,7 @@ __all__ = [
     "plots",
     "random_matrix",
     "reference",
+    "simulator",
 ]
 
 

@@ -279,24 +279,17 @@ def _sectors_per_load(counters: dict[str, int]) -> float:
 
 
 def _against_record(kernel: Kernel, counters: dict[str, int]) -> tuple[str, bool]:
-    """How the simulated counters of global memory compare with the recorded; did they fail?"""
+    """How the simulated counters compare with the recorded ones, and whether any differ."""
     try:
-        found = records.entry(kernel)["counters"]
+        _, recorded = records.counters_at(kernel, *COUNT_SHAPE)
     except records.StaleRecord:
         return "stale record", True
     except records.NoRecord:
         return "no record", False
-    for counted in found:
-        if (counted["m"], counted["n"], counted["k"]) == COUNT_SHAPE:
-            differ = [
-                name
-                for name, value in counted["metrics"].items()
-                if "mem_global" in name and counters.get(name) != value
-            ]
-            for name in differ:
-                _say(f"{kernel.name}: {name} is {counters.get(name)} here, not as recorded")
-            return (f"{len(differ)} differ", True) if differ else ("as recorded", False)
-    return "not recorded", False
+    differ = [name for name in counters.keys() & recorded.keys() if counters[name] != recorded[name]]
+    for name in sorted(differ):
+        _say(f"{kernel.name}: {name} is {counters[name]} here, {recorded[name]} recorded")
+    return (f"{len(differ)} differ", True) if differ else ("as recorded", False)
 
 
 # ---- doctor --------------------------------------------------------------------------------------

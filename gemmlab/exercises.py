@@ -33,5 +33,5 @@ def check_kernel(source: str, like: str, **settings: int) -> None:
     first = failed[0]
     print(
         f"Not yet: {len(failed)} of {len(report.cases)} cases fail, the first of them at "
-        f"M={first.m}, N={first.n}, K={first.k}. Run kernel.verify() to see where."
+        f"M={first.m}, N={first.n}, K={first.k}."
     )

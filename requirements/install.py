@@ -128,7 +128,9 @@ def explain(output, cupy):
     missing = re.search(r"No matching distribution found for (\S+)", output)
     versions_seen = re.search(r"\(from versions: (?!none)", output)
     broken = "connection broken by|Connection|Max retries|ProxyError|SSLError|[Tt]imed out"
-    if re.search(broken, output) and not (missing and versions_seen):
+    # An index that knows no pip at all was not reached, even where pip does not say so.
+    no_answer = re.search(broken, output) or (missing and missing.group(1) == PIP)
+    if no_answer and not versions_seen:
         return (
             "The package index cannot be reached: connect to the network, or name a mirror in "
             "pip's settings (pip config set global.index-url ADDRESS), " + AGAIN

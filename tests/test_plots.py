@@ -258,20 +258,26 @@ def test_the_caption_is_a_sentence_with_a_number(figure):
     assert repr(figure) == f"Figure: {figure.caption}"
 
 
-def test_the_ground_is_light_and_opaque(figure):
+@pytest.mark.parametrize(
+    "name",
+    ["warp map, row", "block map, column", "address map, steep", "traffic", "gflops, many",
+     "roofline", "ladder", "spread, wide"],
+)  # fmt: skip
+def test_as_an_image_it_is_light_opaque_small_and_as_wide_as_a_page(name, traces):
+    figure = FIGURES[name](traces)
     pixels = imread(io.BytesIO(plots.png(figure)))
     assert pixels.shape[1] == 900
     assert pixels.shape[2] == 3 or (pixels[..., 3] == 1).all()
     assert pixels[0, 0, :3].min() > 0.95
-
-
-def test_a_notebook_gets_sharp_pixels_at_page_width(figure):
-    data, metadata = figure._repr_png_()
+    figure.canvas.draw()
+    drawn = numpy.asarray(figure.canvas.buffer_rgba())[..., :3] / 255
+    assert numpy.abs(pixels[..., :3] - drawn).max() < 0.08  # few colours, but the same ones
+    data, metadata = figure._repr_png_()  # what a notebook shows: twice the pixels
     assert imread(io.BytesIO(data)).shape[1] == 2 * metadata["width"] == 1800
     assert len(data) < 200_000  # a notebook holds several, and stays under 1 MB
 
 
-@pytest.mark.parametrize("name", ["warp map, column", "gflops", "roofline", "spread, wide"])
+@pytest.mark.parametrize("name", ["warp map, row", "gflops", "spread, wide"])
 def test_the_same_data_gives_the_same_bytes_whatever_the_readers_settings(name, traces):
     before = FIGURES[name](traces).png()
     odd = {"font.size": 20, "axes.facecolor": "red", "savefig.facecolor": "none",
@@ -430,6 +436,15 @@ def test_block_map_says_in_numbers_what_threads_store(naive):
     assert f"C[{last % x}, {last // x}]" in written
 
 
+def test_block_map_numbers_the_lanes_of_warp_0_or_their_ends(naive, coalescing):
+    assert {"0", "31", "warp 0"} <= {t.get_text() for t in plots.block_map(naive).axes[0].texts}
+    row = {text.get_text() for text in plots.block_map(coalescing).axes[0].texts}
+    assert {"lane 0", "lane 31", "warp 0"} <= row
+    small = gemmlab.load("02_coalescing", BLOCK_X=16, BLOCK_Y=16).trace(64, 64, 64)
+    all_lanes = {text.get_text() for text in plots.block_map(small).axes[0].texts}
+    assert {str(lane) for lane in range(32)} <= all_lanes
+
+
 def test_block_map_counts_all_elements_of_a_thread():
     figure = plots.block_map(VECTORS)
     area = sum(p.get_width() * p.get_height() for p in by_gid(axes(figure, "map C"), "warp"))
@@ -516,6 +531,17 @@ def test_traffic_leaves_shared_memory_out(naive):
     trace.lines = shared
     with pytest.raises(ValueError, match="nothing was loaded from global memory"):
         plots.traffic(trace)
+
+
+def test_traffic_tells_traces_of_one_kernel_apart(naive, odd):
+    written = words(plots.traffic(naive, odd))
+    assert "01_naive at M=N=K=64" in written
+    assert "01_naive at M=77, N=101, K=53" in written
+    small = gemmlab.load("01_naive", BLOCK_X=32, BLOCK_Y=8).trace(64, 64, 64)
+    figure = plots.traffic(naive, small)
+    assert "01_naive at M=N=K=64, BLOCK_X=32, BLOCK_Y=8" in words(figure)
+    faces = {bar.get_facecolor() for bar in by_gid(figure, "bar")}
+    assert len(faces) == 2
 
 
 @pytest.mark.parametrize(

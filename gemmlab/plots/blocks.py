@@ -15,7 +15,7 @@ from gemmlab.plots.style import MARGIN, SMALL, plural, styled
 from gemmlab.trace import Trace, TraceError
 
 MOST_CELLS = 128  # rows and columns of C that are shown at most
-SIDE = 4.7  # inches, of the map at most
+SIDE = 4.5  # inches, of the map at most
 
 
 @styled
@@ -91,13 +91,21 @@ def _draw_warps(
     ax: Axes, owner: dict, rows: range, columns: range, cell: tuple[float, float]
 ) -> None:
     """Every warp a tint and a pattern, warp 0 dark; cells are so many inches wide and high."""
-    numbers_fit = cell[0] >= style.text_width("00", SMALL) and cell[1] >= SMALL / 72
-    cells_of: dict[int, set[tuple[int, int]]] = {}
+    cells_of: dict[int, set[tuple[int, int]]] = {}  # thread: its cells
     for (row, column), thread in owner.items():
         if row in rows and column in columns:
-            at = (row - rows[0], column - columns[0])
-            cells_of.setdefault(thread // WARP_SIZE, set()).add(at)
-    for warp, cells in sorted(cells_of.items()):
+            cells_of.setdefault(thread, set()).add((row - rows[0], column - columns[0]))
+    warps: dict[int, set[tuple[int, int]]] = {}
+    for thread, cells in cells_of.items():
+        warps.setdefault(thread // WARP_SIZE, set()).update(cells)
+    lanes = [
+        (lane, part) for lane in range(WARP_SIZE) for part in _rectangles(cells_of.get(lane, set()))
+    ]
+    numbers_fit = all(
+        across * cell[0] >= style.text_width(str(lane), SMALL) and down * cell[1] >= SMALL / 72
+        for lane, (_, _, across, down) in lanes
+    )
+    for warp, cells in sorted(warps.items()):
         look = {"facecolor": style.BLUE, "edgecolor": "white"}
         if warp:
             colour = style.WARP_COLOURS[warp % len(style.WARP_COLOURS)]
@@ -109,11 +117,16 @@ def _draw_warps(
             ax.add_patch(Rectangle((x, y), across, down, linewidth=0.8, gid=f"warp {warp}", **look))
         if warp or not numbers_fit:
             _label_warp(ax, warp, max(parts, key=lambda part: part[2] * part[3]), cell)
-    for (row, column), thread in owner.items():
-        if numbers_fit and thread < WARP_SIZE and row in rows and column in columns:
+        if warp == 0 and not numbers_fit and len(parts) == 1:
+            _number_ends(ax, parts[0], lanes[0][0], lanes[-1][0])
+    if numbers_fit:
+        for lane, (x, y, across, down) in lanes:
+            ax.add_patch(
+                Rectangle((x, y), across, down, fill=False, edgecolor="white", linewidth=0.5)
+            )
             ax.text(
-                column - columns[0] + 0.5, row - rows[0] + 0.53, str(thread), size=SMALL,
-                color="white", ha="center", va="center_baseline",
+                x + across / 2, y + down / 2 + 0.03, str(lane), size=SMALL, color="white",
+                ha="center", va="center_baseline",
             )  # fmt: skip
 
 
@@ -121,8 +134,8 @@ def _rectangles(cells: set[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
     """Cells (row, column) as few rectangles (x, y, width, height): equal runs of rows, stacked."""
     done: list[tuple[int, int, int, int]] = []
     growing: dict[tuple[int, int], int] = {}  # (first column, width): first row
-    last_row = max(row for row, _ in cells)
-    for row in range(min(row for row, _ in cells), last_row + 2):
+    rows = {row for row, _ in cells}
+    for row in range(min(rows, default=0), max(rows, default=0) + 2):
         columns = sorted(column for at, column in cells if at == row)
         runs, start = set(), 0
         for at in range(1, len(columns) + 1):
@@ -156,6 +169,24 @@ def _label_warp(
                     bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4},
                 )  # fmt: skip
                 return
+
+
+def _number_ends(ax: Axes, part: tuple[int, int, int, int], first: int, last: int) -> None:
+    """The first and the last lane at the ends of a strip, where there is no room for all."""
+    x, y, across, down = part
+    if down > across:
+        ends = (
+            (x + across / 2, y, "center", "top"),
+            (x + across / 2, y + down, "center", "bottom"),
+        )
+    else:
+        ends = ((x, y + down / 2, "left", "center"), (x + across, y + down / 2, "right", "center"))
+    shifts = ((0, -3), (0, 3)) if down > across else ((3, 0), (-3, 0))
+    for lane, (at_x, at_y, ha, va), shift in zip((first, last), ends, shifts, strict=True):
+        ax.annotate(
+            f"lane {lane}" if across > down else str(lane), (at_x, at_y), shift, size=SMALL,
+            textcoords="offset points", color="white", ha=ha, va=va,
+        )  # fmt: skip
 
 
 def _thread_table(fig: Picture, trace: Trace, owner: dict, left: float, top: float) -> None:

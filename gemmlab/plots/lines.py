@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
@@ -18,6 +19,7 @@ from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import MARGIN, NORMAL, SMALL, WIDTH, styled
 from gemmlab.trace import Trace
 
+KEY_LINE = 0.24  # inches
 QUANTITIES = {
     "sectors_per_request": "sectors per request",
     "sectors": "sectors",
@@ -55,13 +57,14 @@ def traffic(
     bar_height, pad = 0.22, 0.16
     height = len(bars) * bar_height + (len(groups) + 1) * pad
     left = MARGIN + max(style.text_width(group, NORMAL) for group in groups) + 0.15
-    head = 0.62
+    head = 0.38 + len(traces) * KEY_LINE
     if caption is None:
         caption = _traffic_caption(traces, bars, QUANTITIES[quantity], predicted)
     fig = style.page(head + height + 0.6, caption)
     _traffic_key(fig, traces, predicted)
     ax = fig.add_axes_at(left, head, WIDTH - MARGIN - left, height, gid="traffic")
 
+    looks = _looks(traces)
     most = max([bar.value for bar in bars] + list(predicted.values()))
     y, middles = 0.0, []
     for group in groups:
@@ -69,7 +72,8 @@ def traffic(
         y += pad
         middles.append(y + len(members) * bar_height / 2)
         for bar in members:
-            _draw_bar(ax, bar, y + bar_height / 2, bar_height * 0.84, traces, predicted.get(group))
+            expected = predicted.get(group)
+            _draw_bar(ax, bar, y + bar_height / 2, bar_height * 0.84, looks[bar.trace], expected)
             y += bar_height
     # A third of the width is for the words at the end of the longest bar.
     ax.set(xlim=(0, most * 1.5 or 1), ylim=(height, 0), xlabel=QUANTITIES[quantity])
@@ -79,6 +83,17 @@ def traffic(
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     ax.grid(axis="x")
     return fig
+
+
+def _names(traces: Sequence[Trace]) -> list[str]:
+    """Kernel and shape of every trace, and its settings where that does not tell two apart."""
+    names = [f"{t.kernel_name} at {style.shape_label(t.m, t.n, t.k)}" for t in traces]
+    return [
+        f"{name}, {', '.join(f'{key}={value}' for key, value in trace.settings.items())}"
+        if names.count(name) > 1
+        else name
+        for name, trace in zip(names, traces, strict=True)
+    ]
 
 
 def _traffic_bars(traces: Sequence[Trace], quantity: str) -> list[_Bar]:
@@ -114,12 +129,21 @@ def _require_predictions(predicted: Mapping, traces: Sequence[Trace], bars: list
             raise ValueError(f"predicted says {value!r} for {key!r}; it must be 0 or more.")
 
 
-def _draw_bar(ax: Axes, bar: _Bar, y: float, height: float, traces, expected: float | None) -> None:
-    look = style.kernel_style(traces[bar.trace].kernel_name)
-    ax.barh(
-        y, bar.value, height, facecolor=style.tint(look["color"], 0.5), edgecolor=look["color"],
-        hatch=look["hatch"], gid=f"bar {bar.access}",
-    )  # fmt: skip
+def _looks(traces: Sequence[Trace]) -> list[dict[str, Any]]:
+    """How the bars of every trace are filled: a kernel that comes again is paler."""
+    looks = []
+    for at, trace in enumerate(traces):
+        look = style.kernel_style(trace.kernel_name)
+        before = sum(other.kernel_name == trace.kernel_name for other in traces[:at])
+        face = style.tint(look["color"], 0.5 / (1 + 3 * before))
+        looks.append({"facecolor": face, "edgecolor": look["color"], "hatch": look["hatch"]})
+    return looks
+
+
+def _draw_bar(
+    ax: Axes, bar: _Bar, y: float, height: float, look: Mapping, expected: float | None
+) -> None:
+    ax.barh(y, bar.value, height, gid=f"bar {bar.access}", **look)
     words, end = f"{_amount(bar.value)}  (line {bar.line})", bar.value
     if expected is not None:
         words = f"{_amount(bar.value)} counted, {_amount(expected)} predicted  (line {bar.line})"
@@ -135,22 +159,15 @@ def _draw_bar(ax: Axes, bar: _Bar, y: float, height: float, traces, expected: fl
 
 
 def _traffic_key(fig: Picture, traces: Sequence[Trace], predicted: Mapping) -> None:
-    """One line above the bars: the kernel and shape of each pattern, the prediction's mark."""
+    """A line for each trace above the bars: its filling and its name; the prediction's mark."""
     across, down = fig.get_size_inches()
-    x = MARGIN
-    for trace in traces:
-        look = style.kernel_style(trace.kernel_name)
-        fig.add_artist(
-            Rectangle(
-                (x / across, 1 - 0.33 / down), 0.3 / across, 0.16 / down,
-                facecolor=style.tint(look["color"], 0.5), edgecolor=look["color"],
-                hatch=look["hatch"],
-            )
-        )  # fmt: skip
-        words = f"{trace.kernel_name} at M={trace.m}, N={trace.n}, K={trace.k}"
-        fig.text_at(x + 0.38, 0.18, words, size=NORMAL)
-        x += 0.38 + style.text_width(words, NORMAL) + 0.3
+    for at, (words, look) in enumerate(zip(_names(traces), _looks(traces), strict=True)):
+        y = 0.18 + at * KEY_LINE
+        corner = (MARGIN / across, 1 - (y + 0.15) / down)
+        fig.add_artist(Rectangle(corner, 0.3 / across, 0.16 / down, **look))
+        fig.text_at(MARGIN + 0.38, y, words, size=NORMAL)
     if predicted:
+        x = MARGIN + 0.38 + style.text_width(words, NORMAL) + 0.3
         fig.add_artist(
             Line2D(
                 [x / across], [1 - 0.25 / down], marker="D", markersize=7, markerfacecolor="white",
@@ -179,7 +196,7 @@ def _traffic_caption(
         verdict = f"off for {style.listed(wrong)}" if wrong else right
         return f"{what.capitalize()} of {traces[0].kernel_name}: the prediction is {verdict}."
     sentences = []
-    for at, trace in enumerate(traces):
+    for at, name in enumerate(_names(traces)):
         parts = [f"{bar.access} {_amount(bar.value)}" for bar in bars if bar.trace == at]
-        sentences.append(f"{trace.kernel_name}: {style.listed(parts)}.")
+        sentences.append(f"{name}: {style.listed(parts)}.")
     return f"{what.capitalize()}, counted from the traced addresses. {' '.join(sentences)}"

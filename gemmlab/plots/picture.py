@@ -40,8 +40,10 @@ class Picture(Figure):
         drawn, small = io.BytesIO(), io.BytesIO()
         with matplotlib.style.context("default"):
             self.savefig(drawn, format="png", dpi=100 * scale, facecolor=self.get_facecolor())
-        # 256 colours are plenty for flat areas and text, and make the file a third as large.
-        colours = Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+        # 256 colours are plenty for flat areas and text, and make the file a third as large. This
+        # method keeps the colours of small areas too.
+        colours = Image.open(drawn).convert("RGB")
+        colours = colours.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
         colours.save(small, format="png", optimize=True)
         return small.getvalue()
 

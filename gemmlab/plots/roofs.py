@@ -117,6 +117,9 @@ def _draw_points(ax: Axes, points: pandas.DataFrame, labels: Sequence[str]) -> N
     places = [inches.transform((row.dram_intensity, row.gflops)) for row in rows]
     half = 0.09
     taken = [(x - half, y - half, x + half, y + half) for x, y in places]
+    for row, (x, y) in zip(rows, places, strict=True):
+        start = inches.transform((row.model_intensity, row.gflops))[0]
+        taken.append((min(start, x), y - 0.02, max(start, x), y + 0.02))
     for row, label, (x, y) in zip(rows, labels, places, strict=True):
         look = style.kernel_style(row.kernel)
         ends = [row.model_intensity, row.dram_intensity]

@@ -110,7 +110,7 @@ def _draw_sizes(fig: Picture, rows: pandas.DataFrame, top: float, height: float)
             style.kernel_label(name), end, (1 + 0.8 * leader / width, y / height),
             textcoords="axes fraction", va="center", size=NORMAL,
             arrowprops={"arrowstyle": "-", "color": style.kernel_style(name)["color"],
-                        "linewidth": 0.8, "shrinkA": 1, "shrinkB": 5},
+                        "linewidth": 0.8, "relpos": (0, 0.5), "shrinkA": 1, "shrinkB": 5},
             annotation_clip=False,
         )  # fmt: skip
 

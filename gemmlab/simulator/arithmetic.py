@@ -22,30 +22,35 @@ f4, f8, i4, i8, u4, u8 = np.float32, np.float64, np.int32, np.int64, np.uint32, 
 
 SMALLEST_NORMAL = f4(2.0**-126)
 SPARE_BITS = 52 - 23  # the bits that a float64 has more than a float32
-HALF_WAY = i8(-(2**63))  # 1 followed by zeros, shifted to the top of 64 bits
+HALF_WAY = i4(-(2**31))  # 1 followed by zeros, shifted to the top of 32 bits
 
 
 def fma(a, b, c):
     """float32 a * b + c with one rounding."""
-    total = _sum(a, b, c)
-    if _half_way(total) or has_subnormal(total.astype(f4)):
-        total = _round_to_odd(total, a, b, c)
-    return total.astype(f4)
+    total = _sum(_product(a, b), c)
+    result = total.astype(f4)
+    if _half_way(total) or has_subnormal(result):
+        result = _round_to_odd(total, a, b, c).astype(f4)
+    return result
 
 
-def fma_ftz(a, b, c, limit):
+def fma_ftz(a, b, c, limit, never_subnormal):
     """float32 a * b + c with one rounding; a subnormal result is zero.
 
     The operands are taken as flushed already: see `flush`. Below `limit` the float64 sum is known
-    to be exact and its float32 not subnormal: see exactness.py.
+    to be exact. `never_subnormal` says that no result is subnormal. See exactness.py for both.
     """
-    total = _sum(a, b, c)
+    product = _product(a, b)
+    if limit:
+        shape = np.broadcast_shapes(product.shape, np.shape(c))
+        result = np.add(product, c, out=np.empty(shape, f4), dtype=f8, casting="same_kind")
+        if -limit < result.min() and result.max() < limit:
+            return result
+    total = _sum(product, c)
     result = total.astype(f4)
-    if -limit < result.min() and result.max() < limit:
-        return result
     if _half_way(total):
         result = _round_to_odd(total, a, b, c).astype(f4)
-    return flush(result)
+    return result if never_subnormal else flush(result)
 
 
 def flush(x):
@@ -82,24 +87,27 @@ def float_to_integer(x, rounding: str, dtype):
     return np.where(top, dtype(limits.max), np.where(bottom, dtype(limits.min), inside))
 
 
-def _sum(a, b, c):
-    """float64 a * b + c, in memory that the next call of this thread overwrites.
+def _product(a, b):
+    """float64 a * b, exact, in memory that the next call of this thread overwrites.
 
-    New memory for every sum would cost more than the arithmetic: the system hands it out zeroed.
+    New memory for every product would cost more than the arithmetic: the system hands it out
+    zeroed.
     """
-    shape = np.broadcast(a, b, c).shape
-    total, wide = _scratch("sum", shape, f8), _scratch("addend", c.shape, f8)
-    np.multiply(a.astype(f8), b.astype(f8), out=total)
-    np.copyto(wide, c)  # twice as fast as letting the addition convert
-    return np.add(total, wide, out=total)
+    a, b = a.astype(f8), b.astype(f8)
+    return np.multiply(a, b, out=_scratch("product", np.broadcast(a, b).shape, f8))
+
+
+def _sum(product, c):
+    """float64 product + c, in place where the shape allows."""
+    fits = np.broadcast_shapes(product.shape, np.shape(c)) == product.shape
+    return np.add(product, c, dtype=f8, out=product if fits else None)
 
 
 def _half_way(total) -> bool:
     """Whether a float64 lies exactly between two neighbouring float32."""
-    shifted = np.left_shift(
-        total.view(i8), i8(64 - SPARE_BITS), out=_scratch("shifted", total.shape, i8)
-    )
-    return shifted.min() == HALF_WAY
+    low = _scratch("low", total.shape, i4)
+    np.copyto(low, total.view(i8), casting="unsafe")  # the lower half of the bits
+    return np.left_shift(low, i4(32 - SPARE_BITS), out=low).min() == HALF_WAY
 
 
 def _scratch(name: str, shape, dtype) -> np.ndarray:

@@ -68,7 +68,7 @@ def limits(g: int) -> dict[int, np.float32]:
     return {
         degree: np.float32(2.0 ** (53 + degree * g) if degree * g >= -126 else 0.0)
         for degree in range(HIGHEST_DEGREE + 1)
-    }
+    } | {"g": g}
 
 
 def _degree(instruction: Instruction, found: dict[str, int], shared: int) -> int:

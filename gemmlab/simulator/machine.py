@@ -316,9 +316,9 @@ class Chunk:
             size = dtype.itemsize * len(values)
             self._note(index, space, "store", addresses, size, mask, outside)
 
-    def limit(self, degree: int):
-        """Below which magnitude a sum of this degree is exact in float64."""
-        return self.launch.exact_below.get(degree, np.float32(0))
+    def exactness(self, degree: int):
+        g=self.launch.exact_below["g"]
+        return self.launch.exact_below.get(degree, np.float32(0)), degree*g>=-126
 
     def count_fma(self, count: int, mask) -> None:
         if self.launch.count:

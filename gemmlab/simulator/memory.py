@@ -46,9 +46,13 @@ class Buffer:
         return self._views[dtype]
 
     def take(self, offsets, dtype: np.dtype, count: int):
-        """`count` consecutive elements per lane, from byte `offsets` aligned to the element."""
-        view, first = self.view(dtype), offsets >> (dtype.itemsize.bit_length() - 1)
-        return [view.take(first + i if i else first) for i in range(count)]
+        """`count` consecutive elements per lane, from byte `offsets` aligned to the element.
+
+        Raises IndexError where one lies outside.
+        """
+        # Unsigned, a negative offset is far too large: so NumPy's own check sees it as well.
+        view, first = self.view(dtype), offsets.view(np.uint64) >> _shift(dtype)
+        return [view.take(first + np.uint64(i) if i else first) for i in range(count)]
 
     def put(self, offsets, values, dtype: np.dtype, mask) -> None:
         """Store `values[i]` at element i of each lane, for the lanes in `mask` (True: all)."""
@@ -70,6 +74,14 @@ class GlobalMemory:
             for i, (name, array) in enumerate(arrays)
         ]
         self._masks = MaskCache()
+
+    def take(self, addresses, dtype: np.dtype, count: int, mask):
+        """`count` values per lane. Raises IndexError unless all lanes are inside one array."""
+        addresses = self._masks.only_active(addresses, mask)
+        buffer = self.buffer_at(int(addresses.flat[0]))
+        if buffer is None:
+            raise IndexError
+        return buffer.take(addresses - buffer.base, dtype, count)
 
     def locate(self, addresses, size: int, mask):
         """Pairs of a buffer and the lanes that lead to it.
@@ -128,6 +140,13 @@ class SharedMemory:
         self.buffer = Buffer("shared memory", raw, 0, 1)
         self._masks = MaskCache()
 
+    def take(self, addresses, dtype: np.dtype, count: int, mask):
+        """As GlobalMemory.take; `addresses` count from the start of the block's own part."""
+        addresses = self._masks.only_active(addresses, mask)
+        if addresses.view(np.uint32).max() + dtype.itemsize * count > self.bytes_per_block:
+            raise IndexError
+        return self.buffer.take(addresses + self.block_offsets, dtype, count)
+
     def locate(self, addresses, size: int, mask):
         """As GlobalMemory.locate; `addresses` count from the start of the block's own part."""
         if addresses.min() >= 0 and addresses.max() + size <= self.bytes_per_block:
@@ -156,6 +175,13 @@ class MaskCache:
             self._last[shape] = mask, found
         return found
 
+    def only_active(self, addresses, mask):
+        """The addresses, with that of an active lane wherever no lane is active."""
+        if mask is True:
+            return addresses
+        active = self.reduced(mask, addresses.shape)
+        return np.where(active, addresses, addresses.flat[active.argmax()])
+
 
 def _reduce(mask, shape: tuple[int, ...]):
     mask = np.broadcast_to(mask, np.broadcast_shapes(np.shape(mask), shape))
@@ -168,10 +194,10 @@ def _reduce(mask, shape: tuple[int, ...]):
 
 def load(memory, addresses, dtype: np.dtype, count: int, mask):
     """`count` values per lane, and a list of OutOfBounds. Lanes outside get POISON."""
-    parts, outside = memory.locate(addresses, dtype.itemsize * count, mask)
-    if len(parts) == 1 and not outside:
-        buffer, offsets, _ = parts[0]
-        return buffer.take(offsets, dtype, count), outside
+    try:
+        return memory.take(addresses, dtype, count, mask), []
+    except IndexError:
+        parts, outside = memory.locate(addresses, dtype.itemsize * count, mask)
     poison = np.frombuffer(np.array([POISON] * 2, np.uint32).tobytes(), dtype)[0]
     values = [np.full(addresses.shape, poison, dtype) for _ in range(count)]
     for buffer, offsets, inside in parts:
@@ -186,6 +212,10 @@ def store(memory, addresses, values, dtype: np.dtype, mask):
     for buffer, offsets, inside in parts:
         buffer.put(offsets, values, dtype, mask if inside is True else inside & mask)
     return outside
+
+
+def _shift(dtype: np.dtype) -> np.uint64:
+    return np.uint64(dtype.itemsize.bit_length() - 1)
 
 
 def _base(number: int) -> int:

@@ -365,7 +365,7 @@ class _Writer:
             self.lines.append(f"lanes.count_fma(1, {self.mask(instruction)})")
         if ftz:
             degree = self.degrees[target.name]
-            sources.append(f"lanes.limit({degree})")
+            sources.append(f"*lanes.exactness({degree})")
         self.assign(target, f"fma{'_ftz' * ftz}({', '.join(sources)})", dtype, instruction)
 
     def op_div(self, instruction, target, a, b):

@@ -10,6 +10,18 @@ c.ExecutePreprocessor.record_timing = False
 # Prints of one cell are one output, however they arrived.
 c.CoalesceStreamsPreprocessor.enabled = True
 
+
+
+def drop_widget_views(notebook, resources):
+    """Without the state that is not stored, a view is an error message and a random number."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
+    return notebook, resources
+
+
+c.NotebookExporter.preprocessors = [drop_widget_views]
+
 # Of the notebook's metadata keep the kernel and the language, not the version of Python that
 # happened to run; cells keep their tags.
 c.ClearMetadataPreprocessor.enabled = True

@@ -1,0 +1,36 @@
+"""Recorded counters, beside the simulator's and per step."""
+
+import pytest
+
+from gemmlab import counted, records
+from gemmlab.kernel import load
+from gemmlab.ladder import RUNGS
+
+
+@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+def test_the_simulator_counts_what_the_gpu_counted(rung):
+    table = counted.compare(load(rung.name), 512, 512, 512)
+    assert len(table) >= 5 and table["equal"].all(), table
+
+
+def test_a_difference_is_shown(monkeypatch):
+    kernel = load("01_naive")
+    name, metrics = records.counters_at(kernel, 512, 512, 512)
+    sectors = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
+    changed = metrics | {sectors: metrics[sectors] + 1}
+    monkeypatch.setattr(records, "counters_at", lambda *_: (name, changed))
+    table = counted.compare(kernel, 512, 512, 512).set_index("metric")
+    assert not table.loc[sectors, "equal"] and table["equal"].sum() == len(table) - 1
+
+
+def test_a_step_of_the_naive_kernel_costs_its_33_sectors():
+    """One request for A in 32 sectors, one for B in 1: per 32 multiply-adds of a warp."""
+    table = counted.per_step(load("01_naive")).set_index("M")
+    assert table.loc[512, "sectors"] == 33.0
+    # Data passes follow the banks: all in one at K = 512, spread at K = 513.
+    assert table.loc[512, "L1 bank passes"] > 5 * table.loc[1001, "L1 bank passes"]
+
+
+def test_a_shape_that_was_not_counted_is_named():
+    with pytest.raises(records.NoRecord, match=r"M=3.*512x512x512"):
+        counted.compare(load("01_naive"), 3, 3, 3)

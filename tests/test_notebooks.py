@@ -1,0 +1,75 @@
+"""Every notebook: executed in order, small, without widget state or errors, and for every rung."""
+
+import re
+from itertools import pairwise
+
+import nbformat
+import pytest
+
+from gemmlab.ladder import CEILINGS, NOTEBOOKS, RUNGS
+
+PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
+MOST_BYTES = 1_000_000
+MOST_LINES = 15
+
+every_notebook = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+
+
+def cells(path, kind):
+    return [c for c in nbformat.read(path, as_version=4).cells if c.cell_type == kind]
+
+
+def outputs(path):
+    return [output for cell in cells(path, "code") for output in cell.outputs]
+
+
+def test_there_is_one_notebook_for_each_rung():
+    assert [path.stem for path in PATHS] == [CEILINGS.name, *(rung.name for rung in RUNGS)]
+
+
+@every_notebook
+def test_it_is_valid_and_small_and_holds_no_widget_state(path):
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    assert path.stat().st_size < MOST_BYTES
+    assert "widgets" not in notebook.metadata
+
+
+@every_notebook
+def test_it_was_executed_from_top_to_bottom(path):
+    code = cells(path, "code")
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
+
+
+@every_notebook
+def test_no_cell_ended_in_an_error_or_wrote_to_stderr(path):
+    assert not [o for o in outputs(path) if o.output_type == "error" or o.get("name") == "stderr"]
+
+
+@every_notebook
+def test_every_figure_carries_its_caption_as_text(path):
+    figures = [o for o in outputs(path) if "image/png" in o.get("data", {})]
+    assert figures
+    for figure in figures:
+        caption = figure.data["text/plain"]
+        assert re.match(r"Figure: .{40,}\.$", caption, re.S), caption
+
+
+@every_notebook
+def test_code_is_short_and_prose_stands_between(path):
+    for cell in cells(path, "code"):
+        assert len(cell.source.splitlines()) <= MOST_LINES, cell.source
+    kinds = [cell.cell_type for cell in nbformat.read(path, as_version=4).cells]
+    assert ("code", "code") not in list(pairwise(kinds))
+
+
+@every_notebook
+def test_its_links_lead_somewhere(path):
+    text = "\n".join(cell.source for cell in cells(path, "markdown"))
+    for target in re.findall(r"\]\(([^)#]+)\)", text):
+        assert (path.parent / target).exists(), target
+
+
+@every_notebook
+def test_it_names_no_path_of_a_machine(path):
+    assert not re.search(r"/(home|root|work|tmp|Users)/", path.read_text(encoding="utf-8"))

@@ -1,0 +1,589 @@
+"""The set-up: what requirements/install.py chooses, does and says, and that the lists agree."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.markers import default_environment
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parents[1]
+REQUIREMENTS = ROOT / "requirements"
+INSTALL = REQUIREMENTS / "install.py"
+
+PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
+PLATFORMS = {"linux": "Linux", "darwin": "Darwin", "win32": "Windows"}
+
+# conda-forge calls these differently.
+CONDA_NAMES = {
+    "matplotlib": "matplotlib-base",
+    "cupy-cuda13x": "cupy-core",
+    "nvidia-cuda-nvrtc": "cuda-nvrtc",
+    "nvidia-cuda-runtime": "cuda-cudart-dev",
+    "nvidia-cuda-crt": "cuda-crt",
+}
+
+
+def load_install():
+    spec = importlib.util.spec_from_file_location("install", INSTALL)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+install = load_install()
+
+
+# ---- the lists: pyproject.toml, the locks, environment.yml ---------------------------------------
+
+
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+EXTRAS = PYPROJECT["project"]["optional-dependencies"]
+# Which list of pyproject.toml each lock pins.
+LOCKED = {
+    "lab": PYPROJECT["project"]["dependencies"]
+    + EXTRAS["lab"]
+    + EXTRAS["test"]
+    + PYPROJECT["build-system"]["requires"],
+    "cupy-none": EXTRAS["simulator"],
+    "cupy-cuda12": EXTRAS["cuda12"],
+    "cupy-cuda13": EXTRAS["cuda13"],
+}
+
+
+def machine(python: str, platform: str) -> dict[str, str]:
+    return default_environment() | {
+        "python_version": python,
+        "python_full_version": f"{python}.0",
+        "sys_platform": platform,
+        "platform_system": PLATFORMS[platform],
+        "os_name": "nt" if platform == "win32" else "posix",
+        "platform_machine": "x86_64",
+        "extra": "",
+    }
+
+
+def pins(lock: str, python: str, platform: str) -> dict[str, str]:
+    """Name and version of all that a lock installs on such a machine."""
+    lines = (REQUIREMENTS / f"{lock}.txt").read_text("utf-8").splitlines()
+    found: dict[str, str] = {}
+    for requirement in (Requirement(line) for line in lines if re.match(r"\w", line)):
+        if requirement.marker and not requirement.marker.evaluate(machine(python, platform)):
+            continue
+        (pin,) = requirement.specifier
+        assert pin.operator == "==", requirement
+        name = canonicalize_name(requirement.name)
+        assert name not in found, f"{name} has two versions on Python {python}, {platform}"
+        found[name] = pin.version
+    return found
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize("python", PYTHONS)
+@pytest.mark.parametrize("lock", LOCKED)
+def test_a_lock_pins_what_pyproject_asks_for(lock, python, platform):
+    found = pins(lock, python, platform)
+    for requirement in map(Requirement, LOCKED[lock]):
+        if requirement.marker and not requirement.marker.evaluate(machine(python, platform)):
+            continue
+        version = found.get(canonicalize_name(requirement.name))
+        assert version is not None, f"{requirement} is not in {lock}.txt: run make lock"
+        assert version in requirement.specifier, f"{lock}.txt has {version}, not {requirement}"
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_the_two_routes_to_cuda_13_have_one_nvrtc(python):
+    simulator, gpu = (pins(f"cupy-{name}", python, "linux") for name in ("none", "cuda13"))
+    for wheel in ("nvidia-cuda-nvrtc", "nvidia-cuda-runtime", "nvidia-cuda-crt", "cupy-cuda13x"):
+        assert simulator[wheel] == gpu[wheel]
+
+
+def test_no_gpu_means_no_toolkit():
+    assert set(pins("cupy-none", "3.12", "linux")) == {
+        "cupy-cuda13x",
+        "cuda-pathfinder",
+        "nvidia-cuda-nvrtc",
+        "nvidia-cuda-runtime",
+        "nvidia-cuda-crt",
+    }
+
+
+def test_macos_has_no_cuda():
+    assert pins("cupy-none", "3.12", "darwin") == {}
+
+
+def conda_requirements() -> dict[str, SpecifierSet]:
+    listed = yaml.safe_load((ROOT / "environment.yml").read_text("utf-8"))["dependencies"]
+    found = {}
+    for line in listed:
+        if isinstance(line, str):
+            name, _, versions = line.partition(" ")
+            # conda's "=13.0.88" is the exact version as far as it is written
+            found[name] = SpecifierSet(re.sub(r"^=(?=\d)", "==", versions))
+    return found
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    PYPROJECT["project"]["dependencies"] + EXTRAS["lab"] + EXTRAS["test"] + EXTRAS["simulator"],
+)
+def test_the_conda_route_asks_for_the_same(wanted):
+    requirement = Requirement(wanted)
+    name = CONDA_NAMES.get(requirement.name, requirement.name)
+    assert conda_requirements().get(name) == requirement.specifier, wanted
+
+
+def test_the_conda_route_asks_for_nothing_else():
+    ours = LOCKED["lab"] + EXTRAS["simulator"]
+    names = {CONDA_NAMES.get(Requirement(line).name, Requirement(line).name) for line in ours}
+    assert set(conda_requirements()) - names == {"python", "pip", "cuda-version"}
+    nvrtc = pins("cupy-none", "3.12", "linux")["nvidia-cuda-nvrtc"]
+    (cuda,) = conda_requirements()["cuda-version"]
+    assert nvrtc.startswith(cuda.version + ".")
+    assert list(conda_requirements()["python"].filter(["3.9", *PYTHONS, "3.15"])) == list(PYTHONS)
+
+
+def test_conda_installs_the_checkout_in_place():
+    listed = yaml.safe_load((ROOT / "environment.yml").read_text("utf-8"))["dependencies"]
+    assert {"pip": ["--editable ."]} in listed
+
+
+def test_the_oldest_python_is_the_same_everywhere():
+    oldest = ".".join(map(str, install.OLDEST_PYTHON))
+    assert PYPROJECT["project"]["requires-python"] == f">={oldest}"
+    assert (PYTHONS[0], PYTHONS[-1]) == (oldest, install.NEWEST_PYTHON)
+
+
+def test_what_is_installed_here_fits_together():
+    check = subprocess.run([sys.executable, "-m", "pip", "check"], capture_output=True, text=True)
+    assert check.returncode == 0, check.stdout
+
+
+# ---- which CuPy ----------------------------------------------------------------------------------
+
+
+class FakeDriver:
+    """libcuda as the set-up calls it."""
+
+    def __init__(self, version=13000, capability=(9, 0), error=0):
+        self.version, self.capability, self.error = version, capability, error
+
+    def cuInit(self, flags):
+        assert flags == 0
+        return self.error
+
+    def cuDriverGetVersion(self, version):
+        version._obj.value = self.version
+        return 0
+
+    def cuDeviceGet(self, device, ordinal):
+        device._obj.value = 7
+        return 0
+
+    def cuDeviceGetAttribute(self, value, attribute, device):
+        assert device.value == 7
+        value._obj.value = self.capability[{75: 0, 76: 1}[attribute]]
+        return 0
+
+
+def no_library(name):
+    raise OSError(f"{name}: cannot open shared object file")
+
+
+@pytest.mark.parametrize(
+    ("library", "lock", "words"),
+    [
+        (FakeDriver(13000), "cuda13", "CUDA 13.0"),
+        (FakeDriver(13040, (10, 0)), "cuda13", "CUDA 13.4"),
+        (FakeDriver(14010), "cuda13", "CUDA 14.1"),
+        (FakeDriver(12040), "cuda12", "CUDA 12.4"),
+        (FakeDriver(12000, (6, 1)), "cuda12", "CUDA 12.0"),
+        (FakeDriver(13000, (7, 5)), "cuda13", "CUDA 13.0"),
+        (FakeDriver(13000, (7, 0)), "cuda12", "compute capability 7.0"),
+        (FakeDriver(11080), "none", "update it"),
+        (FakeDriver(error=100), "none", "gives no GPU (CUDA error 100)"),
+        (None, "none", "No NVIDIA driver"),
+    ],
+)
+def test_the_driver_decides_about_cupy(library, lock, words):
+    driver = install.find_driver(load=(lambda name: library) if library else no_library)
+    chosen, sentence = install.choose_cupy(driver)
+    assert chosen == lock
+    assert words in sentence
+    assert (lock == "none") == ("simulator" in sentence)
+
+
+# ---- what is done, and what is left alone --------------------------------------------------------
+
+
+class FakeSetUp:
+    """A checkout, and a `run` that plays Python's venv and pip in it."""
+
+    def __init__(self, root: Path):
+        self.root = root
+        self.venv = root / ".venv"
+        self.commands: list[list[str]] = []
+        self.fail: dict[str, str] = {}  # a word in the command: what it prints before it fails
+        self.python = "3.12"
+        (root / "requirements").mkdir()
+        for lock in LOCKED:
+            (root / f"requirements/{lock}.txt").write_text(f"{lock}==1\n")
+        (root / "pyproject.toml").write_text("[project]\n")
+
+    @property
+    def packages(self) -> Path:
+        return self.venv / f"lib/python{self.python}/site-packages"
+
+    def run(self, command, show=None):
+        if command[1] == "-c":  # does .venv's Python run?
+            if not Path(command[0]).exists():
+                raise FileNotFoundError(command[0])
+            return 0, f"{self.python}\n"
+        self.commands.append(list(command))
+        for word, output in self.fail.items():
+            if any(word in part for part in command):
+                return 1, output
+        if "venv" in command:
+            self.packages.mkdir(parents=True)
+            (self.venv / "bin").mkdir()
+            (self.venv / "bin/python").touch()
+            prompt = command[command.index("--prompt") + 1]
+            (self.venv / "pyvenv.cfg").write_text(f"prompt = {prompt!r}\n")
+        else:
+            name = Path(command[-1]).stem if "install" in command else "pip"
+            (self.packages / f"{name}-1.dist-info").mkdir(exist_ok=True)
+        return 0, ""
+
+    def __call__(self, cuda=None, **options):
+        """Run the set-up; the words of the commands that it ran."""
+        self.commands.clear()
+        driver = install.Driver(cuda, (9, 0) if cuda else None)
+        options.setdefault("version", (3, 12, 1))
+        install.set_up(str(self.root), driver=driver, run=self.run, **options)
+        return [word for command in self.commands for word in command]
+
+    @property
+    def finished(self) -> bool:
+        return (self.venv / install.STAMP).exists()
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    return FakeSetUp(tmp_path)
+
+
+def locks_in(words):
+    return {Path(word).name for word in words if word.endswith(".txt")}
+
+
+def test_a_fresh_clone_gets_the_locks_and_the_project(checkout, capsys):
+    words = checkout()
+    assert locks_in(words) == {"lab.txt", "cupy-none.txt"}
+    assert words[-2:] == ["--editable", str(checkout.root)]
+    assert checkout.finished
+    assert "simulator" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("cuda", "lock"), [((12, 9), "cupy-cuda12.txt"), ((13, 0), "cupy-cuda13.txt")]
+)
+def test_a_driver_gets_its_toolkit(checkout, cuda, lock):
+    assert locks_in(checkout(cuda=cuda)) == {"lab.txt", lock}
+
+
+def test_the_second_run_does_nothing_and_says_nothing(checkout, capsys):
+    checkout()
+    capsys.readouterr()
+    assert checkout() == []
+    assert capsys.readouterr().out == ""
+
+
+def test_a_finished_venv_is_kept_whatever_python_asks(checkout):
+    checkout()
+    assert checkout(version=(3, 8, 18)) == []
+
+
+def test_a_named_python_gets_its_own_venv(checkout):
+    checkout()
+    assert checkout(version=(3, 12, 7), exact_python=True) == []
+    checkout.python = "3.13"
+    assert "venv" in checkout(version=(3, 13, 0), exact_python=True)
+
+
+@pytest.mark.parametrize("lock", ["lab", "cupy-none"])
+def test_new_pins_make_it_anew(checkout, lock, capsys):
+    checkout()
+    (checkout.packages / "left-behind.dist-info").mkdir()
+    (checkout.root / f"requirements/{lock}.txt").write_text("other==2\n")
+    assert "venv" in checkout()
+    assert "pinned versions changed" in capsys.readouterr().out
+    assert not (checkout.packages / "left-behind.dist-info").exists()
+    assert checkout() == []
+
+
+def test_other_settings_in_pyproject_install_the_project_alone(checkout):
+    checkout()
+    (checkout.root / "pyproject.toml").write_text("[project]\nname = 'gemmlab'\n")
+    words = checkout()
+    assert words[-2:] == ["--editable", str(checkout.root)]
+    assert len(checkout.commands) == 1
+    assert checkout() == []
+
+
+def test_a_new_gpu_makes_it_anew_and_a_missing_one_does_not(checkout):
+    checkout()
+    assert locks_in(checkout(cuda=(13, 0))) == {"lab.txt", "cupy-cuda13.txt"}
+    assert checkout(cuda=None) == []
+    assert locks_in(checkout(cuda=(12, 8))) == {"lab.txt", "cupy-cuda12.txt"}
+
+
+def lose_a_package(checkout):
+    shutil.rmtree(next(checkout.packages.iterdir()))
+
+
+def lose_python(checkout):
+    (checkout.venv / "bin/python").unlink()
+
+
+def lose_everything_but_the_folder(checkout):
+    shutil.rmtree(checkout.venv)
+    checkout.venv.mkdir()
+
+
+def lose_the_stamp(checkout):
+    (checkout.venv / install.STAMP).unlink()
+
+
+def cut_the_stamp(checkout):
+    stamp = checkout.venv / install.STAMP
+    stamp.write_text(stamp.read_text()[:20])
+
+
+def other_python_behind_the_link(checkout):
+    (checkout.packages.parent).rename(checkout.venv / "lib/python3.9")
+    checkout.python = "3.13"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lose_a_package,
+        lose_python,
+        lose_everything_but_the_folder,
+        lose_the_stamp,
+        cut_the_stamp,
+        other_python_behind_the_link,
+    ],
+)
+def test_a_broken_venv_is_made_anew(checkout, damage):
+    checkout()
+    damage(checkout)
+    version = (3, int(checkout.python.split(".")[1]), 0)
+    assert "venv" in checkout(version=version)
+    assert checkout(version=version) == []
+
+
+def test_a_moved_checkout_is_set_up_again(checkout, tmp_path):
+    checkout()
+    stamp = checkout.venv / install.STAMP
+    stamp.write_text(json.dumps(json.loads(stamp.read_text()) | {"root": "/elsewhere"}))
+    assert "venv" in checkout()
+
+
+def test_somebody_elses_venv_is_not_touched(checkout):
+    checkout.venv.mkdir()
+    (checkout.venv / "pyvenv.cfg").write_text("version = 3.12.1\n")
+    with pytest.raises(install.SetupError, match="made by something else: move it away"):
+        checkout()
+    assert [path.name for path in checkout.venv.iterdir()] == ["pyvenv.cfg"]
+
+
+# ---- what it says when it cannot go on -----------------------------------------------------------
+
+
+NO_NETWORK = """\
+WARNING: Retrying (Retry(total=0, connect=None, read=None, redirect=None, status=None)) after \
+connection broken by 'NameResolutionError("HTTPSConnection(host='nowhere', port=443): Failed to \
+resolve 'nowhere' ([Errno -2] Name or service not known)")': /simple/anyio/
+ERROR: Could not find a version that satisfies the requirement anyio==4.16.0 (from versions: none)
+ERROR: No matching distribution found for anyio==4.16.0
+"""
+OLD_PIP_NO_NETWORK = NO_NETWORK.replace("NameResolutionError", "NewConnectionError")
+TIME_OUT = "pip._vendor.urllib3.exceptions.ReadTimeoutError: HTTPSConnectionPool: Read timed out.\n"
+DISK_FULL = (
+    "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device\n"
+)
+QUOTA = "OSError: [Errno 122] Disk quota exceeded: '/home/reader/x'\n"
+BAD_CERTIFICATE = NO_NETWORK.replace("NameResolutionError", "SSLError").replace(
+    "resolve", "CERTIFICATE_VERIFY_FAILED"
+)
+NOT_THERE = """\
+WARNING: Retrying (Retry(total=4)) after connection broken by 'ReadTimeoutError("Read timed out.")'
+ERROR: Could not find a version that satisfies the requirement numpy==2.5.5 (from versions: 1.0)
+ERROR: No matching distribution found for numpy==2.5.5
+"""
+UNFORESEEN = "Processing /home/reader/x\nERROR: the moon   is full\n"
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        (NO_NETWORK, "cannot be reached: connect to the network"),
+        (OLD_PIP_NO_NETWORK, "cannot be reached: connect to the network"),
+        (TIME_OUT, "cannot be reached: connect to the network"),
+        (DISK_FULL, "The disk is full: make room, about 1 GB"),
+        (QUOTA, "The disk is full: make room"),
+        (BAD_CERTIFICATE, "certificate is not trusted"),
+        (NOT_THERE, "has no numpy==2.5.5 for Python"),
+        (UNFORESEEN, "ERROR: the moon is full"),
+        ("", "nothing"),
+    ],
+)
+# Where it fails: making .venv, its pip, pip's own update, the locks, the project.
+@pytest.mark.parametrize("step", ["venv", "ensurepip", "pip==", "lab.txt", "--editable"])
+def test_a_failure_is_one_sentence_and_leaves_nothing_half_done(checkout, output, words, step):
+    checkout.fail = {step: output}
+    with pytest.raises(install.SetupError) as failure:
+        checkout()
+    sentence = str(failure.value)
+    assert words in sentence
+    assert "\n" not in sentence
+    assert not checkout.venv.exists()
+    checkout.fail = {}
+    assert "venv" in checkout()
+    assert checkout.finished
+
+
+def test_an_interrupted_set_up_is_not_taken_for_done(checkout, monkeypatch):
+    monkeypatch.setattr(install.shutil, "rmtree", lambda *_, **__: None)  # killed before it tidied
+
+    def interrupted(command, show=None):
+        if "--editable" in command:
+            raise KeyboardInterrupt
+        return FakeSetUp.run(checkout, command)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkout, "run", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            checkout()
+    assert checkout.venv.exists()
+    assert not checkout.finished
+    monkeypatch.undo()
+    assert "venv" in checkout()
+
+
+def test_a_failed_update_of_the_project_is_tried_again(checkout):
+    checkout()
+    (checkout.root / "pyproject.toml").write_text("[project]\nname = 'gemmlab'\n")
+    checkout.fail = {"--editable": UNFORESEEN}
+    with pytest.raises(install.SetupError, match="the moon is full"):
+        checkout()
+    checkout.fail = {}
+    assert "--editable" in checkout()
+
+
+def test_an_old_python_is_told_so_before_anything_is_touched(checkout):
+    checkout.venv.mkdir()
+    with pytest.raises(install.SetupError) as failure:
+        checkout(version=(3, 8, 18))
+    assert str(failure.value) == (
+        "Python 3.10 or newer is needed and this is Python 3.8: name a newer one, for example "
+        "make lab PYTHON=python3.12."
+    )
+    assert checkout.commands == []
+    assert checkout.venv.exists()
+
+
+def test_an_old_python_can_read_the_script():
+    ast.parse(INSTALL.read_text("utf-8"), feature_version=(3, 6))
+
+
+@pytest.mark.parametrize("module", ["venv", "ensurepip"])
+def test_python_without_venv_is_told_what_to_install(module):
+    with pytest.raises(install.SetupError, match=r"apt install python3\.11-venv"):
+        install.require_python((3, 11, 2), has_module=lambda name: name != module)
+
+
+def test_the_script_prints_the_sentence_and_fails(monkeypatch, capsys):
+    def no_room(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(install, "set_up", no_room)
+    assert install.main([]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("gemmlab: The disk is full: make room")
+    assert printed.err.count("\n") == 1
+
+
+def test_without_a_network_the_script_says_so(tmp_path):
+    """The real script, venv and pip, with an index that nobody serves."""
+    for name in ("requirements", "pyproject.toml"):
+        source = ROOT / name
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, tmp_path / name)
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "PIP_CONFIG_FILE": os.devnull,
+        "PIP_INDEX_URL": "http://127.0.0.1:9/simple",
+        "PIP_RETRIES": "0",  # pip then says nothing about the connection
+    }
+    done = subprocess.run(
+        [sys.executable, tmp_path / "requirements/install.py"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("gemmlab: The package index cannot be reached: connect to the")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / ".venv").exists()
+
+
+def make(*arguments, **variables):
+    return subprocess.run(
+        ["make", "--no-print-directory", *arguments],
+        cwd=ROOT,
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def test_make_says_which_python_is_missing():
+    done = make("lab", "PYTHON=python3.99")
+    assert done.returncode != 0
+    assert done.stderr.startswith("gemmlab: There is no python3.99 here: install Python 3.10")
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def test_make_alone_lists_the_commands():
+    done = make()
+    assert done.returncode == 0
+    for command in ("lab", "test", "notebooks", "lock", "clean"):
+        assert f"make {command} " in done.stdout
+
+
+def test_no_list_names_an_index():
+    for path in [*REQUIREMENTS.rglob("*"), ROOT / "Makefile", ROOT / "pyproject.toml"]:
+        if path.is_file() and "__pycache__" not in path.parts:
+            assert "://" not in path.read_text("utf-8"), path
