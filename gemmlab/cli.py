@@ -286,7 +286,9 @@ def _against_record(kernel: Kernel, counters: dict[str, int]) -> tuple[str, bool
         return "stale record", True
     except records.NoRecord:
         return "no record", False
-    differ = [name for name in counters.keys() & recorded.keys() if counters[name] != recorded[name]]
+    differ = [
+        name for name in counters.keys() & recorded.keys() if counters[name] != recorded[name]
+    ]
     for name in sorted(differ):
         _say(f"{kernel.name}: {name} is {counters[name]} here, {recorded[name]} recorded")
     return (f"{len(differ)} differ", True) if differ else ("as recorded", False)

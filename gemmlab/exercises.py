@@ -1,4 +1,4 @@
-"""The exercises at the end of a notebook: they check the reader's answer, and never give it away."""
+"""The exercises at the end of a notebook: they check an answer, and never give it away."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def ladder_table() -> str:
     lines += [
         "",
         f"FP32, measured on one {provenance['gpu']} with CUDA {provenance['cuda']} and cuBLAS "
-        f"{provenance['cublas']}, {provenance['recorded'][:10]}; kernel and cuBLAS in turn, medians.",
+        f"{provenance['cublas']}, {provenance['recorded'][:10]}; medians, in turn with cuBLAS.",
     ]
     return "\n".join(lines)
 

@@ -200,7 +200,9 @@ def test_a_chain_that_does_something_else_is_caught(tmp_path, monkeypatch):
 
     wrong = tmp_path / "00_ceilings.cu"
     wrong.write_text(CEILINGS.path.read_text("utf-8").replace("fmaf(x[chain], a, b)", "a"))
-    monkeypatch.setattr(roofline, "CEILINGS", SimpleNamespace(path=wrong, fma_entry=CEILINGS.fma_entry))
+    monkeypatch.setattr(
+        roofline, "CEILINGS", SimpleNamespace(path=wrong, fma_entry=CEILINGS.fma_entry)
+    )
     launch = CEILINGS.fma_launch(device.gpu().sm_count)
     with pytest.raises(roofline.CeilingsError, match="differ from NumPy"):
         roofline.measure_fma(launch, CEILINGS.macros)

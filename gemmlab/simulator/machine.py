@@ -317,8 +317,8 @@ class Chunk:
             self._note(index, space, "store", addresses, size, mask, outside)
 
     def exactness(self, degree: int):
-        g=self.launch.exact_below["g"]
-        return self.launch.exact_below.get(degree, np.float32(0)), degree*g>=-126
+        g = self.launch.exact_below["g"]
+        return self.launch.exact_below.get(degree, np.float32(0)), degree * g >= -126
 
     def count_fma(self, count: int, mask) -> None:
         if self.launch.count:
