@@ -16,6 +16,10 @@ COMMON_OPTIONS = ("-ftz=true", "-lineinfo", "-std=c++17")
 
 CONTEXT_LINES = 2
 
+# Since this version NVRTC keeps results on disk where there is a driver, and one that comes from
+# there comes without the report of ptxas.
+CACHES_SINCE = (12, 9)
+
 
 class CompileError(Exception):
     """The source does not compile. The message shows the lines around each error."""
@@ -50,6 +54,8 @@ def compile_source(
     program = nvrtc.createProgram(source, filename, (), ())
     try:
         flags = (f"-arch={arch}", *COMMON_OPTIONS, "--ptxas-options=-v", *options)
+        if nvrtc.getVersion() >= CACHES_SINCE:
+            flags += ("--no-cache",)
         try:
             nvrtc.compileProgram(program, flags)
         except nvrtc.NVRTCError as error:
