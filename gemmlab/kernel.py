@@ -37,8 +37,15 @@ class Listing:
     def __repr__(self):
         return self.text
 
-    def _repr_markdown_(self):
-        return f"```{self.language}\n{self.text}\n```"
+    def _repr_html_(self):
+        from pygments import highlight
+        from pygments.formatters import HtmlFormatter
+        from pygments.lexers import get_lexer_by_name
+
+        # Styles in place: they hold in every viewer, on a light ground also where the page is dark.
+        paper = "font-family: monospace; line-height: 1.3; color: #222; background: #fcfcfa"
+        formatter = HtmlFormatter(noclasses=True, prestyles=f"{paper}; padding: 0.5em")
+        return highlight(self.text, get_lexer_by_name(self.language), formatter)
 
 
 def load(name: str, arch: str | None = None, **settings: int) -> Kernel:

@@ -29,7 +29,7 @@ NEWEST_PYTHON = "3.14"  # the newest that the pinned versions have wheels for
 PIP = "pip==26.3"
 
 # What is installed for CuPy: the lock's name, and the disk space that all of .venv then takes.
-DISK_SPACE = {"none": "1 GB", "cuda12": "5 GB", "cuda13": "5 GB"}
+DISK_SPACE = {"none": "1 GB", "cuda12": "3 GB", "cuda13": "3 GB"}
 
 STAMP = "gemmlab-setup.json"
 

@@ -34,6 +34,7 @@ def resolve(requirements: list[str], output: Path, *options: str) -> None:
             [*command, *options, "--output-file", temporary],
             input="\n".join(requirements),
             stdout=subprocess.DEVNULL,
+            cwd=PYPROJECT.parent,  # uv reads [tool.uv] there
             text=True,
             check=True,
         )

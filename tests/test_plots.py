@@ -462,7 +462,13 @@ def test_block_map_refuses_a_block_that_stores_nothing():
 
 @pytest.mark.parametrize("name", ["naive", "coalescing", "odd"])
 def test_address_map_draws_every_lane_and_sector(name, traces):
-    found = all_accesses(traces(name))
+    trace = traces(name)
+    later = {"block": (0, 1, 0), "warp": 1}
+    found = (
+        trace.warp_access("A", occurrence=3, **later),
+        trace.warp_access("B", occurrence=3, **later),
+        trace.warp_access("C", op="store", **later),
+    )
     figure = plots.address_map(*found)
     heights = {tuple(ax.get_ylim()) for ax in figure.axes}
     assert len(heights) == 1  # one scale: a flat line is flat beside a steep one
@@ -591,6 +597,14 @@ def test_gflops_tells_kernels_apart_without_colour():
     ax = axes(plots.gflops(measured()), "square products")
     looks = {(line.get_marker(), line.get_linestyle()) for line in ax.lines}
     assert len(looks) == len(ax.lines)
+
+
+def test_gflops_leads_from_a_line_to_its_name_and_not_into_it(traces):
+    ax = axes(FIGURES["gflops, many"](traces), "square products")
+    assert len(ax.texts) == 12
+    for name in ax.texts:
+        leader = name.arrow_patch.get_window_extent()
+        assert leader.x1 <= Text.get_window_extent(name).x0 + 1
 
 
 def test_gflops_draws_a_bar_for_every_other_shape():

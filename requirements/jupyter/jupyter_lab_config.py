@@ -19,6 +19,8 @@ c.FileContentsManager.preferred_dir = str(checkout / "notebooks")
 c.ServerApp.allow_root = True
 # Without a display the address is printed, and no text browser takes over the terminal.
 c.ServerApp.open_browser = has_display
+# Of the start-up messages only the address matters.
+c.Application.log_level = "WARN"
 
 # No request leaves the machine at start: no news, no check for updates, no extension index.
 # (labconfig/page_config.json beside this file turns off the question about news.)

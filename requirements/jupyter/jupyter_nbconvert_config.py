@@ -11,7 +11,6 @@ c.ExecutePreprocessor.record_timing = False
 c.CoalesceStreamsPreprocessor.enabled = True
 
 
-
 def drop_widget_views(notebook, resources):
     """Without the state that is not stored, a view is an error message and a random number."""
     for cell in notebook.cells:
