@@ -1,5 +1,5 @@
 // 01  Naive
-// Idea:    one thread computes one element of C, and reads a whole row of A and column of B for it.
+// Idea:    one thread computes one element of C: a whole row of A times a whole column of B.
 // Slip:    threadIdx.x counts rows, so the 32 threads of a warp stand below each other in C.
 //          A warp then reads 32 rows of A at once, in 32 different places of memory.
 // Launch:  block (BLOCK_X, BLOCK_Y), grid (ceil(M / BLOCK_X), ceil(N / BLOCK_Y)).
