@@ -304,6 +304,7 @@ def recording(tmp_path, monkeypatch):
     )
     measured = SimpleNamespace(as_record=lambda: ceilings)
     monkeypatch.setattr(recorder.roofline, "measure_ceilings", lambda: measured)
+    monkeypatch.setattr(recorder.pitfalls, "measure", lambda: {"a way to time": [1.0, 2.0]})
     return tmp_path / "nvidia-test.json"
 
 

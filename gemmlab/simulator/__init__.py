@@ -118,7 +118,7 @@ def launch(
         memory=memory,
         shared_bytes=kernel.shared_bytes + shared_bytes,
         translation=_translation(kernel, _may_be_subnormal(given)),
-        exact_below=exactness.limits(exactness.granule(given)),
+        known_sums=exactness.known_sums(exactness.granule(given)),
         count=count,
     )
     counter, findings, _ = machine.run(prepared, blocks)

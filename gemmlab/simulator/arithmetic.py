@@ -34,13 +34,12 @@ def fma(a, b, c):
     return result
 
 
-def fma_ftz(a, b, c, limit, never_subnormal):
+def fma_ftz(a, b, c, known):
     """float32 a * b + c with one rounding; a subnormal result is zero.
 
-    The operands are taken as flushed already: see `flush`. Below `limit` the float64 sum is known
-    to be exact. `never_subnormal` says that no result is subnormal. See exactness.py for both.
+    The operands are taken as flushed already: see `flush`. `known` is a KnownSum of exactness.py.
     """
-    product = _product(a, b)
+    product, limit = _product(a, b), known.exact_below
     if limit:
         shape = np.broadcast_shapes(product.shape, np.shape(c))
         result = np.add(product, c, out=np.empty(shape, f4), dtype=f8, casting="same_kind")
@@ -50,7 +49,7 @@ def fma_ftz(a, b, c, limit, never_subnormal):
     result = total.astype(f4)
     if _half_way(total):
         result = _round_to_odd(total, a, b, c).astype(f4)
-    return result if never_subnormal else flush(result)
+    return result if known.normal else flush(result)
 
 
 def flush(x):

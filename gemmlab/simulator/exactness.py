@@ -1,7 +1,7 @@
 """Which fused multiply-adds are exact in float64, so that they cannot round twice.
 
-Looking for a second rounding costs as much as the multiply-add itself (see arithmetic.py), and for
-nearly every instruction of a matrix product a look at the range of its result is enough.
+Looking for a second rounding costs half as much as the multiply-add itself (see arithmetic.py), and
+for nearly every instruction of a matrix product a look at the range of its result is enough.
 
 Take the *granule* of the numbers that a kernel is given: the largest power of two 2**g, at most 1,
 of which all are integer multiples. A product of d such numbers is a multiple of 2**(d * g), a sum
@@ -9,19 +9,36 @@ of those is too, and rounding to float32 keeps it so. A float64 holds every mult
 below 2**(53 + d * g) exactly. And where d * g is at least -126, no result other than 0 is
 subnormal.
 
-`degrees` finds d for every register from the program text, `limits` the range in which sums of
-degree d are exact for the data at hand.
+`degrees` finds d for every register from the program text, `known_sums` what that says of sums of
+degree d for the data at hand.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from .ptx import Immediate, Instruction, Kernel, Register
+from .ptx import TYPE_BYTES, Immediate, Instruction, Kernel, Register, Vector
 
 UNKNOWN = 99
 HIGHEST_DEGREE = 4
-SAME_AS_SOURCES = {"mov", "add", "sub", "neg", "abs", "min", "max"}
+SAME_AS_SOURCES = {"add", "sub", "neg", "abs", "min", "max"}
+
+
+@dataclass(frozen=True)
+class KnownSum:
+    """What is known of a sum before it is computed.
+
+    Its float64 value is exact where its magnitude is below `exact_below`; it is never a subnormal
+    float32 if `normal`.
+    """
+
+    exact_below: np.float32
+    normal: bool
+
+
+NOTHING_KNOWN = KnownSum(np.float32(0), False)
 
 
 def degrees(kernel: Kernel) -> dict[str, int]:
@@ -30,14 +47,16 @@ def degrees(kernel: Kernel) -> dict[str, int]:
     Given numbers are float32 arguments and what is read through read-only pointers (`.nc`).
     """
     found = {name: 0 for name in kernel.registers}
+    parameters = {name for name, ptx_type in kernel.parameters if ptx_type == "f32"}
     shared, changed = 0, True
     while changed:  # degrees only grow, and end at UNKNOWN
         changed = False
         for instruction in kernel.instructions:
             if instruction.opcode.startswith("st.shared"):
-                stored = _highest(found, instruction.operands[1:])
+                whole = TYPE_BYTES[instruction.parts[-1]] == 4
+                stored = _highest(found, instruction.operands[1:]) if whole else UNKNOWN
                 changed, shared = changed or stored > shared, max(shared, stored)
-            degree = _degree(instruction, found, shared)
+            degree = _degree(instruction, found, shared, parameters)
             for register in instruction.defines():
                 if degree > found[register]:
                     found[register], changed = degree, True
@@ -55,43 +74,44 @@ def granule(values: list[np.ndarray]) -> int:
         bits = raw[: raw.size // 4 * 4].view(np.int32)
         exponent, fraction = (bits >> 23) & 0xFF, bits & 0x7FFFFF
         significand = np.where(exponent > 0, fraction | 0x800000, fraction)
-        # The lowest bit that is set, counted from the lowest place of a float32 of this exponent.
-        lowest_bit = np.frexp((significand & -significand).astype(np.float32))[1] - 1
+        # The lowest bit that is set is a power of two: as a float32, its exponent is its place.
+        lowest_bit = ((significand & -significand).astype(np.float32).view(np.int32) >> 23) - 127
         place = lowest_bit + np.maximum(exponent, 1) - 150
         counts = (significand != 0) & (exponent != 0xFF)
         lowest = min(lowest, int(place.min(where=counts, initial=0)))
     return lowest
 
 
-def limits(g: int) -> dict[int, np.float32]:
-    """Degree -> below which magnitude a sum of that degree is exact. 0 where it never is."""
-    return {
-        degree: np.float32(2.0 ** (53 + degree * g) if degree * g >= -126 else 0.0)
+def known_sums(g: int) -> dict[int, KnownSum]:
+    """Degree -> what is known of a sum of that degree, for data of granule 2**g."""
+    known = {
+        degree: KnownSum(np.float32(2.0 ** (53 + degree * g)), True)
         for degree in range(HIGHEST_DEGREE + 1)
-    } | {"g": g}
+        if degree * g >= -126
+    }
+    return {d: known.get(d, NOTHING_KNOWN) for d in (*range(HIGHEST_DEGREE + 1), UNKNOWN)}
 
 
-def _degree(instruction: Instruction, found: dict[str, int], shared: int) -> int:
+def _degree(instruction: Instruction, found, shared: int, parameters: set[str]) -> int:
     name, parts, sources = instruction.name, instruction.parts, instruction.operands[1:]
-    if not instruction.defines() or parts[-1] not in ("f32", "b32"):
-        degree = UNKNOWN
-    elif instruction.opcode in ("ld.param.f32", "ld.param.b32") or parts[:3] == (
-        "ld",
-        "global",
-        "nc",
-    ):
+    degree = UNKNOWN
+    if name == "mov" and not any(isinstance(o, Vector) for o in instruction.operands):
+        degree = _highest(found, sources)
+    elif parts[-1] not in ("f32", "b32"):
+        pass
+    elif parts[:2] == ("ld", "param"):
+        degree = 1 if sources[0].base.name in parameters else UNKNOWN
+    elif parts[:3] == ("ld", "global", "nc"):
         degree = 1
     elif parts[:2] == ("ld", "shared"):
         degree = shared
     elif name in ("fma", "mul") and parts[-1] == "f32":
         degree = _highest(found, sources[:1]) + _highest(found, sources[1:2])
         degree = max(degree, _highest(found, sources[2:]))
-    elif name in SAME_AS_SOURCES and (name == "mov" or parts[-1] == "f32"):
+    elif name in SAME_AS_SOURCES and parts[-1] == "f32":
         degree = _highest(found, sources)
     elif name == "selp":
         degree = _highest(found, sources[:2])
-    else:
-        degree = UNKNOWN
     return degree if degree <= HIGHEST_DEGREE else UNKNOWN
 
 
@@ -100,6 +120,8 @@ def _highest(found: dict[str, int], operands) -> int:
     for operand in operands:
         if isinstance(operand, Register):
             highest = max(highest, found[operand.name])
+        elif isinstance(operand, Vector):
+            highest = max(highest, _highest(found, operand.items))
         elif not (isinstance(operand, Immediate) and operand.value == 0):
             return UNKNOWN
     return highest

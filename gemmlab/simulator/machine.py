@@ -37,7 +37,7 @@ Triple = tuple[int, int, int]
 class Finding:
     """A mistake of the kernel: what, in which line, and the first lane that made it."""
 
-    kind: str  # "out-of-bounds read", "out-of-bounds write", "deadlock"
+    kind: str  # "out-of-bounds read", "misaligned write", "divergent barrier", …
     kernel: str
     line: int
     block: Triple
@@ -104,7 +104,7 @@ class Launch:
     memory: memory.GlobalMemory
     shared_bytes: int  # static and dynamic
     translation: Translation
-    exact_below: dict[int, np.float32]  # from exactness.limits
+    known_sums: dict[int, exactness.KnownSum]
     count: bool
 
 
@@ -159,7 +159,7 @@ class Chunk:
     def __init__(self, launch: Launch, ranges, record: bool):
         self.launch, self.ranges, self.record = launch, ranges, record
         self.counter, self.findings, self.accesses = Counter(), {}, []
-        self.parameters = launch.parameters
+        self.parameters, self.known_sums = launch.parameters, launch.known_sums
         self.observed = launch.count or record
         self._warps: dict = {}  # shape of addresses -> (mask, DistinctWarps)
 
@@ -214,8 +214,7 @@ class Chunk:
                 along("block y") + lengths["block y"] * along("block z")
             ).astype(np.int64)
             blocks = int(np.prod([lengths[f"block {d}"] for d in DIMENSIONS]))
-            size = -(-self.launch.shared_bytes // 16) * 16
-            self.shared = memory.SharedMemory(blocks, size, number * size)
+            self.shared = memory.SharedMemory(blocks, self.launch.shared_bytes, number)
 
     # --- who runs next --------------------------------------------------------------------------
 
@@ -304,21 +303,17 @@ class Chunk:
 
     def load(self, index: int, space: str, addresses, dtype, count: int, mask):
         memory_, addresses = self._space(space), np.asarray(addresses)
-        values, outside = memory.load(memory_, addresses, dtype, count, mask)
-        if outside or self.observed:
-            self._note(index, space, "load", addresses, dtype.itemsize * count, mask, outside)
+        values, bad = memory.load(memory_, addresses, dtype, count, mask)
+        if bad or self.observed:
+            self._note(index, space, "load", addresses, dtype.itemsize * count, mask, bad)
         return values
 
     def store(self, index: int, space: str, addresses, values, dtype, mask) -> None:
         memory_, addresses = self._space(space), np.asarray(addresses)
-        outside = memory.store(memory_, addresses, values, dtype, mask)
-        if outside or self.observed:
+        bad = memory.store(memory_, addresses, values, dtype, mask)
+        if bad or self.observed:
             size = dtype.itemsize * len(values)
-            self._note(index, space, "store", addresses, size, mask, outside)
-
-    def exactness(self, degree: int):
-        g = self.launch.exact_below["g"]
-        return self.launch.exact_below.get(degree, np.float32(0)), degree * g >= -126
+            self._note(index, space, "store", addresses, size, mask, bad)
 
     def count_fma(self, count: int, mask) -> None:
         if self.launch.count:
@@ -328,11 +323,10 @@ class Chunk:
     def _space(self, space: str):
         return self.launch.memory if space == "global" else self.shared
 
-    def _note(self, index, space, operation, addresses, size, mask, outside) -> None:
-        for place in outside:
-            kind = f"out-of-bounds {'read' if operation == 'load' else 'write'}"
-            what = f"{place.array}[{place.element}] of {place.elements} elements"
-            self._find(kind, index, what, np.broadcast_to(place.lanes, self.shape))
+    def _note(self, index, space, operation, addresses, size, mask, bad) -> None:
+        for access in bad:
+            kind = f"{access.problem} {'read' if operation == 'load' else 'write'}"
+            self._find(kind, index, access.what, np.broadcast_to(access.lanes, self.shape))
         if self.observed:
             self._count(index, space, operation, addresses, size, mask)
 

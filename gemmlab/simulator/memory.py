@@ -1,11 +1,12 @@
 """Global and shared memory: addresses, bounds, loads and stores.
 
 Global memory is the caller's NumPy arrays. Each gets an address of its own, far from the others,
-so that an address that runs past the end of one array hits no other. Shared memory is one array
-for all blocks that run together.
+so that an address that runs past an end of one array hits no other. Shared memory is one array for
+all blocks that run together.
 
-An access out of bounds becomes a finding; the load gives a NaN pattern, the store is dropped.
-Lanes that are switched off may compute any address: only active lanes are checked.
+An access out of bounds, or one not aligned to its size, becomes a finding; the load gives a NaN
+pattern, the store is dropped. Lanes that are switched off may compute any address: only active
+lanes are checked.
 """
 
 from __future__ import annotations
@@ -15,20 +16,20 @@ from dataclasses import dataclass
 import numpy as np
 
 POISON = 0x7FC0DEAD  # a NaN as float32, and easy to recognise
+ALIGNMENT = 16  # bytes, of each block's part of shared memory: the widest access
 
 GLOBAL_BASE = 0x7F00_0000_0000
 GLOBAL_STEP = 1 << 36  # bytes between the addresses of two arrays
-GUARD = 1 << 20  # an array starts this far into its step, so that a negative index stays in it
+GUARD = GLOBAL_STEP // 2  # an array starts in the middle of its step: an index may be negative
 
 
 @dataclass(frozen=True)
-class OutOfBounds:
-    """Where some lanes of one instruction left an array: `lanes` is a mask over all lanes."""
+class BadAccess:
+    """What some lanes of one instruction did wrong; `what` describes the first of them."""
 
-    array: str
-    element: int
-    elements: int
-    lanes: np.ndarray
+    problem: str  # "out-of-bounds" or "misaligned"
+    what: str
+    lanes: np.ndarray  # broadcastable to the shape of all lanes
 
 
 class Buffer:
@@ -46,23 +47,51 @@ class Buffer:
         return self._views[dtype]
 
     def take(self, offsets, dtype: np.dtype, count: int):
-        """`count` consecutive elements per lane, from byte `offsets` aligned to the element.
+        """`count` consecutive elements per lane, from byte `offsets`.
 
-        Raises IndexError where one lies outside.
+        Raises IndexError if one is outside, or not aligned as it must be.
         """
-        # Unsigned, a negative offset is far too large: so NumPy's own check sees it as well.
+        size = dtype.itemsize * count
+        if size > self.element_bytes and (offsets & (size - 1)).any():
+            raise IndexError("misaligned")
+        if dtype.itemsize == 1 and offsets.min() < 0:
+            raise IndexError("outside")
+        # Wider ones: as an unsigned number, shifted, a negative offset is far too large an index.
         view, first = self.view(dtype), offsets.view(np.uint64) >> _shift(dtype)
         return [view.take(first + np.uint64(i) if i else first) for i in range(count)]
 
     def put(self, offsets, values, dtype: np.dtype, mask) -> None:
         """Store `values[i]` at element i of each lane, for the lanes in `mask` (True: all)."""
-        view, first = self.view(dtype), offsets >> (dtype.itemsize.bit_length() - 1)
+        view, first = self.view(dtype), offsets.view(np.uint64) >> _shift(dtype)
         for i, value in enumerate(values):
+            index = first + np.uint64(i)
             if mask is True:
-                view[first + i] = value
+                view[index] = value
             else:
-                index, stored, active = np.broadcast_arrays(first + i, value, mask)
+                index, stored, active = np.broadcast_arrays(index, value, mask)
                 view[index[active]] = stored[active]
+
+    def check(self, offsets, size: int, mask):
+        """Which lanes may access `size` bytes at `offsets`, and a list of BadAccess for others."""
+        inside = (offsets >= 0) & (offsets + size <= self.bytes)
+        aligned = (offsets & (size - 1)) == 0
+        if (inside & aligned).all():
+            return mask, []
+        bad = []
+        for problem, wrong in (("out-of-bounds", ~inside), ("misaligned", inside & ~aligned)):
+            lanes = wrong & mask
+            if lanes.any():
+                offset = int(_of_first(offsets, lanes))
+                bad.append(BadAccess(problem, self._describe(problem, offset, size), lanes))
+        return inside & aligned & mask, bad
+
+    def _describe(self, problem: str, offset: int, size: int) -> str:
+        if problem == "misaligned":
+            return f"{size} bytes at byte {offset} of {self.name}, which {size} does not divide"
+        if self.element_bytes == 1:
+            return f"byte {offset} of {self.bytes} bytes of {self.name}"
+        index, elements = offset // self.element_bytes, self.bytes // self.element_bytes
+        return f"{self.name}[{index}] of {elements} elements"
 
 
 class GlobalMemory:
@@ -76,54 +105,39 @@ class GlobalMemory:
         self._masks = MaskCache()
 
     def take(self, addresses, dtype: np.dtype, count: int, mask):
-        """`count` values per lane. Raises IndexError unless all lanes are inside one array."""
+        """`count` values per lane.
+
+        `addresses`: int64, any shape; `mask`: the active lanes, broadcastable against `addresses`,
+        or True. Raises IndexError unless all active lanes are inside one array.
+        """
         addresses = self._masks.only_active(addresses, mask)
         buffer = self.buffer_at(int(addresses.flat[0]))
         if buffer is None:
-            raise IndexError
+            raise IndexError("no array")
         return buffer.take(addresses - buffer.base, dtype, count)
 
     def locate(self, addresses, size: int, mask):
-        """Pairs of a buffer and the lanes that lead to it.
+        """Where accesses of `size` bytes lead, lane by lane.
 
-        `addresses`: int64, any shape; `size`: bytes that each lane accesses; `mask`: the active
-        lanes, broadcastable against `addresses`, or True.
-
-        Returns [(buffer, byte offsets, lanes that are inside or True)] and a list of OutOfBounds.
-        In nearly all instructions every lane is inside one buffer, which two comparisons show.
+        Returns [(buffer, byte offsets, lanes that may access it)] and a list of BadAccess.
         """
-        if buffer := self._buffer_around(addresses, size):
-            return [(buffer, addresses - buffer.base, True)], []
+        found, bad = [], []
         active = self._masks.reduced(mask, addresses.shape)
-        if active.any() and (buffer := self._buffer_around(addresses[active], size)):
-            return [(buffer, np.where(active, addresses - buffer.base, 0), True)], []
-        return self._locate_lane_by_lane(addresses, size, mask, active)
-
-    def _buffer_around(self, addresses, size: int) -> Buffer | None:
-        """The buffer that all these accesses stay in, if there is one."""
-        lowest, highest = int(addresses.min()), int(addresses.max())
-        buffer = self.buffer_at(lowest)
-        inside = buffer and lowest >= buffer.base and highest + size <= buffer.base + buffer.bytes
-        return buffer if inside else None
-
-    def _locate_lane_by_lane(self, addresses, size, mask, active):
-        found, outside = [], []
         which = (addresses - GLOBAL_BASE) // GLOBAL_STEP
-        for number in np.unique(which[active]):
-            lanes = active & (which == number)
+        numbers = np.unique(which[active])
+        for number in numbers:
+            lanes = mask if len(numbers) == 1 else (which == number) & mask
             buffer = self.buffer_at(GLOBAL_BASE + int(number) * GLOBAL_STEP)
             if buffer is None:
-                outside.append(OutOfBounds("no array", int(addresses[lanes][0]), 0, lanes & mask))
+                lanes = np.broadcast_to(lanes, np.broadcast_shapes(np.shape(lanes), addresses.shape))
+                address = int(_of_first(addresses, lanes))
+                bad.append(BadAccess("out-of-bounds", f"address {address:#x} of no array", lanes))
                 continue
             offsets = addresses - buffer.base
-            inside = lanes & (offsets >= 0) & (offsets + size <= buffer.bytes)
-            if (bad := lanes & ~inside).any():
-                element = int(offsets[bad][0]) // buffer.element_bytes
-                elements = buffer.bytes // buffer.element_bytes
-                outside.append(OutOfBounds(buffer.name, element, elements, bad & mask))
-            if inside.any():
-                found.append((buffer, np.where(inside, offsets, 0), inside))
-        return found, outside
+            allowed, wrong = buffer.check(offsets, size, lanes)
+            found.append((buffer, offsets, allowed))
+            bad += wrong
+        return found, bad
 
     def buffer_at(self, address: int) -> Buffer | None:
         number = (address - GLOBAL_BASE) // GLOBAL_STEP
@@ -133,30 +147,28 @@ class GlobalMemory:
 class SharedMemory:
     """The shared memory of all blocks of a chunk, one after the other; filled with poison."""
 
-    def __init__(self, blocks: int, bytes_per_block: int, block_offsets):
-        """`block_offsets`: for every lane, where its block's part begins, in bytes."""
-        self.bytes_per_block, self.block_offsets = bytes_per_block, block_offsets
-        raw = np.full(blocks * bytes_per_block // 4, POISON, np.uint32).view(np.uint8)
+    def __init__(self, blocks: int, bytes_per_block: int, block_number):
+        """`block_number`: for every lane, which of the `blocks` it belongs to."""
+        self.bytes_per_block = bytes_per_block
+        stride = -(-bytes_per_block // ALIGNMENT) * ALIGNMENT
+        self.block_offsets = block_number * stride
+        raw = np.full(blocks * stride // 4, POISON, np.uint32).view(np.uint8)
         self.buffer = Buffer("shared memory", raw, 0, 1)
+        self._own = Buffer("shared memory", raw[:bytes_per_block], 0, 1)
         self._masks = MaskCache()
 
     def take(self, addresses, dtype: np.dtype, count: int, mask):
         """As GlobalMemory.take; `addresses` count from the start of the block's own part."""
         addresses = self._masks.only_active(addresses, mask)
-        if addresses.view(np.uint32).max() + dtype.itemsize * count > self.bytes_per_block:
-            raise IndexError
+        if int(addresses.view(np.uint32).max()) + dtype.itemsize * count > self.bytes_per_block:
+            raise IndexError("outside")
         return self.buffer.take(addresses + self.block_offsets, dtype, count)
 
     def locate(self, addresses, size: int, mask):
         """As GlobalMemory.locate; `addresses` count from the start of the block's own part."""
-        if addresses.min() >= 0 and addresses.max() + size <= self.bytes_per_block:
-            return [(self.buffer, addresses + self.block_offsets, True)], []
-        inside = (addresses >= 0) & (addresses + size <= self.bytes_per_block)
-        outside = []
-        if (bad := self._masks.reduced(mask, addresses.shape) & ~inside).any():
-            element = int(addresses[bad][0])
-            outside.append(OutOfBounds("shared memory", element, self.bytes_per_block, bad & mask))
-        return [(self.buffer, np.where(inside, addresses, 0) + self.block_offsets, inside)], outside
+        allowed, bad = self._own.check(addresses, size, mask)
+        offsets = addresses + self.block_offsets
+        return [(self.buffer, offsets, allowed)], bad
 
 
 class MaskCache:
@@ -193,25 +205,32 @@ def _reduce(mask, shape: tuple[int, ...]):
 
 
 def load(memory, addresses, dtype: np.dtype, count: int, mask):
-    """`count` values per lane, and a list of OutOfBounds. Lanes outside get POISON."""
+    """`count` values per lane, and a list of BadAccess. Lanes that may not load get POISON."""
     try:
         return memory.take(addresses, dtype, count, mask), []
     except IndexError:
-        parts, outside = memory.locate(addresses, dtype.itemsize * count, mask)
+        parts, bad = memory.locate(addresses, dtype.itemsize * count, mask)
     poison = np.frombuffer(np.array([POISON] * 2, np.uint32).tobytes(), dtype)[0]
-    values = [np.full(addresses.shape, poison, dtype) for _ in range(count)]
-    for buffer, offsets, inside in parts:
-        for i, part in enumerate(buffer.take(offsets, dtype, count)):
-            values[i] = np.where(inside, part, values[i])
-    return values, outside
+    values = [poison] * count
+    for buffer, offsets, allowed in parts:
+        if not np.any(allowed):
+            continue
+        taken = buffer.take(np.where(allowed, offsets, 0), dtype, count)
+        values = [np.where(allowed, new, old) for new, old in zip(taken, values, strict=True)]
+    return values, bad
 
 
 def store(memory, addresses, values, dtype: np.dtype, mask):
-    """Write `values[i]` to the i-th element of each active lane; a list of OutOfBounds."""
-    parts, outside = memory.locate(addresses, dtype.itemsize * len(values), mask)
-    for buffer, offsets, inside in parts:
-        buffer.put(offsets, values, dtype, mask if inside is True else inside & mask)
-    return outside
+    """Write `values[i]` to the i-th element of each active lane; a list of BadAccess."""
+    parts, bad = memory.locate(addresses, dtype.itemsize * len(values), mask)
+    for buffer, offsets, allowed in parts:
+        buffer.put(offsets, values, dtype, allowed)
+    return bad
+
+
+def _of_first(values, lanes):
+    """The value that belongs to the first of `lanes`."""
+    return np.broadcast_to(values, lanes.shape)[lanes][0]
 
 
 def _shift(dtype: np.dtype) -> np.uint64:

@@ -364,8 +364,7 @@ class _Writer:
         else:
             self.lines.append(f"lanes.count_fma(1, {self.mask(instruction)})")
         if ftz:
-            degree = self.degrees[target.name]
-            sources.append(f"*lanes.exactness({degree})")
+            sources.append(f"lanes.known_sums[{self.degrees[target.name]}]")
         self.assign(target, f"fma{'_ftz' * ftz}({', '.join(sources)})", dtype, instruction)
 
     def op_div(self, instruction, target, a, b):

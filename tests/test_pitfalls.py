@@ -1,0 +1,38 @@
+"""The timing examples of notebook 00: as recorded, and taken on a GPU."""
+
+import math
+import statistics
+
+import pytest
+
+from gemmlab import device, pitfalls, records
+
+needs_gpu = pytest.mark.skipif(
+    device.gpu() is None, reason=f"needs a GPU: {device.why_no_gpu() or 'there is one'}"
+)
+
+
+def assert_samples(samples):
+    assert len(samples) == 7
+    assert all(math.isfinite(ms) and ms > 0 for times in samples.values() for ms in times)
+    first, alone, graph, *_ = samples.values()
+    assert len(first) == 1 and len(alone) == len(graph) == pitfalls.PAIRS
+    # What notebook 00 says of any GPU: a first call and launch gaps cost more than the product.
+    assert first[0] > 10 * statistics.median(alone) > 10 * statistics.median(graph)
+
+
+def test_the_recorded_samples_show_what_notebook_00_says():
+    assert_samples(pitfalls.recorded())
+
+
+def test_a_record_without_them_says_what_to_do(monkeypatch):
+    without = {name: part for name, part in records.current().items() if name != "pitfalls"}
+    monkeypatch.setattr(records, "current", lambda: without)
+    with pytest.raises(records.NoRecord, match="record 00_ceilings"):
+        pitfalls.recorded()
+
+
+@pytest.mark.gpu
+@needs_gpu
+def test_they_can_be_taken_here():
+    assert_samples(pitfalls.measure())
