@@ -5,10 +5,11 @@ import statistics
 
 import pytest
 
-from gemmlab import device, pitfalls, records
+from gemmlab import pitfalls, records
+from gemmlab.device import gpu, why_no_gpu
 
 needs_gpu = pytest.mark.skipif(
-    device.gpu() is None, reason=f"needs a GPU: {device.why_no_gpu() or 'there is one'}"
+    gpu() is None, reason=f"needs a GPU: {why_no_gpu() or 'there is one'}"
 )
 
 

@@ -41,7 +41,7 @@ def fma_ftz(a, b, c, known):
     """
     product, limit = _product(a, b), known.exact_below
     if limit:
-        shape = np.broadcast_shapes(product.shape, np.shape(c))
+        shape = np.broadcast(product, c).shape
         result = np.add(product, c, out=np.empty(shape, f4), dtype=f8, casting="same_kind")
         if -limit < result.min() and result.max() < limit:
             return result
@@ -98,7 +98,7 @@ def _product(a, b):
 
 def _sum(product, c):
     """float64 product + c, in place where the shape allows."""
-    fits = np.broadcast_shapes(product.shape, np.shape(c)) == product.shape
+    fits = np.broadcast(product, c).shape == product.shape
     return np.add(product, c, dtype=f8, out=product if fits else None)
 
 
