@@ -39,7 +39,7 @@ test: setup
 	$(VENV_PYTHON) -m ruff check --quiet .
 	$(VENV_PYTHON) -m ruff format --check --quiet .
 	$(PYTEST) tests
-	GEMMLAB_DEVICE=simulator $(PYTEST) --dist loadfile --nbval --nbval-current-env notebooks
+	GEMMLAB_DEVICE=simulator $(PYTEST) --dist loadfile --nbval --nbval-current-env --nbval-cell-timeout 300 notebooks
 
 notebooks: setup
 	@GEMMLAB_DEVICE=simulator $(JUPYTER) nbconvert --to notebook --execute --inplace notebooks/*.ipynb

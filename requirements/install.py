@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import typing
 
 OLDEST_PYTHON = (3, 10)
 NEWEST_PYTHON = "3.14"  # the newest that the pinned versions have wheels for
@@ -43,14 +44,12 @@ class SetupError(Exception):
 # ---- which CuPy ----------------------------------------------------------------------------------
 
 
-class Driver:
-    """The NVIDIA driver: `cuda`, the CUDA version it is for, such as (13, 0), or None without a
-    driver that works; `capability`, the first GPU's compute capability; `error`, cuInit's."""
+class Driver(typing.NamedTuple):
+    """The NVIDIA driver, as far as it matters here."""
 
-    def __init__(self, cuda=None, capability=None, error=0):
-        self.cuda = cuda
-        self.capability = capability
-        self.error = error
+    cuda: typing.Optional[tuple] = None  # the CUDA version it is for, such as (13, 0)
+    capability: typing.Optional[tuple] = None  # the first GPU's compute capability
+    error: int = 0  # what the driver's library answered where it is there and does not work
 
 
 def find_driver(load=ctypes.CDLL):

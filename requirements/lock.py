@@ -6,7 +6,7 @@
     cupy-cuda13.txt   extra cuda13
 
 Each file serves Python 3.10 and newer on every platform. A pin that still fits is kept; delete a
-file to resolve it anew. Runs in .venv (Python 3.11 or newer), which must hold uv.
+file to resolve it anew. Runs in .venv, which must hold uv.
 """
 
 import os
@@ -14,7 +14,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import tomllib
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 REQUIREMENTS = Path(__file__).resolve().parent
 PYPROJECT = REQUIREMENTS.parent / "pyproject.toml"

@@ -21,6 +21,8 @@ c.ServerApp.allow_root = True
 c.ServerApp.open_browser = has_display
 # Of the start-up messages only the address matters.
 c.Application.log_level = "WARN"
+# In milliseconds, and no longer than the time between two pings, or Tornado warns.
+c.ServerApp.tornado_settings = {"ws_ping_timeout": 30_000}
 
 # No request leaves the machine at start: no news, no check for updates, no extension index.
 # (labconfig/page_config.json beside this file turns off the question about news.)

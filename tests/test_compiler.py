@@ -1,0 +1,93 @@
+"""Compiling: resources for any architecture, readable errors, and a hash of what matters."""
+
+import re
+
+import pytest
+
+from gemmlab import compiler
+from gemmlab.compiler import CompileError, code_hash, compile_kernel
+
+KERNEL = """// A kernel.
+#include "helper.cuh"
+extern "C" __global__ void twice(float* x) {
+    int i = threadIdx.x;  /* my element */
+    x[i] = 2 * x[i];
+}
+"""
+
+
+@pytest.fixture
+def headers(tmp_path, monkeypatch):
+    monkeypatch.setattr(compiler, "KERNELS", tmp_path)
+    (tmp_path / "helper.cuh").write_text('#include "deeper.cuh"\n')
+    (tmp_path / "deeper.cuh").write_text("#define DEPTH 1\n")
+    return tmp_path
+
+
+def test_the_hash_does_not_see_comments_and_blanks(headers):
+    plain = re.sub(r"//.*|/\*.*?\*/", "", KERNEL).replace("    ", "\t").replace("\n", "\n\n")
+    assert plain != KERNEL
+    assert code_hash(plain, {"A": 1, "B": 2}) == code_hash(KERNEL, {"B": 2, "A": 1})
+
+
+def test_the_hash_sees_code_settings_and_headers(headers):
+    hashes = {
+        code_hash(KERNEL, {"TILE": 8}),
+        code_hash(KERNEL, {"TILE": 16}),
+        code_hash(KERNEL.replace("2 *", "3 *"), {"TILE": 8}),
+        code_hash(KERNEL.replace("int i", "inti"), {"TILE": 8}),
+    }
+    (headers / "deeper.cuh").write_text("#define DEPTH 2\n")
+    hashes.add(code_hash(KERNEL, {"TILE": 8}))
+    assert len(hashes) == 5
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_89", "sm_90a", "sm_120"])
+def test_resources_come_from_the_compiler_for_every_architecture(arch):
+    source = """extern "C" __global__ void tile(float* x) {
+        __shared__ float s[64];
+        s[threadIdx.x] = x[threadIdx.x];
+        __syncthreads();
+        x[threadIdx.x] = s[63 - threadIdx.x];
+    }"""
+    found = compile_kernel(source, "tile.cu", arch=arch).entries["tile"]
+    assert 4 <= found.registers <= 32
+    assert found.shared_bytes - 256 in (0, 1024)  # the system's own 1024 count on newer ones
+    assert found.spill_store_bytes == found.spill_load_bytes == found.stack_bytes == 0
+
+
+def test_spills_and_macros_reach_the_report():
+    source = """extern "C" __global__ void __launch_bounds__(1024, 2) spill(float* x) {
+        float r[SIZE];
+        #pragma unroll
+        for (int i = 0; i < SIZE; ++i) r[i] = x[i * 1024 + threadIdx.x];
+        __syncthreads();
+        #pragma unroll
+        for (int i = 0; i < SIZE; ++i) x[i * 1024 + threadIdx.x] = r[SIZE - 1 - i] + r[i] * r[0];
+    }"""
+    few, many = (
+        compile_kernel(source, "spill.cu", macros={"SIZE": size}).entries["spill"]
+        for size in (4, 64)
+    )
+    assert few.spill_store_bytes == 0 < many.spill_store_bytes and many.registers == 32
+
+
+def test_an_error_shows_the_lines_around_it():
+    with pytest.raises(CompileError) as error:
+        compile_kernel(
+            KERNEL.replace('#include "helper.cuh"', "").replace("x[i];", "y[i];"), "k.cu"
+        )
+    message = str(error.value)
+    assert 'k.cu, line 5: identifier "y" is undefined' in message
+    assert re.search(r"  > +5 \|     x\[i\] = 2 \* y\[i\];", message)
+    assert re.search(r"    +4 \|     int i = threadIdx.x;", message)
+
+
+def test_an_architecture_that_nvrtc_does_not_know_is_named():
+    with pytest.raises(CompileError, match="sm_12345"):
+        compile_kernel(KERNEL, "k.cu", arch="sm_12345")
+
+
+def test_a_missing_header_is_named():
+    with pytest.raises(CompileError, match="not_there"):
+        compile_kernel('#include "not_there.cuh"\n', "k.cu")

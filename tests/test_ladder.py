@@ -1,0 +1,91 @@
+"""The one list of rungs: complete, consistent with the files, and clear about what is illegal."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gemmlab import ladder
+from gemmlab.ladder import RUNGS, IllegalSetting, LadderError
+
+every_rung = pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+NAIVE = ladder.find("01_naive")
+SIDES = st.sampled_from(NAIVE.parameters[0].legal)
+
+
+@every_rung
+def test_its_kernel_file_says_what_the_ladder_says(rung):
+    text = rung.path.read_text(encoding="utf-8")
+    assert f'extern "C" __global__ void __launch_bounds__({"BLOCK_X * BLOCK_Y"})' in text
+    assert re.search(rf"\b{rung.entry}\(", text)
+    for part in ("Idea:", "Launch:", "Takes:"):
+        assert part in text
+    defaults = dict(re.findall(r"#ifndef (\w+)\n#define \1 (\d+)", text))
+    assert {p.name: str(p.default) for p in rung.parameters} == defaults
+
+
+@every_rung
+def test_its_defaults_are_legal(rung):
+    chosen = ladder.settings_for(rung, {})
+    assert chosen in ladder.legal_settings(rung)
+
+
+@pytest.mark.parametrize("rung", RUNGS[:2], ids=lambda rung: rung.name)
+@given(st.integers(1, 5000), st.integers(1, 5000), SIDES, SIDES)
+def test_the_grid_covers_c_and_no_block_is_idle(rung, m, n, x, y):
+    chosen = {"BLOCK_X": x, "BLOCK_Y": y}
+    if rung.limit(chosen):
+        return
+    launch = rung.launch(m, n, 7, chosen)
+    rows, cols = rung.tile(chosen)
+    down, across = launch.grid[:2] if rung.name == "01_naive" else launch.grid[1::-1]
+    assert (down - 1) * rows < m <= down * rows
+    assert (across - 1) * cols < n <= across * cols
+
+
+@pytest.mark.parametrize(
+    ("given_", "reason"),
+    [
+        ({"BLOCK_X": 64, "BLOCK_Y": 64}, "4096 threads per block, at most 1024"),
+        ({"BLOCK_X": 2, "BLOCK_Y": 8}, "16 threads per block, less than one warp"),
+        ({"BLOCK_X": 48}, "BLOCK_X=48 is not legal, the values are 1, 2, 4"),
+        ({"BLOCK_X": 0}, "BLOCK_X=0 is not legal"),
+        ({"BLOCK_X": True}, "BLOCK_X=True is not legal"),
+        ({"TILE": 8}, "no parameter TILE; it has BLOCK_X, BLOCK_Y"),
+    ],
+)
+def test_an_illegal_setting_is_refused_with_its_reason(given_, reason):
+    with pytest.raises(IllegalSetting, match=re.escape(reason)):
+        ladder.settings_for(NAIVE, given_)
+
+
+@given(st.integers(1, 2000), st.integers(1, 2000))
+def test_the_nearest_legal_choice_is_legal_and_changes_no_more_than_it_must(x, y):
+    wanted = {"BLOCK_X": x, "BLOCK_Y": y}
+    legal = ladder.legal_settings(NAIVE)
+    if wanted in legal:
+        assert ladder.settings_for(NAIVE, wanted) == wanted
+        return
+    with pytest.raises(IllegalSetting) as refused:
+        ladder.settings_for(NAIVE, wanted)
+    named = re.search(r"nearest legal choice is BLOCK_X=(\d+), BLOCK_Y=(\d+)", str(refused.value))
+    nearest = {"BLOCK_X": int(named[1]), "BLOCK_Y": int(named[2])}
+    assert nearest in legal
+
+    def changed(choice):
+        return sum(choice[name] != wanted[name] for name in wanted)
+
+    assert changed(nearest) == min(changed(choice) for choice in legal)
+
+
+def test_a_grid_that_is_too_large_is_refused():
+    with pytest.raises(IllegalSetting, match=r"100000 blocks along y, a grid has at most 65535"):
+        NAIVE.launch(8, 100_000, 8, {"BLOCK_X": 64, "BLOCK_Y": 1})
+
+
+def test_an_unknown_rung_is_answered_with_those_there_are():
+    with pytest.raises(LadderError, match=r"did you mean 02_coalescing\?.*01_naive, 02"):
+        ladder.find("02_coalesced")
+    with pytest.raises(LadderError, match="no matrix product"):
+        ladder.find("00_ceilings")
