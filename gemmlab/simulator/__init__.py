@@ -68,10 +68,8 @@ class Run:
         """
         if self._again is None:
             raise LaunchError("accesses() needs a run with count=True")
-        outside = any(not 0 <= i < n for i, n in zip(block, self._again.grid, strict=True))
-        if outside:
-            raise LaunchError(f"block {block} is not in the grid {self._again.grid}")
         block = tuple(block)
+        _check_block(block, self._again.grid)
         if block not in self._seen:
             _, _, self._seen[block] = machine.run(self._again, [block], record=True)
         return [access for access in self._seen[block] if warp is None or access.warp == warp]
@@ -121,6 +119,8 @@ def launch(
         known_sums=exactness.known_sums(exactness.granule(given)),
         count=count,
     )
+    for one in blocks or []:
+        _check_block(one, grid)
     counter, findings, _ = machine.run(prepared, blocks)
     if not count:
         return Run({}, [], findings)
@@ -146,14 +146,22 @@ def _source(source: str | Path) -> tuple[str, str]:
 
 def _shape(what: str, shape, limits) -> machine.Triple:
     shape = tuple(int(n) for n in shape) + (1,) * (3 - len(shape))
+    if len(shape) > 3:
+        raise LaunchError(f"{what} {shape} has more than three dimensions")
     for n, limit, dimension in zip(shape, limits, "xyz", strict=True):
         if not 1 <= n <= limit:
             raise LaunchError(f"{what} {shape}: {dimension} is {n}, it must be 1 to {limit}")
     return shape
 
 
+def _check_block(block, grid: machine.Triple) -> None:
+    if len(block) != 3 or any(not 0 <= i < n for i, n in zip(block, grid, strict=True)):
+        raise LaunchError(f"block {tuple(block)} is not in the grid {grid}")
+
+
 def _names(text: str, entry: str) -> list[str]:
     """The names of the kernel's parameters, as its source has them."""
+    text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.S)
     found = re.search(rf"\b{entry}\s*\(([^)]*)\)", text)
     return re.findall(r"(\w+)\s*(?:,|$)", found[1].strip()) if found else []
 
@@ -206,5 +214,5 @@ def _copy(prepared: machine.Launch, args) -> machine.Launch:
 
 
 def _may_be_subnormal(given) -> bool:
-    floats = [value for value in given if value.dtype == np.float32 and value.size]
-    return any(arithmetic.has_subnormal(value) for value in floats)
+    floats = (exactness.as_float32(value) for value in given)
+    return any(arithmetic.has_subnormal(value) for value in floats if value.size)

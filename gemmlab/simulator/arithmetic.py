@@ -22,16 +22,15 @@ f4, f8, i4, i8, u4, u8 = np.float32, np.float64, np.int32, np.int64, np.uint32, 
 
 SMALLEST_NORMAL = f4(2.0**-126)
 SPARE_BITS = 52 - 23  # the bits that a float64 has more than a float32
+NORMAL = u4(2**24 - 1)  # SMALLEST_NORMAL as `_smallest` gives it
 HALF_WAY = i4(-(2**31))  # 1 followed by zeros, shifted to the top of 32 bits
 
 
 def fma(a, b, c):
     """float32 a * b + c with one rounding."""
     total = _sum(_product(a, b), c)
-    result = total.astype(f4)
-    if _half_way(total) or has_subnormal(result):
-        result = _round_to_odd(total, a, b, c).astype(f4)
-    return result
+    small = (np.abs(total) < 2 * SMALLEST_NORMAL) & (total != 0)
+    return _rounded(total, _half_way(total) | small, a, b, c)
 
 
 def fma_ftz(a, b, c, known):
@@ -40,16 +39,16 @@ def fma_ftz(a, b, c, known):
     The operands are taken as flushed already: see `flush`. `known` is a KnownSum of exactness.py.
     """
     product, limit = _product(a, b), known.exact_below
-    if limit:
-        shape = np.broadcast(product, c).shape
-        result = np.add(product, c, out=np.empty(shape, f4), dtype=f8, casting="same_kind")
+    if abs(c.flat[0]) < limit:  # else it is not worth trying
+        result = np.empty(np.broadcast(product, c).shape, f4)
+        np.add(product, c, out=result, dtype=f8, casting="same_kind")
         if -limit < result.min() and result.max() < limit:
             return result
     total = _sum(product, c)
-    result = total.astype(f4)
-    if _half_way(total):
-        result = _round_to_odd(total, a, b, c).astype(f4)
-    return result if known.normal else flush(result)
+    result = _rounded(total, _half_way(total), a, b, c)
+    if known.normal or _smallest(result) > NORMAL:
+        return result
+    return flush(fma(a, b, c))
 
 
 def flush(x):
@@ -57,6 +56,11 @@ def flush(x):
     if not has_subnormal(x):
         return x
     return np.where(np.abs(x) < SMALLEST_NORMAL, np.copysign(f4(0), x), x)
+
+
+def has_subnormal(x) -> bool:
+    """Whether a float32 other than 0 lies below the smallest normal number."""
+    return _smallest(x) < NORMAL
 
 
 def divide_integers(a, b):
@@ -102,11 +106,20 @@ def _sum(product, c):
     return np.add(product, c, dtype=f8, out=product if fits else None)
 
 
-def _half_way(total) -> bool:
-    """Whether a float64 lies exactly between two neighbouring float32."""
+def _half_way(total):
+    """Where a float64 lies exactly between two neighbouring float32: a mask, or False."""
     low = _scratch("low", total.shape, i4)
     np.copyto(low, total.view(i8), casting="unsafe")  # the lower half of the bits
-    return np.left_shift(low, i4(32 - SPARE_BITS), out=low).min() == HALF_WAY
+    np.left_shift(low, i4(32 - SPARE_BITS), out=low)
+    return low == HALF_WAY if low.min() == HALF_WAY else False
+
+
+def _rounded(total, doubtful, a, b, c):
+    """float64 a * b + c to float32; where `doubtful`, `total` may itself be rounded already."""
+    if np.any(doubtful):
+        a, b, c = (np.broadcast_to(x, total.shape)[doubtful] for x in (a, b, c))
+        total[doubtful] = _round_to_odd(total[doubtful], a, b, c)
+    return total.astype(f4)
 
 
 def _scratch(name: str, shape, dtype) -> np.ndarray:
@@ -119,11 +132,10 @@ def _scratch(name: str, shape, dtype) -> np.ndarray:
 _local = threading.local()
 
 
-def has_subnormal(x) -> bool:
-    """Whether a float32 other than 0 lies below the smallest normal number."""
+def _smallest(x) -> u4:
+    """The smallest magnitude in float32 `x` but for 0: its bits, doubled, less 1."""
     magnitude = np.asarray(x).view(u4) << u4(1)  # without the sign
-    # 0 wraps round to the largest number, so only subnormals stay below 2**24 - 1.
-    return np.subtract(magnitude, u4(1)).min() < 0xFFFFFF
+    return np.subtract(magnitude, u4(1)).min()  # 0 wraps round to the largest number
 
 
 def _round_to_odd(total, a, b, c):

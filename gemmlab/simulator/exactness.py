@@ -70,8 +70,7 @@ def granule(values: list[np.ndarray]) -> int:
     """
     lowest = 0
     for value in values:
-        raw = np.asarray(value).reshape(-1).view(np.uint8)
-        bits = raw[: raw.size // 4 * 4].view(np.int32)
+        bits = as_float32(value).view(np.int32)
         exponent, fraction = (bits >> 23) & 0xFF, bits & 0x7FFFFF
         significand = np.where(exponent > 0, fraction | 0x800000, fraction)
         # The lowest bit that is set is a power of two: as a float32, its exponent is its place.
@@ -80,6 +79,12 @@ def granule(values: list[np.ndarray]) -> int:
         counts = (significand != 0) & (exponent != 0xFF)
         lowest = min(lowest, int(place.min(where=counts, initial=0)))
     return lowest
+
+
+def as_float32(value) -> np.ndarray:
+    """The bytes of an array or a scalar, seen as float32."""
+    raw = np.asarray(value).reshape(-1).view(np.uint8)
+    return raw[: raw.size // 4 * 4].view(np.float32)
 
 
 def known_sums(g: int) -> dict[int, KnownSum]:

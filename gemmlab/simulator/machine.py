@@ -3,8 +3,8 @@
 Blocks are run in chunks of about CHUNK_LANES lanes, each chunk on its own. Inside a chunk, lanes
 that stand at the same instruction form a group, and a group executes one basic block at a time for
 all its lanes. Where a branch parts a group, the group that stands first in the program goes next,
-so that parted lanes meet again. A barrier parks lanes until all living lanes of their block are
-there.
+so that parted lanes meet again. A barrier parks lanes until all others are at a barrier or have
+returned: as on the GPU, a thread that has returned is not waited for.
 
 The lanes of a chunk are laid out over the axes (block z, thread z, block y, thread y, block x,
 thread x), without those of length 1. So blockIdx.y * blockDim.y + threadIdx.y runs along two
@@ -20,7 +20,7 @@ import numpy as np
 
 from . import exactness, memory
 from .counters import WARP, Counter
-from .ptx import Kernel
+from .ptx import BLOCK_BARRIERS, Kernel
 from .translate import register_types, translate
 
 CHUNK_LANES = 1 << 17
@@ -209,7 +209,7 @@ class Chunk:
             if f"{kind} {d}" in self.axes
         ]
         self.block_axes = sum(axis.startswith("block") for axis in self.axes)
-        if self.launch.shared_bytes:
+        if self.launch.kernel.shared:
             number = along("block x") + lengths["block x"] * (
                 along("block y") + lengths["block y"] * along("block z")
             ).astype(np.int64)
@@ -221,15 +221,12 @@ class Chunk:
     def _schedule(self) -> None:
         blocks = self.launch.kernel.blocks
         registers = {n: t.type(0) for n, t in self.launch.translation.types.items()}
-        self.alive = True  # lanes that have not returned: a mask, or True for all
-        ready, parked = {0: True}, {}  # instruction -> lanes that stand there
+        # Instruction -> lanes that stand there: a mask, or True for all lanes of the chunk.
+        ready, parked = {0: True}, {}
         while ready or parked:
             if not ready:
-                self._release(parked, ready)
-                if not ready:
-                    self._deadlock(parked)
-                    return
-                continue
+                self._release(parked)
+                ready, parked = parked, {}
             start = min(ready)
             mask = ready.pop(start)
             block = blocks[start]
@@ -240,51 +237,34 @@ class Chunk:
 
     def _continue(self, block, mask, condition, ready, parked) -> None:
         """Sort the lanes of `mask` by where they stand after `block`."""
-        last = self.launch.kernel.instructions[block.end - 1].name
+        last = self.launch.kernel.instructions[block.end - 1]
+        leaves = last.name in ("bra", "ret", "exit")
         if condition is None:
-            taken, rest = (mask, False) if last in ("bra", "ret", "exit") else (False, mask)
+            taken, rest = (mask, False) if leaves else (False, mask)
         elif np.ndim(condition) == 0:
             taken, rest = (mask, False) if condition else (False, mask)
         else:
             taken = self._settle(self.both(mask, condition))
             rest = self._settle(self.both(mask, ~condition))
-        if last in ("ret", "exit"):
-            self._finish(taken)
-        elif last == "bra":
+        if last.name == "bra":
             self._join(ready, block.target, taken)
-        self._join(parked if last in ("bar", "barrier") else ready, block.end, rest)
+        self._join(parked if last.opcode in BLOCK_BARRIERS else ready, block.end, rest)
 
     def _join(self, groups: dict, place: int, mask) -> None:
-        if mask is False:
+        if mask is False or place not in self.launch.kernel.blocks:  # past the last instruction
             return
-        if place not in self.launch.kernel.blocks:  # past the last instruction
-            self._finish(mask)
-        elif place in groups:
-            groups[place] = self._settle(groups[place] | mask)
-        else:
-            groups[place] = mask
+        groups[place] = self._settle(groups[place] | mask) if place in groups else mask
 
-    def _finish(self, mask) -> None:
-        if mask is not False:
-            self.alive = False if mask is True else self._settle(self.both(self.alive, ~mask))
-
-    def _release(self, parked: dict, ready: dict) -> None:
-        """Let go the blocks all of whose living lanes have reached a barrier."""
-        arrived = np.zeros(self.shape, bool)
-        for mask in parked.values():
-            arrived |= mask
+    def _release(self, parked: dict) -> None:
+        """All living lanes wait at barriers. Those of one block ought to wait at the same one."""
         threads = tuple(i for i, axis in enumerate(self.axes) if axis.startswith("thread"))
-        complete = (arrived == np.broadcast_to(self.alive, self.shape)).all(threads, keepdims=True)
-        for place in list(parked):
-            mask = parked.pop(place)
-            self._join(ready, place, self._settle(self.both(mask, complete)))
-            self._join(parked, place, self._settle(self.both(mask, ~complete)))
-
-    def _deadlock(self, parked: dict) -> None:
-        place = min(parked)
-        index = max(0, place - 1)
-        self._find("deadlock", index, "a barrier that not all threads of the block reach",
-                   np.broadcast_to(parked[place], self.shape))  # fmt: skip
+        seen = np.zeros(self.shape, bool)  # lanes of blocks that wait at a barrier further up
+        for place in sorted(parked):
+            waiting = np.broadcast_to(parked[place], self.shape)
+            if (seen & waiting).any():
+                what = "some threads of the block wait at this barrier, others at one further up"
+                self._find("divergent barrier", place - 1, what, seen & waiting)
+            seen |= waiting.any(threads, keepdims=True)
 
     @staticmethod
     def both(a, b):
@@ -317,8 +297,7 @@ class Chunk:
 
     def count_fma(self, count: int, mask) -> None:
         if self.launch.count:
-            lanes = self.alive if mask is True else mask
-            self.counter.fma_lanes += count * int(np.broadcast_to(lanes, self.shape).sum())
+            self.counter.fma_lanes += count * int(np.broadcast_to(mask, self.shape).sum())
 
     def _space(self, space: str):
         return self.launch.memory if space == "global" else self.shared
@@ -379,7 +358,6 @@ class Chunk:
 
     def _distinct_warps(self, mask, shape) -> DistinctWarps:
         """The warps that differ in their addresses or active lanes. Kept for the last mask."""
-        mask = self.alive if mask is True else mask
         last, found = self._warps.get(shape, (None, None))
         if last is not mask:
             found = self._find_distinct_warps(mask, shape)

@@ -64,7 +64,7 @@ def compile_source(
                 raise CompileError(
                     f"{filename}: NVRTC refused {' '.join(flags)}: {error}"
                 ) from None
-            raise CompileError(_readable(log, source, filename)) from None
+            raise CompileError(_readable(log, source, filename, arch)) from None
         return Program(
             ptx=_text(nvrtc.getPTX(program)),
             cubin=bytes(nvrtc.getCUBIN(program)),
@@ -96,10 +96,10 @@ def _text(ptx: bytes | str) -> str:
     return (ptx.decode() if isinstance(ptx, bytes) else ptx).rstrip("\0")
 
 
-def _readable(log: str, source: str, filename: str) -> str:
+def _readable(log: str, source: str, filename: str, arch: str) -> str:
     """NVRTC's log with the lines around each error in the reader's file."""
     lines = source.splitlines()
-    parts = [f"{filename} does not compile."]
+    parts = [f"{filename} does not compile for {arch}."]
     for where, number, message in re.findall(r"^(.*?)\((\d+)\): error:? *(.*)$", log, re.M):
         parts.append(f"\n{where}, line {number}: {message}")
         if not where.endswith(filename):

@@ -20,9 +20,17 @@ TYPE_BYTES = {
     "b128": 16,
 }  # fmt: skip
 
+# A barrier ends a basic block: lanes meet at the top of the next one.
 ENDS_BLOCK = {"bra", "ret", "exit", "bar", "barrier"}
+BLOCK_BARRIERS = {"bar.sync", "barrier.sync", "barrier.sync.aligned"}
 NO_RESULT = {"st", "bra", "ret", "exit", "bar", "barrier"}
 SPECIAL_REGISTERS = re.compile(r"%(n?tid|n?ctaid)\.[xyz]$|%laneid$")
+
+
+SHARED_VARIABLE = re.compile(
+    r"\.shared\s+(?:\.align\s+(?P<alignment>\d+)\s+)?\.(?P<type>\w+)\s+"
+    r"(?P<name>\w+)(?:\[(?P<count>\d*)\])?"
+)
 
 
 class PtxError(Exception):
@@ -140,29 +148,47 @@ class Kernel:
 
 
 def parse(ptx: str, filename: str) -> dict[str, Kernel]:
-    """Every entry function of `ptx` by name. Source lines are those of `filename`."""
+    """Every entry function of `ptx` by name. Source lines are those of `filename`.
+
+    Raises PtxError for what cannot be read.
+    """
     ptx = re.sub(r"//[^\n]*|/\*.*?\*/", "", ptx, flags=re.S)
     files = dict(re.findall(r'\.file\s+(\d+)\s+"([^"]*)"', ptx))
     own = {number for number, path in files.items() if PurePath(path).name == filename}
-    kernels = {}
+    kernels, module = {}, ptx
     for entry in re.finditer(r"\.entry\s+(\w+)\s*\(([^)]*)\)[^{;]*\{", ptx):
         name, parameters = entry.groups()
-        kernel = Kernel(name, [_parameter(text) for text in _split(parameters)])
-        _Body(kernel, own).read(ptx, entry.end())
+        body = ptx[entry.end() : _closing_brace(ptx, entry.end(), name)]
+        module = module.replace(body, "")
+        kernels[name] = Kernel(name, [_parameter(text) for text in _split(parameters)])
+        _Body(kernels[name], own).read(body)
+    for kernel in kernels.values():
+        _add_module_variables(kernel, module)
         kernel.blocks = _basic_blocks(kernel)
         _liveness(kernel.blocks, kernel.instructions)
-        kernels[name] = kernel
     return kernels
 
 
 # --- reading ----------------------------------------------------------------------------------
 
 
+def _closing_brace(ptx: str, position: int, name: str) -> int:
+    """Where the function ends whose opening brace stands before `position`."""
+    depth = 1
+    for brace in re.compile("[{}]").finditer(ptx, position):
+        depth += 1 if brace[0] == "{" else -1
+        if depth == 0:
+            return brace.start()
+    raise PtxError(f"kernel '{name}' has no end")
+
+
 class _Body:
     """Reads one function's body. Braces open scopes, in which inline assembly declares anew."""
 
-    LOCATION = re.compile(r"\.loc\s+([^\n]*)")
-    LABEL = re.compile(r"(\$?[A-Za-z_]\w*)\s*:(?!:)")
+    BRACE = re.compile(r"\s*([{}])")
+    LOCATION = re.compile(r"\s*\.loc\s+(\d+) (\d+)([^\n]*)")
+    LABEL = re.compile(r"\s*(\$?[A-Za-z_]\w*)\s*:(?!:)")
+    STATEMENT = re.compile(r"\s*([^;]*);")
 
     def __init__(self, kernel: Kernel, own_files: set[str]):
         self.kernel, self.own_files = kernel, own_files
@@ -171,32 +197,33 @@ class _Body:
         self.opened = 0
         self.branches: list[tuple[Instruction, tuple[dict[str, str], ...]]] = []
 
-    def read(self, ptx: str, position: int) -> None:
-        while self.scopes:
-            position = re.compile(r"\s*").match(ptx, position).end()
-            if ptx[position] == "{":
-                self.scopes.append({})
-                self.opened += 1
-                position += 1
-            elif ptx[position] == "}":
-                self.scopes.pop()
-                position += 1
-            elif found := self.LOCATION.match(ptx, position):
-                self._locate(found[1])
-                position = found.end()
-            elif found := self.LABEL.match(ptx, position):
+    def read(self, text: str) -> None:
+        """`text` is what stands between the function's braces."""
+        position, end = 0, len(text.rstrip())
+        while position < end:
+            if found := self.BRACE.match(text, position):
+                if found[1] == "{":
+                    self.scopes.append({})
+                    self.opened += 1
+                else:
+                    self.scopes.pop()
+            elif found := self.LOCATION.match(text, position):
+                self._locate(found)
+            elif found := self.LABEL.match(text, position):
                 self.kernel.labels[self._declare(found[1])] = len(self.kernel.instructions)
-                position = found.end()
+            elif found := self.STATEMENT.match(text, position):
+                self._statement(" ".join(found[1].split()))
             else:
-                end = ptx.index(";", position)
-                self._statement(" ".join(ptx[position:end].split()))
-                position = end + 1
+                raise self._error(" ".join(text[position:].split()))
+            position = found.end()
         self._resolve_branches()
 
-    def _locate(self, text: str) -> None:
+    def _error(self, text: str) -> PtxError:
+        return PtxError(f"kernel '{self.kernel.name}', line {self.line}: not understood: {text}")
+
+    def _locate(self, found: re.Match) -> None:
         """`.loc file line column, …, inlined_at file line column`: the line in the own file."""
-        places = [re.match(r"(\d+) (\d+)", text).groups()]
-        places += re.findall(r"inlined_at (\d+) (\d+)", text)
+        places = [found.groups()[:2], *re.findall(r"inlined_at (\d+) (\d+)", found[3])]
         for number, line in places:
             if number in self.own_files and line != "0":  # 0: made by the compiler
                 self.line = int(line)
@@ -209,8 +236,8 @@ class _Body:
         return unique
 
     def _statement(self, text: str) -> None:
-        if text.startswith(".reg"):
-            ptx_type, names = re.match(r"\.reg\s*\.(\w+)\s+(.*)", text).groups()
+        if found := re.match(r"\.reg\s*\.(\w+)\s+(.*)", text):
+            ptx_type, names = found.groups()
             for name in _split(names):
                 numbered = re.fullmatch(r"(.+)<(\d+)>", name)
                 each = (
@@ -218,18 +245,12 @@ class _Body:
                 )
                 for one in each:
                     self.kernel.registers[self._declare(one)] = ptx_type
-        elif found := re.match(
-            r"\.shared\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+(\w+)(?:\[(\d*)\])?$", text
-        ):
-            alignment, ptx_type, name, count = found.groups()
-            align = int(alignment or TYPE_BYTES[ptx_type])
-            start = -(-self.kernel.shared_bytes // align) * align
-            size = TYPE_BYTES[ptx_type] * int(count or 1)
-            self.kernel.shared[self._declare(name)] = Variable(start, size)
+        elif found := SHARED_VARIABLE.fullmatch(text):
+            _add_shared(self.kernel, self._declare(found["name"]), found)
         elif text.startswith(".pragma"):
             pass
         elif text.startswith("."):
-            raise PtxError(f"not understood: {text}")
+            raise self._error(text)
         elif text:
             self._instruction(text)
 
@@ -257,12 +278,14 @@ class _Body:
         return name
 
     def _operand(self, text: str):
+        if not text:
+            raise self._error("an operand is missing")
         if text[0] == "{":
             return Vector(tuple(self._operand(part) for part in _split(text[1:-1])))
         if text[0] == "[":
             found = re.fullmatch(r"([%$\w]+)\s*(?:\+\s*(-?\w+))?", text[1:-1].strip())
             if not found:
-                raise PtxError(f"address not understood: {text}")
+                raise self._error(text)
             return Address(self._operand(found[1]), int(found[2], 0) if found[2] else 0)
         if SPECIAL_REGISTERS.match(text):
             return Special(text[1:])
@@ -284,14 +307,34 @@ class _Body:
                     instruction.operands = (Symbol(scope[name]),)
                     break
             else:
-                raise PtxError(f"no label for: {instruction.text}")
+                raise PtxError(f"kernel '{self.kernel.name}': no label for: {instruction.text}")
 
 
 def _parameter(text: str) -> tuple[str, str]:
-    found = re.match(r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)\s+(?:\.\w+\s+)*(\w+)", text)
+    """`.param .u64 .ptr .align 16 name` and the like: the name and the type."""
+    found = re.match(r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)\b.*?(\w+)(\[\d+\])?$", text)
     if not found:
         raise PtxError(f"parameter not understood: {text}")
     return found[2], found[1]
+
+
+def _add_shared(kernel: Kernel, name: str, declaration: re.Match) -> None:
+    """Give a variable of shared memory its place, after those that have one."""
+    width, count = TYPE_BYTES[declaration["type"]], declaration["count"]
+    alignment = int(declaration["alignment"] or width)
+    start = -(-kernel.shared_bytes // alignment) * alignment
+    kernel.shared[name] = Variable(start, width * (1 if count is None else int(count or 0)))
+
+
+def _add_module_variables(kernel: Kernel, module: str) -> None:
+    """Shared variables declared outside all functions, as far as the kernel uses them."""
+    operands = [operand for i in kernel.instructions for operand in i.operands]
+    bases = [operand.base for operand in operands if isinstance(operand, Address)]
+    used = {operand.name for operand in (*operands, *bases) if isinstance(operand, Symbol)}
+    found = [found for found in SHARED_VARIABLE.finditer(module) if found["name"] in used]
+    # The array of dynamic shared memory, "[]", comes after everything that has a size.
+    for declaration in sorted(found, key=lambda found: found["count"] == ""):
+        _add_shared(kernel, declaration["name"], declaration)
 
 
 def _split(text: str) -> list[str]:

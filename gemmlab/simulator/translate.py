@@ -28,6 +28,8 @@ import numpy as np
 
 from . import arithmetic
 from .ptx import (
+    BLOCK_BARRIERS,
+    ENDS_BLOCK,
     TYPE_BYTES,
     Address,
     Block,
@@ -62,6 +64,8 @@ def type_of(ptx_type: str) -> np.dtype:
         return BOOL
     if ptx_type in FLOATS:
         return FLOATS[ptx_type]
+    if ptx_type[0] == "f":
+        raise _Unknown
     table = UNSIGNED if ptx_type[0] == "u" else SIGNED
     return table[TYPE_BYTES[ptx_type]]
 
@@ -101,18 +105,18 @@ def translate(
 ):
     """The Python function of one basic block; its text is in the attribute `text`.
 
-    `types`: from `register_types`; `degrees`: from exactness.py. `kept`: registers whose values waiting lanes still need, so
-    that only active lanes may change them. `flush_operands`: whether a float32 operand can be
-    subnormal at all (see `flush` in arithmetic.py); if not, looking is left out.
+    `types`: from `register_types`; `degrees`: from exactness.py. `kept`: registers whose values
+    waiting lanes still need, so that only active lanes may change them. `flush_operands`: whether
+    a float32 operand can be subnormal at all (see `flush` in arithmetic.py); if not, looking is
+    left out.
     """
     writer = _Writer(kernel, block, types, degrees, flush_operands)
     condition = None
     for instruction in kernel.instructions[block.start : block.end]:
-        if instruction.name in {"bra", "ret", "exit", "bar", "barrier"}:
-            if instruction.predicate is not None:
-                condition = writer.condition(instruction)
-            break
-        writer.instruction(instruction)
+        if instruction.name in ENDS_BLOCK:
+            condition = writer.ending(instruction)
+        else:
+            writer.instruction(instruction)
     text = writer.function(kept, condition)
     namespace = dict(writer.constants)
     exec(compile(text, f"<{kernel.name}, block {block.start}>", "exec"), namespace)
@@ -175,9 +179,8 @@ class _Writer:
             return text
         if have.itemsize == want.itemsize and BOOL not in (have, want):
             return f"{text}.view({self.dtype(want)})"
-        if have.kind in "iu" and want.kind in "iu":  # a narrower part, or sign-extended
-            source = UNSIGNED if want.kind == "u" else SIGNED
-            return f"{text}.view({self.dtype(source[have.itemsize])}).astype({self.dtype(want)})"
+        if have.kind in "iu" and want.kind in "iu":  # a narrower part, or extended by its sign
+            return f"{text}.astype({self.dtype(want)})"
         raise _Unknown
 
     def address(self, operand: Address, dtype: np.dtype) -> str:
@@ -222,15 +225,30 @@ class _Writer:
 
     def instruction(self, instruction: Instruction) -> None:
         method = getattr(self, "op_" + instruction.name, None)
+        if method is None:
+            raise self._unknown(instruction)
         try:
-            if method is None:
-                raise _Unknown
             method(instruction, *instruction.operands)
         except (_Unknown, KeyError, TypeError, ValueError) as error:
-            raise UnknownInstruction(
-                f"kernel '{self.kernel.name}', line {instruction.line}: the simulator does not "
-                f"know the instruction: {instruction.text}"
-            ) from error
+            raise self._unknown(instruction) from error
+
+    def ending(self, instruction: Instruction) -> str | None:
+        """The condition of the instruction that ends the block: see machine.py for the rest."""
+        if instruction.name in ("bar", "barrier"):
+            whole_block = instruction.opcode in BLOCK_BARRIERS
+            if whole_block and instruction.operands != (Immediate(0, False),):
+                raise self._unknown(instruction)
+            if not whole_block and instruction.opcode != "bar.warp.sync":
+                raise self._unknown(instruction)
+            if instruction.predicate is not None:
+                raise self._unknown(instruction)
+        return None if instruction.predicate is None else self.condition(instruction)
+
+    def _unknown(self, instruction: Instruction) -> UnknownInstruction:
+        return UnknownInstruction(
+            f"kernel '{self.kernel.name}', line {instruction.line}: the simulator does not know "
+            f"the instruction: {instruction.text}"
+        )
 
     # Memory.
 
@@ -242,6 +260,8 @@ class _Writer:
             text = f"lanes.parameters[{address.base.name!r}]"
             self.assign(target, f"{text}.view({self.dtype(dtype)})", dtype, instruction)
             return
+        if instruction.parts[-1][0] == "b":  # extended with zeros
+            dtype = UNSIGNED[dtype.itemsize]
         space = self._space(parts)
         targets = target.items if isinstance(target, Vector) else (target,)
         names = [f"t{i}" for i in range(len(targets))]
@@ -483,9 +503,7 @@ class _Unknown(Exception):
 
 def _immediate(operand: Immediate, dtype: np.dtype):
     if operand.is_float:
-        if dtype.kind == "f":
-            return dtype.type(operand.value)
-        return np.float32(operand.value).view(np.int32).astype(dtype)
+        return np.frombuffer(np.array(operand.value, f"f{dtype.itemsize}").tobytes(), dtype)[0]
     if dtype == BOOL:
         return np.bool_(operand.value)
     mask = (1 << (8 * dtype.itemsize)) - 1
