@@ -1,0 +1,254 @@
+"""The simulator's arithmetic against exact rational numbers and Python's integers."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+import gemmlab as gl
+from gemmlab import simulator
+from gemmlab.simulator import arithmetic, exactness
+from gemmlab.simulator.exactness import NOTHING_KNOWN
+
+f4 = np.float32
+SMALLEST_NORMAL = 2.0**-126
+
+float32 = st.floats(width=32)
+finite32 = st.floats(width=32, allow_nan=False, allow_infinity=False)
+# Numbers near each other in magnitude, and near the subnormal ones: where rounding is not trivial.
+even32 = st.builds(np.ldexp, st.integers(-(2**24) + 1, 2**24 - 1).map(f4), st.integers(-40, 10))
+tiny32 = st.builds(np.ldexp, st.integers(-(2**24) + 1, 2**24 - 1).map(f4), st.integers(-90, -60))
+
+
+# --- a reference that shares nothing with the simulator -------------------------------------------
+
+
+def to_float32(x: Fraction) -> np.float32:
+    """The float32 nearest to x, ties to even, for any x but 0."""
+    magnitude = abs(x)
+    exponent = magnitude.numerator.bit_length() - magnitude.denominator.bit_length()
+    exponent -= magnitude < Fraction(2) ** exponent
+    step = Fraction(2) ** (max(exponent, -126) - 23)
+    rounded = round(magnitude / step) * step  # Python rounds a fraction to even
+    value = np.inf if rounded >= 2**128 else float(rounded)
+    return f4(-value if x < 0 else value)
+
+
+def exact_fma(a, b, c) -> np.float32:
+    if not all(np.isfinite([a, b, c])):
+        return f4(float(a) * float(b) + float(c))  # NaN and infinity need no rounding
+    total = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
+    if total == 0:
+        negative = np.signbit(c) and np.signbit(a) != np.signbit(b)
+        return f4(-0.0) if negative and c == 0 and (a == 0 or b == 0) else f4(0)
+    return to_float32(total)
+
+
+def flushed(x) -> np.float32:
+    return f4(np.copysign(0, x)) if abs(float(x)) < SMALLEST_NORMAL else f4(x)
+
+
+def same(got, wanted) -> bool:
+    """Equal bit for bit, but any NaN is as good as another."""
+    got, wanted = np.asarray(got, f4), np.asarray(wanted, f4)
+    return bool(
+        np.all((got.view(np.int32) == wanted.view(np.int32)) | (np.isnan(got) & np.isnan(wanted)))
+    )
+
+
+def columns(rows):
+    return (np.array(column, f4) for column in zip(*rows, strict=True))
+
+
+def triples(number):
+    return st.lists(st.tuples(number, number, number), min_size=1, max_size=40)
+
+
+# --- fused multiply-add ---------------------------------------------------------------------------
+
+
+@given(triples(float32) | triples(even32) | triples(tiny32))
+@example([(np.inf, 0.0, 1.0), (np.inf, 1.0, -np.inf), (2.0**127, 2.0, -np.inf)])
+@example([(0.0, -1.0, 0.0), (0.0, -1.0, -0.0), (1.0, 1.0, -1.0), (-1.0, 1.0, 1.0)])
+@example([(2.0**127, 2.0, -(2.0**127)), (3e38, 3e38, 0.0), (2.0**-149, 0.5, 0.0)])
+def test_fma_rounds_the_exact_sum_once(rows):
+    a, b, c = columns(rows)
+    with np.errstate(all="ignore"):
+        assert same(arithmetic.fma(a, b, c), [exact_fma(*row) for row in zip(a, b, c, strict=True)])
+
+
+@given(triples(float32) | triples(even32) | triples(tiny32))
+def test_with_ftz_subnormal_operands_and_results_are_zeros(rows):
+    a, b, c = (arithmetic.flush(column) for column in columns(rows))
+    with np.errstate(all="ignore"):
+        wanted = [flushed(exact_fma(*row)) for row in zip(a, b, c, strict=True)]
+        assert same(arithmetic.fma_ftz(a, b, c, NOTHING_KNOWN), wanted)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("scale", [-100, -60, 0, 60, 90])
+@pytest.mark.parametrize("last_bit", [0, 1])
+def test_a_sum_just_off_half_way_is_not_rounded_twice(sign, scale, last_bit):
+    """c + half a step, less a little: float64 drops the little and sees a tie."""
+    c = np.ldexp(f4(2**23 + 2**10 + last_bit), scale - 13)  # one step of c is 2**(scale - 13)
+    a = f4(sign * (1 - 2.0**-23))
+    b = np.ldexp(f4(1 + 2.0**-23), scale - 14)  # a * b is ± half a step, times 1 - 2**-46
+    a, b, c = np.array([a]), np.array([b]), np.array([c])
+    wanted = exact_fma(a[0], b[0], c[0])
+    assert wanted == c[0]
+    twice = (a.astype(np.float64) * b.astype(np.float64) + c).astype(f4)
+    assert (twice[0] != wanted) == bool(last_bit)  # the plain way fails where the tie goes away
+    assert same(arithmetic.fma(a, b, c), [wanted])
+    assert same(arithmetic.fma_ftz(a, b, c, NOTHING_KNOWN), [wanted])
+
+
+@pytest.mark.parametrize("steps", [2**9 + 1, 2**15 + 1, 2**22 + 1])
+def test_a_subnormal_sum_just_off_half_way_is_not_rounded_twice(steps):
+    c = np.array([np.ldexp(f4(steps), -149)])
+    a = np.array([np.ldexp(f4(1 - 2.0**-23), -75)])
+    b = np.array([np.ldexp(f4(1 + 2.0**-23), -75)])
+    assert exact_fma(a[0], b[0], c[0]) == c[0]
+    assert (a.astype(np.float64) * b.astype(np.float64) + c).astype(f4) != c
+    assert same(arithmetic.fma(a, b, c), c)
+    assert same(arithmetic.fma_ftz(a, b, c, NOTHING_KNOWN), [0.0])
+
+
+@given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 1000))
+def test_operands_of_any_broadcastable_shapes_are_taken(rows, cols, seed):
+    a, b, c = (gl.random_matrix(*shape, seed=seed) for shape in [(rows, 1), (1, cols), (1, 1)])
+    wanted = [[exact_fma(x, y, c[0, 0]) for y in b[0]] for x in a[:, 0]]
+    known = exactness.known_sums(exactness.granule([a, b, c]))[2]
+    for third in (c, c[0, 0], np.broadcast_to(c, (rows, cols)).copy()):
+        for what in (NOTHING_KNOWN, known):
+            assert same(arithmetic.fma_ftz(a, b, third, what), wanted)
+        assert same(arithmetic.fma(a, b, third), wanted)
+
+
+@given(st.lists(float32, min_size=1))
+def test_flush_keeps_everything_but_subnormals(values):
+    values = np.array(values, f4)
+    with np.errstate(all="ignore"):
+        assert same(arithmetic.flush(values), [flushed(v) for v in values])
+    small = any(0 < abs(v) < SMALLEST_NORMAL for v in values)
+    assert arithmetic.has_subnormal(values) == small
+
+
+# --- where the search for a second rounding is left out ------------------------------------------
+
+
+@given(st.lists(finite32 | even32 | tiny32, max_size=20))
+def test_granule_is_the_largest_power_of_two_that_divides_all(values):
+    g = 0
+    while any(Fraction(float(v)) % Fraction(2) ** g for v in values):
+        g -= 1
+    assert exactness.granule([np.array(values, f4), f4(np.nan), f4(np.inf)]) == g
+
+
+@given(
+    st.integers(1, 24), st.integers(-70, 20), st.integers(1, 60), st.integers(0, 10**6), st.data()
+)
+def test_what_is_known_of_sums_changes_no_bit(bits, exponent, k, seed, data):
+    """Sums of products of numbers with few or many bits, with and without knowing their granule."""
+    random = np.random.default_rng(seed)
+    significands = random.integers(-(2**bits) + 1, 2**bits, (2, k, 50))
+    a, b = np.ldexp(significands.astype(f4), exponent - bits)
+    if data.draw(st.booleans()):
+        a[random.integers(k)] = data.draw(st.sampled_from([np.inf, np.nan, 0.0]))
+    known = exactness.known_sums(exactness.granule([a, b]))[2]
+    fast = slow = f4(0)
+    with np.errstate(all="ignore"):
+        for x, y in zip(a, b, strict=True):
+            fast = arithmetic.fma_ftz(x, y, fast, known)
+            slow = arithmetic.fma_ftz(x, y, slow, NOTHING_KNOWN)
+    assert same(fast, slow)
+
+
+@pytest.mark.parametrize("rung", gl.RUNGS, ids=lambda rung: rung.name)
+@pytest.mark.parametrize("scale", [1.0, 2.0**-30, 2.0**-60])
+def test_a_product_is_the_same_with_nothing_known(rung, scale, monkeypatch):
+    kernel = gl.load(rung.name)
+    A, B = gl.random_matrix(67, 90, 1) * f4(scale), gl.random_matrix(90, 35, 2) * f4(scale)
+    expected = kernel(A, B, alpha=0.3)
+    unknown = dict.fromkeys(exactness.known_sums(0), NOTHING_KNOWN)
+    monkeypatch.setattr(exactness, "known_sums", lambda g: unknown)
+    assert kernel(A, B, alpha=0.3).tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("rung", gl.RUNGS, ids=lambda rung: rung.name)
+def test_uniform_inputs_need_no_search(rung, monkeypatch):
+    """Else the two tests above would compare the slow way with itself."""
+    monkeypatch.setattr(arithmetic, "_half_way", lambda total: pytest.fail("searched"))
+    gl.load(rung.name)(gl.random_matrix(40, 50, 1), gl.random_matrix(50, 30, 2))
+
+
+def test_the_bits_of_an_integer_argument_are_no_given_number():
+    """2**-140 comes as an integer: the granule of the arrays does not cover it."""
+    source = """extern "C" __global__ void k(const float* __restrict__ x, float* out, int bits) {
+        out[threadIdx.x] = fmaf(x[threadIdx.x], __int_as_float(bits), 1.0f);
+    }"""
+    x = np.array([1.0, -1.0, 3.0], f4)
+    out = np.empty(3, f4)
+    tiny = f4(2.0**-24 - 2.0**-45)
+    simulator.launch(source, "k", (1, 1, 1), (3, 1, 1), [x, out, int(tiny.view(np.int32))])
+    assert same(out, [exact_fma(v, tiny, 1.0) for v in x])
+
+
+# --- integers -------------------------------------------------------------------------------------
+
+INTEGERS = [np.int32, np.uint32, np.int64, np.uint64]
+
+
+def integers(dtype):
+    limits = np.iinfo(dtype)
+    return st.integers(limits.min, limits.max) | st.integers(max(limits.min, -9), 9)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+@given(st.data())
+def test_integer_division_is_that_of_c(dtype, data):
+    a, b = (np.array([data.draw(integers(dtype))], dtype) for _ in range(2))
+    x, y = int(a[0]), int(b[0])
+    with np.errstate(all="ignore"):
+        quotient = arithmetic.divide_integers(a, b)
+        scalar = arithmetic.divide_integers(a[0], b[0])
+    assert quotient.dtype == dtype and scalar == quotient[0]
+    if y == 0:
+        assert quotient[0] == ~dtype(0)
+    else:
+        towards_zero = abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
+        wrapped = np.array([towards_zero % 2 ** (8 * a.itemsize)], f"u{a.itemsize}").view(dtype)
+        assert quotient[0] == wrapped[0]
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32])
+@given(st.data())
+def test_multiply_high_is_the_upper_half(dtype, data):
+    a, b = (np.array([data.draw(integers(dtype))], dtype) for _ in range(2))
+    assert int(arithmetic.multiply_high(a, b)[0]) == (int(a[0]) * int(b[0])) >> 32
+
+
+ROUNDINGS = {"rzi": int, "rni": round, "rmi": lambda x: x // 1, "rpi": lambda x: -(-x // 1)}
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+@given(st.floats(-100, 100, width=32) | float32)
+@example(2.5)
+@example(-2.5)
+@example(2.0**31)
+@example(-(2.0**31))
+@example(2.0**63)
+@example(2.0**64)
+def test_float_to_integer_rounds_and_saturates(dtype, rounding, x):
+    limits = np.iinfo(dtype)
+    with np.errstate(all="ignore"):
+        got = int(arithmetic.float_to_integer(np.array([x], f4), rounding, dtype)[0])
+    if np.isnan(x):
+        high_bit = limits.min if limits.min else limits.max // 2 + 1
+        assert got == (high_bit if limits.bits == 64 else 0)
+    elif np.isinf(x):
+        assert got == (limits.max if x > 0 else limits.min)
+    else:
+        assert got == min(max(int(ROUNDINGS[rounding](Fraction(x))), limits.min), limits.max)
