@@ -1,16 +1,26 @@
-"""The simulator against the GPU: results bit for bit, counters one by one, at recorded shapes."""
+"""The simulator against the GPU: results bit for bit, counters one by one, at recorded shapes.
 
+Where there is a GPU, also kernels that are no rungs, and the arithmetic on any bits at all.
+"""
+
+import importlib
 import math
 
+import numpy as np
 import pytest
+import sample_kernels
 
-from gemmlab import records
+from gemmlab import records, simulator
 from gemmlab.kernel import load
 from gemmlab.ladder import RUNGS
+from gemmlab.simulator.nvrtc import COMMON_OPTIONS
+
+device = importlib.import_module("gemmlab.device")
 
 LARGEST = 1100  # a product with a larger M is not simulated whole
 
 every_rung = pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+needs_gpu = pytest.mark.skipif(device.gpu() is None, reason=f"needs a GPU: {device.why_no_gpu()}")
 
 
 @every_rung
@@ -50,3 +60,104 @@ def test_one_block_of_a_large_product_stands_for_all(rung):
     assert {name: blocks * trace.counters[name] for name in shared} == {
         name: counted[name] for name in shared
     }
+
+
+# --- with a GPU -----------------------------------------------------------------------------------
+
+
+def on_gpu(source, grid, block, args, shared_bytes=0):
+    """The arguments after a launch on the GPU, compiled as the simulator compiles."""
+    import cupy
+
+    options = (f"-arch={device.gpu().arch}", *COMMON_OPTIONS)
+    kernel = cupy.RawModule(code=source, options=options).get_function("k")
+    given = [cupy.asarray(a) if isinstance(a, np.ndarray) else np.int32(a) for a in args]
+    kernel(grid, block, tuple(given), shared_mem=shared_bytes)
+    return [cupy.asnumpy(a) if isinstance(a, cupy.ndarray) else a for a in given]
+
+
+def in_simulator(source, grid, block, args, shared_bytes=0):
+    arch = device.gpu().arch
+    run = simulator.launch(source, "k", grid, block, args, arch=arch, shared_bytes=shared_bytes)
+    assert run.findings == []
+    return args
+
+
+def different(a, b):
+    """Where the bits differ; the GPU has one NaN, NumPy many, and all of them are one here."""
+    differ = a.view(f"u{a.itemsize}") != b.view(f"u{a.itemsize}")
+    return differ & ~(np.isnan(a) & np.isnan(b)) if a.dtype.kind == "f" else differ
+
+
+@pytest.mark.gpu
+@needs_gpu
+@pytest.mark.parametrize("name", sample_kernels.SAMPLES)
+def test_a_sample_kernel_gives_the_same_bits_on_the_gpu(name):
+    sample = sample_kernels.SAMPLES[name]
+    launch = sample.source, sample.grid, sample.block
+    hardware = on_gpu(*launch, sample.args(), sample.shared_bytes)
+    simulated = in_simulator(*launch, sample.args(), sample.shared_bytes)
+    for a, b in zip(hardware, simulated, strict=True):
+        if isinstance(a, np.ndarray):
+            assert np.argwhere(different(a, b)).tolist() == []
+
+
+FLOAT_EXPRESSIONS = (
+    "fmaf(a, b, c)", "a * b", "a + b", "a - b", "a / b", "fminf(a, b)", "fmaxf(a, b)", "fabsf(a)",
+    "a < b ? 1.0f : 0.0f", "a != b ? 1.0f : 0.0f", "!(a <= b) ? 1.0f : 0.0f", "(float)(double)a",
+)  # fmt: skip
+INTEGER_EXPRESSIONS = (
+    "(int)a", "(unsigned)a", "(long long)a", "(unsigned long long)a", "__float2int_rn(a)",
+    "__float2int_rd(a)", "__float2int_ru(a)", "x / y", "x % y", "(unsigned)x / (unsigned)y",
+    "(unsigned)x % (unsigned)y", "x / (y & 1)", "(unsigned)x / (unsigned)(y & 1)", "x % (y & 1)",
+    "((long long)x << 17) / y", "((long long)x * y) % 1000003", "__mulhi(x, y)", "x >> (y & 31)",
+    "(short)x / (short)7", "(signed char)x * (unsigned char)y",
+)  # fmt: skip
+
+
+def any_bits(count: int) -> np.ndarray:
+    """float32 (3, count): any patterns, awkward values, and sums at the edge of the subnormals."""
+    random = np.random.default_rng(11)
+    special = np.float32([0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 2.0**-126, 2.0**-149, 3e38])
+    patterns = random.integers(0, 2**32, (3, count), np.uint32).view(np.float32)
+    chosen = random.choice(special, (3, count))
+    near = np.ldexp(random.integers(2**23, 2**24, (3, count)).astype(np.float32), -24)
+    near[0] = np.ldexp(near[0], -63) * random.choice([-1, 1], count)
+    near[1] = np.ldexp(near[1], -random.integers(60, 90, count))
+    near[2] = np.float32(2.0**-126) + np.float32(2.0**-149) * random.integers(0, 4, count)
+    kind = random.integers(0, 6, count)
+    values = np.where(kind == 0, chosen, np.where(kind == 1, near, patterns))
+    return np.where((kind == 2) & (random.random((3, count)) < 0.3), chosen, values)
+
+
+@pytest.mark.gpu
+@needs_gpu
+def test_arithmetic_on_any_bits_is_that_of_the_gpu():
+    count = 1 << 17
+    lines = [f"    f[{i} * n + i_] = {e};" for i, e in enumerate(FLOAT_EXPRESSIONS)]
+    lines += [f"    w[{i} * n + i_] = {e};" for i, e in enumerate(INTEGER_EXPRESSIONS)]
+    body = "\n".join(lines)
+    source = f"""extern "C" __global__ void k(const float* A, const float* B, const float* C,
+                                 float* f, long long* w, int n) {{
+    const int i_ = blockIdx.x * 256 + threadIdx.x;
+    const float a = A[i_], b = B[i_], c = C[i_];
+    const int x = __float_as_int(a), y = __float_as_int(b);
+{body}
+}}"""
+
+    def args():
+        floats = np.zeros((len(FLOAT_EXPRESSIONS), count), np.float32)
+        integers = np.zeros((len(INTEGER_EXPRESSIONS), count), np.int64)
+        return [*(row.copy() for row in any_bits(count)), floats, integers, count]
+
+    launch = source, (count // 256, 1, 1), (256, 1, 1)
+    hardware, simulated = on_gpu(*launch, args()), in_simulator(*launch, args())
+    wrong = []
+    for expressions, at in ((FLOAT_EXPRESSIONS, 3), (INTEGER_EXPRESSIONS, 4)):
+        for row, expression in enumerate(expressions):
+            places = np.flatnonzero(different(hardware[at][row], simulated[at][row]))
+            for place in places[:4]:
+                a, b, c = (hex(hardware[i][place].view(np.uint32)) for i in range(3))
+                got, wanted = (side[at][row][place] for side in (simulated, hardware))
+                wrong.append(f"{expression} at {a}, {b}, {c}: {got}, on the GPU {wanted}")
+    assert not wrong, "\n".join(wrong)

@@ -222,11 +222,12 @@ def test_integer_division_is_that_of_c(dtype, data):
         assert quotient[0] == wrapped[0]
 
 
-@pytest.mark.parametrize("dtype", [np.int32, np.uint32])
+@pytest.mark.parametrize("dtype", [*INTEGERS, np.int16, np.uint16])
 @given(st.data())
 def test_multiply_high_is_the_upper_half(dtype, data):
     a, b = (np.array([data.draw(integers(dtype))], dtype) for _ in range(2))
-    assert int(arithmetic.multiply_high(a, b)[0]) == (int(a[0]) * int(b[0])) >> 32
+    upper = (int(a[0]) * int(b[0])) >> np.iinfo(dtype).bits
+    assert int(arithmetic.multiply_high(a, b)[0]) == upper
 
 
 ROUNDINGS = {"rzi": int, "rni": round, "rmi": lambda x: x // 1, "rpi": lambda x: -(-x // 1)}

@@ -74,20 +74,33 @@ def divide_integers(a, b):
 
 
 def multiply_high(a, b):
-    """The upper half of the product of two 32-bit integers."""
-    wide = i8 if a.dtype.kind == "i" else u8
-    return ((a.astype(wide) * b.astype(wide)) >> wide(32)).astype(a.dtype)
+    """The upper half of the product of two integers of 16, 32 or 64 bits."""
+    wide, bits = i8 if a.dtype.kind == "i" else u8, 8 * a.dtype.itemsize
+    if bits < 64:
+        return ((a.astype(wide) * b.astype(wide)) >> wide(bits)).astype(a.dtype)
+    # By halves of 32 bits, as on paper. The lower ones are never negative.
+    half, mask = wide(32), wide(0xFFFFFFFF)
+    low = ((a & mask).astype(u8) * (b & mask).astype(u8) >> u8(32)).astype(wide)
+    first = (a >> half) * (b & mask) + low
+    second = (a & mask) * (b >> half) + (first & mask)
+    return (a >> half) * (b >> half) + (first >> half) + (second >> half)
 
 
 def float_to_integer(x, rounding: str, dtype):
-    """Round `x` ("rzi", "rni", "rmi" or "rpi") to integers; too large saturates, NaN gives 0."""
-    rounded = {"rzi": np.trunc, "rni": np.rint, "rmi": np.floor, "rpi": np.ceil}[rounding](x)
-    limits = np.iinfo(dtype)
-    wide = np.nan_to_num(rounded.astype(f8), nan=0.0, posinf=np.inf, neginf=-np.inf)
+    """Round `x` ("rzi", "rni", "rmi" or "rpi") to integers; what is too large saturates.
+
+    NaN gives 0, or where a type of 64 bits takes part only the highest bit ("PTX ISA", cvt).
+    """
+    wide = {"rzi": np.trunc, "rni": np.rint, "rmi": np.floor, "rpi": np.ceil}[rounding](x)
+    wide, limits = wide.astype(f8), np.iinfo(dtype)
     # float(limits.max) may round up past the limit, so compare before converting.
     top, bottom = wide >= float(limits.max), wide <= float(limits.min)
-    inside = np.where(top | bottom, 0.0, wide).astype(dtype)
-    return np.where(top, dtype(limits.max), np.where(bottom, dtype(limits.min), inside))
+    inside = np.where(top | bottom | np.isnan(wide), 0.0, wide).astype(dtype)
+    limited = np.where(top, dtype(limits.max), np.where(bottom, dtype(limits.min), inside))
+    no_number = limits.max // 2 + 1 if limits.min == 0 else limits.min
+    if max(x.dtype.itemsize, limits.dtype.itemsize) < 8:
+        no_number = 0
+    return np.where(np.isnan(wide), dtype(no_number), limited)
 
 
 def _product(a, b):

@@ -107,28 +107,31 @@ class Counter:
 
 def sectors(addresses, active, size: int):
     """Sectors per warp. An access of 16 aligned bytes or fewer lies inside one sector."""
-    return _distinct(addresses // SECTOR_BYTES, active)
+    return _first_of_each(addresses // SECTOR_BYTES, active)[1].sum(axis=1)
 
 
 def wavefronts(addresses, active, size: int):
     """Wavefronts per warp; 8- and 16-byte accesses go by half and quarter warps."""
     words = max(1, size // BANK_BYTES)
+    places = BANKS // words  # at each one unit of so many words is delivered at a time
     groups = (len(addresses) * words, WARP // words)
-    unit = addresses.reshape(groups) // (BANK_BYTES * words)
-    active = active.reshape(groups)
-    places = BANKS // words
-    busiest = np.zeros(groups[0], np.int64)
-    for place in range(places):
-        busiest = np.maximum(busiest, _distinct(unit, active & (unit % places == place)))
-    return busiest.reshape(len(addresses), words).sum(axis=1)
+    units, first = _first_of_each(
+        addresses.reshape(groups) // (BANK_BYTES * words), active.reshape(groups)
+    )
+    place = units % places + places * np.arange(groups[0])[:, None]
+    asked = np.bincount(place[first], minlength=groups[0] * places).reshape(groups[0], places)
+    return asked.max(axis=1).reshape(len(addresses), words).sum(axis=1)
 
 
-def _distinct(values, active):
-    """How many different values each row has among its active entries."""
+def _first_of_each(values, active):
+    """Each row sorted, and where in it each different value of an active entry stands first."""
     if not active.all():
         # An inactive lane takes the row's largest active value, which counts once anyway.
         largest = values.max(axis=1, where=active, initial=np.iinfo(values.dtype).min)
         values = np.where(active, values, largest[:, None])
     if (values[:, 1:] < values[:, :-1]).any():
         values = np.sort(values, axis=1)
-    return active.any(axis=1) * (1 + (values[:, 1:] != values[:, :-1]).sum(axis=1))
+    first = np.empty(values.shape, bool)
+    first[:, 0] = True
+    np.not_equal(values[:, 1:], values[:, :-1], out=first[:, 1:])
+    return values, first & active.any(axis=1)[:, None]

@@ -129,7 +129,8 @@ class GlobalMemory:
             lanes = mask if len(numbers) == 1 else (which == number) & mask
             buffer = self.buffer_at(GLOBAL_BASE + int(number) * GLOBAL_STEP)
             if buffer is None:
-                lanes = np.broadcast_to(lanes, np.broadcast_shapes(np.shape(lanes), addresses.shape))
+                shape = np.broadcast_shapes(np.shape(lanes), addresses.shape)
+                lanes = np.broadcast_to(lanes, shape)
                 address = int(_of_first(addresses, lanes))
                 bad.append(BadAccess("out-of-bounds", f"address {address:#x} of no array", lanes))
                 continue

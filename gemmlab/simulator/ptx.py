@@ -195,7 +195,7 @@ class _Body:
         self.line = 0
         self.scopes: list[dict[str, str]] = [{}]
         self.opened = 0
-        self.branches: list[tuple[Instruction, tuple[dict[str, str], ...]]] = []
+        self.branches: list[tuple[Instruction, str, tuple[dict[str, str], ...]]] = []
 
     def read(self, text: str) -> None:
         """`text` is what stands between the function's braces."""
@@ -268,7 +268,7 @@ class _Body:
             negated=bool(guard and guard[1]),
         )
         if instruction.name == "bra":
-            self.branches.append((instruction, tuple(self.scopes)))
+            self.branches.append((instruction, operands, tuple(self.scopes)))
         self.kernel.instructions.append(instruction)
 
     def _name(self, name: str) -> str:
@@ -300,8 +300,7 @@ class _Body:
 
     def _resolve_branches(self) -> None:
         """A label may stand after its branch: look it up once the body is read."""
-        for instruction, scopes in self.branches:
-            name = instruction.operands[0].name
+        for instruction, name, scopes in self.branches:
             for scope in reversed(scopes):
                 if scope.get(name) in self.kernel.labels:
                     instruction.operands = (Symbol(scope[name]),)

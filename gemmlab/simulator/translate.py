@@ -319,8 +319,8 @@ class _Writer:
 
     def op_selp(self, instruction, target, yes, no, condition):
         dtype = self.types[target.name]
-        text = f"where({self.value(condition, BOOL)}, {self.value(yes, dtype)}, {self.value(no, dtype)})"
-        self.assign(target, text, dtype, instruction)
+        choose, yes, no = self.value(condition, BOOL), self.value(yes, dtype), self.value(no, dtype)
+        self.assign(target, f"where({choose}, {yes}, {no})", dtype, instruction)
 
     # Arithmetic.
 
@@ -353,7 +353,7 @@ class _Writer:
             text, dtype = self._wide(instruction, a, b)
             self.assign(target, text, dtype, instruction)
         elif "hi" in instruction.parts:
-            dtype = {"s32": SIGNED[4], "u32": UNSIGNED[4]}[instruction.parts[-1]]
+            dtype = type_of(instruction.parts[-1])
             text = f"multiply_high({self.value(a, dtype)}, {self.value(b, dtype)})"
             self.assign(target, text, dtype, instruction)
         else:

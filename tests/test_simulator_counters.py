@@ -1,0 +1,328 @@
+"""Requests, sectors and wavefronts against a count that looks at one lane at a time."""
+
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+import sample_kernels
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gemmlab as gl
+from gemmlab import simulator
+from gemmlab.simulator import counters, machine
+
+f4 = np.float32
+BLOCKS = [(64, 8), (32, 32), (8, 16), (5, 7), (33, 3)]
+
+warps = st.integers(1, 6)
+sizes = st.sampled_from([1, 2, 4, 8, 16])
+
+
+# --- a warp's addresses ---------------------------------------------------------------------------
+
+
+def brute_sectors(addresses, active, size):
+    """Distinct aligned 32 bytes that the bytes of the active lanes lie in."""
+    return [
+        len(
+            {
+                (int(a) + i) // 32
+                for a, on in zip(row, lanes, strict=True)
+                if on
+                for i in range(size)
+            }
+        )
+        for row, lanes in zip(addresses, active, strict=True)
+    ]
+
+
+def brute_wavefronts(addresses, active, size):
+    """Passes of 32 banks of 4 bytes; lanes go in groups that ask for at most 128 bytes together."""
+    totals = []
+    group = 32 * 4 // max(size, 4)
+    for row, lanes in zip(addresses, active, strict=True):
+        total = 0
+        for first in range(0, 32, group):
+            words = {
+                (int(a) + i) // 4
+                for a, on in zip(
+                    row[first : first + group], lanes[first : first + group], strict=True
+                )
+                if on
+                for i in range(size)
+            }
+            total += max(Counter(word % 32 for word in words).values(), default=0)
+        totals.append(total)
+    return totals
+
+
+@st.composite
+def accesses(draw):
+    rows, size = draw(warps), draw(sizes)
+    span = draw(st.sampled_from([40, 200, 5000]))
+    seed = draw(st.integers(0, 2**32 - 1))
+    random = np.random.default_rng(seed)
+    kind = draw(st.sampled_from(["random", "stride", "same"]))
+    if kind == "random":
+        elements = random.integers(0, span, (rows, 32))
+    elif kind == "stride":
+        elements = random.integers(0, 99) + draw(st.integers(0, 40)) * np.arange(32 * rows)
+        elements = elements.reshape(rows, 32)
+    else:
+        elements = np.repeat(random.integers(0, span, (rows, 1)), 32, axis=1)
+    active = random.random((rows, 32)) < draw(st.sampled_from([0.1, 0.5, 1.0]))
+    # The counter is asked about warps with at least one active lane.
+    active[np.arange(rows), random.integers(0, 32, rows)] = True
+    return elements.astype(np.int64) * size, active, size
+
+
+@given(accesses())
+def test_sectors_are_the_32_bytes_that_are_touched(access):
+    assert counters.sectors(*access).tolist() == brute_sectors(*access)
+
+
+@given(accesses())
+def test_wavefronts_are_the_most_words_of_one_bank(access):
+    addresses, active, size = access
+    assert counters.wavefronts(addresses, active, size).tolist() == brute_wavefronts(*access)
+
+
+@pytest.mark.parametrize(
+    ("stride", "conflicts"), [(0, 0), (1, 0), (2, 1), (3, 0), (8, 7), (32, 31), (33, 0)]
+)
+def test_known_bank_conflicts(stride, conflicts):
+    addresses = 4 * stride * np.arange(32)[None]
+    assert counters.wavefronts(addresses, np.ones((1, 32), bool), 4) == 1 + conflicts
+
+
+@given(accesses(), st.integers(0, 10**6))
+def test_equal_warps_may_be_counted_together(access, seed):
+    addresses, active, size = access
+    times = np.random.default_rng(seed).integers(1, 5, len(addresses))
+    together, one_by_one = counters.Counter(), counters.Counter()
+    for space in ("global", "shared"):
+        key = (7, space, "load", "A")
+        together.add(key, addresses, active, size, times)
+        for row, lanes, count in zip(addresses, active, times, strict=True):
+            for _ in range(count):
+                one_by_one.add(key, row[None], lanes[None], size, np.array([1]))
+    assert together.totals() == one_by_one.totals()
+    assert together.lines() == one_by_one.lines()
+
+
+# --- whole kernels --------------------------------------------------------------------------------
+
+
+def count_by_lanes(grid, block, warp_accesses):
+    """Sum over all warps of what `warp_accesses(lanes)` says.
+
+    A lane is ((bx, by, bz), (tx, ty, tz)). What comes back, for each instruction: its name, the
+    bytes per lane, and for each lane an address or None.
+    """
+    totals = Counter()
+    for by, bx in np.ndindex(grid[1], grid[0]):
+        threads = [((bx, by), (tx, ty)) for ty in range(block[1]) for tx in range(block[0])]
+        for first in range(0, len(threads), 32):
+            for name, size, addresses in warp_accesses(threads[first : first + 32]):
+                asked = [a for a in addresses if a is not None]
+                if asked:
+                    totals[name, "requests"] += 1
+                    totals[name, "bytes"] += size * len(asked)
+                    on = [[True] * len(asked)]
+                    rule = brute_wavefronts if name.startswith("shared") else brute_sectors
+                    lanes = [a if a is not None else 0 for a in addresses]
+                    if rule is brute_wavefronts:  # here the lane's place counts
+                        on = [[a is not None for a in addresses] + [False] * (32 - len(lanes))]
+                        lanes = lanes + [0] * (32 - len(lanes))
+                        totals[name, "units"] += rule([lanes], on, size)[0]
+                    else:
+                        totals[name, "units"] += rule([asked], on, size)[0]
+    return totals
+
+
+def counted(run):
+    totals = Counter()
+    for line in run.lines:
+        shared = "shared " if line.space == "shared" else ""
+        name = shared + line.operation + ("" if shared else f" {line.array}")
+        totals[name, "requests"] += line.requests
+        totals[name, "units"] += line.units
+        totals[name, "bytes"] += line.bytes_asked
+    return totals
+
+
+def sums_agree(run):
+    """The totals under Nsight Compute's names are those of the lines."""
+    lines, totals = run.lines, run.counters
+    for (space, operation), (requests, units, *conflicts) in counters.METRICS.items():
+        some = [line for line in lines if (line.space, line.operation) == (space, operation)]
+        assert totals[requests] == sum(line.requests for line in some)
+        assert totals[units] == sum(line.units for line in some)
+        for name in conflicts:
+            assert totals[name] == totals[units] - totals[requests]
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=str)
+@pytest.mark.parametrize("rung", ["01_naive", "02_coalescing"])
+@pytest.mark.parametrize(("m", "n", "k"), [(70, 37, 5), (9, 101, 7), (33, 64, 8)])
+def test_a_product_asks_for_what_its_formulas_say(rung, block, m, n, k):
+    """The formulas of the two kernels, lane by lane, tails included."""
+    rung = gl.RUNGS[[r.name for r in gl.RUNGS].index(rung)]
+    down_x = rung.name == "01_naive"
+
+    def warp(threads):
+        places = [(bx * block[0] + tx, by * block[1] + ty) for (bx, by), (tx, ty) in threads]
+        lanes = [place if down_x else place[::-1] for place in places]
+        lanes = [(row, col) if row < m and col < n else None for row, col in lanes]
+        for step in range(k):
+            yield "load A", 4, [lane and 4 * (lane[0] * k + step) for lane in lanes]
+            yield "load B", 4, [lane and 4 * (step * n + lane[1]) for lane in lanes]
+        yield "store C", 4, [lane and 4 * (lane[0] * n + lane[1]) for lane in lanes]
+
+    tall, wide = (m, n) if down_x else (n, m)
+    grid = (-(-tall // block[0]), -(-wide // block[1]), 1)
+    A, B, C = np.ones((m, k), f4), np.ones((k, n), f4), np.ones((m, n), f4)
+    source = rung.path.read_text(encoding="utf-8")
+    options = (f"-DBLOCK_X={block[0]}", f"-DBLOCK_Y={block[1]}")
+    run = simulator.launch(
+        source, rung.entry, grid, (*block, 1), [A, B, C, m, n, k, 1.0, 0.0],
+        options=options, count=True,
+    )  # fmt: skip
+    assert counted(run) == count_by_lanes(grid, block, warp)
+    assert run.counters[counters.FMA_METRIC] == m * n * k
+    sums_agree(run)
+
+
+SHARED = """extern "C" __global__ void
+k(const float* __restrict__ x, float* out, int n, int stride) {
+    __shared__ float s[2048];
+    __shared__ __align__(16) float4 v[512];
+    const int t = threadIdx.y * blockDim.x + threadIdx.x;
+    const int i = blockIdx.x * blockDim.x * blockDim.y + t;
+    s[t * stride % 2048] = x[i];
+    if (threadIdx.x % 3) v[t % 512] = make_float4(1.0f, 2.0f, 3.0f, n);
+    __syncthreads();
+    if (i < n) {
+        const float4 u = v[n % 512];
+        out[i] = s[threadIdx.x * 32 % 2048] + u.x + u.y + u.z + u.w;
+    }
+}"""
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=str)
+@pytest.mark.parametrize("stride", [1, 2, 33])
+def test_shared_memory_counts_wavefronts(block, stride):
+    threads, blocks = block[0] * block[1], 2
+    n = blocks * threads - 11
+
+    def warp(lanes):
+        t = [ty * block[0] + tx for _, (tx, ty) in lanes]
+        i = [bx * threads + one for ((bx, _), _), one in zip(lanes, t, strict=True)]
+        x = [tx for _, (tx, _) in lanes]
+        yield "load x", 4, [4 * one for one in i]
+        yield "shared store", 4, [4 * (one * stride % 2048) for one in t]
+        yield (
+            "shared store",
+            16,
+            [16 * (a % 512) if b % 3 else None for a, b in zip(t, x, strict=True)],
+        )
+        yield "shared load", 16, [16 * (n % 512) if one < n else None for one in i]
+        yield (
+            "shared load", 4,
+            [4 * (b * 32 % 2048) if a < n else None for a, b in zip(i, x, strict=True)],
+        )  # fmt: skip
+        yield "store out", 4, [4 * one if one < n else None for one in i]
+
+    x, out = np.ones(blocks * threads, f4), np.zeros(blocks * threads, f4)
+    run = simulator.launch(
+        SHARED, "k", (blocks, 1, 1), (*block, 1), [x, out, n, stride], count=True
+    )
+    assert counted(run) == count_by_lanes((blocks, 1), block, warp)
+    sums_agree(run)
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize("stride", [1, 3, 8])
+def test_accesses_of_every_width_are_counted(size, stride):
+    c_type = {1: "char", 2: "short", 4: "float", 8: "float2", 16: "float4"}[size]
+    source = f"""extern "C" __global__ void k(const {c_type}* in, {c_type}* out) {{
+        const int i = blockIdx.x * blockDim.x + threadIdx.x;
+        out[i] = in[{stride} * i];
+    }}"""
+    threads, blocks = 48, 3
+    count = blocks * threads
+    arrays = [np.zeros(stride * count * size, np.uint8), np.zeros(count * size, np.uint8)]
+
+    def warp(lanes):
+        i = [bx * threads + tx for (bx, _), (tx, _) in lanes]
+        yield "load in", size, [size * stride * one for one in i]
+        yield "store out", size, [size * one for one in i]
+
+    run = simulator.launch(source, "k", (blocks, 1, 1), (threads, 1, 1), arrays, count=True)
+    assert not run.findings
+    assert counted(run) == count_by_lanes((blocks, 1), (threads, 1), warp)
+
+
+@pytest.mark.parametrize("name", sample_kernels.SAMPLES)
+def test_counts_do_not_depend_on_how_many_blocks_run_together(name, monkeypatch):
+    """Run together, warps that ask for the same are counted once, times their number."""
+    sample = sample_kernels.SAMPLES[name]
+
+    def run():
+        return simulator.launch(
+            sample.source, "k", sample.grid, sample.block, sample.args(),
+            shared_bytes=sample.shared_bytes, count=True,
+        )  # fmt: skip
+
+    together = run()
+    monkeypatch.setattr(machine, "CHUNK_LANES", sample.fifth)
+    apart = run()
+    assert together.lines == apart.lines and together.lines
+    assert together.counters == apart.counters
+    sums_agree(together)
+
+
+@pytest.mark.parametrize("name", ["tiled", "coarse", "divergent", "returns", "3-D"])
+def test_single_accesses_add_up_to_the_counts(name):
+    sample = sample_kernels.SAMPLES[name]
+    run = simulator.launch(
+        sample.source, "k", sample.grid, sample.block, sample.args(),
+        shared_bytes=sample.shared_bytes, count=True,
+    )  # fmt: skip
+    requests, units = Counter(), Counter()
+    for z, y, x in np.ndindex(*sample.grid[::-1]):
+        for a in run.accesses((x, y, z)):
+            rule = brute_sectors if a.space == "global" else brute_wavefronts
+            requests[a.line, a.space, a.operation, a.array] += 1
+            units[a.line, a.space, a.operation, a.array] += rule([a.addresses], [a.active], a.size)[
+                0
+            ]
+    lines = {(c.line, c.space, c.operation, c.array): c for c in run.lines}
+    assert requests == {key: c.requests for key, c in lines.items()}
+    assert units == {key: c.units for key, c in lines.items()}
+
+
+@settings(max_examples=20)
+@given(st.integers(1, 80), st.integers(1, 80), st.integers(0, 20))
+def test_multiply_adds_are_counted_per_lane(m, n, k):
+    sample = sample_kernels.tiled(m, n, k)
+    run = simulator.launch(sample.source, "k", sample.grid, sample.block, sample.args(), count=True)
+    steps = -(-k // 16) * 16
+    assert run.counters[counters.FMA_METRIC] == 256 * sample.grid[0] * sample.grid[1] * steps
+
+
+def test_nothing_is_counted_unless_asked_for():
+    sample = sample_kernels.SAMPLES["tiled"]
+    run = simulator.launch(sample.source, "k", sample.grid, sample.block, sample.args())
+    assert run.counters == {} and run.lines == []
+
+
+def test_lines_are_those_of_the_source():
+    sample = sample_kernels.SAMPLES["tiled"]
+    run = simulator.launch(sample.source, "k", sample.grid, sample.block, sample.args(), count=True)
+    text = sample.source.splitlines()
+    for line in run.lines:
+        name = {"A": "A", "B": "B", "C": "C"}.get(line.array, "[ab]")
+        assert re.search(rf"\b{name}\[", text[line.line - 1])
