@@ -125,6 +125,8 @@ def any_bits(count: int) -> np.ndarray:
     near[0] = np.ldexp(near[0], -63) * random.choice([-1, 1], count)
     near[1] = np.ldexp(near[1], -random.integers(60, 90, count))
     near[2] = np.float32(2.0**-126) + np.float32(2.0**-149) * random.integers(0, 4, count)
+    near_one = 1 + random.integers(-8, 9, count) * np.float32(2.0**-24)
+    near[:2] = np.where(random.random(count) < 0.5, near[:2], [near[2], near_one])
     kind = random.integers(0, 6, count)
     values = np.where(kind == 0, chosen, np.where(kind == 1, near, patterns))
     return np.where((kind == 2) & (random.random((3, count)) < 0.3), chosen, values)

@@ -19,31 +19,36 @@ float32 = st.floats(width=32)
 finite32 = st.floats(width=32, allow_nan=False, allow_infinity=False)
 # Numbers near each other in magnitude, and near the subnormal ones: where rounding is not trivial.
 even32 = st.builds(np.ldexp, st.integers(-(2**24) + 1, 2**24 - 1).map(f4), st.integers(-40, 10))
+near_one = st.integers(-30, 30).map(lambda i: float(f4(1 + i * 2.0**-24)))
 tiny32 = st.builds(np.ldexp, st.integers(-(2**24) + 1, 2**24 - 1).map(f4), st.integers(-90, -60))
 
 
 # --- a reference that shares nothing with the simulator -------------------------------------------
 
 
-def to_float32(x: Fraction) -> np.float32:
-    """The float32 nearest to x, ties to even, for any x but 0."""
+def to_float32(x: Fraction, ftz: bool) -> np.float32:
+    """The float32 nearest to x, ties to even, for any x but 0.
+
+    With ftz, what rounds to 24 bits below the normal numbers is 0.
+    """
     magnitude = abs(x)
     exponent = magnitude.numerator.bit_length() - magnitude.denominator.bit_length()
     exponent -= magnitude < Fraction(2) ** exponent
-    step = Fraction(2) ** (max(exponent, -126) - 23)
+    step = Fraction(2) ** ((exponent if ftz else max(exponent, -126)) - 23)
     rounded = round(magnitude / step) * step  # Python rounds a fraction to even
     value = np.inf if rounded >= 2**128 else float(rounded)
+    value = 0.0 if ftz and rounded < SMALLEST_NORMAL else value
     return f4(-value if x < 0 else value)
 
 
-def exact_fma(a, b, c) -> np.float32:
+def exact_fma(a, b, c, ftz: bool = False) -> np.float32:
     if not all(np.isfinite([a, b, c])):
         return f4(float(a) * float(b) + float(c))  # NaN and infinity need no rounding
     total = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
     if total == 0:
         negative = np.signbit(c) and np.signbit(a) != np.signbit(b)
         return f4(-0.0) if negative and c == 0 and (a == 0 or b == 0) else f4(0)
-    return to_float32(total)
+    return to_float32(total, ftz)
 
 
 def flushed(x) -> np.float32:
@@ -83,7 +88,7 @@ def test_fma_rounds_the_exact_sum_once(rows):
 def test_with_ftz_subnormal_operands_and_results_are_zeros(rows):
     a, b, c = (arithmetic.flush(column) for column in columns(rows))
     with np.errstate(all="ignore"):
-        wanted = [flushed(exact_fma(*row)) for row in zip(a, b, c, strict=True)]
+        wanted = [exact_fma(*row, ftz=True) for row in zip(a, b, c, strict=True)]
         assert same(arithmetic.fma_ftz(a, b, c, NOTHING_KNOWN), wanted)
 
 
@@ -113,6 +118,47 @@ def test_a_subnormal_sum_just_off_half_way_is_not_rounded_twice(steps):
     assert (a.astype(np.float64) * b.astype(np.float64) + c).astype(f4) != c
     assert same(arithmetic.fma(a, b, c), c)
     assert same(arithmetic.fma_ftz(a, b, c, NOTHING_KNOWN), [0.0])
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_what_rounds_up_to_the_smallest_normal_number_is_kept(sign):
+    """Below 2**-126 numbers of 24 bits lie 2**-150 apart: half of that is still rounded up."""
+    smallest = f4(sign * SMALLEST_NORMAL)
+    a = np.full(16, -sign * 2.0**-77, f4)
+    b = np.ldexp(np.arange(16).astype(f4), -77)
+    result = arithmetic.fma_ftz(a, b, np.full(16, smallest), NOTHING_KNOWN)
+    assert same(result, [smallest] * 9 + [sign * 0.0] * 7)  # 8 * 2**-154 is that half
+    assert same(arithmetic.fma(a, b, np.full(16, smallest)), [smallest] * 16)
+
+
+@given(st.lists(st.tuples(finite32 | near_one, finite32 | tiny32), min_size=1))
+@example([(1 - 2.0**-24, 2.0**-126), (1 - 2.0**-23, 2.0**-126), (2.0**-100, -(2.0**-100))])
+def test_products_and_quotients_are_flushed_after_rounding(rows):
+    a, b = (arithmetic.flush(column) for column in columns(rows))
+    with np.errstate(all="ignore"):
+        for function, exact in (
+            (arithmetic.multiply_ftz, lambda x, y: x * y),
+            (arithmetic.divide_ftz, lambda x, y: x / y),
+        ):
+            for x, y in ((a, b), (b, a)):
+                got = function(x, y)
+                for one, p, q in zip(got, x.tolist(), y.tolist(), strict=True):
+                    if p != 0 and q != 0:
+                        wanted = to_float32(exact(Fraction(p), Fraction(q)), ftz=True)
+                        assert same(one, wanted)
+
+
+@given(st.lists(st.tuples(float32, float32), min_size=1))
+@example([(0.0, -0.0), (-0.0, 0.0), (np.nan, 1.0), (1.0, np.nan), (np.nan, np.nan)])
+def test_minimum_and_maximum_know_nan_and_the_sign_of_zero(rows):
+    a, b = columns(rows)
+    for function, choose in ((arithmetic.minimum, min), (arithmetic.maximum, max)):
+        for x, y, got in zip(a, b, function(a, b), strict=True):
+            if np.isnan(x) or np.isnan(y):
+                wanted = y if np.isnan(x) else x
+            else:  # -0 is less than 0
+                wanted = choose((x, y), key=lambda v: (v, not np.signbit(v)))
+            assert same(got, wanted)
 
 
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 1000))

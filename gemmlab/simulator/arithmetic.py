@@ -9,7 +9,8 @@ is subnormal as a float32. There, and only there, the sum is corrected to "round
 which the second rounding is right (Boldo and Melquiond, "Emulation of a FMA and correctly rounded
 sums", IEEE Transactions on Computers 57, 2008).
 
-Flush to zero. With `.ftz`, subnormal operands and results count as zero of the same sign.
+Flush to zero. With `.ftz`, subnormal operands and results count as zero of the same sign. A result
+is rounded to 24 bits first, whatever its exponent, and is subnormal if that is below 2**-126.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def fma(a, b, c):
     """float32 a * b + c with one rounding."""
     total = _sum(_product(a, b), c)
     small = (np.abs(total) < 2 * SMALLEST_NORMAL) & (total != 0)
-    return _rounded(total, _half_way(total) | small, a, b, c)
+    return _made_odd(total, _half_way(total) | small, a, b, c).astype(f4)
 
 
 def fma_ftz(a, b, c, known):
@@ -45,10 +46,39 @@ def fma_ftz(a, b, c, known):
         if -limit < result.min() and result.max() < limit:
             return result
     total = _sum(product, c)
-    result = _rounded(total, _half_way(total), a, b, c)
-    if known.normal or _smallest(result) > NORMAL:
+    total = _made_odd(total, _half_way(total), a, b, c)
+    return total.astype(f4) if known.normal else to_float32_ftz(total)
+
+
+def multiply_ftz(a, b):
+    """float32 a * b; a subnormal result is zero."""
+    result = a * b
+    return result if _smallest(result) > NORMAL else to_float32_ftz(a.astype(f8) * b.astype(f8))
+
+
+def divide_ftz(a, b):
+    """float32 a / b; a subnormal result is zero."""
+    result = a / b
+    return result if _smallest(result) > NORMAL else to_float32_ftz(a.astype(f8) / b.astype(f8))
+
+
+def to_float32_ftz(x):
+    """float64 x to float32; a subnormal result is zero."""
+    result = x.astype(f4)
+    if _smallest(result) > NORMAL:
         return result
-    return flush(fma(a, b, c))
+    scaled = (x * 2.0**64).astype(f4)  # rounded far from the subnormals
+    return np.where(np.abs(scaled) < SMALLEST_NORMAL * f4(2.0**64), np.copysign(f4(0), x), result)
+
+
+def minimum(a, b):
+    """The smaller of two float32: of a number and a NaN the number, of two zeros the negative."""
+    return np.where(a == b, (a.view(i4) | b.view(i4)).view(f4), np.fmin(a, b))
+
+
+def maximum(a, b):
+    """The larger of two float32: of a number and a NaN the number, of two zeros the positive."""
+    return np.where(a == b, (a.view(i4) & b.view(i4)).view(f4), np.fmax(a, b))
 
 
 def flush(x):
@@ -127,12 +157,12 @@ def _half_way(total):
     return low == HALF_WAY if low.min() == HALF_WAY else False
 
 
-def _rounded(total, doubtful, a, b, c):
-    """float64 a * b + c to float32; where `doubtful`, `total` may itself be rounded already."""
+def _made_odd(total, doubtful, a, b, c):
+    """float64 `total` of a * b + c, where `doubtful` rounded to odd."""
     if np.any(doubtful):
         a, b, c = (np.broadcast_to(x, total.shape)[doubtful] for x in (a, b, c))
         total[doubtful] = _round_to_odd(total[doubtful], a, b, c)
-    return total.astype(f4)
+    return total
 
 
 def _scratch(name: str, shape, dtype) -> np.ndarray:

@@ -21,6 +21,7 @@ raises UnknownInstruction: nothing is guessed.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections import Counter
 
@@ -136,9 +137,12 @@ class _Writer:
         self.constants = {
             "np": np,
             "where": np.where,
-            **{name: getattr(arithmetic, name) for name in
-               ("fma", "fma_ftz", "flush", "divide_integers", "multiply_high", "float_to_integer")},
-        }  # fmt: skip
+            **{
+                name: value
+                for name, value in vars(arithmetic).items()
+                if inspect.isfunction(value) and not name.startswith("_")
+            },
+        }
         self.fma_count = 0
 
     # --- names and values ---------------------------------------------------------------------
@@ -357,7 +361,9 @@ class _Writer:
             text = f"multiply_high({self.value(a, dtype)}, {self.value(b, dtype)})"
             self.assign(target, text, dtype, instruction)
         else:
-            self._operator(instruction, target, a, b, "*")
+            dtype, (x, y), ftz = self._arithmetic(instruction, target, a, b)
+            text = f"multiply_ftz({x}, {y})" if ftz else f"{x} * {y}"
+            self.assign(target, text, dtype, instruction)
 
     def op_mad(self, instruction, target, a, b, c):
         if "wide" in instruction.parts:
@@ -390,7 +396,7 @@ class _Writer:
     def op_div(self, instruction, target, a, b):
         dtype, (x, y), ftz = self._arithmetic(instruction, target, a, b)
         if dtype.kind == "f":
-            text = f"flush({x} / {y})" if ftz else f"{x} / {y}"
+            text = f"divide_ftz({x}, {y})" if ftz else f"{x} / {y}"
         else:
             text = f"divide_integers({x}, {y})"
         self.assign(target, text, dtype, instruction)
@@ -409,15 +415,16 @@ class _Writer:
 
     def _extreme(self, instruction, target, a, b, name):
         dtype, (x, y), _ = self._arithmetic(instruction, target, a, b)
-        # Of a number and a NaN, PTX takes the number.
-        function = f"np.f{name}" if dtype.kind == "f" else f"np.{name}imum"
+        function = name if dtype == FLOATS["f32"] else f"np.{name}"
+        if dtype == FLOATS["f64"]:
+            raise _Unknown
         self.assign(target, f"{function}({x}, {y})", dtype, instruction)
 
     def op_min(self, instruction, target, a, b):
-        self._extreme(instruction, target, a, b, "min")
+        self._extreme(instruction, target, a, b, "minimum")
 
     def op_max(self, instruction, target, a, b):
-        self._extreme(instruction, target, a, b, "max")
+        self._extreme(instruction, target, a, b, "maximum")
 
     # Bits.
 
@@ -486,8 +493,8 @@ class _Writer:
         elif rounding not in ([], ["rn"]):
             raise _Unknown
         else:
-            text = f"{text}.astype({self.dtype(want)})"
-            text = f"flush({text})" if "ftz" in flags and want == FLOATS["f32"] else text
+            narrows = "ftz" in flags and have == FLOATS["f64"]
+            text = f"to_float32_ftz({text})" if narrows else f"{text}.astype({self.dtype(want)})"
         self.assign(target, text, want, instruction)
 
     def _low_bits(self, source, dtype: np.dtype) -> str:
