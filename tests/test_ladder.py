@@ -17,10 +17,12 @@ SIDES = st.sampled_from(NAIVE.parameters[0].legal)
 @every_rung
 def test_its_kernel_file_says_what_the_ladder_says(rung):
     text = rung.path.read_text(encoding="utf-8")
-    assert f'extern "C" __global__ void __launch_bounds__({"BLOCK_X * BLOCK_Y"})' in text
-    assert re.search(rf"\b{rung.entry}\(", text)
+    assert re.search(rf'extern "C" __global__ void [^;{{]*?\b{rung.entry}\(', text)
+    number, _ = rung.name.split("_", 1)
+    assert text.startswith(f"// {number}  {rung.title}\n")
+    header = re.match(r"(//.*\n)+", text)[0]
     for part in ("Idea:", "Launch:", "Takes:"):
-        assert part in text
+        assert re.search(rf"^// {part} +\S", header, re.M)
     defaults = dict(re.findall(r"#ifndef (\w+)\n#define \1 (\d+)", text))
     assert {p.name: str(p.default) for p in rung.parameters} == defaults
 
