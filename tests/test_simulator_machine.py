@@ -254,8 +254,6 @@ def test_a_barrier_that_only_some_threads_reach_is_named():
         ("atomicAdd(x, 1.0f);", "atom.global.add.f32"),
         ("x[1] = __shfl_sync(~0u, x[1], 3);", "shfl.sync.idx.b32"),
         ("x[1] = sqrtf(x[1]);", "sqrt"),
-        ('asm volatile("bar.sync 1, 64;");', "bar.sync 1, 64"),
-        ('asm volatile("{ .reg .pred p; setp.ne.s32 p, 1, 0; @p bar.sync 0; }");', "@p bar.sync 0"),
         ('asm("{ .reg .f16 h; add.f16 h, h, h; }");', "add.f16 h, h, h"),
         ('asm("{ .reg .f16 h; cvt.rn.f16.f32 h, 0f3F800000; }");', "cvt.rn.f16.f32"),
         ("x[threadIdx.x] = clock();", "%clock"),

@@ -138,7 +138,8 @@ def test_operands_are_read_as_what_they_are():
     assert special.operands[1] == ptx.Special("ctaid.y")
     assert store.negated and store.predicate == Register("%p1") and store.defines() == set()
     assert store.uses() == {"%p1", "%f1"}
-    assert compare.operands[:2] == (Register("%p1"), Register("%p2"))
+    assert compare.operands[0] == ptx.Vector((Register("%p1"), Register("%p2")))
+    assert compare.defines() == {"%p1", "%p2"}
 
 
 LOOP = """

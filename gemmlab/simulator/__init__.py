@@ -22,7 +22,8 @@ from .machine import Finding, WarpAccess
 from .memory import GlobalMemory, pointer
 from .nvrtc import CompileError, NoCompiler
 from .ptx import TYPE_BYTES, PtxError
-from .translate import UnknownInstruction, type_of
+from .translate import UnknownInstruction
+from .types import type_of
 
 __all__ = [
     "CompileError",
@@ -86,13 +87,15 @@ def launch(
     options: tuple[str, ...] = (),
     shared_bytes: int = 0,
     count: bool = False,
+    check: bool = False,
     blocks: list[tuple[int, int, int]] | None = None,
 ) -> Run:
     """Run the kernel `entry` of `source`, CUDA C++ text or the path of a file.
 
     `args`: C-contiguous NumPy arrays, which are the device's memory and are changed in place, and
     scalars. `options`: for NVRTC, such as "-DTILE=16". `shared_bytes`: dynamic shared memory.
-    `count`: fill in the counters. `blocks`: run only these (x, y, z); the others do nothing.
+    `count`: fill in the counters. `check`: look for races, uninitialised reads and lost barriers
+    too, which takes longer. `blocks`: run only these (x, y, z); the others do nothing.
 
     Raises CompileError, NoCompiler, LaunchError (before anything runs) and UnknownInstruction.
     A kernel's own mistakes, such as an access out of bounds, are in the result's `findings`.
@@ -118,6 +121,7 @@ def launch(
         translation=_translation(kernel, _may_be_subnormal(given)),
         known_sums=exactness.known_sums(exactness.granule(given)),
         count=count,
+        check=check,
     )
     for one in blocks or []:
         _check_block(one, grid)
@@ -210,7 +214,7 @@ def _copy(prepared: machine.Launch, args) -> machine.Launch:
     arrays = [arg for arg in args if isinstance(arg, np.ndarray)]
     names = [buffer.name for buffer in prepared.memory.buffers]
     copies = GlobalMemory([(n, a.copy()) for n, a in zip(names, arrays, strict=True)])
-    return replace(prepared, memory=copies, count=False)
+    return replace(prepared, memory=copies, count=False, check=False)
 
 
 def _may_be_subnormal(given) -> bool:

@@ -3,12 +3,9 @@
 Blocks are run in chunks of about CHUNK_LANES lanes, each chunk on its own. Inside a chunk, lanes
 that stand at the same instruction form a group, and a group executes one basic block at a time for
 all its lanes. Where a branch parts a group, the group that stands first in the program goes next,
-so that parted lanes meet again. A barrier parks lanes until all others are at a barrier or have
-returned: as on the GPU, a thread that has returned is not waited for.
-
-The lanes of a chunk are laid out over the axes (block z, thread z, block y, thread y, block x,
-thread x), without those of length 1. So blockIdx.y * blockDim.y + threadIdx.y runs along two
-neighbouring axes, and a value that does not depend on x has length 1 there.
+so that parted lanes meet again. Three kinds of group wait until no other can go on: lanes at a
+barrier, lanes that try an mbarrier, and part of a warp at an instruction of the whole warp. When
+nobody can go on, the launch ends with the finding "deadlock".
 """
 
 from __future__ import annotations
@@ -19,18 +16,21 @@ from itertools import product
 import numpy as np
 
 from . import exactness, memory
-from .counters import WARP, Counter
-from .ptx import BLOCK_BARRIERS, Kernel
-from .translate import register_types, translate
+from .barriers import Barriers
+from .checks import Checker
+from .copies import Copies
+from .counters import Counter
+from .layout import Layout, Triple
+from .ptx import Kernel
+from .translate import translate
+from .types import register_types
 
 CHUNK_LANES = 1 << 17
+# Checks that look at single threads keep much for each lane.
+CHECKED_LANES = 1 << 14
 # Elements per step of a NumPy operation. Rows as long as this or longer are used where they are;
 # shorter ones are copied together first, which makes an outer product three times as slow.
 UFUNC_BUFFER = 512
-AXES = ("block z", "thread z", "block y", "thread y", "block x", "thread x")
-DIMENSIONS = "xyz"
-
-Triple = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,7 @@ class Launch:
     translation: Translation
     known_sums: dict[int, exactness.KnownSum]
     count: bool
+    check: bool
 
 
 def run(launch: Launch, blocks: list[Triple] | None = None, record: bool = False):
@@ -128,7 +129,7 @@ def _ranges(launch: Launch, blocks: list[Triple] | None):
     """Boxes of block indices, as ((x0, x1), (y0, y1), (z0, z1))."""
     if blocks is not None:
         return [tuple((i, i + 1) for i in block) for block in blocks]
-    room = max(1, CHUNK_LANES // int(np.prod(launch.block)))
+    room = max(1, (CHECKED_LANES if launch.check else CHUNK_LANES) // int(np.prod(launch.block)))
     width_x = min(launch.grid[0], room)
     width_y = min(launch.grid[1], room // width_x)
     steps = (width_x, max(1, width_y), 1)
@@ -139,105 +140,96 @@ def _ranges(launch: Launch, blocks: list[Triple] | None):
     ]
 
 
-@dataclass(frozen=True)
-class DistinctWarps:
-    """Warps of a chunk, equal ones taken together.
-
-    `row`: (n,) which row of addresses; `active`: (n, 32) lanes; `times`: (n,) how many warps;
-    `of_warp`: for each warp of the chunk, which of the n it is, or -1 where no lane is active.
-    """
-
-    row: np.ndarray
-    active: np.ndarray
-    times: np.ndarray
-    of_warp: np.ndarray
-
-
 class Chunk:
-    """The lanes of some blocks, and all that is theirs: registers, shared memory, counts."""
+    """The lanes of some blocks, and all that is theirs: registers, shared memory, counts.
+
+    `layout`: where each lane stands. `alive`: lanes that have not returned. `checker`: None unless
+    the launch asks for checks.
+    """
 
     def __init__(self, launch: Launch, ranges, record: bool):
         self.launch, self.ranges, self.record = launch, ranges, record
         self.counter, self.findings, self.accesses = Counter(), {}, []
         self.parameters, self.known_sums = launch.parameters, launch.known_sums
         self.observed = launch.count or record
-        self._warps: dict = {}  # shape of addresses -> (mask, DistinctWarps)
 
     def run(self) -> None:
         before = np.setbufsize(UFUNC_BUFFER)
         try:
             with np.errstate(all="ignore"):
-                self._lay_out()
+                self._prepare()
                 self._schedule()
         finally:
             np.setbufsize(before)
 
-    # --- the lanes ------------------------------------------------------------------------------
-
-    def _lay_out(self) -> None:
-        lengths = {}
-        for dimension, (first, last), threads in zip(
-            DIMENSIONS, self.ranges, self.launch.block, strict=True
-        ):
-            lengths[f"block {dimension}"] = last - first
-            lengths[f"thread {dimension}"] = threads
-        self.axes = [axis for axis in AXES if lengths[axis] > 1 or axis == "thread x"]
-        self.shape = tuple(lengths[axis] for axis in self.axes)
-
-        def along(axis: str, first: int = 0):
-            if axis not in self.axes:
-                return np.int32(first)
-            shape = [-1 if other == axis else 1 for other in self.axes]
-            return np.arange(first, first + lengths[axis], dtype=np.int32).reshape(shape)
-
-        self.special = {}
-        for i, d in enumerate(DIMENSIONS):
-            self.special[f"tid.{d}"] = along(f"thread {d}")
-            self.special[f"ctaid.{d}"] = along(f"block {d}", self.ranges[i][0])
-            self.special[f"ntid.{d}"] = np.int32(self.launch.block[i])
-            self.special[f"nctaid.{d}"] = np.int32(self.launch.grid[i])
-        block, threads = self.launch.block, self.special
-        thread = threads["tid.x"] + block[0] * (threads["tid.y"] + block[1] * threads["tid.z"])
-        self.special["laneid"] = thread.astype(np.int32) & np.int32(WARP - 1)
-
-        # Warps are rows of 32 threads in the order (z, y, x) inside a block: for counting, arrays
-        # are turned to (blocks…, threads…).
-        self.warp_order = [
-            self.axes.index(f"{kind} {d}")
-            for kind in ("block", "thread")
-            for d in "zyx"
-            if f"{kind} {d}" in self.axes
-        ]
-        self.block_axes = sum(axis.startswith("block") for axis in self.axes)
-        if self.launch.kernel.shared:
-            number = along("block x") + lengths["block x"] * (
-                along("block y") + lengths["block y"] * along("block z")
-            ).astype(np.int64)
-            blocks = int(np.prod([lengths[f"block {d}"] for d in DIMENSIONS]))
-            self.shared = memory.SharedMemory(blocks, self.launch.shared_bytes, number)
+    def _prepare(self) -> None:
+        launch = self.launch
+        self.layout = Layout(self.ranges, launch.block, launch.grid)
+        self.shape, self.special = self.layout.shape, self.layout.special
+        self.alive, self.barriers, self.copies = True, Barriers(self.layout), Copies(self)
+        if launch.shared_bytes:
+            self.shared = memory.SharedMemory(
+                self.layout.blocks, launch.shared_bytes, self.layout.block_number
+            )
+        self.checker = Checker(self) if launch.check else None
 
     # --- who runs next --------------------------------------------------------------------------
 
     def _schedule(self) -> None:
         blocks = self.launch.kernel.blocks
-        registers = {n: t.type(0) for n, t in self.launch.translation.types.items()}
+        self.registers = {n: t.type(0) for n, t in self.launch.translation.types.items()}
         # Instruction -> lanes that stand there: a mask, or True for all lanes of the chunk.
-        ready, parked = {0: True}, {}
-        while ready or parked:
-            if not ready:
-                self._release(parked)
-                ready, parked = parked, {}
-            start = min(ready)
-            mask = ready.pop(start)
+        self.ready, self.trying = {0: True}, {}
+        self._parked = False  # the lanes that the last instruction left at a barrier
+        while True:
+            start = self._next()
+            if start is None:
+                return
+            mask = self.ready.pop(start)
             block = blocks[start]
-            waiting = (blocks[p].live_in for p in (*ready, *parked) if p in blocks)
+            elsewhere = [*self.ready, *self.trying, *(one.place for one in self.barriers.waiting)]
+            waiting = (blocks[place].live_in for place in elsewhere if place in blocks)
             kept = frozenset(block.defined.intersection(set().union(*waiting)))
-            condition = self.launch.translation.function(start, kept)(registers, self, mask)
-            self._continue(block, mask, condition, ready, parked)
+            function = self.launch.translation.function(start, kept)
+            self._continue(block, mask, function(self.registers, self, mask))
 
-    def _continue(self, block, mask, condition, ready, parked) -> None:
+    def _next(self) -> int | None:
+        """Where the lanes stand that go next; None when all have returned."""
+        blocks = self.launch.kernel.blocks
+        while True:
+            whole = [
+                p for p in self.ready if not blocks[p].whole_warp or self._whole(self.ready[p])
+            ]
+            if whole:
+                return min(whole)
+            opened = self._open_barriers()
+            if not opened and self.copies.changed:
+                self.copies.changed = False
+                for place, mask in self.trying.items():
+                    self._join(place, mask)
+                opened, self.trying = bool(self.trying), {}
+            if not opened:
+                break
+        if self.ready:  # only parts of warps, at instructions of the whole warp
+            return min(self.ready)
+        self._report_deadlock()
+        return None
+
+    def _whole(self, mask) -> bool:
+        """Whether all living lanes of the warps in `mask` are in it."""
+        if mask is True or mask is self.alive:
+            return True
+        rows, alive = self.layout.to_warps(mask), self.layout.to_warps(self.alive)
+        return bool((rows == alive)[rows.any(axis=1)].all())
+
+    def _continue(self, block, mask, condition) -> None:
         """Sort the lanes of `mask` by where they stand after `block`."""
         last = self.launch.kernel.instructions[block.end - 1]
+        if self._parked is not False:  # a barrier has taken these
+            rest = self._settle(self.both(mask, ~np.asarray(self._parked)))
+            self._parked = False
+            self._join(block.end, rest)
+            return
         leaves = last.name in ("bra", "ret", "exit")
         if condition is None:
             taken, rest = (mask, False) if leaves else (False, mask)
@@ -246,25 +238,30 @@ class Chunk:
         else:
             taken = self._settle(self.both(mask, condition))
             rest = self._settle(self.both(mask, ~condition))
-        if last.name == "bra":
-            self._join(ready, block.target, taken)
-        self._join(parked if last.opcode in BLOCK_BARRIERS else ready, block.end, rest)
-
-    def _join(self, groups: dict, place: int, mask) -> None:
-        if mask is False or place not in self.launch.kernel.blocks:  # past the last instruction
+        if last.name == "mbarrier":
+            self._join(block.end, taken)
+            if rest is not False:
+                self.trying[block.start] = rest
             return
-        groups[place] = self._settle(groups[place] | mask) if place in groups else mask
+        if last.name == "bra":
+            self._join(block.target, taken)
+        elif leaves:
+            self._return(taken)
+        self._join(block.end, rest)
 
-    def _release(self, parked: dict) -> None:
-        """All living lanes wait at barriers. Those of one block ought to wait at the same one."""
-        threads = tuple(i for i, axis in enumerate(self.axes) if axis.startswith("thread"))
-        seen = np.zeros(self.shape, bool)  # lanes of blocks that wait at a barrier further up
-        for place in sorted(parked):
-            waiting = np.broadcast_to(parked[place], self.shape)
-            if (seen & waiting).any():
-                what = "some threads of the block wait at this barrier, others at one further up"
-                self._find("divergent barrier", place - 1, what, seen & waiting)
-            seen |= waiting.any(threads, keepdims=True)
+    def _join(self, place: int, mask) -> None:
+        if mask is False:
+            return
+        if place not in self.launch.kernel.blocks:  # past the last instruction
+            self._return(mask)
+        elif place in self.ready:
+            self.ready[place] = self._settle(self.ready[place] | mask)
+        else:
+            self.ready[place] = mask
+
+    def _return(self, mask) -> None:
+        if mask is not False:
+            self.alive = self._settle(self.both(self.alive, ~np.asarray(mask)))
 
     @staticmethod
     def both(a, b):
@@ -279,44 +276,121 @@ class Chunk:
             return mask if isinstance(mask, bool) else False
         return True if mask.all() else mask
 
+    # --- barriers -------------------------------------------------------------------------------
+
+    def barrier(self, index: int, number, count, mask, reduction) -> None:
+        """bar.sync: the lanes of `mask` wait. `count`: None for all threads of the block."""
+        self._parked = mask
+        self.barriers.wait(index + 1, number, count, mask, reduction)
+        if self.checker:
+            self.checker.arrive(index, number, mask)
+
+    def arrive(self, index: int, number, mask) -> None:
+        """bar.arrive: the lanes of `mask` are counted as there and go on."""
+        self.barriers.arrive(number, mask)
+        if self.checker:
+            self.checker.arrive(index, number, mask)
+
+    def warp_barrier(self, index: int, members, mask) -> None:
+        """bar.warp.sync: the lanes of each warp that `members` has the bits of are in `mask`."""
+        instructions = self.launch.kernel.instructions
+        here = mask  # and at warp barriers in other branches, which are as good
+        for place, others in self.ready.items():
+            if instructions[place].is_warp_barrier:
+                here = here | others
+        self.check_members(index, members, here)
+        if self.checker:
+            self.checker.warp_barrier(index, members, mask)
+
+    def check_members(self, index: int, members, mask) -> None:
+        """Find lanes that `members` names and that are missing, or that are here unnamed."""
+        bits = np.left_shift(np.uint32(1), self.special["laneid"].view(np.uint32))
+        named = (np.asarray(members).view(np.uint32) & bits) != 0
+        rows = self.layout.to_warps(mask)
+        missing = self.layout.to_warps(self.both(self.alive, named)) & ~rows
+        missing &= rows.any(axis=1)[:, None]
+        wrong = self.layout.from_warps(missing) | (~named & mask)
+        if wrong.any():
+            what = (
+                "lanes that its mask names are elsewhere, or lanes are here that it does not name"
+            )
+            self.find("divergent warp", index, what, wrong)
+
+    def _open_barriers(self) -> bool:
+        opened = self.barriers.open(self.alive)
+        for one in opened:
+            if len(one.places) > 1:
+                self._look_for_divergence(one)
+            if self.checker:
+                self.checker.open(one)
+            for register, value in one.results:
+                old = self.registers[register]
+                value = value.astype(old.dtype)
+                self.registers[register] = np.where(one.lanes, value, old)
+            for place, mask in one.places.items():
+                self._join(place, self._settle(mask))
+        return bool(opened)
+
+    def _look_for_divergence(self, opened) -> None:
+        """Lanes of one block ought to wait at the same instruction."""
+        seen = np.zeros(self.shape, bool)  # lanes of blocks that wait at a barrier further up
+        for place in sorted(opened.places):
+            waiting = np.broadcast_to(opened.places[place], self.shape)
+            if opened.whole_block and (seen & waiting).any():
+                what = "some threads of the block wait at this barrier, others at one further up"
+                self.find("divergent barrier", place - 1, what, seen & waiting)
+            seen |= waiting.any(self.layout.thread_axes, keepdims=True)
+
+    def _report_deadlock(self) -> None:
+        for one in self.barriers.waiting:
+            what = "threads wait at this barrier for others that never come"
+            self.find("deadlock", one.place - 1, what, one.mask)
+        for place, mask in self.trying.items():
+            what = "threads wait for a phase of an mbarrier that nobody completes"
+            self.find("deadlock", place, what, mask)
+
     # --- what the translated blocks call ----------------------------------------------------------
 
     def load(self, index: int, space: str, addresses, dtype, count: int, mask):
-        memory_, addresses = self._space(space), np.asarray(addresses)
+        memory_, addresses = self.space(space), np.asarray(addresses)
         values, bad = memory.load(memory_, addresses, dtype, count, mask)
-        if bad or self.observed:
-            self._note(index, space, "load", addresses, dtype.itemsize * count, mask, bad)
+        if bad or self.observed or self.checker:
+            self.note(index, space, "load", addresses, dtype.itemsize * count, mask, bad)
         return values
 
     def store(self, index: int, space: str, addresses, values, dtype, mask) -> None:
-        memory_, addresses = self._space(space), np.asarray(addresses)
+        memory_, addresses = self.space(space), np.asarray(addresses)
         bad = memory.store(memory_, addresses, values, dtype, mask)
-        if bad or self.observed:
+        if bad or self.observed or self.checker:
             size = dtype.itemsize * len(values)
-            self._note(index, space, "store", addresses, size, mask, bad)
+            self.note(index, space, "store", addresses, size, mask, bad)
 
     def count_fma(self, count: int, mask) -> None:
         if self.launch.count:
             self.counter.fma_lanes += count * int(np.broadcast_to(mask, self.shape).sum())
 
-    def _space(self, space: str):
-        return self.launch.memory if space == "global" else self.shared
+    def space(self, name: str):
+        """The memory of a state space."""
+        return self.launch.memory if name == "global" else self.shared
 
-    def _note(self, index, space, operation, addresses, size, mask, bad) -> None:
+    def note(self, index, space, operation, addresses, size, mask, bad) -> None:
+        """Tell findings, checks and counters of an access of `size` bytes per lane."""
         for access in bad:
             kind = f"{access.problem} {'read' if operation == 'load' else 'write'}"
-            self._find(kind, index, access.what, np.broadcast_to(access.lanes, self.shape))
+            self.find(kind, index, access.what, access.lanes)
+        if self.checker and not bad:
+            self.checker.access(index, space, operation, addresses, size, mask)
         if self.observed:
             self._count(index, space, operation, addresses, size, mask)
 
     # --- counting ---------------------------------------------------------------------------------
 
     def _count(self, index, space, operation, addresses, size, mask) -> None:
-        warps = self._distinct_warps(mask, addresses.shape)
+        warps = self.layout.distinct_warps(mask, addresses.shape)
         if not len(warps.times):
             return
         line = self.launch.kernel.instructions[index].line
-        rows = self._rows(addresses)[warps.row]
+        rows = self.layout.rows(addresses)[warps.row]
         array, offsets = "shared memory", rows
         if space == "global":
             buffer = self.launch.memory.buffer_at(int(rows[warps.active][0]))
@@ -336,74 +410,15 @@ class Chunk:
                                    offsets[row], warps.active[row], size)
                     )  # fmt: skip
 
-    def _rows(self, addresses) -> np.ndarray:
-        """The addresses as rows of one warp each; warps that share their addresses share a row."""
-        shape = self._row_shape(addresses.shape)
-        spread = np.broadcast_to(addresses, shape).transpose(self.warp_order)
-        threads = spread.shape[self.block_axes :]
-        flat = spread.reshape(-1, int(np.prod(threads)))
-        if missing := -flat.shape[1] % WARP:
-            flat = np.pad(flat, ((0, 0), (0, missing)))
-        return flat.reshape(-1, WARP)
-
-    def _row_shape(self, shape) -> tuple[int, ...]:
-        """`shape` with full length along the axes on which the lanes of one warp lie."""
-        shape = (1,) * (len(self.shape) - len(shape)) + tuple(shape)
-        whole_rows = self.launch.block[0] % WARP == 0  # then a warp lies along thread x alone
-        along_warp = ("thread x",) if whole_rows else ("thread x", "thread y", "thread z")
-        return tuple(
-            full if axis in along_warp else own
-            for axis, full, own in zip(self.axes, self.shape, shape, strict=True)
-        )
-
-    def _distinct_warps(self, mask, shape) -> DistinctWarps:
-        """The warps that differ in their addresses or active lanes. Kept for the last mask."""
-        last, found = self._warps.get(shape, (None, None))
-        if last is not mask:
-            found = self._find_distinct_warps(mask, shape)
-            self._warps[shape] = mask, found
-        return found
-
-    def _find_distinct_warps(self, mask, shape) -> DistinctWarps:
-        active = self._rows(np.broadcast_to(mask, self.shape))
-        # Number the rows of the addresses, and spread the numbers like the addresses themselves.
-        own = self._row_shape(shape)
-        numbers = np.arange(len(self._rows(np.zeros(own, bool))))
-        order = [own[axis] for axis in self.warp_order]
-        blocks, threads = order[: self.block_axes], order[self.block_axes :]
-        warps_of_row = -(-int(np.prod(threads)) // WARP)
-        if self.launch.block[0] % WARP == 0:
-            numbers = numbers.reshape(*blocks, *threads[:-1], threads[-1] // WARP)
-            full = [self.shape[axis] for axis in self.warp_order[:-1]]
-            numbers = np.broadcast_to(numbers, (*full, numbers.shape[-1])).reshape(-1)
-        else:
-            numbers = numbers.reshape(*blocks, warps_of_row)
-            full = [self.shape[axis] for axis in self.warp_order[: self.block_axes]]
-            numbers = np.broadcast_to(numbers, (*full, warps_of_row)).reshape(-1)
-        lanes = np.packbits(active, axis=1).view(np.uint32)[:, 0]
-        key = (numbers << 32) | lanes
-        some = lanes != 0
-        unique, first, back, times = np.unique(
-            key[some], return_index=True, return_inverse=True, return_counts=True
-        )
-        of_warp = np.full(len(key), -1)
-        of_warp[some] = back
-        return DistinctWarps(unique >> 32, active[some][first], times, of_warp)
-
     # --- findings ---------------------------------------------------------------------------------
 
-    def _find(self, kind: str, index: int, what: str, lanes) -> None:
-        """Keep the first finding of each kind and line."""
+    def find(self, kind: str, index: int, what: str, lanes) -> None:
+        """Keep the first finding of each kind and line. `lanes`: the mask of those that did it."""
         line = self.launch.kernel.instructions[index].line
         key = (kind, line)
-        if key in self.findings:
-            return
-        first = dict(zip(self.axes, np.argwhere(lanes)[0], strict=True))
-        block, thread = (
-            tuple(int(first.get(f"{kind_} {d}", 0)) for d in DIMENSIONS)
-            for kind_ in ("block", "thread")
-        )
-        block = tuple(i + low for i, (low, _) in zip(block, self.ranges, strict=True))
-        self.findings[key] = Finding(
-            kind, self.launch.kernel.name, line, block, thread, what, int(lanes.sum())
-        )
+        if key not in self.findings:
+            lanes = np.broadcast_to(lanes, self.shape)
+            self.findings[key] = Finding(
+                kind, self.launch.kernel.name, line, *self.layout.first(lanes), what,
+                int(lanes.sum()),
+            )  # fmt: skip

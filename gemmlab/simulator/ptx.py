@@ -20,11 +20,20 @@ TYPE_BYTES = {
     "b128": 16,
 }  # fmt: skip
 
-# A barrier ends a basic block: lanes meet at the top of the next one.
-ENDS_BLOCK = {"bra", "ret", "exit", "bar", "barrier"}
-BLOCK_BARRIERS = {"bar.sync", "barrier.sync", "barrier.sync.aligned"}
-NO_RESULT = {"st", "bra", "ret", "exit", "bar", "barrier"}
-SPECIAL_REGISTERS = re.compile(r"%(n?tid|n?ctaid)\.[xyz]$|%laneid$")
+# A barrier ends a basic block: lanes meet at the top of the next one. So does a look at an
+# mbarrier, which starts one too: lanes may have to look again.
+LEAVES_BLOCK = {"bra", "ret", "exit"}
+ENDS_BLOCK = LEAVES_BLOCK | {"bar", "barrier"}
+# Instructions of a whole warp, whose lanes may come from different branches.
+WHOLE_WARP = {"shfl", "vote", "match", "redux", "elect"}
+NO_RESULT = {
+    "bar", "barrier", "bra", "cp", "discard", "exit", "fence", "griddepcontrol", "membar",
+    "nanosleep", "prefetch", "prefetchu", "red", "ret", "setmaxnreg", "st", "stmatrix", "trap",
+}  # fmt: skip
+NO_RESULT_FORMS = re.compile(
+    r"mbarrier\.(init|inval|expect_tx|complete_tx)|wmma\.store|wgmma\.(fence|commit|wait)"
+)
+SPECIAL_REGISTERS = re.compile(r"%(n?tid|n?ctaid)\.[xyz]$|%(laneid|n?warpid|lanemask_\w+)$")
 
 
 SHARED_VARIABLE = re.compile(
@@ -73,6 +82,16 @@ class Address:
 
 @dataclass(frozen=True)
 class Vector:
+    """Registers or numbers in braces, or the two results of one instruction, "p|q"."""
+
+    items: tuple
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """A place in a tensor, "[map, {x, y}]"."""
+
+    base: Register | Symbol
     items: tuple
 
 
@@ -97,14 +116,36 @@ class Instruction:
     def name(self) -> str:
         return self.opcode.split(".", 1)[0]
 
+    @property
+    def has_result(self) -> bool:
+        """Whether the first operand is what the instruction writes."""
+        if self.name in ("bar", "barrier"):
+            return "red" in self.parts
+        known = self.name not in NO_RESULT and not NO_RESULT_FORMS.match(self.opcode)
+        return known and bool(self.operands) and not isinstance(self.operands[0], Address)
+
+    @property
+    def is_warp_barrier(self) -> bool:
+        return self.opcode in ("bar.warp.sync", "barrier.warp.sync")
+
+    @property
+    def meets_warp(self) -> bool:
+        """Whether all lanes of a warp execute it together: it starts a basic block."""
+        return self.name in WHOLE_WARP or self.is_warp_barrier
+
+    @property
+    def waits_for_phase(self) -> bool:
+        """Whether it asks an mbarrier if a phase is complete: it is a basic block of its own."""
+        return self.opcode.startswith(("mbarrier.try_wait", "mbarrier.test_wait"))
+
     def defines(self) -> set[str]:
-        if self.name in NO_RESULT or not self.operands:
-            return set()
-        return _registers(self.operands[0])
+        return _registers(self.operands[0]) if self.has_result else set()
 
     def uses(self) -> set[str]:
-        sources = self.operands if self.name in NO_RESULT else self.operands[1:]
+        sources = self.operands[1:] if self.has_result else self.operands
         used = set().union(*(_registers(operand) for operand in sources), set())
+        if self.opcode.startswith("wgmma.mma_async"):  # adds to its result
+            used |= self.defines()
         if self.predicate is not None:
             # A lane whose predicate is false keeps the old value, so the result is read too.
             used |= {self.predicate.name} | self.defines()
@@ -119,6 +160,7 @@ class Block:
     end: int
     successors: tuple[int, ...] = ()
     target: int | None = None  # of the branch that ends it
+    whole_warp: bool = False  # whether it starts with an instruction of a whole warp
     live_in: set[str] = field(default_factory=set)
     live_out: set[str] = field(default_factory=set)
     defined: set[str] = field(default_factory=set)
@@ -280,9 +322,14 @@ class _Body:
     def _operand(self, text: str):
         if not text:
             raise self._error("an operand is missing")
+        if len(pair := _split(text, "|")) == 2:
+            return Vector(tuple(self._operand(part) for part in pair))
         if text[0] == "{":
             return Vector(tuple(self._operand(part) for part in _split(text[1:-1])))
         if text[0] == "[":
+            if "," in text:
+                base, coordinates = _split(text[1:-1])
+                return Coordinates(self._operand(base), self._operand(coordinates).items)
             found = re.fullmatch(r"([%$\w]+)\s*(?:\+\s*(-?\w+))?", text[1:-1].strip())
             if not found:
                 raise self._error(text)
@@ -328,7 +375,7 @@ def _add_shared(kernel: Kernel, name: str, declaration: re.Match) -> None:
 def _add_module_variables(kernel: Kernel, module: str) -> None:
     """Shared variables declared outside all functions, as far as the kernel uses them."""
     operands = [operand for i in kernel.instructions for operand in i.operands]
-    bases = [operand.base for operand in operands if isinstance(operand, Address)]
+    bases = [operand.base for operand in operands if isinstance(operand, (Address, Coordinates))]
     used = {operand.name for operand in (*operands, *bases) if isinstance(operand, Symbol)}
     found = [found for found in SHARED_VARIABLE.finditer(module) if found["name"] in used]
     # The array of dynamic shared memory, "[]", comes after everything that has a size.
@@ -336,12 +383,12 @@ def _add_module_variables(kernel: Kernel, module: str) -> None:
         _add_shared(kernel, declaration["name"], declaration)
 
 
-def _split(text: str) -> list[str]:
-    """Split at commas that stand in no bracket. `p|q` (two results) counts as two operands."""
+def _split(text: str, separator: str = ",") -> list[str]:
+    """Split at separators that stand in no bracket."""
     parts, depth, current = [], 0, ""
     for character in text:
         depth += (character in "[{(") - (character in ")}]")
-        if character in ",|" and depth == 0:
+        if character == separator and depth == 0:
             parts.append(current.strip())
             current = ""
         else:
@@ -354,8 +401,9 @@ def _registers(operand) -> set[str]:
         return {operand.name}
     if isinstance(operand, Address):
         return _registers(operand.base)
-    if isinstance(operand, Vector):
-        return set().union(*(_registers(item) for item in operand.items), set())
+    if isinstance(operand, (Vector, Coordinates)):
+        base = _registers(operand.base) if isinstance(operand, Coordinates) else set()
+        return base.union(*(_registers(item) for item in operand.items))
     return set()
 
 
@@ -365,16 +413,18 @@ def _registers(operand) -> set[str]:
 def _basic_blocks(kernel: Kernel) -> dict[int, Block]:
     instructions, count = kernel.instructions, len(kernel.instructions)
     starts = {0, *kernel.labels.values()}
-    starts |= {i.index + 1 for i in instructions if i.name in ENDS_BLOCK}
+    starts |= {i.index + 1 for i in instructions if i.name in ENDS_BLOCK or i.waits_for_phase}
+    starts |= {i.index for i in instructions if i.meets_warp or i.waits_for_phase}
     ordered = sorted(start for start in starts if start < count)
     blocks = {}
     for start, end in zip(ordered, [*ordered[1:], count], strict=True):
         last = instructions[end - 1]
         target = kernel.labels[last.operands[0].name] if last.name == "bra" else None
-        falls_through = last.name not in {"bra", "ret", "exit"} or last.predicate is not None
+        falls_through = last.name not in LEAVES_BLOCK or last.predicate is not None
         follow = [target] if target is not None and target < count else []
         follow += [end] if falls_through and end < count else []
-        blocks[start] = Block(start, end, tuple(follow), target)
+        first = instructions[start]
+        blocks[start] = Block(start, end, tuple(follow), target, first.meets_warp)
     return blocks
 
 

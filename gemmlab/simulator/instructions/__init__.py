@@ -1,0 +1,14 @@
+"""What each instruction does, as lines of Python: a function `op_NAME` for `NAME.…` of PTX.
+
+Such a function gets the Writer of translate.py, the instruction and its operands, and adds lines to
+the Writer. For a form that it does not know it raises types.Unknown.
+"""
+
+from . import accesses, bits, moves, numbers, synchronization
+
+TABLE = {
+    name.removeprefix("op_"): function
+    for module in (accesses, bits, moves, numbers, synchronization)
+    for name, function in vars(module).items()
+    if name.startswith("op_")
+}

@@ -1,0 +1,57 @@
+"""Barriers of a block or a warp, and fences."""
+
+from __future__ import annotations
+
+from ..ptx import Immediate, Register
+from ..types import BOOL, SIGNED, Unknown
+
+REDUCTIONS = {"popc", "and", "or"}
+
+
+def op_bar(w, instruction, *operands):
+    parts = set(instruction.parts[1:]) - {"cta", "aligned"}
+    if instruction.is_warp_barrier:
+        (members,) = operands
+        members, mask = w.value(members, SIGNED[4]), w.mask(instruction)
+        w.lines.append(f"lanes.warp_barrier({instruction.index}, {members}, {mask})")
+    elif "red" in parts:
+        target, number, *count, value = operands
+        (how,) = parts & REDUCTIONS
+        if not isinstance(target, Register):
+            raise Unknown
+        name = w.variable(target.name)
+        w.lines.append(f"{name} = R[{target.name!r}]")  # written when the barrier opens
+        reduction = f"({target.name!r}, {how!r}, {w.value(value, BOOL)})"
+        _wait(w, instruction, number, count, reduction)
+    elif "arrive" in parts:
+        number, _ = operands
+        number, mask = w.value(number, SIGNED[4]), w.mask(instruction)
+        w.lines.append(f"lanes.arrive({instruction.index}, {number}, {mask})")
+    elif "sync" in parts:
+        number, *count = operands
+        _wait(w, instruction, number, count, None)
+    else:
+        raise Unknown
+
+
+op_barrier = op_bar
+
+
+def _wait(w, instruction, number, count, reduction):
+    number = w.value(number, SIGNED[4])
+    count = w.value(count[0], SIGNED[4]) if count else None
+    w.lines.append(
+        f"lanes.barrier({instruction.index}, {number}, {count}, {w.mask(instruction)}, {reduction})"
+    )
+
+
+def op_fence(w, instruction, *operands):
+    """Memory is always up to date here: stores are seen at once."""
+
+
+op_membar = op_fence
+
+
+def op_nanosleep(w, instruction, duration):
+    if not isinstance(duration, (Immediate, Register)):
+        raise Unknown
