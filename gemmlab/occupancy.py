@@ -8,12 +8,11 @@ follows NVIDIA's occupancy calculator (cuda_occupancy.h of the CUDA toolkit, ver
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from numbers import Integral
 
-WARP_SIZE = 32
-MAX_THREADS_PER_BLOCK = 1024
+from .simulator.architectures import LIMITS, MAX_THREADS_PER_BLOCK, WARP_SIZE, SmLimits, base
+
 MAX_REGISTERS_PER_THREAD = 255
 REGISTERS_PER_SM = 65536  # 32-bit ones; also the most that one block can have
 REGISTER_UNIT = 256  # a warp's registers are rounded up to this many ...
@@ -22,36 +21,6 @@ SM_PARTITIONS = 4  # ... and lie in the quarter of the SM that the warp runs in
 
 class OccupancyError(ValueError):
     """An architecture that is not known, or a block that no GPU takes."""
-
-
-@dataclass(frozen=True)
-class SmLimits:
-    """What one SM of an architecture has."""
-
-    threads: int
-    blocks: int
-    shared_bytes: int
-    shared_unit: int = 128  # a block's shared memory is rounded up to this many bytes
-    reserved_bytes: int = 1024  # of shared memory, per block, for the system
-
-    @property
-    def warps(self) -> int:
-        return self.threads // WARP_SIZE
-
-
-LIMITS = {
-    "sm_70": SmLimits(2048, 32, 96 * 1024, shared_unit=256, reserved_bytes=0),
-    "sm_72": SmLimits(2048, 32, 96 * 1024, shared_unit=256, reserved_bytes=0),
-    "sm_75": SmLimits(1024, 16, 64 * 1024, shared_unit=256, reserved_bytes=0),
-    "sm_80": SmLimits(2048, 32, 164 * 1024),
-    "sm_86": SmLimits(1536, 16, 100 * 1024),
-    "sm_87": SmLimits(1536, 16, 164 * 1024),
-    "sm_89": SmLimits(1536, 24, 100 * 1024),
-    "sm_90": SmLimits(2048, 32, 228 * 1024),
-    "sm_100": SmLimits(2048, 32, 228 * 1024),
-    "sm_103": SmLimits(2048, 32, 228 * 1024),
-    "sm_120": SmLimits(1536, 24, 100 * 1024),
-}
 
 
 @dataclass(frozen=True)
@@ -80,11 +49,10 @@ class Occupancy:
 
 def sm_limits(arch: str) -> SmLimits:
     """The limits of one SM. A suffix does not matter: sm_90a is sm_90. Raises OccupancyError."""
-    match = re.fullmatch(r"(sm_\d+)[af]?", arch)
-    if match is None or match[1] not in LIMITS:
+    if base(arch) not in LIMITS:
         known = ", ".join(LIMITS)
         raise OccupancyError(f"{arch!r} is not a known architecture; known are {known}.")
-    return LIMITS[match[1]]
+    return LIMITS[base(arch)]
 
 
 def occupancy(arch: str, *, threads: int, registers: int, shared_bytes: int = 0) -> Occupancy:

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from . import arithmetic, exactness, machine, nvrtc, ptx
+from .architectures import LIMITS, MAX_THREADS_PER_BLOCK, base
 from .counters import LineCount
 from .machine import Finding, WarpAccess
 from .memory import GlobalMemory, pointer
@@ -38,7 +39,6 @@ __all__ = [
     "launch",
 ]
 
-MAX_THREADS = 1024  # of a block, on every architecture
 MAX_BLOCK = (1024, 1024, 64)
 MAX_GRID = (2**31 - 1, 65535, 65535)
 
@@ -89,13 +89,16 @@ def launch(
     count: bool = False,
     check: bool = False,
     blocks: list[tuple[int, int, int]] | None = None,
+    limit_s: float | None = 120.0,
 ) -> Run:
     """Run the kernel `entry` of `source`, CUDA C++ text or the path of a file.
 
     `args`: C-contiguous NumPy arrays, which are the device's memory and are changed in place, and
     scalars. `options`: for NVRTC, such as "-DTILE=16". `shared_bytes`: dynamic shared memory.
     `count`: fill in the counters. `check`: look for races, uninitialised reads and lost barriers
-    too, which takes longer. `blocks`: run only these (x, y, z); the others do nothing.
+    too, which takes longer. `blocks`: run only these (x, y, z); the others do nothing. `limit_s`:
+    a launch that will take longer than so many seconds is refused, once its speed is seen, and
+    leaves the arrays as they were; None for no limit.
 
     Raises CompileError, NoCompiler, LaunchError (before anything runs) and UnknownInstruction.
     A kernel's own mistakes, such as an access out of bounds, are in the result's `findings`.
@@ -106,8 +109,11 @@ def launch(
         raise LaunchError(f"{filename} has no kernel '{entry}'; it has {', '.join(kernels)}")
     kernel = kernels[entry]
     grid, block = _shape("grid", grid, MAX_GRID), _shape("block", block, MAX_BLOCK)
-    if np.prod(block) > MAX_THREADS:
-        raise LaunchError(f"block {block} has {np.prod(block)} threads, at most {MAX_THREADS} fit")
+    if np.prod(block) > MAX_THREADS_PER_BLOCK:
+        raise LaunchError(
+            f"block {block} has {np.prod(block)} threads, at most {MAX_THREADS_PER_BLOCK} fit"
+        )
+    _check_shared(kernel, shared_bytes, arch)
     memory, parameters = _arguments(kernel, args, _names(text, entry))
     arrays = [arg for arg in args if isinstance(arg, np.ndarray)]
     given = [*arrays, *(value for value in parameters.values() if value.dtype == np.float32)]
@@ -125,7 +131,16 @@ def launch(
     )
     for one in blocks or []:
         _check_block(one, grid)
-    counter, findings, _ = machine.run(prepared, blocks)
+    before = [array.copy() for array in arrays] if limit_s is not None else []
+    try:
+        counter, findings, _ = machine.run(prepared, blocks, limit_s=limit_s)
+    except machine.TooLong as error:
+        for array, old in zip(arrays, before, strict=True):
+            array[...] = old
+        raise LaunchError(
+            f"kernel '{entry}' on a grid of {grid} blocks would take {error}: run a "
+            "smaller problem, some blocks only (blocks=[(0, 0, 0)]), or wait for it (limit_s=None)"
+        ) from None
     if not count:
         return Run({}, [], findings)
     return Run(counter.totals(), counter.lines(), findings, _copy(prepared, args))
@@ -161,6 +176,19 @@ def _shape(what: str, shape, limits) -> machine.Triple:
 def _check_block(block, grid: machine.Triple) -> None:
     if len(block) != 3 or any(not 0 <= i < n for i, n in zip(block, grid, strict=True)):
         raise LaunchError(f"block {tuple(block)} is not in the grid {grid}")
+
+
+def _check_shared(kernel: ptx.Kernel, dynamic: int, arch: str) -> None:
+    if dynamic < 0:
+        raise LaunchError(f"shared_bytes is {dynamic}, it must be 0 or more")
+    if base(arch) not in LIMITS:
+        raise LaunchError(f"{arch} is not a known architecture; known are {', '.join(LIMITS)}")
+    needed, most = kernel.shared_bytes + dynamic, LIMITS[base(arch)].shared_bytes_per_block
+    if needed > most:
+        raise LaunchError(
+            f"kernel '{kernel.name}' needs {needed} bytes of shared memory ({kernel.shared_bytes} "
+            f"of its own, {dynamic} dynamic), a block on {arch} has at most {most}"
+        )
 
 
 def _names(text: str, entry: str) -> list[str]:

@@ -10,8 +10,10 @@ nobody can go on, the launch ends with the finding "deadlock".
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 
 import numpy as np
 
@@ -28,6 +30,7 @@ from .types import register_types
 CHUNK_LANES = 1 << 17
 # Checks that look at single threads keep much for each lane.
 CHECKED_LANES = 1 << 14
+SEEN_S = 1.0  # a run is long enough by then to tell how long all of it will take
 # Elements per step of a NumPy operation. Rows as long as this or longer are used where they are;
 # shorter ones are copied together first, which makes an outer product three times as slow.
 UFUNC_BUFFER = 512
@@ -109,35 +112,58 @@ class Launch:
     check: bool
 
 
-def run(launch: Launch, blocks: list[Triple] | None = None, record: bool = False):
+class TooLong(Exception):
+    """A launch that would pass its time limit; the message says how long it would take."""
+
+
+def run(
+    launch: Launch,
+    blocks: list[Triple] | None = None,
+    record: bool = False,
+    limit_s: float | None = None,
+):
     """Run all blocks, or only those named, each of them in a chunk of its own.
 
-    Returns (counter, findings, accesses); accesses only if `record` is set.
+    Returns (counter, findings, accesses); accesses only if `record` is set. Raises TooLong as soon
+    as it is clear that the run will take more than `limit_s` seconds.
     """
     counter, findings, accesses = Counter(), {}, []
-    chunks = [Chunk(launch, ranges, record) for ranges in _ranges(launch, blocks)]
-    for chunk in chunks:
+    number, every = _ranges(launch, blocks)
+    started = time.monotonic()
+    for done, ranges in enumerate(every, start=1):
+        chunk = Chunk(launch, ranges, record)
+        if limit_s is not None:
+            chunk.deadline = started + limit_s
         chunk.run()
         counter.merge(chunk.counter)
         accesses += chunk.accesses
         for key, finding in chunk.findings.items():
             findings.setdefault(key, finding)
+        elapsed = time.monotonic() - started
+        expected = elapsed / done * number
+        if limit_s is not None and elapsed > SEEN_S and expected > limit_s:
+            raise TooLong(
+                f"about {expected:.0f} seconds"
+                if expected < 120
+                else f"about {expected / 60:,.0f} minutes"
+            )
     return counter, list(findings.values()), accesses
 
 
 def _ranges(launch: Launch, blocks: list[Triple] | None):
-    """Boxes of block indices, as ((x0, x1), (y0, y1), (z0, z1))."""
+    """How many boxes of block indices, and each of them, as ((x0, x1), (y0, y1), (z0, z1))."""
     if blocks is not None:
-        return [tuple((i, i + 1) for i in block) for block in blocks]
+        return len(blocks), (tuple((i, i + 1) for i in block) for block in blocks)
     room = max(1, (CHECKED_LANES if launch.check else CHUNK_LANES) // int(np.prod(launch.block)))
     width_x = min(launch.grid[0], room)
     width_y = min(launch.grid[1], room // width_x)
     steps = (width_x, max(1, width_y), 1)
-    starts = product(*(range(0, n, step) for n, step in zip(launch.grid, steps, strict=True)))
-    return [
+    starts = [range(0, n, step) for n, step in zip(launch.grid, steps, strict=True)]
+    boxes = (
         tuple((s, min(s + step, n)) for s, step, n in zip(start, steps, launch.grid, strict=True))
-        for start in starts
-    ]
+        for start in product(*starts)
+    )
+    return prod(len(along) for along in starts), boxes
 
 
 class Chunk:
@@ -152,6 +178,7 @@ class Chunk:
         self.counter, self.findings, self.accesses = Counter(), {}, []
         self.parameters, self.known_sums = launch.parameters, launch.known_sums
         self.observed = launch.count or record
+        self.deadline = None  # when to give up, in seconds of time.monotonic()
 
     def run(self) -> None:
         before = np.setbufsize(UFUNC_BUFFER)
@@ -185,6 +212,8 @@ class Chunk:
             start = self._next()
             if start is None:
                 return
+            if self.deadline is not None and time.monotonic() > self.deadline:
+                raise TooLong("very long, or wait for ever")
             mask = self.ready.pop(start)
             block = blocks[start]
             elsewhere = [*self.ready, *self.trying, *(one.place for one in self.barriers.waiting)]

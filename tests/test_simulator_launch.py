@@ -1,0 +1,126 @@
+"""What a launch refuses, and that the arrays are then as they were."""
+
+import numpy as np
+import pytest
+
+from gemmlab import simulator
+from gemmlab.simulator import LaunchError
+
+SOURCE = """
+extern __shared__ float dynamic[];
+extern "C" __global__ void scale(float* x, float factor, int n) {
+    __shared__ float box[1024];
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    box[threadIdx.x] = i < n ? x[i] : 0.0f;
+    if (i < n) x[i] = factor * box[threadIdx.x];
+}
+extern "C" __global__ void walk(float* x, int n) {
+    float sum = 0.0f;
+    for (int i = 0; i < n; ++i) sum += x[i % 4];
+    x[(blockIdx.x * blockDim.x + threadIdx.x) % 4] = sum;
+}
+extern "C" __global__ void wait(float* x) {
+    x[0] = 2.0f;
+    while (((volatile float*)x)[1] != 5.0f) {}
+}
+"""
+f4 = np.float32
+
+
+def refused(entry, grid, block, args, **how) -> str:
+    before = [arg.copy() if isinstance(arg, np.ndarray) else arg for arg in args]
+    with pytest.raises(LaunchError) as error:
+        simulator.launch(SOURCE, entry, grid, block, args, **how)
+    for arg, old in zip(args, before, strict=True):
+        assert np.array_equal(arg, old)
+    return str(error.value)
+
+
+def ones(count=4):
+    return np.ones(count, f4)
+
+
+ONE, WARP = (1, 1, 1), (32, 1, 1)
+
+
+def test_an_unknown_entry_lists_those_there_are():
+    message = refused("skale", ONE, WARP, [ones(), 2.0, 4])
+    assert "skale" in message and "scale, walk, wait" in message
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_a_wrong_number_of_arguments(count):
+    args = [ones(), 2.0, 4, 4][:count]
+    assert f"takes 3 arguments, not {count}" in refused("scale", ONE, WARP, args)
+
+
+@pytest.mark.parametrize(
+    ("args", "what"),
+    [
+        ([2.0, 2.0, 4], "x = 2.0"),
+        ([ones(), ones(), 4], "factor is an array"),
+        ([ones(), 2.0, 4.5], "n = 4.5"),
+        ([ones(), 2.0, 2**40], "n = 1099511627776"),
+        ([ones(), "2", 4], "factor = '2'"),
+        ([ones(), 2.0, True], "n = True"),
+        ([ones().tolist(), 2.0, 4], "x = [1.0"),
+        ([ones(8)[::2], 2.0, 4], "x is not C-contiguous"),
+        ([np.broadcast_to(f4(1), 4), 2.0, 4], "x is"),
+    ],
+)
+def test_an_argument_of_the_wrong_kind_is_named(args, what):
+    assert what in refused("scale", ONE, WARP, args)
+
+
+def test_a_read_only_array_is_named():
+    x = ones()
+    x.flags.writeable = False
+    assert "x is read-only" in refused("scale", ONE, WARP, [x, 2.0, 4])
+
+
+@pytest.mark.parametrize(
+    ("grid", "block", "what"),
+    [
+        (ONE, (1025, 1, 1), "1025"),
+        (ONE, (32, 33, 1), "1056 threads"),
+        (ONE, (1, 1, 65), "z is 65"),
+        ((0, 1, 1), WARP, "x is 0"),
+        ((1, 65536, 1), WARP, "y is 65536"),
+        ((1, 1, 1, 1), WARP, "more than three"),
+    ],
+)
+def test_a_shape_that_no_gpu_takes(grid, block, what):
+    assert what in refused("scale", grid, block, [ones(), 2.0, 4])
+
+
+@pytest.mark.parametrize(
+    ("arch", "most"), [("sm_75", 64 * 1024), ("sm_86", 99 * 1024), ("sm_90a", 227 * 1024)]
+)
+def test_shared_memory_is_limited_by_the_architecture(arch, most):
+    args = [ones(), 2.0, 4]
+    simulator.launch(SOURCE, "scale", ONE, WARP, args, arch=arch, shared_bytes=most - 4096)
+    how = {"arch": arch, "shared_bytes": most - 4095}
+    message = refused("scale", ONE, WARP, [ones(), 2.0, 4], **how)
+    assert str(most) in message and str(most + 1) in message and arch in message
+
+
+def test_negative_shared_memory_is_refused():
+    assert "-1" in refused("scale", ONE, WARP, [ones(), 2.0, 4], shared_bytes=-1)
+
+
+def test_a_launch_that_would_take_minutes_says_so_and_how_to_go_on(monkeypatch):
+    monkeypatch.setattr(simulator.machine, "CHUNK_LANES", 1024)
+    monkeypatch.setattr(simulator.machine, "SEEN_S", 0.05)
+    message = refused("walk", (100_000, 1, 1), (1024, 1, 1), [ones(), 2000])
+    assert "minutes" in message and "blocks=[(0, 0, 0)]" in message and "limit_s=None" in message
+
+
+def test_a_launch_that_waits_for_ever_ends_at_its_limit():
+    message = refused("wait", ONE, ONE, [ones()], limit_s=0.2)
+    assert "wait for ever" in message
+
+
+def test_a_limit_that_is_not_reached_changes_nothing():
+    x = ones(64)
+    run = simulator.launch(SOURCE, "scale", (2, 1, 1), WARP, [x, 2.0, 64], limit_s=60)
+    assert run.findings == [] and (x == 2).all()
