@@ -14,13 +14,14 @@ PYTEST := $(VENV_PYTHON) -m pytest --quiet --numprocesses 2
 unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab test notebooks readme lock clean
+.PHONY: help setup lab test notebooks readme compiled lock clean
 
 help:
 	@echo 'make lab         set up, then open JupyterLab on the notebooks (ARGS="--port 9000": more for Jupyter)'
 	@echo 'make test        set up, then run every check: ruff, pytest, all notebooks'
 	@echo 'make notebooks   run all notebooks in the simulator and write their outputs into them'
 	@echo 'make readme      write the ladder table and the picture of README.md anew'
+	@echo 'make compiled    compile all rungs for machines that have no compiler'
 	@echo 'make lock        pin what pyproject.toml asks for, in requirements/*.txt'
 	@echo 'make clean       remove what these commands made, .venv included'
 	@echo
@@ -46,6 +47,9 @@ notebooks: setup
 
 readme: setup
 	@GEMMLAB_DEVICE=simulator $(VENV_PYTHON) -m gemmlab.overview
+
+compiled: setup
+	@$(VENV_PYTHON) -m gemmlab compile
 
 # uv is the one tool outside the lock: only this command needs it.
 lock: setup

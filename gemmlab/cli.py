@@ -1,4 +1,4 @@
-"""The command line: python -m gemmlab doctor, ladder, bench, sweep, record."""
+"""The command line: python -m gemmlab doctor, ladder, bench, sweep, record, compile."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
-from gemmlab import profiler, records, timing
+from gemmlab import profiler, records, shipped, timing
 from gemmlab.compiler import CompileError, NoCompiler
 from gemmlab.cublas import CublasError
 from gemmlab.device import NoGpu, device, gpu, record_files, software_versions, why_no_gpu
@@ -35,6 +35,7 @@ examples:
   python -m gemmlab bench 01_naive 512 512 512 --set BLOCK_X=16 --set BLOCK_Y=16
   python -m gemmlab sweep > results.csv            every rung at every shape, as CSV
   python -m gemmlab record 02_coalescing           measure again and write results/<gpu>.json
+  python -m gemmlab compile --check                are the compiled kernels that ship up to date?
 
 exit codes:
   0  all is well
@@ -129,6 +130,14 @@ def _parser() -> argparse.ArgumentParser:
         "--shapes", nargs="+", type=_shape, default=records.SHAPES, metavar="MxNxK",
         help="record only these shapes, such as 1001x777x513 (default: all of the series)",
     )  # fmt: skip
+
+    ship = command(
+        "compile", compile_all, "compile all rungs for machines that have no compiler",
+        f"Writes kernels/{shipped.ARCHIVE.name}: every rung with each of its legal settings.",
+    )  # fmt: skip
+    ship.add_argument(
+        "--check", action="store_true", help="compare with what is there, and write nothing"
+    )
     return parser
 
 
@@ -228,6 +237,24 @@ def record(options: argparse.Namespace) -> int:
     from gemmlab import recorder
 
     print(recorder.record(options.kernels, options.shapes, _say))
+    return OK
+
+
+# ---- compile -------------------------------------------------------------------------------------
+
+
+def compile_all(options: argparse.Namespace) -> int:
+    compiled = shipped.build()
+    if options.check:
+        if stale := shipped.stale(compiled):
+            print(
+                f"{len(stale)} of {len(compiled)} compiled kernels are stale: run `make compiled`"
+            )
+            return FAILED
+        print(f"all {len(compiled)} compiled kernels are as they would be compiled now")
+        return OK
+    shipped.write(compiled)
+    print(f"{shipped.ARCHIVE.name}: {len(compiled)} compiled kernels")
     return OK
 
 

@@ -1,21 +1,24 @@
 """One `.cu` file and its settings to a compiled kernel: PTX, cubin, registers, spills.
 
-NVRTC does the work (see simulator/nvrtc.py), with or without a GPU.
+NVRTC does the work (see simulator/nvrtc.py), with or without a GPU. Where there is no NVRTC, what
+shipped.py holds takes its place.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
+from . import shipped
+from .fingerprint import code_hash
 from .ladder import KERNELS
 from .simulator import nvrtc
 from .simulator.nvrtc import CompileError, NoCompiler
 
 __all__ = ["CompileError", "Compiled", "NoCompiler", "Resources", "code_hash", "compile_kernel"]
+
+
+nvrtc.stock = shipped.find
 
 
 @dataclass(frozen=True)
@@ -74,33 +77,3 @@ def _resources(log: str) -> dict[str, Resources]:
             shared_bytes=number(r"(\d+) bytes smem"),
         )
     return entries
-
-
-def code_hash(source: str | Path, macros: dict[str, int]) -> str:
-    """A fingerprint of what is compiled: code, headers from `kernels/`, and settings.
-
-    Comments and white space do not count, nor does the compiler's version.
-    """
-    text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
-    code = [_stripped(text)]
-    for name in _headers(text, set()):
-        code.append(_stripped((KERNELS / name).read_text(encoding="utf-8")))
-    content = json.dumps([code, sorted(macros.items())])
-    return "sha256:" + hashlib.sha256(content.encode()).hexdigest()
-
-
-def _headers(text: str, seen: set[str]) -> list[str]:
-    """Names of own headers, directly or indirectly included, in the order of their mention."""
-    found = []
-    for name in re.findall(r'^\s*#\s*include\s+"([^"]+)"', text, re.M):
-        if name not in seen and (KERNELS / name).is_file():
-            seen.add(name)
-            found += [name, *_headers((KERNELS / name).read_text(encoding="utf-8"), seen)]
-    return found
-
-
-def _stripped(text: str) -> str:
-    """The code's tokens: no comments, one space between tokens, a line each for directives."""
-    text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.S)
-    lines = (" ".join(line.split()) for line in text.splitlines())
-    return "\n".join(line for line in lines if line)

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from gemmlab import compiler
+from gemmlab import compiler, fingerprint
 from gemmlab.compiler import CompileError, code_hash, compile_kernel
 
 KERNEL = """// A kernel.
@@ -18,7 +18,8 @@ extern "C" __global__ void twice(float* x) {
 
 @pytest.fixture
 def headers(tmp_path, monkeypatch):
-    monkeypatch.setattr(compiler, "KERNELS", tmp_path)
+    for module in (compiler, fingerprint):
+        monkeypatch.setattr(module, "KERNELS", tmp_path)
     (tmp_path / "helper.cuh").write_text('#include "deeper.cuh"\n')
     (tmp_path / "deeper.cuh").write_text("#define DEPTH 1\n")
     return tmp_path

@@ -149,6 +149,8 @@ def launch(
 @lru_cache(maxsize=128)
 def _compiled(text: str, filename: str, arch: str, options: tuple[str, ...]):
     program = nvrtc.compile_source(text, filename, arch=arch, options=options)
+    if not program.ptx:
+        raise NoCompiler(f"the PTX of {filename} for {arch} is not here, and no NVRTC to make it")
     return ptx.parse(program.ptx, filename)
 
 

@@ -16,6 +16,10 @@ COMMON_OPTIONS = ("-ftz=true", "-lineinfo", "-std=c++17")
 
 CONTEXT_LINES = 2
 
+# Where NVRTC is missing: a function of (source, filename, arch, options) that gives a Program made
+# elsewhere, or raises NoCompiler. Whoever has such programs puts it here.
+stock = None
+
 # Since this version NVRTC keeps results on disk where there is a driver, and one that comes from
 # there comes without the report of ptxas.
 CACHES_SINCE = (12, 9)
@@ -48,9 +52,15 @@ def compile_source(
     after `COMMON_OPTIONS`. The log holds what ptxas says of registers and spills. Results are
     kept, so the same call again is free.
 
-    Raises CompileError with the lines around each error, NoCompiler where NVRTC is missing.
+    Raises CompileError with the lines around each error, NoCompiler where NVRTC is missing and
+    `stock` has nothing either.
     """
-    nvrtc = _binding()
+    try:
+        nvrtc = _binding()
+    except NoCompiler:
+        if stock is None:
+            raise
+        return stock(source, filename, arch, options)
     program = nvrtc.createProgram(source, filename, (), ())
     try:
         flags = (f"-arch={arch}", *COMMON_OPTIONS, "--ptxas-options=-v", *options)
