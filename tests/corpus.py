@@ -1,0 +1,197 @@
+"""The kernels that the simulator is judged by, in tests/kernels/.
+
+PRODUCTS compute C = alpha * A @ B + beta * C: drafts of rungs to come, and the tensor-core and
+asynchronous kinds. OTHERS are kernels of other kinds that belong to a series on products. Every
+entry knows its launch shape, so a test says only which size it wants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from gemmlab import simulator
+from gemmlab.verify import error_bound, random_matrix, reference
+
+KERNELS = Path(__file__).parent / "kernels"
+
+
+def ceil_div(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A kernel `entry` of the file `file`, compiled with the macros `settings`.
+
+    `arch`: what it is compiled for. `shared_bytes`: its dynamic shared memory.
+    """
+
+    name: str
+    file: str
+    entry: str
+    settings: dict[str, int] = field(hash=False)
+    block: tuple[int, int, int]
+    arch: str = "sm_90a"
+    shared_bytes: int = 0
+
+    @property
+    def path(self) -> Path:
+        return KERNELS / self.file
+
+    @property
+    def text(self) -> str:
+        return self.path.read_text(encoding="utf-8")
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        return tuple(f"-D{name}={value}" for name, value in self.settings.items())
+
+    def run(self, grid, args, *, source: str | Path | None = None, **how) -> simulator.Run:
+        """Run it in the simulator. `source`: another text, with a mistake in it for example.
+
+        `how`: what simulator.launch takes besides, such as count, check, blocks.
+        """
+        usual = {"arch": self.arch, "options": self.options, "shared_bytes": self.shared_bytes}
+        text = self.path if source is None else source
+        return simulator.launch(text, self.entry, grid, self.block, args, **{**usual, **how})
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Matrices of one product: A (m, k), B (k, n), C (m, n) before, and the factors."""
+
+    A: np.ndarray
+    B: np.ndarray
+    C: np.ndarray
+    alpha: float
+    beta: float
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self.A.shape[0], self.B.shape[1], self.A.shape[1]
+
+    def reference(self) -> np.ndarray:
+        """float64 (m, n)."""
+        return reference(self.A, self.B, self.C, self.alpha, self.beta)
+
+    def bound(self) -> np.ndarray:
+        """How far an element may be from the reference, if sums are kept in float32."""
+        A, B = self.A.astype(np.float32), self.B.astype(np.float32)
+        return error_bound(A, B, self.C.astype(np.float32), self.alpha, self.beta)
+
+
+def inputs(
+    m: int, n: int, k: int, alpha: float = 1.0, beta: float = 0.0, seed: int = 1, dtype="float32"
+) -> Inputs:
+    """A, B and C by gemmlab.verify.random_matrix with seed, seed + 1, seed + 2; A, B of `dtype`.
+
+    Where beta is 0, C holds NaN: a kernel must not read it.
+    """
+    A = random_matrix(m, k, seed).astype(dtype)
+    B = random_matrix(k, n, seed + 1).astype(dtype)
+    C = random_matrix(m, n, seed + 2) if beta else np.full((m, n), np.nan, np.float32)
+    return Inputs(A, B, C, alpha, beta)
+
+
+def plain_arguments(given: Inputs) -> list:
+    """(A, B, C, M, N, K, alpha, beta), as the rungs take them."""
+    return [given.A, given.B, given.C, *given.shape, given.alpha, given.beta]
+
+
+@dataclass(frozen=True)
+class Product(Entry):
+    """A kernel that computes C = alpha * A @ B + beta * C in place, C float32 (M, N).
+
+    `tile`: rows and columns of C that a block computes. `dtype`: of A and B. `multiples`: what M,
+    N and K must be multiples of. `arguments`: the kernel's arguments for Inputs; C among them is
+    the array itself.
+    """
+
+    tile: tuple[int, int] = (1, 1)
+    dtype: str = "float32"
+    multiples: tuple[int, int, int] = (1, 1, 1)
+    arguments: Callable[[Inputs], list] = plain_arguments
+
+    def grid(self, m: int, n: int) -> tuple[int, int, int]:
+        rows, cols = self.tile
+        return ceil_div(n, cols), ceil_div(m, rows), 1
+
+    def fitting(self, m: int, n: int, k: int) -> tuple[int, int, int]:
+        """The shape, or the next larger one that the kernel takes."""
+        return tuple(ceil_div(x, of) * of for x, of in zip((m, n, k), self.multiples, strict=True))
+
+    def inputs(self, m, n, k, alpha=1.0, beta=0.0, seed=1) -> Inputs:
+        return inputs(m, n, k, alpha, beta, seed, self.dtype)
+
+    def launch(self, m, n, k, alpha=1.0, beta=0.0, seed=1, **how):
+        """Run an m×n×k product on random inputs. Returns (C, run), C float32 (m, n)."""
+        given = self.inputs(m, n, k, alpha, beta, seed)
+        run = self.run(self.grid(m, n), self.arguments(given), **how)
+        return given.C, run
+
+
+def wrong_elements(C: np.ndarray, given: Inputs) -> int:
+    """How many elements of C are further from the reference than they may be; NaN is."""
+    return int((~(np.abs(C - given.reference()) <= given.bound())).sum())
+
+
+# --- products in FP32 -----------------------------------------------------------------------------
+
+
+def shared_memory(tile: int, pad: int = 0, transposed: int = 0) -> Product:
+    name = f"shared_memory {tile}" + ", transposed" * transposed + ", padded" * pad
+    settings = {"TILE": tile, "PAD": pad, "TRANSPOSED": transposed}
+    return Product(
+        name, "shared_memory.cu", "shared_memory", settings, (tile, tile, 1), tile=(tile, tile)
+    )
+
+
+def thread_tile_1d(bm: int, bn: int, bk: int, tm: int) -> Product:
+    name, settings = f"thread_tile_1d {bm}x{bn}x{bk}", {"BM": bm, "BN": bn, "BK": bk, "TM": tm}
+    threads = bm * bn // tm
+    return Product(
+        name, "thread_tile_1d.cu", "thread_tile_1d", settings, (threads, 1, 1), tile=(bm, bn)
+    )
+
+
+def thread_tile_2d(bm: int, bn: int, bk: int, tm: int, tn: int) -> Product:
+    name = f"thread_tile_2d {bm}x{bn}x{bk}"
+    settings = {"BM": bm, "BN": bn, "BK": bk, "TM": tm, "TN": tn}
+    threads = (bm // tm) * (bn // tn)
+    return Product(
+        name, "thread_tile_2d.cu", "thread_tile_2d", settings, (threads, 1, 1), tile=(bm, bn)
+    )
+
+
+def vectorized(entry: str, bm: int, bn: int, bk: int, suffix: str = "", **settings) -> Product:
+    """Those in which a thread computes 8×8."""
+    settings = {"BM": bm, "BN": bn, "BK": bk, **settings}
+    return Product(
+        f"{entry} {bm}x{bn}x{bk}{suffix}", f"{entry}.cu", entry, settings,
+        (bm * bn // 64, 1, 1), tile=(bm, bn),
+    )  # fmt: skip
+
+
+PRODUCTS = [
+    shared_memory(8, pad=1),
+    shared_memory(16),
+    shared_memory(32),
+    shared_memory(32, transposed=1),
+    shared_memory(32, pad=1, transposed=1),
+    thread_tile_1d(64, 64, 8, 8),
+    thread_tile_1d(32, 32, 16, 4),
+    thread_tile_2d(64, 64, 8, 4, 4),
+    thread_tile_2d(128, 128, 8, 8, 8),
+    vectorized("vectorized_loads", 128, 128, 8),
+    vectorized("vectorized_loads", 64, 64, 16),
+]
+
+
+def product(name: str) -> Product:
+    """The product kernel of this name."""
+    (found,) = (one for one in PRODUCTS if one.name == name)
+    return found
