@@ -108,13 +108,15 @@ class Product(Entry):
 
     `tile`: rows and columns of C that a block computes. `dtype`: of A and B. `multiples`: what M,
     N and K must be multiples of. `arguments`: the kernel's arguments for Inputs; C among them is
-    the array itself.
+    the array itself. `roundings`: how many float32 roundings a step of the sum costs at most; tensor
+    cores cut off instead of rounding, which counts as two.
     """
 
     tile: tuple[int, int] = (1, 1)
     dtype: str = "float32"
     multiples: tuple[int, int, int] = (1, 1, 1)
     arguments: Callable[[Inputs], list] = plain_arguments
+    roundings: float = 1.0
 
     def grid(self, m: int, n: int) -> tuple[int, int, int]:
         rows, cols = self.tile
@@ -133,10 +135,9 @@ class Product(Entry):
         run = self.run(self.grid(m, n), self.arguments(given), **how)
         return given.C, run
 
-
-def wrong_elements(C: np.ndarray, given: Inputs) -> int:
-    """How many elements of C are further from the reference than they may be; NaN is."""
-    return int((~(np.abs(C - given.reference()) <= given.bound())).sum())
+    def wrong_elements(self, C: np.ndarray, given: Inputs) -> int:
+        """How many elements of C are further from the reference than they may be; NaN is."""
+        return int((~(np.abs(C - given.reference()) <= self.roundings * given.bound())).sum())
 
 
 # --- products in FP32 -----------------------------------------------------------------------------
@@ -176,6 +177,14 @@ def vectorized(entry: str, bm: int, bn: int, bk: int, suffix: str = "", **settin
     )  # fmt: skip
 
 
+def warp_tiling(bm: int, bn: int, bk: int, wm: int, wn: int) -> Product:
+    settings = {"BM": bm, "BN": bn, "BK": bk, "WM": wm, "WN": wn}
+    return Product(
+        f"warp_tiling {bm}x{bn}x{bk}", "warp_tiling.cu", "warp_tiling", settings,
+        (32 * (bm // wm) * (bn // wn), 1, 1), tile=(bm, bn),
+    )  # fmt: skip
+
+
 PRODUCTS = [
     shared_memory(8, pad=1),
     shared_memory(16),
@@ -188,6 +197,13 @@ PRODUCTS = [
     thread_tile_2d(128, 128, 8, 8, 8),
     vectorized("vectorized_loads", 128, 128, 8),
     vectorized("vectorized_loads", 64, 64, 16),
+    vectorized("bank_conflicts", 128, 128, 8),
+    vectorized("bank_conflicts", 128, 128, 8, ", padded", PAD=4),
+    vectorized("bank_conflicts", 128, 128, 8, ", swizzled", SWIZZLE=1),
+    warp_tiling(128, 128, 16, 64, 64),
+    warp_tiling(64, 64, 16, 32, 32),
+    vectorized("double_buffering", 128, 128, 8),
+    vectorized("double_buffering", 64, 64, 16),
 ]
 
 
@@ -195,3 +211,55 @@ def product(name: str) -> Product:
     """The product kernel of this name."""
     (found,) = (one for one in PRODUCTS if one.name == name)
     return found
+
+
+# --- other kinds ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Other(Entry):
+    """A kernel that is no product. `case(size)` gives (grid, args, expected).
+
+    `expected` is the last array of the arguments as it must be afterwards, or a pair of float64
+    (value, error bound).
+    """
+
+    case: Callable[[int], tuple] = None
+
+    def launch(self, size: int, **how):
+        """Run it at `size`. Returns (result, expected, run)."""
+        grid, args, expected = self.case(size)
+        run = self.run(grid, args, **how)
+        return [arg for arg in args if isinstance(arg, np.ndarray)][-1], expected, run
+
+
+def _row_sums(size: int):
+    x = random_matrix(5, size, 11)
+    exact, magnitude = x.astype(np.float64).sum(axis=1), np.abs(x).astype(np.float64).sum(axis=1)
+    return (
+        (5, 1, 1),
+        [x, np.full(5, np.nan, np.float32), size],
+        (exact, size * 2.0**-24 * magnitude),
+    )
+
+
+def _transposed(size: int):
+    x = random_matrix(size, size + 3, 12)
+    out = np.full((size + 3, size), np.nan, np.float32)
+    return (ceil_div(size + 3, 32), ceil_div(size, 32), 1), [x, out, *x.shape], x.T.copy()
+
+
+def _counted(size: int):
+    x = np.random.default_rng(13).integers(0, 256, size, np.uint8)
+    x[: size // 2] %= 4  # many of the same, so that lanes meet in a bin
+    bins = np.zeros(256, np.uint32)
+    return (3, 1, 1), [x, bins, size], np.bincount(x, minlength=256).astype(np.uint32)
+
+
+OTHERS = [
+    Other(
+        "block_reduction", "block_reduction.cu", "block_reduction", {}, (128, 1, 1), case=_row_sums
+    ),
+    Other("transpose", "transpose.cu", "transpose", {}, (32, 8, 1), case=_transposed),
+    Other("histogram", "histogram.cu", "histogram", {}, (128, 1, 1), case=_counted),
+]
