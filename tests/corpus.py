@@ -108,8 +108,8 @@ class Product(Entry):
 
     `tile`: rows and columns of C that a block computes. `dtype`: of A and B. `multiples`: what M,
     N and K must be multiples of. `arguments`: the kernel's arguments for Inputs; C among them is
-    the array itself. `roundings`: how many float32 roundings a step of the sum costs at most; tensor
-    cores cut off instead of rounding, which counts as two.
+    the array itself. `roundings`: how many float32 roundings a step of the sum costs at most:
+    tensor cores cut off instead of rounding, which counts as two.
     """
 
     tile: tuple[int, int] = (1, 1)
