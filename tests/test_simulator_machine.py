@@ -138,6 +138,9 @@ def mistakes(x_size=64, out_size=64, start=0, to=0, wild=0, **how):
     return done.findings, out
 
 
+OF_S = "of 48 elements of 4 bytes in shared memory"
+
+
 def test_a_correct_launch_has_no_findings():
     findings, out = mistakes()
     t = np.arange(64)
@@ -156,8 +159,8 @@ def test_a_correct_launch_has_no_findings():
         ({"start": -(2**28)}, "out-of-bounds read", 6, f"x[{-(2**28)}] of 64 elements", 0, 0, 43),
         ({"wild": 1}, "out-of-bounds read", 7, "address 0xbf0800000000 of no array", 0, 0, 43),
         # Blocks of 32: threads 23 and later are outside; 23 and 24 of block 0, 23 % 3 = 2.
-        ({"wild": 2}, "out-of-bounds read", 8, "byte 192 of 192 bytes of shared memory", 0, 23, 12),
-        ({"wild": 3}, "out-of-bounds write", 9, "byte -12 of 192 bytes of shared memory", 0, 0, 4),
+        ({"wild": 2}, "out-of-bounds read", 8, f"s[48] {OF_S}", 0, 23, 12),
+        ({"wild": 3}, "out-of-bounds write", 9, f"s[-3] {OF_S}", 0, 0, 4),
     ],
 )
 def test_an_access_out_of_bounds_is_named(how, kind, line, what, block, thread, lanes):
@@ -186,7 +189,7 @@ def test_an_access_out_of_bounds_changes_nothing_and_reads_nan():
 def test_a_misaligned_vector_is_a_finding():
     findings, _ = mistakes(x_size=1000, wild=4)
     assert findings[0].kind == "misaligned read" and findings[0].line == 10
-    assert "16 bytes at byte 4 of x" in findings[0].what
+    assert "16 bytes at x[1], byte 4" in findings[0].what
 
 
 def test_the_first_lane_and_its_element_belong_together():

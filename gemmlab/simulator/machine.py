@@ -19,17 +19,16 @@ import numpy as np
 
 from . import exactness, memory
 from .barriers import Barriers
-from .checks import Checker
+from .checks import Checker, checked_lanes
 from .copies import Copies
 from .counters import Counter
 from .layout import Layout, Triple
 from .ptx import Kernel
+from .shared_memory import SharedMemory
 from .translate import translate
 from .types import register_types
 
 CHUNK_LANES = 1 << 17
-# Checks that look at single threads keep much for each lane.
-CHECKED_LANES = 1 << 14
 SEEN_S = 1.0  # a run is long enough by then to tell how long all of it will take
 # Elements per step of a NumPy operation. Rows as long as this or longer are used where they are;
 # shorter ones are copied together first, which makes an outer product three times as slow.
@@ -154,7 +153,8 @@ def _ranges(launch: Launch, blocks: list[Triple] | None):
     """How many boxes of block indices, and each of them, as ((x0, x1), (y0, y1), (z0, z1))."""
     if blocks is not None:
         return len(blocks), (tuple((i, i + 1) for i in block) for block in blocks)
-    room = max(1, (CHECKED_LANES if launch.check else CHUNK_LANES) // int(np.prod(launch.block)))
+    lanes = checked_lanes(launch.kernel) if launch.check else CHUNK_LANES
+    room = max(1, lanes // int(np.prod(launch.block)))
     width_x = min(launch.grid[0], room)
     width_y = min(launch.grid[1], room // width_x)
     steps = (width_x, max(1, width_y), 1)
@@ -195,9 +195,7 @@ class Chunk:
         self.shape, self.special = self.layout.shape, self.layout.special
         self.alive, self.barriers, self.copies = True, Barriers(self.layout), Copies(self)
         if launch.shared_bytes:
-            self.shared = memory.SharedMemory(
-                self.layout.blocks, launch.shared_bytes, self.layout.block_number
-            )
+            self.shared = SharedMemory(self.layout, launch.shared_bytes, launch.kernel)
         self.checker = Checker(self) if launch.check else None
 
     # --- who runs next --------------------------------------------------------------------------
@@ -312,13 +310,13 @@ class Chunk:
         self._parked = mask
         self.barriers.wait(index + 1, number, count, mask, reduction)
         if self.checker:
-            self.checker.arrive(index, number, mask)
+            self.checker.arrive(index, number, count, mask, waits=True)
 
-    def arrive(self, index: int, number, mask) -> None:
+    def arrive(self, index: int, number, count, mask) -> None:
         """bar.arrive: the lanes of `mask` are counted as there and go on."""
         self.barriers.arrive(number, mask)
         if self.checker:
-            self.checker.arrive(index, number, mask)
+            self.checker.arrive(index, number, count, mask, waits=False)
 
     def warp_barrier(self, index: int, members, mask) -> None:
         """bar.warp.sync: the lanes of each warp that `members` has the bits of are in `mask`."""
@@ -327,16 +325,20 @@ class Chunk:
         for place, others in self.ready.items():
             if instructions[place].is_warp_barrier:
                 here = here | others
-        self.check_members(index, members, here)
+        self.check_members(index, members, mask, here)
         if self.checker:
-            self.checker.warp_barrier(index, members, mask)
+            self.checker.warp_barrier(index, members, here, mask)
 
-    def check_members(self, index: int, members, mask) -> None:
-        """Find lanes that `members` names and that are missing, or that are here unnamed."""
+    def check_members(self, index: int, members, mask, here=None) -> None:
+        """Find lanes that `members` names and that are missing, or that are here unnamed.
+
+        `mask`: those that execute the instruction. `here`: these, and others that are as good.
+        """
         bits = np.left_shift(np.uint32(1), self.special["laneid"].view(np.uint32))
         named = (np.asarray(members).view(np.uint32) & bits) != 0
         rows = self.layout.to_warps(mask)
-        missing = self.layout.to_warps(self.both(self.alive, named)) & ~rows
+        there = rows if here is None else self.layout.to_warps(here)
+        missing = self.layout.to_warps(self.both(self.alive, named)) & ~there
         missing &= rows.any(axis=1)[:, None]
         wrong = self.layout.from_warps(missing) | (~named & mask)
         if wrong.any():
@@ -389,6 +391,8 @@ class Chunk:
 
     def store(self, index: int, space: str, addresses, values, dtype, mask) -> None:
         memory_, addresses = self.space(space), np.asarray(addresses)
+        if self.checker and space == "shared":
+            self.checker.about_to_store(addresses, values, dtype, mask)
         bad = memory.store(memory_, addresses, values, dtype, mask)
         if bad or self.observed or self.checker:
             size = dtype.itemsize * len(values)
@@ -407,8 +411,11 @@ class Chunk:
         for access in bad:
             kind = f"{access.problem} {'read' if operation == 'load' else 'write'}"
             self.find(kind, index, access.what, access.lanes)
-        if self.checker and not bad:
-            self.checker.access(index, space, operation, addresses, size, mask)
+        if self.checker:
+            right = mask
+            for access in bad:
+                right = self.both(right, ~access.lanes)
+            self.checker.access(index, space, operation, addresses, size, right)
         if self.observed:
             self._count(index, space, operation, addresses, size, mask)
 

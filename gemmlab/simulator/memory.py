@@ -1,8 +1,8 @@
-"""Global and shared memory: addresses, bounds, loads and stores.
+"""Global memory: addresses, bounds, loads and stores.
 
 Global memory is the caller's NumPy arrays. Each gets an address of its own, far from the others,
-so that an address that runs past an end of one array hits no other. Shared memory is one array for
-all blocks that run together.
+so that an address that runs past an end of one array hits no other. For shared memory see
+shared_memory.py.
 
 An access out of bounds, or one not aligned to its size, becomes a finding; the load gives a NaN
 pattern, the store is dropped. Lanes that are switched off may compute any address: only active
@@ -66,6 +66,8 @@ class Buffer:
         for i, value in enumerate(values):
             index = first + np.uint64(i)
             if mask is True:
+                if np.ndim(value) > index.ndim or np.size(value) > index.size:
+                    index, value = np.broadcast_arrays(index, value)  # several to one place
                 view[index] = value
             else:
                 index, stored, active = np.broadcast_arrays(index, value, mask)
@@ -87,9 +89,8 @@ class Buffer:
 
     def _describe(self, problem: str, offset: int, size: int) -> str:
         if problem == "misaligned":
-            return f"{size} bytes at byte {offset} of {self.name}, which {size} does not divide"
-        if self.element_bytes == 1:
-            return f"byte {offset} of {self.bytes} bytes of {self.name}"
+            at = f"{self.name}[{offset // self.element_bytes}]"
+            return f"{size} bytes at {at}, byte {offset}, which {size} does not divide"
         index, elements = offset // self.element_bytes, self.bytes // self.element_bytes
         return f"{self.name}[{index}] of {elements} elements"
 
@@ -102,6 +103,8 @@ class GlobalMemory:
             Buffer(name, array.reshape(-1).view(np.uint8), _base(i), array.itemsize)
             for i, (name, array) in enumerate(arrays)
         ]
+        # Of arrays whose contents count as never written: the bytes that still are not.
+        self.unwritten: dict[str, np.ndarray] = {}
         self._masks = MaskCache()
 
     def take(self, addresses, dtype: np.dtype, count: int, mask):
@@ -140,36 +143,12 @@ class GlobalMemory:
             bad += wrong
         return found, bad
 
+    def stored(self, addresses, size: int, *given) -> None:
+        """Nothing to take note of, other than in shared memory."""
+
     def buffer_at(self, address: int) -> Buffer | None:
         number = (address - GLOBAL_BASE) // GLOBAL_STEP
         return self.buffers[number] if 0 <= number < len(self.buffers) else None
-
-
-class SharedMemory:
-    """The shared memory of all blocks of a chunk, one after the other; filled with poison."""
-
-    def __init__(self, blocks: int, bytes_per_block: int, block_number):
-        """`block_number`: for every lane, which of the `blocks` it belongs to."""
-        self.bytes_per_block = bytes_per_block
-        stride = -(-bytes_per_block // ALIGNMENT) * ALIGNMENT
-        self.block_offsets = block_number * stride
-        raw = np.full(blocks * stride // 4, POISON, np.uint32).view(np.uint8)
-        self.buffer = Buffer("shared memory", raw, 0, 1)
-        self._own = Buffer("shared memory", raw[:bytes_per_block], 0, 1)
-        self._masks = MaskCache()
-
-    def take(self, addresses, dtype: np.dtype, count: int, mask):
-        """As GlobalMemory.take; `addresses` count from the start of the block's own part."""
-        addresses = self._masks.only_active(addresses, mask)
-        if int(addresses.view(np.uint32).max()) + dtype.itemsize * count > self.bytes_per_block:
-            raise IndexError("outside")
-        return self.buffer.take(addresses + self.block_offsets, dtype, count)
-
-    def locate(self, addresses, size: int, mask):
-        """As GlobalMemory.locate; `addresses` count from the start of the block's own part."""
-        allowed, bad = self._own.check(addresses, size, mask)
-        offsets = addresses + self.block_offsets
-        return [(self.buffer, offsets, allowed)], bad
 
 
 class MaskCache:
@@ -226,6 +205,7 @@ def store(memory, addresses, values, dtype: np.dtype, mask):
     parts, bad = memory.locate(addresses, dtype.itemsize * len(values), mask)
     for buffer, offsets, allowed in parts:
         buffer.put(offsets, values, dtype, allowed)
+    memory.stored(addresses, dtype.itemsize * len(values), mask, *values)
     return bad
 
 

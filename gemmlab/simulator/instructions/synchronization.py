@@ -24,9 +24,9 @@ def op_bar(w, instruction, *operands):
         reduction = f"({target.name!r}, {how!r}, {w.value(value, BOOL)})"
         _wait(w, instruction, number, count, reduction)
     elif "arrive" in parts:
-        number, _ = operands
-        number, mask = w.value(number, SIGNED[4]), w.mask(instruction)
-        w.lines.append(f"lanes.arrive({instruction.index}, {number}, {mask})")
+        number, count = (w.value(operand, SIGNED[4]) for operand in operands)
+        mask = w.mask(instruction)
+        w.lines.append(f"lanes.arrive({instruction.index}, {number}, {count}, {mask})")
     elif "sync" in parts:
         number, *count = operands
         _wait(w, instruction, number, count, None)
