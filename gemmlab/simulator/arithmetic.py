@@ -68,17 +68,31 @@ def to_float32_ftz(x):
     if _smallest(result) > NORMAL:
         return result
     scaled = (x * 2.0**64).astype(f4)  # rounded far from the subnormals
-    return np.where(np.abs(scaled) < SMALLEST_NORMAL * f4(2.0**64), np.copysign(f4(0), x), result)
+    zero = np.copysign(f4(0), result)
+    return np.where(np.abs(scaled) < SMALLEST_NORMAL * f4(2.0**64), zero, result)
 
 
 def minimum(a, b):
-    """The smaller of two float32: of a number and a NaN the number, of two zeros the negative."""
-    return np.where(a == b, (a.view(i4) | b.view(i4)).view(f4), np.fmin(a, b))
+    """The smaller of two floats: of a number and a NaN the number, of two zeros the negative."""
+    bits = np.dtype(f"i{a.dtype.itemsize}")
+    return np.where(a == b, (a.view(bits) | b.view(bits)).view(a.dtype), np.fmin(a, b))
 
 
 def maximum(a, b):
-    """The larger of two float32: of a number and a NaN the number, of two zeros the positive."""
-    return np.where(a == b, (a.view(i4) & b.view(i4)).view(f4), np.fmax(a, b))
+    """The larger of two floats: of a number and a NaN the number, of two zeros the positive."""
+    bits = np.dtype(f"i{a.dtype.itemsize}")
+    return np.where(a == b, (a.view(bits) & b.view(bits)).view(a.dtype), np.fmax(a, b))
+
+
+def extreme(choose, a, b, nan: bool, xorsign: bool):
+    """`choose` is minimum or maximum. With `nan`, NaN if an operand is one.
+
+    With `xorsign`, of the magnitudes; the result's sign is the exclusive or of both signs.
+    """
+    result = choose(np.abs(a), np.abs(b)) if xorsign else choose(a, b)
+    if xorsign:
+        result = np.where(np.signbit(a) != np.signbit(b), -result, result)
+    return np.where(np.isnan(a) | np.isnan(b), a.dtype.type(np.nan), result) if nan else result
 
 
 def flush(x):
@@ -101,6 +115,11 @@ def divide_integers(a, b):
         quotient = quotient + ((a % safe != 0) & ((a < 0) != (safe < 0)))
     ones = ~a.dtype.type(0)
     return np.where(b == 0, ones, quotient).astype(a.dtype)
+
+
+def remainder_integers(a, b):
+    """a - a / b * b as in C. For b = 0 it is all ones, as the GPU does."""
+    return np.where(b == 0, ~a.dtype.type(0), a - divide_integers(a, b) * b)
 
 
 def multiply_high(a, b):

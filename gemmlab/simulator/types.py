@@ -25,7 +25,7 @@ def type_of(ptx_type: str) -> np.dtype:
         return BOOL
     if ptx_type in FLOATS:
         return FLOATS[ptx_type]
-    if ptx_type[0] == "f":
+    if ptx_type.startswith(("f", "bf", "tf", "e")):  # NumPy does not compute with these
         raise Unknown
     table = UNSIGNED if ptx_type[0] == "u" else SIGNED
     return table[TYPE_BYTES[ptx_type]]

@@ -4,11 +4,21 @@ Such a function gets the Writer of translate.py, the instruction and its operand
 the Writer. For a form that it does not know it raises types.Unknown.
 """
 
-from . import accesses, bits, moves, numbers, synchronization
+from . import (
+    accesses,
+    bits,
+    comparisons,
+    conversions,
+    functions,
+    moves,
+    numbers,
+    synchronization,
+)
 
+MODULES = [accesses, bits, comparisons, conversions, functions, moves, numbers, synchronization]
 TABLE = {
     name.removeprefix("op_"): function
-    for module in (accesses, bits, moves, numbers, synchronization)
+    for module in MODULES
     for name, function in vars(module).items()
     if name.startswith("op_")
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..ptx import TYPE_BYTES, Vector
-from ..types import BOOL, SIGNED, UNSIGNED, Unknown
+from ..types import SIGNED, UNSIGNED, Unknown
 
 
 def op_mov(w, instruction, target, source):
@@ -32,9 +32,3 @@ def op_cvta(w, instruction, target, source):
     if "global" not in instruction.parts:
         raise Unknown
     w.assign(target, w.value(source, SIGNED[8]), SIGNED[8], instruction)
-
-
-def op_selp(w, instruction, target, yes, no, condition):
-    dtype = w.types[target.name]
-    choose, yes, no = w.value(condition, BOOL), w.value(yes, dtype), w.value(no, dtype)
-    w.assign(target, f"where({choose}, {yes}, {no})", dtype, instruction)

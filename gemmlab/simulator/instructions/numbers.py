@@ -1,121 +1,291 @@
-"""Arithmetic on integers and floats, comparisons and conversions."""
+"""Arithmetic on integers and floats."""
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from ..ptx import Register
-from ..types import BITWISE, BOOL, FLOATS, Unknown, type_of
+from .. import approximate, arithmetic, double, integers, rounding
+from ..types import FLOATS, SIGNED, UNSIGNED, Unknown, type_of
+from . import halves
 
-COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
-           "lo": "<", "ls": "<=", "hi": ">", "hs": ">="}  # fmt: skip
-# Float comparisons that are true when an operand is NaN: the negation of an ordered one.
-UNORDERED = {"equ": "!=", "neu": "==", "ltu": ">=", "leu": ">", "gtu": "<=", "geu": "<"}
+F32, F64 = FLOATS["f32"], FLOATS["f64"]
+DIRECTIONS = {"rn", "rz", "rm", "rp"}
 
 
-def _arithmetic(w, instruction, target, *sources):
-    """Operator text for integers and floats of the operations that NumPy has."""
+def _floats(w, instruction, sources):
+    """(dtype, operands' texts, direction, ftz, sat) of a float instruction."""
     *flags, ptx_type = instruction.parts[1:]
-    dtype = type_of(ptx_type)
-    if dtype.kind == "f":
-        if set(flags) - {"rn", "ftz"}:
-            raise Unknown
-        ftz = "ftz" in flags
-        return dtype, [w.number(source, dtype, ftz) for source in sources], ftz
-    if set(flags) - {"lo"}:
+    dtype, flags = type_of(ptx_type), set(flags)
+    ftz, sat = "ftz" in flags, "sat" in flags
+    directions = flags & DIRECTIONS or {"rn"}
+    if flags - DIRECTIONS - {"ftz", "sat"} or len(directions) > 1:
         raise Unknown
-    return dtype, [w.value(source, dtype) for source in sources], False
+    (direction,) = directions
+    if dtype == F64 and (ftz or sat):
+        raise Unknown
+    return dtype, [w.number(source, dtype, ftz) for source in sources], direction, ftz, sat
 
 
-def _operator(w, instruction, target, a, b, sign):
-    dtype, (x, y), ftz = _arithmetic(w, instruction, target, a, b)
-    text = f"{x} {sign} {y}"
-    w.assign(target, f"flush({text})" if ftz else text, dtype, instruction)
+def _float_result(w, instruction, target, text, dtype, sat) -> None:
+    w.assign(target, f"{w.use(rounding.saturate)}({text})" if sat else text, dtype, instruction)
+
+
+def is_float(instruction) -> bool:
+    return type_of(instruction.parts[-1]).kind == "f"
+
+
+def _integers(w, instruction, sources, *allowed):
+    """(dtype, operands' texts, modifiers) of an integer instruction."""
+    *flags, ptx_type = instruction.parts[1:]
+    dtype, flags = type_of(ptx_type), set(flags)
+    if dtype.kind not in "iu" or flags - set(allowed):
+        raise Unknown
+    return dtype, [w.value(source, dtype) for source in sources], flags
+
+
+# --- sums -----------------------------------------------------------------------------------------
 
 
 def op_add(w, instruction, target, a, b):
-    _operator(w, instruction, target, a, b, "+")
+    _sum(w, instruction, target, a, b, "+")
 
 
 def op_sub(w, instruction, target, a, b):
-    _operator(w, instruction, target, a, b, "-")
+    _sum(w, instruction, target, a, b, "-")
+
+
+def _sum(w, instruction, target, a, b, sign):
+    if halves.takes(instruction):
+        halves.arithmetic(w, instruction, target, a, b)
+    elif instruction.parts[-1] in ("u16x2", "s16x2"):
+        _paired(w, instruction, target, np.add if sign == "+" else np.subtract, a, b)
+    elif is_float(instruction):
+        dtype, (x, y), direction, ftz, sat = _floats(w, instruction, (a, b))
+        if direction == "rn":
+            text = f"{x} {sign} {y}"
+            text = f"flush({text})" if ftz else text
+        elif dtype == F32:
+            y = f"(-{y})" if sign == "-" else y
+            text = f"{w.use(rounding.add)}({x}, {y}, {direction!r}, {ftz})"
+        else:
+            y = f"(-{y})" if sign == "-" else y
+            text = f"{w.use(double.double_add)}({x}, {y}, {direction!r})"
+        _float_result(w, instruction, target, text, dtype, sat)
+    elif "cc" in instruction.parts:
+        _carrying(w, instruction, target, a, b, carry_in=False)
+    else:
+        dtype, (x, y), flags = _integers(w, instruction, (a, b), "sat")
+        if "sat" in flags:
+            wide = w.dtype(SIGNED[8])
+            text = f"{x}.astype({wide}) {sign} {y}.astype({wide})"
+            text = f"{w.use(integers.clamp_to)}({text}, {w.dtype(dtype)})"
+        else:
+            text = f"{x} {sign} {y}"
+        w.assign(target, text, dtype, instruction)
+
+
+def op_addc(w, instruction, target, a, b):
+    _carrying(w, instruction, target, a, b, carry_in=True)
+
+
+op_subc = op_addc
+
+
+def _carrying(w, instruction, target, a, b, carry_in):
+    """add.cc, addc, sub.cc and subc. The carry is a variable of the generated function."""
+    size = type_of(instruction.parts[-1]).itemsize
+    dtype = UNSIGNED[size]
+    function, kind = {
+        "add": (integers.add_with_carry, "carry"), "sub": (integers.subtract_with_borrow, "borrow"),
+        "mad": (integers.add_with_carry, "carry"),
+    }[instruction.name.removesuffix("c")]  # fmt: skip
+    x = a if isinstance(a, str) else w.value(a, dtype)
+    if carry_in and not any(line.startswith(f"total, {kind} = ") for line in w.lines):
+        raise Unknown  # the instruction that sets it is not in this block
+    y, before = w.value(b, dtype), kind if carry_in else "False"
+    w.lines.append(f"total, {kind} = {w.use(function)}({x}, {y}, {before})")
+    w.assign(target, "total", dtype, instruction)
+
+
+# --- products -------------------------------------------------------------------------------------
 
 
 def op_mul(w, instruction, target, a, b):
-    if "wide" in instruction.parts:
-        text, dtype = _wide(w, instruction, a, b)
-        w.assign(target, text, dtype, instruction)
-    elif "hi" in instruction.parts:
-        dtype = type_of(instruction.parts[-1])
-        text = f"multiply_high({w.value(a, dtype)}, {w.value(b, dtype)})"
-        w.assign(target, text, dtype, instruction)
+    if halves.takes(instruction):
+        halves.arithmetic(w, instruction, target, a, b)
+    elif is_float(instruction):
+        dtype, (x, y), direction, ftz, sat = _floats(w, instruction, (a, b))
+        if direction != "rn" and dtype == F32:
+            text = f"{w.use(rounding.multiply)}({x}, {y}, {direction!r}, {ftz})"
+        elif direction != "rn":
+            text = f"{w.use(double.double_multiply)}({x}, {y}, {direction!r})"
+        else:
+            text = f"multiply_ftz({x}, {y})" if ftz else f"{x} * {y}"
+        _float_result(w, instruction, target, text, dtype, sat)
     else:
-        dtype, (x, y), ftz = _arithmetic(w, instruction, target, a, b)
-        text = f"multiply_ftz({x}, {y})" if ftz else f"{x} * {y}"
+        text, dtype = _product(w, instruction, a, b)
         w.assign(target, text, dtype, instruction)
 
 
 def op_mad(w, instruction, target, a, b, c):
-    if "wide" in instruction.parts:
-        text, dtype = _wide(w, instruction, a, b)
-        w.assign(target, f"{text} + {w.value(c, dtype)}", dtype, instruction)
+    parts = instruction.parts
+    if parts[-1] in FLOATS:
+        op_fma(w, instruction, target, a, b, c)
+    elif "cc" in parts:
+        text, dtype = _product(w, instruction, a, b)
+        text = f"({text}).view({w.dtype(UNSIGNED[dtype.itemsize])})"
+        _carrying(w, instruction, target, text, c, carry_in=instruction.name == "madc")
     else:
-        dtype, (x, y, z), _ = _arithmetic(w, instruction, target, a, b, c)
-        if dtype.kind == "f":
-            raise Unknown
-        w.assign(target, f"{x} * {y} + {z}", dtype, instruction)
+        text, dtype = _product(w, instruction, a, b)
+        c = w.value(c, dtype)
+        if "sat" in parts:
+            wide = w.dtype(SIGNED[8])
+            text = f"({text}).astype({wide}) + {c}.astype({wide})"
+            text = f"{w.use(integers.clamp_to)}({text}, {w.dtype(dtype)})"
+        else:
+            text = f"{text} + {c}"
+        w.assign(target, text, dtype, instruction)
 
 
-def _wide(w, instruction, a, b):
-    narrow = type_of(instruction.parts[-1])
-    wide = np.dtype(f"{narrow.kind}{2 * narrow.itemsize}")
-    x, y = (f"{w.value(one, narrow)}.astype({w.dtype(wide)})" for one in (a, b))
-    return f"{x} * {y}", wide
+def op_madc(w, instruction, target, a, b, c):
+    text, dtype = _product(w, instruction, a, b)
+    text = f"({text}).view({w.dtype(UNSIGNED[dtype.itemsize])})"
+    _carrying(w, instruction, target, text, c, carry_in=True)
+
+
+def op_mul24(w, instruction, target, a, b):
+    text, dtype = _product(w, instruction, a, b)
+    w.assign(target, text, dtype, instruction)
+
+
+op_mad24 = op_mad
+
+
+def _product(w, instruction, a, b):
+    """(text, dtype) of an integer product: its lower or upper half, or all of it."""
+    dtype, (x, y), flags = _integers(w, instruction, (a, b), "lo", "hi", "wide", "cc", "sat")
+    (half,) = flags & {"lo", "hi", "wide"}
+    if instruction.name in ("mul24", "mad24"):
+        return f"{w.use(integers.multiply_24)}({x}, {y}, {half == 'hi'})", dtype
+    if half == "wide":
+        dtype = np.dtype(f"{dtype.kind}{2 * dtype.itemsize}")
+        return f"{x}.astype({w.dtype(dtype)}) * {y}.astype({w.dtype(dtype)})", dtype
+    if half == "hi":
+        return f"multiply_high({x}, {y})", dtype
+    return f"{x} * {y}", dtype
 
 
 def op_fma(w, instruction, target, a, b, c):
-    dtype, sources, ftz = _arithmetic(w, instruction, target, a, b, c)
-    if dtype != FLOATS["f32"]:
-        raise Unknown
+    if halves.takes(instruction):
+        halves.arithmetic(w, instruction, target, a, b, c)
+        return
+    dtype, sources, direction, ftz, sat = _floats(w, instruction, (a, b, c))
+    if dtype == F64:
+        text = f"{w.use(double.double_fma)}({', '.join(sources)}, {direction!r})"
+        _float_result(w, instruction, target, text, dtype, sat)
+        return
     if instruction.predicate is None:
         w.fma_count += 1
     else:
         w.lines.append(f"lanes.count_fma(1, {w.mask(instruction)})")
-    if ftz:
-        sources.append(f"lanes.known_sums[{w.degrees[target.name]}]")
-    w.assign(target, f"fma{'_ftz' * ftz}({', '.join(sources)})", dtype, instruction)
+    if direction != "rn":
+        text = f"{w.use(rounding.multiply_add)}({', '.join(sources)}, {direction!r}, {ftz})"
+    else:
+        if ftz:
+            sources.append(f"lanes.known_sums[{w.degrees[target.name]}]")
+        text = f"fma{'_ftz' * ftz}({', '.join(sources)})"
+    _float_result(w, instruction, target, text, dtype, sat)
+
+
+def op_sad(w, instruction, target, a, b, c):
+    dtype, (x, y, z), _ = _integers(w, instruction, (a, b, c))
+    w.assign(target, f"{w.use(integers.absolute_difference)}({x}, {y}) + {z}", dtype, instruction)
+
+
+def op_dp4a(w, instruction, target, a, b, c):
+    _dot(w, instruction, target, a, b, c, integers.dot_bytes, instruction.parts[1:])
+
+
+def op_dp2a(w, instruction, target, a, b, c):
+    half, *types = instruction.parts[1:]
+    high = {"lo": False, "hi": True}[half]
+    _dot(w, instruction, target, a, b, c, integers.dot_halves, types, high)
+
+
+def _dot(w, instruction, target, a, b, c, function, types, *more):
+    signed = [{"s32": True, "u32": False}[ptx_type] for ptx_type in types]
+    given = [w.value(x, SIGNED[4]) for x in (a, b, c)]
+    text = f"{w.use(function)}({', '.join([*given, *map(str, [*signed, *more])])})"
+    w.assign(target, text, SIGNED[4], instruction)
+
+
+# --- quotients ------------------------------------------------------------------------------------
 
 
 def op_div(w, instruction, target, a, b):
-    dtype, (x, y), ftz = _arithmetic(w, instruction, target, a, b)
-    if dtype.kind == "f":
-        text = f"divide_ftz({x}, {y})" if ftz else f"{x} / {y}"
+    if not is_float(instruction):
+        dtype, (x, y), _ = _integers(w, instruction, (a, b))
+        w.assign(target, f"divide_integers({x}, {y})", dtype, instruction)
+        return
+    kind = set(instruction.parts) & {"approx", "full"}
+    if kind:
+        _approximate_quotient(w, instruction, target, a, b, kind)
+        return
+    dtype, (x, y), direction, ftz, sat = _floats(w, instruction, (a, b))
+    if direction != "rn" and dtype == F32:
+        text = f"{w.use(rounding.divide)}({x}, {y}, {direction!r}, {ftz})"
+    elif direction != "rn":
+        text = f"{w.use(double.double_divide)}({x}, {y}, {direction!r})"
     else:
-        text = f"divide_integers({x}, {y})"
-    w.assign(target, text, dtype, instruction)
+        text = f"divide_ftz({x}, {y})" if ftz else f"{x} / {y}"
+    _float_result(w, instruction, target, text, dtype, sat)
+
+
+def _approximate_quotient(w, instruction, target, a, b, kind):
+    ftz = "ftz" in instruction.parts
+    if set(instruction.parts[1:]) - kind - {"ftz", "f32"} or len(kind) > 1:
+        raise Unknown
+    x, y = w.value(a, F32), w.value(b, F32)
+    function = w.use(approximate.divide_approximately)
+    w.assign(target, f"{function}({x}, {y}, {kind == {'full'}}, {ftz})", F32, instruction)
 
 
 def op_rem(w, instruction, target, a, b):
-    dtype, (x, y), _ = _arithmetic(w, instruction, target, a, b)
-    w.assign(target, f"{x} - divide_integers({x}, {y}) * {y}", dtype, instruction)
+    dtype, (x, y), _ = _integers(w, instruction, (a, b))
+    text = f"{w.use(arithmetic.remainder_integers)}({x}, {y})"
+    w.assign(target, text, dtype, instruction)
+
+
+# --- signs, the smaller and the larger ------------------------------------------------------------
 
 
 def op_neg(w, instruction, target, a):
-    dtype, (x,), _ = _arithmetic(w, instruction, target, a)
-    w.assign(target, f"-{x}", dtype, instruction)
+    if halves.takes(instruction):
+        halves.sign(w, instruction, target, a)
+    elif is_float(instruction):
+        dtype, (x,), _, _, _ = _floats(w, instruction, (a,))
+        w.assign(target, f"-{x}", dtype, instruction)
+    else:
+        dtype, (x,), _ = _integers(w, instruction, (a,))
+        w.assign(target, f"-{x}", dtype, instruction)
 
 
 def op_abs(w, instruction, target, a):
-    dtype, (x,), _ = _arithmetic(w, instruction, target, a)
-    w.assign(target, f"np.abs({x})", dtype, instruction)
+    if halves.takes(instruction):
+        halves.sign(w, instruction, target, a)
+    elif is_float(instruction):
+        dtype, (x,), _, _, _ = _floats(w, instruction, (a,))
+        w.assign(target, f"np.abs({x})", dtype, instruction)
+    else:
+        dtype, (x,), _ = _integers(w, instruction, (a,))
+        w.assign(target, f"np.abs({x})", dtype, instruction)
 
 
-def _extreme(w, instruction, target, a, b, name):
-    dtype, (x, y), _ = _arithmetic(w, instruction, target, a, b)
-    function = name if dtype == FLOATS["f32"] else f"np.{name}"
-    if dtype == FLOATS["f64"]:
-        raise Unknown
-    w.assign(target, f"{function}({x}, {y})", dtype, instruction)
+def op_copysign(w, instruction, target, sign, value):
+    dtype, (x, y), _, _, _ = _floats(w, instruction, (sign, value))
+    w.assign(target, f"np.copysign({y}, {x})", dtype, instruction)
 
 
 def op_min(w, instruction, target, a, b):
@@ -126,48 +296,42 @@ def op_max(w, instruction, target, a, b):
     _extreme(w, instruction, target, a, b, "maximum")
 
 
-def op_setp(w, instruction, target, a, b, *combined):
-    flags, dtype = instruction.parts[1:-1], type_of(instruction.parts[-1])
-    comparison, *rest = flags
-    ftz = "ftz" in rest
-    x, y = (
-        w.number(one, dtype, ftz) if dtype.kind == "f" else w.value(one, dtype) for one in (a, b)
-    )
-    if dtype.kind == "f" and comparison == "ne":  # false when an operand is NaN
-        text = f"(({x} < {y}) | ({x} > {y}))"
-    elif comparison == "equ":
-        text = f"~(({x} < {y}) | ({x} > {y}))"
-    elif comparison in UNORDERED:
-        text = f"~({x} {UNORDERED[comparison]} {y})"
-    else:
-        text = f"({x} {COMPARE[comparison]} {y})"
-    if combined:
-        sign = BITWISE[next(flag for flag in rest if flag in BITWISE)]
-        text = f"{text} {sign} {w.value(combined[0], BOOL)}"
-    w.assign(target, text, BOOL, instruction)
-
-
-def op_cvt(w, instruction, target, source):
-    *flags, to, come_from = instruction.parts[1:]
-    have, want = type_of(come_from), type_of(to)
-    rounding = [flag for flag in flags if flag != "ftz"]
-    if have.kind == "f":
-        text = w.number(source, have, "ftz" in flags)
-    else:
-        text = _low_bits(w, source, have)
-    if have.kind == "f" and want.kind in "iu":
-        (mode,) = rounding
-        text = f"float_to_integer({text}, {mode!r}, {w.dtype(want)}.type)"
-    elif rounding not in ([], ["rn"]):
+def _extreme(w, instruction, target, a, b, name):
+    if halves.takes(instruction):
+        halves.extreme(w, instruction, target, a, b)
+        return
+    *flags, ptx_type = (part for part in instruction.parts[1:] if part != "relu")
+    flags, relu = set(flags), "relu" in instruction.parts
+    if ptx_type in ("u16x2", "s16x2"):
+        _paired(w, instruction, target, getattr(np, name), a, b)
+        return
+    if type_of(ptx_type).kind in "iu":
+        if flags:
+            raise Unknown
+        dtype = type_of(ptx_type)
+        text = f"np.{name}({w.value(a, dtype)}, {w.value(b, dtype)})"
+        text = f"np.maximum({text}, {w.constant(dtype.type(0))})" if relu else text
+        w.assign(target, text, dtype, instruction)
+        return
+    dtype, ftz = type_of(ptx_type), "ftz" in flags
+    if flags - {"ftz", "NaN", "xorsign", "abs"}:
         raise Unknown
-    else:
-        narrows = "ftz" in flags and have == FLOATS["f64"]
-        text = f"to_float32_ftz({text})" if narrows else f"{text}.astype({w.dtype(want)})"
-    w.assign(target, text, want, instruction)
+    x, y = (w.number(one, dtype, ftz) for one in (a, b))
+    nan, xorsign = "NaN" in flags, "xorsign" in flags
+    text = f"{name}({x}, {y})"
+    if nan or xorsign:
+        text = f"{w.use(arithmetic.extreme)}({name}, {x}, {y}, {nan}, {xorsign})"
+    w.assign(target, text, dtype, instruction)
 
 
-def _low_bits(w, source, dtype: np.dtype) -> str:
-    """cvt.s64.s16 may read a 32-bit register: only its low bits count."""
-    if isinstance(source, Register) and w.types[source.name].kind in "iu":
-        return f"{w.variable(source.name)}.astype({w.dtype(dtype)})"
-    return w.value(source, dtype)
+def _paired(w, instruction, target, function, a, b):
+    """Two integers of 16 bits in a register."""
+    flags = set(instruction.parts[1:]) - {"u16x2", "s16x2"}
+    if flags - {"relu"}:
+        raise Unknown
+    if flags:
+        function = partial(integers.not_negative, function)
+    x, y = w.value(a, SIGNED[4]), w.value(b, SIGNED[4])
+    signed = "s16x2" in instruction.parts
+    text = f"{w.use(integers.each_half)}({w.constant(function)}, {x}, {y}, signed={signed})"
+    w.assign(target, text, SIGNED[4], instruction)

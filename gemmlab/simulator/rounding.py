@@ -1,0 +1,210 @@
+"""Rounding to the floats that NumPy cannot round to: other directions, bfloat16, smaller ones.
+
+The way is always the same. The exact result, or a float64 near it that is *rounded to odd*, is
+rounded once more to the narrow type. Rounded to odd means: where the exact result is no float64,
+its neighbour whose last bit is 1. Such a number is never half-way between two narrow ones, and lies
+on the same side of every narrow one as the exact result, so the second rounding is right in every
+direction.
+
+Directions: "rn" to nearest, ties to even; "rna" to nearest, ties away from zero; "rz" towards zero;
+"rm" down; "rp" up.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+f4, f8, i4, i8, u2, u4, u8 = (
+    np.float32, np.float64, np.int32, np.int64, np.uint16, np.uint32, np.uint64,
+)  # fmt: skip
+
+NEXT = {"rm": -np.inf, "rp": np.inf}
+NARROW_NAN = u2(0x7FFF)  # of float16 and bfloat16, as the hardware gives it
+TF32_NAN = u4(0x7FFFE000)
+
+
+def sum_to_odd(a, b):
+    """float64 a + b, rounded to odd. An exact 0 of numbers of unlike signs is +0."""
+    a, b = np.asarray(a, f8), np.asarray(b, f8)
+    total = a + b
+    part = total - a  # Knuth's TwoSum: total + error is a + b exactly
+    error = (a - (total - part)) + (b - part)
+    return to_odd(total, error)
+
+
+def to_odd(near, error):
+    """float64 `near` + `error` rounded to odd, where `near` is the sum rounded to nearest."""
+    bits = np.asarray(near).view(i8)
+    inexact = (error != 0) & ((bits & i8(1)) == 0) & np.isfinite(near)
+    step = np.where((error > 0) == (near > 0), i8(1), i8(-1))
+    return np.where(inexact, bits + step, bits).view(f8)
+
+
+def signed_zero(total, a, b, direction: str):
+    """The sum of `a` and `b`: rounding down, an exact 0 of numbers of unlike signs is -0."""
+    if direction != "rm":
+        return total
+    return np.where((total == 0) & (np.signbit(a) != np.signbit(b)), f8(-0.0), total)
+
+
+def integer_to_odd(x):
+    """An integer of any width as a float64, rounded to odd."""
+    if x.dtype.itemsize < 8:
+        return x.astype(f8)
+    high = x >> x.dtype.type(11)
+    sticky = (x & x.dtype.type(0x7FF)) != 0
+    far = (high | sticky.astype(x.dtype)).astype(f8) * 2048.0
+    small = x.astype(f8)
+    return np.where(np.abs(small) < 2.0**53, small, far)
+
+
+def narrow(x, dtype, direction: str):
+    """float64 `x` to a NumPy float type. `x` is exact or rounded to odd."""
+    result = x.astype(dtype)
+    if direction == "rn":
+        return result
+    if direction == "rz":
+        wrong, goal = np.abs(result) > np.abs(x), dtype.type(0)
+    else:
+        goal = dtype.type(NEXT[direction])
+        wrong = (result > x) if direction == "rm" else (result < x)
+    return np.where(wrong, np.nextafter(result, goal), result)
+
+
+def round_float32(x, direction: str, ftz: bool = False):
+    """float64 `x`, exact or rounded to odd, to float32. With `ftz` subnormal results are zeros.
+
+    Whether a result is subnormal is seen after rounding to 24 bits, whatever the exponent.
+    """
+    result = narrow(x, np.dtype(f4), direction)
+    if not ftz:
+        return result
+    scaled = narrow(x * 2.0**64, np.dtype(f4), direction)  # far from the subnormals
+    small = np.abs(x) < 2.0**-120
+    return np.where(small & (np.abs(scaled) < 2.0**-62), np.copysign(f4(0), x.astype(f4)), result)
+
+
+def saturate(x):
+    """Numbers limited to 0 … 1; NaN gives +0."""
+    one = x.dtype.type(1)
+    return np.where(x > 0, np.minimum(x, one), x.dtype.type(0))
+
+
+# --- narrow floats as patterns of bits --------------------------------------------------------
+
+
+def from_float16(bits):
+    return np.asarray(bits).astype(u2).view(np.float16).astype(f4)
+
+
+def from_bfloat16(bits):
+    return (np.asarray(bits).astype(u2).astype(u4) << u4(16)).view(f4)
+
+
+def to_float16(x, direction: str = "rn"):
+    """float64 `x`, exact or rounded to odd, to the bits of a float16 (uint16)."""
+    bits = np.asarray(narrow(x, np.dtype(np.float16), direction)).view(u2)
+    return np.where(np.isnan(x), NARROW_NAN, bits)
+
+
+def to_bfloat16(x, direction: str = "rn"):
+    """float64 `x`, exact or rounded to odd, to the bits of a bfloat16 (uint16)."""
+    down = np.asarray(narrow(x, np.dtype(f4), "rz"))
+    bits = down.view(u4) | (down.astype(f8) != x).astype(u4)  # a float32 rounded to odd
+    bits = round_bits(bits, 16, direction)
+    bits = (bits >> u4(16)).astype(u2)
+    infinite = np.where(np.signbit(x), u2(0xFF80), u2(0x7F80))
+    return np.where(np.isnan(x), NARROW_NAN, np.where(np.isinf(x), infinite, bits))
+
+
+def round_bits(bits, drop: int, direction: str):
+    """float32 patterns (uint32) rounded so that the lowest `drop` bits are 0; no NaN, no infinity.
+
+    The carry of a mantissa runs over into the exponent, which is what is wanted.
+    """
+    unit = u4(1 << drop)
+    if direction == "rn":
+        added = unit // u4(2) - u4(1) + ((bits >> u4(drop)) & u4(1))
+    elif direction == "rna":
+        added = unit // u4(2)
+    elif direction == "rz":
+        added = u4(0)
+    else:
+        away = (bits >> u4(31) == 1) == (direction == "rm")
+        added = np.where(away, unit - u4(1), u4(0))
+    return (bits + added) & ~(unit - u4(1))
+
+
+def to_tf32(x, direction: str):
+    """float32 `x` with the 10 bits of mantissa of TF32 (int32)."""
+    bits = np.asarray(x).view(u4)
+    rounded = np.where(np.isinf(x), bits, round_bits(bits, 13, direction))
+    nan = bits & ~u4(0x1FFF) if direction == "rna" else TF32_NAN
+    return np.where(np.isnan(x), nan, rounded).view(i4)
+
+
+# Name -> (bits of mantissa, exponent of the smallest normal number, largest number, bits of NaN).
+EIGHT_BITS = {"e4m3": (3, -6, 448.0, 0x7F), "e5m2": (2, -14, 57344.0, 0x7F)}
+
+
+def to_eight_bits(x, name: str):
+    """float64 `x` to the bits of e4m3 or e5m2 (uint16), to nearest; what is too large saturates."""
+    mantissa, lowest, largest, nan = EIGHT_BITS[name]
+    magnitude = np.minimum(np.abs(np.where(np.isnan(x), 0.0, x)), largest)
+    _, exponent = np.frexp(magnitude)
+    exponent = np.maximum(exponent - 1, lowest)
+    exponent = np.where(magnitude == 0, lowest, exponent)
+    steps = np.rint(np.ldexp(magnitude, mantissa - exponent)).astype(i8)
+    steps = np.minimum(steps + ((exponent - lowest).astype(i8) << mantissa), _steps(name))
+    bits = steps | np.where(np.signbit(x), 0x80, 0)
+    return np.where(np.isnan(x), nan, bits).astype(u2)
+
+
+def from_eight_bits(bits, name: str):
+    """Bits of e4m3 or e5m2 to float64."""
+    mantissa, lowest, _, nan = EIGHT_BITS[name]
+    bits = np.asarray(bits).astype(i8)
+    exponent, fraction = (bits & 0x7F) >> mantissa, bits & ((1 << mantissa) - 1)
+    significand = np.where(exponent > 0, fraction + (1 << mantissa), fraction).astype(f8)
+    value = np.ldexp(significand, np.maximum(exponent, 1) - 1 + lowest - mantissa)
+    if name == "e5m2":
+        value = np.where(exponent == 31, np.where(fraction == 0, np.inf, np.nan), value)
+    else:
+        value = np.where((bits & 0x7F) == nan, np.nan, value)
+    return np.where(bits & 0x80, -value, value)
+
+
+def _steps(name: str) -> int:
+    """The bits of the largest number."""
+    return {"e4m3": 0x7E, "e5m2": 0x7B}[name]
+
+
+# --- float32 operations in any direction ------------------------------------------------------
+
+
+def add(a, b, direction: str, ftz: bool):
+    """float32 a + b."""
+    total = sum_to_odd(a.astype(f8), b.astype(f8))
+    return round_float32(signed_zero(total, a, b, direction), direction, ftz)
+
+
+def multiply(a, b, direction: str, ftz: bool):
+    """float32 a * b."""
+    return round_float32(a.astype(f8) * b.astype(f8), direction, ftz)
+
+
+def multiply_add(a, b, c, direction: str, ftz: bool):
+    """float32 a * b + c, rounded once."""
+    product = a.astype(f8) * b.astype(f8)
+    total = sum_to_odd(product, c.astype(f8))
+    return round_float32(signed_zero(total, product, c, direction), direction, ftz)
+
+
+def divide(a, b, direction: str, ftz: bool):
+    """float32 a / b. The quotient as a float64 is exact, or lies between the same float32."""
+    return round_float32(a.astype(f8) / b.astype(f8), direction, ftz)
+
+
+def square_root(x, direction: str, ftz: bool):
+    """The square root of float32 x; as for the quotient, float64 is near enough."""
+    return round_float32(np.sqrt(x.astype(f8)), direction, ftz)
