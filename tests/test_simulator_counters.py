@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import gemmlab as gl
 from gemmlab import simulator
-from gemmlab.simulator import counters, machine
+from gemmlab.simulator import counters
 
 f4 = np.float32
 BLOCKS = [(64, 8), (32, 32), (8, 16), (5, 7), (33, 3)]
@@ -277,7 +277,7 @@ def test_counts_do_not_depend_on_how_many_blocks_run_together(name, monkeypatch)
         )  # fmt: skip
 
     together = run()
-    monkeypatch.setattr(machine, "CHUNK_LANES", sample.fifth)
+    monkeypatch.setattr(simulator.grid, "CHUNK_LANES", sample.fifth)
     apart = run()
     assert together.lines == apart.lines and together.lines
     assert together.counters == apart.counters

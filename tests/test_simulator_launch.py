@@ -109,8 +109,8 @@ def test_negative_shared_memory_is_refused():
 
 
 def test_a_launch_that_would_take_minutes_says_so_and_how_to_go_on(monkeypatch):
-    monkeypatch.setattr(simulator.machine, "CHUNK_LANES", 1024)
-    monkeypatch.setattr(simulator.machine, "SEEN_S", 0.05)
+    monkeypatch.setattr(simulator.grid, "CHUNK_LANES", 1024)
+    monkeypatch.setattr(simulator.grid, "SEEN_S", 0.05)
     message = refused("walk", (100_000, 1, 1), (1024, 1, 1), [ones(), 2000])
     assert "minutes" in message and "blocks=[(0, 0, 0)]" in message and "limit_s=None" in message
 

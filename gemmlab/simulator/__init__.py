@@ -19,8 +19,9 @@ import numpy as np
 from . import arithmetic, exactness, machine, nvrtc, ptx
 from .architectures import LIMITS, MAX_THREADS_PER_BLOCK, base
 from .counters import LineCount
-from .machine import Finding, WarpAccess
-from .memory import GlobalMemory, pointer
+from .grid import run as run_blocks
+from .machine import Finding, TooLong, WarpAccess
+from .memory import GlobalMemory, Uninitialised, pointer, uninitialised
 from .nvrtc import CompileError, NoCompiler
 from .ptx import TYPE_BYTES, PtxError
 from .translate import UnknownInstruction
@@ -37,6 +38,7 @@ __all__ = [
     "UnknownInstruction",
     "WarpAccess",
     "launch",
+    "uninitialised",
 ]
 
 MAX_BLOCK = (1024, 1024, 64)
@@ -72,7 +74,7 @@ class Run:
         block = tuple(block)
         _check_block(block, self._again.grid)
         if block not in self._seen:
-            _, _, self._seen[block] = machine.run(self._again, [block], record=True)
+            _, _, self._seen[block] = run_blocks(self._again, [block], record=True)
         return [access for access in self._seen[block] if warp is None or access.warp == warp]
 
 
@@ -94,11 +96,12 @@ def launch(
     """Run the kernel `entry` of `source`, CUDA C++ text or the path of a file.
 
     `args`: C-contiguous NumPy arrays, which are the device's memory and are changed in place, and
-    scalars. `options`: for NVRTC, such as "-DTILE=16". `shared_bytes`: dynamic shared memory.
-    `count`: fill in the counters. `check`: look for races, uninitialised reads and lost barriers
-    too, which takes longer. `blocks`: run only these (x, y, z); the others do nothing. `limit_s`:
-    a launch that will take longer than so many seconds is refused, once its speed is seen, and
-    leaves the arrays as they were; None for no limit.
+    scalars; `uninitialised(array)` for memory that nobody has written yet. `options`: for NVRTC,
+    such as "-DTILE=16". `shared_bytes`: dynamic shared memory. `count`: fill in the counters.
+    `check`: look for races, uninitialised reads and lost barriers too, which takes longer.
+    `blocks`: run only these (x, y, z); the others do nothing. `limit_s`: a launch that will take
+    longer than so many seconds is refused, once its speed is seen, and leaves the arrays as they
+    were; None for no limit.
 
     Raises CompileError, NoCompiler, LaunchError (before anything runs) and UnknownInstruction.
     A kernel's own mistakes, such as an access out of bounds, are in the result's `findings`.
@@ -114,8 +117,13 @@ def launch(
             f"block {block} has {np.prod(block)} threads, at most {MAX_THREADS_PER_BLOCK} fit"
         )
     _check_shared(kernel, shared_bytes, arch)
+    unwritten = [arg.array for arg in args if isinstance(arg, Uninitialised)]
+    args = [arg.array if isinstance(arg, Uninitialised) else arg for arg in args]
     memory, parameters = _arguments(kernel, args, _names(text, entry))
     arrays = [arg for arg in args if isinstance(arg, np.ndarray)]
+    for number, array in enumerate(arrays if check else []):
+        if any(array is one for one in unwritten):
+            memory.forget(number)
     given = [*arrays, *(value for value in parameters.values() if value.dtype == np.float32)]
     prepared = machine.Launch(
         kernel=kernel,
@@ -133,8 +141,8 @@ def launch(
         _check_block(one, grid)
     before = [array.copy() for array in arrays] if limit_s is not None else []
     try:
-        counter, findings, _ = machine.run(prepared, blocks, limit_s=limit_s)
-    except machine.TooLong as error:
+        counter, findings, _ = run_blocks(prepared, blocks, limit_s=limit_s)
+    except TooLong as error:
         for array, old in zip(arrays, before, strict=True):
             array[...] = old
         raise LaunchError(

@@ -1,25 +1,23 @@
 """Runs a kernel: which lanes go next, where they part, where they wait.
 
-Blocks are run in chunks of about CHUNK_LANES lanes, each chunk on its own. Inside a chunk, lanes
-that stand at the same instruction form a group, and a group executes one basic block at a time for
-all its lanes. Where a branch parts a group, the group that stands first in the program goes next,
-so that parted lanes meet again. Three kinds of group wait until no other can go on: lanes at a
-barrier, lanes that try an mbarrier, and part of a warp at an instruction of the whole warp. When
-nobody can go on, the launch ends with the finding "deadlock".
+Blocks are run in chunks (see grid.py), each chunk on its own. Inside a chunk, lanes that stand at
+the same instruction form a group, and a group executes one basic block at a time for all its lanes.
+Where a branch parts a group, the group that stands first in the program goes next, so that parted
+lanes meet again. Three kinds of group wait until no other can go on: lanes at a barrier, lanes that
+try an mbarrier, and part of a warp at an instruction of the whole warp. When nobody can go on, the
+chunk ends with the finding "deadlock".
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from itertools import product
-from math import prod
 
 import numpy as np
 
 from . import exactness, memory
 from .barriers import Barriers
-from .checks import Checker, checked_lanes
+from .checks import Checker
 from .copies import Copies
 from .counters import Counter
 from .layout import Layout, Triple
@@ -28,8 +26,6 @@ from .shared_memory import SharedMemory
 from .translate import translate
 from .types import register_types
 
-CHUNK_LANES = 1 << 17
-SEEN_S = 1.0  # a run is long enough by then to tell how long all of it will take
 # Elements per step of a NumPy operation. Rows as long as this or longer are used where they are;
 # shorter ones are copied together first, which makes an outer product three times as slow.
 UFUNC_BUFFER = 512
@@ -115,55 +111,11 @@ class TooLong(Exception):
     """A launch that would pass its time limit; the message says how long it would take."""
 
 
-def run(
-    launch: Launch,
-    blocks: list[Triple] | None = None,
-    record: bool = False,
-    limit_s: float | None = None,
-):
-    """Run all blocks, or only those named, each of them in a chunk of its own.
+@dataclass
+class Deadline:
+    """When to give up, in seconds of time.monotonic(). Chunks that run side by side share one."""
 
-    Returns (counter, findings, accesses); accesses only if `record` is set. Raises TooLong as soon
-    as it is clear that the run will take more than `limit_s` seconds.
-    """
-    counter, findings, accesses = Counter(), {}, []
-    number, every = _ranges(launch, blocks)
-    started = time.monotonic()
-    for done, ranges in enumerate(every, start=1):
-        chunk = Chunk(launch, ranges, record)
-        if limit_s is not None:
-            chunk.deadline = started + limit_s
-        chunk.run()
-        counter.merge(chunk.counter)
-        accesses += chunk.accesses
-        for key, finding in chunk.findings.items():
-            findings.setdefault(key, finding)
-        elapsed = time.monotonic() - started
-        expected = elapsed / done * number
-        if limit_s is not None and elapsed > SEEN_S and expected > limit_s:
-            raise TooLong(
-                f"about {expected:.0f} seconds"
-                if expected < 120
-                else f"about {expected / 60:,.0f} minutes"
-            )
-    return counter, list(findings.values()), accesses
-
-
-def _ranges(launch: Launch, blocks: list[Triple] | None):
-    """How many boxes of block indices, and each of them, as ((x0, x1), (y0, y1), (z0, z1))."""
-    if blocks is not None:
-        return len(blocks), (tuple((i, i + 1) for i in block) for block in blocks)
-    lanes = checked_lanes(launch.kernel) if launch.check else CHUNK_LANES
-    room = max(1, lanes // int(np.prod(launch.block)))
-    width_x = min(launch.grid[0], room)
-    width_y = min(launch.grid[1], room // width_x)
-    steps = (width_x, max(1, width_y), 1)
-    starts = [range(0, n, step) for n, step in zip(launch.grid, steps, strict=True)]
-    boxes = (
-        tuple((s, min(s + step, n)) for s, step, n in zip(start, steps, launch.grid, strict=True))
-        for start in product(*starts)
-    )
-    return prod(len(along) for along in starts), boxes
+    at: float
 
 
 class Chunk:
@@ -173,12 +125,12 @@ class Chunk:
     the launch asks for checks.
     """
 
-    def __init__(self, launch: Launch, ranges, record: bool):
+    def __init__(self, launch: Launch, ranges, record: bool, deadline: Deadline | None):
         self.launch, self.ranges, self.record = launch, ranges, record
         self.counter, self.findings, self.accesses = Counter(), {}, []
         self.parameters, self.known_sums = launch.parameters, launch.known_sums
         self.observed = launch.count or record
-        self.deadline = None  # when to give up, in seconds of time.monotonic()
+        self.deadline = deadline
 
     def run(self) -> None:
         before = np.setbufsize(UFUNC_BUFFER)
@@ -210,7 +162,7 @@ class Chunk:
             start = self._next()
             if start is None:
                 return
-            if self.deadline is not None and time.monotonic() > self.deadline:
+            if self.deadline is not None and time.monotonic() > self.deadline.at:
                 raise TooLong("very long, or wait for ever")
             mask = self.ready.pop(start)
             block = blocks[start]

@@ -95,6 +95,21 @@ class Buffer:
         return f"{self.name}[{index}] of {elements} elements"
 
 
+@dataclass(frozen=True)
+class Uninitialised:
+    """An argument whose contents count as never written."""
+
+    array: np.ndarray
+
+
+def uninitialised(array: np.ndarray) -> Uninitialised:
+    """For `args` of a launch with check=True: an array whose elements nobody has written yet.
+
+    The kernel's reads before its own writes become findings. Without checks it is a plain array.
+    """
+    return Uninitialised(array)
+
+
 class GlobalMemory:
     """The arrays that the kernel's pointers lead to."""
 
@@ -104,7 +119,7 @@ class GlobalMemory:
             for i, (name, array) in enumerate(arrays)
         ]
         # Of arrays whose contents count as never written: the bytes that still are not.
-        self.unwritten: dict[str, np.ndarray] = {}
+        self.unwritten: dict[int, np.ndarray] = {}  # by where the buffer begins
         self._masks = MaskCache()
 
     def take(self, addresses, dtype: np.dtype, count: int, mask):
@@ -145,6 +160,11 @@ class GlobalMemory:
 
     def stored(self, addresses, size: int, *given) -> None:
         """Nothing to take note of, other than in shared memory."""
+
+    def forget(self, number: int) -> None:
+        """The contents of the buffer of this number count as never written."""
+        buffer = self.buffers[number]
+        self.unwritten[buffer.base] = np.ones(buffer.bytes, bool)
 
     def buffer_at(self, address: int) -> Buffer | None:
         number = (address - GLOBAL_BASE) // GLOBAL_STEP

@@ -1,0 +1,115 @@
+"""All blocks of a launch: cut into chunks, which run side by side on the cores of this machine.
+
+NumPy lets go of Python's lock while it works on an array, so threads are enough. Chunks of a kernel
+with atomics, whose blocks may wait for one another, run one after the other, in the order of their
+blocks; so do checked ones.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice, product
+from math import prod
+
+from .checks import checked_lanes
+from .counters import Counter
+from .layout import Triple
+from .machine import Chunk, Deadline, Launch, TooLong
+
+CHUNK_LANES = 1 << 17
+SMALL_CHUNK = 1 << 14  # lanes; fewer are not worth a thread
+THREADS = min(8, os.cpu_count() or 1)
+SEEN_S = 1.0  # a run is long enough by then to tell how long all of it will take
+ORDERED = {"atom", "red", "membar", "fence"}  # instructions by which blocks tell one another
+
+
+def run(
+    launch: Launch,
+    blocks: list[Triple] | None = None,
+    record: bool = False,
+    limit_s: float | None = None,
+):
+    """Run all blocks, or only those named, each of them in a chunk of its own.
+
+    Returns (counter, findings, accesses); accesses only if `record` is set. Raises TooLong as soon
+    as it is clear that the run will take more than `limit_s` seconds.
+    """
+    counter, findings, accesses = Counter(), {}, []
+    threads = 1 if launch.check or _is_ordered(launch) else THREADS
+    number, every = _ranges(launch, blocks, threads)
+    started = time.monotonic()
+    deadline = None if limit_s is None else Deadline(started + limit_s)
+    chunks = (Chunk(launch, ranges, record, deadline) for ranges in every)
+    for done, chunk in enumerate(_finished(chunks, min(threads, number), deadline), start=1):
+        counter.merge(chunk.counter)
+        accesses += chunk.accesses
+        for key, finding in chunk.findings.items():
+            findings.setdefault(key, finding)
+        elapsed = time.monotonic() - started
+        expected = elapsed / done * number
+        if limit_s is not None and elapsed > SEEN_S and expected > limit_s:
+            raise TooLong(f"about {expected / 60:,.1f} minutes")
+    return counter, list(findings.values()), accesses
+
+
+def _finished(chunks, threads: int, deadline: Deadline | None):
+    """The chunks in their order, each once it has run. At most two for each thread are at work."""
+    if threads == 1:
+        for chunk in chunks:
+            chunk.run()
+            yield chunk
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        waiting = []
+        try:
+            while True:
+                for chunk in islice(chunks, 2 * threads - len(waiting)):
+                    waiting.append((chunk, pool.submit(chunk.run)))
+                if not waiting:
+                    return
+                chunk, running = waiting.pop(0)
+                running.result()
+                yield chunk
+        finally:  # on an error, and when nobody wants the rest: stop what still runs
+            if waiting and deadline is not None:
+                deadline.at = 0.0
+            for _, running in waiting:
+                running.cancel()
+
+
+def _is_ordered(launch: Launch) -> bool:
+    instructions = launch.kernel.instructions
+    return any(one.name in ORDERED and "shared" not in one.parts for one in instructions)
+
+
+def _ranges(launch: Launch, blocks: list[Triple] | None, threads: int):
+    """How many boxes of block indices, and each of them, as ((x0, x1), (y0, y1), (z0, z1))."""
+    if blocks is not None:
+        return len(blocks), (tuple((i, i + 1) for i in block) for block in blocks)
+    lanes = CHUNK_LANES
+    if launch.check:
+        lanes = checked_lanes(launch.kernel)
+    elif threads > 1:  # some for each thread
+        share = -(-prod(launch.grid) * prod(launch.block) // threads)
+        lanes = min(lanes, max(share, SMALL_CHUNK))
+    room = max(1, -(-lanes // prod(launch.block)))
+    width_x = min(launch.grid[0], room)
+    width_y = _even(launch.grid[1], room // width_x, threads)
+    steps = (width_x, width_y, 1)
+    starts = [range(0, n, step) for n, step in zip(launch.grid, steps, strict=True)]
+    boxes = (
+        tuple((s, min(s + step, n)) for s, step, n in zip(start, steps, launch.grid, strict=True))
+        for start in product(*starts)
+    )
+    return prod(len(along) for along in starts), boxes
+
+
+def _even(count: int, most: int, threads: int) -> int:
+    """How many of `count` rows to take at a time, at most `most`, so that all threads have work."""
+    if count <= most or most <= 1:
+        return max(1, min(count, most))
+    chunks = -(-count // most)
+    chunks += -chunks % threads
+    return -(-count // chunks)
