@@ -74,7 +74,6 @@ class Checker:
         self._overwritten = None  # (what a store is about to overwrite, what with)
         self._expected = np.zeros((BARRIERS, self.layout.blocks), np.int64)  # counts of barriers
         self._arrived: dict[int, np.ndarray] = {}  # barrier -> lanes that passed bar.arrive
-        self._met_early = np.zeros(self.layout.shape, bool)
         self._masks, self._extremes = MaskCache(), {}
 
     # --- accesses: called through lanes.note ------------------------------------------------------
@@ -171,14 +170,15 @@ class Checker:
         """A barrier opens: a barriers.Opened."""
         index = min(opened.places) - 1
         blocks, lanes = opened.blocks, np.broadcast_to(opened.lanes, self.layout.shape)
-        here = self.layout.of_block(blocks)
         arrived = self._arrived.get(opened.number)
-        self._look_for_parted_warps(index, lanes if arrived is None else lanes | (arrived & here))
-        self._expected[opened.number, blocks] = 0
-        if arrived is not None:
+        if arrived is None:
+            self._look_for_absent(index, opened, lanes)
+        else:
+            here = self.layout.of_block(blocks)
+            self._look_for_absent(index, opened, lanes | (arrived & here))
             self._arrived[opened.number] = arrived & ~here
+        self._expected[opened.number, blocks] = 0
         if opened.whole_block:
-            self._look_for_returned(index, here)
             self.clocks.barrier(blocks)
             return
         key = "barrier", opened.number
@@ -187,58 +187,38 @@ class Checker:
         if full.any():
             self.clocks.barrier(full)
 
-    def warp_barrier(self, index: int, members, here, mask) -> None:
-        """The lanes of `mask` synchronise with those of their warp that `members` names.
+    def warp_barrier(self, members, lanes) -> None:
+        """Lanes meet that wait for others of their warp. `members`: uint32, whom each one names."""
+        rows, there = self.layout.to_warps(members), self.layout.to_warps(lanes)
+        some = there.any(axis=1)
+        thread = np.arange(len(rows) * WARP).reshape(-1, WARP)
+        thread %= self.layout.warps_per_block * WARP
+        there = there[some] & (thread[some] < self.layout.threads)
+        bits = (rows[some][:, :, None] >> np.arange(WARP, dtype=np.uint32)) & 1 == 1
+        named = bits & there[:, :, None] & there[:, None, :]
+        block = np.flatnonzero(some) // self.layout.warps_per_block
+        self.clocks.meet(block, np.where(there, thread[some], -1), named)
 
-        `here`: all lanes that stand at a warp barrier, those of `mask` among them. The others come
-        to this method later, for the same meeting.
+    def _look_for_absent(self, index, opened, lanes) -> None:
+        """Threads that a barrier was for and that are not among its `lanes`.
+
+        A barrier is for whole warps, unless it is of the kind that need not be (not "aligned").
         """
-        shape = self.layout.shape
-        mask, here = np.broadcast_to(mask, shape), np.broadcast_to(here, shape)
-        fresh = mask & ~self._met_early
-        if fresh.any():
-            bits = self.layout.to_warps(np.asarray(members).view(np.uint32)).copy()
-            meets = self.layout.to_warps(here & ~(self._met_early & mask)).copy()
-            asks = self.layout.to_warps(fresh).copy()
-            thread = np.arange(len(bits) * WARP).reshape(-1, WARP)
-            thread %= self.layout.warps_per_block * WARP
-            there = thread < self.layout.threads
-            meets, asks = meets & there, asks & there
-            named = (bits[:, :, None] >> np.arange(WARP, dtype=np.uint32)) & 1 == 1
-            named &= meets[:, None, :] & asks[:, :, None]
-            # Those that wait at another warp barrier learn now too, from the same lanes.
-            asked = named.any(axis=1)
-            late = asked & ~asks
-            named |= late[:, :, None] & asked[:, None, :]
-            some = named.any(axis=(1, 2))
-            block = np.flatnonzero(some) // self.layout.warps_per_block
-            self.clocks.meet(block, np.where(there, thread, -1)[some], named[some])
-            self._met_early |= self.layout.from_warps(late)
-        self._met_early &= ~mask
-
-    def _look_for_parted_warps(self, index, lanes) -> None:
-        if "sync" in self.kernel.instructions[index].parts and not self._aligned(index):
-            return
-        alive = np.broadcast_to(self.lanes.alive, self.layout.shape)
-        if lanes.all() or not (alive & ~lanes).any():
-            return
-        rows, there = self.layout.to_warps(lanes), self.layout.to_warps(alive)
-        parted = self.layout.from_warps(rows & (rows != there).any(axis=1)[:, None]) & lanes & alive
-        if parted.any():
-            what = "part of a warp waits at this barrier, the rest of the warp is elsewhere"
-            self.lanes.find("divergent barrier", index, what, parted)
-
-    def _aligned(self, index) -> bool:
         instruction = self.kernel.instructions[index]
-        return instruction.name == "bar" or "aligned" in instruction.parts
-
-    def _look_for_returned(self, index, here) -> None:
-        if self.lanes.alive is True:
+        if lanes.all() or not (instruction.name == "bar" or "aligned" in instruction.parts):
             return
-        gone = here & ~self.lanes.alive
-        if gone.any():
+        warps = self.layout.to_warps(lanes).any(axis=1, keepdims=True)
+        expected = self.layout.from_warps(np.broadcast_to(warps, (len(warps), WARP)))
+        if opened.whole_block:
+            expected = self.layout.of_block(opened.blocks)
+        alive = np.broadcast_to(self.lanes.alive, self.layout.shape)
+        absent = expected & ~lanes
+        if (absent & ~alive).any():
             what = "returned before and never comes to this barrier, where others wait"
-            self.lanes.find("missed barrier", index, what, gone)
+            self.lanes.find("missed barrier", index, what, absent & ~alive)
+        if (absent & alive).any():
+            what = "does not come to this barrier, where others of its warp wait"
+            self.lanes.find("divergent barrier", index, what, absent & alive)
 
     # --- asynchronous copies ----------------------------------------------------------------------
 
@@ -470,7 +450,7 @@ class Checker:
             return
         parts, _ = self.lanes.launch.memory.locate(addresses, size, mask)
         for buffer, offsets, allowed in parts:
-            unwritten = self.lanes.launch.memory.unwritten.get(buffer.name)
+            unwritten = self.lanes.launch.memory.unwritten.get(buffer.base)
             if unwritten is None:
                 continue
             offsets = np.broadcast_to(offsets, self.layout.shape)

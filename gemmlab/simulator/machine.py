@@ -166,7 +166,8 @@ class Chunk:
                 raise TooLong("very long, or wait for ever")
             mask = self.ready.pop(start)
             block = blocks[start]
-            elsewhere = [*self.ready, *self.trying, *(one.place for one in self.barriers.waiting)]
+            at_barriers = [*self.barriers.waiting, *self.barriers.in_warps]
+            elsewhere = [*self.ready, *self.trying, *(one.place for one in at_barriers)]
             waiting = (blocks[place].live_in for place in elsewhere if place in blocks)
             kept = frozenset(block.defined.intersection(set().union(*waiting)))
             function = self.launch.translation.function(start, kept)
@@ -187,6 +188,8 @@ class Chunk:
                 for place, mask in self.trying.items():
                     self._join(place, mask)
                 opened, self.trying = bool(self.trying), {}
+            if not opened and not self.ready:
+                opened = self._part_warps()
             if not opened:
                 break
         if self.ready:  # only parts of warps, at instructions of the whole warp
@@ -271,26 +274,16 @@ class Chunk:
             self.checker.arrive(index, number, count, mask, waits=False)
 
     def warp_barrier(self, index: int, members, mask) -> None:
-        """bar.warp.sync: the lanes of each warp that `members` has the bits of are in `mask`."""
-        instructions = self.launch.kernel.instructions
-        here = mask  # and at warp barriers in other branches, which are as good
-        for place, others in self.ready.items():
-            if instructions[place].is_warp_barrier:
-                here = here | others
-        self.check_members(index, members, mask, here)
-        if self.checker:
-            self.checker.warp_barrier(index, members, here, mask)
+        """bar.warp.sync: the lanes of `mask` wait for those that `members` has the bits of."""
+        self._parked = mask
+        self.barriers.wait_in_warp(index + 1, members, mask)
 
-    def check_members(self, index: int, members, mask, here=None) -> None:
-        """Find lanes that `members` names and that are missing, or that are here unnamed.
-
-        `mask`: those that execute the instruction. `here`: these, and others that are as good.
-        """
+    def check_members(self, index: int, members, mask) -> None:
+        """Find lanes that `members` names and that are missing, or that are here unnamed."""
         bits = np.left_shift(np.uint32(1), self.special["laneid"].view(np.uint32))
         named = (np.asarray(members).view(np.uint32) & bits) != 0
         rows = self.layout.to_warps(mask)
-        there = rows if here is None else self.layout.to_warps(here)
-        missing = self.layout.to_warps(self.both(self.alive, named)) & ~there
+        missing = self.layout.to_warps(self.both(self.alive, named)) & ~rows
         missing &= rows.any(axis=1)[:, None]
         wrong = self.layout.from_warps(missing) | (~named & mask)
         if wrong.any():
@@ -312,7 +305,23 @@ class Chunk:
                 self.registers[register] = np.where(one.lanes, value, old)
             for place, mask in one.places.items():
                 self._join(place, self._settle(mask))
-        return bool(opened)
+        met = self.barriers.open_in_warps(self.alive)
+        if met is not None:
+            lanes, members, places = met
+            if self.checker:
+                self.checker.warp_barrier(members, lanes)
+            for place, mask in places.items():
+                self._join(place, self._settle(mask))
+        return bool(opened) or met is not None
+
+    def _part_warps(self) -> bool:
+        """Let lanes go on that wait for others of their warp in vain; whether there are any."""
+        stuck = self.barriers.in_warps
+        for one in stuck:
+            self.check_members(one.place - 1, one.members, one.mask)
+        for place, mask in self.barriers.take_from_warps(True).items():
+            self._join(place, self._settle(mask))
+        return bool(stuck)
 
     def _look_for_divergence(self, opened) -> None:
         """Lanes of one block ought to wait at the same instruction."""

@@ -132,7 +132,7 @@ class Instruction:
     @property
     def meets_warp(self) -> bool:
         """Whether all lanes of a warp execute it together: it starts a basic block."""
-        return self.name in WHOLE_WARP or self.is_warp_barrier
+        return self.name in WHOLE_WARP
 
     @property
     def waits_for_phase(self) -> bool:

@@ -1,0 +1,418 @@
+"""The simulator's checks: each kind of mistake planted, its right counterpart, random programs."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from gemmlab import ladder
+from gemmlab.kernel import load
+from gemmlab.simulator import launch, uninitialised
+
+THREADS = 64
+
+
+def source(body):
+    """A kernel; the lines of `body` are numbered from 1."""
+    return f'extern "C" __global__ void k(int* out, int zero) {{ {body} }}'
+
+
+def check(body, threads=(THREADS, 1, 1), blocks=1, **how):
+    """The findings in a kernel with this body."""
+    out = np.zeros(blocks * int(np.prod(threads)), np.int32)
+    return launch(source(body), "k", (blocks, 1, 1), threads, [out, 0], check=True, **how).findings
+
+
+def assert_finding(findings, kind, line, block, thread, what, lanes=None):
+    (found,) = [one for one in findings if (one.kind, one.line) == (kind, line)]
+    assert (found.kernel, found.block, found.thread) == ("k", block, thread)
+    assert found.what == what
+    assert lanes is None or found.lanes == lanes
+
+
+START = """const int t = threadIdx.x;
+    __shared__ int s[64], other[64];
+    s[t] = t;
+"""  # lines 1 to 3; what is added begins in line 4
+
+# name -> (body, (kind, line, thread, what, lanes))
+RACES = {
+    "no barrier before a read": (
+        "out[t] = s[63 - t];",
+        ("read-after-write race", 4, 0, "s[63] written by thread (63, 0, 0) in line 3", 64),
+    ),
+    "no barrier before a write": (
+        "__syncthreads();\nint v = s[t ^ 1];\ns[t] = v + 5;\nout[t] = v;",
+        ("write-after-read race", 6, 0, "s[0] read by thread (1, 0, 0) in line 5", 64),
+    ),
+    "one writes what many read": (
+        "__syncthreads();\nout[t] = s[9] + 1;\nif (t == 40) s[9] = 8;",
+        ("write-after-read race", 6, 40, "s[9] read by thread (0, 0, 0) in line 5", 1),
+    ),
+    "two writes": (
+        "__syncthreads();\nif (t < 32) s[t] = 7;\nelse s[t - 32] = 8;\n"
+        "__syncthreads();\nout[t] = s[t];",
+        # Which branch comes first is the compiler's choice: see the test.
+        ("write-after-write race", None, None, "s[0] written by thread", 32),
+    ),
+    "a barrier of the warp between two warps": (
+        "__syncwarp();\nout[t] = s[t ^ 32];",
+        ("read-after-write race", 5, 0, "s[32] written by thread (32, 0, 0) in line 3", 64),
+    ),
+    "half a warp meets, the other half is read": (
+        "if (t % 32 < 16) __syncwarp(0xffff);\nelse __syncwarp(0xffff0000);\nout[t] = s[t ^ 16];",
+        ("read-after-write race", 6, 0, "s[16] written by thread (16, 0, 0) in line 3", 64),
+    ),
+    "lanes of a warp do not wait for each other": (
+        "__syncthreads();\nint v = s[t ^ 1];\n__shfl_xor_sync(~0u, v, 1);\ns[t] = -v;\nout[t] = v;",
+        ("write-after-read race", 7, 0, "s[0] read by thread (1, 0, 0) in line 5", 64),
+    ),
+    "a named barrier of the wrong half": (
+        'asm volatile("bar.sync %0, 32;" :: "r"(1 + t / 32) : "memory");\nout[t] = s[63 - t];',
+        ("read-after-write race", 5, 0, "s[63] written by thread (63, 0, 0) in line 3", 64),
+    ),
+    "arriving does not wait": (
+        'if (t < 32) asm volatile("bar.sync 1, 64;" ::: "memory");\n'
+        'else asm volatile("bar.arrive 1, 64;" ::: "memory");\nout[t] = s[t ^ 32];',
+        ("read-after-write race", 6, 32, "s[0] written by thread (0, 0, 0) in line 3", 32),
+    ),
+    "an atomic after a read": (
+        "__syncthreads();\nint v = s[0];\natomicAdd(&s[0], 1);\nout[t] = v;",
+        ("write-after-read race", 6, 0, "s[0] read by thread (63, 0, 0) in line 5", 64),
+    ),
+    "a read after an atomic": (
+        "__syncthreads();\natomicAdd(&s[t / 2], 1);\nout[t] = s[t / 2];",
+        ("read-after-write race", 6, 0, "s[0] updated by thread (1, 0, 0) in line 5", 64),
+    ),
+    "part of a wider element": (
+        "__syncthreads();\n((char*)other)[t] = t;\nout[t] = ((short*)other)[t / 2];",
+        ("read-after-write race", 6, 0, "other[0] written by thread (1, 0, 0) in line 5", 64),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RACES)
+def test_a_race_is_found_with_both_threads_and_lines(name):
+    body, (kind, line, thread, what, lanes) = RACES[name]
+    findings = check(START + body, blocks=2)
+    found = findings[0]
+    if line is None:
+        assert found.kind == kind and found.what.startswith(what)
+        assert {found.line, int(found.what.split(" line ")[1].split()[0])} == {5, 6}
+    else:
+        whole = f"{what} with no barrier between"
+        assert_finding(findings, kind, line, (0, 0, 0), (thread, 0, 0), whole, 2 * lanes)
+
+
+RIGHT = {
+    "a barrier before a read": "__syncthreads();\nout[t] = s[63 - t];",
+    "barriers on both sides": (
+        "for (int i = 0; i < 3; ++i) {\n__syncthreads();\nint v = s[t ^ 1];\n__syncthreads();\n"
+        "s[t] = v + 5; }"
+    ),
+    "bytes of one word": "__syncthreads();\n((char*)other)[t] = t;\nout[t] = ((char*)other)[t];",
+    "many set one flag": (
+        "if (t % 3 == 0) s[t] = t;\n__shared__ int flag;\nif (t > zero + 7) flag = 1;\n"
+        "else if (t < 5) flag = 1;\n__syncthreads();\nout[t] = flag;"
+    ),
+    "a barrier of the warp within a warp": "__syncwarp();\nout[t] = s[t ^ 31];",
+    "halves of warps": (
+        "if (t % 32 < 16) __syncwarp(0xffff);\nelse __syncwarp(0xffff0000);\nout[t] = s[t ^ 15];"
+    ),
+    "two halves of a warp meet from two branches": (
+        "if (t % 32 < 16) { __syncwarp(); other[t] = s[t + 16]; __syncwarp(); s[t] = 2; }\n"
+        "else { __syncwarp(); other[t] = s[t - 16]; __syncwarp(); s[t] = 3; }"
+    ),
+    "a chain of two barriers": (
+        "if (t < 32) __syncwarp();\n"
+        'if (t == 5) { out[t] = s[6]; s[7] = 1; }\nasm volatile("bar.sync 1, 64;" ::: "memory");\n'
+        "if (t > 60) s[7] = out[3] = s[7] + 1;\n"[:-1].replace("t > 60", "t == 61")
+    ),
+    "arriving tells what was done before": (
+        'if (t < 32) asm volatile("bar.arrive 1, 64;" ::: "memory");\n'
+        'else { asm volatile("bar.sync 1, 64;" ::: "memory"); s[t - 32] = 3; }'
+    ),
+    "atomics beside atomics": (
+        "__syncthreads();\natomicAdd(&s[t / 16], 1);\natomicMax(&s[t / 4], 1);\n__syncthreads();\n"
+        "out[t] = s[t / 16];"
+    ),
+    "reductions": "out[t] = __syncthreads_count(s[t] > 5) + s[t ^ 1];",
+    "a last thread alone": "__syncthreads();\nif (t == 0) for (int i = 0; i < 64; ++i) s[i] += 1;",
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_kernel_has_no_finding(name):
+    assert check(START + RIGHT[name], blocks=3) == []
+
+
+def test_lanes_of_one_store_may_write_the_same_value_but_not_different_ones():
+    body = "__shared__ int s[8]; s[threadIdx.x / 8] = {};\n__syncthreads();\nout[0] = s[zero];"
+    assert check(body.replace("{}", "threadIdx.x / 8")) == []
+    assert_finding(
+        check(body.replace("{}", "threadIdx.x")), "write-after-write race", 1,
+        (0, 0, 0), (0, 0, 0),
+        "s[0] written by thread (7, 0, 0) in the same instruction, with another value", 56,
+    )  # fmt: skip
+
+
+def test_arrays_and_threads_of_two_dimensions_and_dynamic_memory_are_named():
+    body = """
+    __shared__ float first[3][5];
+    extern __shared__ double more[];
+    first[threadIdx.y][threadIdx.x] = more[threadIdx.x] = 1.0f;
+    if (threadIdx.y == 2) out[0] = first[threadIdx.y - 1][threadIdx.x] + more[threadIdx.x];
+    """
+    findings = check(body, threads=(5, 3, 1), shared_bytes=40)
+    what = "first[5] written by thread (0, 1, 0) in line 4 with no barrier between"
+    assert_finding(findings, "read-after-write race", 5, (0, 0, 0), (0, 2, 0), what, 5)
+    body = """
+    extern __shared__ double more[];
+    if (threadIdx.x != 3) more[threadIdx.x] = 1.0f;
+    __syncthreads();
+    out[threadIdx.x] = more[threadIdx.x];
+    """
+    findings = check(body, threads=(5, 1, 1), shared_bytes=40, blocks=2)
+    what = "more[3] was never written"
+    assert_finding(findings, "uninitialised read", 5, (0, 0, 0), (3, 0, 0), what, 2)
+
+
+# --- barriers ---------------------------------------------------------------------------------
+
+
+def test_threads_that_return_before_a_barrier_are_named():
+    body = START + "if (t >= 61) return;\n__syncthreads();\nout[t] = s[t];"
+    what = "returned before and never comes to this barrier, where others wait"
+    assert_finding(check(body), "missed barrier", 5, (0, 0, 0), (61, 0, 0), what, 3)
+    last = START + "__syncthreads();\nout[t] = s[t];\nif (t < 3) return;\nout[t] = 1;"
+    assert check(last) == []
+
+
+def test_a_barrier_in_a_branch_is_found():
+    body = START + "if (t < 40) { __syncthreads(); s[t] = 1; }\nelse { __syncthreads(); s[t] = 2; }"
+    kinds = {finding.kind for finding in check(body)}
+    assert "divergent barrier" in kinds
+
+
+def test_part_of_a_warp_at_a_barrier_with_a_count_is_found():
+    odd = 'if (t % 2) asm volatile("bar.sync 1, 32;" ::: "memory");\nelse '
+    what = "does not come to this barrier, where others of its warp wait"
+    findings = check(START + odd + 'asm volatile("bar.sync 2, 32;" ::: "memory");\nout[t] = s[t];')
+    assert_finding(findings, "divergent barrier", 4, (0, 0, 0), (0, 0, 0), what, 32)
+    what = "returned before and never comes to this barrier, where others wait"
+    findings = check(START + odd + "s[t] = 3;\nout[t] = s[t];")
+    assert_finding(findings, "missed barrier", 4, (0, 0, 0), (0, 0, 0), what, 32)
+
+
+@pytest.mark.parametrize(
+    ("count", "thread", "what"),
+    [
+        ("48 + zero", 0, "the barrier is for 48 threads, which is no multiple of 32"),
+        ("t < 32 ? 64 : 32", 32, "barrier 1 is for 32 threads here and for 64 elsewhere"),
+    ],
+)
+def test_a_count_that_does_not_fit_is_found(count, thread, what):
+    body = START + f'asm volatile("bar.sync 1, %0;" :: "r"({count}) : "memory");\nout[t] = s[t];'
+    findings = check(body)
+    assert_finding(findings, "wrong barrier count", 4, (0, 0, 0), (thread, 0, 0), what)
+
+
+# --- memory that nobody wrote -----------------------------------------------------------------
+
+
+def test_shared_memory_that_nobody_wrote_is_found():
+    body = START + "if (t != 50) other[t] = 1;\n__syncthreads();\nout[t] = other[63 - t] + s[t];"
+    what = "other[50] was never written"
+    findings = check(body, blocks=2)
+    assert_finding(findings, "uninitialised read", 6, (0, 0, 0), (13, 0, 0), what, 2)
+
+
+def test_global_memory_that_nobody_wrote_is_found():
+    text = """extern "C" __global__ void k(float* C, const float* A, float beta) {
+        const int i = blockIdx.x * 32 + threadIdx.x;
+        if (i < 40) C[i] = A[i];
+        else C[i] = A[i] + beta * C[i];
+        A += C[i] > 1e30f;
+        C[i] = A[i];
+    }"""
+    A, C = np.ones(64, np.float32), np.zeros(64, np.float32)
+    args = [uninitialised(C), A, 0.0]
+    findings = launch(text, "k", (2, 1, 1), (32, 1, 1), args, check=True).findings
+    what = "C[40] was never written"
+    assert_finding(findings, "uninitialised read", 4, (1, 0, 0), (8, 0, 0), what, 24)
+    assert len(findings) == 1 and (C == 1).all()
+    assert launch(text, "k", (2, 1, 1), (32, 1, 1), [C, A, 0.0], check=True).findings == []
+    assert launch(text, "k", (2, 1, 1), (32, 1, 1), args).findings == []
+
+
+# --- places -----------------------------------------------------------------------------------
+
+
+def test_an_access_past_the_end_names_the_array():
+    what = "other[64] of 64 elements of 4 bytes in shared memory"
+    body = START + "other[t + 1] = t;\n__syncthreads();\nif (t > 0) out[t] = other[t];"
+    assert_finding(check(body), "out-of-bounds write", 4, (0, 0, 0), (63, 0, 0), what, 1)
+
+
+def test_a_lane_outside_does_not_hide_what_the_others_write():
+    body = START + "if (t > 0) other[t + 1] = t;\n__syncthreads();\nif (t > 1) out[t] = other[t];"
+    assert [finding.kind for finding in check(body)] == ["out-of-bounds write"]
+
+
+# --- kernels of the series --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rung", ladder.RUNGS, ids=lambda rung: rung.name)
+def test_no_rung_has_a_finding(rung):
+    report = load(rung.name).check()
+    assert report.passed and len(report.cases) >= 4, report
+
+
+# --- random programs --------------------------------------------------------------------------
+
+# Each step of a program is one of these; the kernel interprets it, so it is compiled only once.
+INTERPRETER = """extern "C" __global__ void k(
+        const int* kind, const int* code, int* out, int steps) {
+    __shared__ alignas(16) short s[8];
+    const int t = threadIdx.x, T = blockDim.x;
+    if (t < 8) s[t] = 0;
+    __syncthreads();
+    int sum = 0;
+    for (int step = 0; step < steps; ++step) {
+        const int what = kind[step], mine = code[step * T + t];
+        const int place = mine & 7, value = 1 + step * T + t;
+        if (what == 0) {
+            if ((mine >> 4) == 1) sum += s[place];
+            if ((mine >> 4) == 2) s[place] = value;
+            if ((mine >> 4) == 3) sum += ((int*)s)[place / 2];
+            if ((mine >> 4) == 4) ((int*)s)[place / 2] = value | value << 16;
+        }
+        if (what == 1) __syncthreads();
+#ifdef PARTS
+        if (what == 2) __syncwarp();
+        if (what == 3) { if (t % 32 < 16) __syncwarp(0xffff); else __syncwarp(0xffff0000); }
+        const int number = step + 1;  // a barrier of its own for each step
+        if (what == 4 && mine) asm volatile("bar.sync %0, 64;" :: "r"(number) : "memory");
+        if (what == 5 && mine == 1) asm volatile("bar.arrive %0, 64;" :: "r"(number) : "memory");
+        if (what == 5 && mine == 2) asm volatile("bar.sync %0, 64;" :: "r"(number) : "memory");
+#endif
+    }
+    out[t] = sum;
+}"""
+COUNT = 96  # threads: three warps
+LANES = (0, 1, 15, 16, 31, 32, 33, 64, 70, 95)  # those that access memory
+
+
+@dataclass(frozen=True)
+class Access:
+    step: int
+    thread: int
+    code: int  # 1: read, 2: write a short; 3, 4: the same of an int
+    place: int
+
+    def shorts(self):
+        first = self.place if self.code < 3 else self.place // 2 * 2
+        return {first} if self.code < 3 else {first, first + 1}
+
+    def races(self, other):
+        writes = self.code in (2, 4) or other.code in (2, 4)
+        return writes and bool(self.shorts() & other.shorts())
+
+
+accesses = st.dictionaries(
+    st.sampled_from(LANES), st.tuples(st.integers(1, 4), st.integers(0, 7)), min_size=1, max_size=3
+)
+pairs = st.permutations([0, 1, 2]).map(lambda warps: tuple(warps[:2]))
+block_steps = st.one_of(accesses, st.just("block"))
+all_steps = st.one_of(
+    accesses,
+    accesses,
+    st.sampled_from(["block", "warp", "half"]),
+    st.tuples(st.just("two"), pairs),
+    st.tuples(st.just("arrive"), pairs),
+)
+
+
+def meetings(step):
+    """The sets of threads (that tell, that learn) in a step of synchronisation."""
+    everyone = set(range(COUNT))
+    if step == "block":
+        return [(everyone, everyone)]
+    if step in ("warp", "half"):
+        size = 32 if step == "warp" else 16
+        groups = [set(range(i, i + size)) for i in range(0, COUNT, size)]
+        return [(group, group) for group in groups]
+    how, (a, b) = step
+    a, b = (set(range(32 * warp, 32 * warp + 32)) for warp in (a, b))
+    return [(a | b, a | b)] if how == "two" else [(a | b, b)]
+
+
+def unordered_pairs(program):
+    """Every pair of accesses that race, by following each access through all that comes after."""
+    done = [
+        Access(i, thread, *what)
+        for i, step in enumerate(program) if isinstance(step, dict)
+        for thread, what in step.items()
+    ]  # fmt: skip
+    found = []
+    for first in done:
+        knows = {first.thread}
+        reached = {first.step: set(knows)}  # who knows of `first` when a step begins
+        for i in range(first.step, len(program)):
+            reached[i] = set(knows)
+            if not isinstance(program[i], dict):
+                for tell, learn in meetings(program[i]):
+                    if tell & reached[i]:
+                        knows |= learn
+        found += [
+            (first, second)
+            for second in done
+            if second.step >= first.step and second.thread not in reached[second.step]
+            and (second.step, second.thread) != (first.step, first.thread) and first.races(second)
+        ]  # fmt: skip
+    return found
+
+
+def run_program(program, *options):
+    """The findings of the interpreter on a program."""
+    kind, code = np.zeros(len(program), np.int32), np.zeros((len(program), COUNT), np.int32)
+    numbers = {"block": 1, "warp": 2, "half": 3, "two": 4, "arrive": 5}
+    for i, step in enumerate(program):
+        if isinstance(step, dict):
+            for thread, (what, place) in step.items():
+                code[i, thread] = what << 4 | place
+            continue
+        kind[i] = numbers[step if isinstance(step, str) else step[0]]
+        if not isinstance(step, str):
+            for role, warp in zip((1, 2), step[1], strict=True):
+                code[i, 32 * warp : 32 * warp + 32] = role
+    out = np.zeros(COUNT, np.int32)
+    args = [kind, code, out, len(program)]
+    run = launch(INTERPRETER, "k", (1, 1, 1), (COUNT, 1, 1), args, options=options, check=True)
+    return run.findings
+
+
+def assert_as_brute_force(program, *options):
+    findings, racing = run_program(program, *options), unordered_pairs(program)
+    assert bool(findings) == bool(racing)
+    threads = {frozenset((a.thread, b.thread)) for a, b in racing}
+    for found in findings:
+        assert found.kind.endswith("race")
+        other = int(found.what.split("thread (")[1].split(",")[0])
+        assert frozenset((found.thread[0], other)) in threads
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.lists(block_steps, min_size=1, max_size=8))
+def test_races_between_barriers_of_the_block_are_those_of_brute_force(program):
+    assert_as_brute_force(program)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(all_steps, min_size=2, max_size=12))
+@example([{0: (2, 0)}, ("two", (0, 1)), ("two", (1, 2)), {70: (1, 0)}])
+@example([{0: (2, 0)}, ("two", (1, 2)), ("two", (0, 1)), {70: (1, 0)}])
+def test_races_between_barriers_of_all_kinds_are_those_of_brute_force(program):
+    assert_as_brute_force(program, "-DPARTS")
