@@ -1,0 +1,1139 @@
+"""Mistakes planted in correct kernels, and who finds each: the simulator's checks or verification.
+
+A mistake is one change of text in a kernel of corpus.py or of OWN below, or of its launch. The
+kernels without it are run the same way, so that a finding is due to the mistake alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import corpus
+import numpy as np
+from sample_kernels import Sample, matches
+
+from gemmlab import simulator
+from gemmlab.verify import random_matrix
+
+CHECKS, VERIFICATION = frozenset({"checks"}), frozenset({"verification"})
+BOTH = CHECKS | VERIFICATION
+
+f4 = np.float32
+
+# (m, n, k, alpha, beta): C wider than high, with tails, and C to be read, higher than wide.
+SHAPES = ((20, 35, 37, 1.0, 0.0), (40, 18, 24, 0.5, 2.0))
+# For blocks of 64×64: float4 in the first, rows of no multiple of 4 in the second.
+WIDE_SHAPES = ((68, 132, 36, 1.0, 0.0), (130, 67, 41, 0.5, 2.0))
+SIZES = (100, 33)
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """`old` becomes `new` in the text of kernel `of`; `old` stands there once.
+
+    `what`: the mistake in words. `found_by`: who must find it; where the checks do, the result may
+    be wrong too, by the order of threads. `kinds`: parts of Finding.kind, one of which the checks
+    must report. `shapes`: those at which it shows, if not at the usual ones. `change`: what differs
+    in the launch.
+    """
+
+    name: str
+    of: str
+    what: str
+    old: str
+    new: str
+    found_by: frozenset[str]
+    kinds: tuple[str, ...] = ()
+    shapes: tuple = ()
+    change: dict | None = None
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run: how it was launched, and what came of it."""
+
+    findings: list[simulator.Finding]
+    right: bool
+
+
+# --- small kernels --------------------------------------------------------------------------------
+
+# The tiles in flat arrays, with a padding that every index must agree on.
+FLAT = """
+#define TILE 16
+#define WIDTH (TILE + 1)
+extern __shared__ float tiles[];
+extern "C" __global__ void k(const float* A, const float* B, float* C, int n) {
+    float* a = tiles;
+    float* b = tiles + TILE * WIDTH;
+    const int x = threadIdx.x, y = threadIdx.y;
+    const int row = blockIdx.y * TILE + y, col = blockIdx.x * TILE + x;
+    float sum = 0.0f;
+    for (int start = 0; start < n; start += TILE) {
+        a[y * WIDTH + x] = A[row * n + start + x];
+        b[y * WIDTH + x] = B[(start + y) * n + col];
+        __syncthreads();
+        for (int i = 0; i < TILE; ++i)
+            sum += a[y * WIDTH + i] * b[i * WIDTH + x];
+        __syncthreads();
+    }
+    C[row * n + col] = sum;
+}"""
+
+# A few blocks walk over all tiles of C.
+PERSISTENT = """
+#define TILE 8
+extern "C" __global__ void k(const float* A, const float* B, float* C, int n) {
+    __shared__ float a[TILE][TILE], b[TILE][TILE];
+    const int x = threadIdx.x, y = threadIdx.y, across = n / TILE;
+    float sum = 0.0f;
+    for (int tile = blockIdx.x; tile < across * across; tile += gridDim.x) {
+        const int row = tile / across * TILE + y, col = tile % across * TILE + x;
+        sum = 0.0f;
+        for (int start = 0; start < n; start += TILE) {
+            a[y][x] = A[row * n + start + x];
+            b[y][x] = B[(start + y) * n + col];
+            __syncthreads();
+            for (int i = 0; i < TILE; ++i)
+                sum += a[y][i] * b[i][x];
+            __syncthreads();
+        }
+        C[row * n + col] = sum;
+    }
+}"""
+
+# The sum over k is split among four threads, which add to one element of shared memory in turn.
+SPLIT = """
+#define PARTS 4
+extern "C" __global__ void k(const float* A, const float* B, float* C, int n) {
+    __shared__ float sums[32];
+    const int x = threadIdx.x, part = threadIdx.y, col = blockIdx.x * 32 + x, row = blockIdx.y;
+    if (part == 0) sums[x] = 0.0f;
+    float sum = 0.0f;
+    for (int i = part; i < n; i += PARTS)
+        sum += A[row * n + i] * B[i * n + col];
+    for (int turn = 0; turn < PARTS; ++turn) {
+        __syncthreads();
+        if (part == turn) sums[x] += sum;
+    }
+    __syncthreads();
+    if (part == 0) C[row * n + col] = sums[x];
+}"""
+
+# Each warp turns a piece of 32×4 round in shared memory of its own, twice.
+WARP_PRIVATE = """
+extern "C" __global__ void k(const float* x, float* out, int rounds) {
+    __shared__ float mine[4][32];
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    float value = x[blockIdx.x * 128 + threadIdx.x];
+    for (int round = 0; round < rounds; ++round) {
+        mine[warp][lane] = value;
+        __syncwarp();
+        value = 2.0f * mine[warp][(lane + 5) % 32];
+        __syncwarp();
+    }
+    out[blockIdx.x * 128 + threadIdx.x] = value;
+}"""
+
+# Warp 0 brings pieces, warps 1 and 2 use them; two named barriers hand them over.
+HAND_OVER = """
+extern "C" __global__ void k(const float* x, float* out, int pieces) {
+    __shared__ float piece[64];
+    const int t = threadIdx.x;
+    float sum = 0.0f;
+    for (int i = 0; i < pieces; ++i) {
+        if (t < 32) {
+            piece[t] = x[i * 64 + t];
+            piece[t + 32] = x[i * 64 + t + 32];
+            asm volatile("bar.arrive 1, 96;" ::: "memory");
+            asm volatile("bar.sync 2, 96;" ::: "memory");
+        } else {
+            asm volatile("bar.sync 1, 96;" ::: "memory");
+            sum += piece[95 - t];
+            asm volatile("bar.arrive 2, 96;" ::: "memory");
+        }
+    }
+    if (t >= 32) out[t - 32] = sum;
+}"""
+
+# The positions of the positive elements, in any order: a counter gives out places.
+COMPACT = """
+extern "C" __global__ void k(const float* x, int* places, int n) {
+    __shared__ int count;
+    if (threadIdx.x == 0) count = 0;
+    __syncthreads();
+    for (int i = threadIdx.x; i < n; i += 64)
+        if (x[i] > 0.0f) atomicAdd(&count, 1);
+    __syncthreads();
+    if (threadIdx.x == 0) places[0] = count;
+}"""
+
+# A window slides over a row; the last values stand in an array of the thread, indexed at run time.
+WINDOW = """
+#define WIDTH 5
+extern "C" __global__ void k(const float* x, float* out, int cols) {
+    const float* row = x + threadIdx.x * cols;
+    float last[WIDTH];
+    for (int i = 0; i < WIDTH; ++i) last[i] = 0.0f;
+    int oldest = 0;
+    for (int col = 0; col < cols; ++col) {
+        last[oldest] = row[col];
+        if (++oldest == WIDTH) oldest = 0;
+    }
+    out[threadIdx.x] = last[oldest];
+}"""
+
+# The last elements of some rows of a matrix with over 2**31 elements, of which these rows are here.
+ROW_ENDS = """
+extern "C" __global__ void k(const float* x, float* out, int first_row, int cols) {
+    const float* whole = x - (size_t)first_row * cols;
+    const int row = first_row + threadIdx.x;
+    out[threadIdx.x] = whole[(size_t)row * cols + cols - 1];
+}"""
+
+# A row's largest magnitude scales the row.
+SCALED = """
+extern "C" __global__ void k(const float* x, float* out, int cols) {
+    __shared__ float largest;
+    __shared__ float of_thread[64];
+    const float* row = x + blockIdx.x * cols;
+    float mine = 0.0f;
+    for (int col = threadIdx.x; col < cols; col += 64)
+        mine = fmaxf(mine, fabsf(row[col]));
+    of_thread[threadIdx.x] = mine;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        float found = 0.0f;
+        for (int i = 0; i < 64; ++i) found = fmaxf(found, of_thread[i]);
+        largest = found;
+    }
+    __syncthreads();
+    for (int col = threadIdx.x; col < cols; col += 64)
+        out[blockIdx.x * cols + col] = row[col] / largest;
+}"""
+
+
+def _square_product(source: str, grid, block, n: int = 32, shared_bytes: int = 0) -> Sample:
+    A, B = random_matrix(n, n, 31), random_matrix(n, n, 32)
+    given = corpus.Inputs(A, B, np.full((n, n), np.nan, f4), 1.0, 0.0)
+    return Sample(
+        source, grid, block, lambda: [A.copy(), B.copy(), given.C.copy(), n],
+        lambda args: {2: (given.reference(), given.bound())}, shared_bytes,
+    )  # fmt: skip
+
+
+def _warp_private() -> Sample:
+    x = np.arange(256, dtype=f4)
+
+    def expected(args):
+        lanes = (np.arange(32) + 15) % 32
+        return {1: 8 * x.reshape(8, 32)[:, lanes].reshape(-1)}
+
+    return Sample(WARP_PRIVATE, (2, 1, 1), (128, 1, 1),
+                  lambda: [x.copy(), np.zeros(256, f4), 3], expected)  # fmt: skip
+
+
+def _hand_over() -> Sample:
+    x = np.random.default_rng(33).integers(-9, 9, (5, 64)).astype(f4)
+    return Sample(HAND_OVER, (1, 1, 1), (96, 1, 1), lambda: [x.copy(), np.zeros(64, f4), 5],
+                  lambda args: {1: x.sum(axis=0)[::-1].copy()})  # fmt: skip
+
+
+def _compact() -> Sample:
+    x = random_matrix(1, 200, 34)[0]
+    return Sample(COMPACT, (1, 1, 1), (64, 1, 1), lambda: [x.copy(), np.zeros(1, np.int32), 200],
+                  lambda args: {1: np.array([(x > 0).sum()], np.int32)})  # fmt: skip
+
+
+def _window() -> Sample:
+    x = random_matrix(32, 12, 35)
+    return Sample(WINDOW, (1, 1, 1), (32, 1, 1), lambda: [x.copy(), np.zeros(32, f4), 12],
+                  lambda args: {1: x[:, -5].copy()})  # fmt: skip
+
+
+def _row_ends() -> Sample:
+    x = random_matrix(3, 1000, 37)
+    return Sample(ROW_ENDS, (1, 1, 1), (3, 1, 1),
+                  lambda: [x.copy(), np.zeros(3, f4), 2_200_000, 1000],
+                  lambda args: {1: x[:, -1].copy()})  # fmt: skip
+
+
+def _scaled() -> Sample:
+    x = random_matrix(3, 150, 36)
+    wanted = x.astype(np.float64) / np.abs(x).max(axis=1, keepdims=True)
+    return Sample(SCALED, (3, 1, 1), (64, 1, 1), lambda: [x.copy(), np.zeros((3, 150), f4), 150],
+                  lambda args: {1: (wanted, 2.0**-22)})  # fmt: skip
+
+
+OWN = {
+    "flat tiles": _square_product(FLAT, (2, 2, 1), (16, 16, 1), shared_bytes=4 * 2 * 16 * 17),
+    "persistent": _square_product(PERSISTENT, (3, 1, 1), (8, 8, 1)),
+    "split": _square_product(SPLIT, (1, 32, 1), (32, 4, 1)),
+    "warp-private": _warp_private(),
+    "hand-over": _hand_over(),
+    "compact": _compact(),
+    "window": _window(),
+    "row ends": _row_ends(),
+    "scaled": _scaled(),
+}
+
+
+# --- mistakes in products -------------------------------------------------------------------------
+
+TILED = "shared_memory 16"
+TURNED = "shared_memory 32, transposed"
+COLUMN = "thread_tile_1d 32x32x16"
+SQUARE = "thread_tile_2d 64x64x8"
+FOURS = "vectorized_loads 64x64x16"
+SWIZZLED = "bank_conflicts 128x128x8, swizzled"
+WARPS = "warp_tiling 64x64x16"
+DOUBLE = "double_buffering 64x64x16"
+
+EPILOGUE = """    if (beta == 0.0f)
+        C[here] = alpha * sum;
+    else
+        C[here] = alpha * sum + beta * C[here];
+"""
+EARLY = """    float sum = 0.0f;
+    for (int tile_k"""
+
+MISTAKES = [
+    # Barriers.
+    Mistake(
+        "first barrier removed",
+        TILED,
+        "tiles are read before they are whole",
+        "        __syncthreads();                         // the tiles are whole\n",
+        "",
+        CHECKS,
+        ("race", "uninitialised"),
+    ),
+    Mistake(
+        "second barrier removed",
+        TILED,
+        "tiles are overwritten while others read them",
+        "        __syncthreads();                         // nobody reads them any more\n",
+        "",
+        CHECKS,
+        ("race",),
+    ),
+    Mistake(
+        "barrier in a branch",
+        TILED,
+        "only threads inside C reach the barrier",
+        "        __syncthreads();                         // the tiles are whole\n",
+        "        if (row < M) __syncthreads();\n",
+        CHECKS,
+        ("barrier",),
+    ),
+    Mistake(
+        "barriers on both sides of a branch",
+        TILED,
+        "threads of one block meet at two different barriers",
+        "        __syncthreads();                         // nobody reads them any more\n",
+        "        if (x < 4) { sum += 0.0f * a[0][0]; __syncthreads(); } else __syncthreads();\n",
+        CHECKS,
+        ("divergent barrier",),
+    ),
+    Mistake(
+        "return before a barrier",
+        TILED,
+        "threads outside C leave before they have loaded",
+        EARLY,
+        "    if (row >= M || col >= N) return;\n" + EARLY,
+        BOTH,
+        ("uninitialised", "barrier"),
+    ),
+    Mistake(
+        "trips that differ",
+        TILED,
+        "each thread makes its own number of trips round the barriers",
+        "tile_k < K; tile_k += TILE",
+        "tile_k < K + (y == 0 ? TILE : 0); tile_k += TILE",
+        CHECKS,
+        ("barrier",),
+    ),
+    # Indices.
+    Mistake(
+        "block indices swapped",
+        TILED,
+        "blockIdx.x counts rows, the grid counts columns with it",
+        """    const int row = blockIdx.y * TILE + y;
+    const int col = blockIdx.x * TILE + x;
+""",
+        """    const int row = blockIdx.x * TILE + y;
+    const int col = blockIdx.y * TILE + x;
+""",
+        VERIFICATION,
+    ),
+    Mistake(
+        "stride of C is M",
+        TILED,
+        "ldc = M: right for a square C only",
+        "(size_t)row * N + col;\n    if",
+        "(size_t)row * M + col;\n    if",
+        BOTH,
+        ("out-of-bounds write",),
+    ),
+    Mistake(
+        "stride of B is K",
+        TILED,
+        "ldb = K: right for a square B only",
+        "B[(size_t)(tile_k + y) * N + col]",
+        "B[(size_t)(tile_k + y) * K + col]",
+        BOTH,
+        ("out-of-bounds read",),
+    ),
+    Mistake(
+        "row one too far",
+        TILED,
+        "`row <= M` reads a row below A",
+        "a[y][x] = row < M",
+        "a[y][x] = row <= M",
+        CHECKS,
+        ("out-of-bounds read",),
+    ),
+    Mistake(
+        "column one too far",
+        TILED,
+        "`col <= N` reads past the last row of B",
+        "&& col < N",
+        "&& col <= N",
+        CHECKS,
+        ("out-of-bounds read",),
+    ),
+    Mistake(
+        "k one too far",
+        TILED,
+        "`<= K` reads past the last row of A",
+        "tile_k + x < K",
+        "tile_k + x <= K",
+        BOTH,
+        ("out-of-bounds read",),
+    ),
+    Mistake(
+        "no bound on k",
+        TILED,
+        "past K, A's next row is multiplied with B's missing ones",
+        """row < M && tile_k + x < K ? A[(size_t)row * K + tile_k + x] : 0.0f;
+        B_TILE(y, x) = tile_k + y < K && col < N""",
+        """row < M ? A[(size_t)row * K + tile_k + x] : 0.0f;
+        B_TILE(y, x) = col < N""",
+        BOTH,
+        ("out-of-bounds read",),
+    ),
+    Mistake(
+        "no bound on the store",
+        TILED,
+        "threads right of C write into its next row",
+        "    if (row >= M || col >= N) return;\n",
+        "",
+        CHECKS,
+        ("out-of-bounds write",),
+    ),
+    Mistake(
+        "no bound on the store's columns",
+        TILED,
+        "threads right of C write into its next row",
+        "row >= M || col >= N",
+        "row >= M",
+        CHECKS,
+        ("out-of-bounds write",),
+    ),
+    Mistake(
+        "store one row too far",
+        TILED,
+        "`row > M` lets a row below C be written",
+        "row >= M ||",
+        "row > M ||",
+        CHECKS,
+        ("out-of-bounds write",),
+    ),
+    Mistake(
+        "no zeros at the edge",
+        TILED,
+        "outside A the tile keeps what it had",
+        "a[y][x] = row < M && tile_k + x < K ? A[(size_t)row * K + tile_k + x] : 0.0f;",
+        "if (row < M && tile_k + x < K) a[y][x] = A[(size_t)row * K + tile_k + x];",
+        CHECKS,
+        ("uninitialised read",),
+    ),
+    Mistake(
+        "tile read the other way",
+        TURNED,
+        "written as b[x][k], read as b[k][x]",
+        "B_TILE(y, x) = ",
+        "b[y][x] = ",
+        VERIFICATION,
+    ),
+    Mistake(
+        "a tile too small",
+        TILED,
+        "the last row of a tile does not exist",
+        "float a[TILE][TILE + PAD];\n    __shared__ float b[TILE][TILE + PAD];",
+        "float a[TILE - 1][TILE + PAD];\n    __shared__ float b[TILE - 1][TILE + PAD];",
+        BOTH,
+        ("out-of-bounds",),
+    ),
+    # The epilogue.
+    Mistake(
+        "C read where beta is 0",
+        TILED,
+        "0 * NaN is NaN",
+        EPILOGUE,
+        "    C[here] = alpha * sum + beta * C[here];\n",
+        BOTH,
+        ("uninitialised read",),
+    ),
+    Mistake(
+        "alpha forgotten",
+        TILED,
+        "right where alpha is 1",
+        "C[here] = alpha * sum + beta",
+        "C[here] = sum + beta",
+        VERIFICATION,
+    ),
+    Mistake(
+        "beta forgotten",
+        TILED,
+        "right where beta is 0 or 1",
+        "+ beta * C[here]",
+        "+ C[here]",
+        VERIFICATION,
+    ),
+    Mistake(
+        "alpha twice",
+        TILED,
+        "alpha * (sum + beta * C)",
+        "alpha * sum + beta * C[here]",
+        "alpha * (sum + beta * C[here])",
+        VERIFICATION,
+    ),
+    # The launch, the loop.
+    Mistake(
+        "grid one block short",
+        TILED,
+        "N / TILE instead of ceil(N / TILE)",
+        "",
+        "",
+        VERIFICATION,
+        change={"grid": "floor"},
+    ),
+    Mistake(
+        "half the threads",
+        TILED,
+        "block (TILE, TILE / 2): half of each tile is loaded",
+        "",
+        "",
+        BOTH,
+        ("uninitialised read",),
+        change={"block": (16, 8, 1)},
+    ),
+    Mistake(
+        "K loop one tile short",
+        TILED,
+        "the last, partial tile of K is left out",
+        "tile_k < K; tile_k",
+        "tile_k + TILE <= K; tile_k",
+        VERIFICATION,
+    ),
+    Mistake(
+        "integer sum",
+        TILED,
+        "the sum is kept as an integer",
+        "float sum = 0.0f;",
+        "int sum = 0;",
+        VERIFICATION,
+    ),
+    # Tiles of a thread.
+    Mistake(
+        "half a tile loaded",
+        COLUMN,
+        "one element per thread, the tile has two",
+        "for (int i = thread; i < BM * BK; i += THREADS) {",
+        "{ const int i = thread;",
+        BOTH,
+        ("uninitialised read",),
+    ),
+    Mistake(
+        "threads overlap",
+        COLUMN,
+        "a thread's first row is not multiplied by TM",
+        "thread / BN * TM;",
+        "thread / BN;",
+        VERIFICATION,
+    ),
+    Mistake(
+        "bound of the wrong side",
+        COLUMN,
+        "rows are held against N",
+        "row < M && k < K",
+        "row < N && k < K",
+        BOTH,
+        ("out-of-bounds read",),
+    ),
+    Mistake(
+        "k and column swapped",
+        SQUARE,
+        "b[x][k] of a tile b[k][x]",
+        "b_row[j] = b[k][x + j];",
+        "b_row[j] = b[x + j][k];",
+        BOTH,
+        ("out-of-bounds read",),
+    ),
+    Mistake(
+        "no bound on B's rows",
+        SQUARE,
+        "rows below B are read, and multiplied by zeros",
+        "k < K && col < N",
+        "col < N",
+        BOTH,
+        ("out-of-bounds read",),
+    ),
+    Mistake(
+        "corner of the block swapped",
+        SQUARE,
+        "top from blockIdx.x",
+        "top = blockIdx.y * BM, left = blockIdx.x * BN",
+        "top = blockIdx.x * BM, left = blockIdx.y * BN",
+        VERIFICATION,
+    ),
+    Mistake(
+        "row and column of the thread tile swapped",
+        SQUARE,
+        "sums[j][i]: the piece is transposed",
+        "alpha * sums[i][j];\n            else\n                C[here] = alpha * sums[i][j]",
+        "alpha * sums[j][i];\n            else\n                C[here] = alpha * sums[j][i]",
+        VERIFICATION,
+    ),
+    # Vectors.
+    Mistake(
+        "float4 from rows that are not aligned",
+        FOURS,
+        "N is not held against 4",
+        "b_aligned = N % 4 == 0",
+        "b_aligned = true",
+        BOTH,
+        ("misaligned read",),
+    ),
+    Mistake(
+        "alignment of the wrong matrix",
+        FOURS,
+        "the rows of A are K long, not N",
+        "a_aligned = K % 4 == 0",
+        "a_aligned = N % 4 == 0",
+        BOTH,
+        ("misaligned read",),
+        shapes=((68, 132, 37, 1.0, 0.0),),
+    ),
+    Mistake(
+        "float4 at an odd padding",
+        FOURS,
+        "rows of 65 floats do not begin at 16 bytes",
+        "float a[BK][BM];",
+        "float a[BK][BM + 1];",
+        BOTH,
+        ("misaligned read",),
+    ),
+    Mistake(
+        "rows below A",
+        FOURS,
+        "rows past M are loaded",
+        "top + row < M ? K : 0",
+        "K",
+        CHECKS,
+        ("out-of-bounds read",),
+    ),
+    Mistake(
+        "last vector past the row",
+        FOURS,
+        "the tail writes on where the row has ended",
+        "                    if (col + v >= N) break;\n",
+        "",
+        BOTH,
+        ("out-of-bounds write",),
+    ),
+    Mistake(
+        "a component twice",
+        FOURS,
+        "the third element of four is staged as the second",
+        "= four.y;\n            a[k + 2]",
+        "= four.z;\n            a[k + 2]",
+        VERIFICATION,
+    ),
+    Mistake(
+        "half the vectors",
+        FOURS,
+        "half of A's tile is never loaded",
+        "i < BM * BK / 4;",
+        "i < BM * BK / 8;",
+        BOTH,
+        ("uninitialised read",),
+    ),
+    Mistake(
+        "swizzle on one side",
+        SWIZZLED,
+        "stored at the swizzled place, read at the plain one",
+        "a[k][PLACE(k, y + i)]",
+        "a[k][y + i]",
+        VERIFICATION,
+    ),
+    Mistake(
+        "swizzle that splits vectors",
+        SWIZZLED,
+        "an XOR with 1 tears groups of four apart",
+        "((k) & 4) * 4",
+        "((k) & 4) / 4",
+        BOTH,
+        ("misaligned read",),
+    ),
+    Mistake(
+        "halves mixed up",
+        SWIZZLED,
+        "the right half is stored beside the left one",
+        "const int col = left + x + half * (BN / 2);",
+        "const int col = left + x + half * 4;",
+        VERIFICATION,
+    ),
+    # Warps.
+    Mistake(
+        "lanes in the wrong place",
+        WARPS,
+        "lane / 4 makes eight rows of lanes, not four",
+        "lane / 8 * 4",
+        "lane / 4 * 4",
+        BOTH,
+        ("uninitialised read",),
+    ),
+    Mistake(
+        "warps on the diagonal",
+        WARPS,
+        "row and column of a warp from the same remainder",
+        "warp / (BN / WN) * WM",
+        "warp % (BN / WN) * WM",
+        VERIFICATION,
+    ),
+    Mistake(
+        "piece at the wrong distance",
+        WARPS,
+        "pieces of a thread are 16 rows apart, not 4",
+        "a[k][y + 16 * down]",
+        "a[k][y + 4 * down]",
+        VERIFICATION,
+    ),
+    # Two buffers.
+    Mistake(
+        "buffer not flipped",
+        DOUBLE,
+        "the next tile goes where this one is being read",
+        "        now ^= 1;\n",
+        "",
+        CHECKS,
+        ("race",),
+    ),
+    Mistake(
+        "no barrier between buffers",
+        DOUBLE,
+        "tiles are read before they are whole",
+        "        __syncthreads();\n    }\n",
+        "    }\n",
+        CHECKS,
+        ("race",),
+    ),
+    Mistake(
+        "no barrier before the loop",
+        DOUBLE,
+        "the first tile is read before it is whole",
+        "    keep(a[0], b[0], a_next, b_next);\n    __syncthreads();\n",
+        "    keep(a[0], b[0], a_next, b_next);\n",
+        CHECKS,
+        ("race", "uninitialised"),
+    ),
+    Mistake(
+        "always the first buffer",
+        DOUBLE,
+        "A is read from buffer 0 in every step",
+        "&a[now][k]",
+        "&a[0][k]",
+        BOTH,
+        ("race",),
+    ),
+    Mistake(
+        "the same tile again",
+        DOUBLE,
+        "the next tile is fetched from where this one came",
+        "top, left, tile_k + BK);",
+        "top, left, tile_k);",
+        VERIFICATION,
+    ),
+    Mistake(
+        "last tile not fetched",
+        DOUBLE,
+        "`more` looks two tiles ahead",
+        "more = tile_k + BK < K",
+        "more = tile_k + 2 * BK < K",
+        VERIFICATION,
+    ),
+    # Small kernels of other kinds.
+    Mistake(
+        "padding on one side",
+        "flat tiles",
+        "written with a padding, read without",
+        "sum += a[y * WIDTH + i]",
+        "sum += a[y * TILE + i]",
+        BOTH,
+        ("uninitialised read",),
+    ),
+    Mistake(
+        "too little dynamic shared memory",
+        "flat tiles",
+        "the padding was forgotten in the launch",
+        "",
+        "",
+        BOTH,
+        ("out-of-bounds",),
+        change={"shared_bytes": 4 * 2 * 16 * 16},
+    ),
+    Mistake(
+        "sum not reset",
+        "persistent",
+        "the next tile goes on with the last one's sum",
+        "        sum = 0.0f;\n",
+        "",
+        VERIFICATION,
+    ),
+    Mistake(
+        "no barrier between tiles",
+        "persistent",
+        "the next tile is loaded while this one is read",
+        "            __syncthreads();\n        }\n",
+        "        }\n",
+        CHECKS,
+        ("race",),
+    ),
+    Mistake(
+        "accumulator not cleared",
+        "split",
+        "sums in shared memory start from anything",
+        "    if (part == 0) sums[x] = 0.0f;\n",
+        "",
+        BOTH,
+        ("uninitialised read",),
+    ),
+    Mistake(
+        "turns without a barrier",
+        "split",
+        "four threads add to one element at once",
+        "        __syncthreads();\n        if (part == turn)",
+        "        if (part == turn)",
+        CHECKS,
+        ("race",),
+    ),
+    Mistake(
+        "no __syncwarp after the write",
+        "warp-private",
+        "lanes read before others have written",
+        "        mine[warp][lane] = value;\n        __syncwarp();\n",
+        "        mine[warp][lane] = value;\n",
+        CHECKS,
+        ("race",),
+    ),
+    Mistake(
+        "no __syncwarp after the read",
+        "warp-private",
+        "lanes write while others read",
+        "        __syncwarp();\n    }\n",
+        "    }\n",
+        CHECKS,
+        ("race",),
+    ),
+    Mistake(
+        "__syncwarp without some lanes",
+        "warp-private",
+        "the mask names half of the warp",
+        "        mine[warp][lane] = value;\n        __syncwarp();\n",
+        "        mine[warp][lane] = value;\n        __syncwarp(0xffff);\n",
+        CHECKS,
+        ("divergent warp", "race"),
+    ),
+    Mistake(
+        "named barrier waits for too many",
+        "hand-over",
+        "a count of 128 with 96 threads",
+        "bar.sync 1, 96",
+        "bar.sync 1, 128",
+        BOTH,
+        ("deadlock", "barrier count"),
+    ),
+    Mistake(
+        "named barrier waits for too few",
+        "hand-over",
+        "a count of 64 lets the readers go early",
+        "bar.sync 1, 96",
+        "bar.sync 1, 64",
+        CHECKS,
+        ("race", "barrier count", "uninitialised"),
+    ),
+    Mistake(
+        "wrong named barrier",
+        "hand-over",
+        "the readers announce the end at the first barrier",
+        "bar.arrive 2, 96",
+        "bar.arrive 1, 96",
+        BOTH,
+        ("deadlock",),
+    ),
+    Mistake(
+        "plain add to a counter",
+        "compact",
+        "two threads read the same count",
+        "atomicAdd(&count, 1)",
+        "count += 1",
+        BOTH,
+        ("race",),
+    ),
+    Mistake(
+        "counter not ready",
+        "compact",
+        "threads count before the counter is cleared",
+        "    if (threadIdx.x == 0) count = 0;\n    __syncthreads();\n",
+        "    if (threadIdx.x == 0) count = 0;\n",
+        CHECKS,
+        ("race", "uninitialised"),
+    ),
+    Mistake(
+        "local array overrun",
+        "window",
+        "the ring of 5 wraps after 6",
+        "if (++oldest == WIDTH)",
+        "if (++oldest > WIDTH)",
+        BOTH,
+        ("out-of-bounds",),
+    ),
+    Mistake(
+        "index in 32 bits",
+        "row ends",
+        "row * cols passes 2**31",
+        "(size_t)row * cols",
+        "row * cols",
+        BOTH,
+        ("out-of-bounds read",),
+    ),
+    Mistake(
+        "result used too early",
+        "scaled",
+        "the row's largest is read while thread 0 looks for it",
+        "        largest = found;\n    }\n    __syncthreads();\n",
+        "        largest = found;\n    }\n",
+        CHECKS,
+        ("race", "uninitialised"),
+    ),
+    Mistake(
+        "no atomics",
+        "histogram",
+        "lanes that meet in a bin count once",
+        "atomicAdd(&mine[x[i]], 1u);",
+        "mine[x[i]] += 1;",
+        BOTH,
+        ("race",),
+    ),
+    Mistake(
+        "no atomics between blocks",
+        "histogram",
+        "blocks overwrite each other's counts",
+        "atomicAdd(&bins[bin], mine[bin]);",
+        "bins[bin] += mine[bin];",
+        VERIFICATION,
+    ),
+    Mistake(
+        "bins not cleared",
+        "histogram",
+        "shared memory starts with anything",
+        "        mine[bin] = 0;\n    __syncthreads();",
+        "        ;\n    __syncthreads();",
+        CHECKS,
+        ("uninitialised read",),
+    ),
+    Mistake(
+        "counts added too early",
+        "histogram",
+        "no barrier before the counts are taken",
+        "1u);\n    __syncthreads();\n",
+        "1u);\n",
+        CHECKS,
+        ("race",),
+    ),
+    Mistake(
+        "no barrier in a transpose",
+        "transpose",
+        "the tile is read before it is whole",
+        "    __syncthreads();\n",
+        "",
+        CHECKS,
+        ("race", "uninitialised"),
+    ),
+    Mistake(
+        "bounds not transposed",
+        "transpose",
+        "the bounds of reading, kept for writing",
+        "left + i < cols && top + threadIdx.x < rows",
+        "left + i < rows && top + threadIdx.x < cols",
+        BOTH,
+        ("uninitialised read", "out-of-bounds"),
+    ),
+    Mistake(
+        "warps' sums read too early",
+        "block_reduction",
+        "no barrier before the first warp adds",
+        "    __syncthreads();\n",
+        "",
+        CHECKS,
+        ("race", "uninitialised"),
+    ),
+    Mistake(
+        "mask of half a warp",
+        "block_reduction",
+        "lanes shuffle that the mask does not name",
+        "0xffffffff",
+        "0x0000ffff",
+        CHECKS,
+        ("divergent warp",),
+    ),
+    Mistake(
+        "shuffle one step short",
+        "block_reduction",
+        "lane 0 gets the sum of 16 lanes",
+        "distance = 16;",
+        "distance = 8;",
+        VERIFICATION,
+    ),
+    Mistake(
+        "more warps than there are",
+        "block_reduction",
+        "values of warps that do not exist",
+        "lane < WARPS ?",
+        "lane <= WARPS ?",
+        CHECKS,
+        ("out-of-bounds read",),
+    ),
+]
+
+
+# --- running one ----------------------------------------------------------------------------------
+
+
+def find(name: str) -> Mistake:
+    (found,) = (one for one in MISTAKES if one.name == name)
+    return found
+
+
+def base(name: str):
+    """The kernel of this name: a corpus.Product, a corpus.Other or a Sample."""
+    if name in OWN:
+        return OWN[name]
+    (found,) = (one for one in (*corpus.PRODUCTS, *corpus.OTHERS) if one.name == name)
+    return found
+
+
+def text_of(kernel) -> str:
+    return kernel.source if isinstance(kernel, Sample) else kernel.text
+
+
+def planted(mistake: Mistake) -> str:
+    """The text with the mistake in it."""
+    text = text_of(base(mistake.of))
+    if not mistake.old:
+        return text
+    if text.count(mistake.old) != 1:
+        raise ValueError(f"{mistake.name}: its old text occurs {text.count(mistake.old)} times")
+    return text.replace(mistake.old, mistake.new)
+
+
+def shapes(kernel, mistake: Mistake) -> tuple:
+    """What to run it at: (m, n, k, alpha, beta) of a product, sizes of others, once for Samples."""
+    if mistake.shapes:
+        return mistake.shapes
+    if isinstance(kernel, Sample):
+        return (None,)
+    if isinstance(kernel, corpus.Other):
+        return SIZES
+    if max(kernel.tile) <= 32:
+        return SHAPES
+    return WIDE_SHAPES
+
+
+def correct(mistake: Mistake) -> Mistake:
+    """The same kernel run the same way, without the mistake."""
+    return replace(mistake, old="", new="", change=None, found_by=frozenset(), kinds=())
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A launch ready to run, in the simulator or on a GPU.
+
+    `empty`: which arguments nobody has written. `right` judges the arguments after.
+    """
+
+    source: str
+    entry: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    args: list
+    arch: str
+    options: tuple[str, ...]
+    shared_bytes: int
+    empty: tuple[int, ...]
+    right: Callable[[], bool]
+
+
+def prepare(mistake: Mistake, shape) -> Prepared:
+    """The launch at one of `shapes`, with new arrays."""
+    kernel, source = base(mistake.of), planted(mistake)
+    change, empty = dict(mistake.change or {}), ()
+    if isinstance(kernel, Sample):
+        args, entry, arch, options = kernel.args(), "k", "sm_90a", ()
+        expected, grid = kernel.expected(args), kernel.grid
+
+        def right():
+            return all(matches(args[i], value) for i, value in expected.items())
+
+    elif isinstance(kernel, corpus.Other):
+        entry, arch, options = kernel.entry, kernel.arch, kernel.options
+        grid, args, wanted = kernel.case(shape)
+
+        def right():
+            return matches([a for a in args if isinstance(a, np.ndarray)][-1], wanted)
+
+    else:
+        entry, arch, options = kernel.entry, kernel.arch, kernel.options
+        m, n, k = kernel.fitting(*shape[:3])
+        given = kernel.inputs(m, n, k, *shape[3:])
+        before = replace(given, C=given.C.copy())
+        args, grid = kernel.arguments(given), kernel.grid(m, n)
+        if given.beta == 0:
+            empty = tuple(i for i, arg in enumerate(args) if arg is given.C)
+        if change.pop("grid", None) == "floor":
+            grid = (max(n // kernel.tile[1], 1), max(m // kernel.tile[0], 1), 1)
+
+        def right():
+            return kernel.wrong_elements(given.C, before) == 0
+
+    usual = Prepared(
+        source, entry, grid, kernel.block, args, arch, options, kernel.shared_bytes, empty, right
+    )
+    return replace(usual, **change)
+
+
+def trials(mistake: Mistake, check: bool = True) -> Iterator[Trial]:
+    """Run it in the simulator at each of its shapes."""
+    for shape in shapes(base(mistake.of), mistake):
+        it = prepare(mistake, shape)
+        args = [
+            simulator.uninitialised(arg) if i in it.empty else arg for i, arg in enumerate(it.args)
+        ]
+        run = simulator.launch(
+            it.source, it.entry, it.grid, it.block, args, arch=it.arch, options=it.options,
+            shared_bytes=it.shared_bytes, check=check, limit_s=None,
+        )  # fmt: skip
+        yield Trial(run.findings, it.right())
