@@ -14,7 +14,7 @@ from .device import gpu
 from .occupancy import occupancy
 from .simulator.nvrtc import COMMON_OPTIONS
 from .trace import Trace
-from .verify import Report, random_matrix, verify
+from .verify import PRODUCT, Case, Report, random_matrix, verify
 
 SIMULATED_ARCH = "sm_90a"  # the GPU that the records in results/ come from
 
@@ -194,6 +194,18 @@ class Kernel:
         """Check it at awkward shapes, on the device it runs on. Show the result: it is a table."""
         return verify(self)
 
+    def check(self) -> Report:
+        """Look for mistakes that hardware hides: races, uninitialised reads, lost barriers.
+
+        Small products with tails and factors are run in the simulator, with all its checks; C
+        counts as never written where beta is 0. Show the result: it is a table.
+        """
+        rows, cols = self.rung.tile(self.settings)
+        shapes = [(7, 5, 3), (17, 33, 0), (rows, cols, 32), (rows + 1, cols + 1, 33)]
+        cases = [self._look_for_mistakes(*shape, *PRODUCT) for shape in shapes]
+        cases.append(self._look_for_mistakes(rows + 1, cols + 1, 31, 0.5, 2.0))
+        return Report(self.name, cases)
+
     def benchmark(self):
         """pandas.DataFrame of times beside cuBLAS: measured here, or replayed where no GPU is."""
         from . import records
@@ -236,6 +248,17 @@ class Kernel:
             shared_bytes=shape.shared_bytes,
             **how,
         )
+
+    def _look_for_mistakes(self, m: int, n: int, k: int, alpha: float, beta: float) -> Case:
+        seed = int(np.random.SeedSequence().generate_state(1)[0])
+        shapes = enumerate([(m, k), (k, n), (m, n)])
+        A, B, C = (random_matrix(rows, cols, seed + i) for i, (rows, cols) in shapes)
+        if beta == 0:
+            C = simulator.uninitialised(C)
+        shape = self.rung.launch(m, n, k, self.settings)
+        run = self._simulate(shape, [A, B, C, m, n, k, alpha, beta], check=True)
+        message = "; ".join(str(finding) for finding in run.findings)
+        return Case(m, n, k, alpha, beta, seed, not message, message, np.inf if message else 0.0)
 
     def _function(self):
         if self._gpu_function is None:

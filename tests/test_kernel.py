@@ -98,3 +98,15 @@ def test_importing_the_package_imports_nothing_slow():
     code = f"import gemmlab, sys; print([m for m in {slow} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_check_finds_what_the_hardware_hides():
+    right = gl.load("02_coalescing")
+    assert right.check().passed and len(right.check().cases) >= 5
+    reads_c = right.text.replace("if (beta == 0.0f)", "if (beta == 9.0f)")
+    report = gl.kernel.from_source(reads_c, "02_coalescing").check()
+    assert [case.passed for case in report.cases] == [case.beta != 0 for case in report.cases]
+    assert "uninitialised read" in str(report) and "C[0] was never written" in str(report)
+    waits = right.text.replace("float sum = 0.0f;", "float sum = 0.0f;\n__syncthreads();")
+    report = gl.kernel.from_source(waits, "02_coalescing").check()
+    assert not report.passed and "missed barrier" in report.cases[0].message
