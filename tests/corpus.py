@@ -186,9 +186,9 @@ def warp_tiling(bm: int, bn: int, bk: int, wm: int, wn: int) -> Product:
 
 
 PRODUCTS = [
-    shared_memory(8, pad=1),
-    shared_memory(16),
     shared_memory(32),
+    shared_memory(16),
+    shared_memory(8, pad=1),
     shared_memory(32, transposed=1),
     shared_memory(32, pad=1, transposed=1),
     thread_tile_1d(64, 64, 8, 8),
