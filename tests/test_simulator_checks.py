@@ -247,6 +247,19 @@ def test_global_memory_that_nobody_wrote_is_found():
     assert launch(text, "k", (2, 1, 1), (32, 1, 1), args).findings == []
 
 
+def test_local_memory_that_nobody_wrote_is_found():
+    body = """
+    int mine[8];
+    for (int i = 0; i < 6 + zero; ++i) mine[(i + threadIdx.x) % 8] = i;
+    out[threadIdx.x] = mine[(1 + threadIdx.x * zero) % (6 + zero)];
+    """
+    assert_finding(
+        check(body), "uninitialised read", 4, (0, 0, 0), (2, 0, 0),
+        "local memory[1] was never written", 16,
+    )  # fmt: skip
+    assert check(body.replace("i < 6", "i < 8")) == []
+
+
 # --- places -----------------------------------------------------------------------------------
 
 

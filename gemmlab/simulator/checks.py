@@ -18,16 +18,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import memory
 from .barriers import BARRIERS
 from .clocks import BlockClocks, ThreadClocks
 from .counters import WARP
-from .memory import ALIGNMENT, MaskCache
-from .names import ELEMENT, shared_place
-from .ptx import TYPE_BYTES, Kernel
-from .shadow import ACTOR, ACTOR_BITS, ReadsByThread, ReadsSinceBarrier, Touch, Writes
+from .names import ELEMENT
+from .ptx import Kernel
+from .races import Races
 
-COARSE = 16  # bytes of a granule, as long as no smaller access is met
 BARRIER_BYTES = 8  # of an mbarrier
 # Lanes that are run together. Fewer where each thread's clock has an entry for each other one.
 CHECKED_LANES, CLOCKED_LANES = 1 << 14, 1 << 12
@@ -61,79 +58,74 @@ class Checker:
         self.kernel = lanes.launch.kernel
         by_thread = needs_thread_clocks(self.kernel)
         self.clocks = ThreadClocks(self.layout) if by_thread else BlockClocks(self.layout)
-        self.granule = COARSE
-        bytes_per_block = lanes.launch.shared_bytes
-        self.stride = -(-bytes_per_block // ALIGNMENT) * ALIGNMENT
-        self.block_offsets = np.asarray(self.layout.block_number) * self.stride
-        self.writes = Writes(self._granules)
-        self.reads = self._reads()
-        self.atomics = None  # a table as of reads, made when it is needed
-        # Copies under way, as records of Writes: of their destination, and of what they read.
-        self.arriving: Writes | None = None
-        self.leaving: Writes | None = None
-        self._overwritten = None  # (what a store is about to overwrite, what with)
+        self.races = Races(lanes, self.clocks)
+        self._unwritten_local = None  # for each byte of local memory, whether nobody wrote it
         self._expected = np.zeros((BARRIERS, self.layout.blocks), np.int64)  # counts of barriers
         self._arrived: dict[int, np.ndarray] = {}  # barrier -> lanes that passed bar.arrive
-        self._masks, self._extremes = MaskCache(), {}
 
     # --- accesses: called through lanes.note ------------------------------------------------------
 
     def about_to_store(self, addresses, values, dtype, mask) -> None:
         """A store to shared memory will change memory next; `access` is told of it then."""
-        shared = self.lanes.space("shared")
-        before, _ = memory.load(shared, addresses, dtype, len(values), mask)
-        self._overwritten = before, values, addresses, dtype
+        self.races.about_to_store(addresses, values, dtype, mask)
 
     def access(self, index: int, space: str, operation: str, addresses, size: int, mask) -> None:
         """`size` bytes per lane, all inside their memory. `operation`: "load", "store", "atomic".
 
         Of an atomic on shared memory too: two atomics never race, an atomic and a load can.
         """
-        overwritten, self._overwritten = self._overwritten, None
-        if not np.any(mask):
+        to = {
+            "shared": self.races.access,
+            "global": self._access_global,
+            "local": self._access_local,
+        }
+        to[space](index, operation, addresses, size, mask)
+
+    # --- global and local memory ------------------------------------------------------------------
+
+    def _access_global(self, index, operation, addresses, size, mask) -> None:
+        everything = self.lanes.launch.memory
+        if not everything.unwritten:
             return
-        if space == "global":
-            self._access_global(index, operation, addresses, size, mask)
-        elif space == "shared":
-            touch = self._touch(addresses, size, mask)
-            time = self.clocks.tick(index)
-            if operation == "load":
-                self._load(index, size, touch)
-            elif operation == "store":
-                self._store(index, size, touch, time, overwritten)
-            else:
-                self._atomic(index, size, touch)
+        parts, _ = everything.locate(addresses, size, mask)
+        for buffer, offsets, allowed in parts:
+            unwritten = everything.unwritten.get(buffer.base)
+            if unwritten is not None:
+                place = buffer.name, 0, buffer.element_bytes
+                self._follow(index, operation, unwritten, offsets, size, allowed, np.any, place)
 
-    def _load(self, index, size, touch) -> None:
-        self._look_for_unwritten(index, size, touch)
-        self._look_for_writes(index, size, touch, "read")
-        if self.atomics:
-            self._look_for_others(index, size, touch, self.atomics, "read", "write", "updated")
-        self._look_for_copies(index, size, touch, "read")
-        self.reads.note(touch, index, self.clocks)
+    def _access_local(self, index, operation, addresses, size, mask) -> None:
+        if self._unwritten_local is None:
+            self._unwritten_local = np.ones(self.lanes.local.buffer.bytes, bool)
+        parts, _ = self.lanes.local.locate(addresses, size, mask)
+        for _, offsets, allowed in parts:
+            # A wide copy may take along parts that are not used.
+            place = "local memory", self.lanes.local.lane_offsets, min(size, ELEMENT)
+            self._follow(
+                index, operation, self._unwritten_local, offsets, size, allowed, np.all, place
+            )
 
-    def _store(self, index, size, touch, time, overwritten) -> None:
-        new = True
-        if overwritten is not None:
-            before, values, _, _ = overwritten
-            new = self._differs(touch, before, values)
-        self._look_for_writes(index, size, touch, "write", new)
-        self._look_for_readers(index, size, touch)
-        self._look_for_copies(index, size, touch, "write")
-        self._write(touch, time)
-        self._look_for_rivals(index, size, touch, time, overwritten)
+    def _follow(self, index, operation, unwritten, offsets, size, mask, how, place) -> None:
+        """Note what is written now, or find what is read and was not written.
 
-    def _write(self, touch, time) -> None:
-        self.writes.note(touch.lane_granules, touch.thread[:, None], time)
-
-    def _atomic(self, index, size, touch) -> None:
-        if self.atomics is None:
-            self.atomics = self._reads()
-        self._look_for_unwritten(index, size, touch)
-        self._look_for_writes(index, size, touch, "write")
-        self._look_for_others(index, size, touch, self.reads, "write", "read", "read")
-        self._look_for_copies(index, size, touch, "write")
-        self.atomics.note(touch, index, self.clocks)
+        `unwritten`: bool for each byte; `how`: whether `any` or `all` bytes of a read count;
+        `place`: name, byte where it begins (for each lane), bytes per element.
+        """
+        offsets, mask = (np.broadcast_to(v, self.layout.shape) for v in (offsets, mask))
+        touched = offsets[mask][:, None] + np.arange(size)
+        if operation == "store":
+            unwritten[touched] = False
+            return
+        wrong = unwritten[touched]
+        lanes = np.zeros(self.layout.shape, bool)
+        lanes[mask] = how(wrong, axis=1)
+        if lanes.any():
+            name, begin, width = place
+            first = int(np.flatnonzero(lanes[mask])[0])
+            byte = touched[first, wrong[first].argmax()]
+            byte = byte - np.broadcast_to(begin, self.layout.shape)[mask][first]
+            what = f"{name}[{int(byte) // width}] was never written"
+            self.lanes.find("uninitialised read", index, what, lanes)
 
     # --- barriers of blocks and warps -------------------------------------------------------------
 
@@ -228,16 +220,8 @@ class Checker:
         `size` may be large (a tile of a bulk copy). Until `copy_landed` is told of the same bytes,
         whoever reads or writes them makes a mistake.
         """
-        if not np.any(mask):
-            return
-        if self.arriving is None:
-            self.arriving = Writes(self._granules)
-        touch = self._touch(addresses, size, mask)
-        time = self.clocks.tick(index)
-        self._look_for_writes(index, size, touch, "write")
-        self._look_for_readers(index, size, touch)
-        self._look_for_copies(index, size, touch, "write")
-        self.arriving.note(touch.lane_granules, touch.thread[:, None], time)
+        if np.any(mask):
+            self.races.copy_started(index, addresses, size, mask)
 
     def copy_landed(self, index: int, addresses, size: int, mask, barrier=None) -> None:
         """The copies that the lanes of `mask` started at instruction `index` are complete.
@@ -247,41 +231,21 @@ class Checker:
         of the copy (bulk copies, cp.async.mbarrier.arrive): who sees that mbarrier's phase complete
         knows the bytes, and nobody else. Call `phase_completed` after it.
         """
-        if not np.any(mask):
-            return
-        touch = self._touch(addresses, size, mask)
-        time = self.clocks.tick(index)
-        self.arriving.last[touch.lane_granules] = 0
-        if barrier is None:
-            self._write(touch, time)
-            return
-        barrier = np.broadcast_to(barrier, self.layout.shape).reshape(-1)[touch.lanes]
-        for one in np.unique(barrier):
-            granules = touch.lane_granules[barrier == one]
-            self.writes.note(granules, self.clocks.column(int(one)), time)
+        if np.any(mask):
+            self.races.copy_landed(index, addresses, size, mask, barrier)
 
     def source_started(self, index: int, addresses, size: int, mask) -> None:
         """Shared memory is read asynchronously from now on: the source of a bulk store, wgmma.
 
         Until `source_released`, whoever writes those bytes makes a mistake.
         """
-        if not np.any(mask):
-            return
-        if self.leaving is None:
-            self.leaving = Writes(self._granules)
-        touch = self._touch(addresses, size, mask)
-        time = self.clocks.tick(index)
-        self._load(index, size, touch)
-        self.leaving.note(touch.lane_granules, touch.thread[:, None], time)
+        if np.any(mask):
+            self.races.source_started(index, addresses, size, mask)
 
     def source_released(self, index: int, addresses, size: int, mask) -> None:
         """The lanes that started the asynchronous read have waited for its end."""
-        if not np.any(mask):
-            return
-        touch = self._touch(addresses, size, mask)
-        self.clocks.tick(index)
-        self.leaving.last[touch.lane_granules] = 0
-        self.reads.note(touch, index, self.clocks)
+        if np.any(mask):
+            self.races.source_released(index, addresses, size, mask)
 
     # --- mbarriers: `barrier` is the byte address of each lane's mbarrier -------------------------
 
@@ -314,185 +278,9 @@ class Checker:
         mask = np.broadcast_to(mask, self.layout.shape)
         return [(int(one), mask & (barrier == one)) for one in np.unique(barrier[mask])]
 
-    # --- shadow memory ----------------------------------------------------------------------------
-
-    @property
-    def _granules(self) -> int:
-        return self.layout.blocks * self.stride // self.granule
-
-    def _reads(self):
-        if isinstance(self.clocks, ThreadClocks):
-            return ReadsByThread(self._granules, self.layout.threads)
-        return ReadsSinceBarrier(self._granules)
-
-    def _touch(self, addresses, size: int, mask) -> Touch:
-        if size < self.granule:
-            factor = self.granule // size
-            self.granule = size
-            tables = (self.writes, self.reads, self.atomics, self.arriving, self.leaving)
-            for table in tables:
-                if table is not None:
-                    table.refine(factor)
-        first = (np.asarray(addresses) + self.block_offsets) // self.granule
-        if mask is not True and np.size(mask) == 1:
-            mask = True  # the caller has looked whether any lane is active
-        reduced = True if mask is True else self._masks.reduced(mask, first.shape)
-        extremes = self._first_and_last(mask, first.shape)
-        return Touch(self.layout, first, size // self.granule, mask, reduced, extremes)
-
-    def _first_and_last(self, mask, shape):
-        """The first and the last active thread for each element of an array of `shape`."""
-        last, found = self._extremes.get(shape, (None, None))
-        if last is not mask:
-            padded = (1,) * (len(self.layout.shape) - len(shape)) + tuple(shape)
-            lengths = zip(padded, self.layout.shape, strict=True)
-            axes = tuple(i for i, (own, lanes) in enumerate(lengths) if own < lanes)
-            thread = np.broadcast_to(self.layout.thread_number, self.layout.shape)
-            where = np.broadcast_to(mask, thread.shape)
-            found = tuple(
-                how(thread, axis=axes, keepdims=True, where=where, initial=initial)
-                .reshape(shape)
-                .astype(np.int64)
-                for how, initial in ((np.min, self.layout.threads), (np.max, 0))
-            )
-            self._extremes[shape] = mask, found
-        return found
-
     def _sorted(self, mask):
         """Block and thread of each lane in `mask`, by block."""
         block = np.broadcast_to(self.layout.block_number, self.layout.shape)[mask]
         thread = np.broadcast_to(self.layout.thread_number, self.layout.shape)[mask]
         order = np.argsort(block, kind="stable")
         return block[order], thread[order]
-
-    # --- looking ----------------------------------------------------------------------------------
-
-    def _look_for_unwritten(self, index, size, touch) -> None:
-        if self.writes.last[touch.granules].all():
-            return
-        unwritten = self.writes.last[touch.lane_granules] == 0
-        if self.arriving is not None:
-            unwritten &= self.arriving.last[touch.lane_granules] == 0
-        if unwritten.any():
-            self._find("uninitialised read", index, size, touch, unwritten, "was never written")
-
-    def _look_for_writes(self, index, size, touch, does: str, new=True) -> None:
-        """Writes that the lanes do not know. `new`: (lanes,), those whose own write matters."""
-        self._look_for_others(index, size, touch, self.writes, does, "write", "written", new)
-
-    def _look_for_readers(self, index, size, touch) -> None:
-        """Reads, and atomics, that lanes which write do not know."""
-        self._look_for_others(index, size, touch, self.reads, "write", "read", "read")
-        if self.atomics:
-            self._look_for_others(index, size, touch, self.atomics, "write", "write", "updated")
-
-    def _look_for_others(self, index, size, touch, table, does, did, verb, new=True) -> None:
-        if not table.recent(touch.granules, touch.block, self.clocks).any():
-            return
-        granules = touch.lane_granules
-        parts = granules.shape[1]
-        block, thread = np.repeat(touch.lane_block, parts), np.repeat(touch.thread, parts)
-        conflict, who, when = table.others(granules.reshape(-1), block, thread, self.clocks)
-        conflict = conflict.reshape(granules.shape) & np.reshape(new, (-1, 1))
-        if not conflict.any():
-            return
-        first = int(conflict.reshape(-1).argmax())
-        actor, line = int(who[first]), self._line(table.instruction(int(when[first]), self.clocks))
-        if actor < self.layout.threads:
-            by = f"{verb} by thread {self._thread(actor)} in line {line} with no barrier between"
-        else:
-            by = f"{verb} by the copy of line {line}, whose mbarrier the thread has not waited for"
-        self._find(f"{does}-after-{did} race", index, size, touch, conflict, by)
-
-    def _look_for_copies(self, index, size, touch, does: str) -> None:
-        tables = [(self.arriving, f"{does} of a copy in flight", "is the destination of a copy")]
-        if does == "write":
-            tables.append((self.leaving, "write to a copy's source", "is read by a copy"))
-        for table, kind, what in tables:
-            if table is None or not table.last[touch.granules].any():
-                continue
-            record = table.last[touch.lane_granules]
-            under_way = record != 0
-            if under_way.any():
-                first = int(record[under_way][0])
-                line = self._line(self.clocks.instruction(first >> ACTOR_BITS))
-                thread = self._thread(first & ACTOR)
-                by = f"{what} that thread {thread} started in line {line}, which is not waited for"
-                self._find(kind, index, size, touch, under_way, by)
-
-    def _look_for_rivals(self, index, size, touch, time, overwritten) -> None:
-        """Lanes of one store that write different values to the same place."""
-        winner = self.writes.last[touch.lane_granules] & ACTOR
-        beaten = winner != touch.thread[:, None]
-        if not beaten.any():
-            return
-        if overwritten is not None:
-            _, values, addresses, dtype = overwritten
-            shared = self.lanes.space("shared")
-            now, _ = memory.load(shared, addresses, dtype, len(values), touch.mask)
-            beaten &= self._differs(touch, now, values)[:, None]
-        if beaten.any():
-            thread = self._thread(int(winner[beaten][0]))
-            by = f"written by thread {thread} in the same instruction, with another value"
-            self._find("write-after-write race", index, size, touch, beaten, by)
-
-    def _differs(self, touch, some, others):
-        """(lanes,) whether any of the values of a lane differ in their bits."""
-        differs = np.zeros(len(touch.lanes), bool)
-        for a, b in zip(some, others, strict=True):
-            differs |= touch.of_lanes(_bits(a)) != touch.of_lanes(_bits(b))
-        return differs
-
-    # --- global memory ----------------------------------------------------------------------------
-
-    def _access_global(self, index, operation, addresses, size, mask) -> None:
-        if not self.lanes.launch.memory.unwritten:
-            return
-        parts, _ = self.lanes.launch.memory.locate(addresses, size, mask)
-        for buffer, offsets, allowed in parts:
-            unwritten = self.lanes.launch.memory.unwritten.get(buffer.base)
-            if unwritten is None:
-                continue
-            offsets = np.broadcast_to(offsets, self.layout.shape)
-            allowed = np.broadcast_to(allowed, self.layout.shape)
-            touched = offsets[allowed][:, None] + np.arange(size)
-            if operation == "store":
-                unwritten[touched] = False
-                continue
-            wrong = unwritten[touched]
-            if wrong.any():
-                lanes = np.zeros(self.layout.shape, bool)
-                lanes[allowed] = wrong.any(axis=1)
-                element = int(touched[wrong][0]) // buffer.element_bytes
-                what = f"{buffer.name}[{element}] was never written"
-                self.lanes.find("uninitialised read", index, what, lanes)
-
-    # --- findings ---------------------------------------------------------------------------------
-
-    def _find(self, kind, index, size, touch, wrong, what: str) -> None:
-        """`wrong`: (lanes, parts) of `touch`."""
-        where = int(wrong.reshape(-1).argmax())
-        granule = int(touch.lane_granules.reshape(-1)[where])
-        block = int(touch.lane_block[where // wrong.shape[1]])
-        element = self._element(index, granule * self.granule - block * self.stride, size)
-        lanes = np.zeros(int(np.prod(self.layout.shape)), bool)
-        lanes[touch.lanes[wrong.any(axis=1)]] = True
-        self.lanes.find(kind, index, f"{element} {what}", lanes.reshape(self.layout.shape))
-
-    def _element(self, index: int, offset: int, size: int) -> str:
-        """Which element of which shared array is at byte `offset`, as the instruction sees it."""
-        kind = self.kernel.instructions[index].parts[-1]
-        width = min(TYPE_BYTES.get(kind, ELEMENT), size)
-        return str(shared_place(self.kernel, self.lanes.launch.shared_bytes, offset, width))
-
-    def _thread(self, number: int):
-        x, y, _ = self.layout.block
-        return number % x, number // x % y, number // (x * y)
-
-    def _line(self, index: int) -> int:
-        return self.kernel.instructions[index].line
-
-
-def _bits(values) -> np.ndarray:
-    values = np.asarray(values)
-    return values.view(f"u{values.itemsize}")
