@@ -245,7 +245,7 @@ def check(kernel: ptx.Kernel, source: str) -> None:
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        (".loc 1 7 1\n.local .align 4 .b8 depot[16];\nret;", "line 7: not understood: .local"),
+        (".loc 1 7 1\n.param .b64 depot;\nret;", "line 7: not understood: .param"),
         ("ts: .branchtargets a, b;\nret;", "not understood: .branchtargets a, b"),
         (".reg .b32 r;\nadd.s32 r,, r;\nret;", "an operand is missing"),
         (".reg .b64 r;\nld.global.f32 r, [r*4];\nret;", r"not understood: \[r\*4\]"),

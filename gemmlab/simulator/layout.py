@@ -70,6 +70,10 @@ class Layout:
             "warpid": self.thread_number // np.int32(WARP),
             "nwarpid": np.int32(self.warps_per_block),
         }
+        lane = self.special["laneid"].astype(np.uint32)
+        own, below = np.uint32(1) << lane, (np.uint32(1) << lane) - np.uint32(1)
+        masks = {"eq": own, "lt": below, "le": own | below, "gt": ~(own | below), "ge": ~below}
+        self.special |= {f"lanemask_{name}": mask.view(np.int32) for name, mask in masks.items()}
         for i, d in enumerate(DIMENSIONS):
             self.special[f"tid.{d}"] = along(f"thread {d}")
             self.special[f"ctaid.{d}"] = along(f"block {d}", ranges[i][0])

@@ -21,6 +21,7 @@ ALIGNMENT = 16  # bytes, of each block's part of shared memory: the widest acces
 GLOBAL_BASE = 0x7F00_0000_0000
 GLOBAL_STEP = 1 << 36  # bytes between the addresses of two arrays
 GUARD = GLOBAL_STEP // 2  # an array starts in the middle of its step: an index may be negative
+VARIABLES = 1 << 12  # the number of the first of the module's own variables; arrays have less
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Buffer:
     def __init__(self, name: str, raw: np.ndarray, base: int, element_bytes: int):
         self.name, self.base, self.bytes = name, base, raw.nbytes
         self.element_bytes = element_bytes
+        self.written = False  # whether a kernel has stored in it
         self._raw, self._views = raw, {}
 
     def view(self, dtype: np.dtype) -> np.ndarray:
@@ -62,6 +64,7 @@ class Buffer:
 
     def put(self, offsets, values, dtype: np.dtype, mask) -> None:
         """Store `values[i]` at element i of each lane, for the lanes in `mask` (True: all)."""
+        self.written = True
         view, first = self.view(dtype), offsets.view(np.uint64) >> _shift(dtype)
         for i, value in enumerate(values):
             index = first + np.uint64(i)
@@ -111,13 +114,22 @@ def uninitialised(array: np.ndarray) -> Uninitialised:
 
 
 class GlobalMemory:
-    """The arrays that the kernel's pointers lead to."""
+    """The arrays that the kernel's pointers lead to, and the module's own variables.
 
-    def __init__(self, arrays: list[tuple[str, np.ndarray]]):
+    `variables`: name -> ptx.ModuleVariable, in constant or global memory. Each launch finds them
+    as they are declared.
+    """
+
+    def __init__(self, arrays: list[tuple[str, np.ndarray]], variables=None):
         self.buffers = [
             Buffer(name, array.reshape(-1).view(np.uint8), _base(i), array.itemsize)
             for i, (name, array) in enumerate(arrays)
         ]
+        self.variables = {
+            name: Buffer(name, np.frombuffer(bytearray(v.initial), np.uint8), _base(VARIABLES + i),
+                         v.element_bytes)
+            for i, (name, v) in enumerate((variables or {}).items())
+        }  # fmt: skip
         # Of arrays whose contents count as never written: the bytes that still are not.
         self.unwritten: dict[int, np.ndarray] = {}  # by where the buffer begins
         self._masks = MaskCache()
@@ -158,6 +170,13 @@ class GlobalMemory:
             bad += wrong
         return found, bad
 
+    def has_written(self, addresses) -> bool:
+        """Whether a kernel has stored in an array that these addresses may lead to."""
+        if not any(buffer.written for buffer in self.buffers):
+            return False
+        numbers = np.unique((addresses - GLOBAL_BASE) // GLOBAL_STEP)
+        return any(0 <= n < len(self.buffers) and self.buffers[n].written for n in numbers)
+
     def stored(self, addresses, size: int, *given) -> None:
         """Nothing to take note of, other than in shared memory."""
 
@@ -166,9 +185,17 @@ class GlobalMemory:
         buffer = self.buffers[number]
         self.unwritten[buffer.base] = np.ones(buffer.bytes, bool)
 
+    def address(self, variable: str) -> np.int64:
+        """Where one of the module's own variables begins."""
+        return np.int64(self.variables[variable].base)
+
     def buffer_at(self, address: int) -> Buffer | None:
         number = (address - GLOBAL_BASE) // GLOBAL_STEP
-        return self.buffers[number] if 0 <= number < len(self.buffers) else None
+        if number >= VARIABLES:
+            number, buffers = number - VARIABLES, list(self.variables.values())
+        else:
+            buffers = self.buffers
+        return buffers[number] if 0 <= number < len(buffers) else None
 
 
 class MaskCache:

@@ -38,8 +38,12 @@ SPECIAL_REGISTERS = re.compile(r"%(n?tid|n?ctaid)\.[xyz]$|%(laneid|n?warpid|lane
 
 
 SHARED_VARIABLE = re.compile(
-    r"\.shared\s+(?:\.align\s+(?P<alignment>\d+)\s+)?\.(?P<type>\w+)\s+"
-    r"(?P<name>\w+)(?:\[(?P<count>\d*)\])?"
+    r"\.(?P<space>shared|local)\s+(?:\.align\s+(?P<alignment>\d+)\s+)?\.(?P<type>\w+)\s+"
+    r"(?P<name>[\w$]+)(?:\[(?P<count>\d*)\])?"
+)
+MODULE_VARIABLE = re.compile(
+    r"\.(?:const|global)\s+(?:\.align\s+(?P<alignment>\d+)\s+)?\.(?P<type>\w+)\s+"
+    r"(?P<name>[\w$]+)(?:\[(?P<count>\d*)\])?(?:\s*=\s*(?P<initial>[^;]*))?\s*;"
 )
 
 
@@ -168,8 +172,16 @@ class Block:
 
 
 @dataclass(frozen=True)
+class ModuleVariable:
+    """A variable in constant or global memory: what it holds at first, and bytes per element."""
+
+    initial: bytes
+    element_bytes: int
+
+
+@dataclass(frozen=True)
 class Variable:
-    """A place in shared memory, in bytes from the block's start."""
+    """A place in shared or local memory, in bytes from the start of the block's or thread's."""
 
     offset: int
     size: int
@@ -181,6 +193,8 @@ class Kernel:
     parameters: list[tuple[str, str]]  # (name, PTX type)
     registers: dict[str, str] = field(default_factory=dict)  # name -> PTX type
     shared: dict[str, Variable] = field(default_factory=dict)
+    local: dict[str, Variable] = field(default_factory=dict)
+    variables: dict[str, ModuleVariable] = field(default_factory=dict)  # const and global
     instructions: list[Instruction] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
     blocks: dict[int, Block] = field(default_factory=dict)
@@ -188,6 +202,11 @@ class Kernel:
     @property
     def shared_bytes(self) -> int:
         return max((v.offset + v.size for v in self.shared.values()), default=0)
+
+    @property
+    def local_bytes(self) -> int:
+        """Of each thread."""
+        return max((v.offset + v.size for v in self.local.values()), default=0)
 
 
 def parse(ptx: str, filename: str) -> dict[str, Kernel]:
@@ -289,7 +308,7 @@ class _Body:
                 for one in each:
                     self.kernel.registers[self._declare(one)] = ptx_type
         elif found := SHARED_VARIABLE.fullmatch(text):
-            _add_shared(self.kernel, self._declare(found["name"]), found)
+            _add_variable(self.kernel, self._declare(found["name"]), found)
         elif text.startswith(".pragma"):
             pass
         elif text.startswith("."):
@@ -365,23 +384,47 @@ def _parameter(text: str) -> tuple[str, str]:
     return found[2], found[1]
 
 
-def _add_shared(kernel: Kernel, name: str, declaration: re.Match) -> None:
-    """Give a variable of shared memory its place, after those that have one."""
+def _add_variable(kernel: Kernel, name: str, declaration: re.Match) -> None:
+    """Give a variable of shared or local memory its place, after those that have one."""
+    shared = declaration["space"] == "shared"
     width, count = TYPE_BYTES[declaration["type"]], declaration["count"]
     alignment = int(declaration["alignment"] or width)
-    start = -(-kernel.shared_bytes // alignment) * alignment
-    kernel.shared[name] = Variable(start, width * (1 if count is None else int(count or 0)))
+    used = kernel.shared_bytes if shared else kernel.local_bytes
+    start = -(-used // alignment) * alignment
+    place = Variable(start, width * (1 if count is None else int(count or 0)))
+    (kernel.shared if shared else kernel.local)[name] = place
 
 
 def _add_module_variables(kernel: Kernel, module: str) -> None:
-    """Shared variables declared outside all functions, as far as the kernel uses them."""
+    """Variables declared outside all functions, as far as the kernel uses them."""
     operands = [operand for i in kernel.instructions for operand in i.operands]
     bases = [operand.base for operand in operands if isinstance(operand, (Address, Coordinates))]
     used = {operand.name for operand in (*operands, *bases) if isinstance(operand, Symbol)}
     found = [found for found in SHARED_VARIABLE.finditer(module) if found["name"] in used]
     # The array of dynamic shared memory, "[]", comes after everything that has a size.
     for declaration in sorted(found, key=lambda found: found["count"] == ""):
-        _add_shared(kernel, declaration["name"], declaration)
+        _add_variable(kernel, declaration["name"], declaration)
+    for declaration in MODULE_VARIABLE.finditer(module):
+        if declaration["name"] in used:
+            kernel.variables[declaration["name"]] = _module_variable(declaration)
+
+
+def _module_variable(declaration: re.Match) -> ModuleVariable:
+    ptx_type, count = declaration["type"], declaration["count"]
+    width = TYPE_BYTES[ptx_type]
+    data = bytearray(width * (1 if count is None else int(count or 0)))
+    given = (declaration["initial"] or "").strip().strip("{}")
+    for i, text in enumerate(_split(given)):
+        if found := re.fullmatch(r"0[fFdD]([0-9a-fA-F]+)", text):
+            value = bytes.fromhex(found[1])[::-1]
+        elif re.fullmatch(r"-?(0x[0-9a-fA-F]+|\d+)U?", text):
+            value = (int(text.rstrip("U"), 0) % 256**width).to_bytes(width, "little")
+        else:
+            raise PtxError(f"initial value not understood: {declaration[0]}")
+        data[width * i : width * (i + 1)] = value
+    # An array of a wider type comes as bytes; its alignment tells the type's size.
+    element = int(declaration["alignment"] or width) if ptx_type == "b8" else width
+    return ModuleVariable(bytes(data), min(element, len(data)) or width)
 
 
 def _split(text: str, separator: str = ",") -> list[str]:

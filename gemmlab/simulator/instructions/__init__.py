@@ -6,6 +6,7 @@ the Writer. For a form that it does not know it raises types.Unknown.
 
 from . import (
     accesses,
+    atomics,
     bits,
     comparisons,
     conversions,
@@ -13,9 +14,21 @@ from . import (
     moves,
     numbers,
     synchronization,
+    warps,
 )
 
-MODULES = [accesses, bits, comparisons, conversions, functions, moves, numbers, synchronization]
+MODULES = [
+    accesses,
+    atomics,
+    bits,
+    comparisons,
+    conversions,
+    functions,
+    moves,
+    numbers,
+    synchronization,
+    warps,
+]
 TABLE = {
     name.removeprefix("op_"): function
     for module in MODULES

@@ -1,46 +1,87 @@
-"""Loads and stores: ld and st, of parameters, global and shared memory."""
+"""Loads and stores: ld and st, of parameters, global, constant, shared and local memory."""
 
 from __future__ import annotations
 
-from ..ptx import Vector
+from .. import generic
+from ..ptx import Symbol, Vector
 from ..types import SIGNED, UNSIGNED, Unknown, type_of
+
+SPACES = {"global", "shared", "local", "const"}
+# Which caches an access passes, and how long it stays there: no result depends on it, nor on the
+# order of memory, since stores are seen at once.
+UNUSED = Symbol("_")
+HINTS = {
+    "ca", "cg", "cs", "cv", "lu", "wb", "wt", "nc", "volatile", "relaxed", "acquire", "release",
+    "weak", "cta", "cluster", "gpu", "sys", "mmio", "unified", "v2", "v4", "v8",
+    "L2::64B", "L2::128B", "L2::256B",
+    *(f"{level}::{kept}" for level in ("L1", "L2") for kept in (
+        "evict_normal", "evict_unchanged", "evict_first", "evict_last", "no_allocate")),
+}  # fmt: skip
 
 
 def op_ld(w, instruction, target, address):
-    parts, dtype = instruction.parts, type_of(instruction.parts[-1])
-    if parts[1] == "param":
+    if instruction.parts[1] == "param":
         if address.offset:
             raise Unknown
+        dtype = type_of(instruction.parts[-1])
         text = f"lanes.parameters[{address.base.name!r}]"
         w.assign(target, f"{text}.view({w.dtype(dtype)})", dtype, instruction)
         return
-    if instruction.parts[-1][0] == "b":  # extended with zeros
-        dtype = UNSIGNED[dtype.itemsize]
-    space = _space(parts)
+    dtype, space = _type(instruction), _space(instruction)
     targets = target.items if isinstance(target, Vector) else (target,)
     names = [f"t{i}" for i in range(len(targets))]
-    place = w.address(address, SIGNED[4] if space == "shared" else SIGNED[8])
+    rest = f"{w.dtype(dtype)}, {len(targets)}, {w.mask(instruction)}"
     w.lines.append(
-        f"{', '.join(names)}, = lanes.load({instruction.index}, {space!r}, {place}, "
-        f"{w.dtype(dtype)}, {len(targets)}, {w.mask(instruction)})"
+        f"{', '.join(names)}, = {_call(w, instruction, space, address, 'load')}, {rest})"
     )
     for name, one in zip(names, targets, strict=True):
-        w.assign(one, name, dtype, instruction)
+        if one != UNUSED:
+            w.assign(one, name, dtype, instruction)
+
+
+op_ldu = op_ld
 
 
 def op_st(w, instruction, address, source):
-    dtype, space = type_of(instruction.parts[-1]), _space(instruction.parts)
+    dtype, space = _type(instruction), _space(instruction)
     sources = source.items if isinstance(source, Vector) else (source,)
     values = ", ".join(w.value(one, dtype) for one in sources)
-    place = w.address(address, SIGNED[4] if space == "shared" else SIGNED[8])
     w.lines.append(
-        f"lanes.store({instruction.index}, {space!r}, {place}, [{values}], "
+        f"{_call(w, instruction, space, address, 'store')}, [{values}], "
         f"{w.dtype(dtype)}, {w.mask(instruction)})"
     )
 
 
-def _space(parts) -> str:
-    known = [part for part in parts if part in ("global", "shared")]
-    if len(known) != 1:
+def op_prefetch(w, instruction, address):
+    """Results do not depend on what is in a cache."""
+
+
+op_prefetchu = op_prefetch
+
+
+def op_applypriority(w, instruction, address, size):
+    """Nor on how long it stays there."""
+
+
+def _type(instruction):
+    dtype = type_of(instruction.parts[-1])
+    # Untyped bits are extended with zeros where the register is wider.
+    return UNSIGNED[dtype.itemsize] if instruction.parts[-1][0] == "b" else dtype
+
+
+def _call(w, instruction, space, address, what: str) -> str:
+    """The call up to its addresses."""
+    place = w.address(address, SIGNED[4] if space == "shared" else SIGNED[8])
+    if space == "generic":
+        function = {"load": generic.load_generic, "store": generic.store_generic}[what]
+        return f"{w.use(function)}(lanes, {instruction.index}, {place}"
+    return f"lanes.{what}({instruction.index}, {space!r}, {place}"
+
+
+def _space(instruction) -> str:
+    """The state space; "generic" where the instruction names none."""
+    parts = [part.removesuffix("::cta") for part in instruction.parts[1:-1]]
+    known = [part for part in parts if part in SPACES]
+    if len(known) > 1 or set(parts) - SPACES - HINTS:
         raise Unknown
-    return known[0]
+    return known[0] if known else "generic"

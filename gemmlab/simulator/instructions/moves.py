@@ -1,9 +1,14 @@
-"""Moving bits between registers."""
+"""Moving bits between registers, and addresses between spaces."""
 
 from __future__ import annotations
 
+import numpy as np
+
+from .. import generic
 from ..ptx import TYPE_BYTES, Vector
-from ..types import SIGNED, UNSIGNED, Unknown
+from ..types import BOOL, SIGNED, UNSIGNED, Unknown
+
+SPACES = {"global", "shared", "local", "const", "param"}
 
 
 def op_mov(w, instruction, target, source):
@@ -29,6 +34,26 @@ def op_mov(w, instruction, target, source):
 
 
 def op_cvta(w, instruction, target, source):
-    if "global" not in instruction.parts:
+    """An address in a space to a generic one, or the reverse (`cvta.to`)."""
+    _, *to, space, ptx_type = instruction.parts
+    space = space.removesuffix("::cta")
+    if space not in SPACES or to not in ([], ["to"]):
         raise Unknown
-    w.assign(target, w.value(source, SIGNED[8]), SIGNED[8], instruction)
+    dtype = SIGNED[TYPE_BYTES[ptx_type]]
+    offset = generic.window(space)
+    text = w.value(source, dtype)
+    if offset:
+        if dtype != SIGNED[8]:
+            raise Unknown
+        text = f"{text} {'-' if to else '+'} {w.constant(np.int64(offset))}"
+    w.assign(target, text, dtype, instruction)
+
+
+def op_isspacep(w, instruction, target, address):
+    """Whether a generic address leads to the space."""
+    _, space = instruction.parts
+    space = space.removesuffix("::cta")
+    if space not in ("global", "shared", "local"):
+        raise Unknown
+    text = f"{w.use(generic.is_in)}({w.value(address, SIGNED[8])}, {space!r})"
+    w.assign(target, text, BOOL, instruction)

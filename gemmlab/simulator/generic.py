@@ -1,0 +1,62 @@
+"""Generic addresses: one number that says by its size which memory it leads to.
+
+The hardware maps shared and local memory to windows of the address space; what is in no window is
+global. An address in a window, less the window's start, is an address of that memory.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+WINDOW_BYTES = 1 << 32
+WINDOWS = {"shared": 0x7E00_0000_0000, "local": 0x7D00_0000_0000}
+
+
+def window(space: str) -> np.int64:
+    """What a generic address of this space has more than an address in the space."""
+    return np.int64(WINDOWS.get(space, 0))
+
+
+def is_in(addresses, space: str):
+    """Which generic addresses (int64) lead to the space."""
+    if space in WINDOWS:
+        return _window_number(addresses) == _window_number(window(space))
+    inside = [is_in(addresses, other) for other in WINDOWS]
+    return ~np.logical_or.reduce(inside)
+
+
+def _window_number(addresses):
+    return addresses // np.int64(WINDOW_BYTES)
+
+
+def split(lanes, addresses, mask):
+    """[(space, addresses in it, lanes of `mask` whose address leads to it)]."""
+    addresses = np.asarray(addresses)
+    found = []
+    for space in ("global", *WINDOWS):
+        inside = is_in(addresses, space)
+        if inside.all():
+            return [(space, addresses - window(space), mask)]
+        active = inside & mask
+        if active.any():
+            found.append((space, addresses - window(space), active))
+    return found
+
+
+def load_generic(lanes, index: int, addresses, dtype, count: int, mask):
+    """As Chunk.load, for generic addresses."""
+    parts = split(lanes, addresses, mask)
+    if len(parts) == 1:
+        space, own, active = parts[0]
+        return lanes.load(index, space, own, dtype, count, active)
+    values = [dtype.type(0)] * count
+    for space, own, active in parts:
+        taken = lanes.load(index, space, own, dtype, count, active)
+        values = [np.where(active, new, old) for new, old in zip(taken, values, strict=True)]
+    return values
+
+
+def store_generic(lanes, index: int, addresses, values, dtype, mask) -> None:
+    """As Chunk.store, for generic addresses."""
+    for space, own, active in split(lanes, addresses, mask):
+        lanes.store(index, space, own, values, dtype, active)
