@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 import gemmlab as gl
 from gemmlab import simulator
-from gemmlab.simulator import arithmetic, exactness
+from gemmlab.simulator import arithmetic, exactness, multiply_add
 from gemmlab.simulator.exactness import NOTHING_KNOWN
+from gemmlab.simulator.multiply_add import Magnitudes
 
 f4 = np.float32
 SMALLEST_NORMAL = 2.0**-126
@@ -24,6 +25,14 @@ tiny32 = st.builds(np.ldexp, st.integers(-(2**24) + 1, 2**24 - 1).map(f4), st.in
 
 
 # --- a reference that shares nothing with the simulator -------------------------------------------
+
+
+def fma(a, b, c):
+    return multiply_add.fma(np.float64(a), np.float64(b), c)
+
+
+def fma_ftz(a, b, c, known, magnitudes=None):
+    return multiply_add.fma_ftz(np.float64(a), np.float64(b), c, known, magnitudes or Magnitudes())
 
 
 def to_float32(x: Fraction, ftz: bool) -> np.float32:
@@ -81,7 +90,7 @@ def triples(number):
 def test_fma_rounds_the_exact_sum_once(rows):
     a, b, c = columns(rows)
     with np.errstate(all="ignore"):
-        assert same(arithmetic.fma(a, b, c), [exact_fma(*row) for row in zip(a, b, c, strict=True)])
+        assert same(fma(a, b, c), [exact_fma(*row) for row in zip(a, b, c, strict=True)])
 
 
 @given(triples(float32) | triples(even32) | triples(tiny32))
@@ -89,7 +98,7 @@ def test_with_ftz_subnormal_operands_and_results_are_zeros(rows):
     a, b, c = (arithmetic.flush(column) for column in columns(rows))
     with np.errstate(all="ignore"):
         wanted = [exact_fma(*row, ftz=True) for row in zip(a, b, c, strict=True)]
-        assert same(arithmetic.fma_ftz(a, b, c, NOTHING_KNOWN), wanted)
+        assert same(fma_ftz(a, b, c, NOTHING_KNOWN), wanted)
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -105,8 +114,8 @@ def test_a_sum_just_off_half_way_is_not_rounded_twice(sign, scale, last_bit):
     assert wanted == c[0]
     twice = (a.astype(np.float64) * b.astype(np.float64) + c).astype(f4)
     assert (twice[0] != wanted) == bool(last_bit)  # the plain way fails where the tie goes away
-    assert same(arithmetic.fma(a, b, c), [wanted])
-    assert same(arithmetic.fma_ftz(a, b, c, NOTHING_KNOWN), [wanted])
+    assert same(fma(a, b, c), [wanted])
+    assert same(fma_ftz(a, b, c, NOTHING_KNOWN), [wanted])
 
 
 @pytest.mark.parametrize("steps", [2**9 + 1, 2**15 + 1, 2**22 + 1])
@@ -116,8 +125,8 @@ def test_a_subnormal_sum_just_off_half_way_is_not_rounded_twice(steps):
     b = np.array([np.ldexp(f4(1 + 2.0**-23), -75)])
     assert exact_fma(a[0], b[0], c[0]) == c[0]
     assert (a.astype(np.float64) * b.astype(np.float64) + c).astype(f4) != c
-    assert same(arithmetic.fma(a, b, c), c)
-    assert same(arithmetic.fma_ftz(a, b, c, NOTHING_KNOWN), [0.0])
+    assert same(fma(a, b, c), c)
+    assert same(fma_ftz(a, b, c, NOTHING_KNOWN), [0.0])
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -126,9 +135,9 @@ def test_what_rounds_up_to_the_smallest_normal_number_is_kept(sign):
     smallest = f4(sign * SMALLEST_NORMAL)
     a = np.full(16, -sign * 2.0**-77, f4)
     b = np.ldexp(np.arange(16).astype(f4), -77)
-    result = arithmetic.fma_ftz(a, b, np.full(16, smallest), NOTHING_KNOWN)
+    result = fma_ftz(a, b, np.full(16, smallest), NOTHING_KNOWN)
     assert same(result, [smallest] * 9 + [sign * 0.0] * 7)  # 8 * 2**-154 is that half
-    assert same(arithmetic.fma(a, b, np.full(16, smallest)), [smallest] * 16)
+    assert same(fma(a, b, np.full(16, smallest)), [smallest] * 16)
 
 
 @given(st.lists(st.tuples(finite32 | near_one, finite32 | tiny32), min_size=1))
@@ -165,11 +174,11 @@ def test_minimum_and_maximum_know_nan_and_the_sign_of_zero(rows):
 def test_operands_of_any_broadcastable_shapes_are_taken(rows, cols, seed):
     a, b, c = (gl.random_matrix(*shape, seed=seed) for shape in [(rows, 1), (1, cols), (1, 1)])
     wanted = [[exact_fma(x, y, c[0, 0]) for y in b[0]] for x in a[:, 0]]
-    known = exactness.known_sums(exactness.granule([a, b, c]))[2]
+    known = exactness.known_sums([a, b, c])[2, True]
     for third in (c, c[0, 0], np.broadcast_to(c, (rows, cols)).copy()):
         for what in (NOTHING_KNOWN, known):
-            assert same(arithmetic.fma_ftz(a, b, third, what), wanted)
-        assert same(arithmetic.fma(a, b, third), wanted)
+            assert same(fma_ftz(a, b, third, what), wanted)
+        assert same(fma(a, b, third), wanted)
 
 
 @given(st.lists(float32, min_size=1))
@@ -202,12 +211,13 @@ def test_what_is_known_of_sums_changes_no_bit(bits, exponent, k, seed, data):
     a, b = np.ldexp(significands.astype(f4), exponent - bits)
     if data.draw(st.booleans()):
         a[random.integers(k)] = data.draw(st.sampled_from([np.inf, np.nan, 0.0]))
-    known = exactness.known_sums(exactness.granule([a, b]))[2]
+    known = exactness.known_sums([a, b])[2, True]
     fast = slow = f4(0)
+    magnitudes = Magnitudes()
     with np.errstate(all="ignore"):
         for x, y in zip(a, b, strict=True):
-            fast = arithmetic.fma_ftz(x, y, fast, known)
-            slow = arithmetic.fma_ftz(x, y, slow, NOTHING_KNOWN)
+            fast = fma_ftz(x, y, fast, known, magnitudes)
+            slow = fma_ftz(x, y, slow, NOTHING_KNOWN)
     assert same(fast, slow)
 
 
@@ -217,28 +227,65 @@ def test_a_product_is_the_same_with_nothing_known(rung, scale, monkeypatch):
     kernel = gl.load(rung.name)
     A, B = gl.random_matrix(67, 90, 1) * f4(scale), gl.random_matrix(90, 35, 2) * f4(scale)
     expected = kernel(A, B, alpha=0.3)
-    unknown = dict.fromkeys(exactness.known_sums(0), NOTHING_KNOWN)
-    monkeypatch.setattr(exactness, "known_sums", lambda g: unknown)
+    monkeypatch.setattr(exactness, "known_sums", lambda given: exactness.nothing_known())
     assert kernel(A, B, alpha=0.3).tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("rung", gl.RUNGS, ids=lambda rung: rung.name)
 def test_uniform_inputs_need_no_search(rung, monkeypatch):
     """Else the two tests above would compare the slow way with itself."""
-    monkeypatch.setattr(arithmetic, "_half_way", lambda total: pytest.fail("searched"))
+    monkeypatch.setattr(multiply_add, "_half_way", lambda total: pytest.fail("searched"))
     gl.load(rung.name)(gl.random_matrix(40, 50, 1), gl.random_matrix(50, 30, 2))
 
 
-def test_the_bits_of_an_integer_argument_are_no_given_number():
-    """2**-140 comes as an integer: the granule of the arrays does not cover it."""
-    source = """extern "C" __global__ void k(const float* __restrict__ x, float* out, int bits) {
-        out[threadIdx.x] = fmaf(x[threadIdx.x], __int_as_float(bits), 1.0f);
-    }"""
-    x = np.array([1.0, -1.0, 3.0], f4)
-    out = np.empty(3, f4)
-    tiny = f4(2.0**-24 - 2.0**-45)
-    simulator.launch(source, "k", (1, 1, 1), (3, 1, 1), [x, out, int(tiny.view(np.int32))])
-    assert same(out, [exact_fma(v, tiny, 1.0) for v in x])
+THROUGH = {
+    "a register": "const float t = __int_as_float(bits);",
+    "global memory": """out[threadIdx.x] = __int_as_float(bits);
+        __syncthreads();
+        const float t = out[(threadIdx.x + 1) % 3];""",
+    "shared memory": """__shared__ float box[3];
+        box[threadIdx.x] = __int_as_float(bits);
+        __syncthreads();
+        const float t = box[(threadIdx.x + 1) % 3];""",
+    "an atomic in shared memory": """__shared__ int box[3];
+        atomicExch(&box[threadIdx.x], bits);
+        __syncthreads();
+        const float t = ((float*)box)[(threadIdx.x + 1) % 3];""",
+    "local memory": """float own[3] = {1.0f, 2.0f, 3.0f};
+        own[n] = __int_as_float(bits);
+        const float t = own[n + (x[0] > 1e9f)];""",
+}
+
+
+@pytest.mark.parametrize("way", THROUGH)
+def test_a_number_that_was_not_given_is_not_taken_for_one(way):
+    """It comes in an integer: what is known of the arrays, whole numbers, does not hold for it.
+
+    The sum lies a little above the middle between two float32, by less than a float64 can tell.
+    """
+    source = f"""extern "C" __global__ void k(const float* x, float* out, int bits, int n, float c) {{
+        {THROUGH[way]}
+        out[threadIdx.x] = fmaf(x[threadIdx.x], t, c);
+    }}"""
+    whole = next(n for n in range(2**23 + 1, 2**24, 2) if 0 < -(2**47) % n < 2**16)
+    x, out = np.full(3, whole, f4), np.ones(3, f4)
+    tiny = np.ldexp(f4(-(-(2**47) // whole)), -71)
+    args = [x, out, int(tiny.view(np.int32)), 1, 1.0]
+    assert simulator.launch(source, "k", (1, 1, 1), (3, 1, 1), args).findings == []
+    assert same(out, [exact_fma(whole, tiny, 1.0)] * 3)
+    assert f4(np.float64(whole) * tiny + 1.0) != out[0], "no double rounding to be avoided"
+
+
+@given(st.lists(st.tuples(finite32, finite32), min_size=1, max_size=30))
+def test_magnitudes_are_found_or_remembered(rows):
+    magnitudes = Magnitudes()
+    first, second = columns(rows)
+    magnitudes.put(first, 1e300)
+    assert magnitudes.take(first) == 1e300
+    assert magnitudes.take(first) == np.abs(first).max(), "taken is forgotten"
+    magnitudes.put(first, 1e300)
+    assert magnitudes.take(second) == np.abs(second).max()
+    assert np.isnan(magnitudes.take(np.array([1, np.nan, 2], f4)))
 
 
 # --- integers -------------------------------------------------------------------------------------

@@ -125,6 +125,7 @@ def launch(
         if any(array is one for one in unwritten):
             memory.forget(number)
     given = [*arrays, *(value for value in parameters.values() if value.dtype == np.float32)]
+    given += [np.frombuffer(v.initial, np.uint8) for v in kernel.variables.values()]
     prepared = machine.Launch(
         kernel=kernel,
         grid=grid,
@@ -133,7 +134,7 @@ def launch(
         memory=memory,
         shared_bytes=kernel.shared_bytes + shared_bytes,
         translation=_translation(kernel, _may_be_subnormal(given)),
-        known_sums=exactness.known_sums(exactness.granule(given)),
+        known_sums=exactness.known_sums(given),
         count=count,
         check=check,
     )
@@ -221,7 +222,7 @@ def _arguments(kernel: ptx.Kernel, args, names):
             raise LaunchError(f"{name} is not C-contiguous: pass np.ascontiguousarray({name})")
         if not array.flags.writeable:
             raise LaunchError(f"{name} is read-only: pass a copy")
-    memory = GlobalMemory(arrays)
+    memory = GlobalMemory(arrays, kernel.variables)
     buffers = iter(memory.buffers)
     parameters = {}
     for (parameter, ptx_type), name, arg in zip(kernel.parameters, names, args, strict=True):
@@ -251,7 +252,8 @@ def _copy(prepared: machine.Launch, args) -> machine.Launch:
     """The same launch on copies, to run a block once more without touching the caller's arrays."""
     arrays = [arg for arg in args if isinstance(arg, np.ndarray)]
     names = [buffer.name for buffer in prepared.memory.buffers]
-    copies = GlobalMemory([(n, a.copy()) for n, a in zip(names, arrays, strict=True)])
+    arrays = [(n, a.copy()) for n, a in zip(names, arrays, strict=True)]
+    copies = GlobalMemory(arrays, prepared.kernel.variables)
     return replace(prepared, memory=copies, count=False, check=False)
 
 

@@ -1,13 +1,6 @@
-"""The arithmetic of the GPU where NumPy's own differs: rounding once, flushing to zero, C division.
+"""The arithmetic of the GPU where NumPy's own differs: flushing to zero, C division.
 
 Every function takes and gives NumPy arrays or scalars of any broadcastable shapes.
-
-Fused multiply-add. The product of two float32 is exact in float64. Its sum with a third is not
-always, so rounding it again to float32 could round twice. That changes the result only where the
-float64 sum lies exactly half-way between two float32 (its low 29 bits are 1 followed by zeros) or
-is subnormal as a float32. There, and only there, the sum is corrected to "round to odd", after
-which the second rounding is right (Boldo and Melquiond, "Emulation of a FMA and correctly rounded
-sums", IEEE Transactions on Computers 57, 2008).
 
 Flush to zero. With `.ftz`, subnormal operands and results count as zero of the same sign. A result
 is rounded to 24 bits first, whatever its exponent, and is subnormal if that is below 2**-126.
@@ -15,39 +8,12 @@ is rounded to 24 bits first, whatever its exponent, and is subnormal if that is 
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 
 f4, f8, i4, i8, u4, u8 = np.float32, np.float64, np.int32, np.int64, np.uint32, np.uint64
 
 SMALLEST_NORMAL = f4(2.0**-126)
-SPARE_BITS = 52 - 23  # the bits that a float64 has more than a float32
 NORMAL = u4(2**24 - 1)  # SMALLEST_NORMAL as `_smallest` gives it
-HALF_WAY = i4(-(2**31))  # 1 followed by zeros, shifted to the top of 32 bits
-
-
-def fma(a, b, c):
-    """float32 a * b + c with one rounding."""
-    total = _sum(_product(a, b), c)
-    small = (np.abs(total) < 2 * SMALLEST_NORMAL) & (total != 0)
-    return _made_odd(total, _half_way(total) | small, a, b, c).astype(f4)
-
-
-def fma_ftz(a, b, c, known):
-    """float32 a * b + c with one rounding; a subnormal result is zero.
-
-    The operands are taken as flushed already: see `flush`. `known` is a KnownSum of exactness.py.
-    """
-    product, limit = _product(a, b), known.exact_below
-    if abs(c.flat[0]) < limit:  # else it is not worth trying
-        result = np.empty(np.broadcast(product, c).shape, f4)
-        np.add(product, c, out=result, dtype=f8, casting="same_kind")
-        if -limit < result.min() and result.max() < limit:
-            return result
-    total = _sum(product, c)
-    total = _made_odd(total, _half_way(total), a, b, c)
-    return total.astype(f4) if known.normal else to_float32_ftz(total)
 
 
 def multiply_ftz(a, b):
@@ -152,62 +118,7 @@ def float_to_integer(x, rounding: str, dtype):
     return np.where(np.isnan(wide), dtype(no_number), limited)
 
 
-def _product(a, b):
-    """float64 a * b, exact, in memory that the next call of this thread overwrites.
-
-    New memory for every product would cost more than the arithmetic: the system hands it out
-    zeroed.
-    """
-    a, b = a.astype(f8), b.astype(f8)
-    return np.multiply(a, b, out=_scratch("product", np.broadcast(a, b).shape, f8))
-
-
-def _sum(product, c):
-    """float64 product + c, in place where the shape allows."""
-    fits = np.broadcast(product, c).shape == product.shape
-    return np.add(product, c, dtype=f8, out=product if fits else None)
-
-
-def _half_way(total):
-    """Where a float64 lies exactly between two neighbouring float32: a mask, or False."""
-    low = _scratch("low", total.shape, i4)
-    np.copyto(low, total.view(i8), casting="unsafe")  # the lower half of the bits
-    np.left_shift(low, i4(32 - SPARE_BITS), out=low)
-    return low == HALF_WAY if low.min() == HALF_WAY else False
-
-
-def _made_odd(total, doubtful, a, b, c):
-    """float64 `total` of a * b + c, where `doubtful` rounded to odd."""
-    if np.any(doubtful):
-        a, b, c = (np.broadcast_to(x, total.shape)[doubtful] for x in (a, b, c))
-        total[doubtful] = _round_to_odd(total[doubtful], a, b, c)
-    return total
-
-
-def _scratch(name: str, shape, dtype) -> np.ndarray:
-    arrays = _local.__dict__
-    if name not in arrays or arrays[name].shape != shape:
-        arrays[name] = np.empty(shape, dtype)
-    return arrays[name]
-
-
-_local = threading.local()
-
-
 def _smallest(x) -> u4:
     """The smallest magnitude in float32 `x` but for 0: its bits, doubled, less 1."""
     magnitude = np.asarray(x).view(u4) << u4(1)  # without the sign
     return np.subtract(magnitude, u4(1)).min()  # 0 wraps round to the largest number
-
-
-def _round_to_odd(total, a, b, c):
-    """Where `total` is not exactly a * b + c: the neighbour whose last bit is 1."""
-    product, c = a.astype(f8) * b.astype(f8), np.asarray(c, dtype=f8)
-    # Knuth's TwoSum: total + error is product + c exactly.
-    part = total - product
-    error = (product - (total - part)) + (c - part)
-    bits = total.view(i8)
-    inexact = (error != 0) & ((bits & i8(1)) == 0) & np.isfinite(total)
-    # Away from zero adds one to the bit pattern, towards zero subtracts one.
-    step = np.where((error > 0) == (total > 0), i8(1), i8(-1))
-    return np.where(inexact, bits + step, bits).view(f8)

@@ -1,7 +1,7 @@
 """Which fused multiply-adds are exact in float64, so that they cannot round twice.
 
-Looking for a second rounding costs half as much as the multiply-add itself (see arithmetic.py), and
-for nearly every instruction of a matrix product a look at the range of its result is enough.
+Looking for a second rounding costs half as much as the multiply-add itself (see multiply_add.py),
+and for nearly every instruction of a matrix product the range of its result tells enough.
 
 Take the *granule* of the numbers that a kernel is given: the largest power of two 2**g, at most 1,
 of which all are integer multiples. A product of d such numbers is a multiple of 2**(d * g), a sum
@@ -9,7 +9,7 @@ of those is too, and rounding to float32 keeps it so. A float64 holds every mult
 below 2**(53 + d * g) exactly. And where d * g is at least -126, no result other than 0 is
 subnormal.
 
-`degrees` finds d for every register from the program text, `known_sums` what that says of sums of
+`Exactness` finds d for every register from the program text, `known_sums` what that says of sums of
 degree d for the data at hand.
 """
 
@@ -23,44 +23,108 @@ from .ptx import TYPE_BYTES, Immediate, Instruction, Kernel, Register, Vector
 
 UNKNOWN = 99
 HIGHEST_DEGREE = 4
+WRITES_MEMORY = {"st", "atom", "red", "stmatrix", "wmma"}
 SAME_AS_SOURCES = {"add", "sub", "neg", "abs", "min", "max"}
 
 
 @dataclass(frozen=True)
 class KnownSum:
-    """What is known of a sum before it is computed.
+    """What is known of a * b + c before it is computed.
 
     Its float64 value is exact where its magnitude is below `exact_below`; it is never a subnormal
-    float32 if `normal`.
+    float32 if `normal`; the magnitude of a finite a * b is at most `largest_product`.
     """
 
-    exact_below: np.float32
+    exact_below: float
     normal: bool
+    largest_product: float
 
 
-NOTHING_KNOWN = KnownSum(np.float32(0), False)
+NOTHING_KNOWN = KnownSum(0.0, False, np.inf)
 
 
-def degrees(kernel: Kernel) -> dict[str, int]:
-    """Register -> of how many given numbers its value is at most a product; UNKNOWN if unclear.
+class Exactness:
+    """What the program text says of each register.
 
-    Given numbers are float32 arguments and what is read through read-only pointers (`.nc`).
+    `degrees`: register -> of how many given numbers its value is at most a product; UNKNOWN if
+    unclear. `given`: the registers that hold nothing but given numbers and zeros. Given numbers are
+    float32 arguments and what is read from arrays that nobody has written yet: who reads from
+    others must no longer trust this (see `load` in machine.py).
     """
-    found = {name: 0 for name in kernel.registers}
-    parameters = {name for name, ptx_type in kernel.parameters if ptx_type == "f32"}
-    shared, changed = 0, True
-    while changed:  # degrees only grow, and end at UNKNOWN
-        changed = False
-        for instruction in kernel.instructions:
-            if instruction.opcode.startswith("st.shared"):
-                whole = TYPE_BYTES[instruction.parts[-1]] == 4
-                stored = _highest(found, instruction.operands[1:]) if whole else UNKNOWN
+
+    def __init__(self, kernel: Kernel):
+        self._kernel = kernel
+        self._parameters = {name for name, ptx_type in kernel.parameters if ptx_type == "f32"}
+        self.degrees = self._find_degrees()
+        self.given = self._find_given()
+
+    def are_given(self, *operands) -> bool:
+        """Whether the operands are nothing but given numbers and zeros."""
+        return _all_given(self.given, operands)
+
+    def _find_degrees(self) -> dict[str, int]:
+        found = {name: 0 for name in self._kernel.registers}
+        shared, changed = 0, True
+        while changed:  # degrees only grow, and end at UNKNOWN
+            changed = False
+            for instruction in self._kernel.instructions:
+                stored = shared
+                if copies_to_shared(instruction):
+                    stored = 1
+                elif stores_to_shared(instruction):
+                    stored = _highest(found, instruction.operands[1:])
+                elif writes_shared(instruction):
+                    stored = UNKNOWN
                 changed, shared = changed or stored > shared, max(shared, stored)
-            degree = _degree(instruction, found, shared, parameters)
-            for register in instruction.defines():
-                if degree > found[register]:
-                    found[register], changed = degree, True
-    return found
+                degree = _degree(instruction, found, shared, self._parameters)
+                for register in instruction.defines():
+                    if degree > found[register]:
+                        found[register], changed = degree, True
+        return found
+
+    def _find_given(self) -> frozenset[str]:
+        given, shared, changed = set(self._kernel.registers), True, True
+        while changed:
+            changed = False
+            for instruction in self._kernel.instructions:
+                if copies_to_shared(instruction):
+                    pass
+                elif stores_to_shared(instruction):
+                    shared = shared and _all_given(given, instruction.operands[1:])
+                elif writes_shared(instruction):
+                    shared = False
+                lost = instruction.defines() & given
+                if lost and not self._gives(instruction, given, shared):
+                    given, changed = given - lost, True
+        return frozenset(given)
+
+    def _gives(self, instruction: Instruction, given: set[str], shared: bool) -> bool:
+        """Whether the result is a given number, or zero."""
+        name, parts, sources = instruction.name, instruction.parts, instruction.operands[1:]
+        if name in ("mov", "selp"):
+            vector = any(isinstance(o, Vector) for o in instruction.operands)
+            return not vector and _all_given(given, sources[:2])
+        if name != "ld" or parts[-1] not in ("f32", "b32"):
+            return False
+        if parts[1] == "param":
+            return sources[0].base.name in self._parameters
+        return "global" in parts or ("shared" in parts and shared)
+
+
+def copies_to_shared(instruction: Instruction) -> bool:
+    """Whether it brings data from global to shared memory as they are."""
+    return instruction.name == "cp"
+
+
+def stores_to_shared(instruction: Instruction) -> bool:
+    """Whether it stores single float32, or vectors of them, in shared memory."""
+    parts = instruction.parts
+    return parts[0] == "st" and "shared" in parts and TYPE_BYTES[parts[-1]] == 4
+
+
+def writes_shared(instruction: Instruction) -> bool:
+    """Whether it may change shared memory in any way."""
+    return instruction.name in WRITES_MEMORY and "global" not in instruction.parts
 
 
 def granule(values: list[np.ndarray]) -> int:
@@ -87,14 +151,36 @@ def as_float32(value) -> np.ndarray:
     return raw[: raw.size // 4 * 4].view(np.float32)
 
 
-def known_sums(g: int) -> dict[int, KnownSum]:
-    """Degree -> what is known of a sum of that degree, for data of granule 2**g."""
-    known = {
-        degree: KnownSum(np.float32(2.0 ** (53 + degree * g)), True)
-        for degree in range(HIGHEST_DEGREE + 1)
-        if degree * g >= -126
-    }
-    return {d: known.get(d, NOTHING_KNOWN) for d in (*range(HIGHEST_DEGREE + 1), UNKNOWN)}
+def largest(values: list[np.ndarray]) -> float:
+    """The largest magnitude among the finite numbers in these arrays, seen as float32."""
+    highest = 0.0
+    for value in values:
+        magnitudes = np.abs(as_float32(value))
+        finite = magnitudes.max(initial=0.0, where=np.isfinite(magnitudes))
+        highest = max(highest, float(finite))
+    return highest
+
+
+def known_sums(values: list[np.ndarray]) -> dict[tuple[int, bool], KnownSum]:
+    """(degree, given) -> what is known of a * b + c of that degree, for the numbers in `values`.
+
+    `given`: whether both a and b are given numbers.
+    """
+    g, square = granule(values), largest(values) ** 2
+    known = {}
+    for degree in (*range(HIGHEST_DEGREE + 1), UNKNOWN):
+        for given in (False, True):
+            what = NOTHING_KNOWN
+            if degree * g >= -126 and degree != UNKNOWN:
+                what = KnownSum(2.0 ** (53 + degree * g), True, square if given else np.inf)
+            known[degree, given] = what
+    return known
+
+
+def nothing_known() -> dict[tuple[int, bool], KnownSum]:
+    """As `known_sums`, where the numbers are not known."""
+    degrees = (*range(HIGHEST_DEGREE + 1), UNKNOWN)
+    return {(degree, given): NOTHING_KNOWN for degree in degrees for given in (False, True)}
 
 
 def _degree(instruction: Instruction, found, shared: int, parameters: set[str]) -> int:
@@ -106,9 +192,9 @@ def _degree(instruction: Instruction, found, shared: int, parameters: set[str]) 
         pass
     elif parts[:2] == ("ld", "param"):
         degree = 1 if sources[0].base.name in parameters else UNKNOWN
-    elif parts[:3] == ("ld", "global", "nc"):
+    elif parts[0] == "ld" and "global" in parts:
         degree = 1
-    elif parts[:2] == ("ld", "shared"):
+    elif parts[0] == "ld" and "shared" in parts:
         degree = shared
     elif name in ("fma", "mul") and parts[-1] == "f32":
         degree = _highest(found, sources[:1]) + _highest(found, sources[1:2])
@@ -130,3 +216,57 @@ def _highest(found: dict[str, int], operands) -> int:
         elif not (isinstance(operand, Immediate) and operand.value == 0):
             return UNKNOWN
     return highest
+
+
+def may_make_subnormals(kernel: Kernel, types) -> bool:
+    """Whether a float32 register can hold a subnormal number that no argument held.
+
+    Not by loads, moves and choices of what is none, and not by arithmetic with `.ftz`.
+    """
+    return any(
+        isinstance(target, Register)
+        and types[target.name] == np.float32
+        and not _flushes(instruction, types)
+        for instruction in kernel.instructions
+        if instruction.has_result
+        for target in _targets(instruction)
+    )
+
+
+def _targets(instruction: Instruction):
+    first = instruction.operands[0]
+    return first.items if isinstance(first, Vector) else (first,)
+
+
+def _flushes(instruction: Instruction, types) -> bool:
+    name, parts = instruction.name, instruction.parts
+    if name in ("ld", "ldu", "shfl"):
+        return True
+    if name in ("mov", "selp"):
+        return all(_is_normal(one, types) for one in instruction.operands[1:])
+    if name in ("neg", "abs", "copysign"):
+        return all(_is_normal(one, types) for one in instruction.operands[1:])
+    if name == "cvt":
+        return "ftz" in parts or parts[-1][0] in "us" or parts[-1] == "f16"
+    return "ftz" in parts
+
+
+def _is_normal(operand, types) -> bool:
+    if isinstance(operand, Register):
+        return types[operand.name] in (np.float32, np.bool_)
+    if isinstance(operand, Immediate):
+        return operand.value == 0 or (operand.is_float and abs(operand.value) >= 2.0**-126)
+    return False
+
+
+def _all_given(given: set[str], operands) -> bool:
+    for operand in operands:
+        if isinstance(operand, Register):
+            if operand.name not in given:
+                return False
+        elif isinstance(operand, Vector):
+            if not _all_given(given, operand.items):
+                return False
+        elif not (isinstance(operand, Immediate) and operand.value == 0):
+            return False
+    return True

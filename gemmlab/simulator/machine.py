@@ -21,6 +21,8 @@ from .checks import Checker
 from .copies import Copies
 from .counters import Counter
 from .layout import Layout, Triple
+from .local_memory import LocalMemory
+from .multiply_add import Magnitudes
 from .ptx import Kernel
 from .shared_memory import SharedMemory
 from .translate import translate
@@ -75,7 +77,8 @@ class Translation:
 
     def __init__(self, kernel: Kernel, flush_operands: bool):
         self.kernel, self.flush_operands = kernel, flush_operands
-        self.types, self.degrees = register_types(kernel), exactness.degrees(kernel)
+        self.types, self.exactness = register_types(kernel), exactness.Exactness(kernel)
+        self.flush_operands |= exactness.may_make_subnormals(kernel, self.types)
         self._functions: dict = {}
         # All of it once now, so that an unknown instruction is met before memory is touched.
         for start in kernel.blocks:
@@ -86,7 +89,7 @@ class Translation:
         if key not in self._functions:
             block = self.kernel.blocks[start]
             self._functions[key] = translate(
-                self.kernel, block, self.types, self.degrees, kept, self.flush_operands
+                self.kernel, block, self.types, self.exactness, kept, self.flush_operands
             )
         return self._functions[key]
 
@@ -102,7 +105,7 @@ class Launch:
     memory: memory.GlobalMemory
     shared_bytes: int  # static and dynamic
     translation: Translation
-    known_sums: dict[int, exactness.KnownSum]
+    known_sums: dict[tuple[int, bool], exactness.KnownSum]
     count: bool
     check: bool
 
@@ -129,6 +132,7 @@ class Chunk:
         self.launch, self.ranges, self.record = launch, ranges, record
         self.counter, self.findings, self.accesses = Counter(), {}, []
         self.parameters, self.known_sums = launch.parameters, launch.known_sums
+        self.magnitudes = Magnitudes()
         self.observed = launch.count or record
         self.deadline = deadline
 
@@ -146,8 +150,8 @@ class Chunk:
         self.layout = Layout(self.ranges, launch.block, launch.grid)
         self.shape, self.special = self.layout.shape, self.layout.special
         self.alive, self.barriers, self.copies = True, Barriers(self.layout), Copies(self)
-        if launch.shared_bytes:
-            self.shared = SharedMemory(self.layout, launch.shared_bytes, launch.kernel)
+        self.shared = SharedMemory(self.layout, launch.shared_bytes, launch.kernel)
+        self.local = LocalMemory(self.layout, launch.kernel.local_bytes)
         self.checker = Checker(self) if launch.check else None
 
     # --- who runs next --------------------------------------------------------------------------
@@ -346,6 +350,8 @@ class Chunk:
     def load(self, index: int, space: str, addresses, dtype, count: int, mask):
         memory_, addresses = self.space(space), np.asarray(addresses)
         values, bad = memory.load(memory_, addresses, dtype, count, mask)
+        if space == "global" and self.launch.memory.has_written(addresses):
+            self.known_sums = exactness.nothing_known()
         if bad or self.observed or self.checker:
             self.note(index, space, "load", addresses, dtype.itemsize * count, mask, bad)
         return values
@@ -365,7 +371,7 @@ class Chunk:
 
     def space(self, name: str):
         """The memory of a state space."""
-        return self.launch.memory if name == "global" else self.shared
+        return {"shared": self.shared, "local": self.local}.get(name, self.launch.memory)
 
     def note(self, index, space, operation, addresses, size, mask, bad) -> None:
         """Tell findings, checks and counters of an access of `size` bytes per lane."""
@@ -377,7 +383,7 @@ class Chunk:
             for access in bad:
                 right = self.both(right, ~access.lanes)
             self.checker.access(index, space, operation, addresses, size, right)
-        if self.observed:
+        if self.observed and space in ("global", "shared"):
             self._count(index, space, operation, addresses, size, mask)
 
     # --- counting ---------------------------------------------------------------------------------

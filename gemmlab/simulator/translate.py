@@ -27,6 +27,7 @@ import re
 import numpy as np
 
 from . import arithmetic
+from .exactness import Exactness
 from .instructions import TABLE
 from .ptx import (
     LEAVES_BLOCK,
@@ -39,7 +40,7 @@ from .ptx import (
     Special,
     Symbol,
 )
-from .types import BOOL, SIGNED, Unknown
+from .types import BOOL, FLOATS, SIGNED, Unknown
 
 
 class UnknownInstruction(Exception):
@@ -50,18 +51,18 @@ def translate(
     kernel: Kernel,
     block: Block,
     types: dict[str, np.dtype],
-    degrees: dict[str, int],
+    exactness: Exactness,
     kept: frozenset,
     flush_operands: bool,
 ):
     """The Python function of one basic block; its text is in the attribute `text`.
 
-    `types`: from `register_types`; `degrees`: from exactness.py. `kept`: registers whose values
+    `types`: from `register_types`; `exactness`: of the kernel. `kept`: registers whose values
     waiting lanes still need, so that only active lanes may change them. `flush_operands`: whether
     a float32 operand can be subnormal at all (see `flush` in arithmetic.py); if not, looking is
     left out.
     """
-    writer = Writer(kernel, block, types, degrees, flush_operands)
+    writer = Writer(kernel, block, types, exactness, flush_operands)
     condition = None
     for instruction in kernel.instructions[block.start : block.end]:
         if instruction.name in LEAVES_BLOCK:
@@ -80,8 +81,8 @@ def translate(
 class Writer:
     """Collects the lines of one function."""
 
-    def __init__(self, kernel, block, types, degrees, flush_operands):
-        self.kernel, self.block, self.types, self.degrees = kernel, block, types, degrees
+    def __init__(self, kernel, block, types, exactness, flush_operands):
+        self.kernel, self.block, self.types, self.exactness = kernel, block, types, exactness
         self.flush_operands = flush_operands
         self.lines: list[str] = []
         self.names: dict[str, str] = {}
@@ -94,6 +95,7 @@ class Writer:
                 if inspect.isfunction(value) and not name.startswith("_")
             },
         }
+        self.widened: dict[str, str] = {}  # text of a float32 -> variable with it as float64
         self.fma_count = 0
         self.tried: str | None = None  # the result of a look at an mbarrier
 
@@ -125,8 +127,13 @@ class Writer:
             return self.constant(_immediate(operand, dtype))
         if isinstance(operand, Special):
             return self._view(f"lanes.special[{operand.name!r}]", SIGNED[4], dtype)
-        if isinstance(operand, Symbol) and operand.name in self.kernel.shared:
-            return self.constant(dtype.type(self.kernel.shared[operand.name].offset))
+        if isinstance(operand, Symbol):
+            for own in (self.kernel.shared, self.kernel.local):
+                if operand.name in own:
+                    return self.constant(dtype.type(own[operand.name].offset))
+            if operand.name in self.kernel.variables:
+                text = f"lanes.launch.memory.address({operand.name!r})"
+                return self._view(text, SIGNED[8], dtype)
         raise Unknown
 
     def number(self, operand, dtype: np.dtype, ftz: bool) -> str:
@@ -134,6 +141,14 @@ class Writer:
         text = self.value(operand, dtype)
         bits_from_elsewhere = isinstance(operand, Register) and self.types[operand.name].kind != "f"
         return f"flush({text})" if ftz and (self.flush_operands or bits_from_elsewhere) else text
+
+    def wide(self, operand, ftz: bool) -> str:
+        """As `number` for a float32, turned into a float64 once for all its uses in the block."""
+        text = self.number(operand, FLOATS["f32"], ftz)
+        if text not in self.widened:
+            name = self.widened[text] = f"w{len(self.lines)}"
+            self.lines.append(f"{name} = {text}.astype({self.dtype(FLOATS['f64'])})")
+        return self.widened[text]
 
     def _view(self, text: str, have: np.dtype, want: np.dtype) -> str:
         if have == want:
@@ -165,6 +180,8 @@ class Writer:
         if instruction.predicate is not None:
             text = f"where({self.condition(instruction)}, {text}, {name})"
         self.lines.append(f"{name} = {text}")
+        word = re.compile(rf"\b{name}\b")  # what was made of the old value no longer holds
+        self.widened = {text: wide for text, wide in self.widened.items() if not word.search(text)}
 
     def function(self, kept: frozenset, condition: str | None) -> str:
         before = [

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from .. import approximate, arithmetic, double, integers, rounding
+from .. import approximate, arithmetic, double, integers, multiply_add, rounding
 from ..types import FLOATS, SIGNED, UNSIGNED, Unknown, type_of
 from . import halves
 
@@ -193,9 +193,12 @@ def op_fma(w, instruction, target, a, b, c):
     if direction != "rn":
         text = f"{w.use(rounding.multiply_add)}({', '.join(sources)}, {direction!r}, {ftz})"
     else:
+        operands = f"{w.wide(a, ftz)}, {w.wide(b, ftz)}, {sources[2]}"
         if ftz:
-            sources.append(f"lanes.known_sums[{w.degrees[target.name]}]")
-        text = f"fma{'_ftz' * ftz}({', '.join(sources)})"
+            known = w.exactness.degrees[target.name], w.exactness.are_given(a, b)
+            operands += f", lanes.known_sums[{known}], lanes.magnitudes"
+        function = multiply_add.fma_ftz if ftz else multiply_add.fma
+        text = f"{w.use(function)}({operands})"
     _float_result(w, instruction, target, text, dtype, sat)
 
 
