@@ -252,8 +252,8 @@ THROUGH = {
         __syncthreads();
         const float t = ((float*)box)[(threadIdx.x + 1) % 3];""",
     "local memory": """float own[3] = {1.0f, 2.0f, 3.0f};
-        own[n] = __int_as_float(bits);
-        const float t = own[n + (x[0] > 1e9f)];""",
+        own[i] = __int_as_float(bits);
+        const float t = own[i + (x[0] > 1e9f)];""",
 }
 
 
@@ -263,7 +263,8 @@ def test_a_number_that_was_not_given_is_not_taken_for_one(way):
 
     The sum lies a little above the middle between two float32, by less than a float64 can tell.
     """
-    source = f"""extern "C" __global__ void k(const float* x, float* out, int bits, int n, float c) {{
+    source = f"""
+    extern "C" __global__ void k(const float* x, float* out, int bits, int i, float c) {{
         {THROUGH[way]}
         out[threadIdx.x] = fmaf(x[threadIdx.x], t, c);
     }}"""
