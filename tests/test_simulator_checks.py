@@ -1,6 +1,7 @@
 """The simulator's checks: each kind of mistake planted, its right counterpart, random programs."""
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +10,10 @@ from hypothesis import strategies as st
 
 from gemmlab import ladder
 from gemmlab.kernel import load
-from gemmlab.simulator import launch, uninitialised
+from gemmlab.simulator import launch, ptx, uninitialised
+from gemmlab.simulator.barriers import Opened
+from gemmlab.simulator.checks import Checker
+from gemmlab.simulator.layout import Layout
 
 THREADS = 64
 
@@ -272,6 +276,157 @@ def test_an_access_past_the_end_names_the_array():
 def test_a_lane_outside_does_not_hide_what_the_others_write():
     body = START + "if (t > 0) other[t + 1] = t;\n__syncthreads();\nif (t > 1) out[t] = other[t];"
     assert [finding.kind for finding in check(body)] == ["out-of-bounds write"]
+
+
+# --- asynchronous copies, as copies.py tells of them ------------------------------------------
+
+
+class Told:
+    """A Checker that is told what happens, in a kernel of one block of 64 threads.
+
+    Instruction i stands in line i. `tile` is an array of 1024 bytes from byte 64 on.
+    """
+
+    def __init__(self):
+        names = ["mbarrier.init.shared.b64", *["ld.shared.b32"] * 20]
+        instructions = [ptx.Instruction(i, name, (), i, "") for i, name in enumerate(names)]
+        shared = {"_ZZ1kE4tile": ptx.Variable(64, 1024)}
+        self.layout, self.alive = Layout(((0, 1),) * 3, (64, 1, 1), (1, 1, 1)), True
+        kernel = ptx.Kernel("k", [], shared=shared, instructions=instructions)
+        self.launch = SimpleNamespace(kernel=kernel, shared_bytes=1088)
+        self.checker, self.found = Checker(self), []
+        self.thread = np.arange(64)
+        self.everyone = self.layout.thread_number
+        self.access(0, "store", 64 + 16 * self.thread, 16)
+        self.meet(1)
+
+    def find(self, kind, index, what, lanes):
+        self.found.append((kind, index, int(np.argmax(lanes)), what))
+
+    def only(self, *threads):
+        return np.isin(self.thread, threads)
+
+    def access(self, index, operation, addresses, size, mask=True):
+        self.checker.access(index, "shared", operation, np.asarray(addresses), size, mask)
+
+    def meet(self, index):
+        go = Opened(0, np.array([True]), True, True, {index + 1: True}, [])
+        self.checker.arrive(index, 0, None, True, waits=True)
+        self.checker.open(go)
+
+
+def test_a_copy_is_its_threads_own_write_once_it_has_waited():
+    told = Told()
+    to = 64 + 16 * told.thread
+    told.checker.copy_started(2, to, 16, True)
+    told.access(3, "load", to, 4, told.only(7))
+    what = "tile[28] is the destination of a copy that thread (7, 0, 0) started in line 2"
+    assert told.found == [("read of a copy in flight", 3, 7, f"{what}, which is not waited for")]
+    told.access(4, "store", to, 4, told.only(9))
+    assert told.found.pop()[:3] == ("write of a copy in flight", 4, 9)
+    told.found.clear()
+    told.checker.copy_landed(2, to, 16, True)
+    told.access(5, "load", to, 4, told.only(7))
+    assert told.found == []
+    told.access(6, "load", 64 + 16, 16, told.only(7))
+    what = "tile[4] written by thread (1, 0, 0) in line 2 with no barrier between"
+    assert told.found == [("read-after-write race", 6, 7, what)]
+    told.found.clear()
+    told.meet(7)
+    told.access(8, "load", 64 + 16, 16)
+    assert told.found == []
+
+
+def test_a_copy_must_not_begin_while_others_read():
+    told = Told()
+    told.access(2, "load", 64 + 16 * (told.thread ^ 1), 8)
+    told.checker.copy_started(3, 64 + 16 * told.thread, 16, True)
+    what = "tile[0] read by thread (1, 0, 0) in line 2 with no barrier between"
+    assert told.found == [("write-after-read race", 3, 0, what)]
+
+
+def phase(told, barrier, *threads):
+    """The threads arrive, and with that a phase of the mbarrier is complete."""
+    told.checker.mbarrier_arrive(10, barrier, told.only(*threads))
+    told.checker.phase_completed(barrier, np.array([True]))
+
+
+def bulk(told, index, to, barrier, thread=0):
+    told.checker.copy_started(index, to, 512, told.only(thread))
+    told.checker.copy_landed(index, to, 512, told.only(thread), barrier=barrier)
+    phase(told, barrier, thread)
+
+
+def told_with_mbarriers():
+    told = Told()
+    for barrier in (0, 8, 16):
+        told.checker.mbarrier_init(2, barrier, told.only(0))
+    told.meet(3)
+    return told
+
+
+def test_a_bulk_copy_is_known_to_those_who_see_its_mbarrier_and_whom_they_meet():
+    told = told_with_mbarriers()
+    bulk(told, 4, 64, 0)
+    bulk(told, 5, 64 + 512, 8)
+    told.checker.mbarrier_acquire(6, 0, told.only(40))
+    told.access(7, "load", 64 + 100, 4, told.only(40))
+    assert told.found == []
+    told.access(8, "load", 64 + 100, 4, told.only(41))
+    what = "tile[25] written by the copy of line 4, whose mbarrier the thread has not waited for"
+    assert told.found == [("read-after-write race", 8, 41, what)]
+    told.access(9, "load", 64 + 600, 4, told.only(40))
+    what = "tile[150] written by the copy of line 5, whose mbarrier the thread has not waited for"
+    assert told.found[1:] == [("read-after-write race", 9, 40, what)]
+    told.found.clear()
+    told.meet(11)
+    told.access(12, "load", 64 + 100, 4)
+    assert told.found == []
+    told.access(13, "load", 64 + 600, 4)  # nobody has waited for that one
+    assert [kind for kind, *_ in told.found] == ["read-after-write race"]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_buffer_is_filled_again_once_its_readers_have_arrived(waits):
+    told = told_with_mbarriers()
+    bulk(told, 4, 64, 0)
+    told.checker.mbarrier_acquire(5, 0, told.only(40, 41))
+    told.access(6, "load", 64 + 8 * told.thread, 8, told.only(40, 41))
+    phase(told, 16, 40, 41)
+    if waits:
+        told.checker.mbarrier_acquire(7, 16, told.only(0))
+    bulk(told, 8, 64, 0)
+    by_copy = "tile[0] written by the copy of line 4, whose mbarrier the thread has not waited for"
+    read = "tile[80] read by thread (40, 0, 0) in line 6 with no barrier between"
+    races = [("write-after-write race", 8, 0, by_copy), ("write-after-read race", 8, 0, read)]
+    assert told.found == ([] if waits else races)
+
+
+def test_an_mbarrier_must_be_ready_before_others_use_it():
+    told = Told()
+    told.checker.mbarrier_arrive(2, 0, told.only(3))
+    assert told.found.pop()[:3] == ("uninitialised read", 2, 3)
+    told.checker.mbarrier_init(3, 0, told.only(0))
+    told.checker.mbarrier_arrive(4, 0, told.only(0))
+    assert told.found.pop()[0] == "write-after-write race"  # with the arrival of thread 3
+    told.checker.mbarrier_look(5, 0, told.only(33))
+    assert [found[:3] for found in told.found] == [("write-after-write race", 5, 33)]
+
+
+def test_the_source_of_a_copy_must_not_change_before_it_is_read():
+    told = Told()
+    told.checker.source_started(2, 64, 256, told.only(0))
+    told.access(3, "load", 64, 4, told.only(5))
+    assert told.found == []
+    told.access(4, "store", 68, 4, told.only(0))
+    what = "tile[1] is read by a copy that thread (0, 0, 0) started in line 2"
+    assert told.found == [("write to a copy's source", 4, 0, f"{what}, which is not waited for")]
+    told.found.clear()
+    told.checker.source_released(2, 64, 256, told.only(0))
+    told.access(5, "store", 72, 4, told.only(0))
+    assert told.found == []
+    told.access(6, "store", 76, 4, told.only(1))
+    assert [found[:3] for found in told.found] == [("write-after-read race", 6, 1)]
 
 
 # --- kernels of the series --------------------------------------------------------------------
