@@ -196,14 +196,14 @@ PRODUCTS = [
     thread_tile_2d(64, 64, 8, 4, 4),
     thread_tile_2d(128, 128, 8, 8, 8),
     vectorized("vectorized_loads", 128, 128, 8),
-    vectorized("vectorized_loads", 64, 64, 16),
+    vectorized("vectorized_loads", 64, 64, 8),
     vectorized("bank_conflicts", 128, 128, 8),
     vectorized("bank_conflicts", 128, 128, 8, ", padded", PAD=4),
     vectorized("bank_conflicts", 128, 128, 8, ", swizzled", SWIZZLE=1),
     warp_tiling(128, 128, 16, 64, 64),
-    warp_tiling(64, 64, 16, 32, 32),
+    warp_tiling(64, 64, 8, 32, 32),
     vectorized("double_buffering", 128, 128, 8),
-    vectorized("double_buffering", 64, 64, 16),
+    vectorized("double_buffering", 64, 64, 8),
 ]
 
 

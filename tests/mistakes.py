@@ -24,7 +24,7 @@ f4 = np.float32
 # (m, n, k, alpha, beta): C wider than high, with tails, and C to be read, higher than wide.
 SHAPES = ((20, 35, 37, 1.0, 0.0), (40, 18, 24, 0.5, 2.0))
 # For blocks of 64×64: float4 in the first, rows of no multiple of 4 in the second.
-WIDE_SHAPES = ((68, 132, 36, 1.0, 0.0), (130, 67, 41, 0.5, 2.0))
+WIDE_SHAPES = ((68, 132, 20, 1.0, 0.0), (130, 67, 17, 0.5, 2.0))
 SIZES = (100, 33)
 
 
@@ -213,6 +213,97 @@ extern "C" __global__ void k(const float* x, float* out, int cols) {
         out[blockIdx.x * cols + col] = row[col] / largest;
 }"""
 
+# Pieces come by cp.async into three stages; a thread copies one element and reads another's.
+PIPELINE = """
+#define STAGES 3
+#define PIECE 128
+__device__ void copy(float* to, const float* from) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;"
+                 :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory");
+}
+__device__ void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int LEFT> __device__ void wait() {
+    asm volatile("cp.async.wait_group %0;" :: "n"(LEFT) : "memory");
+}
+extern "C" __global__ void k(const float* x, float* out, int pieces) {
+    __shared__ float stage[STAGES][PIECE];
+    const int t = threadIdx.x;
+    for (int i = 0; i < STAGES - 1; ++i) {
+        if (i < pieces) copy(&stage[i][t], x + i * PIECE + t);
+        commit();
+    }
+    float sum = 0.0f;
+    for (int i = 0; i < pieces; ++i) {
+        wait<STAGES - 2>();
+        __syncthreads();
+        const int next = i + STAGES - 1;
+        if (next < pieces) copy(&stage[next % STAGES][t], x + next * PIECE + t);
+        commit();
+        sum += (i + 1) * stage[i % STAGES][PIECE - 1 - t];
+    }
+    out[t] = sum;
+}"""
+
+# One thread brings pieces by bulk copies, 128 use them; mbarriers say "full" and "empty".
+BULK = """
+#define STAGES 2
+#define PIECE 128
+#define BYTES (4 * PIECE)
+typedef unsigned long long mbarrier;
+__device__ unsigned place(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+__device__ void init(mbarrier* b, int count) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(place(b)), "r"(count) : "memory");
+}
+__device__ void arrive(mbarrier* b) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(place(b)) : "memory");
+}
+__device__ void arrive_and_expect(mbarrier* b, int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                 :: "r"(place(b)), "r"(bytes) : "memory");
+}
+__device__ void wait(mbarrier* b, int parity) {
+    unsigned done = 0;
+    while (!done)
+        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; "
+                     "selp.u32 %0, 1, 0, p; }"
+                     : "=r"(done) : "r"(place(b)), "r"(parity) : "memory");
+}
+__device__ void copy(float* to, const float* from, int bytes, mbarrier* b) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1], %2, [%3];"
+                 :: "r"(place(to)), "l"(from), "r"(bytes), "r"(place(b)) : "memory");
+}
+extern "C" __global__ void k(const float* x, float* out, int pieces) {
+    __shared__ __align__(128) float stage[STAGES][PIECE];
+    __shared__ mbarrier full[STAGES], empty[STAGES];
+    const int t = threadIdx.x;
+    if (t == 0) {
+        for (int s = 0; s < STAGES; ++s) {
+            init(&full[s], 1);
+            init(&empty[s], PIECE);
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncthreads();
+    if (t == PIECE) {
+        for (int i = 0; i < pieces; ++i) {
+            const int s = i % STAGES, round = i / STAGES;
+            if (round > 0) wait(&empty[s], (round - 1) & 1);
+            arrive_and_expect(&full[s], BYTES);
+            copy(stage[s], x + i * PIECE, BYTES, &full[s]);
+        }
+    } else if (t < PIECE) {
+        float sum = 0.0f;
+        for (int i = 0; i < pieces; ++i) {
+            const int s = i % STAGES, round = i / STAGES;
+            wait(&full[s], round & 1);
+            sum += (i + 1) * stage[s][PIECE - 1 - t];
+            arrive(&empty[s]);
+        }
+        out[t] = sum;
+    }
+}"""
+
 
 def _square_product(source: str, grid, block, n: int = 32, shared_bytes: int = 0) -> Sample:
     A, B = random_matrix(n, n, 31), random_matrix(n, n, 32)
@@ -266,6 +357,18 @@ def _scaled() -> Sample:
                   lambda args: {1: (wanted, 2.0**-22)})  # fmt: skip
 
 
+def _pieces(source: str, threads: int) -> Sample:
+    """The sum of pieces of 128, each times its number and turned round."""
+    pieces = 7
+    x = np.random.default_rng(38).integers(-9, 9, (pieces, 128)).astype(f4)
+    wanted = (np.arange(1, pieces + 1)[:, None] * x).sum(axis=0)[::-1].astype(f4)
+
+    def args():
+        return [x.copy(), np.zeros(128, f4), pieces]
+
+    return Sample(source, (1, 1, 1), (threads, 1, 1), args, lambda args: {1: wanted})
+
+
 OWN = {
     "flat tiles": _square_product(FLAT, (2, 2, 1), (16, 16, 1), shared_bytes=4 * 2 * 16 * 17),
     "persistent": _square_product(PERSISTENT, (3, 1, 1), (8, 8, 1)),
@@ -276,6 +379,8 @@ OWN = {
     "window": _window(),
     "row ends": _row_ends(),
     "scaled": _scaled(),
+    "pipeline": _pieces(PIPELINE, 128),
+    "bulk copies": _pieces(BULK, 160),
 }
 
 
@@ -285,10 +390,10 @@ TILED = "shared_memory 16"
 TURNED = "shared_memory 32, transposed"
 COLUMN = "thread_tile_1d 32x32x16"
 SQUARE = "thread_tile_2d 64x64x8"
-FOURS = "vectorized_loads 64x64x16"
+FOURS = "vectorized_loads 64x64x8"
 SWIZZLED = "bank_conflicts 128x128x8, swizzled"
-WARPS = "warp_tiling 64x64x16"
-DOUBLE = "double_buffering 64x64x16"
+WARPS = "warp_tiling 64x64x8"
+DOUBLE = "double_buffering 64x64x8"
 
 EPILOGUE = """    if (beta == 0.0f)
         C[here] = alpha * sum;
@@ -625,7 +730,7 @@ MISTAKES = [
         "a_aligned = N % 4 == 0",
         BOTH,
         ("misaligned read",),
-        shapes=((68, 132, 37, 1.0, 0.0),),
+        shapes=((68, 132, 17, 1.0, 0.0),),
     ),
     Mistake(
         "float4 at an odd padding",
@@ -945,6 +1050,7 @@ MISTAKES = [
         "atomicAdd(&bins[bin], mine[bin]);",
         "bins[bin] += mine[bin];",
         VERIFICATION,
+        shapes=(1000,),
     ),
     Mistake(
         "bins not cleared",
@@ -1016,6 +1122,202 @@ MISTAKES = [
         "lane <= WARPS ?",
         CHECKS,
         ("out-of-bounds read",),
+    ),
+    # Asynchronous copies in groups.
+    Mistake(
+        "no wait for a copy",
+        "pipeline",
+        "a stage is read while its copy is on the way",
+        "        wait<STAGES - 2>();\n",
+        "",
+        CHECKS,
+        ("copy in flight",),
+    ),
+    Mistake(
+        "wait for one group too few",
+        "pipeline",
+        "the last group may still be on the way",
+        "wait<STAGES - 2>",
+        "wait<STAGES - 1>",
+        CHECKS,
+        ("copy in flight",),
+    ),
+    Mistake(
+        "no commit in the loop",
+        "pipeline",
+        "copies join no group that is waited for",
+        "        commit();\n        sum",
+        "        sum",
+        CHECKS,
+        ("copy in flight",),
+    ),
+    Mistake(
+        "commit with a copy only",
+        "pipeline",
+        "at the end groups are missing, the wait counts them",
+        "x + next * PIECE + t);\n        commit();",
+        "x + next * PIECE + t), commit();",
+        CHECKS,
+        ("copy in flight",),
+    ),
+    Mistake(
+        "wait without a barrier",
+        "pipeline",
+        "my copies are there, others' may not be",
+        "        __syncthreads();\n        const int next",
+        "        const int next",
+        CHECKS,
+        ("race", "copy in flight"),
+    ),
+    Mistake(
+        "copy before the barrier",
+        "pipeline",
+        "a stage is overwritten that others still read",
+        """        wait<STAGES - 2>();
+        __syncthreads();
+        const int next = i + STAGES - 1;
+        if (next < pieces) copy(&stage[next % STAGES][t], x + next * PIECE + t);
+        commit();
+""",
+        """        const int next = i + STAGES - 1;
+        if (next < pieces) copy(&stage[next % STAGES][t], x + next * PIECE + t);
+        commit();
+        wait<STAGES - 1>();
+        __syncthreads();
+""",
+        CHECKS,
+        ("race", "copy in flight"),
+    ),
+    Mistake(
+        "one stage too few",
+        "pipeline",
+        "the next copy goes into the stage that is being read",
+        "&stage[next % STAGES]",
+        "&stage[next % (STAGES - 1)]",
+        BOTH,
+        ("copy in flight", "race"),
+    ),
+    # mbarriers and bulk copies.
+    Mistake(
+        "parity does not turn",
+        "bulk copies",
+        "the second round waits for the first one's phase",
+        "wait(&full[s], round & 1);",
+        "wait(&full[s], 0);",
+        BOTH,
+        ("copy in flight", "race"),
+    ),
+    Mistake(
+        "parity the wrong way round",
+        "bulk copies",
+        "the phase before the first is complete at once",
+        "wait(&full[s], round & 1);",
+        "wait(&full[s], (round & 1) ^ 1);",
+        BOTH,
+        ("copy in flight", "race", "uninitialised"),
+    ),
+    Mistake(
+        "no wait for full",
+        "bulk copies",
+        "a stage is read before its copy is there",
+        "            wait(&full[s], round & 1);\n",
+        "",
+        BOTH,
+        ("copy in flight", "race", "uninitialised"),
+    ),
+    Mistake(
+        "no wait for empty",
+        "bulk copies",
+        "a stage is overwritten that others still read",
+        "            if (round > 0) wait(&empty[s], (round - 1) & 1);\n",
+        "",
+        CHECKS,
+        ("race", "copy in flight"),
+    ),
+    Mistake(
+        "too many bytes expected",
+        "bulk copies",
+        "the phase never completes",
+        "arrive_and_expect(&full[s], BYTES);",
+        "arrive_and_expect(&full[s], 2 * BYTES);",
+        BOTH,
+        ("deadlock",),
+    ),
+    Mistake(
+        "too few bytes copied",
+        "bulk copies",
+        "half a piece is copied, a whole one expected",
+        "x + i * PIECE, BYTES, &full[s]",
+        "x + i * PIECE, BYTES / 2, &full[s]",
+        BOTH,
+        ("deadlock",),
+    ),
+    Mistake(
+        "too few bytes expected",
+        "bulk copies",
+        "the phase completes with half of the piece there",
+        "arrive_and_expect(&full[s], BYTES);",
+        "arrive_and_expect(&full[s], BYTES / 2);",
+        CHECKS,
+        ("copy in flight", "race", "uninitialised", "deadlock"),
+    ),
+    Mistake(
+        "no bytes expected",
+        "bulk copies",
+        "the phase completes before the copy",
+        "arrive_and_expect(&full[s], BYTES);",
+        "arrive(&full[s]);",
+        CHECKS,
+        ("copy in flight", "race", "uninitialised", "deadlock"),
+    ),
+    Mistake(
+        "arrival count too high",
+        "bulk copies",
+        "empty waits for more threads than there are",
+        "init(&empty[s], PIECE);",
+        "init(&empty[s], PIECE + 32);",
+        BOTH,
+        ("deadlock",),
+    ),
+    Mistake(
+        "arrival count too low",
+        "bulk copies",
+        "one warp's arrivals release the stage for all",
+        "init(&empty[s], PIECE);",
+        "init(&empty[s], 32);",
+        CHECKS,
+        ("race", "copy in flight"),
+    ),
+    Mistake(
+        "arrival before the read",
+        "bulk copies",
+        "a stage is given back, then read",
+        """            sum += (i + 1) * stage[s][PIECE - 1 - t];
+            arrive(&empty[s]);
+""",
+        """            arrive(&empty[s]);
+            sum += (i + 1) * stage[s][PIECE - 1 - t];
+""",
+        CHECKS,
+        ("race", "copy in flight"),
+    ),
+    Mistake(
+        "mbarriers never initialised",
+        "bulk copies",
+        "they hold anything",
+        "            init(&full[s], 1);\n            init(&empty[s], PIECE);\n",
+        "",
+        BOTH,
+        ("uninitialised", "mbarrier", "deadlock"),
+    ),
+    Mistake(
+        "no barrier after the initialisation",
+        "bulk copies",
+        "mbarriers are used before they are ready",
+        "    __syncthreads();\n    if (t == PIECE)",
+        "    if (t == PIECE)",
+        CHECKS,
+        ("race", "uninitialised", "mbarrier"),
     ),
 ]
 
