@@ -26,13 +26,18 @@ from .ptx import Kernel
 from .races import Races
 
 BARRIER_BYTES = 8  # of an mbarrier
-# Lanes that are run together. Fewer where each thread's clock has an entry for each other one.
-CHECKED_LANES, CLOCKED_LANES = 1 << 14, 1 << 12
+CHECKED_LANES = 1 << 14  # that are run together
+# Where each thread has a clock: lanes, and bytes of what is kept for pairs of threads, and of
+# threads and words of shared memory.
+CLOCKED_LANES, CLOCKED_BYTES = 1 << 12, 1 << 26
 
 
-def checked_lanes(kernel: Kernel) -> int:
-    """How many lanes to run together when a kernel is checked."""
-    return CLOCKED_LANES if needs_thread_clocks(kernel) else CHECKED_LANES
+def checked_lanes(kernel: Kernel, threads: int, shared_bytes: int) -> int:
+    """How many lanes to run together when a kernel is checked: at least those of one block."""
+    if not needs_thread_clocks(kernel):
+        return CHECKED_LANES
+    bytes_per_block = 4 * threads * (threads + shared_bytes // 4)
+    return min(CLOCKED_LANES, CLOCKED_BYTES // bytes_per_block * threads)
 
 
 def needs_thread_clocks(kernel: Kernel) -> bool:

@@ -45,8 +45,7 @@ class BlockClocks:
         self.opened[blocks] = self.now
 
     def unknown(self, block, thread, other, time):
-        """Whether `thread` does not know what `other` did at `time`; arrays (n,), threads of
-        `block`."""
+        """Whether `thread` does not know what `other` did at `time`; arrays that broadcast."""
         return (time > self.opened[block]) & (other != thread)
 
 
@@ -132,6 +131,9 @@ class ThreadClocks(BlockClocks):
         whether the lane of the second index learns from that of the third.
         """
         lanes = np.maximum(thread, 0)
+        if named.all() and named.size == self.known[:, :, 0].size * WARP:
+            self._all_meet()
+            return
         known = self.known[block[:, None], lanes]  # (warps, 32, columns)
         own = (np.arange(len(block))[:, None], np.arange(WARP), lanes)
         known[own] = np.where(thread >= 0, self.now, known[own])
@@ -149,22 +151,23 @@ class ThreadClocks(BlockClocks):
         where = np.broadcast_to(block[:, None], thread.shape)[some], thread[some]
         self.known[where] = np.maximum(self.known[where], learnt[some])
 
+    def _all_meet(self) -> None:
+        """All warps of all blocks meet, each in itself; a common case, done in place."""
+        columns = self.known.shape[2]
+        known = self.known.reshape(len(self.known), -1, WARP, columns)
+        learnt = known.max(axis=2)
+        warps = np.arange(learnt.shape[1])[:, None]
+        learnt[:, warps, warps * WARP + np.arange(WARP)] = self.now
+        known[...] = learnt[:, :, None, :]
+
     # --- asking -----------------------------------------------------------------------------------
 
     def unknown(self, block, thread, other, time):
-        copied = other >= self.threads
-        unknown = copied | super().unknown(block, thread, other, time)
-        places = np.flatnonzero(unknown)
-        b, t, o = block[places], thread[places], other[places]
-        unknown[places] = self.known[b, t, o] < time[places]
-        return unknown
-
-    def unknown_reads(self, block, thread, times):
-        """As `unknown` for all threads at once: `times` (n, threads), when each did something."""
-        unknown = times > np.maximum(
-            self.known[block, thread, : self.threads], self.opened[block][:, None]
-        )
-        unknown[np.arange(len(times)), thread] = False
+        unknown = (other >= self.threads) | super().unknown(block, thread, other, time)
+        block, thread, other, time = np.broadcast_arrays(block, thread, other, time)
+        places = np.nonzero(unknown)
+        known = self.known[block[places], thread[places], other[places]]
+        unknown[places] = known < time[places]
         return unknown
 
 

@@ -90,7 +90,7 @@ def _ranges(launch: Launch, blocks: list[Triple] | None, threads: int):
         return len(blocks), (tuple((i, i + 1) for i in block) for block in blocks)
     lanes = CHUNK_LANES
     if launch.check:
-        lanes = checked_lanes(launch.kernel)
+        lanes = checked_lanes(launch.kernel, prod(launch.block), launch.shared_bytes)
     elif threads > 1:  # some for each thread
         share = -(-prod(launch.grid) * prod(launch.block) // threads)
         lanes = min(lanes, max(share, SMALL_CHUNK))

@@ -144,6 +144,7 @@ class Chunk:
                 self._schedule()
         finally:
             np.setbufsize(before)
+            self.checker = self.copies = None  # they hold the chunk: let go of all its memory
 
     def _prepare(self) -> None:
         launch = self.launch

@@ -142,7 +142,12 @@ class ReadsSinceBarrier:
 
     def recent(self, granules, block, clocks):
         barrier = self.last[granules] >> (THREAD_BITS + INSTRUCTION_BITS)
-        return barrier == clocks.opened[block][:, None]
+        return barrier == clocks.opened[block].reshape(-1, *[1] * (granules.ndim - 1))
+
+    def readers(self, granules):
+        """The first and the last thread that read each granule, of those that anybody has."""
+        first, last = (table[granules] >> INSTRUCTION_BITS for table in (self.first, self.last))
+        return THREAD - (first & THREAD), last & THREAD
 
     def others(self, granules, block, thread, clocks):
         conflict = np.zeros(len(granules), bool)
@@ -163,34 +168,42 @@ class ReadsSinceBarrier:
 
 
 class ReadsByThread:
-    """When each thread last read each granule, and when anyone did."""
+    """When each thread last read each granule, and which may have since the last barrier."""
 
     def __init__(self, granules: int, threads: int):
         self.by_thread = np.zeros((granules, threads), np.int32)
-        self.last = np.zeros(granules, np.int64)
+        self.since_barrier = ReadsSinceBarrier(granules)
 
     def refine(self, factor: int) -> None:
         self.by_thread = np.repeat(self.by_thread, factor, axis=0)
-        self.last = np.repeat(self.last, factor)
+        self.since_barrier.refine(factor)
 
     def note(self, touch: Touch, index: int, clocks) -> None:
         self.by_thread[touch.lane_granules, touch.thread[:, None]] = clocks.now
-        self.last[touch.granules] = clocks.now
+        self.since_barrier.note(touch, index, clocks)
 
     def recent(self, granules, block, clocks):
-        return self.last[granules] > clocks.opened[block][:, None]
+        return self.since_barrier.recent(granules, block, clocks)
 
     def others(self, granules, block, thread, clocks):
-        conflict = self.last[granules] > clocks.opened[block]
+        conflict = self.since_barrier.recent(granules, block, clocks)
         who, when = np.zeros((2, len(granules)), np.int64)
         places = np.flatnonzero(conflict)
-        step = max(1, PIECE // self.by_thread.shape[1])
-        for piece in np.split(places, range(step, len(places), step)):
-            times = self.by_thread[granules[piece]]
-            unknown = clocks.unknown_reads(block[piece], thread[piece], times)
+        if not len(places):
+            return conflict, who, when
+        first, last = self.since_barrier.readers(granules[places])
+        width = int((last - first).max()) + 1
+        step = max(1, PIECE // width)
+        for start in range(0, len(places), step):
+            piece = places[start : start + step]
+            rows = np.arange(len(piece))
+            readers = first[start : start + step, None] + np.arange(width)
+            readers = np.minimum(readers, self.by_thread.shape[1] - 1)
+            times = self.by_thread[granules[piece, None], readers]
+            unknown = clocks.unknown(block[piece, None], thread[piece, None], readers, times)
             conflict[piece] = unknown.any(axis=1)
-            who[piece] = unknown.argmax(axis=1)
-            when[piece] = times[np.arange(len(piece)), who[piece]]
+            chosen = rows, unknown.argmax(axis=1)
+            who[piece], when[piece] = readers[chosen], times[chosen]
         return conflict, who, when
 
     @staticmethod
