@@ -357,6 +357,14 @@ class Chunk:
             self.note(index, space, "load", addresses, dtype.itemsize * count, mask, bad)
         return values
 
+    def load_shared(self, index: int, base, offset: int, dtype, count: int, mask):
+        """As `load` from shared memory at base + offset."""
+        if not self.observed and not self.checker and self.shared is not None:
+            values = self.shared.take_from(base, offset, dtype, count, mask)
+            if values is not None:
+                return values
+        return self.load(index, "shared", base + np.int32(offset), dtype, count, mask)
+
     def store(self, index: int, space: str, addresses, values, dtype, mask) -> None:
         memory_, addresses = self.space(space), np.asarray(addresses)
         if self.checker and space == "shared":
@@ -374,8 +382,11 @@ class Chunk:
         """The memory of a state space."""
         return {"shared": self.shared, "local": self.local}.get(name, self.launch.memory)
 
-    def note(self, index, space, operation, addresses, size, mask, bad) -> None:
-        """Tell findings, checks and counters of an access of `size` bytes per lane."""
+    def note(self, index, space, operation, addresses, size, mask, bad, unit=None) -> None:
+        """Tell findings, checks and counters of an access of `size` bytes per lane.
+
+        `unit`: what it is counted as, if not as its operation: "ldmatrix" or "stmatrix".
+        """
         for access in bad:
             kind = f"{access.problem} {'read' if operation == 'load' else 'write'}"
             self.find(kind, index, access.what, access.lanes)
@@ -385,7 +396,7 @@ class Chunk:
                 right = self.both(right, ~access.lanes)
             self.checker.access(index, space, operation, addresses, size, right)
         if self.observed and space in ("global", "shared"):
-            self._count(index, space, operation, addresses, size, mask)
+            self._count(index, space, unit or operation, addresses, size, mask)
 
     # --- counting ---------------------------------------------------------------------------------
 

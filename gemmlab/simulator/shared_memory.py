@@ -15,6 +15,8 @@ from .names import ELEMENT, shared_place
 from .ptx import Kernel
 
 PAGE = ALIGNMENT  # bytes
+PLANS = 8  # bases of addresses, such as one for each tile, that are remembered
+SMALL = 1 << 14  # elements; larger arrays of places are not remembered
 
 
 class SharedPart(Buffer):
@@ -34,6 +36,18 @@ class SharedPart(Buffer):
         return f"{at} in shared memory"
 
 
+class Plan:
+    """Loads from one base: its addresses where lanes are active, and where each found its data.
+
+    An unrolled loop loads from the same base at many offsets, and again in its next iteration.
+    """
+
+    def __init__(self, base, mask, addresses):
+        self.base, self.mask, self.addresses = base, mask, addresses
+        self.lowest, self.highest = int(addresses.min()), int(addresses.max())
+        self.places: dict = {}  # (offset, dtype, count) -> (version, indexes into the memory)
+
+
 class SharedMemory:
     """The shared memory of all blocks of a Layout, one after the other; filled with poison."""
 
@@ -49,7 +63,39 @@ class SharedMemory:
         self._block_axes = [i for i, n in enumerate(self.block_offsets.shape) if n > 1]
         # By axis and page: whether blocks along the axis may hold different bytes there.
         self._differs = np.zeros((len(self._block_axes), stride // PAGE), bool)
+        self._version = 0  # counts the changes of `_differs`
         self._offsets_for: dict = {}
+        self._plans: dict[int, Plan] = {}  # by the identity of the base
+
+    def take_from(self, base, offset: int, dtype: np.dtype, count: int, mask):
+        """As `take` at base + offset; None where an address is out of bounds or misaligned."""
+        plan = self._plan(base, mask)
+        key = offset, dtype, count
+        version, places = plan.places.get(key, (None, None))
+        if version != self._version:
+            size = dtype.itemsize * count
+            end = plan.highest + offset + size
+            wrong = plan.lowest + offset < 0 or end > self.bytes_per_block
+            if wrong or ((plan.addresses + np.int32(offset)) & (size - 1)).any():
+                return None
+            offsets = self.block_offsets
+            if self._block_axes:
+                offsets = self._offsets(self._pages(plan.lowest + offset, end))
+            first = (plan.addresses + (offsets + offset)) >> (dtype.itemsize.bit_length() - 1)
+            places = [first + i if i else first for i in range(count)]
+            if first.size <= SMALL:
+                plan.places[key] = self._version, places
+        view = self.buffer.view(dtype)
+        return [view.take(place) for place in places]
+
+    def _plan(self, base, mask) -> Plan:
+        plan = self._plans.get(id(base))
+        if plan is None or plan.base is not base or plan.mask is not mask:
+            if len(self._plans) >= PLANS:
+                self._plans.pop(next(iter(self._plans)))
+            addresses = self._masks.only_active(np.asarray(base), mask)
+            plan = self._plans[id(base)] = Plan(base, mask, addresses)
+        return plan
 
     def take(self, addresses, dtype: np.dtype, count: int, mask):
         """As GlobalMemory.take; `addresses` count from the start of the block's own part."""
@@ -58,7 +104,7 @@ class SharedMemory:
         if end > self.bytes_per_block:
             raise IndexError("outside")
         if self._block_axes:
-            offsets = self._offsets(self._pages(addresses, end))
+            offsets = self._offsets(self._pages(int(addresses.min()), end))
             return self.buffer.take(addresses + offsets, dtype, count)
         return self.buffer.take(addresses + self.block_offsets, dtype, count)
 
@@ -78,11 +124,13 @@ class SharedMemory:
         if any(varies) and addresses.size:
             lowest, highest = int(addresses.min()), int(addresses.max()) + size
             pages = slice(max(lowest, 0) // PAGE, -(-max(highest, 0) // PAGE))
-            self._differs[varies, pages] = True
+            if not self._differs[varies, pages].all():
+                self._differs[varies, pages] = True
+                self._version += 1
 
-    def _pages(self, addresses, end: int) -> tuple[bool, ...]:
-        """For each axis of blocks: whether the bytes from these addresses to `end` may differ."""
-        pages = slice(int(addresses.min()) // PAGE, -(-end // PAGE))
+    def _pages(self, start: int, end: int) -> tuple[bool, ...]:
+        """For each axis of blocks: whether the bytes from `start` to `end` may differ."""
+        pages = slice(start // PAGE, -(-end // PAGE))
         return tuple(self._differs[:, pages].any(axis=1))
 
     def _offsets(self, differs: tuple[bool, ...]):

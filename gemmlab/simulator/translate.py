@@ -95,7 +95,7 @@ class Writer:
                 if inspect.isfunction(value) and not name.startswith("_")
             },
         }
-        self.widened: dict[str, str] = {}  # text of a float32 -> variable with it as float64
+        self.made: dict[str, str] = {}  # expression -> variable that holds its value
         self.fma_count = 0
         self.tried: str | None = None  # the result of a look at an mbarrier
 
@@ -143,12 +143,18 @@ class Writer:
         return f"flush({text})" if ftz and (self.flush_operands or bits_from_elsewhere) else text
 
     def wide(self, operand, ftz: bool) -> str:
-        """As `number` for a float32, turned into a float64 once for all its uses in the block."""
+        """As `number` for a float32, turned into a float64."""
         text = self.number(operand, FLOATS["f32"], ftz)
-        if text not in self.widened:
-            name = self.widened[text] = f"w{len(self.lines)}"
-            self.lines.append(f"{name} = {text}.astype({self.dtype(FLOATS['f64'])})")
-        return self.widened[text]
+        return self.once(f"{text}.astype({self.dtype(FLOATS['f64'])})")
+
+    def once(self, text: str) -> str:
+        """A variable with the value of an expression, for all its uses in the block."""
+        if text.isidentifier():
+            return text
+        if text not in self.made:
+            name = self.made[text] = f"o{len(self.lines)}"
+            self.lines.append(f"{name} = {text}")
+        return self.made[text]
 
     def _view(self, text: str, have: np.dtype, want: np.dtype) -> str:
         if have == want:
@@ -181,7 +187,7 @@ class Writer:
             text = f"where({self.condition(instruction)}, {text}, {name})"
         self.lines.append(f"{name} = {text}")
         word = re.compile(rf"\b{name}\b")  # what was made of the old value no longer holds
-        self.widened = {text: wide for text, wide in self.widened.items() if not word.search(text)}
+        self.made = {text: made for text, made in self.made.items() if not word.search(text)}
 
     def function(self, kept: frozenset, condition: str | None) -> str:
         before = [

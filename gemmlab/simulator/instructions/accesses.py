@@ -71,6 +71,9 @@ def _type(instruction):
 
 def _call(w, instruction, space, address, what: str) -> str:
     """The call up to its addresses."""
+    if what == "load" and space == "shared":
+        base = w.once(w.value(address.base, SIGNED[4]))
+        return f"lanes.load_shared({instruction.index}, {base}, {address.offset}"
     place = w.address(address, SIGNED[4] if space == "shared" else SIGNED[8])
     if space == "generic":
         function = {"load": generic.load_generic, "store": generic.store_generic}[what]
