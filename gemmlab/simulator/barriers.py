@@ -76,7 +76,8 @@ class Barriers:
 
     def open(self, alive) -> list[Opened]:
         """The barriers that are complete now; their lanes no longer wait. `alive`: a mask."""
-        numbers = sorted({int(n) for one in self.waiting for n in np.unique(one.number)} - {NOBODY})
+        distinct = (n for one in self.waiting for n in set(one.number.reshape(-1).tolist()))
+        numbers = sorted({*distinct} - {NOBODY})
         found = [self._open(number, alive) for number in numbers]
         return [opened for opened in found if opened is not None]
 

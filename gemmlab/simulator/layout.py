@@ -106,6 +106,8 @@ class Layout:
 
     def per_block(self, values, reduce=np.sum) -> np.ndarray:
         """(blocks,): the values of each block's lanes, put together; of a mask, how many."""
+        if values is True and reduce is np.sum:
+            return np.full(self.blocks, self.threads)
         values = np.broadcast_to(values, self.shape)
         found = reduce(values, axis=self.thread_axes, keepdims=True)
         return found.transpose(self.warp_order).reshape(self.blocks)
