@@ -429,6 +429,73 @@ def test_the_source_of_a_copy_must_not_change_before_it_is_read():
     assert [found[:3] for found in told.found] == [("write-after-read race", 6, 1)]
 
 
+# What happens in a block, one after the other: (what, thread, place or mbarrier, …).
+happenings = st.one_of(
+    st.tuples(st.sampled_from(["read", "write"]), st.integers(0, 3), st.integers(0, 2)),
+    st.tuples(st.just("copy"), st.integers(0, 3), st.integers(0, 2), st.integers(0, 1)),
+    st.tuples(st.sampled_from(["arrive", "acquire"]), st.integers(0, 3), st.integers(0, 1)),
+    st.tuples(st.sampled_from(["arrive", "acquire"]), st.integers(0, 3), st.integers(0, 1)),
+    st.just(("meet", None, None)),
+)
+
+
+def any_race(happened):
+    """Whether two accesses of one place, one of them a write, are joined by no chain of events.
+
+    A copy is an event of its thread, and beside it a write that leads to nothing but to those who
+    see a later phase of its mbarrier.
+    """
+    count = len(happened)
+    before = np.eye(2 * count, dtype=bool)  # [i, j]: i leads to j; count + i is the write of copy i
+    for j, (what, thread, *rest) in enumerate(happened):
+        before[j, count + j] = what == "copy"
+        for i in range(j):
+            earlier, by, *where = happened[i]
+            if by == thread or "meet" in (what, earlier):
+                before[i, j] = True
+            if what == "acquire" and rest[0] == where[-1]:
+                if earlier == "arrive":
+                    before[i, j] = True
+                later = [one[0] == "arrive" and one[2] == rest[0] for one in happened[i:j]]
+                if earlier == "copy" and any(later):
+                    before[count + i, j] = True
+    for middle in range(2 * count):
+        before |= before[:, [middle]] & before[[middle], :]
+    touches = [
+        (i + count * (what == "copy"), rest[0], what != "read")
+        for i, (what, _, *rest) in enumerate(happened) if what in ("read", "write", "copy")
+    ]  # fmt: skip
+    return any(
+        place == other and (writes or also) and not before[i, j]
+        for n, (i, place, writes) in enumerate(touches)
+        for j, other, also in touches[n + 1 :]
+    )
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(happenings, min_size=2, max_size=14))
+@example([("copy", 0, 0, 0), ("arrive", 0, 0), ("acquire", 1, 0), ("read", 1, 0)])
+@example([("copy", 0, 0, 0), ("arrive", 0, 1), ("acquire", 1, 1), ("read", 1, 0)])
+@example([("read", 1, 0), ("arrive", 1, 0), ("acquire", 0, 0), ("copy", 0, 0, 1)])
+def test_races_of_copies_and_mbarriers_are_those_of_brute_force(happened):
+    told = told_with_mbarriers()
+    for index, (what, thread, *rest) in enumerate(happened, start=4):
+        lane = told.only(thread) if thread is not None else None
+        if what in ("read", "write"):
+            operation = {"read": "load", "write": "store"}[what]
+            told.access(index, operation, 64 + 16 * rest[0], 16, lane)
+        elif what == "copy":
+            told.checker.copy_started(index, 64 + 16 * rest[0], 16, lane)
+            told.checker.copy_landed(index, 64 + 16 * rest[0], 16, lane, barrier=8 * rest[1])
+        elif what == "arrive":
+            phase(told, 8 * rest[0], thread)
+        elif what == "acquire":
+            told.checker.mbarrier_acquire(index, 8 * rest[0], lane)
+        else:
+            told.meet(index)
+    assert bool(told.found) == any_race(happened)
+
+
 # --- kernels of the series --------------------------------------------------------------------
 
 
@@ -572,13 +639,13 @@ def assert_as_brute_force(program, *options):
         assert frozenset((found.thread[0], other)) in threads
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 @given(st.lists(block_steps, min_size=1, max_size=8))
 def test_races_between_barriers_of_the_block_are_those_of_brute_force(program):
     assert_as_brute_force(program)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(st.lists(all_steps, min_size=2, max_size=12))
 @example([{0: (2, 0)}, ("two", (0, 1)), ("two", (1, 2)), {70: (1, 0)}])
 @example([{0: (2, 0)}, ("two", (1, 2)), ("two", (0, 1)), {70: (1, 0)}])
