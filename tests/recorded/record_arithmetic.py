@@ -268,7 +268,27 @@ def approximations() -> None:
     each(g, "rsqrt.approx{,.ftz}.f64", "f64", "f64")
 
 
-for _group in (float32, float64, integers, halves, conversions, approximations):
+def atomics() -> None:
+    """Of one thread alone; the result is what memory holds afterwards."""
+    g = "atomics"
+    for space in ("global", "shared"):
+        for bits, signs in ((32, "us"), (64, "us")):
+            i = f"i{bits}"
+            each(g, f"atom.{space}.{{min,max}}.{{{signs[0]}{bits},{signs[1]}{bits}}}", i, i, i)
+            each(g, f"atom.{space}.{{and,or,xor,exch}}.b{bits}", i, i, i)
+            form(g, f"atom.{space}.add.u{bits}", i, i, i)
+            form(g, f"atom.{space}.add.f{bits}", f"f{bits}", f"f{bits}", f"f{bits}")
+            form(g, f"atom.{space}.cas.b{bits}", i, i, i, i)
+        form(g, f"atom.{space}.add.s32", "i32", "i32", "i32")
+        each(g, f"atom.{space}.{{inc,dec}}.u32", "i32", "i32", "i32")
+        for h in ("f16", "bf16", "f16x2", "bf16x2"):
+            form(g, f"atom.{space}.add.noftz.{h}", h, h, h)
+        for f in ("f32", "f64"):
+            form(g, f"red.{space}.add.{f}", f, f, f)
+    each(g, "red.{global,shared}.add.u32", "i32", "i32", "i32")
+
+
+for _group in (float32, float64, integers, halves, conversions, approximations, atomics):
     _group()
 GROUPS = list(dict.fromkeys(form.group for form in FORMS.values()))
 
@@ -357,12 +377,12 @@ def operands(kinds: tuple[str, ...]) -> np.ndarray:
     pools = [pool(kind, random) for kind in kinds]
     if len(kinds) == 1:
         (parts,) = pools
-        return np.unique(np.concatenate([parts[0], parts[1][:250]]))[:, None]
+        return np.unique(np.concatenate([parts[0], parts[1][:200]]))[:, None]
     columns = []
     for awkward, ordinary in pools:  # a third awkward with awkward, a third mixed, a third ordinary
-        mixed = np.where(random.integers(0, 2, 150) == 1, random.choice(awkward, 150),
-                         random.choice(ordinary, 150))  # fmt: skip
-        columns.append(np.concatenate([random.choice(awkward, 200), mixed, ordinary[:150]]))
+        mixed = np.where(random.integers(0, 2, 120) == 1, random.choice(awkward, 120),
+                         random.choice(ordinary, 120))  # fmt: skip
+        columns.append(np.concatenate([random.choice(awkward, 160), mixed, ordinary[:120]]))
     return np.stack(columns, axis=1)
 
 
@@ -375,6 +395,8 @@ def source(forms: list[Form]) -> str:
 
 
 def _kernel(number: int, form: Form) -> str:
+    if form.group == "atomics":
+        return _atomic_kernel(number, form)
     count = len(form.operands)
     names, given, before, after = [], [], "", ""
     for i, kind in enumerate(form.operands):
@@ -399,15 +421,75 @@ def _kernel(number: int, form: Form) -> str:
 }}"""
 
 
-def results(forms: list[Form], launch) -> dict[str, np.ndarray]:
-    """Form -> results (n,), as bits. `launch(source, kernel, operands, n)` runs one kernel."""
+def _atomic_kernel(number: int, form: Form) -> str:
+    """The first operand is in memory; a result that is not what was there turns all bits over."""
+    count, returns = len(form.operands), form.name.startswith("atom")
+    c_type, letter = C_TYPES[BITS[form.result]]
+    given = [f'"{letter}"(({c_type})x[{count} * i + {i}])' for i in range(1, count)]
+    if ".shared" in form.name:
+        memory = f"__shared__ {c_type} places[128]; {c_type}* place = places + threadIdx.x"
+        address = '"r"((unsigned)__cvta_generic_to_shared(place))'
+    else:
+        memory = f"{c_type}* place = ({c_type}*)(out + i)"
+        address = '"l"(place)'
+    if returns:
+        names = ", ".join(["%0", "[%1]", *(f"%{i + 1}" for i in range(1, count))])
+        results = f'"={letter}"(d)'
+    else:
+        names, results = "[%0], %1", ""
+    return f"""extern "C" __global__ void k{number}(const unsigned long long* x,
+        unsigned long long* out, int n) {{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    {memory};
+    {c_type} d = ({c_type})x[{count} * i];
+    *(volatile {c_type}*)place = d;
+    asm volatile("{form.name} {names};" : {results} : {", ".join([address, *given])} : "memory");
+    const {c_type} now = *(volatile {c_type}*)place;
+    out[i] = ({c_type})(d == ({c_type})x[{count} * i] ? now : ~now);
+}}"""
+
+
+def operands_key(name: str) -> str:
+    """Under which key the operands of a form are recorded."""
+    return f"operands {','.join(FORMS[name].operands)}"
+
+
+def results(forms: list[Form], launch, given) -> dict[str, np.ndarray]:
+    """Form -> results (n,), as bits.
+
+    `launch(source, kernel, operands)` runs one kernel and gives its results as uint64; `given`:
+    the operands by their key.
+    """
     text = source(forms)
     found = {}
     for number, form in enumerate(forms):
-        x = operands(form.operands)
         bits = max(8, BITS[form.result])
+        x = given[operands_key(form.name)]
         found[form.name] = launch(text, f"k{number}", x).astype(f"u{bits // 8}")
     return found
+
+
+def write(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    """Save, all results as one array: a thousand small ones would take as much room again."""
+    names = [name for name in FORMS if f"result {name}" in arrays]
+    found = [np.asarray(arrays.pop(f"result {name}")) for name in names]
+    arrays["results"] = np.frombuffer(b"".join(one.tobytes() for one in found), np.uint8)
+    sizes = [[name, one.itemsize] for name, one in zip(names, found, strict=True)]
+    arrays["names"] = np.array(json.dumps(sizes))
+    np.savez_compressed(path, **arrays)
+
+
+def read(path: Path) -> dict[str, np.ndarray]:
+    """The operands under `operands_key`, the results under "result NAME", and "about"."""
+    with np.load(path) as file:
+        arrays = dict(file)
+    raw, start = arrays.pop("results"), 0
+    for name, size in json.loads(str(arrays.pop("names"))):
+        end = start + size * len(arrays[operands_key(name)])
+        arrays[f"result {name}"] = raw[start:end].view(f"u{size}")
+        start = end
+    return arrays
 
 
 # --- approximate functions over all operands ------------------------------------------------------
@@ -513,16 +595,14 @@ def main(outdir: Path) -> None:
         compiled[text].get_function(kernel)((n // 128 + 1,), (128,), (cupy.asarray(x), out, n))
         return out.get()
 
-    arrays = {}
+    arrays = {operands_key(form.name): operands(form.operands) for form in FORMS.values()}
     for group in GROUPS:
         forms = [form for form in FORMS.values() if form.group == group]
-        arrays |= {f"result {k}": v for k, v in results(forms, launch).items()}
+        arrays |= {f"result {k}": v for k, v in results(forms, launch, arrays).items()}
         print(group, len(forms))
-    for kinds in {form.operands for form in FORMS.values()}:
-        arrays[f"operands {','.join(kinds)}"] = operands(kinds)
     about = {**provenance(cupy), "sweep": sweep(cupy)}
     arrays["about"] = np.array(json.dumps(about))
-    np.savez_compressed(outdir / "arithmetic.npz", **arrays)
+    write(outdir / "arithmetic.npz", arrays)
 
 
 if __name__ == "__main__":

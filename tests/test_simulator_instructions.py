@@ -1,0 +1,214 @@
+"""Single instructions against recorded results of an NVIDIA H200, and the table of them."""
+
+import json
+import math
+import re
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from recorded import record_arithmetic as recorder
+
+from gemmlab import simulator
+from gemmlab.simulator.instructions import TABLE
+from gemmlab.simulator.ptx import LEAVES_BLOCK
+
+HERE = Path(__file__).parent
+f4 = np.float32
+
+# Name of an approximate function -> the largest difference from the hardware, in units in the last
+# place of the result, that was met over all operands (see record_arithmetic.py) or, for two
+# operands or 64 bits, over the recorded ones.
+UNITS = {
+    "rcp.approx": 1, "sqrt.approx": 1, "rsqrt.approx": 2, "ex2.approx": 2, "lg2.approx": 2,
+    "div.approx": 2, "div.full": 2, "rsqrt.approx.f64": 2,
+    "rcp.approx.ftz.f64": 2**32, "rsqrt.approx.ftz.f64": 2**32,  # one unit of the upper word
+    "ex2.approx.f16": 1, "ex2.approx.f16x2": 1, "ex2.approx.ftz.bf16": 1,
+    "ex2.approx.ftz.bf16x2": 1, "tanh.approx.f16": 1, "tanh.approx.f16x2": 1,
+    "tanh.approx.bf16": 1, "tanh.approx.bf16x2": 1,
+}  # fmt: skip
+# Functions that are near in absolute terms instead: the largest difference.
+ERRORS = {"sin.approx": 2**-21, "cos.approx": 2**-21, "tanh.approx.f32": 2**-16}
+LOGARITHM_ERROR = 2**-22  # where the logarithm is below 1
+
+
+@lru_cache
+def record() -> dict[str, np.ndarray]:
+    return recorder.read(HERE / "recorded" / "arithmetic.npz")
+
+
+# --- recorded results -----------------------------------------------------------------------------
+
+
+def simulated(forms) -> dict[str, np.ndarray]:
+    def launch(text, kernel, x):
+        out = np.zeros(len(x), np.uint64)
+        grid = (-(-len(x) // 128), 1, 1)
+        done = simulator.launch(text, kernel, grid, (128, 1, 1), [x, out, len(x)])
+        assert not done.findings
+        return out
+
+    return recorder.results(forms, launch, record())
+
+
+def parts(kind: str, bits: np.ndarray) -> list[tuple[str, np.ndarray]]:
+    """The single numbers of a result."""
+    if kind in ("f16x2", "bf16x2"):
+        low, high = bits.astype(np.uint16), (bits >> 16).astype(np.uint16)
+        return [(kind[:-2], low), (kind[:-2], high)]
+    return [(kind, bits)]
+
+
+def as_float(kind: str, bits: np.ndarray) -> np.ndarray:
+    if kind == "bf16":
+        return (bits.astype(np.uint32) << 16).view(f4)
+    return bits.view(f"f{bits.itemsize}")
+
+
+def is_nan(kind: str, bits: np.ndarray) -> np.ndarray:
+    floats = kind.startswith(("f", "bf"))
+    return np.isnan(as_float(kind, bits)) if floats else np.zeros(bits.shape, bool)
+
+
+def equal(kind: str, got: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Bit for bit, but any NaN is as good as another."""
+    same = np.ones(got.shape, bool)
+    pairs = zip(parts(kind, got), parts(kind, wanted), strict=True)
+    for (one, a), (_, b) in pairs:
+        same &= (a == b) | (is_nan(one, a) & is_nan(one, b))
+    return same
+
+
+EXACT_GROUPS = [group for group in recorder.GROUPS if group != "approximations"]
+
+
+@pytest.mark.parametrize("group", EXACT_GROUPS)
+def test_every_exact_instruction_gives_what_the_hardware_gave(group):
+    forms = [form for form in recorder.FORMS.values() if form.group == group]
+    for name, got in simulated(forms).items():
+        wanted, operands = record()[f"result {name}"], record()[recorder.operands_key(name)]
+        wrong = np.flatnonzero(~equal(recorder.FORMS[name].result, got, wanted))
+        assert not wrong.size, [
+            f"{name} {[hex(x) for x in operands[i].tolist()]}: {got[i]:#x}, not {wanted[i]:#x}"
+            for i in wrong[:5]
+        ]
+
+
+APPROXIMATE = [form for form in recorder.FORMS.values() if form.group == "approximations"]
+
+
+@lru_cache
+def approximations() -> dict[str, np.ndarray]:
+    return simulated(APPROXIMATE)
+
+
+def bound(table, name: str):
+    found = [key for key in table if name == key or re.match(rf"{key}(\.ftz)?\.f32$", name)]
+    return table[max(found, key=len)] if found else None
+
+
+@pytest.mark.parametrize("name", [form.name for form in APPROXIMATE])
+def test_every_approximate_function_is_as_near_as_it_says(name):
+    kind = recorder.FORMS[name].result
+    units, error = bound(UNITS, name), bound(ERRORS, name)
+    both = (parts(kind, bits) for bits in (approximations()[name], record()[f"result {name}"]))
+    for (one, got), (_, wanted) in zip(*both, strict=True):
+        number = np.isfinite(as_float(one, wanted)) & np.isfinite(as_float(one, got))
+        assert equal(one, got, wanted)[
+            ~number
+        ].all()  # of NaN and infinities nothing is approximate
+        a, b = (as_float(one, bits)[number].astype(float) for bits in (got, wanted))
+        if error is not None:
+            assert (np.abs(a - b) <= error).all()
+            continue
+        pairs = zip(got[number].tolist(), wanted[number].tolist(), strict=True)
+        near = [abs(x - y) <= units for x, y in pairs]
+        if name.startswith("lg2"):
+            near |= (np.abs(b) < 1) & (np.abs(a - b) <= LOGARITHM_ERROR)
+        assert np.all(near)
+
+
+def test_the_bounds_hold_for_all_operands():
+    """Of functions of a float32: what a sweep over all 2**32 operands found."""
+    sweep = json.loads(str(record()["about"]))["sweep"]
+    assert set(sweep) == set(recorder.EXACT)
+    for name, found in sweep.items():
+        error, units = bound(ERRORS, name), bound(UNITS, name)
+        if error is not None:
+            assert found["error"] <= error
+        elif name.startswith("lg2"):
+            assert found["units_from_1"] <= units and found["error_below_1"] <= LOGARITHM_ERROR
+        else:
+            assert found["units"] <= units and found["special"] == 0
+
+
+# --- the table in the documentation ---------------------------------------------------------------
+
+
+def documented() -> list[str]:
+    """The names in the first column of the tables of docs/instructions.md."""
+    text = (HERE.parent / "docs" / "instructions.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.*?) \|", text, re.M)
+    return [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+
+
+def test_the_table_names_what_the_simulator_knows():
+    names = documented()
+    assert len(names) == len(set(names))
+    assert set(names) == set(TABLE) | LEAVES_BLOCK
+
+
+def test_every_arithmetic_instruction_has_recorded_results():
+    """All that the documentation calls exact or near, apart from those of memory and warps."""
+    text = (HERE.parent / "docs" / "instructions.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.*?) \|.*\| recorded \|$", text, re.M)
+    names = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    recorded = {re.match(r"\w+", name)[0] for name in recorder.FORMS}
+    chained = {"addc", "subc", "madc"}  # the second of two instructions
+    assert names == recorded | chained
+
+
+# --- the usual functions --------------------------------------------------------------------------
+
+LIBRARY = {
+    "expf": (np.exp, -80, 80, 3), "exp2f": (np.exp2, -100, 100, 3), "logf": (np.log, 0.01, 1e6, 6),
+    "log2f": (np.log2, 2, 1e6, 4), "sqrtf": (np.sqrt, 0, 1e9, 0), "cbrtf": (np.cbrt, -9, 9, 2),
+    "rsqrtf": (lambda x: 1 / np.sqrt(x), 1e-6, 1e9, 3), "tanhf": (np.tanh, -9, 9, 4),
+    "sinf": (np.sin, -3, 3, 4), "cosf": (np.cos, -1.5, 1.5, 4), "atanf": (np.arctan, -9, 9, 4),
+    "expm1f": (np.expm1, -9, 9, 4), "log1pf": (np.log1p, 0.1, 99, 4), "coshf": (np.cosh, -9, 9, 6),
+    "rintf": (np.rint, -1e6, 1e6, 0), "floorf": (np.floor, -1e6, 1e6, 0),
+    "ceilf": (np.ceil, -1e6, 1e6, 0), "truncf": (np.trunc, -1e6, 1e6, 0),
+    "1.7f / ": (lambda x: f4(1.7) / x.astype(f4), 0.1, 9, 0),
+    "1.7f * __frcp_rn": (lambda x: (f4(1.7) * (1 / x.astype(f4))), 0.1, 9, 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LIBRARY)
+def test_functions_of_the_library_run(name):
+    """What NVRTC makes of them has errors of its own, a few units in the last place."""
+    function, low, high, units = LIBRARY[name]
+    source = f"""extern "C" __global__ void k(const float* x, float* y) {{
+        y[threadIdx.x] = {name}(x[threadIdx.x]);
+    }}"""
+    x = np.random.default_rng(3).uniform(low, high, 512).astype(f4)
+    y = np.zeros_like(x)
+    assert not simulator.launch(source, "k", (1, 1, 1), (512, 1, 1), [x, y]).findings
+    wanted = function(x.astype(np.float64))
+    assert (np.abs(y - wanted) <= (units + 0.5) * np.spacing(np.abs(wanted).astype(f4))).all()
+
+
+@pytest.mark.parametrize("expression", ["erff(x)", "powf(fabsf(x), 1.5f)", "sinf(100.0f * x)"])
+def test_longer_functions_of_the_library_run(expression):
+    truth = {
+        "erff(x)": np.vectorize(math.erf), "powf(fabsf(x), 1.5f)": lambda x: np.abs(x) ** 1.5,
+        "sinf(100.0f * x)": lambda x: np.sin((f4(100) * x.astype(f4)).astype(float)),
+    }[expression]  # fmt: skip
+    source = f"""extern "C" __global__ void k(const float* in, float* y) {{
+        const float x = in[threadIdx.x];
+        y[threadIdx.x] = {expression};
+    }}"""
+    x = np.random.default_rng(4).uniform(-3, 3, 256).astype(f4)
+    y = np.zeros_like(x)
+    assert not simulator.launch(source, "k", (1, 1, 1), (256, 1, 1), [x, y]).findings
+    assert np.allclose(y, truth(x.astype(float)), rtol=1e-6, atol=1e-6)
