@@ -46,6 +46,15 @@ METRICS = {
         "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
     ),
 }
+# The same of ldmatrix and stmatrix, which share wavefronts and conflicts with the others; no metric
+# has the number of stmatrix instructions.
+MATRIX_METRICS = {
+    ("shared", "ldmatrix"): (
+        "smsp__inst_executed_op_ldsm.sum", *METRICS["shared", "load"][1:],
+    ),
+    ("shared", "stmatrix"): (None, *METRICS["shared", "store"][1:]),
+}  # fmt: skip
+MATRIX_BYTES = 128  # of a piece that ldmatrix and stmatrix move in one wavefront at best
 
 
 @dataclass(frozen=True)
@@ -58,7 +67,7 @@ class LineCount:
 
     line: int
     space: str  # "global" or "shared"
-    operation: str  # "load" or "store"
+    operation: str  # "load", "store", "ldmatrix" or "stmatrix"
     array: str
     requests: int
     units: int
@@ -96,12 +105,16 @@ class Counter:
 
     def totals(self) -> dict[str, int]:
         """Nsight Compute's metric names and their values."""
-        totals = {name: 0 for names in METRICS.values() for name in names}
+        every = [*METRICS.values(), *MATRIX_METRICS.values()]
+        totals = {name: 0 for names in every for name in names if name is not None}
         totals[FMA_METRIC] = self.fma_lanes
-        for (_, space, operation, _), (requests, units, _) in self._counts.items():
-            names = METRICS[space, operation]
-            for name, value in zip(names, (requests, units, units - requests), strict=False):
-                totals[name] += value
+        for (_, space, operation, _), (requests, units, asked) in self._counts.items():
+            names, at_best = METRICS.get((space, operation)), requests
+            if names is None:
+                names, at_best = MATRIX_METRICS[space, operation], asked // MATRIX_BYTES
+            for name, value in zip(names, (requests, units, units - at_best), strict=False):
+                if name is not None:
+                    totals[name] += value
         return totals
 
 

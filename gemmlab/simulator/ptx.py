@@ -26,7 +26,10 @@ TYPE_BYTES = {
 LEAVES_BLOCK = {"bra", "ret", "exit"}
 ENDS_BLOCK = LEAVES_BLOCK | {"bar", "barrier"}
 # Instructions of a whole warp, whose lanes may come from different branches.
-WHOLE_WARP = {"shfl", "vote", "match", "redux", "elect"}
+WHOLE_WARP = {
+    "shfl", "vote", "match", "redux", "elect",
+    "mma", "wmma", "ldmatrix", "stmatrix", "movmatrix",
+}  # fmt: skip
 NO_RESULT = {
     "bar", "barrier", "bra", "cp", "discard", "exit", "fence", "griddepcontrol", "membar",
     "nanosleep", "prefetch", "prefetchu", "red", "ret", "setmaxnreg", "st", "stmatrix", "trap",

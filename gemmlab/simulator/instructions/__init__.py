@@ -14,6 +14,7 @@ from . import (
     moves,
     numbers,
     synchronization,
+    tensor,
     warps,
 )
 
@@ -27,6 +28,7 @@ MODULES = [
     moves,
     numbers,
     synchronization,
+    tensor,
     warps,
 ]
 TABLE = {

@@ -1,0 +1,203 @@
+"""Matrices: mma, wmma, ldmatrix, stmatrix and movmatrix."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from .. import fragments
+from .. import matrix_transfers as transfers
+from ..ptx import Vector
+from ..tensor import Product
+from ..types import SIGNED, Unknown
+
+# type -> bits of an element
+BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "s32": 32, "s8": 8, "u8": 8}
+SHAPES = {  # of mma.sync, by the type of A
+    "f16": {"m16n8k8", "m16n8k16"}, "bf16": {"m16n8k8", "m16n8k16"},
+    "tf32": {"m16n8k4", "m16n8k8"},
+    "s8": {"m8n8k16", "m16n8k16", "m16n8k32"}, "u8": {"m8n8k16", "m16n8k16", "m16n8k32"},
+}  # fmt: skip
+WMMA_SHAPES = {"m16n16k16", "m32n8k16", "m8n32k16"}
+TF32_SHAPE = "m16n16k8"
+GROUP, TF32_GROUP = 16, 4  # products added at once; wmma of tf32 becomes two steps of 4
+LAYOUTS = {"row": False, "col": True}  # whether columns are contiguous
+
+
+def _items(operand) -> tuple:
+    return operand.items if isinstance(operand, Vector) else (operand,)
+
+
+def _registers(w, operand) -> str:
+    return "(" + "".join(f"{w.value(one, SIGNED[4])}, " for one in _items(operand)) + ")"
+
+
+def _assign_all(w, instruction, target, text) -> None:
+    names = [f"t{i}" for i in range(len(_items(target)))]
+    w.lines.append(f"{', '.join(names)}, = {text}")
+    for name, one in zip(names, _items(target), strict=True):
+        w.assign(one, name, SIGNED[4], instruction)
+
+
+def _check_counts(operands, wanted) -> None:
+    if any(len(_items(one)) != f.registers for one, f in zip(operands, wanted, strict=True)):
+        raise Unknown
+
+
+# --- products -------------------------------------------------------------------------------------
+
+
+def op_mma(w, instruction, d, a, b, c):
+    """mma.sync.aligned.SHAPE.row.col{.satfinite}.D.A.B.C"""
+    _, sync, aligned, shape, *layouts = instruction.parts[:6]
+    *flags, dt, at, bt, ct = instruction.parts[6:]
+    if [sync, aligned, *layouts] != ["sync", "aligned", "row", "col"]:
+        raise Unknown
+    product = _mma(shape, tuple(flags), dt, at, bt, ct)
+    _multiply(w, instruction, product, d, a, b, c)
+
+
+def _multiply(w, instruction, product: Product, d, a, b, c) -> None:
+    _check_counts((d, a, b, c), product.fragments)
+    given = ", ".join(_registers(w, one) for one in (a, b, c))
+    text = f"{w.constant(product.run)}(lanes, {instruction.index}, {given}, {w.mask(instruction)})"
+    _assign_all(w, instruction, d, text)
+
+
+@cache
+def _mma(shape: str, flags: tuple[str, ...], *types: str) -> Product:
+    dt, at, bt, ct = types
+    integral = at in ("s8", "u8")
+    sums = {"f16": {"f16", "f32"}}.get(at, {"s32" if integral else "f32"})
+    same = bt in ("s8", "u8") if integral else bt == at
+    allowed = {(), ("satfinite",)} if integral else {()}
+    if shape not in SHAPES[at] or not same or dt not in sums or ct != dt or flags not in allowed:
+        raise Unknown
+    m, n, k = _extents(shape)
+    places = zip("dabc", types, strict=True)
+    own = tuple(fragments.of_product(matrix, m, n, k, BITS[kind]) for matrix, kind in places)
+    return Product(types, own, GROUP, dt, bool(flags))
+
+
+def _extents(shape: str) -> tuple[int, int, int]:
+    m, n, k = re.fullmatch(r"m(\d+)n(\d+)k(\d+)", shape).groups()
+    return int(m), int(n), int(k)
+
+
+@cache
+def _wmma(shape: str, saturate: bool, *types: str) -> Product:
+    dt, at, bt, ct = types
+    integral = at in ("s8", "u8")
+    sums = {"f16": {"f16", "f32"}}.get(at, {"s32" if integral else "f32"})
+    if at != bt or not {dt, ct} <= sums or (saturate and not integral):
+        raise Unknown
+    own = tuple(_fragment(matrix, shape, kind) for matrix, kind in zip("dabc", types, strict=True))
+    # Of two sums of different types the hardware computes in float32 and converts.
+    inner = "f16" if (dt, ct) == ("f16", "f16") else "f32"
+    return Product(types, own, TF32_GROUP if at == "tf32" else GROUP, inner, saturate)
+
+
+def _fragment(matrix: str, shape: str, kind: str) -> fragments.Fragment:
+    if shape not in WMMA_SHAPES | {TF32_SHAPE} or (kind == "tf32" and shape != TF32_SHAPE):
+        raise Unknown
+    if matrix in "ab" and kind != "tf32" and shape == TF32_SHAPE:
+        raise Unknown
+    m, n, k = _extents(shape)
+    bits = BITS[kind]
+    rows, cols = {"a": (m, k), "b": (k, n)}.get(matrix, (m, n))
+    registers = rows * cols * bits // (32 * fragments.WARP)
+    if kind == "f16" and matrix in "ab":
+        registers = 8  # for every shape
+    return fragments.of_wmma(matrix, m, n, k, bits, registers)
+
+
+# --- between memory and registers -----------------------------------------------------------------
+
+
+def op_wmma(w, instruction, *operands):
+    """wmma.mma, wmma.load.{a,b,c} and wmma.store.d"""
+    what = instruction.parts[1]
+    {"mma": _wmma_mma, "load": _wmma_load, "store": _wmma_store}[what](w, instruction, *operands)
+
+
+def _wmma_mma(w, instruction, d, a, b, c):
+    """wmma.mma.sync.aligned.{row,col}.{row,col}.SHAPE.D{.A.B}.C{.satfinite}"""
+    sync, aligned, a_layout, b_layout, shape, *types = instruction.parts[2:]
+    if (sync, aligned) != ("sync", "aligned") or not {a_layout, b_layout} <= set(LAYOUTS):
+        raise Unknown
+    saturate = types[-1] == "satfinite"
+    types = types[:-1] if saturate else types
+    if len(types) == 2:
+        types = [types[0], "f16", "f16", types[1]]
+    _multiply(w, instruction, _wmma(shape, saturate, *types), d, a, b, c)
+
+
+def _wmma_load(w, instruction, target, address, stride=None):
+    matrix = instruction.parts[2]
+    if matrix not in "abc":
+        raise Unknown
+    transfer, given = _transfer(w, instruction, target, address, stride)
+    text = f"{w.constant(transfer.load)}(lanes, {instruction.index}, {given}"
+    _assign_all(w, instruction, target, f"{text}, {w.mask(instruction)})")
+
+
+def _wmma_store(w, instruction, address, source, stride=None):
+    if instruction.parts[2] != "d":
+        raise Unknown
+    transfer, given = _transfer(w, instruction, source, address, stride)
+    text = f"{w.constant(transfer.store)}(lanes, {instruction.index}, {given}"
+    w.lines.append(f"{text}, {_registers(w, source)}, {w.mask(instruction)})")
+
+
+def _transfer(w, instruction, registers, address, stride):
+    """wmma.load.a.sync.aligned.LAYOUT.SHAPE{.SPACE}.TYPE: (what it does, address and stride)."""
+    matrix, sync, aligned, layout, shape, *space, kind = instruction.parts[2:]
+    space = space[0].removesuffix("::cta") if space else "generic"
+    if (sync, aligned) != ("sync", "aligned") or space not in ("global", "shared", "generic"):
+        raise Unknown
+    fragment = _fragment(matrix, shape, kind)
+    _check_counts((registers,), (fragment,))
+    by_columns = LAYOUTS[layout]
+    transfer = transfers.Transfer(fragment, by_columns, space, matrix in "ab")
+    place = w.address(address, SIGNED[4] if space == "shared" else SIGNED[8])
+    if stride is None:  # then lines follow one another
+        rows, cols = fragment.shape
+        return transfer, f"{place}, {rows if by_columns else cols}"
+    return transfer, f"{place}, {w.value(stride, SIGNED[4])}"
+
+
+def _count(instruction, operand) -> tuple[int, bool]:
+    """Of {ld,st}matrix.sync.aligned.m8n8.x4{.trans}.shared.b16: how many, whether transposed."""
+    sync, aligned, shape, times, *trans, space, kind = instruction.parts[1:]
+    rest = sync, aligned, shape, space.removesuffix("::cta"), kind
+    if rest != ("sync", "aligned", "m8n8", "shared", "b16") or trans not in ([], ["trans"]):
+        raise Unknown
+    count = {"x1": 1, "x2": 2, "x4": 4}[times]
+    if len(_items(operand)) != count:
+        raise Unknown
+    return count, bool(trans)
+
+
+def op_ldmatrix(w, instruction, target, address):
+    count, transposed = _count(instruction, target)
+    place, mask = w.address(address, SIGNED[4]), w.mask(instruction)
+    function = w.use(transfers.load_matrices)
+    text = f"{function}(lanes, {instruction.index}, {place}, {count}, {transposed}, {mask})"
+    _assign_all(w, instruction, target, text)
+
+
+def op_stmatrix(w, instruction, address, source):
+    _, transposed = _count(instruction, source)
+    place, mask = w.address(address, SIGNED[4]), w.mask(instruction)
+    function, values = w.use(transfers.store_matrices), _registers(w, source)
+    w.lines.append(
+        f"{function}(lanes, {instruction.index}, {place}, {values}, {transposed}, {mask})"
+    )
+
+
+def op_movmatrix(w, instruction, target, source):
+    if instruction.opcode != "movmatrix.sync.aligned.m8n8.trans.b16":
+        raise Unknown
+    function, value = w.use(transfers.transpose), w.value(source, SIGNED[4])
+    text = f"{function}(lanes, {instruction.index}, {value}, {w.mask(instruction)})"
+    w.assign(target, text, SIGNED[4], instruction)
