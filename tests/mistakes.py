@@ -33,7 +33,7 @@ class Mistake:
     """`old` becomes `new` in the text of kernel `of`; `old` stands there once.
 
     `what`: the mistake in words. `found_by`: who must find it; where the checks do, the result may
-    be wrong too, by the order of threads. `kinds`: parts of Finding.kind, one of which the checks
+    be wrong too, by the order of threads. `kinds`: parts of Finding.kind, all of which the checks
     must report. `shapes`: those at which it shows, if not at the usual ones. `change`: what differs
     in the launch.
     """
@@ -412,7 +412,7 @@ MISTAKES = [
         "        __syncthreads();                         // the tiles are whole\n",
         "",
         CHECKS,
-        ("race", "uninitialised"),
+        ("race",),
     ),
     Mistake(
         "second barrier removed",
@@ -853,7 +853,7 @@ MISTAKES = [
         "    keep(a[0], b[0], a_next, b_next);\n    __syncthreads();\n",
         "    keep(a[0], b[0], a_next, b_next);\n",
         CHECKS,
-        ("race", "uninitialised"),
+        ("race",),
     ),
     Mistake(
         "always the first buffer",
@@ -978,7 +978,7 @@ MISTAKES = [
         "bar.sync 1, 96",
         "bar.sync 1, 64",
         CHECKS,
-        ("race", "barrier count", "uninitialised"),
+        ("race", "barrier count"),
     ),
     Mistake(
         "wrong named barrier",
@@ -1005,7 +1005,7 @@ MISTAKES = [
         "    if (threadIdx.x == 0) count = 0;\n    __syncthreads();\n",
         "    if (threadIdx.x == 0) count = 0;\n",
         CHECKS,
-        ("race", "uninitialised"),
+        ("race",),
     ),
     Mistake(
         "local array overrun",
@@ -1032,7 +1032,7 @@ MISTAKES = [
         "        largest = found;\n    }\n    __syncthreads();\n",
         "        largest = found;\n    }\n",
         CHECKS,
-        ("race", "uninitialised"),
+        ("race",),
     ),
     Mistake(
         "no atomics",
@@ -1077,7 +1077,7 @@ MISTAKES = [
         "    __syncthreads();\n",
         "",
         CHECKS,
-        ("race", "uninitialised"),
+        ("race",),
     ),
     Mistake(
         "bounds not transposed",
@@ -1086,7 +1086,7 @@ MISTAKES = [
         "left + i < cols && top + threadIdx.x < rows",
         "left + i < rows && top + threadIdx.x < cols",
         BOTH,
-        ("uninitialised read", "out-of-bounds"),
+        ("uninitialised read",),
     ),
     Mistake(
         "warps' sums read too early",
@@ -1095,7 +1095,7 @@ MISTAKES = [
         "    __syncthreads();\n",
         "",
         CHECKS,
-        ("race", "uninitialised"),
+        ("race",),
     ),
     Mistake(
         "mask of half a warp",

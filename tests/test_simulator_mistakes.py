@@ -30,10 +30,10 @@ def test_a_mistake_is_found_by_whom_it_says(mistake):
     findings = [finding for trial in done for finding in trial.findings]
     wrong = not all(trial.right for trial in done)
     assert mistake.found_by
+    assert bool(mistake.kinds) == ("checks" in mistake.found_by)
     assert bool(findings) == ("checks" in mistake.found_by), findings
-    if findings:
-        kinds = {finding.kind for finding in findings}
-        assert any(part in kind for part in mistake.kinds for kind in kinds), kinds
+    kinds = {finding.kind for finding in findings}
+    assert all(any(part in kind for kind in kinds) for part in mistake.kinds), kinds
     if "verification" in mistake.found_by:
         assert wrong
 

@@ -17,6 +17,7 @@ import re
 import signal
 import subprocess
 import sys
+import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
@@ -129,10 +130,7 @@ def report(output: str | None) -> dict:
     errors = re.search(r"ERROR SUMMARY: (\d+) error", output)
     hazards = re.search(r"RACECHECK SUMMARY: (\d+) hazard", output)
     count = int((hazards or errors)[1]) if hazards or errors else -1
-    words = re.findall(
-        r"^=+ (?:Error: |Warning: )?((?:Invalid|Uninitialized|Race|Barrier|Misaligned|Potential|"
-        r"Divergent|Missing|Thread|Program hit)[^\n]*)", output, re.M,
-    )  # fmt: skip
+    words = re.findall(r"^=+ (?:Error: |Warning: )?([A-Z][a-z]+ [^\n]*)", output, re.M)
     first = words[0].split(" at ")[0] if words else ""
     return {"errors": count, "first": first} | ({"output": output[-2000:]} if count < 0 else {})
 
@@ -200,9 +198,10 @@ HEADING = """\
 # Planted mistakes: who finds them
 
 Each row is one change to a correct kernel of `tests/corpus.py` or `tests/mistakes.py`. The
-simulator runs it with `check=True` and compares the result with float64 ("verification");
-`tests/test_simulator_mistakes.py` holds these two columns to what happens. The last two columns are
-recorded: the same kernels on an {gpu} alone, and under the four tools of compute-sanitizer {tool}
+simulator runs it with `check=True` (the column "checks": what its findings are called), and
+compares the result with float64 ("verification"); `tests/test_simulator_mistakes.py` holds both
+columns to what happens. The last two columns are recorded: the same kernels alone on an {gpu},
+and there under memcheck, racecheck, initcheck and synccheck of compute-sanitizer {tool}
 ({recorded}). Made by `python tests/recorded/record_sanitizer.py --table`.
 
 {summary}
@@ -251,7 +250,7 @@ def table() -> str:
     origin = recorded["provenance"]
     heading = HEADING.format(
         gpu=origin["gpu"], tool=origin["compute-sanitizer"], recorded=origin["recorded"],
-        summary=summary,
+        summary=textwrap.fill(summary, 100),
     )  # fmt: skip
     return heading + "\n".join(rows) + "\n"
 
