@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gemmlab import simulator
-from gemmlab.simulator import LaunchError, UnknownInstruction, machine
+from gemmlab.simulator import LaunchError, UnknownInstruction
 
 f4 = np.float32
 
@@ -38,7 +38,7 @@ def test_a_kernel_computes_what_its_source_says(name):
 def test_results_do_not_depend_on_how_many_blocks_run_together(name, monkeypatch):
     sample = sample_kernels.SAMPLES[name]
     whole, _ = run(sample)
-    monkeypatch.setattr(machine, "CHUNK_LANES", sample.fifth)
+    monkeypatch.setattr(simulator.grid, "CHUNK_LANES", sample.fifth)
     parts, _ = run(sample)
     for a, b in zip(whole, parts, strict=True):
         assert not isinstance(a, np.ndarray) or a.tobytes() == b.tobytes()
@@ -254,11 +254,10 @@ def test_a_barrier_that_only_some_threads_reach_is_named():
 @pytest.mark.parametrize(
     ("statement", "instruction"),
     [
-        ("atomicAdd(x, 1.0f);", "atom.global.add.f32"),
-        ("x[1] = __shfl_sync(~0u, x[1], 3);", "shfl.sync.idx.b32"),
-        ("x[1] = sqrtf(x[1]);", "sqrt"),
-        ('asm("{ .reg .f16 h; add.f16 h, h, h; }");', "add.f16 h, h, h"),
-        ('asm("{ .reg .f16 h; cvt.rn.f16.f32 h, 0f3F800000; }");', "cvt.rn.f16.f32"),
+        ('asm("{ .reg .b32 r; fns.b32 r, r, r, r; }");', "fns.b32"),
+        ('asm("{ .reg .b32 r; vabsdiff4.u32.u32.u32.add r, r, r, r; }");', "vabsdiff4"),
+        ('asm("{ .reg .b32 r; mad.lo.cc.u32 r, r, r, r; subc.u32 r, r, r; }");', "subc.u32"),
+        ('asm("pmevent 1;");', "pmevent 1"),
         ("x[threadIdx.x] = clock();", "%clock"),
     ],
 )
