@@ -434,7 +434,7 @@ happenings = st.one_of(
     st.tuples(st.sampled_from(["read", "write"]), st.integers(0, 3), st.integers(0, 2)),
     st.tuples(st.just("copy"), st.integers(0, 3), st.integers(0, 2), st.integers(0, 1)),
     st.tuples(st.sampled_from(["arrive", "acquire"]), st.integers(0, 3), st.integers(0, 1)),
-    st.tuples(st.sampled_from(["arrive", "acquire"]), st.integers(0, 3), st.integers(0, 1)),
+    st.tuples(st.just("complete"), st.just(-1), st.integers(0, 1)),
     st.just(("meet", None, None)),
 )
 
@@ -453,12 +453,10 @@ def any_race(happened):
             earlier, by, *where = happened[i]
             if by == thread or "meet" in (what, earlier):
                 before[i, j] = True
-            if what == "acquire" and rest[0] == where[-1]:
-                if earlier == "arrive":
-                    before[i, j] = True
-                later = [one[0] == "arrive" and one[2] == rest[0] for one in happened[i:j]]
-                if earlier == "copy" and any(later):
-                    before[count + i, j] = True
+            phases = [one[0] == "complete" and one[2] == rest[-1] for one in happened[i:j]]
+            if what == "acquire" and rest[0] == where[-1] and any(phases):
+                before[i, j] |= earlier == "arrive"
+                before[count + i, j] |= earlier == "copy"
     for middle in range(2 * count):
         before |= before[:, [middle]] & before[[middle], :]
     touches = [
@@ -474,9 +472,9 @@ def any_race(happened):
 
 @settings(deadline=None, max_examples=200)
 @given(st.lists(happenings, min_size=2, max_size=14))
-@example([("copy", 0, 0, 0), ("arrive", 0, 0), ("acquire", 1, 0), ("read", 1, 0)])
-@example([("copy", 0, 0, 0), ("arrive", 0, 1), ("acquire", 1, 1), ("read", 1, 0)])
-@example([("read", 1, 0), ("arrive", 1, 0), ("acquire", 0, 0), ("copy", 0, 0, 1)])
+@example([("copy", 0, 0, 0), ("complete", -1, 0), ("acquire", 1, 0), ("read", 1, 0)])
+@example([("copy", 0, 0, 0), ("complete", -1, 1), ("acquire", 1, 1), ("read", 1, 0)])
+@example([("write", 1, 0), ("arrive", 1, 0), ("acquire", 0, 0), ("read", 0, 0)])
 def test_races_of_copies_and_mbarriers_are_those_of_brute_force(happened):
     told = told_with_mbarriers()
     for index, (what, thread, *rest) in enumerate(happened, start=4):
@@ -488,7 +486,9 @@ def test_races_of_copies_and_mbarriers_are_those_of_brute_force(happened):
             told.checker.copy_started(index, 64 + 16 * rest[0], 16, lane)
             told.checker.copy_landed(index, 64 + 16 * rest[0], 16, lane, barrier=8 * rest[1])
         elif what == "arrive":
-            phase(told, 8 * rest[0], thread)
+            told.checker.mbarrier_arrive(index, 8 * rest[0], lane)
+        elif what == "complete":
+            told.checker.phase_completed(8 * rest[0], np.array([True]))
         elif what == "acquire":
             told.checker.mbarrier_acquire(index, 8 * rest[0], lane)
         else:

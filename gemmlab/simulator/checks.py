@@ -8,10 +8,16 @@ What counts as ordered: accesses of one thread; and accesses with a barrier betw
 threads take part in, of the block, of the warp (__syncwarp), with a count, or an mbarrier. Lanes of
 a warp are not ordered otherwise, and shuffles, votes, fences and atomics order nothing. No race
 are: two reads, two atomics, and a write of the value that is there already, so that many threads
-may set one flag.
+may set one flag. The order in which the simulator happens to run threads plays no part.
+
+The kinds of findings: "read-after-write race" and so on; "read of a copy in flight", "write of a
+copy in flight", "write to a copy's source"; "uninitialised read"; "missed barrier", by threads that
+have returned; "divergent barrier", "divergent warp", "wrong barrier count". They are of one run,
+its inputs and its size: what a kernel does not do there is not looked at.
 
 Not seen: an index that runs past the end of one shared array into its neighbour, which is a right
-address of the wrong array; races between blocks, and in global memory at all.
+address of the wrong array; races between blocks, and in global memory at all; a missing
+fence.proxy.async between a thread's write and a bulk copy that reads it.
 """
 
 from __future__ import annotations

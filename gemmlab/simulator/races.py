@@ -6,6 +6,8 @@ Every access is looked up in the shadow memory (shadow.py), and what the lanes c
 
 from __future__ import annotations
 
+from math import gcd
+
 import numpy as np
 
 from . import memory
@@ -77,7 +79,7 @@ class Races:
         self._look_for_readers(index, size, touch)
         self._look_for_copies(index, size, touch, "write")
         self._write(touch, time)
-        self._look_for_rivals(index, size, touch, time, overwritten)
+        self._look_for_rivals(index, size, touch, overwritten)
 
     def _write(self, touch, time) -> None:
         self.writes.note(touch.lane_granules, touch.thread[:, None], time)
@@ -141,9 +143,8 @@ class Races:
         return ReadsSinceBarrier(self._granules)
 
     def _touch(self, addresses, size: int, mask) -> Touch:
-        if size < self.granule:
-            factor = self.granule // size
-            self.granule = size
+        if size % self.granule:
+            factor, self.granule = self.granule // gcd(size, self.granule), gcd(size, self.granule)
             tables = (self.writes, self.reads, self.atomics, self.arriving, self.leaving)
             for table in tables:
                 if table is not None:
@@ -228,7 +229,7 @@ class Races:
                 by = f"{what} that thread {thread} started in line {line}, which is not waited for"
                 self._find(kind, index, size, touch, under_way, by)
 
-    def _look_for_rivals(self, index, size, touch, time, overwritten) -> None:
+    def _look_for_rivals(self, index, size, touch, overwritten) -> None:
         """Lanes of one store that write different values to the same place."""
         winner = self.writes.last[touch.lane_granules] & ACTOR
         beaten = winner != touch.thread[:, None]
