@@ -185,7 +185,7 @@ class Checker:
             self.clocks.barrier(blocks)
             return
         key = "barrier", opened.number
-        self.clocks.leave(key, blocks, *self._sorted(lanes))
+        self.clocks.leave(key, *self._sorted(lanes))
         full = blocks & (self.layout.per_block(lanes) == self.layout.threads)
         if full.any():
             self.clocks.barrier(full)

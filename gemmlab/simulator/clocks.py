@@ -103,11 +103,12 @@ class ThreadClocks(BlockClocks):
         """Threads see the last completed phase of an mbarrier."""
         self._learn(block, thread, self._row(self._completed, mbarrier))
 
-    def leave(self, key, blocks, block, thread) -> None:
-        """The barrier `key` opens in `blocks`; threads (n,) leave it."""
-        gathered = self._row(self._gathered, key)
-        self._learn(block, thread, gathered)
-        gathered[blocks] = 0
+    def leave(self, key, block, thread) -> None:
+        """The barrier `key` has opened; threads (n,) leave it.
+
+        What was gathered stays: whoever uses the barrier again must know already what came before.
+        """
+        self._learn(block, thread, self._row(self._gathered, key))
 
     def barrier(self, blocks) -> None:
         super().barrier(blocks)
