@@ -66,6 +66,8 @@ def compile_source(
         flags = (f"-arch={arch}", *COMMON_OPTIONS, "--ptxas-options=-v", *options)
         if nvrtc.getVersion() >= CACHES_SINCE:
             flags += ("--no-cache",)
+        if "#include" in source:
+            flags += _header_options()
         try:
             nvrtc.compileProgram(program, flags)
         except nvrtc.NVRTCError as error:
@@ -82,6 +84,15 @@ def compile_source(
         )
     finally:
         nvrtc.destroyProgram(program)
+
+
+@lru_cache
+def _header_options() -> tuple[str, ...]:
+    """Where CUDA's own headers are, such as cuda_fp16.h and mma.h; CuPy adds the same on a GPU."""
+    from cuda.pathfinder import find_nvidia_header_directory
+
+    found = find_nvidia_header_directory("cudart")
+    return (f"-I{found}",) if found else ()
 
 
 def version() -> str:
