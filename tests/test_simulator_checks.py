@@ -337,6 +337,17 @@ def test_a_copy_is_its_threads_own_write_once_it_has_waited():
     assert told.found == []
 
 
+def test_a_place_that_only_a_copy_writes_is_not_written_before_it_has_landed():
+    told = Told()
+    told.checker.copy_started(2, 32, 16, told.only(0))
+    told.access(3, "load", 32, 4, told.only(0))
+    assert [found[0] for found in told.found] == ["read of a copy in flight"]
+    told.checker.copy_landed(2, 32, 16, told.only(0))
+    told.access(4, "load", 32, 4, told.only(0))
+    told.access(5, "load", 48, 4, told.only(0))
+    assert [found[:2] for found in told.found[1:]] == [("uninitialised read", 5)]
+
+
 def test_a_copy_must_not_begin_while_others_read():
     told = Told()
     told.access(2, "load", 64 + 16 * (told.thread ^ 1), 8)
