@@ -18,6 +18,7 @@ Matrices are (rows, columns, warps) here: NumPy then works along the warps.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -32,7 +33,8 @@ KEPT_BITS = 25  # below the largest exponent
 LOWEST = {"f16": -14, "bf16": -126, "tf32": -126, "f32": -126}
 OF_ZERO = -10000  # an exponent that no other is smaller than, also added to another
 NAN = {"f32": u4(0x7FFFFFFF), "f16": u4(0x7FFF)}
-WARPS_AT_ONCE = 32  # whose products fit into a processor's cache
+LEAST = -100  # the lowest exponent of a product for which the quick way is taken
+WARPS_AT_ONCE = 256  # whose sums fit into a processor's cache
 
 
 @dataclass(frozen=True)
@@ -82,29 +84,85 @@ class Product:
 
     def _floats(self, a, b, c):
         d_type, a_type, b_type, c_type = self.types
-        a, b, c = numbers(a, a_type), numbers(b, b_type), numbers(c, c_type)
-        a_exponents, b_exponents = exponents(a, a_type), exponents(b, b_type)
+        a, a_exponents = decoded(a, a_type)
+        b, b_exponents = decoded(b, b_type)
+        c = numbers(c, c_type)
+        quick = _is_moderate(a, a_exponents, b, b_exponents)
         for k in range(0, len(b), self.group):
             part = slice(k, k + self.group)
-            factors = a.swapaxes(0, 1)[part, :, None], b[part, None]
-            e = a_exponents.swapaxes(0, 1)[part, :, None] + b_exponents[part, None]
-            total = _sum(factors, e, c, exponents(c, self.inner))
+            factors = a[:, part], a_exponents[:, part], b[part], b_exponents[part]
+            add = _add_moderate if quick and np.isfinite(c).all() else _add
+            total = add(*factors, c, exponents(c, self.inner))
             c = _narrowed(total, self.inner) + 0.0  # a sum is never -0
         return pattern(_narrowed(c, d_type), d_type)
 
 
-def _sum(factors, product_exponents, c, c_exponents):
-    """float64: the sum of the group and `c`, each cut off below the largest exponent."""
-    largest = np.maximum(product_exponents.max(axis=0), c_exponents)
-    # All zero, or not finite: any scale will do.
-    largest = np.where(np.abs(largest) > 600, 0, largest).astype(i8)
+def _add(a, a_exponents, b, b_exponents, c, c_exponents):
+    """float64: the products of a group and `c` added, each cut off below the largest exponent."""
+    largest = _largest(a_exponents, b_exponents, c_exponents)
+    # Where all is zero, or not finite, any scale will do.
+    largest = np.where(np.abs(largest) > 600, 0, largest)
     scale = power_of_two(KEPT_BITS - largest)
-    terms = factors[0] * factors[1]
-    terms *= scale
-    np.trunc(terms, out=terms)
-    total = terms.sum(axis=0)
-    total += np.trunc(c * scale)
+    total = np.trunc(c * scale)
+    for k in range(len(b)):
+        term = a[:, k, None].astype(f8) * b[k].astype(f8)
+        term *= scale
+        total += np.trunc(term, out=term)
     return total * power_of_two(largest - KEPT_BITS)
+
+
+def _add_moderate(a, a_exponents, b, b_exponents, c, c_exponents):
+    """As `_add`, where the products are moderate: four times as fast.
+
+    A product has at most 22 bits, so it is exact in float32, also when it is cut off; and 16 of
+    them, each below 4 * 2**KEPT_BITS, fit into int32, to which a conversion cuts off.
+    """
+    largest = _largest(a_exponents, b_exponents, c_exponents)
+    largest = np.where(largest < LEAST, LEAST, largest)  # no product is other than zero, or c is
+    scale = power_of_two(KEPT_BITS - largest).astype(f4)
+    total = np.zeros(scale.shape, i4)
+    term, whole = np.empty(scale.shape, f4), np.empty(scale.shape, i4)
+    for k in range(len(b)):
+        np.multiply(a[:, k, None], b[k], out=term)
+        np.multiply(term, scale, out=term)
+        whole[...] = term
+        total += whole
+    exact = total + np.trunc(c * power_of_two(KEPT_BITS - largest))
+    return exact * power_of_two(largest - KEPT_BITS)
+
+
+def _largest(a_exponents, b_exponents, c_exponents):
+    """int64: the largest exponent of the products of a group and of c."""
+    largest, one = c_exponents.copy(), np.empty_like(c_exponents)
+    for k in range(len(b_exponents)):
+        np.add(a_exponents[:, k, None], b_exponents[k], out=one)
+        np.maximum(largest, one, out=largest)
+    return largest.astype(i8)
+
+
+def _is_moderate(a, a_exponents, b, b_exponents) -> bool:
+    """Whether all products are finite and far from the ends of float32."""
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+        return False
+    lowest = [e.min(where=e != OF_ZERO, initial=0) for e in (a_exponents, b_exponents)]
+    highest = [e.max(initial=0) for e in (a_exponents, b_exponents)]
+    return sum(map(int, lowest)) > LEAST and sum(map(int, highest)) < -LEAST
+
+
+@cache
+def _table(ptx_type: str):
+    """Of all patterns of 16 bits: values (float32) and exponents (int16)."""
+    values = numbers(np.arange(1 << 16, dtype=u4), ptx_type)
+    return values.astype(f4), exponents(values, ptx_type)
+
+
+def decoded(bits, ptx_type: str):
+    """float32 values and int16 exponents of patterns of f16, bf16 or tf32."""
+    if ptx_type == "tf32":
+        values = numbers(bits, ptx_type)
+        return values.astype(f4), exponents(values, ptx_type)
+    values, powers = _table(ptx_type)
+    return values.take(bits), powers.take(bits)
 
 
 def numbers(bits, ptx_type: str):
