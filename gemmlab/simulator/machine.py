@@ -20,6 +20,7 @@ from .barriers import Barriers
 from .checks import Checker
 from .copies import Copies
 from .counters import Counter
+from .fused import Stacks
 from .layout import Layout, Triple
 from .local_memory import LocalMemory
 from .multiply_add import Magnitudes
@@ -132,7 +133,7 @@ class Chunk:
         self.launch, self.ranges, self.record = launch, ranges, record
         self.counter, self.findings, self.accesses = Counter(), {}, []
         self.parameters, self.known_sums = launch.parameters, launch.known_sums
-        self.magnitudes = Magnitudes()
+        self.magnitudes, self.stacks = Magnitudes(), Stacks()
         self.observed = launch.count or record
         self.deadline = deadline
 

@@ -37,8 +37,10 @@ class Magnitudes:
 
     def take(self, array) -> float:
         """The bound of `array`, forgotten with that: found by looking at it where none is known."""
-        reference, bound = self._bounds.pop(id(array), (None, 0.0))
-        return bound if reference is not None and reference() is array else magnitude(array)
+        reference, bound = self._bounds.pop(id(array), (None, np.nan))
+        if reference is None or reference() is not array or bound != bound:
+            return magnitude(array)
+        return bound
 
     def put(self, array: np.ndarray, bound: float) -> None:
         if len(self._bounds) > 4096:  # most of them of arrays that are gone
@@ -53,7 +55,7 @@ def magnitude(values) -> float:
 
 def fma(a, b, c):
     """float32 a * b + c with one rounding; `a` and `b` are the operands as float64, c float32."""
-    total = _sum(_product(a, b), c)
+    total = _sum(multiply(a, b), c)
     small = (np.abs(total) < 2 * SMALLEST_NORMAL) & (total != 0)
     return _made_odd(total, _half_way(total) | small, a, b, c).astype(f4)
 
@@ -63,29 +65,39 @@ def fma_ftz(a, b, c, known, magnitudes: Magnitudes):
 
     The operands are taken as flushed already: see `flush`. `known` is a KnownSum of exactness.py.
     """
-    product, limit = _product(a, b), known.exact_below
-    bound = magnitudes.take(c)
-    if bound < limit:  # else it is not worth trying
-        result = np.empty(np.broadcast(product, c).shape, f4)
-        np.add(product, c, out=result, dtype=f8, casting="same_kind")
-        bound = (bound + known.largest_product) * ROUNDED_UP
-        if not bound < limit:
-            bound = magnitude(result)
-        if bound < limit:
-            magnitudes.put(result, bound)
-            return result
-    total = _sum(product, c)
-    total = _made_odd(total, _half_way(total), a, b, c)
-    return total.astype(f4) if known.normal else to_float32_ftz(total)
+    product = multiply(a, b)
+    result = np.empty(np.broadcast(product, c).shape, f4)
+    bound = add(product, c, (a, b), magnitudes.take(c), known, result)
+    magnitudes.put(result, bound)
+    return result
 
 
-def _product(a, b):
+def multiply(a, b):
     """float64 a * b, exact, in memory that the next call of this thread overwrites.
 
     New memory for every product would cost more than the arithmetic: the system hands it out
     zeroed.
     """
     return np.multiply(a, b, out=_scratch("product", np.broadcast(a, b).shape, f8))
+
+
+def add(product, c, factors, bound: float, known, out) -> float:
+    """float32 product + c into `out`, rounded once, subnormals as zero; a bound of its magnitudes.
+
+    `product`: float64, that of the two `factors`; `bound`: of the magnitudes in `c`.
+    """
+    limit = known.exact_below
+    if bound < limit:  # else it is not worth trying
+        np.add(product, c, out=out, dtype=f8, casting="same_kind")
+        bound = (bound + known.largest_product) * ROUNDED_UP
+        if not bound < limit:
+            bound = magnitude(out)
+        if bound < limit:
+            return bound
+    total = _sum(product, c)
+    total = _made_odd(total, _half_way(total), *factors, c)
+    out[...] = total if known.normal else to_float32_ftz(total)
+    return np.nan  # it was too much to know, and will be
 
 
 def _sum(product, c):

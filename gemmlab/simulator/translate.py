@@ -28,7 +28,7 @@ import numpy as np
 
 from . import arithmetic
 from .exactness import Exactness
-from .instructions import TABLE
+from .instructions import TABLE, multiply_adds
 from .ptx import (
     LEAVES_BLOCK,
     Address,
@@ -64,11 +64,13 @@ def translate(
     """
     writer = Writer(kernel, block, types, exactness, flush_operands)
     condition = None
-    for instruction in kernel.instructions[block.start : block.end]:
-        if instruction.name in LEAVES_BLOCK:
-            condition = writer.ending(instruction)
+    for step in multiply_adds.steps(kernel.instructions[block.start : block.end]):
+        if isinstance(step, list):
+            multiply_adds.write(writer, step)
+        elif step.name in LEAVES_BLOCK:
+            condition = writer.ending(step)
         else:
-            writer.instruction(instruction)
+            writer.instruction(step)
             condition = writer.tried
     text = writer.function(kept, condition)
     namespace = dict(writer.constants)
