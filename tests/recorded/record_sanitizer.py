@@ -31,7 +31,7 @@ from mistakes import MISTAKES, Mistake
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
-TIMEOUT_S = 20
+TIMEOUT_S = 15
 CORRECT = "correct: "  # before the name of a kernel without a mistake
 TABLE = ROOT / "docs" / "mistakes.md"
 
