@@ -250,7 +250,7 @@ def table() -> str:
     origin = recorded["provenance"]
     heading = HEADING.format(
         gpu=origin["gpu"], tool=origin["compute-sanitizer"], recorded=origin["recorded"],
-        summary=textwrap.fill(summary, 100),
+        summary=textwrap.fill(summary, 100, break_on_hyphens=False),
     )  # fmt: skip
     return heading + "\n".join(rows) + "\n"
 
