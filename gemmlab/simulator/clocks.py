@@ -88,8 +88,7 @@ class ThreadClocks(BlockClocks):
         rows = self.known[block, thread]
         rows[np.arange(len(rows)), thread] = self.now
         first = np.flatnonzero(np.diff(block, prepend=-1))
-        self._row(self._gathered, key)
-        gathered, these = self._gathered[key], block[first]
+        gathered, these = self._row(self._gathered, key), block[first]
         gathered[these] = np.maximum(gathered[these], np.maximum.reduceat(rows, first))
 
     def complete(self, mbarrier: int, blocks) -> None:
