@@ -185,6 +185,18 @@ def warp_tiling(bm: int, bn: int, bk: int, wm: int, wn: int) -> Product:
     )  # fmt: skip
 
 
+# --- products on tensor cores: float16 in, float32 sums -------------------------------------------
+
+
+def tensor(
+    name: str, file: str, threads: int, tile: int, multiples=(1, 1, 1), **settings
+) -> Product:
+    return Product(
+        name, file, name.split()[0], settings, (threads, 1, 1),
+        tile=(tile, tile), dtype="float16", multiples=multiples, roundings=2.0,
+    )  # fmt: skip
+
+
 PRODUCTS = [
     shared_memory(32),
     shared_memory(16),
@@ -204,6 +216,10 @@ PRODUCTS = [
     warp_tiling(64, 64, 8, 32, 32),
     vectorized("double_buffering", 128, 128, 8),
     vectorized("double_buffering", 64, 64, 8),
+    tensor("wmma_plain", "wmma.cu", 32, 16, (16, 16, 16)),
+    tensor("wmma_staged", "wmma.cu", 128, 32),
+    tensor("mma_sync", "mma_sync.cu", 128, 64, SWIZZLE=0),
+    tensor("mma_sync swizzled", "mma_sync.cu", 128, 64, SWIZZLE=1),
 ]
 
 

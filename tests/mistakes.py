@@ -394,6 +394,7 @@ FOURS = "vectorized_loads 64x64x8"
 SWIZZLED = "bank_conflicts 128x128x8, swizzled"
 WARPS = "warp_tiling 64x64x8"
 DOUBLE = "double_buffering 64x64x8"
+TENSOR = "mma_sync swizzled"
 
 EPILOGUE = """    if (beta == 0.0f)
         C[here] = alpha * sum;
@@ -1120,6 +1121,84 @@ MISTAKES = [
         "values of warps that do not exist",
         "lane < WARPS ?",
         "lane <= WARPS ?",
+        CHECKS,
+        ("out-of-bounds read",),
+    ),
+    # Tensor cores.
+    Mistake(
+        "ldmatrix before the barrier",
+        TENSOR,
+        "tiles are read before they are whole",
+        "load_tile(b_tile, B, tile_k, left, K, N);\n        __syncthreads();\n",
+        "load_tile(b_tile, B, tile_k, left, K, N);\n",
+        CHECKS,
+        ("race",),
+    ),
+    Mistake(
+        "tiles overwritten under ldmatrix",
+        TENSOR,
+        "no barrier after the multiplications",
+        "        __syncthreads();\n    }\n\n    for",
+        "    }\n\n    for",
+        CHECKS,
+        ("race",),
+        shapes=((68, 72, 70, 1.0, 0.0),),
+    ),
+    Mistake(
+        "ldmatrix past the swizzle",
+        TENSOR,
+        "stored at the swizzled place, read at the plain one",
+        "a_tile + place(row, chunk)",
+        "a_tile + (row * (TILE / CHUNK) + chunk) * CHUNK",
+        VERIFICATION,
+    ),
+    Mistake(
+        "B not transposed",
+        TENSOR,
+        "ldmatrix without .trans brings B's rows as its columns",
+        "ldmatrix.sync.aligned.m8n8.x4.trans.shared",
+        "ldmatrix.sync.aligned.m8n8.x4.shared",
+        VERIFICATION,
+    ),
+    Mistake(
+        "registers of A in the wrong order",
+        TENSOR,
+        "the second piece is below, not to the right",
+        """"r"(a[i][0]), "r"(a[i][1]), "r"(a[i][2]), "r"(a[i][3]),""",
+        """"r"(a[i][0]), "r"(a[i][2]), "r"(a[i][1]), "r"(a[i][3]),""",
+        VERIFICATION,
+    ),
+    Mistake(
+        "rows named by the wrong lanes",
+        TENSOR,
+        "lanes 8 to 15 name the next chunk, not lanes 16 on",
+        "16 * i + lane % 16, chunk = k / CHUNK + lane / 16;",
+        "16 * i + lane % 8 + lane / 16 * 8, chunk = k / CHUNK + lane / 8 % 2;",
+        VERIFICATION,
+    ),
+    Mistake(
+        "columns of the sums mixed up",
+        TENSOR,
+        "a lane's two sums are neighbours",
+        "2 * (lane % 4) + r % 2;",
+        "lane % 4 + 4 * (r % 2);",
+        VERIFICATION,
+    ),
+    Mistake(
+        "16 bytes from rows that are not aligned",
+        TENSOR,
+        "the length of a row is not held against 8",
+        "x + CHUNK <= cols && cols % CHUNK == 0",
+        "x + CHUNK <= cols",
+        BOTH,
+        ("misaligned read",),
+    ),
+    Mistake(
+        "tail of a row not cut",
+        TENSOR,
+        "a chunk's last elements come from the next row",
+        "                if (x + j < cols) words",
+        "                words",
         CHECKS,
         ("out-of-bounds read",),
     ),
