@@ -1,15 +1,16 @@
 """The approximate functions of a GPU's special function unit.
 
-The unit knows eight functions of a float32, in each of which subnormal operands and results are
-zeros. Here each is the exact value rounded to nearest, which the hardware's result is near: how
-near stands in docs/instructions.md. The other instructions are what the GPU's compiler makes of
-those eight, step by step.
+The unit knows eight functions of a float32. Four are in special_functions.py, bit for bit; the
+other four are here the exact value rounded to nearest, which the hardware's result is near: how
+near stands in docs/instructions.md. The instructions are what the GPU's compiler makes of them,
+step by step.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from . import special_functions
 from .arithmetic import flush
 from .rounding import round_float32
 
@@ -17,23 +18,6 @@ f4, f8, u8 = np.float32, np.float64, np.uint64
 
 TURN = f4(0.15915493667125702)  # 1 / 2π
 SMALL, LARGE = f4(2.0**-126), f4(2.0**126)
-
-
-def unit_reciprocal(x):
-    return _rounded(1.0 / _operand(x))
-
-
-def unit_root(x):
-    return _rounded(np.sqrt(_operand(x)))
-
-
-def unit_reciprocal_root(x):
-    return _rounded(1.0 / np.sqrt(_operand(x)))
-
-
-def unit_power(x):
-    """2**x."""
-    return _rounded(np.exp2(_operand(x)))
 
 
 def unit_logarithm(x):
@@ -76,19 +60,23 @@ def _in_turn(x):
 def reciprocal(x, ftz: bool):
     """rcp.approx.f32: operands that are too small or large are scaled by a power of two."""
     if ftz:
-        return unit_reciprocal(x)
+        return special_functions.reciprocal(x)
     scale = np.where(np.abs(x) > LARGE, f4(0.25), np.where(np.abs(x) < SMALL, f4(2.0**24), f4(1)))
-    return scale * unit_reciprocal(x * scale)
+    return scale * special_functions.reciprocal(x * scale)
 
 
 def root(x, ftz: bool):
     """sqrt.approx.f32."""
-    return unit_root(x) if ftz else _scaled(unit_root, x, f4(2.0**-12))
+    return special_functions.root(x) if ftz else _scaled(special_functions.root, x, f4(2.0**-12))
 
 
 def reciprocal_root(x, ftz: bool):
     """rsqrt.approx.f32."""
-    return unit_reciprocal_root(x) if ftz else _scaled(unit_reciprocal_root, x, f4(2.0**12))
+    return (
+        special_functions.reciprocal_root(x)
+        if ftz
+        else _scaled(special_functions.reciprocal_root, x, f4(2.0**12))
+    )
 
 
 def _scaled(function, x, back):
@@ -101,9 +89,9 @@ def _scaled(function, x, back):
 def power(x, ftz: bool):
     """ex2.approx.f32: 2**x."""
     if ftz:
-        return unit_power(x)
+        return special_functions.power(x)
     low = x < f4(-126)
-    result = unit_power(np.where(low, x * f4(0.5), x))
+    result = special_functions.power(np.where(low, x * f4(0.5), x))
     return np.where(low, result * result, result)
 
 
@@ -144,7 +132,7 @@ def divide_approximately(a, b, full: bool, ftz: bool):
         scale = np.where(np.abs(b) > LARGE, f4(0.25), scale)
     if not ftz:
         scale = np.where(np.abs(b) < SMALL, f4(2.0**24), scale)
-    exact = (a * scale).astype(f8) * unit_reciprocal(b * scale).astype(f8)
+    exact = (a * scale).astype(f8) * special_functions.reciprocal(b * scale).astype(f8)
     return round_float32(exact, "rn", ftz)
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import rounding
+from . import rounding, special_functions
 
 f4, f8, u2, u4 = np.float32, np.float64, np.uint16, np.uint32
 
 FROM_BITS = {"f16": rounding.from_float16, "bf16": rounding.from_bfloat16}
 TO_BITS = {"f16": rounding.to_float16, "bf16": rounding.to_bfloat16}
+TOO_LARGE = {"f16": 2.0**16, "bf16": 2.0**128}
+INFINITY = {"f16": u2(0x7C00), "bf16": u2(0x7F80)}
 SMALLEST_NORMAL = {"f16": 2.0**-14, "bf16": 2.0**-126}
 SIGN, MAGNITUDE = u2(0x8000), u2(0x7FFF)
 NAN = rounding.NARROW_NAN
@@ -99,8 +101,10 @@ def extreme(a, b, name, ftz, larger: bool, nan: bool, xorsign: bool):
 
 
 def power(a, name, ftz):
-    """2**a. Subnormal operands count as zero in bfloat16 alone."""
-    return pattern(np.exp2(numbers(a, name, ftz)), name, ftz)
+    """2**a: that of float32, cut off."""
+    value = special_functions.power(numbers(a, name, ftz).astype(f4)).astype(f8)
+    bits = TO_BITS[name](value, "rz")
+    return np.where(value >= TOO_LARGE[name], INFINITY[name], bits)
 
 
 def tangent(a, name, ftz):
