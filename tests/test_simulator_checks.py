@@ -264,6 +264,29 @@ def test_local_memory_that_nobody_wrote_is_found():
     assert check(body.replace("i < 6", "i < 8")) == []
 
 
+def test_every_memory_is_followed_through_pointers_that_may_lead_to_any():
+    before = "__constant__ int table[4] = {1, 2, 3, 4};\n__device__ int more[4] = {1, 2, 3, 4};\n"
+    body = """
+    __shared__ int s[64];
+    int mine[4];
+    const int t = threadIdx.x;
+    for (int i = 0; i < 4; ++i) mine[(i + t) % 4] = i * table[i] + more[(i + t) % 4];
+    int* any = t % 2 ? s + t : mine + t % 4;
+    *any = 7;
+    __syncthreads();
+    out[t] = *any + table[t % 4] + mine[t % 4] + (t == zero + {} ? s[t] : 0);
+    """
+    args = [np.zeros(64, np.int32), 0]
+
+    def findings(thread):
+        text = before + source(body.replace("{}", thread))
+        return launch(text, "k", (1, 1, 1), (64, 1, 1), args, check=True).findings
+
+    assert findings("9") == []
+    what = "s[10] was never written"
+    assert_finding(findings("10"), "uninitialised read", 11, (0, 0, 0), (10, 0, 0), what, 1)
+
+
 # --- places -----------------------------------------------------------------------------------
 
 

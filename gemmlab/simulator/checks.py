@@ -85,12 +85,12 @@ class Checker:
 
         Of an atomic on shared memory too: two atomics never race, an atomic and a load can.
         """
-        to = {
-            "shared": self.races.access,
-            "global": self._access_global,
-            "local": self._access_local,
-        }
-        to[space](index, operation, addresses, size, mask)
+        if space == "shared":
+            self.races.access(index, operation, addresses, size, mask)
+        elif space == "local":
+            self._access_local(index, operation, addresses, size, mask)
+        elif space == "global":  # constant memory, the other one, is written as it is declared
+            self._access_global(index, operation, addresses, size, mask)
 
     # --- global and local memory ------------------------------------------------------------------
 
