@@ -153,15 +153,19 @@ def counted(run):
     return totals
 
 
-def sums_agree(run):
-    """The totals under Nsight Compute's names are those of the lines."""
+def sums_agree(run, wide=False):
+    """The totals under Nsight Compute's names are those of the lines.
+
+    `wide`: whether there are accesses of 8 or 16 bytes, which take 2 or 4 wavefronts at best.
+    """
     lines, totals = run.lines, run.counters
     for (space, operation), (requests, units, *conflicts) in counters.METRICS.items():
         some = [line for line in lines if (line.space, line.operation) == (space, operation)]
         assert totals[requests] == sum(line.requests for line in some)
         assert totals[units] == sum(line.units for line in some)
         for name in conflicts:
-            assert totals[name] == totals[units] - totals[requests]
+            most = totals[units] - totals[requests]
+            assert 0 <= totals[name] <= most if wide else totals[name] == most
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
@@ -240,7 +244,7 @@ def test_shared_memory_counts_wavefronts(block, stride):
         SHARED, "k", (blocks, 1, 1), (*block, 1), [x, out, n, stride], count=True
     )
     assert counted(run) == count_by_lanes((blocks, 1), block, warp)
-    sums_agree(run)
+    sums_agree(run, wide=True)
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 8, 16])
@@ -281,7 +285,7 @@ def test_counts_do_not_depend_on_how_many_blocks_run_together(name, monkeypatch)
     apart = run()
     assert together.lines == apart.lines and together.lines
     assert together.counters == apart.counters
-    sums_agree(together)
+    sums_agree(together, wide=name == "vector")
 
 
 @pytest.mark.parametrize("name", ["tiled", "coarse", "divergent", "returns", "3-D"])

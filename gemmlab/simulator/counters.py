@@ -7,6 +7,7 @@ The names of the totals are Nsight Compute's. The rules:
   lanes touch.
 - Shared memory has 32 banks of 4 bytes. A request to it takes one *wavefront* for each different
   word that the busiest bank has to deliver; every wavefront past the first is a bank conflict.
+  Accesses of 8 and 16 bytes go by half and quarter warps, each of which takes one at best.
 
 Loads from shared memory are counted as the PTX has them, 4 bytes or wider. The GPU's assembler
 may merge neighbouring ones, so on hardware there can be fewer.
@@ -54,7 +55,6 @@ MATRIX_METRICS = {
     ),
     ("shared", "stmatrix"): (None, *METRICS["shared", "store"][1:]),
 }  # fmt: skip
-MATRIX_BYTES = 128  # of a piece that ldmatrix and stmatrix move in one wavefront at best
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Counter:
     """Adds up accesses by (line, space, operation, array)."""
 
     def __init__(self):
-        self._counts = defaultdict(lambda: [0, 0, 0])
+        self._counts = defaultdict(lambda: [0, 0, 0, 0])  # of a LineCount, and units at best
         self.fma_lanes = 0
 
     def add(self, key: tuple[int, str, str, str], addresses, active, size: int, times) -> None:
@@ -93,6 +93,9 @@ class Counter:
         count[0] += int(times.sum())
         count[1] += int(rule(addresses, active, size) @ times)
         count[2] += int(active.sum(axis=1) @ times) * size
+        parts = max(1, size // BANK_BYTES)  # of a warp, each a wavefront at best
+        some = active.reshape(len(active), parts, WARP // parts).any(axis=2)
+        count[3] += int(some.sum(axis=1) @ times)
 
     def merge(self, other: Counter) -> None:
         self.fma_lanes += other.fma_lanes
@@ -101,17 +104,15 @@ class Counter:
                 self._counts[key][i] += value
 
     def lines(self) -> list[LineCount]:
-        return [LineCount(*key, *values) for key, values in sorted(self._counts.items())]
+        return [LineCount(*key, *values[:3]) for key, values in sorted(self._counts.items())]
 
     def totals(self) -> dict[str, int]:
         """Nsight Compute's metric names and their values."""
-        every = [*METRICS.values(), *MATRIX_METRICS.values()]
-        totals = {name: 0 for names in every for name in names if name is not None}
+        names_of = METRICS | MATRIX_METRICS
+        totals = {name: 0 for names in names_of.values() for name in names if name is not None}
         totals[FMA_METRIC] = self.fma_lanes
-        for (_, space, operation, _), (requests, units, asked) in self._counts.items():
-            names, at_best = METRICS.get((space, operation)), requests
-            if names is None:
-                names, at_best = MATRIX_METRICS[space, operation], asked // MATRIX_BYTES
+        for (_, space, operation, _), (requests, units, _, at_best) in self._counts.items():
+            names = names_of[space, operation]
             for name, value in zip(names, (requests, units, units - at_best), strict=False):
                 if name is not None:
                     totals[name] += value

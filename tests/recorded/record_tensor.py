@@ -9,7 +9,8 @@ alone. The simulator runs the same kernels on the same operands: see test_simula
 The file holds, by the name of the form: `mma NAME`, the result registers (warps, registers, 32) of
 products; `fragment NAME`, the element of the matrix that each part of a register holds, (registers,
 parts, 32); `store NAME`, the part of a register that comes to lie in each element; `rows NAME`,
-results of ldmatrix, stmatrix and movmatrix; and `counters`, Nsight Compute's metrics as JSON.
+results of ldmatrix, stmatrix and movmatrix; `kernel NAME`, C of a whole kernel of tests/kernels/;
+and `counters`, Nsight Compute's metrics of one launch each, as JSON.
 Operands are not stored: `operands` makes the same ones anywhere.
 """
 
@@ -464,6 +465,61 @@ def counted() -> dict[str, tuple]:
     return found
 
 
+KERNELS = Path(__file__).parents[1] / "kernels"
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A kernel of tests/kernels/ on one product of m×n×k, alpha 1.5 and beta 0.5."""
+
+    file: str
+    entry: str
+    macros: tuple[str, ...]
+    kind: str
+    tile: int
+    threads: int
+    shape: tuple[int, int, int]
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        m, n, _ = self.shape
+        return -(-n // self.tile), -(-m // self.tile), 1
+
+    def arguments(self) -> list:
+        """A, B as uint16 patterns, C float32, and the numbers."""
+        (m, n, k), words = self.shape, Words(self.kind)
+        A = numbers(words, self.kind, 0, m, k).astype(np.uint16)
+        B = numbers(words, self.kind, 0, k, n).astype(np.uint16)
+        C = numbers(words, "f32", 0, m, n).view(np.float32)
+        return [A, B, C, *map(np.int32, self.shape), np.float32(1.5), np.float32(0.5)]
+
+
+def wholes() -> dict[str, Whole]:
+    odd = (61, 67, 71)
+    found = [
+        Whole("wmma.cu", "wmma_plain", (), "f16", 16, 32, (64, 48, 80)),
+        Whole("wmma.cu", "wmma_staged", (), "f16", 32, 128, odd),
+        Whole("mma_sync.cu", "mma_sync", ("-DSWIZZLE=0",), "f16", 64, 128, odd),
+        Whole("mma_sync.cu", "mma_sync", ("-DSWIZZLE=1",), "f16", 64, 128, (128, 72, 136)),
+        Whole("mma_sync.cu", "mma_sync", ("-DBF16=1",), "bf16", 64, 128, odd),
+    ]
+    return {" ".join((one.entry, *one.macros)): one for one in found}
+
+
+def whole_on_gpu(one: Whole) -> np.ndarray:
+    """C, float32 (m, n)."""
+    import cupy
+
+    text = (KERNELS / one.file).read_text(encoding="utf-8")
+    toolkits = [Path(path) for path in (cupy.cuda.get_cuda_path(), "/usr/local/cuda") if path]
+    headers = [path / "include" for path in toolkits if (path / "include/crt/mma.h").exists()]
+    options = (f"-arch={ARCH}", *(f"-I{path}" for path in headers[:1]), *one.macros)
+    kernel = cupy.RawModule(code=text, options=options, backend="nvrtc").get_function(one.entry)
+    args = [cupy.asarray(x) if isinstance(x, np.ndarray) else x for x in one.arguments()]
+    kernel(one.grid, (one.threads,), tuple(args))
+    return args[2].get()
+
+
 def gpu():
     """The `launch` of this module's results, on the GPU."""
     import cupy
@@ -485,10 +541,12 @@ def count() -> None:
     launch = gpu()
     for text, kernel, args, shared_bytes in counted().values():
         launch(text, kernel, 1, args, shared_bytes)
+    for one in wholes().values():
+        whole_on_gpu(one)
 
 
 def counters() -> dict[str, dict[str, int]]:
-    command = ["ncu", "--clock-control", "none", "--csv", "--kernel-name", "regex:^k_",
+    command = ["ncu", "--clock-control", "none", "--csv", "--kernel-name", "regex:^(k|mma|wmma)_",
                "--metrics", ",".join(METRICS), sys.executable, __file__, "--count"]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     lines = [line for line in done.stdout.splitlines() if line.startswith('"')]
@@ -496,7 +554,7 @@ def counters() -> dict[str, dict[str, int]]:
     for row in csv.DictReader(lines):
         value = row["Metric Value"].replace(",", "")
         found.setdefault(int(row["ID"]), {})[row["Metric Name"]] = int(float(value))
-    names = list(counted())
+    names = [*counted(), *wholes()]
     assert len(found) == len(names), (len(found), len(names), done.stdout[-2000:])
     return {name: found[i] for name, i in zip(names, sorted(found), strict=True)}
 
@@ -526,6 +584,8 @@ def main(outdir: Path) -> None:
         found[f"{kind} {one.opcode}"] = transfer_result(one, launch)
     for opcode in (*MATRIX_FORMS, MOVE_FORM):
         found[f"rows {opcode}"] = matrix_result(opcode, launch)
+    for name, one in wholes().items():
+        found[f"kernel {name}"] = whole_on_gpu(one)
     found["operands"] = digest()
     found["provenance"] = json.dumps(provenance())
     outdir.mkdir(parents=True, exist_ok=True)
