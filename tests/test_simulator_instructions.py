@@ -1,7 +1,6 @@
 """Single instructions against recorded results of an NVIDIA H200, and the table of them."""
 
 import json
-import math
 import re
 from functools import lru_cache
 from pathlib import Path
@@ -180,44 +179,12 @@ def test_every_arithmetic_instruction_has_recorded_results():
 
 # --- the usual functions --------------------------------------------------------------------------
 
-LIBRARY = {
-    "expf": (np.exp, -80, 80, 3), "exp2f": (np.exp2, -100, 100, 3), "logf": (np.log, 0.01, 1e6, 6),
-    "log2f": (np.log2, 2, 1e6, 4), "sqrtf": (np.sqrt, 0, 1e9, 0), "cbrtf": (np.cbrt, -9, 9, 2),
-    "rsqrtf": (lambda x: 1 / np.sqrt(x), 1e-6, 1e9, 3), "tanhf": (np.tanh, -9, 9, 4),
-    "sinf": (np.sin, -3, 3, 4), "cosf": (np.cos, -1.5, 1.5, 4), "atanf": (np.arctan, -9, 9, 4),
-    "expm1f": (np.expm1, -9, 9, 4), "log1pf": (np.log1p, 0.1, 99, 4), "coshf": (np.cosh, -9, 9, 6),
-    "rintf": (np.rint, -1e6, 1e6, 0), "floorf": (np.floor, -1e6, 1e6, 0),
-    "ceilf": (np.ceil, -1e6, 1e6, 0), "truncf": (np.trunc, -1e6, 1e6, 0),
-    "1.7f / ": (lambda x: f4(1.7) / x.astype(f4), 0.1, 9, 0),
-    "1.7f * __frcp_rn": (lambda x: (f4(1.7) * (1 / x.astype(f4))), 0.1, 9, 0),
-}  # fmt: skip
 
-
-@pytest.mark.parametrize("name", LIBRARY)
-def test_functions_of_the_library_run(name):
-    """What NVRTC makes of them has errors of its own, a few units in the last place."""
-    function, low, high, units = LIBRARY[name]
-    source = f"""extern "C" __global__ void k(const float* x, float* y) {{
-        y[threadIdx.x] = {name}(x[threadIdx.x]);
-    }}"""
-    x = np.random.default_rng(3).uniform(low, high, 512).astype(f4)
+@pytest.mark.parametrize("number", range(len(recorder.LIBRARY)), ids=recorder.LIBRARY)
+def test_functions_of_the_library_give_what_the_hardware_gave(number):
+    x = recorder.library_operands()
     y = np.zeros_like(x)
-    assert not simulator.launch(source, "k", (1, 1, 1), (512, 1, 1), [x, y]).findings
-    wanted = function(x.astype(np.float64))
-    assert (np.abs(y - wanted) <= (units + 0.5) * np.spacing(np.abs(wanted).astype(f4))).all()
-
-
-@pytest.mark.parametrize("expression", ["erff(x)", "powf(fabsf(x), 1.5f)", "sinf(100.0f * x)"])
-def test_longer_functions_of_the_library_run(expression):
-    truth = {
-        "erff(x)": np.vectorize(math.erf), "powf(fabsf(x), 1.5f)": lambda x: np.abs(x) ** 1.5,
-        "sinf(100.0f * x)": lambda x: np.sin((f4(100) * x.astype(f4)).astype(float)),
-    }[expression]  # fmt: skip
-    source = f"""extern "C" __global__ void k(const float* in, float* y) {{
-        const float x = in[threadIdx.x];
-        y[threadIdx.x] = {expression};
-    }}"""
-    x = np.random.default_rng(4).uniform(-3, 3, 256).astype(f4)
-    y = np.zeros_like(x)
-    assert not simulator.launch(source, "k", (1, 1, 1), (256, 1, 1), [x, y]).findings
-    assert np.allclose(y, truth(x.astype(float)), rtol=1e-6, atol=1e-6)
+    source, grid = recorder.LIBRARY_SOURCE, (2**7, 1, 1)
+    assert not simulator.launch(source, f"k{number}", grid, (256, 1, 1), [x, y]).findings
+    wanted = json.loads(str(record()["about"]))["library"][recorder.LIBRARY[number]]
+    assert recorder.digest(y.view(np.uint32)) == wanted

@@ -596,6 +596,41 @@ def digests(cupy) -> dict[str, str]:
     return found
 
 
+# What NVRTC makes of functions of the CUDA library: no approximation but those of DIGESTS.
+LIBRARY = [
+    "expf(x)", "exp2f(x)", "exp10f(x)", "expm1f(x)", "logf(x)", "log2f(x)", "log10f(x)",
+    "log1pf(x)", "tanhf(x)", "sinhf(x)", "coshf(x)", "erff(x)", "erfcf(x)", "sqrtf(x)", "rsqrtf(x)",
+    "sinf(x)", "cosf(x)", "tanf(x)", "atanf(x)", "asinf(x)", "powf(fabsf(x), 1.7f)",
+    "powf(x, 3.0f)",
+    "fmodf(x, 0.7f)", "hypotf(x, 2.0f)", "1.0f / (1.0f + expf(-x))", "__fdividef(x, 1.7f)",
+    "x / 1.7f", "__expf(x)", "normcdff(x)", "rintf(x)", "roundf(x)", "(float)(int)x",
+]  # fmt: skip
+LIBRARY_SOURCE = "\n".join(
+    f"""extern "C" __global__ void k{i}(const float* in, float* out) {{
+        const float x = in[blockIdx.x * blockDim.x + threadIdx.x];
+        out[blockIdx.x * blockDim.x + threadIdx.x] = {expression};
+    }}"""
+    for i, expression in enumerate(LIBRARY)
+)
+
+
+def library_operands() -> np.ndarray:
+    """(2**15,) float32: of every sign and exponent, and ordinary ones."""
+    ordinary = np.random.default_rng(6).normal(0, 8, 2**14).astype(np.float32)
+    return np.concatenate([spread()[::128].view(np.float32), ordinary])
+
+
+def library(cupy) -> dict[str, str]:
+    """Digests of the results; compiled as the simulator compiles."""
+    module = cupy.RawModule(code=LIBRARY_SOURCE, options=("-std=c++17", "-ftz=true"))
+    x, found = cupy.asarray(library_operands()), {}
+    for i, expression in enumerate(LIBRARY):
+        out = cupy.zeros(2**15, "f4")
+        module.get_function(f"k{i}")((2**7,), (256,), (x, out))
+        found[expression] = digest(out.get().view(np.uint32))
+    return found
+
+
 def provenance(cupy) -> dict[str, str]:
     properties = cupy.cuda.runtime.getDeviceProperties(0)
     return {
@@ -626,6 +661,7 @@ def main(outdir: Path) -> None:
         arrays |= {f"result {k}": v for k, v in results(forms, launch, arrays).items()}
         print(group, len(forms))
     about = {**provenance(cupy), "sweep": sweep(cupy), "digests": digests(cupy)}
+    about["library"] = library(cupy)
     arrays["about"] = np.array(json.dumps(about))
     write(outdir / "arithmetic.npz", arrays)
 
