@@ -168,12 +168,14 @@ def thread_tile_2d(bm: int, bn: int, bk: int, tm: int, tn: int) -> Product:
     )
 
 
-def vectorized(entry: str, bm: int, bn: int, bk: int, suffix: str = "", **settings) -> Product:
-    """Those in which a thread computes 8×8."""
+def vectorized(
+    entry: str, bm: int, bn: int, bk: int, suffix: str = "", per_thread: int = 64, **settings
+) -> Product:
+    """Those in which a thread computes 8×8, or by their settings TM and TN another number."""
     settings = {"BM": bm, "BN": bn, "BK": bk, **settings}
     return Product(
         f"{entry} {bm}x{bn}x{bk}{suffix}", f"{entry}.cu", entry, settings,
-        (bm * bn // 64, 1, 1), tile=(bm, bn),
+        (bm * bn // per_thread, 1, 1), tile=(bm, bn),
     )  # fmt: skip
 
 
@@ -208,14 +210,14 @@ PRODUCTS = [
     thread_tile_2d(64, 64, 8, 4, 4),
     thread_tile_2d(128, 128, 8, 8, 8),
     vectorized("vectorized_loads", 128, 128, 8),
-    vectorized("vectorized_loads", 64, 64, 8),
+    vectorized("vectorized_loads", 32, 32, 8, per_thread=16, TM=4, TN=4),
     vectorized("bank_conflicts", 128, 128, 8),
     vectorized("bank_conflicts", 128, 128, 8, ", padded", PAD=4),
     vectorized("bank_conflicts", 128, 128, 8, ", swizzled", SWIZZLE=1),
     warp_tiling(128, 128, 16, 64, 64),
     warp_tiling(64, 64, 8, 32, 32),
     vectorized("double_buffering", 128, 128, 8),
-    vectorized("double_buffering", 64, 64, 8),
+    vectorized("double_buffering", 32, 64, 8, per_thread=32, TM=4),
     tensor("wmma_plain", "wmma.cu", 32, 16, (16, 16, 16)),
     tensor("wmma_staged", "wmma.cu", 128, 32),
     tensor("mma_sync", "mma_sync.cu", 128, 64, SWIZZLE=0),

@@ -390,10 +390,10 @@ TILED = "shared_memory 16"
 TURNED = "shared_memory 32, transposed"
 COLUMN = "thread_tile_1d 32x32x16"
 SQUARE = "thread_tile_2d 64x64x8"
-FOURS = "vectorized_loads 64x64x8"
+FOURS = "vectorized_loads 32x32x8"
 SWIZZLED = "bank_conflicts 128x128x8, swizzled"
 WARPS = "warp_tiling 64x64x8"
-DOUBLE = "double_buffering 64x64x8"
+DOUBLE = "double_buffering 32x64x8"
 TENSOR = "mma_sync swizzled"
 
 EPILOGUE = """    if (beta == 0.0f)
@@ -736,7 +736,7 @@ MISTAKES = [
     Mistake(
         "float4 at an odd padding",
         FOURS,
-        "rows of 65 floats do not begin at 16 bytes",
+        "rows of 33 floats do not begin at 16 bytes",
         "float a[BK][BM];",
         "float a[BK][BM + 1];",
         BOTH,

@@ -47,8 +47,8 @@ def test_a_product_is_right_at_awkward_shapes(entry):
 
 SIDES, FACTORS = st.integers(1, 70), st.sampled_from([0.0, 1.0, -1.5, 0.25])
 VARIED = [
-    "shared_memory 8, padded", "thread_tile_1d 32x32x16", "vectorized_loads 64x64x8",
-    "warp_tiling 64x64x8", "double_buffering 64x64x8",
+    "shared_memory 8, padded", "thread_tile_1d 32x32x16", "vectorized_loads 32x32x8",
+    "warp_tiling 64x64x8", "double_buffering 32x64x8",
 ]  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 //          which comes from global memory into registers. Two buffers of shared memory take turns,
 //          so that one barrier per tile is enough.
 // Before:  warp_tiling.cu loaded, waited, multiplied, waited.
-// Launch:  block (BM / 8 * BN / 8), grid (ceil(N / BN), ceil(M / BM)).
+// Launch:  block (BM / TM * BN / 8), grid (ceil(N / BN), ceil(M / BM)).
 // Takes:   any M, N, K; float32, row-major. C = alpha * A @ B + beta * C. A, B and C begin at
 //          multiples of 16 bytes; where N or K is no multiple of 4, rows do not, and single
 //          elements are moved instead.
@@ -17,7 +17,9 @@
 #ifndef BK
 #define BK 8
 #endif
-#define TM 8
+#ifndef TM
+#define TM 8                                     // a multiple of 4
+#endif
 #define TN 8
 #define PAD 4                                    // of A's tile, against bank conflicts
 #define THREADS ((BM / TM) * (BN / TN))

@@ -16,8 +16,12 @@
 #ifndef BK
 #define BK 8
 #endif
-#define TM 8
+#ifndef TM
+#define TM 8                                     // a multiple of 4, as TN
+#endif
+#ifndef TN
 #define TN 8
+#endif
 #define THREADS ((BM / TM) * (BN / TN))
 
 // Four elements of a row with `cols` of them, from `col` on, zeros past its end.
