@@ -347,3 +347,28 @@ def test_float_to_integer_rounds_and_saturates(dtype, rounding, x):
         assert got == (limits.max if x > 0 else limits.min)
     else:
         assert got == min(max(int(ROUNDINGS[rounding](Fraction(x))), limits.min), limits.max)
+
+
+@pytest.mark.parametrize("how", ["__int_as_float(bits[i] ^ 0x3f800000)", "fmul(x[i], 0x1p-100f)"])
+def test_a_subnormal_number_made_in_the_kernel_counts_as_zero(how):
+    """Bits of an integer, or a product that is not flushed: no argument was subnormal."""
+    source = f"""__device__ float fmul(float a, float b) {{
+        float d;
+        asm("mul.rn.f32 %0, %1, %2;" : "=f"(d) : "f"(a), "f"(b));
+        return d;
+    }}
+    extern "C" __global__ void k(const float* x, const int* bits, float* out) {{
+        const int i = threadIdx.x;
+        const float v = {how};
+        out[i] = v * 0x1p40f;
+        out[4 + i] = fmaf(v, 0x1p40f, 1.0f);
+        out[8 + i] = v;
+    }}"""
+    values = np.array([2.0**-140, -(2.0**-130), 2.0**-126, -(2.0**-120)], f4)
+    x, bits = np.ldexp(values, 100), values.view(np.int32) ^ np.int32(0x3F800000)
+    assert not arithmetic.has_subnormal(x) and not arithmetic.has_subnormal(bits.view(f4))
+    out = np.zeros(12, f4)
+    simulator.launch(source, "k", (1, 1, 1), (4, 1, 1), [x, bits, out])
+    kept = np.where(np.abs(values) < f4(SMALLEST_NORMAL), np.copysign(f4(0), values), values)
+    assert same(out[:4], kept * f4(2.0**40))
+    assert same(out[8:], values)
