@@ -287,6 +287,22 @@ def test_every_memory_is_followed_through_pointers_that_may_lead_to_any():
     assert_finding(findings("10"), "uninitialised read", 11, (0, 0, 0), (10, 0, 0), what, 1)
 
 
+def test_a_load_that_the_compiler_does_too_early_counts_for_those_who_use_it():
+    """`t == 9 ? total : 0` becomes a load by all lanes, and a choice."""
+    body = """
+    __shared__ int total, unused;
+    const int t = threadIdx.x;
+    if (out[0] == 5) unused = out[2];
+    if (t == 9) total = out[1];
+    asm volatile("" ::: "memory");
+    out[t] = (t == {} ? total : 0) + (out[0] == 5 ? unused : 0);
+    """
+    assert check(body.replace("{}", "9")) == []
+    what = "total written by thread (9, 0, 0) in line 5 with no barrier between"
+    findings = check(body.replace("{}", "8"))
+    assert_finding(findings, "read-after-write race", 7, (0, 0, 0), (8, 0, 0), what, 1)
+
+
 # --- places -----------------------------------------------------------------------------------
 
 
@@ -311,7 +327,7 @@ class Told:
     """
 
     def __init__(self):
-        names = ["mbarrier.init.shared.b64", *["ld.shared.b32"] * 20]
+        names = ["mbarrier.init.shared.b64", *["any.b32"] * 20]
         instructions = [ptx.Instruction(i, name, (), i, "") for i, name in enumerate(names)]
         shared = {"_ZZ1kE4tile": ptx.Variable(64, 1024)}
         self.layout, self.alive = Layout(((0, 1),) * 3, (64, 1, 1), (1, 1, 1)), True

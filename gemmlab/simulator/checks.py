@@ -30,6 +30,7 @@ from .counters import WARP
 from .names import ELEMENT
 from .ptx import Kernel
 from .races import Races
+from .speculation import chosen_later
 
 BARRIER_BYTES = 8  # of an mbarrier
 CHECKED_LANES = 1 << 14  # that are run together
@@ -70,6 +71,7 @@ class Checker:
         by_thread = needs_thread_clocks(self.kernel)
         self.clocks = ThreadClocks(self.layout) if by_thread else BlockClocks(self.layout)
         self.races = Races(lanes, self.clocks)
+        self._chosen_later, self._loaded = chosen_later(self.kernel), {}
         self._unwritten_local = None  # for each byte of local memory, whether nobody wrote it
         self._expected = np.zeros((BARRIERS, self.layout.blocks), np.int64)  # counts of barriers
         self._arrived: dict[int, np.ndarray] = {}  # barrier -> lanes that passed bar.arrive
@@ -85,12 +87,20 @@ class Checker:
 
         Of an atomic on shared memory too: two atomics never race, an atomic and a load can.
         """
-        if space == "shared":
+        if index in self._chosen_later:
+            self._loaded[index] = addresses, size
+        elif space == "shared":
             self.races.access(index, operation, addresses, size, mask)
         elif space == "local":
             self._access_local(index, operation, addresses, size, mask)
         elif space == "global":  # constant memory, the other one, is written as it is declared
             self._access_global(index, operation, addresses, size, mask)
+
+    def chosen(self, index: int, mask) -> None:
+        """The lanes of `mask` use what the load `index` gave all of them: see speculation.py."""
+        if index in self._loaded:
+            addresses, size = self._loaded.pop(index)
+            self.races.access(index, "load", addresses, size, mask)
 
     # --- global and local memory ------------------------------------------------------------------
 

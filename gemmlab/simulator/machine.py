@@ -399,6 +399,11 @@ class Chunk:
         if self.observed and space in ("global", "shared"):
             self._count(index, space, unit or operation, addresses, size, mask)
 
+    def chosen(self, index: int, taken, mask) -> None:
+        """The lanes of `mask` where `taken` use what the load `index` gave: see speculation.py."""
+        if self.checker:
+            self.checker.chosen(index, self.both(mask, np.asarray(taken)))
+
     # --- counting ---------------------------------------------------------------------------------
 
     def _count(self, index, space, operation, addresses, size, mask) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 
 from .. import arithmetic
 from ..ptx import Vector
+from ..speculation import loads_chosen_by
 from ..types import BITWISE, BOOL, FLOATS, SIGNED, UNSIGNED, Unknown, type_of
 from . import halves
 
@@ -110,6 +111,9 @@ def op_testp(w, instruction, target, x):
 def op_selp(w, instruction, target, yes, no, condition):
     dtype = w.types[target.name]
     choose, yes, no = w.value(condition, BOOL), w.value(yes, dtype), w.value(no, dtype)
+    for load, where_true in loads_chosen_by(w.kernel, instruction):
+        taken = choose if where_true else f"~{choose}"
+        w.lines.append(f"lanes.chosen({load}, {taken}, mask)")
     w.assign(target, f"where({choose}, {yes}, {no})", dtype, instruction)
 
 
