@@ -26,8 +26,12 @@ spec.loader.exec_module(record)
 RECORDED = np.load(HERE / "recorded/tensor.npz")
 COUNTERS = json.loads(str(RECORDED["counters"]))
 PRODUCTS, TRANSFERS, WHOLES = record.products(), record.transfers(), record.wholes()
-# These lie as others of as many bits do; compiling and running all would take a minute.
-RUN = {n: t for n, t in TRANSFERS.items() if t.ptx_type not in ("bf16", "u8", "s32")}
+# The others lie, and are loaded, as some of these; compiling and running all would take a minute.
+RUN = {
+    name: one
+    for name, one in TRANSFERS.items()
+    if one.ptx_type not in ("bf16", "u8", "s32") and "m32n8k16" not in name
+}
 
 f4, f8, u4 = np.float32, np.float64, np.uint32
 
@@ -225,7 +229,7 @@ def test_the_quick_way_of_adding_agrees_with_the_general_one(seed, ptx_type, spr
     b, b_exponents = tensor.decoded(b, ptx_type)
     c = tensor.numbers(c, "f32")
     given = a, a_exponents, b, b_exponents, c, tensor.exponents(c, "f32")
-    assert tensor._is_moderate(*given[:4])
+    assert tensor._is_moderate((a_exponents, b_exponents), ptx_type)
     np.testing.assert_array_equal(tensor._add(*given), tensor._add_moderate(*given))
 
 

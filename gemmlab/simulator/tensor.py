@@ -87,14 +87,14 @@ class Product:
         a, a_exponents = decoded(a, a_type)
         b, b_exponents = decoded(b, b_type)
         c = numbers(c, c_type)
-        quick = _is_moderate(a, a_exponents, b, b_exponents)
+        quick = _is_moderate((a_exponents, b_exponents), a_type)
         for k in range(0, len(b), self.group):
             part = slice(k, k + self.group)
             factors = a[:, part], a_exponents[:, part], b[part], b_exponents[part]
             add = _add_moderate if quick and np.isfinite(c).all() else _add
             total = add(*factors, c, exponents(c, self.inner))
             c = _narrowed(total, self.inner) + 0.0  # a sum is never -0
-        return pattern(_narrowed(c, d_type), d_type)
+        return pattern(c if d_type == self.inner else _narrowed(c, d_type), d_type)
 
 
 def _add(a, a_exponents, b, b_exponents, c, c_exponents):
@@ -140,13 +140,16 @@ def _largest(a_exponents, b_exponents, c_exponents):
     return largest.astype(i8)
 
 
-def _is_moderate(a, a_exponents, b, b_exponents) -> bool:
-    """Whether all products are finite and far from the ends of float32."""
-    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+def _is_moderate(exponents_of, ptx_type: str) -> bool:
+    """Whether products of numbers with these exponents are far from the ends of float32.
+
+    Infinities and NaN have an exponent past all others.
+    """
+    if sum(int(e.max(initial=0)) for e in exponents_of) >= -LEAST:
         return False
-    lowest = [e.min(where=e != OF_ZERO, initial=0) for e in (a_exponents, b_exponents)]
-    highest = [e.max(initial=0) for e in (a_exponents, b_exponents)]
-    return sum(map(int, lowest)) > LEAST and sum(map(int, highest)) < -LEAST
+    if 2 * LOWEST[ptx_type] > LEAST:
+        return True
+    return sum(int(e.min(where=e != OF_ZERO, initial=0)) for e in exponents_of) > LEAST
 
 
 @cache
