@@ -1209,8 +1209,8 @@ MISTAKES = [
         "a stage is read while its copy is on the way",
         "        wait<STAGES - 2>();\n",
         "",
-        CHECKS,
-        ("copy in flight",),
+        BOTH,
+        ("read of a copy in flight",),
     ),
     Mistake(
         "wait for one group too few",
@@ -1218,8 +1218,8 @@ MISTAKES = [
         "the last group may still be on the way",
         "wait<STAGES - 2>",
         "wait<STAGES - 1>",
-        CHECKS,
-        ("copy in flight",),
+        BOTH,
+        ("read of a copy in flight",),
     ),
     Mistake(
         "no commit in the loop",
@@ -1227,8 +1227,8 @@ MISTAKES = [
         "copies join no group that is waited for",
         "        commit();\n        sum",
         "        sum",
-        CHECKS,
-        ("copy in flight",),
+        BOTH,
+        ("read of a copy in flight",),
     ),
     Mistake(
         "commit with a copy only",
@@ -1236,8 +1236,8 @@ MISTAKES = [
         "at the end groups are missing, the wait counts them",
         "x + next * PIECE + t);\n        commit();",
         "x + next * PIECE + t), commit();",
-        CHECKS,
-        ("copy in flight",),
+        BOTH,
+        ("read of a copy in flight",),
     ),
     Mistake(
         "wait without a barrier",
@@ -1246,7 +1246,7 @@ MISTAKES = [
         "        __syncthreads();\n        const int next",
         "        const int next",
         CHECKS,
-        ("race", "copy in flight"),
+        ("race",),
     ),
     Mistake(
         "copy before the barrier",
@@ -1265,7 +1265,7 @@ MISTAKES = [
         __syncthreads();
 """,
         CHECKS,
-        ("race", "copy in flight"),
+        ("race",),
     ),
     Mistake(
         "one stage too few",
@@ -1274,7 +1274,7 @@ MISTAKES = [
         "&stage[next % STAGES]",
         "&stage[next % (STAGES - 1)]",
         BOTH,
-        ("copy in flight", "race"),
+        ("copy in flight",),
     ),
     # mbarriers and bulk copies.
     Mistake(
