@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gemmlab import simulator
-from gemmlab.simulator import fragments, tensor
+from gemmlab.simulator import fragments, ptx, tensor, translate
 from gemmlab.simulator.instructions import tensor as instructions
+from gemmlab.simulator.types import register_types
 from gemmlab.verify import error_bound
 
 HERE = Path(__file__).parent
@@ -395,13 +396,9 @@ def test_wmma_finds_what_is_outside_and_lanes_that_disagree():
     ],
 )
 def test_an_unknown_form_is_refused(text):
-    from gemmlab.simulator import ptx, translate
-
     operands = "{%r0, %r1, %r2, %r3}, {%r4, %r5, %r6, %r7}, {%r8, %r9}, {%r0, %r1, %r2, %r3}"
     module = f".entry k(.param .u64 p) {{ .reg .b32 %r<10>; {text} {operands}; ret; }}"
     kernel = ptx.parse(module, "k.cu")["k"]
-    from gemmlab.simulator.types import register_types
-
     with pytest.raises(simulator.UnknownInstruction, match="m16n8k"):
         translate.translate(
             kernel, kernel.blocks[0], register_types(kernel), {}, frozenset(), False

@@ -146,8 +146,7 @@ class Transfer:
         return found
 
     def _load_words(self, lanes, index, base, stride, mask):
-        bits, together = self.fragment.bits, self.fragment.together
-        found = []
+        bits, found = self.fragment.bits, []
         for line, along in self.fragment.starts:
             if self.straight or bits == 16:
                 address = self._piece(lanes, base, stride, line, along)
@@ -165,7 +164,6 @@ class Transfer:
             if bits == 8:
                 elements = [sum(e.astype(u4) << u4(8 * i) for i, e in enumerate(elements))]
             found += [element.view(i4) for element in elements]
-        assert len(found) == len(self.fragment.pieces) * bits * together // 32
         return found
 
     def store(self, lanes, index: int, base, stride, registers, mask) -> None:
