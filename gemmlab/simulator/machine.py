@@ -189,8 +189,7 @@ class Chunk:
             if whole:
                 return min(whole)
             opened = self._open_barriers()
-            if not opened and self.copies.changed:
-                self.copies.changed = False
+            if not opened and self.copies.advance():
                 for place, mask in self.trying.items():
                     self._join(place, mask)
                 opened, self.trying = bool(self.trying), {}
@@ -226,10 +225,10 @@ class Chunk:
         else:
             taken = self._settle(self.both(mask, condition))
             rest = self._settle(self.both(mask, ~condition))
-        if last.name == "mbarrier":
+        if last.waits_for_phase:
             self._join(block.end, taken)
             if rest is not False:
-                self.trying[block.start] = rest
+                self.trying[block.start] = rest | np.asarray(self.trying.get(block.start, False))
             return
         if last.name == "bra":
             self._join(block.target, taken)

@@ -237,7 +237,7 @@ def load(memory, addresses, dtype: np.dtype, count: int, mask):
         return memory.take(addresses, dtype, count, mask), []
     except IndexError:
         parts, bad = memory.locate(addresses, dtype.itemsize * count, mask)
-    poison = np.frombuffer(np.array([POISON] * 2, np.uint32).tobytes(), dtype)[0]
+    poison = np.frombuffer(np.array([POISON] * 4, np.uint32).tobytes(), dtype)[0]
     values = [poison] * count
     for buffer, offsets, allowed in parts:
         if not np.any(allowed):
