@@ -218,6 +218,8 @@ PRODUCTS = [
     warp_tiling(64, 64, 8, 32, 32),
     vectorized("double_buffering", 128, 128, 8),
     vectorized("double_buffering", 32, 64, 8, per_thread=32, TM=4),
+    vectorized("cp_async", 128, 128, 8),
+    vectorized("cp_async", 32, 64, 8, ", two stages", per_thread=32, TM=4, STAGES=2),
     tensor("wmma_plain", "wmma.cu", 32, 16, (16, 16, 16)),
     tensor("wmma_staged", "wmma.cu", 128, 32),
     tensor("mma_sync", "mma_sync.cu", 128, 64, SWIZZLE=0),
