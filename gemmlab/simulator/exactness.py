@@ -95,7 +95,8 @@ class Exactness:
                     shared = False
                 lost = instruction.defines() & given
                 if lost and not self._gives(instruction, given, shared):
-                    given, changed = given - lost, True
+                    given -= lost
+                    changed = True
         return frozenset(given)
 
     def _gives(self, instruction: Instruction, given: set[str], shared: bool) -> bool:

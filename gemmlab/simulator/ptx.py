@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import struct
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import PurePath
 
 # Bytes of one element of each PTX type.
@@ -116,15 +117,15 @@ class Instruction:
     predicate: Register | None = None
     negated: bool = False
 
-    @property
+    @cached_property
     def parts(self) -> tuple[str, ...]:
         return tuple(self.opcode.split("."))
 
-    @property
+    @cached_property
     def name(self) -> str:
         return self.opcode.split(".", 1)[0]
 
-    @property
+    @cached_property
     def has_result(self) -> bool:
         """Whether the first operand is what the instruction writes."""
         if self.name in ("bar", "barrier"):

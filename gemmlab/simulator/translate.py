@@ -97,7 +97,8 @@ class Writer:
                 if inspect.isfunction(value) and not name.startswith("_")
             },
         }
-        self.made: dict[str, str] = {}  # expression -> variable that holds its value
+        # Expression -> the variable that holds its value, and the names that the value depends on.
+        self.made: dict[str, tuple[str, set[str]]] = {}
         self.fma_count = 0
         self.tried: str | None = None  # the result of a look at an mbarrier
 
@@ -154,9 +155,10 @@ class Writer:
         if text.isidentifier():
             return text
         if text not in self.made:
-            name = self.made[text] = f"o{len(self.lines)}"
+            name = f"o{len(self.lines)}"
+            self.made[text] = name, set(re.findall(r"\w+", text))
             self.lines.append(f"{name} = {text}")
-        return self.made[text]
+        return self.made[text][0]
 
     def _view(self, text: str, have: np.dtype, want: np.dtype) -> str:
         if have == want:
@@ -188,8 +190,8 @@ class Writer:
         if instruction.predicate is not None:
             text = f"where({self.condition(instruction)}, {text}, {name})"
         self.lines.append(f"{name} = {text}")
-        word = re.compile(rf"\b{name}\b")  # what was made of the old value no longer holds
-        self.made = {text: made for text, made in self.made.items() if not word.search(text)}
+        # What was made of the old value no longer holds.
+        self.made = {text: made for text, made in self.made.items() if name not in made[1]}
 
     def function(self, kept: frozenset, condition: str | None) -> str:
         before = [
