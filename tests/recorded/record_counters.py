@@ -3,8 +3,8 @@
     python tests/recorded/record_counters.py OUTDIR
 
 writes OUTDIR/counters.json: for every FP32 kernel of the registry the metrics METRICS at SHAPES,
-one launch each. Needs CuPy, a GPU and ncu; gemmlab must be importable. test_simulator_counted.py holds
-the simulator against it.
+one launch each. Needs CuPy, a GPU and ncu; gemmlab must be importable. test_simulator_counted.py
+holds the simulator against it.
 """
 
 from __future__ import annotations
