@@ -22,6 +22,10 @@ FLOAT32_BYTES = 4
 WARP = 32
 MAX_THREADS = 1024  # per block, on every architecture
 MAX_GRID = (2**31 - 1, 65535, 65535)  # blocks along x, y and z
+STATIC_SHARED_BYTES = 49152  # per block, on every architecture, without asking for more
+REGISTERS = 65536  # of 32 bits; per SM and at most per block, on every architecture
+MAX_REGISTERS = 255  # per thread
+ADDRESSES = 20  # registers that a thread needs for indices and pointers, a low estimate
 
 Settings = dict[str, int]
 
@@ -59,7 +63,8 @@ class Rung:
 
     All from the shape (m, n, k) and the settings: `tile` is the rows and columns of C that one
     block computes, `grid` and `block` are the launch shape, `limit` says why settings do not go
-    together, `model_bytes` is what the rung's idea asks of global memory.
+    together, `model_bytes` is what the rung's idea asks of global memory, `oldest_arch` is the
+    oldest architecture that the settings run on, 80 for sm_80.
     """
 
     name: str
@@ -72,7 +77,7 @@ class Rung:
     block: Callable[[Settings], tuple[int, int, int]]
     limit: Callable[[Settings], str | None]
     model_bytes: Callable[[int, int, int, Settings], int]
-    minimum_arch: tuple[int, int] = (7, 0)
+    oldest_arch: Callable[[Settings], int] = lambda settings: 70
     dtype: str = "float32"
 
     @property
@@ -149,6 +154,129 @@ def _no_reuse(m: int, n: int, k: int, settings: Settings) -> int:
     return FLOAT32_BYTES * (2 * m * n * k + m * n)
 
 
+# A block of these rungs computes BM×BN elements of C and goes along K in steps of BK.
+
+
+def _block_tile(rows: tuple, columns: tuple, steps: tuple, default: tuple) -> tuple[Parameter, ...]:
+    return (
+        Parameter("BM", default[0], rows, "rows of C that a block computes"),
+        Parameter("BN", default[1], columns, "columns of C that a block computes"),
+        Parameter("BK", default[2], steps, "how far along K one step goes"),
+    )
+
+
+def _thread_tile(default_rows: int, default_columns: int) -> tuple[Parameter, ...]:
+    return (
+        Parameter("TM", default_rows, (4, 8), "rows of C that a thread computes"),
+        Parameter("TN", default_columns, (4, 8), "columns of C that a thread computes"),
+    )
+
+
+def _warp_tile(default_rows: int, default_columns: int) -> tuple[Parameter, ...]:
+    return (
+        Parameter("WM", default_rows, (32, 64), "rows of C that a warp computes"),
+        Parameter("WN", default_columns, (32, 64), "columns of C that a warp computes"),
+    )
+
+
+def _tile(settings: Settings) -> tuple[int, int]:
+    return settings["BM"], settings["BN"]
+
+
+def _tiles_of_c(m: int, n: int, k: int, settings: Settings) -> tuple[int, int, int]:
+    return ceil_div(n, settings["BN"]), ceil_div(m, settings["BM"]), 1
+
+
+def _tile_reuse(m: int, n: int, k: int, settings: Settings) -> int:
+    """A is read once for each column of blocks, B for each row of them, and C is written."""
+    columns, rows, _ = _tiles_of_c(m, n, k, settings)
+    return FLOAT32_BYTES * (columns * m * k + rows * k * n + m * n)
+
+
+def _line(threads: Callable[[Settings], int]) -> Callable[[Settings], tuple[int, int, int]]:
+    """The launch shape of blocks that count their threads along x alone."""
+    return lambda settings: (threads(settings), 1, 1)
+
+
+def _threads_1d(s: Settings) -> int:
+    return s["BM"] * s["BN"] // s["TM"]
+
+
+def _threads_2d(s: Settings) -> int:
+    return (s["BM"] // s["TM"]) * (s["BN"] // s["TN"])
+
+
+def _threads_8x8(s: Settings) -> int:
+    return (s["BM"] // 8) * (s["BN"] // 8)
+
+
+def _threads_of_warps(s: Settings) -> int:
+    return WARP * (s["BM"] // s["WM"]) * (s["BN"] // s["WN"])
+
+
+def _does_not_fit(
+    threads: int, rows: int, columns: int, shared_floats: int, blocks: int = 1
+) -> str | None:
+    """Why so many threads, each with rows × columns of C, do not go into one block, if so."""
+    if threads > MAX_THREADS:
+        return f"makes {threads} threads per block, at most {MAX_THREADS} fit"
+    if threads < WARP:
+        return f"makes {threads} threads per block, less than one warp of {WARP}"
+    if (shared := FLOAT32_BYTES * shared_floats) > STATIC_SHARED_BYTES:
+        return f"needs {shared} bytes of shared memory, a block has {STATIC_SHARED_BYTES}"
+    needed = rows * columns + rows + columns + ADDRESSES
+    there = min(MAX_REGISTERS, REGISTERS // (threads * blocks))
+    if needed > there:
+        at_a_time = f", {blocks} of them at a time" if blocks > 1 else ""
+        return (
+            f"needs about {needed} registers per thread: {rows}×{columns} sums, a column, a row "
+            f"and addresses; blocks of {threads} threads{at_a_time} leave {there}"
+        )
+    return None
+
+
+def _limit_3(s: Settings) -> str | None:
+    tile, step, pad = s["TILE"], s["BK"], s["PAD"]
+    if step < tile:
+        return f"leaves threads without work: TILE={tile} brings {tile} elements along K at least"
+    return _does_not_fit(tile * tile, 1, 1, tile * (step + pad) + step * (tile + pad))
+
+
+def _limit_4(s: Settings) -> str | None:
+    return _does_not_fit(_threads_1d(s), s["TM"], 1, s["BK"] * (s["BM"] + s["BN"]))
+
+
+def _limit_5(s: Settings) -> str | None:
+    return _does_not_fit(_threads_2d(s), s["TM"], s["TN"], s["BK"] * (s["BM"] + s["BN"]))
+
+
+def _limit_7(s: Settings) -> str | None:
+    if s["PAD"] and s["SWIZZLE"]:
+        return "cures the same conflict twice: set PAD or SWIZZLE to 0"
+    return _does_not_fit(_threads_8x8(s), 8, 8, s["BK"] * (s["BM"] + s["PAD"] + s["BN"]))
+
+
+def _warps_do_not_fit(s: Settings, buffers: int, blocks: int) -> str | None:
+    threads = _threads_of_warps(s)
+    for name, rows in (("A", "BM"), ("B", "BN")):
+        fours = s[rows] * s["BK"] // 4
+        if fours % threads:
+            return (
+                f"makes {threads} threads per block, but a tile of {name} has {fours} groups of "
+                "four floats: no multiple of that"
+            )
+    shared_floats = buffers * s["BK"] * (s["BM"] + 4 + s["BN"])  # rows of A's tile are padded
+    return _does_not_fit(threads, s["WM"] // 4, s["WN"] // 8, shared_floats, blocks)
+
+
+def _limit_8(s: Settings) -> str | None:
+    return _warps_do_not_fit(s, 1, s["MIN_BLOCKS"])
+
+
+def _limit_9(s: Settings) -> str | None:
+    return _warps_do_not_fit(s, max(2, s["STAGES"]), 1)
+
+
 RUNGS: tuple[Rung, ...] = (
     Rung(
         name="01_naive",
@@ -173,6 +301,117 @@ RUNGS: tuple[Rung, ...] = (
         block=_block_of,
         limit=_whole_warps,
         model_bytes=_no_reuse,
+    ),
+    Rung(
+        name="03_shared_memory",
+        title="Shared memory",
+        idea="a block loads a tile once, and all its threads reuse it",
+        entry="shared_memory",
+        parameters=(
+            Parameter("TILE", 32, (8, 16, 32), "rows and columns of the tiles of A, B and C"),
+            Parameter("BK", 64, (8, 16, 32, 64), "how far along K one step goes"),
+            Parameter("PAD", 0, (0, 1), "floats left free at the end of a tile's row"),
+        ),
+        tile=lambda s: (s["TILE"], s["TILE"]),
+        grid=lambda m, n, k, s: (ceil_div(n, s["TILE"]), ceil_div(m, s["TILE"]), 1),
+        block=lambda s: (s["TILE"], s["TILE"], 1),
+        limit=_limit_3,
+        model_bytes=lambda m, n, k, s: _tile_reuse(m, n, k, {"BM": s["TILE"], "BN": s["TILE"]}),
+    ),
+    Rung(
+        name="04_thread_tile_1d",
+        title="Thread tile 1D",
+        idea="a thread computes a column of outputs",
+        entry="thread_tile_1d",
+        parameters=(
+            *_block_tile((32, 64, 128), (32, 64, 128), (8, 16, 32), (32, 64, 16)),
+            Parameter("TM", 16, (4, 8, 16), "rows of C that a thread computes"),
+        ),
+        tile=_tile,
+        grid=_tiles_of_c,
+        block=_line(_threads_1d),
+        limit=_limit_4,
+        model_bytes=_tile_reuse,
+    ),
+    Rung(
+        name="05_thread_tile_2d",
+        title="Thread tile 2D",
+        idea="a thread computes a rectangle, as outer products in registers",
+        entry="thread_tile_2d",
+        parameters=(
+            *_block_tile((32, 64, 128), (32, 64, 128), (8, 16), (128, 64, 16)),
+            *_thread_tile(8, 4),
+        ),
+        tile=_tile,
+        grid=_tiles_of_c,
+        block=_line(_threads_2d),
+        limit=_limit_5,
+        model_bytes=_tile_reuse,
+    ),
+    Rung(
+        name="06_vectorized_loads",
+        title="Vectorized loads",
+        idea="16 bytes with every load; A staged transposed",
+        entry="vectorized_loads",
+        parameters=(
+            *_block_tile((64, 128), (64, 128), (8, 16), (128, 128, 16)),
+            *_thread_tile(8, 8),
+        ),
+        tile=_tile,
+        grid=_tiles_of_c,
+        block=_line(_threads_2d),
+        limit=_limit_5,
+        model_bytes=_tile_reuse,
+    ),
+    Rung(
+        name="07_bank_conflicts",
+        title="Bank conflicts",
+        idea="padding, a swizzle and split columns against conflicts, counted",
+        entry="bank_conflicts",
+        parameters=(
+            *_block_tile((64, 128), (64, 128), (8, 16), (128, 128, 16)),
+            Parameter("PAD", 0, (0, 4), "floats left free at the end of a row of A's tile"),
+            Parameter("SWIZZLE", 1, (0, 1), "1: exchange columns of A's tile by an XOR"),
+            Parameter("SPLIT", 1, (0, 1), "1: a thread's columns in two groups of four"),
+        ),
+        tile=_tile,
+        grid=_tiles_of_c,
+        block=_line(_threads_8x8),
+        limit=_limit_7,
+        model_bytes=_tile_reuse,
+    ),
+    Rung(
+        name="08_warp_tiling",
+        title="Warp tiling",
+        idea="block, warp, thread: a level between, and lanes that read the same",
+        entry="warp_tiling",
+        parameters=(
+            *_block_tile((64, 128), (64, 128, 256), (8, 16), (128, 128, 8)),
+            *_warp_tile(64, 64),
+            Parameter("MIN_BLOCKS", 1, (1, 2, 3), "blocks that shall fit on one SM"),
+        ),
+        tile=_tile,
+        grid=_tiles_of_c,
+        block=_line(_threads_of_warps),
+        limit=_limit_8,
+        model_bytes=_tile_reuse,
+    ),
+    Rung(
+        name="09_double_buffering",
+        title="Double buffering",
+        idea="the next tiles on their way while these are multiplied",
+        entry="double_buffering",
+        parameters=(
+            *_block_tile((64, 128), (64, 128, 256), (8, 16), (128, 128, 8)),
+            *_warp_tile(32, 64),
+            Parameter("STAGES", 1, (1, 2, 3, 4), "1: through registers; else buffers for cp.async"),
+        ),
+        tile=_tile,
+        grid=_tiles_of_c,
+        block=_line(_threads_of_warps),
+        limit=_limit_9,
+        model_bytes=_tile_reuse,
+        oldest_arch=lambda s: 80 if s["STAGES"] > 1 else 70,
     ),
 )
 
@@ -233,7 +472,7 @@ def _nearest(rung: Rung, wanted: Settings) -> str:
     """The legal combination that changes the fewest parameters, and those the least."""
 
     def distance(settings: Settings):
-        steps = [abs(log2(settings[name] / wanted[name])) for name in wanted]
+        steps = [abs(log2((settings[name] + 1) / (wanted[name] + 1))) for name in wanted]
         return sum(step > 0 for step in steps), sum(steps)
 
     return f"the nearest legal choice is {_text(min(legal_settings(rung), key=distance))}"
