@@ -63,6 +63,7 @@ class Copies:
         The others become zeros. `bytes_read`: None for all; `ignored`: lanes that read nothing.
         """
         lanes, destination = self.lanes, np.asarray(destination)
+        lanes.count_idle_loads(index, mask)
         value = self._read(index, size, np.asarray(source), bytes_read, ignored, mask)
         [(_, _, allowed)], bad = lanes.shared.locate(destination, size, mask)
         for access in bad:

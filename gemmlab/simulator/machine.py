@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from . import exactness, memory
+from . import exactness, memory, merging
 from .barriers import Barriers
 from .checks import Checker
 from .copies import Copies
@@ -135,6 +135,7 @@ class Chunk:
         self.parameters, self.known_sums = launch.parameters, launch.known_sums
         self.magnitudes, self.stacks = Magnitudes(), Stacks()
         self.observed = launch.count or record
+        self._merged = merging.merged_loads(launch.kernel) if self.observed else {}
         self.deadline = deadline
 
     def run(self) -> None:
@@ -378,6 +379,14 @@ class Chunk:
         if self.launch.count:
             self.counter.fma_lanes += count * int(np.broadcast_to(mask, self.shape).sum())
 
+    def count_idle_loads(self, index: int, mask) -> None:
+        """Count the loads of no lane that come before the asynchronous copy `index`, if any."""
+        if self.launch.count and index in merging.copies_after_idle_loads(self.launch.kernel):
+            warps = int(self.layout.distinct_warps(mask, ()).times.sum())
+            line = self.launch.kernel.instructions[index].line
+            key = line, "shared", "load", "shared memory"
+            self.counter.add_requests(key, merging.IDLE_LOADS * warps)
+
     def space(self, name: str):
         """The memory of a state space."""
         return {"shared": self.shared, "local": self.local}.get(name, self.launch.memory)
@@ -406,6 +415,11 @@ class Chunk:
     # --- counting ---------------------------------------------------------------------------------
 
     def _count(self, index, space, operation, addresses, size, mask) -> None:
+        if index in self._merged:
+            wide = self._merged[index]
+            if wide is None:  # part of one that is counted already
+                return
+            addresses, size = addresses + np.int32(wide.shift), wide.size
         warps = self.layout.distinct_warps(mask, addresses.shape)
         if not len(warps.times):
             return
