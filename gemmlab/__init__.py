@@ -38,6 +38,7 @@ __all__ = [
     "random_matrix",
     "reference",
     "simulator",
+    "sweeps",
 ]
 
 
@@ -45,6 +46,6 @@ def __getattr__(name: str):
     """Load what needs pandas and matplotlib only when it is used."""
     if name == "ceilings":
         return import_module(".roofline", __name__).ceilings
-    if name in ("counted", "exercises", "plots"):
+    if name in ("counted", "exercises", "plots", "sweeps"):
         return import_module(f".{name}", __name__)
     raise AttributeError(f"module 'gemmlab' has no attribute {name!r}")

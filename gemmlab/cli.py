@@ -1,4 +1,4 @@
-"""The command line: python -m gemmlab doctor, ladder, bench, sweep, record, compile."""
+"""The command line: python -m gemmlab doctor, ladder, bench, sweep, record, tune, compile."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ examples:
   python -m gemmlab bench 01_naive 512 512 512 --set BLOCK_X=16 --set BLOCK_Y=16
   python -m gemmlab sweep > results.csv            every rung at every shape, as CSV
   python -m gemmlab record 02_coalescing           measure again and write results/<gpu>.json
+  python -m gemmlab tune 05_thread_tile_2d         time every legal setting of it
   python -m gemmlab compile --check                are the compiled kernels that ship up to date?
 
 exit codes:
@@ -130,6 +131,12 @@ def _parser() -> argparse.ArgumentParser:
         "--shapes", nargs="+", type=_shape, default=records.SHAPES, metavar="MxNxK",
         help="record only these shapes, such as 1001x777x513 (default: all of the series)",
     )  # fmt: skip
+
+    best = command(
+        "tune", tune, "time every legal setting of kernels on this GPU and write the sweeps",
+        "Writes results/<gpu>-sweeps/<kernel>.csv and names the fastest setting of each.",
+    )  # fmt: skip
+    best.add_argument("kernels", nargs="*", metavar="KERNEL", help="rungs; all if none is named")
 
     ship = command(
         "compile", compile_all, "compile all rungs for machines that have no compiler",
@@ -237,6 +244,13 @@ def record(options: argparse.Namespace) -> int:
     from gemmlab import recorder
 
     print(recorder.record(options.kernels, options.shapes, _say))
+    return OK
+
+
+def tune(options: argparse.Namespace) -> int:
+    from gemmlab import sweeps
+
+    print(sweeps.record(options.kernels or [rung.name for rung in RUNGS], _say))
     return OK
 
 

@@ -67,22 +67,30 @@ def from_source(source: str, like: str, arch: str | None = None, **settings: int
 class Kernel:
     """C = alpha * A @ B + beta * C for row-major float32 matrices of any size.
 
-    `text` is the source, `compiled` what NVRTC made of it, `arch` what it was compiled for:
-    the GPU's own, or sm_90a in the simulator.
+    `text` is the source, `compiled` what NVRTC made of it (given, where that was done elsewhere),
+    `arch` what it was compiled for: the GPU's own, or sm_90a in the simulator.
     """
 
     Mistake = KernelMistake
 
-    def __init__(self, rung: ladder.Rung, settings: ladder.Settings, arch, source: str | Path):
+    def __init__(
+        self,
+        rung: ladder.Rung,
+        settings: ladder.Settings,
+        arch: str | None,
+        source: str | Path,
+        compiled: Compiled | None = None,
+    ):
         self.rung, self.settings = rung, settings
         self.name = rung.name
         self.on_gpu = gpu() is not None
         self.arch = arch or (gpu().arch if self.on_gpu else SIMULATED_ARCH)
+        ladder.require_arch(rung, settings, self.arch)
         self._source = source
         in_file = isinstance(source, Path)
         self.text = source.read_text(encoding="utf-8") if in_file else source
         self._filename = source.name if in_file else "kernel.cu"
-        self.compiled: Compiled = self._compile(self.arch)
+        self.compiled: Compiled = compiled or self._compile(self.arch)
         self._gpu_function = None
 
     def __repr__(self):
@@ -124,6 +132,11 @@ class Kernel:
         run = self._simulate(shape, [A, B, C, m, n, k, alpha, beta])
         if run.findings:
             raise KernelMistake("; ".join(str(finding) for finding in run.findings))
+
+    def prepare(self) -> None:
+        """On a GPU: compile and load now what the first launch would compile and load."""
+        if self.on_gpu:
+            self._function()
 
     # --- looking at it --------------------------------------------------------------------------
 

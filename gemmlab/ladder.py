@@ -7,6 +7,7 @@ one `.cu` file, one notebook and one recording.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import product
@@ -304,7 +305,7 @@ RUNGS: tuple[Rung, ...] = (
     ),
     Rung(
         name="03_shared_memory",
-        title="Shared memory",
+        title="Shared-memory tiling",
         idea="a block loads a tile once, and all its threads reuse it",
         entry="shared_memory",
         parameters=(
@@ -320,7 +321,7 @@ RUNGS: tuple[Rung, ...] = (
     ),
     Rung(
         name="04_thread_tile_1d",
-        title="Thread tile 1D",
+        title="A column of outputs per thread",
         idea="a thread computes a column of outputs",
         entry="thread_tile_1d",
         parameters=(
@@ -335,7 +336,7 @@ RUNGS: tuple[Rung, ...] = (
     ),
     Rung(
         name="05_thread_tile_2d",
-        title="Thread tile 2D",
+        title="A rectangle of outputs per thread",
         idea="a thread computes a rectangle, as outer products in registers",
         entry="thread_tile_2d",
         parameters=(
@@ -365,7 +366,7 @@ RUNGS: tuple[Rung, ...] = (
     ),
     Rung(
         name="07_bank_conflicts",
-        title="Bank conflicts",
+        title="Bank conflicts, three cures",
         idea="padding, a swizzle and split columns against conflicts, counted",
         entry="bank_conflicts",
         parameters=(
@@ -458,6 +459,15 @@ def settings_for(rung: Rung, given: Settings) -> Settings:
     if reason := rung.limit(settings):
         raise IllegalSetting(f"{rung.name}: {_text(settings)} {reason}; {_nearest(rung, settings)}")
     return settings
+
+
+def require_arch(rung: Rung, settings: Settings, arch: str) -> None:
+    """Raise IllegalSetting where the settings need a newer architecture than `arch`, as "sm_75"."""
+    oldest, digits = rung.oldest_arch(settings), re.sub(r"\D", "", arch)
+    if digits and int(digits) < oldest:
+        raise IllegalSetting(
+            f"{rung.name}: {_text(settings)} needs sm_{oldest} or newer, this is {arch}"
+        )
 
 
 def legal_settings(rung: Rung) -> list[Settings]:
