@@ -200,7 +200,8 @@ def test_parameters_of_newer_compilers_are_read():
         .param .align 8 .b8 k_param_2[16],
         .param .f32 k_param_3"""
     assert parse("ret;", parameters).parameters == [
-        ("k_param_0", "u64"), ("k_param_1", "u64"), ("k_param_2", "b8"), ("k_param_3", "f32"),
+        ("k_param_0", "u64"), ("k_param_1", "u64"),
+            ("k_param_2", "structure 8 16"), ("k_param_3", "f32"),
     ]  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from .machine import Finding, TooLong, WarpAccess
 from .memory import GlobalMemory, Uninitialised, pointer, uninitialised
 from .nvrtc import CompileError, NoCompiler
 from .ptx import TYPE_BYTES, PtxError
+from .tensor_map import MAP_ALIGNMENT, MAP_BYTES, MapInUse, TensorMap, within
 from .translate import UnknownInstruction
 from .types import type_of
 
@@ -35,6 +36,7 @@ __all__ = [
     "NoCompiler",
     "PtxError",
     "Run",
+    "TensorMap",
     "UnknownInstruction",
     "WarpAccess",
     "launch",
@@ -43,6 +45,7 @@ __all__ = [
 
 MAX_BLOCK = (1024, 1024, 64)
 MAX_GRID = (2**31 - 1, 65535, 65535)
+MAPS = 0x7C00_0000_0000  # the address of the first parameter that is a tensor map
 
 
 class LaunchError(Exception):
@@ -96,8 +99,9 @@ def launch(
     """Run the kernel `entry` of `source`, CUDA C++ text or the path of a file.
 
     `args`: C-contiguous NumPy arrays, which are the device's memory and are changed in place, and
-    scalars; `uninitialised(array)` for memory that nobody has written yet. `options`: for NVRTC,
-    such as "-DTILE=16". `shared_bytes`: dynamic shared memory. `count`: fill in the counters.
+    scalars; `uninitialised(array)` for memory that nobody has written yet; a `TensorMap` for a
+    parameter that is a structure of 128 bytes. `options`: for NVRTC, such as "-DTILE=16".
+    `shared_bytes`: dynamic shared memory. `count`: fill in the counters.
     `check`: look for races, uninitialised reads and lost barriers too, which takes longer.
     `blocks`: run only these (x, y, z); the others do nothing. `limit_s`: a launch that will take
     longer than so many seconds is refused, once its speed is seen, and leaves the arrays as they
@@ -117,14 +121,18 @@ def launch(
             f"block {block} has {np.prod(block)} threads, at most {MAX_THREADS_PER_BLOCK} fit"
         )
     _check_shared(kernel, shared_bytes, arch)
+    _check_cluster(kernel)
     unwritten = [arg.array for arg in args if isinstance(arg, Uninitialised)]
     args = [arg.array if isinstance(arg, Uninitialised) else arg for arg in args]
-    memory, parameters = _arguments(kernel, args, _names(text, entry))
+    memory, parameters, maps = _arguments(kernel, args, _names(text, entry))
     arrays = [arg for arg in args if isinstance(arg, np.ndarray)]
     for number, array in enumerate(arrays if check else []):
         if any(array is one for one in unwritten):
             memory.forget(number)
+    mapped = [used.map.array for used in maps.values()]
+    _place(maps.values(), arrays, memory)
     given = [*arrays, *(value for value in parameters.values() if value.dtype == np.float32)]
+    given += mapped
     given += [np.frombuffer(v.initial, np.uint8) for v in kernel.variables.values()]
     prepared = machine.Launch(
         kernel=kernel,
@@ -137,14 +145,16 @@ def launch(
         known_sums=exactness.known_sums(given),
         count=count,
         check=check,
+        maps=maps,
     )
     for one in blocks or []:
         _check_block(one, grid)
-    before = [array.copy() for array in arrays] if limit_s is not None else []
+    changed = [*arrays, *mapped]
+    before = [array.copy() for array in changed] if limit_s is not None else []
     try:
         counter, findings, _ = run_blocks(prepared, blocks, limit_s=limit_s)
     except TooLong as error:
-        for array, old in zip(arrays, before, strict=True):
+        for array, old in zip(changed, before, strict=True):
             array[...] = old
         raise LaunchError(
             f"kernel '{entry}' on a grid of {grid} blocks would take {error}: run a "
@@ -202,6 +212,14 @@ def _check_shared(kernel: ptx.Kernel, dynamic: int, arch: str) -> None:
         )
 
 
+def _check_cluster(kernel: ptx.Kernel) -> None:
+    if np.prod(kernel.cluster) > 1:
+        raise LaunchError(
+            f"kernel '{kernel.name}' asks for clusters of {'×'.join(map(str, kernel.cluster))} "
+            "blocks; the simulator knows clusters of one block only"
+        )
+
+
 def _names(text: str, entry: str) -> list[str]:
     """The names of the kernel's parameters, as its source has them."""
     text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.S)
@@ -224,8 +242,14 @@ def _arguments(kernel: ptx.Kernel, args, names):
             raise LaunchError(f"{name} is read-only: pass a copy")
     memory = GlobalMemory(arrays, kernel.variables)
     buffers = iter(memory.buffers)
-    parameters = {}
+    parameters, maps = {}, {}
     for (parameter, ptx_type), name, arg in zip(kernel.parameters, names, args, strict=True):
+        structure = ptx.STRUCTURE.match(ptx_type)
+        if structure or isinstance(arg, TensorMap):
+            _check_map(arg, structure, name)
+            parameters[parameter] = np.int64(MAPS + MAP_BYTES * len(maps))
+            maps[int(parameters[parameter])] = MapInUse(name, arg)
+            continue
         dtype = type_of(ptx_type)
         if isinstance(arg, np.ndarray):
             if TYPE_BYTES[ptx_type] != 8 or dtype.kind == "f":
@@ -233,7 +257,41 @@ def _arguments(kernel: ptx.Kernel, args, names):
             parameters[parameter] = pointer(next(buffers))
         else:
             parameters[parameter] = _scalar(arg, dtype, ptx_type, name)
-    return memory, parameters
+    return memory, parameters, maps
+
+
+def _check_map(arg, structure, name: str) -> None:
+    """A TensorMap, and a parameter for one. `structure`: a match of ptx.STRUCTURE, or None."""
+    if structure is None:
+        raise LaunchError(
+            f"{name} is a TensorMap: the kernel must take a structure of {MAP_BYTES} bytes there, "
+            "const and __grid_constant__"
+        )
+    alignment, size = (int(n) for n in structure.groups())
+    if not isinstance(arg, TensorMap):
+        raise LaunchError(
+            f"{name} is a structure of {size} bytes: the only structures that can be passed are "
+            f"tensor maps (TensorMap), of {MAP_BYTES} bytes"
+        )
+    if size != MAP_BYTES or alignment < MAP_ALIGNMENT:
+        raise LaunchError(
+            f"{name} has {size} bytes, aligned to {alignment}; a tensor map has {MAP_BYTES}, "
+            f"aligned to {MAP_ALIGNMENT}: struct __align__({MAP_ALIGNMENT}) {{ char "
+            f"opaque[{MAP_BYTES}]; }}"
+        )
+
+
+def _place(maps, arrays, memory: GlobalMemory) -> None:
+    """Find the arguments that the maps' arrays are parts of: whoever writes one, writes both."""
+    for used in maps:
+        for array, buffer in zip(arrays, memory.buffers, strict=True):
+            if within(used.map.array, array, array) is None:
+                continue
+            used.buffer = buffer
+            if buffer.base in memory.unwritten:
+                flags = within(used.map.array, array, memory.unwritten[buffer.base])
+                flags = flags.view(f"u{flags.itemsize}")
+                used.unwritten = TensorMap(flags, used.map.box)
 
 
 def _scalar(value, dtype: np.dtype, ptx_type: str, name: str):
@@ -250,11 +308,20 @@ def _scalar(value, dtype: np.dtype, ptx_type: str, name: str):
 
 def _copy(prepared: machine.Launch, args) -> machine.Launch:
     """The same launch on copies, to run a block once more without touching the caller's arrays."""
-    arrays = [arg for arg in args if isinstance(arg, np.ndarray)]
+    given = [arg for arg in args if isinstance(arg, np.ndarray)]
     names = [buffer.name for buffer in prepared.memory.buffers]
-    arrays = [(n, a.copy()) for n, a in zip(names, arrays, strict=True)]
+    arrays = [(n, a.copy()) for n, a in zip(names, given, strict=True)]
     copies = GlobalMemory(arrays, prepared.kernel.variables)
-    return replace(prepared, memory=copies, count=False, check=False)
+    maps = {address: _copy_of_map(used, given, [copy for _, copy in arrays])
+            for address, used in prepared.maps.items()}  # fmt: skip
+    return replace(prepared, memory=copies, maps=maps, count=False, check=False)
+
+
+def _copy_of_map(used: MapInUse, arrays, copies) -> MapInUse:
+    parts = (within(used.map.array, old, new) for old, new in zip(arrays, copies, strict=True))
+    part = next((part for part in parts if part is not None), None)
+    array = used.map.array.copy() if part is None else part
+    return replace(used, map=replace(used.map, array=array), buffer=None, unwritten=None)
 
 
 def _may_be_subnormal(given) -> bool:

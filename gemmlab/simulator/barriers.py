@@ -16,7 +16,8 @@ import numpy as np
 
 from .counters import WARP
 
-BARRIERS = 16
+BARRIERS = 17  # the last one is the cluster's, for clusters of one block
+CLUSTER = BARRIERS - 1
 ALL_LANES = np.uint32(0xFFFFFFFF)
 NOBODY = -1  # the barrier of lanes that do not come to one
 

@@ -11,13 +11,14 @@ are: two reads, two atomics, and a write of the value that is there already, so 
 may set one flag. The order in which the simulator happens to run threads plays no part.
 
 The kinds of findings: "read-after-write race" and so on; "read of a copy in flight", "write of a
-copy in flight", "write to a copy's source"; "uninitialised read"; "missed barrier", by threads that
-have returned; "divergent barrier", "divergent warp", "wrong barrier count". They are of one run,
-its inputs and its size: what a kernel does not do there is not looked at.
+copy in flight", "write to a copy's source"; "async-proxy race", where a bulk store or wgmma reads
+what a thread wrote without fence.proxy.async; "uninitialised read"; "missed barrier", by threads
+that have returned; "divergent barrier", "divergent warp", "wrong barrier count". They are of one
+run, its inputs and its size: what a kernel does not do there is not looked at.
 
 Not seen: an index that runs past the end of one shared array into its neighbour, which is a right
 address of the wrong array; races between blocks, and in global memory at all; a missing
-fence.proxy.async between a thread's write and a bulk copy that reads it.
+fence.proxy.async between a thread's write and a bulk load over it.
 """
 
 from __future__ import annotations
@@ -267,6 +268,10 @@ class Checker:
         """The lanes that started the asynchronous read have waited for its end."""
         if np.any(mask):
             self.races.source_released(index, addresses, size, mask)
+
+    def fence_async(self, mask) -> None:
+        """The lanes of `mask` execute fence.proxy.async: see `source_started`."""
+        self.races.fence_async(mask)
 
     # --- mbarriers: `barrier` is the byte address of each lane's mbarrier -------------------------
 

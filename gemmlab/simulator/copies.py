@@ -1,4 +1,4 @@
-"""Asynchronous copies from global to shared memory: cp.async, its groups and its mbarriers.
+"""Asynchronous copies: cp.async to shared memory, its groups and its mbarriers.
 
 Copies land late. From its start on, a copy's destination holds poison; the bytes come when the
 thread that started it waits for it, or, where an mbarrier tells of the copy, when no thread can go
@@ -14,6 +14,7 @@ import numpy as np
 
 from . import exactness, memory
 from .bulk import BulkCopies
+from .bulk_stores import BulkStores
 from .mbarrier import Mbarriers
 
 # What moves so many bytes at once. NumPy has no wider integer; complex numbers move as they are.
@@ -53,6 +54,7 @@ class Copies:
         self.lanes = lanes
         self.mbarriers = Mbarriers(lanes)
         self.bulk = BulkCopies(lanes, self.mbarriers)
+        self.bulk_stores = BulkStores(lanes)
         self._flying: list[Copy] = []
         self._arrivals: list[Arrival] = []
         self._committed = 0  # groups of each lane

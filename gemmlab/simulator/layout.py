@@ -79,6 +79,12 @@ class Layout:
             self.special[f"ctaid.{d}"] = along(f"block {d}", ranges[i][0])
             self.special[f"ntid.{d}"] = np.int32(block[i])
             self.special[f"nctaid.{d}"] = np.int32(grid[i])
+            # Clusters have one block.
+            self.special[f"clusterid.{d}"] = self.special[f"ctaid.{d}"]
+            self.special[f"nclusterid.{d}"] = self.special[f"nctaid.{d}"]
+            self.special[f"cluster_ctaid.{d}"] = np.int32(0)
+            self.special[f"cluster_nctaid.{d}"] = np.int32(1)
+        self.special |= {"cluster_ctarank": np.int32(0), "cluster_nctarank": np.int32(1)}
 
         # Warps are rows of 32 threads in the order (z, y, x) inside a block: for counting, arrays
         # are turned to (blocks…, threads…).

@@ -11,12 +11,12 @@ chunk ends with the finding "deadlock".
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from . import exactness, memory, merging
-from .barriers import Barriers
+from .barriers import CLUSTER, Barriers
 from .checks import Checker
 from .copies import Copies
 from .counters import Counter
@@ -26,6 +26,7 @@ from .local_memory import LocalMemory
 from .multiply_add import Magnitudes
 from .ptx import Kernel
 from .shared_memory import SharedMemory
+from .tensor_map import MapInUse
 from .translate import translate
 from .types import register_types
 
@@ -109,6 +110,7 @@ class Launch:
     known_sums: dict[tuple[int, bool], exactness.KnownSum]
     count: bool
     check: bool
+    maps: dict[int, MapInUse] = field(default_factory=dict)  # by the parameter's address
 
 
 class TooLong(Exception):
@@ -168,6 +170,7 @@ class Chunk:
         while True:
             start = self._next()
             if start is None:
+                self.copies.bulk_stores.finish()
                 return
             if self.deadline is not None and time.monotonic() > self.deadline.at:
                 raise TooLong("very long, or wait for ever")
@@ -284,6 +287,15 @@ class Chunk:
         self._parked = mask
         self.barriers.wait_in_warp(index + 1, members, mask)
 
+    def cluster_barrier(self, index: int, mask) -> None:
+        """barrier.cluster.wait, in a cluster of one block."""
+        self.barrier(index, np.int32(CLUSTER), None, mask, None)
+
+    def fence_async(self, mask) -> None:
+        """fence.proxy.async: what the lanes know is written is there for bulk stores and wgmma."""
+        if self.checker:
+            self.checker.fence_async(mask)
+
     def check_members(self, index: int, members, mask) -> None:
         """Find lanes that `members` names and that are missing, or that are here unnamed."""
         bits = np.left_shift(np.uint32(1), self.special["laneid"].view(np.uint32))
@@ -344,7 +356,8 @@ class Chunk:
             what = "threads wait at this barrier for others that never come"
             self.find("deadlock", one.place - 1, what, one.mask)
         for place, mask in self.trying.items():
-            what = "threads wait for a phase of an mbarrier that nobody completes"
+            missing = self.copies.mbarriers.missing(place, mask)
+            what = f"threads wait for a phase of an mbarrier that nobody completes: {missing}"
             self.find("deadlock", place, what, mask)
 
     # --- what the translated blocks call ----------------------------------------------------------

@@ -26,11 +26,12 @@ class Mbarrier:
     expected: np.ndarray = field(init=False)  # arrivals per phase
     missing: np.ndarray = field(init=False)  # arrivals until this phase is complete
     bytes: np.ndarray = field(init=False)  # still to be brought; below 0 if brought before
+    landed: np.ndarray = field(init=False)  # bytes that were brought in this phase
     phase: np.ndarray = field(init=False)  # how many are complete
 
     def __post_init__(self):
         self.valid = np.zeros(self.blocks, bool)
-        for name in ("expected", "missing", "bytes", "phase"):
+        for name in ("expected", "missing", "bytes", "landed", "phase"):
             setattr(self, name, np.zeros(self.blocks, np.int64))
 
 
@@ -41,6 +42,7 @@ class Mbarriers:
         self.lanes, self.layout = lanes, lanes.layout
         self.changed = False  # whether a phase was completed since this was last set to False
         self._known: dict[int, Mbarrier] = {}
+        self._tried: dict[int, np.ndarray] = {}  # by instruction: the addresses last looked at
 
     def init(self, index: int, addresses, count, mask) -> None:
         if self.lanes.checker:
@@ -56,7 +58,8 @@ class Mbarriers:
             most = self._most(count, here)
             for values in (one.expected, one.missing):
                 values[blocks] = most[blocks]
-            one.valid[blocks], one.bytes[blocks], one.phase[blocks] = True, 0, 0
+            one.valid[blocks], one.phase[blocks] = True, 0
+            one.bytes[blocks], one.landed[blocks] = 0, 0
 
     def invalidate(self, index: int, addresses, mask) -> None:
         for address, one, here in self._valid(index, addresses, mask):
@@ -104,6 +107,7 @@ class Mbarriers:
             if self.lanes.checker:
                 self.lanes.checker.mbarrier_look(index, np.int32(address), here)
             one.bytes += self.layout.per_block(np.where(here, number, 0))
+            one.landed -= self.layout.per_block(np.where(here, np.minimum(number, 0), 0))
             self._too_many_bytes(index, one, here)
             self._complete(address, one)
 
@@ -115,6 +119,7 @@ class Mbarriers:
             self.lanes.find("uninitialised mbarrier", index, what, lanes)
             return
         one.bytes -= number
+        one.landed += number
         self._too_many_bytes(index, one, lanes)
         self._complete(address, one)
 
@@ -126,6 +131,7 @@ class Mbarriers:
     def completed(self, index: int, addresses, waited, by_parity: bool, mask):
         """Whether the phase is complete that has the parity or the state `waited`: bool."""
         result = np.zeros(self.layout.shape, bool)
+        self._tried[index] = addresses
         for address, one, here in self._valid(index, addresses, mask):
             if self.lanes.checker:
                 self.lanes.checker.mbarrier_look(index, np.int32(address), here)
@@ -140,11 +146,25 @@ class Mbarriers:
             result |= done
         return result
 
+    def missing(self, index: int, lanes) -> str:
+        """What the first of `lanes` waits for that looked at an mbarrier in instruction `index`."""
+        lanes = np.broadcast_to(lanes, self.layout.shape)
+        address = int(np.broadcast_to(self._tried[index], lanes.shape)[lanes][0])
+        block = int(np.broadcast_to(self.layout.block_number, lanes.shape)[lanes][0])
+        one = self._known.get(address)
+        if one is None or not one.valid[block]:
+            return "it is not initialised"
+        expected, arrivals = one.bytes[block] + one.landed[block], one.missing[block]
+        text = f"{arrivals} of {one.expected[block]} arrivals are missing"
+        if expected or one.landed[block]:
+            text += f", {expected} bytes are expected, {one.landed[block]} have landed"
+        return text
+
     def _complete(self, address: int, one: Mbarrier):
         done = one.valid & (one.missing == 0) & (one.bytes == 0)
         if done.any():
             one.phase[done] += 1
-            one.missing[done] = one.expected[done]
+            one.missing[done], one.landed[done] = one.expected[done], 0
             self.changed = True
             if self.lanes.checker:
                 self.lanes.checker.phase_completed(address, done)

@@ -38,7 +38,12 @@ NO_RESULT = {
 NO_RESULT_FORMS = re.compile(
     r"mbarrier\.(init|inval|expect_tx|complete_tx)|wmma\.store|wgmma\.(fence|commit|wait)"
 )
-SPECIAL_REGISTERS = re.compile(r"%(n?tid|n?ctaid)\.[xyz]$|%(laneid|n?warpid|lanemask_\w+)$")
+SPECIAL_REGISTERS = re.compile(
+    r"%(n?tid|n?ctaid|n?clusterid|cluster_n?ctaid)\.[xyz]$|"
+    r"%(laneid|n?warpid|lanemask_\w+|cluster_n?ctarank)$"
+)
+# A parameter that is a structure has the type "structure ALIGNMENT BYTES".
+STRUCTURE = re.compile(r"structure (\d+) (\d+)")
 
 
 SHARED_VARIABLE = re.compile(
@@ -202,6 +207,7 @@ class Kernel:
     instructions: list[Instruction] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
     blocks: dict[int, Block] = field(default_factory=dict)
+    cluster: tuple[int, ...] = (1, 1, 1)  # blocks of a cluster
 
     @property
     def shared_bytes(self) -> int:
@@ -222,11 +228,13 @@ def parse(ptx: str, filename: str) -> dict[str, Kernel]:
     files = dict(re.findall(r'\.file\s+(\d+)\s+"([^"]*)"', ptx))
     own = {number for number, path in files.items() if PurePath(path).name == filename}
     kernels, module = {}, ptx
-    for entry in re.finditer(r"\.entry\s+(\w+)\s*\(([^)]*)\)[^{;]*\{", ptx):
-        name, parameters = entry.groups()
+    for entry in re.finditer(r"\.entry\s+(\w+)\s*\(([^)]*)\)([^{;]*)\{", ptx):
+        name, parameters, directives = entry.groups()
         body = ptx[entry.end() : _closing_brace(ptx, entry.end(), name)]
         module = module.replace(body, "")
         kernels[name] = Kernel(name, [_parameter(text) for text in _split(parameters)])
+        if cluster := re.search(r"\.reqnctapercluster\s+([\d, ]+)", directives):
+            kernels[name].cluster = tuple(int(n) for n in _split(cluster[1]))
         _Body(kernels[name], own).read(body)
     for kernel in kernels.values():
         _add_module_variables(kernel, module)
@@ -382,10 +390,11 @@ class _Body:
 
 def _parameter(text: str) -> tuple[str, str]:
     """`.param .u64 .ptr .align 16 name` and the like: the name and the type."""
-    found = re.match(r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)\b.*?(\w+)(\[\d+\])?$", text)
+    found = re.match(r"\.param\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\b.*?(\w+)(?:\[(\d+)\])?$", text)
     if not found:
         raise PtxError(f"parameter not understood: {text}")
-    return found[2], found[1]
+    alignment, ptx_type, name, size = found.groups()
+    return name, f"structure {alignment or 1} {size}" if size else ptx_type
 
 
 def _add_variable(kernel: Kernel, name: str, declaration: re.Match) -> None:

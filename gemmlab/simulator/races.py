@@ -39,6 +39,8 @@ class Races:
         # Copies under way, as records of Writes: of their destination, and of what they read.
         self.arriving: Writes | None = None
         self.leaving: Writes | None = None
+        # What threads wrote and no fence.proxy.async was told of, where anything may read it so.
+        self.unfenced = Writes(self._granules) if _reads_asynchronously(self.kernel) else None
         self._overwritten = None  # (what a store is about to overwrite, what with)
         self._masks, self._extremes = MaskCache(), {}
 
@@ -83,6 +85,8 @@ class Races:
 
     def _write(self, touch, time) -> None:
         self.writes.note(touch.lane_granules, touch.thread[:, None], time)
+        if self.unfenced is not None:
+            self.unfenced.note(touch.lane_granules, touch.thread[:, None], time)
 
     def _atomic(self, index, size, touch) -> None:
         if self.atomics is None:
@@ -116,6 +120,8 @@ class Races:
         for one in np.unique(barrier):
             granules = touch.lane_granules[barrier == one]
             self.writes.note(granules, self.clocks.column(int(one)), time)
+        if self.unfenced is not None:
+            self.unfenced.last[touch.lane_granules] = 0
 
     def source_started(self, index: int, addresses, size: int, mask) -> None:
         if self.leaving is None:
@@ -123,6 +129,7 @@ class Races:
         touch = self._touch(addresses, size, mask)
         time = self.clocks.tick(index)
         self._load(index, size, touch)
+        self._look_for_unfenced(index, size, touch)
         self.leaving.note(touch.lane_granules, touch.thread[:, None], time)
 
     def source_released(self, index: int, addresses, size: int, mask) -> None:
@@ -130,6 +137,31 @@ class Races:
         self.clocks.tick(index)
         self.leaving.last[touch.lane_granules] = 0
         self.reads.note(touch, index, self.clocks)
+
+    def fence_async(self, mask) -> None:
+        """Forget what the lanes wrote themselves, or know of, as not fenced."""
+        if self.unfenced is None:
+            return
+        granules = np.flatnonzero(self.unfenced.last)
+        actor, time = (
+            self.unfenced.last[granules] & ACTOR,
+            self.unfenced.last[granules] >> ACTOR_BITS,
+        )
+        block_of = granules * self.granule // self.stride
+        shape = self.layout.shape
+        mask = np.broadcast_to(mask, shape)
+        blocks = np.broadcast_to(self.layout.block_number, shape)[mask]
+        threads = np.broadcast_to(self.layout.thread_number, shape)[mask]
+        fences = np.zeros((self.layout.blocks, self.layout.threads), bool)
+        fences[blocks, threads] = True
+        known = fences[block_of, actor]
+        for block in np.unique(block_of[~known]):
+            here = np.flatnonzero((block_of == block) & ~known)
+            others = np.flatnonzero(fences[block])[:, None]
+            if len(others):
+                unknown = self.clocks.unknown(block, others, actor[here], time[here])
+                known[here] = ~unknown.all(axis=0)
+        self.unfenced.last[granules[known]] = 0
 
     # --- shadow memory ----------------------------------------------------------------------------
 
@@ -146,7 +178,7 @@ class Races:
         if size % self.granule:
             factor, self.granule = self.granule // gcd(size, self.granule), gcd(size, self.granule)
             tables = (self.writes, self.reads, self.atomics, self.arriving, self.leaving)
-            for table in tables:
+            for table in (*tables, self.unfenced):
                 if table is not None:
                     table.refine(factor)
         first = (np.asarray(addresses) + self.block_offsets) // self.granule
@@ -229,6 +261,17 @@ class Races:
                 by = f"{what} that thread {thread} started in line {line}, which is not waited for"
                 self._find(kind, index, size, touch, under_way, by)
 
+    def _look_for_unfenced(self, index, size, touch) -> None:
+        if self.unfenced is None:
+            return
+        record = self.unfenced.last[touch.lane_granules]
+        if record.any():
+            first = int(record[record != 0][0])
+            line = self._line(self.clocks.instruction(first >> ACTOR_BITS))
+            by = f"thread {self._thread(first & ACTOR)} in line {line}"
+            what = f"was written by {by}, with no fence.proxy.async since"
+            self._find("async-proxy race", index, size, touch, record != 0, what)
+
     def _look_for_rivals(self, index, size, touch, overwritten) -> None:
         """Lanes of one store that write different values to the same place."""
         winner = self.writes.last[touch.lane_granules] & ACTOR
@@ -276,6 +319,15 @@ class Races:
 
     def _line(self, index: int) -> int:
         return self.kernel.instructions[index].line
+
+
+def _reads_asynchronously(kernel) -> bool:
+    """Whether a bulk store or wgmma reads shared memory."""
+    return any(
+        one.name == "wgmma"
+        or (one.opcode.startswith("cp.async.bulk") and "bulk_group" in one.parts)
+        for one in kernel.instructions
+    )
 
 
 def _bits(values) -> np.ndarray:

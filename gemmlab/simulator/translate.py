@@ -31,6 +31,7 @@ from .exactness import Exactness
 from .instructions import TABLE, multiply_adds
 from .ptx import (
     LEAVES_BLOCK,
+    STRUCTURE,
     Address,
     Block,
     Immediate,
@@ -137,6 +138,8 @@ class Writer:
             if operand.name in self.kernel.variables:
                 text = f"lanes.launch.memory.address({operand.name!r})"
                 return self._view(text, SIGNED[8], dtype)
+            if STRUCTURE.match(dict(self.kernel.parameters).get(operand.name, "")):
+                return self._view(f"lanes.parameters[{operand.name!r}]", SIGNED[8], dtype)
         raise Unknown
 
     def number(self, operand, dtype: np.dtype, ftz: bool) -> str:

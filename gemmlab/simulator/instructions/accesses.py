@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from .. import generic
-from ..ptx import Symbol, Vector
+from ..ptx import STRUCTURE, Symbol, Vector
 from ..types import SIGNED, UNSIGNED, Unknown, type_of
 
 SPACES = {"global", "shared", "local", "const"}
@@ -21,7 +23,7 @@ HINTS = {
 
 def op_ld(w, instruction, target, address):
     if instruction.parts[1] == "param":
-        if address.offset:
+        if address.offset or STRUCTURE.match(dict(w.kernel.parameters)[address.base.name]):
             raise Unknown
         dtype = type_of(instruction.parts[-1])
         text = f"lanes.parameters[{address.base.name!r}]"
@@ -83,7 +85,7 @@ def _call(w, instruction, space, address, what: str) -> str:
 
 def _space(instruction) -> str:
     """The state space; "generic" where the instruction names none."""
-    parts = [part.removesuffix("::cta") for part in instruction.parts[1:-1]]
+    parts = [re.sub("::(cta|cluster)$", "", part) for part in instruction.parts[1:-1]]
     known = [part for part in parts if part in SPACES]
     if len(known) > 1 or set(parts) - SPACES - HINTS:
         raise Unknown

@@ -7,6 +7,7 @@ import numpy as np
 from ..mbarrier import pending_count
 from ..ptx import Immediate, Register, Symbol
 from ..types import BOOL, SIGNED, Unknown
+from . import bulk_copies
 
 CACHES = {
     "ca", "cg", "L2::cache_hint", "L2::64B", "L2::128B", "L2::256B", "global",
@@ -20,7 +21,7 @@ ORDER = {"release", "acquire", "relaxed", "cta", "cluster", "b64", *SHARED}
 def op_cp(w, instruction, *operands):
     parts = instruction.parts[1:]
     if parts[:2] == ("async", "bulk"):
-        _bulk(w, instruction, parts[2:], operands)
+        bulk_copies.write(w, instruction, operands)
     elif parts == ("async", "commit_group"):
         _call(w, f"commit({w.mask(instruction)})")
     elif parts == ("async", "wait_group"):
@@ -59,20 +60,6 @@ def _copy(w, instruction, operands):
         w,
         f"start({instruction.index}, {size.value}, {w.address(to, SIGNED[4])}, "
         f"{w.address(source, SIGNED[8])}, {read}, {ignored}, {w.mask(instruction)})",
-    )
-
-
-def _bulk(w, instruction, parts, operands):
-    """cp.async.bulk.shared::cluster.global.… [to], [from], size, [mbarrier] {, policy}."""
-    hints = {"mbarrier::complete_tx::bytes", "L2::cache_hint"}
-    if parts[0] not in SHARED or parts[1] != "global" or set(parts[2:]) - hints:
-        raise Unknown
-    to, source, size, mbarrier = operands[:4]
-    _call(
-        w,
-        f"bulk.load({instruction.index}, {w.address(to, SIGNED[4])}, "
-        f"{w.address(source, SIGNED[8])}, {w.value(size, SIGNED[4])}, "
-        f"{w.address(mbarrier, SIGNED[4])}, {w.mask(instruction)})",
     )
 
 

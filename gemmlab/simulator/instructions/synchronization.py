@@ -6,10 +6,14 @@ from ..ptx import Immediate, Register
 from ..types import BOOL, SIGNED, Unknown
 
 REDUCTIONS = {"popc", "and", "or"}
+ASYNC_FENCES = {"fence.proxy.async", "fence.proxy.async.shared::cta"}
 
 
 def op_bar(w, instruction, *operands):
     parts = set(instruction.parts[1:]) - {"cta", "aligned"}
+    if "cluster" in parts:
+        _cluster(w, instruction, operands)
+        return
     if instruction.is_warp_barrier:
         (members,) = operands
         members, mask = w.value(members, SIGNED[4]), w.mask(instruction)
@@ -37,6 +41,17 @@ def op_bar(w, instruction, *operands):
 op_barrier = op_bar
 
 
+def _cluster(w, instruction, operands):
+    """barrier.cluster.arrive and .wait. Whoever waits has arrived: the wait alone is a barrier."""
+    _, _, what, *order = instruction.parts
+    if operands or set(order) - {"aligned", "release", "acquire", "relaxed"}:
+        raise Unknown
+    if what == "wait":
+        w.lines.append(f"lanes.cluster_barrier({instruction.index}, {w.mask(instruction)})")
+    elif what != "arrive":
+        raise Unknown
+
+
 def _wait(w, instruction, number, count, reduction):
     number = w.value(number, SIGNED[4])
     count = w.value(count[0], SIGNED[4]) if count else None
@@ -46,7 +61,9 @@ def _wait(w, instruction, number, count, reduction):
 
 
 def op_fence(w, instruction, *operands):
-    """Memory is always up to date here: stores are seen at once."""
+    """Stores are seen at once, so nothing is to be done; checks look for one of the fences."""
+    if instruction.opcode in ASYNC_FENCES:
+        w.lines.append(f"lanes.fence_async({w.mask(instruction)})")
 
 
 op_membar = op_fence
