@@ -34,6 +34,7 @@ __all__ = [
     "exercises",
     "from_source",
     "load",
+    "overview",
     "plots",
     "random_matrix",
     "reference",
@@ -46,6 +47,6 @@ def __getattr__(name: str):
     """Load what needs pandas and matplotlib only when it is used."""
     if name == "ceilings":
         return import_module(".roofline", __name__).ceilings
-    if name in ("counted", "exercises", "plots", "sweeps"):
+    if name in ("counted", "exercises", "overview", "plots", "sweeps"):
         return import_module(f".{name}", __name__)
     raise AttributeError(f"module 'gemmlab' has no attribute {name!r}")

@@ -1,29 +1,86 @@
-"""What README.md shows of the project itself: the ladder table from the records, and a picture.
+"""The ladder as a whole, from the records: for README.md, and for the last part of each notebook.
 
-`make readme` writes both. A test holds README.md against the records, so neither can grow stale.
+`make readme` writes README.md's table and pictures. A test holds README.md against the records, so
+it cannot grow stale.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
-from gemmlab import records, roofline
+import gemmlab.sources
+from gemmlab import ladder, records, roofline
+from gemmlab.fingerprint import code_hash
 from gemmlab.kernel import load
-from gemmlab.ladder import CEILINGS, RESULTS, ROOT, RUNGS
+from gemmlab.ladder import CEILINGS, RESULTS, ROOT, RUNGS, Rung
+from gemmlab.timing import table
 
 README = ROOT / "README.md"
-PICTURE = RESULTS / "pictures" / "01_naive_warp.png"
+PICTURES = RESULTS / "pictures"
+WARP, CLIMB, SHARES = (
+    PICTURES / f"{name}.png" for name in ("01_naive_warp", "ladder_gflops", "ladder_shares")
+)
 SIZE = 4096
 BEGIN, END = "<!-- made by `make readme`, not by hand -->", "<!-- end of what is made -->"
 
 
+@dataclass(frozen=True)
+class Measured:
+    """A rung with its default settings, as far as records look at it: nothing is compiled."""
+
+    rung: Rung
+
+    @property
+    def name(self) -> str:
+        return self.rung.name
+
+    @property
+    def settings(self) -> ladder.Settings:
+        return ladder.settings_for(self.rung, {})
+
+    def code_hash(self) -> str:
+        return code_hash(self.rung.path, self.settings)
+
+
+# ---- all rungs so far ----------------------------------------------------------------------------
+
+
+def climb(last: str = RUNGS[-1].name):
+    """Figure: recorded GFLOP/s over size, for cuBLAS and the rungs up to `last`.
+
+    Raises LadderError for a name that is not there, NoRecord and StaleRecord.
+    """
+    from gemmlab import plots
+
+    return plots.climb(_so_far(last))
+
+
+def shares(last: str = RUNGS[-1].name):
+    """Figure: the recorded share of cuBLAS at 4096³ of the rungs up to `last`, and the sources'.
+
+    Raises LadderError for a name that is not there, NoRecord and StaleRecord.
+    """
+    from gemmlab import plots
+
+    return plots.shares(_so_far(last), gemmlab.sources.shares(), (SIZE, SIZE, SIZE))
+
+
+def _so_far(last: str):
+    """The recorded runs of the rungs up to `last`, as one table."""
+    rungs = RUNGS[: RUNGS.index(ladder.find(last)) + 1]
+    return table(run for rung in rungs for run in records.replay(Measured(rung)))
+
+
+# ---- README --------------------------------------------------------------------------------------
+
+
 def made() -> str:
     """The part of README.md between BEGIN and END, both included, from kernels and records."""
-    picture = _figure()
-    relative = PICTURE.relative_to(ROOT).as_posix()
-    return "\n\n".join([BEGIN, f"![{picture.caption}]({relative})", ladder_table(), END])
+    before, after = _shown(WARP, _warp()), [_shown(CLIMB, climb()), _shown(SHARES, shares())]
+    return "\n\n".join([BEGIN, before, ladder_table(), *after, END])
 
 
 def ladder_table() -> str:
@@ -37,12 +94,12 @@ def ladder_table() -> str:
         f"{roofs.flop_per_second / 1e12:.1f} | |",
     ]
     for rung in RUNGS:
-        run = records.replay_at(load(rung.name), SIZE, SIZE, SIZE)
+        run = records.replay_at(Measured(rung), SIZE, SIZE, SIZE)
         lines.append(
             f"| [{rung.name}](notebooks/{rung.name}.ipynb) | {rung.idea} | "
             f"{run.gflops / 1e3:.2f} | {100 * run.ratio.median:.1f} % |"
         )
-    provenance = records.entry(load(RUNGS[0].name))["provenance"]
+    provenance = records.entry(Measured(RUNGS[0]))["provenance"]
     lines += [
         "",
         f"FP32, measured on one {provenance['gpu']} with CUDA {provenance['cuda']} and cuBLAS "
@@ -59,10 +116,14 @@ def updated(readme: str) -> str:
     return pattern.sub(lambda _: made(), readme)
 
 
-def _figure():
+def _warp():
     from gemmlab.plots import warp_map
 
     return warp_map(load("01_naive").trace(64, 64, 64))
+
+
+def _shown(path: Path, picture) -> str:
+    return f"![{picture.caption}]({path.relative_to(ROOT).as_posix()})"
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -73,5 +134,6 @@ def _write(path: Path, content: bytes) -> None:
 
 
 if __name__ == "__main__":
-    _write(PICTURE, _figure().png())
+    for path, draw in ((WARP, _warp), (CLIMB, climb), (SHARES, shares)):
+        _write(path, draw().png())
     _write(README, updated(README.read_text(encoding="utf-8")).encode())

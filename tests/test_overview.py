@@ -3,6 +3,8 @@
 import pytest
 
 from gemmlab import overview
+from gemmlab.kernel import load
+from gemmlab.ladder import RUNGS, LadderError
 
 
 def test_the_readme_shows_the_records_as_they_are():
@@ -10,8 +12,25 @@ def test_the_readme_shows_the_records_as_they_are():
     assert overview.updated(readme) == readme, "run `make readme`"
 
 
-def test_the_picture_is_a_png():
-    assert overview.PICTURE.read_bytes().startswith(b"\x89PNG\r\n")
+def test_the_pictures_are_there_and_shown():
+    readme = overview.README.read_text(encoding="utf-8")
+    for path in (overview.WARP, overview.CLIMB, overview.SHARES):
+        assert path.read_bytes().startswith(b"\x89PNG\r\n")
+        assert f"]({path.relative_to(overview.ROOT).as_posix()})" in readme
+
+
+def test_the_climb_goes_up_to_a_rung_and_no_further():
+    caption = overview.climb("02_coalescing").caption
+    assert "02_coalescing" in caption and "03_shared_memory" not in caption
+    assert "02_coalescing is the fastest" in overview.shares("02_coalescing").caption
+    with pytest.raises(LadderError, match="did you mean 02_coalescing"):
+        overview.shares("02_coalesing")
+
+
+def test_records_are_looked_up_without_compiling():
+    rung = overview.Measured(RUNGS[0])
+    kernel = load(rung.name)
+    assert (rung.settings, rung.code_hash()) == (kernel.settings, kernel.code_hash())
 
 
 def test_a_changed_figure_is_noticed():

@@ -9,20 +9,26 @@ from __future__ import annotations
 from gemmlab.plots.addresses import address_map
 from gemmlab.plots.blocks import block_map
 from gemmlab.plots.lines import traffic
+from gemmlab.plots.overview import climb, shares
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.roofs import roofline
 from gemmlab.plots.speed import gflops, ladder
 from gemmlab.plots.times import spread
 from gemmlab.plots.warps import warp_map
+from gemmlab.plots.widths import access_widths, staging
 
 __all__ = [
+    "access_widths",
     "address_map",
     "block_map",
+    "climb",
     "gflops",
     "ladder",
     "png",
     "roofline",
+    "shares",
     "spread",
+    "staging",
     "traffic",
     "warp_map",
 ]

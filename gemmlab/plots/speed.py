@@ -17,9 +17,10 @@ from gemmlab.plots.style import LINE, MARGIN, NORMAL, SMALL, WIDTH, percent, sty
 MEASURED = ("kernel", "dtype", "m", "n", "k", "gflops", "pct_cublas", "gpu", "recorded")
 BAR = 0.2  # inches from bar to bar
 SHAPES_ABREAST = 4
+SCALES = ("log", "linear")
 
 
-def _measured(table: pandas.DataFrame, who: str) -> pandas.DataFrame:
+def measured(table: pandas.DataFrame, who: str) -> pandas.DataFrame:
     """The table, checked; of several rows for one kernel and shape only the fastest.
 
     cuBLAS has such rows where the tables of several kernels are put together.
@@ -36,7 +37,7 @@ def _measured(table: pandas.DataFrame, who: str) -> pandas.DataFrame:
     return fastest.drop_duplicates(["kernel", "m", "n", "k"]).sort_index(kind="stable")
 
 
-def _at(rows: pandas.DataFrame, shape: Sequence[int]) -> pandas.DataFrame:
+def at_shape(rows: pandas.DataFrame, shape: Sequence[int]) -> pandas.DataFrame:
     """The rows of one shape (M, N, K)."""
     m, n, k = shape
     return rows[(rows["m"] == m) & (rows["n"] == n) & (rows["k"] == k)]
@@ -46,15 +47,18 @@ def _at(rows: pandas.DataFrame, shape: Sequence[int]) -> pandas.DataFrame:
 
 
 @styled
-def gflops(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
+def gflops(table: pandas.DataFrame, *, scale: str = "log", caption: str | None = None) -> Picture:
     """Speed over the size of square products, and bars for the other shapes of the table.
 
     table: the columns of timing.COLUMNS, as kernel.benchmark() gives; several may be put together
-    with pandas.concat, and of rows for one kernel and shape the fastest counts.
+    with pandas.concat, and of rows for one kernel and shape the fastest counts. scale: of the
+    rates of square products, "log" shows slow kernels, "linear" tells fast ones apart.
 
     Raises TypeError and ValueError for anything else, also for more than one GPU or precision.
     """
-    rows = _measured(table, "gflops")
+    rows = measured(table, "gflops")
+    if scale not in SCALES:
+        raise ValueError(f"scale is {scale!r}; it must be one of {', '.join(SCALES)}.")
     is_square = (rows["m"] == rows["n"]) & (rows["n"] == rows["k"])
     square, other = rows[is_square], rows[~is_square]
     lines = 0.42 + 3.3 + 0.62 if len(square) else 0.0
@@ -64,11 +68,11 @@ def gflops(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
     tier = 0.3 + len(kernels) * BAR + 0.1
     bars = 0.3 + len(tiers) * tier if tiers else 0.0
     if caption is None:
-        caption = _speed_caption(rows)
+        caption = _speed_caption(rows, scale)
     fig = style.page(lines + bars + 0.1, caption, style.provenance(rows))
     if len(square):
         fig.text_at(MARGIN, 0.12, "Square products", size=style.LARGE, weight="bold")
-        _draw_sizes(fig, square, 0.42, 3.3)
+        _draw_sizes(fig, square, 0.42, 3.3, scale)
     if tiers:
         fig.text_at(
             MARGIN, lines + 0.12, "Other shapes, M × N × K", size=style.LARGE, weight="bold"
@@ -78,7 +82,9 @@ def gflops(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
     return fig
 
 
-def _draw_sizes(fig: Picture, rows: pandas.DataFrame, top: float, height: float) -> None:
+def _draw_sizes(
+    fig: Picture, rows: pandas.DataFrame, top: float, height: float, scale: str
+) -> None:
     kernels = style.ladder_order(rows["kernel"])
     labels = max(style.text_width(style.kernel_label(name), NORMAL) for name in kernels)
     left, leader = 0.8, 0.3  # room for the numbers at the left, and before the names
@@ -94,11 +100,15 @@ def _draw_sizes(fig: Picture, rows: pandas.DataFrame, top: float, height: float)
             linestyle="--" if name == "cublas" else "-", label=name,
         )  # fmt: skip
         ends.append((own["m"].iloc[-1], own["gflops"].iloc[-1]))
-    ax.set(xscale="log", yscale="log", xlabel="M = N = K", ylabel="GFLOP/s")
+    ax.set(xscale="log", yscale=scale, xlabel="M = N = K", ylabel="GFLOP/s")
     sizes = sorted(set(rows["m"]))
     ax.set_xlim(sizes[0] / 1.25, sizes[-1] * 1.25)
-    ax.set_ylim(rows["gflops"].min() / 1.8, rows["gflops"].max() * 1.8)
-    style.plain_log_ticks(ax.yaxis)
+    if scale == "log":
+        ax.set_ylim(rows["gflops"].min() / 1.8, rows["gflops"].max() * 1.8)
+        style.plain_log_ticks(ax.yaxis)
+    else:
+        ax.set_ylim(0, rows["gflops"].max() * 1.06)
+        ax.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     _size_ticks(ax, sizes)
     ax.grid(axis="both")
 
@@ -148,7 +158,7 @@ def _draw_shapes(
         ax = fig.add_axes_at(
             left + at * pitch, top + 0.22, pitch - 0.15, len(kernels) * BAR, gid=f"shape {title}"
         )
-        own = _at(rows, shape).set_index("kernel")["gflops"]
+        own = at_shape(rows, shape).set_index("kernel")["gflops"]
         for rank, name in enumerate(kernels):
             y = (rank + 0.5) * BAR
             if name in own:
@@ -181,11 +191,11 @@ def _draw_rate(ax: Axes, name: str, y: float, value: float, words: str, most: fl
     )  # fmt: skip
 
 
-def _speed_caption(rows: pandas.DataFrame) -> str:
+def _speed_caption(rows: pandas.DataFrame, scale: str) -> str:
     """The rates of up to four kernels at the largest shape that most of them were measured at."""
     counts = rows.groupby(["m", "n", "k"]).size()
     shape = max(counts.index, key=lambda s: (counts[s], s[0] == s[1] == s[2], s[0] * s[1] * s[2]))
-    own = _at(rows, shape).set_index("kernel")
+    own = at_shape(rows, shape).set_index("kernel")
     ours = [name for name in style.ladder_order(own.index) if name != "cublas"]
     parts = [
         f"{name} reaches {style.rate(own['gflops'][name])}, "
@@ -197,7 +207,7 @@ def _speed_caption(rows: pandas.DataFrame) -> str:
     words = (
         f"Floating-point operations per second. At {style.shape_label(*shape)}, {'; '.join(parts)}."
     )
-    if rows["m"].nunique() > 1:
+    if rows["m"].nunique() > 1 and scale == "log":
         words += " Both axes of the lines are logarithmic: equal steps are equal factors."
     return words
 
@@ -217,8 +227,8 @@ def ladder(
     table: as for gflops. Raises TypeError and ValueError for anything else, also where no kernel
     was measured at the shape.
     """
-    rows = _measured(table, "ladder")
-    own = _at(rows, shape).set_index("kernel")
+    rows = measured(table, "ladder")
+    own = at_shape(rows, shape).set_index("kernel")
     kernels = [name for name in style.ladder_order(own.index) if name != "cublas"]
     if not kernels:
         there = rows[["m", "n", "k"]].drop_duplicates().itertuples(index=False, name=None)
