@@ -41,10 +41,11 @@ def compare(kernel: Kernel, m: int, n: int, k: int) -> pandas.DataFrame:
     return frame.assign(equal=frame["simulator"] == frame[gpu_name])
 
 
-def per_step(kernel: Kernel) -> pandas.DataFrame:
+def per_step(kernel: Kernel, digits: int = 1) -> pandas.DataFrame:
     """Recorded counters per step: for the 32 multiply-adds that one warp does at once.
 
-    One row for each shape whose counters were recorded: M, N, K, and the keys of PER_STEP.
+    One row for each shape whose counters were recorded: M, N, K, and the keys of PER_STEP, rounded
+    to so many digits after the point.
     Raises NoRecord and StaleRecord.
     """
     import pandas
@@ -55,4 +56,4 @@ def per_step(kernel: Kernel) -> pandas.DataFrame:
         shape = {"M": counted["m"], "N": counted["n"], "K": counted["k"]}
         amounts = {name: counted["metrics"][metric] / steps for name, metric in PER_STEP.items()}
         rows.append(shape | amounts)
-    return pandas.DataFrame(rows).round(1)
+    return pandas.DataFrame(rows).round(digits)

@@ -31,6 +31,12 @@ def test_a_step_of_the_naive_kernel_costs_its_33_sectors():
     assert table.loc[512, "L1 bank passes"] > 5 * table.loc[1001, "L1 bank passes"]
 
 
+def test_steps_of_a_fast_kernel_need_more_digits():
+    kernel = load("05_thread_tile_2d")
+    coarse, fine = counted.per_step(kernel), counted.per_step(kernel, digits=3)
+    assert fine.round(1).equals(coarse) and not fine.equals(coarse)
+
+
 def test_a_shape_that_was_not_counted_is_named():
     with pytest.raises(records.NoRecord, match=r"M=3.*512x512x512"):
         counted.compare(load("01_naive"), 3, 3, 3)
