@@ -36,6 +36,7 @@ __all__ = [
     "NoCompiler",
     "PtxError",
     "Run",
+    "Step",
     "TensorMap",
     "UnknownInstruction",
     "WarpAccess",
@@ -52,6 +53,15 @@ class LaunchError(Exception):
     """A launch that no GPU would take, or arguments that do not fit the kernel."""
 
 
+@dataclass(frozen=True)
+class Step:
+    """One instruction as a warp executed it, and what it asked of memory, mostly nothing."""
+
+    opcode: str
+    line: int
+    accesses: tuple[WarpAccess, ...]
+
+
 @dataclass
 class Run:
     """What a launch did.
@@ -65,20 +75,39 @@ class Run:
     lines: list[LineCount]
     findings: list[Finding]
     _again: machine.Launch | None = field(repr=False, default=None)
-    _seen: dict = field(repr=False, default_factory=dict)  # block -> its accesses
+    _seen: dict = field(repr=False, default_factory=dict)  # block -> its accesses and stretches
 
     def accesses(self, block=(0, 0, 0), warp: int | None = None) -> list[WarpAccess]:
         """Every memory access of one block, or of one of its warps, in the order of execution.
 
         The block is run once more for this, on copies of the arrays as the launch left them.
         """
+        accesses, _ = self._recorded(block)
+        return [access for access in accesses if warp is None or access.warp == warp]
+
+    def instructions(self, block=(0, 0, 0), warp: int = 0) -> list[Step]:
+        """What one warp executed, in order. Found as `accesses` is."""
+        accesses, stretches = self._recorded(block)
+        steps = []
+        for at, stretch in enumerate(stretches):
+            if not stretch.warps[warp]:
+                continue
+            end = stretches[at + 1].first_access if at + 1 < len(stretches) else len(accesses)
+            own = [one for one in accesses[stretch.first_access : end] if one.warp == warp]
+            for index in range(stretch.start, stretch.end):
+                one = self._again.kernel.instructions[index]
+                made = tuple(access for access in own if access.index == index)
+                steps.append(Step(one.opcode, one.line, made))
+        return steps
+
+    def _recorded(self, block):
         if self._again is None:
             raise LaunchError("accesses() needs a run with count=True")
         block = tuple(block)
         _check_block(block, self._again.grid)
         if block not in self._seen:
-            _, _, self._seen[block] = run_blocks(self._again, [block], record=True)
-        return [access for access in self._seen[block] if warp is None or access.warp == warp]
+            _, _, *self._seen[block] = run_blocks(self._again, [block], record=True)
+        return self._seen[block]
 
 
 def launch(
@@ -132,7 +161,7 @@ def launch(
     mapped = [used.map.array for used in maps.values()]
     _place(maps.values(), arrays, memory)
     given = [*arrays, *(value for value in parameters.values() if value.dtype == np.float32)]
-    given += mapped
+    given += [np.ascontiguousarray(array) for array in mapped]
     given += [np.frombuffer(v.initial, np.uint8) for v in kernel.variables.values()]
     prepared = machine.Launch(
         kernel=kernel,
@@ -152,7 +181,7 @@ def launch(
     changed = [*arrays, *mapped]
     before = [array.copy() for array in changed] if limit_s is not None else []
     try:
-        counter, findings, _ = run_blocks(prepared, blocks, limit_s=limit_s)
+        counter, findings, *_ = run_blocks(prepared, blocks, limit_s=limit_s)
     except TooLong as error:
         for array, old in zip(changed, before, strict=True):
             array[...] = old
