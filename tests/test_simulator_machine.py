@@ -363,3 +363,45 @@ def test_accesses_need_a_counted_run_and_a_block_of_the_grid():
     done = simulator.launch(source, "k", (1, 1, 1), (32, 1, 1), [x], count=True)
     with pytest.raises(LaunchError, match=r"block \(0, 1, 0\) is not in the grid"):
         done.accesses((0, 1, 0))
+
+
+def test_the_instructions_of_a_warp_are_given_in_the_order_of_execution():
+    source = """
+    extern "C" __global__ void k(float* x) {
+        __shared__ float box[64];
+        box[threadIdx.x] = x[threadIdx.x];
+        __syncthreads();
+        if (threadIdx.x < 32) x[threadIdx.x] = box[63 - threadIdx.x];
+    }
+    """
+    run = simulator.launch(source, "k", (1, 1, 1), (64, 1, 1), [np.ones(64, f4)], count=True)
+    for warp, last in ((0, ["shared load", "global store"]), (1, [])):
+        steps = run.instructions((0, 0, 0), warp)
+        done = []
+        for step in steps:
+            done += ["barrier"] if step.opcode.startswith("bar") else []
+            done += [f"{access.space} {access.operation}" for access in step.accesses]
+        assert done == ["global load", "shared store", "barrier", *last]
+        assert [a for step in steps for a in step.accesses] == run.accesses((0, 0, 0), warp)
+        assert steps[-1].opcode.startswith("ret")
+
+
+def test_an_asynchronous_copy_is_recorded_with_both_its_ends_and_counted_as_before():
+    source = """
+    extern "C" __global__ void k(const float* x, float* y) {
+        __shared__ float box[32];
+        const unsigned to = (unsigned)__cvta_generic_to_shared(&box[31 - threadIdx.x]);
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(to), "l"(x + threadIdx.x));
+        asm volatile("cp.async.wait_all;" ::: "memory");
+        y[threadIdx.x] = box[threadIdx.x];
+    }
+    """
+    x, y = np.arange(32, dtype=f4), np.zeros(32, f4)
+    run = simulator.launch(source, "k", (1, 1, 1), (32, 1, 1), [x, y], count=True)
+    (copy,) = [s for s in run.instructions() if s.opcode.startswith("cp.async.ca")]
+    source_, destination = copy.accesses
+    assert (source_.space, source_.operation) == ("global", "load")
+    assert (destination.space, destination.operation) == ("shared", "copy")
+    assert source_.addresses.tolist() == list(range(0, 128, 4))
+    assert destination.addresses.tolist() == list(range(124, -1, -4))
+    assert "copy" not in {line.operation for line in run.lines}

@@ -72,6 +72,8 @@ class Copies:
             lanes.find(f"{access.problem} write", index, access.what, access.lanes)
         if lanes.checker:
             lanes.checker.copy_started(index, destination, size, allowed)
+        if lanes.record:
+            lanes.note(index, "shared", "copy", destination, size, allowed, [])
         memory.store(lanes.shared, destination, [POISON[size]], MOVED[size], allowed)
         self._flying.append(Copy(index, size, destination, value, self._committed, allowed))
 

@@ -33,10 +33,10 @@ def run(
 ):
     """Run all blocks, or only those named, each of them in a chunk of its own.
 
-    Returns (counter, findings, accesses); accesses only if `record` is set. Raises TooLong as soon
-    as it is clear that the run will take more than `limit_s` seconds.
+    Returns (counter, findings, accesses, stretches); the last two only if `record` is set, for one
+    block. Raises TooLong as soon as it is clear that the run will take more than `limit_s` seconds.
     """
-    counter, findings, accesses = Counter(), {}, []
+    counter, findings, accesses, stretches = Counter(), {}, [], []
     threads = 1 if launch.check or _is_ordered(launch) else THREADS
     number, every = _ranges(launch, blocks, threads)
     started = time.monotonic()
@@ -45,13 +45,14 @@ def run(
     for done, chunk in enumerate(_finished(chunks, min(threads, number), deadline), start=1):
         counter.merge(chunk.counter)
         accesses += chunk.accesses
+        stretches += chunk.stretches
         for key, finding in chunk.findings.items():
             findings.setdefault(key, finding)
         elapsed = time.monotonic() - started
         expected = elapsed / done * number
         if limit_s is not None and elapsed > SEEN_S and expected > limit_s:
             raise TooLong(f"about {expected / 60:,.1f} minutes")
-    return counter, list(findings.values()), accesses
+    return counter, list(findings.values()), accesses, stretches
 
 
 def _finished(chunks, threads: int, deadline: Deadline | None):

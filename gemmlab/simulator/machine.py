@@ -60,7 +60,8 @@ class WarpAccess:
     """What one warp asked of memory in one instruction.
 
     `addresses`: int64 (32,), byte offsets from the start of `array`, valid where `active`.
-    `size`: bytes per lane.
+    `size`: bytes per lane. `index`: the instruction's place in the kernel. An asynchronous copy is
+    a load from global memory and, for the place where it will arrive, a "copy" to shared memory.
     """
 
     line: int
@@ -72,6 +73,17 @@ class WarpAccess:
     addresses: np.ndarray
     active: np.ndarray
     size: int
+    index: int
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A basic block that some warps executed, and with which of the accesses it begins."""
+
+    start: int
+    end: int
+    warps: np.ndarray  # bool (warps,)
+    first_access: int
 
 
 class Translation:
@@ -133,7 +145,7 @@ class Chunk:
 
     def __init__(self, launch: Launch, ranges, record: bool, deadline: Deadline | None):
         self.launch, self.ranges, self.record = launch, ranges, record
-        self.counter, self.findings, self.accesses = Counter(), {}, []
+        self.counter, self.findings, self.accesses, self.stretches = Counter(), {}, [], []
         self.parameters, self.known_sums = launch.parameters, launch.known_sums
         self.magnitudes, self.stacks = Magnitudes(), Stacks()
         self.observed = launch.count or record
@@ -181,6 +193,9 @@ class Chunk:
             waiting = (blocks[place].live_in for place in elsewhere if place in blocks)
             kept = frozenset(block.defined.intersection(set().union(*waiting)))
             function = self.launch.translation.function(start, kept)
+            if self.record:
+                warps = self.layout.to_warps(mask).any(axis=1)
+                self.stretches.append(Stretch(start, block.end, warps, len(self.accesses)))
             self._continue(block, mask, function(self.registers, self, mask))
 
     def _next(self) -> int | None:
@@ -454,7 +469,7 @@ class Chunk:
                 if row >= 0:
                     self.accesses.append(
                         WarpAccess(line, space, operation, array, block, warp,
-                                   offsets[row], warps.active[row], size)
+                                   offsets[row], warps.active[row], size, index)
                     )  # fmt: skip
 
     # --- findings ---------------------------------------------------------------------------------
