@@ -183,10 +183,10 @@ def _draw_key(fig: Picture, looks: dict, shape: Sequence[int], gpu: str) -> None
 
 def _caption(own, rungs, there, sources, shape) -> str:
     best = max(there, key=lambda name: own["pct_cublas"][name])
-    words = (
-        f"Share of cuBLAS: of the rungs shown, {best} is the fastest at "
-        f"{style.shape_label(*shape)} with {percent(own['pct_cublas'][best])}."
-    )
+    where, share = style.shape_label(*shape), percent(own["pct_cublas"][best])
+    words = f"Share of cuBLAS: of the rungs shown, {best} is the fastest at {where} with {share}."
+    if len(there) == 1:
+        words = f"Share of cuBLAS: {best} reaches {share} at {where}."
     if len(sources):
         words += (
             " Markers are what published ladders report for the same step, each against cuBLAS "
