@@ -5,6 +5,10 @@ Where there is a GPU, also kernels that are no rungs, and the arithmetic on any 
 
 import importlib
 import math
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +16,7 @@ import sample_kernels
 
 from gemmlab import records, simulator
 from gemmlab.kernel import load
-from gemmlab.ladder import RUNGS
+from gemmlab.ladder import RUNGS, find, settings_for
 from gemmlab.simulator.nvrtc import COMMON_OPTIONS
 
 device = importlib.import_module("gemmlab.device")
@@ -163,3 +167,31 @@ def test_arithmetic_on_any_bits_is_that_of_the_gpu():
                 got, wanted = (side[at][row][place] for side in (simulated, hardware))
                 wrong.append(f"{expression} at {a}, {b}, {c}: {got}, on the GPU {wanted}")
     assert not wrong, "\n".join(wrong)
+
+
+SANITIZER = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+CHECKED_SETTINGS = [(rung.name, {}) for rung in RUNGS] + [("09_double_buffering", {"STAGES": 3})]
+
+
+@pytest.mark.gpu
+@needs_gpu
+@pytest.mark.skipif(not Path(SANITIZER).exists(), reason="needs compute-sanitizer")
+@pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
+@pytest.mark.parametrize(("name", "settings"), CHECKED_SETTINGS, ids=str)
+def test_a_rung_is_clean_under_compute_sanitizer(name, settings, tool):
+    """At a whole tile, one row and column more, sizes that are no multiples of 4, and one."""
+    rung = find(name)
+    rows, cols = rung.tile(settings_for(rung, settings))
+    shapes = [(rows, cols, 64), (rows + 1, cols + 1, 33), (2 * rows, 2 * cols, 40), (61, 67, 71)]
+    chosen = (f"--set={key}={value}" for key, value in settings.items())
+    done = subprocess.run(
+        [
+            SANITIZER, f"--tool={tool}", "--error-exitcode=9",
+            sys.executable, "-m", "gemmlab.profiler", name,
+            *(str(size) for shape in shapes for size in shape), *chosen,
+        ],
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    summary = "ERROR SUMMARY: 0 errors" if tool == "memcheck" else "0 hazards displayed"
+    assert summary in done.stdout
