@@ -389,3 +389,67 @@ def test_accesses_are_read_again_from_copies():
     assert len(run.accesses(warp=0)) > 0
     assert (before == C).all()
     assert np.abs(C - wanted).max() < 1e-4
+
+
+GROUPS = (
+    recorder.HEAD
+    + """
+extern "C" __global__ void k(float* to, float* out) {
+    __shared__ __align__(128) float box[2][32];
+    const int t = threadIdx.x;
+    for (int i = 0; i < 2; ++i) box[i][t] = 10 * i + t;
+    BEFORE
+    __syncwarp();
+    if (t == 0) {
+        AFTER
+        for (int i = 0; i < 2; ++i) {
+            asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 128;"
+                         :: "l"(to + 32 * i), "r"(place(box[i])) : "memory");
+            asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+        }
+        asm volatile("cp.async.bulk.wait_group WAIT;" ::: "memory");
+        for (int i = 0; i < 2; ++i) { box[i][0] = -1.0f; out[i] = to[32 * i + 1]; }
+        asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+    }
+}"""
+)
+
+
+def groups(wait, before="fence();", after=""):
+    """What was stored (2, 32), what the thread saw of it (2,), the kinds of findings."""
+    text = GROUPS.replace("BEFORE", before).replace("AFTER", after).replace("WAIT", wait)
+    to, out = np.zeros((2, 32), f4), np.zeros(2, f4)
+    run = simulator.launch(text, "k", (1, 1, 1), (32, 1, 1), [to, out], check=True)
+    return to, out, {finding.kind for finding in run.findings}
+
+
+def test_stores_are_waited_for_by_groups():
+    to, seen, kinds = groups("0")
+    assert (to[:, 0] == [0, 10]).all() and (seen == [1, 11]).all() and not kinds
+    to, seen, kinds = groups("1")
+    assert (to[:, 0] == [0, -1]).all() and (seen == [1, 0]).all()
+    assert kinds == {"write to a copy's source"}
+
+
+def test_a_source_that_is_read_is_not_yet_stored():
+    text = GROUPS.replace("wait_group WAIT", "wait_group.read WAIT")
+    text = text.replace("BEFORE", "fence();").replace("AFTER", "").replace("WAIT", "0")
+    to, out = np.zeros((2, 32), f4), np.zeros(2, f4)
+    run = simulator.launch(text, "k", (1, 1, 1), (32, 1, 1), [to, out], check=True)
+    assert run.findings == []
+    assert (to[:, 0] == [0, 10]).all() and (out == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "raced"),
+    [
+        ("fence();", "", False),
+        ("", "fence();", False),  # who fences knows the writes, by the barrier
+        ("", "", True),
+        ("if (t != 5) fence();", "", True),
+        ("fence(); box[1][t] += 1.0f;", "", True),
+    ],
+)
+def test_some_fence_stands_between_the_writes_and_the_store(before, after, raced):
+    *_, kinds = groups("0", before, after)
+    assert kinds == ({"async-proxy race"} if raced else set())
