@@ -1,0 +1,115 @@
+"""The order of loads, stores, barriers and products: what is drawn is what was executed."""
+
+import pytest
+from test_plots import (  # noqa: F401  what holds for every figure holds for these
+    axes,
+    by_gid,
+    test_is_a_matplotlib_figure_as_wide_as_a_page,
+    test_no_text_is_smaller_than_8_points,
+    test_no_text_lies_on_another,
+    test_nothing_written_leaves_the_canvas,
+    test_the_caption_is_a_sentence_with_a_number,
+    test_the_caption_is_below_everything,
+    words,
+)
+
+import gemmlab
+from gemmlab import plots
+
+SHAPE = (128, 128, 32)
+TILES, PER_TILE = 4, 512  # multiply-adds of a thread for one tile: 8×8 sums, 8 along K
+
+
+@pytest.fixture(scope="module")
+def traced():
+    return {
+        "08_warp_tiling": gemmlab.load("08_warp_tiling", WM=32).trace(*SHAPE),
+        "09_double_buffering, STAGES=1": gemmlab.load("09_double_buffering").trace(*SHAPE),
+        "09_double_buffering, STAGES=3": gemmlab.load("09_double_buffering", STAGES=3).trace(
+            *SHAPE
+        ),
+    }
+
+
+@pytest.fixture(scope="module")
+def figure(traced):
+    return plots.timeline(*traced.values())
+
+
+def drawn(figure, name):
+    """{gid: columns where it is drawn}, from left to right."""
+    ax = axes(figure, f"order {name}")
+    found = {}
+    for kind in ("load", "store", "product"):
+        for cell in by_gid(ax, kind):
+            found.setdefault(cell.get_gid(), []).append(round(cell.get_x()))
+    for kind in ("barrier", "wait"):
+        found[kind] = [int(line.get_xdata()[0]) for line in by_gid(ax, kind)]
+    return found
+
+
+def test_08_loads_a_tile_after_the_product_before_and_09_ahead_of_it(figure):
+    for name, ahead in (
+        ("08_warp_tiling", 0),
+        ("09_double_buffering, STAGES=1", 1),
+        ("09_double_buffering, STAGES=3", 2),
+    ):
+        at = drawn(figure, name)
+        for tile in range(1, TILES):
+            started = at[f"load {tile}"][0]
+            done = [t for t in range(TILES) if at[f"product {t}"][0] < started]
+            assert len(done) == max(0, tile - ahead), (name, tile)
+
+
+def test_every_product_has_a_column_for_each_step_along_k(figure, traced):
+    for name in traced:
+        at = drawn(figure, name)
+        assert [len(at[f"product {tile}"]) for tile in range(TILES)] == [8] * TILES
+
+
+def test_one_barrier_for_each_tile_in_09_and_two_in_08(figure):
+    assert len(drawn(figure, "08_warp_tiling")["barrier"]) == 2 * TILES
+    one = drawn(figure, "09_double_buffering, STAGES=1")
+    assert len(one["barrier"]) == 1 + TILES and one["wait"] == []
+    three = drawn(figure, "09_double_buffering, STAGES=3")
+    assert len(three["barrier"]) == len(three["wait"]) == TILES
+    assert not any(gid.startswith("store") for gid in three)
+
+
+def test_the_drawing_has_every_barrier_that_was_executed(figure, traced):
+    for name, trace in traced.items():
+        steps = trace.run.instructions((0, 0, 0), 0)
+        executed = sum(step.opcode.startswith("bar") for step in steps)
+        assert len(drawn(figure, name)["barrier"]) == executed
+
+
+def test_buffers_take_turns(figure):
+    named = [word for word in words(figure) if ", buffer " in word]
+    assert named == [f"{tile}, buffer 0" for tile in range(4)] + [
+        f"{tile}, buffer {tile % 2}" for tile in range(4)
+    ] + [f"{tile}, buffer {tile % 3}" for tile in range(4)]  # fmt: skip
+
+
+def test_the_caption_counts_what_lies_between_a_load_and_its_use(figure):
+    assert "an order, not times" in figure.caption
+    assert (
+        f"0 in 08_warp_tiling, {PER_TILE} in 09_double_buffering, STAGES=1 and "
+        f"{2 * PER_TILE:,} in 09_double_buffering, STAGES=3." in figure.caption
+    )
+
+
+def test_copies_alone_are_spoken_of_where_there_are_any(traced):
+    figure = plots.timeline(traced["08_warp_tiling"], warp=3)
+    assert "wait for copies" not in words(figure)
+    assert "warp 3" in figure.caption
+
+
+def test_timeline_refuses(traced):
+    with pytest.raises(ValueError, match="one trace or more"):
+        plots.timeline()
+    with pytest.raises(TypeError, match="timeline"):
+        plots.timeline("09_double_buffering")
+    with pytest.raises(ValueError, match="has no BK"):
+        plots.timeline(gemmlab.load("02_coalescing").trace(64, 64, 4))
+    with pytest.raises(ValueError, match="columns are too many"):
+        plots.timeline(gemmlab.load("08_warp_tiling").trace(128, 128, 128))
