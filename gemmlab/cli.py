@@ -15,6 +15,7 @@ from gemmlab.cublas import CublasError
 from gemmlab.device import NoGpu, device, gpu, record_files, software_versions, why_no_gpu
 from gemmlab.kernel import Kernel, load
 from gemmlab.ladder import CEILINGS_NAME, RUNGS, IllegalSetting, LadderError
+from gemmlab.simulator.counters import TIMING_DEPENDENT
 from gemmlab.verify import VerificationError
 
 OK, FAILED, USAGE, UNAVAILABLE = 0, 1, 2, 3
@@ -327,9 +328,8 @@ def _against_record(kernel: Kernel, counters: dict[str, int]) -> tuple[str, bool
         return "stale record", True
     except records.NoRecord:
         return "no record", False
-    differ = [
-        name for name in counters.keys() & recorded.keys() if counters[name] != recorded[name]
-    ]
+    compared = (counters.keys() & recorded.keys()) - TIMING_DEPENDENT
+    differ = [name for name in compared if counters[name] != recorded[name]]
     for name in sorted(differ):
         _say(f"{kernel.name}: {name} is {counters[name]} here, {recorded[name]} recorded")
     return (f"{len(differ)} differ", True) if differ else ("as recorded", False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gemmlab import records
-from gemmlab.simulator.counters import FMA_METRIC, WARP
+from gemmlab.simulator.counters import FMA_METRIC, TIMING_DEPENDENT, WARP
 
 if TYPE_CHECKING:
     import pandas
@@ -25,9 +25,30 @@ PER_STEP = {
 def compare(kernel: Kernel, m: int, n: int, k: int) -> pandas.DataFrame:
     """The counters of a recorded shape (M, N, K): simulated here, and as the GPU had them.
 
-    Columns: metric, simulator, the GPU's name, equal. Counters that are 0 in both are left out.
-    Raises NoRecord and StaleRecord.
+    Columns: metric, simulator, the GPU's name, equal. Counters that are 0 in both are left out, and
+    those that are not the same in two runs on a GPU: see collisions. Raises NoRecord and
+    StaleRecord.
     """
+    frame, gpu_name = _beside(kernel, m, n, k)
+    some = (frame["simulator"] != 0) | (frame[gpu_name] != 0)
+    frame = frame[some & ~frame["metric"].isin(TIMING_DEPENDENT)].reset_index(drop=True)
+    return frame.assign(equal=frame["simulator"] == frame[gpu_name])
+
+
+def collisions(kernel: Kernel, m: int, n: int, k: int) -> pandas.DataFrame:
+    """Wavefronts and bank conflicts of shared memory at a recorded shape (M, N, K).
+
+    Columns: metric, simulator, the GPU's name, and what the GPU counted more. The simulator counts
+    conflicts among the lanes of a warp. The GPU also counts where an access met other traffic in
+    the banks, which depends on timing. Raises NoRecord and StaleRecord.
+    """
+    frame, gpu_name = _beside(kernel, m, n, k)
+    frame = frame[frame["metric"].isin(TIMING_DEPENDENT)].reset_index(drop=True)
+    return frame.assign(more=frame[gpu_name] - frame["simulator"])
+
+
+def _beside(kernel: Kernel, m: int, n: int, k: int) -> tuple[pandas.DataFrame, str]:
+    """Every counter that both have, and the name of the GPU, which heads its column."""
     import pandas
 
     gpu_name, recorded = records.counters_at(kernel, m, n, k)
@@ -35,10 +56,9 @@ def compare(kernel: Kernel, m: int, n: int, k: int) -> pandas.DataFrame:
     rows = [
         {"metric": metric, "simulator": value, gpu_name: recorded[metric]}
         for metric, value in simulated.items()
-        if metric in recorded and (value or recorded[metric])
+        if metric in recorded
     ]
-    frame = pandas.DataFrame(rows, columns=["metric", "simulator", gpu_name])
-    return frame.assign(equal=frame["simulator"] == frame[gpu_name])
+    return pandas.DataFrame(rows, columns=["metric", "simulator", gpu_name]), gpu_name
 
 
 def per_step(kernel: Kernel, digits: int = 1) -> pandas.DataFrame:

@@ -13,6 +13,15 @@ def test_the_simulator_counts_what_the_gpu_counted(rung):
     assert len(table) >= 5 and table["equal"].all(), table
 
 
+def test_collisions_are_what_a_gpu_counts_above_the_conflicts_of_addresses():
+    kernel = load("06_vectorized_loads")
+    table = counted.collisions(kernel, 512, 512, 512).set_index("metric")
+    assert len(table) == 4 and (table["more"] >= 0).all() and table["more"].any()
+    assert not set(table.index) & set(counted.compare(kernel, 512, 512, 512)["metric"])
+    stores = table.loc["l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum"]
+    assert 0 < stores["more"] < 0.1 * stores["simulator"]
+
+
 def test_a_difference_is_shown(monkeypatch):
     kernel = load("01_naive")
     name, metrics = records.counters_at(kernel, 512, 512, 512)
