@@ -56,8 +56,7 @@ def recorded(name: str) -> pandas.DataFrame:
     missing = [column for column in (*names, *MEASURED) if column not in table.columns]
     if missing or table.empty:
         raise NoRecord(f"{path.name}: the sweep lacks {', '.join(missing) or 'rows'}.")
-    for settings, code in table.groupby(names)["code"].first().items():
-        values = settings if isinstance(settings, tuple) else (settings,)
+    for *values, code in table[[*names, "code"]].drop_duplicates().itertuples(index=False):
         if code != _code(rung, dict(zip(names, map(int, values), strict=True))):
             raise StaleRecord(
                 f"{name}: the sweep was recorded for another version of this kernel; "

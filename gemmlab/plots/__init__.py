@@ -13,6 +13,7 @@ from gemmlab.plots.overview import climb, shares
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.roofs import roofline
 from gemmlab.plots.speed import gflops, ladder
+from gemmlab.plots.sweep import sweep
 from gemmlab.plots.timeline import timeline
 from gemmlab.plots.times import spread
 from gemmlab.plots.warps import warp_map
@@ -30,6 +31,7 @@ __all__ = [
     "shares",
     "spread",
     "staging",
+    "sweep",
     "timeline",
     "traffic",
     "warp_map",
