@@ -28,6 +28,16 @@ def test_a_kernel_is_judged(capsys):
     assert "does not compile" in capsys.readouterr().out
 
 
+def test_a_mistake_that_does_no_harm_in_the_simulator_is_found_where_it_is_looked_for(capsys):
+    name = "09_double_buffering"
+    racy = load(name).text.replace("now ^= 1;", "now ^= 0;")
+    check_kernel(racy, like=name, mistakes=True)
+    says = capsys.readouterr().out
+    assert "cases pass, but there is a write-after-read race" in says and says.count("race") == 1
+    check_kernel(load("02_coalescing").text, like="02_coalescing", mistakes=True)
+    assert "Right: all" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("name", ["01_naive", "02_coalescing"])
 def test_the_planted_mistake_is_one_and_its_solution_repairs_it(name, capsys):
     """The repair that the folded solution shows, applied to the source of the exercise."""
