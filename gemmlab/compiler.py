@@ -15,7 +15,15 @@ from .ladder import KERNELS
 from .simulator import nvrtc
 from .simulator.nvrtc import CompileError, NoCompiler
 
-__all__ = ["CompileError", "Compiled", "NoCompiler", "Resources", "code_hash", "compile_kernel"]
+__all__ = [
+    "CompileError",
+    "Compiled",
+    "NoCompiler",
+    "Resources",
+    "code_hash",
+    "compile_kernel",
+    "resources",
+]
 
 
 nvrtc.stock = shipped.find
@@ -56,11 +64,11 @@ def compile_kernel(
     Raises CompileError, showing the lines around the error, and NoCompiler.
     """
     program = nvrtc.compile_source(source, filename, arch=arch, options=options_for(macros or {}))
-    return Compiled(arch, program.ptx, program.cubin, _resources(program.log))
+    return Compiled(arch, program.ptx, program.cubin, resources(program.log))
 
 
-def _resources(log: str) -> dict[str, Resources]:
-    """Read ptxas's report, one paragraph for each kernel."""
+def resources(log: str) -> dict[str, Resources]:
+    """What ptxas's report, a paragraph for each kernel, says of each: {entry: Resources}."""
     entries = {}
     for part in re.split(r"Compiling entry function ", log)[1:]:
         name = re.match(r"'(\w+)'", part)[1]

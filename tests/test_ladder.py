@@ -1,12 +1,14 @@
 """The one list of rungs: complete, consistent with the files, and clear about what is illegal."""
 
+import math
 import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmlab import ladder
+import gemmlab as gl
+from gemmlab import compiler, ladder, shipped
 from gemmlab.ladder import RUNGS, IllegalSetting, LadderError
 
 every_rung = pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
@@ -60,6 +62,63 @@ def test_the_grid_covers_c_and_no_block_is_idle(rung, m, n, x, y):
 def test_an_illegal_setting_is_refused_with_its_reason(given_, reason):
     with pytest.raises(IllegalSetting, match=re.escape(reason)):
         ladder.settings_for(NAIVE, given_)
+
+
+@pytest.mark.parametrize(
+    ("name", "given_", "reason"),
+    [
+        ("03_shared_memory", {"TILE": 32, "BK": 16}, "leaves threads without work"),
+        ("03_shared_memory", {"TILE": 64}, "TILE=64 is not legal, the values are 8, 16, 32"),
+        ("04_thread_tile_1d", {"BM": 128, "BN": 128, "TM": 4}, "4096 threads per block"),
+        ("05_thread_tile_2d", {"BM": 128, "BN": 128, "TM": 4, "TN": 2}, "TN=2 is not legal"),
+        ("05_thread_tile_2d", {"BM": 32, "BN": 32, "TM": 8, "TN": 8}, "16 threads per block"),
+        ("07_bank_conflicts", {"PAD": 4}, "cures the same conflict twice"),
+        ("08_warp_tiling", {"MIN_BLOCKS": 3}, "128 threads, 3 of them at a time leave 170"),
+        ("08_warp_tiling", {"WM": 32, "WN": 32}, "512 threads per block, but a tile of A has 256"),
+        ("09_double_buffering", {"BN": 256, "STAGES": 4}, "a tile of A has 256 groups of four"),
+        (
+            "09_double_buffering",
+            {"BN": 256, "WM": 64, "STAGES": 4},
+            "needs 49664 bytes of shared memory, a block has 49152",
+        ),
+    ],
+)
+def test_a_tile_that_does_not_fit_is_refused_before_it_is_compiled(name, given_, reason):
+    rung = ladder.find(name)
+    with pytest.raises(IllegalSetting, match=re.escape(reason)) as refused:
+        ladder.settings_for(rung, given_)
+    named = dict(re.findall(r"(\w+)=(\d+)", str(refused.value).split("legal choice is ")[1]))
+    assert {name: int(value) for name, value in named.items()} in ladder.legal_settings(rung)
+
+
+@pytest.mark.parametrize("rung", RUNGS[2:], ids=lambda rung: rung.name)
+def test_every_legal_setting_fits_without_spilling_much(rung):
+    """As ptxas reports of each: shared memory, and registers for all threads of a block."""
+    for settings in ladder.legal_settings(rung):
+        source = rung.path.read_text(encoding="utf-8")
+        log = shipped.find(source, "", shipped.PTX_ARCH, compiler.options_for(settings)).log
+        (taken,) = compiler.resources(log).values()
+        threads = math.prod(rung.block(settings))
+        assert taken.shared_bytes <= ladder.STATIC_SHARED_BYTES
+        assert taken.registers * threads * settings.get("MIN_BLOCKS", 1) <= ladder.REGISTERS
+        assert taken.spill_store_bytes <= 256, settings
+
+
+def test_a_setting_that_the_architecture_does_not_have_is_refused():
+    assert gl.load("09_double_buffering", arch="sm_75").arch == "sm_75"
+    with pytest.raises(IllegalSetting, match=r"STAGES=2 needs sm_80 or newer, this is sm_75"):
+        gl.load("09_double_buffering", arch="sm_75", STAGES=2)
+
+
+@pytest.mark.parametrize("rung", RUNGS[2:], ids=lambda rung: rung.name)
+@given(st.data())
+def test_tiles_cover_c_exactly_once(rung, data):
+    chosen = data.draw(st.sampled_from(ladder.legal_settings(rung)))
+    m, n = data.draw(st.integers(1, 5000)), data.draw(st.integers(1, 5000))
+    rows, cols = rung.tile(chosen)
+    across, down, _ = rung.launch(m, n, 7, chosen).grid
+    assert (down - 1) * rows < m <= down * rows
+    assert (across - 1) * cols < n <= across * cols
 
 
 @given(st.integers(1, 2000), st.integers(1, 2000))
