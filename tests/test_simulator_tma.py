@@ -92,6 +92,25 @@ def test_an_mbarrier_counts_as_on_the_hardware(name):
     assert (pending == wanted_pending).all(), "how many arrivals were missing"
 
 
+@pytest.mark.parametrize("swizzle", recorder.PRODUCTS)
+def test_a_product_has_the_bits_of_the_hardware(swizzle):
+    tile, width = recorder.PRODUCTS[swizzle]
+    arrays = [recorder.numbers(case.whole) for case in recorder.factors()]
+    maps = [
+        simulator.TensorMap(case.view(array), (tile, tile), swizzle=own)
+        for case, array, own in zip(
+            recorder.factors(), arrays, (swizzle, swizzle, "none"), strict=True
+        )
+    ]
+    m, n, k = recorder.PRODUCT_SHAPE
+    run = simulator.launch(
+        recorder.KERNELS, "product", (-(-n // tile), -(-m // tile), 1), (tile, tile, 1), [*maps, k],
+        options=(f"-DTILE={tile}", f"-DWIDTH={width}"),
+    )  # fmt: skip
+    assert run.findings == []
+    assert arrays[2].tobytes() == record()[f"product {swizzle}"].tobytes()
+
+
 @pytest.mark.parametrize("name", recorder.encodings())
 def test_the_maps_that_the_driver_refuses_are_refused(name):
     case, code = recorder.encodings()[name], json.loads(str(record()["encoded"]))[name]
@@ -119,8 +138,7 @@ def test_the_gpu_stops_where_something_is_found():
 
 # --- whole kernels --------------------------------------------------------------------------------
 
-KERNELS = HERE / "kernels" / "tma.cu"
-WIDTHS = {"none": (32, 0), "32B": (8, 32), "64B": (16, 64), "128B": (32, 128)}  # TILE, WIDTH
+KERNELS, WIDTHS = recorder.KERNELS, recorder.PRODUCTS
 
 
 def product(swizzle, m, n, k, source=KERNELS, **how):

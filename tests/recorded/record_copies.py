@@ -8,8 +8,9 @@ runs the same kernels on the same arrays: see test_simulator_tma.py.
 The file holds, by the name of the case: `load NAME`, shared memory after a box has landed in it,
 uint8 (boxes, bytes); `store NAME`, the array's memory after boxes were stored in it; `stretch load`
 and `stretch store`, the same of copies without a tensor map; `script NAME`, what an mbarrier told
-after each step; `encoded`, what cuTensorMapEncodeTiled returned for each of `encodings()`; and
-`probed`, whether the GPU did each of `probes()` or stopped with an error.
+after each step; `product SWIZZLE`, C of a whole kernel, tests/kernels/tma.cu; `encoded`, what
+cuTensorMapEncodeTiled returned for each of `encodings()`; and `probed`, whether the GPU did each of
+`probes()` or stopped with an error.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 WIDTHS = {"none": 0, "32B": 32, "64B": 64, "128B": 128}  # of a row in shared memory, at least
+# As gemmlab.simulator compiles, which CuPy does too.
+COMMON_OPTIONS = ("-ftz=true", "-lineinfo", "-std=c++17")
 FILLING = 0xAB  # every byte of shared memory before a copy, and of arrays before a store
 THREADS = 64
 
@@ -356,6 +359,26 @@ def stretches() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return tuple(np.array(column, np.int32) for column in zip(*rows, strict=True))
 
 
+# Swizzle -> TILE and WIDTH of tests/kernels/tma.cu.
+PRODUCTS = {"none": (32, 0), "32B": (8, 32), "64B": (16, 64), "128B": (32, 128)}
+PRODUCT_SHAPE = (37, 45, 50)
+KERNELS = Path(__file__).resolve().parent.parent / "kernels" / "tma.cu"
+
+
+def factors() -> list[Boxes]:
+    """A, B and C of the product, in rows padded to 16 bytes; their values by `numbers`."""
+    m, n, k = PRODUCT_SHAPE
+    return [
+        Boxes("float32", (rows, -(-cols // 4) * 4), (), (), begin=(0, 0), end=(rows, cols))
+        for rows, cols in ((m, k), (k, n), (m, n))
+    ]
+
+
+def numbers(shape) -> np.ndarray:
+    """float32 from -1 to 1, the same everywhere."""
+    return (pattern("int32", shape) / 2.0**31).astype(np.float32)
+
+
 def encodings() -> dict[str, Boxes]:
     """Maps that may be made and maps that may not."""
     flat, square = (64,), (16, 64)
@@ -431,6 +454,8 @@ def main(outdir: Path) -> None:
     for name, case in stores().items():
         found[f"store {name}"] = _store(cupy, module, case)
     found |= _stretches(cupy, module)
+    for swizzle in PRODUCTS:
+        found[f"product {swizzle}"] = _product(cupy, swizzle)
     for name, (count, steps) in SCRIPTED.items():
         seen, pending = (cupy.zeros((len(steps), 2), "i4") for _ in range(2))
         given = cupy.asarray(pattern("uint8", (4096,)))
@@ -475,6 +500,21 @@ def _store(cupy, module, case: Boxes) -> np.ndarray:
         shared_mem=4 * case.words,
     )  # fmt: skip
     return array.get().view(np.uint8)
+
+
+def _product(cupy, swizzle: str) -> np.ndarray:
+    tile, width = PRODUCTS[swizzle]
+    options = ("-arch=sm_90a", *COMMON_OPTIONS, f"-DTILE={tile}", f"-DWIDTH={width}")
+    module = cupy.RawModule(code=KERNELS.read_text(encoding="utf-8"), options=options)
+    arrays, maps = [cupy.asarray(numbers(case.whole)) for case in factors()], []
+    for case, array, own in zip(factors(), arrays, (swizzle, swizzle, "none"), strict=True):
+        code, tensor_map = encode(replace(case, box=(tile, tile), swizzle=own), array)
+        assert not code, f"cuTensorMapEncodeTiled returned {code}"
+        maps.append(tensor_map)
+    m, n, k = PRODUCT_SHAPE
+    grid = (-(-n // tile), -(-m // tile))
+    module.get_function("product")(grid, (tile, tile), (*maps, np.int32(k)))
+    return arrays[2].get()
 
 
 def _probe(name: str) -> str:
