@@ -14,6 +14,7 @@ from gemmlab.plots.picture import Picture
 from gemmlab.plots.roofs import roofline
 from gemmlab.plots.speed import gflops, ladder
 from gemmlab.plots.sweep import sweep
+from gemmlab.plots.tiles import thread_tile, tile_reuse
 from gemmlab.plots.timeline import timeline
 from gemmlab.plots.times import spread
 from gemmlab.plots.warps import warp_map
@@ -32,6 +33,8 @@ __all__ = [
     "spread",
     "staging",
     "sweep",
+    "thread_tile",
+    "tile_reuse",
     "timeline",
     "traffic",
     "warp_map",

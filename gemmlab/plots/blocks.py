@@ -99,7 +99,7 @@ def _draw_warps(
     for thread, cells in cells_of.items():
         warps.setdefault(thread // WARP_SIZE, set()).update(cells)
     lanes = [
-        (lane, part) for lane in range(WARP_SIZE) for part in _rectangles(cells_of.get(lane, set()))
+        (lane, part) for lane in range(WARP_SIZE) for part in rectangles(cells_of.get(lane, set()))
     ]
     numbers_fit = all(
         across * cell[0] >= style.text_width(str(lane), SMALL) and down * cell[1] >= SMALL / 72
@@ -112,7 +112,7 @@ def _draw_warps(
             hatch = style.WARP_HATCHES[warp % len(style.WARP_HATCHES)]
             look = {"facecolor": style.tint(colour, 0.25), "edgecolor": style.tint(colour, 0.6)}
             look["hatch"] = hatch
-        parts = _rectangles(cells)
+        parts = rectangles(cells)
         for x, y, across, down in parts:
             ax.add_patch(Rectangle((x, y), across, down, linewidth=0.8, gid=f"warp {warp}", **look))
         if warp or not numbers_fit:
@@ -130,7 +130,7 @@ def _draw_warps(
             )  # fmt: skip
 
 
-def _rectangles(cells: set[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
+def rectangles(cells: set[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
     """Cells (row, column) as few rectangles (x, y, width, height): equal runs of rows, stacked."""
     done: list[tuple[int, int, int, int]] = []
     growing: dict[tuple[int, int], int] = {}  # (first column, width): first row

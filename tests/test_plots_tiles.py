@@ -1,0 +1,229 @@
+"""Figures of tiles in shared memory: what they say is what the block did."""
+
+import itertools
+
+import pytest
+from matplotlib.text import Text
+
+import gemmlab
+from gemmlab import plots
+from gemmlab.plots import style
+
+OWNS = {  # rung: M, N, K; and of thread 37, the rows and columns of C that it owns
+    "03_shared_memory": ((64, 64, 128), [1], [5]),
+    "04_thread_tile_1d": ((64, 64, 32), range(16), [37]),
+    "05_thread_tile_2d": ((128, 64, 32), range(16, 24), range(20, 24)),
+    "06_vectorized_loads": ((128, 128, 32), range(16, 24), range(40, 48)),
+    "07_bank_conflicts": ((128, 128, 32), range(16, 24), [*range(20, 24), *range(84, 88)]),
+    "08_warp_tiling": (
+        (128, 128, 32),
+        [row + down for row in (0, 16, 32, 48) for down in range(4)],
+        [*range(76, 80), *range(108, 112)],
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def traces():
+    made = {}
+
+    def trace(name, shape, **settings):
+        key = (name, shape, *settings.items())
+        if key not in made:
+            made[key] = gemmlab.load(name, **settings).trace(*shape)
+        return made[key]
+
+    return trace
+
+
+@pytest.fixture(scope="module", params=["reuse", "small", "odd", *OWNS])
+def figure(request, traces):
+    if request.param == "reuse":
+        return plots.tile_reuse(traces("03_shared_memory", (64, 64, 128)))
+    if request.param == "small":
+        trace = traces("03_shared_memory", (16, 16, 16), TILE=8, BK=8)
+        return plots.tile_reuse(trace, block=(1, 0, 0))
+    if request.param == "odd":
+        trace = traces("03_shared_memory", (20, 27, 13), TILE=8, BK=8)
+        return plots.tile_reuse(trace, block=(3, 2, 0))
+    return plots.thread_tile(traces(request.param, OWNS[request.param][0]), thread=37)
+
+
+def texts(figure):
+    return [
+        (text, Text.get_window_extent(text))
+        for text in figure.findobj(Text)
+        if text.get_visible() and text.get_text()
+    ]
+
+
+def words(figure):
+    return [text.get_text() for text, _ in texts(figure)]
+
+
+def cells(figure, panel, gid):
+    """The cells (row, column) under the rectangles with a gid, as they are drawn in a panel."""
+    (ax,) = [ax for ax in figure.axes if ax.get_gid() == f"map {panel}"]
+    return {
+        (int(part.get_y()) + row, int(part.get_x()) + column)
+        for part in ax.patches
+        if part.get_gid() == gid
+        for row in range(int(part.get_height()))
+        for column in range(int(part.get_width()))
+    }
+
+
+def box(rows, columns):
+    return set(itertools.product(rows, columns))
+
+
+# ---- every figure --------------------------------------------------------------------------------
+
+
+def test_all_of_it_can_be_read(figure):
+    assert figure.get_size_inches()[0] == style.WIDTH
+    width, height = figure.get_size_inches() * figure.dpi
+    for text, found in texts(figure):
+        assert text.get_fontsize() >= style.SMALL
+        assert min(found.x0, found.y0) >= 0 and found.x1 <= width and found.y1 <= height
+
+
+def test_no_text_lies_on_another(figure):
+    clashes = [
+        (one.get_text(), other.get_text())
+        for (one, a), (other, b) in itertools.combinations(texts(figure), 2)
+        if min(a.x1, b.x1) - max(a.x0, b.x0) > 1 and min(a.y1, b.y1) - max(a.y0, b.y0) > 1
+    ]
+    assert clashes == []
+
+
+def test_the_caption_is_a_sentence_below_everything(figure):
+    assert len(figure.caption) >= 40 and figure.caption.endswith(".")
+    (top,) = [found.y1 for text, found in texts(figure) if text.get_gid() == "caption"]
+    assert all(ax.get_tightbbox().y0 >= top for ax in figure.axes)
+
+
+# ---- a tile's reuse ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("tile", "shape"), [(8, (16, 16, 16)), (32, (64, 64, 128))])
+def test_each_element_is_loaded_once_and_read_as_often_as_a_tile_is_wide(tile, shape, traces):
+    trace = traces("03_shared_memory", shape, **({} if tile == 32 else {"TILE": 8, "BK": 8}))
+    figure = plots.tile_reuse(trace)
+    step = trace.settings["BK"]
+    for number in range(shape[2] // step):
+        along = range(number * step, (number + 1) * step)
+        assert cells(figure, "A", f"A step {number}") == box(range(tile), along)
+        assert cells(figure, "B", f"B step {number}") == box(along, range(tile))
+        assert words(figure).count(f"step {number}\nloaded 1×\nread {tile}×") == 2
+    assert cells(figure, "C", "block") == box(range(tile), range(tile))
+    amount = tile * shape[2]
+    assert f"each of the {amount:,} elements of A 1× from global memory" in figure.caption
+    said = " ".join(words(figure))
+    assert f"{amount:,} loads" in said and f"{tile * amount:,} reads" in said
+
+
+def test_where_there_is_room_every_element_carries_its_count(traces):
+    figure = plots.tile_reuse(traces("03_shared_memory", (16, 16, 16), TILE=8, BK=8))
+    counts = [text for text, _ in texts(figure) if (text.get_gid() or "").startswith("count A")]
+    assert len(counts) == 8 * 16 and {text.get_text() for text in counts} == {"8"}
+
+
+def test_at_the_edge_an_element_is_read_by_the_threads_that_are_there(traces):
+    """Block (3, 2) of C, 20×27, has rows 16 to 19, columns 24 to 26; all its 64 threads read."""
+    figure = plots.tile_reuse(
+        traces("03_shared_memory", (20, 27, 13), TILE=8, BK=8), block=(3, 2, 0)
+    )
+    assert cells(figure, "C", "block") == box(range(16, 20), range(24, 27))
+    assert cells(figure, "A", "A step 1") == box(range(16, 20), range(8, 13))
+    assert cells(figure, "B", "B step 1") == box(range(8, 13), range(24, 27))
+    assert "step 1\nloaded 1×\nread 8×" in words(figure)
+
+
+# ---- what one thread reads -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", OWNS)
+def test_a_thread_owns_and_reads_what_its_indices_say(name, traces):
+    """The layouts of shared memory differ from rung to rung; what is read of A and B does not."""
+    shape, rows, columns = OWNS[name]
+    trace = traces(name, shape)
+    figure = plots.thread_tile(trace, thread=37)
+    step = range(trace.settings["BK"])
+    assert cells(figure, "C", "thread C") == box(rows, columns)
+    assert cells(figure, "A", "thread A") == box(rows, [0])
+    assert cells(figure, "B", "thread B") == box([0], columns)
+    assert cells(figure, "A", "step A") == box(rows, step[1:])
+    assert cells(figure, "B", "step B") == box(step[1:], columns)
+    owned = len(rows) * len(columns)
+    assert f"owns {owned:,} element" in figure.caption
+    assert f"{len(rows)} + {len(columns)} elements feed" in " ".join(words(figure))
+
+
+@pytest.mark.parametrize("name", OWNS)
+def test_a_warp_reads_the_rows_and_columns_of_what_it_owns(name, traces):
+    trace = traces(name, OWNS[name][0])
+    figure = plots.thread_tile(trace, thread=37)
+    step = range(trace.settings["BK"])
+    owned = cells(figure, "C", "warp C")
+    rows, columns = {row for row, _ in owned}, {column for _, column in owned}
+    assert cells(figure, "A", "warp A") == box(rows, step)
+    assert cells(figure, "B", "warp B") == box(step, columns)
+
+
+def test_the_second_block_is_drawn_at_its_place_in_c(traces):
+    trace = traces("04_thread_tile_1d", (64, 128, 32))
+    figure = plots.thread_tile(trace, thread=37, block=(1, 1, 0))
+    assert "rows 32 to 47, column 101" in words(figure)
+    assert cells(figure, "C", "thread C") == box(range(16), [37])  # cells count from the corner
+
+
+def test_a_thread_can_be_named_by_its_index(traces):
+    trace = traces("03_shared_memory", (64, 64, 128))
+    by_number = plots.thread_tile(trace, thread=67)
+    assert plots.thread_tile(trace, thread=(3, 2, 0)).caption == by_number.caption
+    assert "threadIdx (3, 2, 0); warp 2, lane 3" in words(by_number)
+
+
+def test_loads_are_counted_as_instructions(traces):
+    """A tile's row of 64 floats is read 4 at a time; with one float more, its rows cannot be."""
+    shape = (64, 64, 128)
+    plain = " ".join(words(plots.thread_tile(traces("03_shared_memory", shape))))
+    padded = " ".join(words(plots.thread_tile(traces("03_shared_memory", shape, PAD=1))))
+    assert f"{64 // 4 + 64} load instructions" in plain
+    assert f"{64 + 64} load instructions" in padded
+
+
+# ---- what cannot be drawn ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("thread", [1024, -1, (32, 0, 0), (0, 0, 1)])
+def test_a_thread_that_is_not_there_is_refused(thread, traces):
+    with pytest.raises(ValueError, match="there is no thread"):
+        plots.thread_tile(traces("03_shared_memory", (64, 64, 128)), thread=thread)
+
+
+def test_a_thread_beyond_the_edge_of_c_is_refused(traces):
+    trace = traces("03_shared_memory", (20, 27, 13), TILE=8, BK=8)
+    with pytest.raises(ValueError, match="stores nothing"):
+        plots.thread_tile(trace, thread=63, block=(3, 2, 0))
+
+
+def test_a_kernel_without_shared_memory_is_refused():
+    trace = gemmlab.load("02_coalescing").trace(16, 16, 16)
+    for draw in (plots.tile_reuse, plots.thread_tile):
+        with pytest.raises(ValueError, match="reads nothing from shared memory"):
+            draw(trace)
+        with pytest.raises(TypeError, match="takes a trace"):
+            draw(None)
+
+
+def test_an_order_that_does_not_fit_the_product_is_noticed(traces, monkeypatch):
+    trace = traces("04_thread_tile_1d", (64, 64, 32))
+    accesses = trace.run.accesses((0, 0, 0))
+    loads = [at for at, one in enumerate(accesses) if one.array == "A"]
+    swapped = list(accesses)
+    swapped[loads[0]], swapped[loads[-1]] = accesses[loads[-1]], accesses[loads[0]]
+    monkeypatch.setattr(type(trace.run), "accesses", lambda *_: swapped)
+    with pytest.raises(ValueError, match="does not tell which element lies where"):
+        plots.thread_tile(trace, thread=37)
