@@ -214,7 +214,8 @@ class Kernel:
         counts as never written where beta is 0. Show the result: it is a table.
         """
         rows, cols = self.rung.tile(self.settings)
-        shapes = [(7, 5, 3), (17, 33, 0), (rows, cols, 32), (rows + 1, cols + 1, 33)]
+        step = max(32, self.settings.get("BK", 0))  # a whole step along K, then one more
+        shapes = [(7, 5, 3), (17, 33, 0), (rows, cols, step), (rows + 1, cols + 1, step + 1)]
         cases = [self._look_for_mistakes(*shape, *PRODUCT) for shape in shapes]
         cases.append(self._look_for_mistakes(rows + 1, cols + 1, 31, 0.5, 2.0))
         return Report(self.name, cases)

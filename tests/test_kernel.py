@@ -100,6 +100,15 @@ def test_importing_the_package_imports_nothing_slow():
     assert done.stdout.strip() == "[]"
 
 
+def test_check_goes_through_a_second_step_along_k():
+    """Without the barrier at a step's end, the next step's tiles overwrite what is still read."""
+    source = gl.load("03_shared_memory").text
+    barrier = "__syncthreads();                         // nobody reads them any more"
+    assert barrier in source
+    report = gl.from_source(source.replace(barrier, ""), "03_shared_memory").check()
+    assert not report.passed and "race" in repr(report)
+
+
 def test_check_finds_what_the_hardware_hides():
     right = gl.load("02_coalescing")
     assert right.check().passed and len(right.check().cases) >= 5
