@@ -141,7 +141,7 @@ def _parser() -> argparse.ArgumentParser:
 
     ship = command(
         "compile", compile_all, "compile all rungs for machines that have no compiler",
-        f"Writes kernels/{shipped.ARCHIVE.name}: every rung with each of its legal settings.",
+        "Writes kernels/compiled/: every rung with each of its legal settings.",
     )  # fmt: skip
     ship.add_argument(
         "--check", action="store_true", help="compare with what is there, and write nothing"
@@ -259,18 +259,18 @@ def tune(options: argparse.Namespace) -> int:
 
 
 def compile_all(options: argparse.Namespace) -> int:
-    compiled = shipped.build()
-    if options.check:
-        if stale := shipped.stale(compiled):
-            print(
-                f"{len(stale)} of {len(compiled)} compiled kernels are stale: run `make compiled`"
-            )
-            return FAILED
-        print(f"all {len(compiled)} compiled kernels are as they would be compiled now")
-        return OK
-    shipped.write(compiled)
-    print(f"{shipped.ARCHIVE.name}: {len(compiled)} compiled kernels")
-    return OK
+    stale = 0
+    for name in shipped.NAMES:
+        compiled = shipped.build(name, shipped.all_settings(name))
+        if not options.check:
+            shipped.write(compiled, shipped.path_of(name))
+            print(f"{shipped.path_of(name).name}: {len(compiled)} compiled kernels")
+        elif not shipped.alike(compiled, shipped.stored(name)):
+            stale += 1
+            print(f"{shipped.path_of(name).name}: stale, run `make compiled`")
+        else:
+            print(f"{shipped.path_of(name).name}: {len(compiled)} kernels, up to date")
+    return FAILED if stale else OK
 
 
 # ---- ladder --------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ class Rung:
     All from the shape (m, n, k) and the settings: `tile` is the rows and columns of C that one
     block computes, `grid` and `block` are the launch shape, `limit` says why settings do not go
     together, `model_bytes` is what the rung's idea asks of global memory, `oldest_arch` is the
-    oldest architecture that the settings run on, 80 for sm_80.
+    oldest architecture that the settings run on, 80 for sm_80, 0 for any.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Rung:
     block: Callable[[Settings], tuple[int, int, int]]
     limit: Callable[[Settings], str | None]
     model_bytes: Callable[[int, int, int, Settings], int]
-    oldest_arch: Callable[[Settings], int] = lambda settings: 70
+    oldest_arch: Callable[[Settings], int] = lambda settings: 0
     dtype: str = "float32"
 
     @property
@@ -412,7 +412,7 @@ RUNGS: tuple[Rung, ...] = (
         block=_line(_threads_of_warps),
         limit=_limit_9,
         model_bytes=_tile_reuse,
-        oldest_arch=lambda s: 80 if s["STAGES"] > 1 else 70,
+        oldest_arch=lambda s: 80 if s["STAGES"] > 1 else 0,
     ),
 )
 

