@@ -7,7 +7,9 @@ traces; numbers come from the tables, traces and accesses that the functions are
 from __future__ import annotations
 
 from gemmlab.plots.addresses import address_map
+from gemmlab.plots.banks import bank_map
 from gemmlab.plots.blocks import block_map
+from gemmlab.plots.levels import levels
 from gemmlab.plots.lines import traffic
 from gemmlab.plots.overview import climb, shares
 from gemmlab.plots.picture import Picture
@@ -23,10 +25,12 @@ from gemmlab.plots.widths import access_widths, staging
 __all__ = [
     "access_widths",
     "address_map",
+    "bank_map",
     "block_map",
     "climb",
     "gflops",
     "ladder",
+    "levels",
     "png",
     "roofline",
     "shares",

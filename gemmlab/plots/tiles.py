@@ -33,7 +33,7 @@ NOTES = 2.3  # room for notes at the right
 
 
 @dataclass(frozen=True)
-class _Read:
+class Read:
     """One load from shared memory by one warp: which elements it gave to the lanes.
 
     `elements`: int (32, words), numbers of elements of A or, after all of A, of B.
@@ -44,7 +44,7 @@ class _Read:
 
 
 @dataclass(frozen=True)
-class _Played:
+class Played:
     """One block, played from its trace in the order of execution.
 
     Shared memory has addresses alone. What lies there is followed from the loads of global memory:
@@ -59,11 +59,11 @@ class _Played:
     trace: Trace
     block: tuple[int, int, int]
     loaded: np.ndarray
-    reads: list[_Read]
+    reads: list[Read]
     owner: np.ndarray
 
     @classmethod
-    def of(cls, trace: Trace, block: tuple[int, int, int], who: str) -> _Played:
+    def of(cls, trace: Trace, block: tuple[int, int, int], who: str) -> Played:
         m, n, k = trace.m, trace.n, trace.k
         first = {"A": 0, "B": m * k}
         accesses = trace.run.accesses(block)
@@ -85,7 +85,7 @@ class _Played:
                 owner[index[lanes]] = access.warp * WARP_SIZE + lanes[:, None]
             elif access.array == SHARED and access.operation == "load":
                 elements = np.where(access.active[:, None], here[index], NOTHING)
-                reads.append(_Read(access.warp, elements))
+                reads.append(Read(access.warp, elements))
             elif access.array == SHARED:
                 queue = waiting[access.warp]
                 for column in index.T:
@@ -204,7 +204,7 @@ class _Panels:
         return axes
 
 
-def _fill(ax: Axes, cells: np.ndarray, gid: str, *, zorder: float = 1, **look: object) -> None:
+def fill(ax: Axes, cells: np.ndarray, gid: str, *, zorder: float = 1, **look: object) -> None:
     """The True cells of a bool array as few rectangles."""
     found = {(int(row), int(column)) for row, column in np.argwhere(cells)}
     for x, y, across, down in rectangles(found):
@@ -242,7 +242,7 @@ def tile_reuse(
     """
     require_trace(trace, "tile_reuse")
     block = tuple(block)
-    played = _Played.of(trace, block, "tile_reuse")
+    played = Played.of(trace, block, "tile_reuse")
     read = played.matrices(np.concatenate([one.elements.ravel() for one in played.reads]))
     counts = dict(zip("AB", zip(played.split(played.loaded), read, strict=True), strict=True))
     panels = _Panels.of(range(trace.m), range(trace.k), range(trace.n), square=True)
@@ -254,7 +254,7 @@ def tile_reuse(
     for name, (loaded, reads) in counts.items():
         _draw_tiles(axes[name], name, loaded, reads, trace.settings["BK"], panels)
     mine = played.owner != NOTHING
-    _fill(axes["C"], mine, "block", facecolor=style.tint(style.GREEN, 0.35), edgecolor=style.GREEN)
+    fill(axes["C"], mine, "block", facecolor=style.tint(style.GREEN, 0.35), edgecolor=style.GREEN)
     _notes(fig, panels.right + 0.8, HEAD, _reuse_notes(played, counts))
     return fig
 
@@ -271,7 +271,7 @@ def _draw_tiles(
         inside[(slice(None), slice(first, first + step))[:: 1 if along else -1]] = True
         touched = inside & (loaded > 0)
         share = 0.45 if number % 2 == 0 else 0.22
-        _fill(
+        fill(
             ax, touched, f"{name} step {number}", facecolor=style.tint(colour, share),
             edgecolor=colour, linewidth=1.2,
         )  # fmt: skip
@@ -303,7 +303,7 @@ def _span(counts: np.ndarray) -> str:
     return f"{high}×" if low == high else f"{low} to {high}×"
 
 
-def _reuse_notes(played: _Played, counts: dict) -> dict[str, list[str]]:
+def _reuse_notes(played: Played, counts: dict) -> dict[str, list[str]]:
     threads = math.prod(played.trace.block)
     elements = int((played.owner != NOTHING).sum())
     notes = {f"{threads:,} threads": [f"compute {elements:,} elements of C"]}
@@ -315,7 +315,7 @@ def _reuse_notes(played: _Played, counts: dict) -> dict[str, list[str]]:
     return notes
 
 
-def _reuse_caption(played: _Played, counts: dict) -> str:
+def _reuse_caption(played: Played, counts: dict) -> str:
     parts = []
     for name, (loaded, reads) in counts.items():
         touched = loaded > 0
@@ -353,7 +353,7 @@ def thread_tile(
     require_trace(trace, "thread_tile")
     block = tuple(block)
     number = _thread_number(trace, thread)
-    played = _Played.of(trace, block, "thread_tile")
+    played = Played.of(trace, block, "thread_tile")
     own = _Own.of(played, number)
     rows, columns = played.frame()
     ks = range(min(trace.settings["BK"], trace.k))
@@ -367,11 +367,11 @@ def thread_tile(
     for name, (down, across) in windows.items():
         window = np.ix_(down, across)
         colour = style.ARRAYS[name]
-        _fill(
+        fill(
             axes[name], own.warp[name][window], f"warp {name}", zorder=1,
             facecolor=style.tint(colour, 0.2), edgecolor="none",
         )  # fmt: skip
-        _fill(
+        fill(
             axes[name], own.step[name][window] & ~own.now[name][window], f"step {name}", zorder=1.2,
             facecolor=style.tint(colour, 0.45), edgecolor="white", hatch="////", linewidth=0,
         )  # fmt: skip
@@ -402,7 +402,7 @@ class _Own:
     loads: int
 
     @classmethod
-    def of(cls, played: _Played, thread: int) -> _Own:
+    def of(cls, played: Played, thread: int) -> _Own:
         trace = played.trace
         warp, lane = divmod(thread, WARP_SIZE)
         owned = played.owner == thread
@@ -474,7 +474,7 @@ def _extent(cells: np.ndarray, axis: int, name: str) -> str:
     return f"{len(found)} {name}s from {found[0]} to {found[-1]}"
 
 
-def _thread_notes(played: _Played, own: _Own) -> dict[str, list[str]]:
+def _thread_notes(played: Played, own: _Own) -> dict[str, list[str]]:
     x, y, _ = played.trace.block
     index = (own.thread % x, own.thread // x % y, own.thread // (x * y))
     ks = min(played.trace.settings["BK"], played.trace.k)
@@ -497,7 +497,7 @@ def _thread_notes(played: _Played, own: _Own) -> dict[str, list[str]]:
     }
 
 
-def _thread_caption(played: _Played, own: _Own) -> str:
+def _thread_caption(played: Played, own: _Own) -> str:
     a, b, c = (int(own.now[name].sum()) for name in "ABC")
     return (
         f"Thread {own.thread} of block {played.block} of {played.trace.kernel_name} owns "

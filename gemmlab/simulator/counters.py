@@ -112,7 +112,7 @@ class Counter:
         if key[2] == "load" and parts > 1:
             together = wavefronts(addresses, active, size, parts // 2)
             apart = passes.reshape(len(passes), -1, 2).sum(axis=2)
-            passes = np.where(_in_pairs(addresses, active, parts // 2), together, apart)
+            passes = np.where(in_pairs(addresses, active, parts // 2), together, apart)
         count[1] += int(passes.sum(axis=1) @ times)
 
     def add_requests(self, key: tuple[int, str, str, str], requests: int) -> None:
@@ -159,7 +159,7 @@ def wavefronts(addresses, active, size: int, parts: int):
     return asked.max(axis=1).reshape(len(addresses), parts)
 
 
-def _in_pairs(addresses, active, parts: int):
+def in_pairs(addresses, active, parts: int):
     """(warps, parts): whether each lane has the address of its neighbour, or of the next but one.
 
     Of two neighbours, or lanes two apart, that are both active.
