@@ -225,5 +225,5 @@ def test_an_order_that_does_not_fit_the_product_is_noticed(traces, monkeypatch):
     swapped = list(accesses)
     swapped[loads[0]], swapped[loads[-1]] = accesses[loads[-1]], accesses[loads[0]]
     monkeypatch.setattr(type(trace.run), "accesses", lambda *_: swapped)
-    with pytest.raises(ValueError, match="does not tell which element lies where"):
+    with pytest.raises(ValueError, match="seems to read what its elements of C do not need"):
         plots.thread_tile(trace, thread=37)

@@ -111,9 +111,10 @@ class Played:
             wrong = works & ((in_a & ~rows[lanes, row]) | (in_b & ~columns[lanes, column]))
             if wrong.any():
                 raise ValueError(
-                    f"{who}: the order of loads and stores in {where} does not tell which element "
-                    "lies where in shared memory; choose a block that lies whole in C, and a K "
-                    "that the step divides."
+                    f"{who}: a thread of {where} seems to read what its elements of C do not need. "
+                    "Either the kernel does so, and its result is wrong, or the order of its loads "
+                    "and stores does not tell which element lies where in shared memory; then "
+                    "choose a block that lies whole in C, and a K that the step divides."
                 )
 
     def _split(self, elements: np.ndarray) -> tuple[np.ndarray, ...]:
