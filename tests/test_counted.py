@@ -4,12 +4,11 @@ import pytest
 
 from gemmlab import counted, records
 from gemmlab.kernel import load
-from gemmlab.ladder import RUNGS
 
 
-@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
-def test_the_simulator_counts_what_the_gpu_counted(rung):
-    table = counted.compare(load(rung.name), 512, 512, 512)
+def test_the_simulator_counts_what_the_gpu_counted():
+    """One rung, to test the table; test_against_hardware.py holds every rung to its record."""
+    table = counted.compare(load("05_thread_tile_2d"), 512, 512, 512)
     assert len(table) >= 5 and table["equal"].all(), table
 
 
