@@ -25,6 +25,7 @@ UNKNOWN = 99
 HIGHEST_DEGREE = 4
 WRITES_MEMORY = {"st", "atom", "red", "stmatrix", "wmma"}
 SAME_AS_SOURCES = {"add", "sub", "neg", "abs", "min", "max"}
+WORDS = {"f32", "b32", "u32", "s32"}  # a copy of four float32 is one of four integers in PTX
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class Exactness:
         if name in ("mov", "selp"):
             vector = any(isinstance(o, Vector) for o in instruction.operands)
             return not vector and _all_given(given, sources[:2])
-        if name != "ld" or parts[-1] not in ("f32", "b32"):
+        if name != "ld" or parts[-1] not in WORDS:
             return False
         if parts[1] == "param":
             return sources[0].base.name in self._parameters
@@ -189,7 +190,7 @@ def _degree(instruction: Instruction, found, shared: int, parameters: set[str]) 
     degree = UNKNOWN
     if name == "mov" and not any(isinstance(o, Vector) for o in instruction.operands):
         degree = _highest(found, sources)
-    elif parts[-1] not in ("f32", "b32"):
+    elif parts[-1] not in WORDS:
         pass
     elif parts[:2] == ("ld", "param"):
         degree = 1 if sources[0].base.name in parameters else UNKNOWN
