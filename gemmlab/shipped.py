@@ -104,8 +104,8 @@ def write(compiled: Compiled, path: Path) -> None:
 def alike(one: Compiled, other: Compiled) -> bool:
     """Whether both hold the same kernels, compiled to the same instructions.
 
-    From run to run NVRTC numbers registers, orders independent instructions and gives an instruction
-    made of two lines to either of them differently, so none of this counts.
+    From run to run NVRTC differs in the numbers of registers, the order of independent
+    instructions, and the line of an instruction made of two, so none of this counts.
     """
     return _comparable(one) == _comparable(other)
 
