@@ -1,4 +1,4 @@
-"""Compiled kernels that come with the project, for machines without NVRTC, such as a Mac.
+"""What NVRTC made of the rungs, kept with the project: nobody has to wait for it, or to have it.
 
 `kernels/compiled/` holds a file for every rung: for each of its legal settings the PTX for the
 simulator's architecture, and what ptxas says of registers and shared memory; for the default
@@ -28,6 +28,7 @@ from .simulator.nvrtc import NoCompiler, Program
 
 FOLDER = KERNELS / "compiled"
 PTX_ARCH = "sm_90a"
+MACRO = re.compile(r"-D(\w+)=(-?\d+)")
 OWN_FILE = '"the kernel file"'  # stands in the PTX for the name that the caller gives
 # NVRTC 13 compiles for no older architecture.
 ARCHS = (PTX_ARCH, *(arch for arch in LIMITS if int(arch.removeprefix("sm_")) >= 75))
@@ -42,8 +43,9 @@ def find(source: str, filename: str, arch: str, options: tuple[str, ...]) -> Pro
 
     Raises NoCompiler, saying what is there and what to install.
     """
-    key = _key(source, _macros(options))
-    compiled = next((found[key] for found in map(stored, NAMES) if key in found), {})
+    name = _names().get(source)
+    macros = _macros(options)
+    compiled = {} if name is None or macros is None else stored(name).get(_key(source, macros), {})
     if arch not in compiled:
         there = (
             f" for {arch}; it is there for {', '.join(a for a in ARCHS if a in compiled)}"
@@ -137,7 +139,7 @@ def stored(name: str) -> Compiled:
 
 def _compile(source: str, name: str, settings: Settings, arch: str) -> dict[str, str]:
     options = (*(f"-D{macro}={value}" for macro, value in settings.items()), f"-I{KERNELS}")
-    program = nvrtc.compile_source(source, f"{name}.cu", arch=arch, options=options)
+    program = nvrtc.compile_anew(source, f"{name}.cu", arch=arch, options=options)
     said = [line for line in program.log.splitlines() if line.startswith("ptxas")]
     result = {"log": "\n".join(line for line in said if "Compile time" not in line) + "\n"}
     if arch == PTX_ARCH:
@@ -151,8 +153,18 @@ def _key(source: str, macros: dict[str, int]) -> str:
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
-def _macros(options: tuple[str, ...]) -> dict[str, int]:
-    found = (re.fullmatch(r"-D(\w+)=(-?\d+)", option) for option in options)
+@lru_cache
+def _names() -> dict[str, str]:
+    """The whole text of each file in kernels/ that is compiled -> its name."""
+    return {(KERNELS / f"{name}.cu").read_text(encoding="utf-8"): name for name in NAMES}
+
+
+def _macros(options: tuple[str, ...]) -> Settings | None:
+    """The settings among NVRTC's options; None where there are other options than a rung has."""
+    others = {option for option in options if not MACRO.fullmatch(option)}
+    if others - {f"-I{KERNELS}"}:
+        return None
+    found = (MACRO.fullmatch(option) for option in options)
     return {match[1]: int(match[2]) for match in found if match}
 
 

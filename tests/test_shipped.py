@@ -75,8 +75,15 @@ def test_a_rung_does_all_that_it_does_with_a_compiler(rung, no_compiler):
 
 
 @pytest.fixture
-def with_compiler():
-    """A product and its trace, made before the compiler is taken away."""
+def with_compiler(monkeypatch):
+    """A product and its trace, made before the compiler is taken away, and not from the stock."""
+    nvrtc.compile_source.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(nvrtc, "stock", None)
+        return _product_and_trace()
+
+
+def _product_and_trace():
     kernel = load("02_coalescing")
     return kernel(A, B), kernel.trace(33, 17, 9)
 

@@ -131,16 +131,16 @@ def test_operands_are_read_as_what_they_are():
         setp.lt.and.s32 %p1|%p2, %r1, %r2, %p2;
         ret;""")
     load, add, hexadecimal, fraction, special, store, compare, _ = kernel.instructions
-    assert load.defines() == {"%f1", "%f2"} and load.uses() == {"%rd1"}
+    assert load.defines == {"%f1", "%f2"} and load.uses == {"%rd1"}
     assert load.operands[1].offset == -8
-    assert add.operands[2] == Immediate(-7, False) and add.uses() == {"%r2"}
+    assert add.operands[2] == Immediate(-7, False) and add.uses == {"%r2"}
     assert hexadecimal.operands[1] == Immediate(255, False)
     assert fraction.operands[1] == Immediate(1.5, True)
     assert special.operands[1] == ptx.Special("ctaid.y")
-    assert store.negated and store.predicate == Register("%p1") and store.defines() == set()
-    assert store.uses() == {"%p1", "%f1"}
+    assert store.negated and store.predicate == Register("%p1") and store.defines == set()
+    assert store.uses == {"%p1", "%f1"}
     assert compare.operands[0] == ptx.Vector((Register("%p1"), Register("%p2")))
-    assert compare.defines() == {"%p1", "%p2"}
+    assert compare.defines == {"%p1", "%p2"}
 
 
 LOOP = """
@@ -231,7 +231,7 @@ def check(kernel: ptx.Kernel, source: str) -> None:
     ]  # every instruction in one block
     for block in kernel.blocks.values():
         assert not any(i.name in ptx.ENDS_BLOCK for i in instructions[block.start : block.end - 1])
-    used = {name for i in instructions for name in i.uses() | i.defines()}
+    used = {name for i in instructions for name in i.uses | i.defines}
     assert used and used <= kernel.registers.keys()
     assert kernel.blocks[0].live_in == set()  # nothing is read before it is written
     # From sm_100 on, the compiler leaves a few accesses at the line before.

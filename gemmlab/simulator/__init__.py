@@ -80,7 +80,8 @@ class Run:
     def accesses(self, block=(0, 0, 0), warp: int | None = None) -> list[WarpAccess]:
         """Every memory access of one block, or of one of its warps, in the order of execution.
 
-        The block is run once more for this, on copies of the arrays as the launch left them.
+        The block is run once more for this, on copies of the arrays as the launch left them, unless
+        it was the only one that ran.
         """
         accesses, _ = self._recorded(block)
         return [access for access in accesses if warp is None or access.warp == warp]
@@ -180,8 +181,9 @@ def launch(
         _check_block(one, grid)
     changed = [*arrays, *mapped]
     before = [array.copy() for array in changed] if limit_s is not None else []
+    record = count and blocks is not None and len(blocks) == 1
     try:
-        counter, findings, *_ = run_blocks(prepared, blocks, limit_s=limit_s)
+        counter, findings, *seen = run_blocks(prepared, blocks, record, limit_s)
     except TooLong as error:
         for array, old in zip(changed, before, strict=True):
             array[...] = old
@@ -191,7 +193,10 @@ def launch(
         ) from None
     if not count:
         return Run({}, [], findings)
-    return Run(counter.totals(), counter.lines(), findings, _copy(prepared, args))
+    run = Run(counter.totals(), counter.lines(), findings, _copy(prepared, args))
+    if record:
+        run._seen[tuple(blocks[0])] = seen
+    return run
 
 
 @lru_cache(maxsize=128)

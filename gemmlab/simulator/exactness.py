@@ -78,7 +78,7 @@ class Exactness:
                     stored = UNKNOWN
                 changed, shared = changed or stored > shared, max(shared, stored)
                 degree = _degree(instruction, found, shared, self._parameters)
-                for register in instruction.defines():
+                for register in instruction.defines:
                     if degree > found[register]:
                         found[register], changed = degree, True
         return found
@@ -94,7 +94,7 @@ class Exactness:
                     shared = shared and _all_given(given, instruction.operands[1:])
                 elif writes_shared(instruction):
                     shared = False
-                lost = instruction.defines() & given
+                lost = instruction.defines & given
                 if lost and not self._gives(instruction, given, shared):
                     given -= lost
                     changed = True

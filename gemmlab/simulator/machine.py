@@ -24,7 +24,7 @@ from .fused import Stacks
 from .layout import Layout, Triple
 from .local_memory import LocalMemory
 from .multiply_add import Magnitudes
-from .ptx import Kernel
+from .ptx import Instruction, Kernel, Symbol
 from .shared_memory import SharedMemory
 from .tensor_map import MapInUse
 from .translate import translate
@@ -33,6 +33,12 @@ from .types import register_types
 # Elements per step of a NumPy operation. Rows as long as this or longer are used where they are;
 # shorter ones are copied together first, which makes an outer product three times as slow.
 UFUNC_BUFFER = 512
+
+# Instructions whose opcode and kinds of operands tell whether they can be translated.
+PLAIN = {
+    "add", "and", "bra", "cvt", "cvta", "fma", "ld", "mad", "max", "min", "mov", "mul", "neg",
+    "not", "or", "selp", "setp", "shl", "shr", "st", "sub", "xor",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -86,6 +92,16 @@ class Stretch:
     first_access: int
 
 
+def _form(instruction: Instruction) -> tuple | None:
+    """What tells whether it can be translated; None if more than its form does."""
+    if instruction.name not in PLAIN or "param" in instruction.parts:
+        return None
+    symbols = ()
+    if instruction.name != "bra":  # whose label is known to be there
+        symbols = tuple(one.name for one in instruction.operands if isinstance(one, Symbol))
+    return instruction.opcode, tuple(map(type, instruction.operands)), symbols
+
+
 class Translation:
     """A kernel's basic blocks as Python functions, each made when it is first needed."""
 
@@ -94,9 +110,13 @@ class Translation:
         self.types, self.exactness = register_types(kernel), exactness.Exactness(kernel)
         self.flush_operands |= exactness.may_make_subnormals(kernel, self.types)
         self._functions: dict = {}
-        # All of it once now, so that an unknown instruction is met before memory is touched.
-        for start in kernel.blocks:
-            self.function(start, frozenset())
+        # Now all that could be unknown, so that it is met before memory is touched.
+        known: set = set()
+        for start, block in kernel.blocks.items():
+            forms = set(map(_form, kernel.instructions[start : block.end]))
+            if None in forms or not forms <= known:
+                self.function(start, frozenset())
+                known |= forms
 
     def function(self, start: int, kept: frozenset):
         key = start, kept

@@ -59,7 +59,7 @@ def merged_loads(kernel: Kernel) -> dict[int, WideLoad | None]:
             loads.setdefault(one.operands[1].base.name, []).append(one)
         if one.name in LEAVES_BLOCK or _keeps_order(one):
             _merge_all(kernel, known, loads, found)
-        for name in one.defines() & loads.keys():
+        for name in one.defines & loads.keys():
             _merge_all(kernel, known, {name: loads.pop(name)}, found)
     _merge_all(kernel, known, loads, found)
     return found
@@ -139,7 +139,7 @@ def _alignments(kernel: Kernel) -> dict[str, int]:
     while changed:  # from what would be best downwards, for registers that a loop changes
         changed = False
         for one in kernel.instructions:
-            for name in one.defines():
+            for name in one.defines:
                 new = min(known[name], _alignment_of_result(one, kernel, known))
                 changed |= new != known[name]
                 known[name] = new

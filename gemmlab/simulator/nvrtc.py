@@ -16,13 +16,19 @@ COMMON_OPTIONS = ("-ftz=true", "-lineinfo", "-std=c++17")
 
 CONTEXT_LINES = 2
 
-# Where NVRTC is missing: a function of (source, filename, arch, options) that gives a Program made
-# elsewhere, or raises NoCompiler. Whoever has such programs puts it here.
+# A function of (source, filename, arch, options) that gives a Program which NVRTC made before, or
+# raises NoCompiler. Whoever has such programs puts it here.
 stock = None
 
 # Since this version NVRTC keeps results on disk where there is a driver, and one that comes from
 # there comes without the report of ptxas.
 CACHES_SINCE = (12, 9)
+
+
+MISSING = (
+    "NVRTC, the compiler of CUDA C++, cannot be loaded: install cupy-cuda13x with "
+    "nvidia-cuda-nvrtc, or run `make lab`"
+)
 
 
 class CompileError(Exception):
@@ -46,21 +52,35 @@ class Program:
 def compile_source(
     source: str, filename: str, *, arch: str = "sm_90a", options: tuple[str, ...] = ()
 ) -> Program:
+    """As `compile_anew`, but what is in stock is not compiled again, and the same call is free.
+
+    Where NVRTC is missing, a Program in stock will do that has only the log.
+    """
+    there, nothing = None, None
+    try:
+        there = stock(source, filename, arch, options) if stock else None
+    except NoCompiler as error:
+        nothing = error
+    if there is None or not there.ptx:
+        try:
+            return compile_anew(source, filename, arch=arch, options=options)
+        except NoCompiler as error:
+            if there is None:
+                raise (nothing or error) from None
+    return there
+
+
+def compile_anew(
+    source: str, filename: str, *, arch: str = "sm_90a", options: tuple[str, ...] = ()
+) -> Program:
     """Compile CUDA C++ `source` for `arch` ("sm_80", "sm_90a", …).
 
     `filename` is the name that errors and line tables carry. `options` go to NVRTC as they are,
-    after `COMMON_OPTIONS`. The log holds what ptxas says of registers and spills. Results are
-    kept, so the same call again is free.
+    after `COMMON_OPTIONS`. The log holds what ptxas says of registers and spills.
 
-    Raises CompileError with the lines around each error, NoCompiler where NVRTC is missing and
-    `stock` has nothing either.
+    Raises CompileError with the lines around each error, NoCompiler where NVRTC is missing.
     """
-    try:
-        nvrtc = _binding()
-    except NoCompiler:
-        if stock is None:
-            raise
-        return stock(source, filename, arch, options)
+    nvrtc = _binding()
     program = nvrtc.createProgram(source, filename, (), ())
     try:
         flags = (f"-arch={arch}", *COMMON_OPTIONS, "--ptxas-options=-v", *options)
@@ -106,10 +126,7 @@ def _binding():
 
         nvrtc.getVersion()
     except Exception as error:  # CuPy reports a missing library in several ways
-        raise NoCompiler(
-            "NVRTC, the compiler of CUDA C++, cannot be loaded: install cupy-cuda13x with "
-            f"nvidia-cuda-nvrtc, or run `make lab` ({error})"
-        ) from None
+        raise NoCompiler(f"{MISSING} ({error})") from None
     return nvrtc
 
 

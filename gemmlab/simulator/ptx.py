@@ -44,7 +44,12 @@ SPECIAL_REGISTERS = re.compile(
 )
 # A parameter that is a structure has the type "structure ALIGNMENT BYTES".
 STRUCTURE = re.compile(r"structure (\d+) (\d+)")
-
+GUARD = re.compile(r"@(!?)(%?\w+)\s+(.*)")
+ADDRESS = re.compile(r"([%$\w]+)\s*(?:\+\s*(-?\w+))?")
+FLOAT32, FLOAT64 = re.compile(r"0[fF][0-9a-fA-F]{8}"), re.compile(r"0[dD][0-9a-fA-F]{16}")
+INTEGER = re.compile(r"-?(0x[0-9a-fA-F]+|\d+)U?")
+BRACKET = re.compile(r"[\[{(]")
+NO_REGISTERS: frozenset[str] = frozenset()
 
 SHARED_VARIABLE = re.compile(
     r"\.(?P<space>shared|local)\s+(?:\.align\s+(?P<alignment>\d+)\s+)?\.(?P<type>\w+)\s+"
@@ -152,17 +157,21 @@ class Instruction:
         """Whether it asks an mbarrier if a phase is complete: it is a basic block of its own."""
         return self.opcode.startswith(("mbarrier.try_wait", "mbarrier.test_wait"))
 
-    def defines(self) -> set[str]:
-        return _registers(self.operands[0]) if self.has_result else set()
+    @cached_property
+    def defines(self) -> frozenset[str]:
+        """The registers that it writes."""
+        return _registers(self.operands[0]) if self.has_result else NO_REGISTERS
 
-    def uses(self) -> set[str]:
+    @cached_property
+    def uses(self) -> frozenset[str]:
+        """The registers that it reads."""
         sources = self.operands[1:] if self.has_result else self.operands
-        used = set().union(*(_registers(operand) for operand in sources), set())
+        used = NO_REGISTERS.union(*(_registers(operand) for operand in sources))
         if self.opcode.startswith("wgmma.mma_async"):  # adds to its result
-            used |= self.defines()
+            used |= self.defines
         if self.predicate is not None:
             # A lane whose predicate is false keeps the old value, so the result is read too.
-            used |= {self.predicate.name} | self.defines()
+            used |= {self.predicate.name} | self.defines
         return used
 
 
@@ -269,6 +278,7 @@ class _Body:
         self.line = 0
         self.scopes: list[dict[str, str]] = [{}]
         self.opened = 0
+        self.operands: dict[str, object] = {}
         self.branches: list[tuple[Instruction, str, tuple[dict[str, str], ...]]] = []
 
     def read(self, text: str) -> None:
@@ -310,7 +320,9 @@ class _Body:
         return unique
 
     def _statement(self, text: str) -> None:
-        if found := re.match(r"\.reg\s*\.(\w+)\s+(.*)", text):
+        if text[:1] not in (".", ""):
+            self._instruction(text)
+        elif found := re.match(r"\.reg\s*\.(\w+)\s+(.*)", text):
             ptx_type, names = found.groups()
             for name in _split(names):
                 numbered = re.fullmatch(r"(.+)<(\d+)>", name)
@@ -323,13 +335,11 @@ class _Body:
             _add_variable(self.kernel, self._declare(found["name"]), found)
         elif text.startswith(".pragma"):
             pass
-        elif text.startswith("."):
-            raise self._error(text)
         elif text:
-            self._instruction(text)
+            raise self._error(text)
 
     def _instruction(self, text: str) -> None:
-        guard = re.match(r"@(!?)(%?\w+)\s+(.*)", text)
+        guard = GUARD.match(text) if text[0] == "@" else None
         body = guard[3] if guard else text
         opcode, _, operands = body.partition(" ")
         instruction = Instruction(
@@ -352,6 +362,14 @@ class _Body:
         return name
 
     def _operand(self, text: str):
+        """The operand; outside inner scopes one object for each text."""
+        if len(self.scopes) > 1:
+            return self._new_operand(text)
+        if text not in self.operands:
+            self.operands[text] = self._new_operand(text)
+        return self.operands[text]
+
+    def _new_operand(self, text: str):
         if not text:
             raise self._error("an operand is missing")
         if len(pair := _split(text, "|")) == 2:
@@ -362,17 +380,17 @@ class _Body:
             if "," in text:
                 base, coordinates = _split(text[1:-1])
                 return Coordinates(self._operand(base), self._operand(coordinates).items)
-            found = re.fullmatch(r"([%$\w]+)\s*(?:\+\s*(-?\w+))?", text[1:-1].strip())
+            found = ADDRESS.fullmatch(text[1:-1].strip())
             if not found:
                 raise self._error(text)
             return Address(self._operand(found[1]), int(found[2], 0) if found[2] else 0)
         if SPECIAL_REGISTERS.match(text):
             return Special(text[1:])
-        if re.fullmatch(r"0[fF][0-9a-fA-F]{8}", text):
+        if FLOAT32.fullmatch(text):
             return Immediate(struct.unpack(">f", bytes.fromhex(text[2:]))[0], True)
-        if re.fullmatch(r"0[dD][0-9a-fA-F]{16}", text):
+        if FLOAT64.fullmatch(text):
             return Immediate(struct.unpack(">d", bytes.fromhex(text[2:]))[0], True)
-        if re.fullmatch(r"-?(0x[0-9a-fA-F]+|\d+)U?", text):
+        if INTEGER.fullmatch(text):
             return Immediate(int(text.rstrip("U"), 0), False)
         name = self._name(text)
         return Register(name) if name in self.kernel.registers else Symbol(name)
@@ -430,7 +448,7 @@ def _module_variable(declaration: re.Match) -> ModuleVariable:
     for i, text in enumerate(_split(given)):
         if found := re.fullmatch(r"0[fFdD]([0-9a-fA-F]+)", text):
             value = bytes.fromhex(found[1])[::-1]
-        elif re.fullmatch(r"-?(0x[0-9a-fA-F]+|\d+)U?", text):
+        elif INTEGER.fullmatch(text):
             value = (int(text.rstrip("U"), 0) % 256**width).to_bytes(width, "little")
         else:
             raise PtxError(f"initial value not understood: {declaration[0]}")
@@ -442,6 +460,11 @@ def _module_variable(declaration: re.Match) -> ModuleVariable:
 
 def _split(text: str, separator: str = ",") -> list[str]:
     """Split at separators that stand in no bracket."""
+    if separator not in text:
+        return [stripped] if (stripped := text.strip()) else []
+    if not BRACKET.search(text):
+        parts = [part.strip() for part in text.split(separator)]
+        return parts if parts[-1] else parts[:-1]
     parts, depth, current = [], 0, ""
     for character in text:
         depth += (character in "[{(") - (character in ")}]")
@@ -453,15 +476,15 @@ def _split(text: str, separator: str = ",") -> list[str]:
     return [*parts, current.strip()] if current.strip() else parts
 
 
-def _registers(operand) -> set[str]:
+def _registers(operand) -> frozenset[str]:
     if isinstance(operand, Register):
-        return {operand.name}
+        return frozenset((operand.name,))
     if isinstance(operand, Address):
         return _registers(operand.base)
     if isinstance(operand, (Vector, Coordinates)):
-        base = _registers(operand.base) if isinstance(operand, Coordinates) else set()
+        base = _registers(operand.base) if isinstance(operand, Coordinates) else NO_REGISTERS
         return base.union(*(_registers(item) for item in operand.items))
-    return set()
+    return NO_REGISTERS
 
 
 # --- basic blocks -----------------------------------------------------------------------------
@@ -491,8 +514,8 @@ def _liveness(blocks: dict[int, Block], instructions: list[Instruction]) -> None
     for block in blocks.values():
         uses: set[str] = set()
         for instruction in instructions[block.start : block.end]:
-            uses |= instruction.uses() - block.defined
-            block.defined |= instruction.defines()
+            uses |= instruction.uses - block.defined
+            block.defined |= instruction.defines
         read_first[block.start] = uses
     changed = True
     while changed:

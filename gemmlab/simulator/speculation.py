@@ -27,9 +27,9 @@ def chosen_later(kernel: Kernel) -> dict[int, int]:
     results = {load.operands[0].name for load in loads}
     users, makers = ({name: [] for name in results} for _ in range(2))
     for one in kernel.instructions:
-        for name in results.intersection(one.uses()):
+        for name in results.intersection(one.uses):
             users[name].append(one)
-        for name in results.intersection(one.defines()):
+        for name in results.intersection(one.defines):
             makers[name].append(one)
     found = {}
     starts = sorted(kernel.blocks)

@@ -98,8 +98,9 @@ class Writer:
                 if inspect.isfunction(value) and not name.startswith("_")
             },
         }
-        # Expression -> the variable that holds its value, and the names that the value depends on.
-        self.made: dict[str, tuple[str, set[str]]] = {}
+        # Expression -> the variable that holds its value; name -> the expressions that it is in.
+        self.made: dict[str, str] = {}
+        self.made_of: dict[str, set[str]] = {}
         self.fma_count = 0
         self.tried: str | None = None  # the result of a look at an mbarrier
 
@@ -159,9 +160,11 @@ class Writer:
             return text
         if text not in self.made:
             name = f"o{len(self.lines)}"
-            self.made[text] = name, set(re.findall(r"\w+", text))
+            self.made[text] = name
+            for part in re.findall(r"\w+", text):
+                self.made_of.setdefault(part, set()).add(text)
             self.lines.append(f"{name} = {text}")
-        return self.made[text][0]
+        return self.made[text]
 
     def _view(self, text: str, have: np.dtype, want: np.dtype) -> str:
         if have == want:
@@ -194,7 +197,8 @@ class Writer:
             text = f"where({self.condition(instruction)}, {text}, {name})"
         self.lines.append(f"{name} = {text}")
         # What was made of the old value no longer holds.
-        self.made = {text: made for text, made in self.made.items() if name not in made[1]}
+        for text in self.made_of.pop(name, ()):
+            self.made.pop(text, None)
 
     def function(self, kept: frozenset, condition: str | None) -> str:
         before = [

@@ -19,7 +19,7 @@ def steps(instructions: list[Instruction]):
     written: set[str] = set()
     read: set[str] = set()
     for one in instructions:
-        target, sources = one.defines(), one.uses()
+        target, sources = one.defines, one.uses
         if target & (written | read) or sources & written or one.name in LEAVES_BLOCK:
             yield from [waiting] if waiting else []
             waiting, written, read = [], set(), set()
