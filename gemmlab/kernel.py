@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from . import ladder, simulator
-from .compiler import Compiled, code_hash, compile_kernel, options_for
+from .compiler import Compiled, Resources, code_hash, compile_kernel, options_for
 from .device import gpu
 from .occupancy import occupancy
 from .simulator.nvrtc import COMMON_OPTIONS
@@ -167,7 +167,7 @@ class Kernel:
         threads = int(np.prod(self.rung.block(self.settings)))
         rows = []
         for arch in archs or (self.arch,):
-            taken = self._compile(arch).entries[self.rung.entry]
+            taken = self.taken(arch)
             fits = occupancy(
                 arch,
                 threads=threads,
@@ -187,6 +187,11 @@ class Kernel:
                 }
             )
         return pd.DataFrame(rows)
+
+    def taken(self, arch: str) -> Resources:
+        """Registers, spills and shared memory as compiled for an architecture such as "sm_86"."""
+        ladder.require_arch(self.rung, self.settings, arch)
+        return self._compile(arch).entries[self.rung.entry]
 
     def trace(self, m: int, n: int, k: int, *, seed: int = 0, blocks=None) -> Trace:
         """Run an m×n×k product in the simulator and count what it asks of memory.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,6 +81,24 @@ def at(table: pandas.DataFrame, shape: tuple[int, int, int]) -> pandas.DataFrame
 def best(table: pandas.DataFrame, shape: tuple[int, int, int] = SHAPES[0]) -> pandas.Series:
     """The row of the fastest setting at one shape (M, N, K). Raises NoRecord."""
     return at(table, shape).iloc[0]
+
+
+def of(kernel: Kernel, shape: tuple[int, int, int] = SHAPES[0]) -> pandas.Series:
+    """The row of one kernel's settings. Raises NoRecord, and StaleRecord for another code."""
+    table = at(_kept(kernel.name), shape)
+    for name, value in kernel.settings.items():
+        table = table[table[name] == value]
+    if table.empty:
+        raise NoRecord(f"{kernel!r} is not in the sweep.")
+    row = table.iloc[0]
+    if row["code"] != _short(kernel.code_hash()):
+        raise StaleRecord(f"{kernel.name}: the sweep is of another version of this kernel.")
+    return row
+
+
+@lru_cache
+def _kept(name: str) -> pandas.DataFrame:
+    return recorded(name)
 
 
 def folder(slug: str) -> Path:
@@ -159,4 +178,8 @@ def _compile(name: str, settings: Settings) -> Compiled:
 
 
 def _code(rung: ladder.Rung, settings: Settings) -> str:
-    return code_hash(rung.path, settings).removeprefix("sha256:")[:CODE_DIGITS]
+    return _short(code_hash(rung.path, settings))
+
+
+def _short(code: str) -> str:
+    return code.removeprefix("sha256:")[:CODE_DIGITS]

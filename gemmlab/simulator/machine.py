@@ -479,7 +479,7 @@ class Chunk:
             if buffer is None:  # a wild pointer: it is a finding already
                 return
             array, offsets = buffer.name, rows - buffer.base
-        if self.launch.count:
+        if self.launch.count and operation != "copy":  # it is counted as a load from global memory
             self.counter.add(
                 (line, space, operation, array), offsets, warps.active, size, warps.times
             )

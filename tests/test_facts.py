@@ -1,0 +1,61 @@
+"""What is told of a kernel: against formulas, the compiler's own report, and the records."""
+
+import pytest
+
+import gemmlab as gl
+from gemmlab import facts, records, sweeps
+from gemmlab.ladder import RUNGS
+
+TILED = [rung.name for rung in RUNGS[3:]]
+
+
+@pytest.mark.parametrize("name", TILED)
+def test_the_intensity_of_a_tile_is_that_of_its_area_over_its_edges(name):
+    found = facts.of(gl.load(name))
+    rows, columns = found.kernel.rung.tile(found.kernel.settings)
+    assert found.intensity == pytest.approx(rows * columns / (2 * (rows + columns)))
+
+
+@pytest.mark.parametrize(
+    ("name", "sectors"), [("01_naive", (32, 1, 32)), ("02_coalescing", (1, 4, 4))]
+)
+def test_sectors_per_request_are_those_of_the_warps_direction(name, sectors):
+    table = facts.of(gl.load(name)).table().set_index("quantity")["value"]
+    assert tuple(table[["loads of A", "loads of B", "stores to C"]]) == sectors
+    assert table["shared loads"] == table["bank conflicts"] == 0
+
+
+def test_what_is_recorded_with_a_block_that_runs_alone_is_what_a_second_run_finds():
+    kernel = gl.load("09_double_buffering", BM=64, BN=64, BK=8, WM=32, WN=32, STAGES=3)
+    alone = facts.of(kernel).trace
+    block = (0, 0, 0)
+    two = kernel.trace(*facts.shape(kernel), blocks=[block, (1, 0, 0)])
+    seen, again = alone.run.accesses(block), two.run.accesses(block)
+    assert [(a.line, a.operation, a.warp, a.addresses.tolist()) for a in seen] == [
+        (a.line, a.operation, a.warp, a.addresses.tolist()) for a in again
+    ]
+    assert {name: 2 * count for name, count in alone.counters.items()} == two.counters
+    assert len(alone.run.instructions(block, 1)) == len(two.run.instructions(block, 1))
+
+
+def test_the_table_has_the_same_rows_for_every_kernel_and_any_architecture():
+    one = facts.of(gl.load("01_naive"), "sm_75").table()
+    other = facts.of(gl.load("03_shared_memory", TILE=8), "sm_120").table()
+    assert list(one["quantity"]) == list(other["quantity"])
+    assert "on sm_75" in set(one["unit"]) and "on sm_120" in set(other["unit"])
+
+
+def test_the_speed_is_the_recorded_one_of_the_same_settings_and_code():
+    kernel = gl.load("03_shared_memory", TILE=8, BK=8)
+    row = sweeps.of(kernel)
+    assert (row["TILE"], row["BK"], row["PAD"]) == (8, 8, 0)
+    speed = facts.of(kernel).speed
+    assert speed.gflops == row["gflops"] and "recorded" in speed.where
+    edited = gl.from_source(kernel.text.replace("alpha * sum", "sum * alpha"), like=kernel.name)
+    assert edited.text != kernel.text and facts.of(edited).speed is None
+
+
+def test_a_rung_without_a_sweep_has_the_recorded_speed_of_its_default_alone():
+    speed = facts.of(gl.load("01_naive")).speed
+    assert speed.gflops == records.replay_at(gl.load("01_naive"), 4096, 4096, 4096).gflops
+    assert facts.of(gl.load("01_naive", BLOCK_X=32)).speed is None
