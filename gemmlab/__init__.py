@@ -11,6 +11,7 @@ from importlib import import_module
 from . import simulator
 from .compiler import CompileError
 from .device import device
+from .heat import heat
 from .kernel import ArgumentError, Kernel, KernelMistake, from_source, load
 from .ladder import CEILINGS, RUNGS, IllegalSetting, LadderError
 from .verify import VerificationError, error_bound, random_matrix, reference
@@ -33,6 +34,7 @@ __all__ = [
     "error_bound",
     "exercises",
     "from_source",
+    "heat",
     "load",
     "overview",
     "plots",

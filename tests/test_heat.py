@@ -1,0 +1,145 @@
+"""The source heat map: its numbers are the counters', and every reader gets the same of them."""
+
+import re
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import pytest
+
+import gemmlab as gl
+from gemmlab import ladder
+from gemmlab.plots import style
+from gemmlab.simulator.counters import METRICS
+
+SHAPES = {"01_naive": (64, 64, 48), "03_shared_memory": (64, 64, 128)}
+
+
+@pytest.fixture(scope="module")
+def heats():
+    made = {}
+
+    def heat(name, shape=None, **settings):
+        key = (name, shape, *settings.items())
+        if key not in made:
+            made[key] = gl.heat(gl.load(name, **settings).trace(*(shape or (128, 128, 32))))
+        return made[key]
+
+    return heat
+
+
+def parsed(heat):
+    """The rows of the HTML table: of each the texts and the grounds of its cells."""
+    tree = ElementTree.fromstring(heat._repr_html_())
+    rows = []
+    for row in tree.iter("tr"):
+        texts = ["".join(cell.itertext()) for cell in row]
+        grounds = [re.search(r"background: (#\w+)", cell.get("style", "")) for cell in row]
+        rows.append((texts, [found and found[1] for found in grounds]))
+    return tree, rows
+
+
+CASES = [(rung.name, {}) for rung in ladder.RUNGS] + [("09_double_buffering", {"STAGES": 3})]
+
+
+@pytest.mark.parametrize(("name", "settings"), CASES)
+def test_the_lines_make_up_the_counters(name, settings, heats):
+    heat = heats(name, **settings)
+    for kind, space in (("sectors", "global"), ("wavefronts", "shared")):
+        total = sum(heat.trace.counters[METRICS[space, op][1]] for op in ("load", "store"))
+        assert heat.table[kind].sum() == total
+        assert heat.table[f"{kind}_share"].sum() == pytest.approx(100 if total else 0)
+
+
+def test_the_naive_kernel_pays_for_its_column_of_a(heats):
+    """32 sectors for each load of A, one for a load of B, and both K times; C is stored once."""
+    heat = heats("01_naive", (64, 64, 48))
+    most = heat.table.loc[heat.table["sectors"].idxmax()]
+    assert "A[(size_t)row * K + k]" in most["source"]
+    a, b, c = (32 * 64 * 64 // 32 * 48, 64 * 64 // 32 * 48, 32 * 64 * 64 // 32)
+    assert most["sectors"] == a
+    assert most["sectors_share"] == pytest.approx(100 * a / (a + b + c))
+    assert f"line {most['line']} costs most of global memory" in heat.caption
+    assert "no line touches shared memory" in heat.caption
+
+
+def test_lines_that_cost_the_same_are_named_together(heats):
+    heat = heats("03_shared_memory", (64, 64, 128))
+    sources = dict(zip(heat.table["line"], heat.table["source"], strict=True))
+    (words,) = re.findall(r"lines (\d+ and \d+) cost most of global", heat.caption)
+    a, b = (sources[int(line)] for line in words.split(" and "))
+    assert "a_from" in a and "b_from" in b
+
+
+@pytest.mark.parametrize(("name", "settings"), CASES)
+def test_html_and_text_hold_the_same_numbers(name, settings, heats):
+    heat = heats(name, **settings)
+    tree, rows = parsed(heat)
+    caption, *lines = repr(heat).splitlines()
+    assert "".join(tree.find(".//caption").itertext()) == caption == heat.caption
+    assert len(lines) == len(rows)
+    for line, (texts, _) in zip(lines, rows, strict=True):
+        assert line.split() == " ".join(texts).split()
+
+
+@pytest.mark.parametrize(("name", "settings"), CASES)
+def test_what_is_shown_and_what_is_folded_is_the_whole_code(name, settings, heats):
+    heat = heats(name, **settings)
+    _, (head, *rows) = parsed(heat)
+    shown = {int(texts[0]): texts for texts, _ in rows if texts[0]}
+    folded = [re.search(r"… (\d+) lines without", texts[-1]) for texts, _ in rows if not texts[0]]
+    assert len(shown) + sum(int(found[1]) for found in folded) == len(heat.table)
+    assert min(int(found[1]) for found in folded) > 2
+    source = heat.trace.text.splitlines()
+    for line, texts in shown.items():
+        assert texts[-1] == source[line - 1]
+    for row in heat.table.to_dict("records"):
+        if row["sectors"] or row["wavefronts"]:
+            counts = [f"{row[kind]:,}" for kind in ("sectors", "wavefronts") if row[kind]]
+            assert set(counts) <= set(shown[row["line"]])
+    assert head[0][0] == "line" and head[0][-1] == "source"
+
+
+def test_a_tint_is_there_where_a_number_is_and_grows_with_it(heats):
+    heat = heats("03_shared_memory", (64, 64, 128))
+    _, (_, *rows) = parsed(heat)
+    for column, colour in ((2, style.BLUE), (4, style.VERMILION)):
+        tints = {}
+        for texts, grounds in rows:
+            if len(texts) == 6:
+                assert (grounds[column] is not None) == bool(texts[column])
+                if texts[column]:
+                    tints[float(texts[column].split()[0])] = brightness(grounds[column])
+        ordered = [tints[share] for share in sorted(tints)]
+        assert ordered == sorted(ordered, reverse=True)
+        assert min(ordered) > brightness(colour)
+
+
+def brightness(colour):
+    return sum(bytes.fromhex(colour[1:]))
+
+
+def test_it_can_be_read_out(heats):
+    tree, _ = parsed(heats("03_shared_memory", (64, 64, 128)))
+    assert all(cell.get("scope") == "col" for cell in tree.findall(".//thead//th"))
+    rows = tree.findall(".//tbody//th")
+    assert rows and all(cell.get("scope") == "row" for cell in rows)
+
+
+def test_source_is_escaped():
+    text = gl.load("01_naive").source().text.replace("float sum = 0.0f;", "float sum = 0 < 1 && 0;")
+    html = gl.heat(gl.from_source(text, "01_naive").trace(32, 8, 4))._repr_html_()
+    assert "float sum = 0 &lt; 1 &amp;&amp; 0;" in html
+    ElementTree.fromstring(html)
+
+
+def test_a_product_without_traffic_has_no_shares():
+    trace = gl.load("01_naive").trace(32, 8, 4)
+    heat = gl.heat(replace(trace, run=replace(trace.run, lines=[])))
+    assert heat.table["sectors_share"].sum() == 0
+    assert "no line touches global memory; no line touches shared memory" in heat.caption
+    assert repr(heat) and heat._repr_html_()
+
+
+def test_anything_else_is_refused():
+    with pytest.raises(TypeError, match="heat takes a trace"):
+        gl.heat("01_naive")
