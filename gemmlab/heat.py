@@ -138,7 +138,10 @@ class Heat:
                 count, words, share = row.cells[kind]
                 look = f"{number}; background: {_tint(colours[kind], share)}" if count else number
                 cells += [f'<td style="{look}">{text}</td>' for text in (count, words)]
-            cells.append(f'<td style="{code}; border: 0">{html.escape(row.source)}</td>')
+            # What does not fit goes on in the next line, under the code and a little further in.
+            deep = len(row.source) - len(row.source.lstrip()) + 4
+            hang = f"padding-left: calc(0.6em + {deep}ch); text-indent: -{deep}ch"
+            cells.append(f'<td style="{code}; {hang}; border: 0">{html.escape(row.source)}</td>')
             body.append(f'<tr style="{ground}">{"".join(cells)}</tr>')
         caption = (
             f'<caption style="caption-side: bottom; text-align: left; padding: 0.5em; {ground}">'
