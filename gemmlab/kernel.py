@@ -17,6 +17,7 @@ from .trace import Trace
 from .verify import PRODUCT, Case, Report, random_matrix, verify
 
 SIMULATED_ARCH = "sm_90a"  # the GPU that the records in results/ come from
+PATIENCE_S = 120.0
 
 
 class ArgumentError(Exception):
@@ -92,6 +93,7 @@ class Kernel:
         self._filename = source.name if in_file else "kernel.cu"
         self.compiled: Compiled = compiled or self._compile(self.arch)
         self._gpu_function = None
+        self.limit_s = PATIENCE_S  # of one launch in the simulator; past it, it is a TakesTooLong
 
     def __repr__(self):
         settings = ", ".join(f"{name}={value}" for name, value in self.settings.items())
@@ -208,9 +210,12 @@ class Kernel:
             self.name, m, n, k, self.settings, shape.grid, shape.block, run.counters, self.text, run
         )
 
-    def verify(self) -> Report:
-        """Check it at awkward shapes, on the device it runs on. Show the result: it is a table."""
-        return verify(self)
+    def verify(self, seed: int | None = None) -> Report:
+        """Check it at awkward shapes, on the device it runs on. Show the result: it is a table.
+
+        Inputs are new with every call, or those of `seed`.
+        """
+        return verify(self, seed)
 
     def check(self) -> Report:
         """Look for mistakes that hardware hides: races, uninitialised reads, lost barriers.
@@ -265,6 +270,7 @@ class Kernel:
             arch=self.arch,
             options=options_for(self.settings),
             shared_bytes=shape.shared_bytes,
+            limit_s=self.limit_s,
             **how,
         )
 
@@ -277,7 +283,8 @@ class Kernel:
         shape = self.rung.launch(m, n, k, self.settings)
         run = self._simulate(shape, [A, B, C, m, n, k, alpha, beta], check=True)
         message = "; ".join(str(finding) for finding in run.findings)
-        return Case(m, n, k, alpha, beta, seed, not message, message, np.inf if message else 0.0)
+        worst, found = np.inf if message else 0.0, tuple(run.findings)
+        return Case(m, n, k, alpha, beta, seed, not message, message, worst, found)
 
     def _function(self):
         if self._gpu_function is None:

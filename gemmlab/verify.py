@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from .simulator import Finding
+
 UNIT_ROUNDOFF = {"float32": 2.0**-24}
 SMALLEST_NORMAL = {"float32": 2.0**-126}
 GUARD_PATTERN = 0x7FC0BEEF  # a NaN that no arithmetic makes
@@ -46,6 +48,7 @@ class Case:
     passed: bool
     message: str  # empty if passed
     worst: float  # the largest error as a share of its bound
+    findings: tuple[Finding, ...] = ()  # what the simulator's checks met
 
     def __str__(self):
         what = f"M={self.m} N={self.n} K={self.k} alpha={self.alpha:g} beta={self.beta:g}"
@@ -141,12 +144,13 @@ def shapes(kernel) -> list[tuple[int, int, int]]:
     ]  # fmt: skip
 
 
-def verify(kernel) -> Report:
+def verify(kernel, seed: int | None = None) -> Report:
     """Check `kernel` at all of `shapes`, and with all of FACTORS at a tile's edge.
 
-    Inputs are new with every call. The kernel is run in place, as timing runs it.
+    Inputs are new with every call, or those of `seed`. The kernel is run in place, as timing runs
+    it.
     """
-    seeds = iter(np.random.SeedSequence().generate_state(64).tolist())
+    seeds = iter(np.random.SeedSequence(seed).generate_state(64).tolist())
     cases = [check(kernel, *shape, *PRODUCT, seed=next(seeds)) for shape in shapes(kernel)]
     rows, cols = kernel.rung.tile(kernel.settings)
     cases += [

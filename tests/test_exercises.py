@@ -5,9 +5,18 @@ import re
 import nbformat
 import pytest
 
-from gemmlab.exercises import check, check_kernel
-from gemmlab.kernel import load
-from gemmlab.ladder import NOTEBOOKS
+from gemmlab.exercises import (
+    PLANTED,
+    changed_lines,
+    check,
+    check_kernel,
+    find_mistake,
+    planted,
+)
+from gemmlab.kernel import from_source, load
+from gemmlab.ladder import NOTEBOOKS, LadderError
+from gemmlab.verify import check as check_product
+from gemmlab.verify import shapes
 
 
 @pytest.mark.parametrize(
@@ -53,3 +62,112 @@ def test_the_planted_mistake_is_one_and_its_solution_repairs_it(name, capsys):
     assert "cases fail" in capsys.readouterr().out
     check_kernel(broken.replace(*repair), like=name)
     assert "Right" in capsys.readouterr().out
+
+
+# ---- planted mistakes ----------------------------------------------------------------------------
+
+# What lies between these two pieces of text, both unique, is where the mistake can show itself.
+REACH = {
+    "02_coalescing": ("const int row =", "alpha * sum + beta * C[here];"),
+    "03_shared_memory": ("for (int tile_k", "// Where beta is 0"),
+    "09_double_buffering": ("void multiply(", "#if STAGES == 1\n\n"),
+}
+LARGEST = 200  # rows, columns or K of a product that is run here
+
+
+@pytest.fixture(scope="module", params=PLANTED)
+def name(request):
+    return request.param
+
+
+def verified(kernel, factors=(1.0, 0.0)):
+    """Whether each of the smaller shapes of verification comes out right."""
+    small = [shape for shape in shapes(kernel) if max(shape) <= LARGEST]
+    return {shape: check_product(kernel, *shape, *factors, seed=1).passed for shape in small}
+
+
+def line_of(text, piece):
+    assert text.count(piece) == 1, piece
+    return text[: text.index(piece)].count("\n") + 1
+
+
+def test_one_line_is_changed_and_none_moved(name):
+    right, mistake = load(name).text, PLANTED[name]
+    assert right.count(mistake.old) == 1
+    wrong = planted(name).text
+    before, after = right.splitlines(), wrong.splitlines()
+    assert len(before) == len(after)
+    different = {n for n, pair in enumerate(zip(before, after, strict=True), 1) if len({*pair}) > 1}
+    assert len(different) == 1 and changed_lines(right, wrong) == different
+    (number,) = different
+    comments = [line.partition("//")[2] for line in (before[number - 1], after[number - 1])]
+    assert comments[0] == comments[1]
+
+
+def test_the_planted_mistake_is_seen_by_what_its_entry_names(name):
+    mistake, kernel = PLANTED[name], planted(name)
+    found = [finding for case in kernel.check().cases for finding in case.findings]
+    assert {finding.kind for finding in found} >= ({mistake.kind} if mistake.kind else set())
+    if mistake.kind is None:
+        assert not found
+    else:
+        first, last = (line_of(kernel.text, piece) for piece in REACH[name])
+        of_kind = [finding for finding in found if finding.kind == mistake.kind]
+        assert all(first <= finding.line <= last for finding in of_kind)
+    passed = verified(kernel)
+    assert all(passed.values()) == (name == "03_shared_memory")
+
+
+def test_without_the_mistake_the_same_settings_are_right(name):
+    kernel = load(name, **PLANTED[name].settings)
+    assert kernel.check().passed and all(verified(kernel).values())
+
+
+def test_the_mistake_of_05_shows_where_a_block_is_whole_and_k_is_not():
+    kernel = planted("05_thread_tile_2d")
+    rows, columns = kernel.rung.tile(kernel.settings)
+    step = kernel.settings["BK"]
+    for (m, n, k), passed in verified(kernel).items():
+        assert passed == (m < rows or n < columns or k % step == 0)
+
+
+def test_only_the_line_of_the_mistake_is_right(name, capsys):
+    kernel, right = planted(name), load(name).text
+    (wanted,) = changed_lines(right, kernel.text)
+    find_mistake(kernel, None)
+    assert "Not answered yet" in capsys.readouterr().out
+    for line in range(1, len(right.splitlines()) + 1):
+        find_mistake(kernel, line)
+        said = capsys.readouterr().out
+        assert said.startswith("Right: " if line == wanted else f"Not yet: line {line} is as it")
+        assert (PLANTED[name].what in said) == (line == wanted)
+        assert (PLANTED[name].seen[1:] in said) == (line == wanted)
+
+
+def test_an_answer_that_is_no_line_and_a_kernel_without_mistake_are_refused(name):
+    kernel = planted(name)
+    for line in (0, len(kernel.text.splitlines()) + 1, "12", True, 3.0):
+        with pytest.raises(ValueError, match="has lines 1 to"):
+            find_mistake(kernel, line)
+    with pytest.raises(ValueError, match="takes the kernel that"):
+        find_mistake(from_source(load(name).text, name), 1)
+
+
+def test_a_rung_without_a_planted_mistake_says_which_have_one():
+    with pytest.raises(LadderError, match="there is one in 02_coalescing, 03_shared_memory, 05"):
+        planted("01_naive")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lines"),
+    [
+        ("a\nb\nc", "a\nx\nc", {2}),
+        ("a\nb\nc", "a\nc", {1, 2}),
+        ("a\nb\nc", "b\nc", {1}),
+        ("a\nb", "a", {1}),
+        ("a\nb", "a\nnew\nb", {2}),
+        ("a", "a", set()),
+    ],
+)
+def test_changed_lines_are_the_new_ones_or_those_beside_a_removed_one(before, after, lines):
+    assert changed_lines(before, after) == lines

@@ -37,6 +37,7 @@ __all__ = [
     "PtxError",
     "Run",
     "Step",
+    "TakesTooLong",
     "TensorMap",
     "UnknownInstruction",
     "WarpAccess",
@@ -51,6 +52,10 @@ MAPS = 0x7C00_0000_0000  # the address of the first parameter that is a tensor m
 
 class LaunchError(Exception):
     """A launch that no GPU would take, or arguments that do not fit the kernel."""
+
+
+class TakesTooLong(LaunchError):
+    """A launch that passes its time limit. It may be one that never ends."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +142,8 @@ def launch(
     longer than so many seconds is refused, once its speed is seen, and leaves the arrays as they
     were; None for no limit.
 
-    Raises CompileError, NoCompiler, LaunchError (before anything runs) and UnknownInstruction.
+    Raises CompileError, NoCompiler, LaunchError (before anything runs), TakesTooLong (a LaunchError
+    too) and UnknownInstruction.
     A kernel's own mistakes, such as an access out of bounds, are in the result's `findings`.
     """
     text, filename = _source(source)
@@ -187,7 +193,7 @@ def launch(
     except TooLong as error:
         for array, old in zip(changed, before, strict=True):
             array[...] = old
-        raise LaunchError(
+        raise TakesTooLong(
             f"kernel '{entry}' on a grid of {grid} blocks would take {error}: run a "
             "smaller problem, some blocks only (blocks=[(0, 0, 0)]), or wait for it (limit_s=None)"
         ) from None
