@@ -9,12 +9,13 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.patches import Rectangle
 
+from gemmlab.played import NOTHING, Played
 from gemmlab.plots import style
 from gemmlab.plots.banks import Banks
 from gemmlab.plots.matrix import WARP_SIZE, draw_grid, require_trace
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import LINE, MARGIN, NORMAL, SMALL, WIDTH, plural, styled
-from gemmlab.plots.tiles import NOTHING, SHARED, Played, fill
+from gemmlab.plots.tiles import fill
 from gemmlab.trace import Trace
 
 SIDE = 3.3  # inches, the longer side of the block's tile
@@ -53,26 +54,22 @@ class _Levels:
 
     @classmethod
     def of(cls, trace: Trace, block: tuple[int, int, int], warp: int, lane: int) -> _Levels:
-        played = Played.of(trace, block, "levels")
-        accesses = [
-            access
-            for access in trace.run.accesses(block, warp)
-            if access.array == SHARED and access.operation == "load"
-        ]
+        played = Played.of(trace, block)
+        played.require_reads("levels")
         reads = [read for read in played.reads if read.warp == warp]
         if not 0 <= lane < WARP_SIZE or not (played.owner == warp * WARP_SIZE + lane).any():
             raise ValueError(
                 f"levels: lane {lane} of warp {warp} of block {block} stores nothing in C."
             )
         loads: dict[str, _Load] = {}
-        for access, read in zip(accesses, reads, strict=True):
+        for read in reads:
             name, k, pieces = _piece(trace, read.elements)
             if name is None:
                 raise ValueError(
                     f"levels needs a warp whose lanes all load {FLOATS} rows of A or columns of B "
                     f"for one k, from shared memory; {trace.kernel_name} has others."
                 )
-            loads.setdefault(name, _Load(Banks.of(access), k, pieces))
+            loads.setdefault(name, _Load(Banks.of(read.access), k, pieces))
         return cls(played, warp, lane, loads)
 
     def grid(self) -> dict[tuple[int, int], list[int]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
+from gemmlab.played import NOTHING, Played
 from gemmlab.plots import style
 from gemmlab.plots.blocks import rectangles
 from gemmlab.plots.matrix import WARP_SIZE, draw_grid, require_trace
@@ -18,135 +18,12 @@ from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import LINE, MARGIN, NORMAL, SMALL, WIDTH, plural, styled
 from gemmlab.trace import Trace
 
-SHARED = "shared memory"
-WORD = 4
-NOTHING = -1  # in place of an element's number: a lane that is not active, or a zero at an edge
 MOST_HEIGHT = 4.4  # inches, of two matrices above each other
 MOST_CELL = 0.16  # inches, of one element
 GAP = 0.62  # inches between two panels: room for a name and column numbers
 LEFT = MARGIN + 0.42  # room for row numbers
 HEAD = 0.95  # room for the title, a name and column numbers
 NOTES = 2.3  # room for notes at the right
-
-
-# ---- what the block does -------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Read:
-    """One load from shared memory by one warp: which elements it gave to the lanes.
-
-    `elements`: int (32, words), numbers of elements of A or, after all of A, of B.
-    """
-
-    warp: int
-    elements: np.ndarray
-
-
-@dataclass(frozen=True)
-class Played:
-    """One block, played from its trace in the order of execution.
-
-    Shared memory has addresses alone. What lies there is followed from the loads of global memory:
-    a warp stores what it loaded in the order in which it loaded it. That a thread then reads the
-    rows of A and the columns of B that its own elements of C need is checked, and would not hold
-    if the order were another.
-
-    `loaded`: how often each element of A and then of B was loaded from global memory.
-    `owner`: int (M, N), the thread of the block that stores each element of C, or NOTHING.
-    """
-
-    trace: Trace
-    block: tuple[int, int, int]
-    loaded: np.ndarray
-    reads: list[Read]
-    owner: np.ndarray
-
-    @classmethod
-    def of(cls, trace: Trace, block: tuple[int, int, int], who: str) -> Played:
-        m, n, k = trace.m, trace.n, trace.k
-        first = {"A": 0, "B": m * k}
-        accesses = trace.run.accesses(block)
-        loaded = np.zeros(m * k + k * n, int)
-        owner = np.full(m * n, NOTHING)
-        waiting: defaultdict[int, deque] = defaultdict(deque)  # of each warp: loaded, not yet kept
-        ends = [int(a.addresses[a.active].max()) + a.size for a in accesses if a.array == SHARED]
-        here = np.full(max(ends, default=0) // WORD, NOTHING)  # the element in each word
-        reads = []
-        for access in accesses:
-            words = np.where(access.active, access.addresses // WORD, 0)
-            index = words[:, None] + np.arange(max(1, access.size // WORD))
-            if access.array in first and access.operation == "load":
-                elements = np.where(access.active[:, None], index + first[access.array], NOTHING)
-                waiting[access.warp].extend(elements.T)
-                np.add.at(loaded, elements[access.active], 1)
-            elif access.array == "C" and access.operation == "store":
-                lanes = np.flatnonzero(access.active)
-                owner[index[lanes]] = access.warp * WARP_SIZE + lanes[:, None]
-            elif access.array == SHARED and access.operation == "load":
-                elements = np.where(access.active[:, None], here[index], NOTHING)
-                reads.append(Read(access.warp, elements))
-            elif access.array == SHARED:
-                queue = waiting[access.warp]
-                for column in index.T:
-                    kept = queue.popleft() if queue else np.full(WARP_SIZE, NOTHING)
-                    here[column[access.active]] = kept[access.active]
-        played = cls(trace, block, loaded, reads, owner.reshape(m, n))
-        played._require_reads(who)
-        return played
-
-    def _require_reads(self, who: str) -> None:
-        where = f"block {self.block} of {self.trace.kernel_name}"
-        if not self.reads:
-            raise ValueError(f"{who}: {where} reads nothing from shared memory.")
-        threads = math.ceil(math.prod(self.trace.block) / WARP_SIZE) * WARP_SIZE
-        rows = np.zeros((threads, self.trace.m), bool)
-        columns = np.zeros((threads, self.trace.n), bool)
-        row, column = np.nonzero(self.owner != NOTHING)
-        rows[self.owner[row, column], row] = columns[self.owner[row, column], column] = True
-        for read in self.reads:
-            lanes = read.warp * WARP_SIZE + np.arange(WARP_SIZE)[:, None]
-            works = rows[lanes].any(axis=2)  # beyond the edge of C a thread only brings elements
-            in_a, in_b, row, column = self._split(read.elements)
-            wrong = works & ((in_a & ~rows[lanes, row]) | (in_b & ~columns[lanes, column]))
-            if wrong.any():
-                raise ValueError(
-                    f"{who}: a thread of {where} seems to read what its elements of C do not need. "
-                    "Either the kernel does so, and its result is wrong, or the order of its loads "
-                    "and stores does not tell which element lies where in shared memory; then "
-                    "choose a block that lies whole in C, and a K that the step divides."
-                )
-
-    def _split(self, elements: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Which numbers are of A and which of B; row in A of the former, column in B of the rest.
-
-        Row and column are 0 where they mean nothing.
-        """
-        m, n, k = self.trace.m, self.trace.n, self.trace.k
-        in_b = elements >= m * k
-        in_a = ~in_b & (elements != NOTHING)
-        return (
-            in_a,
-            in_b,
-            np.where(in_a, elements // k, 0),
-            np.where(in_b, (elements - m * k) % n, 0),
-        )
-
-    def matrices(self, elements: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """How often each element of A, int (M, K), and of B, int (K, N), is among these numbers."""
-        m, n, k = self.trace.m, self.trace.n, self.trace.k
-        numbers = elements[elements != NOTHING]
-        return self.split(np.bincount(numbers, minlength=m * k + k * n))
-
-    def split(self, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """A number for each element of A and then of B, as the two matrices."""
-        m, n, k = self.trace.m, self.trace.n, self.trace.k
-        return counts[: m * k].reshape(m, k), counts[m * k :].reshape(k, n)
-
-    def frame(self) -> tuple[range, range]:
-        """The rows and columns of C that the block stores."""
-        rows, columns = np.nonzero(self.owner != NOTHING)
-        return range(rows.min(), rows.max() + 1), range(columns.min(), columns.max() + 1)
 
 
 @dataclass(frozen=True)
@@ -243,7 +120,8 @@ def tile_reuse(
     """
     require_trace(trace, "tile_reuse")
     block = tuple(block)
-    played = Played.of(trace, block, "tile_reuse")
+    played = Played.of(trace, block)
+    played.require_reads("tile_reuse")
     read = played.matrices(np.concatenate([one.elements.ravel() for one in played.reads]))
     counts = dict(zip("AB", zip(played.split(played.loaded), read, strict=True), strict=True))
     panels = _Panels.of(range(trace.m), range(trace.k), range(trace.n), square=True)
@@ -354,7 +232,8 @@ def thread_tile(
     require_trace(trace, "thread_tile")
     block = tuple(block)
     number = _thread_number(trace, thread)
-    played = Played.of(trace, block, "thread_tile")
+    played = Played.of(trace, block)
+    played.require_reads("thread_tile")
     own = _Own.of(played, number)
     rows, columns = played.frame()
     ks = range(min(trace.settings["BK"], trace.k))
