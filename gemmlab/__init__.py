@@ -29,6 +29,7 @@ __all__ = [
     "LadderError",
     "VerificationError",
     "ceilings",
+    "compare",
     "counted",
     "device",
     "error_bound",
@@ -49,6 +50,8 @@ def __getattr__(name: str):
     """Load what needs pandas and matplotlib only when it is used."""
     if name == "ceilings":
         return import_module(".roofline", __name__).ceilings
+    if name == "compare":
+        return import_module(".comparison", __name__).compare
     if name in ("counted", "exercises", "overview", "plots", "sweeps"):
         return import_module(f".{name}", __name__)
     raise AttributeError(f"module 'gemmlab' has no attribute {name!r}")

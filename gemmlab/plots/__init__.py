@@ -9,6 +9,7 @@ from __future__ import annotations
 from gemmlab.plots.addresses import address_map
 from gemmlab.plots.banks import bank_map
 from gemmlab.plots.blocks import block_map
+from gemmlab.plots.comparison import comparison
 from gemmlab.plots.levels import levels
 from gemmlab.plots.lines import traffic
 from gemmlab.plots.overview import climb, shares
@@ -28,6 +29,7 @@ __all__ = [
     "bank_map",
     "block_map",
     "climb",
+    "comparison",
     "gflops",
     "ladder",
     "levels",

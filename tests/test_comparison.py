@@ -1,0 +1,198 @@
+"""Two kernels side by side: the table against traces and records, the picture against the table."""
+
+import math
+import re
+
+import pytest
+from test_plots import (  # noqa: F401  what holds for every figure holds for these
+    axes,
+    by_gid,
+    test_is_a_matplotlib_figure_as_wide_as_a_page,
+    test_no_text_is_smaller_than_8_points,
+    test_no_text_lies_on_another,
+    test_nothing_written_leaves_the_canvas,
+    test_the_caption_is_a_sentence_with_a_number,
+    test_the_caption_is_below_everything,
+    words,
+)
+
+import gemmlab as gl
+from gemmlab import facts, plots, sweeps
+from gemmlab.comparison import NOT_RECORDED, Comparison, compare
+
+SHARED = "03_shared_memory"
+
+
+def edited(name, old, new, **settings):
+    """The rung with one change of its text."""
+    text = gl.load(name, **settings).text
+    assert text.count(old) == 1
+    return gl.from_source(text.replace(old, new), name, **settings)
+
+
+PAIRS = {
+    "two rungs": lambda: (gl.load("02_coalescing"), gl.load(SHARED)),
+    "two tiles": lambda: (gl.load(SHARED, TILE=8), gl.load(SHARED)),
+    "a swizzle": lambda: (
+        gl.load("07_bank_conflicts", SWIZZLE=0),
+        gl.load("07_bank_conflicts"),
+    ),
+    "an edited one": lambda: (
+        gl.load("08_warp_tiling", MIN_BLOCKS=2),
+        edited(
+            "09_double_buffering", "now ^= 1;", "now = 1 - now;", BM=64, BN=64, BK=16, WM=32, WN=32
+        ),
+    ),
+    "the same": lambda: (gl.load(SHARED), gl.load(SHARED)),
+    "no ratio": lambda: (
+        gl.load(SHARED),
+        edited(SHARED, "sum += a[y][k] * b[k][x];", "sum += a[y][k] * b[k][x] ;"),
+    ),
+}
+
+
+@pytest.fixture(scope="module", params=PAIRS)
+def compared(request):
+    return compare(*PAIRS[request.param]())
+
+
+@pytest.fixture(scope="module")
+def figure(compared):
+    return compared.picture()
+
+
+@pytest.fixture(scope="module")
+def tiles():
+    return compare(*PAIRS["two tiles"]())
+
+
+def row(compared, quantity):
+    """The two values and the ratio of one quantity."""
+    found = compared.table.set_index("quantity").loc[quantity]
+    return (*(found[name] for name in compared.names), found["ratio"])
+
+
+def test_the_table_has_the_facts_of_both(compared):
+    table = compared.table
+    assert list(table.columns) == ["quantity", *compared.names, "ratio", "unit"]
+    for one, name in zip((compared.a, compared.b), compared.names, strict=True):
+        own = facts.of(one.kernel).table()
+        assert list(table["quantity"]) == list(own["quantity"])
+        for shown, value in zip(table[name], own["value"], strict=True):
+            assert shown == (NOT_RECORDED if value is None else value)
+
+
+def test_a_ratio_is_b_over_a_where_both_are_numbers_above_0(compared):
+    for _, a, b, ratio, _ in compared.table.itertuples(index=False):
+        if isinstance(a, str) or isinstance(b, str) or a == 0 or b == 0:
+            assert math.isnan(ratio)
+        else:
+            assert ratio * a == pytest.approx(b)
+
+
+def test_a_tile_of_32_against_one_of_8_is_what_arithmetic_says(tiles):
+    assert row(tiles, "threads per block") == (64, 1024, 16)
+    assert row(tiles, "shared memory") == (4 * 2 * 8 * 64, 4 * 2 * 32 * 64, 4)
+    assert row(tiles, "arithmetic intensity")[2] == 4  # an element serves four times as many
+    assert row(tiles, "loads of B")[:2] == (4, 4)
+
+
+def test_the_speed_is_the_recorded_one_and_says_of_which_gpu(tiles):
+    recorded = [sweeps.of(gl.load(SHARED, TILE=tile)) for tile in (8, 32)]
+    a, b, ratio = row(tiles, "speed")
+    assert (a, b) == tuple(round(one["gflops"]) for one in recorded)
+    assert ratio == pytest.approx(b / a)
+    assert f"{recorded[0]['gpu']}, recorded {recorded[0]['recorded'][:10]}" in repr(tiles)
+
+
+def test_what_is_not_recorded_says_so():
+    compared = compare(gl.load(SHARED), edited(SHARED, "* b[k][x];", "* b[k][x] * 1.0f;"))
+    speed = row(compared, "speed")
+    assert speed[1] == NOT_RECORDED and math.isnan(speed[2])
+    assert NOT_RECORDED in repr(compared) and NOT_RECORDED in compared._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "names"),
+    [
+        (("02_coalescing", {}), (SHARED, {}), ("02_coalescing", SHARED)),
+        (("02_coalescing", {}), (SHARED, {"PAD": 1}), ("02_coalescing", f"{SHARED} PAD=1")),
+        ((SHARED, {"TILE": 8}), (SHARED, {}), (f"{SHARED} TILE=8", f"{SHARED} TILE=32")),
+        ((SHARED, {"BK": 32}), (SHARED, {"BK": 32}), (f"{SHARED} (a)", f"{SHARED} (b)")),
+    ],
+)
+def test_the_names_are_the_rungs_and_the_settings_that_differ(a, b, names):
+    assert compare(*(gl.load(name, **settings) for name, settings in (a, b))).names == names
+
+
+def test_an_edited_kernel_is_called_so_and_an_unchanged_text_is_not():
+    kernel = gl.load(SHARED)
+    unchanged = gl.from_source(kernel.text, SHARED, TILE=16)
+    assert compare(kernel, unchanged).names[1] == f"{SHARED} TILE=16"
+    assert compare(kernel, edited(SHARED, "sum = 0.0f", "sum = 0.f")).names[1] == f"{SHARED} edited"
+
+
+def test_another_architecture_for_registers_and_occupancy():
+    kernel = gl.load(SHARED)
+    table = gl.compare(kernel, gl.load(SHARED, TILE=8), arch="sm_86").table.set_index("quantity")
+    assert table.loc["blocks per SM", "unit"] == "on sm_86"
+    taken = kernel.resources("sm_86").iloc[0]
+    assert table.loc["blocks per SM"].iloc[0] == taken["blocks per SM"]
+
+
+def test_html_and_text_say_the_same_and_are_the_same_each_time(compared):
+    page, text = compared._repr_html_(), repr(compared)
+    again = compare(compared.a.kernel, compared.b.kernel)
+    assert (page, text) == (again._repr_html_(), repr(again))
+    for cell in re.findall(r"<t[hd] [^>]*>(.*?)</t[hd]>", page):
+        assert cell in text
+    assert "background: #FCFCFA; color: #222222" in page and "<script" not in page
+
+
+def test_what_is_no_kernel_is_refused():
+    with pytest.raises(TypeError, match=r"takes two kernels.*'03_shared_memory'"):
+        gl.compare(gl.load(SHARED), SHARED)
+
+
+# ---- the picture ---------------------------------------------------------------------------------
+
+
+def test_every_ratio_but_1_has_a_marker_at_its_place(compared):
+    ax = axes(compared.picture(), "ratios")
+    assert ax.get_xscale() == "log"
+    drawn = {mark.get_gid()[len("ratio ") :]: mark.get_xdata()[0] for mark in by_gid(ax, "ratio ")}
+    table = compared.table
+    wanted = table[table["ratio"].notna() & (table["ratio"] != 1)]
+    assert drawn == dict(zip(wanted["quantity"], wanted["ratio"], strict=True))
+    low, high = ax.get_xlim()
+    assert all(low < ratio < high for ratio in drawn.values())
+    assert all(
+        mark.get_marker() == (">" if mark.get_xdata()[0] > 1 else "<")
+        for mark in by_gid(ax, "ratio ")
+    )
+
+
+def test_what_is_equal_or_has_no_ratio_is_written_out(compared):
+    written = words(compared.picture())
+    said = " ".join(" ".join(written).split())
+    same = [q for q, a, b, *_ in compared.table.itertuples(index=False) if a == b]
+    listed = said.split("Equal in both: ")[1]
+    assert all(quantity in listed for quantity in same)
+    different = [one for one in compared.table.itertuples(index=False) if one[1] != one[2]]
+    assert written.count("no ratio") == sum(math.isnan(one.ratio) for one in different)
+    assert said.count("→") == len(different)
+
+
+def test_the_caption_says_what_differs_most():
+    compared = compare(*PAIRS["a swizzle"]())
+    caption = compared.picture().caption
+    a, b, ratio = row(compared, "shared stores")
+    numbers = compared.table["ratio"].dropna()
+    assert max(abs(numbers.map(math.log))) == abs(math.log(ratio))
+    assert f"most of all shared stores, from {a:g} to {b:g} wavefronts" in caption
+
+
+def test_the_picture_takes_a_comparison_and_nothing_else():
+    with pytest.raises(TypeError, match=r"takes what gl.compare\(a, b\) gives"):
+        plots.comparison([])
+    assert isinstance(compare(*PAIRS["the same"]()), Comparison)
