@@ -46,6 +46,11 @@ __all__ = [
 ]
 
 
+def load_ipython_extension(ipython) -> None:
+    """`%load_ext gemmlab`: the cell magic %%kernel."""
+    import_module(".magic", __name__).register(ipython)
+
+
 def __getattr__(name: str):
     """Load what needs pandas and matplotlib only when it is used."""
     if name == "ceilings":

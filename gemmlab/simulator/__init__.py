@@ -149,7 +149,8 @@ def launch(
     text, filename = _source(source)
     kernels = _compiled(text, filename, arch, tuple(options))
     if entry not in kernels:
-        raise LaunchError(f"{filename} has no kernel '{entry}'; it has {', '.join(kernels)}")
+        there = ", ".join(kernels) or "none"
+        raise LaunchError(f"{filename} has no kernel '{entry}'; it has {there}")
     kernel = kernels[entry]
     grid, block = _shape("grid", grid, MAX_GRID), _shape("block", block, MAX_BLOCK)
     if np.prod(block) > MAX_THREADS_PER_BLOCK:

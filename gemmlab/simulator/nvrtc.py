@@ -147,4 +147,7 @@ def _readable(log: str, source: str, filename: str, arch: str) -> str:
         for shown in range(first, min(len(lines), middle + CONTEXT_LINES) + 1):
             mark = ">" if shown == middle else " "
             parts.append(f"  {mark} {shown:4d} | {lines[shown - 1]}")
-    return "\n".join(parts) if len(parts) > 1 else f"{parts[0]}\n{log.strip()}"
+    if len(parts) == 1:  # ptxas, which has no lines; what it says of success holds a time as well
+        said = (line.strip("\0 ") for line in log.splitlines())
+        parts += [line for line in said if line and not re.match(r"ptxas *(info|\.) ", line)]
+    return "\n".join(parts)
