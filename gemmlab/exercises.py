@@ -10,7 +10,7 @@ from . import ladder
 from .compiler import CompileError
 from .kernel import Kernel, from_source
 from .ladder import LadderError, Settings
-from .simulator import UnknownInstruction
+from .simulator import LaunchError, PtxError, UnknownInstruction
 
 
 def check(answer: float | None, expected: float) -> None:
@@ -31,7 +31,7 @@ def check_kernel(source: str, like: str, *, mistakes: bool = False, **settings: 
     try:
         kernel = from_source(source, like, **settings)
         report = kernel.verify()
-    except (CompileError, UnknownInstruction) as error:
+    except (CompileError, LaunchError, PtxError, UnknownInstruction) as error:
         print(f"Not yet: {error}")
         return
     failed = [case for case in report.cases if not case.passed]

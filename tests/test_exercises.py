@@ -35,6 +35,8 @@ def test_a_kernel_is_judged(capsys):
     assert "cases fail" in capsys.readouterr().out
     check_kernel(right.replace("float sum", "flot sum"), like="02_coalescing")
     assert "does not compile" in capsys.readouterr().out
+    check_kernel(right.replace("coalescing(const", "mine(const"), like="02_coalescing")
+    assert "no kernel 'coalescing'; it has mine" in capsys.readouterr().out
 
 
 def test_a_mistake_that_does_no_harm_in_the_simulator_is_found_where_it_is_looked_for(capsys):
