@@ -42,6 +42,8 @@ __all__ = [
     "random_matrix",
     "reference",
     "simulator",
+    "step_player",
+    "steps",
     "sweeps",
 ]
 
@@ -57,6 +59,8 @@ def __getattr__(name: str):
         return import_module(".roofline", __name__).ceilings
     if name == "compare":
         return import_module(".comparison", __name__).compare
-    if name in ("counted", "exercises", "overview", "plots", "sweeps"):
+    if name == "step_player":
+        return import_module(".player", __name__).step_player
+    if name in ("counted", "exercises", "overview", "plots", "steps", "sweeps"):
         return import_module(f".{name}", __name__)
     raise AttributeError(f"module 'gemmlab' has no attribute {name!r}")

@@ -113,10 +113,13 @@ class Played:
         columns = np.zeros((threads, self.trace.n), bool)
         row, column = np.nonzero(self.owner != NOTHING)
         rows[self.owner[row, column], row] = columns[self.owner[row, column], column] = True
+        of_warps: defaultdict[int, list[np.ndarray]] = defaultdict(list)
         for read in self.reads:
-            lanes = read.warp * WARP + np.arange(WARP)[:, None]
+            of_warps[read.warp].append(read.elements)
+        for warp, elements in of_warps.items():
+            lanes = warp * WARP + np.arange(WARP)[:, None]
             works = rows[lanes].any(axis=2)  # beyond the edge of C a thread only brings elements
-            in_a, in_b, row, column = self._places(read.elements)
+            in_a, in_b, row, column = self._places(np.concatenate(elements, axis=1))
             wrong = works & ((in_a & ~rows[lanes, row]) | (in_b & ~columns[lanes, column]))
             if wrong.any():
                 raise ValueError(

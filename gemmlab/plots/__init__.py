@@ -16,6 +16,7 @@ from gemmlab.plots.overview import climb, shares
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.roofs import roofline
 from gemmlab.plots.speed import gflops, ladder
+from gemmlab.plots.steps import step, steps
 from gemmlab.plots.sweep import sweep
 from gemmlab.plots.tiles import thread_tile, tile_reuse
 from gemmlab.plots.timeline import timeline
@@ -38,6 +39,8 @@ __all__ = [
     "shares",
     "spread",
     "staging",
+    "step",
+    "steps",
     "sweep",
     "thread_tile",
     "tile_reuse",
