@@ -18,7 +18,7 @@ from .simulator import LaunchError
 DPI = 130  # of the picture: sharp enough, and quickly drawn
 BLOCKS = 2  # along the rows and the columns of C, where no size is given
 STEPS = 4  # along K
-MOST = 512  # rows, columns and elements along K: more are too fine to see
+MOST = 2**19  # elements of A, B and C: more are too fine to see, and frames hold them all
 INTERVAL = 1500  # milliseconds from frame to frame
 BLOCK = (0, 0, 0)
 REASONS = (IllegalSetting, KernelMistake, LaunchError, ValueError)
@@ -101,6 +101,9 @@ def _frames(kernel: Kernel, m: int, n: int, k: int) -> list[steps.Frame]:
     for name, size in zip("mnk", (m, n, k), strict=True):
         if isinstance(size, bool) or not isinstance(size, Integral) or size < 1:
             raise ValueError(f"{name} is {size!r}; it must be a whole number above 0.")
-        if size > MOST:
-            raise ValueError(f"{name} is {size}; at most {MOST} can be seen in the picture.")
+    if (elements := m * k + k * n + m * n) > MOST:
+        raise ValueError(
+            f"A, B and C have {elements:,} elements, at most {MOST:,} can be seen: "
+            "choose a smaller m, n or k."
+        )
     return steps.of(kernel.trace(int(m), int(n), int(k), blocks=[BLOCK]), BLOCK)

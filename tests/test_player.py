@@ -74,13 +74,18 @@ def test_every_rung_plays_from_nothing_to_all_of_its_products(name):
     assert "writes its" in said(player) and player.picture.value
 
 
+def test_blocks_of_one_row_or_column_play_too():
+    for settings in ({"BLOCK_X": 1024, "BLOCK_Y": 1}, {"BLOCK_X": 1, "BLOCK_Y": 1024}):
+        assert len(gl.step_player(gl.load("02_coalescing", **settings)).frames) == 5
+
+
 @pytest.mark.parametrize(
     ("sizes", "reason"),
     [
         ((-1,), "m is -1; it must be a whole number above 0."),
         ((64, 2.5), "n is 2.5; it must be a whole number above 0."),
         ((64, 64, True), "k is True; it must be a whole number above 0."),
-        ((64, 513), "n is 513; at most 512 can be seen"),
+        ((512, 512, 512), "A, B and C have 786,432 elements, at most 524,288 can be seen"),
     ],
 )
 def test_what_cannot_be_shown_is_said_in_its_place(sizes, reason, capsys):
