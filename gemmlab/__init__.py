@@ -34,8 +34,10 @@ __all__ = [
     "device",
     "error_bound",
     "exercises",
+    "facts",
     "from_source",
     "heat",
+    "lab",
     "load",
     "overview",
     "plots",
@@ -59,8 +61,10 @@ def __getattr__(name: str):
         return import_module(".roofline", __name__).ceilings
     if name == "compare":
         return import_module(".comparison", __name__).compare
+    if name == "lab":
+        return import_module(".widgets", __name__).lab
     if name == "step_player":
         return import_module(".player", __name__).step_player
-    if name in ("counted", "exercises", "overview", "plots", "steps", "sweeps"):
+    if name in ("counted", "exercises", "facts", "overview", "plots", "steps", "sweeps"):
         return import_module(f".{name}", __name__)
     raise AttributeError(f"module 'gemmlab' has no attribute {name!r}")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from . import records, sweeps
 from .compiler import Resources
 from .kernel import Kernel
+from .ladder import listed
 from .occupancy import Occupancy, occupancy
 from .records import NoRecord, StaleRecord
 from .simulator.counters import FMA_METRIC, SECTOR_BYTES
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 WINDOW = 128  # rows and columns of C that are looked at, at least
 STEPS = 2  # along K, at least
-LEAST_K = 64
+LEAST_K = 32
 GLOBAL, SHARED = "global", "shared"
 NAMES = {  # what a table calls the loads and stores of each array
     ("A", "load"): "loads of A",
@@ -71,7 +72,7 @@ class Facts:
 
     @property
     def settings(self) -> str:
-        return ", ".join(f"{name}={value}" for name, value in self.kernel.settings.items())
+        return listed(self.kernel.settings)
 
     def units_per_request(self, space: str, operation: str, array: str | None = None) -> float:
         """Sectors of global memory, or wavefronts of shared, per request; 0 without requests."""

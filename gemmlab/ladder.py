@@ -454,10 +454,10 @@ def settings_for(rung: Rung, given: Settings) -> Settings:
             legal = ", ".join(str(v) for v in known[name].legal)
             raise IllegalSetting(
                 f"{rung.name}: {name}={value!r} is not legal, the values are {legal}"
-                + (f"; {_nearest(rung, settings)}" if isinstance(value, int) and value > 0 else "")
+                + (f"; {_offer(rung, settings)}" if isinstance(value, int) and value > 0 else "")
             )
     if reason := rung.limit(settings):
-        raise IllegalSetting(f"{rung.name}: {_text(settings)} {reason}; {_nearest(rung, settings)}")
+        raise IllegalSetting(f"{rung.name}: {listed(settings)} {reason}; {_offer(rung, settings)}")
     return settings
 
 
@@ -466,7 +466,7 @@ def require_arch(rung: Rung, settings: Settings, arch: str) -> None:
     oldest, digits = rung.oldest_arch(settings), re.sub(r"\D", "", arch)
     if digits and int(digits) < oldest:
         raise IllegalSetting(
-            f"{rung.name}: {_text(settings)} needs sm_{oldest} or newer, this is {arch}"
+            f"{rung.name}: {listed(settings)} needs sm_{oldest} or newer, this is {arch}"
         )
 
 
@@ -478,15 +478,20 @@ def legal_settings(rung: Rung) -> list[Settings]:
     return [settings for settings in combinations if rung.limit(settings) is None]
 
 
-def _nearest(rung: Rung, wanted: Settings) -> str:
+def nearest(rung: Rung, wanted: Settings) -> Settings:
     """The legal combination that changes the fewest parameters, and those the least."""
 
     def distance(settings: Settings):
         steps = [abs(log2((settings[name] + 1) / (wanted[name] + 1))) for name in wanted]
         return sum(step > 0 for step in steps), sum(steps)
 
-    return f"the nearest legal choice is {_text(min(legal_settings(rung), key=distance))}"
+    return min(legal_settings(rung), key=distance)
 
 
-def _text(settings: Settings) -> str:
+def _offer(rung: Rung, wanted: Settings) -> str:
+    return f"the nearest legal choice is {listed(nearest(rung, wanted))}"
+
+
+def listed(settings: Settings) -> str:
+    """Settings in words: "TILE=32, BK=64"."""
     return ", ".join(f"{name}={value}" for name, value in settings.items())

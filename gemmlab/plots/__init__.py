@@ -10,6 +10,7 @@ from gemmlab.plots.addresses import address_map
 from gemmlab.plots.banks import bank_map
 from gemmlab.plots.blocks import block_map
 from gemmlab.plots.comparison import comparison
+from gemmlab.plots.kernel_view import kernel_view
 from gemmlab.plots.levels import levels
 from gemmlab.plots.lines import traffic
 from gemmlab.plots.overview import climb, shares
@@ -32,6 +33,7 @@ __all__ = [
     "climb",
     "comparison",
     "gflops",
+    "kernel_view",
     "ladder",
     "levels",
     "png",

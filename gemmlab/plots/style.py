@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, wraps
+from functools import cache, lru_cache, wraps
 from numbers import Real
 from typing import Any
 
@@ -109,14 +109,19 @@ def page(height: float, caption: str, footer: str = "") -> Picture:
 def wrap(words: str, width: float, size: float) -> list[str]:
     """Lines of text no wider than `width` inches when set in `size` points."""
     lines: list[str] = []
+    space, taken = text_width("i i", size) - text_width("ii", size), width
     for word in words.split():
-        if lines and text_width(f"{lines[-1]} {word}", size) <= width:
+        wide = text_width(word, size)
+        if taken + space + wide <= width:
             lines[-1] += f" {word}"
+            taken += space + wide
         else:
             lines.append(word)
+            taken = wide
     return lines
 
 
+@lru_cache(maxsize=8192)  # a millisecond each
 def text_width(words: str, size: float, weight: str = "normal") -> float:
     """The width of one line of text in inches, as it is drawn at 100 dots an inch."""
     font = FontProperties(family=RC["font.family"], size=size, weight=weight)

@@ -23,7 +23,7 @@ from .grid import run as run_blocks
 from .machine import Finding, TooLong, WarpAccess
 from .memory import GlobalMemory, Uninitialised, pointer, uninitialised
 from .nvrtc import CompileError, NoCompiler
-from .ptx import TYPE_BYTES, PtxError
+from .ptx import KEPT_KERNELS, TYPE_BYTES, PtxError
 from .tensor_map import MAP_ALIGNMENT, MAP_BYTES, MapInUse, TensorMap, within
 from .translate import UnknownInstruction
 from .types import type_of
@@ -206,7 +206,7 @@ def launch(
     return run
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=KEPT_KERNELS)
 def _compiled(text: str, filename: str, arch: str, options: tuple[str, ...]):
     program = nvrtc.compile_source(text, filename, arch=arch, options=options)
     if not program.ptx:
@@ -214,7 +214,7 @@ def _compiled(text: str, filename: str, arch: str, options: tuple[str, ...]):
     return ptx.parse(program.ptx, filename)
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=KEPT_KERNELS)
 def _translation(kernel: ptx.Kernel, flush_operands: bool) -> machine.Translation:
     return machine.Translation(kernel, flush_operands)
 

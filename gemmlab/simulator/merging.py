@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from .ptx import (
+    KEPT_KERNELS,
     LEAVES_BLOCK,
     TYPE_BYTES,
     Immediate,
@@ -46,7 +47,7 @@ class WideLoad:
     size: int
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=KEPT_KERNELS)
 def merged_loads(kernel: Kernel) -> dict[int, WideLoad | None]:
     """{index of a load that is merged: the wide load, at the first of them; None at the others}."""
     known, labels = _alignments(kernel), set(kernel.labels.values())
@@ -65,7 +66,7 @@ def merged_loads(kernel: Kernel) -> dict[int, WideLoad | None]:
     return found
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=KEPT_KERNELS)
 def copies_after_idle_loads(kernel: Kernel) -> frozenset[int]:
     """The cp.async instructions before which ptxas puts IDLE_LOADS loads."""
     labels = set(kernel.labels.values())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import struct
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import lru_cache
 from pathlib import PurePath
 
 # Bytes of one element of each PTX type.
@@ -50,6 +50,10 @@ FLOAT32, FLOAT64 = re.compile(r"0[fF][0-9a-fA-F]{8}"), re.compile(r"0[dD][0-9a-f
 INTEGER = re.compile(r"-?(0x[0-9a-fA-F]+|\d+)U?")
 BRACKET = re.compile(r"[\[{(]")
 NO_REGISTERS: frozenset[str] = frozenset()
+
+# Of kernels that were read, and of what was found out about them. A kernel is some ten thousand
+# objects, and Python's garbage collector looks at all of them every so often.
+KEPT_KERNELS = 6
 
 SHARED_VARIABLE = re.compile(
     r"\.(?P<space>shared|local)\s+(?:\.align\s+(?P<alignment>\d+)\s+)?\.(?P<type>\w+)\s+"
@@ -119,6 +123,11 @@ class Coordinates:
 
 @dataclass
 class Instruction:
+    """`defines` and `uses`: the registers that it writes, and those that it reads.
+
+    `has_result`: whether the first operand is what it writes.
+    """
+
     index: int
     opcode: str  # "ld.global.nc.f32"
     operands: tuple
@@ -126,22 +135,34 @@ class Instruction:
     text: str
     predicate: Register | None = None
     negated: bool = False
+    parts: tuple[str, ...] = field(init=False, repr=False)
+    name: str = field(init=False, repr=False)
+    has_result: bool = field(init=False, repr=False)
+    defines: frozenset[str] = field(init=False, repr=False)
+    uses: frozenset[str] = field(init=False, repr=False)
 
-    @cached_property
-    def parts(self) -> tuple[str, ...]:
-        return tuple(self.opcode.split("."))
+    def __post_init__(self):
+        self.parts = tuple(self.opcode.split("."))
+        self.name = self.parts[0]
+        self.has_result = self._has_result()
+        self.defines = _registers(self.operands[0]) if self.has_result else NO_REGISTERS
+        self.uses = self._uses()
 
-    @cached_property
-    def name(self) -> str:
-        return self.opcode.split(".", 1)[0]
-
-    @cached_property
-    def has_result(self) -> bool:
-        """Whether the first operand is what the instruction writes."""
+    def _has_result(self) -> bool:
         if self.name in ("bar", "barrier"):
             return "red" in self.parts
         known = self.name not in NO_RESULT and not NO_RESULT_FORMS.match(self.opcode)
         return known and bool(self.operands) and not isinstance(self.operands[0], Address)
+
+    def _uses(self) -> frozenset[str]:
+        sources = self.operands[1:] if self.has_result else self.operands
+        used = NO_REGISTERS.union(*map(_registers, sources))
+        if self.opcode.startswith("wgmma.mma_async"):  # adds to its result
+            used |= self.defines
+        if self.predicate is not None:
+            # A lane whose predicate is false keeps the old value, so the result is read too.
+            used |= {self.predicate.name} | self.defines
+        return used
 
     @property
     def is_warp_barrier(self) -> bool:
@@ -156,23 +177,6 @@ class Instruction:
     def waits_for_phase(self) -> bool:
         """Whether it asks an mbarrier if a phase is complete: it is a basic block of its own."""
         return self.opcode.startswith(("mbarrier.try_wait", "mbarrier.test_wait"))
-
-    @cached_property
-    def defines(self) -> frozenset[str]:
-        """The registers that it writes."""
-        return _registers(self.operands[0]) if self.has_result else NO_REGISTERS
-
-    @cached_property
-    def uses(self) -> frozenset[str]:
-        """The registers that it reads."""
-        sources = self.operands[1:] if self.has_result else self.operands
-        used = NO_REGISTERS.union(*(_registers(operand) for operand in sources))
-        if self.opcode.startswith("wgmma.mma_async"):  # adds to its result
-            used |= self.defines
-        if self.predicate is not None:
-            # A lane whose predicate is false keeps the old value, so the result is read too.
-            used |= {self.predicate.name} | self.defines
-        return used
 
 
 @dataclass
@@ -476,6 +480,7 @@ def _split(text: str, separator: str = ",") -> list[str]:
     return [*parts, current.strip()] if current.strip() else parts
 
 
+@lru_cache(maxsize=1 << 14)
 def _registers(operand) -> frozenset[str]:
     if isinstance(operand, Register):
         return frozenset((operand.name,))
@@ -514,8 +519,8 @@ def _liveness(blocks: dict[int, Block], instructions: list[Instruction]) -> None
     for block in blocks.values():
         uses: set[str] = set()
         for instruction in instructions[block.start : block.end]:
-            uses |= instruction.uses - block.defined
-            block.defined |= instruction.defines
+            uses.update(instruction.uses - block.defined)
+            block.defined.update(instruction.defines)
         read_first[block.start] = uses
     changed = True
     while changed:

@@ -14,10 +14,10 @@ from __future__ import annotations
 from bisect import bisect
 from functools import lru_cache
 
-from .ptx import Address, Instruction, Kernel, Register, Symbol
+from .ptx import KEPT_KERNELS, Address, Instruction, Kernel, Register, Symbol
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=KEPT_KERNELS)
 def chosen_later(kernel: Kernel) -> dict[int, int]:
     """{index of a load from a fixed place in shared memory: index of the selp that may choose it}.
 
@@ -42,7 +42,7 @@ def chosen_later(kernel: Kernel) -> dict[int, int]:
     return found
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=KEPT_KERNELS)
 def _by_choice(kernel: Kernel) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for load, choice in chosen_later(kernel).items():
