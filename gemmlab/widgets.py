@@ -64,7 +64,7 @@ class Lab(ipywidgets.VBox):
         self.sliders = {one.name: _slider(one) for one in rung.parameters}
         self.arch = ipywidgets.Dropdown(
             options=ARCHS, value=SIMULATED_ARCH, description="GPU",
-            tooltip="the architecture whose registers and occupancy are shown",
+            tooltip="GPU architecture",
         )  # fmt: skip
         self.message = ipywidgets.HTML()
         self.offer = ipywidgets.Button(layout=ipywidgets.Layout(display="none", width="auto"))
@@ -77,10 +77,11 @@ class Lab(ipywidgets.VBox):
             titles=("The kernel's lines and what they cost", "All numbers"),
         )
         rows = [_row(slider, one.meaning) for slider, one in self._parameters()]
-        arch = _row(self.arch, "for registers and occupancy; traces and speed are an H200's")
+        arch = _row(self.arch, "whose registers and occupancy are shown")
         super().__init__(
             [*rows, arch, self.message, self.offer, self.picture, self.caption, details]
         )
+        self.add_class("gemmlab-lab")
         for control in (*self.sliders.values(), self.arch):
             control.observe(self._moved, names="value")
         self.offer.on_click(self._take_offer)
@@ -146,10 +147,12 @@ class Lab(ipywidgets.VBox):
 
 
 def _slider(parameter: ladder.Parameter) -> ipywidgets.SelectionSlider:
-    return ipywidgets.SelectionSlider(
+    slider = ipywidgets.SelectionSlider(
         options=parameter.legal, value=parameter.default, description=parameter.name,
         continuous_update=False, tooltip=parameter.meaning,
     )  # fmt: skip
+    slider.add_class(f"gemmlab-{parameter.name}")
+    return slider
 
 
 def _row(control: ipywidgets.DOMWidget, meaning: str) -> ipywidgets.HBox:

@@ -44,7 +44,11 @@ def kernel_view(facts: Facts, ceilings: Ceilings, *, caption: str | None = None)
 
     facts: as gemmlab.facts.of(kernel) gives; ceilings: as gemmlab.roofline.ceilings() gives.
     """
-    lines = resources(facts)
+    lines = [
+        line
+        for sentence in resources(facts)
+        for line in style.wrap(sentence, WIDTH - 2 * MARGIN, SMALL)
+    ]
     fig = style.page(
         BOTTOM + 0.25 + len(lines) * SMALL * LINE / 72, caption or caption_of(facts, ceilings)
     )
@@ -326,7 +330,7 @@ def _point(facts: Facts) -> str:
 
 
 def resources(facts: Facts) -> list[str]:
-    """What a block takes of an SM, and where the speed comes from: lines as wide as a page."""
+    """What a block takes of an SM, and where the speed comes from."""
     taken, fits = facts.taken, facts.fits
     spilled = taken.spill_store_bytes + taken.spill_load_bytes
     blocks = plural(fits.blocks_per_sm, "block")
@@ -336,13 +340,13 @@ def resources(facts: Facts) -> list[str]:
         f"{taken.shared_bytes:,} bytes of shared memory a block · on {facts.arch} {blocks} per SM, "
         f"{fits.occupancy:.0%} occupancy, limited by {fits.limited_by}"
     )
-    lines = style.wrap(line, WIDTH - 2 * MARGIN, SMALL)
+    sentences = [line]
     if facts.speed:
-        lines.append(
+        sentences.append(
             f"{facts.speed.where}, {style.shape_label(*facts.speed.shape)}; "
             "black line: its roofs, dotted: cuBLAS, dashed: this intensity"
         )
-    return lines
+    return sentences
 
 
 def caption_of(facts: Facts, ceilings: Ceilings) -> str:
