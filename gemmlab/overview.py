@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import gemmlab.sources
-from gemmlab import ladder, records, roofline
+from gemmlab import facts, ladder, records, roofline
 from gemmlab.fingerprint import code_hash
 from gemmlab.kernel import load
 from gemmlab.ladder import CEILINGS, RESULTS, ROOT, RUNGS, Rung
@@ -20,8 +20,8 @@ from gemmlab.timing import table
 
 README = ROOT / "README.md"
 PICTURES = RESULTS / "pictures"
-WARP, CLIMB, SHARES = (
-    PICTURES / f"{name}.png" for name in ("01_naive_warp", "ladder_gflops", "ladder_shares")
+VIEW, CLIMB, SHARES = (
+    PICTURES / f"{name}.png" for name in ("03_shared_memory_view", "ladder_gflops", "ladder_shares")
 )
 SIZE = 4096
 BEGIN, END = "<!-- made by `make readme`, not by hand -->", "<!-- end of what is made -->"
@@ -79,7 +79,7 @@ def _so_far(last: str):
 
 def made() -> str:
     """The part of README.md between BEGIN and END, both included, from kernels and records."""
-    before, after = _shown(WARP, _warp()), [_shown(CLIMB, climb()), _shown(SHARES, shares())]
+    before, after = _shown(VIEW, _view()), [_shown(CLIMB, climb()), _shown(SHARES, shares())]
     return "\n\n".join([BEGIN, before, ladder_table(), *after, END])
 
 
@@ -116,10 +116,10 @@ def updated(readme: str) -> str:
     return pattern.sub(lambda _: made(), readme)
 
 
-def _warp():
-    from gemmlab.plots import warp_map
+def _view():
+    from gemmlab.plots import kernel_view
 
-    return warp_map(load("01_naive").trace(64, 64, 64))
+    return kernel_view(facts.of(load("03_shared_memory")), roofline.recorded_ceilings())
 
 
 def _shown(path: Path, picture) -> str:
@@ -134,6 +134,6 @@ def _write(path: Path, content: bytes) -> None:
 
 
 if __name__ == "__main__":
-    for path, draw in ((WARP, _warp), (CLIMB, climb), (SHARES, shares)):
+    for path, draw in ((VIEW, _view), (CLIMB, climb), (SHARES, shares)):
         _write(path, draw().png())
     _write(README, updated(README.read_text(encoding="utf-8")).encode())
