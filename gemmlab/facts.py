@@ -18,7 +18,7 @@ from .ladder import listed
 from .occupancy import Occupancy, occupancy
 from .records import NoRecord, StaleRecord
 from .simulator.counters import FMA_METRIC, SECTOR_BYTES
-from .timing import compare
+from .timing import LaunchTooLong, compare
 from .trace import Trace
 
 if TYPE_CHECKING:
@@ -111,6 +111,7 @@ class Facts:
 
         rows, columns = self.kernel.rung.tile(self.kernel.settings)
         taken, fits = self.taken, self.fits
+        shared = {one: self.units_per_request(SHARED, one) for one in ("load", "store")}
         found: list[tuple[str, object, str]] = [
             ("threads per block", self.threads, "threads"),
             ("C per block", rows * columns, "elements"),
@@ -118,9 +119,13 @@ class Facts:
                 (f"{name}", self.units_per_request(GLOBAL, operation, array), "sectors per request")
                 for (array, operation), name in NAMES.items()
             ),
-            ("shared loads", self.units_per_request(SHARED, "load"), "wavefronts per request"),
-            ("shared stores", self.units_per_request(SHARED, "store"), "wavefronts per request"),
-            ("bank conflicts", self.conflicts, "per shared request"),
+            ("shared loads", shared["load"] or "none", "wavefronts per request"),
+            ("shared stores", shared["store"] or "none", "wavefronts per request"),
+            (
+                "bank conflicts",
+                self.conflicts if any(shared.values()) else "none",
+                "per shared request",
+            ),
             ("arithmetic intensity", self.intensity, "FLOP per byte loaded"),
             ("registers", taken.registers, "per thread"),
             ("spilled", taken.spill_store_bytes + taken.spill_load_bytes, "bytes per thread"),
@@ -138,7 +143,8 @@ def of(kernel: Kernel, arch: str | None = None) -> Facts:
     """Trace one block of `kernel`, ask the compiler about `arch`, and look up the recorded speed.
 
     `arch`: of registers and occupancy, such as "sm_86"; that of the kernel if None. On a GPU the
-    speed is measured there. Raises OccupancyError, NoCompiler, IllegalSetting and KernelMistake.
+    speed is measured there, once the kernel is verified. Raises OccupancyError, NoCompiler,
+    IllegalSetting, KernelMistake and, on a GPU, VerificationError and TimingError.
     """
     arch = arch or kernel.arch
     taken = kernel.taken(arch)
@@ -156,7 +162,10 @@ def shape(kernel: Kernel) -> tuple[int, int, int]:
 def _speed(kernel: Kernel) -> Speed | None:
     shape = 3 * (LARGE,)
     if kernel.on_gpu:
-        run = compare(kernel, *shape, pairs=PAIRS)
+        try:
+            run = compare(kernel, *shape, pairs=PAIRS)
+        except LaunchTooLong:
+            return None
         return Speed(run.gflops, 100 * run.ratio.median, shape, f"{run.gpu}, measured here")
     try:
         found = sweeps.of(kernel, shape)

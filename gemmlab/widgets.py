@@ -23,10 +23,13 @@ from .roofline import Ceilings, ceilings
 from .shipped import ARCHS
 from .simulator import LaunchError
 from .simulator.nvrtc import CompileError, NoCompiler
+from .timing import TimingError
+from .verify import VerificationError
 
 DPI = 120  # of the picture: more take longer to draw
 REASONS = (
     IllegalSetting, CompileError, NoCompiler, KernelMistake, LaunchError, OccupancyError,
+    TimingError, VerificationError,
 )  # fmt: skip
 PAPER = f"color: {INK}; background: {GROUND}; padding: 0.4em; line-height: 1.4"
 

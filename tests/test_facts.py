@@ -22,7 +22,7 @@ def test_the_intensity_of_a_tile_is_that_of_its_area_over_its_edges(name):
 def test_sectors_per_request_are_those_of_the_warps_direction(name, sectors):
     table = facts.of(gl.load(name)).table().set_index("quantity")["value"]
     assert tuple(table[["loads of A", "loads of B", "stores to C"]]) == sectors
-    assert table["shared loads"] == table["bank conflicts"] == 0
+    assert table["shared loads"] == table["bank conflicts"] == "none"
 
 
 def test_what_is_recorded_with_a_block_that_runs_alone_is_what_a_second_run_finds():
