@@ -161,12 +161,18 @@ def shape(kernel: Kernel) -> tuple[int, int, int]:
 
 def _speed(kernel: Kernel) -> Speed | None:
     shape = 3 * (LARGE,)
-    if kernel.on_gpu:
-        try:
-            run = compare(kernel, *shape, pairs=PAIRS)
-        except LaunchTooLong:
-            return None
-        return Speed(run.gflops, 100 * run.ratio.median, shape, f"{run.gpu}, measured here")
+    if not kernel.on_gpu:
+        return recorded_speed(kernel)
+    try:
+        run = compare(kernel, *shape, pairs=PAIRS)
+    except LaunchTooLong:
+        return None
+    return Speed(run.gflops, 100 * run.ratio.median, shape, f"{run.gpu}, measured here")
+
+
+def recorded_speed(kernel: Kernel) -> Speed | None:
+    """What a sweep or a record says of this code with these settings; None if neither does."""
+    shape = 3 * (LARGE,)
     try:
         found = sweeps.of(kernel, shape)
         return Speed(found["gflops"], found["pct_cublas"], shape, _recorded(found))

@@ -49,13 +49,13 @@ def test_the_speed_is_the_recorded_one_of_the_same_settings_and_code():
     kernel = gl.load("03_shared_memory", TILE=8, BK=8)
     row = sweeps.of(kernel)
     assert (row["TILE"], row["BK"], row["PAD"]) == (8, 8, 0)
-    speed = facts.of(kernel).speed
+    speed = facts.recorded_speed(kernel)
     assert speed.gflops == row["gflops"] and "recorded" in speed.where
     edited = gl.from_source(kernel.text.replace("alpha * sum", "sum * alpha"), like=kernel.name)
-    assert edited.text != kernel.text and facts.of(edited).speed is None
+    assert edited.text != kernel.text and facts.recorded_speed(edited) is None
 
 
 def test_a_rung_without_a_sweep_has_the_recorded_speed_of_its_default_alone():
-    speed = facts.of(gl.load("01_naive")).speed
+    speed = facts.recorded_speed(gl.load("01_naive"))
     assert speed.gflops == records.replay_at(gl.load("01_naive"), 4096, 4096, 4096).gflops
-    assert facts.of(gl.load("01_naive", BLOCK_X=32)).speed is None
+    assert facts.recorded_speed(gl.load("01_naive", BLOCK_X=32)) is None
