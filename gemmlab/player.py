@@ -76,8 +76,12 @@ class StepPlayer(ipywidgets.VBox):
         if not self.frames:
             self.picture.layout.display = controls.layout.display = "none"
         super().__init__([controls, self.picture, self.caption])
+        self._kernel_name = kernel.name
         self.slider.observe(self._show, names="value")
         self._show()
+
+    def __repr__(self) -> str:
+        return f"Step player for {self._kernel_name}. Run this cell to play it."
 
     def _show(self, _change=None) -> None:
         number = self.slider.value - 1

@@ -115,3 +115,8 @@ def test_it_prints_nothing_and_is_the_same_each_time(capsys):
         texts.append(repr(player))
     assert texts[0] == texts[1] and "0x" not in texts[0]
     assert capsys.readouterr() == ("", "")
+
+
+def test_as_text_it_names_its_kernel():
+    player = gl.step_player(gl.load("03_shared_memory", TILE=8, BK=8), 16, 16, 16)
+    assert repr(player) == "Step player for 03_shared_memory. Run this cell to play it."
