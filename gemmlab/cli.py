@@ -140,7 +140,7 @@ def _parser() -> argparse.ArgumentParser:
     best.add_argument("kernels", nargs="*", metavar="KERNEL", help="rungs; all if none is named")
 
     ship = command(
-        "compile", compile_all, "compile all rungs for machines that have no compiler",
+        "compile", compile_all, "compile all rungs with all settings, into kernels/compiled",
         "Writes kernels/compiled/: every rung with each of its legal settings.",
     )  # fmt: skip
     ship.add_argument(
