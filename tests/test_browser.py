@@ -37,7 +37,7 @@ RUN_S = 300  # at most, for all cells of a notebook on a busy machine
 # What changes the picture, as slider and key; what makes the settings illegal; the reason.
 NOTEBOOK = {
     "03_shared_memory": (("TILE", "ArrowLeft"), [("BK", "Home")], "leaves threads without work"),
-    "05_thread_tile_2d": (("TN", "End"), [("BM", "Home"), ("BN", "Home")], "less than one warp"),
+    "02_coalescing": (("BLOCK_X", "ArrowLeft"), [("BLOCK_X", "End")], "at most 1024 fit"),
 }
 
 
