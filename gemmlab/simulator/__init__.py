@@ -9,7 +9,9 @@ sectors of global memory. Read in this order: ptx, translate, machine, memory, a
 
 from __future__ import annotations
 
+import gc
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -211,12 +213,26 @@ def _compiled(text: str, filename: str, arch: str, options: tuple[str, ...]):
     program = nvrtc.compile_source(text, filename, arch=arch, options=options)
     if not program.ptx:
         raise NoCompiler(f"the PTX of {filename} for {arch} is not here, and no NVRTC to make it")
-    return ptx.parse(program.ptx, filename)
+    with _collector_paused():
+        return ptx.parse(program.ptx, filename)
 
 
 @lru_cache(maxsize=KEPT_KERNELS)
 def _translation(kernel: ptx.Kernel, flush_operands: bool) -> machine.Translation:
-    return machine.Translation(kernel, flush_operands)
+    with _collector_paused():
+        return machine.Translation(kernel, flush_operands)
+
+
+@contextmanager
+def _collector_paused():
+    """While ten thousand small objects are made that all stay, looking for garbage only costs."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _source(source: str | Path) -> tuple[str, str]:
