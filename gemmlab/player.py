@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import io
 from numbers import Integral
 
@@ -11,8 +10,9 @@ import ipywidgets
 from . import steps
 from .kernel import Kernel, KernelMistake
 from .ladder import IllegalSetting
+from .panel import picture, status
 from .plots import step
-from .plots.style import FAINT, GROUND, INK, VERMILION, shape_label
+from .plots.style import FAINT, VERMILION, shape_label
 from .simulator import LaunchError
 
 DPI = 130  # of the picture: sharp enough, and quickly drawn
@@ -22,7 +22,6 @@ MOST = 2**19  # elements of A, B and C: more are too fine to see, and frames hol
 INTERVAL = 1500  # milliseconds from frame to frame
 BLOCK = (0, 0, 0)
 REASONS = (IllegalSetting, KernelMistake, LaunchError, ValueError)
-PAPER = f"color: {INK}; background: {GROUND}; padding: 0.4em; line-height: 1.4"
 
 
 def step_player(
@@ -51,9 +50,7 @@ class StepPlayer(ipywidgets.VBox):
     """
 
     def __init__(self, kernel: Kernel, m: int, n: int, k: int):
-        self.picture = ipywidgets.Image(
-            format="png", layout=ipywidgets.Layout(width="100%", max_width="900px")
-        )
+        self.picture = picture()
         self.caption = ipywidgets.HTML()
         self.frames: list[steps.Frame] = []
         self._pictures: dict[int, bytes] = {}
@@ -96,8 +93,7 @@ class StepPlayer(ipywidgets.VBox):
         self._say(f"Frame {number + 1} of {len(self.frames)}. {self.frames[number].caption}")
 
     def _say(self, words: str, colour: str = FAINT) -> None:
-        style = f"{PAPER}; border-left: 4px solid {colour}"
-        self.caption.value = f'<div role="status" style="{style}">{html.escape(words)}</div>'
+        self.caption.value = status(words, colour)
 
 
 def _frames(kernel: Kernel, m: int, n: int, k: int) -> list[steps.Frame]:

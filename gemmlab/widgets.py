@@ -17,8 +17,9 @@ from .heat import heat
 from .kernel import SIMULATED_ARCH, Kernel, KernelMistake, load
 from .ladder import IllegalSetting, Settings
 from .occupancy import OccupancyError
+from .panel import PAPER, picture, status
 from .plots.kernel_view import caption_of, panels, resources
-from .plots.style import FAINT, GROUND, INK, VERMILION
+from .plots.style import FAINT, VERMILION
 from .roofline import Ceilings, ceilings
 from .shipped import ARCHS
 from .simulator import LaunchError
@@ -31,7 +32,6 @@ REASONS = (
     IllegalSetting, CompileError, NoCompiler, KernelMistake, LaunchError, OccupancyError,
     TimingError, VerificationError,
 )  # fmt: skip
-PAPER = f"color: {INK}; background: {GROUND}; padding: 0.4em; line-height: 1.4"
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,7 @@ class Lab(ipywidgets.VBox):
         )  # fmt: skip
         self.message = ipywidgets.HTML()
         self.offer = ipywidgets.Button(layout=ipywidgets.Layout(display="none", width="auto"))
-        self.picture = ipywidgets.Image(
-            format="png", layout=ipywidgets.Layout(width="100%", max_width="900px")
-        )
+        self.picture = picture()
         self.caption, self.lines, self.numbers = (ipywidgets.HTML() for _ in range(3))
         details = ipywidgets.Accordion(
             [self.lines, self.numbers],
@@ -145,8 +143,7 @@ class Lab(ipywidgets.VBox):
         self.choose(ladder.nearest(self.rung, self.settings))
 
     def _say(self, words: str, colour: str = FAINT) -> None:
-        style = f"{PAPER}; border-left: 4px solid {colour}" if words else ""
-        self.message.value = f'<div role="status" style="{style}">{html.escape(words)}</div>'
+        self.message.value = status(words, colour)
 
 
 def _slider(parameter: ladder.Parameter) -> ipywidgets.SelectionSlider:

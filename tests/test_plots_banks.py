@@ -1,13 +1,14 @@
 """Figures of the banks, and of block, warp and lane: they show what was traced and counted."""
 
-import itertools
-
 import pytest
-from matplotlib.text import Text
+from figures import (  # noqa: F401
+    test_all_of_it_can_be_read,
+    test_no_text_lies_on_another,
+    test_the_caption_is_a_sentence_below_everything,
+)
 
 import gemmlab
 from gemmlab import plots
-from gemmlab.plots import style
 from gemmlab.simulator.counters import BANK_BYTES, BANKS
 
 SHAPE = (128, 128, 16)
@@ -57,14 +58,6 @@ def figure(request, traces):
     }[request.param]()
 
 
-def texts(figure):
-    return [
-        (text, Text.get_window_extent(text))
-        for text in figure.findobj(Text)
-        if text.get_visible() and text.get_text()
-    ]
-
-
 def axes(figure, gid):
     (found,) = [ax for ax in figure.axes if ax.get_gid() == gid]
     return found
@@ -77,32 +70,6 @@ def boxes(ax, start="lanes "):
         tuple(map(int, item.get_gid().split()[1:])): (*item.get_xy(), item.get_width())
         for item in found
     }
-
-
-# ---- every figure --------------------------------------------------------------------------------
-
-
-def test_all_of_it_can_be_read(figure):
-    assert figure.get_size_inches()[0] == style.WIDTH
-    width, height = figure.get_size_inches() * figure.dpi
-    for text, box in texts(figure):
-        assert text.get_fontsize() >= style.SMALL
-        assert min(box.x0, box.y0) >= 0 and box.x1 <= width and box.y1 <= height
-
-
-def test_no_text_lies_on_another(figure):
-    clashes = [
-        (one.get_text(), other.get_text())
-        for (one, a), (other, b) in itertools.combinations(texts(figure), 2)
-        if min(a.x1, b.x1) - max(a.x0, b.x0) > 1 and min(a.y1, b.y1) - max(a.y0, b.y0) > 1
-    ]
-    assert clashes == []
-
-
-def test_the_caption_is_a_sentence_below_everything(figure):
-    assert len(figure.caption) >= 40 and figure.caption.endswith(".")
-    (top,) = [box.y1 for text, box in texts(figure) if text.get_gid() == "caption"]
-    assert all(ax.get_tightbbox().y0 >= top for ax in figure.axes)
 
 
 # ---- the banks -----------------------------------------------------------------------------------

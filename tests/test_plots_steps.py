@@ -1,10 +1,14 @@
 """Pictures of a block's way along K: what they show is what its frames hold."""
 
-import itertools
-
 import numpy as np
 import pytest
-from matplotlib.text import Text
+from figures import (  # noqa: F401
+    test_all_of_it_can_be_read,
+    test_no_text_lies_on_another,
+    test_the_caption_is_a_sentence_below_everything,
+    texts,
+    words,
+)
 
 import gemmlab as gl
 from gemmlab import plots, steps
@@ -49,18 +53,6 @@ def figure(request, walks):
     return plots.steps(frames) if number == "all" else plots.step(frames, number)
 
 
-def texts(figure):
-    return [
-        (text, Text.get_window_extent(text))
-        for text in figure.findobj(Text)
-        if text.get_visible() and text.get_text()
-    ]
-
-
-def words(figure):
-    return [text.get_text() for text, _ in texts(figure)]
-
-
 def cells(figure, panel, gid, shape):
     """bool: the elements under the rectangles with a gid, as they are drawn in a panel."""
     (ax,) = [ax for ax in figure.axes if ax.get_gid() == panel]
@@ -70,29 +62,6 @@ def cells(figure, panel, gid, shape):
             x, y, across, down = (int(n) for n in part.get_bbox().bounds)
             found[y : y + down, x : x + across] = True
     return found
-
-
-def test_all_of_it_can_be_read(figure):
-    assert figure.get_size_inches()[0] == style.WIDTH
-    width, height = figure.get_size_inches() * figure.dpi
-    for text, found in texts(figure):
-        assert text.get_fontsize() >= style.SMALL
-        assert min(found.x0, found.y0) >= 0 and found.x1 <= width and found.y1 <= height
-
-
-def test_no_text_lies_on_another(figure):
-    clashes = [
-        (one.get_text(), other.get_text())
-        for (one, a), (other, b) in itertools.combinations(texts(figure), 2)
-        if min(a.x1, b.x1) - max(a.x0, b.x0) > 1 and min(a.y1, b.y1) - max(a.y0, b.y0) > 1
-    ]
-    assert clashes == []
-
-
-def test_the_caption_is_a_sentence_below_everything(figure):
-    assert len(figure.caption) >= 40 and figure.caption.endswith(".")
-    (top,) = [found.y1 for text, found in texts(figure) if text.get_gid() == "caption"]
-    assert all(ax.get_tightbbox().y0 >= top for ax in figure.axes)
 
 
 @pytest.mark.parametrize(("name", "stages"), [("03_shared_memory", 1), ("09_double_buffering", 3)])

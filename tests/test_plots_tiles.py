@@ -3,11 +3,16 @@
 import itertools
 
 import pytest
-from matplotlib.text import Text
+from figures import (  # noqa: F401
+    test_all_of_it_can_be_read,
+    test_no_text_lies_on_another,
+    test_the_caption_is_a_sentence_below_everything,
+    texts,
+    words,
+)
 
 import gemmlab
 from gemmlab import plots
-from gemmlab.plots import style
 
 OWNS = {  # rung: M, N, K; and of thread 37, the rows and columns of C that it owns
     "03_shared_memory": ((64, 64, 128), [1], [5]),
@@ -49,18 +54,6 @@ def figure(request, traces):
     return plots.thread_tile(traces(request.param, OWNS[request.param][0]), thread=37)
 
 
-def texts(figure):
-    return [
-        (text, Text.get_window_extent(text))
-        for text in figure.findobj(Text)
-        if text.get_visible() and text.get_text()
-    ]
-
-
-def words(figure):
-    return [text.get_text() for text, _ in texts(figure)]
-
-
 def cells(figure, panel, gid):
     """The cells (row, column) under the rectangles with a gid, as they are drawn in a panel."""
     (ax,) = [ax for ax in figure.axes if ax.get_gid() == f"map {panel}"]
@@ -75,32 +68,6 @@ def cells(figure, panel, gid):
 
 def box(rows, columns):
     return set(itertools.product(rows, columns))
-
-
-# ---- every figure --------------------------------------------------------------------------------
-
-
-def test_all_of_it_can_be_read(figure):
-    assert figure.get_size_inches()[0] == style.WIDTH
-    width, height = figure.get_size_inches() * figure.dpi
-    for text, found in texts(figure):
-        assert text.get_fontsize() >= style.SMALL
-        assert min(found.x0, found.y0) >= 0 and found.x1 <= width and found.y1 <= height
-
-
-def test_no_text_lies_on_another(figure):
-    clashes = [
-        (one.get_text(), other.get_text())
-        for (one, a), (other, b) in itertools.combinations(texts(figure), 2)
-        if min(a.x1, b.x1) - max(a.x0, b.x0) > 1 and min(a.y1, b.y1) - max(a.y0, b.y0) > 1
-    ]
-    assert clashes == []
-
-
-def test_the_caption_is_a_sentence_below_everything(figure):
-    assert len(figure.caption) >= 40 and figure.caption.endswith(".")
-    (top,) = [found.y1 for text, found in texts(figure) if text.get_gid() == "caption"]
-    assert all(ax.get_tightbbox().y0 >= top for ax in figure.axes)
 
 
 # ---- a tile's reuse ------------------------------------------------------------------------------

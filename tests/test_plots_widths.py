@@ -1,13 +1,15 @@
 """Figures of 4-byte and 16-byte loads, and of A's transposed tile: they show what was traced."""
 
-import itertools
-
 import pytest
-from matplotlib.text import Text
+from figures import (  # noqa: F401
+    test_all_of_it_can_be_read,
+    test_no_text_lies_on_another,
+    test_the_caption_is_a_sentence_below_everything,
+    texts,
+)
 
 import gemmlab
 from gemmlab import plots
-from gemmlab.plots import style
 from gemmlab.simulator.counters import wavefronts
 
 SHAPE = (128, 128, 32)
@@ -50,14 +52,6 @@ def figure(request, single, vectors, swizzled, short_step):
     }[request.param]()
 
 
-def texts(figure):
-    return [
-        (text, Text.get_window_extent(text))
-        for text in figure.findobj(Text)
-        if text.get_visible() and text.get_text()
-    ]
-
-
 def marked(parent, start):
     """What carries a gid that begins so: {gid: (x, y, width, height)}."""
     found = [item for item in parent.findobj() if (item.get_gid() or "").startswith(start)]
@@ -67,32 +61,6 @@ def marked(parent, start):
 def axes(figure, gid):
     (found,) = [ax for ax in figure.axes if ax.get_gid() == gid]
     return found
-
-
-# ---- every figure --------------------------------------------------------------------------------
-
-
-def test_all_of_it_can_be_read(figure):
-    assert figure.get_size_inches()[0] == style.WIDTH
-    width, height = figure.get_size_inches() * figure.dpi
-    for text, box in texts(figure):
-        assert text.get_fontsize() >= style.SMALL
-        assert min(box.x0, box.y0) >= 0 and box.x1 <= width and box.y1 <= height
-
-
-def test_no_text_lies_on_another(figure):
-    clashes = [
-        (one.get_text(), other.get_text())
-        for (one, a), (other, b) in itertools.combinations(texts(figure), 2)
-        if min(a.x1, b.x1) - max(a.x0, b.x0) > 1 and min(a.y1, b.y1) - max(a.y0, b.y0) > 1
-    ]
-    assert clashes == []
-
-
-def test_the_caption_is_a_sentence_below_everything(figure):
-    assert len(figure.caption) >= 40 and figure.caption.endswith(".")
-    (top,) = [box.y1 for text, box in texts(figure) if text.get_gid() == "caption"]
-    assert all(ax.get_tightbbox().y0 >= top for ax in figure.axes)
 
 
 # ---- widths of loads -----------------------------------------------------------------------------

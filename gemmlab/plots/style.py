@@ -18,6 +18,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.ticker import LogLocator, NullLocator
 
 from gemmlab.plots.picture import Picture
+from gemmlab.sheet import GROUND, INK, RULE
 
 WIDTH = 9.0  # inches, the width of a page at 100 dots an inch
 MARGIN = 0.15
@@ -29,7 +30,7 @@ LINE = 1.35  # distance of lines over the size of the text
 BLACK, ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE = (
     "#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7",
 )  # fmt: skip
-GROUND, INK, FAINT, GRID = "#FCFCFA", "#222222", "#555555", "#D9D9D5"
+FAINT, GRID = "#555555", RULE
 
 ARRAYS = {"A": BLUE, "B": VERMILION, "C": GREEN}
 ARRAY_MARKERS = {"A": "o", "B": "s", "C": "^"}
