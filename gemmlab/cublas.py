@@ -1,4 +1,4 @@
-"""cuBLAS's FP32 product, called directly.
+"""cuBLAS's product in FP32, or of FP16 matrices with FP32 sums, called directly.
 
 CuPy refuses cuBLAS calls while a stream is captured, and short products must be captured into CUDA
 graphs to be timed fairly. So the library that CuPy uses is called here through its C interface.
@@ -12,6 +12,11 @@ from functools import cache
 
 WORKSPACE_BYTES = 32 * 2**20  # what cuBLAS's manual recommends for Hopper; less elsewhere
 OPERATION_N = 0  # CUBLAS_OP_N: not transposed
+HALF = 2  # CUDA_R_16F
+COMPUTE_32F = 68  # CUBLAS_COMPUTE_32F: float32 factors and sums
+ALGORITHM = -1  # CUBLAS_GEMM_DEFAULT: cuBLAS chooses
+# CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION: sums of parts of K are not rounded to float16.
+FULL_SUMS = 16
 
 
 class CublasError(RuntimeError):
@@ -64,17 +69,21 @@ def version() -> str | None:
 class Cublas:
     """A cuBLAS handle bound to one CuPy stream, with a workspace of its own.
 
-    It is launched, and its samples are checked, as a Kernel's. The workspace is set before any
+    It is launched, and its samples are checked, as a Kernel's. `dtype` is that of A, B and C,
+    "float32" or "float16"; factors and sums are float32 for both. The workspace is set before any
     capture, so that no capture has to allocate. Use as a context manager: leaving it frees the
     handle.
     """
 
     name = "cublas"
 
-    def __init__(self, stream) -> None:
+    def __init__(self, stream, dtype: str = "float32") -> None:
         import cupy
+        import numpy
 
-        refuse_reduced_precision()
+        self.dtype = numpy.dtype(dtype)
+        if self.dtype == "float32":
+            refuse_reduced_precision()
         self.array_module, self.to_host = cupy, cupy.asnumpy
         self._library = _library()
         self._handle = ctypes.c_void_p()
@@ -89,35 +98,32 @@ class Cublas:
             ctypes.c_void_p(self._workspace.data.ptr),
             ctypes.c_size_t(WORKSPACE_BYTES),
         )
+        if self.dtype == "float16":
+            self._call("cublasSetMathMode", self._handle, FULL_SUMS)
 
     def _call(self, function: str, *arguments) -> None:
         _check(function, getattr(self._library, function)(*arguments))
 
     def launch_into(self, A, B, C) -> None:
-        """C = A @ B for C-contiguous float32 CuPy matrices; no checks, no synchronisation.
+        """C = A @ B for C-contiguous CuPy matrices of the dtype; no checks, no synchronisation.
 
         cuBLAS stores by columns. Row-major A, B and C are, read by columns, their transposes, and
         the transpose of A @ B is B.T @ A.T: hence B before A, and N before M.
         """
         m, k = A.shape
         n = B.shape[1]
+        first, second, result = (ctypes.c_void_p(X.data.ptr) for X in (B, A, C))
+        one, zero = ctypes.byref(self._one), ctypes.byref(self._zero)
+        sizes = (OPERATION_N, OPERATION_N, n, m, k)
+        if self.dtype == "float32":
+            self._call(
+                "cublasSgemm_v2", self._handle, *sizes, one, first, n, second, k, zero, result, n
+            )
+            return
         self._call(
-            "cublasSgemm_v2",
-            self._handle,
-            OPERATION_N,
-            OPERATION_N,
-            n,
-            m,
-            k,
-            ctypes.byref(self._one),
-            ctypes.c_void_p(B.data.ptr),
-            n,
-            ctypes.c_void_p(A.data.ptr),
-            k,
-            ctypes.byref(self._zero),
-            ctypes.c_void_p(C.data.ptr),
-            n,
-        )
+            "cublasGemmEx", self._handle, *sizes, one, first, HALF, n, second, HALF, k, zero,
+            result, HALF, n, COMPUTE_32F, ALGORITHM,
+        )  # fmt: skip
 
     def __enter__(self) -> Cublas:
         return self

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -66,7 +66,7 @@ def from_source(source: str, like: str, arch: str | None = None, **settings: int
 
 
 class Kernel:
-    """C = alpha * A @ B + beta * C for row-major float32 matrices of any size.
+    """C = alpha * A @ B + beta * C for row-major matrices of any size, of the rung's dtype.
 
     `text` is the source, `compiled` what NVRTC made of it (given, where that was done elsewhere),
     `arch` what it was compiled for: the GPU's own, or sm_90a in the simulator.
@@ -83,7 +83,7 @@ class Kernel:
         compiled: Compiled | None = None,
     ):
         self.rung, self.settings = rung, settings
-        self.name = rung.name
+        self.name, self.dtype = rung.name, np.dtype(rung.dtype)
         self.on_gpu = gpu() is not None
         self.arch = arch or (gpu().arch if self.on_gpu else SIMULATED_ARCH)
         ladder.require_arch(rung, settings, self.arch)
@@ -100,10 +100,10 @@ class Kernel:
         return f"{self.name}({settings}) for {self.arch}"
 
     def __call__(self, A, B, C=None, alpha: float = 1.0, beta: float = 0.0):
-        """alpha * A @ B + beta * C as a new array, float32 (M, N).
+        """alpha * A @ B + beta * C as a new array (M, N).
 
         `A`: (M, K), `B`: (K, N), `C`: (M, N), which is not changed and only needed where beta is
-        not 0. All are NumPy or all CuPy arrays, C-contiguous; the result is of the same kind.
+        not 0. All are NumPy or all CuPy arrays of the rung's dtype, C-contiguous; so is the result.
         Raises ArgumentError.
         """
         m, n, _ = self._check(A, B, C, beta)
@@ -112,7 +112,7 @@ class Kernel:
         if beta != 0:
             result = self.array_module.array(C)
         else:  # an element that the kernel forgets stays NaN
-            result = self.array_module.full((m, n), np.nan, np.float32)
+            result = self.array_module.full((m, n), np.nan, self.dtype)
         self.launch_into(A, B, result, alpha, beta)
         return self.to_host(result) if host else result
 
@@ -193,7 +193,9 @@ class Kernel:
     def taken(self, arch: str) -> Resources:
         """Registers, spills and shared memory as compiled for an architecture such as "sm_86"."""
         ladder.require_arch(self.rung, self.settings, arch)
-        return self._compile(arch).entries[self.rung.entry]
+        taken = self._compile(arch).entries[self.rung.entry]
+        dynamic = self.rung.shared_bytes(self.settings)
+        return replace(taken, shared_bytes=taken.shared_bytes + dynamic)
 
     def trace(self, m: int, n: int, k: int, *, seed: int = 0, blocks=None) -> Trace:
         """Run an m×n×k product in the simulator and count what it asks of memory.
@@ -201,14 +203,15 @@ class Kernel:
         `blocks`: run only these blocks (x, y, z), to look at a part of a large product.
         """
         shape = self.rung.launch(m, n, k, self.settings)
-        A, B = random_matrix(m, k, seed), random_matrix(k, n, seed + 1)
-        C = np.full((m, n), np.nan, np.float32)
+        A, B = self.random_matrix(m, k, seed), self.random_matrix(k, n, seed + 1)
+        C = np.full((m, n), np.nan, self.dtype)
         run = self._simulate(shape, [A, B, C, m, n, k, 1.0, 0.0], count=True, blocks=blocks)
         if run.findings:
             raise KernelMistake("; ".join(str(finding) for finding in run.findings))
         return Trace(
-            self.name, m, n, k, self.settings, shape.grid, shape.block, run.counters, self.text, run
-        )
+            self.name, m, n, k, self.settings, shape.grid, shape.block, run.counters, self.text,
+            run, self.dtype.itemsize,
+        )  # fmt: skip
 
     def verify(self, seed: int | None = None) -> Report:
         """Check it at awkward shapes, on the device it runs on. Show the result: it is a table.
@@ -235,6 +238,10 @@ class Kernel:
         from . import records
 
         return records.benchmark(self)
+
+    def random_matrix(self, rows: int, cols: int, seed: int) -> np.ndarray:
+        """verify.random_matrix of the rung's dtype."""
+        return random_matrix(rows, cols, seed, self.rung.dtype)
 
     def code_hash(self) -> str:
         """What a record of this kernel belongs to: its code and settings."""
@@ -277,7 +284,7 @@ class Kernel:
     def _look_for_mistakes(self, m: int, n: int, k: int, alpha: float, beta: float) -> Case:
         seed = int(np.random.SeedSequence().generate_state(1)[0])
         shapes = enumerate([(m, k), (k, n), (m, n)])
-        A, B, C = (random_matrix(rows, cols, seed + i) for i, (rows, cols) in shapes)
+        A, B, C = (self.random_matrix(rows, cols, seed + i) for i, (rows, cols) in shapes)
         if beta == 0:
             C = simulator.uninitialised(C)
         shape = self.rung.launch(m, n, k, self.settings)
@@ -299,7 +306,10 @@ class Kernel:
                 f"-DGEMMLAB_CODE={self.code_hash()[-12:]}",
             )
             module = cupy.RawModule(code=self.text, options=options)
-            self._gpu_function = module.get_function(self.rung.entry)
+            function = module.get_function(self.rung.entry)
+            if dynamic := self.rung.shared_bytes(self.settings):
+                function.max_dynamic_shared_size_bytes = dynamic  # past 48 KiB on request alone
+            self._gpu_function = function
         return self._gpu_function
 
     def _check(self, A, B, C, beta: float) -> tuple[int, int, int]:
@@ -307,7 +317,7 @@ class Kernel:
         for name, array in needed.items():
             if array is None:
                 raise ArgumentError(
-                    f"beta is {beta}, so {self.name} needs C, a float32 (M, N) array"
+                    f"beta is {beta}, so {self.name} needs C, a {self.dtype} (M, N) array"
                 )
             kinds = (np.ndarray, self.array_module.ndarray)
             if not isinstance(array, kinds) or type(array) is not type(A):
@@ -315,10 +325,10 @@ class Kernel:
                     f"{name} is {type(array).__module__}.{type(array).__name__}: {self.name} takes "
                     "NumPy arrays, or on a GPU CuPy arrays, all of one kind"
                 )
-            if array.dtype != np.float32:
+            if array.dtype != self.dtype:
                 raise ArgumentError(
-                    f"{name} is {array.dtype}: {self.name} takes float32; "
-                    f"use {name}.astype(np.float32)"
+                    f"{name} is {array.dtype}: {self.name} takes {self.dtype}; "
+                    f"use {name}.astype(np.{self.dtype})"
                 )
             if array.ndim != 2:
                 raise ArgumentError(f"{name} has {array.ndim} axes: {self.name} takes matrices")

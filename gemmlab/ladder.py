@@ -10,6 +10,7 @@ import difflib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 from math import log2
 from pathlib import Path
@@ -19,11 +20,12 @@ KERNELS = ROOT / "kernels"
 NOTEBOOKS = ROOT / "notebooks"
 RESULTS = ROOT / "results"
 
-FLOAT32_BYTES = 4
+ELEMENT_BYTES = {"float32": 4, "float16": 2}
 WARP = 32
 MAX_THREADS = 1024  # per block, on every architecture
 MAX_GRID = (2**31 - 1, 65535, 65535)  # blocks along x, y and z
 STATIC_SHARED_BYTES = 49152  # per block, on every architecture, without asking for more
+DYNAMIC_SHARED_BYTES = 101376  # per block that asks for it, on every architecture from sm_80 on
 REGISTERS = 65536  # of 32 bits; per SM and at most per block, on every architecture
 MAX_REGISTERS = 255  # per thread
 ADDRESSES = 20  # registers that a thread needs for indices and pointers, a low estimate
@@ -65,7 +67,8 @@ class Rung:
     All from the shape (m, n, k) and the settings: `tile` is the rows and columns of C that one
     block computes, `grid` and `block` are the launch shape, `limit` says why settings do not go
     together, `model_bytes` is what the rung's idea asks of global memory, `oldest_arch` is the
-    oldest architecture that the settings run on, 80 for sm_80, 0 for any.
+    oldest architecture that the settings run on, 80 for sm_80, 0 for any, `shared_bytes` is the
+    dynamic shared memory of a block. `dtype` is that of A, B and C; alpha and beta are float32.
     """
 
     name: str
@@ -79,11 +82,16 @@ class Rung:
     limit: Callable[[Settings], str | None]
     model_bytes: Callable[[int, int, int, Settings], int]
     oldest_arch: Callable[[Settings], int] = lambda settings: 0
+    shared_bytes: Callable[[Settings], int] = lambda settings: 0
     dtype: str = "float32"
 
     @property
     def path(self) -> Path:
         return KERNELS / f"{self.name}.cu"
+
+    @property
+    def element_bytes(self) -> int:
+        return ELEMENT_BYTES[self.dtype]
 
     @property
     def notebook(self) -> Path:
@@ -98,7 +106,7 @@ class Rung:
                     f"{self.name} at {m}×{n}×{k} needs {blocks} blocks along {axis}, "
                     f"a grid has at most {limit}: choose larger blocks"
                 )
-        return Launch(grid, self.block(settings))
+        return Launch(grid, self.block(settings), self.shared_bytes(settings))
 
 
 @dataclass(frozen=True)
@@ -138,7 +146,11 @@ def _block_xy(meaning_x: str, meaning_y: str) -> tuple[Parameter, ...]:
 
 
 def _whole_warps(settings: Settings) -> str | None:
-    threads = settings["BLOCK_X"] * settings["BLOCK_Y"]
+    return _no_block(settings["BLOCK_X"] * settings["BLOCK_Y"])
+
+
+def _no_block(threads: int) -> str | None:
+    """Why there is no block of so many threads, if so."""
     if threads > MAX_THREADS:
         return f"makes {threads} threads per block, at most {MAX_THREADS} fit"
     if threads < WARP:
@@ -152,7 +164,7 @@ def _block_of(settings: Settings) -> tuple[int, int, int]:
 
 def _no_reuse(m: int, n: int, k: int, settings: Settings) -> int:
     """Every thread reads a row of A and a column of B, and writes one element."""
-    return FLOAT32_BYTES * (2 * m * n * k + m * n)
+    return ELEMENT_BYTES["float32"] * (2 * m * n * k + m * n)
 
 
 # A block of these rungs computes BM×BN elements of C and goes along K in steps of BK.
@@ -188,10 +200,10 @@ def _tiles_of_c(m: int, n: int, k: int, settings: Settings) -> tuple[int, int, i
     return ceil_div(n, settings["BN"]), ceil_div(m, settings["BM"]), 1
 
 
-def _tile_reuse(m: int, n: int, k: int, settings: Settings) -> int:
+def _tile_reuse(m: int, n: int, k: int, settings: Settings, dtype: str = "float32") -> int:
     """A is read once for each column of blocks, B for each row of them, and C is written."""
     columns, rows, _ = _tiles_of_c(m, n, k, settings)
-    return FLOAT32_BYTES * (columns * m * k + rows * k * n + m * n)
+    return ELEMENT_BYTES[dtype] * (columns * m * k + rows * k * n + m * n)
 
 
 def _line(threads: Callable[[Settings], int]) -> Callable[[Settings], tuple[int, int, int]]:
@@ -219,21 +231,24 @@ def _does_not_fit(
     threads: int, rows: int, columns: int, shared_floats: int, blocks: int = 1
 ) -> str | None:
     """Why so many threads, each with rows × columns of C, do not go into one block, if so."""
-    if threads > MAX_THREADS:
-        return f"makes {threads} threads per block, at most {MAX_THREADS} fit"
-    if threads < WARP:
-        return f"makes {threads} threads per block, less than one warp of {WARP}"
-    if (shared := FLOAT32_BYTES * shared_floats) > STATIC_SHARED_BYTES:
+    if reason := _no_block(threads):
+        return reason
+    if (shared := ELEMENT_BYTES["float32"] * shared_floats) > STATIC_SHARED_BYTES:
         return f"needs {shared} bytes of shared memory, a block has {STATIC_SHARED_BYTES}"
     needed = rows * columns + rows + columns + ADDRESSES
+    return _too_few_registers(needed, f"{rows}×{columns} sums, a column, a row", threads, blocks)
+
+
+def _too_few_registers(needed: int, what: str, threads: int, blocks: int = 1) -> str | None:
+    """Why threads that need so many registers do not go into so many blocks of an SM, if so."""
     there = min(MAX_REGISTERS, REGISTERS // (threads * blocks))
-    if needed > there:
-        at_a_time = f", {blocks} of them at a time" if blocks > 1 else ""
-        return (
-            f"needs about {needed} registers per thread: {rows}×{columns} sums, a column, a row "
-            f"and addresses; blocks of {threads} threads{at_a_time} leave {there}"
-        )
-    return None
+    if needed <= there:
+        return None
+    at_a_time = f", {blocks} of them at a time" if blocks > 1 else ""
+    return (
+        f"needs about {needed} registers per thread: {what} and addresses; "
+        f"blocks of {threads} threads{at_a_time} leave {there}"
+    )
 
 
 def _limit_3(s: Settings) -> str | None:
@@ -276,6 +291,43 @@ def _limit_8(s: Settings) -> str | None:
 
 def _limit_9(s: Settings) -> str | None:
     return _warps_do_not_fit(s, max(2, s["STAGES"]), 1)
+
+
+# Rung 14 goes by pieces of 16×16 elements, of which a lane holds eight.
+PIECE = 16
+HALVES_PADDING = FLOATS_PADDING = 8
+
+
+def _shared_14(s: Settings) -> int:
+    """The stages, or the strips through which C leaves, whichever are larger."""
+    a, b = s["BM"] * (s["BK"] + HALVES_PADDING), s["BK"] * (s["BN"] + HALVES_PADDING)
+    strips = (_threads_of_warps(s) // WARP) * PIECE * (s["WN"] + FLOATS_PADDING)
+    return max(s["STAGES"] * (a + b) * ELEMENT_BYTES["float16"], strips * ELEMENT_BYTES["float32"])
+
+
+def _limit_14(s: Settings) -> str | None:
+    threads, down, across = _threads_of_warps(s), s["WM"] // PIECE, s["WN"] // PIECE
+    if s["STAGES"] == 0:
+        if (s["BM"], s["BN"], s["BK"]) != (s["WM"], s["WN"], PIECE):
+            return f"is one warp that shares nothing: BM = WM, BN = WN and BK = {PIECE}"
+        return None
+    if s["BM"] % s["WM"] or s["BN"] % s["WN"] or min(s["WM"], s["WN"]) < 32 or s["BK"] < 32:
+        return "is too small to stage: BM and BN from 64, BK, WM and WN from 32 on"
+    if reason := _no_block(threads):
+        return reason
+    for name, elements in (("A", s["BM"] * s["BK"]), ("B", s["BK"] * s["BN"])):
+        if elements // 8 % threads:
+            return (
+                f"makes {threads} threads per block, but a tile of {name} has {elements // 8} "
+                "groups of eight elements: no multiple of that"
+            )
+    if (shared := _shared_14(s)) > DYNAMIC_SHARED_BYTES:
+        return (
+            f"needs {shared} bytes of shared memory, on every GPU from sm_80 on a block has "
+            f"{DYNAMIC_SHARED_BYTES}"
+        )
+    needed = 8 * down * across + 4 * (down + across) + ADDRESSES
+    return _too_few_registers(needed, f"{down}×{across} pieces of C, a column, a row", threads)
 
 
 RUNGS: tuple[Rung, ...] = (
@@ -414,6 +466,28 @@ RUNGS: tuple[Rung, ...] = (
         model_bytes=_tile_reuse,
         oldest_arch=lambda s: 80 if s["STAGES"] > 1 else 0,
     ),
+    Rung(
+        name="14_wmma",
+        title="Tensor cores through WMMA",
+        idea="a warp multiplies pieces of 16×16 with one instruction; FP16 in, FP32 sums",
+        entry="wmma_product",
+        parameters=(
+            *_block_tile((16, 64, 128), (16, 64, 128, 256), (16, 32, 64), (128, 256, 32)),
+            Parameter("WM", 64, (16, 32, 64), "rows of C that a warp computes"),
+            Parameter("WN", 64, (16, 32, 64), "columns of C that a warp computes"),
+            Parameter(
+                "STAGES", 3, (0, 1, 2, 3, 4), "0: no shared tiles; 1: one pair; else for cp.async"
+            ),
+        ),
+        tile=_tile,
+        grid=_tiles_of_c,
+        block=_line(_threads_of_warps),
+        limit=_limit_14,
+        model_bytes=partial(_tile_reuse, dtype="float16"),
+        oldest_arch=lambda s: 80 if s["STAGES"] > 1 else 70,
+        shared_bytes=_shared_14,
+        dtype="float16",
+    ),
 )
 
 CEILINGS = Ceilings()
@@ -463,11 +537,22 @@ def settings_for(rung: Rung, given: Settings) -> Settings:
 
 def require_arch(rung: Rung, settings: Settings, arch: str) -> None:
     """Raise IllegalSetting where the settings need a newer architecture than `arch`, as "sm_75"."""
-    oldest, digits = rung.oldest_arch(settings), re.sub(r"\D", "", arch)
-    if digits and int(digits) < oldest:
-        raise IllegalSetting(
-            f"{rung.name}: {listed(settings)} needs sm_{oldest} or newer, this is {arch}"
-        )
+    if runs_on(rung, settings, arch):
+        return
+    others = [other for other in legal_settings(rung) if runs_on(rung, other, arch)]
+    if not others:
+        oldest = min(map(rung.oldest_arch, legal_settings(rung)))
+        raise IllegalSetting(f"{rung.name} needs sm_{oldest} or newer, this is {arch}")
+    raise IllegalSetting(
+        f"{rung.name}: {listed(settings)} needs sm_{rung.oldest_arch(settings)} or newer, this is "
+        f"{arch}; the nearest choice for it is {listed(_nearest_of(others, settings))}"
+    )
+
+
+def runs_on(rung: Rung, settings: Settings, arch: str) -> bool:
+    """Whether the settings run on an architecture such as "sm_75"."""
+    digits = re.sub(r"\D", "", arch)
+    return not digits or int(digits) >= rung.oldest_arch(settings)
 
 
 def legal_settings(rung: Rung) -> list[Settings]:
@@ -480,12 +565,15 @@ def legal_settings(rung: Rung) -> list[Settings]:
 
 def nearest(rung: Rung, wanted: Settings) -> Settings:
     """The legal combination that changes the fewest parameters, and those the least."""
+    return _nearest_of(legal_settings(rung), wanted)
 
+
+def _nearest_of(choices: list[Settings], wanted: Settings) -> Settings:
     def distance(settings: Settings):
         steps = [abs(log2((settings[name] + 1) / (wanted[name] + 1))) for name in wanted]
         return sum(step > 0 for step in steps), sum(steps)
 
-    return min(legal_settings(rung), key=distance)
+    return min(choices, key=distance)
 
 
 def _offer(rung: Rung, wanted: Settings) -> str:

@@ -164,12 +164,12 @@ def _number(text: str) -> int | float | None:
     return int(value) if value.is_integer() else value
 
 
-def inputs(m: int, n: int, k: int) -> tuple:
+def inputs(m: int, n: int, k: int, dtype: str = "float32") -> tuple:
     """The fixed A, B and C that are profiled, as NumPy arrays."""
     return (
-        random_matrix(m, k, SEED),
-        random_matrix(k, n, SEED + 1),
-        random_matrix(m, n, SEED + 2),
+        random_matrix(m, k, SEED, dtype),
+        random_matrix(k, n, SEED + 1, dtype),
+        random_matrix(m, n, SEED + 2, dtype),
     )
 
 
@@ -187,7 +187,7 @@ def main(arguments: list[str] | None = None) -> None:
     kernel = load(options.rung, **settings)
     sizes = iter(options.sizes)
     for m, n, k in zip(sizes, sizes, sizes, strict=True):
-        A, B, C = (kernel.to_device(matrix) for matrix in inputs(m, n, k))
+        A, B, C = (kernel.to_device(matrix) for matrix in inputs(m, n, k, kernel.rung.dtype))
         kernel.launch_into(A, B, C)
         kernel.to_host(C)  # waits
 

@@ -296,7 +296,7 @@ def result_digest(kernel, m: int, n: int, k: int, alpha: float, beta: float, see
     import numpy
 
     A, B, C = (
-        random_matrix(rows, columns, seed + at)
+        random_matrix(rows, columns, seed + at, kernel.rung.dtype)
         for at, (rows, columns) in enumerate(((m, k), (k, n), (m, n)))
     )
     result = kernel(A, B, C, alpha=alpha, beta=beta)

@@ -21,7 +21,7 @@ from pathlib import Path
 from tqdm.auto import tqdm
 
 from .fingerprint import code_hash
-from .ladder import CEILINGS, KERNELS, RUNGS, Settings, legal_settings, settings_for
+from .ladder import CEILINGS, KERNELS, RUNGS, Settings, legal_settings, runs_on, settings_for
 from .simulator import nvrtc
 from .simulator.architectures import LIMITS
 from .simulator.nvrtc import NoCompiler, Program
@@ -62,16 +62,19 @@ def find(source: str, filename: str, arch: str, options: tuple[str, ...]) -> Pro
     return Program(ptx=text, cubin=b"", log=compiled[arch]["log"])
 
 
-def build(name: str, settings: Iterable[Settings], archs: tuple[str, ...] = ARCHS) -> Compiled:
+def build(
+    name: str, settings: Iterable[Settings], archs: tuple[str, ...] | None = None
+) -> Compiled:
     """Compile one rung, or 00_ceilings, with each of these settings, on all cores.
 
-    The first settings are compiled for all of `archs`, the others for PTX_ARCH.
+    The first settings are compiled for all of `archs` (those of archs_of if None), the others for
+    PTX_ARCH.
     """
     source = (KERNELS / f"{name}.cu").read_text(encoding="utf-8")
     wanted = [
         (source, name, chosen, arch)
         for at, chosen in enumerate(settings)
-        for arch in (archs if at == 0 else (PTX_ARCH,))
+        for arch in ((archs or archs_of(name)) if at == 0 else (PTX_ARCH,))
     ]
     compiled: Compiled = {}
     with ProcessPoolExecutor() as pool:
@@ -89,6 +92,12 @@ def all_settings(name: str) -> list[Settings]:
     (rung,) = (rung for rung in RUNGS if rung.name == name)
     default = settings_for(rung, {})
     return [default, *(settings for settings in legal_settings(rung) if settings != default)]
+
+
+def archs_of(name: str) -> tuple[str, ...]:
+    """What the default settings of a rung are compiled for: all that they run on."""
+    rungs = [rung for rung in RUNGS if rung.name == name]
+    return tuple(a for a in ARCHS if all(runs_on(r, settings_for(r, {}), a) for r in rungs))
 
 
 def write(compiled: Compiled, path: Path) -> None:

@@ -40,9 +40,9 @@ GRAPH_LAUNCHES = 20  # ... of at least this many
 LAUNCH_LIMIT_MS = 1000.0  # a launch longer than this is not measured ...
 TRY_LIMIT_MS = 4000.0  # ... and one expected to take this long is not even tried
 MOST_SETS = 4096  # of inputs; reached only by launches that touch under 30 KB
-ALIGNMENT = 64  # floats: a slice of the pool starts at 256 bytes, as an allocation does
+ALIGNMENT = 128  # elements: a slice of the pool starts at 256 bytes, as an allocation does
 NVML_PERIOD_S = 0.05  # NVML refreshes its figures about this often
-CHUNK = 2**26  # floats filled with random numbers at once
+CHUNK = 2**26  # elements filled with random numbers at once
 
 COLUMNS = (
     "kernel", "dtype", "m", "n", "k", "time_ms", "gflops", "pct_cublas", "verify", "gpu",
@@ -283,21 +283,23 @@ def _typical(states: Sequence[GpuState]) -> GpuState:
     return GpuState(**{field.name: middle(field.name) for field in fields(GpuState)})
 
 
-def make_sets(m: int, n: int, k: int, count: int) -> list[tuple]:
-    """count sets (A, B, C), slices of one pool of random floats in [-1, 1)."""
+def make_sets(m: int, n: int, k: int, count: int, dtype: str = "float32") -> list[tuple]:
+    """count sets (A, B, C) of the dtype, slices of one pool of random numbers from -1 to 1."""
     import cupy
+    import numpy
 
     shapes = ((m, k), (k, n), (m, n))
     lengths = [math.ceil(rows * cols / ALIGNMENT) * ALIGNMENT for rows, cols in shapes]
-    needed = count * sum(lengths) * 4
+    size = numpy.dtype(dtype).itemsize
+    needed = count * sum(lengths) * size
     cupy.get_default_memory_pool().free_all_blocks()
     free = cupy.cuda.runtime.memGetInfo()[0]
-    if needed + 3 * CHUNK * 4 > free:
+    if needed + 3 * CHUNK * 4 > free:  # the random numbers are made in float32
         raise TimingError(
             f"M={m}, N={n}, K={k} needs {needed / 2**30:.1f} GiB for inputs that rotate past the "
             f"L2 cache; the GPU has {free / 2**30:.1f} GiB free."
         )
-    pool = cupy.empty(needed // 4, dtype=cupy.float32)
+    pool = cupy.empty(needed // size, dtype=dtype)
     random = cupy.random.RandomState(2024)
     for start in range(0, pool.size, CHUNK):
         part = pool[start : start + CHUNK]
@@ -341,16 +343,17 @@ def compare(kernel, m: int, n: int, k: int, *, pairs: int = PAIRS) -> Measuremen
 
     import cupy
 
-    count = input_sets(4 * (m * k + k * n + m * n), here.l2_bytes)
+    bytes_per_launch = kernel.rung.element_bytes * (m * k + k * n + m * n)
+    count = input_sets(bytes_per_launch, here.l2_bytes)
     stream = cupy.cuda.Stream(non_blocking=True)
-    with stream, Cublas(stream) as cublas:
+    with stream, Cublas(stream, kernel.rung.dtype) as cublas:
         try:
             check_sample(kernel, m, n, k)
             check_sample(cublas, m, n, k)
         except cupy.cuda.memory.OutOfMemoryError as error:
             raise TimingError(f"M={m}, N={n}, K={k} does not fit on the GPU: {error}") from error
         # Each side has sets of its own, so that neither finds what the other has just read.
-        sets = make_sets(m, n, k, 2 * count)
+        sets = make_sets(m, n, k, 2 * count, kernel.rung.dtype)
         stream.synchronize()
         ours = Side(kernel.launch_into, sets[:count], stream)
         theirs = Side(cublas.launch_into, sets[count:], stream)

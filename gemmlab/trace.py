@@ -22,7 +22,7 @@ class Access:
     """What one warp touches of a matrix in one instruction.
 
     `lanes`: the active lanes, int (L,). `addresses`: int64 (L,), bytes from the matrix's start.
-    `elements`: int (L, words, 2), row and column of each 4-byte element that a lane touches.
+    `elements`: int (L, each, 2), row and column of each element that a lane touches.
     `width`: bytes per lane. `sectors`: how many 32-byte sectors the lanes fall into.
     """
 
@@ -57,6 +57,7 @@ class Trace:
     counters: dict[str, int]
     text: str = field(repr=False)
     run: Run = field(repr=False)
+    element_bytes: int = ELEMENT_BYTES  # of A, B and C
 
     @property
     def lines(self):
@@ -106,8 +107,8 @@ class Trace:
         access = found[occurrence]
         addresses = access.addresses[access.active]
         shape = {"A": (self.m, self.k), "B": (self.k, self.n), "C": (self.m, self.n)}[array]
-        first = addresses // ELEMENT_BYTES
-        index = first[:, None] + np.arange(max(1, access.size // ELEMENT_BYTES))
+        first = addresses // self.element_bytes
+        index = first[:, None] + np.arange(max(1, access.size // self.element_bytes))
         return Access(
             array=array,
             op=op,

@@ -1,6 +1,6 @@
 """The gate: is a kernel's product right? No kernel is timed before it has passed.
 
-The reference is computed in float64. An element of C may differ from it by at most
+The reference is computed in float64. An element of a float32 C may differ from it by at most
 
     |alpha| * gamma(K + 2) * (|A| |B|)  +  |beta| * gamma(2) * |C|  +  underflow
 
@@ -9,6 +9,22 @@ This is the bound for an inner product of length K in any order of summation (N.
 "Accuracy and Stability of Numerical Algorithms", 2nd edition, SIAM 2002, section 3.1): K roundings
 for products and sums, one for the factor alpha, one for adding beta * C. `underflow` allows each
 operation to flush a subnormal result to zero. The bound holds for every element by itself.
+
+Of float16 matrices, multiplied by tensor cores with sums in float32, it is at most S + R:
+
+    S = |alpha| * gamma'(3 K / 2 + 4) * (|A| |B|)  +  |beta| * gamma(2) * |C|  +  underflow
+    R = 2**-11 * (|expected| + S)  +  2**-25
+
+Products of two float16 are exact in float32. A tensor core adds g of them and the sum so far at
+once. It aligns these g + 1 terms to the largest, cuts each off, and cuts off the sum: g + 2 errors
+below 2**-23 of what is added, for cutting off loses up to twice what rounding does. g is 4 or more
+(4 on Volta, 8 on Ampere, 16 on Hopper: M. Fasi, N. J. Higham, M. Mikaitis, S. Pranesh, "Numerical
+behavior of NVIDIA tensor cores", PeerJ Computer Science 7, 2021), so that K products cost at most
+3 K / 2 + 3 such errors, and alpha one more: gamma' is gamma with 2 u. That they add up as gamma
+says is shown by P. Blanchard, N. J. Higham, F. Lopez, T. Mary, S. Pranesh, "Mixed precision block
+fused multiply-add", SIAM Journal on Scientific Computing 42 (3), 2020. R is the one rounding to
+float16 at the end: 2**-11 of the result, or half of the smallest subnormal. Where K is small, R is
+nearly all; S grows with K and overtakes it.
 
 What else is checked: C is filled with NaN before (where beta is 0 it must not be read), and A, B
 and C stand between guard cells that hold NaN, so that reading or writing past an end shows.
@@ -22,10 +38,12 @@ import numpy as np
 
 from .simulator import Finding
 
-UNIT_ROUNDOFF = {"float32": 2.0**-24}
-SMALLEST_NORMAL = {"float32": 2.0**-126}
-GUARD_PATTERN = 0x7FC0BEEF  # a NaN that no arithmetic makes
-GUARD_ALIGNMENT = 64  # floats: keeps what follows as aligned as cudaMalloc would
+UNIT_ROUNDOFF = {"float32": 2.0**-24, "float16": 2.0**-11}
+SMALLEST_SUBNORMAL = {"float16": 2.0**-24}
+SMALLEST_NORMAL = 2.0**-126  # of float32, in which all sums are
+GUARD_PATTERN = {"float32": np.uint32(0x7FC0BEEF), "float16": np.uint16(0x7EEF)}
+"""NaNs that no arithmetic makes, as bits."""
+GUARD_ALIGNMENT = 128  # elements: keeps what follows as aligned as cudaMalloc would
 
 PRODUCT = (1.0, 0.0)
 FACTORS = (PRODUCT, (0.5, 2.0), (-1.5, 0.0), (0.0, 1.0), (0.0, 0.0), (1.0, -0.25))
@@ -104,15 +122,15 @@ class Report:
 # --- inputs and reference -----------------------------------------------------------------------
 
 
-def random_matrix(rows: int, cols: int, seed: int) -> np.ndarray:
-    """float32 (rows, cols), uniform in [-1, 1), the same for a seed on every machine.
+def random_matrix(rows: int, cols: int, seed: int, dtype: str = "float32") -> np.ndarray:
+    """(rows, cols), uniform in [-1, 1), the same for a seed on every machine.
 
-    NumPy promises the raw bits of its PCG64 for good, its distributions not.
+    Made in float32 and rounded to `dtype`, which makes 1 of what is next to it. NumPy promises the
+    raw bits of its PCG64 for good, its distributions not.
     """
     raw = np.random.PCG64(seed).random_raw(rows * cols)
-    return ((raw >> np.uint64(40)).astype(np.float32) * np.float32(2.0**-23) - 1).reshape(
-        rows, cols
-    )
+    values = (raw >> np.uint64(40)).astype(np.float32) * np.float32(2.0**-23) - 1
+    return values.astype(dtype, copy=False).reshape(rows, cols)
 
 
 def reference(A, B, C, alpha: float, beta: float):
@@ -122,13 +140,26 @@ def reference(A, B, C, alpha: float, beta: float):
 
 
 def error_bound(A, B, C, alpha: float, beta: float, dtype: str = "float32"):
-    """How far each element may be from the reference, float64 of C's shape: see the module."""
-    u, tiny = UNIT_ROUNDOFF[dtype], SMALLEST_NORMAL[dtype]
-    k = A.shape[1]
-    gamma = [n * u / (1 - n * u) for n in (k + 2, 2)]
+    """How far each element may be from the reference, float64 of C's shape: see the module.
+
+    `dtype` is that of the matrices that the kernel takes: "float32" or "float16".
+    """
+    k, u = A.shape[1], UNIT_ROUNDOFF["float32"]
+    of_product = _gamma(k + 2, u) if dtype == "float32" else _gamma(1.5 * k + 4, 2 * u)
     magnitude = abs(A).astype(np.float64) @ abs(B).astype(np.float64)
-    bound = abs(alpha) * gamma[0] * magnitude + (2 * k + 4) * tiny * max(abs(alpha), 1.0)
-    return bound + abs(beta) * gamma[1] * abs(C).astype(np.float64) if beta else bound
+    underflow = (2 * k + 4) * SMALLEST_NORMAL * max(abs(alpha), 1.0)
+    bound = abs(alpha) * of_product * magnitude + underflow
+    if beta:
+        bound += abs(beta) * _gamma(2, u) * abs(C).astype(np.float64)
+    if dtype == "float32":
+        return bound
+    largest = abs(reference(A, B, C, alpha, beta)) + bound
+    return bound + UNIT_ROUNDOFF[dtype] * largest + SMALLEST_SUBNORMAL[dtype] / 2
+
+
+def _gamma(n: float, u: float) -> float:
+    """What n errors of a relative size up to u each add up to at most."""
+    return n * u / (1 - n * u)
 
 
 # --- checking -----------------------------------------------------------------------------------
@@ -163,7 +194,7 @@ def verify(kernel, seed: int | None = None) -> Report:
 def check(kernel, m: int, n: int, k: int, alpha: float, beta: float, *, seed: int) -> Case:
     """Run one product and compare it, element by element. Never raises for a wrong result."""
     A, B, C = (
-        random_matrix(rows, cols, seed + i)
+        random_matrix(rows, cols, seed + i, kernel.rung.dtype)
         for i, (rows, cols) in enumerate([(m, k), (k, n), (m, n)])
     )
     if beta == 0:
@@ -188,8 +219,9 @@ def check_sample(kernel, m: int, n: int, k: int, *, rows: int = 64) -> None:
     """
     xp = kernel.array_module
     seed = int(np.random.SeedSequence().generate_state(1)[0])
-    A, B = (_uniform(xp, shape, seed + i) for i, shape in enumerate([(m, k), (k, n)]))
-    C = xp.full((m, n), xp.nan, xp.float32)
+    dtype = str(kernel.dtype)
+    A, B = (_uniform(xp, shape, seed + i, dtype) for i, shape in enumerate([(m, k), (k, n)]))
+    C = xp.full((m, n), xp.nan, dtype)
     kernel.launch_into(A, B, C)
     where = f"{kernel.name} at M={m} N={n} K={k} (seed {seed})"
     if not bool(xp.isfinite(C).all()):
@@ -198,17 +230,18 @@ def check_sample(kernel, m: int, n: int, k: int, *, rows: int = 64) -> None:
     inner = np.random.default_rng(seed).choice(m, min(rows, m), replace=False)
     chosen = np.unique(np.concatenate([inner, [0, m - 1]]))
     part = A[xp.asarray(chosen)]
-    expected, bound = reference(part, B, None, 1.0, 0.0), error_bound(part, B, None, 1.0, 0.0)
+    expected = reference(part, B, None, 1.0, 0.0)
+    bound = error_bound(part, B, None, 1.0, 0.0, dtype)
     got = C[xp.asarray(chosen)]
     message, _ = _compare(*(kernel.to_host(x) for x in (got, expected, bound)), rows=chosen)
     if message:
         raise VerificationError(f"{where}: {message}")
 
 
-def _uniform(xp, shape, seed: int):
-    """float32 in [-1, 1), made on the device itself."""
+def _uniform(xp, shape, seed: int, dtype: str):
+    """From -1 to 1, made on the device itself."""
     generator = xp.random.default_rng(seed)
-    return generator.random(shape, dtype=xp.float32) * 2 - 1
+    return (generator.random(shape, dtype=xp.float32) * 2 - 1).astype(dtype, copy=False)
 
 
 def _run_guarded(kernel, A, B, C, alpha, beta) -> tuple[np.ndarray, str]:
@@ -216,10 +249,10 @@ def _run_guarded(kernel, A, B, C, alpha, beta) -> tuple[np.ndarray, str]:
     guard = -(-max(4096, 2 * C.shape[1]) // GUARD_ALIGNMENT) * GUARD_ALIGNMENT
     flat, inside = zip(*(_guarded(kernel, x, guard) for x in (A, B, C)), strict=True)
     kernel.launch_into(*inside, alpha, beta)
-    after = kernel.to_host(flat[2]).view(np.uint32)
-    got = after[guard : guard + C.size].view(np.float32).reshape(C.shape)
-    outside = np.concatenate([after[:guard], after[guard + C.size :]])
-    changed = np.flatnonzero(outside != GUARD_PATTERN)
+    after, pattern = kernel.to_host(flat[2]), GUARD_PATTERN[kernel.rung.dtype]
+    got = after[guard : guard + C.size].reshape(C.shape)
+    outside = np.concatenate([after[:guard], after[guard + C.size :]]).view(pattern.dtype)
+    changed = np.flatnonzero(outside != pattern)
     if not len(changed):
         return got, ""
     first = int(changed[0])
@@ -232,7 +265,8 @@ def _run_guarded(kernel, A, B, C, alpha, beta) -> tuple[np.ndarray, str]:
 
 def _guarded(kernel, matrix: np.ndarray, guard: int):
     """The matrix between two guards, as one array and as the view of the matrix alone."""
-    flat = np.full(matrix.size + 2 * guard, GUARD_PATTERN, np.uint32).view(np.float32)
+    pattern = GUARD_PATTERN[kernel.rung.dtype]
+    flat = np.full(matrix.size + 2 * guard, pattern, pattern.dtype).view(matrix.dtype)
     flat[guard : guard + matrix.size] = matrix.reshape(-1)
     flat = kernel.to_device(flat)
     return flat, flat[guard : guard + matrix.size].reshape(matrix.shape)

@@ -100,13 +100,17 @@ def test_every_legal_setting_fits_into_a_block(rung):
         (taken,) = compiler.resources(log).values()
         threads = math.prod(rung.block(settings))
         assert taken.shared_bytes <= ladder.STATIC_SHARED_BYTES
+        assert rung.shared_bytes(settings) <= ladder.DYNAMIC_SHARED_BYTES
         assert taken.registers * threads * settings.get("MIN_BLOCKS", 1) <= ladder.REGISTERS
 
 
 def test_a_setting_that_the_architecture_does_not_have_is_refused():
     assert gl.load("09_double_buffering", arch="sm_75").arch == "sm_75"
-    with pytest.raises(IllegalSetting, match=r"STAGES=2 needs sm_80 or newer, this is sm_75"):
+    wanted = r"STAGES=2 needs sm_80 or newer, this is sm_75; the nearest choice .* STAGES=1"
+    with pytest.raises(IllegalSetting, match=wanted):
         gl.load("09_double_buffering", arch="sm_75", STAGES=2)
+    with pytest.raises(IllegalSetting, match=r"^14_wmma needs sm_70 or newer, this is sm_61$"):
+        gl.load("14_wmma", arch="sm_61")
 
 
 @pytest.mark.parametrize("rung", RUNGS[2:], ids=lambda rung: rung.name)

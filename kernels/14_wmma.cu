@@ -1,0 +1,273 @@
+// 14  Tensor cores through WMMA
+// Idea:    the 32 lanes of a warp hold pieces of 16×16 together, and one instruction multiplies two.
+//          STAGES 0: a block is one warp, and its pieces come straight from global memory.
+//          STAGES 1: the warps of a block share tiles, which pass through registers into shared memory.
+//          STAGES 2 and more: asynchronous copies fill so many pairs of tiles, as in rung 09.
+// Before:  09_double_buffering.cu multiplied in FP32, each lane for itself.
+// Launch:  block (32 * BM / WM * BN / WN), grid (ceil(N / BN), ceil(M / BM)), with SHARED_BYTES of
+//          dynamic shared memory. STAGES 0: BM = WM, BN = WN, BK = 16.
+// Takes:   any M, N, K; A, B and C float16, row-major; alpha, beta and all sums float32.
+//          C = alpha * A @ B + beta * C, rounded to float16 once, at the end. A, B and C begin at
+//          multiples of 32 bytes. Where N or K is no multiple of 8, single elements are moved
+//          instead of eight at a time. From sm_70 on, STAGES 2 and more from sm_80 on.
+
+#include <mma.h>
+#include "async_copy.cuh"
+using namespace nvcuda;
+
+#ifndef BM
+#define BM 128                                   // rows of C that a block computes
+#endif
+#ifndef BN
+#define BN 256                                   // columns
+#endif
+#ifndef BK
+#define BK 32                                    // how far along K one step goes
+#endif
+#ifndef WM
+#define WM 64                                    // rows of C that a warp computes
+#endif
+#ifndef WN
+#define WN 64                                    // columns
+#endif
+#ifndef STAGES
+#define STAGES 3
+#endif
+#define PIECE 16                                 // rows, columns and depth of one mma_sync
+#define PAD 8                                    // elements at a row's end, against bank conflicts
+#define DOWN (WM / PIECE)                        // pieces of C that a warp has, downwards
+#define ACROSS (WN / PIECE)                      // and across
+#define WARPS ((BM / WM) * (BN / WN))
+#define THREADS (32 * WARPS)
+
+typedef wmma::fragment<wmma::matrix_a, PIECE, PIECE, PIECE, half, wmma::row_major> PieceOfA;
+typedef wmma::fragment<wmma::matrix_b, PIECE, PIECE, PIECE, half, wmma::row_major> PieceOfB;
+typedef wmma::fragment<wmma::accumulator, PIECE, PIECE, PIECE, float> Sums;
+
+// One row of a warp's pieces of C, on the way out: what a fragment's elements are is written nowhere,
+// so they go through shared memory.
+typedef float Strip[PIECE][WN + PAD];
+
+struct Stage {
+    half a[BM][BK + PAD];
+    half b[BK][BN + PAD];
+};
+
+#define LARGER(x, y) ((x) > (y) ? (x) : (y))
+#define SHARED_BYTES LARGER(STAGES * sizeof(Stage), WARPS * sizeof(Strip))
+
+#if STAGES == 0
+
+// The piece from (row, col) on of a matrix X of rows × cols. WMMA loads whole pieces with rows that
+// begin at multiples of 16 bytes. Any other is copied to `patch` first, with zeros outside X.
+template <class Piece>
+__device__ __forceinline__ void load_piece(Piece& piece, half (*patch)[PIECE + PAD], const half* X,
+                                           int row, int col, int rows, int cols)
+{
+    if (row + PIECE <= rows && col + PIECE <= cols && cols % 8 == 0) {
+        wmma::load_matrix_sync(piece, X + (size_t)row * cols + col, cols);
+        return;
+    }
+    for (int i = threadIdx.x; i < PIECE * PIECE; i += 32) {
+        const int r = row + i / PIECE, c = col + i % PIECE;
+        patch[i / PIECE][i % PIECE] =
+            r < rows && c < cols ? X[(size_t)r * cols + c] : __float2half(0.0f);
+    }
+    __syncwarp();
+    wmma::load_matrix_sync(piece, &patch[0][0], PIECE + PAD);
+    __syncwarp();                                // all have read it before it is filled anew
+}
+
+#else
+
+// A tile of ROWS×COLUMNS from (row, col) on of a matrix X of rows × cols into shared memory, eight
+// elements at a time. INSIDE: the caller knows that all of it lies in X. Otherwise, of a matrix whose
+// rows are multiples of eight, eight lie inside or outside together; outside counts as zero.
+template <bool INSIDE, int ROWS, int COLUMNS>
+__device__ __forceinline__ void bring_eights(half (&tile)[ROWS][COLUMNS + PAD], const half* X,
+                                             int row, int col, int rows, int cols)
+{
+    constexpr int COUNT = ROWS * COLUMNS / 8 / THREADS;
+    static_assert(ROWS * COLUMNS / 8 % THREADS == 0, "each thread brings as many as the others");
+#if STAGES == 1
+    uint4 eights[COUNT];                         // all loads are on their way before the first store
+#endif
+    #pragma unroll
+    for (int e = 0; e < COUNT; ++e) {
+        const int i = threadIdx.x + e * THREADS;
+        const int r = i / (COLUMNS / 8), c = i % (COLUMNS / 8) * 8;
+        const half* from = X + (size_t)(row + r) * cols + col + c;
+        const bool inside = INSIDE || (row + r < rows && col + c < cols);
+#if STAGES == 1
+        eights[e] = inside ? *(const uint4*)from : make_uint4(0, 0, 0, 0);
+#else
+        if (inside)
+            copy_async<16>((float*)&tile[r][c], (const float*)from);
+        else
+            *(uint4*)&tile[r][c] = make_uint4(0, 0, 0, 0);
+#endif
+    }
+#if STAGES == 1
+    #pragma unroll
+    for (int e = 0; e < COUNT; ++e) {
+        const int i = threadIdx.x + e * THREADS;
+        *(uint4*)&tile[i / (COLUMNS / 8)][i % (COLUMNS / 8) * 8] = eights[e];
+    }
+#endif
+}
+
+// The same of any matrix, element by element.
+template <int ROWS, int COLUMNS>
+__device__ __forceinline__ void bring_elements(half (&tile)[ROWS][COLUMNS + PAD], const half* X,
+                                               int row, int col, int rows, int cols)
+{
+    for (int i = threadIdx.x; i < ROWS * COLUMNS; i += THREADS) {
+        const int r = row + i / COLUMNS, c = col + i % COLUMNS;
+        tile[i / COLUMNS][i % COLUMNS] =
+            r < rows && c < cols ? X[(size_t)r * cols + c] : __float2half(0.0f);
+    }
+}
+
+// Start to bring the pair of tiles that begins at tile_k. Past the end of K there is none.
+__device__ __forceinline__ void bring(Stage& stage, const half* A, const half* B,
+                                      int top, int left, int tile_k, int M, int N, int K)
+{
+    if (tile_k < K) {
+        if (N % 8 != 0 || K % 8 != 0) {
+            bring_elements<BM, BK>(stage.a, A, top, tile_k, M, K);
+            bring_elements<BK, BN>(stage.b, B, tile_k, left, K, N);
+        } else if (top + BM <= M && left + BN <= N && tile_k + BK <= K) {
+            bring_eights<true, BM, BK>(stage.a, A, top, tile_k, M, K);
+            bring_eights<true, BK, BN>(stage.b, B, tile_k, left, K, N);
+        } else {
+            bring_eights<false, BM, BK>(stage.a, A, top, tile_k, M, K);
+            bring_eights<false, BK, BN>(stage.b, B, tile_k, left, K, N);
+        }
+    }
+#if STAGES > 1
+    commit_copies();
+#endif
+}
+
+// Sums for one pair of tiles, from row y and column x of the block's tile on.
+__device__ __forceinline__ void multiply(Sums (&sums)[DOWN][ACROSS], const Stage& stage, int y, int x)
+{
+    #pragma unroll
+    for (int k = 0; k < BK; k += PIECE) {
+        PieceOfA a[DOWN];
+        PieceOfB b[ACROSS];
+        #pragma unroll
+        for (int i = 0; i < DOWN; ++i)
+            wmma::load_matrix_sync(a[i], &stage.a[y + i * PIECE][k], BK + PAD);
+        #pragma unroll
+        for (int j = 0; j < ACROSS; ++j)
+            wmma::load_matrix_sync(b[j], &stage.b[k][x + j * PIECE], BN + PAD);
+        #pragma unroll
+        for (int i = 0; i < DOWN; ++i)
+            #pragma unroll
+            for (int j = 0; j < ACROSS; ++j)
+                wmma::mma_sync(sums[i][j], a[i], b[j], sums[i][j]);
+    }
+}
+
+#endif
+
+// C = alpha * sums + beta * C for the eight elements from (row, col) on of C, M × N; those outside
+// are left out. Where beta is 0, C is not read: it may hold anything, NaN included.
+__device__ __forceinline__ void store_eight(half* C, int row, int col, int M, int N,
+                                            const float* sums, float alpha, float beta)
+{
+    half* here = C + (size_t)row * N + col;
+    if (row < M && col < N && N % 8 == 0) {
+        uint4 eight;
+        half* of_eight = (half*)&eight;
+        if (beta != 0.0f) eight = *(const uint4*)here;
+        #pragma unroll
+        for (int v = 0; v < 8; ++v)
+            of_eight[v] = __float2half(
+                beta == 0.0f ? alpha * sums[v] : alpha * sums[v] + beta * __half2float(of_eight[v]));
+        *(uint4*)here = eight;
+        return;
+    }
+    #pragma unroll 1
+    for (int v = 0; v < 8; ++v)
+        if (row < M && col + v < N)
+            here[v] = __float2half(
+                beta == 0.0f ? alpha * sums[v] : alpha * sums[v] + beta * __half2float(here[v]));
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+wmma_product(const half* __restrict__ A, const half* __restrict__ B, half* __restrict__ C,
+             int M, int N, int K, float alpha, float beta)
+{
+    extern __shared__ __align__(128) char shared[];            // of SHARED_BYTES
+
+    const int top = blockIdx.y * BM, left = blockIdx.x * BN;   // the block's corner of C
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int y = warp / (BN / WN) * WM;                       // my warp's first row of its tile
+    const int x = warp % (BN / WN) * WN;                       // and its first column
+
+    Sums sums[DOWN][ACROSS];
+    #pragma unroll
+    for (int i = 0; i < DOWN; ++i)
+        #pragma unroll
+        for (int j = 0; j < ACROSS; ++j)
+            wmma::fill_fragment(sums[i][j], 0.0f);
+
+#if STAGES == 0
+    half (*patch)[PIECE + PAD] = (half (*)[PIECE + PAD])shared;
+    for (int k = 0; k < K; k += PIECE) {
+        PieceOfA a[DOWN];
+        PieceOfB b[ACROSS];
+        #pragma unroll
+        for (int i = 0; i < DOWN; ++i)
+            load_piece(a[i], patch, A, top + i * PIECE, k, M, K);
+        #pragma unroll
+        for (int j = 0; j < ACROSS; ++j)
+            load_piece(b[j], patch, B, k, left + j * PIECE, K, N);
+        #pragma unroll
+        for (int i = 0; i < DOWN; ++i)
+            #pragma unroll
+            for (int j = 0; j < ACROSS; ++j)
+                wmma::mma_sync(sums[i][j], a[i], b[j], sums[i][j]);
+    }
+#elif STAGES == 1
+    Stage& stage = *(Stage*)shared;
+    for (int tile_k = 0; tile_k < K; tile_k += BK) {
+        bring(stage, A, B, top, left, tile_k, M, N, K);
+        __syncthreads();
+        multiply(sums, stage, y, x);
+        __syncthreads();                         // all have read it before it is filled anew
+    }
+#else
+    Stage* stages = (Stage*)shared;
+    for (int s = 0; s < STAGES - 1; ++s)
+        bring(stages[s], A, B, top, left, s * BK, M, N, K);
+
+    int now = 0, last = STAGES - 1;              // what is multiplied, and what was before
+    for (int tile_k = 0; tile_k < K; tile_k += BK) {
+        wait_for_copies<STAGES - 2>();
+        __syncthreads();                         // everybody's part of this stage is here
+        bring(stages[last], A, B, top, left, tile_k + (STAGES - 1) * BK, M, N, K);
+        multiply(sums, stages[now], y, x);
+        last = now;
+        now = now + 1 == STAGES ? 0 : now + 1;
+    }
+    __syncthreads();                             // the stages are free: the strips lie there too
+#endif
+
+    Strip& strip = ((Strip*)shared)[warp];
+    #pragma unroll
+    for (int i = 0; i < DOWN; ++i) {
+        #pragma unroll
+        for (int j = 0; j < ACROSS; ++j)
+            wmma::store_matrix_sync(&strip[0][j * PIECE], sums[i][j], WN + PAD, wmma::mem_row_major);
+        __syncwarp();
+        #pragma unroll 1
+        for (int e = lane; e < PIECE * WN / 8; e += 32) {
+            const int r = e / (WN / 8), c = e % (WN / 8) * 8;
+            store_eight(C, top + y + i * PIECE + r, left + x + c, M, N, &strip[r][c], alpha, beta);
+        }
+        __syncwarp();                            // all have read it before it is filled anew
+    }
+}
