@@ -1,0 +1,150 @@
+"""A cubin to SASS, the GPU's own instructions, with NVIDIA's nvdisasm. It needs no GPU.
+
+nvdisasm comes with the package nvidia-cuda-nvdisasm, and with the CUDA toolkit.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+TOOL = "nvdisasm"
+PACKAGE = "nvidia-cuda-nvdisasm"
+LIMIT_S = 60
+INSTRUCTION_BYTES = 16  # from Volta on
+
+_SECTION = re.compile(r"^\s*\.section\s+\.text\.(\w+),")
+_LABEL = re.compile(r"^(\.L\w+):")
+_INSTRUCTION = re.compile(
+    r"^\s*/\*(?P<address>[0-9a-f]{4,})\*/\s+"
+    r"(?:@(?P<predicate>!?U?P\w+)\s+)?"
+    r"(?P<opcode>[A-Z][\w.]*)\s*(?P<operands>[^;]*);"
+)
+_REGISTER = re.compile(r"[-|~!]*R(\d+)(?:\.\w+)*\|?")
+_TARGET = re.compile(r"`\((\.L\w+)\)")
+
+
+class NoDisassembler(Exception):
+    """There is no nvdisasm here. The message says what to install."""
+
+
+class NoListing(Exception):
+    """nvdisasm refused a cubin, or there is no such kernel or loop in a listing."""
+
+
+@dataclass(frozen=True)
+class Read:
+    """A general register that an instruction reads: its number, and whether it is to be kept.
+
+    `place` is the operand's place, from 0 for the destination on; `reuse`: the operand stays at
+    that place for the warp's next instruction.
+    """
+
+    place: int
+    register: int
+    reuse: bool
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One line of SASS. `target` is the address that it may go to, None if it goes nowhere."""
+
+    address: int
+    predicate: str  # such as "!P0"; empty if it is always executed
+    opcode: str  # with its modifiers, such as "FFMA.FTZ"
+    operands: tuple[str, ...]
+    target: int | None = None
+
+    def __str__(self) -> str:
+        guard = f"@{self.predicate} " if self.predicate else ""
+        return f"{guard}{self.opcode} {', '.join(self.operands)}".rstrip()
+
+    @property
+    def operation(self) -> str:
+        """The opcode without modifiers: "FFMA" of "FFMA.FTZ"."""
+        return self.opcode.partition(".")[0]
+
+    @cached_property
+    def reads(self) -> tuple[Read, ...]:
+        """The registers among the operands after the first. RZ, which is always 0, is none."""
+        found = ((place, _REGISTER.fullmatch(text)) for place, text in enumerate(self.operands))
+        return tuple(
+            Read(place, int(match[1]), ".reuse" in match[0]) for place, match in found
+            if match and place > 0
+        )  # fmt: skip
+
+
+@lru_cache(maxsize=64)
+def disassemble(cubin: bytes) -> str:
+    """The listing of all kernels in a cubin. Raises NoDisassembler, NoListing."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.cubin"
+        # CuPy hands over a cubin without its last byte, which is 0: one more does no harm.
+        path.write_bytes(cubin + b"\0")
+        command = [nvdisasm(), "--print-code", str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
+    if done.returncode:
+        said = done.stderr.strip().replace(str(path), "the cubin")
+        raise NoListing(f"nvdisasm cannot read {len(cubin)} bytes as a cubin: {said}")
+    return done.stdout
+
+
+@lru_cache
+def nvdisasm() -> str:
+    """The path of nvdisasm: that of the package, else the one on PATH. Raises NoDisassembler."""
+    spec = importlib.util.find_spec("nvidia")
+    for folder in spec.submodule_search_locations or () if spec else ():
+        for found in sorted(Path(folder).glob(f"*/bin/{TOOL}*")):
+            return str(found)
+    if found := shutil.which(TOOL):
+        return found
+    raise NoDisassembler(
+        f"{TOOL}, which reads compiled kernels, is not here: install {PACKAGE} (`make lab` does) "
+        "or the CUDA toolkit, on Linux or Windows"
+    )
+
+
+def parse(listing: str, entry: str | None = None) -> list[Instruction]:
+    """The instructions of kernel `entry`; of the only kernel if None.
+
+    Raises NoListing, naming the kernels that there are.
+    """
+    sections: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in listing.splitlines():
+        if section := _SECTION.match(line):
+            lines = sections.setdefault(section[1], [])
+        lines.append(line)
+    there = ", ".join(sections) or "none"
+    if entry is None and len(sections) != 1:
+        raise NoListing(f"name one kernel of this listing; there are: {there}")
+    if entry is not None and entry not in sections:
+        raise NoListing(f"there is no kernel {entry!r} in this listing; there are: {there}")
+    return _instructions(sections[entry] if entry else lines)
+
+
+def _instructions(lines: list[str]) -> list[Instruction]:
+    found, labels, waiting = [], {}, []
+    for line in lines:
+        if label := _LABEL.match(line):
+            waiting.append(label[1])
+        elif match := _INSTRUCTION.match(line):
+            labels |= dict.fromkeys(waiting, int(match["address"], 16))
+            waiting = []
+            found.append(match)
+    return [
+        Instruction(
+            address=int(match["address"], 16),
+            predicate=match["predicate"] or "",
+            opcode=match["opcode"],
+            operands=tuple(part.strip() for part in match["operands"].split(",") if part.strip()),
+            target=labels.get(goes[1]) if (goes := _TARGET.search(match["operands"])) else None,
+        )
+        for match in found
+    ]

@@ -1,0 +1,244 @@
+"""What the inner loop of a kernel spends its issue slots on, read from the GPU's instructions.
+
+Each of the four schedulers of a multiprocessor issues at most one instruction of a warp per cycle,
+an issue slot. A slot that carries an address or a load carries no multiply-add.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from .disassembly import Instruction, NoListing
+
+BANKS = 2  # of the register file, by register number, from Volta on
+WINDOW = 3  # cycles that an FFMA has to collect its operands
+
+MULTIPLY_ADD = "multiply-adds"
+SHARED_LOAD = "shared loads"
+COPY = "copies"
+ADDRESS = "addresses"
+CONTROL = "control"
+OTHER = "other"
+CLASSES = (MULTIPLY_ADD, SHARED_LOAD, COPY, ADDRESS, CONTROL, OTHER)
+
+# Opcodes without modifiers. Most have a twin that begins with a U: one for the whole warp.
+_MEMBERS = {
+    MULTIPLY_ADD: "FFMA DFMA HMMA IMMA DMMA HGMMA IGMMA QGMMA",
+    SHARED_LOAD: "LDS LDSM",
+    COPY: "LDG LDGSTS LDGDEPBAR STS STSM UBLKCP UTMALDG UTMACMDFLUSH",
+    ADDRESS: "IADD3 IADD IMAD LEA SHF SHL SHR LOP3 ISETP IABS IMNMX VIADD VIMNMX MOV SEL PRMT "
+    "PLOP3 P2R R2P R2UR S2R S2UR CS2R LDC SGXT BMSK HFMA2",
+    CONTROL: "BRA BRX BSSY BSYNC BAR DEPBAR EXIT NOP WARPSYNC WARPGROUP CALL RET BREAK YIELD "
+    "MEMBAR FENCE SYNCS ELECT VOTE",
+}
+_CLASS = {opcode: name for name, opcodes in _MEMBERS.items() for opcode in opcodes.split()}
+_FROM_GLOBAL = ("LDG", "LDGSTS")
+
+
+def class_of(instruction: Instruction) -> str:
+    """One of CLASSES. An HFMA2 of these kernels moves a constant, as ptxas likes to do."""
+    operation = instruction.operation
+    twin = operation[1:] if operation.startswith("U") else operation
+    return _CLASS.get(operation) or _CLASS.get(twin, OTHER)
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One trip through the inner loop: the instructions in the order in which a warp issues them.
+
+    They are those of a block that lies wholly inside the matrix and has more tiles to bring.
+    """
+
+    instructions: tuple[Instruction, ...]
+
+    def __len__(self) -> int:
+        return len(self.instructions)
+
+    @cached_property
+    def opcodes(self) -> Counter[str]:
+        """Issue slots of each opcode, without its modifiers."""
+        return Counter(one.operation for one in self.instructions)
+
+    @cached_property
+    def mix(self) -> dict[str, int]:
+        """Issue slots of each of CLASSES."""
+        found = Counter(map(class_of, self.instructions))
+        return {name: found[name] for name in CLASSES}
+
+    @property
+    def multiply_adds(self) -> list[Instruction]:
+        return [one for one in self.instructions if class_of(one) == MULTIPLY_ADD]
+
+    @property
+    def reuse_share(self) -> float:
+        """The share of multiply-adds that keep an operand for the next instruction."""
+        kept = sum(any(read.reuse for read in one.reads) for one in self.multiply_adds)
+        return kept / len(self.multiply_adds)
+
+    def waits(self, *, reuse: bool = True) -> int:
+        """Cycles of one trip that are lost to register banks, as waits() has them.
+
+        Without `reuse` the operands that instructions keep are taken as lost every time.
+        """
+        twice = [waits(self.instructions * trips, reuse=reuse) for trips in (1, 2)]
+        return twice[1] - twice[0]
+
+    def three_in_a_bank(self, *, reuse: bool = True) -> int:
+        """FFMAs of one trip that read three registers of one bank, none of them kept.
+
+        These lose a cycle from Volta on, also where an FFMA takes its unit two cycles: Jia et al.,
+        Dissecting the NVIDIA Volta GPU architecture via microbenchmarking, 2018.
+        """
+        fetched = fetches(self.instructions, reuse=reuse)
+        return sum(
+            max(Counter(register % BANKS for register in registers).values(), default=0) == 3
+            for one, registers in zip(self.instructions, fetched, strict=True)
+            if one.operation == "FFMA"
+        )
+
+    def cycles(self, *, reuse: bool = True) -> int:
+        """Of one trip at least: an issue slot each, and the waits."""
+        return len(self) + self.waits(reuse=reuse)
+
+    @property
+    def slot_share(self) -> float:
+        """Multiply-adds over all issue slots."""
+        return self.mix[MULTIPLY_ADD] / len(self)
+
+    def share(self, *, reuse: bool = True) -> float:
+        """Multiply-adds over cycles(): at most this share of the arithmetic roof is in reach."""
+        return self.mix[MULTIPLY_ADD] / self.cycles(reuse=reuse)
+
+
+def delivered(before: Instruction, one: Instruction) -> set[int]:
+    """The places of `one` whose register the instruction before it read there, and kept."""
+    kept = {(read.place, read.register) for read in before.reads if read.reuse}
+    return {read.place for read in one.reads if (read.place, read.register) in kept}
+
+
+def fetches(instructions: Sequence[Instruction], *, reuse: bool = True) -> list[set[int]]:
+    """For each instruction, the registers that banks must deliver to an FFMA; none to others."""
+    found: list[set[int]] = []
+    for at, one in enumerate(instructions):
+        kept = delivered(instructions[at - 1], one) if reuse and at else set()
+        wanted = {read.register for read in one.reads if read.place not in kept}
+        found.append(wanted if one.operation == "FFMA" else set())
+    return found
+
+
+def waits(instructions: Sequence[Instruction], *, reuse: bool = True) -> int:
+    """Cycles in which one warp's instructions wait for registers.
+
+    The rule: each bank delivers one register of a warp per cycle, and an FFMA has WINDOW cycles
+    from its issue on to collect its three; where that is not enough it is issued later. Huerta et
+    al., Analyzing modern NVIDIA GPU cores, 2025, section 5.3, measured on Ampere (sm_86), where as
+    on Hopper an FFMA can be issued every cycle.
+    """
+    free, now = [0] * BANKS, -1  # the cycle in which each bank is free, that of the last issue
+    for registers in fetches(instructions, reuse=reuse):
+        now += 1
+        for bank in range(BANKS):
+            if wanted := sum(register % BANKS == bank for register in registers):
+                now = max(now, free[bank] + wanted - WINDOW)
+        for bank in range(BANKS):
+            if wanted := sum(register % BANKS == bank for register in registers):
+                free[bank] = max(free[bank], now) + wanted
+    return now + 1 - len(instructions)
+
+
+# ---- the inner loop ------------------------------------------------------------------------------
+
+
+def inner_loop(instructions: Sequence[Instruction]) -> Loop:
+    """One trip through the loop that has the most multiply-adds, loops inside it left out.
+
+    Raises NoListing where no loop has any.
+    """
+    at = {one.address: index for index, one in enumerate(instructions)}
+    latches: dict[int, int] = {}  # the first instruction of each loop -> its last
+    for index, one in enumerate(instructions):
+        if one.target in at and at[one.target] <= index and not _waits_forever(one):
+            latches[at[one.target]] = index
+
+    def own(first: int) -> int:
+        """Multiply-adds of a loop that are in no loop inside it."""
+        inside = [
+            (a, b) for a, b in latches.items() if first <= a and b <= latches[first] and a != first
+        ]
+        return sum(
+            class_of(instructions[index]) == MULTIPLY_ADD
+            for index in range(first, latches[first] + 1)
+            if not any(a <= index <= b for a, b in inside)
+        )
+
+    first = max(latches, key=own, default=None)
+    if first is None or own(first) == 0:
+        raise NoListing("no loop of this kernel has multiply-adds")
+    return Loop(tuple(_trip(instructions[first : latches[first] + 1])))
+
+
+def _waits_forever(one: Instruction) -> bool:
+    """The branch to itself that ends every kernel."""
+    return one.target == one.address
+
+
+def _trip(body: Sequence[Instruction]) -> list[Instruction]:
+    """The way through a loop's body that a block inside the matrix takes.
+
+    Of all ways it is one with the most multiply-adds; of those one that brings data from global
+    memory, if any does; of those the shortest, for what is done for a tile at the edge comes on
+    top. A branch goes the way that an earlier one with the same predicate went.
+    """
+    at = {one.address: index for index, one in enumerate(body)}
+    # Ways to each instruction, the best of each kind: (what is known of predicates, whether it
+    # copies) -> (multiply-adds, minus slots) and the instructions, the last one first.
+    ways: list[dict] = [{} for _ in range(len(body) + 1)]
+    ways[0][frozenset(), False] = (0, 0), None
+    for index, one in enumerate(body):
+        for (known, copies), ((adds, slots), before) in ways[index].items():
+            score = (adds + (class_of(one) == MULTIPLY_ADD), slots - 1)
+            copies = copies or one.operation in _FROM_GLOBAL
+            for to, knows in _successors(body, index, at, _still(known, one)):
+                if to > index and (
+                    (knows, copies) not in ways[to] or score > ways[to][knows, copies][0]
+                ):
+                    ways[to][knows, copies] = score, (one, before)
+    ends = ways[len(body)]
+    best = max(ends, key=lambda kind: (ends[kind][0][0], kind[1], ends[kind][0]))
+    way, trip = ends[best][1], []
+    while way:
+        one, way = way
+        trip.append(one)
+    return trip[::-1]
+
+
+def _still(known: frozenset[str], one: Instruction) -> frozenset[str]:
+    """What is known of predicates, such as "!P0", after an instruction that may set some."""
+    return frozenset(what for what in known if what.lstrip("!") not in one.operands[:2])
+
+
+def _successors(
+    body: Sequence[Instruction], index: int, at: dict[int, int], known: frozenset[str]
+) -> list[tuple[int, frozenset[str]]]:
+    """Where a warp may go on, and what is then known of predicates; the end is len(body)."""
+    one, following = body[index], index + 1
+    if following == len(body):
+        return [(following, known)]
+    if one.operation == "BSYNC":  # to where its BSSY said
+        pairs = (p for p in reversed(body[:index]) if p.operation == "BSSY")
+        opened = next((p for p in pairs if p.operands[0] == one.operands[0]), None)
+        return [(at.get(opened.target, following) if opened else following, known)]
+    if one.operation not in ("BRA", "EXIT", "RET"):
+        return [(following, known)]
+    met = one.predicate
+    unmet = met[1:] if met.startswith("!") else f"!{met}" if met else ""
+    second = len(one.operands) > 1  # BRA P1, target: a second condition, nothing is learned of it
+    found = []
+    if second or (met and met not in known):
+        found.append((following, known if second else known | {unmet}))
+    if one.target in at and not (unmet and unmet in known):
+        found.append((at[one.target], known | {met} if met else known))
+    return found
