@@ -129,6 +129,23 @@ class Ceilings:
         return Launch((sm_count * 2, 1, 1), (1024, 1, 1))
 
 
+@dataclass(frozen=True)
+class TensorCeiling:
+    """The probe of 00_tensor_ceiling: a chain of mma.sync of FP16 with FP32 sums."""
+
+    name: str = "00_tensor_ceiling"
+    entry: str = "mma_chain"
+    macros: Settings = field(default_factory=lambda: {"CHAINS": 8, "UNROLL": 16})
+    oldest_arch: int = 80
+
+    @property
+    def path(self) -> Path:
+        return KERNELS / f"{self.name}.cu"
+
+    def launch(self, sm_count: int) -> Launch:
+        return Launch((sm_count * 4, 1, 1), (256, 1, 1))
+
+
 def ceil_div(a: int, b: int) -> int:
     return -(-a // b)
 
@@ -492,6 +509,7 @@ RUNGS: tuple[Rung, ...] = (
 
 CEILINGS = Ceilings()
 CEILINGS_NAME = CEILINGS.name
+TENSOR_CEILING = TensorCeiling()
 
 
 # --- looking up -------------------------------------------------------------------------------

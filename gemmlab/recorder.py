@@ -11,7 +11,7 @@ from typing import Any
 from gemmlab import pitfalls, profiler, records, roofline
 from gemmlab.device import Gpu, require_gpu, software_versions
 from gemmlab.kernel import load
-from gemmlab.ladder import CEILINGS_NAME, RESULTS, RUNGS, find
+from gemmlab.ladder import CEILINGS_NAME, RESULTS, RUNGS, TENSOR_CEILING, find
 from gemmlab.timing import Measurement, now, require_verified, sweep
 
 COUNTER_SHAPES = ((1001, 777, 513), (512, 512, 512), (4096, 4096, 4096))
@@ -25,15 +25,16 @@ RESULT_SEED = 100
 def record(
     names: Iterable[str], shapes: Iterable[tuple[int, int, int]], say: Callable[[str], None]
 ) -> Path:
-    """Measure the named rungs (00_ceilings among them, all if none) and write results/<gpu>.json.
+    """Measure the named rungs and ceilings (all if none is named) and write results/<gpu>.json.
 
     After each rung the file is written anew, so an interruption loses no more than the rung in
     hand. What is recorded of other rungs stays; a rung measured again is replaced. say gets a line
     about each step. Raises LadderError, NoGpu, VerificationError.
     """
-    names = tuple(names) or (CEILINGS_NAME, *(rung.name for rung in RUNGS))
+    ceilings = (CEILINGS_NAME, TENSOR_CEILING.name)
+    names = tuple(names) or (*ceilings, *(rung.name for rung in RUNGS))
     for name in names:
-        if name != CEILINGS_NAME:
+        if name not in ceilings:
             find(name)  # before any of the others is measured
     here = require_gpu("Recording")
     path = RESULTS / f"{here.slug}.json"
@@ -41,6 +42,8 @@ def record(
     for name in names:
         if name == CEILINGS_NAME:
             measured = {"ceilings": _record_ceilings(say), "pitfalls": _record_pitfalls(say)}
+        elif name == TENSOR_CEILING.name:
+            measured = {"tensor_ceiling": _record_tensor_ceiling(say)}
         else:
             measured = {"rungs": {name: _record_rung(name, shapes, say)}}
         _merge(measured, here, path)
@@ -53,7 +56,7 @@ def _merge(measured: dict[str, Any], here: Gpu, path: Path) -> None:
     old = records.load(path) if path.exists() else {"rungs": {}}
     rungs = old["rungs"] | measured.get("rungs", {})
     new = {"schema": records.SCHEMA, "gpu": _facts(here)}
-    for name in ("ceilings", "pitfalls"):
+    for name in ("ceilings", "tensor_ceiling", "pitfalls"):
         if found := measured.get(name, old.get(name)):
             new[name] = found
     records.save(new | {"rungs": dict(sorted(rungs.items()))}, path)
@@ -81,6 +84,14 @@ def _record_ceilings(say: Callable[[str], None]) -> dict[str, Any]:
     measured = roofline.measure_ceilings()
     say(f"{CEILINGS_NAME}: {measured}")
     return {"provenance": provenance, "code": roofline.ceilings_code(), **measured.as_record()}
+
+
+def _record_tensor_ceiling(say: Callable[[str], None]) -> dict[str, Any]:
+    provenance = _provenance()
+    roof = roofline.measure_tensor_ceiling()
+    say(f"{TENSOR_CEILING.name}: {roof.per_second.median / 1e12:.1f} TFLOP/s")
+    code = roofline.tensor_ceiling_code()
+    return {"provenance": provenance, "code": code, "mma": roofline.arithmetic_fields(roof)}
 
 
 def _record_pitfalls(say: Callable[[str], None]) -> dict[str, Any]:

@@ -82,6 +82,11 @@ FORMAT = {
         "copy": {"bytes_per_second": SPREAD, "bytes": int, **STATE},
         "fma": {"flop_per_second": SPREAD, "flop": int, **STATE},
     },
+    "tensor_ceiling?": {
+        "provenance": PROVENANCE,
+        "code": str,
+        "mma": {"flop_per_second": SPREAD, "flop": int, **STATE},
+    },
     "pitfalls?": {"provenance": PROVENANCE, "samples_ms": Each([NUMBER])},
     "rungs": Each({
         "provenance": PROVENANCE,

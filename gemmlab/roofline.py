@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 from gemmlab import records
 from gemmlab.compiler import code_hash, options_for
 from gemmlab.device import GpuState, gpu, require_gpu
-from gemmlab.ladder import CEILINGS, Launch
+from gemmlab.ladder import CEILINGS, ELEMENT_BYTES, TENSOR_CEILING, Launch
 from gemmlab.timing import Measurement, Spread, flop, now, wait
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import numpy
     import pandas
 
@@ -27,6 +29,7 @@ COPY_BYTES = 2 * 2**30  # of each of the two arrays; far beyond any L2
 SAMPLES = 30
 ITERATIONS = 2048  # of the FMA loop; some 10 ms
 CHECK_ITERATIONS = 3
+MMA_SHAPE = (16, 8, 16)  # M, N and K of one mma.sync of FP16
 # Exact in few bits, so that the check can round once where the GPU rounds once: a product of a
 # 24-bit and a 10-bit number, and its sum with 0.5, fit in float64's 53 bits.
 MULTIPLIER, ADDEND = -1 + 2**-10, 0.5
@@ -50,12 +53,13 @@ class Roof:
 
 @dataclass(frozen=True)
 class Ceilings:
-    """The two roofs of a GPU, as 00_ceilings.cu measured them."""
+    """The roofs of a GPU, as 00_ceilings.cu and 00_tensor_ceiling.cu measured them."""
 
     gpu: str
     recorded: str  # ISO date and time, UTC
     copy: Roof
     fma: Roof
+    tensor: Roof | None = None  # mma.sync, FP16 with FP32 sums; None where it is not known
 
     @property
     def bytes_per_second(self) -> float:
@@ -67,9 +71,24 @@ class Ceilings:
         """The FP32 roof: the median over the launches."""
         return self.fma.per_second.median
 
+    def arithmetic(self, dtype: str) -> float:
+        """The roof, in FLOP per second, of products of this dtype: FP32 units or tensor cores.
+
+        Raises NoRecord where that of the tensor cores is not known.
+        """
+        if dtype == "float32":
+            return self.flop_per_second
+        if self.tensor is None:
+            raise records.NoRecord(
+                f"The ceiling of {self.gpu}'s tensor cores is not recorded; run "
+                f"`python -m gemmlab record {TENSOR_CEILING.name}` on a GPU from "
+                f"sm_{TENSOR_CEILING.oldest_arch} on."
+            )
+        return self.tensor.per_second.median
+
     @property
     def ridge(self) -> float:
-        """The intensity, in FLOP per byte, where the two roofs meet."""
+        """The intensity, in FLOP per byte, where the memory roof meets the FP32 roof."""
         return self.flop_per_second / self.bytes_per_second
 
     def __str__(self) -> str:
@@ -86,22 +105,32 @@ class Ceilings:
                 "bytes": self.copy.work,
                 **_state_fields(self.copy.state),
             },
-            "fma": {
-                "flop_per_second": asdict(self.fma.per_second),
-                "flop": self.fma.work,
-                **_state_fields(self.fma.state),
-            },
+            "fma": arithmetic_fields(self.fma),
         }
 
     @classmethod
-    def from_record(cls, fields: dict[str, Any]) -> Ceilings:
-        copied, computed = fields["copy"], fields["fma"]
+    def from_record(cls, fields: dict[str, Any], tensor: Roof | None = None) -> Ceilings:
+        copied = fields["copy"]
         return cls(
             gpu=fields["provenance"]["gpu"],
             recorded=fields["provenance"]["recorded"],
             copy=Roof(Spread(**copied["bytes_per_second"]), copied["bytes"], _state_of(copied)),
-            fma=Roof(Spread(**computed["flop_per_second"]), computed["flop"], _state_of(computed)),
+            fma=_arithmetic_roof(fields["fma"]),
+            tensor=tensor,
         )
+
+
+def arithmetic_fields(roof: Roof) -> dict[str, Any]:
+    """A roof of arithmetic as a record holds it."""
+    return {
+        "flop_per_second": asdict(roof.per_second),
+        "flop": roof.work,
+        **_state_fields(roof.state),
+    }
+
+
+def _arithmetic_roof(fields: dict[str, Any]) -> Roof:
+    return Roof(Spread(**fields["flop_per_second"]), fields["flop"], _state_of(fields))
 
 
 def _state_fields(state: GpuState) -> dict[str, float | None]:
@@ -115,9 +144,9 @@ def _state_of(fields: dict[str, Any]) -> GpuState:
 # ---- the model -----------------------------------------------------------------------------------
 
 
-def compulsory_bytes(m: int, n: int, k: int) -> int:
-    """The fewest bytes a float32 product can move: A and B read once, C written once."""
-    return 4 * (m * k + k * n + m * n)
+def compulsory_bytes(m: int, n: int, k: int, dtype: str = "float32") -> int:
+    """The fewest bytes a product can move: A and B read once, C written once."""
+    return ELEMENT_BYTES[dtype] * (m * k + k * n + m * n)
 
 
 def intensity(operations: float, moved_bytes: float) -> float:
@@ -125,9 +154,9 @@ def intensity(operations: float, moved_bytes: float) -> float:
     return operations / moved_bytes if moved_bytes else math.inf
 
 
-def attainable(flop_per_byte: float, roofs: Ceilings) -> float:
-    """The most FLOP per second that the roofs allow at an intensity."""
-    return min(roofs.flop_per_second, flop_per_byte * roofs.bytes_per_second)
+def attainable(flop_per_byte: float, roofs: Ceilings, dtype: str = "float32") -> float:
+    """The most FLOP per second that the roofs allow at an intensity. Raises NoRecord."""
+    return min(roofs.arithmetic(dtype), flop_per_byte * roofs.bytes_per_second)
 
 
 # ---- measuring the roofs -------------------------------------------------------------------------
@@ -136,6 +165,11 @@ def attainable(flop_per_byte: float, roofs: Ceilings) -> float:
 def ceilings_code() -> str:
     """The hash of the code that measures the roofs."""
     return code_hash(CEILINGS.path, CEILINGS.macros)
+
+
+def tensor_ceiling_code() -> str:
+    """The hash of the code that measures the roof of the tensor cores."""
+    return code_hash(TENSOR_CEILING.path, TENSOR_CEILING.macros)
 
 
 def ceilings() -> Ceilings:
@@ -159,7 +193,13 @@ def recorded_ceilings() -> Ceilings:
             "00_ceilings: recorded for another version of this kernel; "
             "run `python -m gemmlab record 00_ceilings` on a GPU."
         )
-    return Ceilings.from_record(record["ceilings"])
+    tensor = record.get("tensor_ceiling")
+    if tensor and tensor["code"] != tensor_ceiling_code():
+        raise records.StaleRecord(
+            f"{TENSOR_CEILING.name}: recorded for another version of this kernel; "
+            f"run `python -m gemmlab record {TENSOR_CEILING.name}` on a GPU."
+        )
+    return Ceilings.from_record(record["ceilings"], tensor and _arithmetic_roof(tensor["mma"]))
 
 
 @cache
@@ -168,20 +208,23 @@ def _measured_once() -> Ceilings:
 
 
 def measure_ceilings() -> Ceilings:
-    """Measure both roofs on the GPU here, with the launch shapes of the ladder."""
+    """Measure the roofs on the GPU here, with the launch shapes of the ladder."""
     here = require_gpu("Measuring the ceilings")
+    major, minor = here.compute_capability
+    has_mma = 10 * major + minor >= TENSOR_CEILING.oldest_arch
     return Ceilings(
         gpu=here.name,
         recorded=now(),
         copy=measure_copy(CEILINGS.copy_launch(here.sm_count)),
         fma=measure_fma(CEILINGS.fma_launch(here.sm_count), CEILINGS.macros),
+        tensor=measure_tensor_ceiling() if has_mma else None,
     )
 
 
-def _kernel(entry: str, macros: dict[str, int]):
+def _kernel(entry: str, macros: dict[str, int], path: Path = CEILINGS.path):
     import cupy
 
-    module = cupy.RawModule(code=CEILINGS.path.read_text("utf-8"), options=options_for(macros))
+    module = cupy.RawModule(code=path.read_text("utf-8"), options=options_for(macros))
     return module.get_function(entry)
 
 
@@ -248,6 +291,76 @@ def measure_fma(shape: Launch, macros: dict[str, int]) -> Roof:
     return _time(launch, work, "multiply-adds")
 
 
+def measure_tensor_ceiling() -> Roof:
+    """The roof of mma.sync on the GPU here, FP16 with FP32 sums.
+
+    Raises CeilingsError if a few iterations differ from NumPy.
+    """
+    import cupy
+    import numpy
+
+    macros = TENSOR_CEILING.macros
+    shape = TENSOR_CEILING.launch(require_gpu("Measuring the ceiling of tensor cores").sm_count)
+    warps = math.prod(shape.grid) * math.prod(shape.block) // 32
+    out = cupy.full(32 * warps, cupy.nan, dtype=cupy.float32)
+    lanes = tuple(cupy.asarray(each) for each in mma_lanes(**macros))
+    kernel = _kernel(TENSOR_CEILING.entry, macros, TENSOR_CEILING.path)
+
+    def launch(iterations: int = ITERATIONS) -> None:
+        kernel(shape.grid, shape.block, (out, *lanes, numpy.int32(iterations)))
+
+    launch(CHECK_ITERATIONS)
+    expected = mma_chain(CHECK_ITERATIONS, **macros)
+    if not bool((out.reshape(warps, 32) == cupy.asarray(expected)).all()):
+        raise CeilingsError("The products of 00_tensor_ceiling.cu differ from NumPy's.")
+    steps = macros["CHAINS"] * macros["UNROLL"] * ITERATIONS
+    return _time(launch, flop(*MMA_SHAPE) * steps * warps, "mma.sync")
+
+
+def mma_operands(CHAINS: int) -> tuple[numpy.ndarray, numpy.ndarray]:
+    """A, float16 (16, 16), and B of each chain, float16 (CHAINS, 16, 8): small whole numbers.
+
+    Their sums over the check are exact in float32, in any order.
+    """
+    import numpy
+
+    m, n, k = MMA_SHAPE
+    numbers = numpy.random.default_rng(5).integers(-8, 8, m * k + CHAINS * k * n)
+    a, b = numbers[: m * k], numbers[m * k :]
+    return a.reshape(m, k).astype("float16"), b.reshape(CHAINS, k, n).astype("float16")
+
+
+def mma_lanes(CHAINS: int, UNROLL: int) -> tuple[numpy.ndarray, numpy.ndarray]:
+    """The registers of mma_operands, uint32 (4, 32) and (2 * CHAINS, 32), as PTX says of m16n8k16.
+
+    Lane 4 g + t holds rows g and g + 8 of A, each at columns 2 t and 2 t + 8 and their neighbours;
+    column g of B at rows 2 t and 2 t + 8 and theirs.
+    """
+    import numpy
+
+    a, b = mma_operands(CHAINS)
+    g, t = numpy.divmod(numpy.arange(32), 4)
+    pair = 2 * t[:, None] + numpy.arange(2)  # (32, 2): two neighbours
+    of_a = [a[(g + row)[:, None], pair + column] for column in (0, 8) for row in (0, 8)]
+    of_b = [chain[pair + row, g[:, None]] for chain in b for row in (0, 8)]
+    return tuple(
+        numpy.ascontiguousarray(registers).view(numpy.uint32)[..., 0] for registers in (of_a, of_b)
+    )
+
+
+def mma_chain(iterations: int, CHAINS: int, UNROLL: int) -> numpy.ndarray:
+    """What each lane of a warp of mma_chain stores, float32 (32,): a NumPy twin of the kernel.
+
+    Lane 4 g + t sums rows g and g + 8 of all products, at columns 2 t and 2 t + 1.
+    """
+    import numpy
+
+    a, b = (each.astype(numpy.float32) for each in mma_operands(CHAINS))
+    sums = (a @ b).sum(axis=0) * (iterations * UNROLL)
+    both = sums[:8] + sums[8:]
+    return (both[:, 0::2] + both[:, 1::2]).reshape(32)
+
+
 def fma_chain(threads: int, iterations: int, CHAINS: int, UNROLL: int) -> numpy.ndarray:
     """What each thread of a block of fma_chain stores, float32: a NumPy twin of the kernel."""
     import numpy
@@ -268,9 +381,10 @@ def fma_chain(threads: int, iterations: int, CHAINS: int, UNROLL: int) -> numpy.
 def points(kernels: Iterable) -> pandas.DataFrame:
     """Recorded points of kernels under the roofline, one row per shape that has counters.
 
-    Columns: kernel, m, n, k; gflops as measured; dram_bytes and l2_bytes as Nsight Compute counted
-    them in one launch; model_bytes, what the idea says it asks of global memory; compulsory_bytes;
-    and the intensity, in FLOP per byte, that follows from each: dram_intensity, ...; gpu, recorded.
+    Columns: kernel, dtype, m, n, k; gflops as measured; dram_bytes and l2_bytes as Nsight Compute
+    counted them in one launch; model_bytes, what the idea says it asks of global memory;
+    compulsory_bytes; and the intensity, in FLOP per byte, that follows from each: dram_intensity,
+    ...; gpu, recorded.
     Raises NoRecord and StaleRecord.
     """
     import pandas
@@ -291,10 +405,11 @@ def _point(kernel, run: Measurement, metrics: dict[str, float]) -> dict[str, Any
         "dram": sum(metrics[name] for name in DRAM),
         "l2": metrics[L2],
         "model": kernel.rung.model_bytes(*shape, kernel.settings),
-        "compulsory": compulsory_bytes(*shape),
+        "compulsory": compulsory_bytes(*shape, kernel.rung.dtype),
     }
     return {
         "kernel": kernel.name,
+        "dtype": run.dtype,
         "m": run.m,
         "n": run.n,
         "k": run.k,

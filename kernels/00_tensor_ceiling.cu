@@ -1,0 +1,58 @@
+// 00  The ceiling of tensor cores
+// Idea:    measure a roof for products of FP16 matrices with FP32 sums: nothing but the instruction
+//          that WMMA is made of, mma.sync, on registers. From sm_90 on there is a faster one, wgmma,
+//          which WMMA does not use: this roof is that of mma.sync.
+// Launch:  blocks of whole warps along x; the ladder chooses the grid.
+// Takes:   a: 4 registers for each lane, 4×32, two halves each; b: 2 for each chain and lane,
+//          CHAINS×2×32; one float of out per thread, and iterations >= 0. From sm_80 on.
+// Counts:  2 * 16 * 8 * 16 * CHAINS * UNROLL * iterations floating-point operations per warp.
+
+#ifndef CHAINS
+#define CHAINS 8
+#endif
+#ifndef UNROLL
+#define UNROLL 16
+#endif
+
+// sums += a * b for the 16×16 elements of a, the 16×8 of b and the 16×8 of sums that a warp holds.
+__device__ __forceinline__ void multiply(float (&sums)[4], const unsigned (&a)[4],
+                                         const unsigned (&b)[2])
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// Each step of a chain waits for the one before, so a warp runs CHAINS of them side by side.
+extern "C" __global__ void
+mma_chain(float* __restrict__ out, const unsigned* __restrict__ a_lanes,
+          const unsigned* __restrict__ b_lanes, int iterations)
+{
+    const int thread = blockIdx.x * blockDim.x + threadIdx.x, lane = threadIdx.x % 32;
+
+    unsigned a[4], b[CHAINS][2];
+    #pragma unroll
+    for (int i = 0; i < 4; ++i)
+        a[i] = a_lanes[i * 32 + lane];
+    #pragma unroll
+    for (int i = 0; i < CHAINS * 2; ++i)
+        b[i / 2][i % 2] = b_lanes[i * 32 + lane];
+
+    float sums[CHAINS][4] = {};
+    for (int i = 0; i < iterations; ++i) {
+        #pragma unroll                           // UNROLL steps for one loop counter and one branch
+        for (int step = 0; step < UNROLL; ++step) {
+            #pragma unroll
+            for (int chain = 0; chain < CHAINS; ++chain)
+                multiply(sums[chain], a, b[chain]);
+        }
+    }
+
+    // The total needs every chain, and it is stored: the compiler may leave nothing out.
+    float total = 0.0f;
+    #pragma unroll
+    for (int i = 0; i < CHAINS * 4; ++i)
+        total += sums[i / 4][i % 4];
+    out[thread] = total;
+}
