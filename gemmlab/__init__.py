@@ -43,6 +43,7 @@ __all__ = [
     "plots",
     "random_matrix",
     "reference",
+    "sass",
     "simulator",
     "step_player",
     "steps",
@@ -65,6 +66,6 @@ def __getattr__(name: str):
         return import_module(".widgets", __name__).lab
     if name == "step_player":
         return import_module(".player", __name__).step_player
-    if name in ("counted", "exercises", "facts", "overview", "plots", "steps", "sweeps"):
+    if name in ("counted", "exercises", "facts", "overview", "plots", "sass", "steps", "sweeps"):
         return import_module(f".{name}", __name__)
     raise AttributeError(f"module 'gemmlab' has no attribute {name!r}")

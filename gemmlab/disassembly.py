@@ -110,28 +110,32 @@ def nvdisasm() -> str:
     )
 
 
-def parse(listing: str, entry: str | None = None) -> list[Instruction]:
-    """The instructions of kernel `entry`; of the only kernel if None.
+def section(listing: str, entry: str | None = None) -> str:
+    """The lines of kernel `entry` in a listing: labels and instructions; the only kernel's if None.
 
     Raises NoListing, naming the kernels that there are.
     """
-    sections: dict[str, list[str]] = {}
-    lines: list[str] = []
+    found: dict[str, list[str]] = {}
+    lines: list[str] | None = None
     for line in listing.splitlines():
-        if section := _SECTION.match(line):
-            lines = sections.setdefault(section[1], [])
-        lines.append(line)
-    there = ", ".join(sections) or "none"
-    if entry is None and len(sections) != 1:
+        if start := _SECTION.match(line):
+            lines = found.setdefault(start[1], [])
+        elif lines is not None and (_LABEL.match(line) or _INSTRUCTION.match(line)):
+            lines.append(line.strip())
+    there = ", ".join(found) or "none"
+    if entry is None and len(found) == 1:
+        (entry,) = found
+    if entry is None:
         raise NoListing(f"name one kernel of this listing; there are: {there}")
-    if entry is not None and entry not in sections:
+    if entry not in found:
         raise NoListing(f"there is no kernel {entry!r} in this listing; there are: {there}")
-    return _instructions(sections[entry] if entry else lines)
+    return "\n".join(found[entry])
 
 
-def _instructions(lines: list[str]) -> list[Instruction]:
+def parse(lines: str) -> list[Instruction]:
+    """The instructions among the lines of one kernel, as section() gives them."""
     found, labels, waiting = [], {}, []
-    for line in lines:
+    for line in lines.splitlines():
         if label := _LABEL.match(line):
             waiting.append(label[1])
         elif match := _INSTRUCTION.match(line):

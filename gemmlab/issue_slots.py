@@ -79,12 +79,12 @@ class Loop:
         return kept / len(self.multiply_adds)
 
     def waits(self, *, reuse: bool = True) -> int:
-        """Cycles of one trip that are lost to register banks, as waits() has them.
+        """Cycles of one trip that are lost to register banks, see the function waits().
 
-        Without `reuse` the operands that instructions keep are taken as lost every time.
+        Without `reuse` no operand is kept from one instruction to the next. The trip is one of
+        many: banks may still be busy from the trip before.
         """
-        twice = [waits(self.instructions * trips, reuse=reuse) for trips in (1, 2)]
-        return twice[1] - twice[0]
+        return sum(waits(self.instructions * 2, reuse=reuse)[len(self) :])
 
     def three_in_a_bank(self, *, reuse: bool = True) -> int:
         """FFMAs of one trip that read three registers of one bank, none of them kept.
@@ -129,24 +129,24 @@ def fetches(instructions: Sequence[Instruction], *, reuse: bool = True) -> list[
     return found
 
 
-def waits(instructions: Sequence[Instruction], *, reuse: bool = True) -> int:
-    """Cycles in which one warp's instructions wait for registers.
+def waits(instructions: Sequence[Instruction], *, reuse: bool = True) -> list[int]:
+    """For each instruction, the cycles by which one warp issues it later, waiting for registers.
 
     The rule: each bank delivers one register of a warp per cycle, and an FFMA has WINDOW cycles
     from its issue on to collect its three; where that is not enough it is issued later. Huerta et
     al., Analyzing modern NVIDIA GPU cores, 2025, section 5.3, measured on Ampere (sm_86), where as
-    on Hopper an FFMA can be issued every cycle.
+    on Hopper a scheduler can issue an FFMA every cycle; for Hopper it is an assumption.
     """
-    free, now = [0] * BANKS, -1  # the cycle in which each bank is free, that of the last issue
+    free, now = [0] * BANKS, 0  # the cycle in which each bank is free, and that of the next issue
+    found = []
     for registers in fetches(instructions, reuse=reuse):
-        now += 1
-        for bank in range(BANKS):
-            if wanted := sum(register % BANKS == bank for register in registers):
-                now = max(now, free[bank] + wanted - WINDOW)
-        for bank in range(BANKS):
-            if wanted := sum(register % BANKS == bank for register in registers):
-                free[bank] = max(free[bank], now) + wanted
-    return now + 1 - len(instructions)
+        wanted = Counter(register % BANKS for register in registers)
+        issued = max([now, *(free[bank] + wanted[bank] - WINDOW for bank in wanted)])
+        for bank in wanted:
+            free[bank] = max(free[bank], issued) + wanted[bank]
+        found.append(issued - now)
+        now = issued + 1
+    return found
 
 
 # ---- the inner loop ------------------------------------------------------------------------------
@@ -163,21 +163,21 @@ def inner_loop(instructions: Sequence[Instruction]) -> Loop:
         if one.target in at and at[one.target] <= index and not _waits_forever(one):
             latches[at[one.target]] = index
 
+    def inside(first: int) -> set[int]:
+        """What of a loop is in loops inside it."""
+        loops = ((a, b) for a, b in latches.items() if first < a and b <= latches[first])
+        return {index for a, b in loops for index in range(a, b + 1)}
+
     def own(first: int) -> int:
         """Multiply-adds of a loop that are in no loop inside it."""
-        inside = [
-            (a, b) for a, b in latches.items() if first <= a and b <= latches[first] and a != first
-        ]
-        return sum(
-            class_of(instructions[index]) == MULTIPLY_ADD
-            for index in range(first, latches[first] + 1)
-            if not any(a <= index <= b for a, b in inside)
-        )
+        indices = set(range(first, latches[first] + 1)) - inside(first)
+        return sum(class_of(instructions[index]) == MULTIPLY_ADD for index in indices)
 
     first = max(latches, key=own, default=None)
     if first is None or own(first) == 0:
         raise NoListing("no loop of this kernel has multiply-adds")
-    return Loop(tuple(_trip(instructions[first : latches[first] + 1])))
+    body = instructions[first : latches[first] + 1]
+    return Loop(tuple(_trip(body, {index - first for index in inside(first)})))
 
 
 def _waits_forever(one: Instruction) -> bool:
@@ -185,26 +185,27 @@ def _waits_forever(one: Instruction) -> bool:
     return one.target == one.address
 
 
-def _trip(body: Sequence[Instruction]) -> list[Instruction]:
+def _trip(body: Sequence[Instruction], inside: set[int]) -> list[Instruction]:
     """The way through a loop's body that a block inside the matrix takes.
 
     Of all ways it is one with the most multiply-adds; of those one that brings data from global
-    memory, if any does; of those the shortest, for what is done for a tile at the edge comes on
-    top. A branch goes the way that an earlier one with the same predicate went.
+    memory, if any does; of those the one with the least in loops `inside`, then the shortest, for
+    what is done for a tile at the edge comes on top. A branch goes the way that an earlier one with
+    the same predicate went.
     """
     at = {one.address: index for index, one in enumerate(body)}
     # Ways to each instruction, the best of each kind: (what is known of predicates, whether it
-    # copies) -> (multiply-adds, minus slots) and the instructions, the last one first.
+    # copies) -> its score and the instructions, the last one first.
     ways: list[dict] = [{} for _ in range(len(body) + 1)]
-    ways[0][frozenset(), False] = (0, 0), None
+    ways[0][frozenset(), False] = (0, 0, 0), None
     for index, one in enumerate(body):
-        for (known, copies), ((adds, slots), before) in ways[index].items():
-            score = (adds + (class_of(one) == MULTIPLY_ADD), slots - 1)
-            copies = copies or one.operation in _FROM_GLOBAL
+        for (known, copied), ((adds, looping, slots), before) in ways[index].items():
+            adds += class_of(one) == MULTIPLY_ADD
+            score = (adds, looping - (index in inside), slots - 1)
+            copies = copied or one.operation in _FROM_GLOBAL
             for to, knows in _successors(body, index, at, _still(known, one)):
-                if to > index and (
-                    (knows, copies) not in ways[to] or score > ways[to][knows, copies][0]
-                ):
+                worse = (knows, copies) in ways[to] and score <= ways[to][knows, copies][0]
+                if to > index and not worse:
                     ways[to][knows, copies] = score, (one, before)
     ends = ways[len(body)]
     best = max(ends, key=lambda kind: (ends[kind][0][0], kind[1], ends[kind][0]))
