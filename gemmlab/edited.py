@@ -12,7 +12,7 @@ from .ladder import IllegalSetting, LadderError
 from .occupancy import OccupancyError
 from .sheet import Sheet, number, ratio, times
 from .simulator import Finding, LaunchError, PtxError, TakesTooLong, UnknownInstruction
-from .simulator.counters import FMA_METRIC, MATRIX_METRICS, METRICS
+from .simulator.counters import FMA_METRIC, HMMA_METRIC, MATRIX_METRICS, METRICS
 from .verify import Case, Report
 
 SMALL_S = 8.0  # for each launch of a small product; the longest of a rung takes a fiftieth of that
@@ -39,7 +39,7 @@ def _counters() -> dict[str, str]:
         for part, metric in zip(PARTS[space], metrics, strict=True):
             if metric is not None and metric not in names:
                 names[metric] = f"{space} {PLURALS.get(operation, operation)}, {part}"
-    return names | {FMA_METRIC: "fused multiply-adds"}
+    return names | {FMA_METRIC: "fused multiply-adds", HMMA_METRIC: "tensor-core products"}
 
 
 COUNTERS = _counters()

@@ -17,7 +17,7 @@ from .kernel import Kernel
 from .ladder import listed
 from .occupancy import Occupancy, occupancy
 from .records import NoRecord, StaleRecord
-from .simulator.counters import FMA_METRIC, SECTOR_BYTES
+from .simulator.counters import SECTOR_BYTES
 from .timing import LaunchTooLong, compare
 from .trace import Trace
 
@@ -93,7 +93,7 @@ class Facts:
     @cached_property
     def intensity(self) -> float:
         """FLOP per byte that the block loads from global memory."""
-        return FLOP_PER_FMA * self.trace.counters[FMA_METRIC] / self.loaded_bytes
+        return FLOP_PER_FMA * self.trace.run.multiply_adds / self.loaded_bytes
 
     @cached_property
     def conflicts(self) -> float:

@@ -54,6 +54,13 @@ METRICS = (
 )
 
 
+TENSOR_METRICS = (
+    # Of tensor cores: products of a warp, and its loads of matrices from shared memory.
+    "sm__inst_executed_pipe_tensor_op_hmma.sum",
+    "smsp__inst_executed_op_ldsm.sum",
+)
+
+
 class CountersUnavailable(RuntimeError):
     """Nsight Compute is missing or gave no counters; the message says what to do."""
 
@@ -80,10 +87,15 @@ def ncu_version() -> str | None:
     return "unknown"
 
 
+def metrics_of(rung: Rung) -> tuple[str, ...]:
+    """What is counted of a rung: METRICS, and TENSOR_METRICS where tensor cores multiply."""
+    return METRICS if rung.dtype == "float32" else METRICS + TENSOR_METRICS
+
+
 def counters(
     rung: Rung, settings: dict[str, int], shapes: list[tuple[int, int, int]]
 ) -> list[dict[str, int | float]]:
-    """One dictionary of METRICS per shape (M, N, K), for one launch at each, caches cold.
+    """One dictionary of metrics_of(rung) per shape (M, N, K), for one launch at each, caches cold.
 
     Raises CountersUnavailable where ncu is missing, not allowed to read counters, or fails.
     """
@@ -98,7 +110,7 @@ def counters(
         "--csv", "--page", "details", "--print-units", "base",
         "--kernel-name", rung.entry,
         "--launch-count", str(len(shapes)),
-        "--metrics", ",".join(METRICS),
+        "--metrics", ",".join(metrics_of(rung)),
         sys.executable, "-m", "gemmlab.profiler", rung.name,
         *(str(size) for shape in shapes for size in shape),
         *(f"--set={name}={value}" for name, value in settings.items()),

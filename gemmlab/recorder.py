@@ -132,7 +132,7 @@ def _record_rung(
             {"m": m, "n": n, "k": k, "metrics": metrics}
             for (m, n, k), metrics in zip(COUNTER_SHAPES, found, strict=True)
         ]
-        say(f"{name}: {len(profiler.METRICS)} counters at {len(counters)} shapes")
+        say(f"{name}: {len(counters[0]['metrics'])} counters at {len(counters)} shapes")
     except profiler.CountersUnavailable as error:
         missing = str(error)
         say(f"{name}: NO COUNTERS RECORDED. {missing}")

@@ -1,11 +1,12 @@
 // 14  Tensor cores through WMMA
-// Idea:    the 32 lanes of a warp hold pieces of 16×16 together, and one instruction multiplies two.
+// Idea:    the lanes of a warp hold pieces of 16×16 together, and one instruction multiplies two.
 //          STAGES 0: a block is one warp, and its pieces come straight from global memory.
-//          STAGES 1: the warps of a block share tiles, which pass through registers into shared memory.
+//          STAGES 1: the warps of a block share tiles, brought through registers to shared memory.
 //          STAGES 2 and more: asynchronous copies fill so many pairs of tiles, as in rung 09.
 // Before:  09_double_buffering.cu multiplied in FP32, each lane for itself.
-// Launch:  block (32 * BM / WM * BN / WN), grid (ceil(N / BN), ceil(M / BM)), with SHARED_BYTES of
-//          dynamic shared memory. STAGES 0: BM = WM, BN = WN, BK = 16.
+// Launch:  block (32 * BM / WM * BN / WN), grid (ceil(N / BN), ceil(M / BM)). Dynamic shared memory:
+//          STAGES times a Stage, or a Strip for each warp, whichever is more.
+//          STAGES 0: BM = WM, BN = WN, BK = 16.
 // Takes:   any M, N, K; A, B and C float16, row-major; alpha, beta and all sums float32.
 //          C = alpha * A @ B + beta * C, rounded to float16 once, at the end. A, B and C begin at
 //          multiples of 32 bytes. Where N or K is no multiple of 8, single elements are moved
@@ -44,17 +45,14 @@ typedef wmma::fragment<wmma::matrix_a, PIECE, PIECE, PIECE, half, wmma::row_majo
 typedef wmma::fragment<wmma::matrix_b, PIECE, PIECE, PIECE, half, wmma::row_major> PieceOfB;
 typedef wmma::fragment<wmma::accumulator, PIECE, PIECE, PIECE, float> Sums;
 
-// One row of a warp's pieces of C, on the way out: what a fragment's elements are is written nowhere,
-// so they go through shared memory.
+// One row of a warp's pieces of C, on the way out: which element of a piece a lane has is not said
+// anywhere, so they go through shared memory.
 typedef float Strip[PIECE][WN + PAD];
 
 struct Stage {
     half a[BM][BK + PAD];
     half b[BK][BN + PAD];
 };
-
-#define LARGER(x, y) ((x) > (y) ? (x) : (y))
-#define SHARED_BYTES LARGER(STAGES * sizeof(Stage), WARPS * sizeof(Strip))
 
 #if STAGES == 0
 
@@ -90,7 +88,7 @@ __device__ __forceinline__ void bring_eights(half (&tile)[ROWS][COLUMNS + PAD], 
     constexpr int COUNT = ROWS * COLUMNS / 8 / THREADS;
     static_assert(ROWS * COLUMNS / 8 % THREADS == 0, "each thread brings as many as the others");
 #if STAGES == 1
-    uint4 eights[COUNT];                         // all loads are on their way before the first store
+    uint4 eights[COUNT];                         // all loads are under way before the first store
 #endif
     #pragma unroll
     for (int e = 0; e < COUNT; ++e) {
@@ -150,7 +148,8 @@ __device__ __forceinline__ void bring(Stage& stage, const half* A, const half* B
 }
 
 // Sums for one pair of tiles, from row y and column x of the block's tile on.
-__device__ __forceinline__ void multiply(Sums (&sums)[DOWN][ACROSS], const Stage& stage, int y, int x)
+__device__ __forceinline__ void multiply(Sums (&sums)[DOWN][ACROSS], const Stage& stage,
+                                         int y, int x)
 {
     #pragma unroll
     for (int k = 0; k < BK; k += PIECE) {
@@ -172,35 +171,40 @@ __device__ __forceinline__ void multiply(Sums (&sums)[DOWN][ACROSS], const Stage
 
 #endif
 
+__device__ __forceinline__ half combined(float sum, half c, float alpha, float beta)
+{
+    return __float2half(beta == 0.0f ? alpha * sum : alpha * sum + beta * __half2float(c));
+}
+
 // C = alpha * sums + beta * C for the eight elements from (row, col) on of C, M × N; those outside
 // are left out. Where beta is 0, C is not read: it may hold anything, NaN included.
 __device__ __forceinline__ void store_eight(half* C, int row, int col, int M, int N,
                                             const float* sums, float alpha, float beta)
 {
     half* here = C + (size_t)row * N + col;
-    if (row < M && col < N && N % 8 == 0) {
-        uint4 eight;
-        half* of_eight = (half*)&eight;
+    if (N % 8 != 0) {
+        for (int v = 0; v < 8; ++v)
+            if (row < M && col + v < N)
+                here[v] = combined(sums[v], here[v], alpha, beta);
+    } else if (row < M && col < N) {
+        float s[8];
+        *(float4*)&s[0] = *(const float4*)&sums[0];
+        *(float4*)&s[4] = *(const float4*)&sums[4];
+        uint4 eight = make_uint4(0, 0, 0, 0);
         if (beta != 0.0f) eight = *(const uint4*)here;
+        half* c = (half*)&eight;
         #pragma unroll
         for (int v = 0; v < 8; ++v)
-            of_eight[v] = __float2half(
-                beta == 0.0f ? alpha * sums[v] : alpha * sums[v] + beta * __half2float(of_eight[v]));
+            c[v] = combined(s[v], c[v], alpha, beta);
         *(uint4*)here = eight;
-        return;
     }
-    #pragma unroll 1
-    for (int v = 0; v < 8; ++v)
-        if (row < M && col + v < N)
-            here[v] = __float2half(
-                beta == 0.0f ? alpha * sums[v] : alpha * sums[v] + beta * __half2float(here[v]));
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 wmma_product(const half* __restrict__ A, const half* __restrict__ B, half* __restrict__ C,
              int M, int N, int K, float alpha, float beta)
 {
-    extern __shared__ __align__(128) char shared[];            // of SHARED_BYTES
+    extern __shared__ __align__(128) char shared[];
 
     const int top = blockIdx.y * BM, left = blockIdx.x * BN;   // the block's corner of C
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -261,7 +265,8 @@ wmma_product(const half* __restrict__ A, const half* __restrict__ B, half* __res
     for (int i = 0; i < DOWN; ++i) {
         #pragma unroll
         for (int j = 0; j < ACROSS; ++j)
-            wmma::store_matrix_sync(&strip[0][j * PIECE], sums[i][j], WN + PAD, wmma::mem_row_major);
+            wmma::store_matrix_sync(&strip[0][j * PIECE], sums[i][j], WN + PAD,
+                                    wmma::mem_row_major);
         __syncwarp();
         #pragma unroll 1
         for (int e = lane; e < PIECE * WN / 8; e += 32) {

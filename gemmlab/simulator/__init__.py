@@ -75,12 +75,14 @@ class Run:
 
     `counters`: Nsight Compute's metric names and their totals, and `lines`: the same traffic by
     source line and array; both empty unless `count=True` was asked for. `findings`: mistakes that
-    were met, empty for a correct kernel.
+    were met, empty for a correct kernel. `multiply_adds`: of float32 units and tensor cores
+    together, counted with the rest.
     """
 
     counters: dict[str, int]
     lines: list[LineCount]
     findings: list[Finding]
+    multiply_adds: int = 0
     _again: machine.Launch | None = field(repr=False, default=None)
     _seen: dict = field(repr=False, default_factory=dict)  # block -> its accesses and stretches
 
@@ -202,7 +204,8 @@ def launch(
         ) from None
     if not count:
         return Run({}, [], findings)
-    run = Run(counter.totals(), counter.lines(), findings, _copy(prepared, args))
+    done = counter.fma_lanes + counter.tensor_multiply_adds
+    run = Run(counter.totals(), counter.lines(), findings, done, _copy(prepared, args))
     if record:
         run._seen[tuple(blocks[0])] = seen
     return run

@@ -34,6 +34,7 @@ BANKS = 32
 BANK_BYTES = 4
 
 FMA_METRIC = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
+HMMA_METRIC = "sm__inst_executed_pipe_tensor_op_hmma.sum"  # of warps, products of floats
 # (space, operation) -> Nsight Compute's names of (requests, sectors or wavefronts, conflicts).
 METRICS = {
     ("global", "load"): (
@@ -91,6 +92,8 @@ class Counter:
     def __init__(self):
         self._counts = defaultdict(lambda: [0, 0, 0, 0])  # of a LineCount, and conflicts
         self.fma_lanes = 0
+        self.hmma = 0
+        self.tensor_multiply_adds = 0
 
     def add(self, key: tuple[int, str, str, str], addresses, active, size: int, times) -> None:
         """Count one instruction.
@@ -121,6 +124,8 @@ class Counter:
 
     def merge(self, other: Counter) -> None:
         self.fma_lanes += other.fma_lanes
+        self.hmma += other.hmma
+        self.tensor_multiply_adds += other.tensor_multiply_adds
         for key, values in other._counts.items():
             for i, value in enumerate(values):
                 self._counts[key][i] += value
@@ -132,7 +137,7 @@ class Counter:
         """Nsight Compute's metric names and their values."""
         names_of = METRICS | MATRIX_METRICS
         totals = {name: 0 for names in names_of.values() for name in names if name is not None}
-        totals[FMA_METRIC] = self.fma_lanes
+        totals[FMA_METRIC], totals[HMMA_METRIC] = self.fma_lanes, self.hmma
         for (_, space, operation, _), (requests, units, _, conflicts) in self._counts.items():
             names = names_of[space, operation]
             for name, value in zip(names, (requests, units, conflicts), strict=False):

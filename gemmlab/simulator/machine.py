@@ -427,6 +427,13 @@ class Chunk:
         if self.launch.count:
             self.counter.fma_lanes += count * int(np.broadcast_to(mask, self.shape).sum())
 
+    def count_product(self, multiply_adds: int, hmma: int, mask) -> None:
+        """Count one product of matrices, and how many instructions the GPU makes of it."""
+        if self.launch.count:
+            warps = int(self.layout.distinct_warps(mask, ()).times.sum())
+            self.counter.tensor_multiply_adds += warps * multiply_adds
+            self.counter.hmma += warps * hmma
+
     def count_idle_loads(self, index: int, mask) -> None:
         """Count the loads of no lane that come before the asynchronous copy `index`, if any."""
         if self.launch.count and index in merging.copies_after_idle_loads(self.launch.kernel):

@@ -18,7 +18,7 @@ Matrices are (rows, columns, warps) here: NumPy then works along the warps.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -55,6 +55,7 @@ class Product:
     def run(self, lanes, index: int, a, b, c, mask):
         """Registers of d. `a`, `b`, `c`: registers of all lanes."""
         check_whole_warps(lanes, index, mask)
+        lanes.count_product(*self._work, mask)
         matrices = [
             fragment.matrix(to_columns(lanes, registers))
             for fragment, registers in zip(self.fragments[1:], (a, b, c), strict=True)
@@ -68,6 +69,13 @@ class Product:
             axis=-1,
         )
         return from_columns(lanes, self.fragments[0].fill(result))
+
+    @cached_property
+    def _work(self) -> tuple[int, int]:
+        """Multiply-adds of a warp, and how many HMMA instructions do them: 16×8 sums each."""
+        (m, n), k = self.fragments[0].shape, self.fragments[1].shape[1]
+        floats = self.types[0] != "s32"
+        return m * n * k, m * n // 128 * -(-k // self.group) if floats else 0
 
     def _integers(self, a, b, c):
         a, b = (
