@@ -1,7 +1,7 @@
 // 00  The ceiling of tensor cores
 // Idea:    measure a roof for products of FP16 matrices with FP32 sums: nothing but the instruction
-//          that WMMA is made of, mma.sync, on registers. From sm_90 on there is a faster one, wgmma,
-//          which WMMA does not use: this roof is that of mma.sync.
+//          that WMMA is made of, mma.sync, on registers. sm_90 also has a faster one, wgmma, which
+//          WMMA does not use: this roof is that of mma.sync.
 // Launch:  blocks of whole warps along x; the ladder chooses the grid.
 // Takes:   a: 4 registers for each lane, 4×32, two halves each; b: 2 for each chain and lane,
 //          CHAINS×2×32; one float of out per thread, and iterations >= 0. From sm_80 on.

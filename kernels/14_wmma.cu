@@ -4,8 +4,8 @@
 //          STAGES 1: the warps of a block share tiles, brought through registers to shared memory.
 //          STAGES 2 and more: asynchronous copies fill so many pairs of tiles, as in rung 09.
 // Before:  09_double_buffering.cu multiplied in FP32, each lane for itself.
-// Launch:  block (32 * BM / WM * BN / WN), grid (ceil(N / BN), ceil(M / BM)). Dynamic shared memory:
-//          STAGES times a Stage, or a Strip for each warp, whichever is more.
+// Launch:  block (32 * BM / WM * BN / WN), grid (ceil(N / BN), ceil(M / BM)), with the dynamic
+//          shared memory of STAGES times a Stage, or of a Strip for each warp if that is more.
 //          STAGES 0: BM = WM, BN = WN, BK = 16.
 // Takes:   any M, N, K; A, B and C float16, row-major; alpha, beta and all sums float32.
 //          C = alpha * A @ B + beta * C, rounded to float16 once, at the end. A, B and C begin at
@@ -79,8 +79,8 @@ __device__ __forceinline__ void load_piece(Piece& piece, half (*patch)[PIECE + P
 #else
 
 // A tile of ROWS×COLUMNS from (row, col) on of a matrix X of rows × cols into shared memory, eight
-// elements at a time. INSIDE: the caller knows that all of it lies in X. Otherwise, of a matrix whose
-// rows are multiples of eight, eight lie inside or outside together; outside counts as zero.
+// elements at a time. INSIDE: the caller knows that all of it lies in X. Otherwise eight lie inside
+// or outside together, for cols is a multiple of eight, and what is outside counts as zero.
 template <bool INSIDE, int ROWS, int COLUMNS>
 __device__ __forceinline__ void bring_eights(half (&tile)[ROWS][COLUMNS + PAD], const half* X,
                                              int row, int col, int rows, int cols)
@@ -171,9 +171,9 @@ __device__ __forceinline__ void multiply(Sums (&sums)[DOWN][ACROSS], const Stage
 
 #endif
 
-__device__ __forceinline__ half combined(float sum, half c, float alpha, float beta)
+__device__ __forceinline__ half combined(float sum, const half* c, float alpha, float beta)
 {
-    return __float2half(beta == 0.0f ? alpha * sum : alpha * sum + beta * __half2float(c));
+    return __float2half(beta == 0.0f ? alpha * sum : alpha * sum + beta * __half2float(*c));
 }
 
 // C = alpha * sums + beta * C for the eight elements from (row, col) on of C, M × N; those outside
@@ -185,7 +185,7 @@ __device__ __forceinline__ void store_eight(half* C, int row, int col, int M, in
     if (N % 8 != 0) {
         for (int v = 0; v < 8; ++v)
             if (row < M && col + v < N)
-                here[v] = combined(sums[v], here[v], alpha, beta);
+                here[v] = combined(sums[v], here + v, alpha, beta);
     } else if (row < M && col < N) {
         float s[8];
         *(float4*)&s[0] = *(const float4*)&sums[0];
@@ -195,7 +195,7 @@ __device__ __forceinline__ void store_eight(half* C, int row, int col, int M, in
         half* c = (half*)&eight;
         #pragma unroll
         for (int v = 0; v < 8; ++v)
-            c[v] = combined(s[v], c[v], alpha, beta);
+            c[v] = combined(s[v], c + v, alpha, beta);
         *(uint4*)here = eight;
     }
 }
