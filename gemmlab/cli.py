@@ -1,4 +1,4 @@
-"""The command line: python -m gemmlab doctor, ladder, bench, sweep, record, tune, compile."""
+"""The command line: python -m gemmlab doctor, ladder, bench, sweep, record, tune, compile, sass."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
-from gemmlab import profiler, records, shipped, timing
+from gemmlab import listings, profiler, records, shipped, timing
 from gemmlab.compiler import CompileError, NoCompiler
 from gemmlab.cublas import CublasError
 from gemmlab.device import NoGpu, device, gpu, record_files, software_versions, why_no_gpu
+from gemmlab.disassembly import NoDisassembler, NoListing
 from gemmlab.kernel import Kernel, load
 from gemmlab.ladder import CEILINGS_NAME, RUNGS, IllegalSetting, LadderError
 from gemmlab.simulator.counters import TIMING_DEPENDENT
@@ -37,6 +38,7 @@ examples:
   python -m gemmlab sweep > results.csv            every rung at every shape, as CSV
   python -m gemmlab record 02_coalescing           measure again and write results/<gpu>.json
   python -m gemmlab tune 05_thread_tile_2d         time every legal setting of it
+  python -m gemmlab sass 09_double_buffering       its inner loop, instruction by instruction
   python -m gemmlab compile --check                are the compiled kernels that ship up to date?
 
 exit codes:
@@ -61,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (NoGpu, records.NoRecord) as error:
         return _complain(error, UNAVAILABLE)
     except (
-        VerificationError, CompileError, NoCompiler, CublasError,
+        VerificationError, CompileError, NoCompiler, NoDisassembler, NoListing, CublasError,
         records.StaleRecord, records.BadRecord,
     ) as error:  # fmt: skip
         return _complain(error, FAILED)
@@ -108,10 +110,11 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("kernel", help="a rung, such as 01_naive")
     for size, meaning in (("m", "rows of A and C"), ("n", "columns of B and C"), ("k", "between")):
         one.add_argument(size, type=_size, metavar=size.upper(), help=meaning)
-    one.add_argument(
-        "--set", action="append", default=[], type=_setting, metavar="NAME=VALUE",
-        help="a parameter of the kernel, such as BLOCK_X=16; may be repeated",
-    )  # fmt: skip
+    setting = {
+        "metavar": "NAME=VALUE",
+        "help": "a parameter of the kernel, such as BLOCK_X=16; may be repeated",
+    }
+    one.add_argument("--set", action="append", default=[], type=_setting, **setting)
 
     many = command(
         "sweep", sweep, "time kernels at every shape, as CSV on standard output",
@@ -145,6 +148,20 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     ship.add_argument(
         "--check", action="store_true", help="compare with what is there, and write nothing"
+    )
+    ship.add_argument(
+        "--listings", action="store_true", help="only the SASS of the default settings"
+    )
+
+    inside = command(
+        "sass", sass, "show what the inner loop of a kernel spends its issue slots on",
+        "Reads the instructions that the compiler made; no GPU is needed.",
+    )  # fmt: skip
+    inside.add_argument("kernel", help="a rung, such as 09_double_buffering")
+    inside.add_argument("--set", action="append", default=[], type=_setting, **setting)
+    inside.add_argument("--arch", help="such as sm_86 (default: that of the GPU, else sm_90a)")
+    inside.add_argument(
+        "--lines", type=_size, default=16, help="instructions to list (default: %(default)s)"
     )
     return parser
 
@@ -259,8 +276,8 @@ def tune(options: argparse.Namespace) -> int:
 
 
 def compile_all(options: argparse.Namespace) -> int:
-    stale = 0
-    for name in shipped.NAMES:
+    stale = _compile_listings(options.check)
+    for name in () if options.listings else shipped.NAMES:
         compiled = shipped.build(name, shipped.all_settings(name))
         if not options.check:
             shipped.write(compiled, shipped.path_of(name))
@@ -271,6 +288,45 @@ def compile_all(options: argparse.Namespace) -> int:
         else:
             print(f"{shipped.path_of(name).name}: {len(compiled)} kernels, up to date")
     return FAILED if stale else OK
+
+
+def _compile_listings(check: bool) -> int:
+    """Make or check the listings of all rungs, and return how many are stale."""
+    stale = 0
+    for rung in RUNGS:
+        name = listings.path_of(rung.name).name
+        if not check:
+            listings.write(listings.make(rung), listings.path_of(rung.name))
+            print(f"{name}: the SASS of the default settings")
+        elif not listings.is_current(rung):
+            stale += 1
+            print(f"{name}: stale, run `python -m gemmlab compile --listings`")
+    return stale
+
+
+# ---- sass ----------------------------------------------------------------------------------------
+
+
+def sass(options: argparse.Namespace) -> int:
+    from gemmlab import sass
+
+    kernel = load(options.kernel, **dict(options.set))
+    arch = options.arch or kernel.arch
+    trip = sass.loop(kernel, arch)
+    settings = " ".join(f"{name}={value}" for name, value in kernel.settings.items())
+    print(f"{kernel.name} {settings}, {arch}: one trip through the inner loop")
+    for name, slots in trip.mix.items():
+        print(f"  {name:<16} {slots:6}  {100 * slots / len(trip):5.1f} %")
+    print(f"  {'issue slots':<16} {len(trip):6}")
+    print(
+        f"  waits for registers: {trip.waits()} cycles, {trip.waits(reuse=False)} if none is kept"
+    )
+    print(f"  FFMAs with three registers of one bank: {trip.three_in_a_bank()}")
+    print(f"  multiply-adds that keep an operand: {100 * trip.reuse_share:.1f} %")
+    print(f"  of all cycles at most {100 * trip.share():.1f} % are multiply-adds")
+    print()
+    print(sass.listing(kernel, options.lines, arch=arch))
+    return OK
 
 
 # ---- ladder --------------------------------------------------------------------------------------

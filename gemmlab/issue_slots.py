@@ -49,7 +49,8 @@ def class_of(instruction: Instruction) -> str:
 class Loop:
     """One trip through the inner loop: the instructions in the order in which a warp issues them.
 
-    They are those of a block that lies wholly inside the matrix and has more tiles to bring.
+    They are those of a block that lies wholly inside the matrix and has more tiles to bring; of a
+    loop inside the loop, one trip.
     """
 
     instructions: tuple[Instruction, ...]
@@ -188,32 +189,45 @@ def _waits_forever(one: Instruction) -> bool:
 def _trip(body: Sequence[Instruction], inside: set[int]) -> list[Instruction]:
     """The way through a loop's body that a block inside the matrix takes.
 
-    Of all ways it is one with the most multiply-adds; of those one that brings data from global
-    memory, if any does; of those the one with the least in loops `inside`, then the shortest, for
-    what is done for a tile at the edge comes on top. A branch goes the way that an earlier one with
-    the same predicate went.
+    Of all ways it is one with the most multiply-adds; of those the one that brings the most bytes
+    from global memory, first without and then with loops `inside`; of those the shortest, for what
+    is done for a tile at the edge comes on top. A predicate is the same for all that it guards.
     """
     at = {one.address: index for index, one in enumerate(body)}
-    # Ways to each instruction, the best of each kind: (what is known of predicates, whether it
-    # copies) -> its score and the instructions, the last one first.
+    # The best ways to each instruction: what is known of predicates -> its score, and its
+    # instructions, the last one first.
     ways: list[dict] = [{} for _ in range(len(body) + 1)]
-    ways[0][frozenset(), False] = (0, 0, 0), None
+    ways[0][frozenset()] = (0, 0, 0, 0), None
     for index, one in enumerate(body):
-        for (known, copied), ((adds, looping, slots), before) in ways[index].items():
-            adds += class_of(one) == MULTIPLY_ADD
-            score = (adds, looping - (index in inside), slots - 1)
-            copies = copied or one.operation in _FROM_GLOBAL
-            for to, knows in _successors(body, index, at, _still(known, one)):
-                worse = (knows, copies) in ways[to] and score <= ways[to][knows, copies][0]
-                if to > index and not worse:
-                    ways[to][knows, copies] = score, (one, before)
-    ends = ways[len(body)]
-    best = max(ends, key=lambda kind: (ends[kind][0][0], kind[1], ends[kind][0]))
-    way, trip = ends[best][1], []
+        adds = class_of(one) == MULTIPLY_ADD
+        for known, (score, before) in ways[index].items():
+            for supposed, size in _brought(known, one):
+                gained = (adds, 0, size, -1) if index in inside else (adds, size, 0, -1)
+                total = tuple(map(sum, zip(score, gained, strict=True)))
+                for to, knows in _successors(body, index, at, _still(supposed, one)):
+                    if to > index and (knows not in ways[to] or total > ways[to][knows][0]):
+                        ways[to][knows] = total, (one, before)
+    way, trip = max(ways[-1].values(), key=lambda found: found[0])[1], []
     while way:
         one, way = way
         trip.append(one)
     return trip[::-1]
+
+
+def _brought(known: frozenset[str], one: Instruction) -> list[tuple[frozenset[str], int]]:
+    """What a thread brings from global memory, in bytes, and what is then known of predicates."""
+    if one.operation not in _FROM_GLOBAL:
+        return [(known, 0)]
+    widths = {"128": 16, "64": 8, "U16": 2, "S16": 2, "U8": 1, "S8": 1}
+    size = next((widths[part] for part in one.opcode.split(".") if part in widths), 4)
+    met, unmet = one.predicate, _negated(one.predicate)
+    if not met or met in known:
+        return [(known, size)]
+    return [(known, 0)] if unmet in known else [(known | {met}, size), (known | {unmet}, 0)]
+
+
+def _negated(predicate: str) -> str:
+    return predicate[1:] if predicate.startswith("!") else f"!{predicate}"
 
 
 def _still(known: frozenset[str], one: Instruction) -> frozenset[str]:
@@ -234,12 +248,11 @@ def _successors(
         return [(at.get(opened.target, following) if opened else following, known)]
     if one.operation not in ("BRA", "EXIT", "RET"):
         return [(following, known)]
-    met = one.predicate
-    unmet = met[1:] if met.startswith("!") else f"!{met}" if met else ""
+    met, unmet = one.predicate, _negated(one.predicate)
     second = len(one.operands) > 1  # BRA P1, target: a second condition, nothing is learned of it
     found = []
     if second or (met and met not in known):
         found.append((following, known if second else known | {unmet}))
-    if one.target in at and not (unmet and unmet in known):
+    if one.target in at and (not met or unmet not in known):
         found.append((at[one.target], known | {met} if met else known))
     return found

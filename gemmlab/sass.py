@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 
 from . import listings, records, roofline
 from .disassembly import disassemble, parse, section
-from .issue_slots import (
-    ADDRESS, CONTROL, COPY, MULTIPLY_ADD, OTHER, SHARED_LOAD, Loop, inner_loop,
-)  # fmt: skip
+from .issue_slots import CLASSES, MULTIPLY_ADD, Loop, inner_loop
 from .kernel import Kernel, load
 from .ladder import RUNGS, require_arch
 from .sass_view import LoopView
@@ -85,7 +83,7 @@ def _row(kernel: Kernel) -> dict[str, object]:
         "kernel": kernel.name,
         "issue slots": len(trip),
         "FFMA": trip.mix[MULTIPLY_ADD],
-        **{name: trip.mix[name] for name in (SHARED_LOAD, COPY, ADDRESS, CONTROL, OTHER)},
+        **{name: trip.mix[name] for name in CLASSES if name != MULTIPLY_ADD},
         "waits": trip.waits(),
         "waits, none kept": trip.waits(reuse=False),
         "three in a bank": trip.three_in_a_bank(),

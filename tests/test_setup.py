@@ -38,6 +38,7 @@ CONDA_NAMES = {
     "nvidia-cuda-nvrtc": "cuda-nvrtc",
     "nvidia-cuda-runtime": "cuda-cudart-dev",
     "nvidia-cuda-crt": "cuda-crt",
+    "nvidia-cuda-nvdisasm": "cuda-nvdisasm",
 }
 
 
@@ -122,6 +123,7 @@ def test_no_gpu_means_no_toolkit():
         "nvidia-cuda-nvrtc",
         "nvidia-cuda-runtime",
         "nvidia-cuda-crt",
+        "nvidia-cuda-nvdisasm",
     }
 
 
