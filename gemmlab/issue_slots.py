@@ -114,20 +114,31 @@ class Loop:
         return self.mix[MULTIPLY_ADD] / self.cycles(reuse=reuse)
 
 
-def delivered(before: Instruction, one: Instruction) -> set[int]:
-    """The places of `one` whose register the instruction before it read there, and kept."""
-    kept = {(read.place, read.register) for read in before.reads if read.reuse}
-    return {read.place for read in one.reads if (read.place, read.register) in kept}
+def kept(instructions: Sequence[Instruction]) -> list[set[int]]:
+    """For each instruction, the places of operands that it finds kept from the one before it.
+
+    An operand is kept if the instruction before read the same register at the same place, and is
+    marked to reuse it there (Jia et al. 2018). Loads and branches in between do not count: ptxas
+    marks an operand ahead of a load, too, for the multiply-add after it.
+    """
+    found: list[set[int]] = []
+    marked: set[tuple[int, int]] = set()
+    for one in instructions:
+        found.append({read.place for read in one.reads if (read.place, read.register) in marked})
+        if class_of(one) not in (SHARED_LOAD, COPY, CONTROL):
+            marked = {(read.place, read.register) for read in one.reads if read.reuse}
+    return found
 
 
 def fetches(instructions: Sequence[Instruction], *, reuse: bool = True) -> list[set[int]]:
     """For each instruction, the registers that banks must deliver to an FFMA; none to others."""
-    found: list[set[int]] = []
-    for at, one in enumerate(instructions):
-        kept = delivered(instructions[at - 1], one) if reuse and at else set()
-        wanted = {read.register for read in one.reads if read.place not in kept}
-        found.append(wanted if one.operation == "FFMA" else set())
-    return found
+    found = kept(instructions) if reuse else [set()] * len(instructions)
+    return [
+        {read.register for read in one.reads if read.place not in places}
+        if one.operation == "FFMA"
+        else set()
+        for one, places in zip(instructions, found, strict=True)
+    ]
 
 
 def waits(instructions: Sequence[Instruction], *, reuse: bool = True) -> list[int]:

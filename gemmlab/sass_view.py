@@ -9,7 +9,7 @@ import html
 import re
 from dataclasses import dataclass
 
-from .issue_slots import BANKS, MULTIPLY_ADD, Loop, class_of, delivered, fetches, waits
+from .issue_slots import BANKS, MULTIPLY_ADD, Loop, class_of, fetches, kept, waits
 from .sheet import GROUND, INK, RULE
 
 COLOURS = ("#0072B2", "#D55E00")  # of the banks: Okabe and Ito's blue and vermilion
@@ -45,7 +45,7 @@ class LoopView:
     def rows(self) -> list[tuple[str, ...]]:
         """A row of words for each instruction, in the order of HEADS."""
         trip = self.loop.instructions
-        fetched, lost = fetches(trip), waits(trip * 2)[len(trip) :]
+        fetched, places, lost = fetches(trip), kept(trip), waits(trip * 2)[len(trip) :]
         rows = []
         for slot in self.slots:
             one = trip[slot]
@@ -55,9 +55,9 @@ class LoopView:
                 )
                 for bank in range(BANKS)
             ]
-            places = delivered(trip[slot - 1], one) if slot and fetched[slot] else set()
-            kept = " ".join(f"R{read.register}" for read in one.reads if read.place in places)
-            rows.append((str(slot), str(one), *banks, kept, str(lost[slot] or "")))
+            stays = [read for read in one.reads if read.place in places[slot] and fetched[slot]]
+            stay = " ".join(f"R{read.register}" for read in stays)
+            rows.append((str(slot), str(one), *banks, stay, str(lost[slot] or "")))
         return rows
 
     def __repr__(self) -> str:
