@@ -15,7 +15,7 @@ from gemmlab.cublas import CublasError
 from gemmlab.device import NoGpu, device, gpu, record_files, software_versions, why_no_gpu
 from gemmlab.disassembly import NoDisassembler, NoListing
 from gemmlab.kernel import Kernel, load
-from gemmlab.ladder import CEILINGS_NAME, RUNGS, IllegalSetting, LadderError
+from gemmlab.ladder import CEILINGS_NAME, RUNGS, TENSOR_CEILING, IllegalSetting, LadderError
 from gemmlab.simulator.counters import TIMING_DEPENDENT
 from gemmlab.verify import VerificationError
 
@@ -129,7 +129,7 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     write.add_argument(
         "kernels", nargs="*", metavar="KERNEL",
-        help=f"rungs, {CEILINGS_NAME} among them; all if none is named",
+        help=f"rungs, {CEILINGS_NAME} and {TENSOR_CEILING.name} among them; all if none is named",
     )  # fmt: skip
     write.add_argument(
         "--shapes", nargs="+", type=_shape, default=records.SHAPES, metavar="MxNxK",

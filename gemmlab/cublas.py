@@ -79,10 +79,9 @@ class Cublas:
 
     def __init__(self, stream, dtype: str = "float32") -> None:
         import cupy
-        import numpy
 
-        self.dtype = numpy.dtype(dtype)
-        if self.dtype == "float32":
+        self.dtype = dtype
+        if dtype == "float32":
             refuse_reduced_precision()
         self.array_module, self.to_host = cupy, cupy.asnumpy
         self._library = _library()
@@ -98,7 +97,7 @@ class Cublas:
             ctypes.c_void_p(self._workspace.data.ptr),
             ctypes.c_size_t(WORKSPACE_BYTES),
         )
-        if self.dtype == "float16":
+        if dtype == "float16":
             self._call("cublasSetMathMode", self._handle, FULL_SUMS)
 
     def _call(self, function: str, *arguments) -> None:

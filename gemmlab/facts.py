@@ -17,7 +17,7 @@ from .kernel import Kernel
 from .ladder import listed
 from .occupancy import Occupancy, occupancy
 from .records import NoRecord, StaleRecord
-from .simulator.counters import SECTOR_BYTES
+from .simulator.counters import MATRIX_METRICS, SECTOR_BYTES
 from .timing import LaunchTooLong, compare
 from .trace import Trace
 
@@ -33,6 +33,7 @@ NAMES = {  # what a table calls the loads and stores of each array
     ("B", "load"): "loads of B",
     ("C", "store"): "stores to C",
 }
+WHOLE_MATRICES = {(SHARED, "load"): ("ldmatrix",)}  # loads that a warp does together
 FLOP_PER_FMA = 2
 LARGE, PAIRS = 4096, 5  # of the product whose speed is told; of launches, where it is measured
 
@@ -76,10 +77,11 @@ class Facts:
 
     def units_per_request(self, space: str, operation: str, array: str | None = None) -> float:
         """Sectors of global memory, or wavefronts of shared, per request; 0 without requests."""
+        operations = (operation, *WHOLE_MATRICES.get((space, operation), ()))
         lines = [
             one
             for one in self.trace.run.lines
-            if (one.space, one.operation) == (space, operation) and array in (None, one.array)
+            if one.space == space and one.operation in operations and array in (None, one.array)
         ]
         requests = sum(one.requests for one in lines)
         return sum(one.units for one in lines) / requests if requests else 0.0
@@ -103,6 +105,7 @@ class Facts:
             conflict = f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{operation}.sum"
             found += self.trace.counters[conflict]
             requests += self.trace.counters[f"smsp__inst_executed_op_shared_{operation}.sum"]
+        requests += self.trace.counters[MATRIX_METRICS[SHARED, "ldmatrix"][0]]
         return found / requests if requests else 0.0
 
     def table(self) -> pandas.DataFrame:

@@ -83,7 +83,7 @@ class Kernel:
         compiled: Compiled | None = None,
     ):
         self.rung, self.settings = rung, settings
-        self.name, self.dtype = rung.name, np.dtype(rung.dtype)
+        self.name, self.dtype = rung.name, rung.dtype
         self.on_gpu = gpu() is not None
         self.arch = arch or (gpu().arch if self.on_gpu else SIMULATED_ARCH)
         ladder.require_arch(rung, settings, self.arch)
@@ -210,7 +210,7 @@ class Kernel:
             raise KernelMistake("; ".join(str(finding) for finding in run.findings))
         return Trace(
             self.name, m, n, k, self.settings, shape.grid, shape.block, run.counters, self.text,
-            run, self.dtype.itemsize,
+            run, self.rung.element_bytes,
         )  # fmt: skip
 
     def verify(self, seed: int | None = None) -> Report:
@@ -241,7 +241,7 @@ class Kernel:
 
     def random_matrix(self, rows: int, cols: int, seed: int) -> np.ndarray:
         """verify.random_matrix of the rung's dtype."""
-        return random_matrix(rows, cols, seed, self.rung.dtype)
+        return random_matrix(rows, cols, seed, self.dtype)
 
     def code_hash(self) -> str:
         """What a record of this kernel belongs to: its code and settings."""

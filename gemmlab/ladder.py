@@ -521,7 +521,7 @@ def find(name: str) -> Rung:
         if rung.name == name:
             return rung
     names = [rung.name for rung in RUNGS]
-    if name == CEILINGS.name:
+    if name in (CEILINGS.name, TENSOR_CEILING.name):
         raise LadderError(
             f"{name} is no matrix product: use gl.ceilings(); products: {', '.join(names)}"
         )

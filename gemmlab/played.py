@@ -9,11 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from .simulator import WarpAccess
-from .trace import ELEMENT_BYTES, WARP, Trace
+from .trace import WARP, Trace
 
 SHARED = "shared memory"
 NOTHING = -1  # in place of an element's number: a lane that is not active, or a zero at an edge
 LOAD, KEEP, COPY, READ, WRITE = "load", "keep", "copy", "read", "write"
+MATRICES = "ldmatrix"  # the load with which a warp brings matrices into its registers together
+SUMS = "wmma.store"  # the instruction that stores sums, not elements of A or B
 
 
 @dataclass(frozen=True)
@@ -22,8 +24,8 @@ class Move:
 
     `kind`: LOAD from A or B in global memory, KEEP by a store or COPY past the registers into
     shared memory, READ from there, or WRITE to C. `elements`: int (32, words), numbers of elements
-    of A or, after all of A, of B; of C where it is written. `words`: int (32, words), the words of
-    shared memory; of a LOAD or WRITE, those of its array.
+    of A or, after all of A, of B; of C where it is written. `words`: int (32, words), the places of
+    shared memory, each of the size of an element; of a LOAD or WRITE, those of its array.
     """
 
     kind: str
@@ -34,6 +36,10 @@ class Move:
     @property
     def warp(self) -> int:
         return self.access.warp
+
+    @property
+    def moves_elements(self) -> bool:
+        return bool((self.elements != NOTHING).any())
 
 
 @dataclass(frozen=True)
@@ -64,11 +70,12 @@ class Played:
         owner = np.full(m * n, NOTHING)
         waiting: defaultdict[int, deque] = defaultdict(deque)  # of each warp: loaded, not yet kept
         ends = [int(a.addresses[a.active].max()) + a.size for a in accesses if a.array == SHARED]
-        here = np.full(max(ends, default=0) // ELEMENT_BYTES, NOTHING)  # the element in each word
+        size = trace.element_bytes
+        here = np.full(max(ends, default=0) // size, NOTHING)  # the element in each place
         moves = []
         for access in accesses:
-            starts = np.where(access.active, access.addresses // ELEMENT_BYTES, 0)
-            words = starts[:, None] + np.arange(max(1, access.size // ELEMENT_BYTES))
+            starts = np.where(access.active, access.addresses // size, 0)
+            words = starts[:, None] + np.arange(max(1, access.size // size))
             active = access.active[:, None]
             if access.array in first and access.operation == "load":
                 kind, elements = LOAD, np.where(active, words + first[access.array], NOTHING)
@@ -81,11 +88,12 @@ class Played:
                 owner[words[lanes]] = access.warp * WARP + lanes[:, None]
             elif access.array != SHARED:
                 continue
-            elif access.operation == "load":
+            elif access.operation in ("load", MATRICES):
                 kind, elements = READ, np.where(active, here[words], NOTHING)
             else:
                 kind = COPY if access.operation == "copy" else KEEP
-                queue = waiting[access.warp]
+                is_sums = trace.run.opcode(access).startswith(SUMS)
+                queue = deque() if is_sums else waiting[access.warp]
                 kept = [queue.popleft() if queue else np.full(WARP, NOTHING) for _ in words.T]
                 elements = np.where(active, np.stack(kept, axis=1), NOTHING)
                 here[words[access.active]] = elements[access.active]
@@ -94,8 +102,8 @@ class Played:
 
     @property
     def reads(self) -> list[Move]:
-        """The loads from shared memory."""
-        return [move for move in self.moves if move.kind == READ]
+        """The loads of elements of A and B from shared memory."""
+        return [move for move in self.moves if move.kind == READ and move.moves_elements]
 
     @property
     def loaded(self) -> np.ndarray:
@@ -113,11 +121,14 @@ class Played:
         columns = np.zeros((threads, self.trace.n), bool)
         row, column = np.nonzero(self.owner != NOTHING)
         rows[self.owner[row, column], row] = columns[self.owner[row, column], column] = True
+        shared_by_warp = any(read.access.operation == MATRICES for read in self.reads)
         of_warps: defaultdict[int, list[np.ndarray]] = defaultdict(list)
         for read in self.reads:
             of_warps[read.warp].append(read.elements)
         for warp, elements in of_warps.items():
             lanes = warp * WARP + np.arange(WARP)[:, None]
+            if shared_by_warp:  # what a lane asks for, other lanes get
+                rows[lanes], columns[lanes] = (x[lanes].any(axis=0) for x in (rows, columns))
             works = rows[lanes].any(axis=2)  # beyond the edge of C a thread only brings elements
             in_a, in_b, row, column = self._places(np.concatenate(elements, axis=1))
             wrong = works & ((in_a & ~rows[lanes, row]) | (in_b & ~columns[lanes, column]))

@@ -199,7 +199,7 @@ def main(arguments: list[str] | None = None) -> None:
     kernel = load(options.rung, **settings)
     sizes = iter(options.sizes)
     for m, n, k in zip(sizes, sizes, sizes, strict=True):
-        A, B, C = (kernel.to_device(matrix) for matrix in inputs(m, n, k, kernel.rung.dtype))
+        A, B, C = (kernel.to_device(matrix) for matrix in inputs(m, n, k, kernel.dtype))
         kernel.launch_into(A, B, C)
         kernel.to_host(C)  # waits
 

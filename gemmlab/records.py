@@ -301,7 +301,7 @@ def result_digest(kernel, m: int, n: int, k: int, alpha: float, beta: float, see
     import numpy
 
     A, B, C = (
-        random_matrix(rows, columns, seed + at, kernel.rung.dtype)
+        random_matrix(rows, columns, seed + at, kernel.dtype)
         for at, (rows, columns) in enumerate(((m, k), (k, n), (m, n)))
     )
     result = kernel(A, B, C, alpha=alpha, beta=beta)

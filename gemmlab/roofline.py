@@ -71,6 +71,10 @@ class Ceilings:
         """The FP32 roof: the median over the launches."""
         return self.fma.per_second.median
 
+    def knows(self, dtype: str) -> bool:
+        """Whether the arithmetic roof of products of this dtype is known."""
+        return dtype == "float32" or self.tensor is not None
+
     def arithmetic(self, dtype: str) -> float:
         """The roof, in FLOP per second, of products of this dtype: FP32 units or tensor cores.
 
@@ -78,7 +82,7 @@ class Ceilings:
         """
         if dtype == "float32":
             return self.flop_per_second
-        if self.tensor is None:
+        if not self.knows(dtype):
             raise records.NoRecord(
                 f"The ceiling of {self.gpu}'s tensor cores is not recorded; run "
                 f"`python -m gemmlab record {TENSOR_CEILING.name}` on a GPU from "

@@ -192,7 +192,14 @@ def _groups(played: Played, in_shared: bool) -> list[list[Move]]:
         else:
             key = (played.trace.k if writes else played.along(move.elements).max() // STRETCH, 0)
         keyed.setdefault(key, []).append(move)
-    return [keyed[key] for key in sorted(keyed)]
+    groups: list[list[Move]] = []
+    empty: list[Move] = []  # sums on their way through shared memory: they go with what follows
+    for key in sorted(keyed):
+        empty += keyed[key]
+        if any(move.moves_elements for move in keyed[key]):
+            groups.append(empty)
+            empty = []
+    return groups
 
 
 def _phases(played: Played) -> dict[int, int]:

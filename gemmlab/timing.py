@@ -343,17 +343,17 @@ def compare(kernel, m: int, n: int, k: int, *, pairs: int = PAIRS) -> Measuremen
 
     import cupy
 
-    bytes_per_launch = kernel.rung.element_bytes * (m * k + k * n + m * n)
-    count = input_sets(bytes_per_launch, here.l2_bytes)
+    element_bytes, dtype = kernel.rung.element_bytes, kernel.dtype
+    count = input_sets(element_bytes * (m * k + k * n + m * n), here.l2_bytes)
     stream = cupy.cuda.Stream(non_blocking=True)
-    with stream, Cublas(stream, kernel.rung.dtype) as cublas:
+    with stream, Cublas(stream, dtype) as cublas:
         try:
             check_sample(kernel, m, n, k)
             check_sample(cublas, m, n, k)
         except cupy.cuda.memory.OutOfMemoryError as error:
             raise TimingError(f"M={m}, N={n}, K={k} does not fit on the GPU: {error}") from error
         # Each side has sets of its own, so that neither finds what the other has just read.
-        sets = make_sets(m, n, k, 2 * count, kernel.rung.dtype)
+        sets = make_sets(m, n, k, 2 * count, dtype)
         stream.synchronize()
         ours = Side(kernel.launch_into, sets[:count], stream)
         theirs = Side(cublas.launch_into, sets[count:], stream)
@@ -368,7 +368,7 @@ def compare(kernel, m: int, n: int, k: int, *, pairs: int = PAIRS) -> Measuremen
 
     return Measurement(
         kernel=kernel.name,
-        dtype=kernel.rung.dtype,
+        dtype=dtype,
         m=m,
         n=n,
         k=k,

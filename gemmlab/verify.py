@@ -194,7 +194,7 @@ def verify(kernel, seed: int | None = None) -> Report:
 def check(kernel, m: int, n: int, k: int, alpha: float, beta: float, *, seed: int) -> Case:
     """Run one product and compare it, element by element. Never raises for a wrong result."""
     A, B, C = (
-        random_matrix(rows, cols, seed + i, kernel.rung.dtype)
+        random_matrix(rows, cols, seed + i, kernel.dtype)
         for i, (rows, cols) in enumerate([(m, k), (k, n), (m, n)])
     )
     if beta == 0:
@@ -206,7 +206,7 @@ def check(kernel, m: int, n: int, k: int, alpha: float, beta: float, *, seed: in
         message, worst = str(mistake), np.inf
     else:
         expected = reference(A, B, C, alpha, beta)
-        bound = error_bound(A, B, C, alpha, beta, kernel.rung.dtype)
+        bound = error_bound(A, B, C, alpha, beta, kernel.dtype)
         message, worst = _compare(got, expected, bound)
         message = "; ".join(part for part in (message, guards) if part)
     return Case(m, n, k, alpha, beta, seed, not message, message, worst)
@@ -219,9 +219,8 @@ def check_sample(kernel, m: int, n: int, k: int, *, rows: int = 64) -> None:
     """
     xp = kernel.array_module
     seed = int(np.random.SeedSequence().generate_state(1)[0])
-    dtype = str(kernel.dtype)
-    A, B = (_uniform(xp, shape, seed + i, dtype) for i, shape in enumerate([(m, k), (k, n)]))
-    C = xp.full((m, n), xp.nan, dtype)
+    A, B = (_uniform(xp, shape, seed + i, kernel.dtype) for i, shape in enumerate([(m, k), (k, n)]))
+    C = xp.full((m, n), xp.nan, kernel.dtype)
     kernel.launch_into(A, B, C)
     where = f"{kernel.name} at M={m} N={n} K={k} (seed {seed})"
     if not bool(xp.isfinite(C).all()):
@@ -231,7 +230,7 @@ def check_sample(kernel, m: int, n: int, k: int, *, rows: int = 64) -> None:
     chosen = np.unique(np.concatenate([inner, [0, m - 1]]))
     part = A[xp.asarray(chosen)]
     expected = reference(part, B, None, 1.0, 0.0)
-    bound = error_bound(part, B, None, 1.0, 0.0, dtype)
+    bound = error_bound(part, B, None, 1.0, 0.0, kernel.dtype)
     got = C[xp.asarray(chosen)]
     message, _ = _compare(*(kernel.to_host(x) for x in (got, expected, bound)), rows=chosen)
     if message:
@@ -249,7 +248,7 @@ def _run_guarded(kernel, A, B, C, alpha, beta) -> tuple[np.ndarray, str]:
     guard = -(-max(4096, 2 * C.shape[1]) // GUARD_ALIGNMENT) * GUARD_ALIGNMENT
     flat, inside = zip(*(_guarded(kernel, x, guard) for x in (A, B, C)), strict=True)
     kernel.launch_into(*inside, alpha, beta)
-    after, pattern = kernel.to_host(flat[2]), GUARD_PATTERN[kernel.rung.dtype]
+    after, pattern = kernel.to_host(flat[2]), GUARD_PATTERN[kernel.dtype]
     got = after[guard : guard + C.size].reshape(C.shape)
     outside = np.concatenate([after[:guard], after[guard + C.size :]]).view(pattern.dtype)
     changed = np.flatnonzero(outside != pattern)
@@ -265,7 +264,7 @@ def _run_guarded(kernel, A, B, C, alpha, beta) -> tuple[np.ndarray, str]:
 
 def _guarded(kernel, matrix: np.ndarray, guard: int):
     """The matrix between two guards, as one array and as the view of the matrix alone."""
-    pattern = GUARD_PATTERN[kernel.rung.dtype]
+    pattern = GUARD_PATTERN[kernel.dtype]
     flat = np.full(matrix.size + 2 * guard, pattern, pattern.dtype).view(matrix.dtype)
     flat[guard : guard + matrix.size] = matrix.reshape(-1)
     flat = kernel.to_device(flat)

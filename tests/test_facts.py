@@ -13,7 +13,8 @@ TILED = [rung.name for rung in RUNGS[3:]]
 def test_the_intensity_of_a_tile_is_that_of_its_area_over_its_edges(name):
     found = facts.of(gl.load(name))
     rows, columns = found.kernel.rung.tile(found.kernel.settings)
-    assert found.intensity == pytest.approx(rows * columns / (2 * (rows + columns)))
+    each = found.kernel.rung.element_bytes
+    assert found.intensity == pytest.approx(2 * rows * columns / (each * (rows + columns)))
 
 
 @pytest.mark.parametrize(

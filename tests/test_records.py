@@ -218,8 +218,10 @@ def test_a_digest_is_of_the_result_s_bytes():
     from gemmlab.verify import random_matrix
 
     def product(A, B, C, alpha, beta):
+        assert A.dtype == B.dtype == C.dtype == product.dtype
         return numpy.float32(alpha) * (A @ B) + numpy.float32(beta) * C
 
+    product.dtype = "float32"
     found = records.result_digest(product, 7, 3, 5, 0.5, 2.0, seed=9)
     A, B, C = random_matrix(7, 5, 9), random_matrix(5, 3, 10), random_matrix(7, 3, 11)
     expected = numpy.float32(0.5) * (A @ B) + numpy.float32(2.0) * C
@@ -304,6 +306,10 @@ def recording(tmp_path, monkeypatch):
     )
     measured = SimpleNamespace(as_record=lambda: ceilings)
     monkeypatch.setattr(recorder.roofline, "measure_ceilings", lambda: measured)
+    roof = timing.Spread(*(4e14,) * 4)
+    state = device.GpuState(1755, None, 690.0, 50)
+    tensor = recorder.roofline.Roof(roof, 2**40, state)
+    monkeypatch.setattr(recorder.roofline, "measure_tensor_ceiling", lambda: tensor)
     monkeypatch.setattr(recorder.pitfalls, "measure", lambda: {"a way to time": [1.0, 2.0]})
     return tmp_path / "nvidia-test.json"
 
@@ -317,6 +323,7 @@ def test_recording_writes_every_rung_and_the_ceilings(recording):
     record = records.load(recording)
     assert list(record["rungs"]) == [rung.name for rung in RUNGS]
     assert record["ceilings"]["copy"] == RECORD["ceilings"]["copy"]
+    assert record["tensor_ceiling"]["mma"]["flop_per_second"]["median"] == 4e14
     rung = record["rungs"]["01_naive"]
     assert [run["m"] for run in rung["runs"]] == [64]
     assert [item["m"] for item in rung["skipped"]] == [8192]
@@ -451,6 +458,7 @@ def test_what_runs_under_ncu_launches_once_per_shape(monkeypatch):
         launch_into=lambda A, B, C: launched.append((A.shape, B.shape, C.shape)),
         to_device=lambda array: array,
         to_host=lambda array: array,
+        dtype="float32",
     )
 
     def load(name, **settings):

@@ -83,14 +83,14 @@ def machine(monkeypatch):
     monkeypatch.setattr(timing, "require_gpu", lambda purpose: here)
     monkeypatch.setattr(timing, "check_sample", lambda kernel, m, n, k: None)
     monkeypatch.setattr(
-        timing, "make_sets", lambda m, n, k, count: [(number,) for number in range(count)]
+        timing, "make_sets", lambda m, n, k, count, dtype: [(number,) for number in range(count)]
     )
     return fake
 
 
 class FakeKernel:
     name = "01_naive"
-    rung = find("01_naive")
+    rung, dtype = find("01_naive"), "float32"
 
     def __init__(self, launch, passes=True):
         self.launch_into, self.passes, self.verified = launch, passes, 0
@@ -110,7 +110,7 @@ def fake_cublas(machine, milliseconds):
         name = "cublas"
         launch_into = staticmethod(machine.launcher("cublas", milliseconds))
 
-    return lambda stream: Fake()
+    return lambda stream, dtype: Fake()
 
 
 # ---- statistics and plans ------------------------------------------------------------------------

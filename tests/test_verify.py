@@ -86,7 +86,7 @@ def test_every_pair_of_settings_passes_at_the_edges_of_its_tile(rung):
 class Careless:
     """Stands in for a kernel on a GPU, where nothing stops a write outside: only guards see it."""
 
-    name, on_gpu, array_module = "careless", True, np
+    name, on_gpu, array_module, dtype = "careless", True, np, "float32"
     rung, settings = load("01_naive").rung, load("01_naive").settings
 
     class Mistake(Exception):

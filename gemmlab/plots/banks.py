@@ -18,12 +18,14 @@ from gemmlab.simulator import WarpAccess
 from gemmlab.simulator.counters import (
     BANK_BYTES,
     BANKS,
+    MATRIX_METRICS,
     METRICS,
     Counter,
     in_pairs,
     wavefronts,
 )
 
+COUNTED = METRICS | MATRIX_METRICS
 ROW = 0.215  # inches, of one wavefront
 HEAD = 0.5  # of one access: its name, and the numbers of the banks
 GROUP_GAP = 0.12  # of a row, between lanes that go apart
@@ -56,7 +58,7 @@ class Banks:
     @classmethod
     def of(cls, access: WarpAccess) -> Banks:
         """Raises ValueError for an access that is not to shared memory, or moves nothing."""
-        if access.space != "shared" or access.operation not in ("load", "store"):
+        if (access.space, access.operation) not in COUNTED or access.space != "shared":
             raise ValueError(
                 f"bank_map takes loads and stores of shared memory, not a {access.operation} of "
                 f"{access.array}."
@@ -67,7 +69,7 @@ class Banks:
         counter = Counter()
         key = access.line, access.space, access.operation, access.array
         counter.add(key, *rows, access.size, np.ones(1, int))
-        _, *metrics = METRICS["shared", access.operation]
+        _, *metrics = COUNTED["shared", access.operation]
         units, conflicts = (counter.totals()[metric] for metric in metrics)
         groups = [_group(access, lanes) for lanes in _together(access)]
         return cls(access, groups, units, conflicts)
@@ -86,7 +88,7 @@ def _together(access: WarpAccess) -> list[tuple[int, ...]]:
     """The lanes of each part of the warp that goes by itself: quarters of it for 16 bytes."""
     parts = max(1, access.size // BANK_BYTES)
     lanes = np.arange(WARP_SIZE).reshape(parts, -1)
-    if parts == 1 or access.operation == "store":
+    if parts == 1 or access.operation != "load":
         groups = [tuple(part.tolist()) for part in lanes]
     else:
         paired = in_pairs(access.addresses[None], access.active[None], parts // 2)[0]

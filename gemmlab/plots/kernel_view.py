@@ -15,13 +15,13 @@ from matplotlib.patches import Rectangle
 
 from gemmlab.facts import SHARED, Facts
 from gemmlab.plots import style
-from gemmlab.plots.banks import Banks
+from gemmlab.plots.banks import COUNTED, Banks
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import LINE, MARGIN, NORMAL, SMALL, WIDTH, plural, styled
 from gemmlab.roofline import Ceilings
 from gemmlab.simulator import WarpAccess
-from gemmlab.simulator.counters import BANKS, wavefronts
-from gemmlab.trace import ELEMENT_BYTES
+from gemmlab.simulator.counters import BANK_BYTES, BANKS, wavefronts
+from gemmlab.trace import Trace
 
 TOP, SHORT, LONG = 0.95, 1.45, 2.95  # inches: the first panel, and the sides of the matrices
 A_LEFT, C_LEFT, C_TOP = 0.5, 2.5, TOP + SHORT + 0.6
@@ -29,7 +29,8 @@ RIGHT = C_LEFT + LONG + 0.55  # the column of banks and roofline
 RIGHT_WIDTH = WIDTH - MARGIN - RIGHT
 BOTTOM = C_TOP + LONG
 ROOF_LEFT, ROOF_TOP, ROOF_HEIGHT = RIGHT + 0.3, BOTTOM - 2.0, 1.75
-INTENSITIES, RATES = (0.04, 300.0), (0.1, 150.0)  # FLOP per byte, TFLOP/s: what the axes span
+INTENSITIES = 0.04, 300.0  # FLOP per byte: what the axis spans
+RATES = {"float32": (0.1, 150.0), "float16": (1.0, 1500.0)}  # TFLOP/s
 BANK_ROW, BANKS_HEIGHT, MOST_PATTERNS = 0.1, 1.6, 4  # inches: of a wavefront, of all of them
 # How much of a matrix's colour: what the block touches, its first step along K, one warp at once.
 SHARES = {"block": 0.16, "step": 0.42, "warp": 1.0}
@@ -113,7 +114,7 @@ def _touched(facts: Facts) -> dict[str, np.ndarray]:
         if access.array not in shapes:
             continue
         flat = level[access.array].reshape(-1)
-        np.maximum.at(flat, _elements(access).ravel(), 1)
+        np.maximum.at(flat, _elements(access, trace).ravel(), 1)
         if access.warp == 0:
             first.setdefault(access.array, access)
     if step:
@@ -123,18 +124,18 @@ def _touched(facts: Facts) -> dict[str, np.ndarray]:
         flat = level[array].reshape(-1)
         if array == "C":  # all that the warp computes
             stores = [a for a in trace.run.accesses(warp=0) if a.array == "C"]
-            flat[np.concatenate([_elements(one).ravel() for one in stores])] = 3
-            flat[np.concatenate([_elements(one)[:1].ravel() for one in stores])] = 4
+            flat[np.concatenate([_elements(one, trace).ravel() for one in stores])] = 3
+            flat[np.concatenate([_elements(one, trace)[:1].ravel() for one in stores])] = 4
         else:
-            flat[_elements(access).ravel()] = 3
-            flat[_elements(access)[0]] = 4
+            flat[_elements(access, trace).ravel()] = 3
+            flat[_elements(access, trace)[0]] = 4
     return level
 
 
-def _elements(access: WarpAccess) -> np.ndarray:
-    """int (lanes, words): the numbers of the elements that the active lanes touch."""
-    first = access.addresses[access.active] // ELEMENT_BYTES
-    return first[:, None] + np.arange(max(1, access.size // ELEMENT_BYTES))
+def _elements(access: WarpAccess, trace: Trace) -> np.ndarray:
+    """int (lanes, each): the numbers of the elements that the active lanes touch."""
+    first = access.addresses[access.active] // trace.element_bytes
+    return first[:, None] + np.arange(max(1, access.size // trace.element_bytes))
 
 
 def _colours(array: str) -> np.ndarray:
@@ -248,7 +249,7 @@ def _patterns(accesses: Iterable[WarpAccess]) -> list[_Pattern]:
     """
     found: dict[tuple, list[WarpAccess]] = {}
     for access in accesses:
-        if access.space == SHARED and access.operation in ("load", "store"):
+        if access.space == SHARED and (SHARED, access.operation) in COUNTED:
             found.setdefault((access.line, access.operation, access.size), []).append(access)
     patterns: dict[tuple, _Pattern] = {}
     for (line, operation, size), those in found.items():
@@ -264,7 +265,7 @@ def _patterns(accesses: Iterable[WarpAccess]) -> list[_Pattern]:
 
 def _bank_cells(banks: Banks) -> np.ndarray:
     """(wavefronts, 32): 0 for nobody, GOING with its group's first wavefront, or WAITING."""
-    width = max(1, banks.access.size // ELEMENT_BYTES)
+    width = max(1, banks.access.size // BANK_BYTES)
     rows = []
     for group in banks.groups:
         cells = np.zeros((max(1, group.wavefronts), BANKS), np.uint8)
@@ -284,8 +285,11 @@ def _draw_roofline(ax: Axes, facts: Facts, ceilings: Ceilings) -> None:
     def x(intensity: float) -> float:
         return ROOF_LEFT + width * _along(intensity, *INTENSITIES)
 
+    dtype = facts.kernel.dtype
+    low, high = RATES[dtype]
+
     def y(rate: float) -> float:
-        return bottom - ROOF_HEIGHT * _along(rate, *RATES)
+        return bottom - ROOF_HEIGHT * _along(rate, low, high)
 
     _words(ax, RIGHT, ROOF_TOP - 0.36, "TFLOP/s over FLOP per byte loaded", weight="bold")
     _words(ax, RIGHT, ROOF_TOP - 0.2, _point(facts), gid="point label")
@@ -295,9 +299,11 @@ def _draw_roofline(ax: Axes, facts: Facts, ceilings: Ceilings) -> None:
     )
     for tick in (0.1, 1, 10, 100):
         _words(ax, x(tick), bottom + 0.04, f"{tick:g}", ha="center")
-        _words(ax, ROOF_LEFT - 0.05, y(tick), f"{tick:g}", ha="right", va="center")
-    slope, roof = ceilings.bytes_per_second / 1e12, ceilings.flop_per_second / 1e12
-    first = max(INTENSITIES[0], RATES[0] / slope)
+        rate = tick * low / 0.1
+        _words(ax, ROOF_LEFT - 0.05, y(rate), f"{rate:g}", ha="right", va="center")
+    slope = ceilings.bytes_per_second / 1e12
+    roof = ceilings.arithmetic(dtype) / 1e12 if ceilings.knows(dtype) else high
+    first = max(INTENSITIES[0], low / slope)
     ax.plot(
         [x(first), x(roof / slope), right], [y(slope * first), y(roof), y(roof)],
         color=style.INK, linewidth=1.6,

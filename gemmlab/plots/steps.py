@@ -14,7 +14,6 @@ from gemmlab.plots.blocks import rectangles
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import ARRAYS, MARGIN, NORMAL, SMALL, WIDTH, plural, styled
 from gemmlab.steps import STRETCH, Frame
-from gemmlab.trace import ELEMENT_BYTES
 
 LEFT = MARGIN + 0.42  # room for row numbers
 HEAD = 0.92  # room for the title, a name and column numbers
@@ -57,7 +56,8 @@ def step(frames: Sequence[Frame], number: int, caption: str | None = None) -> Pi
         fig.text_at(left, top - 0.37, f"{name}, {rows} × {columns}", size=NORMAL, weight="bold")
     _draw_key(fig, frames, has_shared)
     if has_shared:
-        words = f"Shared memory, {ELEMENT_BYTES * len(frame.memory):,} bytes in use"
+        in_use = frame.trace.element_bytes * len(frame.memory)
+        words = f"Shared memory, {in_use:,} bytes in use"
         fig.text_at(LEFT, bottom + 0.17, words, size=NORMAL, weight="bold")
         size = (WIDTH - MARGIN - LEFT, STRIP)
         ax = fig.add_axes_at(LEFT, bottom + 0.4, *size, gid="memory")
@@ -320,7 +320,7 @@ def _draw_memory(ax: Axes, frame: Frame, inches: float, words: bool = True) -> N
             )  # fmt: skip
     ax.set(xlim=(0, len(memory)), ylim=(1, 0), yticks=[])
     ticks = _apart([0, *starts], len(memory), inches, 0.5)
-    ax.set_xticks(ticks, [f"{ELEMENT_BYTES * tick:,}" for tick in ticks])
+    ax.set_xticks(ticks, [f"{frame.trace.element_bytes * tick:,}" for tick in ticks])
     ax.tick_params(axis="x", length=2, pad=2)
     for side in ax.spines.values():
         side.set(visible=True, color=style.INK, linewidth=1.0)

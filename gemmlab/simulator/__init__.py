@@ -95,6 +95,10 @@ class Run:
         accesses, _ = self._recorded(block)
         return [access for access in accesses if warp is None or access.warp == warp]
 
+    def opcode(self, access: WarpAccess) -> str:
+        """Of the instruction that made an access, such as "ld.global.f32"."""
+        return self._kept().kernel.instructions[access.index].opcode
+
     def instructions(self, block=(0, 0, 0), warp: int = 0) -> list[Step]:
         """What one warp executed, in order. Found as `accesses` is."""
         accesses, stretches = self._recorded(block)
@@ -111,13 +115,16 @@ class Run:
         return steps
 
     def _recorded(self, block):
-        if self._again is None:
-            raise LaunchError("accesses() needs a run with count=True")
         block = tuple(block)
-        _check_block(block, self._again.grid)
+        _check_block(block, self._kept().grid)
         if block not in self._seen:
             _, _, *self._seen[block] = run_blocks(self._again, [block], record=True)
         return self._seen[block]
+
+    def _kept(self) -> machine.Launch:
+        if self._again is None:
+            raise LaunchError("accesses() needs a run with count=True")
+        return self._again
 
 
 def launch(
