@@ -6,6 +6,7 @@ SASS is what the GPU executes; ptxas, the second half of the compiler, makes it 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from . import listings, records, roofline
@@ -27,7 +28,7 @@ def analyse(cubin: bytes, entry: str | None = None) -> Loop:
 
     Raises NoDisassembler, and NoListing where there is no such kernel or no such loop.
     """
-    return inner_loop(parse(section(disassemble(cubin), entry)))
+    return _loop(section(disassemble(cubin), entry))
 
 
 def loop(kernel: Kernel, arch: str | None = None) -> Loop:
@@ -39,7 +40,12 @@ def loop(kernel: Kernel, arch: str | None = None) -> Loop:
     """
     arch = arch or kernel.arch
     require_arch(kernel.rung, kernel.settings, arch)
-    return inner_loop(parse(listings.of(kernel.rung, kernel.text, kernel.settings, arch)))
+    return _loop(listings.of(kernel.rung, kernel.text, kernel.settings, arch))
+
+
+@lru_cache(maxsize=64)
+def _loop(lines: str) -> Loop:
+    return inner_loop(parse(lines))
 
 
 def listing(

@@ -1,0 +1,425 @@
+"""SASS: reading a listing, the trip through the inner loop, register banks, table and listing."""
+
+import subprocess
+from collections import Counter
+from importlib.util import find_spec
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gemmlab import cli, disassembly, issue_slots, listings, records, roofline, sass
+from gemmlab.disassembly import Instruction, NoDisassembler, NoListing, parse, section
+from gemmlab.issue_slots import BANKS, WINDOW, Loop, fetches, inner_loop, kept, waits
+from gemmlab.kernel import from_source, load
+from gemmlab.ladder import RUNGS, IllegalSetting
+from gemmlab.simulator import nvrtc
+from gemmlab.simulator.counters import FMA_METRIC, METRICS
+
+PRODUCTS = [rung for rung in RUNGS if rung.dtype == "float32"]
+LARGE = (4096, 4096, 4096)
+
+
+# ---- reading a listing ---------------------------------------------------------------------------
+
+LISTING = """\
+	.target	sm_90a
+	.section	.text.other,"ax",@progbits
+other:
+        /*0000*/                   EXIT ;
+	.section	.text.mine,"ax",@progbits
+        .type           mine,@function
+mine:
+.text.mine:
+        /*0000*/                   LDC R1, c[0x0][0x28] ;
+.L_x_1:
+.L_x_0:
+        /*0010*/              @!P0 LDG.E.128.CONSTANT R28, desc[UR8][R102.64+0x10] ;
+	//## File "mine.cu", line 7
+        /*0020*/                   FFMA.FTZ R6, -R7.reuse, |R8|, RZ ;
+        /*0030*/               @P0 BRA P1, `(.L_x_0) ;
+        /*0040*/                   ISETP.GE.AND P0, PT, R4, UR4, PT ;
+        /*0050*/                   NOP;
+        /*0060*/                   EXIT ;
+"""
+
+
+def test_a_listing_becomes_instructions():
+    found = parse(section(LISTING, "mine"))
+    assert [one.address for one in found] == list(range(0, 0x70, 0x10))
+    load_, fma, branch, compare, nothing = found[1:6]
+    assert (load_.predicate, load_.opcode, load_.operation) == ("!P0", "LDG.E.128.CONSTANT", "LDG")
+    assert load_.operands == ("R28", "desc[UR8][R102.64+0x10]")
+    assert (branch.predicate, branch.target) == ("P0", 0x10)
+    assert compare.operands == ("P0", "PT", "R4", "UR4", "PT") and compare.target is None
+    assert (nothing.opcode, nothing.operands) == ("NOP", ())
+    assert str(fma) == "FFMA.FTZ R6, -R7.reuse, |R8|, RZ"
+    # The destination is not read, and RZ is no register.
+    assert [(one.place, one.register, one.reuse) for one in fma.reads] == [
+        (1, 7, True), (2, 8, False),
+    ]  # fmt: skip
+    assert [one.register for one in compare.reads] == [4]
+
+
+def test_the_only_kernel_needs_no_name_and_a_wrong_name_is_refused():
+    only = LISTING.split("\t.section\t.text.mine")[0]
+    assert [one.opcode for one in parse(section(only))] == ["EXIT"]
+    with pytest.raises(NoListing, match=r"name one kernel.*other, mine"):
+        section(LISTING)
+    with pytest.raises(NoListing, match=r"no kernel 'yours'.*other, mine"):
+        section(LISTING, "yours")
+
+
+SOURCE = """
+extern "C" __global__ void chain(float* x, int n)
+{
+    float a = x[0], b = x[1], c = x[2];
+    #pragma unroll 4
+    for (int i = 0; i < n; ++i) c = fmaf(a, c, b);
+    x[3] = c;
+}
+"""
+
+
+def test_a_cubin_is_disassembled_and_its_loop_found():
+    program = nvrtc.compile_anew(SOURCE, "chain.cu", arch="sm_90")
+    trip = sass.analyse(program.cubin, "chain")
+    assert trip.opcodes["FFMA"] in (4, 8, 16) and trip.opcodes["BRA"] >= 1
+    assert len(sass.analyse(program.cubin)) == len(trip)
+    with pytest.raises(NoListing, match="no kernel 'chains'"):
+        sass.analyse(program.cubin, "chains")
+    with pytest.raises(NoListing, match="cannot read 11 bytes as a cubin"):
+        sass.analyse(b"not a cubin")
+
+
+def test_without_nvdisasm_the_error_says_what_to_install(monkeypatch):
+    disassembly.nvdisasm.cache_clear()
+    monkeypatch.setattr(disassembly.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(disassembly.shutil, "which", lambda name: None)
+    with pytest.raises(NoDisassembler, match=r"install nvidia-cuda-nvdisasm .*CUDA toolkit"):
+        disassembly.disassemble(b"any other cubin")
+    monkeypatch.setattr(disassembly.shutil, "which", lambda name: f"/opt/cuda/bin/{name}")
+    assert disassembly.nvdisasm() == "/opt/cuda/bin/nvdisasm"
+    disassembly.nvdisasm.cache_clear()
+
+
+def test_the_package_goes_before_what_is_on_the_path():
+    assert find_spec("nvidia") is not None
+    said = subprocess.run([disassembly.nvdisasm(), "--version"], capture_output=True, text=True)
+    assert "site-packages" in disassembly.nvdisasm() and "CUDA disassembler" in said.stdout
+
+
+# ---- the inner loop ------------------------------------------------------------------------------
+
+
+def program(*lines: str) -> list[Instruction]:
+    """Instructions from lines such as "@P0 BRA end" and labels such as "end:"."""
+    written, at = [], 0
+    for line in lines:
+        if line.endswith(":"):
+            written.append(f".L_{line}")
+            continue
+        *head, last = line.split(" ")
+        if any(word in ("BRA", "BSSY") for word in head):
+            line = " ".join([*head, f"`(.L_{last})"])
+        written.append(f"/*{at:04x}*/ {line} ;")
+        at += 16
+    return parse("\n".join(written))
+
+
+def slots(*lines: str) -> list[str]:
+    return [str(one) for one in inner_loop(program(*lines)).instructions]
+
+
+def test_the_loop_with_the_most_multiply_adds_is_taken_without_the_loops_around_it():
+    found = slots(
+        "outer:", "IADD3 R1, R1, 0x1, RZ",
+        "inner:", "FFMA R2, R3, R4, R2", "FFMA R5, R6, R7, R5", "@P0 BRA inner",
+        "FFMA R2, R3, R4, R2", "@P1 BRA outer",
+        "tail:", "FFMA R2, R3, R4, R2", "@P2 BRA tail", "EXIT", "end:", "BRA end",
+    )  # fmt: skip
+    assert [one.split(" ")[0] for one in found] == ["FFMA", "FFMA", "@P0"]
+
+
+def test_a_kernel_without_such_a_loop_is_refused():
+    for lines in (["FFMA R2, R3, R4, R2", "EXIT"], ["top:", "NOP", "@P0 BRA top", "EXIT"]):
+        with pytest.raises(NoListing, match="no loop of this kernel has multiply-adds"):
+            inner_loop(program(*lines))
+
+
+LAST = ("FFMA R2, R3, R4, R2", "@P6 BRA top", "EXIT")
+
+
+def test_a_tile_inside_the_matrix_goes_the_short_way_that_copies():
+    found = slots(
+        "top:", "@P0 BRA whole", "ISETP.GE.AND P1, PT, R9, R8, PT", "@!P1 LDG.E R20, [R10]",
+        "BRA both", "whole:", "LDG.E R20, [R10]", "both:", *LAST,
+    )  # fmt: skip
+    assert found[:2] == ["@P0 BRA `(.L_whole)", "LDG.E R20, [R10]"] and len(found) == 4
+
+
+def test_the_last_trip_which_has_nothing_to_copy_is_left_out():
+    found = slots(
+        "top:", "@P3 BRA copied", "LDG.E R20, [R10]", "copied:", "FFMA R5, R6, R7, R5",
+        "@P3 BRA stored", "STS [R11], R20", "stored:", *LAST,
+    )  # fmt: skip
+    # The second branch depends on P3, as the first does, so what is loaded is stored.
+    assert "LDG.E R20, [R10]" in found and "STS [R11], R20" in found
+    found = slots(
+        "top:", "@P3 BRA copied", "LDG.E R20, [R10]", "copied:", "ISETP.EQ.AND P3, PT, R1, R2, PT",
+        "@P3 BRA stored", "STS [R11], R20", "stored:", *LAST,
+    )  # fmt: skip
+    # Here P3 is another one.
+    assert "LDG.E R20, [R10]" in found and "STS [R11], R20" not in found
+
+
+def test_what_a_predicate_guards_is_either_all_done_or_not_at_all():
+    found = slots(
+        "top:", "@!P1 LDG.E.128 R20, [R10]", "@!P1 BRA copied", "LDG.E R20, [R10]",
+        "LDG.E R21, [R10+0x4]", "LDG.E R22, [R10+0x8]", "LDG.E R23, [R10+0xc]", "copied:", *LAST,
+    )  # fmt: skip
+    assert found[:2] == ["@!P1 LDG.E.128 R20, [R10]", "@!P1 BRA `(.L_copied)"] and len(found) == 4
+
+
+def test_a_way_through_a_loop_that_copies_is_the_way_of_an_edge():
+    found = slots(
+        "top:", "@P0 BRA edge", "LDGSTS.E.128 [R9], [R10]", "IADD3 R1, R1, 0x1, RZ",
+        "IADD3 R1, R1, 0x1, RZ", "BRA both",
+        "edge:", "LDGSTS.E [R9], [R10]", "@P1 BRA edge", "both:", *LAST,
+    )  # fmt: skip
+    assert "LDGSTS.E.128 [R9], [R10]" in found and "LDGSTS.E [R9], [R10]" not in found
+
+
+def test_threads_that_meet_again_go_on_where_it_was_said():
+    found = slots(
+        "top:", "BSSY B0, after", "@P0 BRA whole", "LDG.E R20, [R10]", "NOP", "BSYNC B0",
+        "whole:", "LDG.E R20, [R10]", "BSYNC B0", "NOP", "after:", *LAST,
+    )  # fmt: skip
+    assert [one.split(" ")[-1] for one in found].count("NOP") == 0 and len(found) == 6
+
+
+@pytest.mark.parametrize(
+    "rung", [rung for rung in PRODUCTS if rung.name >= sass.FIRST], ids=lambda rung: rung.name
+)
+def test_a_trip_has_the_loads_and_stores_that_the_gpu_counts(rung):
+    """Per multiply-add: so the way through the loop is that of nearly all blocks."""
+    kernel = load(rung.name)
+    try:
+        _, counted = records.counters_at(kernel, *LARGE)
+    except records.NoRecord:
+        pytest.skip(f"no counters of {rung.name} are recorded at 4096³")
+    trip = sass.loop(kernel, listings.ARCH).opcodes
+    adds = counted[FMA_METRIC] / 32
+    assert adds == 4096**3 / 32
+    for opcodes, metric in (
+        (("LDS",), METRICS["shared", "load"][0]),
+        (("STS",), METRICS["shared", "store"][0]),
+        (("LDG",), METRICS["global", "load"][0]),
+    ):
+        own = sum(trip[opcode] for opcode in opcodes) / trip["FFMA"]
+        assert own == pytest.approx(counted[metric] / adds, rel=0.01), (opcodes, metric)
+
+
+# ---- register banks ------------------------------------------------------------------------------
+
+
+def adds(*operands: str) -> tuple[Instruction, ...]:
+    return tuple(program(*(f"FFMA {one}" for one in operands)))
+
+
+def test_an_operand_is_kept_for_the_same_place_of_the_next_instruction():
+    def places(*lines):
+        return kept(program(*lines))[-1]
+
+    first = "FFMA R1, R2.reuse, R4, R1"
+    assert places(first, "FFMA R3, R2, R6, R3") == {1}
+    assert places(first, "FFMA R3, R6, R2, R3") == set()  # at another place
+    assert places("FFMA R1, R2, R4, R1", "FFMA R3, R2, R6, R3") == set()  # not marked
+    assert places(first, "FFMA R3, R8, R6, R3") == set()  # another register
+    assert places(first, "LDS.128 R20, [R9]", "FFMA R3, R2, R6, R3") == {1}
+    assert places(first, "FADD R9, R10, R11", "FFMA R3, R2, R6, R3") == set()
+
+
+def test_three_registers_of_one_bank():
+    def count(*operands, reuse=True):
+        return Loop(adds(*operands)).three_in_a_bank(reuse=reuse)
+
+    assert count("R1, R2, R4, R6") == 1
+    assert count("R1, R2, R4, R5") == 0  # two of one, one of the other
+    assert count("R1, R2, R2, R4") == 0  # one register twice is read once
+    assert count("R1, R2, R4, RZ") == 0  # RZ is in no bank
+    again = ("R1, R2.reuse, R4, R5", "R3, R2, R6, R8")
+    assert count(*again) == 0 and count(*again, reuse=False) == 1
+
+
+def test_waits_for_registers():
+    assert waits(adds("R1, R2, R4, R1")) == [0]
+    # Three reads of bank 0 each, one a cycle: from the second on two cycles too many.
+    assert waits(adds(*["R1, R2, R4, R6"] * 4)) == [0, 2, 2, 2]
+    # One operand kept, one register from either bank: never a wait.
+    assert not any(waits(adds(*["R1, R2.reuse, R4, R1"] * 50)))
+    assert sum(waits(adds(*["R1, R2.reuse, R4, R1"] * 50), reuse=False)) > 40
+    # In the long run a bank's reads are what counts, and a trip follows on another.
+    assert Loop(adds(*["R1, R2, R4, R1"] * 10)).waits() == 10
+    assert Loop(adds(*["R1, R2, R4, R1"] * 10)).cycles() == 20
+    assert Loop(adds(*["R1, R2, R4, R1"] * 10)).share() == 0.5
+
+
+def test_other_instructions_give_banks_time():
+    twice = ["FFMA R1, R2, R4, R1", "IADD3 R8, R9, R10, RZ"] * 20
+    assert not any(waits(program(*twice)))
+
+
+registers = st.integers(0, 9).map(lambda number: "RZ" if number == 9 else f"R{number}")
+operands = st.tuples(registers, st.sampled_from(["", ".reuse"])).map(
+    lambda found: found[0] + (found[1] if found[0] != "RZ" else "")
+)
+lines = st.one_of(
+    st.tuples(registers, operands, operands, operands).map(lambda all: f"FFMA {', '.join(all)}"),
+    st.sampled_from(["LDS.128 R4, [R8]", "IADD3 R1, R2.reuse, R3, RZ", "BAR.SYNC 0x0"]),
+)
+
+
+def cycle_by_cycle(fetched: list[set[int]]) -> list[int]:
+    """The waits once more: each read takes the first cycle in which its bank serves no other."""
+    served, issue, found = set(), -1, []
+    for wanted in fetched:
+        earliest = issue = issue + 1
+        while True:
+            trial = set(served)
+            for number in wanted:
+                cycle = max([issue, *(c + 1 for bank, c in trial if bank == number % BANKS)])
+                trial.add((number % BANKS, cycle))
+            if all(cycle < issue + WINDOW for _, cycle in trial - served):
+                break
+            issue += 1
+        served = trial
+        found.append(issue - earliest)
+    return found
+
+
+@given(st.lists(lines, min_size=1, max_size=30))
+def test_waits_are_those_of_a_count_cycle_by_cycle(written):
+    instructions = program(*written)
+    for reuse in (True, False):
+        fetched = fetches(instructions, reuse=reuse)
+        lost = waits(instructions, reuse=reuse)
+        assert lost == cycle_by_cycle(fetched)
+        for bank in range(BANKS):
+            reads = sum(number % BANKS == bank for wanted in fetched for number in wanted)
+            assert len(written) + sum(lost) + WINDOW - 1 >= reads
+    assert all(
+        some <= every
+        for some, every in zip(
+            fetches(instructions), fetches(instructions, reuse=False), strict=True
+        )
+    )
+
+
+# ---- what is kept with the project ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+def test_the_kept_sass_is_of_the_kernel_as_it_is(rung):
+    assert listings.is_current(rung), "run `python -m gemmlab compile --listings`"
+
+
+def test_the_kept_sass_is_what_the_compiler_makes():
+    rung = next(rung for rung in RUNGS if rung.name == sass.FIRST)
+    ours, new = (
+        inner_loop(parse(made["listing"]))
+        for made in (listings.stored(rung.name), listings.make(rung))
+    )
+    assert ours.mix == new.mix and ours.reuse_share == pytest.approx(new.reuse_share, abs=0.05)
+
+
+class Compiled(Exception):
+    """The compiler was called."""
+
+
+def test_kept_sass_is_read_for_the_very_same_code_alone(monkeypatch):
+    kernel, smaller = load(sass.FIRST), load(sass.FIRST, BM=64)
+    edited = from_source(kernel.text.replace("+=", "-=", 1), sass.FIRST)
+
+    def compile_anew(*args, **kwargs):
+        raise Compiled
+
+    monkeypatch.setattr(nvrtc, "compile_anew", compile_anew)
+    listings._new.cache_clear()
+    assert sass.loop(kernel, "sm_90a").opcodes["FFMA"] == 512
+    for other, arch in ((kernel, "sm_80"), (smaller, "sm_90a"), (edited, "sm_90a")):
+        with pytest.raises(Compiled):
+            sass.loop(other, arch)
+    stale = {**listings.stored(sass.FIRST), "code": "sha256:of another one"}
+    monkeypatch.setattr(listings, "stored", lambda name: stale)
+    assert not listings.is_current(kernel.rung)
+    with pytest.raises(Compiled):
+        sass.loop(kernel, "sm_90a")
+
+
+def test_an_architecture_that_the_settings_do_not_run_on_is_refused():
+    with pytest.raises(IllegalSetting, match="needs sm_80"):
+        sass.loop(load("09_double_buffering", STAGES=3), "sm_75")
+
+
+# ---- for a reader --------------------------------------------------------------------------------
+
+
+def test_the_table_has_a_row_for_every_rung_from_05_on():
+    table = sass.table().set_index("kernel")
+    assert list(table.index) == [rung.name for rung in PRODUCTS if rung.name >= sass.FIRST]
+    classes = ["FFMA", *(name for name in issue_slots.CLASSES if name in table.columns)]
+    assert (table[classes].sum(axis=1) == table["issue slots"]).all()
+    roof = roofline.recorded_ceilings().flop_per_second / 1e12
+    for name, row in table.iterrows():
+        cycles = row["issue slots"] + row["waits"]
+        assert row["predicted TFLOP/s"] == pytest.approx(row["FFMA"] / cycles * roof, abs=0.06)
+        run = records.replay_at(load(name), *LARGE)
+        assert row["measured TFLOP/s"] == pytest.approx(run.gflops / 1e3, abs=0.06)
+        assert row["waits"] <= row["waits, none kept"]
+
+
+def test_the_table_is_of_float32_kernels():
+    other = next(rung for rung in RUNGS if rung.dtype != "float32")
+    with pytest.raises(ValueError, match=f"{other.name} is {other.dtype}"):
+        sass.table([load(other.name)])
+
+
+def test_a_listing_begins_with_the_multiply_adds_and_names_the_banks():
+    kernel = load("09_double_buffering")
+    view, trip = sass.listing(kernel, 6), sass.loop(kernel).instructions
+    first = next(at for at, one in enumerate(trip) if one.operation == "FFMA")
+    assert view.slots == range(first, first + 6)
+    for row, slot in zip(view.rows, view.slots, strict=True):
+        number, instruction, *banks, stay, _ = row
+        assert (number, instruction) == (str(slot), str(trip[slot]))
+        for bank, words in enumerate(banks):
+            assert all(int(name[1:]) % 2 == bank for name in words.split())
+        named = Counter(" ".join([*banks, stay]).split())
+        assert named == Counter({f"R{read.register}" for read in trip[slot].reads})
+    text, page = repr(view), view._repr_html_()
+    assert repr(sass.listing(kernel, 6)) == text and len(text.splitlines()) == 7
+    assert page.count("<tr") == 7 and page.count("font-weight: 700") == text.count(".reuse")
+
+
+def test_a_listing_can_begin_anywhere_in_the_trip():
+    kernel = load("09_double_buffering")
+    length = len(sass.loop(kernel))
+    assert sass.listing(kernel, 24, start=length - 2).slots == range(length - 2, length)
+    with pytest.raises(ValueError, match=f"start is {length}; .* 0 to {length - 1}"):
+        sass.listing(kernel, start=length)
+    with pytest.raises(ValueError, match="lines is 0"):
+        sass.listing(kernel, 0)
+
+
+def test_the_command_prints_the_numbers_and_a_listing(capsys):
+    assert cli.main(["sass", "09_double_buffering", "--lines", "3"]) == cli.OK
+    said = capsys.readouterr().out
+    trip = sass.loop(load("09_double_buffering"))
+    assert "sm_90a: one trip through the inner loop" in said
+    assert said.splitlines()[1].split() == ["multiply-adds", "512", f"{51200 / len(trip):.1f}", "%"]
+    assert (
+        said.splitlines()[-1] == repr(sass.listing(load("09_double_buffering"), 3)).splitlines()[-1]
+    )
+    assert cli.main(["sass", "05_thread_tile_2d", "--set", "BM=63"]) == cli.USAGE
+    assert "BM=63 is not legal" in capsys.readouterr().err
