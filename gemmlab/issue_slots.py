@@ -75,20 +75,20 @@ class Loop:
 
     @property
     def reuse_share(self) -> float:
-        """The share of multiply-adds that keep an operand for the next instruction."""
-        kept = sum(any(read.reuse for read in one.reads) for one in self.multiply_adds)
-        return kept / len(self.multiply_adds)
+        """The share of multiply-adds that mark an operand for reuse."""
+        marked = sum(any(read.reuse for read in one.reads) for one in self.multiply_adds)
+        return marked / len(self.multiply_adds)
 
     def waits(self, *, reuse: bool = True) -> int:
         """Cycles of one trip that are lost to register banks, see the function waits().
 
-        Without `reuse` no operand is kept from one instruction to the next. The trip is one of
+        Without `reuse` every operand comes from its bank. The trip is one of
         many: banks may still be busy from the trip before.
         """
         return sum(waits(self.instructions * 2, reuse=reuse)[len(self) :])
 
     def three_in_a_bank(self, *, reuse: bool = True) -> int:
-        """FFMAs of one trip that read three registers of one bank, none of them kept.
+        """FFMAs of one trip that read three registers of one bank, none of them reused.
 
         These lose a cycle from Volta on, also where an FFMA takes its unit two cycles: Jia et al.,
         Dissecting the NVIDIA Volta GPU architecture via microbenchmarking, 2018.
@@ -114,11 +114,11 @@ class Loop:
         return self.mix[MULTIPLY_ADD] / self.cycles(reuse=reuse)
 
 
-def kept(instructions: Sequence[Instruction]) -> list[set[int]]:
-    """For each instruction, the places of operands that it finds kept from the one before it.
+def reused(instructions: Sequence[Instruction]) -> list[set[int]]:
+    """For each instruction, the places of operands that it has from the reuse cache, not a bank.
 
-    An operand is kept if the instruction before read the same register at the same place, and is
-    marked to reuse it there (Jia et al. 2018). Loads and branches in between do not count: ptxas
+    The cache holds an operand if the instruction before read the same register at the same place,
+    and marked it for reuse (Jia et al. 2018). Loads and branches in between do not count: ptxas
     marks an operand ahead of a load, too, for the multiply-add after it.
     """
     found: list[set[int]] = []
@@ -132,7 +132,7 @@ def kept(instructions: Sequence[Instruction]) -> list[set[int]]:
 
 def fetches(instructions: Sequence[Instruction], *, reuse: bool = True) -> list[set[int]]:
     """For each instruction, the registers that banks must deliver to an FFMA; none to others."""
-    found = kept(instructions) if reuse else [set()] * len(instructions)
+    found = reused(instructions) if reuse else [set()] * len(instructions)
     return [
         {read.register for read in one.reads if read.place not in places}
         if one.operation == "FFMA"
@@ -147,7 +147,9 @@ def waits(instructions: Sequence[Instruction], *, reuse: bool = True) -> list[in
     The rule: each bank delivers one register of a warp per cycle, and an FFMA has WINDOW cycles
     from its issue on to collect its three; where that is not enough it is issued later. Huerta et
     al., Analyzing modern NVIDIA GPU cores, 2025, section 5.3, measured on Ampere (sm_86), where as
-    on Hopper a scheduler can issue an FFMA every cycle; for Hopper it is an assumption.
+    on Hopper a scheduler can issue an FFMA every cycle; for Hopper it is an assumption. The banks
+    serve all warps of a scheduler, so in the long run no other warp can use the time of a wait for
+    multiply-adds of the same kind.
     """
     free, now = [0] * BANKS, 0  # the cycle in which each bank is free, and that of the next issue
     found = []
@@ -218,6 +220,8 @@ def _trip(body: Sequence[Instruction], inside: set[int]) -> list[Instruction]:
                 for to, knows in _successors(body, index, at, _still(supposed, one)):
                     if to > index and (knows not in ways[to] or total > ways[to][knows][0]):
                         ways[to][knows] = total, (one, before)
+    if not ways[-1]:
+        raise NoListing("the inner loop cannot be followed: no way leads from its start to its end")
     way, trip = max(ways[-1].values(), key=lambda found: found[0])[1], []
     while way:
         one, way = way
@@ -243,7 +247,7 @@ def _negated(predicate: str) -> str:
 
 def _still(known: frozenset[str], one: Instruction) -> frozenset[str]:
     """What is known of predicates, such as "!P0", after an instruction that may set some."""
-    return frozenset(what for what in known if what.lstrip("!") not in one.operands[:2])
+    return frozenset(what for what in known if what.lstrip("!") not in one.operands[:3])
 
 
 def _successors(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas
 
 SHAPE = (4096, 4096, 4096)  # (M, N, K) of the product whose recorded speed is shown
-FIRST = "05_thread_tile_2d"  # the rung from which on the multiply-adds are the larger part
+FIRST = "05_thread_tile_2d"  # the first to use each register several times in a row
 
 
 def analyse(cubin: bytes, entry: str | None = None) -> Loop:
@@ -63,9 +63,9 @@ def table(kernels: Iterable[Kernel] | None = None) -> pandas.DataFrame:
     """One row for each kernel, of its inner loop on sm_90a and its recorded speed at 4096³.
 
     Of one trip: the issue slots, in all and by class; the cycles that FFMAs wait for registers, as
-    Loop.waits() counts them, with operands kept for the next instruction, and if none ever were;
-    the FFMAs that read three registers of one bank. In percent: FFMAs over issue slots, FFMAs that
-    keep an operand. The prediction is the recorded FMA roof times FFMAs over slots and waits.
+    Loop.waits() counts them, and if no operand were reused; the FFMAs that read three registers of
+    one bank. In percent: FFMAs over issue slots, FFMAs that mark an operand for reuse. The
+    prediction is the recorded FMA roof times FFMAs over slots and waits.
 
     kernels: float32 ones; if None, all rungs from 05_thread_tile_2d on. Raises ValueError for
     others, NoRecord and StaleRecord, and what loop() raises.
@@ -91,10 +91,10 @@ def _row(kernel: Kernel) -> dict[str, object]:
         "FFMA": trip.mix[MULTIPLY_ADD],
         **{name: trip.mix[name] for name in CLASSES if name != MULTIPLY_ADD},
         "waits": trip.waits(),
-        "waits, none kept": trip.waits(reuse=False),
+        "waits without reuse": trip.waits(reuse=False),
         "three in a bank": trip.three_in_a_bank(),
         "FFMA, % of slots": round(100 * trip.slot_share, 1),
-        "FFMA that keep, %": round(100 * trip.reuse_share, 1),
+        "FFMA with reuse, %": round(100 * trip.reuse_share, 1),
         "predicted TFLOP/s": round(predicted, 1),
         "measured TFLOP/s": round(measured, 1),
         "measured, % of predicted": round(100 * measured / predicted, 1),

@@ -9,11 +9,11 @@ import html
 import re
 from dataclasses import dataclass
 
-from .issue_slots import BANKS, MULTIPLY_ADD, Loop, class_of, fetches, kept, waits
+from .issue_slots import BANKS, MULTIPLY_ADD, Loop, class_of, fetches, reused, waits
 from .sheet import GROUND, INK, RULE
 
 COLOURS = ("#0072B2", "#D55E00")  # of the banks: Okabe and Ito's blue and vermilion
-HEADS = ("slot", "instruction", "from bank 0", "from bank 1", "kept", "waits")
+HEADS = ("slot", "instruction", "from bank 0", "from bank 1", "from reuse", "waits")
 _SOURCE = re.compile(r"\bR(\d+)(\.reuse)?")
 
 
@@ -45,7 +45,7 @@ class LoopView:
     def rows(self) -> list[tuple[str, ...]]:
         """A row of words for each instruction, in the order of HEADS."""
         trip = self.loop.instructions
-        fetched, places, lost = fetches(trip), kept(trip), waits(trip * 2)[len(trip) :]
+        fetched, places, lost = fetches(trip), reused(trip), waits(trip * 2)[len(trip) :]
         rows = []
         for slot in self.slots:
             one = trip[slot]
@@ -98,7 +98,7 @@ def _colour(bank: int) -> str:
 
 
 def _marked(words: str) -> str:
-    """An FFMA with its source registers in the colours of their banks, bold where they are kept."""
+    """An FFMA with its source registers in the banks' colours, bold where marked for reuse."""
     head, comma, sources = html.escape(words).partition(",")
 
     def mark(match: re.Match) -> str:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gemmlab import cli, disassembly, issue_slots, listings, records, roofline, sass
 from gemmlab.disassembly import Instruction, NoDisassembler, NoListing, parse, section
-from gemmlab.issue_slots import BANKS, WINDOW, Loop, fetches, inner_loop, kept, waits
+from gemmlab.issue_slots import BANKS, WINDOW, Loop, fetches, inner_loop, reused, waits
 from gemmlab.kernel import from_source, load
 from gemmlab.ladder import RUNGS, IllegalSetting
 from gemmlab.simulator import nvrtc
@@ -158,6 +158,12 @@ def test_a_tile_inside_the_matrix_goes_the_short_way_that_copies():
     assert found[:2] == ["@P0 BRA `(.L_whole)", "LDG.E R20, [R10]"] and len(found) == 4
 
 
+def test_a_loop_that_cannot_be_followed_is_refused():
+    lines = ("top:", "FFMA R2, R3, R4, R2", "BRA out", "NOP", "@P6 BRA top", "out:", "EXIT")
+    with pytest.raises(NoListing, match="no way leads from its start to its end"):
+        inner_loop(program(*lines))
+
+
 def test_the_last_trip_which_has_nothing_to_copy_is_left_out():
     found = slots(
         "top:", "@P3 BRA copied", "LDG.E R20, [R10]", "copied:", "FFMA R5, R6, R7, R5",
@@ -227,9 +233,9 @@ def adds(*operands: str) -> tuple[Instruction, ...]:
     return tuple(program(*(f"FFMA {one}" for one in operands)))
 
 
-def test_an_operand_is_kept_for_the_same_place_of_the_next_instruction():
+def test_an_operand_is_reused_at_the_same_place_of_the_next_instruction():
     def places(*lines):
-        return kept(program(*lines))[-1]
+        return reused(program(*lines))[-1]
 
     first = "FFMA R1, R2.reuse, R4, R1"
     assert places(first, "FFMA R3, R2, R6, R3") == {1}
@@ -376,7 +382,7 @@ def test_the_table_has_a_row_for_every_rung_from_05_on():
         assert row["predicted TFLOP/s"] == pytest.approx(row["FFMA"] / cycles * roof, abs=0.06)
         run = records.replay_at(load(name), *LARGE)
         assert row["measured TFLOP/s"] == pytest.approx(run.gflops / 1e3, abs=0.06)
-        assert row["waits"] <= row["waits, none kept"]
+        assert row["waits"] <= row["waits without reuse"]
 
 
 def test_the_table_is_of_float32_kernels():
