@@ -90,8 +90,8 @@ class Loop:
     def three_in_a_bank(self, *, reuse: bool = True) -> int:
         """FFMAs of one trip that read three registers of one bank, none of them reused.
 
-        These lose a cycle from Volta on, also where an FFMA takes its unit two cycles: Jia et al.,
-        Dissecting the NVIDIA Volta GPU architecture via microbenchmarking, 2018.
+        On Volta, where a scheduler can issue an FFMA every other cycle, these alone lose a cycle:
+        Jia et al., Dissecting the NVIDIA Volta GPU architecture via microbenchmarking, 2018.
         """
         fetched = fetches(self.instructions, reuse=reuse)
         return sum(
@@ -145,11 +145,10 @@ def waits(instructions: Sequence[Instruction], *, reuse: bool = True) -> list[in
     """For each instruction, the cycles by which one warp issues it later, waiting for registers.
 
     The rule: each bank delivers one register of a warp per cycle, and an FFMA has WINDOW cycles
-    from its issue on to collect its three; where that is not enough it is issued later. Huerta et
-    al., Analyzing modern NVIDIA GPU cores, 2025, section 5.3, measured on Ampere (sm_86), where as
-    on Hopper a scheduler can issue an FFMA every cycle; for Hopper it is an assumption. The banks
-    serve all warps of a scheduler, so in the long run no other warp can use the time of a wait for
-    multiply-adds of the same kind.
+    from its issue on to collect its three; where that is not enough it is issued later. It is an
+    approximation, after Huerta et al., Analyzing modern NVIDIA GPU cores, 2025, section 5.3, who
+    measured Ampere (sm_86) and found no rule that fits all they saw. That it holds on Hopper, where
+    a scheduler can also issue an FFMA every cycle, is an assumption.
     """
     free, now = [0] * BANKS, 0  # the cycle in which each bank is free, and that of the next issue
     found = []
