@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from . import facts
-from .facts import Facts
+from .facts import OF_CUBLAS, Facts
 from .kernel import Kernel
 from .sheet import Sheet, number, ratio, times
 
@@ -50,6 +51,11 @@ class Comparison:
         names = _name(one, other), _name(other, one)
         return names if names[0] != names[1] else (f"{names[0]} (a)", f"{names[1]} (b)")
 
+    @property
+    def mixed(self) -> bool:
+        """Whether the two multiply matrices of different types."""
+        return self.a.kernel.dtype != self.b.kernel.dtype
+
     @cached_property
     def table(self) -> pandas.DataFrame:
         """Columns: quantity, one for each kernel, ratio (of b to a), unit.
@@ -61,12 +67,15 @@ class Comparison:
         table, other = self.a.table(), self.b.table()
         pairs = list(zip(table["value"], other["value"], strict=True))
         first, second = self.names
+        ratios = pandas.Series([ratio(*pair) for pair in pairs], dtype=float)
+        if self.mixed:  # shares of different cuBLAS products are not one quantity
+            ratios[table["quantity"] == OF_CUBLAS] = math.nan
         return pandas.DataFrame(
             {
                 "quantity": table["quantity"],
                 first: [_or_not_recorded(value) for value, _ in pairs],
                 second: [_or_not_recorded(value) for _, value in pairs],
-                "ratio": pandas.Series([ratio(*pair) for pair in pairs], dtype=float),
+                "ratio": ratios,
                 "unit": table["unit"],
             }
         )
@@ -81,6 +90,9 @@ class Comparison:
         ]
         traced = " and ".join(dict.fromkeys(products))
         said = [f"Counted in the simulator: one block, at {traced}."]
+        if self.mixed:
+            each = " and ".join(f"{one.kernel.name} {one.kernel.dtype}" for one in both)
+            said.append(f"{each}: each share is of cuBLAS in the same precision.")
         if where:
             said.append(f"Speed at {'; at '.join(dict.fromkeys(where))}.")
         return said

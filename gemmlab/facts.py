@@ -28,6 +28,7 @@ WINDOW = 128  # rows and columns of C that are looked at, at least
 STEPS = 2  # along K, at least
 LEAST_K = 32
 GLOBAL, SHARED = "global", "shared"
+OF_CUBLAS = "of cuBLAS"
 NAMES = {  # what a table calls the loads and stores of each array
     ("A", "load"): "loads of A",
     ("B", "load"): "loads of B",
@@ -137,7 +138,7 @@ class Facts:
             ("occupancy", round(100 * fits.occupancy, 1), "%"),
             ("limited by", fits.limited_by, ""),
             ("speed", self.speed and round(self.speed.gflops), "GFLOP/s"),
-            ("of cuBLAS", self.speed and round(self.speed.pct_cublas, 1), "%"),
+            (OF_CUBLAS, self.speed and round(self.speed.pct_cublas, 1), "%"),
         ]
         return pandas.DataFrame(found, columns=["quantity", "value", "unit"])
 

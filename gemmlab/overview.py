@@ -48,8 +48,11 @@ class Measured:
 # ---- all rungs so far ----------------------------------------------------------------------------
 
 
-def climb(last: str = RUNGS[-1].name):
-    """Figure: recorded GFLOP/s over size, for cuBLAS and the rungs up to `last`.
+LAST = [rung.name for rung in RUNGS if rung.dtype == "float32"][-1]
+
+
+def climb(last: str = LAST):
+    """Figure: recorded GFLOP/s over size, for cuBLAS and the rungs of its precision up to `last`.
 
     Raises LadderError for a name that is not there, NoRecord and StaleRecord.
     """
@@ -58,9 +61,10 @@ def climb(last: str = RUNGS[-1].name):
     return plots.climb(_so_far(last))
 
 
-def shares(last: str = RUNGS[-1].name):
+def shares(last: str = LAST):
     """Figure: the recorded share of cuBLAS at 4096³ of the rungs up to `last`, and the sources'.
 
+    Of rungs with its precision alone, for cuBLAS is another at another precision.
     Raises LadderError for a name that is not there, NoRecord and StaleRecord.
     """
     from gemmlab import plots
@@ -69,8 +73,9 @@ def shares(last: str = RUNGS[-1].name):
 
 
 def _so_far(last: str):
-    """The recorded runs of the rungs up to `last`, as one table."""
-    rungs = RUNGS[: RUNGS.index(ladder.find(last)) + 1]
+    """The recorded runs of the rungs up to `last` in its precision, as one table."""
+    end = ladder.find(last)
+    rungs = [rung for rung in RUNGS[: RUNGS.index(end) + 1] if rung.dtype == end.dtype]
     return table(run for rung in rungs for run in records.replay(Measured(rung)))
 
 
@@ -102,7 +107,8 @@ def ladder_table() -> str:
     provenance = records.entry(Measured(RUNGS[0]))["provenance"]
     lines += [
         "",
-        f"FP32, measured on one {provenance['gpu']} with CUDA {provenance['cuda']} and cuBLAS "
+        "FP32 where a row does not say otherwise, each beside cuBLAS of the same precision; measured "
+        f"on one {provenance['gpu']} with CUDA {provenance['cuda']} and cuBLAS "
         f"{provenance['cublas']}, {provenance['recorded'][:10]}; medians, in turn with cuBLAS.",
     ]
     return "\n".join(lines)

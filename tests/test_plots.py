@@ -5,6 +5,7 @@ import itertools
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import matplotlib
@@ -17,10 +18,12 @@ from matplotlib.image import imread
 from matplotlib.text import Text
 
 import gemmlab
-from gemmlab import plots
+from gemmlab import plots, roofline
+from gemmlab.device import GpuState
 from gemmlab.plots import style
 from gemmlab.plots.warps import lanes_in_words
-from gemmlab.timing import COLUMNS
+from gemmlab.records import NoRecord
+from gemmlab.timing import COLUMNS, Spread
 from gemmlab.trace import Access, TraceError
 
 GPU = "NVIDIA Test"
@@ -49,13 +52,23 @@ def points(*rows):
     """Points for the roofline from (kernel, size, gflops, DRAM intensity, model intensity)."""
     return pandas.DataFrame(
         [
-            {"kernel": name, "m": size, "n": size, "k": size, "gflops": rate,
-             "dram_intensity": dram, "model_intensity": model, "gpu": GPU, "recorded": DAY}
+            {"kernel": name, "dtype": "float32", "m": size, "n": size, "k": size,
+             "gflops": rate, "dram_intensity": dram, "model_intensity": model, "gpu": GPU,
+             "recorded": DAY}
             for name, size, rate, dram, model in rows
         ]
     )  # fmt: skip
 
 
+def roof(rate):
+    return roofline.Roof(Spread(rate, rate, rate, rate), 1, GpuState(1755, None, 690.0, 50))
+
+
+ALL_ROOFS = roofline.Ceilings(GPU, DAY, *(roof(rate) for rate in (3.95e12, 65.6e12, 600e12)))
+MIXED = pandas.concat([
+    points(("09_double_buffering", 4096, 32800.0, 400.0, 30.0)),
+    points(("14_wmma", 4096, 300000.0, 400.0, 85.0)).assign(dtype="float16"),
+])  # fmt: skip
 CROWDED = points(
     ("01_naive", 512, 483, 127, 0.25), ("01_naive", 4096, 498, 16, 0.25),
     ("02_coalescing", 512, 5640, 127, 0.25), ("02_coalescing", 1024, 5514, 218, 0.25),
@@ -164,6 +177,7 @@ FIGURES = {
         measured({f"{at:02d}_kernel_of_that_number": 50000 * 0.9**at for at in range(1, 12)})
     ),
     "roofline": lambda t: plots.roofline(CROWDED, CEILINGS),
+    "roofline, two precisions": lambda t: plots.roofline(MIXED, ALL_ROOFS),
     "roofline, one point": lambda t: plots.roofline(CROWDED[:1], CEILINGS),
     "ladder": lambda t: plots.ladder(measured()),
     "ladder, above": lambda t: plots.ladder(measured({"10_register_banks": 99000.0})),
@@ -702,6 +716,19 @@ def test_roofline_draws_the_measured_roofs_with_their_values():
     assert y[0] / x[0] == pytest.approx(3950)
     assert "copy: 3.95 TB/s" in words(figure)
     assert "FP32 multiply-adds: 65.6 TFLOP/s" in words(figure)
+
+
+def test_roofline_of_half_precision_has_both_roofs_and_measures_by_the_own_one():
+    figure = plots.roofline(MIXED, ALL_ROOFS)
+    assert "FP32 multiply-adds: 65.6 TFLOP/s" in words(figure)
+    assert "tensor cores, mma.sync of FP16: 600 TFLOP/s" in words(figure)
+    caption = " ".join(figure.caption.split())
+    assert "09_double_buffering reaches 50.0 % and 14_wmma reaches 50.0 %" in caption
+    flat = [line.get_ydata()[-1] for line in axes(figure, "roofline").lines
+            if len(line.get_xdata()) > 1 and line.get_color() == style.INK]  # fmt: skip
+    assert flat == pytest.approx([65600, 600000])
+    with pytest.raises(NoRecord, match="record 00_tensor_ceiling"):
+        plots.roofline(MIXED, replace(ALL_ROOFS, tensor=None))
 
 
 def test_roofline_captions_the_share_of_what_the_roofs_allow():

@@ -17,20 +17,25 @@ from gemmlab.plots.style import LINE, MARGIN, SMALL, WIDTH, percent, styled
 if TYPE_CHECKING:
     from gemmlab.roofline import Ceilings
 
-POINTS = ("kernel", "m", "n", "k", "gflops", "dram_intensity", "model_intensity", "gpu", "recorded")
+POINTS = (
+    "kernel", "dtype", "m", "n", "k", "gflops", "dram_intensity", "model_intensity", "gpu",
+    "recorded",
+)  # fmt: skip
+UNITS = {"float32": "FP32 multiply-adds", "float16": "tensor cores, mma.sync of FP16"}
 
 
 @styled
 def roofline(
     points: pandas.DataFrame, ceilings: Ceilings, *, caption: str | None = None
 ) -> Picture:
-    """Measured speed over arithmetic intensity, under the two measured roofs of the GPU.
+    """Measured speed over arithmetic intensity, under the measured roofs of the GPU.
 
     A filled marker stands at the intensity from counted DRAM bytes, a hollow one at that from the
-    bytes that the kernel's idea asks of global memory; a thin line joins them.
+    bytes that the kernel's idea asks of global memory; a thin line joins them. Where float16 points
+    are among them, the roof of the tensor cores stands above that of FP32.
     points and ceilings: as gemmlab.roofline.points(...) and ceilings() give them.
 
-    Raises TypeError and ValueError for anything else.
+    Raises TypeError and ValueError for anything else, NoRecord where a roof is not known.
     """
     style.require_table(points, POINTS, "roofline")
     needed = ("m", "n", "k", "gflops", "dram_intensity", "model_intensity")
@@ -44,45 +49,59 @@ def roofline(
                 f"{name} is {value!r}."
             )
         roofs.append(value / 1e9)
-    slope, top = roofs
+    slope, _ = roofs
+    dtypes = sorted({"float32", *points["dtype"]}, reverse=True)
+    tops = {dtype: _top(ceilings, dtype) for dtype in dtypes}
     if others := sorted(set(points["gpu"]) - {ceilings.gpu}):
         raise ValueError(
             f"roofline: the roofs are those of {ceilings.gpu}, the points of {', '.join(others)}."
         )
 
     footer = style.provenance(points)
-    height, left = 4.2, 0.8
+    height = 4.2
+    left = 0.8 if len(tops) == 1 else 0.98  # room for the numbers of the higher roof
     if caption is None:
-        caption = _roofline_caption(points, slope, top)
+        caption = _roofline_caption(points, slope, tops)
     fig = style.page(0.2 + height + 0.62, caption, footer)
     width = WIDTH - MARGIN - left - 0.15
     ax = fig.add_axes_at(left, 0.2, width, height, gid="roofline")
-    xs = [*points["dram_intensity"], *points["model_intensity"], top / slope]
+    xs = [*points["dram_intensity"], *points["model_intensity"]]
+    xs += [top / slope for top in tops.values()]
     labels = _point_labels(points)
     room = (max(style.text_width(label, SMALL) for label in labels) + 0.25) / width
     x_low = min(xs) / 3
     x_high = x_low * (max(xs) / x_low) ** (1 / (1 - room))  # the last label ends at the edge
     y_low = min(*points["gflops"], slope * x_low) / 2
     ax.set(
-        xscale="log", yscale="log", xlim=(x_low, x_high), ylim=(y_low, top * 2.2),
+        xscale="log", yscale="log", xlim=(x_low, x_high), ylim=(y_low, max(tops.values()) * 2.2),
         xlabel="arithmetic intensity, FLOP per byte", ylabel="GFLOP/s",
     )  # fmt: skip
     style.plain_log_ticks(ax.xaxis)
     style.plain_log_ticks(ax.yaxis)
     ax.grid(axis="both")
-    _draw_roofs(ax, slope, top, points)
+    _draw_roofs(ax, slope, tops, points)
     _draw_points(ax, points, labels)
     return fig
 
 
-def _draw_roofs(ax: Axes, slope: float, top: float, points: pandas.DataFrame) -> None:
+def _top(ceilings: Ceilings, dtype: str) -> float:
+    """The arithmetic roof for matrices of this dtype, in GFLOP/s."""
+    return (ceilings.flop_per_second if dtype == "float32" else ceilings.arithmetic(dtype)) / 1e9
+
+
+def _draw_roofs(ax: Axes, slope: float, tops: dict[str, float], points: pandas.DataFrame) -> None:
     x_low, x_high = ax.get_xlim()
-    ridge = top / slope
-    ax.plot([x_low, ridge, x_high], [slope * x_low, top, top], color=style.INK, linewidth=2)
-    ax.annotate(
-        f"FP32 multiply-adds: {style.rate(top)}", (x_high, top), (-6, 5), ha="right",
-        textcoords="offset points",
-    )  # fmt: skip
+    highest = max(tops.values())
+    ridge = highest / slope
+    for dtype, top in tops.items():
+        xs, ys = [top / slope, x_high], [top, top]
+        if top == highest:
+            xs, ys = [x_low, *xs], [slope * x_low, *ys]
+        ax.plot(xs, ys, color=style.INK, linewidth=2)
+        ax.annotate(
+            f"{UNITS[dtype]}: {style.rate(top)}", (x_high, top), (-6, 5), ha="right",
+            textcoords="offset points",
+        )  # fmt: skip
 
     def distance(x: float) -> float:
         """How far from the lines of all points the memory roof is at x."""
@@ -144,13 +163,13 @@ def _draw_points(ax: Axes, points: pandas.DataFrame, labels: Sequence[str]) -> N
         )  # fmt: skip
 
 
-def _roofline_caption(points: pandas.DataFrame, slope: float, top: float) -> str:
+def _roofline_caption(points: pandas.DataFrame, slope: float, tops: dict[str, float]) -> str:
     largest = points.assign(work=points["m"] * points["n"] * points["k"]).sort_values("work")
     largest = largest.drop_duplicates("kernel", keep="last").sort_values("kernel")
     shapes = set(largest[["m", "n", "k"]].itertuples(index=False, name=None))
     parts = []
     for row in largest.itertuples():
-        share = percent(100 * row.gflops / min(top, slope * row.dram_intensity))
+        share = percent(100 * row.gflops / min(tops[row.dtype], slope * row.dram_intensity))
         where = "" if len(shapes) == 1 else f" at {style.shape_label(row.m, row.n, row.k)}"
         parts.append(f"{row.kernel} reaches {share}{where}")
     where = f"at {style.shape_label(*shapes.pop())}, " if len(shapes) == 1 else ""
@@ -159,6 +178,8 @@ def _roofline_caption(points: pandas.DataFrame, slope: float, top: float) -> str
         "ones by the bytes that the kernel's idea asks for. Of what the roofs allow at the filled "
         f"marker, {where}{style.listed(parts)}."
     )
+    if len(tops) > 1:
+        words += " Each kernel belongs to the roof of its own precision."
     if (points["gflops"] > slope * points["model_intensity"]).any():
         words += (
             " A hollow marker above the slanted roof: caches deliver those bytes, not the DRAM."
