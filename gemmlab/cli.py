@@ -301,6 +301,8 @@ def _compile_listings(check: bool) -> int:
         elif not listings.is_current(rung):
             stale += 1
             print(f"{name}: stale, run `python -m gemmlab compile --listings`")
+        else:
+            print(f"{name}: up to date")
     return stale
 
 
