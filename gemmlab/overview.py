@@ -107,8 +107,8 @@ def ladder_table() -> str:
     provenance = records.entry(Measured(RUNGS[0]))["provenance"]
     lines += [
         "",
-        "FP32 where a row does not say otherwise, each beside cuBLAS of the same precision; measured "
-        f"on one {provenance['gpu']} with CUDA {provenance['cuda']} and cuBLAS "
+        "FP32 where a row does not say otherwise, each beside cuBLAS of the same precision, "
+        f"measured on one {provenance['gpu']} with CUDA {provenance['cuda']} and cuBLAS "
         f"{provenance['cublas']}, {provenance['recorded'][:10]}; medians, in turn with cuBLAS.",
     ]
     return "\n".join(lines)

@@ -9,7 +9,7 @@
 //          STAGES 0: BM = WM, BN = WN, BK = 16.
 // Takes:   any M, N, K; A, B and C float16, row-major; alpha, beta and all sums float32.
 //          C = alpha * A @ B + beta * C, rounded to float16 once, at the end. A, B and C begin at
-//          multiples of 32 bytes. Where N or K is no multiple of 8, single elements are moved
+//          multiples of 32 bytes. Where N or K is no multiple of 8, single elements are brought
 //          instead of eight at a time. From sm_70 on, STAGES 2 and more from sm_80 on.
 
 #include <mma.h>
@@ -176,27 +176,26 @@ __device__ __forceinline__ half combined(float sum, const half* c, float alpha, 
     return __float2half(beta == 0.0f ? alpha * sum : alpha * sum + beta * __half2float(*c));
 }
 
-// C = alpha * sums + beta * C for the eight elements from (row, col) on of C, M × N; those outside
+// C = alpha * sums + beta * C for the four elements from (row, col) on of C, M × N; those outside
 // are left out. Where beta is 0, C is not read: it may hold anything, NaN included.
-__device__ __forceinline__ void store_eight(half* C, int row, int col, int M, int N,
-                                            const float* sums, float alpha, float beta)
+__device__ __forceinline__ void store_four(half* C, int row, int col, int M, int N,
+                                           const float* sums, float alpha, float beta)
 {
     half* here = C + (size_t)row * N + col;
-    if (N % 8 != 0) {
-        for (int v = 0; v < 8; ++v)
+    if (N % 4 != 0) {
+        for (int v = 0; v < 4; ++v)
             if (row < M && col + v < N)
                 here[v] = combined(sums[v], here + v, alpha, beta);
-    } else if (row < M && col < N) {
-        float s[8];
-        *(float4*)&s[0] = *(const float4*)&sums[0];
-        *(float4*)&s[4] = *(const float4*)&sums[4];
-        uint4 eight = make_uint4(0, 0, 0, 0);
-        if (beta != 0.0f) eight = *(const uint4*)here;
-        half* c = (half*)&eight;
-        #pragma unroll
-        for (int v = 0; v < 8; ++v)
-            c[v] = combined(s[v], c + v, alpha, beta);
-        *(uint4*)here = eight;
+    } else if (row < M && col < N) {             // all four, or none of them
+        const float4 sum = *(const float4*)sums;
+        uint2 four = make_uint2(0, 0);
+        if (beta != 0.0f) four = *(const uint2*)here;
+        half* c = (half*)&four;
+        c[0] = combined(sum.x, c + 0, alpha, beta);
+        c[1] = combined(sum.y, c + 1, alpha, beta);
+        c[2] = combined(sum.z, c + 2, alpha, beta);
+        c[3] = combined(sum.w, c + 3, alpha, beta);
+        *(uint2*)here = four;
     }
 }
 
@@ -268,10 +267,10 @@ wmma_product(const half* __restrict__ A, const half* __restrict__ B, half* __res
             wmma::store_matrix_sync(&strip[0][j * PIECE], sums[i][j], WN + PAD,
                                     wmma::mem_row_major);
         __syncwarp();
-        #pragma unroll 1
-        for (int e = lane; e < PIECE * WN / 8; e += 32) {
-            const int r = e / (WN / 8), c = e % (WN / 8) * 8;
-            store_eight(C, top + y + i * PIECE + r, left + x + c, M, N, &strip[r][c], alpha, beta);
+        #pragma unroll 4
+        for (int f = lane; f < PIECE * WN / 4; f += 32) {
+            const int r = f / (WN / 4), c = f % (WN / 4) * 4;
+            store_four(C, top + y + i * PIECE + r, left + x + c, M, N, &strip[r][c], alpha, beta);
         }
         __syncwarp();                            // all have read it before it is filled anew
     }
