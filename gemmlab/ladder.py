@@ -510,6 +510,7 @@ RUNGS: tuple[Rung, ...] = (
 CEILINGS = Ceilings()
 CEILINGS_NAME = CEILINGS.name
 TENSOR_CEILING = TensorCeiling()
+PIECES_PROBE = "14_fragments"  # tells which lane holds what
 
 
 # --- looking up -------------------------------------------------------------------------------

@@ -21,7 +21,17 @@ from pathlib import Path
 from tqdm.auto import tqdm
 
 from .fingerprint import code_hash
-from .ladder import CEILINGS, KERNELS, RUNGS, Settings, legal_settings, runs_on, settings_for
+from .ladder import (
+    CEILINGS,
+    KERNELS,
+    PIECES_PROBE,
+    RUNGS,
+    TENSOR_CEILING,
+    Settings,
+    legal_settings,
+    runs_on,
+    settings_for,
+)  # fmt: skip
 from .simulator import nvrtc
 from .simulator.architectures import LIMITS
 from .simulator.nvrtc import NoCompiler, Program
@@ -32,7 +42,9 @@ MACRO = re.compile(r"-D(\w+)=(-?\d+)")
 OWN_FILE = '"the kernel file"'  # stands in the PTX for the name that the caller gives
 # NVRTC 13 compiles for no older architecture.
 ARCHS = (PTX_ARCH, *(arch for arch in LIMITS if int(arch.removeprefix("sm_")) >= 75))
-NAMES = (CEILINGS.name, *(rung.name for rung in RUNGS))
+PROBES = {CEILINGS.name: CEILINGS.macros, TENSOR_CEILING.name: TENSOR_CEILING.macros,
+          PIECES_PROBE: {}}  # fmt: skip
+NAMES = (*PROBES, *(rung.name for rung in RUNGS))
 
 Compiled = dict[str, dict[str, dict[str, str]]]
 """{kernel's key: {arch: {"log": …, "ptx": …}}}, the PTX for PTX_ARCH alone."""
@@ -65,7 +77,7 @@ def find(source: str, filename: str, arch: str, options: tuple[str, ...]) -> Pro
 def build(
     name: str, settings: Iterable[Settings], archs: tuple[str, ...] | None = None
 ) -> Compiled:
-    """Compile one rung, or 00_ceilings, with each of these settings, on all cores.
+    """Compile one rung or probe with each of these settings, on all cores.
 
     The first settings are compiled for all of `archs` (those of archs_of if None), the others for
     PTX_ARCH.
@@ -86,9 +98,9 @@ def build(
 
 
 def all_settings(name: str) -> list[Settings]:
-    """What is compiled of a rung: its default settings, then all the other legal ones."""
-    if name == CEILINGS.name:
-        return [CEILINGS.macros]
+    """What is compiled of a rung or probe: its default settings, then all the other legal ones."""
+    if name in PROBES:
+        return [PROBES[name]]
     (rung,) = (rung for rung in RUNGS if rung.name == name)
     default = settings_for(rung, {})
     return [default, *(settings for settings in legal_settings(rung) if settings != default)]
@@ -96,6 +108,8 @@ def all_settings(name: str) -> list[Settings]:
 
 def archs_of(name: str) -> tuple[str, ...]:
     """What the default settings of a rung are compiled for: all that they run on."""
+    if name == TENSOR_CEILING.name:
+        return (PTX_ARCH,)
     rungs = [rung for rung in RUNGS if rung.name == name]
     return tuple(a for a in ARCHS if all(runs_on(r, settings_for(r, {}), a) for r in rungs))
 

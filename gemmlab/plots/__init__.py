@@ -10,6 +10,7 @@ from gemmlab.plots.addresses import address_map
 from gemmlab.plots.banks import bank_map
 from gemmlab.plots.blocks import block_map
 from gemmlab.plots.comparison import comparison
+from gemmlab.plots.fragments import fragments
 from gemmlab.plots.issue_slots import issue_slots
 from gemmlab.plots.kernel_view import kernel_view
 from gemmlab.plots.levels import levels
@@ -33,6 +34,7 @@ __all__ = [
     "block_map",
     "climb",
     "comparison",
+    "fragments",
     "gflops",
     "issue_slots",
     "kernel_view",
