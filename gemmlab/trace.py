@@ -39,6 +39,11 @@ class Access:
     requests: int = 1
     sector_bytes: int = SECTOR_BYTES
 
+    @property
+    def sector_elements(self) -> int:
+        """Elements of the array in one sector."""
+        return self.sector_bytes * self.elements.shape[1] // self.width
+
 
 @dataclass
 class Trace:

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from gemmlab.plots import style
-from gemmlab.plots.matrix import SECTOR_BYTES, SECTOR_FLOATS, WARP_SIZE, require_access
+from gemmlab.plots.matrix import SECTOR_BYTES, WARP_SIZE, require_access
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import MARGIN, SMALL, WIDTH, plural, styled
 from gemmlab.trace import Access
@@ -70,7 +70,7 @@ def _draw_addresses(ax: Axes, access: Access, start: int, span: int) -> None:
     look = {"facecolor": style.tint(colour, 0.6 if thin else 0.22), "linewidth": 0 if thin else 0.6}
     width = access.shape[1]
     sectors = {
-        (int(row) * width + int(column)) // SECTOR_FLOATS
+        (int(row) * width + int(column)) // access.sector_elements
         for words in access.elements
         for row, column in words
     }

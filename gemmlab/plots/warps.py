@@ -14,7 +14,6 @@ from matplotlib.patches import Rectangle
 from gemmlab.plots import style
 from gemmlab.plots.matrix import (
     SECTOR_BYTES,
-    SECTOR_FLOATS,
     WARP_SIZE,
     draw_grid,
     require_access,
@@ -132,19 +131,20 @@ class _View:
     @classmethod
     def of(cls, access: Access) -> _View:
         height, width = access.shape
+        each = access.sector_elements
         lanes_of: dict[tuple[int, int], list[int]] = {}
         for lane, words in zip(access.lanes, access.elements, strict=True):
             for row, column in words:
                 lanes_of.setdefault((int(row), int(column)), []).append(int(lane))
         pieces: dict[tuple[int, int], tuple[int, int]] = {}
-        for sector in sorted({(r * width + c) // SECTOR_FLOATS for r, c in lanes_of}):
-            # A sector runs on into the next row where the width is no multiple of eight.
-            stop = min((sector + 1) * SECTOR_FLOATS, height * width)
-            for element in range(sector * SECTOR_FLOATS, stop):
+        for sector in sorted({(r * width + c) // each for r, c in lanes_of}):
+            # A sector runs on into the next row where it does not divide the width.
+            stop = min((sector + 1) * each, height * width)
+            for element in range(sector * each, stop):
                 row, column = divmod(element, width)
                 first, _ = pieces.get((sector, row), (column, column))
                 pieces[sector, row] = (first, column)
-        touched = [pieces[(r * width + c) // SECTOR_FLOATS, r] for r, c in lanes_of]
+        touched = [pieces[(r * width + c) // each, r] for r, c in lanes_of]
         top, left = min(row for row, _ in lanes_of), min(first for first, _ in touched)
         rows = max(row for row, _ in lanes_of) - top + 1
         columns = max(last for _, last in touched) - left + 1
@@ -154,7 +154,7 @@ class _View:
 
     def sector(self, row: int, column: int) -> int:
         """The number of the sector that an element lies in, from the matrix's start."""
-        return (row * self.access.shape[1] + column) // SECTOR_FLOATS
+        return (row * self.access.shape[1] + column) // self.access.sector_elements
 
     def window(self, rows: int, columns: int) -> tuple[range, range]:
         """The rows and columns that a frame of this size shows: inside the matrix if it fits."""
