@@ -1,0 +1,261 @@
+"""Kernels of float16 matrices: what they take, how exact they must be, and what is counted."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gemmlab as gl
+from gemmlab import held, ladder, roofline, simulator, verify
+from gemmlab.compiler import options_for
+from gemmlab.ladder import IllegalSetting
+from gemmlab.simulator.counters import FMA_METRIC, HMMA_METRIC
+from gemmlab.verify import error_bound, random_matrix, reference
+
+PLAIN = {"BM": 16, "BN": 16, "BK": 16, "WM": 16, "WN": 16, "STAGES": 0}
+SMALL = {"BM": 64, "BN": 64, "BK": 32, "WM": 32, "WN": 32, "STAGES": 3}
+ways = pytest.mark.parametrize("how", [PLAIN, SMALL], ids=["plain", "staged"])
+
+
+# ---- the contract --------------------------------------------------------------------------------
+
+
+@ways
+def test_halves_in_and_halves_out(how):
+    kernel = gl.load("14_wmma", **how)
+    A, B, C = (random_matrix(*shape, 4, "float16") for shape in ((20, 30), (30, 10), (20, 10)))
+    before = C.copy()
+    found = kernel(A, B, C, alpha=0.5, beta=2.0)
+    assert found.dtype == np.float16 and np.array_equal(C, before)
+    error = abs(found - reference(A, B, C, 0.5, 2.0))
+    assert (error <= error_bound(A, B, C, 0.5, 2.0, "float16")).all()
+
+
+def test_other_types_are_refused_by_name():
+    kernel, halves = gl.load("14_wmma", **PLAIN), np.ones((4, 4), np.float16)
+    with pytest.raises(gl.ArgumentError, match=r"B is float32: 14_wmma takes float16; use B\.ast"):
+        kernel(halves, halves.astype(np.float32))
+    with pytest.raises(gl.ArgumentError, match="needs C, a float16"):
+        kernel(halves, halves, beta=1.0)
+    with pytest.raises(gl.ArgumentError, match=r"A is float16: 01_naive takes float32"):
+        gl.load("01_naive")(halves, halves)
+
+
+@ways
+@pytest.mark.parametrize("scale", [2.0**-12, 60000.0])
+def test_tiny_and_large_numbers(how, scale):
+    """Products of tiny ones are subnormal in float16; of large ones none is beyond it here."""
+    A = (np.eye(33, dtype=np.float32) * scale).astype(np.float16)
+    B = random_matrix(33, 20, 8, "float16")
+    found = gl.load("14_wmma", **how)(A, B)
+    assert np.array_equal(found, (A.astype(float) @ B).astype(np.float16))
+
+
+@ways
+def test_nan_and_infinity_pass_through_and_stay_in_their_row(how):
+    A, B = random_matrix(40, 50, 1, "float16"), random_matrix(50, 30, 2, "float16")
+    A[3, 7], A[20, 49] = np.nan, np.inf
+    found = gl.load("14_wmma", **how)(A, B)
+    assert np.isnan(found[3]).all() and not np.isfinite(found[20]).any()
+    assert np.isfinite(np.delete(found, [3, 20], axis=0)).all()
+
+
+def test_what_does_not_fit_is_refused_with_the_reason():
+    for wanted, reason in (
+        ({"STAGES": 0}, "is one warp that shares nothing"),
+        ({"BM": 16}, "is too small to stage"),
+        ({"STAGES": 4}, "needs 108544 bytes of shared memory"),
+        ({"WM": 32, "WN": 32}, "groups of eight elements: no multiple"),
+    ):
+        with pytest.raises(IllegalSetting, match=reason):
+            gl.load("14_wmma", **wanted)
+
+
+def test_the_shared_memory_of_the_ladder_is_what_the_kernel_touches():
+    rung = ladder.find("14_wmma")
+    for how in (PLAIN, SMALL, {**SMALL, "STAGES": 1}, {**PLAIN, "BM": 64, "WM": 64}):
+        kernel = gl.load("14_wmma", **how)
+        rows, columns = rung.tile(how)
+        steps = 4 * how["BK"]
+        trace = kernel.trace(rows, columns, steps)
+        ends = [
+            int(one.addresses[one.active].max()) + one.size
+            for one in trace.run.accesses()
+            if one.space == "shared"
+        ]
+        there = rung.shared_bytes(how)
+        assert there - 64 <= max(ends) <= there  # what is left is the padding of the last row
+        assert kernel.resources()["shared bytes per block"].item() == there
+
+
+# ---- the bound -----------------------------------------------------------------------------------
+
+
+def cut(value: float, unit: float) -> float:
+    """Towards zero, to a multiple of `unit`."""
+    return float(np.trunc(value / unit) * unit)
+
+
+def tensor_core_sum(products, group: int) -> float:
+    """As the least exact of tensor cores: 24 bits from the largest term of a group on, cut off."""
+    total = 0.0
+    for first in range(0, len(products), group):
+        terms = [total, *products[first : first + group]]
+        largest = max(map(abs, terms))
+        if largest == 0:
+            continue
+        unit = 2.0 ** (np.floor(np.log2(largest)) - 23)
+        total = sum(cut(term, unit) for term in terms)
+        if total:
+            total = cut(total, 2.0 ** (np.floor(np.log2(abs(total))) - 23))
+    return total
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.integers(0, 10**6), st.integers(1, 400), st.sampled_from([4, 8, 16]),
+    st.floats(1e-3, 100), st.booleans(),
+)  # fmt: skip
+def test_no_tensor_core_leaves_the_bound(seed, k, group, scale, positive):
+    a = (random_matrix(1, k, seed) * scale).astype(np.float16)
+    b = random_matrix(k, 1, seed + 1, "float16")
+    if positive:  # nothing cancels, and every cut goes the same way
+        a, b = abs(a), abs(b)
+    products = (a[0].astype(float) * b[:, 0]).tolist()
+    found = np.float16(np.float32(tensor_core_sum(products, group)))
+    error = abs(float(found) - reference(a, b, None, 1.0, 0.0)[0, 0])
+    assert error <= error_bound(a, b, None, 1.0, 0.0, "float16")[0, 0]
+
+
+def test_the_bound_is_near_what_halves_can_tell_and_far_from_a_sum_in_halves():
+    A, B = random_matrix(40, 64, 1, "float16"), random_matrix(64, 30, 2, "float16")
+    exact = reference(A, B, None, 1.0, 0.0)
+    bound = error_bound(A, B, None, 1.0, 0.0, "float16")
+    assert (abs(exact.astype(np.float16) - exact) <= bound).all()
+    total = np.zeros_like(exact, np.float16)
+    for k in range(64):
+        total += A[:, k, None] * B[k]
+    assert (abs(total - exact) > bound).mean() > 0.5
+    assert (abs(exact.astype(np.float16) * np.float16(1.01) - exact) > bound).mean() > 0.9
+
+
+def test_random_halves_are_those_floats_rounded():
+    wide, halves = random_matrix(9, 7, 3), random_matrix(9, 7, 3, "float16")
+    assert halves.dtype == np.float16 and np.array_equal(halves, wide.astype(np.float16))
+
+
+class Careless:
+    """Writes `after` elements too many behind C, as a GPU lets pass."""
+
+    name, on_gpu, array_module, dtype = "careless", True, np, "float16"
+    rung, settings = gl.load("14_wmma", **PLAIN).rung, PLAIN
+
+    class Mistake(Exception):
+        pass
+
+    def __init__(self, after=0, value=None):
+        self.after, self.value = after, value
+
+    def launch_into(self, A, B, C, alpha=1.0, beta=0.0):
+        assert A.dtype == B.dtype == C.dtype == np.float16
+        C[...] = reference(A, B, C, alpha, beta)
+        if self.value is not None:
+            C[-1, -1] = self.value
+        if self.after:
+            start = C.__array_interface__["data"][0] - C.base.__array_interface__["data"][0]
+            C.base[start // 2 + C.size :][: self.after] = 1.0
+
+    def to_device(self, array):
+        return array
+
+    to_host = to_device
+
+
+def test_guards_and_samples_work_in_halves():
+    assert verify.check(Careless(), 7, 5, 3, 1.0, 0.0, seed=1).passed
+    message = verify.check(Careless(after=2), 7, 5, 3, 1.0, 0.0, seed=1).message
+    assert "1 elements past the end of C, 2 guard cells" in message
+    assert not verify.check(Careless(value=np.nan), 7, 5, 3, 1.0, 0.0, seed=1).passed
+    verify.check_sample(Careless(), 100, 20, 30, rows=4)
+    with pytest.raises(verify.VerificationError, match=r"C\[99, 19\] is not finite"):
+        verify.check_sample(Careless(value=np.inf), 100, 20, 30)
+
+
+# ---- what is counted -----------------------------------------------------------------------------
+
+
+@ways
+def test_products_are_counted_in_whole_tiles(how):
+    trace = gl.load("14_wmma", **how).trace(60, 70, 33)
+    rows, columns = ladder.find("14_wmma").tile(how)
+    padded = [-(-size // of) * of for size, of in ((60, rows), (70, columns), (33, how["BK"]))]
+    assert trace.run.multiply_adds == np.prod(padded)
+    assert trace.counters[HMMA_METRIC] == np.prod(padded) // (16 * 8 * 16)
+    assert trace.counters[FMA_METRIC] == 0
+
+
+def test_the_plain_kernel_uses_half_of_each_sector():
+    lines = gl.load("14_wmma", **PLAIN).trace(64, 64, 64).lines
+    loads = lines.query("space == 'global' and op == 'load'")
+    assert (32 * loads.sectors == 2 * loads.bytes_asked).all()
+    assert loads.bytes_asked.sum() == 2 * (64 // 16) * (64 * 64 + 64 * 64)
+    access = gl.load("14_wmma", **PLAIN).trace(64, 64, 64).warp_access("A")
+    assert access.elements.shape == (32, 2, 2) and access.sector_elements == 16
+    assert set(access.elements[..., 0].ravel()) == set(range(8))
+    assert set(access.elements[..., 1].ravel()) == set(range(8))
+
+
+def test_pieces_in_shared_memory_meet_no_bank_conflict():
+    for bk in (32, 64):
+        trace = gl.load("14_wmma", **{**SMALL, "BK": bk, "STAGES": 2}).trace(64, 64, 2 * bk)
+        pieces = trace.lines.query("op == 'ldmatrix'")
+        assert (pieces.wavefronts == 4 * pieces.requests).all() and len(pieces) == 2
+
+
+# ---- who holds what ------------------------------------------------------------------------------
+
+
+def test_the_traced_layout_is_the_documented_one():
+    """PTX, "Matrix Fragments for mma.m16n8k16", of two products side by side."""
+    found = held.by_wmma()
+    for lane in range(32):
+        g, t = divmod(lane, 4)
+        rows, pairs = (g, g + 8), (2 * t, 2 * t + 1, 2 * t + 8, 2 * t + 9)
+        of_a = {16 * row + column for row in rows for column in pairs}
+        of_b = {16 * row + column for row in pairs for column in rows}
+        assert set(found["A"][lane]) == of_a == set(found["C"][lane])
+        assert set(found["B"][lane]) == of_b
+    for name in "ABC":
+        assert (np.bincount(held.lanes_of(found[name]).ravel()) == 8).all()
+
+
+def test_the_figure_shows_the_lane_of_every_element():
+    found = held.by_wmma()
+    figure = gl.plots.fragments(found, lane=5)
+    assert "Lane 5 holds 8 of A, in rows 1 and 9 and columns 2, 3, 10 and 11" in figure.caption
+    for ax in figure.axes:
+        numbers = sorted(int(text.get_text()) for text in ax.texts)
+        assert numbers == sorted(4 * list(range(32)))
+    for lane in (32, -1, True, 1.0):
+        with pytest.raises(ValueError, match="a warp has lanes 0 to 31"):
+            gl.plots.fragments(found, lane=lane)
+    with pytest.raises(ValueError, match="no lane holds 8 elements of B"):
+        gl.plots.fragments({**found, "B": found["B"][:-1]})
+
+
+# ---- the roof of tensor cores --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("macros", [ladder.TENSOR_CEILING.macros, {"CHAINS": 3, "UNROLL": 2}])
+def test_the_chain_of_products_is_its_twin_s(macros):
+    probe = ladder.TENSOR_CEILING
+    out = np.full(2 * 64, np.nan, np.float32)
+    run = simulator.launch(
+        probe.path, probe.entry, (2, 1, 1), (64, 1, 1),
+        [out, *roofline.mma_lanes(**macros), 3], options=options_for(macros), count=True,
+    )  # fmt: skip
+    assert not run.findings
+    assert (out.reshape(4, 32) == roofline.mma_chain(3, **macros)).all()
+    steps = 3 * macros["CHAINS"] * macros["UNROLL"]
+    assert run.counters[HMMA_METRIC] == 4 * steps
+    assert 2 * run.multiply_adds == roofline.flop(*roofline.MMA_SHAPE) * 4 * steps
