@@ -2,6 +2,11 @@
 
 import numpy as np
 import pytest
+from figures import (  # noqa: F401  what every figure must pass
+    test_all_of_it_can_be_read,
+    test_no_text_lies_on_another,
+    test_the_caption_is_a_sentence_below_everything,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -229,9 +234,13 @@ def test_the_traced_layout_is_the_documented_one():
         assert (np.bincount(held.lanes_of(found[name]).ravel()) == 8).all()
 
 
-def test_the_figure_shows_the_lane_of_every_element():
+@pytest.fixture(scope="module")
+def figure():
+    return gl.plots.fragments(held.by_wmma(), lane=5)
+
+
+def test_the_figure_shows_the_lane_of_every_element(figure):
     found = held.by_wmma()
-    figure = gl.plots.fragments(found, lane=5)
     assert "Lane 5 holds 8 of A, in rows 1 and 9 and columns 2, 3, 10 and 11" in figure.caption
     for ax in figure.axes:
         numbers = sorted(int(text.get_text()) for text in ax.texts)

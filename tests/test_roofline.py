@@ -36,6 +36,7 @@ def test_a_product_by_hand():
     # 2x3 times 3x4: 24 multiplications, 24 additions; 6 + 12 + 8 floats.
     assert roofline.flop(2, 4, 3) == 48
     assert roofline.compulsory_bytes(2, 4, 3) == 4 * 26
+    assert roofline.compulsory_bytes(2, 4, 3, "float16") == 2 * 26
 
 
 def test_the_intensity_of_a_square_product_is_a_sixth_of_its_size():
@@ -148,6 +149,28 @@ def test_ceilings_survive_being_recorded(results):
     recorded = records.load(results)["ceilings"]
     again = roofline.Ceilings.from_record(recorded).as_record()
     assert again == {name: recorded[name] for name in ("copy", "fma")}
+
+
+def test_the_roof_of_tensor_cores_is_replayed_if_it_is_there(results):
+    assert roofline.ceilings().tensor is None and not roofline.ceilings().knows("float16")
+    with pytest.raises(records.NoRecord, match="python -m gemmlab record 00_tensor_ceiling"):
+        roofline.ceilings().arithmetic("float16")
+    mma = {**records.load(results)["ceilings"]["fma"], "flop": 2**40}
+    mma["flop_per_second"] = sample_record.spread(6e14)
+    entry = {"code": roofline.tensor_ceiling_code(), "mma": mma}
+
+    def add(record):
+        record["tensor_ceiling"] = {"provenance": record["ceilings"]["provenance"], **entry}
+
+    change(results, add)
+    found = roofline.ceilings()
+    assert found.arithmetic("float16") == 6e14 and found.arithmetic("float32") == 64e12
+    assert roofline.attainable(1000, found, "float16") == 6e14
+    assert roofline.attainable(1000, found) == 64e12
+    assert roofline.arithmetic_fields(found.tensor) == mma
+    change(results, lambda record: record["tensor_ceiling"].update(code="sha256:1"))
+    with pytest.raises(records.StaleRecord, match="00_tensor_ceiling: recorded for another"):
+        roofline.ceilings()
 
 
 def test_stale_and_missing_ceilings_are_refused(results):

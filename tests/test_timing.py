@@ -371,6 +371,27 @@ def test_a_real_measurement(shape):
 
 @pytest.mark.gpu
 @needs_gpu
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (7, 5, 3), (129, 65, 257), (512, 512, 8192)])
+def test_our_call_of_cublas_on_halves_sums_in_fp32(m, n, k):
+    import cupy
+
+    from gemmlab.verify import error_bound
+
+    A, B = (cupy.random.uniform(-1, 1, shape).astype("float16") for shape in ((m, k), (k, n)))
+    C = cupy.full((m, n), cupy.nan, dtype=cupy.float16)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    cupy.cuda.Device().synchronize()
+    with stream, cublas.Cublas(stream, "float16") as library:
+        library.launch_into(A, B, C)
+        stream.synchronize()
+    exact = A.astype("float64") @ B.astype("float64")
+    assert bool((abs(C - exact) <= error_bound(A, B, None, 1.0, 0.0, "float16")).all())
+    rounded = exact.astype("float16").astype("float64")  # with sums in float16 it were far worse
+    assert float(abs(C - exact).mean()) <= 1.1 * float(abs(rounded - exact).mean()) + 2.0**-25
+
+
+@pytest.mark.gpu
+@needs_gpu
 @pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (7, 5, 3), (129, 65, 257), (512, 512, 512)])
 def test_our_call_of_cublas_is_a_true_fp32_product(m, n, k):
     import cupy
