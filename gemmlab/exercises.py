@@ -115,6 +115,17 @@ PLANTED: dict[str, Planted] = {
         "copy. Which line should have made sure that it has arrived?",
         settings={"BM": 64, "BN": 64, "WM": 32, "WN": 32, "STAGES": 3},
     ),
+    "14_wmma": Planted(
+        old="__syncthreads();                             // the stages are free",
+        new="__syncwarp();                                // the stages are free",
+        what="__syncwarp() holds back the threads of one warp only, so a warp that is ahead stores "
+        "its sums where others still read tiles",
+        kind="write-after-read race",
+        seen="only kernel.check() sees the write-after-read race, every result is right",
+        hint="kernel.check() names a line that writes and one that reads. What should stand "
+        "between the last read of a tile and the first write of sums?",
+        settings={"BM": 64, "BN": 64, "WM": 32, "WN": 32, "STAGES": 2},
+    ),
 }
 
 

@@ -64,7 +64,7 @@ def one_line_changed(name):
 
 CHANGED = [
     "03_shared_memory", "04_thread_tile_1d", "05_thread_tile_2d", "08_warp_tiling",
-    "09_double_buffering",
+    "09_double_buffering", "14_wmma",
 ]  # fmt: skip
 
 
@@ -93,6 +93,7 @@ REACH = {
     "02_coalescing": ("const int row =", "alpha * sum + beta * C[here];"),
     "03_shared_memory": ("for (int tile_k", "// Where beta is 0"),
     "09_double_buffering": ("void multiply(", "#if STAGES == 1\n\n"),
+    "14_wmma": ("void multiply(", "wmma::mem_row_major);"),
 }
 LARGEST = 200  # rows, columns or K of a product that is run here
 
@@ -137,7 +138,7 @@ def test_the_planted_mistake_is_seen_by_what_its_entry_names(name):
         of_kind = [finding for finding in found if finding.kind == mistake.kind]
         assert all(first <= finding.line <= last for finding in of_kind)
     passed = verified(kernel)
-    assert all(passed.values()) == (name == "03_shared_memory")
+    assert all(passed.values()) == (mistake.kind == "write-after-read race")
 
 
 def test_without_the_mistake_the_same_settings_are_right(name):
