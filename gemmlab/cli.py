@@ -9,7 +9,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
-from gemmlab import listings, profiler, records, shipped, timing
+from gemmlab import listings, outer_products, profiler, records, shipped, timing
 from gemmlab.compiler import CompileError, NoCompiler
 from gemmlab.cublas import CublasError
 from gemmlab.device import NoGpu, device, gpu, record_files, software_versions, why_no_gpu
@@ -129,7 +129,8 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     write.add_argument(
         "kernels", nargs="*", metavar="KERNEL",
-        help=f"rungs, {CEILINGS_NAME} and {TENSOR_CEILING.name} among them; all if none is named",
+        help="rungs, or measurements: "
+        f"{CEILINGS_NAME}, {TENSOR_CEILING.name}, {outer_products.NAME}; all if none is named",
     )  # fmt: skip
     write.add_argument(
         "--shapes", nargs="+", type=_shape, default=records.SHAPES, metavar="MxNxK",

@@ -15,6 +15,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from gemmlab.kernel import load
@@ -99,6 +100,20 @@ def counters(
 
     Raises CountersUnavailable where ncu is missing, not allowed to read counters, or fails.
     """
+    child = [
+        "-m", "gemmlab.profiler", rung.name,
+        *(str(size) for shape in shapes for size in shape),
+        *(f"--set={name}={value}" for name, value in settings.items()),
+    ]  # fmt: skip
+    return profiled(child, rung.entry, len(shapes), metrics_of(rung), rung.name)
+
+
+def profiled(
+    child: list[str], entry: str, count: int, metrics: Sequence[str], name: str
+) -> list[dict[str, int | float]]:
+    """The metrics of the `count` launches of kernel `entry` that python with the arguments `child`
+    makes, caches cold; `name` is for messages. Raises CountersUnavailable, as counters() does.
+    """
     ncu = find_ncu()
     if ncu is None:
         raise CountersUnavailable(
@@ -108,12 +123,10 @@ def counters(
         ncu,
         "--clock-control", "none",
         "--csv", "--page", "details", "--print-units", "base",
-        "--kernel-name", rung.entry,
-        "--launch-count", str(len(shapes)),
-        "--metrics", ",".join(metrics_of(rung)),
-        sys.executable, "-m", "gemmlab.profiler", rung.name,
-        *(str(size) for shape in shapes for size in shape),
-        *(f"--set={name}={value}" for name, value in settings.items()),
+        "--kernel-name", entry,
+        "--launch-count", str(count),
+        "--metrics", ",".join(metrics),
+        sys.executable, *child,
     ]  # fmt: skip
     root = Path(__file__).resolve().parents[1]
     path = os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH"))))
@@ -128,7 +141,7 @@ def counters(
         )
     except subprocess.TimeoutExpired:
         raise CountersUnavailable(
-            f"Nsight Compute took more than {TIME_LIMIT_S} s for {rung.name}."
+            f"Nsight Compute took more than {TIME_LIMIT_S} s for {name}."
         ) from None
     if "ERR_NVGPUCTRPERM" in done.stdout + done.stderr:
         raise CountersUnavailable(
@@ -136,12 +149,12 @@ def counters(
             "load the NVIDIA module with NVreg_RestrictProfilingToAdminUsers=0."
         )
     launches = parse_csv(done.stdout)
-    if done.returncode != 0 or len(launches) != len(shapes):
+    if done.returncode != 0 or len(launches) != count:
         printed = (done.stdout + done.stderr).splitlines()
         errors = [line for line in printed if "error" in line.lower()]
         raise CountersUnavailable(
-            f"Nsight Compute gave counters of {len(launches)} launches of {rung.name}, not "
-            f"{len(shapes)} (exit status {done.returncode}). "
+            f"Nsight Compute gave counters of {len(launches)} launches of {name}, not "
+            f"{count} (exit status {done.returncode}). "
             + (errors[-1] if errors else "It printed no error.")
         )
     return launches

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from gemmlab import pitfalls, profiler, records, roofline
+from gemmlab import outer_products, pitfalls, profiler, records, roofline
 from gemmlab.device import Gpu, require_gpu, software_versions
 from gemmlab.kernel import load
 from gemmlab.ladder import CEILINGS_NAME, RESULTS, RUNGS, TENSOR_CEILING, find
@@ -25,21 +25,24 @@ RESULT_SEED = 100
 def record(
     names: Iterable[str], shapes: Iterable[tuple[int, int, int]], say: Callable[[str], None]
 ) -> Path:
-    """Measure the named rungs and ceilings (all if none is named) and write results/<gpu>.json.
+    """Measure the named rungs and probes (all if none is named) and write results/<gpu>.json.
 
     After each rung the file is written anew, so an interruption loses no more than the rung in
     hand. What is recorded of other rungs stays; a rung measured again is replaced. say gets a line
     about each step. Raises LadderError, NoGpu, VerificationError.
     """
-    ceilings = (CEILINGS_NAME, TENSOR_CEILING.name)
-    names = tuple(names) or (*ceilings, *(rung.name for rung in RUNGS))
+    probes = (CEILINGS_NAME, TENSOR_CEILING.name, outer_products.NAME)
+    names = tuple(names) or (*probes, *(rung.name for rung in RUNGS))
     for name in names:
-        if name not in ceilings:
+        if name not in probes:
             find(name)  # before any of the others is measured
     here = require_gpu("Recording")
     path = RESULTS / f"{here.slug}.json"
     shapes = tuple(shapes)
     for name in names:
+        if name == outer_products.NAME:
+            say(f"{name}: written to {outer_products.record(say)}")
+            continue
         if name == CEILINGS_NAME:
             measured = {"ceilings": _record_ceilings(say), "pitfalls": _record_pitfalls(say)}
         elif name == TENSOR_CEILING.name:

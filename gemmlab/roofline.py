@@ -232,7 +232,7 @@ def _kernel(entry: str, macros: dict[str, int], path: Path = CEILINGS.path):
     return module.get_function(entry)
 
 
-def _time(launch: Callable[[], None], work: int, label: str) -> Roof:
+def time_launches(launch: Callable[[], None], work: int, label: str) -> Roof:
     """Time SAMPLES launches, enqueued behind a warm-up that keeps the GPU busy meanwhile."""
     import cupy
 
@@ -268,7 +268,7 @@ def measure_copy(shape: Launch) -> Roof:
     launch()
     if not bool((original == target).all()):
         raise CeilingsError("The copy of 00_ceilings.cu differs from its original.")
-    return _time(launch, 2 * 16 * count, "copy")
+    return time_launches(launch, 2 * 16 * count, "copy")
 
 
 def measure_fma(shape: Launch, macros: dict[str, int]) -> Roof:
@@ -292,7 +292,7 @@ def measure_fma(shape: Launch, macros: dict[str, int]) -> Roof:
     if not bool((out.reshape(blocks, threads) == cupy.asarray(expected)).all()):
         raise CeilingsError("The multiply-adds of 00_ceilings.cu differ from NumPy's.")
     work = 2 * out.size * macros["CHAINS"] * macros["UNROLL"] * ITERATIONS
-    return _time(launch, work, "multiply-adds")
+    return time_launches(launch, work, "multiply-adds")
 
 
 def measure_tensor_ceiling() -> Roof:
@@ -318,7 +318,7 @@ def measure_tensor_ceiling() -> Roof:
     if not bool((out.reshape(warps, 32) == cupy.asarray(expected)).all()):
         raise CeilingsError("The products of 00_tensor_ceiling.cu differ from NumPy's.")
     steps = macros["CHAINS"] * macros["UNROLL"] * ITERATIONS
-    return _time(launch, flop(*MMA_SHAPE) * steps * warps, "mma.sync")
+    return time_launches(launch, flop(*MMA_SHAPE) * steps * warps, "mma.sync")
 
 
 def mma_operands(CHAINS: int) -> tuple[numpy.ndarray, numpy.ndarray]:
