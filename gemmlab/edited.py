@@ -32,17 +32,23 @@ REFUSALS = (LadderError, IllegalSetting, CompileError, NoCompiler)
 MOST_FINDINGS = 8
 
 
-def _counters() -> dict[str, str]:
-    """Nsight Compute's name of each counter -> what it counts, in words."""
+PRODUCTS = {  # what multiplies matrices of this dtype
+    "float32": {FMA_METRIC: "fused multiply-adds"},
+    "float16": {HMMA_METRIC: "tensor-core products"},
+}
+
+
+def _traffic() -> dict[str, str]:
+    """Nsight Compute's name of each counter of memory -> what it counts, in words."""
     names = {}
     for (space, operation), metrics in (METRICS | MATRIX_METRICS).items():
         for part, metric in zip(PARTS[space], metrics, strict=True):
             if metric is not None and metric not in names:
                 names[metric] = f"{space} {PLURALS.get(operation, operation)}, {part}"
-    return names | {FMA_METRIC: "fused multiply-adds", HMMA_METRIC: "tensor-core products"}
+    return names
 
 
-COUNTERS = _counters()
+TRAFFIC = _traffic()
 
 
 def judge(source: str, like: str, /, **settings: int) -> Judgement:
@@ -137,9 +143,14 @@ class Judgement:
         before, after = self.counters
         return [
             (words, before[name], after[name])
-            for name, words in COUNTERS.items()
+            for name, words in self._counted.items()
             if before[name] != after[name]
         ]
+
+    @property
+    def _counted(self) -> dict[str, str]:
+        """What is compared: metric -> words."""
+        return TRAFFIC | PRODUCTS[self.kernel.dtype]
 
     def __repr__(self) -> str:
         return str(self._sheet())
@@ -201,7 +212,7 @@ class Judgement:
 
     def _say_counters(self, sheet: Sheet) -> None:
         changed = self.changed
-        equal = len(COUNTERS) - len(changed)
+        equal = len(self._counted) - len(changed)
         where = "×".join(map(str, self.shape))
         if not changed:
             sheet.say(f"Counters at {where}: all {equal} are equal.")

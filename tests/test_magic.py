@@ -7,7 +7,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 import gemmlab as gl
 from gemmlab import edited
-from gemmlab.edited import COUNTERS, Judgement, judge
+from gemmlab.edited import PRODUCTS, TRAFFIC, Judgement, judge
 from gemmlab.magic import BadLine, parse
 from gemmlab.occupancy import occupancy
 from gemmlab.simulator.counters import MATRIX_METRICS, METRICS
@@ -68,7 +68,9 @@ def test_counters_before_and_after_are_those_of_two_traces(right):
     differ = {name for name in before if before[name] != after[name]}
     assert differ  # rows of a that do not begin at 16 bytes cost loads of 16 bytes
     assert found.changed == [
-        (COUNTERS[name], before[name], after[name]) for name in COUNTERS if name in differ
+        ((TRAFFIC | PRODUCTS["float32"])[name], before[name], after[name])
+        for name in COUNTERS
+        if name in differ
     ]
     assert f"differ; {len(before) - len(differ)} are equal" in repr(found)
     ratios = re.findall(r"^shared loads, .*?([\d,]+) +([\d,]+) +×(\S+)$", repr(found), re.M)
@@ -80,7 +82,9 @@ def test_counters_before_and_after_are_those_of_two_traces(right):
 
 def test_every_counter_has_words_of_its_own():
     metrics = {name for names in (METRICS | MATRIX_METRICS).values() for name in names if name}
-    assert metrics < set(COUNTERS) and len(set(COUNTERS.values())) == len(COUNTERS)
+    assert metrics < set((TRAFFIC | PRODUCTS["float32"])) and len(set(COUNTERS.values())) == len(
+        COUNTERS
+    )
 
 
 def test_resources_before_and_after(right):
