@@ -57,6 +57,17 @@ def change(text, old, new):
 def test_the_rung_itself_passes_and_nothing_differs(right):
     found = judge(right, NAME, **SMALL)
     assert found.passed and found.verified.passed and found.checked.passed
+    assert found.changed == [] and found.resources[0] == found.resources[1]
+    assert "all 12 are equal" in repr(found) and "as before" in repr(found)
+
+
+def test_counters_before_and_after_are_those_of_two_traces(right):
+    found = judge(change(right, "a[TILE][BK + PAD]", "a[TILE][BK + 1]"), NAME, **SMALL)
+    assert found.passed
+    traces = [kernel.trace(*found.shape) for kernel in (gl.load(NAME, **SMALL), found.kernel)]
+    before, after = (trace.counters for trace in traces)
+    differ = {name for name in before if before[name] != after[name]}
+    assert differ  # rows of a that do not begin at 16 bytes cost loads of 16 bytes
     assert found.changed == [
         (words, before[name], after[name]) for name, words in COUNTED.items() if name in differ
     ]
