@@ -35,6 +35,7 @@ __all__ = [
     "error_bound",
     "exercises",
     "facts",
+    "fma_order",
     "from_source",
     "heat",
     "lab",
@@ -62,6 +63,8 @@ def __getattr__(name: str):
         return import_module(".roofline", __name__).ceilings
     if name == "compare":
         return import_module(".comparison", __name__).compare
+    if name == "fma_order":
+        return import_module(".outer_products", __name__).fma_order
     if name == "lab":
         return import_module(".widgets", __name__).lab
     if name == "step_player":

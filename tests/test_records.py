@@ -310,6 +310,7 @@ def recording(tmp_path, monkeypatch):
     state = device.GpuState(1755, None, 690.0, 50)
     tensor = recorder.roofline.Roof(roof, 2**40, state)
     monkeypatch.setattr(recorder.roofline, "measure_tensor_ceiling", lambda: tensor)
+    monkeypatch.setattr(recorder.outer_products, "record", lambda say: say("FMAs") or tmp_path)
     monkeypatch.setattr(recorder.pitfalls, "measure", lambda: {"a way to time": [1.0, 2.0]})
     return tmp_path / "nvidia-test.json"
 
@@ -329,6 +330,13 @@ def test_recording_writes_every_rung_and_the_ceilings(recording):
     assert [item["m"] for item in rung["skipped"]] == [8192]
     assert rung["provenance"]["ncu"] == "2025.3.1.0"
     assert {(item["k"], item["beta"]) for item in rung["results"]} >= {(0, 0.0), (0, 2.0), (1, 0.0)}
+
+
+def test_what_has_a_file_of_its_own_leaves_the_record_alone(recording):
+    lines = []
+    recorder.record(["10_fma_order"], [], lines.append)
+    assert lines == ["FMAs", f"10_fma_order: written to {recording.parent}"]
+    assert not recording.exists()
 
 
 def test_an_interruption_loses_only_the_rung_in_hand(recording, monkeypatch):

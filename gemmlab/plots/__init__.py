@@ -10,6 +10,7 @@ from gemmlab.plots.addresses import address_map
 from gemmlab.plots.banks import bank_map
 from gemmlab.plots.blocks import block_map
 from gemmlab.plots.comparison import comparison
+from gemmlab.plots.fma_order import fma_order
 from gemmlab.plots.fragments import fragments
 from gemmlab.plots.issue_slots import issue_slots
 from gemmlab.plots.kernel_view import kernel_view
@@ -34,6 +35,7 @@ __all__ = [
     "block_map",
     "climb",
     "comparison",
+    "fma_order",
     "fragments",
     "gflops",
     "issue_slots",
