@@ -71,7 +71,7 @@ def test_counters_before_and_after_are_those_of_two_traces(right):
     assert found.changed == [
         (words, before[name], after[name]) for name, words in COUNTED.items() if name in differ
     ]
-    assert f"differ; {len(before) - len(differ)} are equal" in repr(found)
+    assert f"differ; {len(COUNTED) - len(differ)} are equal" in repr(found)
     ratios = re.findall(r"^shared loads, .*?([\d,]+) +([\d,]+) +×(\S+)$", repr(found), re.M)
     assert ratios
     for one, other, ratio in ratios:
