@@ -41,6 +41,7 @@ __all__ = [
     "lab",
     "load",
     "overview",
+    "path",
     "plots",
     "random_matrix",
     "reference",
@@ -67,6 +68,8 @@ def __getattr__(name: str):
         return import_module(".outer_products", __name__).fma_order
     if name == "lab":
         return import_module(".widgets", __name__).lab
+    if name == "path":
+        return import_module(".paths", __name__).path
     if name == "step_player":
         return import_module(".player", __name__).step_player
     if name in ("counted", "exercises", "facts", "overview", "plots", "sass", "steps", "sweeps"):

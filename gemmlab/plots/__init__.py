@@ -17,6 +17,7 @@ from gemmlab.plots.kernel_view import kernel_view
 from gemmlab.plots.levels import levels
 from gemmlab.plots.lines import traffic
 from gemmlab.plots.overview import climb, shares
+from gemmlab.plots.path import path
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.roofs import roofline
 from gemmlab.plots.speed import gflops, ladder
@@ -42,6 +43,7 @@ __all__ = [
     "kernel_view",
     "ladder",
     "levels",
+    "path",
     "png",
     "roofline",
     "shares",

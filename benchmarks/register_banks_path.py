@@ -1,0 +1,84 @@
+"""Measure the path from 09_double_buffering to 10_register_banks, step by step, against cuBLAS.
+
+    python benchmarks/register_banks_path.py
+
+needs a GPU and nvdisasm. Every step of gemmlab.paths is verified, timed in turn with cuBLAS as any
+kernel is, and taken apart; results/<gpu>-path.csv gets a row for each step and shape. What is there
+already of the same code stays, unless --again is given; what belongs to no step is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+import pandas
+
+from gemmlab import outer_products, paths, sass
+from gemmlab.compiler import options_for
+from gemmlab.device import require_gpu, software_versions
+from gemmlab.simulator import nvrtc
+from gemmlab.timing import compare, gflops
+
+NAME = "10_register_banks"
+KEY = ["code", "m", "n", "k"]
+
+
+def measured(step: paths.Step) -> list[dict[str, object]]:
+    """The rows of one step, one for each shape."""
+    kernel, versions = step.kernel(), software_versions()
+    taken = kernel.compiled.entries[kernel.rung.entry]
+    anew = nvrtc.compile_anew(
+        kernel.text, step.path.name, arch=kernel.arch, options=options_for(kernel.settings)
+    )
+    about = {
+        "path": NAME,
+        "file": step.path.relative_to(paths.ROOT).as_posix(),
+        "settings": " ".join(f"{name}={value}" for name, value in kernel.settings.items()),
+        "registers": taken.registers,
+        "spilled_bytes": taken.spill_store_bytes + taken.spill_load_bytes,
+        **outer_products.of_registers(sass.analyse(anew.cubin, kernel.rung.entry)),
+        "code": step.code,
+        **{name: versions[name] for name in ("driver", "cuda", "nvrtc", "cublas")},
+    }
+    rows = []
+    for m, n, k in paths.SHAPES:
+        run = compare(kernel, m, n, k)
+        rows.append({
+            **about, "m": m, "n": n, "k": k, "tflops": run.gflops / 1e3,
+            "pct_cublas": 100 * run.ratio.median, "pct_cublas_q1": 100 * run.ratio.q1,
+            "pct_cublas_q3": 100 * run.ratio.q3, "noise_q1": 100 * run.noise.q1,
+            "noise_q3": 100 * run.noise.q3,
+            "cublas_tflops": gflops(m, n, k, run.cublas_ms.median) / 1e3,
+            "sm_clock_mhz": run.sm_clock_mhz, "power_w": run.power_w, "gpu": run.gpu,
+            "recorded": run.recorded,
+        })  # fmt: skip
+        print(f"{step.title}, {m}: {run.gflops / 1e3:.1f} TFLOP/s, "
+              f"{100 * run.ratio.median:.1f} % of cuBLAS", flush=True)  # fmt: skip
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--again", action="store_true", help="measure what is there already, too")
+    again = parser.parse_args().again
+    path = paths.file_of(require_gpu("Measuring the path").slug)
+    steps = paths.steps(NAME)
+    there = pandas.read_csv(path) if path.is_file() else pandas.DataFrame(columns=paths.COLUMNS)
+    there = there[there["code"].isin([step.code for step in steps])]
+    table = pandas.DataFrame(columns=paths.COLUMNS)
+    for step in steps:
+        rows = there[there["code"] == step.code]
+        if again or len(rows) < len(paths.SHAPES):
+            rows = pandas.DataFrame(measured(step))
+        table = pandas.concat([part for part in (table, rows) if len(part)])
+        # Whole after each step: an interruption loses no more than the step in hand.
+        whole = pandas.concat([table, there]).drop_duplicates(KEY)
+        temporary = path.with_suffix(".tmp")
+        whole.to_csv(temporary, index=False, float_format="%.6g", columns=paths.COLUMNS)
+        os.replace(temporary, path)
+    print(path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""The path to a rung: its steps, and what was recorded of them."""
+
+import importlib
+
+import pandas
+import pytest
+import sample_record
+
+import gemmlab as gl
+from gemmlab import ladder, paths, records
+from gemmlab.paths import PATHS, SHAPES, Step
+
+device = importlib.import_module("gemmlab.device")
+NAME = "10_register_banks"
+FIRST = Step("one", "", "01_naive")
+SECOND = Step("two", "faster", "01_naive", {"BLOCK_X": 16, "EXTRA": 1}, taken=False)
+
+
+def recorded(step, shape, **changed):
+    m, n, k = shape
+    return {
+        "path": NAME, "file": "f.cu", "settings": "", "m": m, "n": n, "k": k, "tflops": 50.04,
+        "pct_cublas": 98.04, "pct_cublas_q1": 97.5, "pct_cublas_q3": 98.2, "noise_q1": 99.9,
+        "noise_q3": 100.1, "cublas_tflops": 51.0, "sm_clock_mhz": 1755, "power_w": 690.0,
+        "registers": 200, "spilled_bytes": 0, "slots": 1100, "ffma": 1024, "bank_0": 1000,
+        "bank_1": 1010, "two_in_a_bank": 64, "waits": 100, "reuse_pct": 93.75, "code": step.code,
+        "gpu": "NVIDIA Test", "driver": "1", "cuda": "1", "nvrtc": "1", "cublas": "1",
+        "recorded": sample_record.DATE, **changed,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def csv(tmp_path, monkeypatch):
+    """A path of two steps with what was recorded of them, on a machine without a GPU."""
+    monkeypatch.setattr(device, "RESULTS", tmp_path)
+    monkeypatch.setattr(paths, "RESULTS", tmp_path)
+    monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
+    monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
+    monkeypatch.setattr(paths, "PATHS", {NAME: (FIRST, SECOND)})
+    records.save(sample_record.record(), tmp_path / "nvidia-test.json")
+    path = tmp_path / "nvidia-test-path.csv"
+    rows = [recorded(step, shape) for step in (SECOND, FIRST) for shape in SHAPES]
+    rows[0] |= {"tflops": 55.0, "pct_cublas": 107.8}
+    table = pandas.DataFrame(rows)
+    assert tuple(table.columns) == paths.COLUMNS
+    table.to_csv(path, index=False)
+    return path
+
+
+def test_steps_come_in_the_order_of_the_path(csv):
+    found = gl.path(NAME)
+    assert found["step"].tolist() == ["one", "two"]
+    assert found["predicted"].tolist() == ["", "faster"]
+    assert found["taken"].tolist() == [True, False]
+    assert found["TFLOP/s"].tolist() == [50.0, 55.0]
+    assert found["% of cuBLAS"].tolist() == [98.0, 107.8]
+    one = found.iloc[0]
+    assert one["% of cuBLAS, quartiles"] == "97.5 to 98.2"
+    assert one["FFMA, % of slots"] == round(100 * 1024 / 1100, 1)
+    assert one["two in a bank, % of FFMA"] == round(100 * 64 / 1024, 1)
+    assert one["waits, % of cycles"] == round(100 * 100 / 1200, 1)
+    assert gl.path(NAME, SHAPES[1])["TFLOP/s"].tolist() == [50.0, 50.0]
+
+
+def test_a_step_is_the_rung_s_file_with_other_macros():
+    assert FIRST.path == ladder.find("01_naive").path
+    assert SECOND.all_settings == {"BLOCK_X": 16, "BLOCK_Y": 8, "EXTRA": 1}
+    kernel = SECOND.kernel()
+    assert kernel.settings == SECOND.all_settings and kernel.name == "01_naive"
+    assert kernel.code_hash().endswith(SECOND.code, 7, 7 + len(SECOND.code))
+    elsewhere = Step("three", "", "01_naive", file="kernels/02_coalescing.cu")
+    assert elsewhere.path == ladder.find("02_coalescing").path
+    assert len({FIRST.code, SECOND.code, elsewhere.code}) == 3
+
+
+def test_what_is_not_recorded_is_refused(csv, monkeypatch):
+    with pytest.raises(ladder.LadderError, match=r"no path to '09'.* there is one to 10_register"):
+        gl.path("09")
+    with pytest.raises(records.NoRecord, match=r"not measured at \(1, 2, 3\); measured are"):
+        gl.path(NAME, (1, 2, 3))
+    monkeypatch.setattr(paths, "PATHS", {NAME: (FIRST, Step("new", "", "02_coalescing"))})
+    with pytest.raises(records.StaleRecord, match=r"new: not recorded, .*register_banks_path\.py"):
+        gl.path(NAME)
+    table = pandas.read_csv(csv)
+    table.drop(columns="waits").to_csv(csv, index=False)
+    with pytest.raises(records.NoRecord, match="lacks waits"):
+        gl.path(NAME)
+    csv.unlink()
+    with pytest.raises(records.NoRecord, match="is not recorded; run"):
+        gl.path(NAME)
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_the_steps_of_a_path_are_kernels_of_their_own(name):
+    steps = paths.steps(name)
+    assert len({step.code for step in steps}) == len({step.title for step in steps}) == len(steps)
+    assert steps[0].taken and steps[-1].path.is_file()
+    assert all(step.predicted for step in steps[1:])

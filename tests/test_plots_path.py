@@ -1,0 +1,69 @@
+"""The figure of the path to a rung: a bar for each step."""
+
+import pandas
+import pytest
+from figures import (  # noqa: F401
+    test_all_of_it_can_be_read,
+    test_no_text_lies_on_another,
+    test_the_caption_is_a_sentence_below_everything,
+    words,
+)
+
+from gemmlab import plots
+
+STEPS = (
+    ("as it was", "", True, 48.4, 94.6),
+    ("the FMAs in an order that goes down one column of a thread's tile and up the next",
+     "every FMA reuses one operand, none waits, and slots alone let expect 62", True, 53, 99),
+    ("a kernel that transposes beforehand", "whole lines", False, 51.0, 100.1),
+    ("the end", "no warp waits for another", True, 58.0, 113.5),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def table():
+    names = ("step", "predicted", "taken", "TFLOP/s", "% of cuBLAS")
+    context = {"cuBLAS TFLOP/s": 51.1, "gpu": "NVIDIA Test", "recorded": "2026-11-21T10:00:00"}
+    return pandas.DataFrame(dict(zip(names, step, strict=True)) | context for step in STEPS)
+
+
+@pytest.fixture(scope="module")
+def figure(table):
+    return plots.path(table)
+
+
+def by_gid(figure, gid):
+    (found,) = figure.findobj(lambda artist: artist.get_gid() == gid)
+    return found
+
+
+def test_a_bar_is_as_long_as_its_step_is_fast(figure):
+    bars = [by_gid(figure, f"step {step[0]}") for step in STEPS]
+    assert [bar.get_width() for bar in bars] == [step[3] for step in STEPS]
+    heights = [bar.get_y() for bar in bars]
+    assert heights == sorted(heights), "from above, in the order of the path"
+    assert [bool(bar.get_hatch()) for bar in bars] == [not step[2] for step in STEPS]
+    assert set(by_gid(figure, "cuBLAS").get_xdata()) == {51.1}
+
+
+def test_every_step_is_named_with_its_numbers(figure):
+    found = words(figure)
+    for title, _, _, _, share in STEPS:
+        assert title in [one.replace("\n", " ") for one in found]
+        assert f"{share:.1f} %" in found
+
+
+def test_the_caption_counts_the_steps_that_were_kept(figure):
+    assert figure.caption == (
+        "3 steps from 48.4 TFLOP/s to 58.0 TFLOP/s, which is 113.5 % of cuBLAS beside it; and "
+        "1 road not taken."
+    )
+
+
+def test_other_things_are_refused(table):
+    with pytest.raises(TypeError, match="path takes a pandas table"):
+        plots.path(table.to_dict())
+    with pytest.raises(ValueError, match="missing: taken"):
+        plots.path(table.drop(columns="taken"))
+    with pytest.raises(ValueError, match=r"TFLOP/s is 0.0 in row 0 \(as it was\)"):
+        plots.path(table.replace(48.4, 0.0))
