@@ -12,8 +12,9 @@ from . import simulator
 from .compiler import CompileError
 from .device import device
 from .heat import heat
-from .kernel import ArgumentError, Kernel, KernelMistake, from_source, load
+from .kernel import ArgumentError, Kernel, KernelMistake, from_source
 from .ladder import CEILINGS, RUNGS, IllegalSetting, LadderError
+from .loading import load
 from .verify import VerificationError, error_bound, random_matrix, reference
 
 __version__ = "0.1.0"

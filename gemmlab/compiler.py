@@ -27,6 +27,7 @@ __all__ = [
 
 
 nvrtc.stock = shipped.find
+LEVEL = "PTXAS"
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,13 @@ class Compiled:
 
 
 def options_for(macros: dict[str, int]) -> tuple[str, ...]:
-    """NVRTC's options for the tile parameters and the folder of the shared headers."""
+    """NVRTC's options for the tile parameters and the folder of the shared headers.
+
+    The macro PTXAS is also the level of optimization of ptxas, the assembler.
+    """
     defined = (f"-D{name}={value}" for name, value in macros.items())
-    return (*defined, f"-I{KERNELS}")
+    level = (f"--ptxas-options=-O{macros[LEVEL]}",) if LEVEL in macros else ()
+    return (*defined, *level, f"-I{KERNELS}")
 
 
 def compile_kernel(

@@ -15,6 +15,8 @@ from itertools import product
 from math import log2
 from pathlib import Path
 
+from .simulator.architectures import LIMITS, base
+
 ROOT = Path(__file__).resolve().parent.parent
 KERNELS = ROOT / "kernels"
 NOTEBOOKS = ROOT / "notebooks"
@@ -69,6 +71,7 @@ class Rung:
     together, `model_bytes` is what the rung's idea asks of global memory, `oldest_arch` is the
     oldest architecture that the settings run on, 80 for sm_80, 0 for any, `shared_bytes` is the
     dynamic shared memory of a block. `dtype` is that of A, B and C; alpha and beta are float32.
+    `tuned_shapes` are the (m, n, k) at which a sweep measures its settings besides those of all.
     """
 
     name: str
@@ -84,6 +87,7 @@ class Rung:
     oldest_arch: Callable[[Settings], int] = lambda settings: 0
     shared_bytes: Callable[[Settings], int] = lambda settings: 0
     dtype: str = "float32"
+    tuned_shapes: tuple[tuple[int, int, int], ...] = ()
 
     @property
     def path(self) -> Path:
@@ -347,6 +351,30 @@ def _limit_14(s: Settings) -> str | None:
     return _too_few_registers(needed, f"{down}×{across} pieces of C, a column, a row", threads)
 
 
+TILE_10 = {"BM": 128, "BN": 256, "BK": 32, "TM": 8, "TN": 16, "STAGES": 3}  # for large products
+
+
+def _shared_10(s: Settings) -> int:
+    """Bytes of a ring of tiles of floats; A's have four more in a row, against bank conflicts."""
+    return max(2, s["STAGES"]) * 4 * s["BK"] * (s["BM"] + 4 + s["BN"])
+
+
+def _limit_10(s: Settings) -> str | None:
+    threads = _threads_2d(s)
+    if (s["STAGES"] == 1) != (s["BK"] == 8):
+        return "does not go together: BK=8 goes through registers, with STAGES=1, and only that"
+    if s["BM"] % (4 * s["TM"]) or s["BN"] % (8 * s["TN"]):
+        return f"leaves no whole warps: one computes {4 * s['TM']}×{8 * s['TN']}"
+    if threads < s["BN"]:
+        return f"makes {threads} threads per block, too few to bring a row of {s['BN']} of B"
+    if not (s["ORDER"] and s["PTXAS"] == 1) and any(s[n] != v for n, v in TILE_10.items()):
+        return f"is there to compare: ORDER=0 and PTXAS=3 only with {listed(TILE_10)}"
+    needed = s["TM"] * s["TN"] + 2 * (s["TM"] + s["TN"]) + ADDRESSES
+    return _no_block(threads) or _too_few_registers(
+        needed, f"{s['TM']}×{s['TN']} sums, two columns, two rows", threads
+    )
+
+
 RUNGS: tuple[Rung, ...] = (
     Rung(
         name="01_naive",
@@ -484,6 +512,32 @@ RUNGS: tuple[Rung, ...] = (
         oldest_arch=lambda s: 80 if s["STAGES"] > 1 else 0,
     ),
     Rung(
+        name="10_register_banks",
+        title="Register banks",
+        idea="nearly every issue slot an FMA, none of them waiting for its operands",
+        entry="register_banks",
+        parameters=(
+            *_block_tile((64, 128), (64, 128, 256), (8, 16, 32), (128, 256, 32)),
+            Parameter("TM", 8, (4, 8), "rows of C that a thread computes"),
+            Parameter("TN", 16, (8, 16), "columns of C that a thread computes"),
+            Parameter("STAGES", 3, (1, 3), "1: through registers; 3: a ring of tiles for cp.async"),
+            Parameter("ORDER", 1, (0, 1), "of the FMAs; 0: row by row, 1: snaking columns"),
+            Parameter("PTXAS", 1, (1, 3), "the assembler's optimization; 1 keeps the order"),
+        ),
+        tile=_tile,
+        grid=_tiles_of_c,
+        block=_line(_threads_2d),
+        limit=_limit_10,
+        model_bytes=_tile_reuse,
+        oldest_arch=lambda s: 80 if s["STAGES"] > 1 else 0,
+        shared_bytes=_shared_10,
+        tuned_shapes=(
+            *((size,) * 3 for size in (512, 1024, 2048)),
+            (1024, 1024, 512),
+            (128, 4096, 4096),
+        ),
+    ),
+    Rung(
         name="14_wmma",
         title="Tensor cores through WMMA",
         idea="a warp multiplies pieces of 16×16 with one instruction; FP16 in, FP32 sums",
@@ -562,16 +616,28 @@ def require_arch(rung: Rung, settings: Settings, arch: str) -> None:
     if not others:
         oldest = min(map(rung.oldest_arch, legal_settings(rung)))
         raise IllegalSetting(f"{rung.name} needs sm_{oldest} or newer, this is {arch}")
+    needs = f"sm_{rung.oldest_arch(settings)} or newer"
+    if (shared := rung.shared_bytes(settings)) > _dynamic_shared_bytes(arch):
+        needs = f"{shared} bytes of shared memory per block"
     raise IllegalSetting(
-        f"{rung.name}: {listed(settings)} needs sm_{rung.oldest_arch(settings)} or newer, this is "
-        f"{arch}; the nearest choice for it is {listed(_nearest_of(others, settings))}"
+        f"{rung.name}: {listed(settings)} needs {needs}, this is {arch}; "
+        f"the nearest choice for it is {listed(_nearest_of(others, settings))}"
     )
 
 
 def runs_on(rung: Rung, settings: Settings, arch: str) -> bool:
     """Whether the settings run on an architecture such as "sm_75"."""
     digits = re.sub(r"\D", "", arch)
-    return not digits or int(digits) >= rung.oldest_arch(settings)
+    return not digits or (
+        int(digits) >= rung.oldest_arch(settings)
+        and rung.shared_bytes(settings) <= _dynamic_shared_bytes(arch)
+    )
+
+
+def _dynamic_shared_bytes(arch: str) -> int:
+    """What a block may ask for at launch, with 1 KiB left for what it declares."""
+    limits = LIMITS.get(base(arch))
+    return limits.shared_bytes_per_block - 1024 if limits else STATIC_SHARED_BYTES
 
 
 def legal_settings(rung: Rung) -> list[Settings]:

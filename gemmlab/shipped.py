@@ -39,6 +39,7 @@ from .simulator.nvrtc import NoCompiler, Program
 FOLDER = KERNELS / "compiled"
 PTX_ARCH = "sm_90a"
 MACRO = re.compile(r"-D(\w+)=(-?\d+)")
+LEVEL = re.compile(r"--ptxas-options=-O\d")  # goes with a macro, see compiler.options_for
 OWN_FILE = '"the kernel file"'  # stands in the PTX for the name that the caller gives
 # NVRTC 13 compiles for no older architecture.
 ARCHS = (PTX_ARCH, *(arch for arch in LIMITS if int(arch.removeprefix("sm_")) >= 75))
@@ -184,7 +185,7 @@ def _names() -> dict[str, str]:
 
 def _macros(options: tuple[str, ...]) -> Settings | None:
     """The settings among NVRTC's options; None where there are other options than a rung has."""
-    others = {option for option in options if not MACRO.fullmatch(option)}
+    others = {o for o in options if not MACRO.fullmatch(o) and not LEVEL.fullmatch(o)}
     if others - {f"-I{KERNELS}"}:
         return None
     found = (MACRO.fullmatch(option) for option in options)

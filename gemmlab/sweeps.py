@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     import pandas
 
 SHAPES = ((4096, 4096, 4096), (1001, 777, 513))
-"""(M, N, K) at which every setting is measured: a large one, and one where nothing is round."""
+"""(M, N, K) at which every setting is measured: a large one, and one where nothing is round. A rung
+may have further ones, its tuned_shapes."""
 
 PAIRS = 6  # of launches, ours and cuBLAS in turn: enough to tell settings apart
 MEASURED = (
@@ -128,12 +129,16 @@ def record(names: Iterable[str], say: Callable[[str], None]) -> Path:
         temporary = path.with_suffix(".tmp")
         table.to_csv(temporary, index=False, float_format="%.6g")
         os.replace(temporary, path)
-        for shape in SHAPES:
+        for shape in shapes_of(rung):
             row = best(table, shape)
             settings = " ".join(f"{name}={row[name]}" for name in rung_parameters(rung))
             size = "x".join(map(str, shape))
             say(f"{rung.name} {size}: {row['pct_cublas']:.1f} % of cuBLAS with {settings}")
     return target
+
+
+def shapes_of(rung: ladder.Rung) -> tuple[tuple[int, int, int], ...]:
+    return (*SHAPES, *rung.tuned_shapes)
 
 
 def rung_parameters(rung: ladder.Rung) -> list[str]:
@@ -154,7 +159,7 @@ def _measure(rung: ladder.Rung) -> Iterator[dict[str, Any]]:
         ):
             kernel = Kernel(rung, settings, here.arch, rung.path, compiled=result)
             taken = result.entries[rung.entry]
-            for m, n, k in SHAPES:
+            for m, n, k in shapes_of(rung):
                 run = compare(kernel, m, n, k, pairs=PAIRS)
                 yield {
                     **settings, "m": m, "n": n, "k": k, "dtype": rung.dtype,

@@ -1,0 +1,53 @@
+"""Loading a rung: with the tile parameters that are named, or with those that suit a shape."""
+
+from __future__ import annotations
+
+from math import log2
+
+from gemmlab import kernel, ladder, sweeps
+from gemmlab.device import gpu
+from gemmlab.kernel import SIMULATED_ARCH, Kernel
+from gemmlab.ladder import IllegalSetting, Settings
+
+Shape = tuple[int, int, int]
+
+
+def load(name: str, arch: str | None = None, shape: Shape | None = None, **settings: int) -> Kernel:
+    """The rung `name`, such as "02_coalescing", compiled with these tile parameters.
+
+    With `shape`, (M, N, K), instead of parameters: with those that were the fastest in the recorded
+    sweep, at the shape nearest to this one, and run on `arch`. See `settings_for`.
+
+    Raises LadderError for a name that is not there, IllegalSetting before anything is compiled,
+    also for a shape together with parameters, NoRecord where no sweep of the rung is recorded, and
+    CompileError with the lines around the error.
+    """
+    if shape is None:
+        return kernel.load(name, arch, **settings)
+    if settings:
+        raise IllegalSetting(
+            f"{name}: give a shape or parameters, not both; here are shape={shape} and "
+            f"{ladder.listed(settings)}"
+        )
+    here = gpu()
+    arch = arch or (here.arch if here else SIMULATED_ARCH)
+    return kernel.load(name, arch, **settings_for(ladder.find(name), shape, arch))
+
+
+def settings_for(rung: ladder.Rung, shape: Shape, arch: str) -> Settings:
+    """The fastest settings at the recorded shape that is nearest: by the factors between their
+    M, N and K. Of those that run on `arch`. Raises NoRecord, and IllegalSetting for no shape."""
+    if len(shape) != 3 or any(isinstance(n, bool) or n != int(n) or n < 1 for n in shape):
+        raise IllegalSetting(f"shape is (M, N, K), three whole numbers from 1 on, not {shape!r}")
+
+    def distance(other: Shape) -> float:
+        return sum(abs(log2(a / b)) for a, b in zip(shape, other, strict=True))
+
+    table = sweeps.recorded(rung.name)
+    at = sweeps.at(table, min(sweeps.shapes_of(rung), key=distance))
+    names = sweeps.rung_parameters(rung)
+    for row in at[names].to_dict("records"):  # the fastest first
+        settings = {key: int(value) for key, value in row.items()}
+        if ladder.runs_on(rung, settings, arch):
+            return settings
+    return ladder.settings_for(rung, {})  # which says what it needs
