@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gemmlab import profiler, roofline, sass
-from gemmlab.compiler import code_hash, options_for, resources
+from gemmlab.compiler import LEVEL, code_hash, options_for, resources
 from gemmlab.device import Gpu, gpu, replayed_file, require_gpu, software_versions
 from gemmlab.issue_slots import BANKS, MULTIPLY_ADD, Loop, fetches
 from gemmlab.ladder import CEILINGS, KERNELS, RESULTS, Launch, Settings
@@ -83,8 +83,7 @@ class Variant:
     @property
     def options(self) -> tuple[str, ...]:
         """For NVRTC."""
-        chosen = () if self.level == DEFAULT_LEVEL else (f"--ptxas-options=-O{self.level}",)
-        return (*options_for(self.macros), *chosen)
+        return options_for({**self.macros, LEVEL: self.level})
 
     def launch(self, sm_count: int) -> Launch:
         """As many blocks as run at a time: 128 sums a thread leave room for one on each SM."""

@@ -39,7 +39,12 @@
 #ifndef GROUP
 #define GROUP 8                                  // rows of blocks that go through the grid together
 #endif
+#ifndef CHUNK
 #define CHUNK 8                                  // steps along K that are written out in a row
+#endif
+#ifndef PAIRS
+#define PAIRS 0                                  // 1: neighbouring lanes read the same, see below
+#endif
 #define PAD 4                                    // of A's tile, against bank conflicts
 #define LANES_DOWN 4                             // a warp's lanes: 4 down, 8 across
 #define LANES_ACROSS 8
@@ -197,10 +202,13 @@ register_banks(const float* __restrict__ A, const float* __restrict__ B, float* 
     const Inputs in = {A, B, M, N, K, top, left,
                        top + BM <= M && left + BN <= N && N % 4 == 0};
 
-    // Block to warp to lane. Lanes lie row by row: eight neighbours read 128 bytes of B.
+    // Block to warp to lane. Lanes lie row by row: eight neighbours read 128 bytes of B. PAIRS is the
+    // order of 08 and 09 with its fewer wavefronts: bits 0, 2, 3 of the lane go across.
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int y = warp / (BN / WN) * WM + lane / LANES_ACROSS * 4;  // my first row of the tile
-    const int x = warp % (BN / WN) * WN + lane % LANES_ACROSS * 4;  // my first column of it
+    const int across = PAIRS ? lane % 2 + lane / 4 % 4 * 2 : lane % 8;
+    const int down = PAIRS ? lane / 2 % 2 + lane / 16 * 2 : lane / 8;
+    const int y = warp / (BN / WN) * WM + down * 4;            // my first row of the block's tile
+    const int x = warp % (BN / WN) * WN + across * 4;          // my first column of it
 
     const int stages = max(1, (K + BK - 1) / BK);
     int place = 0;                               // of the ring, that is multiplied
