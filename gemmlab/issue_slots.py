@@ -147,8 +147,8 @@ def waits(instructions: Sequence[Instruction], *, reuse: bool = True) -> list[in
     The rule: each bank delivers one register of a warp per cycle, and an FFMA has WINDOW cycles
     from its issue on to collect its three; where that is not enough it is issued later. It is an
     approximation, after Huerta et al., Analyzing modern NVIDIA GPU cores, 2025, section 5.3, who
-    measured Ampere (sm_86) and found no rule that fits all they saw. gl.fma_order() holds it against
-    what was measured on Hopper, where a scheduler can also issue an FFMA every cycle.
+    measured Ampere (sm_86) and found no rule that fits all they saw. On Hopper, where a scheduler
+    can also issue an FFMA every cycle, gl.fma_order() holds it against what was measured.
     """
     free, now = [0] * BANKS, 0  # the cycle in which each bank is free, and that of the next issue
     found = []

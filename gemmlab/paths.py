@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gemmlab import ladder
+from gemmlab.compiler import Compiled
 from gemmlab.device import replayed_file
 from gemmlab.fingerprint import code_hash
 from gemmlab.kernel import Kernel
@@ -66,23 +67,70 @@ class Step:
         found = code_hash(self.path, self.all_settings)
         return found.removeprefix("sha256:")[:CODE_DIGITS]
 
-    def kernel(self) -> Kernel:
-        """Compiled and ready to call. Raises CompileError."""
-        return Kernel(ladder.find(self.like), self.all_settings, None, self.path)
+    def kernel(self, compiled: Compiled | None = None) -> Kernel:
+        """Ready to call: with what was compiled elsewhere, or compiled now. Raises CompileError."""
+        return Kernel(ladder.find(self.like), self.all_settings, None, self.path, compiled)
 
+
+def _banks(title: str, predicted: str, taken: bool = True, **settings: int) -> Step:
+    return Step(title, predicted, "10_register_banks", settings, taken=taken)
+
+
+_AHEAD = {"BK": 8, "STAGES": 1, "GROUP": 1, "PAIRS": 1}
+_RING = {"BK": 16, "STAGES": 3, "GROUP": 1}
 
 PATHS: dict[str, tuple[Step, ...]] = {
     "10_register_banks": (
         Step("09 as it is", "", "09_double_buffering"),
         Step(
-            "09 with twice the step along K",
-            "half as many barriers for the same work, more shared memory",
+            "a tile of 128×256, warps of 64×64",
+            "8×16 sums a thread: 6 loads for 128 FMAs instead of 4 for 64",
             "09_double_buffering",
-            {"BK": 16},
-            taken=False,
+            {"BM": 128, "BN": 256, "BK": 8, "WM": 64, "WN": 64, "STAGES": 1},
         ),
+        _banks(
+            "the next column and row in registers ahead",
+            "they are read while these are multiplied: no FMA waits for shared memory",
+            **_AHEAD, ORDER=0, PTXAS=3,
+        ),
+        _banks(
+            "ptxas at -O1",
+            "keeps the order of the FMAs that is written: more operands reused",
+            **_AHEAD, ORDER=0, PTXAS=1,
+        ),
+        _banks(
+            "FMAs in snaking columns",
+            "every FMA reuses an operand, also at the turns",
+            **_AHEAD, ORDER=1, PTXAS=1,
+        ),
+        _banks(
+            "lanes of a warp row by row",
+            "more wavefronts of shared memory, so slower",
+            **(_AHEAD | {"PAIRS": 0}),
+        ),
+        _banks(
+            "a ring of tiles, asynchronous copies, mbarriers",
+            "no barrier of the block, no registers for tiles on their way",
+            **_RING,
+        ),
+        _banks("32 steps along K in a stage", "half as many changes of stage", GROUP=1),
+        _banks(
+            "blocks in groups of 8 rows: the rung as it is",
+            "tiles are shared in L2: fewer bytes from DRAM",
+        ),
+        _banks("a loop of 32 steps written out", "fewer branches and addresses", False, CHUNK=32),
+        _banks("a loop of 4 steps written out", "less code, more branches", False, CHUNK=4),
+        _banks("lanes in pairs that read the same", "fewer wavefronts, so faster", False, PAIRS=1),
+        _banks(
+            "8×8 sums a thread, twice the warps",
+            "16 warps hide what 8 cannot; a third more loads for each FMA",
+            False, TN=8,
+        ),
+        _banks("ptxas at its default", "reuses fewer operands, so slower", False, PTXAS=3),
+        _banks("FMAs row by row", "reuses no operand at the end of a row, so slower", False,
+               ORDER=0),
     ),
-}
+}  # fmt: skip
 
 
 def steps(name: str) -> tuple[Step, ...]:
