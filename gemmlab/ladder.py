@@ -293,8 +293,8 @@ def _limit_7(s: Settings) -> str | None:
     return _does_not_fit(_threads_8x8(s), 8, 8, s["BK"] * (s["BM"] + s["PAD"] + s["BN"]))
 
 
-def _warps_do_not_fit(s: Settings, buffers: int, blocks: int) -> str | None:
-    threads = _threads_of_warps(s)
+def _uneven_fours(s: Settings, threads: int) -> str | None:
+    """Why the threads do not each bring as many groups of four floats of a tile, if so."""
     for name, rows in (("A", "BM"), ("B", "BN")):
         fours = s[rows] * s["BK"] // 4
         if fours % threads:
@@ -302,6 +302,13 @@ def _warps_do_not_fit(s: Settings, buffers: int, blocks: int) -> str | None:
                 f"makes {threads} threads per block, but a tile of {name} has {fours} groups of "
                 "four floats: no multiple of that"
             )
+    return None
+
+
+def _warps_do_not_fit(s: Settings, buffers: int, blocks: int) -> str | None:
+    threads = _threads_of_warps(s)
+    if reason := _uneven_fours(s, threads):
+        return reason
     shared_floats = buffers * s["BK"] * (s["BM"] + 4 + s["BN"])  # rows of A's tile are padded
     return _does_not_fit(threads, s["WM"] // 4, s["WN"] // 8, shared_floats, blocks)
 
@@ -369,6 +376,8 @@ def _limit_10(s: Settings) -> str | None:
         return f"makes {threads} threads per block, too few to bring a row of {s['BN']} of B"
     if not (s["ORDER"] and s["PTXAS"] == 1) and any(s[n] != v for n, v in TILE_10.items()):
         return f"is there to compare: ORDER=0 and PTXAS=3 only with {listed(TILE_10)}"
+    if s["STAGES"] == 1 and (reason := _uneven_fours(s, threads)):
+        return reason
     needed = s["TM"] * s["TN"] + 2 * (s["TM"] + s["TN"]) + ADDRESSES
     return _no_block(threads) or _too_few_registers(
         needed, f"{s['TM']}×{s['TN']} sums, two columns, two rows", threads
