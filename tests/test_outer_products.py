@@ -214,6 +214,14 @@ def test_a_record_of_other_code_is_refused(recording):
         gl.fma_order()
 
 
+def test_every_variant_is_recorded_on_an_h200(monkeypatch):
+    monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")
+    found = outer_products.recorded()
+    rows = found[["rows", "columns", "order", "loads", "level"]].itertuples(index=False)
+    assert [Variant(*map(int, row)) for row in rows] == list(VARIANTS)
+    assert found.notna().all(axis=None), "counters, too"
+
+
 # ---- on a GPU ------------------------------------------------------------------------------------
 
 
