@@ -12,15 +12,13 @@ from __future__ import annotations
 import argparse
 import os
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 from multiprocessing import get_context
 
 import pandas
 
 from gemmlab import outer_products, paths, sass
-from gemmlab.compiler import Compiled, options_for
+from gemmlab.compiler import Compiled, options_for, resources
 from gemmlab.device import require_gpu, software_versions
-from gemmlab.disassembly import NoListing
 from gemmlab.simulator import nvrtc
 from gemmlab.timing import compare, gflops
 
@@ -35,29 +33,21 @@ def compiled(step: paths.Step) -> Compiled:
     kernel.prepare()
     options = options_for(kernel.settings)
     anew = nvrtc.compile_anew(kernel.text, step.path.name, arch=kernel.arch, options=options)
-    return replace(kernel.compiled, cubin=anew.cubin)  # what ships has none
-
-
-def of_loop(cubin: bytes, entry: str) -> dict[str, float]:
-    """What SASS says of the inner loop; nothing where that is too tangled to be followed."""
-    try:
-        return outer_products.of_registers(sass.analyse(cubin, entry))
-    except NoListing as problem:
-        print(problem, flush=True)
-        return {}
+    return Compiled(kernel.arch, anew.ptx, anew.cubin, resources(anew.log))
 
 
 def measured(step: paths.Step, found: Compiled) -> list[dict[str, object]]:
     """The rows of one step, one for each shape."""
     kernel, versions = step.kernel(found), software_versions()
     taken = found.entries[kernel.rung.entry]
+    loop = sass.analyse(found.cubin, kernel.rung.entry, sass.adds_per_tile(kernel))
     about = {
         "path": NAME,
         "file": step.path.relative_to(paths.ROOT).as_posix(),
         "settings": " ".join(f"{name}={value}" for name, value in kernel.settings.items()),
         "registers": taken.registers,
         "spilled_bytes": taken.spill_store_bytes + taken.spill_load_bytes,
-        **of_loop(found.cubin, kernel.rung.entry),
+        **outer_products.of_registers(loop),
         "code": step.code,
         **{name: versions[name] for name in ("driver", "cuda", "nvrtc", "cublas")},
     }
@@ -100,7 +90,7 @@ def main() -> None:
             rows = pandas.DataFrame(measured(step, programs[step.code]), columns=paths.COLUMNS)
         table = pandas.concat([part for part in (table, rows) if len(part)])
         # Whole after each step: an interruption loses no more than the step in hand.
-        whole = pandas.concat([table, there]).drop_duplicates(KEY)
+        whole = pandas.concat([table, there]).drop_duplicates(KEY).infer_objects()
         temporary = path.with_suffix(".tmp")
         whole.to_csv(temporary, index=False, float_format="%.6g", columns=paths.COLUMNS)
         os.replace(temporary, path)

@@ -165,10 +165,12 @@ def waits(instructions: Sequence[Instruction], *, reuse: bool = True) -> list[in
 # ---- the inner loop ------------------------------------------------------------------------------
 
 
-def inner_loop(instructions: Sequence[Instruction]) -> Loop:
+def inner_loop(instructions: Sequence[Instruction], adds_per_tile: int | None = None) -> Loop:
     """One trip through the loop that has the most multiply-adds, loops inside it left out.
 
-    Raises NoListing where no loop has any.
+    Where it takes several trips to do the `adds_per_tile` of a thread, and each may bring tiles,
+    these are as many trips, of which the last brings some. Raises NoListing where no loop has any
+    multiply-adds, or none can be followed.
     """
     at = {one.address: index for index, one in enumerate(instructions)}
     latches: dict[int, int] = {}  # the first instruction of each loop -> its last
@@ -186,11 +188,26 @@ def inner_loop(instructions: Sequence[Instruction]) -> Loop:
         indices = set(range(first, latches[first] + 1)) - inside(first)
         return sum(class_of(instructions[index]) == MULTIPLY_ADD for index in indices)
 
-    first = max(latches, key=own, default=None)
-    if first is None or own(first) == 0:
+    found = {first: adds for first in latches if (adds := own(first))}
+    if not found:
         raise NoListing("no loop of this kernel has multiply-adds")
-    body = instructions[first : latches[first] + 1]
-    return Loop(tuple(_trip(body, {index - first for index in inside(first)})))
+    for first in sorted(found, key=found.get, reverse=True):
+        body = instructions[first : latches[first] + 1]
+        within = {index - first for index in inside(first)}
+        if trip := _trip(body, within):
+            return Loop((*_before(trip, body, within, adds_per_tile), *trip))
+        # A wait that ptxas put behind the kernel's end comes back, too: that is no loop.
+    raise NoListing("the inner loop cannot be followed: no way leads from its start to its end")
+
+
+def _before(
+    trip: list[Instruction], body: Sequence[Instruction], inside: set[int], adds: int | None
+) -> list[Instruction]:
+    """The trips of the same tiles before the one that brings others."""
+    done = sum(class_of(one) == MULTIPLY_ADD for one in trip)
+    if adds is None or adds % done or not any(class_of(one) == COPY for one in trip):
+        return []
+    return _trip(body, inside, brings=False) * (adds // done - 1)
 
 
 def _waits_forever(one: Instruction) -> bool:
@@ -198,12 +215,15 @@ def _waits_forever(one: Instruction) -> bool:
     return one.target == one.address
 
 
-def _trip(body: Sequence[Instruction], inside: set[int]) -> list[Instruction]:
+def _trip(
+    body: Sequence[Instruction], inside: set[int], *, brings: bool = True
+) -> list[Instruction]:
     """The way through a loop's body that a block inside the matrix takes.
 
-    Of all ways it is one with the most multiply-adds; of those the one that brings the most bytes
-    from global memory, first without and then with loops `inside`; of those the shortest, for what
-    is done for a tile at the edge comes on top. A predicate is the same for all that it guards.
+    Of all ways it is one with the most multiply-adds; of those the one that `brings` the most bytes
+    from global memory, or the fewest, first without and then with loops `inside`; of those the
+    shortest, for what is done for a tile at the edge comes on top. A predicate is the same for all
+    that it guards. Nothing where no way leads to the end.
     """
     at = {one.address: index for index, one in enumerate(body)}
     # The best ways to each instruction: what is known of predicates -> its score, and its
@@ -214,13 +234,14 @@ def _trip(body: Sequence[Instruction], inside: set[int]) -> list[Instruction]:
         adds = class_of(one) == MULTIPLY_ADD
         for known, (score, before) in ways[index].items():
             for supposed, size in _brought(known, one):
+                size = size if brings else -size
                 gained = (adds, 0, size, -1) if index in inside else (adds, size, 0, -1)
                 total = tuple(map(sum, zip(score, gained, strict=True)))
                 for to, knows in _successors(body, index, at, _still(supposed, one)):
                     if to > index and (knows not in ways[to] or total > ways[to][knows][0]):
                         ways[to][knows] = total, (one, before)
     if not ways[-1]:
-        raise NoListing("the inner loop cannot be followed: no way leads from its start to its end")
+        return []
     way, trip = max(ways[-1].values(), key=lambda found: found[0])[1], []
     while way:
         one, way = way

@@ -5,6 +5,7 @@ SASS is what the GPU executes; ptxas, the second half of the compiler, makes it 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -23,12 +24,13 @@ SHAPE = (4096, 4096, 4096)  # (M, N, K) of the product whose recorded speed is s
 FIRST = "05_thread_tile_2d"  # the first to use each register several times in a row
 
 
-def analyse(cubin: bytes, entry: str | None = None) -> Loop:
+def analyse(cubin: bytes, entry: str | None = None, adds_per_tile: int | None = None) -> Loop:
     """The inner loop of kernel `entry` in a cubin, of the only kernel if None.
 
-    Raises NoDisassembler, and NoListing where there is no such kernel or no such loop.
+    For adds_per_tile see issue_slots.inner_loop. Raises NoDisassembler, and NoListing where there
+    is no such kernel or no such loop.
     """
-    return _loop(section(disassemble(cubin), entry))
+    return _loop(section(disassemble(cubin), entry), adds_per_tile)
 
 
 def loop(kernel: Kernel, arch: str | None = None) -> Loop:
@@ -40,12 +42,20 @@ def loop(kernel: Kernel, arch: str | None = None) -> Loop:
     """
     arch = arch or kernel.arch
     require_arch(kernel.rung, kernel.settings, arch)
-    return _loop(listings.of(kernel.rung, kernel.text, kernel.settings, arch))
+    lines = listings.of(kernel.rung, kernel.text, kernel.settings, arch)
+    return _loop(lines, adds_per_tile(kernel))
+
+
+def adds_per_tile(kernel: Kernel) -> int | None:
+    """Multiply-adds of a thread for one pair of tiles; None where tiles have no depth BK."""
+    rows, columns = kernel.rung.tile(kernel.settings)
+    depth = kernel.settings.get("BK")
+    return depth and rows * columns * depth // math.prod(kernel.rung.block(kernel.settings))
 
 
 @lru_cache(maxsize=64)
-def _loop(lines: str) -> Loop:
-    return inner_loop(parse(lines))
+def _loop(lines: str, adds: int | None) -> Loop:
+    return inner_loop(parse(lines), adds)
 
 
 def listing(

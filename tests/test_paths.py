@@ -96,3 +96,9 @@ def test_the_steps_of_a_path_are_kernels_of_their_own(name):
     assert len({step.code for step in steps}) == len({step.title for step in steps}) == len(steps)
     assert steps[0].taken and steps[-1].path.is_file()
     assert all(step.predicted for step in steps[1:])
+
+
+def test_the_path_is_recorded_on_an_h200(monkeypatch):
+    monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")
+    for shape in SHAPES:
+        assert paths.path(NAME, shape).notna().all(axis=None)

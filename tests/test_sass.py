@@ -164,6 +164,37 @@ def test_a_loop_that_cannot_be_followed_is_refused():
         inner_loop(program(*lines))
 
 
+def test_a_wait_behind_the_end_of_the_kernel_is_no_loop():
+    found = slots(
+        "top:", "@!P1 BRA wait", "go:", "FFMA R2, R3, R4, R2", "@P6 BRA top",
+        "FMUL R2, R2, R3", "FFMA R2, R3, R4, R2", "FFMA R2, R3, R4, R2", "EXIT",
+        "wait:", "SYNCS.TRYWAIT P1, [UR5], R44", "@!P1 BRA wait", "BRA go",
+    )  # fmt: skip
+    assert found == ["@!P1 BRA `(.L_wait)", "FFMA R2, R3, R4, R2", "@P6 BRA `(.L_top)"]
+
+
+def test_trips_of_the_same_tiles_come_before_the_one_that_brings_others():
+    lines = (
+        "top:", "FFMA R2, R3, R4, R2", "FFMA R5, R6, R7, R5", "@P0 BRA same",
+        "LDG.E R20, [R10]", "same:", "@P6 BRA top", "EXIT",
+    )  # fmt: skip
+    bringing = inner_loop(program(*lines))
+    assert len(bringing) == 5 and bringing.mix["copies"] == 1
+    assert inner_loop(program(*lines), 2) == inner_loop(program(*lines), 5) == bringing
+    three = inner_loop(program(*lines), 6)
+    assert three.instructions[8:] == bringing.instructions
+    assert [one.operation for one in three.instructions[:8]] == ["FFMA", "FFMA", "BRA", "BRA"] * 2
+    # Without a copy in it, it is not the loop over tiles.
+    alone = [line for line in lines if "LDG" not in line]
+    assert len(inner_loop(program(*alone), 6)) == 4
+
+
+def test_the_multiply_adds_of_a_thread_for_two_tiles():
+    assert sass.adds_per_tile(load("09_double_buffering")) == 8 * 8 * 8
+    assert sass.adds_per_tile(load("10_register_banks")) == 8 * 16 * 32
+    assert sass.adds_per_tile(load("01_naive")) is None
+
+
 def test_the_last_trip_which_has_nothing_to_copy_is_left_out():
     found = slots(
         "top:", "@P3 BRA copied", "LDG.E R20, [R10]", "copied:", "FFMA R5, R6, R7, R5",
@@ -220,7 +251,7 @@ def test_a_trip_has_the_loads_and_stores_that_the_gpu_counts(rung):
     for opcodes, metric in (
         (("LDS",), METRICS["shared", "load"][0]),
         (("STS",), METRICS["shared", "store"][0]),
-        (("LDG",), METRICS["global", "load"][0]),
+        (("LDG", "LDGSTS"), METRICS["global", "load"][0]),
     ):
         own = sum(trip[opcode] for opcode in opcodes) / trip["FFMA"]
         assert own == pytest.approx(counted[metric] / adds, rel=0.01), (opcodes, metric)

@@ -98,7 +98,7 @@ def _caption(table: pandas.DataFrame) -> str:
     taken = table[table["taken"].astype(bool)]
     first, last = taken.iloc[0], taken.iloc[-1]
     words = (
-        f"{style.plural(len(taken), 'step')} from {style.rate(1e3 * first[RATE])} to "
+        f"{style.plural(len(taken) - 1, 'step')} from {style.rate(1e3 * first[RATE])} to "
         f"{style.rate(1e3 * last[RATE])}, which is {style.percent(last[SHARE])} of cuBLAS beside it"
     )
     lost = len(table) - len(taken)
