@@ -72,11 +72,12 @@ def listing(
 def table(kernels: Iterable[Kernel] | None = None) -> pandas.DataFrame:
     """One row for each kernel, of its inner loop on sm_90a and its recorded speed at 4096³.
 
-    Of one trip: the issue slots, in all and by class; the cycles that FFMAs wait for registers, as
-    Loop.waits() counts them, and if no operand were reused; the FFMAs that read three registers of
-    one bank. In percent: FFMAs over issue slots, FFMAs that mark an operand for reuse. The
-    prediction is the recorded FMA roof times FFMAs over slots and waits; it leaves out all that
-    memory and barriers cost, and rests on the rule of issue_slots.waits().
+    Of one trip, or of as many as a pair of tiles takes: the issue slots, in all and by class; the
+    cycles that FFMAs wait for registers, as Loop.waits() counts them, and if no operand were
+    reused; the FFMAs that read three registers of one bank. In percent: FFMAs over issue slots,
+    FFMAs that mark an operand for reuse. The prediction is the recorded FMA roof times FFMAs over
+    slots and waits; it leaves out all that memory and barriers cost, and rests on the rule of
+    issue_slots.waits().
 
     kernels: float32 ones; if None, all rungs from 05_thread_tile_2d on. Raises ValueError for
     others, NoRecord and StaleRecord, and what loop() raises.
