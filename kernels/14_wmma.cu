@@ -2,7 +2,8 @@
 // Idea:    the lanes of a warp hold pieces of 16×16 together, and one instruction multiplies two.
 //          STAGES 0: a block is one warp, and its pieces come straight from global memory.
 //          STAGES 1: the warps of a block share tiles, brought through registers to shared memory.
-//          STAGES 2 and more: asynchronous copies fill so many pairs of tiles, as in rung 09.
+//          STAGES 2 and more: asynchronous copies fill so many pairs of tiles, as in rung 09, and
+//          a warp loads its next pieces while it multiplies these.
 // Before:  09_double_buffering.cu multiplied in FP32, each lane for itself.
 // Launch:  block (32 * BM / WM * BN / WN), grid (ceil(N / BN), ceil(M / BM)), with the dynamic
 //          shared memory of STAGES times a Stage, or of a Strip for each warp if that is more.
@@ -147,29 +148,30 @@ __device__ __forceinline__ void bring(Stage& stage, const half* A, const half* B
 #endif
 }
 
-// Sums for one pair of tiles, from row y and column x of the block's tile on.
-__device__ __forceinline__ void multiply(Sums (&sums)[DOWN][ACROSS], const Stage& stage,
-                                         int y, int x)
+// My warp's pieces at depth k of a pair of tiles, from row y and column x of the block's tile on.
+__device__ __forceinline__ void load_pieces(PieceOfA (&a)[DOWN], PieceOfB (&b)[ACROSS],
+                                            const Stage& stage, int k, int y, int x)
 {
     #pragma unroll
-    for (int k = 0; k < BK; k += PIECE) {
-        PieceOfA a[DOWN];
-        PieceOfB b[ACROSS];
-        #pragma unroll
-        for (int i = 0; i < DOWN; ++i)
-            wmma::load_matrix_sync(a[i], &stage.a[y + i * PIECE][k], BK + PAD);
-        #pragma unroll
-        for (int j = 0; j < ACROSS; ++j)
-            wmma::load_matrix_sync(b[j], &stage.b[k][x + j * PIECE], BN + PAD);
-        #pragma unroll
-        for (int i = 0; i < DOWN; ++i)
-            #pragma unroll
-            for (int j = 0; j < ACROSS; ++j)
-                wmma::mma_sync(sums[i][j], a[i], b[j], sums[i][j]);
-    }
+    for (int i = 0; i < DOWN; ++i)
+        wmma::load_matrix_sync(a[i], &stage.a[y + i * PIECE][k], BK + PAD);
+    #pragma unroll
+    for (int j = 0; j < ACROSS; ++j)
+        wmma::load_matrix_sync(b[j], &stage.b[k][x + j * PIECE], BN + PAD);
 }
 
 #endif
+
+// Each piece of A with each piece of B.
+__device__ __forceinline__ void multiply(Sums (&sums)[DOWN][ACROSS],
+                                         const PieceOfA (&a)[DOWN], const PieceOfB (&b)[ACROSS])
+{
+    #pragma unroll
+    for (int i = 0; i < DOWN; ++i)
+        #pragma unroll
+        for (int j = 0; j < ACROSS; ++j)
+            wmma::mma_sync(sums[i][j], a[i], b[j], sums[i][j]);
+}
 
 __device__ __forceinline__ half combined(float sum, const half* c, float alpha, float beta)
 {
@@ -219,42 +221,60 @@ wmma_product(const half* __restrict__ A, const half* __restrict__ B, half* __res
 
 #if STAGES == 0
     half (*patch)[PIECE + PAD] = (half (*)[PIECE + PAD])shared;
+    PieceOfA a[DOWN];
+    PieceOfB b[ACROSS];
     for (int k = 0; k < K; k += PIECE) {
-        PieceOfA a[DOWN];
-        PieceOfB b[ACROSS];
         #pragma unroll
         for (int i = 0; i < DOWN; ++i)
             load_piece(a[i], patch, A, top + i * PIECE, k, M, K);
         #pragma unroll
         for (int j = 0; j < ACROSS; ++j)
             load_piece(b[j], patch, B, k, left + j * PIECE, K, N);
-        #pragma unroll
-        for (int i = 0; i < DOWN; ++i)
-            #pragma unroll
-            for (int j = 0; j < ACROSS; ++j)
-                wmma::mma_sync(sums[i][j], a[i], b[j], sums[i][j]);
+        multiply(sums, a, b);
     }
 #elif STAGES == 1
     Stage& stage = *(Stage*)shared;
+    PieceOfA a[DOWN];
+    PieceOfB b[ACROSS];
     for (int tile_k = 0; tile_k < K; tile_k += BK) {
         bring(stage, A, B, top, left, tile_k, M, N, K);
         __syncthreads();
-        multiply(sums, stage, y, x);
+        #pragma unroll
+        for (int k = 0; k < BK; k += PIECE) {
+            load_pieces(a, b, stage, k, y, x);
+            multiply(sums, a, b);
+        }
         __syncthreads();                         // all have read it before it is filled anew
     }
 #else
     Stage* stages = (Stage*)shared;
     for (int s = 0; s < STAGES - 1; ++s)
         bring(stages[s], A, B, top, left, s * BK, M, N, K);
+    wait_for_copies<STAGES - 2>();
+    __syncthreads();                             // everybody's part of the first stage is here
 
+    PieceOfA a[2][DOWN];                         // pieces to multiply, and the next ones
+    PieceOfB b[2][ACROSS];
+    if (K > 0) load_pieces(a[0], b[0], stages[0], 0, y, x);
     int now = 0, last = STAGES - 1;              // what is multiplied, and what was before
     for (int tile_k = 0; tile_k < K; tile_k += BK) {
-        wait_for_copies<STAGES - 2>();
-        __syncthreads();                         // everybody's part of this stage is here
-        bring(stages[last], A, B, top, left, tile_k + (STAGES - 1) * BK, M, N, K);
-        multiply(sums, stages[now], y, x);
+        const int next = now + 1 == STAGES ? 0 : now + 1;
+        #pragma unroll
+        for (int k = 0; k < BK; k += PIECE) {
+            const int these = k / PIECE % 2, those = 1 - these;
+            if (k + PIECE < BK) {
+                load_pieces(a[those], b[those], stages[now], k + PIECE, y, x);
+            } else if (tile_k + BK < K) {
+                wait_for_copies<STAGES - 2>();
+                __syncthreads();                 // the next stage is here, and this one is read
+                load_pieces(a[those], b[those], stages[next], 0, y, x);
+            }
+            if (k == 0)
+                bring(stages[last], A, B, top, left, tile_k + (STAGES - 1) * BK, M, N, K);
+            multiply(sums, a[these], b[these]);
+        }
         last = now;
-        now = now + 1 == STAGES ? 0 : now + 1;
+        now = next;
     }
     __syncthreads();                             // the stages are free: the strips lie there too
 #endif
