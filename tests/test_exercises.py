@@ -93,7 +93,7 @@ REACH = {
     "02_coalescing": ("const int row =", "alpha * sum + beta * C[here];"),
     "03_shared_memory": ("for (int tile_k", "// Where beta is 0"),
     "09_double_buffering": ("void multiply(", "#if STAGES == 1\n\n"),
-    "14_wmma": ("void multiply(", "wmma::mem_row_major);"),
+    "14_wmma": ("void load_pieces(", "wmma::mem_row_major);"),
 }
 LARGEST = 200  # rows, columns or K of a product that is run here
 
