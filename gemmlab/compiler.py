@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from . import shipped
 from .fingerprint import code_hash
-from .ladder import KERNELS
+from .options import options_for
 from .simulator import nvrtc
 from .simulator.nvrtc import CompileError, NoCompiler
 
@@ -27,7 +27,6 @@ __all__ = [
 
 
 nvrtc.stock = shipped.find
-LEVEL = "PTXAS"
 
 
 @dataclass(frozen=True)
@@ -49,16 +48,6 @@ class Compiled:
     ptx: str
     cubin: bytes
     entries: dict[str, Resources]
-
-
-def options_for(macros: dict[str, int]) -> tuple[str, ...]:
-    """NVRTC's options for the tile parameters and the folder of the shared headers.
-
-    The macro PTXAS is also the level of optimization of ptxas, the assembler.
-    """
-    defined = (f"-D{name}={value}" for name, value in macros.items())
-    level = (f"--ptxas-options=-O{macros[LEVEL]}",) if LEVEL in macros else ()
-    return (*defined, *level, f"-I{KERNELS}")
 
 
 def compile_kernel(

@@ -27,11 +27,13 @@ from .ladder import (
     PIECES_PROBE,
     RUNGS,
     TENSOR_CEILING,
+    UNMEASURED,
     Settings,
     legal_settings,
     runs_on,
     settings_for,
 )  # fmt: skip
+from .options import options_for
 from .simulator import nvrtc
 from .simulator.architectures import LIMITS
 from .simulator.nvrtc import NoCompiler, Program
@@ -39,13 +41,13 @@ from .simulator.nvrtc import NoCompiler, Program
 FOLDER = KERNELS / "compiled"
 PTX_ARCH = "sm_90a"
 MACRO = re.compile(r"-D(\w+)=(-?\d+)")
-LEVEL = re.compile(r"--ptxas-options=-O\d")  # goes with a macro, see compiler.options_for
+LEVEL = re.compile(r"--ptxas-options=-O\d")  # goes with a macro, see options.py
 OWN_FILE = '"the kernel file"'  # stands in the PTX for the name that the caller gives
 # NVRTC 13 compiles for no older architecture.
 ARCHS = (PTX_ARCH, *(arch for arch in LIMITS if int(arch.removeprefix("sm_")) >= 75))
 PROBES = {CEILINGS.name: CEILINGS.macros, TENSOR_CEILING.name: TENSOR_CEILING.macros,
           PIECES_PROBE: {}}  # fmt: skip
-NAMES = (*PROBES, *(rung.name for rung in RUNGS))
+NAMES = (*PROBES, *(rung.name for rung in (*RUNGS, *UNMEASURED)))
 
 Compiled = dict[str, dict[str, dict[str, str]]]
 """{kernel's key: {arch: {"log": …, "ptx": …}}}, the PTX for PTX_ARCH alone."""
@@ -102,7 +104,7 @@ def all_settings(name: str) -> list[Settings]:
     """What is compiled of a rung or probe: its default settings, then all the other legal ones."""
     if name in PROBES:
         return [PROBES[name]]
-    (rung,) = (rung for rung in RUNGS if rung.name == name)
+    (rung,) = (rung for rung in (*RUNGS, *UNMEASURED) if rung.name == name)
     default = settings_for(rung, {})
     return [default, *(settings for settings in legal_settings(rung) if settings != default)]
 
@@ -111,7 +113,7 @@ def archs_of(name: str) -> tuple[str, ...]:
     """What the default settings of a rung are compiled for: all that they run on."""
     if name == TENSOR_CEILING.name:
         return (PTX_ARCH,)
-    rungs = [rung for rung in RUNGS if rung.name == name]
+    rungs = [rung for rung in (*RUNGS, *UNMEASURED) if rung.name == name]
     return tuple(a for a in ARCHS if all(runs_on(r, settings_for(r, {}), a) for r in rungs))
 
 
@@ -162,8 +164,7 @@ def stored(name: str) -> Compiled:
 
 
 def _compile(source: str, name: str, settings: Settings, arch: str) -> dict[str, str]:
-    options = (*(f"-D{macro}={value}" for macro, value in settings.items()), f"-I{KERNELS}")
-    program = nvrtc.compile_anew(source, f"{name}.cu", arch=arch, options=options)
+    program = nvrtc.compile_anew(source, f"{name}.cu", arch=arch, options=options_for(settings))
     said = [line for line in program.log.splitlines() if line.startswith("ptxas")]
     result = {"log": "\n".join(line for line in said if "Compile time" not in line) + "\n"}
     if arch == PTX_ARCH:

@@ -118,10 +118,16 @@ def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0)) -> list[Frame]:
     waited for it. A product counts as done once both of its elements have been read.
 
     Raises TypeError for anything but a trace, LaunchError for a block that is not there, and
-    ValueError where threads seem to read what their elements of C do not need.
+    ValueError where threads seem to read what their elements of C do not need, and for a kernel
+    with mbarriers, whose warps take no steps together.
     """
     if not isinstance(trace, Trace):
         raise TypeError(f"steps takes a trace, as kernel.trace(m, n, k) gives, not {trace!r}.")
+    if any(one.opcode.startswith("mbarrier.") for one in trace.run.instructions(tuple(block), 0)):
+        raise ValueError(
+            f"steps: the warps of {trace.kernel_name} wait for mbarriers, each at its own time: "
+            "there are no steps that a whole block takes together."
+        )
     played = Played.of(trace, tuple(block))
     in_shared = bool(played.reads)
     if in_shared:

@@ -10,7 +10,9 @@ from gemmlab import ladder, steps
 from gemmlab.played import NOTHING
 from gemmlab.simulator import LaunchError
 
-CASES = [(rung.name, ()) for rung in ladder.RUNGS]
+ALONE = "10_register_banks"  # whose warps take no steps together, but with one stage
+CASES = [(rung.name, ()) for rung in (*ladder.RUNGS, *ladder.UNMEASURED) if rung.name != ALONE]
+CASES += [(ALONE, (("BK", 8), ("STAGES", 1)))]
 CASES += [("09_double_buffering", (("STAGES", stages),)) for stages in (2, 3, 4)]
 IN_SHARED = [case for case in CASES if case[0] > "03"]
 STEPS = 4  # along K
@@ -78,7 +80,15 @@ def test_products_are_done_up_to_k_and_are_those_of_the_counters(name, settings,
     assert last.done.sum() == trace.run.multiply_adds
 
 
-@pytest.mark.parametrize(("name", "settings"), [CASES[3], CASES[7], CASES[8], CASES[10]])
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("04_thread_tile_1d", ()),
+        ("08_warp_tiling", ()),
+        ("09_double_buffering", ()),
+        ("09_double_buffering", (("STAGES", 3),)),
+    ],
+)
 def test_products_of_a_frame_are_the_multiply_adds_between_two_barriers(name, settings, walks):
     """Counted in the instructions of all warps, with no look at what lies where."""
     frames = walks(name, settings)
@@ -227,3 +237,9 @@ def test_what_cannot_be_followed_is_refused():
     trace = gl.load("01_naive").trace(64, 8, 16)
     with pytest.raises(LaunchError, match="is not in the grid"):
         steps.of(trace, (5, 0, 0))
+
+
+def test_warps_that_wait_for_mbarriers_take_no_steps_together():
+    trace = gl.load(ALONE).trace(128, 256, 64)
+    with pytest.raises(ValueError, match=r"warps of 10_register_banks wait for mbarriers"):
+        steps.of(trace)
