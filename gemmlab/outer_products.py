@@ -24,10 +24,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gemmlab import profiler, roofline, sass
-from gemmlab.compiler import LEVEL, code_hash, options_for, resources
+from gemmlab.compiler import code_hash, options_for, resources
 from gemmlab.device import Gpu, gpu, replayed_file, require_gpu, software_versions
 from gemmlab.issue_slots import BANKS, MULTIPLY_ADD, Loop, fetches
 from gemmlab.ladder import CEILINGS, KERNELS, RESULTS, Launch, Settings
+from gemmlab.options import LEVEL
 from gemmlab.records import NoRecord, StaleRecord
 from gemmlab.simulator import nvrtc
 from gemmlab.timing import flop, now
