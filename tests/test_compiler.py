@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from gemmlab import compiler, fingerprint
+from gemmlab import compiler, fingerprint, options
 from gemmlab.compiler import CompileError, code_hash, compile_kernel
 
 KERNEL = """// A kernel.
@@ -18,7 +18,7 @@ extern "C" __global__ void twice(float* x) {
 
 @pytest.fixture
 def headers(tmp_path, monkeypatch):
-    for module in (compiler, fingerprint):
+    for module in (options, fingerprint):
         monkeypatch.setattr(module, "KERNELS", tmp_path)
     (tmp_path / "helper.cuh").write_text('#include "deeper.cuh"\n')
     (tmp_path / "deeper.cuh").write_text("#define DEPTH 1\n")
