@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from gemmlab import compiler, fingerprint, options
+from gemmlab import fingerprint, options
 from gemmlab.compiler import CompileError, code_hash, compile_kernel
 
 KERNEL = """// A kernel.
