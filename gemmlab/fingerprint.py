@@ -23,6 +23,15 @@ def code_hash(source: str | Path, macros: dict[str, int]) -> str:
     return "sha256:" + hashlib.sha256(content.encode()).hexdigest()
 
 
+def short_code(source: str | Path, macros: dict[str, int]) -> str:
+    """The first sixteen digits of the fingerprint, for a column of a table."""
+    return shortened(code_hash(source, macros))
+
+
+def shortened(code: str) -> str:
+    return code.removeprefix("sha256:")[:16]
+
+
 def _headers(text: str, seen: set[str]) -> list[str]:
     """Names of own headers, directly or indirectly included, in the order of their mention."""
     found = []

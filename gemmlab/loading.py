@@ -43,7 +43,7 @@ def settings_for(rung: ladder.Rung, shape: Shape, arch: str) -> Settings:
     def distance(other: Shape) -> float:
         return sum(abs(log2(a / b)) for a, b in zip(shape, other, strict=True))
 
-    table = sweeps.recorded(rung.name)
+    table = sweeps.kept(rung.name)
     at = sweeps.at(table, min(sweeps.shapes_of(rung), key=distance))
     names = sweeps.rung_parameters(rung)
     for row in at[names].to_dict("records"):  # the fastest first

@@ -24,8 +24,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gemmlab import profiler, roofline, sass
-from gemmlab.compiler import code_hash, options_for, resources
+from gemmlab.compiler import options_for, resources
 from gemmlab.device import Gpu, gpu, replayed_file, require_gpu, software_versions
+from gemmlab.fingerprint import short_code
 from gemmlab.issue_slots import BANKS, MULTIPLY_ADD, Loop, fetches
 from gemmlab.ladder import CEILINGS, KERNELS, RESULTS, Launch, Settings
 from gemmlab.options import LEVEL
@@ -60,7 +61,6 @@ COLUMNS = (
     "two_in_a_bank", "waits", "reuse_pct", *METRICS, "code", "gpu", "driver", "cuda", "nvrtc",
     "ncu", "recorded",
 )  # fmt: skip
-CODE_DIGITS = 16  # of the hash of the code
 
 
 class OuterProductsError(RuntimeError):
@@ -155,7 +155,7 @@ def compiled(variant: Variant, arch: str) -> nvrtc.Program:
 def code(variant: Variant) -> str:
     """The hash of the code that is measured."""
     macros = {**variant.macros, "-O": variant.level}
-    return code_hash(PATH, macros).removeprefix("sha256:")[:CODE_DIGITS]
+    return short_code(PATH, macros)
 
 
 def record(say: Callable[[str], None]) -> Path:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from gemmlab import ladder
 from gemmlab.compiler import Compiled
 from gemmlab.device import replayed_file
-from gemmlab.fingerprint import code_hash
+from gemmlab.fingerprint import short_code
 from gemmlab.kernel import Kernel
 from gemmlab.ladder import RESULTS, ROOT, LadderError, Settings
 from gemmlab.records import NoRecord, StaleRecord
@@ -33,7 +33,6 @@ COLUMNS = (
     "registers", "spilled_bytes", "slots", "ffma", "bank_0", "bank_1", "two_in_a_bank", "waits",
     "reuse_pct", "code", "gpu", "driver", "cuda", "nvrtc", "cublas", "recorded",
 )  # fmt: skip
-CODE_DIGITS = 16  # of the hash of the code
 SCRIPT = "benchmarks/register_banks_path.py"
 
 
@@ -64,8 +63,7 @@ class Step:
     @property
     def code(self) -> str:
         """The hash of the code that is measured."""
-        found = code_hash(self.path, self.all_settings)
-        return found.removeprefix("sha256:")[:CODE_DIGITS]
+        return short_code(self.path, self.all_settings)
 
     def kernel(self, compiled: Compiled | None = None) -> Kernel:
         """Ready to call: with what was compiled elsewhere, or compiled now. Raises CompileError."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from gemmlab import ladder
 from gemmlab.compiler import Compiled
 from gemmlab.device import replayed_file, require_gpu, software_versions
-from gemmlab.fingerprint import code_hash
+from gemmlab.fingerprint import short_code, shortened
 from gemmlab.kernel import Kernel, load
 from gemmlab.ladder import RESULTS, Settings
 from gemmlab.records import NoRecord, StaleRecord
@@ -36,7 +36,6 @@ MEASURED = (
     "m", "n", "k", "dtype", "time_ms", "time_q1_ms", "time_q3_ms", "cublas_ms", "pct_cublas",
     "registers", "spilled_bytes", "code", "gpu", "driver", "cuda", "cublas", "recorded",
 )  # fmt: skip
-CODE_DIGITS = 16  # of the hash of the code
 
 
 def recorded(name: str) -> pandas.DataFrame:
@@ -59,7 +58,7 @@ def recorded(name: str) -> pandas.DataFrame:
     if missing or table.empty:
         raise NoRecord(f"{path.name}: the sweep lacks {', '.join(missing) or 'rows'}.")
     for *values, code in table[[*names, "code"]].drop_duplicates().itertuples(index=False):
-        if code != _code(rung, dict(zip(names, map(int, values), strict=True))):
+        if code != short_code(rung.path, dict(zip(names, map(int, values), strict=True))):
             raise StaleRecord(
                 f"{name}: the sweep was recorded for another version of this kernel; "
                 f"run `python -m gemmlab tune {name}` on a GPU."
@@ -86,19 +85,20 @@ def best(table: pandas.DataFrame, shape: tuple[int, int, int] = SHAPES[0]) -> pa
 
 def of(kernel: Kernel, shape: tuple[int, int, int] = SHAPES[0]) -> pandas.Series:
     """The row of one kernel's settings. Raises NoRecord, and StaleRecord for another code."""
-    table = at(_kept(kernel.name), shape)
+    table = at(kept(kernel.name), shape)
     for name, value in kernel.settings.items():
         table = table[table[name] == value]
     if table.empty:
         raise NoRecord(f"{kernel!r} is not in the sweep.")
     row = table.iloc[0]
-    if row["code"] != _short(kernel.code_hash()):
+    if row["code"] != shortened(kernel.code_hash()):
         raise StaleRecord(f"{kernel.name}: the sweep is of another version of this kernel.")
     return row
 
 
 @lru_cache
-def _kept(name: str) -> pandas.DataFrame:
+def kept(name: str) -> pandas.DataFrame:
+    """As `recorded`, read once; nobody may change it."""
     return recorded(name)
 
 
@@ -166,7 +166,7 @@ def _measure(rung: ladder.Rung) -> Iterator[dict[str, Any]]:
                     **_spread(run.time_ms), "cublas_ms": run.cublas_ms.median,
                     "pct_cublas": 100 * run.ratio.median, "registers": taken.registers,
                     "spilled_bytes": taken.spill_store_bytes + taken.spill_load_bytes,
-                    "code": _code(rung, settings), "gpu": run.gpu, **context,
+                    "code": short_code(rung.path, settings), "gpu": run.gpu, **context,
                     "recorded": run.recorded,
                 }  # fmt: skip
 
@@ -180,11 +180,3 @@ def _compile(name: str, settings: Settings) -> Compiled:
     kernel = load(name, **settings)
     kernel.prepare()
     return kernel.compiled
-
-
-def _code(rung: ladder.Rung, settings: Settings) -> str:
-    return _short(code_hash(rung.path, settings))
-
-
-def _short(code: str) -> str:
-    return code.removeprefix("sha256:")[:CODE_DIGITS]

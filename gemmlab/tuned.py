@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from gemmlab import ladder
 from gemmlab.device import replayed_file, require_gpu, software_versions
-from gemmlab.fingerprint import code_hash
+from gemmlab.fingerprint import short_code
 from gemmlab.kernel import Kernel
 from gemmlab.loading import load
 from gemmlab.records import SHAPES, NoRecord, StaleRecord
@@ -36,7 +36,6 @@ COLUMNS = (
     "pct_cublas_q1", "pct_cublas_q3", "noise_q1", "noise_q3", "pairs", "sm_clock_mhz", "power_w",
     "temperature_c", "code", "gpu", "driver", "cuda", "cublas", "recorded",
 )  # fmt: skip
-CODE_DIGITS = 16  # of the hash of the code
 
 
 def tuned(name: str) -> pandas.DataFrame:
@@ -55,7 +54,7 @@ def tuned(name: str) -> pandas.DataFrame:
     if table.empty:
         raise NoRecord(f"{name}: nothing is recorded; run `python benchmarks/tuned.py {name}`.")
     for settings, code in table[["settings", "code"]].drop_duplicates().itertuples(index=False):
-        if code != _code(rung, dict(_parsed(settings))):
+        if code != short_code(rung.path, dict(_parsed(settings))):
             raise StaleRecord(
                 f"{name}: recorded for another version of this kernel; "
                 f"run `python benchmarks/tuned.py {name}` on a GPU."
@@ -71,10 +70,6 @@ def _parsed(settings: str) -> Iterator[tuple[str, int]]:
     for setting in settings.split():
         name, value = setting.split("=")
         yield name, int(value)
-
-
-def _code(rung: ladder.Rung, settings: ladder.Settings) -> str:
-    return code_hash(rung.path, settings).removeprefix("sha256:")[:CODE_DIGITS]
 
 
 # ---- measuring -----------------------------------------------------------------------------------
@@ -128,7 +123,7 @@ def _row(kernel: Kernel, run: Measurement, way: str) -> dict[str, Any]:
         "pct_cublas_q3": 100 * run.ratio.q3, "noise_q1": 100 * run.noise.q1,
         "noise_q3": 100 * run.noise.q3, "pairs": run.pairs, "sm_clock_mhz": run.sm_clock_mhz,
         "power_w": run.power_w, "temperature_c": run.temperature_c,
-        "code": _code(kernel.rung, kernel.settings), "gpu": run.gpu,
+        "code": short_code(kernel.rung.path, kernel.settings), "gpu": run.gpu,
         **{which: versions[which] for which in ("driver", "cuda", "cublas")},
         "recorded": run.recorded,
     }  # fmt: skip

@@ -1,0 +1,62 @@
+"""Loading a rung for a shape: the fastest recorded settings that run, and clear refusals."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import gemmlab as gl
+from gemmlab import ladder, loading, sweeps
+from gemmlab.ladder import IllegalSetting
+from gemmlab.records import NoRecord
+
+NAME = "10_register_banks"
+RUNG = ladder.find(NAME)
+SIDE = st.integers(1, 40000)
+
+
+def test_without_a_shape_it_is_the_rung_with_its_defaults():
+    assert gl.load(NAME).settings == ladder.settings_for(RUNG, {})
+
+
+@pytest.mark.parametrize("shape", sweeps.shapes_of(RUNG))
+def test_at_a_recorded_shape_nothing_recorded_is_faster(shape):
+    kernel = gl.load(NAME, shape=shape)
+    assert (
+        sweeps.of(kernel, shape)["time_ms"]
+        == sweeps.at(sweeps.recorded(NAME), shape)["time_ms"].min()
+    )
+
+
+def test_a_shape_close_to_a_recorded_one_gets_its_settings():
+    assert gl.load(NAME, shape=(5000, 4000, 3500)).settings == gl.load(NAME).settings
+    small = loading.settings_for(RUNG, (1024, 1024, 1024), "sm_90")
+    assert loading.settings_for(RUNG, (1000, 1100, 1000), "sm_90") == small
+
+
+@given(st.tuples(SIDE, SIDE, SIDE), st.sampled_from(["sm_75", "sm_80", "sm_86", "sm_90"]))
+def test_what_is_chosen_is_legal_and_runs(shape, arch):
+    settings = loading.settings_for(RUNG, shape, arch)
+    assert settings in ladder.legal_settings(RUNG)
+    assert ladder.runs_on(RUNG, settings, arch)
+
+
+def test_a_shape_and_parameters_together_are_refused():
+    with pytest.raises(IllegalSetting, match=r"give a shape or parameters, not both; .*BM=64"):
+        gl.load(NAME, shape=(64, 64, 64), BM=64)
+
+
+@pytest.mark.parametrize("shape", [(1, 2), (0, 5, 5), (2.5, 1, 1), (True, 1, 1), (1, 1, 1, 1)])
+def test_what_is_no_shape_is_refused(shape):
+    with pytest.raises(IllegalSetting, match="three whole numbers from 1 on, not"):
+        gl.load(NAME, shape=shape)
+
+
+def test_a_rung_without_a_sweep_says_how_to_get_one():
+    with pytest.raises(NoRecord, match="python -m gemmlab tune 01_naive"):
+        gl.load("01_naive", shape=(64, 64, 64))
+
+
+def test_shared_memory_that_an_architecture_does_not_have_is_refused():
+    wanted = r"needs 148992 bytes of shared memory per block, this is sm_86; the nearest choice"
+    with pytest.raises(IllegalSetting, match=wanted):
+        gl.load(NAME, arch="sm_86")
