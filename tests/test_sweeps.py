@@ -1,5 +1,7 @@
 """Recorded sweeps: whole, of the code as it stands, and the source of every default setting."""
 
+import itertools
+
 import pandas
 import pytest
 
@@ -93,6 +95,19 @@ def test_the_figure_names_the_fastest_choice_of_every_pair():
     best = at.iloc[0]
     assert f"WM={best['WM']}, WN={best['WN']}" in figure.caption
     assert plots.style.rate(best["gflops"]) in figure.caption
+
+
+def test_the_settings_of_every_cell_stay_inside_it():
+    figure = plots.sweep(sweeps.recorded("10_register_banks"), "TM", "TN")  # six others to name
+    ax = figure.axes[0]
+    cells = [patch.get_window_extent() for patch in ax.patches]
+    written = [text.get_window_extent() for text in ax.texts]
+    assert len(written) == 2 * len(cells)
+    for box in written:
+        assert sum(cell.x0 < box.x0 and box.x1 < cell.x1 and cell.y0 < box.y0 and box.y1 < cell.y1
+                   for cell in cells) == 1  # fmt: skip
+    for one, other in itertools.combinations(written, 2):
+        assert not one.overlaps(other)
 
 
 def test_pairs_without_a_legal_setting_are_marked():

@@ -12,7 +12,9 @@ from gemmlab.plots.style import LARGE, MARGIN, NORMAL, SMALL, WIDTH, styled
 
 CELL_HEIGHT = 0.62  # inches
 MOST_CELL_WIDTH = 1.6
-SETTING_LINES = 2  # of the settings that a cell names
+SETTING_LINES = 2  # of the settings that a cell names and has room for as it is
+LINE_HEIGHT = 0.15  # inches, of each further one
+INSET = 0.186  # inches, from the edge of a cell to the middle of its rate, and of its settings
 
 
 @styled
@@ -45,11 +47,17 @@ def sweep(
 
     left = MARGIN + style.text_width(f"{rows} = {downs[-1]}", NORMAL) + 0.15
     cell = min(MOST_CELL_WIDTH, (WIDTH - MARGIN - left) / len(acrosses))
-    head = 0.62
-    fig = style.page(head + len(downs) * CELL_HEIGHT + 0.12, caption, style.provenance(at))
+    settings = {
+        place: _in_lines([f"{name} {row[name]:.0f}" for name in others], cell - 0.22)
+        for place, row in best.iterrows()
+    }
+    most = max(text.count("\n") + 1 for text in settings.values())
+    more = LINE_HEIGHT * max(0, most - SETTING_LINES)
+    head, height = 0.62, CELL_HEIGHT + more
+    fig = style.page(head + len(downs) * height + 0.12, caption, style.provenance(at))
     fig.text_at(MARGIN, 0.12, style.shape_label(*shape), size=LARGE, weight="bold")
     ax = fig.add_axes_at(
-        left, head, cell * len(acrosses), CELL_HEIGHT * len(downs), gid="sweep",
+        left, head, cell * len(acrosses), height * len(downs), gid="sweep",
         xlim=(0, len(acrosses)), ylim=(len(downs), 0),
     )  # fmt: skip
     for y, down in enumerate(downs):
@@ -62,10 +70,10 @@ def sweep(
             row = best.loc[(down, across)]
             first = (down, across) == (fastest[rows], fastest[columns])
             _cell(ax, x, y, row["gflops"] / fastest["gflops"], first)
-            ax.text(x + 0.5, y + 0.3, style.rate(row["gflops"]), size=NORMAL, ha="center",
+            above, below = y + INSET / height, y + 1 - (INSET + more / 2) / height
+            ax.text(x + 0.5, above, style.rate(row["gflops"]), size=NORMAL, ha="center",
                     va="center", weight="bold" if first else "normal")  # fmt: skip
-            chosen = _in_lines([f"{name} {row[name]:.0f}" for name in others], cell - 0.22)
-            ax.text(x + 0.5, y + 0.7, chosen, size=SMALL, ha="center", va="center",
+            ax.text(x + 0.5, below, settings[down, across], size=SMALL, ha="center", va="center",
                     linespacing=1.15)  # fmt: skip
     ax.set_xticks([x + 0.5 for x in range(len(acrosses))], [f"{columns} = {v}" for v in acrosses])
     ax.set_yticks([y + 0.5 for y in range(len(downs))], [f"{rows} = {v}" for v in downs])
@@ -99,12 +107,13 @@ def _cell(ax, x: int, y: int, share: float | None, first: bool = False) -> None:
 
 
 def _in_lines(words: list[str], width: float) -> str:
-    """The settings in one line, or in two where they are too wide for a cell."""
-    whole = " ".join(words)
-    if style.text_width(whole, SMALL) <= width or len(words) < SETTING_LINES:
-        return whole
-    half = -(-len(words) // SETTING_LINES)
-    return " ".join(words[:half]) + "\n" + " ".join(words[half:])
+    """The settings in as many lines as they need in a cell, about as many in each."""
+    for lines in range(1, len(words) + 1):
+        each = -(-len(words) // lines)
+        parts = [" ".join(words[at : at + each]) for at in range(0, len(words), each)]
+        if all(style.text_width(part, SMALL) <= width for part in parts):
+            break
+    return "\n".join(parts)
 
 
 def _caption(fastest, at: pandas.DataFrame, names, rows: str, columns: str, shape) -> str:
