@@ -627,17 +627,23 @@ def require_arch(rung: Rung, settings: Settings, arch: str) -> None:
     """Raise IllegalSetting where the settings need a newer architecture than `arch`, as "sm_75"."""
     if runs_on(rung, settings, arch):
         return
-    others = [other for other in legal_settings(rung) if runs_on(rung, other, arch)]
-    if not others:
-        oldest = min(map(rung.oldest_arch, legal_settings(rung)))
-        raise IllegalSetting(f"{rung.name} needs sm_{oldest} or newer, this is {arch}")
+    other = nearest_on(rung, settings, arch)
     needs = f"sm_{rung.oldest_arch(settings)} or newer"
     if (shared := rung.shared_bytes(settings)) > _dynamic_shared_bytes(arch):
         needs = f"{shared} bytes of shared memory per block"
     raise IllegalSetting(
         f"{rung.name}: {listed(settings)} needs {needs}, this is {arch}; "
-        f"the nearest choice for it is {listed(_nearest_of(others, settings))}"
+        f"the nearest choice for it is {listed(other)}"
     )
+
+
+def nearest_on(rung: Rung, wanted: Settings, arch: str) -> Settings:
+    """The settings closest to these that run on `arch`. Raises IllegalSetting if there are none."""
+    others = [other for other in legal_settings(rung) if runs_on(rung, other, arch)]
+    if not others:
+        oldest = min(map(rung.oldest_arch, legal_settings(rung)))
+        raise IllegalSetting(f"{rung.name} needs sm_{oldest} or newer, this is {arch}")
+    return _nearest_of(others, wanted)
 
 
 def runs_on(rung: Rung, settings: Settings, arch: str) -> bool:

@@ -15,23 +15,28 @@ Shape = tuple[int, int, int]
 def load(name: str, arch: str | None = None, shape: Shape | None = None, **settings: int) -> Kernel:
     """The rung `name`, such as "02_coalescing", compiled with these tile parameters.
 
-    With `shape`, (M, N, K), instead of parameters: with those that were the fastest in the recorded
-    sweep, at the shape nearest to this one, and run on `arch`. See `settings_for`.
+    Without any, with its defaults or, where those ask for more than `arch` has, the settings
+    nearest to them that run there. With `shape`, (M, N, K), instead of parameters: with those that
+    were the fastest in the recorded sweep, at the shape nearest to this one, and run on `arch`.
+    See `settings_for`.
 
     Raises LadderError for a name that is not there, IllegalSetting before anything is compiled,
     also for a shape together with parameters, NoRecord where no sweep of the rung is recorded, and
     CompileError with the lines around the error.
     """
-    if shape is None:
-        return kernel.load(name, arch, **settings)
-    if settings:
+    if settings and shape is not None:
         raise IllegalSetting(
             f"{name}: give a shape or parameters, not both; here are shape={shape} and "
             f"{ladder.listed(settings)}"
         )
-    here = gpu()
-    arch = arch or (here.arch if here else SIMULATED_ARCH)
-    return kernel.load(name, arch, **settings_for(ladder.find(name), shape, arch))
+    if not settings:
+        rung, here = ladder.find(name), gpu()
+        on = arch or (here.arch if here else SIMULATED_ARCH)
+        if shape is None:
+            settings = ladder.nearest_on(rung, ladder.settings_for(rung, {}), on)
+        else:
+            settings = settings_for(rung, shape, on)
+    return kernel.load(name, arch, **settings)
 
 
 def settings_for(rung: ladder.Rung, shape: Shape, arch: str) -> Settings:

@@ -59,4 +59,11 @@ def test_a_rung_without_a_sweep_says_how_to_get_one():
 def test_shared_memory_that_an_architecture_does_not_have_is_refused():
     wanted = r"needs 148992 bytes of shared memory per block, this is sm_86; the nearest choice"
     with pytest.raises(IllegalSetting, match=wanted):
-        gl.load(NAME, arch="sm_86")
+        gl.load(NAME, arch="sm_86", BM=128)
+
+
+def test_without_parameters_an_architecture_gets_what_it_can_run():
+    default = gl.load(NAME).settings
+    assert gl.load(NAME, arch="sm_86").settings == default | {"BK": 16}
+    assert gl.load(NAME, arch="sm_75").settings == default | {"BK": 8, "STAGES": 1}
+    assert gl.load(NAME, arch="sm_80").settings == default
