@@ -20,7 +20,6 @@ from gemmlab.simulator.counters import TIMING_DEPENDENT
 from gemmlab.verify import VerificationError
 
 OK, FAILED, USAGE, UNAVAILABLE = 0, 1, 2, 3
-LADDER_SHAPE = (4096, 4096, 4096)
 COUNT_SHAPE = (512, 512, 512)  # small enough for the simulator, and recorded
 
 DESCRIPTION = """\
@@ -357,9 +356,9 @@ def _rung_row(kernel: Kernel) -> tuple[dict[str, object], bool]:
     row["counters"], failed = _against_record(kernel, counters)
     try:
         if gpu() is None:
-            run = records.replay_at(kernel, *LADDER_SHAPE)
+            run = records.replay_at(kernel, *records.LARGE)
         else:
-            run = timing.compare(kernel, *LADDER_SHAPE)
+            run = timing.compare(kernel, *records.LARGE)
     except (records.NoRecord, records.StaleRecord, timing.TimingError) as error:
         _say(f"gemmlab: {error}")
         return row, failed

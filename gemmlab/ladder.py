@@ -27,7 +27,10 @@ WARP = 32
 MAX_THREADS = 1024  # per block, on every architecture
 MAX_GRID = (2**31 - 1, 65535, 65535)  # blocks along x, y and z
 STATIC_SHARED_BYTES = 49152  # per block, on every architecture, without asking for more
-DYNAMIC_SHARED_BYTES = 101376  # per block that asks for it, on every architecture from sm_80 on
+# Per block that asks for it, on every architecture from sm_80 on.
+DYNAMIC_SHARED_BYTES = min(
+    limits.shared_bytes_per_block for arch, limits in LIMITS.items() if int(arch[3:]) >= 80
+)
 REGISTERS = 65536  # of 32 bits; per SM and at most per block, on every architecture
 MAX_REGISTERS = 255  # per thread
 ADDRESSES = 20  # registers that a thread needs for indices and pointers, a low estimate
@@ -526,10 +529,20 @@ RUNGS: tuple[Rung, ...] = (
         idea="nearly every issue slot an FMA, none of them waiting for its operands",
         entry="register_banks",
         parameters=(
-            *_block_tile((64, 128), (64, 128, 256), (8, 16, 32), (128, 256, 32)),
-            Parameter("TM", 8, (4, 8), "rows of C that a thread computes"),
-            Parameter("TN", 16, (8, 16), "columns of C that a thread computes"),
-            Parameter("STAGES", 3, (1, 3), "1: through registers; 3: a ring of tiles for cp.async"),
+            *_block_tile(
+                (64, 128),
+                (64, 128, 256),
+                (8, 16, 32),
+                tuple(TILE_10[n] for n in ("BM", "BN", "BK")),
+            ),
+            Parameter("TM", TILE_10["TM"], (4, 8), "rows of C that a thread computes"),
+            Parameter("TN", TILE_10["TN"], (8, 16), "columns of C that a thread computes"),
+            Parameter(
+                "STAGES",
+                TILE_10["STAGES"],
+                (1, 3),
+                "1: through registers; 3: a ring of tiles for cp.async",
+            ),
             Parameter("ORDER", 1, (0, 1), "of the FMAs; 0: row by row, 1: snaking columns"),
             Parameter("PTXAS", 1, (1, 3), "the assembler's optimization; 1 keeps the order"),
         ),

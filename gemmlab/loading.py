@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import log2
+from numbers import Integral
 
 from gemmlab import kernel, ladder, sweeps
 from gemmlab.device import gpu
@@ -42,7 +43,9 @@ def load(name: str, arch: str | None = None, shape: Shape | None = None, **setti
 def settings_for(rung: ladder.Rung, shape: Shape, arch: str) -> Settings:
     """The fastest settings at the recorded shape that is nearest: by the factors between their
     M, N and K. Of those that run on `arch`. Raises NoRecord, and IllegalSetting for no shape."""
-    if len(shape) != 3 or any(isinstance(n, bool) or n != int(n) or n < 1 for n in shape):
+    sizes = shape if isinstance(shape, tuple | list) else ()
+    whole = [n for n in sizes if isinstance(n, Integral) and not isinstance(n, bool) and n >= 1]
+    if not len(whole) == len(sizes) == 3:
         raise IllegalSetting(f"shape is (M, N, K), three whole numbers from 1 on, not {shape!r}")
 
     def distance(other: Shape) -> float:

@@ -19,12 +19,12 @@ from gemmlab.device import replayed_file
 from gemmlab.fingerprint import short_code
 from gemmlab.kernel import Kernel
 from gemmlab.ladder import RESULTS, ROOT, LadderError, Settings
-from gemmlab.records import NoRecord, StaleRecord
+from gemmlab.records import LARGE, NoRecord, StaleRecord
 
 if TYPE_CHECKING:
     import pandas
 
-SHAPES = ((4096, 4096, 4096), (8192, 8192, 8192))
+SHAPES = (LARGE, (8192, 8192, 8192))
 """(M, N, K) at which every step is measured."""
 
 COLUMNS = (

@@ -34,6 +34,9 @@ SQUARES = tuple((size, size, size) for size in (64, 128, 256, 512, 1024, 2048, 4
 SHAPES = (*SQUARES, (4096, 4096, 8192), (8192, 8192, 4096), (1024, 1024, 512), (1001, 777, 513))
 """(M, N, K) of all shapes that are recorded."""
 
+LARGE = (4096, 4096, 4096)
+"""(M, N, K) at which rungs are compared with each other."""
+
 LIVE_SHAPES = SQUARES[2:7]
 """(M, N, K) of what benchmark() measures where there is a GPU: 256 to 4096."""
 

@@ -20,7 +20,6 @@ from .sass_view import LoopView
 if TYPE_CHECKING:
     import pandas
 
-SHAPE = (4096, 4096, 4096)  # (M, N, K) of the product whose recorded speed is shown
 FIRST = "05_thread_tile_2d"  # the first to use each register several times in a row
 
 
@@ -93,7 +92,7 @@ def table(kernels: Iterable[Kernel] | None = None) -> pandas.DataFrame:
 def _row(kernel: Kernel) -> dict[str, object]:
     if kernel.rung.dtype != "float32":
         raise ValueError(f"{kernel.name} is {kernel.rung.dtype}; the table is of float32 kernels")
-    roof, run = roofline.recorded_ceilings(), records.replay_at(kernel, *SHAPE)
+    roof, run = roofline.recorded_ceilings(), records.replay_at(kernel, *records.LARGE)
     trip = loop(kernel, listings.ARCH)
     predicted = trip.share() * roof.flop_per_second / 1e12
     measured = run.gflops / 1e3

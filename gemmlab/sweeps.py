@@ -21,13 +21,13 @@ from gemmlab.device import replayed_file, require_gpu, software_versions
 from gemmlab.fingerprint import short_code, shortened
 from gemmlab.kernel import Kernel, load
 from gemmlab.ladder import RESULTS, Settings
-from gemmlab.records import NoRecord, StaleRecord
+from gemmlab.records import LARGE, NoRecord, StaleRecord
 from gemmlab.timing import Spread, compare, gflops
 
 if TYPE_CHECKING:
     import pandas
 
-SHAPES = ((4096, 4096, 4096), (1001, 777, 513))
+SHAPES = (LARGE, (1001, 777, 513))
 """(M, N, K) at which every setting is measured: a large one, and one where nothing is round. A rung
 may have further ones, its tuned_shapes."""
 

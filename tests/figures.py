@@ -20,6 +20,11 @@ def words(figure):
     return [text.get_text() for text, _ in texts(figure)]
 
 
+def by_gid(figure, gid):
+    (found,) = figure.findobj(lambda artist: artist.get_gid() == gid)
+    return found
+
+
 def test_all_of_it_can_be_read(figure):
     assert figure.get_size_inches()[0] == style.WIDTH
     width, height = figure.get_size_inches() * figure.dpi

@@ -3,6 +3,7 @@
 import pandas
 import pytest
 from figures import (  # noqa: F401
+    by_gid,
     test_all_of_it_can_be_read,
     test_no_text_lies_on_another,
     test_the_caption_is_a_sentence_below_everything,
@@ -37,11 +38,6 @@ def table():
 @pytest.fixture(scope="module")
 def figure(table):
     return plots.fma_order(table)
-
-
-def by_gid(figure, gid):
-    (found,) = figure.findobj(lambda artist: artist.get_gid() == gid)
-    return found
 
 
 def test_bars_are_as_high_as_the_speed_without_loads(figure, table):

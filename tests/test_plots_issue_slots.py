@@ -2,6 +2,7 @@
 
 import pytest
 from figures import (  # noqa: F401
+    by_gid,
     test_all_of_it_can_be_read,
     test_no_text_lies_on_another,
     test_the_caption_is_a_sentence_below_everything,
@@ -19,11 +20,6 @@ def table():
 @pytest.fixture(scope="module")
 def figure(table):
     return plots.issue_slots(table)
-
-
-def by_gid(figure, gid):
-    (found,) = figure.findobj(lambda artist: artist.get_gid() == gid)
-    return found
 
 
 def test_a_bar_has_the_cycles_of_a_trip(figure, table):
