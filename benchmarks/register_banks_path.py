@@ -10,13 +10,12 @@ already of the same code stays, unless --again is given; what belongs to no step
 from __future__ import annotations
 
 import argparse
-import os
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 import pandas
 
-from gemmlab import outer_products, paths, sass
+from gemmlab import outer_products, paths, sass, tables
 from gemmlab.compiler import Compiled, options_for, resources
 from gemmlab.device import require_gpu, software_versions
 from gemmlab.simulator import nvrtc
@@ -91,9 +90,7 @@ def main() -> None:
         table = pandas.concat([part for part in (table, rows) if len(part)])
         # Whole after each step: an interruption loses no more than the step in hand.
         whole = pandas.concat([table, there]).drop_duplicates(KEY).infer_objects()
-        temporary = path.with_suffix(".tmp")
-        whole.to_csv(temporary, index=False, float_format="%.6g", columns=paths.COLUMNS)
-        os.replace(temporary, path)
+        tables.write(whole, path, paths.COLUMNS)
     print(path)
 
 

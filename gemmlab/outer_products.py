@@ -13,7 +13,6 @@ code that was measured: where it no longer fits, nothing is shown.
 from __future__ import annotations
 
 import json
-import os
 import sys
 import tempfile
 from collections import Counter
@@ -23,7 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gemmlab import profiler, roofline, sass
+from gemmlab import profiler, roofline, sass, tables
 from gemmlab.compiler import options_for, resources
 from gemmlab.device import Gpu, gpu, replayed_file, require_gpu, software_versions
 from gemmlab.fingerprint import short_code
@@ -169,9 +168,7 @@ def record(say: Callable[[str], None]) -> Path:
     here = require_gpu("Recording the order of FMAs")
     path = file_of(here.slug)
     table = pandas.DataFrame(_measure(here, say, counted=True), columns=list(COLUMNS))
-    temporary = path.with_suffix(".tmp")
-    table.to_csv(temporary, index=False, float_format="%.6g")
-    os.replace(temporary, path)
+    tables.write(table, path)
     return path
 
 

@@ -7,7 +7,6 @@ longer fits, nothing is shown.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache
@@ -15,7 +14,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gemmlab import ladder
+from gemmlab import ladder, tables
 from gemmlab.compiler import Compiled
 from gemmlab.device import replayed_file, require_gpu, software_versions
 from gemmlab.fingerprint import short_code, shortened
@@ -126,9 +125,7 @@ def record(names: Iterable[str], say: Callable[[str], None]) -> Path:
         rows = list(_measure(rung))
         table = pandas.DataFrame(rows, columns=[*rung_parameters(rung), *MEASURED])
         path = target / f"{rung.name}.csv"
-        temporary = path.with_suffix(".tmp")
-        table.to_csv(temporary, index=False, float_format="%.6g")
-        os.replace(temporary, path)
+        tables.write(table, path)
         for shape in shapes_of(rung):
             row = best(table, shape)
             settings = " ".join(f"{name}={row[name]}" for name in rung_parameters(rung))

@@ -9,14 +9,13 @@ measured: rows of a kernel that has changed since are not shown.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gemmlab import ladder
+from gemmlab import ladder, tables
 from gemmlab.device import replayed_file, require_gpu, software_versions
 from gemmlab.fingerprint import short_code
 from gemmlab.kernel import Kernel
@@ -91,9 +90,7 @@ def record(name: str, say: Callable[[str], None]) -> Path:
             f"{row['pct_cublas']:.1f} % of cuBLAS with {row['settings']}")  # fmt: skip
         rows.append(row)
     parts = [part for part in (there[there["kernel"] != name], pandas.DataFrame(rows)) if len(part)]
-    temporary = path.with_suffix(".tmp")
-    pandas.concat(parts).to_csv(temporary, index=False, float_format="%.6g", columns=COLUMNS)
-    os.replace(temporary, path)
+    tables.write(pandas.concat(parts), path, COLUMNS)
     return path
 
 
