@@ -27,7 +27,6 @@ from .ladder import (
     PIECES_PROBE,
     RUNGS,
     TENSOR_CEILING,
-    UNMEASURED,
     Settings,
     legal_settings,
     runs_on,
@@ -47,7 +46,7 @@ OWN_FILE = '"the kernel file"'  # stands in the PTX for the name that the caller
 ARCHS = (PTX_ARCH, *(arch for arch in LIMITS if int(arch.removeprefix("sm_")) >= 75))
 PROBES = {CEILINGS.name: CEILINGS.macros, TENSOR_CEILING.name: TENSOR_CEILING.macros,
           PIECES_PROBE: {}}  # fmt: skip
-NAMES = (*PROBES, *(rung.name for rung in (*RUNGS, *UNMEASURED)))
+NAMES = (*PROBES, *(rung.name for rung in RUNGS))
 
 Compiled = dict[str, dict[str, dict[str, str]]]
 """{kernel's key: {arch: {"log": …, "ptx": …}}}, the PTX for PTX_ARCH alone."""
@@ -104,7 +103,7 @@ def all_settings(name: str) -> list[Settings]:
     """What is compiled of a rung or probe: its default settings, then all the other legal ones."""
     if name in PROBES:
         return [PROBES[name]]
-    (rung,) = (rung for rung in (*RUNGS, *UNMEASURED) if rung.name == name)
+    (rung,) = (rung for rung in RUNGS if rung.name == name)
     default = settings_for(rung, {})
     return [default, *(settings for settings in legal_settings(rung) if settings != default)]
 
@@ -113,7 +112,7 @@ def archs_of(name: str) -> tuple[str, ...]:
     """What the default settings of a rung are compiled for: all that they run on."""
     if name == TENSOR_CEILING.name:
         return (PTX_ARCH,)
-    rungs = [rung for rung in (*RUNGS, *UNMEASURED) if rung.name == name]
+    rungs = [rung for rung in RUNGS if rung.name == name]
     return tuple(a for a in ARCHS if all(runs_on(r, settings_for(r, {}), a) for r in rungs))
 
 

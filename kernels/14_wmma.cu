@@ -2,8 +2,7 @@
 // Idea:    the lanes of a warp hold pieces of 16×16 together, and one instruction multiplies two.
 //          STAGES 0: a block is one warp, and its pieces come straight from global memory.
 //          STAGES 1: the warps of a block share tiles, brought through registers to shared memory.
-//          STAGES 2 and more: asynchronous copies fill so many pairs of tiles, as in rung 09, and
-//          a warp loads its next pieces while it multiplies these.
+//          STAGES 2 and more: asynchronous copies fill so many pairs of tiles, as in rung 09.
 // Before:  09_double_buffering.cu multiplied in FP32, each lane for itself.
 // Launch:  block (32 * BM / WM * BN / WN), grid (ceil(N / BN), ceil(M / BM)), with the dynamic
 //          shared memory of STAGES times a Stage, or of a Strip for each warp if that is more.
@@ -24,7 +23,7 @@ using namespace nvcuda;
 #define BN 256                                   // columns
 #endif
 #ifndef BK
-#define BK 32                                    // how far along K one step goes
+#define BK 64                                    // how far along K one step goes
 #endif
 #ifndef WM
 #define WM 64                                    // rows of C that a warp computes
@@ -33,7 +32,7 @@ using namespace nvcuda;
 #define WN 64                                    // columns
 #endif
 #ifndef STAGES
-#define STAGES 3
+#define STAGES 2
 #endif
 #define PIECE 16                                 // rows, columns and depth of one mma_sync
 #define PAD 8                                    // elements at a row's end, against bank conflicts
@@ -250,31 +249,22 @@ wmma_product(const half* __restrict__ A, const half* __restrict__ B, half* __res
     Stage* stages = (Stage*)shared;
     for (int s = 0; s < STAGES - 1; ++s)
         bring(stages[s], A, B, top, left, s * BK, M, N, K);
-    wait_for_copies<STAGES - 2>();
-    __syncthreads();                             // everybody's part of the first stage is here
 
-    PieceOfA a[2][DOWN];                         // pieces to multiply, and the next ones
-    PieceOfB b[2][ACROSS];
-    if (K > 0) load_pieces(a[0], b[0], stages[0], 0, y, x);
+    PieceOfA a[DOWN];
+    PieceOfB b[ACROSS];
     int now = 0, last = STAGES - 1;              // what is multiplied, and what was before
     for (int tile_k = 0; tile_k < K; tile_k += BK) {
-        const int next = now + 1 == STAGES ? 0 : now + 1;
+        wait_for_copies<STAGES - 2>();
+        __syncthreads();                         // this stage is here, and the last one is read
         #pragma unroll
         for (int k = 0; k < BK; k += PIECE) {
-            const int these = k / PIECE % 2, those = 1 - these;
-            if (k + PIECE < BK) {
-                load_pieces(a[those], b[those], stages[now], k + PIECE, y, x);
-            } else if (tile_k + BK < K) {
-                wait_for_copies<STAGES - 2>();
-                __syncthreads();                 // the next stage is here, and this one is read
-                load_pieces(a[those], b[those], stages[next], 0, y, x);
-            }
-            if (k == 0)
+            load_pieces(a, b, stages[now], k, y, x);
+            if (k == 0)                          // the copies have the whole stage's time
                 bring(stages[last], A, B, top, left, tile_k + (STAGES - 1) * BK, M, N, K);
-            multiply(sums, a[these], b[these]);
+            multiply(sums, a, b);
         }
         last = now;
-        now = next;
+        now = now + 1 == STAGES ? 0 : now + 1;
     }
     __syncthreads();                             // the stages are free: the strips lie there too
 #endif

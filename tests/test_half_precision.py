@@ -69,7 +69,7 @@ def test_what_does_not_fit_is_refused_with_the_reason():
     for wanted, reason in (
         ({"STAGES": 0}, "is one warp that shares nothing"),
         ({"BM": 16}, "is too small to stage"),
-        ({"STAGES": 4}, "needs 108544 bytes of shared memory"),
+        ({"STAGES": 4, "arch": "sm_86"}, "needs 208896 bytes of shared memory per block"),
         ({"WM": 32, "WN": 32}, "groups of eight elements: no multiple"),
     ):
         with pytest.raises(IllegalSetting, match=reason):

@@ -5,7 +5,7 @@ import pytest
 
 from gemmlab import compiler, shipped, simulator, verify
 from gemmlab.kernel import SIMULATED_ARCH, from_source, load
-from gemmlab.ladder import RUNGS, UNMEASURED, legal_settings, settings_for
+from gemmlab.ladder import RUNGS, legal_settings, settings_for
 from gemmlab.simulator import NoCompiler, nvrtc
 from gemmlab.simulator.architectures import LIMITS
 
@@ -65,7 +65,7 @@ def test_every_legal_setting_is_there_and_the_default_for_every_architecture():
                 assert bool(found.ptx) == (arch == SIMULATED_ARCH)
 
 
-@pytest.mark.parametrize("rung", (*RUNGS, *UNMEASURED), ids=lambda rung: rung.name)
+@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
 def test_a_rung_does_all_that_it_does_with_a_compiler(rung, no_compiler):
     settings = legal_settings(rung)[-1]
     for kernel in (load(rung.name), load(rung.name, **settings)):
