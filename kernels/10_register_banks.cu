@@ -188,9 +188,11 @@ __device__ __forceinline__ void fetch(unsigned tiles, Source& from, const Inputs
 
 #endif
 
-extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
-register_banks(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C,
-               int M, int N, int K, float alpha, float beta)
+// A @ B for one tile. What becomes of the sums is said by store(row, col, sums, inside) for four
+// neighbours of a row at a time, from (row, col) on; `inside`: all four are known to be in C.
+template <class Store>
+__device__ __forceinline__ void product(const float* __restrict__ A, const float* __restrict__ B,
+                                        int M, int N, int K, const Store& store)
 {
     extern __shared__ __align__(16) Tiles ring[];
 
@@ -294,6 +296,19 @@ register_banks(const float* __restrict__ A, const float* __restrict__ B, float* 
     for (int i = 0; i < TM; ++i)
         #pragma unroll
         for (int q = 0; q < TN / 4; ++q)
-            store_four(C, top + y + i / 4 * LANES_DOWN * 4 + i % 4, left + x + q * LANES_ACROSS * 4,
-                       M, N, &sums[i][4 * q], alpha, beta, in.whole);
+            store(top + y + i / 4 * LANES_DOWN * 4 + i % 4, left + x + q * LANES_ACROSS * 4,
+                  &sums[i][4 * q], in.whole);
 }
+
+#ifndef EPILOGUE                                 // rung 11 is all the above with a store of its own
+
+extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
+register_banks(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C,
+               int M, int N, int K, float alpha, float beta)
+{
+    product(A, B, M, N, K, [=](int row, int col, const float* sums, bool inside) {
+        store_four(C, row, col, M, N, sums, alpha, beta, inside);
+    });
+}
+
+#endif
