@@ -76,6 +76,7 @@ class Cublas:
     """
 
     name = "cublas"
+    activation = "none"
 
     def __init__(self, stream, dtype: str = "float32") -> None:
         import cupy
@@ -123,6 +124,9 @@ class Cublas:
             "cublasGemmEx", self._handle, *sizes, one, first, HALF, n, second, HALF, k, zero,
             result, HALF, n, COMPUTE_32F, ALGORITHM,
         )  # fmt: skip
+
+    def random_bias(self, n: int, seed: int) -> None:
+        """It takes none."""
 
     def __enter__(self) -> Cublas:
         return self

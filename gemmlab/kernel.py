@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from . import ladder, simulator
+from .activations import ACTIVATIONS
 from .compiler import Compiled, Resources, code_hash, compile_kernel, options_for
 from .device import gpu
 from .occupancy import occupancy
@@ -68,6 +69,7 @@ def from_source(source: str, like: str, arch: str | None = None, **settings: int
 class Kernel:
     """C = alpha * A @ B + beta * C for row-major matrices of any size, of the rung's dtype.
 
+    Of a rung that takes a bias it is `activation`(alpha * A @ B + beta * C + bias).
     `text` is the source, `compiled` what NVRTC made of it (given, where that was done elsewhere),
     `arch` what it was compiled for: the GPU's own, or sm_90a in the simulator.
     """
@@ -99,24 +101,30 @@ class Kernel:
         settings = ", ".join(f"{name}={value}" for name, value in self.settings.items())
         return f"{self.name}({settings}) for {self.arch}"
 
-    def __call__(self, A, B, C=None, alpha: float = 1.0, beta: float = 0.0):
-        """alpha * A @ B + beta * C as a new array (M, N).
+    @property
+    def activation(self) -> str:
+        """What is done to each element at the end: one of ACTIVATIONS."""
+        return ACTIVATIONS[self.settings.get("ACTIVATION", 0)]
+
+    def __call__(self, A, B, C=None, alpha: float = 1.0, beta: float = 0.0, bias=None):
+        """alpha * A @ B + beta * C as a new array (M, N), with bias and activation if the rung has.
 
         `A`: (M, K), `B`: (K, N), `C`: (M, N), which is not changed and only needed where beta is
-        not 0. All are NumPy or all CuPy arrays of the rung's dtype, C-contiguous; so is the result.
-        Raises ArgumentError.
+        not 0, `bias`: (N,), for a rung that takes one. All are NumPy or all CuPy arrays of the
+        rung's dtype, C-contiguous; so is the result. Raises ArgumentError.
         """
-        m, n, _ = self._check(A, B, C, beta)
+        m, n, _ = self._check(A, B, C, beta, bias)
         host = isinstance(A, np.ndarray)
         A, B = self.to_device(A), self.to_device(B)
+        bias = None if bias is None else self.to_device(bias)
         if beta != 0:
             result = self.array_module.array(C)
         else:  # an element that the kernel forgets stays NaN
             result = self.array_module.full((m, n), np.nan, self.dtype)
-        self.launch_into(A, B, result, alpha, beta)
+        self.launch_into(A, B, result, alpha, beta, bias)
         return self.to_host(result) if host else result
 
-    def launch_into(self, A, B, C, alpha: float = 1.0, beta: float = 0.0) -> None:
+    def launch_into(self, A, B, C, alpha: float = 1.0, beta: float = 0.0, bias=None) -> None:
         """Launch on arrays of this device, C changed in place. On a GPU this does not wait.
 
         Nothing is launched for an empty C. Raises KernelMistake in the simulator.
@@ -127,11 +135,12 @@ class Kernel:
         shape = self.rung.launch(m, n, k, self.settings)
         if self.on_gpu:
             numbers = (np.int32(m), np.int32(n), np.int32(k), np.float32(alpha), np.float32(beta))
+            end = (np.uint64(0) if bias is None else bias,) if self.rung.bias else ()
             self._function()(
-                shape.grid, shape.block, (A, B, C, *numbers), shared_mem=shape.shared_bytes
+                shape.grid, shape.block, (A, B, C, *numbers, *end), shared_mem=shape.shared_bytes
             )
             return
-        run = self._simulate(shape, [A, B, C, m, n, k, alpha, beta])
+        run = self._simulate(shape, [A, B, C, m, n, k, alpha, beta], bias)
         if run.findings:
             raise KernelMistake("; ".join(str(finding) for finding in run.findings))
 
@@ -204,8 +213,8 @@ class Kernel:
         """
         shape = self.rung.launch(m, n, k, self.settings)
         A, B = self.random_matrix(m, k, seed), self.random_matrix(k, n, seed + 1)
-        C = np.full((m, n), np.nan, self.dtype)
-        run = self._simulate(shape, [A, B, C, m, n, k, 1.0, 0.0], count=True, blocks=blocks)
+        C, bias = np.full((m, n), np.nan, self.dtype), self.random_bias(n, seed + 3)
+        run = self._simulate(shape, [A, B, C, m, n, k, 1.0, 0.0], bias, count=True, blocks=blocks)
         if run.findings:
             raise KernelMistake("; ".join(str(finding) for finding in run.findings))
         return Trace(
@@ -243,6 +252,10 @@ class Kernel:
         """verify.random_matrix of the rung's dtype."""
         return random_matrix(rows, cols, seed, self.dtype)
 
+    def random_bias(self, n: int, seed: int) -> np.ndarray | None:
+        """As random_matrix, (n,): of a rung that takes a bias, else None."""
+        return self.random_matrix(1, n, seed)[0] if self.rung.bias else None
+
     def code_hash(self) -> str:
         """What a record of this kernel belongs to: its code and settings."""
         return code_hash(self._source, self.settings)
@@ -267,7 +280,9 @@ class Kernel:
     def _compile(self, arch: str) -> Compiled:
         return compile_kernel(self.text, self._filename, arch=arch, macros=self.settings)
 
-    def _simulate(self, shape: ladder.Launch, args, **how) -> simulator.Run:
+    def _simulate(self, shape: ladder.Launch, args, bias=None, **how) -> simulator.Run:
+        if self.rung.bias:
+            args = [*args, 0 if bias is None else bias]
         return simulator.launch(
             self._source,
             self.rung.entry,
@@ -288,10 +303,13 @@ class Kernel:
         if beta == 0:
             C = simulator.uninitialised(C)
         shape = self.rung.launch(m, n, k, self.settings)
-        run = self._simulate(shape, [A, B, C, m, n, k, alpha, beta], check=True)
+        bias = self.random_bias(n, seed + 3)
+        run = self._simulate(shape, [A, B, C, m, n, k, alpha, beta], bias, check=True)
         message = "; ".join(str(finding) for finding in run.findings)
         worst, found = np.inf if message else 0.0, tuple(run.findings)
-        return Case(m, n, k, alpha, beta, seed, not message, message, worst, found)
+        return Case(
+            m, n, k, alpha, beta, seed, not message, message, worst, found, bias is not None
+        )  # fmt: skip
 
     def _function(self):
         if self._gpu_function is None:
@@ -312,8 +330,11 @@ class Kernel:
             self._gpu_function = function
         return self._gpu_function
 
-    def _check(self, A, B, C, beta: float) -> tuple[int, int, int]:
+    def _check(self, A, B, C, beta: float, bias) -> tuple[int, int, int]:
+        if bias is not None and not self.rung.bias:
+            raise ArgumentError(f"{self.name} takes no bias; rung 11_fused_epilogue does")
         needed = {"A": A, "B": B} | ({"C": C} if beta != 0 else {})
+        needed |= {} if bias is None else {"bias": bias}
         for name, array in needed.items():
             if array is None:
                 raise ArgumentError(
@@ -330,8 +351,9 @@ class Kernel:
                     f"{name} is {array.dtype}: {self.name} takes {self.dtype}; "
                     f"use {name}.astype(np.{self.dtype})"
                 )
-            if array.ndim != 2:
-                raise ArgumentError(f"{name} has {array.ndim} axes: {self.name} takes matrices")
+            if array.ndim != (axes := 1 if name == "bias" else 2):
+                takes = "a bias with one" if axes == 1 else "matrices"
+                raise ArgumentError(f"{name} has {array.ndim} axes: {self.name} takes {takes}")
             if not array.flags.c_contiguous:
                 raise ArgumentError(
                     f"{name} is not row-major without gaps: use np.ascontiguousarray({name})"
@@ -341,4 +363,6 @@ class Kernel:
             raise ArgumentError(f"A is {m}×{k} and B is {k_of_b}×{n}: the inner sizes differ")
         if beta != 0 and C.shape != (m, n):
             raise ArgumentError(f"C is {C.shape[0]}×{C.shape[1]}, A @ B is {m}×{n}")
+        if bias is not None and len(bias) != n:
+            raise ArgumentError(f"bias has {len(bias)} elements, A @ B has {n} columns")
         return m, n, k

@@ -15,6 +15,7 @@ from itertools import product
 from math import log2
 from pathlib import Path
 
+from .activations import ACTIVATIONS
 from .simulator.architectures import LIMITS, base
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -44,12 +45,16 @@ class IllegalSetting(Exception):
 
 @dataclass(frozen=True)
 class Parameter:
-    """A macro of the kernel file that the reader may set."""
+    """A macro of the kernel file that the reader may set.
+
+    A sweep tries its values, unless it is not `tuned`: then it says what is computed, not how.
+    """
 
     name: str
     default: int
     legal: tuple[int, ...]
     meaning: str
+    tuned: bool = True
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Rung:
-    """One kernel of the ladder: C = alpha * A @ B + beta * C.
+    """One kernel of the ladder: C = alpha * A @ B + beta * C, or more where it has an epilogue.
 
     All from the shape (m, n, k) and the settings: `tile` is the rows and columns of C that one
     block computes, `grid` and `block` are the launch shape, `limit` says why settings do not go
@@ -71,6 +76,7 @@ class Rung:
     oldest architecture that the settings run on, 80 for sm_80, 0 for any, `shared_bytes` is the
     dynamic shared memory of a block. `dtype` is that of A, B and C; alpha and beta are float32.
     `tuned_shapes` are the (m, n, k) at which a sweep measures its settings besides those of all.
+    `bias`: it also takes a bias for each column, and has a parameter ACTIVATION, see `activations`.
     """
 
     name: str
@@ -87,6 +93,7 @@ class Rung:
     shared_bytes: Callable[[Settings], int] = lambda settings: 0
     dtype: str = "float32"
     tuned_shapes: tuple[tuple[int, int, int], ...] = ()
+    bias: bool = False
 
     @property
     def path(self) -> Path:
@@ -355,6 +362,22 @@ def _limit_14(s: Settings) -> str | None:
 TILE_10 = {"BM": 128, "BN": 256, "BK": 32, "TM": 8, "TN": 16, "STAGES": 3}  # for large products
 
 
+def _tile_10() -> tuple[Parameter, ...]:
+    return (
+        *_block_tile(
+            (64, 128), (64, 128, 256), (8, 16, 32), tuple(TILE_10[n] for n in ("BM", "BN", "BK"))
+        ),
+        Parameter("TM", TILE_10["TM"], (4, 8), "rows of C that a thread computes"),
+        Parameter("TN", TILE_10["TN"], (8, 16), "columns of C that a thread computes"),
+        Parameter(
+            "STAGES",
+            TILE_10["STAGES"],
+            (1, 3),
+            "1: through registers; 3: a ring of tiles for cp.async",
+        ),
+    )
+
+
 def _shared_10(s: Settings) -> int:
     """Bytes of a ring of tiles of floats; A's have four more in a row, against bank conflicts."""
     return max(2, s["STAGES"]) * 4 * s["BK"] * (s["BM"] + 4 + s["BN"])
@@ -520,20 +543,7 @@ RUNGS: tuple[Rung, ...] = (
         idea="nearly every issue slot an FMA, none of them waiting for its operands",
         entry="register_banks",
         parameters=(
-            *_block_tile(
-                (64, 128),
-                (64, 128, 256),
-                (8, 16, 32),
-                tuple(TILE_10[n] for n in ("BM", "BN", "BK")),
-            ),
-            Parameter("TM", TILE_10["TM"], (4, 8), "rows of C that a thread computes"),
-            Parameter("TN", TILE_10["TN"], (8, 16), "columns of C that a thread computes"),
-            Parameter(
-                "STAGES",
-                TILE_10["STAGES"],
-                (1, 3),
-                "1: through registers; 3: a ring of tiles for cp.async",
-            ),
+            *_tile_10(),
             Parameter("ORDER", 1, (0, 1), "of the FMAs; 0: row by row, 1: snaking columns"),
             Parameter("PTXAS", 1, (1, 3), "the assembler's optimization; 1 keeps the order"),
         ),
@@ -549,6 +559,37 @@ RUNGS: tuple[Rung, ...] = (
             (1024, 1024, 512),
             (128, 4096, 4096),
         ),
+    ),
+    Rung(
+        name="11_fused_epilogue",
+        title="Fused epilogue",
+        idea="bias and activation while C is in registers: no pass over C for them",
+        entry="fused_epilogue",
+        parameters=(
+            *_tile_10(),
+            Parameter("PTXAS", 1, (1, 3), "the assembler's optimization; 1 keeps the order"),
+            Parameter(
+                "ACTIVATION",
+                1,
+                tuple(range(len(ACTIVATIONS))),
+                ", ".join(f"{value}: {name}" for value, name in enumerate(ACTIVATIONS)),
+                tuned=False,
+            ),
+        ),
+        tile=_tile,
+        grid=_tiles_of_c,
+        block=_line(_threads_2d),
+        limit=lambda s: _limit_10({**s, "ORDER": 1}),
+        model_bytes=_tile_reuse,
+        oldest_arch=lambda s: 80 if s["STAGES"] > 1 else 0,
+        shared_bytes=_shared_10,
+        tuned_shapes=(
+            (1024, 1024, 64),
+            (1024, 1024, 1024),
+            (8192, 8192, 64),
+            (8192, 8192, 256),
+        ),
+        bias=True,
     ),
     Rung(
         name="14_wmma",

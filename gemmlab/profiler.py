@@ -213,7 +213,8 @@ def main(arguments: list[str] | None = None) -> None:
     sizes = iter(options.sizes)
     for m, n, k in zip(sizes, sizes, sizes, strict=True):
         A, B, C = (kernel.to_device(matrix) for matrix in inputs(m, n, k, kernel.dtype))
-        kernel.launch_into(A, B, C)
+        bias = kernel.random_bias(n, SEED + 3)
+        kernel.launch_into(A, B, C, bias=None if bias is None else kernel.to_device(bias))
         kernel.to_host(C)  # waits
 
 

@@ -299,7 +299,7 @@ def benchmark(kernel) -> pandas.DataFrame:
 def result_digest(kernel, m: int, n: int, k: int, alpha: float, beta: float, seed: int) -> str:
     """SHA-256 of the bytes of C = alpha·A·B + beta·C for the random matrices of a seed.
 
-    A, B and C are verify.random_matrix of seed, seed + 1 and seed + 2.
+    A, B and C are verify.random_matrix of seed, seed + 1 and seed + 2, a bias that of seed + 3.
     """
     import numpy
 
@@ -307,5 +307,5 @@ def result_digest(kernel, m: int, n: int, k: int, alpha: float, beta: float, see
         random_matrix(rows, columns, seed + at, kernel.dtype)
         for at, (rows, columns) in enumerate(((m, k), (k, n), (m, n)))
     )
-    result = kernel(A, B, C, alpha=alpha, beta=beta)
+    result = kernel(A, B, C, alpha=alpha, beta=beta, bias=kernel.random_bias(n, seed + 3))
     return hashlib.sha256(numpy.ascontiguousarray(result).tobytes()).hexdigest()

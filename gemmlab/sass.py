@@ -14,7 +14,7 @@ from . import listings, records, roofline
 from .disassembly import disassemble, parse, section
 from .issue_slots import CLASSES, MULTIPLY_ADD, Loop, inner_loop
 from .kernel import Kernel, load
-from .ladder import RUNGS, require_arch
+from .ladder import RUNGS, WARP, require_arch
 from .sass_view import LoopView
 
 if TYPE_CHECKING:
@@ -46,10 +46,15 @@ def loop(kernel: Kernel, arch: str | None = None) -> Loop:
 
 
 def adds_per_tile(kernel: Kernel) -> int | None:
-    """Multiply-adds of a thread for one pair of tiles; None where tiles have no depth BK."""
+    """Multiply-add instructions of a warp for one pair of tiles; None where these have no depth BK.
+
+    An FFMA is one multiply-add of each lane, and a tensor core's instruction a whole MMA_SHAPE.
+    """
     rows, columns = kernel.rung.tile(kernel.settings)
+    warps = math.prod(kernel.rung.block(kernel.settings)) // WARP
+    each = WARP if kernel.rung.dtype == "float32" else math.prod(roofline.MMA_SHAPE)
     depth = kernel.settings.get("BK")
-    return depth and rows * columns * depth // math.prod(kernel.rung.block(kernel.settings))
+    return depth and rows * columns * depth // (warps * each)
 
 
 @lru_cache(maxsize=64)

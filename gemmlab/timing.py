@@ -20,6 +20,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gemmlab.cublas import Cublas
@@ -355,7 +356,9 @@ def compare(kernel, m: int, n: int, k: int, *, pairs: int = PAIRS) -> Measuremen
         # Each side has sets of its own, so that neither finds what the other has just read.
         sets = make_sets(m, n, k, 2 * count, dtype)
         stream.synchronize()
-        ours = Side(kernel.launch_into, sets[:count], stream)
+        bias = kernel.random_bias(n, 2024)
+        launch = partial(kernel.launch_into, bias=bias if bias is None else cupy.asarray(bias))
+        ours = Side(launch, sets[:count], stream)
         theirs = Side(cublas.launch_into, sets[count:], stream)
         launch_ms = ours.plan()
         if launch_ms > LAUNCH_LIMIT_MS:

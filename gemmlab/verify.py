@@ -26,6 +26,9 @@ fused multiply-add", SIAM Journal on Scientific Computing 42 (3), 2020. R is the
 float16 at the end: 2**-11 of the result, or half of the smallest subnormal. Where K is small, R is
 nearly all; S grows with K and overtakes it.
 
+Where a bias is added, of float32 alone, K + 2 and 2 above grow by 1, and gamma(1) |bias| is added.
+What an activation makes of the bound is in activations.py.
+
 What else is checked: C is filled with NaN before (where beta is 0 it must not be read), and A, B
 and C stand between guard cells that hold NaN, so that reading or writing past an end shows.
 """
@@ -36,6 +39,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from .activations import activate, error_after
 from .simulator import Finding
 
 UNIT_ROUNDOFF = {"float32": 2.0**-24, "float16": 2.0**-11}
@@ -67,9 +71,11 @@ class Case:
     message: str  # empty if passed
     worst: float  # the largest error as a share of its bound
     findings: tuple[Finding, ...] = ()  # what the simulator's checks met
+    biased: bool = False  # with a bias
 
     def __str__(self):
         what = f"M={self.m} N={self.n} K={self.k} alpha={self.alpha:g} beta={self.beta:g}"
+        what += " with bias" if self.biased else ""
         return f"{what}: {'pass' if self.passed else f'FAIL (seed {self.seed}): {self.message}'}"
 
 
@@ -96,10 +102,12 @@ class Report:
         """pandas.DataFrame with a row for each case."""
         import pandas as pd
 
+        any_bias = any(case.biased for case in self.cases)
         return pd.DataFrame(
             [
                 {
                     "M": c.m, "N": c.n, "K": c.k, "alpha": c.alpha, "beta": c.beta,
+                    **({"bias": "yes" if c.biased else "no"} if any_bias else {}),
                     "result": "pass" if c.passed else f"FAIL: {c.message}",
                 }
                 for c in self.cases
@@ -133,26 +141,38 @@ def random_matrix(rows: int, cols: int, seed: int, dtype: str = "float32") -> np
     return values.astype(dtype, copy=False).reshape(rows, cols)
 
 
-def reference(A, B, C, alpha: float, beta: float):
-    """alpha * A @ B + beta * C in float64. C is not looked at where beta is 0."""
+def reference(A, B, C, alpha: float, beta: float, bias=None, activation: str = "none"):
+    """activation(alpha * A @ B + beta * C + bias) in float64, the activation one of ACTIVATIONS.
+
+    C is not looked at where beta is 0. `bias`: (N,), or None.
+    """
     product = alpha * (A.astype(np.float64) @ B.astype(np.float64))
-    return product + beta * C.astype(np.float64) if beta else product
+    if beta:
+        product = product + beta * C.astype(np.float64)
+    if bias is not None:
+        product = product + bias.astype(np.float64)
+    return activate(product, activation)
 
 
-def error_bound(A, B, C, alpha: float, beta: float, dtype: str = "float32"):
+def error_bound(
+    A, B, C, alpha: float, beta: float, dtype: str = "float32", bias=None, activation: str = "none"
+):
     """How far each element may be from the reference, float64 of C's shape: see the module.
 
     `dtype` is that of the matrices that the kernel takes: "float32" or "float16".
     """
     k, u = A.shape[1], UNIT_ROUNDOFF["float32"]
-    of_product = _gamma(k + 2, u) if dtype == "float32" else _gamma(1.5 * k + 4, 2 * u)
+    more = 0 if bias is None else 1  # roundings
+    of_product = _gamma(k + 2 + more, u) if dtype == "float32" else _gamma(1.5 * k + 4, 2 * u)
     magnitude = abs(A).astype(np.float64) @ abs(B).astype(np.float64)
     underflow = (2 * k + 4) * SMALLEST_NORMAL * max(abs(alpha), 1.0)
     bound = abs(alpha) * of_product * magnitude + underflow
     if beta:
-        bound += abs(beta) * _gamma(2, u) * abs(C).astype(np.float64)
+        bound += abs(beta) * _gamma(2 + more, u) * abs(C).astype(np.float64)
+    if bias is not None:
+        bound += _gamma(1, u) * abs(bias).astype(np.float64)
     if dtype == "float32":
-        return bound
+        return error_after(reference(A, B, C, alpha, beta, bias), bound, activation) + underflow
     largest = abs(reference(A, B, C, alpha, beta)) + bound
     return bound + UNIT_ROUNDOFF[dtype] * largest + SMALLEST_SUBNORMAL[dtype] / 2
 
@@ -178,8 +198,8 @@ def shapes(kernel) -> list[tuple[int, int, int]]:
 def verify(kernel, seed: int | None = None) -> Report:
     """Check `kernel` at all of `shapes`, and with all of FACTORS at a tile's edge.
 
-    Inputs are new with every call, or those of `seed`. The kernel is run in place, as timing runs
-    it.
+    Where it takes a bias, all but two cases have one. Inputs are new with every call, or those of
+    `seed`. The kernel is run in place, as timing runs it.
     """
     seeds = iter(np.random.SeedSequence(seed).generate_state(64).tolist())
     cases = [check(kernel, *shape, *PRODUCT, seed=next(seeds)) for shape in shapes(kernel)]
@@ -187,29 +207,42 @@ def verify(kernel, seed: int | None = None) -> Report:
     cases += [
         check(kernel, rows + 1, cols + 1, 33, *factors, seed=next(seeds)) for factors in FACTORS[1:]
     ]
-    cases.append(check(kernel, 7, 5, 0, 1.0, 0.5, seed=next(seeds)))
+    cases.append(check(kernel, 7, 5, 0, 1.0, 0.5, seed=next(seeds), biased=False))
+    if kernel.rung.bias:
+        cases.append(
+            check(kernel, rows + 1, cols + 1, 33, *PRODUCT, seed=next(seeds), biased=False)
+        )
     return Report(kernel.name, cases)
 
 
-def check(kernel, m: int, n: int, k: int, alpha: float, beta: float, *, seed: int) -> Case:
-    """Run one product and compare it, element by element. Never raises for a wrong result."""
+def check(
+    kernel, m: int, n: int, k: int, alpha: float, beta: float, *, seed: int, biased: bool = True
+) -> Case:
+    """Run one product and compare it, element by element. Never raises for a wrong result.
+
+    `biased`: with a bias, if the kernel takes one.
+    """
     A, B, C = (
         random_matrix(rows, cols, seed + i, kernel.dtype)
         for i, (rows, cols) in enumerate([(m, k), (k, n), (m, n)])
     )
     if beta == 0:
         C.fill(np.nan)
+    bias = kernel.random_bias(n, seed + 3) if biased else None
     message, worst = "", 0.0
     try:
-        got, guards = _run_guarded(kernel, A, B, C, alpha, beta)
+        got, guards = _run_guarded(kernel, A, B, C, alpha, beta, bias)
     except kernel.Mistake as mistake:
         message, worst = str(mistake), np.inf
     else:
-        expected = reference(A, B, C, alpha, beta)
-        bound = error_bound(A, B, C, alpha, beta, kernel.dtype)
+        end = {"bias": bias, "activation": kernel.activation}
+        expected = reference(A, B, C, alpha, beta, **end)
+        bound = error_bound(A, B, C, alpha, beta, kernel.dtype, **end)
         message, worst = _compare(got, expected, bound)
         message = "; ".join(part for part in (message, guards) if part)
-    return Case(m, n, k, alpha, beta, seed, not message, message, worst)
+    return Case(
+        m, n, k, alpha, beta, seed, not message, message, worst, biased=bias is not None
+    )  # fmt: skip
 
 
 def check_sample(kernel, m: int, n: int, k: int, *, rows: int = 64) -> None:
@@ -221,7 +254,9 @@ def check_sample(kernel, m: int, n: int, k: int, *, rows: int = 64) -> None:
     seed = int(np.random.SeedSequence().generate_state(1)[0])
     A, B = (_uniform(xp, shape, seed + i, kernel.dtype) for i, shape in enumerate([(m, k), (k, n)]))
     C = xp.full((m, n), xp.nan, kernel.dtype)
-    kernel.launch_into(A, B, C)
+    bias = kernel.random_bias(n, seed + 3)
+    end = {} if bias is None else {"bias": kernel.to_device(bias)}
+    kernel.launch_into(A, B, C, **end)
     where = f"{kernel.name} at M={m} N={n} K={k} (seed {seed})"
     if not bool(xp.isfinite(C).all()):
         row, col = (int(i) for i in np.argwhere(~np.isfinite(kernel.to_host(C)))[0])
@@ -229,10 +264,10 @@ def check_sample(kernel, m: int, n: int, k: int, *, rows: int = 64) -> None:
     inner = np.random.default_rng(seed).choice(m, min(rows, m), replace=False)
     chosen = np.unique(np.concatenate([inner, [0, m - 1]]))
     part = A[xp.asarray(chosen)]
-    expected = reference(part, B, None, 1.0, 0.0)
-    bound = error_bound(part, B, None, 1.0, 0.0, kernel.dtype)
-    got = C[xp.asarray(chosen)]
-    message, _ = _compare(*(kernel.to_host(x) for x in (got, expected, bound)), rows=chosen)
+    expected = reference(part, B, None, 1.0, 0.0, **end)
+    bound = error_bound(part, B, None, 1.0, 0.0, kernel.dtype, **end, activation=kernel.activation)
+    got, expected, bound = map(kernel.to_host, (C[xp.asarray(chosen)], expected, bound))
+    message, _ = _compare(got, activate(expected, kernel.activation), bound, rows=chosen)
     if message:
         raise VerificationError(f"{where}: {message}")
 
@@ -243,11 +278,12 @@ def _uniform(xp, shape, seed: int, dtype: str):
     return (generator.random(shape, dtype=xp.float32) * 2 - 1).astype(dtype, copy=False)
 
 
-def _run_guarded(kernel, A, B, C, alpha, beta) -> tuple[np.ndarray, str]:
+def _run_guarded(kernel, A, B, C, alpha, beta, bias) -> tuple[np.ndarray, str]:
     """C after the run, and what happened to the guard cells: empty if nothing."""
     guard = -(-max(4096, 2 * C.shape[1]) // GUARD_ALIGNMENT) * GUARD_ALIGNMENT
-    flat, inside = zip(*(_guarded(kernel, x, guard) for x in (A, B, C)), strict=True)
-    kernel.launch_into(*inside, alpha, beta)
+    flat, (A, B, C_inside) = zip(*(_guarded(kernel, x, guard) for x in (A, B, C)), strict=True)
+    end = {} if bias is None else {"bias": _guarded(kernel, bias, guard)[1]}
+    kernel.launch_into(A, B, C_inside, alpha, beta, **end)
     after, pattern = kernel.to_host(flat[2]), GUARD_PATTERN[kernel.dtype]
     got = after[guard : guard + C.size].reshape(C.shape)
     outside = np.concatenate([after[:guard], after[guard + C.size :]]).view(pattern.dtype)
