@@ -588,6 +588,7 @@ RUNGS: tuple[Rung, ...] = (
             (1024, 1024, 1024),
             (8192, 8192, 64),
             (8192, 8192, 256),
+            (8192, 8192, 1024),
         ),
         bias=True,
     ),
@@ -706,6 +707,14 @@ def legal_settings(rung: Rung) -> list[Settings]:
     every = product(*(parameter.legal for parameter in rung.parameters))
     combinations = [dict(zip(names, values, strict=True)) for values in every]
     return [settings for settings in combinations if rung.limit(settings) is None]
+
+
+def tuned_settings(rung: Rung) -> list[Settings]:
+    """The legal settings among which a sweep looks for the fastest: the default of all else."""
+    fixed = {
+        parameter.name: parameter.default for parameter in rung.parameters if not parameter.tuned
+    }
+    return [settings for settings in legal_settings(rung) if fixed.items() <= settings.items()]
 
 
 def nearest(rung: Rung, wanted: Settings) -> Settings:

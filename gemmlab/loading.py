@@ -17,26 +17,26 @@ def load(name: str, arch: str | None = None, shape: Shape | None = None, **setti
     """The rung `name`, such as "02_coalescing", compiled with these tile parameters.
 
     Without any, with its defaults or, where those ask for more than `arch` has, the settings
-    nearest to them that run there. With `shape`, (M, N, K), instead of parameters: with those that
-    were the fastest in the recorded sweep, at the shape nearest to this one, and run on `arch`.
-    See `settings_for`.
+    nearest to them that run there. With `shape`, (M, N, K), instead of tile parameters: with those
+    that were the fastest in the recorded sweep, at the shape nearest to this one, and run on
+    `arch`. See `settings_for`.
 
     Raises LadderError for a name that is not there, IllegalSetting before anything is compiled,
-    also for a shape together with parameters, NoRecord where no sweep of the rung is recorded, and
-    CompileError with the lines around the error.
+    also for a shape together with tile parameters, NoRecord where no sweep of the rung is recorded,
+    and CompileError with the lines around the error.
     """
-    if settings and shape is not None:
-        raise IllegalSetting(
-            f"{name}: give a shape or parameters, not both; here are shape={shape} and "
-            f"{ladder.listed(settings)}"
-        )
-    if not settings:
-        rung, here = ladder.find(name), gpu()
-        on = arch or (here.arch if here else SIMULATED_ARCH)
-        if shape is None:
-            settings = ladder.nearest_on(rung, ladder.settings_for(rung, {}), on)
-        else:
-            settings = settings_for(rung, shape, on)
+    rung, here = ladder.find(name), gpu()
+    on = arch or (here.arch if here else SIMULATED_ARCH)
+    if shape is not None:
+        tuned = {parameter.name for parameter in rung.parameters if parameter.tuned}
+        if given := {key: value for key, value in settings.items() if key in tuned}:
+            raise IllegalSetting(
+                f"{name}: give a shape or parameters, not both; here are shape={shape} and "
+                f"{ladder.listed(given)}"
+            )
+        settings = {**settings_for(rung, shape, on), **settings}
+    elif not settings:
+        settings = ladder.nearest_on(rung, ladder.settings_for(rung, {}), on)
     return kernel.load(name, arch, **settings)
 
 

@@ -114,6 +114,35 @@ def profiled(
     """The metrics of the `count` launches of kernel `entry` that python with the arguments `child`
     makes, caches cold; `name` is for messages. Raises CountersUnavailable, as counters() does.
     """
+    which = ["--kernel-name", entry, "--launch-count", str(count)]
+    launches, said = _profile(child, which, metrics, name)
+    if len(launches) != count:
+        raise CountersUnavailable(
+            f"Nsight Compute gave counters of {len(launches)} launches of {name}, "
+            f"not {count}. {said}"
+        )
+    return launches
+
+
+def profiled_together(
+    child: list[str], metrics: Sequence[str], name: str
+) -> dict[str, int | float]:
+    """The metrics summed over all kernels that python with the arguments `child` launches while
+    the profiler is on (cupyx.profiler.profile), caches as they are.
+
+    Raises CountersUnavailable, as counters() does.
+    """
+    which = ["--profile-from-start", "off", "--cache-control", "none"]
+    launches, said = _profile(child, which, metrics, name)
+    if not launches:
+        raise CountersUnavailable(f"Nsight Compute gave no counters of {name}. {said}")
+    return {metric: sum(launch[metric] for launch in launches) for metric in metrics}
+
+
+def _profile(
+    child: list[str], which: list[str], metrics: Sequence[str], name: str
+) -> tuple[list[dict[str, int | float]], str]:
+    """The metrics of each launch, and ncu's last error; `which` are its options to choose them."""
     ncu = find_ncu()
     if ncu is None:
         raise CountersUnavailable(
@@ -123,8 +152,7 @@ def profiled(
         ncu,
         "--clock-control", "none",
         "--csv", "--page", "details", "--print-units", "base",
-        "--kernel-name", entry,
-        "--launch-count", str(count),
+        *which,
         "--metrics", ",".join(metrics),
         sys.executable, *child,
     ]  # fmt: skip
@@ -148,16 +176,14 @@ def profiled(
             "The driver lets only administrators read hardware counters here: run as root, or "
             "load the NVIDIA module with NVreg_RestrictProfilingToAdminUsers=0."
         )
-    launches = parse_csv(done.stdout)
-    if done.returncode != 0 or len(launches) != count:
-        printed = (done.stdout + done.stderr).splitlines()
-        errors = [line for line in printed if "error" in line.lower()]
+    printed = (done.stdout + done.stderr).splitlines()
+    errors = [line for line in printed if "error" in line.lower()]
+    said = errors[-1] if errors else "It printed no error."
+    if done.returncode != 0:
         raise CountersUnavailable(
-            f"Nsight Compute gave counters of {len(launches)} launches of {name}, not "
-            f"{count} (exit status {done.returncode}). "
-            + (errors[-1] if errors else "It printed no error.")
+            f"Nsight Compute failed for {name} (exit status {done.returncode}). {said}"
         )
-    return launches
+    return parse_csv(done.stdout), said
 
 
 def parse_csv(text: str) -> list[dict[str, int | float]]:

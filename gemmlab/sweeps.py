@@ -1,4 +1,4 @@
-"""Every legal setting of a rung against cuBLAS: measured on a GPU, read anywhere.
+"""Every tuned setting of a rung against cuBLAS: measured on a GPU, read anywhere.
 
 One CSV file for each rung, results/<gpu>-sweeps/<rung>.csv: a row for each setting and shape, with
 the settings first. A row belongs to the code that was measured, as a record does: where it no
@@ -38,7 +38,7 @@ MEASURED = (
 
 
 def recorded(name: str) -> pandas.DataFrame:
-    """The recorded sweep of the rung `name`: a row for each legal setting and shape.
+    """The recorded sweep of the rung `name`: a row for each tuned setting and shape.
 
     Columns: the rung's parameters, those of MEASURED, and gflops. Times are medians and quartiles
     in milliseconds, pct_cublas is the median ratio in percent, registers and spilled_bytes are per
@@ -110,7 +110,7 @@ def folder(slug: str) -> Path:
 
 
 def record(names: Iterable[str], say: Callable[[str], None]) -> Path:
-    """Measure every legal setting of the named rungs on the GPU here; returns the folder.
+    """Measure the tuned settings of the named rungs on the GPU here; returns the folder.
 
     A rung's file is written when all of it is measured. Raises LadderError, NoGpu,
     VerificationError.
@@ -147,7 +147,7 @@ def _measure(rung: ladder.Rung) -> Iterator[dict[str, Any]]:
 
     here, versions = require_gpu("A sweep"), software_versions()
     context = {name: versions[name] for name in ("driver", "cuda", "cublas")}
-    every = ladder.legal_settings(rung)
+    every = ladder.tuned_settings(rung)
     # NVRTC takes a second for each, so other processes compile ahead.
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         compiled = pool.map(_compile, [rung.name] * len(every), every)
