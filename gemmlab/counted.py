@@ -66,10 +66,14 @@ def per_step(kernel: Kernel, digits: int = 1) -> pandas.DataFrame:
 
     One row for each shape whose counters were recorded: M, N, K, and the keys of PER_STEP, rounded
     to so many digits after the point.
-    Raises NoRecord and StaleRecord.
+    Raises ValueError for a kernel on tensor cores, which do more at once, NoRecord and StaleRecord.
     """
     import pandas
 
+    if kernel.rung.dtype != "float32":
+        raise ValueError(
+            f"{kernel.name} is {kernel.rung.dtype}; steps are those of float32 kernels"
+        )
     rows = []
     for counted in records.entry(kernel)["counters"]:
         steps = counted["metrics"][FMA_METRIC] / WARP

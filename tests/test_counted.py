@@ -45,6 +45,11 @@ def test_steps_of_a_fast_kernel_need_more_digits():
     assert fine.round(1).equals(coarse) and not fine.equals(coarse)
 
 
+def test_steps_are_those_of_fp32_units():
+    with pytest.raises(ValueError, match="14_wmma is float16"):
+        counted.per_step(load("14_wmma"))
+
+
 def test_a_shape_that_was_not_counted_is_named():
     with pytest.raises(records.NoRecord, match=r"M=3.*512x512x512"):
         counted.compare(load("01_naive"), 3, 3, 3)

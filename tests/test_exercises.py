@@ -64,7 +64,7 @@ def one_line_changed(name):
 
 CHANGED = [
     "03_shared_memory", "04_thread_tile_1d", "05_thread_tile_2d", "08_warp_tiling",
-    "09_double_buffering",
+    "09_double_buffering", "14_wmma",
 ]  # fmt: skip
 
 

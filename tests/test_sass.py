@@ -353,6 +353,13 @@ def test_waits_are_those_of_a_count_cycle_by_cycle(written):
     )
 
 
+def test_a_trip_of_tensor_cores_is_one_step_of_a_warp():
+    """An HMMA is 16×8×16 multiply-adds: so many for the warp's 64×64 of C and 64 along K."""
+    trip = sass.loop(load("14_wmma"), "sm_90a")
+    assert trip.opcodes["HMMA"] == 4 * 8 * 4 and trip.opcodes["LDSM"] == 4 * (4 + 4)
+    assert trip.mix[issue_slots.MULTIPLY_ADD] == trip.opcodes["HMMA"]
+
+
 # ---- what is kept with the project ---------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ import pandas
 import pytest
 
 import gemmlab as gl
-from gemmlab import ladder, plots, records, sweeps
+from gemmlab import ladder, plots, records, roofline, sweeps
 
 SWEPT = [rung for rung in ladder.RUNGS if rung.name >= "03"]
 every_swept_rung = pytest.mark.parametrize("rung", SWEPT, ids=lambda rung: rung.name)
@@ -36,9 +36,12 @@ def test_the_default_setting_is_the_fastest_recorded(rung):
 
 @every_swept_rung
 def test_sweep_and_record_tell_the_same_of_the_default_setting(rung):
+    """Within a few percent: more of them where the GPU, at its limit of power, lowers its clock."""
     run = records.replay_at(gl.load(rung.name), 4096, 4096, 4096)
     best = sweeps.best(sweeps.recorded(rung.name))
-    assert best["pct_cublas"] == pytest.approx(100 * run.ratio.median, rel=0.03)
+    full = roofline.recorded_ceilings().fma.state.sm_clock_mhz
+    apart = 0.03 if run.sm_clock_mhz == full else 0.05
+    assert best["pct_cublas"] == pytest.approx(100 * run.ratio.median, rel=apart)
 
 
 def test_one_setting_of_the_last_rung_reaches_85_percent_where_nothing_is_round():
