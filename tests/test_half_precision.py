@@ -70,7 +70,7 @@ def test_what_does_not_fit_is_refused_with_the_reason():
         ({"STAGES": 0}, "is one warp that shares nothing"),
         ({"BM": 16}, "is too small to stage"),
         ({"STAGES": 4, "arch": "sm_86"}, "needs 208896 bytes of shared memory per block"),
-        ({"WM": 32, "WN": 32}, "groups of eight elements: no multiple"),
+        ({"BK": 32, "WM": 32, "WN": 32}, "groups of eight elements: no multiple"),
     ):
         with pytest.raises(IllegalSetting, match=reason):
             gl.load("14_wmma", **wanted)
@@ -153,6 +153,7 @@ class Careless:
     """Writes `after` elements too many behind C, as a GPU lets pass."""
 
     name, on_gpu, array_module, dtype = "careless", True, np, "float16"
+    activation = "none"
     rung, settings = gl.load("14_wmma", **PLAIN).rung, PLAIN
 
     class Mistake(Exception):
@@ -160,6 +161,9 @@ class Careless:
 
     def __init__(self, after=0, value=None):
         self.after, self.value = after, value
+
+    def random_bias(self, n, seed):
+        return None
 
     def launch_into(self, A, B, C, alpha=1.0, beta=0.0):
         assert A.dtype == B.dtype == C.dtype == np.float16
