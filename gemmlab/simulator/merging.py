@@ -14,7 +14,9 @@ the number of loads from shared memory:
   nothing.
 
 Both are what NVRTC 13.0 does for sm_90a. Loops that ptxas unrolls further than the PTX has them
-could merge more, and so could branches that it does away with; neither is looked for.
+could merge more, and so could branches that it does away with; neither is looked for. Where it
+makes of a branch around a load a predicate of the load, the GPU counts the load in every warp, also
+where no lane takes part; here it is counted as the PTX has it.
 """
 
 from __future__ import annotations
