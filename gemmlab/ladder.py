@@ -391,8 +391,9 @@ def _limit_10(s: Settings) -> str | None:
         return f"leaves no whole warps: one computes {4 * s['TM']}×{8 * s['TN']}"
     if threads < s["BN"]:
         return f"makes {threads} threads per block, too few to bring a row of {s['BN']} of B"
-    if not (s["ORDER"] and s["PTXAS"] == 1) and any(s[n] != v for n, v in TILE_10.items()):
-        return f"is there to compare: ORDER=0 and PTXAS=3 only with {listed(TILE_10)}"
+    slower = {name: value for name, value in (("ORDER", 0), ("PTXAS", 3)) if s.get(name) == value}
+    if slower and any(s[n] != v for n, v in TILE_10.items()):
+        return f"is there to compare: {listed(slower)} only with {listed(TILE_10)}"
     if s["STAGES"] == 1 and (reason := _uneven_fours(s, threads)):
         return reason
     needed = s["TM"] * s["TN"] + 2 * (s["TM"] + s["TN"]) + ADDRESSES
@@ -579,7 +580,7 @@ RUNGS: tuple[Rung, ...] = (
         tile=_tile,
         grid=_tiles_of_c,
         block=_line(_threads_2d),
-        limit=lambda s: _limit_10({**s, "ORDER": 1}),
+        limit=_limit_10,
         model_bytes=_tile_reuse,
         oldest_arch=lambda s: 80 if s["STAGES"] > 1 else 0,
         shared_bytes=_shared_10,

@@ -188,11 +188,11 @@ __device__ __forceinline__ void fetch(unsigned tiles, Source& from, const Inputs
 
 #endif
 
-// A @ B for one tile. What becomes of the sums is said by store(row, col, sums, inside) for four
-// neighbours of a row at a time, from (row, col) on; `inside`: all four are known to be in C.
-template <class Store>
+// A @ B for one tile. What becomes of a thread's sums is said by finish(sums, row, col, inside): its
+// first one belongs to (row, col) of C, the others as below; `inside`: all are known to be in C.
+template <class Finish>
 __device__ __forceinline__ void product(const float* __restrict__ A, const float* __restrict__ B,
-                                        int M, int N, int K, const Store& store)
+                                        int M, int N, int K, const Finish& finish)
 {
     extern __shared__ __align__(16) Tiles ring[];
 
@@ -292,22 +292,26 @@ __device__ __forceinline__ void product(const float* __restrict__ A, const float
     }
     multiply<true>(sums, mine[(CHUNK - 1) % 2]);
 
-    #pragma unroll
-    for (int i = 0; i < TM; ++i)
-        #pragma unroll
-        for (int q = 0; q < TN / 4; ++q)
-            store(top + y + i / 4 * LANES_DOWN * 4 + i % 4, left + x + q * LANES_ACROSS * 4,
-                  &sums[i][4 * q], in.whole);
+    finish(sums, top + y, left + x, in.whole);
 }
 
-#ifndef EPILOGUE                                 // rung 11 is all the above with a store of its own
+// How many rows my i-th row of sums, and columns my q-th group of four, lies from the first.
+__device__ __forceinline__ int rows_to(int i) { return i / 4 * LANES_DOWN * 4 + i % 4; }
+__device__ __forceinline__ int cols_to(int q) { return q * LANES_ACROSS * 4; }
+
+#ifndef EPILOGUE                                 // rung 11 is all of the above, with an end of its own
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 register_banks(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C,
                int M, int N, int K, float alpha, float beta)
 {
-    product(A, B, M, N, K, [=](int row, int col, const float* sums, bool inside) {
-        store_four(C, row, col, M, N, sums, alpha, beta, inside);
+    product(A, B, M, N, K, [=](const float (&sums)[TM][TN], int row, int col, bool inside) {
+        #pragma unroll
+        for (int i = 0; i < TM; ++i)
+            #pragma unroll
+            for (int q = 0; q < TN / 4; ++q)
+                store_four(C, row + rows_to(i), col + cols_to(q), M, N, &sums[i][4 * q],
+                           alpha, beta, inside);
     });
 }
 

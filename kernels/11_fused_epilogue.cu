@@ -21,23 +21,13 @@ __device__ __forceinline__ float activation(float x)
 #if ACTIVATION == 1
     return x < 0.0f ? 0.0f : x;                  // NaN stays NaN: fmaxf(x, 0) would make it 0
 #elif ACTIVATION == 2
-    return 0.5f * x * (1.0f + tanhf(0.797884561f * (x + 0.044715f * x * x * x)));
+    // 0.5 x (1 + tanh(y)) is x / (1 + exp(-2 y)), which takes fewer instructions.
+    return __fdividef(x, 1.0f + __expf(-1.59576912f * (x + 0.044715f * x * x * x)));
 #elif ACTIVATION == 3
     return 0.5f * x * (1.0f + erff(0.707106781f * x));
 #else
     return x;
 #endif
-}
-
-// One element of C, from its sum, what C held before, and the bias of its column. Where beta is 0
-// or there is no bias, nothing was read, and nothing is added.
-__device__ __forceinline__ float finished(float sum, float old, float bias,
-                                          float alpha, float beta, bool biased)
-{
-    float x = alpha * sum;
-    if (beta != 0.0f) x += beta * old;
-    if (biased) x += bias;
-    return activation(x);
 }
 
 __device__ __forceinline__ float4 load_four(const float* X, int row, int col, int rows, int cols,
@@ -47,34 +37,60 @@ __device__ __forceinline__ float4 load_four(const float* X, int row, int col, in
                   : load_four<false>(X, row, col, rows, cols);
 }
 
-// The elements (row, col) to (row, col + 3) of C, M × N. Unless all are known to be `inside` C, each
-// is looked at, and those outside are left out.
-__device__ __forceinline__ void finish_four(float* C, const float* bias, int row, int col,
-                                            int M, int N, const float* sums,
-                                            float alpha, float beta, bool inside)
+// sums += factor * four, element by element.
+__device__ __forceinline__ void add(float* sums, float factor, const float4& four)
 {
-    float4 old = {}, add = {};
-    if (beta != 0.0f) old = load_four(C, row, col, M, N, inside);
-    if (bias) add = load_four(bias, 0, col, 1, N, inside);
-    const float four[4] = {finished(sums[0], old.x, add.x, alpha, beta, bias),
-                           finished(sums[1], old.y, add.y, alpha, beta, bias),
-                           finished(sums[2], old.z, add.z, alpha, beta, bias),
-                           finished(sums[3], old.w, add.w, alpha, beta, bias)};
-    float* here = C + (size_t)row * N + col;
-    if (inside) {
-        *(float4*)here = make_float4(four[0], four[1], four[2], four[3]);
-        return;
+    sums[0] += factor * four.x;
+    sums[1] += factor * four.y;
+    sums[2] += factor * four.z;
+    sums[3] += factor * four.w;
+}
+
+// A thread's sums become its elements of C. First all of them in registers, then all are stored: a
+// load that comes after stores would wait for them.
+__device__ __forceinline__ void finish(float (&sums)[TM][TN], float* C, const float* bias,
+                                       int row, int col, int M, int N,
+                                       float alpha, float beta, bool inside)
+{
+    #pragma unroll
+    for (int i = 0; i < TM; ++i)
+        #pragma unroll
+        for (int j = 0; j < TN; ++j) sums[i][j] *= alpha;
+    if (beta != 0.0f) {                          // otherwise C is not read
+        #pragma unroll
+        for (int i = 0; i < TM; ++i) {
+            #pragma unroll
+            for (int q = 0; q < TN / 4; ++q)
+                add(&sums[i][4 * q], beta,
+                    load_four(C, row + rows_to(i), col + cols_to(q), M, N, inside));
+            asm volatile("" ::: "memory");       // no more loads ahead: registers are short
+        }
+    }
+    if (bias) {
+        #pragma unroll
+        for (int q = 0; q < TN / 4; ++q) {
+            const float4 four = load_four(bias, 0, col + cols_to(q), 1, N, inside);
+            #pragma unroll
+            for (int i = 0; i < TM; ++i) add(&sums[i][4 * q], 1.0f, four);
+        }
     }
     #pragma unroll
-    for (int v = 0; v < 4; ++v)
-        if (row < M && col + v < N) here[v] = four[v];
+    for (int i = 0; i < TM; ++i)
+        #pragma unroll
+        for (int j = 0; j < TN; ++j) sums[i][j] = activation(sums[i][j]);
+    #pragma unroll
+    for (int i = 0; i < TM; ++i)
+        #pragma unroll
+        for (int q = 0; q < TN / 4; ++q)
+            store_four(C, row + rows_to(i), col + cols_to(q), M, N, &sums[i][4 * q],
+                       1.0f, 0.0f, inside);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 fused_epilogue(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C,
                int M, int N, int K, float alpha, float beta, const float* __restrict__ bias)
 {
-    product(A, B, M, N, K, [=](int row, int col, const float* sums, bool inside) {
-        finish_four(C, bias, row, col, M, N, sums, alpha, beta, inside);
+    product(A, B, M, N, K, [=](float (&sums)[TM][TN], int row, int col, bool inside) {
+        finish(sums, C, bias, row, col, M, N, alpha, beta, inside);
     });
 }
