@@ -295,9 +295,13 @@ __device__ __forceinline__ void product(const float* __restrict__ A, const float
     finish(sums, top + y, left + x, in.whole);
 }
 
-// How many rows my i-th row of sums, and columns my q-th group of four, lies from the first.
-__device__ __forceinline__ int rows_to(int i) { return i / 4 * LANES_DOWN * 4 + i % 4; }
-__device__ __forceinline__ int cols_to(int q) { return q * LANES_ACROSS * 4; }
+// Where in C my i-th row of sums lies, and my q-th group of four columns, from the first one.
+__device__ __forceinline__ int row_of(int first, int i)
+{
+    return first + i / 4 * LANES_DOWN * 4 + i % 4;
+}
+
+__device__ __forceinline__ int col_of(int first, int q) { return first + q * LANES_ACROSS * 4; }
 
 #ifndef EPILOGUE                                 // rung 11 is all of the above, with an end of its own
 
@@ -310,7 +314,7 @@ register_banks(const float* __restrict__ A, const float* __restrict__ B, float* 
         for (int i = 0; i < TM; ++i)
             #pragma unroll
             for (int q = 0; q < TN / 4; ++q)
-                store_four(C, row + rows_to(i), col + cols_to(q), M, N, &sums[i][4 * q],
+                store_four(C, row_of(row, i), col_of(col, q), M, N, &sums[i][4 * q],
                            alpha, beta, inside);
     });
 }

@@ -15,16 +15,26 @@
 #define ACTIVATION 1                             // 0: none, 1: ReLU, 2: GELU by tanh, 3: by erf
 #endif
 
+// erf within 1.5e-7, by formula 7.1.26 of M. Abramowitz, I. A. Stegun, "Handbook of Mathematical
+// Functions" (1964). erff is nearer, and takes more than twice the instructions.
+__device__ __forceinline__ float short_erf(float x)
+{
+    const float t = __fdividef(1.0f, 1.0f + 0.3275911f * fabsf(x));
+    const float sum = ((((1.061405429f * t - 1.453152027f) * t + 1.421413741f) * t
+                        - 0.284496736f) * t + 0.254829592f) * t;
+    return copysignf(1.0f - sum * __expf(-x * x), x);
+}
+
 // The last step, for one element. Put your own here.
 __device__ __forceinline__ float activation(float x)
 {
 #if ACTIVATION == 1
     return x < 0.0f ? 0.0f : x;                  // NaN stays NaN: fmaxf(x, 0) would make it 0
 #elif ACTIVATION == 2
-    // 0.5 x (1 + tanh(y)) is x / (1 + exp(-2 y)), which takes fewer instructions.
+    // 0.5 x (1 + tanh(y)) is x / (1 + exp(-2 y)), which takes fewer instructions than tanhf.
     return __fdividef(x, 1.0f + __expf(-1.59576912f * (x + 0.044715f * x * x * x)));
 #elif ACTIVATION == 3
-    return 0.5f * x * (1.0f + erff(0.707106781f * x));
+    return 0.5f * x * (1.0f + short_erf(0.707106781f * x));
 #else
     return x;
 #endif
@@ -62,14 +72,14 @@ __device__ __forceinline__ void finish(float (&sums)[TM][TN], float* C, const fl
             #pragma unroll
             for (int q = 0; q < TN / 4; ++q)
                 add(&sums[i][4 * q], beta,
-                    load_four(C, row + rows_to(i), col + cols_to(q), M, N, inside));
+                    load_four(C, row_of(row, i), col_of(col, q), M, N, inside));
             asm volatile("" ::: "memory");       // no more loads ahead: registers are short
         }
     }
     if (bias) {
         #pragma unroll
         for (int q = 0; q < TN / 4; ++q) {
-            const float4 four = load_four(bias, 0, col + cols_to(q), 1, N, inside);
+            const float4 four = load_four(bias, 0, col_of(col, q), 1, N, inside);
             #pragma unroll
             for (int i = 0; i < TM; ++i) add(&sums[i][4 * q], 1.0f, four);
         }
@@ -82,7 +92,7 @@ __device__ __forceinline__ void finish(float (&sums)[TM][TN], float* C, const fl
     for (int i = 0; i < TM; ++i)
         #pragma unroll
         for (int q = 0; q < TN / 4; ++q)
-            store_four(C, row + rows_to(i), col + cols_to(q), M, N, &sums[i][4 * q],
+            store_four(C, row_of(row, i), col_of(col, q), M, N, &sums[i][4 * q],
                        1.0f, 0.0f, inside);
 }
 
