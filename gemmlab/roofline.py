@@ -225,7 +225,7 @@ def measure_ceilings() -> Ceilings:
     )
 
 
-def _kernel(entry: str, macros: dict[str, int], path: Path = CEILINGS.path):
+def _kernel(entry: str, macros: dict[str, int], path: Path):
     import cupy
 
     module = cupy.RawModule(code=path.read_text("utf-8"), options=options_for(macros))
@@ -260,7 +260,7 @@ def measure_copy(shape: Launch) -> Roof:
     count = min(COPY_BYTES, free // 4) // 16  # float4 elements
     original = cupy.random.RandomState(1).uniform(-1, 1, 4 * count, dtype=cupy.float32)
     target = cupy.full(4 * count, cupy.nan, dtype=cupy.float32)
-    kernel = _kernel(CEILINGS.copy_entry, {})
+    kernel = _kernel(CEILINGS.copy_entry, {}, CEILINGS.path)
 
     def launch() -> None:
         kernel(shape.grid, shape.block, (original, target, numpy.int64(count)))
@@ -281,7 +281,7 @@ def measure_fma(shape: Launch, macros: dict[str, int]) -> Roof:
 
     threads, blocks = math.prod(shape.block), math.prod(shape.grid)
     out = cupy.full(threads * blocks, cupy.nan, dtype=cupy.float32)
-    kernel = _kernel(CEILINGS.fma_entry, macros)
+    kernel = _kernel(CEILINGS.fma_entry, macros, CEILINGS.path)
 
     def launch(iterations: int = ITERATIONS) -> None:
         scalars = (numpy.int32(iterations), numpy.float32(MULTIPLIER), numpy.float32(ADDEND))
