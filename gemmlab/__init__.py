@@ -33,6 +33,7 @@ __all__ = [
     "compare",
     "counted",
     "device",
+    "epilogue",
     "error_bound",
     "exercises",
     "facts",
@@ -65,6 +66,8 @@ def __getattr__(name: str):
         return import_module(".roofline", __name__).ceilings
     if name == "compare":
         return import_module(".comparison", __name__).compare
+    if name == "epilogue":
+        return import_module(".epilogues", __name__).epilogue
     if name == "fma_order":
         return import_module(".outer_products", __name__).fma_order
     if name == "lab":

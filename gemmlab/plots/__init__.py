@@ -10,6 +10,7 @@ from gemmlab.plots.addresses import address_map
 from gemmlab.plots.banks import bank_map
 from gemmlab.plots.blocks import block_map
 from gemmlab.plots.comparison import comparison
+from gemmlab.plots.epilogue import epilogue
 from gemmlab.plots.fma_order import fma_order
 from gemmlab.plots.fragments import fragments
 from gemmlab.plots.issue_slots import issue_slots
@@ -36,6 +37,7 @@ __all__ = [
     "block_map",
     "climb",
     "comparison",
+    "epilogue",
     "fma_order",
     "fragments",
     "gflops",
