@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 NAME, PLAIN = "11_fused_epilogue", "10_register_banks"
 FUSED, ALONE, CUBLAS = "11, fused", "10, product alone", "cuBLAS, product alone"
-ONE_KERNEL, SEPARATE = "cuBLAS, then one kernel", "cuBLAS, then separate kernels"
-WAYS = (FUSED, ALONE, CUBLAS, ONE_KERNEL, SEPARATE)
+BY_FOUR = "cuBLAS, then one kernel by float4"
+ONE_KERNEL, SEPARATE = "cuBLAS, then one CuPy kernel", "cuBLAS, then separate CuPy kernels"
+WAYS = (FUSED, ALONE, CUBLAS, BY_FOUR, ONE_KERNEL, SEPARATE)
 
 # Matrices of C's size that each operation of a CuPy expression reads and writes. A number or a row,
 # as the bias is, counts as nothing.
@@ -59,7 +60,7 @@ COLUMNS = (
 
 def passes(way: str, activation: str) -> tuple[int, int]:
     """How often C's size is read and is written, the product's own store among it, with a bias."""
-    if way == ONE_KERNEL:
+    if way in (BY_FOUR, ONE_KERNEL):
         return 1, 2
     if way == SEPARATE:
         operations = OPERATIONS[activation]

@@ -8,7 +8,7 @@ import pandas
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
-from gemmlab.epilogues import ALONE, CUBLAS, FUSED, ONE_KERNEL, SEPARATE
+from gemmlab.epilogues import ALONE, BY_FOUR, CUBLAS, FUSED, ONE_KERNEL, SEPARATE
 from gemmlab.plots import style
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import LARGE, MARGIN, SMALL, WIDTH, styled
@@ -16,7 +16,8 @@ from gemmlab.plots.style import LARGE, MARGIN, SMALL, WIDTH, styled
 COLUMNS = ("m", "n", "k", "activation", "way", "ratio", "gpu", "recorded")
 LOOKS = {  # colour, marker, line
     SEPARATE: (style.VERMILION, "^", "-"),
-    ONE_KERNEL: (style.BLUE, "o", "-"),
+    ONE_KERNEL: (style.ORANGE, "D", "-"),
+    BY_FOUR: (style.BLUE, "o", "-"),
     CUBLAS: (style.INK, "*", "--"),
     ALONE: (style.GREEN, "s", ":"),
 }
@@ -79,8 +80,8 @@ def epilogue(
 
 
 def crossovers(rows: pandas.DataFrame) -> list[tuple[int, int]]:
-    """Pairs of neighbouring K between which cuBLAS with one kernel passes rung 11, either way."""
-    curve = rows[rows["way"] == ONE_KERNEL].sort_values("k")
+    """Pairs of neighbouring K between which cuBLAS and one kernel by float4 passes rung 11."""
+    curve = rows[rows["way"] == BY_FOUR].sort_values("k")
     points = list(zip(curve["k"], curve["ratio"], strict=True))
     return [(one[0], two[0]) for one, two in pairwise(points) if (one[1] > 1) != (two[1] > 1)]
 
@@ -88,28 +89,27 @@ def crossovers(rows: pandas.DataFrame) -> list[tuple[int, int]]:
 def _draw_key(fig: Picture, ways: list[str]) -> None:
     across, down = fig.get_size_inches()
     x = LEFT
-    for way in ways:
-        colour, marker, line = LOOKS[way]
+    y = 0.14
+    for way in (*ways, FUSED):
+        colour, marker, line = LOOKS.get(way, (style.BLACK, "", "-"))
+        if x + 0.38 + style.text_width(way, SMALL) > WIDTH - MARGIN:
+            x, y = LEFT, y + 0.28
         fig.add_artist(
             Line2D(
-                [x / across, (x + 0.15) / across, (x + 0.3) / across], [1 - 0.22 / down] * 3,
+                [x / across, (x + 0.15) / across, (x + 0.3) / across], [1 - (y + 0.08) / down] * 3,
                 color=colour, linestyle=line, marker=marker, markevery=[1],
                 markersize=8 if marker == "*" else 5.5,
             )
         )  # fmt: skip
-        fig.text_at(x + 0.38, 0.14, way, size=SMALL)
+        fig.text_at(x + 0.38, y, way, size=SMALL)
         x += 0.38 + style.text_width(way, SMALL) + 0.25
-    fig.add_artist(
-        Line2D([LEFT / across, (LEFT + 0.3) / across], [1 - 0.5 / down] * 2, color=style.BLACK)
-    )
-    fig.text_at(LEFT + 0.38, 0.42, FUSED, size=SMALL)
 
 
 def _caption(rows: pandas.DataFrame, activation: str) -> str:
-    one = rows[rows["way"] == ONE_KERNEL].sort_values("ratio")
+    one = rows[rows["way"] == BY_FOUR].sort_values("ratio")
     most, least = one.iloc[-1], one.iloc[0]
     words = (
-        f"Bias and {activation}. cuBLAS and then one kernel takes "
+        f"Bias and {activation}. {BY_FOUR} takes "
         f"{style.digits(most['ratio'])} times as long as rung 11 at "
         f"{style.shape_label(*most[['m', 'n', 'k']])}, and {style.digits(least['ratio'])} times at "
         f"{style.shape_label(*least[['m', 'n', 'k']])}."
