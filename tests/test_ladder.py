@@ -18,6 +18,12 @@ NAIVE = ladder.find("01_naive")
 SIDES = st.sampled_from(NAIVE.parameters[0].legal)
 
 
+def macros(source):
+    """The macros that a kernel's text or file gives a number where nobody else has, and which."""
+    text = source if isinstance(source, str) else source.read_text(encoding="utf-8")
+    return dict(re.findall(r"#ifndef (\w+)\n#define \1 (\d+)", text))
+
+
 @every_rung
 def test_its_kernel_file_says_what_the_ladder_says(rung):
     text = rung.path.read_text(encoding="utf-8")
@@ -27,12 +33,14 @@ def test_its_kernel_file_says_what_the_ladder_says(rung):
     header = re.match(r"(//.*\n)+", text)[0]
     for part in ("Idea:", "Launch:", "Takes:"):
         assert re.search(rf"^// {part} +\S", header, re.M)
-    defaults = dict(re.findall(r"#ifndef (\w+)\n#define \1 (\d+)", text))
+    own = macros(text)
+    included = [ladder.find(name) for name in re.findall(r'#include "(.*)\.cu"', text)]
+    defaults = {name: value for one in included for name, value in macros(one.path).items()} | own
     parameters = {p.name: str(p.default) for p in rung.parameters if p.name != LEVEL}
     assert parameters.items() <= defaults.items()
     steps = paths.steps(rung.name) if rung.name in paths.PATHS else ()
     varied = {name for step in steps if step.like == rung.name for name in step.settings}
-    assert defaults.keys() - parameters.keys() <= varied  # the others are there for the path
+    assert own.keys() - parameters.keys() <= varied  # the others are there for the path
 
 
 @every_rung

@@ -217,15 +217,21 @@ def test_a_digest_is_of_the_result_s_bytes():
 
     from gemmlab.verify import random_matrix
 
-    def product(A, B, C, alpha, beta):
+    def product(A, B, C, alpha, beta, bias):
         assert A.dtype == B.dtype == C.dtype == product.dtype
-        return numpy.float32(alpha) * (A @ B) + numpy.float32(beta) * C
+        result = numpy.float32(alpha) * (A @ B) + numpy.float32(beta) * C
+        return result if bias is None else result + bias
 
-    product.dtype = "float32"
-    found = records.result_digest(product, 7, 3, 5, 0.5, 2.0, seed=9)
+    def digest():
+        return records.result_digest(product, 7, 3, 5, 0.5, 2.0, seed=9)
+
+    product.dtype, product.random_bias = "float32", lambda n, seed: None
     A, B, C = random_matrix(7, 5, 9), random_matrix(5, 3, 10), random_matrix(7, 3, 11)
     expected = numpy.float32(0.5) * (A @ B) + numpy.float32(2.0) * C
-    assert found == hashlib.sha256(expected.tobytes()).hexdigest()
+    assert digest() == hashlib.sha256(expected.tobytes()).hexdigest()
+    product.random_bias = lambda n, seed: random_matrix(1, n, seed)[0]
+    biased = expected + random_matrix(1, 3, 12)
+    assert digest() == hashlib.sha256(biased.tobytes()).hexdigest()
 
 
 # ---- the records of this repository --------------------------------------------------------------
@@ -463,7 +469,8 @@ def test_ncu_is_asked_for_one_launch_per_shape_of_this_kernel(monkeypatch):
 def test_what_runs_under_ncu_launches_once_per_shape(monkeypatch):
     launched = []
     kernel = SimpleNamespace(
-        launch_into=lambda A, B, C: launched.append((A.shape, B.shape, C.shape)),
+        launch_into=lambda A, B, C, bias: launched.append((A.shape, B.shape, C.shape, bias)),
+        random_bias=lambda n, seed: None,
         to_device=lambda array: array,
         to_host=lambda array: array,
         dtype="float32",
@@ -475,7 +482,10 @@ def test_what_runs_under_ncu_launches_once_per_shape(monkeypatch):
 
     monkeypatch.setattr(profiler, "load", load)
     profiler.main(["01_naive", "8", "4", "2", "1", "3", "5", "--set=BLOCK_X=16"])
-    assert launched == [((8, 2), (2, 4), (8, 4)), ((1, 5), (5, 3), (1, 3))]
+    assert launched == [((8, 2), (2, 4), (8, 4), None), ((1, 5), (5, 3), (1, 3), None)]
+    kernel.random_bias = lambda n, seed: n * "b"
+    profiler.main(["01_naive", "8", "4", "2", "--set=BLOCK_X=16"])
+    assert launched[2:] == [((8, 2), (2, 4), (8, 4), "bbbb")]
 
 
 def test_counters_of_too_few_launches_are_refused(monkeypatch):

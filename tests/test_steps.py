@@ -10,9 +10,9 @@ from gemmlab import ladder, steps
 from gemmlab.played import NOTHING
 from gemmlab.simulator import LaunchError
 
-ALONE = "10_register_banks"  # whose warps take no steps together, but with one stage
-CASES = [(rung.name, ()) for rung in ladder.RUNGS if rung.name != ALONE]
-CASES += [(ALONE, (("BK", 8), ("STAGES", 1)))]
+ALONE = ("10_register_banks", "11_fused_epilogue")  # whose warps take no steps together,
+TOGETHER = (("BK", 8), ("STAGES", 1))  # but with one stage
+CASES = [(rung.name, () if rung.name not in ALONE else TOGETHER) for rung in ladder.RUNGS]
 CASES += [("09_double_buffering", (("STAGES", stages),)) for stages in (2, 3, 4)]
 IN_SHARED = [case for case in CASES if case[0] > "03"]
 STEPS = 4  # along K
@@ -239,7 +239,8 @@ def test_what_cannot_be_followed_is_refused():
         steps.of(trace, (5, 0, 0))
 
 
-def test_warps_that_wait_for_mbarriers_take_no_steps_together():
-    trace = gl.load(ALONE).trace(128, 256, 64)
-    with pytest.raises(ValueError, match=r"warps of 10_register_banks wait for mbarriers"):
+@pytest.mark.parametrize("name", ALONE)
+def test_warps_that_wait_for_mbarriers_take_no_steps_together(name):
+    trace = gl.load(name).trace(128, 256, 64)
+    with pytest.raises(ValueError, match=rf"warps of {name} wait for mbarriers"):
         steps.of(trace)

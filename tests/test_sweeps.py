@@ -14,14 +14,14 @@ NOISE = 0.01  # settings that are no further apart are equally fast
 
 
 @every_swept_rung
-def test_every_legal_setting_was_measured_at_every_shape(rung):
+def test_every_tuned_setting_was_measured_at_every_shape(rung):
     table = sweeps.recorded(rung.name)
     names = sweeps.rung_parameters(rung)
-    legal = {tuple(settings.values()) for settings in ladder.legal_settings(rung)}
-    for shape in sweeps.SHAPES:
+    wanted = {tuple(settings.values()) for settings in ladder.tuned_settings(rung)}
+    for shape in sweeps.shapes_of(rung):
         rows = sweeps.at(table, shape)
-        assert {tuple(row) for row in rows[names].to_numpy().tolist()} == legal
-        assert len(rows) == len(legal) and rows["time_ms"].is_monotonic_increasing
+        assert {tuple(row) for row in rows[names].to_numpy().tolist()} == wanted
+        assert len(rows) == len(wanted) and rows["time_ms"].is_monotonic_increasing
 
 
 @every_swept_rung

@@ -47,7 +47,7 @@ class FakeMachine:
         self.log.append((name, matrices))
 
     def launcher(self, name, milliseconds):
-        return lambda *matrices: self.run(name, milliseconds, matrices)
+        return lambda *matrices, bias=None: self.run(name, milliseconds, matrices)
 
     def record(self):
         return SimpleNamespace(at=self.clock_ms, synchronize=lambda: None)
@@ -94,6 +94,9 @@ class FakeKernel:
 
     def __init__(self, launch, passes=True):
         self.launch_into, self.passes, self.verified = launch, passes, 0
+
+    def random_bias(self, n, seed):
+        return None
 
     def verify(self):
         self.verified += 1
