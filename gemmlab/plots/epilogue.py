@@ -114,9 +114,13 @@ def _caption(rows: pandas.DataFrame, activation: str) -> str:
         f"{style.shape_label(*most[['m', 'n', 'k']])}, and {style.digits(least['ratio'])} times at "
         f"{style.shape_label(*least[['m', 'n', 'k']])}."
     )
-    found = [
-        f"M=N={side} between K={before} and K={after}"
+    places = {
+        side: [f"{before} and {after}" for before, after in crossovers(own)]
         for side, own in rows.groupby("m")
-        for before, after in crossovers(own)
+    }
+    found = [
+        f"M=N={side} between K of {style.listed(between)}"
+        for side, between in places.items()
+        if between
     ]
     return words + (f" It crosses rung 11 at {style.listed(found)}." if found else "")
