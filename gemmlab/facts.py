@@ -89,9 +89,9 @@ class Facts:
 
     @cached_property
     def loaded_bytes(self) -> int:
-        """What the block's loads of A and B move: whole sectors."""
+        """What the block's loads of A and B move: whole sectors. A bias does not count."""
         lines = [o for o in self.trace.run.lines if (o.space, o.operation) == (GLOBAL, "load")]
-        return SECTOR_BYTES * sum(one.units for one in lines)
+        return SECTOR_BYTES * sum(one.units for one in lines if one.array != "bias")
 
     @cached_property
     def intensity(self) -> float:

@@ -16,7 +16,7 @@ Shape = tuple[int, int, int]
 def load(name: str, arch: str | None = None, shape: Shape | None = None, **settings: int) -> Kernel:
     """The rung `name`, such as "02_coalescing", compiled with these tile parameters.
 
-    Without any, with its defaults or, where those ask for more than `arch` has, the settings
+    Without any, with its defaults or, where those ask for more than `arch` has, the tile parameters
     nearest to them that run there. With `shape`, (M, N, K), instead of tile parameters: with those
     that were the fastest in the recorded sweep, at the shape nearest to this one, and run on
     `arch`. See `settings_for`.
@@ -27,16 +27,17 @@ def load(name: str, arch: str | None = None, shape: Shape | None = None, **setti
     """
     rung, here = ladder.find(name), gpu()
     on = arch or (here.arch if here else SIMULATED_ARCH)
+    tuned = {parameter.name for parameter in rung.parameters if parameter.tuned}
+    given = {key: value for key, value in settings.items() if key in tuned}
     if shape is not None:
-        tuned = {parameter.name for parameter in rung.parameters if parameter.tuned}
-        if given := {key: value for key, value in settings.items() if key in tuned}:
+        if given:
             raise IllegalSetting(
                 f"{name}: give a shape or parameters, not both; here are shape={shape} and "
                 f"{ladder.listed(given)}"
             )
         settings = {**settings_for(rung, shape, on), **settings}
-    elif not settings:
-        settings = ladder.nearest_on(rung, ladder.settings_for(rung, {}), on)
+    elif not given:
+        settings = ladder.nearest_on(rung, ladder.settings_for(rung, settings), on)
     return kernel.load(name, arch, **settings)
 
 

@@ -134,8 +134,10 @@ def profiled_together(
     """
     which = ["--profile-from-start", "off", "--cache-control", "none"]
     launches, said = _profile(child, which, metrics, name)
-    if not launches:
-        raise CountersUnavailable(f"Nsight Compute gave no counters of {name}. {said}")
+    missing = [one for one in metrics if any(one not in launch for launch in launches)]
+    if missing or not launches:
+        what = ", ".join(missing) or "counters"
+        raise CountersUnavailable(f"Nsight Compute gave no {what} of {name}. {said}")
     return {metric: sum(launch[metric] for launch in launches) for metric in metrics}
 
 

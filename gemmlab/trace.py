@@ -111,7 +111,9 @@ class Trace:
             )
         access = found[occurrence]
         addresses = access.addresses[access.active]
-        shape = {"A": (self.m, self.k), "B": (self.k, self.n), "C": (self.m, self.n)}[array]
+        shape = {
+            "A": (self.m, self.k), "B": (self.k, self.n), "C": (self.m, self.n), "bias": (1, self.n)
+        }[array]  # fmt: skip
         first = addresses // self.element_bytes
         index = first[:, None] + np.arange(max(1, access.size // self.element_bytes))
         return Access(

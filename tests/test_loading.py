@@ -58,6 +58,47 @@ def test_a_rung_without_a_sweep_says_how_to_get_one():
         gl.load("01_naive", shape=(64, 64, 64))
 
 
+FUSED = "11_fused_epilogue"
+
+
+@pytest.mark.parametrize("shape", [(8192, 8192, 64), (4096, 4096, 4096), (1024, 1024, 64)])
+@pytest.mark.parametrize("activation", [0, 3])
+def test_what_is_not_tuned_goes_together_with_a_shape(shape, activation):
+    """The tile of the sweep, whatever activation it was swept with."""
+    best = sweeps.best(sweeps.recorded(FUSED), shape)
+    tile = {name: int(best[name]) for name in sweeps.rung_parameters(ladder.find(FUSED))}
+    kernel = gl.load(FUSED, shape=shape, ACTIVATION=activation)
+    assert kernel.settings == tile | {"ACTIVATION": activation}
+
+
+def test_of_several_parameters_beside_a_shape_the_tuned_ones_are_named():
+    wanted = r"not both; here are shape=\(64, 64, 64\) and BM=64, BN=64$"
+    with pytest.raises(IllegalSetting, match=wanted):
+        gl.load(FUSED, shape=(64, 64, 64), BM=64, ACTIVATION=2, BN=64)
+
+
+@pytest.mark.parametrize(
+    ("name", "given_", "says"),
+    [
+        (FUSED, {"ACTIVATE": 2}, "11_fused_epilogue has no parameter ACTIVATE; it has BM"),
+        (FUSED, {"ACTIVATION": 4}, "ACTIVATION=4 is not legal, the values are 0, 1, 2, 3"),
+        (NAME, {"ACTIVATION": 1}, "10_register_banks has no parameter ACTIVATION"),
+    ],
+)
+@pytest.mark.parametrize("shape", [{}, {"shape": (64, 64, 64)}])
+def test_a_parameter_that_is_not_there_is_refused_with_and_without_a_shape(
+    name, given_, says, shape
+):
+    with pytest.raises(IllegalSetting, match=says):
+        gl.load(name, **shape, **given_)
+
+
+def test_what_is_not_tuned_leaves_the_choice_of_the_tile_to_the_architecture():
+    default = ladder.settings_for(ladder.find(FUSED), {})
+    chosen = gl.load(FUSED, arch="sm_86", ACTIVATION=2).settings
+    assert chosen == default | {"BK": 16, "ACTIVATION": 2}
+
+
 def test_shared_memory_that_an_architecture_does_not_have_is_refused():
     wanted = r"needs 148992 bytes of shared memory per block, this is sm_86; the nearest choice"
     with pytest.raises(IllegalSetting, match=wanted):

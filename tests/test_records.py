@@ -2,6 +2,7 @@ import copy
 import importlib
 import math
 import os
+import sys
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -492,6 +493,35 @@ def test_counters_of_too_few_launches_are_refused(monkeypatch):
     ncu(monkeypatch, NCU_CSV)
     with pytest.raises(profiler.CountersUnavailable, match="2 launches of 01_naive, not 1"):
         profiler.counters(find("01_naive"), {}, [(1, 1, 1)])
+
+
+DRAM_READ = "dram__bytes_read.sum"
+
+
+def test_all_kernels_that_run_while_the_profiler_is_on_are_counted_together(monkeypatch):
+    seen = ncu(monkeypatch, NCU_CSV)
+    child = ["some/file.py", "--profile", "a way", "ReLU"]
+    found = profiler.profiled_together(child, [DRAM_READ], "a way")
+    assert found == {DRAM_READ: 3_722_240 + 2_097_152}
+    (command,) = seen
+    options = dict(pairwise(command))
+    assert options["--profile-from-start"] == "off" and options["--cache-control"] == "none"
+    assert options["--metrics"] == DRAM_READ and options["--clock-control"] == "none"
+    assert not {"--kernel-name", "--launch-count"} & set(command)
+    assert command[-5:] == [sys.executable, *child]
+
+
+def test_nothing_counted_while_the_profiler_is_on_is_refused(monkeypatch):
+    missing = "smsp__inst_executed_op_shared_ld.sum"  # of the first launch "n/a"
+    ncu(monkeypatch, NCU_CSV)
+    with pytest.raises(profiler.CountersUnavailable, match=f"no {missing} of a way"):
+        profiler.profiled_together(["file.py"], [DRAM_READ, missing], "a way")
+    ncu(monkeypatch, "==WARNING== No kernels were profiled.\n")
+    with pytest.raises(profiler.CountersUnavailable, match="no counters of a way"):
+        profiler.profiled_together(["file.py"], [DRAM_READ], "a way")
+    ncu(monkeypatch, "==ERROR== ERR_NVGPUCTRPERM - no permission\n", returncode=1)
+    with pytest.raises(profiler.CountersUnavailable, match="run as root"):
+        profiler.profiled_together(["file.py"], [DRAM_READ], "a way")
 
 
 def test_a_failing_ncu_is_quoted(monkeypatch):
