@@ -1,0 +1,388 @@
+"""Rung 11's last step, a bias and an activation: formulas, exactness, and what is refused."""
+
+import math
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gemmlab as gl
+from gemmlab import verify
+from gemmlab.activations import ACTIVATIONS, STEEPEST_GELU, activate, error_after
+from gemmlab.kernel import ArgumentError, Kernel
+from gemmlab.verify import SMALLEST_NORMAL, random_matrix
+
+NAME = "11_fused_epilogue"
+REGISTERS = {"BM": 64, "BN": 64, "BK": 8, "TM": 4, "TN": 8, "STAGES": 1}
+RING = {**REGISTERS, "BK": 16, "STAGES": 3}
+GELUS = ("GELU by tanh", "GELU by erf")
+every_activation = pytest.mark.parametrize("activation", ACTIVATIONS)
+numbers = st.floats(width=32, allow_nan=False, allow_infinity=False)
+
+
+def fused(activation, how=REGISTERS):
+    return gl.load(NAME, **how, ACTIVATION=ACTIVATIONS.index(activation))
+
+
+def changed(*pairs, activation="ReLU"):
+    """Rung 11 with other text in the places of some."""
+    text = gl.load(NAME, **REGISTERS).text
+    for old, new in pairs:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return gl.from_source(text, NAME, **REGISTERS, ACTIVATION=ACTIVATIONS.index(activation))
+
+
+def through(kernel, x):
+    """What the kernel's last step makes of each x, which is all of C: K is 0 and beta is 1."""
+    C = np.zeros((-(-len(x) // 64), 64), np.float32)
+    C.ravel()[: len(x)] = x
+    A, B = np.zeros((len(C), 0), np.float32), np.zeros((0, 64), np.float32)
+    return kernel(A, B, C, beta=1.0).ravel()[: len(x)]
+
+
+# ---- the formulas --------------------------------------------------------------------------------
+
+
+def by_hand(x, activation):
+    """In float64, by other formulas for the same."""
+    if activation == "none":
+        return x
+    if activation == "ReLU":
+        return max(x, 0.0)
+    if activation == "GELU by erf":
+        return 0.5 * x * math.erfc(-x / math.sqrt(2))
+    twice = math.sqrt(8 / math.pi) * (x + 0.044715 * x**3)
+    return x / (1 + math.exp(-twice)) if twice > -700 else 0.0
+
+
+@every_activation
+@given(st.floats(-1e9, 1e9))
+def test_activations_are_those_of_the_formulas(activation, x):
+    (found,) = activate(np.array([x]), activation)
+    assert found == pytest.approx(by_hand(x, activation), rel=1e-13, abs=1e-15 * abs(x))
+
+
+@given(st.floats(-1e9, 1e9))
+def test_gelu_of_both_signs_is_apart_by_x(x):
+    for activation in GELUS:
+        above, below = activate(np.array([x, -x]), activation)
+        assert above - below == pytest.approx(x, rel=1e-14)
+
+
+def test_both_forms_of_gelu_are_near_but_not_the_same():
+    grid = np.linspace(-10, 10, 20001)
+    apart = abs(activate(grid, GELUS[0]) - activate(grid, GELUS[1]))
+    assert 4e-4 < apart.max() < 5e-4
+
+
+@every_activation
+def test_nan_stays_nan(activation):
+    assert np.isnan(activate(np.array([np.nan, 1.0]), activation)).tolist() == [True, False]
+
+
+def test_an_unknown_activation_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"no activation 'SiLU'; there are none, ReLU, GELU by"):
+        activate(np.zeros(3), "SiLU")
+
+
+@pytest.mark.parametrize("activation", GELUS)
+def test_no_slope_of_gelu_is_larger_than_the_steepest(activation):
+    """The slope between two points is that of some point between them."""
+    grid = np.linspace(-12, 12, 480001)
+    slopes = abs(np.diff(activate(grid, activation)) / np.diff(grid))
+    assert 0.99 * STEEPEST_GELU < slopes.max() <= STEEPEST_GELU
+
+
+@every_activation
+@given(st.floats(-20, 20), st.floats(0, 2), st.floats(-1, 1))
+def test_what_an_error_becomes_is_within_what_is_said(activation, x, error, share):
+    exact, moved = activate(np.array([x, x + share * error]), activation)
+    assert abs(moved - exact) <= error_after(x, error, activation) + 1e-15 * abs(x)
+
+
+# ---- the kernel's evaluation in float32 ----------------------------------------------------------
+
+WIDE = np.concatenate(
+    [
+        [sign * x for sign in (1, -1) for x in np.geomspace(1e-45, 3e38, 3000)],
+        np.linspace(-15, 15, 3001),
+        [0.0, 2.0**-126, -(2.0**-126), 2.0**-149, -(2.0**-149), 3.4e38, -3.4e38],
+    ]
+).astype(np.float32)
+
+
+def assert_within(found, x, activation):
+    x = x.astype(np.float64)
+    error = abs(found - activate(x, activation))
+    bound = error_after(x, np.zeros_like(x), activation) + SMALLEST_NORMAL
+    worst = np.argmax(np.where(error <= bound, 0, 1))
+    assert (error <= bound).all(), (x[worst], found[worst], error[worst], bound[worst])
+
+
+@every_activation
+@pytest.mark.parametrize("how", [REGISTERS, RING], ids=["registers", "ring"])
+def test_all_over_the_numbers_the_kernel_is_within_its_bound(activation, how):
+    assert_within(through(fused(activation, how), WIDE), WIDE, activation)
+
+
+@every_activation
+@settings(max_examples=15)
+@given(st.lists(numbers, min_size=1, max_size=64))
+def test_so_it_is_at_any_numbers(activation, values):
+    x = np.array(values, np.float32)
+    assert_within(through(fused(activation), x), x, activation)
+
+
+def test_the_bound_tells_the_forms_of_gelu_apart():
+    with pytest.raises(AssertionError):
+        assert_within(through(fused(GELUS[0]), WIDE), WIDE, GELUS[1])
+    with pytest.raises(AssertionError):
+        assert_within(through(fused(GELUS[1]), WIDE), WIDE, GELUS[0])
+
+
+def unfused(x, activation):
+    """As NumPy evaluates the expressions in float32, one operation after the other."""
+    half, one = np.float32(0.5), np.float32(1)
+    with np.errstate(invalid="ignore", over="ignore"):
+        if activation == "ReLU":
+            return np.where(x < 0, np.float32(0), x)
+        if activation == "GELU by tanh":
+            return half * x * (one + np.tanh(np.float32(0.7978846) * (x + x * x * x * half)))
+        if activation == "GELU by erf":
+            erf = np.array([math.erf(value) for value in x], np.float32)
+            return half * x * (one + erf)
+    return x
+
+
+@every_activation
+def test_infinity_and_nan_become_what_they_do_in_numpy(activation):
+    """-inf becomes NaN by both forms of GELU, which multiply it by 0."""
+    x = np.array([np.inf, -np.inf, np.nan], np.float32)
+    found = through(fused(activation), x)
+    assert np.array_equal(found, unfused(x, activation), equal_nan=True)
+    below = {"none": -np.inf, "ReLU": 0.0}.get(activation, np.nan)
+    assert np.array_equal(found, [np.inf, below, np.nan], equal_nan=True)
+
+
+@every_activation
+def test_zero_of_either_sign_stays_zero(activation):
+    assert (through(fused(activation), np.array([0.0, -0.0], np.float32)) == 0).all()
+
+
+def test_a_relu_that_loses_nan_is_seen():
+    lossy = changed(("return x < 0.0f ? 0.0f : x; ", "return fmaxf(x, 0.0f); "))
+    x = np.array([np.nan, -1.0, 2.0], np.float32)
+    assert through(lossy, x).tolist() == [0.0, 0.0, 2.0]
+    assert np.isnan(through(fused("ReLU"), x)).tolist() == [True, False, False]
+
+
+# ---- the bias ------------------------------------------------------------------------------------
+
+A, B, C = (random_matrix(*shape, seed) for seed, shape in enumerate([(70, 9), (9, 67), (70, 67)]))
+BIAS = random_matrix(1, 67, 3)[0]
+
+
+@every_activation
+def test_nan_in_one_element_of_the_bias_is_nan_in_that_column(activation):
+    bias = BIAS.copy()
+    bias[65] = np.nan
+    found = fused(activation)(A, B, C, beta=0.5, bias=bias)
+    assert (np.isnan(found) == (np.arange(67) == 65)).all()
+
+
+@every_activation
+def test_a_bias_is_as_good_as_the_same_rows_of_c(activation):
+    kernel, rows = fused(activation), np.tile(BIAS, (70, 1))
+    assert np.array_equal(kernel(0 * A, B, bias=BIAS), kernel(0 * A, B, rows, beta=1.0))
+
+
+@every_activation
+@pytest.mark.parametrize("how", [REGISTERS, RING], ids=["registers", "ring"])
+def test_no_bias_is_one_of_zeros(activation, how):
+    kernel, zeros = fused(activation, how), np.zeros(67, np.float32)
+    for factors in ({}, {"alpha": -1.5, "beta": 0.25}):
+        assert np.array_equal(kernel(A, B, C, **factors), kernel(A, B, C, **factors, bias=zeros))
+
+
+@pytest.mark.parametrize("how", [REGISTERS, RING, {}], ids=["registers", "ring", "default"])
+@pytest.mark.parametrize("shape", [(70, 67, 33), (64, 64, 16), (1, 1, 1), (5, 300, 0)])
+def test_without_epilogue_it_is_rung_10_bit_for_bit(how, shape):
+    """But where both factors round: one rounds alpha * A @ B before it adds, the other beta * C."""
+    m, n, k = shape
+    A, B, C = (random_matrix(*size, 7) for size in ((m, k), (k, n), (m, n)))
+    plain, bare = gl.load("10_register_banks", **how), fused("none", how)
+    for alpha, beta in ((1.0, 0.0), (-1.5, 0.0), (0.0, 0.75), (-1.0, 2.0)):
+        found, before = (kernel(A, B, C, alpha=alpha, beta=beta) for kernel in (bare, plain))
+        assert np.array_equal(found.view(np.uint32), before.view(np.uint32))
+
+
+class Foreign:
+    """Stands in for CuPy's array."""
+
+    __module__ = "cupy"
+    dtype, ndim, flags = np.dtype(np.float32), 1, SimpleNamespace(c_contiguous=True)
+
+    def __len__(self):
+        return 67
+
+
+@pytest.mark.parametrize(
+    ("bias", "says"),
+    [
+        (BIAS[:-1], r"bias has 66 elements, A @ B has 67 columns"),
+        (random_matrix(1, 70, 3)[0], r"bias has 70 elements, A @ B has 67 columns"),
+        (BIAS.astype(np.float64), r"bias is float64: 11_.* takes float32; use bias.astype"),
+        (BIAS[None], r"bias has 2 axes: 11_fused_epilogue takes a bias with one"),
+        (np.float32(1.0), r"bias is numpy.float32: 11_fused_epilogue takes NumPy arrays"),
+        (BIAS.tolist(), r"bias is builtins.list: .* all of one kind"),
+        (random_matrix(67, 2, 3)[:, 0], r"bias is not row-major .* np.ascontiguousarray\(bias\)"),
+    ],
+)
+def test_what_is_no_bias_is_named(bias, says):
+    with pytest.raises(ArgumentError, match=says):
+        fused("ReLU")(A, B, bias=bias)
+
+
+def test_cupy_and_numpy_together_are_refused(monkeypatch):
+    kernel = fused("ReLU")
+    monkeypatch.setattr(Kernel, "array_module", SimpleNamespace(ndarray=Foreign))
+    with pytest.raises(ArgumentError, match=r"bias is cupy\.Foreign: .* all of one kind"):
+        kernel(A, B, bias=Foreign())
+
+
+@pytest.mark.parametrize("name", ["01_naive", "10_register_banks"])
+def test_a_rung_without_bias_says_which_has_one(name):
+    with pytest.raises(ArgumentError, match=rf"^{name} takes no bias; rung {NAME} does$"):
+        gl.load(name)(A, B, bias=BIAS)
+
+
+@settings(max_examples=15)
+@given(st.integers(1, 70), st.integers(1, 140), st.integers(0, 20), st.sampled_from(ACTIVATIONS))
+def test_any_edge_of_c_is_right(m, n, k, activation):
+    """Also that nothing beside the bias is read: it stands between guards."""
+    case = verify.check(fused(activation), m, n, k, 0.5, -2.0, seed=m * n)
+    assert case.passed, case
+
+
+@every_activation
+def test_one_element_of_many_products(activation):
+    case = verify.check(fused(activation), 1, 1, 1001, 1.0, 0.0, seed=4)
+    assert case.passed, case
+
+
+@pytest.mark.parametrize("how", [REGISTERS, RING], ids=["registers", "ring"])
+def test_no_mistake_hides_in_it(how):
+    report = fused("GELU by erf", how).check()
+    assert report.passed and all(case.biased for case in report.cases), report
+
+
+# ---- what is counted -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", [REGISTERS, RING, {}], ids=["registers", "ring", "default"])
+def test_c_is_stored_once_and_never_loaded_and_the_bias_once_by_every_thread(how):
+    kernel = fused("GELU by tanh", how)
+    rows, columns = kernel.rung.tile(kernel.settings)
+    m, n = 2 * rows, 2 * columns
+    trace = kernel.trace(m, n, 2 * kernel.settings["BK"])
+    traffic = trace.lines.query("space == 'global'").groupby(["array", "op"])
+    bytes_asked, requests = traffic["bytes_asked"].sum(), traffic["requests"].sum()
+    assert set(bytes_asked.index) == {(x, "load") for x in ("A", "B", "bias")} | {("C", "store")}
+    assert bytes_asked["C", "store"] == 4 * m * n
+    threads = np.prod(trace.grid) * np.prod(trace.block)
+    assert bytes_asked["bias", "load"] == 4 * threads * kernel.settings["TN"]
+    assert requests["bias", "load"] == threads // 32 * kernel.settings["TN"] // 4
+    access = trace.warp_access("bias")
+    assert access.shape == (1, n) and access.sectors == 4  # eight lanes across, 16 bytes each
+    assert set(access.elements[..., 1].ravel()) == set(range(32))
+
+
+# ---- planted mistakes ----------------------------------------------------------------------------
+
+LOAD = "const float4 four = load_four(bias, 0, col_of(col, q), 1, N, inside);"
+ADD = "for (int i = 0; i < TM; ++i) add(&sums[i][4 * q], 1.0f, four);"
+ACTIVATE = """\
+    #pragma unroll
+    for (int i = 0; i < TM; ++i)
+        #pragma unroll
+        for (int j = 0; j < TN; ++j) sums[i][j] = activation(sums[i][j]);
+"""
+
+
+def earlier(before):
+    """The activations moved up to before this line."""
+    return ((ACTIVATE, ""), (before, ACTIVATE + before))
+
+
+MISTAKES = {
+    "the bias by rows": (
+        (ADD, "for (int i = 0; i < TM; ++i) { const float b = bias[min(row_of(row, i), N - 1)]; "
+              "add(&sums[i][4 * q], 1.0f, make_float4(b, b, b, b)); }"),
+    ),
+    "the bias of the next four": ((LOAD, LOAD.replace("col_of(col, q)", "4 + col_of(col, q)")),),
+    "the bias read past its end": ((LOAD, LOAD.replace("inside", "true")),),
+    "the bias forgotten": ((ADD, ADD.replace("1.0f", "0.0f")),),
+    "the bias times alpha": ((ADD, ADD.replace("1.0f", "alpha")),),
+    "a bias that has to be there": (("    if (bias) {", "    {"),),
+    "the bias after the activation": earlier("    if (bias) {\n"),
+    "the activation before C is added": earlier("    if (beta != 0.0f) { "),
+    "no activation": ((ACTIVATE, ""),),
+    "alpha forgotten": (("sums[i][j] *= alpha;", "sums[i][j] *= 1.0f;"),),
+    "beta forgotten": (("add(&sums[i][4 * q], beta,", "add(&sums[i][4 * q], 1.0f,"),),
+    "C read where beta is 0": (("if (beta != 0.0f)", "if (beta != 7.0f)"),),
+}  # fmt: skip
+FORMS = {
+    "erf for tanh": (GELUS[0], ("#elif ACTIVATION == 2", "#elif ACTIVATION == 9"),
+                     ("#elif ACTIVATION == 3", "#elif ACTIVATION == 2")),
+    "tanh for erf": (GELUS[1], ("#elif ACTIVATION == 3", "#elif ACTIVATION == 9"),
+                     ("#elif ACTIVATION == 2", "#elif ACTIVATION == 3")),
+    "a digit of erf": (GELUS[1], ("0.284496736f", "0.284486736f")),
+    "a digit of tanh": (GELUS[0], ("0.044715f", "0.044725f")),
+}  # fmt: skip
+
+
+@pytest.fixture
+def few_cases(monkeypatch):
+    """Of verification's: some shapes, and one pair of factors."""
+    monkeypatch.setattr(verify, "FACTORS", verify.FACTORS[:2])
+    monkeypatch.setattr(verify, "shapes", lambda kernel: [(7, 5, 3), (33, 29, 0), (65, 64, 9)])
+
+
+def test_without_a_mistake_all_cases_pass(few_cases):
+    for activation in ACTIVATIONS:
+        fused(activation).verify().require()
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_planted_mistake_is_found(name, few_cases):
+    assert not changed(*MISTAKES[name]).verify().passed
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_another_formula_for_gelu_is_found(name, few_cases):
+    activation, *pairs = FORMS[name]
+    assert not changed(*pairs, activation=activation).verify().passed
+
+
+# ---- an activation of one's own ------------------------------------------------------------------
+
+OWN = {
+    "leaky ReLU": ("x < 0.0f ? 0.125f * x : x", lambda x: np.where(x < 0, 0.125 * x, x)),
+    "SiLU": ("x / (1.0f + expf(-x))", lambda x: x / (1 + np.exp(-x))),
+    "tanh": ("tanhf(x)", np.tanh),
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_an_activation_of_one_s_own(name):
+    expression, formula = OWN[name]
+    text = gl.load(NAME, **REGISTERS).text
+    body = re.search(r"#if ACTIVATION == 1\n.*?#endif\n", text, re.S)[0]
+    kernel = gl.from_source(text.replace(body, f"    return {expression};\n"), NAME, **REGISTERS)
+    found = kernel(A, B, C, alpha=0.5, beta=2.0, bias=BIAS)
+    exact = formula(verify.reference(A, B, C, 0.5, 2.0, BIAS))
+    assert np.allclose(found, exact, rtol=3e-6, atol=3e-6)

@@ -1,0 +1,202 @@
+"""What a bias and an activation cost: passes over C counted otherwise, and the measurements."""
+
+import ast
+import math
+import re
+
+import numpy as np
+import pandas
+import pytest
+
+import gemmlab as gl
+from gemmlab import epilogues, ladder, loading
+from gemmlab.activations import ACTIVATIONS, activate
+from gemmlab.epilogues import ALONE, BY_FOUR, CUBLAS, FUSED, ONE_KERNEL, SEPARATE, THIN, WAYS
+from gemmlab.records import NoRecord, StaleRecord
+
+every_activation = pytest.mark.parametrize("activation", ACTIVATIONS)
+L2_BYTES = 50 * 2**20  # of an H200, as NVIDIA's Hopper whitepaper says of the H100
+AFTER_CUBLAS = (BY_FOUR, ONE_KERNEL, SEPARATE)
+
+
+@pytest.fixture(scope="module")
+def table():
+    return epilogues.epilogue()
+
+
+# ---- passes over C -------------------------------------------------------------------------------
+
+
+class Interpreter:
+    """Does the operations, each on whole matrices, and counts those that it reads and writes."""
+
+    def __init__(self, C, bias):
+        self.values, self.bias = {"C": C}, bias
+
+    def do(self, operation: str) -> tuple[int, int]:
+        """What one operation reads and writes: "T = C * C", or "T + C", which changes T."""
+        target, _, expression = operation.rpartition(" = ")
+        names = [one.id for one in ast.walk(ast.parse(expression)) if isinstance(one, ast.Name)]
+        matrices = [name for name in names if name in self.values]
+        functions = {"maximum": np.maximum, "tanh": np.tanh, "erf": np.vectorize(math.erf)}
+        found = eval(expression, functions, {**self.values, "bias": self.bias})
+        self.last = self.values[target or matrices[0]] = found
+        return len(set(matrices)), 1
+
+
+@every_activation
+def test_the_operations_are_the_activation_and_pass_over_c_as_often_as_is_said(activation):
+    C, bias = 3 * gl.random_matrix(7, 5, 1), gl.random_matrix(1, 5, 2)[0]
+    interpreter = Interpreter(C.astype(np.float64), bias.astype(np.float64))
+    counted = [interpreter.do(operation) for operation, *_ in epilogues.OPERATIONS[activation]]
+    assert counted == [(reads, writes) for _, reads, writes in epilogues.OPERATIONS[activation]]
+    # Factors have three digits there.
+    exact = activate((C + bias).astype(np.float64), activation)
+    assert np.allclose(interpreter.last, exact, atol=2e-3)
+    reads, writes = np.sum(counted, axis=0)
+    assert epilogues.passes(SEPARATE, activation) == (reads, 1 + writes)
+
+
+@every_activation
+def test_one_kernel_reads_what_the_product_wrote_and_writes_it_again(activation):
+    for way in (FUSED, ALONE, CUBLAS):
+        assert epilogues.passes(way, activation) == (0, 1)
+    for way in (BY_FOUR, ONE_KERNEL):
+        assert epilogues.passes(way, activation) == (1, 2)
+
+
+def test_bytes_of_a_product_of_2_by_3_with_5_products_each():
+    a, b, c = 4 * 2 * 5, 4 * 5 * 3, 4 * 2 * 3
+    assert epilogues.predicted_bytes(FUSED, "ReLU", 2, 3, 5) == (a + b, c)
+    assert epilogues.predicted_bytes(BY_FOUR, "ReLU", 2, 3, 5) == (a + b + c, 2 * c)
+    assert epilogues.predicted_bytes(SEPARATE, "none", 2, 3, 5) == (a + b + c, 2 * c)
+    assert epilogues.predicted_bytes(SEPARATE, "ReLU", 2, 3, 5) == (a + b + 2 * c, 3 * c)
+
+
+# ---- the measurements ----------------------------------------------------------------------------
+
+
+def test_every_shape_activation_and_way_is_there_once(table):
+    wanted = {(shape, epilogues.CURVE_OF) for shape in epilogues.CURVE}
+    wanted |= {(shape, one) for shape in (epilogues.LARGE, THIN) for one in ACTIVATIONS}
+    found = [((r.m, r.n, r.k), r.activation, r.way) for r in table.itertuples()]
+    assert sorted(found) == sorted((*one, way) for one in wanted for way in WAYS)
+
+
+def test_the_columns_are_those_that_are_documented(table):
+    assert isinstance(table, pandas.DataFrame)
+    assert tuple(table.columns) == epilogues.COLUMNS
+
+
+def test_the_settings_are_those_that_a_shape_gets(table):
+    rung = ladder.find(epilogues.NAME)
+    for row in table.itertuples():
+        tile = loading.settings_for(rung, (row.m, row.n, row.k), "sm_90")
+        wanted = tile | {"ACTIVATION": ACTIVATIONS.index(row.activation)}
+        assert epilogues.settings_in(row.settings) == wanted
+
+
+def test_ratios_times_and_quartiles_agree(table):
+    assert (table.time_ms / table.fused_ms).values == pytest.approx(table.ratio.values, rel=0.02)
+    for low, middle, high in (
+        (table.ratio_q1, table.ratio, table.ratio_q3),
+        (table.time_q1_ms, table.time_ms, table.time_q3_ms),
+    ):
+        assert (low <= middle).all() and (middle <= high).all()
+    itself = table[table.way == FUSED]
+    assert itself.ratio.values == pytest.approx(np.ones(len(itself)), abs=0.01)
+    assert (table.pairs >= 20).all()
+
+
+def counted(table, *ways):
+    """The rows with bytes of DRAM, each with what is predicted to be read and written."""
+    rows = table[table.dram_read_bytes.notna() & table.way.isin(ways)]
+    assert len(rows) == 2 * len(ways)
+    for row in rows.itertuples():
+        yield row, *epilogues.predicted_bytes(row.way, row.activation, row.m, row.n, row.k)
+
+
+def test_bytes_of_dram_are_counted_at_the_thin_product_alone(table):
+    there = table[table.dram_read_bytes.notna() | table.dram_write_bytes.notna()]
+    assert set(zip(there.m, there.n, there.k, strict=True)) == {THIN}
+    assert there[["dram_read_bytes", "dram_write_bytes"]].notna().all(axis=None)
+
+
+def test_what_is_written_to_dram_is_what_is_predicted(table):
+    """Within 2 %: some is still in L2 when a way ends, and from before when it begins."""
+    for row, _, written in counted(table, *WAYS):
+        assert row.dram_write_bytes == pytest.approx(written, rel=0.02), row
+
+
+def test_what_is_read_again_after_cublas_is_what_is_predicted(table):
+    """C has five times the size of L2, so that little of it is there when it is read again."""
+    m, n, _ = THIN
+    assert 4 * m * n > 5 * L2_BYTES
+    for row, read, _ in counted(table, *AFTER_CUBLAS):
+        assert row.dram_read_bytes == pytest.approx(read, rel=0.03), row
+
+
+def test_the_fused_way_reads_a_once_and_b_at_most_once_for_each_group_of_blocks(table):
+    """GROUP rows of blocks go along C together. They share what they read of A and B in L2, as
+    both are in use at the same time; the next group finds no more of B than L2 has kept."""
+    text = ladder.find(epilogues.PLAIN).path.read_text(encoding="utf-8")
+    group = int(re.search(r"#define GROUP (\d+)", text)[1])
+    for row, read, _ in counted(table, FUSED, ALONE):
+        rows = ladder.find(epilogues.NAME).tile(epilogues.settings_in(row.settings))[0]
+        groups = -(-row.m // (group * rows))
+        most = 4 * (row.m * row.k + groups * row.k * row.n)
+        assert groups > 1 and read <= row.dram_read_bytes <= most, row
+
+
+def test_cublas_reads_no_more_than_a_and_b_once(table):
+    """Less: both were read just before, and L2 has a part of them still."""
+    for row, read, _ in counted(table, CUBLAS):
+        assert row.dram_read_bytes <= 1.02 * read
+
+
+# ---- what is not there ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def other_file(tmp_path, monkeypatch):
+    path = tmp_path / "epilogue.csv"
+    monkeypatch.setattr(epilogues, "file_of", lambda slug: path)
+    return path
+
+
+def test_rows_of_other_code_are_refused(table, other_file):
+    table.to_csv(other_file, index=False)
+    assert len(epilogues.epilogue()) == len(table)
+    changed = table.copy()
+    changed.loc[5, "code"] = "0123456789abcdef"
+    changed.to_csv(other_file, index=False)
+    with pytest.raises(StaleRecord, match=r"another version of 11.*benchmarks/fused_epilogue\.py"):
+        epilogues.epilogue()
+
+
+def test_a_change_of_the_kernel_makes_them_stale(table, tmp_path, monkeypatch):
+    rung = ladder.find(epilogues.NAME)
+    text = rung.path.read_text(encoding="utf-8")
+    copy = tmp_path / rung.path.name
+    copy.write_text(text + "\n// One comment more.\n", encoding="utf-8")
+    monkeypatch.setattr(ladder, "KERNELS", tmp_path)
+    assert len(epilogues.epilogue()) == len(table)
+    copy.write_text(text.replace("0.044715f", "0.044716f"), encoding="utf-8")
+    with pytest.raises(StaleRecord):
+        epilogues.epilogue()
+
+
+def test_what_is_missing_is_named(table, other_file):
+    with pytest.raises(NoRecord, match="no epilogues are recorded; run `python benchmarks/fused"):
+        epilogues.epilogue()
+    table.drop(columns=["fused_ms", "ncu"]).to_csv(other_file, index=False)
+    with pytest.raises(NoRecord, match=r"epilogue\.csv lacks fused_ms, ncu; run"):
+        epilogues.epilogue()
+    table.iloc[:0].to_csv(other_file, index=False)
+    with pytest.raises(NoRecord, match=r"lacks rows"):
+        epilogues.epilogue()
+
+
+def test_what_is_written_is_read_again(table, other_file):
+    assert epilogues.write(table, "any-gpu") == other_file
+    pandas.testing.assert_frame_equal(epilogues.epilogue(), table, check_dtype=False)
