@@ -115,18 +115,30 @@ def run_all(page, server, name: str) -> None:
         }"""
     )
     page.wait_for_function("() => window.finished", polling=500)
+    errors = page.evaluate(
+        """() => window.jupyterapp.shell.currentWidget.content.widgets
+            .flatMap(cell => cell.model.sharedModel.getOutputs?.() ?? [])
+            .filter(output => output.output_type === 'error')
+            .map(output => `${output.ename}: ${output.evalue}`)"""
+    )
+    assert not errors, errors
 
 
-def find(page, selector: str):
-    """The first such element, wherever it is in the notebook: only cells in view are drawn."""
-    page.locator(".jp-WindowedPanel-outer").first.hover()
-    page.keyboard.press("Control+Home")
-    for _ in range(100):
-        if page.locator(selector).count():
-            return page.locator(selector).first
-        page.mouse.wheel(0, 600)
-        page.wait_for_timeout(100)
-    pytest.fail(f"there is no {selector} in the notebook")
+def find(page, source: str, selector: str):
+    """The first such element of the cell with this source: only cells in view are drawn."""
+    page.evaluate(
+        """async (source) => {
+            const notebook = window.jupyterapp.shell.currentWidget.content;
+            const at = notebook.widgets.findIndex(
+                cell => cell.model.sharedModel.getSource().includes(source));
+            notebook.activeCellIndex = at;
+            await notebook.scrollToItem(at, 'start');
+        }""",
+        source,
+    )
+    found = page.locator(selector).first
+    found.wait_for()
+    return found
 
 
 def keep(page, name: str) -> None:
@@ -140,7 +152,7 @@ def keep(page, name: str) -> None:
 def test_a_slider_changes_the_picture_and_an_illegal_choice_is_answered(server, page, name):
     changes, breaks, reason = NOTEBOOK[name]
     run_all(page, server, name)
-    lab = find(page, ".gemmlab-lab")
+    lab = find(page, "gl.lab(", ".gemmlab-lab")
     lab.scroll_into_view_if_needed()
     picture, status = lab.locator("img").first, lab.locator('[role="status"]')
     picture.wait_for()
