@@ -171,8 +171,10 @@ def error_bound(
         bound += abs(beta) * _gamma(2 + more, u) * abs(C).astype(np.float64)
     if bias is not None:
         bound += _gamma(1, u) * abs(bias).astype(np.float64)
+    if activation != "none":
+        bound = error_after(reference(A, B, C, alpha, beta, bias), bound, activation) + underflow
     if dtype == "float32":
-        return error_after(reference(A, B, C, alpha, beta, bias), bound, activation) + underflow
+        return bound
     largest = abs(reference(A, B, C, alpha, beta)) + bound
     return bound + UNIT_ROUNDOFF[dtype] * largest + SMALLEST_SUBNORMAL[dtype] / 2
 
