@@ -24,7 +24,7 @@ import pandas
 from cupyx.scipy.special import erf
 
 import gemmlab as gl
-from gemmlab import epilogues, profiler
+from gemmlab import epilogues, ladder, profiler
 from gemmlab.activations import ACTIVATIONS
 from gemmlab.cublas import Cublas
 from gemmlab.device import require_gpu, software_versions
@@ -189,7 +189,7 @@ def measured(m: int, n: int, k: int, activation: str) -> Iterator[dict[str, obje
                 Spread.of(other_ms, min),
                 Spread.of([b / a for a, b in zip(our_ms, other_ms, strict=True)], min),
             )
-            settings = " ".join(f"{name}={value}" for name, value in fused.settings.items())
+            settings = ladder.written(fused.settings)
             yield {
                 "m": m, "n": n, "k": k, "activation": activation, "way": way, "settings": settings,
                 "time_ms": time.median, "time_q1_ms": time.q1, "time_q3_ms": time.q3,
@@ -242,7 +242,7 @@ def main() -> None:
     wanted = [(shape, epilogues.CURVE_OF) for shape in epilogues.CURVE]
     wanted += [
         (shape, activation)
-        for shape in (epilogues.LARGE, epilogues.THIN)
+        for shape in epilogues.WITH_ALL
         for activation in ACTIVATIONS
         if (shape, activation) not in wanted
     ]

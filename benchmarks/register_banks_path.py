@@ -15,7 +15,7 @@ from multiprocessing import get_context
 
 import pandas
 
-from gemmlab import outer_products, paths, sass, tables
+from gemmlab import ladder, outer_products, paths, sass, tables
 from gemmlab.compiler import Compiled, options_for, resources
 from gemmlab.device import require_gpu, software_versions
 from gemmlab.simulator import nvrtc
@@ -43,7 +43,7 @@ def measured(step: paths.Step, found: Compiled) -> list[dict[str, object]]:
     about = {
         "path": NAME,
         "file": step.path.relative_to(paths.ROOT).as_posix(),
-        "settings": " ".join(f"{name}={value}" for name, value in kernel.settings.items()),
+        "settings": ladder.written(kernel.settings),
         "registers": taken.registers,
         "spilled_bytes": taken.spill_store_bytes + taken.spill_load_bytes,
         **outer_products.of_registers(loop),

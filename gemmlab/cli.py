@@ -15,7 +15,14 @@ from gemmlab.cublas import CublasError
 from gemmlab.device import NoGpu, device, gpu, record_files, software_versions, why_no_gpu
 from gemmlab.disassembly import NoDisassembler, NoListing
 from gemmlab.kernel import Kernel, load
-from gemmlab.ladder import CEILINGS_NAME, RUNGS, TENSOR_CEILING, IllegalSetting, LadderError
+from gemmlab.ladder import (
+    CEILINGS_NAME,
+    RUNGS,
+    TENSOR_CEILING,
+    IllegalSetting,
+    LadderError,
+    written,
+)
 from gemmlab.simulator.counters import TIMING_DEPENDENT
 from gemmlab.verify import VerificationError
 
@@ -202,7 +209,7 @@ def bench(options: argparse.Namespace) -> int:
     shape = (options.m, options.n, options.k)
     print(device())
     report = timing.require_verified(kernel)
-    settings = " ".join(f"{name}={value}" for name, value in kernel.settings.items())
+    settings = written(kernel.settings)
     print(f"{kernel.name} {settings}: pass ({len(report.cases)} cases)")
     if gpu() is not None:
         run, source = timing.compare(kernel, *shape), "measured here"
@@ -315,7 +322,7 @@ def sass(options: argparse.Namespace) -> int:
     kernel = load(options.kernel, **dict(options.set))
     arch = options.arch or kernel.arch
     trip = sass.loop(kernel, arch)
-    settings = " ".join(f"{name}={value}" for name, value in kernel.settings.items())
+    settings = written(kernel.settings)
     print(f"{kernel.name} {settings}, {arch}: one trip through the inner loop")
     for name, slots in trip.mix.items():
         print(f"  {name:<16} {slots:6}  {100 * slots / len(trip):5.1f} %")

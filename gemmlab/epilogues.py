@@ -15,7 +15,7 @@ from gemmlab import ladder, tables
 from gemmlab.device import replayed_file
 from gemmlab.fingerprint import short_code
 from gemmlab.ladder import RESULTS
-from gemmlab.records import NoRecord, StaleRecord
+from gemmlab.records import LARGE, NoRecord, StaleRecord
 
 if TYPE_CHECKING:
     import pandas
@@ -47,8 +47,10 @@ DEPTHS = (64, 128, 256, 512, 1024, 2048, 4096)
 CURVE = tuple((side, side, depth) for side in SIDES for depth in DEPTHS)
 """(M, N, K) at which all ways are measured with the activation CURVE_OF."""
 CURVE_OF = "ReLU"
-LARGE, THIN = (4096, 4096, 4096), (8192, 8192, 256)
-"""(M, N, K) at which all activations are measured, and at THIN the bytes of DRAM."""
+THIN = (8192, 8192, 256)
+"""(M, N, K) at which bytes of DRAM are counted."""
+WITH_ALL = (LARGE, THIN)
+"""(M, N, K) at which all activations are measured."""
 
 COLUMNS = (
     "m", "n", "k", "activation", "way", "settings", "time_ms", "time_q1_ms", "time_q3_ms",
@@ -79,11 +81,6 @@ def file_of(slug: str) -> Path:
     return RESULTS / f"{slug}-epilogue.csv"
 
 
-def settings_in(text: str) -> dict[str, int]:
-    """The settings of a row, "BM=128 BN=256 …"."""
-    return {name: int(value) for name, value in (one.split("=") for one in text.split())}
-
-
 def epilogue() -> pandas.DataFrame:
     """The recorded rows, with the columns COLUMNS: times in milliseconds, medians and quartiles.
 
@@ -105,7 +102,7 @@ def epilogue() -> pandas.DataFrame:
         raise NoRecord(f"{path.name} lacks {', '.join(missing) or 'rows'}; {again}")
     source = ladder.find(NAME).path
     for settings, code in table[["settings", "code"]].drop_duplicates().itertuples(index=False):
-        if code != short_code(source, settings_in(settings)):
+        if code != short_code(source, ladder.read_settings(settings)):
             raise StaleRecord(f"epilogues were recorded for another version of {NAME}; {again}")
     return table
 

@@ -402,6 +402,18 @@ def _limit_10(s: Settings) -> str | None:
     )
 
 
+# What rungs 10 and 11 share besides the tile: 11 is 10 with another end.
+PTXAS_10 = Parameter("PTXAS", 1, (1, 3), "the assembler's optimization; 1 keeps the order")
+_KIND_10: dict[str, Callable] = {
+    "tile": _tile,
+    "grid": _tiles_of_c,
+    "block": _line(_threads_2d),
+    "limit": _limit_10,
+    "model_bytes": _tile_reuse,
+    "oldest_arch": lambda s: 80 if s["STAGES"] > 1 else 0,
+    "shared_bytes": _shared_10,
+}
+
 RUNGS: tuple[Rung, ...] = (
     Rung(
         name="01_naive",
@@ -546,15 +558,9 @@ RUNGS: tuple[Rung, ...] = (
         parameters=(
             *_tile_10(),
             Parameter("ORDER", 1, (0, 1), "of the FMAs; 0: row by row, 1: snaking columns"),
-            Parameter("PTXAS", 1, (1, 3), "the assembler's optimization; 1 keeps the order"),
+            PTXAS_10,
         ),
-        tile=_tile,
-        grid=_tiles_of_c,
-        block=_line(_threads_2d),
-        limit=_limit_10,
-        model_bytes=_tile_reuse,
-        oldest_arch=lambda s: 80 if s["STAGES"] > 1 else 0,
-        shared_bytes=_shared_10,
+        **_KIND_10,
         tuned_shapes=(
             *((size,) * 3 for size in (512, 1024, 2048)),
             (1024, 1024, 512),
@@ -568,7 +574,7 @@ RUNGS: tuple[Rung, ...] = (
         entry="fused_epilogue",
         parameters=(
             *_tile_10(),
-            Parameter("PTXAS", 1, (1, 3), "the assembler's optimization; 1 keeps the order"),
+            PTXAS_10,
             Parameter(
                 "ACTIVATION",
                 1,
@@ -577,13 +583,7 @@ RUNGS: tuple[Rung, ...] = (
                 tuned=False,
             ),
         ),
-        tile=_tile,
-        grid=_tiles_of_c,
-        block=_line(_threads_2d),
-        limit=_limit_10,
-        model_bytes=_tile_reuse,
-        oldest_arch=lambda s: 80 if s["STAGES"] > 1 else 0,
-        shared_bytes=_shared_10,
+        **_KIND_10,
         tuned_shapes=(
             (1024, 1024, 64),
             (1024, 1024, 1024),
@@ -733,6 +733,16 @@ def _nearest_of(choices: list[Settings], wanted: Settings) -> Settings:
 
 def _offer(rung: Rung, wanted: Settings) -> str:
     return f"the nearest legal choice is {listed(nearest(rung, wanted))}"
+
+
+def written(settings: Settings) -> str:
+    """Settings for a line or a column of a table: "TILE=32 BK=64"."""
+    return " ".join(f"{name}={value}" for name, value in settings.items())
+
+
+def read_settings(text: str) -> Settings:
+    """Settings that `written` wrote."""
+    return {name: int(value) for name, value in (one.split("=") for one in text.split())}
 
 
 def listed(settings: Settings) -> str:

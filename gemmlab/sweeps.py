@@ -128,7 +128,7 @@ def record(names: Iterable[str], say: Callable[[str], None]) -> Path:
         tables.write(table, path)
         for shape in shapes_of(rung):
             row = best(table, shape)
-            settings = " ".join(f"{name}={row[name]}" for name in rung_parameters(rung))
+            settings = ladder.written({name: row[name] for name in rung_parameters(rung)})
             size = "x".join(map(str, shape))
             say(f"{rung.name} {size}: {row['pct_cublas']:.1f} % of cuBLAS with {settings}")
     return target

@@ -53,7 +53,7 @@ def tuned(name: str) -> pandas.DataFrame:
     if table.empty:
         raise NoRecord(f"{name}: nothing is recorded; run `python benchmarks/tuned.py {name}`.")
     for settings, code in table[["settings", "code"]].drop_duplicates().itertuples(index=False):
-        if code != short_code(rung.path, dict(_parsed(settings))):
+        if code != short_code(rung.path, ladder.read_settings(settings)):
             raise StaleRecord(
                 f"{name}: recorded for another version of this kernel; "
                 f"run `python benchmarks/tuned.py {name}` on a GPU."
@@ -63,12 +63,6 @@ def tuned(name: str) -> pandas.DataFrame:
 
 def file_of(slug: str) -> Path:
     return ladder.RESULTS / f"{slug}-tuned.csv"
-
-
-def _parsed(settings: str) -> Iterator[tuple[str, int]]:
-    for setting in settings.split():
-        name, value = setting.split("=")
-        yield name, int(value)
 
 
 # ---- measuring -----------------------------------------------------------------------------------
@@ -113,7 +107,7 @@ def _row(kernel: Kernel, run: Measurement, way: str) -> dict[str, Any]:
     versions = software_versions()
     return {
         "kernel": kernel.name,
-        "settings": " ".join(f"{name}={value}" for name, value in kernel.settings.items()),
+        "settings": ladder.written(kernel.settings),
         "m": run.m, "n": run.n, "k": run.k, "way": way, "tflops": run.gflops / 1e3,
         "cublas_tflops": gflops(run.m, run.n, run.k, run.cublas_ms.median) / 1e3,
         "pct_cublas": 100 * run.ratio.median, "pct_cublas_q1": 100 * run.ratio.q1,

@@ -78,7 +78,7 @@ def test_bytes_of_a_product_of_2_by_3_with_5_products_each():
 
 def test_every_shape_activation_and_way_is_there_once(table):
     wanted = {(shape, epilogues.CURVE_OF) for shape in epilogues.CURVE}
-    wanted |= {(shape, one) for shape in (epilogues.LARGE, THIN) for one in ACTIVATIONS}
+    wanted |= {(shape, one) for shape in epilogues.WITH_ALL for one in ACTIVATIONS}
     found = [((r.m, r.n, r.k), r.activation, r.way) for r in table.itertuples()]
     assert sorted(found) == sorted((*one, way) for one in wanted for way in WAYS)
 
@@ -93,7 +93,7 @@ def test_the_settings_are_those_that_a_shape_gets(table):
     for row in table.itertuples():
         tile = loading.settings_for(rung, (row.m, row.n, row.k), "sm_90")
         wanted = tile | {"ACTIVATION": ACTIVATIONS.index(row.activation)}
-        assert epilogues.settings_in(row.settings) == wanted
+        assert ladder.read_settings(row.settings) == wanted
 
 
 def test_ratios_times_and_quartiles_agree(table):
@@ -142,7 +142,7 @@ def test_the_fused_way_reads_a_once_and_b_at_most_once_for_each_group_of_blocks(
     text = ladder.find(epilogues.PLAIN).path.read_text(encoding="utf-8")
     group = int(re.search(r"#define GROUP (\d+)", text)[1])
     for row, read, _ in counted(table, FUSED, ALONE):
-        rows = ladder.find(epilogues.NAME).tile(epilogues.settings_in(row.settings))[0]
+        rows = ladder.find(epilogues.NAME).tile(ladder.read_settings(row.settings))[0]
         groups = -(-row.m // (group * rows))
         most = 4 * (row.m * row.k + groups * row.k * row.n)
         assert groups > 1 and read <= row.dram_read_bytes <= most, row

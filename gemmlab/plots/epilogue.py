@@ -8,7 +8,7 @@ import pandas
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
-from gemmlab.epilogues import ALONE, BY_FOUR, CUBLAS, FUSED, ONE_KERNEL, SEPARATE
+from gemmlab.epilogues import ALONE, BY_FOUR, CUBLAS, CURVE_OF, FUSED, ONE_KERNEL, SEPARATE
 from gemmlab.plots import style
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import LARGE, MARGIN, SMALL, WIDTH, styled
@@ -26,7 +26,7 @@ LEFT, GAP, TOP, HEIGHT = 0.75, 0.4, 1.05, 3.2  # inches
 
 @styled
 def epilogue(
-    table: pandas.DataFrame, activation: str = "ReLU", *, caption: str | None = None
+    table: pandas.DataFrame, activation: str = CURVE_OF, *, caption: str | None = None
 ) -> Picture:
     """Time as a multiple of that of rung 11, over K, a panel for each size of square C.
 

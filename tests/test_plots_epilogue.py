@@ -1,0 +1,67 @@
+"""The figure of epilogues: a curve for each way, over K."""
+
+import pandas
+import pytest
+from figures import (  # noqa: F401
+    by_gid,
+    test_all_of_it_can_be_read,
+    test_no_text_lies_on_another,
+    test_the_caption_is_a_sentence_below_everything,
+    words,
+)
+
+from gemmlab import plots
+from gemmlab.epilogues import ALONE, BY_FOUR, CUBLAS, FUSED, ONE_KERNEL, SEPARATE, WAYS
+from gemmlab.plots.epilogue import crossovers
+
+RATIOS = {FUSED: 1.0, ALONE: 0.99, CUBLAS: 1.1, BY_FOUR: 1.5, ONE_KERNEL: 2.0, SEPARATE: 3.0}
+DEPTHS = (64, 256, 1024)
+
+
+def row(side, depth, way, ratio, activation="ReLU"):
+    shape = {"m": side, "n": side, "k": depth}
+    context = {"gpu": "NVIDIA Test", "recorded": "2026-11-21T10:00:00"}
+    return shape | {"activation": activation, "way": way, "ratio": ratio} | context
+
+
+@pytest.fixture(scope="module")
+def table():
+    rows = [row(8192, depth, way, RATIOS[way]) for depth in DEPTHS for way in WAYS]
+    rows += [
+        row(1024, depth, way, RATIOS[way] * (1.0, 0.6, 0.5)[at])
+        for at, depth in enumerate(DEPTHS)
+        for way in WAYS
+    ]
+    rows += [row(4096, 4096, way, RATIOS[way], "GELU by erf") for way in WAYS]
+    return pandas.DataFrame(rows)
+
+
+@pytest.fixture(scope="module")
+def figure(table):
+    return plots.epilogue(table)
+
+
+def test_every_way_has_a_curve_of_its_ratios_over_k(figure):
+    for way in WAYS[1:]:
+        curve = by_gid(figure, f"{way} 8192")
+        assert list(curve.get_xdata()) == list(DEPTHS)
+        assert list(curve.get_ydata()) == [RATIOS[way]] * len(DEPTHS)
+
+
+def test_all_ways_are_named_and_all_sizes_too(figure):
+    found = words(figure)
+    assert set(WAYS) <= set(found)
+    assert {"M = N = 1024", "M = N = 8192"} <= set(found) and "M = N = 4096" not in found
+
+
+def test_a_crossover_lies_where_the_curve_by_float4_passes_one(table, figure):
+    assert crossovers(table[table["m"] == 8192]) == []
+    assert crossovers(table[table["m"] == 1024]) == [(64, 256)]
+    assert figure.caption.endswith("It crosses rung 11 at M=N=1024 between K of 64 and 256.")
+
+
+def test_other_things_are_refused(table):
+    with pytest.raises(TypeError, match="epilogue takes a pandas table"):
+        plots.epilogue([1.5])
+    with pytest.raises(ValueError, match="no curve of 'GELU by erf' is there"):
+        plots.epilogue(table, "GELU by erf")
