@@ -8,13 +8,16 @@ EXACT := $(if $(filter file,$(origin PYTHON)),,--exact-python)
 
 # Jupyter's settings for this checkout; a user's own in ~/.jupyter win. Kernels come from .venv.
 JUPYTER := JUPYTER_CONFIG_PATH=requirements/jupyter JUPYTER_PREFER_ENV_PATH=1 $(VENV_PYTHON) -m
-PYTEST := $(VENV_PYTHON) -m pytest --quiet --numprocesses 2
+# A process on each core, with one thread in it: more threads would only get in each other's way.
+PYTEST := OMP_NUM_THREADS=1 $(VENV_PYTHON) -m pytest --quiet --numprocesses logical --maxprocesses 8 --dist loadfile
+NBVAL := --nbval --nbval-current-env --nbval-cell-timeout 300
+HARDWARE := tests/test_against_hardware.py
 
 # Only what .venv holds counts.
 unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab test notebooks readme compiled lock clean
+.PHONY: help setup lab test test-unit test-hardware test-notebooks lint notebooks readme compiled lock clean
 
 help:
 	@echo 'make lab         set up, then open JupyterLab on the notebooks (ARGS="--port 9000": more for Jupyter)'
@@ -35,18 +38,26 @@ lab: setup
 	@echo 'Starting JupyterLab on notebooks/; Ctrl-C twice stops it.'
 	@$(JUPYTER) jupyterlab --log-level=WARN $(ARGS)
 
-# Strict nbval compares outputs, which only the simulator repeats exactly, with a GPU or without.
-test: setup
+test: lint
+	$(PYTEST) $(NBVAL) notebooks tests
+
+# The same in three parts, for machines side by side.
+test-unit: lint
+	$(PYTEST) --ignore $(HARDWARE) tests
+test-hardware: setup
+	$(PYTEST) $(HARDWARE)
+test-notebooks: setup
+	$(PYTEST) $(NBVAL) notebooks
+
+lint: setup
 	$(VENV_PYTHON) -m ruff check --quiet .
 	$(VENV_PYTHON) -m ruff format --check --quiet .
-	$(PYTEST) tests
-	GEMMLAB_DEVICE=simulator $(PYTEST) --dist loadfile --nbval --nbval-current-env --nbval-cell-timeout 300 notebooks
 
 notebooks: setup
 	@GEMMLAB_DEVICE=simulator $(JUPYTER) nbconvert --to notebook --execute --inplace notebooks/*.ipynb
 
 readme: setup
-	@GEMMLAB_DEVICE=simulator $(VENV_PYTHON) -m gemmlab.overview
+	@GEMMLAB_DEVICE=simulator $(VENV_PYTHON) -m gemmlab.notebook.overview
 
 compiled: setup
 	@$(VENV_PYTHON) -m gemmlab compile

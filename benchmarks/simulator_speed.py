@@ -2,8 +2,8 @@
 
     python benchmarks/simulator_speed.py [PART OF A NAME …]
 
-Prints a row for every product rung and for one setting of each kernel in tests/corpus.py, or for
-those whose names contain one of the parts:
+Prints a row for every float32 rung and for one setting of each other product in tests/corpus.py, or
+for those whose names contain one of the parts:
 
     plain, counted      seconds for M×K×N = 1001×513×777, with count=False and count=True
     64³ counted         milliseconds, the best of some
@@ -37,8 +37,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 import corpus
 
-from gemmlab.ladder import RUNGS, settings_for
-from gemmlab.verify import random_matrix
+from gemmlab.kernel.operands import random_matrix
+from gemmlab.ladder import RUNGS, SINGLE
 
 LARGE = (1001, 777, 513)  # m, n, k
 CHECKED = (128, 128, 128)
@@ -47,28 +47,10 @@ REPEATS = 7
 MAX_RSS_UNIT = 1 if sys.platform == "darwin" else 1024  # what getrusage counts in, in bytes
 
 
-def rungs() -> list[corpus.Product]:
-    """The ladder's float32 rungs with their default settings, as entries of the corpus."""
-    found = []
-    for rung in (one for one in RUNGS if one.dtype == "float32"):
-        settings = settings_for(rung, {})
-        launch = rung.launch(*SMALL, settings)
-        found.append(_Rung(rung.name, str(rung.path), rung.entry, settings, launch.block,
-                           shared_bytes=launch.shared_bytes, tile=rung.tile(settings)))  # fmt: skip
-    return found
-
-
-class _Rung(corpus.Product):
-    """Its grid is the ladder's: 01_naive has rows along x."""
-
-    def grid(self, m: int, n: int):
-        (rung,) = (one for one in RUNGS if one.name == self.name)
-        return rung.launch(m, n, 1, self.settings).grid
-
-
 def kernels() -> dict[str, corpus.Product]:
-    one_of_each_file = {one.file: one for one in reversed(corpus.PRODUCTS)}
-    return {one.name: one for one in [*rungs(), *reversed(one_of_each_file.values())]}
+    """By file name: the float32 rungs with their defaults, and one setting of each other file."""
+    rungs = {one.name: corpus.rung(one.name) for one in RUNGS if one.precision is SINGLE}
+    return {one.path.stem: one for one in reversed(corpus.PRODUCTS)} | rungs
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -127,7 +109,7 @@ def measure_numba() -> dict[str, float]:
 
 def beside_numba(table: pd.DataFrame) -> pd.DataFrame | None:
     """Both simulators at 64³, or None where numba-cuda is not installed."""
-    ours = {"naive": "01_naive", "tiled": "shared_memory 16"}
+    ours = {"naive": "01_naive", "tiled": corpus.rung("03_shared_memory", TILE=16, BK=16).name}
     if importlib.util.find_spec("numba") is None:
         return None
     theirs = in_child("--numba", NUMBA_ENABLE_CUDASIM="1")
@@ -174,7 +156,7 @@ def main(parts: list[str]) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
-        every = {one.name: one for one in (*rungs(), *corpus.PRODUCTS)}
+        every = kernels() | {one.name: one for one in corpus.PRODUCTS}
         print(json.dumps(measure(every[sys.argv[2]])))
     elif sys.argv[1:2] == ["--numba"]:
         print(json.dumps(measure_numba()))

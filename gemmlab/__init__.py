@@ -8,22 +8,27 @@ kernel.verify()
 
 from importlib import import_module
 
-from . import simulator
-from .compiler import CompileError
-from .device import device
-from .heat import heat
-from .kernel import ArgumentError, Kernel, KernelMistake, from_source
-from .ladder import CEILINGS, RUNGS, IllegalSetting, LadderError
-from .loading import load
-from .verify import VerificationError, error_bound, random_matrix, reference
-
-__version__ = "0.1.0"
+from gemmlab import simulator
+from gemmlab._version import __version__ as __version__
+from gemmlab.kernel.arguments import ArgumentError
+from gemmlab.kernel.bounds import error_bound, reference
+from gemmlab.kernel.compiler import CompileError
+from gemmlab.kernel.faults import GpuFault
+from gemmlab.kernel.kernel import Kernel, KernelMistake, from_source
+from gemmlab.kernel.operands import random_matrix
+from gemmlab.kernel.verify import VerificationError
+from gemmlab.ladder import CEILINGS, HALF, RUNGS, IllegalSetting, LadderError
+from gemmlab.loading import load
+from gemmlab.notebook.heat import heat
+from gemmlab.records.runs import device
 
 __all__ = [
     "CEILINGS",
+    "HALF",
     "RUNGS",
     "ArgumentError",
     "CompileError",
+    "GpuFault",
     "IllegalSetting",
     "Kernel",
     "KernelMistake",
@@ -31,7 +36,7 @@ __all__ = [
     "VerificationError",
     "ceilings",
     "compare",
-    "counted",
+    "counters",
     "device",
     "epilogue",
     "error_bound",
@@ -40,42 +45,70 @@ __all__ = [
     "fma_order",
     "from_source",
     "heat",
+    "issue_slots",
+    "k_steps",
     "lab",
     "load",
     "overview",
     "path",
     "plots",
     "random_matrix",
+    "recorded_ceilings",
     "reference",
     "sass",
     "simulator",
     "step_player",
-    "steps",
-    "sweeps",
+    "tuning",
 ]
+
+# What needs pandas and matplotlib is loaded only when it is used: name -> its module, and what of
+# it is meant, where that is not the module itself.
+_LATER = {
+    "ceilings": ("records.roofs", "ceilings"),
+    "compare": ("analysis.comparison", "compare"),
+    "counters": ("analysis.counters", None),
+    "epilogue": ("records.epilogue_timing", "epilogue"),
+    "exercises": ("notebook.exercises", None),
+    "facts": ("analysis.facts", None),
+    "fma_order": ("records.fma_order", "fma_order"),
+    "issue_slots": ("analysis.issue_slots", "issue_slots"),
+    "k_steps": ("analysis.k_steps", None),
+    "lab": ("notebook.sliders", "lab"),
+    "overview": ("notebook.overview", None),
+    "path": ("records.ablations", "path"),
+    "plots": ("plots", None),
+    "recorded_ceilings": ("records.roofs", "recorded_ceilings"),
+    "sass": ("sass", None),
+    "step_player": ("notebook.step_player", "step_player"),
+    "tuning": ("records.tuning", None),
+}
+
+
+def _benchmark(kernel: Kernel):
+    """pandas.DataFrame of times beside cuBLAS: measured here, or replayed where no GPU is."""
+    return import_module("gemmlab.records.runs").benchmark(kernel)
+
+
+Kernel.benchmark = _benchmark  # here, for records stand on kernels and not below them
 
 
 def load_ipython_extension(ipython) -> None:
     """`%load_ext gemmlab`: the cell magic %%kernel."""
-    import_module(".magic", __name__).register(ipython)
+    import_module("gemmlab.notebook.kernel_magic").register(ipython)
 
 
 def __getattr__(name: str):
-    """Load what needs pandas and matplotlib only when it is used."""
-    if name == "ceilings":
-        return import_module(".roofline", __name__).ceilings
-    if name == "compare":
-        return import_module(".comparison", __name__).compare
-    if name == "epilogue":
-        return import_module(".epilogues", __name__).epilogue
-    if name == "fma_order":
-        return import_module(".outer_products", __name__).fma_order
-    if name == "lab":
-        return import_module(".widgets", __name__).lab
-    if name == "path":
-        return import_module(".paths", __name__).path
-    if name == "step_player":
-        return import_module(".player", __name__).step_player
-    if name in ("counted", "exercises", "facts", "overview", "plots", "sass", "steps", "sweeps"):
-        return import_module(f".{name}", __name__)
-    raise AttributeError(f"module 'gemmlab' has no attribute {name!r}")
+    """Raises ImportError, saying what to install, for what draws with ipywidgets without them."""
+    if name not in _LATER:
+        raise AttributeError(f"module 'gemmlab' has no attribute {name!r}")
+    module, what = _LATER[name]
+    try:
+        found = import_module(f"gemmlab.{module}")
+    except ModuleNotFoundError as error:
+        if error.name != "ipywidgets":
+            raise
+        raise ImportError(
+            f"gl.{name} needs ipywidgets, which is not here: pip install ipywidgets, "
+            "then restart the kernel."
+        ) from None
+    return found if what is None else getattr(found, what)

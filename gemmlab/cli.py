@@ -3,30 +3,46 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib.util
 import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
-from gemmlab import listings, outer_products, profiler, records, shipped, timing
-from gemmlab.compiler import CompileError, NoCompiler
-from gemmlab.cublas import CublasError
-from gemmlab.device import NoGpu, device, gpu, record_files, software_versions, why_no_gpu
-from gemmlab.disassembly import NoDisassembler, NoListing
-from gemmlab.kernel import Kernel, load
-from gemmlab.ladder import (
-    CEILINGS_NAME,
-    RUNGS,
-    TENSOR_CEILING,
-    IllegalSetting,
-    LadderError,
-    written,
+from gemmlab import files
+from gemmlab._version import __version__
+from gemmlab.analysis import known_differences
+from gemmlab.cuda import headers
+from gemmlab.cuda.cublas import CublasError
+from gemmlab.cuda.device import (
+    NoGpu,
+    UnknownDevice,
+    arch_of,
+    gpu,
+    simulator_wanted,
+    software_versions,
+    why_no_gpu,
 )
+from gemmlab.cuda.disassembler import NoDisassembler, NoListing
+from gemmlab.folders import NoCheckout, require_checkout
+from gemmlab.kernel import prebuilt
+from gemmlab.kernel.compiler import CompileError, NoCompiler
+from gemmlab.kernel.faults import GpuFault
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.kernel.trace import Trace
+from gemmlab.kernel.verify import VerificationError
+from gemmlab.ladder import RUNGS, IllegalSetting, LadderError, Settings, find, written
+from gemmlab.loading import Shape, load, tile_parameters
+from gemmlab.measure import profiler, timing
+from gemmlab.records import best_by_shape, registry, runs, tuning
+from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
+from gemmlab.records.runs import device
+from gemmlab.sass import listings
 from gemmlab.simulator.counters import TIMING_DEPENDENT
-from gemmlab.verify import VerificationError
 
 OK, FAILED, USAGE, UNAVAILABLE = 0, 1, 2, 3
+STOPPED = 130  # as a shell says of a command that Ctrl-C ended
 COUNT_SHAPE = (512, 512, 512)  # small enough for the simulator, and recorded
 
 DESCRIPTION = """\
@@ -42,42 +58,60 @@ examples:
   python -m gemmlab bench 01_naive 1024 1024 1024  one kernel, one shape (M N K)
   python -m gemmlab bench 01_naive 512 512 512 --set BLOCK_X=16 --set BLOCK_Y=16
   python -m gemmlab sweep > results.csv            every rung at every shape, as CSV
-  python -m gemmlab record 02_coalescing           measure again and write results/<gpu>.json
+  python -m gemmlab record 02_coalescing           measure again and write results/<gpu>/
   python -m gemmlab tune 05_thread_tile_2d         time every legal setting of it
   python -m gemmlab sass 09_double_buffering       its inner loop, instruction by instruction
   python -m gemmlab compile --check                are the compiled kernels that ship up to date?
 
 exit codes:
   0  all is well
-  1  a check failed: a wrong result, a stale record, a counter that differs, something missing
+  1  a check failed: a wrong result, a stale record, a counter that differs, something missing,
+     a damaged file, a folder that cannot be written
   2  the request is not possible: an unknown kernel, an illegal setting, a shape that takes too
-     long or does not fit
+     long or does not fit, a GEMMLAB_DEVICE that is not known
   3  it needs a GPU, or a record that is not there
+  130  stopped by Ctrl-C
 
 environment:
   GEMMLAB_DEVICE=simulator     do without the GPU
-  GEMMLAB_RECORDS=nvidia-h200  which file of results/ to replay"""
+  GEMMLAB_RECORDS=nvidia-h200  which folder of results/ to replay"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code (argparse exits with 2 by itself)."""
     options = _parser().parse_args(arguments)
     try:
-        return options.run(options)
-    except (LadderError, IllegalSetting, timing.TimingError) as error:
+        simulator_wanted()  # a GEMMLAB_DEVICE that is not known is refused by every command
+        code = options.run(options)
+        sys.stdout.flush()
+        return code
+    except (
+        LadderError, IllegalSetting, NoCheckout, timing.TimingError, UnknownDevice,
+    ) as error:  # fmt: skip
         return _complain(error, USAGE)
-    except (NoGpu, records.NoRecord) as error:
+    except (NoGpu, NoRecord) as error:
         return _complain(error, UNAVAILABLE)
     except (
         VerificationError, CompileError, NoCompiler, NoDisassembler, NoListing, CublasError,
-        records.StaleRecord, records.BadRecord,
+        StaleRecord, BadRecord, files.NotWritten, GpuFault,
     ) as error:  # fmt: skip
         return _complain(error, FAILED)
     except BrokenPipeError:  # the reader of the output, such as `head`, has had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _mute()
         return OK
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        _mute()
+        where = error.filename or "standard output"
+        return _complain(f"{where} cannot be written ({error.strerror}).", FAILED)
     except KeyboardInterrupt:
-        return _complain("stopped", 130)
+        return _complain("stopped", STOPPED)
+
+
+def _mute() -> None:
+    """What is left of the output goes nowhere: Python would complain of it at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(problem: object, code: int) -> int:
@@ -92,6 +126,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"gemmlab {__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
 
     def command(name: str, run: Callable[[argparse.Namespace], int], help: str, more: str = ""):
@@ -111,9 +146,10 @@ def _parser() -> argparse.ArgumentParser:
 
     one = command(
         "bench", bench, "verify one kernel and time it against cuBLAS at one shape",
-        "Without a GPU, the simulator verifies it and the recorded time is shown.",
+        "Its settings are those that were the fastest in the recorded sweep at the nearest shape, "
+        "if there is one. Without a GPU, the simulator verifies it and the recorded time is shown.",
     )  # fmt: skip
-    one.add_argument("kernel", help="a rung, such as 01_naive")
+    one.add_argument("kernel", type=_rung, help="a rung, such as 01_naive")
     for size, meaning in (("m", "rows of A and C"), ("n", "columns of B and C"), ("k", "between")):
         one.add_argument(size, type=_size, metavar=size.upper(), help=meaning)
     setting = {
@@ -129,23 +165,24 @@ def _parser() -> argparse.ArgumentParser:
     many.add_argument("kernels", nargs="*", metavar="KERNEL", help="rungs; all if none is named")
 
     write = command(
-        "record", record, "measure kernels on this GPU and write results/<gpu>.json",
-        "Each rung is written as soon as it is done. A rung measured again replaces what was "
-        "recorded of it; other rungs stay.",
+        "record", record, "measure on this GPU and write results/<gpu>/",
+        "Each name is written as soon as it is done. What is measured again replaces what was "
+        "recorded of it; the rest stays.",
     )  # fmt: skip
     write.add_argument(
-        "kernels", nargs="*", metavar="KERNEL",
-        help="rungs, or measurements: "
-        f"{CEILINGS_NAME}, {TENSOR_CEILING.name}, {outer_products.NAME}; all if none is named",
+        "names", nargs="*", metavar="NAME",
+        help="rungs, 00_ceilings, 00_tensor_ceiling, 10_fma_order (all of these if none is named); "
+        "tuning/RUNG, best_by_shape/RUNG, path/RUNG, epilogue",
     )  # fmt: skip
     write.add_argument(
-        "--shapes", nargs="+", type=_shape, default=records.SHAPES, metavar="MxNxK",
-        help="record only these shapes, such as 1001x777x513 (default: all of the series)",
+        "--shapes", nargs="+", type=_shape, default=runs.SHAPES, metavar="MxNxK",
+        help="record rungs only at these shapes, such as 1001x777x513 (default: all of the series)",
     )  # fmt: skip
 
     best = command(
         "tune", tune, "time every legal setting of kernels on this GPU and write the sweeps",
-        "Writes results/<gpu>-sweeps/<kernel>.csv and names the fastest setting of each.",
+        "As record tuning/KERNEL: writes results/<gpu>/tuning/<kernel>.csv and names the fastest "
+        "setting of each.",
     )  # fmt: skip
     best.add_argument("kernels", nargs="*", metavar="KERNEL", help="rungs; all if none is named")
 
@@ -164,7 +201,7 @@ def _parser() -> argparse.ArgumentParser:
         "sass", sass, "show what the inner loop of a kernel spends its issue slots on",
         "Reads the instructions that the compiler made; no GPU is needed.",
     )  # fmt: skip
-    inside.add_argument("kernel", help="a rung, such as 09_double_buffering")
+    inside.add_argument("kernel", type=_rung, help="a rung, such as 09_double_buffering")
     inside.add_argument("--set", action="append", default=[], type=_setting, **setting)
     inside.add_argument("--arch", help="such as sm_86 (default: that of the GPU, else sm_90a)")
     inside.add_argument(
@@ -177,6 +214,13 @@ def _size(text: str) -> int:
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
     return int(text)
+
+
+def _rung(name: str) -> str:
+    try:
+        return find(name).name
+    except LadderError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _shape(text: str) -> tuple[int, int, int]:
@@ -205,25 +249,96 @@ def _say(line: str) -> None:
 
 
 def bench(options: argparse.Namespace) -> int:
-    kernel = load(options.kernel, **dict(options.set))
-    shape = (options.m, options.n, options.k)
+    shape, given = (options.m, options.n, options.k), dict(options.set)
+    kernel, why = _for_bench(options.kernel, shape, given)
+    recorded = None
+    if gpu() is None:  # looked up first: verification takes its time
+        kernel, why, recorded = _with_record(kernel, why, shape, given)
     print(device())
     report = timing.require_verified(kernel)
-    settings = written(kernel.settings)
-    print(f"{kernel.name} {settings}: pass ({len(report.cases)} cases)")
-    if gpu() is not None:
-        run, source = timing.compare(kernel, *shape), "measured here"
-    else:
-        run = records.replay_at(kernel, *shape)
-        source = f"recorded on {run.gpu}, {run.recorded[:10]}"
-    print(f"M={run.m} N={run.n} K={run.k} {run.dtype}, {source}")
-    cublas = timing.gflops(*shape, run.cublas_ms.median)
-    print(f"  {kernel.name:<16} {_times(run.time_ms)}  {run.gflops:9.1f} GFLOP/s")
-    print(f"  {'cuBLAS':<16} {_times(run.cublas_ms)}  {cublas:9.1f} GFLOP/s")
-    print(f"  share of cuBLAS  {_percent(run.ratio)}")
-    print(f"  against itself   {_percent(run.noise)} (the noise)")
-    print(f"  the GPU meanwhile: {_state(run)}")
+    print(f"{kernel.name} {written(kernel.settings)}: pass ({len(report.cases)} cases)")
+    print(f"  its settings: {why}")
+    source, lines = recorded or ("measured here", _lines(timing.compare(kernel, *shape)))
+    print("M={} N={} K={} {}, {}".format(*shape, kernel.dtype, source), *lines, sep="\n")
     return OK
+
+
+def _for_bench(name: str, shape: Shape, given: Settings) -> tuple[Kernel, str]:
+    """The kernel as given, or with what the sweep says of the shape, or as it is; and why so."""
+    if tile_parameters(find(name), given):
+        return load(name, **given), "as given"
+    try:
+        kernel = load(name, shape=shape, **given)
+    except (NoRecord, StaleRecord) as error:
+        kernel = load(name, **given)
+        return kernel, kernel.note or f"the default. {error}"
+    return kernel, kernel.note
+
+
+def _with_record(
+    kernel: Kernel, why: str, shape: Shape, given: Settings
+) -> tuple[Kernel, str, tuple[str, list[str]]]:
+    """The kernel if a time of it is recorded, else with its default; why, and what is recorded."""
+    try:
+        return kernel, why, _recorded(kernel, shape)
+    except NoRecord:
+        if tile_parameters(kernel.rung, given):
+            raise
+    default = load(kernel.name, **given)
+    told = f"the default. No time is recorded of {written(kernel.settings)}, {why}"
+    return default, told, _recorded(default, shape)
+
+
+def _recorded(kernel: Kernel, shape: Shape) -> tuple[str, list[str]]:
+    """Where a time of the kernel is recorded, and the lines that show it.
+
+    Raises NoRecord, saying what the record lacks, and StaleRecord.
+    """
+    missing = None
+    for look in (_from_runs, _from_tuned, _from_sweep):
+        try:
+            return look(kernel, shape)
+        except NoRecord as error:
+            missing = missing or error
+    raise missing
+
+
+def _from_runs(kernel: Kernel, shape: Shape) -> tuple[str, list[str]]:
+    run = runs.replay_at(kernel, *shape)
+    return f"recorded on {run.gpu}, {run.recorded[:10]}", _lines(run)
+
+
+def _from_tuned(kernel: Kernel, shape: Shape) -> tuple[str, list[str]]:
+    row = best_by_shape.of(kernel, shape)
+    source = f"recorded with the settings for each shape on {row['gpu']}, {row['recorded'][:10]}"
+    share = timing.Spread(*(row[f"pct_cublas{q}"] / 100 for q in ("_q3", "_q1", "", "_q3")))
+    return source, _rates(kernel, 1e3 * row["tflops"], 1e3 * row["cublas_tflops"], _percent(share))
+
+
+def _from_sweep(kernel: Kernel, shape: Shape) -> tuple[str, list[str]]:
+    row = tuning.of(kernel, shape)
+    source = f"recorded in the sweep of all settings on {row['gpu']}, {row['recorded'][:10]}"
+    cublas = timing.gflops(*shape, row["cublas_ms"])
+    return source, _rates(kernel, row["gflops"], cublas, f"{row['pct_cublas']:.2f} %")
+
+
+def _rates(kernel: Kernel, ours: float, cublas: float, share: str) -> list[str]:
+    return [
+        f"  {kernel.name:<16} {ours:9.1f} GFLOP/s",
+        f"  {'cuBLAS':<16} {cublas:9.1f} GFLOP/s",
+        f"  share of cuBLAS  {share}",
+    ]
+
+
+def _lines(run: timing.Measurement) -> list[str]:
+    cublas = timing.gflops(run.m, run.n, run.k, run.cublas_ms.median)
+    return [
+        f"  {run.kernel:<16} {_times(run.time_ms)}  {run.gflops:9.1f} GFLOP/s",
+        f"  {'cuBLAS':<16} {_times(run.cublas_ms)}  {cublas:9.1f} GFLOP/s",
+        f"  share of cuBLAS  {_percent(run.ratio)}",
+        f"  against itself   {_percent(run.noise)} (the noise)",
+        f"  the GPU meanwhile: {_state(run)}",
+    ]
 
 
 def _state(run: timing.Measurement) -> str:
@@ -240,24 +355,35 @@ def _percent(spread: timing.Spread) -> str:
     return f"{100 * spread.median:.2f} % ({100 * spread.q1:.2f} to {100 * spread.q3:.2f})"
 
 
-def _chosen(names: Sequence[str]) -> list[Kernel]:
-    return [load(name) for name in (names or [rung.name for rung in RUNGS])]
-
-
 def sweep(options: argparse.Namespace) -> int:
-    kernels = _chosen(options.kernels)
-    runs = [run for kernel in kernels for run in _runs(kernel)]
-    timing.table(runs).to_csv(sys.stdout, index=False, float_format="%.6g")
-    return OK
+    names = options.kernels or [rung.name for rung in RUNGS]
+    for name in names:
+        find(name)  # before any of the others is measured
+    if gpu() is None:
+        runs.current()  # a file that cannot be read is told once
+    found, code = [], OK
+    for name in names:
+        try:
+            found += _runs(load(name))
+        except (NoRecord, StaleRecord, IllegalSetting) as error:
+            _say(f"gemmlab: left out: {error}")
+            if isinstance(error, StaleRecord):
+                code = FAILED
+            elif isinstance(error, NoRecord):
+                code = code or UNAVAILABLE
+    if found:
+        timing.table(found).to_csv(sys.stdout, index=False, float_format="%.6g")
+        return code
+    return code or USAGE
 
 
 def _runs(kernel: Kernel) -> Iterator[timing.Measurement]:
     if gpu() is None:
-        yield from records.replay(kernel)
+        yield from runs.replay(kernel)
         return
     from tqdm.auto import tqdm
 
-    shapes = tqdm(records.SHAPES, desc=kernel.name, unit="shape", leave=False)
+    shapes = tqdm(runs.SHAPES, desc=kernel.name, unit="shape", leave=False)
     for item in timing.sweep(kernel, shapes):
         if isinstance(item, timing.Measurement):
             yield item
@@ -266,16 +392,17 @@ def _runs(kernel: Kernel) -> Iterator[timing.Measurement]:
 
 
 def record(options: argparse.Namespace) -> int:
-    from gemmlab import recorder
+    from gemmlab.records import recorder
 
-    print(recorder.record(options.kernels, options.shapes, _say))
+    print(recorder.record(options.names, options.shapes, _say))
     return OK
 
 
 def tune(options: argparse.Namespace) -> int:
-    from gemmlab import sweeps
+    from gemmlab.records import recorder
 
-    print(sweeps.record(options.kernels or [rung.name for rung in RUNGS], _say))
+    kernels = options.kernels or [rung.name for rung in RUNGS]
+    print(recorder.record([f"tuning/{name}" for name in kernels], runs.SHAPES, _say))
     return OK
 
 
@@ -283,17 +410,20 @@ def tune(options: argparse.Namespace) -> int:
 
 
 def compile_all(options: argparse.Namespace) -> int:
+    if not options.check:
+        require_checkout("Compiling for the sliders")
+        files.require_writable(prebuilt.FOLDER)
     stale = _compile_listings(options.check)
-    for name in () if options.listings else shipped.NAMES:
-        compiled = shipped.build(name, shipped.all_settings(name))
+    for name in () if options.listings else prebuilt.NAMES:
+        compiled = prebuilt.build(name, prebuilt.all_settings(name))
         if not options.check:
-            shipped.write(compiled, shipped.path_of(name))
-            print(f"{shipped.path_of(name).name}: {len(compiled)} compiled kernels")
-        elif not shipped.alike(compiled, shipped.stored(name)):
+            prebuilt.write(compiled, prebuilt.path_of(name))
+            print(f"{prebuilt.path_of(name).name}: {len(compiled)} compiled kernels")
+        elif not prebuilt.alike(compiled, prebuilt.stored(name)):
             stale += 1
-            print(f"{shipped.path_of(name).name}: stale, run `make compiled`")
+            print(f"{prebuilt.path_of(name).name}: stale, run `make compiled`")
         else:
-            print(f"{shipped.path_of(name).name}: {len(compiled)} kernels, up to date")
+            print(f"{prebuilt.path_of(name).name}: {len(compiled)} kernels, up to date")
     return FAILED if stale else OK
 
 
@@ -303,7 +433,7 @@ def _compile_listings(check: bool) -> int:
     for rung in RUNGS:
         name = listings.path_of(rung.name).name
         if not check:
-            listings.write(listings.make(rung), listings.path_of(rung.name))
+            prebuilt.write(listings.make(rung), listings.path_of(rung.name))
             print(f"{name}: the SASS of the default settings")
         elif not listings.is_current(rung):
             stale += 1
@@ -317,13 +447,12 @@ def _compile_listings(check: bool) -> int:
 
 
 def sass(options: argparse.Namespace) -> int:
-    from gemmlab import sass
+    from gemmlab.sass import loops
 
-    kernel = load(options.kernel, **dict(options.set))
-    arch = options.arch or kernel.arch
-    trip = sass.loop(kernel, arch)
+    kernel = load(options.kernel, options.arch, **dict(options.set))
+    trip = loops.loop(kernel)
     settings = written(kernel.settings)
-    print(f"{kernel.name} {settings}, {arch}: one trip through the inner loop")
+    print(f"{kernel.name} {settings}, {kernel.arch}: one trip through the inner loop")
     for name, slots in trip.mix.items():
         print(f"  {name:<16} {slots:6}  {100 * slots / len(trip):5.1f} %")
     print(f"  {'issue slots':<16} {len(trip):6}")
@@ -332,7 +461,7 @@ def sass(options: argparse.Namespace) -> int:
     print(f"  multiply-adds with reuse: {100 * trip.reuse_share:.1f} %")
     print(f"  of all cycles at most {100 * trip.share():.1f} % are multiply-adds")
     print()
-    print(sass.listing(kernel, options.lines, arch=arch))
+    print(loops.listing(kernel, options.lines))
     return OK
 
 
@@ -341,14 +470,23 @@ def sass(options: argparse.Namespace) -> int:
 
 def ladder(options: argparse.Namespace) -> int:
     import pandas
+    from tqdm.auto import tqdm
 
     print(device())
     rows, code = [], OK
-    for kernel in _chosen([]):
+    for rung in tqdm(RUNGS, desc="ladder", unit="rung", leave=False, disable=None):
+        try:
+            kernel = load(rung.name)
+        except IllegalSetting as error:  # nothing of it runs on this GPU
+            rows.append({"rung": rung.name, "note": str(error)})
+            continue
         row, failed = _rung_row(kernel)
-        rows.append(row)
+        rows.append(row | ({"note": kernel.note} if kernel.note else {}))
         code = FAILED if failed else code
-    print(pandas.DataFrame(rows).to_string(index=False, na_rep="-"))
+    table = pandas.DataFrame(rows)
+    if "note" in table:
+        table["note"] = table.pop("note")  # the last column
+    print(table.to_string(index=False, na_rep="-"))
     return code
 
 
@@ -358,15 +496,17 @@ def _rung_row(kernel: Kernel) -> tuple[dict[str, object], bool]:
     row: dict[str, object] = {"rung": kernel.name, "verify": "pass" if report.passed else "FAIL"}
     if not report.passed:
         return row, True
-    counters = kernel.trace(*COUNT_SHAPE).counters
-    row["sectors/load"] = round(_sectors_per_load(counters), 2)
-    row["counters"], failed = _against_record(kernel, counters)
+    trace = kernel.trace(*COUNT_SHAPE)
+    row["sectors/load"] = round(_sectors_per_load(trace.counters), 2)
+    row["counters"], failed = _against_record(kernel, trace)
     try:
         if gpu() is None:
-            run = records.replay_at(kernel, *records.LARGE)
+            run = runs.replay_at(kernel, *runs.LARGE)
         else:
-            run = timing.compare(kernel, *records.LARGE)
-    except (records.NoRecord, records.StaleRecord, timing.TimingError) as error:
+            run = timing.compare(kernel, *runs.LARGE)
+    except BadRecord:  # the first line of the output tells
+        return row, True
+    except (NoRecord, StaleRecord, timing.TimingError) as error:
         _say(f"gemmlab: {error}")
         return row, failed
     row |= {
@@ -383,19 +523,32 @@ def _sectors_per_load(counters: dict[str, int]) -> float:
     return counters["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"] / loads
 
 
-def _against_record(kernel: Kernel, counters: dict[str, int]) -> tuple[str, bool]:
-    """How the simulated counters compare with the recorded ones, and whether any differ."""
+def _against_record(kernel: Kernel, trace: Trace) -> tuple[str, bool]:
+    """How the simulated counters compare with the recorded ones, and whether any differ that are
+    not known to."""
     try:
-        _, recorded = records.counters_at(kernel, *COUNT_SHAPE)
-    except records.StaleRecord:
+        of_arch = arch_of(tuple(runs.current()["gpu"]["compute_capability"]))
+        _, recorded = runs.counters_at(kernel, *COUNT_SHAPE)
+    except StaleRecord:
         return "stale record", True
-    except records.NoRecord:
+    except BadRecord:
+        return "damaged record", True
+    except NoRecord:
         return "no record", False
+    if kernel.arch != of_arch:  # other instructions
+        return f"no record for {kernel.arch}", False
+    counters, known = dict(trace.counters), known_differences.of(trace)
+    for difference in known:
+        counters[difference.metric] += difference.more(trace)
+        _say(f"{kernel.name}: {difference.metric}: {difference.why}")
     compared = (counters.keys() & recorded.keys()) - TIMING_DEPENDENT
     differ = [name for name in compared if counters[name] != recorded[name]]
     for name in sorted(differ):
         _say(f"{kernel.name}: {name} is {counters[name]} here, {recorded[name]} recorded")
-    return (f"{len(differ)} differ", True) if differ else ("as recorded", False)
+    found = [f"{len(differ)} differ"] if differ else []
+    if known:
+        found.append(f"{len(known)} known difference" + "s" * (len(known) > 1))
+    return ", ".join(found) or "as recorded", bool(differ)
 
 
 # ---- doctor --------------------------------------------------------------------------------------
@@ -417,12 +570,25 @@ def _findings() -> Iterator[tuple[bool, bool, str, str]]:
     """(is it needed without a GPU too, is it here, what it is, what to do if it is not)."""
     version = ".".join(map(str, sys.version_info[:3]))
     yield True, sys.version_info >= (3, 10), f"Python {version}", "Install Python 3.10 or newer."
-    install = "Run `make lab`, which installs everything into .venv."
+    install = (
+        "Run `make lab`, which installs everything into .venv; or in an environment of your own, "
+        'in a clone of the repository, pip install -e ".[simulator]".'
+    )
     for package in ("numpy", "cupy", "pandas", "matplotlib", "tqdm", "pynvml", "ipywidgets"):
         yield True, importlib.util.find_spec(package) is not None, f"package {package}", install
     versions = software_versions()
     nvrtc = versions.get("nvrtc")
     yield True, nvrtc is not None, f"NVRTC {nvrtc or '(the compiler)'}", install
+    folder = headers.folder()
+    lacking = headers.missing(folder)
+    yield (
+        False,
+        not lacking,
+        f"CUDA's headers: {' and '.join(lacking) + ' not ' if lacking else ''}in {folder}"
+        if folder
+        else "CUDA's headers (none found)",
+        f"14_wmma needs them wherever it is compiled anew: {headers.INSTALL}.",
+    )
     has_lab = importlib.util.find_spec("jupyterlab") is not None
     yield False, has_lab, "JupyterLab", install
 
@@ -459,10 +625,22 @@ def _findings() -> Iterator[tuple[bool, bool, str, str]]:
         "compute-sanitizer",
         ("Optional: it finds races and bad addresses on a GPU; it comes with the CUDA toolkit."),
     )
-    files = ", ".join(record_files())
-    yield (
-        False,
-        bool(files),
-        f"records: {files or 'none'}",
-        ("Without a GPU no times can be shown: get results/ from the repository."),
-    )
+    yield from _records()
+
+
+def _records() -> Iterator[tuple[bool, bool, str, str]]:
+    """Findings about results/: whose records are there, and which of those read are refused."""
+    from gemmlab.records import recorder
+
+    there = registry.gpus()
+    advice = "Without a GPU no times can be shown: get results/ from the repository."
+    yield False, bool(there), f"records: {', '.join(there) or 'none'}", advice
+    if not there:
+        return
+    try:
+        registry.replayed()
+    except NoRecord as error:
+        yield True, False, str(error), "Name one of these, or unset GEMMLAB_RECORDS."
+        return
+    for refused in recorder.refused():
+        yield True, False, str(refused), ""

@@ -1,37 +1,54 @@
-"""The kernels that the simulator is judged by, in tests/kernels/.
+"""The kernels that the simulator is judged by: rungs of the ladder, and those in tests/kernels/.
 
-PRODUCTS compute C = alpha * A @ B + beta * C: drafts of rungs to come, and the tensor-core and
-asynchronous kinds. OTHERS are kernels of other kinds that belong to a series on products. Every
-entry knows its launch shape, so a test says only which size it wants.
+PRODUCTS compute C = alpha * A @ B + beta * C: FP32 rungs with settings that are not their default,
+whose records are in results/, and kernels for tensor cores that are no rungs. OTHERS are kernels of
+other kinds that belong to a series on products. Every entry knows its launch shape, so a test says
+only which size it wants.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from gemmlab import simulator
-from gemmlab.verify import error_bound, random_matrix, reference
+from gemmlab import ladder, simulator
+from gemmlab.cuda.options import options_for
+from gemmlab.folders import KERNELS as RUNG_FILES
+from gemmlab.kernel.bounds import error_bound, reference
+from gemmlab.kernel.operands import random_matrix
+from gemmlab.ladder.rungs.shapes import ceil_div
 
 KERNELS = Path(__file__).parent / "kernels"
+OWN_HEADER = re.compile(r'^#include "(\w+\.cuh)"\n', re.M)
 
 
-def ceil_div(a: int, b: int) -> int:
-    return -(-a // b)
+def self_contained(text: str) -> str:
+    """CUDA C++ `text` with the headers of kernels/ in place of their first #include."""
+    there = set()
+
+    def header(found: re.Match) -> str:
+        if found[1] in there:
+            return ""
+        there.add(found[1])
+        body = (RUNG_FILES / found[1]).read_text(encoding="utf-8")
+        return OWN_HEADER.sub(header, body.replace("#pragma once\n", ""))
+
+    return OWN_HEADER.sub(header, text)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A kernel `entry` of the file `file`, compiled with the macros `settings`.
+    """A kernel `entry` of the file `path`, compiled with the macros `settings`.
 
     `arch`: what it is compiled for. `shared_bytes`: its dynamic shared memory.
     """
 
     name: str
-    file: str
+    path: Path
     entry: str
     settings: dict[str, int] = field(hash=False)
     block: tuple[int, int, int]
@@ -39,16 +56,12 @@ class Entry:
     shared_bytes: int = 0
 
     @property
-    def path(self) -> Path:
-        return KERNELS / self.file
-
-    @property
     def text(self) -> str:
         return self.path.read_text(encoding="utf-8")
 
     @property
     def options(self) -> tuple[str, ...]:
-        return tuple(f"-D{name}={value}" for name, value in self.settings.items())
+        return options_for(self.settings)
 
     def run(self, grid, args, *, source: str | Path | None = None, **how) -> simulator.Run:
         """Run it in the simulator. `source`: another text, with a mistake in it for example.
@@ -87,7 +100,7 @@ class Inputs:
 def inputs(
     m: int, n: int, k: int, alpha: float = 1.0, beta: float = 0.0, seed: int = 1, dtype="float32"
 ) -> Inputs:
-    """A, B and C by gemmlab.verify.random_matrix with seed, seed + 1, seed + 2; A, B of `dtype`.
+    """A, B and C by operands.random_matrix with seed, seed + 1, seed + 2; A, B of `dtype`.
 
     Where beta is 0, C holds NaN: a kernel must not read it.
     """
@@ -140,50 +153,31 @@ class Product(Entry):
         return int((~(np.abs(C - given.reference()) <= self.roundings * given.bound())).sum())
 
 
-# --- products in FP32 -----------------------------------------------------------------------------
+# --- rungs ----------------------------------------------------------------------------------------
 
 
-def shared_memory(tile: int, pad: int = 0, transposed: int = 0) -> Product:
-    name = f"shared_memory {tile}" + ", transposed" * transposed + ", padded" * pad
-    settings = {"TILE": tile, "PAD": pad, "TRANSPOSED": transposed}
-    return Product(
-        name, "shared_memory.cu", "shared_memory", settings, (tile, tile, 1), tile=(tile, tile)
-    )
+def without_bias(given: Inputs) -> list:
+    """The arguments of a rung that takes a bias: there is none."""
+    return [*plain_arguments(given), 0]
 
 
-def thread_tile_1d(bm: int, bn: int, bk: int, tm: int) -> Product:
-    name, settings = f"thread_tile_1d {bm}x{bn}x{bk}", {"BM": bm, "BN": bn, "BK": bk, "TM": tm}
-    threads = bm * bn // tm
-    return Product(
-        name, "thread_tile_1d.cu", "thread_tile_1d", settings, (threads, 1, 1), tile=(bm, bn)
-    )
+class RungProduct(Product):
+    """A rung's grid is the ladder's: that of 01_naive has rows along x."""
+
+    def grid(self, m: int, n: int) -> tuple[int, int, int]:
+        found, problem = ladder.find(self.path.stem), ladder.Problem(m, n, 1)
+        return found.launches(problem, self.settings, ladder.SIMULATED)[0].grid
 
 
-def thread_tile_2d(bm: int, bn: int, bk: int, tm: int, tn: int) -> Product:
-    name = f"thread_tile_2d {bm}x{bn}x{bk}"
-    settings = {"BM": bm, "BN": bn, "BK": bk, "TM": tm, "TN": tn}
-    threads = (bm // tm) * (bn // tn)
-    return Product(
-        name, "thread_tile_2d.cu", "thread_tile_2d", settings, (threads, 1, 1), tile=(bm, bn)
-    )
-
-
-def vectorized(
-    entry: str, bm: int, bn: int, bk: int, suffix: str = "", per_thread: int = 64, **settings
-) -> Product:
-    """Those in which a thread computes 8×8, or by their settings TM and TN another number."""
-    settings = {"BM": bm, "BN": bn, "BK": bk, **settings}
-    return Product(
-        f"{entry} {bm}x{bn}x{bk}{suffix}", f"{entry}.cu", entry, settings,
-        (bm * bn // per_thread, 1, 1), tile=(bm, bn),
-    )  # fmt: skip
-
-
-def warp_tiling(bm: int, bn: int, bk: int, wm: int, wn: int) -> Product:
-    settings = {"BM": bm, "BN": bn, "BK": bk, "WM": wm, "WN": wn}
-    return Product(
-        f"warp_tiling {bm}x{bn}x{bk}", "warp_tiling.cu", "warp_tiling", settings,
-        (32 * (bm // wm) * (bn // wn), 1, 1), tile=(bm, bn),
+def rung(name: str, **given: int) -> RungProduct:
+    """An FP32 rung of the ladder with these settings, and its defaults for the others."""
+    found = ladder.find(name)
+    settings = ladder.settings_for(found, given)
+    return RungProduct(
+        f"{name} {ladder.written(settings)}", found.path, found.entry, settings,
+        found.block(settings), shared_bytes=found.shared_bytes(settings),
+        tile=found.tile(settings),
+        arguments=without_bias if found.bias else plain_arguments,
     )  # fmt: skip
 
 
@@ -194,32 +188,32 @@ def tensor(
     name: str, file: str, threads: int, tile: int, multiples=(1, 1, 1), **settings
 ) -> Product:
     return Product(
-        name, file, name.split()[0], settings, (threads, 1, 1),
+        name, KERNELS / file, name.split()[0], settings, (threads, 1, 1),
         tile=(tile, tile), dtype="float16", multiples=multiples, roundings=2.0,
     )  # fmt: skip
 
 
+SQUARE = {"BM": 64, "BN": 64, "BK": 8}
+SMALL_WARPS = {**SQUARE, "WM": 32, "WN": 32}
+
 PRODUCTS = [
-    shared_memory(32),
-    shared_memory(16),
-    shared_memory(8, pad=1),
-    shared_memory(32, transposed=1),
-    shared_memory(32, pad=1, transposed=1),
-    thread_tile_1d(64, 64, 8, 8),
-    thread_tile_1d(32, 32, 16, 4),
-    thread_tile_2d(64, 64, 8, 4, 4),
-    thread_tile_2d(128, 128, 8, 8, 8),
-    vectorized("vectorized_loads", 128, 128, 8),
-    vectorized("vectorized_loads", 32, 32, 8, per_thread=16, TM=4, TN=4),
-    vectorized("bank_conflicts", 128, 128, 8),
-    vectorized("bank_conflicts", 128, 128, 8, ", padded", PAD=4),
-    vectorized("bank_conflicts", 128, 128, 8, ", swizzled", SWIZZLE=1),
-    warp_tiling(128, 128, 16, 64, 64),
-    warp_tiling(64, 64, 8, 32, 32),
-    vectorized("double_buffering", 128, 128, 8),
-    vectorized("double_buffering", 32, 64, 8, per_thread=32, TM=4),
-    vectorized("cp_async", 128, 128, 8),
-    vectorized("cp_async", 32, 64, 8, ", two stages", per_thread=32, TM=4, STAGES=2),
+    rung("03_shared_memory", TILE=16, BK=16),
+    rung("03_shared_memory", TILE=8, BK=32, PAD=1),
+    rung("03_shared_memory", TILE=32, BK=32, PAD=1),
+    rung("04_thread_tile_1d", BM=32, BN=32, BK=16, TM=4),
+    rung("04_thread_tile_1d", BM=64, BN=64, BK=8, TM=8),
+    rung("05_thread_tile_2d", **SQUARE, TM=4, TN=4),
+    rung("05_thread_tile_2d", BM=128, BN=128, BK=8, TM=8, TN=8),
+    rung("06_vectorized_loads", **SQUARE, TM=8, TN=8),
+    rung("06_vectorized_loads", BM=128, BN=64, BK=16, TM=4, TN=8),
+    rung("07_bank_conflicts", **SQUARE),
+    rung("07_bank_conflicts", BM=128, BN=128, BK=8, SWIZZLE=0, SPLIT=0),
+    rung("07_bank_conflicts", BM=128, BN=128, BK=8, PAD=4, SWIZZLE=0),
+    rung("08_warp_tiling", **SMALL_WARPS),
+    rung("08_warp_tiling", BM=128, BN=128, BK=16, WM=64, WN=32),
+    rung("09_double_buffering", **SMALL_WARPS, STAGES=1),
+    rung("09_double_buffering", **SMALL_WARPS, STAGES=2),
+    rung("09_double_buffering", BM=128, BN=128, BK=8, STAGES=3),
     tensor("wmma_plain", "wmma.cu", 32, 16, (16, 16, 16)),
     tensor("wmma_staged", "wmma.cu", 128, 32),
     tensor("mma_sync", "mma_sync.cu", 128, 64, SWIZZLE=0),
@@ -276,10 +270,12 @@ def _counted(size: int):
     return (3, 1, 1), [x, bins, size], np.bincount(x, minlength=256).astype(np.uint32)
 
 
+def other(name: str, block: tuple[int, int, int], case: Callable[[int], tuple]) -> Other:
+    return Other(name, KERNELS / f"{name}.cu", name, {}, block, case=case)
+
+
 OTHERS = [
-    Other(
-        "block_reduction", "block_reduction.cu", "block_reduction", {}, (128, 1, 1), case=_row_sums
-    ),
-    Other("transpose", "transpose.cu", "transpose", {}, (32, 8, 1), case=_transposed),
-    Other("histogram", "histogram.cu", "histogram", {}, (128, 1, 1), case=_counted),
+    other("block_reduction", (128, 1, 1), _row_sums),
+    other("transpose", (32, 8, 1), _transposed),
+    other("histogram", (128, 1, 1), _counted),
 ]

@@ -2,17 +2,23 @@
 
 import itertools
 
+import matplotlib
 from matplotlib.text import Text
-
-from gemmlab.plots import style
 
 
 def texts(figure):
     """Every text that can be seen, with where it is drawn, in dots."""
+    hidden = set()  # labels of ticks beyond the limits of their axis: they exist, undrawn
+    for ax in figure.axes:
+        for axis in (ax.xaxis, ax.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            for tick in axis.get_major_ticks():
+                if not low - 1e-9 <= tick.get_loc() <= high + 1e-9:
+                    hidden |= {tick.label1, tick.label2}
     return [
         (text, Text.get_window_extent(text))
         for text in figure.findobj(Text)
-        if text.get_visible() and text.get_text()
+        if text.get_visible() and text.get_text() and text not in hidden
     ]
 
 
@@ -20,17 +26,33 @@ def words(figure):
     return [text.get_text() for text, _ in texts(figure)]
 
 
-def by_gid(figure, gid):
+def by_gid(parent, start):
+    """All that is drawn in `parent` with a gid that begins so."""
+    return [item for item in parent.findobj() if (item.get_gid() or "").startswith(start)]
+
+
+def the_one(figure, gid):
+    """What is drawn with this gid, and nothing else has it."""
     (found,) = figure.findobj(lambda artist: artist.get_gid() == gid)
     return found
 
 
+def axes(figure, gid):
+    (found,) = [ax for ax in figure.axes if ax.get_gid() == gid]
+    return found
+
+
 def test_all_of_it_can_be_read(figure):
-    assert figure.get_size_inches()[0] == style.WIDTH
+    assert isinstance(figure, matplotlib.figure.Figure)
+    assert figure.get_size_inches()[0] == 9  # inches: 900 pixels
     width, height = figure.get_size_inches() * figure.dpi
-    for text, box in texts(figure):
-        assert text.get_fontsize() >= style.SMALL
-        assert min(box.x0, box.y0) >= 0 and box.x1 <= width and box.y1 <= height
+    small = {text.get_text() for text, _ in texts(figure) if text.get_fontsize() < 8}
+    outside = {
+        text.get_text()
+        for text, box in texts(figure)
+        if box.x0 < 0 or box.y0 < 0 or box.x1 > width or box.y1 > height
+    }
+    assert (small, outside) == (set(), set())
 
 
 def test_no_text_lies_on_another(figure):
@@ -43,6 +65,16 @@ def test_no_text_lies_on_another(figure):
 
 
 def test_the_caption_is_a_sentence_below_everything(figure):
+    caption = the_one(figure, "caption")
+    assert " ".join(caption.get_text().split()) == " ".join(figure.caption.split())
     assert len(figure.caption) >= 40 and figure.caption.endswith(".")
-    (top,) = [box.y1 for text, box in texts(figure) if text.get_gid() == "caption"]
+    assert repr(figure) == f"Figure: {figure.caption}"
+    top = caption.get_window_extent().y1
     assert all(ax.get_tightbbox().y0 >= top for ax in figure.axes)
+    above = [box.y0 for text, box in texts(figure) if text.get_gid() not in ("caption", "footer")]
+    assert min(above) >= top
+
+
+def test_the_caption_has_a_number(figure):
+    assert figure.caption[0].isupper() or figure.caption[0].isdigit()
+    assert any(sign.isdigit() for sign in figure.caption)

@@ -1,7 +1,8 @@
 """Mistakes planted in correct kernels, and who finds each: the simulator's checks or verification.
 
-A mistake is one change of text in a kernel of corpus.py or of OWN below, or of its launch. The
-kernels without it are run the same way, so that a finding is due to the mistake alone.
+A mistake is one change of text in a kernel of corpus.py or of OWN below, with the headers that it
+includes, or of its launch. The kernels without it are run the same way, so that a finding is due to
+the mistake alone. A rung that no longer holds the text of a mistake is refused.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from sample_kernels import Sample, matches
 
 from gemmlab import simulator
-from gemmlab.verify import random_matrix
+from gemmlab.kernel.operands import random_matrix
 
 CHECKS, VERIFICATION = frozenset({"checks"}), frozenset({"verification"})
 BOTH = CHECKS | VERIFICATION
@@ -30,7 +31,7 @@ SIZES = (100, 33)
 
 @dataclass(frozen=True)
 class Mistake:
-    """`old` becomes `new` in the text of kernel `of`; `old` stands there once.
+    """`old`, which stands there once, becomes `new` in the text of kernel `of` with its headers.
 
     `what`: the mistake in words. `found_by`: who must find it; where the checks do, the result may
     be wrong too, by the order of threads. `kinds`: parts of Finding.kind, all of which the checks
@@ -386,23 +387,18 @@ OWN = {
 
 # --- mistakes in products -------------------------------------------------------------------------
 
-TILED = "shared_memory 16"
-TURNED = "shared_memory 32, transposed"
-COLUMN = "thread_tile_1d 32x32x16"
-SQUARE = "thread_tile_2d 64x64x8"
-FOURS = "vectorized_loads 32x32x8"
-SWIZZLED = "bank_conflicts 128x128x8, swizzled"
-WARPS = "warp_tiling 64x64x8"
-DOUBLE = "double_buffering 32x64x8"
+TILED = "03_shared_memory TILE=16 BK=16 PAD=0"
+COLUMN = "04_thread_tile_1d BM=32 BN=32 BK=16 TM=4"
+RECTANGLE = "05_thread_tile_2d BM=64 BN=64 BK=8 TM=4 TN=4"
+FOURS = "06_vectorized_loads BM=64 BN=64 BK=8 TM=8 TN=8"
+SWIZZLED = "07_bank_conflicts BM=64 BN=64 BK=8 PAD=0 SWIZZLE=1 SPLIT=1"
+WARPS = "08_warp_tiling BM=64 BN=64 BK=8 WM=32 WN=32 MIN_BLOCKS=1"
+DOUBLE = "09_double_buffering BM=64 BN=64 BK=8 WM=32 WN=32 STAGES=1"
 TENSOR = "mma_sync swizzled"
 
-EPILOGUE = """    if (beta == 0.0f)
-        C[here] = alpha * sum;
-    else
-        C[here] = alpha * sum + beta * C[here];
-"""
-EARLY = """    float sum = 0.0f;
-    for (int tile_k"""
+WHOLE_TILES = "        __syncthreads();                         // both pieces are whole\n"
+READ_TILES = "        __syncthreads();                         // nobody reads them any more\n"
+RETURN = "    if (row >= M || col >= N) return;\n"
 
 MISTAKES = [
     # Barriers.
@@ -410,7 +406,7 @@ MISTAKES = [
         "first barrier removed",
         TILED,
         "tiles are read before they are whole",
-        "        __syncthreads();                         // the tiles are whole\n",
+        WHOLE_TILES,
         "",
         CHECKS,
         ("race",),
@@ -419,7 +415,7 @@ MISTAKES = [
         "second barrier removed",
         TILED,
         "tiles are overwritten while others read them",
-        "        __syncthreads();                         // nobody reads them any more\n",
+        READ_TILES,
         "",
         CHECKS,
         ("race",),
@@ -428,7 +424,7 @@ MISTAKES = [
         "barrier in a branch",
         TILED,
         "only threads inside C reach the barrier",
-        "        __syncthreads();                         // the tiles are whole\n",
+        WHOLE_TILES,
         "        if (row < M) __syncthreads();\n",
         CHECKS,
         ("barrier",),
@@ -437,7 +433,7 @@ MISTAKES = [
         "barriers on both sides of a branch",
         TILED,
         "threads of one block meet at two different barriers",
-        "        __syncthreads();                         // nobody reads them any more\n",
+        READ_TILES,
         "        if (x < 4) { sum += 0.0f * a[0][0]; __syncthreads(); } else __syncthreads();\n",
         CHECKS,
         ("divergent barrier",),
@@ -446,8 +442,8 @@ MISTAKES = [
         "return before a barrier",
         TILED,
         "threads outside C leave before they have loaded",
-        EARLY,
-        "    if (row >= M || col >= N) return;\n" + EARLY,
+        "    float sum = 0.0f;\n",
+        RETURN + "    float sum = 0.0f;\n",
         BOTH,
         ("uninitialised", "barrier"),
     ),
@@ -455,8 +451,8 @@ MISTAKES = [
         "trips that differ",
         TILED,
         "each thread makes its own number of trips round the barriers",
-        "tile_k < K; tile_k += TILE",
-        "tile_k < K + (y == 0 ? TILE : 0); tile_k += TILE",
+        "tile_k < K; tile_k += BK",
+        "tile_k < K + (y == 0 ? BK : 0); tile_k += BK",
         CHECKS,
         ("barrier",),
     ),
@@ -467,9 +463,11 @@ MISTAKES = [
         "blockIdx.x counts rows, the grid counts columns with it",
         """    const int row = blockIdx.y * TILE + y;
     const int col = blockIdx.x * TILE + x;
+    const bool whole = (blockIdx.y + 1) * TILE <= M && (blockIdx.x + 1) * TILE <= N;
 """,
         """    const int row = blockIdx.x * TILE + y;
     const int col = blockIdx.y * TILE + x;
+    const bool whole = (blockIdx.x + 1) * TILE <= M && (blockIdx.y + 1) * TILE <= N;
 """,
         VERIFICATION,
     ),
@@ -477,8 +475,8 @@ MISTAKES = [
         "stride of C is M",
         TILED,
         "ldc = M: right for a square C only",
-        "(size_t)row * N + col;\n    if",
-        "(size_t)row * M + col;\n    if",
+        "here = (size_t)row * N",
+        "here = (size_t)row * M",
         BOTH,
         ("out-of-bounds write",),
     ),
@@ -486,8 +484,8 @@ MISTAKES = [
         "stride of B is K",
         TILED,
         "ldb = K: right for a square B only",
-        "B[(size_t)(tile_k + y) * N + col]",
-        "B[(size_t)(tile_k + y) * K + col]",
+        "B + (size_t)y * N + col",
+        "B + (size_t)y * K + col",
         BOTH,
         ("out-of-bounds read",),
     ),
@@ -495,8 +493,8 @@ MISTAKES = [
         "row one too far",
         TILED,
         "`row <= M` reads a row below A",
-        "a[y][x] = row < M",
-        "a[y][x] = row <= M",
+        "a[y][x + i] = row < M",
+        "a[y][x + i] = row <= M",
         CHECKS,
         ("out-of-bounds read",),
     ),
@@ -513,8 +511,8 @@ MISTAKES = [
         "k one too far",
         TILED,
         "`<= K` reads past the last row of A",
-        "tile_k + x < K",
-        "tile_k + x <= K",
+        "tile_k + x + i < K",
+        "tile_k + x + i <= K",
         BOTH,
         ("out-of-bounds read",),
     ),
@@ -522,10 +520,10 @@ MISTAKES = [
         "no bound on k",
         TILED,
         "past K, A's next row is multiplied with B's missing ones",
-        """row < M && tile_k + x < K ? A[(size_t)row * K + tile_k + x] : 0.0f;
-        B_TILE(y, x) = tile_k + y < K && col < N""",
-        """row < M ? A[(size_t)row * K + tile_k + x] : 0.0f;
-        B_TILE(y, x) = col < N""",
+        """row < M && tile_k + x + i < K ? a_from[i] : 0.0f;
+                b[y + i][x] = tile_k + y + i < K && col < N""",
+        """row < M ? a_from[i] : 0.0f;
+                b[y + i][x] = col < N""",
         BOTH,
         ("out-of-bounds read",),
     ),
@@ -533,7 +531,7 @@ MISTAKES = [
         "no bound on the store",
         TILED,
         "threads right of C write into its next row",
-        "    if (row >= M || col >= N) return;\n",
+        RETURN,
         "",
         CHECKS,
         ("out-of-bounds write",),
@@ -560,25 +558,25 @@ MISTAKES = [
         "no zeros at the edge",
         TILED,
         "outside A the tile keeps what it had",
-        "a[y][x] = row < M && tile_k + x < K ? A[(size_t)row * K + tile_k + x] : 0.0f;",
-        "if (row < M && tile_k + x < K) a[y][x] = A[(size_t)row * K + tile_k + x];",
+        "a[y][x + i] = row < M && tile_k + x + i < K ? a_from[i] : 0.0f;",
+        "if (row < M && tile_k + x + i < K) a[y][x + i] = a_from[i];",
         CHECKS,
         ("uninitialised read",),
     ),
     Mistake(
         "tile read the other way",
-        TURNED,
-        "written as b[x][k], read as b[k][x]",
-        "B_TILE(y, x) = ",
-        "b[y][x] = ",
+        TILED,
+        "written as b[k][x], read as b[x][k]",
+        "a[y][k] * b[k][x]",
+        "a[y][k] * b[x][k]",
         VERIFICATION,
     ),
     Mistake(
         "a tile too small",
         TILED,
         "the last row of a tile does not exist",
-        "float a[TILE][TILE + PAD];\n    __shared__ float b[TILE][TILE + PAD];",
-        "float a[TILE - 1][TILE + PAD];\n    __shared__ float b[TILE - 1][TILE + PAD];",
+        "float a[TILE][BK + PAD];\n    __shared__ float b[BK][TILE + PAD];",
+        "float a[TILE - 1][BK + PAD];\n    __shared__ float b[BK - 1][TILE + PAD];",
         BOTH,
         ("out-of-bounds",),
     ),
@@ -587,8 +585,8 @@ MISTAKES = [
         "C read where beta is 0",
         TILED,
         "0 * NaN is NaN",
-        EPILOGUE,
-        "    C[here] = alpha * sum + beta * C[here];\n",
+        "beta == 0.0f ? alpha * sum : alpha * sum + beta",
+        "alpha * sum + beta",
         BOTH,
         ("uninitialised read",),
     ),
@@ -596,8 +594,8 @@ MISTAKES = [
         "alpha forgotten",
         TILED,
         "right where alpha is 1",
-        "C[here] = alpha * sum + beta",
-        "C[here] = sum + beta",
+        ": alpha * sum + beta",
+        ": sum + beta",
         VERIFICATION,
     ),
     Mistake(
@@ -641,7 +639,7 @@ MISTAKES = [
         TILED,
         "the last, partial tile of K is left out",
         "tile_k < K; tile_k",
-        "tile_k + TILE <= K; tile_k",
+        "tile_k + BK <= K; tile_k",
         VERIFICATION,
     ),
     Mistake(
@@ -657,8 +655,8 @@ MISTAKES = [
         "half a tile loaded",
         COLUMN,
         "one element per thread, the tile has two",
-        "for (int i = thread; i < BM * BK; i += THREADS) {",
-        "{ const int i = thread;",
+        "first < ROWS * COLUMNS;",
+        "first < BLOCK_THREADS;",
         BOTH,
         ("uninitialised read",),
     ),
@@ -674,14 +672,14 @@ MISTAKES = [
         "bound of the wrong side",
         COLUMN,
         "rows are held against N",
-        "row < M && k < K",
-        "row < N && k < K",
+        "load_tile<false, THREADS>(a, A, top, tile_k, M, K)",
+        "load_tile<false, THREADS>(a, A, top, tile_k, N, K)",
         BOTH,
         ("out-of-bounds read",),
     ),
     Mistake(
         "k and column swapped",
-        SQUARE,
+        RECTANGLE,
         "b[x][k] of a tile b[k][x]",
         "b_row[j] = b[k][x + j];",
         "b_row[j] = b[x + j][k];",
@@ -690,16 +688,16 @@ MISTAKES = [
     ),
     Mistake(
         "no bound on B's rows",
-        SQUARE,
+        RECTANGLE,
         "rows below B are read, and multiplied by zeros",
-        "k < K && col < N",
-        "col < N",
+        "load_tile<false, THREADS>(b, B, tile_k, left, K, N)",
+        "load_tile<false, THREADS>(b, B, tile_k, left, K + BK, N)",
         BOTH,
         ("out-of-bounds read",),
     ),
     Mistake(
         "corner of the block swapped",
-        SQUARE,
+        RECTANGLE,
         "top from blockIdx.x",
         "top = blockIdx.y * BM, left = blockIdx.x * BN",
         "top = blockIdx.x * BM, left = blockIdx.y * BN",
@@ -707,10 +705,10 @@ MISTAKES = [
     ),
     Mistake(
         "row and column of the thread tile swapped",
-        SQUARE,
+        RECTANGLE,
         "sums[j][i]: the piece is transposed",
-        "alpha * sums[i][j];\n            else\n                C[here] = alpha * sums[i][j]",
-        "alpha * sums[j][i];\n            else\n                C[here] = alpha * sums[j][i]",
+        "alpha * sums[i][j] : alpha * sums[i][j] + beta",
+        "alpha * sums[j][i] : alpha * sums[j][i] + beta",
         VERIFICATION,
     ),
     # Vectors.
@@ -718,27 +716,28 @@ MISTAKES = [
         "float4 from rows that are not aligned",
         FOURS,
         "N is not held against 4",
-        "b_aligned = N % 4 == 0",
-        "b_aligned = true",
+        "&& N % 4 == 0 && K % 4 == 0",
+        "&& K % 4 == 0",
         BOTH,
         ("misaligned read",),
+        shapes=((68, 67, 20, 1.0, 0.0),),
     ),
     Mistake(
         "alignment of the wrong matrix",
         FOURS,
-        "the rows of A are K long, not N",
-        "a_aligned = K % 4 == 0",
-        "a_aligned = N % 4 == 0",
+        "the rows of A are K long, not M",
+        "&& N % 4 == 0 && K % 4 == 0",
+        "&& N % 4 == 0 && M % 4 == 0",
         BOTH,
         ("misaligned read",),
         shapes=((68, 132, 17, 1.0, 0.0),),
     ),
     Mistake(
         "float4 at an odd padding",
-        FOURS,
-        "rows of 33 floats do not begin at 16 bytes",
-        "float a[BK][BM];",
-        "float a[BK][BM + 1];",
+        WARPS,
+        "rows of 65 floats do not begin at 16 bytes",
+        "#define PAD 4 ",
+        "#define PAD 1 ",
         BOTH,
         ("misaligned read",),
     ),
@@ -746,8 +745,8 @@ MISTAKES = [
         "rows below A",
         FOURS,
         "rows past M are loaded",
-        "top + row < M ? K : 0",
-        "K",
+        "(A, top + row, tile_k + k, M, K)",
+        "(A, top + row, tile_k + k, M + BM, K)",
         CHECKS,
         ("out-of-bounds read",),
     ),
@@ -755,8 +754,8 @@ MISTAKES = [
         "last vector past the row",
         FOURS,
         "the tail writes on where the row has ended",
-        "                    if (col + v >= N) break;\n",
-        "",
+        "row < M && col + v < N",
+        "row < M && col < N",
         BOTH,
         ("out-of-bounds write",),
     ),
@@ -764,16 +763,16 @@ MISTAKES = [
         "a component twice",
         FOURS,
         "the third element of four is staged as the second",
-        "= four.y;\n            a[k + 2]",
-        "= four.z;\n            a[k + 2]",
+        "a[k + 1][row] = four.y",
+        "a[k + 1][row] = four.z",
         VERIFICATION,
     ),
     Mistake(
         "half the vectors",
         FOURS,
         "half of A's tile is never loaded",
-        "i < BM * BK / 4;",
-        "i < BM * BK / 8;",
+        "first < BM * BK / 4;",
+        "first < BM * BK / 8;",
         BOTH,
         ("uninitialised read",),
     ),
@@ -789,8 +788,8 @@ MISTAKES = [
         "swizzle that splits vectors",
         SWIZZLED,
         "an XOR with 1 tears groups of four apart",
-        "((k) & 4) * 4",
-        "((k) & 4) / 4",
+        "(k) / 4 * (128 / BK)",
+        "(k) / 4",
         BOTH,
         ("misaligned read",),
     ),
@@ -798,17 +797,17 @@ MISTAKES = [
         "halves mixed up",
         SWIZZLED,
         "the right half is stored beside the left one",
-        "const int col = left + x + half * (BN / 2);",
-        "const int col = left + x + half * 4;",
+        "left + MY_COLUMNS(slot, group)",
+        "left + slot * 4 + group * 4",
         VERIFICATION,
     ),
     # Warps.
     Mistake(
         "lanes in the wrong place",
         WARPS,
-        "lane / 4 makes eight rows of lanes, not four",
-        "lane / 8 * 4",
-        "lane / 4 * 4",
+        "lane / 8 makes eight rows of lanes, not four",
+        "lane / 16 * 2",
+        "lane / 8 * 2",
         BOTH,
         ("uninitialised read",),
     ),
@@ -824,8 +823,8 @@ MISTAKES = [
         "piece at the wrong distance",
         WARPS,
         "pieces of a thread are 16 rows apart, not 4",
-        "a[k][y + 16 * down]",
-        "a[k][y + 4 * down]",
+        "a[k][y + 16 * p]",
+        "a[k][y + 4 * p]",
         VERIFICATION,
     ),
     # Two buffers.
@@ -842,8 +841,8 @@ MISTAKES = [
         "no barrier between buffers",
         DOUBLE,
         "tiles are read before they are whole",
-        "        __syncthreads();\n    }\n",
-        "    }\n",
+        "b_next);\n        __syncthreads();\n",
+        "b_next);\n",
         CHECKS,
         ("race",),
     ),
@@ -851,8 +850,8 @@ MISTAKES = [
         "no barrier before the loop",
         DOUBLE,
         "the first tile is read before it is whole",
-        "    keep(a[0], b[0], a_next, b_next);\n    __syncthreads();\n",
-        "    keep(a[0], b[0], a_next, b_next);\n",
+        "b_next);\n    __syncthreads();\n",
+        "b_next);\n",
         CHECKS,
         ("race",),
     ),
@@ -860,8 +859,8 @@ MISTAKES = [
         "always the first buffer",
         DOUBLE,
         "A is read from buffer 0 in every step",
-        "&a[now][k]",
-        "&a[0][k]",
+        "a[now], b[now], y, x);\n\n",
+        "a[0], b[now], y, x);\n\n",
         BOTH,
         ("race",),
     ),
@@ -869,8 +868,8 @@ MISTAKES = [
         "the same tile again",
         DOUBLE,
         "the next tile is fetched from where this one came",
-        "top, left, tile_k + BK);",
-        "top, left, tile_k);",
+        "fetch(a_next, b_next, in, tile_k + BK)",
+        "fetch(a_next, b_next, in, tile_k)",
         VERIFICATION,
     ),
     Mistake(
@@ -1417,17 +1416,20 @@ def base(name: str):
     return found
 
 
-def text_of(kernel) -> str:
-    return kernel.source if isinstance(kernel, Sample) else kernel.text
-
-
 def planted(mistake: Mistake) -> str:
-    """The text with the mistake in it."""
-    text = text_of(base(mistake.of))
+    """The text with the mistake in it, and in place of #include the headers of kernels/.
+
+    Raises ValueError where the text that it replaces does not stand there exactly once.
+    """
+    text = base(mistake.of).text
     if not mistake.old:
         return text
-    if text.count(mistake.old) != 1:
-        raise ValueError(f"{mistake.name}: its old text occurs {text.count(mistake.old)} times")
+    text = corpus.self_contained(text)
+    if (times := text.count(mistake.old)) != 1:
+        raise ValueError(
+            f"{mistake.name}: {mistake.old!r} stands {times} times in {mistake.of}, it must stand "
+            "there once: plant the mistake in the kernel as it is now"
+        )
     return text.replace(mistake.old, mistake.new)
 
 

@@ -11,19 +11,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gemmlab.verify import error_bound, random_matrix, reference
+from gemmlab import simulator
+from gemmlab.kernel.bounds import error_bound, reference
+from gemmlab.kernel.operands import random_matrix
+from gemmlab.ladder.rungs.shapes import ceil_div
 
 f4 = np.float32
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A kernel `k`, a launch, and `expected`: which argument must become what.
+    """A kernel `k` of `text`, a launch, and `expected`: which argument must become what.
 
     An expected value is an array, to be met exactly, or a pair of float64 (value, error bound).
     """
 
-    source: str
+    text: str
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     args: Callable[[], list]
@@ -35,16 +38,20 @@ class Sample:
         """The lanes of about a fifth of its blocks, and of one block at least."""
         return int(np.prod(self.block) * max(1, np.prod(self.grid) // 5))
 
+    def run(self, **how) -> tuple[list, simulator.Run]:
+        """The arguments after a run in the simulator, and the run; `how`: as simulator.launch."""
+        args = self.args()
+        run = simulator.launch(
+            self.text, "k", self.grid, self.block, args, shared_bytes=self.shared_bytes, **how
+        )
+        return args, run
+
 
 def matches(got: np.ndarray, expected) -> bool:
     if isinstance(expected, tuple):
         value, bound = expected
         return bool((np.abs(got - value) <= bound).all())
     return got.dtype == expected.dtype and np.array_equal(got, expected, equal_nan=got.dtype == f4)
-
-
-def ceil_div(a: int, b: int) -> int:
-    return -(-a // b)
 
 
 # --- products -------------------------------------------------------------------------------------

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from types import SimpleNamespace
 
-from gemmlab.compiler import code_hash
+from gemmlab.cuda.device import Gpu
+from gemmlab.kernel.compiler import code_hash
 from gemmlab.ladder import find, settings_for
 
 SOURCE = """
@@ -13,7 +14,11 @@ SOURCE = """
 extern "C" __global__ void naive(float* C) { C[0] = 1.0f; }
 """
 SETTINGS = settings_for(find("01_naive"), {})
-GPU_NAME = "NVIDIA Test"
+GPU = Gpu(
+    name="NVIDIA Test", compute_capability=(9, 0), arch="sm_90a", sm_count=132,
+    memory_bytes=10**11, l2_bytes=60 * 2**20, driver="1.0", cuda="1.0",
+)  # fmt: skip
+GPU_NAME = GPU.name
 DATE = "2026-11-21T10:00:00+00:00"
 
 

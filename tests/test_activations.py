@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gemmlab as gl
-from gemmlab import verify
-from gemmlab.activations import ACTIVATIONS, STEEPEST_GELU, activate, error_after
-from gemmlab.kernel import ArgumentError, Kernel
-from gemmlab.verify import SMALLEST_NORMAL, random_matrix
+from gemmlab.kernel import verify
+from gemmlab.kernel.arguments import ArgumentError
+from gemmlab.kernel.bounds import SMALLEST_NORMAL, reference
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.kernel.operands import random_matrix
+from gemmlab.ladder.activations import ACTIVATIONS, STEEPEST_GELU, activate, error_after
 
 NAME = "11_fused_epilogue"
 REGISTERS = {"BM": 64, "BN": 64, "BK": 8, "TM": 4, "TN": 8, "STAGES": 1}
@@ -387,5 +389,5 @@ def test_an_activation_of_one_s_own(name):
     body = re.search(r"#if ACTIVATION == 1\n.*?#endif\n", text, re.S)[0]
     kernel = gl.from_source(text.replace(body, f"    return {expression};\n"), NAME, **REGISTERS)
     found = kernel(A, B, C, alpha=0.5, beta=2.0, bias=BIAS)
-    exact = formula(verify.reference(A, B, C, 0.5, 2.0, BIAS))
+    exact = formula(reference(A, B, C, 0.5, 2.0, BIAS))
     assert np.allclose(found, exact, rtol=3e-6, atol=3e-6)

@@ -1,16 +1,24 @@
 import csv
 import importlib
 import io
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import sample_record
 
-from gemmlab import cli, records, timing
+import gemmlab as gl
+from gemmlab import cli, files, ladder
+from gemmlab.analysis import known_differences
+from gemmlab.kernel import prebuilt
+from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import RUNGS
-from gemmlab.verify import VerificationError
+from gemmlab.measure import timing
+from gemmlab.records import best_by_shape, recorder, registry, runs, tuning
 
-device = importlib.import_module("gemmlab.device")
+device = importlib.import_module("gemmlab.cuda.device")
 
 LOAD = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"
 SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
@@ -20,11 +28,15 @@ SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
 def machine(tmp_path, monkeypatch):
     """No GPU, and a record of one rung, 01_naive; kernels that nobody has to compile."""
     fake = SimpleNamespace(
-        passes=True, counters={LOAD: 10, SECTORS: 45}, text=sample_record.SOURCE, results=tmp_path
-    )
+        passes=True, counters={LOAD: 10, SECTORS: 45}, text=sample_record.SOURCE, results=tmp_path,
+        note="", arch="sm_90a",
+    )  # fmt: skip
 
-    def load(name, **settings):
+    def load(name, arch=None, shape=None, **settings):
+        if shape is not None:
+            raise registry.NoRecord("01_naive: no sweep is recorded.")
         kernel = sample_record.kernel(fake.text, **settings)
+        kernel.note, kernel.arch, kernel.dtype = fake.note, fake.arch, "float32"
         cases = [SimpleNamespace()] * 3
 
         def require():
@@ -32,15 +44,15 @@ def machine(tmp_path, monkeypatch):
                 raise VerificationError("01_naive: C[3, 4] is NaN")
 
         kernel.verify = lambda: SimpleNamespace(passed=fake.passes, cases=cases, require=require)
-        kernel.trace = lambda m, n, k: SimpleNamespace(counters=fake.counters)
+        kernel.trace = lambda *shape: SimpleNamespace(counters=fake.counters, kernel_name=name)
         return Hashable(vars(kernel))
 
-    monkeypatch.setattr(device, "RESULTS", tmp_path)
+    monkeypatch.setattr(registry, "RESULTS", tmp_path)
     monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
     monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
     monkeypatch.setattr(cli, "load", load)
     monkeypatch.setattr(cli, "RUNGS", RUNGS[:1])
-    records.save(sample_record.record(), tmp_path / "nvidia-test.json")
+    runs.save(sample_record.record(), tmp_path / "nvidia-test" / "runs.json")
     return fake
 
 
@@ -80,6 +92,10 @@ def test_help_teaches(capsys, command):
         (("bench", "01_naive", "8", "8", "8", "--set", "BLOCK_X"), "'BLOCK_X' is not NAME=VALUE"),
         (("record", "--shapes", "64x64"), "'64x64' is not MxNxK"),
         (("record", "--shapes", "64x64x0"), "'0' is not a whole number"),
+        (("bench", "02", "64", "64", "64"), "no rung '02': did you mean 02_coalescing?"),
+        (("bench", "02"), "no rung '02': did you mean 02_coalescing?"),
+        (("sass", "99_nothing"), "no rung '99_nothing'"),
+        (("sass", "01_naive", "--arch", "sm_50"), "those are sm_75"),
     ],
 )
 def test_a_request_that_cannot_be_read_is_2(capsys, arguments, says):
@@ -90,7 +106,6 @@ def test_a_request_that_cannot_be_read_is_2(capsys, arguments, says):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("bench", "99_nothing", "64", "64", "64"),
         ("bench", "01_naive", "64", "64", "64", "--set", "NOTHING=1"),
         ("bench", "01_naive", "64", "64", "64", "--set", "BLOCK_X=-3"),
         ("sweep", "99_nothing"),
@@ -101,6 +116,26 @@ def test_a_request_that_the_ladder_refuses_is_2(capsys, arguments):
     code, out, err = run(capsys, *arguments)
     assert code == 2 and out == ""
     assert err.startswith("gemmlab: ") and "Traceback" not in err
+
+
+def test_the_version_is_that_of_the_package(capsys):
+    assert run(capsys, "--version") == (0, f"gemmlab {gl.__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    "command", ["doctor", "ladder", "sweep", "tune", "compile --check", "bench 01_naive 8 8 8"]
+)
+def test_a_device_that_is_not_known_is_2_with_every_command(capsys, monkeypatch, command):
+    monkeypatch.setenv("GEMMLAB_DEVICE", "tpu")
+    code, out, err = run(capsys, *command.split())
+    assert code == 2 and out == "" and "GEMMLAB_DEVICE='tpu' is not known: 'simulator' is" in err
+
+
+def test_an_unknown_name_to_record_is_answered_with_the_nearest(capsys):
+    code, _, err = run(capsys, "record", "best_by_shape/10_register")
+    assert code == 2 and "did you mean best_by_shape/10_register_banks?" in err
+    code, _, err = run(capsys, "tune", "99_nothing")
+    assert code == 2 and "99_nothing" in err
 
 
 def test_recording_without_a_gpu_is_3(machine, capsys):
@@ -130,6 +165,86 @@ def test_bench_of_other_settings_is_3(machine, capsys):
     assert code == 3 and "not with BLOCK_X=16" in err
 
 
+TUNED, SWEPT = "10_register_banks", "05_thread_tile_2d"
+HERE = device.Gpu("NVIDIA X", (9, 0), "sm_90a", 1, 1, 1, "1", "1")
+
+
+@pytest.fixture
+def replayed(monkeypatch):
+    """No GPU, the results of the project, and no verification, which takes its time."""
+    monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
+    monkeypatch.setattr(timing, "require_verified", lambda kernel: SimpleNamespace(cases=[None]))
+
+
+def test_bench_takes_the_settings_that_suit_the_shape_and_says_so(replayed, capsys):
+    code, out, err = run(capsys, "bench", TUNED, "1024", "1024", "512")
+    fastest = tuning.best(tuning.recorded(TUNED), (1024, 1024, 512))
+    settings = {name: fastest[name] for name in tuning.rung_parameters(ladder.find(TUNED))}
+    row = best_by_shape.of(
+        gl.load(TUNED, **{name: int(v) for name, v in settings.items()}), (1024, 1024, 512)
+    )
+    assert (code, err) == (0, "") and f"{TUNED} {ladder.written(settings)}: pass" in out
+    assert "its settings: the fastest in the sweep recorded on NVIDIA H200 at 1024×1024×512" in out
+    assert f"with the settings for each shape on NVIDIA H200, {row['recorded'][:10]}" in out
+    assert f"share of cuBLAS  {row['pct_cublas']:.2f} %" in out
+
+
+def test_bench_of_settings_of_the_sweep_shows_their_row_with_its_source(replayed, capsys):
+    rows = tuning.at(tuning.recorded(SWEPT), (1001, 777, 513))
+    row = rows.iloc[7]
+    settings = {name: row[name] for name in tuning.rung_parameters(ladder.find(SWEPT))}
+    chosen = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    code, out, _ = run(capsys, "bench", SWEPT, "1001", "777", "513", *chosen)
+    assert code == 0 and "its settings: as given" in out
+    assert f"in the sweep of all settings on NVIDIA H200, {row['recorded'][:10]}" in out
+    assert f"share of cuBLAS  {row['pct_cublas']:.2f} %" in out and f"{row['gflops']:.1f}" in out
+
+
+def test_bench_shows_the_default_where_only_that_is_recorded(replayed, capsys):
+    code, out, _ = run(capsys, "bench", SWEPT, "1024", "1024", "1024")
+    kernel = gl.load(SWEPT)
+    recorded = runs.replay_at(kernel, 1024, 1024, 1024)
+    assert code == 0 and f"{SWEPT} {ladder.written(kernel.settings)}: pass" in out
+    assert "its settings: the default. No time is recorded of BM=" in out
+    assert f"share of cuBLAS  {100 * recorded.ratio.median:.2f} %" in out
+
+
+def test_bench_needs_a_gpu_where_nothing_that_is_recorded_fits(replayed, capsys):
+    code, out, err = run(capsys, "bench", SWEPT, "512", "512", "512", "--set", "BM=64")
+    assert code == 3 and out == "" and "measuring that needs a GPU" in err
+    code, out, err = run(capsys, "bench", TUNED, "700", "700", "700")
+    assert code == 3 and out == "" and "was not recorded at M=700" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "settings"),
+    [
+        ([], lambda: gl.load(TUNED, shape=(1024, 1024, 512)).settings),
+        (["--set", "BN=128"], lambda: gl.load(TUNED, BN=128).settings),
+    ],
+)
+def test_bench_on_a_gpu_measures_what_is_given_or_suits(
+    replayed, capsys, monkeypatch, options, settings
+):
+    measured = []
+
+    def compare(kernel, *shape):
+        measured.append((kernel.settings, shape))
+        return timing.Measurement.from_dict(sample_record.run(*shape, 2.0))
+
+    monkeypatch.setattr(device, "_find_gpu", lambda: HERE)
+    monkeypatch.setattr(timing, "compare", compare)
+    code, out, _ = run(capsys, "bench", TUNED, "1024", "1024", "512", *options)
+    assert code == 0 and "measured here" in out
+    assert measured == [(settings(), (1024, 1024, 512))]
+
+
+def test_bench_says_what_it_takes_where_the_default_does_not_run(machine, capsys):
+    machine.note = "the nearest to the default that runs on sm_86"
+    code, out, _ = run(capsys, "bench", "01_naive", "512", "512", "512")
+    assert code == 0 and "its settings: the nearest to the default that runs on sm_86" in out
+
+
 def test_a_wrong_kernel_gets_no_time_and_is_1(machine, capsys):
     machine.passes = False
     code, out, err = run(capsys, "bench", "01_naive", "512", "512", "512")
@@ -143,15 +258,14 @@ def test_a_stale_record_is_1(machine, capsys):
 
 
 def test_a_record_that_cannot_be_read_is_1_and_named(machine, capsys):
-    (machine.results / "nvidia-test.json").write_text("{}")
+    (machine.results / "nvidia-test" / "runs.json").write_text("{}")
     code, _, err = run(capsys, "sweep")
-    assert code == 1 and "nvidia-test.json" in err and err.count("\n") == 1
+    assert code == 1 and "nvidia-test/runs.json" in err and err.count("\n") == 1
 
 
 def test_bench_on_a_gpu_measures(machine, capsys, monkeypatch):
-    here = device.Gpu("NVIDIA X", (9, 0), "sm_90a", 1, 1, 1, "1", "1")
     measured = timing.Measurement.from_dict(sample_record.run(64, 64, 64, 2.0))
-    monkeypatch.setattr(device, "_find_gpu", lambda: here)
+    monkeypatch.setattr(device, "_find_gpu", lambda: HERE)
     monkeypatch.setattr(timing, "compare", lambda kernel, m, n, k: measured)
     code, out, _ = run(capsys, "bench", "01_naive", "64", "64", "64")
     assert code == 0 and "measured here" in out and "median 2 ms" in out
@@ -161,11 +275,106 @@ def test_a_shape_that_takes_too_long_is_2(machine, capsys, monkeypatch):
     def compare(kernel, m, n, k):
         raise timing.LaunchTooLong(kernel.name, m, n, k, 2200.0)
 
-    here = device.Gpu("NVIDIA X", (9, 0), "sm_90a", 1, 1, 1, "1", "1")
-    monkeypatch.setattr(device, "_find_gpu", lambda: here)
+    monkeypatch.setattr(device, "_find_gpu", lambda: HERE)
     monkeypatch.setattr(timing, "compare", compare)
     code, _, err = run(capsys, "bench", "01_naive", "8192", "8192", "8192")
     assert code == 2 and "one launch takes 2.20 s" in err
+
+
+# ---- damaged and odd records ---------------------------------------------------------------------
+
+BENCH = ("bench", "01_naive", "512", "512", "512")
+DAMAGE = {
+    "empty": lambda text: "",
+    "cut off": lambda text: text[: len(text) // 2],
+    "not JSON": lambda text: "<html>",
+    "a list": lambda text: "[]",
+    "a field is missing": lambda text: text.replace('"noise"', '"noises"'),
+    "did not pass": lambda text: text.replace("true", "false"),
+    "no time": lambda text: text.replace('"median": 0.5', '"median": 0'),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("command", [BENCH, ("sweep",), ("ladder",), ("doctor",)])
+def test_a_damaged_record_is_1_and_named_with_what_to_do(machine, capsys, command, damage):
+    path = machine.results / "nvidia-test" / "runs.json"
+    text = path.read_text()
+    path.write_text(DAMAGE[damage](text))
+    assert path.read_text() != text
+    code, out, err = run(capsys, *command)
+    assert code == 1 and f"git checkout -- {path}" in out + err and "Traceback" not in err
+    assert len([line for line in err.splitlines() if str(path) in line]) <= 1, "told once"
+    assert "damaged record" in out or command != ("ladder",)
+    if command == ("ladder",):
+        assert "pass" in out, "what needs no record is done"
+
+
+@pytest.mark.parametrize("command", [BENCH, ("sweep",)])
+def test_a_choice_of_no_gpu_is_3_and_those_there_are_named(machine, capsys, monkeypatch, command):
+    monkeypatch.setenv("GEMMLAB_RECORDS", "typo")
+    code, _, err = run(capsys, *command)
+    assert (
+        code == 3
+        and err == "gemmlab: GEMMLAB_RECORDS='typo' names no record; there is: nvidia-test.\n"
+    )
+
+
+def test_the_doctor_finds_a_choice_of_no_gpu_and_what_is_stale(machine, capsys, monkeypatch):
+    code, out, _ = run(capsys, "doctor")
+    assert code == 1 and "01_naive: recorded for another version of this kernel" in out
+    monkeypatch.setenv("GEMMLAB_RECORDS", "typo")
+    code, out, _ = run(capsys, "doctor")
+    assert code == 1 and "GEMMLAB_RECORDS='typo' names no record; there is: nvidia-test." in out
+    assert "or unset GEMMLAB_RECORDS" in out
+
+
+def test_a_stale_rung_does_not_silence_the_sweep_of_others(machine, capsys, monkeypatch):
+    load = cli.load
+
+    def with_a_changed_one(name, **settings):
+        machine.text = "int changed;" if name == "02_coalescing" else sample_record.SOURCE
+        return load(name, **settings)
+
+    monkeypatch.setattr(cli, "load", with_a_changed_one)
+    code, out, err = run(capsys, "sweep", "02_coalescing", "01_naive")
+    assert code == 1 and len(out.splitlines()) == 5
+    assert err.startswith("gemmlab: left out: 01_naive: recorded for another version")
+    code, out, err = run(capsys, "sweep", "02_coalescing")
+    assert code == 1 and out == "" and "another version" in err
+
+
+def unwritable(folder):
+    raise files.NotWritten(f"{folder} cannot be written (Read-only file system); nothing was done.")
+
+
+@pytest.mark.parametrize("command", [("record",), ("tune",), ("compile",)])
+def test_a_folder_that_takes_no_files_is_1_before_any_work(machine, capsys, monkeypatch, command):
+    here = device.Gpu("NVIDIA X", (9, 0), "sm_90a", 1, 1, 1, "1", "1")
+    monkeypatch.setattr(device, "_find_gpu", lambda: here)
+    monkeypatch.setattr(files, "require_writable", unwritable)
+    code, out, err = run(capsys, *command)
+    folder = prebuilt.FOLDER if command == ("compile",) else machine.results / "nvidia-x"
+    assert code == 1 and out == "" and err.startswith(f"gemmlab: {folder} cannot be written")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_output_onto_a_full_disk_is_1_in_a_line():
+    command = [sys.executable, "-m", "gemmlab", "sweep", "01_naive"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "gemmlab: standard output cannot be written (No space left on device).\n"
+
+
+def test_what_is_damaged_is_told_before_it_is_measured_again(machine, capsys, monkeypatch):
+    here = device.Gpu("NVIDIA Test", (9, 0), "sm_90a", 1, 1, 1, "1", "1")
+    monkeypatch.setattr(device, "_find_gpu", lambda: here)
+    path = machine.results / "nvidia-test" / "runs.json"
+    path.write_text("{")
+    code, _, err = run(capsys, "record", "01_naive")
+    assert code == 1 and str(path) in err and path.read_text() == "{"
 
 
 # ---- sweep, ladder, doctor -----------------------------------------------------------------------
@@ -184,14 +393,77 @@ def test_sweep_prints_csv_and_nothing_else(machine, capsys):
 
 
 def test_sweep_on_a_gpu_tells_what_it_left_out(machine, capsys, monkeypatch):
-    here = device.Gpu("NVIDIA X", (9, 0), "sm_90a", 1, 1, 1, "1", "1")
     measured = timing.Measurement.from_dict(sample_record.run(64, 64, 64, 2.0))
     skipped = timing.Skipped(128, 128, 128, "too long", 2000.0)
-    monkeypatch.setattr(device, "_find_gpu", lambda: here)
+    monkeypatch.setattr(device, "_find_gpu", lambda: HERE)
     monkeypatch.setattr(timing, "sweep", lambda kernel, shapes: iter([measured, skipped]))
     code, out, err = run(capsys, "sweep")
     assert code == 0 and len(out.splitlines()) == 3
     assert "128x128x128: left out, too long" in err
+
+
+@pytest.fixture
+def one_does_not_run(machine, monkeypatch):
+    """Two rungs, of which the second needs another GPU."""
+    first = cli.load
+
+    def load(name, *others, **settings):
+        if name == "02_coalescing":
+            raise ladder.IllegalSetting(f"{name} needs sm_90a, this is sm_86")
+        return first(name, *others, **settings)
+
+    monkeypatch.setattr(cli, "load", load)
+    monkeypatch.setattr(cli, "RUNGS", RUNGS[1::-1])
+    return machine
+
+
+def test_what_does_not_run_here_is_a_line_of_the_sweep_and_the_others_go_on(
+    one_does_not_run, capsys
+):
+    code, out, err = run(capsys, "sweep")
+    assert code == 0 and "left out: 02_coalescing needs sm_90a, this is sm_86" in err
+    assert {row["kernel"] for row in csv.DictReader(io.StringIO(out))} == {"01_naive", "cublas"}
+    code, out, err = run(capsys, "sweep", "02_coalescing")
+    assert code == 2 and "left out: 02_coalescing" in err and out == ""
+
+
+def test_what_does_not_run_here_is_a_row_of_the_ladder_with_its_reason(one_does_not_run, capsys):
+    one_does_not_run.note = "the nearest to the default that runs on sm_86"
+    code, out, _ = run(capsys, "ladder")
+    header, refused, other = out.splitlines()[1:]
+    assert code == 0 and header.split()[-1] == "note"
+    assert refused.split()[0] == "02_coalescing" and "pass" not in refused
+    assert refused.endswith(" 02_coalescing needs sm_90a, this is sm_86")
+    assert "pass" in other and other.endswith(one_does_not_run.note)
+
+
+def test_counters_of_another_architecture_are_not_held_against_the_record(machine, capsys):
+    machine.arch, machine.counters = "sm_86", {LOAD: 10, SECTORS: 44}
+    code, out, _ = run(capsys, "ladder")
+    assert code == 0 and "no record for sm_86" in out
+
+
+@pytest.fixture
+def known(machine, monkeypatch):
+    """Of 01_naive the GPU is known to count five sectors more."""
+    one = known_differences.Difference(("01_naive",), SECTORS, lambda trace: 5, "Nobody knows why.")
+    monkeypatch.setattr(known_differences, "DIFFERENCES", (one,))
+    return machine
+
+
+def test_a_known_difference_is_shown_and_no_failure(known, capsys):
+    known.counters = {LOAD: 10, SECTORS: 40}
+    code, out, err = run(capsys, "ladder")
+    assert code == 0 and "1 known difference" in out and f"{SECTORS}: Nobody knows why." in err
+
+
+@pytest.mark.parametrize(
+    "counters", [{LOAD: 10, SECTORS: 41}, {LOAD: 10, SECTORS: 45}, {LOAD: 9, SECTORS: 40}]
+)
+def test_a_difference_beside_a_known_one_or_of_another_size_fails(known, capsys, counters):
+    known.counters = counters
+    code, out, _ = run(capsys, "ladder")
+    assert code == 1 and "1 differ, 1 known difference" in out
 
 
 def test_the_ladder_verifies_counts_and_replays(machine, capsys):
@@ -220,7 +492,10 @@ def test_the_ladder_fails_on_a_stale_record(machine, capsys):
     assert code == 1 and "stale record" in out and "another version" in err
 
 
-def test_the_doctor_finds_what_the_simulator_needs_and_says_what_a_gpu_would_add(machine, capsys):
+def test_the_doctor_finds_what_the_simulator_needs_and_says_what_a_gpu_would_add(
+    machine, capsys, monkeypatch
+):
+    monkeypatch.setattr(recorder, "refused", lambda: [])
     code, out, _ = run(capsys, "doctor")
     assert code == 0
     assert "GPU: there is none." in out and "Not needed" in out

@@ -4,21 +4,21 @@ import math
 import re
 
 import pytest
-from test_plots import (  # noqa: F401  what holds for every figure holds for these
+from figures import (  # noqa: F401
     axes,
     by_gid,
-    test_is_a_matplotlib_figure_as_wide_as_a_page,
-    test_no_text_is_smaller_than_8_points,
+    test_all_of_it_can_be_read,
     test_no_text_lies_on_another,
-    test_nothing_written_leaves_the_canvas,
-    test_the_caption_is_a_sentence_with_a_number,
-    test_the_caption_is_below_everything,
+    test_the_caption_has_a_number,
+    test_the_caption_is_a_sentence_below_everything,
     words,
 )
 
 import gemmlab as gl
-from gemmlab import facts, plots, sweeps
-from gemmlab.comparison import NOT_RECORDED, Comparison, compare
+from gemmlab import plots
+from gemmlab.analysis import facts
+from gemmlab.analysis.comparison import NOT_RECORDED, Comparison, compare
+from gemmlab.records import tuning
 
 SHARED = "03_shared_memory"
 
@@ -58,7 +58,7 @@ def compared(request):
 
 @pytest.fixture(scope="module")
 def figure(compared):
-    return compared.picture()
+    return plots.comparison(compared)
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,7 @@ def test_a_tile_of_32_against_one_of_8_is_what_arithmetic_says(tiles):
 
 
 def test_the_speed_is_the_recorded_one_and_says_of_which_gpu(tiles):
-    recorded = [sweeps.of(gl.load(SHARED, TILE=tile)) for tile in (8, 32)]
+    recorded = [tuning.of(gl.load(SHARED, TILE=tile)) for tile in (8, 32)]
     a, b, ratio = row(tiles, "speed")
     assert (a, b) == tuple(round(one["gflops"]) for one in recorded)
     assert ratio == pytest.approx(b / a)
@@ -165,7 +165,7 @@ def test_what_is_no_kernel_is_refused():
 
 
 def test_every_ratio_but_1_has_a_marker_at_its_place(compared):
-    ax = axes(compared.picture(), "ratios")
+    ax = axes(plots.comparison(compared), "ratios")
     assert ax.get_xscale() == "log"
     drawn = {mark.get_gid()[len("ratio ") :]: mark.get_xdata()[0] for mark in by_gid(ax, "ratio ")}
     table = compared.table
@@ -180,7 +180,7 @@ def test_every_ratio_but_1_has_a_marker_at_its_place(compared):
 
 
 def test_what_is_equal_or_has_no_ratio_is_written_out(compared):
-    written = words(compared.picture())
+    written = words(plots.comparison(compared))
     said = " ".join(" ".join(written).split())
     same = [q for q, a, b, *_ in compared.table.itertuples(index=False) if a == b]
     listed = said.split("Equal in both: ")[1]
@@ -192,7 +192,7 @@ def test_what_is_equal_or_has_no_ratio_is_written_out(compared):
 
 def test_the_caption_says_what_differs_most():
     compared = compare(*PAIRS["a swizzle"]())
-    caption = compared.picture().caption
+    caption = plots.comparison(compared).caption
     a, b, ratio = row(compared, "shared stores")
     numbers = compared.table["ratio"].dropna()
     assert max(abs(numbers.map(math.log))) == abs(math.log(ratio))

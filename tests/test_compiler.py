@@ -4,8 +4,11 @@ import re
 
 import pytest
 
-from gemmlab import fingerprint, options
-from gemmlab.compiler import CompileError, code_hash, compile_kernel
+from gemmlab import cli
+from gemmlab.cuda import headers as cuda_headers
+from gemmlab.cuda import nvrtc, options
+from gemmlab.kernel import fingerprint
+from gemmlab.kernel.compiler import CompileError, code_hash, compile_kernel
 
 KERNEL = """// A kernel.
 #include "helper.cuh"
@@ -89,6 +92,81 @@ def test_an_architecture_that_nvrtc_does_not_know_is_named():
         compile_kernel(KERNEL, "k.cu", arch="sm_12345")
 
 
-def test_a_missing_header_is_named():
-    with pytest.raises(CompileError, match="not_there"):
-        compile_kernel('#include "not_there.cuh"\n', "k.cu")
+def test_a_bracket_that_is_never_closed_is_told_first_and_where_it_was_opened():
+    text = """extern "C" __global__ void k(float* a) {
+    int unused;
+    for (int i = 0; i < 4; ++i) {
+        a[i] = 1.0f;
+}
+"""
+    with pytest.raises(CompileError) as error:
+        compile_kernel(text, "open.cu")
+    lines = str(error.value).splitlines()
+    assert lines[2].startswith('open.cu, line 1: expected a "}"') and "warning" not in str(error)
+    assert '  >    1 | extern "C" __global__ void k(float* a) {' in lines
+
+
+def test_a_missing_header_is_named_with_the_line_that_asks_for_it():
+    with pytest.raises(CompileError, match=r'k.cu, line 2: .*"not_there.h"\n.*\n  >    2 \| #incl'):
+        compile_kernel('// first\n#include "not_there.h"\n', "k.cu")
+
+
+# ---- CUDA's headers ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    """Folders of headers in place of those of this machine; what is in each is for the test."""
+    folders = [tmp_path / name for name in ("wheel", "toolkit")]
+    for folder in folders:
+        (folder / "crt").mkdir(parents=True)
+        for name in ("cuda_runtime.h", "mma.h"):
+            (folder / name).write_text('#include "crt/mma.h"\n' if name == "mma.h" else "")
+    monkeypatch.setattr(cuda_headers, "_places", lambda: folders)
+    caches = cuda_headers.folder, nvrtc.compile_source
+    for cached in caches:
+        cached.cache_clear()
+    yield folders
+    for cached in caches:
+        cached.cache_clear()
+
+
+WMMA = '#include <mma.h>\nextern "C" __global__ void empty() { MADE }\n'
+
+
+def test_the_folder_of_headers_is_one_that_has_them_all(places):
+    wheel, toolkit = places
+    (toolkit / "crt" / "mma.h").write_text("#define MADE\n")
+    assert cuda_headers.folder() == toolkit
+    assert not cuda_headers.are_missing(WMMA)
+    assert "empty" in compile_kernel(WMMA, "w.cu").entries
+    assert wheel != toolkit
+
+
+def test_missing_headers_are_named_with_what_to_install(places):
+    assert cuda_headers.folder() == places[0]  # other headers may do
+    assert cuda_headers.missing(places[0]) == ["crt/mma.h"]
+    with pytest.raises(CompileError, match=r"(?s)crt/mma.h.*not both here: .*nvidia-cuda-crt"):
+        compile_kernel(WMMA, "w.cu")
+    with pytest.raises(CompileError) as error:
+        compile_kernel("broken", "other.cu")
+    assert "nvidia-cuda-crt" not in str(error.value)
+
+
+def test_headers_are_looked_for_where_toolkit_and_wheels_put_them(tmp_path, monkeypatch):
+    named, wheel = tmp_path / "cuda", tmp_path / "site"
+    (wheel / "nvidia" / "cu13" / "include").mkdir(parents=True)
+    monkeypatch.setenv("CUDA_HOME", str(named))
+    monkeypatch.syspath_prepend(str(wheel))
+    found = list(cuda_headers._places())
+    assert named / "include" in found
+    assert found.index(cuda_headers.TOOLKIT / "include") < found.index(
+        wheel / "nvidia" / "cu13" / "include"
+    )
+
+
+def test_doctor_says_which_headers_are_missing_and_what_to_install(places, capsys):
+    cli.main(["doctor"])
+    said = capsys.readouterr().out
+    assert f"-       CUDA's headers: crt/mma.h not in {places[0]}\n" in said
+    assert cuda_headers.INSTALL in said

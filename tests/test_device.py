@@ -1,11 +1,14 @@
 import dataclasses
 import importlib
-import json
+import os
+import subprocess
+import sys
 
 import pytest
-import sample_record
 
-device = importlib.import_module("gemmlab.device")  # gemmlab.device itself is the function
+import gemmlab as gl
+
+device = importlib.import_module("gemmlab.cuda.device")  # gemmlab.device itself is the function
 
 H200 = device.Gpu(
     name="NVIDIA H200",
@@ -17,15 +20,6 @@ H200 = device.Gpu(
     driver="580.1",
     cuda="13.0",
 )
-
-
-@pytest.fixture
-def results(tmp_path, monkeypatch):
-    """An empty results folder, on a machine without a GPU."""
-    monkeypatch.setattr(device, "RESULTS", tmp_path)
-    monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
-    monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
-    return tmp_path
 
 
 def test_only_hopper_is_compiled_for_its_own_instructions():
@@ -42,7 +36,7 @@ def test_only_hopper_is_compiled_for_its_own_instructions():
         ("NVIDIA A100-SXM4-80GB", "nvidia-a100-sxm4-80gb"),
     ],
 )
-def test_the_slug_of_a_gpu_is_a_plain_file_name(name, slug):
+def test_the_slug_of_a_gpu_is_a_plain_folder_name(name, slug):
     assert dataclasses.replace(H200, name=name).slug == slug
 
 
@@ -54,8 +48,10 @@ def test_the_simulator_can_be_asked_for(monkeypatch):
 
 def test_an_unknown_choice_of_device_names_the_known_one(monkeypatch):
     monkeypatch.setenv("GEMMLAB_DEVICE", "tpu")
-    assert "'tpu'" in device._find_gpu.__wrapped__()
-    assert "'simulator'" in device._find_gpu.__wrapped__()
+    device._find_gpu.cache_clear()
+    for first_use in (device.gpu, gl.device, lambda: gl.load("01_naive")):
+        with pytest.raises(device.UnknownDevice, match="'tpu' is not known: 'simulator' is"):
+            first_use()
 
 
 def test_the_facts_come_from_cuda(monkeypatch):
@@ -77,37 +73,12 @@ def test_the_facts_come_from_cuda(monkeypatch):
     )  # fmt: skip
 
 
-def test_without_a_gpu_there_is_a_reason_and_no_state(results):
+def test_without_a_gpu_there_is_a_reason_and_no_state(monkeypatch):
+    monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
     assert device.gpu() is None
     assert device.why_no_gpu() == "there is none."
     with pytest.raises(device.NoGpu, match="needs a GPU: there is none"):
         device.gpu_state()
-
-
-def test_the_line_on_a_gpu(monkeypatch):
-    monkeypatch.setattr(device, "_find_gpu", lambda: H200)
-    line = "NVIDIA H200 (sm_90, 132 SMs), driver 580.1, CUDA 13.0"
-    assert repr(device.device()) == str(device.device()) == line
-
-
-def test_the_line_without_a_gpu_says_what_is_replayed(results):
-    assert str(device.device()) == "simulator, with no recorded run to replay"
-    (results / "nvidia-test.json").write_text(json.dumps(sample_record.record()))
-    assert str(device.device()) == "simulator, replaying NVIDIA Test (recorded 2026-11-21)"
-
-
-def test_the_record_to_replay(results, monkeypatch):
-    assert device.replayed_file() is None
-    for slug in ("nvidia-l4", "nvidia-h200", "nvidia-a100"):
-        (results / f"{slug}.json").write_text("{}")
-    assert device.replayed_file().stem == "nvidia-a100", "the first by name"
-    monkeypatch.setattr(device, "_find_gpu", lambda: H200)
-    assert device.replayed_file().stem == "nvidia-h200", "that of the GPU here"
-    monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-l4")
-    assert device.replayed_file().stem == "nvidia-l4", "the one that is asked for"
-    monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-b200")
-    with pytest.raises(LookupError, match=r"'nvidia-b200' names no record.*nvidia-h200"):
-        device.replayed_file()
 
 
 def test_figures_that_nvml_does_not_have_are_none(monkeypatch):
@@ -156,8 +127,20 @@ def test_versions_are_of_what_is_installed():
 def test_a_gpu_says_what_it_is_and_how_it_is():
     found = device.gpu()
     assert found.sm_count > 0 and found.l2_bytes > 0 and found.memory_bytes > found.l2_bytes
-    assert found.name in str(device.device())
     state = device.gpu_state()
     assert 100 <= state.sm_clock_mhz <= 5000
     assert 0 < state.temperature_c < 120
     assert "cublas" in device.software_versions()
+
+
+def test_a_home_without_room_for_cupy_s_cache_is_a_sentence(tmp_path):
+    home = tmp_path / "home"
+    home.write_text("no folder")
+    code = "from gemmlab.cuda import device; print(device.why_no_gpu())"
+    environment = os.environ | {"HOME": str(home)}
+    for name in ("CUPY_CACHE_DIR", "GEMMLAB_DEVICE"):
+        environment.pop(name, None)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert "Traceback" not in done.stderr and done.stdout.strip()

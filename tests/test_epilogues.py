@@ -3,16 +3,29 @@
 import ast
 import math
 import re
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas
 import pytest
 
 import gemmlab as gl
-from gemmlab import epilogues, ladder, loading
-from gemmlab.activations import ACTIVATIONS, activate
-from gemmlab.epilogues import ALONE, BY_FOUR, CUBLAS, FUSED, ONE_KERNEL, SEPARATE, THIN, WAYS
-from gemmlab.records import NoRecord, StaleRecord
+from gemmlab import ladder
+from gemmlab.cuda.device import gpu, why_no_gpu
+from gemmlab.ladder.activations import ACTIVATIONS, activate
+from gemmlab.records import epilogue_timing, epilogues, registry, tuning
+from gemmlab.records.epilogues import (
+    ALONE,
+    BY_FOUR,
+    CUBLAS,
+    FUSED,
+    ONE_KERNEL,
+    SEPARATE,
+    THIN,
+    WAYS,
+)
+from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
 
 every_activation = pytest.mark.parametrize("activation", ACTIVATIONS)
 L2_BYTES = 50 * 2**20  # of an H200, as NVIDIA's Hopper whitepaper says of the H100
@@ -21,7 +34,7 @@ AFTER_CUBLAS = (BY_FOUR, ONE_KERNEL, SEPARATE)
 
 @pytest.fixture(scope="module")
 def table():
-    return epilogues.epilogue()
+    return epilogue_timing.epilogue()
 
 
 # ---- passes over C -------------------------------------------------------------------------------
@@ -85,13 +98,13 @@ def test_every_shape_activation_and_way_is_there_once(table):
 
 def test_the_columns_are_those_that_are_documented(table):
     assert isinstance(table, pandas.DataFrame)
-    assert tuple(table.columns) == epilogues.COLUMNS
+    assert tuple(table.columns) == tuple(epilogue_timing.COLUMNS)
 
 
 def test_the_settings_are_those_that_a_shape_gets(table):
     rung = ladder.find(epilogues.NAME)
     for row in table.itertuples():
-        tile = loading.settings_for(rung, (row.m, row.n, row.k), "sm_90")
+        tile = tuning.for_shape(rung, (row.m, row.n, row.k), "sm_90").settings
         wanted = tile | {"ACTIVATION": ACTIVATIONS.index(row.activation)}
         assert ladder.read_settings(row.settings) == wanted
 
@@ -159,19 +172,20 @@ def test_cublas_reads_no_more_than_a_and_b_once(table):
 
 @pytest.fixture
 def other_file(tmp_path, monkeypatch):
-    path = tmp_path / "epilogue.csv"
-    monkeypatch.setattr(epilogues, "file_of", lambda slug: path)
-    return path
+    monkeypatch.setattr(registry, "RESULTS", tmp_path)
+    monkeypatch.setattr(registry, "replayed", lambda: tmp_path / "any-gpu")
+    (tmp_path / "any-gpu").mkdir()
+    return tmp_path / "any-gpu" / "epilogue.csv"
 
 
 def test_rows_of_other_code_are_refused(table, other_file):
     table.to_csv(other_file, index=False)
-    assert len(epilogues.epilogue()) == len(table)
+    assert len(epilogue_timing.epilogue()) == len(table)
     changed = table.copy()
     changed.loc[5, "code"] = "0123456789abcdef"
     changed.to_csv(other_file, index=False)
-    with pytest.raises(StaleRecord, match=r"another version of 11.*benchmarks/fused_epilogue\.py"):
-        epilogues.epilogue()
+    with pytest.raises(StaleRecord, match=r"another version of this kernel; .*record epilogue"):
+        epilogue_timing.epilogue()
 
 
 def test_a_change_of_the_kernel_makes_them_stale(table, tmp_path, monkeypatch):
@@ -179,24 +193,59 @@ def test_a_change_of_the_kernel_makes_them_stale(table, tmp_path, monkeypatch):
     text = rung.path.read_text(encoding="utf-8")
     copy = tmp_path / rung.path.name
     copy.write_text(text + "\n// One comment more.\n", encoding="utf-8")
-    monkeypatch.setattr(ladder, "KERNELS", tmp_path)
-    assert len(epilogues.epilogue()) == len(table)
+    monkeypatch.setattr("gemmlab.ladder.rung.KERNELS", tmp_path)
+    assert len(epilogue_timing.epilogue()) == len(table)
     copy.write_text(text.replace("0.044715f", "0.044716f"), encoding="utf-8")
     with pytest.raises(StaleRecord):
-        epilogues.epilogue()
+        epilogue_timing.epilogue()
 
 
 def test_what_is_missing_is_named(table, other_file):
-    with pytest.raises(NoRecord, match="no epilogues are recorded; run `python benchmarks/fused"):
-        epilogues.epilogue()
+    with pytest.raises(NoRecord, match=r"epilogue\.csv is not there; run .*record epilogue"):
+        epilogue_timing.epilogue()
     table.drop(columns=["fused_ms", "ncu"]).to_csv(other_file, index=False)
-    with pytest.raises(NoRecord, match=r"epilogue\.csv lacks fused_ms, ncu; run"):
-        epilogues.epilogue()
+    with pytest.raises(BadRecord, match=r"epilogue\.csv: it lacks fused_ms, ncu; bring"):
+        epilogue_timing.epilogue()
     table.iloc[:0].to_csv(other_file, index=False)
-    with pytest.raises(NoRecord, match=r"lacks rows"):
-        epilogues.epilogue()
+    with pytest.raises(BadRecord, match=r"lacks rows"):
+        epilogue_timing.epilogue()
+
+
+def test_what_is_measured_is_written_and_read_again(table, other_file, monkeypatch):
+    """Bytes of DRAM are counted for the thin product alone, of some activations."""
+    counted = []
+
+    def measure(m, n, k, activation):
+        at = (table.m == m) & (table.n == n) & (table.k == k) & (table.activation == activation)
+        return table[at].drop(columns=list(epilogue_timing.DRAM)).to_dict("records")
+
+    def dram(way, activation):
+        counted.append((way, activation))
+        return dict.fromkeys(epilogue_timing.DRAM, 7)
+
+    monkeypatch.setattr(
+        epilogue_timing, "require_gpu", lambda purpose: SimpleNamespace(slug="any-gpu")
+    )
+    monkeypatch.setattr(epilogue_timing, "_measure", measure)
+    monkeypatch.setattr(epilogue_timing, "_dram", dram)
+    lines = []
+    assert epilogue_timing.EVIDENCE.remake(lines.append) == other_file
+    found = epilogue_timing.epilogue()
+    assert len(found) == len(table) == len(lines)
+    assert sorted(counted) == sorted((w, a) for w in WAYS for a in epilogue_timing.DRAM_OF)
+    assert (found.dram_read_bytes == 7).sum() == len(counted)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(gpu() is None, reason=f"needs a GPU: {why_no_gpu()}")
+@every_activation
+def test_every_way_is_verified_and_measured_on_a_gpu(activation):
+    rows = pandas.DataFrame(epilogue_timing._measure(256, 128, 64, activation))
+    assert rows["way"].tolist() == list(WAYS)
+    rows = rows.assign(**dict.fromkeys(epilogue_timing.DRAM))
+    registry.parsed(rows.to_csv(index=False), Path("epilogue.csv"), epilogue_timing.COLUMNS)
 
 
 def test_what_is_written_is_read_again(table, other_file):
-    assert epilogues.write(table, "any-gpu") == other_file
-    pandas.testing.assert_frame_equal(epilogues.epilogue(), table, check_dtype=False)
+    assert epilogue_timing.EVIDENCE.write(table, "any-gpu") == other_file
+    pandas.testing.assert_frame_equal(epilogue_timing.epilogue(), table, check_dtype=False)

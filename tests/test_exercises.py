@@ -6,18 +6,15 @@ from itertools import pairwise
 import nbformat
 import pytest
 
-from gemmlab.exercises import (
-    PLANTED,
-    changed_lines,
-    check,
-    check_kernel,
-    find_mistake,
-    planted,
-)
-from gemmlab.kernel import from_source, load
-from gemmlab.ladder import NOTEBOOKS, LadderError
-from gemmlab.verify import check as check_product
-from gemmlab.verify import shapes
+from gemmlab.folders import NOTEBOOKS
+from gemmlab.kernel.kernel import from_source
+from gemmlab.kernel.verify import check as check_product
+from gemmlab.kernel.verify import shapes
+from gemmlab.ladder import RUNGS, LadderError
+from gemmlab.loading import load
+from gemmlab.notebook.exercises import changed_lines, check, check_kernel, find_mistake, planted
+
+PLANTED = {rung.name: rung.planted for rung in RUNGS if rung.planted}
 
 
 @pytest.mark.parametrize(

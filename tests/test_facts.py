@@ -3,8 +3,9 @@
 import pytest
 
 import gemmlab as gl
-from gemmlab import facts, records, sweeps
+from gemmlab.analysis import facts
 from gemmlab.ladder import RUNGS
+from gemmlab.records import runs, tuning
 
 TILED = [rung.name for rung in RUNGS[3:]]
 
@@ -13,7 +14,7 @@ TILED = [rung.name for rung in RUNGS[3:]]
 def test_the_intensity_of_a_tile_is_that_of_its_area_over_its_edges(name):
     found = facts.of(gl.load(name))
     rows, columns = found.kernel.rung.tile(found.kernel.settings)
-    each = found.kernel.rung.element_bytes
+    each = found.kernel.rung.precision.a.bytes
     assert found.intensity == pytest.approx(2 * rows * columns / (each * (rows + columns)))
 
 
@@ -48,7 +49,7 @@ def test_the_table_has_the_same_rows_for_every_kernel_and_any_architecture():
 
 def test_the_speed_is_the_recorded_one_of_the_same_settings_and_code():
     kernel = gl.load("03_shared_memory", TILE=8, BK=8)
-    row = sweeps.of(kernel)
+    row = tuning.of(kernel)
     assert (row["TILE"], row["BK"], row["PAD"]) == (8, 8, 0)
     speed = facts.recorded_speed(kernel)
     assert speed.gflops == row["gflops"] and "recorded" in speed.where
@@ -58,5 +59,5 @@ def test_the_speed_is_the_recorded_one_of_the_same_settings_and_code():
 
 def test_a_rung_without_a_sweep_has_the_recorded_speed_of_its_default_alone():
     speed = facts.recorded_speed(gl.load("01_naive"))
-    assert speed.gflops == records.replay_at(gl.load("01_naive"), 4096, 4096, 4096).gflops
+    assert speed.gflops == runs.replay_at(gl.load("01_naive"), 4096, 4096, 4096).gflops
     assert facts.recorded_speed(gl.load("01_naive", BLOCK_X=32)) is None

@@ -11,11 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gemmlab as gl
-from gemmlab import held, ladder, roofline, simulator, verify
-from gemmlab.compiler import options_for
-from gemmlab.ladder import IllegalSetting
+from gemmlab import ladder, simulator
+from gemmlab.analysis import fragments
+from gemmlab.kernel import verify
+from gemmlab.kernel.bounds import error_bound, reference
+from gemmlab.kernel.compiler import options_for
+from gemmlab.kernel.operands import Operands, random_matrix
+from gemmlab.ladder import HALF, IllegalSetting, Problem
+from gemmlab.ladder.probes import MMA_SHAPE
+from gemmlab.measure import ceilings
 from gemmlab.simulator.counters import FMA_METRIC, HMMA_METRIC
-from gemmlab.verify import error_bound, random_matrix, reference
 
 PLAIN = {"BM": 16, "BN": 16, "BK": 16, "WM": 16, "WN": 16, "STAGES": 0}
 SMALL = {"BM": 64, "BN": 64, "BK": 32, "WM": 32, "WN": 32, "STAGES": 3}
@@ -33,7 +38,7 @@ def test_halves_in_and_halves_out(how):
     found = kernel(A, B, C, alpha=0.5, beta=2.0)
     assert found.dtype == np.float16 and np.array_equal(C, before)
     error = abs(found - reference(A, B, C, 0.5, 2.0))
-    assert (error <= error_bound(A, B, C, 0.5, 2.0, "float16")).all()
+    assert (error <= error_bound(A, B, C, 0.5, 2.0, HALF)).all()
 
 
 def test_other_types_are_refused_by_name():
@@ -129,13 +134,13 @@ def test_no_tensor_core_leaves_the_bound(seed, k, group, scale, positive):
     products = (a[0].astype(float) * b[:, 0]).tolist()
     found = np.float16(np.float32(tensor_core_sum(products, group)))
     error = abs(float(found) - reference(a, b, None, 1.0, 0.0)[0, 0])
-    assert error <= error_bound(a, b, None, 1.0, 0.0, "float16")[0, 0]
+    assert error <= error_bound(a, b, None, 1.0, 0.0, HALF)[0, 0]
 
 
 def test_the_bound_is_near_what_halves_can_tell_and_far_from_a_sum_in_halves():
     A, B = random_matrix(40, 64, 1, "float16"), random_matrix(64, 30, 2, "float16")
     exact = reference(A, B, None, 1.0, 0.0)
-    bound = error_bound(A, B, None, 1.0, 0.0, "float16")
+    bound = error_bound(A, B, None, 1.0, 0.0, HALF)
     assert (abs(exact.astype(np.float16) - exact) <= bound).all()
     total = np.zeros_like(exact, np.float16)
     for k in range(64):
@@ -153,6 +158,7 @@ class Careless:
     """Writes `after` elements too many behind C, as a GPU lets pass."""
 
     name, on_gpu, array_module, dtype = "careless", True, np, "float16"
+    precision = HALF
     activation = "none"
     rung, settings = gl.load("14_wmma", **PLAIN).rung, PLAIN
 
@@ -164,6 +170,15 @@ class Careless:
 
     def random_bias(self, n, seed):
         return None
+
+    def problem(self, m, n, k):
+        return Problem(m, n, k)
+
+    def operands(self, problem, seed, written=True):
+        return Operands.from_seed(problem, HALF, seed, written=written)
+
+    def launch(self, operands, alpha, beta):
+        self.launch_into(operands.A, operands.B, operands.C, alpha, beta)
 
     def launch_into(self, A, B, C, alpha=1.0, beta=0.0):
         assert A.dtype == B.dtype == C.dtype == np.float16
@@ -226,7 +241,7 @@ def test_pieces_in_shared_memory_meet_no_bank_conflict():
 
 def test_the_traced_layout_is_the_documented_one():
     """PTX, "Matrix Fragments for mma.m16n8k16", of two products side by side."""
-    found = held.by_wmma()
+    found = fragments.by_wmma()
     for lane in range(32):
         g, t = divmod(lane, 4)
         rows, pairs = (g, g + 8), (2 * t, 2 * t + 1, 2 * t + 8, 2 * t + 9)
@@ -235,16 +250,16 @@ def test_the_traced_layout_is_the_documented_one():
         assert set(found["A"][lane]) == of_a == set(found["C"][lane])
         assert set(found["B"][lane]) == of_b
     for name in "ABC":
-        assert (np.bincount(held.lanes_of(found[name]).ravel()) == 8).all()
+        assert (np.bincount(fragments.lanes_of(found[name]).ravel()) == 8).all()
 
 
 @pytest.fixture(scope="module")
 def figure():
-    return gl.plots.fragments(held.by_wmma(), lane=5)
+    return gl.plots.fragments(fragments.by_wmma(), lane=5)
 
 
 def test_the_figure_shows_the_lane_of_every_element(figure):
-    found = held.by_wmma()
+    found = fragments.by_wmma()
     assert "Lane 5 holds 8 of A, in rows 1 and 9 and columns 2, 3, 10 and 11" in figure.caption
     for ax in figure.axes:
         numbers = sorted(int(text.get_text()) for text in ax.texts)
@@ -265,10 +280,10 @@ def test_the_chain_of_products_is_its_twin_s(macros):
     out = np.full(2 * 64, np.nan, np.float32)
     run = simulator.launch(
         probe.path, probe.entry, (2, 1, 1), (64, 1, 1),
-        [out, *roofline.mma_lanes(**macros), 3], options=options_for(macros), count=True,
+        [out, *ceilings.mma_lanes(**macros), 3], options=options_for(macros), count=True,
     )  # fmt: skip
     assert not run.findings
-    assert (out.reshape(4, 32) == roofline.mma_chain(3, **macros)).all()
+    assert (out.reshape(4, 32) == ceilings.mma_chain(3, **macros)).all()
     steps = 3 * macros["CHAINS"] * macros["UNROLL"]
     assert run.counters[HMMA_METRIC] == 4 * steps
-    assert 2 * run.multiply_adds == roofline.flop(*roofline.MMA_SHAPE) * 4 * steps
+    assert 2 * run.multiply_adds == Problem(*MMA_SHAPE).flop * 4 * steps

@@ -2,12 +2,17 @@
 
 import subprocess
 import sys
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import gemmlab as gl
-from gemmlab.kernel import ArgumentError, KernelMistake
+from gemmlab.kernel import faults, in_simulator
+from gemmlab.kernel.arguments import ArgumentError
+from gemmlab.kernel.kernel import Kernel, KernelMistake
+from gemmlab.kernel.verify import check as check_product
+from gemmlab.simulator import LaunchError, TakesTooLong, UnknownInstruction
 
 A, B, C = (gl.random_matrix(*shape, seed=i) for i, shape in enumerate([(5, 7), (7, 3), (5, 3)]))
 
@@ -43,6 +48,8 @@ def test_an_empty_c_is_an_empty_result(kernel, m, n):
         ((A.astype(np.float64), B), "A is float64.*takes float32; use A.astype"),
         ((A, B.astype(np.int32)), "B is int32"),
         ((A.tolist(), B), "A is builtins.list.*takes NumPy arrays"),
+        ((None, B), "A is None: 0.* takes NumPy arrays"),
+        ((A, None), "B is None: 0.* takes NumPy arrays"),
         ((A, B[0]), "B has 1 axes"),
         ((A, np.asfortranarray(B)), "B is not row-major.*np.ascontiguousarray"),
         ((A[:, ::2], B), "A is not row-major"),
@@ -54,6 +61,49 @@ def test_an_empty_c_is_an_empty_result(kernel, m, n):
 def test_what_a_kernel_does_not_take_is_named(kernel, arguments, says):
     with pytest.raises(ArgumentError, match=says):
         kernel(*arguments)
+
+
+@pytest.mark.parametrize(
+    "value", [1e40, -1e40, 10**400, np.inf, np.nan, "2", None, 1j, True, np.ones(2)], ids=repr
+)
+@pytest.mark.parametrize("name", ["alpha", "beta"])
+def test_a_factor_that_float32_does_not_hold_is_refused(kernel, name, value):
+    with pytest.raises(ArgumentError, match=rf"{name} is .* from -3\.40.*e\+38 to 3\.40.*e\+38"):
+        kernel(A, B, C, **{name: value})
+
+
+@pytest.mark.parametrize(
+    "two", [2, np.float32(2), np.float64(2), np.int8(2), Fraction(2)], ids=repr
+)
+def test_a_factor_may_be_any_real_number(kernel, two):
+    assert np.array_equal(kernel(A, B, C, alpha=two, beta=two), kernel(A, B, C, 2.0, 2.0))
+
+
+@pytest.mark.parametrize(
+    ("shape", "says"),
+    [
+        ((-1, 2, 3), "m is -1: it is a whole number from 1 on"),
+        ((0, 2, 3), "m is 0"),
+        ((2, 2.0, 3), r"n is 2\.0"),
+        ((2, True, 3), "n is True"),
+        ((2, 3, -1), "k is -1: it is a whole number from 0 on"),
+        ((2, 3, "4"), "k is '4'"),
+    ],
+)
+def test_a_trace_of_what_is_no_shape_is_refused(kernel, shape, says):
+    with pytest.raises(ArgumentError, match=says):
+        kernel.trace(*shape)
+
+
+def test_a_trace_takes_numbers_of_numpy_and_a_k_of_0(kernel):
+    trace = kernel.trace(np.int64(5), np.uint8(3), np.int32(0))
+    assert (trace.m, trace.n, trace.k) == (5, 3, 0)
+
+
+@pytest.mark.parametrize("source", [None, 3, b"int;"])
+def test_a_source_that_is_no_text_is_refused(source):
+    with pytest.raises(ArgumentError, match=r"source is .*: from_source takes CUDA C"):
+        gl.from_source(source, like="01_naive")
 
 
 def test_c_may_be_anything_where_beta_is_0(kernel):
@@ -113,9 +163,223 @@ def test_check_finds_what_the_hardware_hides():
     right = gl.load("02_coalescing")
     assert right.check().passed and len(right.check().cases) >= 5
     reads_c = right.text.replace("if (beta == 0.0f)", "if (beta == 9.0f)")
-    report = gl.kernel.from_source(reads_c, "02_coalescing").check()
+    report = gl.from_source(reads_c, "02_coalescing").check()
     assert [case.passed for case in report.cases] == [case.beta != 0 for case in report.cases]
     assert "uninitialised read" in str(report) and "C[0] was never written" in str(report)
     waits = right.text.replace("float sum = 0.0f;", "float sum = 0.0f;\n__syncthreads();")
-    report = gl.kernel.from_source(waits, "02_coalescing").check()
+    report = gl.from_source(waits, "02_coalescing").check()
     assert not report.passed and "missed barrier" in report.cases[0].message
+
+
+# ---- before a GPU sees it ------------------------------------------------------------------------
+
+
+class FakeGpu:
+    """Stands in for on_gpu.GpuKernels: notes what is launched and gives zeros, or an error."""
+
+    def __init__(self, error):
+        self.launches, self.error = [], error
+
+    def run(self, launches, values):
+        self.launches += launches
+        if self.error is not None:
+            raise self.error
+        values["C"][...] = 0
+
+
+@pytest.fixture
+def on_gpu(monkeypatch):
+    """A function that puts a kernel on a GPU where nothing runs; it gives the list of launches."""
+    monkeypatch.setattr(Kernel, "array_module", np)
+
+    def put(kernel, error=None):
+        gpu = FakeGpu(error)
+        kernel.on_gpu, kernel._loaded = True, gpu
+        return gpu.launches
+
+    return put
+
+
+@pytest.fixture(autouse=True)
+def sound_gpu(monkeypatch):
+    monkeypatch.setattr(faults, "_lost", "")
+
+
+TEXT = gl.load("02_coalescing").text
+UNBOUNDED = TEXT.replace("if (row >= M || col >= N) return;", "")
+TRAPS = TEXT.replace("float sum = 0.0f;", "float sum = 0.0f; if (K > 99) __trap();")
+
+
+def test_an_edited_kernel_is_checked_once_before_its_first_launch(on_gpu, monkeypatch):
+    checks, check = [], Kernel.check
+    monkeypatch.setattr(Kernel, "check", lambda kernel: checks.append(kernel) or check(kernel))
+    for kernel, times in (
+        (gl.load("02_coalescing"), 0),
+        (gl.from_source(TEXT, "02_coalescing"), 0),  # the text of the rung itself
+        (gl.from_source(TEXT + "// mine", "02_coalescing"), 1),
+    ):
+        checks.clear()
+        launches = on_gpu(kernel)
+        kernel(A, B)
+        kernel(A, B)
+        kernel.verify()
+        assert len(launches) > 2 and len(checks) == times
+
+
+def test_what_could_fault_is_not_launched_and_verify_reports_it(on_gpu):
+    kernel = gl.from_source(UNBOUNDED, "02_coalescing")
+    launches = on_gpu(kernel)
+    with pytest.raises(KernelMistake, match=r"out-of-bounds read in kernel 'coalescing', line \d+"):
+        kernel(A, B)
+    report = kernel.verify()
+    assert not report.passed and not launches
+    failed = [case for case in report.cases if not case.passed]
+    assert failed and all(case.findings for case in failed)
+    with pytest.raises(gl.VerificationError, match="out-of-bounds"):
+        report.require()
+
+
+def test_a_stride_that_is_wrong_for_thin_matrices_alone_is_not_launched(on_gpu):
+    kernel = gl.from_source(TEXT.replace("(size_t)k * N", "(size_t)k * K"), "02_coalescing")
+    launches = on_gpu(kernel)
+    assert kernel.check().passed and not kernel.verify().passed
+    with pytest.raises(KernelMistake, match=r"line \d+: B\["):
+        kernel(A, B)
+    assert not launches
+
+
+def test_a_race_is_launched_for_its_result_may_be_right(on_gpu):
+    text = gl.load("03_shared_memory").text
+    barrier = "__syncthreads();                         // nobody reads them any more"
+    kernel = gl.from_source(text.replace(barrier, ""), "03_shared_memory", TILE=16, BK=16)
+    launches = on_gpu(kernel)
+    kernel(A, B)
+    assert len(launches) == 1 and not kernel.check().passed
+
+
+def test_what_the_simulator_cannot_judge_is_launched_only_if_trusted(on_gpu):
+    kernel = gl.from_source(TRAPS, "02_coalescing")
+    launches = on_gpu(kernel)
+    for run in (lambda: kernel(A, B), kernel.verify):
+        with pytest.raises(UnknownInstruction, match=r"trap.*GPU only after.*kernel\.trust\(\)"):
+            run()
+    assert not launches
+    kernel.trust()
+    kernel(A, B)
+    assert len(launches) == 1
+
+
+@pytest.mark.parametrize("number", [700, 716, 719])
+def test_a_fault_names_the_kernel_and_stays_the_answer(number, on_gpu):
+    from cupy.cuda.runtime import CUDARuntimeError
+
+    kernel, other = gl.load("02_coalescing"), gl.load("01_naive")
+    on_gpu(kernel, CUDARuntimeError(number))
+    launches = on_gpu(other)
+    with pytest.raises(gl.GpuFault) as first:
+        kernel(A, B)
+    assert "02_coalescing at M=5 N=3 K=7" in str(first.value) and "restart" in str(first.value)
+    later = (lambda: other(A, B), other.verify, lambda: other.to_host(object()))
+    for run in later:
+        with pytest.raises(gl.GpuFault) as again:
+            run()
+        assert str(again.value) == str(first.value)
+    assert not launches
+
+
+def test_a_fault_that_shows_when_a_result_is_fetched_is_told_too(on_gpu, monkeypatch):
+    from cupy.cuda.runtime import CUDARuntimeError
+
+    class Module:
+        asarray, full = staticmethod(np.asarray), staticmethod(np.full)
+
+        @staticmethod
+        def asnumpy(array):
+            raise CUDARuntimeError(700)
+
+    kernel = gl.load("02_coalescing")
+    on_gpu(kernel)
+    monkeypatch.setattr(Kernel, "array_module", Module)
+    with pytest.raises(gl.GpuFault, match="illegal address"), faults.told():
+        kernel.to_host(object())
+    with pytest.raises(gl.GpuFault, match="illegal address"):
+        kernel.to_device(A)
+
+
+def test_other_errors_of_cuda_leave_the_gpu_usable(on_gpu):
+    from cupy.cuda.runtime import CUDARuntimeError
+
+    kernel = gl.load("02_coalescing")
+    on_gpu(kernel, CUDARuntimeError(701))
+    with pytest.raises(LaunchError, match="registers or shared memory"):
+        kernel(A, B)
+    on_gpu(kernel, CUDARuntimeError(2))
+    with pytest.raises(CUDARuntimeError):
+        kernel(A, B)
+    on_gpu(kernel)
+    kernel(A, B)
+
+
+@pytest.mark.parametrize("name", ["A", "B"])
+def test_a_write_to_an_input_is_a_mistake_with_its_line(name):
+    text = TEXT.replace("float sum = 0.0f;", f"float sum = 0.0f; ((float*){name})[2] = 0.0f;")
+    kernel = gl.from_source(text, "02_coalescing")
+    line = 1 + text[: text.index("[2] = 0.0f")].count("\n")
+    before = A.copy(), B.copy()
+    with pytest.raises(KernelMistake, match=rf"line {line}: writes to {name}\[2\], and {name} is"):
+        kernel(A, B)
+    assert np.array_equal(A, before[0]) and np.array_equal(B, before[1])
+    case = check_product(kernel, 5, 3, 7, 1.0, 0.0, seed=1)
+    assert not case.passed and {one.kind for one in case.findings} == {"forbidden write"}
+
+
+# ---- how long it may take ------------------------------------------------------------------------
+
+
+def test_a_small_product_is_given_up_soon_and_a_waiting_reader_waits(monkeypatch):
+    monkeypatch.setattr(in_simulator, "SMALL_S", 0.2)
+    slow = TEXT
+    for old, new in {
+        "float sum = 0.0f;": "float sum = 0.0f; const int times = K == 7 ? 400 : 1;",
+        "k < K; ++k": "k < K * times; ++k",
+        "(size_t)row * K + k]": "(size_t)row * K + k % K]",
+        "(size_t)k * N": "(size_t)(k % K) * N",
+    }.items():
+        slow = slow.replace(old, new)
+    kernel = gl.from_source(slow, "02_coalescing")
+    with pytest.raises(TakesTooLong, match=r"M=5 N=3 K=7 was given up after 0.2 .*limit_s") as told:
+        kernel(A, B)
+    assert "does not end" not in str(told.value) and "blocks=" not in str(told.value)
+    kernel.limit_s = None
+    assert np.allclose(kernel(A, B), 400 * (A @ B), atol=1e-2)
+
+
+def test_a_hopeless_product_is_refused_by_a_part_of_it(monkeypatch):
+    monkeypatch.setattr(in_simulator, "TRIAL", (64, 64, 32))
+    kernel, runs = gl.load("03_shared_memory"), []
+    run = in_simulator.run
+    monkeypatch.setattr(
+        in_simulator,
+        "run",
+        lambda *args, **how: runs.append(args[2]["A"].array.shape) or run(*args, **how),
+    )
+    huge = np.broadcast_to(np.float32(1), (1 << 14, 1 << 14))  # which nobody may look at
+    with pytest.raises(TakesTooLong, match=r"about .* minutes .* limit of 120 seconds"):
+        kernel.launch_into(huge, huge, huge)
+    assert max(max(shape) for shape in runs) == 64
+
+
+def test_a_product_that_fits_is_run_after_its_part(monkeypatch):
+    monkeypatch.setattr(in_simulator, "HUGE", 1)
+    assert np.allclose(gl.load("02_coalescing")(A, B), A @ B, atol=1e-5)
+
+
+def test_a_file_that_was_edited_in_its_place_is_checked_like_a_text(on_gpu, monkeypatch, tmp_path):
+    changed = tmp_path / "02_coalescing.cu"
+    changed.write_text(UNBOUNDED, encoding="utf-8")
+    monkeypatch.setattr("gemmlab.ladder.rung.KERNELS", tmp_path)
+    kernel = gl.load("02_coalescing")
+    launches = on_gpu(kernel)
+    with pytest.raises(KernelMistake, match="out-of-bounds"):
+        kernel(A, B)
+    assert not launches

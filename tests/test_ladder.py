@@ -2,16 +2,27 @@
 
 import math
 import re
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import gemmlab as gl
-from gemmlab import compiler, ladder, paths, shipped
-from gemmlab.ladder import RUNGS, IllegalSetting, LadderError
-from gemmlab.options import LEVEL
-from gemmlab.simulator.architectures import LIMITS
+from gemmlab import ladder
+from gemmlab.cuda import nvrtc
+from gemmlab.cuda.architectures import (
+    ARCHS,
+    LIMITS,
+    REGISTERS_PER_SM,
+    SIMULATED_ARCH,
+    STATIC_SHARED_BYTES,
+)
+from gemmlab.cuda.options import LEVEL
+from gemmlab.kernel import compiler, prebuilt
+from gemmlab.ladder import RUNGS, SIMULATED, IllegalSetting, LadderError, Problem
+from gemmlab.records import ablations
 
 every_rung = pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
 NAIVE = ladder.find("01_naive")
@@ -38,7 +49,7 @@ def test_its_kernel_file_says_what_the_ladder_says(rung):
     defaults = {name: value for one in included for name, value in macros(one.path).items()} | own
     parameters = {p.name: str(p.default) for p in rung.parameters if p.name != LEVEL}
     assert parameters.items() <= defaults.items()
-    steps = paths.steps(rung.name) if rung.name in paths.PATHS else ()
+    steps = ablations.steps(rung.name) if rung.name in ablations.PATHS else ()
     varied = {name for step in steps if step.like == rung.name for name in step.settings}
     assert own.keys() - parameters.keys() <= varied  # the others are there for the path
 
@@ -53,9 +64,9 @@ def test_its_defaults_are_legal(rung):
 @given(st.integers(1, 5000), st.integers(1, 5000), SIDES, SIDES)
 def test_the_grid_covers_c_and_no_block_is_idle(rung, m, n, x, y):
     chosen = {"BLOCK_X": x, "BLOCK_Y": y}
-    if rung.limit(chosen):
+    if rung.broken(chosen):
         return
-    launch = rung.launch(m, n, 7, chosen)
+    launch = rung.launches(Problem(m, n, 7), chosen, SIMULATED)[0]
     rows, cols = rung.tile(chosen)
     down, across = launch.grid[:2] if rung.name == "01_naive" else launch.grid[1::-1]
     assert (down - 1) * rows < m <= down * rows
@@ -110,14 +121,14 @@ def test_every_legal_setting_fits_into_a_block(rung):
     """As ptxas reports of each: shared memory, and registers for all threads of a block."""
     for settings in ladder.legal_settings(rung):
         source = rung.path.read_text(encoding="utf-8")
-        log = shipped.find(source, "", shipped.PTX_ARCH, compiler.options_for(settings)).log
+        log = prebuilt.find(source, "", SIMULATED_ARCH, compiler.options_for(settings)).log
         (taken,) = compiler.resources(log).values()
         threads = math.prod(rung.block(settings))
-        assert taken.shared_bytes <= ladder.STATIC_SHARED_BYTES
-        assert ladder.runs_on(rung, settings, shipped.PTX_ARCH)
+        assert taken.shared_bytes <= STATIC_SHARED_BYTES
+        assert rung.runs_on(settings, SIMULATED_ARCH)
         both = taken.shared_bytes + rung.shared_bytes(settings)
         assert both <= LIMITS["sm_90"].shared_bytes_per_block
-        assert taken.registers * threads * settings.get("MIN_BLOCKS", 1) <= ladder.REGISTERS
+        assert taken.registers * threads * settings.get("MIN_BLOCKS", 1) <= REGISTERS_PER_SM
 
 
 def test_a_setting_that_the_architecture_does_not_have_is_refused():
@@ -125,8 +136,83 @@ def test_a_setting_that_the_architecture_does_not_have_is_refused():
     wanted = r"STAGES=2 needs sm_80 or newer, this is sm_75; the nearest choice .* STAGES=1"
     with pytest.raises(IllegalSetting, match=wanted):
         gl.load("09_double_buffering", arch="sm_75", STAGES=2)
-    with pytest.raises(IllegalSetting, match=r"^14_wmma needs sm_70 or newer, this is sm_61$"):
-        gl.load("14_wmma", arch="sm_61")
+
+
+WMMA = ladder.find("14_wmma")
+
+
+def test_a_rung_may_need_one_architecture_alone_or_from_one_on():
+    exact = replace(WMMA, needs_arch=lambda s: "sm_90a")
+    newer = replace(WMMA, needs_arch=lambda s: "sm_90")
+    settings = ladder.settings_for(WMMA, {"BM": 64, "BN": 64, "BK": 32, "WM": 32, "WN": 32})
+    archs = ("sm_75", "sm_80", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_120")
+    assert [a for a in archs if exact.runs_on(settings, a)] == ["sm_90a"]
+    assert [a for a in archs if newer.runs_on(settings, a)] == list(archs[2:])
+    with pytest.raises(IllegalSetting, match=r"^14_wmma needs sm_90a, this is sm_100$"):
+        ladder.require_arch(exact, settings, "sm_100")
+    with pytest.raises(IllegalSetting, match=r"^14_wmma needs sm_90 or newer, this is sm_80$"):
+        ladder.nearest_on(newer, settings, "sm_80")
+
+
+def test_settings_that_need_one_architecture_stand_beside_others():
+    mixed = replace(WMMA, needs_arch=lambda s: "sm_90a" if s["STAGES"] > 1 else "sm_80")
+    settings = ladder.settings_for(WMMA, {})
+    wanted = r"STAGES=2 needs sm_90a, this is sm_120; the nearest choice .* STAGES=[01]$"
+    with pytest.raises(IllegalSetting, match=wanted):
+        ladder.require_arch(mixed, settings, "sm_120")
+    with pytest.raises(IllegalSetting, match=r"^14_wmma needs sm_80 or newer, this is sm_75$"):
+        ladder.require_arch(mixed, settings, "sm_75")
+
+
+def test_a_rung_with_too_much_shared_memory_for_an_architecture_says_so():
+    def plan(problem, settings, target):
+        (launch,) = WMMA.plan(problem, settings, target)
+        return [replace(launch, shared_bytes=200_000)]
+
+    large = replace(WMMA, plan=plan)
+    assert large.runs_on(ladder.settings_for(WMMA, {}), "sm_90a")
+    with pytest.raises(IllegalSetting, match=r"needs 200000 bytes of shared memory .* is sm_86$"):
+        ladder.nearest_on(large, ladder.settings_for(WMMA, {}), "sm_86")
+
+
+@pytest.mark.parametrize("arch", [86, "86", "sm_86x", "sm_50", "sm_86a", "", None, ["sm_86"]])
+def test_what_is_no_architecture_to_compile_for_is_answered_with_those_there_are(arch):
+    with pytest.raises(IllegalSetting) as refused:
+        ladder.require_compiled(arch)
+    said, there = str(refused.value).split(
+        " is no architecture that is compiled for here; those are "
+    )
+    assert said == repr(arch) and set(there.split(", ")) == set(nvrtc.archs())
+
+
+def test_every_architecture_of_the_sliders_is_compiled_for():
+    assert set(ARCHS) <= set(nvrtc.archs())
+
+
+@pytest.mark.parametrize("doors", ["load", "resources", "from_source"])
+def test_every_door_refuses_what_is_no_architecture(doors):
+    kernel = gl.load("02_coalescing")
+    opened = {
+        "load": lambda: gl.load("02_coalescing", arch="sm_86x"),
+        "resources": lambda: kernel.resources("sm_86x"),
+        "from_source": lambda: gl.from_source(kernel.text, "02_coalescing", "sm_86x"),
+    }
+    with pytest.raises(IllegalSetting, match="'sm_86x' is no architecture"):
+        opened[doors]()
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, np.int32])
+def test_whole_numbers_of_numpy_are_settings(kind):
+    settings = ladder.settings_for(NAIVE, {"BLOCK_X": kind(16)})
+    assert settings == {"BLOCK_X": 16, "BLOCK_Y": 8}
+    assert all(type(value) is int for value in settings.values())
+
+
+@pytest.mark.parametrize("value", [np.bool_(True), np.float64(16), 16.0, "16", None, -1, [16]])
+@pytest.mark.parametrize("other", [8, "8"])
+def test_what_is_no_legal_number_is_refused_whatever_the_others_are(value, other):
+    with pytest.raises(IllegalSetting, match=r"BLOCK_X=.* is not legal, the values are 1, 2, 4"):
+        ladder.settings_for(NAIVE, {"BLOCK_X": value, "BLOCK_Y": other})
 
 
 @pytest.mark.parametrize("rung", RUNGS[2:], ids=lambda rung: rung.name)
@@ -135,7 +221,7 @@ def test_tiles_cover_c_exactly_once(rung, data):
     chosen = data.draw(st.sampled_from(ladder.legal_settings(rung)))
     m, n = data.draw(st.integers(1, 5000)), data.draw(st.integers(1, 5000))
     rows, cols = rung.tile(chosen)
-    across, down, _ = rung.launch(m, n, 7, chosen).grid
+    across, down, _ = rung.launches(Problem(m, n, 7), chosen, SIMULATED)[0].grid
     assert (down - 1) * rows < m <= down * rows
     assert (across - 1) * cols < n <= across * cols
 
@@ -161,7 +247,7 @@ def test_the_nearest_legal_choice_is_legal_and_changes_no_more_than_it_must(x, y
 
 def test_a_grid_that_is_too_large_is_refused():
     with pytest.raises(IllegalSetting, match=r"100000 blocks along y, a grid has at most 65535"):
-        NAIVE.launch(8, 100_000, 8, {"BLOCK_X": 64, "BLOCK_Y": 1})
+        NAIVE.launches(Problem(8, 100_000, 8), {"BLOCK_X": 64, "BLOCK_Y": 1}, SIMULATED)
 
 
 def test_an_unknown_rung_is_answered_with_those_there_are():
@@ -169,3 +255,32 @@ def test_an_unknown_rung_is_answered_with_those_there_are():
         ladder.find("02_coalesced")
     with pytest.raises(LadderError, match="no matrix product"):
         ladder.find("00_ceilings")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("02", "02_coalescing"),
+        ("2", "02_coalescing"),
+        ("1", "01_naive"),
+        ("14", "14_wmma"),
+        ("03_sha", "03_shared_memory"),
+        ("wmma", "14_wmma"),
+        ("vectorised_loads", "06_vectorized_loads"),
+    ],
+)
+def test_a_number_a_beginning_or_a_misspelling_gets_a_suggestion(name, meant):
+    with pytest.raises(LadderError, match=rf"no rung '{name}': did you mean {meant}\?"):
+        ladder.find(name)
+
+
+@pytest.mark.parametrize("name", ["", "0", "13", "xyz"])
+def test_what_may_mean_several_or_none_gets_no_suggestion(name):
+    with pytest.raises(LadderError, match=f"no rung '{name}': The ladder has 01_naive"):
+        ladder.find(name)
+
+
+@pytest.mark.parametrize("name", [3, None, ["01_naive"], b"01_naive"])
+def test_a_rung_is_named_in_text(name):
+    with pytest.raises(LadderError, match="named in text, such as '01_naive', not by"):
+        gl.load(name)

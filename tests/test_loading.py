@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gemmlab as gl
-from gemmlab import ladder, loading, sweeps
+from gemmlab import ladder, loading
 from gemmlab.ladder import IllegalSetting
-from gemmlab.records import NoRecord
+from gemmlab.records import tuning
+from gemmlab.records.registry import NoRecord
 
 NAME = "10_register_banks"
 RUNG = ladder.find(NAME)
@@ -18,26 +19,26 @@ def test_without_a_shape_it_is_the_rung_with_its_defaults():
     assert gl.load(NAME).settings == ladder.settings_for(RUNG, {})
 
 
-@pytest.mark.parametrize("shape", sweeps.shapes_of(RUNG))
+@pytest.mark.parametrize("shape", tuning.shapes_of(RUNG))
 def test_at_a_recorded_shape_nothing_recorded_is_faster(shape):
     kernel = gl.load(NAME, shape=shape)
     assert (
-        sweeps.of(kernel, shape)["time_ms"]
-        == sweeps.at(sweeps.recorded(NAME), shape)["time_ms"].min()
+        tuning.of(kernel, shape)["time_ms"]
+        == tuning.at(tuning.recorded(NAME), shape)["time_ms"].min()
     )
 
 
 def test_a_shape_close_to_a_recorded_one_gets_its_settings():
     assert gl.load(NAME, shape=(5000, 4000, 3500)).settings == gl.load(NAME).settings
-    small = loading.settings_for(RUNG, (1024, 1024, 1024), "sm_90")
-    assert loading.settings_for(RUNG, (1000, 1100, 1000), "sm_90") == small
+    small = tuning.for_shape(RUNG, (1024, 1024, 1024), "sm_90").settings
+    assert tuning.for_shape(RUNG, (1000, 1100, 1000), "sm_90").settings == small
 
 
 @given(st.tuples(SIDE, SIDE, SIDE), st.sampled_from(["sm_75", "sm_80", "sm_86", "sm_90"]))
 def test_what_is_chosen_is_legal_and_runs(shape, arch):
-    settings = loading.settings_for(RUNG, shape, arch)
+    settings = tuning.for_shape(RUNG, shape, arch).settings
     assert settings in ladder.legal_settings(RUNG)
-    assert ladder.runs_on(RUNG, settings, arch)
+    assert RUNG.runs_on(settings, arch)
 
 
 def test_a_shape_and_parameters_together_are_refused():
@@ -54,7 +55,7 @@ def test_what_is_no_shape_is_refused(shape):
 
 
 def test_a_rung_without_a_sweep_says_how_to_get_one():
-    with pytest.raises(NoRecord, match="python -m gemmlab tune 01_naive"):
+    with pytest.raises(NoRecord, match="python -m gemmlab record tuning/01_naive"):
         gl.load("01_naive", shape=(64, 64, 64))
 
 
@@ -65,8 +66,8 @@ FUSED = "11_fused_epilogue"
 @pytest.mark.parametrize("activation", [0, 3])
 def test_what_is_not_tuned_goes_together_with_a_shape(shape, activation):
     """The tile of the sweep, whatever activation it was swept with."""
-    best = sweeps.best(sweeps.recorded(FUSED), shape)
-    tile = {name: int(best[name]) for name in sweeps.rung_parameters(ladder.find(FUSED))}
+    best = tuning.best(tuning.recorded(FUSED), shape)
+    tile = {name: int(best[name]) for name in tuning.rung_parameters(ladder.find(FUSED))}
     kernel = gl.load(FUSED, shape=shape, ACTIVATION=activation)
     assert kernel.settings == tile | {"ACTIVATION": activation}
 
@@ -103,6 +104,39 @@ def test_shared_memory_that_an_architecture_does_not_have_is_refused():
     wanted = r"needs 148992 bytes of shared memory per block, this is sm_86; the nearest choice"
     with pytest.raises(IllegalSetting, match=wanted):
         gl.load(NAME, arch="sm_86", BM=128)
+
+
+@pytest.fixture
+def told(capsys):
+    """What was said on standard error, as if nothing had been said before."""
+    loading._tell.cache_clear()
+    return lambda: capsys.readouterr().err
+
+
+def test_what_is_taken_in_place_of_the_default_is_said_once(told):
+    first = gl.load(NAME, arch="sm_86")
+    assert first.note == (
+        "the nearest to the default that runs on sm_86; "
+        "the default needs 148992 bytes of shared memory per block"
+    )
+    assert told() == f"{NAME} with {ladder.listed(first.settings)}: {first.note}.\n"
+    assert gl.load(NAME, arch="sm_86").note == first.note and told() == ""
+    assert gl.load(NAME, arch="sm_75").note.endswith("needs sm_80 or newer")
+    assert told().count("\n") == 1
+
+
+def test_where_the_default_runs_nothing_is_said(told):
+    kernels = gl.load(NAME), gl.load(NAME, arch="sm_80"), gl.load(NAME, BN=128)
+    assert [kernel.note for kernel in kernels] == ["", "", ""] and told() == ""
+
+
+def test_a_shape_is_answered_with_where_its_settings_come_from(told):
+    here = gl.load(NAME, shape=(1000, 1000, 500))
+    assert here.note == "the fastest in the sweep recorded on NVIDIA H200 at 1024×1024×512"
+    assert told() == ""
+    there = gl.load(NAME, arch="sm_86", shape=(4096, 4096, 4096))
+    assert there.note.endswith("at 4096×4096×4096, of those that run on sm_86")
+    assert ladder.listed(there.settings) in told()
 
 
 def test_without_parameters_an_architecture_gets_what_it_can_run():

@@ -1,12 +1,17 @@
 """Every notebook: executed in order, small, without widget state or errors, and for every rung."""
 
+import os
 import re
+import runpy
 from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
 
-from gemmlab.ladder import CEILINGS, NOTEBOOKS, RUNGS
+from gemmlab.folders import NOTEBOOKS, ROOT
+from gemmlab.ladder import CEILINGS, RUNGS
 
 PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
 MOST_BYTES = 1_000_000
@@ -41,9 +46,16 @@ def test_it_was_executed_from_top_to_bottom(path):
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
 
 
+def is_said_by_load(output) -> bool:
+    """On standard error: settings that are taken where the default does not run."""
+    said = ": the nearest to the default that runs on "
+    return output.get("name") == "stderr" and all(said in one for one in output.text.splitlines())
+
+
 @every_notebook
-def test_no_cell_ended_in_an_error_or_wrote_to_stderr(path):
-    assert not [o for o in outputs(path) if o.output_type == "error" or o.get("name") == "stderr"]
+def test_no_cell_ended_in_an_error_or_wrote_a_warning(path):
+    others = [output for output in outputs(path) if not is_said_by_load(output)]
+    assert not [o for o in others if o.output_type == "error" or o.get("name") == "stderr"]
 
 
 @every_notebook
@@ -73,3 +85,21 @@ def test_its_links_lead_somewhere(path):
 @every_notebook
 def test_it_names_no_path_of_a_machine(path):
     assert not re.search(r"/(home|root|work|tmp|Users)/", path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("name", "strict", "device"),
+    [("a.ipynb", True, "simulator"), ("a.ipynb", False, "here"), ("a.py", True, "here")],
+)
+def test_only_notebooks_whose_outputs_are_compared_run_without_the_gpu(
+    name, strict, device, monkeypatch
+):
+    monkeypatch.setenv("GEMMLAB_DEVICE", "here")
+    setup = runpy.run_path(str(ROOT / "conftest.py"))["pytest_runtest_setup"]
+    config = SimpleNamespace(option=SimpleNamespace(nbval=strict))
+    started = setup(SimpleNamespace(path=Path(name), config=config))
+    next(started)
+    assert os.environ["GEMMLAB_DEVICE"] == device
+    with pytest.raises(StopIteration):
+        started.send(None)
+    assert os.environ["GEMMLAB_DEVICE"] == "here"

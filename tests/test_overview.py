@@ -2,9 +2,9 @@
 
 import pytest
 
-from gemmlab import overview
-from gemmlab.kernel import load
 from gemmlab.ladder import RUNGS, LadderError
+from gemmlab.loading import load
+from gemmlab.notebook import overview
 
 
 def test_the_readme_shows_the_records_as_they_are():

@@ -12,19 +12,31 @@ import matplotlib
 import numpy
 import pandas
 import pytest
+from figures import (  # noqa: F401
+    axes,
+    by_gid,
+    test_all_of_it_can_be_read,
+    test_no_text_lies_on_another,
+    test_the_caption_has_a_number,
+    test_the_caption_is_a_sentence_below_everything,
+    texts,
+    words,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.image import imread
 from matplotlib.text import Text
 
 import gemmlab
-from gemmlab import plots, roofline
-from gemmlab.device import GpuState
+from gemmlab import plots
+from gemmlab.cuda.device import GpuState
+from gemmlab.kernel.trace import Access, TraceError
+from gemmlab.measure import ceilings
+from gemmlab.measure.timing import COLUMNS, Spread
 from gemmlab.plots import style
-from gemmlab.plots.warps import lanes_in_words
-from gemmlab.records import NoRecord
-from gemmlab.timing import COLUMNS, Spread
-from gemmlab.trace import Access, TraceError
+from gemmlab.plots.memory.warps import lanes_in_words
+from gemmlab.records import roofs as r_roofs
+from gemmlab.records.registry import NoRecord
 
 GPU = "NVIDIA Test"
 DAY = "2026-11-21"
@@ -61,10 +73,10 @@ def points(*rows):
 
 
 def roof(rate):
-    return roofline.Roof(Spread(rate, rate, rate, rate), 1, GpuState(1755, None, 690.0, 50))
+    return ceilings.Roof(Spread(rate, rate, rate, rate), 1, GpuState(1755, None, 690.0, 50))
 
 
-ALL_ROOFS = roofline.Ceilings(GPU, DAY, *(roof(rate) for rate in (3.95e12, 65.6e12, 600e12)))
+ALL_ROOFS = r_roofs.Ceilings(GPU, DAY, *(roof(rate) for rate in (3.95e12, 65.6e12, 600e12)))
 MIXED = pandas.concat([
     points(("09_double_buffering", 4096, 32800.0, 400.0, 30.0)),
     points(("14_wmma", 4096, 300000.0, 400.0, 85.0)).assign(dtype="float16"),
@@ -198,80 +210,6 @@ def figure(request, traces):
     return FIGURES[request.param](traces)
 
 
-def texts(figure):
-    """Every text that can be seen, with where it is drawn, in dots."""
-    hidden = set()  # labels of ticks beyond the limits of their axis: they exist, undrawn
-    for ax in figure.axes:
-        for axis in (ax.xaxis, ax.yaxis):
-            low, high = sorted(axis.get_view_interval())
-            for tick in axis.get_major_ticks():
-                if not low - 1e-9 <= tick.get_loc() <= high + 1e-9:
-                    hidden |= {tick.label1, tick.label2}
-    return [
-        (text, Text.get_window_extent(text))
-        for text in figure.findobj(Text)
-        if text.get_visible() and text.get_text() and text not in hidden
-    ]
-
-
-def by_gid(parent, start):
-    return [item for item in parent.findobj() if (item.get_gid() or "").startswith(start)]
-
-
-def axes(figure, gid):
-    (found,) = [ax for ax in figure.axes if ax.get_gid() == gid]
-    return found
-
-
-def words(figure):
-    return [text.get_text() for text, _ in texts(figure)]
-
-
-def test_is_a_matplotlib_figure_as_wide_as_a_page(figure):
-    assert isinstance(figure, matplotlib.figure.Figure)
-    assert figure.get_size_inches()[0] == 9
-
-
-def test_no_text_is_smaller_than_8_points(figure):
-    assert {text.get_text(): text.get_fontsize() for text, _ in texts(figure)
-            if text.get_fontsize() < 8} == {}  # fmt: skip
-
-
-def test_nothing_written_leaves_the_canvas(figure):
-    width, height = figure.get_size_inches() * figure.dpi
-    outside = [
-        text.get_text()
-        for text, box in texts(figure)
-        if box.x0 < 0 or box.y0 < 0 or box.x1 > width or box.y1 > height
-    ]
-    assert outside == []
-
-
-def test_no_text_lies_on_another(figure):
-    clashes = [
-        (one.get_text(), other.get_text())
-        for (one, a), (other, b) in itertools.combinations(texts(figure), 2)
-        if min(a.x1, b.x1) - max(a.x0, b.x0) > 1 and min(a.y1, b.y1) - max(a.y0, b.y0) > 1
-    ]
-    assert clashes == []
-
-
-def test_the_caption_is_below_everything(figure):
-    (caption,) = by_gid(figure, "caption")
-    assert " ".join(caption.get_text().split()) == " ".join(figure.caption.split())
-    top = caption.get_window_extent().y1
-    assert all(ax.get_tightbbox().y0 >= top for ax in figure.axes)
-    above = [box.y0 for text, box in texts(figure) if text.get_gid() not in ("caption", "footer")]
-    assert min(above) >= top
-
-
-def test_the_caption_is_a_sentence_with_a_number(figure):
-    assert figure.caption[0].isupper() or figure.caption[0].isdigit()
-    assert figure.caption.endswith(".")
-    assert any(sign.isdigit() for sign in figure.caption)
-    assert repr(figure) == f"Figure: {figure.caption}"
-
-
 @pytest.mark.parametrize(
     "name",
     ["warp map, row", "block map, column", "address map, steep", "traffic", "gflops, many",
@@ -304,8 +242,8 @@ def test_the_same_data_gives_the_same_bytes_whatever_the_readers_settings(name, 
 def test_a_caption_of_ones_own_is_wrapped_and_nothing_in_it_is_mathematics():
     sentence = "Costs $1 and not $2, " + "over and over again, " * 30 + "that is all."
     figure = plots.spread({"a": [1.0, 2.0]}, caption=sentence)
-    test_nothing_written_leaves_the_canvas(figure)
-    test_the_caption_is_below_everything(figure)
+    test_all_of_it_can_be_read(figure)
+    test_the_caption_is_a_sentence_below_everything(figure)
     assert figure.caption == sentence
 
 

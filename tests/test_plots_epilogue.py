@@ -3,16 +3,16 @@
 import pandas
 import pytest
 from figures import (  # noqa: F401
-    by_gid,
     test_all_of_it_can_be_read,
     test_no_text_lies_on_another,
     test_the_caption_is_a_sentence_below_everything,
+    the_one,
     words,
 )
 
 from gemmlab import plots
-from gemmlab.epilogues import ALONE, BY_FOUR, CUBLAS, FUSED, ONE_KERNEL, SEPARATE, WAYS
-from gemmlab.plots.epilogue import crossovers
+from gemmlab.plots.speed.epilogue import crossovers
+from gemmlab.records.epilogues import ALONE, BY_FOUR, CUBLAS, FUSED, ONE_KERNEL, SEPARATE, WAYS
 
 RATIOS = {FUSED: 1.0, ALONE: 0.99, CUBLAS: 1.1, BY_FOUR: 1.5, ONE_KERNEL: 2.0, SEPARATE: 3.0}
 DEPTHS = (64, 256, 1024)
@@ -43,7 +43,7 @@ def figure(table):
 
 def test_every_way_has_a_curve_of_its_ratios_over_k(figure):
     for way in WAYS[1:]:
-        curve = by_gid(figure, f"{way} 8192")
+        curve = the_one(figure, f"{way} 8192")
         assert list(curve.get_xdata()) == list(DEPTHS)
         assert list(curve.get_ydata()) == [RATIOS[way]] * len(DEPTHS)
 

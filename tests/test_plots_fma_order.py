@@ -3,16 +3,16 @@
 import pandas
 import pytest
 from figures import (  # noqa: F401
-    by_gid,
     test_all_of_it_can_be_read,
     test_no_text_lies_on_another,
     test_the_caption_is_a_sentence_below_everything,
+    the_one,
     words,
 )
 from matplotlib.colors import to_hex
 
 from gemmlab import plots
-from gemmlab.outer_products import ORDERS, VARIANTS
+from gemmlab.records.fma_order import ORDERS, VARIANTS
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +43,9 @@ def figure(table):
 def test_bars_are_as_high_as_the_speed_without_loads(figure, table):
     rows = table[(table["loads"] == 0) & (table["ptxas"] == "-O3")]
     for row in rows.to_dict("records"):
-        bar = by_gid(figure, f"{row['tile']} {row['order']}")
+        bar = the_one(figure, f"{row['tile']} {row['order']}")
         assert bar.get_height() == row["measured TFLOP/s"]
-        mark = by_gid(figure, f"predicted {row['tile']} {row['order']}")
+        mark = the_one(figure, f"predicted {row['tile']} {row['order']}")
         assert mark.get_ydata().tolist() == [60.0]
         assert mark.get_xdata()[0] == pytest.approx(bar.get_x() + bar.get_width() / 2)
 
@@ -56,12 +56,12 @@ def test_lines_go_over_the_loads_filled_with_the_level_that_keeps_the_order(figu
         faces = set()
         for level in ("-O1", "-O3"):
             chosen = rows[(rows["order"] == order) & (rows["ptxas"] == level)]
-            line = by_gid(figure, f"loads {order} {level}")
+            line = the_one(figure, f"loads {order} {level}")
             assert line.get_xdata().tolist() == list(range(7))
             assert line.get_ydata().tolist() == chosen["measured TFLOP/s"].tolist()
             faces.add(to_hex(line.get_markerfacecolor()) == to_hex(line.get_color()))
         assert faces == {True, False}
-    slots = by_gid(figure, "slots alone")
+    slots = the_one(figure, "slots alone")
     assert slots.get_ydata().tolist() == [65.0 - 0.5 * loads for loads in range(7)]
 
 

@@ -2,19 +2,20 @@
 
 import pytest
 from figures import (  # noqa: F401
-    by_gid,
     test_all_of_it_can_be_read,
     test_no_text_lies_on_another,
     test_the_caption_is_a_sentence_below_everything,
+    the_one,
     words,
 )
 
-from gemmlab import plots, sass
+from gemmlab import plots
+from gemmlab.analysis import issue_slots
 
 
 @pytest.fixture(scope="module")
 def table():
-    return sass.table()
+    return issue_slots.issue_slots()
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,7 @@ def test_a_bar_has_the_cycles_of_a_trip(figure, table):
     for row in table.to_dict("records"):
         cycles = row["issue slots"] + row["waits"]
         for part in ("FFMA", "shared loads", "copies", "addresses", "waits"):
-            bar = by_gid(figure, f"{part} {row['kernel']}")
+            bar = the_one(figure, f"{part} {row['kernel']}")
             assert bar.get_width() == pytest.approx(100 * row[part] / cycles)
         assert bar.get_x() + bar.get_width() == pytest.approx(100)  # the waits end the trip
 
@@ -34,12 +35,12 @@ def test_a_bar_has_the_cycles_of_a_trip(figure, table):
 def test_markers_stand_at_the_predicted_and_the_measured_share(figure, table):
     for row in table.to_dict("records"):
         for column in ("predicted, % of roof", "measured, % of roof"):
-            mark = by_gid(figure, f"{column} {row['kernel']}")
+            mark = the_one(figure, f"{column} {row['kernel']}")
             assert mark.get_xdata().tolist() == [row[column]]
-        adds = by_gid(figure, f"FFMA {row['kernel']}")
+        adds = the_one(figure, f"FFMA {row['kernel']}")
         assert adds.get_width() == pytest.approx(row["predicted, % of roof"], abs=0.06)
     shapes = {
-        by_gid(figure, f"{column}, % of roof {table['kernel'][0]}").get_marker()
+        the_one(figure, f"{column}, % of roof {table['kernel'][0]}").get_marker()
         for column in ("predicted", "measured")
     }
     assert len(shapes) == 2

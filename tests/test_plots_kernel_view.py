@@ -1,4 +1,4 @@
-"""The picture that sliders redraw, as a figure: see figures.py. What it shows: test_widgets.py."""
+"""The picture that sliders redraw, as a figure: see figures.py. What it shows: test_sliders.py."""
 
 import pytest
 from figures import (  # noqa: F401
@@ -8,7 +8,9 @@ from figures import (  # noqa: F401
 )
 
 import gemmlab as gl
-from gemmlab import facts, plots, roofline
+from gemmlab import plots
+from gemmlab.analysis import facts
+from gemmlab.records import roofs
 
 SETTINGS = [
     ("01_naive", {}),
@@ -21,4 +23,4 @@ SETTINGS = [
 @pytest.fixture(scope="module", params=SETTINGS, ids=lambda one: one[0])
 def figure(request):
     name, settings = request.param
-    return plots.kernel_view(facts.of(gl.load(name, **settings)), roofline.recorded_ceilings())
+    return plots.kernel_view(facts.of(gl.load(name, **settings)), roofs.recorded_ceilings())

@@ -2,23 +2,20 @@
 
 import pandas
 import pytest
-from test_plots import (  # noqa: F401  what holds for every figure holds for these
-    OTHERS,
-    SQUARES,
+from figures import (  # noqa: F401
     axes,
     by_gid,
-    measured,
-    test_is_a_matplotlib_figure_as_wide_as_a_page,
-    test_no_text_is_smaller_than_8_points,
+    test_all_of_it_can_be_read,
     test_no_text_lies_on_another,
-    test_nothing_written_leaves_the_canvas,
-    test_the_caption_is_a_sentence_with_a_number,
-    test_the_caption_is_below_everything,
+    test_the_caption_has_a_number,
+    test_the_caption_is_a_sentence_below_everything,
     words,
 )
+from test_plots import OTHERS, SQUARES, measured
 
-from gemmlab import plots, sources
+from gemmlab import plots
 from gemmlab.ladder import RUNGS
+from gemmlab.records import published
 
 SHARES = (1, 12.5, 18.5, 42, 60, 76, 88, 93.5, 94.5)
 PEAKS = {rung.name: 511.0 * share for rung, share in zip(RUNGS, SHARES, strict=False)}
@@ -33,9 +30,9 @@ def table():
 FIGURES = {
     "climb": lambda: plots.climb(table()),
     "climb, one rung": lambda: plots.climb(measured({"01_naive": 500.0})),
-    "shares": lambda: plots.shares(table(), sources.shares()),
-    "shares, one rung": lambda: plots.shares(measured({"01_naive": 500.0}), sources.shares()),
-    "shares, not measured": lambda: plots.shares(table(), sources.shares(), (8192,) * 3),
+    "shares": lambda: plots.shares(table(), published.shares()),
+    "shares, one rung": lambda: plots.shares(measured({"01_naive": 500.0}), published.shares()),
+    "shares, not measured": lambda: plots.shares(table(), published.shares(), (8192,) * 3),
 }
 
 
@@ -75,11 +72,11 @@ def test_gflops_refuses_a_scale_that_it_does_not_know():
 
 
 def test_shares_draws_every_rung_and_every_source_of_it():
-    ax = axes(plots.shares(table(), sources.shares()), "shares")
+    ax = axes(plots.shares(table(), published.shares()), "shares")
     at = table()[lambda rows: (rows["m"] == 4096) & (rows["n"] == 4096) & (rows["k"] == 4096)]
     own = at.set_index("kernel")["pct_cublas"].drop("cublas")
     assert {bar.get_gid()[4:]: bar.get_width() for bar in by_gid(ax, "bar")} == own.to_dict()
-    given = sources.shares()[lambda rows: rows["rung"].isin(PEAKS)]
+    given = published.shares()[lambda rows: rows["rung"].isin(PEAKS)]
     drawn = {mark.get_gid(): mark.get_xdata()[0] for mark in by_gid(ax, "source")}
     assert drawn == {
         f"source {row.rung} {row.source}": row.pct_cublas for row in given.itertuples()
@@ -87,9 +84,9 @@ def test_shares_draws_every_rung_and_every_source_of_it():
 
 
 def test_shares_keeps_the_markers_of_a_rung_apart_and_tells_sources_by_their_form():
-    figure = plots.shares(table(), sources.shares())
+    figure = plots.shares(table(), published.shares())
     marks = by_gid(axes(figure, "shares"), "source")
-    assert len({mark.get_marker() for mark in marks}) == sources.shares()["source"].nunique()
+    assert len({mark.get_marker() for mark in marks}) == published.shares()["source"].nunique()
     boxes = [mark.get_window_extent() for mark in marks]
     for at, one in enumerate(boxes):
         for other in boxes[:at]:
@@ -99,7 +96,7 @@ def test_shares_keeps_the_markers_of_a_rung_apart_and_tells_sources_by_their_for
 
 
 def test_shares_says_what_is_left_out():
-    figure = plots.shares(table(), sources.shares(), (8192,) * 3)
+    figure = plots.shares(table(), published.shares(), (8192,) * 3)
     assert "Not measured at this shape: 01_naive." in figure.caption
     assert "No source for 07_bank_conflicts." in figure.caption
     assert words(figure).count("not measured") == 1
@@ -107,9 +104,9 @@ def test_shares_says_what_is_left_out():
 
 def test_shares_refuses():
     with pytest.raises(ValueError, match="no kernel was measured at M=N=K=100"):
-        plots.shares(table(), sources.shares(), (100,) * 3)
+        plots.shares(table(), published.shares(), (100,) * 3)
     with pytest.raises(ValueError, match="missing: source"):
-        plots.shares(table(), sources.shares().drop(columns="source"))
+        plots.shares(table(), published.shares().drop(columns="source"))
     many = pandas.DataFrame(
         {"rung": "01_naive", "source": [f"GPU {at}" for at in range(9)], "pct_cublas": 10.0}
     )
@@ -118,7 +115,7 @@ def test_shares_refuses():
 
 
 def test_the_sources_are_shares_of_rungs():
-    given = sources.shares()
+    given = published.shares()
     assert list(given.columns) == ["rung", "step", "source", "pct_cublas"]
     assert given["pct_cublas"].between(0, 100, inclusive="right").all()
     assert not given.duplicated(["rung", "source"]).any()

@@ -3,10 +3,10 @@
 import pandas
 import pytest
 from figures import (  # noqa: F401
-    by_gid,
     test_all_of_it_can_be_read,
     test_no_text_lies_on_another,
     test_the_caption_is_a_sentence_below_everything,
+    the_one,
     words,
 )
 
@@ -34,12 +34,12 @@ def figure(table):
 
 
 def test_a_bar_is_as_long_as_its_step_is_fast(figure):
-    bars = [by_gid(figure, f"step {step[0]}") for step in STEPS]
+    bars = [the_one(figure, f"step {step[0]}") for step in STEPS]
     assert [bar.get_width() for bar in bars] == [step[3] for step in STEPS]
     heights = [bar.get_y() for bar in bars]
     assert heights == sorted(heights), "from above, in the order of the path"
     assert [bool(bar.get_hatch()) for bar in bars] == [not step[2] for step in STEPS]
-    assert set(by_gid(figure, "cuBLAS").get_xdata()) == {51.1}
+    assert set(the_one(figure, "cuBLAS").get_xdata()) == {51.1}
 
 
 def test_every_step_is_named_with_its_numbers(figure):

@@ -11,7 +11,8 @@ from figures import (  # noqa: F401
 )
 
 import gemmlab as gl
-from gemmlab import plots, steps
+from gemmlab import plots
+from gemmlab.analysis import k_steps
 from gemmlab.plots import style
 
 SHAPES = {  # two by two blocks, four steps along K
@@ -32,7 +33,7 @@ def walks():
         if (name, stages) not in made:
             settings = {"STAGES": stages} if name[:2] == "09" else {}
             trace = gl.load(name, **settings).trace(*SHAPES[name, stages], blocks=[(0, 0, 0)])
-            made[name, stages] = steps.of(trace)
+            made[name, stages] = k_steps.of(trace)
         return made[name, stages]
 
     return walk

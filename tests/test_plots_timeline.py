@@ -1,15 +1,13 @@
 """The order of loads, stores, barriers and products: what is drawn is what was executed."""
 
 import pytest
-from test_plots import (  # noqa: F401  what holds for every figure holds for these
+from figures import (  # noqa: F401
     axes,
     by_gid,
-    test_is_a_matplotlib_figure_as_wide_as_a_page,
-    test_no_text_is_smaller_than_8_points,
+    test_all_of_it_can_be_read,
     test_no_text_lies_on_another,
-    test_nothing_written_leaves_the_canvas,
-    test_the_caption_is_a_sentence_with_a_number,
-    test_the_caption_is_below_everything,
+    test_the_caption_has_a_number,
+    test_the_caption_is_a_sentence_below_everything,
     words,
 )
 

@@ -1,5 +1,6 @@
 import copy
 import importlib
+import json
 import math
 import os
 import sys
@@ -12,14 +13,20 @@ import sample_record
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmlab import profiler, recorder, records, timing
-from gemmlab.compiler import code_hash
-from gemmlab.ladder import CEILINGS, RESULTS, RUNGS, LadderError, find, settings_for
+import gemmlab as gl
+from gemmlab.folders import RESULTS
+from gemmlab.kernel.compiler import code_hash
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.kernel.operands import Operands, random_matrix
+from gemmlab.ladder import CEILINGS, RUNGS, SINGLE, LadderError, Problem, find, settings_for
+from gemmlab.measure import profiler, timing
+from gemmlab.notebook import overview
+from gemmlab.records import recorder, registry, runs
 
-device = importlib.import_module("gemmlab.device")
+device = importlib.import_module("gemmlab.cuda.device")
 needs_gpu = pytest.mark.skipif(device.gpu() is None, reason=f"needs a GPU: {device.why_no_gpu()}")
 
-HERE = Path("results/nvidia-test.json")
+HERE = Path("results/nvidia-test/runs.json")
 
 
 def leaves(value, path=()):
@@ -59,17 +66,17 @@ REQUIRED = [
 
 
 def test_a_good_record_is_accepted():
-    records.validate(RECORD, HERE)
+    runs.validate(RECORD, HERE)
     without = {name: value for name, value in RECORD.items() if name != "ceilings"}
-    records.validate(without, HERE)
+    runs.validate(without, HERE)
 
 
 @given(st.sampled_from(REQUIRED))
 def test_a_missing_field_is_named_with_its_file(path):
     record = copy.deepcopy(RECORD)
     del holder(record, path)[path[-1]]
-    with pytest.raises(records.BadRecord) as caught:
-        records.validate(record, HERE)
+    with pytest.raises(registry.BadRecord) as caught:
+        runs.validate(record, HERE)
     assert str(HERE) in str(caught.value)
     assert ("schema" if path == ("schema",) else f"{dotted(path)} is missing") in str(caught.value)
 
@@ -80,14 +87,14 @@ def test_a_value_of_another_kind_is_named_with_its_file(path, wrong):
     before = holder(record, path)[path[-1]]
     number = (int, float)
     same_kind = type(before) is type(wrong) or (type(before) in number and wrong == 1.5)
-    may_be_none = path[-1] in (*records.STATE, "ncu", "counters_missing", "time_ms")
+    may_be_none = path[-1] in (*runs.STATE, "ncu", "counters_missing", "time_ms")
     if isinstance(wrong, float) and math.isnan(wrong):
         same_kind = False
     if same_kind or (wrong is None and may_be_none) or (before is None and path[-1] != "x"):
         return
     holder(record, path)[path[-1]] = wrong
-    with pytest.raises(records.BadRecord) as caught:
-        records.validate(record, HERE)
+    with pytest.raises(registry.BadRecord) as caught:
+        runs.validate(record, HERE)
     assert str(HERE) in str(caught.value)
     assert ("schema" if path == ("schema",) else dotted(path)) in str(caught.value)
 
@@ -95,16 +102,16 @@ def test_a_value_of_another_kind_is_named_with_its_file(path, wrong):
 def test_an_unknown_field_is_named():
     record = copy.deepcopy(RECORD)
     record["rungs"]["01_naive"]["speed"] = 1
-    with pytest.raises(records.BadRecord, match=r"rungs\.01_naive\.speed is not a known field"):
-        records.validate(record, HERE)
+    with pytest.raises(registry.BadRecord, match=r"rungs\.01_naive\.speed is not a known field"):
+        runs.validate(record, HERE)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"schema": 2}', '"text"'])
 def test_a_file_of_something_else_is_refused_by_name(tmp_path, text):
     path = tmp_path / "nvidia-test.json"
     path.write_text(text)
-    with pytest.raises(records.BadRecord, match=r"nvidia-test\.json"):
-        records.load(path)
+    with pytest.raises(registry.BadRecord, match=r"nvidia-test\.json"):
+        runs.load(path)
 
 
 # ---- files ---------------------------------------------------------------------------------------
@@ -112,32 +119,29 @@ def test_a_file_of_something_else_is_refused_by_name(tmp_path, text):
 
 def test_what_is_saved_is_loaded(tmp_path):
     path = tmp_path / "deeper" / "nvidia-test.json"
-    records.save(RECORD, path)
-    assert records.load(path) == RECORD
+    runs.save(RECORD, path)
+    assert runs.load(path) == RECORD
     before = path.read_bytes()
-    records.save(records.load(path), path)
+    runs.save(runs.load(path), path)
     assert path.read_bytes() == before
 
 
 def test_numbers_keep_six_digits(tmp_path):
     record = copy.deepcopy(RECORD)
     record["ceilings"]["copy"]["bytes_per_second"]["median"] = 3_951_234_567_890.123
-    records.save(record, tmp_path / "a.json")
-    saved = records.load(tmp_path / "a.json")["ceilings"]["copy"]["bytes_per_second"]["median"]
+    runs.save(record, tmp_path / "a.json")
+    saved = runs.load(tmp_path / "a.json")["ceilings"]["copy"]["bytes_per_second"]["median"]
     assert saved == 3_951_230_000_000.0
 
 
-@pytest.mark.parametrize("broken", ["validate", "replace"])
-def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, broken):
+def test_a_record_that_is_refused_leaves_the_old_file_and_nothing_else(tmp_path):
     path = tmp_path / "nvidia-test.json"
-    records.save(RECORD, path)
+    runs.save(RECORD, path)
     before = path.read_bytes()
     record = copy.deepcopy(RECORD)
-    record["gpu"]["sm_count"] = "many" if broken == "validate" else 7
-    if broken == "replace":
-        monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
-    with pytest.raises((records.BadRecord, OSError)):
-        records.save(record, path)
+    record["gpu"]["sm_count"] = "many"
+    with pytest.raises(registry.BadRecord):
+        runs.save(record, path)
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["nvidia-test.json"]
 
@@ -148,30 +152,31 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
 @pytest.fixture
 def results(tmp_path, monkeypatch):
     """A results folder with the sample record, on a machine without a GPU."""
-    monkeypatch.setattr(device, "RESULTS", tmp_path)
+    monkeypatch.setattr(registry, "RESULTS", tmp_path)
     monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
     monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
-    records.save(RECORD, tmp_path / "nvidia-test.json")
-    return tmp_path
+    path = tmp_path / "nvidia-test" / "runs.json"
+    runs.save(RECORD, path)
+    return path
 
 
 def test_recorded_runs_are_replayed_with_gpu_and_date(results):
-    found = records.replay(sample_record.kernel())
+    found = runs.replay(sample_record.kernel())
     assert [(run.m, run.time_ms.median) for run in found] == [(512, 0.5), (4096, 275.0)]
-    table = records.benchmark(sample_record.kernel())
+    table = runs.benchmark(sample_record.kernel())
     assert tuple(table.columns) == timing.COLUMNS
     assert set(table.gpu) == {"NVIDIA Test"} and set(table.recorded) == {sample_record.DATE}
 
 
 def test_a_comment_does_not_make_a_record_stale(results):
     text = sample_record.SOURCE.replace("// a comment", "// another one\n\n")
-    assert len(records.replay(sample_record.kernel(text))) == 2
+    assert len(runs.replay(sample_record.kernel(text))) == 2
 
 
 def test_a_changed_kernel_is_never_replayed(results):
     changed = sample_record.kernel(sample_record.SOURCE.replace("1.0f", "2.0f"))
-    for read in (records.replay, records.benchmark, records.entry):
-        with pytest.raises(records.StaleRecord, match="01_naive: recorded for another version"):
+    for read in (runs.replay, runs.benchmark, runs.entry):
+        with pytest.raises(registry.StaleRecord, match="01_naive: recorded for another version"):
             read(changed)
 
 
@@ -179,36 +184,114 @@ def test_a_changed_default_is_never_replayed(results):
     record = sample_record.record()
     before = sample_record.kernel(BLOCK_X=16)
     record["rungs"]["01_naive"].update(settings=before.settings, code=before.code_hash())
-    records.save(record, results / "nvidia-test.json")
-    assert len(records.replay(before)) == 2
-    with pytest.raises(records.StaleRecord):
-        records.replay(sample_record.kernel())
+    runs.save(record, results)
+    assert len(runs.replay(before)) == 2
+    with pytest.raises(registry.StaleRecord):
+        runs.replay(sample_record.kernel())
 
 
 def test_other_settings_are_not_replayed(results):
-    with pytest.raises(records.NoRecord, match=r"recorded with BLOCK_X=.*not with BLOCK_X=16"):
-        records.replay(sample_record.kernel(BLOCK_X=16))
+    with pytest.raises(registry.NoRecord, match=r"recorded with BLOCK_X=.*not with BLOCK_X=16"):
+        runs.replay(sample_record.kernel(BLOCK_X=16))
 
 
 def test_what_is_not_recorded_is_said_with_what_is(results):
     other = sample_record.kernel()
     other.rung = find("02_coalescing")
-    with pytest.raises(records.NoRecord, match=r"02_coalescing: not recorded on NVIDIA Test.*01"):
-        records.replay(other)
-    with pytest.raises(records.NoRecord, match="512x512x512, 4096x4096x4096"):
-        records.replay_at(sample_record.kernel(), 100, 100, 100)
-    with pytest.raises(records.NoRecord, match="was skipped: too long"):
-        records.replay_at(sample_record.kernel(), 8192, 8192, 8192)
-    assert records.replay_at(sample_record.kernel(), 512, 512, 512).k == 512
+    with pytest.raises(registry.NoRecord, match=r"02_coalescing: not recorded on NVIDIA Test.*01"):
+        runs.replay(other)
+    with pytest.raises(registry.NoRecord, match="512x512x512, 4096x4096x4096"):
+        runs.replay_at(sample_record.kernel(), 100, 100, 100)
+    with pytest.raises(registry.NoRecord, match="was skipped: too long"):
+        runs.replay_at(sample_record.kernel(), 8192, 8192, 8192)
+    assert runs.replay_at(sample_record.kernel(), 512, 512, 512).k == 512
 
 
 def test_without_any_record_the_command_is_named(results, monkeypatch):
-    (results / "nvidia-test.json").unlink()
-    with pytest.raises(records.NoRecord, match="python -m gemmlab record"):
-        records.current()
+    results.unlink()
+    with pytest.raises(registry.NoRecord, match="python -m gemmlab record"):
+        runs.current()
     monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-none")
-    with pytest.raises(records.NoRecord, match="nvidia-none"):
-        records.current()
+    with pytest.raises(registry.NoRecord, match="nvidia-none"):
+        runs.current()
+
+
+TEST_GPU = sample_record.GPU
+
+
+def test_the_line_says_what_runs_here_or_what_is_replayed(results, monkeypatch):
+    assert str(runs.device()) == "simulator, replaying NVIDIA Test (recorded 2026-11-21)"
+    assert repr(gl.device()) == str(runs.device())
+    monkeypatch.setattr(device, "_find_gpu", lambda: TEST_GPU)
+    assert str(runs.device()) == "NVIDIA Test (sm_90, 132 SMs), driver 1.0, CUDA 1.0"
+
+
+def test_the_line_says_why_nothing_can_be_replayed(results, monkeypatch):
+    results.write_text("{")
+    assert "runs.json: the file is not JSON" in str(runs.device())
+    monkeypatch.setenv("GEMMLAB_RECORDS", "typo")
+    said = str(runs.device())
+    assert said.startswith("simulator, with no recorded run") and "'typo'" in said
+    assert "nvidia-test" in said
+    monkeypatch.delenv("GEMMLAB_RECORDS")
+    results.unlink()
+    assert "run `python -m gemmlab record` on a GPU" in str(runs.device())
+
+
+def damaged(*at, value=None):
+    """A change of the record: what stands at a path becomes value."""
+
+    def change(record):
+        holder(record, at)[at[-1]] = value
+
+    return change
+
+
+RUN = ("rungs", "01_naive", "runs", 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (damaged("rungs", "01_naive", "verified", 0, "passed", value=False), "passed is False"),
+        (damaged("rungs", "01_naive", "verified", 0, "passed", value=1), "passed is 1, not True"),
+        (damaged(*RUN, "verify", value="FAIL"), "verify is 'FAIL', not 'pass'"),
+        (damaged(*RUN, "time_ms", "median", value=0), "median is 0, not a number above 0"),
+        (damaged(*RUN, "time_ms", "q1", value=-1.5), "q1 is -1.5, not a number above 0"),
+        (damaged(*RUN, "cublas_ms", "q3", value=math.nan), "q3 is nan, not a finite number"),
+        (damaged(*RUN, "ratio", "median", value=math.inf), "median is inf, not a finite number"),
+        (damaged("ceilings", "copy", "bytes_per_second", "best", value=0), "best is 0"),
+    ],
+)
+def test_what_was_not_verified_or_cannot_be_a_measurement_is_refused(results, change, says):
+    record = copy.deepcopy(RECORD)
+    change(record)
+    results.write_text(json.dumps(record))
+    with pytest.raises(registry.BadRecord) as caught:
+        runs.replay(sample_record.kernel())
+    said = str(caught.value)
+    assert said.startswith(str(results)) and says in said
+    assert f"git checkout -- {results}" in said and "python -m gemmlab record`" in said
+
+
+def test_one_stale_rung_does_not_silence_the_others(results, caplog):
+    record = sample_record.record()
+    changed = find("02_coalescing")
+    record["rungs"][changed.name] = {**record["rungs"]["01_naive"], "code": "sha256:0"}
+    record["rungs"]["01_naive"]["code"] = runs.Measured(find("01_naive")).code_hash()
+    runs.save(record, results)
+    assert list(overview._so_far("01_naive")["kernel"].unique()) == ["01_naive", "cublas"]
+    assert caplog.messages == []
+    with pytest.raises(registry.StaleRecord, match="02_coalescing"):
+        overview._so_far("02_coalescing")
+    third = runs.Measured(find("03_shared_memory"))
+    record["rungs"][third.name] = {
+        **record["rungs"]["01_naive"], "code": third.code_hash(), "settings": third.settings,
+    }  # fmt: skip
+    runs.save(record, results)
+    overview._so_far("03_shared_memory")
+    assert len(caplog.messages) == 1
+    assert caplog.messages[0].startswith("Left out: 02_coalescing: recorded for another version")
 
 
 def test_a_digest_is_of_the_result_s_bytes():
@@ -216,34 +299,41 @@ def test_a_digest_is_of_the_result_s_bytes():
 
     import numpy
 
-    from gemmlab.verify import random_matrix
+    class Product:
+        biased = False
 
-    def product(A, B, C, alpha, beta, bias):
-        assert A.dtype == B.dtype == C.dtype == product.dtype
-        result = numpy.float32(alpha) * (A @ B) + numpy.float32(beta) * C
-        return result if bias is None else result + bias
+        def problem(self, m, n, k):
+            return Problem(m, n, k)
+
+        def operands(self, problem, seed):
+            return Operands.from_seed(problem, SINGLE, seed, bias=self.biased)
+
+        def __call__(self, A, B, C, alpha, beta, bias):
+            result = numpy.float32(alpha) * (A @ B) + numpy.float32(beta) * C
+            return result if bias is None else result + bias
+
+    product = Product()
 
     def digest():
-        return records.result_digest(product, 7, 3, 5, 0.5, 2.0, seed=9)
+        return runs.result_digest(product, 7, 3, 5, 0.5, 2.0, seed=9)
 
-    product.dtype, product.random_bias = "float32", lambda n, seed: None
     A, B, C = random_matrix(7, 5, 9), random_matrix(5, 3, 10), random_matrix(7, 3, 11)
     expected = numpy.float32(0.5) * (A @ B) + numpy.float32(2.0) * C
     assert digest() == hashlib.sha256(expected.tobytes()).hexdigest()
-    product.random_bias = lambda n, seed: random_matrix(1, n, seed)[0]
+    product.biased = True
     biased = expected + random_matrix(1, 3, 12)
     assert digest() == hashlib.sha256(biased.tobytes()).hexdigest()
 
 
 # ---- the records of this repository --------------------------------------------------------------
 
-FILES = sorted(RESULTS.glob("*.json"))
+FILES = sorted(RESULTS.glob("*/runs.json"))
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.parent.name)
 def test_the_committed_records_are_in_the_format_and_current(path):
-    record = records.load(path)
-    assert path.stem == "-".join(record["gpu"]["name"].lower().split())
+    record = runs.load(path)
+    assert path.parent.name == "-".join(record["gpu"]["name"].lower().split())
     stale = [
         name
         for name, recorded in record["rungs"].items()
@@ -255,7 +345,7 @@ def test_the_committed_records_are_in_the_format_and_current(path):
 
 
 def test_every_rung_is_recorded_on_an_h200():
-    record = records.load(RESULTS / "nvidia-h200.json")
+    record = runs.load(RESULTS / "nvidia-h200" / "runs.json")
     assert "ceilings" in record
     for rung in RUNGS:
         recorded = record["rungs"][rung.name]
@@ -263,17 +353,12 @@ def test_every_rung_is_recorded_on_an_h200():
         assert recorded["verified"] and all(case["passed"] for case in recorded["verified"])
         measured = {(run["m"], run["n"], run["k"]) for run in recorded["runs"]}
         skipped = {(item["m"], item["n"], item["k"]) for item in recorded["skipped"]}
-        assert measured | skipped == set(records.SHAPES) and not measured & skipped
+        assert measured | skipped == set(runs.SHAPES) and not measured & skipped
         counted = {(item["m"], item["n"], item["k"]) for item in recorded["counters"]}
         assert counted == set(recorder.COUNTER_SHAPES)
 
 
 # ---- recording -----------------------------------------------------------------------------------
-
-TEST_GPU = device.Gpu(
-    name="NVIDIA Test", compute_capability=(9, 0), arch="sm_90a", sm_count=132,
-    memory_bytes=10**11, l2_bytes=60 * 2**20, driver="1.0", cuda="1.0",
-)  # fmt: skip
 
 
 @pytest.fixture
@@ -288,9 +373,9 @@ def recording(tmp_path, monkeypatch):
     }
     case = SimpleNamespace(m=1, n=1, k=1, alpha=1.0, beta=0.0, passed=True)
 
-    def load(name):
+    def by_default(rung):
         kernel = sample_record.kernel()
-        kernel.name, kernel.rung = name, find(name)
+        kernel.name, kernel.rung = rung.name, rung
         return kernel
 
     def sweep(kernel, shapes):
@@ -300,26 +385,27 @@ def recording(tmp_path, monkeypatch):
             else:
                 yield timing.Measurement.from_dict(sample_record.run(m, n, k, 1.0))
 
-    monkeypatch.setattr(recorder, "RESULTS", tmp_path)
+    monkeypatch.setattr(registry, "RESULTS", tmp_path)
     monkeypatch.setattr(recorder, "require_gpu", lambda purpose: TEST_GPU)
     monkeypatch.setattr(recorder, "software_versions", lambda: provenance)
-    monkeypatch.setattr(recorder, "load", load)
+    monkeypatch.setattr(recorder, "by_default", by_default)
     monkeypatch.setattr(recorder, "require_verified", lambda kernel: SimpleNamespace(cases=[case]))
     monkeypatch.setattr(recorder, "sweep", sweep)
-    monkeypatch.setattr(recorder.records, "result_digest", lambda *_: "00")
+    monkeypatch.setattr(recorder.runs, "result_digest", lambda *_: "00")
     monkeypatch.setattr(profiler, "ncu_version", lambda: "2025.3.1.0")
     monkeypatch.setattr(
         profiler, "counters", lambda rung, settings, shapes: [{"a.sum": 1} for _ in shapes]
     )
     measured = SimpleNamespace(as_record=lambda: ceilings)
-    monkeypatch.setattr(recorder.roofline, "measure_ceilings", lambda: measured)
+    monkeypatch.setattr(recorder.roofs, "measure_ceilings", lambda: measured)
     roof = timing.Spread(*(4e14,) * 4)
     state = device.GpuState(1755, None, 690.0, 50)
-    tensor = recorder.roofline.Roof(roof, 2**40, state)
-    monkeypatch.setattr(recorder.roofline, "measure_tensor_ceiling", lambda: tensor)
-    monkeypatch.setattr(recorder.outer_products, "record", lambda say: say("FMAs") or tmp_path)
+    tensor = recorder.ceilings.Roof(roof, 2**40, state)
+    monkeypatch.setattr(recorder.ceilings, "measure_tensor_ceiling", lambda: tensor)
+    fmas = registry.Evidence("10_fma_order", "", lambda say: say("FMAs") or tmp_path)
+    monkeypatch.setattr(recorder.fma_order, "EVIDENCE", fmas)
     monkeypatch.setattr(recorder.pitfalls, "measure", lambda: {"a way to time": [1.0, 2.0]})
-    return tmp_path / "nvidia-test.json"
+    return tmp_path / "nvidia-test" / "runs.json"
 
 
 def silent(line):
@@ -328,7 +414,7 @@ def silent(line):
 
 def test_recording_writes_every_rung_and_the_ceilings(recording):
     assert recorder.record([], [(64, 64, 64), (8192, 8192, 8192)], silent) == recording
-    record = records.load(recording)
+    record = runs.load(recording)
     assert list(record["rungs"]) == [rung.name for rung in RUNGS]
     assert record["ceilings"]["copy"] == RECORD["ceilings"]["copy"]
     assert record["tensor_ceiling"]["mma"]["flop_per_second"]["median"] == 4e14
@@ -342,7 +428,7 @@ def test_recording_writes_every_rung_and_the_ceilings(recording):
 def test_what_has_a_file_of_its_own_leaves_the_record_alone(recording):
     lines = []
     recorder.record(["10_fma_order"], [], lines.append)
-    assert lines == ["FMAs", f"10_fma_order: written to {recording.parent}"]
+    assert lines == ["FMAs", f"10_fma_order: written to {recording.parents[1]}"]
     assert not recording.exists()
 
 
@@ -355,14 +441,14 @@ def test_an_interruption_loses_only_the_rung_in_hand(recording, monkeypatch):
     monkeypatch.setattr(recorder, "sweep", interrupted)
     with pytest.raises(KeyboardInterrupt):
         recorder.record(["01_naive", "02_coalescing"], [(64, 64, 64)], silent)
-    assert list(records.load(recording)["rungs"]) == ["01_naive"]
+    assert list(runs.load(recording)["rungs"]) == ["01_naive"]
 
 
 def test_recording_again_replaces_that_rung_and_keeps_the_others(recording):
     recorder.record(["00_ceilings", "01_naive", "02_coalescing"], [(64, 64, 64)], silent)
-    first = records.load(recording)
+    first = runs.load(recording)
     recorder.record(["02_coalescing"], [(128, 128, 128)], silent)
-    second = records.load(recording)
+    second = runs.load(recording)
     assert second["rungs"]["01_naive"] == first["rungs"]["01_naive"]
     assert second["ceilings"] == first["ceilings"]
     assert [run["m"] for run in second["rungs"]["02_coalescing"]["runs"]] == [128]
@@ -375,7 +461,7 @@ def test_without_nsight_compute_the_record_says_why(recording, monkeypatch):
     monkeypatch.setattr(profiler, "counters", unavailable)
     lines = []
     recorder.record(["01_naive"], [(64, 64, 64)], lines.append)
-    rung = records.load(recording)["rungs"]["01_naive"]
+    rung = runs.load(recording)["rungs"]["01_naive"]
     assert rung["counters"] == []
     assert rung["counters_missing"] == "ncu is not installed"
     assert any("NO COUNTERS" in line and "ncu is not installed" in line for line in lines)
@@ -388,8 +474,9 @@ def test_an_unknown_rung_is_refused_before_anything_is_measured(recording):
 
 
 def test_a_spoilt_file_is_not_overwritten(recording):
+    recording.parent.mkdir()
     recording.write_text("{")
-    with pytest.raises(records.BadRecord):
+    with pytest.raises(registry.BadRecord):
         recorder.record(["01_naive"], [(64, 64, 64)], silent)
     assert recording.read_text() == "{"
 
@@ -462,31 +549,27 @@ def test_ncu_is_asked_for_one_launch_per_shape_of_this_kernel(monkeypatch):
     assert options["--launch-count"] == "2"
     assert options["--clock-control"] == "none"
     assert set(options["--metrics"].split(",")) == set(profiler.METRICS)
-    after = command[command.index("gemmlab.profiler") + 1 :]
+    after = command[command.index("gemmlab.measure.profiler") + 1 :]
     sizes = ["1001", "777", "513", "512", "512", "512"]
     assert after == ["01_naive", *sizes, "--set=BLOCK_X=16"]
 
 
 def test_what_runs_under_ncu_launches_once_per_shape(monkeypatch):
     launched = []
-    kernel = SimpleNamespace(
-        launch_into=lambda A, B, C, bias: launched.append((A.shape, B.shape, C.shape, bias)),
-        random_bias=lambda n, seed: None,
-        to_device=lambda array: array,
-        to_host=lambda array: array,
-        dtype="float32",
-    )
 
-    def load(name, **settings):
-        assert (name, settings) == ("01_naive", {"BLOCK_X": 16})
-        return kernel
+    def launch(kernel, operands, alpha, beta):
+        biased = operands.bias is not None
+        launched.append((kernel.name, kernel.settings, operands.problem.shape, alpha, beta, biased))
 
-    monkeypatch.setattr(profiler, "load", load)
+    monkeypatch.setattr(Kernel, "launch", launch)
     profiler.main(["01_naive", "8", "4", "2", "1", "3", "5", "--set=BLOCK_X=16"])
-    assert launched == [((8, 2), (2, 4), (8, 4), None), ((1, 5), (5, 3), (1, 3), None)]
-    kernel.random_bias = lambda n, seed: n * "b"
-    profiler.main(["01_naive", "8", "4", "2", "--set=BLOCK_X=16"])
-    assert launched[2:] == [((8, 2), (2, 4), (8, 4), "bbbb")]
+    profiler.main(["11_fused_epilogue", "8", "4", "2"])
+    settings, fused = {"BLOCK_X": 16, "BLOCK_Y": 8}, find("11_fused_epilogue").defaults
+    assert launched == [
+        ("01_naive", settings, (8, 4, 2), 1.0, 0.0, False),
+        ("01_naive", settings, (1, 3, 5), 1.0, 0.0, False),
+        ("11_fused_epilogue", fused, (8, 4, 2), 1.0, 0.0, True),
+    ]
 
 
 def test_counters_of_too_few_launches_are_refused(monkeypatch):
@@ -561,10 +644,10 @@ def test_real_counters():
 @pytest.mark.gpu
 @needs_gpu
 def test_results_on_this_gpu_are_the_recorded_bits():
-    from gemmlab.kernel import load
+    from gemmlab.loading import load
 
     for rung in RUNGS:
         kernel = load(rung.name)
-        for result in records.entry(kernel)["results"]:
+        for result in runs.entry(kernel)["results"]:
             expected = result.pop("sha256")
-            assert records.result_digest(kernel, **result) == expected, (rung.name, result)
+            assert runs.result_digest(kernel, **result) == expected, (rung.name, result)

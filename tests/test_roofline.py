@@ -8,20 +8,24 @@ import sample_record
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmlab import records, roofline, simulator
-from gemmlab.compiler import options_for
-from gemmlab.ladder import CEILINGS
-from gemmlab.timing import Spread
+from gemmlab import simulator
+from gemmlab.analysis import roofline
+from gemmlab.kernel.compiler import options_for
+from gemmlab.ladder import CEILINGS, HALF, SINGLE, Problem
+from gemmlab.measure import ceilings
+from gemmlab.measure.timing import Spread
+from gemmlab.records import registry, runs
+from gemmlab.records import roofs as r_roofs
 
-device = importlib.import_module("gemmlab.device")
+device = importlib.import_module("gemmlab.cuda.device")
 needs_gpu = pytest.mark.skipif(device.gpu() is None, reason=f"needs a GPU: {device.why_no_gpu()}")
 
 
 def roofs(bytes_per_second=4e12, flop_per_second=64e12):
     def roof(rate):
-        return roofline.Roof(Spread(rate, rate, rate, rate), 1, device.GpuState(1, None, 1, 1))
+        return ceilings.Roof(Spread(rate, rate, rate, rate), 1, device.GpuState(1, None, 1, 1))
 
-    return roofline.Ceilings(
+    return r_roofs.Ceilings(
         gpu="NVIDIA Test",
         recorded=sample_record.DATE,
         copy=roof(bytes_per_second),
@@ -34,16 +38,16 @@ def roofs(bytes_per_second=4e12, flop_per_second=64e12):
 
 def test_a_product_by_hand():
     # 2x3 times 3x4: 24 multiplications, 24 additions; 6 + 12 + 8 floats.
-    assert roofline.flop(2, 4, 3) == 48
-    assert roofline.compulsory_bytes(2, 4, 3) == 4 * 26
-    assert roofline.compulsory_bytes(2, 4, 3, "float16") == 2 * 26
+    problem = Problem(2, 4, 3)
+    assert problem.flop == 48
+    assert problem.least_bytes(SINGLE) == 4 * 26
+    assert problem.least_bytes(HALF) == 2 * 26
 
 
 def test_the_intensity_of_a_square_product_is_a_sixth_of_its_size():
     size = 4096
-    found = roofline.intensity(
-        roofline.flop(size, size, size), roofline.compulsory_bytes(size, size, size)
-    )
+    problem = Problem(size, size, size)
+    found = roofline.intensity(problem.flop, problem.least_bytes(SINGLE))
     assert found == pytest.approx(size / 6)
     assert roofline.intensity(1, 0) == math.inf
 
@@ -68,8 +72,8 @@ def test_the_roofs_meet_at_the_ridge():
 
 def test_the_chain_by_hand():
     # One thread, one chain that starts at 0: 0 -> 0.5 -> 0.5a + 0.5.
-    found = roofline.fma_chain(1, 1, CHAINS=1, UNROLL=2)
-    assert found.tolist() == [0.5 * roofline.MULTIPLIER + 0.5]
+    found = ceilings.fma_chain(1, 1, CHAINS=1, UNROLL=2)
+    assert found.tolist() == [0.5 * ceilings.MULTIPLIER + 0.5]
 
 
 @given(st.integers(1, 64), st.integers(0, 3), st.integers(1, 8), st.integers(1, 8))
@@ -82,11 +86,11 @@ def test_the_chain_rounds_once_per_step(threads, iterations, chains, unroll):
     for chain in range(chains):
         x = numpy.float32(thread + chain) * numpy.float32(2**-7)
         for _ in range(iterations * unroll):
-            exact = Fraction(float(x)) * Fraction(roofline.MULTIPLIER) + Fraction(roofline.ADDEND)
+            exact = Fraction(float(x)) * Fraction(ceilings.MULTIPLIER) + Fraction(ceilings.ADDEND)
             assert Fraction(float(exact)) == exact, "float64 holds it without rounding"
             x = numpy.float32(float(exact))
         total += x
-    assert roofline.fma_chain(threads, iterations, chains, unroll)[thread] == total
+    assert ceilings.fma_chain(threads, iterations, chains, unroll)[thread] == total
 
 
 # ---- 00_ceilings.cu itself, in the simulator -----------------------------------------------------
@@ -96,13 +100,13 @@ def test_the_chain_rounds_once_per_step(threads, iterations, chains, unroll):
 def test_the_chain_of_the_kernel_file_is_its_twin_s_bit_for_bit(macros):
     blocks, threads = 3, 64
     out = numpy.full(blocks * threads, numpy.nan, numpy.float32)
-    arguments = [out, 2, roofline.MULTIPLIER, roofline.ADDEND]
+    arguments = [out, 2, ceilings.MULTIPLIER, ceilings.ADDEND]
     run = simulator.launch(
         CEILINGS.path, CEILINGS.fma_entry, (blocks, 1, 1), (threads, 1, 1), arguments,
         options=options_for(macros),
     )  # fmt: skip
     assert not run.findings
-    expected = roofline.fma_chain(threads, 2, **macros)
+    expected = ceilings.fma_chain(threads, 2, **macros)
     assert numpy.array_equal(out.reshape(blocks, threads), numpy.tile(expected, (blocks, 1)))
 
 
@@ -124,62 +128,62 @@ def test_the_copy_of_the_kernel_file_copies_all_and_no_more(count):
 @pytest.fixture
 def results(tmp_path, monkeypatch):
     """A results folder with the sample record, on a machine without a GPU."""
-    monkeypatch.setattr(device, "RESULTS", tmp_path)
+    monkeypatch.setattr(registry, "RESULTS", tmp_path)
     monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
     monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
-    path = tmp_path / "nvidia-test.json"
-    records.save(sample_record.record(ceilings_code=roofline.ceilings_code()), path)
+    path = tmp_path / "nvidia-test" / "runs.json"
+    runs.save(sample_record.record(ceilings_code=ceilings.ceilings_code()), path)
     return path
 
 
 def change(path, edit):
-    record = records.load(path)
+    record = runs.load(path)
     edit(record)
-    records.save(record, path)
+    runs.save(record, path)
 
 
 def test_recorded_ceilings_are_replayed(results):
-    found = roofline.ceilings()
+    found = r_roofs.ceilings()
     assert (found.bytes_per_second, found.flop_per_second) == (4e12, 64e12)
     assert (found.gpu, found.recorded) == ("NVIDIA Test", sample_record.DATE)
     assert found.fma.state.sm_clock_mhz == 1980
 
 
 def test_ceilings_survive_being_recorded(results):
-    recorded = records.load(results)["ceilings"]
-    again = roofline.Ceilings.from_record(recorded).as_record()
+    recorded = runs.load(results)["ceilings"]
+    again = r_roofs.Ceilings.from_record(recorded).as_record()
     assert again == {name: recorded[name] for name in ("copy", "fma")}
 
 
 def test_the_roof_of_tensor_cores_is_replayed_if_it_is_there(results):
-    assert roofline.ceilings().tensor is None and not roofline.ceilings().knows("float16")
-    with pytest.raises(records.NoRecord, match="python -m gemmlab record 00_tensor_ceiling"):
-        roofline.ceilings().arithmetic("float16")
-    mma = {**records.load(results)["ceilings"]["fma"], "flop": 2**40}
+    assert r_roofs.ceilings().tensor is None and not r_roofs.ceilings().knows("float16")
+    with pytest.raises(registry.NoRecord, match="python -m gemmlab record 00_tensor_ceiling"):
+        r_roofs.ceilings().arithmetic("float16")
+    mma = {**runs.load(results)["ceilings"]["fma"], "flop": 2**40}
     mma["flop_per_second"] = sample_record.spread(6e14)
-    entry = {"code": roofline.tensor_ceiling_code(), "mma": mma}
+    entry = {"code": ceilings.tensor_ceiling_code(), "mma": mma}
 
     def add(record):
         record["tensor_ceiling"] = {"provenance": record["ceilings"]["provenance"], **entry}
 
     change(results, add)
-    found = roofline.ceilings()
+    found = r_roofs.ceilings()
     assert found.arithmetic("float16") == 6e14 and found.arithmetic("float32") == 64e12
     assert roofline.attainable(1000, found, "float16") == 6e14
     assert roofline.attainable(1000, found) == 64e12
-    assert roofline.arithmetic_fields(found.tensor) == mma
+    assert r_roofs.arithmetic_fields(found.tensor) == mma
     change(results, lambda record: record["tensor_ceiling"].update(code="sha256:1"))
-    with pytest.raises(records.StaleRecord, match="00_tensor_ceiling: recorded for another"):
-        roofline.ceilings()
+    with pytest.raises(registry.StaleRecord, match="00_tensor_ceiling: recorded for another"):
+        r_roofs.ceilings()
 
 
 def test_stale_and_missing_ceilings_are_refused(results):
     change(results, lambda record: record["ceilings"].update(code="sha256:1"))
-    with pytest.raises(records.StaleRecord, match="00_ceilings: recorded for another version"):
-        roofline.ceilings()
+    with pytest.raises(registry.StaleRecord, match="00_ceilings: recorded for another version"):
+        r_roofs.ceilings()
     change(results, lambda record: record.pop("ceilings"))
-    with pytest.raises(records.NoRecord, match="python -m gemmlab record 00_ceilings"):
-        roofline.ceilings()
+    with pytest.raises(registry.NoRecord, match="python -m gemmlab record 00_ceilings"):
+        r_roofs.ceilings()
 
 
 def test_points_take_time_and_bytes_from_the_same_shape(results):
@@ -194,14 +198,16 @@ def test_points_take_time_and_bytes_from_the_same_shape(results):
     assert row["dram_intensity"] == pytest.approx(work / 3_000_000)
     assert row["l2_intensity"] == pytest.approx(work / 30_000_000)
     assert row["compulsory_bytes"] == 3 * 4 * 512**2
-    model = kernel.rung.model_bytes(512, 512, 512, kernel.settings)
+    model = kernel.rung.model_bytes(Problem(512, 512, 512), kernel.settings)
     assert row["model_bytes"] == model
     assert row["model_intensity"] == pytest.approx(work / model)
 
 
 def test_points_of_a_changed_kernel_are_refused(results):
-    with pytest.raises(records.StaleRecord):
-        roofline.points([sample_record.kernel("int changed;")])
+    stale, current = sample_record.kernel("int changed;"), sample_record.kernel()
+    with pytest.raises(registry.StaleRecord):
+        roofline.points([stale])
+    assert len(roofline.points([stale, current])) == 1, "the others are shown"
 
 
 # ---- on a GPU ------------------------------------------------------------------------------------
@@ -210,10 +216,10 @@ def test_points_of_a_changed_kernel_are_refused(results):
 @pytest.mark.gpu
 @needs_gpu
 def test_the_roofs_of_this_gpu():
-    found = roofline.ceilings()
+    found = r_roofs.ceilings()
     assert found.gpu == device.gpu().name
     assert 0 < found.bytes_per_second < math.inf and 0 < found.flop_per_second < math.inf
-    assert roofline.ceilings() is found, "measured once"
+    assert r_roofs.ceilings() is found, "measured once"
 
 
 @pytest.mark.gpu
@@ -224,8 +230,8 @@ def test_a_chain_that_does_something_else_is_caught(tmp_path, monkeypatch):
     wrong = tmp_path / "00_ceilings.cu"
     wrong.write_text(CEILINGS.path.read_text("utf-8").replace("fmaf(x[chain], a, b)", "a"))
     monkeypatch.setattr(
-        roofline, "CEILINGS", SimpleNamespace(path=wrong, fma_entry=CEILINGS.fma_entry)
+        ceilings, "CEILINGS", SimpleNamespace(path=wrong, fma_entry=CEILINGS.fma_entry)
     )
     launch = CEILINGS.fma_launch(device.gpu().sm_count)
-    with pytest.raises(roofline.CeilingsError, match="differ from NumPy"):
-        roofline.measure_fma(launch, CEILINGS.macros)
+    with pytest.raises(ceilings.CeilingsError, match="differ from NumPy"):
+        ceilings.measure_fma(launch, CEILINGS.macros)

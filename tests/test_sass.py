@@ -8,15 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmlab import cli, disassembly, issue_slots, listings, records, roofline, sass
-from gemmlab.disassembly import Instruction, NoDisassembler, NoListing, parse, section
-from gemmlab.issue_slots import BANKS, WINDOW, Loop, fetches, inner_loop, reused, waits
-from gemmlab.kernel import from_source, load
-from gemmlab.ladder import RUNGS, IllegalSetting
-from gemmlab.simulator import nvrtc
+from gemmlab import cli
+from gemmlab.analysis import issue_slots as slot_table
+from gemmlab.cuda import disassembler, nvrtc
+from gemmlab.cuda.architectures import SIMULATED_ARCH
+from gemmlab.cuda.disassembler import Instruction, NoDisassembler, NoListing, parse, section
+from gemmlab.kernel import prebuilt
+from gemmlab.kernel.kernel import from_source
+from gemmlab.ladder import RUNGS, SINGLE, IllegalSetting
+from gemmlab.loading import load
+from gemmlab.records import registry, roofs, runs
+from gemmlab.sass import inner_loop as issue_slots
+from gemmlab.sass import listings, loops
+from gemmlab.sass.inner_loop import BANKS, WINDOW, Loop, fetches, inner_loop, reused, waits
 from gemmlab.simulator.counters import FMA_METRIC, METRICS
 
-PRODUCTS = [rung for rung in RUNGS if rung.dtype == "float32"]
+PRODUCTS = [rung for rung in RUNGS if rung.precision is SINGLE]
 LARGE = (4096, 4096, 4096)
 
 
@@ -83,30 +90,30 @@ extern "C" __global__ void chain(float* x, int n)
 
 def test_a_cubin_is_disassembled_and_its_loop_found():
     program = nvrtc.compile_anew(SOURCE, "chain.cu", arch="sm_90")
-    trip = sass.analyse(program.cubin, "chain")
+    trip = loops.analyse(program.cubin, "chain")
     assert trip.opcodes["FFMA"] in (4, 8, 16) and trip.opcodes["BRA"] >= 1
-    assert len(sass.analyse(program.cubin)) == len(trip)
+    assert len(loops.analyse(program.cubin)) == len(trip)
     with pytest.raises(NoListing, match="no kernel 'chains'"):
-        sass.analyse(program.cubin, "chains")
+        loops.analyse(program.cubin, "chains")
     with pytest.raises(NoListing, match="cannot read 11 bytes as a cubin"):
-        sass.analyse(b"not a cubin")
+        loops.analyse(b"not a cubin")
 
 
 def test_without_nvdisasm_the_error_says_what_to_install(monkeypatch):
-    disassembly.nvdisasm.cache_clear()
-    monkeypatch.setattr(disassembly.importlib.util, "find_spec", lambda name: None)
-    monkeypatch.setattr(disassembly.shutil, "which", lambda name: None)
+    disassembler.nvdisasm.cache_clear()
+    monkeypatch.setattr(disassembler.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(disassembler.shutil, "which", lambda name: None)
     with pytest.raises(NoDisassembler, match=r"install nvidia-cuda-nvdisasm .*CUDA toolkit"):
-        disassembly.disassemble(b"any other cubin")
-    monkeypatch.setattr(disassembly.shutil, "which", lambda name: f"/opt/cuda/bin/{name}")
-    assert disassembly.nvdisasm() == "/opt/cuda/bin/nvdisasm"
-    disassembly.nvdisasm.cache_clear()
+        disassembler.disassemble(b"any other cubin")
+    monkeypatch.setattr(disassembler.shutil, "which", lambda name: f"/opt/cuda/bin/{name}")
+    assert disassembler.nvdisasm() == "/opt/cuda/bin/nvdisasm"
+    disassembler.nvdisasm.cache_clear()
 
 
 def test_the_package_goes_before_what_is_on_the_path():
     assert find_spec("nvidia") is not None
-    said = subprocess.run([disassembly.nvdisasm(), "--version"], capture_output=True, text=True)
-    assert "site-packages" in disassembly.nvdisasm() and "CUDA disassembler" in said.stdout
+    said = subprocess.run([disassembler.nvdisasm(), "--version"], capture_output=True, text=True)
+    assert "site-packages" in disassembler.nvdisasm() and "CUDA disassembler" in said.stdout
 
 
 # ---- the inner loop ------------------------------------------------------------------------------
@@ -190,9 +197,9 @@ def test_trips_of_the_same_tiles_come_before_the_one_that_brings_others():
 
 
 def test_the_multiply_adds_of_a_thread_for_two_tiles():
-    assert sass.adds_per_tile(load("09_double_buffering")) == 8 * 8 * 8
-    assert sass.adds_per_tile(load("10_register_banks")) == 8 * 16 * 32
-    assert sass.adds_per_tile(load("01_naive")) is None
+    assert loops.adds_per_tile(load("09_double_buffering")) == 8 * 8 * 8
+    assert loops.adds_per_tile(load("10_register_banks")) == 8 * 16 * 32
+    assert loops.adds_per_tile(load("01_naive")) is None
 
 
 def test_the_last_trip_which_has_nothing_to_copy_is_left_out():
@@ -236,16 +243,16 @@ def test_threads_that_meet_again_go_on_where_it_was_said():
 
 
 @pytest.mark.parametrize(
-    "rung", [rung for rung in PRODUCTS if rung.name >= sass.FIRST], ids=lambda rung: rung.name
+    "rung", [rung for rung in PRODUCTS if rung.name >= slot_table.FIRST], ids=lambda rung: rung.name
 )
 def test_a_trip_has_the_loads_and_stores_that_the_gpu_counts(rung):
     """Per multiply-add: so the way through the loop is that of nearly all blocks."""
     kernel = load(rung.name)
     try:
-        _, counted = records.counters_at(kernel, *LARGE)
-    except records.NoRecord:
+        _, counted = runs.counters_at(kernel, *LARGE)
+    except registry.NoRecord:
         pytest.skip(f"no counters of {rung.name} are recorded at 4096³")
-    trip = sass.loop(kernel, listings.ARCH).opcodes
+    trip = loops.loop(kernel, SIMULATED_ARCH).opcodes
     adds = counted[FMA_METRIC] / 32
     assert adds == 4096**3 / 32
     for opcodes, metric in (
@@ -355,7 +362,7 @@ def test_waits_are_those_of_a_count_cycle_by_cycle(written):
 
 def test_a_trip_of_tensor_cores_is_one_step_of_a_warp():
     """An HMMA is 16×8×16 multiply-adds: so many for the warp's 64×64 of C and 64 along K."""
-    trip = sass.loop(load("14_wmma"), "sm_90a")
+    trip = loops.loop(load("14_wmma"), "sm_90a")
     assert trip.opcodes["HMMA"] == 4 * 8 * 4 and trip.opcodes["LDSM"] == 4 * (4 + 4)
     assert trip.mix[issue_slots.MULTIPLY_ADD] == trip.opcodes["HMMA"]
 
@@ -369,7 +376,7 @@ def test_the_kept_sass_is_of_the_kernel_as_it_is(rung):
 
 
 def test_the_kept_sass_is_what_the_compiler_makes():
-    rung = next(rung for rung in RUNGS if rung.name == sass.FIRST)
+    rung = next(rung for rung in RUNGS if rung.name == slot_table.FIRST)
     ours, new = (
         inner_loop(parse(made["listing"]))
         for made in (listings.stored(rung.name), listings.make(rung))
@@ -382,56 +389,56 @@ class Compiled(Exception):
 
 
 def test_kept_sass_is_read_for_the_very_same_code_alone(monkeypatch):
-    kernel, smaller = load(sass.FIRST), load(sass.FIRST, BM=64)
-    edited = from_source(kernel.text.replace("+=", "-=", 1), sass.FIRST)
+    kernel, smaller = load(slot_table.FIRST), load(slot_table.FIRST, BM=64)
+    edited = from_source(kernel.text.replace("+=", "-=", 1), slot_table.FIRST)
 
     def compile_anew(*args, **kwargs):
         raise Compiled
 
     monkeypatch.setattr(nvrtc, "compile_anew", compile_anew)
     listings._new.cache_clear()
-    assert sass.loop(kernel, "sm_90a").opcodes["FFMA"] == 512
+    assert loops.loop(kernel, "sm_90a").opcodes["FFMA"] == 512
     for other, arch in ((kernel, "sm_80"), (smaller, "sm_90a"), (edited, "sm_90a")):
         with pytest.raises(Compiled):
-            sass.loop(other, arch)
-    stale = {**listings.stored(sass.FIRST), "code": "sha256:of another one"}
-    monkeypatch.setattr(listings, "stored", lambda name: stale)
+            loops.loop(other, arch)
+    stale = {**listings.stored(slot_table.FIRST), "code": "sha256:of another one"}
+    monkeypatch.setattr(prebuilt, "read", lambda path: (stale, ""))
     assert not listings.is_current(kernel.rung)
     with pytest.raises(Compiled):
-        sass.loop(kernel, "sm_90a")
+        loops.loop(kernel, "sm_90a")
 
 
 def test_an_architecture_that_the_settings_do_not_run_on_is_refused():
     with pytest.raises(IllegalSetting, match="needs sm_80"):
-        sass.loop(load("09_double_buffering", STAGES=3), "sm_75")
+        loops.loop(load("09_double_buffering", STAGES=3), "sm_75")
 
 
 # ---- for a reader --------------------------------------------------------------------------------
 
 
 def test_the_table_has_a_row_for_every_rung_from_05_on():
-    table = sass.table().set_index("kernel")
-    assert list(table.index) == [rung.name for rung in PRODUCTS if rung.name >= sass.FIRST]
+    table = slot_table.issue_slots().set_index("kernel")
+    assert list(table.index) == [rung.name for rung in PRODUCTS if rung.name >= slot_table.FIRST]
     classes = ["FFMA", *(name for name in issue_slots.CLASSES if name in table.columns)]
     assert (table[classes].sum(axis=1) == table["issue slots"]).all()
-    roof = roofline.recorded_ceilings().flop_per_second / 1e12
+    roof = roofs.recorded_ceilings().flop_per_second / 1e12
     for name, row in table.iterrows():
         cycles = row["issue slots"] + row["waits"]
         assert row["predicted TFLOP/s"] == pytest.approx(row["FFMA"] / cycles * roof, abs=0.06)
-        run = records.replay_at(load(name), *LARGE)
+        run = runs.replay_at(load(name), *LARGE)
         assert row["measured TFLOP/s"] == pytest.approx(run.gflops / 1e3, abs=0.06)
         assert row["waits"] <= row["waits without reuse"]
 
 
 def test_the_table_is_of_float32_kernels():
-    other = next(rung for rung in RUNGS if rung.dtype != "float32")
-    with pytest.raises(ValueError, match=f"{other.name} is {other.dtype}"):
-        sass.table([load(other.name)])
+    other = next(rung for rung in RUNGS if rung.precision is not SINGLE)
+    with pytest.raises(ValueError, match=f"{other.name} is {other.precision.name}"):
+        slot_table.issue_slots([load(other.name)])
 
 
 def test_a_listing_begins_with_the_multiply_adds_and_names_the_banks():
     kernel = load("09_double_buffering")
-    view, trip = sass.listing(kernel, 6), sass.loop(kernel).instructions
+    view, trip = loops.listing(kernel, 6), loops.loop(kernel).instructions
     first = next(at for at, one in enumerate(trip) if one.operation == "FFMA")
     assert view.slots == range(first, first + 6)
     for row, slot in zip(view.rows, view.slots, strict=True):
@@ -442,28 +449,29 @@ def test_a_listing_begins_with_the_multiply_adds_and_names_the_banks():
         named = Counter(" ".join([*banks, stay]).split())
         assert named == Counter({f"R{read.register}" for read in trip[slot].reads})
     text, page = repr(view), view._repr_html_()
-    assert repr(sass.listing(kernel, 6)) == text and len(text.splitlines()) == 7
+    assert repr(loops.listing(kernel, 6)) == text and len(text.splitlines()) == 7
     assert page.count("<tr") == 7 and page.count("font-weight: 700") == text.count(".reuse")
 
 
 def test_a_listing_can_begin_anywhere_in_the_trip():
     kernel = load("09_double_buffering")
-    length = len(sass.loop(kernel))
-    assert sass.listing(kernel, 24, start=length - 2).slots == range(length - 2, length)
+    length = len(loops.loop(kernel))
+    assert loops.listing(kernel, 24, start=length - 2).slots == range(length - 2, length)
     with pytest.raises(ValueError, match=f"start is {length}; .* 0 to {length - 1}"):
-        sass.listing(kernel, start=length)
+        loops.listing(kernel, start=length)
     with pytest.raises(ValueError, match="lines is 0"):
-        sass.listing(kernel, 0)
+        loops.listing(kernel, 0)
 
 
 def test_the_command_prints_the_numbers_and_a_listing(capsys):
     assert cli.main(["sass", "09_double_buffering", "--lines", "3"]) == cli.OK
     said = capsys.readouterr().out
-    trip = sass.loop(load("09_double_buffering"))
+    trip = loops.loop(load("09_double_buffering"))
     assert "sm_90a: one trip through the inner loop" in said
     assert said.splitlines()[1].split() == ["multiply-adds", "512", f"{51200 / len(trip):.1f}", "%"]
     assert (
-        said.splitlines()[-1] == repr(sass.listing(load("09_double_buffering"), 3)).splitlines()[-1]
+        said.splitlines()[-1]
+        == repr(loops.listing(load("09_double_buffering"), 3)).splitlines()[-1]
     )
     assert cli.main(["sass", "05_thread_tile_2d", "--set", "BM=63"]) == cli.USAGE
     assert "BM=63 is not legal" in capsys.readouterr().err

@@ -594,3 +594,83 @@ def test_no_list_names_an_index():
     for path in [*REQUIREMENTS.rglob("*"), ROOT / "Makefile", ROOT / "pyproject.toml"]:
         if path.is_file() and "__pycache__" not in path.parts:
             assert "://" not in path.read_text("utf-8"), path
+
+
+# ---- the package away from its checkout ----------------------------------------------------------
+
+
+INSTALLED = """
+import gemmlab as gl
+from gemmlab import cli, folders
+from gemmlab.records import runs
+
+kernel = gl.load("03_shared_memory")
+print(folders.ROOT)
+print(kernel.check().passed, kernel(A := gl.random_matrix(5, 7, 1), A.T.copy()).shape)
+print(runs.replay_at(kernel, *runs.LARGE).gpu)
+print(len(gl.lab("01_naive").picture.value) > 1000)
+print([cli.main([command]) for command in ("compile", "record", "tune")])
+"""
+
+
+def test_a_wheel_has_all_that_the_package_reads(tmp_path):
+    build = f"from hatchling.build import build_wheel; build_wheel({str(tmp_path)!r})"
+    subprocess.run([sys.executable, "-c", build], cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    site = tmp_path / "site"
+    shutil.unpack_archive(wheel, site, "zip")
+    environment = os.environ | {"PYTHONPATH": str(site), "GEMMLAB_DEVICE": "simulator"}
+    done = subprocess.run(
+        [sys.executable, "-c", INSTALLED],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        str(site / "gemmlab" / "data"),
+        "True (5, 5)",
+        "NVIDIA H200",
+        "True",
+        "[2, 2, 2]",
+    ]
+    assert done.stderr.count("clone the repository") == 3
+    assert "Traceback" not in done.stderr
+
+
+def test_an_editable_install_has_no_second_copy_of_the_data(tmp_path):
+    build = f"from hatchling.build import build_editable; build_editable({str(tmp_path)!r})"
+    subprocess.run([sys.executable, "-c", build], cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    shutil.unpack_archive(wheel, tmp_path / "site", "zip")
+    assert not (tmp_path / "site" / "gemmlab").exists()
+    (found,) = (tmp_path / "site").glob("*.pth")
+    assert Path(found.read_text("utf-8").strip()) == ROOT
+
+
+def test_the_line_of_the_readme_installs_all_that_the_readme_shows():
+    readme = (ROOT / "README.md").read_text("utf-8")
+    (extras,) = re.findall(r'pip install -e "\.\[([\w,]+)\]"', readme)
+    listed = [*PYPROJECT["project"]["dependencies"]]
+    for extra in extras.split(","):
+        listed += EXTRAS[extra]
+    found = {canonicalize_name(Requirement(one).name) for one in listed}
+    assert {"ipywidgets", "matplotlib", "pandas", "cupy-cuda13x", "nvidia-cuda-nvrtc"} <= found
+
+
+def test_sliders_without_ipywidgets_say_what_to_install():
+    code = """
+import sys
+sys.modules["ipywidgets"] = None
+import gemmlab as gl
+for name in ("lab", "step_player"):
+    try:
+        getattr(gl, name)
+    except ImportError as error:
+        print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    first, second = done.stdout.splitlines()
+    assert first.startswith("gl.lab needs ipywidgets, which is not here: pip install ipywidgets")
+    assert second.startswith("gl.step_player needs ipywidgets")

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 import gemmlab as gl
 from gemmlab import simulator
-from gemmlab.simulator import arithmetic, exactness, multiply_add
-from gemmlab.simulator.exactness import NOTHING_KNOWN
-from gemmlab.simulator.multiply_add import Magnitudes
+from gemmlab.ladder import SINGLE
+from gemmlab.simulator.arithmetic import exactness, multiply_add
+from gemmlab.simulator.arithmetic import float32 as arithmetic
+from gemmlab.simulator.arithmetic.exactness import NOTHING_KNOWN
+from gemmlab.simulator.arithmetic.multiply_add import Magnitudes
 
 f4 = np.float32
 SMALLEST_NORMAL = 2.0**-126
@@ -170,6 +172,14 @@ def test_minimum_and_maximum_know_nan_and_the_sign_of_zero(rows):
             assert same(got, wanted)
 
 
+@pytest.mark.parametrize("where", [0, exactness.PIECE, 3 * exactness.PIECE + 4])
+def test_the_finest_number_of_a_long_array_is_found_wherever_it_stands(where):
+    values = np.full(3 * exactness.PIECE + 5, 0.5, f4)
+    assert exactness.granule([values]) == -1
+    values[where] = 2.0**-20
+    assert exactness.granule([values, values[:0]]) == -20
+
+
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 1000))
 def test_operands_of_any_broadcastable_shapes_are_taken(rows, cols, seed):
     a, b, c = (gl.random_matrix(*shape, seed=seed) for shape in [(rows, 1), (1, cols), (1, 1)])
@@ -222,7 +232,7 @@ def test_what_is_known_of_sums_changes_no_bit(bits, exponent, k, seed, data):
 
 
 every_float32_rung = pytest.mark.parametrize(
-    "rung", [r for r in gl.RUNGS if r.dtype == "float32"], ids=lambda rung: rung.name
+    "rung", [r for r in gl.RUNGS if r.precision is SINGLE], ids=lambda rung: rung.name
 )
 
 

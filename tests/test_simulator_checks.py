@@ -9,11 +9,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gemmlab import ladder
-from gemmlab.kernel import load
+from gemmlab.loading import load
 from gemmlab.simulator import launch, ptx, uninitialised
-from gemmlab.simulator.barriers import Opened
-from gemmlab.simulator.checks import Checker
-from gemmlab.simulator.layout import Layout
+from gemmlab.simulator.checks.checker import Checker
+from gemmlab.simulator.threads.barriers import Opened
+from gemmlab.simulator.threads.layout import Layout
 
 THREADS = 64
 

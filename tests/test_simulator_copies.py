@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gemmlab import simulator
-from gemmlab.simulator.memory import POISON
+from gemmlab.simulator.memory.global_memory import POISON
 
 f4 = np.float32
 

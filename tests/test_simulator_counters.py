@@ -308,15 +308,10 @@ def test_counts_do_not_depend_on_how_many_blocks_run_together(name, monkeypatch)
     """Run together, warps that ask for the same are counted once, times their number."""
     sample = sample_kernels.SAMPLES[name]
 
-    def run():
-        return simulator.launch(
-            sample.source, "k", sample.grid, sample.block, sample.args(),
-            shared_bytes=sample.shared_bytes, count=True,
-        )  # fmt: skip
-
-    together = run()
+    _, together = sample.run(count=True)
     monkeypatch.setattr(simulator.grid, "CHUNK_LANES", sample.fifth)
-    apart = run()
+    monkeypatch.setattr(simulator.grid, "THREADS", 4)
+    _, apart = sample.run(count=True)
     assert together.lines == apart.lines and together.lines
     assert together.counters == apart.counters
     sums_agree(together, wide=name in ("vector", "tiled", "coarse", "coarse, one row"))
@@ -325,10 +320,7 @@ def test_counts_do_not_depend_on_how_many_blocks_run_together(name, monkeypatch)
 @pytest.mark.parametrize("name", ["tiled", "coarse", "divergent", "returns", "3-D"])
 def test_single_accesses_add_up_to_the_counts(name):
     sample = sample_kernels.SAMPLES[name]
-    run = simulator.launch(
-        sample.source, "k", sample.grid, sample.block, sample.args(),
-        shared_bytes=sample.shared_bytes, count=True,
-    )  # fmt: skip
+    _, run = sample.run(count=True)
     requests, units = Counter(), Counter()
     for z, y, x in np.ndindex(*sample.grid[::-1]):
         for a in run.accesses((x, y, z)):
@@ -346,21 +338,21 @@ def test_single_accesses_add_up_to_the_counts(name):
 @given(st.integers(1, 80), st.integers(1, 80), st.integers(0, 20))
 def test_multiply_adds_are_counted_per_lane(m, n, k):
     sample = sample_kernels.tiled(m, n, k)
-    run = simulator.launch(sample.source, "k", sample.grid, sample.block, sample.args(), count=True)
+    _, run = sample.run(count=True)
     steps = -(-k // 16) * 16
     assert run.counters[counters.FMA_METRIC] == 256 * sample.grid[0] * sample.grid[1] * steps
 
 
 def test_nothing_is_counted_unless_asked_for():
     sample = sample_kernels.SAMPLES["tiled"]
-    run = simulator.launch(sample.source, "k", sample.grid, sample.block, sample.args())
+    _, run = sample.run()
     assert run.counters == {} and run.lines == []
 
 
 def test_lines_are_those_of_the_source():
     sample = sample_kernels.SAMPLES["tiled"]
-    run = simulator.launch(sample.source, "k", sample.grid, sample.block, sample.args(), count=True)
-    text = sample.source.splitlines()
+    _, run = sample.run(count=True)
+    text = sample.text.splitlines()
     for line in run.lines:
         name = {"A": "A", "B": "B", "C": "C"}.get(line.array, "[ab]")
         assert re.search(rf"\b{name}\[", text[line.line - 1])

@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gemmlab import simulator
-from gemmlab.simulator import fused, ptx
-from gemmlab.simulator.exactness import NOTHING_KNOWN, known_sums
+from gemmlab.simulator import ptx
+from gemmlab.simulator.arithmetic import fused
+from gemmlab.simulator.arithmetic.exactness import NOTHING_KNOWN, known_sums
+from gemmlab.simulator.arithmetic.multiply_add import Magnitudes, fma_ftz
 from gemmlab.simulator.instructions import multiply_adds
-from gemmlab.simulator.multiply_add import Magnitudes, fma_ftz
 
 f4, f8 = np.float32, np.float64
 

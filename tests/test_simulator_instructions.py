@@ -10,7 +10,7 @@ import pytest
 from recorded import record_arithmetic as recorder
 
 from gemmlab import simulator
-from gemmlab.simulator import special_functions
+from gemmlab.simulator.arithmetic import special_functions
 from gemmlab.simulator.instructions import TABLE
 from gemmlab.simulator.ptx import LEAVES_BLOCK
 

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gemmlab.kernel.bounds import error_bound, reference
+from gemmlab.kernel.operands import random_matrix
 from gemmlab.simulator import LaunchError, UnknownInstruction, launch
-from gemmlab.verify import error_bound, random_matrix, reference
 
 TILED = """
 #define T 8

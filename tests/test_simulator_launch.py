@@ -1,5 +1,8 @@
 """What a launch refuses, and that the arrays are then as they were."""
 
+import sys
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -124,3 +127,95 @@ def test_a_limit_that_is_not_reached_changes_nothing():
     x = ones(64)
     run = simulator.launch(SOURCE, "scale", (2, 1, 1), WARP, [x, 2.0, 64], limit_s=60)
     assert run.findings == [] and (x == 2).all()
+
+
+# --- what a GPU refuses too -----------------------------------------------------------------------
+
+BOUNDED = """
+extern "C" __global__ void __launch_bounds__(128) bounded(float* x) {
+    x[threadIdx.x + blockDim.x * threadIdx.y] = 1.0f;
+}
+extern "C" __global__ void __block_size__((32, 4, 1), (1, 1, 1)) fixed(float* x) {
+    x[threadIdx.x + 32 * threadIdx.y] = 1.0f;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("entry", "block", "says"),
+    [
+        ("bounded", (128, 1, 1), None),
+        ("bounded", (16, 8, 1), None),
+        ("bounded", (129, 1, 1), "129 threads.*at most 128: __launch_bounds__"),
+        ("bounded", (16, 16, 1), "256 threads"),
+        ("fixed", (32, 4, 1), None),
+        ("fixed", (128, 1, 1), r"blocks of \(32, 4, 1\) alone, not \(128, 1, 1\)"),
+    ],
+)
+def test_a_block_is_held_against_what_the_kernel_was_compiled_for(entry, block, says):
+    x = np.zeros(128, f4)
+    if says is None:
+        assert not simulator.launch(BOUNDED, entry, ONE, block, [x]).findings and x.all()
+        return
+    with pytest.raises(LaunchError, match=says):
+        simulator.launch(BOUNDED, entry, ONE, block, [x])
+    assert not x.any()
+
+
+WRITES = """
+extern "C" __global__ void store(float* a, float* b) { b[threadIdx.x] = 1; a[threadIdx.x + 3] = 2; }
+extern "C" __global__ void add(float* a, float* b) { atomicAdd(a + threadIdx.x + 3, 1.0f); }
+extern "C" __global__ void read(float* a, float* b) { b[threadIdx.x] = a[threadIdx.x]; }
+"""
+
+
+@pytest.mark.parametrize(("entry", "line"), [("store", 2), ("add", 3), ("read", None)])
+def test_what_is_read_only_is_not_written(entry, line):
+    a, b = np.zeros(64, f4), np.zeros(64, f4)
+    a.flags.writeable = False
+    run = simulator.launch(WRITES, entry, ONE, WARP, [simulator.read_only(a), b], count=True)
+    assert not a.any()
+    if line is None:
+        assert not run.findings
+        return
+    (found,) = run.findings
+    assert (found.kind, found.line, found.lanes) == ("forbidden write", line, 32)
+    assert "writes to a[3], and a is an input" in str(found)
+    run.accesses((0, 0, 0))  # which runs the block once more
+    assert not a.any()
+
+
+def test_a_large_variable_takes_the_memory_that_is_used():
+    source = """__device__ float g[1 << 29];
+    extern "C" __global__ void k(float* x) { g[1 << 27] = 7; x[0] = g[1 << 27] + g[3]; }"""
+    before, x = _memory_peak(), ones()
+    assert not simulator.launch(source, "k", ONE, ONE, [x]).findings and x[0] == 7
+    assert _memory_peak() - before < 2**28  # of 2**31 bytes
+    with pytest.raises(LaunchError, match="g alone has 68,719,476,736 bytes"):
+        simulator.launch(source.replace("1 << 29", "1ll << 34"), "k", ONE, ONE, [x])
+
+
+def _memory_peak() -> int:
+    """Bytes of this process that were in memory at once."""
+    resource = pytest.importorskip("resource", reason="Windows does not tell it")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
+
+
+def test_large_local_arrays_are_run_some_blocks_at_a_time_or_refused(monkeypatch):
+    monkeypatch.setattr(simulator.grid, "LOCAL_BYTES", 1 << 22)
+    source = """extern "C" __global__ void k(float* x, int n) {
+        float own[50000];
+        for (int i = 0; i < n; ++i) own[i * 7919 % 50000] = i;
+        x[blockIdx.x * blockDim.x + threadIdx.x] = own[n];
+    }"""
+    args = [np.zeros(512, f4), 7]
+    simulator.launch(source, "k", ONE, ONE, args)  # whatever is kept of the kernel
+    tracemalloc.start()
+    try:
+        assert not simulator.launch(source, "k", (16, 1, 1), WARP, args).findings
+        assert tracemalloc.get_traced_memory()[1] < 2**25  # of 16 * 32 * 200000 bytes
+    finally:
+        tracemalloc.stop()
+    with pytest.raises(LaunchError, match="2,000,000 bytes of local memory"):
+        simulator.launch(source.replace("50000", "500000"), "k", ONE, ONE, args)

@@ -12,18 +12,9 @@ from gemmlab.simulator import LaunchError, UnknownInstruction
 f4 = np.float32
 
 
-def run(sample, **how):
-    """The arguments after the launch, and the run."""
-    args = sample.args()
-    run = simulator.launch(
-        sample.source, "k", sample.grid, sample.block, args, shared_bytes=sample.shared_bytes, **how
-    )
-    return args, run
-
-
 def check(sample, **how):
     before = sample.args()
-    args, done = run(sample, **how)
+    args, done = sample.run(**how)
     assert done.findings == []
     for index, expected in sample.expected(before).items():
         assert sample_kernels.matches(args[index], expected)
@@ -37,11 +28,21 @@ def test_a_kernel_computes_what_its_source_says(name):
 @pytest.mark.parametrize("name", sample_kernels.SAMPLES)
 def test_results_do_not_depend_on_how_many_blocks_run_together(name, monkeypatch):
     sample = sample_kernels.SAMPLES[name]
-    whole, _ = run(sample)
+    whole, _ = sample.run()
     monkeypatch.setattr(simulator.grid, "CHUNK_LANES", sample.fifth)
-    parts, _ = run(sample)
+    monkeypatch.setattr(simulator.grid, "THREADS", 4)
+    parts, _ = sample.run()
     for a, b in zip(whole, parts, strict=True):
         assert not isinstance(a, np.ndarray) or a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("granted", "threads"), [("1", 1), ("3", 3), ("99", 8), ("0", 1), ("", 5), ("4,2", 5)]
+)
+def test_threads_are_as_many_as_are_granted(granted, threads, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 5)
+    monkeypatch.setenv("OMP_NUM_THREADS", granted)
+    assert simulator.grid._threads() == threads
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_120"])

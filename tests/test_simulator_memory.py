@@ -129,3 +129,34 @@ def test_caches_are_told_and_nothing_changes():
     even = x // 2 * 2
     assert np.array_equal(y[:8], 110011 * x + 100 * even + 1000 * (even + 1))
     assert np.array_equal(y[8:16], x) and np.array_equal(y[16:], x)
+
+
+MISALIGNED = """extern "C" __global__ void k(float* x, int off, float* y) {{
+    __shared__ float s[64];
+    float own[8];
+    for (int i = 0; i < 8; ++i) own[i] = i;
+    s[threadIdx.x] = s[threadIdx.x + 32] = threadIdx.x;
+    __syncthreads();
+    own[off & 7] = 1;
+    char* base = (char*){base};
+    {access}
+}}"""
+ACCESSES = {
+    "read of 2 bytes": "y[0] = *(volatile short*)(base + off);",
+    "read of 4 bytes": "y[0] = *(volatile float*)(base + off);",
+    "read of 8 bytes": "y[0] = ((volatile float2*)(base + off))->x + *(double*)(base + off);",
+    "read of 16 bytes": "float4 v = *(float4*)(base + off); y[0] = v.x + v.y + v.z + v.w;",
+    "write of 4 bytes": "*(volatile float*)(base + off) = 1;",
+}
+
+
+@pytest.mark.parametrize("base", ["x", "s", "own"])
+@pytest.mark.parametrize("access", ACCESSES)
+def test_an_address_that_its_size_does_not_divide_is_found(base, access):
+    kind, size = access.split()[0], int(access.split()[2])
+    source = MISALIGNED.format(base=base, access=ACCESSES[access])
+    for off in (0, size // 2):
+        x, y = np.zeros(64, f4), np.zeros(1, f4)
+        done = simulator.launch(source, "k", (1, 1, 1), (32, 1, 1), [x, off, y])
+        kinds = {found.kind for found in done.findings}
+        assert kinds == ({f"misaligned {kind}"} if off else set())

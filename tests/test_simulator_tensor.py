@@ -1,8 +1,6 @@
 """Tensor cores in the simulator: as recorded on an NVIDIA H200, and against exact products."""
 
-import importlib.util
 import json
-import sys
 from functools import cache
 from pathlib import Path
 
@@ -10,19 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from recorded import record_tensor as record
 
 from gemmlab import simulator
-from gemmlab.simulator import fragments, ptx, tensor, translate
+from gemmlab.kernel.bounds import error_bound
+from gemmlab.simulator import ptx, translate
 from gemmlab.simulator.instructions import tensor as instructions
+from gemmlab.simulator.tensor_cores import fragments, mma
 from gemmlab.simulator.types import register_types
-from gemmlab.verify import error_bound
 
 HERE = Path(__file__).parent
-
-spec = importlib.util.spec_from_file_location("record_tensor", HERE / "recorded/record_tensor.py")
-record = importlib.util.module_from_spec(spec)
-sys.modules[spec.name] = record
-spec.loader.exec_module(record)
 
 RECORDED = np.load(HERE / "recorded/tensor.npz")
 COUNTERS = json.loads(str(RECORDED["counters"]))
@@ -226,12 +221,12 @@ def matrices(data, ptx_type: str, spread: int, warps: int):
 @settings(max_examples=30)
 def test_the_quick_way_of_adding_agrees_with_the_general_one(seed, ptx_type, spread):
     a, b, c = matrices(seed, ptx_type, spread, 3)
-    a, a_exponents = tensor.decoded(a, ptx_type)
-    b, b_exponents = tensor.decoded(b, ptx_type)
-    c = tensor.numbers(c, "f32")
-    given = a, a_exponents, b, b_exponents, c, tensor.exponents(c, "f32")
-    assert tensor._is_moderate((a_exponents, b_exponents), ptx_type)
-    np.testing.assert_array_equal(tensor._add(*given), tensor._add_moderate(*given))
+    a, a_exponents = mma.decoded(a, ptx_type)
+    b, b_exponents = mma.decoded(b, ptx_type)
+    c = mma.numbers(c, "f32")
+    given = a, a_exponents, b, b_exponents, c, mma.exponents(c, "f32")
+    assert mma._is_moderate((a_exponents, b_exponents), ptx_type)
+    np.testing.assert_array_equal(mma._add(*given), mma._add_moderate(*given))
 
 
 @given(st.integers(0, 2**32), st.integers(0, 14))
@@ -239,7 +234,7 @@ def test_the_quick_way_of_adding_agrees_with_the_general_one(seed, ptx_type, spr
 def test_a_sum_loses_at_most_what_is_cut_off(seed, spread):
     a, b, c = matrices(seed, "f16", spread, 2)
     got = HALF._floats(a, b, c).view(f4).astype(f8)
-    a, b, c = tensor.numbers(a, "f16"), tensor.numbers(b, "f16"), tensor.numbers(c, "f32")
+    a, b, c = mma.numbers(a, "f16"), mma.numbers(b, "f16"), mma.numbers(c, "f32")
     exact = np.einsum("mkw,knw->mnw", a, b) + c
     largest = np.maximum(np.abs(a[:, :, None] * b[None]).max(axis=1), np.abs(c))
     # 17 terms are cut off 25 bits below the largest exponent, and the sum once more to 24 bits.

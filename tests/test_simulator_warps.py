@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from recorded import record_warps as warps
 
 from gemmlab import simulator
-from gemmlab.simulator.memory import POISON
+from gemmlab.simulator.memory.global_memory import POISON
 
 HERE = Path(__file__).parent
 f4 = np.float32

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmlab import cublas, timing
+from gemmlab.cuda import cublas
+from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import find
-from gemmlab.verify import VerificationError
+from gemmlab.measure import timing
 
-device = importlib.import_module("gemmlab.device")
+device = importlib.import_module("gemmlab.cuda.device")
 needs_gpu = pytest.mark.skipif(device.gpu() is None, reason=f"needs a GPU: {device.why_no_gpu()}")
 
 H200_L2 = 60 * 2**20
@@ -136,7 +137,7 @@ def test_a_set_has_left_the_cache_before_its_next_turn(bytes_per_launch, l2_byte
 
 
 def test_every_recorded_shape_rotates_past_the_cache_of_an_h200():
-    from gemmlab.records import SHAPES
+    from gemmlab.records.runs import SHAPES
 
     for m, n, k in SHAPES:
         moved = 4 * (m * k + k * n + m * n)
@@ -362,7 +363,7 @@ def test_a_measurement_survives_being_recorded(time_ms, size):
 @needs_gpu
 @pytest.mark.parametrize("shape", [(64, 64, 64), (513, 129, 65)])
 def test_a_real_measurement(shape):
-    from gemmlab.kernel import load
+    from gemmlab.loading import load
 
     found = timing.compare(load("02_coalescing"), *shape)
     for name in timing.SPREADS:
@@ -378,7 +379,8 @@ def test_a_real_measurement(shape):
 def test_our_call_of_cublas_on_halves_sums_in_fp32(m, n, k):
     import cupy
 
-    from gemmlab.verify import error_bound
+    from gemmlab.kernel.bounds import error_bound
+    from gemmlab.ladder import HALF
 
     A, B = (cupy.random.uniform(-1, 1, shape).astype("float16") for shape in ((m, k), (k, n)))
     C = cupy.full((m, n), cupy.nan, dtype=cupy.float16)
@@ -388,7 +390,7 @@ def test_our_call_of_cublas_on_halves_sums_in_fp32(m, n, k):
         library.launch_into(A, B, C)
         stream.synchronize()
     exact = A.astype("float64") @ B.astype("float64")
-    assert bool((abs(C - exact) <= error_bound(A, B, None, 1.0, 0.0, "float16")).all())
+    assert bool((abs(C - exact) <= error_bound(A, B, None, 1.0, 0.0, HALF)).all())
     rounded = exact.astype("float16").astype("float64")  # with sums in float16 it were far worse
     assert float(abs(C - exact).mean()) <= 1.1 * float(abs(rounded - exact).mean()) + 2.0**-25
 

@@ -1,34 +1,35 @@
 """Every figure of the series, in one palette. Each function returns a matplotlib Figure.
 
 Each figure carries its caption: made from the data, or given as `caption`. Nothing here measures or
-traces; numbers come from the tables, traces and accesses that the functions are given.
+traces; numbers come from the tables, traces and accesses that the functions are given. What threads
+touch is in memory/ (bank conflicts: banks), speeds are in speed/, palette and page in style.
 """
 
 from __future__ import annotations
 
-from gemmlab.plots.addresses import address_map
-from gemmlab.plots.banks import bank_map
-from gemmlab.plots.blocks import block_map
-from gemmlab.plots.comparison import comparison
-from gemmlab.plots.epilogue import epilogue
-from gemmlab.plots.fma_order import fma_order
-from gemmlab.plots.fragments import fragments
-from gemmlab.plots.issue_slots import issue_slots
 from gemmlab.plots.kernel_view import kernel_view
-from gemmlab.plots.levels import levels
-from gemmlab.plots.lines import traffic
-from gemmlab.plots.overview import climb, shares
-from gemmlab.plots.path import path
+from gemmlab.plots.memory.addresses import address_map
+from gemmlab.plots.memory.banks import bank_map
+from gemmlab.plots.memory.blocks import block_map
+from gemmlab.plots.memory.fragments import fragments
+from gemmlab.plots.memory.levels import levels
+from gemmlab.plots.memory.lines import traffic
+from gemmlab.plots.memory.steps import step, steps
+from gemmlab.plots.memory.tiles import thread_tile, tile_reuse
+from gemmlab.plots.memory.timeline import timeline
+from gemmlab.plots.memory.warps import warp_map
+from gemmlab.plots.memory.widths import access_widths, staging
 from gemmlab.plots.picture import Picture
-from gemmlab.plots.roofs import roofline
-from gemmlab.plots.speed import gflops, ladder
-from gemmlab.plots.steps import step, steps
-from gemmlab.plots.sweep import sweep
-from gemmlab.plots.tiles import thread_tile, tile_reuse
-from gemmlab.plots.timeline import timeline
-from gemmlab.plots.times import spread
-from gemmlab.plots.warps import warp_map
-from gemmlab.plots.widths import access_widths, staging
+from gemmlab.plots.speed.comparison import comparison
+from gemmlab.plots.speed.epilogue import epilogue
+from gemmlab.plots.speed.fma_order import fma_order
+from gemmlab.plots.speed.issue_slots import issue_slots
+from gemmlab.plots.speed.ladder import climb, shares
+from gemmlab.plots.speed.path import path
+from gemmlab.plots.speed.roofs import roofline
+from gemmlab.plots.speed.speed import gflops, ladder
+from gemmlab.plots.speed.sweep import sweep
+from gemmlab.plots.speed.times import spread
 
 __all__ = [
     "access_widths",

@@ -13,15 +13,15 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.patches import Rectangle
 
-from gemmlab.facts import SHARED, Facts
+from gemmlab.analysis.facts import SHARED, Facts
+from gemmlab.kernel.trace import Trace
 from gemmlab.plots import style
-from gemmlab.plots.banks import COUNTED, Banks
+from gemmlab.plots.memory.banks import COUNTED, Banks
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import LINE, MARGIN, NORMAL, SMALL, WIDTH, plural, styled
-from gemmlab.roofline import Ceilings
+from gemmlab.records.roofs import Ceilings
 from gemmlab.simulator import WarpAccess
 from gemmlab.simulator.counters import BANK_BYTES, BANKS, wavefronts
-from gemmlab.trace import Trace
 
 TOP, SHORT, LONG = 0.95, 1.45, 2.95  # inches: the first panel, and the sides of the matrices
 A_LEFT, C_LEFT, C_TOP = 0.5, 2.5, TOP + SHORT + 0.6
@@ -43,7 +43,7 @@ MOST_LINES = 0.04  # inches; lower rows have no lines between them
 def kernel_view(facts: Facts, ceilings: Ceilings, *, caption: str | None = None) -> Picture:
     """What one block and one warp touch of A, B and C, the banks, the resources, the roofline.
 
-    facts: as gemmlab.facts.of(kernel) gives; ceilings: as gemmlab.roofline.ceilings() gives.
+    facts: as gemmlab.analysis.facts.of(kernel) gives; ceilings: as gl.ceilings() gives.
     """
     lines = [
         line

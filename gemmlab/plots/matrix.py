@@ -11,7 +11,6 @@ from gemmlab.plots import style
 from gemmlab.plots.style import SMALL
 
 SECTOR_BYTES = 32
-WARP_SIZE = 32
 
 
 def require_trace(trace: Any, who: str) -> None:

@@ -18,7 +18,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.ticker import LogLocator, NullLocator
 
 from gemmlab.plots.picture import Picture
-from gemmlab.sheet import GROUND, INK, RULE
+from gemmlab.report import GROUND, INK, RULE
 
 WIDTH = 9.0  # inches, the width of a page at 100 dots an inch
 MARGIN = 0.15

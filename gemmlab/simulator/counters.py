@@ -30,7 +30,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-WARP = 32
+from gemmlab.cuda.architectures import WARP
+
 SECTOR_BYTES = 32
 BANKS = 32
 BANK_BYTES = 4

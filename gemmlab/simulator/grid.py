@@ -8,25 +8,38 @@ blocks; so do checked ones.
 from __future__ import annotations
 
 import os
-import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import closing
 from itertools import islice, product
-from math import prod
+from math import inf, prod
+from threading import Thread, current_thread
 
-from .checks import checked_lanes
-from .counters import Counter
-from .layout import Triple
-from .machine import Chunk, Deadline, Launch, TooLong
+from gemmlab.simulator.checks.checker import checked_lanes
+from gemmlab.simulator.counters import Counter
+from gemmlab.simulator.machine import Chunk, Deadline, PreparedLaunch, TooLong
+from gemmlab.simulator.threads.layout import Triple
 
 CHUNK_LANES = 1 << 17
 SMALL_CHUNK = 1 << 14  # lanes; fewer are not worth a thread
-THREADS = min(8, os.cpu_count() or 1)
+LOCAL_BYTES = 1 << 28  # of local memory of the lanes that run together
+MOST_THREADS = 8
+LOOK_S = 0.1  # until a waiting main thread sees Ctrl-C, wherever a lock would hide it
 SEEN_S = 1.0  # a run is long enough by then to tell how long all of it will take
 ORDERED = {"atom", "red", "membar", "fence"}  # instructions by which blocks tell one another
 
 
+def _threads() -> int:
+    """As many as OMP_NUM_THREADS grants, as it does NumPy's own; by default one for each core."""
+    granted = os.environ.get("OMP_NUM_THREADS", "")
+    cores = int(granted) if granted.isdecimal() else os.cpu_count() or 1
+    return max(1, min(MOST_THREADS, cores))
+
+
+THREADS = _threads()
+
+
 def run(
-    launch: Launch,
+    launch: PreparedLaunch,
     blocks: list[Triple] | None = None,
     record: bool = False,
     limit_s: float | None = None,
@@ -35,57 +48,64 @@ def run(
 
     Returns (counter, findings, accesses, stretches); the last two only if `record` is set, for one
     block. Raises TooLong as soon as it is clear that the run will take more than `limit_s` seconds.
+    Whatever ends it, nothing runs on and writes to memory afterwards.
     """
     counter, findings, accesses, stretches = Counter(), {}, [], []
     threads = 1 if launch.check or _is_ordered(launch) else THREADS
     number, every = _ranges(launch, blocks, threads)
-    started = time.monotonic()
-    deadline = None if limit_s is None else Deadline(started + limit_s)
+    deadline = Deadline(inf if limit_s is None else limit_s)
     chunks = (Chunk(launch, ranges, record, deadline) for ranges in every)
-    for done, chunk in enumerate(_finished(chunks, min(threads, number), deadline), start=1):
-        counter.merge(chunk.counter)
-        accesses += chunk.accesses
-        stretches += chunk.stretches
-        for key, finding in chunk.findings.items():
-            findings.setdefault(key, finding)
-        elapsed = time.monotonic() - started
-        expected = elapsed / done * number
-        if limit_s is not None and elapsed > SEEN_S and expected > limit_s:
-            raise TooLong(f"about {expected / 60:,.1f} minutes")
+    with closing(_finished(chunks, min(threads, number), deadline)) as finished:
+        for done, chunk in enumerate(finished, start=1):
+            counter.merge(chunk.counter)
+            accesses += chunk.accesses
+            stretches += chunk.stretches
+            for key, finding in chunk.findings.items():
+                findings.setdefault(key, finding)
+            expected = deadline.elapsed / done * number
+            if deadline.elapsed > SEEN_S and expected > deadline.limit_s:
+                raise TooLong(f"about {expected / 60:,.1f} minutes")
     return counter, list(findings.values()), accesses, stretches
 
 
-def _finished(chunks, threads: int, deadline: Deadline | None):
+def _finished(chunks, threads: int, deadline: Deadline):
     """The chunks in their order, each once it has run. At most two for each thread are at work."""
     if threads == 1:
         for chunk in chunks:
             chunk.run()
             yield chunk
         return
-    with ThreadPoolExecutor(threads) as pool:
-        waiting = []
-        try:
-            while True:
-                for chunk in islice(chunks, 2 * threads - len(waiting)):
-                    waiting.append((chunk, pool.submit(chunk.run)))
-                if not waiting:
-                    return
-                chunk, running = waiting.pop(0)
-                running.result()
-                yield chunk
-        finally:  # on an error, and when nobody wants the rest: stop what still runs
-            if waiting and deadline is not None:
-                deadline.at = 0.0
-            for _, running in waiting:
-                running.cancel()
+    own: list[Thread] = []  # the pool forgets one at whose start Ctrl-C arrives
+    waiting = []
+    try:
+        with ThreadPoolExecutor(threads, initializer=lambda: own.append(current_thread())) as pool:
+            try:
+                while True:
+                    for chunk in islice(chunks, 2 * threads - len(waiting)):
+                        waiting.append((chunk, pool.submit(chunk.run)))
+                    if not waiting:
+                        return
+                    chunk, running = waiting[0]
+                    while not running.done():
+                        wait([running], LOOK_S)
+                    running.result()
+                    waiting.pop(0)
+                    yield chunk
+            finally:  # on an error, on Ctrl-C, and when nobody wants the rest: stop what still runs
+                deadline.stop()
+                for _, running in waiting:
+                    running.cancel()
+    finally:
+        for thread in own:
+            thread.join()
 
 
-def _is_ordered(launch: Launch) -> bool:
+def _is_ordered(launch: PreparedLaunch) -> bool:
     instructions = launch.kernel.instructions
     return any(one.name in ORDERED and "shared" not in one.parts for one in instructions)
 
 
-def _ranges(launch: Launch, blocks: list[Triple] | None, threads: int):
+def _ranges(launch: PreparedLaunch, blocks: list[Triple] | None, threads: int):
     """How many boxes of block indices, and each of them, as ((x0, x1), (y0, y1), (z0, z1))."""
     if blocks is not None:
         return len(blocks), (tuple((i, i + 1) for i in block) for block in blocks)
@@ -95,6 +115,8 @@ def _ranges(launch: Launch, blocks: list[Triple] | None, threads: int):
     elif threads > 1:  # some for each thread
         share = -(-prod(launch.grid) * prod(launch.block) // threads)
         lanes = min(lanes, max(share, SMALL_CHUNK))
+    if local := launch.kernel.local_bytes:
+        lanes = min(lanes, LOCAL_BYTES // local)
     room = max(1, -(-lanes // prod(launch.block)))
     width_x = min(launch.grid[0], room)
     width_y = _even(launch.grid[1], room // width_x, threads)

@@ -15,20 +15,21 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from . import exactness, memory, merging
-from .barriers import CLUSTER, Barriers
-from .checks import Checker
-from .copies import Copies
-from .counters import Counter
-from .fused import Stacks
-from .layout import Layout, Triple
-from .local_memory import LocalMemory
-from .multiply_add import Magnitudes
-from .ptx import Instruction, Kernel, Symbol
-from .shared_memory import SharedMemory
-from .tensor_map import MapInUse
-from .translate import translate
-from .types import register_types
+from gemmlab.simulator.arithmetic import exactness
+from gemmlab.simulator.arithmetic.fused import Stacks
+from gemmlab.simulator.arithmetic.multiply_add import Magnitudes
+from gemmlab.simulator.async_copy.copies import Copies
+from gemmlab.simulator.async_copy.tensor_map import MapInUse
+from gemmlab.simulator.checks.checker import Checker
+from gemmlab.simulator.counters import Counter
+from gemmlab.simulator.memory import global_memory, merging
+from gemmlab.simulator.memory.local_memory import LocalMemory
+from gemmlab.simulator.memory.shared_memory import SharedMemory
+from gemmlab.simulator.ptx import Instruction, Kernel, Symbol
+from gemmlab.simulator.threads.barriers import CLUSTER, Barriers
+from gemmlab.simulator.threads.layout import Layout, Triple
+from gemmlab.simulator.translate import translate
+from gemmlab.simulator.types import register_types
 
 # Elements per step of a NumPy operation. Rows as long as this or longer are used where they are;
 # shorter ones are copied together first, which makes an outer product three times as slow.
@@ -129,14 +130,14 @@ class Translation:
 
 
 @dataclass
-class Launch:
+class PreparedLaunch:
     """One launch: a kernel, its shape and arguments. `parameters`: name -> NumPy scalar."""
 
     kernel: Kernel
     grid: Triple
     block: Triple
     parameters: dict[str, np.generic]
-    memory: memory.GlobalMemory
+    memory: global_memory.GlobalMemory
     shared_bytes: int  # static and dynamic
     translation: Translation
     known_sums: dict[tuple[int, bool], exactness.KnownSum]
@@ -151,9 +152,29 @@ class TooLong(Exception):
 
 @dataclass
 class Deadline:
-    """When to give up, in seconds of time.monotonic(). Chunks that run side by side share one."""
+    """When to give up. Chunks that run side by side share one.
 
-    at: float
+    Both clocks must have passed `limit_s` seconds, that on the wall and that of this process: on a
+    machine with other work to do the first runs on, with several threads the second runs faster.
+    """
+
+    limit_s: float
+    begun: float = field(default_factory=time.monotonic)
+    begun_work: float = field(default_factory=time.process_time)
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds by the slower clock."""
+        return min(time.monotonic() - self.begun, time.process_time() - self.begun_work)
+
+    @property
+    def passed(self) -> bool:
+        on_the_wall = time.monotonic() - self.begun  # asked often: the other clock can be slow
+        return on_the_wall > self.limit_s and self.elapsed > self.limit_s
+
+    def stop(self) -> None:
+        """Whatever still runs gives up at once."""
+        self.limit_s = -1.0
 
 
 class Chunk:
@@ -163,7 +184,7 @@ class Chunk:
     the launch asks for checks.
     """
 
-    def __init__(self, launch: Launch, ranges, record: bool, deadline: Deadline | None):
+    def __init__(self, launch: PreparedLaunch, ranges, record: bool, deadline: Deadline):
         self.launch, self.ranges, self.record = launch, ranges, record
         self.counter, self.findings, self.accesses, self.stretches = Counter(), {}, [], []
         self.parameters, self.known_sums = launch.parameters, launch.known_sums
@@ -204,8 +225,7 @@ class Chunk:
             if start is None:
                 self.copies.bulk_stores.finish()
                 return
-            if self.deadline is not None and time.monotonic() > self.deadline.at:
-                raise TooLong("very long, or wait for ever")
+            self.go_on()
             mask = self.ready.pop(start)
             block = blocks[start]
             at_barriers = [*self.barriers.waiting, *self.barriers.in_warps]
@@ -397,9 +417,14 @@ class Chunk:
 
     # --- what the translated blocks call ----------------------------------------------------------
 
+    def go_on(self) -> None:
+        """Raise TooLong past the deadline, wherever the lanes stand."""
+        if self.deadline.passed:
+            raise TooLong("longer, or wait for ever")
+
     def load(self, index: int, space: str, addresses, dtype, count: int, mask):
         memory_, addresses = self.space(space), np.asarray(addresses)
-        values, bad = memory.load(memory_, addresses, dtype, count, mask)
+        values, bad = global_memory.load(memory_, addresses, dtype, count, mask)
         if space == "global" and self.launch.memory.has_written(addresses):
             self.known_sums = exactness.nothing_known()
         if bad or self.observed or self.checker:
@@ -418,7 +443,7 @@ class Chunk:
         memory_, addresses = self.space(space), np.asarray(addresses)
         if self.checker and space == "shared":
             self.checker.about_to_store(addresses, values, dtype, mask)
-        bad = memory.store(memory_, addresses, values, dtype, mask)
+        bad = global_memory.store(memory_, addresses, values, dtype, mask)
         if bad or self.observed or self.checker:
             size = dtype.itemsize * len(values)
             self.note(index, space, "store", addresses, size, mask, bad)

@@ -10,6 +10,7 @@ import re
 import struct
 from dataclasses import dataclass, field
 from functools import lru_cache
+from math import prod
 from pathlib import PurePath
 
 # Bytes of one element of each PTX type.
@@ -52,8 +53,9 @@ BRACKET = re.compile(r"[\[{(]")
 NO_REGISTERS: frozenset[str] = frozenset()
 
 # Of kernels that were read, and of what was found out about them. A kernel is some ten thousand
-# objects, and Python's garbage collector looks at all of them every so often.
-KEPT_KERNELS = 6
+# objects, and Python's garbage collector looks at all of them every so often: no more than a reader
+# or a test goes through again and again, which is every rung with a few settings.
+KEPT_KERNELS = 32
 
 SHARED_VARIABLE = re.compile(
     r"\.(?P<space>shared|local)\s+(?:\.align\s+(?P<alignment>\d+)\s+)?\.(?P<type>\w+)\s+"
@@ -195,9 +197,13 @@ class Block:
 
 @dataclass(frozen=True)
 class ModuleVariable:
-    """A variable in constant or global memory: what it holds at first, and bytes per element."""
+    """A variable in constant or global memory.
+
+    `size`: in bytes; `initial`: the first of them, as declared; all others are 0.
+    """
 
     initial: bytes
+    size: int
     element_bytes: int
 
 
@@ -221,6 +227,8 @@ class Kernel:
     labels: dict[str, int] = field(default_factory=dict)
     blocks: dict[int, Block] = field(default_factory=dict)
     cluster: tuple[int, ...] = (1, 1, 1)  # blocks of a cluster
+    most_threads: int | None = None  # of a block: __launch_bounds__
+    block: tuple[int, ...] | None = None  # the only one that it may be launched with
 
     @property
     def shared_bytes(self) -> int:
@@ -248,6 +256,10 @@ def parse(ptx: str, filename: str) -> dict[str, Kernel]:
         kernels[name] = Kernel(name, [_parameter(text) for text in _split(parameters)])
         if cluster := re.search(r"\.reqnctapercluster\s+([\d, ]+)", directives):
             kernels[name].cluster = tuple(int(n) for n in _split(cluster[1]))
+        if most := re.search(r"\.maxntid\s+([\d, ]+)", directives):
+            kernels[name].most_threads = prod(int(n) for n in _split(most[1]))
+        if block := re.search(r"\.reqntid\s+([\d, ]+)", directives):
+            kernels[name].block = (*(int(n) for n in _split(block[1])), 1, 1)[:3]
         _Body(kernels[name], own).read(body)
     for kernel in kernels.values():
         _add_module_variables(kernel, module)
@@ -339,6 +351,12 @@ class _Body:
             _add_variable(self.kernel, self._declare(found["name"]), found)
         elif text.startswith(".pragma"):
             pass
+        elif text.startswith(".param"):  # what a function gets; it would be called next
+            raise PtxError(
+                f"kernel '{self.kernel.name}', line {self.line}: calls a function that is not "
+                "inlined (printf, a recursive one, or one with __noinline__), which the simulator "
+                "does not know"
+            )
         elif text:
             raise self._error(text)
 
@@ -447,9 +465,10 @@ def _add_module_variables(kernel: Kernel, module: str) -> None:
 def _module_variable(declaration: re.Match) -> ModuleVariable:
     ptx_type, count = declaration["type"], declaration["count"]
     width = TYPE_BYTES[ptx_type]
-    data = bytearray(width * (1 if count is None else int(count or 0)))
-    given = (declaration["initial"] or "").strip().strip("{}")
-    for i, text in enumerate(_split(given)):
+    size = width * (1 if count is None else int(count or 0))
+    given = _split((declaration["initial"] or "").strip().strip("{}"))
+    data = bytearray(width * len(given))
+    for i, text in enumerate(given):
         if found := re.fullmatch(r"0[fFdD]([0-9a-fA-F]+)", text):
             value = bytes.fromhex(found[1])[::-1]
         elif INTEGER.fullmatch(text):
@@ -459,7 +478,7 @@ def _module_variable(declaration: re.Match) -> ModuleVariable:
         data[width * i : width * (i + 1)] = value
     # An array of a wider type comes as bytes; its alignment tells the type's size.
     element = int(declaration["alignment"] or width) if ptx_type == "b8" else width
-    return ModuleVariable(bytes(data), min(element, len(data)) or width)
+    return ModuleVariable(bytes(data), size, min(element, size) or width)
 
 
 def _split(text: str, separator: str = ",") -> list[str]:

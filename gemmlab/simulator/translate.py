@@ -26,10 +26,10 @@ import re
 
 import numpy as np
 
-from . import arithmetic
-from .exactness import Exactness
-from .instructions import TABLE, multiply_adds
-from .ptx import (
+from gemmlab.simulator.arithmetic import float32
+from gemmlab.simulator.arithmetic.exactness import Exactness
+from gemmlab.simulator.instructions import TABLE, multiply_adds
+from gemmlab.simulator.ptx import (
     LEAVES_BLOCK,
     STRUCTURE,
     Address,
@@ -41,7 +41,9 @@ from .ptx import (
     Special,
     Symbol,
 )
-from .types import BOOL, FLOATS, SIGNED, Unknown
+from gemmlab.simulator.types import BOOL, FLOATS, SIGNED, Unknown
+
+LINES_AT_ONCE = 4  # of a block, until it looks whether it shall go on; looking takes 0.1 µs
 
 
 class UnknownInstruction(Exception):
@@ -60,8 +62,8 @@ def translate(
 
     `types`: from `register_types`; `exactness`: of the kernel. `kept`: registers whose values
     waiting lanes still need, so that only active lanes may change them. `flush_operands`: whether
-    a float32 operand can be subnormal at all (see `flush` in arithmetic.py); if not, looking is
-    left out.
+    a float32 operand can be subnormal at all (see `flush` in arithmetic/float32.py); if not,
+    looking is left out.
     """
     writer = Writer(kernel, block, types, exactness, flush_operands)
     condition = None
@@ -94,7 +96,7 @@ class Writer:
             "where": np.where,
             **{
                 name: value
-                for name, value in vars(arithmetic).items()
+                for name, value in vars(float32).items()
                 if inspect.isfunction(value) and not name.startswith("_")
             },
         }
@@ -213,7 +215,10 @@ class Writer:
             after.append(f"R[{register!r}] = {keep}")
         if self.fma_count:
             after.append(f"lanes.count_fma({self.fma_count}, mask)")
-        body = [*before, *self.lines, *after, f"return {condition}"]
+        lines = []
+        for at, line in enumerate(self.lines, start=1):
+            lines += [line] if at % LINES_AT_ONCE else [line, "lanes.go_on()"]
+        body = [*before, *lines, *after, f"return {condition}"]
         return "def block(R, lanes, mask):\n" + "".join(f"    {line}\n" for line in body)
 
     # --- instructions -------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 // Idea:    one thread has whole tiles brought and taken away by the copy engine (TMA). A tensor map
 //          tells it shape and strides of a matrix; what is outside is filled with zeros, or not
 //          written. Two stages of tiles form a ring: mbarriers say which are full and which empty.
-// Before:  cp_async.cu had every thread copy a few bytes of each tile, and look after the edges.
+// Before:  09_double_buffering.cu had every thread copy some bytes of a tile, and look at the edges.
 // Launch:  block (TILE, TILE), grid (ceil(N / TILE), ceil(M / TILE)).
 // Takes:   any M and K, with rows that begin at multiples of 16 bytes. Maps of A, B (boxes of
 //          TILE by TILE, swizzle as WIDTH says) and C (the same boxes, no swizzle). C = A @ B.

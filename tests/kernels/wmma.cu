@@ -2,7 +2,7 @@
 // Idea:    a warp holds 16×16 pieces of A and B in its registers together and multiplies them with
 //          one instruction. wmma_plain loads them from global memory; in wmma_staged the warps of a
 //          block load the tiles that they share into shared memory first.
-// Before:  warp_tiling.cu gave each warp a tile, and each thread of it a part to compute alone.
+// Before:  08_warp_tiling.cu gave each warp a tile, and each thread of it a part to compute alone.
 // Launch:  wmma_plain: block (32), grid (N / 16, M / 16).
 //          wmma_staged: block (128), grid (ceil(N / 32), ceil(M / 32)): 2×2 warps of 16×16.
 // Takes:   A and B float16, C float32, row-major. C = alpha * A @ B + beta * C. wmma_plain:

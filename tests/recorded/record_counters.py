@@ -1,84 +1,48 @@
-"""Record what Nsight Compute counts for the product kernels of tests/corpus.py on an NVIDIA GPU.
+"""What Nsight Compute counts for the FP32 kernels of tests/corpus.py: METRICS at SHAPES.
 
-    python tests/recorded/record_counters.py OUTDIR
-
-writes OUTDIR/counters.json: for every FP32 kernel of the registry the metrics METRICS at SHAPES,
-one launch each. Needs CuPy, a GPU and ncu; gemmlab must be importable. test_simulator_counted.py
-holds the simulator against it.
+record_kernels.py records it, test_simulator_counted.py holds the simulator against it. Run as a
+program, it launches the kernels that are named, each once at each shape; this is what runs under
+ncu.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-import record_corpus
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import corpus
+from recorded import record_corpus, record_tensor
+from recorded.recording import Record
 
-from gemmlab.profiler import find_ncu, ncu_version, parse_csv
+from gemmlab.measure.profiler import ncu_version, profiled
+from gemmlab.simulator.counters import FMA_METRIC
 
-SHAPES = ((128, 128, 64, 1.0, 0.0), (129, 97, 65, 1.0, 0.0))
-METRICS = (
-    "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
-    "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
-    "smsp__inst_executed_op_shared_ld.sum",
-    "smsp__inst_executed_op_shared_st.sum",
-    "smsp__inst_executed_op_ldsm.sum",
-    "smsp__inst_executed_op_ldgsts.sum",
-    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
-    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
-    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
-    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
-    "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
-)
-SECONDS = 400
+SHAPES = ((128, 128, 64), (129, 97, 65))
+COPIES = "smsp__inst_executed_op_ldgsts.sum"  # asynchronous ones, not counted in the simulator
+METRICS = (*record_tensor.METRICS, COPIES, FMA_METRIC)
 
 
-def launches():
-    return [(entry, shape) for entry in record_corpus.recorded_kernels() for shape in SHAPES]
+def recorded(names: list[str]) -> Iterator[tuple[str, dict]]:
+    if not names:
+        return
+    entries = "|".join(sorted({corpus.product(name).entry for name in names}))
+    counted = iter(
+        profiled(
+            [__file__, *names], f"regex:^({entries})$", len(names) * len(SHAPES), METRICS,
+            "the kernels of tests/corpus.py",
+        )
+    )  # fmt: skip
+    for name in names:
+        rows = [{"m": m, "n": n, "k": k, "metrics": next(counted)} for m, n, k in SHAPES]
+        yield name, {"counters": rows}
 
 
-def launch_all() -> None:
-    """What runs under ncu: each kernel once at each shape."""
-    for entry, (m, n, k, alpha, beta) in launches():
-        given = entry.inputs(*entry.fitting(m, n, k), alpha, beta, record_corpus.SEED)
-        record_corpus.on_gpu(entry, given)
-
-
-def record(out: Path) -> None:
-    names = "|".join(sorted({entry.entry for entry, _ in launches()}))
-    command = [
-        find_ncu(), "--clock-control", "none", "--csv", "--page", "details",
-        "--print-units", "base", "--kernel-name", f"regex:^({names})$",
-        "--metrics", ",".join(METRICS), sys.executable, __file__, "--launch",
-    ]  # fmt: skip
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=SECONDS, check=False, env=os.environ
-    )
-    counted = parse_csv(done.stdout)
-    if len(counted) != len(launches()):
-        sys.exit(f"ncu gave {len(counted)} launches of {len(launches())}: {done.stderr[-2000:]}")
-    found: dict = {}
-    for (entry, shape), metrics in zip(launches(), counted, strict=True):
-        m, n, k = entry.fitting(*shape[:3])
-        rows = found.setdefault(
-            entry.name, {"code": record_corpus.key(entry), "counters": []}
-        )  # fmt: skip
-        rows["counters"].append({"m": m, "n": n, "k": k, "metrics": metrics})
-    provenance = record_corpus.provenance() | {
-        "ncu": ncu_version(),
-        "command": "python tests/recorded/record_counters.py OUTDIR",
-    }
-    text = json.dumps({"provenance": provenance, "kernels": found}, indent=1)
-    (out / "counters.json").write_text(text + "\n", encoding="utf-8")
-
+RECORD = Record("counters.json", record_corpus.codes, recorded, lambda: {"ncu": ncu_version()})
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--launch":
-        launch_all()
-    else:
-        record(Path(sys.argv[1]))
+    for name in sys.argv[1:]:
+        for shape in SHAPES:
+            record_corpus.on_gpu(corpus.product(name), *shape, 1.0, 0.0)

@@ -1,39 +1,40 @@
-"""Record what an NVIDIA GPU and compute-sanitizer make of the mistakes of tests/mistakes.py.
+"""What an NVIDIA GPU and compute-sanitizer make of the mistakes of tests/mistakes.py.
 
-    python tests/recorded/record_sanitizer.py OUTDIR     writes OUTDIR/sanitizer.json
     python tests/recorded/record_sanitizer.py --table    writes docs/mistakes.md from the record
 
-Every mistake, and every kernel without one, runs alone and under memcheck, racecheck, initcheck and
-synccheck, each time in a process of its own: an error takes the whole CUDA context with it, and a
-kernel that hangs has to be killed. Needs CuPy and a GPU, and compute-sanitizer on the PATH.
+record_kernels.py records it. Every mistake, and every kernel without one, runs alone and under
+memcheck, racecheck, initcheck and synccheck, each time in a process of its own: an error takes the
+whole CUDA context with it, and a kernel that hangs has to be killed.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import textwrap
-from concurrent.futures import ThreadPoolExecutor
-from datetime import date
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import hardware
 import mistakes
 from mistakes import MISTAKES, Mistake
+from recorded.recording import Record
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
+from gemmlab import simulator
+from gemmlab.kernel.fingerprint import code_hash
+
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 TIMEOUT_S = 15
+NOT_RECORDED = "not recorded"
 CORRECT = "correct: "  # before the name of a kernel without a mistake
-TABLE = ROOT / "docs" / "mistakes.md"
+TABLE = Path(__file__).resolve().parents[2] / "docs" / "mistakes.md"
 
 
 def cases() -> dict[str, Mistake]:
@@ -45,12 +46,15 @@ def cases() -> dict[str, Mistake]:
 
 
 def key(mistake: Mistake) -> str:
-    """A fingerprint of what is launched."""
+    """A fingerprint of what is launched; comments do not count."""
     kernel = mistakes.base(mistake.of)
-    settings = getattr(kernel, "settings", {})
-    launch = (mistakes.planted(mistake), sorted(settings.items()), mistake.change,
-              mistakes.shapes(kernel, mistake))  # fmt: skip
+    code = code_hash(mistakes.planted(mistake), getattr(kernel, "settings", {}))
+    launch = (code, mistake.change, mistakes.shapes(kernel, mistake))
     return "sha256:" + hashlib.sha256(repr(launch).encode()).hexdigest()
+
+
+def codes() -> dict[str, str]:
+    return {name: key(mistake) for name, mistake in cases().items()}
 
 
 # --- one process ----------------------------------------------------------------------------------
@@ -63,40 +67,26 @@ def run_one(name: str, fresh: bool) -> None:
     """
     import cupy
 
-    from gemmlab.simulator.nvrtc import COMMON_OPTIONS
-
     cupy.cuda.set_allocator(None)  # arrays end where their allocation ends
     mistake = cases()[name]
     right = True
     try:
         for shape in mistakes.shapes(mistakes.base(mistake.of), mistake):
             it = mistakes.prepare(mistake, shape)
-            options = (f"-arch={it.arch}", *COMMON_OPTIONS, *it.options)
-            kernel = cupy.RawModule(code=it.source, options=options).get_function(it.entry)
-            if it.shared_bytes:
-                kernel.max_dynamic_shared_size_bytes = it.shared_bytes
-            given = [_argument(arg, fresh and i in it.empty) for i, arg in enumerate(it.args)]
-            kernel(it.grid, it.block, tuple(given), shared_mem=it.shared_bytes)
-            cupy.cuda.runtime.deviceSynchronize()
-            for arg, on_gpu in zip(it.args, given, strict=True):
-                if isinstance(arg, np.ndarray):
-                    arg[...] = cupy.asnumpy(on_gpu)
+            args = [
+                simulator.uninitialised(arg) if fresh and i in it.empty else arg
+                for i, arg in enumerate(it.args)
+            ]
+            hardware.launch(
+                it.source, it.entry, it.grid, it.block, args,
+                arch=it.arch, options=it.options, shared_bytes=it.shared_bytes,
+            )  # fmt: skip
             right = right and it.right()
     except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
         print("error:", str(error).split(":")[0], flush=True)
     else:
         print("right" if right else "wrong", flush=True)
     os._exit(0)  # a broken context would raise in every destructor
-
-
-def _argument(arg, fresh: bool):
-    import cupy
-
-    if fresh:
-        return cupy.empty(arg.shape, arg.dtype)
-    if isinstance(arg, np.ndarray):
-        return cupy.asarray(arg)
-    return np.float32(arg) if isinstance(arg, float) else np.int32(arg)
 
 
 # --- all of them ----------------------------------------------------------------------------------
@@ -137,7 +127,7 @@ def report(output: str | None) -> dict:
 
 def record_one(name: str) -> dict:
     one = [sys.executable, __file__, "--one", name]
-    found = {"code": key(cases()[name]), "alone": outcome(finished(one)), "tools": {}}
+    found = {"alone": outcome(finished(one)), "tools": {}}
     for tool in TOOLS:
         quiet = ["--report-api-errors", "no"] if tool == "memcheck" else []
         command = [
@@ -154,42 +144,22 @@ def record_one(name: str) -> dict:
         if result["errors"] < 0:  # the tool itself failed
             result = report(finished(command))
         found["tools"][tool] = result
-    print(name, found["alone"], {t: r["errors"] for t, r in found["tools"].items()}, flush=True)
     return found
 
 
-def provenance() -> dict[str, str]:
-    import cupy
-
-    from gemmlab.device import require_gpu
-
-    here = require_gpu("Recording")
-    version = finished(["compute-sanitizer", "--version"]) or ""
-    return {
-        "gpu": here.name,
-        "driver": here.driver,
-        "nvrtc": ".".join(str(part) for part in cupy.cuda.nvrtc.getVersion()),
-        "compute-sanitizer": re.search(r"Version ([\d.]+)", version)[1],
-        "recorded": date.today().isoformat(),
-        "command": "python tests/recorded/record_sanitizer.py OUTDIR",
-    }
-
-
-def record(out: Path) -> None:
-    """Run all cases that are new or have changed since the record; the others are kept."""
-    try:
-        kept = json.loads((HERE / "sanitizer.json").read_text(encoding="utf-8"))["cases"]
-    except FileNotFoundError:
-        kept = {}
-    every = cases()
-    kept = {name: case for name, case in kept.items()
-            if name in every and case["code"] == key(every[name])}  # fmt: skip
-    names = [name for name in every if name not in kept]
+def recorded(names: list[str]) -> Iterator[tuple[str, dict]]:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        new = dict(zip(names, pool.map(record_one, names), strict=True))
-    found = {"provenance": provenance(), "cases": {name: (kept | new)[name] for name in every}}
-    text = json.dumps(found, indent=1, ensure_ascii=False)
-    (out / "sanitizer.json").write_text(text + "\n", encoding="utf-8")
+        running = {pool.submit(record_one, name): name for name in names}
+        for done in as_completed(running):
+            yield running[done], done.result()
+
+
+def tools() -> dict[str, str]:
+    version = finished(["compute-sanitizer", "--version"]) or ""
+    return {"compute-sanitizer": re.search(r"Version ([\d.]+)", version)[1]}
+
+
+RECORD = Record("sanitizer.json", codes, recorded, tools)
 
 
 # --- the table ------------------------------------------------------------------------------------
@@ -197,12 +167,13 @@ def record(out: Path) -> None:
 HEADING = """\
 # Planted mistakes: who finds them
 
-Each row is one change to a correct kernel of `tests/corpus.py` or `tests/mistakes.py`. The
-simulator runs it with `check=True` (the column "checks": what its findings are called), and
-compares the result with float64 ("verification"); `tests/test_simulator_mistakes.py` holds both
-columns to what happens. The last two columns are recorded: the same kernels alone on an {gpu},
-and there under memcheck, racecheck, initcheck and synccheck of compute-sanitizer {tool}
-({recorded}). Made by `python tests/recorded/record_sanitizer.py --table`.
+Each row is one change to a correct kernel: a rung of the ladder with these settings, or a kernel of
+`tests/kernels/` or `tests/mistakes.py`. The simulator runs it with `check=True` (the column
+"checks": what its findings are called), and compares the result with float64 ("verification");
+`tests/test_simulator_mistakes.py` holds both columns to what happens. The last two columns are
+recorded: the same kernels alone on an {gpu}, and there under memcheck, racecheck,
+initcheck and synccheck of compute-sanitizer {tool} ({dates}). Made by
+`python tests/recorded/record_sanitizer.py --table`.
 
 {summary}
 
@@ -223,19 +194,19 @@ def by_sanitizer(case: dict) -> str:
 
 def table() -> str:
     """docs/mistakes.md, from the registry and the record."""
-    recorded = json.loads((HERE / "sanitizer.json").read_text(encoding="utf-8"))
-    found = recorded["cases"]
+    found = RECORD.current()
     rows, by_checks, by_verification, by_tools, hidden = [], 0, 0, 0, 0
     for one in MISTAKES:
-        case = found[one.name]
+        case = found.get(one.name)
         checks, verified = "checks" in one.found_by, "verification" in one.found_by
-        sanitizer = by_sanitizer(case)
+        alone = case["alone"] if case else NOT_RECORDED
+        sanitizer = by_sanitizer(case) if case else NOT_RECORDED
         by_checks, by_verification = by_checks + checks, by_verification + verified
-        by_tools += sanitizer != "–"
-        hidden += case["alone"] == "right"
+        by_tools += sanitizer not in ("–", NOT_RECORDED)
+        hidden += alone == "right"
         rows.append(
             f"| {one.name}: {one.what} | {one.of} | {', '.join(one.kinds) if checks else '–'} | "
-            f"{'wrong' if verified else '–'} | {case['alone']} | {sanitizer} |"
+            f"{'wrong' if verified else '–'} | {alone} | {sanitizer} |"
         )
     clean = [name for name in found if name.startswith(CORRECT)]
     reported = [n.removeprefix(CORRECT) for n in clean if by_sanitizer(found[n]) != "–"]
@@ -247,19 +218,23 @@ def table() -> str:
         + (", ".join(reported) if reported else "none")
         + "."
     )
-    origin = recorded["provenance"]
+    from_runs = {case["recording"] for case in found.values()}
+    runs = [run for at, run in enumerate(RECORD.read()["recordings"]) if at in from_runs]
+    gpu, tool, dates = (
+        " and ".join(dict.fromkeys(run[fact] for run in runs))
+        for fact in ("gpu", "compute-sanitizer", "recorded")
+    )
     heading = HEADING.format(
-        gpu=origin["gpu"], tool=origin["compute-sanitizer"], recorded=origin["recorded"],
+        gpu=gpu, tool=tool, dates=dates,
         summary=textwrap.fill(summary, 100, break_on_hyphens=False),
     )  # fmt: skip
     return heading + "\n".join(rows) + "\n"
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--one":
+    if sys.argv[1:2] == ["--one"]:
         run_one(sys.argv[2], fresh="--fresh" in sys.argv)
-    elif sys.argv[1] == "--table":
-        TABLE.parent.mkdir(exist_ok=True)
+    elif sys.argv[1:] == ["--table"]:
         TABLE.write_text(table(), encoding="utf-8")
     else:
-        record(Path(sys.argv[1]))
+        sys.exit(__doc__)

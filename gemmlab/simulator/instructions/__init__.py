@@ -4,7 +4,7 @@ Such a function gets the Writer of translate.py, the instruction and its operand
 the Writer. For a form that it does not know it raises types.Unknown.
 """
 
-from . import (
+from gemmlab.simulator.instructions import (
     accesses,
     atomics,
     bits,

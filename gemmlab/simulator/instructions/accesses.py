@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from .. import generic
-from ..ptx import STRUCTURE, Symbol, Vector
-from ..types import SIGNED, UNSIGNED, Unknown, type_of
+from gemmlab.simulator.memory import generic
+from gemmlab.simulator.ptx import STRUCTURE, Symbol, Vector
+from gemmlab.simulator.types import SIGNED, UNSIGNED, Unknown, type_of
 
 SPACES = {"global", "shared", "local", "const"}
 # Which caches an access passes, and how long it stays there: no result depends on it, nor on the

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import atomics
-from ..ptx import Vector
-from ..types import FLOATS, SIGNED, UNSIGNED, Unknown, type_of
+from gemmlab.simulator.memory import atomics
+from gemmlab.simulator.ptx import Vector
+from gemmlab.simulator.types import FLOATS, SIGNED, UNSIGNED, Unknown, type_of
 
 SPACES = {"global", "shared", "shared::cta"}
 # Who is to see it when: here everybody does at once.

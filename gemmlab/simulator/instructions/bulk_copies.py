@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..ptx import Coordinates, Immediate
-from ..types import SIGNED, Unknown
+from gemmlab.simulator.ptx import Coordinates, Immediate
+from gemmlab.simulator.types import SIGNED, Unknown
 
 SHARED = {"shared::cta", "shared::cluster"}
 LOAD_HINTS = {"mbarrier::complete_tx::bytes", "L2::cache_hint", "tile"}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .. import clusters
-from ..types import SIGNED, Unknown
+from gemmlab.simulator.threads import clusters
+from gemmlab.simulator.types import SIGNED, Unknown
 
 REGISTERS = range(24, 257, 8)  # that setmaxnreg may ask for
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import arithmetic
-from ..ptx import Vector
-from ..speculation import loads_chosen_by
-from ..types import BITWISE, BOOL, FLOATS, SIGNED, UNSIGNED, Unknown, type_of
-from . import halves
+from gemmlab.simulator.arithmetic import float32
+from gemmlab.simulator.instructions import halves
+from gemmlab.simulator.ptx import Vector
+from gemmlab.simulator.speculation import loads_chosen_by
+from gemmlab.simulator.types import BITWISE, BOOL, FLOATS, SIGNED, UNSIGNED, Unknown, type_of
 
 ORDERED = {"eq": "==", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
            "lo": "<", "ls": "<=", "hi": ">", "hs": ">="}  # fmt: skip
@@ -123,6 +123,6 @@ def op_slct(w, instruction, target, first, second, sign):
     zero = {"s32": np.int32(0), "f32": np.float32(0)}[ptx_type]
     sign = w.value(sign, SIGNED[4] if ptx_type == "s32" else FLOATS["f32"])
     if "ftz" in instruction.parts:
-        sign = f"{w.use(arithmetic.flush)}({sign})"
+        sign = f"{w.use(float32.flush)}({sign})"
     first, second = w.value(first, dtype), w.value(second, dtype)
     w.assign(target, f"where({sign} >= {w.constant(zero)}, {first}, {second})", dtype, instruction)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..mbarrier import pending_count
-from ..ptx import Immediate, Register, Symbol
-from ..types import BOOL, SIGNED, Unknown
-from . import bulk_copies
+from gemmlab.simulator.async_copy.mbarrier import pending_count
+from gemmlab.simulator.instructions import bulk_copies
+from gemmlab.simulator.ptx import Immediate, Register, Symbol
+from gemmlab.simulator.types import BOOL, SIGNED, Unknown
 
 CACHES = {
     "ca", "cg", "L2::cache_hint", "L2::64B", "L2::128B", "L2::256B", "global",

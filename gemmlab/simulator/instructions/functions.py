@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import approximate, double, rounding
-from .. import halves as runtime
-from ..types import FLOATS, Unknown, type_of
-from . import halves
-from .numbers import DIRECTIONS
+from gemmlab.simulator.arithmetic import approximate, double, rounding
+from gemmlab.simulator.arithmetic import halves as runtime
+from gemmlab.simulator.instructions import halves
+from gemmlab.simulator.instructions.numbers import DIRECTIONS
+from gemmlab.simulator.types import FLOATS, Unknown, type_of
 
 F32, F64 = FLOATS["f32"], FLOATS["f64"]
 

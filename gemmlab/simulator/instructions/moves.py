@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import generic
-from ..ptx import TYPE_BYTES, Vector
-from ..types import BOOL, SIGNED, UNSIGNED, Unknown
+from gemmlab.simulator.memory import generic
+from gemmlab.simulator.ptx import TYPE_BYTES, Vector
+from gemmlab.simulator.types import BOOL, SIGNED, UNSIGNED, Unknown
 
 SPACES = {"global", "shared", "local", "const", "param"}
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .. import fused
-from ..ptx import LEAVES_BLOCK, Instruction
-from ..types import FLOATS
+from gemmlab.simulator.arithmetic import fused
+from gemmlab.simulator.ptx import LEAVES_BLOCK, Instruction
+from gemmlab.simulator.types import FLOATS
 
 FUSED = "fma.rn.ftz.f32"
 

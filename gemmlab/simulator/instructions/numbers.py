@@ -6,9 +6,16 @@ from functools import partial
 
 import numpy as np
 
-from .. import approximate, arithmetic, double, integers, multiply_add, rounding
-from ..types import FLOATS, SIGNED, UNSIGNED, Unknown, type_of
-from . import halves
+from gemmlab.simulator.arithmetic import (
+    approximate,
+    double,
+    float32,
+    integers,
+    multiply_add,
+    rounding,
+)
+from gemmlab.simulator.instructions import halves
+from gemmlab.simulator.types import FLOATS, SIGNED, UNSIGNED, Unknown, type_of
 
 F32, F64 = FLOATS["f32"], FLOATS["f64"]
 DIRECTIONS = {"rn", "rz", "rm", "rp"}
@@ -257,7 +264,7 @@ def _approximate_quotient(w, instruction, target, a, b, kind):
 
 def op_rem(w, instruction, target, a, b):
     dtype, (x, y), _ = _integers(w, instruction, (a, b))
-    text = f"{w.use(arithmetic.remainder_integers)}({x}, {y})"
+    text = f"{w.use(float32.remainder_integers)}({x}, {y})"
     w.assign(target, text, dtype, instruction)
 
 
@@ -323,7 +330,7 @@ def _extreme(w, instruction, target, a, b, name):
     nan, xorsign = "NaN" in flags, "xorsign" in flags
     text = f"{name}({x}, {y})"
     if nan or xorsign:
-        text = f"{w.use(arithmetic.extreme)}({name}, {x}, {y}, {nan}, {xorsign})"
+        text = f"{w.use(float32.extreme)}({name}, {x}, {y}, {nan}, {xorsign})"
     w.assign(target, text, dtype, instruction)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..ptx import Immediate, Register
-from ..types import BOOL, SIGNED, Unknown
+from gemmlab.simulator.ptx import Immediate, Register
+from gemmlab.simulator.types import BOOL, SIGNED, Unknown
 
 REDUCTIONS = {"popc", "and", "or"}
 ASYNC_FENCES = {"fence.proxy.async", "fence.proxy.async.shared::cta"}

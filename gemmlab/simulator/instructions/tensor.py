@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from .. import fragments
-from .. import matrix_transfers as transfers
-from ..ptx import Vector
-from ..tensor import Product
-from ..types import SIGNED, Unknown
+from gemmlab.simulator.ptx import Vector
+from gemmlab.simulator.tensor_cores import fragments
+from gemmlab.simulator.tensor_cores import matrix_transfers as transfers
+from gemmlab.simulator.tensor_cores.mma import Product
+from gemmlab.simulator.types import SIGNED, Unknown
 
 # type -> bits of an element
 BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "s32": 32, "s8": 8, "u8": 8}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .. import warps
-from ..ptx import Symbol, Vector
-from ..types import BOOL, SIGNED, Unknown, type_of
+from gemmlab.simulator.ptx import Symbol, Vector
+from gemmlab.simulator.threads import warps
+from gemmlab.simulator.types import BOOL, SIGNED, Unknown, type_of
 
 UNUSED = Symbol("_")
 

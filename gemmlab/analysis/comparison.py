@@ -1,0 +1,131 @@
+"""Two kernels, or two settings of one, side by side: counted, compiled and recorded."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from gemmlab.analysis import facts
+from gemmlab.analysis.facts import OF_CUBLAS, Facts
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.report import Sheet, number, ratio, times
+
+if TYPE_CHECKING:
+    import pandas
+
+
+NOT_RECORDED = "not recorded"
+
+
+def compare(a: Kernel, b: Kernel, arch: str | None = None) -> Comparison:
+    """What is known of kernel `b`, beside the same of kernel `a`.
+
+    One block of each is traced, inside of a small product. `arch`: of registers and occupancy, such
+    as "sm_86"; that of `a` if None. Raises TypeError for what is no kernel, and what facts.of
+    raises.
+    """
+    for kernel in (a, b):
+        if not isinstance(kernel, Kernel):
+            raise TypeError(
+                f"compare takes two kernels, as gl.load(...) and gl.from_source(...) give, not "
+                f"{kernel!r}."
+            )
+    arch = arch or a.arch
+    return Comparison(facts.of(a, arch), facts.of(b, arch))
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """The facts of two kernels. Show it, or its `table`, or its `picture()`."""
+
+    a: Facts
+    b: Facts
+
+    @cached_property
+    def names(self) -> tuple[str, str]:
+        """What the two are called: the rung and the settings in which they differ."""
+        one, other = self.a.kernel, self.b.kernel
+        names = _name(one, other), _name(other, one)
+        return names if names[0] != names[1] else (f"{names[0]} (a)", f"{names[1]} (b)")
+
+    @property
+    def mixed(self) -> bool:
+        """Whether the two multiply matrices of different types."""
+        return self.a.kernel.dtype != self.b.kernel.dtype
+
+    @cached_property
+    def table(self) -> pandas.DataFrame:
+        """Columns: quantity, one for each kernel, ratio (of b to a), unit.
+
+        ratio is NaN where a value is 0, a word or not recorded.
+        """
+        import pandas
+
+        table, other = self.a.table(), self.b.table()
+        pairs = list(zip(table["value"], other["value"], strict=True))
+        first, second = self.names
+        ratios = pandas.Series([ratio(*pair) for pair in pairs], dtype=float)
+        if self.mixed:  # shares of different cuBLAS products are not one quantity
+            ratios[table["quantity"] == OF_CUBLAS] = math.nan
+        return pandas.DataFrame(
+            {
+                "quantity": table["quantity"],
+                first: [_or_not_recorded(value) for value, _ in pairs],
+                second: [_or_not_recorded(value) for _, value in pairs],
+                "ratio": ratios,
+                "unit": table["unit"],
+            }
+        )
+
+    @cached_property
+    def sentences(self) -> list[str]:
+        """What was traced, and where the speed comes from."""
+        both = (self.a, self.b)
+        products = [f"{one.trace.m}×{one.trace.n}×{one.trace.k}" for one in both]
+        where = [
+            f"{'×'.join(map(str, one.speed.shape))}: {one.speed.where}" for one in both if one.speed
+        ]
+        traced = " and ".join(dict.fromkeys(products))
+        said = [f"Counted in the simulator: one block, at {traced}."]
+        if self.mixed:
+            each = " and ".join(f"{one.kernel.name} {one.kernel.dtype}" for one in both)
+            said.append(f"{each}: each share is of cuBLAS in the same precision.")
+        if where:
+            said.append(f"Speed at {'; at '.join(dict.fromkeys(where))}.")
+        return said
+
+    def __repr__(self) -> str:
+        return str(self._sheet())
+
+    def _repr_html_(self) -> str:
+        return self._sheet().html()
+
+    def _sheet(self) -> Sheet:
+        sheet = Sheet()
+        sheet.say(f"{self.names[1]} beside {self.names[0]}", strong=True)
+        rows = [
+            [quantity, number(a), number(b), "" if factor != factor else times(factor), unit]
+            for quantity, a, b, factor, unit in self.table.itertuples(index=False, name=None)
+        ]
+        sheet.table(["quantity", *self.names, "ratio", "unit"], rows, words=(4,))
+        for sentence in self.sentences:
+            sheet.say(sentence)
+        return sheet
+
+
+def _or_not_recorded(value: object) -> object:
+    return NOT_RECORDED if value is None else value
+
+
+def _name(kernel: Kernel, other: Kernel) -> str:
+    """The rung, the settings that the other has otherwise, and those it lacks if not as usual."""
+    usual = {parameter.name: parameter.default for parameter in kernel.rung.parameters}
+    shown = [
+        f"{name}={value}"
+        for name, value in kernel.settings.items()
+        if value != other.settings.get(name, usual[name])
+    ]
+    edited = kernel.text != kernel.rung.path.read_text(encoding="utf-8")
+    return " ".join([kernel.name, *shown]) + (" edited" if edited else "")

@@ -1,0 +1,83 @@
+"""What Nsight Compute counted on a GPU, as recorded, read beside the simulator and per step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gemmlab.cuda.architectures import WARP
+from gemmlab.ladder import SINGLE
+from gemmlab.records import runs
+from gemmlab.simulator.counters import FMA_METRIC, TIMING_DEPENDENT
+
+if TYPE_CHECKING:
+    import pandas
+
+    from gemmlab.kernel.kernel import Kernel
+
+# Column of per_step -> what it counts. The L1 cache first looks the lines of a request up, then
+# reads them out of its 32 banks; each takes it one or more passes, called wavefronts.
+PER_STEP = {
+    "sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    "L1 look-ups": "l1tex__t_output_wavefronts_pipe_lsu_mem_global_op_ld.sum",
+    "L1 bank passes": "l1tex__data_pipe_lsu_wavefronts.sum",
+    "SM cycles": "sm__cycles_active.sum",
+}
+
+
+def compare(kernel: Kernel, m: int, n: int, k: int) -> pandas.DataFrame:
+    """The counters of a recorded shape (M, N, K): simulated here, and as the GPU had them.
+
+    Columns: metric, simulator, the GPU's name, equal. Counters that are 0 in both are left out, and
+    those that are not the same in two runs on a GPU: see collisions. Raises NoRecord and
+    StaleRecord.
+    """
+    frame, gpu_name = _beside(kernel, m, n, k)
+    some = (frame["simulator"] != 0) | (frame[gpu_name] != 0)
+    frame = frame[some & ~frame["metric"].isin(TIMING_DEPENDENT)].reset_index(drop=True)
+    return frame.assign(equal=frame["simulator"] == frame[gpu_name])
+
+
+def collisions(kernel: Kernel, m: int, n: int, k: int) -> pandas.DataFrame:
+    """Wavefronts and bank conflicts of shared memory at a recorded shape (M, N, K).
+
+    Columns: metric, simulator, the GPU's name, and what the GPU counted more. The simulator counts
+    conflicts among the lanes of a warp. The GPU also counts where an access met other traffic in
+    the banks, which depends on timing. Raises NoRecord and StaleRecord.
+    """
+    frame, gpu_name = _beside(kernel, m, n, k)
+    frame = frame[frame["metric"].isin(TIMING_DEPENDENT)].reset_index(drop=True)
+    return frame.assign(more=frame[gpu_name] - frame["simulator"])
+
+
+def _beside(kernel: Kernel, m: int, n: int, k: int) -> tuple[pandas.DataFrame, str]:
+    """Every counter that both have, and the name of the GPU, which heads its column."""
+    import pandas
+
+    gpu_name, recorded = runs.counters_at(kernel, m, n, k)
+    simulated = kernel.trace(m, n, k).counters
+    rows = [
+        {"metric": metric, "simulator": value, gpu_name: recorded[metric]}
+        for metric, value in simulated.items()
+        if metric in recorded
+    ]
+    return pandas.DataFrame(rows, columns=["metric", "simulator", gpu_name]), gpu_name
+
+
+def per_step(kernel: Kernel, digits: int = 1) -> pandas.DataFrame:
+    """Recorded counters per step: for the 32 multiply-adds that one warp does at once.
+
+    One row for each shape whose counters were recorded: M, N, K, and the keys of PER_STEP, rounded
+    to so many digits after the point.
+    Raises ValueError for a kernel on tensor cores, which do more at once, NoRecord and StaleRecord.
+    """
+    import pandas
+
+    if kernel.rung.precision is not SINGLE:
+        raise ValueError(f"{kernel.name} is {kernel.dtype}; steps are those of float32 kernels")
+    rows = []
+    for counted in runs.entry(kernel)["counters"]:
+        steps = counted["metrics"][FMA_METRIC] / WARP
+        shape = {"M": counted["m"], "N": counted["n"], "K": counted["k"]}
+        amounts = {name: counted["metrics"][metric] / steps for name, metric in PER_STEP.items()}
+        rows.append(shape | amounts)
+    return pandas.DataFrame(rows).round(digits)

@@ -1,0 +1,209 @@
+"""What is known of one kernel with its settings: counted, compiled and recorded.
+
+Counted is one block of a small product, as its blocks inside a large product do; only what does not
+depend on the size of the product is shown.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from functools import cache, cached_property
+from math import prod
+from typing import TYPE_CHECKING
+
+from gemmlab.cuda.occupancy import Occupancy, occupancy
+from gemmlab.kernel.compiler import Resources
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.kernel.trace import Trace
+from gemmlab.ladder import listed
+from gemmlab.measure.timing import LaunchTooLong, compare
+from gemmlab.records import runs, tuning
+from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
+from gemmlab.simulator.counters import MATRIX_METRICS, SECTOR_BYTES
+
+if TYPE_CHECKING:
+    import pandas
+
+WINDOW = 128  # rows and columns of C that are looked at, at least
+STEPS = 2  # along K, at least
+LEAST_K = 32
+GLOBAL, SHARED = "global", "shared"
+OF_CUBLAS = "of cuBLAS"
+NAMES = {  # what a table calls the loads and stores of each array
+    ("A", "load"): "loads of A",
+    ("B", "load"): "loads of B",
+    ("C", "store"): "stores to C",
+}
+WHOLE_MATRICES = {(SHARED, "load"): ("ldmatrix",)}  # loads that a warp does together
+FLOP_PER_FMA = 2
+LARGE, PAIRS = 4096, 5  # of the product whose speed is told; of launches, where it is measured
+
+
+@dataclass(frozen=True)
+class Speed:
+    """A median rate in GFLOP/s, that of cuBLAS in percent, and where the numbers come from."""
+
+    gflops: float
+    pct_cublas: float
+    shape: tuple[int, int, int]
+    where: str  # "NVIDIA H200, recorded 2026-11-21"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """`trace`: of block (0, 0, 0) alone; `arch`: of the resources; `speed`: None without record."""
+
+    kernel: Kernel
+    arch: str
+    trace: Trace
+    taken: Resources
+    speed: Speed | None
+
+    @cached_property
+    def fits(self) -> Occupancy:
+        return occupancy(
+            self.arch,
+            threads=self.threads,
+            registers=self.taken.registers,
+            shared_bytes=self.taken.shared_bytes,
+        )
+
+    @property
+    def threads(self) -> int:
+        return prod(self.trace.block)
+
+    @property
+    def settings(self) -> str:
+        return listed(self.kernel.settings)
+
+    def units_per_request(self, space: str, operation: str, array: str | None = None) -> float:
+        """Sectors of global memory, or wavefronts of shared, per request; 0 without requests."""
+        operations = (operation, *WHOLE_MATRICES.get((space, operation), ()))
+        lines = [
+            one
+            for one in self.trace.run.lines
+            if one.space == space and one.operation in operations and array in (None, one.array)
+        ]
+        requests = sum(one.requests for one in lines)
+        return sum(one.units for one in lines) / requests if requests else 0.0
+
+    @cached_property
+    def loaded_bytes(self) -> int:
+        """What the block's loads of A and B move: whole sectors. A bias does not count."""
+        lines = [o for o in self.trace.run.lines if (o.space, o.operation) == (GLOBAL, "load")]
+        return SECTOR_BYTES * sum(one.units for one in lines if one.array != "bias")
+
+    @cached_property
+    def intensity(self) -> float:
+        """FLOP per byte that the block loads from global memory."""
+        return FLOP_PER_FMA * self.trace.run.multiply_adds / self.loaded_bytes
+
+    @cached_property
+    def conflicts(self) -> float:
+        """Bank conflicts per request to shared memory, loads and stores together."""
+        found = requests = 0
+        for operation in ("ld", "st"):
+            conflict = f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{operation}.sum"
+            found += self.trace.counters[conflict]
+            requests += self.trace.counters[f"smsp__inst_executed_op_shared_{operation}.sum"]
+        requests += self.trace.counters[MATRIX_METRICS[SHARED, "ldmatrix"][0]]
+        return found / requests if requests else 0.0
+
+    def table(self) -> pandas.DataFrame:
+        """Columns quantity, value, unit: the same quantities in the same order for every kernel."""
+        import pandas
+
+        rows, columns = self.kernel.rung.tile(self.kernel.settings)
+        taken, fits = self.taken, self.fits
+        shared = {one: self.units_per_request(SHARED, one) for one in ("load", "store")}
+        found: list[tuple[str, object, str]] = [
+            ("threads per block", self.threads, "threads"),
+            ("C per block", rows * columns, "elements"),
+            *(
+                (f"{name}", self.units_per_request(GLOBAL, operation, array), "sectors per request")
+                for (array, operation), name in NAMES.items()
+            ),
+            ("shared loads", shared["load"] or "none", "wavefronts per request"),
+            ("shared stores", shared["store"] or "none", "wavefronts per request"),
+            (
+                "bank conflicts",
+                self.conflicts if any(shared.values()) else "none",
+                "per shared request",
+            ),
+            ("arithmetic intensity", self.intensity, "FLOP per byte loaded"),
+            ("registers", taken.registers, "per thread"),
+            ("spilled", taken.spill_store_bytes + taken.spill_load_bytes, "bytes per thread"),
+            ("shared memory", taken.shared_bytes, "bytes per block"),
+            ("blocks per SM", fits.blocks_per_sm, f"on {self.arch}"),
+            ("occupancy", round(100 * fits.occupancy, 1), "%"),
+            ("limited by", fits.limited_by, ""),
+            ("speed", self.speed and round(self.speed.gflops), "GFLOP/s"),
+            (OF_CUBLAS, self.speed and round(self.speed.pct_cublas, 1), "%"),
+        ]
+        return pandas.DataFrame(found, columns=["quantity", "value", "unit"])
+
+
+def of(kernel: Kernel, arch: str | None = None) -> Facts:
+    """Trace one block of `kernel`, ask the compiler about `arch`, and look up the recorded speed.
+
+    `arch`: of registers and occupancy, such as "sm_86"; that of the kernel if None. On a GPU the
+    speed is measured there, once the kernel is verified. Raises OccupancyError, NoCompiler,
+    IllegalSetting, KernelMistake and, on a GPU, VerificationError and TimingError.
+    """
+    arch = arch or kernel.arch
+    taken = kernel.taken(arch)
+    trace = kernel.trace(*shape(kernel), blocks=[(0, 0, 0)])
+    return Facts(kernel, arch, trace, taken, _speed(kernel))
+
+
+def shape(kernel: Kernel) -> tuple[int, int, int]:
+    """(M, N, K) of the product that is traced: block (0, 0, 0) is whole in it."""
+    rows, columns = kernel.rung.tile(kernel.settings)
+    along_k = max(LEAST_K, STEPS * kernel.settings.get("BK", 1))
+    return max(WINDOW, rows), max(WINDOW, columns), along_k
+
+
+def _speed(kernel: Kernel) -> Speed | None:
+    shape = 3 * (LARGE,)
+    if not kernel.on_gpu:
+        return recorded_speed(kernel)
+    try:
+        run = compare(kernel, *shape, pairs=PAIRS)
+    except LaunchTooLong:
+        return None
+    return Speed(run.gflops, 100 * run.ratio.median, shape, f"{run.gpu}, measured here")
+
+
+def recorded_speed(kernel: Kernel) -> Speed | None:
+    """What a sweep or a record says of this code with these settings; None if neither does.
+
+    Of a damaged file, a line on standard error tells; the rest of the facts needs none.
+    """
+    shape = 3 * (LARGE,)
+    try:
+        found = tuning.of(kernel, shape)
+        return Speed(found["gflops"], found["pct_cublas"], shape, _recorded(found))
+    except (NoRecord, StaleRecord):
+        pass
+    except BadRecord as error:
+        _warn(str(error))
+    try:
+        run = runs.replay_at(kernel, *shape)
+    except (NoRecord, StaleRecord):
+        return None
+    except BadRecord as error:
+        _warn(str(error))
+        return None
+    where = _recorded({"gpu": run.gpu, "recorded": run.recorded})
+    return Speed(run.gflops, 100 * run.ratio.median, shape, where)
+
+
+@cache
+def _warn(sentence: str) -> None:
+    """Once: sliders ask again with every move."""
+    logging.getLogger(__name__).warning(sentence)
+
+
+def _recorded(found) -> str:
+    return f"{found['gpu']}, recorded {found['recorded'][:10]}"

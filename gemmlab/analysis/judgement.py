@@ -1,0 +1,239 @@
+"""An edited kernel beside the rung it started from: does it compile, is it right, what changed?"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass, field
+
+from gemmlab import ladder
+from gemmlab.analysis import facts
+from gemmlab.cuda.occupancy import OccupancyError
+from gemmlab.kernel.compiler import CompileError, NoCompiler
+from gemmlab.kernel.faults import GpuFault
+from gemmlab.kernel.kernel import Kernel, KernelMistake, from_source
+from gemmlab.kernel.verify import Case, Report
+from gemmlab.ladder import IllegalSetting, LadderError
+from gemmlab.loading import load
+from gemmlab.report import Sheet, number, ratio, times
+from gemmlab.simulator import Finding, LaunchError, PtxError, UnknownInstruction
+from gemmlab.simulator.counters import FMA_METRIC, HMMA_METRIC, MATRIX_METRICS, METRICS
+
+SEED = 0  # the same inputs each time: what a page shows must not move
+PARTS = {"global": ("requests", "sectors"), "shared": ("requests", "wavefronts", "bank conflicts")}
+PLURALS = {"load": "loads", "store": "stores"}
+TAKEN = {  # column of kernel.resources() -> how it is written
+    "registers per thread": number,
+    "spilled bytes": number,
+    "shared bytes per block": number,
+    "blocks per SM": number,
+    "occupancy": "{:.1%}".format,
+    "limited by": str,
+}
+REFUSALS = (LadderError, IllegalSetting, CompileError, NoCompiler)
+MOST_FINDINGS = 8
+
+
+PRODUCTS = {  # what multiplies matrices of this dtype
+    "float32": {FMA_METRIC: "fused multiply-adds"},
+    "float16": {HMMA_METRIC: "tensor-core products"},
+}
+
+
+def _traffic() -> dict[str, str]:
+    """Nsight Compute's name of each counter of memory -> what it counts, in words."""
+    names = {}
+    for (space, operation), metrics in (METRICS | MATRIX_METRICS).items():
+        for part, metric in zip(PARTS[space], metrics, strict=True):
+            if metric is not None and metric not in names:
+                names[metric] = f"{space} {PLURALS.get(operation, operation)}, {part}"
+    return names
+
+
+TRAFFIC = _traffic()
+
+
+def judge(source: str, like: str, /, **settings: int) -> Judgement:
+    """Compile `source`, launched as rung `like` is, verify it, count it, and look for mistakes.
+
+    It raises nothing for what a reader may write: the Judgement says why it went no further. The
+    checks are the simulator's and come first. A kernel in which they find a mistake is verified in
+    the simulator too, also where there is a GPU.
+    """
+    found = Judgement(like)
+    try:
+        ladder.settings_for(ladder.find(like), settings)  # a name such as arch is no setting
+        found.before = load(like, **settings)
+        kernel = found.kernel = from_source(source, like, **found.before.settings)
+    except REFUSALS as error:
+        found.stopped = str(error)
+        return found
+    try:
+        _run(kernel, found)
+    except (UnknownInstruction, PtxError) as error:
+        found.stopped = f"The simulator does not know what it uses. {error}"
+    except (LaunchError, KernelMistake, OccupancyError, GpuFault) as error:
+        found.stopped = str(error)
+    return found
+
+
+def _run(kernel: Kernel, found: Judgement) -> None:
+    """Fill in what is found, in this order, as far as it goes."""
+    found.checked = kernel.check()
+    found.resources = [one.resources().iloc[0].to_dict() for one in (found.before, kernel)]
+    if not found.resources[1]["blocks per SM"]:
+        found.stopped = f"No block of it fits on an SM of {kernel.arch}: see what one takes."
+        return
+    safe = copy(kernel)
+    safe.on_gpu = kernel.on_gpu and found.checked.passed
+    found.verified = safe.verify(seed=SEED)
+    if found.verified.passed:
+        found.shape = facts.shape(kernel)
+        traces = [one.trace(*found.shape) for one in (found.before, kernel)]
+        found.counters = [trace.counters for trace in traces]
+
+
+@dataclass(repr=False)
+class Judgement:
+    """What became of an edited kernel. Show it: it is a few sentences and tables.
+
+    `kernel`: None where it does not compile. `stopped`: why it went no further, else empty.
+    `checked`, `verified`: the reports of kernel.check() and kernel.verify(). `shape`: (M, N, K) of
+    the product that was counted. `counters`, `resources`: of the rung and of the edited kernel;
+    empty as long as it was not counted or compiled.
+    """
+
+    like: str
+    before: Kernel | None = None
+    kernel: Kernel | None = None
+    stopped: str = ""
+    checked: Report | None = None
+    verified: Report | None = None
+    shape: tuple[int, int, int] | None = None
+    counters: list[dict[str, int]] = field(default_factory=list)
+    resources: list[dict] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        """Whether it went all the way, with right results and nothing found by the checks."""
+        reports = (self.checked, self.verified)
+        return not self.stopped and all(report is not None and report.passed for report in reports)
+
+    @property
+    def findings(self) -> list[tuple[Case, Finding]]:
+        """Each mistake that the checks found, once for its line, with the first case it is in."""
+        seen: dict[tuple[str, int], tuple[Case, Finding]] = {}
+        for case in self.checked.cases if self.checked else ():
+            for finding in case.findings:
+                seen.setdefault((finding.kind, finding.line), (case, finding))
+        return list(seen.values())
+
+    @property
+    def changed(self) -> list[tuple[str, int, int]]:
+        """(what, before, after) of each counter that differs."""
+        if not self.counters:
+            return []
+        before, after = self.counters
+        return [
+            (words, before[name], after[name])
+            for name, words in self._counted.items()
+            if before[name] != after[name]
+        ]
+
+    @property
+    def _counted(self) -> dict[str, str]:
+        """What is compared: metric -> words."""
+        return TRAFFIC | PRODUCTS[self.kernel.dtype]
+
+    def __repr__(self) -> str:
+        return str(self._sheet())
+
+    def _repr_html_(self) -> str:
+        return self._sheet().html()
+
+    def _sheet(self) -> Sheet:
+        sheet = Sheet()
+        if self.kernel is None:
+            reason, _, lines = self.stopped.partition("\n")
+            sheet.say(reason, strong=True)
+            if lines:
+                sheet.code(lines.strip("\n"))
+            return sheet
+        settings = ", ".join(f"{name}={value}" for name, value in self.kernel.settings.items())
+        sheet.say(f"{self.like} edited, {settings}, for {self.kernel.arch}", strong=True)
+        self._say_results(sheet)
+        self._say_findings(sheet)
+        if self.counters:
+            self._say_counters(sheet)
+        if self.resources:
+            self._say_resources(sheet)
+        return sheet
+
+    def _say_results(self, sheet: Sheet) -> None:
+        if self.verified is not None:
+            cases = self.verified.cases
+            failed = [case for case in cases if not case.passed]
+            if failed:
+                first = failed[0]
+                sheet.say(
+                    f"Results: FAIL, {len(failed)} of {len(cases)} cases. The first is "
+                    f"{_product(first)}: {first.message}."
+                )
+            else:
+                sheet.say(f"Results: pass, all {len(cases)} cases.")
+        if self.stopped:
+            sheet.say(f"Stopped: {self.stopped}")
+        elif not self.counters:
+            sheet.say("It is not counted as long as its results are wrong.")
+
+    def _say_findings(self, sheet: Sheet) -> None:
+        if self.checked is None:
+            return
+        found = self.findings
+        if not found:
+            sheet.say(f"Checks: no mistakes found in {len(self.checked.cases)} small products.")
+            return
+        lines = self.kernel.text.splitlines()
+        noun = "mistake" if len(found) == 1 else "mistakes"
+        sheet.say(f"Checks: {len(found)} {noun} found.")
+        for case, finding in found[:MOST_FINDINGS]:
+            sheet.say(f"At {_product(case)}: {finding}.")
+            if 1 <= finding.line <= len(lines):
+                sheet.code(f"  > {finding.line:4d} | {lines[finding.line - 1]}")
+        if len(found) > MOST_FINDINGS:
+            sheet.say(f"And {len(found) - MOST_FINDINGS} more: see kernel.check().")
+
+    def _say_counters(self, sheet: Sheet) -> None:
+        changed = self.changed
+        equal = len(self._counted) - len(changed)
+        where = "×".join(map(str, self.shape))
+        if not changed:
+            sheet.say(f"Counters at {where}: all {equal} are equal.")
+            return
+        sheet.say(f"Counters at {where} that differ; {equal} are equal:")
+        rows = [
+            [words, number(before), number(after), times(ratio(before, after))]
+            for words, before, after in changed
+        ]
+        sheet.table(["counter", "before", "after", "ratio"], rows)
+
+    def _say_resources(self, sheet: Sheet) -> None:
+        before, after = self.resources
+        if before == after:
+            same = ", ".join(f"{name} {write(after[name])}" for name, write in TAKEN.items())
+            sheet.say(f"Resources on {self.kernel.arch}, as before: {same}.")
+            return
+        sheet.say(f"Resources on {self.kernel.arch}:")
+        rows = [
+            [name, write(before[name]), write(after[name]), _times(before[name], after[name])]
+            for name, write in TAKEN.items()
+        ]
+        sheet.table(["resource", "before", "after", "ratio"], rows)
+
+
+def _times(before: object, after: object) -> str:
+    same_or_words = before == after or isinstance(before, str)
+    return "" if same_or_words else times(ratio(float(before), float(after)))
+
+
+def _product(case: Case) -> str:
+    return f"M={case.m} N={case.n} K={case.k} alpha={case.alpha:g} beta={case.beta:g}"

@@ -1,0 +1,85 @@
+"""The roofline: where a kernel stands under the roofs of its GPU.
+
+A kernel that does W floating-point operations and moves Q bytes has the arithmetic intensity W / Q.
+It can run no faster than the smaller of the arithmetic roof and intensity times the memory roof
+(Williams, Waterman, Patterson: Roofline, Communications of the ACM 52(4), 2009).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from gemmlab.ladder import Problem
+from gemmlab.measure.timing import Measurement
+from gemmlab.records import runs
+from gemmlab.records.registry import of_each
+from gemmlab.records.roofs import Ceilings
+
+if TYPE_CHECKING:
+    import pandas
+
+DRAM = ("dram__bytes_read.sum", "dram__bytes_write.sum")
+L2 = "lts__t_bytes.sum"
+
+
+# ---- the model -----------------------------------------------------------------------------------
+
+
+def intensity(operations: float, moved_bytes: float) -> float:
+    """FLOP per byte; infinite where nothing is moved."""
+    return operations / moved_bytes if moved_bytes else math.inf
+
+
+def attainable(flop_per_byte: float, roofs: Ceilings, dtype: str = "float32") -> float:
+    """The most FLOP per second that the roofs allow at an intensity. Raises NoRecord."""
+    return min(roofs.arithmetic(dtype), flop_per_byte * roofs.bytes_per_second)
+
+
+# ---- where the kernels stand ---------------------------------------------------------------------
+
+
+def points(kernels: Iterable) -> pandas.DataFrame:
+    """Recorded points of kernels under the roofline, one row per shape that has counters.
+
+    Columns: kernel, dtype, m, n, k; gflops as measured; dram_bytes and l2_bytes as Nsight Compute
+    counted them in one launch; model_bytes, what the idea says it asks of global memory;
+    compulsory_bytes; and the intensity, in FLOP per byte, that follows from each: dram_intensity,
+    ...; gpu, recorded. Kernels without a current record are left out, and named.
+    Raises BadRecord, and where nothing is left NoRecord or StaleRecord.
+    """
+    import pandas
+
+    return pandas.DataFrame([point for points in of_each(kernels, _points) for point in points])
+
+
+def _points(kernel) -> list[dict[str, Any]]:
+    timed = {(run.m, run.n, run.k): run for run in runs.replay(kernel)}
+    return [
+        _point(kernel, timed[shape], counted["metrics"])
+        for counted in runs.entry(kernel)["counters"]
+        if (shape := (counted["m"], counted["n"], counted["k"])) in timed
+    ]
+
+
+def _point(kernel, run: Measurement, metrics: dict[str, float]) -> dict[str, Any]:
+    problem = Problem(run.m, run.n, run.k)
+    moved = {
+        "dram": sum(metrics[name] for name in DRAM),
+        "l2": metrics[L2],
+        "model": kernel.rung.model_bytes(problem, kernel.settings),
+        "compulsory": problem.least_bytes(kernel.rung.precision),
+    }
+    return {
+        "kernel": kernel.name,
+        "dtype": run.dtype,
+        "m": run.m,
+        "n": run.n,
+        "k": run.k,
+        "gflops": run.gflops,
+        **{f"{level}_bytes": amount for level, amount in moved.items()},
+        **{f"{level}_intensity": intensity(problem.flop, q) for level, q in moved.items()},
+        "gpu": run.gpu,
+        "recorded": run.recorded,
+    }

@@ -1,0 +1,61 @@
+"""What a streaming multiprocessor (SM) of each architecture has.
+
+The numbers are those of the CUDA C++ Programming Guide, "Technical Specifications per Compute
+Capability".
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+WARP = 32  # threads of a warp
+SIMULATED_ARCH = "sm_90a"  # the simulator is an NVIDIA H200, from which results/ comes
+MAX_THREADS_PER_BLOCK = 1024
+MAX_REGISTERS_PER_THREAD = 255
+REGISTERS_PER_SM = 65536  # 32-bit ones; also the most that one block can have
+STATIC_SHARED_BYTES = 49152  # per block, without asking for more
+
+
+@dataclass(frozen=True)
+class SmLimits:
+    """What one SM of an architecture has."""
+
+    threads: int
+    blocks: int
+    shared_bytes: int
+    shared_unit: int = 128  # a block's shared memory is rounded up to this many bytes
+    reserved_bytes: int = 1024  # of shared memory, per block, for the system
+
+    @property
+    def shared_bytes_per_block(self) -> int:
+        """The most that one block can have, static and dynamic."""
+        return self.shared_bytes - self.reserved_bytes
+
+    @property
+    def warps(self) -> int:
+        return self.threads // WARP
+
+
+LIMITS = {
+    "sm_70": SmLimits(2048, 32, 96 * 1024, shared_unit=256, reserved_bytes=0),
+    "sm_72": SmLimits(2048, 32, 96 * 1024, shared_unit=256, reserved_bytes=0),
+    "sm_75": SmLimits(1024, 16, 64 * 1024, shared_unit=256, reserved_bytes=0),
+    "sm_80": SmLimits(2048, 32, 164 * 1024),
+    "sm_86": SmLimits(1536, 16, 100 * 1024),
+    "sm_87": SmLimits(1536, 16, 164 * 1024),
+    "sm_89": SmLimits(1536, 24, 100 * 1024),
+    "sm_90": SmLimits(2048, 32, 228 * 1024),
+    "sm_100": SmLimits(2048, 32, 228 * 1024),
+    "sm_103": SmLimits(2048, 32, 228 * 1024),
+    "sm_120": SmLimits(1536, 24, 100 * 1024),
+}
+
+# What NVRTC 13 and 12.9 both compile for. sm_90a is sm_90 with instructions that no other has.
+ARCHS = ("sm_90a", *(arch for arch in LIMITS if int(arch.removeprefix("sm_")) >= 75))
+
+
+def base(arch: str) -> str:
+    """The architecture without its suffix: sm_90 for "sm_90a"."""
+    found = re.fullmatch(r"(sm_\d+)[af]?", arch)
+    return found[1] if found else arch

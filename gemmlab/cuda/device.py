@@ -1,0 +1,200 @@
+"""What runs the kernels here: a GPU and its facts, or why there is none."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+from functools import cache
+
+from gemmlab._version import __version__
+from gemmlab.cuda import cublas
+
+INSUFFICIENT_DRIVER = 35  # cudaErrorInsufficientDriver: also where there is none at all
+
+
+class NoGpu(RuntimeError):
+    """Something was asked for that only a GPU can do."""
+
+
+class UnknownDevice(ValueError):
+    """GEMMLAB_DEVICE names something else than the simulator. The message says what is right."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """Facts of the GPU that CuPy uses."""
+
+    name: str
+    compute_capability: tuple[int, int]
+    arch: str  # what NVRTC compiles for: "sm_90a", "sm_89"
+    sm_count: int
+    memory_bytes: int
+    l2_bytes: int
+    driver: str
+    cuda: str  # the newest CUDA that the driver runs
+
+    @property
+    def slug(self) -> str:
+        """The name of its folder in results/: "NVIDIA H200" gives "nvidia-h200"."""
+        return "-".join("".join(c if c.isalnum() else " " for c in self.name.lower()).split())
+
+
+@dataclass(frozen=True)
+class GpuState:
+    """The GPU at one moment, from NVML; None where this GPU does not report a figure."""
+
+    sm_clock_mhz: int | None
+    memory_clock_mhz: int | None
+    power_w: float | None
+    temperature_c: int | None
+
+
+def arch_of(compute_capability: tuple[int, int]) -> str:
+    """The architecture to compile for. Only 9.0 has instructions (wgmma) that need the "a"."""
+    major, minor = compute_capability
+    return f"sm_{major}{minor}" + ("a" if (major, minor) == (9, 0) else "")
+
+
+def simulator_wanted() -> bool:
+    """Whether GEMMLAB_DEVICE says to do without a GPU. Raises UnknownDevice."""
+    choice = os.environ.get("GEMMLAB_DEVICE", "")
+    if choice not in ("", "simulator"):
+        raise UnknownDevice(
+            f"GEMMLAB_DEVICE={choice!r} is not known: 'simulator' is, to do without a GPU; leave "
+            "it empty to use the GPU that is there."
+        )
+    return bool(choice)
+
+
+def gpu() -> Gpu | None:
+    """The GPU here, or None: no usable GPU, or GEMMLAB_DEVICE=simulator says to do without.
+
+    Raises UnknownDevice for another GEMMLAB_DEVICE.
+    """
+    found = _find_gpu()
+    return found if isinstance(found, Gpu) else None
+
+
+def why_no_gpu() -> str:
+    """One sentence for when gpu() is None; empty when there is a GPU."""
+    found = _find_gpu()
+    return found if isinstance(found, str) else ""
+
+
+def require_gpu(purpose: str) -> Gpu:
+    """The GPU here, or NoGpu: "<purpose> needs a GPU: <why there is none>"."""
+    found = gpu()
+    if found is None:
+        raise NoGpu(f"{purpose} needs a GPU: {why_no_gpu()}")
+    return found
+
+
+@cache
+def _find_gpu() -> Gpu | str:
+    if simulator_wanted():
+        return "GEMMLAB_DEVICE=simulator is set."
+    try:
+        from cupy.cuda import runtime
+    except ImportError as error:
+        return f"CuPy cannot be imported ({error})."
+    except OSError as error:  # its cache, in the home folder if CUPY_CACHE_DIR names no other
+        return (
+            f"CuPy finds no place for its cache ({error}): set CUPY_CACHE_DIR to a folder for it."
+        )
+    try:
+        runtime.getDeviceCount()
+        properties = runtime.getDeviceProperties(runtime.getDevice())
+        capability = (properties["major"], properties["minor"])
+        return Gpu(
+            name=properties["name"].decode(),
+            compute_capability=capability,
+            arch=arch_of(capability),
+            sm_count=properties["multiProcessorCount"],
+            memory_bytes=properties["totalGlobalMem"],
+            l2_bytes=properties["l2CacheSize"],
+            driver=_driver_version(),
+            cuda=_dotted(runtime.driverGetVersion()),
+        )
+    except runtime.CUDARuntimeError as error:
+        if error.status == INSUFFICIENT_DRIVER:
+            wanted = runtime.runtimeGetVersion() // 1000
+            return f"there is no NVIDIA driver here, or one too old for CUDA {wanted}."
+        return f"CUDA finds no usable GPU ({error})."
+
+
+def _dotted(version: int) -> str:
+    """CUDA's 13000 is version 13.0."""
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
+def _driver_version() -> str:
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        return pynvml.nvmlSystemGetDriverVersion()
+    except pynvml.NVMLError:
+        return "unknown"
+
+
+@cache
+def _nvml_handle():
+    """NVML's handle of the GPU that CuPy uses. Their numbering differs, so they meet at the bus."""
+    import pynvml
+    from cupy.cuda import runtime
+
+    pynvml.nvmlInit()
+    bus = runtime.deviceGetPCIBusId(runtime.getDevice())
+    return pynvml.nvmlDeviceGetHandleByPciBusId(bus if isinstance(bus, bytes) else bus.encode())
+
+
+def gpu_state() -> GpuState:
+    """Clocks in MHz, power in W and temperature in °C of the GPU now. Raises NoGpu without one."""
+    require_gpu("Reading clocks and power")
+    import pynvml
+
+    def read(function, *arguments):
+        try:
+            return function(_nvml_handle(), *arguments)
+        except pynvml.NVMLError:
+            return None
+
+    return GpuState(
+        sm_clock_mhz=read(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM),
+        memory_clock_mhz=read(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_MEM),
+        power_w=read(_power_w),
+        temperature_c=read(pynvml.nvmlDeviceGetTemperature, pynvml.NVML_TEMPERATURE_GPU),
+    )
+
+
+def _power_w(handle) -> float:
+    """The power of this moment; on a GPU that has no such figure, the mean of the last second."""
+    import pynvml
+
+    (found,) = pynvml.nvmlDeviceGetFieldValues(handle, [pynvml.NVML_FI_DEV_POWER_INSTANT])
+    if found.nvmlReturn == pynvml.NVML_SUCCESS:
+        return found.value.uiVal / 1000
+    return pynvml.nvmlDeviceGetPowerUsage(handle) / 1000
+
+
+def software_versions() -> dict[str, str]:
+    """Versions of what a measurement depends on: those that are installed here, no others."""
+    versions = {}
+    here = gpu()
+    if here is not None:
+        versions |= {"driver": here.driver, "cuda": here.cuda}
+    try:
+        from cupy.cuda import nvrtc
+
+        versions["nvrtc"] = ".".join(map(str, nvrtc.getVersion()))
+    except (ImportError, RuntimeError):
+        pass  # no NVRTC, so no version of it
+    if (found := cublas.version()) is not None:
+        versions["cublas"] = found
+    for name, package in (("cupy", "cupy"), ("numpy", "numpy")):
+        try:
+            versions[name] = __import__(package).__version__
+        except ImportError:
+            continue
+    return versions | {"gemmlab": __version__, "python": platform.python_version()}

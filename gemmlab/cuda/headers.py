@@ -1,0 +1,56 @@
+"""Where CUDA's own headers are, such as mma.h: in a wheel, a conda environment or the toolkit."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+# mma.h is a few lines that include crt/mma.h. Wheels have the two in packages of their own, so an
+# environment can have the one without the other: PyTorch's for CUDA 13 does.
+NEEDED = ("mma.h", "crt/mma.h")
+TOOLKIT = Path("/usr/local/cuda")
+INSTALL = (
+    "run `make lab`, or install the wheel nvidia-cuda-crt in the version of your "
+    "nvidia-cuda-runtime, or set CUDA_PATH to a CUDA toolkit"
+)
+
+
+@lru_cache
+def folder() -> Path | None:
+    """The first folder with all of NEEDED; where there is none, the first with any header of CUDA.
+
+    None where there is not even that.
+    """
+    found = [one for one in _places() if (one / "cuda_runtime.h").is_file()]
+    return next((one for one in found if not missing(one)), found[0] if found else None)
+
+
+def missing(where: Path | None) -> list[str]:
+    """Which of NEEDED a folder lacks."""
+    return [name for name in NEEDED if where is None or not (where / name).is_file()]
+
+
+def are_missing(source: str) -> bool:
+    """Whether CUDA C++ text includes a header of CUDA that cannot be found here."""
+    included = re.findall(r"^\s*#\s*include\s*<([^>]+)>", source, re.M)
+    return any(name in NEEDED for name in included) and bool(missing(folder()))
+
+
+def _places() -> Iterator[Path]:
+    """Where the headers may be, the likeliest first: beside the NVRTC that CuPy loads."""
+    try:
+        from cuda.pathfinder import find_nvidia_header_directory
+    except ImportError:  # on macOS there is no CUDA
+        pass
+    else:
+        if found := find_nvidia_header_directory("cudart"):
+            yield Path(found)
+    named = (os.environ.get(name) for name in ("CUDA_PATH", "CUDA_HOME"))
+    for toolkit in (*(Path(name) for name in named if name), TOOLKIT):
+        yield toolkit / "include"
+    for packages in sys.path:
+        yield from sorted(Path(packages).glob("nvidia/*/include"))

@@ -1,0 +1,226 @@
+"""CUDA C++ to PTX and cubin with NVRTC, which needs no GPU.
+
+The binding is CuPy's (`cupy.cuda.nvrtc`), loaded on first use: importing CuPy takes time, and
+works without a driver. `signals_kept` makes Ctrl-C safe around it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import signal
+import sys
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+
+from gemmlab.cuda import headers
+
+# What CuPy adds to every RawModule: float32 subnormals count as zero. Compiling the same way is
+# what makes a simulated result equal to the GPU's, bit for bit.
+COMMON_OPTIONS = ("-ftz=true", "-lineinfo", "-std=c++17")
+
+CONTEXT_LINES = 2
+
+# Code for one architecture alone ("a") or for its family ("f"), and since which there is such.
+SUFFIXES = {"": 0, "a": 90, "f": 100}
+
+# A function of (source, filename, arch, options) that gives a Program which NVRTC made before, or
+# raises NoCompiler. Whoever has such programs puts it here.
+stock = None
+
+# Since this version NVRTC keeps results on disk where there is a driver, and one that comes from
+# there comes without the report of ptxas.
+CACHES_SINCE = (12, 9)
+
+TAKEN_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGACTION_BYTES = 256  # room for the C structure, which has 152 on Linux
+_signals = threading.Lock()  # what is kept must never be NVRTC's own handlers
+
+MISSING = (
+    "NVRTC, the compiler of CUDA C++, cannot be loaded: install cupy-cuda13x with "
+    "nvidia-cuda-nvrtc, or run `make lab`"
+)
+
+
+MISSING_HEADERS = (
+    f"CUDA's headers {' and '.join(headers.NEEDED)} are not both here: {headers.INSTALL}."
+)
+
+
+class CompileError(Exception):
+    """The source does not compile. The message shows the lines around each error."""
+
+
+class NoCompiler(Exception):
+    """NVRTC cannot be loaded here. The message says what to install."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """What NVRTC made of one source."""
+
+    ptx: str
+    cubin: bytes
+    log: str
+
+
+@lru_cache(maxsize=256)
+def compile_source(
+    source: str, filename: str, *, arch: str = "sm_90a", options: tuple[str, ...] = ()
+) -> Program:
+    """As `compile_anew`, but what is in stock is not compiled again, and the same call is free.
+
+    Where NVRTC or CUDA's headers are missing, a Program in stock will do that has only the log.
+    """
+    there, nothing = None, None
+    try:
+        there = stock(source, filename, arch, options) if stock else None
+    except NoCompiler as error:
+        nothing = error
+    if there is not None and headers.are_missing(source):
+        return there
+    if there is None or not there.ptx:
+        try:
+            return compile_anew(source, filename, arch=arch, options=options)
+        except NoCompiler as error:
+            if there is None:
+                raise (nothing or error) from None
+    return there
+
+
+def compile_anew(
+    source: str, filename: str, *, arch: str = "sm_90a", options: tuple[str, ...] = ()
+) -> Program:
+    """Compile CUDA C++ `source` for `arch` ("sm_80", "sm_90a", …).
+
+    `filename` is the name that errors and line tables carry. `options` go to NVRTC as they are,
+    after `COMMON_OPTIONS`. The log holds what ptxas says of registers and spills. Ctrl-C takes
+    effect once NVRTC is done: a second or two for a rung.
+
+    Raises CompileError with the lines around each error, NoCompiler where NVRTC is missing.
+    """
+    nvrtc = _binding()
+    program = nvrtc.createProgram(source, filename, (), ())
+    try:
+        flags = (f"-arch={arch}", *COMMON_OPTIONS, "--ptxas-options=-v", *options)
+        if nvrtc.getVersion() >= CACHES_SINCE:
+            flags += ("--no-cache",)
+        if "#include" in source:
+            flags += header_options()
+        try:
+            with signals_kept():
+                nvrtc.compileProgram(program, flags)
+        except nvrtc.NVRTCError as error:
+            log = nvrtc.getProgramLog(program)
+            if not log.strip():
+                raise CompileError(
+                    f"{filename}: NVRTC refused {' '.join(flags)}: {error}"
+                ) from None
+            message = _readable(log, source, filename, arch)
+            if headers.are_missing(source):
+                message += f"\n{MISSING_HEADERS}"
+            raise CompileError(message) from None
+        return Program(
+            ptx=_text(nvrtc.getPTX(program)),
+            cubin=bytes(nvrtc.getCUBIN(program)),
+            log=nvrtc.getProgramLog(program),
+        )
+    finally:
+        nvrtc.destroyProgram(program)
+
+
+@contextmanager
+def signals_kept():
+    """Around all that calls NVRTC: what it does to signals is undone, meanwhile and afterwards.
+
+    While its front end reads the text, NVRTC answers SIGINT and SIGTERM itself: it ends the process
+    with exit code 4. Then it puts the earlier handlers back with SA_RESTART, and from there on
+    Ctrl-C does not wake a thread that waits for a lock. NVRTC cannot be stopped, so Ctrl-C during
+    the call takes effect right after it.
+    """
+    if sys.platform != "linux":
+        yield
+        return
+    with _signals:
+        sigaction, done = ctypes.CDLL(None).sigaction, threading.Event()
+        before = {number: ctypes.create_string_buffer(SIGACTION_BYTES) for number in TAKEN_SIGNALS}
+        for number, handling in before.items():
+            sigaction(number, None, handling)
+
+        def keep() -> None:
+            last = False
+            while not last:
+                last = done.wait(0.001)
+                for number, handling in before.items():
+                    sigaction(number, handling, None)
+
+        keeper = threading.Thread(target=keep, daemon=True)
+        try:
+            keeper.start()
+            yield
+        finally:
+            done.set()
+            if keeper.is_alive():
+                keeper.join()
+
+
+def header_options() -> tuple[str, ...]:
+    """The option that says where CUDA's own headers are; none where there are none."""
+    found = headers.folder()
+    return (f"-I{found}",) if found else ()
+
+
+def archs() -> tuple[str, ...]:
+    """All that the NVRTC here compiles for: "sm_75", …, "sm_90", "sm_90a", …. Raises NoCompiler."""
+    return tuple(
+        f"sm_{number}{suffix}"
+        for number in _binding().getSupportedArchs()
+        for suffix, oldest in SUFFIXES.items()
+        if number >= oldest
+    )
+
+
+def version() -> str:
+    """NVRTC's version, such as "13.0". Raises NoCompiler where NVRTC is missing."""
+    return ".".join(str(part) for part in _binding().getVersion())
+
+
+def _binding():
+    try:
+        from cupy.cuda import nvrtc
+
+        nvrtc.getVersion()
+    except Exception as error:  # CuPy reports a missing library in several ways
+        raise NoCompiler(f"{MISSING} ({error})") from None
+    return nvrtc
+
+
+def _text(ptx: bytes | str) -> str:
+    return (ptx.decode() if isinstance(ptx, bytes) else ptx).rstrip("\0")
+
+
+def _readable(log: str, source: str, filename: str, arch: str) -> str:
+    """The errors of NVRTC's log, each with the lines around it in the reader's file."""
+    lines = source.splitlines()
+    parts = [f"{filename} does not compile for {arch}."]
+    for where, number, message in re.findall(
+        r"^(?:(.*?)\((\d+)\)|At end of source): (?:catastrophic )?error:? *(.*)$", log, re.M
+    ):
+        if not number:  # a bracket that is never closed: what helps is where it was opened
+            opened = re.search(r"^(.*?)\((\d+)\): note.*?: *(to match .*)$", log, re.M)
+            where, number = opened.groups()[:2] if opened else (filename, str(len(lines)))
+            message = f"{message} at the end of the file" + (f" {opened[3]}" if opened else "")
+        parts.append(f"\n{where}, line {number}: {message}")
+        if not where.endswith(filename):
+            continue
+        middle = int(number)
+        first = max(1, middle - CONTEXT_LINES)
+        for shown in range(first, min(len(lines), middle + CONTEXT_LINES) + 1):
+            mark = ">" if shown == middle else " "
+            parts.append(f"  {mark} {shown:4d} | {lines[shown - 1]}")
+    if len(parts) == 1:  # ptxas, which has no lines; what it says of success holds a time as well
+        said = (line.strip("\0 ") for line in log.splitlines())
+        parts += [line for line in said if line and not re.match(r"ptxas *(info|\.) ", line)]
+    return "\n".join(parts)

@@ -1,0 +1,14 @@
+"""What NVRTC is told besides the text: the macros of the settings, and where the headers are."""
+
+from __future__ import annotations
+
+from gemmlab.folders import KERNELS
+
+LEVEL = "PTXAS"  # the macro that is also the level of optimization of ptxas, the assembler
+
+
+def options_for(macros: dict[str, int]) -> tuple[str, ...]:
+    """NVRTC's options for the tile parameters and the folder of the shared headers."""
+    defined = (f"-D{name}={value}" for name, value in macros.items())
+    level = (f"--ptxas-options=-O{macros[LEVEL]}",) if LEVEL in macros else ()
+    return (*defined, *level, f"-I{KERNELS}")

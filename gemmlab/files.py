@@ -1,0 +1,51 @@
+"""Files that are written whole, or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from pathlib import Path
+
+ADVICE = {
+    errno.ENOSPC: "Make room there",
+    errno.EDQUOT: "Make room there",
+    errno.EROFS: "Work in a copy that can be written",
+    errno.EACCES: "Make it writable, or work in a copy of your own",
+    errno.EPERM: "Make it writable, or work in a copy of your own",
+}
+
+
+class NotWritten(OSError):
+    """A file that could not be written, and is as it was; the message says why and what to do."""
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write the content under a temporary name, which is then renamed. Raises NotWritten."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise _not_written(path.parent, f"{path.name} is as it was", error) from error
+
+
+def require_writable(folder: Path) -> None:
+    """Raise NotWritten where files cannot be written, before the work that goes into them."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise _not_written(folder, "nothing was done", error) from error
+
+
+def _not_written(folder: Path, so: str, error: OSError) -> NotWritten:
+    advice = ADVICE.get(error.errno, "See to it")
+    return NotWritten(f"{folder} cannot be written ({error.strerror}); {so}. {advice}, then again.")

@@ -1,0 +1,110 @@
+"""What a caller gives a kernel: checked before anything is launched, and refused in a sentence."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from gemmlab.kernel.operands import Operands
+from gemmlab.ladder import Problem, Rung
+from gemmlab.ladder.precision import FLOAT32
+
+
+class ArgumentError(Exception):
+    """Matrices, factors or sizes that a kernel does not take. The message says what it takes."""
+
+
+def problem_of(rung: Rung, A, B) -> Problem:
+    """The product of two matrices as they are stored, with `rung.ops`. Raises ArgumentError."""
+    batch = A.shape[0] if A.ndim == 3 else 1
+    (m, k), (k_of_b, n) = _turned(A, rung.ops[0]), _turned(B, rung.ops[1])
+    if k != k_of_b:
+        raise ArgumentError(f"A is {m}×{k} and B is {k_of_b}×{n}: the inner sizes differ")
+    if A.ndim != B.ndim or (B.shape[0] if B.ndim == 3 else 1) != batch:
+        raise ArgumentError(f"A is {A.shape} and B is {B.shape}: the batches differ")
+    return Problem(m, n, k, batch, rung.ops)
+
+
+def _turned(matrix, how: str) -> tuple[int, int]:
+    """Rows and columns of op(matrix)."""
+    rows, columns = matrix.shape[-2:]
+    return (rows, columns) if how == "N" else (columns, rows)
+
+
+def operands_of(
+    rung: Rung, A, B, C, beta: float, bias, scales, kinds: tuple[type, ...]
+) -> Operands:
+    """The arrays as operands of `rung`, C None where it is not given. Raises ArgumentError.
+
+    `kinds`: the types of arrays that are taken, all of one of them.
+    """
+    name, precision = rung.name, rung.precision
+    if bias is not None and not rung.bias:
+        raise ArgumentError(f"{name} takes no bias; rung 11_fused_epilogue does")
+    if (scales is None) == precision.scaled:
+        needs = "scales, one for each row of A and one for each column of B"
+        raise ArgumentError(f"{name} {'needs' if precision.scaled else 'takes no'} {needs}")
+    matrices = 3 if rung.batch > 1 else 2
+    wanted: dict[str, tuple[Any, Any, int]] = {  # array, element type, axes
+        "A": (A, precision.a, matrices), "B": (B, precision.b, matrices),
+    }  # fmt: skip
+    if beta != 0:
+        if C is None:
+            shape = "(batch, M, N)" if rung.batch > 1 else "(M, N)"
+            raise ArgumentError(
+                f"beta is {beta}, so {name} needs C, a {precision.c.name} {shape} array"
+            )
+        wanted["C"] = C, precision.c, matrices
+    if bias is not None:
+        wanted["bias"] = bias, FLOAT32, 1
+    scale_a, scale_b = scales or (None, None)
+    if precision.scaled:
+        wanted |= {"scale_a": (scale_a, FLOAT32, 1), "scale_b": (scale_b, FLOAT32, 1)}
+    for which, (array, element, axes) in wanted.items():
+        if not isinstance(array, kinds) or type(array) is not type(A):
+            raise ArgumentError(
+                f"{which} is {kind_of(array)}: {name} takes NumPy arrays, or on a GPU CuPy arrays, "
+                "all of one kind"
+            )
+        if array.dtype != element.storage:
+            raise ArgumentError(
+                f"{which} is {array.dtype}: {name} takes {element.name}; "
+                f"use {which}.astype(np.{element.storage})"
+            )
+        if array.ndim != axes:
+            takes = {1: f"a {which} with one", 2: "matrices", 3: "batches of matrices"}[axes]
+            raise ArgumentError(f"{which} has {array.ndim} axes: {name} takes {takes}")
+        if not array.flags.c_contiguous:
+            raise ArgumentError(
+                f"{which} is not row-major without gaps: use np.ascontiguousarray({which})"
+            )
+    problem = problem_of(rung, A, B)
+    m, n = problem.m, problem.n
+    if beta != 0 and C.shape != problem.shape_of_c:
+        raise ArgumentError(f"C is {C.shape[-2]}×{C.shape[-1]}, A @ B is {m}×{n}")
+    for which, array, size, what in (
+        ("bias", bias, n, "columns"), ("scale_a", scale_a, m, "rows"),
+        ("scale_b", scale_b, n, "columns"),
+    ):  # fmt: skip
+        if array is not None and len(array) != size:
+            raise ArgumentError(f"{which} has {len(array)} elements, A @ B has {size} {what}")
+    return Operands(problem, precision, A, B, C if beta != 0 else None, bias, scale_a, scale_b)
+
+
+def factor(name: str, value: object) -> float:
+    """alpha or beta; raises ArgumentError for what is no real number that float32 holds."""
+    most = float(np.finfo(np.float32).max)
+    if not isinstance(value, Real) or isinstance(value, bool) or not -most <= value <= most:
+        raise ArgumentError(
+            f"{name} is {value!r}: kernels take a real number in the range of float32, from "
+            f"{-most:.7g} to {most:.7g}"
+        )
+    return float(value)
+
+
+def kind_of(value: object) -> str:
+    if value is None:
+        return "None"
+    return f"{type(value).__module__}.{type(value).__name__}"

@@ -1,0 +1,82 @@
+"""What a product should be, in float64, and how far each element may be from it.
+
+An element of a float32 C may differ from it by at most
+
+    |alpha| * gamma(K + 2) * (|A| |B|)  +  |beta| * gamma(2) * |C|  +  underflow
+
+with gamma(n) = n u / (1 - n u) and u = 2**-24, half the distance from 1 to the next float32.
+This is the bound for an inner product of length K in any order of summation (N. J. Higham,
+"Accuracy and Stability of Numerical Algorithms", 2nd edition, SIAM 2002, section 3.1): K roundings
+for products and sums, one for the factor alpha, one for adding beta * C. `underflow` allows each
+operation to flush a subnormal result to zero. The bound holds for every element by itself.
+
+Of float16 matrices, multiplied by tensor cores with sums in float32, it is at most S + R:
+
+    S = |alpha| * gamma'(3 K / 2 + 4) * (|A| |B|)  +  |beta| * gamma(2) * |C|  +  underflow
+    R = 2**-11 * (|expected| + S)  +  2**-25
+
+Products of two float16 are exact in float32. A tensor core adds g of them and the sum so far at
+once. It aligns these g + 1 terms to the largest, cuts each off, and cuts off the sum: g + 2 errors
+below 2**-23 of what is added, for cutting off loses up to twice what rounding does. g is 4 or more
+(4 on Volta, 8 on Ampere, 16 on Hopper: M. Fasi, N. J. Higham, M. Mikaitis, S. Pranesh, "Numerical
+behavior of NVIDIA tensor cores", PeerJ Computer Science 7, 2021), so that K products cost at most
+3 K / 2 + 3 such errors, and alpha one more: gamma' is gamma with 2 u. That they add up as gamma
+says is shown by P. Blanchard, N. J. Higham, F. Lopez, T. Mary, S. Pranesh, "Mixed precision block
+fused multiply-add", SIAM Journal on Scientific Computing 42 (3), 2020. R is the one rounding to
+float16 at the end: 2**-11 of the result, or half of the smallest subnormal. Where K is small, R is
+nearly all; S grows with K and overtakes it.
+
+Where a bias is added, of float32 alone, K + 2 and 2 above grow by 1, and gamma(1) |bias| is added.
+What an activation makes of the bound is in activations.py.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gemmlab.ladder.activations import activate, error_after
+from gemmlab.ladder.precision import FLOAT32, SINGLE, Precision
+
+SMALLEST_NORMAL = 2.0**-126  # of float32, in which all sums are
+
+
+def reference(A, B, C, alpha: float, beta: float, bias=None, activation: str = "none"):
+    """activation(alpha * A @ B + beta * C + bias) in float64, the activation one of ACTIVATIONS.
+
+    `A`: (M, K), `B`: (K, N), `C`: (M, N), each with the batch before it, if any. C is not looked at
+    where beta is 0. `bias`: (N,), or None.
+    """
+    product = alpha * (A.astype(np.float64) @ B.astype(np.float64))
+    if beta:
+        product = product + beta * C.astype(np.float64)
+    if bias is not None:
+        product = product + bias.astype(np.float64)
+    return activate(product, activation)
+
+
+def error_bound(
+    A, B, C, alpha: float, beta: float, precision: Precision = SINGLE, bias=None,
+    activation: str = "none",
+):  # fmt: skip
+    """How far each element may be from the reference, float64 of C's shape: see the module."""
+    k, u = A.shape[-1], FLOAT32.unit_roundoff
+    more = 0 if bias is None else 1  # roundings
+    errors, size = precision.errors(k)
+    magnitude = abs(A).astype(np.float64) @ abs(B).astype(np.float64)
+    underflow = (2 * k + 4) * SMALLEST_NORMAL * max(abs(alpha), 1.0)
+    bound = abs(alpha) * _gamma(errors + 1 + more, size) * magnitude + underflow
+    if beta:
+        bound += abs(beta) * _gamma(2 + more, u) * abs(C).astype(np.float64)
+    if bias is not None:
+        bound += _gamma(1, u) * abs(bias).astype(np.float64)
+    if activation != "none":
+        bound = error_after(reference(A, B, C, alpha, beta, bias), bound, activation) + underflow
+    if precision.c is precision.accumulate:
+        return bound
+    largest = abs(reference(A, B, C, alpha, beta)) + bound
+    return bound + precision.c.unit_roundoff * largest + precision.c.smallest_subnormal / 2
+
+
+def _gamma(n: float, u: float) -> float:
+    """What n errors of a relative size up to u each add up to at most."""
+    return n * u / (1 - n * u)

@@ -1,0 +1,133 @@
+"""The launches of a product in the simulator, one after the other, and how long they may take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gemmlab import simulator
+from gemmlab.ladder import Problem
+from gemmlab.ladder.launch import Argument, Launch, MapOf, Workspace
+from gemmlab.simulator import TakesTooLong
+from gemmlab.simulator.machine import Deadline
+
+PATIENCE_S = 120.0  # for one product
+SMALL_S = 8.0  # for a small product; the longest of a rung takes a fiftieth of that
+SMALL, HUGE = 2**22, 2**34  # multiply-adds; a huge product takes minutes ...
+TRIAL, TRIAL_MARGIN = (1024, 2048, 32), 4  # ... which is seen by a part of it, with a margin
+
+
+def run(
+    source: str | Path,
+    launches: Sequence[Launch],
+    values: dict[str, Any],
+    *,
+    blocks: list[tuple[int, int, int]] | None = None,
+    **how: Any,
+) -> list[simulator.Run]:
+    """Run them on NumPy arrays, which are changed in place; one Run each.
+
+    `values`: what the names among the arguments stand for, an array perhaps marked as
+    simulator.uninitialised or simulator.read_only. `blocks`: run only these of the first launch,
+    and no other launch. `how`: for simulator.launch, whose errors it raises.
+    """
+    memory: dict[str, Any] = {}
+    for one in (one for launch in launches for one in launch.args):
+        if isinstance(one, Workspace) and one.name not in memory:
+            words = np.zeros(-(-one.bytes // 4), np.float32)
+            memory[one.name] = words if one.zeroed else simulator.uninitialised(words)
+
+    def argument(one: Argument):
+        if isinstance(one, Workspace):
+            return memory[one.name]
+        if isinstance(one, MapOf):
+            return simulator.TensorMap(_plain(values[one.matrix]), one.box, swizzle=one.swizzle)
+        return 0 if values[one] is None else values[one]
+
+    done = []
+    for launch in launches if blocks is None else launches[:1]:
+        args = [argument(one) for one in launch.args]
+        done.append(
+            simulator.launch(
+                source, launch.entry, launch.grid, launch.block, args,
+                shared_bytes=launch.shared_bytes, blocks=blocks, **how,
+            )
+        )  # fmt: skip
+    return done
+
+
+def _plain(value):
+    """The array of a marked argument."""
+    return value if isinstance(value, np.ndarray) else value.array
+
+
+def within_limit(
+    name: str,
+    problem: Problem,
+    limit_s: float | None,
+    run: Callable[[Problem, float | None], list[simulator.Run]],
+    whole: bool,
+) -> list[simulator.Run]:
+    """What run(problem, limit_s) gives; a hopeless product is refused before it is begun.
+
+    `run` takes smaller problems too. `whole`: whether all blocks are to run. Raises TakesTooLong,
+    which says what to do.
+    """
+    products = problem.flop // 2
+    small = products <= SMALL
+    if limit_s is not None and small:
+        limit_s = min(limit_s, SMALL_S)
+    if limit_s is not None and products > HUGE and whole:
+        expected_s = _expected_s(problem, limit_s, run)
+        if expected_s > limit_s:
+            raise _too_long(name, problem, small, limit_s, f"about {expected_s / 60:,.1f} minutes")
+    try:
+        return run(problem, limit_s)
+    except TakesTooLong as error:
+        raise _too_long(name, problem, small, limit_s, error.how_long) from None
+
+
+def _expected_s(
+    problem: Problem, limit_s: float, run: Callable[[Problem, float], list[simulator.Run]]
+) -> float:
+    """How long a huge product takes at the least: from a part of it.
+
+    Before anything is done with the huge matrices, which alone takes longer. The part is less well
+    filled than the whole: hence TRIAL_MARGIN.
+    """
+    sizes = {
+        axis: min(getattr(problem, axis), most) for axis, most in zip("mnk", TRIAL, strict=True)
+    }
+    part = replace(problem, batch=1, **sizes)
+    whole = problem.flop / part.flop / TRIAL_MARGIN
+    seconds = 0.0
+    first = replace(part, m=7, n=5, k=3)
+    for one in (first, part):  # once for what is done once for a kernel
+        begun = Deadline(max(SMALL_S, limit_s / whole))
+        with suppress(TakesTooLong):  # it takes so long at the least
+            run(one, begun.limit_s)
+        seconds = begun.elapsed
+    return seconds * whole
+
+
+def _too_long(
+    name: str, problem: Problem, small: bool, limit_s: float, how_long: str
+) -> TakesTooLong:
+    product = f"{name} at M={problem.m} N={problem.n} K={problem.k}"
+    wait = "set limit_s of the kernel to None, which waits for it"
+    if small:
+        return TakesTooLong(
+            f"{product} was given up after {limit_s:g} seconds in the simulator, where a rung "
+            "takes a fraction of one. Look for a loop that goes on for too long or for ever; if it "
+            f"is just slow, {wait}"
+        )
+    return TakesTooLong(
+        f"{product} would take {how_long} in the simulator, with a limit of {limit_s:g} seconds. "
+        "Take smaller matrices, trace some blocks only (kernel.trace(M, N, K, blocks=[(0, 0, 0)])) "
+        f"or {wait}"
+    )

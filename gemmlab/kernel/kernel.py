@@ -1,0 +1,387 @@
+"""A rung, compiled and ready to call: on a GPU through cupy.RawModule, else in the simulator."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from gemmlab import ladder, simulator
+from gemmlab.cuda.device import gpu
+from gemmlab.cuda.occupancy import occupancy
+from gemmlab.kernel import edited, faults, in_simulator, on_gpu, prebuilt
+from gemmlab.kernel.arguments import ArgumentError, factor, kind_of, operands_of, problem_of
+from gemmlab.kernel.compiler import Compiled, Resources, code_hash, compile_kernel, options_for
+from gemmlab.kernel.operands import Operands, random_values, unwritten
+from gemmlab.kernel.trace import Trace
+from gemmlab.kernel.verify import PRODUCT, Case, Report, verify
+from gemmlab.ladder import SIMULATED, Launch, Problem, Target
+from gemmlab.ladder.activations import ACTIVATIONS
+from gemmlab.ladder.launch import Triple
+from gemmlab.report import Listing
+from gemmlab.simulator import Finding
+
+
+class KernelMistake(Exception):
+    """The simulator met mistakes of the kernel, such as an access out of bounds: `findings`."""
+
+    def __init__(self, findings):
+        super().__init__("; ".join(map(str, findings)))
+        self.findings: tuple[Finding, ...] = tuple(findings)
+
+
+def arch_here() -> str:
+    """What kernels are compiled for: the GPU's own architecture, or sm_90a in the simulator."""
+    here = gpu()
+    return here.arch if here else SIMULATED.arch
+
+
+def by_default(rung: ladder.Rung) -> Kernel:
+    """The rung with its defaults, or the nearest settings that run here. Raises IllegalSetting."""
+    settings = ladder.nearest_on(rung, rung.defaults, arch_here())
+    return Kernel(rung, settings, None, rung.path)
+
+
+def from_source(source: str, like: str, arch: str | None = None, **settings: int) -> Kernel:
+    """A kernel from CUDA C++ text, with the parameters and launches of rung `like`.
+
+    Raises ArgumentError for what is no text, and else what gl.load raises.
+    """
+    if not isinstance(source, str):
+        raise ArgumentError(f"source is {kind_of(source)}: from_source takes CUDA C++ as text")
+    rung = ladder.find(like)
+    return Kernel(rung, ladder.settings_for(rung, settings), arch, source)
+
+
+class Kernel:
+    """C = alpha * A @ B + beta * C for row-major matrices of any size, of the rung's precision.
+
+    Of a rung that takes a bias it is `activation`(alpha * A @ B + beta * C + bias).
+    `text` is the source, `compiled` what NVRTC made of it (given, where that was done elsewhere),
+    `arch` what it was compiled for: the GPU's own, or sm_90a in the simulator. `note` says why it
+    has its settings, where gl.load chose others than the default.
+    """
+
+    Mistake = KernelMistake
+
+    def __init__(
+        self,
+        rung: ladder.Rung,
+        settings: ladder.Settings,
+        arch: str | None,
+        source: str | Path,
+        compiled: Compiled | None = None,
+    ):
+        self.rung, self.settings, self.precision = rung, settings, rung.precision
+        self.name, self.dtype = rung.name, rung.precision.name
+        self.on_gpu = gpu() is not None
+        self.arch = arch_here() if arch is None else arch
+        self.note = ""
+        ladder.require_arch(rung, settings, self.arch)
+        self.target = Target(self.arch, (gpu() or SIMULATED).sm_count)
+        self._source = source
+        in_file = isinstance(source, Path)
+        self.text = source.read_text(encoding="utf-8") if in_file else source
+        self._filename = source.name if in_file else "kernel.cu"
+        self.compiled: Compiled = compiled or self._compile(self.arch)
+        self._loaded: on_gpu.GpuKernels | None = None
+        self._trusted = in_file and source != rung.path  # a step of an ablation, which is ours
+        self._checked: Report | None = None
+        self._before_gpu: Report | None = None
+        self.limit_s = in_simulator.PATIENCE_S  # of a product there; past it, it is a TakesTooLong
+
+    def __repr__(self):
+        settings = ", ".join(f"{name}={value}" for name, value in self.settings.items())
+        return f"{self.name}({settings}) for {self.arch}"
+
+    @property
+    def activation(self) -> str:
+        """What is done to each element at the end: one of ACTIVATIONS."""
+        return ACTIVATIONS[self.settings.get("ACTIVATION", 0)]
+
+    def problem(self, m: int, n: int, k: int) -> Problem:
+        """The product of this shape as the rung takes it. Raises IllegalSetting."""
+        return Problem(m, n, k, self.rung.batch, self.rung.ops)
+
+    def launches(self, problem: Problem) -> list[Launch]:
+        """What is launched for it. Raises IllegalSetting for a grid that is too large."""
+        return self.rung.launches(problem, self.settings, self.target)
+
+    def grid(self, m: int, n: int, k: int) -> Triple:
+        """Blocks along x, y and z of what is launched first. Raises IllegalSetting."""
+        return self.launches(self.problem(m, n, k))[0].grid
+
+    def random_bias(self, n: int, seed: int) -> np.ndarray | None:
+        """float32 (n,), of a rung that takes a bias, else None."""
+        return random_values(n, seed) if self.rung.bias else None
+
+    def operands(self, problem: Problem, seed: int, *, written: bool = True) -> Operands:
+        """Of a seed, with a bias if the rung takes one: see Operands.from_seed."""
+        return Operands.from_seed(
+            problem, self.precision, seed, bias=self.rung.bias, written=written
+        )
+
+    def __call__(self, A, B, C=None, alpha: float = 1.0, beta: float = 0.0, bias=None, scales=None):
+        """alpha * A @ B + beta * C as a new array (M, N), with bias and activation if the rung has.
+
+        `A`: (M, K), `B`: (K, N), `C`: (M, N), which is not changed and only needed where beta is
+        not 0, `bias`: (N,), for a rung that takes one, `scales`: (M,) and (N,), float32, for a rung
+        that takes them. A rung of batches has the batch before M, K and N, and one that takes A or
+        B transposed has them so. All are NumPy or all CuPy arrays of the rung's types,
+        C-contiguous; so is the result. alpha and beta become float32. Raises ArgumentError.
+        """
+        alpha, beta = factor("alpha", alpha), factor("beta", beta)
+        kinds = (np.ndarray, self.array_module.ndarray)
+        given = operands_of(self.rung, A, B, C, beta, bias, scales, kinds)
+        host = isinstance(A, np.ndarray)
+        with faults.told():
+            if beta == 0:  # an element that the kernel forgets stays what it was: NaN
+                given = replace(given, C=unwritten(given.problem.shape_of_c, self.precision.c))
+            else:
+                given = replace(given, C=C.copy())
+            placed = given.changed(self.to_device)
+            self.launch(placed, alpha, beta)
+            return self.to_host(placed.C) if host else placed.C
+
+    def launch_into(self, A, B, C, alpha: float = 1.0, beta: float = 0.0, bias=None) -> None:
+        """As `launch`, on arrays as the rung takes them, which are not looked at."""
+        problem = problem_of(self.rung, A, B)
+        self.launch(Operands(problem, self.precision, A, B, C, bias), alpha, beta)
+
+    def launch(self, operands: Operands, alpha: float, beta: float) -> None:
+        """Launch on arrays of this device, C changed in place. On a GPU this does not wait.
+
+        Nothing is launched for an empty C. Raises KernelMistake in the simulator, and on a GPU for
+        an edited kernel in which the simulator's checks find what may fault or hang there: it is
+        not launched. Raises UnknownInstruction, PtxError or TakesTooLong for an edited kernel that
+        cannot be checked: see `trust`. Raises GpuFault for a fault that happens on the GPU all the
+        same, then and ever after. Ctrl-C cannot end a kernel on a GPU: it takes effect when the
+        kernel is done.
+        """
+        problem = operands.problem
+        if 0 in problem.shape_of_c:
+            return
+        if not self.on_gpu:
+            if found := _findings(self._simulate(operands, alpha, beta)):
+                raise KernelMistake(found)
+            return
+        if (report := self._refused()) is not None:
+            raise KernelMistake(edited.found_in(report))
+        with faults.told():
+            faults.launched(self.name, *problem.shape)
+            self._on_gpu().run(self.launches(problem), operands.values(alpha, beta))
+
+    def trust(self) -> None:
+        """Launch it on a GPU without the simulator's checks, whatever it does there.
+
+        For an edited kernel that the simulator cannot check. A fault ends the session.
+        """
+        self._trusted = True
+
+    def prepare(self) -> None:
+        """On a GPU: compile and load now what the first launch would compile and load."""
+        if self.on_gpu:
+            for launch in self.rung.one_tile(self.settings):
+                self._on_gpu().function(launch)
+
+    # --- looking at it --------------------------------------------------------------------------
+
+    def source(self) -> Listing:
+        """The whole file."""
+        return Listing(self.text.rstrip(), "cuda")
+
+    def diff(self, other: str) -> Listing:
+        """What changed in the code since rung `other`, comments left out of neither."""
+        before = ladder.find(other)
+        lines = difflib.unified_diff(
+            before.path.read_text(encoding="utf-8").splitlines(),
+            self.text.splitlines(),
+            before.path.name,
+            self._filename,
+            lineterm="",
+            n=1,
+        )
+        return Listing("\n".join(lines), "diff")
+
+    def resources(self, *archs: str):
+        """pandas.DataFrame: registers, spills, shared memory and occupancy, a row for each arch.
+
+        Comes from the compiler alone: any architecture will do, such as "sm_86".
+        """
+        import pandas as pd
+
+        threads = int(np.prod(self.rung.block(self.settings)))
+        rows = []
+        for arch in archs or (self.arch,):
+            taken = self.taken(arch)
+            fits = occupancy(
+                arch,
+                threads=threads,
+                registers=taken.registers,
+                shared_bytes=taken.shared_bytes,
+            )
+            rows.append(
+                {
+                    "arch": arch,
+                    "threads per block": threads,
+                    "registers per thread": taken.registers,
+                    "spilled bytes": taken.spill_store_bytes + taken.spill_load_bytes,
+                    "shared bytes per block": taken.shared_bytes,
+                    "blocks per SM": fits.blocks_per_sm,
+                    "occupancy": fits.occupancy,
+                    "limited by": fits.limited_by,
+                }
+            )
+        return pd.DataFrame(rows)
+
+    def taken(self, arch: str) -> Resources:
+        """Registers, spills and shared memory as compiled for an architecture such as "sm_86"."""
+        ladder.require_arch(self.rung, self.settings, arch)
+        taken = self._compile(arch).entries[self.rung.entry]
+        dynamic = self.rung.shared_bytes(self.settings)
+        return replace(taken, shared_bytes=taken.shared_bytes + dynamic)
+
+    def trace(self, m: int, n: int, k: int, *, seed: int = 0, blocks=None) -> Trace:
+        """Run an m×n×k product in the simulator and count what it asks of memory.
+
+        `blocks`: run only these blocks (x, y, z), to look at a part of a large product. Raises
+        ArgumentError for sizes that are none, KernelMistake.
+        """
+        for name, size, least in (("m", m, 1), ("n", n, 1), ("k", k, 0), ("seed", seed, 0)):
+            if not ladder.is_whole(size) or size < least:
+                raise ArgumentError(f"{name} is {size!r}: it is a whole number from {least} on")
+        problem = self.problem(int(m), int(n), int(k))
+        operands = self.operands(problem, seed, written=False)
+        runs = self._simulate(operands, 1.0, 0.0, count=True, blocks=blocks)
+        if found := _findings(runs):
+            raise KernelMistake(found)
+        counters = Counter()
+        for run in runs:
+            counters.update(run.counters)
+        first = self.launches(problem)[0]
+        return Trace(
+            self.name, *problem.shape, self.settings, first.grid, first.block, dict(counters),
+            self.text, runs[0], self.precision.a.bytes,
+        )  # fmt: skip
+
+    def verify(self, seed: int | None = None) -> Report:
+        """Check it at awkward shapes, on the device it runs on. Show the result: it is a table.
+
+        Inputs are new with every call, or those of `seed`. An edited kernel in which the
+        simulator's checks find what may fault or hang a GPU is not launched on one: the report is
+        then theirs.
+        """
+        report = self._refused() if self.on_gpu else None
+        return verify(self, seed) if report is None else report
+
+    def check(self) -> Report:
+        """Look for mistakes that hardware hides: races, uninitialised reads, lost barriers.
+
+        Small products with tails and factors are run in the simulator, with all its checks; C
+        counts as never written where beta is 0. Show the result: it is a table.
+        """
+        rows, cols = self.rung.tile(self.settings)
+        step = max(32, self.settings.get("BK", 0))  # a whole step along K, then one more
+        shapes = [(7, 5, 3), (17, 33, 0), (rows, cols, step), (rows + 1, cols + 1, step + 1)]
+        cases = [self._look_for_mistakes(*shape, *PRODUCT) for shape in shapes]
+        cases.append(self._look_for_mistakes(rows + 1, cols + 1, 31, 0.5, 2.0))
+        self._checked = Report(self.name, cases)
+        return self._checked
+
+    def code_hash(self) -> str:
+        """What a record of this kernel belongs to: its code and settings."""
+        return code_hash(self._source, self.settings)
+
+    # --- where it runs --------------------------------------------------------------------------
+
+    @property
+    def array_module(self):
+        """cupy on a GPU, else numpy."""
+        if not self.on_gpu:
+            return np
+        import cupy
+
+        return cupy
+
+    def to_device(self, array):
+        with faults.told():
+            return self.array_module.asarray(array)
+
+    def to_host(self, array) -> np.ndarray:
+        if isinstance(array, np.ndarray):
+            return array
+        with faults.told():
+            return self.array_module.asnumpy(array)
+
+    def _compile(self, arch: str) -> Compiled:
+        return compile_kernel(self.text, self._filename, arch=arch, macros=self.settings)
+
+    def _refused(self) -> Report | None:
+        """What forbids a launch on a GPU: an edited kernel is checked before its first one.
+
+        None for a rung as it is shipped, for what the reader trusts, and where nothing is found
+        that may fault or hang.
+        """
+        if self._trusted or prebuilt.has(self.rung, self.text):
+            return None
+        if self._before_gpu is None:
+            self._before_gpu = edited.examined(
+                self.rung.tile(self.settings),
+                check=lambda: self._checked or self.check(),
+                look=lambda *shape: self._look_for_mistakes(*shape, *PRODUCT),
+            )
+        return self._before_gpu if edited.may_fault(self._before_gpu) else None
+
+    def _simulate(self, operands: Operands, alpha: float, beta: float, **how):
+        """The runs of all launches: list of simulator.Run. Raises TakesTooLong."""
+        check = how.get("check", False)
+
+        def run(problem: Problem, limit_s: float | None) -> list[simulator.Run]:
+            given = operands if problem is operands.problem else _blank(problem, operands)
+            values = given.values(alpha, beta)
+            values |= {
+                name: simulator.read_only(array)
+                for name, array in given.arrays().items()
+                if name != "C"
+            }
+            if check and beta == 0:
+                values["C"] = simulator.uninitialised(given.C)
+            more = how if problem is operands.problem else {}
+            return in_simulator.run(
+                self._source, self.launches(problem), values, arch=self.arch,
+                options=options_for(self.settings), limit_s=limit_s, **more,
+            )  # fmt: skip
+
+        return in_simulator.within_limit(
+            self.name, operands.problem, self.limit_s, run, whole=not how.get("blocks")
+        )
+
+    def _look_for_mistakes(self, m: int, n: int, k: int, alpha: float, beta: float) -> Case:
+        seed = int(np.random.SeedSequence().generate_state(1)[0])
+        operands = self.operands(self.problem(m, n, k), seed)
+        found = _findings(self._simulate(operands, alpha, beta, check=True))
+        message = str(KernelMistake(found))
+        worst = np.inf if message else 0.0
+        return Case(
+            m, n, k, alpha, beta, seed, not message, message, worst, found, self.rung.bias
+        )  # fmt: skip
+
+    def _on_gpu(self) -> on_gpu.GpuKernels:
+        if self._loaded is None:
+            self._loaded = on_gpu.loaded(
+                self.text, self._filename, self.arch, self.settings, self.code_hash()
+            )
+        return self._loaded
+
+
+def _blank(problem: Problem, like: Operands) -> Operands:
+    """Operands of zeros of another size."""
+    made = Operands.from_seed(problem, like.precision, 0, bias=like.bias is not None)
+    return made.changed(np.zeros_like)
+
+
+def _findings(runs: list[simulator.Run]) -> tuple[Finding, ...]:
+    return tuple(finding for run in runs for finding in run.findings)

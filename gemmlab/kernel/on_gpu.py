@@ -1,0 +1,100 @@
+"""The launches of a product on a GPU, through cupy.RawModule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from gemmlab.cuda import headers, nvrtc, tensor_maps
+from gemmlab.cuda.nvrtc import NoCompiler
+from gemmlab.cuda.options import options_for
+from gemmlab.kernel import prebuilt
+from gemmlab.ladder import Settings
+from gemmlab.ladder.launch import Argument, Launch, MapOf, Workspace
+
+
+def loaded(text: str, filename: str, arch: str, settings: Settings, code_hash: str) -> GpuKernels:
+    """CUDA C++ text, compiled for the GPU here; without CUDA's headers, the PTX that is in stock.
+
+    Raises NoCompiler where neither will do.
+    """
+    import cupy
+
+    options = options_for(settings)
+    with nvrtc.signals_kept():
+        if not headers.are_missing(text):
+            # CuPy keeps compiled modules by source and options, and does not look into headers:
+            # the fingerprint makes a changed header a changed option.
+            every = (
+                f"-arch={arch}",
+                *nvrtc.COMMON_OPTIONS,
+                *options,
+                *nvrtc.header_options(),
+                f"-DGEMMLAB_CODE={code_hash[-12:]}",
+            )
+            return GpuKernels(cupy.RawModule(code=text, options=every))
+        try:
+            ptx = prebuilt.find(text, filename, arch, options).ptx
+        except NoCompiler:
+            ptx = ""
+        if not ptx:
+            raise NoCompiler(f"{filename} for {arch}: {nvrtc.MISSING_HEADERS}")
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "kernel.ptx"
+            path.write_text(ptx, encoding="utf-8")
+            module = cupy.RawModule(path=str(path))
+            module.compile()  # it is read now, as long as the file is there
+            return GpuKernels(module)
+
+
+class GpuKernels:
+    """The kernels of one module, and the workspaces that their launches share."""
+
+    def __init__(self, module) -> None:
+        self._module = module  # a cupy.RawModule
+        self._functions: dict[str, Any] = {}
+        self._workspaces: dict[str, Any] = {}
+
+    def run(self, launches: Sequence[Launch], values: dict[str, Any]) -> None:
+        """Enqueue them on the current stream, with CuPy arrays and NumPy scalars; do not wait."""
+        import cupy
+
+        stream = cupy.cuda.get_current_stream()
+        for one in {one for launch in launches for one in launch.args}:
+            if isinstance(one, Workspace) and one.zeroed:
+                memory = self._workspace(one)
+                memory.data.memset_async(0, memory.nbytes, stream)
+        for launch in launches:
+            args = tuple(self._argument(one, values) for one in launch.args)
+            function = self.function(launch)
+            function(launch.grid, launch.block, args, shared_mem=launch.shared_bytes)
+
+    def function(self, launch: Launch):
+        """The kernel of a launch, loaded."""
+        if launch.entry not in self._functions:
+            with nvrtc.signals_kept():  # CuPy compiles when it is first asked for a function
+                function = self._module.get_function(launch.entry)
+            if launch.shared_bytes:  # past 48 KiB on request alone
+                function.max_dynamic_shared_size_bytes = launch.shared_bytes
+            self._functions[launch.entry] = function
+        return self._functions[launch.entry]
+
+    def _argument(self, one: Argument, values: dict[str, Any]):
+        if isinstance(one, Workspace):
+            return self._workspace(one)
+        if isinstance(one, MapOf):
+            return tensor_maps.encode(values[one.matrix], one.box, one.swizzle)
+        return np.uint64(0) if values[one] is None else values[one]
+
+    def _workspace(self, one: Workspace):
+        """Kept, since nothing can be allocated while launches are captured into a graph."""
+        import cupy
+
+        found = self._workspaces.get(one.name)
+        if found is None or found.nbytes < one.bytes:
+            found = self._workspaces[one.name] = cupy.empty(one.bytes, np.uint8)
+        return found

@@ -1,0 +1,137 @@
+"""The matrices of one product: made from a seed, as they are stored, with all that a launch names.
+
+Inputs to verify, check and trace a kernel with are made here. Two fill large ones on the device
+itself: verify.check_sample, and timing, which needs many sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gemmlab.ladder.launch import MATRICES
+from gemmlab.ladder.precision import FLOAT32, ElementType, Precision
+from gemmlab.ladder.problem import Problem
+
+ARRAYS = (*MATRICES, "bias", "scale_a", "scale_b")
+
+
+def random_values(count: int, seed: int) -> np.ndarray:
+    """float32 (count,), uniform in [-1, 1), the same for a seed on every machine.
+
+    NumPy promises the raw bits of its PCG64 for good, its distributions not.
+    """
+    raw = np.random.PCG64(seed).random_raw(count)
+    return (raw >> np.uint64(40)).astype(np.float32) * np.float32(2.0**-23) - 1
+
+
+def random_matrix(rows: int, cols: int, seed: int, dtype: str = "float32") -> np.ndarray:
+    """(rows, cols), uniform in [-1, 1), the same for a seed on every machine.
+
+    Made in float32 and rounded to `dtype`, which makes 1 of what is next to it.
+    """
+    return random_values(rows * cols, seed).astype(dtype, copy=False).reshape(rows, cols)
+
+
+@dataclass(frozen=True, eq=False)
+class Operands:
+    """A, B and C as they are stored, and a bias (N,) and scales (M,), (N,), float32, or None.
+
+    A scale multiplies a row of A, or a column of B.
+    """
+
+    problem: Problem
+    precision: Precision
+    A: Any
+    B: Any
+    C: Any
+    bias: Any = None
+    scale_a: Any = None
+    scale_b: Any = None
+
+    @classmethod
+    def from_seed(
+        cls,
+        problem: Problem,
+        precision: Precision,
+        seed: int,
+        *,
+        bias: bool = False,
+        written: bool = True,
+    ) -> Operands:
+        """NumPy arrays: A of the seed, B, C, bias and scales of those after it.
+
+        Uniform in [-1, 1), scales in [0.5, 2.5). `written`: whether C holds numbers; else it
+        is for a product with beta = 0, which must not read it.
+        """
+
+        def matrix(which: int, shape: tuple[int, ...], element) -> np.ndarray:
+            values = random_values(int(np.prod(shape)), seed + which)
+            return element.encode(values, element.storage).reshape(shape)
+
+        def scale(which: int, size: int) -> np.ndarray | None:
+            return random_values(size, seed + which) + np.float32(1.5) if precision.scaled else None
+
+        return cls(
+            problem,
+            precision,
+            matrix(0, problem.shape_of_a, precision.a),
+            matrix(1, problem.shape_of_b, precision.b),
+            matrix(2, problem.shape_of_c, precision.c)
+            if written
+            else unwritten(problem.shape_of_c, precision.c),
+            random_values(problem.n, seed + 3) if bias else None,
+            scale(4, problem.m),
+            scale(5, problem.n),
+        )
+
+    def arrays(self) -> dict[str, Any]:
+        """Those that are there, by the names that launches use."""
+        return {name: array for name in ARRAYS if (array := getattr(self, name)) is not None}
+
+    def elements(self) -> dict[str, ElementType]:
+        """The element type of each name of `arrays`."""
+        precision = self.precision
+        return {"A": precision.a, "B": precision.b, "C": precision.c} | dict.fromkeys(
+            ("bias", "scale_a", "scale_b"), FLOAT32
+        )
+
+    def numbers(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """op(A), op(B) and C in float64, NumPy, with the scales: (M, K), (K, N), (M, N)."""
+        A, B = self.precision.a.decode(self.A), self.precision.b.decode(self.B)
+        A = A if self.problem.ops[0] == "N" else A.swapaxes(-1, -2)
+        B = B if self.problem.ops[1] == "N" else B.swapaxes(-1, -2)
+        if self.precision.scaled:
+            A = A * self.scale_a[:, None].astype(np.float64)
+            B = B * self.scale_b.astype(np.float64)
+        return A, B, self.precision.c.decode(self.C)
+
+    def changed(self, change: Callable[[Any], Any]) -> Operands:
+        """With every array as `change` gives it, such as one on a GPU."""
+        return replace(self, **{name: change(array) for name, array in self.arrays().items()})
+
+    def values(self, alpha: float, beta: float) -> dict[str, Any]:
+        """What each name in a launch's arguments stands for: see gemmlab.ladder.launch.NAMES.
+
+        Arrays; sizes, strides in elements and the batch as int32, alpha and beta as float32. What
+        is not there is a null pointer.
+        """
+        m, n, k = self.problem.shape
+        sizes = {
+            "M": m, "N": n, "K": k, "batch": self.problem.batch,
+            "stride_a": m * k, "stride_b": k * n, "stride_c": m * n,
+        }  # fmt: skip
+        return {
+            **{name: getattr(self, name) for name in ARRAYS},
+            **{name: np.int32(size) for name, size in sizes.items()},
+            "alpha": np.float32(alpha),
+            "beta": np.float32(beta),
+        }
+
+
+def unwritten(shape: tuple[int, ...], element: ElementType) -> np.ndarray:
+    """An array of bits that no arithmetic makes, NaN of floats: what is not written shows."""
+    return np.full(shape, element.guard, element.bits).view(element.storage)

@@ -1,0 +1,215 @@
+"""What NVRTC made of the rungs, kept with the project: nobody has to wait for it, or to have it.
+
+`kernels/compiled/` holds a file for every rung: for each of its legal settings the PTX for the
+simulator's architecture, and what ptxas says of registers and shared memory; for the default
+setting the latter for all architectures. `python -m gemmlab compile` makes them, with `--check` it
+compiles everything and compares.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import lzma
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+
+from tqdm.auto import tqdm
+
+from gemmlab import files
+from gemmlab.cuda import nvrtc
+from gemmlab.cuda.architectures import ARCHS, SIMULATED_ARCH
+from gemmlab.cuda.nvrtc import NoCompiler, Program
+from gemmlab.cuda.options import options_for
+from gemmlab.folders import KERNELS
+from gemmlab.kernel.fingerprint import code_hash
+from gemmlab.ladder import (
+    CEILINGS,
+    PIECES_PROBE,
+    RUNGS,
+    TENSOR_CEILING,
+    Rung,
+    Settings,
+    legal_settings,
+    settings_for,
+)
+from gemmlab.processes import workers
+
+FOLDER = KERNELS / "compiled"
+MACRO = re.compile(r"-D(\w+)=(-?\d+)")
+LEVEL = re.compile(r"--ptxas-options=-O\d")  # goes with a macro, see options.py
+OWN_FILE = '"the kernel file"'  # stands in the PTX for the name that the caller gives
+PROBES = {CEILINGS.name: CEILINGS.macros, TENSOR_CEILING.name: TENSOR_CEILING.macros,
+          PIECES_PROBE: {}}  # fmt: skip
+NAMES = (*PROBES, *(rung.name for rung in RUNGS))
+
+Compiled = dict[str, dict[str, dict[str, str]]]
+"""{kernel's key: {arch: {"log": …, "ptx": …}}}, the PTX for SIMULATED_ARCH alone."""
+
+
+def find(source: str, filename: str, arch: str, options: tuple[str, ...]) -> Program:
+    """What NVRTC would make of these; without PTX for other architectures than SIMULATED_ARCH.
+
+    Raises NoCompiler, saying what is there and what to install, or which file is damaged.
+    """
+    name = _names().get(source)
+    macros = _macros(options)
+    compiled = {} if name is None or macros is None else stored(name).get(_key(source, macros), {})
+    if arch not in compiled:
+        there = (
+            f" for {arch}; it is there for {', '.join(a for a in ARCHS if a in compiled)}"
+            if compiled
+            else ""
+        )
+        if name and (damage := read(path_of(name))[1]):
+            raise NoCompiler(f"NVRTC, the compiler of CUDA C++, is not here, and {damage}")
+        raise NoCompiler(
+            f"NVRTC, the compiler of CUDA C++, is not here, and {filename} as it stands is not "
+            f"among the compiled kernels that come with GEMM Lab{there}. Those are the rungs, "
+            "unchanged, with the settings of the sliders. For anything else use Linux or Windows, "
+            "where `make lab` installs NVRTC; no GPU is needed."
+        )
+    text = compiled[arch].get("ptx", "").replace(OWN_FILE, f'"{filename}"')
+    return Program(ptx=text, cubin=b"", log=compiled[arch]["log"])
+
+
+def build(
+    name: str, settings: Iterable[Settings], archs: tuple[str, ...] | None = None
+) -> Compiled:
+    """Compile one rung or probe with each of these settings, on all cores.
+
+    The first settings are compiled for all of `archs` (those of archs_of if None), the others for
+    SIMULATED_ARCH.
+    """
+    source = (KERNELS / f"{name}.cu").read_text(encoding="utf-8")
+    wanted = [
+        (source, name, chosen, arch)
+        for at, chosen in enumerate(settings)
+        for arch in ((archs or archs_of(name)) if at == 0 else (SIMULATED_ARCH,))
+    ]
+    compiled: Compiled = {}
+    with workers() as pool:
+        results = pool.map(_compile, *zip(*wanted, strict=True), chunksize=4)
+        bar = tqdm(results, desc=name, total=len(wanted), disable=None)
+        for (_, _, chosen, arch), result in zip(wanted, bar, strict=True):
+            compiled.setdefault(_key(source, chosen), {})[arch] = result
+    return compiled
+
+
+def all_settings(name: str) -> list[Settings]:
+    """What is compiled of a rung or probe: its default settings, then all the other legal ones."""
+    if name in PROBES:
+        return [PROBES[name]]
+    (rung,) = (rung for rung in RUNGS if rung.name == name)
+    default = settings_for(rung, {})
+    return [default, *(settings for settings in legal_settings(rung) if settings != default)]
+
+
+def archs_of(name: str) -> tuple[str, ...]:
+    """What the default settings of a rung are compiled for: all that they run on."""
+    if name == TENSOR_CEILING.name:
+        return (SIMULATED_ARCH,)
+    rungs = [rung for rung in RUNGS if rung.name == name]
+    return tuple(a for a in ARCHS if all(r.runs_on(settings_for(r, {}), a) for r in rungs))
+
+
+def write(compiled: Compiled, path: Path) -> None:
+    """Write one rung's file; the same content gives the same file. Raises NotWritten."""
+    text = json.dumps(compiled, sort_keys=True)
+    files.write(path, lzma.compress(text.encode(), preset=6))
+    read.cache_clear()
+
+
+def alike(one: Compiled, other: Compiled) -> bool:
+    """Whether both hold the same kernels, compiled to the same instructions.
+
+    From run to run NVRTC differs in the numbers of registers, the order of independent
+    instructions, and the line of an instruction made of two, so none of this counts.
+    """
+    return _comparable(one) == _comparable(other)
+
+
+def _comparable(compiled: Compiled) -> dict:
+    def lines(text: str) -> list[str]:
+        kept = (line for line in text.splitlines() if not line.lstrip().startswith(".loc"))
+        return sorted(re.sub(r"%\w+", "%", line).strip() for line in kept)
+
+    return {
+        key: {
+            arch: {kind: lines(text) for kind, text in found.items()}
+            for arch, found in archs.items()
+        }
+        for key, archs in compiled.items()
+    }
+
+
+def path_of(name: str) -> Path:
+    return FOLDER / f"{name}.json.xz"
+
+
+def has(rung: Rung, text: str) -> bool:
+    """Whether this text, with the headers that it includes, is what was compiled of the rung."""
+    return _key(text, rung.defaults) in stored(rung.name)
+
+
+def stored(name: str) -> Compiled:
+    """What is stored of one rung; nothing where there is no file, or a damaged one."""
+    return read(path_of(name))[0]
+
+
+@lru_cache
+def read(path: Path) -> tuple[dict, str]:
+    """What a file that `write` wrote holds, and an empty string; nothing where there is no file.
+
+    Of a damaged file nothing, and a sentence that says so; it also goes to standard error, once.
+    """
+    try:
+        return json.loads(lzma.decompress(path.read_bytes())), ""
+    except FileNotFoundError:
+        return {}, ""
+    except (OSError, EOFError, lzma.LZMAError, ValueError) as error:
+        damage = (
+            f"{path} is damaged ({error}): bring it back with `git checkout -- {path}`, or make it "
+            "anew with `make compiled`."
+        )
+        logging.getLogger(__name__).warning(damage)
+        return {}, damage
+
+
+def _compile(source: str, name: str, settings: Settings, arch: str) -> dict[str, str]:
+    program = nvrtc.compile_anew(source, f"{name}.cu", arch=arch, options=options_for(settings))
+    said = [line for line in program.log.splitlines() if line.startswith("ptxas")]
+    result = {"log": "\n".join(line for line in said if "Compile time" not in line) + "\n"}
+    if arch == SIMULATED_ARCH:
+        result["ptx"] = _portable(program.ptx, f"{name}.cu")
+    return result
+
+
+def _key(source: str, macros: dict[str, int]) -> str:
+    """Of the whole text, for the PTX names its lines, and of headers and settings."""
+    content = source + code_hash(source, macros)
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+@lru_cache
+def _names() -> dict[str, str]:
+    """The whole text of each file in kernels/ that is compiled -> its name."""
+    return {(KERNELS / f"{name}.cu").read_text(encoding="utf-8"): name for name in NAMES}
+
+
+def _macros(options: tuple[str, ...]) -> Settings | None:
+    """The settings among NVRTC's options; None where there are other options than a rung has."""
+    others = {o for o in options if not MACRO.fullmatch(o) and not LEVEL.fullmatch(o)}
+    if others - {f"-I{KERNELS}"}:
+        return None
+    found = (MACRO.fullmatch(option) for option in options)
+    return {match[1]: int(match[2]) for match in found if match}
+
+
+def _portable(ptx: str, filename: str) -> str:
+    """The PTX without folders of this machine in its table of files."""
+    short = re.sub(r'(\.file\s+\d+ )"[^"]*?([^"/\\]+)"', r'\1"\2"', ptx)
+    return short.replace(f'"{filename}"', OWN_FILE)

@@ -1,0 +1,133 @@
+"""What a kernel does to memory, traced in the simulator: counts, and single warp accesses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gemmlab.simulator import Run
+from gemmlab.simulator.counters import SECTOR_BYTES, sectors
+
+ELEMENT_BYTES = 4
+
+
+class TraceError(LookupError):
+    """There is no such access in the trace. The message says what there is."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """What one warp touches of a matrix in one instruction.
+
+    `lanes`: the active lanes, int (L,). `addresses`: int64 (L,), bytes from the matrix's start.
+    `elements`: int (L, each, 2), row and column of each element that a lane touches.
+    `width`: bytes per lane. `sectors`: how many 32-byte sectors the lanes fall into.
+    """
+
+    array: str
+    op: str
+    line: int
+    source: str
+    shape: tuple[int, int]
+    lanes: np.ndarray
+    elements: np.ndarray
+    addresses: np.ndarray
+    width: int
+    sectors: int
+    requests: int = 1
+    sector_bytes: int = SECTOR_BYTES
+
+    @property
+    def sector_elements(self) -> int:
+        """Elements of the array in one sector."""
+        return self.sector_bytes * self.elements.shape[1] // self.width
+
+
+@dataclass
+class Trace:
+    """One product in the simulator, counted.
+
+    `counters`: Nsight Compute's metric names and their totals.
+    """
+
+    kernel_name: str
+    m: int
+    n: int
+    k: int
+    settings: dict[str, int]
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    counters: dict[str, int]
+    text: str = field(repr=False)
+    run: Run = field(repr=False)
+    element_bytes: int = ELEMENT_BYTES  # of A, B and C
+
+    @property
+    def lines(self):
+        """pandas.DataFrame: the traffic of each source line with each array.
+
+        Columns: line, source, space ("global" or "shared"), array, op ("load" or "store"),
+        requests, sectors (global), wavefronts (shared), bytes_asked, sectors_per_request.
+        """
+        import pandas as pd
+
+        rows = []
+        for line in self.run.lines:
+            in_global = line.space == "global"
+            rows.append(
+                {
+                    "line": line.line,
+                    "source": self._source(line.line),
+                    "space": line.space,
+                    "array": line.array,
+                    "op": line.operation,
+                    "requests": line.requests,
+                    "sectors": line.units if in_global else 0,
+                    "wavefronts": 0 if in_global else line.units,
+                    "bytes_asked": line.bytes_asked,
+                    "sectors_per_request": line.units / line.requests if in_global else 0.0,
+                }
+            )
+        return pd.DataFrame(rows)
+
+    def warp_access(
+        self, array: str, *, op: str = "load", block=(0, 0, 0), warp: int = 0, occurrence: int = 0
+    ) -> Access:
+        """The `occurrence`-th time that this warp loads from, or stores to, `array`.
+
+        Raises TraceError, saying how often it does, where it does so less often.
+        """
+        found = [
+            access
+            for access in self.run.accesses(block, warp)
+            if access.array == array and access.operation == op
+        ]
+        if not -len(found) <= occurrence < len(found):
+            raise TraceError(
+                f"{self.kernel_name}: block {tuple(block)}, warp {warp} has {len(found)} {op}s of "
+                f"{array} at M={self.m} N={self.n} K={self.k}; there is none numbered {occurrence}"
+            )
+        access = found[occurrence]
+        addresses = access.addresses[access.active]
+        shape = {
+            "A": (self.m, self.k), "B": (self.k, self.n), "C": (self.m, self.n), "bias": (1, self.n)
+        }[array]  # fmt: skip
+        first = addresses // self.element_bytes
+        index = first[:, None] + np.arange(max(1, access.size // self.element_bytes))
+        return Access(
+            array=array,
+            op=op,
+            line=access.line,
+            source=self._source(access.line),
+            shape=shape,
+            lanes=np.flatnonzero(access.active),
+            elements=np.stack([index // shape[1], index % shape[1]], axis=-1),
+            addresses=addresses,
+            width=access.size,
+            sectors=int(sectors(access.addresses[None], access.active[None], access.size)[0]),
+        )
+
+    def _source(self, line: int) -> str:
+        lines = self.text.splitlines()
+        return lines[line - 1].strip() if 1 <= line <= len(lines) else ""

@@ -1,0 +1,279 @@
+"""The gate: is a kernel's product right? No kernel is timed before it has passed.
+
+Every element is compared with a float64 reference, within a bound of its own: see
+gemmlab.kernel.bounds. C is filled with NaN before (where beta is 0 it must not be read), A, B and C
+stand between guard cells that hold NaN, so that reading or writing past an end shows, and A, B and
+the bias must be afterwards what they were.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from gemmlab.kernel import faults
+from gemmlab.kernel.bounds import error_bound, reference
+from gemmlab.kernel.operands import Operands, unwritten
+from gemmlab.ladder.activations import activate
+from gemmlab.ladder.precision import PRECISIONS, ElementType
+from gemmlab.simulator import Finding
+
+GUARD_ALIGNMENT = 128  # elements: keeps what follows as aligned as cudaMalloc would
+
+PRODUCT = (1.0, 0.0)
+FACTORS = (PRODUCT, (0.5, 2.0), (-1.5, 0.0), (0.0, 1.0), (0.0, 0.0), (1.0, -0.25))
+
+
+class VerificationError(Exception):
+    """A kernel gave a wrong product. The message says at which shape and where in C."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One product that was checked. `seed` makes the same inputs again."""
+
+    m: int
+    n: int
+    k: int
+    alpha: float
+    beta: float
+    seed: int
+    passed: bool
+    message: str  # empty if passed
+    worst: float  # the largest error as a share of its bound
+    findings: tuple[Finding, ...] = ()  # what the simulator's checks met
+    biased: bool = False  # with a bias
+
+    def __str__(self):
+        what = f"M={self.m} N={self.n} K={self.k} alpha={self.alpha:g} beta={self.beta:g}"
+        what += " with bias" if self.biased else ""
+        return f"{what}: {'pass' if self.passed else f'FAIL (seed {self.seed}): {self.message}'}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """All cases of one kernel."""
+
+    kernel: str
+    cases: list[Case] = field(repr=False)
+
+    @property
+    def passed(self) -> bool:
+        return bool(self.cases) and all(case.passed for case in self.cases)
+
+    def require(self) -> Report:
+        """This report; raises VerificationError if any case failed."""
+        failed = [case for case in self.cases if not case.passed]
+        if failed or not self.cases:
+            first = failed[0] if failed else "no case was run"
+            raise VerificationError(f"{self.kernel}: {len(failed)} cases fail. {first}")
+        return self
+
+    def frame(self):
+        """pandas.DataFrame with a row for each case."""
+        import pandas as pd
+
+        any_bias = any(case.biased for case in self.cases)
+        return pd.DataFrame(
+            [
+                {
+                    "M": c.m, "N": c.n, "K": c.k, "alpha": c.alpha, "beta": c.beta,
+                    **({"bias": "yes" if c.biased else "no"} if any_bias else {}),
+                    "result": "pass" if c.passed else f"FAIL: {c.message}",
+                }
+                for c in self.cases
+            ]
+        )  # fmt: skip
+
+    def __repr__(self):
+        count = sum(case.passed for case in self.cases)
+        lines = [f"{self.kernel}: {count} of {len(self.cases)} cases pass"]
+        return "\n".join(lines + [f"  {case}" for case in self.cases if not case.passed])
+
+    def _repr_html_(self):
+        import pandas as pd
+
+        with pd.option_context("display.max_colwidth", None):
+            table = self.frame().to_html(index=False, float_format="{:g}".format)
+        return f"<p>{repr(self).splitlines()[0]}</p>{table}"
+
+
+# --- checking -----------------------------------------------------------------------------------
+
+
+def shapes(kernel) -> list[tuple[int, int, int]]:
+    """(M, N, K) where kernels go wrong: single elements, primes, thin ones, tile edges, K of 0."""
+    rows, cols = kernel.rung.tile(kernel.settings)
+    return [
+        (1, 1, 1), (7, 5, 3), (61, 67, 71), (1, 129, 65), (129, 1, 65), (17, 33, 0), (33, 17, 1),
+        (rows, cols, 32), (max(rows - 1, 1), cols + 1, 33), (rows + 1, max(cols - 1, 1), 31),
+        (1001, 777, 513),
+    ]  # fmt: skip
+
+
+def verify(kernel, seed: int | None = None) -> Report:
+    """Check `kernel` at all of `shapes`, and with all of FACTORS at a tile's edge.
+
+    Where it takes a bias, all but two cases have one. Inputs are new with every call, or those of
+    `seed`. The kernel is run in place, as timing runs it.
+    """
+    seeds = iter(np.random.SeedSequence(seed).generate_state(64).tolist())
+    cases = [check(kernel, *shape, *PRODUCT, seed=next(seeds)) for shape in shapes(kernel)]
+    rows, cols = kernel.rung.tile(kernel.settings)
+    cases += [
+        check(kernel, rows + 1, cols + 1, 33, *factors, seed=next(seeds)) for factors in FACTORS[1:]
+    ]
+    cases.append(check(kernel, 7, 5, 0, 1.0, 0.5, seed=next(seeds), biased=False))
+    if kernel.rung.bias:
+        cases.append(
+            check(kernel, rows + 1, cols + 1, 33, *PRODUCT, seed=next(seeds), biased=False)
+        )
+    return Report(kernel.name, cases)
+
+
+def check(
+    kernel, m: int, n: int, k: int, alpha: float, beta: float, *, seed: int, biased: bool = True
+) -> Case:
+    """Run one product and compare it, element by element. Never raises for a wrong result.
+
+    `biased`: with a bias, if the kernel takes one.
+    """
+    operands = kernel.operands(kernel.problem(m, n, k), seed, written=beta != 0)
+    if not biased:
+        operands = replace(operands, bias=None)
+    message, worst, findings = "", 0.0, ()
+    try:
+        got, guards = _run_guarded(kernel, operands, alpha, beta)
+    except kernel.Mistake as mistake:
+        message, worst, findings = str(mistake), np.inf, mistake.findings
+    else:
+        A, B, C = operands.numbers()
+        end = {"bias": operands.bias, "activation": kernel.activation}
+        expected = reference(A, B, C, alpha, beta, **end)
+        bound = error_bound(A, B, C, alpha, beta, kernel.precision, **end)
+        got = kernel.precision.c.decode(got)
+        rows = range(m)
+        if got.ndim == 3:
+            rows = [f"{batch}, {row}" for batch in range(len(got)) for row in range(m)]
+        message, worst = _compare(*(x.reshape(-1, n) for x in (got, expected, bound)), rows)
+        message = "; ".join(part for part in (message, guards) if part)
+    return Case(
+        m, n, k, alpha, beta, seed, not message, message, worst, findings,
+        operands.bias is not None,
+    )  # fmt: skip
+
+
+@faults.told()
+def check_sample(kernel, m: int, n: int, k: int, *, rows: int = 64) -> None:
+    """Check a large product on its own device: every element finite, `rows` rows compared.
+
+    The rows are the first, the last and others at random. Raises VerificationError.
+    """
+    xp = kernel.array_module
+    seed = int(np.random.SeedSequence().generate_state(1)[0])
+    A, B = (_uniform(xp, shape, seed + i, kernel.dtype) for i, shape in enumerate([(m, k), (k, n)]))
+    C = xp.full((m, n), xp.nan, kernel.dtype)
+    bias = kernel.random_bias(n, seed + 3)
+    end = {} if bias is None else {"bias": kernel.to_device(bias)}
+    kernel.launch_into(A, B, C, **end)
+    where = f"{kernel.name} at M={m} N={n} K={k} (seed {seed})"
+    if not bool(xp.isfinite(C).all()):
+        row, col = (int(i) for i in np.argwhere(~np.isfinite(kernel.to_host(C)))[0])
+        raise VerificationError(f"{where}: C[{row}, {col}] is not finite")
+    inner = np.random.default_rng(seed).choice(m, min(rows, m), replace=False)
+    chosen = np.unique(np.concatenate([inner, [0, m - 1]]))
+    part = A[xp.asarray(chosen)]
+    expected = reference(part, B, None, 1.0, 0.0, **end)
+    precision = PRECISIONS[kernel.dtype]
+    bound = error_bound(part, B, None, 1.0, 0.0, precision, **end, activation=kernel.activation)
+    got, expected, bound = map(kernel.to_host, (C[xp.asarray(chosen)], expected, bound))
+    message, _ = _compare(got, activate(expected, kernel.activation), bound, rows=chosen)
+    if message:
+        raise VerificationError(f"{where}: {message}")
+
+
+def _uniform(xp, shape, seed: int, dtype: str):
+    """From -1 to 1, made on the device itself."""
+    generator = xp.random.default_rng(seed)
+    return (generator.random(shape, dtype=xp.float32) * 2 - 1).astype(dtype, copy=False)
+
+
+def _run_guarded(kernel, operands: Operands, alpha, beta) -> tuple[np.ndarray, str]:
+    """C after the run, and what was written that must not be: guard cells, inputs; or ""."""
+    guard = -(-max(4096, 2 * operands.problem.n) // GUARD_ALIGNMENT) * GUARD_ALIGNMENT
+    given, types = operands.arrays(), operands.elements()
+    placed = {name: _guarded(kernel, array, types[name], guard) for name, array in given.items()}
+    kernel.launch(
+        replace(operands, **{name: view for name, (_, view) in placed.items()}), alpha, beta
+    )
+    after = {name: kernel.to_host(flat) for name, (flat, _) in placed.items()}
+    got = after["C"][guard : guard + given["C"].size].reshape(given["C"].shape)
+    wrong = [_written_outside(name, after[name], types[name], guard) for name in given]
+    wrong += [
+        _written_inside(name, after[name][guard:-guard], given[name])
+        for name in given
+        if name != "C"
+    ]
+    return got, "; ".join(sorted(filter(None, wrong)))
+
+
+def _written_outside(name: str, after, element: ElementType, guard: int) -> str:
+    """What happened to the guard cells of an array; empty if nothing."""
+    size = after.size - 2 * guard
+    outside = np.concatenate([after[:guard], after[guard + size :]]).view(element.bits)
+    changed = np.flatnonzero(outside != element.guard)
+    if not len(changed):
+        return ""
+    first = int(changed[0])
+    if first < guard:
+        place = f"{guard - first} elements before the start"
+    else:
+        place = f"{first - guard + 1} elements past the end"
+    return f"wrote outside {name}: {place} of {name}, {len(changed)} guard cells changed"
+
+
+def _written_inside(name: str, after, given) -> str:
+    """What happened to an input; empty if nothing."""
+    given = np.ascontiguousarray(given).reshape(-1)
+    changed = np.flatnonzero(after.view(np.uint8) != given.view(np.uint8))
+    if not len(changed):
+        return ""
+    first = int(changed[0]) // given.itemsize
+    return f"wrote to {name}[{first}], and {name} is an input"
+
+
+def _guarded(kernel, matrix: np.ndarray, element: ElementType, guard: int):
+    """The matrix between two guards, as one array and as the view of the matrix alone."""
+    flat = unwritten((matrix.size + 2 * guard,), element)
+    flat[guard : guard + matrix.size] = matrix.reshape(-1)
+    flat = kernel.to_device(flat)
+    return flat, flat[guard : guard + matrix.size].reshape(matrix.shape)
+
+
+def _compare(got, expected, bound, rows) -> tuple[str, float]:
+    """A message that says where `got` is wrong, empty if nowhere; and the worst error / bound.
+
+    All (rows, columns). `rows`: what the message calls each row.
+    """
+    if not got.size:
+        return "", 0.0
+    with np.errstate(invalid="ignore"):
+        error = np.abs(got.astype(np.float64) - expected)
+        wrong = ~(error <= bound)  # NaN is wrong too
+        worst = float(np.max(np.where(np.isfinite(got), error / bound, np.inf)))
+    if not wrong.any():
+        return "", worst
+    places = np.argwhere(wrong)
+    row, col = (int(i) for i in places[0])
+    value = float(got[row, col])
+    count, (top, left), (bottom, right) = len(places), places.min(axis=0), places.max(axis=0)
+    what = f"C[{rows[row]}, {col}] is {value:.9g}, expected {float(expected[row, col]):.9g}"
+    if np.isnan(value):
+        what += " (never written, or made from a value outside A, B and C)"
+    else:
+        what += f" within {float(bound[row, col]):.2g}"
+    if count == 1:
+        return f"{what}; no other element is wrong", worst
+    region = f"rows {rows[top]} to {rows[bottom]}, columns {left} to {right}"
+    return f"{what}; {count} of {got.size} elements are wrong, in {region}", worst

@@ -1,0 +1,74 @@
+"""What rungs there are: each with its file, parameters, launches and limits.
+
+This is the one list. Notebooks, tests, sweeps and records read it. To add a rung, touch four
+things: its kernel, `kernels/NN_name.cu`; its entry, a Rung in a file of `rungs/`, which is named in
+RUNGS there (a new file also in `rungs/__init__.py`); its record, `python -m gemmlab tune` and
+`record` on a GPU; its notebook. README.md has the commands.
+
+Read rung first, for what an entry says, and launch, for what its `plan` makes: grid, block,
+arguments. Then an entry in rungs/untiled. Then problem, precision, settings, constraints: what
+these are made of. choices and lookup are for those who ask.
+"""
+
+from gemmlab.ladder.choices import (
+    legal_settings,
+    nearest,
+    nearest_on,
+    require_arch,
+    require_compiled,
+    settings_for,
+    tuned_settings,
+)
+from gemmlab.ladder.constraints import Constraint
+from gemmlab.ladder.launch import SIMULATED, Launch, MapOf, Target, Workspace
+from gemmlab.ladder.lookup import LadderError, find
+from gemmlab.ladder.precision import HALF, SINGLE, ElementType, Precision
+from gemmlab.ladder.probes import CEILINGS, CEILINGS_NAME, PIECES_PROBE, TENSOR_CEILING
+from gemmlab.ladder.problem import Problem
+from gemmlab.ladder.rung import Rung
+from gemmlab.ladder.rungs import RUNGS
+from gemmlab.ladder.settings import (
+    IllegalSetting,
+    Parameter,
+    Settings,
+    is_whole,
+    listed,
+    read_settings,
+    written,
+)
+
+__all__ = [
+    "CEILINGS",
+    "CEILINGS_NAME",
+    "HALF",
+    "PIECES_PROBE",
+    "RUNGS",
+    "SIMULATED",
+    "SINGLE",
+    "TENSOR_CEILING",
+    "Constraint",
+    "ElementType",
+    "IllegalSetting",
+    "LadderError",
+    "Launch",
+    "MapOf",
+    "Parameter",
+    "Precision",
+    "Problem",
+    "Rung",
+    "Settings",
+    "Target",
+    "Workspace",
+    "find",
+    "is_whole",
+    "legal_settings",
+    "listed",
+    "nearest",
+    "nearest_on",
+    "read_settings",
+    "require_arch",
+    "require_compiled",
+    "settings_for",
+    "tuned_settings",
+    "written",
+]

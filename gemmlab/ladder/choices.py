@@ -1,0 +1,114 @@
+"""Choices of settings: which a rung takes, which run on a GPU, and the nearest of them."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import product
+from math import log2
+
+from gemmlab.cuda import nvrtc
+from gemmlab.cuda.architectures import ARCHS
+from gemmlab.ladder.rung import Rung, number
+from gemmlab.ladder.settings import IllegalSetting, Settings, is_whole, listed
+
+
+def settings_for(rung: Rung, given: Settings) -> Settings:
+    """The rung's parameters with defaults filled in.
+
+    Raises IllegalSetting, with the reason and the nearest legal choice, for a parameter that the
+    rung does not have, a value that it cannot take, and values that do not go together. Whole
+    numbers of other libraries, such as np.int64, become int.
+    """
+    known = {parameter.name: parameter for parameter in rung.parameters}
+    for name in given:
+        if name not in known:
+            raise IllegalSetting(f"{rung.name} has no parameter {name}; it has {', '.join(known)}")
+    settings = {name: given.get(name, parameter.default) for name, parameter in known.items()}
+    whole = {name: int(value) for name, value in settings.items() if is_whole(value)}
+    for name, value in settings.items():
+        if name not in whole or value not in known[name].legal:
+            legal = ", ".join(str(v) for v in known[name].legal)
+            near = len(whole) == len(known) and min(whole.values()) >= 0
+            raise IllegalSetting(
+                f"{rung.name}: {name}={value!r} is not legal, the values are {legal}"
+                + (f"; {_offer(rung, whole)}" if near else "")
+            )
+    if reason := rung.broken(whole):
+        raise IllegalSetting(f"{rung.name}: {listed(whole)} {reason}; {_offer(rung, whole)}")
+    return whole
+
+
+def require_compiled(arch: str) -> None:
+    """Raise IllegalSetting, naming those there are, unless there is a compiler for `arch`."""
+    if arch in ARCHS:  # where it is, CuPy need not be loaded
+        return
+    try:
+        there = nvrtc.archs()
+    except nvrtc.NoCompiler:
+        there = ARCHS
+    if arch not in there:
+        raise IllegalSetting(
+            f"{arch!r} is no architecture that is compiled for here; those are {', '.join(there)}"
+        )
+
+
+def require_arch(rung: Rung, settings: Settings, arch: str) -> None:
+    """Raise IllegalSetting where the settings need what `arch`, such as "sm_75", does not have."""
+    require_compiled(arch)
+    if needs := rung.lacks(settings, arch):
+        raise IllegalSetting(
+            f"{rung.name}: {listed(settings)} needs {needs}, this is {arch}; "
+            f"the nearest choice for it is {listed(nearest_on(rung, settings, arch))}"
+        )
+
+
+def nearest_on(rung: Rung, wanted: Settings, arch: str) -> Settings:
+    """The settings closest to these that run on `arch`. Raises IllegalSetting if there are none."""
+    every = legal_settings(rung)
+    others = [other for other in every if rung.runs_on(other, arch)]
+    if not others:
+        least = min(every, key=lambda s: (number(rung.needs_arch(s)), rung.shared_bytes(s)))
+        raise IllegalSetting(f"{rung.name} needs {rung.lacks(least, arch)}, this is {arch}")
+    return _nearest_of(others, wanted)
+
+
+def legal_settings(rung: Rung) -> list[Settings]:
+    """Every combination of parameter values that the rung takes."""
+    return [dict(settings) for settings in _legal_settings(rung)]
+
+
+@cache
+def _legal_settings(rung: Rung) -> list[Settings]:
+    names = [parameter.name for parameter in rung.parameters]
+    every = product(*(parameter.legal for parameter in rung.parameters))
+    combinations = [dict(zip(names, values, strict=True)) for values in every]
+    return [settings for settings in combinations if rung.broken(settings) is None]
+
+
+def tuned_settings(rung: Rung) -> list[Settings]:
+    """The legal settings among which a sweep looks for the fastest: the default of all else."""
+    fixed = {
+        parameter.name: parameter.default for parameter in rung.parameters if not parameter.tuned
+    }
+    return [settings for settings in legal_settings(rung) if fixed.items() <= settings.items()]
+
+
+def nearest(rung: Rung, wanted: Settings) -> Settings:
+    """The legal combination that changes the fewest parameters, and those the least."""
+    return _nearest_of(legal_settings(rung), wanted)
+
+
+def _nearest_of(choices: list[Settings], wanted: Settings) -> Settings:
+    def distance(settings: Settings):
+        steps = [
+            abs(log2((settings[name] + 1) / (value + 1)))
+            for name, value in wanted.items()
+            if settings[name] != value
+        ]
+        return len(steps), sum(steps)
+
+    return min(choices, key=distance)
+
+
+def _offer(rung: Rung, wanted: Settings) -> str:
+    return f"the nearest legal choice is {listed(nearest(rung, wanted))}"

@@ -1,0 +1,118 @@
+"""Which settings go together: named conditions, each with the sentence for those that break it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gemmlab.cuda.architectures import (
+    MAX_REGISTERS_PER_THREAD,
+    MAX_THREADS_PER_BLOCK,
+    REGISTERS_PER_SM,
+    STATIC_SHARED_BYTES,
+    WARP,
+)
+from gemmlab.ladder.settings import Settings
+
+FLOAT_BYTES = 4
+ADDRESSES = 20  # registers that a thread needs for indices and pointers, a low estimate
+
+Number = Callable[[Settings], int]
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """`broken` says why settings do not meet it, as the end of a sentence; None where they do."""
+
+    name: str
+    broken: Callable[[Settings], str | None]
+
+    def where(self, applies: Callable[[Settings], bool]) -> Constraint:
+        """The same, of settings alone to which it applies."""
+        return Constraint(self.name, lambda s: self.broken(s) if applies(s) else None)
+
+
+def whole_block(threads: Number) -> Constraint:
+    """A block has at least a warp and at most what fits."""
+
+    def broken(s: Settings) -> str | None:
+        if (count := threads(s)) > MAX_THREADS_PER_BLOCK:
+            return f"makes {count} threads per block, at most {MAX_THREADS_PER_BLOCK} fit"
+        if count < WARP:
+            return f"makes {count} threads per block, less than one warp of {WARP}"
+        return None
+
+    return Constraint("threads per block", broken)
+
+
+def static_shared_memory(floats: Number) -> Constraint:
+    """So many floats fit into what a block has without asking for more."""
+
+    def broken(s: Settings) -> str | None:
+        if (needed := FLOAT_BYTES * floats(s)) > STATIC_SHARED_BYTES:
+            return f"needs {needed} bytes of shared memory, a block has {STATIC_SHARED_BYTES}"
+        return None
+
+    return Constraint("shared memory", broken)
+
+
+def enough_registers(
+    needed: Number,
+    what: Callable[[Settings], str],
+    threads: Number,
+    blocks: Number = lambda s: 1,
+) -> Constraint:
+    """The registers of all threads of so many blocks fit on an SM, by a low estimate."""
+
+    def broken(s: Settings) -> str | None:
+        at_once, count = blocks(s), threads(s)
+        there = min(MAX_REGISTERS_PER_THREAD, REGISTERS_PER_SM // (count * at_once))
+        if needed(s) + ADDRESSES <= there:
+            return None
+        at_a_time = f", {at_once} of them at a time" if at_once > 1 else ""
+        return (
+            f"needs about {needed(s) + ADDRESSES} registers per thread: {what(s)} and addresses; "
+            f"blocks of {count} threads{at_a_time} leave {there}"
+        )
+
+    return Constraint("registers", broken)
+
+
+def fits(
+    threads: Number,
+    sums: Callable[[Settings], tuple[int, int]],
+    shared_floats: Number,
+    blocks: Number = lambda s: 1,
+) -> tuple[Constraint, ...]:
+    """A block whose threads each hold sums of so many rows and columns of C fits on an SM."""
+
+    def needed(s: Settings) -> int:
+        rows, columns = sums(s)
+        return rows * columns + rows + columns
+
+    def what(s: Settings) -> str:
+        rows, columns = sums(s)
+        return f"{rows}×{columns} sums, a column, a row"
+
+    return (
+        whole_block(threads),
+        static_shared_memory(shared_floats),
+        enough_registers(needed, what, threads, blocks),
+    )
+
+
+def even_shares(threads: Number, each: int, of_what: str) -> Constraint:
+    """The threads bring as many groups of `each` elements of a tile of A, and of B."""
+
+    def broken(s: Settings) -> str | None:
+        count = threads(s)
+        for matrix, side in (("A", "BM"), ("B", "BN")):
+            groups = s[side] * s["BK"] // each
+            if groups % count:
+                return (
+                    f"makes {count} threads per block, but a tile of {matrix} has {groups} groups "
+                    f"of {of_what}: no multiple of that"
+                )
+        return None
+
+    return Constraint("even shares", broken)

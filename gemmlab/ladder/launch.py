@@ -1,0 +1,106 @@
+"""What is launched for a product: kernels with their grids, blocks and arguments, in order.
+
+The GPU and the simulator take the same list. An argument is a name ("A", "M", "alpha", see NAMES),
+a tensor map of a matrix, or memory that the kernels share and nobody else sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gemmlab.cuda.architectures import SIMULATED_ARCH
+from gemmlab.ladder.settings import Settings
+
+if TYPE_CHECKING:
+    from gemmlab.ladder.problem import Problem
+
+Triple = tuple[int, int, int]
+MATRICES = ("A", "B", "C")
+NAMES = (
+    *MATRICES, "bias", "scale_a", "scale_b",  # arrays
+    "M", "N", "K", "batch", "stride_a", "stride_b", "stride_c",  # int32; strides in elements
+    "alpha", "beta",  # float32
+)  # fmt: skip
+PRODUCT = ("A", "B", "C", "M", "N", "K", "alpha", "beta")
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a launch may depend on: the GPU's architecture, such as "sm_90a", and its SMs."""
+
+    arch: str
+    sm_count: int
+
+
+SIMULATED = Target(SIMULATED_ARCH, 132)
+
+
+@dataclass(frozen=True)
+class MapOf:
+    """A tensor map of a matrix: `box` is the (rows, columns) that one copy brings.
+
+    `swizzle`: "none", "32B", "64B" or "128B".
+    """
+
+    matrix: str
+    box: tuple[int, int]
+    swizzle: str = "none"
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Memory that the launches of one product share: the same name is the same memory.
+
+    `zeroed`: all bytes are 0 before the first launch; otherwise nobody has written them.
+    """
+
+    name: str
+    bytes: int
+    zeroed: bool = False
+
+
+Argument = str | MapOf | Workspace
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch: the kernel `entry`, blocks, threads per block, and its arguments in their order.
+
+    `shared_bytes`: dynamic shared memory of a block. `cluster`: blocks of a cluster, as the
+    kernel's __cluster_dims__ says it; a grid is a multiple of it along every axis.
+    """
+
+    entry: str
+    grid: Triple
+    block: Triple
+    shared_bytes: int = 0
+    cluster: Triple = (1, 1, 1)
+    args: tuple[Argument, ...] = PRODUCT
+
+
+Plan = Callable[["Problem", Settings, Target], list[Launch]]
+
+
+def single(
+    entry: str,
+    grid: Callable[[int, int, Settings], Triple],
+    block: Callable[[Settings], Triple],
+    shared_bytes: Callable[[Settings], int] = lambda settings: 0,
+    args: tuple[Argument, ...] = PRODUCT,
+) -> Plan:
+    """A plan of one launch: `grid` from the rows and columns of C, the rest from the settings."""
+
+    def plan(problem: Problem, settings: Settings, target: Target) -> list[Launch]:
+        return [
+            Launch(
+                entry,
+                grid(problem.m, problem.n, settings),
+                block(settings),
+                shared_bytes(settings),
+                args=args,
+            )
+        ]
+
+    return plan

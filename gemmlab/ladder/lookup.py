@@ -1,0 +1,41 @@
+"""Finding a rung by its name."""
+
+from __future__ import annotations
+
+import difflib
+
+from gemmlab.ladder.probes import CEILINGS, TENSOR_CEILING
+from gemmlab.ladder.rung import Rung
+from gemmlab.ladder.rungs import RUNGS
+
+
+class LadderError(Exception):
+    """There is no such rung. The message names those there are."""
+
+
+def find(name: str) -> Rung:
+    """The rung called `name`. Raises LadderError, naming the nearest and all others."""
+    if not isinstance(name, str):
+        raise LadderError(f"a rung is named in text, such as {RUNGS[0].name!r}, not by {name!r}")
+    for rung in RUNGS:
+        if rung.name == name:
+            return rung
+    names = [rung.name for rung in RUNGS]
+    if name in (CEILINGS.name, TENSOR_CEILING.name):
+        raise LadderError(
+            f"{name} is no matrix product: use gl.ceilings(); products: {', '.join(names)}"
+        )
+    hint = f"did you mean {near}? " if (near := _meant(name, names)) else ""
+    raise LadderError(f"there is no rung {name!r}: {hint}The ladder has {', '.join(names)}")
+
+
+def _meant(name: str, names: list[str]) -> str | None:
+    """The one that the name is the number or the beginning of, else one that is spelled alike."""
+    for found in (
+        [one for one in names if name.isdecimal() and int(one.split("_")[0]) == int(name)],
+        [one for one in names if name and one.startswith(name)],
+        difflib.get_close_matches(name, names, n=1, cutoff=0.4),
+    ):
+        if len(found) == 1:
+            return found[0]
+    return None

@@ -1,0 +1,130 @@
+"""One step of the ladder: its file, its parameters, what it launches, what it can run on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gemmlab.cuda.architectures import LIMITS, STATIC_SHARED_BYTES, base
+from gemmlab.folders import KERNELS, NOTEBOOKS
+from gemmlab.ladder.constraints import Constraint
+from gemmlab.ladder.launch import SIMULATED, Launch, Plan, Target, Triple
+from gemmlab.ladder.planted import Planted
+from gemmlab.ladder.precision import SINGLE, Precision
+from gemmlab.ladder.problem import Problem
+from gemmlab.ladder.settings import IllegalSetting, Parameter, Settings
+
+MAX_GRID = (2**31 - 1, 65535, 65535)  # blocks along x, y and z
+
+
+@dataclass(frozen=True, eq=False)  # one of a kind: it is told apart by what it is
+class Rung:
+    """One kernel of the ladder: C = alpha * A @ B + beta * C, or more where it has an epilogue.
+
+    From the settings: `tile` is the rows and columns of C that one block computes, `plan` makes the
+    launches of a problem, `constraints` are the conditions under which settings go together,
+    `model_bytes` is what the rung's idea asks of global memory, `needs_arch` is the architecture
+    that the settings need, "" for any: "sm_80" is that or a newer one, "sm_90a" is that alone, for
+    no other has its instructions. `precision`: of A, B, C and the
+    sums; alpha and beta are float32. `tuned_shapes` are the (m, n, k) at which a sweep measures its
+    settings besides those of all. `bias`: it also takes a bias for each column, and has a parameter
+    ACTIVATION, see `activations`. `ops`: how it takes A and B, see Problem. `batch`: with how many
+    products in one launch it is verified, more than 1 of a rung that takes batches. `planted`: a
+    mistake for readers to find.
+    """
+
+    name: str
+    title: str
+    idea: str
+    parameters: tuple[Parameter, ...]
+    tile: Callable[[Settings], tuple[int, int]]
+    plan: Plan
+    constraints: tuple[Constraint, ...]
+    model_bytes: Callable[[Problem, Settings], int]
+    needs_arch: Callable[[Settings], str] = lambda settings: ""
+    precision: Precision = SINGLE
+    tuned_shapes: tuple[tuple[int, int, int], ...] = ()
+    bias: bool = False
+    ops: str = "NN"
+    batch: int = 1
+    planted: Planted | None = None
+
+    @property
+    def path(self) -> Path:
+        return KERNELS / f"{self.name}.cu"
+
+    @property
+    def notebook(self) -> Path:
+        return NOTEBOOKS / f"{self.name}.ipynb"
+
+    @property
+    def defaults(self) -> Settings:
+        return {parameter.name: parameter.default for parameter in self.parameters}
+
+    @property
+    def entry(self) -> str:
+        """The kernel that multiplies: what is launched first."""
+        return self.one_tile(self.defaults)[0].entry
+
+    def launches(self, problem: Problem, settings: Settings, target: Target) -> list[Launch]:
+        """What is launched for a problem, in order. Raises IllegalSetting if no grid covers it."""
+        found = self.plan(problem, settings, target)
+        for launch in found:
+            for blocks, limit, axis in zip(launch.grid, MAX_GRID, "xyz", strict=True):
+                if blocks > limit:
+                    raise IllegalSetting(
+                        f"{self.name} at {problem} needs {blocks} blocks along {axis}, "
+                        f"a grid has at most {limit}: choose larger blocks"
+                    )
+            for blocks, together, axis in zip(launch.grid, launch.cluster, "xyz", strict=True):
+                if blocks % together:
+                    raise IllegalSetting(
+                        f"{self.name} at {problem}: {blocks} blocks along {axis} are no whole "
+                        f"clusters of {together}"
+                    )
+        return found
+
+    def one_tile(self, settings: Settings) -> list[Launch]:
+        """The launches for one tile of C: what a block is, whatever the problem."""
+        return self.plan(Problem(*self.tile(settings), 1), settings, SIMULATED)
+
+    def broken(self, settings: Settings) -> str | None:
+        """Why settings do not go together, as the end of a sentence; None where they do."""
+        return next(filter(None, (one.broken(settings) for one in self.constraints)), None)
+
+    def block(self, settings: Settings) -> Triple:
+        """Threads of a block of what is launched first."""
+        return self.one_tile(settings)[0].block
+
+    def shared_bytes(self, settings: Settings) -> int:
+        """Dynamic shared memory of a block, the most among the launches."""
+        return max(launch.shared_bytes for launch in self.one_tile(settings))
+
+    def runs_on(self, settings: Settings, arch: str) -> bool:
+        """Whether the settings run on an architecture such as "sm_75"."""
+        return self.lacks(settings, arch) is None
+
+    def lacks(self, settings: Settings, arch: str) -> str | None:
+        """What the settings need that `arch` does not have, in words; None where they run."""
+        needs = self.needs_arch(settings)
+        if needs.endswith("a"):
+            if arch != needs:
+                return needs
+        elif number(arch) < number(needs):
+            return f"{needs} or newer"
+        if (shared := self.shared_bytes(settings)) > _dynamic_shared_bytes(arch):
+            return f"{shared} bytes of shared memory per block"
+        return None
+
+
+def number(arch: str) -> int:
+    """Of an architecture, to compare with others: 90 for "sm_90a", 0 for none."""
+    return int(re.sub(r"\D", "", arch) or 0)
+
+
+def _dynamic_shared_bytes(arch: str) -> int:
+    """What a block may ask for at launch, with 1 KiB left for what it declares."""
+    limits = LIMITS.get(base(arch))
+    return limits.shared_bytes_per_block - 1024 if limits else STATIC_SHARED_BYTES

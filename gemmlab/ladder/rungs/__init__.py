@@ -1,0 +1,10 @@
+"""The rungs themselves, a file for each family. A new rung is one entry in one of these.
+
+An entry's `plan` decides grid and block. untiled has the simplest; shapes is what families share.
+"""
+
+from gemmlab.ladder.rungs import register_banks, tensor_cores, tiled, untiled, warp_tiled
+
+RUNGS = (
+    *untiled.RUNGS, *tiled.RUNGS, *warp_tiled.RUNGS, *register_banks.RUNGS, *tensor_cores.RUNGS,
+)  # fmt: skip

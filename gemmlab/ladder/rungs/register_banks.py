@@ -1,0 +1,138 @@
+"""Rungs 10 and 11: the FP32 summit, and the same with a bias and an activation at its end."""
+
+from __future__ import annotations
+
+from gemmlab.ladder.activations import ACTIVATIONS
+from gemmlab.ladder.constraints import Constraint, enough_registers, even_shares, whole_block
+from gemmlab.ladder.launch import PRODUCT, Argument, Plan, single
+from gemmlab.ladder.rung import Rung
+from gemmlab.ladder.rungs.shapes import (
+    block_tile,
+    in_a_line,
+    threads_of_tiles,
+    tile,
+    tile_reuse,
+    tiles_of_c,
+)
+from gemmlab.ladder.settings import Parameter, Settings, listed
+
+LARGE = {"BM": 128, "BN": 256, "BK": 32, "TM": 8, "TN": 16, "STAGES": 3}  # for large products
+
+TILE = (
+    *block_tile(
+        (64, 128), (64, 128, 256), (8, 16, 32), tuple(LARGE[name] for name in ("BM", "BN", "BK"))
+    ),
+    Parameter("TM", LARGE["TM"], (4, 8), "rows of C that a thread computes"),
+    Parameter("TN", LARGE["TN"], (8, 16), "columns of C that a thread computes"),
+    Parameter(
+        "STAGES", LARGE["STAGES"], (1, 3), "1: through registers; 3: a ring of tiles for cp.async"
+    ),
+)
+PTXAS = Parameter("PTXAS", 1, (1, 3), "the assembler's optimization; 1 keeps the order")
+
+
+def _shared_bytes(s: Settings) -> int:
+    """A ring of tiles of floats; A's have four more in a row, against bank conflicts."""
+    return max(2, s["STAGES"]) * 4 * s["BK"] * (s["BM"] + 4 + s["BN"])
+
+
+def _stages_and_depth(s: Settings) -> str | None:
+    if (s["STAGES"] == 1) != (s["BK"] == 8):
+        return "does not go together: BK=8 goes through registers, with STAGES=1, and only that"
+    return None
+
+
+def _whole_warps(s: Settings) -> str | None:
+    if s["BM"] % (4 * s["TM"]) or s["BN"] % (8 * s["TN"]):
+        return f"leaves no whole warps: one computes {4 * s['TM']}×{8 * s['TN']}"
+    return None
+
+
+def _a_row_of_b(s: Settings) -> str | None:
+    if (threads := threads_of_tiles(s)) < s["BN"]:
+        return f"makes {threads} threads per block, too few to bring a row of {s['BN']} of B"
+    return None
+
+
+def _only_to_compare(s: Settings) -> str | None:
+    slower = {name: value for name, value in (("ORDER", 0), ("PTXAS", 3)) if s.get(name) == value}
+    if slower and any(s[name] != value for name, value in LARGE.items()):
+        return f"is there to compare: {listed(slower)} only with {listed(LARGE)}"
+    return None
+
+
+CONSTRAINTS = (
+    Constraint("stages and depth", _stages_and_depth),
+    Constraint("whole warps", _whole_warps),
+    Constraint("a row of B", _a_row_of_b),
+    Constraint("only to compare", _only_to_compare),
+    even_shares(threads_of_tiles, 4, "four floats").where(lambda s: s["STAGES"] == 1),
+    whole_block(threads_of_tiles),
+    enough_registers(
+        lambda s: s["TM"] * s["TN"] + 2 * (s["TM"] + s["TN"]),
+        lambda s: f"{s['TM']}×{s['TN']} sums, two columns, two rows",
+        threads_of_tiles,
+    ),
+)
+
+
+def _needs_arch(s: Settings) -> str:
+    return "sm_80" if s["STAGES"] > 1 else ""
+
+
+def _plan(entry: str, args: tuple[Argument, ...]) -> Plan:
+    return single(entry, tiles_of_c, in_a_line(threads_of_tiles), _shared_bytes, args)
+
+
+REGISTER_BANKS = Rung(
+    name="10_register_banks",
+    title="Register banks",
+    idea="nearly every issue slot an FMA, none of them waiting for its operands",
+    parameters=(
+        *TILE,
+        Parameter("ORDER", 1, (0, 1), "of the FMAs; 0: row by row, 1: snaking columns"),
+        PTXAS,
+    ),
+    tile=tile,
+    plan=_plan("register_banks", PRODUCT),
+    constraints=CONSTRAINTS,
+    model_bytes=tile_reuse,
+    needs_arch=_needs_arch,
+    tuned_shapes=(
+        *((size,) * 3 for size in (512, 1024, 2048)),
+        (1024, 1024, 512),
+        (128, 4096, 4096),
+    ),
+)
+
+FUSED_EPILOGUE = Rung(
+    name="11_fused_epilogue",
+    title="Fused epilogue",
+    idea="bias and activation while C is in registers: no pass over C for them",
+    parameters=(
+        *TILE,
+        PTXAS,
+        Parameter(
+            "ACTIVATION",
+            1,
+            tuple(range(len(ACTIVATIONS))),
+            ", ".join(f"{value}: {name}" for value, name in enumerate(ACTIVATIONS)),
+            tuned=False,
+        ),
+    ),
+    tile=tile,
+    plan=_plan("fused_epilogue", (*PRODUCT, "bias")),
+    constraints=CONSTRAINTS,
+    model_bytes=tile_reuse,
+    needs_arch=_needs_arch,
+    tuned_shapes=(
+        (1024, 1024, 64),
+        (1024, 1024, 1024),
+        (8192, 8192, 64),
+        (8192, 8192, 256),
+        (8192, 8192, 1024),
+    ),
+    bias=True,
+)
+
+RUNGS = (REGISTER_BANKS, FUSED_EPILOGUE)

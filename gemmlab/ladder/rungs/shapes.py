@@ -1,0 +1,63 @@
+"""What families of rungs share: tiles as parameters, grids, blocks, what they ask of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gemmlab.cuda.architectures import WARP
+from gemmlab.ladder.launch import Triple
+from gemmlab.ladder.precision import SINGLE, Precision
+from gemmlab.ladder.problem import Problem
+from gemmlab.ladder.settings import Parameter, Settings
+
+
+def ceil_div(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+# A block computes BM×BN elements of C and goes along K in steps of BK.
+
+
+def block_tile(rows: tuple, columns: tuple, steps: tuple, default: tuple) -> tuple[Parameter, ...]:
+    return (
+        Parameter("BM", default[0], rows, "rows of C that a block computes"),
+        Parameter("BN", default[1], columns, "columns of C that a block computes"),
+        Parameter("BK", default[2], steps, "how far along K one step goes"),
+    )
+
+
+def thread_tile(default_rows: int, default_columns: int) -> tuple[Parameter, ...]:
+    return (
+        Parameter("TM", default_rows, (4, 8), "rows of C that a thread computes"),
+        Parameter("TN", default_columns, (4, 8), "columns of C that a thread computes"),
+    )
+
+
+def tile(settings: Settings) -> tuple[int, int]:
+    return settings["BM"], settings["BN"]
+
+
+def tiles_of_c(m: int, n: int, settings: Settings) -> Triple:
+    return ceil_div(n, settings["BN"]), ceil_div(m, settings["BM"]), 1
+
+
+def tile_reuse(problem: Problem, settings: Settings, precision: Precision = SINGLE) -> int:
+    """A is read once for each column of blocks, B for each row of them, and C is written."""
+    m, n, k = problem.shape
+    columns, rows, _ = tiles_of_c(m, n, settings)
+    return precision.c.bytes * (columns * m * k + rows * k * n + m * n)
+
+
+def in_a_line(threads: Callable[[Settings], int]) -> Callable[[Settings], Triple]:
+    """The shape of blocks that count their threads along x alone."""
+    return lambda settings: (threads(settings), 1, 1)
+
+
+def threads_of_tiles(s: Settings) -> int:
+    """One for each TM×TN of the block's tile."""
+    return (s["BM"] // s["TM"]) * (s["BN"] // s["TN"])
+
+
+def threads_of_warps(s: Settings) -> int:
+    """A warp for each WM×WN of the block's tile."""
+    return WARP * (s["BM"] // s["WM"]) * (s["BN"] // s["WN"])

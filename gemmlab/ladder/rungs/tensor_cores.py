@@ -1,0 +1,107 @@
+"""Rung 14: tensor cores through WMMA, on pieces of 16×16 elements, of which a lane holds eight."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from gemmlab.cuda.architectures import WARP
+from gemmlab.ladder.constraints import Constraint, enough_registers, even_shares, whole_block
+from gemmlab.ladder.launch import single
+from gemmlab.ladder.planted import Planted
+from gemmlab.ladder.precision import HALF
+from gemmlab.ladder.probes import PIECE
+from gemmlab.ladder.rung import Rung
+from gemmlab.ladder.rungs.shapes import (
+    block_tile,
+    in_a_line,
+    threads_of_warps,
+    tile,
+    tile_reuse,
+    tiles_of_c,
+)
+from gemmlab.ladder.settings import Parameter, Settings
+
+HALVES_PADDING = FLOATS_PADDING = 8
+
+
+def _shared_bytes(s: Settings) -> int:
+    """The stages, or the strips through which C leaves, whichever are larger."""
+    a, b = s["BM"] * (s["BK"] + HALVES_PADDING), s["BK"] * (s["BN"] + HALVES_PADDING)
+    strips = (threads_of_warps(s) // WARP) * PIECE * (s["WN"] + FLOATS_PADDING)
+    return max(s["STAGES"] * (a + b) * HALF.a.bytes, strips * HALF.accumulate.bytes)
+
+
+def _is_staged(s: Settings) -> bool:
+    return s["STAGES"] > 0
+
+
+def _one_warp(s: Settings) -> str | None:
+    if not _is_staged(s) and (s["BM"], s["BN"], s["BK"]) != (s["WM"], s["WN"], PIECE):
+        return f"is one warp that shares nothing: BM = WM, BN = WN and BK = {PIECE}"
+    return None
+
+
+def _too_small(s: Settings) -> str | None:
+    if s["BM"] % s["WM"] or s["BN"] % s["WN"] or min(s["WM"], s["WN"]) < 32 or s["BK"] < 32:
+        return "is too small to stage: BM and BN from 64, BK, WM and WN from 32 on"
+    return None
+
+
+def _pieces(s: Settings) -> tuple[int, int]:
+    """Of a warp's part of C, down and across."""
+    return s["WM"] // PIECE, s["WN"] // PIECE
+
+
+def _registers(s: Settings) -> int:
+    down, across = _pieces(s)
+    return 8 * down * across + 4 * (down + across)
+
+
+def _what_they_hold(s: Settings) -> str:
+    down, across = _pieces(s)
+    return f"{down}×{across} pieces of C, a column, a row"
+
+
+WMMA = Rung(
+    name="14_wmma",
+    title="Tensor cores through WMMA",
+    idea="a warp multiplies pieces of 16×16 with one instruction; FP16 in, FP32 sums",
+    parameters=(
+        *block_tile((16, 64, 128), (16, 64, 128, 256), (16, 32, 64), (128, 256, 64)),
+        Parameter("WM", 64, (16, 32, 64), "rows of C that a warp computes"),
+        Parameter("WN", 64, (16, 32, 64), "columns of C that a warp computes"),
+        Parameter(
+            "STAGES", 2, (0, 1, 2, 3, 4), "0: no shared tiles; 1: one pair; else for cp.async"
+        ),
+    ),
+    tile=tile,
+    plan=single("wmma_product", tiles_of_c, in_a_line(threads_of_warps), _shared_bytes),
+    constraints=(
+        Constraint("one warp", _one_warp),
+        *(
+            one.where(_is_staged)
+            for one in (
+                Constraint("large enough to stage", _too_small),
+                whole_block(threads_of_warps),
+                even_shares(threads_of_warps, 8, "eight elements"),
+                enough_registers(_registers, _what_they_hold, threads_of_warps),
+            )
+        ),
+    ),
+    model_bytes=partial(tile_reuse, precision=HALF),
+    needs_arch=lambda s: "sm_80" if s["STAGES"] > 1 else "sm_70",
+    precision=HALF,
+    planted=Planted(
+        old="__syncthreads();                             // the stages are free",
+        new="__syncwarp();                                // the stages are free",
+        what="__syncwarp() holds back the threads of one warp only, so a warp that is ahead stores "
+        "its sums where others still read tiles",
+        kind="write-after-read race",
+        seen="only kernel.check() sees the write-after-read race, every result is right",
+        hint="kernel.check() names a line that writes and one that reads. What should stand "
+        "between the last read of a tile and the first write of sums?",
+        settings={"BM": 64, "BN": 64, "WM": 32, "WN": 32, "STAGES": 2},
+    ),
+)
+
+RUNGS = (WMMA,)

@@ -1,0 +1,5 @@
+"""What only a GPU can tell: times, counters, ceilings.
+
+timing sets a kernel beside cuBLAS, profiler has Nsight Compute count, ceilings measures the roofs.
+Nothing is kept here: see records.
+"""

@@ -1,0 +1,242 @@
+"""Hardware counters of a kernel, read by Nsight Compute.
+
+counters() starts `ncu` on a child process, which runs this module: it launches the kernel exactly
+once per shape, on fixed inputs, and nothing else that bears the kernel's name.
+
+    python -m gemmlab.measure.profiler 01_naive 512 512 512 1001 777 513
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import glob
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from gemmlab.folders import PACKAGE
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.ladder import Rung, find, settings_for
+
+TIME_LIMIT_S = 300
+SEED = 7
+
+METRICS = (
+    # Global memory: warp-wide requests, and the 32-byte sectors that they touch.
+    "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+    # The L1 cache's passes for them: looking lines up, and reading its 32 banks.
+    "l1tex__t_output_wavefronts_pipe_lsu_mem_global_op_ld.sum",
+    "l1tex__data_pipe_lsu_wavefronts.sum",
+    "sm__cycles_active.sum",
+    # Bytes through each level.
+    "l1tex__t_bytes.sum",
+    "lts__t_bytes.sum",
+    "dram__bytes_read.sum",
+    "dram__bytes_write.sum",
+    # Multiply-adds, counted per thread.
+    "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
+    # Shared memory: instructions, the passes (wavefronts) they took, and those due to conflicts.
+    "smsp__inst_executed_op_shared_ld.sum",
+    "smsp__inst_executed_op_shared_st.sum",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+    # Shares in percent: how busy the SMs were, and achieved occupancy.
+    "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+    "sm__warps_active.avg.pct_of_peak_sustained_active",
+)
+
+
+TENSOR_METRICS = (
+    # Of tensor cores: products of a warp, and its loads of matrices from shared memory.
+    "sm__inst_executed_pipe_tensor_op_hmma.sum",
+    "smsp__inst_executed_op_ldsm.sum",
+)
+
+
+class CountersUnavailable(RuntimeError):
+    """Nsight Compute is missing or gave no counters; the message says what to do."""
+
+
+def find_ncu() -> str | None:
+    """The path of Nsight Compute's command line, on the PATH or where CUDA installs it."""
+    found = shutil.which("ncu")
+    if found:
+        return found
+    places = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
+    there = sorted(path for place in places for path in glob.glob(place))
+    return there[-1] if there else None
+
+
+def ncu_version() -> str | None:
+    """Nsight Compute's version, as "2025.3.1.0"; None where it is missing."""
+    path = find_ncu()
+    if path is None:
+        return None
+    done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    for line in done.stdout.splitlines():
+        if line.startswith("Version "):
+            return line.split()[1]
+    return "unknown"
+
+
+def metrics_of(rung: Rung) -> tuple[str, ...]:
+    """What is counted of a rung: METRICS, and TENSOR_METRICS where tensor cores multiply."""
+    return METRICS if not rung.precision.on_tensor_cores else METRICS + TENSOR_METRICS
+
+
+def counters(
+    rung: Rung, settings: dict[str, int], shapes: list[tuple[int, int, int]]
+) -> list[dict[str, int | float]]:
+    """One dictionary of metrics_of(rung) per shape (M, N, K), for one launch at each, caches cold.
+
+    Raises CountersUnavailable where ncu is missing, not allowed to read counters, or fails.
+    """
+    child = [
+        "-m", "gemmlab.measure.profiler", rung.name,
+        *(str(size) for shape in shapes for size in shape),
+        *(f"--set={name}={value}" for name, value in settings.items()),
+    ]  # fmt: skip
+    return profiled(child, rung.entry, len(shapes), metrics_of(rung), rung.name)
+
+
+def profiled(
+    child: list[str], entry: str, count: int, metrics: Sequence[str], name: str
+) -> list[dict[str, int | float]]:
+    """The metrics of the `count` launches of kernel `entry` that python with the arguments `child`
+    makes, caches cold; `name` is for messages. Raises CountersUnavailable, as counters() does.
+    """
+    which = ["--kernel-name", entry, "--launch-count", str(count)]
+    launches, said = _profile(child, which, metrics, name)
+    if len(launches) != count:
+        raise CountersUnavailable(
+            f"Nsight Compute gave counters of {len(launches)} launches of {name}, "
+            f"not {count}. {said}"
+        )
+    return launches
+
+
+def profiled_together(
+    child: list[str], metrics: Sequence[str], name: str
+) -> dict[str, int | float]:
+    """The metrics summed over all kernels that python with the arguments `child` launches while
+    the profiler is on (cupyx.profiler.profile), caches as they are.
+
+    Raises CountersUnavailable, as counters() does.
+    """
+    which = ["--profile-from-start", "off", "--cache-control", "none"]
+    launches, said = _profile(child, which, metrics, name)
+    missing = [one for one in metrics if any(one not in launch for launch in launches)]
+    if missing or not launches:
+        what = ", ".join(missing) or "counters"
+        raise CountersUnavailable(f"Nsight Compute gave no {what} of {name}. {said}")
+    return {metric: sum(launch[metric] for launch in launches) for metric in metrics}
+
+
+def _profile(
+    child: list[str], which: list[str], metrics: Sequence[str], name: str
+) -> tuple[list[dict[str, int | float]], str]:
+    """The metrics of each launch, and ncu's last error; `which` are its options to choose them."""
+    ncu = find_ncu()
+    if ncu is None:
+        raise CountersUnavailable(
+            "Nsight Compute (ncu) is not installed: it comes with the CUDA toolkit."
+        )
+    command = [
+        ncu,
+        "--clock-control", "none",
+        "--csv", "--page", "details", "--print-units", "base",
+        *which,
+        "--metrics", ",".join(metrics),
+        sys.executable, *child,
+    ]  # fmt: skip
+    root = PACKAGE.parent
+    path = os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH"))))
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=TIME_LIMIT_S,
+            check=False,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+    except subprocess.TimeoutExpired:
+        raise CountersUnavailable(
+            f"Nsight Compute took more than {TIME_LIMIT_S} s for {name}."
+        ) from None
+    if "ERR_NVGPUCTRPERM" in done.stdout + done.stderr:
+        raise CountersUnavailable(
+            "The driver lets only administrators read hardware counters here: run as root, or "
+            "load the NVIDIA module with NVreg_RestrictProfilingToAdminUsers=0."
+        )
+    printed = (done.stdout + done.stderr).splitlines()
+    errors = [line for line in printed if "error" in line.lower()]
+    said = errors[-1] if errors else "It printed no error."
+    if done.returncode != 0:
+        raise CountersUnavailable(
+            f"Nsight Compute failed for {name} (exit status {done.returncode}). {said}"
+        )
+    return parse_csv(done.stdout), said
+
+
+def parse_csv(text: str) -> list[dict[str, int | float]]:
+    """The metrics of each launch in what `ncu --csv --page details` prints, in launch order.
+
+    Lines before the header (ncu's own, and the program's) are skipped. Values may have thousands
+    separators. A metric that the GPU does not have ("n/a") is left out.
+    """
+    lines = text.splitlines()
+    header = next((at for at, line in enumerate(lines) if line.startswith('"ID",')), None)
+    if header is None:
+        return []
+    launches: dict[str, dict[str, int | float]] = {}
+    for row in csv.DictReader(line for line in lines[header:] if line.startswith('"')):
+        if not row["ID"].isdigit():
+            continue
+        metrics = launches.setdefault(row["ID"], {})
+        value = _number(row["Metric Value"])
+        if value is not None:
+            metrics[row["Metric Name"]] = value
+    return [launches[key] for key in sorted(launches, key=int)]
+
+
+def _number(text: str) -> int | float | None:
+    try:
+        value = float(text.replace(",", "").strip())
+    except ValueError:
+        return None
+    return int(value) if value.is_integer() else value
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Launch one rung once per shape; this is what runs under ncu."""
+    parser = argparse.ArgumentParser(
+        prog="python -m gemmlab.measure.profiler", description=main.__doc__
+    )
+    parser.add_argument("rung")
+    parser.add_argument("sizes", type=int, nargs="+", help="M N K, as often as wanted")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
+    options = parser.parse_args(arguments)
+    if len(options.sizes) % 3:
+        parser.error("sizes come in threes: M N K")
+
+    settings = {name: int(value) for name, value in (text.split("=") for text in options.set)}
+    rung = find(options.rung)
+    kernel = Kernel(rung, settings_for(rung, settings), None, rung.path)
+    sizes = iter(options.sizes)
+    for m, n, k in zip(sizes, sizes, sizes, strict=True):
+        placed = kernel.operands(kernel.problem(m, n, k), SEED).changed(kernel.to_device)
+        kernel.launch(placed, 1.0, 0.0)
+        kernel.to_host(placed.C)  # waits
+
+
+if __name__ == "__main__":
+    main()

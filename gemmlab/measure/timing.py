@@ -1,0 +1,455 @@
+"""Time a kernel against cuBLAS so that the figure means something.
+
+Both are launched on the same GPU in turn, A B B A, and what is reported is the median of the paired
+ratios. Four habits keep the numbers honest:
+
+- Nothing is timed before it has passed its verification, and a check of the very shape.
+- Everything is enqueued at once behind a warm-up, and launches under a millisecond are captured
+  into CUDA graphs, so that the GPU never waits for Python.
+- Inputs are random and rotate through so many sets that a set has left the L2 cache before its
+  turn comes again.
+- The kernel is also timed against itself. Differences smaller than that noise are no differences.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime, timezone
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from gemmlab.cuda.cublas import Cublas
+from gemmlab.cuda.device import GpuState, gpu_state, require_gpu
+from gemmlab.kernel import faults
+from gemmlab.kernel.verify import check_sample
+from gemmlab.ladder import Problem
+
+if TYPE_CHECKING:
+    import pandas
+
+    from gemmlab.kernel import verify
+
+PAIRS = 20
+LONG_SAMPLE_MS = 50.0  # above this, the noise floor is taken from fewer pairs ...
+FEW_PAIRS = 5  # ... this many
+SAMPLE_MS = 5.0  # one sample lasts at least this long: events resolve about 1 µs
+GRAPH_BELOW_MS = 1.0  # launches shorter than this are captured into a CUDA graph ...
+GRAPH_LAUNCHES = 20  # ... of at least this many
+LAUNCH_LIMIT_MS = 1000.0  # a launch longer than this is not measured ...
+TRY_LIMIT_MS = 4000.0  # ... and one expected to take this long is not even tried
+MOST_SETS = 4096  # of inputs; reached only by launches that touch under 30 KB
+ALIGNMENT = 128  # elements: a slice of the pool starts at 256 bytes, as an allocation does
+NVML_PERIOD_S = 0.05  # NVML refreshes its figures about this often
+CHUNK = 2**26  # elements filled with random numbers at once
+
+COLUMNS = (
+    "kernel", "dtype", "m", "n", "k", "time_ms", "gflops", "pct_cublas", "verify", "gpu",
+    "recorded",
+)  # fmt: skip
+
+
+class TimingError(RuntimeError):
+    """A shape that cannot be timed here; the message says why."""
+
+
+class LaunchTooLong(TimingError):
+    """One launch takes longer than the limit. Carries the reason and the milliseconds it took."""
+
+    def __init__(self, name: str, m: int, n: int, k: int, time_ms: float) -> None:
+        self.reason = (
+            f"one launch takes {time_ms / 1000:.2f} s, "
+            f"over the limit of {LAUNCH_LIMIT_MS / 1000:g} s"
+        )
+        self.time_ms = time_ms
+        super().__init__(f"{name} at M={m}, N={n}, K={k}: {self.reason}.")
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The best, the quartiles and the median of some samples: milliseconds, or a ratio."""
+
+    best: float
+    q1: float
+    median: float
+    q3: float
+
+    @classmethod
+    def of(cls, samples: Sequence[float], best: Callable[[Iterable[float]], float]) -> Spread:
+        """best is min for times and max for ratios and rates. Needs two samples or more."""
+        q1, median, q3 = statistics.quantiles(samples, n=4, method="inclusive")
+        return cls(best(samples), q1, median, q3)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One kernel against cuBLAS at one shape. Times are milliseconds per launch."""
+
+    kernel: str
+    dtype: str
+    m: int
+    n: int
+    k: int
+    time_ms: Spread
+    cublas_ms: Spread
+    ratio: Spread  # cuBLAS's time over ours, pair by pair: above 1, ours is faster
+    noise: Spread  # the same with ours on both sides
+    sm_clock_mhz: float | None  # medians of what NVML reported while the GPU was busy
+    power_w: float | None
+    temperature_c: float | None
+    pairs: int
+    noise_pairs: int
+    launches: int  # of ours in one sample
+    cublas_launches: int
+    input_sets: int  # through which each side rotates
+    verify: str  # "pass": there is no other time
+    gpu: str
+    recorded: str  # ISO date and time, UTC
+
+    @property
+    def gflops(self) -> float:
+        """10^9 floating-point operations per second, from the median time."""
+        return gflops(self.m, self.n, self.k, self.time_ms.median)
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Measurement:
+        spreads = {name: Spread(**fields[name]) for name in SPREADS}
+        return cls(**{**fields, **spreads})
+
+
+SPREADS = ("time_ms", "cublas_ms", "ratio", "noise")
+
+
+def gflops(m: int, n: int, k: int, time_ms: float) -> float:
+    """10^9 floating-point operations per second."""
+    return Problem(m, n, k).flop / (time_ms * 1e6)
+
+
+def now() -> str:
+    """The time in UTC to the second, as records write it."""
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
+# ---- the plan of a measurement -------------------------------------------------------------------
+
+
+def input_sets(bytes_per_launch: int, l2_bytes: int) -> int:
+    """How many sets of A, B and C to rotate through.
+
+    Between two launches on one set lie all the others, and those move at least twice what the L2
+    holds, so that nothing of the set is left there.
+    """
+    return min(MOST_SETS, 1 + math.ceil(2 * l2_bytes / bytes_per_launch))
+
+
+def launches_per_sample(launch_ms: float, sets: int) -> int:
+    """How often to launch in one sample, by what one launch takes.
+
+    Short launches fill a whole graph, which visits every set equally often.
+    """
+    needed = math.ceil(SAMPLE_MS / launch_ms)
+    if launch_ms >= GRAPH_BELOW_MS:
+        return needed
+    return math.ceil(max(needed, GRAPH_LAUNCHES) / sets) * sets
+
+
+def alternation(pairs: int) -> list[tuple[int, int]]:
+    """The order within each pair, sides being 0 and 1: A B, B A, A B, ..."""
+    return [(0, 1) if pair % 2 == 0 else (1, 0) for pair in range(pairs)]
+
+
+# ---- on the GPU ----------------------------------------------------------------------------------
+
+
+class Side:
+    """One of two that are compared: what it launches, on which inputs, how often in a sample."""
+
+    def __init__(self, launch: Callable[..., None], sets: list[tuple], stream) -> None:
+        self.launch, self.sets, self.stream = launch, sets, stream
+        self.launches = 1
+        self._graph = None
+        self._next = 0
+
+    def sample(self) -> None:
+        """Enqueue one sample."""
+        if self._graph is not None:
+            self._graph.launch(self.stream)
+            return
+        for _ in range(self.launches):
+            self._launch_next()
+
+    def _launch_next(self) -> None:
+        self.launch(*self.sets[self._next])
+        self._next = (self._next + 1) % len(self.sets)
+
+    def elapsed_ms(self) -> float:
+        """Enqueue one sample, wait for it, and say how long it took."""
+        import cupy
+
+        start = self.stream.record()
+        self.sample()
+        end = self.stream.record()
+        end.synchronize()
+        return cupy.cuda.get_elapsed_time(start, end)
+
+    def plan(self) -> float:
+        """Warm up, choose how often to launch in a sample, return what one launch takes in ms."""
+        self.elapsed_ms()  # loads the module, or makes cuBLAS choose its kernel
+        launch_ms = self.elapsed_ms()
+        if launch_ms < GRAPH_BELOW_MS:
+            # Seen from Python a short launch lasts as long as Python needs: ask a graph again.
+            self.repeat(launches_per_sample(launch_ms, len(self.sets)))
+            self.elapsed_ms()
+            launch_ms = min(self.elapsed_ms() / self.launches, launch_ms)
+        self.repeat(launches_per_sample(launch_ms, len(self.sets)), graph=self._graph is not None)
+        return launch_ms
+
+    def repeat(self, launches: int, graph: bool = True) -> None:
+        """Let every sample be so many launches, captured into a graph or one by one."""
+        if graph and (self._graph is None or launches != self.launches):
+            self._next = 0
+            self.stream.begin_capture()
+            for _ in range(launches):
+                self._launch_next()
+            self._graph = self.stream.end_capture()
+            self._graph.upload(self.stream)
+        self.launches = launches
+
+    def twin(self, sets: list[tuple]) -> Side:
+        """The same launches on other inputs."""
+        other = Side(self.launch, sets, self.stream)
+        other.repeat(self.launches, graph=self._graph is not None)
+        return other
+
+
+def alternate(
+    first: Side, second: Side, pairs: int, label: str
+) -> tuple[list[float], list[float], GpuState]:
+    """Milliseconds per launch of both sides, pair by pair, and the GPU's state meanwhile."""
+    sides = (first, second)
+    stream = first.stream
+    for side in sides:  # the GPU works on these while Python enqueues the rest
+        side.sample()
+    samples = []
+    for order in alternation(pairs):
+        for which in order:
+            start = stream.record()
+            sides[which].sample()
+            samples.append((which, start, stream.record()))
+
+    elapsed, state = wait([(start, end) for _, start, end in samples], label)
+    times: tuple[list[float], list[float]] = ([], [])
+    for (which, _, _), sample_ms in zip(samples, elapsed, strict=True):
+        times[which].append(sample_ms / sides[which].launches)
+    return *times, state
+
+
+def wait(samples: Sequence[tuple], label: str) -> tuple[list[float], GpuState]:
+    """Wait for enqueued samples, (start event, end event) each, in the order they were enqueued.
+
+    Returns the milliseconds that each took, and the state of the GPU meanwhile (medians).
+    """
+    import cupy
+    from tqdm.auto import tqdm
+
+    elapsed: list[float] = []
+    states: list[GpuState] = []
+    last_look = -math.inf
+    for start, end in tqdm(samples, desc=label, unit="sample", delay=2, leave=False):
+        if time.monotonic() - last_look > NVML_PERIOD_S:
+            states.append(gpu_state())  # before the wait: the GPU is still at it
+            last_look = time.monotonic()
+        end.synchronize()
+        elapsed.append(cupy.cuda.get_elapsed_time(start, end))
+    return elapsed, _typical(states)
+
+
+def _typical(states: Sequence[GpuState]) -> GpuState:
+    """The median of each figure, over the states that report it."""
+
+    def middle(name: str) -> float | None:
+        known = [getattr(state, name) for state in states if getattr(state, name) is not None]
+        return statistics.median(known) if known else None
+
+    return GpuState(**{field.name: middle(field.name) for field in fields(GpuState)})
+
+
+def make_sets(m: int, n: int, k: int, count: int, dtype: str = "float32") -> list[tuple]:
+    """count sets (A, B, C) of the dtype, slices of one pool of random numbers from -1 to 1."""
+    import cupy
+    import numpy
+
+    shapes = ((m, k), (k, n), (m, n))
+    lengths = [math.ceil(rows * cols / ALIGNMENT) * ALIGNMENT for rows, cols in shapes]
+    size = numpy.dtype(dtype).itemsize
+    needed = count * sum(lengths) * size
+    cupy.get_default_memory_pool().free_all_blocks()
+    free = cupy.cuda.runtime.memGetInfo()[0]
+    if needed + 3 * CHUNK * 4 > free:  # the random numbers are made in float32
+        raise TimingError(
+            f"M={m}, N={n}, K={k} needs {needed / 2**30:.1f} GiB for inputs that rotate past the "
+            f"L2 cache; the GPU has {free / 2**30:.1f} GiB free."
+        )
+    pool = cupy.empty(needed // size, dtype=dtype)
+    random = cupy.random.RandomState(2024)
+    for start in range(0, pool.size, CHUNK):
+        part = pool[start : start + CHUNK]
+        part[...] = random.uniform(-1, 1, part.size, dtype=cupy.float32)
+
+    sets, at = [], 0
+    for _ in range(count):
+        matrices = []
+        for (rows, cols), length in zip(shapes, lengths, strict=True):
+            matrices.append(pool[at : at + rows * cols].reshape(rows, cols))
+            at += length
+        sets.append(tuple(matrices))
+    return sets
+
+
+_reports: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+def require_verified(kernel) -> verify.Report:
+    """The kernel's report, made once per object; raises VerificationError if it did not pass."""
+    if kernel not in _reports:
+        _reports[kernel] = kernel.verify()
+    _reports[kernel].require()
+    return _reports[kernel]
+
+
+@faults.told()
+def compare(kernel, m: int, n: int, k: int, *, pairs: int = PAIRS) -> Measurement:
+    """Time a kernel (gemmlab.kernel.kernel.Kernel) against cuBLAS at one shape, on the GPU here.
+
+    Raises NoGpu without a GPU, CublasError if the environment asks cuBLAS for less than FP32,
+    VerificationError if the kernel is wrong, LaunchTooLong and TimingError for a shape that
+    takes too long or does not fit, GpuFault for a fault, then and ever after.
+    """
+    here = require_gpu("Timing")
+    if min(m, n, k) < 1 or pairs < 2:
+        raise TimingError(
+            f"Timing takes M, N and K of 1 or more and 2 pairs or more, "
+            f"not M={m}, N={n}, K={k} and {pairs} pairs."
+        )
+    require_verified(kernel)
+
+    import cupy
+
+    dtype = kernel.dtype
+    count = input_sets(Problem(m, n, k).least_bytes(kernel.rung.precision), here.l2_bytes)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream, Cublas(stream, dtype) as cublas:
+        try:
+            check_sample(kernel, m, n, k)
+            check_sample(cublas, m, n, k)
+        except cupy.cuda.memory.OutOfMemoryError as error:
+            raise TimingError(f"M={m}, N={n}, K={k} does not fit on the GPU: {error}") from error
+        # Each side has sets of its own, so that neither finds what the other has just read.
+        sets = make_sets(m, n, k, 2 * count, dtype)
+        stream.synchronize()
+        bias = kernel.random_bias(n, 2024)
+        launch = partial(kernel.launch_into, bias=bias if bias is None else cupy.asarray(bias))
+        ours = Side(launch, sets[:count], stream)
+        theirs = Side(cublas.launch_into, sets[count:], stream)
+        launch_ms = ours.plan()
+        if launch_ms > LAUNCH_LIMIT_MS:
+            raise LaunchTooLong(kernel.name, m, n, k, launch_ms)
+        theirs.plan()
+        label = f"{kernel.name} {m}x{n}x{k}"
+        our_ms, cublas_ms, state = alternate(ours, theirs, pairs, label)
+        noise_pairs = FEW_PAIRS if launch_ms > LONG_SAMPLE_MS else pairs
+        one_ms, other_ms, _ = alternate(ours, ours.twin(sets[count:]), noise_pairs, label)
+
+    return Measurement(
+        kernel=kernel.name,
+        dtype=dtype,
+        m=m,
+        n=n,
+        k=k,
+        time_ms=Spread.of(our_ms, min),
+        cublas_ms=Spread.of(cublas_ms, min),
+        ratio=Spread.of([c / o for o, c in zip(our_ms, cublas_ms, strict=True)], max),
+        noise=Spread.of([b / a for a, b in zip(one_ms, other_ms, strict=True)], max),
+        sm_clock_mhz=state.sm_clock_mhz,
+        power_w=state.power_w,
+        temperature_c=state.temperature_c,
+        pairs=pairs,
+        noise_pairs=noise_pairs,
+        launches=ours.launches,
+        cublas_launches=theirs.launches,
+        input_sets=count,
+        verify="pass",
+        gpu=here.name,
+        recorded=now(),
+    )
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A shape that was not measured, why, and how long one launch takes where that is known."""
+
+    m: int
+    n: int
+    k: int
+    reason: str
+    time_ms: float | None
+
+
+def sweep(kernel, shapes: Iterable[tuple[int, int, int]]) -> Iterator[Measurement | Skipped]:
+    """Measure a kernel at shapes (M, N, K), the small ones first; see compare for the errors.
+
+    A shape where one launch takes too long, or that does not fit, is yielded as Skipped. Where the
+    rate of the shape before lets expect a launch of many seconds, it is not even tried.
+    """
+    flop_per_ms = None
+    for m, n, k in shapes:
+        expected_ms = Problem(m, n, k).flop / flop_per_ms if flop_per_ms else 0.0
+        if expected_ms > TRY_LIMIT_MS:
+            reason = (
+                f"one launch would take about {expected_ms / 1000:.0f} s at the rate of the shape "
+                f"before, over the limit of {LAUNCH_LIMIT_MS / 1000:g} s; not tried"
+            )
+            yield Skipped(m, n, k, reason, expected_ms)
+            continue
+        try:
+            measured = compare(kernel, m, n, k)
+        except LaunchTooLong as error:
+            flop_per_ms = Problem(m, n, k).flop / error.time_ms
+            yield Skipped(m, n, k, error.reason, error.time_ms)
+        except TimingError as error:
+            yield Skipped(m, n, k, str(error), None)
+        else:
+            flop_per_ms = Problem(m, n, k).flop / measured.time_ms.median
+            yield measured
+
+
+def table(measurements: Iterable[Measurement]) -> pandas.DataFrame:
+    """One row per kernel and shape, and one for cuBLAS per shape, with the columns COLUMNS.
+
+    time_ms is the median per launch, pct_cublas the median ratio in percent. Where several
+    measurements timed cuBLAS at one shape, its fastest median stands for it.
+    """
+    import pandas
+
+    rows, cublas_rows = [], {}
+    for item in measurements:
+        shape = {"dtype": item.dtype, "m": item.m, "n": item.n, "k": item.k}
+        context = {"verify": item.verify, "gpu": item.gpu, "recorded": item.recorded}
+        rows.append(
+            {"kernel": item.kernel, **shape, "time_ms": item.time_ms.median,
+             "gflops": item.gflops, "pct_cublas": 100 * item.ratio.median, **context}
+        )  # fmt: skip
+        key, cublas_ms = (*shape.values(), item.gpu), item.cublas_ms.median
+        if key not in cublas_rows or cublas_ms < cublas_rows[key]["time_ms"]:
+            cublas_rows[key] = {
+                "kernel": "cublas", **shape, "time_ms": cublas_ms,
+                "gflops": gflops(item.m, item.n, item.k, cublas_ms), "pct_cublas": 100.0, **context,
+            }  # fmt: skip
+    return pandas.DataFrame([*rows, *cublas_rows.values()], columns=list(COLUMNS))

@@ -1,0 +1,108 @@
+"""The exercises at the end of a notebook: they check an answer, and never give it away."""
+
+from __future__ import annotations
+
+import math
+from difflib import SequenceMatcher
+
+from gemmlab import ladder
+from gemmlab.kernel.compiler import CompileError
+from gemmlab.kernel.kernel import Kernel, from_source
+from gemmlab.ladder import RUNGS, LadderError
+from gemmlab.ladder.planted import Planted
+from gemmlab.simulator import LaunchError, PtxError, UnknownInstruction
+
+
+def check(answer: float | None, expected: float) -> None:
+    """Say whether a number is right, to 1 %. None stands for a question not answered yet."""
+    if answer is None:
+        print("Not answered yet: put your number in place of None and run the cell again.")
+    elif math.isclose(answer, expected, rel_tol=0.01):
+        print(f"Right: {answer:g}.")
+    else:
+        print(f"Not yet: {answer:g} is too {'small' if answer < expected else 'large'}.")
+
+
+def check_kernel(source: str, like: str, *, mistakes: bool = False, **settings: int) -> None:
+    """Compile the reader's kernel, launch it as rung `like` is, and say what verification finds.
+
+    On a GPU the simulator's checks come first: what may fault there is told and not launched.
+    mistakes: where its results are right, look for mistakes that hardware hides, such as races.
+    """
+    try:
+        kernel = from_source(source, like, **settings)
+        report = kernel.verify()
+    except (CompileError, LaunchError, PtxError, UnknownInstruction) as error:
+        print(f"Not yet: {error}")
+        return
+    failed = [case for case in report.cases if not case.passed]
+    if not failed:
+        checked = kernel.check().cases if mistakes else []
+        found = [case.message.split("; ")[0] for case in checked if not case.passed]
+        if found:
+            print(f"Not yet: all {len(report.cases)} cases pass, but there is a {found[0]}.")
+        else:
+            print(f"Right: all {len(report.cases)} cases pass.")
+        return
+    first = failed[0]
+    met = f": {first.findings[0]}" if first.findings else ""
+    print(
+        f"Not yet: {len(failed)} of {len(report.cases)} cases fail, the first of them at "
+        f"M={first.m}, N={first.n}, K={first.k}{met}."
+    )
+
+
+# ---- planted mistakes ----------------------------------------------------------------------------
+
+
+def planted(name: str) -> Kernel:
+    """The rung `name` with one mistake in it, its lines numbered as in the real file.
+
+    Raises LadderError for a rung that has none.
+    """
+    mistake = _mistake(name)
+    text = ladder.find(name).path.read_text(encoding="utf-8")
+    return from_source(text.replace(mistake.old, mistake.new), name, **mistake.settings)
+
+
+def find_mistake(kernel: Kernel, line: int | None) -> None:
+    """Say whether `line` of a kernel from planted(...) is the mistake. None: not answered yet.
+
+    Raises ValueError for another kernel, and for what is no line of it.
+    """
+    name = kernel.name
+    mistake = _mistake(name)
+    original = ladder.find(name).path.read_text(encoding="utf-8")
+    if kernel.text != original.replace(mistake.old, mistake.new):
+        raise ValueError(f"find_mistake takes the kernel that exercises.planted({name!r}) gave.")
+    if line is None:
+        print("Not answered yet: put the number of the line in place of None and run it again.")
+        return
+    number_of_lines = len(kernel.text.splitlines())
+    if isinstance(line, bool) or not isinstance(line, int) or not 1 <= line <= number_of_lines:
+        raise ValueError(f"line is {line!r}; {name}.cu has lines 1 to {number_of_lines}.")
+    if line in changed_lines(original, kernel.text):
+        print(f"Right: {mistake.what}. {mistake.seen[0].upper()}{mistake.seen[1:]}.")
+    else:
+        print(
+            f"Not yet: line {line} is as it should be. {mistake.hint[0].upper()}{mistake.hint[1:]}"
+        )
+
+
+def changed_lines(before: str, after: str) -> set[int]:
+    """The numbers of the lines of `after` that differ; of removed ones, those next to the gap."""
+    old, new = before.splitlines(), after.splitlines()
+    changed = set()
+    for kind, _, _, start, end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if kind == "delete":
+            changed |= {start, start + 1} & set(range(1, len(new) + 1))
+        elif kind != "equal":
+            changed |= set(range(start + 1, end + 1))
+    return changed
+
+
+def _mistake(name: str) -> Planted:
+    there = {rung.name: rung.planted for rung in RUNGS if rung.planted}
+    if name not in there:
+        raise LadderError(f"no mistake is planted in {name!r}; there is one in {', '.join(there)}")
+    return there[name]

@@ -1,0 +1,202 @@
+"""The source of a kernel as a heat map: what each line costs in traffic of memory."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from gemmlab.kernel.trace import Trace
+
+if TYPE_CHECKING:
+    import pandas
+
+CONTEXT = 2  # lines without traffic that stay beside those with some
+LONGEST_QUIET = 6  # a longer run of lines without traffic is folded
+DEEPEST = 0.6  # of a tint: dark text stays legible on it
+COUNTS = {"sectors": "global", "wavefronts": "shared"}  # and the memory that they are of
+
+
+def heat(trace: Trace) -> Heat:
+    """The kernel's source with the traffic that each line caused in a trace.
+
+    Show it in a notebook, or print it: both say the same. Raises TypeError for anything else.
+    """
+    if not isinstance(trace, Trace):
+        raise TypeError(f"heat takes a trace, as kernel.trace(m, n, k) gives, not {trace!r}.")
+    return Heat(trace)
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A line as it is shown: its number, a (count, share) for each kind, and its source.
+
+    Or, where `folded` is not 0, so many lines without traffic.
+    """
+
+    line: int
+    cells: dict[str, tuple[str, str, float]]  # kind -> count, share in words, share of 1
+    source: str
+    folded: int = 0
+
+
+class Heat:
+    """Source lines with sectors of global memory and wavefronts of shared memory.
+
+    `table`: pandas.DataFrame, a row for each line from the first after the header comment on:
+    line, source, sectors, sectors_share, wavefronts, wavefronts_share. Shares are percent of all
+    of the kernel. What functions of an included header move counts for the line that calls them.
+    """
+
+    def __init__(self, trace: Trace):
+        self.trace = trace
+
+    @cached_property
+    def table(self) -> pandas.DataFrame:
+        import pandas as pd
+
+        source = self.trace.text.rstrip().splitlines()
+        first = next((at for at, text in enumerate(source) if _is_code(text)), 0)
+        lines = range(first + 1, len(source) + 1)
+        table = pd.DataFrame({"line": lines, "source": source[first:]})
+        counted = self.trace.lines
+        for kind in COUNTS:
+            sums = counted.groupby("line")[kind].sum() if len(counted) else {}
+            table[kind] = [int(sums.get(line, 0)) for line in lines]
+            total = table[kind].sum()
+            table[f"{kind}_share"] = 100.0 * table[kind] / total if total else 0.0
+        return table[["line", "source", *(f"{kind}{part}" for kind in COUNTS
+                                          for part in ("", "_share"))]]  # fmt: skip
+
+    @property
+    def caption(self) -> str:
+        """Which lines cost most, as a sentence."""
+        from gemmlab.plots.style import listed, percent, shape_label
+
+        parts = []
+        for kind, where in COUNTS.items():
+            counts = self.table[kind]
+            if not counts.any():
+                parts.append(f"no line touches {where} memory")
+                continue
+            most = self.table[counts == counts.max()]
+            lines = listed([str(line) for line in most["line"]])
+            each = f"{percent(most[f'{kind}_share'].iloc[0])} of {counts.sum():,} {kind}"
+            parts.append(
+                f"line {lines} costs most of {where} memory, {each}"
+                if len(most) == 1
+                else f"lines {lines} cost most of {where} memory, each {each}"
+            )
+        trace = self.trace
+        where = f"{trace.kernel_name} at {shape_label(trace.m, trace.n, trace.k)}"
+        return f"{where}: {'; '.join(parts)}."
+
+    def __repr__(self) -> str:
+        rows, kinds = self._rows(), self._kinds()
+        heads = ["line", *(word for kind in kinds for word in (kind, "share")), "source"]
+        body = []
+        for row in rows:
+            if row.folded:
+                body.append(["", *[""] * (2 * len(kinds)), _folded(row.folded)])
+                continue
+            numbers = [word for kind in kinds for word in row.cells[kind][:2]]
+            body.append([str(row.line), *numbers, row.source])
+        lines = [heads, *body]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        widths[-1] = 0
+        text = [
+            "  ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+            for cells in lines
+        ]
+        return "\n".join([self.caption, *(line.rstrip() for line in text)])
+
+    def _repr_html_(self) -> str:
+        from gemmlab.plots.style import BLUE, FAINT, GRID, GROUND, INK, VERMILION
+
+        colours = {"sectors": BLUE, "wavefronts": VERMILION}
+        kinds = self._kinds()
+        ground = f"background: {GROUND}; color: {INK}"
+        number = "text-align: right; padding: 0 0.6em; white-space: nowrap; border: 0"
+        code = "text-align: left; padding: 0 0.6em; white-space: pre-wrap; font-family: monospace"
+        heads = [("line", number), *((word, number) for kind in kinds for word in (kind, "share")),
+                 ("source", code)]  # fmt: skip
+        head = "".join(
+            f'<th scope="col" style="{style}; border: 0; border-bottom: 1px solid {GRID}">'
+            f"{word}</th>"
+            for word, style in heads
+        )
+        body = []
+        for row in self._rows():
+            if row.folded:
+                span = f'<td colspan="{2 * len(kinds) + 1}" style="border: 0"></td>'
+                words = f'<td style="{code}; border: 0; color: {FAINT}">{_folded(row.folded)}</td>'
+                body.append(f'<tr style="{ground}">{span}{words}</tr>')
+                continue
+            cells = [f'<th scope="row" style="{number}; font-weight: normal">{row.line}</th>']
+            for kind in kinds:
+                count, words, share = row.cells[kind]
+                look = f"{number}; background: {_tint(colours[kind], share)}" if count else number
+                cells += [f'<td style="{look}">{text}</td>' for text in (count, words)]
+            # What does not fit goes on in the next line, under the code and a little further in.
+            deep = len(row.source) - len(row.source.lstrip()) + 4
+            hang = f"padding-left: calc(0.6em + {deep}ch); text-indent: -{deep}ch"
+            cells.append(f'<td style="{code}; {hang}; border: 0">{html.escape(row.source)}</td>')
+            body.append(f'<tr style="{ground}">{"".join(cells)}</tr>')
+        caption = (
+            f'<caption style="caption-side: bottom; text-align: left; padding: 0.5em; {ground}">'
+            f"{html.escape(self.caption)}</caption>"
+        )
+        return (
+            f'<div style="overflow-x: auto; {ground}">'
+            f'<table style="border-collapse: collapse; border: 0; margin: 0; {ground}; '
+            f'font-size: 13px; line-height: 1.35">{caption}<thead><tr style="{ground}">{head}</tr>'
+            f"</thead><tbody>{''.join(body)}</tbody></table></div>"
+        )
+
+    def _kinds(self) -> list[str]:
+        return [kind for kind in COUNTS if self.table[kind].any()]
+
+    def _rows(self) -> list[_Row]:
+        """Lines to show. A long run of lines without traffic becomes one row, but for its ends."""
+        records = self.table.to_dict("records")
+        busy = [at for at, one in enumerate(records) if any(one[kind] for kind in COUNTS)]
+        rows: list[_Row] = []
+        for before, after in zip([-1, *busy], [*busy, len(records)], strict=True):
+            if before >= 0:
+                rows.append(_row(records[before]))
+            quiet = records[before + 1 : after]
+            if len(quiet) <= LONGEST_QUIET:
+                rows += map(_row, quiet)
+                continue
+            kept = (CONTEXT if before >= 0 else 0, CONTEXT if after < len(records) else 0)
+            rows += map(_row, quiet[: kept[0]])
+            rows.append(_Row(0, {}, "", folded=len(quiet) - sum(kept)))
+            rows += map(_row, quiet[len(quiet) - kept[1] :])
+        return rows
+
+
+def _row(record: dict) -> _Row:
+    from gemmlab.plots.style import percent
+
+    cells = {}
+    for kind in COUNTS:
+        count, share = record[kind], record[f"{kind}_share"]
+        cells[kind] = (f"{count:,}", percent(share), share / 100) if count else ("", "", 0.0)
+    return _Row(record["line"], cells, record["source"])
+
+
+def _is_code(text: str) -> bool:
+    return bool(text.strip()) and not text.lstrip().startswith("//")
+
+
+def _folded(lines: int) -> str:
+    return f"… {lines} lines without traffic"
+
+
+def _tint(colour: str, share: float) -> str:
+    from matplotlib.colors import to_hex
+
+    from gemmlab.plots.style import tint
+
+    return to_hex(tint(colour, DEEPEST * share))

@@ -1,0 +1,133 @@
+"""The ladder as a whole, from the records: for README.md, and for the last part of each notebook.
+
+`make readme` writes README.md's table and pictures. A test holds README.md against the records, so
+it cannot grow stale.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from itertools import chain
+from pathlib import Path
+
+from gemmlab import files, ladder
+from gemmlab.analysis import facts
+from gemmlab.folders import RESULTS, ROOT
+from gemmlab.ladder import CEILINGS, RUNGS, SINGLE
+from gemmlab.loading import load
+from gemmlab.measure.timing import table
+from gemmlab.records import published, roofs, runs
+from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord, of_each
+from gemmlab.records.runs import Measured
+
+README = ROOT / "README.md"
+PICTURES = RESULTS / "pictures"
+VIEW, CLIMB, SHARES = (
+    PICTURES / f"{name}.png" for name in ("03_shared_memory_view", "ladder_gflops", "ladder_shares")
+)
+SIZE = 4096
+BEGIN, END = "<!-- made by `make readme`, not by hand -->", "<!-- end of what is made -->"
+
+
+# ---- all rungs so far ----------------------------------------------------------------------------
+
+
+LAST = [rung.name for rung in RUNGS if rung.precision is SINGLE][-1]
+
+
+def climb(last: str = LAST):
+    """Figure: recorded GFLOP/s over size, for cuBLAS and the rungs of its precision up to `last`.
+
+    Rungs before it without a current record are left out, and named. Raises LadderError for a name
+    that is not there, NoRecord and StaleRecord for `last`, BadRecord.
+    """
+    from gemmlab import plots
+
+    return plots.climb(_so_far(last))
+
+
+def shares(last: str = LAST):
+    """Figure: the recorded share of cuBLAS at 4096³ of the rungs up to `last`, and the sources'.
+
+    Of rungs with its precision alone, for cuBLAS is another at another precision. Rungs before it
+    without a current record are left out, and named. Raises LadderError for a name that is not
+    there, NoRecord and StaleRecord for `last`, BadRecord.
+    """
+    from gemmlab import plots
+
+    return plots.shares(_so_far(last), published.shares(), (SIZE, SIZE, SIZE))
+
+
+def _so_far(last: str):
+    """The recorded runs of the rungs up to `last` in its precision, as one table."""
+    end = ladder.find(last)
+    rungs = [rung for rung in RUNGS[: RUNGS.index(end) + 1] if rung.precision is end.precision]
+    runs.entry(Measured(end))
+    return table(chain.from_iterable(of_each(map(Measured, rungs), runs.replay)))
+
+
+# ---- README --------------------------------------------------------------------------------------
+
+
+def made() -> str:
+    """The part of README.md between BEGIN and END, both included, from kernels and records."""
+    before, after = _shown(VIEW, _view()), [_shown(CLIMB, climb()), _shown(SHARES, shares())]
+    return "\n\n".join([BEGIN, before, ladder_table(), *after, END])
+
+
+def ladder_table() -> str:
+    """The ladder as a Markdown table: every rung, its idea, and its recorded speed at 4096³."""
+    found = roofs.recorded_ceilings()
+    lines = [
+        f"| rung | idea | TFLOP/s at {SIZE}³ | of cuBLAS |",
+        "|---|---|---|---|",
+        f"| [{CEILINGS.name}](notebooks/{CEILINGS.name}.ipynb) | measure the roofs first: "
+        f"{found.bytes_per_second / 1e12:.2f} TB/s copied | "
+        f"{found.flop_per_second / 1e12:.1f} | |",
+    ]
+    for rung in RUNGS:
+        run = runs.replay_at(Measured(rung), SIZE, SIZE, SIZE)
+        lines.append(
+            f"| [{rung.name}](notebooks/{rung.name}.ipynb) | {rung.idea} | "
+            f"{run.gflops / 1e3:.2f} | {100 * run.ratio.median:.1f} % |"
+        )
+    provenance = runs.entry(Measured(RUNGS[0]))["provenance"]
+    lines += [
+        "",
+        "FP32 where a row does not say otherwise, each beside cuBLAS of the same precision, "
+        f"measured on one {provenance['gpu']} with CUDA {provenance['cuda']} and cuBLAS "
+        f"{provenance['cublas']}, {provenance['recorded'][:10]}; medians, in turn with cuBLAS.",
+    ]
+    return "\n".join(lines)
+
+
+def updated(readme: str) -> str:
+    """`readme` with the made part renewed. Raises ValueError where its markers are not there."""
+    pattern = re.compile(re.escape(BEGIN) + ".*?" + re.escape(END), re.S)
+    if not pattern.search(readme):
+        raise ValueError(f"README.md has no part between '{BEGIN}' and '{END}'")
+    return pattern.sub(lambda _: made(), readme)
+
+
+def _view():
+    from gemmlab.plots import kernel_view
+
+    return kernel_view(facts.of(load("03_shared_memory")), roofs.recorded_ceilings())
+
+
+def _shown(path: Path, picture) -> str:
+    return f"![{picture.caption}]({path.relative_to(ROOT).as_posix()})"
+
+
+def main() -> None:
+    for path, draw in ((VIEW, _view), (CLIMB, climb), (SHARES, shares)):
+        files.write(path, draw().png())
+    files.write(README, updated(README.read_text(encoding="utf-8")).encode())
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (files.NotWritten, BadRecord, NoRecord, StaleRecord) as error:
+        sys.exit(f"gemmlab: {error}")

@@ -1,0 +1,110 @@
+"""The step player: one block of a kernel walks along K, and a slider says how far."""
+
+from __future__ import annotations
+
+import io
+from numbers import Integral
+
+import ipywidgets
+
+from gemmlab.analysis import k_steps
+from gemmlab.kernel.kernel import Kernel, KernelMistake
+from gemmlab.ladder import IllegalSetting
+from gemmlab.notebook.panel import picture, status
+from gemmlab.plots import step
+from gemmlab.plots.style import FAINT, VERMILION, shape_label
+from gemmlab.simulator import LaunchError
+
+DPI = 130  # of the picture: sharp enough, and quickly drawn
+BLOCKS = 2  # along the rows and the columns of C, where no size is given
+STEPS = 4  # along K
+MOST = 2**19  # elements of A, B and C: more are too fine to see, and frames hold them all
+INTERVAL = 1500  # milliseconds from frame to frame
+BLOCK = (0, 0, 0)
+REASONS = (IllegalSetting, KernelMistake, LaunchError, ValueError)
+
+
+def step_player(
+    kernel: Kernel, m: int | None = None, n: int | None = None, k: int | None = None
+) -> StepPlayer:
+    """A slider through the frames of block (0, 0, 0) of an m×n×k product, to play or to move.
+
+    Sizes that are not given are those of two by two blocks and four steps along K. What cannot be
+    traced or followed is said in place of the picture. Raises TypeError for anything but a kernel.
+    """
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"step_player takes a kernel, as gl.load(name) gives, not {kernel!r}.")
+    rows, columns = kernel.rung.tile(kernel.settings)
+    along = kernel.settings.get("BK", k_steps.STRETCH)
+    usual = (BLOCKS * rows, BLOCKS * columns, STEPS * along)
+    given = (m, n, k)
+    return StepPlayer(
+        kernel, *(u if one is None else one for one, u in zip(given, usual, strict=True))
+    )
+
+
+class StepPlayer(ipywidgets.VBox):
+    """`slider` chooses the frame, from 1 on; `picture` shows it, `caption` says it in words.
+
+    `frames`: as gemmlab.analysis.k_steps.of gives, none where they cannot be made. A frame is drawn
+    once.
+    """
+
+    def __init__(self, kernel: Kernel, m: int, n: int, k: int):
+        self.picture = picture()
+        self.caption = ipywidgets.HTML()
+        self.frames: list[k_steps.Frame] = []
+        self._pictures: dict[int, bytes] = {}
+        try:
+            self.frames = _frames(kernel, m, n, k)
+        except REASONS as reason:
+            self._say(f"No picture: {reason}", VERMILION)
+        last = max(1, len(self.frames))
+        self.slider = ipywidgets.IntSlider(
+            value=1, min=1, max=last, description="frame", continuous_update=False,
+            tooltip="which frame of the block's way along K",
+        )  # fmt: skip
+        self.play = ipywidgets.Play(value=1, min=1, max=last, interval=INTERVAL)
+        ipywidgets.jslink((self.play, "value"), (self.slider, "value"))
+        # Kernel, shape and block; the same for all frames, so that none is higher than another.
+        self._words = (
+            f"{kernel} at {shape_label(m, n, k)}, followed through the trace of block {BLOCK}."
+        )
+        controls = ipywidgets.HBox([self.play, self.slider])
+        if not self.frames:
+            self.picture.layout.display = controls.layout.display = "none"
+        super().__init__([controls, self.picture, self.caption])
+        self._kernel_name = kernel.name
+        self.slider.observe(self._show, names="value")
+        self._show()
+
+    def __repr__(self) -> str:
+        return f"Step player for {self._kernel_name}. Run this cell to play it."
+
+    def _show(self, _change=None) -> None:
+        number = self.slider.value - 1
+        if number >= len(self.frames):
+            return
+        if number not in self._pictures:
+            drawn = io.BytesIO()
+            figure = step(self.frames, number, caption=self._words)
+            figure.savefig(drawn, format="png", dpi=DPI, pil_kwargs={"compress_level": 1})
+            self._pictures[number] = drawn.getvalue()
+        self.picture.value = self._pictures[number]
+        self._say(f"Frame {number + 1} of {len(self.frames)}. {self.frames[number].caption}")
+
+    def _say(self, words: str, colour: str = FAINT) -> None:
+        self.caption.value = status(words, colour)
+
+
+def _frames(kernel: Kernel, m: int, n: int, k: int) -> list[k_steps.Frame]:
+    """The frames of the first block. Raises ValueError for sizes that are none, and REASONS."""
+    for name, size in zip("mnk", (m, n, k), strict=True):
+        if isinstance(size, bool) or not isinstance(size, Integral) or size < 1:
+            raise ValueError(f"{name} is {size!r}; it must be a whole number above 0.")
+    if (elements := m * k + k * n + m * n) > MOST:
+        raise ValueError(
+            f"A, B and C have {elements:,} elements, at most {MOST:,} can be seen: "
+            "choose a smaller m, n or k."
+        )
+    return k_steps.of(kernel.trace(int(m), int(n), int(k), blocks=[BLOCK]), BLOCK)

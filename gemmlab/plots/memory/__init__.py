@@ -1,0 +1,1 @@
+"""Figures of what threads touch: maps, banks, tiles, steps."""

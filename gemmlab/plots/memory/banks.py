@@ -1,0 +1,246 @@
+"""The 32 banks of shared memory: which lanes of a warp meet in one, and who waits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+
+from gemmlab.cuda.architectures import WARP
+from gemmlab.plots import style
+from gemmlab.plots.memory.warps import lanes_in_words
+from gemmlab.plots.picture import Picture
+from gemmlab.plots.style import MARGIN, NORMAL, SMALL, WIDTH, plural, styled
+from gemmlab.simulator import WarpAccess
+from gemmlab.simulator.counters import (
+    BANK_BYTES,
+    BANKS,
+    MATRIX_METRICS,
+    METRICS,
+    Counter,
+    in_pairs,
+    wavefronts,
+)
+
+COUNTED = METRICS | MATRIX_METRICS
+ROW = 0.215  # inches, of one wavefront
+HEAD = 0.5  # of one access: its name, and the numbers of the banks
+GROUP_GAP = 0.12  # of a row, between lanes that go apart
+GAP = 0.16
+LEFT = MARGIN + 0.95  # room for the lanes that go together
+
+
+@dataclass(frozen=True)
+class Group:
+    """Lanes whose words the banks deliver together, in one wavefront or in several.
+
+    `stacks`: for each place that one lane's bytes take (a bank, or 2 or 4 banks), the lanes of
+    each different address there. They wait for each other: the n-th goes with wavefront n.
+    """
+
+    lanes: tuple[int, ...]
+    stacks: dict[int, list[list[int]]]
+    wavefronts: int
+
+
+@dataclass(frozen=True)
+class Banks:
+    """One access of one warp to shared memory, as the simulator counts it."""
+
+    access: WarpAccess
+    groups: list[Group]
+    wavefronts: int
+    conflicts: int
+
+    @classmethod
+    def of(cls, access: WarpAccess) -> Banks:
+        """Raises ValueError for an access that is not to shared memory, or moves nothing."""
+        if (access.space, access.operation) not in COUNTED or access.space != "shared":
+            raise ValueError(
+                f"bank_map takes loads and stores of shared memory, not a {access.operation} of "
+                f"{access.array}."
+            )
+        if not access.active.any():
+            raise ValueError(f"bank_map: no lane is active in this {access.operation}.")
+        rows = access.addresses[None], access.active[None]
+        counter = Counter()
+        key = access.line, access.space, access.operation, access.array
+        counter.add(key, *rows, access.size, np.ones(1, int))
+        _, *metrics = COUNTED["shared", access.operation]
+        units, conflicts = (counter.totals()[metric] for metric in metrics)
+        groups = [_group(access, lanes) for lanes in _together(access)]
+        return cls(access, groups, units, conflicts)
+
+    @property
+    def cost(self) -> str:
+        return f"{plural(self.wavefronts, 'wavefront')}, {plural(self.conflicts, 'conflict')}"
+
+    @property
+    def height(self) -> float:
+        """In rows."""
+        return sum(group.wavefronts for group in self.groups) + GROUP_GAP * (len(self.groups) - 1)
+
+
+def _together(access: WarpAccess) -> list[tuple[int, ...]]:
+    """The lanes of each part of the warp that goes by itself: quarters of it for 16 bytes."""
+    parts = max(1, access.size // BANK_BYTES)
+    lanes = np.arange(WARP).reshape(parts, -1)
+    if parts == 1 or access.operation != "load":
+        groups = [tuple(part.tolist()) for part in lanes]
+    else:
+        paired = in_pairs(access.addresses[None], access.active[None], parts // 2)[0]
+        groups = []
+        for pair, goes_together in zip(lanes.reshape(parts // 2, 2, -1), paired, strict=True):
+            found = [pair.ravel()] if goes_together else list(pair)
+            groups += [tuple(part.tolist()) for part in found]
+    return [group for group in groups if access.active[list(group)].any()]
+
+
+def _group(access: WarpAccess, lanes: tuple[int, ...]) -> Group:
+    width = max(BANK_BYTES, access.size)
+    places = BANKS * BANK_BYTES // width
+    units: dict[int, list[int]] = {}
+    for lane in lanes:
+        if access.active[lane]:
+            units.setdefault(int(access.addresses[lane]) // width, []).append(lane)
+    stacks: dict[int, list[list[int]]] = {}
+    for unit, who in units.items():
+        stacks.setdefault(unit % places, []).append(who)
+    mine = np.zeros(WARP, bool)
+    mine[list(lanes)] = access.active[list(lanes)]
+    passes = int(wavefronts(access.addresses[None], mine[None], access.size, 1)[0, 0])
+    return Group(lanes, stacks, passes)
+
+
+@styled
+def bank_map(accesses: Mapping[str, WarpAccess], *, caption: str | None = None) -> Picture:
+    """Which lanes of one warp touch which banks of shared memory, for each named access.
+
+    The 32 banks lie along x. Lanes that the hardware serves together are one group of rows: the
+    whole warp, or halves or quarters of it where a lane moves 8 or 16 bytes. What lies above each
+    other in a bank are different words: each row is one wavefront. Each box carries the lanes that
+    it serves, or how many where their numbers do not fit.
+
+    accesses: loads or stores, as trace.run.accesses(block, warp) has them. Raises ValueError for
+    none, and for other accesses than loads and stores of shared memory.
+    """
+    if not accesses:
+        raise ValueError("bank_map takes one access or more, by name.")
+    banks = {name: Banks.of(access) for name, access in accesses.items()}
+    height = sum(HEAD + ROW * one.height + GAP for one in banks.values())
+    fig = style.page(0.8 + height, caption or _caption(banks))
+    fig.text_at(
+        MARGIN, 0.12, "One access of one warp, over the banks", size=style.LARGE, weight="bold"
+    )
+    _key(fig)
+    top = 0.5
+    for name, one in banks.items():
+        access = one.access
+        words = f"{access.operation} of {access.size} bytes a lane, line {access.line}: {one.cost}"
+        fig.text_at(MARGIN, top, name, size=NORMAL, weight="bold")
+        fig.text_at(WIDTH - MARGIN, top, words, size=NORMAL, ha="right")
+        size = (WIDTH - MARGIN - LEFT, ROW * one.height)
+        ax = fig.add_axes_at(LEFT, top + HEAD - 0.1, *size, gid=f"banks {name}")
+        _draw(ax, one)
+        top += HEAD + size[1] + GAP
+    fig.text_at(MARGIN, top + 0.02, "Numbers are lanes, ×n is n lanes at one word.", size=SMALL)
+    return fig
+
+
+def _key(fig: Picture) -> None:
+    across, down = fig.get_size_inches()
+    right = WIDTH - MARGIN
+    for words, first in (("a later wavefront: it waits", False), ("the first wavefront", True)):
+        right -= style.text_width(words, SMALL) + 0.05
+        fig.text_at(right, 0.15, words, size=SMALL)
+        right -= 0.27
+        corner = (right / across, 1 - 0.275 / down)
+        fig.add_artist(Rectangle(corner, 0.2 / across, 0.13 / down, **_look(first)))
+        right -= 0.15
+
+
+def _look(first: bool) -> dict[str, object]:
+    if first:
+        return {"facecolor": style.tint(style.SKY, 0.65), "edgecolor": style.BLUE, "linewidth": 0.8}
+    return {
+        "facecolor": style.tint(style.ORANGE, 0.45), "edgecolor": style.VERMILION,
+        "linewidth": 0.8, "hatch": "////",
+    }  # fmt: skip
+
+
+def _draw(ax: Axes, one: Banks) -> None:
+    across = max(1, one.access.size // BANK_BYTES)  # banks that one lane's bytes take
+    cell = (WIDTH - MARGIN - LEFT) / BANKS * across
+    ax.set(xlim=(0, BANKS), ylim=(one.height, 0))
+    ax.spines[:].set_visible(False)
+    top, ticks, names = 0.0, [], []
+    for group in one.groups:
+        ax.add_patch(Rectangle((0, top), BANKS, group.wavefronts, facecolor="white", zorder=0))
+        ax.hlines(
+            [top, top + group.wavefronts], 0, BANKS, color=style.FAINT, linewidth=0.8, zorder=0.5,
+            clip_on=False,
+        )  # fmt: skip
+        ax.vlines(
+            range(BANKS + 1), top, top + group.wavefronts, color=style.GRID, linewidth=0.5,
+            zorder=0.5, clip_on=False,
+        )  # fmt: skip
+        for place, stack in group.stacks.items():
+            for level, lanes in enumerate(stack):
+                _box(ax, place * across, top + level, across, cell, lanes, level == 0)
+        ticks.append(top + group.wavefronts / 2)
+        names.append(lanes_in_words(group.lanes))
+        top += group.wavefronts + GROUP_GAP
+    ax.set_yticks(ticks, names)
+    marks = [*range(0, BANKS, 4), BANKS - 1]
+    ax.set_xticks([bank + 0.5 for bank in marks], [str(bank) for bank in marks])
+    ax.tick_params(length=0, pad=2, top=False, labeltop=True, bottom=False, labelbottom=False)
+
+
+def _box(
+    ax: Axes, x: float, y: float, across: int, cell: float, lanes: list[int], first: bool
+) -> None:
+    ax.add_patch(
+        Rectangle(
+            (x + 0.06, y + 0.08), across - 0.12, 0.84, zorder=1,
+            gid=f"lanes {' '.join(map(str, lanes))}", **_look(first),
+        )
+    )  # fmt: skip
+    words = _label(lanes, cell - 0.06)
+    ax.text(
+        x + across / 2, y + 0.54, words, size=SMALL, ha="center", va="center_baseline",
+        bbox=None if first else {"facecolor": "white", "edgecolor": "none", "pad": 0.5},
+    )  # fmt: skip
+
+
+def _label(lanes: list[int], room: float) -> str:
+    """The lanes' numbers where they fit; else how many."""
+    words = ", ".join(map(str, lanes))
+    if len(lanes) > 2 and lanes == list(range(lanes[0], lanes[-1] + 1)):
+        words = f"{lanes[0]}–{lanes[-1]}"
+    return words if style.text_width(words, SMALL) <= room else f"×{len(lanes)}"
+
+
+def _caption(banks: Mapping[str, Banks]) -> str:
+    parts = []
+    for name, one in banks.items():
+        parts.append(f"“{name}” takes {one.cost.replace(', ', ' and ')}")
+    parts_of = {WARP * BANK_BYTES // max(BANK_BYTES, one.access.size) for one in banks.values()}
+    how = "".join(
+        f" Where a lane moves {WARP * BANK_BYTES // lanes} bytes, {lanes} lanes go at a time."
+        for lanes in sorted(parts_of)
+        if lanes < WARP
+    )
+    merged = any(
+        len(group.lanes) * one.access.size > BANKS * BANK_BYTES
+        for one in banks.values()
+        for group in one.groups
+    )
+    if merged:
+        how += " Twice as many go where each reads the same as the next, or the next but one."
+    return (
+        f"The 32 banks, and the lanes that meet in them: {style.listed(parts)}. Different words in "
+        f"one bank lie above each other, and each row is one wavefront.{how}"
+    )

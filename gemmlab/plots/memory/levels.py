@@ -1,0 +1,267 @@
+"""Block, warp, lane: who owns which part of C, and which lanes of a warp read the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.patches import Rectangle
+
+from gemmlab.analysis.block_replay import NOTHING, Played
+from gemmlab.cuda.architectures import WARP
+from gemmlab.kernel.trace import Trace
+from gemmlab.plots import style
+from gemmlab.plots.matrix import draw_grid, require_trace
+from gemmlab.plots.memory.banks import Banks
+from gemmlab.plots.memory.tiles import fill
+from gemmlab.plots.picture import Picture
+from gemmlab.plots.style import LINE, MARGIN, NORMAL, SMALL, WIDTH, plural, styled
+
+SIDE = 3.3  # inches, the longer side of the block's tile
+HEAD = 1.0  # room for the title, a name and numbers
+LEFT = MARGIN + 0.35
+BETWEEN = 0.95  # room for the rows of A
+PIECE_HEIGHT = 0.3
+FLOATS = 4  # that a load of 16 bytes brings to a lane
+TOGETHER = 8  # lanes that a load of 16 bytes serves at a time
+
+
+@dataclass(frozen=True)
+class _Load:
+    """One load of a tile by a warp: what it costs, and the piece of the matrix each lane gets.
+
+    `pieces`: int (32,), the first of four rows of A, or four columns of B; all have one k.
+    """
+
+    banks: Banks
+    k: int
+    pieces: np.ndarray
+
+    @property
+    def different(self) -> list[int]:
+        return sorted(set(self.pieces.tolist()))
+
+
+@dataclass(frozen=True)
+class _Levels:
+    """One block, one of its warps and one of its lanes; the warp's first loads of both tiles."""
+
+    played: Played
+    warp: int
+    lane: int
+    loads: dict[str, _Load]
+
+    @classmethod
+    def of(cls, trace: Trace, block: tuple[int, int, int], warp: int, lane: int) -> _Levels:
+        played = Played.of(trace, block)
+        played.require_reads("levels")
+        reads = [read for read in played.reads if read.warp == warp]
+        if not 0 <= lane < WARP or not (played.owner == warp * WARP + lane).any():
+            raise ValueError(
+                f"levels: lane {lane} of warp {warp} of block {block} stores nothing in C."
+            )
+        loads: dict[str, _Load] = {}
+        for read in reads:
+            name, k, pieces = _piece(trace, read.elements)
+            if name is None:
+                raise ValueError(
+                    f"levels needs a warp whose lanes all load {FLOATS} rows of A or columns of B "
+                    f"for one k, from shared memory; {trace.kernel_name} has others."
+                )
+            loads.setdefault(name, _Load(Banks.of(read.access), k, pieces))
+        return cls(played, warp, lane, loads)
+
+    def grid(self) -> dict[tuple[int, int], list[int]]:
+        """(which piece of A, which of B), as places among the different ones: the lanes there."""
+        found: dict[tuple[int, int], list[int]] = {}
+        places = {
+            name: {piece: at for at, piece in enumerate(load.different)}
+            for name, load in self.loads.items()
+        }
+        for lane in range(WARP):
+            at = tuple(places[name][int(self.loads[name].pieces[lane])] for name in "AB")
+            found.setdefault(at, []).append(lane)
+        return found
+
+    def sharing(self, name: str) -> list[int]:
+        """How many lanes read each different piece, from few to many, each number once."""
+        _, counts = np.unique(self.loads[name].pieces, return_counts=True)
+        return sorted(set(counts.tolist()))
+
+
+def _piece(trace: Trace, elements: np.ndarray) -> tuple[str | None, int, np.ndarray]:
+    """Of which matrix and k a load's elements are, and the first row or column of each lane."""
+    m, n, k = trace.m, trace.n, trace.k
+    nothing = None, 0, np.zeros(WARP, int)
+    if (elements == NOTHING).any() or elements.shape[1] != FLOATS:
+        return nothing
+    in_a = bool((elements < m * k).all())
+    inner, outer = (elements % k, elements // k) if in_a else divmod(elements - m * k, n)
+    side_by_side = (outer == outer[:, :1] + np.arange(FLOATS)).all()
+    if not side_by_side or len(np.unique(inner)) > 1 or elements.min() < m * k < elements.max():
+        return nothing
+    return "A" if in_a else "B", int(inner[0, 0]), outer[:, 0]
+
+
+@styled
+def levels(
+    trace: Trace,
+    *,
+    block: tuple[int, int, int] = (0, 0, 0),
+    warp: int = 0,
+    lane: int = 0,
+    caption: str | None = None,
+) -> Picture:
+    """The three levels of a tile of C, and which lanes of a warp read the same 16 bytes.
+
+    Left: the block's tile of C, the part of each warp outlined, that of one warp coloured, the
+    elements of one lane dark; from the stores of C. Right: the warp's first load of A's tile and
+    its first of B's: a row for each piece of A that lanes read, a column for each of B, and in the
+    cell the lane that reads both. Thick lines go around each four neighbours in number.
+
+    Raises TypeError for anything but a trace, LaunchError for a block that is not there, and
+    ValueError for a lane that stores nothing, or that does not read 16 bytes of both tiles.
+    """
+    require_trace(trace, "levels")
+    block = tuple(block)
+    found = _Levels.of(trace, block, warp, lane)
+    rows, columns = found.played.frame()
+    cell = SIDE / max(len(rows), len(columns))
+    a, b = (found.loads[name].different for name in "AB")
+    x = LEFT + cell * len(columns) + BETWEEN
+    width = min(0.45, (WIDTH - MARGIN - x) / len(b))
+    notes = _notes(found)
+    text = len(notes) * SMALL * LINE / 72
+    body = max(cell * len(rows), PIECE_HEIGHT * len(a) + 0.2 + text)
+    fig = style.page(HEAD + body + 0.2, caption or _caption(found))
+    title = f"{trace.kernel_name}: block {block}, warp {warp}, lane {lane}"
+    fig.text_at(MARGIN, 0.12, title, size=style.LARGE, weight="bold")
+    fig.text_at(LEFT, 0.48, "C: the block's tile", size=NORMAL, weight="bold")
+    _key(fig)
+    ax = fig.add_axes_at(LEFT, HEAD, cell * len(columns), cell * len(rows), gid="map C")
+    _draw_tile(ax, found, rows, columns, cell)
+    heading = "One load of each tile: which lane reads which 16 bytes"
+    fig.text_at(x - 0.55, 0.48, heading, size=NORMAL, weight="bold")
+    grid = fig.add_axes_at(x, HEAD, width * len(b), PIECE_HEIGHT * len(a), gid="lanes")
+    _draw_lanes(grid, found)
+    fig.text_at(x - 0.12, HEAD - 0.165, "column", size=SMALL, ha="right")
+    top = HEAD + PIECE_HEIGHT * len(a) + 0.2
+    fig.text_at(x - 0.55, top, "\n".join(notes), size=SMALL, linespacing=LINE, gid="notes")
+    return fig
+
+
+LOOKS = {
+    "block": style.tint(style.GREEN, 0.12),
+    "warp": style.tint(style.GREEN, 0.4),
+    "lane": style.GREEN,
+}
+QUARTERS = (style.SKY, style.ORANGE, style.GREEN, style.PURPLE)
+
+
+def _key(fig: Picture) -> None:
+    across, down = fig.get_size_inches()
+    right = WIDTH - MARGIN
+    for name in reversed(LOOKS):
+        words = f"of the {name}"
+        right -= style.text_width(words, SMALL) + 0.05
+        fig.text_at(right, 0.15, words, size=SMALL)
+        right -= 0.2
+        corner = (right / across, 1 - 0.275 / down)
+        fig.add_artist(
+            Rectangle(
+                corner, 0.14 / across, 0.12 / down, facecolor=LOOKS[name], edgecolor=style.INK,
+                linewidth=0.6,
+            )
+        )  # fmt: skip
+        right -= 0.15
+
+
+def _draw_tile(ax: Axes, found: _Levels, rows: range, columns: range, cell: float) -> None:
+    owner = found.played.owner[rows.start : rows.stop, columns.start : columns.stop]
+    shape = found.played.owner.shape
+    ax.set(xlim=(0, len(columns)), ylim=(len(rows), 0))
+    ax.spines[:].set_visible(False)
+    draw_grid(ax, rows, columns, shape, cell, cell)
+    fill(ax, owner != NOTHING, "block", facecolor=LOOKS["block"], linewidth=0)
+    of_warp = np.where(owner == NOTHING, NOTHING, owner // WARP)
+    fill(ax, of_warp == found.warp, "warp", facecolor=LOOKS["warp"], linewidth=0, zorder=1.1)
+    mine = owner == found.warp * WARP + found.lane
+    fill(ax, mine, "lane", facecolor=LOOKS["lane"], linewidth=0, zorder=1.2)
+    ax.add_collection(
+        LineCollection(
+            _boundaries(of_warp), colors=style.INK, linewidths=1.6, gid="warps", zorder=2
+        ),
+        autolim=False,
+    )
+
+
+def _boundaries(numbers: np.ndarray) -> list[list[tuple[int, int]]]:
+    """Lines between cells of different numbers."""
+    lines = []
+    for row, column in np.argwhere(numbers[:, 1:] != numbers[:, :-1]).tolist():
+        lines.append([(column + 1, row), (column + 1, row + 1)])
+    for row, column in np.argwhere(numbers[1:] != numbers[:-1]).tolist():
+        lines.append([(column, row + 1), (column + 1, row + 1)])
+    return lines
+
+
+def _draw_lanes(ax: Axes, found: _Levels) -> None:
+    a, b = (found.loads[name].different for name in "AB")
+    ax.set(xlim=(0, len(b)), ylim=(len(a), 0))
+    ax.spines[:].set_visible(False)
+    fours = np.full((len(a), len(b)), NOTHING)
+    for (y, x), lanes in found.grid().items():
+        fours[y, x] = lanes[0] // 4
+        colour = QUARTERS[lanes[0] // TOGETHER % len(QUARTERS)]
+        ax.add_patch(
+            Rectangle(
+                (x, y), 1, 1, facecolor=style.tint(colour, 0.5), edgecolor="white",
+                linewidth=0.8, gid=f"lanes {' '.join(map(str, lanes))}",
+            )
+        )  # fmt: skip
+        words = str(lanes[0]) if len(lanes) == 1 else f"×{len(lanes)}"
+        ax.text(x + 0.5, y + 0.53, words, size=SMALL, ha="center", va="center_baseline")
+    around = np.pad(fours, 1, constant_values=NOTHING)
+    lines = [[(x - 1, y - 1) for x, y in line] for line in _boundaries(around)]
+    ax.add_collection(
+        LineCollection(lines, colors=style.INK, linewidths=1.8, zorder=3, clip_on=False),
+        autolim=False,
+    )
+    last = FLOATS - 1
+    ax.set_yticks([at + 0.5 for at in range(len(a))], [f"row {row}–{row + last}" for row in a])
+    ax.set_xticks([at + 0.5 for at in range(len(b))], [str(column) for column in b])
+    ax.tick_params(length=0, pad=3, top=False, labeltop=True, bottom=False, labelbottom=False)
+
+
+def _notes(found: _Levels) -> list[str]:
+    lines = []
+    for name in "AB":
+        load = found.loads[name]
+        by = " or ".join(map(str, found.sharing(name)))
+        lines.append(
+            f"{name}'s tile: {len(load.different)} different pieces of 16 bytes, each for "
+            f"{by} lanes; {plural(load.banks.wavefronts, 'wavefront')}"
+        )
+    return [
+        *lines,
+        "Rows of A at the left; above, the first of four columns of B.",
+        "A colour for each eight lanes; thick lines around each four.",
+    ]
+
+
+def _caption(found: _Levels) -> str:
+    owner = found.played.owner
+    block = int((owner != NOTHING).sum())
+    warp = int((owner // WARP == found.warp)[owner != NOTHING].sum())
+    lane = int((owner == found.warp * WARP + found.lane).sum())
+    a, b = (found.loads[name] for name in "AB")
+    trace = found.played.trace
+    return (
+        f"Three levels of {trace.kernel_name}, from its stores of C: {block:,} elements of the "
+        f"block, {warp:,} of warp {found.warp}, {lane} of lane {found.lane}. At the right its "
+        f"loads for k={a.k}: the lanes of a row read the same {FLOATS} elements of A, those of a "
+        f"column the same {FLOATS} of B. The load of A takes "
+        f"{plural(a.banks.wavefronts, 'wavefront')}, that of B {b.banks.wavefronts}."
+    )

@@ -1,0 +1,319 @@
+"""The order of loads, stores, barriers and products of one warp, for kernels that step along K."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
+
+from gemmlab.kernel.trace import ELEMENT_BYTES, Trace
+from gemmlab.plots import style
+from gemmlab.plots.matrix import require_trace
+from gemmlab.plots.picture import Picture
+from gemmlab.plots.style import MARGIN, NORMAL, SMALL, WIDTH, styled
+
+MOST_COLUMNS = 80  # more would be too narrow for a number
+ROW = 0.24  # inches
+TILE_COLOURS = (style.BLUE, style.ORANGE, style.GREEN, style.PURPLE, style.VERMILION)
+ROWS = ("start loading", "store", "multiply")
+LOAD, STORE, BARRIER, WAIT, PRODUCT = "load", "store", "barrier", "wait", "product"
+
+
+@dataclass
+class _Event:
+    """Neighbouring instructions of one kind for one tile: a column of the figure.
+
+    A product's event is one step along K: loads from shared memory, then `fmas` multiply-adds.
+    """
+
+    kind: str
+    tile: int = -1
+    fmas: int = 0
+
+
+@dataclass
+class _Flight:
+    """A tile on its way: from the column where its load starts to the one that first needs it."""
+
+    tile: int
+    start: int
+    use: int
+    fmas: int  # multiply-adds of each lane between the two
+
+
+@dataclass
+class _Order:
+    name: str
+    events: list[_Event]
+    flights: list[_Flight]
+    buffers: dict[int, int]  # tile -> which buffer it is kept in
+
+
+@styled
+def timeline(
+    *traces: Trace,
+    block: tuple[int, int, int] = (0, 0, 0),
+    warp: int = 0,
+    caption: str | None = None,
+) -> Picture:
+    """In what order one warp loads tiles, stores them, waits and multiplies; no times.
+
+    traces: of kernels with a parameter BK that keep tiles of A and B in shared memory, of products
+    with few steps along K, one panel for each. Drawn are the instructions as they were executed,
+    neighbours of one kind as one column of equal width. Raises TypeError and ValueError for
+    anything else.
+    """
+    if not traces:
+        raise ValueError("timeline takes one trace or more, as kernel.trace(m, n, k) gives.")
+    for trace in traces:
+        require_trace(trace, "timeline")
+    orders = [
+        _order(trace, name, block, warp) for trace, name in zip(traces, _names(traces), strict=True)
+    ]
+    most = max(len(order.events) for order in orders)
+    if most > MOST_COLUMNS:
+        raise ValueError(
+            f"timeline: {most} columns are too many to read, at most {MOST_COLUMNS} fit; "
+            "trace a product with a smaller K."
+        )
+    left = MARGIN + max(style.text_width(words, SMALL) for words in ROWS) + 0.1
+    pitch = (WIDTH - MARGIN - left) / most
+    lanes = [_lanes(order.flights) for order in orders]
+    heights = [
+        (max(rows.values()) + 1 + _has_stores(order) + 1) * ROW + 0.1
+        for order, rows in zip(orders, lanes, strict=True)
+    ]
+    head, gap = 0.62, 0.5
+    if caption is None:
+        caption = _caption(orders, block, warp)
+    fig = style.page(head + sum(heights) + gap * len(orders), caption)
+    _draw_key(fig, any(event.kind == WAIT for order in orders for event in order.events))
+    top = head
+    for order, rows, height in zip(orders, lanes, heights, strict=True):
+        fig.text_at(MARGIN, top, order.name, size=NORMAL, weight="bold")
+        width = pitch * len(order.events)
+        ax = fig.add_axes_at(left, top + 0.24, width, height, gid=f"order {order.name}")
+        _draw(ax, order, rows, height)
+        top += height + gap
+    return fig
+
+
+# ---- what was executed ---------------------------------------------------------------------------
+
+
+def _names(traces: Sequence[Trace]) -> list[str]:
+    """The kernels' names, with the settings that tell two traces of one kernel apart."""
+    names = []
+    for trace in traces:
+        others = [other for other in traces if other.kernel_name == trace.kernel_name]
+        telling = [
+            f"{key}={value}"
+            for key, value in trace.settings.items()
+            if any(other.settings[key] != value for other in others)
+        ]
+        names.append(", ".join([trace.kernel_name, *telling]))
+    return names
+
+
+def _order(trace: Trace, name: str, block, warp: int) -> _Order:
+    if "BK" not in trace.settings:
+        raise ValueError(f"timeline: {trace.kernel_name} has no BK, so no tiles along K.")
+    tiles, buffers = _tiles_of_accesses(trace, block)
+    events: list[_Event] = []
+
+    def put(kind: str, tile: int = -1) -> None:
+        if not events or (events[-1].kind, events[-1].tile) != (kind, tile):
+            events.append(_Event(kind, tile))
+
+    for step in trace.run.instructions(block, warp):
+        if any(access.array == "C" for access in step.accesses):
+            break
+        if step.opcode.startswith(("bar", "barrier")):
+            put(BARRIER)
+        elif step.opcode.startswith("cp.async.wait"):
+            put(WAIT)
+        elif step.opcode.startswith("fma") and events and events[-1].kind == PRODUCT:
+            events[-1].fmas += 1
+        for access in step.accesses:
+            tile = tiles[id(access)]
+            if (access.space, access.operation) == ("shared", "load"):
+                if events and events[-1].kind == PRODUCT and events[-1].fmas:
+                    events.append(_Event(PRODUCT, tile))
+                put(PRODUCT, tile)
+            elif access.operation == "store":
+                put(STORE, tile)
+            elif access.space == "global":
+                put(LOAD, tile)
+    flights = [_flight(events, tile) for tile in sorted(buffers)]
+    return _Order(name, events, [one for one in flights if one is not None], buffers)
+
+
+def _tiles_of_accesses(trace: Trace, block) -> tuple[dict[int, int], dict[int, int]]:
+    """{id of an access: its tile along K}, and {tile: buffer}, buffers in order of their address.
+
+    A load from A or B tells its tile by its address. What a warp stores to shared memory is what it
+    loaded last, and a load from there finds what was stored or copied there last.
+    """
+    tiles: dict[int, int] = {}
+    loaded: dict[int, int] = {}  # warp -> the tile that it loaded last
+    kept: dict[int, int] = {}  # word of shared memory -> tile
+    lowest: dict[int, int] = {}
+    for access in trace.run.accesses(block):
+        where = access.addresses[access.active] // ELEMENT_BYTES
+        if access.array in ("A", "B"):
+            along = where % trace.k if access.array == "A" else where // trace.n
+            loaded[access.warp] = int(along.min()) // trace.settings["BK"]
+        elif access.space == "shared" and access.operation == "load":
+            words = where[:, None] + np.arange(max(1, access.size // ELEMENT_BYTES))
+            found = {kept.get(int(word), -1) for word in words.ravel()}
+            if len(found) > 1:
+                raise ValueError(f"timeline: line {access.line} reads several tiles at once.")
+            tiles[id(access)] = found.pop()
+            continue
+        elif access.space == "shared":
+            tile = loaded.get(access.warp, -1)
+            for word in where:
+                for w in range(max(1, access.size // ELEMENT_BYTES)):
+                    kept[int(word) + w] = tile
+            lowest[tile] = min(lowest.get(tile, int(where.min())), int(where.min()))
+        tiles[id(access)] = loaded.get(access.warp, -1)
+    places = sorted(set(lowest.values()))
+    return tiles, {tile: places.index(low) for tile, low in lowest.items()}
+
+
+def _flight(events: Sequence[_Event], tile: int) -> _Flight | None:
+    """From the load of a tile to its store or, where it is copied past the registers, its use."""
+    own = [at for at, event in enumerate(events) if event.tile == tile]
+    starts = [at for at in own if events[at].kind == LOAD]
+    uses = [at for at in own if events[at].kind == STORE]
+    uses = uses or [at for at in own if events[at].kind == PRODUCT]
+    if not starts or not uses:
+        return None
+    start, use = starts[0], uses[0]
+    return _Flight(tile, start, use, sum(event.fmas for event in events[start:use]))
+
+
+# ---- drawing -------------------------------------------------------------------------------------
+
+
+def _has_stores(order: _Order) -> bool:
+    return any(event.kind == STORE for event in order.events)
+
+
+def _lanes(flights: Sequence[_Flight]) -> dict[int, int]:
+    """A lane for each tile, so that tiles on their way at the same time lie below each other."""
+    lanes: dict[int, int] = {}
+    ends: list[int] = []
+    for flight in flights:
+        lane = next((at for at, end in enumerate(ends) if end <= flight.start), len(ends))
+        ends[lane : lane + 1] = [flight.use]
+        lanes[flight.tile] = lane
+    return lanes
+
+
+def _colour(tile: int) -> str:
+    return TILE_COLOURS[tile % len(TILE_COLOURS)]
+
+
+def _draw(ax: Axes, order: _Order, lanes: dict[int, int], height: float) -> None:
+    loads = max(lanes.values()) + 1
+    labels = {loads / 2 * ROW: ROWS[0]}
+    store_top = loads * ROW
+    product_top = store_top + (ROW if _has_stores(order) else 0.0)
+    if _has_stores(order):
+        labels[store_top + ROW / 2] = ROWS[1]
+    labels[product_top + 0.05 + ROW / 2] = ROWS[2]
+
+    def cell(x: float, top: float, tile: int, share: float, gid: str) -> None:
+        ax.add_patch(
+            Rectangle(
+                (x, top + 0.02), 1, ROW - 0.04, facecolor=style.tint(_colour(tile), share),
+                edgecolor=_colour(tile), linewidth=0.8, gid=gid, zorder=2,
+            )
+        )  # fmt: skip
+
+    def number(x: float, top: float, words: str) -> None:
+        ax.text(x, top + ROW / 2, words, size=SMALL, ha="center", va="center_baseline", zorder=4)
+
+    for flight in order.flights:
+        top = lanes[flight.tile] * ROW
+        middle = top + ROW / 2
+        ax.plot(
+            [flight.start + 1, flight.use], [middle, middle], color=_colour(flight.tile),
+            linewidth=2.2, linestyle=(0, (2, 1)), gid=f"flight {flight.tile}", zorder=2,
+        )  # fmt: skip
+    for at, event in enumerate(order.events):
+        gid = f"{event.kind} {event.tile}"
+        if event.kind in (BARRIER, WAIT):
+            ax.axvline(
+                at + 0.5, color=style.BLACK, linewidth=1.6, gid=event.kind, zorder=1,
+                linestyle="-" if event.kind == BARRIER else ":",
+            )  # fmt: skip
+        elif event.kind == LOAD:
+            cell(at, lanes.get(event.tile, 0) * ROW, event.tile, 0.45, gid)
+            number(at + 0.5, lanes.get(event.tile, 0) * ROW, str(event.tile))
+        elif event.kind == STORE:
+            cell(at, store_top, event.tile, 0.45, gid)
+            number(at + 0.5, store_top, str(event.tile))
+        else:
+            cell(at, product_top + 0.05, event.tile, 0.2, gid)
+    for tile in sorted(order.buffers):
+        columns = [
+            at for at, one in enumerate(order.events) if (one.kind, one.tile) == (PRODUCT, tile)
+        ]
+        if columns:
+            ax.text(
+                (columns[0] + columns[-1] + 1) / 2, product_top + 0.05 + ROW / 2,
+                f"{tile}, buffer {order.buffers[tile]}", size=SMALL, ha="center",
+                va="center_baseline", zorder=4,
+                bbox={"facecolor": style.tint(_colour(tile), 0.2), "edgecolor": "none", "pad": 0.5},
+            )  # fmt: skip
+    ax.set(xlim=(-0.05, len(order.events) + 0.05), ylim=(height, 0))
+    ax.set_yticks(list(labels), list(labels.values()))
+    ax.tick_params(axis="y", length=0)
+    ax.set_xticks([])
+    for side in ("left", "bottom"):
+        ax.spines[side].set_visible(False)
+
+
+def _draw_key(fig: Picture, waits: bool) -> None:
+    across, down = fig.get_size_inches()
+    fig.text_at(MARGIN, 0.1, "Order of execution, left to right", size=style.LARGE, weight="bold")
+    x, y = MARGIN, 0.36
+    entries = (
+        ("a tile's number where its loads start, and where it is stored", None, None),
+        ("on its way until it is needed", (0, (2, 1)), 2.2),
+        ("barrier", "-", 1.6),
+        ("wait for copies", ":", 1.6),
+    )[: None if waits else -1]
+    for words, dashes, linewidth in entries:
+        if dashes is None:
+            box = ((x + 0.02) / across, 1 - (y + 0.16) / down)
+            fig.add_artist(
+                Rectangle(box, 0.18 / across, 0.18 / down, edgecolor=style.BLUE,
+                          facecolor=style.tint(style.BLUE, 0.45), linewidth=0.8)
+            )  # fmt: skip
+        else:
+            fig.add_artist(
+                Line2D([x / across, (x + 0.22) / across], [1 - (y + 0.07) / down] * 2,
+                       linestyle=dashes, linewidth=linewidth,
+                       color=style.BLUE if linewidth > 2 else style.BLACK)
+            )  # fmt: skip
+        fig.text_at(x + 0.28, y, words, size=SMALL)
+        x += 0.28 + style.text_width(words, SMALL) + 0.22
+
+
+def _caption(orders: Sequence[_Order], block, warp: int) -> str:
+    between = style.listed(
+        [f"{order.flights[-1].fmas:,} in {order.name}" for order in orders if order.flights]
+    )
+    return (
+        f"What warp {warp} of block {tuple(block)} executes, in the order of the compiled "
+        "instructions (PTX). This is an order, not times: a column is a run of instructions of one "
+        "kind, in a product one step along K. Multiply-adds of each thread between the start of "
+        f"the last tile's loads and their first use: {between}."
+    )

@@ -1,0 +1,1 @@
+"""Figures of speed: ladders, rooflines, sweeps."""

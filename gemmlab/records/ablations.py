@@ -1,0 +1,289 @@
+"""The path to a rung: the steps from the one before it, each a kernel of its own, against cuBLAS.
+
+    python -m gemmlab record path/10_register_banks
+
+measures them and writes results/<gpu>/path.csv, a row for each step and shape (see
+gemmlab.records.registry). Every step is verified, timed in turn with cuBLAS as any kernel is, and
+taken apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gemmlab import ladder
+from gemmlab.cuda import nvrtc
+from gemmlab.cuda.device import require_gpu, software_versions
+from gemmlab.folders import ROOT
+from gemmlab.kernel.compiler import Compiled, options_for, resources
+from gemmlab.kernel.fingerprint import short_code
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.ladder import LadderError, Settings
+from gemmlab.measure.timing import compare, gflops
+from gemmlab.records import fma_order
+from gemmlab.records.registry import (
+    DATE,
+    NUMBER,
+    POSITIVE,
+    REPORTED,
+    SIZE,
+    TEXT,
+    WHOLE,
+    NoRecord,
+    Say,
+    Table,
+    stale,
+)
+from gemmlab.records.runs import LARGE
+from gemmlab.sass import loops
+
+if TYPE_CHECKING:
+    import pandas
+
+SHAPES = (LARGE, (8192, 8192, 8192))
+"""(M, N, K) at which every step is measured."""
+
+PAIRS = {4096: 20, 8192: 10}  # of launches, by M
+
+COLUMNS = {
+    **TEXT("path", "file", "settings"), **SIZE("m", "n", "k"),
+    **POSITIVE("tflops", "pct_cublas", "pct_cublas_q1", "pct_cublas_q3"),
+    **POSITIVE("noise_q1", "noise_q3", "cublas_tflops"), **REPORTED("sm_clock_mhz", "power_w"),
+    **SIZE("registers"), **WHOLE("spilled_bytes"), **SIZE("slots", "ffma"),
+    **WHOLE("bank_0", "bank_1", "two_in_a_bank", "waits"), **NUMBER("reuse_pct"),
+    **TEXT("code", "gpu", "driver", "cuda", "nvrtc", "cublas"), **DATE("recorded"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Step:
+    """One kernel on the way: what was changed, and what that let expect.
+
+    `like` is the rung that it is launched and verified as; `settings` come on top of the rung's
+    defaults, and may be any macros of the file, which is the rung's own if `file` is empty, else
+    one below the project's root. `taken` is false for a road that led nowhere.
+    """
+
+    title: str
+    predicted: str
+    like: str
+    settings: Settings = field(default_factory=dict)
+    file: str = ""
+    taken: bool = True
+
+    @property
+    def path(self) -> Path:
+        return ROOT / self.file if self.file else ladder.find(self.like).path
+
+    @property
+    def all_settings(self) -> Settings:
+        return {**ladder.settings_for(ladder.find(self.like), {}), **self.settings}
+
+    @property
+    def code(self) -> str:
+        """The hash of the code that is measured."""
+        return short_code(self.path, self.all_settings)
+
+    @property
+    def row(self) -> tuple[str, str]:
+        """What tells its rows apart: file and settings."""
+        return self.path.relative_to(ROOT).as_posix(), ladder.written(self.all_settings)
+
+    def kernel(self, compiled: Compiled | None = None) -> Kernel:
+        """Ready to call: with what was compiled elsewhere, or compiled now. Raises CompileError."""
+        return Kernel(ladder.find(self.like), self.all_settings, None, self.path, compiled)
+
+
+def _banks(title: str, predicted: str, taken: bool = True, **settings: int) -> Step:
+    return Step(title, predicted, "10_register_banks", settings, taken=taken)
+
+
+_AHEAD = {"BK": 8, "STAGES": 1, "GROUP": 1, "PAIRS": 1}
+_RING = {"BK": 16, "STAGES": 3, "GROUP": 1}
+
+PATHS: dict[str, tuple[Step, ...]] = {
+    "10_register_banks": (
+        Step("09 as it is", "", "09_double_buffering"),
+        Step(
+            "a tile of 128×256, warps of 64×64",
+            "8×16 sums a thread: 6 loads for 128 FMAs instead of 4 for 64",
+            "09_double_buffering",
+            {"BM": 128, "BN": 256, "BK": 8, "WM": 64, "WN": 64, "STAGES": 1},
+        ),
+        _banks(
+            "the next column and row in registers ahead",
+            "they are read while these are multiplied: no FMA waits for shared memory",
+            **_AHEAD, ORDER=0, PTXAS=3,
+        ),
+        _banks(
+            "ptxas at -O1",
+            "keeps the order of the FMAs that is written: more operands reused",
+            **_AHEAD, ORDER=0, PTXAS=1,
+        ),
+        _banks(
+            "FMAs in snaking columns",
+            "every FMA reuses an operand, also at the turns",
+            **_AHEAD, ORDER=1, PTXAS=1,
+        ),
+        _banks(
+            "lanes of a warp row by row",
+            "more wavefronts of shared memory, so slower",
+            **(_AHEAD | {"PAIRS": 0}),
+        ),
+        _banks(
+            "a ring of tiles, asynchronous copies, mbarriers",
+            "no barrier of the block, no registers for tiles on their way",
+            **_RING,
+        ),
+        _banks("32 steps along K in a stage", "half as many changes of stage", GROUP=1),
+        _banks(
+            "blocks in groups of 8 rows: the rung as it is",
+            "tiles are shared in L2: fewer bytes from DRAM",
+        ),
+        _banks("a loop of 32 steps written out", "fewer branches and addresses", False, CHUNK=32),
+        _banks("a loop of 4 steps written out", "less code, more branches", False, CHUNK=4),
+        _banks("lanes in pairs that read the same", "fewer wavefronts, so faster", False, PAIRS=1),
+        _banks(
+            "8×8 sums a thread, twice the warps",
+            "16 warps hide what 8 cannot; a third more loads for each FMA",
+            False, TN=8,
+        ),
+        _banks("ptxas at its default", "reuses fewer operands, so slower", False, PTXAS=3),
+        _banks("FMAs row by row", "reuses no operand at the end of a row, so slower", False,
+               ORDER=0),
+    ),
+}  # fmt: skip
+
+
+def steps(name: str) -> tuple[Step, ...]:
+    """The steps of the path to the rung `name`. Raises LadderError where there is none."""
+    if name not in PATHS:
+        raise LadderError(f"no path to {name!r} is kept; there is one to {', '.join(PATHS)}")
+    return PATHS[name]
+
+
+def evidence(name: str) -> Table:
+    """What is kept of the path to the rung `name`. Raises LadderError."""
+    codes = {step.row: step.code for step in steps(name)}
+    return Table(
+        name=f"path/{name}", file="path.csv", remake=partial(record, name),
+        key=("path", "file", "settings", "m", "n", "k"), columns=COLUMNS, part=("path", name),
+        code_of_row=lambda row: codes.get((row.file, row.settings), row.code),  # of a former step
+    )  # fmt: skip
+
+
+def path(name: str, shape: Sequence[int] = SHAPES[0]) -> pandas.DataFrame:
+    """The steps to the rung `name` in their order, as they were recorded at one shape (M, N, K).
+
+    step, predicted: what was changed, and what was expected of it; taken: whether it was kept.
+    TFLOP/s, and % of cuBLAS with its quartiles, are medians of the same pairs. Of one trip through
+    the inner loop, from the cubin: the share of FFMAs in the issue slots; the shares of FFMAs that
+    mark an operand for reuse, and that need two registers of one bank; and of all cycles the share
+    that is lost to waits for banks, as issue_slots.waits() counts them. cuBLAS TFLOP/s, SM clock in
+    MHz, gpu, recorded.
+
+    Raises LadderError, StaleRecord where a step was not measured, and what registry.Table.read
+    raises.
+    """
+    import pandas
+
+    table = evidence(name).read()
+    m, n, k = shape
+    rows = table[(table["m"] == m) & (table["n"] == n) & (table["k"] == k)]
+    if rows.empty:
+        there = sorted(set(zip(table["m"], table["n"], table["k"], strict=True)))
+        raise NoRecord(f"the path to {name} was not measured at {shape}; measured are {there}.")
+    at = {(row["file"], row["settings"]): row for row in rows.to_dict("records")}
+    if any(step.row not in at for step in steps(name)):
+        raise stale(f"path/{name}")
+    return pandas.DataFrame([_shown(step, at[step.row]) for step in steps(name)])
+
+
+def _shown(step: Step, row: dict[str, Any]) -> dict[str, object]:
+    return {
+        "step": step.title,
+        "predicted": step.predicted,
+        "taken": step.taken,
+        "TFLOP/s": round(row["tflops"], 1),
+        "% of cuBLAS": round(row["pct_cublas"], 1),
+        "% of cuBLAS, quartiles": f"{row['pct_cublas_q1']:.1f} to {row['pct_cublas_q3']:.1f}",
+        "FFMA, % of slots": round(100 * row["ffma"] / row["slots"], 1),
+        "FFMA with reuse, %": round(row["reuse_pct"], 1),
+        "two in a bank, % of FFMA": round(100 * row["two_in_a_bank"] / row["ffma"], 1),
+        "waits, % of cycles": round(100 * row["waits"] / (row["slots"] + row["waits"]), 1),
+        "registers": row["registers"],
+        "cuBLAS TFLOP/s": round(row["cublas_tflops"], 1),
+        "SM clock, MHz": row["sm_clock_mhz"],
+        "gpu": row["gpu"],
+        "recorded": row["recorded"],
+    }
+
+
+# ---- measuring -----------------------------------------------------------------------------------
+
+
+def record(name: str, say: Say) -> Path:
+    """Measure every step to the rung `name` on the GPU here, and write them; returns the file.
+
+    What is there of former steps goes. Raises LadderError, NoGpu, NoDisassembler,
+    VerificationError.
+    """
+    import pandas
+
+    wanted, here = steps(name), require_gpu("Measuring the path")
+    # NVRTC takes a second or two for each, so other processes compile ahead.
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        rows = [
+            row
+            for step, compiled in zip(wanted, pool.map(_compile, wanted), strict=True)
+            for row in _measure(name, step, compiled, say)
+        ]
+    return evidence(name).write(pandas.DataFrame(rows), here.slug)
+
+
+def _compile(step: Step) -> Compiled:
+    """Compile in another process; CuPy keeps what it compiles on disk, where the first finds it."""
+    kernel = step.kernel()
+    kernel.prepare()
+    options = options_for(kernel.settings)
+    anew = nvrtc.compile_anew(kernel.text, step.path.name, arch=kernel.arch, options=options)
+    return Compiled(kernel.arch, anew.ptx, anew.cubin, resources(anew.log))
+
+
+def _measure(name: str, step: Step, compiled: Compiled, say: Say) -> list[dict[str, object]]:
+    """The rows of one step, one for each shape."""
+    kernel, versions = step.kernel(compiled), software_versions()
+    taken = compiled.entries[kernel.rung.entry]
+    loop = loops.analyse(compiled.cubin, kernel.rung.entry, loops.adds_per_tile(kernel))
+    file, settings = step.row
+    about = {
+        "path": name,
+        "file": file,
+        "settings": settings,
+        "registers": taken.registers,
+        "spilled_bytes": taken.spill_store_bytes + taken.spill_load_bytes,
+        **fma_order.of_registers(loop),
+        "code": step.code,
+        **{which: versions[which] for which in ("driver", "cuda", "nvrtc", "cublas")},
+    }
+    rows = []
+    for m, n, k in SHAPES:
+        run = compare(kernel, m, n, k, pairs=PAIRS[m])
+        rows.append({
+            **about, "m": m, "n": n, "k": k, "tflops": run.gflops / 1e3,
+            "pct_cublas": 100 * run.ratio.median, "pct_cublas_q1": 100 * run.ratio.q1,
+            "pct_cublas_q3": 100 * run.ratio.q3, "noise_q1": 100 * run.noise.q1,
+            "noise_q3": 100 * run.noise.q3,
+            "cublas_tflops": gflops(m, n, k, run.cublas_ms.median) / 1e3,
+            "sm_clock_mhz": run.sm_clock_mhz, "power_w": run.power_w, "gpu": run.gpu,
+            "recorded": run.recorded,
+        })  # fmt: skip
+        say(f"{step.title}, {m}: {run.gflops / 1e3:.1f} TFLOP/s, "
+            f"{100 * run.ratio.median:.1f} % of cuBLAS")  # fmt: skip
+    return rows

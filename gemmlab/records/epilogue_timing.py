@@ -1,0 +1,180 @@
+"""What a bias and an activation cost, fused into the product or after it: measured, read anywhere.
+
+    python -m gemmlab record epilogue
+
+measures on a GPU, with Nsight Compute for the bytes of DRAM, and writes results/<gpu>/epilogue.csv,
+a row for each shape, activation and way (see gemmlab.records.registry). Every way is verified and
+timed in turn with rung 11, both with the same random inputs of their own.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gemmlab import ladder
+from gemmlab.cuda.cublas import Cublas
+from gemmlab.cuda.device import require_gpu, software_versions
+from gemmlab.kernel.fingerprint import short_code
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.kernel.operands import random_matrix
+from gemmlab.kernel.verify import check_sample
+from gemmlab.ladder.activations import ACTIVATIONS
+from gemmlab.measure import profiler
+from gemmlab.measure.timing import (
+    PAIRS,
+    Side,
+    Spread,
+    alternate,
+    input_sets,
+    make_sets,
+    now,
+    require_verified,
+)
+from gemmlab.records import tuning
+from gemmlab.records.epilogues import CURVE, CURVE_OF, NAME, THIN, WAYS, WITH_ALL, launcher, make
+from gemmlab.records.registry import COUNTED, DATE, NOTE, POSITIVE, REPORTED, SIZE, TEXT, Say, Table
+
+if TYPE_CHECKING:
+    import pandas
+
+DRAM_OF = ("ReLU", "GELU by erf")  # for which bytes of DRAM are counted
+DRAM = {  # column: what Nsight Compute counts for it
+    "dram_read_bytes": "dram__bytes_read.sum",
+    "dram_write_bytes": "dram__bytes_write.sum",
+}
+SEED = 2024
+
+COLUMNS = {
+    **SIZE("m", "n", "k"), **TEXT("activation", "way", "settings"),
+    **POSITIVE("time_ms", "time_q1_ms", "time_q3_ms", "fused_ms", "ratio", "ratio_q1", "ratio_q3"),
+    **SIZE("pairs"), **REPORTED("sm_clock_mhz", "power_w"), **COUNTED(*DRAM),
+    **TEXT("code", "gpu", "driver", "cuda", "cublas", "cupy"), **NOTE("ncu"), **DATE("recorded"),
+}  # fmt: skip
+
+
+def epilogue() -> pandas.DataFrame:
+    """The recorded rows, with the columns COLUMNS: times in milliseconds, medians and quartiles.
+
+    fused_ms is rung 11's median beside this way, ratio what the way takes as a multiple of it, pair
+    by pair; for rung 11 itself it is the noise. Bytes of DRAM are empty where not counted.
+
+    Raises what registry.Table.read raises.
+    """
+    return EVIDENCE.read()
+
+
+# ---- measuring -----------------------------------------------------------------------------------
+
+
+def record(say: Say) -> Path:
+    """Measure all ways on the GPU here and write them; returns the file.
+
+    Raises NoGpu, VerificationError, and CountersUnavailable without Nsight Compute.
+    """
+    import pandas
+
+    here, rows = require_gpu("Measuring epilogues"), []
+    wanted = [(shape, CURVE_OF) for shape in CURVE]
+    wanted += [
+        (shape, activation)
+        for shape in WITH_ALL
+        for activation in ACTIVATIONS
+        if (shape, activation) not in wanted
+    ]
+    for (m, n, k), activation in wanted:
+        for row in _measure(m, n, k, activation):
+            if (m, n, k) == THIN and activation in DRAM_OF:
+                row |= _dram(row["way"], activation)
+            rows.append(row)
+            say(f"{m}x{n}x{k} {activation}, {row['way']}: {row['time_ms']:.4g} ms, "
+                f"{row['ratio']:.3f} of 11")  # fmt: skip
+    return EVIDENCE.write(pandas.DataFrame(rows, columns=list(COLUMNS)), here.slug)
+
+
+def _code_of_row(row) -> str:
+    return short_code(ladder.find(NAME).path, ladder.read_settings(row.settings))
+
+
+EVIDENCE = Table(
+    name="epilogue", file="epilogue.csv", remake=record,
+    key=("activation", "way", "settings", "m", "n", "k"), columns=COLUMNS,
+    code_of_row=_code_of_row,
+)  # fmt: skip
+
+
+def _fused_kernel(m: int, n: int, k: int, activation: str) -> Kernel:
+    value = ACTIVATIONS.index(activation)
+    return tuning.kernel_for(ladder.find(NAME), (m, n, k), ACTIVATION=value)
+
+
+def _measure(m: int, n: int, k: int, activation: str) -> Iterator[dict[str, object]]:
+    """A row for each way at one shape."""
+    import cupy
+
+    here, versions = require_gpu("Measuring epilogues"), software_versions()
+    fused = _fused_kernel(m, n, k, activation)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    count = input_sets(4 * (m * k + k * n + m * n), here.l2_bytes)
+    with stream, Cublas(stream) as cublas:
+        sets = make_sets(m, n, k, 2 * count)
+        bias = cupy.asarray(random_matrix(1, n, SEED)[0])
+        sets = [(*matrices, bias) for matrices in sets]
+        for way in WAYS:
+            launched = make(way, cublas, fused, m, n)
+            if isinstance(launched, Kernel):
+                require_verified(launched)
+            check_sample(launched, m, n, k)
+            stream.synchronize()
+            ours = Side(launcher(fused), sets[:count], stream)
+            other = Side(launcher(launched), sets[count:], stream)
+            ours.plan()
+            other.plan()
+            our_ms, other_ms, state = alternate(ours, other, PAIRS, f"{way} {m}x{n}x{k}")
+            time, ratio = (
+                Spread.of(other_ms, min),
+                Spread.of([b / a for a, b in zip(our_ms, other_ms, strict=True)], min),
+            )
+            settings = ladder.written(fused.settings)
+            yield {
+                "m": m, "n": n, "k": k, "activation": activation, "way": way, "settings": settings,
+                "time_ms": time.median, "time_q1_ms": time.q1, "time_q3_ms": time.q3,
+                "fused_ms": Spread.of(our_ms, min).median, "ratio": ratio.median,
+                "ratio_q1": ratio.q1, "ratio_q3": ratio.q3, "pairs": PAIRS,
+                "sm_clock_mhz": state.sm_clock_mhz, "power_w": state.power_w,
+                "code": short_code(fused.rung.path, fused.settings), "gpu": here.name,
+                **{name: versions[name] for name in ("driver", "cuda", "cublas", "cupy")},
+                "ncu": profiler.ncu_version(), "recorded": now(),
+            }  # fmt: skip
+
+
+def _dram(way: str, activation: str) -> dict[str, float]:
+    """Bytes of DRAM of one run of a way at THIN, all its kernels together."""
+    child = ["-m", "gemmlab.records.epilogue_timing", way, activation]
+    found = profiler.profiled_together(child, list(DRAM.values()), f"{way}, {activation}")
+    return dict(zip(DRAM, found.values(), strict=True))
+
+
+def main(way: str, activation: str) -> None:
+    """Run one way once with the profiler on; this is what runs under ncu."""
+    import cupy
+    import cupyx.profiler
+
+    m, n, k = THIN
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream, Cublas(stream) as cublas:
+        launched = make(way, cublas, _fused_kernel(m, n, k, activation), m, n)
+        (matrices,) = make_sets(m, n, k, 1)
+        bias = cupy.asarray(random_matrix(1, n, SEED)[0])
+        launch = launcher(launched)
+        launch(*matrices, bias)  # loads and compiles
+        stream.synchronize()
+        with cupyx.profiler.profile():
+            launch(*matrices, bias)
+            stream.synchronize()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,205 @@
+"""The ways to a product with bias and activation: rung 11, and cuBLAS with kernels after it.
+
+After cuBLAS, in place and without allocations:
+
+- one kernel by float4: SOURCE_BY_FOUR, written for speed: it reads C, adds the bias, applies the
+  activation and writes C, four elements at a time, with eight loads of a thread under way.
+- one CuPy kernel: the same as a CuPy elementwise kernel, an element a thread.
+- separate CuPy kernels: one function after the other, as the expression is written in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gemmlab import ladder
+from gemmlab.cuda.cublas import Cublas
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.kernel.operands import random_matrix
+from gemmlab.records.runs import LARGE
+
+NAME, PLAIN = "11_fused_epilogue", "10_register_banks"
+FUSED, ALONE, CUBLAS = "11, fused", "10, product alone", "cuBLAS, product alone"
+BY_FOUR = "cuBLAS, then one kernel by float4"
+ONE_KERNEL, SEPARATE = "cuBLAS, then one CuPy kernel", "cuBLAS, then separate CuPy kernels"
+WAYS = (FUSED, ALONE, CUBLAS, BY_FOUR, ONE_KERNEL, SEPARATE)
+
+# Matrices of C's size that each operation of a CuPy expression reads and writes. A number or a row,
+# as the bias is, counts as nothing.
+OPERATIONS = {
+    "none": (("C + bias", 1, 1),),
+    "ReLU": (("C + bias", 1, 1), ("maximum(C, 0)", 1, 1)),
+    "GELU by tanh": (
+        ("C + bias", 1, 1), ("T = C * C", 1, 1), ("T * C", 2, 1), ("T * 0.044715", 1, 1),
+        ("T + C", 2, 1), ("T * 0.798", 1, 1), ("tanh(T)", 1, 1), ("T + 1", 1, 1), ("T * C", 2, 1),
+        ("T * 0.5", 1, 1),
+    ),
+    "GELU by erf": (
+        ("C + bias", 1, 1), ("T = C * 0.707", 1, 1), ("erf(T)", 1, 1), ("T + 1", 1, 1),
+        ("T * C", 2, 1), ("T * 0.5", 1, 1),
+    ),
+}  # fmt: skip
+
+SIDES = (1024, 4096, 8192)
+DEPTHS = (64, 128, 256, 512, 1024, 2048, 4096)
+CURVE = tuple((side, side, depth) for side in SIDES for depth in DEPTHS)
+"""(M, N, K) at which all ways are measured with the activation CURVE_OF."""
+CURVE_OF = "ReLU"
+THIN = (8192, 8192, 256)
+"""(M, N, K) at which bytes of DRAM are counted."""
+WITH_ALL = (LARGE, THIN)
+"""(M, N, K) at which all activations are measured."""
+
+
+# The activations once more, as a C++ expression of x for CuPy's elementwise kernels.
+EXPRESSIONS = {
+    "none": "x",
+    "ReLU": "x < 0.0f ? 0.0f : x",
+    "GELU by tanh": "0.5f * x * (1.0f + tanhf(0.797884561f * (x + 0.044715f * x * x * x)))",
+    "GELU by erf": "0.5f * x * (1.0f + erff(0.707106781f * x))",
+}
+SOURCE_BY_FOUR = r"""
+__device__ float finished(float x) { return EXPRESSION; }
+
+// A block has 256 groups of four columns, a thread eight rows of its group; M is a multiple of 8.
+extern "C" __global__ void finish(float4* C, const float4* bias, int fours)
+{
+    const int four = blockIdx.x * 256 + threadIdx.x;
+    if (four >= fours) return;
+    const float4 add = bias[four];
+    float4* mine = C + (size_t)blockIdx.y * 8 * fours + four;
+    float4 x[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) x[i] = mine[(size_t)i * fours];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i)
+        mine[(size_t)i * fours] = make_float4(finished(x[i].x + add.x), finished(x[i].y + add.y),
+                                              finished(x[i].z + add.z), finished(x[i].w + add.w));
+}
+"""
+
+
+# ---- what a way reads and writes -----------------------------------------------------------------
+
+
+def passes(way: str, activation: str) -> tuple[int, int]:
+    """How often C's size is read and is written, the product's own store among it, with a bias."""
+    if way in (BY_FOUR, ONE_KERNEL):
+        return 1, 2
+    if way == SEPARATE:
+        operations = OPERATIONS[activation]
+        return sum(reads for _, reads, _ in operations), 1 + sum(w for *_, w in operations)
+    return 0, 1
+
+
+def predicted_bytes(way: str, activation: str, m: int, n: int, k: int) -> tuple[int, int]:
+    """Bytes of DRAM (read, written) if A and B are read once and C passes as `passes` says."""
+    reads, writes = passes(way, activation)
+    return 4 * (m * k + k * n + reads * m * n), 4 * writes * m * n
+
+
+# ---- on a GPU ------------------------------------------------------------------------------------
+
+
+def by_four(activation: str) -> Callable:
+    """finish(C, bias): in one kernel, four elements at a time; M a multiple of 8, N of 4."""
+    import cupy
+    import numpy
+
+    code = SOURCE_BY_FOUR.replace("EXPRESSION", EXPRESSIONS[activation])
+    kernel = cupy.RawKernel(code, "finish")
+
+    def finish(C, bias) -> None:
+        (m, n), fours = C.shape, C.shape[1] // 4
+        if m % 8 or n % 4:
+            raise ValueError(f"C is {m}×{n}: M must be a multiple of 8, N of 4")
+        kernel((-(-fours // 256), m // 8), (256,), (C, bias, numpy.int32(fours)))
+
+    return finish
+
+
+def one_kernel(activation: str) -> Callable:
+    """finish(C, bias): in one kernel that reads and writes each element once."""
+    import cupy
+
+    kernel = cupy.ElementwiseKernel(
+        "float32 c, raw float32 bias, int32 n",
+        "float32 out",
+        f"const float x = c + bias[(unsigned)i % (unsigned)n]; out = {EXPRESSIONS[activation]}",
+        "finish",
+    )
+    return lambda C, bias: kernel(C.reshape(-1), bias, bias.size, C.reshape(-1))
+
+
+def separate_kernels(activation: str, m: int, n: int) -> Callable:
+    """finish(C, bias): one CuPy function after the other, those of OPERATIONS."""
+    import cupy
+    from cupyx.scipy.special import erf
+
+    T = cupy.empty((m, n), cupy.float32) if "GELU" in activation else None
+
+    def finish(C, bias) -> None:
+        cupy.add(C, bias, out=C)
+        if activation == "ReLU":
+            cupy.maximum(C, 0, out=C)
+        elif activation == "GELU by tanh":
+            cupy.multiply(C, C, out=T)
+            cupy.multiply(T, C, out=T)
+            cupy.multiply(T, 0.044715, out=T)
+            cupy.add(T, C, out=T)
+            cupy.multiply(T, 0.797884561, out=T)
+            cupy.tanh(T, out=T)
+        elif activation == "GELU by erf":
+            cupy.multiply(C, 0.707106781, out=T)
+            erf(T, out=T)
+        if T is not None:
+            cupy.add(T, 1, out=T)
+            cupy.multiply(T, C, out=T)
+            cupy.multiply(T, 0.5, out=C)
+
+    return finish
+
+
+class AfterCublas:
+    """cuBLAS and what follows it, to be launched and checked as a Kernel."""
+
+    dtype = "float32"
+
+    def __init__(self, name: str, cublas: Cublas, activation: str, finish: Callable | None) -> None:
+        import cupy
+
+        self.array_module, self.to_host, self.to_device = cupy, cupy.asnumpy, cupy.asarray
+        self.name, self.cublas, self.finish = name, cublas, finish
+        self.activation = activation if finish else "none"
+
+    def random_bias(self, n: int, seed: int):
+        return random_matrix(1, n, seed)[0] if self.finish else None
+
+    def launch_into(self, A, B, C, bias=None) -> None:
+        self.cublas.launch_into(A, B, C)
+        if self.finish:
+            self.finish(C, bias)
+
+
+def make(way: str, cublas: Cublas, fused: Kernel, m: int, n: int) -> Kernel | AfterCublas:
+    """What to launch for a way."""
+    if way == FUSED:
+        return fused
+    if way == ALONE:
+        settings = {key: value for key, value in fused.settings.items() if key != "ACTIVATION"}
+        plain = ladder.find(PLAIN)
+        return Kernel(plain, ladder.settings_for(plain, settings), None, plain.path)
+    finish = {
+        CUBLAS: lambda: None,
+        BY_FOUR: lambda: by_four(fused.activation),
+        ONE_KERNEL: lambda: one_kernel(fused.activation),
+        SEPARATE: lambda: separate_kernels(fused.activation, m, n),
+    }[way]()
+    return AfterCublas(way, cublas, fused.activation, finish)
+
+
+def launcher(launched: Kernel | AfterCublas) -> Callable:
+    """What launches it on (A, B, C, bias); the bias stays unread where there is no epilogue."""
+    if launched.random_bias(1, 0) is None:
+        return lambda A, B, C, bias: launched.launch_into(A, B, C)
+    return lambda A, B, C, bias: launched.launch_into(A, B, C, bias=bias)

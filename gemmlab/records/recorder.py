@@ -1,0 +1,241 @@
+"""Everything that is measured on a GPU and kept, and the command that measures it again.
+
+evidence() names it all: the runs of the rungs, which this module measures and runs
+reads, and what other modules measure and read themselves.
+"""
+
+from __future__ import annotations
+
+import difflib
+import statistics
+from collections.abc import Iterable
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from gemmlab import files, ladder
+from gemmlab.cuda.device import Gpu, require_gpu, software_versions
+from gemmlab.folders import require_checkout
+from gemmlab.kernel.kernel import by_default
+from gemmlab.ladder import CEILINGS_NAME, RUNGS, TENSOR_CEILING, LadderError
+from gemmlab.measure import ceilings, profiler
+from gemmlab.measure.timing import Measurement, now, require_verified, sweep
+from gemmlab.records import (
+    ablations,
+    best_by_shape,
+    epilogue_timing,
+    fma_order,
+    pitfalls,
+    registry,
+    roofs,
+    runs,
+    tuning,
+)
+from gemmlab.records.registry import RUNS, BadRecord, Evidence, NoRecord, Say, StaleRecord
+from gemmlab.records.runs import Measured, Part
+
+Shapes = Iterable[tuple[int, int, int]]
+
+COUNTER_SHAPES = ((1001, 777, 513), (512, 512, 512), (4096, 4096, 4096))
+RESULT_SHAPES = (
+    (1, 1, 1), (7, 3, 5), (31, 41, 37), (17, 33, 1), (5, 7, 0), (1001, 777, 513), (512, 512, 512),
+)  # fmt: skip
+RESULT_SCALES = ((1.0, 0.0), (0.5, 2.0))  # alpha, beta
+RESULT_SEED = 100
+
+
+def record(names: Iterable[str], shapes: Shapes, say: Say) -> Path:
+    """Measure evidence by name and write it; if none is named, all rungs, roofs and FMA orders.
+
+    Rungs are measured at these shapes. After each name its file is written anew, so an interruption
+    loses no more than what is in hand; what the file holds of others stays. say gets a line about
+    each step. Returns the last file. Before anything is measured, raises LadderError, NoCheckout,
+    NoGpu, NotWritten and BadRecord; then what the measurements raise.
+    """
+    by_name = {one.name: one for one in evidence(tuple(shapes))}
+    chosen = [_named(name, by_name) for name in tuple(names) or BY_DEFAULT]
+    require_checkout("Recording")
+    folder = registry.RESULTS / require_gpu("Recording").slug
+    files.require_writable(folder)
+    if (folder / RUNS).is_file():
+        runs.load(folder / RUNS)
+    for one in chosen:
+        path = one.remake(say)
+        say(f"{one.name}: written to {path}")
+    return path
+
+
+def evidence(shapes: Shapes = runs.SHAPES) -> tuple[Evidence, ...]:
+    """All that is kept; `shapes` are those at which rungs are measured."""
+    return (
+        Part(CEILINGS_NAME, RUNS, _remake_ceilings, roofs.recorded_ceilings),
+        Part(TENSOR_CEILING.name, RUNS, _remake_tensor_ceiling, roofs.recorded_tensor_ceiling),
+        fma_order.EVIDENCE,
+        *(
+            Part(rung.name, RUNS, partial(_remake_rung, rung.name, shapes),
+                 partial(runs.entry, Measured(rung)))
+            for rung in RUNGS
+        ),
+        *map(tuning.evidence, RUNGS),
+        *map(best_by_shape.evidence, RUNGS),
+        *map(ablations.evidence, ablations.PATHS),
+        epilogue_timing.EVIDENCE,
+    )  # fmt: skip
+
+
+def refused() -> list[BadRecord | StaleRecord]:
+    """What is damaged or stale of the records that are read here, each once."""
+    found: dict[str, BadRecord | StaleRecord] = {}
+    for one in evidence():
+        try:
+            one.read()
+        except NoRecord:
+            continue
+        except (BadRecord, StaleRecord) as error:
+            found.setdefault(str(error), error)
+    return list(found.values())
+
+
+BY_DEFAULT = (
+    CEILINGS_NAME, TENSOR_CEILING.name, fma_order.NAME, *(rung.name for rung in RUNGS),
+)  # fmt: skip
+
+
+def _named(name: str, by_name: dict[str, Evidence]) -> Evidence:
+    if name not in by_name:
+        near = difflib.get_close_matches(name, by_name, n=1, cutoff=0.4)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise LadderError(
+            f"there is nothing to record that is called {name!r}: {hint}There are "
+            f"{', '.join(by_name)}"
+        )
+    return by_name[name]
+
+
+# ---- the runs ------------------------------------------------------------------------------------
+
+
+def _remake_ceilings(say: Say) -> Path:
+    return _merge({"ceilings": _record_ceilings(say), "pitfalls": _record_pitfalls(say)})
+
+
+def _remake_tensor_ceiling(say: Say) -> Path:
+    return _merge({"tensor_ceiling": _record_tensor_ceiling(say)})
+
+
+def _remake_rung(name: str, shapes: Shapes, say: Say) -> Path:
+    return _merge({"rungs": {name: _record_rung(name, shapes, say)}})
+
+
+def _merge(measured: dict[str, Any]) -> Path:
+    """Put what was measured into the file, beside what stands there. Raises BadRecord."""
+    here = require_gpu("Recording")
+    path = registry.RESULTS / here.slug / RUNS
+    old = runs.load(path) if path.exists() else {"rungs": {}}
+    rungs = old["rungs"] | measured.get("rungs", {})
+    new = {"schema": runs.SCHEMA, "gpu": _facts(here)}
+    for name in ("ceilings", "tensor_ceiling", "pitfalls"):
+        if found := measured.get(name, old.get(name)):
+            new[name] = found
+    runs.save(new | {"rungs": dict(sorted(rungs.items()))}, path)
+    return path
+
+
+def _facts(here: Gpu) -> dict[str, Any]:
+    return {
+        "name": here.name,
+        "compute_capability": list(here.compute_capability),
+        "sm_count": here.sm_count,
+        "memory_bytes": here.memory_bytes,
+        "l2_bytes": here.l2_bytes,
+    }
+
+
+def _provenance() -> dict[str, str | None]:
+    """When, where and with what: gathered before the measuring starts."""
+    here = require_gpu("Recording")
+    found = {"recorded": now(), "gpu": here.name, "ncu": profiler.ncu_version()}
+    return found | software_versions()
+
+
+def _record_ceilings(say: Say) -> dict[str, Any]:
+    provenance = _provenance()
+    measured = roofs.measure_ceilings()
+    say(f"{CEILINGS_NAME}: {measured}")
+    return {"provenance": provenance, "code": ceilings.ceilings_code(), **measured.as_record()}
+
+
+def _record_tensor_ceiling(say: Say) -> dict[str, Any]:
+    provenance = _provenance()
+    roof = ceilings.measure_tensor_ceiling()
+    say(f"{TENSOR_CEILING.name}: {roof.per_second.median / 1e12:.1f} TFLOP/s")
+    code = ceilings.tensor_ceiling_code()
+    return {"provenance": provenance, "code": code, "mma": roofs.arithmetic_fields(roof)}
+
+
+def _record_pitfalls(say: Say) -> dict[str, Any]:
+    provenance = _provenance()
+    samples = pitfalls.measure()
+    for way, times in samples.items():
+        say(f"{CEILINGS_NAME}: {way}: {statistics.median(times):.4g} ms")
+    return {"provenance": provenance, "samples_ms": samples}
+
+
+def _record_rung(name: str, shapes: Shapes, say: Say) -> dict[str, Any]:
+    from tqdm.auto import tqdm
+
+    provenance = _provenance()
+    kernel = by_default(ladder.find(name))
+    report = require_verified(kernel)
+    say(f"{name}: pass ({len(report.cases)} cases)")
+
+    measured, skipped = [], []
+    for item in sweep(kernel, tqdm(shapes, desc=name, unit="shape", leave=False)):
+        if isinstance(item, Measurement):
+            measured.append(asdict(item))
+            say(
+                f"{name} {item.m}x{item.n}x{item.k}: {item.gflops:.1f} GFLOP/s, "
+                f"{100 * item.ratio.median:.1f} % of cuBLAS, noise "
+                f"{100 * (item.noise.q3 - item.noise.q1):.1f} %"
+            )
+        else:
+            skipped.append(asdict(item))
+            say(f"{name} {item.m}x{item.n}x{item.k}: skipped, {item.reason}")
+
+    counters, missing = [], None
+    try:
+        found = profiler.counters(kernel.rung, kernel.settings, list(COUNTER_SHAPES))
+        counters = [
+            {"m": m, "n": n, "k": k, "metrics": metrics}
+            for (m, n, k), metrics in zip(COUNTER_SHAPES, found, strict=True)
+        ]
+        say(f"{name}: {len(counters[0]['metrics'])} counters at {len(counters)} shapes")
+    except profiler.CountersUnavailable as error:
+        missing = str(error)
+        say(f"{name}: NO COUNTERS RECORDED. {missing}")
+
+    return {
+        "provenance": provenance,
+        "code": kernel.code_hash(),
+        "settings": dict(kernel.settings),
+        "verified": [
+            {
+                "m": case.m, "n": case.n, "k": case.k, "alpha": case.alpha, "beta": case.beta,
+                "passed": case.passed,
+            }
+            for case in report.cases
+        ],
+        "runs": measured,
+        "skipped": skipped,
+        "counters": counters,
+        "counters_missing": missing,
+        "results": [
+            {
+                "m": m, "n": n, "k": k, "alpha": alpha, "beta": beta, "seed": RESULT_SEED,
+                "sha256": runs.result_digest(kernel, m, n, k, alpha, beta, RESULT_SEED),
+            }
+            for m, n, k in RESULT_SHAPES
+            for alpha, beta in RESULT_SCALES
+        ],
+    }  # fmt: skip

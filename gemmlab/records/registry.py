@@ -1,0 +1,280 @@
+"""What was measured and is kept: one reader, one writer, three ways to refuse.
+
+Each GPU has a folder, results/<gpu>/: runs.json holds the runs of the rungs (see runs),
+and tables hold the rest. Which of several folders is read: the one that the environment variable
+GEMMLAB_RECORDS names ("nvidia-h200"), else that of the GPU here, else the first by name.
+
+What was measured belongs to the code that was measured: where a hash of it no longer fits, it is
+refused. `python -m gemmlab record NAME` measures it again (see gemmlab.records.recorder).
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from gemmlab import files
+from gemmlab.cuda.device import gpu
+from gemmlab.folders import RESULTS
+
+if TYPE_CHECKING:
+    import pandas
+
+RUNS = "runs.json"
+SHAPE = ("m", "n", "k")
+
+Say = Callable[[str], None]
+Item, Found = TypeVar("Item"), TypeVar("Found")
+
+
+class NoRecord(LookupError):
+    """There is no record of what was asked for; the message names what there is."""
+
+
+class StaleRecord(RuntimeError):
+    """The record is of another version of the kernel."""
+
+
+class BadRecord(ValueError):
+    """A file that is damaged; the message names it, what is wrong and what to do."""
+
+
+# ---- folders -------------------------------------------------------------------------------------
+
+
+def gpus() -> list[str]:
+    """The GPUs of which runs are kept, as their folders are called, in the order of their names."""
+    return sorted(path.parent.name for path in RESULTS.glob(f"*/{RUNS}"))
+
+
+def replayed() -> Path:
+    """The folder that is read here. Raises NoRecord where there is none, or not the one wanted."""
+    there, here = gpus(), gpu()
+    wanted = os.environ.get("GEMMLAB_RECORDS", "")
+    if wanted and wanted not in there:
+        raise NoRecord(
+            f"GEMMLAB_RECORDS={wanted!r} names no record; there is: {', '.join(there) or 'none'}."
+        )
+    if not there:
+        raise NoRecord("No run is recorded yet; run `python -m gemmlab record` on a GPU.")
+    own = here.slug if here is not None and here.slug in there else there[0]
+    return RESULTS / (wanted or own)
+
+
+# ---- reading files -------------------------------------------------------------------------------
+
+
+def text_of(path: Path, name: str | None = None) -> str:
+    """The text of a file that `record name` writes, or that nobody records. Raises NoRecord,
+    BadRecord."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        what = _back(path) if name is None else f"{again(name)} on a GPU"
+        raise NoRecord(f"{path} is not there; {what}.") from None
+    except UnicodeDecodeError:
+        raise bad(path, "it is no text", name) from None
+    except OSError as error:
+        raise bad(path, f"it cannot be read ({error.strerror})", name) from None
+
+
+def bad(path: Path, what: str, name: str | None = None) -> BadRecord:
+    """A file that `record name` writes, or that nobody records: what is wrong, and what to do."""
+    so = "" if name is None else f", or delete it and {again(name)} on a GPU"
+    return BadRecord(f"{path}: {what}; {_back(path)}{so}.")
+
+
+def _back(path: Path) -> str:
+    return f"bring it back with `git checkout -- {path}`"
+
+
+def stale(name: str) -> StaleRecord:
+    return StaleRecord(
+        f"{name}: recorded for another version of this kernel; {again(name)} on a GPU."
+    )
+
+
+def again(name: str) -> str:
+    """What measures it again; everything, if there is no name."""
+    return f"run `{f'python -m gemmlab record {name}'.rstrip()}`"
+
+
+def of_each(items: Iterable[Item], read: Callable[[Item], Found]) -> list[Found]:
+    """`read` of each; what is not recorded or stale is left out, in a line on standard error.
+
+    Where nothing is left, raises what the last of them raised.
+    """
+    found, error = [], None
+    for item in items:
+        try:
+            found.append(read(item))
+        except (NoRecord, StaleRecord) as refused:
+            error = refused
+            logging.getLogger(__name__).warning("Left out: %s", refused)
+    if error and not found:
+        raise error
+    return found
+
+
+# ---- columns of tables ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What stands in the cells of a column. KIND("a", "b") declares columns of that kind."""
+
+    what: str
+    pattern: str  # of a cell
+    above: float | None = None  # of a number: what it must be above
+    optional: bool = False  # whether a cell may be empty
+
+    def __call__(self, *names: str) -> dict[str, Kind]:
+        return dict.fromkeys(names, self)
+
+    def read(self, cells: pandas.Series) -> tuple[pandas.Series, pandas.Series]:
+        """The values of a column of text, and which cells are wrong."""
+        import numpy
+        import pandas
+
+        values, wrong = cells, ~cells.str.fullmatch(self.pattern)
+        if self.above is not None:
+            values = pandas.to_numeric(cells, errors="coerce")
+            wrong |= ~(numpy.isfinite(values) & (values > self.above))
+        return values, wrong & ~(self.optional & (cells == ""))
+
+
+_NUMBER, _WHOLE = r"[-+.\deE]+", r"-?\d+"
+TEXT = Kind("text", r".+")
+NOTE = Kind("text", r".*")
+DATE = Kind("a date and time in UTC", r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00")
+WHOLE = Kind("a whole number from 0 on", _WHOLE, -1)
+SIZE = Kind("a whole number from 1 on", _WHOLE, 0)
+POSITIVE = Kind("a number above 0", _NUMBER, 0)
+NUMBER = Kind("a number", _NUMBER, float("-inf"))
+REPORTED = Kind("a number above 0 or nothing", _NUMBER, 0, optional=True)
+COUNTED = Kind("a number or nothing", _NUMBER, float("-inf"), optional=True)
+
+
+# ---- evidence ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Something that is measured on a GPU and kept.
+
+    name: what `python -m gemmlab record` calls it. file: below results/<gpu>/. remake: measure it
+    on the GPU here and write it, with a line about each step; returns the file.
+    """
+
+    name: str
+    file: str
+    remake: Callable[[Say], Path]
+
+    def path_of(self, slug: str) -> Path:
+        """The file of the GPU `slug`."""
+        return RESULTS / slug / self.file
+
+    def read(self) -> Any:
+        """What is kept. Raises NoRecord, BadRecord, StaleRecord."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Table(Evidence):
+    """Evidence in a CSV file, a row for each `key`.
+
+    columns: their names and kinds. code_of_row: the hash of the code that a row with this key would
+    be measured with now. part: of a file that holds several pieces of evidence, the column and the
+    value that tell which rows belong to this one.
+    """
+
+    key: tuple[str, ...]
+    columns: Mapping[str, Kind]
+    code_of_row: Callable[[Any], str]
+    part: tuple[str, str] | None = None
+
+    def read(self) -> pandas.DataFrame:
+        """The rows, with at least `columns`."""
+        path = replayed() / self.file
+        table = self._parsed(text_of(path, self.name), path)
+        rows = table[self._own(table)].reset_index(drop=True)
+        if rows.empty:
+            raise NoRecord(
+                f"{self.name}: nothing is recorded in {path}; {again(self.name)} on a GPU."
+            )
+        about = [*(column for column in self.key if column not in SHAPE), "code"]
+        for row in rows[about].drop_duplicates().itertuples(index=False):
+            try:
+                code = self.code_of_row(row)
+            except FileNotFoundError:  # the code is gone
+                code = None
+            except ValueError as error:
+                raise bad(path, str(error), self.name) from None
+            if row.code != code:
+                raise stale(self.name)
+        return rows
+
+    def write(self, rows: pandas.DataFrame, slug: str) -> Path:
+        """Put the rows into the file of the GPU `slug`, for those that are there of this evidence.
+
+        Numbers keep six digits. Raises BadRecord, for rows that are not as they should be or a file
+        that is damaged, and NotWritten; both leave the file as it was.
+        """
+        import pandas
+
+        path = self.path_of(slug)
+        if self.part and path.is_file():
+            there = self._parsed(text_of(path, self.name), path)
+            others = there[~self._own(there)]
+            rows = pandas.concat([others, rows]) if len(others) else rows
+        text = rows.to_csv(
+            index=False, float_format="%.6g", columns=list(self.columns), lineterminator="\n"
+        )
+        self._parsed(text, path)
+        files.write(path, text.encode())
+        return path
+
+    def _parsed(self, text: str, path: Path) -> pandas.DataFrame:
+        table = parsed(text, path, self.columns, self.name)
+        twice = table.duplicated(list(self.key)).to_numpy()
+        if twice.any():
+            raise bad(path, f"line {twice.argmax() + 2} is there twice", self.name)
+        return table
+
+    def _own(self, table: pandas.DataFrame) -> pandas.Series:
+        """Which rows of the file belong to this evidence."""
+        import pandas
+
+        if self.part is None:
+            return pandas.Series(True, table.index)
+        column, value = self.part
+        return table[column] == value
+
+
+def parsed(
+    text: str, path: Path, columns: Mapping[str, Kind], name: str | None = None
+) -> pandas.DataFrame:
+    """The table that is the text of a file, with at least these columns. Raises BadRecord."""
+    import pandas
+
+    try:
+        table = pandas.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
+    except (pandas.errors.ParserError, pandas.errors.EmptyDataError) as error:
+        raise bad(path, f"it is no table ({str(error).strip()})", name) from None
+    table = table.fillna("")  # of a row that ends too early
+    missing = [column for column in columns if column not in table.columns]
+    if missing or table.empty:
+        raise bad(path, f"it lacks {', '.join(missing) or 'rows'}", name)
+    for column, kind in columns.items():
+        cells = table[column]
+        values, wrong = kind.read(cells)
+        if wrong.any():
+            at = int(wrong.to_numpy().argmax())
+            raise bad(path, f"line {at + 2}: {column} is {cells.iloc[at]!r}, not {kind.what}", name)
+        table[column] = values
+    return table

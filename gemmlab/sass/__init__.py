@@ -1,0 +1,9 @@
+"""The machine code of inner loops, read without a GPU.
+
+Read loops first, which finds and analyses the loop of a kernel; inner_loop counts its issue slots,
+listings keeps what comes with the project, view shows it.
+"""
+
+from .loops import analyse, listing, loop
+
+__all__ = ["analyse", "listing", "loop"]

@@ -1,0 +1,293 @@
+"""What the inner loop of a kernel spends its issue slots on, read from the GPU's instructions.
+
+Each of the four schedulers of a multiprocessor issues at most one instruction of a warp per cycle,
+an issue slot. A slot that carries an address or a load carries no multiply-add.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from gemmlab.cuda.disassembler import Instruction, NoListing
+
+BANKS = 2  # of the register file, by register number, from Volta on
+WINDOW = 3  # cycles that an FFMA has to collect its operands
+
+MULTIPLY_ADD = "multiply-adds"
+SHARED_LOAD = "shared loads"
+COPY = "copies"
+ADDRESS = "addresses"
+CONTROL = "control"
+OTHER = "other"
+CLASSES = (MULTIPLY_ADD, SHARED_LOAD, COPY, ADDRESS, CONTROL, OTHER)
+
+# Opcodes without modifiers. Most have a twin that begins with a U: one for the whole warp.
+_MEMBERS = {
+    MULTIPLY_ADD: "FFMA DFMA HMMA IMMA DMMA HGMMA IGMMA QGMMA",
+    SHARED_LOAD: "LDS LDSM",
+    COPY: "LDG LDGSTS LDGDEPBAR STS STSM UBLKCP UTMALDG UTMACMDFLUSH",
+    ADDRESS: "IADD3 IADD IMAD LEA SHF SHL SHR LOP3 ISETP IABS IMNMX VIADD VIMNMX MOV SEL PRMT "
+    "PLOP3 P2R R2P R2UR S2R S2UR CS2R LDC SGXT BMSK HFMA2",
+    CONTROL: "BRA BRX BSSY BSYNC BAR DEPBAR EXIT NOP WARPSYNC WARPGROUP CALL RET BREAK YIELD "
+    "MEMBAR FENCE SYNCS ELECT VOTE",
+}
+_CLASS = {opcode: name for name, opcodes in _MEMBERS.items() for opcode in opcodes.split()}
+_FROM_GLOBAL = ("LDG", "LDGSTS")
+
+
+def class_of(instruction: Instruction) -> str:
+    """One of CLASSES. An HFMA2 of these kernels moves a constant, as ptxas likes to do."""
+    operation = instruction.operation
+    twin = operation[1:] if operation.startswith("U") else operation
+    return _CLASS.get(operation) or _CLASS.get(twin, OTHER)
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One trip through the inner loop: the instructions in the order in which a warp issues them.
+
+    They are those of a block that lies wholly inside the matrix and has more tiles to bring; of a
+    loop inside the loop, one trip.
+    """
+
+    instructions: tuple[Instruction, ...]
+
+    def __len__(self) -> int:
+        return len(self.instructions)
+
+    @cached_property
+    def opcodes(self) -> Counter[str]:
+        """Issue slots of each opcode, without its modifiers."""
+        return Counter(one.operation for one in self.instructions)
+
+    @cached_property
+    def mix(self) -> dict[str, int]:
+        """Issue slots of each of CLASSES."""
+        found = Counter(map(class_of, self.instructions))
+        return {name: found[name] for name in CLASSES}
+
+    @property
+    def multiply_adds(self) -> list[Instruction]:
+        return [one for one in self.instructions if class_of(one) == MULTIPLY_ADD]
+
+    @property
+    def reuse_share(self) -> float:
+        """The share of multiply-adds that mark an operand for reuse."""
+        marked = sum(any(read.reuse for read in one.reads) for one in self.multiply_adds)
+        return marked / len(self.multiply_adds)
+
+    def waits(self, *, reuse: bool = True) -> int:
+        """Cycles of one trip that are lost to register banks, see the function waits().
+
+        Without `reuse` every operand comes from its bank. The trip is one of
+        many: banks may still be busy from the trip before.
+        """
+        return sum(waits(self.instructions * 2, reuse=reuse)[len(self) :])
+
+    def three_in_a_bank(self, *, reuse: bool = True) -> int:
+        """FFMAs of one trip that read three registers of one bank, none of them reused.
+
+        On Volta, where a scheduler can issue an FFMA every other cycle, these alone lose a cycle:
+        Jia et al., Dissecting the NVIDIA Volta GPU architecture via microbenchmarking, 2018.
+        """
+        fetched = fetches(self.instructions, reuse=reuse)
+        return sum(
+            max(Counter(register % BANKS for register in registers).values(), default=0) == 3
+            for one, registers in zip(self.instructions, fetched, strict=True)
+            if one.operation == "FFMA"
+        )
+
+    def cycles(self, *, reuse: bool = True) -> int:
+        """Of one trip at least: an issue slot each, and the waits."""
+        return len(self) + self.waits(reuse=reuse)
+
+    @property
+    def slot_share(self) -> float:
+        """Multiply-adds over all issue slots."""
+        return self.mix[MULTIPLY_ADD] / len(self)
+
+    def share(self, *, reuse: bool = True) -> float:
+        """Multiply-adds over cycles(): at most this share of the arithmetic roof is in reach."""
+        return self.mix[MULTIPLY_ADD] / self.cycles(reuse=reuse)
+
+
+def reused(instructions: Sequence[Instruction]) -> list[set[int]]:
+    """For each instruction, the places of operands that it has from the reuse cache, not a bank.
+
+    The cache holds an operand if the instruction before read the same register at the same place,
+    and marked it for reuse (Jia et al. 2018). Loads and branches in between do not count: ptxas
+    marks an operand ahead of a load, too, for the multiply-add after it.
+    """
+    found: list[set[int]] = []
+    marked: set[tuple[int, int]] = set()
+    for one in instructions:
+        found.append({read.place for read in one.reads if (read.place, read.register) in marked})
+        if class_of(one) not in (SHARED_LOAD, COPY, CONTROL):
+            marked = {(read.place, read.register) for read in one.reads if read.reuse}
+    return found
+
+
+def fetches(instructions: Sequence[Instruction], *, reuse: bool = True) -> list[set[int]]:
+    """For each instruction, the registers that banks must deliver to an FFMA; none to others."""
+    found = reused(instructions) if reuse else [set()] * len(instructions)
+    return [
+        {read.register for read in one.reads if read.place not in places}
+        if one.operation == "FFMA"
+        else set()
+        for one, places in zip(instructions, found, strict=True)
+    ]
+
+
+def waits(instructions: Sequence[Instruction], *, reuse: bool = True) -> list[int]:
+    """For each instruction, the cycles by which one warp issues it later, waiting for registers.
+
+    The rule: each bank delivers one register of a warp per cycle, and an FFMA has WINDOW cycles
+    from its issue on to collect its three; where that is not enough it is issued later. It is an
+    approximation, after Huerta et al., Analyzing modern NVIDIA GPU cores, 2025, section 5.3, who
+    measured Ampere (sm_86) and found no rule that fits all they saw. On Hopper, where a scheduler
+    can also issue an FFMA every cycle, gl.fma_order() holds it against what was measured.
+    """
+    free, now = [0] * BANKS, 0  # the cycle in which each bank is free, and that of the next issue
+    found = []
+    for registers in fetches(instructions, reuse=reuse):
+        wanted = Counter(register % BANKS for register in registers)
+        issued = max([now, *(free[bank] + wanted[bank] - WINDOW for bank in wanted)])
+        for bank in wanted:
+            free[bank] = max(free[bank], issued) + wanted[bank]
+        found.append(issued - now)
+        now = issued + 1
+    return found
+
+
+# ---- the inner loop ------------------------------------------------------------------------------
+
+
+def inner_loop(instructions: Sequence[Instruction], adds_per_tile: int | None = None) -> Loop:
+    """One trip through the loop that has the most multiply-adds, loops inside it left out.
+
+    Where it takes several trips to do the `adds_per_tile` of a thread, and each may bring tiles,
+    these are as many trips, of which the last brings some. Raises NoListing where no loop has any
+    multiply-adds, or none can be followed.
+    """
+    at = {one.address: index for index, one in enumerate(instructions)}
+    latches: dict[int, int] = {}  # the first instruction of each loop -> its last
+    for index, one in enumerate(instructions):
+        if one.target in at and at[one.target] <= index and not _waits_forever(one):
+            latches[at[one.target]] = index
+
+    def inside(first: int) -> set[int]:
+        """What of a loop is in loops inside it."""
+        loops = ((a, b) for a, b in latches.items() if first < a and b <= latches[first])
+        return {index for a, b in loops for index in range(a, b + 1)}
+
+    def own(first: int) -> int:
+        """Multiply-adds of a loop that are in no loop inside it."""
+        indices = set(range(first, latches[first] + 1)) - inside(first)
+        return sum(class_of(instructions[index]) == MULTIPLY_ADD for index in indices)
+
+    found = {first: adds for first in latches if (adds := own(first))}
+    if not found:
+        raise NoListing("no loop of this kernel has multiply-adds")
+    for first in sorted(found, key=found.get, reverse=True):
+        body = instructions[first : latches[first] + 1]
+        within = {index - first for index in inside(first)}
+        if trip := _trip(body, within):
+            return Loop((*_before(trip, body, within, adds_per_tile), *trip))
+        # A wait that ptxas put behind the kernel's end comes back, too: that is no loop.
+    raise NoListing("the inner loop cannot be followed: no way leads from its start to its end")
+
+
+def _before(
+    trip: list[Instruction], body: Sequence[Instruction], inside: set[int], adds: int | None
+) -> list[Instruction]:
+    """The trips of the same tiles before the one that brings others."""
+    done = sum(class_of(one) == MULTIPLY_ADD for one in trip)
+    if adds is None or adds % done or not any(class_of(one) == COPY for one in trip):
+        return []
+    return _trip(body, inside, brings=False) * (adds // done - 1)
+
+
+def _waits_forever(one: Instruction) -> bool:
+    """The branch to itself that ends every kernel."""
+    return one.target == one.address
+
+
+def _trip(
+    body: Sequence[Instruction], inside: set[int], *, brings: bool = True
+) -> list[Instruction]:
+    """The way through a loop's body that a block inside the matrix takes.
+
+    Of all ways it is one with the most multiply-adds; of those the one that `brings` the most bytes
+    from global memory, or the fewest, first without and then with loops `inside`; of those the
+    shortest, for what is done for a tile at the edge comes on top. A predicate is the same for all
+    that it guards. Nothing where no way leads to the end.
+    """
+    at = {one.address: index for index, one in enumerate(body)}
+    # The best ways to each instruction: what is known of predicates -> its score, and its
+    # instructions, the last one first.
+    ways: list[dict] = [{} for _ in range(len(body) + 1)]
+    ways[0][frozenset()] = (0, 0, 0, 0), None
+    for index, one in enumerate(body):
+        adds = class_of(one) == MULTIPLY_ADD
+        for known, (score, before) in ways[index].items():
+            for supposed, size in _brought(known, one):
+                size = size if brings else -size
+                gained = (adds, 0, size, -1) if index in inside else (adds, size, 0, -1)
+                total = tuple(map(sum, zip(score, gained, strict=True)))
+                for to, knows in _successors(body, index, at, _still(supposed, one)):
+                    if to > index and (knows not in ways[to] or total > ways[to][knows][0]):
+                        ways[to][knows] = total, (one, before)
+    if not ways[-1]:
+        return []
+    way, trip = max(ways[-1].values(), key=lambda found: found[0])[1], []
+    while way:
+        one, way = way
+        trip.append(one)
+    return trip[::-1]
+
+
+def _brought(known: frozenset[str], one: Instruction) -> list[tuple[frozenset[str], int]]:
+    """What a thread brings from global memory, in bytes, and what is then known of predicates."""
+    if one.operation not in _FROM_GLOBAL:
+        return [(known, 0)]
+    widths = {"128": 16, "64": 8, "U16": 2, "S16": 2, "U8": 1, "S8": 1}
+    size = next((widths[part] for part in one.opcode.split(".") if part in widths), 4)
+    met, unmet = one.predicate, _negated(one.predicate)
+    if not met or met in known:
+        return [(known, size)]
+    return [(known, 0)] if unmet in known else [(known | {met}, size), (known | {unmet}, 0)]
+
+
+def _negated(predicate: str) -> str:
+    return predicate[1:] if predicate.startswith("!") else f"!{predicate}"
+
+
+def _still(known: frozenset[str], one: Instruction) -> frozenset[str]:
+    """What is known of predicates, such as "!P0", after an instruction that may set some."""
+    return frozenset(what for what in known if what.lstrip("!") not in one.operands[:3])
+
+
+def _successors(
+    body: Sequence[Instruction], index: int, at: dict[int, int], known: frozenset[str]
+) -> list[tuple[int, frozenset[str]]]:
+    """Where a warp may go on, and what is then known of predicates; the end is len(body)."""
+    one, following = body[index], index + 1
+    if following == len(body):
+        return [(following, known)]
+    if one.operation == "BSYNC":  # to where its BSSY said
+        pairs = (p for p in reversed(body[:index]) if p.operation == "BSSY")
+        opened = next((p for p in pairs if p.operands[0] == one.operands[0]), None)
+        return [(at.get(opened.target, following) if opened else following, known)]
+    if one.operation not in ("BRA", "EXIT", "RET"):
+        return [(following, known)]
+    met, unmet = one.predicate, _negated(one.predicate)
+    second = len(one.operands) > 1  # BRA P1, target: a second condition, nothing is learned of it
+    found = []
+    if second or (met and met not in known):
+        found.append((following, known if second else known | {unmet}))
+    if one.target in at and (not met or unmet not in known):
+        found.append((at[one.target], known | {met} if met else known))
+    return found

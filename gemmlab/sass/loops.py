@@ -1,0 +1,72 @@
+"""What the GPU's own instructions say of a kernel: its inner loop, slot by slot, without a GPU.
+
+SASS is what the GPU executes; ptxas, the second half of the compiler, makes it of PTX.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from gemmlab.cuda.architectures import WARP
+from gemmlab.cuda.disassembler import disassemble, parse, section
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.ladder import SINGLE, require_arch
+from gemmlab.ladder.probes import MMA_SHAPE
+from gemmlab.sass import listings
+from gemmlab.sass.inner_loop import Loop, inner_loop
+from gemmlab.sass.view import LoopView
+
+if TYPE_CHECKING:
+    pass
+
+
+def analyse(cubin: bytes, entry: str | None = None, adds_per_tile: int | None = None) -> Loop:
+    """The inner loop of kernel `entry` in a cubin, of the only kernel if None.
+
+    For adds_per_tile see inner_loop.inner_loop. Raises NoDisassembler, and NoListing where there
+    is no such kernel or no such loop.
+    """
+    return _loop(section(disassemble(cubin), entry), adds_per_tile)
+
+
+def loop(kernel: Kernel, arch: str | None = None) -> Loop:
+    """The inner loop of a kernel, as compiled for `arch`; if None, for its own.
+
+    For sm_90a and a rung as it is, with its default settings, the SASS comes with the project, and
+    neither compiler nor disassembler is needed. Raises CompileError, NoCompiler, NoDisassembler,
+    NoListing, IllegalSetting.
+    """
+    arch = arch or kernel.arch
+    require_arch(kernel.rung, kernel.settings, arch)
+    lines = listings.of(kernel.rung, kernel.text, kernel.settings, arch)
+    return _loop(lines, adds_per_tile(kernel))
+
+
+def adds_per_tile(kernel: Kernel) -> int | None:
+    """Multiply-add instructions of a warp for one pair of tiles; None where these have no depth BK.
+
+    An FFMA is one multiply-add of each lane, and a tensor core's instruction a whole MMA_SHAPE.
+    """
+    rows, columns = kernel.rung.tile(kernel.settings)
+    warps = math.prod(kernel.rung.block(kernel.settings)) // WARP
+    each = WARP if kernel.rung.precision is SINGLE else math.prod(MMA_SHAPE)
+    depth = kernel.settings.get("BK")
+    return depth and rows * columns * depth // (warps * each)
+
+
+@lru_cache(maxsize=64)
+def _loop(lines: str, adds: int | None) -> Loop:
+    return inner_loop(parse(lines), adds)
+
+
+def listing(
+    kernel: Kernel, lines: int = 24, start: int | None = None, arch: str | None = None
+) -> LoopView:
+    """Some instructions of the inner loop, as text and as HTML, with the banks that they read.
+
+    start: the issue slot of the trip to begin with, from 0 on; the first multiply-add if None.
+    Raises ValueError for slots that there are not, and what loop() raises.
+    """
+    return LoopView(loop(kernel, arch), lines, start)

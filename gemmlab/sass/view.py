@@ -1,0 +1,108 @@
+"""Instructions of an inner loop for a reader: which bank each register comes from, and the waits.
+
+The text and the HTML say the same; in the HTML the registers also have the colours of the banks.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import dataclass
+
+from gemmlab.report import GROUND, INK, RULE
+from gemmlab.sass.inner_loop import BANKS, MULTIPLY_ADD, Loop, class_of, fetches, reused, waits
+
+COLOURS = ("#0072B2", "#D55E00")  # of the banks: Okabe and Ito's blue and vermilion
+HEADS = ("slot", "instruction", "from bank 0", "from bank 1", "from reuse", "waits")
+_SOURCE = re.compile(r"\bR(\d+)(\.reuse)?")
+
+
+@dataclass(frozen=True)
+class LoopView:
+    """`lines` instructions of a trip from slot `start` on, the first multiply-add if None."""
+
+    loop: Loop
+    lines: int = 24
+    start: int | None = None
+
+    def __post_init__(self):
+        last = len(self.loop) - 1
+        if self.start is not None and not 0 <= self.start <= last:
+            raise ValueError(f"start is {self.start}; this trip has the issue slots 0 to {last}")
+        if self.lines < 1:
+            raise ValueError(f"lines is {self.lines}; it must be 1 or more")
+
+    @property
+    def slots(self) -> range:
+        """The issue slots that are shown."""
+        first = self.start
+        if first is None:
+            kinds = [class_of(one) for one in self.loop.instructions]
+            first = kinds.index(MULTIPLY_ADD)
+        return range(first, min(first + self.lines, len(self.loop)))
+
+    @property
+    def rows(self) -> list[tuple[str, ...]]:
+        """A row of words for each instruction, in the order of HEADS."""
+        trip = self.loop.instructions
+        fetched, places, lost = fetches(trip), reused(trip), waits(trip * 2)[len(trip) :]
+        rows = []
+        for slot in self.slots:
+            one = trip[slot]
+            banks = [
+                " ".join(
+                    f"R{register}" for register in sorted(fetched[slot]) if register % 2 == bank
+                )
+                for bank in range(BANKS)
+            ]
+            stays = [read for read in one.reads if read.place in places[slot] and fetched[slot]]
+            stay = " ".join(f"R{read.register}" for read in stays)
+            rows.append((str(slot), str(one), *banks, stay, str(lost[slot] or "")))
+        return rows
+
+    def __repr__(self) -> str:
+        lines = [HEADS, *self.rows]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        return "\n".join(
+            "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+            for cells in lines
+        )
+
+    def _repr_html_(self) -> str:
+        ground = f"background: {GROUND}; color: {INK}"
+        cell = "text-align: left; padding: 0.05em 0.8em; border: 0; white-space: pre"
+        heads = "".join(
+            f'<th scope="col" style="{cell}; border-bottom: 1px solid {RULE}'
+            f'{_colour(at - 2)}">{html.escape(head)}</th>'
+            for at, head in enumerate(HEADS)
+        )
+        body = ""
+        for slot, row in zip(self.slots, self.rows, strict=True):
+            coloured = bool(fetches(self.loop.instructions[slot : slot + 1])[0])
+            cells = "".join(
+                f'<td style="{cell}{_colour(at - 2)}">'
+                f"{_marked(words) if at == 1 and coloured else html.escape(words)}</td>"
+                for at, words in enumerate(row)
+            )
+            body += f'<tr style="{ground}">{cells}</tr>'
+        return (
+            f'<div style="{ground}; padding: 0.5em 0.8em; overflow-x: auto"><table style="'
+            "border-collapse: collapse; border: 0; font-family: monospace; font-size: 12px; "
+            f'line-height: 1.35; {ground}"><thead><tr style="{ground}">{heads}</tr></thead>'
+            f"<tbody>{body}</tbody></table></div>"
+        )
+
+
+def _colour(bank: int) -> str:
+    return f"; color: {COLOURS[bank]}" if 0 <= bank < BANKS else ""
+
+
+def _marked(words: str) -> str:
+    """An FFMA with its source registers in the banks' colours, bold where marked for reuse."""
+    head, comma, sources = html.escape(words).partition(",")
+
+    def mark(match: re.Match) -> str:
+        weight = "; font-weight: 700" if match[2] else ""
+        return f'<span style="color: {COLOURS[int(match[1]) % BANKS]}{weight}">{match[0]}</span>'
+
+    return head + comma + _SOURCE.sub(mark, sources)

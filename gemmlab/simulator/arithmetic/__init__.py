@@ -1,0 +1,1 @@
+"""Numbers as the GPU makes them, bit for bit."""

@@ -1,0 +1,1 @@
+"""Copies that end later: cp.async, bulk and tensor copies, mbarriers."""

@@ -1,0 +1,312 @@
+"""Mistakes that hardware hides: races, reads of what nobody wrote, barriers that threads miss.
+
+The rest of the simulator tells the Checker what happens, through the methods below. Addresses are
+bytes from the start of the block's shared memory (int, broadcastable to all lanes), `mask` the
+lanes concerned (True: all), `size` the bytes of each lane, `index` the instruction.
+
+What counts as ordered: accesses of one thread; and accesses with a barrier between that both
+threads take part in, of the block, of the warp (__syncwarp), with a count, or an mbarrier. Lanes of
+a warp are not ordered otherwise, and shuffles, votes, fences and atomics order nothing. No race
+are: two reads, two atomics, and a write of the value that is there already, so that many threads
+may set one flag. The order in which the simulator happens to run threads plays no part.
+
+The kinds of findings: "read-after-write race" and so on; "read of a copy in flight", "write of a
+copy in flight", "write to a copy's source"; "async-proxy race", where a bulk store or wgmma reads
+what a thread wrote without fence.proxy.async; "uninitialised read"; "missed barrier", by threads
+that have returned; "divergent barrier", "divergent warp", "wrong barrier count". They are of one
+run, its inputs and its size: what a kernel does not do there is not looked at.
+
+Not seen: an index that runs past the end of one shared array into its neighbour, which is a right
+address of the wrong array; races between blocks, and in global memory at all; a missing
+fence.proxy.async between a thread's write and a bulk load over it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gemmlab.cuda.architectures import WARP
+from gemmlab.simulator.checks.clocks import BlockClocks, ThreadClocks
+from gemmlab.simulator.checks.races import Races
+from gemmlab.simulator.memory.names import ELEMENT
+from gemmlab.simulator.ptx import Kernel
+from gemmlab.simulator.speculation import chosen_later
+from gemmlab.simulator.threads.barriers import BARRIERS
+
+BARRIER_BYTES = 8  # of an mbarrier
+CHECKED_LANES = 1 << 14  # that are run together
+# Where each thread has a clock: lanes, and bytes of what is kept for pairs of threads, and of
+# threads and words of shared memory.
+CLOCKED_LANES, CLOCKED_BYTES = 1 << 12, 1 << 26
+
+
+def checked_lanes(kernel: Kernel, threads: int, shared_bytes: int) -> int:
+    """How many lanes to run together when a kernel is checked: at least those of one block."""
+    if not needs_thread_clocks(kernel):
+        return CHECKED_LANES
+    bytes_per_block = 4 * threads * (threads + shared_bytes // 4)
+    return min(CLOCKED_LANES, CLOCKED_BYTES // bytes_per_block * threads)
+
+
+def needs_thread_clocks(kernel: Kernel) -> bool:
+    """Whether any barrier is for less than the whole block."""
+    return any(
+        i.is_warp_barrier
+        or i.name == "mbarrier"
+        or "mbarrier" in i.opcode
+        or (i.name in ("bar", "barrier") and ("arrive" in i.parts or _has_count(i)))
+        for i in kernel.instructions
+    )
+
+
+def _has_count(instruction) -> bool:
+    return len(instruction.operands) > (3 if "red" in instruction.parts else 1)
+
+
+class Checker:
+    """Watches the accesses and barriers of a chunk."""
+
+    def __init__(self, lanes):
+        self.lanes, self.layout = lanes, lanes.layout
+        self.kernel = lanes.launch.kernel
+        by_thread = needs_thread_clocks(self.kernel)
+        self.clocks = ThreadClocks(self.layout) if by_thread else BlockClocks(self.layout)
+        self.races = Races(lanes, self.clocks)
+        self._chosen_later, self._loaded = chosen_later(self.kernel), {}
+        self._unwritten_local = None  # for each byte of local memory, whether nobody wrote it
+        self._expected = np.zeros((BARRIERS, self.layout.blocks), np.int64)  # counts of barriers
+        self._arrived: dict[int, np.ndarray] = {}  # barrier -> lanes that passed bar.arrive
+
+    # --- accesses: called through lanes.note ------------------------------------------------------
+
+    def about_to_store(self, addresses, values, dtype, mask) -> None:
+        """A store to shared memory will change memory next; `access` is told of it then."""
+        self.races.about_to_store(addresses, values, dtype, mask)
+
+    def access(self, index: int, space: str, operation: str, addresses, size: int, mask) -> None:
+        """`size` bytes per lane, all inside their memory. `operation`: "load", "store", "atomic".
+
+        Of an atomic on shared memory too: two atomics never race, an atomic and a load can.
+        """
+        if index in self._chosen_later:
+            self._loaded[index] = addresses, size
+        elif space == "shared":
+            self.races.access(index, operation, addresses, size, mask)
+        elif space == "local":
+            self._access_local(index, operation, addresses, size, mask)
+        elif space == "global":  # constant memory, the other one, is written as it is declared
+            self._access_global(index, operation, addresses, size, mask)
+
+    def chosen(self, index: int, mask) -> None:
+        """The lanes of `mask` use what the load `index` gave all of them: see speculation.py."""
+        if index in self._loaded:
+            addresses, size = self._loaded.pop(index)
+            self.races.access(index, "load", addresses, size, mask)
+
+    # --- global and local memory ------------------------------------------------------------------
+
+    def _access_global(self, index, operation, addresses, size, mask) -> None:
+        everything = self.lanes.launch.memory
+        if not everything.unwritten:
+            return
+        parts, _ = everything.locate(addresses, size, mask)
+        for buffer, offsets, allowed in parts:
+            unwritten = everything.unwritten.get(buffer.base)
+            if unwritten is not None:
+                place = buffer.name, 0, buffer.element_bytes
+                self._follow(index, operation, unwritten, offsets, size, allowed, np.any, place)
+
+    def _access_local(self, index, operation, addresses, size, mask) -> None:
+        if self._unwritten_local is None:
+            self._unwritten_local = np.ones(self.lanes.local.buffer.bytes, bool)
+        parts, _ = self.lanes.local.locate(addresses, size, mask)
+        for _, offsets, allowed in parts:
+            # A wide copy may take along parts that are not used.
+            place = "local memory", self.lanes.local.lane_offsets, min(size, ELEMENT)
+            self._follow(
+                index, operation, self._unwritten_local, offsets, size, allowed, np.all, place
+            )
+
+    def _follow(self, index, operation, unwritten, offsets, size, mask, how, place) -> None:
+        """Note what is written now, or find what is read and was not written.
+
+        `unwritten`: bool for each byte; `how`: whether `any` or `all` bytes of a read count;
+        `place`: name, byte where it begins (for each lane), bytes per element.
+        """
+        offsets, mask = (np.broadcast_to(v, self.layout.shape) for v in (offsets, mask))
+        touched = offsets[mask][:, None] + np.arange(size)
+        if operation == "store":
+            unwritten[touched] = False
+            return
+        wrong = unwritten[touched]
+        lanes = np.zeros(self.layout.shape, bool)
+        lanes[mask] = how(wrong, axis=1)
+        if lanes.any():
+            name, begin, width = place
+            first = int(np.flatnonzero(lanes[mask])[0])
+            byte = touched[first, wrong[first].argmax()]
+            byte = byte - np.broadcast_to(begin, self.layout.shape)[mask][first]
+            what = f"{name}[{int(byte) // width}] was never written"
+            self.lanes.find("uninitialised read", index, what, lanes)
+
+    # --- barriers of blocks and warps -------------------------------------------------------------
+
+    def arrive(self, index: int, number, count, mask, waits: bool) -> None:
+        """The lanes of `mask` come to barrier `number` of their block, and stay if it `waits`.
+
+        `count`: how many threads they say the barrier is for, or None for all of the block.
+        """
+        if count is None:
+            return
+        number, count = (np.broadcast_to(v, self.layout.shape) for v in (number, count))
+        mask = np.broadcast_to(mask, self.layout.shape)
+        uneven = mask & (count % WARP != 0)
+        if uneven.any():
+            wrong = int(count[uneven][0])
+            what = f"the barrier is for {wrong} threads, which is no multiple of {WARP}"
+            self.lanes.find("wrong barrier count", index, what, uneven)
+        block = np.broadcast_to(self.layout.block_number, self.layout.shape)
+        for one in np.unique(number[mask]):
+            here = mask & (number == one)
+            known = self._expected[one]
+            most = self.layout.per_block(np.where(here, count, 0), np.max)
+            known[:] = np.where(known == 0, most, known)
+            differs = here & (count != known[block])
+            if differs.any():
+                said, before = int(count[differs][0]), int(known[block[differs][0]])
+                what = f"barrier {one} is for {said} threads here and for {before} elsewhere"
+                self.lanes.find("wrong barrier count", index, what, differs)
+            if not waits:
+                self._arrived[int(one)] = here | self._arrived.get(int(one), False)
+            self.clocks.release(("barrier", int(one)), *self._sorted(here))
+
+    def open(self, opened) -> None:
+        """A barrier opens: a barriers.Opened."""
+        index = min(opened.places) - 1
+        blocks, lanes = opened.blocks, np.broadcast_to(opened.lanes, self.layout.shape)
+        arrived = self._arrived.get(opened.number)
+        if arrived is None:
+            self._look_for_absent(index, opened, lanes)
+        else:
+            here = self.layout.of_block(blocks)
+            self._look_for_absent(index, opened, lanes | (arrived & here))
+            self._arrived[opened.number] = arrived & ~here
+        self._expected[opened.number, blocks] = 0
+        if opened.whole_block:
+            self.clocks.barrier(blocks)
+            return
+        key = "barrier", opened.number
+        self.clocks.leave(key, *self._sorted(lanes))
+        full = blocks & (self.layout.per_block(lanes) == self.layout.threads)
+        if full.any():
+            self.clocks.barrier(full)
+
+    def warp_barrier(self, members, lanes) -> None:
+        """Lanes meet that wait for others of their warp. `members`: uint32, whom each one names."""
+        rows, there = self.layout.to_warps(members), self.layout.to_warps(lanes)
+        some = there.any(axis=1)
+        thread = np.arange(len(rows) * WARP).reshape(-1, WARP)
+        thread %= self.layout.warps_per_block * WARP
+        there = there[some] & (thread[some] < self.layout.threads)
+        bits = (rows[some][:, :, None] >> np.arange(WARP, dtype=np.uint32)) & 1 == 1
+        named = bits & there[:, :, None] & there[:, None, :]
+        block = np.flatnonzero(some) // self.layout.warps_per_block
+        self.clocks.meet(block, np.where(there, thread[some], -1), named)
+
+    def _look_for_absent(self, index, opened, lanes) -> None:
+        """Threads that a barrier was for and that are not among its `lanes`.
+
+        A barrier is for whole warps, unless it is of the kind that need not be (not "aligned").
+        """
+        instruction = self.kernel.instructions[index]
+        if lanes.all() or not (instruction.name == "bar" or "aligned" in instruction.parts):
+            return
+        warps = self.layout.to_warps(lanes).any(axis=1, keepdims=True)
+        expected = self.layout.from_warps(np.broadcast_to(warps, (len(warps), WARP)))
+        if opened.whole_block:
+            expected = self.layout.of_block(opened.blocks)
+        alive = np.broadcast_to(self.lanes.alive, self.layout.shape)
+        absent = expected & ~lanes
+        if (absent & ~alive).any():
+            what = "returned before and never comes to this barrier, where others wait"
+            self.lanes.find("missed barrier", index, what, absent & ~alive)
+        if (absent & alive).any():
+            what = "does not come to this barrier, where others of its warp wait"
+            self.lanes.find("divergent barrier", index, what, absent & alive)
+
+    # --- asynchronous copies ----------------------------------------------------------------------
+
+    def copy_started(self, index: int, addresses, size: int, mask) -> None:
+        """Each lane of `mask` starts a copy into `size` bytes of shared memory, from `addresses`.
+
+        `size` may be large (a tile of a bulk copy). Until `copy_landed` is told of the same bytes,
+        whoever reads or writes them makes a mistake.
+        """
+        if np.any(mask):
+            self.races.copy_started(index, addresses, size, mask)
+
+    def copy_landed(self, index: int, addresses, size: int, mask, barrier=None) -> None:
+        """The copies that the lanes of `mask` started at instruction `index` are complete.
+
+        `barrier` None: the same lanes have just waited for them (cp.async.wait_group), so that the
+        bytes count as written by them now. Otherwise the byte address of the mbarrier that tells
+        of the copy (bulk copies, cp.async.mbarrier.arrive): who sees that mbarrier's phase complete
+        knows the bytes, and nobody else. Call `phase_completed` after it.
+        """
+        if np.any(mask):
+            self.races.copy_landed(index, addresses, size, mask, barrier)
+
+    def source_started(self, index: int, addresses, size: int, mask) -> None:
+        """Shared memory is read asynchronously from now on: the source of a bulk store, wgmma.
+
+        Until `source_released`, whoever writes those bytes makes a mistake.
+        """
+        if np.any(mask):
+            self.races.source_started(index, addresses, size, mask)
+
+    def source_released(self, index: int, addresses, size: int, mask) -> None:
+        """The lanes that started the asynchronous read have waited for its end."""
+        if np.any(mask):
+            self.races.source_released(index, addresses, size, mask)
+
+    def fence_async(self, mask) -> None:
+        """The lanes of `mask` execute fence.proxy.async: see `source_started`."""
+        self.races.fence_async(mask)
+
+    # --- mbarriers: `barrier` is the byte address of each lane's mbarrier -------------------------
+
+    def mbarrier_init(self, index: int, barrier, mask) -> None:
+        """The lanes initialise (or invalidate) an mbarrier: a write of 8 bytes."""
+        self.access(index, "shared", "store", barrier, BARRIER_BYTES, mask)
+
+    def mbarrier_arrive(self, index: int, barrier, mask) -> None:
+        """The lanes arrive (arrive, arrive_drop, arrive.expect_tx): what they did before is known
+        to those who see the phase complete. Call it before the phase is completed."""
+        self.mbarrier_look(index, barrier, mask)
+        for one, here in self._by_barrier(barrier, mask):
+            self.clocks.release(one, *self._sorted(here))
+
+    def mbarrier_look(self, index: int, barrier, mask) -> None:
+        """The lanes look at an mbarrier without effect: test_wait and try_wait, also expect_tx."""
+        self.access(index, "shared", "atomic", barrier, BARRIER_BYTES, mask)
+
+    def phase_completed(self, barrier: int, blocks) -> None:
+        """The mbarrier at byte `barrier` completes a phase in `blocks`, a (blocks,) bool array."""
+        self.clocks.complete(int(barrier), blocks)
+
+    def mbarrier_acquire(self, index: int, barrier, mask) -> None:
+        """The lanes have seen the last completed phase: a try_wait or test_wait gave true."""
+        for one, here in self._by_barrier(barrier, mask):
+            self.clocks.acquire(one, *self._sorted(here))
+
+    def _by_barrier(self, barrier, mask):
+        barrier = np.broadcast_to(barrier, self.layout.shape)
+        mask = np.broadcast_to(mask, self.layout.shape)
+        return [(int(one), mask & (barrier == one)) for one in np.unique(barrier[mask])]
+
+    def _sorted(self, mask):
+        """Block and thread of each lane in `mask`, by block."""
+        block = np.broadcast_to(self.layout.block_number, self.layout.shape)[mask]
+        thread = np.broadcast_to(self.layout.thread_number, self.layout.shape)[mask]
+        order = np.argsort(block, kind="stable")
+        return block[order], thread[order]

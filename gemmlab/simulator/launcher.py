@@ -1,0 +1,157 @@
+"""One launch: the kernel compiled, its arguments placed, all its blocks run."""
+
+from __future__ import annotations
+
+import gc
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from gemmlab.cuda import nvrtc
+from gemmlab.cuda.architectures import SIMULATED_ARCH
+from gemmlab.cuda.nvrtc import NoCompiler
+from gemmlab.simulator import arguments, limits, machine, ptx
+from gemmlab.simulator.arithmetic import exactness, float32
+from gemmlab.simulator.errors import LaunchError, TakesTooLong
+from gemmlab.simulator.grid import run as run_blocks
+from gemmlab.simulator.machine import TooLong
+from gemmlab.simulator.memory.global_memory import Uninitialised
+from gemmlab.simulator.ptx import KEPT_KERNELS
+from gemmlab.simulator.run import Run, check_block
+
+
+def launch(
+    source: str | Path,
+    entry: str,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    args: list,
+    *,
+    arch: str = SIMULATED_ARCH,
+    options: tuple[str, ...] = (),
+    shared_bytes: int = 0,
+    count: bool = False,
+    check: bool = False,
+    blocks: list[tuple[int, int, int]] | None = None,
+    limit_s: float | None = 120.0,
+) -> Run:
+    """Run the kernel `entry` of `source`, CUDA C++ text or the path of a file.
+
+    `args`: C-contiguous NumPy arrays, which are the device's memory and are changed in place, and
+    scalars; `uninitialised(array)` for memory that nobody has written yet, `read_only(array)` for
+    what the kernel must not write; a `TensorMap` for a parameter that is a structure of 128 bytes.
+    `options`: for NVRTC, such as "-DTILE=16".
+    `shared_bytes`: dynamic shared memory. `count`: fill in the counters.
+    `check`: look for races, uninitialised reads and lost barriers too, which takes longer.
+    `blocks`: run only these (x, y, z); the others do nothing. `limit_s`: a launch that will take
+    longer than so many seconds is refused, once its speed is seen, and leaves the arrays as they
+    were, as Ctrl-C does; None for no limit, where Ctrl-C leaves what was written so far.
+
+    Raises CompileError, NoCompiler, LaunchError (before anything runs), TakesTooLong (a LaunchError
+    too) and UnknownInstruction.
+    A kernel's own mistakes, such as an access out of bounds, are in the result's `findings`.
+    """
+    text, filename = _source(source)
+    kernels = _compiled(text, filename, arch, tuple(options))
+    if entry not in kernels:
+        there = ", ".join(kernels) or "none"
+        raise LaunchError(f"{filename} has no kernel '{entry}'; it has {there}")
+    kernel = kernels[entry]
+    grid, block = (
+        limits.shape("grid", grid, limits.MAX_GRID),
+        limits.shape("block", block, limits.MAX_BLOCK),
+    )
+    limits.check_threads(kernel, block)
+    limits.check_shared(kernel, shared_bytes, arch)
+    limits.check_cluster(kernel)
+    limits.check_local(kernel)
+    memory, parameters, maps = arguments.bind(kernel, args, arguments.names(text, entry))
+    unwritten = {id(arg.array): arg for arg in args if isinstance(arg, Uninitialised)}
+    args = [arguments.plain(arg) for arg in args]
+    arrays = [arg for arg in args if isinstance(arg, np.ndarray)]
+    for number, array in enumerate(arrays if check else []):
+        if id(array) in unwritten:
+            memory.forget(number, unwritten[id(array)].unwritten)
+    mapped = [used.map.array for used in maps.values()]
+    arguments.place(maps.values(), arrays, memory)
+    given = [*arrays, *(value for value in parameters.values() if value.dtype == np.float32)]
+    given += [np.ascontiguousarray(array) for array in mapped]
+    given += [np.frombuffer(v.initial, np.uint8) for v in kernel.variables.values()]
+    prepared = machine.PreparedLaunch(
+        kernel=kernel,
+        grid=grid,
+        block=block,
+        parameters=parameters,
+        memory=memory,
+        shared_bytes=kernel.shared_bytes + shared_bytes,
+        translation=_translation(kernel, _may_be_subnormal(given)),
+        known_sums=exactness.known_sums(given),
+        count=count,
+        check=check,
+        maps=maps,
+    )
+    for one in blocks or []:
+        check_block(one, grid)
+    changed = [a for a, b in zip(arrays, memory.buffers, strict=True) if not b.read_only]
+    changed += mapped
+    before = [(array, array.copy()) for array in changed] if limit_s is not None else []
+    record = count and blocks is not None and len(blocks) == 1
+    try:
+        counter, findings, *seen = run_blocks(prepared, blocks, record, limit_s)
+    except BaseException as error:  # Ctrl-C too
+        for array, old in before:
+            array[...] = old
+        if not isinstance(error, TooLong):
+            raise
+        raise TakesTooLong(
+            f"kernel '{entry}' on a grid of {grid} blocks would take {error}: run a "
+            "smaller problem, some blocks only (blocks=[(0, 0, 0)]), or wait for it (limit_s=None)",
+            str(error),
+        ) from None
+    if not count:
+        return Run({}, [], findings)
+    done = counter.fma_lanes + counter.tensor_multiply_adds
+    run = Run(counter.totals(), counter.lines(), findings, done, arguments.copy(prepared, args))
+    if record:
+        run._seen[tuple(blocks[0])] = seen
+    return run
+
+
+@lru_cache(maxsize=KEPT_KERNELS)
+def _compiled(text: str, filename: str, arch: str, options: tuple[str, ...]):
+    program = nvrtc.compile_source(text, filename, arch=arch, options=options)
+    if not program.ptx:
+        raise NoCompiler(f"the PTX of {filename} for {arch} is not here, and no NVRTC to make it")
+    with _collector_paused():
+        return ptx.parse(program.ptx, filename)
+
+
+@lru_cache(maxsize=KEPT_KERNELS)
+def _translation(kernel: ptx.Kernel, flush_operands: bool) -> machine.Translation:
+    with _collector_paused():
+        return machine.Translation(kernel, flush_operands)
+
+
+@contextmanager
+def _collector_paused():
+    """While ten thousand small objects are made that all stay, looking for garbage only costs."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _source(source: str | Path) -> tuple[str, str]:
+    if isinstance(source, Path):
+        return source.read_text(encoding="utf-8"), source.name
+    return source, "kernel.cu"
+
+
+def _may_be_subnormal(given) -> bool:
+    floats = (exactness.as_float32(value) for value in given)
+    return any(float32.has_subnormal(value) for value in floats if value.size)

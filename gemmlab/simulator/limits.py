@@ -1,0 +1,69 @@
+"""What a GPU refuses of a launch: shapes, shared memory, local memory, clusters."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gemmlab.cuda.architectures import LIMITS, MAX_THREADS_PER_BLOCK, base
+from gemmlab.simulator import machine, ptx
+from gemmlab.simulator.errors import LaunchError
+
+MAX_BLOCK = (1024, 1024, 64)
+MAX_GRID = (2**31 - 1, 65535, 65535)
+MAX_LOCAL_BYTES = 512 * 1024  # of a thread
+
+
+def shape(what: str, shape, limits) -> machine.Triple:
+    shape = tuple(int(n) for n in shape) + (1,) * (3 - len(shape))
+    if len(shape) > 3:
+        raise LaunchError(f"{what} {shape} has more than three dimensions")
+    for n, limit, dimension in zip(shape, limits, "xyz", strict=True):
+        if not 1 <= n <= limit:
+            raise LaunchError(f"{what} {shape}: {dimension} is {n}, it must be 1 to {limit}")
+    return shape
+
+
+def check_shared(kernel: ptx.Kernel, dynamic: int, arch: str) -> None:
+    if dynamic < 0:
+        raise LaunchError(f"shared_bytes is {dynamic}, it must be 0 or more")
+    if base(arch) not in LIMITS:
+        raise LaunchError(f"{arch} is not a known architecture; known are {', '.join(LIMITS)}")
+    needed, most = kernel.shared_bytes + dynamic, LIMITS[base(arch)].shared_bytes_per_block
+    if needed > most:
+        raise LaunchError(
+            f"kernel '{kernel.name}' needs {needed} bytes of shared memory ({kernel.shared_bytes} "
+            f"of its own, {dynamic} dynamic), a block on {arch} has at most {most}"
+        )
+
+
+def check_threads(kernel: ptx.Kernel, block: machine.Triple) -> None:
+    threads = int(np.prod(block))
+    if threads > MAX_THREADS_PER_BLOCK:
+        raise LaunchError(
+            f"block {block} has {threads} threads, at most {MAX_THREADS_PER_BLOCK} fit"
+        )
+    if kernel.most_threads is not None and threads > kernel.most_threads:
+        raise LaunchError(
+            f"block {block} has {threads} threads, and kernel '{kernel.name}' was compiled for at "
+            f"most {kernel.most_threads}: __launch_bounds__({kernel.most_threads})"
+        )
+    if kernel.block is not None and block != kernel.block:
+        raise LaunchError(
+            f"kernel '{kernel.name}' was compiled for blocks of {kernel.block} alone, not {block}"
+        )
+
+
+def check_local(kernel: ptx.Kernel) -> None:
+    if kernel.local_bytes > MAX_LOCAL_BYTES:
+        raise LaunchError(
+            f"kernel '{kernel.name}' needs {kernel.local_bytes:,} bytes of local memory for each "
+            f"thread, a thread has at most {MAX_LOCAL_BYTES:,}"
+        )
+
+
+def check_cluster(kernel: ptx.Kernel) -> None:
+    if np.prod(kernel.cluster) > 1:
+        raise LaunchError(
+            f"kernel '{kernel.name}' asks for clusters of {'×'.join(map(str, kernel.cluster))} "
+            "blocks; the simulator knows clusters of one block only"
+        )

@@ -1,0 +1,1 @@
+"""Global, shared and local memory, and what lanes do to them."""

@@ -1,0 +1,149 @@
+"""Shared memory: a part for each block, and what its parts have in common.
+
+In a matrix product most of shared memory is the same in many blocks: all blocks of a row of blocks
+keep the same tile of A. Pages in which blocks along an axis cannot differ are noted, and a load
+from them is done once for all these blocks. Its result does not vary along that axis then, which
+makes later arithmetic an outer product.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gemmlab.simulator.memory.global_memory import ALIGNMENT, POISON, Buffer, MaskCache
+from gemmlab.simulator.memory.names import ELEMENT, shared_place
+from gemmlab.simulator.ptx import Kernel
+
+PAGE = ALIGNMENT  # bytes
+PLANS = 8  # bases of addresses, such as one for each tile, that are remembered
+SMALL = 1 << 14  # elements; larger arrays of places are not remembered
+
+
+class SharedPart(Buffer):
+    """The shared memory of one block, which describes places by the kernel's arrays."""
+
+    def __init__(self, raw: np.ndarray, kernel: Kernel):
+        super().__init__("shared memory", raw, 0, 1)
+        self._kernel = kernel
+
+    def _describe(self, problem: str, offset: int, size: int) -> str:
+        width = min(size, ELEMENT)
+        place = shared_place(self._kernel, self.bytes, offset, width)
+        if problem == "misaligned":
+            at = f"{place}, byte {offset} of shared memory"
+            return f"{size} bytes at {at}, which {size} does not divide"
+        at = f"{place.name}[{place.index}] of {place.count} elements of {width} bytes"
+        return f"{at} in shared memory"
+
+
+class Plan:
+    """Loads from one base: its addresses where lanes are active, and where each found its data.
+
+    An unrolled loop loads from the same base at many offsets, and again in its next iteration.
+    """
+
+    def __init__(self, base, mask, addresses):
+        self.base, self.mask, self.addresses = base, mask, addresses
+        self.lowest, self.highest = int(addresses.min()), int(addresses.max())
+        self.places: dict = {}  # (offset, dtype, count) -> (version, indexes into the memory)
+
+
+class SharedMemory:
+    """The shared memory of all blocks of a Layout, one after the other; filled with poison."""
+
+    def __init__(self, layout, bytes_per_block: int, kernel: Kernel):
+        self.bytes_per_block = bytes_per_block
+        stride = -(-bytes_per_block // ALIGNMENT) * ALIGNMENT
+        self.block_offsets = np.asarray(layout.block_number * stride)
+        raw = np.full(layout.blocks * stride // 4, POISON, np.uint32).view(np.uint8)
+        self.buffer = Buffer("shared memory", raw, 0, 1)
+        self._own = SharedPart(raw[:bytes_per_block], kernel)
+        self._masks = MaskCache()
+        self._dimensions = len(layout.shape)
+        self._block_axes = [i for i, n in enumerate(self.block_offsets.shape) if n > 1]
+        # By axis and page: whether blocks along the axis may hold different bytes there.
+        self._differs = np.zeros((len(self._block_axes), stride // PAGE), bool)
+        self._version = 0  # counts the changes of `_differs`
+        self._offsets_for: dict = {}
+        self._plans: dict[int, Plan] = {}  # by the identity of the base
+
+    def take_from(self, base, offset: int, dtype: np.dtype, count: int, mask):
+        """As `take` at base + offset; None where an address is out of bounds or misaligned."""
+        plan = self._plan(base, mask)
+        key = offset, dtype, count
+        version, places = plan.places.get(key, (None, None))
+        if version != self._version:
+            size = dtype.itemsize * count
+            end = plan.highest + offset + size
+            wrong = plan.lowest + offset < 0 or end > self.bytes_per_block
+            if wrong or ((plan.addresses + np.int32(offset)) & (size - 1)).any():
+                return None
+            offsets = self.block_offsets
+            if self._block_axes:
+                offsets = self._offsets(self._pages(plan.lowest + offset, end))
+            first = (plan.addresses + (offsets + offset)) >> (dtype.itemsize.bit_length() - 1)
+            places = [first + i if i else first for i in range(count)]
+            if first.size <= SMALL:
+                plan.places[key] = self._version, places
+        view = self.buffer.view(dtype)
+        return [view.take(place) for place in places]
+
+    def _plan(self, base, mask) -> Plan:
+        plan = self._plans.get(id(base))
+        if plan is None or plan.base is not base or plan.mask is not mask:
+            if len(self._plans) >= PLANS:
+                self._plans.pop(next(iter(self._plans)))
+            addresses = self._masks.only_active(np.asarray(base), mask)
+            plan = self._plans[id(base)] = Plan(base, mask, addresses)
+        return plan
+
+    def take(self, addresses, dtype: np.dtype, count: int, mask):
+        """As GlobalMemory.take; `addresses` count from the start of the block's own part."""
+        addresses = self._masks.only_active(addresses, mask)
+        end = int(addresses.view(np.uint32).max()) + dtype.itemsize * count
+        if end > self.bytes_per_block:
+            raise IndexError("outside")
+        if self._block_axes:
+            offsets = self._offsets(self._pages(int(addresses.min()), end))
+            return self.buffer.take(addresses + offsets, dtype, count)
+        return self.buffer.take(addresses + self.block_offsets, dtype, count)
+
+    def locate(self, addresses, size: int, mask):
+        """As GlobalMemory.locate; `addresses` count from the start of the block's own part."""
+        allowed, bad = self._own.check(addresses, size, mask)
+        offsets = addresses + self.block_offsets
+        return [(self.buffer, offsets, allowed)], bad
+
+    def stored(self, addresses, size: int, *given) -> None:
+        """Take note of a store of `size` bytes at `addresses`.
+
+        `given`: all that says what is stored where, such as values and mask. What does not vary
+        along an axis of blocks leaves these blocks alike.
+        """
+        varies = [self._varies((addresses, *given), axis) for axis in self._block_axes]
+        if any(varies) and addresses.size:
+            lowest, highest = int(addresses.min()), int(addresses.max()) + size
+            pages = slice(max(lowest, 0) // PAGE, -(-max(highest, 0) // PAGE))
+            if not self._differs[varies, pages].all():
+                self._differs[varies, pages] = True
+                self._version += 1
+
+    def _pages(self, start: int, end: int) -> tuple[bool, ...]:
+        """For each axis of blocks: whether the bytes from `start` to `end` may differ."""
+        pages = slice(start // PAGE, -(-end // PAGE))
+        return tuple(self._differs[:, pages].any(axis=1))
+
+    def _offsets(self, differs: tuple[bool, ...]):
+        """Where each block's part begins, or that of the first block along axes that are alike."""
+        if differs not in self._offsets_for:
+            along = [slice(None)] * self._dimensions
+            for axis, differ in zip(self._block_axes, differs, strict=True):
+                if not differ:
+                    along[axis] = slice(0, 1)
+            self._offsets_for[differs] = self.block_offsets[tuple(along)]
+        return self._offsets_for[differs]
+
+    def _varies(self, given, axis: int) -> bool:
+        from_end = self._dimensions - axis
+        shapes = (np.shape(value) for value in given)
+        return any(len(shape) >= from_end and shape[-from_end] > 1 for shape in shapes)

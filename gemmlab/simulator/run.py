@@ -1,0 +1,83 @@
+"""What a launch did: counts, findings, and every access of a block for whoever asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gemmlab.simulator import machine
+from gemmlab.simulator.counters import LineCount
+from gemmlab.simulator.errors import LaunchError
+from gemmlab.simulator.grid import run as run_blocks
+from gemmlab.simulator.machine import Finding, WarpAccess
+
+
+@dataclass(frozen=True)
+class Step:
+    """One instruction as a warp executed it, and what it asked of memory, mostly nothing."""
+
+    opcode: str
+    line: int
+    accesses: tuple[WarpAccess, ...]
+
+
+@dataclass
+class Run:
+    """What a launch did.
+
+    `counters`: Nsight Compute's metric names and their totals, and `lines`: the same traffic by
+    source line and array; both empty unless `count=True` was asked for. `findings`: mistakes that
+    were met, empty for a correct kernel. `multiply_adds`: of float32 units and tensor cores
+    together, counted with the rest.
+    """
+
+    counters: dict[str, int]
+    lines: list[LineCount]
+    findings: list[Finding]
+    multiply_adds: int = 0
+    _again: machine.PreparedLaunch | None = field(repr=False, default=None)
+    _seen: dict = field(repr=False, default_factory=dict)  # block -> its accesses and stretches
+
+    def accesses(self, block=(0, 0, 0), warp: int | None = None) -> list[WarpAccess]:
+        """Every memory access of one block, or of one of its warps, in the order of execution.
+
+        The block is run once more for this, on copies of the arrays as the launch left them, unless
+        it was the only one that ran.
+        """
+        accesses, _ = self._recorded(block)
+        return [access for access in accesses if warp is None or access.warp == warp]
+
+    def opcode(self, access: WarpAccess) -> str:
+        """Of the instruction that made an access, such as "ld.global.f32"."""
+        return self._kept().kernel.instructions[access.index].opcode
+
+    def instructions(self, block=(0, 0, 0), warp: int = 0) -> list[Step]:
+        """What one warp executed, in order. Found as `accesses` is."""
+        accesses, stretches = self._recorded(block)
+        steps = []
+        for at, stretch in enumerate(stretches):
+            if not stretch.warps[warp]:
+                continue
+            end = stretches[at + 1].first_access if at + 1 < len(stretches) else len(accesses)
+            own = [one for one in accesses[stretch.first_access : end] if one.warp == warp]
+            for index in range(stretch.start, stretch.end):
+                one = self._again.kernel.instructions[index]
+                made = tuple(access for access in own if access.index == index)
+                steps.append(Step(one.opcode, one.line, made))
+        return steps
+
+    def _recorded(self, block):
+        block = tuple(block)
+        check_block(block, self._kept().grid)
+        if block not in self._seen:
+            _, _, *self._seen[block] = run_blocks(self._again, [block], record=True)
+        return self._seen[block]
+
+    def _kept(self) -> machine.PreparedLaunch:
+        if self._again is None:
+            raise LaunchError("accesses() needs a run with count=True")
+        return self._again
+
+
+def check_block(block, grid: machine.Triple) -> None:
+    if len(block) != 3 or any(not 0 <= i < n for i, n in zip(block, grid, strict=True)):
+        raise LaunchError(f"block {tuple(block)} is not in the grid {grid}")

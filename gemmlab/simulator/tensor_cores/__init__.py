@@ -1,0 +1,1 @@
+"""What a warp does together with a matrix: fragments, mma, ldmatrix."""

@@ -1,0 +1,1 @@
+"""Where threads stand, and how they meet: warps, barriers, clusters."""

@@ -1,0 +1,148 @@
+"""The path to a rung: its steps, and what was recorded of them."""
+
+import importlib
+
+import pandas
+import pytest
+import sample_record
+
+import gemmlab as gl
+from gemmlab import ladder
+from gemmlab.records import ablations, registry, runs
+from gemmlab.records.ablations import PATHS, SHAPES, Step
+
+device = importlib.import_module("gemmlab.cuda.device")
+NAME = "10_register_banks"
+FIRST = Step("one", "", "01_naive")
+SECOND = Step("two", "faster", "01_naive", {"BLOCK_X": 16, "EXTRA": 1}, taken=False)
+
+
+def recorded(step, shape, **changed):
+    m, n, k = shape
+    return {
+        "path": NAME, "file": step.row[0], "settings": step.row[1], "m": m, "n": n, "k": k,
+        "tflops": 50.04, "pct_cublas": 98.04, "pct_cublas_q1": 97.5, "pct_cublas_q3": 98.2,
+        "noise_q1": 99.9, "noise_q3": 100.1, "cublas_tflops": 51.0, "sm_clock_mhz": 1755,
+        "power_w": 690.0, "registers": 200, "spilled_bytes": 0, "slots": 1100, "ffma": 1024,
+        "bank_0": 1000, "bank_1": 1010, "two_in_a_bank": 64, "waits": 100, "reuse_pct": 93.75,
+        "code": step.code,
+        "gpu": "NVIDIA Test", "driver": "1", "cuda": "1", "nvrtc": "1", "cublas": "1",
+        "recorded": sample_record.DATE, **changed,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def csv(tmp_path, monkeypatch):
+    """A path of two steps with what was recorded of them, on a machine without a GPU."""
+    monkeypatch.setattr(registry, "RESULTS", tmp_path)
+    monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
+    monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
+    monkeypatch.setattr(ablations, "PATHS", {NAME: (FIRST, SECOND)})
+    runs.save(sample_record.record(), tmp_path / "nvidia-test" / "runs.json")
+    path = tmp_path / "nvidia-test" / "path.csv"
+    rows = [recorded(step, shape) for step in (SECOND, FIRST) for shape in SHAPES]
+    rows[0] |= {"tflops": 55.0, "pct_cublas": 107.8}
+    table = pandas.DataFrame(rows)
+    assert tuple(table.columns) == tuple(ablations.COLUMNS)
+    table.to_csv(path, index=False)
+    return path
+
+
+def test_steps_come_in_the_order_of_the_path(csv):
+    found = gl.path(NAME)
+    assert found["step"].tolist() == ["one", "two"]
+    assert found["predicted"].tolist() == ["", "faster"]
+    assert found["taken"].tolist() == [True, False]
+    assert found["TFLOP/s"].tolist() == [50.0, 55.0]
+    assert found["% of cuBLAS"].tolist() == [98.0, 107.8]
+    one = found.iloc[0]
+    assert one["% of cuBLAS, quartiles"] == "97.5 to 98.2"
+    assert one["FFMA, % of slots"] == round(100 * 1024 / 1100, 1)
+    assert one["two in a bank, % of FFMA"] == round(100 * 64 / 1024, 1)
+    assert one["waits, % of cycles"] == round(100 * 100 / 1200, 1)
+    assert gl.path(NAME, SHAPES[1])["TFLOP/s"].tolist() == [50.0, 50.0]
+
+
+def test_a_step_is_the_rung_s_file_with_other_macros():
+    assert FIRST.path == ladder.find("01_naive").path
+    assert SECOND.all_settings == {"BLOCK_X": 16, "BLOCK_Y": 8, "EXTRA": 1}
+    kernel = SECOND.kernel()
+    assert kernel.settings == SECOND.all_settings and kernel.name == "01_naive"
+    assert kernel.code_hash().endswith(SECOND.code, 7, 7 + len(SECOND.code))
+    elsewhere = Step("three", "", "01_naive", file="kernels/02_coalescing.cu")
+    assert elsewhere.path == ladder.find("02_coalescing").path
+    assert len({FIRST.code, SECOND.code, elsewhere.code}) == 3
+
+
+def test_what_is_not_recorded_is_refused(csv, monkeypatch):
+    with pytest.raises(ladder.LadderError, match=r"no path to '09'.* there is one to 10_register"):
+        gl.path("09")
+    with pytest.raises(registry.NoRecord, match=r"not measured at \(1, 2, 3\); measured are"):
+        gl.path(NAME, (1, 2, 3))
+    monkeypatch.setattr(ablations, "PATHS", {NAME: (FIRST, Step("new", "", "02_coalescing"))})
+    with pytest.raises(registry.StaleRecord, match=f"record path/{NAME}`"):
+        gl.path(NAME)
+    table = pandas.read_csv(csv)
+    table.drop(columns="waits").to_csv(csv, index=False)
+    with pytest.raises(registry.BadRecord, match="lacks waits"):
+        gl.path(NAME)
+    csv.unlink()
+    with pytest.raises(registry.NoRecord, match=r"path\.csv is not there; run"):
+        gl.path(NAME)
+
+
+class InThisProcess:
+    """In place of a pool of processes."""
+
+    def __init__(self, **_):
+        self.map = map
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+def test_what_is_measured_is_the_path_that_is_shown(csv, monkeypatch):
+    gpu = device.Gpu("NVIDIA Test", (9, 0), "sm_90a", 1, 1, 1, "1", "1")
+    rows = {one.title: [recorded(one, shape) for shape in SHAPES] for one in (FIRST, SECOND)}
+    monkeypatch.setattr(ablations, "require_gpu", lambda purpose: gpu)
+    monkeypatch.setattr(ablations, "ProcessPoolExecutor", InThisProcess)
+    monkeypatch.setattr(ablations, "_compile", lambda step: step)
+    monkeypatch.setattr(
+        ablations, "_measure", lambda name, step, compiled, say: rows[compiled.title]
+    )
+    csv.write_text(csv.read_text().replace(SECOND.code, "of a former"))
+    with pytest.raises(registry.StaleRecord):
+        gl.path(NAME)
+    assert ablations.evidence(NAME).remake(print) == csv
+    assert gl.path(NAME)["TFLOP/s"].tolist() == [50.0, 50.0]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(device.gpu() is None, reason=f"needs a GPU: {device.why_no_gpu()}")
+def test_a_path_is_measured_on_a_gpu(tmp_path, monkeypatch):
+    small = (256, 256, 256)
+    monkeypatch.setattr(registry, "RESULTS", tmp_path)
+    monkeypatch.setattr(ablations, "SHAPES", (small,))
+    monkeypatch.setattr(ablations, "PAIRS", {256: 4})
+    monkeypatch.setattr(ablations, "PATHS", {NAME: PATHS[NAME][:2]})
+    lines = []
+    path = ablations.record(NAME, lines.append)
+    monkeypatch.setattr(registry, "replayed", lambda: path.parent)
+    assert len(gl.path(NAME, small)) == len(lines) == 2
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_the_steps_of_a_path_are_kernels_of_their_own(name):
+    steps = ablations.steps(name)
+    assert len({step.code for step in steps}) == len({step.title for step in steps}) == len(steps)
+    assert steps[0].taken and steps[-1].path.is_file()
+    assert all(step.predicted for step in steps[1:])
+
+
+def test_the_path_is_recorded_on_an_h200(monkeypatch):
+    monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")
+    for shape in SHAPES:
+        assert ablations.path(NAME, shape).notna().all(axis=None)

@@ -1,0 +1,88 @@
+"""What is recorded of a rung with the settings for each shape: whole, consistent, current."""
+
+from types import SimpleNamespace
+
+import pandas
+import pytest
+
+from gemmlab import ladder
+from gemmlab.ladder import LadderError
+from gemmlab.records import best_by_shape, registry, tuning
+from gemmlab.records.registry import NoRecord, StaleRecord
+from gemmlab.records.runs import SHAPES
+
+NAME = "10_register_banks"
+
+
+@pytest.fixture(scope="module")
+def table():
+    return best_by_shape.tuned(NAME)
+
+
+def test_every_shape_that_is_not_tiny_is_there(table):
+    found = set(zip(table.m, table.n, table.k, strict=True))
+    assert found == {s for s in SHAPES if s[0] * s[1] * s[2] >= best_by_shape.SMALLEST}
+
+
+def test_large_squares_were_timed_in_bursts_and_under_load(table):
+    for size in best_by_shape.SQUARES_AT_LENGTH:
+        ways = table[(table.m == size) & (table.n == size) & (table.k == size)].set_index("way")
+        assert list(ways.index) == ["in turn", "burst", "sustained"]
+        flop_each = 2 * size**3 / 1e12
+        seconds = flop_each / ways.tflops + flop_each / ways.cublas_tflops
+        assert (ways.pairs * seconds)["sustained"] >= 0.9 * best_by_shape.LOAD_S
+    assert (table.pairs >= 20).all()
+
+
+def test_ratios_rates_and_quartiles_agree(table):
+    assert (100 * table.tflops / table.cublas_tflops).values == pytest.approx(
+        table.pct_cublas.values, rel=0.01
+    )
+    assert (table.pct_cublas_q1 <= table.pct_cublas).all()
+    assert (table.pct_cublas <= table.pct_cublas_q3).all()
+    assert ((table.noise_q1 <= 100.5) & (table.noise_q3 >= 99.5)).all()
+
+
+def test_the_settings_are_those_that_a_shape_gets(table):
+    rung = ladder.find(NAME)
+    for row in table.itertuples():
+        chosen = tuning.for_shape(rung, (row.m, row.n, row.k), "sm_90").settings
+        assert row.settings == ladder.written(chosen)
+
+
+def test_rows_of_other_code_are_refused(table, tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "replayed", lambda: tmp_path)
+    table.assign(code="0123456789abcdef").to_csv(tmp_path / "best_by_shape.csv", index=False)
+    with pytest.raises(StaleRecord, match=f"run `python -m gemmlab record best_by_shape/{NAME}`"):
+        best_by_shape.tuned(NAME)
+
+
+def test_what_is_measured_replaces_the_rows_of_this_rung(table, tmp_path, monkeypatch):
+    gpu = SimpleNamespace(slug="any-gpu")
+    fewer = table.iloc[:3].assign(temperature_c=None)
+    lines = []
+    monkeypatch.setattr(registry, "RESULTS", tmp_path)
+    monkeypatch.setattr(registry, "replayed", lambda: tmp_path / "any-gpu")
+    monkeypatch.setattr(best_by_shape, "require_gpu", lambda purpose: gpu)
+    for rows in (table, fewer):
+        monkeypatch.setattr(
+            best_by_shape, "_measure", lambda name, rows=rows: rows.to_dict("records")
+        )
+        best_by_shape.evidence(ladder.find(NAME)).remake(lines.append)
+        assert len(best_by_shape.tuned(NAME)) == len(rows)
+    assert len(lines) == len(table) + 3 and "% of cuBLAS with BM=" in lines[0]
+
+
+def test_a_rung_that_is_not_there_is_refused(tmp_path, monkeypatch):
+    with pytest.raises(NoRecord, match="nothing is recorded"):
+        best_by_shape.tuned("03_shared_memory")
+    with pytest.raises(LadderError):
+        best_by_shape.tuned("10_register")
+    monkeypatch.setattr(registry, "replayed", lambda: tmp_path)
+    with pytest.raises(NoRecord, match=f"is not there; run .*best_by_shape/{NAME}"):
+        best_by_shape.tuned(NAME)
+
+
+def test_the_columns_are_those_that_are_documented(table):
+    assert tuple(table.columns) == tuple(best_by_shape.COLUMNS)
+    assert isinstance(table, pandas.DataFrame)

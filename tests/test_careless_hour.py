@@ -1,0 +1,175 @@
+"""A careless hour: edits of real rungs, each tried in every way that a reader has.
+
+None of them raises what is not GEMM Lab's own, takes long, or says nothing; and on a GPU none that
+could fault or hang there is launched.
+"""
+
+import re
+
+import numpy as np
+import pytest
+
+import gemmlab as gl
+from gemmlab.analysis.judgement import judge
+from gemmlab.cuda.options import options_for
+from gemmlab.kernel import in_simulator, verify
+from gemmlab.kernel.edited import HARMLESS
+from gemmlab.kernel.kernel import Kernel, KernelMistake
+from gemmlab.notebook.exercises import check_kernel
+from gemmlab.simulator import LaunchError, PtxError, UnknownInstruction
+
+OWN = (gl.CompileError, KernelMistake, LaunchError, PtxError, UnknownInstruction)
+TWO, THREE, SIX = "02_coalescing", "03_shared_memory", "06_vectorized_loads"
+SETTINGS = {TWO: {}, THREE: {"TILE": 16, "BK": 16}, SIX: {"BM": 64, "BN": 64, "TM": 4, "TN": 4}}
+STORE = "C[here] = alpha * sum;"
+SUM = "    float sum = 0.0f;"
+LOOP = "for (int k = 0; k < K; ++k)"
+BARRIER = "__syncthreads();                         // both pieces are whole"
+LINE = r"line \d+"
+
+# What a reader does -> (rung, old text, new text, what must be said).
+EDITS = {
+    "nothing": (TWO, "Dot product", "The product", None),
+    "wrong order": (TWO, "(size_t)k * N + col", "(size_t)col * K + k", None),
+    "wrong factor": (TWO, STORE, "C[here] = sum;", "alpha=-1.5"),
+    "wrong stride": (TWO, "(size_t)k * N", "(size_t)k * K", "FAIL|out-of-bounds read"),
+    "bound left out": (TWO, "if (row >= M || col >= N) return;", "", rf"out-of-bounds.*{LINE}"),
+    "bound one too far": (TWO, "row >= M ||", "row > M ||", rf"out-of-bounds.*{LINE}"),
+    "before the start": (TWO, STORE, "C[here - 1] = alpha * sum;", rf"write.*{LINE}: C\[-1\]"),
+    "wild pointer": (TWO, STORE, "*(float*)(here * 7919) = 1.0f;", rf"out-of-bounds write.*{LINE}"),
+    "null pointer": (TWO, STORE, "*(volatile float*)0 = 1.0f;", rf"write.*{LINE}"),
+    "half a float": (
+        TWO, SUM, "float sum = *(float*)((char*)B + 2);", rf"(aligned|bounds) read.*{LINE}",
+    ),
+    "store half a float": (
+        TWO, STORE, "*(float*)((char*)C + 2) = 1;", rf"(aligned|bounds) write.*{LINE}",
+    ),
+    "writes to A": (TWO, SUM, SUM + " ((float*)A)[0] = 0.0f;", rf"forbidden.*{LINE}: writes to A"),
+    "adds to B": (TWO, SUM, SUM + " atomicAdd((float*)B, 1.0f);", rf"forbidden.*{LINE}.*to B"),
+    "index over zero": (TWO, SUM, "float sum = A[N / (int)beta];", rf"out-of-bounds.*{LINE}"),
+    "never ends": (TWO, "++k", "k += 0", "given up.*for ever"),
+    "waits for a flag": (TWO, SUM, SUM + " while (((volatile float*)A)[0] < 9);", "for ever"),
+    "launch bounds": (TWO, "(BLOCK_X * BLOCK_Y)", "(64)", r"at most 64: __launch_bounds__\(64\)"),
+    "huge local array": (
+        TWO, SUM, SUM + " float own[1 << 13]; for (int i = 0; i < K; ++i) own[i * 97 & 8191] = i;"
+        " sum = 0 * own[K & 8191];", "uninitialised read",
+    ),
+    "larger local array": (
+        TWO, SUM, SUM + " float own[1 << 18]; for (int i = 0; i < K; ++i) own[i * 97 & 262143] = i;"
+        " sum = 0 * own[K & 7];", "local memory|too much local",
+    ),
+    "huge variable": (
+        TWO, SUM, "static __device__ float g[1 << 30]; float sum = g[1 << M];", None,
+    ),
+    "recursion": (
+        TWO, SUM, "struct F { static __device__ __noinline__ float f(int n) { return n < 1 ? 1 : n"
+        " * f(n - 1) + f(n - 2); } }; float sum = 0.0f * F::f(K);", "calls a function.*not inlined",
+    ),
+    "printf": (TWO, SUM, SUM + ' printf("%d", M);', rf"{LINE}.*does not know"),
+    "assert": (TWO, SUM, SUM + " if (K > 99) __trap();", "does not know"),
+    "another name": (TWO, "coalescing(const", "mine(const", "no kernel 'coalescing'; it has mine"),
+    "an argument less": (TWO, ", float beta)", ")\n#define beta 0.f\n", "takes 7 arguments, not 8"),
+    "a typo": (TWO, "float sum", "flot sum", f"{LINE}: identifier"),
+    "a bracket less": (TWO, SUM, "{" + SUM, rf"{LINE}: expected a"),
+    "a header that is not there": (
+        TWO, 'extern "C"', '#include "my.h"\nextern "C"', rf"{LINE}: cannot open source file",
+    ),
+    "not C++": (TWO, 'extern "C"', "import numpy\nextern", f"does not compile.*{LINE}"),
+    "no extern": (TWO, 'extern "C" ', "", "no kernel 'coalescing'"),
+    "barrier left out": (THREE, BARRIER, "", rf"race.*{LINE}"),
+    "barrier in a branch": (THREE, BARRIER, "if (y) __syncthreads();", rf"barrier.*{LINE}"),
+    "return before a barrier": (
+        THREE, SUM, "if (row >= M || col >= N) return;" + SUM, rf"missed barrier.*{LINE}",
+    ),
+    "tile too small": (THREE, "b[BK][", "b[BK - 1][", rf"out-of-bounds.*{LINE}"),
+    "tile far too large": (THREE, "b[BK][", "b[1 << 14][", "too much shared data"),
+    "barrier for too many": (
+        THREE, BARRIER, 'asm volatile("bar.sync 1, 1024;");', rf"deadlock.*{LINE}",
+    ),
+    "float4 anywhere": (SIX, " && N % 4 == 0 && K % 4 == 0", "", rf"misaligned read.*{LINE}"),
+}  # fmt: skip
+
+
+LAUNCHED = {  # on a GPU: what is right, wrong without a fault, or left to chance
+    "nothing", "wrong order", "wrong factor", "huge local array", "huge variable",
+    "barrier left out",
+}  # fmt: skip
+RIGHT = {"nothing", "huge variable"}
+SEEN_BY_CHECKS_ALONE = {"barrier left out", "return before a barrier", "huge local array"}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Few and small products, and little patience: seconds for all edits, and no other answers."""
+    monkeypatch.setattr(verify, "shapes", lambda kernel: [(1, 1, 1), (7, 5, 3), (61, 67, 71)])
+    monkeypatch.setattr(verify, "FACTORS", ((1.0, 0.0), (0.5, 2.0), (-1.5, 0.0)))
+    monkeypatch.setattr(in_simulator, "SMALL_S", 1.0)
+
+
+class FakeGpu:
+    """Where a kernel is launched in place of a GPU: its launches run in the simulator."""
+
+    def __init__(self, monkeypatch):
+        self.launches, self.faults = 0, set()
+        monkeypatch.setattr(Kernel, "array_module", np)
+
+    def take(self, kernel: Kernel) -> Kernel:
+        kernel.on_gpu, kernel._loaded = True, self
+        self.kernel = kernel
+        return kernel
+
+    def run(self, launches, values) -> None:
+        """As on_gpu.GpuKernels has it."""
+        self.launches += 1
+        options = options_for(self.kernel.settings)
+        for run in in_simulator.run(self.kernel.text, launches, values, options=options, limit_s=9):
+            self.faults |= {finding.kind for finding in run.findings} - HARMLESS
+
+
+@pytest.fixture
+def fake_gpu(monkeypatch):
+    return FakeGpu(monkeypatch)
+
+
+def edited(name: str) -> tuple[str, str]:
+    rung, old, new, _ = EDITS[name]
+    text = gl.load(rung, **SETTINGS[rung]).text
+    assert text.count(old) >= 1, old
+    return rung, text.replace(old, new, 1)
+
+
+def told(action) -> str:
+    """What an action says, by its result or by an error, which is one of GEMM Lab's own."""
+    try:
+        return str(action())
+    except OWN as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_every_way_to_try_an_edit_says_what_is_wrong_with_it(name, fake_gpu, capsys):
+    rung, text = edited(name)
+    settings, says = SETTINGS[rung], EDITS[name][3] or ("pass" if name in RIGHT else "FAIL")
+    A, B = (gl.random_matrix(*shape, seed=i) for i, shape in enumerate([(61, 71), (71, 67)]))
+
+    def kernel():
+        return gl.from_source(text, rung, **settings)
+
+    check_kernel(text, rung, mistakes=True, **settings)
+    printed = capsys.readouterr().out
+    said = {
+        "judge": repr(judge(text, rung, **settings)),
+        "verify": told(lambda: kernel().verify(seed=1)),
+        "verify on a GPU": told(lambda: fake_gpu.take(kernel()).verify(seed=1)),
+    }
+    told(lambda: fake_gpu.take(kernel())(A, B))
+    assert (fake_gpu.launches > 0) == (name in LAUNCHED) and not fake_gpu.faults
+    assert printed.startswith("Right: all" if name in RIGHT else "Not yet: "), printed
+    if name in SEEN_BY_CHECKS_ALONE:
+        del said["verify"]
+        if name in LAUNCHED:
+            del said["verify on a GPU"]
+    for how, words in said.items():
+        assert re.search(says, words, re.S), (how, words)
+    if says.endswith(LINE) and name not in SEEN_BY_CHECKS_ALONE:
+        assert re.search(LINE, printed), printed

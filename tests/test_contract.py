@@ -1,0 +1,227 @@
+"""What a rung may be, tried in the simulator: several launches, tensor maps, batches, scales."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gemmlab.cuda.architectures import SIMULATED_ARCH
+from gemmlab.kernel import verify
+from gemmlab.kernel.arguments import ArgumentError
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.ladder import SIMULATED, IllegalSetting, Launch, MapOf, Problem, Workspace
+from gemmlab.ladder.precision import FLOAT32, SINGLE, ElementType, Precision
+from gemmlab.ladder.rung import Rung
+from gemmlab.ladder.rungs.shapes import ceil_div
+from gemmlab.ladder.settings import Parameter
+from gemmlab.simulator import LaunchError
+from gemmlab.simulator.counters import METRICS
+
+FOLDER = Path(__file__).parent / "kernels"
+TILE = 16
+STORES = METRICS["global", "store"][0]
+
+
+def tiles(problem, depth=1):
+    return ceil_div(problem.n, TILE), ceil_div(problem.m, TILE), depth
+
+
+def a_rung(name, plan, **more):
+    return Rung(
+        name=name, title=name, idea="a sketch", parameters=(), tile=lambda s: (TILE, TILE),
+        plan=plan, constraints=(), model_bytes=lambda problem, s: 0, **more,
+    )  # fmt: skip
+
+
+def a_kernel(rung, text=None, **settings):
+    path = FOLDER / f"{rung.name}.cu"
+    if text is None:
+        return Kernel(rung, settings, SIMULATED_ARCH, path)
+    return Kernel(rung, settings, SIMULATED_ARCH, text(path.read_text("utf-8")))
+
+
+def passes(kernel, *shapes):
+    cases = [
+        verify.check(kernel, *shape, *factors, seed=7)
+        for shape in shapes
+        for factors in ((1.0, 0.0), (0.5, 2.0))
+    ]
+    assert all(case.passed for case in cases), cases
+    return True
+
+
+# ---- several launches, and memory that they share ------------------------------------------------
+
+
+def parts_and_sum(problem, settings, target):
+    m, n = problem.m, problem.n
+    parts = Workspace("parts", 4 * settings["PARTS"] * m * n)
+    return [
+        Launch("parts_of_k", tiles(problem, settings["PARTS"]), (TILE, TILE, 1),
+               args=("A", "B", parts, "M", "N", "K")),
+        Launch("add_parts", (ceil_div(m * n, 256), 1, 1), (256, 1, 1),
+               args=(parts, "C", "M", "N", "alpha", "beta")),
+    ]  # fmt: skip
+
+
+SPLIT_K = replace(
+    a_rung("split_k", parts_and_sum), parameters=(Parameter("PARTS", 4, (1, 2, 4), "parts of K"),)
+)
+
+
+@pytest.mark.parametrize("parts", [1, 4])
+def test_two_launches_share_a_workspace(parts):
+    kernel = a_kernel(SPLIT_K, PARTS=parts)
+    assert passes(kernel, (17, 33, 0), (17, 19, 50)) and kernel.check().passed
+    # A request for each warp: of each part 2×2 blocks, then four that add, of 8 warps each.
+    assert kernel.trace(32, 32, 8).counters[STORES] == parts * 4 * 8 + 4 * 8
+
+
+def test_what_the_first_launch_does_not_write_the_second_must_not_read():
+    def leave_out(text):
+        edge = "if (row >= M || col >= N) return;"
+        return text.replace(edge, "if (row >= M || col >= N || blockIdx.z == 1) return;")
+
+    report = a_kernel(SPLIT_K, leave_out, PARTS=4).check()
+    assert not report.passed and "uninitialised read" in repr(report) and "parts[" in repr(report)
+
+
+def test_a_workspace_may_begin_as_zeros():
+    def plan(problem, settings, target):
+        zeroed = [replace(one, args=tuple(
+            replace(arg, zeroed=True) if isinstance(arg, Workspace) else arg for arg in one.args
+        )) for one in parts_and_sum(problem, settings, target)]  # fmt: skip
+        return zeroed[1:]  # nothing is added to the zeros
+
+    C = a_kernel(replace(SPLIT_K, plan=plan), PARTS=4)(
+        np.ones((5, 3), np.float32), np.ones((3, 4), np.float32)
+    )
+    assert (C == 0).all()
+
+
+# ---- tensor maps and clusters --------------------------------------------------------------------
+
+
+def mapped(cluster=(1, 1, 1)):
+    box = (32, 32)
+
+    def plan(problem, settings, target):
+        grid = ceil_div(problem.n, 32), ceil_div(problem.m, 32), 1
+        maps = MapOf("A", box, "128B"), MapOf("B", box, "128B"), MapOf("C", box)
+        return [Launch("product", grid, (32, 32, 1), cluster=cluster, args=(*maps, "K"))]
+
+    return replace(
+        a_rung("tma", plan, needs_arch=lambda s: "sm_90a"),
+        parameters=(Parameter("WIDTH", 128, (0, 128), "of the swizzle"),),
+    )
+
+
+def test_matrices_come_through_tensor_maps():
+    kernel = a_kernel(mapped(), WIDTH=128)
+    for shape in ((33, 36, 40), (64, 32, 8)):
+        assert verify.check(kernel, *shape, 1.0, 0.0, seed=3).passed
+    with pytest.raises(IllegalSetting, match="needs sm_90a, this is sm_100"):
+        Kernel(mapped(), {"WIDTH": 128}, "sm_100", FOLDER / "tma.cu")
+
+
+def test_a_grid_is_whole_clusters_and_the_simulator_names_what_it_lacks():
+    rung = mapped(cluster=(2, 1, 1))
+    with pytest.raises(IllegalSetting, match="3 blocks along x are no whole clusters of 2"):
+        rung.launches(Problem(32, 96, 32), {}, SIMULATED)
+    together = a_kernel(
+        rung,
+        lambda text: text.replace(
+            "__launch_bounds__(THREADS)\nproduct", "__cluster_dims__(2, 1, 1)\nproduct"
+        ),
+        WIDTH=128,
+    )
+    with pytest.raises(LaunchError, match="clusters of 2×1×1"):
+        verify.check(together, 32, 64, 32, 1.0, 0.0, seed=3)
+
+
+# ---- batches and transposed operands -------------------------------------------------------------
+
+STRIDES = ("stride_a", "stride_b", "stride_c")
+
+
+def many(problem, settings, target):
+    args = ("A", "B", "C", "M", "N", "K", *STRIDES, "alpha", "beta")
+    return [Launch("batched", tiles(problem, problem.batch), (TILE, TILE, 1), args=args)]
+
+
+BATCHED = a_rung("batched", many, ops="NT", batch=3)
+
+
+def test_a_batch_of_products_with_b_transposed():
+    kernel = a_kernel(BATCHED)
+    assert passes(kernel, (17, 19, 5), (3, 40, 33)) and kernel.check().passed
+    A, B = (np.float32(np.random.default_rng(1).normal(size=s)) for s in ((4, 5, 7), (4, 6, 7)))
+    assert np.allclose(kernel(A, B), A @ B.swapaxes(1, 2), atol=1e-5)
+    with pytest.raises(ArgumentError, match="the batches differ"):
+        kernel(A, B[:3])
+    with pytest.raises(ArgumentError, match="batches of matrices"):
+        kernel(A[0], B[0])
+    with pytest.raises(ArgumentError, match="inner sizes differ"):
+        kernel(A, np.ascontiguousarray(B.swapaxes(1, 2)))
+
+
+def test_a_wrong_stride_is_found_in_the_product_where_it_shows():
+    wrong = a_kernel(BATCHED, lambda text: text.replace("z * stride_c", "z * (stride_c + 1)"))
+    message = verify.check(wrong, 9, 5, 4, 1.0, 0.0, seed=1).message
+    assert "out-of-bounds" in message or "C[1, " in message
+
+
+# ---- eight bits, with scales ---------------------------------------------------------------------
+
+
+def numbers_of_e4m3() -> np.ndarray:
+    """float64 (256,): what each byte stands for; the two NaNs count as 0 here."""
+    bits = np.arange(256)
+    exponent, fraction = bits >> 3 & 15, bits & 7
+    size = np.where(exponent, np.ldexp(8.0 + fraction, exponent - 10), np.ldexp(fraction, -9))
+    return np.where(bits & 128, -1, 1) * np.where(bits & 127 == 127, 0.0, size)
+
+
+E4M3 = numbers_of_e4m3()
+
+
+def encode(values, storage):
+    nearest = abs(E4M3[:, None] - values.ravel()).argmin(axis=0)
+    return nearest.reshape(values.shape).astype(storage)
+
+
+EIGHT_BITS = ElementType(
+    "e4m3", "uint8", 2.0**-4, 2.0**-9, 0x7F, decode=lambda stored: E4M3[stored], encode=encode
+)
+SCALED = Precision(
+    "e4m3", EIGHT_BITS, EIGHT_BITS, FLOAT32, FLOAT32,
+    errors=lambda k: (SINGLE.errors(k)[0] + 3, SINGLE.errors(k)[1]), scaled=True,
+)  # fmt: skip
+
+
+def with_scales(problem, settings, target):
+    args = ("A", "B", "C", "scale_a", "scale_b", "M", "N", "K", "alpha", "beta")
+    return [Launch("scaled", tiles(problem), (TILE, TILE, 1), args=args)]
+
+
+RUNG_OF_BYTES = a_rung("scaled_eight_bits", with_scales, precision=SCALED)
+
+
+def test_bytes_with_a_scale_for_each_row_and_column():
+    kernel = a_kernel(RUNG_OF_BYTES)
+    assert passes(kernel, (17, 19, 33), (5, 40, 1)) and kernel.check().passed
+    given = kernel.operands(kernel.problem(4, 6, 8), seed=1)
+    assert given.A.dtype == np.uint8 and given.scale_b.shape == (6,)
+    A, B, _ = given.numbers()
+    C = kernel(given.A, given.B, scales=(given.scale_a, given.scale_b))
+    assert np.allclose(C, A @ B, rtol=1e-5)
+    with pytest.raises(ArgumentError, match="needs scales"):
+        kernel(given.A, given.B)
+    with pytest.raises(ArgumentError, match="scale_a has 3 elements, A @ B has 4 rows"):
+        kernel(given.A, given.B, scales=(given.scale_a[:3], given.scale_b))
+
+
+def test_a_scale_left_out_is_found():
+    wrong = a_kernel(RUNG_OF_BYTES, lambda text: text.replace("scale_a[row] * ", ""))
+    assert not verify.check(wrong, 9, 5, 4, 1.0, 0.0, seed=1).passed

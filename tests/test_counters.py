@@ -1,0 +1,56 @@
+"""Recorded counters, beside the simulator's and per step."""
+
+import pytest
+
+from gemmlab.analysis import counters
+from gemmlab.loading import load
+from gemmlab.records import registry, runs
+
+
+def test_the_simulator_counts_what_the_gpu_counted():
+    """One rung, to test the table; test_against_hardware.py holds every rung to its record."""
+    table = counters.compare(load("05_thread_tile_2d"), 512, 512, 512)
+    assert len(table) >= 5 and table["equal"].all(), table
+
+
+def test_collisions_are_what_a_gpu_counts_above_the_conflicts_of_addresses():
+    kernel = load("06_vectorized_loads")
+    table = counters.collisions(kernel, 512, 512, 512).set_index("metric")
+    assert len(table) == 4 and (table["more"] >= 0).all() and table["more"].any()
+    assert not set(table.index) & set(counters.compare(kernel, 512, 512, 512)["metric"])
+    stores = table.loc["l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum"]
+    assert 0 < stores["more"] < 0.1 * stores["simulator"]
+
+
+def test_a_difference_is_shown(monkeypatch):
+    kernel = load("01_naive")
+    name, metrics = runs.counters_at(kernel, 512, 512, 512)
+    sectors = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
+    changed = metrics | {sectors: metrics[sectors] + 1}
+    monkeypatch.setattr(runs, "counters_at", lambda *_: (name, changed))
+    table = counters.compare(kernel, 512, 512, 512).set_index("metric")
+    assert not table.loc[sectors, "equal"] and table["equal"].sum() == len(table) - 1
+
+
+def test_a_step_of_the_naive_kernel_costs_its_33_sectors():
+    """One request for A in 32 sectors, one for B in 1: per 32 multiply-adds of a warp."""
+    table = counters.per_step(load("01_naive")).set_index("M")
+    assert table.loc[512, "sectors"] == 33.0
+    # Data passes follow the banks: all in one at K = 512, spread at K = 513.
+    assert table.loc[512, "L1 bank passes"] > 5 * table.loc[1001, "L1 bank passes"]
+
+
+def test_steps_of_a_fast_kernel_need_more_digits():
+    kernel = load("05_thread_tile_2d")
+    coarse, fine = counters.per_step(kernel), counters.per_step(kernel, digits=3)
+    assert fine.round(1).equals(coarse) and not fine.equals(coarse)
+
+
+def test_steps_are_those_of_fp32_units():
+    with pytest.raises(ValueError, match="14_wmma is float16"):
+        counters.per_step(load("14_wmma"))
+
+
+def test_a_shape_that_was_not_counted_is_named():
+    with pytest.raises(registry.NoRecord, match=r"M=3.*512x512x512"):
+        counters.compare(load("01_naive"), 3, 3, 3)

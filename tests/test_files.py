@@ -1,0 +1,100 @@
+"""Files are written whole, or not at all, and a folder that takes none is named."""
+
+import errno
+import os
+
+import pandas
+import pytest
+
+from gemmlab import files
+from gemmlab.kernel import prebuilt
+from gemmlab.records import registry
+
+
+def refusing(code):
+    def refuse(*_, **__):
+        raise OSError(code, os.strerror(code))
+
+    return refuse
+
+
+class FullDisk:
+    """A file on a disk that is full: the first bytes fit, the rest does not."""
+
+    def __init__(self, handle, mode):
+        self.handle = handle
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        os.close(self.handle)
+
+    def write(self, content):
+        os.write(self.handle, content[:3])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def broken(monkeypatch, how):
+    if how == "full disk":
+        monkeypatch.setattr(files.os, "fdopen", FullDisk)
+    elif how == "read-only":
+        monkeypatch.setattr(files.tempfile, "mkstemp", refusing(errno.EROFS))
+    else:
+        monkeypatch.setattr(files.os, "replace", refusing(errno.EACCES))
+
+
+HOW = {
+    "full disk": "No space left on device.*Make room",
+    "read-only": "Read-only file system.*in a copy",
+    "not yours": "Permission denied.*Make it writable",
+}
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_file_that_cannot_be_written_stays_as_it_was(tmp_path, monkeypatch, how):
+    path = tmp_path / "folder" / "file"
+    files.write(path, b"before")
+    broken(monkeypatch, how)
+    with pytest.raises(files.NotWritten, match=HOW[how]) as caught:
+        files.write(path, b"after")
+    said = str(caught.value)
+    assert said.startswith(str(path.parent)) and "file is as it was" in said and "\n" not in said
+    assert path.read_bytes() == b"before" and os.listdir(path.parent) == ["file"]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda folder: prebuilt.write({"key": {}}, folder / "01.json.xz"),
+        lambda folder: TABLE.write(pandas.DataFrame({"n": [1]}), folder.name),
+    ],
+)
+def test_all_that_is_kept_is_written_so(tmp_path, monkeypatch, write):
+    monkeypatch.setattr(registry, "RESULTS", tmp_path.parent)
+    write(tmp_path)
+    (name,) = os.listdir(tmp_path)
+    before = (tmp_path / name).read_bytes()
+    broken(monkeypatch, "full disk")
+    with pytest.raises(files.NotWritten, match=str(tmp_path)):
+        write(tmp_path)
+    assert os.listdir(tmp_path) == [name] and (tmp_path / name).read_bytes() == before
+
+
+TABLE = registry.Table("t", "t.csv", print, ("n",), registry.SIZE("n"), str)
+
+
+def test_a_folder_is_tried_before_the_work(tmp_path, monkeypatch):
+    files.require_writable(tmp_path / "new")
+    assert os.listdir(tmp_path / "new") == []
+    monkeypatch.setattr(files.tempfile, "TemporaryFile", refusing(errno.EROFS))
+    with pytest.raises(files.NotWritten, match=f"{tmp_path} cannot be written .*nothing was done"):
+        files.require_writable(tmp_path)
+    (tmp_path / "a file").touch()
+    with pytest.raises(files.NotWritten, match="a file cannot be written"):
+        files.require_writable(tmp_path / "a file")
+
+
+def test_a_record_is_readable_by_all(tmp_path):
+    files.write(tmp_path / "file", b"")
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o644

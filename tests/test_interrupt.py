@@ -1,0 +1,221 @@
+"""Ctrl-C arrives at once, whatever runs, and leaves everything usable. The signals are real."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from jupyter_client.manager import start_new_kernel
+
+from gemmlab.notebook import sliders
+
+EMPTY = 'extern "C" __global__ void empty() {}'
+SOON_S = 2.0  # on a busy machine; on an idle one it is some 0.1 s at most
+
+
+def output_of(code, *arguments):
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# ---- whatever runs -------------------------------------------------------------------------------
+
+# One process for all, for starting is what costs most. It prints for each: the seconds from the
+# signal to KeyboardInterrupt, whether the array is as before, and which threads are left.
+PROGRAM = """
+import json, os, signal, threading, time
+import numpy as np
+import gemmlab as gl
+from gemmlab import simulator
+from gemmlab.analysis import judgement
+from gemmlab.cuda import nvrtc
+from gemmlab.simulator import grid
+
+grid.THREADS = 2
+x = np.ones(1 << 20, np.float32)
+lock = threading.Lock()
+lock.acquire()
+kernel = gl.load("01_naive")
+LOOP = '''extern "C" __global__ void loop(float* x) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    while (x[i] >= 0) x[i] += 1;
+}'''
+# A basic block of thousands of instructions, between which a worker must look too.
+CHAIN = '''extern "C" __global__ void chain(float* x) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float v = x[i];
+    #pragma unroll
+    for (int k = 0; k < 400; ++k) v = fmaf(v, v, 0.5f);
+    x[i] = v;
+}'''
+
+def launch(source, entry, threads, **how):
+    nvrtc.compile_source(source, "kernel.cu")
+    block = min(1024, threads)
+    grid = (threads // block, 1, 1)
+    return lambda: simulator.launch(source, entry, grid, (block, 1, 1), [x], **how)
+
+nvrtc.compile_anew('extern "C" __global__ void empty() {}', "empty.cu")
+simulator.launch(CHAIN, "chain", (1, 1, 1), (32, 1, 1), [x.copy()])  # what it translates is kept
+for name, work in {
+    "a lock": lock.acquire,
+    "one chunk": launch(LOOP, "loop", 32),
+    "chunks side by side": launch(LOOP, "loop", 1 << 20),
+    "a long block": launch(CHAIN, "chain", 1 << 20),
+    "with checks": launch(LOOP, "loop", 1 << 16, check=True),
+    "verify": kernel.verify,
+    "check": kernel.check,
+    "trace": lambda: kernel.trace(300, 300, 300),
+    "judge": lambda: judgement.judge(kernel.text, "01_naive"),
+}.items():
+    sent = []
+
+    def send():
+        sent.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    timer = threading.Timer(0.2, send)
+    try:
+        timer.start()
+        while True:
+            work()
+    except KeyboardInterrupt:
+        seconds = time.monotonic() - sent[0]
+    timer.join()
+    same = bool((x == 1).all())
+    print(json.dumps([name, seconds, same, [one.name for one in threading.enumerate()]]))
+"""
+WORK = ("a lock", "one chunk", "chunks side by side", "a long block", "with checks", "verify",
+        "check", "trace", "judge")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def interrupted():
+    return {name: rest for name, *rest in map(json.loads, output_of(PROGRAM).splitlines())}
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_after_nvrtc_has_compiled_ctrl_c_arrives_at_once(interrupted, name):
+    seconds, same, threads = interrupted[name]
+    assert seconds < SOON_S
+    assert same
+    assert threads == ["MainThread"]
+
+
+# ---- NVRTC ---------------------------------------------------------------------------------------
+
+# Long to read, and nothing to compile then.
+COMPILE = """
+import os, signal, sys, threading, time
+from gemmlab.cuda import nvrtc
+
+empty, number = 'extern "C" __global__ void empty() {}', int(sys.argv[1])
+unused = (f"static __device__ int f{i}(int x) {{ return x + {i}; }}" for i in range(2000))
+nvrtc.compile_anew(empty, "empty.cu")
+seen = []
+signal.signal(number, lambda *_: seen.append(number))
+threading.Timer(0.1, os.kill, (os.getpid(), number)).start()
+started = time.monotonic()
+nvrtc.compile_anew("\\n".join([empty, *unused]), "unused.cu")
+print(len(seen), time.monotonic() - started)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="signals are kept on Linux alone")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_nvrtc_reads_the_text_finds_the_handler_of_python(number):
+    """NVRTC's own would end the process with exit code 4."""
+    count, lasted = output_of(COMPILE, str(int(number))).split()
+    assert float(lasted) > 0.1  # NVRTC was at it when the signal came
+    assert count == "1"
+
+
+# ---- the command line ----------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
+@pytest.mark.parametrize("send", ["kill", "killpg"])  # to the one process, and as a terminal does
+@pytest.mark.parametrize(
+    ("command", "line"), [(("ladder",), "simulator"), (("compile", "--check"), "14_wmma.sass.xz")]
+)
+def test_a_command_ends_at_once_with_130_a_sentence_and_no_process_left(command, line, send):
+    running = subprocess.Popen(
+        [sys.executable, "-u", "-m", "gemmlab", *command],
+        env=os.environ | {"GEMMLAB_DEVICE": "simulator"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        while line not in running.stdout.readline():
+            assert running.poll() is None, running.stderr.read()
+        time.sleep(0.3)  # well into the work that follows
+        sent = time.monotonic()
+        getattr(os, send)(running.pid, signal.SIGINT)
+        _, said = running.communicate(timeout=60)  # which also waits for all that hold the pipe
+        assert time.monotonic() - sent < 2 * SOON_S  # Python itself takes a while to end
+        assert running.returncode == 130
+        assert said.splitlines()[-1] == "gemmlab: stopped" and "Traceback" not in said
+    finally:
+        running.kill()
+
+
+# ---- Jupyter -------------------------------------------------------------------------------------
+
+CELL = """
+import numpy as np
+from gemmlab import simulator
+from gemmlab.cuda import nvrtc
+source = '''extern "C" __global__ void loop(float* x) {
+    while (x[threadIdx.x] >= 0) x[threadIdx.x] += 1;
+}'''
+nvrtc.compile_anew(source, "kernel.cu")
+x = np.ones(1 << 10, np.float32)
+print("started")
+simulator.launch(source, "loop", (1 << 10, 1, 1), (1 << 10, 1, 1), [x])
+"""
+
+
+def test_a_cell_that_loops_can_be_interrupted_and_the_next_one_runs():
+    manager, client = start_new_kernel(kernel_name="python3")
+    try:
+        asked, interrupted = client.execute(CELL, stop_on_error=False), 0.0
+        while True:
+            message = client.get_iopub_msg(timeout=120)
+            if message["msg_type"] == "stream" and "started" in message["content"]["text"]:
+                manager.interrupt_kernel()
+                interrupted = time.monotonic()
+            if message["msg_type"] == "error" and message["parent_header"]["msg_id"] == asked:
+                break
+        assert time.monotonic() - interrupted < 2 * SOON_S  # IPython writes its traceback, too
+        assert message["content"]["ename"] == "KeyboardInterrupt"
+        reply = client.execute_interactive("assert (x == 1).all()", timeout=60)
+        assert reply["content"]["status"] == "ok"
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
+def test_sliders_that_are_interrupted_say_so_and_go_on(monkeypatch):
+    lab = sliders.lab("01_naive")
+    slider = lab.sliders["BLOCK_X"]
+    first, second, *_ = (value for value in slider.options if value != slider.value)
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sliders, "load", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            slider.value = first
+    assert "Stopped" in lab.message.value
+    before = lab.picture.value
+    slider.value = second
+    assert "Stopped" not in lab.message.value and lab.picture.value != before

@@ -1,0 +1,249 @@
+"""One block's way along K: every frame against what the kernel's indices say."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import gemmlab as gl
+from gemmlab import ladder
+from gemmlab.analysis import k_steps
+from gemmlab.analysis.block_replay import NOTHING
+from gemmlab.simulator import LaunchError
+
+ALONE = ("10_register_banks", "11_fused_epilogue")  # whose warps take no steps together,
+TOGETHER = (("BK", 8), ("STAGES", 1))  # but with one stage
+CASES = [(rung.name, () if rung.name not in ALONE else TOGETHER) for rung in ladder.RUNGS]
+CASES += [("09_double_buffering", (("STAGES", stages),)) for stages in (2, 3, 4)]
+IN_SHARED = [case for case in CASES if case[0] > "03"]
+STEPS = 4  # along K
+
+
+@pytest.fixture(scope="module")
+def walks():
+    made = {}
+
+    def walk(name, settings=(), block=(0, 0, 0), shape=None):
+        key = (name, settings, block, shape)
+        if key not in made:
+            kernel = gl.load(name, **dict(settings))
+            rows, columns = kernel.rung.tile(kernel.settings)
+            along = STEPS * kernel.settings.get("BK", k_steps.STRETCH)
+            m, n, k = shape or (2 * rows, 2 * columns, along)
+            made[key] = k_steps.of(kernel.trace(m, n, k, blocks=[block]), block)
+        return made[key]
+
+    return walk
+
+
+def share(frame):
+    """The rows and columns of C that its block computes, as bool (M,) and (N,)."""
+    trace = frame.trace
+    x, y, _ = frame.block
+    if frame.trace.kernel_name == "01_naive":
+        x, y = y, x  # x counts rows there
+    rows, columns = ladder.find(trace.kernel_name).tile(trace.settings)
+    row, column = np.arange(trace.m), np.arange(trace.n)
+    return row // rows == y, column // columns == x
+
+
+def tile(frame, name, numbers):
+    """bool: what the block's tiles with these numbers along K have of A or of B."""
+    rows, columns = share(frame)
+    ks = np.isin(np.arange(frame.trace.k) // frame.trace.settings["BK"], numbers)
+    return np.outer(rows, ks) if name == "A" else np.outer(ks, columns)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "block"),
+    [(*case, (0, 0, 0)) for case in CASES]
+    + [(name, (), (1, 1, 0)) for name in ("01_naive", "05_thread_tile_2d")],
+)
+def test_a_block_loads_its_rows_of_a_and_its_columns_of_b(name, settings, block, walks):
+    frames = walks(name, settings, block)
+    rows, columns = share(frames[0])
+    times = {one: sum(frame.loaded[one].astype(int) for frame in frames) for one in "AB"}
+    assert (times["A"] == np.outer(rows, np.ones(frames[0].trace.k))).all()
+    assert (times["B"] == np.outer(np.ones(frames[0].trace.k), columns)).all()
+    assert (frames[0].mine == np.outer(rows, columns)).all()
+
+
+@pytest.mark.parametrize(("name", "settings"), CASES)
+def test_products_are_done_up_to_k_and_are_those_of_the_counters(name, settings, walks):
+    frames = walks(name, settings)
+    trace = frames[0].trace
+    for before, after in itertools.pairwise(frames):
+        assert (after.done >= before.done).all()
+        assert not before.written.any()
+    last = frames[-1]
+    assert (last.done == trace.k * last.mine).all() and (last.written == last.mine).all()
+    assert last.actions == ["write C"] and last.products == (trace.k, trace.k)
+    assert last.done.sum() == trace.run.multiply_adds
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("04_thread_tile_1d", ()),
+        ("08_warp_tiling", ()),
+        ("09_double_buffering", ()),
+        ("09_double_buffering", (("STAGES", 3),)),
+    ],
+)
+def test_products_of_a_frame_are_the_multiply_adds_between_two_barriers(name, settings, walks):
+    """Counted in the instructions of all warps, with no look at what lies where."""
+    frames = walks(name, settings)
+    trace = frames[0].trace
+    counted = []
+    for warp in range(int(np.prod(trace.block)) // 32):
+        passed = [0]
+        for one in trace.run.instructions((0, 0, 0), warp):
+            passed[-1] += 32 * one.opcode.startswith("fma")
+            if one.opcode.startswith("bar.sync"):
+                passed.append(0)
+        counted.append(passed)
+    done = np.diff([0, *(frame.done.sum() for frame in frames)])
+    fmas = np.sum(counted, axis=0)
+    assert done[done > 0].tolist() == fmas[fmas > 0].tolist()
+
+
+@pytest.mark.parametrize(("name", "settings"), IN_SHARED)
+def test_what_is_read_lay_in_shared_memory_before_the_last_barrier(name, settings, walks):
+    frames = walks(name, settings)
+    assert not any(one.any() for one in frames[0].read.values())
+    for before, after in itertools.pairwise(frames):
+        for one in "AB":
+            assert (before.kept[one][after.read[one]] != NOTHING).all()
+            assert not (after.arriving[one] & (after.kept[one] != NOTHING)).any()
+
+
+@pytest.mark.parametrize(("name", "settings"), IN_SHARED)
+def test_memory_and_masks_tell_the_same(name, settings, walks):
+    for frame in walks(name, settings):
+        size = frame.trace.m * frame.trace.k
+        there = {one: frame.arriving[one] | (frame.kept[one] != NOTHING) for one in "AB"}
+        if name == "08_warp_tiling":  # what is on its way there is in registers
+            there = {one: frame.kept[one] != NOTHING for one in "AB"}
+        elements = frame.memory[frame.memory != NOTHING]
+        assert sorted(elements) == sorted(
+            [*np.flatnonzero(there["A"]), *(size + np.flatnonzero(there["B"]))]
+        )
+
+
+@pytest.mark.parametrize("name", ["03_shared_memory", "05_thread_tile_2d", "07_bank_conflicts"])
+def test_with_one_buffer_a_block_loads_and_multiplies_in_turn(name, walks):
+    frames = walks(name)
+    assert [frame.actions for frame in frames] == [["load"], ["multiply"]] * STEPS + [["write C"]]
+    for frame in frames[:-1]:
+        number = frame.number // 2
+        for one in "AB":
+            now = tile(frame, one, [number])
+            assert ((frame.kept[one] == 0) == now).all()
+            happens = frame.loaded if frame.number % 2 == 0 else frame.read
+            assert (happens[one] == now).all()
+        assert frame.products == ((number + frame.number % 2) * frame.trace.settings["BK"],) * 2
+
+
+def test_warp_tiling_loads_the_next_tile_into_registers_before_it_multiplies(walks):
+    frames = walks("08_warp_tiling")
+    both = ["load", "multiply"]
+    actions = [["load"], ["store"], *[both, ["store"]] * (STEPS - 1), ["multiply"], ["write C"]]
+    assert [frame.actions for frame in frames] == actions
+    for one in "AB":
+        assert (frames[2].arriving[one] == tile(frames[2], one, [1])).all()
+        assert ((frames[2].kept[one] == 0) == tile(frames[2], one, [0])).all()
+        assert (frames[3].stored[one] == tile(frames[3], one, [1])).all()
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3, 4])
+def test_double_buffering_loads_ahead_while_it_multiplies(stages, walks):
+    """Before the first product there are stages - 1 tiles, or one in registers' way."""
+    settings = () if stages == 1 else (("STAGES", stages),)
+    frames = walks("09_double_buffering", settings)
+    ahead = max(1, stages - 1)
+    assert len(frames) == STEPS + 2
+    for frame in frames[:-1]:
+        now = frame.number - 1  # the tile that is multiplied
+        for one in "AB":
+            first = list(range(ahead)) if now < 0 else [now + ahead]
+            assert (frame.loaded[one] == tile(frame, one, first)).all()
+            assert (frame.read[one] == tile(frame, one, [now])).all()
+            # At the barrier that ends the frame, one tile more than was multiplied has arrived.
+            on_way = range(now + 2, min(now + ahead + 1, STEPS))
+            assert (frame.arriving[one] == tile(frame, one, on_way)).all()
+            for buffer in range(max(2, stages)):
+                arrived = [t for t in range(min(now + 2, STEPS)) if t % max(2, stages) == buffer]
+                loading = [t for t in on_way if t % max(2, stages) == buffer]
+                expected = [] if loading else arrived[-1:]
+                assert ((frame.kept[one] == buffer) == tile(frame, one, expected)).all()
+
+
+def test_the_words_of_shared_memory_hold_what_the_declarations_say(walks):
+    """03: a[TILE][BK], then b[BK][TILE]. 09: twice a[BK][BM + 4], then twice b[BK][BN]."""
+    frame = walks("03_shared_memory")[2]
+    k, n, first_of_b = frame.trace.k, frame.trace.n, frame.trace.m * frame.trace.k
+    ks = np.arange(64, 128)
+    a, b = frame.memory[: 32 * 64].reshape(32, 64), frame.memory[32 * 64 :].reshape(64, 32)
+    assert (a == np.arange(32)[:, None] * k + ks).all()
+    assert (b == first_of_b + ks[:, None] * n + np.arange(32)).all()
+
+    frame = walks("09_double_buffering")[1]
+    k, n, first_of_b = frame.trace.k, frame.trace.n, frame.trace.m * frame.trace.k
+    a = frame.memory[: 2 * 8 * 132].reshape(16, 132)
+    b = frame.memory[2 * 8 * 132 :].reshape(16, 128)
+    assert (a[:, :128] == np.arange(128) * k + np.arange(16)[:, None]).all()
+    assert (a[:, 128:] == NOTHING).all()
+    assert (b == first_of_b + np.arange(16)[:, None] * n + np.arange(128)).all()
+
+
+@pytest.mark.parametrize("name", ["01_naive", "02_coalescing"])
+def test_without_shared_memory_a_frame_is_a_stretch_along_k(name, walks):
+    frames = walks(name)
+    assert len(frames) == STEPS + 1 and not len(frames[0].memory)
+    for frame in frames[:-1]:
+        ks = np.arange(frame.trace.k) // k_steps.STRETCH == frame.number
+        rows, columns = share(frame)
+        assert (frame.read["A"] == np.outer(rows, ks)).all()
+        assert (frame.read["B"] == np.outer(ks, columns)).all()
+        assert all((frame.kept[one] == NOTHING).all() for one in "AB")
+        assert (
+            frame.progress == f"{k_steps.STRETCH * (frame.number + 1)} of {frame.trace.k} products"
+        )
+
+
+def test_at_the_edge_of_c_and_of_k(walks):
+    """Block (3, 2) of C, 20×27, has rows 16 to 19 and columns 24 to 26; K is 13."""
+    frames = walks("03_shared_memory", (("TILE", 8), ("BK", 8)), (3, 2, 0), (20, 27, 13))
+    assert (frames[-1].done == 13 * frames[-1].mine).all()
+    assert np.argwhere(frames[-1].written).tolist() == [[r, c] for r in range(16, 20)
+                                                        for c in range(24, 27)]  # fmt: skip
+    assert frames[1].products == (8, 8) and frames[3].progress == "13 of 13 products"
+
+
+def test_without_products_there_is_only_c_to_write(walks):
+    (frame,) = walks("03_shared_memory", (), (0, 0, 0), (32, 32, 0))
+    assert frame.actions == ["write C"] and frame.progress == "0 of 0 products"
+
+
+def test_the_caption_says_what_happens(walks):
+    frame = walks("09_double_buffering", (("STAGES", 3),))[1]
+    assert frame.caption == (
+        "Block (0, 0, 0) loads k 16 to 23 of A and B and multiplies k 0 to 7 of A and B. Then each "
+        "sum has 8 of 32 products; k 0 to 15 of A and B lie in shared memory; k 16 to 23 of A and "
+        "B are on their way."
+    )
+
+
+def test_what_cannot_be_followed_is_refused():
+    with pytest.raises(TypeError, match="steps takes a trace"):
+        k_steps.of("03_shared_memory")
+    trace = gl.load("01_naive").trace(64, 8, 16)
+    with pytest.raises(LaunchError, match="is not in the grid"):
+        k_steps.of(trace, (5, 0, 0))
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_warps_that_wait_for_mbarriers_take_no_steps_together(name):
+    trace = gl.load(name).trace(128, 256, 64)
+    with pytest.raises(ValueError, match=rf"warps of {name} wait for mbarriers"):
+        k_steps.of(trace)

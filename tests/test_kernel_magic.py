@@ -1,0 +1,331 @@
+"""%%kernel: an edited kernel is judged in place, and whatever is wrong with it is a sentence."""
+
+import re
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+import gemmlab as gl
+from gemmlab.analysis import judgement
+from gemmlab.analysis.judgement import PRODUCTS, TRAFFIC, Judgement, judge
+from gemmlab.cuda.occupancy import occupancy
+from gemmlab.kernel.verify import Report
+from gemmlab.kernel.verify import check as check_product
+from gemmlab.notebook.kernel_magic import BadLine, parse
+from gemmlab.simulator.counters import MATRIX_METRICS, METRICS
+
+NAME = "03_shared_memory"
+COUNTED = TRAFFIC | PRODUCTS["float32"]
+SMALL = {"TILE": 16, "BK": 16}
+LARGEST = 200  # rows, columns or K of a product that is run here
+
+
+@pytest.fixture(autouse=True)
+def small_products(monkeypatch):
+    """Verification without its one large product: seconds for each kernel, and no other answer."""
+    from gemmlab.kernel import kernel, verify
+
+    def shapes(kernel):
+        return [shape for shape in every(kernel) if max(shape) <= LARGEST]
+
+    every = verify.shapes
+    monkeypatch.setattr(verify, "shapes", shapes)
+    monkeypatch.setattr(kernel, "verify", verify.verify)
+
+
+@pytest.fixture(scope="module")
+def shell():
+    shell = InteractiveShell.instance()
+    shell.run_line_magic("load_ext", "gemmlab")
+    yield shell
+    InteractiveShell.clear_instance()
+
+
+@pytest.fixture
+def right():
+    return gl.load(NAME).text
+
+
+def change(text, old, new):
+    assert text.count(old) == 1, old
+    return text.replace(old, new)
+
+
+# ---- the judgement -------------------------------------------------------------------------------
+
+
+def test_the_rung_itself_passes_and_nothing_differs(right):
+    found = judge(right, NAME, **SMALL)
+    assert found.passed and found.verified.passed and found.checked.passed
+    assert found.changed == [] and found.resources[0] == found.resources[1]
+    assert "all 12 are equal" in repr(found) and "as before" in repr(found)
+
+
+def test_counters_before_and_after_are_those_of_two_traces(right):
+    found = judge(change(right, "a[TILE][BK + PAD]", "a[TILE][BK + 1]"), NAME, **SMALL)
+    assert found.passed
+    traces = [kernel.trace(*found.shape) for kernel in (gl.load(NAME, **SMALL), found.kernel)]
+    before, after = (trace.counters for trace in traces)
+    differ = {name for name in before if before[name] != after[name]}
+    assert differ  # rows of a that do not begin at 16 bytes cost loads of 16 bytes
+    assert found.changed == [
+        (words, before[name], after[name]) for name, words in COUNTED.items() if name in differ
+    ]
+    assert f"differ; {len(COUNTED) - len(differ)} are equal" in repr(found)
+    ratios = re.findall(r"^shared loads, .*?([\d,]+) +([\d,]+) +×(\S+)$", repr(found), re.M)
+    assert ratios
+    for one, other, ratio in ratios:
+        quotient = int(other.replace(",", "")) / int(one.replace(",", ""))
+        assert float(ratio) == pytest.approx(quotient, rel=0.01)
+
+
+def test_every_counter_has_words_of_its_own():
+    metrics = {name for names in (METRICS | MATRIX_METRICS).values() for name in names if name}
+    for products in PRODUCTS.values():
+        counted = TRAFFIC | products
+        assert metrics < set(counted) and len(set(counted.values())) == len(counted)
+
+
+def test_resources_before_and_after(right):
+    text = change(right, "b[BK][TILE + PAD]", "b[BK][TILE + PAD + 256]")
+    found = judge(text, NAME, **SMALL)
+    before, after = found.resources
+    assert after["shared bytes per block"] - before["shared bytes per block"] == 16 * 256 * 4
+    fits = occupancy(
+        found.kernel.arch, threads=256, registers=after["registers per thread"],
+        shared_bytes=after["shared bytes per block"],
+    )  # fmt: skip
+    assert after["blocks per SM"] == fits.blocks_per_sm
+    assert re.search(r"^shared bytes per block +2,048 +18,432 +×9$", repr(found), re.M)
+
+
+def test_a_lost_barrier_gives_right_results_and_a_race_in_its_lines():
+    kernel = gl.exercises.planted(NAME)
+    found = judge(kernel.text, NAME, **SMALL)
+    assert found.verified.passed and not found.passed
+    kinds = {finding.kind for _, finding in found.findings}
+    assert kinds == {"write-after-read race"}
+    assert len({finding.line for _, finding in found.findings}) == len(found.findings)
+    lines = kernel.text.splitlines()
+    for _, finding in found.findings:
+        assert f"> {finding.line:4d} | {lines[finding.line - 1]}" in repr(found)
+    assert found.counters  # it is counted all the same
+
+
+def test_wrong_results_stop_the_counting_but_not_the_checks():
+    name = "09_double_buffering"
+    kernel = gl.exercises.planted(name)
+    found = judge(kernel.text, name, **kernel.settings)
+    assert not found.passed and not found.verified.passed
+    assert not found.counters and found.resources
+    assert "read of a copy in flight" in repr(found) and "not counted" in repr(found)
+
+
+def test_the_first_failing_case_is_named_with_its_place(right):
+    text = change(right, "a_from += BK;", "a_from += BK + 1;")
+    found = judge(text, NAME, **SMALL)
+    failed = [case for case in found.verified.cases if not case.passed]
+    first = failed[0]
+    again = check_product(
+        found.kernel, first.m, first.n, first.k, first.alpha, first.beta, seed=first.seed
+    )
+    said = f"{len(failed)} of {len(found.verified.cases)} cases. The first is M={first.m} "
+    assert said in repr(found) and again.message in repr(found)
+
+
+def test_it_says_the_same_each_time(right):
+    text = change(right, "a_from += BK;", "a_from += BK + 1;")
+    one, other = (judge(text, NAME, **SMALL) for _ in range(2))
+    assert repr(one) == repr(other) and one._repr_html_() == other._repr_html_()
+
+
+def test_a_compile_error_stops_and_shows_the_lines_around_it(right):
+    found = judge(change(right, "float sum = 0.0f;", "flot sum = 0.0f;"), NAME)
+    assert found.kernel is None and found.verified is None and found.checked is None
+    number = right[: right.index("float sum")].count("\n") + 1
+    lines = right.splitlines()
+    assert f"  > {number:4d} |     flot sum = 0.0f;" in repr(found)
+    assert f"    {number - 1:4d} | {lines[number - 2]}" in repr(found)
+    assert 'identifier "flot" is undefined' in repr(found)
+
+
+def test_what_the_assembler_refuses_is_said_without_a_time(right):
+    text = change(right, "b[BK][TILE + PAD]", "b[BK][TILE + PAD + 4000]")
+    said = repr(judge(text, NAME, **SMALL))
+    assert "uses too much shared data" in said and "ms" not in said.split() and "info" not in said
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("shared_memory(const", "mine(const", "no kernel 'shared_memory'; it has mine"),
+        ("int K, float alpha, float beta)", "int K)\n#define alpha 1.f\n#define beta 0.f\n",
+         "takes 6 arguments, not 8"),
+        ("float sum = 0.0f;", 'float sum = 0.0f; printf("no");', "simulator does not know"),
+        ("float sum = 0.0f;",
+         "float sum = clock();",
+         "simulator does not know"),
+        ("        __syncthreads();                         // both",
+         "        if (y) __syncthreads();                  // both", "divergent barrier"),
+        ("row >= M || col >= N", "false", "out-of-bounds write"),
+    ],
+)  # fmt: skip
+def test_whatever_is_wrong_is_a_sentence(right, old, new, says):
+    found = judge(change(right, old, new), NAME, **SMALL)
+    assert not found.passed and says in repr(found)
+    assert "Traceback" not in repr(found)
+
+
+def test_a_kernel_that_never_ends_is_given_up_in_time(right, monkeypatch):
+    monkeypatch.setattr("gemmlab.kernel.in_simulator.SMALL_S", 0.5)
+    found = judge(change(right, "tile_k < K; tile_k += BK", "tile_k < K; "), NAME, **SMALL)
+    assert "given up after 0.5 seconds" in found.stopped and "M=7 N=5 K=3" in found.stopped
+    assert found.kernel is not None and found.verified is None
+
+
+def test_a_kernel_that_waits_for_ever_is_a_finding():
+    wait = """
+        __shared__ __align__(8) unsigned long long ready;
+        const unsigned at = (unsigned)__cvta_generic_to_shared(&ready);
+        if (threadIdx.x == 0 && threadIdx.y == 0)
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], 2048;" :: "r"(at) : "memory");
+        __syncthreads();
+        asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0;"
+                     " @!p bra again; }" :: "r"(at) : "memory");
+    """
+    text = change(gl.load(NAME).text, "    float sum = 0.0f;", f"    float sum = 0.0f; {wait}")
+    found = judge(text, NAME, **SMALL)
+    assert not found.passed and "deadlock" in repr(found)
+
+
+def test_mistakes_that_the_checks_find_keep_a_kernel_off_the_gpu(right, monkeypatch):
+    """Launched there, an access out of bounds would take the whole notebook with it."""
+    launched = []
+
+    def verify(kernel, seed=None):
+        launched.append(kernel.on_gpu)
+        return Report(kernel.name, [])
+
+    monkeypatch.setattr(judgement, "from_source", _as_if_on_a_gpu)
+    monkeypatch.setattr("gemmlab.kernel.kernel.verify", verify)
+    assert judge(right, NAME, **SMALL).kernel.on_gpu
+    judge(change(right, "row >= M || col >= N", "false"), NAME, **SMALL)
+    assert launched == [True, False]
+
+
+def _as_if_on_a_gpu(*args, **settings):
+    kernel = gl.from_source(*args, **settings)
+    kernel.on_gpu = True
+    return kernel
+
+
+@pytest.mark.parametrize(
+    ("like", "settings", "says"),
+    [
+        (NAME, {"TILE": 64}, "TILE=64 is not legal"),
+        (NAME, {"TILE": 32, "BK": 8}, "leaves threads without work"),
+        (NAME, {"arch": 80}, "has no parameter arch; it has TILE, BK, PAD"),
+        (NAME, {"like": 3, "source": 4}, "has no parameter like"),
+        ("03_shared", {}, "did you mean 03_shared_memory"),
+    ],
+)
+def test_an_illegal_request_is_answered_with_its_reason(right, like, settings, says):
+    found = judge(right, like, **settings)
+    assert found.kernel is None and says in repr(found) and not found.passed
+
+
+def test_html_says_what_the_text_says(right):
+    kernel = gl.exercises.planted(NAME)
+    text = change(kernel.text, "a[TILE][BK + PAD]", "a[TILE][BK + 1]")
+    for found in (judge(text, NAME, **SMALL), judge(text + "}", NAME), judge(text, "x")):
+        page = found._repr_html_()
+        plain = re.sub(r"<[^>]*>", "\n", page)
+        for sign, letter in (("&lt;", "<"), ("&gt;", ">"), ("&#x27;", "'"), ("&quot;", '"')):
+            plain = plain.replace(sign, letter)
+        said = repr(found).replace("&amp;", "&")
+        pieces = [piece.strip() for piece in plain.replace("&amp;", "&").splitlines()]
+        assert all(piece in said for piece in pieces)
+        assert "background: #FCFCFA; color: #222222" in page
+
+
+# ---- the line after %%kernel ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "parsed"),
+    [
+        (NAME, (NAME, {}, None)),
+        (f"{NAME} TILE=16 PAD=1", (NAME, {"TILE": 16, "PAD": 1}, None)),
+        (f"TILE=16 --name mine {NAME}", (NAME, {"TILE": 16}, "mine")),
+        (f"{NAME} --name=mine", (NAME, {}, "mine")),
+        (f"{NAME} TILE=-1", (NAME, {"TILE": -1}, None)),
+    ],
+)
+def test_a_line_is_read(line, parsed):
+    assert parse(line) == parsed
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("", "no rung is named"),
+        ("TILE=16", "no rung is named"),
+        (f"{NAME} 02_coalescing", "there are several"),
+        (f"{NAME} TILE=x", "TILE=x is no whole number"),
+        (f"{NAME} TILE=", "TILE= is no whole number"),
+        (f"{NAME} --nam mine", "no option --nam;"),
+        (f"{NAME} --name", "'' is no name"),
+        (f"{NAME} --name 3x", "'3x' is no name"),
+        (f"{NAME} --name for", "'for' is no name"),
+        (f"{NAME} 'TILE=3", "No closing quotation"),
+    ],
+)
+def test_a_line_that_cannot_be_read_says_what_to_write(line, says, shell, right):
+    with pytest.raises(BadLine, match=re.escape(says)):
+        parse(line)
+    found = shell.run_cell_magic("kernel", line, right)
+    assert isinstance(found, Judgement) and says in repr(found)
+
+
+# ---- in a shell ----------------------------------------------------------------------------------
+
+
+def test_the_magic_judges_the_cell_and_prints_nothing(shell, right, capsys):
+    found = shell.run_cell_magic("kernel", f"{NAME} TILE=16 BK=16", right)
+    assert found.passed and found.kernel.settings["TILE"] == 16
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_kernel_becomes_a_variable_if_asked_and_never_an_old_one(shell, right):
+    shell.user_ns.pop("mine", None)
+    broken = change(right, "float sum", "flot sum")
+    shell.run_cell_magic("kernel", f"{NAME} TILE=16 BK=16", right)
+    assert "mine" not in shell.user_ns
+    found = shell.run_cell_magic("kernel", f"{NAME} TILE=16 BK=16 --name mine", right)
+    assert shell.user_ns["mine"] is found.kernel
+    shell.run_cell_magic("kernel", f"{NAME} --name mine", broken)
+    assert "mine" not in shell.user_ns
+
+
+@pytest.mark.parametrize("held", [gl, 3, "text"])
+def test_a_name_that_holds_something_else_keeps_it(held, shell, right):
+    shell.user_ns["mine"] = held
+    for text in (right, change(right, "float sum", "flot sum")):
+        found = shell.run_cell_magic("kernel", f"{NAME} TILE=16 BK=16 --name mine", text)
+        assert shell.user_ns["mine"] is held and found.kernel is None
+        assert f"mine holds something else, of type {type(held).__name__}" in repr(found)
+
+
+def test_a_whole_cell_shows_its_result(shell, right, capsys):
+    done = shell.run_cell(f"%%kernel {NAME} TILE=16 BK=16\n{right}")
+    done.raise_error()
+    assert isinstance(done.result, Judgement) and "Results: pass" in capsys.readouterr().out
+
+
+def test_nothing_of_it_needs_ipython():
+    from pathlib import Path
+
+    for module in ("notebook/kernel_magic", "analysis/judgement", "report", "__init__"):
+        text = (Path(gl.__file__).parent / f"{module}.py").read_text(encoding="utf-8")
+        assert "import IPython" not in text
+        assert "from IPython" not in text

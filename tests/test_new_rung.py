@@ -1,0 +1,103 @@
+"""A new rung is one `.cu`, one entry, one notebook, one record: nothing else has to know it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gemmlab.folders import KERNELS, NOTEBOOKS, ROOT
+from gemmlab.kernel.fingerprint import code_hash
+
+NAME, LIKE = "98_throwaway", "02_coalescing"
+ENTRY = """
+THROWAWAY = Rung(
+    name="98_throwaway",
+    title="Throwaway",
+    idea="a rung that is there to be added",
+    parameters=COALESCING.parameters,
+    tile=COALESCING.tile,
+    plan=single(
+        "throwaway",
+        lambda m, n, s: (ceil_div(n, s["BLOCK_X"]), ceil_div(m, s["BLOCK_Y"]), 1),
+        _block,
+    ),
+    constraints=CONSTRAINTS,
+    model_bytes=_no_reuse,
+)
+
+RUNGS = (NAIVE, COALESCING, THROWAWAY)
+"""
+USE = """
+import gemmlab as gl
+from gemmlab import cli
+from gemmlab.records import runs
+
+kernel = gl.load("98_throwaway", BLOCK_X=32, BLOCK_Y=8)
+print(kernel, kernel.check().passed)
+print(len(gl.heat(kernel.trace(40, 24, 16))._repr_html_()) > 500)
+print(len(gl.lab("98_throwaway").picture.value) > 1000)
+print(runs.replay_at(gl.load("98_throwaway"), 512, 512, 512).kernel)
+print(cli.main(["bench", "98_throwaway", "512", "512", "512"]))
+"""
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """A copy of what the package reads, with the rung added; the files that this touched."""
+    root = tmp_path_factory.mktemp("checkout")
+    for folder in ("gemmlab", "kernels", "results"):
+        shutil.copytree(
+            ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__", "compiled")
+        )
+    shutil.copy(ROOT / "pyproject.toml", root)
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+    source = (KERNELS / f"{LIKE}.cu").read_text("utf-8").replace("coalescing(", "throwaway(")
+    (root / "kernels" / f"{NAME}.cu").write_text(source.replace("02  Coalescing", "98  Throwaway"))
+    family = root / "gemmlab" / "ladder" / "rungs" / "untiled.py"
+    family.write_text(family.read_text("utf-8").replace("\nRUNGS = (NAIVE, COALESCING)\n", ENTRY))
+    (root / "notebooks").mkdir()
+    shutil.copy(NOTEBOOKS / f"{LIKE}.ipynb", root / "notebooks" / f"{NAME}.ipynb")
+    path = root / "results" / "nvidia-h200" / "runs.json"
+    record = json.loads(path.read_text("utf-8"))
+    recorded = record["rungs"][LIKE]
+    code = code_hash(root / "kernels" / f"{NAME}.cu", recorded["settings"])
+    runs = [{**run, "kernel": NAME} for run in recorded["runs"]]
+    record["rungs"][NAME] = {**recorded, "code": code, "runs": runs}
+    path.write_text(json.dumps(record))
+
+    after = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    return root, {path for path in after if after[path] != before.get(path)}
+
+
+def test_four_files_are_a_rung(checkout):
+    root, touched = checkout
+    assert {str(path.relative_to(root)) for path in touched} == {
+        f"kernels/{NAME}.cu",
+        "gemmlab/ladder/rungs/untiled.py",
+        f"notebooks/{NAME}.ipynb",
+        "results/nvidia-h200/runs.json",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", USE], cwd=root, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(root), "GEMMLAB_DEVICE": "simulator"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.splitlines()
+    assert said[0] == f"{NAME}(BLOCK_X=32, BLOCK_Y=8) for sm_90a True"
+    assert said[1:4] == ["True", "True", NAME]
+    assert any("recorded on NVIDIA H200" in line for line in said) and said[-1] == "0"
+
+
+def test_the_copy_is_what_ran(checkout):
+    root, _ = checkout
+    code = "import gemmlab; print(gemmlab.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": str(root)},
+    )  # fmt: skip
+    assert Path(done.stdout.strip()).is_relative_to(root)

@@ -1,0 +1,290 @@
+"""Without NVRTC: the rungs run from what ships with the project, all else says what is missing."""
+
+import lzma
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gemmlab import cli, ladder
+from gemmlab.analysis import issue_slots
+from gemmlab.cuda import headers, nvrtc
+from gemmlab.cuda.architectures import SIMULATED_ARCH
+from gemmlab.cuda.device import gpu
+from gemmlab.cuda.disassembler import NoDisassembler
+from gemmlab.kernel import compiler, prebuilt, verify
+from gemmlab.kernel.kernel import from_source
+from gemmlab.ladder import RUNGS, IllegalSetting, legal_settings, settings_for
+from gemmlab.loading import load
+from gemmlab.sass import listings, loops
+from gemmlab.simulator import NoCompiler, launcher
+
+A, B = np.float32(np.arange(35).reshape(5, 7)), np.float32(np.arange(63).reshape(7, 9))
+
+
+def _missing():
+    raise NoCompiler("NVRTC cannot be loaded")
+
+
+@pytest.fixture
+def no_compiler(monkeypatch):
+    """As on a Mac. What was compiled before does not count."""
+    caches = nvrtc.compile_source, launcher._compiled, launcher._translation
+    for cached in caches:
+        cached.cache_clear()
+    monkeypatch.setattr(nvrtc, "_binding", _missing)
+    yield
+    for cached in caches:
+        cached.cache_clear()
+
+
+def test_the_default_settings_are_compiled_as_they_would_be_now():
+    for name in prebuilt.NAMES:
+        default = prebuilt.all_settings(name)[:1]
+        compiled = prebuilt.build(name, default, archs=(SIMULATED_ARCH,))
+        (key,) = compiled
+        stored = {key: {SIMULATED_ARCH: prebuilt.stored(name)[key][SIMULATED_ARCH]}}
+        assert prebuilt.alike(compiled, stored), f"{name}: run `make compiled`"
+
+
+def test_another_instruction_or_another_report_is_no_longer_alike():
+    ((key, archs),) = list(prebuilt.stored("03_shared_memory").items())[:1]
+    text = archs[SIMULATED_ARCH]["ptx"]
+    ours = {key: {SIMULATED_ARCH: {"ptx": text, "log": "Used 32 registers"}}}
+    for changed in (
+        {"ptx": text.replace("fma.rn.ftz.f32", "mul.rn.ftz.f32", 1), "log": "Used 32 registers"},
+        {"ptx": text, "log": "Used 33 registers"},
+    ):
+        assert not prebuilt.alike(ours, {key: {SIMULATED_ARCH: changed}})
+    renumbered = text.replace("%r17", "%r99")
+    assert renumbered != text
+    same = {key: {SIMULATED_ARCH: {"ptx": renumbered, "log": "Used 32 registers"}}}
+    assert prebuilt.alike(ours, same)
+
+
+def test_every_legal_setting_is_there_and_the_default_for_every_architecture():
+    for rung in RUNGS:
+        source = rung.path.read_text(encoding="utf-8")
+        assert len(prebuilt.stored(rung.name)) == len(legal_settings(rung))
+        for settings in legal_settings(rung):
+            is_default = settings == settings_for(rung, {})
+            for arch in prebuilt.archs_of(rung.name) if is_default else (SIMULATED_ARCH,):
+                options = compiler.options_for(settings)
+                found = prebuilt.find(source, rung.path.name, arch, options)
+                assert "Used" in found.log
+                assert bool(found.ptx) == (arch == SIMULATED_ARCH)
+
+
+@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+def test_a_rung_does_all_that_it_does_with_a_compiler(rung, no_compiler):
+    settings = legal_settings(rung)[-1]
+    for kernel in (load(rung.name), load(rung.name, **settings)):
+        assert verify.check(kernel, 33, 35, 34, 0.5, 2.0, seed=3).passed
+        assert kernel.trace(20, 30, 10).counters
+    archs = prebuilt.archs_of(rung.name)
+    assert (load(rung.name).resources(archs[1], archs[-1])["registers per thread"] > 0).all()
+
+
+@pytest.fixture
+def with_compiler(monkeypatch):
+    """A product and its trace, made before the compiler is taken away, and not from the stock."""
+    nvrtc.compile_source.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(nvrtc, "stock", None)
+        return _product_and_trace()
+
+
+def _product_and_trace():
+    kernel = load("02_coalescing")
+    return kernel(A, B), kernel.trace(33, 17, 9)
+
+
+def test_results_and_counts_are_the_same_with_and_without(with_compiler, no_compiler):
+    result, trace = with_compiler
+    kernel = load("02_coalescing")
+    assert kernel(A, B).tobytes() == result.tobytes()
+    again = kernel.trace(33, 17, 9)
+    assert again.counters == trace.counters and again.run.lines == trace.run.lines
+
+
+def test_an_edited_kernel_needs_a_compiler_and_says_so(no_compiler):
+    text = RUNGS[0].path.read_text(encoding="utf-8")
+    unchanged = from_source(text, like=RUNGS[0].name).trace(8, 8, 8)
+    assert (unchanged.lines["line"] > 0).all()
+    with pytest.raises(NoCompiler, match=r"kernel.cu as it stands.*Linux or Windows"):
+        from_source(text.replace("alpha * sum", "sum * alpha"), like=RUNGS[0].name)
+
+
+def test_another_architecture_is_refused_with_those_there_are(no_compiler):
+    with pytest.raises(IllegalSetting, match=r"'sm_61' is no architecture .* are sm_90a, sm_75"):
+        load(RUNGS[0].name, arch="sm_61")
+    with pytest.raises(NoCompiler, match="PTX"):
+        load(RUNGS[0].name, arch="sm_80").trace(8, 8, 8)
+    with pytest.raises(NoCompiler, match="for sm_70; it is there for sm_90a, sm_75"):
+        options = compiler.options_for(settings_for(RUNGS[0], {}))
+        compiler.nvrtc.compile_source(load(RUNGS[0].name).text, "", arch="sm_70", options=options)
+
+
+def test_the_same_kernels_make_the_same_file_and_nothing_half_written(tmp_path):
+    compiled = {"key": {"sm_90a": {"log": "Used 32 registers", "ptx": ".version 9.0"}}}
+    for name in ("a", "b"):
+        prebuilt.write(compiled, tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    with pytest.raises(TypeError):
+        prebuilt.write({"key": object()}, tmp_path / "a")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+
+
+# ---- a GPU without CUDA's headers ----------------------------------------------------------------
+
+
+class FakeCupy(types.ModuleType):
+    """Takes what RawModule is given, and reads the file that it is to load."""
+
+    def __init__(self):
+        super().__init__("cupy")
+        self.given = []
+
+    def RawModule(self, **how):
+        path = how.get("path")
+        self.given.append(Path(path).read_text("utf-8") if path else how)
+        return types.SimpleNamespace(
+            get_function=lambda entry: types.SimpleNamespace(entry=entry), compile=lambda: None
+        )
+
+
+@pytest.fixture
+def cupy_without_headers(monkeypatch):
+    fake = FakeCupy()
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    monkeypatch.setattr(headers, "folder", lambda: None)
+    return fake
+
+
+def test_without_headers_a_gpu_runs_an_unchanged_rung_as_it_was_compiled(cupy_without_headers):
+    kernel = load("14_wmma")
+    (launch,) = kernel.rung.one_tile(kernel.settings)
+    function = kernel._on_gpu().function(launch)
+    (ptx,) = cupy_without_headers.given
+    assert ptx == kernel.compiled.ptx and ".target sm_90a" in ptx
+    assert function.entry == kernel.rung.entry
+    assert function.max_dynamic_shared_size_bytes == kernel.rung.shared_bytes(kernel.settings)
+
+
+def test_without_headers_another_gpu_or_text_is_refused_with_what_to_install(cupy_without_headers):
+    other = load("14_wmma", arch="sm_80")
+    edited = load("14_wmma")
+    edited.text += "\n"
+    for kernel in (other, edited):
+        kernel.on_gpu = True
+        with pytest.raises(NoCompiler, match=r"14_wmma.cu for sm_.*nvidia-cuda-crt"):
+            kernel.prepare()
+    assert cupy_without_headers.given == []
+
+
+def test_a_rung_without_headers_of_cuda_is_compiled_from_its_text(cupy_without_headers):
+    kernel = load("04_thread_tile_1d")
+    kernel._on_gpu()
+    (given,) = cupy_without_headers.given
+    assert given["code"] == kernel.text and f"-arch={kernel.arch}" in given["options"]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(
+    gpu() is None or gpu().arch != SIMULATED_ARCH, reason=f"needs a GPU of {SIMULATED_ARCH}"
+)
+def test_the_driver_compiles_what_is_in_stock(monkeypatch):
+    monkeypatch.setattr(headers, "folder", lambda: None)
+    assert verify.check(load("14_wmma"), 129, 257, 65, 0.5, 2.0, seed=3).passed
+
+
+# ---- damaged files -------------------------------------------------------------------------------
+
+
+def cut_off(content):
+    return content[: len(content) // 2]
+
+
+def garbage(content):
+    return b"garbage"
+
+
+def other_json(content):
+    return lzma.compress(b"{")
+
+
+def nothing(content):
+    return b""
+
+
+every_damage = pytest.mark.parametrize("damage", [cut_off, garbage, other_json, nothing])
+
+
+@pytest.fixture
+def spoil(tmp_path, monkeypatch):
+    """A function that puts a damaged copy in place of a file in kernels/compiled/."""
+
+    def spoil(path, damage):
+        (tmp_path / path.name).write_bytes(damage(path.read_bytes()))
+        monkeypatch.setattr(prebuilt, "FOLDER", tmp_path)
+        return tmp_path / path.name
+
+    nvrtc.compile_source.cache_clear()
+    listings._new.cache_clear()
+    yield spoil
+    nvrtc.compile_source.cache_clear()
+
+
+@every_damage
+def test_a_damaged_file_is_compiled_anew_with_one_line_that_names_it(spoil, damage, caplog):
+    path = spoil(prebuilt.path_of("01_naive"), damage)
+    kernels = [load("01_naive"), load("01_naive", BLOCK_X=16)]
+    assert all("naive" in kernel.compiled.ptx for kernel in kernels)
+    (said,) = caplog.messages
+    assert said.startswith(f"{path} is damaged") and f"git checkout -- {path}" in said
+
+
+@every_damage
+def test_a_damaged_file_without_a_compiler_is_named(spoil, damage, no_compiler):
+    path = spoil(prebuilt.path_of("01_naive"), damage)
+    with pytest.raises(NoCompiler, match=rf"NVRTC.* is not here, and {path} is damaged.*checkout"):
+        load("01_naive")
+
+
+@every_damage
+def test_a_damaged_listing_is_made_anew_with_one_line_that_names_it(
+    spoil, damage, caplog, monkeypatch
+):
+    rung = ladder.find(issue_slots.FIRST)
+    kept = listings.stored(rung.name)["listing"]
+    path = spoil(listings.path_of(rung.name), damage)
+    monkeypatch.setattr(listings, "_new", lambda *_: kept)
+    kernel = load(rung.name)
+    assert [loops.loop(kernel, SIMULATED_ARCH).opcodes["FFMA"] for _ in range(2)] == [512, 512]
+    (said,) = [line for line in caplog.messages if ".sass.xz" in line]
+    assert said.startswith(f"{path} is damaged") and "\n" not in said
+    assert not listings.is_current(rung)
+
+
+@pytest.mark.parametrize("missing", [NoCompiler, NoDisassembler])
+def test_a_damaged_listing_that_cannot_be_made_is_named(spoil, monkeypatch, missing):
+    def fail(*_, **__):
+        raise missing("It is not here.")
+
+    kernel = load(issue_slots.FIRST)
+    path = spoil(listings.path_of(issue_slots.FIRST), cut_off)
+    at = (listings.nvrtc, "compile_anew") if missing is NoCompiler else (listings, "disassemble")
+    monkeypatch.setattr(*at, fail)
+    with pytest.raises(missing, match=f"It is not here. {path} is damaged"):
+        loops.loop(kernel, SIMULATED_ARCH)
+
+
+def test_damaged_files_are_stale_to_the_check(spoil, capsys, monkeypatch):
+    spoil(prebuilt.path_of("00_ceilings"), cut_off)
+    monkeypatch.setattr(cli, "RUNGS", ())
+    monkeypatch.setattr(prebuilt, "NAMES", ("00_ceilings",))
+    monkeypatch.setattr(prebuilt, "build", lambda name, settings: {"key": {}})
+    assert cli.main(["compile", "--check"]) == 1
+    assert "00_ceilings.json.xz: stale, run `make compiled`" in capsys.readouterr().out

@@ -1,0 +1,156 @@
+"""Records of kernels: nothing is left to record, and recording keeps what still fits."""
+
+import json
+from dataclasses import replace
+
+import corpus
+import pytest
+from recorded import record_corpus, record_counters, record_kernels, record_sanitizer, recording
+
+from gemmlab import simulator
+
+A, B, C = ({"code": code, "recording": 0, "seen": code} for code in "abc")
+RUN = {"gpu": "some GPU", "recorded": "2026-11-21"}
+LATER = {"gpu": "some GPU", "recorded": "2026-11-24"}
+
+
+@pytest.mark.parametrize("record", record_kernels.RECORDS, ids=lambda record: record.file)
+def test_nothing_is_left_to_record(record):
+    assert record.stale() == [], f"on a GPU: {recording.COMMAND}"
+    assert record.read()["entries"].keys() == record.codes().keys()
+
+
+@pytest.fixture
+def record(tmp_path, monkeypatch):
+    """One with the entries a, b and c, of which b has changed since, c has gone, and d is new."""
+    monkeypatch.setattr(recording, "HERE", tmp_path)
+    monkeypatch.setattr(recording, "provenance", lambda: dict(LATER))
+    recording.write(
+        tmp_path / "it.json", {"recordings": [RUN], "entries": {"a": A, "b": B, "c": C}}
+    )
+    codes = {"d": "d", "a": "a", "b": "changed"}
+    return recording.Record("it.json", lambda: codes, lambda names: ((n, {}) for n in names))
+
+
+def renewed(folder):
+    found = json.loads((folder / "it.json").read_text("utf-8"))
+    return found["recordings"], found["entries"]
+
+
+def test_what_is_new_or_has_changed_is_recorded_and_the_rest_is_kept(record, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    assert record.stale() == ["d", "b"]
+    assert list(record.renew(out)) == ["d", "b"]
+    recordings, entries = renewed(out)
+    assert recordings == [RUN, LATER]
+    assert list(entries) == ["d", "a", "b"]
+    assert entries["a"] == A
+    assert entries["b"] == {"code": "changed", "recording": 1}
+    assert sorted(out.iterdir()) == [out / "it.json"]
+
+
+def test_a_run_that_stops_leaves_what_it_had_and_the_next_one_goes_on(record, tmp_path):
+    steps = record.renew(tmp_path)
+    assert next(steps) == "d"
+    steps.close()
+    assert record.stale() == ["b"]
+    assert list(record.renew(tmp_path)) == ["b"]
+    recordings, entries = renewed(tmp_path)
+    assert recordings == [RUN, LATER] and entries.keys() == {"a", "b", "d"}
+    assert record.stale() == []
+
+
+def test_a_list_of_what_is_left_records_nothing(record, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(record_kernels, "RECORDS", (record,))
+    before = renewed(tmp_path)
+    record_kernels.main(["--list"])
+    assert capsys.readouterr().out == "it.json: 2 of 3 to be recorded\n    d\n    b\n"
+    assert renewed(tmp_path) == before
+
+
+def test_the_folder_may_come_from_the_environment(record, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(record_kernels, "RECORDS", (record,))
+    monkeypatch.setenv("OUT", str(tmp_path / "new/out"))
+    record_kernels.main([])
+    assert renewed(tmp_path / "new/out")[1].keys() == {"a", "b", "d"}
+    assert "it.json 2/2  b\n" in capsys.readouterr().out
+    monkeypatch.delenv("OUT")
+    with pytest.raises(SystemExit, match="OUTDIR"):
+        record_kernels.main([])
+
+
+def test_a_record_of_results_is_what_the_kernel_computes(monkeypatch):
+    """With the simulator in the GPU's place: every argument of the launch is as it takes it."""
+    monkeypatch.setattr(record_corpus, "RESULTS", ((5, 7, 3, 1.0, 0.0), (9, 20, 17, 0.5, 2.0)))
+    monkeypatch.setattr(record_corpus.hardware, "launch", simulator.launch)
+    entry = corpus.rung("03_shared_memory", TILE=8, BK=32, PAD=1)
+    ((name, found),) = record_corpus.recorded([entry.name])
+    assert name == entry.name
+    for row in found["results"]:
+        C, _ = entry.launch(row["m"], row["n"], row["k"], row["alpha"], row["beta"], row["seed"])
+        assert row["sha256"] == record_corpus.digest(C)
+    assert len({row["sha256"] for row in found["results"]}) == 2
+
+
+def test_counters_go_to_the_kernels_in_the_order_of_their_launches(monkeypatch):
+    asked = {}
+
+    def profiled(child, entry, count, metrics, name):
+        asked.update(child=child, entry=entry)
+        return [{"launch": at} for at in range(count)]
+
+    monkeypatch.setattr(record_counters, "profiled", profiled)
+    names = list(record_counters.RECORD.codes())[:4]
+    found = dict(record_counters.recorded(names))
+    launches = [row["metrics"]["launch"] for entry in found.values() for row in entry["counters"]]
+    assert list(found) == names == asked["child"][1:]
+    assert launches == list(range(2 * len(names)))
+    assert asked["entry"] == "regex:^(shared_memory|thread_tile_1d)$"
+    assert list(record_counters.recorded([])) == []
+
+
+TOOL_OUTPUT = """========= COMPUTE-SANITIZER
+wrong
+========= Error: Race reported between Write access at k+0x10 in kernel.cu:3
+========= RACECHECK SUMMARY: 2 hazards displayed (2 errors, 0 warnings)
+"""
+
+
+def test_a_case_is_run_alone_and_under_each_tool(monkeypatch):
+    commands = []
+
+    def finished(command):
+        commands.append(command)
+        if command[0] != "compute-sanitizer":
+            return None
+        return TOOL_OUTPUT if "racecheck" in command else "right\nERROR SUMMARY: 0 errors\n"
+
+    monkeypatch.setattr(record_sanitizer, "finished", finished)
+    found = dict(record_sanitizer.recorded(["no bound on k"]))["no bound on k"]
+    assert found["alone"] == "hangs"
+    assert {tool: result["errors"] for tool, result in found["tools"].items()} == {
+        "memcheck": 0, "racecheck": 2, "initcheck": 0, "synccheck": 0,
+    }  # fmt: skip
+    assert found["tools"]["racecheck"]["first"] == "Race reported between Write access"
+    assert len(commands) == 5 and all("no bound on k" in command for command in commands)
+
+
+def test_a_comment_in_a_rung_is_no_other_code_and_a_launch_of_another_shape_is(monkeypatch):
+    mistake = record_sanitizer.cases()["no bound on k"]
+    key, planted = record_sanitizer.key(mistake), record_sanitizer.mistakes.planted
+    monkeypatch.setattr(
+        record_sanitizer.mistakes, "planted", lambda one: "// so to say\n" + planted(one)
+    )
+    assert record_sanitizer.key(mistake) == key
+    other = replace(mistake, shapes=((7, 7, 7, 1.0, 0.0),))
+    assert record_sanitizer.key(other) != key
+
+
+def test_what_is_not_recorded_yet_is_said_in_the_table(monkeypatch):
+    there = record_sanitizer.RECORD.current()
+    (name, *_) = (one for one in there if not one.startswith(record_sanitizer.CORRECT))
+    left = {one: entry for one, entry in there.items() if one != name}
+    monkeypatch.setattr(recording.Record, "current", lambda record: left)
+    (row,) = (line for line in record_sanitizer.table().splitlines() if f"| {name}:" in line)
+    assert row.endswith("| not recorded | not recorded |")

@@ -1,0 +1,294 @@
+"""Tables of measurements: written, read again, and refused in a sentence when they are damaged."""
+
+import dataclasses
+import importlib
+
+import pandas
+import pytest
+
+from gemmlab.analysis import facts
+from gemmlab.folders import RESULTS
+from gemmlab.ladder import LadderError
+from gemmlab.loading import load
+from gemmlab.records import published, recorder, registry, tuning
+from gemmlab.records import runs as records
+from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord, Table
+
+device = importlib.import_module("gemmlab.cuda.device")
+
+H200 = device.Gpu("NVIDIA H200", (9, 0), "sm_90a", 132, 1, 1, "1", "1")
+DATE = "2026-11-21T10:00:00+00:00"
+COLUMNS = {
+    **registry.TEXT("rung"), **registry.WHOLE("tile"), **registry.SIZE("m", "n", "k"),
+    **registry.POSITIVE("time_ms"), **registry.NUMBER("reuse_pct"),
+    **registry.REPORTED("power_w"), **registry.COUNTED("stalls"), **registry.TEXT("code"),
+    **registry.NOTE("ncu"), **registry.DATE("recorded"),
+}  # fmt: skip
+
+
+def evidence(rung="one"):
+    return Table(
+        name=f"times/{rung}", file="times.csv", remake=print, key=("rung", "tile", "m", "n", "k"),
+        columns=COLUMNS, code_of_row=lambda row: f"code{row.tile}", part=("rung", rung),
+    )  # fmt: skip
+
+
+def rows(rung="one", tiles=(8, 16)):
+    return pandas.DataFrame([
+        {"rung": rung, "tile": tile, "m": 1, "n": 2, "k": 3, "time_ms": tile / 3, "reuse_pct": 0.0,
+         "power_w": None, "stalls": 0.5, "code": f"code{tile}", "ncu": None, "recorded": DATE}
+        for tile in tiles
+    ])  # fmt: skip
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """A results folder of one GPU, on a machine without one."""
+    monkeypatch.setattr(registry, "RESULTS", tmp_path)
+    monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
+    monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
+    keep(tmp_path, "nvidia-test")
+    return tmp_path
+
+
+def keep(results, slug):
+    (results / slug).mkdir()
+    (results / slug / registry.RUNS).touch()
+
+
+@pytest.fixture
+def table(results):
+    """The path of a table that was written."""
+    return evidence().write(rows(), "nvidia-test")
+
+
+# ---- folders -------------------------------------------------------------------------------------
+
+
+def test_the_folder_to_read(results, monkeypatch):
+    for slug in ("nvidia-l4", "nvidia-h200", "nvidia-a100"):
+        keep(results, slug)
+    (results / "pictures").mkdir()
+    assert registry.gpus() == ["nvidia-a100", "nvidia-h200", "nvidia-l4", "nvidia-test"]
+    assert registry.replayed().name == "nvidia-a100", "the first by name"
+    monkeypatch.setattr(device, "_find_gpu", lambda: H200)
+    assert registry.replayed().name == "nvidia-h200", "that of the GPU here"
+    monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-l4")
+    assert registry.replayed().name == "nvidia-l4", "the one that is asked for"
+    monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-b200")
+    with pytest.raises(NoRecord, match=r"'nvidia-b200' names no record.*nvidia-h200"):
+        registry.replayed()
+
+
+def test_without_any_folder_the_command_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "RESULTS", tmp_path)
+    monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
+    with pytest.raises(NoRecord, match="run `python -m gemmlab record` on a GPU"):
+        registry.replayed()
+
+
+# ---- tables --------------------------------------------------------------------------------------
+
+
+def test_what_is_written_is_read_again(table):
+    found = evidence().read()
+    assert list(found.columns) == list(COLUMNS)
+    assert found["time_ms"].tolist() == [2.66667, 5.33333], "six digits"
+    assert found["tile"].tolist() == [8, 16] and found["power_w"].isna().all()
+    before = table.read_bytes()
+    evidence().write(found, "nvidia-test")
+    assert table.read_bytes() == before
+
+
+def test_what_is_written_replaces_its_own_rows_alone(table):
+    evidence("two").write(rows("two", [4]), "nvidia-test")
+    evidence().write(rows(tiles=[32]), "nvidia-test")
+    assert evidence().read()["tile"].tolist() == [32]
+    assert evidence("two").read()["tile"].tolist() == [4]
+
+
+def test_rows_that_are_not_as_they_should_be_are_not_written(table):
+    before = table.read_bytes()
+    with pytest.raises(BadRecord, match="time_ms is '0', not a number above 0"):
+        evidence().write(rows().assign(time_ms=0), "nvidia-test")
+    assert table.read_bytes() == before
+
+
+def test_one_piece_of_a_file_may_be_stale_or_missing_without_the_others(table):
+    evidence("two").write(rows("two").assign(code="of before"), "nvidia-test")
+    assert len(evidence().read()) == 2
+    with pytest.raises(StaleRecord, match=r"times/two: .*run `python -m gemmlab record times/two`"):
+        evidence("two").read()
+    with pytest.raises(NoRecord, match="times/three: nothing is recorded"):
+        evidence("three").read()
+    table.unlink()
+    with pytest.raises(NoRecord, match=r"times\.csv is not there; run .* record times/one`"):
+        evidence().read()
+
+
+def test_a_row_of_code_that_is_gone_is_stale(table):
+    def gone(row):
+        raise FileNotFoundError
+
+    with pytest.raises(StaleRecord):
+        dataclasses.replace(evidence(), code_of_row=gone).read()
+
+
+def refused(path):
+    """What is said of a damaged table: one line with the file and what to do."""
+    with pytest.raises(BadRecord) as caught:
+        evidence().read()
+    said = str(caught.value)
+    assert said.startswith(str(path)) and "\n" not in said
+    assert f"git checkout -- {path}" in said and "record times/one`" in said
+    return said
+
+
+@pytest.mark.parametrize("size", [0, 1, 20, 60, 100, 130])
+def test_a_table_that_is_cut_off_is_refused(table, size):
+    """In its header, or in a row; 130 leaves half of the first date."""
+    content = table.read_bytes()
+    assert len(content) > 140
+    table.write_bytes(content[:size])
+    refused(table)
+
+
+def test_a_table_that_is_cut_off_in_its_last_row_is_refused(table):
+    content = table.read_bytes()
+    for fewer in range(2, len(content.splitlines()[-1])):
+        table.write_bytes(content[:-fewer])
+        assert "line 3: " in refused(table)
+
+
+@pytest.mark.parametrize(
+    ("column", "cell"),
+    [
+        ("time_ms", "0"), ("time_ms", "-1"), ("time_ms", "nan"), ("time_ms", "inf"),
+        ("time_ms", ""), ("time_ms", "fast"), ("time_ms", "True"), ("tile", "8.5"), ("tile", ""),
+        ("m", "0"), ("reuse_pct", ""), ("reuse_pct", "NaN"), ("power_w", "-3"), ("stalls", "many"),
+        ("code", ""), ("recorded", "2026-11-21"),
+    ],
+)  # fmt: skip
+def test_a_cell_that_cannot_be_is_named_with_its_line(table, column, cell):
+    found = pandas.read_csv(table, dtype=str, keep_default_na=False)
+    found.loc[1, column] = cell
+    found.to_csv(table, index=False)
+    assert f"line 3: {column} is {cell!r}, not " in refused(table)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"\xff\xfe\x00garbage", "is no text"),
+        (b'"never closed\n1,2\n', "is no table|lacks"),
+        (b"<html>\n<p>a, b, c\n", "is no table|lacks"),
+    ],
+)
+def test_what_is_no_table_is_refused(table, content, says):
+    table.write_bytes(content)
+    with pytest.raises(BadRecord, match=says):
+        evidence().read()
+    refused(table)
+
+
+def test_missing_columns_and_rows_are_named(table):
+    found = pandas.read_csv(table)
+    found.drop(columns=["time_ms", "code"]).to_csv(table, index=False)
+    assert "lacks time_ms, code" in refused(table)
+    found.iloc[:0].to_csv(table, index=False)
+    assert "lacks rows" in refused(table)
+    pandas.concat([found, found.iloc[:1]]).to_csv(table, index=False)
+    assert "line 4 is there twice" in refused(table)
+
+
+@pytest.mark.parametrize("lines", [slice(1, None), slice(1, 2), slice(2, 3)])
+def test_rows_with_a_field_too_many_are_refused(table, lines):
+    whole = table.read_text().splitlines()
+    whole[lines] = [f"{line},1" for line in whole[lines]]
+    table.write_text("\n".join(whole))
+    refused(table)
+
+
+def test_a_file_that_may_not_be_read_is_named(table):
+    table.unlink()
+    table.mkdir()
+    assert "cannot be read" in refused(table)
+
+
+# ---- several at a time ---------------------------------------------------------------------------
+
+
+def test_of_several_what_is_refused_is_left_out_and_named(table, caplog):
+    evidence("two").write(rows("two").assign(code="of before"), "nvidia-test")
+    every = [evidence(name) for name in ("one", "two", "three")]
+    (found,) = registry.of_each(every, Table.read)
+    assert set(found["rung"]) == {"one"}
+    assert [line.split(":")[1].strip() for line in caplog.messages] == ["times/two", "times/three"]
+    with pytest.raises(StaleRecord, match="times/two"):
+        registry.of_each(every[1:2], Table.read)
+    table.write_bytes(b"")
+    with pytest.raises(BadRecord):
+        registry.of_each(every, Table.read)
+
+
+# ---- all that is kept ----------------------------------------------------------------------------
+
+
+def test_every_file_of_a_gpu_belongs_to_evidence_and_is_current(monkeypatch):
+    monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")
+    folder = registry.replayed()
+    kept = {path.relative_to(folder).as_posix() for path in folder.rglob("*.*")}
+    assert kept <= {one.file for one in recorder.evidence()}
+    assert recorder.refused() == []
+
+
+def test_every_name_is_another_and_can_be_remade():
+    names = [one.name for one in recorder.evidence()]
+    assert len(set(names)) == len(names)
+    assert set(recorder.BY_DEFAULT) <= set(names)
+    assert {"tuning/03_shared_memory", "best_by_shape/10_register_banks", "epilogue"} <= set(names)
+    with pytest.raises(LadderError, match="did you mean tuning/03_shared_memory"):
+        recorder.record(["tuning/03_shared"], [], print)
+
+
+def test_what_is_recorded_by_name_is_remade_and_nothing_else(results, monkeypatch):
+    done = []
+    monkeypatch.setattr(recorder, "require_gpu", lambda purpose: H200)
+    for name in ("one", "two"):
+        one = dataclasses.replace(evidence(name), remake=lambda say, name=name: done.append(name))
+        monkeypatch.setattr(
+            recorder, "evidence",
+            lambda shapes, one=one, before=recorder.evidence: (one, *before(shapes)),
+        )  # fmt: skip
+    recorder.record(["times/two"], [], print)
+    assert done == ["two"]
+
+
+def test_published_figures_are_checked_too(tmp_path, monkeypatch):
+    text = published.PATH.read_text(encoding="utf-8")
+    path = tmp_path / "sources.csv"
+    monkeypatch.setattr(published, "PATH", path)
+    path.write_text(text[: len(text) // 2].rpartition(",")[0], encoding="utf-8")
+    with pytest.raises(BadRecord) as caught:
+        published.shares()
+    assert f"git checkout -- {path}" in str(caught.value) and "on a GPU" not in str(caught.value)
+    path.unlink()
+    with pytest.raises(NoRecord, match="git checkout"):
+        published.shares()
+
+
+def test_facts_go_on_without_a_damaged_sweep(results, monkeypatch, caplog):
+    kernel = load("03_shared_memory")
+    folder = results / "nvidia-test"
+    (folder / "tuning").mkdir()
+    (folder / "tuning" / "03_shared_memory.csv").touch()
+    runs = RESULTS / "nvidia-h200" / registry.RUNS
+    (folder / registry.RUNS).write_bytes(runs.read_bytes())
+    tuning.kept.cache_clear()
+    speed = facts.recorded_speed(kernel)
+    run = records.replay_at(kernel, *records.LARGE)
+    assert speed.gflops == run.gflops, "what the runs say"
+    assert facts.recorded_speed(kernel) == speed
+    assert len(caplog.messages) == 1 and "03_shared_memory.csv" in caplog.messages[0]
+    (folder / registry.RUNS).write_bytes(b"")
+    assert facts.recorded_speed(kernel) is None

@@ -1,0 +1,52 @@
+"""Legal settings of every rung: right results at the edges of their tile, and a picture each.
+
+One test for both, because reading a kernel's PTX takes longer than either.
+"""
+
+import io
+import re
+from itertools import combinations
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import gemmlab as gl
+from gemmlab import ladder
+from gemmlab.kernel import verify
+
+
+def covering(rung, size):
+    """As few legal settings as it takes to meet all values of any `size` parameters together."""
+    met = {
+        tuple(settings.items()): set(combinations(settings.items(), size))
+        for settings in ladder.legal_settings(rung)
+    }
+    missing = set().union(*met.values())
+    while missing:
+        chosen = max(met, key=lambda one: len(met[one] & missing))
+        missing -= met[chosen]
+        yield dict(chosen)
+
+
+@pytest.mark.parametrize("rung", gl.RUNGS, ids=lambda rung: rung.name)
+def test_every_pair_of_values_is_right_at_the_edges_of_its_tile_and_has_a_picture(rung):
+    """Of two parameters every value has one; benchmarks/lab_speed.py draws every combination."""
+    chosen = list(covering(rung, 2))
+    drawn = chosen if len(rung.parameters) > 2 else list(covering(rung, 1))
+    lab, pictures = gl.lab(rung.name), set()
+    for settings in chosen:
+        kernel = gl.load(rung.name, **settings)
+        rows, cols = rung.tile(settings)
+        case = verify.check(kernel, min(rows, 70) + 1, min(cols, 70) + 1, 9, 0.5, -2.0, seed=8)
+        assert case.passed, (settings, case)
+        if settings in drawn:
+            lab.choose(settings)
+            assert lab.picture.value and lab.picture.layout.display is None, settings
+            assert re.sub("<[^>]*>", "", lab.message.value) == "", settings
+            assert lab.caption.value and lab.lines.value and lab.numbers.value
+            pictures.add(lab.picture.value)
+            lab._views.clear()
+    assert len(pictures) == len(drawn)
+    pixels = np.asarray(Image.open(io.BytesIO(pictures.pop())).convert("RGB"))
+    assert pixels[0, 0].min() > 240  # a light ground

@@ -1,0 +1,127 @@
+"""The step player, moved in Python: every frame has its picture, its words and one size."""
+
+import html
+import io
+import re
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import gemmlab as gl
+from gemmlab import plots
+
+
+@pytest.fixture(scope="module")
+def player():
+    return gl.step_player(gl.load("09_double_buffering", STAGES=3))
+
+
+def pixels(player):
+    return np.asarray(Image.open(io.BytesIO(player.picture.value)).convert("RGB"))
+
+
+def said(player):
+    return html.unescape(re.sub("<[^>]*>", "", player.caption.value))
+
+
+def test_it_begins_with_the_first_frame_of_two_by_two_blocks(player):
+    trace = player.frames[0].trace
+    assert trace.grid == (2, 2, 1) and trace.k == 4 * trace.settings["BK"]
+    assert (player.slider.min, player.slider.max) == (1, len(player.frames))
+    assert (player.play.min, player.play.max) == (1, len(player.frames))
+    assert not player.slider.continuous_update
+    assert said(player) == f"Frame 1 of 6. {player.frames[0].caption}"
+
+
+def test_moving_the_slider_shows_another_frame_and_back_the_same(player):
+    seen = []
+    for number in [*range(1, 5), *range(1, 5)]:
+        player.slider.value = number
+        seen.append((player.picture.value, said(player)))
+        assert player.frames[number - 1].caption in said(player)
+    assert len(set(seen)) == 4 and seen[:4] == seen[4:]
+    assert len({Image.open(io.BytesIO(picture)).size for picture, _ in seen}) == 1
+
+
+def test_a_frame_is_drawn_once(monkeypatch):
+    player = gl.step_player(gl.load("03_shared_memory", TILE=8, BK=8))
+    player.slider.value = 2
+    first = player.picture.value
+    player.slider.value = 1
+    monkeypatch.setattr("gemmlab.notebook.step_player.step", None)
+    player.slider.value = 2
+    assert player.picture.value == first
+
+
+def test_the_picture_is_that_of_the_frame():
+    player = gl.step_player(gl.load("03_shared_memory", TILE=8, BK=8), 16, 16, 24)
+    player.slider.value = 3
+    drawn = io.BytesIO()
+    figure = plots.step(player.frames, 2, "The same words below.")
+    figure.savefig(drawn, format="png", dpi=130)
+    drawn.seek(0)
+    expected, shown = np.asarray(Image.open(drawn).convert("RGB")), pixels(player)
+    above = int(0.8 * min(len(expected), len(shown)))  # of the caption
+    assert (expected[:above] == shown[:above]).all()
+
+
+PLAYED = gl.RUNGS
+
+
+@pytest.mark.parametrize("name", [rung.name for rung in PLAYED])
+def test_every_rung_plays_from_nothing_to_all_of_its_products(name):
+    alone = name in ("10_register_banks", "11_fused_epilogue")
+    apart = {"BK": 8, "STAGES": 1} if alone else {}  # see steps.of
+    player = gl.step_player(gl.load(name, **apart))
+    assert len(player.frames) >= 5
+    player.slider.value = player.slider.max
+    assert "writes its" in said(player) and player.picture.value
+
+
+def test_blocks_of_one_row_or_column_play_too():
+    for settings in ({"BLOCK_X": 1024, "BLOCK_Y": 1}, {"BLOCK_X": 1, "BLOCK_Y": 1024}):
+        assert len(gl.step_player(gl.load("02_coalescing", **settings)).frames) == 5
+
+
+@pytest.mark.parametrize(
+    ("sizes", "reason"),
+    [
+        ((-1,), "m is -1; it must be a whole number above 0."),
+        ((64, 2.5), "n is 2.5; it must be a whole number above 0."),
+        ((64, 64, True), "k is True; it must be a whole number above 0."),
+        ((512, 512, 512), "A, B and C have 786,432 elements, at most 524,288 can be seen"),
+    ],
+)
+def test_what_cannot_be_shown_is_said_in_its_place(sizes, reason, capsys):
+    player = gl.step_player(gl.load("03_shared_memory", TILE=8, BK=8), *sizes)
+    assert said(player).startswith("No picture:") and reason in said(player)
+    assert player.picture.value == b"" and player.picture.layout.display == "none"
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_kernel_that_leaves_its_arrays_says_so():
+    text = gl.load("01_naive").source().text.replace("[(size_t)row * K + k]", "[-1]")
+    player = gl.step_player(gl.from_source(text, "01_naive"))
+    assert "out-of-bounds read" in said(player) and not player.frames
+
+
+def test_anything_but_a_kernel_is_refused():
+    with pytest.raises(TypeError, match="takes a kernel"):
+        gl.step_player("03_shared_memory")
+
+
+def test_it_prints_nothing_and_is_the_same_each_time(capsys):
+    """What a notebook keeps of a widget is its text, and that is compared."""
+    texts = []
+    for _ in range(2):
+        player = gl.step_player(gl.load("03_shared_memory", TILE=8, BK=8))
+        player.slider.value = 2
+        texts.append(repr(player))
+    assert texts[0] == texts[1] and "0x" not in texts[0]
+    assert capsys.readouterr() == ("", "")
+
+
+def test_as_text_it_names_its_kernel():
+    player = gl.step_player(gl.load("03_shared_memory", TILE=8, BK=8), 16, 16, 16)
+    assert repr(player) == "Step player for 03_shared_memory. Run this cell to play it."

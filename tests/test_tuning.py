@@ -1,0 +1,263 @@
+"""Recorded sweeps: whole, of the code as it stands, and the source of every default setting."""
+
+import importlib
+import itertools
+from concurrent.futures import Future
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import pandas
+import pytest
+import sample_record
+from cupy.cuda import runtime
+
+import gemmlab as gl
+from gemmlab import ladder, plots
+from gemmlab.cuda.cublas import CublasError
+from gemmlab.folders import RESULTS
+from gemmlab.kernel.compiler import Compiled, CompileError, Resources
+from gemmlab.kernel.faults import GpuFault
+from gemmlab.kernel.verify import VerificationError
+from gemmlab.measure.timing import Measurement, TimingError
+from gemmlab.records import registry, roofs, runs, tuning
+
+device = importlib.import_module("gemmlab.cuda.device")  # gemmlab.device itself is the function
+
+SWEPT = [rung for rung in ladder.RUNGS if rung.name >= "03"]
+every_swept_rung = pytest.mark.parametrize("rung", SWEPT, ids=lambda rung: rung.name)
+NOISE = 0.01  # settings that are no further apart are equally fast
+
+
+@every_swept_rung
+def test_every_tuned_setting_was_measured_at_every_shape(rung):
+    table = tuning.recorded(rung.name)
+    names = tuning.rung_parameters(rung)
+    wanted = {tuple(settings.values()) for settings in ladder.tuned_settings(rung)}
+    for shape in tuning.shapes_of(rung):
+        rows = tuning.at(table, shape)
+        assert {tuple(row) for row in rows[names].to_numpy().tolist()} == wanted
+        assert len(rows) == len(wanted) and rows["time_ms"].is_monotonic_increasing
+
+
+@every_swept_rung
+def test_the_default_setting_is_the_fastest_recorded(rung):
+    rows = tuning.at(tuning.recorded(rung.name), tuning.SHAPES[0])
+    for name, value in ladder.settings_for(rung, {}).items():
+        rows = rows[rows[name] == value]
+    (default,) = rows.itertuples()
+    fastest = tuning.best(tuning.recorded(rung.name))
+    assert default.time_ms <= fastest["time_ms"] * (1 + NOISE)
+
+
+@every_swept_rung
+def test_sweep_and_record_tell_the_same_of_the_default_setting(rung):
+    """Within a few percent: more of them where the GPU, at its limit of power, lowers its clock."""
+    run = runs.replay_at(gl.load(rung.name), 4096, 4096, 4096)
+    best = tuning.best(tuning.recorded(rung.name))
+    full = roofs.recorded_ceilings().fma.state.sm_clock_mhz
+    apart = 0.03 if run.sm_clock_mhz == full else 0.05
+    assert best["pct_cublas"] == pytest.approx(100 * run.ratio.median, rel=apart)
+
+
+def test_one_setting_of_the_last_rung_reaches_85_percent_where_nothing_is_round():
+    best = tuning.best(tuning.recorded("09_double_buffering"), (1001, 777, 513))
+    assert best["pct_cublas"] >= 85
+
+
+@pytest.fixture
+def sweep_file(tmp_path, monkeypatch):
+    """A copy of the results in which a sweep may be changed."""
+    table = pandas.read_csv(RESULTS / "nvidia-h200" / "tuning" / "03_shared_memory.csv")
+    monkeypatch.setattr(registry, "replayed", lambda: tmp_path)
+    (tmp_path / "tuning").mkdir()
+    return table, tmp_path / "tuning" / "03_shared_memory.csv"
+
+
+def test_a_sweep_of_other_code_is_not_shown(sweep_file):
+    table, path = sweep_file
+    table.to_csv(path, index=False)
+    assert len(tuning.recorded("03_shared_memory")) == len(table)
+    table.loc[3, "code"] = "0123456789abcdef"
+    table.to_csv(path, index=False)
+    with pytest.raises(registry.StaleRecord, match=r"another version.*tuning/03_shared_memory"):
+        tuning.recorded("03_shared_memory")
+
+
+def test_what_is_measured_is_read_again(sweep_file, monkeypatch):
+    table, path = sweep_file
+    monkeypatch.setattr(registry, "RESULTS", path.parents[2])
+    gpu = SimpleNamespace(slug=path.parents[1].name)
+    monkeypatch.setattr(tuning, "require_gpu", lambda purpose: gpu)
+    rows = table.to_dict("records")
+    monkeypatch.setattr(tuning, "_measure", lambda rung, say: [rows])
+    lines = []
+    found = tuning.evidence(ladder.find("03_shared_memory")).remake(lines.append)
+    assert found == path and len(lines) == len(tuning.SHAPES)
+    assert len(tuning.recorded("03_shared_memory")) == len(table)
+
+
+def test_what_is_not_there_is_named(sweep_file):
+    table, path = sweep_file
+    with pytest.raises(registry.NoRecord, match="record tuning/03_shared_memory"):
+        tuning.recorded("03_shared_memory")
+    table.drop(columns="registers").to_csv(path, index=False)
+    with pytest.raises(registry.BadRecord, match="lacks registers"):
+        tuning.recorded("03_shared_memory")
+    with pytest.raises(ladder.LadderError, match="did you mean 03_shared_memory"):
+        tuning.recorded("03_shared")
+    with pytest.raises(registry.NoRecord, match=r"\(3, 3, 3\).*4096"):
+        tuning.best(table, (3, 3, 3))
+
+
+# ---- measuring, with a GPU, a compiler and cuBLAS that are made up -------------------------------
+
+
+class Inline:
+    """A pool of processes that does all in this one."""
+
+    def submit(self, function, *arguments):
+        done = Future()
+        try:
+            done.set_result(function(*arguments))
+        except Exception as error:
+            done.set_exception(error)
+        return done
+
+
+@pytest.fixture
+def made_up(tmp_path, monkeypatch):
+    """Rung 09 on a GPU of sm_75. What `fails` says of settings is raised; measuring costs nothing.
+
+    `tried`: the settings that were compiled. `said`: what was told. `run()`: the rows written.
+    """
+    made = SimpleNamespace(tried=[], said=[], fails=lambda settings: None)
+    rung, shape_ms = ladder.find("09_double_buffering"), 2.0
+    path = tmp_path / "nvidia-test" / "tuning" / f"{rung.name}.csv"
+    resources = Resources(64, 0, 0, 0, 0)
+
+    def compiled(name, settings):
+        made.tried.append(settings)
+        if isinstance(error := made.fails(settings), CompileError):
+            raise error
+        return Compiled("sm_75", "", b"", {rung.entry: resources})
+
+    def compare(kernel, m, n, k, pairs):
+        if error := made.fails(kernel.settings):
+            raise error
+        return Measurement.from_dict(sample_record.run(m, n, k, shape_ms))
+
+    def run():
+        tuning.record([rung.name], made.said.append)
+        return pandas.read_csv(path)
+
+    here = device.Gpu("NVIDIA Test", (7, 5), "sm_75", 40, 1, 1, "1", "1")
+    monkeypatch.setattr(tuning, "require_gpu", lambda purpose: here)
+    monkeypatch.setattr(registry, "RESULTS", tmp_path)
+    versions = {"driver": "1", "cuda": "13.0", "cublas": "13.1"}
+    monkeypatch.setattr(tuning, "software_versions", lambda: versions)
+    monkeypatch.setattr(tuning, "workers", lambda context: nullcontext(Inline()))
+    monkeypatch.setattr(tuning, "_compile", compiled)
+    monkeypatch.setattr(tuning, "compare", compare)
+    made.run, made.path, made.rung = run, path, rung
+    return made
+
+
+def test_only_what_runs_on_the_gpu_is_tried(made_up):
+    table = made_up.run()
+    wanted = [s for s in ladder.tuned_settings(made_up.rung) if s["STAGES"] == 1]
+    assert made_up.tried == wanted and 0 < len(wanted) < len(ladder.tuned_settings(made_up.rung))
+    assert len(table) == len(wanted) * len(tuning.SHAPES) and set(table["STAGES"]) == {1}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        CompileError("ptxas: too many registers"),
+        VerificationError("C[3, 4] is NaN"),
+        TimingError("does not fit"),
+        runtime.CUDARuntimeError(701),  # too many resources requested for launch
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_setting_that_fails_is_named_and_the_others_go_on(made_up, error):
+    made_up.fails = lambda settings: error if settings["BK"] == 8 else None
+    table = made_up.run()
+    failed = [settings for settings in made_up.tried if settings["BK"] == 8]
+    assert failed and set(table["BK"]) == {16}
+    left_out = [line for line in made_up.said if line.endswith("; left out")]
+    assert left_out == [
+        f"{made_up.rung.name} with {ladder.written(s)}: {error}; left out" for s in failed
+    ]
+
+
+def test_where_every_setting_fails_nothing_is_written(made_up):
+    made_up.fails = lambda settings: VerificationError("wrong")
+    with pytest.raises(FileNotFoundError):
+        made_up.run()
+    assert made_up.said[-1] == "09_double_buffering: no setting was measured"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [GpuFault("a fault"), CublasError("reduced"), KeyboardInterrupt(), LookupError("unforeseen")],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_ends_a_sweep_leaves_the_rows_that_were_measured(made_up, error):
+    wanted = [s for s in ladder.tuned_settings(made_up.rung) if s["STAGES"] == 1]
+    made_up.fails = lambda settings: error if settings == wanted[5] else None
+    with pytest.raises(type(error)):
+        made_up.run()
+    table = pandas.read_csv(made_up.path)
+    assert len(table) == 5 * len(tuning.SHAPES)
+    made_up.fails = lambda settings: error if settings == wanted[2] else None
+    with pytest.raises(type(error)):
+        made_up.run()
+    assert len(pandas.read_csv(made_up.path)) == len(table)  # what it had of others stays
+
+
+def texts(figure):
+    (ax,) = (ax for ax in figure.axes if ax.get_gid() == "sweep")
+    return [text.get_text() for text in ax.texts]
+
+
+def test_the_figure_names_the_fastest_choice_of_every_pair():
+    table = tuning.recorded("08_warp_tiling")
+    figure = plots.sweep(table, "WM", "WN")
+    assert len(texts(figure)) == 2 * 4
+    at = tuning.at(table, tuning.SHAPES[0])
+    for (wm, wn), rows in at.groupby(["WM", "WN"]):
+        assert any(text == plots.style.rate(rows["gflops"].max()) for text in texts(figure)), (
+            wm,
+            wn,
+        )
+    best = at.iloc[0]
+    assert f"WM={best['WM']}, WN={best['WN']}" in figure.caption
+    assert plots.style.rate(best["gflops"]) in figure.caption
+
+
+def test_the_settings_of_every_cell_stay_inside_it():
+    figure = plots.sweep(tuning.recorded("10_register_banks"), "TM", "TN")  # six others to name
+    ax = figure.axes[0]
+    cells = [patch.get_window_extent() for patch in ax.patches]
+    written = [text.get_window_extent() for text in ax.texts]
+    assert len(written) == 2 * len(cells)
+    for box in written:
+        assert sum(cell.x0 < box.x0 and box.x1 < cell.x1 and cell.y0 < box.y0 and box.y1 < cell.y1
+                   for cell in cells) == 1  # fmt: skip
+    for one, other in itertools.combinations(written, 2):
+        assert not one.overlaps(other)
+
+
+def test_pairs_without_a_legal_setting_are_marked():
+    table = tuning.recorded("03_shared_memory")
+    assert texts(plots.sweep(table, "TILE", "BK")).count("not legal") == 3
+
+
+def test_a_figure_of_other_parameters_is_refused():
+    table = tuning.recorded("03_shared_memory")
+    with pytest.raises(ValueError, match="TM is no parameter of this kernel: TILE, BK, PAD"):
+        plots.sweep(table, "TM", "BK")
+    with pytest.raises(ValueError, match="both TILE"):
+        plots.sweep(table, "TILE", "TILE")
+    with pytest.raises(TypeError, match="pandas"):
+        plots.sweep([1], "TILE", "BK")

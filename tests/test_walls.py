@@ -1,0 +1,123 @@
+"""The packages of gemmlab import downwards only, and each says what it is for."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import gemmlab
+
+HOUSE = Path(gemmlab.__file__).parent
+# From the ground up: each may import from those before it, and from itself.
+FLOORS = (
+    "folders", "files", "processes", "_version", "report", "cuda", "simulator", "ladder", "kernel",
+    "sass", "measure",
+    "records", "loading", "analysis", "plots", "notebook", "cli", "__init__", "__main__",
+)  # fmt: skip
+MOST_MODULES = 16
+FILES = sorted(HOUSE.rglob("*.py"))
+
+
+def floor(module: str) -> str:
+    """The package or module right below gemmlab that a dotted name belongs to."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else "__init__"
+
+
+def imports(path: Path, text: str) -> list[tuple[int, str]]:
+    """Line and full name of what a file imports of gemmlab, wherever it does."""
+    package = ["gemmlab", *path.relative_to(HOUSE).parts[:-1]]
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, one.name) for one in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) + 1 - node.level] if node.level else []
+            source = ".".join([*base, *filter(None, [node.module])])
+            if source == "gemmlab":
+                found += [(node.lineno, f"gemmlab.{one.name}") for one in node.names]
+            else:
+                found.append((node.lineno, source))
+    return [(line, name) for line, name in found if name.split(".")[0] == "gemmlab"]
+
+
+def breaches(path: Path, text: str) -> list[str]:
+    """What a file imports from above itself."""
+    parts = path.relative_to(HOUSE).parts
+    own = parts[0].removesuffix(".py")
+    return [
+        f"{'/'.join(parts)}:{line} imports {name}"
+        for line, name in imports(path, text)
+        if FLOORS.index(floor(name)) > FLOORS.index(own)
+    ]
+
+
+def test_every_entry_has_its_floor():
+    entries = {one.stem for one in HOUSE.iterdir() if one.suffix == ".py" or (one / "__init__.py").is_file()}  # fmt: skip # noqa: E501
+    assert entries == set(FLOORS)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: "/".join(path.relative_to(HOUSE).parts))
+def test_imports_lead_downwards(path):
+    assert breaches(path, path.read_text(encoding="utf-8")) == []
+
+
+def test_an_import_from_above_is_found():
+    kernel = HOUSE / "kernel" / "kernel.py"
+    for text in (
+        "from gemmlab.records import runs",
+        "from gemmlab import plots",
+        "from .. import plots",
+        "from ..records.runs import replay",
+        "def f():\n    import gemmlab.notebook.heat",
+        "import gemmlab",
+    ):
+        assert len(breaches(kernel, text)) == 1, text
+    for text in ("from . import trace", "from gemmlab.cuda import device", "import numpy"):
+        assert breaches(kernel, text) == []
+
+
+@pytest.mark.parametrize(
+    "package", sorted({path.parent for path in FILES}), ids=lambda path: path.name
+)
+def test_a_package_says_what_it_is_for_and_is_not_crowded(package):
+    doc = ast.get_docstring(ast.parse((package / "__init__.py").read_text(encoding="utf-8")))
+    assert doc and doc.splitlines()[0].endswith(".")
+    modules = [path for path in package.glob("*.py") if path.name != "__init__.py"]
+    assert len(modules) <= MOST_MODULES
+
+
+def modules_of(text: str, path: Path) -> set[str]:
+    return {name for _, name in imports(path, text)}
+
+
+def test_no_module_imports_itself_through_others():
+    """At import: what is imported inside of functions may wait."""
+    names = {".".join(("gemmlab", *path.relative_to(HOUSE).with_suffix("").parts)): path for path in FILES}  # fmt: skip # noqa: E501
+    edges = {}
+    for name, path in names.items():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        top = ast.Module(
+            [one for one in tree.body if isinstance(one, ast.Import | ast.ImportFrom)], []
+        )
+        found = set()
+        for node in top.body:
+            for _, source in imports(path, ast.unparse(node)):
+                whole = [f"{source}.{one.name}" for one in getattr(node, "names", ())]
+                found |= {one for one in (*whole, source) if one in names}
+        edges[name] = found - {name}
+    done, way = set(), []
+
+    def visit(name: str) -> None:
+        if name in way:
+            raise AssertionError(" → ".join([*way[way.index(name) :], name]))
+        if name in done:
+            return
+        way.append(name)
+        for other in sorted(edges[name]):
+            visit(other)
+        way.pop()
+        done.add(name)
+
+    for name in names:
+        visit(name)
