@@ -13,7 +13,7 @@ from jupyter_client.manager import start_new_kernel
 from gemmlab.notebook import sliders
 
 EMPTY = 'extern "C" __global__ void empty() {}'
-SOON_S = 2.0  # on a busy machine; on an idle one it is some 0.1 s at most
+SOON_S = 5.0  # on a busy machine; on an idle one it is some 0.1 s at most, and without care never
 
 
 def output_of(code, *arguments):
@@ -110,20 +110,28 @@ def test_after_nvrtc_has_compiled_ctrl_c_arrives_at_once(interrupted, name):
 
 # ---- NVRTC ---------------------------------------------------------------------------------------
 
-# Long to read, and nothing to compile then.
+# Long to read, and nothing to compile then: as many functions as take this machine half a second.
 COMPILE = """
 import os, signal, sys, threading, time
 from gemmlab.cuda import nvrtc
 
 empty, number = 'extern "C" __global__ void empty() {}', int(sys.argv[1])
-unused = (f"static __device__ int f{i}(int x) {{ return x + {i}; }}" for i in range(2000))
 nvrtc.compile_anew(empty, "empty.cu")
 seen = []
 signal.signal(number, lambda *_: seen.append(number))
+
+def compile_unused(count):
+    unused = (f"static __device__ int f{i}(int x) {{ return x + {i}; }}" for i in range(count))
+    started = time.monotonic()
+    nvrtc.compile_anew("\\n".join([empty, *unused]), "unused.cu")
+    return time.monotonic() - started
+
+count = 2000
+while compile_unused(count) < 0.5:
+    count *= 2
 threading.Timer(0.1, os.kill, (os.getpid(), number)).start()
-started = time.monotonic()
-nvrtc.compile_anew("\\n".join([empty, *unused]), "unused.cu")
-print(len(seen), time.monotonic() - started)
+lasted = compile_unused(count)
+print(len(seen), lasted)
 """
 
 
