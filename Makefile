@@ -15,6 +15,8 @@ HARDWARE := tests/test_against_hardware.py
 
 # Only what .venv holds counts.
 unexport PYTHONPATH PYTHONHOME
+# Tests and notebooks start some 200 processes: without bytecode, each spends seconds to import.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup lab test test-unit test-hardware test-notebooks lint notebooks readme compiled lock clean

@@ -23,6 +23,7 @@ class Scheduling(LoadFileScheduling):
         return nodeid if nodeid.partition("::")[0] in LONG else super()._split_scope(nodeid)
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
