@@ -10,7 +10,7 @@ import html
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-GROUND, INK, RULE = "#FCFCFA", "#222222", "#D9D9D5"
+GROUND, INK, RULE, MARGIN = "#FCFCFA", "#222222", "#D9D9D5", "#767676"
 GAP = "  "  # between columns of plain text
 
 
@@ -138,13 +138,25 @@ def times(value: float | None) -> str:
 
 @dataclass(frozen=True)
 class Listing:
-    """Code that a notebook shows with highlighting, and a terminal as it is."""
+    """Code that a notebook shows with highlighting, and a terminal as it is.
+
+    `text` is the code alone. `numbers`: of its lines in their file, shown before each; None leaves
+    them out, and so does a line whose number is None, such as one that stands for others.
+    """
 
     text: str
     language: str
+    numbers: tuple[int | None, ...] | None = None
 
     def __repr__(self):
-        return self.text
+        return (
+            "\n".join(
+                f"{number}  {line}".rstrip() if number.strip() or line else ""
+                for number, line in zip(self._margin(), self.text.split("\n"), strict=True)
+            )
+            if self.numbers
+            else self.text
+        )
 
     def _repr_html_(self):
         from pygments import highlight
@@ -152,6 +164,20 @@ class Listing:
         from pygments.lexers import get_lexer_by_name
 
         # Styles in place: they hold in every viewer, on a light ground also where the page is dark.
-        paper = "font-family: monospace; line-height: 1.3; color: #222; background: #fcfcfa"
-        formatter = HtmlFormatter(noclasses=True, prestyles=f"{paper}; padding: 0.5em")
-        return highlight(self.text, get_lexer_by_name(self.language), formatter)
+        lexer = get_lexer_by_name(self.language, stripnl=False, ensurenl=False)
+        code = highlight(self.text, lexer, HtmlFormatter(noclasses=True, nowrap=True))
+        code = code.removesuffix("\n")
+        if self.numbers:
+            code = "\n".join(
+                f'<span style="color: {MARGIN}">{number}  </span>{line}'
+                for number, line in zip(self._margin(), code.split("\n"), strict=True)
+            )
+        paper = f"font-family: monospace; line-height: 1.3; color: {INK}; background: {GROUND}"
+        return (
+            f'<div style="background: {GROUND}; overflow-x: auto">'
+            f'<pre style="{paper}; padding: 0.5em; margin: 0">{code}</pre></div>'
+        )
+
+    def _margin(self) -> list[str]:
+        width = len(str(max(number or 0 for number in self.numbers)))
+        return [f"{'' if number is None else number:>{width}}" for number in self.numbers]

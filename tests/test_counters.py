@@ -36,8 +36,8 @@ def test_a_step_of_the_naive_kernel_costs_its_33_sectors():
     """One request for A in 32 sectors, one for B in 1: per 32 multiply-adds of a warp."""
     table = counters.per_step(load("01_naive")).set_index("M")
     assert table.loc[512, "sectors"] == 33.0
-    # Data passes follow the banks: all in one at K = 512, spread at K = 513.
-    assert table.loc[512, "L1 bank passes"] > 5 * table.loc[1001, "L1 bank passes"]
+    # Wavefronts of data follow the banks: all in one at K = 512, spread at K = 513.
+    assert table.loc[512, "data wavefronts"] > 5 * table.loc[1001, "data wavefronts"]
 
 
 def test_steps_of_a_fast_kernel_need_more_digits():
@@ -54,3 +54,17 @@ def test_steps_are_those_of_fp32_units():
 def test_a_shape_that_was_not_counted_is_named():
     with pytest.raises(registry.NoRecord, match=r"M=3.*512x512x512"):
         counters.compare(load("01_naive"), 3, 3, 3)
+
+
+def test_side_by_side_is_the_record_per_32_multiply_adds():
+    """By hand: 01 asks for 33 sectors a step; a warp's FMA takes a quarter of 128 lanes."""
+    table = counters.side_by_side("01_naive", "08_warp_tiling", "14_wmma")
+    assert table.loc["global sectors per 32 FMA", "01_naive"] == 33.0
+    _, counted = runs.counters_at(load("08_warp_tiling"), 4096, 4096, 4096)
+    cycles = counted["sm__cycles_active.sum"] / (4096**3 / 32)
+    assert table.loc["FP32 lanes busy, %", "08_warp_tiling"] == pytest.approx(25 / cycles)
+    moved = counted["dram__bytes_read.sum"] + counted["dram__bytes_write.sum"]
+    assert table.loc["FLOP per byte of DRAM", "08_warp_tiling"] == 2 * 4096**3 / moved
+    assert table["14_wmma"].isna().sum() == 1  # tensor cores do its multiply-adds
+    with pytest.raises(registry.NoRecord, match="M=64, N=64, K=64"):
+        counters.side_by_side("01_naive", shape=(64, 64, 64))

@@ -12,7 +12,14 @@ from gemmlab.kernel.verify import check as check_product
 from gemmlab.kernel.verify import shapes
 from gemmlab.ladder import RUNGS, LadderError
 from gemmlab.loading import load
-from gemmlab.notebook.exercises import changed_lines, check, check_kernel, find_mistake, planted
+from gemmlab.notebook.exercises import (
+    changed_lines,
+    check,
+    check_kernel,
+    find_mistake,
+    planted,
+    prediction,
+)
 
 PLANTED = {rung.name: rung.planted for rung in RUNGS if rung.planted}
 
@@ -22,6 +29,21 @@ PLANTED = {rung.name: rung.planted for rung in RUNGS if rung.planted}
 )
 def test_a_number_is_judged(answer, says, capsys):
     check(answer, 8)
+    assert says in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("yours", "says"),
+    [
+        (None, "sectors: 1,024. No prediction yet"),
+        (1024, "sectors: 1,024, as you predicted."),
+        (32, "Your 32 is 32 times too small."),
+        (4096, "Your 4,096 is 4 times too large."),
+        (0, "Your 0 is too small."),
+    ],
+)
+def test_a_prediction_is_held_against_the_count(yours, says, capsys):
+    prediction(yours, 1024, "sectors")
     assert says in capsys.readouterr().out
 
 

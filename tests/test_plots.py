@@ -188,6 +188,8 @@ FIGURES = {
     "gflops, many": lambda t: plots.gflops(
         measured({f"{at:02d}_kernel_of_that_number": 50000 * 0.9**at for at in range(1, 12)})
     ),
+    "share of cuBLAS": lambda t: plots.cublas_share(measured()),
+    "share of cuBLAS, slow": lambda t: plots.cublas_share(measured({"01_naive": 500.0})),
     "roofline": lambda t: plots.roofline(CROWDED, CEILINGS),
     "roofline, two precisions": lambda t: plots.roofline(MIXED, ALL_ROOFS),
     "roofline, one point": lambda t: plots.roofline(CROWDED[:1], CEILINGS),
@@ -795,13 +797,36 @@ def test_address_map_refuses_what_is_no_access():
         plots.address_map(uneven)
 
 
+# ---- share of cuBLAS -----------------------------------------------------------------------------
+
+
+def test_cublas_share_draws_each_kernel_from_the_size_on_where_it_matters():
+    fig = plots.cublas_share(measured(), since=1024)
+    [ax] = by_gid(fig, "square products")
+    lines = {line.get_label(): line for line in ax.lines}
+    assert set(PEAKS) <= set(lines) and "cublas" not in lines
+    assert list(lines["01_naive"].get_xdata()) == [size for size, *_ in SQUARES if size >= 1024]
+    assert ax.get_ylim()[1] > 100 and ax.get_yscale() == "linear"
+
+
+def test_cublas_share_of_slow_kernels_has_an_axis_of_their_own():
+    slow = {name: PEAKS[name] for name in ("01_naive", "02_coalescing")}
+    assert by_gid(plots.cublas_share(measured(slow)), "square products")[0].get_ylim()[1] < 50
+
+
+def test_cublas_share_without_a_large_square_is_refused():
+    with pytest.raises(ValueError, match="no square product of 512 or more"):
+        plots.cublas_share(measured(shapes=[(64, 64, 64), (1024, 1024, 512)]))
+
+
 # ---- style ---------------------------------------------------------------------------------------
 
 
-def test_35_kernels_differ_in_colour_or_marker_and_in_colour_or_hatch():
-    looks = [style.kernel_style(f"{number:02d}_name") for number in range(35)]
+def test_42_kernels_differ_in_colour_or_marker_and_in_colour_or_hatch():
+    looks = [style.kernel_style(f"{number:02d}_name") for number in range(42)]
     for shape in ("marker", "hatch"):
-        assert len({(look["color"], look[shape]) for look in looks}) == 35
+        assert len({(look["color"], look[shape]) for look in looks}) == 42
+    assert not {look["color"] for look in looks} & set(style.ARRAYS.values())
 
 
 @given(

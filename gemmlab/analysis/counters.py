@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
-from gemmlab.cuda.architectures import WARP
+from gemmlab import ladder
+from gemmlab.cuda.architectures import LIMITS, WARP, base
 from gemmlab.ladder import SINGLE
 from gemmlab.records import runs
+from gemmlab.records.runs import Measured
 from gemmlab.simulator.counters import FMA_METRIC, TIMING_DEPENDENT
 
 if TYPE_CHECKING:
@@ -14,14 +17,29 @@ if TYPE_CHECKING:
 
     from gemmlab.kernel.kernel import Kernel
 
-# Column of per_step -> what it counts. The L1 cache first looks the lines of a request up, then
-# reads them out of its 32 banks; each takes it one or more passes, called wavefronts.
+# Column of per_step -> what it counts. The L1 cache first looks the lines of a request up in its
+# tags, then reads them out of its 32 banks of data; each takes one or more wavefronts.
 PER_STEP = {
     "sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
-    "L1 look-ups": "l1tex__t_output_wavefronts_pipe_lsu_mem_global_op_ld.sum",
-    "L1 bank passes": "l1tex__data_pipe_lsu_wavefronts.sum",
+    "tag wavefronts": "l1tex__t_output_wavefronts_pipe_lsu_mem_global_op_ld.sum",
+    "data wavefronts": "l1tex__data_pipe_lsu_wavefronts.sum",
     "SM cycles": "sm__cycles_active.sum",
 }
+# Rows of side_by_side per 32 multiply-adds, and the levels of memory whose bytes it compares.
+PER_32 = {
+    "global loads": "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
+    "global sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    "shared loads": "smsp__inst_executed_op_shared_ld.sum",
+    "shared stores": "smsp__inst_executed_op_shared_st.sum",
+    "data wavefronts": "l1tex__data_pipe_lsu_wavefronts.sum",
+    "SM cycles": "sm__cycles_active.sum",
+}
+LEVELS = {
+    "L2": ("lts__t_bytes.sum",),
+    "DRAM": ("dram__bytes_read.sum", "dram__bytes_write.sum"),
+}
+ACTIVE_WARPS = "sm__warps_active.avg.pct_of_peak_sustained_active"
+LARGE = (4096, 4096, 4096)
 
 
 def compare(kernel: Kernel, m: int, n: int, k: int) -> pandas.DataFrame:
@@ -81,3 +99,33 @@ def per_step(kernel: Kernel, digits: int = 1) -> pandas.DataFrame:
         amounts = {name: counted["metrics"][metric] / steps for name, metric in PER_STEP.items()}
         rows.append(shape | amounts)
     return pandas.DataFrame(rows).round(digits)
+
+
+def side_by_side(*names: str, shape: tuple[int, int, int] = LARGE) -> pandas.DataFrame:
+    """What a GPU counted of rungs at one recorded shape (M, N, K), a column for each rung.
+
+    First per 32 multiply-adds, which one instruction of a warp does in float32: loads, sectors,
+    wavefronts, cycles of an SM. Then how busy an SM was, in percent of its cycles: its FP32 lanes
+    (of float32 rungs) and the data banks of L1 and shared memory, which deliver a wavefront a
+    cycle. Then the FLOP for each byte that L2 and DRAM moved, and the share of warps an SM had of
+    those it can have. Raises LadderError, NoRecord, StaleRecord.
+    """
+    import pandas
+
+    return pandas.DataFrame({name: _counted(ladder.find(name), shape) for name in names})
+
+
+def _counted(rung: ladder.Rung, shape: tuple[int, int, int]) -> dict[str, float]:
+    _, counted = runs.counters_at(Measured(rung), *shape)
+    steps = math.prod(shape) / WARP
+    rows = {f"{name} per 32 FMA": counted[metric] / steps for name, metric in PER_32.items()}
+    cycles = counted[PER_32["SM cycles"]]
+    if rung.precision is SINGLE:
+        lanes = LIMITS[base(ladder.SIMULATED.arch)].fp32_lanes
+        rows["FP32 lanes busy, %"] = 100 * counted[FMA_METRIC] / lanes / cycles
+    rows["data banks busy, %"] = 100 * counted[PER_32["data wavefronts"]] / cycles
+    for level, metrics in LEVELS.items():
+        moved = sum(counted[metric] for metric in metrics)
+        rows[f"FLOP per byte of {level}"] = 2 * math.prod(shape) / moved
+    rows["active warps, %"] = counted[ACTIVE_WARPS]
+    return rows

@@ -1,7 +1,7 @@
 """What a streaming multiprocessor (SM) of each architecture has.
 
 The numbers are those of the CUDA C++ Programming Guide, "Technical Specifications per Compute
-Capability".
+Capability", and of its table of the throughput of arithmetic instructions.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ class SmLimits:
     shared_bytes: int
     shared_unit: int = 128  # a block's shared memory is rounded up to this many bytes
     reserved_bytes: int = 1024  # of shared memory, per block, for the system
+    fp32_lanes: int = 128  # float32 multiply-adds that it starts in a cycle
 
     @property
     def shared_bytes_per_block(self) -> int:
@@ -38,10 +39,10 @@ class SmLimits:
 
 
 LIMITS = {
-    "sm_70": SmLimits(2048, 32, 96 * 1024, shared_unit=256, reserved_bytes=0),
-    "sm_72": SmLimits(2048, 32, 96 * 1024, shared_unit=256, reserved_bytes=0),
-    "sm_75": SmLimits(1024, 16, 64 * 1024, shared_unit=256, reserved_bytes=0),
-    "sm_80": SmLimits(2048, 32, 164 * 1024),
+    "sm_70": SmLimits(2048, 32, 96 * 1024, shared_unit=256, reserved_bytes=0, fp32_lanes=64),
+    "sm_72": SmLimits(2048, 32, 96 * 1024, shared_unit=256, reserved_bytes=0, fp32_lanes=64),
+    "sm_75": SmLimits(1024, 16, 64 * 1024, shared_unit=256, reserved_bytes=0, fp32_lanes=64),
+    "sm_80": SmLimits(2048, 32, 164 * 1024, fp32_lanes=64),
     "sm_86": SmLimits(1536, 16, 100 * 1024),
     "sm_87": SmLimits(1536, 16, 164 * 1024),
     "sm_89": SmLimits(1536, 24, 100 * 1024),

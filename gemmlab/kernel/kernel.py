@@ -190,8 +190,9 @@ class Kernel:
     # --- looking at it --------------------------------------------------------------------------
 
     def source(self) -> Listing:
-        """The whole file."""
-        return Listing(self.text.rstrip(), "cuda")
+        """The whole file, with the numbers of its lines."""
+        text = self.text.rstrip()
+        return Listing(text, "cuda", tuple(range(1, text.count("\n") + 2)))
 
     def diff(self, other: str) -> Listing:
         """What changed in the code since rung `other`, comments left out of neither."""

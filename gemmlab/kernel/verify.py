@@ -96,7 +96,11 @@ class Report:
 
         with pd.option_context("display.max_colwidth", None):
             table = self.frame().to_html(index=False, float_format="{:g}".format)
-        return f"<p>{repr(self).splitlines()[0]}</p>{table}"
+        folded = "" if self.passed else " open"
+        return (
+            f"<p>{repr(self).splitlines()[0]}</p>"
+            f"<details{folded}><summary>All cases</summary>{table}</details>"
+        )
 
 
 # --- checking -----------------------------------------------------------------------------------

@@ -32,7 +32,8 @@ class Rung:
     settings besides those of all. `bias`: it also takes a bias for each column, and has a parameter
     ACTIVATION, see `activations`. `ops`: how it takes A and B, see Problem. `batch`: with how many
     products in one launch it is verified, more than 1 of a rung that takes batches. `planted`: a
-    mistake for readers to find.
+    mistake for readers to find. `inner_loop`: the lines that the idea stands in, from above, each
+    part as how its first and its last line begin; empty for a rung that has no notebook yet.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Rung:
     ops: str = "NN"
     batch: int = 1
     planted: Planted | None = None
+    inner_loop: tuple[tuple[str, str], ...] = ()
 
     @property
     def path(self) -> Path:

@@ -20,7 +20,28 @@ def check(answer: float | None, expected: float) -> None:
     elif math.isclose(answer, expected, rel_tol=0.01):
         print(f"Right: {answer:g}.")
     else:
-        print(f"Not yet: {answer:g} is too {'small' if answer < expected else 'large'}.")
+        print(f"Not yet: {answer:g} is too {_side(answer, expected)}.")
+
+
+def prediction(yours: float | None, counted: float, what: str) -> None:
+    """Hold a reader's prediction against the count. None stands for no prediction.
+
+    what: the quantity in words, with its unit.
+    """
+    said = f"{what}: {counted:,g}"
+    if yours is None:
+        print(f"{said}. No prediction yet: put your number in place of None above.")
+    elif math.isclose(yours, counted, rel_tol=0.01):
+        print(f"{said}, as you predicted.")
+    elif yours > 0 and counted > 0:
+        far = max(yours / counted, counted / yours)
+        print(f"{said}. Your {yours:,g} is {far:,.3g} times too {_side(yours, counted)}.")
+    else:
+        print(f"{said}. Your {yours:,g} is too {_side(yours, counted)}.")
+
+
+def _side(answer: float, right: float) -> str:
+    return "small" if answer < right else "large"
 
 
 def check_kernel(source: str, like: str, *, mistakes: bool = False, **settings: int) -> None:

@@ -27,6 +27,7 @@ from gemmlab.plots.speed.issue_slots import issue_slots
 from gemmlab.plots.speed.ladder import climb, shares
 from gemmlab.plots.speed.path import path
 from gemmlab.plots.speed.roofs import roofline
+from gemmlab.plots.speed.share import cublas_share
 from gemmlab.plots.speed.speed import gflops, ladder
 from gemmlab.plots.speed.sweep import sweep
 from gemmlab.plots.speed.times import spread
@@ -38,6 +39,7 @@ __all__ = [
     "block_map",
     "climb",
     "comparison",
+    "cublas_share",
     "epilogue",
     "fma_order",
     "fragments",

@@ -35,12 +35,13 @@ FAINT, GRID = "#555555", RULE
 ARRAYS = {"A": BLUE, "B": VERMILION, "C": GREEN}
 ARRAY_MARKERS = {"A": "o", "B": "s", "C": "^"}
 
-# Seven and five have no common divisor, so 35 kernels differ in colour or in marker and hatch.
-KERNEL_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-KERNEL_HATCHES = ("", "///", "...", "\\\\\\", "xxx", "|||", "---")
+# None is the colour of a matrix. Seven and six have no common divisor, so 42 kernels differ in
+# colour or in marker and hatch.
+KERNEL_COLOURS = ("#6A3D9A", "#B8860B", "#C2478F", "#5B6C8A", "#8B1E3F", "#7F8C1B", "#7B4B2A")
+KERNEL_MARKERS = ("o", "s", "^", "D", "v", "P")
+KERNEL_HATCHES = ("", "///", "...", "xxx", "|||", "---")
 WARP_COLOURS = (SKY, ORANGE, GREEN, PURPLE, VERMILION)  # of warps other than warp 0 ...
 WARP_HATCHES = ("", "///", "...", "xxx")  # ... which is solid blue
-KERNEL_COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE)
 
 RC = {
     "font.family": "DejaVu Sans",

@@ -88,6 +88,11 @@ REGISTER_BANKS = Rung(
     name="10_register_banks",
     title="Register banks",
     idea="nearly every issue slot an FMA, none of them waiting for its operands",
+    inner_loop=(
+        ("for (int k = 0; k < CHUNK - 1", "}"),
+        ("wait_for(empty", "arrive_when_copied"),
+        ("wait_for(full + 8 * place", "wait_for(full + 8 * place"),
+    ),
     parameters=(
         *TILE,
         Parameter("ORDER", 1, (0, 1), "of the FMAs; 0: row by row, 1: snaking columns"),
@@ -109,6 +114,7 @@ FUSED_EPILOGUE = Rung(
     name="11_fused_epilogue",
     title="Fused epilogue",
     idea="bias and activation while C is in registers: no pass over C for them",
+    inner_loop=(("if (bias) {", "store_four(C"),),
     parameters=(
         *TILE,
         PTXAS,

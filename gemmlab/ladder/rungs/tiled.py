@@ -53,6 +53,10 @@ SHARED_MEMORY = Rung(
     name="03_shared_memory",
     title="Shared-memory tiling",
     idea="a block loads a tile once, and all its threads reuse it",
+    inner_loop=(
+        ("for (int tile_k", "}"),
+        ("__syncthreads", "__syncthreads();                         // nobody"),
+    ),
     parameters=(
         Parameter("TILE", 32, (8, 16, 32), "rows and columns of the tiles of A, B and C"),
         Parameter("BK", 64, (8, 16, 32, 64), "how far along K one step goes"),
@@ -90,6 +94,7 @@ THREAD_TILE_1D = Rung(
     name="04_thread_tile_1d",
     title="A column of outputs per thread",
     idea="a thread computes a column of outputs",
+    inner_loop=(("for (int tile_k", "for (int tile_k"), ("__syncthreads", "__syncthreads(")),
     parameters=(
         *block_tile((32, 64, 128), (32, 64, 128), (8, 16, 32), (32, 64, 16)),
         Parameter("TM", 16, (4, 8, 16), "rows of C that a thread computes"),
@@ -104,6 +109,7 @@ THREAD_TILE_2D = Rung(
     name="05_thread_tile_2d",
     title="A rectangle of outputs per thread",
     idea="a thread computes a rectangle, as outer products in registers",
+    inner_loop=(("for (int k = 0", "sums[i][j]"),),
     parameters=(
         *block_tile((32, 64, 128), (32, 64, 128), (8, 16), (128, 64, 16)),
         *thread_tile(8, 4),
@@ -130,6 +136,7 @@ VECTORIZED_LOADS = Rung(
     name="06_vectorized_loads",
     title="Vectorized loads",
     idea="16 bytes with every load; A staged transposed",
+    inner_loop=(("for (int k = 0", "sums[i][j]"),),
     parameters=(
         *block_tile((64, 128), (64, 128), (8, 16), (128, 128, 16)),
         *thread_tile(8, 8),
@@ -144,6 +151,7 @@ BANK_CONFLICTS = Rung(
     name="07_bank_conflicts",
     title="Bank conflicts, three cures",
     idea="padding, a swizzle and split columns against conflicts, counted",
+    inner_loop=(("const float4 four", "a[k + 3]"), ("float a_column", "*(float4*)&b_row")),
     parameters=(
         *block_tile((64, 128), (64, 128), (8, 16), (128, 128, 16)),
         Parameter("PAD", 0, (0, 4), "floats left free at the end of a row of A's tile"),

@@ -46,6 +46,7 @@ WARP_TILING = Rung(
     name="08_warp_tiling",
     title="Warp tiling",
     idea="block, warp, thread: a level between, and lanes that read the same",
+    inner_loop=(("const int warp", "const int x"), ("float a_column", "*(float4*)&b_row")),
     parameters=(
         *block_tile((64, 128), (64, 128, 256), (8, 16), (128, 128, 8)),
         *_warp_tile(64, 64),
@@ -61,6 +62,7 @@ DOUBLE_BUFFERING = Rung(
     name="09_double_buffering",
     title="Double buffering",
     idea="the next tiles on their way while these are multiplied",
+    inner_loop=(("for (int tile_k", "}"),),
     parameters=(
         *block_tile((64, 128), (64, 128, 256), (8, 16), (128, 128, 8)),
         *_warp_tile(32, 64),

@@ -73,7 +73,7 @@ def gflops(table: pandas.DataFrame, *, scale: str = "log", caption: str | None =
     fig = style.page(lines + bars + 0.1, caption, style.provenance(rows))
     if len(square):
         fig.text_at(MARGIN, 0.12, "Square products", size=style.LARGE, weight="bold")
-        _draw_sizes(fig, square, 0.42, 3.3, scale)
+        draw_sizes(fig, square, 0.42, 3.3, scale)
     if tiers:
         fig.text_at(
             MARGIN, lines + 0.12, "Other shapes, M × N × K", size=style.LARGE, weight="bold"
@@ -83,12 +83,23 @@ def gflops(table: pandas.DataFrame, *, scale: str = "log", caption: str | None =
     return fig
 
 
-def _draw_sizes(
-    fig: Picture, rows: pandas.DataFrame, top: float, height: float, scale: str
-) -> None:
+def draw_sizes(
+    fig: Picture,
+    rows: pandas.DataFrame,
+    top: float,
+    height: float,
+    scale: str,
+    column: str = "gflops",
+    unit: str = "GFLOP/s",
+    most: float = 0.0,
+) -> Axes:
+    """Lines of a column over the size of square products, each with its name at its end.
+
+    A linear scale goes to the largest value, or to `most` if that is more.
+    """
     kernels = style.ladder_order(rows["kernel"])
     labels = max(style.text_width(style.kernel_label(name), NORMAL) for name in kernels)
-    left = 0.8 if rows["gflops"].max() < MILLION / 1.8 else 0.98  # room for the numbers ...
+    left = 0.8 if rows[column].max() < MILLION / 1.8 else 0.98  # room for the numbers ...
     leader = 0.3  # ... and before the names
     width = WIDTH - MARGIN - left - leader - labels
     ax = fig.add_axes_at(left, top, width, height, gid="square products")
@@ -97,19 +108,19 @@ def _draw_sizes(
         own = rows[rows["kernel"] == name].sort_values("m")
         look = style.kernel_style(name)
         ax.plot(
-            own["m"], own["gflops"], color=look["color"], marker=look["marker"],
+            own["m"], own[column], color=look["color"], marker=look["marker"],
             markersize=8 if look["marker"] == "*" else 6,
             linestyle="--" if name == "cublas" else "-", label=name,
         )  # fmt: skip
-        ends.append((own["m"].iloc[-1], own["gflops"].iloc[-1]))
-    ax.set(xscale="log", yscale=scale, xlabel="M = N = K", ylabel="GFLOP/s")
+        ends.append((own["m"].iloc[-1], own[column].iloc[-1]))
+    ax.set(xscale="log", yscale=scale, xlabel="M = N = K", ylabel=unit)
     sizes = sorted(set(rows["m"]))
     ax.set_xlim(sizes[0] / 1.25, sizes[-1] * 1.25)
     if scale == "log":
-        ax.set_ylim(rows["gflops"].min() / 1.8, rows["gflops"].max() * 1.8)
+        ax.set_ylim(rows[column].min() / 1.8, rows[column].max() * 1.8)
         style.plain_log_ticks(ax.yaxis)
     else:
-        ax.set_ylim(0, rows["gflops"].max() * 1.06)
+        ax.set_ylim(0, max(most, rows[column].max()) * 1.06)
         ax.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     _size_ticks(ax, sizes)
     ax.grid(axis="both")
@@ -125,6 +136,7 @@ def _draw_sizes(
                         "linewidth": 0.8, "relpos": (0, 0.5), "shrinkA": 1, "shrinkB": 5},
             annotation_clip=False,
         )  # fmt: skip
+    return ax
 
 
 def _size_ticks(ax: Axes, sizes: Sequence[int]) -> None:

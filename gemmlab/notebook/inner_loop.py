@@ -1,0 +1,68 @@
+"""The lines of a kernel that its idea stands in, beside those of another rung."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gemmlab import ladder
+from gemmlab.ladder import LadderError
+from gemmlab.report import GROUND, INK, Listing
+
+LEFT_OUT = "..."  # stands for lines between two parts
+
+
+def inner_loop(name: str, beside: str | None = None) -> InnerLoop:
+    """The inner loop of rung `name`, with line numbers; `beside`: a rung to show at its left.
+
+    Show it in a notebook, or print it: both say the same. Raises LadderError for a name that is
+    not there, and for a rung whose entry does not say which lines these are.
+    """
+    names = [name] if beside is None else [beside, name]
+    return InnerLoop(tuple((f"{one}.cu", lines(ladder.find(one))) for one in names))
+
+
+@dataclass(frozen=True)
+class InnerLoop:
+    """One or two listings, each with the name of its file."""
+
+    parts: tuple[tuple[str, Listing], ...]
+
+    def __repr__(self):
+        return "\n\n".join(f"{file}\n{listing!r}" for file, listing in self.parts)
+
+    def _repr_html_(self):
+        head = f"font-weight: 600; padding: 0.3em 0.5em 0; color: {INK}; background: {GROUND}"
+        parts = "".join(
+            f'<div style="flex: 1 1 26em; min-width: 0; background: {GROUND}">'
+            f'<div style="{head}">{file}</div>{listing._repr_html_()}</div>'
+            for file, listing in self.parts
+        )
+        return f'<div style="display: flex; flex-wrap: wrap; gap: 0.6em">{parts}</div>'
+
+
+def lines(rung: ladder.Rung) -> Listing:
+    """The lines that `rung.inner_loop` names. Raises LadderError where the file has none such."""
+    if not rung.inner_loop:
+        raise LadderError(f"{rung.name} has no inner_loop in its entry in gemmlab/ladder/rungs/")
+    source = rung.path.read_text(encoding="utf-8").splitlines()
+    numbers: list[int | None] = []
+    after = 0
+    for first, last in rung.inner_loop:
+        start = _next(rung, source, first, after)
+        after = _next(rung, source, last, start + (first != last)) + 1
+        numbers += [*([None] if numbers else []), *range(start + 1, after + 1)]
+    kept = [source[number - 1] for number in numbers if number is not None]
+    margin = min(len(line) - len(line.lstrip()) for line in kept if line.strip())
+    text = "\n".join(LEFT_OUT if n is None else source[n - 1][margin:] for n in numbers)
+    return Listing(text, "cuda", tuple(numbers))
+
+
+def _next(rung: ladder.Rung, source: list[str], begins: str, at: int) -> int:
+    """Where the next line stands that begins so, from line `at` on, counted from 0."""
+    for place in range(at, len(source)):
+        if source[place].strip().startswith(begins):
+            return place
+    raise LadderError(
+        f"{rung.path.name} has no line that begins with {begins!r} after line {at}: the "
+        "inner_loop of its entry in gemmlab/ladder/rungs/ is out of date"
+    )

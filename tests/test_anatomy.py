@@ -1,0 +1,146 @@
+"""The anatomy of a notebook: a main path to read in twenty minutes, the rest folded below it.
+
+Numbers in the prose of the main path are those that a cell computes, prints or is given.
+"""
+
+import re
+from html import unescape
+
+import nbformat
+import pytest
+
+import gemmlab as gl
+from gemmlab.folders import NOTEBOOKS
+
+MOST_WORDS, MOST_CELLS, OPENING = 1500, 45, 12
+DEEPER = "# Going deeper"
+FOLDED = "jp-MarkdownHeadingCollapsed"
+RUNGS = [rung.name for rung in gl.RUNGS]
+NAMES = [gl.CEILINGS.name, *RUNGS]
+# Numbers that need no cell: small ones, powers of two and their like in shapes and settings, warps.
+PLAIN = {*range(17), 20, 24, 100, *(2**n for n in range(4, 15)), 48, 96, 1000}
+NUMBER = re.compile(r"(?<![\w.,-])\d[\d,]*(?:\.\d+)?(?![\w-])")
+
+every_rung = pytest.mark.parametrize("name", RUNGS)
+every_notebook = pytest.mark.parametrize("name", NAMES)
+
+
+def cells(name):
+    return nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4).cells
+
+
+def split(name):
+    """The cells of the main path, and those from the heading of what goes deeper on."""
+    every = cells(name)
+    starts = [at for at, cell in enumerate(every) if cell.source.startswith(DEEPER)]
+    assert len(starts) == 1, f"one cell begins with {DEEPER!r}"
+    return every[: starts[0]], every[starts[0] :]
+
+
+def prose(some):
+    """Markdown without what is folded, as answers and hints are."""
+    text = "\n".join(cell.source for cell in some if cell.cell_type == "markdown")
+    return re.sub(r"<details>.*?</details>", " ", text, flags=re.S)
+
+
+def words(some) -> int:
+    readable = re.sub(r"\]\([^)]*\)|<[^>]*>|[|#*`>]", " ", prose(some))
+    return len([word for word in readable.split() if re.search(r"\w", word)])
+
+
+def numbers(text) -> set[str]:
+    return {found.rstrip(",").replace(",", "") for found in NUMBER.findall(text)}
+
+
+def shown(every) -> set[str]:
+    """Every number in the code and in the outputs of cells."""
+    texts = []
+    for cell in every:
+        if cell.cell_type == "code":
+            texts.append(cell.source)
+            for output in cell.outputs:
+                found = output.get("data", {})
+                texts += [output.get("text", ""), found.get("text/plain", "")]
+                texts.append(unescape(re.sub("<[^>]*>", " ", found.get("text/html", ""))))
+    return {n.replace(",", "") for text in texts for n in re.findall(r"\d[\d,]*(?:\.\d+)?", text)}
+
+
+def unsupported(text, there) -> list[str]:
+    """Numbers in a text that no cell shows, also not with more digits."""
+    found = []
+    for number in sorted(numbers(text)):
+        decimals = len(number.partition(".")[2])
+        if re.fullmatch(r"0\d", number) or (not decimals and int(number) in PLAIN):
+            continue  # the number of a rung, or a plain one
+        if not any(f"{float(one):.{decimals}f}" == number for one in there if one):
+            found.append(number)
+    return found
+
+
+@every_notebook
+def test_the_main_path_is_read_in_twenty_minutes(name):
+    main, deeper = split(name)
+    assert words(main) <= MOST_WORDS and len(main) <= MOST_CELLS, (words(main), len(main))
+    assert words(deeper) <= MOST_WORDS, words(deeper)
+
+
+@every_notebook
+def test_what_goes_deeper_is_folded(name):
+    _, deeper = split(name)
+    headings = [cell for cell in deeper[1:] if re.match("#+ ", cell.source)]
+    assert headings
+    for cell in headings:
+        assert cell.cell_type == "markdown" and cell.metadata.get(FOLDED) is True, cell.source
+    for cell in deeper[1:]:
+        lines = (
+            re.findall("^#+ .*", cell.source, flags=re.M) if cell.cell_type == "markdown" else []
+        )
+        assert len(lines) <= 1, lines
+
+
+@every_rung
+def test_idea_picture_and_inner_loop_stand_in_the_first_cells(name):
+    opening = cells(name)[:OPENING]
+    assert any("## The idea" in cell.source for cell in opening)
+    assert any("inner_loop(" in cell.source for cell in opening if cell.cell_type == "code")
+    outputs = [one for cell in opening if cell.cell_type == "code" for one in cell.outputs]
+    assert any("image/png" in output.get("data", {}) for output in outputs)
+
+
+@every_notebook
+def test_no_prediction_and_no_answer_is_filled_in(name):
+    main, _ = split(name)
+    places = [
+        line
+        for cell in main
+        if cell.cell_type == "code"
+        for line in cell.source.splitlines()
+        if re.match(r"(prediction|predicted|answer)\w* *=", line)
+    ]
+    assert any(line.startswith("prediction") for line in places)
+    for line in places:
+        assert re.search(r"= *None\b", line), line
+
+
+@every_notebook
+def test_every_number_of_the_main_path_is_computed(name):
+    main, _ = split(name)
+    there = shown(cells(name))
+    readable = re.sub(r"\]\([^)]*\)|`[^`]*`|\*\*Further reading.*", " ", prose(main), flags=re.S)
+    assert unsupported(readable, there) == []
+
+
+def test_a_number_that_no_cell_shows_is_found():
+    assert unsupported("It takes 33 sectors and 18.5 % of 9,216 bytes.", {"33", "18.53"}) == [
+        "9216"
+    ]
+    assert unsupported("Rung 03 at 4096, twice 32.", set()) == []
+    assert unsupported("It takes 18.6 %.", {"18.53"}) == ["18.6"]
+
+
+@every_rung
+def test_one_exercise_is_a_kernel_to_write(name):
+    """From a stub that is wrong as it stands, and says so."""
+    main, _ = split(name)
+    stubs = [c for c in main if c.cell_type == "code" and "TODO" in c.source]
+    assert stubs, "no cell has a TODO"
