@@ -5,7 +5,6 @@ Where there is a GPU, also kernels that are no rungs, and the arithmetic on any 
 
 import hashlib
 import importlib
-import math
 import shutil
 import subprocess
 import sys
@@ -17,7 +16,7 @@ import pytest
 import sample_kernels
 
 from gemmlab import simulator
-from gemmlab.analysis import known_differences
+from gemmlab.analysis import counters, known_differences
 from gemmlab.folders import ROOT
 from gemmlab.ladder import RUNGS, find, settings_for
 from gemmlab.loading import load
@@ -49,16 +48,12 @@ def assert_counted(simulated, recorded):
 
 
 def counted_here(kernel, m, n, k, seed=0):
-    """All counters, with the differences that are known; where tiles cover C exactly, all blocks do
-    alike: one, times their number."""
-    rows, columns = kernel.rung.tile(kernel.settings)
-    alike = m % rows == n % columns == 0
-    trace = kernel.trace(m, n, k, seed=seed, blocks=[(0, 0, 0)] if alike else None)
-    times = math.prod(trace.grid) if alike else 1
-    counters = {name: times * count for name, count in trace.counters.items()}
+    """All counters, with the differences that are known."""
+    trace, times = counters.traced(kernel, m, n, k, seed)
+    counted = {name: times * count for name, count in trace.counters.items()}
     for difference in known_differences.of(trace):
-        counters[difference.metric] += times * difference.more(trace)
-    return counters
+        counted[difference.metric] += times * difference.more(trace)
+    return counted
 
 
 def test_the_readme_tells_the_known_differences_in_their_words():

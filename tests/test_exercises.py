@@ -1,11 +1,13 @@
 """The exercises: they tell right from wrong, and none of them is solved as committed."""
 
+import html
 import re
 from itertools import pairwise
 
 import nbformat
 import pytest
 
+import gemmlab as gl
 from gemmlab.folders import NOTEBOOKS
 from gemmlab.kernel.kernel import from_source
 from gemmlab.kernel.verify import check as check_product
@@ -69,27 +71,35 @@ def test_a_mistake_that_does_no_harm_in_the_simulator_is_found_where_it_is_looke
     assert "Right: all" in capsys.readouterr().out
 
 
+# ---- of the notebooks ----------------------------------------------------------------------------
+
+
+def sources(name):
+    return [c.source for c in nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4).cells]
+
+
 def one_line_changed(name):
-    """(old, new, and the replacements of the folded solution) of a notebook's exercise.
+    """(old, new, and the replacements of the folded solution) of a notebook's exercise, or None.
 
     Where the solution has no replacements, it begins with what stood in the place of new.
     """
-    cells = [c.source for c in nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4).cells]
     pattern = re.compile(r'\.replace\(\s*"(.*?)",\s*"(.*?)",?\s*\)')
-    for source, solution in pairwise(cells):
+    for source, solution in pairwise(sources(name)):
         changed = pattern.search(source)
         if changed and ("check_kernel(" in source or "judge(" in source):
-            unescaped = solution.replace("&gt;", ">").replace("&lt;", "<")
+            unescaped = html.unescape(solution)
             repairs = [found.groups() for found in pattern.finditer(unescaped)]
             first = re.search(r"Solution</summary>\s*<code>(.*?)</code>", unescaped)
-            return (*changed.groups(), repairs or [(changed[2], first[1])])
-    raise AssertionError(f"{name} has no such exercise")
+            if repairs or first:
+                return (*changed.groups(), repairs or [(changed[2], first[1])])
+    return None
 
 
-CHANGED = [
-    "03_shared_memory", "04_thread_tile_1d", "05_thread_tile_2d", "08_warp_tiling",
-    "09_double_buffering", "11_fused_epilogue", "14_wmma",
-]  # fmt: skip
+CHANGED = [rung.name for rung in RUNGS if one_line_changed(rung.name)]
+
+
+def test_some_notebooks_have_a_line_to_repair():
+    assert len(CHANGED) >= 3
 
 
 @pytest.mark.parametrize("name", CHANGED)
@@ -108,6 +118,26 @@ def test_the_changed_line_is_noticed(name, capsys):
     old, new, _ = one_line_changed(name)
     check_kernel(load(name).text.replace(old, new), like=name)
     assert "cases fail" in capsys.readouterr().out
+
+
+def solved(stub: str, solution: str) -> str:
+    """A cell with the solution's first <pre> in the place of its TODO lines."""
+    written = html.unescape(re.search(r"Solution</summary>\s*<pre>(.*?)</pre>", solution, re.S)[1])
+    lines = stub.splitlines()
+    places = [at for at, line in enumerate(lines) if "TODO" in line]
+    kept = [line for at, line in enumerate(lines) if at not in places]
+    return "\n".join([*kept[: places[0]], written, *kept[places[0] :]])
+
+
+@pytest.mark.parametrize("name", [rung.name for rung in RUNGS])
+def test_the_folded_solution_of_a_kernel_to_write_is_right(name, capsys):
+    """And the stub is not: this is the cell as a reader would run it."""
+    pairs = [both for both in pairwise(sources(name)) if "TODO" in both[0]]
+    assert len(pairs) == 1
+    [(stub, solution)] = pairs
+    for source, verdict in ((stub, "Not yet"), (solved(stub, solution), "Right")):
+        exec(source, {"gl": gl, "NAME": name})
+        assert capsys.readouterr().out.startswith(verdict)
 
 
 # ---- planted mistakes ----------------------------------------------------------------------------

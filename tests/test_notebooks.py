@@ -3,7 +3,6 @@
 import os
 import re
 import runpy
-from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -68,11 +67,15 @@ def test_every_figure_carries_its_caption_as_text(path):
 
 
 @every_notebook
-def test_code_is_short_and_prose_stands_between(path):
+def test_code_is_short_but_for_kernels_to_write(path):
     for cell in cells(path, "code"):
-        assert len(cell.source.splitlines()) <= MOST_LINES, cell.source
+        assert len(cell.source.splitlines()) <= MOST_LINES or "TODO" in cell.source, cell.source
+
+
+@every_notebook
+def test_no_more_than_two_code_cells_stand_together(path):
     kinds = [cell.cell_type for cell in nbformat.read(path, as_version=4).cells]
-    assert ("code", "code") not in list(pairwise(kinds))
+    assert ("code",) * 3 not in list(zip(kinds, kinds[1:], kinds[2:], strict=False))
 
 
 @every_notebook

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from gemmlab import ladder
@@ -10,12 +11,13 @@ from gemmlab.cuda.architectures import LIMITS, WARP, base
 from gemmlab.ladder import SINGLE
 from gemmlab.records import runs
 from gemmlab.records.runs import Measured
-from gemmlab.simulator.counters import FMA_METRIC, TIMING_DEPENDENT
+from gemmlab.simulator.counters import FMA_METRIC, METRICS, TIMING_DEPENDENT
 
 if TYPE_CHECKING:
     import pandas
 
     from gemmlab.kernel.kernel import Kernel
+    from gemmlab.kernel.trace import Trace
 
 # Column of per_step -> what it counts. The L1 cache first looks the lines of a request up in its
 # tags, then reads them out of its 32 banks of data; each takes one or more wavefronts.
@@ -37,6 +39,13 @@ PER_32 = {
 LEVELS = {
     "L2": ("lts__t_bytes.sum",),
     "DRAM": ("dram__bytes_read.sum", "dram__bytes_write.sum"),
+}
+SHARED = {
+    f"{what} of {operation}s" if what else f"{operation}s": metric
+    for operation in ("load", "store")
+    for what, metric in zip(
+        ("", "wavefronts", "conflicts"), METRICS["shared", operation], strict=True
+    )
 }
 ACTIVE_WARPS = "sm__warps_active.avg.pct_of_peak_sustained_active"
 LARGE = (4096, 4096, 4096)
@@ -72,13 +81,29 @@ def _beside(kernel: Kernel, m: int, n: int, k: int) -> tuple[pandas.DataFrame, s
     import pandas
 
     gpu_name, recorded = runs.counters_at(kernel, m, n, k)
-    simulated = kernel.trace(m, n, k).counters
     rows = [
         {"metric": metric, "simulator": value, gpu_name: recorded[metric]}
-        for metric, value in simulated.items()
+        for metric, value in simulated(kernel, m, n, k).items()
         if metric in recorded
     ]
     return pandas.DataFrame(rows, columns=["metric", "simulator", gpu_name]), gpu_name
+
+
+def simulated(kernel: Kernel, m: int, n: int, k: int) -> dict[str, int]:
+    """All counters of a product, as the simulator has them."""
+    trace, times = traced(kernel, m, n, k)
+    return {name: times * count for name, count in trace.counters.items()}
+
+
+def traced(kernel: Kernel, m: int, n: int, k: int, seed: int = 0) -> tuple[Trace, int]:
+    """A trace, and how often its counters make those of the product.
+
+    Where tiles cover C exactly all blocks do alike: one is traced, and counts as all of them.
+    """
+    rows, columns = kernel.rung.tile(kernel.settings)
+    alike = m % rows == n % columns == 0
+    trace = kernel.trace(m, n, k, seed=seed, blocks=[(0, 0, 0)] if alike else None)
+    return trace, math.prod(trace.grid) if alike else 1
 
 
 def per_step(kernel: Kernel, digits: int = 1) -> pandas.DataFrame:
@@ -99,6 +124,22 @@ def per_step(kernel: Kernel, digits: int = 1) -> pandas.DataFrame:
         amounts = {name: counted["metrics"][metric] / steps for name, metric in PER_STEP.items()}
         rows.append(shape | amounts)
     return pandas.DataFrame(rows).round(digits)
+
+
+def shared_per_step(kernels: Mapping[str, Kernel], m: int, n: int, k: int) -> pandas.DataFrame:
+    """What kernels ask of shared memory at a shape, simulated, per 32 multiply-adds.
+
+    A column for each of `kernels`, under its name there: loads and stores, the wavefronts that they
+    take, and how many of these are bank conflicts.
+    """
+    import pandas
+
+    steps = m * n * k / WARP
+    columns = {}
+    for name, kernel in kernels.items():
+        counted = simulated(kernel, m, n, k)
+        columns[name] = {what: counted[metric] / steps for what, metric in SHARED.items()}
+    return pandas.DataFrame(columns)
 
 
 def side_by_side(*names: str, shape: tuple[int, int, int] = LARGE) -> pandas.DataFrame:
