@@ -4,6 +4,7 @@ import re
 from itertools import pairwise
 
 import nbformat
+import numpy as np
 import pytest
 
 from gemmlab.folders import NOTEBOOKS
@@ -12,7 +13,14 @@ from gemmlab.kernel.verify import check as check_product
 from gemmlab.kernel.verify import shapes
 from gemmlab.ladder import RUNGS, LadderError
 from gemmlab.loading import load
-from gemmlab.notebook.exercises import changed_lines, check, check_kernel, find_mistake, planted
+from gemmlab.notebook.exercises import (
+    changed_lines,
+    check,
+    check_kernel,
+    check_launch,
+    find_mistake,
+    planted,
+)
 
 PLANTED = {rung.name: rung.planted for rung in RUNGS if rung.planted}
 
@@ -35,6 +43,20 @@ def test_a_kernel_is_judged(capsys):
     assert "does not compile" in capsys.readouterr().out
     check_kernel(right.replace("coalescing(const", "mine(const"), like="02_coalescing")
     assert "no kernel 'coalescing'; it has mine" in capsys.readouterr().out
+
+
+def test_a_launch_is_judged(capsys):
+    def says(body):
+        source = f"""extern "C" __global__ void twice(const float* x, float* y, int n)
+        {{ const int i = blockIdx.x * blockDim.x + threadIdx.x; {body} }}"""
+        x, y = np.arange(40, dtype=np.float32), np.zeros(40, np.float32)
+        check_launch(source, "twice", (2, 1, 1), (32, 1, 1), [x, y, 40], 2 * x)
+        return capsys.readouterr().out
+
+    assert says("if (i < n) y[i] = 2 * x[i];").startswith("Right: all 40")
+    assert says("").startswith("Not yet: 39 of 40")
+    assert "out-of-bounds" in says("y[i] = 2 * x[i];")
+    assert "does not compile" in says("y[i] = 2 * z[i];")
 
 
 def test_a_mistake_that_does_no_harm_in_the_simulator_is_found_where_it_is_looked_for(capsys):
