@@ -412,7 +412,12 @@ def glossary() -> Shown:
     text = "\n".join(f"{t.name:<{width}}  {short(t.notebook):<4}  {t.meaning}" for t in terms)
     entries = "".join(
         f'<p id="{term.anchor}" style="margin: 0.35em 0"><b>{html.escape(term.name)}</b> '
-        f"{html.escape(term.meaning)} {link(term.notebook, short(term.notebook))}</p>"
+        f"{_with_code(term.meaning)} {link(term.notebook, short(term.notebook))}</p>"
         for term in terms
     )
     return Shown(text, f'<div style="{PAPER}; padding: 0.1em 0.8em">{entries}</div>')
+
+
+def _with_code(words: str) -> str:
+    """HTML of a sentence, with what stands in `backticks` as code."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", html.escape(words))

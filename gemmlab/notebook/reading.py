@@ -26,7 +26,11 @@ def main_path(name: str) -> list[dict]:
     FileNotFoundError for a notebook that is not there.
     """
     cells = _cells(name)
-    ends = (at for at, cell in enumerate(cells) if _text(cell).splitlines()[:1] == [DEEPER])
+    ends = (
+        at
+        for at, cell in enumerate(cells)
+        if cell["cell_type"] == "markdown" and _text(cell).splitlines()[:1] == [DEEPER]
+    )
     return cells[: next(ends, None)]
 
 

@@ -54,14 +54,12 @@ def thumbnail(facts: Facts) -> Image.Image:
 def roofs_thumbnail(ceilings: Ceilings) -> Image.Image:
     """The roofline of FP32: a slope, the bandwidth of a copy, up to the flat roof of arithmetic."""
     low, high = INTENSITIES
-    ridge = math.log(ceilings.flop_per_second / ceilings.bytes_per_second / low) / math.log(
-        high / low
-    )
+    along = math.log(ceilings.ridge / low) / math.log(high / low)
     picture = Image.new("RGB", (SIDE, SIDE), style.GROUND)
     pen = ImageDraw.Draw(picture)
     left, bottom, top, right = 12, SIDE - 12, 60, SIDE - 6
     pen.line((left, 8, left, bottom, right, bottom), style.FAINT, width=2)
-    corner = (left + round(ridge * (right - left)), top)
+    corner = (left + round(along * (right - left)), top)
     for roof in ((left, bottom - 20, *corner), (*corner, right, top)):
         pen.line(roof, tuple(round(255 * part) for part in to_rgb(style.INK)), width=5)
     return picture
