@@ -59,6 +59,20 @@ def test_a_launch_is_judged(capsys):
     assert "does not compile" in says("y[i] = 2 * z[i];")
 
 
+def test_the_stub_of_host_code_is_open_and_its_solution_right(capsys):
+    cells = nbformat.read(NOTEBOOKS / "host_code.ipynb", as_version=4).cells
+    stub = next(cell.source for cell in cells if "your lines here" in cell.source)
+    solution = re.search(r"<pre>(.*?)</pre>", cells[-1].source, re.S)[1].replace("&lt;", "<")
+    source = re.search('"""(.*?)"""', stub, re.S)[1]
+    for text, says in (
+        (source, "Not yet"),
+        (source.replace("// your lines here", solution), "Right"),
+    ):
+        x, out = np.arange(100, dtype=np.float32), np.zeros(100, np.float32)
+        check_launch(text, "reverse", (2, 1, 1), (64, 1, 1), [x, out, 100], x[::-1])
+        assert capsys.readouterr().out.startswith(says)
+
+
 def test_a_mistake_that_does_no_harm_in_the_simulator_is_found_where_it_is_looked_for(capsys):
     name = "09_double_buffering"
     racy = load(name).text.replace("now ^= 1;", "now ^= 0;")

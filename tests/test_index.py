@@ -192,6 +192,11 @@ def test_a_term_is_found_as_a_word():
     assert term.is_in("32 Banks.") and term.is_in("a heap") and not term.is_in("banking, heaped")
 
 
+def test_every_word_stands_for_one_term():
+    words = [word.lower() for term in glossary.TERMS for word in (term.name, *term.also)]
+    assert sorted(set(words)) == sorted(words)
+
+
 def test_every_term_is_there_once_with_one_sentence():
     for key in ("name", "anchor", "meaning"):
         assert len({getattr(term, key) for term in glossary.TERMS}) == len(glossary.TERMS)

@@ -80,10 +80,9 @@ TERMS = (
     Term(
         "blockIdx",
         "host_code",
-        "The place of a thread's block in the grid, with the parts x, y and z; `blockDim` is the "
-        "number of threads of a block along each.",
-        ("blockDim",),
+        "The place of a thread's block in the grid, with the parts x, y and z.",
     ),
+    Term("blockDim", "host_code", "The threads of a block, counted along x, y and z."),
     Term(
         "burst",
         "10_register_banks",
@@ -127,7 +126,6 @@ TERMS = (
         "double buffering",
         "09_double_buffering",
         "Two copies of a tile's place, so that one is filled while the other is read.",
-        ("double-buffering", "two stages", "stages"),
     ),
     Term("DRAM", "11_fused_epilogue", "The memory chips of the GPU, where global memory lies."),
     Term(
@@ -137,10 +135,9 @@ TERMS = (
     ),
     Term(
         "error bound",
-        "00_ceilings",
+        "14_wmma",
         "How far a computed element may be from the exact one when every operation rounds "
         "correctly.",
-        ("bound",),
     ),
     Term("FLOP", "00_ceilings", "One floating-point operation, an addition or a multiplication."),
     Term(
@@ -315,7 +312,7 @@ TERMS = (
     Term(
         "spill",
         "05_thread_tile_2d",
-        "Values that do not fit in registers are kept in slow local memory.",
+        "A value for which a thread has no register left lies in local memory, behind the caches.",
         ("spilled", "spilling"),
     ),
     Term(
@@ -378,7 +375,7 @@ TERMS = (
         "vectorized load",
         "06_vectorized_loads",
         "A load of 8 or 16 bytes by each lane with one instruction.",
-        ("float4", "16 bytes"),
+        ("float4",),
     ),
     Term(
         "warp",

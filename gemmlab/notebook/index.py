@@ -6,7 +6,7 @@ import base64
 import html
 
 from gemmlab.folders import ROOT
-from gemmlab.ladder import CEILINGS, RUNGS, SINGLE
+from gemmlab.ladder import CEILINGS, RUNGS, SINGLE, find
 from gemmlab.notebook import overview, reading
 from gemmlab.plots.style import FAINT
 from gemmlab.records.registry import NoRecord
@@ -98,6 +98,15 @@ def _head(words: str) -> str:
     return f'<th scope="col" style="text-align: {side}; {CELL}">{words}</th>'
 
 
+def _alt(name: str) -> str:
+    """What is to be seen in a thumbnail, for those who cannot see it."""
+    if name == CEILINGS.name:
+        return "A slope that ends in a flat roof."
+    rung = find(name)
+    rows, columns = rung.tile(rung.defaults)
+    return f"A block computes {rows} × {columns} elements of C."
+
+
 def _row(step: overview.Step) -> str:
     path = overview.thumbnail_path(step.name)
     if not path.is_file():
@@ -105,7 +114,8 @@ def _row(step: overview.Step) -> str:
     # In the page itself, so that every viewer of the notebook shows it.
     data = base64.b64encode(path.read_bytes()).decode("ascii")
     picture = (
-        f'<img src="data:image/png;base64,{data}" alt="" width="{THUMBNAIL}" height="{THUMBNAIL}">'
+        f'<img src="data:image/png;base64,{data}" alt="{_alt(step.name)}" '
+        f'width="{THUMBNAIL}" height="{THUMBNAIL}">'
     )
     words = f"<b>{link(step.name, label(step.name))}</b><br>{html.escape(step.idea)}"
     numbers = (step.tflops, step.share, str(reading.minutes(step.name)))
