@@ -44,8 +44,10 @@ NOTEBOOK = {
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     """The address of a JupyterLab on copies of the notebooks, which a reader's run changes."""
-    folder = tmp_path_factory.mktemp("lab")
-    for name in NOTEBOOK:
+    root = tmp_path_factory.mktemp("lab")
+    folder = root / "notebooks"
+    folder.mkdir()
+    for name in ("index", *NOTEBOOK):
         shutil.copy(NOTEBOOKS / f"{name}.ipynb", folder)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -59,7 +61,7 @@ def server(tmp_path_factory):
     }
     command = [
         sys.executable, "-m", "jupyterlab", "--no-browser", f"--port={port}", "--ip=127.0.0.1",
-        f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={folder}",
+        f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={root}",
         f"--FileContentsManager.preferred_dir={folder}", "--allow-root",
         "--log-level=ERROR",
         "--LabApp.expose_app_in_browser=True",
@@ -98,8 +100,13 @@ def page(tmp_path):
 
 def open_notebook(page, server, name: str) -> None:
     address, token = server
-    page.goto(f"{address}/lab/tree/{name}.ipynb?token={token}&reset")
+    page.goto(f"{address}/lab/tree/notebooks/{name}.ipynb?token={token}&reset")
     page.locator(".jp-Notebook .jp-Cell").first.wait_for()
+    wait_for_kernel(page)
+
+
+def wait_for_kernel(page) -> None:
+    """Until that of the notebook in front is idle; a server does not end while one starts."""
     page.wait_for_function(
         """() => {
             const session = window.jupyterapp.shell.currentWidget?.context?.sessionContext;
@@ -183,3 +190,26 @@ def test_a_slider_changes_the_picture_and_an_illegal_choice_is_answered(server, 
     lab.get_by_role("button", name=re.compile("^Use ")).click()
     expect(picture).to_be_visible()
     expect(status).to_have_text("")
+
+
+def test_the_start_page_is_the_index_and_a_click_opens_a_rung(server, page):
+    address, token = server
+    page.set_viewport_size({"width": 1400, "height": 1000})
+    page.goto(f"{address}/?token={token}")
+    page.wait_for_url("**/lab/tree/notebooks/index.ipynb")
+    link = page.locator(".jp-OutputArea table").get_by_role("link", name="02 Coalescing")
+    link.wait_for()
+    pictures = page.locator(".jp-OutputArea table img")
+    widths = pictures.evaluate_all("all => all.map(image => image.naturalWidth)")
+    assert len(widths) > 10 and min(widths) > 100
+    names = page.locator(".jp-DirListing-itemText")
+    expect(names).to_have_count(3)
+    cut_off = names.evaluate_all("all => all.filter(name => name.scrollWidth > name.clientWidth)")
+    assert not cut_off
+    keep(page, "index")
+    wait_for_kernel(page)
+    link.click()
+    page.wait_for_function(
+        "window.jupyterapp.shell.currentWidget?.context?.path === 'notebooks/02_coalescing.ipynb'"
+    )
+    wait_for_kernel(page)

@@ -78,13 +78,13 @@ def _draw(fig: Picture, facts: Facts, ceilings: Ceilings) -> None:
     _words(ax, MARGIN, 0.12, kernel.name, size=style.LARGE, weight="bold")
     left = MARGIN + style.text_width(kernel.name, style.LARGE, "bold") + 0.2
     _words(ax, left, 0.13, facts.settings, size=NORMAL)
-    touched = _touched(facts)
+    levels = touched(facts)
     for array, (x, y, width, tall) in {
         "A": (A_LEFT, C_TOP, SHORT, LONG),
         "B": (C_LEFT, TOP, LONG, SHORT),
         "C": (C_LEFT, C_TOP, LONG, LONG),
     }.items():
-        _draw_matrix(ax, array, touched[array], facts, (x, y, width, tall))
+        _draw_matrix(ax, array, levels[array], facts, (x, y, width, tall))
     _draw_key(ax, facts)
     _draw_banks(ax, facts)
     _draw_roofline(ax, facts, ceilings)
@@ -103,8 +103,8 @@ def _frame(ax: Axes, x: float, y: float, width: float, height: float, **look) ->
 # ---- the matrices --------------------------------------------------------------------------------
 
 
-def _touched(facts: Facts) -> dict[str, np.ndarray]:
-    """For each matrix what is drawn of each element: 0, or the place in LEVELS, counted from 1."""
+def touched(facts: Facts) -> dict[str, np.ndarray]:
+    """For each matrix what is drawn of each element: its place in `colours`, 0 for untouched."""
     trace = facts.trace
     shapes = {"A": (trace.m, trace.k), "B": (trace.k, trace.n), "C": (trace.m, trace.n)}
     level = {array: np.zeros(shape, np.uint8) for array, shape in shapes.items()}
@@ -138,7 +138,8 @@ def _elements(access: WarpAccess, trace: Trace) -> np.ndarray:
     return first[:, None] + np.arange(max(1, access.size // trace.element_bytes))
 
 
-def _colours(array: str) -> np.ndarray:
+def colours(array: str) -> np.ndarray:
+    """float (5, 3): RGB of untouched, of each of SHARES, and of lane 0."""
     own = style.ARRAYS[array]
     tints = [style.tint(own, share) for share in SHARES.values()]
     return np.array([(1, 1, 1), *tints, (0, 0, 0)])
@@ -148,10 +149,9 @@ def _draw_matrix(ax: Axes, array: str, level: np.ndarray, facts: Facts, place: t
     """`place`: x, y, width and height in inches."""
     x, y, width, height = place
     rows, columns = level.shape
-    colours = _colours(array)[level]
     ax.imshow(
-        colours, extent=(x, x + width, y + height, y), aspect="auto", interpolation="nearest",
-        zorder=1, gid=f"map {array}",
+        colours(array)[level], extent=(x, x + width, y + height, y), aspect="auto",
+        interpolation="nearest", zorder=1, gid=f"map {array}",
     )  # fmt: skip
     tile = facts.kernel.rung.tile(facts.kernel.settings)
     look = {"color": style.GRID, "linewidth": 0.6, "zorder": 2}
