@@ -32,8 +32,8 @@ from gemmlab.simulator import LaunchError
 DPI = 120  # of the picture: more take longer to draw
 PICTURE_WIDTH = "780px"  # with sliders and caption it fits a window of 1400×1000
 GRID = {  # as many columns of controls as there is room for
-    "grid_template_columns": "repeat(auto-fit, minmax(180px, 1fr))", "grid_gap": "4px 16px",
-    "align_items": "flex-end", "max_width": "900px", "overflow": "visible",
+    "grid_template_columns": "repeat(auto-fit, minmax(165px, 1fr))", "grid_gap": "4px 12px",
+    "align_items": "flex-end", "max_width": "960px", "overflow": "visible",
 }  # fmt: skip
 REASONS = (
     IllegalSetting, CompileError, NoCompiler, KernelMistake, LaunchError, OccupancyError,
@@ -100,6 +100,7 @@ class Lab(ipywidgets.VBox):
         arch = ipywidgets.HTML(_label("GPU", "whose registers and occupancy are shown"))
         grid = ipywidgets.GridBox([*controls, _control(arch, self.arch)], layout=GRID)
         super().__init__([grid, self.message, self.offer, self.picture, self.caption, details])
+        self.caption.add_class("gemmlab-caption")
         self.add_class("gemmlab-lab")
         for control in (*self.sliders.values(), self.arch):
             control.observe(self._moved, names="value")
@@ -206,7 +207,7 @@ def _way_out(settings: Settings, changes: Settings, moved: tuple[str, ...]) -> s
 def _slider(parameter: ladder.Parameter, value: int) -> ipywidgets.SelectionSlider:
     slider = ipywidgets.SelectionSlider(
         options=parameter.legal, value=value, continuous_update=False, tooltip=parameter.meaning,
-        layout=ipywidgets.Layout(width="auto"),
+        layout=ipywidgets.Layout(width="auto", margin="2px 2px 2px 8px"),  # half a handle
     )  # fmt: skip
     slider.add_class(f"gemmlab-{parameter.name}")
     return slider
