@@ -16,9 +16,12 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook
 from playwright.sync_api import expect, sync_playwright
 
+from gemmlab import ladder
 from gemmlab.folders import NOTEBOOKS, ROOT
 
 CHROMIUM = next(
@@ -40,6 +43,11 @@ NOTEBOOK = {
     "02_coalescing": (("BLOCK_X", "ArrowLeft"), [("BLOCK_X", "End")], "at most 1024 fit"),
 }
 
+KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+LABS = ("11_fused_epilogue", "14_wmma")  # the most controls, and the longest labels
+USABLE = 75  # pixels at least, for the track of a slider of five values
+HANDLE, TRACK, LABEL = ".noUi-handle", ".noUi-target", ".gemmlab-label"
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
@@ -49,6 +57,9 @@ def server(tmp_path_factory):
     folder.mkdir()
     for name in ("index", *NOTEBOOK):
         shutil.copy(NOTEBOOKS / f"{name}.ipynb", folder)
+    for name in LABS:
+        cells = [new_code_cell(f'import gemmlab as gl\ngl.lab("{name}")')]
+        nbformat.write(new_notebook(cells=cells, metadata=KERNEL), folder / f"lab_{name}.ipynb")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -203,7 +214,7 @@ def test_the_start_page_is_the_index_and_a_click_opens_a_rung(server, page):
     widths = pictures.evaluate_all("all => all.map(image => image.naturalWidth)")
     assert len(widths) > 10 and min(widths) > 100
     names = page.locator(".jp-DirListing-itemText")
-    expect(names).to_have_count(3)
+    expect(names).to_have_count(1 + len(NOTEBOOK) + len(LABS))
     cut_off = names.evaluate_all("all => all.filter(name => name.scrollWidth > name.clientWidth)")
     assert not cut_off
     keep(page, "index")
@@ -213,3 +224,58 @@ def test_the_start_page_is_the_index_and_a_click_opens_a_rung(server, page):
         "window.jupyterapp.shell.currentWidget?.context?.path === 'notebooks/02_coalescing.ipynb'"
     )
     wait_for_kernel(page)
+
+
+def boxes(lab, selector: str) -> list[dict[str, float]]:
+    """Where what can be seen of it lies in the window: x, y, width and height in pixels."""
+    found = [one.bounding_box() for one in lab.locator(selector).all()]
+    return [box for box in found if box and box["width"] and box["height"]]
+
+
+@pytest.mark.parametrize("name", LABS)
+def test_sliders_picture_and_caption_fit_one_window_and_a_narrow_one_cuts_nothing(
+    server, page, name
+):
+    page.set_viewport_size({"width": 1400, "height": 1000})
+    open_notebook(page, server, f"lab_{name}")
+    run_cell(page, "gl.lab(")
+    lab = find(page, "gl.lab(", ".gemmlab-lab")
+    parameters = len(ladder.find(name).parameters)
+    lab.locator("img").first.wait_for()
+    for side in ("open", "closed"):
+        lab.locator(HANDLE).first.wait_for()
+        page.wait_for_timeout(SECOND)  # the layout settles
+        keep(page, f"{name}-1400-files-{side}")
+        seen = page.locator(".jp-WindowedPanel-outer").first.bounding_box()
+        bottom = seen["y"] + seen["height"]
+        shown = [*boxes(lab, TRACK), *boxes(lab, LABEL), *boxes(lab, "img")]
+        shown += boxes(lab, ".gemmlab-caption")
+        assert len(shown) == 2 * parameters + 3  # the GPU has a label and no slider
+        assert min(box["width"] for box in boxes(lab, TRACK)) >= USABLE
+        for box in shown:
+            assert seen["y"] <= box["y"] and box["y"] + box["height"] <= bottom, side
+            assert box["x"] + box["width"] <= seen["x"] + seen["width"], side
+        page.evaluate("window.jupyterapp.commands.execute('application:toggle-left-area')")
+
+    page.set_viewport_size({"width": 800, "height": 1000})
+    for side in ("closed", "open"):
+        page.evaluate(
+            "open => { const shell = window.jupyterapp.shell;"
+            " open ? shell.expandLeft() : shell.collapseLeft(); }",
+            side == "open",
+        )
+        page.wait_for_timeout(SECOND)
+        keep(page, f"{name}-800-files-{side}")
+        tracks, labels = boxes(lab, TRACK), boxes(lab, LABEL)
+        assert len(tracks) == parameters and len(labels) == parameters + 1
+        assert min(box["width"] for box in tracks) >= USABLE
+        assert max(box["x"] + box["width"] for box in (*tracks, *labels)) <= 800
+        cut = lab.locator(LABEL).evaluate_all(
+            """labels => labels.filter(label => {
+                for (let at = label; !at.classList.contains('gemmlab-lab'); at = at.parentElement)
+                    if (at.clientWidth && (at.scrollWidth > at.clientWidth + 1
+                        || at.scrollHeight > at.clientHeight + 1)) return true;
+                return false;
+            }).map(label => label.textContent)"""
+        )
+        assert cut == []
