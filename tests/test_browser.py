@@ -34,19 +34,16 @@ FLAGS = [
 ]  # fmt: skip
 SECOND = 1000  # Playwright counts milliseconds
 RUN_S = 300  # at most, for a cell on a busy machine
-# What changes the picture, as slider and key; what makes the settings illegal; the reason.
-NOTEBOOK = {
-    "03_shared_memory": (("TILE", "ArrowLeft"), [("BK", "Home")], "leaves threads without work"),
-    "02_coalescing": (("BLOCK_X", "ArrowLeft"), [("BLOCK_X", "End")], "at most 1024 fit"),
-}
+NAME = "03_shared_memory"
+CHANGES = "TILE", "ArrowLeft"  # slider and key
+BREAKS, REASON = ("BK", "Home"), "leaves threads without work"
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """The address of a JupyterLab on copies of the notebooks, which a reader's run changes."""
+    """The address of a JupyterLab on a copy of the notebook, which a reader's run changes."""
     folder = tmp_path_factory.mktemp("lab")
-    for name in NOTEBOOK:
-        shutil.copy(NOTEBOOKS / f"{name}.ipynb", folder)
+    shutil.copy(NOTEBOOKS / f"{NAME}.ipynb", folder)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -151,35 +148,32 @@ def keep(page, name: str) -> None:
         page.screenshot(path=str(Path(folder) / f"{name}.png"))
 
 
-@pytest.mark.parametrize("name", NOTEBOOK)
-def test_a_slider_changes_the_picture_and_an_illegal_choice_is_answered(server, page, name):
-    changes, breaks, reason = NOTEBOOK[name]
-    open_notebook(page, server, name)
+def test_a_slider_changes_the_picture_and_an_illegal_choice_is_answered(server, page):
+    open_notebook(page, server, NAME)
     for cell in ("import gemmlab as gl", "gl.lab("):  # nbval runs the others
         run_cell(page, cell)
     lab = find(page, "gl.lab(", ".gemmlab-lab")
     lab.scroll_into_view_if_needed()
     picture, status = lab.locator("img").first, lab.locator('[role="status"]')
     picture.wait_for()
-    keep(page, f"{name}-default")
+    keep(page, f"{NAME}-default")
 
     def press(slider: str, key: str) -> None:
         lab.locator(f".gemmlab-{slider} .noUi-handle").focus()
         page.keyboard.press(key)
 
     before = picture.get_attribute("src")
-    press(*changes)
+    press(*CHANGES)
     page.wait_for_function(
         "([image, before]) => image.src !== before && image.complete && image.naturalWidth > 500",
         arg=[picture.element_handle(), before],
     )
-    keep(page, f"{name}-moved")
+    keep(page, f"{NAME}-moved")
 
-    for slider_and_key in breaks:
-        press(*slider_and_key)
-    expect(status).to_contain_text(reason)
+    press(*BREAKS)
+    expect(status).to_contain_text(REASON)
     expect(picture).to_be_hidden()
-    keep(page, f"{name}-refused")
+    keep(page, f"{NAME}-refused")
     lab.get_by_role("button", name=re.compile("^Use ")).click()
     expect(picture).to_be_visible()
     expect(status).to_have_text("")
