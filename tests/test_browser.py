@@ -37,11 +37,9 @@ FLAGS = [
 ]  # fmt: skip
 SECOND = 1000  # Playwright counts milliseconds
 RUN_S = 300  # at most, for a cell on a busy machine
-# What changes the picture, as slider and key; what makes the settings illegal; the reason.
-NOTEBOOK = {
-    "03_shared_memory": (("TILE", "ArrowLeft"), [("BK", "Home")], "leaves threads without work"),
-    "02_coalescing": (("BLOCK_X", "ArrowLeft"), [("BLOCK_X", "End")], "at most 1024 fit"),
-}
+NAME = "03_shared_memory"
+CHANGES = "TILE", "ArrowLeft"  # slider and key
+BREAKS, REASON = ("BK", "Home"), "leaves threads without work"
 
 KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
 LABS = ("11_fused_epilogue", "14_wmma")  # the most controls, and the longest labels
@@ -55,7 +53,7 @@ def server(tmp_path_factory):
     root = tmp_path_factory.mktemp("lab")
     folder = root / "notebooks"
     folder.mkdir()
-    for name in ("index", *NOTEBOOK):
+    for name in ("index", NAME):
         shutil.copy(NOTEBOOKS / f"{name}.ipynb", folder)
     for name in LABS:
         cells = [new_code_cell(f'import gemmlab as gl\ngl.lab("{name}")')]
@@ -169,35 +167,32 @@ def keep(page, name: str) -> None:
         page.screenshot(path=str(Path(folder) / f"{name}.png"))
 
 
-@pytest.mark.parametrize("name", NOTEBOOK)
-def test_a_slider_changes_the_picture_and_an_illegal_choice_is_answered(server, page, name):
-    changes, breaks, reason = NOTEBOOK[name]
-    open_notebook(page, server, name)
+def test_a_slider_changes_the_picture_and_an_illegal_choice_is_answered(server, page):
+    open_notebook(page, server, NAME)
     for cell in ("import gemmlab as gl", "gl.lab("):  # nbval runs the others
         run_cell(page, cell)
     lab = find(page, "gl.lab(", ".gemmlab-lab")
     lab.scroll_into_view_if_needed()
     picture, status = lab.locator("img").first, lab.locator('[role="status"]')
     picture.wait_for()
-    keep(page, f"{name}-default")
+    keep(page, f"{NAME}-default")
 
     def press(slider: str, key: str) -> None:
         lab.locator(f".gemmlab-{slider} .noUi-handle").focus()
         page.keyboard.press(key)
 
     before = picture.get_attribute("src")
-    press(*changes)
+    press(*CHANGES)
     page.wait_for_function(
         "([image, before]) => image.src !== before && image.complete && image.naturalWidth > 500",
         arg=[picture.element_handle(), before],
     )
-    keep(page, f"{name}-moved")
+    keep(page, f"{NAME}-moved")
 
-    for slider_and_key in breaks:
-        press(*slider_and_key)
-    expect(status).to_contain_text(reason)
+    press(*BREAKS)
+    expect(status).to_contain_text(REASON)
     expect(picture).to_be_hidden()
-    keep(page, f"{name}-refused")
+    keep(page, f"{NAME}-refused")
     lab.get_by_role("button", name=re.compile("^Use ")).click()
     expect(picture).to_be_visible()
     expect(status).to_have_text("")
@@ -208,20 +203,20 @@ def test_the_start_page_is_the_index_and_a_click_opens_a_rung(server, page):
     page.set_viewport_size({"width": 1400, "height": 1000})
     page.goto(f"{address}/?token={token}")
     page.wait_for_url("**/lab/tree/notebooks/index.ipynb")
-    link = page.locator(".jp-OutputArea table").get_by_role("link", name="02 Coalescing")
+    link = page.locator(".jp-OutputArea table").get_by_role("link", name="03 Shared-memory tiling")
     link.wait_for()
     pictures = page.locator(".jp-OutputArea table img")
     widths = pictures.evaluate_all("all => all.map(image => image.naturalWidth)")
     assert len(widths) > 10 and min(widths) > 100
     names = page.locator(".jp-DirListing-itemText")
-    expect(names).to_have_count(1 + len(NOTEBOOK) + len(LABS))
+    expect(names).to_have_count(2 + len(LABS))
     cut_off = names.evaluate_all("all => all.filter(name => name.scrollWidth > name.clientWidth)")
     assert not cut_off
     keep(page, "index")
     wait_for_kernel(page)
     link.click()
     page.wait_for_function(
-        "window.jupyterapp.shell.currentWidget?.context?.path === 'notebooks/02_coalescing.ipynb'"
+        "window.jupyterapp.shell.currentWidget?.context?.path === 'notebooks/03_shared_memory.ipynb'"
     )
     wait_for_kernel(page)
 
