@@ -636,6 +636,13 @@ def test_a_table_figure_never_mixes_gpus_or_precisions(draw):
         draw(other)
 
 
+def test_small_shares_have_ticks_that_can_be_told_apart():
+    few = measured({"01_naive": 500.0})
+    ax = axes(plots.cublas_share(few), "square products")
+    labels = [ax.yaxis.get_major_formatter()(value, None) for value in ax.get_yticks()]
+    assert len(set(labels)) == len(labels)
+
+
 # ---- roofline ------------------------------------------------------------------------------------
 
 
