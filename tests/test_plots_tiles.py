@@ -223,7 +223,7 @@ def test_each_register_of_a_meets_each_of_b(name, traces):
         assert f"row {row}: {across}×" in said
     for column in columns:
         assert f"{column}\n{down}×" in said
-    assert f"{down * across} multiply-adds for one thread and one k" in " ".join(said)
+    assert f"{down * across} multiply-adds of a thread at one k" in " ".join(said)
 
 
 @pytest.mark.parametrize(

@@ -250,7 +250,7 @@ def _notes(drawn: _Drawn) -> dict[str, list[str]]:
             f"and its {elements} elements",
         ],
         "Counted over all threads": [
-            f"{products:,g} multiply-adds for one thread and one k",
+            f"{products:,g} multiply-adds of a thread at one k",
         ],
     }
 
