@@ -143,11 +143,23 @@ def test_the_folded_solution_brings_the_kernel_back(name):
     assert broken == right
 
 
-@pytest.mark.parametrize("name", CHANGED[:2])
-def test_the_changed_line_is_noticed(name, capsys):
+@pytest.mark.parametrize("name", [rung.name for rung in RUNGS])
+def test_a_kernel_to_repair_or_to_write_is_not_right_as_it_stands(name):
+    """As the cell checks it: with its settings, for the default ones may hide what is wrong."""
+    for cell in nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4).cells:
+        if "exercises.check(" in cell.source:
+            continue  # a right kernel, of which a count has to become another
+        if cell.cell_type == "code" and "exercises.check_kernel(" in cell.source:
+            said = "".join(output.get("text", "") for output in cell.outputs)
+            assert "Not yet: " in said and "Right" not in said, cell.source
+
+
+def test_the_line_to_repair_in_05_is_hidden_by_a_block_as_many_threads_wide_as_high(capsys):
+    name = "05_thread_tile_2d"
     old, new, _ = one_line_changed(name)
-    check_kernel(load(name).text.replace(old, new), like=name, mistakes=True)
-    assert capsys.readouterr().out.startswith("Not yet: ")
+    for settings, verdict in (({}, "Right"), ({"BM": 64}, "Not yet")):
+        check_kernel(load(name).text.replace(old, new), like=name, **settings)
+        assert capsys.readouterr().out.startswith(verdict)
 
 
 def solved(stub: str, solution: str) -> str:

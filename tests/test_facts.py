@@ -61,3 +61,12 @@ def test_a_rung_without_a_sweep_has_the_recorded_speed_of_its_default_alone():
     speed = facts.recorded_speed(gl.load("01_naive"))
     assert speed.gflops == runs.replay_at(gl.load("01_naive"), 4096, 4096, 4096).gflops
     assert facts.recorded_speed(gl.load("01_naive", BLOCK_X=32)) is None
+
+
+def test_facts_side_by_side_are_those_of_each_kernel():
+    kernels = {f"TM={TM}": gl.load("04_thread_tile_1d", TM=TM) for TM in (4, 16)}
+    table = facts.side_by_side(kernels)
+    for name, kernel in kernels.items():
+        alone = facts.of(kernel).table()
+        assert list(table.index) == list(alone.quantity)
+        assert list(table[name]) == list(alone.value)

@@ -1,4 +1,4 @@
-"""Figures of tiles in shared memory: what they say is what the block did."""
+"""Figures of tiles and of what threads read of them: what they say is what the block did."""
 
 import itertools
 
@@ -14,18 +14,20 @@ from figures import (  # noqa: F401
 import gemmlab
 from gemmlab import plots
 
-OWNS = {  # rung: M, N, K; and of thread 37, the rows and columns of C that it owns
-    "03_shared_memory": ((64, 64, 128), [1], [5]),
-    "04_thread_tile_1d": ((64, 64, 32), range(16), [37]),
-    "05_thread_tile_2d": ((128, 64, 32), range(16, 24), range(20, 24)),
-    "06_vectorized_loads": ((128, 128, 32), range(16, 24), range(40, 48)),
-    "07_bank_conflicts": ((128, 128, 32), range(16, 24), [*range(20, 24), *range(84, 88)]),
+OWNS = {  # rung: M, N, K; of thread 37 its rows and columns of C; the first ones of its warp
+    "03_shared_memory": ((64, 64, 128), [1], [5], (1, 0)),
+    "04_thread_tile_1d": ((64, 64, 32), range(16), [37], (0, 32)),
+    "05_thread_tile_2d": ((128, 64, 32), range(16, 24), range(20, 24), (16, 0)),
+    "06_vectorized_loads": ((128, 128, 32), range(16, 24), range(40, 48), (16, 0)),
+    "07_bank_conflicts": ((128, 128, 32), range(16, 24), [*range(20, 24), *range(84, 88)], (16, 0)),
     "08_warp_tiling": (
         (128, 128, 32),
         [row + down for row in (0, 16, 32, 48) for down in range(4)],
         [*range(76, 80), *range(108, 112)],
+        (0, 64),
     ),
 }
+OUTER = [f"outer {name}" for name in OWNS]
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +43,7 @@ def traces():
     return trace
 
 
-@pytest.fixture(scope="module", params=["reuse", "small", "odd", *OWNS])
+@pytest.fixture(scope="module", params=["reuse", "small", "odd", *OWNS, *OUTER])
 def figure(request, traces):
     if request.param == "reuse":
         return plots.tile_reuse(traces("03_shared_memory", (64, 64, 128)))
@@ -51,7 +53,9 @@ def figure(request, traces):
     if request.param == "odd":
         trace = traces("03_shared_memory", (20, 27, 13), TILE=8, BK=8)
         return plots.tile_reuse(trace, block=(3, 2, 0))
-    return plots.thread_tile(traces(request.param, OWNS[request.param][0]), thread=37)
+    name = request.param.removeprefix("outer ")
+    draw = plots.thread_tile if name == request.param else plots.outer_product
+    return draw(traces(name, OWNS[name][0]), thread=37)
 
 
 def cells(figure, panel, gid):
@@ -107,49 +111,84 @@ def test_at_the_edge_an_element_is_read_by_the_threads_that_are_there(traces):
     assert "step 1\nloaded 1×\nread 8×" in words(figure)
 
 
-# ---- what one thread reads -----------------------------------------------------------------------
+# ---- what the lanes of a warp own, and one thread reads ------------------------------------------
+
+
+def in_panel(some, first):
+    """Rows or columns, counted from the first one that is drawn."""
+    return [one - first for one in some]
 
 
 @pytest.mark.parametrize("name", OWNS)
 def test_a_thread_owns_and_reads_what_its_indices_say(name, traces):
     """The layouts of shared memory differ from rung to rung; what is read of A and B does not."""
-    shape, rows, columns = OWNS[name]
+    shape, rows, columns, (top, left) = OWNS[name]
     trace = traces(name, shape)
     figure = plots.thread_tile(trace, thread=37)
     step = range(trace.settings["BK"])
+    owned = len(rows) * len(columns)
+    assert f"owns {owned:,} element" in figure.caption
+    assert f"{len(rows)} + {len(columns)} elements feed" in " ".join(words(figure))
+    rows, columns = in_panel(rows, top), in_panel(columns, left)
     assert cells(figure, "C", "thread C") == box(rows, columns)
     assert cells(figure, "A", "thread A") == box(rows, [0])
     assert cells(figure, "B", "thread B") == box([0], columns)
     assert cells(figure, "A", "step A") == box(rows, step[1:])
     assert cells(figure, "B", "step B") == box(step[1:], columns)
-    owned = len(rows) * len(columns)
-    assert f"owns {owned:,} element" in figure.caption
-    assert f"{len(rows)} + {len(columns)} elements feed" in " ".join(words(figure))
+    assert cells(figure, "C", "lane 5") == box(rows, columns)
 
 
 @pytest.mark.parametrize("name", OWNS)
-def test_a_warp_reads_the_rows_and_columns_of_what_it_owns(name, traces):
+def test_a_warp_reads_the_rows_and_columns_of_what_its_lanes_own(name, traces):
     trace = traces(name, OWNS[name][0])
     figure = plots.thread_tile(trace, thread=37)
     step = range(trace.settings["BK"])
-    owned = cells(figure, "C", "warp C")
+    lanes = [cells(figure, "C", f"lane {lane}") for lane in range(32)]
+    owned = set().union(*lanes)
+    assert len(owned) == sum(map(len, lanes)) == 32 * len(lanes[5])
     rows, columns = {row for row, _ in owned}, {column for _, column in owned}
     assert cells(figure, "A", "warp A") == box(rows, step)
     assert cells(figure, "B", "warp B") == box(step, columns)
+    assert cells(figure, "block", "thread") <= cells(figure, "block", "warp")
+    assert len(cells(figure, "block", "warp")) == len(owned)
+
+
+def readers(figure, matrix):
+    """Where the label begins -> the lanes, in one line, that it names."""
+    start = f"readers {matrix} "
+    return {
+        int(text.get_gid().removeprefix(start)): text.get_text().replace("\n", ", ")
+        for text, _ in texts(figure)
+        if (text.get_gid() or "").startswith(start)
+    }
+
+
+def test_beside_the_tiles_stand_the_lanes_that_read_them(traces):
+    column = plots.thread_tile(traces("04_thread_tile_1d", (64, 64, 32)), thread=37)
+    assert readers(column, "A") == {0: "0–31"}
+    # A column is too narrow for each lane's number there; inside of C there is room.
+    assert readers(column, "B") == {32 + lane: f"{lane}" for lane in range(0, 32, 2)}
+    assert {f"{lane}" for lane in range(32)} <= set(words(column))
+    rectangle = plots.thread_tile(traces("05_thread_tile_2d", (128, 64, 32)), thread=37)
+    assert readers(rectangle, "A") == {16: "0–15", 24: "16–31"}
+    assert readers(rectangle, "B") == {4 * x: f"{x}, {x + 16}" for x in range(16)}
+    mixed = plots.thread_tile(traces("08_warp_tiling", (128, 128, 32)), thread=37)
+    assert set(readers(mixed, "A").values()) == {"8 lanes"}
 
 
 def test_the_second_block_is_drawn_at_its_place_in_c(traces):
     trace = traces("04_thread_tile_1d", (64, 128, 32))
     figure = plots.thread_tile(trace, thread=37, block=(1, 1, 0))
     assert "rows 32 to 47, column 101" in words(figure)
-    assert cells(figure, "C", "thread C") == box(range(16), [37])  # cells count from the corner
+    assert cells(figure, "C", "thread C") == box(range(16), [5])  # from its warp's corner
+    assert cells(figure, "block", "thread") == box(range(16), [37])  # from the block's
 
 
 def test_a_thread_can_be_named_by_its_index(traces):
     trace = traces("03_shared_memory", (64, 64, 128))
     by_number = plots.thread_tile(trace, thread=67)
     assert plots.thread_tile(trace, thread=(3, 2, 0)).caption == by_number.caption
-    assert "threadIdx (3, 2, 0); warp 2, lane 3" in words(by_number)
+    assert {"threadIdx (3, 2, 0)", "warp 2, lane 3"} <= set(words(by_number))
 
 
 def test_loads_are_counted_as_instructions(traces):
@@ -159,6 +198,60 @@ def test_loads_are_counted_as_instructions(traces):
     padded = " ".join(words(plots.thread_tile(traces("03_shared_memory", shape, PAD=1))))
     assert f"{64 // 4 + 64} load instructions" in plain
     assert f"{64 + 64} load instructions" in padded
+
+
+# ---- the outer product ---------------------------------------------------------------------------
+
+
+def drawn(figure, panel, start):
+    """What the rectangles of a panel are called, without `start`."""
+    (ax,) = [ax for ax in figure.axes if ax.get_gid() == panel]
+    gids = [part.get_gid() for part in ax.patches]
+    return [gid.removeprefix(start) for gid in gids if gid.startswith(start)]
+
+
+@pytest.mark.parametrize("name", OWNS)
+def test_each_register_of_a_meets_each_of_b(name, traces):
+    shape, rows, columns, _ = OWNS[name]
+    figure = plots.outer_product(traces(name, shape), thread=37)
+    down, across = len(rows), len(columns)
+    assert drawn(figure, "registers A", "A ") == [f"a{i}" for i in range(down)]
+    assert drawn(figure, "registers B", "B ") == [f"b{j}" for j in range(across)]
+    assert drawn(figure, "sums", "C ") == [f"a{i}·b{j}" for i in range(down) for j in range(across)]
+    said = words(figure)
+    for row in rows:
+        assert f"row {row}: {across}×" in said
+    for column in columns:
+        assert f"{column}\n{down}×" in said
+    assert f"{down * across} multiply-adds of a thread at one k" in " ".join(said)
+
+
+@pytest.mark.parametrize(
+    ("name", "k", "waiting"),
+    [
+        ("05_thread_tile_2d", 0, 8 * 3),  # a load of A brings four k, each of eight rows
+        ("05_thread_tile_2d", 6, 8 * 1),  # of k 4 to 7 one is still to come
+        ("06_vectorized_loads", 0, 0),  # A is transposed: a load brings four rows of one k
+    ],
+)
+def test_what_the_same_loads_bring_for_a_later_k_waits(name, k, waiting, traces):
+    figure = plots.outer_product(traces(name, OWNS[name][0]), thread=37, k=k)
+    assert len(drawn(figure, "registers A", "waiting")) == waiting
+    assert not drawn(figure, "registers B", "waiting")
+    assert (f"{waiting} more elements came" in figure.caption) == (waiting > 0)
+
+
+def test_loads_for_one_k_are_those_of_the_step_shared_among_its_ks(traces):
+    """16 bytes each: four k of a row of A, or four columns of B. 8 rows / 4 and 4 columns / 4."""
+    said = " ".join(words(plots.outer_product(traces("05_thread_tile_2d", (128, 64, 32)))))
+    assert "48 in the step of 16, so 3 for one k" in said
+
+
+def test_a_k_outside_of_the_step_is_refused(traces):
+    trace = traces("05_thread_tile_2d", (128, 64, 32))
+    for k in (-1, 16, True, 1.5):
+        with pytest.raises(ValueError, match="first step has k 0 to 15"):
+            plots.outer_product(trace, k=k)
 
 
 # ---- what cannot be drawn ------------------------------------------------------------------------
@@ -178,7 +271,7 @@ def test_a_thread_beyond_the_edge_of_c_is_refused(traces):
 
 def test_a_kernel_without_shared_memory_is_refused():
     trace = gemmlab.load("02_coalescing").trace(16, 16, 16)
-    for draw in (plots.tile_reuse, plots.thread_tile):
+    for draw in (plots.tile_reuse, plots.thread_tile, plots.outer_product):
         with pytest.raises(ValueError, match="reads nothing from shared memory"):
             draw(trace)
         with pytest.raises(TypeError, match="takes a trace"):

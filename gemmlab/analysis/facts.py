@@ -7,6 +7,7 @@ depend on the size of the product is shown.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from math import prod
@@ -161,6 +162,19 @@ def of(kernel: Kernel, arch: str | None = None) -> Facts:
     taken = kernel.taken(arch)
     trace = kernel.trace(*shape(kernel), blocks=[(0, 0, 0)])
     return Facts(kernel, arch, trace, taken, _speed(kernel))
+
+
+def side_by_side(kernels: Mapping[str, Kernel]) -> pandas.DataFrame:
+    """The facts of kernels, a row for each quantity and a column for each kernel, by its name.
+
+    Raises what `of` raises.
+    """
+    import pandas
+
+    tables = {name: of(kernel).table() for name, kernel in kernels.items()}
+    return pandas.DataFrame(
+        {name: table.set_index("quantity").value for name, table in tables.items()}
+    )
 
 
 def shape(kernel: Kernel) -> tuple[int, int, int]:

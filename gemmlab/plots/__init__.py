@@ -14,8 +14,10 @@ from gemmlab.plots.memory.blocks import block_map
 from gemmlab.plots.memory.fragments import fragments
 from gemmlab.plots.memory.levels import levels
 from gemmlab.plots.memory.lines import traffic
+from gemmlab.plots.memory.outer_product import outer_product
 from gemmlab.plots.memory.steps import step, steps
-from gemmlab.plots.memory.tiles import thread_tile, tile_reuse
+from gemmlab.plots.memory.threads import thread_tile
+from gemmlab.plots.memory.tiles import tile_reuse
 from gemmlab.plots.memory.timeline import timeline
 from gemmlab.plots.memory.warps import warp_map
 from gemmlab.plots.memory.widths import access_widths, staging
@@ -48,6 +50,7 @@ __all__ = [
     "kernel_view",
     "ladder",
     "levels",
+    "outer_product",
     "path",
     "png",
     "roofline",

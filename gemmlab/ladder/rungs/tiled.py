@@ -94,7 +94,11 @@ THREAD_TILE_1D = Rung(
     name="04_thread_tile_1d",
     title="A column of outputs per thread",
     idea="a thread computes a column of outputs",
-    inner_loop=(("for (int tile_k", "for (int tile_k"), ("__syncthreads", "__syncthreads(")),
+    inner_loop=(
+        ("const int x = thread", "const int y = thread"),
+        ("float sums[TM]", "for (int tile_k"),
+        ("__syncthreads", "__syncthreads("),
+    ),
     parameters=(
         *block_tile((32, 64, 128), (32, 64, 128), (8, 16, 32), (32, 64, 16)),
         Parameter("TM", 16, (4, 8, 16), "rows of C that a thread computes"),
@@ -109,7 +113,10 @@ THREAD_TILE_2D = Rung(
     name="05_thread_tile_2d",
     title="A rectangle of outputs per thread",
     idea="a thread computes a rectangle, as outer products in registers",
-    inner_loop=(("for (int k = 0", "sums[i][j]"),),
+    inner_loop=(
+        ("const int x = thread", "const int y = thread"),
+        ("for (int k = 0", "sums[i][j]"),
+    ),
     parameters=(
         *block_tile((32, 64, 128), (32, 64, 128), (8, 16), (128, 64, 16)),
         *thread_tile(8, 4),

@@ -1,0 +1,38 @@
+"""Two rungs over the sizes of square products: how much faster, and how full the GPU is."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from gemmlab.cuda.architectures import WARP
+from gemmlab.loading import load
+from gemmlab.records import runs
+
+if TYPE_CHECKING:
+    import pandas
+
+
+def against(before: str, after: str) -> pandas.DataFrame:
+    """How many times as fast as rung `before` rung `after` is, at every size that both have.
+
+    Index: M = N = K. Beside the factor, of each rung the blocks and the warps of the whole product
+    for each SM of the GPU whose records are replayed. Raises LadderError, NoRecord, StaleRecord.
+    """
+    import pandas
+
+    sms = runs.current()["gpu"]["sm_count"]
+    speeds, rest = [], {}
+    for name in (before, after):
+        kernel = load(name)
+        table = kernel.benchmark()
+        own = table[(table.kernel == name) & (table.m == table.n) & (table.n == table.k)]
+        speeds.append(own.set_index("m").gflops)
+        number = name.partition("_")[0]
+        launches = {n: kernel.launches(kernel.problem(n, n, n))[0] for n in own.m}
+        blocks = pandas.Series({n: math.prod(one.grid) for n, one in launches.items()})
+        warps = pandas.Series({n: math.prod(one.block) // WARP for n, one in launches.items()})
+        rest[f"blocks for each SM, {number}"] = blocks / sms
+        rest[f"warps for each SM, {number}"] = blocks * warps / sms
+    factor = f"{after.partition('_')[0]} over {before.partition('_')[0]}"
+    return pandas.DataFrame({factor: speeds[1] / speeds[0]} | rest).dropna()
