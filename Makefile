@@ -25,7 +25,7 @@ help:
 	@echo 'make lab         set up, then open JupyterLab on the notebooks (ARGS="--port 9000": more for Jupyter)'
 	@echo 'make test        set up, then run every check: ruff, pytest, all notebooks'
 	@echo 'make notebooks   run all notebooks in the simulator and write their outputs into them'
-	@echo 'make readme      write the ladder table and the pictures of README.md anew'
+	@echo 'make readme      write the ladder table, the pictures and the thumbnails anew'
 	@echo 'make compiled    compile all rungs with all settings, for sliders and machines without NVRTC'
 	@echo 'make lock        pin what pyproject.toml asks for, in requirements/*.txt'
 	@echo 'make clean       remove what these commands made, .venv included'

@@ -137,6 +137,20 @@ def times(value: float | None) -> str:
 
 
 @dataclass(frozen=True)
+class Shown:
+    """What a notebook shows as HTML, and a terminal as text."""
+
+    text: str
+    markup: str
+
+    def __repr__(self):
+        return self.text
+
+    def _repr_html_(self):
+        return self.markup
+
+
+@dataclass(frozen=True)
 class Listing:
     """Code that a notebook shows with highlighting, and a terminal as it is.
 

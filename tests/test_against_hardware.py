@@ -62,12 +62,11 @@ def test_the_readme_tells_the_known_differences_in_their_words():
 
 
 @every_rung
-def test_every_recorded_counter_and_every_bit_of_every_recorded_result_is_the_same(
-    rung, monkeypatch
-):
+def test_every_recorded_counter_and_every_bit_of_recorded_results_is_the_same(rung, monkeypatch):
     """The launch that is counted at ODD gives the result there too.
 
-    Others run uncounted and in threads, as many as a reader's machine has at least.
+    Others run uncounted and in threads, as many as a reader's machine has at least. ODD is not
+    simulated again with factors: what they do to an element the other shapes show.
     """
     kernel = load(rung.name)
     recorded = runs.entry(kernel)
@@ -96,6 +95,7 @@ def test_every_recorded_counter_and_every_bit_of_every_recorded_result_is_the_sa
             C = launched[0][2]
             wanted = results.pop((*ODD, 1.0, 0.0, seed))
             assert hashlib.sha256(C.tobytes()).hexdigest() == wanted
+    results = {asked: wanted for asked, wanted in results.items() if asked[:3] != ODD}
     monkeypatch.setattr(simulator.grid, "THREADS", 2)
     for asked, wanted in results.items():
         assert runs.result_digest(kernel, *asked) == wanted, asked

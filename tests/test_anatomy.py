@@ -11,9 +11,9 @@ import pytest
 
 import gemmlab as gl
 from gemmlab.folders import NOTEBOOKS
+from gemmlab.notebook.reading import DEEPER, prose, words
 
 MOST_WORDS, MOST_CELLS, OPENING = 1500, 45, 12
-DEEPER = "# Going deeper"
 FOLDED = "jp-MarkdownHeadingCollapsed"
 RUNGS = [rung.name for rung in gl.RUNGS]
 NAMES = [gl.CEILINGS.name, *RUNGS]
@@ -32,20 +32,9 @@ def cells(name):
 def split(name):
     """The cells of the main path, and those from the heading of what goes deeper on."""
     every = cells(name)
-    starts = [at for at, cell in enumerate(every) if cell.source.startswith(DEEPER)]
+    starts = [at for at, cell in enumerate(every) if cell.source.splitlines()[:1] == [DEEPER]]
     assert len(starts) == 1, f"one cell begins with {DEEPER!r}"
     return every[: starts[0]], every[starts[0] :]
-
-
-def prose(some):
-    """Markdown without what is folded, as answers and hints are."""
-    text = "\n".join(cell.source for cell in some if cell.cell_type == "markdown")
-    return re.sub(r"<details>.*?</details>", " ", text, flags=re.S)
-
-
-def words(some) -> int:
-    readable = re.sub(r"\]\([^)]*\)|<[^>]*>|[|#*`>]", " ", prose(some))
-    return len([word for word in readable.split() if re.search(r"\w", word)])
 
 
 def numbers(text) -> set[str]:

@@ -16,9 +16,12 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook
 from playwright.sync_api import expect, sync_playwright
 
+from gemmlab import ladder
 from gemmlab.folders import NOTEBOOKS, ROOT
 
 CHROMIUM = next(
@@ -34,19 +37,27 @@ FLAGS = [
 ]  # fmt: skip
 SECOND = 1000  # Playwright counts milliseconds
 RUN_S = 300  # at most, for a cell on a busy machine
-# What changes the picture, as slider and key; what makes the settings illegal; the reason.
-NOTEBOOK = {
-    "03_shared_memory": (("TILE", "ArrowLeft"), [("BK", "Home")], "leaves threads without work"),
-    "02_coalescing": (("BLOCK_X", "ArrowLeft"), [("BLOCK_X", "End")], "at most 1024 fit"),
-}
+NAME = "03_shared_memory"
+CHANGES = "TILE", "ArrowLeft"  # slider and key
+BREAKS, REASON = ("BK", "Home"), "leaves threads without work"
+
+KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+LABS = ("14_wmma",)  # six controls, and the longest labels
+USABLE = 75  # pixels at least, for the track of a slider of five values
+HANDLE, TRACK, LABEL = ".noUi-handle", ".noUi-target", ".gemmlab-label"
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     """The address of a JupyterLab on copies of the notebooks, which a reader's run changes."""
-    folder = tmp_path_factory.mktemp("lab")
-    for name in NOTEBOOK:
+    root = tmp_path_factory.mktemp("lab")
+    folder = root / "notebooks"
+    folder.mkdir()
+    for name in ("index", NAME):
         shutil.copy(NOTEBOOKS / f"{name}.ipynb", folder)
+    for name in LABS:
+        cells = [new_code_cell(f'import gemmlab as gl\ngl.lab("{name}")')]
+        nbformat.write(new_notebook(cells=cells, metadata=KERNEL), folder / f"lab_{name}.ipynb")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -59,7 +70,7 @@ def server(tmp_path_factory):
     }
     command = [
         sys.executable, "-m", "jupyterlab", "--no-browser", f"--port={port}", "--ip=127.0.0.1",
-        f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={folder}",
+        f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={root}",
         f"--FileContentsManager.preferred_dir={folder}", "--allow-root",
         "--log-level=ERROR",
         "--LabApp.expose_app_in_browser=True",
@@ -98,8 +109,13 @@ def page(tmp_path):
 
 def open_notebook(page, server, name: str) -> None:
     address, token = server
-    page.goto(f"{address}/lab/tree/{name}.ipynb?token={token}&reset")
+    page.goto(f"{address}/lab/tree/notebooks/{name}.ipynb?token={token}&reset")
     page.locator(".jp-Notebook .jp-Cell").first.wait_for()
+    wait_for_kernel(page)
+
+
+def wait_for_kernel(page) -> None:
+    """Until that of the notebook in front is idle; a server does not end while one starts."""
     page.wait_for_function(
         """() => {
             const session = window.jupyterapp.shell.currentWidget?.context?.sessionContext;
@@ -151,35 +167,111 @@ def keep(page, name: str) -> None:
         page.screenshot(path=str(Path(folder) / f"{name}.png"))
 
 
-@pytest.mark.parametrize("name", NOTEBOOK)
-def test_a_slider_changes_the_picture_and_an_illegal_choice_is_answered(server, page, name):
-    changes, breaks, reason = NOTEBOOK[name]
-    open_notebook(page, server, name)
+def test_a_slider_changes_the_picture_and_an_illegal_choice_is_answered(server, page):
+    open_notebook(page, server, NAME)
     for cell in ("import gemmlab as gl", "gl.lab("):  # nbval runs the others
         run_cell(page, cell)
     lab = find(page, "gl.lab(", ".gemmlab-lab")
     lab.scroll_into_view_if_needed()
     picture, status = lab.locator("img").first, lab.locator('[role="status"]')
     picture.wait_for()
-    keep(page, f"{name}-default")
+    keep(page, f"{NAME}-default")
 
     def press(slider: str, key: str) -> None:
         lab.locator(f".gemmlab-{slider} .noUi-handle").focus()
         page.keyboard.press(key)
 
     before = picture.get_attribute("src")
-    press(*changes)
+    press(*CHANGES)
     page.wait_for_function(
         "([image, before]) => image.src !== before && image.complete && image.naturalWidth > 500",
         arg=[picture.element_handle(), before],
     )
-    keep(page, f"{name}-moved")
+    keep(page, f"{NAME}-moved")
 
-    for slider_and_key in breaks:
-        press(*slider_and_key)
-    expect(status).to_contain_text(reason)
+    press(*BREAKS)
+    expect(status).to_contain_text(REASON)
     expect(picture).to_be_hidden()
-    keep(page, f"{name}-refused")
+    keep(page, f"{NAME}-refused")
     lab.get_by_role("button", name=re.compile("^Use ")).click()
     expect(picture).to_be_visible()
     expect(status).to_have_text("")
+
+
+def test_the_start_page_is_the_index_and_a_click_opens_a_rung(server, page):
+    address, token = server
+    page.set_viewport_size({"width": 1400, "height": 1000})
+    page.goto(f"{address}/?token={token}")
+    page.wait_for_url("**/lab/tree/notebooks/index.ipynb")
+    link = page.locator(".jp-OutputArea table").get_by_role("link", name="03 Shared-memory tiling")
+    link.wait_for()
+    pictures = page.locator(".jp-OutputArea table img")
+    widths = pictures.evaluate_all("all => all.map(image => image.naturalWidth)")
+    assert len(widths) > 10 and min(widths) > 100
+    names = page.locator(".jp-DirListing-itemText")
+    expect(names).to_have_count(2 + len(LABS))
+    cut_off = names.evaluate_all("all => all.filter(name => name.scrollWidth > name.clientWidth)")
+    assert not cut_off
+    keep(page, "index")
+    wait_for_kernel(page)
+    link.click()
+    page.wait_for_function(
+        "name => window.jupyterapp.shell.currentWidget?.context?.path.endsWith(name)",
+        arg=f"{NAME}.ipynb",
+    )
+    wait_for_kernel(page)
+
+
+def boxes(lab, selector: str) -> list[dict[str, float]]:
+    """Where what can be seen of it lies in the window: x, y, width and height in pixels."""
+    found = [one.bounding_box() for one in lab.locator(selector).all()]
+    return [box for box in found if box and box["width"] and box["height"]]
+
+
+@pytest.mark.parametrize("name", LABS)
+def test_sliders_picture_and_caption_fit_one_window_and_a_narrow_one_cuts_nothing(
+    server, page, name
+):
+    page.set_viewport_size({"width": 1400, "height": 1000})
+    open_notebook(page, server, f"lab_{name}")
+    run_cell(page, "gl.lab(")
+    lab = find(page, "gl.lab(", ".gemmlab-lab")
+    parameters = len(ladder.find(name).parameters)
+    lab.locator("img").first.wait_for()
+    for side in ("open", "closed"):
+        lab.locator(HANDLE).first.wait_for()
+        page.wait_for_timeout(SECOND)  # the layout settles
+        keep(page, f"{name}-1400-files-{side}")
+        seen = page.locator(".jp-WindowedPanel-outer").first.bounding_box()
+        bottom = seen["y"] + seen["height"]
+        shown = [*boxes(lab, TRACK), *boxes(lab, LABEL), *boxes(lab, "img")]
+        shown += boxes(lab, ".gemmlab-caption")
+        assert len(shown) == 2 * parameters + 3  # the GPU has a label and no slider
+        assert min(box["width"] for box in boxes(lab, TRACK)) >= USABLE
+        for box in shown:
+            assert seen["y"] <= box["y"] and box["y"] + box["height"] <= bottom, side
+            assert box["x"] + box["width"] <= seen["x"] + seen["width"], side
+        page.evaluate("window.jupyterapp.commands.execute('application:toggle-left-area')")
+
+    page.set_viewport_size({"width": 800, "height": 1000})
+    for side in ("closed", "open"):
+        page.evaluate(
+            "open => { const shell = window.jupyterapp.shell;"
+            " open ? shell.expandLeft() : shell.collapseLeft(); }",
+            side == "open",
+        )
+        page.wait_for_timeout(SECOND)
+        keep(page, f"{name}-800-files-{side}")
+        tracks, labels = boxes(lab, TRACK), boxes(lab, LABEL)
+        assert len(tracks) == parameters and len(labels) == parameters + 1
+        assert min(box["width"] for box in tracks) >= USABLE
+        assert max(box["x"] + box["width"] for box in (*tracks, *labels)) <= 800
+        cut = lab.locator(LABEL).evaluate_all(
+            """labels => labels.filter(label => {
+                for (let at = label; !at.classList.contains('gemmlab-lab'); at = at.parentElement)
+                    if (at.clientWidth && (at.scrollWidth > at.clientWidth + 1
+                        || at.scrollHeight > at.clientHeight + 1)) return true;
+                return false;
+            }).map(label => label.textContent)"""
+        )
+        assert cut == []

@@ -68,3 +68,30 @@ def test_side_by_side_is_the_record_per_32_multiply_adds():
     assert table["14_wmma"].isna().sum() == 1  # tensor cores do its multiply-adds
     with pytest.raises(registry.NoRecord, match="M=64, N=64, K=64"):
         counters.side_by_side("01_naive", shape=(64, 64, 64))
+
+
+def test_loads_move_whole_sectors():
+    """By hand: a piece of 16×16 is asked for in halves of sectors, a tile in whole ones."""
+    plain = load("14_wmma", BM=16, BN=16, BK=16, WM=16, WN=16, STAGES=0)
+    table = counters.load_intensity({"plain": plain, "tiles": load("14_wmma")}, 256, 256, 64)
+    assert table.loc["plain"].tolist() == [8.0, 4.0]
+    by_hand = 2 * 128 * 256 / (2 * (128 + 256))
+    assert table.loc["tiles"].tolist() == pytest.approx([by_hand, by_hand])
+
+
+def test_shared_memory_per_step_is_that_of_the_trace():
+    kernel = load("03_shared_memory")
+    column = counters.shared_per_step({"it": kernel}, 64, 64, 64)["it"]
+    whole = kernel.trace(64, 64, 64).counters["smsp__inst_executed_op_shared_ld.sum"]
+    assert column["loads"] == whole / (64**3 / 32)
+    assert column["wavefronts of loads"] >= column["loads"] and column["conflicts of loads"] == 0
+
+
+def test_cycles_of_tensor_cores_are_those_of_the_record_and_the_ceiling():
+    table = counters.tensor_cycles("14_wmma")
+    _, counted = runs.counters_at(load("14_wmma"), 4096, 4096, 4096)
+    assert table.loc["counted"].tolist() == [round(counted["sm__cycles_active.sum"] / 132), 100]
+    products, wavefronts = table.loc["products at the ceiling", "%"], table.loc["wavefronts", "%"]
+    assert 40 < products < 80 and 40 < wavefronts < 80  # by hand: 304 of 652 TFLOP/s, slower clock
+    with pytest.raises(ValueError, match="01_naive is float32"):
+        counters.tensor_cycles("01_naive")

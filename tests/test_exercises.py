@@ -5,6 +5,7 @@ import re
 from itertools import pairwise
 
 import nbformat
+import numpy as np
 import pytest
 
 import gemmlab as gl
@@ -18,6 +19,7 @@ from gemmlab.notebook.exercises import (
     changed_lines,
     check,
     check_kernel,
+    check_launch,
     find_mistake,
     planted,
     prediction,
@@ -59,6 +61,34 @@ def test_a_kernel_is_judged(capsys):
     assert "does not compile" in capsys.readouterr().out
     check_kernel(right.replace("coalescing(const", "mine(const"), like="02_coalescing")
     assert "no kernel 'coalescing'; it has mine" in capsys.readouterr().out
+
+
+def test_a_launch_is_judged(capsys):
+    def says(body):
+        source = f"""extern "C" __global__ void twice(const float* x, float* y, int n)
+        {{ const int i = blockIdx.x * blockDim.x + threadIdx.x; {body} }}"""
+        x, y = np.arange(40, dtype=np.float32), np.zeros(40, np.float32)
+        check_launch(source, "twice", (2, 1, 1), (32, 1, 1), [x, y, 40], 2 * x)
+        return capsys.readouterr().out
+
+    assert says("if (i < n) y[i] = 2 * x[i];").startswith("Right: all 40")
+    assert says("").startswith("Not yet: 39 of 40")
+    assert "out-of-bounds" in says("y[i] = 2 * x[i];")
+    assert "does not compile" in says("y[i] = 2 * z[i];")
+
+
+def test_the_stub_of_host_code_is_open_and_its_solution_right(capsys):
+    cells = nbformat.read(NOTEBOOKS / "host_code.ipynb", as_version=4).cells
+    stub = next(cell.source for cell in cells if "your lines here" in cell.source)
+    solution = re.search(r"<pre>(.*?)</pre>", cells[-1].source, re.S)[1].replace("&lt;", "<")
+    source = re.search('"""(.*?)"""', stub, re.S)[1]
+    for text, says in (
+        (source, "Not yet"),
+        (source.replace("// your lines here", solution), "Right"),
+    ):
+        x, out = np.arange(100, dtype=np.float32), np.zeros(100, np.float32)
+        check_launch(text, "reverse", (2, 1, 1), (64, 1, 1), [x, out, 100], x[::-1])
+        assert capsys.readouterr().out.startswith(says)
 
 
 def test_a_mistake_that_does_no_harm_in_the_simulator_is_found_where_it_is_looked_for(capsys):
@@ -116,8 +146,8 @@ def test_the_folded_solution_brings_the_kernel_back(name):
 @pytest.mark.parametrize("name", CHANGED[:2])
 def test_the_changed_line_is_noticed(name, capsys):
     old, new, _ = one_line_changed(name)
-    check_kernel(load(name).text.replace(old, new), like=name)
-    assert "cases fail" in capsys.readouterr().out
+    check_kernel(load(name).text.replace(old, new), like=name, mistakes=True)
+    assert capsys.readouterr().out.startswith("Not yet: ")
 
 
 def solved(stub: str, solution: str) -> str:

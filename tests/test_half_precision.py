@@ -258,6 +258,17 @@ def figure():
     return gl.plots.fragments(fragments.by_wmma(), lane=5)
 
 
+def test_fragments_lie_as_ptx_documents_them():
+    assert fragments.as_documented() == {"A": True, "B": True, "C": True}
+
+
+def test_another_layout_is_noticed(monkeypatch):
+    found = fragments.by_wmma()
+    moved = {**found, "B": np.roll(found["B"], 1, axis=0)}
+    monkeypatch.setattr(fragments, "by_wmma", lambda: moved)
+    assert fragments.as_documented() == {"A": True, "B": False, "C": True}
+
+
 def test_the_figure_shows_the_lane_of_every_element(figure):
     found = fragments.by_wmma()
     assert "Lane 5 holds 8 of A, in rows 1 and 9 and columns 2, 3, 10 and 11" in figure.caption

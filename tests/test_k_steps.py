@@ -247,3 +247,22 @@ def test_warps_that_wait_for_mbarriers_take_no_steps_together(name):
     trace = gl.load(name).trace(128, 256, 64)
     with pytest.raises(ValueError, match=rf"warps of {name} wait for mbarriers"):
         k_steps.of(trace)
+
+
+def test_a_tile_that_sums_overwrote_is_gone(walks):
+    """Rung 14's sums leave through shared memory, from its first byte on."""
+    *before, last = walks("14_wmma")
+    s = last.trace.settings
+    warps = s["BM"] // s["WM"] * (s["BN"] // s["WN"])
+    row = 2 * (s["WN"] + 8)  # words of an element: a sum has two, and padding is 8 sums
+    strips = np.arange(warps * 16 * row)
+    expected = np.zeros(len(last.memory), bool)
+    expected[strips[strips % row < 2 * s["WN"]]] = True
+    assert (last.sums == expected).all() and not any(frame.sums.any() for frame in before)
+    stage = s["BM"] * (s["BK"] + 8) + s["BK"] * (s["BN"] + 8)
+    assert len(strips) < stage  # only the first stage is overwritten
+    k = last.trace.k
+    for name, ks in (("A", last.kept["A"].T), ("B", last.kept["B"])):
+        there = (ks != NOTHING).any(axis=1)
+        assert (np.flatnonzero(there) == np.arange(k - s["BK"], k)).all(), name
+    assert (last.memory[:stage] == NOTHING).all() and (last.memory[stage:] != NOTHING).any()

@@ -1,6 +1,7 @@
 """The one list of rungs: complete, consistent with the files, and clear about what is illegal."""
 
 import math
+import random
 import re
 from dataclasses import replace
 
@@ -21,7 +22,14 @@ from gemmlab.cuda.architectures import (
 )
 from gemmlab.cuda.options import LEVEL
 from gemmlab.kernel import compiler, prebuilt
-from gemmlab.ladder import RUNGS, SIMULATED, IllegalSetting, LadderError, Problem
+from gemmlab.ladder import (
+    RUNGS,
+    SIMULATED,
+    Constraint,
+    IllegalSetting,
+    LadderError,
+    Problem,
+)
 from gemmlab.records import ablations
 
 every_rung = pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
@@ -243,6 +251,50 @@ def test_the_nearest_legal_choice_is_legal_and_changes_no_more_than_it_must(x, y
         return sum(choice[name] != wanted[name] for name in wanted)
 
     assert changed(nearest) == min(changed(choice) for choice in legal)
+
+
+def one_move_from_legal(rung):
+    """Illegal settings that a reader meets with one move, and which parameter it was."""
+    for settings in ladder.legal_settings(rung):
+        for parameter in rung.parameters:
+            for value in parameter.legal:
+                moved = {**settings, parameter.name: value}
+                if rung.broken(moved):
+                    yield moved, parameter.name
+
+
+@every_rung
+def test_the_way_out_keeps_the_last_move_where_any_legal_choice_has_it(rung):
+    legal = ladder.legal_settings(rung)
+    met = {(tuple(settings.items()), name) for settings, name in one_move_from_legal(rung)}
+    for settings, name in random.Random(3).sample(sorted(met), min(len(met), 300)):
+        wanted = dict(settings)
+        offer = ladder.nearest(rung, wanted, keep=[name])
+        assert offer in legal
+        as_moved = [one for one in legal if one[name] == wanted[name]]
+        assert not as_moved or offer in as_moved, (wanted, name)
+        fewest = min(_differ(one, wanted) for one in as_moved or legal)
+        assert _differ(offer, wanted) == fewest, (wanted, name)
+
+
+def _differ(one, other):
+    return sum(one[name] != other[name] for name in one)
+
+
+def test_the_way_out_keeps_as_many_of_several_as_it_can():
+    wanted = {**WMMA.defaults, "STAGES": 0, "BK": 64, "BM": 16}
+    offer = ladder.nearest(WMMA, wanted, keep=["STAGES", "BK", "BM"])
+    assert (offer["STAGES"], offer["BM"], offer["BK"]) == (0, 16, 16)  # without stages BK is 16
+    assert ladder.nearest(WMMA, wanted)["STAGES"] > 0
+
+
+def test_a_value_that_no_legal_choice_has_does_not_hold_up_the_way_out():
+    never = replace(
+        NAIVE,
+        constraints=(Constraint("no", lambda s: "no" if s["BLOCK_X"] == 1 else None),),
+    )
+    offer = ladder.nearest(never, {"BLOCK_X": 1, "BLOCK_Y": 8}, keep=["BLOCK_X"])
+    assert offer == {"BLOCK_X": 2, "BLOCK_Y": 8}
 
 
 def test_a_grid_that_is_too_large_is_refused():

@@ -31,6 +31,7 @@ import gemmlab
 from gemmlab import plots
 from gemmlab.cuda.device import GpuState
 from gemmlab.kernel.trace import Access, TraceError
+from gemmlab.ladder import RUNGS
 from gemmlab.measure import ceilings
 from gemmlab.measure.timing import COLUMNS, Spread
 from gemmlab.plots import style
@@ -635,6 +636,13 @@ def test_a_table_figure_never_mixes_gpus_or_precisions(draw):
         draw(other)
 
 
+def test_small_shares_have_ticks_that_can_be_told_apart():
+    few = measured({"01_naive": 500.0})
+    ax = axes(plots.cublas_share(few), "square products")
+    labels = [ax.yaxis.get_major_formatter()(value, None) for value in ax.get_yticks()]
+    assert len(set(labels)) == len(labels)
+
+
 # ---- roofline ------------------------------------------------------------------------------------
 
 
@@ -669,6 +677,30 @@ def test_roofline_of_half_precision_has_both_roofs_and_measures_by_the_own_one()
     assert flat == pytest.approx([65600, 600000])
     with pytest.raises(NoRecord, match="record 00_tensor_ceiling"):
         plots.roofline(MIXED, replace(ALL_ROOFS, tensor=None))
+
+
+def test_roofline_has_the_same_axes_whatever_it_shows():
+    """So that two notebooks can be compared; only what lies beyond them widens them."""
+    one, other = (
+        axes(plots.roofline(given, ALL_ROOFS), "roofline") for given in (CROWDED[:1], MIXED)
+    )
+    limits = one.get_xlim(), one.get_ylim()
+    assert (other.get_xlim(), other.get_ylim()) == limits
+    beyond = points(("01_naive", 4096, 20.0, 40000.0, 0.02))
+    wide = axes(plots.roofline(beyond, CEILINGS), "roofline")
+    assert wide.get_xlim()[0] < 0.02 and wide.get_xlim()[1] > 40000
+    assert wide.get_ylim()[0] < 20 and wide.get_ylim()[1] == limits[1][1]
+
+
+def test_roofline_of_all_rungs_has_no_label_on_another():
+    names = [rung.name for rung in RUNGS]
+    crowd = points(*((name, 4096, 40000.0 + 500 * i, 300.0, 30.0) for i, name in enumerate(names)))
+    figure = plots.roofline(crowd, CEILINGS)
+    labels = by_gid(axes(figure, "roofline"), "label")
+    places = [Text.get_window_extent(label) for label in labels]  # without the line to its marker
+    assert len(places) == len(names)
+    for one, other in itertools.combinations(places, 2):
+        assert not one.overlaps(other)
 
 
 def test_roofline_captions_the_share_of_what_the_roofs_allow():

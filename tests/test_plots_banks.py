@@ -163,6 +163,12 @@ def test_neighbours_form_squares_or_strips(traces):
     assert [strips[(lane,)][:2] for lane in range(4)] == [(0, 0), (1, 0), (2, 0), (3, 0)]
 
 
+def test_the_lanes_are_drawn_nearly_as_high_as_the_tile(traces):
+    figure = plots.levels(traces["08"])
+    tile, lanes = (axes(figure, gid).get_position().height for gid in ("map C", "lanes"))
+    assert 0.7 * tile < lanes < tile
+
+
 def test_the_caption_of_the_levels_has_the_wavefronts(traces):
     assert "of A takes 2 wavefronts, that of B 2." in plots.levels(traces["08"]).caption
     assert "of A takes 2 wavefronts, that of B 4." in plots.levels(traces["by row"]).caption

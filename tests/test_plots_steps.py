@@ -22,6 +22,7 @@ SHAPES = {  # two by two blocks, four steps along K
     ("08_warp_tiling", 1): (256, 256, 32),
     ("09_double_buffering", 1): (256, 256, 32),
     ("09_double_buffering", 3): (256, 256, 32),
+    ("14_wmma", 2): (256, 512, 256),
 }
 
 
@@ -31,7 +32,7 @@ def walks():
 
     def walk(name, stages=1):
         if (name, stages) not in made:
-            settings = {"STAGES": stages} if name[:2] == "09" else {}
+            settings = {"STAGES": stages} if name[:2] in ("09", "14") else {}
             trace = gl.load(name, **settings).trace(*SHAPES[name, stages], blocks=[(0, 0, 0)])
             made[name, stages] = k_steps.of(trace)
         return made[name, stages]
@@ -44,6 +45,7 @@ FIGURES = [
     *((*key, "all") for key in SHAPES),
     ("03_shared_memory", 1, 8),
     ("09_double_buffering", 3, 0),
+    ("14_wmma", 2, 5),
 ]
 
 
@@ -137,3 +139,30 @@ def test_what_is_not_there_is_refused(walks):
     for wrong in (None, ["a"], frames[0].trace):
         with pytest.raises(TypeError, match="takes frames"):
             plots.steps(wrong)
+
+
+def test_sums_on_their_way_out_lie_where_tiles_were(walks):
+    """A strip of sums for each warp, with padding between its rows: one stretch, drawn in green."""
+    frames = walks("14_wmma", 2)
+    last = len(frames) - 1
+    figure = plots.step(frames, last)
+    (memory,) = [ax for ax in figure.axes if ax.get_gid() == "memory"]
+    pieces = {one.get_gid(): one for one in memory.patches}
+    first, end = np.flatnonzero(frames[last].sums)[[0, -1]]
+    assert (pieces["piece C"].get_x(), pieces["piece C"].get_width()) == (first, end + 1 - first)
+    assert "sums of C" in words(figure)
+    assert "piece C" not in {
+        patch.get_gid() for ax in plots.step(frames, last - 1).axes for patch in ax.patches
+    }
+
+
+def test_every_buffer_has_its_number_once(walks):
+    for name, stages in (("09_double_buffering", 3), ("14_wmma", 2)):
+        frames = walks(name, stages)
+        for number, frame in enumerate(frames):
+            figure = plots.step(frames, number)
+            for array in "AB":
+                (ax,) = [ax for ax in figure.axes if ax.get_gid() == f"map {array}"]
+                shown = [text.get_text() for text in ax.texts]
+                buffers = {int(one) for one in np.unique(frame.kept[array]) if one >= 0}
+                assert sorted(shown) == sorted(map(str, buffers))

@@ -13,6 +13,8 @@ from figures import (  # noqa: F401
 
 import gemmlab
 from gemmlab import plots
+from gemmlab.plots.memory.timeline import TILE_COLOURS
+from gemmlab.plots.style import ARRAYS
 
 SHAPE = (128, 128, 32)
 TILES, PER_TILE = 4, 512  # multiply-adds of a thread for one tile: 8×8 sums, 8 along K
@@ -111,3 +113,13 @@ def test_timeline_refuses(traced):
         plots.timeline(gemmlab.load("02_coalescing").trace(64, 64, 4))
     with pytest.raises(ValueError, match="columns are too many"):
         plots.timeline(gemmlab.load("08_warp_tiling").trace(128, 128, 128))
+
+
+def test_each_panel_says_what_is_done_while_a_tile_is_on_its_way(figure):
+    start = "multiply-adds of a thread while a tile is on its way: "
+    said = [word.removeprefix(start) for word in words(figure) if word.startswith(start)]
+    assert said == ["0", str(PER_TILE), f"{2 * PER_TILE:,}"]
+
+
+def test_no_tile_has_the_colour_of_a_matrix():
+    assert not set(TILE_COLOURS) & set(ARRAYS.values())

@@ -1,8 +1,11 @@
 """The lab: illegal choices get a reason, nothing is stale (legal ones: test_settings.py)."""
 
+import html
 import re
+from dataclasses import replace
 from itertools import product
 
+import numpy as np
 import pytest
 
 import gemmlab as gl
@@ -10,6 +13,8 @@ from gemmlab import ladder
 from gemmlab.analysis import facts
 from gemmlab.notebook import sliders
 from gemmlab.plots.kernel_view import _patterns
+from gemmlab.records import runs, tuning
+from gemmlab.records.registry import NoRecord
 from gemmlab.simulator.counters import FMA_METRIC
 
 
@@ -32,9 +37,13 @@ def said(lab) -> str:
     return re.sub("<[^>]*>", "", lab.message.value)
 
 
-@pytest.mark.parametrize("rung", gl.RUNGS, ids=lambda rung: rung.name)
-def test_every_illegal_choice_gives_a_reason_and_a_way_out(rung, monkeypatch):
+@pytest.fixture
+def without_tracing(monkeypatch):
     monkeypatch.setattr(sliders, "_view", lambda *_: sliders.View(b"picture", "", "", ""))
+
+
+@pytest.mark.parametrize("rung", gl.RUNGS, ids=lambda rung: rung.name)
+def test_every_illegal_choice_gives_a_reason_and_a_way_out(rung, without_tracing):
     lab = gl.lab(rung.name)
     legal = ladder.legal_settings(rung)
     for settings in every_combination(rung):
@@ -47,6 +56,92 @@ def test_every_illegal_choice_gives_a_reason_and_a_way_out(rung, monkeypatch):
         lab.offer.click()
         assert shown(lab) and lab.settings in legal and said(lab) == ""
         assert lab.offer.layout.display == "none"
+
+
+def marked(lab) -> dict[str, str]:
+    """What the labels say of another value, by parameter."""
+    plain = {name: re.sub("<[^>]*>", "", label.value) for name, label in lab.labels.items()}
+    return {name: text.split(" ")[2] for name, text in plain.items() if "→" in text}
+
+
+def test_it_opens_with_the_settings_that_are_asked_for():
+    lab = gl.lab("14_wmma", BM=64, BN=64, BK=np.int64(16), STAGES=0)
+    assert lab.settings == {"BM": 64, "BN": 64, "BK": 16, "WM": 64, "WN": 64, "STAGES": 0}
+    assert shown(lab) and not said(lab) and not marked(lab)
+    assert all(type(value) is int for value in lab.settings.values())
+
+
+def test_it_opens_with_the_refusal_where_they_do_not_go_together():
+    lab = gl.lab("14_wmma", STAGES=0)
+    assert not shown(lab) and lab.settings["STAGES"] == 0
+    assert "is one warp that shares nothing" in said(lab)
+    assert "The nearest with STAGES=0: from BM=128 to BM=64, " in said(lab)
+    lab.offer.click()
+    assert shown(lab) and lab.settings["STAGES"] == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"STAGE": 0}, r"14_wmma has no parameter STAGE; it has BM, BN, BK, WM, WN, STAGES"),
+        ({"BK": 17}, r"BK=17 is not legal, the values are 16, 32, 64"),
+        ({"BK": "32"}, r"BK='32' is not legal"),
+        ({"BK": True}, r"BK=True is not legal"),
+    ],
+)
+def test_settings_that_the_rung_does_not_have_are_refused(settings, reason):
+    with pytest.raises(ladder.IllegalSetting, match=reason):
+        gl.lab("14_wmma", **settings)
+
+
+def test_the_way_out_keeps_the_move_and_marks_what_it_changes(without_tracing):
+    lab = gl.lab("10_register_banks", STAGES=1, BK=8)
+    lab.sliders["BK"].value = 16
+    assert said(lab).endswith("The nearest with BK=16: from STAGES=1 to STAGES=3.")
+    assert marked(lab) == {"STAGES": "3"} and lab.offer.description == "Use STAGES=3"
+    assert sliders.VERMILION in lab.labels["STAGES"].value
+    assert sliders.VERMILION not in lab.labels["BK"].value
+    lab.offer.click()
+    assert shown(lab) and not marked(lab)
+    assert (lab.settings["BK"], lab.settings["STAGES"]) == (16, 3)
+    lab.sliders["STAGES"].value = 1
+    assert said(lab).endswith("The nearest with STAGES=1: from BK=16 to BK=8.")
+    lab.arch.value = "sm_80"  # no move of a slider
+    assert said(lab).endswith("The nearest with STAGES=1: from BK=16 to BK=8.")
+
+
+def test_where_nothing_legal_has_the_move_that_is_said(without_tracing):
+    lab = gl.lab("02_coalescing")
+    never = ladder.Constraint("never", lambda s: "is not for now" if s["BLOCK_X"] == 32 else None)
+    lab.rung = replace(lab.rung, constraints=(*lab.rung.constraints, never))
+    lab.sliders["BLOCK_X"].value = 32
+    assert "is not for now. Nothing legal has BLOCK_X=32. The nearest: from BLOCK_X=32" in said(lab)
+    lab.offer.click()
+    assert shown(lab) and lab.settings["BLOCK_X"] != 32
+
+
+@pytest.mark.parametrize("record", ["none", "no roofs"])
+def test_without_records_only_the_speed_is_missing(record, monkeypatch):
+    tuning.kept.cache_clear()
+    if record == "none":
+        monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-none")
+        reason = "No roofline: GEMMLAB_RECORDS='nvidia-none' names no record"
+    else:
+        bare = {name: value for name, value in runs.current().items() if name != "ceilings"}
+        monkeypatch.setattr(runs, "current", lambda: bare | {"rungs": {}})
+        monkeypatch.setattr(tuning, "of", nothing_recorded)
+        reason = "No roofline: The ceilings of NVIDIA H200 are not recorded"
+    for name, moved in (("03_shared_memory", {"TILE": 16}), ("14_wmma", {"BM": 64})):
+        lab = gl.lab(name)
+        first = lab.picture.value
+        assert shown(lab) and reason in html.unescape(lab.caption.value)
+        assert "not recorded" in lab.numbers.value and "cuBLAS" not in lab.caption.value
+        lab.choose(moved)
+        assert shown(lab) and lab.picture.value != first
+
+
+def nothing_recorded(*_):
+    raise NoRecord("nothing is recorded")
 
 
 def test_a_slider_moves_the_picture_and_back_again():

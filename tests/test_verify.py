@@ -11,7 +11,7 @@ from gemmlab.kernel import verify
 from gemmlab.kernel.bounds import error_bound, reference
 from gemmlab.kernel.kernel import from_source
 from gemmlab.kernel.operands import Operands, random_matrix
-from gemmlab.ladder import SINGLE, Problem
+from gemmlab.ladder import RUNGS, SINGLE, Problem, legal_settings
 from gemmlab.ladder.precision import PRECISIONS
 from gemmlab.loading import load
 
@@ -45,6 +45,24 @@ MISTAKES = {
         r"C\[\d+, \d+\] is .*, expected .* within",
     ),
 }
+
+
+def test_a_rung_is_verified_at_a_large_shape_and_an_edited_kernel_is_on_a_gpu():
+    rung, edited = load("02_coalescing"), from_source(SOURCE, like="02_coalescing")
+    assert verify.LARGE in verify.shapes(rung) and verify.LARGE not in verify.shapes(edited)
+    edited.on_gpu = True
+    assert verify.shapes(edited) == verify.shapes(rung)
+
+
+def test_the_smaller_one_has_several_tiles_both_ways_and_steps_for_all_stages():
+    rows, columns, depth = verify.SMALLER
+    staged = [rung for rung in RUNGS if "BK" in rung.defaults]
+    assert len(staged) > 9
+    for rung in staged:
+        for chosen in legal_settings(rung):
+            tile_rows, tile_columns = rung.tile(chosen)
+            assert tile_rows < rows and tile_columns < columns
+            assert chosen["BK"] * chosen.get("STAGES", 1) < depth
 
 
 @pytest.fixture

@@ -1,39 +1,35 @@
-"""Single accesses to shared memory, found by the line of source that makes them."""
+"""Single accesses of a warp to shared memory, found by the line of source that makes them."""
 
 from __future__ import annotations
 
-from gemmlab.kernel.trace import Trace
+from gemmlab.kernel.trace import Trace, TraceError
 from gemmlab.simulator import WarpAccess
 
 
-def shared(
-    trace: Trace,
-    operation: str,
-    begins: str,
-    *,
-    block: tuple[int, int, int] = (0, 0, 0),
-    warp: int = 0,
-) -> WarpAccess:
-    """The first "load" or "store" of a warp to shared memory on a line that begins so.
+def shared_access(trace: Trace, start: str, op: str = "load", warp: int = 0) -> WarpAccess:
+    """The first load or store (`op`) of shared memory by a warp of block (0, 0, 0) on such a line.
 
-    Raises ValueError where there is none.
+    start: how the line of source begins, without its indent. Raises TraceError where no line that
+    begins so has one.
     """
-    source = trace.text.splitlines()
-    for access in trace.run.accesses(block, warp):
-        line = source[access.line - 1] if 0 < access.line <= len(source) else ""
-        here = (access.space, access.operation) == ("shared", operation)
-        if here and line.strip().startswith(begins):
+    lines = [line.strip() for line in trace.text.splitlines()]
+    for access in trace.run.accesses((0, 0, 0), warp):
+        wanted = (access.space, access.operation) == ("shared", op)
+        if wanted and lines[access.line - 1].startswith(start):
             return access
-    raise ValueError(
-        f"warp {warp} of block {block} makes no {operation} of shared memory on a line that "
-        f"begins with {begins!r}."
+    raise TraceError(
+        f"{trace.kernel_name}: warp {warp} has no {op} of shared memory on a line that begins "
+        f"with {start!r}"
     )
 
 
-def wavefronts(trace: Trace, operation: str, begins: str) -> float:
-    """How many wavefronts one such access takes, the mean of all warps. Raises ValueError."""
-    shared(trace, operation, begins)
+def wavefronts(trace: Trace, start: str, op: str = "load") -> float:
+    """How many wavefronts one access of such a line takes, the mean of all warps that were traced.
+
+    start, op, and what it raises: as of shared_access.
+    """
+    shared_access(trace, start, op)
     lines = trace.lines
-    there = lines["source"].str.startswith(begins) & (lines["space"] == "shared")
-    found = lines[there & (lines["op"] == operation)]
+    there = lines["source"].str.startswith(start) & (lines["space"] == "shared")
+    found = lines[there & (lines["op"] == op)]
     return float(found["wavefronts"].sum() / found["requests"].sum())

@@ -15,6 +15,7 @@ from gemmlab.simulator import WarpAccess
 SHARED = "shared memory"
 NOTHING = -1  # in place of an element's number: a lane that is not active, or a zero at an edge
 LOAD, KEEP, COPY, READ, WRITE = "load", "keep", "copy", "read", "write"
+OUT = "out"  # sums on their way through shared memory to C
 MATRICES = "ldmatrix"  # the load with which a warp brings matrices into its registers together
 SUMS = "wmma.store"  # the instruction that stores sums, not elements of A or B
 
@@ -24,9 +25,10 @@ class Move:
     """One access of one warp, and which elements it moved.
 
     `kind`: LOAD from A or B in global memory, KEEP by a store or COPY past the registers into
-    shared memory, READ from there, or WRITE to C. `elements`: int (32, words), numbers of elements
-    of A or, after all of A, of B; of C where it is written. `words`: int (32, words), the places of
-    shared memory, each of the size of an element; of a LOAD or WRITE, those of its array.
+    shared memory, READ from there, OUT by a store of sums there, or WRITE to C. `elements`: int
+    (32, words), numbers of elements of A or, after all of A, of B; of C where it is written.
+    `words`: int (32, words), the places of shared memory, each of the size of an element; of a LOAD
+    or WRITE, those of its array.
     """
 
     kind: str
@@ -93,8 +95,9 @@ class Played:
                 kind, elements = READ, np.where(active, here[words], NOTHING)
             else:
                 kind = COPY if access.operation == "copy" else KEEP
-                is_sums = trace.run.opcode(access).startswith(SUMS)
-                queue = deque() if is_sums else waiting[access.warp]
+                if trace.run.opcode(access).startswith(SUMS):
+                    kind = OUT
+                queue = deque() if kind == OUT else waiting[access.warp]
                 kept = [queue.popleft() if queue else np.full(WARP, NOTHING) for _ in words.T]
                 elements = np.where(active, np.stack(kept, axis=1), NOTHING)
                 here[words[access.active]] = elements[access.active]

@@ -10,8 +10,9 @@ from gemmlab import ladder
 from gemmlab.cuda.architectures import LIMITS, WARP, base
 from gemmlab.ladder import SINGLE
 from gemmlab.records import runs
+from gemmlab.records.roofs import recorded_ceilings
 from gemmlab.records.runs import Measured
-from gemmlab.simulator.counters import FMA_METRIC, METRICS, TIMING_DEPENDENT
+from gemmlab.simulator.counters import FMA_METRIC, METRICS, SECTOR_BYTES, TIMING_DEPENDENT
 
 if TYPE_CHECKING:
     import pandas
@@ -142,6 +143,23 @@ def shared_per_step(kernels: Mapping[str, Kernel], m: int, n: int, k: int) -> pa
     return pandas.DataFrame(columns)
 
 
+def load_intensity(kernels: Mapping[str, Kernel], m: int, n: int, k: int) -> pandas.DataFrame:
+    """FLOP for each byte that loads from global memory ask for, and that they move, simulated.
+
+    A row for each of `kernels`, under its name there, for a product of m×n×k. Loads move whole
+    sectors, however little of them lanes ask for.
+    """
+    import pandas
+
+    rows = {}
+    for name, kernel in kernels.items():
+        lines = kernel.trace(m, n, k).lines.query("space == 'global' and op == 'load'")
+        asked, moved = lines["bytes_asked"].sum(), SECTOR_BYTES * lines["sectors"].sum()
+        rows[name] = {"FLOP per byte asked": 2 * m * n * k / asked,
+                      "FLOP per byte moved": 2 * m * n * k / moved}  # fmt: skip
+    return pandas.DataFrame(rows).T
+
+
 def side_by_side(*names: str, shape: tuple[int, int, int] = LARGE) -> pandas.DataFrame:
     """What a GPU counted of rungs at one recorded shape (M, N, K), a column for each rung.
 
@@ -170,3 +188,31 @@ def _counted(rung: ladder.Rung, shape: tuple[int, int, int]) -> dict[str, float]
         rows[f"FLOP per byte of {level}"] = 2 * math.prod(shape) / moved
     rows["active warps, %"] = counted[ACTIVE_WARPS]
     return rows
+
+
+def tensor_cycles(name: str, shape: tuple[int, int, int] = LARGE) -> pandas.DataFrame:
+    """Where the cycles of an SM went, of a rung on tensor cores at one recorded shape (M, N, K).
+
+    Columns: cycles, and percent of those counted. Rows: what the products would take at the
+    recorded ceiling, the wavefronts of L1 and shared memory, a cycle each, and the cycles counted.
+    Raises ValueError for a rung in float32, LadderError, NoRecord, StaleRecord.
+    """
+    import pandas
+
+    rung = ladder.find(name)
+    if rung.precision is SINGLE:
+        raise ValueError(f"{name} is {rung.precision.name}; tensor_cycles is of tensor cores")
+    _, counted = runs.counters_at(Measured(rung), *shape)
+    sms = runs.current()["gpu"]["sm_count"]
+    roofs = recorded_ceilings()
+    flop_per_cycle = roofs.arithmetic(rung.precision.name) / (
+        roofs.tensor.state.sm_clock_mhz * 1e6 * sms
+    )
+    cycles = {
+        "products at the ceiling": 2 * math.prod(shape) / sms / flop_per_cycle,
+        "wavefronts": counted[PER_32["data wavefronts"]] / sms,
+        "counted": counted[PER_32["SM cycles"]] / sms,
+    }
+    table = pandas.DataFrame({"cycles": cycles})
+    table["%"] = 100 * table["cycles"] / cycles["counted"]
+    return table.round(0).astype(int)

@@ -12,6 +12,7 @@ from functools import cache, cached_property
 from math import prod
 from typing import TYPE_CHECKING
 
+from gemmlab.analysis.roofline import counted_intensity
 from gemmlab.cuda.occupancy import Occupancy, occupancy
 from gemmlab.kernel.compiler import Resources
 from gemmlab.kernel.kernel import Kernel
@@ -42,12 +43,17 @@ LARGE, PAIRS = 4096, 5  # of the product whose speed is told; of launches, where
 
 @dataclass(frozen=True)
 class Speed:
-    """A median rate in GFLOP/s, that of cuBLAS in percent, and where the numbers come from."""
+    """A median rate in GFLOP/s, that of cuBLAS in percent, and where the numbers come from.
+
+    `dram_intensity`: FLOP per byte that Nsight Compute counted at the DRAM at this shape; None
+    where nobody counted it.
+    """
 
     gflops: float
     pct_cublas: float
     shape: tuple[int, int, int]
     where: str  # "NVIDIA H200, recorded 2026-11-21"
+    dram_intensity: float | None = None
 
 
 @dataclass(frozen=True)
@@ -176,27 +182,40 @@ def _speed(kernel: Kernel) -> Speed | None:
 
 
 def recorded_speed(kernel: Kernel) -> Speed | None:
-    """What a sweep or a record says of this code with these settings; None if neither does.
+    """What a record or a sweep says of this code with these settings; None if neither does.
 
     Of a damaged file, a line on standard error tells; the rest of the facts needs none.
     """
-    shape = 3 * (LARGE,)
-    try:
-        found = tuning.of(kernel, shape)
-        return Speed(found["gflops"], found["pct_cublas"], shape, _recorded(found))
-    except (NoRecord, StaleRecord):
-        pass
-    except BadRecord as error:
-        _warn(str(error))
-    try:
-        run = runs.replay_at(kernel, *shape)
-    except (NoRecord, StaleRecord):
-        return None
-    except BadRecord as error:
-        _warn(str(error))
-        return None
+    for read in (_run, _swept):
+        try:
+            return read(kernel, 3 * (LARGE,))
+        except (NoRecord, StaleRecord):
+            pass
+        except BadRecord as error:
+            _warn(str(error))
+    return None
+
+
+def _swept(kernel: Kernel, shape: tuple[int, int, int]) -> Speed:
+    found = tuning.of(kernel, shape)
+    where, counted = _recorded(found), _counted(kernel, shape)
+    return Speed(found["gflops"], found["pct_cublas"], shape, where, counted)
+
+
+def _run(kernel: Kernel, shape: tuple[int, int, int]) -> Speed:
+    run = runs.replay_at(kernel, *shape)
     where = _recorded({"gpu": run.gpu, "recorded": run.recorded})
-    return Speed(run.gflops, 100 * run.ratio.median, shape, where)
+    return Speed(run.gflops, 100 * run.ratio.median, shape, where, _counted(kernel, shape))
+
+
+def _counted(kernel: Kernel, shape: tuple[int, int, int]) -> float | None:
+    try:
+        return counted_intensity(kernel, shape)
+    except (NoRecord, StaleRecord):
+        return None
+    except BadRecord as error:
+        _warn(str(error))
+        return None
 
 
 @cache

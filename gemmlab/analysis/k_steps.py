@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gemmlab.analysis.block_replay import COPY, KEEP, LOAD, NOTHING, READ, WRITE, Move, Played
+from gemmlab.analysis.block_replay import COPY, KEEP, LOAD, NOTHING, OUT, READ, WRITE, Move, Played
 from gemmlab.kernel.trace import Trace
 
 STRETCH = 16  # along K, where no barriers part the way
@@ -33,8 +33,10 @@ class Frame:
     buffer of shared memory in which the element lies at the end, or NOTHING. `arriving`: bool,
     loaded or copied, but not there yet at the end.
     `memory`: int (words,), the element in each word of shared memory, numbered through A and then
-    B, or NOTHING; those that are arriving included. `done`: int (M, N), of each sum of the block,
-    how many of its K products have had both elements read. `written`: bool (M, N), of C.
+    B, or NOTHING; those that are arriving included. `sums`: bool (words,), where sums lie on their
+    way to C; what is left of a tile that they overwrote is no tile, and NOTHING. `done`: int
+    (M, N), of each sum of the block, how many of its K products have had both elements read.
+    `written`: bool (M, N), of C.
     """
 
     trace: Trace
@@ -47,6 +49,7 @@ class Frame:
     kept: dict[str, np.ndarray]
     arriving: dict[str, np.ndarray]
     memory: np.ndarray
+    sums: np.ndarray
     mine: np.ndarray  # bool (M, N), the block's elements of C
     done: np.ndarray
     written: np.ndarray
@@ -137,6 +140,8 @@ def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0)) -> list[Frame]:
     starts = _buffers(played)
     memory = np.full(played.shared_words, NOTHING)
     unread = np.zeros(len(memory), bool)  # copied, not known to have arrived
+    sums = unread.copy()
+    buffer = _buffer_of_words(starts, len(memory))
     reads = [_words(group, READ, len(memory)) for group in [*groups, []]]
     seen = np.zeros(trace.m * trace.k + trace.k * trace.n, bool)
     in_registers = seen.copy()
@@ -150,11 +155,15 @@ def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0)) -> list[Frame]:
                 lanes = move.access.active
                 memory[move.words[lanes]] = move.elements[lanes]
                 unread[move.words[lanes]] = move.kind == COPY
+                sums[move.words[lanes]] = False
                 in_registers[move.elements[active]] = False
             elif move.kind == LOAD:
                 in_registers[move.elements[active]] = in_shared
+            elif move.kind == OUT:
+                sums[move.words[move.access.active]] = True
             elif move.kind == WRITE:
                 written[move.elements[active]] = True
+        memory[np.isin(buffer, buffer[sums])] = NOTHING
         read = _taken(played, group, takes)
         seen |= read
         unread &= ~(reads[number] | reads[number + 1])
@@ -174,6 +183,7 @@ def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0)) -> list[Frame]:
                 kept=_named(played, _in_buffers(played, memory, held, starts)),
                 arriving=_named(played, on_way),
                 memory=memory.copy(),
+                sums=sums.copy(),
                 mine=mine,
                 done=np.where(mine, a.astype(np.float32) @ b.astype(np.float32), 0).astype(
                     np.int32
@@ -260,6 +270,13 @@ def _buffers(played: Played) -> dict[str, np.ndarray]:
     return {
         name: np.unique([low for (of, _), low in lowest.items() if of == name]) for name in NAMES
     }
+
+
+def _buffer_of_words(starts: dict[str, np.ndarray], words: int) -> np.ndarray:
+    """int (words,): a number for the buffer of A or of B that each word of shared memory is in."""
+    return np.searchsorted(
+        np.unique(np.concatenate(list(starts.values()))), np.arange(words), "right"
+    )
 
 
 def _in_buffers(played: Played, memory, held, starts: dict[str, np.ndarray]) -> np.ndarray:

@@ -54,6 +54,21 @@ def points(kernels: Iterable) -> pandas.DataFrame:
     return pandas.DataFrame([point for points in of_each(kernels, _points) for point in points])
 
 
+def counted_intensity(kernel, shape: tuple[int, int, int]) -> float | None:
+    """FLOP per byte that Nsight Compute counted at the DRAM in a recorded launch at (m, n, k).
+
+    None where the record has no counters of that shape. Raises NoRecord, StaleRecord, BadRecord.
+    """
+    for counted in runs.entry(kernel)["counters"]:
+        if (counted["m"], counted["n"], counted["k"]) == shape:
+            return intensity(Problem(*shape).flop, _dram_bytes(counted["metrics"]))
+    return None
+
+
+def _dram_bytes(metrics: dict[str, float]) -> float:
+    return sum(metrics[name] for name in DRAM)
+
+
 def _points(kernel) -> list[dict[str, Any]]:
     timed = {(run.m, run.n, run.k): run for run in runs.replay(kernel)}
     return [
@@ -66,7 +81,7 @@ def _points(kernel) -> list[dict[str, Any]]:
 def _point(kernel, run: Measurement, metrics: dict[str, float]) -> dict[str, Any]:
     problem = Problem(run.m, run.n, run.k)
     moved = {
-        "dram": sum(metrics[name] for name in DRAM),
+        "dram": _dram_bytes(metrics),
         "l2": metrics[L2],
         "model": kernel.rung.model_bytes(problem, kernel.settings),
         "compulsory": problem.least_bytes(kernel.rung.precision),

@@ -62,7 +62,8 @@ class Kernel:
     Of a rung that takes a bias it is `activation`(alpha * A @ B + beta * C + bias).
     `text` is the source, `compiled` what NVRTC made of it (given, where that was done elsewhere),
     `arch` what it was compiled for: the GPU's own, or sm_90a in the simulator. `note` says why it
-    has its settings, where gl.load chose others than the default.
+    has its settings, where gl.load chose others than the default. `edited`: it is a text, no
+    file of ours.
     """
 
     Mistake = KernelMistake
@@ -83,12 +84,13 @@ class Kernel:
         ladder.require_arch(rung, settings, self.arch)
         self.target = Target(self.arch, (gpu() or SIMULATED).sm_count)
         self._source = source
-        in_file = isinstance(source, Path)
-        self.text = source.read_text(encoding="utf-8") if in_file else source
-        self._filename = source.name if in_file else "kernel.cu"
+        self.edited = not isinstance(source, Path)
+        self.text = source if self.edited else source.read_text(encoding="utf-8")
+        self._filename = "kernel.cu" if self.edited else source.name
         self.compiled: Compiled = compiled or self._compile(self.arch)
         self._loaded: on_gpu.GpuKernels | None = None
-        self._trusted = in_file and source != rung.path  # a step of an ablation, which is ours
+        # A step of an ablation is ours, and no rung.
+        self._trusted = not self.edited and source != rung.path
         self._checked: Report | None = None
         self._before_gpu: Report | None = None
         self.limit_s = in_simulator.PATIENCE_S  # of a product there; past it, it is a TakesTooLong

@@ -11,6 +11,7 @@ these are made of. choices and lookup are for those who ask.
 """
 
 from gemmlab.ladder.choices import (
+    filled_in,
     legal_settings,
     nearest,
     nearest_on,
@@ -59,6 +60,7 @@ __all__ = [
     "Settings",
     "Target",
     "Workspace",
+    "filled_in",
     "find",
     "is_whole",
     "legal_settings",

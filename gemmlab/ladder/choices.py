@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cache
 from itertools import product
 from math import log2
@@ -19,6 +20,14 @@ def settings_for(rung: Rung, given: Settings) -> Settings:
     rung does not have, a value that it cannot take, and values that do not go together. Whole
     numbers of other libraries, such as np.int64, become int.
     """
+    settings = filled_in(rung, given)
+    if reason := rung.broken(settings):
+        raise IllegalSetting(f"{rung.name}: {listed(settings)} {reason}; {_offer(rung, settings)}")
+    return settings
+
+
+def filled_in(rung: Rung, given: Settings) -> Settings:
+    """As settings_for, but values that are legal each for itself need not go together."""
     known = {parameter.name: parameter for parameter in rung.parameters}
     for name in given:
         if name not in known:
@@ -33,8 +42,6 @@ def settings_for(rung: Rung, given: Settings) -> Settings:
                 f"{rung.name}: {name}={value!r} is not legal, the values are {legal}"
                 + (f"; {_offer(rung, whole)}" if near else "")
             )
-    if reason := rung.broken(whole):
-        raise IllegalSetting(f"{rung.name}: {listed(whole)} {reason}; {_offer(rung, whole)}")
     return whole
 
 
@@ -93,19 +100,23 @@ def tuned_settings(rung: Rung) -> list[Settings]:
     return [settings for settings in legal_settings(rung) if fixed.items() <= settings.items()]
 
 
-def nearest(rung: Rung, wanted: Settings) -> Settings:
-    """The legal combination that changes the fewest parameters, and those the least."""
-    return _nearest_of(legal_settings(rung), wanted)
+def nearest(rung: Rung, wanted: Settings, keep: Collection[str] = ()) -> Settings:
+    """The legal combination that changes the fewest parameters, and those the least.
+
+    keep: parameters that come before the others. As many of them as some legal combination allows
+    have the wanted value, whatever that changes of the rest.
+    """
+    return _nearest_of(legal_settings(rung), wanted, keep)
 
 
-def _nearest_of(choices: list[Settings], wanted: Settings) -> Settings:
+def _nearest_of(choices: list[Settings], wanted: Settings, keep: Collection[str] = ()) -> Settings:
     def distance(settings: Settings):
-        steps = [
-            abs(log2((settings[name] + 1) / (value + 1)))
+        steps = {
+            name: abs(log2((settings[name] + 1) / (value + 1)))
             for name, value in wanted.items()
             if settings[name] != value
-        ]
-        return len(steps), sum(steps)
+        }
+        return sum(name in keep for name in steps), len(steps), sum(steps.values())
 
     return min(choices, key=distance)
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from difflib import SequenceMatcher
 
+import numpy as np
+
 from gemmlab import ladder
 from gemmlab.kernel.compiler import CompileError
 from gemmlab.kernel.kernel import Kernel, from_source
 from gemmlab.ladder import RUNGS, LadderError
 from gemmlab.ladder.planted import Planted
-from gemmlab.simulator import LaunchError, PtxError, UnknownInstruction
+from gemmlab.simulator import LaunchError, PtxError, UnknownInstruction, launch
 
 
 def check(answer: float | None, expected: float) -> None:
@@ -71,6 +73,34 @@ def check_kernel(source: str, like: str, *, mistakes: bool = False, **settings: 
         f"Not yet: {len(failed)} of {len(report.cases)} cases fail, the first of them at "
         f"M={first.m}, N={first.n}, K={first.k}{met}."
     )
+
+
+def check_launch(
+    source: str,
+    entry: str,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    args: list,
+    expected: np.ndarray,
+) -> None:
+    """Launch the reader's kernel in the simulator, and say whether it does what it should.
+
+    args: as simulator.launch takes them; the last array among them is what the kernel writes, and
+    is held against `expected`, element by element.
+    """
+    try:
+        run = launch(source, entry, grid, block, args, check=True)
+    except (CompileError, LaunchError, PtxError, UnknownInstruction) as error:
+        print(f"Not yet: {error}")
+        return
+    written = [one for one in args if isinstance(one, np.ndarray)][-1]
+    wrong = int((written != expected).sum())
+    if run.findings:
+        print(f"Not yet: {run.findings[0]}.")
+    elif wrong:
+        print(f"Not yet: {wrong:,} of {expected.size:,} elements are wrong.")
+    else:
+        print(f"Right: all {expected.size:,} elements are as they should be.")
 
 
 # ---- planted mistakes ----------------------------------------------------------------------------

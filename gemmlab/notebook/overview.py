@@ -1,15 +1,19 @@
 """The ladder as a whole, from the records: for README.md, and for the last part of each notebook.
 
-`make readme` writes README.md's table and pictures. A test holds README.md against the records, so
-it cannot grow stale.
+`make readme` writes README.md's table and pictures, and the thumbnails of notebooks/index.ipynb.
+Tests hold them against records and kernels, so they cannot grow stale.
 """
 
 from __future__ import annotations
 
+import io
 import re
 import sys
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+
+from PIL import Image
 
 from gemmlab import files, ladder
 from gemmlab.analysis import facts
@@ -27,6 +31,7 @@ VIEW, CLIMB, SHARES = (
     PICTURES / f"{name}.png" for name in ("03_shared_memory_view", "ladder_gflops", "ladder_shares")
 )
 SIZE = 4096
+CEILINGS_TITLE = "Two roofs"
 BEGIN, END = "<!-- made by `make readme`, not by hand -->", "<!-- end of what is made -->"
 
 
@@ -76,30 +81,51 @@ def made() -> str:
     return "\n\n".join([BEGIN, before, ladder_table(), *after, END])
 
 
-def ladder_table() -> str:
-    """The ladder as a Markdown table: every rung, its idea, and its recorded speed at 4096³."""
+@dataclass(frozen=True)
+class Step:
+    """A row of the ladder. `share`: of cuBLAS, such as "93.4 %"; "" where nothing is beside it."""
+
+    name: str
+    title: str
+    idea: str
+    tflops: str
+    share: str
+
+
+def ladder_steps() -> list[Step]:
+    """Ceilings and rungs in order: idea, recorded TFLOP/s at SIZE³, and share of cuBLAS.
+
+    Raises NoRecord, StaleRecord and BadRecord.
+    """
     found = roofs.recorded_ceilings()
-    lines = [
-        f"| rung | idea | TFLOP/s at {SIZE}³ | of cuBLAS |",
-        "|---|---|---|---|",
-        f"| [{CEILINGS.name}](notebooks/{CEILINGS.name}.ipynb) | measure the roofs first: "
-        f"{found.bytes_per_second / 1e12:.2f} TB/s copied | "
-        f"{found.flop_per_second / 1e12:.1f} | |",
-    ]
+    copied = f"measure the roofs first: {found.bytes_per_second / 1e12:.2f} TB/s copied"
+    steps = [Step(CEILINGS.name, CEILINGS_TITLE, copied, f"{found.flop_per_second / 1e12:.1f}", "")]
     for rung in RUNGS:
         run = runs.replay_at(Measured(rung), SIZE, SIZE, SIZE)
-        lines.append(
-            f"| [{rung.name}](notebooks/{rung.name}.ipynb) | {rung.idea} | "
-            f"{run.gflops / 1e3:.2f} | {100 * run.ratio.median:.1f} % |"
-        )
+        share = f"{100 * run.ratio.median:.1f} %"
+        steps.append(Step(rung.name, rung.title, rung.idea, f"{run.gflops / 1e3:.2f}", share))
+    return steps
+
+
+def ladder_source() -> str:
+    """Where the numbers of the ladder come from, in a sentence. Raises NoRecord and BadRecord."""
     provenance = runs.entry(Measured(RUNGS[0]))["provenance"]
-    lines += [
-        "",
+    return (
         "FP32 where a row does not say otherwise, each beside cuBLAS of the same precision, "
         f"measured on one {provenance['gpu']} with CUDA {provenance['cuda']} and cuBLAS "
-        f"{provenance['cublas']}, {provenance['recorded'][:10]}; medians, in turn with cuBLAS.",
-    ]
-    return "\n".join(lines)
+        f"{provenance['cublas']}, {provenance['recorded'][:10]}; medians, in turn with cuBLAS."
+    )
+
+
+def ladder_table() -> str:
+    """The ladder as a Markdown table: every rung, its idea, and its recorded speed at 4096³."""
+    lines = [f"| rung | idea | TFLOP/s at {SIZE}³ | of cuBLAS |", "|---|---|---|---|"]
+    for step in ladder_steps():
+        share = f" {step.share} |" if step.share else " |"
+        lines.append(
+            f"| [{step.name}](notebooks/{step.name}.ipynb) | {step.idea} | {step.tflops} |{share}"
+        )
+    return "\n".join([*lines, "", ladder_source()])
 
 
 def updated(readme: str) -> str:
@@ -120,7 +146,26 @@ def _shown(path: Path, picture) -> str:
     return f"![{picture.caption}]({path.relative_to(ROOT).as_posix()})"
 
 
+def thumbnails() -> dict[Path, Image.Image]:
+    """For each row of the ladder its small picture, and the file that it belongs in."""
+    from gemmlab.plots import thumbnails
+
+    pictures = {CEILINGS.name: thumbnails.roofs_thumbnail(roofs.recorded_ceilings())}
+    for rung in RUNGS:
+        pictures[rung.name] = thumbnails.thumbnail(facts.of(load(rung.name)))
+    return {thumbnail_path(name): picture for name, picture in pictures.items()}
+
+
+def thumbnail_path(name: str) -> Path:
+    return PICTURES / "thumbnails" / f"{name}.png"
+
+
 def main() -> None:
+    for path, picture in thumbnails().items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        drawn = io.BytesIO()
+        picture.save(drawn, format="png", optimize=True)
+        files.write(path, drawn.getvalue())
     for path, draw in ((VIEW, _view), (CLIMB, climb), (SHARES, shares)):
         files.write(path, draw().png())
     files.write(README, updated(README.read_text(encoding="utf-8")).encode())

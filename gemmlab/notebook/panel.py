@@ -11,9 +11,11 @@ from gemmlab.plots.style import FAINT, GROUND, INK
 PAPER = f"color: {INK}; background: {GROUND}; padding: 0.4em; line-height: 1.4"
 
 
-def picture() -> ipywidgets.Image:
-    """Room for a PNG file, as wide as a page."""
-    return ipywidgets.Image(format="png", layout=ipywidgets.Layout(width="100%", max_width="900px"))
+def picture(max_width: str = "900px") -> ipywidgets.Image:
+    """Room for a PNG file, as wide as a page or as `max_width`."""
+    return ipywidgets.Image(
+        format="png", layout=ipywidgets.Layout(width="100%", max_width=max_width)
+    )
 
 
 def status(words: str, colour: str = FAINT) -> str:

@@ -25,10 +25,16 @@ from gemmlab.notebook.heat import heat
 from gemmlab.notebook.panel import PAPER, picture, status
 from gemmlab.plots.kernel_view import caption_of, panels, resources
 from gemmlab.plots.style import FAINT, VERMILION
+from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
 from gemmlab.records.roofs import Ceilings, ceilings
 from gemmlab.simulator import LaunchError
 
 DPI = 120  # of the picture: more take longer to draw
+PICTURE_WIDTH = "780px"  # with sliders and caption it fits a window of 1400×1000
+GRID = {  # as many columns of controls as there is room for
+    "grid_template_columns": "repeat(auto-fit, minmax(165px, 1fr))", "grid_gap": "4px 12px",
+    "align_items": "flex-end", "max_width": "960px", "overflow": "visible",
+}  # fmt: skip
 REASONS = (
     IllegalSetting, CompileError, NoCompiler, KernelMistake, LaunchError, OccupancyError,
     TimingError, VerificationError,
@@ -45,54 +51,61 @@ class View:
     numbers: str
 
 
-def lab(name: str) -> Lab:
+def lab(name: str, **settings: int) -> Lab:
     """Sliders for the tile parameters of the rung `name`, and a picture that follows them.
 
-    Raises LadderError for a name that is not there.
+    settings: where the sliders stand at first, the default of all others. Raises LadderError for a
+    name that is not there, and IllegalSetting for a parameter or a value that the rung does not
+    have. Values that do not go together are answered as a move there would be.
     """
     if isinstance(name, Kernel):
         raise LadderError(
             f"gl.lab takes the name of a rung, not a kernel: gl.lab({name.name!r}) has the sliders "
             "of this one"
         )
-    return Lab(ladder.find(name))
+    return Lab(ladder.find(name), settings)
 
 
 class Lab(ipywidgets.VBox):
     """Sliders, a GPU architecture to choose, one picture, and the same as text.
 
     Settings that do not go together are answered with the reason in place of the picture, and with
-    a button for the nearest ones that do. What was shown once is kept.
+    a button for the nearest ones that do. These keep what was moved last, if any legal settings do;
+    the labels of what they change are marked. What was shown once is kept.
     """
 
-    def __init__(self, rung: ladder.Rung):
+    def __init__(self, rung: ladder.Rung, settings: Settings):
         self.rung = rung
         self._views: dict[tuple, View] = {}
-        self._roofs = ceilings()
+        self._roofs, self._no_roofs = _known_roofs()
         self._setting = False  # several sliders at once: one picture, not one for each
-        self.sliders = {one.name: _slider(one) for one in rung.parameters}
+        self._last = tuple(settings)  # the parameters of the last move
+        self._offered: Settings = {}
+        start = ladder.filled_in(rung, settings)
+        self.sliders = {one.name: _slider(one, start[one.name]) for one in rung.parameters}
+        self.labels = {one.name: ipywidgets.HTML() for one in rung.parameters}
         self.arch = ipywidgets.Dropdown(
-            options=ARCHS, value=SIMULATED_ARCH, description="GPU",
-            tooltip="GPU architecture",
+            options=ARCHS, value=SIMULATED_ARCH, tooltip="GPU architecture",
+            layout=ipywidgets.Layout(width="auto"),
         )  # fmt: skip
         self.message = ipywidgets.HTML()
         self.offer = ipywidgets.Button(layout=ipywidgets.Layout(display="none", width="auto"))
-        self.picture = picture()
+        self.picture = picture(PICTURE_WIDTH)
         self.caption, self.lines, self.numbers = (ipywidgets.HTML() for _ in range(3))
         details = ipywidgets.Accordion(
             [self.lines, self.numbers],
             titles=("The kernel's lines and what they cost", "All numbers"),
         )
-        rows = [_row(slider, one.meaning) for slider, one in self._parameters()]
-        arch = _row(self.arch, "whose registers and occupancy are shown")
-        super().__init__(
-            [*rows, arch, self.message, self.offer, self.picture, self.caption, details]
-        )
+        controls = [_control(self.labels[name], one) for name, one in self.sliders.items()]
+        arch = ipywidgets.HTML(_label("GPU", "whose registers and occupancy are shown"))
+        grid = ipywidgets.GridBox([*controls, _control(arch, self.arch)], layout=GRID)
+        super().__init__([grid, self.message, self.offer, self.picture, self.caption, details])
+        self.caption.add_class("gemmlab-caption")
         self.add_class("gemmlab-lab")
         for control in (*self.sliders.values(), self.arch):
             control.observe(self._moved, names="value")
         self.offer.on_click(self._take_offer)
-        self._moved()
+        self._show()
 
     def __repr__(self) -> str:
         sliders = ", ".join(self.sliders)
@@ -105,26 +118,33 @@ class Lab(ipywidgets.VBox):
 
     def choose(self, settings: Settings) -> None:
         """Move several sliders at once."""
+        self._last = tuple(n for n, value in settings.items() if self.sliders[n].value != value)
         self._setting = True
         try:
             for name, value in settings.items():
                 self.sliders[name].value = value
         finally:
             self._setting = False
-        self._moved()
+        self._show()
 
-    def _parameters(self):
-        return ((self.sliders[one.name], one) for one in self.rung.parameters)
-
-    def _moved(self, _change=None) -> None:
+    def _moved(self, change) -> None:
         if self._setting:
             return
-        key = (*self.settings.values(), self.arch.value)
+        moved = tuple(name for name, one in self.sliders.items() if one is change["owner"])
+        self._last = moved or self._last  # another architecture is no move of a slider
+        self._show()
+
+    def _show(self) -> None:
+        settings = self.settings
+        if broken := self.rung.broken(settings):
+            self._refuse(f"{ladder.listed(settings)} {broken}.")
+            return
+        key = (*settings.values(), self.arch.value)
         try:
             if key not in self._views:
                 self._say("Tracing …")
-                kernel = load(self.rung.name, **self.settings)
-                self._views[key] = _view(kernel, self.arch.value, self._roofs)
+                kernel = load(self.rung.name, **settings)
+                self._views[key] = _view(kernel, self.arch.value, self._roofs, self._no_roofs)
         except REASONS as reason:
             self._refuse(str(reason))
             return
@@ -136,44 +156,84 @@ class Lab(ipywidgets.VBox):
         self.caption.value, self.lines.value, self.numbers.value = (
             view.caption, view.lines, view.numbers,
         )  # fmt: skip
-        self.offer.layout.display = "none"
+        self._make_offer({})
         self._say("")
 
     def _refuse(self, reason: str) -> None:
-        """No picture, the reason, and where sliders can cure it a button."""
+        """No picture, the reason, and where sliders can cure it a button and what it changes."""
         self.picture.value, self.picture.layout.display = b"", "none"
         self.caption.value = self.lines.value = self.numbers.value = ""
-        self._say(f"No picture: {reason}", VERMILION)
-        near = ladder.nearest(self.rung, self.settings)
-        self.offer.description = f"Use {ladder.listed(near)}"
-        self.offer.layout.display = "none" if near == self.settings else None
+        settings = self.settings
+        near = ladder.nearest(self.rung, settings, keep=self._last)
+        changes = {name: value for name, value in near.items() if value != settings[name]}
+        words = _way_out(settings, changes, self._last) if changes else ""
+        self._say(f"No picture: {reason}{words}", VERMILION)
+        self._make_offer(changes)
+
+    def _make_offer(self, changes: Settings) -> None:
+        """Mark what a way out changes, and show its button; {} for none."""
+        self._offered = changes
+        for one in self.rung.parameters:
+            value = _label(one.name, one.meaning, changes.get(one.name))
+            self.labels[one.name].value = value
+        self.offer.description = f"Use {ladder.listed(changes)}"
+        self.offer.layout.display = None if changes else "none"
 
     def _take_offer(self, _button) -> None:
-        self.choose(ladder.nearest(self.rung, self.settings))
+        self.choose(self._offered)
 
     def _say(self, words: str, colour: str = FAINT) -> None:
         self.message.value = status(words, colour)
 
 
-def _slider(parameter: ladder.Parameter) -> ipywidgets.SelectionSlider:
+def _known_roofs() -> tuple[Ceilings | None, str]:
+    """The roofs, or None and why there are none: without a record only the speed is missing."""
+    try:
+        return ceilings(), ""
+    except (NoRecord, StaleRecord, BadRecord) as reason:
+        return None, f"No roofline: {reason}"
+
+
+def _way_out(settings: Settings, changes: Settings, moved: tuple[str, ...]) -> str:
+    """What the nearest legal settings change, and whether they keep the last move."""
+    wanted = ladder.listed({name: settings[name] for name in moved})
+    words = f"The nearest with {wanted}" if moved else "The nearest"
+    if changes.keys() & set(moved):
+        words = f"Nothing legal has {wanted}. The nearest"
+    steps = [f"from {name}={settings[name]} to {name}={value}" for name, value in changes.items()]
+    return f" {words}: {', '.join(steps)}."
+
+
+def _slider(parameter: ladder.Parameter, value: int) -> ipywidgets.SelectionSlider:
     slider = ipywidgets.SelectionSlider(
-        options=parameter.legal, value=parameter.default, description=parameter.name,
-        continuous_update=False, tooltip=parameter.meaning,
+        options=parameter.legal, value=value, continuous_update=False, tooltip=parameter.meaning,
+        layout=ipywidgets.Layout(width="auto", margin="2px 2px 2px 8px"),  # half a handle
     )  # fmt: skip
     slider.add_class(f"gemmlab-{parameter.name}")
     return slider
 
 
-def _row(control: ipywidgets.DOMWidget, meaning: str) -> ipywidgets.HBox:
-    return ipywidgets.HBox([control, ipywidgets.Label(meaning)])
+def _label(name: str, meaning: str, offered: int | None = None) -> str:
+    """HTML: a parameter's name and meaning, and marked the value that a way out offers."""
+    look, to = ("", "") if offered is None else (f"; color: {VERMILION}", f" → {offered}")
+    return (
+        '<div class="gemmlab-label" style="line-height: 1.25; white-space: normal">'
+        f'<span style="font-weight: 600{look}">{name}{to}</span> {html.escape(meaning)}</div>'
+    )
 
 
-def _view(kernel: Kernel, arch: str, roofs: Ceilings) -> View:
+def _control(label: ipywidgets.HTML, control: ipywidgets.DOMWidget) -> ipywidgets.VBox:
+    """The label above, so that both have the whole width."""
+    layout = ipywidgets.Layout(overflow="visible", min_width="0")
+    return ipywidgets.VBox([label, control], layout=layout)
+
+
+def _view(kernel: Kernel, arch: str, roofs: Ceilings | None, no_roofs: str) -> View:
     found = facts_of.of(kernel, arch)
-    said = "<br>".join(map(html.escape, [caption_of(found, roofs), *resources(found)]))
+    said = [caption_of(found, roofs), *resources(found), no_roofs]
     return View(
         panels(found, roofs, DPI),
-        f'<div style="{PAPER}">{said}</div>',
+        f'<div style="{PAPER}">{"<br>".join(map(html.escape, filter(None, said)))}</div>',
         heat(found.trace)._repr_html_(),
         _numbers(found),
     )

@@ -21,15 +21,16 @@ from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import LINE, MARGIN, NORMAL, SMALL, WIDTH, plural, styled
 from gemmlab.records.roofs import Ceilings
 from gemmlab.simulator import WarpAccess
-from gemmlab.simulator.counters import BANK_BYTES, BANKS, wavefronts
+from gemmlab.simulator.counters import BANK_BYTES, BANKS
 
 TOP, SHORT, LONG = 0.95, 1.45, 2.95  # inches: the first panel, and the sides of the matrices
 A_LEFT, C_LEFT, C_TOP = 0.5, 2.5, TOP + SHORT + 0.6
 RIGHT = C_LEFT + LONG + 0.55  # the column of banks and roofline
 RIGHT_WIDTH = WIDTH - MARGIN - RIGHT
 BOTTOM = C_TOP + LONG
-ROOF_LEFT, ROOF_TOP, ROOF_HEIGHT = RIGHT + 0.3, BOTTOM - 2.0, 1.75
-INTENSITIES = 0.04, 300.0  # FLOP per byte: what the axis spans
+ROOF_LEFT, ROOF_TOP, ROOF_HEIGHT = RIGHT + 0.3, BOTTOM - 1.8, 1.55
+ROOF_KEY = RIGHT + 0.3  # where the words of the roofline's key begin, beside their signs
+INTENSITIES = 0.04, 3000.0  # FLOP per byte: what the axis spans
 RATES = {"float32": (0.1, 150.0), "float16": (1.0, 1500.0)}  # TFLOP/s
 BANK_ROW, BANKS_HEIGHT, MOST_PATTERNS = 0.1, 1.6, 4  # inches: of a wavefront, of all of them
 # How much of a matrix's colour: what the block touches, its first step along K, one warp at once.
@@ -40,10 +41,11 @@ MOST_LINES = 0.04  # inches; lower rows have no lines between them
 
 
 @styled
-def kernel_view(facts: Facts, ceilings: Ceilings, *, caption: str | None = None) -> Picture:
+def kernel_view(facts: Facts, ceilings: Ceilings | None, *, caption: str | None = None) -> Picture:
     """What one block and one warp touch of A, B and C, the banks, the resources, the roofline.
 
-    facts: as gemmlab.analysis.facts.of(kernel) gives; ceilings: as gl.ceilings() gives.
+    facts: as gemmlab.analysis.facts.of(kernel) gives; ceilings: as gl.ceilings() gives, or None
+    where they are not known: then there is no roofline.
     """
     lines = [
         line
@@ -58,7 +60,7 @@ def kernel_view(facts: Facts, ceilings: Ceilings, *, caption: str | None = None)
     return fig
 
 
-def panels(facts: Facts, ceilings: Ceilings, dpi: int) -> bytes:
+def panels(facts: Facts, ceilings: Ceilings | None, dpi: int) -> bytes:
     """The same without resources and caption, as a PNG file made in the least time."""
     drawn = io.BytesIO()
     with matplotlib.style.context(["default", style.RC]):
@@ -68,7 +70,7 @@ def panels(facts: Facts, ceilings: Ceilings, dpi: int) -> bytes:
     return drawn.getvalue()
 
 
-def _draw(fig: Picture, facts: Facts, ceilings: Ceilings) -> None:
+def _draw(fig: Picture, facts: Facts, ceilings: Ceilings | None) -> None:
     # One pair of axes, in inches: a pair for each panel takes three times as long to draw.
     height = BOTTOM + 0.1
     ax = fig.add_axes_at(0, 0, WIDTH, height, gid="panels")
@@ -78,13 +80,13 @@ def _draw(fig: Picture, facts: Facts, ceilings: Ceilings) -> None:
     _words(ax, MARGIN, 0.12, kernel.name, size=style.LARGE, weight="bold")
     left = MARGIN + style.text_width(kernel.name, style.LARGE, "bold") + 0.2
     _words(ax, left, 0.13, facts.settings, size=NORMAL)
-    touched = _touched(facts)
+    levels = touched(facts)
     for array, (x, y, width, tall) in {
         "A": (A_LEFT, C_TOP, SHORT, LONG),
         "B": (C_LEFT, TOP, LONG, SHORT),
         "C": (C_LEFT, C_TOP, LONG, LONG),
     }.items():
-        _draw_matrix(ax, array, touched[array], facts, (x, y, width, tall))
+        _draw_matrix(ax, array, levels[array], facts, (x, y, width, tall))
     _draw_key(ax, facts)
     _draw_banks(ax, facts)
     _draw_roofline(ax, facts, ceilings)
@@ -103,8 +105,8 @@ def _frame(ax: Axes, x: float, y: float, width: float, height: float, **look) ->
 # ---- the matrices --------------------------------------------------------------------------------
 
 
-def _touched(facts: Facts) -> dict[str, np.ndarray]:
-    """For each matrix what is drawn of each element: 0, or the place in LEVELS, counted from 1."""
+def touched(facts: Facts) -> dict[str, np.ndarray]:
+    """For each matrix what is drawn of each element: its place in `colours`, 0 for untouched."""
     trace = facts.trace
     shapes = {"A": (trace.m, trace.k), "B": (trace.k, trace.n), "C": (trace.m, trace.n)}
     level = {array: np.zeros(shape, np.uint8) for array, shape in shapes.items()}
@@ -138,7 +140,8 @@ def _elements(access: WarpAccess, trace: Trace) -> np.ndarray:
     return first[:, None] + np.arange(max(1, access.size // trace.element_bytes))
 
 
-def _colours(array: str) -> np.ndarray:
+def colours(array: str) -> np.ndarray:
+    """float (5, 3): RGB of untouched, of each of SHARES, and of lane 0."""
     own = style.ARRAYS[array]
     tints = [style.tint(own, share) for share in SHARES.values()]
     return np.array([(1, 1, 1), *tints, (0, 0, 0)])
@@ -148,10 +151,9 @@ def _draw_matrix(ax: Axes, array: str, level: np.ndarray, facts: Facts, place: t
     """`place`: x, y, width and height in inches."""
     x, y, width, height = place
     rows, columns = level.shape
-    colours = _colours(array)[level]
     ax.imshow(
-        colours, extent=(x, x + width, y + height, y), aspect="auto", interpolation="nearest",
-        zorder=1, gid=f"map {array}",
+        colours(array)[level], extent=(x, x + width, y + height, y), aspect="auto",
+        interpolation="nearest", zorder=1, gid=f"map {array}",
     )  # fmt: skip
     tile = facts.kernel.rung.tile(facts.kernel.settings)
     look = {"color": style.GRID, "linewidth": 0.6, "zorder": 2}
@@ -197,9 +199,14 @@ def _draw_banks(ax: Axes, facts: Facts) -> None:
         return
     shown = seen[:MOST_PATTERNS]
     row = min(BANK_ROW, BANKS_HEIGHT / sum(len(pattern.cells) for pattern in shown))
+    names = [pattern.name() for pattern in shown]
     y = TOP - 0.16
-    for pattern in shown:
-        _words(ax, RIGHT, y, pattern.name)
+    for pattern, name in zip(shown, names, strict=True):
+        if names.count(name) > 1:
+            name = pattern.name(f"{pattern.addresses} × ")
+        _words(ax, RIGHT, y, name)
+        cost = plural(pattern.banks.wavefronts, "wavefront")
+        _words(ax, RIGHT + RIGHT_WIDTH, y, cost, ha="right")
         y += SMALL * LINE / 72 + 0.01
         _draw_cells(ax, pattern.cells, y, row)
         y += row * len(pattern.cells) + 0.07
@@ -232,35 +239,53 @@ class _Pattern:
     cells: np.ndarray
     lines: list[int]
 
-    @property
-    def name(self) -> str:
+    def name(self, times: str = "") -> str:
         access = self.banks.access
         lines = f"line {self.lines[0]}"
         if len(self.lines) > 1:
             lines = f"lines {self.lines[0]} … {self.lines[-1]}"
-        cost = plural(self.banks.wavefronts, "wavefront")
-        return f"{access.operation} of {access.size} bytes, {lines}: {cost}"
+        return f"{lines}: {access.operation}, {times}{access.size} bytes"
+
+    @property
+    def addresses(self) -> int:
+        """How many different ones the lanes have."""
+        access = self.banks.access
+        return len(np.unique(access.addresses[access.active]))
 
 
 def _patterns(accesses: Iterable[WarpAccess]) -> list[_Pattern]:
     """What differs in loads and stores of shared memory, the costliest first.
 
-    Of every line, operation and width the access that takes most wavefronts.
+    Of every line, operation and width, and of each way in which lanes share addresses, the access
+    that takes most wavefronts: what one line loads of A and of B, in a function that is inlined
+    there, differs in who reads the same.
     """
-    found: dict[tuple, list[WarpAccess]] = {}
+    found: dict[tuple, dict[bytes, WarpAccess]] = {}
     for access in accesses:
-        if access.space == SHARED and (SHARED, access.operation) in COUNTED:
-            found.setdefault((access.line, access.operation, access.size), []).append(access)
+        if (access.space, access.operation) in COUNTED and access.space == SHARED:
+            place, shared = _where(access)
+            key = access.line, access.operation, access.size, shared.tobytes()
+            found.setdefault(key, {}).setdefault(place.tobytes(), access)
     patterns: dict[tuple, _Pattern] = {}
-    for (line, operation, size), those in found.items():
-        addresses = np.stack([one.addresses for one in those])
-        active = np.stack([one.active for one in those])
-        passes = wavefronts(addresses, active, size, 1).sum(axis=1)
-        banks = Banks.of(those[int(passes.argmax())])
+    for (line, operation, size, _), those in found.items():
+        banks = max(map(Banks.of, those.values()), key=lambda one: one.wavefronts)
         cells = _bank_cells(banks)
         key = operation, size, cells.shape, cells.tobytes()
-        patterns.setdefault(key, _Pattern(banks, cells, [])).lines.append(line)
+        pattern = patterns.setdefault(key, _Pattern(banks, cells, []))
+        if line not in pattern.lines:
+            pattern.lines.append(line)
     return sorted(patterns.values(), key=lambda one: -one.banks.wavefronts)
+
+
+def _where(access: WarpAccess) -> tuple[np.ndarray, np.ndarray]:
+    """int (32,) of the lanes: how far from the lowest address, and the first lane that is as far.
+
+    -1 for lanes that are not active. Accesses that are equally far apart meet the banks alike.
+    """
+    active = access.active
+    far = np.where(active, access.addresses - access.addresses[active].min(), -1)
+    _, first, of_lane = np.unique(far, return_index=True, return_inverse=True)
+    return far, np.where(active, first[of_lane], -1)
 
 
 def _bank_cells(banks: Banks) -> np.ndarray:
@@ -279,7 +304,18 @@ def _bank_cells(banks: Banks) -> np.ndarray:
 # ---- roofline and resources ----------------------------------------------------------------------
 
 
-def _draw_roofline(ax: Axes, facts: Facts, ceilings: Ceilings) -> None:
+def _draw_roofline(ax: Axes, facts: Facts, ceilings: Ceilings | None) -> None:
+    """The speed over the intensity at the DRAM, under the DRAM's roof and that of arithmetic.
+
+    What caches answer is no traffic of the DRAM, so the point stands at the DRAM bytes that were
+    counted. What the block asks for is the intensity without caches, and bounds nothing with them.
+    """
+    heading = "Speed" if ceilings is None else "TFLOP/s over FLOP per byte of DRAM"
+    _words(ax, RIGHT, ROOF_TOP - 0.72, heading, weight="bold")
+    _words(ax, RIGHT, ROOF_TOP - 0.55, _rate_of(facts), gid="speed label")
+    if ceilings is None:
+        _words(ax, RIGHT, ROOF_TOP - 0.38, "The roofs of the GPU are not known.")
+        return
     width, bottom = RIGHT + RIGHT_WIDTH - ROOF_LEFT, ROOF_TOP + ROOF_HEIGHT
 
     def x(intensity: float) -> float:
@@ -291,16 +327,14 @@ def _draw_roofline(ax: Axes, facts: Facts, ceilings: Ceilings) -> None:
     def y(rate: float) -> float:
         return bottom - ROOF_HEIGHT * _along(rate, low, high)
 
-    _words(ax, RIGHT, ROOF_TOP - 0.36, "TFLOP/s over FLOP per byte loaded", weight="bold")
-    _words(ax, RIGHT, ROOF_TOP - 0.2, _point(facts), gid="point label")
     right = RIGHT + RIGHT_WIDTH
     ax.plot(
         [ROOF_LEFT, ROOF_LEFT, right], [ROOF_TOP, bottom, bottom], color=style.FAINT, linewidth=1
     )
-    for tick in (0.1, 1, 10, 100):
+    for tick in (0.1, 1, 10, 100, 1000):
         _words(ax, x(tick), bottom + 0.04, f"{tick:g}", ha="center")
-        rate = tick * low / 0.1
-        _words(ax, ROOF_LEFT - 0.05, y(rate), f"{rate:g}", ha="right", va="center")
+        if low <= tick <= high:
+            _words(ax, ROOF_LEFT - 0.05, y(tick), f"{tick:g}", ha="right", va="center")
     slope = ceilings.bytes_per_second / 1e12
     roof = ceilings.arithmetic(dtype) / 1e12 if ceilings.knows(dtype) else high
     first = max(INTENSITIES[0], low / slope)
@@ -308,18 +342,33 @@ def _draw_roofline(ax: Axes, facts: Facts, ceilings: Ceilings) -> None:
         [x(first), x(roof / slope), right], [y(slope * first), y(roof), y(roof)],
         color=style.INK, linewidth=1.6,
     )  # fmt: skip
-    at = x(facts.intensity)
-    ax.plot([at, at], [ROOF_TOP, bottom], color=style.FAINT, linewidth=1, linestyle=(0, (3, 2)))
-    if facts.speed:
-        cublas = y(100 * facts.speed.gflops / facts.speed.pct_cublas / 1000)
-        ax.plot(
-            [ROOF_LEFT, right], [cublas, cublas], color=style.BLACK, linewidth=0.9, linestyle=":"
-        )
-        look = style.kernel_style(facts.kernel.name)
-        ax.plot(
-            [at], [y(facts.speed.gflops / 1000)], color=look["color"], marker=look["marker"],
-            markersize=7, gid="point",
-        )  # fmt: skip
+    asked = facts.intensity
+    dashed = {"color": style.FAINT, "linewidth": 1.2, "linestyle": (0, (3, 2))}
+    most = max(low, min(roof, slope * asked))
+    ax.plot([x(asked)] * 2, [bottom, y(most)], **dashed, gid="asked")
+    sign, row = RIGHT + 0.13, ROOF_TOP - 0.38
+    ax.plot([sign] * 2, [row - 0.01, row + 0.13], **dashed)
+    without = f"without caches: {style.digits(asked)}, at most {style.rate(1000 * most)}"
+    _words(ax, ROOF_KEY, row, without, gid="asked label")
+    if facts.speed is None:
+        return
+    cublas = y(100 * facts.speed.gflops / facts.speed.pct_cublas / 1000)
+    ax.plot([ROOF_LEFT, right], [cublas, cublas], color=style.BLACK, linewidth=0.9, linestyle=":")
+    row += 0.17
+    rate, counted = y(facts.speed.gflops / 1000), facts.speed.dram_intensity
+    look = style.kernel_style(facts.kernel.name)
+    if counted is None:
+        words = "measured; DRAM bytes not counted"
+        line = {"color": look["color"], "linewidth": 1.6}
+        ax.plot([sign - 0.1, sign + 0.1], [row + 0.06] * 2, **line)
+        least = max(asked, facts.speed.gflops / 1000 / slope)  # no point lies above the roof
+        ax.plot([x(least), right], [rate, rate], **line, gid="somewhere")
+    else:
+        words = f"measured: {style.digits(counted)} by counted DRAM bytes"
+        point = {"color": look["color"], "marker": look["marker"], "linestyle": "none"}
+        ax.plot([sign], [row + 0.06], **point, markersize=6)
+        ax.plot([x(counted)], [rate], **point, markersize=7, gid="point")
+    _words(ax, ROOF_KEY, row, words, gid="point label")
 
 
 def _along(value: float, low: float, high: float) -> float:
@@ -327,12 +376,11 @@ def _along(value: float, low: float, high: float) -> float:
     return log(value / low) / log(high / low)
 
 
-def _point(facts: Facts) -> str:
-    x = style.digits(facts.intensity)
+def _rate_of(facts: Facts) -> str:
     if facts.speed is None:
-        return f"at {x}: this setting is not recorded"
+        return "The speed of this setting is not recorded."
     share = style.percent(facts.speed.pct_cublas)
-    return f"at {x}: {style.rate(facts.speed.gflops)}, {share} of cuBLAS"
+    return f"{style.rate(facts.speed.gflops)}, {share} of cuBLAS"
 
 
 def resources(facts: Facts) -> list[str]:
@@ -350,12 +398,12 @@ def resources(facts: Facts) -> list[str]:
     if facts.speed:
         sentences.append(
             f"{facts.speed.where}, {style.shape_label(*facts.speed.shape)}; "
-            "black line: its roofs, dotted: cuBLAS, dashed: this intensity"
+            "black line: its roofs, dotted: cuBLAS, dashed: without caches"
         )
     return sentences
 
 
-def caption_of(facts: Facts, ceilings: Ceilings) -> str:
+def caption_of(facts: Facts, ceilings: Ceilings | None) -> str:
     """What to see in the picture."""
     rows, columns = facts.kernel.rung.tile(facts.kernel.settings)
     caption = (
@@ -363,6 +411,12 @@ def caption_of(facts: Facts, ceilings: Ceilings) -> str:
         f"{style.digits(facts.intensity)} floating-point operations for each byte of A and B that "
         "it loads."
     )
-    if facts.speed and facts.speed.gflops > facts.intensity * ceilings.bytes_per_second / 1e9:
-        caption += " The point lies above the slope of the copy: caches answer most of its loads."
+    if (
+        facts.speed
+        and ceilings
+        and facts.speed.gflops > facts.intensity * ceilings.bytes_per_second / 1e9
+    ):
+        caption += (
+            " DRAM alone could not bring these at its speed: caches answer most of its loads."
+        )
     return caption

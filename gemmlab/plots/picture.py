@@ -37,12 +37,13 @@ class Picture(Figure):
 
     def png(self, scale: int = 1) -> bytes:
         """The bytes of a PNG file, the same for the same drawing; 100 · scale pixels an inch."""
-        drawn, small = io.BytesIO(), io.BytesIO()
+        drawn, small, dpi = io.BytesIO(), io.BytesIO(), 100 * scale
         with matplotlib.style.context("default"):
-            self.savefig(drawn, format="png", dpi=100 * scale, facecolor=self.get_facecolor())
+            self.savefig(drawn, format="raw", dpi=dpi, facecolor=self.get_facecolor())
+        pixels = tuple(int(size * dpi) for size in self.get_size_inches())
         # 256 colours are plenty for flat areas and text, and make the file a third as large. This
         # method keeps the colours of small areas too.
-        colours = Image.open(drawn).convert("RGB")
+        colours = Image.frombuffer("RGBA", pixels, drawn.getvalue()).convert("RGB")
         colours = colours.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
         colours.save(small, format="png", optimize=True)
         return small.getvalue()

@@ -433,9 +433,12 @@ class Chunk:
 
     def load_shared(self, index: int, base, offset: int, dtype, count: int, mask):
         """As `load` from shared memory at base + offset."""
-        if not self.observed and not self.checker and self.shared is not None:
+        if not self.checker and self.shared is not None:
             values = self.shared.take_from(base, offset, dtype, count, mask)
             if values is not None:
+                if self.observed:
+                    addresses, size = base + np.int32(offset), dtype.itemsize * count
+                    self.note(index, "shared", "load", addresses, size, mask, [])
                 return values
         return self.load(index, "shared", base + np.int32(offset), dtype, count, mask)
 

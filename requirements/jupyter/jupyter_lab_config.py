@@ -14,6 +14,8 @@ c = get_config()  # noqa: F821  (Jupyter defines it)
 # The file browser opens on the notebooks; kernels/ and results/ are one click above.
 c.ServerApp.root_dir = str(checkout)
 c.FileContentsManager.preferred_dir = str(checkout / "notebooks")
+# Beside it the series' own index, in place of the launcher.
+c.LabApp.default_url = "/lab/tree/notebooks/index.ipynb"
 
 # A container's only user is often root.
 c.ServerApp.allow_root = True
@@ -25,7 +27,8 @@ c.Application.log_level = "WARN"
 c.ServerApp.tornado_settings = {"ws_ping_timeout": 30_000}
 
 # No request leaves the machine at start: no news, no check for updates, no extension index.
-# (labconfig/page_config.json beside this file turns off the question about news.)
+# (labconfig/page_config.json beside this file turns off the question about news, and
+# default_setting_overrides.json there leaves the file browser's width to the names.)
 c.LabApp.news_url = None
 c.LabApp.check_for_updates_class = "jupyterlab.NeverCheckForUpdate"
 c.LabApp.extension_manager = "readonly"

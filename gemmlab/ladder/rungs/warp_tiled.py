@@ -46,7 +46,12 @@ WARP_TILING = Rung(
     name="08_warp_tiling",
     title="Warp tiling",
     idea="block, warp, thread: a level between, and lanes that read the same",
-    inner_loop=(("const int warp", "const int x"), ("float a_column", "*(float4*)&b_row")),
+    inner_loop=(
+        ("const int across", "const int x"),
+        ("fetch_columns<true", "fetch_rows<true"),
+        ("__syncthreads();                         // nobody", "__syncthreads()"),
+        ("for (int p", "*(float4*)&b_row"),
+    ),
     parameters=(
         *block_tile((64, 128), (64, 128, 256), (8, 16), (128, 128, 8)),
         *_warp_tile(64, 64),

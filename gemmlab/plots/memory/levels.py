@@ -23,7 +23,7 @@ SIDE = 3.3  # inches, the longer side of the block's tile
 HEAD = 1.0  # room for the title, a name and numbers
 LEFT = MARGIN + 0.35
 BETWEEN = 0.95  # room for the rows of A
-PIECE_HEIGHT = 0.3
+LEAST_PIECE, MOST_PIECE = 0.3, 0.62  # inches, the height of a lane's cell
 FLOATS = 4  # that a load of 16 bytes brings to a lane
 TOGETHER = 8  # lanes that a load of 16 bytes serves at a time
 
@@ -134,7 +134,9 @@ def levels(
     width = min(0.45, (WIDTH - MARGIN - x) / len(b))
     notes = _notes(found)
     text = len(notes) * SMALL * LINE / 72
-    body = max(cell * len(rows), PIECE_HEIGHT * len(a) + 0.2 + text)
+    piece = (cell * len(rows) - 0.2 - text) / len(a)  # the cells of lanes as high as C's tile
+    piece = min(max(piece, LEAST_PIECE), MOST_PIECE)
+    body = max(cell * len(rows), piece * len(a) + 0.2 + text)
     fig = style.page(HEAD + body + 0.2, caption or _caption(found))
     title = f"{trace.kernel_name}: block {block}, warp {warp}, lane {lane}"
     fig.text_at(MARGIN, 0.12, title, size=style.LARGE, weight="bold")
@@ -144,10 +146,10 @@ def levels(
     _draw_tile(ax, found, rows, columns, cell)
     heading = "One load of each tile: which lane reads which 16 bytes"
     fig.text_at(x - 0.55, 0.48, heading, size=NORMAL, weight="bold")
-    grid = fig.add_axes_at(x, HEAD, width * len(b), PIECE_HEIGHT * len(a), gid="lanes")
+    grid = fig.add_axes_at(x, HEAD, width * len(b), piece * len(a), gid="lanes")
     _draw_lanes(grid, found)
     fig.text_at(x - 0.12, HEAD - 0.165, "column", size=SMALL, ha="right")
-    top = HEAD + PIECE_HEIGHT * len(a) + 0.2
+    top = HEAD + piece * len(a) + 0.2
     fig.text_at(x - 0.55, top, "\n".join(notes), size=SMALL, linespacing=LINE, gid="notes")
     return fig
 
@@ -157,7 +159,7 @@ LOOKS = {
     "warp": style.tint(style.GREEN, 0.4),
     "lane": style.GREEN,
 }
-QUARTERS = (style.SKY, style.ORANGE, style.GREEN, style.PURPLE)
+QUARTERS = (style.SKY, style.ORANGE, style.FAINT, style.PURPLE)  # none of A's, B's or C's
 
 
 def _key(fig: Picture) -> None:
@@ -222,7 +224,7 @@ def _draw_lanes(ax: Axes, found: _Levels) -> None:
             )
         )  # fmt: skip
         words = str(lanes[0]) if len(lanes) == 1 else f"×{len(lanes)}"
-        ax.text(x + 0.5, y + 0.53, words, size=SMALL, ha="center", va="center_baseline")
+        ax.text(x + 0.5, y + 0.53, words, size=NORMAL, ha="center", va="center_baseline")
     around = np.pad(fours, 1, constant_values=NOTHING)
     lines = [[(x - 1, y - 1) for x, y in line] for line in _boundaries(around)]
     ax.add_collection(

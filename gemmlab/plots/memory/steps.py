@@ -257,19 +257,21 @@ def _apart(ticks: list[int], count: int, inches: float, least: float) -> list[in
 
 
 def _number_buffers(ax: Axes, name: str, frame: Frame) -> None:
-    """The number of its buffer on each tile in shared memory."""
+    """The number of its buffer on each tile in shared memory, once."""
     for buffer in sorted(set(np.unique(frame.kept[name]).tolist()) - {NOTHING}):
-        for x, y, across, down in _boxes(frame.kept[name] == buffer):
-            ax.text(
-                x + across / 2, y + down / 2, str(buffer), size=SMALL, ha="center",
-                va="center_baseline", gid=f"buffer {buffer}", zorder=9,
-                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.85},
-            )  # fmt: skip
+        boxes = _boxes(frame.kept[name] == buffer)
+        x, y, across, down = max(boxes, key=lambda box: box[2] * box[3])
+        ax.text(
+            x + across / 2, y + down / 2, str(buffer), size=SMALL, ha="center",
+            va="center_baseline", gid=f"buffer {buffer}", zorder=9,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.85},
+        )  # fmt: skip
 
 
 def _draw_memory(ax: Axes, frame: Frame, inches: float, words: bool = True) -> None:
-    """Shared memory from its first to its last word: whose element lies in each."""
+    """Shared memory from its first to its last word: whose element lies in each, or sums."""
     memory, trace = frame.memory, frame.trace
+    ax.set(xlim=(0, len(memory)), ylim=(1, 0), yticks=[])
     first_of_b = trace.m * trace.k
     flat = {
         what: np.concatenate([named["A"].ravel(), named["B"].ravel()])
@@ -293,6 +295,10 @@ def _draw_memory(ax: Axes, frame: Frame, inches: float, words: bool = True) -> N
         _tints(ARRAYS["A"], shares),
     )
     colours[~drawn] = 1
+    out = np.flatnonzero(frame.sums)
+    if len(out):  # with the padding between them
+        colours[out[0] : out[-1] + 1] = style.tint(ARRAYS["C"], THERE)
+        _frame_piece(ax, "C", "sums of C", (out[0], out[-1] + 1), inches if words else 0, {})
     ax.imshow(
         colours[None], extent=(0, len(memory), 1, 0), aspect="auto", interpolation="nearest",
         zorder=0,
@@ -300,30 +306,40 @@ def _draw_memory(ax: Axes, frame: Frame, inches: float, words: bool = True) -> N
     starts = []
     for name, along, at, end in pieces:
         own = element[at:end][there[at:end]]
-        look = {"edgecolor": ARRAYS[name], "linewidth": 1.0}
+        look = {}
         if flat["arriving"][own].all():
             look["hatch"] = ARRIVING
         elif flat["new"][own].all():
             look["hatch"] = LOADED
         if flat["read"][own].any():
             look |= {"edgecolor": style.BLACK, "linewidth": 1.8}
-        ax.add_patch(
-            Rectangle((at, 0), end - at, 1, facecolor="none", clip_on=False, zorder=2,
-                      gid=f"piece {name}", **look)
-        )  # fmt: skip
+        _frame_piece(ax, name, f"{name}, k {along}", (at, end), inches if words else 0, look)
         starts.append(at)
-        label = f"{name}, k {along}"
-        if words and style.text_width(label, SMALL) + 0.08 < (end - at) / len(memory) * inches:
-            ax.text(
-                (at + end) / 2, 0.5, label, size=SMALL, ha="center", va="center_baseline",
-                zorder=9, bbox={"facecolor": "white", "edgecolor": "none", "pad": 1, "alpha": 0.85},
-            )  # fmt: skip
-    ax.set(xlim=(0, len(memory)), ylim=(1, 0), yticks=[])
     ticks = _apart([0, *starts], len(memory), inches, 0.5)
     ax.set_xticks(ticks, [f"{frame.trace.element_bytes * tick:,}" for tick in ticks])
     ax.tick_params(axis="x", length=2, pad=2)
     for side in ax.spines.values():
         side.set(visible=True, color=style.INK, linewidth=1.0)
+
+
+def _frame_piece(
+    ax: Axes, name: str, label: str, words: tuple[int, int], inches: float, look: dict
+) -> None:
+    """A frame around words of shared memory, with its label where that fits.
+
+    `words`: the first, and the end. `inches`: the width of all of shared memory; 0 for no label.
+    """
+    at, end = words
+    look = {"edgecolor": ARRAYS[name], "linewidth": 1.0, **look}
+    ax.add_patch(
+        Rectangle((at, 0), end - at, 1, facecolor="none", clip_on=False, zorder=2,
+                  gid=f"piece {name}", **look)
+    )  # fmt: skip
+    if style.text_width(label, SMALL) + 0.08 < (end - at) / ax.get_xlim()[1] * inches:
+        ax.text(
+            (at + end) / 2, 0.5, label, size=SMALL, ha="center", va="center_baseline",
+            zorder=9, bbox={"facecolor": "white", "edgecolor": "none", "pad": 1, "alpha": 0.85},
+        )  # fmt: skip
 
 
 def _pieces(frame: Frame) -> list[tuple[str, str, int, int]]:

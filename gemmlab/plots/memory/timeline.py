@@ -18,7 +18,7 @@ from gemmlab.plots.style import MARGIN, NORMAL, SMALL, WIDTH, styled
 
 MOST_COLUMNS = 80  # more would be too narrow for a number
 ROW = 0.24  # inches
-TILE_COLOURS = (style.BLUE, style.ORANGE, style.GREEN, style.PURPLE, style.VERMILION)
+TILE_COLOURS = (style.SKY, style.ORANGE, style.PURPLE, style.FAINT)  # none of A's, B's or C's
 ROWS = ("start loading", "store", "multiply")
 LOAD, STORE, BARRIER, WAIT, PRODUCT = "load", "store", "barrier", "wait", "product"
 
@@ -95,6 +95,10 @@ def timeline(
     top = head
     for order, rows, height in zip(orders, lanes, heights, strict=True):
         fig.text_at(MARGIN, top, order.name, size=NORMAL, weight="bold")
+        if order.flights:
+            words = f"multiply-adds of a thread while a tile is on its way: {_meanwhile(order):,}"
+            right = WIDTH - MARGIN - style.text_width(words, NORMAL)
+            fig.text_at(right, top, words, size=NORMAL)
         width = pitch * len(order.events)
         ax = fig.add_axes_at(left, top + 0.24, width, height, gid=f"order {order.name}")
         _draw(ax, order, rows, height)
@@ -197,6 +201,11 @@ def _flight(events: Sequence[_Event], tile: int) -> _Flight | None:
     return _Flight(tile, start, use, sum(event.fmas for event in events[start:use]))
 
 
+def _meanwhile(order: _Order) -> int:
+    """Multiply-adds during the last tile's flight; the first ones have no product before them."""
+    return order.flights[-1].fmas
+
+
 # ---- drawing -------------------------------------------------------------------------------------
 
 
@@ -294,14 +303,14 @@ def _draw_key(fig: Picture, waits: bool) -> None:
         if dashes is None:
             box = ((x + 0.02) / across, 1 - (y + 0.16) / down)
             fig.add_artist(
-                Rectangle(box, 0.18 / across, 0.18 / down, edgecolor=style.BLUE,
-                          facecolor=style.tint(style.BLUE, 0.45), linewidth=0.8)
+                Rectangle(box, 0.18 / across, 0.18 / down, edgecolor=_colour(0),
+                          facecolor=style.tint(_colour(0), 0.45), linewidth=0.8)
             )  # fmt: skip
         else:
             fig.add_artist(
                 Line2D([x / across, (x + 0.22) / across], [1 - (y + 0.07) / down] * 2,
                        linestyle=dashes, linewidth=linewidth,
-                       color=style.BLUE if linewidth > 2 else style.BLACK)
+                       color=_colour(0) if linewidth > 2 else style.BLACK)
             )  # fmt: skip
         fig.text_at(x + 0.28, y, words, size=SMALL)
         x += 0.28 + style.text_width(words, SMALL) + 0.22
@@ -309,7 +318,7 @@ def _draw_key(fig: Picture, waits: bool) -> None:
 
 def _caption(orders: Sequence[_Order], block, warp: int) -> str:
     between = style.listed(
-        [f"{order.flights[-1].fmas:,} in {order.name}" for order in orders if order.flights]
+        [f"{_meanwhile(order):,} in {order.name}" for order in orders if order.flights]
     )
     return (
         f"What warp {warp} of block {tuple(block)} executes, in the order of the compiled "

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pandas
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from gemmlab.plots import style
 from gemmlab.plots.picture import Picture
@@ -22,6 +23,14 @@ POINTS = (
     "recorded",
 )  # fmt: skip
 UNITS = {"float32": "FP32 multiply-adds", "float16": "tensor cores, mma.sync of FP16"}
+# The axes, the same in every notebook: they hold all rungs, in FP32 and on tensor cores, at all
+# recorded shapes. What another GPU has beyond them widens them.
+INTENSITIES = (0.1, 1e4)  # FLOP per byte
+RATES = (200.0, 1.5e6)  # GFLOP/s
+KEY = (
+    ("full", "by the bytes counted at the DRAM"),
+    ("none", "by the bytes that the idea asks for"),
+)
 
 
 @styled
@@ -32,7 +41,8 @@ def roofline(
 
     A filled marker stands at the intensity from counted DRAM bytes, a hollow one at that from the
     bytes that the kernel's idea asks of global memory; a thin line joins them. Where float16 points
-    are among them, the roof of the tensor cores stands above that of FP32.
+    are among them, the roof of the tensor cores stands above that of FP32. The axes do not depend
+    on which kernels are shown.
     points and ceilings: as gemmlab.analysis.roofline.points(...) and ceilings() give them.
 
     Raises TypeError and ValueError for anything else, NoRecord where a roof is not known.
@@ -59,7 +69,7 @@ def roofline(
 
     footer = style.provenance(points)
     height = 4.2
-    left = 0.8 if len(tops) == 1 else 0.98  # room for the numbers of the higher roof
+    left = 0.98
     if caption is None:
         caption = _roofline_caption(points, slope, tops)
     fig = style.page(0.2 + height + 0.62, caption, footer)
@@ -67,21 +77,24 @@ def roofline(
     ax = fig.add_axes_at(left, 0.2, width, height, gid="roofline")
     xs = [*points["dram_intensity"], *points["model_intensity"]]
     xs += [top / slope for top in tops.values()]
-    labels = _point_labels(points)
-    room = (max(style.text_width(label, SMALL) for label in labels) + 0.25) / width
-    x_low = min(xs) / 3
-    x_high = x_low * (max(xs) / x_low) ** (1 / (1 - room))  # the last label ends at the edge
-    y_low = min(*points["gflops"], slope * x_low) / 2
+    ys = [*points["gflops"], *tops.values()]
     ax.set(
-        xscale="log", yscale="log", xlim=(x_low, x_high), ylim=(y_low, max(tops.values()) * 2.2),
+        xscale="log", yscale="log", xlim=_holding(INTENSITIES, xs), ylim=_holding(RATES, ys),
         xlabel="arithmetic intensity, FLOP per byte", ylabel="GFLOP/s",
     )  # fmt: skip
     style.plain_log_ticks(ax.xaxis)
     style.plain_log_ticks(ax.yaxis)
     ax.grid(axis="both")
     _draw_roofs(ax, slope, tops, points)
-    _draw_points(ax, points, labels)
+    _draw_key(ax)
+    _draw_points(ax, points, list(tops.values()))
     return fig
+
+
+def _holding(limits: tuple[float, float], values: Sequence[float]) -> tuple[float, float]:
+    """The limits of an axis, widened where a value lies beyond them."""
+    low, high = limits
+    return min(low, min(values) / 2), max(high, max(values) * 2)
 
 
 def _top(ceilings: Ceilings, dtype: str) -> float:
@@ -121,6 +134,19 @@ def _angle(ax) -> float:
     return math.degrees(math.atan2(y1 - y0, x1 - x0))
 
 
+def _draw_key(ax: Axes) -> None:
+    marks = [
+        Line2D([], [], linestyle="", marker="o", markersize=8, markeredgewidth=1.4,
+               color=style.INK, fillstyle=fill, label=words)
+        for fill, words in KEY
+    ]  # fmt: skip
+    ax.legend(
+        handles=marks, loc="upper left", fontsize=SMALL, frameon=False, handletextpad=0.4,
+        title="Arithmetic intensity", title_fontproperties={"size": SMALL, "weight": "bold"},
+        alignment="left",
+    )  # fmt: skip
+
+
 def _point_labels(points: pandas.DataFrame) -> list[str]:
     """The kernel of every point, and the shape where a kernel has several points."""
     names = list(points["kernel"])
@@ -130,16 +156,22 @@ def _point_labels(points: pandas.DataFrame) -> list[str]:
     ]
 
 
-def _draw_points(ax: Axes, points: pandas.DataFrame, labels: Sequence[str]) -> None:
+def _draw_points(ax: Axes, points: pandas.DataFrame, tops: Sequence[float]) -> None:
+    """Points and labels from the top down, so that labels stand in the order of their points."""
+    points = points.assign(label=_point_labels(points)).sort_values("gflops", ascending=False)
     inches = ax.transData + ax.figure.dpi_scale_trans.inverted()
     rows = list(points.itertuples(index=False))
     places = [inches.transform((row.dram_intensity, row.gflops)) for row in rows]
     half = 0.09
+    right = inches.transform((ax.get_xlim()[1], 1.0))[0]
     taken = [(x - half, y - half, x + half, y + half) for x, y in places]
     for row, (x, y) in zip(rows, places, strict=True):
         start = inches.transform((row.model_intensity, row.gflops))[0]
         taken.append((min(start, x), y - 0.02, max(start, x), y + 0.02))
-    for row, label, (x, y) in zip(rows, labels, places, strict=True):
+    for top in tops:  # the roof and its words
+        y = inches.transform((1.0, top))[1]
+        taken.append((0.0, y - 0.04, right, y + 0.22))
+    for row, (x, y) in zip(rows, places, strict=True):
         look = style.kernel_style(row.kernel)
         ends = [row.model_intensity, row.dram_intensity]
         ax.plot(ends, [row.gflops] * 2, color=look["color"], linewidth=0.9, zorder=2.5)
@@ -149,18 +181,42 @@ def _draw_points(ax: Axes, points: pandas.DataFrame, labels: Sequence[str]) -> N
                 at, row.gflops, look["marker"], color=look["color"], markerfacecolor=face,
                 markersize=8, markeredgewidth=1.4, zorder=3, gid=f"{gid} {row.kernel}",
             )  # fmt: skip
-        # Beside the filled marker, or as far above or below it as is free.
-        width, height = style.text_width(label, SMALL), SMALL * LINE / 72
-        for offset in (0, 1, -1, 1.5, -1.5, 2, -2, 3, -3):
-            middle = y + offset * height
-            box = (x + half + 0.02, middle - height / 2, x + half + width, middle + height / 2)
-            if not any(style.overlap(box, other) for other in taken):
-                break
+        width, height = style.text_width(row.label, SMALL), SMALL * LINE / 72
+        box = _free_place((x, y), half, (width, height), taken, right)
         taken.append(box)
+        middle = (box[1] + box[3]) / 2
+        away = (
+            abs(middle - y) > height
+        )  # a thin line leads to a label that is not beside its marker
         ax.annotate(
-            label, (row.dram_intensity, row.gflops), (72 * (half + 0.04), 72 * (middle - y)),
-            textcoords="offset points", va="center_baseline", size=SMALL, zorder=4,
+            row.label, (row.dram_intensity, row.gflops), (72 * (box[0] - x), 72 * (middle - y)),
+            textcoords="offset points", va="center_baseline", size=SMALL, zorder=4, gid="label",
+            arrowprops={"arrowstyle": "-", "color": style.FAINT, "relpos": (0, 0.5),
+                        "linewidth": 0.6, "shrinkB": 4} if away
+            else None,
         )  # fmt: skip
+
+
+Box = tuple[float, float, float, float]  # lower left corner, upper right corner, in inches
+
+
+def _free_place(
+    at: tuple[float, float], half: float, size: tuple[float, float], taken: list[Box], right: float
+) -> Box:
+    """Where a label of this size goes: beside its marker, or as far above or below it as is free.
+
+    Right of the marker where it ends before `right`, else left of it. half: of the marker's width.
+    """
+    (x, y), (width, height) = at, size
+    start = x + half + 0.06
+    if start + width > right:
+        start = x - half - 0.06 - width
+    places = [
+        (start, y + (offset - 0.5) * height, start + width, y + (offset + 0.5) * height)
+        for offset in (0, 1, -1, 1.5, -1.5, *(-half_lines / 2 for half_lines in range(4, 30)))
+    ]
+    free = (box for box in places if not any(style.overlap(box, other) for other in taken))
+    return next(free, places[0])
 
 
 def _roofline_caption(points: pandas.DataFrame, slope: float, tops: dict[str, float]) -> str:

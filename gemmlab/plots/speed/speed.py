@@ -121,7 +121,7 @@ def draw_sizes(
         style.plain_log_ticks(ax.yaxis)
     else:
         ax.set_ylim(0, max(most, rows[column].max()) * 1.06)
-        ax.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        ax.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")  # 0.5 too
     _size_ticks(ax, sizes)
     ax.grid(axis="both")
 

@@ -1,0 +1,127 @@
+"""What notebooks/index.ipynb shows: the ladder with thumbnails, and ways through it."""
+
+from __future__ import annotations
+
+import base64
+import html
+
+from gemmlab.folders import ROOT
+from gemmlab.ladder import CEILINGS, RUNGS, SINGLE, find
+from gemmlab.notebook import overview, reading
+from gemmlab.plots.style import FAINT
+from gemmlab.records.registry import NoRecord
+from gemmlab.report import GROUND, INK, RULE, Rows, Shown
+
+THUMBNAIL = 84  # pixels on the screen
+PAPER = f"background: {GROUND}; color: {INK}"
+CELL = f"padding: 0.35em 0.7em; border: 0; border-bottom: 1px solid {RULE}; vertical-align: middle"
+KEY = (
+    "Pictures: A at the left, B above, C in the corner, traced from the compiled kernel. Pale: "
+    "what one block touches. Darker: its first step along K. Full colour: what a warp loads first, "
+    "and all that it stores. Black: one thread of it. Grey lines: where the next blocks begin."
+)
+
+
+def ladder() -> Shown:
+    """The ladder as a table: picture, notebook, idea, recorded speed, minutes to read.
+
+    Raises NoRecord, StaleRecord, BadRecord, and what reading.minutes raises.
+    """
+    steps = overview.ladder_steps()
+    below = (KEY, overview.ladder_source(), reading.FORMULA)
+    heads = ("", "notebook", f"TFLOP/s at {overview.SIZE}³", "of cuBLAS", "minutes")
+    rows = "".join(_row(step) for step in steps)
+    markup = (
+        f'<div style="{PAPER}; padding: 0.5em 0.8em; overflow-x: auto">'
+        f'<table style="border-collapse: collapse; border: 0; font-size: 14px; {PAPER}">'
+        f'<thead><tr style="{PAPER}">{"".join(map(_head, heads))}</tr></thead>'
+        f"<tbody>{rows}</tbody></table>"
+        + "".join(f'<p style="margin: 0.6em 0; color: {FAINT}">{words}</p>' for words in below)
+        + "</div>"
+    )
+    table = Rows(
+        ("notebook", "title", "idea", f"TFLOP/s at {overview.SIZE}³", "of cuBLAS", "minutes"),
+        [(s.name, s.title, s.idea, s.tflops, s.share, str(reading.minutes(s.name))) for s in steps],
+        words=(1, 2),
+    )
+    return Shown("\n".join([str(table), "", *below]), markup)
+
+
+def ways() -> Shown:
+    """Three ways through the series, each a list of notebooks in the order to read them."""
+    lines, items = [], []
+    for title, names in routes().items():
+        total = sum(map(reading.minutes, names))
+        head = f"{title} ({len(names)} notebooks, {total // 60} h {total % 60} min)"
+        lines.append(f"{head}: {', '.join(names)}")
+        links = " · ".join(link(name, label(name)) for name in names)
+        items.append(f'<p style="margin: 0.6em 0"><b>{head}</b><br>{links}</p>')
+    markup = f'<div style="{PAPER}; padding: 0.1em 0.8em">{"".join(items)}</div>'
+    return Shown("\n".join(lines), markup)
+
+
+def routes() -> dict[str, list[str]]:
+    """Names of notebooks for each way. Raises what reading.needed raises."""
+    tensor = [rung.name for rung in RUNGS if rung.precision.on_tensor_cores]
+    first = [name for name in reading.needed(tensor[0]) if name not in tensor]
+    return {
+        "All": [reading.HOST_CODE, CEILINGS.name, *(rung.name for rung in RUNGS)],
+        "FP32 only": [
+            reading.HOST_CODE,
+            CEILINGS.name,
+            *(rung.name for rung in RUNGS if rung.precision is SINGLE),
+        ],
+        "Tensor cores only": [reading.HOST_CODE, *first, *tensor],
+    }
+
+
+def label(name: str) -> str:
+    """A notebook in a few words: "08 Warp tiling"."""
+    if name == reading.HOST_CODE:
+        return "Host code"
+    titles = {CEILINGS.name: overview.CEILINGS_TITLE} | {rung.name: rung.title for rung in RUNGS}
+    return f"{short(name)} {titles[name]}"
+
+
+def short(name: str) -> str:
+    """A notebook in a word: "08"; "host" for the page of host code."""
+    return name.partition("_")[0]
+
+
+def link(name: str, words: str) -> str:
+    """HTML: a link to a notebook of this folder, which JupyterLab opens in a tab of its own."""
+    return f'<a href="{name}.ipynb">{html.escape(words)}</a>'
+
+
+def _head(words: str) -> str:
+    side = "left" if words == "notebook" else "right"
+    return f'<th scope="col" style="text-align: {side}; {CELL}">{words}</th>'
+
+
+def _alt(name: str) -> str:
+    """What is to be seen in a thumbnail, for those who cannot see it."""
+    if name == CEILINGS.name:
+        return "A slope that ends in a flat roof."
+    rung = find(name)
+    rows, columns = rung.tile(rung.defaults)
+    return f"A block computes {rows} × {columns} elements of C."
+
+
+def _row(step: overview.Step) -> str:
+    path = overview.thumbnail_path(step.name)
+    if not path.is_file():
+        raise NoRecord(f"{path.relative_to(ROOT)} is not there: run `make readme`")
+    # In the page itself, so that every viewer of the notebook shows it.
+    data = base64.b64encode(path.read_bytes()).decode("ascii")
+    picture = (
+        f'<img src="data:image/png;base64,{data}" alt="{_alt(step.name)}" '
+        f'width="{THUMBNAIL}" height="{THUMBNAIL}">'
+    )
+    words = f"<b>{link(step.name, label(step.name))}</b><br>{html.escape(step.idea)}"
+    numbers = (step.tflops, step.share, str(reading.minutes(step.name)))
+    return (
+        f'<tr style="{PAPER}"><td style="{CELL}">{picture}</td>'
+        f'<td style="text-align: left; {CELL}">{words}</td>'
+        + "".join(f'<td style="text-align: right; {CELL}">{one}</td>' for one in numbers)
+        + "</tr>"
+    )

@@ -1,0 +1,222 @@
+"""notebooks/index.ipynb: the ladder with its thumbnails, the ways through it, the glossary."""
+
+import json
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from gemmlab import folders, ladder
+from gemmlab.analysis import facts
+from gemmlab.folders import NOTEBOOKS
+from gemmlab.ladder import CEILINGS, RUNGS, SINGLE
+from gemmlab.loading import load
+from gemmlab.notebook import glossary, index, overview, reading
+from gemmlab.plots import style, thumbnails
+from gemmlab.records.registry import NoRecord
+
+NAMES = [CEILINGS.name, *(rung.name for rung in RUNGS)]
+MOST_BYTES = 300_000
+
+
+def links(markup):
+    return re.findall(r'<a href="([^"]+)"', markup)
+
+
+# ---- how a notebook is read ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def notebook(tmp_path, monkeypatch):
+    """Writes a notebook of (kind, source) and names it."""
+    monkeypatch.setattr(reading, "NOTEBOOKS", tmp_path)
+
+    def write(*cells):
+        made = [{"cell_type": kind, "source": source.splitlines(True)} for kind, source in cells]
+        (tmp_path / "98_made.ipynb").write_text(json.dumps({"cells": made}))
+        return "98_made"
+
+    return write
+
+
+def test_the_main_path_ends_where_it_goes_deeper(notebook):
+    before = [
+        ("markdown", "# 98 · Go"),
+        ("code", "# Going deeper"),
+        ("markdown", "## Going deeper"),
+    ]
+    name = notebook(*before, ("markdown", "# Going deeper\nmore"), ("code", "1"))
+    assert ["".join(cell["source"]) for cell in reading.main_path(name)] == [s for _, s in before]
+    assert len(reading.main_path(notebook(*before))) == len(before)
+
+
+def test_minutes_count_the_words_and_the_code_of_the_main_path(notebook):
+    words = ("markdown", "word " * 400)
+    deeper = ("markdown", "# Going deeper")
+    assert reading.minutes(notebook(words)) == 2
+    assert reading.minutes(notebook(words, ("code", "a b c"), ("code", "d"))) == 3
+    assert reading.minutes(notebook(words, deeper, words, ("code", "d"))) == 2
+    assert reading.minutes(notebook(words, ("markdown", "one more"))) == 3
+
+
+def test_what_is_needed_are_the_links_after_those_words(notebook):
+    text = "[a](01_a.ipynb)\n**You need** [c](03_c.ipynb), [b](02_b.ipynb), [c](03_c.ipynb)"
+    assert reading.needed(notebook(("markdown", "# x"), ("markdown", text))) == ["03_c", "02_b"]
+    assert reading.needed(notebook(("markdown", "# x"))) == []
+
+
+def test_without_the_repository_it_is_said_where_notebooks_are(monkeypatch):
+    monkeypatch.setattr(reading, "IS_CHECKOUT", False)
+    with pytest.raises(folders.NoCheckout, match="the notebooks are in the repository"):
+        reading.minutes("01_naive")
+
+
+# ---- the ladder and the ways ---------------------------------------------------------------------
+
+
+def test_the_ladder_links_every_notebook_and_has_the_numbers_of_the_readme():
+    shown = index.ladder()
+    assert links(shown.markup) == [f"{name}.ipynb" for name in NAMES]
+    readme = overview.README.read_text(encoding="utf-8")
+    rows = {row.split()[0]: row for row in repr(shown).splitlines() if row[:1].isdigit()}
+    assert list(rows) == NAMES
+    for step in overview.ladder_steps():
+        assert f"({'notebooks/' + step.name}.ipynb) | {step.idea} | {step.tflops} |" in readme
+        numbers = [step.tflops, *step.share.split(), str(reading.minutes(step.name))]
+        assert rows[step.name].split()[-len(numbers) :] == numbers
+    assert reading.FORMULA in repr(shown)
+
+
+def test_every_row_shows_its_own_picture():
+    pictures = re.findall(r'src="data:image/png;base64,([^"]+)"', index.ladder().markup)
+    assert len(pictures) == len(NAMES)
+    # 10 and 11 multiply alike.
+    assert len(set(pictures)) == len(NAMES) - 1
+
+
+def test_a_picture_that_was_not_made_is_asked_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(overview, "PICTURES", folders.RESULTS / "not there")
+    with pytest.raises(NoRecord, match=r"01_naive.png is not there: run `make readme`"):
+        index._row(overview.Step("01_naive", "", "", "", ""))
+
+
+def test_the_ways_are_of_their_precision_and_climb():
+    routes = index.routes()
+    pages, rungs = [reading.HOST_CODE, CEILINGS.name], {rung.name: rung for rung in RUNGS}
+    assert routes["All"] == [*pages, *rungs]
+    fp32 = [name for name, rung in rungs.items() if rung.precision is SINGLE]
+    assert routes["FP32 only"] == [*pages, *fp32]
+    tensor = routes["Tensor cores only"]
+    assert tensor == [name for name in routes["All"] if name in tensor]
+    others = {name for name, rung in rungs.items() if rung.precision.on_tensor_cores}
+    assert others < set(tensor) and len(tensor) < len(fp32)
+    for names in routes.values():
+        assert all((NOTEBOOKS / f"{name}.ipynb").is_file() for name in names)
+    shown = index.ways()
+    assert links(shown.markup) == [f"{name}.ipynb" for names in routes.values() for name in names]
+    assert all(
+        f"{title} ({len(names)} notebooks, " in repr(shown) for title, names in routes.items()
+    )
+
+
+def test_the_index_is_small():
+    assert (NOTEBOOKS / "index.ipynb").stat().st_size < MOST_BYTES
+
+
+# ---- thumbnails ----------------------------------------------------------------------------------
+
+
+def test_the_thumbnails_are_those_of_the_kernels():
+    drawn = overview.thumbnails()
+    assert [path.stem for path in drawn] == NAMES
+    for path, picture in drawn.items():
+        kept = np.asarray(Image.open(path).convert("RGB"))
+        assert np.array_equal(kept, np.asarray(picture)), f"{path.name}: run `make readme`"
+
+
+def test_a_thumbnail_shows_block_warp_and_thread_in_proportion():
+    """Of 80×80 elements of C the block has 8 rows of 64, its first warp 32 of one, a thread one."""
+    picture = np.asarray(
+        thumbnails.thumbnail(facts.of(load("02_coalescing", BLOCK_X=64, BLOCK_Y=8)))
+    )
+    far = thumbnails.SHORT + thumbnails.GAP + 1
+    c = picture[far : far + thumbnails.LONG, far : far + thumbnails.LONG]
+    scale = thumbnails.LONG // 80
+
+    def area(*colour):
+        return int((c == colour).all(axis=2).sum()) / scale**2
+
+    rgb = [round(255 * part) for part in style.to_rgb(style.ARRAYS["C"])]
+    assert area(0, 0, 0) == 1
+    assert area(*rgb) == 32 - 1
+    pale = [round(255 * part) for part in style.tint(style.ARRAYS["C"], 0.16)]
+    assert area(*pale) == 8 * 64 - 32
+
+
+def test_the_ridge_of_the_roofs_follows_the_ceilings():
+    def corner(ridge):
+        picture = np.asarray(thumbnails.roofs_thumbnail(SimpleNamespace(ridge=ridge)))
+        dark = picture.sum(axis=2) < 150
+        return int(dark[dark.any(axis=1).nonzero()[0][2]].nonzero()[0][0])
+
+    # Three equal steps on the logarithmic axis from 0.1 to 1000.
+    near, middle, far = map(corner, (1, 10, 100))
+    assert abs((far - middle) - (middle - near)) <= 2 < middle - near
+
+
+# ---- the glossary --------------------------------------------------------------------------------
+
+
+def text_of(name):
+    """What a reader of a notebook sees as text: prose, code, and output."""
+    cells = json.loads((NOTEBOOKS / f"{name}.ipynb").read_text(encoding="utf-8"))["cells"]
+    parts = []
+    for cell in cells:
+        parts += cell["source"]
+        for output in cell.get("outputs", []):
+            parts += output.get("text", []) + output.get("data", {}).get("text/plain", [])
+    return "".join(parts)
+
+
+@pytest.mark.parametrize("term", glossary.TERMS, ids=lambda term: term.name)
+def test_a_term_is_used_where_it_is_explained(term):
+    known = [*NAMES, reading.HOST_CODE]
+    assert term.notebook in known
+    assert term.is_in(text_of(term.notebook)), f"{term.notebook} does not say {term.name!r}"
+
+
+def test_a_term_is_found_as_a_word():
+    term = glossary.Term("bank", "03_shared_memory", "", also=("heap",))
+    assert term.is_in("32 Banks.") and term.is_in("a heap") and not term.is_in("banking, heaped")
+
+
+def test_every_word_stands_for_one_term():
+    words = [word.lower() for term in glossary.TERMS for word in (term.name, *term.also)]
+    assert sorted(set(words)) == sorted(words)
+
+
+def test_every_term_is_there_once_with_one_sentence():
+    for key in ("name", "anchor", "meaning"):
+        assert len({getattr(term, key) for term in glossary.TERMS}) == len(glossary.TERMS)
+    for term in glossary.TERMS:
+        assert re.fullmatch(r"[A-Z0-9].{15,}[^.]\.", term.meaning), term.name
+        assert not re.search(r"\.\s", term.meaning) and term.meaning.count("`") % 2 == 0, term.name
+
+
+def test_the_glossary_is_alphabetical_and_says_the_same_twice():
+    shown = glossary.glossary()
+    lines = repr(shown).splitlines()
+    names = [re.split(r"\s{2,}", line)[0] for line in lines]
+    assert names == sorted(names, key=lambda name: name.lower().strip("_"))
+    assert set(names) == {term.name for term in glossary.TERMS}
+    assert re.findall(r"<b>(.*?)</b>", shown.markup) == names
+    assert len(re.findall(r'id="term-', shown.markup)) == len(names)
+    assert all((NOTEBOOKS / target).is_file() for target in links(shown.markup))
+    assert "<code>__syncthreads()</code>" in shown.markup and "`" not in shown.markup
+
+
+def test_the_ladder_has_no_rung_that_the_index_cannot_name():
+    assert [index.label(name)[:2] for name in NAMES] == [name[:2] for name in NAMES]
+    assert index.label(ladder.find("08_warp_tiling").name) == "08 Warp tiling"

@@ -1,0 +1,55 @@
+"""What a step along K costs: recorded cycles, and instructions that are executed."""
+
+import pytest
+
+import gemmlab
+from gemmlab.analysis import tile_steps
+from gemmlab.records import runs
+from gemmlab.records.registry import NoRecord
+
+BEFORE, NAME = "08_warp_tiling", "09_double_buffering"
+LARGE = (4096, 4096, 4096)
+
+
+@pytest.fixture(scope="module")
+def kernels():
+    return [gemmlab.load(BEFORE), gemmlab.load(NAME)]
+
+
+def test_cycles_of_all_steps_make_those_of_the_product(kernels):
+    table = tile_steps.cycles(kernels, [LARGE])
+    assert table.kernel.tolist() == [BEFORE, NAME]
+    for kernel, row in zip(kernels, table.itertuples(index=False), strict=True):
+        _, counted = runs.counters_at(kernel, *LARGE)
+        per_step, product, besides = row[4:]
+        whole = row.blocks * row.steps * per_step
+        assert whole == pytest.approx(counted["sm__cycles_active.sum"], rel=1e-3)
+        assert product == 128 * 128 * 8 / 128 and product + besides == pytest.approx(
+            per_step, abs=1
+        )
+
+
+def test_a_shape_without_counters_is_refused(kernels):
+    with pytest.raises(NoRecord):
+        tile_steps.cycles(kernels, [(64, 64, 64)])
+
+
+def test_instructions_of_a_step_are_those_that_the_source_asks_for():
+    variants = {str(s): gemmlab.load(NAME, STAGES=s) for s in (1, 3)}
+    table = tile_steps.instructions(variants)
+    # 8×8 sums, 8 along K; for each k four pieces of 16 bytes.
+    assert (table["multiply-adds"] == 512).all() and (table["shared loads"] == 32).all()
+    # Through registers: a load of each matrix, four stores of A's and one of B's. Copied: four of
+    # A, one of B, the end of the group, the wait.
+    assert table.loc["1", ["global loads", "shared stores"]].tolist() == [2, 5]
+    assert table.loc["3", "copies, groups, waits"] == 7
+    assert table.loc["3", ["global loads", "shared stores"]].tolist() == [0, 0]
+    assert (table.drop(columns="together").sum(axis=1) == table.together).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "expected"),
+    [(BEFORE, {}, 2 * 5), (NAME, {}, 5 + 1), (NAME, {"STAGES": 3}, 5)],
+)
+def test_barriers_of_five_steps(name, settings, expected):
+    assert tile_steps.barriers(gemmlab.load(name, **settings), steps=5) == expected
