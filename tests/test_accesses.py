@@ -3,7 +3,7 @@
 import pytest
 
 import gemmlab
-from gemmlab.analysis.accesses import shared_access
+from gemmlab.analysis.accesses import shared_access, wavefronts
 from gemmlab.kernel.trace import TraceError
 
 
@@ -24,3 +24,14 @@ def test_it_is_the_first_of_its_line_and_warp(trace):
 def test_a_line_without_such_an_access_is_told(trace):
     with pytest.raises(TraceError, match="no store of shared memory on a line that begins"):
         shared_access(trace, "*(float4*)&b_row", op="store")
+
+
+def test_wavefronts_of_an_access_are_counted():
+    """By hand: four lanes of 06 share a row of A, and store 4 lines of 512 bytes apart."""
+    trace = gemmlab.load("06_vectorized_loads").trace(128, 128, 16)
+    store = shared_access(trace, "a[k + 0]", op="store")
+    first = [int(address) - int(store.addresses[0]) for address in store.addresses[:5]]
+    assert first == [0, 2048, 4096, 6144, 4]
+    assert wavefronts(trace, "a[k + 0]", op="store") == 4
+    with pytest.raises(TraceError, match="no load of shared memory"):
+        wavefronts(trace, "a[k + 0]")

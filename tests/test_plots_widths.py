@@ -128,13 +128,13 @@ def test_each_row_of_the_tile_is_the_column_of_a_that_the_kernel_puts_there(vect
         assert names == [f"A[:, {k}], byte {512 * k:,}" for k in range(16)]
 
 
-def test_passes_are_those_that_are_counted(vectors, swizzled):
-    for trace, words in ((vectors, "8 banks of 32 and takes 4 passes"),
-                         (swizzled, "32 banks of 32 and takes 1 pass.")):  # fmt: skip
+def test_wavefronts_are_those_that_are_counted(vectors, swizzled):
+    for trace, words in ((vectors, "8 banks of 32 and takes 4 wavefronts"),
+                         (swizzled, "32 banks of 32 and takes 1 wavefront.")):  # fmt: skip
         assert words in plots.staging(trace).caption
         first = next(a for a in trace.run.accesses((0, 0, 0), 0) if a.array == "shared memory")
         counted = int(wavefronts(first.addresses[None], first.active[None], 4, 1)[0, 0])
-        assert f"takes {counted} pass" in plots.staging(trace).caption
+        assert f"takes {counted} wavefront" in plots.staging(trace).caption
 
 
 def test_what_is_read_first_is_outlined(vectors):

@@ -261,3 +261,26 @@ def test_a_figure_of_other_parameters_is_refused():
         plots.sweep(table, "TILE", "TILE")
     with pytest.raises(TypeError, match="pandas"):
         plots.sweep([1], "TILE", "BK")
+
+
+def test_a_third_parameter_sets_tables_side_by_side():
+    table = tuning.recorded("07_bank_conflicts")
+    figure = plots.sweep(table, "PAD", "SWIZZLE", beside="SPLIT")
+    at = tuning.at(table, tuning.SHAPES[0])
+    panels = {ax.get_gid(): ax for ax in figure.axes}
+    assert list(panels) == ["sweep SPLIT = 0", "sweep SPLIT = 1"]
+    for split, ax in enumerate(panels.values()):
+        words = [text.get_text() for text in ax.texts]
+        assert words.count("not legal") == 1  # both cures of A's tile
+        for _, rows in at[at["SPLIT"] == split].groupby(["PAD", "SWIZZLE"]):
+            assert plots.style.rate(rows["gflops"].max()) in words
+    lines = [[p.get_linewidth() for p in ax.patches] for ax in panels.values()]
+    assert sum(width > 2 for widths in lines for width in widths) == 1  # one is the best of all
+    with pytest.raises(ValueError, match="both SPLIT"):
+        plots.sweep(table, "PAD", "SPLIT", beside="SPLIT")
+
+
+def test_a_key_says_what_the_shades_are():
+    figure = plots.sweep(tuning.recorded("08_warp_tiling"), "WM", "WN")
+    words = [text.get_text() for text in figure.texts]
+    assert {"the fastest", "90% of it", "50% of it"} <= set(words)

@@ -21,3 +21,15 @@ def shared_access(trace: Trace, start: str, op: str = "load", warp: int = 0) -> 
         f"{trace.kernel_name}: warp {warp} has no {op} of shared memory on a line that begins "
         f"with {start!r}"
     )
+
+
+def wavefronts(trace: Trace, start: str, op: str = "load") -> float:
+    """How many wavefronts one access of such a line takes, the mean of all warps that were traced.
+
+    start, op, and what it raises: as of shared_access.
+    """
+    shared_access(trace, start, op)
+    lines = trace.lines
+    there = lines["source"].str.startswith(start) & (lines["space"] == "shared")
+    found = lines[there & (lines["op"] == op)]
+    return float(found["wavefronts"].sum() / found["requests"].sum())

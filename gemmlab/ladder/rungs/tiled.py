@@ -143,7 +143,7 @@ VECTORIZED_LOADS = Rung(
     name="06_vectorized_loads",
     title="Vectorized loads",
     idea="16 bytes with every load; A staged transposed",
-    inner_loop=(("for (int k = 0", "sums[i][j]"),),
+    inner_loop=(("const float4 four", "a[k + 3]"), ("float a_column", "*(float4*)&b_row")),
     parameters=(
         *block_tile((64, 128), (64, 128), (8, 16), (128, 128, 16)),
         *thread_tile(8, 8),
@@ -158,7 +158,15 @@ BANK_CONFLICTS = Rung(
     name="07_bank_conflicts",
     title="Bank conflicts, three cures",
     idea="padding, a swizzle and split columns against conflicts, counted",
-    inner_loop=(("const float4 four", "a[k + 3]"), ("float a_column", "*(float4*)&b_row")),
+    inner_loop=(
+        ("#define PLACE(k, row) ((row) ^", "#define PLACE(k, row) ((row) ^"),
+        (
+            "#define MY_COLUMNS(slot, group) ((slot) * 4",
+            "#define MY_COLUMNS(slot, group) ((slot) * 4",
+        ),
+        ("const float4 four", "a[k + 3]"),
+        ("float a_column", "*(float4*)&b_row"),
+    ),
     parameters=(
         *block_tile((64, 128), (64, 128), (8, 16), (128, 128, 16)),
         Parameter("PAD", 0, (0, 4), "floats left free at the end of a row of A's tile"),

@@ -17,7 +17,7 @@ from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import MARGIN, NORMAL, SMALL, WIDTH, plural, styled
 from gemmlab.simulator import WarpAccess
 
-LINE_BYTES = 128  # a line of the L1 cache; shared memory delivers as much in one pass
+LINE_BYTES = 128  # a line of the L1 cache; shared memory delivers as much in one wavefront
 WORD = 4
 BANKS = LINE_BYTES // WORD
 MOST_LINES = 16
@@ -158,7 +158,7 @@ class _Staged:
         return sorted({int(a) // LINE_BYTES for s in self.stores for a in s.addresses[s.active]})
 
     @property
-    def passes(self) -> int:
+    def wavefronts(self) -> int:
         """How many different words the busiest bank takes in the first store."""
         store = self.stores[0]
         words = {int(address) // WORD for address in store.addresses[store.active]}
@@ -330,7 +330,7 @@ def _staging_caption(trace: Trace, staged: _Staged, block: tuple, warp: int) -> 
         f"What warp {warp} of block {tuple(block)} of {trace.kernel_name} does with its first load "
         f"of A: each lane brings four neighbours of a row and stores them one by one. The first of "
         f"the four stores, dark, falls into {plural(staged.banks, 'bank')} of {BANKS} and takes "
-        f"{plural(staged.passes, 'pass') if staged.passes == 1 else f'{staged.passes} passes'}. "
+        f"{plural(staged.wavefronts, 'wavefront')}. "
         f"The warp's first load of the tile asks for "
         f"{plural(pieces, 'piece')} of 16 bytes, outlined."
     )
