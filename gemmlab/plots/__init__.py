@@ -14,6 +14,7 @@ from gemmlab.plots.memory.blocks import block_map
 from gemmlab.plots.memory.fragments import fragments
 from gemmlab.plots.memory.levels import levels
 from gemmlab.plots.memory.lines import traffic
+from gemmlab.plots.memory.ring import ring
 from gemmlab.plots.memory.steps import step, steps
 from gemmlab.plots.memory.tiles import thread_tile, tile_reuse
 from gemmlab.plots.memory.timeline import timeline
@@ -50,6 +51,7 @@ __all__ = [
     "levels",
     "path",
     "png",
+    "ring",
     "roofline",
     "shares",
     "spread",
