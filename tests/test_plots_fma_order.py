@@ -12,17 +12,22 @@ from figures import (  # noqa: F401
 from matplotlib.colors import to_hex
 
 from gemmlab import plots
+from gemmlab.plots import style
+from gemmlab.plots.speed import fma_order
 from gemmlab.records.fma_order import ORDERS, VARIANTS
 
 
 @pytest.fixture(scope="module")
 def table():
-    """Made up: the later an order, the faster; a load costs 1, of which its slot is a half."""
-    return pandas.DataFrame(
+    """Made up: the later an order, the faster; a load costs 1, of which its slot is a half. The
+    issue slots that were counted fit the speeds."""
+    rows = pandas.DataFrame(
         {
             "tile": f"{variant.rows}×{variant.columns}",
             "order": ORDERS[variant.order],
             "loads": variant.loads,
+            "FFMA": 1024,
+            "issue slots": 1024,
             "ptxas": f"-O{variant.level}",
             "slots alone TFLOP/s": 65.0 - 0.5 * variant.loads,
             "predicted TFLOP/s": 60.0,
@@ -33,6 +38,8 @@ def table():
         }
         for variant in VARIANTS
     )
+    active = 100 * rows["measured TFLOP/s"] / rows["roof TFLOP/s"]
+    return rows.assign(**{"issue active, %": active})
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +76,20 @@ def test_the_caption_names_the_extremes(figure):
     assert "row by row and 62.6 TFLOP/s with strips of four columns" in figure.caption
     assert "reaches 50.2 TFLOP/s; their issue slots alone would leave 62.0" in figure.caption
     assert {"8×8 sums", "8×16 sums", "16×8 sums", "roof 65.6"} <= set(words(figure))
+
+
+def test_a_bar_that_does_not_fit_what_was_counted_with_it_is_marked(figure, table):
+    odd = (table["tile"] == "8×16") & (table["loads"] == 0) & (table["order"] == ORDERS[4])
+    wrong = table.assign(**{"issue active, %": table["issue active, %"].mask(odd, 80.0)})
+    marked = plots.fma_order(wrong)
+    assert the_one(marked, f"doubtful 8×16 {ORDERS[4]}").get_text() == "?"
+    assert words(marked).count("?") == 1
+    assert "1 of the bars (?) do not fit" in marked.caption.replace("\n", " ")
+    assert "?" not in words(figure) and "measured again" not in figure.caption
+
+
+def test_no_order_has_the_colour_of_a_matrix():
+    assert not {colour for colour, _ in fma_order.LOOKS.values()} & set(style.ARRAYS.values())
 
 
 def test_other_things_are_refused(table):

@@ -11,10 +11,12 @@ from figures import (  # noqa: F401
     test_the_caption_is_a_sentence_below_everything,
     words,
 )
+from matplotlib.colors import same_color
 from test_plots import OTHERS, SQUARES, measured
 
 from gemmlab import plots
 from gemmlab.ladder import RUNGS
+from gemmlab.plots import style
 from gemmlab.records import published
 
 SHARES = (1, 12.5, 18.5, 42, 60, 76, 88, 93.5, 94.5)
@@ -95,6 +97,22 @@ def test_shares_keeps_the_markers_of_a_rung_apart_and_tells_sources_by_their_for
             assert across <= 0 or down <= 0
 
 
+def test_shares_writes_the_shapes_of_all_sources_as_those_of_ours_are():
+    """M×N×K: those that are not cubes have the smallest number last."""
+    figure = plots.shares(table(), published.shares())
+    for label in ("RTX 4090, 1024×1024×512", "RTX 4090, 1001×777×513", "GH200, 4096×4096×4096"):
+        assert label in words(figure)
+    assert "its own shape, M×N×K" in figure.caption and "no name" in figure.caption
+
+
+def test_shares_gives_a_rung_its_colour_and_no_source_that_of_a_matrix():
+    ax = axes(plots.shares(table(), published.shares()), "shares")
+    for bar in by_gid(ax, "bar"):
+        assert same_color(bar.get_edgecolor(), style.kernel_style(bar.get_gid()[4:])["color"])
+    for mark in by_gid(ax, "source"):
+        assert mark.get_markeredgecolor() not in style.ARRAYS.values()
+
+
 def test_shares_says_what_is_left_out():
     figure = plots.shares(table(), published.shares(), (8192,) * 3)
     assert "Not measured at this shape: 01_naive." in figure.caption
@@ -116,7 +134,8 @@ def test_shares_refuses():
 
 def test_the_sources_are_shares_of_rungs():
     given = published.shares()
-    assert list(given.columns) == ["rung", "step", "source", "pct_cublas"]
+    assert set(given.columns) == {"rung", "step", "gpu", "m", "n", "k", "pct_cublas", "source"}
+    assert given["source"].str.fullmatch(r"[\w ]+, \d+×\d+×\d+").all()
     assert given["pct_cublas"].between(0, 100, inclusive="right").all()
     assert not given.duplicated(["rung", "source"]).any()
     assert given["rung"].str.fullmatch(r"\d\d_[a-z0-9_]+").all()

@@ -13,8 +13,8 @@ from figures import (  # noqa: F401
 
 import gemmlab
 from gemmlab import plots
-from gemmlab.plots.memory.timeline import TILE_COLOURS
-from gemmlab.plots.style import ARRAYS
+from gemmlab.plots import style
+from gemmlab.plots.memory import timeline
 
 SHAPE = (128, 128, 32)
 TILES, PER_TILE = 4, 512  # multiply-adds of a thread for one tile: 8×8 sums, 8 along K
@@ -104,6 +104,22 @@ def test_copies_alone_are_spoken_of_where_there_are_any(traced):
     assert "warp 3" in figure.caption
 
 
+def test_waits_at_mbarriers_are_drawn_and_told_from_barriers():
+    """A warp of 10 meets one barrier of the block, and waits at mbarriers around each tile."""
+    settings = {"BM": 64, "BN": 64, "BK": 16, "TM": 4, "TN": 8}
+    trace = gemmlab.load("10_register_banks", **settings).trace(64, 64, 64)
+    figure = plots.timeline(trace)
+    ax = axes(figure, "order 10_register_banks")
+    drawn = {kind: len(by_gid(ax, kind)) for kind in ("barrier", "warp's barrier", "mbarrier")}
+    empty = 2  # waits until a place is empty: for tiles 2 and 3, which are copied in the loop
+    assert drawn == {"barrier": 1, "warp's barrier": TILES - 1, "mbarrier": TILES + empty}
+    assert {"barrier of the warp", "wait at an mbarrier"} <= set(words(figure))
+
+
+def test_no_tile_has_the_colour_of_a_matrix():
+    assert not set(timeline.TILE_COLOURS) & set(style.ARRAYS.values())
+
+
 def test_timeline_refuses(traced):
     with pytest.raises(ValueError, match="one trace or more"):
         plots.timeline()
@@ -122,4 +138,4 @@ def test_each_panel_says_what_is_done_while_a_tile_is_on_its_way(figure):
 
 
 def test_no_tile_has_the_colour_of_a_matrix():
-    assert not set(TILE_COLOURS) & set(ARRAYS.values())
+    assert not set(timeline.TILE_COLOURS) & set(style.ARRAYS.values())

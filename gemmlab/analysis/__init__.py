@@ -1,6 +1,5 @@
 """What follows from counts and times.
 
 Of one kernel: facts, roofline, issue_slots, and counters, which sets recorded ones beside the
-simulator's. Of two: comparison, judgement. From a trace alone: requests, k_steps and, below it,
-block_replay. Of tensor cores: fragments. known_differences: where the H200 counts otherwise.
+XX
 """

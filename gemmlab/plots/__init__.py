@@ -15,6 +15,7 @@ from gemmlab.plots.memory.fragments import fragments
 from gemmlab.plots.memory.levels import levels
 from gemmlab.plots.memory.lines import traffic
 from gemmlab.plots.memory.outer_product import outer_product
+from gemmlab.plots.memory.ring import ring
 from gemmlab.plots.memory.steps import step, steps
 from gemmlab.plots.memory.threads import thread_tile
 from gemmlab.plots.memory.tiles import tile_reuse
@@ -53,6 +54,7 @@ __all__ = [
     "outer_product",
     "path",
     "png",
+    "ring",
     "roofline",
     "shares",
     "spread",

@@ -90,8 +90,7 @@ REGISTER_BANKS = Rung(
     idea="nearly every issue slot an FMA, none of them waiting for its operands",
     inner_loop=(
         ("for (int k = 0; k < CHUNK - 1", "}"),
-        ("wait_for(empty", "arrive_when_copied"),
-        ("wait_for(full + 8 * place", "wait_for(full + 8 * place"),
+        ("if (lane == 0) arrive(empty", "wait_for(full + 8 * place"),
     ),
     parameters=(
         *TILE,
@@ -114,7 +113,7 @@ FUSED_EPILOGUE = Rung(
     name="11_fused_epilogue",
     title="Fused epilogue",
     idea="bias and activation while C is in registers: no pass over C for them",
-    inner_loop=(("if (bias) {", "store_four(C"),),
+    inner_loop=(("if (bias) {", "1.0f, 0.0f, inside"),),
     parameters=(
         *TILE,
         PTXAS,

@@ -18,9 +18,17 @@ from gemmlab.plots.style import MARGIN, NORMAL, SMALL, WIDTH, styled
 
 MOST_COLUMNS = 80  # more would be too narrow for a number
 ROW = 0.24  # inches
-TILE_COLOURS = (style.SKY, style.ORANGE, style.PURPLE, style.FAINT)  # none of A's, B's or C's
+KEY_ROW = 0.2
+TILE_COLOURS = (style.ORANGE, style.SKY, style.PURPLE, style.FAINT)  # none is a matrix's
 ROWS = ("start loading", "store", "multiply")
 LOAD, STORE, BARRIER, WAIT, PRODUCT = "load", "store", "barrier", "wait", "product"
+OF_WARP, MBARRIER = "warp's barrier", "mbarrier"
+LINES = {  # of what a warp waits for: words of the key, line style, width
+    BARRIER: ("barrier of the block", "-", 1.6),
+    OF_WARP: ("barrier of the warp", "-", 0.6),
+    WAIT: ("wait for copies", ":", 1.6),
+    MBARRIER: ("wait at an mbarrier", "--", 1.6),
+}
 
 
 @dataclass
@@ -87,11 +95,11 @@ def timeline(
         (max(rows.values()) + 1 + _has_stores(order) + 1) * ROW + 0.1
         for order, rows in zip(orders, lanes, strict=True)
     ]
-    head, gap = 0.62, 0.5
+    head, gap = 0.62 + KEY_ROW, 0.5
     if caption is None:
         caption = _caption(orders, block, warp)
     fig = style.page(head + sum(heights) + gap * len(orders), caption)
-    _draw_key(fig, any(event.kind == WAIT for order in orders for event in order.events))
+    _draw_key(fig, {event.kind for order in orders for event in order.events})
     top = head
     for order, rows, height in zip(orders, lanes, heights, strict=True):
         fig.text_at(MARGIN, top, order.name, size=NORMAL, weight="bold")
@@ -136,8 +144,12 @@ def _order(trace: Trace, name: str, block, warp: int) -> _Order:
     for step in trace.run.instructions(block, warp):
         if any(access.array == "C" for access in step.accesses):
             break
-        if step.opcode.startswith(("bar", "barrier")):
+        if step.opcode.startswith("bar.warp"):
+            put(OF_WARP)
+        elif step.opcode.startswith("bar"):
             put(BARRIER)
+        elif step.opcode.startswith(("mbarrier.try_wait", "mbarrier.test_wait")):
+            put(MBARRIER)
         elif step.opcode.startswith("cp.async.wait"):
             put(WAIT)
         elif step.opcode.startswith("fma") and events and events[-1].kind == PRODUCT:
@@ -257,10 +269,11 @@ def _draw(ax: Axes, order: _Order, lanes: dict[int, int], height: float) -> None
         )  # fmt: skip
     for at, event in enumerate(order.events):
         gid = f"{event.kind} {event.tile}"
-        if event.kind in (BARRIER, WAIT):
+        if event.kind in LINES:
+            _, dashes, wide = LINES[event.kind]
             ax.axvline(
-                at + 0.5, color=style.BLACK, linewidth=1.6, gid=event.kind, zorder=1,
-                linestyle="-" if event.kind == BARRIER else ":",
+                at + 0.5, color=style.BLACK, linewidth=wide, gid=event.kind, zorder=1,
+                linestyle=dashes,
             )  # fmt: skip
         elif event.kind == LOAD:
             cell(at, lanes.get(event.tile, 0) * ROW, event.tile, 0.45, gid)
@@ -289,29 +302,27 @@ def _draw(ax: Axes, order: _Order, lanes: dict[int, int], height: float) -> None
         ax.spines[side].set_visible(False)
 
 
-def _draw_key(fig: Picture, waits: bool) -> None:
+def _draw_key(fig: Picture, kinds: set[str]) -> None:
     across, down = fig.get_size_inches()
     fig.text_at(MARGIN, 0.1, "Order of execution, left to right", size=style.LARGE, weight="bold")
     x, y = MARGIN, 0.36
-    entries = (
-        ("a tile's number where its loads start, and where it is stored", None, None),
-        ("on its way until it is needed", (0, (2, 1)), 2.2),
-        ("barrier", "-", 1.6),
-        ("wait for copies", ":", 1.6),
-    )[: None if waits else -1]
-    for words, dashes, linewidth in entries:
-        if dashes is None:
-            box = ((x + 0.02) / across, 1 - (y + 0.16) / down)
-            fig.add_artist(
-                Rectangle(box, 0.18 / across, 0.18 / down, edgecolor=_colour(0),
-                          facecolor=style.tint(_colour(0), 0.45), linewidth=0.8)
-            )  # fmt: skip
-        else:
-            fig.add_artist(
-                Line2D([x / across, (x + 0.22) / across], [1 - (y + 0.07) / down] * 2,
-                       linestyle=dashes, linewidth=linewidth,
-                       color=_colour(0) if linewidth > 2 else style.BLACK)
-            )  # fmt: skip
+    words = "a tile's number where its loads start, and where it is stored"
+    colour = TILE_COLOURS[0]
+    fig.add_artist(
+        Rectangle(((x + 0.02) / across, 1 - (y + 0.16) / down), 0.18 / across, 0.18 / down,
+                  edgecolor=colour, facecolor=style.tint(colour, 0.45), linewidth=0.8)
+    )  # fmt: skip
+    fig.text_at(x + 0.28, y, words, size=SMALL)
+    x += 0.28 + style.text_width(words, SMALL) + 0.22
+    lines = [("on its way until it is needed", (0, (2, 1)), 2.2, colour)]
+    lines += [(*look, style.BLACK) for kind, look in LINES.items() if kind in kinds]
+    for words, dashes, wide, colour in lines:
+        if x + 0.28 + style.text_width(words, SMALL) > WIDTH - MARGIN:
+            x, y = MARGIN, y + KEY_ROW
+        fig.add_artist(
+            Line2D([x / across, (x + 0.22) / across], [1 - (y + 0.07) / down] * 2,
+                   linestyle=dashes, linewidth=wide, color=colour)
+        )  # fmt: skip
         fig.text_at(x + 0.28, y, words, size=SMALL)
         x += 0.28 + style.text_width(words, SMALL) + 0.22
 

@@ -11,15 +11,24 @@ from matplotlib.ticker import NullLocator
 from gemmlab.plots import style
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import LARGE, MARGIN, SMALL, WIDTH, styled
-from gemmlab.records.epilogues import ALONE, BY_FOUR, CUBLAS, CURVE_OF, FUSED, ONE_KERNEL, SEPARATE
+from gemmlab.records.epilogues import (
+    ALONE,
+    BY_FOUR,
+    CUBLAS,
+    CURVE_OF,
+    FUSED,
+    ONE_KERNEL,
+    PLAIN,
+    SEPARATE,
+)
 
 COLUMNS = ("m", "n", "k", "activation", "way", "ratio", "gpu", "recorded")
-LOOKS = {  # colour, marker, line
-    SEPARATE: (style.VERMILION, "^", "-"),
+LOOKS = {  # colour, marker, line; no colour is a matrix's, and 10 has its own
+    SEPARATE: (style.PURPLE, "^", "-"),
     ONE_KERNEL: (style.ORANGE, "D", "-"),
-    BY_FOUR: (style.BLUE, "o", "-"),
+    BY_FOUR: (style.SKY, "o", "-"),
     CUBLAS: (style.INK, "*", "--"),
-    ALONE: (style.GREEN, "s", ":"),
+    ALONE: (style.kernel_style(PLAIN)["color"], style.kernel_style(PLAIN)["marker"], ":"),
 }
 LEFT, GAP, TOP, HEIGHT = 0.75, 0.4, 1.05, 3.2  # inches
 
@@ -68,7 +77,7 @@ def epilogue(
                 markersize=8 if marker == "*" else 5.5, gid=f"{way} {side}",
             )  # fmt: skip
         for before, after in crossovers(own):
-            ax.axvspan(before, after, color=style.tint(style.ORANGE, 0.3), linewidth=0, zorder=0)
+            ax.axvspan(before, after, color=style.tint(style.FAINT, 0.15), linewidth=0, zorder=0)
             ax.annotate(
                 "crossover", ((before * after) ** 0.5, high), (0, -4), textcoords="offset points",
                 size=SMALL, ha="center", va="top", rotation=90,

@@ -17,9 +17,9 @@ SOURCES = ("rung", "source", "pct_cublas")
 BAR, LANE, GAP = 0.2, 0.14, 0.1  # inches: a bar, a row of markers above it, between rungs
 SIZE = 6.5  # of a marker, in points
 KEY_COLUMNS = 3
-LOOKS = (
-    ("D", style.VERMILION), ("o", style.GREEN), ("s", style.PURPLE), ("^", style.ORANGE),
-    ("v", style.BLACK), ("P", style.SKY), ("X", style.GREEN),
+LOOKS = (  # of sources: none has the colour of a matrix or a rung, two of one colour differ in form
+    ("D", style.ORANGE), ("o", style.SKY), ("s", style.PURPLE), ("^", style.FAINT),
+    ("v", style.BLACK), ("P", style.SKY), ("X", style.PURPLE),
 )  # fmt: skip
 
 
@@ -149,11 +149,11 @@ def _draw_sources(
 
 def _draw_own(ax: Axes, name: str, share: float | None, top: float) -> None:
     """The rung's bar, and its number at the right edge, in line for all rungs."""
-    words, weight = "not measured", "normal"
+    words, weight, colour = "not measured", "normal", style.kernel_style(name)["color"]
     if share is not None:
         ax.barh(
-            top + BAR / 2, share, BAR, facecolor=style.tint(style.BLUE, 0.45),
-            edgecolor=style.BLUE, gid=f"bar {name}",
+            top + BAR / 2, share, BAR, facecolor=style.tint(colour, 0.45), edgecolor=colour,
+            gid=f"bar {name}",
         )  # fmt: skip
         words, weight = percent(share), "bold"
     at_edge = share is not None
@@ -190,7 +190,8 @@ def _caption(own, rungs, there, sources, shape) -> str:
     if len(sources):
         words += (
             " Markers are what published ladders report for the same step, each against cuBLAS "
-            "on its own GPU and at its own shape, M × K × N, so they compare steps, not kernels."
+            "on its own GPU and at its own shape, M×N×K, so they compare steps, not kernels. Of "
+            "these sources the record has GPU and shape, no name."
         )
     if missing := [name for name in rungs if name not in there]:
         words += f" Not measured at this shape: {style.listed(missing)}."

@@ -1,8 +1,9 @@
-"""The steps from one rung to the next, as far as each of them came."""
+"""The steps from one rung to the next, each as the difference that it made."""
 
 from __future__ import annotations
 
 import pandas
+from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
@@ -10,32 +11,36 @@ from gemmlab.plots import style
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import LINE, MARGIN, NORMAL, SMALL, WIDTH, styled
 
-RATE, SHARE, CUBLAS = "TFLOP/s", "% of cuBLAS", "cuBLAS TFLOP/s"
-OF_CUBLAS = "of cuBLAS"
-HEADS = {RATE: 0.65, OF_CUBLAS: 0.75}  # of the numbers, and their widths in inches
-COLUMNS = ("step", "predicted", "taken", RATE, SHARE, CUBLAS, "gpu", "recorded")
-WORDS, BAR, GAP = 3.6, 0.24, 0.16  # inches: what a step is called, a bar, the room between rows
-LOOKS = {  # whether a road was taken: colour, hatch, name in the key
-    True: (style.BLUE, "", "kept"),
-    False: (style.FAINT, "///", "not taken"),
+RATE, SHARE = "TFLOP/s", "% of cuBLAS"
+COLUMNS = ("step", "predicted", "taken", RATE, SHARE, "gpu", "recorded")
+HEADS = {RATE: 0.65, "points": 0.6}  # of the numbers, and their widths in inches
+WORDS, BAR, GAP = 3.6, 0.2, 0.14  # inches: what a step is called, a bar, the room between rows
+ROOM = 0.06  # of the axis left free at either end, as a share of what is drawn
+FASTER, SLOWER, NOT_TAKEN = "faster", "slower", "not taken"
+LOOKS = {  # what came of a step: colour, hatch, words of the key
+    FASTER: (style.SKY, "", "faster than the step before"),
+    SLOWER: (style.ORANGE, "", "slower"),
+    NOT_TAKEN: (style.FAINT, "///", "one thing changed at the end, not kept"),
 }
 
 
 @styled
 def path(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
-    """A bar for each step, with its speed and its share of cuBLAS; below its name the prediction.
+    """What each step changed, in points of cuBLAS's speed; below its name the prediction.
 
-    table: as gl.path() gives. Hatched bars are roads not taken; the line is cuBLAS, the median of
-    its speeds beside all steps.
+    table: as gl.path() gives. A bar goes from the share of cuBLAS of the step that was kept before
+    to its own. Hatched bars are roads not taken: each changes one thing in the last step kept, so
+    their bars begin there. The dashed line is cuBLAS.
 
-    Raises TypeError and ValueError for anything else.
+    Raises TypeError and ValueError for anything else, also where no step was kept.
     """
     style.require_table(table, COLUMNS, "path")
-    names = table.rename(columns={"step": "kernel"})
-    style.require_positive(names, (RATE, SHARE, CUBLAS), "path")
+    style.require_positive(table.rename(columns={"step": "kernel"}), (RATE, SHARE), "path")
+    if not table["taken"].any():
+        raise ValueError("path: no step of the table was taken, so none has one before it.")
     rows = [
         (row, style.wrap(row["step"], WORDS, NORMAL), style.wrap(row["predicted"], WORDS, SMALL))
-        for row in table.to_dict("records")
+        for row in _with_differences(table)
     ]
     heights = [
         max(BAR, (len(name) * NORMAL + len(guess) * SMALL) * LINE / 72) + GAP
@@ -44,24 +49,24 @@ def path(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
     left, top, height = MARGIN + WORDS + 0.15, 0.45, sum(heights)
     right = MARGIN + sum(HEADS.values())
     fig = style.page(top + height + 0.55, caption or _caption(table), style.provenance(table))
-    across = WIDTH - left - right
-    ax = fig.add_axes_at(left, top, across, height, gid="path", ylim=(height, 0))
-    cublas = table[CUBLAS].median()
-    high = max(table[RATE].max(), cublas) * 1.03
-    ax.set(xlim=(0, high), xlabel="TFLOP/s")
-    ax.axvline(cublas, color=style.BLACK, linewidth=1.2, linestyle="--", gid="cuBLAS")
-    edges = WIDTH - MARGIN - HEADS[OF_CUBLAS], WIDTH - MARGIN  # of the numbers, on the right
+    ax = fig.add_axes_at(left, top, WIDTH - left - right, height, gid="path", ylim=(height, 0))
+    low, high = min(table[SHARE].min(), 100.0), max(table[SHARE].max(), 100.0)
+    spare = ROOM * (high - low or 1.0)
+    ax.set(xlim=(low - spare, high + spare), xlabel=SHARE)
+    ax.axvline(100, color=style.BLACK, linewidth=1.2, linestyle="--", gid="cuBLAS")
+    edges = WIDTH - MARGIN - HEADS["points"], WIDTH - MARGIN  # of the numbers, on the right
     y = 0.0
+    end = None  # of the step kept before: its share, how far down it is
     for (row, name, guess), tall in zip(rows, heights, strict=True):
         middle = y + tall / 2
-        colour, hatch, _ = LOOKS[bool(row["taken"])]
-        ax.barh(
-            middle, row[RATE], BAR, facecolor=style.tint(colour, 0.45), edgecolor=colour,
-            hatch=hatch, linewidth=0.8, gid=f"step {row['step']}",
-        )  # fmt: skip
-        for value, x in zip(
-            (style.digits(row[RATE]), style.percent(row[SHARE])), edges, strict=True
-        ):
+        _draw_bar(ax, row, middle)
+        if end and end[0] == row["before"]:
+            ax.plot([end[0]] * 2, [end[1], middle], color=style.FAINT, linewidth=0.7,
+                    linestyle=":", zorder=1)  # fmt: skip
+        if row["taken"]:
+            end = row[SHARE], middle
+        words = style.digits(row[RATE]), _signed(row["change"])
+        for value, x in zip(words, edges, strict=True):
             fig.text_at(x, top + middle, value, size=NORMAL, ha="right", va="center")
         start = top + y + GAP / 2
         fig.text_at(MARGIN, start, "\n".join(name), size=NORMAL, linespacing=LINE)
@@ -72,15 +77,54 @@ def path(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
         y += tall
     ax.set_yticks([])
     ax.grid(axis="x")
-    _draw_key(fig, left, sorted(set(map(bool, table["taken"])), reverse=True))
+    _draw_key(fig, [one for one in LOOKS if one in {row["came"] for row, *_ in rows}])
     for head, x in zip(HEADS, edges, strict=True):
         fig.text_at(x, 0.15, head, size=SMALL, ha="right")
     return fig
 
 
-def _draw_key(fig: Picture, x: float, taken: list[bool]) -> None:
+def _with_differences(table: pandas.DataFrame) -> list[dict]:
+    """The rows, with `before`: the share it is held against, `change` from it, and what `came`.
+
+    The first step has neither.
+    """
+    rows = table.to_dict("records")
+    last = [row[SHARE] for row in rows if row["taken"]][-1]
+    before = None
+    for row in rows:
+        row["before"] = before if row["taken"] else last
+        row["change"] = None if row["before"] is None else row[SHARE] - row["before"]
+        if not row["taken"]:
+            row["came"] = NOT_TAKEN
+        elif before is not None:
+            row["came"] = SLOWER if row["change"] < 0 else FASTER
+        else:
+            row["came"] = ""
+        if row["taken"]:
+            before = row[SHARE]
+    return rows
+
+
+def _draw_bar(ax: Axes, row: dict, middle: float) -> None:
+    if row["change"] is None:
+        ax.plot([row[SHARE]] * 2, [middle - BAR / 2, middle + BAR / 2], color=style.BLACK,
+                linewidth=1.6, gid=f"step {row['step']}")  # fmt: skip
+        return
+    colour, hatch, _ = LOOKS[row["came"]]
+    ax.barh(
+        middle, row["change"], BAR, left=row["before"], facecolor=style.tint(colour, 0.45),
+        edgecolor=colour, hatch=hatch, linewidth=0.8, zorder=2, gid=f"step {row['step']}",
+    )  # fmt: skip
+
+
+def _signed(change: float | None) -> str:
+    return "" if change is None else f"{change:+.1f}".replace("-", "−")
+
+
+def _draw_key(fig: Picture, came: list[str]) -> None:
     across, down = fig.get_size_inches()
-    for one in taken:
+    x = MARGIN
+    for one in came:
         colour, hatch, name = LOOKS[one]
         patch = Rectangle(
             (x / across, 1 - 0.28 / down), 0.2 / across, 0.13 / down, hatch=hatch,
@@ -88,7 +132,7 @@ def _draw_key(fig: Picture, x: float, taken: list[bool]) -> None:
         )  # fmt: skip
         fig.add_artist(patch)
         fig.text_at(x + 0.28, 0.15, name, size=SMALL)
-        x += 0.28 + style.text_width(name, SMALL) + 0.3
+        x += 0.28 + style.text_width(name, SMALL) + 0.25
     line = [x / across, (x + 0.25) / across], [1 - 0.215 / down] * 2
     fig.add_artist(Line2D(*line, color=style.BLACK, linewidth=1.2, linestyle="--"))
     fig.text_at(x + 0.32, 0.15, "cuBLAS", size=SMALL)
@@ -96,10 +140,11 @@ def _draw_key(fig: Picture, x: float, taken: list[bool]) -> None:
 
 def _caption(table: pandas.DataFrame) -> str:
     taken = table[table["taken"].astype(bool)]
-    first, last = taken.iloc[0], taken.iloc[-1]
+    change = taken.iloc[-1][SHARE] - taken.iloc[0][SHARE]
     words = (
-        f"{style.plural(len(taken) - 1, 'step')} from {style.rate(1e3 * first[RATE])} to "
-        f"{style.rate(1e3 * last[RATE])}, which is {style.percent(last[SHARE])} of cuBLAS beside it"
+        f"{style.plural(len(taken) - 1, 'step')} change the speed by {_signed(change)} points of "
+        f"cuBLAS's, each measured beside it; together {style.rate(1e3 * taken.iloc[0][RATE])} "
+        f"become {style.rate(1e3 * taken.iloc[-1][RATE])}"
     )
     lost = len(table) - len(taken)
     return words + (f"; and {style.plural(lost, 'road')} not taken." if lost else ".")

@@ -1,0 +1,160 @@
+"""A ring of tiles in shared memory, as one warp uses it: which tile is in which place, and when.
+
+For kernels whose warps hold together by mbarriers. They take no steps together, so there is no
+frame of the whole block as in k_steps; there is the order in which each warp does its own.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from gemmlab.analysis.block_replay import COPY, NOTHING, READ, Move, Played
+from gemmlab.kernel.trace import Trace
+
+# What a warp does. It copies its part of a tile into a place and leaves its arrival at the place's
+# full mbarrier with these copies; it waits until a place is full, reads, and arrives at empty.
+COPIES, LEAVES_FULL, AWAITS_FULL, READS, ARRIVES_EMPTY, AWAITS_EMPTY = (
+    "copies", "leaves full", "awaits full", "reads", "arrives empty", "awaits empty",
+)  # fmt: skip
+WAITS = ("mbarrier.try_wait", "mbarrier.test_wait")
+
+
+@dataclass(frozen=True)
+class Event:
+    """Neighbouring instructions of one kind, for one tile, which lies in `place` of the ring.
+
+    Where a warp waits until a place is empty, `tile` is the one that it will copy there.
+    """
+
+    kind: str
+    tile: int
+    place: int
+
+
+@dataclass(frozen=True)
+class Ring:
+    """What one warp of one block does with the places of a ring, in the order of execution.
+
+    `alike`: of the block's `warps`, those that do the same in the same order. `elements`: how many
+    elements of A and B a tile has; `copied` and `read`: how many of them this warp copies and reads
+    of one tile, the most over all tiles.
+    """
+
+    trace: Trace
+    block: tuple[int, int, int]
+    warp: int
+    events: tuple[Event, ...]
+    warps: int
+    alike: int
+    elements: int
+    copied: int
+    read: int
+
+    @property
+    def places(self) -> int:
+        return 1 + max(event.place for event in self.events)
+
+
+def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0), warp: int = 0) -> Ring:
+    """The ring as this warp uses it, from what it executed.
+
+    A tile is told by the elements that are copied and read, a place by its address, lowest first.
+    An mbarrier's address is not in a trace: a wait is known by what the warp does next in a place,
+    an arrival by what it did last. Raises TypeError for anything but a trace, LaunchError for a
+    block that is not there, and ValueError for a kernel without a BK or mbarriers, where threads
+    seem to read what their elements of C do not need, and for a warp that is not there.
+    """
+    if not isinstance(trace, Trace):
+        raise TypeError(f"ring takes a trace, as kernel.trace(m, n, k) gives, not {trace!r}.")
+    if "BK" not in trace.settings:
+        raise ValueError(f"ring: {trace.kernel_name} has no BK, so no tiles along K.")
+    played = Played.of(trace, tuple(block))
+    warps = sorted({move.warp for move in played.moves})
+    if warp not in warps:
+        raise ValueError(f"ring: block {tuple(block)} has warps 0 to {warps[-1]}, no {warp}.")
+    steps = trace.run.instructions(tuple(block), warp)
+    if not any(step.opcode.startswith(WAITS) for step in steps):
+        raise ValueError(
+            f"ring: the warps of {trace.kernel_name} wait for no mbarrier; steps shows its tiles."
+        )
+    played.require_reads("ring")
+    tiles = {id(move.access): _tile(played, move) for move in played.moves if _in_ring(move)}
+    places = _places(played, tiles)
+    events = {one: _events(played, one, tiles, places) for one in warps}
+    copied, read, elements = (
+        _most(played, tiles, kind, who) for kind, who in ((COPY, warp), (READ, warp), (COPY, None))
+    )
+    alike = sum(events[one] == events[warp] for one in warps)
+    return Ring(
+        trace, tuple(block), warp, events[warp], len(warps), alike, elements, copied, read
+    )  # fmt: skip
+
+
+def _in_ring(move: Move) -> bool:
+    return move.kind in (COPY, READ) and move.moves_elements
+
+
+def _tile(played: Played, move: Move) -> int:
+    """The tile along K that an access belongs to. Raises ValueError where it is of several."""
+    along = played.along(move.elements)
+    found = set(np.unique(along[along != NOTHING] // played.trace.settings["BK"]))
+    if len(found) > 1:
+        raise ValueError(f"ring: line {move.access.line} moves parts of several tiles at once.")
+    return int(found.pop())
+
+
+def _places(played: Played, tiles: dict[int, int]) -> dict[int, int]:
+    """{tile: its place}, by the lowest word that it was copied to."""
+    lowest: dict[int, int] = {}
+    for move in played.moves:
+        if move.kind == COPY and id(move.access) in tiles:
+            tile = tiles[id(move.access)]
+            low = int(move.words[move.access.active].min())
+            lowest[tile] = min(lowest.get(tile, low), low)
+    order = sorted(set(lowest.values()))
+    return {tile: order.index(low) for tile, low in lowest.items()}
+
+
+def _events(
+    played: Played, warp: int, tiles: dict[int, int], places: dict[int, int]
+) -> tuple[Event, ...]:
+    kinds = {id(move.access): move.kind for move in played.moves if id(move.access) in tiles}
+    events: list[Event] = []
+    waits = False  # a wait was met; the next copy or read says what for
+
+    def put(kind: str, tile: int) -> None:
+        event = Event(kind, tile, places[tile])
+        if not events or events[-1] != event:
+            events.append(event)
+
+    def last(kind: str) -> int:
+        return next(event.tile for event in reversed(events) if event.kind == kind)
+
+    for step in played.trace.run.instructions(played.block, warp):
+        if step.opcode.startswith("cp.async.mbarrier.arrive"):
+            put(LEAVES_FULL, last(COPIES))
+        elif step.opcode.startswith("mbarrier.arrive"):
+            put(ARRIVES_EMPTY, last(READS))
+        elif step.opcode.startswith(WAITS):
+            waits = True
+        for access in step.accesses:
+            if id(access) not in tiles:
+                continue
+            copies, tile = kinds[id(access)] == COPY, tiles[id(access)]
+            if waits:
+                put(AWAITS_EMPTY if copies else AWAITS_FULL, tile)
+                waits = False
+            put(COPIES if copies else READS, tile)
+    return tuple(events)
+
+
+def _most(played: Played, tiles: dict[int, int], kind: str, warp: int | None) -> int:
+    """How many elements of one tile were moved so, by one warp or by all; the most of any tile."""
+    moved: defaultdict[int, set[int]] = defaultdict(set)
+    for move in played.moves:
+        if move.kind == kind and id(move.access) in tiles and warp in (None, move.warp):
+            moved[tiles[id(move.access)]] |= set(move.elements[move.elements != NOTHING].tolist())
+    return max(map(len, moved.values()), default=0)

@@ -1,0 +1,73 @@
+"""The picture of a ring: what is drawn is what one warp did, place by place."""
+
+import pytest
+from figures import (  # noqa: F401
+    axes,
+    by_gid,
+    test_all_of_it_can_be_read,
+    test_no_text_lies_on_another,
+    test_the_caption_has_a_number,
+    test_the_caption_is_a_sentence_below_everything,
+    the_one,
+    words,
+)
+from test_ring import PLACES, SETTINGS, TILES, found, trace  # noqa: F401
+
+import gemmlab
+from gemmlab import plots
+from gemmlab.analysis import ring
+
+
+@pytest.fixture(scope="module")
+def figure(found):  # noqa: F811
+    return plots.ring(found)
+
+
+def left(artist):
+    return artist.get_x() if hasattr(artist, "get_x") else artist.get_xdata()[0]
+
+
+def test_every_event_is_drawn_once_from_left_to_right(figure, found):  # noqa: F811
+    gids = [f"{event.kind} {event.tile}" for event in found.events]
+    drawn = [left(the_one(figure, gid)) for gid in gids]
+    assert drawn == sorted(drawn) and len(set(drawn)) == len(drawn)
+
+
+def test_a_tile_lies_in_the_row_of_its_place(figure, found):  # noqa: F811
+    tops = {}
+    for event in found.events:
+        if event.kind in (ring.COPIES, ring.READS):
+            cell = the_one(figure, f"{event.kind} {event.tile}")
+            tops.setdefault(event.place, set()).add(cell.get_y())
+    assert sorted(tops) == list(range(PLACES)) and all(len(one) == 1 for one in tops.values())
+    rows = [tops[place].pop() for place in range(PLACES)]
+    assert rows == sorted(rows) and len(set(rows)) == PLACES
+    assert {f"place {place}" for place in range(PLACES)} <= set(words(figure))
+
+
+def test_a_tile_is_on_its_way_until_the_wait_for_it(figure):
+    for tile in range(TILES):
+        (way,) = by_gid(axes(figure, "ring"), f"way {tile}")
+        start, end = way.get_xdata()
+        assert left(the_one(figure, f"copies {tile}")) < start < end
+        assert end == left(the_one(figure, f"awaits full {tile}"))
+
+
+def test_copies_differ_from_reads_and_the_two_waits_from_each_other(figure):
+    assert the_one(figure, "copies 3").get_hatch() and not the_one(figure, "reads 3").get_hatch()
+    waits = [the_one(figure, f"awaits {what} 3").get_linestyle() for what in ("full", "empty")]
+    assert waits[0] != waits[1]
+
+
+def test_the_caption_says_who_fills_and_who_reads(figure):
+    assert "an order, not times" in figure.caption
+    assert "Of the 2,048 elements of a tile this warp copies 512 and reads 1,280." in figure.caption
+    assert "Of the block's 4 warps all do the same" in figure.caption
+
+
+def test_ring_refuses():
+    with pytest.raises(TypeError, match="ring takes what gemmlab"):
+        plots.ring("10_register_banks")
+    many = gemmlab.load("10_register_banks", **SETTINGS).trace(64, 64, 320)
+    with pytest.raises(ValueError, match="20 tiles do not fit"):
+        plots.ring(ring.of(many))

@@ -1,0 +1,84 @@
+"""A ring of tiles, read out of a trace: who fills a place and who reads it, and in which order."""
+
+import pytest
+
+import gemmlab
+from gemmlab.analysis import ring
+from gemmlab.simulator import LaunchError
+
+BK, TILES, PLACES, WARPS = 16, 6, 3, 4
+SHAPE = (64, 64, BK * TILES)
+SETTINGS = {"BM": 64, "BN": 64, "BK": BK, "TM": 4, "TN": 8}
+
+
+@pytest.fixture(scope="module")
+def trace():
+    return gemmlab.load("10_register_banks", **SETTINGS).trace(*SHAPE)
+
+
+@pytest.fixture(scope="module")
+def found(trace):
+    return ring.of(trace)
+
+
+def at(found, kind, tile):
+    """Where in the order a warp does this with a tile; it does it once."""
+    (place,) = [
+        n for n, one in enumerate(found.events) if (one.kind, one.tile) == (kind, tile)
+    ]  # fmt: skip
+    return place
+
+
+def test_tiles_take_the_places_in_turn(found):
+    assert found.places == PLACES
+    for event in found.events:
+        assert event.place == event.tile % PLACES
+
+
+def test_every_tile_is_copied_awaited_and_read_in_this_order(found):
+    kinds = ring.COPIES, ring.LEAVES_FULL, ring.AWAITS_FULL, ring.READS
+    for tile in range(TILES):
+        order = [at(found, kind, tile) for kind in kinds]
+        assert order == sorted(order)
+    assert [one.tile for one in found.events if one.kind == ring.READS] == list(range(TILES))
+
+
+def test_a_place_is_filled_again_after_it_was_read_and_found_empty(found):
+    for tile in range(PLACES, TILES):
+        read, told, waited, copied = (
+            at(found, ring.READS, tile - PLACES), at(found, ring.ARRIVES_EMPTY, tile - PLACES),
+            at(found, ring.AWAITS_EMPTY, tile), at(found, ring.COPIES, tile),
+        )  # fmt: skip
+        assert read < told < waited < copied
+
+
+def test_one_tile_is_read_between_its_neighbours_copies_and_its_wait(found):
+    """Two tiles ahead: one lies ready or is on its way while another is read."""
+    for tile in range(TILES - PLACES + 1):
+        assert at(found, ring.READS, tile) < at(found, ring.COPIES, tile + 2)
+        assert at(found, ring.COPIES, tile + 2) < at(found, ring.READS, tile + 1)
+
+
+def test_every_warp_copies_its_part_and_all_do_the_same(found):
+    assert found.warps == found.alike == WARPS
+    assert found.elements == 64 * BK + BK * 64
+    assert found.copied == found.elements // WARPS
+    assert found.read == 16 * BK + BK * 64, "4 lanes down, 8 across, with 4×8 sums each"
+
+
+def test_another_warp_is_followed_too(trace, found):
+    other = ring.of(trace, warp=2)
+    assert other.warp == 2 and other.events == found.events
+
+
+def test_ring_refuses(trace):
+    with pytest.raises(TypeError, match="ring takes a trace"):
+        ring.of("10_register_banks")
+    with pytest.raises(ValueError, match="has no BK"):
+        ring.of(gemmlab.load("02_coalescing").trace(32, 32, 8))
+    with pytest.raises(ValueError, match="wait for no mbarrier"):
+        ring.of(gemmlab.load("09_double_buffering", STAGES=3).trace(128, 128, 16))
+    with pytest.raises(ValueError, match="warps 0 to 3, no 9"):
+        ring.of(trace, warp=9)
+    with pytest.raises(LaunchError, match="not in the grid"):
+        ring.of(trace, block=(7, 0, 0))
