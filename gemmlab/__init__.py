@@ -78,7 +78,7 @@ _LATER = {
     "index": ("notebook.index", None),
     "inner_loop": ("notebook.inner_loop", "inner_loop"),
     "issue_slots": ("analysis.issue_slots", "issue_slots"),
-    "k_steps": ("analysis.k_steps", None),
+    "k_steps": ("analysis.traced.k_steps", None),
     "lab": ("notebook.sliders", "lab"),
     "overview": ("notebook.overview", None),
     "path": ("records.ablations", "path"),

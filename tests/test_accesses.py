@@ -3,7 +3,7 @@
 import pytest
 
 import gemmlab
-from gemmlab.analysis.accesses import shared_access, wavefronts
+from gemmlab.analysis.traced.accesses import shared_access, wavefronts
 from gemmlab.kernel.trace import TraceError
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gemmlab as gl
-from gemmlab.analysis import epilogue_costs
+from gemmlab.analysis.recorded import epilogue_costs
 from gemmlab.ladder.activations import ACTIVATIONS
 from gemmlab.records import epilogues
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import gemmlab as gl
 from gemmlab import ladder, simulator
-from gemmlab.analysis import fragments
+from gemmlab.analysis.traced import fragments
 from gemmlab.kernel import verify
 from gemmlab.kernel.bounds import error_bound, reference
 from gemmlab.kernel.compiler import options_for

@@ -15,7 +15,7 @@ from test_ring import PLACES, SETTINGS, TILES, found, trace  # noqa: F401
 
 import gemmlab
 from gemmlab import plots
-from gemmlab.analysis import ring
+from gemmlab.analysis.traced import ring
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_the_caption_says_who_fills_and_who_reads(figure):
 
 
 def test_ring_refuses():
-    with pytest.raises(TypeError, match="ring takes what gemmlab"):
+    with pytest.raises(TypeError, match="ring takes what analysis"):
         plots.ring("10_register_banks")
     many = gemmlab.load("10_register_banks", **SETTINGS).trace(64, 64, 320)
     with pytest.raises(ValueError, match="20 tiles do not fit"):

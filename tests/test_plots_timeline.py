@@ -135,7 +135,3 @@ def test_each_panel_says_what_is_done_while_a_tile_is_on_its_way(figure):
     start = "multiply-adds of a thread while a tile is on its way: "
     said = [word.removeprefix(start) for word in words(figure) if word.startswith(start)]
     assert said == ["0", str(PER_TILE), f"{2 * PER_TILE:,}"]
-
-
-def test_no_tile_has_the_colour_of_a_matrix():
-    assert not set(timeline.TILE_COLOURS) & set(style.ARRAYS.values())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gemmlab.analysis import requests
+from gemmlab.analysis.traced import requests
 from gemmlab.kernel.trace import TraceError
 from gemmlab.loading import load
 

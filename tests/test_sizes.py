@@ -3,7 +3,7 @@
 import pytest
 
 import gemmlab as gl
-from gemmlab.analysis import sizes
+from gemmlab.analysis.recorded import sizes
 from gemmlab.records import runs
 
 BEFORE, AFTER = "04_thread_tile_1d", "05_thread_tile_2d"

@@ -3,7 +3,7 @@
 import pytest
 
 import gemmlab
-from gemmlab.analysis import tile_steps
+from gemmlab.analysis.recorded import tile_steps
 from gemmlab.records import runs
 from gemmlab.records.registry import NoRecord
 

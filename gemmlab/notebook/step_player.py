@@ -7,7 +7,7 @@ from numbers import Integral
 
 import ipywidgets
 
-from gemmlab.analysis import k_steps
+from gemmlab.analysis.traced import k_steps
 from gemmlab.kernel.kernel import Kernel, KernelMistake
 from gemmlab.ladder import IllegalSetting
 from gemmlab.notebook.panel import picture, status
@@ -46,7 +46,7 @@ def step_player(
 class StepPlayer(ipywidgets.VBox):
     """`slider` chooses the frame, from 1 on; `picture` shows it, `caption` says it in words.
 
-    `frames`: as gemmlab.analysis.k_steps.of gives, none where they cannot be made. A frame is drawn
+    `frames`: as gl.k_steps.of gives, none where they cannot be made. A frame is drawn
     once.
     """
 

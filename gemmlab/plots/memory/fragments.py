@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from gemmlab.analysis.fragments import PIECE, lanes_of
+from gemmlab.analysis.traced.fragments import PIECE, lanes_of
 from gemmlab.cuda.architectures import WARP
 from gemmlab.plots import style
 from gemmlab.plots.matrix import draw_grid
@@ -29,7 +29,7 @@ def fragments(
 ) -> Picture:
     """The lane that holds each element of A, B and C; one lane's elements are dark.
 
-    held: as gemmlab.analysis.fragments.by_wmma() gives, int (32, places) for "A", "B" and "C".
+    held: as analysis.traced.fragments.by_wmma() gives, int (32, places) for "A", "B" and "C".
     Raises ValueError for a lane that a warp does not have, and for elements that no lane holds.
     """
     if isinstance(lane, bool) or not isinstance(lane, int) or not 0 <= lane < WARP:

@@ -6,8 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from gemmlab.analysis import ring as rings
-from gemmlab.analysis.ring import Event, Ring
+from gemmlab.analysis.traced import ring as rings
+from gemmlab.analysis.traced.ring import Event, Ring
 from gemmlab.plots import style
 from gemmlab.plots.memory.timeline import TILE_COLOURS
 from gemmlab.plots.picture import Picture
@@ -35,12 +35,12 @@ KEY = (  # in rows: kind, words
 def ring(found: Ring, caption: str | None = None) -> Picture:
     """The places of a ring of tiles, one below the other, as one warp fills and reads them.
 
-    found: as gemmlab.analysis.ring.of(trace) gives. Left to right is the order in which the warp
+    found: as analysis.traced.ring.of(trace) gives. Left to right is the order in which the warp
     does it, not time; a cell has the number of its tile. Raises TypeError for anything else, and
     ValueError for more than fits.
     """
     if not isinstance(found, Ring):
-        raise TypeError(f"ring takes what gemmlab.analysis.ring.of(trace) gives, not {found!r}.")
+        raise TypeError(f"ring takes what analysis.traced.ring.of(trace) gives, not {found!r}.")
     starts, end = _columns(found.events)
     if end > MOST:
         raise ValueError(

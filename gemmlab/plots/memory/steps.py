@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from gemmlab.analysis.block_replay import NOTHING
-from gemmlab.analysis.k_steps import STRETCH, Frame
+from gemmlab.analysis.traced.block_replay import NOTHING
+from gemmlab.analysis.traced.k_steps import STRETCH, Frame
 from gemmlab.plots import style
 from gemmlab.plots.memory.blocks import rectangles
 from gemmlab.plots.picture import Picture
@@ -32,7 +32,7 @@ LOADED, ARRIVING, WRITTEN = "////", "....", "xx"
 def step(frames: Sequence[Frame], number: int, caption: str | None = None) -> Picture:
     """One frame of a block's way along K: what is loaded, lies in shared memory, and is done.
 
-    frames: as gemmlab.analysis.k_steps.of(trace) gives; number: which of them, from 0. A lies at
+    frames: as gl.k_steps.of(trace) gives; number: which of them, from 0. A lies at
     the left, B above, C where they meet; below them is shared memory, word by word. Hatched is what
     is loaded, dark and framed what is read for products, pale what was there before. All frames of
     a block have the same size, if their captions have as many lines.
@@ -69,7 +69,7 @@ def step(frames: Sequence[Frame], number: int, caption: str | None = None) -> Pi
 def steps(frames: Sequence[Frame], caption: str | None = None) -> Picture:
     """A few frames of a block's way along K, side by side: the first two, a middle one, the last.
 
-    frames: as gemmlab.analysis.k_steps.of(trace) gives. Raises TypeError for anything else.
+    frames: as gl.k_steps.of(trace) gives. Raises TypeError for anything else.
     """
     first = _frame(frames, 0)
     numbers = sorted({0, min(1, len(frames) - 1), len(frames) // 2, len(frames) - 1})
@@ -118,7 +118,7 @@ def steps(frames: Sequence[Frame], caption: str | None = None) -> Picture:
 
 def _frame(frames: Sequence[Frame], number: int) -> Frame:
     if not isinstance(frames, Sequence) or not all(isinstance(one, Frame) for one in frames):
-        raise TypeError("a step takes frames, as gemmlab.analysis.k_steps.of(trace) gives.")
+        raise TypeError("a step takes frames, as gl.k_steps.of(trace) gives.")
     if not 0 <= number < len(frames):
         raise ValueError(f"there is no frame {number}; frames are 0 to {len(frames) - 1}.")
     return frames[number]

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from gemmlab.analysis.fma_orders import misfits
+from gemmlab.analysis.recorded.fma_orders import misfits
 from gemmlab.plots import style
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import LARGE, MARGIN, NORMAL, SMALL, WIDTH, styled
