@@ -87,7 +87,7 @@ def _plan(entry: str, args: tuple[Argument, ...]) -> Plan:
 REGISTER_BANKS = Rung(
     name="10_register_banks",
     title="Register banks",
-    idea="nearly every issue slot an FMA, none of them waiting for its operands",
+    idea="nearly every issue slot an FMA, its operands in registers ahead of it",
     inner_loop=(
         ("for (int k = 0; k < CHUNK - 1", "}"),
         ("if (lane == 0) arrive(empty", "wait_for(full + 8 * place"),
