@@ -252,8 +252,8 @@ TERMS = (
     Term(
         "PTX",
         "host_code",
-        "NVIDIA's assembly language for a GPU that does not exist, from which ptxas or the driver "
-        "makes the machine code of one that does.",
+        "NVIDIA's assembly language for no GPU in particular, from which ptxas or the driver makes "
+        "the machine code of one.",
     ),
     Term(
         "race",
