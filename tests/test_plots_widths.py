@@ -137,13 +137,19 @@ def test_wavefronts_are_those_that_are_counted(vectors, swizzled):
         assert f"takes {counted} wavefront" in plots.staging(trace).caption
 
 
-def test_what_is_read_first_is_outlined(vectors):
+def test_what_is_read_first_is_outlined_where_the_stores_put_it(vectors):
     figure = plots.staging(vectors)
-    assert marked(axes(figure, "banks"), "read ") == {
-        "read 0": (0, 0, 4, 1), "read 32": (8, 0, 4, 1)
-    }  # fmt: skip
-    assert "read by lanes 0–15 and by lanes 16–31" in [text.get_text() for text, _ in texts(figure)]
-    assert "2 pieces of 16 bytes" in figure.caption
+    assert marked(axes(figure, "banks"), "read ") == {"read 0": (0, 0, 4, 1)}
+    words = [text.get_text() for text, _ in texts(figure)]
+    assert "read by lanes 0–15" in words and "read first" in words
+    assert "16 bytes outlined are what lanes 0–15 ask for" in figure.caption
+
+
+def test_nothing_is_outlined_where_a_warp_reads_what_others_store(vectors):
+    figure = plots.staging(vectors, warp=3)
+    assert marked(axes(figure, "banks"), "read ") == {}
+    assert "read first" not in [text.get_text() for text, _ in texts(figure)]
+    assert "outlined" not in figure.caption
 
 
 def test_staging_is_refused_for_loads_of_4_bytes(single):

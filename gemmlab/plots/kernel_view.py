@@ -32,7 +32,7 @@ ROOF_LEFT, ROOF_TOP, ROOF_HEIGHT = RIGHT + 0.3, BOTTOM - 1.8, 1.55
 ROOF_KEY = RIGHT + 0.3  # where the words of the roofline's key begin, beside their signs
 INTENSITIES = 0.04, 3000.0  # FLOP per byte: what the axis spans
 RATES = {"float32": (0.1, 150.0), "float16": (1.0, 1500.0)}  # TFLOP/s
-BANK_ROW, BANKS_HEIGHT, MOST_PATTERNS = 0.1, 1.6, 4  # inches: of a wavefront, of all of them
+BANK_ROW, BANKS_HEIGHT, MOST_PATTERNS = 0.1, 1.45, 4  # inches: of a wavefront, of all of them
 # How much of a matrix's colour: what the block touches, its first step along K, one warp at once.
 SHARES = {"block": 0.16, "step": 0.42, "warp": 1.0}
 GOING, WAITING = 1, 2

@@ -155,7 +155,12 @@ class _Staged:
     @property
     def rows(self) -> list[int]:
         """The stretches of 128 bytes of shared memory that the four stores touch."""
-        return sorted({int(a) // LINE_BYTES for s in self.stores for a in s.addresses[s.active]})
+        return sorted({byte // LINE_BYTES for byte in self.stored})
+
+    @property
+    def stored(self) -> set[int]:
+        """The first bytes of the words that the four stores write."""
+        return {int(a) for store in self.stores for a in store.addresses[store.active]}
 
     @property
     def wavefronts(self) -> int:
@@ -185,11 +190,16 @@ class _Staged:
         return f"A[:, {columns.pop()}], " if len(columns) == 1 else ""
 
     def readers(self) -> dict[int, list[int]]:
-        """First byte of a piece of 16 bytes: the lanes that the tile's first load gives it to."""
+        """First byte of a piece of 16 bytes: the lanes that the tile's first load gives it to.
+
+        Of pieces that these four stores fill; what other warps store is not drawn.
+        """
+        stored = self.stored
         lanes: dict[int, list[int]] = {}
         for lane in range(WARP):
-            if self.read.active[lane]:
-                lanes.setdefault(int(self.read.addresses[lane]), []).append(lane)
+            first = int(self.read.addresses[lane])
+            if self.read.active[lane] and stored.issuperset(range(first, first + 4 * WORD, WORD)):
+                lanes.setdefault(first, []).append(lane)
         return lanes
 
 
@@ -206,7 +216,7 @@ def staging(
     Left: the elements of A that one warp brings with its first load, four for each lane. Right:
     shared memory in stretches of 128 bytes, a column for each bank, with the lanes that store
     there. Dark is what the first of the four stores writes. Outlined is what the warp's first load
-    of the tile reads.
+    of the tile reads of it.
 
     Raises TypeError for anything but a trace, what Trace.warp_access raises for a block or warp
     that is not there, and ValueError for a kernel that does not load A 16 bytes at a time.
@@ -227,8 +237,9 @@ def staging(
     title = f"{trace.kernel_name}: block {tuple(block)}, warp {warp}"
     fig.text_at(MARGIN, 0.12, title, size=style.LARGE, weight="bold")
     fig.text_at(left, 0.45, "A: one load", size=NORMAL, weight="bold")
-    fig.text_at(x, 0.45, "shared memory: four stores, over the banks", size=NORMAL, weight="bold")
-    _key(fig)
+    words = "shared memory: four stores, over the 32 banks"
+    fig.text_at(x, 0.45, words, size=NORMAL, weight="bold")
+    _key(fig, outlined=bool(staged.readers()))
     piece = fig.add_axes_at(left, head, side, cell * _extent(staged.load)[0], gid="piece of A")
     _draw_piece(piece, staged.load)
     banks = fig.add_axes_at(x, head, WIDTH - MARGIN - x, cell * len(rows), gid="banks")
@@ -236,14 +247,16 @@ def staging(
     return fig
 
 
-def _key(fig: Picture) -> None:
+def _key(fig: Picture, *, outlined: bool) -> None:
     across, down = fig.get_size_inches()
     right = WIDTH - MARGIN
-    looks = (
-        ("read first", {"facecolor": "white", "edgecolor": style.VERMILION, "linewidth": 2}),
+    looks = [
         ("the other three", {"facecolor": style.tint(style.BLUE, 0.25), "linewidth": 0}),
         ("the first store", {"facecolor": style.BLUE, "linewidth": 0}),
-    )
+    ]
+    if outlined:
+        frame = {"facecolor": "white", "edgecolor": style.VERMILION, "linewidth": 2}
+        looks.insert(0, ("read first", frame))
     for words, look in looks:
         right -= style.text_width(words, SMALL) + 0.05
         fig.text_at(right, 0.15, words, size=SMALL)
@@ -294,20 +307,7 @@ def _draw_banks(ax: Axes, staged: _Staged, rows: list[int]) -> None:
                 x + 0.5, y + 0.55, str(lane), size=SMALL, ha="center", va="center_baseline",
                 color="white" if number == 0 else style.INK,
             )  # fmt: skip
-    last = 0
-    shown = {at: who for at, who in staged.readers().items() if at // LINE_BYTES in rows}
-    for address in shown:
-        line, byte = divmod(address, LINE_BYTES)
-        at = (byte // WORD, rows.index(line))
-        ax.add_patch(
-            Rectangle(at, 4, 1, fill=False, edgecolor=style.VERMILION, linewidth=2, zorder=4,
-                      clip_on=False, gid=f"read {address}")
-        )  # fmt: skip
-        last = max(last, byte // WORD + 4)
-    words = f"read by {' and by '.join(lanes_in_words(who) for who in shown.values())}"
-    if shown and style.text_width(words, SMALL) < (BANKS - last - 1) * 0.16:
-        line = rows.index(min(shown) // LINE_BYTES)
-        ax.text(last + 0.5, line + 0.55, words, size=SMALL, va="center_baseline")
+    _draw_readers(ax, staged, rows)
     ax.set_yticks(
         [at + 0.5 for at in range(len(rows))],
         [f"{staged.column(line)}byte {line * LINE_BYTES:,}" for line in rows],
@@ -315,6 +315,25 @@ def _draw_banks(ax: Axes, staged: _Staged, rows: list[int]) -> None:
     marks = [*range(0, BANKS, 4), BANKS - 1]
     ax.set_xticks([bank + 0.5 for bank in marks], [str(bank) for bank in marks])
     ax.tick_params(length=0, pad=2, top=False, labeltop=True, bottom=False, labelbottom=False)
+
+
+def _draw_readers(ax: Axes, staged: _Staged, rows: list[int]) -> None:
+    """Frames around what is read first, and the lanes that read it, right of what is stored."""
+    readers = staged.readers()
+    for address in readers:
+        line, byte = divmod(address, LINE_BYTES)
+        ax.add_patch(
+            Rectangle((byte // WORD, rows.index(line)), 4, 1, fill=False, linewidth=2, zorder=4,
+                      edgecolor=style.VERMILION, clip_on=False, gid=f"read {address}")
+        )  # fmt: skip
+    if not readers:
+        return
+    words = f"read by {' and by '.join(map(lanes_in_words, readers.values()))}"
+    line = min(readers) // LINE_BYTES
+    end = 1 + max(byte for byte in staged.stored if byte // LINE_BYTES == line) % LINE_BYTES // WORD
+    if style.text_width(words, SMALL) < (BANKS - end - 1) * 0.16:
+        y = rows.index(line) + 0.55
+        ax.text(end + 0.5, y, words, size=SMALL, va="center_baseline")
 
 
 def _cell(ax: Axes, x: int, y: int, *, first: bool, gid: str | None = None) -> None:
@@ -325,12 +344,15 @@ def _cell(ax: Axes, x: int, y: int, *, first: bool, gid: str | None = None) -> N
 
 
 def _staging_caption(trace: Trace, staged: _Staged, block: tuple, warp: int) -> str:
-    pieces = len(staged.readers())
+    read = "".join(
+        f" The 16 bytes outlined are what {lanes_in_words(lanes)} ask for in the warp's first load "
+        "of the tile."
+        for lanes in staged.readers().values()
+    )
     return (
-        f"What warp {warp} of block {tuple(block)} of {trace.kernel_name} does with its first load "
-        f"of A: each lane brings four neighbours of a row and stores them one by one. The first of "
-        f"the four stores, dark, falls into {plural(staged.banks, 'bank')} of {BANKS} and takes "
-        f"{plural(staged.wavefronts, 'wavefront')}. "
-        f"The warp's first load of the tile asks for "
-        f"{plural(pieces, 'piece')} of 16 bytes, outlined."
+        f"Warp {warp} of block {tuple(block)} of {trace.kernel_name} at its first load of A. "
+        "Numbers are lanes. Each lane brings four neighbours of a row and stores them one by one. "
+        f"Each row of shared memory is {BANKS} words, one in each bank. The first of the four "
+        f"stores, dark, falls into {plural(staged.banks, 'bank')} of {BANKS} and takes "
+        f"{plural(staged.wavefronts, 'wavefront')}.{read}"
     )
