@@ -128,8 +128,8 @@ def one_line_changed(name):
 CHANGED = [rung.name for rung in RUNGS if one_line_changed(rung.name)]
 
 
-def test_some_notebooks_have_a_line_to_repair():
-    assert len(CHANGED) >= 3
+def test_some_notebook_has_a_line_to_repair():
+    assert CHANGED
 
 
 @pytest.mark.parametrize("name", CHANGED)
@@ -152,14 +152,6 @@ def test_a_kernel_to_repair_or_to_write_is_not_right_as_it_stands(name):
         if cell.cell_type == "code" and "exercises.check_kernel(" in cell.source:
             said = "".join(output.get("text", "") for output in cell.outputs)
             assert "Not yet: " in said and "Right" not in said, cell.source
-
-
-def test_the_line_to_repair_in_05_is_hidden_by_a_block_as_many_threads_wide_as_high(capsys):
-    name = "05_thread_tile_2d"
-    old, new, _ = one_line_changed(name)
-    for settings, verdict in (({}, "Right"), ({"BM": 64}, "Not yet")):
-        check_kernel(load(name).text.replace(old, new), like=name, **settings)
-        assert capsys.readouterr().out.startswith(verdict)
 
 
 def solved(stub: str, solution: str) -> str:

@@ -166,9 +166,13 @@ def readers(figure, matrix):
 def test_beside_the_tiles_stand_the_lanes_that_read_them(traces):
     column = plots.thread_tile(traces("04_thread_tile_1d", (64, 64, 32)), thread=37)
     assert readers(column, "A") == {0: "0–31"}
-    # A column is too narrow for each lane's number there; inside of C there is room.
-    assert readers(column, "B") == {32 + lane: f"{lane}" for lane in range(0, 32, 2)}
-    assert {f"{lane}" for lane in range(32)} <= set(words(column))
+    # A column is too narrow for each lane's number: every second stands there, that of thread 37
+    # among them, and the same ones in C, all in one line.
+    odd = range(1, 32, 2)
+    assert readers(column, "B") == {32 + lane: f"{lane}" for lane in odd}
+    numbers = [text for text, _ in texts(column) if (text.get_gid() or "").startswith("number ")]
+    assert [text.get_text() for text in numbers] == [f"{lane}" for lane in odd]
+    assert len({text.get_position()[1] for text in numbers}) == 1
     rectangle = plots.thread_tile(traces("05_thread_tile_2d", (128, 64, 32)), thread=37)
     assert readers(rectangle, "A") == {16: "0–15", 24: "16–31"}
     assert readers(rectangle, "B") == {4 * x: f"{x}, {x + 16}" for x in range(16)}
@@ -219,11 +223,12 @@ def test_each_register_of_a_meets_each_of_b(name, traces):
     assert drawn(figure, "registers B", "B ") == [f"b{j}" for j in range(across)]
     assert drawn(figure, "sums", "C ") == [f"a{i}·b{j}" for i in range(down) for j in range(across)]
     said = words(figure)
+    labels = {text.get_gid(): text.get_text() for text, _ in texts(figure)}
     for row in rows:
-        assert f"row {row}: {across}×" in said
+        assert (labels[f"row {row}"], labels[f"used {row}"]) == (f"{row}", f"{across}×")
     for column in columns:
         assert f"{column}\n{down}×" in said
-    assert f"{down * across} multiply-adds of a thread at one k" in " ".join(said)
+    assert f"{down * across} multiply-adds for one k" in " ".join(said)
 
 
 @pytest.mark.parametrize(
@@ -239,6 +244,16 @@ def test_what_the_same_loads_bring_for_a_later_k_waits(name, k, waiting, traces)
     assert len(drawn(figure, "registers A", "waiting")) == waiting
     assert not drawn(figure, "registers B", "waiting")
     assert (f"{waiting} more elements came" in figure.caption) == (waiting > 0)
+
+
+def test_a_later_k_lies_at_the_right_as_in_the_matrix(traces):
+    figure = plots.outer_product(traces("05_thread_tile_2d", (128, 64, 32)), thread=37)
+    (ax,) = [ax for ax in figure.axes if ax.get_gid() == "registers A"]
+    at = {part.get_gid(): [] for part in ax.patches}
+    for part in ax.patches:
+        at[part.get_gid()].append(part.get_x())
+    assert at.pop("waiting A") and ax.get_xlim()[0] == 0
+    assert {x for places in at.values() for x in places} == {0}
 
 
 def test_loads_for_one_k_are_those_of_the_step_shared_among_its_ks(traces):

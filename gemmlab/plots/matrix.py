@@ -11,6 +11,7 @@ from gemmlab.plots import style
 from gemmlab.plots.style import SMALL
 
 SECTOR_BYTES = 32
+CUT = (0, (1, 2))  # the line style where a piece ends and its matrix goes on
 
 
 def require_trace(trace: Any, who: str) -> None:
@@ -50,7 +51,7 @@ def draw_grid(
         ((0, across), (down, down), rows[-1] == shape[0] - 1),
     )
     for x, y, is_edge in edges:
-        look = {"linestyle": "-"} if is_edge else {"linestyle": (0, (1, 2))}
+        look = {"linestyle": "-" if is_edge else CUT}
         ax.plot(x, y, color=style.INK, linewidth=1.0, clip_on=False, zorder=3, **look)
     row_ticks = _ticks(rows, SMALL * 1.6 / 72 / height)
     column_ticks = _ticks(columns, (style.text_width(str(columns[-1]), SMALL) + 0.08) / width)

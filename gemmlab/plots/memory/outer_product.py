@@ -22,6 +22,7 @@ from gemmlab.simulator.counters import FMA_METRIC
 MOST_SIDE = 16  # rows and columns of a thread's tile that can be drawn
 NOTES = 2.35  # inches for notes at the right
 LABELS = 0.95  # beside A and above B, for a row's number and how often its register is used
+USED = 0.42  # from a row's number to how often its register is used
 WAITING = 0.26  # the shorter side of an element that waits in a register for its k
 GAP = 0.3  # between a, b and the sums
 HEAD = 0.5  # above all of it
@@ -39,10 +40,10 @@ def outer_product(
 ) -> Picture:
     """What one thread multiplies for one k of the first step: its column of A, its row of B.
 
-    Each cell of A and B is an element in a register; pale are those that the same loads brought for
-    another k, where they wait. Between them are the sums, the elements of C that the thread owns,
-    and each takes the product of its row of A and its column of B. At each register stands how many
-    products use it.
+    Each cell of A and B is an element in a register; hatched are those that the same loads brought
+    for a later k, at the right of A's column or below B's row. Between them are the sums, the
+    elements of C that the thread owns, and each takes the product of its row of A and its column of
+    B. At each register stands how many products use it.
 
     Raises TypeError for anything but a trace, LaunchError for a block that is not there, and
     ValueError for a thread that is not there, owns nothing, or more than 16 rows or columns, for
@@ -137,15 +138,15 @@ class _Drawn:
         c.set(xlim=(0, across), ylim=(down, 0))
         for row, column in np.argwhere(owned):
             self._cell(c, "C", (column, row, 1, 1), f"a{row}·b{column}", PALE)
-        # A's current k lies next to the sums, those that wait for theirs to the left of it.
+        # Along K as in the matrices: what waits for a later k at the right of A, below B.
         along = self.width + (self.a.shape[1] - 1) * WAITING
         a = fig.add_axes_at(self.left - GAP - along, self.top, along, high, gid="registers A")
-        a.set(xlim=(-(self.a.shape[1] - 1) * WAITING, self.width), ylim=(down, 0))
+        a.set(xlim=(0, along), ylim=(down, 0))
         for row, later in np.argwhere(self.a):
             self._register(a, "A", row, later)
         along = self.height + (self.b.shape[0] - 1) * WAITING
         b = fig.add_axes_at(self.left, self.top - GAP - along, wide, along, gid="registers B")
-        b.set(xlim=(0, across), ylim=(self.height, -(self.b.shape[0] - 1) * WAITING))
+        b.set(xlim=(0, across), ylim=(along, 0))
         for later, column in np.argwhere(self.b):
             self._register(b, "B", column, later)
         for ax in (a, b, c):
@@ -167,12 +168,12 @@ class _Drawn:
             )  # fmt: skip
 
     def _register(self, ax: Axes, name: str, at: int, later: int) -> None:
-        """Element `at` of the column or row; `later` than k it is pale, away from the sums."""
+        """Element `at` of the column or row; hatched where it is for a `later` k."""
         if later == 0:
             box = (0, at, self.width, 1) if name == "A" else (at, 0, 1, self.height)
             self._cell(ax, name, box, f"{name.lower()}{at}", 1)
             return
-        away = -later * WAITING
+        away = (self.width if name == "A" else self.height) + (later - 1) * WAITING
         corner, size = ((away, at), (WAITING, 1)) if name == "A" else ((at, away), (1, WAITING))
         ax.add_patch(
             Rectangle(corner, *size, facecolor=style.tint(ARRAYS[name], LATER), hatch="////",
@@ -184,8 +185,12 @@ class _Drawn:
         right = MARGIN + LABELS - 0.08
         for at, row in enumerate(self.rows):
             middle = self.top + (at + 0.5) * self.height
-            words = f"row {row}: {owned[at].sum()}×"
-            fig.text_at(right, middle, words, size=SMALL, ha="right", va="center")
+            look = {"size": SMALL, "ha": "right", "va": "center"}
+            fig.text_at(right - USED, middle, f"{row}", gid=f"row {row}", **look)
+            fig.text_at(right, middle, f"{owned[at].sum()}×", gid=f"used {row}", **look)
+        look = {"size": SMALL, "ha": "right", "va": "bottom"}
+        fig.text_at(right - USED, self.top - 0.06, "row", **look)
+        fig.text_at(right, self.top - 0.06, "used", **look)
         bottom = self.top - GAP - self.height - (self.b.shape[0] - 1) * WAITING - 0.05
         for at, column in enumerate(self.columns):
             middle = self.left + (at + 0.5) * self.width
@@ -198,7 +203,7 @@ class _Drawn:
         )  # fmt: skip
         name = {"size": NORMAL, "weight": "bold"}
         fig.text_at(self.left, HEAD, f"B, row k = {self.k}", **name)
-        fig.text_at(MARGIN + 0.1, self.top - 0.45, f"A, column\nk = {self.k}", **name)
+        fig.text_at(MARGIN + 0.1, self.top - 0.64, f"A, column\nk = {self.k}", **name)
 
 
 def _key(fig: Picture, drawn: _Drawn, left: float, top: float) -> float:
@@ -249,8 +254,8 @@ def _notes(drawn: _Drawn) -> dict[str, list[str]]:
             f"{len(reads.loads)} in the step of {step}, so {len(reads.loads) / step:g} for one k "
             f"and its {elements} elements",
         ],
-        "Counted over all threads": [
-            f"{products:,g} multiply-adds of a thread at one k",
+        "Mean of all threads, counted": [
+            f"{products:,g} multiply-adds for one k",
         ],
     }
 

@@ -8,6 +8,7 @@ from itertools import groupby
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from gemmlab.analysis.traced.block_replay import NOTHING
@@ -15,7 +16,7 @@ from gemmlab.analysis.traced.thread_reads import ThreadReads
 from gemmlab.cuda.architectures import WARP
 from gemmlab.kernel.trace import Trace
 from gemmlab.plots import style
-from gemmlab.plots.matrix import draw_grid, require_trace
+from gemmlab.plots.matrix import CUT, draw_grid, require_trace
 from gemmlab.plots.memory.blocks import rectangles
 from gemmlab.plots.memory.tiles import fill, write_notes
 from gemmlab.plots.picture import Picture
@@ -55,7 +56,7 @@ def thread_tile(
     require_trace(trace, "thread_tile")
     reads = ThreadReads.of(trace, tuple(block), thread, "thread_tile")
     panels = _Panels.of(reads)
-    fig = style.page(max(panels.bottom, panels.head + 4.05) + 0.15, caption or _caption(reads))
+    fig = style.page(max(panels.bottom, panels.head + 4.25) + 0.15, caption or _caption(reads))
     title = f"{trace.kernel_name}: what each lane of warp {reads.warp} owns of C, and reads for it"
     fig.text_at(MARGIN, 0.12, title, size=style.LARGE, weight="bold")
     for name, ax in panels.draw(fig).items():
@@ -139,7 +140,9 @@ class _Panels:
         fig.text_at(MARGIN + STRIP - 0.06, self.c_top - 0.17, "lanes", size=SMALL, ha="right")
         fig.text_at(C_LEFT - 0.06, self.head - 0.17, "lanes", size=SMALL, ha="right")
         look = {"size": SMALL, "annotation_clip": False, "linespacing": LINE}
-        for some, words in _that_fit(self.beside, self.height, LINE_HEIGHT):
+        mine = self.reads.owned
+        rows, columns = np.flatnonzero(mine.any(axis=1)), np.flatnonzero(mine.any(axis=0))
+        for some, words in _that_fit(self.beside, self.height, LINE_HEIGHT, rows):
             axes["A"].annotate(
                 words, (0, _middle(some, self.rows)), (-5, 0), textcoords="offset points",
                 ha="right", va="center", gid=f"readers A {some[0]}", **look,
@@ -147,7 +150,7 @@ class _Panels:
         widest = max(
             style.text_width(line, SMALL) for _, words in self.above for line in words.split("\n")
         )
-        for some, words in _that_fit(self.above, self.width, widest + 0.03):
+        for some, words in _that_fit(self.above, self.width, widest + 0.03, columns):
             axes["B"].annotate(
                 words, (_middle(some, self.columns), 0), (0, 3), textcoords="offset points",
                 ha="center", va="bottom", gid=f"readers B {some[0]}", **look,
@@ -184,12 +187,18 @@ def _in_a_line(lanes: frozenset[int]) -> str:
     return words if fits else plural(len(lanes), "lane")
 
 
-def _that_fit(runs: list[tuple[range, str]], cell: float, needed: float) -> list[tuple[range, str]]:
-    """Every label, or every 2nd, 4th, ... of them, so that each has the inches it needs."""
+def _that_fit(
+    runs: list[tuple[range, str]], cell: float, needed: float, mine: np.ndarray
+) -> list[tuple[range, str]]:
+    """Every label, or every 2nd, 4th, ... of them, so that each has the inches it needs.
+
+    The first run that has some of the rows or columns `mine` keeps its label.
+    """
     step = 1
     while step < len(runs) and step * min(len(some) for some, _ in runs) * cell < needed:
         step *= 2
-    return runs[::step]
+    own = next(at for at, (some, _) in enumerate(runs) if set(some) & set(mine.tolist()))
+    return runs[own % step :: step]
 
 
 def _middle(some: range, all_of_them: range) -> float:
@@ -227,7 +236,7 @@ def _draw_warp(ax: Axes, name: str, reads: ThreadReads, panels: _Panels) -> None
 
 
 def _draw_lanes(ax: Axes, reads: ThreadReads, lanes: np.ndarray, panels: _Panels) -> None:
-    """The elements of each lane, with its number where it fits; of narrow neighbours in turn."""
+    """The elements of each lane, with its number where it fits; of narrow ones every second."""
     mine = {"color": "white", "weight": "bold"}
     mine["bbox"] = {"facecolor": ARRAYS["C"], "edgecolor": "none", "pad": 0.5}
     for lane in range(WARP):
@@ -238,12 +247,12 @@ def _draw_lanes(ax: Axes, reads: ThreadReads, lanes: np.ndarray, panels: _Panels
                           edgecolor="white", linewidth=1.2, zorder=1, gid=f"lane {lane}")
             )  # fmt: skip
             width, height = across * panels.width, down * panels.height
-            spare = width - style.text_width(str(lane), SMALL)
-            if spare < 0 or height < SMALL / 72:
+            needed = style.text_width(str(WARP - 1), SMALL)
+            every = 1 if width >= needed + 0.05 else 2
+            if width < needed - 0.03 or height < SMALL / 72 or (lane - reads.lane) % every:
                 continue
-            lower = lane % 2 * LINE_HEIGHT if spare < 0.05 and height > 3 * LINE_HEIGHT else 0
             ax.text(
-                x + across / 2, y + down / 2 + lower / panels.height, str(lane), size=SMALL,
+                x + across / 2, y + down / 2, str(lane), size=SMALL,
                 ha="center", va="center_baseline", zorder=2, gid=f"number {lane}",
                 **(mine if lane == reads.lane else {}),
             )  # fmt: skip
@@ -263,7 +272,11 @@ def _key(fig: Picture, reads: ThreadReads, left: float, top: float) -> float:
         )
         fig.text_at(left + 0.3, top, words, size=SMALL)
         top += 0.2
-    return top
+    x, y = left / across, 1 - (top + 0.075) / down
+    cut = {"color": style.INK, "linewidth": 1.0, "linestyle": CUT}
+    fig.add_artist(Line2D((x, x + 0.22 / across), (y, y), **cut))
+    fig.text_at(left + 0.3, top, "the matrix goes on", size=SMALL)
+    return top + 0.2
 
 
 def _draw_block(fig: Picture, reads: ThreadReads, left: float, top: float) -> None:
