@@ -11,7 +11,6 @@ from gemmlab.folders import RESULTS
 from gemmlab.ladder import LadderError
 from gemmlab.loading import load
 from gemmlab.records import published, recorder, registry, tuning
-from gemmlab.records import runs as records
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord, Table
 
 device = importlib.import_module("gemmlab.cuda.device")
@@ -277,18 +276,18 @@ def test_published_figures_are_checked_too(tmp_path, monkeypatch):
         published.shares()
 
 
-def test_facts_go_on_without_a_damaged_sweep(results, monkeypatch, caplog):
-    kernel = load("03_shared_memory")
-    folder = results / "nvidia-test"
-    (folder / "tuning").mkdir()
-    (folder / "tuning" / "03_shared_memory.csv").touch()
-    runs = RESULTS / "nvidia-h200" / registry.RUNS
-    (folder / registry.RUNS).write_bytes(runs.read_bytes())
+def test_facts_go_on_without_damaged_records(results, caplog):
+    """What the sweep says in place of the runs; without either, nothing."""
+    kernel, folder = load("03_shared_memory"), results / "nvidia-test"
+    swept = folder / "tuning" / "03_shared_memory.csv"
+    swept.parent.mkdir()
+    swept.write_bytes((RESULTS / "nvidia-h200" / "tuning" / swept.name).read_bytes())
+    (folder / registry.RUNS).write_bytes(b"")
     tuning.kept.cache_clear()
     speed = facts.recorded_speed(kernel)
-    run = records.replay_at(kernel, *records.LARGE)
-    assert speed.gflops == run.gflops, "what the runs say"
+    assert speed.gflops == tuning.of(kernel)["gflops"]
     assert facts.recorded_speed(kernel) == speed
-    assert len(caplog.messages) == 1 and "03_shared_memory.csv" in caplog.messages[0]
-    (folder / registry.RUNS).write_bytes(b"")
+    assert len(caplog.messages) == 1 and registry.RUNS in caplog.messages[0]
+    swept.write_bytes(b"")
+    tuning.kept.cache_clear()
     assert facts.recorded_speed(kernel) is None
