@@ -3,6 +3,8 @@
 import pandas
 import pytest
 from figures import (  # noqa: F401
+    axes,
+    by_gid,
     test_all_of_it_can_be_read,
     test_no_text_lies_on_another,
     test_the_caption_is_a_sentence_below_everything,
@@ -57,7 +59,24 @@ def test_all_ways_are_named_and_all_sizes_too(figure):
 def test_a_crossover_lies_where_the_curve_by_float4_passes_one(table, figure):
     assert crossovers(table[table["m"] == 8192]) == []
     assert crossovers(table[table["m"] == 1024]) == [(64, 256)]
-    assert figure.caption.endswith("It crosses rung 11 at M=N=1024 between K of 64 and 256.")
+    assert figure.caption.endswith("It crosses rung 11 at M=N=1024 with K from 64 to 256.")
+
+
+def test_crossovers_that_meet_are_one_band_with_one_label(table):
+    there_and_back = table[table["m"] == 1024].copy()
+    last = (there_and_back["k"] == 1024) & (there_and_back["way"] == BY_FOUR)
+    there_and_back.loc[last, "ratio"] = 1.2
+    assert crossovers(there_and_back) == [(64, 256), (256, 1024)]
+    figure = plots.epilogue(there_and_back)
+    (band,) = by_gid(axes(figure, "M = N = 1024"), "crossover 1024")
+    assert (band.get_x(), band.get_x() + band.get_width()) == (64, 1024)
+    assert words(figure).count("crossover") == 1
+    assert figure.caption.endswith("It crosses rung 11 at M=N=1024 with K from 64 to 1024.")
+
+
+def test_multiples_near_one_have_room(figure):
+    panel = axes(figure, "M = N = 8192")
+    assert panel.get_yscale() == "log" and {"1", "1.5", "2"} <= set(words(figure))
 
 
 def test_other_things_are_refused(table):

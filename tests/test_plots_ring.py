@@ -1,5 +1,7 @@
 """The picture of a ring: what is drawn is what one warp did, place by place."""
 
+from itertools import pairwise
+
 import pytest
 from figures import (  # noqa: F401
     axes,
@@ -11,6 +13,7 @@ from figures import (  # noqa: F401
     the_one,
     words,
 )
+from matplotlib.patches import Rectangle
 from test_ring import PLACES, SETTINGS, TILES, found, trace  # noqa: F401
 
 import gemmlab
@@ -57,6 +60,14 @@ def test_copies_differ_from_reads_and_the_two_waits_from_each_other(figure):
     assert the_one(figure, "copies 3").get_hatch() and not the_one(figure, "reads 3").get_hatch()
     waits = [the_one(figure, f"awaits {what} 3").get_linestyle() for what in ("full", "empty")]
     assert waits[0] != waits[1]
+
+
+def test_a_colour_is_a_tile_and_the_key_has_none_of_them(figure):
+    edges = [the_one(figure, f"reads {tile}").get_edgecolor() for tile in range(TILES)]
+    assert all(one != other for one, other in pairwise(edges))
+    in_key = [one for one in figure.artists if isinstance(one, Rectangle)]
+    assert in_key and not {one.get_edgecolor() for one in in_key} & set(edges)
+    assert "neighbouring tiles have different colours" in words(figure)
 
 
 def test_the_caption_says_who_fills_and_who_reads(figure):

@@ -18,6 +18,7 @@ NARROW = 0.6
 MOST = 70.0  # columns' widths in all: more would be too narrow for a number
 ROW, GAP = 0.42, 0.2  # inches: a place of the ring, the room below it
 LEFT = 0.78
+NO_TILE = style.INK  # in the key, which is of all tiles
 HATCH = "////"
 ARRIVALS = {rings.LEAVES_FULL: "^", rings.ARRIVES_EMPTY: "v"}
 WAITS = {rings.AWAITS_FULL: "-", rings.AWAITS_EMPTY: ":"}
@@ -29,6 +30,7 @@ KEY = (  # in rows: kind, words
      (rings.ARRIVES_EMPTY, "has read: arrives at empty"),
      (rings.AWAITS_EMPTY, "waits until empty")),
 )  # fmt: skip
+COLOURS = "neighbouring tiles have different colours"
 
 
 @styled
@@ -83,9 +85,12 @@ def _top(place: int) -> float:
     return place * (ROW + GAP)
 
 
-def _look(event: Event) -> dict:
-    colour = TILE_COLOURS[event.tile % len(TILE_COLOURS)]
-    if event.kind == rings.COPIES:
+def _colour(tile: int) -> str:
+    return TILE_COLOURS[tile % len(TILE_COLOURS)]
+
+
+def _look(kind: str, colour: str) -> dict:
+    if kind == rings.COPIES:
         return {"facecolor": style.tint(colour, 0.12), "edgecolor": colour, "hatch": HATCH}
     return {"facecolor": style.tint(colour, 0.5), "edgecolor": colour}
 
@@ -95,7 +100,8 @@ def _draw(ax: Axes, event: Event, x: float) -> None:
     top, middle = _top(event.place), x + NARROW / 2
     if event.kind in WIDTHS:
         wide = WIDTHS[event.kind]
-        ax.add_patch(Rectangle((x, top), wide, ROW, linewidth=0.8, gid=gid, **_look(event)))
+        look = _look(event.kind, _colour(event.tile))
+        ax.add_patch(Rectangle((x, top), wide, ROW, linewidth=0.8, gid=gid, **look))
         ax.text(
             x + wide / 2, top + ROW / 2, str(event.tile), size=NORMAL, ha="center",
             va="center_baseline", zorder=4,
@@ -123,7 +129,7 @@ def _draw_flight(ax: Axes, events, starts, event: Event, x: float) -> None:
         y = _top(event.place) + ROW / 2
         ax.plot(
             [x + WIDTHS[event.kind] + NARROW, wait + NARROW / 2], [y, y], linewidth=2.0,
-            color=TILE_COLOURS[event.tile % len(TILE_COLOURS)], linestyle=(0, (2, 1)), zorder=2,
+            color=_colour(event.tile), linestyle=(0, (2, 1)), zorder=2,
             gid=f"way {event.tile}",
         )  # fmt: skip
 
@@ -138,7 +144,7 @@ def _draw_key(fig: Picture) -> None:
                 box = (x / across, 1 - (y + 0.14) / down)
                 fig.add_artist(
                     Rectangle(box, 0.2 / across, 0.14 / down, linewidth=0.8,
-                              **_look(Event(kind, 0, 0)))
+                              **_look(kind, NO_TILE))
                 )  # fmt: skip
             elif kind in ARRIVALS:
                 fig.add_artist(
@@ -152,11 +158,13 @@ def _draw_key(fig: Picture) -> None:
                 )  # fmt: skip
             else:
                 fig.add_artist(
-                    Line2D([x / across, (x + 0.2) / across], [level] * 2, color=TILE_COLOURS[0],
+                    Line2D([x / across, (x + 0.2) / across], [level] * 2, color=NO_TILE,
                            linewidth=2.0, linestyle=(0, (2, 1)))
                 )  # fmt: skip
             fig.text_at(x + 0.28, y, words, size=SMALL)
             x += 0.28 + style.text_width(words, SMALL) + 0.3
+        if row == 0:
+            fig.text_at(x, y, COLOURS, size=SMALL)
 
 
 def _caption(found: Ring) -> str:

@@ -30,7 +30,9 @@ LOOKS = {  # colour, marker, line; no colour is a matrix's, and 10 has its own
     CUBLAS: (style.INK, "*", "--"),
     ALONE: (style.kernel_style(PLAIN)["color"], style.kernel_style(PLAIN)["marker"], ":"),
 }
-LEFT, GAP, TOP, HEIGHT = 0.75, 0.4, 1.05, 3.2  # inches
+SIZES = {CUBLAS: 8, ALONE: 4}  # of markers, in points; of all others 5.5
+MULTIPLES = (0.8, 1, 1.2, 1.5, 2, 3, 4, 6, 8, 12, 16)  # on the axis of time
+LEFT, GAP, TOP, HEIGHT = 0.75, 0.4, 1.05, 3.6  # inches
 
 
 @styled
@@ -40,8 +42,8 @@ def epilogue(
     """Time as a multiple of that of rung 11, over K, a panel for each size of square C.
 
     table: as gl.epilogue() gives; its rows of the activation with M = N, and of those the sizes
-    with two K or more. Above the line at 1 a way takes longer than rung 11. Where a way comes to
-    lie below it, the K between is marked: the crossover.
+    with two K or more. Both axes are logarithmic. Above the line at 1 a way takes longer than rung
+    11. Where cuBLAS with one kernel by float4 passes it, the K between are marked: the crossover.
 
     Raises TypeError and ValueError for anything else, also for an activation without such rows.
     """
@@ -58,26 +60,31 @@ def epilogue(
     )
     _draw_key(fig, [way for way in LOOKS if way in set(rows["way"])])
     width = (WIDTH - LEFT - MARGIN - GAP * (len(sides) - 1)) / len(sides)
-    high = 1.08 * rows["ratio"].max()
+    low, high = rows["ratio"].min() / 1.08, 1.2 * rows["ratio"].max()
+    multiples = [one for one in MULTIPLES if low <= one <= high]
     for at, side in enumerate(sides):
         x = LEFT + at * (width + GAP)
         fig.text_at(x, TOP - 0.26, f"M = N = {side}", size=LARGE, weight="bold")
         ax = fig.add_axes_at(x, TOP, width, HEIGHT, gid=f"M = N = {side}")
         own = rows[rows["m"] == side]
-        ax.set(xscale="log", ylim=(0, high), xlabel="K")
+        ax.set(xscale="log", yscale="log", ylim=(low, high), xlabel="K")
         depths = sorted(set(own["k"]))
         ax.set_xticks(depths, [str(depth) for depth in depths], rotation=60)
-        ax.xaxis.set_minor_locator(NullLocator())
+        ax.set_yticks(multiples, [f"{one:g}" for one in multiples])
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_minor_locator(NullLocator())
         ax.set_xlim(depths[0] / 1.3, depths[-1] * 1.3)
         ax.axhline(1, color=style.BLACK, linewidth=1.4, gid="rung 11")
         for way, (colour, marker, line) in LOOKS.items():
             curve = own[own["way"] == way].sort_values("k")
             ax.plot(
                 curve["k"], curve["ratio"], line, marker=marker, color=colour, linewidth=1.4,
-                markersize=8 if marker == "*" else 5.5, gid=f"{way} {side}",
+                markersize=SIZES.get(way, 5.5), gid=f"{way} {side}",
+                markerfacecolor=style.GROUND if way == ALONE else colour,
             )  # fmt: skip
-        for before, after in crossovers(own):
-            ax.axvspan(before, after, color=style.tint(style.FAINT, 0.15), linewidth=0, zorder=0)
+        for before, after in joined(crossovers(own)):
+            ax.axvspan(before, after, color=style.tint(style.FAINT, 0.15), linewidth=0, zorder=0,
+                       gid=f"crossover {side}")  # fmt: skip
             ax.annotate(
                 "crossover", ((before * after) ** 0.5, high), (0, -4), textcoords="offset points",
                 size=SMALL, ha="center", va="top", rotation=90,
@@ -95,6 +102,17 @@ def crossovers(rows: pandas.DataFrame) -> list[tuple[int, int]]:
     return [(one[0], two[0]) for one, two in pairwise(points) if (one[1] > 1) != (two[1] > 1)]
 
 
+def joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same in order, those that meet made one."""
+    found: list[tuple[int, int]] = []
+    for first, last in spans:
+        if found and found[-1][1] == first:
+            found[-1] = (found[-1][0], last)
+        else:
+            found.append((first, last))
+    return found
+
+
 def _draw_key(fig: Picture, ways: list[str]) -> None:
     across, down = fig.get_size_inches()
     x = LEFT
@@ -107,7 +125,8 @@ def _draw_key(fig: Picture, ways: list[str]) -> None:
             Line2D(
                 [x / across, (x + 0.15) / across, (x + 0.3) / across], [1 - (y + 0.08) / down] * 3,
                 color=colour, linestyle=line, marker=marker, markevery=[1],
-                markersize=8 if marker == "*" else 5.5,
+                markersize=SIZES.get(way, 5.5),
+                markerfacecolor=style.GROUND if way == ALONE else colour,
             )
         )  # fmt: skip
         fig.text_at(x + 0.38, y, way, size=SMALL)
@@ -124,11 +143,11 @@ def _caption(rows: pandas.DataFrame, activation: str) -> str:
         f"{style.shape_label(*least[['m', 'n', 'k']])}."
     )
     places = {
-        side: [f"{before} and {after}" for before, after in crossovers(own)]
+        side: [f"{before} to {after}" for before, after in joined(crossovers(own))]
         for side, own in rows.groupby("m")
     }
     found = [
-        f"M=N={side} between K of {style.listed(between)}"
+        f"M=N={side} with K from {style.listed(between)}"
         for side, between in places.items()
         if between
     ]
