@@ -119,6 +119,19 @@ def test_lanes_that_go_together_are_one_group(traces):
     assert names["08"] == ["lanes 0–15", "lanes 16–31"]
 
 
+def said(figure):
+    return [text.get_text() for text in figure.texts]
+
+
+def test_the_key_speaks_of_what_is_drawn_alone(traces):
+    conflicts = plots.bank_map({"06": loads(traces)["06"]})
+    assert "a bank conflict: waits for the row above" in said(conflicts)
+    none = plots.bank_map({"08": loads(traces)["08"]})
+    assert not any("waits" in words or "×" in words for words in said(none))
+    of_a = plots.bank_map({"08": shared(traces["08"], "load", "*(float4*)&a_column")})
+    assert any("×n is n lanes" in words for words in said(of_a))
+
+
 def test_the_map_of_banks_refuses_other_accesses(traces):
     elsewhere = next(a for a in traces["07"].run.accesses() if a.space == "global")
     with pytest.raises(ValueError, match="shared memory"):
@@ -151,9 +164,10 @@ def test_a_lane_stands_where_it_stores(traces):
     store = traces["08"].warp_access("C", op="store", warp=1)
     row, column = store.elements[lane][0]
     x, y, _ = grid[(lane,)]
-    ax = axes(figure, "lanes")
-    assert ax.get_xticklabels()[int(x)].get_text() == str(column)
-    assert ax.get_yticklabels()[int(y)].get_text().startswith(f"row {row}–")
+    above = axes(figure, "pieces B").get_xticklabels()
+    at_the_left = axes(figure, "pieces A").get_yticklabels()
+    assert above[int(x)].get_text() == str(column)
+    assert at_the_left[int(y)].get_text() == f"{row}–{row + 3}"
 
 
 def test_neighbours_form_squares_or_strips(traces):
@@ -163,10 +177,12 @@ def test_neighbours_form_squares_or_strips(traces):
     assert [strips[(lane,)][:2] for lane in range(4)] == [(0, 0), (1, 0), (2, 0), (3, 0)]
 
 
-def test_the_lanes_are_drawn_nearly_as_high_as_the_tile(traces):
+def test_lanes_and_pieces_are_drawn_nearly_as_high_as_the_tile(traces):
     figure = plots.levels(traces["08"])
-    tile, lanes = (axes(figure, gid).get_position().height for gid in ("map C", "lanes"))
-    assert 0.7 * tile < lanes < tile
+    tile, lanes, pieces = (
+        axes(figure, gid).get_position().height for gid in ("map C", "lanes", "pieces B")
+    )
+    assert 0.75 * tile < lanes + pieces < tile
 
 
 def test_the_caption_of_the_levels_has_the_wavefronts(traces):

@@ -61,7 +61,7 @@ def test_08_loads_a_tile_after_the_product_before_and_09_ahead_of_it(figure):
             assert len(done) == max(0, tile - ahead), (name, tile)
 
 
-def test_every_product_has_a_column_for_each_step_along_k(figure, traced):
+def test_every_product_has_a_box_for_each_k(figure, traced):
     for name in traced:
         at = drawn(figure, name)
         assert [len(at[f"product {tile}"]) for tile in range(TILES)] == [8] * TILES
@@ -114,6 +114,12 @@ def test_waits_at_mbarriers_are_drawn_and_told_from_barriers():
     empty = 2  # waits until a place is empty: for tiles 2 and 3, which are copied in the loop
     assert drawn == {"barrier": 1, "warp's barrier": TILES - 1, "mbarrier": TILES + empty}
     assert {"barrier of the warp", "wait at an mbarrier"} <= set(words(figure))
+
+
+def test_the_key_has_the_colour_of_each_tile(figure, traced):
+    assert {str(tile) for tile in range(TILES)} <= {text.get_text() for text in figure.texts}
+    two = plots.timeline(gemmlab.load("08_warp_tiling").trace(128, 128, 16))
+    assert "2" not in {text.get_text() for text in two.texts}
 
 
 def test_no_tile_has_the_colour_of_a_matrix():

@@ -48,9 +48,7 @@ WARP_TILING = Rung(
     idea="block, warp, thread: a level between, and lanes that read the same",
     inner_loop=(
         ("const int across", "const int x"),
-        ("fetch_columns<true", "fetch_rows<true"),
-        ("__syncthreads();                         // nobody", "__syncthreads()"),
-        ("for (int p", "*(float4*)&b_row"),
+        ("float a_column", "*(float4*)&b_row"),
     ),
     parameters=(
         *block_tile((64, 128), (64, 128, 256), (8, 16), (128, 128, 8)),

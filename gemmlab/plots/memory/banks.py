@@ -135,7 +135,10 @@ def bank_map(accesses: Mapping[str, WarpAccess], *, caption: str | None = None) 
     fig.text_at(
         MARGIN, 0.12, "One access of one warp, over the banks", size=style.LARGE, weight="bold"
     )
-    _key(fig)
+    stacks = [
+        stack for one in banks.values() for group in one.groups for stack in group.stacks.values()
+    ]
+    _key(fig, waits=any(len(stack) > 1 for stack in stacks))
     top = 0.5
     for name, one in banks.items():
         access = one.access
@@ -146,14 +149,21 @@ def bank_map(accesses: Mapping[str, WarpAccess], *, caption: str | None = None) 
         ax = fig.add_axes_at(LEFT, top + HEAD - 0.1, *size, gid=f"banks {name}")
         _draw(ax, one)
         top += HEAD + size[1] + GAP
-    fig.text_at(MARGIN, top + 0.02, "Numbers are lanes, ×n is n lanes at one word.", size=SMALL)
+    note = "Each row is one wavefront; the numbers are lanes"
+    if any(text.get_text().startswith("×") for ax in fig.axes for text in ax.texts):
+        note += ", ×n is n lanes at one word"
+    fig.text_at(MARGIN, top + 0.02, f"{note}.", size=SMALL)
     return fig
 
 
-def _key(fig: Picture) -> None:
+def _key(fig: Picture, waits: bool) -> None:
+    """What the looks mean; `waits`: some lanes wait for others."""
     across, down = fig.get_size_inches()
     right = WIDTH - MARGIN
-    for words, first in (("a later wavefront: it waits", False), ("the first wavefront", True)):
+    looks = [("no bank conflict", True)]
+    if waits:
+        looks.insert(0, ("a bank conflict: waits for the row above", False))
+    for words, first in looks:
         right -= style.text_width(words, SMALL) + 0.05
         fig.text_at(right, 0.15, words, size=SMALL)
         right -= 0.27

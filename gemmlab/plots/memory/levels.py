@@ -17,12 +17,13 @@ from gemmlab.plots.matrix import draw_grid, require_trace
 from gemmlab.plots.memory.banks import Banks
 from gemmlab.plots.memory.tiles import fill
 from gemmlab.plots.picture import Picture
-from gemmlab.plots.style import LINE, MARGIN, NORMAL, SMALL, WIDTH, plural, styled
+from gemmlab.plots.style import ARRAYS, LINE, MARGIN, NORMAL, SMALL, WIDTH, plural, styled
 
 SIDE = 3.3  # inches, the longer side of the block's tile
 HEAD = 1.0  # room for the title, a name and numbers
 LEFT = MARGIN + 0.35
-BETWEEN = 0.95  # room for the rows of A
+BETWEEN = 1.25  # room for the rows of A
+STRIP, STRIP_GAP = 0.24, 0.1  # inches: the pieces of A and of B beside the lanes that read them
 LEAST_PIECE, MOST_PIECE = 0.3, 0.62  # inches, the height of a lane's cell
 FLOATS = 4  # that a load of 16 bytes brings to a lane
 TOGETHER = 8  # lanes that a load of 16 bytes serves at a time
@@ -117,9 +118,10 @@ def levels(
     """The three levels of a tile of C, and which lanes of a warp read the same 16 bytes.
 
     Left: the block's tile of C, the part of each warp outlined, that of one warp coloured, the
-    elements of one lane dark; from the stores of C. Right: the warp's first load of A's tile and
-    its first of B's: a row for each piece of A that lanes read, a column for each of B, and in the
-    cell the lane that reads both. Thick lines go around each four neighbours in number.
+    elements of one lane dark; from the stores of C. Right: the lanes of the warp, each in the row
+    of the piece of A and in the column of the piece of B that it reads with its first loads of both
+    tiles. The pieces stand at the left and above. Thick lines go around each four neighbours in
+    number.
 
     Raises TypeError for anything but a trace, LaunchError for a block that is not there, and
     ValueError for a lane that stores nothing, or that does not read 16 bytes of both tiles.
@@ -134,9 +136,11 @@ def levels(
     width = min(0.45, (WIDTH - MARGIN - x) / len(b))
     notes = _notes(found)
     text = len(notes) * SMALL * LINE / 72
-    piece = (cell * len(rows) - 0.2 - text) / len(a)  # the cells of lanes as high as C's tile
+    strips = STRIP + STRIP_GAP
+    # The cells of lanes are as high as C's tile, with what stands above and below them.
+    piece = (cell * len(rows) - strips - 0.2 - text) / len(a)
     piece = min(max(piece, LEAST_PIECE), MOST_PIECE)
-    body = max(cell * len(rows), piece * len(a) + 0.2 + text)
+    body = max(cell * len(rows), strips + piece * len(a) + 0.2 + text)
     fig = style.page(HEAD + body + 0.2, caption or _caption(found))
     title = f"{trace.kernel_name}: block {block}, warp {warp}, lane {lane}"
     fig.text_at(MARGIN, 0.12, title, size=style.LARGE, weight="bold")
@@ -144,14 +148,43 @@ def levels(
     _key(fig)
     ax = fig.add_axes_at(LEFT, HEAD, cell * len(columns), cell * len(rows), gid="map C")
     _draw_tile(ax, found, rows, columns, cell)
-    heading = "One load of each tile: which lane reads which 16 bytes"
-    fig.text_at(x - 0.55, 0.48, heading, size=NORMAL, weight="bold")
-    grid = fig.add_axes_at(x, HEAD, width * len(b), piece * len(a), gid="lanes")
+    heading = f"The {WARP} lanes of the warp, and what each reads"
+    fig.text_at(x - strips - 0.55, 0.48, heading, size=NORMAL, weight="bold")
+    y = HEAD + strips
+    grid = fig.add_axes_at(x, y, width * len(b), piece * len(a), gid="lanes")
     _draw_lanes(grid, found)
-    fig.text_at(x - 0.12, HEAD - 0.165, "column", size=SMALL, ha="right")
-    top = HEAD + piece * len(a) + 0.2
-    fig.text_at(x - 0.55, top, "\n".join(notes), size=SMALL, linespacing=LINE, gid="notes")
+    rows_of_a = fig.add_axes_at(x - strips, y, STRIP, piece * len(a), gid="pieces A")
+    _draw_pieces(rows_of_a, "A", a)
+    columns_of_b = fig.add_axes_at(x, HEAD, width * len(b), STRIP, gid="pieces B")
+    _draw_pieces(columns_of_b, "B", b)
+    for words, name, below in (("column of B", "B", HEAD - 0.165), ("row of A", "A", y - 0.07)):
+        fig.text_at(x - strips - 0.08, below, words, size=SMALL, ha="right", color=ARRAYS[name])
+    top = y + piece * len(a) + 0.2
+    fig.text_at(x - strips - 0.55, top, "\n".join(notes), size=SMALL, linespacing=LINE, gid="notes")
     return fig
+
+
+def _draw_pieces(ax: Axes, name: str, pieces: list[int]) -> None:
+    """The 16 bytes of A beside the rows of lanes that read them, or of B above the columns."""
+    many = len(pieces)
+    ax.set(xlim=(0, 1 if name == "A" else many), ylim=(many if name == "A" else 1, 0))
+    ax.spines[:].set_visible(False)
+    ax.tick_params(length=0, pad=3, top=False, bottom=False, left=False)
+    ax.set(xticks=[], yticks=[])
+    for at in range(many):
+        corner = (0, at) if name == "A" else (at, 0)
+        ax.add_patch(
+            Rectangle(
+                corner, 1, 1, facecolor=style.tint(ARRAYS[name], 0.45), edgecolor="white",
+                linewidth=0.8, gid=f"piece {pieces[at]}",
+            )
+        )  # fmt: skip
+    middles = [at + 0.5 for at in range(many)]
+    if name == "A":
+        ax.set_yticks(middles, [f"{row}–{row + FLOATS - 1}" for row in pieces])
+    else:
+        ax.set_xticks(middles, [str(column) for column in pieces])
+        ax.tick_params(labeltop=True, labelbottom=False)
 
 
 LOOKS = {
@@ -159,7 +192,10 @@ LOOKS = {
     "warp": style.tint(style.GREEN, 0.4),
     "lane": style.GREEN,
 }
-QUARTERS = (style.SKY, style.ORANGE, style.FAINT, style.PURPLE)  # none of A's, B's or C's
+# Of the warp, eight lanes each; none has a matrix's colour.
+QUARTERS = tuple(
+    style.tint(colour, share) for colour in (style.PURPLE, style.FAINT) for share in (0.25, 0.55)
+)
 
 
 def _key(fig: Picture) -> None:
@@ -219,7 +255,7 @@ def _draw_lanes(ax: Axes, found: _Levels) -> None:
         colour = QUARTERS[lanes[0] // TOGETHER % len(QUARTERS)]
         ax.add_patch(
             Rectangle(
-                (x, y), 1, 1, facecolor=style.tint(colour, 0.5), edgecolor="white",
+                (x, y), 1, 1, facecolor=colour, edgecolor="white",
                 linewidth=0.8, gid=f"lanes {' '.join(map(str, lanes))}",
             )
         )  # fmt: skip
@@ -231,10 +267,7 @@ def _draw_lanes(ax: Axes, found: _Levels) -> None:
         LineCollection(lines, colors=style.INK, linewidths=1.8, zorder=3, clip_on=False),
         autolim=False,
     )
-    last = FLOATS - 1
-    ax.set_yticks([at + 0.5 for at in range(len(a))], [f"row {row}–{row + last}" for row in a])
-    ax.set_xticks([at + 0.5 for at in range(len(b))], [str(column) for column in b])
-    ax.tick_params(length=0, pad=3, top=False, labeltop=True, bottom=False, labelbottom=False)
+    ax.set(xticks=[], yticks=[])
 
 
 def _notes(found: _Levels) -> list[str]:
@@ -242,15 +275,12 @@ def _notes(found: _Levels) -> list[str]:
     for name in "AB":
         load = found.loads[name]
         by = " or ".join(map(str, found.sharing(name)))
+        where = "at the left: four rows" if name == "A" else "above: four columns"
         lines.append(
-            f"{name}'s tile: {len(load.different)} different pieces of 16 bytes, each for "
-            f"{by} lanes; {plural(load.banks.wavefronts, 'wavefront')}"
+            f"{name}, {where} of one k, 16 bytes. {len(load.different)} of them, each for {by} "
+            "lanes."
         )
-    return [
-        *lines,
-        "Rows of A at the left; above, the first of four columns of B.",
-        "A colour for each eight lanes; thick lines around each four.",
-    ]
+    return [*lines, "A colour for each eight lanes; thick lines around each four."]
 
 
 def _caption(found: _Levels) -> str:
@@ -263,7 +293,7 @@ def _caption(found: _Levels) -> str:
     return (
         f"Three levels of {trace.kernel_name}, from its stores of C: {block:,} elements of the "
         f"block, {warp:,} of warp {found.warp}, {lane} of lane {found.lane}. At the right its "
-        f"loads for k={a.k}: the lanes of a row read the same {FLOATS} elements of A, those of a "
-        f"column the same {FLOATS} of B. The load of A takes "
+        f"lanes and its loads for k={a.k}: the lanes of a row read the same {FLOATS} elements of "
+        f"A, those of a column the same {FLOATS} of B. The load of A takes "
         f"{plural(a.banks.wavefronts, 'wavefront')}, that of B {b.banks.wavefronts}."
     )

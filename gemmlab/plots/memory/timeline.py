@@ -21,6 +21,7 @@ ROW = 0.24  # inches
 KEY_ROW = 0.2
 TILE_COLOURS = (style.ORANGE, style.SKY, style.PURPLE, style.FAINT)  # none is a matrix's
 ROWS = ("start loading", "store", "multiply")
+DARK, PALE = 0.45, 0.3  # of a tile's colour: where it is loaded and stored, and its product
 LOAD, STORE, BARRIER, WAIT, PRODUCT = "load", "store", "barrier", "wait", "product"
 OF_WARP, MBARRIER = "warp's barrier", "mbarrier"
 LINES = {  # of what a warp waits for: words of the key, line style, width
@@ -33,9 +34,9 @@ LINES = {  # of what a warp waits for: words of the key, line style, width
 
 @dataclass
 class _Event:
-    """Neighbouring instructions of one kind for one tile: a column of the figure.
+    """Neighbouring instructions of one kind for one tile: a box of the figure, or a line.
 
-    A product's event is one step along K: loads from shared memory, then `fmas` multiply-adds.
+    A product's event is of one k: loads from shared memory, then `fmas` multiply-adds.
     """
 
     kind: str
@@ -72,8 +73,8 @@ def timeline(
 
     traces: of kernels with a parameter BK that keep tiles of A and B in shared memory, of products
     with few steps along K, one panel for each. Drawn are the instructions as they were executed,
-    neighbours of one kind as one column of equal width. Raises TypeError and ValueError for
-    anything else.
+    neighbours of one kind as one box, or line, all of equal width. Raises TypeError and ValueError
+    for anything else.
     """
     if not traces:
         raise ValueError("timeline takes one trace or more, as kernel.trace(m, n, k) gives.")
@@ -99,7 +100,8 @@ def timeline(
     if caption is None:
         caption = _caption(orders, block, warp)
     fig = style.page(head + sum(heights) + gap * len(orders), caption)
-    _draw_key(fig, {event.kind for order in orders for event in order.events})
+    tiles = 1 + max(event.tile for order in orders for event in order.events)
+    _draw_key(fig, {event.kind for order in orders for event in order.events}, tiles)
     top = head
     for order, rows, height in zip(orders, lanes, heights, strict=True):
         fig.text_at(MARGIN, top, order.name, size=NORMAL, weight="bold")
@@ -250,10 +252,11 @@ def _draw(ax: Axes, order: _Order, lanes: dict[int, int], height: float) -> None
     labels[product_top + 0.05 + ROW / 2] = ROWS[2]
 
     def cell(x: float, top: float, tile: int, share: float, gid: str) -> None:
+        edge = "white" if share < DARK else _colour(tile)  # behind a product's words
         ax.add_patch(
             Rectangle(
                 (x, top + 0.02), 1, ROW - 0.04, facecolor=style.tint(_colour(tile), share),
-                edgecolor=_colour(tile), linewidth=0.8, gid=gid, zorder=2,
+                edgecolor=edge, linewidth=0.8, gid=gid, zorder=2,
             )
         )  # fmt: skip
 
@@ -276,13 +279,13 @@ def _draw(ax: Axes, order: _Order, lanes: dict[int, int], height: float) -> None
                 linestyle=dashes,
             )  # fmt: skip
         elif event.kind == LOAD:
-            cell(at, lanes.get(event.tile, 0) * ROW, event.tile, 0.45, gid)
+            cell(at, lanes.get(event.tile, 0) * ROW, event.tile, DARK, gid)
             number(at + 0.5, lanes.get(event.tile, 0) * ROW, str(event.tile))
         elif event.kind == STORE:
-            cell(at, store_top, event.tile, 0.45, gid)
+            cell(at, store_top, event.tile, DARK, gid)
             number(at + 0.5, store_top, str(event.tile))
         else:
-            cell(at, product_top + 0.05, event.tile, 0.2, gid)
+            cell(at, product_top + 0.05, event.tile, PALE, gid)
     for tile in sorted(order.buffers):
         columns = [
             at for at, one in enumerate(order.events) if (one.kind, one.tile) == (PRODUCT, tile)
@@ -292,7 +295,6 @@ def _draw(ax: Axes, order: _Order, lanes: dict[int, int], height: float) -> None
                 (columns[0] + columns[-1] + 1) / 2, product_top + 0.05 + ROW / 2,
                 f"{tile}, buffer {order.buffers[tile]}", size=SMALL, ha="center",
                 va="center_baseline", zorder=4,
-                bbox={"facecolor": style.tint(_colour(tile), 0.2), "edgecolor": "none", "pad": 0.5},
             )  # fmt: skip
     ax.set(xlim=(-0.05, len(order.events) + 0.05), ylim=(height, 0))
     ax.set_yticks(list(labels), list(labels.values()))
@@ -302,18 +304,22 @@ def _draw(ax: Axes, order: _Order, lanes: dict[int, int], height: float) -> None
         ax.spines[side].set_visible(False)
 
 
-def _draw_key(fig: Picture, kinds: set[str]) -> None:
+def _draw_key(fig: Picture, kinds: set[str], tiles: int) -> None:
     across, down = fig.get_size_inches()
     fig.text_at(MARGIN, 0.1, "Order of execution, left to right", size=style.LARGE, weight="bold")
     x, y = MARGIN, 0.36
-    words = "a tile's number where its loads start, and where it is stored"
+    for tile in range(min(tiles, len(TILE_COLOURS))):
+        fig.add_artist(
+            Rectangle(((x + 0.02) / across, 1 - (y + 0.16) / down), 0.18 / across, 0.18 / down,
+                      edgecolor=_colour(tile), facecolor=style.tint(_colour(tile), DARK),
+                      linewidth=0.8)
+        )  # fmt: skip
+        fig.text_at(x + 0.11, y, str(tile), size=SMALL, ha="center")
+        x += 0.22
+    words = "a pair of tiles, of A and B, and its number"
+    fig.text_at(x + 0.06, y, words, size=SMALL)
+    x += 0.06 + style.text_width(words, SMALL) + 0.22
     colour = TILE_COLOURS[0]
-    fig.add_artist(
-        Rectangle(((x + 0.02) / across, 1 - (y + 0.16) / down), 0.18 / across, 0.18 / down,
-                  edgecolor=colour, facecolor=style.tint(colour, 0.45), linewidth=0.8)
-    )  # fmt: skip
-    fig.text_at(x + 0.28, y, words, size=SMALL)
-    x += 0.28 + style.text_width(words, SMALL) + 0.22
     lines = [("on its way until it is needed", (0, (2, 1)), 2.2, colour)]
     lines += [(*look, style.BLACK) for kind, look in LINES.items() if kind in kinds]
     for words, dashes, wide, colour in lines:
@@ -333,7 +339,8 @@ def _caption(orders: Sequence[_Order], block, warp: int) -> str:
     )
     return (
         f"What warp {warp} of block {tuple(block)} executes, in the order of the compiled "
-        "instructions (PTX). This is an order, not times: a column is a run of instructions of one "
-        "kind, in a product one step along K. Multiply-adds of each thread between the start of "
-        f"the last tile's loads and their first use: {between}."
+        "instructions (PTX, which machine code is made from). This is an order, not times: each "
+        "box is a run of instructions of one kind, and a product has a box for each k. "
+        "Multiply-adds of each thread between the start of the last tile's loads and their first "
+        f"use: {between}."
     )
