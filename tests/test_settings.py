@@ -1,8 +1,10 @@
-"""Legal settings of every rung: right results at the edges of their tile, and pictures."""
+"""Legal settings of every rung: right results at the edges of their tile, and a picture each.
+
+One test for both, because reading a kernel's PTX takes longer than either.
+"""
 
 import io
 import re
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -13,11 +15,10 @@ from gemmlab import ladder
 from gemmlab.kernel import verify
 
 
-def covering(rung, size):
-    """As few legal settings as it takes to meet all values of any `size` parameters together."""
+def covering(rung):
+    """As few legal settings as it takes to meet all values of all parameters."""
     met = {
-        tuple(settings.items()): set(combinations(settings.items(), size))
-        for settings in ladder.legal_settings(rung)
+        tuple(settings.items()): set(settings.items()) for settings in ladder.legal_settings(rung)
     }
     missing = set().union(*met.values())
     while missing:
@@ -27,25 +28,21 @@ def covering(rung, size):
 
 
 @pytest.mark.parametrize("rung", gl.RUNGS, ids=lambda rung: rung.name)
-def test_every_pair_of_values_is_right_at_the_edges_of_its_tile(rung):
-    for settings in covering(rung, 2):
+def test_every_value_of_a_parameter_is_right_at_the_edges_of_its_tile_and_has_a_picture(rung):
+    """A GPU verified every legal setting when the sweep was recorded; benchmarks/lab_speed.py draws
+    them all."""
+    lab, pictures, chosen = gl.lab(rung.name), set(), list(covering(rung))
+    for settings in chosen:
         kernel = gl.load(rung.name, **settings)
         rows, cols = rung.tile(settings)
         case = verify.check(kernel, min(rows, 70) + 1, min(cols, 70) + 1, 9, 0.5, -2.0, seed=8)
         assert case.passed, (settings, case)
-
-
-@pytest.mark.parametrize("rung", gl.RUNGS, ids=lambda rung: rung.name)
-def test_every_value_of_a_parameter_has_a_picture(rung):
-    """Each once, for drawing has no case of two; benchmarks/lab_speed.py draws them all."""
-    lab, pictures, drawn = gl.lab(rung.name), set(), list(covering(rung, 1))
-    for settings in drawn:
         lab.choose(settings)
         assert lab.picture.value and lab.picture.layout.display is None, settings
         assert re.sub("<[^>]*>", "", lab.message.value) == "", settings
         assert lab.caption.value and lab.lines.value and lab.numbers.value
         pictures.add(lab.picture.value)
         lab._views.clear()
-    assert len(pictures) == len(drawn)
+    assert len(pictures) == len(chosen)
     pixels = np.asarray(Image.open(io.BytesIO(pictures.pop())).convert("RGB"))
     assert pixels[0, 0].min() > 240  # a light ground
