@@ -23,19 +23,18 @@ if TYPE_CHECKING:
 # Column of per_step -> what it counts. The L1 cache first looks the lines of a request up in its
 # tags, then reads them out of its 32 banks of data; each takes one or more wavefronts.
 PER_STEP = {
-    "sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    "sectors": METRICS["global", "load"][1],
     "tag wavefronts": "l1tex__t_output_wavefronts_pipe_lsu_mem_global_op_ld.sum",
     "data wavefronts": "l1tex__data_pipe_lsu_wavefronts.sum",
     "SM cycles": "sm__cycles_active.sum",
 }
 # Rows of side_by_side per 32 multiply-adds, and the levels of memory whose bytes it compares.
 PER_32 = {
-    "global loads": "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
-    "global sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
-    "shared loads": "smsp__inst_executed_op_shared_ld.sum",
-    "shared stores": "smsp__inst_executed_op_shared_st.sum",
-    "data wavefronts": "l1tex__data_pipe_lsu_wavefronts.sum",
-    "SM cycles": "sm__cycles_active.sum",
+    "global loads": METRICS["global", "load"][0],
+    "global sectors": PER_STEP["sectors"],
+    "shared loads": METRICS["shared", "load"][0],
+    "shared stores": METRICS["shared", "store"][0],
+    **{name: PER_STEP[name] for name in ("data wavefronts", "SM cycles")},
 }
 LEVELS = {
     "L2": ("lts__t_bytes.sum",),
@@ -49,7 +48,6 @@ SHARED = {
     )
 }
 ACTIVE_WARPS = "sm__warps_active.avg.pct_of_peak_sustained_active"
-LARGE = (4096, 4096, 4096)
 
 
 def compare(kernel: Kernel, m: int, n: int, k: int) -> pandas.DataFrame:
@@ -160,7 +158,7 @@ def load_intensity(kernels: Mapping[str, Kernel], m: int, n: int, k: int) -> pan
     return pandas.DataFrame(rows).T
 
 
-def side_by_side(*names: str, shape: tuple[int, int, int] = LARGE) -> pandas.DataFrame:
+def side_by_side(*names: str, shape: tuple[int, int, int] = runs.LARGE) -> pandas.DataFrame:
     """What a GPU counted of rungs at one recorded shape (M, N, K), a column for each rung.
 
     First per 32 multiply-adds, which one instruction of a warp does in float32: loads, sectors,
@@ -190,7 +188,7 @@ def _counted(rung: ladder.Rung, shape: tuple[int, int, int]) -> dict[str, float]
     return rows
 
 
-def tensor_cycles(name: str, shape: tuple[int, int, int] = LARGE) -> pandas.DataFrame:
+def tensor_cycles(name: str, shape: tuple[int, int, int] = runs.LARGE) -> pandas.DataFrame:
     """Where the cycles of an SM went, of a rung on tensor cores at one recorded shape (M, N, K).
 
     Columns: cycles, and percent of those counted. Rows: what the products would take at the

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gemmlab import ladder
+from gemmlab.ladder import SIMULATED, Problem
 from gemmlab.records import runs, tuning
 
 if TYPE_CHECKING:
@@ -24,11 +25,13 @@ def over_shapes(table: pandas.DataFrame, name: str, before: str) -> pandas.DataF
     import pandas
 
     rung = ladder.find(name)
-    rows, columns = rung.tile(rung.defaults)
     sms = runs.current()["gpu"]["sm_count"]
     times = [table[table["kernel"] == one].set_index([*SHAPE])["time_ms"] for one in (before, name)]
     factor = (times[0] / times[1]).dropna()
-    blocks = [math.ceil(m / rows) * math.ceil(n / columns) for m, n, _ in factor.index]
+    launches = [
+        rung.launches(Problem(*shape), rung.defaults, SIMULATED)[0] for shape in factor.index
+    ]
+    blocks = [math.prod(launch.grid) for launch in launches]
     return pandas.DataFrame(
         {
             "blocks": blocks,
