@@ -44,7 +44,7 @@ def run(
     record: bool = False,
     limit_s: float | None = None,
 ):
-    """Run all blocks, or only those named, each of them in a chunk of its own.
+    """Run all blocks, or only the clusters of those named, each of them in a chunk of its own.
 
     Returns (counter, findings, accesses, stretches); the last two only if `record` is set, for one
     block. Raises TooLong as soon as it is clear that the run will take more than `limit_s` seconds.
@@ -108,19 +108,26 @@ def _is_ordered(launch: PreparedLaunch) -> bool:
 def _ranges(launch: PreparedLaunch, blocks: list[Triple] | None, threads: int):
     """How many boxes of block indices, and each of them, as ((x0, x1), (y0, y1), (z0, z1))."""
     if blocks is not None:
-        return len(blocks), (tuple((i, i + 1) for i in block) for block in blocks)
+        chosen = {tuple(i // n for i, n in zip(block, launch.cluster, strict=True)): None
+                  for block in blocks}  # fmt: skip
+        return len(chosen), (
+            tuple((i * n, (i + 1) * n) for i, n in zip(one, launch.cluster, strict=True))
+            for one in chosen
+        )
     lanes = CHUNK_LANES
     if launch.check:
-        lanes = checked_lanes(launch.kernel, prod(launch.block), launch.shared_bytes)
+        lanes = checked_lanes(launch)
     elif threads > 1:  # some for each thread
         share = -(-prod(launch.grid) * prod(launch.block) // threads)
         lanes = min(lanes, max(share, SMALL_CHUNK))
     if local := launch.kernel.local_bytes:
         lanes = min(lanes, LOCAL_BYTES // local)
-    room = max(1, -(-lanes // prod(launch.block)))
-    width_x = min(launch.grid[0], room)
-    width_y = _even(launch.grid[1], room // width_x, threads)
-    steps = (width_x, width_y, 1)
+    # In clusters, each of which is in one chunk.
+    grid = [n // own for n, own in zip(launch.grid, launch.cluster, strict=True)]
+    room = max(1, -(-lanes // (prod(launch.block) * prod(launch.cluster))))
+    width_x = min(grid[0], room)
+    width_y = _even(grid[1], room // width_x, threads)
+    steps = [n * own for n, own in zip((width_x, width_y, 1), launch.cluster, strict=True)]
     starts = [range(0, n, step) for n, step in zip(launch.grid, steps, strict=True)]
     boxes = (
         tuple((s, min(s + step, n)) for s, step, n in zip(start, steps, launch.grid, strict=True))

@@ -32,6 +32,7 @@ def launch(
     arch: str = SIMULATED_ARCH,
     options: tuple[str, ...] = (),
     shared_bytes: int = 0,
+    cluster: tuple[int, ...] | None = None,
     count: bool = False,
     check: bool = False,
     blocks: list[tuple[int, int, int]] | None = None,
@@ -43,7 +44,8 @@ def launch(
     scalars; `uninitialised(array)` for memory that nobody has written yet, `read_only(array)` for
     what the kernel must not write; a `TensorMap` for a parameter that is a structure of 128 bytes.
     `options`: for NVRTC, such as "-DTILE=16".
-    `shared_bytes`: dynamic shared memory. `count`: fill in the counters.
+    `shared_bytes`: dynamic shared memory. `cluster`: in blocks, if not as __cluster_dims__ says.
+    `count`: fill in the counters.
     `check`: look for races, uninitialised reads and lost barriers too, which takes longer.
     `blocks`: run only these (x, y, z); the others do nothing. `limit_s`: a launch that will take
     longer than so many seconds is refused, once its speed is seen, and leaves the arrays as they
@@ -65,7 +67,7 @@ def launch(
     )
     limits.check_threads(kernel, block)
     limits.check_shared(kernel, shared_bytes, arch)
-    limits.check_cluster(kernel)
+    cluster = limits.cluster_shape(kernel, cluster, grid, arch)
     limits.check_local(kernel)
     memory, parameters, maps = arguments.bind(kernel, args, arguments.names(text, entry))
     unwritten = {id(arg.array): arg for arg in args if isinstance(arg, Uninitialised)}
@@ -90,6 +92,7 @@ def launch(
         known_sums=exactness.known_sums(given),
         count=count,
         check=check,
+        cluster=cluster,
         maps=maps,
     )
     for one in blocks or []:

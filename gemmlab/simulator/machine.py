@@ -23,10 +23,12 @@ from gemmlab.simulator.async_copy.tensor_map import MapInUse
 from gemmlab.simulator.checks.checker import Checker
 from gemmlab.simulator.counters import Counter
 from gemmlab.simulator.memory import global_memory, merging
+from gemmlab.simulator.memory.cluster_memory import ClusterMemory
 from gemmlab.simulator.memory.local_memory import LocalMemory
 from gemmlab.simulator.memory.shared_memory import SharedMemory
 from gemmlab.simulator.ptx import Instruction, Kernel, Symbol
-from gemmlab.simulator.threads.barriers import CLUSTER, Barriers
+from gemmlab.simulator.threads.barriers import Barriers
+from gemmlab.simulator.threads.clusters import ClusterBarrier
 from gemmlab.simulator.threads.layout import Layout, Triple
 from gemmlab.simulator.translate import translate
 from gemmlab.simulator.types import register_types
@@ -143,6 +145,7 @@ class PreparedLaunch:
     known_sums: dict[tuple[int, bool], exactness.KnownSum]
     count: bool
     check: bool
+    cluster: Triple = (1, 1, 1)  # in blocks
     maps: dict[int, MapInUse] = field(default_factory=dict)  # by the parameter's address
 
 
@@ -205,10 +208,14 @@ class Chunk:
 
     def _prepare(self) -> None:
         launch = self.launch
-        self.layout = Layout(self.ranges, launch.block, launch.grid)
+        self.layout = Layout(self.ranges, launch.block, launch.grid, launch.cluster)
         self.shape, self.special = self.layout.shape, self.layout.special
         self.alive, self.barriers, self.copies = True, Barriers(self.layout), Copies(self)
+        self.cluster_barrier = ClusterBarrier(self)
         self.shared = SharedMemory(self.layout, launch.shared_bytes, launch.kernel)
+        self._of_cluster = ClusterMemory(self.layout, self.shared)
+        # Where an address of `mapa` leads; a cluster of one block has no other.
+        self.far = "cluster" if self.layout.cluster_size > 1 else "shared"
         self.local = LocalMemory(self.layout, launch.kernel.local_bytes)
         self.checker = Checker(self) if launch.check else None
 
@@ -224,11 +231,15 @@ class Chunk:
             start = self._next()
             if start is None:
                 self.copies.bulk_stores.finish()
+                if self.checker:
+                    self.checker.finish()
                 return
             self.go_on()
             mask = self.ready.pop(start)
             block = blocks[start]
-            at_barriers = [*self.barriers.waiting, *self.barriers.in_warps]
+            at_barriers = [
+                *self.barriers.waiting, *self.barriers.in_warps, *self.cluster_barrier.waiting,
+            ]  # fmt: skip
             elsewhere = [*self.ready, *self.trying, *(one.place for one in at_barriers)]
             waiting = (blocks[place].live_in for place in elsewhere if place in blocks)
             kept = frozenset(block.defined.intersection(set().union(*waiting)))
@@ -342,12 +353,19 @@ class Chunk:
         self._parked = mask
         self.barriers.wait_in_warp(index + 1, members, mask)
 
-    def cluster_barrier(self, index: int, mask) -> None:
-        """barrier.cluster.wait, in a cluster of one block."""
-        self.barrier(index, np.int32(CLUSTER), None, mask, None)
+    def cluster_wait(self, index: int, mask) -> None:
+        """barrier.cluster.wait."""
+        self._parked = mask
+        self.cluster_barrier.wait(index, mask)
+
+    def set_registers(self, index: int, count: int, grows: bool, mask) -> None:
+        """setmaxnreg, of `inc` or `dec`: the lanes have `count` registers from now on."""
+        if self.checker:
+            self.checker.set_registers(index, count, grows, mask)
 
     def fence_async(self, mask) -> None:
         """fence.proxy.async: what the lanes know is written is there for bulk stores and wgmma."""
+        self.copies.mbarriers.fence_inits(mask)
         if self.checker:
             self.checker.fence_async(mask)
 
@@ -385,7 +403,10 @@ class Chunk:
                 self.checker.warp_barrier(members, lanes)
             for place, mask in places.items():
                 self._join(place, self._settle(mask))
-        return bool(opened) or met is not None
+        gone_on = self.cluster_barrier.open(self.alive)
+        for place, mask in gone_on.items():
+            self._join(place, self._settle(mask))
+        return bool(opened) or met is not None or bool(gone_on)
 
     def _part_warps(self) -> bool:
         """Let lanes go on that wait for others of their warp in vain; whether there are any."""
@@ -407,7 +428,7 @@ class Chunk:
             seen |= waiting.any(self.layout.thread_axes, keepdims=True)
 
     def _report_deadlock(self) -> None:
-        for one in self.barriers.waiting:
+        for one in (*self.barriers.waiting, *self.cluster_barrier.waiting):
             what = "threads wait at this barrier for others that never come"
             self.find("deadlock", one.place - 1, what, one.mask)
         for place, mask in self.trying.items():
@@ -444,8 +465,8 @@ class Chunk:
 
     def store(self, index: int, space: str, addresses, values, dtype, mask) -> None:
         memory_, addresses = self.space(space), np.asarray(addresses)
-        if self.checker and space == "shared":
-            self.checker.about_to_store(addresses, values, dtype, mask)
+        if self.checker and space in ("shared", "cluster"):
+            self.checker.about_to_store(space, addresses, values, dtype, mask)
         bad = global_memory.store(memory_, addresses, values, dtype, mask)
         if bad or self.observed or self.checker:
             size = dtype.itemsize * len(values)
@@ -472,7 +493,8 @@ class Chunk:
 
     def space(self, name: str):
         """The memory of a state space."""
-        return {"shared": self.shared, "local": self.local}.get(name, self.launch.memory)
+        own = {"shared": self.shared, "local": self.local, "cluster": self._of_cluster}
+        return own.get(name, self.launch.memory)
 
     def note(self, index, space, operation, addresses, size, mask, bad, unit=None) -> None:
         """Tell findings, checks and counters of an access of `size` bytes per lane.

@@ -41,7 +41,7 @@ NO_RESULT_FORMS = re.compile(
 )
 SPECIAL_REGISTERS = re.compile(
     r"%(n?tid|n?ctaid|n?clusterid|cluster_n?ctaid)\.[xyz]$|"
-    r"%(laneid|n?warpid|lanemask_\w+|cluster_n?ctarank)$"
+    r"%(laneid|n?warpid|lanemask_\w+|cluster_n?ctarank|is_explicit_cluster)$"
 )
 # A parameter that is a structure has the type "structure ALIGNMENT BYTES".
 STRUCTURE = re.compile(r"structure (\d+) (\d+)")
@@ -227,6 +227,7 @@ class Kernel:
     labels: dict[str, int] = field(default_factory=dict)
     blocks: dict[int, Block] = field(default_factory=dict)
     cluster: tuple[int, ...] = (1, 1, 1)  # blocks of a cluster
+    has_cluster: bool = False  # whether it says so: otherwise a launch may
     most_threads: int | None = None  # of a block: __launch_bounds__
     block: tuple[int, ...] | None = None  # the only one that it may be launched with
 
@@ -256,6 +257,7 @@ def parse(ptx: str, filename: str) -> dict[str, Kernel]:
         kernels[name] = Kernel(name, [_parameter(text) for text in _split(parameters)])
         if cluster := re.search(r"\.reqnctapercluster\s+([\d, ]+)", directives):
             kernels[name].cluster = tuple(int(n) for n in _split(cluster[1]))
+            kernels[name].has_cluster = True
         if most := re.search(r"\.maxntid\s+([\d, ]+)", directives):
             kernels[name].most_threads = prod(int(n) for n in _split(most[1]))
         if block := re.search(r"\.reqntid\s+([\d, ]+)", directives):

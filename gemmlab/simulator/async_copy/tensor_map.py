@@ -119,6 +119,14 @@ class TensorMap:
             given = np.ascontiguousarray(units[rows]).view(elements.dtype).reshape(inside.shape)
             elements[tuple(i[inside] for i in where)] = given[inside]
 
+    def reduce(self, corners: np.ndarray, units: np.ndarray, operation, dtype: np.dtype) -> None:
+        """As `write`, of what the operation gives for the old elements and the new ones."""
+        for row in range(len(corners)):  # boxes may overlap
+            here = slice(row, row + 1)
+            old, new = (np.ascontiguousarray(v).view(dtype) for v in
+                        (self.read(corners[here]), units[here]))  # fmt: skip
+            self.write(corners[here], operation.change(old, new).view(MOVED))
+
     @cached_property
     def _elements(self) -> np.ndarray:
         return self.array.view(f"u{self.array.itemsize}")
@@ -180,11 +188,15 @@ class MapInUse:
     def has_written(self) -> bool:
         return self.written or (self.buffer is not None and self.buffer.written)
 
-    def store(self, corners, units) -> None:
+    def store(self, corners, units, reduction=None) -> None:
+        """`reduction`: (atomics.Operation, dtype) of what is done with each element there."""
         self.written = True
         if self.buffer is not None:
             self.buffer.written = True
-        self.map.write(corners, units)
+        if reduction is None:
+            self.map.write(corners, units)
+        else:
+            self.map.reduce(corners, units, *reduction)
         if self.unwritten is not None:
             self.unwritten.write(corners, np.zeros_like(units))
 

@@ -53,11 +53,11 @@ class SharedMemory:
 
     def __init__(self, layout, bytes_per_block: int, kernel: Kernel):
         self.bytes_per_block = bytes_per_block
-        stride = -(-bytes_per_block // ALIGNMENT) * ALIGNMENT
+        self.stride = stride = -(-bytes_per_block // ALIGNMENT) * ALIGNMENT
         self.block_offsets = np.asarray(layout.block_number * stride)
         raw = np.full(layout.blocks * stride // 4, POISON, np.uint32).view(np.uint8)
         self.buffer = Buffer("shared memory", raw, 0, 1)
-        self._own = SharedPart(raw[:bytes_per_block], kernel)
+        self.own = SharedPart(raw[:bytes_per_block], kernel)
         self._masks = MaskCache()
         self._dimensions = len(layout.shape)
         self._block_axes = [i for i, n in enumerate(self.block_offsets.shape) if n > 1]
@@ -110,7 +110,7 @@ class SharedMemory:
 
     def locate(self, addresses, size: int, mask):
         """As GlobalMemory.locate; `addresses` count from the start of the block's own part."""
-        allowed, bad = self._own.check(addresses, size, mask)
+        allowed, bad = self.own.check(addresses, size, mask)
         offsets = addresses + self.block_offsets
         return [(self.buffer, offsets, allowed)], bad
 

@@ -1,0 +1,344 @@
+"""Record what blocks of a cluster, and blocks that wait for one another, do on an NVIDIA GPU.
+
+    python tests/recorded/record_clusters.py OUTDIR    writes OUTDIR/clusters.npz
+
+The kernels are those of tests/kernels/clusters.cu and of REDUCTIONS below. The file holds, as
+`NAME I`, what argument I of the case NAME was afterwards, and in `about` which GPU it was. Needs
+CuPy and a GPU of compute capability 9.0 or later; a cubin of SOURCE can be given as CUBIN in the
+environment, where there is no time to compile. The simulator runs the same kernels on the same
+arrays: see test_simulator_clusters.py.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from record_copies import Boxes, encode, pattern
+
+KERNELS = Path(__file__).resolve().parent.parent / "kernels" / "clusters.cu"
+OPTIONS = ("-arch=sm_90a", "-ftz=true", "-lineinfo", "-std=c++17")
+LIMIT_S = 40  # of one process that runs cases; the case that hangs is left out
+NON_PORTABLE = 14  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+
+# Operation and type of a reduction by copy -> its suffix. To global memory, and to a cluster's.
+TO_GLOBAL = {
+    **{f"{how} {kind}": f"{how}.{kind}" for kind in ("b32", "b64") for how in ("and", "or", "xor")},
+    **{f"{how} {kind}": f"{how}.{kind}" for kind in ("u32", "s32", "u64", "s64")
+       for how in ("min", "max")},
+    **{f"add {kind}": f"add.{kind}" for kind in ("u32", "s32", "u64", "f32", "f64")},
+    **{f"{how} u32": f"{how}.u32" for how in ("inc", "dec")},
+    **{f"{how} {kind}": f"{how}.{kind}" for kind in ("f16", "bf16") for how in ("min", "max")},
+    **{f"add {kind}": f"add.noftz.{kind}" for kind in ("f16", "bf16")},
+}  # fmt: skip
+TO_CLUSTER = {
+    **{f"{how} b32": f"{how}.b32" for how in ("and", "or", "xor")},
+    **{f"{how} {kind}": f"{how}.{kind}" for kind in ("u32", "s32")
+       for how in ("add", "min", "max")},
+    **{f"{how} u32": f"{how}.u32" for how in ("inc", "dec")},
+    "add u64": "add.u64",
+}  # fmt: skip
+BY_TENSOR = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
+# What a tensor map's type can be reduced by: integers by all, floats by three.
+TENSOR_TYPES = {
+    "uint32": BY_TENSOR, "int32": ("add", "min", "max", "and"),
+    "uint64": ("add", "min", "max", "and", "or", "xor"), "int64": ("min", "max", "xor"),
+    "float16": ("add", "min", "max"), "float32": ("add", "min", "max"),
+    "float64": ("add",),
+}  # fmt: skip
+
+# Two blocks, each with 512 bytes of its own; each adds them to what is there.
+GLOBAL_REDUCTION = """
+PLAIN to_global_{name}(const u32* in, u32* out)
+{{
+    __shared__ __align__(128) u32 box[128];
+    for (int i = threadIdx.x; i < 128; i += blockDim.x) box[i] = in[128 * blockIdx.x + i];
+    fence();
+    __syncthreads();
+    if (threadIdx.x == 0) {{
+        asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.{suffix} [%0], [%1], 512;"
+                     :: "l"(out + 128 * blockIdx.x), "r"(place(box)) : "memory");
+        finish();
+    }}
+}}
+"""
+# Each block adds its own to the next block's, in shared memory.
+CLUSTER_REDUCTION = """
+KERNEL(2) to_cluster_{name}(const u32* in, u32* out)
+{{
+    __shared__ __align__(128) u32 box[128], to[128];
+    __shared__ mbarrier full;
+    const u32 t = threadIdx.x, there = 1 - rank();
+    for (int i = t; i < 128; i += blockDim.x)
+        box[i] = in[128 * blockIdx.x + i], to[i] = out[128 * blockIdx.x + i];
+    if (t == 0) {{ init(&full, 1); expect(&full, 512); }}
+    fence();
+    sync();
+    if (t == 0)
+        asm volatile("cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"
+                     ".{suffix} [%0], [%1], 512, [%2];" :: "r"(at(place(to), there)),
+                     "r"(place(box)), "r"(at(place(&full), there)) : "memory");
+    wait(&full, 0);
+    for (int i = t; i < 128; i += blockDim.x) out[128 * blockIdx.x + i] = to[i];
+    sync();
+}}
+"""
+# A box of 512 bytes to two places each, parts of which are outside.
+TENSOR_REDUCTION = """
+PLAIN by_tensor_{name}(const __grid_constant__ TensorMap map, const u32* in, const int* corners)
+{{
+    extern __shared__ __align__(1024) u32 memory[];
+    for (int i = threadIdx.x; i < 128; i += blockDim.x) memory[i] = in[128 * blockIdx.x + i];
+    fence();
+    __syncthreads();
+    const int* at = corners + 2 * blockIdx.x;
+    if (threadIdx.x == 0) {{
+        asm volatile("cp.reduce.async.bulk.tensor.2d.global.shared::cta.{name}.tile.bulk_group "
+                     "[%0, {{%1, %2}}], [%3];"
+                     :: "l"(&map), "r"(at[0]), "r"(at[1]), "r"(place(memory)) : "memory");
+        finish();
+    }}
+}}
+"""
+
+
+def _name(case: str) -> str:
+    return case.replace(" ", "_")
+
+
+REDUCTIONS = "".join(
+    [GLOBAL_REDUCTION.format(name=_name(n), suffix=s) for n, s in TO_GLOBAL.items()]
+    + [CLUSTER_REDUCTION.format(name=_name(n), suffix=s) for n, s in TO_CLUSTER.items()]
+    + [TENSOR_REDUCTION.format(name=n) for n in BY_TENSOR]
+)
+SIXTEEN = """
+KERNEL(16) sixteen(u32* out)
+{
+    __shared__ u32 sum;
+    if (threadIdx.x == 0) sum = 0;
+    sync();
+    if (threadIdx.x < 16)
+        asm volatile("red.relaxed.cluster.shared::cluster.add.u32 [%0], %1;"
+                     :: "r"(at(place(&sum), threadIdx.x)), "r"(1 << rank()) : "memory");
+    sync();
+    if (threadIdx.x == 0) out[blockIdx.x] = sum + 1000000 * rank();
+}
+"""
+
+
+def source() -> str:
+    return KERNELS.read_text(encoding="utf-8") + REDUCTIONS + SIXTEEN
+
+
+@dataclass(frozen=True)
+class Case:
+    """One launch. `args`: makes arrays, NumPy scalars and (Boxes, array) for a tensor map.
+
+    `seen`: the arguments whose arrays are recorded; `cluster`: more blocks than are portable.
+    """
+
+    entry: str
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    args: Callable[[], list]
+    seen: tuple[int, ...]
+    shared_bytes: int = 0
+    non_portable: bool = False
+
+
+@dataclass(frozen=True)
+class Maps:
+    """Tensor maps in global memory, one of each of (Boxes, array)."""
+
+    maps: list
+
+
+def _zeros(*shape, dtype="u4") -> np.ndarray:
+    return np.zeros(shape, dtype)
+
+
+def _plain() -> dict[str, Case]:
+    i4 = np.int32
+    many = 300  # blocks that wait for one another; more than one SM each
+    return {
+        "ranks": Case("ranks", (4, 3, 4), (1,), lambda: [_zeros(48, 15)], (0,)),
+        "addresses": Case("addresses", (8,), (4,),
+                          lambda: [_zeros(8, 4, 5), _zeros(8, 4, 4, dtype="u8")], (0, 1)),
+        "far loads": Case("far_loads", (8,), (64,), lambda: [_zeros(8, 64, 16)], (0,)),
+        "far stores": Case("far_stores", (16,), (64,), lambda: [_zeros(16, 512)], (0,)),
+        "far atomics": Case("far_atomics", (8,), (96,), lambda: [_zeros(2, 24, dtype="u8")], (0,)),
+        "barriers": Case("barriers", (8,), (128,), lambda: [_zeros(8, 96, 2)], (0,)),
+        "far arrivals": Case("far_arrivals", (8,), (64,), lambda: [_zeros(8, 5, 64)], (0,)),
+        "far bytes": Case("far_bytes", (4,), (32,), lambda: [_zeros(4, 32)], (0,)),
+        "async stores": Case("async_stores", (8,), (64,), lambda: [_zeros(8, 512)], (0,)),
+        "async reductions": Case("async_reductions", (4,), (64,),
+                                 lambda: [_zeros(4, 16, dtype="u8")], (0,)),
+        "far copy": Case("far_copy", (8,), (64,), lambda: [_zeros(8, 256)], (0,)),
+        "shared stretches": Case(
+            "shared_stretches", (8,), (64,),
+            lambda: [pattern("uint32", (8, 64)).copy(), _zeros(8, 256)], (1,)),
+        **{f"shared boxes {swizzle}": Case(
+            "shared_boxes", (8,), (64,), lambda s=swizzle: [
+                (Boxes("float32", (40, 60), (8, 32), (), s), pattern("float32", (40, 60)).copy()),
+                _zeros(8, 1024)], (1,), 4096) for swizzle in ("none", "128B")},
+        "ring": Case("ring", (6,), (160,), lambda: [
+            np.arange(3 * 7 * 128, dtype="f4") % 1013, _zeros(6, 128, dtype="f4"), i4(7)], (1,)),
+        "sixteen": Case("sixteen", (32,), (32,), lambda: [_zeros(32)], (0,), non_portable=True),
+        "policies": Case("policies", (1,), (32,), lambda: [
+            np.arange(256, dtype="f4"), _zeros(136, dtype="f4"), _zeros(6, dtype="u8")], (1, 2)),
+        "maps in memory": Case("maps_in_memory", (3,), (64,), lambda: [
+            Maps([(Boxes("uint32", (6, 16), (4, 16), ()), pattern("uint32", (6, 16)).copy()),
+                  (Boxes("uint32", (3, 20), (4, 16), (), "64B"),
+                   pattern("uint32", (3, 20)).copy() + np.uint32(1)),
+                  (Boxes("float32", (9, 24), (4, 16), (), fill="nan"),
+                   pattern("float32", (9, 24)).copy())]), _zeros(3, 64)], (1,)),
+        "made maps": Case("made_maps", (4,), (64,), lambda: [
+            (Boxes("uint32", (8, 16), (4, 16), ()), pattern("uint32", (8, 16)).copy()),
+            _zeros(4, 32), pattern("uint32", (4, 512)).copy(), i4(4), _zeros(4, 64)], (4,)),
+        "locked": Case("locked", (many,), (32,), lambda: [
+            _zeros(1, dtype="i4"), _zeros(1, dtype="u8"), _zeros(many)], (0, 1, 2)),
+        "lock in warp": Case("lock_in_warp", (4,), (64,), lambda: [
+            _zeros(1, dtype="i4"), _zeros(1, dtype="i4")], (0, 1)),
+        "in turn": Case("in_turn", (100,), (64,), lambda: [
+            _zeros(1, dtype="i4"), _zeros(100, 64, dtype="i4")], (0, 1)),
+        "steps": Case("steps", (264,), (256,), lambda: [
+            pattern("uint32", (264 * 256,)).copy(), _zeros(264 * 256), _zeros(1), i4(9)], (2,)),
+        "few steps": Case("steps", (64,), (96,), lambda: [
+            pattern("uint32", (64 * 96,)).copy(), _zeros(64 * 96), _zeros(1), i4(10)], (0, 1)),
+        "look back": Case("look_back", (500,), (128,), lambda: [
+            pattern("uint32", (500, 128)) >> 12, _zeros(500, 128), _zeros(1),
+            _zeros(500, dtype="u8")], (1,)),
+        "in order": Case("in_order", (3, 11), (64,), lambda: [
+            (np.arange(11 * 192, dtype="f4") % 37) / 3, _zeros(192, dtype="f4"),
+            _zeros(3, dtype="i4"), i4(11)], (1, 2)),
+        "flag in block": Case("flag_in_block", (2,), (64,), lambda: [_zeros(32, dtype="i4")], (0,)),
+    }  # fmt: skip
+
+
+def _reductions() -> dict[str, Case]:
+    """On any bits at all; two neighbours of out get the same, so that a mistake in width shows."""
+    found = {}
+    for name in TO_GLOBAL:
+        found[f"to global {name}"] = Case(
+            f"to_global_{_name(name)}", (2,), (32,), lambda: [_bits(1), _bits(2)], (1,))
+    for name in TO_CLUSTER:
+        found[f"to cluster {name}"] = Case(
+            f"to_cluster_{_name(name)}", (2,), (32,), lambda: [_bits(1), _bits(2)], (1,))
+    for dtype, operations in TENSOR_TYPES.items():
+        row = 64 // np.dtype(dtype).itemsize
+        for how in operations:
+            found[f"by tensor {how} {dtype}"] = Case(
+                f"by_tensor_{how}", (3,), (32,), lambda d=dtype, r=row: [
+                    (Boxes(d, (20, 3 * r), (8, r), ()), _bits(2, 20 * 48).view(d).reshape(20, -1)),
+                    _bits(1, 3 * 128), np.array([[0, 1], [r, 14], [2 * r, 4]], "i4")],
+                (0,), 1024)
+    return found  # fmt: skip
+
+
+def _bits(seed: int, count: int = 256) -> np.ndarray:
+    """Any bits, with awkward floats of each width among them, float32 near the subnormals too."""
+    words = np.random.PCG64(seed).random_raw(count).astype("u4")
+    awkward = np.array(
+        [0, 0x80000000, 0x7F800000, 0xFF800000, 1, 0x80000001, 0x007FFFFF, 0x00800000, 0x80800001,
+         0x3F800000, 0xBF800000, 0x7F7FFFFF, 0x03FF0001, 0x7C00FC00, 0x80000000, 0x7BFF0400], "u4")  # fmt: skip
+    words[1::3] = awkward[(np.arange(len(words[1::3])) * (2 * seed + 1) + seed) % len(awkward)]
+    return words
+
+
+def cases() -> dict[str, Case]:
+    return _plain() | _reductions()
+
+
+# --- recording ------------------------------------------------------------------------------------
+
+
+def on_gpu(cupy, module, case: Case) -> dict[int, np.ndarray]:
+    given, kept, arrays = [], [], {}
+    for number, arg in enumerate(case.args()):
+        if isinstance(arg, tuple):
+            box, array = arg
+            arrays[number] = on = cupy.asarray(array)
+            code, tensor_map = encode(box, on)
+            assert not code, f"cuTensorMapEncodeTiled returned {code} for {box}"
+            given.append(tensor_map)
+        elif isinstance(arg, Maps):
+            made = []
+            for box, array in arg.maps:
+                kept.append(on := cupy.asarray(array))
+                code, tensor_map = encode(box, on)
+                assert not code, f"cuTensorMapEncodeTiled returned {code} for {box}"
+                made.append(np.frombuffer(tensor_map.tobytes(), "u1"))
+            given.append(cupy.asarray(np.stack(made)))
+        elif isinstance(arg, np.ndarray):
+            arrays[number] = cupy.asarray(arg)
+            given.append(arrays[number])
+        else:
+            given.append(arg)
+    function = module.get_function(case.entry)
+    if case.non_portable:
+        set_attribute = ctypes.CDLL("libcuda.so.1").cuFuncSetAttribute
+        code = set_attribute(ctypes.c_void_p(function.kernel.ptr), NON_PORTABLE, 1)
+        assert not code, f"cuFuncSetAttribute returned {code}"
+    function(case.grid, case.block, tuple(given), shared_mem=case.shared_bytes)
+    cupy.cuda.runtime.deviceSynchronize()
+    return {number: cupy.asnumpy(arrays[number]) for number in case.seen}
+
+
+def some(path: Path, without: set[str]) -> None:
+    """Record what `path` does not have yet; it is whole after each case."""
+    import cupy
+    from record_arithmetic import provenance
+
+    if "CUBIN" in os.environ:
+        module = cupy.RawModule(path=os.environ["CUBIN"])
+    else:
+        module = cupy.RawModule(code=source(), options=OPTIONS)
+    found = dict(np.load(path)) if path.exists() else {}
+    about = {**provenance(cupy), "command": "python tests/recorded/record_clusters.py OUTDIR"}
+    found["about"] = np.array(json.dumps(about))
+    for name, case in cases().items():
+        if name in without or f"{name} {case.seen[0]}" in found:
+            continue
+        print(name, flush=True)
+        for number, array in on_gpu(cupy, module, case).items():
+            found[f"{name} {number}"] = array
+        np.savez_compressed(path.with_suffix(".tmp.npz"), **found)
+        path.with_suffix(".tmp.npz").replace(path)
+
+
+def main(outdir: Path) -> None:
+    """In processes: what fails or hangs takes its process with it, and is left out by the next."""
+    path, without = outdir / "clusters.npz", set()
+    while True:
+        command = [sys.executable, __file__, "--some", str(path), json.dumps(sorted(without))]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
+            output, failed = done.stdout, done.returncode
+            if failed:
+                print(done.stderr[-1500:], flush=True)
+        except subprocess.TimeoutExpired as error:
+            output, failed = (error.stdout or b"").decode(), True
+        names = output.strip().splitlines()
+        print(f"{len(names)} run, {'the last one failed: ' + names[-1] if failed and names else ''}",
+              flush=True)  # fmt: skip
+        if not failed:
+            return
+        if not names:
+            sys.exit("nothing runs at all")
+        without.add(names[-1])
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--some":
+        some(Path(sys.argv[2]), set(json.loads(sys.argv[3])))
+    else:
+        main(Path(sys.argv[1]))
