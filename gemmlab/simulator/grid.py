@@ -1,8 +1,8 @@
 """All blocks of a launch: cut into chunks, which run side by side on the cores of this machine.
 
 NumPy lets go of Python's lock while it works on an array, so threads are enough. Chunks of a kernel
-with atomics, whose blocks may wait for one another, run one after the other, in the order of their
-blocks; so do checked ones.
+with atomics run one after the other, in the order of their blocks; so do checked ones. Where threads
+poll, for what those of other blocks write, chunks take turns.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from threading import Thread, current_thread
 from gemmlab.simulator.checks.checker import checked_lanes
 from gemmlab.simulator.counters import Counter
 from gemmlab.simulator.machine import Chunk, Deadline, PreparedLaunch, TooLong
+from gemmlab.simulator.residency import most_blocks, why_not_all
 from gemmlab.simulator.threads.layout import Triple
+from gemmlab.simulator.threads.polling import polling_branches
 
 CHUNK_LANES = 1 << 17
 SMALL_CHUNK = 1 << 14  # lanes; fewer are not worth a thread
@@ -55,7 +57,11 @@ def run(
     number, every = _ranges(launch, blocks, threads)
     deadline = Deadline(inf if limit_s is None else limit_s)
     chunks = (Chunk(launch, ranges, record, deadline) for ranges in every)
-    with closing(_finished(chunks, min(threads, number), deadline)) as finished:
+    if polling_branches(launch.kernel):
+        finishing = _in_turns(chunks, launch)
+    else:
+        finishing = _finished(chunks, min(threads, number), deadline)
+    with closing(finishing) as finished:
         for done, chunk in enumerate(finished, start=1):
             counter.merge(chunk.counter)
             accesses += chunk.accesses
@@ -66,6 +72,59 @@ def run(
             if deadline.elapsed > SEEN_S and expected > deadline.limit_s:
                 raise TooLong(f"about {expected / 60:,.1f} minutes")
     return counter, list(findings.values()), accesses, stretches
+
+
+def _in_turns(chunks, launch: PreparedLaunch):
+    """The chunks as they finish, where blocks may wait for others.
+
+    Each runs until what is left of it waits for other chunks. As many are at work as have room on a
+    GPU; the first begins alone, and the next ones when it cannot go on, or has finished.
+    """
+    chunks, room = _Peekable(chunks), most_blocks(launch)
+    working: list[Chunk] = []
+    while True:
+        before, moved = [chunk.changes for chunk in working], False
+        for chunk in list(working):
+            if chunk.go_as_far_as_possible():
+                working.remove(chunk)
+                moved = True
+                yield chunk
+        moved = moved or before != [chunk.changes for chunk in working]
+        following = chunks.peek()
+        if following is None and not working:
+            return
+        left = room - sum(chunk.blocks_left for chunk in working)
+        if following is not None and (not working or following.blocks <= left):
+            working.append(next(chunks))
+        elif not moved and all(chunk.polling.surely_in_vain for chunk in working):
+            waiting = sum(chunk.blocks for chunk in chunks)
+            for chunk in working:
+                if waiting:
+                    chunk.why_for_ever = why_not_all(launch, waiting)
+                chunk.go_as_far_as_possible(last=True)
+                yield chunk
+            return
+
+
+class _Peekable:
+    """An iterator whose next item can be looked at."""
+
+    def __init__(self, items):
+        self._items, self._next = iter(items), []
+
+    def peek(self):
+        """The next item; None at the end."""
+        if not self._next:
+            self._next = list(islice(self._items, 1))
+        return self._next[0] if self._next else None
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.peek() is None:
+            raise StopIteration
+        return self._next.pop()
 
 
 def _finished(chunks, threads: int, deadline: Deadline):
@@ -102,7 +161,7 @@ def _finished(chunks, threads: int, deadline: Deadline):
 
 def _is_ordered(launch: PreparedLaunch) -> bool:
     instructions = launch.kernel.instructions
-    return any(one.name in ORDERED and "shared" not in one.parts for one in instructions)
+    return bool(polling_branches(launch.kernel)) or any(one.name in ORDERED and "shared" not in one.parts for one in instructions)
 
 
 def _ranges(launch: PreparedLaunch, blocks: list[Triple] | None, threads: int):
@@ -122,6 +181,8 @@ def _ranges(launch: PreparedLaunch, blocks: list[Triple] | None, threads: int):
         lanes = min(lanes, max(share, SMALL_CHUNK))
     if local := launch.kernel.local_bytes:
         lanes = min(lanes, LOCAL_BYTES // local)
+    if polling_branches(launch.kernel):
+        lanes = min(lanes, most_blocks(launch) * prod(launch.block))
     # In clusters, each of which is in one chunk.
     grid = [n // own for n, own in zip(launch.grid, launch.cluster, strict=True)]
     room = max(1, -(-lanes // (prod(launch.block) * prod(launch.cluster))))

@@ -93,6 +93,7 @@ def launch(
         count=count,
         check=check,
         cluster=cluster,
+        arch=arch,
         maps=maps,
     )
     for one in blocks or []:

@@ -3,18 +3,21 @@
 Blocks are run in chunks (see grid.py), each chunk on its own. Inside a chunk, lanes that stand at
 the same instruction form a group, and a group executes one basic block at a time for all its lanes.
 Where a branch parts a group, the group that stands first in the program goes next, so that parted
-lanes meet again. Three kinds of group wait until no other can go on: lanes at a barrier, lanes that
-try an mbarrier, and part of a warp at an instruction of the whole warp. When nobody can go on, the
-chunk ends with the finding "deadlock".
+lanes meet again. Four kinds of group wait until no other can go on: lanes at a barrier, lanes that
+try an mbarrier, part of a warp at an instruction of the whole warp, and lanes that poll (see
+threads/polling.py). When nobody can go on, other chunks may; then the chunk ends with the finding
+"deadlock".
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 
+from gemmlab.cuda.architectures import SIMULATED_ARCH
 from gemmlab.simulator.arithmetic import exactness
 from gemmlab.simulator.arithmetic.fused import Stacks
 from gemmlab.simulator.arithmetic.multiply_add import Magnitudes
@@ -30,6 +33,7 @@ from gemmlab.simulator.ptx import Instruction, Kernel, Symbol
 from gemmlab.simulator.threads.barriers import Barriers
 from gemmlab.simulator.threads.clusters import ClusterBarrier
 from gemmlab.simulator.threads.layout import Layout, Triple
+from gemmlab.simulator.threads.polling import Polling
 from gemmlab.simulator.translate import translate
 from gemmlab.simulator.types import register_types
 
@@ -146,6 +150,7 @@ class PreparedLaunch:
     count: bool
     check: bool
     cluster: Triple = (1, 1, 1)  # in blocks
+    arch: str = SIMULATED_ARCH
     maps: dict[int, MapInUse] = field(default_factory=dict)  # by the parameter's address
 
 
@@ -195,16 +200,48 @@ class Chunk:
         self.observed = launch.count or record
         self._merged = merging.merged_loads(launch.kernel) if self.observed else {}
         self.deadline = deadline
+        self._begun, self._is_last = False, False
+        self.why_for_ever = ""  # what the grid has to say to a deadlock
+        self._free = None
+        self.changes = 0  # how often anything was changed that a lane can wait for
+
+    @property
+    def blocks(self) -> int:
+        return prod(last - first for first, last in self.ranges)
+
+    @property
+    def blocks_left(self) -> int:
+        """Of which some thread has not returned yet."""
+        return int((self.layout.per_block(self.alive) > 0).sum())
 
     def run(self) -> None:
-        before = np.setbufsize(UFUNC_BUFFER)
+        """All of it."""
+        if not self.go_as_far_as_possible():
+            self.go_as_far_as_possible(last=True)
+
+    def go_as_far_as_possible(self, last: bool = False) -> bool:
+        """Run until all lanes have returned, or until the rest wait for other chunks: then False.
+
+        `last`: no other chunk will change anything any more. Who still waits, waits for ever.
+        """
+        before, done = np.setbufsize(UFUNC_BUFFER), True
         try:
             with np.errstate(all="ignore"):
-                self._prepare()
-                self._schedule()
+                if not self._begun:
+                    self._prepare()
+                    self._begun = True
+                self.polling.try_again()
+                self._is_last = last
+                done = self._schedule()
+        except BaseException:
+            done = True
+            raise
         finally:
             np.setbufsize(before)
-            self.checker = self.copies = None  # they hold the chunk: let go of all its memory
+            if done:
+                self.checker = self.copies = None  # they hold the chunk: let go of all its memory
+                self.polling = None
+        return done
 
     def _prepare(self) -> None:
         launch = self.launch
@@ -218,29 +255,38 @@ class Chunk:
         self.far = "cluster" if self.layout.cluster_size > 1 else "shared"
         self.local = LocalMemory(self.layout, launch.kernel.local_bytes)
         self.checker = Checker(self) if launch.check else None
-
-    # --- who runs next --------------------------------------------------------------------------
-
-    def _schedule(self) -> None:
-        blocks = self.launch.kernel.blocks
-        self.registers = {n: t.type(0) for n, t in self.launch.translation.types.items()}
+        self.polling = Polling(self)
+        self.registers = {n: t.type(0) for n, t in launch.translation.types.items()}
         # Instruction -> lanes that stand there: a mask, or True for all lanes of the chunk.
         self.ready, self.trying = {0: True}, {}
         self._parked = False  # the lanes that the last instruction left at a barrier
+
+    # --- who runs next --------------------------------------------------------------------------
+
+    def _schedule(self) -> bool:
+        """Whether all have returned, or wait for ever."""
+        blocks = self.launch.kernel.blocks
         while True:
             start = self._next()
             if start is None:
+                if self.polling.places and not self._is_last:
+                    return False
+                self._report_deadlock()
                 self.copies.bulk_stores.finish()
                 if self.checker:
                     self.checker.finish()
-                return
+                return True
             self.go_on()
             mask = self.ready.pop(start)
+            if self.polling.places:
+                mask = self._without_held(start, mask)
             block = blocks[start]
             at_barriers = [
                 *self.barriers.waiting, *self.barriers.in_warps, *self.cluster_barrier.waiting,
             ]  # fmt: skip
-            elsewhere = [*self.ready, *self.trying, *(one.place for one in at_barriers)]
+            elsewhere = [
+                *self.ready, *self.trying, *self.polling.places, *(one.place for one in at_barriers),
+            ]  # fmt: skip
             waiting = (blocks[place].live_in for place in elsewhere if place in blocks)
             kept = frozenset(block.defined.intersection(set().union(*waiting)))
             function = self.launch.translation.function(start, kept)
@@ -250,27 +296,53 @@ class Chunk:
             self._continue(block, mask, function(self.registers, self, mask))
 
     def _next(self) -> int | None:
-        """Where the lanes stand that go next; None when all have returned."""
+        """Where the lanes stand that go next; None when all have returned, or nobody can go on."""
         blocks = self.launch.kernel.blocks
+        held = False  # whether all lanes that can go on are of warps of which some rest
         while True:
             whole = [
                 p for p in self.ready if not blocks[p].whole_warp or self._whole(self.ready[p])
             ]
-            if whole:
+            if whole and self.polling.places and not held:
+                whole = [self._first_free(whole)]
+                held = whole == [None]
+            if whole and whole != [None]:
                 return min(whole)
             opened = self._open_barriers()
             if not opened and self.copies.advance():
                 for place, mask in self.trying.items():
                     self._join(place, mask)
                 opened, self.trying = bool(self.trying), {}
-            if not opened and not self.ready:
+            if not opened and self.polling.places and (self._wake() or whole):
+                continue
+            if not opened and not self.ready and (not self.polling.places or self._is_last):
                 opened = self._part_warps()
             if not opened:
                 break
-        if self.ready:  # only parts of warps, at instructions of the whole warp
-            return min(self.ready)
-        self._report_deadlock()
-        return None
+            self.changes += 1
+        # If there are any, then only parts of warps, at instructions of the whole warp.
+        return min(self.ready, default=None)
+
+    def _first_free(self, places) -> int | None:
+        """The first of the places where lanes stand of warps of which no lane rests."""
+        self._free = self.polling.hold({place: self.ready[place] for place in places})
+        return None if self._free is None else self._free[0]
+
+    def _without_held(self, start: int, mask):
+        """The lanes of `mask`, which go on at `start`, that are not held; the others stay there."""
+        if self._free is None or self._free[0] != start:
+            return mask
+        free, self._free = self._free[1], None
+        if (stay := mask & ~free).any():
+            self.ready[start] = stay
+        return self._settle(free)
+
+    def _wake(self) -> bool:
+        """Let lanes that rest look again, if anything was changed; whether they do."""
+        woken = self.polling.wake(self.changes)
+        for place, mask in woken.items():
+            self._join(place, mask)
+        return bool(woken)
 
     def _whole(self, mask) -> bool:
         """Whether all living lanes of the warps in `mask` are in it."""
@@ -301,6 +373,9 @@ class Chunk:
                 self.trying[block.start] = rest | np.asarray(self.trying.get(block.start, False))
             return
         if last.name == "bra":
+            if taken is not False and block.start in self.polling.branches:
+                if self.polling.rests(block, taken):
+                    taken = False
             self._join(block.target, taken)
         elif leaves:
             self._return(taken)
@@ -435,6 +510,9 @@ class Chunk:
             missing = self.copies.mbarriers.missing(place, mask)
             what = f"threads wait for a phase of an mbarrier that nobody completes: {missing}"
             self.find("deadlock", place, what, mask)
+        for place, mask in self.polling.places.items():
+            what = "threads wait in a loop for what nobody writes any more" + self.why_for_ever
+            self.find("deadlock", place, what, mask)
 
     # --- what the translated blocks call ----------------------------------------------------------
 
@@ -468,6 +546,7 @@ class Chunk:
         if self.checker and space in ("shared", "cluster"):
             self.checker.about_to_store(space, addresses, values, dtype, mask)
         bad = global_memory.store(memory_, addresses, values, dtype, mask)
+        self.changes += space != "local"
         if bad or self.observed or self.checker:
             size = dtype.itemsize * len(values)
             self.note(index, space, "store", addresses, size, mask, bad)

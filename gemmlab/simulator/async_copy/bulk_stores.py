@@ -171,6 +171,8 @@ class BulkStores:
         """What a reduction does with an element there and a new one; None is a finding."""
         name = used.map.array.dtype.name
         try:
+            if name == "int64" and how not in ("min", "max"):
+                raise Unknown
             return reduction(how, REDUCIBLE[name])
         except (KeyError, Unknown):
             what = f"the elements of {used.name}, {name}, cannot be reduced by {how}"
@@ -200,9 +202,12 @@ class BulkStores:
 
 
 def reduction(how: str, ptx_type: str):
-    """(the atomics.Operation, its dtype) of a reduction in global memory. Raises Unknown."""
+    """(the atomics.Operation, its dtype) of a reduction by the copy engine. Raises Unknown.
+
+    It keeps subnormal numbers, in global memory too, where atomics flush them.
+    """
     operation, dtype = atomics.operation_of(how, ptx_type)
-    return (operation if isinstance(operation, atomics.Operation) else operation("global")), dtype
+    return (operation if isinstance(operation, atomics.Operation) else operation("shared")), dtype
 
 
 def _reduce(memory, addresses, values, operation: atomics.Operation, dtype: np.dtype):

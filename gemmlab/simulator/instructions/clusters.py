@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 from gemmlab.simulator.threads import clusters
 from gemmlab.simulator.types import SIGNED, Unknown
 
 REGISTERS = range(24, 257, 8)  # that setmaxnreg may ask for
+POLICY = 1 << 60
+PRIORITIES = {"evict_unchanged": 0, "evict_first": 2, "evict_last": 4, "evict_normal": 6}
 
 
 def op_mapa(w, instruction, target, address, rank):
@@ -31,6 +35,25 @@ def op_setmaxnreg(w, instruction, count):
     w.lines.append(
         f"lanes.set_registers({instruction.index}, {count.value}, {grows}, {w.mask(instruction)})"
     )
+
+
+def op_createpolicy(w, instruction, target, *given):
+    """The bits of a policy for the second-level cache, as on an NVIDIA H200; no result depends on it.
+
+    Of one for a range of addresses, and of one with a second priority, the bits are not known: 0.
+    """
+    form, *parts, _ = instruction.parts[1:]
+    priorities = [part.removeprefix("L2::") for part in parts if part.startswith("L2::")]
+    if form == "cvt":
+        w.assign(target, w.value(given[0], SIGNED[8]), SIGNED[8], instruction)
+        return
+    if form not in ("fractional", "range") or not set(priorities) <= set(PRIORITIES):
+        raise Unknown
+    bits = 0
+    if form == "fractional" and priorities[1:] in ([], ["evict_unchanged"]):
+        share = given[0].value if given else 1.0
+        bits = POLICY | PRIORITIES[priorities[0]] << 56 | max(0, ceil(16 * share) - 1) << 52
+    w.assign(target, w.constant(SIGNED[8].type(bits)), SIGNED[8], instruction)
 
 
 def op_griddepcontrol(w, instruction):

@@ -163,8 +163,10 @@ def _in_space(lanes, index, space, operation, addresses, operands, dtype, mask, 
         given = [_in_order(operand, lanes.shape, order)[active] for operand in operands]
         if not wanted and operation.at is not None:
             operation.at.at(view, elements, *given)
+            lanes.changes += 1
         else:
             before = take_turns(view, elements, given, operation.change)
+            lanes.changes += bool((view[elements] != before).any())  # a lock may be taken already
             if wanted:
                 old[active] = before
     place.stored(addresses, dtype.itemsize, mask, *operands, lanes.layout.block_number)
