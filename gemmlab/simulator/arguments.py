@@ -13,6 +13,7 @@ from gemmlab.simulator.async_copy.tensor_map import (
     MAP_BYTES,
     MapInUse,
     TensorMap,
+    TensorMaps,
     within,
 )
 from gemmlab.simulator.errors import LaunchError
@@ -55,6 +56,10 @@ def bind(kernel: ptx.Kernel, args, names):
     buffers = iter(memory.buffers)
     parameters, maps = {}, {}
     for (parameter, ptx_type), name, arg in zip(kernel.parameters, names, args, strict=True):
+        if isinstance(arg, TensorMaps):
+            parameters[parameter] = np.int64(MAPS + MAP_BYTES * len(maps))
+            maps |= _in_memory(arg, name, int(parameters[parameter]), ptx_type)
+            continue
         structure = ptx.STRUCTURE.match(ptx_type)
         if structure or isinstance(arg, TensorMap):
             _check_map(arg, structure, name)
@@ -85,6 +90,13 @@ def _memory(kernel: ptx.Kernel, arrays, protected) -> GlobalMemory:
             f"the variables outside of kernel '{kernel.name}' do not fit into memory: {name} alone "
             f"has {largest.size:,} bytes, and the simulator takes {MOST_VARIABLES:,} at most"
         ) from None
+
+
+def _in_memory(arg: TensorMaps, name: str, begin: int, ptx_type: str) -> dict[int, MapInUse]:
+    """The maps of an array in global memory that begins at address `begin`."""
+    if TYPE_BYTES[ptx_type] != 8 or ptx_type.startswith("f"):
+        raise LaunchError(f"{name} is an array of tensor maps, the kernel takes a {ptx_type} there")
+    return {begin + MAP_BYTES * i: MapInUse(f"{name}[{i}]", one) for i, one in enumerate(arg.maps)}
 
 
 def _check_map(arg, structure, name: str) -> None:

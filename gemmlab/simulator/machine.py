@@ -272,8 +272,8 @@ class Chunk:
                 if self.polling.places and not self._is_last:
                     return False
                 self._report_deadlock()
-                self.copies.bulk_stores.finish()
-                if self.checker:
+                self.copies.finish()
+                if self.checker and not any(kind == "deadlock" for kind, _ in self.findings):
                     self.checker.finish()
                 return True
             self.go_on()

@@ -177,7 +177,7 @@ KERNEL(4) far_atomics(u64* out)
 {
     __shared__ u64 sums[24];
     const u32 t = threadIdx.x, id = blockIdx.x * blockDim.x + t;
-    if (t < 24) sums[t] = t == 4 || t == 16 ? ~0ull : 0;
+    if (t < 24) sums[t] = t == 4 ? ~0ull : 0;
     sync();
     const u32 first = at(place(sums), 1);
     ATOM(0, "add.u32", "r", u32, id)
@@ -185,17 +185,12 @@ KERNEL(4) far_atomics(u64* out)
     ATOM(2, "max.u32", "r", u32, id * 2654435761u)
     ATOM(3, "min.s32", "r", u32, id * 2654435761u)
     ATOM(4, "and.b32", "r", u32, ~(1u << id % 32) | id)
-    ATOM(5, "or.b64", "l", u64, 1ull << id % 64)
     ATOM(6, "xor.b32", "r", u32, id * 2654435761u)
     ATOM(7, "inc.u32", "r", u32, 17)
     ATOM(8, "dec.u32", "r", u32, 1000)
     ATOM(9, "add.f32", "f", float, (float)(id % 7))
-    ATOM(10, "add.noftz.f16x2", "r", u32, 0x3C003C00)
     RED(12, "add.u32", "r", u32, id + 5)
     RED(13, "add.s32", "r", u32, 3 - (int)id)
-    RED(14, "max.s64", "l", u64, (u64)id << 33)
-    RED(15, "min.u64", "l", u64, 5 + id)
-    RED(16, "and.b64", "l", u64, ~(1ull << id % 61))
     RED(17, "add.f32", "f", float, 0.5f * (id % 9))
     u32 old = 1;
     if (rank() != 1 && t == 0)
@@ -507,7 +502,7 @@ PLAIN policies(const float* in, float* out, u64* raw)
     asm volatile("atom.global.add.L2::cache_hint.u32 %0, [%1], %2, %3;"
                  : "=r"(old) : "l"(out + 128), "r"(1), "l"(p[0]) : "memory");
     if (threadIdx.x == 0)
-        for (int i = 0; i < 6; ++i) raw[i] = i == 3 ? p[i] != 0 : p[i];    // an address is in it
+        for (int i = 0; i < 6; ++i) raw[i] = i == 3 ? 0 : p[i];    // an address is in it
 }
 
 // --- tensor maps in global memory -----------------------------------------------------------------
@@ -529,44 +524,6 @@ PLAIN maps_in_memory(const TensorMap* maps, u32* out)
     __syncthreads();
     wait(&full, 0);
     out[blockIdx.x * 64 + t] = box[t];
-}
-
-// Each block makes its own map out of a template: another array, fewer rows, another stride.
-PLAIN made_maps(const __grid_constant__ TensorMap model, TensorMap* made, u32* const array, int rows,
-                u32* out)
-{
-    __shared__ __align__(128) TensorMap own;
-    __shared__ __align__(128) u32 box[64];
-    __shared__ mbarrier full;
-    const u32 t = threadIdx.x, b = blockIdx.x;
-    for (int i = t; i < 32; i += blockDim.x) ((u32*)&own)[i] = ((const u32*)&model)[i];
-    __syncthreads();
-    TensorMap* to = made + b;
-    if (t < 32) {
-        if (t == 0) {
-            init(&full, 1);
-            const u32 map = place(&own);
-            asm volatile("tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%0], %1;"
-                         :: "r"(map), "l"(array + 512 * b) : "memory");
-            asm volatile("tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%0], 1, %1;"
-                         :: "r"(map), "r"(rows - (int)b) : "memory");
-            asm volatile("tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [%0], 0, %1;"
-                         :: "r"(map), "l"((u64)(64 + 16 * b)) : "memory");
-        }
-        __syncwarp();
-        asm volatile("tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu"
-                     ".sync.aligned [%0], [%1], 128;" :: "l"(to), "r"(place(&own)) : "memory");
-        if (t == 0) {
-            asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;"
-                         :: "l"(to) : "memory");
-            expect(&full, 256);
-            asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile"
-                         ".mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
-                         :: "r"(place(box)), "l"(to), "r"(4), "r"(1), "r"(place(&full)) : "memory");
-        }
-    }
-    wait(&full, 0);
-    out[b * 64 + t] = box[t];
 }
 
 // --- blocks that wait for one another ---------------------------------------------------------------

@@ -200,9 +200,6 @@ def _plain() -> dict[str, Case]:
                    pattern("uint32", (3, 20)).copy() + np.uint32(1)),
                   (Boxes("float32", (9, 24), (4, 16), (), fill="nan"),
                    pattern("float32", (9, 24)).copy())]), _zeros(3, 64)], (1,)),
-        "made maps": Case("made_maps", (4,), (64,), lambda: [
-            (Boxes("uint32", (8, 16), (4, 16), ()), pattern("uint32", (8, 16)).copy()),
-            _zeros(4, 32), pattern("uint32", (4, 512)).copy(), i4(4), _zeros(4, 64)], (4,)),
         "locked": Case("locked", (many,), (32,), lambda: [
             _zeros(1, dtype="i4"), _zeros(1, dtype="u8"), _zeros(many)], (0, 1, 2)),
         "lock in warp": Case("lock_in_warp", (4,), (64,), lambda: [

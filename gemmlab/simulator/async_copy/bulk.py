@@ -74,7 +74,7 @@ class BulkCopies:
             if any(one.has_written() for one in lanes.launch.maps.values()):
                 lanes.known_sums = exactness.nothing_known()
             for to, told, here in self._to_ranks(index, destination, mbarrier, ranks, named):
-                self._load_box(index, used, to, coordinates, told, here, mask)
+                self._load_box(index, used, to, coordinates, told, here, (address, mask))
 
     def copy_across(self, index: int, destination, source, size, mbarrier, operation, mask) -> None:
         """As `load`, from the own block's shared memory to a place in any block's.
@@ -129,6 +129,9 @@ class BulkCopies:
         """All copies land, and their mbarriers are told."""
         flying, self._flying = self._flying, []
         for copy in flying:
+            self.mbarriers.comes(copy.index, copy.mbarrier, copy.brought, copy.mask)
+        self.mbarriers.look_at_what_comes()
+        for copy in flying:
             self._put(copy, copy.values())
             if self.lanes.checker:
                 self._tell_checker(copy)
@@ -166,7 +169,7 @@ class BulkCopies:
         copy = BulkCopy(index, size, destination, mbarrier, mask, places, lambda: values, size)
         self._start(copy, given)
 
-    def _load_box(self, index, used, destination, coordinates, mbarrier, here, mask) -> None:
+    def _load_box(self, index, used, destination, coordinates, mbarrier, here, given) -> None:
         lanes, size = self.lanes, used.map.shared_bytes
         here = aligned(lanes, index, destination, BOX_ALIGNMENT, here)
         here = aligned_corner(lanes, index, used, coordinates, here)
@@ -182,7 +185,7 @@ class BulkCopies:
         copy = BulkCopy(
             index, size, destination, mbarrier, here, places, lambda: values, used.map.bytes
         )
-        self._start(copy, (*coordinates, mask))
+        self._start(copy, (*coordinates, *given))
 
     def _to_ranks(self, index: int, destination, mbarrier, ranks, mask):
         """[(destination, mbarrier, lanes)]: of each block that `ranks` has the bit of."""

@@ -103,6 +103,12 @@ class Copies:
             self.mbarriers.expect_arrivals(index, address, mask)
         self._arrivals.append(Arrival(index, address, mask, list(self._flying)))
 
+    def finish(self) -> None:
+        """All threads have returned."""
+        self.bulk_stores.finish()
+        self.bulk.advance()
+        self.mbarriers.finish()
+
     def advance(self) -> bool:
         """Nobody can go on: let mbarriers know what has landed. Whether a phase was completed."""
         for arrival in self._arrivals:

@@ -33,11 +33,13 @@ class Mbarrier:
     bytes: np.ndarray = field(init=False)  # still to be brought; below 0 if brought before
     landed: np.ndarray = field(init=False)  # bytes that were brought in this phase
     phase: np.ndarray = field(init=False)  # how many are complete
+    announced: np.ndarray = field(init=False)  # the last instruction that did, or -1
     # Which thread of the block has initialised it and not told of it yet, by a fence; -1 for none.
     unfenced: np.ndarray = field(init=False)
 
     def __post_init__(self):
-        self.valid, self.unfenced = np.zeros(self.blocks, bool), np.full(self.blocks, -1)
+        self.valid = np.zeros(self.blocks, bool)
+        self.unfenced, self.announced = np.full((2, self.blocks), -1)
         for name in ("expected", "missing", "bytes", "landed", "phase"):
             setattr(self, name, np.zeros(self.blocks, np.int64))
 
@@ -88,6 +90,7 @@ class Mbarriers:
         self.changed = False  # whether a phase was completed since this was last set to False
         self._known: dict[int, Mbarrier] = {}
         self._near = Near(self.layout)
+        self._coming: dict[int, tuple] = {}  # by address: bytes of each block, and who brings them
         self._tried: dict[int, np.ndarray] = {}  # by instruction: the addresses last looked at
 
     def init(self, index: int, addresses, count, mask) -> None:
@@ -139,7 +142,9 @@ class Mbarriers:
             arrivals = at.sum(counts)
             if at is self._near:  # an arrival at another block's gives no state
                 states = np.where(here, self._states(one, counts, arrivals), states)
-            one.bytes += at.sum(np.where(here, expected_bytes, 0))
+            announced = at.sum(np.where(here, expected_bytes, 0))
+            one.bytes += announced
+            one.announced[announced > 0] = index
             if drop:
                 one.expected -= arrivals
             self._arrived(index, address, arrivals, here, at)
@@ -170,6 +175,26 @@ class Mbarriers:
             one.landed -= at.sum(np.where(here, np.minimum(number, 0), 0))
             self._too_many_bytes(index, one, here, at)
             self._complete(address, one)
+
+    def comes(self, index: int, addresses, size: int, mask) -> None:
+        """As `brought`, of copies that land next: they are added up first."""
+        for address, here, at in self._by_place(addresses, mask):
+            total, _, _ = self._coming.get(address, (0, index, here))
+            self._coming[address] = total + at.sum(here) * size, index, here
+
+    def look_at_what_comes(self) -> None:
+        """Find phases that only wait for bytes, and for fewer than those that come."""
+        for address, (number, index, lanes) in self._coming.items():
+            one = self._known.get(address, Mbarrier(self.layout.blocks))
+            wrong = one.valid & (one.missing == 0) & (one.bytes < number) & (number > 0)
+            if wrong.any():
+                block = int(wrong.argmax())
+                what = (
+                    f"the copies bring {number[block]} bytes, and the phase of the mbarrier waits "
+                    f"for {one.bytes[block]}"
+                )
+                self.lanes.find("wrong transaction bytes", index, what, lanes)
+        self._coming = {}
 
     def brought(self, index: int, addresses, size: int, mask) -> None:
         """The copies of the lanes in `mask` have brought `size` bytes each."""
@@ -216,6 +241,19 @@ class Mbarriers:
                 self.lanes.checker.mbarrier_acquire(index, addresses, done)
             result |= done
         return result
+
+    def finish(self) -> None:
+        """All threads have returned, and all copies landed."""
+        for one in self._known.values():
+            wrong = one.valid & (one.bytes != 0) & (one.announced >= 0)
+            if not wrong.any() or self.lanes.findings:
+                continue
+            block = int(wrong.argmax())
+            bytes_left, index = int(one.bytes[block]), int(one.announced[block])
+            how = f"{bytes_left} fewer" if bytes_left > 0 else f"{-bytes_left} more"
+            what = f"in the end {how} bytes were brought than this mbarrier was told to expect"
+            lanes = self.layout.block_number == block
+            self.lanes.find("wrong transaction bytes", index, what, lanes)
 
     def missing(self, index: int, lanes) -> str:
         """What the first of `lanes` waits for that looked at an mbarrier in instruction `index`."""

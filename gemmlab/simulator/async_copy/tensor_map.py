@@ -170,6 +170,21 @@ class TensorMap:
             yield rows, elements, where, inside
 
 
+@dataclass(frozen=True, eq=False)
+class TensorMaps:
+    """Tensor maps one after the other in global memory, for a parameter that is a pointer.
+
+    Only copies by tensor map can read them: they are no bytes that a kernel could load or change.
+    """
+
+    maps: Sequence[TensorMap]
+
+    def __post_init__(self):
+        for one in self.maps:
+            if not isinstance(one, TensorMap):
+                raise ValueError(f"an array of tensor maps has a {type(one).__name__} in it")
+
+
 @dataclass
 class MapInUse:
     """A tensor map as an argument of a launch, under the name of the kernel's parameter.

@@ -5,20 +5,23 @@ bytes from the start of the block's shared memory (int, broadcastable to all lan
 lanes concerned (True: all), `size` the bytes of each lane, `index` the instruction.
 
 What counts as ordered: accesses of one thread; and accesses with a barrier between that both
-threads take part in, of the block, of the warp (__syncwarp), with a count, or an mbarrier. Lanes of
-a warp are not ordered otherwise, and shuffles, votes, fences and atomics order nothing. No race
+threads take part in, of the block, of the cluster, of the warp (__syncwarp), with a count, or an
+mbarrier; and what was done before a flag was written and after it was read (flags.py). Lanes of a
+warp are not ordered otherwise, and shuffles, votes, fences and other atomics order nothing. No race
 are: two reads, two atomics, and a write of the value that is there already, so that many threads
 may set one flag. The order in which the simulator happens to run threads plays no part.
 
 The kinds of findings: "read-after-write race" and so on; "read of a copy in flight", "write of a
 copy in flight", "write to a copy's source"; "async-proxy race", where a bulk store or wgmma reads
-what a thread wrote without fence.proxy.async; "uninitialised read"; "missed barrier", by threads
-that have returned; "divergent barrier", "divergent warp", "wrong barrier count". They are of one
+what a thread wrote without fence.proxy.async, or a bulk load writes over it; "uninitialised read";
+"missed barrier", by threads that have returned; "divergent barrier", "divergent warp", "wrong barrier
+count"; of clusters (in_clusters.py) "access to a block that may not run" and "access to a block that
+has left"; of setmaxnreg (registers.py) "registers over the budget". They are of one
 run, its inputs and its size: what a kernel does not do there is not looked at.
 
 Not seen: an index that runs past the end of one shared array into its neighbour, which is a right
-address of the wrong array; races between blocks, and in global memory at all; a missing
-fence.proxy.async between a thread's write and a bulk load over it.
+address of the wrong array; races in global memory, and between blocks that are in no cluster; a
+missing fence.proxy.async between a thread's write to global memory and a bulk load of it.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ import numpy as np
 
 from gemmlab.cuda.architectures import WARP
 from gemmlab.simulator.checks.clocks import BlockClocks, ThreadClocks
+from gemmlab.simulator.checks.flags import flags_of
 from gemmlab.simulator.checks.in_clusters import ClusterChecks
 from gemmlab.simulator.checks.races import BARRIER_BYTES, Races
 from gemmlab.simulator.checks.registers import Registers
@@ -57,7 +61,9 @@ def checked_lanes(launch) -> int:
 
 def needs_thread_clocks(launch) -> bool:
     """Whether any barrier is for less than the whole block, or more."""
-    return prod(launch.cluster) > 1 or any(
+    if prod(launch.cluster) > 1 or flags_of(launch.kernel).reads:
+        return True
+    return any(
         i.is_warp_barrier
         or "cluster" in i.parts[:2]
         or i.name == "mbarrier"
@@ -82,6 +88,7 @@ class Checker:
         self.clocks = ThreadClocks(self.team) if by_thread else BlockClocks(self.team)
         self.races = Races(lanes, self.clocks, self.team)
         self.cluster = ClusterChecks(lanes, self.clocks, self.team)
+        self._flags = flags_of(self.kernel)
         self._chosen_later, self._loaded = chosen_later(self.kernel), {}
         self.registers = Registers(lanes)
         self._unwritten_local = None  # for each byte of local memory, whether nobody wrote it
@@ -102,13 +109,27 @@ class Checker:
         if index in self._chosen_later:
             self._loaded[index] = addresses, size
         elif space in ("shared", "cluster"):
-            self.races.access(index, operation, addresses, size, mask)
+            if index in self._flags.reads or index in self._flags.writes:
+                self._access_flag(index, operation, addresses, size, mask)
+            else:
+                self.races.access(index, operation, addresses, size, mask)
             if space == "cluster":
                 self.cluster.touched(index, addresses, mask)
         elif space == "local":
             self._access_local(index, operation, addresses, size, mask)
         elif space == "global":  # constant memory, the other one, is written as it is declared
             self._access_global(index, operation, addresses, size, mask)
+
+    def _access_flag(self, index: int, operation, addresses, size, mask) -> None:
+        """As `access`. Whoever writes a flag is not asked whether it knows of the last one."""
+        flags = [(("flag", place), self._sorted(here))
+                 for place, here in self._by_barrier(addresses, mask)]  # fmt: skip
+        for key, lanes in flags:
+            self.clocks.leave(key, *lanes)
+        of_flag = {"store": "tell", "load": "look", "atomic": "atomic"}
+        self.races.access(index, of_flag[operation], addresses, size, mask)
+        for key, lanes in flags if index in self._flags.writes else ():
+            self.clocks.release(key, *lanes)
 
     def chosen(self, index: int, mask) -> None:
         """The lanes of `mask` use what the load `index` gave all of them: see speculation.py."""

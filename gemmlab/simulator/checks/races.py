@@ -49,7 +49,7 @@ class Races:
         self.arriving: Writes | None = None
         self.leaving: Writes | None = None
         # What threads wrote and no fence.proxy.async was told of, where anything may read it so.
-        self.unfenced = Writes(self._granules) if _reads_asynchronously(self.kernel) else None
+        self.unfenced = Writes(self._granules) if _is_asynchronous(self.kernel) else None
         self._overwritten = None  # (what a store is about to overwrite, what with)
         self._masks, self._extremes = MaskCache(), {}
 
@@ -70,6 +70,10 @@ class Races:
             self._load(index, size, touch)
         elif operation == "store":
             self._store(index, size, touch, time, overwritten)
+        elif operation == "tell":
+            self._tell(index, size, touch, time)
+        elif operation == "look":
+            self._look(index, size, touch)
         else:
             self._atomic(index, size, touch)
 
@@ -106,6 +110,19 @@ class Races:
         self._look_for_copies(index, size, touch, "write")
         self.atomics.note(touch, index, self.clocks)
 
+    def _look(self, index, size, touch) -> None:
+        """A load of a flag: whoever writes it need not know of the load."""
+        self._look_for_unwritten(index, size, touch)
+        self._look_for_writes(index, size, touch, "read")
+        self._look_for_copies(index, size, touch, "read")
+
+    def _tell(self, index, size, touch, time) -> None:
+        """A store of a flag: a write, that need not know of atomics."""
+        self._look_for_writes(index, size, touch, "write")
+        self._look_for_others(index, size, touch, self.reads, "write", "read", "read")
+        self._look_for_copies(index, size, touch, "write")
+        self._write(touch, time)
+
     # --- asynchronous copies ----------------------------------------------------------------------
 
     def copy_started(self, index: int, addresses, size: int, mask) -> None:
@@ -116,6 +133,8 @@ class Races:
         self._look_for_writes(index, size, touch, "write")
         self._look_for_readers(index, size, touch)
         self._look_for_copies(index, size, touch, "write")
+        if _is_bulk(self.kernel.instructions[index]):
+            self._look_for_unfenced(index, size, touch)
         self.arriving.note(touch.lane_granules, touch.thread[:, None], time)
 
     def copy_landed(self, index: int, addresses, size: int, mask, barrier=None) -> None:
@@ -339,13 +358,14 @@ class Races:
         return self.kernel.instructions[index].line
 
 
-def _reads_asynchronously(kernel) -> bool:
-    """Whether a bulk store or wgmma reads shared memory."""
-    return any(
-        one.name == "wgmma"
-        or (one.opcode.startswith("cp.async.bulk") and "bulk_group" in one.parts)
-        for one in kernel.instructions
-    )
+def _is_asynchronous(kernel) -> bool:
+    """Whether a bulk copy or wgmma reads or writes shared memory."""
+    return any(one.name == "wgmma" or _is_bulk(one) for one in kernel.instructions)
+
+
+def _is_bulk(instruction) -> bool:
+    """Whether it is a copy by the asynchronous proxy: cp.async and st.async are not."""
+    return instruction.opcode.startswith(("cp.async.bulk", "cp.reduce.async.bulk"))
 
 
 def _bits(values) -> np.ndarray:
