@@ -1,8 +1,8 @@
 """All blocks of a launch: cut into chunks, which run side by side on the cores of this machine.
 
 NumPy lets go of Python's lock while it works on an array, so threads are enough. Chunks of a kernel
-with atomics run one after the other, in the order of their blocks; so do checked ones. Where threads
-poll, for what those of other blocks write, chunks take turns.
+with atomics run one after the other, in the order of their blocks; so do checked ones. Where
+threads poll, for what those of other blocks write, chunks take turns.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def run(
     threads = 1 if launch.check or _is_ordered(launch) else THREADS
     number, every = _ranges(launch, blocks, threads)
     deadline = Deadline(inf if limit_s is None else limit_s)
-    chunks = (Chunk(launch, ranges, record, deadline) for ranges in every)
+    recorded = blocks[0] if record else None
+    chunks = (Chunk(launch, ranges, recorded, deadline) for ranges in every)
     if polling_branches(launch.kernel):
         finishing = _in_turns(chunks, launch)
     else:
@@ -97,9 +98,10 @@ def _in_turns(chunks, launch: PreparedLaunch):
         if following is not None and (not working or following.blocks <= left):
             working.append(next(chunks))
         elif not moved and all(chunk.polling.surely_in_vain for chunk in working):
-            waiting = sum(chunk.blocks for chunk in chunks)
+            begun = sum(chunk.blocks_left for chunk in working)
+            waiting = sum(chunk.blocks for chunk in chunks) + begun - room
             for chunk in working:
-                if waiting:
+                if waiting > 0:
                     chunk.why_for_ever = why_not_all(launch, waiting)
                 chunk.go_as_far_as_possible(last=True)
                 yield chunk
@@ -161,7 +163,9 @@ def _finished(chunks, threads: int, deadline: Deadline):
 
 def _is_ordered(launch: PreparedLaunch) -> bool:
     instructions = launch.kernel.instructions
-    return bool(polling_branches(launch.kernel)) or any(one.name in ORDERED and "shared" not in one.parts for one in instructions)
+    return bool(polling_branches(launch.kernel)) or any(
+        one.name in ORDERED and "shared" not in one.parts for one in instructions
+    )
 
 
 def _ranges(launch: PreparedLaunch, blocks: list[Triple] | None, threads: int):
@@ -182,7 +186,9 @@ def _ranges(launch: PreparedLaunch, blocks: list[Triple] | None, threads: int):
     if local := launch.kernel.local_bytes:
         lanes = min(lanes, LOCAL_BYTES // local)
     if polling_branches(launch.kernel):
-        lanes = min(lanes, most_blocks(launch) * prod(launch.block))
+        # So that all blocks that a GPU has room for are in chunks that can be at work together.
+        room = most_blocks(launch) * prod(launch.block)
+        lanes = room // -(-room // lanes)
     # In clusters, each of which is in one chunk.
     grid = [n // own for n, own in zip(launch.grid, launch.cluster, strict=True)]
     room = max(1, -(-lanes // (prod(launch.block) * prod(launch.cluster))))

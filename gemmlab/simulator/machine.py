@@ -189,15 +189,15 @@ class Chunk:
     """The lanes of some blocks, and all that is theirs: registers, shared memory, counts.
 
     `layout`: where each lane stands. `alive`: lanes that have not returned. `checker`: None unless
-    the launch asks for checks.
+    the launch asks for checks. `record`: the block whose accesses and stretches are kept, or None.
     """
 
-    def __init__(self, launch: PreparedLaunch, ranges, record: bool, deadline: Deadline):
+    def __init__(self, launch: PreparedLaunch, ranges, record: Triple | None, deadline: Deadline):
         self.launch, self.ranges, self.record = launch, ranges, record
         self.counter, self.findings, self.accesses, self.stretches = Counter(), {}, [], []
         self.parameters, self.known_sums = launch.parameters, launch.known_sums
         self.magnitudes, self.stacks = Magnitudes(), Stacks()
-        self.observed = launch.count or record
+        self.observed = launch.count or record is not None
         self._merged = merging.merged_loads(launch.kernel) if self.observed else {}
         self.deadline = deadline
         self._begun, self._is_last = False, False
@@ -255,6 +255,9 @@ class Chunk:
         self.far = "cluster" if self.layout.cluster_size > 1 else "shared"
         self.local = LocalMemory(self.layout, launch.kernel.local_bytes)
         self.checker = Checker(self) if launch.check else None
+        self._recorded_warps = slice(0, 0)
+        if self.record is not None:
+            self._recorded_warps = self.layout.warps_of(self.record)
         self.polling = Polling(self)
         self.registers = {n: t.type(0) for n, t in launch.translation.types.items()}
         # Instruction -> lanes that stand there: a mask, or True for all lanes of the chunk.
@@ -285,13 +288,14 @@ class Chunk:
                 *self.barriers.waiting, *self.barriers.in_warps, *self.cluster_barrier.waiting,
             ]  # fmt: skip
             elsewhere = [
-                *self.ready, *self.trying, *self.polling.places, *(one.place for one in at_barriers),
+                *self.ready, *self.trying, *self.polling.places,
+                *(one.place for one in at_barriers),
             ]  # fmt: skip
             waiting = (blocks[place].live_in for place in elsewhere if place in blocks)
             kept = frozenset(block.defined.intersection(set().union(*waiting)))
             function = self.launch.translation.function(start, kept)
-            if self.record:
-                warps = self.layout.to_warps(mask).any(axis=1)
+            if self.record is not None:
+                warps = self.layout.to_warps(mask).any(axis=1)[self._recorded_warps]
                 self.stretches.append(Stretch(start, block.end, warps, len(self.accesses)))
             self._continue(block, mask, function(self.registers, self, mask))
 
@@ -373,10 +377,9 @@ class Chunk:
                 self.trying[block.start] = rest | np.asarray(self.trying.get(block.start, False))
             return
         if last.name == "bra":
-            if taken is not False and block.start in self.polling.branches:
-                if self.polling.rests(block, taken):
-                    taken = False
-            self._join(block.target, taken)
+            polls = taken is not False and block.start in self.polling.branches
+            if not (polls and self.polling.rests(block, taken)):
+                self._join(block.target, taken)
         elif leaves:
             self._return(taken)
         self._join(block.end, rest)
@@ -619,12 +622,11 @@ class Chunk:
             self.counter.add(
                 (line, space, operation, array), offsets, warps.active, size, warps.times
             )
-        if self.record:
-            block = tuple(first for first, _ in self.ranges)
-            for warp, row in enumerate(warps.of_warp):
+        if self.record is not None:
+            for warp, row in enumerate(warps.of_warp[self._recorded_warps]):
                 if row >= 0:
                     self.accesses.append(
-                        WarpAccess(line, space, operation, array, block, warp,
+                        WarpAccess(line, space, operation, array, self.record, warp,
                                    offsets[row], warps.active[row], size, index)
                     )  # fmt: skip
 

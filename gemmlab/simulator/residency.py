@@ -1,4 +1,4 @@
-"""How many blocks of a launch a GPU can hold at a time: the others begin when some have returned."""
+"""How many blocks of a launch a GPU can hold at a time: others begin when some have returned."""
 
 from __future__ import annotations
 

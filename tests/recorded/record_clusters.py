@@ -225,18 +225,27 @@ def _reductions() -> dict[str, Case]:
     found = {}
     for name in TO_GLOBAL:
         found[f"to global {name}"] = Case(
-            f"to_global_{_name(name)}", (2,), (32,), lambda: [_bits(1), _bits(2)], (1,))
+            f"to_global_{_name(name)}", (2,), (32,), lambda: [_bits(1), _bits(2)], (1,)
+        )
     for name in TO_CLUSTER:
         found[f"to cluster {name}"] = Case(
-            f"to_cluster_{_name(name)}", (2,), (32,), lambda: [_bits(1), _bits(2)], (1,))
+            f"to_cluster_{_name(name)}", (2,), (32,), lambda: [_bits(1), _bits(2)], (1,)
+        )
     for dtype, operations in TENSOR_TYPES.items():
         row = 64 // np.dtype(dtype).itemsize
         for how in operations:
             found[f"by tensor {how} {dtype}"] = Case(
-                f"by_tensor_{how}", (3,), (32,), lambda d=dtype, r=row: [
+                f"by_tensor_{how}",
+                (3,),
+                (32,),
+                lambda d=dtype, r=row: [
                     (Boxes(d, (20, 3 * r), (8, r), ()), _bits(2, 20 * 48).view(d).reshape(20, -1)),
-                    _bits(1, 3 * 128), np.array([[0, 1], [r, 14], [2 * r, 4]], "i4")],
-                (0,), 1024)
+                    _bits(1, 3 * 128),
+                    np.array([[0, 1], [r, 14], [2 * r, 4]], "i4"),
+                ],
+                (0,),
+                1024,
+            )
     return found  # fmt: skip
 
 
@@ -244,8 +253,13 @@ def _bits(seed: int, count: int = 256) -> np.ndarray:
     """Any bits, with awkward floats of each width among them, float32 near the subnormals too."""
     words = np.random.PCG64(seed).random_raw(count).astype("u4")
     awkward = np.array(
-        [0, 0x80000000, 0x7F800000, 0xFF800000, 1, 0x80000001, 0x007FFFFF, 0x00800000, 0x80800001,
-         0x3F800000, 0xBF800000, 0x7F7FFFFF, 0x03FF0001, 0x7C00FC00, 0x80000000, 0x7BFF0400], "u4")  # fmt: skip
+        [
+            0, 0x80000000, 0x7F800000, 0xFF800000, 1, 0x80000001, 0x007FFFFF, 0x00800000,
+            0x80800001, 0x3F800000, 0xBF800000, 0x7F7FFFFF, 0x03FF0001, 0x7C00FC00, 0x80000000,
+            0x7BFF0400,
+        ],
+        "u4",
+    )  # fmt: skip
     words[1::3] = awkward[(np.arange(len(words[1::3])) * (2 * seed + 1) + seed) % len(awkward)]
     return words
 
@@ -324,8 +338,8 @@ def main(outdir: Path) -> None:
         except subprocess.TimeoutExpired as error:
             output, failed = (error.stdout or b"").decode(), True
         names = output.strip().splitlines()
-        print(f"{len(names)} run, {'the last one failed: ' + names[-1] if failed and names else ''}",
-              flush=True)  # fmt: skip
+        failure = f", the last one failed: {names[-1]}" if failed and names else ""
+        print(f"{len(names)} run{failure}", flush=True)
         if not failed:
             return
         if not names:

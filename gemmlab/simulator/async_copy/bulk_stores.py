@@ -221,7 +221,5 @@ def _reduce(memory, addresses, values, operation: atomics.Operation, dtype: np.d
         elements = offsets[allowed][:, None] // dtype.itemsize + np.arange(UNIT // dtype.itemsize)
         given = np.ascontiguousarray(values[allowed]).view(dtype)
         if len(given):
-            atomics.take_turns(
-                buffer.view(dtype), elements.reshape(-1), [given], operation.change
-            )
+            atomics.take_turns(buffer.view(dtype), elements.reshape(-1), [given], operation.change)
     return bad

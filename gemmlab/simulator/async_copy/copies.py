@@ -73,7 +73,7 @@ class Copies:
             lanes.find(f"{access.problem} write", index, access.what, access.lanes)
         if lanes.checker:
             lanes.checker.copy_started(index, destination, size, allowed)
-        if lanes.record:
+        if lanes.record is not None:
             lanes.note(index, "shared", "copy", destination, size, allowed, [])
         global_memory.store(lanes.shared, destination, [POISON[size]], MOVED[size], allowed)
         self._flying.append(Copy(index, size, destination, value, self._committed, allowed))

@@ -14,9 +14,9 @@ may set one flag. The order in which the simulator happens to run threads plays 
 The kinds of findings: "read-after-write race" and so on; "read of a copy in flight", "write of a
 copy in flight", "write to a copy's source"; "async-proxy race", where a bulk store or wgmma reads
 what a thread wrote without fence.proxy.async, or a bulk load writes over it; "uninitialised read";
-"missed barrier", by threads that have returned; "divergent barrier", "divergent warp", "wrong barrier
-count"; of clusters (in_clusters.py) "access to a block that may not run" and "access to a block that
-has left"; of setmaxnreg (registers.py) "registers over the budget". They are of one
+"missed barrier", by threads that have returned; "divergent barrier", "divergent warp", "wrong
+barrier count"; of clusters (in_clusters.py) "access to a block that may not run" and "access to a
+block that has left"; of setmaxnreg (registers.py) "registers over the budget". They are of one
 run, its inputs and its size: what a kernel does not do there is not looked at.
 
 Not seen: an index that runs past the end of one shared array into its neighbour, which is a right
@@ -38,7 +38,6 @@ from gemmlab.simulator.checks.races import BARRIER_BYTES, Races
 from gemmlab.simulator.checks.registers import Registers
 from gemmlab.simulator.checks.team import names, team_of
 from gemmlab.simulator.memory.names import ELEMENT
-from gemmlab.simulator.ptx import Kernel
 from gemmlab.simulator.speculation import chosen_later
 from gemmlab.simulator.threads.barriers import BARRIERS
 from gemmlab.simulator.threads.clusters import RANK_SHIFT

@@ -18,7 +18,6 @@ import numpy as np
 from gemmlab.cuda.architectures import WARP
 from gemmlab.simulator.threads.layout import Layout
 
-
 KNOWN_TO_ALL = 1  # a time before all accesses
 
 

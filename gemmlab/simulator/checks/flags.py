@@ -1,10 +1,10 @@
 """Flags and locks in shared memory, by which threads tell one another without a barrier.
 
-A thread writes data, and then a flag; another reads the flag in a loop until it has changed, and then
-the data. What counts as reading the flag: a load or atomic with `.acquire`, and one that a compiler
-may not move (volatile, relaxed) in a loop that polls. What counts as writing it, where a kernel has
-such reads: a store or atomic with `.release`, `.relaxed` or volatile. Whoever reads a flag knows what
-its writers did before. Fences are not asked for: one that is missing is not found.
+A thread writes data, and then a flag; another reads the flag in a loop until it has changed, and
+then the data. What counts as reading the flag: a load or atomic with `.acquire`, and one that a
+compiler may not move (volatile, relaxed) in a loop that polls. What counts as writing it, where a
+kernel has such reads: a store or atomic with `.release`, `.relaxed` or volatile. Whoever reads a
+flag knows what its writers did before. Fences are not asked for: one that is missing is not found.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The registers that warps give up and take by setmaxnreg.
 
 ptxas gives each thread of such a kernel as many registers as `__launch_bounds__` leaves room for, a
-multiple of REGISTER_STEP. What all threads of a block have together is the block's; `inc` waits until
-others have given up enough. Without launch bounds ptxas ignores the instruction.
+multiple of REGISTER_STEP. What all threads of a block have together is the block's; `inc` waits
+until others have given up enough. Without launch bounds ptxas ignores the instruction.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import numpy as np
 from gemmlab.cuda.architectures import MAX_REGISTERS_PER_THREAD, REGISTERS_PER_SM
 
 REGISTER_STEP = 8
-WARPGROUP = 128  # threads
 
 
 class Registers:

@@ -70,8 +70,9 @@ def _stretch(w, instruction, parts, operands, reduced) -> None:
         operation = w.constant(atomics.operation_of(*reduced) if reduced else None)
         _call(
             w,
-            f"bulk.copy_across({index}, {w.address(to, SIGNED[4])}, {w.address(source, SIGNED[4])}, "
-            f"{size}, {w.address(mbarrier, SIGNED[4])}, {operation}, {mask})",
+            f"bulk.copy_across({index}, {w.address(to, SIGNED[4])}, "
+            f"{w.address(source, SIGNED[4])}, {size}, {w.address(mbarrier, SIGNED[4])}, "
+            f"{operation}, {mask})",
         )
     elif parts[:2] == ("global", "shared::cta") and not set(parts[2:]) - STORE_HINTS:
         operation = w.constant(reduction(*reduced) if reduced else None)

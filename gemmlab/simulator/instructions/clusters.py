@@ -38,9 +38,9 @@ def op_setmaxnreg(w, instruction, count):
 
 
 def op_createpolicy(w, instruction, target, *given):
-    """The bits of a policy for the second-level cache, as on an NVIDIA H200; no result depends on it.
+    """The bits of a policy for the second-level cache, as on an NVIDIA H200; no result needs them.
 
-    Of one for a range of addresses, and of one with a second priority, the bits are not known: 0.
+    Of one for a range of addresses, and of one with a second priority, they are not known: 0.
     """
     form, *parts, _ = instruction.parts[1:]
     priorities = [part.removeprefix("L2::") for part in parts if part.startswith("L2::")]

@@ -1,4 +1,7 @@
-"""The shared memory of all blocks of a cluster, at the addresses of `mapa`: see threads/clusters."""
+"""The shared memory of all blocks of a cluster, at the addresses that `mapa` makes.
+
+See threads/clusters.py for these.
+"""
 
 from __future__ import annotations
 

@@ -157,6 +157,13 @@ class Layout:
         """A value (blocks,) of each block, for every lane."""
         return np.asarray(values)[self.block_number]
 
+    def warps_of(self, block: Triple) -> slice:
+        """Which of all warps are those of the block with these indices in the grid."""
+        number = 0
+        for index, (first, last) in reversed(list(zip(block, self.ranges, strict=True))):
+            number = number * (last - first) + index - first
+        return slice(number * self.warps_per_block, (number + 1) * self.warps_per_block)
+
     def first(self, lanes) -> tuple[Triple, Triple]:
         """The indices of block and thread of the first lane in the mask `lanes`."""
         lanes = np.broadcast_to(lanes, self.shape)

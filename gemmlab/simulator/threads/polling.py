@@ -5,8 +5,8 @@ same registers as the last time would only read the same again while nobody else
 rest until all others have gone as far as they can. So do lanes that have come back for the
 PATIENCE-th time with other registers, which count how often, or wait longer each time.
 
-While lanes of a warp rest, the others of that warp are held too, as far as something else can go on:
-behind the loop they would meet again.
+While lanes of a warp rest, the others of that warp are held too, as long as something else can go
+on: behind the loop they would meet again.
 """
 
 from __future__ import annotations
