@@ -547,7 +547,7 @@ class Chunk:
     def store(self, index: int, space: str, addresses, values, dtype, mask) -> None:
         memory_, addresses = self.space(space), np.asarray(addresses)
         if self.checker and space in ("shared", "cluster"):
-            self.checker.about_to_store(space, addresses, values, dtype, mask)
+            self.checker.about_to_store(addresses, values, dtype, mask, space)
         bad = global_memory.store(memory_, addresses, values, dtype, mask)
         self.changes += space != "local"
         if bad or self.observed or self.checker:

@@ -36,7 +36,7 @@ from gemmlab.simulator.checks.flags import flags_of
 from gemmlab.simulator.checks.in_clusters import ClusterChecks
 from gemmlab.simulator.checks.races import BARRIER_BYTES, Races
 from gemmlab.simulator.checks.registers import Registers
-from gemmlab.simulator.checks.team import names, team_of
+from gemmlab.simulator.checks.team import names, team_of, threads_of_rank
 from gemmlab.simulator.memory.names import ELEMENT
 from gemmlab.simulator.speculation import chosen_later
 from gemmlab.simulator.threads.barriers import BARRIERS
@@ -96,9 +96,9 @@ class Checker:
 
     # --- accesses: called through lanes.note ------------------------------------------------------
 
-    def about_to_store(self, space, addresses, values, dtype, mask) -> None:
+    def about_to_store(self, addresses, values, dtype, mask, space="shared") -> None:
         """A store to shared memory will change memory next; `access` is told of it then."""
-        self.races.about_to_store(space, addresses, values, dtype, mask)
+        self.races.about_to_store(addresses, values, dtype, mask, space)
 
     def access(self, index: int, space: str, operation: str, addresses, size: int, mask) -> None:
         """`size` bytes per lane, all inside their memory. `operation`: "load", "store", "atomic".
@@ -257,7 +257,7 @@ class Checker:
         thread = thread[some]
         if not self.alone:
             rank = self.layout.per_block(self.layout.special["cluster_ctarank"], np.max)[block]
-            thread = thread + rank[:, None] * self.layout.threads
+            thread = thread + rank[:, None] * threads_of_rank(self.layout)
             block = self.layout.per_block(self.layout.cluster_number, np.max)[block]
         self.clocks.meet(block, np.where(there, thread, -1), named)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from gemmlab.simulator.checks.clocks import KNOWN_TO_ALL
+from gemmlab.simulator.checks.team import threads_of_rank
 from gemmlab.simulator.threads import clusters
 
 
@@ -43,7 +44,7 @@ class ClusterChecks:
         unmet = ~self._met[far]
         if unmet.any():
             known = self.clocks.known[team, thread, : self.team.threads]
-            known = known.reshape(len(known), layout.cluster_size, layout.threads).max(axis=2)
+            known = known.reshape(len(known), layout.cluster_size, -1).max(axis=2)
             unmet &= known[np.arange(len(known)), rank] <= KNOWN_TO_ALL
         if unmet.any():
             wrong = np.zeros(layout.shape, bool)
@@ -77,8 +78,9 @@ class ClusterChecks:
         if self._last is None:
             return
         layout, threads = self.layout, self.team.threads
+        per_rank = threads_of_rank(layout)
         for team, rank in np.argwhere(self._last.any(axis=2)).tolist():
-            own = slice(rank * layout.threads, (rank + 1) * layout.threads)
+            own = slice(rank * per_rank, (rank + 1) * per_rank)
             known = self.clocks.known[team, own, :threads].max(axis=0)
             unknown = self._last[team, rank] > known
             if not unknown.any():

@@ -19,7 +19,7 @@ from gemmlab.simulator.checks.shadow import (
     Touch,
     Writes,
 )
-from gemmlab.simulator.checks.team import places
+from gemmlab.simulator.checks.team import places, threads_of_rank
 from gemmlab.simulator.memory import global_memory
 from gemmlab.simulator.memory.global_memory import ALIGNMENT, MaskCache
 from gemmlab.simulator.memory.names import ELEMENT, shared_place
@@ -55,7 +55,7 @@ class Races:
 
     # --- accesses ---------------------------------------------------------------------------------
 
-    def about_to_store(self, space, addresses, values, dtype, mask) -> None:
+    def about_to_store(self, addresses, values, dtype, mask, space) -> None:
         memory = self.lanes.space(space)
         before, _ = global_memory.load(memory, addresses, dtype, len(values), mask)
         self._overwritten = before, values, addresses, dtype, memory
@@ -350,7 +350,7 @@ class Races:
         return str(shared_place(self.kernel, self.lanes.launch.shared_bytes, offset, width))
 
     def _thread(self, number: int) -> str:
-        (x, y, _), (rank, number) = self.layout.block, divmod(number, self.layout.threads)
+        (x, y, _), (rank, number) = self.layout.block, divmod(number, threads_of_rank(self.layout))
         thread = f"{(number % x, number // x % y, number // (x * y))}"
         return f"{thread} of rank {rank}" if self.layout.cluster_size > 1 else thread
 

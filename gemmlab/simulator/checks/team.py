@@ -13,15 +13,24 @@ from gemmlab.simulator.threads import clusters
 from gemmlab.simulator.threads.layout import Layout
 
 
+GROUP = 128  # threads of a warpgroup
+
+
 class Team:
     """The attributes of a Layout that the checks ask for, with a cluster in place of a block."""
 
     def __init__(self, layout: Layout):
         self.layout, self.shape, self.block = layout, layout.shape, layout.block
-        self.blocks, self.threads = layout.clusters, layout.threads * layout.cluster_size
+        own = threads_of_rank(layout)
+        self.blocks, self.threads = layout.clusters, own * layout.cluster_size
         self.block_number = layout.cluster_number
         rank = layout.special["cluster_ctarank"]
-        self.thread_number = (layout.thread_number + rank * np.int32(layout.threads)).astype("i4")
+        self.thread_number = (layout.thread_number + rank * np.int32(own)).astype(np.int32)
+
+
+def threads_of_rank(layout: Layout) -> int:
+    """How many numbers a block has in a team; in a cluster whole warpgroups, used or not."""
+    return layout.threads if layout.cluster_size == 1 else -(-layout.threads // GROUP) * GROUP
 
 
 def team_of(layout: Layout) -> Layout | Team:
