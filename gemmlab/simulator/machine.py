@@ -238,9 +238,8 @@ class Chunk:
             raise
         finally:
             np.setbufsize(before)
-            if done:
-                self.checker = self.copies = None  # they hold the chunk: let go of all its memory
-                self.polling = None
+            if done:  # these hold the chunk: let go of all its memory
+                self.checker = self.copies = self.cluster_barrier = self.polling = None
         return done
 
     def _prepare(self) -> None:
@@ -514,7 +513,7 @@ class Chunk:
             what = f"threads wait for a phase of an mbarrier that nobody completes: {missing}"
             self.find("deadlock", place, what, mask)
         for place, mask in self.polling.places.items():
-            what = "threads wait in a loop for what nobody writes any more" + self.why_for_ever
+            what = "threads wait for ever in a loop for what nobody writes" + self.why_for_ever
             self.find("deadlock", place, what, mask)
 
     # --- what the translated blocks call ----------------------------------------------------------
