@@ -391,6 +391,7 @@ def test_a_subnormal_number_made_in_the_kernel_counts_as_zero(how):
 
 @pytest.mark.parametrize("name", ["f16", "bf16"])
 @pytest.mark.parametrize("cleared", range(0, 8))
+@np.errstate(over="ignore", invalid="ignore")
 def test_sums_and_products_of_halves_are_rounded_once(name, cleared):
     """Any patterns; with trailing zeros sums half-way between two numbers are common."""
     random = np.random.default_rng(cleared)
