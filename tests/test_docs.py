@@ -30,7 +30,7 @@ def test_the_examples_of_a_document_run(name):
 
 
 def test_the_test_file_of_the_page_on_testing_passes(tmp_path):
-    (file,) = re.findall(r"```python\n(.*?)```", (DOCS / "testing.md").read_text("utf-8"), re.DOTALL)
+    (file,) = re.findall(r"```python\n(.*?)```", prose(DOCS / "testing.md"), re.DOTALL)
     (tmp_path / "test_row_sums.py").write_text(file, encoding="utf-8")
     here = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n0", str(tmp_path)]
     done = subprocess.run(here, capture_output=True, text=True, check=False, cwd=tmp_path)
