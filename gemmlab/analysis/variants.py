@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gemmlab import ladder
 from gemmlab.analysis import counters
 from gemmlab.cuda.architectures import WARP
-from gemmlab.kernel.kernel import Kernel, from_source
+from gemmlab.kernel.kernel import Kernel, assembled
 from gemmlab.records import tuning
 from gemmlab.records.registry import NoRecord, StaleRecord
 
@@ -102,7 +102,7 @@ def edited(name: str, changes: Mapping[str, str], **settings: int) -> Kernel:
         if old not in text:
             raise ValueError(f"{name}.cu has no {old!r}; changes are from what stands there.")
         text = text.replace(old, new)
-    return from_source(text, name, **settings)
+    return assembled(text, name, **settings)
 
 
 def side_by_side(kernels: Mapping[str, Kernel], m: int, n: int, k: int) -> pandas.DataFrame:

@@ -121,11 +121,11 @@ def launch(
 
 @lru_cache(maxsize=KEPT_KERNELS)
 def _compiled(text: str, filename: str, arch: str, options: tuple[str, ...]):
-    program = nvrtc.compile_source(text, filename, arch=arch, options=options)
-    if not program.ptx:
+    text_of_ptx = nvrtc.translate_source(text, filename, arch=arch, options=options)
+    if not text_of_ptx:
         raise NoCompiler(f"the PTX of {filename} for {arch} is not here, and no NVRTC to make it")
     with _collector_paused():
-        return ptx.parse(program.ptx, filename)
+        return ptx.parse(text_of_ptx, filename)
 
 
 @lru_cache(maxsize=KEPT_KERNELS)

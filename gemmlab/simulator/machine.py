@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gemmlab.simulator import counters
 from gemmlab.simulator.arithmetic import exactness
 from gemmlab.simulator.arithmetic.fused import Stacks
 from gemmlab.simulator.arithmetic.multiply_add import Magnitudes
 from gemmlab.simulator.async_copy.copies import Copies
 from gemmlab.simulator.async_copy.tensor_map import MapInUse
 from gemmlab.simulator.checks.checker import Checker
-from gemmlab.simulator.counters import Counter
 from gemmlab.simulator.memory import global_memory, merging
 from gemmlab.simulator.memory.local_memory import LocalMemory
 from gemmlab.simulator.memory.shared_memory import SharedMemory
@@ -34,6 +34,10 @@ from gemmlab.simulator.types import register_types
 # Elements per step of a NumPy operation. Rows as long as this or longer are used where they are;
 # shorter ones are copied together first, which makes an outer product three times as slow.
 UFUNC_BUFFER = 512
+
+SHARED = "shared memory"  # what accesses to it are counted under
+ALIKE = 1 << 14  # addresses; what more of them cost is not kept
+KNOWN = 512  # accesses whose cost is kept
 
 # Instructions whose opcode and kinds of operands tell whether they can be translated.
 PLAIN = {
@@ -146,6 +150,24 @@ class PreparedLaunch:
     maps: dict[int, MapInUse] = field(default_factory=dict)  # by the parameter's address
 
 
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What an access costs whose addresses differ from their first by `pattern`.
+
+    `key`: what it is counted under; `lead`: from the first address to that of an active lane.
+    """
+
+    key: tuple[int, str, str, str]
+    pattern: np.ndarray
+    lead: int
+    mask: np.ndarray | bool
+    cost: counters.Cost
+
+    def fits(self, pattern: np.ndarray, mask) -> bool:
+        same = mask is self.mask or np.array_equal(mask, self.mask)
+        return same and np.array_equal(pattern, self.pattern)
+
+
 class TooLong(Exception):
     """A launch that would pass its time limit; the message says how long it would take."""
 
@@ -186,11 +208,13 @@ class Chunk:
 
     def __init__(self, launch: PreparedLaunch, ranges, record: bool, deadline: Deadline):
         self.launch, self.ranges, self.record = launch, ranges, record
-        self.counter, self.findings, self.accesses, self.stretches = Counter(), {}, [], []
+        self.counter, self.findings, self.accesses, self.stretches = counters.Counter(), {}, [], []
         self.parameters, self.known_sums = launch.parameters, launch.known_sums
         self.magnitudes, self.stacks = Magnitudes(), Stacks()
         self.observed = launch.count or record
         self._merged = merging.merged_loads(launch.kernel) if self.observed else {}
+        self._lanes = None, 0  # the last mask, and how many lanes are in it
+        self._known: dict = {}  # what accesses cost, and with which addresses
         self.deadline = deadline
 
     def run(self) -> None:
@@ -436,9 +460,12 @@ class Chunk:
         if not self.checker and self.shared is not None:
             values = self.shared.take_from(base, offset, dtype, count, mask)
             if values is not None:
-                if self.observed:
-                    addresses, size = base + np.int32(offset), dtype.itemsize * count
+                size = dtype.itemsize * count
+                if self.record:
+                    addresses = base + np.int32(offset)
                     self.note(index, "shared", "load", addresses, size, mask, [])
+                elif self.observed:
+                    self._count_planned(index, base, offset, size, mask)
                 return values
         return self.load(index, "shared", base + np.int32(offset), dtype, count, mask)
 
@@ -453,7 +480,9 @@ class Chunk:
 
     def count_fma(self, count: int, mask) -> None:
         if self.launch.count:
-            self.counter.fma_lanes += count * int(np.broadcast_to(mask, self.shape).sum())
+            if self._lanes[0] is not mask:  # a loop asks again and again for the same mask
+                self._lanes = mask, int(np.broadcast_to(mask, self.shape).sum())
+            self.counter.fma_lanes += count * self._lanes[1]
 
     def count_product(self, multiply_adds: int, hmma: int, mask) -> None:
         """Count one product of matrices, and how many instructions the GPU makes of it."""
@@ -467,7 +496,7 @@ class Chunk:
         if self.launch.count and index in merging.copies_after_idle_loads(self.launch.kernel):
             warps = int(self.layout.distinct_warps(mask, ()).times.sum())
             line = self.launch.kernel.instructions[index].line
-            key = line, "shared", "load", "shared memory"
+            key = line, "shared", "load", SHARED
             self.counter.add_requests(key, merging.IDLE_LOADS * warps)
 
     def space(self, name: str):
@@ -503,21 +532,67 @@ class Chunk:
             if wide is None:  # part of one that is counted already
                 return
             addresses, size = addresses + np.int32(wide.shift), wide.size
+        if self.record or not (self.launch.count and 0 < addresses.size <= ALIKE):
+            self._look(index, space, operation, addresses, size, mask)
+            return
+        if operation == "copy":  # it is counted as a load from global memory
+            return
+        # In a loop all addresses of an access have often moved by the same number of bytes.
+        first = addresses.flat[0]
+        place = index, addresses.shape, size, int(first) % counters.period(space, size)
+        pattern, known = addresses - first, self._known.get(place)
+        if (
+            known is not None
+            and known.fits(pattern, mask)
+            and self._array(space, int(first) + known.lead) == known.key[3]
+        ):
+            self.counter.add_again(known.key, known.cost)
+        elif found := self._look(index, space, operation, addresses, size, mask):
+            key, active, cost = found
+            if len(self._known) < KNOWN:
+                self._known[place] = Known(key, pattern, active - int(first), mask, cost)
+
+    def _count_planned(self, index, base, offset: int, size: int, mask) -> None:
+        """As `_count`, for a load from shared memory at base + offset."""
+        if index in self._merged:
+            wide = self._merged[index]
+            if wide is None:
+                return
+            offset, size = offset + wide.shift, wide.size
+        costs = self.shared.plan(base, mask).costs
+        place = size, offset % counters.period("shared", size)
+        if place not in costs:
+            addresses = base + np.int32(offset)
+            costs[place] = self._look(index, "shared", "load", addresses, size, mask)
+        elif found := costs[place]:
+            line = self.launch.kernel.instructions[index].line
+            self.counter.add_again((line, "shared", "load", SHARED), found[2])
+
+    def _array(self, space: str, address: int) -> str | None:
+        """What an access is counted under; None for a wild pointer."""
+        if space != "global":
+            return SHARED
+        buffer = self.launch.memory.buffer_at(address)
+        return buffer and buffer.name
+
+    def _look(self, index, space, operation, addresses, size, mask):
+        """Count an access, warp by warp: (key, an active lane's address, Cost), or None."""
         warps = self.layout.distinct_warps(mask, addresses.shape)
         if not len(warps.times):
-            return
+            return None
         line = self.launch.kernel.instructions[index].line
         rows = self.layout.rows(addresses)[warps.row]
-        array, offsets = "shared memory", rows
+        array, offsets, found = SHARED, rows, None
+        active = int(rows[warps.active][0])
         if space == "global":
-            buffer = self.launch.memory.buffer_at(int(rows[warps.active][0]))
+            buffer = self.launch.memory.buffer_at(active)
             if buffer is None:  # a wild pointer: it is a finding already
-                return
+                return None
             array, offsets = buffer.name, rows - buffer.base
         if self.launch.count and operation != "copy":  # it is counted as a load from global memory
-            self.counter.add(
-                (line, space, operation, array), offsets, warps.active, size, warps.times
-            )
+            key = line, space, operation, array
+            cost = self.counter.add(key, offsets, warps.active, size, warps.times)
+            found = key, active, cost
         if self.record:
             block = tuple(first for first, _ in self.ranges)
             for warp, row in enumerate(warps.of_warp):
@@ -526,6 +601,7 @@ class Chunk:
                         WarpAccess(line, space, operation, array, block, warp,
                                    offsets[row], warps.active[row], size, index)
                     )  # fmt: skip
+        return found
 
     # --- findings ---------------------------------------------------------------------------------
 
