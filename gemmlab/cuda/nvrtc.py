@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from gemmlab.cuda import headers
@@ -64,16 +64,24 @@ class Program:
     ptx: str
     cubin: bytes
     log: str
+    lowered: dict[str, str] = field(default_factory=dict)  # name expression -> name in the PTX
 
 
 @lru_cache(maxsize=256)
 def compile_source(
-    source: str, filename: str, *, arch: str = "sm_90a", options: tuple[str, ...] = ()
+    source: str,
+    filename: str,
+    *,
+    arch: str = "sm_90a",
+    options: tuple[str, ...] = (),
+    names: tuple[str, ...] = (),
 ) -> Program:
     """As `compile_anew`, but what is in stock is not compiled again, and the same call is free.
 
     Where NVRTC or CUDA's headers are missing, a Program in stock will do that has only the log.
     """
+    if names:  # nothing in stock has been asked for by an expression
+        return compile_anew(source, filename, arch=arch, options=options, names=names)
     there, nothing = None, None
     try:
         there = stock(source, filename, arch, options) if stock else None
@@ -91,9 +99,17 @@ def compile_source(
 
 
 def compile_anew(
-    source: str, filename: str, *, arch: str = "sm_90a", options: tuple[str, ...] = ()
+    source: str,
+    filename: str,
+    *,
+    arch: str = "sm_90a",
+    options: tuple[str, ...] = (),
+    names: tuple[str, ...] = (),
 ) -> Program:
     """Compile CUDA C++ `source` for `arch` ("sm_80", "sm_90a", …).
+
+    `names`: expressions such as "scale<float>", whose instances are made, and whose names in the
+    PTX the Program has in `lowered`.
 
     `filename` is the name that errors and line tables carry. `options` go to NVRTC as they are,
     after `COMMON_OPTIONS`. The log holds what ptxas says of registers and spills. Ctrl-C takes
@@ -109,6 +125,8 @@ def compile_anew(
             flags += ("--no-cache",)
         if "#include" in source:
             flags += header_options()
+        for name in names:
+            nvrtc.addNameExpression(program, name)
         try:
             with signals_kept():
                 nvrtc.compileProgram(program, flags)
@@ -126,6 +144,7 @@ def compile_anew(
             ptx=_text(nvrtc.getPTX(program)),
             cubin=bytes(nvrtc.getCUBIN(program)),
             log=nvrtc.getProgramLog(program),
+            lowered={name: nvrtc.getLoweredName(program, name) for name in names},
         )
     finally:
         nvrtc.destroyProgram(program)

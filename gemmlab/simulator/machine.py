@@ -139,10 +139,12 @@ class PreparedLaunch:
     parameters: dict[str, np.generic]
     memory: global_memory.GlobalMemory
     shared_bytes: int  # static and dynamic
+    dynamic_bytes: int
     translation: Translation
     known_sums: dict[tuple[int, bool], exactness.KnownSum]
     count: bool
     check: bool
+    prints: bool = True  # whether what the kernel prints is to be seen
     maps: dict[int, MapInUse] = field(default_factory=dict)  # by the parameter's address
 
 
@@ -192,6 +194,9 @@ class Chunk:
         self.observed = launch.count or record
         self._merged = merging.merged_loads(launch.kernel) if self.observed else {}
         self.deadline = deadline
+        self.printed: list[str] = []
+        self.printed_characters = 0
+        self.executed = 0  # instructions, each counted once for all lanes that execute it together
 
     def run(self) -> None:
         before = np.setbufsize(UFUNC_BUFFER)
@@ -236,7 +241,9 @@ class Chunk:
             if self.record:
                 warps = self.layout.to_warps(mask).any(axis=1)
                 self.stretches.append(Stretch(start, block.end, warps, len(self.accesses)))
-            self._continue(block, mask, function(self.registers, self, mask))
+            condition = function(self.registers, self, mask)
+            self.executed += block.end - start
+            self._continue(block, mask, condition)
 
     def _next(self) -> int | None:
         """Where the lanes stand that go next; None when all have returned."""
@@ -416,6 +423,18 @@ class Chunk:
             self.find("deadlock", place, what, mask)
 
     # --- what the translated blocks call ----------------------------------------------------------
+
+    def clock(self, further: int) -> np.int64:
+        """Instructions executed so far: no time, but it only goes forward."""
+        return np.int64(self.executed + further)
+
+    def member(self, parameter: str, offset: int, dtype: np.dtype):
+        """What stands at byte `offset` of a structure that is a parameter."""
+        return (
+            self.launch.memory.variables[parameter]
+            .view(np.dtype("u1"))[offset : offset + dtype.itemsize]
+            .view(dtype)[0]
+        )
 
     def go_on(self) -> None:
         """Raise TooLong past the deadline, wherever the lanes stand."""

@@ -40,7 +40,7 @@ def shuffle(lanes, index: int, mode: str, value, by, clamp, members, mask):
     rows = to_warps(value)
     result = np.take_along_axis(rows, np.broadcast_to(source, rows.shape), axis=1)
     if mask is not True or lanes.layout.threads % WARP:
-        active = _active(lanes, mask)
+        active = active_lanes(lanes, mask)
         taken = np.take_along_axis(active, np.broadcast_to(source, rows.shape), axis=1)
         result = np.where(taken, result, u4(POISON).view(rows.dtype))
     from_warps = lanes.layout.from_warps
@@ -52,7 +52,7 @@ def _own(lanes, x):
     return np.asarray(x) if np.ndim(x) == 0 else lanes.layout.to_warps(x)
 
 
-def _active(lanes, mask) -> np.ndarray:
+def active_lanes(lanes, mask) -> np.ndarray:
     """(warps, 32): the lanes of `mask` that exist."""
     layout = lanes.layout
     rows = np.array(layout.to_warps(np.broadcast_to(mask, layout.shape)))
@@ -66,7 +66,7 @@ def _members(lanes, index, members, mask) -> np.ndarray:
     """(warps, 32): who takes part."""
     lanes.check_members(index, members, mask)
     named = (lanes.layout.to_warps(members).view(u4) & BITS) != 0
-    return _active(lanes, mask) & named
+    return active_lanes(lanes, mask) & named
 
 
 def _for_all(lanes, values):
@@ -132,4 +132,4 @@ def elect(lanes, index: int, members, mask):
 
 def active_mask(lanes, mask):
     """activemask: the lanes that execute this together (int32)."""
-    return _for_all(lanes, _as_bits(_active(lanes, mask)))
+    return _for_all(lanes, _as_bits(active_lanes(lanes, mask)))
