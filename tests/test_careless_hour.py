@@ -85,7 +85,7 @@ EDITS = {
     "barrier left out": (THREE, BARRIER, "", rf"race.*{LINE}"),
     "barrier in a branch": (THREE, BARRIER, "if (y) __syncthreads();", rf"barrier.*{LINE}"),
     "return before a barrier": (
-        THREE, SUM, "if (row >= M || col >= N) return;" + SUM, rf"missed barrier.*{LINE}",
+        THREE, SUM, "if (row >= M || col >= N) return;" + SUM, rf"uninitialised read.*{LINE}",
     ),
     "tile too small": (THREE, "b[BK][", "b[BK - 1][", rf"out-of-bounds.*{LINE}"),
     "tile far too large": (THREE, "b[BK][", "b[1 << 14][", "too much shared data"),

@@ -47,6 +47,13 @@ MISSING = (
 MISSING_HEADERS = (
     f"CUDA's headers {' and '.join(headers.NEEDED)} are not both here: {headers.INSTALL}."
 )
+# A header of CUDA's C++ library that the compiler did not find.
+CORE_LIBRARY = re.compile(r'cannot open source file "(cuda|nv)/')
+MISSING_CORE_LIBRARY = (
+    "CUDA's C++ library, which <cuda/...> and <cooperative_groups.h> need, is not here: install "
+    "the wheel nvidia-cuda-cccl in the version of your nvidia-cuda-runtime, or set CUDA_PATH to a "
+    "CUDA toolkit."
+)
 
 
 class CompileError(Exception):
@@ -139,6 +146,8 @@ def compile_anew(
             message = _readable(log, source, filename, arch)
             if headers.are_missing(source):
                 message += f"\n{MISSING_HEADERS}"
+            if headers.core_libraries() is None and CORE_LIBRARY.search(log):
+                message += f"\n{MISSING_CORE_LIBRARY}"
             raise CompileError(message) from None
         return Program(
             ptx=_text(nvrtc.getPTX(program)),
@@ -186,9 +195,8 @@ def signals_kept():
 
 
 def header_options() -> tuple[str, ...]:
-    """The option that says where CUDA's own headers are; none where there are none."""
-    found = headers.folder()
-    return (f"-I{found}",) if found else ()
+    """The options that say where CUDA's own headers are; none where there are none."""
+    return tuple(f"-I{found}" for found in (headers.folder(), headers.core_libraries()) if found)
 
 
 def archs() -> tuple[str, ...]:

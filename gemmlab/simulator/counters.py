@@ -7,9 +7,10 @@ The names of the totals are Nsight Compute's. The rules:
   lanes touch.
 - Shared memory has 32 banks of 4 bytes. A request to it takes one *wavefront* for each different
   word that the busiest bank has to deliver; every wavefront past the first is a bank conflict.
-- Accesses of 8 and 16 bytes go by half and quarter warps, each with wavefronts of its own, and
-  their conflicts are counted so. But two halves or quarters of a load go together if each lane has
-  the address of its neighbour, or each that of the lane two further on.
+- Accesses of 8 and 16 bytes go by half and quarter warps, each with wavefronts of its own. But two
+  halves or quarters of a load go together if each lane has the address of its neighbour, or each
+  that of the lane two further on, and takes part if that one does. Every wavefront past the first
+  of what goes together is a bank conflict.
 
 What counts as one load from shared memory is not what the PTX has, but what the GPU's assembler
 makes of it: see merging.py.
@@ -114,12 +115,14 @@ class Counter:
         parts = max(1, size // BANK_BYTES)  # of a warp: whole, half or quarter
         passes = wavefronts(addresses, active, size, parts)
         some = active.reshape(len(active), parts, WARP // parts).any(axis=2)
-        count[3] += int((passes - some).sum(axis=1) @ times)
         if key[2] == "load" and parts > 1:
             together = wavefronts(addresses, active, size, parts // 2)
-            apart = passes.reshape(len(passes), -1, 2).sum(axis=2)
-            passes = np.where(in_pairs(addresses, active, parts // 2), together, apart)
+            apart, of_pair = (x.reshape(len(x), -1, 2).sum(axis=2) for x in (passes, some))
+            paired = in_pairs(addresses, active, parts // 2)
+            passes = np.where(paired, together, apart)
+            some = np.where(paired, of_pair > 0, of_pair)
         count[1] += int(passes.sum(axis=1) @ times)
+        count[3] += int((passes - some).sum(axis=1) @ times)
 
     def add_requests(self, key: tuple[int, str, str, str], requests: int) -> None:
         """Count instructions that move nothing."""
@@ -170,13 +173,14 @@ def wavefronts(addresses, active, size: int, parts: int):
 def in_pairs(addresses, active, parts: int):
     """(warps, parts): whether each lane has the address of its neighbour, or of the next but one.
 
-    Of two neighbours, or lanes two apart, that are both active.
+    Two neighbours, or lanes two apart, must both be active or both not.
     """
     lanes = np.arange(WARP)
     found = np.zeros((len(addresses), parts), bool)
     for distance in (1, 2):
         other = lanes ^ distance
-        same = (addresses == addresses[:, other]) | ~active | ~active[:, other]
+        same = np.where(active, addresses == addresses[:, other], True)
+        same &= active == active[:, other]
         found |= same.reshape(len(addresses), parts, -1).all(axis=2)
     return found
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gemmlab.cuda.architectures import WARP
 from gemmlab.simulator.arithmetic import exactness
 from gemmlab.simulator.arithmetic.fused import Stacks
 from gemmlab.simulator.arithmetic.multiply_add import Magnitudes
@@ -360,12 +361,18 @@ class Chunk:
 
     def check_members(self, index: int, members, mask) -> None:
         """Find lanes that `members` names and that are missing, or that are here unnamed."""
-        bits = np.left_shift(np.uint32(1), self.special["laneid"].view(np.uint32))
-        named = (np.asarray(members).view(np.uint32) & bits) != 0
-        rows = self.layout.to_warps(mask)
-        missing = self.layout.to_warps(self.both(self.alive, named)) & ~rows
-        missing &= rows.any(axis=1)[:, None]
-        wrong = self.layout.from_warps(missing) | (~named & mask)
+        if (mask is True or mask is self.alive) and np.ndim(members) == 0 and members == -1:
+            return
+        members = self.layout.to_warps(members).view(np.uint32)
+        rows = np.array(self.layout.to_warps(np.broadcast_to(mask, self.shape)))
+        spare = -self.layout.threads % WARP
+        if spare:  # rows repeat a lane where a block's last warp has none
+            rows.reshape(self.layout.blocks, -1)[:, -spare:] = False
+        bits = np.uint32(1) << np.arange(WARP, dtype=np.uint32)
+        asked = np.bitwise_or.reduce(np.where(rows, members, np.uint32(0)), axis=1)[:, None]
+        named = (members & bits) != 0
+        missing = self.layout.to_warps(self.alive) & ((asked & bits) != 0) & ~rows
+        wrong = self.layout.from_warps(missing | (rows & ~named))
         if wrong.any():
             what = (
                 "lanes that its mask names are elsewhere, or lanes are here that it does not name"

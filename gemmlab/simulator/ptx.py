@@ -256,6 +256,8 @@ class Kernel:
     instructions: list[Instruction] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
     blocks: dict[int, Block] = field(default_factory=dict)
+    # Loads of what a call gave, whole structures, also what lies between their members.
+    slot_loads: set[int] = field(default_factory=set)
     cluster: tuple[int, ...] = (1, 1, 1)  # blocks of a cluster
     most_threads: int | None = None  # of a block: __launch_bounds__
     block: tuple[int, ...] | None = None  # the only one that it may be launched with
@@ -509,6 +511,8 @@ class _Body:
             pair = (address.base, value) if stores else (value, address.base)
             return f"mov.b{8 * TYPE_BYTES[ptx_type]}", pair
         if base in self.kernel.local or (self.calls and isinstance(address.base, Register)):
+            if not stores:
+                self.kernel.slot_loads.add(len(self.kernel.instructions))
             return opcode.replace(".param", ".local"), operands
         return opcode, operands
 

@@ -116,9 +116,13 @@ class Copies:
         return changed
 
     def _read(self, index, size, source, bytes_read, ignored, mask):
-        reading = mask if ignored is None else self.lanes.both(mask, ~np.asarray(ignored))
+        reading = mask
+        if ignored is not None:
+            reading = self.lanes.both(mask, ~np.asarray(ignored))
+            reading = reading if np.any(reading) else False
         if bytes_read is None:
-            return self._load(index, source, MOVED[size], size, reading)
+            value = 0 if reading is False else self._load(index, source, MOVED[size], size, reading)
+            return value if ignored is None else np.where(ignored, MOVED[size].type(0), value)
         bytes_read = np.asarray(bytes_read).view(np.uint32)
         wrong = (bytes_read > size) & reading
         if wrong.any():

@@ -12,9 +12,9 @@ may set one flag. The order in which the simulator happens to run threads plays 
 
 The kinds of findings: "read-after-write race" and so on; "read of a copy in flight", "write of a
 copy in flight", "write to a copy's source"; "async-proxy race", where a bulk store or wgmma reads
-what a thread wrote without fence.proxy.async; "uninitialised read"; "missed barrier", by threads
-that have returned; "divergent barrier", "divergent warp", "wrong barrier count". They are of one
-run, its inputs and its size: what a kernel does not do there is not looked at.
+what a thread wrote without fence.proxy.async; "uninitialised read"; "divergent barrier", "divergent
+warp", "wrong barrier count". They are of one run, its inputs and its size: what a kernel does not
+do there is not looked at.
 
 Not seen: an index that runs past the end of one shared array into its neighbour, which is a right
 address of the wrong array; races between blocks, and in global memory at all; a missing
@@ -92,7 +92,7 @@ class Checker:
             self._loaded[index] = addresses, size
         elif space == "shared":
             self.races.access(index, operation, addresses, size, mask)
-        elif space == "local":
+        elif space == "local" and index not in self.kernel.slot_loads:
             self._access_local(index, operation, addresses, size, mask)
         elif space == "global":  # constant memory, the other one, is written as it is declared
             self._access_global(index, operation, addresses, size, mask)
@@ -216,7 +216,8 @@ class Checker:
     def _look_for_absent(self, index, opened, lanes) -> None:
         """Threads that a barrier was for and that are not among its `lanes`.
 
-        A barrier is for whole warps, unless it is of the kind that need not be (not "aligned").
+        Nobody waits for those that have returned: since Volta, that is what CUDA promises. A
+        barrier is for whole warps, unless it is of the kind that need not be (not "aligned").
         """
         instruction = self.kernel.instructions[index]
         if lanes.all() or not (instruction.name == "bar" or "aligned" in instruction.parts):
@@ -225,14 +226,10 @@ class Checker:
         expected = self.layout.from_warps(np.broadcast_to(warps, (len(warps), WARP)))
         if opened.whole_block:
             expected = self.layout.of_block(opened.blocks)
-        alive = np.broadcast_to(self.lanes.alive, self.layout.shape)
-        absent = expected & ~lanes
-        if (absent & ~alive).any():
-            what = "returned before and never comes to this barrier, where others wait"
-            self.lanes.find("missed barrier", index, what, absent & ~alive)
-        if (absent & alive).any():
+        absent = expected & ~lanes & np.broadcast_to(self.lanes.alive, self.layout.shape)
+        if absent.any():
             what = "does not come to this barrier, where others of its warp wait"
-            self.lanes.find("divergent barrier", index, what, absent & alive)
+            self.lanes.find("divergent barrier", index, what, absent)
 
     # --- asynchronous copies ----------------------------------------------------------------------
 
