@@ -98,7 +98,7 @@ EDITS = {
 
 LAUNCHED = {  # on a GPU: what is right, wrong without a fault, or left to chance
     "nothing", "wrong order", "wrong factor", "huge local array", "huge variable",
-    "barrier left out", "printf",
+    "barrier left out", "printf", "return before a barrier",
 }  # fmt: skip
 RIGHT = {"nothing", "huge variable", "printf"}
 SEEN_BY_CHECKS_ALONE = {"barrier left out", "return before a barrier", "huge local array"}

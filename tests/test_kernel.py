@@ -168,7 +168,7 @@ def test_check_finds_what_the_hardware_hides():
     assert "uninitialised read" in str(report) and "C[0] was never written" in str(report)
     waits = right.text.replace("float sum = 0.0f;", "float sum = 0.0f;\nif (col) __syncthreads();")
     report = gl.from_source(waits, "02_coalescing").check()
-    assert not report.passed and "divergent barrier" in str(report)
+    assert not report.passed and "missed barrier" in str(report)
 
 
 # ---- before a GPU sees it ------------------------------------------------------------------------

@@ -191,6 +191,16 @@ def test_nobody_waits_for_threads_that_have_returned():
     assert check(body) == []
     last = START + "__syncthreads();\nout[t] = s[t];\nif (t < 3) return;\nout[t] = 1;"
     assert check(last) == []
+    loop = START + "for (int i = 0; i < 5; ++i) {\nif (t > 50 + i) return;\n__syncthreads();\n}"
+    assert check(loop + "\nout[t] = s[t];") == []
+
+
+def test_threads_that_go_round_a_barrier_and_return_are_named():
+    what = "went another way and returned, and never comes to this barrier, where others wait"
+    round_it = START + "if (t < 61) __syncthreads();\nout[t] = s[t];"
+    assert_finding(check(round_it), "missed barrier", 4, (0, 0, 0), (61, 0, 0), what, 3)
+    trips = START + "for (int i = 0; i < t; ++i)\n__syncthreads();\nout[t] = s[t];"
+    assert "missed barrier" in {finding.kind for finding in check(trips)}
 
 
 def test_a_barrier_in_a_branch_is_found():

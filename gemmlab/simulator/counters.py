@@ -5,6 +5,9 @@ The names of the totals are Nsight Compute's. The rules:
 - A *request* is one instruction of one warp with at least one active lane.
 - A *sector* is 32 aligned bytes. A request to global memory costs as many sectors as its active
   lanes touch.
+- An asynchronous copy of 16 bytes with `.cg` goes past the L1 cache. It costs a sector for each 32
+  aligned bytes of shared memory that it brings, and another where these come from two lines of 128
+  bytes. So rows that begin in the middle of 32 bytes there cost more than they have sectors.
 - Shared memory has 32 banks of 4 bytes. A request to it takes one *wavefront* for each different
   word that the busiest bank has to deliver; every wavefront past the first is a bank conflict.
 - Accesses of 8 and 16 bytes go by half and quarter warps, each with wavefronts of its own. But two
@@ -33,7 +36,8 @@ import numpy as np
 
 from gemmlab.cuda.architectures import WARP
 
-SECTOR_BYTES = 32
+SECTOR_BYTES, LINE_BYTES = 32, 128
+SHARED_BITS = 20  # more than an address in shared memory has
 BANKS = 32
 BANK_BYTES = 4
 
@@ -99,18 +103,24 @@ class Counter:
         self.hmma = 0
         self.tensor_multiply_adds = 0
 
-    def add(self, key: tuple[int, str, str, str], addresses, active, size: int, times) -> None:
+    def add(
+        self, key: tuple[int, str, str, str], addresses, active, size: int, times, to=None
+    ) -> None:
         """Count one instruction.
 
         `addresses`, `active`: arrays (rows, 32), byte addresses and active lanes of one warp a
         row, at least one lane active; `times`: (rows,), how many warps each row stands for;
-        `size`: bytes per lane.
+        `size`: bytes per lane; `to`: of a copy past the L1 cache, where in shared memory, as
+        `addresses`.
         """
         count = self._counts[key]
         count[0] += int(times.sum())
         count[2] += int(active.sum(axis=1) @ times) * size
         if key[1] == "global":
-            count[1] += int(sectors(addresses, active, size) @ times)
+            found = (
+                sectors(addresses, active, size) if to is None else past_l1(addresses, to, active)
+            )
+            count[1] += int(found @ times)
             return
         parts = max(1, size // BANK_BYTES)  # of a warp: whole, half or quarter
         passes = wavefronts(addresses, active, size, parts)
@@ -155,6 +165,12 @@ class Counter:
 def sectors(addresses, active, size: int):
     """Sectors per warp. An access of 16 aligned bytes or fewer lies inside one sector."""
     return _first_of_each(addresses // SECTOR_BYTES, active)[1].sum(axis=1)
+
+
+def past_l1(addresses, to, active):
+    """Sectors per warp of a copy that goes to shared memory past the L1 cache."""
+    both = (addresses // LINE_BYTES << SHARED_BITS) + to // SECTOR_BYTES
+    return _first_of_each(both, active)[1].sum(axis=1)
 
 
 def wavefronts(addresses, active, size: int, parts: int):

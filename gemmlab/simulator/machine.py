@@ -242,6 +242,8 @@ class Chunk:
             if self.record:
                 warps = self.layout.to_warps(mask).any(axis=1)
                 self.stretches.append(Stretch(start, block.end, warps, len(self.accesses)))
+            if self.checker:
+                self.checker.executes(start, mask)
             condition = function(self.registers, self, mask)
             self.executed += block.end - start
             self._continue(block, mask, condition)
@@ -505,6 +507,12 @@ class Chunk:
 
         `unit`: what it is counted as, if not as its operation: "ldmatrix" or "stmatrix".
         """
+        self.check_access(index, space, operation, addresses, size, mask, bad)
+        if self.observed and space in ("global", "shared"):
+            self.count_access(index, space, unit or operation, addresses, size, mask)
+
+    def check_access(self, index, space, operation, addresses, size, mask, bad) -> None:
+        """As `note`, for findings and checks alone."""
         for access in bad:
             kind = f"{access.problem} {'read' if operation == 'load' else 'write'}"
             self.find(kind, index, access.what, access.lanes)
@@ -513,8 +521,6 @@ class Chunk:
             for access in bad:
                 right = self.both(right, ~access.lanes)
             self.checker.access(index, space, operation, addresses, size, right)
-        if self.observed and space in ("global", "shared"):
-            self._count(index, space, unit or operation, addresses, size, mask)
 
     def chosen(self, index: int, taken, mask) -> None:
         """The lanes of `mask` where `taken` use what the load `index` gave: see speculation.py."""
@@ -523,7 +529,15 @@ class Chunk:
 
     # --- counting ---------------------------------------------------------------------------------
 
-    def _count(self, index, space, operation, addresses, size, mask) -> None:
+    def count_access(
+        self, index, space, operation, addresses, size, mask, destination=None
+    ) -> None:
+        """As `note`, for counters and the record alone.
+
+        `destination`: of a copy past the L1 cache, the addresses in shared memory.
+        """
+        if destination is not None:
+            addresses, destination = np.broadcast_arrays(addresses, destination)
         if index in self._merged:
             wide = self._merged[index]
             if wide is None:  # part of one that is counted already
@@ -541,8 +555,9 @@ class Chunk:
                 return
             array, offsets = buffer.name, rows - buffer.base
         if self.launch.count and operation != "copy":  # it is counted as a load from global memory
+            to = None if destination is None else self.layout.rows(destination)[warps.row]
             self.counter.add(
-                (line, space, operation, array), offsets, warps.active, size, warps.times
+                (line, space, operation, array), offsets, warps.active, size, warps.times, to
             )
         if self.record:
             block = tuple(first for first, _ in self.ranges)
