@@ -165,7 +165,7 @@ def places(tmp_path, monkeypatch):
         for name in ("cuda_runtime.h", "mma.h"):
             (folder / name).write_text('#include "crt/mma.h"\n' if name == "mma.h" else "")
     monkeypatch.setattr(cuda_headers, "_places", lambda: folders)
-    caches = cuda_headers.folder, nvrtc.kept
+    caches = cuda_headers.folder, cuda_headers.core_libraries, nvrtc.kept
     for cached in caches:
         cached.cache_clear()
     yield folders
@@ -193,6 +193,23 @@ def test_missing_headers_are_named_with_what_to_install(places):
     with pytest.raises(CompileError) as error:
         compile_kernel("broken", "other.cu")
     assert "nvidia-cuda-crt" not in str(error.value)
+
+
+def test_cudas_cpp_library_is_found_in_a_toolkit_or_a_wheel_and_missed_in_words(
+    places, monkeypatch
+):
+    wheel, toolkit = places
+    monkeypatch.setattr(cuda_headers, "find_spec", lambda name: None)
+    assert cuda_headers.core_libraries() is None
+    uses = "#include <cuda/std/array>\n__global__ void k() {}\n"
+    with pytest.raises(CompileError, match=r'(?s)file "cuda/std/array".*nvidia-cuda-cccl'):
+        compile_kernel(uses, "c.cu")
+    for inside in (toolkit / "cccl", wheel):  # of CUDA 13, and of CUDA 12
+        (inside / "nv").mkdir(parents=True)
+        (inside / "nv" / "target").write_text("")
+        cuda_headers.core_libraries.cache_clear()
+        assert cuda_headers.core_libraries() == inside
+        assert f"-I{inside}" in nvrtc.header_options()
 
 
 def test_headers_are_looked_for_where_toolkit_and_wheels_put_them(tmp_path, monkeypatch):

@@ -68,7 +68,10 @@ def brute_load_wavefronts(addresses, active, size):
             here = range(first, first + min(32, 2 * group))
             parts = [here] if group == 32 else [here[:group], here[group:]]
             agree = [
-                all(row[i] == row[i ^ by] for i in here if lanes[i] and lanes[i ^ by])
+                all(
+                    lanes[i] == lanes[i ^ by] and (row[i] == row[i ^ by] or not lanes[i])
+                    for i in here
+                )
                 for by in (1, 2)
             ]
             if any(agree):

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from gemmlab.cuda import headers
@@ -50,6 +50,13 @@ MISSING = (
 MISSING_HEADERS = (
     f"CUDA's headers {' and '.join(headers.NEEDED)} are not both here: {headers.INSTALL}."
 )
+# A header of CUDA's C++ library that the compiler did not find.
+CORE_LIBRARY = re.compile(r'cannot open source file "(cuda|nv)/')
+MISSING_CORE_LIBRARY = (
+    "CUDA's C++ library, which <cuda/...> and <cooperative_groups.h> need, is not here: install "
+    "the wheel nvidia-cuda-cccl in the version of your nvidia-cuda-runtime, or set CUDA_PATH to a "
+    "CUDA toolkit."
+)
 
 
 class CompileError(Exception):
@@ -67,15 +74,23 @@ class Program:
     ptx: str
     cubin: bytes
     log: str
+    lowered: dict[str, str] = field(default_factory=dict)  # name expression -> name in the PTX
 
 
 def compile_source(
-    source: str, filename: str, *, arch: str = "sm_90a", options: tuple[str, ...] = ()
+    source: str,
+    filename: str,
+    *,
+    arch: str = "sm_90a",
+    options: tuple[str, ...] = (),
+    names: tuple[str, ...] = (),
 ) -> Program:
     """As `compile_anew`, but what is in stock is not compiled again, and the same call is free.
 
     Where NVRTC or CUDA's headers are missing, a Program in stock will do that has only the log.
     """
+    if names:  # nothing in stock has been asked for by an expression
+        return compile_anew(source, filename, arch=arch, options=options, names=names)
     return kept(source, filename, arch, options).assembled
 
 
@@ -142,9 +157,17 @@ class Source:
 
 
 def compile_anew(
-    source: str, filename: str, *, arch: str = "sm_90a", options: tuple[str, ...] = ()
+    source: str,
+    filename: str,
+    *,
+    arch: str = "sm_90a",
+    options: tuple[str, ...] = (),
+    names: tuple[str, ...] = (),
 ) -> Program:
     """Compile CUDA C++ `source` for `arch` ("sm_80", "sm_90a", …).
+
+    `names`: expressions such as "scale<float>", whose instances are made, and whose names in the
+    PTX the Program has in `lowered`.
 
     `filename` is the name that errors and line tables carry. `options` go to NVRTC as they are,
     after `COMMON_OPTIONS`. The log holds what ptxas says of registers and spills. Ctrl-C takes
@@ -156,6 +179,8 @@ def compile_anew(
     program = nvrtc.createProgram(source, filename, (), ())
     try:
         flags = _flags(nvrtc, source, arch, ("--ptxas-options=-v", *options))
+        for name in names:
+            nvrtc.addNameExpression(program, name)
         try:
             with signals_kept():
                 nvrtc.compileProgram(program, flags)
@@ -168,11 +193,14 @@ def compile_anew(
             message = _readable(log, source, filename, arch)
             if headers.are_missing(source):
                 message += f"\n{MISSING_HEADERS}"
+            if headers.core_libraries() is None and CORE_LIBRARY.search(log):
+                message += f"\n{MISSING_CORE_LIBRARY}"
             raise CompileError(message) from None
         return Program(
             ptx=_text(nvrtc.getPTX(program)),
             cubin=bytes(nvrtc.getCUBIN(program)),
             log=nvrtc.getProgramLog(program),
+            lowered={name: nvrtc.getLoweredName(program, name) for name in names},
         )
     finally:
         nvrtc.destroyProgram(program)
@@ -257,9 +285,8 @@ def signals_kept():
 
 
 def header_options() -> tuple[str, ...]:
-    """The option that says where CUDA's own headers are; none where there are none."""
-    found = headers.folder()
-    return (f"-I{found}",) if found else ()
+    """The options that say where CUDA's own headers are; none where there are none."""
+    return tuple(f"-I{found}" for found in (headers.folder(), headers.core_libraries()) if found)
 
 
 def archs() -> tuple[str, ...]:

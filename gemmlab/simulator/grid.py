@@ -8,6 +8,7 @@ blocks; so do checked ones.
 from __future__ import annotations
 
 import os
+import sys
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
 from itertools import islice, product
@@ -58,6 +59,8 @@ def run(
     with closing(_finished(chunks, min(threads, number), deadline)) as finished:
         for done, chunk in enumerate(finished, start=1):
             counter.merge(chunk.counter)
+            if launch.prints:
+                sys.stdout.write("".join(chunk.printed))
             accesses += chunk.accesses
             stretches += chunk.stretches
             for key, finding in chunk.findings.items():

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gemmlab.cuda.architectures import WARP
 from gemmlab.simulator import counters
 from gemmlab.simulator.arithmetic import exactness
 from gemmlab.simulator.arithmetic.fused import Stacks
@@ -143,10 +144,12 @@ class PreparedLaunch:
     parameters: dict[str, np.generic]
     memory: global_memory.GlobalMemory
     shared_bytes: int  # static and dynamic
+    dynamic_bytes: int
     translation: Translation
     known_sums: dict[tuple[int, bool], exactness.KnownSum]
     count: bool
     check: bool
+    prints: bool = True  # whether what the kernel prints is to be seen
     maps: dict[int, MapInUse] = field(default_factory=dict)  # by the parameter's address
 
 
@@ -216,6 +219,9 @@ class Chunk:
         self._lanes = None, 0  # the last mask, and how many lanes are in it
         self._known: dict = {}  # what accesses cost, and with which addresses
         self.deadline = deadline
+        self.printed: list[str] = []
+        self.printed_characters = 0
+        self.executed = 0  # instructions, each counted once for all lanes that execute it together
 
     def run(self) -> None:
         before = np.setbufsize(UFUNC_BUFFER)
@@ -260,7 +266,11 @@ class Chunk:
             if self.record:
                 warps = self.layout.to_warps(mask).any(axis=1)
                 self.stretches.append(Stretch(start, block.end, warps, len(self.accesses)))
-            self._continue(block, mask, function(self.registers, self, mask))
+            if self.checker:
+                self.checker.executes(start, mask)
+            condition = function(self.registers, self, mask)
+            self.executed += block.end - start
+            self._continue(block, mask, condition)
 
     def _next(self) -> int | None:
         """Where the lanes stand that go next; None when all have returned."""
@@ -377,12 +387,18 @@ class Chunk:
 
     def check_members(self, index: int, members, mask) -> None:
         """Find lanes that `members` names and that are missing, or that are here unnamed."""
-        bits = np.left_shift(np.uint32(1), self.special["laneid"].view(np.uint32))
-        named = (np.asarray(members).view(np.uint32) & bits) != 0
-        rows = self.layout.to_warps(mask)
-        missing = self.layout.to_warps(self.both(self.alive, named)) & ~rows
-        missing &= rows.any(axis=1)[:, None]
-        wrong = self.layout.from_warps(missing) | (~named & mask)
+        if (mask is True or mask is self.alive) and np.ndim(members) == 0 and members == -1:
+            return
+        members = self.layout.to_warps(members).view(np.uint32)
+        rows = np.array(self.layout.to_warps(np.broadcast_to(mask, self.shape)))
+        spare = -self.layout.threads % WARP
+        if spare:  # rows repeat a lane where a block's last warp has none
+            rows.reshape(self.layout.blocks, -1)[:, -spare:] = False
+        bits = np.uint32(1) << np.arange(WARP, dtype=np.uint32)
+        asked = np.bitwise_or.reduce(np.where(rows, members, np.uint32(0)), axis=1)[:, None]
+        named = (members & bits) != 0
+        missing = self.layout.to_warps(self.alive) & ((asked & bits) != 0) & ~rows
+        wrong = self.layout.from_warps(missing | (rows & ~named))
         if wrong.any():
             what = (
                 "lanes that its mask names are elsewhere, or lanes are here that it does not name"
@@ -440,6 +456,18 @@ class Chunk:
             self.find("deadlock", place, what, mask)
 
     # --- what the translated blocks call ----------------------------------------------------------
+
+    def clock(self, further: int) -> np.int64:
+        """Instructions executed so far: no time, but it only goes forward."""
+        return np.int64(self.executed + further)
+
+    def member(self, parameter: str, offset: int, dtype: np.dtype):
+        """What stands at byte `offset` of a structure that is a parameter."""
+        return (
+            self.launch.memory.variables[parameter]
+            .view(np.dtype("u1"))[offset : offset + dtype.itemsize]
+            .view(dtype)[0]
+        )
 
     def go_on(self) -> None:
         """Raise TooLong past the deadline, wherever the lanes stand."""
@@ -508,6 +536,12 @@ class Chunk:
 
         `unit`: what it is counted as, if not as its operation: "ldmatrix" or "stmatrix".
         """
+        self.check_access(index, space, operation, addresses, size, mask, bad)
+        if self.observed and space in ("global", "shared"):
+            self.count_access(index, space, unit or operation, addresses, size, mask)
+
+    def check_access(self, index, space, operation, addresses, size, mask, bad) -> None:
+        """As `note`, for findings and checks alone."""
         for access in bad:
             kind = f"{access.problem} {'read' if operation == 'load' else 'write'}"
             self.find(kind, index, access.what, access.lanes)
@@ -516,8 +550,6 @@ class Chunk:
             for access in bad:
                 right = self.both(right, ~access.lanes)
             self.checker.access(index, space, operation, addresses, size, right)
-        if self.observed and space in ("global", "shared"):
-            self._count(index, space, unit or operation, addresses, size, mask)
 
     def chosen(self, index: int, taken, mask) -> None:
         """The lanes of `mask` where `taken` use what the load `index` gave: see speculation.py."""
@@ -526,14 +558,23 @@ class Chunk:
 
     # --- counting ---------------------------------------------------------------------------------
 
-    def _count(self, index, space, operation, addresses, size, mask) -> None:
+    def count_access(
+        self, index, space, operation, addresses, size, mask, destination=None
+    ) -> None:
+        """As `note`, for counters and the record alone.
+
+        `destination`: of a copy past the L1 cache, the addresses in shared memory.
+        """
+        if destination is not None:
+            addresses, destination = np.broadcast_arrays(addresses, destination)
         if index in self._merged:
             wide = self._merged[index]
             if wide is None:  # part of one that is counted already
                 return
             addresses, size = addresses + np.int32(wide.shift), wide.size
-        if self.record or not (self.launch.count and 0 < addresses.size <= ALIKE):
-            self._look(index, space, operation, addresses, size, mask)
+        few = 0 < addresses.size <= ALIKE
+        if self.record or destination is not None or not (self.launch.count and few):
+            self._look(index, space, operation, addresses, size, mask, destination)
             return
         if operation == "copy":  # it is counted as a load from global memory
             return
@@ -575,7 +616,7 @@ class Chunk:
         buffer = self.launch.memory.buffer_at(address)
         return buffer and buffer.name
 
-    def _look(self, index, space, operation, addresses, size, mask):
+    def _look(self, index, space, operation, addresses, size, mask, destination=None):
         """Count an access, warp by warp: (key, an active lane's address, Cost), or None."""
         warps = self.layout.distinct_warps(mask, addresses.shape)
         if not len(warps.times):
@@ -591,7 +632,8 @@ class Chunk:
             array, offsets = buffer.name, rows - buffer.base
         if self.launch.count and operation != "copy":  # it is counted as a load from global memory
             key = line, space, operation, array
-            cost = self.counter.add(key, offsets, warps.active, size, warps.times)
+            to = None if destination is None else self.layout.rows(destination)[warps.row]
+            cost = self.counter.add(key, offsets, warps.active, size, warps.times, to)
             found = key, active, cost
         if self.record:
             block = tuple(first for first, _ in self.ranges)

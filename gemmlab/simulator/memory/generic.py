@@ -35,11 +35,14 @@ def split(lanes, addresses, mask):
     found = []
     for space in ("global", *WINDOWS):
         inside = is_in(addresses, space)
+        own = addresses - window(space)
+        if space == "shared":  # whose addresses have 32 bits
+            own = own.astype(np.int32)
         if inside.all():
-            return [(space, addresses - window(space), mask)]
+            return [(space, own, mask)]
         active = inside & mask
         if active.any():
-            found.append((space, addresses - window(space), active))
+            found.append((space, own, active))
     return found
 
 
