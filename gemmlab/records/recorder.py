@@ -50,10 +50,11 @@ RESULT_SEED = 100
 def record(names: Iterable[str], shapes: Shapes, say: Say) -> Path:
     """Measure evidence by name and write it; if none is named, all of BY_DEFAULT.
 
-    A name is that of one, or of a group, as "stalls" of all that begins with "stalls/". Rungs are measured at these shapes. After each name its file is written anew, so an interruption
-    loses no more than what is in hand; what the file holds of others stays. say gets a line about
-    each step. Returns the last file. Before anything is measured, raises LadderError, NoCheckout,
-    NoGpu, NotWritten and BadRecord; then what the measurements raise.
+    A name is that of one, or of a group, as "stalls" of all that begins with "stalls/". Rungs are
+    measured at these shapes. After each name its file is written anew, so an interruption loses no
+    more than what is in hand; what the file holds of others stays. say gets a line about each step.
+    Returns the last file. Before anything is measured, raises LadderError, NoCheckout, NoGpu,
+    NotWritten and BadRecord; then what the measurements raise.
     """
     by_name = {one.name: one for one in evidence(tuple(shapes))}
     chosen = [one for name in tuple(names) or BY_DEFAULT for one in _named(name, by_name)]
