@@ -45,7 +45,7 @@ def stalls(*names: str, shape: tuple[int, int, int] = runs.LARGE) -> pandas.Data
 
 def _row(rung: ladder.Rung, shape: tuple[int, int, int]) -> pandas.Series:
     table = recorded.evidence(rung).read()
-    found = table[(table[["m", "n", "k"]] == shape).all(axis=1)]
+    found = table[(table[["m", "n", "k"]] == list(shape)).all(axis=1)]
     if found.empty:
         there = ", ".join("x".join(map(str, row)) for row in table[["m", "n", "k"]].to_numpy())
         raise NoRecord(
