@@ -148,7 +148,8 @@ def _name_slope(
         """How far from the lines of all points the roof is at x."""
         return min(abs(math.log(slope * x / rate)) for rate in points["gflops"])
 
-    x = max((x_low * (ridge / x_low) ** (part / 8) for part in (4, 5, 6, 3, 2)), key=distance)
+    places = (x_low * (ridge / x_low) ** (part / 8) for part in (4, 5, 6, 3, 2))
+    x = max((x for x in places if x > 3 * x_low), key=distance)
     ax.annotate(
         f"{name}: {style.digits(slope / 1e3)} TB/s", (x, slope * x), (4, -4) if below else (-4, 4),
         ha="center", va="top" if below else "bottom", textcoords="offset points",
