@@ -85,10 +85,10 @@ class LevelsProbe:
     name: str = "00_levels"
     reads: dict[str, Read] = field(
         default_factory=lambda: {
-            "DRAM": Read("read_together", 64, 1024, 2 * 2**30),
-            "L2": Read("read_together", 2, 1024, 24 * 2**20),
-            "L1": Read("read_alone", 2, 1024, 64 * 2**10, in_l1=True),
-            "shared memory": Read("read_shared", 2, 1024, 64 * 2**10),
+            "DRAM": Read("read_together", 2, 1024, 2 * 2**30, ahead=8),
+            "L2": Read("read_together", 4, 256, 26 * 2**20),
+            "L1": Read("read_alone", 2, 1024, 64 * 2**10, ahead=2, in_l1=True),
+            "shared memory": Read("read_shared", 1, 1024, 64 * 2**10),
         }
     )
 

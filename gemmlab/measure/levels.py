@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy
 
 BYTES = 16  # of a piece, which a thread reads with one instruction
-SAMPLE_BYTES = {True: 2 * 2**30, False: 16 * 2**20}  # of one launch, read together; of each block
+SAMPLE_BYTES = {True: 4 * 2**30, False: 128 * 2**20}  # of one launch, read together; of each block
 
 
 def levels_code() -> str:

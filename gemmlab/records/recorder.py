@@ -27,6 +27,7 @@ from gemmlab.records import (
     chains,
     epilogue_timing,
     fma_order,
+    l1_passes,
     pitfalls,
     registry,
     roofs,
@@ -77,6 +78,7 @@ def evidence(shapes: Shapes = runs.SHAPES) -> tuple[Evidence, ...]:
         Part(LEVELS.name, RUNS, _remake_levels, roofs.recorded_levels),
         chains.EVIDENCE,
         fma_order.EVIDENCE,
+        l1_passes.EVIDENCE,
         *(
             Part(rung.name, RUNS, partial(_remake_rung, rung.name, shapes),
                  partial(runs.entry, Measured(rung)))
