@@ -214,7 +214,9 @@ def _draw_points(ax: Axes, points: pandas.DataFrame, tops: Sequence[float], with
         for level, x_at in at.items():
             gid = {"L1": "model", "L2": "l2", "DRAM": "dram"}[level]
             ax.plot(
-                x_at, row.gflops, look["marker"], color=look["color"], fillstyle=KEY[level][0],
+                x_at, row.gflops, look["marker"], color=look["color"],
+                fillstyle="left" if level == "L2" else "full",
+                markerfacecolor=style.GROUND if level == "L1" else look["color"],
                 markerfacecoloralt=style.GROUND, markersize=8, markeredgewidth=1.4, zorder=3,
                 gid=f"{gid} {row.kernel}",
             )  # fmt: skip
