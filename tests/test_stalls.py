@@ -5,8 +5,10 @@ import importlib
 import pytest
 import sample_record
 
+from gemmlab.analysis import counters
+from gemmlab.analysis.counters import ACTIVE_WARPS
 from gemmlab.analysis.recorded.stalls import stalls as table_of
-from gemmlab.ladder import RUNGS, LadderError, find
+from gemmlab.ladder import RUNGS, SINGLE, LadderError, find
 from gemmlab.measure import profiler
 from gemmlab.records import recorder, registry, runs, stalls
 
@@ -111,3 +113,25 @@ def test_other_gpus_are_not_asked_for_what_sm_90_alone_has(results, monkeypatch)
     stalls.record("01_naive", silent)
     assert stalls.METRICS["gmma"] not in asked and stalls.METRICS["wait"] in asked
     assert table_of("01_naive")["01_naive"]["selected"] == 10
+
+
+# ---- the record of the H200 ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+def test_all_reasons_together_are_the_warps_that_an_sm_had(rung, monkeypatch):
+    """Counted in other launches: the share of an SM's 64 warps, a quarter for each scheduler."""
+    monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")
+    _, metrics = runs.counters_at(runs.Measured(rung), *runs.LARGE)
+    expected = metrics[ACTIVE_WARPS] / 100 * 64 / 4
+    found = table_of(rung.name).loc["warps of a scheduler", rung.name]
+    assert found == pytest.approx(expected, rel=0.03, abs=0.1)
+
+
+def test_the_slots_that_issue_hold_the_multiply_adds(monkeypatch):
+    """By hand: an FMA of a warp takes one slot, so no fewer slots issue than FP32 units work."""
+    monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")
+    names = [rung.name for rung in RUNGS if rung.precision is SINGLE]
+    issues = table_of(*names).loc["issue active", names]
+    busy = counters.side_by_side(*names).loc["FP32 lanes busy, %"]
+    assert (issues.astype(float) > busy).all()
