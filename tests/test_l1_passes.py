@@ -39,7 +39,7 @@ def test_what_l1_does_is_told_for_32_multiply_adds(results):
     table = l1_passes.l1_passes()
     assert list(table.index) == ["512×512×512", "512×512×513", "16384×64×129", "64×16384×129"]
     assert set(table["sectors"]) == {33} and set(table["data wavefronts"]) == {1}
-    assert table[""].iloc[1] == l1_passes.SHAPES[512, 512, 513]
+    assert table["what differs"].iloc[1] == l1_passes.SHAPES[512, 512, 513]
 
 
 def test_counters_of_another_kernel_are_refused(results):

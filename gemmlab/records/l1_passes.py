@@ -78,7 +78,7 @@ def l1_passes() -> pandas.DataFrame:
 
     Sectors that loads looked up, and those that L1 did not have; wavefronts of the tags and of the
     data; how many of the latter are bank conflicts; and in how many passes data went back to
-    registers. Raises what registry.Table.read raises.
+    registers; what differs: of SHAPES. Raises what registry.Table.read raises.
     """
     table = EVIDENCE.read()
     steps = table["m"] * table["n"] * table["k"] / WARP
@@ -86,4 +86,4 @@ def l1_passes() -> pandas.DataFrame:
     found.columns = [name.replace("_", " ") for name in METRICS]
     found.insert(0, "M×N×K", [f"{m}×{n}×{k}" for m, n, k in table[["m", "n", "k"]].to_numpy()])
     there = [SHAPES.get(tuple(row), "") for row in table[["m", "n", "k"]].to_numpy()]
-    return found.set_index("M×N×K").round(2).assign(**{"": there})
+    return found.set_index("M×N×K").round(2).assign(**{"what differs": there})
