@@ -97,6 +97,11 @@ FORMAT = {
         "code": str,
         "mma": {"flop_per_second": SPREAD, "flop": int, **STATE},
     },
+    "levels?": {
+        "provenance": PROVENANCE,
+        "code": str,
+        "reads": Each({"bytes_per_second": SPREAD, "bytes": int, **STATE}),
+    },
     "pitfalls?": {"provenance": PROVENANCE, "samples_ms": Each([POSITIVE])},
     "rungs": Each({
         "provenance": PROVENANCE,
