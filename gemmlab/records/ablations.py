@@ -22,7 +22,7 @@ from gemmlab.cuda import nvrtc
 from gemmlab.cuda.device import require_gpu, software_versions
 from gemmlab.folders import ROOT
 from gemmlab.kernel.compiler import Compiled, options_for, resources
-from gemmlab.kernel.fingerprint import short_code
+from gemmlab.kernel.fingerprint import short_code, shortened
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import LadderError, Settings
 from gemmlab.measure.timing import compare, gflops
@@ -107,7 +107,47 @@ def _banks(title: str, predicted: str, taken: bool = True, **settings: int) -> S
 _AHEAD = {"BK": 8, "STAGES": 1, "GROUP": 1, "PAIRS": 1}
 _RING = {"BK": 16, "STAGES": 3, "GROUP": 1}
 
+
+def _part(title: str, predicted: str, taken: bool = False, **settings: int) -> Step:
+    """05 with the tile of 06, and some of what else changed."""
+    tile = {"BM": 128, "BN": 128, "BK": 16, "TM": 8, "TN": 8}
+    file = "kernels/06_parts.cu" if settings else ""
+    return Step(title, predicted, "05_thread_tile_2d", tile | settings, file, taken)
+
+
 PATHS: dict[str, tuple[Step, ...]] = {
+    "06_vectorized_loads": (
+        Step("05 as it is", "", "05_thread_tile_2d"),
+        _part(
+            "the tile of 06: 128×128, 8×8 sums a thread",
+            "fewer loads for each FMA, but registers for one block only: slower",
+            True,
+        ),
+        _part(
+            "16 bytes with every load of A and B",
+            "a fourth of the loads and their addresses, and registers for two blocks",
+            True, WIDE=1,
+        ),
+        _part(
+            "A's tile transposed",
+            "as many loads from shared memory, and conflicts of the stores: slower",
+            True, WIDE=1, TRANSPOSED=1,
+        ),
+        Step(
+            "C stored 16 bytes at a time: 06 as it is",
+            "once for each element of C: nothing to see",
+            "06_vectorized_loads",
+        ),
+        _part("05 with the tile of 06, two blocks asked for",
+              "the compiler spills, but a second block hides that", BLOCKS=2),
+        _part("A's tile transposed, 4 bytes with each load",
+              "two blocks fit, but all 16 lanes of a row of A store into one bank", TRANSPOSED=1),
+        _part("as 06, with registers that do nothing: one block fits",
+              "what the second block brings", WIDE=1, TRANSPOSED=1, IDLE=32),
+        _part("as 06, neighbouring lanes bring neighbouring rows of A",
+              "stores without conflicts, but a load in 32 sectors", WIDE=1, TRANSPOSED=1,
+              ROWS_FIRST=1),
+    ),
     "10_register_banks": (
         Step("09 as it is", "", "09_double_buffering"),
         Step(
@@ -193,16 +233,33 @@ def path(name: str, shape: Sequence[int] = SHAPES[0]) -> pandas.DataFrame:
     """
     import pandas
 
+    at = _rows(name, shape)
+    if any(step.row not in at for step in steps(name)):
+        raise stale(f"path/{name}")
+    return pandas.DataFrame([_shown(step, at[step.row]) for step in steps(name)])
+
+
+def rate_of(name: str, kernel: Kernel, shape: Sequence[int] = SHAPES[0]) -> float:
+    """TFLOP/s of a kernel that is a step of the path to the rung `name`, at one shape (M, N, K).
+
+    Raises what path() raises, and NoRecord for a kernel that is none of its steps.
+    """
+    code = shortened(kernel.code_hash())
+    for row in _rows(name, shape).values():
+        if row["code"] == code:
+            return row["tflops"]
+    raise NoRecord(f"{kernel!r} is no step of the path to {name}.")
+
+
+def _rows(name: str, shape: Sequence[int]) -> dict[tuple[str, str], dict[str, Any]]:
+    """What was recorded at one shape, by Step.row."""
     table = evidence(name).read()
     m, n, k = shape
     rows = table[(table["m"] == m) & (table["n"] == n) & (table["k"] == k)]
     if rows.empty:
         there = sorted(set(zip(table["m"], table["n"], table["k"], strict=True)))
         raise NoRecord(f"the path to {name} was not measured at {shape}; measured are {there}.")
-    at = {(row["file"], row["settings"]): row for row in rows.to_dict("records")}
-    if any(step.row not in at for step in steps(name)):
-        raise stale(f"path/{name}")
-    return pandas.DataFrame([_shown(step, at[step.row]) for step in steps(name)])
+    return {(row["file"], row["settings"]): row for row in rows.to_dict("records")}
 
 
 def _shown(step: Step, row: dict[str, Any]) -> dict[str, object]:
