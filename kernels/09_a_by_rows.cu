@@ -1,9 +1,11 @@
 // 09  A by rows: a measurement beside 09_double_buffering.cu, no rung of the ladder
 // Idea:    A's tile lies in shared memory as it does in A, row by row, and is not transposed. Then
 //          an asynchronous copy brings 16 bytes of A as it does of B. A thread reads four k of one
-//          row with a load of 16 bytes: as many loads as from a transposed tile.
-//          BY_ROWS 0: transposed, as in 09, to see apart what MIN_BLOCKS does.
-// Before:  09_double_buffering.cu copied A 4 bytes at a time. All else is the same.
+//          row with a load of 16 bytes: as many loads as from a transposed tile. Its rows are four
+//          apart, so that the rows that a warp reads with one load lie in banks of their own.
+//          BY_ROWS 0: transposed, as in 09.
+// Before:  09_double_buffering.cu copied A 4 bytes at a time, and worked out every address anew in
+//          each step. Here a thread keeps where its copies come from and go to.
 // Launch:  block (32 * BM / WM * BN / WN), grid (ceil(N / BN), ceil(M / BM)).
 // Takes:   any M, N, K; float32, row-major. C = alpha * A @ B + beta * C. A, B and C begin at
 //          multiples of 16 bytes. Where N or K is no multiple of 4, and at the edges of A and B,
@@ -11,6 +13,7 @@
 
 #include "staging.cuh"
 #include "async_copy.cuh"
+#include "pipeline.cuh"
 
 #ifndef BM
 #define BM 128                                   // rows of C that a block computes
@@ -19,7 +22,7 @@
 #define BN 128                                   // columns
 #endif
 #ifndef BK
-#define BK 8                                     // how far along K one step goes: 8, 16, 32
+#define BK 8                                     // how far along K one step goes
 #endif
 #ifndef WM
 #define WM 32                                    // rows of C that a warp computes
@@ -33,9 +36,6 @@
 #ifndef BY_ROWS
 #define BY_ROWS 1                                // 0: A's tile is transposed
 #endif
-#ifndef APART
-#define APART 1                                  // between rows of a piece of 4×4: 1 or 4
-#endif
 #ifndef MIN_BLOCKS
 #define MIN_BLOCKS 2                             // blocks that shall fit on one SM
 #endif
@@ -46,9 +46,10 @@
 #define A_FOURS FOURS(BM * BK)
 #define B_FOURS FOURS(BK * BN)
 #define BUFFERS (STAGES == 1 ? 2 : STAGES)
+#define APART (BY_ROWS ? 4 : 1)                  // rows from one of a thread's to the next
 
 #if BY_ROWS
-typedef float ATile[BM * BK];
+typedef float ATile[BM][BK];
 #else
 typedef float ATile[BK][BM + PAD];               // a[k][row]
 #endif
@@ -61,13 +62,10 @@ struct Inputs {
     bool whole;
 };
 
-// Element (row, k) of A's tile. By rows, groups of four k change places, so that the four rows that
-// a warp reads with one load lie in banks of their own.
 __device__ __forceinline__ float& element(ATile& a, int row, int k)
 {
 #if BY_ROWS
-    const int turn = APART == 1 ? row / 4 % 4 : row % 4 / (32 / BK);
-    return a[(row * BK + k) ^ turn * 4];
+    return a[row][k];
 #else
     return a[k][row];
 #endif
@@ -162,50 +160,68 @@ __device__ __forceinline__ void keep(ATile& a, BTile& b,
 
 #else
 
-// Start copying one element of each tile, or store a zero for one outside of A or B.
-__device__ __forceinline__ void fetch_element(float& to, const float* X, int row, int col,
-                                              int rows, int cols)
+// Where my copies of whole tiles come from, and where in the first buffers they go to.
+struct Copies {
+    const float *from_a, *from_b;
+    unsigned to_a, to_b;                         // addresses in shared memory
+};
+
+// The first element of A's tile that I copy.
+#if BY_ROWS
+#define COPY_ROW (threadIdx.x / (BK / 4))
+#define COPY_K (threadIdx.x % (BK / 4) * 4)
+#else
+#define COPY_ROW (threadIdx.x / 8)
+#define COPY_K (threadIdx.x % 8)
+#endif
+
+__device__ __forceinline__ Copies first_copies(ATile& a, BTile& b, const Inputs& in)
 {
-    if (row < rows && col < cols)
-        copy_async<4>(&to, X + (size_t)row * cols + col);
-    else
-        to = 0.0f;
+    const int k = threadIdx.x / (BN / 4), col = threadIdx.x % (BN / 4) * 4;
+    return {in.A + (size_t)(in.top + COPY_ROW) * in.K + COPY_K,
+            in.B + (size_t)k * in.N + in.left + col, shared_address(&element(a, COPY_ROW, COPY_K)), shared_address(&b[k][col])};
 }
 
-// Start copying the tiles that begin at tile_k, as one group. Past the end of K there is nothing to
-// copy, and the group is empty.
-__device__ __forceinline__ void fetch(ATile& a, BTile& b, const Inputs& in, int tile_k)
+// Start copying the tiles that begin at tile_k into the buffers of this number, as one group. Past
+// the end of K there is nothing to copy, and the group is empty.
+__device__ __forceinline__ void fetch(ATile* a, BTile* b, Copies& mine, const Inputs& in,
+                                      int buffer, int tile_k)
 {
     if (in.whole && tile_k + BK <= in.K) {
+        const unsigned to_a = mine.to_a + buffer * sizeof(ATile);
+        const unsigned to_b = mine.to_b + buffer * sizeof(BTile);
 #if BY_ROWS
         #pragma unroll
         for (int f = 0; f < A_FOURS; ++f) {
-            const int i = threadIdx.x + f * THREADS;
-            const int row = i / (BK / 4), k = i % (BK / 4) * 4;
-            copy_async<16>(&element(a, row, k), in.A + (size_t)(in.top + row) * in.K + tile_k + k);
+            const int down = f * (THREADS / (BK / 4));
+            start_copy<true, 16>(to_a + down * BK * 4, mine.from_a + (size_t)down * in.K, true);
         }
 #else
         #pragma unroll
         for (int f = 0; f < 4 * A_FOURS; ++f) {
-            const int i = threadIdx.x + f * THREADS;
-            const int row = i / 8 % BM, k = i % 8 + i / (8 * BM) * 8;
-            copy_async<4>(&element(a, row, k), in.A + (size_t)(in.top + row) * in.K + tile_k + k);
+            const int down = f * THREADS / 8 % BM, k = f * THREADS / (8 * BM) * 8;
+            start_copy<true, 4>(to_a + (k * (BM + PAD) + down) * 4, mine.from_a + (size_t)down * in.K + k, true);
         }
 #endif
         #pragma unroll
         for (int f = 0; f < B_FOURS; ++f) {
-            const int i = threadIdx.x + f * THREADS;
-            const int k = i / (BN / 4), col = i % (BN / 4) * 4;
-            copy_async<16>(&b[k][col], in.B + (size_t)(tile_k + k) * in.N + in.left + col);
+            const int down = f * (THREADS / (BN / 4));
+            start_copy<true, 16>(to_b + down * BN * 4, mine.from_b + (size_t)down * in.N, true);
         }
+        mine.from_a += BK;
+        mine.from_b += (size_t)BK * in.N;
     } else if (tile_k < in.K) {
         for (int i = threadIdx.x; i < BM * BK; i += THREADS) {
             const int row = i / 8 % BM, k = i % 8 + i / (8 * BM) * 8;
-            fetch_element(element(a, row, k), in.A, in.top + row, tile_k + k, in.M, in.K);
+            start_copy<false, 4>(shared_address(&element(a[buffer], row, k)),
+                                 in.A + (size_t)(in.top + row) * in.K + tile_k + k,
+                                 in.top + row < in.M && tile_k + k < in.K);
         }
         for (int i = threadIdx.x; i < BK * BN; i += THREADS) {
             const int k = i / BN, col = i % BN;
-            fetch_element(b[k][col], in.B, tile_k + k, in.left + col, in.K, in.N);
+            start_copy<false, 4>(shared_address(&b[buffer][k][col]),
+                                 in.B + (size_t)(tile_k + k) * in.N + in.left + col,
+                                 tile_k + k < in.K && in.left + col < in.N);
         }
     }
     commit_copies();
@@ -250,14 +266,16 @@ double_buffering(const float* __restrict__ A, const float* __restrict__ B, float
         __syncthreads();
     }
 #else
+    Copies mine = first_copies(a[0], b[0], in);
+    #pragma unroll
     for (int stage = 0; stage < STAGES - 1; ++stage)
-        fetch(a[stage], b[stage], in, stage * BK);
+        fetch(a, b, mine, in, stage, stage * BK);
 
     int last = STAGES - 1;                       // the buffer that was multiplied before
     for (int tile_k = 0; tile_k < K; tile_k += BK) {
         wait_for_copies<STAGES - 2>();
         __syncthreads();                         // everybody's part of this stage is here
-        fetch(a[last], b[last], in, tile_k + (STAGES - 1) * BK);
+        fetch(a, b, mine, in, last, tile_k + (STAGES - 1) * BK);
         multiply(sums, a[now], b[now], y, x);
         last = now;
         now = now + 1 == STAGES ? 0 : now + 1;

@@ -47,9 +47,12 @@ if TYPE_CHECKING:
     import pandas
 
 SHAPES = (LARGE, (8192, 8192, 8192))
-"""(M, N, K) at which every step is measured."""
+"""(M, N, K) at which every step of every path is measured."""
 
-PAIRS = {4096: 20, 8192: 10}  # of launches, by M
+FURTHER = {"09_double_buffering": ((512, 512, 512),)}
+"""Further shapes of a path. At 512 each block of 128×128 has an SM for itself."""
+
+PAIRS = {512: 20, 4096: 20, 8192: 10}  # of launches, by M
 
 COLUMNS = {
     **TEXT("path", "file", "settings"), **SIZE("m", "n", "k"),
@@ -108,12 +111,20 @@ _AHEAD = {"BK": 8, "STAGES": 1, "GROUP": 1, "PAIRS": 1}
 _RING = {"BK": 16, "STAGES": 3, "GROUP": 1}
 
 
-def _part(title: str, predicted: str, taken: bool = False, **settings: int) -> Step:
+def _part(title: str, predicted: str, taken: bool, **settings: int) -> Step:
     """05 with the tile of 06, and some of what else changed."""
     tile = {"BM": 128, "BN": 128, "BK": 16, "TM": 8, "TN": 8}
     file = "kernels/06_parts.cu" if settings else ""
     return Step(title, predicted, "05_thread_tile_2d", tile | settings, file, taken)
 
+
+def _copies(title: str, predicted: str, **settings: int) -> Step:
+    """09 whose asynchronous copies are written otherwise, or whose tile of A lies by rows."""
+    about = {"BY_ROWS": 1, "MIN_BLOCKS": 2} | settings
+    return Step(title, predicted, "09_double_buffering", about, "kernels/09_a_by_rows.cu", False)
+
+
+_SQUARE = {"WM": 64, "WN": 64}
 
 PATHS: dict[str, tuple[Step, ...]] = {
     "06_vectorized_loads": (
@@ -124,29 +135,93 @@ PATHS: dict[str, tuple[Step, ...]] = {
             True,
         ),
         _part(
-            "16 bytes with every load of A and B",
-            "a fourth of the loads and their addresses, and registers for two blocks",
-            True, WIDE=1,
+            "two blocks asked for",
+            "the compiler spills, but a second block hides that",
+            True, BLOCKS=2,
         ),
         _part(
-            "A's tile transposed",
-            "as many loads from shared memory, and conflicts of the stores: slower",
-            True, WIDE=1, TRANSPOSED=1,
+            "A and B loaded 16 bytes at a time",
+            "a fourth of the loads and their addresses, and nothing spills",
+            True, BLOCKS=2, WIDE=1,
+        ),
+        _part(
+            "C stored 16 bytes at a time",
+            "once for each element of C: nothing to see",
+            True, BLOCKS=2, WIDE=1, WIDE_C=1,
         ),
         Step(
-            "C stored 16 bytes at a time: 06 as it is",
-            "once for each element of C: nothing to see",
+            "A's tile transposed: 06 as it is",
+            "as many loads from shared memory, and conflicts of the stores: slower",
             "06_vectorized_loads",
         ),
-        _part("05 with the tile of 06, two blocks asked for",
-              "the compiler spills, but a second block hides that", BLOCKS=2),
-        _part("A's tile transposed, 4 bytes with each load",
-              "two blocks fit, but all 16 lanes of a row of A store into one bank", TRANSPOSED=1),
-        _part("as 06, with registers that do nothing: one block fits",
-              "what the second block brings", WIDE=1, TRANSPOSED=1, IDLE=32),
-        _part("as 06, neighbouring lanes bring neighbouring rows of A",
-              "stores without conflicts, but a load in 32 sectors", WIDE=1, TRANSPOSED=1,
-              ROWS_FIRST=1),
+        _part("06 with C stored 4 bytes at a time", "nothing to see", False,
+              WIDE=1, TRANSPOSED=1),
+        _part("06 with A and B loaded 4 bytes at a time",
+              "two blocks fit, but the 16 lanes of a row of A store into one bank", False,
+              TRANSPOSED=1, WIDE_C=1),
+        _part("the transposition alone, all else 4 bytes at a time", "as the one before", False,
+              TRANSPOSED=1),
+        _part("06 with registers that do nothing, so that one block fits",
+              "nobody hides its waiting: slower", False,
+              WIDE=1, TRANSPOSED=1, WIDE_C=1, IDLE=48),
+        _part("06 with neighbouring lanes on neighbouring rows of A",
+              "stores without conflicts, but each load of A falls into 32 sectors", False,
+              WIDE=1, TRANSPOSED=1, WIDE_C=1, ROWS_FIRST=1),
+    ),
+    "09_double_buffering": (
+        Step("08 as it is", "", "08_warp_tiling"),
+        Step(
+            "a warp tile of 32×64",
+            "more reads of shared memory for each FMA: slower",
+            "08_warp_tiling",
+            {"WM": 32},
+        ),
+        Step(
+            "the next tiles loaded while these are multiplied: 09 as it is",
+            "most where an SM has one block",
+            "09_double_buffering",
+        ),
+        *(
+            Step(
+                f"asynchronous copies, {stages} stages",
+                "A in copies of 4 bytes: more instructions, so slower",
+                "09_double_buffering",
+                {"STAGES": stages},
+                taken=False,
+            )
+            for stages in (2, 3, 4)
+        ),
+        *(
+            _copies(
+                f"the same, {stages} stages: addresses kept from step to step, two blocks",
+                "fewer instructions than it was, and a second block",
+                BY_ROWS=0, STAGES=stages,
+            )
+            for stages in (2, 3, 4)
+        ),
+        _copies("A by rows, through registers, one block",
+                "stores of 16 bytes for both tiles", STAGES=1, MIN_BLOCKS=1),
+        *(
+            _copies(
+                f"A by rows, {stages} stages of 16-byte copies, two blocks",
+                "three instructions bring a step's tiles: faster than 4-byte copies",
+                STAGES=stages,
+            )
+            for stages in (2, 3, 4)
+        ),
+        _copies("A by rows, 2 stages, one block",
+                "all the registers that it wants, but nobody to hide its waiting", STAGES=2,
+                MIN_BLOCKS=1),
+        Step("09 with the warp tile of 08, 64×64", "as fast, with 235 registers",
+             "09_double_buffering", _SQUARE, taken=False),
+        _copies("64×64, 2 stages of copies, A transposed",
+                "fewer loads for each FMA, and no tiles in registers", BY_ROWS=0, STAGES=2,
+                **_SQUARE),
+        *(
+            _copies(f"64×64, {stages} stages of copies, A by rows",
+                    "the same with copies of 16 bytes", STAGES=stages, **_SQUARE)
+            for stages in (2, 3)
+        ),
     ),
     "10_register_banks": (
         Step("09 as it is", "", "09_double_buffering"),
@@ -206,6 +281,11 @@ def steps(name: str) -> tuple[Step, ...]:
     if name not in PATHS:
         raise LadderError(f"no path to {name!r} is kept; there is one to {', '.join(PATHS)}")
     return PATHS[name]
+
+
+def shapes_of(name: str) -> tuple[tuple[int, int, int], ...]:
+    """(M, N, K) at which the steps to the rung `name` are measured."""
+    return (*SHAPES, *FURTHER.get(name, ()))
 
 
 def evidence(name: str) -> Table:
@@ -330,7 +410,7 @@ def _measure(name: str, step: Step, compiled: Compiled, say: Say) -> list[dict[s
         **{which: versions[which] for which in ("driver", "cuda", "nvrtc", "cublas")},
     }
     rows = []
-    for m, n, k in SHAPES:
+    for m, n, k in shapes_of(name):
         run = compare(kernel, m, n, k, pairs=PAIRS[m])
         rows.append({
             **about, "m": m, "n": n, "k": k, "tflops": run.gflops / 1e3,
