@@ -217,11 +217,8 @@ PATHS: dict[str, tuple[Step, ...]] = {
         _copies("64×64, 2 stages of copies, A transposed",
                 "fewer loads for each FMA, and no tiles in registers", BY_ROWS=0, STAGES=2,
                 **_SQUARE),
-        *(
-            _copies(f"64×64, {stages} stages of copies, A by rows",
-                    "the same with copies of 16 bytes", STAGES=stages, **_SQUARE)
-            for stages in (2, 3)
-        ),
+        _copies("64×64, 2 stages of copies, A by rows", "the same with copies of 16 bytes",
+                STAGES=2, **_SQUARE),
     ),
     "10_register_banks": (
         Step("09 as it is", "", "09_double_buffering"),
@@ -303,10 +300,10 @@ def path(name: str, shape: Sequence[int] = SHAPES[0]) -> pandas.DataFrame:
 
     step, predicted: what was changed, and what was expected of it; taken: whether it was kept.
     TFLOP/s, and % of cuBLAS with its quartiles, are medians of the same pairs. Of one trip through
-    the inner loop, from the cubin: the share of FFMAs in the issue slots; the shares of FFMAs that
-    mark an operand for reuse, and that need two registers of one bank; and of all cycles the share
-    that is lost to waits for banks, as issue_slots.waits() counts them. cuBLAS TFLOP/s, SM clock in
-    MHz, gpu, recorded.
+    the inner loop, from the cubin: the issue slots and the share of FFMAs in them; the shares of
+    FFMAs that mark an operand for reuse, and that need two registers of one bank; and of all cycles
+    the share that is lost to waits for banks, as issue_slots.waits() counts them. Registers and
+    spilled bytes of a thread. cuBLAS TFLOP/s, SM clock in MHz, gpu, recorded.
 
     Raises LadderError, StaleRecord where a step was not measured, and what registry.Table.read
     raises.
@@ -350,11 +347,13 @@ def _shown(step: Step, row: dict[str, Any]) -> dict[str, object]:
         "TFLOP/s": round(row["tflops"], 1),
         "% of cuBLAS": round(row["pct_cublas"], 1),
         "% of cuBLAS, quartiles": f"{row['pct_cublas_q1']:.1f} to {row['pct_cublas_q3']:.1f}",
+        "issue slots": row["slots"],
         "FFMA, % of slots": round(100 * row["ffma"] / row["slots"], 1),
         "FFMA with reuse, %": round(row["reuse_pct"], 1),
         "two in a bank, % of FFMA": round(100 * row["two_in_a_bank"] / row["ffma"], 1),
         "waits, % of cycles": round(100 * row["waits"] / (row["slots"] + row["waits"]), 1),
         "registers": row["registers"],
+        "spilled bytes": row["spilled_bytes"],
         "cuBLAS TFLOP/s": round(row["cublas_tflops"], 1),
         "SM clock, MHz": row["sm_clock_mhz"],
         "gpu": row["gpu"],
