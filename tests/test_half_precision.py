@@ -83,7 +83,7 @@ def test_what_does_not_fit_is_refused_with_the_reason():
 
 def test_the_shared_memory_of_the_ladder_is_what_the_kernel_touches():
     rung = ladder.find("14_wmma")
-    for how in (PLAIN, SMALL, {**SMALL, "STAGES": 1}, {**PLAIN, "BM": 64, "WM": 64}):
+    for how in (PLAIN, SMALL, {**SMALL, "STAGES": 2}, {**PLAIN, "BM": 64, "WM": 64}):
         kernel = gl.load("14_wmma", **how)
         rows, columns = rung.tile(how)
         steps = 4 * how["BK"]

@@ -54,7 +54,7 @@ def _pieces(s: Settings) -> tuple[int, int]:
 
 def _registers(s: Settings) -> int:
     down, across = _pieces(s)
-    return 8 * down * across + 4 * (down + across)
+    return 8 * down * across + 4 * (down + across) * (2 if _is_staged(s) else 1)
 
 
 def _what_they_hold(s: Settings) -> str:
@@ -72,7 +72,7 @@ WMMA = Rung(
         Parameter("WM", 64, (16, 32, 64), "rows of C that a warp computes"),
         Parameter("WN", 64, (16, 32, 64), "columns of C that a warp computes"),
         Parameter(
-            "STAGES", 2, (0, 1, 2, 3, 4), "0: no shared tiles; 1: one pair; else for cp.async"
+            "STAGES", 3, (0, 2, 3, 4), "pairs of tiles in shared memory; 0: none"
         ),
     ),
     tile=tile,
@@ -90,7 +90,7 @@ WMMA = Rung(
         ),
     ),
     model_bytes=partial(tile_reuse, precision=HALF),
-    needs_arch=lambda s: "sm_80" if s["STAGES"] > 1 else "sm_70",
+    needs_arch=lambda s: "sm_80" if _is_staged(s) else "sm_70",
     precision=HALF,
     planted=Planted(
         old="__syncthreads();                             // the stages are free",
