@@ -168,8 +168,8 @@ def waits(instructions: Sequence[Instruction], *, reuse: bool = True) -> list[in
 def inner_loop(instructions: Sequence[Instruction], adds_per_tile: int | None = None) -> Loop:
     """One trip through the loop that has the most multiply-adds, loops inside it left out.
 
-    Of loops with as many it is the shortest: the others are the same for matrices of any size, which
-    takes more instructions. Where it takes several trips to do the `adds_per_tile` of a thread, and each may bring tiles,
+    Of loops with as many it is the shortest: another one does the same for matrices of any size.
+    Where it takes several trips to do the `adds_per_tile` of a thread, and each may bring tiles,
     these are as many trips, of which the last brings some. Raises NoListing where no loop has any
     multiply-adds, or none can be followed.
     """

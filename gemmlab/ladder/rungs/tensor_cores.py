@@ -106,15 +106,15 @@ WMMA = Rung(
     needs_arch=lambda s: "sm_80" if _is_staged(s) else "sm_70",
     precision=HALF,
     planted=Planted(
-        old="__syncthreads();                             // the stages are free",
-        new="__syncwarp();                                // the stages are free",
-        what="__syncwarp() holds back the threads of one warp only, so a warp that is ahead stores "
-        "its sums where others still read tiles",
-        kind="write-after-read race",
-        seen="only kernel.check() sees the write-after-read race, every result is right",
-        hint="kernel.check() names a line that writes and one that reads. What should stand "
-        "between the last read of a tile and the first write of sums?",
-        settings={"BM": 64, "BN": 64, "WM": 32},
+        old="__syncthreads();                 // the next stage is here",
+        new="__syncwarp();                    // the next stage is here",
+        what="__syncwarp() holds back the threads of one warp only, so a warp may read pieces that "
+        "another has not brought yet, and fill a stage that another still reads",
+        kind="read-after-write race",
+        seen="only kernel.check() sees the races, every result is right in the simulator",
+        hint="kernel.check() names a line that writes and one that reads. Each thread waits for "
+        "its own copies. What makes sure that those of other warps have arrived?",
+        settings={"BM": 64, "BN": 64, "BK": 32, "WM": 32},
     ),
 )
 
