@@ -34,6 +34,7 @@
 #endif
 #define THREADS (32 * (BM / WM) * (BN / WN))
 
+#include <mma.h>
 #include "async_copy.cuh"
 #include "pieces.cuh"
 

@@ -1,8 +1,7 @@
-// Pieces of 16×16 elements, as WMMA multiplies them, and the way of a warp's sums to C. A warp has
-// DOWN × ACROSS pieces of C, WM × WN elements.
+// Pieces of 16×16 elements, as WMMA of <mma.h> multiplies them, and the way of a warp's sums to C. A
+// warp has DOWN × ACROSS pieces of C, WM × WN elements.
 #pragma once
 
-#include <mma.h>
 using namespace nvcuda;
 
 #define PIECE 16                                 // rows, columns and depth of one mma_sync
