@@ -11,9 +11,8 @@ from gemmlab.analysis.traced import k_steps
 from gemmlab.analysis.traced.block_replay import NOTHING
 from gemmlab.simulator import LaunchError
 
-ALONE = ("10_register_banks", "11_fused_epilogue")  # whose warps take no steps together,
-TOGETHER = (("BK", 8), ("STAGES", 1))  # but with one stage
-CASES = [(rung.name, () if rung.name not in ALONE else TOGETHER) for rung in ladder.RUNGS]
+ALONE = ("10_register_banks", "11_fused_epilogue")  # whose warps take no steps together
+CASES = [(rung.name, ()) for rung in ladder.RUNGS if rung.name not in ALONE]
 CASES += [("09_double_buffering", (("STAGES", stages),)) for stages in (2, 3, 4)]
 IN_SHARED = [case for case in CASES if case[0] > "03"]
 STEPS = 4  # along K

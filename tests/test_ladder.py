@@ -21,6 +21,7 @@ from gemmlab.cuda.architectures import (
     STATIC_SHARED_BYTES,
 )
 from gemmlab.cuda.options import LEVEL
+from gemmlab.folders import KERNELS
 from gemmlab.kernel import compiler, prebuilt
 from gemmlab.ladder import (
     RUNGS,
@@ -53,8 +54,8 @@ def test_its_kernel_file_says_what_the_ladder_says(rung):
     for part in ("Idea:", "Launch:", "Takes:"):
         assert re.search(rf"^// {part} +\S", header, re.M)
     own = macros(text)
-    included = [ladder.find(name) for name in re.findall(r'#include "(.*)\.cu"', text)]
-    defaults = {name: value for one in included for name, value in macros(one.path).items()} | own
+    headers = [KERNELS / name for name in re.findall(r'#include "(.*)"', text)]
+    defaults = {name: value for one in headers for name, value in macros(one).items()} | own
     parameters = {p.name: str(p.default) for p in rung.parameters if p.name != LEVEL}
     assert parameters.items() <= defaults.items()
     steps = ablations.steps(rung.name) if rung.name in ablations.PATHS else ()
