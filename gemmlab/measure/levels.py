@@ -60,7 +60,7 @@ def _measure(level: str, read: Read, sm_count: int) -> Roof:
     count = pieces(read, shape, min(read.set_bytes, free // 2))
     rounds = max(1, SAMPLE_BYTES[read.together] // (BYTES * count))
     numbers = cupy.empty((count, 4), dtype=cupy.float32)
-    whole = cupy.random.RandomState(3).randint(0, 4, (trip(read, shape), 4))
+    whole = cupy.random.RandomState(3).randint(0, 4, (trip(read, shape), 4)).astype("float32")
     numbers.reshape(-1, *whole.shape)[:] = whole  # the same in every trip, to need no more memory
     out = cupy.full((blocks, threads), cupy.nan, dtype=cupy.float32)
     kernel = compiled(read.entry, read.macros, LEVELS.path)
