@@ -97,6 +97,7 @@ class Counter:
         self.fma_lanes = 0
         self.hmma = 0
         self.tensor_multiply_adds = 0
+        self.events: dict[str, int] = defaultdict(int)  # by metric: see async_copy/counted.py
 
     def add(self, key: tuple[int, str, str, str], addresses, active, size: int, times) -> None:
         """Count one instruction.
@@ -129,6 +130,8 @@ class Counter:
         self.fma_lanes += other.fma_lanes
         self.hmma += other.hmma
         self.tensor_multiply_adds += other.tensor_multiply_adds
+        for metric, number in other.events.items():
+            self.events[metric] += number
         for key, values in other._counts.items():
             for i, value in enumerate(values):
                 self._counts[key][i] += value
@@ -146,7 +149,7 @@ class Counter:
             for name, value in zip(names, (requests, units, conflicts), strict=False):
                 if name is not None:
                     totals[name] += value
-        return totals
+        return totals | self.events
 
 
 def sectors(addresses, active, size: int):

@@ -21,6 +21,7 @@ from gemmlab.cuda.architectures import SIMULATED_ARCH
 from gemmlab.simulator.arithmetic import exactness
 from gemmlab.simulator.arithmetic.fused import Stacks
 from gemmlab.simulator.arithmetic.multiply_add import Magnitudes
+from gemmlab.simulator.async_copy import counted
 from gemmlab.simulator.async_copy.copies import Copies
 from gemmlab.simulator.async_copy.tensor_map import MapInUse
 from gemmlab.simulator.checks.checker import Checker
@@ -29,9 +30,9 @@ from gemmlab.simulator.memory import global_memory, merging
 from gemmlab.simulator.memory.cluster_memory import ClusterMemory
 from gemmlab.simulator.memory.local_memory import LocalMemory
 from gemmlab.simulator.memory.shared_memory import SharedMemory
-from gemmlab.simulator.ptx import Instruction, Kernel, Symbol
+from gemmlab.simulator.ptx import GRID_WORKSPACE, Instruction, Kernel, Symbol
 from gemmlab.simulator.threads.barriers import Barriers
-from gemmlab.simulator.threads.clusters import ClusterBarrier
+from gemmlab.simulator.threads.clusters import ClusterBarrier, ranks_of
 from gemmlab.simulator.threads.layout import Layout, Triple
 from gemmlab.simulator.threads.polling import Polling
 from gemmlab.simulator.translate import translate
@@ -254,6 +255,10 @@ class Chunk:
         self.far = "cluster" if self.layout.cluster_size > 1 else "shared"
         self.local = LocalMemory(self.layout, launch.kernel.local_bytes)
         self.checker = Checker(self) if launch.check else None
+        if GRID_WORKSPACE in launch.kernel.variables:
+            address = np.int64(launch.memory.address(GRID_WORKSPACE))
+            low, high = address.reshape(1).view(np.int32)
+            self.special |= {"envreg1": low, "envreg2": high}
         self._recorded_warps = slice(0, 0)
         if self.record is not None:
             self._recorded_warps = self.layout.warps_of(self.record)
@@ -572,6 +577,14 @@ class Chunk:
             key = line, "shared", "load", "shared memory"
             self.counter.add_requests(key, merging.IDLE_LOADS * warps)
 
+    def count_far(self, what: str, addresses, mask) -> None:
+        """Count an instruction for each warp of which a lane reaches another block's memory."""
+        own = self.special["cluster_ctarank"]
+        reaches = (ranks_of(self.layout, addresses) != own) & mask
+        warps = self.layout.to_warps(reaches).any(axis=1)
+        if warps.any():
+            counted.count(self, what, int(warps.sum()))
+
     def space(self, name: str):
         """The memory of a state space."""
         own = {"shared": self.shared, "local": self.local, "cluster": self._of_cluster}
@@ -590,6 +603,10 @@ class Chunk:
             for access in bad:
                 right = self.both(right, ~access.lanes)
             self.checker.access(index, space, operation, addresses, size, right)
+        if space == "cluster" and self.launch.count and operation in ("load", "store"):
+            self.count_far(
+                {"load": "dshared_ld", "store": "dshared_st"}[operation], addresses, mask
+            )
         if self.observed and space in ("global", "shared"):
             self._count(index, space, unit or operation, addresses, size, mask)
 

@@ -41,7 +41,7 @@ NO_RESULT_FORMS = re.compile(
 )
 SPECIAL_REGISTERS = re.compile(
     r"%(n?tid|n?ctaid|n?clusterid|cluster_n?ctaid)\.[xyz]$|"
-    r"%(laneid|n?warpid|lanemask_\w+|cluster_n?ctarank|is_explicit_cluster)$"
+    r"%(laneid|n?warpid|lanemask_\w+|cluster_n?ctarank|is_explicit_cluster|envreg[12])$"
 )
 # A parameter that is a structure has the type "structure ALIGNMENT BYTES".
 STRUCTURE = re.compile(r"structure (\d+) (\d+)")
@@ -239,6 +239,11 @@ class Kernel:
     def local_bytes(self) -> int:
         """Of each thread."""
         return max((v.offset + v.size for v in self.local.values()), default=0)
+
+
+# What cooperative_groups::this_grid() finds at the address in %envreg1 and %envreg2: the size of
+# this, and the word of the grid's barrier.
+GRID_WORKSPACE, WORKSPACE_BYTES = "the grid's workspace", 8
 
 
 def parse(ptx: str, filename: str) -> dict[str, Kernel]:
@@ -459,6 +464,9 @@ def _add_module_variables(kernel: Kernel, module: str) -> None:
     # The array of dynamic shared memory, "[]", comes after everything that has a size.
     for declaration in sorted(found, key=lambda found: found["count"] == ""):
         _add_variable(kernel, declaration["name"], declaration)
+    if any(isinstance(one, Special) and one.name.startswith("envreg") for one in operands):
+        size = WORKSPACE_BYTES.to_bytes(4, "little")
+        kernel.variables[GRID_WORKSPACE] = ModuleVariable(size, WORKSPACE_BYTES, 4)
     for declaration in MODULE_VARIABLE.finditer(module):
         if declaration["name"] in used:
             kernel.variables[declaration["name"]] = _module_variable(declaration)

@@ -3,7 +3,9 @@
     python tests/recorded/record_clusters.py OUTDIR    writes OUTDIR/clusters.npz
 
 The kernels are those of tests/kernels/clusters.cu and of REDUCTIONS below. The file holds, as
-`NAME I`, what argument I of the case NAME was afterwards, and in `about` which GPU it was. Needs
+`NAME I`, what argument I of the case NAME was afterwards, or of large ones the SHA-256 of their
+bytes; in `counters` what Nsight Compute counted of the cases of COUNTED, and in `sectors` of single
+boxes of record_copies.py, one number for each corner; and in `about` which GPU it was. Needs ncu,
 CuPy and a GPU of compute capability 9.0 or later; a cubin of SOURCE can be given as CUBIN in the
 environment, where there is no time to compile. The simulator runs the same kernels on the same
 arrays: see test_simulator_clusters.py.
@@ -11,23 +13,27 @@ arrays: see test_simulator_clusters.py.
 
 from __future__ import annotations
 
+import csv
 import ctypes
+import hashlib
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+import record_copies
 from record_copies import Boxes, encode, pattern
 
 KERNELS = Path(__file__).resolve().parent.parent / "kernels" / "clusters.cu"
 OPTIONS = ("-arch=sm_90a", "-ftz=true", "-lineinfo", "-std=c++17")
 LIMIT_S = 40  # of one process that runs cases; the case that hangs is left out
+MOST_BYTES = 1 << 13  # of an array that is kept whole
 NON_PORTABLE = 14  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
 
 # Operation and type of a reduction by copy -> its suffix. To global memory, and to a cluster's.
@@ -136,6 +142,30 @@ KERNEL(16) sixteen(u32* out)
 
 def source() -> str:
     return KERNELS.read_text(encoding="utf-8") + REDUCTIONS + SIXTEEN
+
+
+# What is counted, of the cases below and of boxes.
+METRICS = tuple(
+    [f"smsp__sass_inst_executed_op_{what}.sum" for what in (
+        "tma_ld", "tma_st", "tma_red", "dshared_tma_st", "dshared_tma_red", "dshared_ld",
+        "dshared_st", "dshared_stas", "dshared_redas")]
+    + ["l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld.sum"]
+    + [f"l1tex__m_l1tex2xbar_write_sectors_mem_{what}.sum" for what in (
+        "global_op_tma_st", "global_op_tma_red", "dshared_op_tma_st", "dshared_op_tma_red")]
+)  # fmt: skip
+COUNTED = (
+    "far loads", "far stores", "async stores", "async reductions", "far copy", "shared stretches",
+    "ring", "to global add f32", "to cluster add u32", "by tensor add float32",
+    "by tensor add float16", "maps in memory", "far arrivals", "far bytes",
+)  # fmt: skip
+
+
+def counted_boxes() -> dict[str, Boxes]:
+    """Boxes by name, loads and stores; each is counted at each of its corners."""
+    found = {f"load {name}": case for name, case in record_copies.loads().items()
+             if not name.startswith(("type", "nan")) and "uint8" not in name
+             and "float64" not in name}  # fmt: skip
+    return found | {f"store {name}": case for name, case in record_copies.stores().items()}
 
 
 @dataclass(frozen=True)
@@ -303,6 +333,13 @@ def on_gpu(cupy, module, case: Case) -> dict[int, np.ndarray]:
     return {number: cupy.asnumpy(arrays[number]) for number in case.seen}
 
 
+def kept(array: np.ndarray) -> np.ndarray:
+    """What the file holds of an array."""
+    if array.nbytes <= MOST_BYTES:
+        return array
+    return np.array(hashlib.sha256(array.tobytes()).hexdigest())
+
+
 def some(path: Path, without: set[str]) -> None:
     """Record what `path` does not have yet; it is whole after each case."""
     import cupy
@@ -320,7 +357,7 @@ def some(path: Path, without: set[str]) -> None:
             continue
         print(name, flush=True)
         for number, array in on_gpu(cupy, module, case).items():
-            found[f"{name} {number}"] = array
+            found[f"{name} {number}"] = kept(array)
         np.savez_compressed(path.with_suffix(".tmp.npz"), **found)
         path.with_suffix(".tmp.npz").replace(path)
 
@@ -341,14 +378,53 @@ def main(outdir: Path) -> None:
         failure = f", the last one failed: {names[-1]}" if failed and names else ""
         print(f"{len(names)} run{failure}", flush=True)
         if not failed:
-            return
+            break
         if not names:
             sys.exit("nothing runs at all")
         without.add(names[-1])
+    found = dict(np.load(path)) | {name: np.array(json.dumps(v)) for name, v in counts().items()}
+    np.savez_compressed(path, **found)
+
+
+def launched() -> None:
+    """Launch what is counted, and print what each launch belongs to."""
+    import cupy
+
+    boxes = cupy.RawModule(code=record_copies.SOURCE, options=("-arch=sm_90a", "-std=c++17"))
+    for name, case in counted_boxes().items():
+        launch = record_copies._load if name.startswith("load") else record_copies._store
+        for corner in case.corners:
+            print(name, flush=True)
+            launch(cupy, boxes, replace(case, corners=(corner,)))
+    module = cupy.RawModule(code=source(), options=OPTIONS)
+    for name in COUNTED:
+        print(name, flush=True)
+        on_gpu(cupy, module, cases()[name])
+
+
+def counts() -> dict[str, dict]:
+    """`counters` and `sectors` of the file, by Nsight Compute."""
+    command = ["ncu", "--clock-control", "none", "--csv", "--page", "raw", "--metrics",
+               ",".join(METRICS), sys.executable, __file__, "--launched"]  # fmt: skip
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    rows = list(csv.reader(line for line in output.splitlines() if line.startswith('"')))
+    known = {*counted_boxes(), *COUNTED}
+    names = [line for line in output.splitlines() if line in known]
+    counters, sectors = {}, {}
+    for name, row in zip(names, rows[2:], strict=True):  # behind the metrics and their units
+        values = {m: int(row[rows[0].index(m)].replace(",", "")) for m in METRICS}
+        if name in COUNTED:
+            counters[name] = {metric: value for metric, value in values.items() if value}
+        else:
+            every = sum(value for metric, value in values.items() if "sectors" in metric)
+            sectors.setdefault(name, []).append(every)
+    return {"counters": counters, "sectors": sectors}
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--some":
+    if sys.argv[1] == "--launched":
+        launched()
+    elif sys.argv[1] == "--some":
         some(Path(sys.argv[2]), set(json.loads(sys.argv[3])))
     else:
         main(Path(sys.argv[1]))

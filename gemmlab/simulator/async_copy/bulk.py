@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gemmlab.simulator.arithmetic import exactness
+from gemmlab.simulator.async_copy import counted
 from gemmlab.simulator.async_copy.tensor_map import MOVED, UNIT
 from gemmlab.simulator.memory import atomics, global_memory
 from gemmlab.simulator.threads import clusters
@@ -60,6 +61,8 @@ class BulkCopies:
         """
         destination, mbarrier = np.asarray(destination), np.asarray(mbarrier)
         for one, here in by_size(self.lanes, size, mask):
+            if self.lanes.launch.count:
+                counted.count(self.lanes, "tma_ld", int(here.sum()), 0)
             for to, told, some in self._to_ranks(index, destination, mbarrier, ranks, here):
                 self._load(index, to, np.asarray(source), one, told, some, (source, size, mask))
 
@@ -73,6 +76,8 @@ class BulkCopies:
         for used, named in maps_at(lanes, index, address, len(coordinates), mask):
             if any(one.has_written() for one in lanes.launch.maps.values()):
                 lanes.known_sums = exactness.nothing_known()
+            if lanes.launch.count:
+                counted.count(lanes, "tma_ld", int(named.sum()), 0)
             for to, told, here in self._to_ranks(index, destination, mbarrier, ranks, named):
                 self._load_box(index, used, to, coordinates, told, here, (address, mask))
 
@@ -89,6 +94,10 @@ class BulkCopies:
             if not here.any():
                 continue
             how, dtype = operation or (None, MOVED)
+            if lanes.launch.count:
+                number = int(here.sum())
+                what = "dshared_tma_red" if operation else "dshared_tma_st"
+                counted.count(lanes, what, number, number * counted.stretch(0, one))
             steps = np.arange(0, one, dtype.itemsize)
             begin = begins(lanes, source, here)[:, None] + steps
             if lanes.checker:
@@ -116,6 +125,8 @@ class BulkCopies:
             mask = mask & ~access.lanes
         if not mask.any():
             return
+        if lanes.launch.count:
+            lanes.count_far("dshared_redas" if operation else "dshared_stas", destination, mask)
         given = np.stack([np.broadcast_to(v, lanes.shape)[mask] for v in values], axis=1)
         given = given.astype(dtype, copy=False)
         places = begins(lanes, destination, mask)[:, None] + np.arange(0, size, dtype.itemsize)
@@ -154,6 +165,8 @@ class BulkCopies:
         addresses = of_lanes(lanes, source, mask)[:, None] + steps
         if not addresses.size:
             return
+        if lanes.launch.count:
+            counted.count(lanes, "tma_ld", 0, counted.stretch(addresses[:, 0], size))
         (values,), bad = global_memory.load(lanes.launch.memory, addresses, MOVED, 1, True)
         for access in bad:
             wrong = np.zeros(lanes.shape, bool)
@@ -177,6 +190,8 @@ class BulkCopies:
         if not here.any():
             return
         corners = corners_of(lanes, coordinates, here)
+        if lanes.launch.count:
+            counted.count(lanes, "tma_ld", 0, counted.loaded(used.map, corners))
         if lanes.checker and used.unwritten is not None:
             self._look_for_unwritten(index, used, corners, here)
         place = of_lanes(lanes, clusters.place_of(destination), here)

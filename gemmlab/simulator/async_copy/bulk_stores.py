@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gemmlab.simulator.async_copy import counted
 from gemmlab.simulator.async_copy.bulk import (
     BOX_ALIGNMENT,
     aligned,
@@ -80,6 +81,10 @@ class BulkStores:
         for one, mine in by_size(lanes, size, mask):
             here = aligned_stretch(lanes, index, (target, source), one, mine)
             here = inside_shared(lanes, index, source, one, here, "read")
+            if lanes.launch.count:
+                sectors = counted.stretch(of_lanes(lanes, target, here), one)
+                what = "tma_red" if operation else "tma_st"
+                counted.count(lanes, what, int(here.sum()), sectors)
             steps = np.arange(0, one, UNIT)
             self._start(index, source, one, here, lambda begin, s=steps: begin[:, None] + s,
                         self._to_addresses(index, one, target, operation))  # fmt: skip
@@ -99,6 +104,9 @@ class BulkStores:
             change = self._change_of(index, how, used, here) if how else None
             if how and change is None:
                 continue
+            if lanes.launch.count:
+                sectors = counted.stored(used.map, corners)
+                counted.count(lanes, "tma_red" if how else "tma_st", int(here.sum()), sectors)
 
             def write(store, rows, used=used, corners=corners, change=change):
                 used.store(corners[rows], store.values[rows], change)

@@ -84,6 +84,12 @@ class TensorMap:
         """From the first to the last row of the box in shared memory."""
         return prod(self.box[:-1]) * self._pitch
 
+    @cached_property
+    def begin(self) -> int:
+        """Where the array begins in its memory, in bytes; that begins at a multiple of a sector."""
+        owner = _owner(self.array).__array_interface__["data"][0]
+        return self.array.__array_interface__["data"][0] - owner
+
     @property
     def _pitch(self) -> int:
         row = self.box[-1] * self.array.itemsize

@@ -12,7 +12,6 @@ import numpy as np
 from gemmlab.simulator.threads import clusters
 from gemmlab.simulator.threads.layout import Layout
 
-
 GROUP = 128  # threads of a warpgroup
 
 
