@@ -376,32 +376,6 @@ def test_what_nobody_writes_is_a_deadlock():
     assert kinds == {("deadlock", 5), ("deadlock", 9)}
 
 
-WORKSPACE = """extern "C" __global__ void k(unsigned* seen, unsigned* out) {
-    unsigned low, high;
-    asm("mov.u32 %0, %%envreg1;" : "=r"(low));
-    asm("mov.u32 %0, %%envreg2;" : "=r"(high));
-    unsigned* workspace = (unsigned*)((unsigned long long)high << 32 | low);
-    seen[blockIdx.x] = blockIdx.x + 1;
-    __syncthreads();
-    if (threadIdx.x == 0) {    // the highest bit turns when all blocks have arrived
-        const unsigned add = blockIdx.x ? 1 : 0x80000000 - (gridDim.x - 1);
-        const unsigned before = atomicAdd(workspace + 1, add);
-        unsigned now;
-        do asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(now) : "l"(workspace + 1) : "memory");
-        while ((before ^ now) >> 31 == 0);
-    }
-    __syncthreads();
-    out[blockIdx.x] = __ldcg(seen + gridDim.x - 1 - blockIdx.x) + 1000 * workspace[0];
-}"""
-
-
-def test_a_grid_has_the_workspace_of_cooperative_groups():
-    seen, out = np.zeros((2, 200), np.uint32)
-    run = simulator.launch(WORKSPACE, "k", (200, 1, 1), (64, 1, 1), [seen, out], check=True)
-    assert run.findings == []
-    assert (out == 8000 + np.arange(200, 0, -1)).all()
-
-
 # --- counters -------------------------------------------------------------------------------------
 
 

@@ -15,6 +15,7 @@ from gemmlab.simulator.errors import LaunchError, TakesTooLong
 from gemmlab.simulator.launcher import launch
 from gemmlab.simulator.machine import Finding, WarpAccess
 from gemmlab.simulator.memory.global_memory import read_only, uninitialised
+from gemmlab.simulator.memory.structures import Structure
 from gemmlab.simulator.ptx import PtxError
 from gemmlab.simulator.run import Run, Step
 from gemmlab.simulator.translate import UnknownInstruction
@@ -28,6 +29,7 @@ __all__ = [
     "PtxError",
     "Run",
     "Step",
+    "Structure",
     "TakesTooLong",
     "TensorMap",
     "TensorMaps",

@@ -8,6 +8,7 @@ threads poll, for what those of other blocks write, chunks take turns.
 from __future__ import annotations
 
 import os
+import sys
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
 from itertools import islice, product
@@ -65,6 +66,8 @@ def run(
     with closing(finishing) as finished:
         for done, chunk in enumerate(finished, start=1):
             counter.merge(chunk.counter)
+            if launch.prints:
+                sys.stdout.write("".join(chunk.printed))
             accesses += chunk.accesses
             stretches += chunk.stretches
             for key, finding in chunk.findings.items():

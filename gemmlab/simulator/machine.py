@@ -17,7 +17,8 @@ from math import prod
 
 import numpy as np
 
-from gemmlab.cuda.architectures import SIMULATED_ARCH
+from gemmlab.cuda.architectures import SIMULATED_ARCH, WARP
+from gemmlab.simulator import counters
 from gemmlab.simulator.arithmetic import exactness
 from gemmlab.simulator.arithmetic.fused import Stacks
 from gemmlab.simulator.arithmetic.multiply_add import Magnitudes
@@ -25,12 +26,11 @@ from gemmlab.simulator.async_copy import counted
 from gemmlab.simulator.async_copy.copies import Copies
 from gemmlab.simulator.async_copy.tensor_map import MapInUse
 from gemmlab.simulator.checks.checker import Checker
-from gemmlab.simulator.counters import Counter
 from gemmlab.simulator.memory import global_memory, merging
 from gemmlab.simulator.memory.cluster_memory import ClusterMemory
 from gemmlab.simulator.memory.local_memory import LocalMemory
 from gemmlab.simulator.memory.shared_memory import SharedMemory
-from gemmlab.simulator.ptx import GRID_WORKSPACE, Instruction, Kernel, Symbol
+from gemmlab.simulator.ptx import Instruction, Kernel, Symbol
 from gemmlab.simulator.threads.barriers import Barriers
 from gemmlab.simulator.threads.clusters import ClusterBarrier, ranks_of
 from gemmlab.simulator.threads.layout import Layout, Triple
@@ -41,6 +41,10 @@ from gemmlab.simulator.types import register_types
 # Elements per step of a NumPy operation. Rows as long as this or longer are used where they are;
 # shorter ones are copied together first, which makes an outer product three times as slow.
 UFUNC_BUFFER = 512
+
+SHARED = "shared memory"  # what accesses to it are counted under
+ALIKE = 1 << 14  # addresses; what more of them cost is not kept
+KNOWN = 512  # accesses whose cost is kept
 
 # Instructions whose opcode and kinds of operands tell whether they can be translated.
 PLAIN = {
@@ -146,13 +150,33 @@ class PreparedLaunch:
     parameters: dict[str, np.generic]
     memory: global_memory.GlobalMemory
     shared_bytes: int  # static and dynamic
+    dynamic_bytes: int
     translation: Translation
     known_sums: dict[tuple[int, bool], exactness.KnownSum]
     count: bool
     check: bool
     cluster: Triple = (1, 1, 1)  # in blocks
     arch: str = SIMULATED_ARCH
+    prints: bool = True  # whether what the kernel prints is to be seen
     maps: dict[int, MapInUse] = field(default_factory=dict)  # by the parameter's address
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What an access costs whose addresses differ from their first by `pattern`.
+
+    `key`: what it is counted under; `lead`: from the first address to that of an active lane.
+    """
+
+    key: tuple[int, str, str, str]
+    pattern: np.ndarray
+    lead: int
+    mask: np.ndarray | bool
+    cost: counters.Cost
+
+    def fits(self, pattern: np.ndarray, mask) -> bool:
+        same = mask is self.mask or np.array_equal(mask, self.mask)
+        return same and np.array_equal(pattern, self.pattern)
 
 
 class TooLong(Exception):
@@ -195,16 +219,21 @@ class Chunk:
 
     def __init__(self, launch: PreparedLaunch, ranges, record: Triple | None, deadline: Deadline):
         self.launch, self.ranges, self.record = launch, ranges, record
-        self.counter, self.findings, self.accesses, self.stretches = Counter(), {}, [], []
+        self.counter, self.findings, self.accesses, self.stretches = counters.Counter(), {}, [], []
         self.parameters, self.known_sums = launch.parameters, launch.known_sums
         self.magnitudes, self.stacks = Magnitudes(), Stacks()
         self.observed = launch.count or record is not None
         self._merged = merging.merged_loads(launch.kernel) if self.observed else {}
+        self._lanes = None, 0  # the last mask, and how many lanes are in it
+        self._known: dict = {}  # what accesses cost, and with which addresses
         self.deadline = deadline
         self._begun, self._is_last = False, False
         self.why_for_ever = ""  # what the grid has to say to a deadlock
         self._free = None
         self.changes = 0  # how often anything was changed that a lane can wait for
+        self.printed: list[str] = []
+        self.printed_characters = 0
+        self.executed = 0  # instructions, each counted once for all lanes that execute it together
 
     @property
     def blocks(self) -> int:
@@ -255,10 +284,6 @@ class Chunk:
         self.far = "cluster" if self.layout.cluster_size > 1 else "shared"
         self.local = LocalMemory(self.layout, launch.kernel.local_bytes)
         self.checker = Checker(self) if launch.check else None
-        if GRID_WORKSPACE in launch.kernel.variables:
-            address = np.int64(launch.memory.address(GRID_WORKSPACE))
-            low, high = address.reshape(1).view(np.int32)
-            self.special |= {"envreg1": low, "envreg2": high}
         self._recorded_warps = slice(0, 0)
         if self.record is not None:
             self._recorded_warps = self.layout.warps_of(self.record)
@@ -301,7 +326,11 @@ class Chunk:
             if self.record is not None:
                 warps = self.layout.to_warps(mask).any(axis=1)[self._recorded_warps]
                 self.stretches.append(Stretch(start, block.end, warps, len(self.accesses)))
-            self._continue(block, mask, function(self.registers, self, mask))
+            if self.checker:
+                self.checker.executes(start, mask)
+            condition = function(self.registers, self, mask)
+            self.executed += block.end - start
+            self._continue(block, mask, condition)
 
     def _next(self) -> int | None:
         """Where the lanes stand that go next; None when all have returned, or nobody can go on."""
@@ -453,12 +482,18 @@ class Chunk:
 
     def check_members(self, index: int, members, mask) -> None:
         """Find lanes that `members` names and that are missing, or that are here unnamed."""
-        bits = np.left_shift(np.uint32(1), self.special["laneid"].view(np.uint32))
-        named = (np.asarray(members).view(np.uint32) & bits) != 0
-        rows = self.layout.to_warps(mask)
-        missing = self.layout.to_warps(self.both(self.alive, named)) & ~rows
-        missing &= rows.any(axis=1)[:, None]
-        wrong = self.layout.from_warps(missing) | (~named & mask)
+        if (mask is True or mask is self.alive) and np.ndim(members) == 0 and members == -1:
+            return
+        members = self.layout.to_warps(members).view(np.uint32)
+        rows = np.array(self.layout.to_warps(np.broadcast_to(mask, self.shape)))
+        spare = -self.layout.threads % WARP
+        if spare:  # rows repeat a lane where a block's last warp has none
+            rows.reshape(self.layout.blocks, -1)[:, -spare:] = False
+        bits = np.uint32(1) << np.arange(WARP, dtype=np.uint32)
+        asked = np.bitwise_or.reduce(np.where(rows, members, np.uint32(0)), axis=1)[:, None]
+        named = (members & bits) != 0
+        missing = self.layout.to_warps(self.alive) & ((asked & bits) != 0) & ~rows
+        wrong = self.layout.from_warps(missing | (rows & ~named))
         if wrong.any():
             what = (
                 "lanes that its mask names are elsewhere, or lanes are here that it does not name"
@@ -523,6 +558,18 @@ class Chunk:
 
     # --- what the translated blocks call ----------------------------------------------------------
 
+    def clock(self, further: int) -> np.int64:
+        """Instructions executed so far: no time, but it only goes forward."""
+        return np.int64(self.executed + further)
+
+    def member(self, parameter: str, offset: int, dtype: np.dtype):
+        """What stands at byte `offset` of a structure that is a parameter."""
+        return (
+            self.launch.memory.variables[parameter]
+            .view(np.dtype("u1"))[offset : offset + dtype.itemsize]
+            .view(dtype)[0]
+        )
+
     def go_on(self) -> None:
         """Raise TooLong past the deadline, wherever the lanes stand."""
         if self.deadline.passed:
@@ -542,9 +589,12 @@ class Chunk:
         if not self.checker and self.shared is not None:
             values = self.shared.take_from(base, offset, dtype, count, mask)
             if values is not None:
-                if self.observed:
-                    addresses, size = base + np.int32(offset), dtype.itemsize * count
+                size = dtype.itemsize * count
+                if self.record:
+                    addresses = base + np.int32(offset)
                     self.note(index, "shared", "load", addresses, size, mask, [])
+                elif self.observed:
+                    self._count_planned(index, base, offset, size, mask)
                 return values
         return self.load(index, "shared", base + np.int32(offset), dtype, count, mask)
 
@@ -560,7 +610,9 @@ class Chunk:
 
     def count_fma(self, count: int, mask) -> None:
         if self.launch.count:
-            self.counter.fma_lanes += count * int(np.broadcast_to(mask, self.shape).sum())
+            if self._lanes[0] is not mask:  # a loop asks again and again for the same mask
+                self._lanes = mask, int(np.broadcast_to(mask, self.shape).sum())
+            self.counter.fma_lanes += count * self._lanes[1]
 
     def count_product(self, multiply_adds: int, hmma: int, mask) -> None:
         """Count one product of matrices, and how many instructions the GPU makes of it."""
@@ -574,7 +626,7 @@ class Chunk:
         if self.launch.count and index in merging.copies_after_idle_loads(self.launch.kernel):
             warps = int(self.layout.distinct_warps(mask, ()).times.sum())
             line = self.launch.kernel.instructions[index].line
-            key = line, "shared", "load", "shared memory"
+            key = line, "shared", "load", SHARED
             self.counter.add_requests(key, merging.IDLE_LOADS * warps)
 
     def count_far(self, what: str, addresses, mask) -> None:
@@ -595,6 +647,12 @@ class Chunk:
 
         `unit`: what it is counted as, if not as its operation: "ldmatrix" or "stmatrix".
         """
+        self.check_access(index, space, operation, addresses, size, mask, bad)
+        if self.observed and space in ("global", "shared"):
+            self.count_access(index, space, unit or operation, addresses, size, mask)
+
+    def check_access(self, index, space, operation, addresses, size, mask, bad) -> None:
+        """As `note`, for findings and checks alone."""
         for access in bad:
             kind = f"{access.problem} {'read' if operation == 'load' else 'write'}"
             self.find(kind, index, access.what, access.lanes)
@@ -607,8 +665,6 @@ class Chunk:
             self.count_far(
                 {"load": "dshared_ld", "store": "dshared_st"}[operation], addresses, mask
             )
-        if self.observed and space in ("global", "shared"):
-            self._count(index, space, unit or operation, addresses, size, mask)
 
     def chosen(self, index: int, taken, mask) -> None:
         """The lanes of `mask` where `taken` use what the load `index` gave: see speculation.py."""
@@ -617,27 +673,83 @@ class Chunk:
 
     # --- counting ---------------------------------------------------------------------------------
 
-    def _count(self, index, space, operation, addresses, size, mask) -> None:
+    def count_access(
+        self, index, space, operation, addresses, size, mask, destination=None
+    ) -> None:
+        """As `note`, for counters and the record alone.
+
+        `destination`: of a copy past the L1 cache, the addresses in shared memory.
+        """
+        if destination is not None:
+            addresses, destination = np.broadcast_arrays(addresses, destination)
         if index in self._merged:
             wide = self._merged[index]
             if wide is None:  # part of one that is counted already
                 return
             addresses, size = addresses + np.int32(wide.shift), wide.size
+        few = 0 < addresses.size <= ALIKE
+        if self.record or destination is not None or not (self.launch.count and few):
+            self._look(index, space, operation, addresses, size, mask, destination)
+            return
+        if operation == "copy":  # it is counted as a load from global memory
+            return
+        # In a loop all addresses of an access have often moved by the same number of bytes.
+        first = addresses.flat[0]
+        place = index, addresses.shape, size, int(first) % counters.period(space, size)
+        pattern, known = addresses - first, self._known.get(place)
+        if (
+            known is not None
+            and known.fits(pattern, mask)
+            and self._array(space, int(first) + known.lead) == known.key[3]
+        ):
+            self.counter.add_again(known.key, known.cost)
+        elif found := self._look(index, space, operation, addresses, size, mask):
+            key, active, cost = found
+            if len(self._known) < KNOWN:
+                self._known[place] = Known(key, pattern, active - int(first), mask, cost)
+
+    def _count_planned(self, index, base, offset: int, size: int, mask) -> None:
+        """As `_count`, for a load from shared memory at base + offset."""
+        if index in self._merged:
+            wide = self._merged[index]
+            if wide is None:
+                return
+            offset, size = offset + wide.shift, wide.size
+        costs = self.shared.plan(base, mask).costs
+        place = size, offset % counters.period("shared", size)
+        if place not in costs:
+            addresses = base + np.int32(offset)
+            costs[place] = self._look(index, "shared", "load", addresses, size, mask)
+        elif found := costs[place]:
+            line = self.launch.kernel.instructions[index].line
+            self.counter.add_again((line, "shared", "load", SHARED), found[2])
+
+    def _array(self, space: str, address: int) -> str | None:
+        """What an access is counted under; None for a wild pointer."""
+        if space != "global":
+            return SHARED
+        buffer = self.launch.memory.buffer_at(address)
+        return buffer and buffer.name
+
+    def _look(self, index, space, operation, addresses, size, mask, destination=None):
+        """Count an access, warp by warp: (key, an active lane's address, Cost), or None."""
         warps = self.layout.distinct_warps(mask, addresses.shape)
         if not len(warps.times):
-            return
+            return None
         line = self.launch.kernel.instructions[index].line
         rows = self.layout.rows(addresses)[warps.row]
-        array, offsets = "shared memory", rows
+        array, offsets, found = SHARED, rows, None
+        active = int(rows[warps.active][0])
         if space == "global":
-            buffer = self.launch.memory.buffer_at(int(rows[warps.active][0]))
+            buffer = self.launch.memory.buffer_at(active)
             if buffer is None:  # a wild pointer: it is a finding already
-                return
+                return None
             array, offsets = buffer.name, rows - buffer.base
         if self.launch.count and operation != "copy":  # it is counted as a load from global memory
-            self.counter.add(
-                (line, space, operation, array), offsets, warps.active, size, warps.times
-            )
+            key = line, space, operation, array
+            to = None if destination is None else self.layout.rows(destination)[warps.row]
+            cost = self.counter.add(key, offsets, warps.active, size, warps.times, to)
+            found = key, active, cost
         if self.record is not None:
             for warp, row in enumerate(warps.of_warp[self._recorded_warps]):
                 if row >= 0:
@@ -645,6 +757,7 @@ class Chunk:
                         WarpAccess(line, space, operation, array, self.record, warp,
                                    offsets[row], warps.active[row], size, index)
                     )  # fmt: skip
+        return found
 
     # --- findings ---------------------------------------------------------------------------------
 

@@ -94,10 +94,10 @@ class Mbarriers:
         self._tried: dict[int, np.ndarray] = {}  # by instruction: the addresses last looked at
 
     def init(self, index: int, addresses, count, mask) -> None:
-        if self.lanes.checker:
-            self.lanes.checker.mbarrier_init(index, addresses, mask)
         for address, here, at in self._in_bounds(index, addresses, mask):
             count = np.asarray(count)
+            if self.lanes.checker:
+                self._tell_checker(index, address, count, here)
             wrong = ((count < 1) | (count > MOST)) & here
             if np.any(wrong):
                 what = f"the count of an mbarrier must be 1 to {MOST}"
@@ -109,7 +109,8 @@ class Mbarriers:
                 values[blocks] = most[blocks]
             one.valid[blocks], one.phase[blocks] = True, 0
             one.bytes[blocks], one.landed[blocks] = 0, 0
-            one.unfenced[blocks] = at.most(np.where(here, self.layout.thread_number, 0))[blocks]
+            thread = np.where(here, self.layout.thread_number, self.layout.threads)
+            one.unfenced[blocks] = self.layout.per_block(thread, np.min)[blocks]
 
     def fence_inits(self, mask) -> None:
         """Other blocks, and copies, may use what the lanes of `mask` have initialised."""
@@ -122,6 +123,23 @@ class Mbarriers:
             one.unfenced[told] = -1
             if self.lanes.checker and told.any():
                 self.lanes.checker.mbarrier_fenced(place, told)
+
+    def _tell_checker(self, index: int, address: int, count, here) -> None:
+        """Of the initialisations that change something: many threads may do the same alike."""
+        one = self._known.get(address)
+        here = np.broadcast_to(here, self.layout.shape)
+        if one is not None:
+            fresh = one.valid & (one.phase == 0) & (one.missing == one.expected) & (one.bytes == 0)
+            alike = self.layout.of_block(fresh) & (self.layout.of_block(one.expected) == count)
+            here = here & ~alike
+        counts = np.broadcast_to(count, self.layout.shape)
+        most = self.layout.of_block(self._near.most(np.where(here, counts, 0)))
+        if (most == counts)[here].all():  # they agree: one of each block stands for all
+            number = np.where(here, self.layout.thread_number, self.layout.threads)
+            first = self.layout.of_block(self.layout.per_block(number, np.min))
+            here = here & (number == first)
+        if here.any():
+            self.lanes.checker.mbarrier_init(index, np.int32(address), here)
 
     def invalidate(self, index: int, addresses, mask) -> None:
         for _, one, here, at in self._valid(index, addresses, mask):

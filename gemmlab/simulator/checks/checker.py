@@ -14,10 +14,10 @@ may set one flag. The order in which the simulator happens to run threads plays 
 The kinds of findings: "read-after-write race" and so on; "read of a copy in flight", "write of a
 copy in flight", "write to a copy's source"; "async-proxy race", where a bulk store or wgmma reads
 what a thread wrote without fence.proxy.async, or a bulk load writes over it; "uninitialised read";
-"missed barrier", by threads that have returned; "divergent barrier", "divergent warp", "wrong
-barrier count"; of clusters (in_clusters.py) "access to a block that may not run" and "access to a
-block that has left"; of setmaxnreg (registers.py) "registers over the budget". They are of one
-run, its inputs and its size: what a kernel does not do there is not looked at.
+"missed barrier", by threads that went round it and have returned; "divergent barrier", "divergent
+warp", "wrong barrier count"; of clusters (in_clusters.py) "access to a block that may not run" and
+"access to a block that has left"; of setmaxnreg (registers.py) "registers over the budget". They
+are of one run, its inputs and its size: what a kernel does not do there is not looked at.
 
 Not seen: an index that runs past the end of one shared array into its neighbour, which is a right
 address of the wrong array; races in global memory, and between blocks that are in no cluster; a
@@ -93,6 +93,7 @@ class Checker:
         self._unwritten_local = None  # for each byte of local memory, whether nobody wrote it
         self._expected = np.zeros((BARRIERS, self.layout.blocks), np.int64)  # counts of barriers
         self._arrived: dict[int, np.ndarray] = {}  # barrier -> lanes that passed bar.arrive
+        self._last = np.zeros(self.layout.shape, np.int32)  # where each lane's last block begins
 
     # --- accesses: called through lanes.note ------------------------------------------------------
 
@@ -114,7 +115,7 @@ class Checker:
                 self.races.access(index, operation, addresses, size, mask)
             if space == "cluster":
                 self.cluster.touched(index, addresses, mask)
-        elif space == "local":
+        elif space == "local" and index not in self.kernel.slot_loads:
             self._access_local(index, operation, addresses, size, mask)
         elif space == "global":  # constant memory, the other one, is written as it is declared
             self._access_global(index, operation, addresses, size, mask)
@@ -264,7 +265,9 @@ class Checker:
     def _look_for_absent(self, index, opened, lanes) -> None:
         """Threads that a barrier was for and that are not among its `lanes`.
 
-        A barrier is for whole warps, unless it is of the kind that need not be (not "aligned").
+        Nobody waits for those that have returned: since Volta, that is what CUDA promises. But who
+        has gone round the barrier before should have come to it. A barrier is for whole warps,
+        unless it is of the kind that need not be (not "aligned").
         """
         instruction = self.kernel.instructions[index]
         if lanes.all() or not (instruction.name == "bar" or "aligned" in instruction.parts):
@@ -275,12 +278,37 @@ class Checker:
             expected = self.layout.of_block(opened.blocks)
         alive = np.broadcast_to(self.lanes.alive, self.layout.shape)
         absent = expected & ~lanes
-        if (absent & ~alive).any():
-            what = "returned before and never comes to this barrier, where others wait"
-            self.lanes.find("missed barrier", index, what, absent & ~alive)
+        gone = absent & ~alive
+        if gone.any():
+            behind = [one for one in np.unique(self._last[gone]) if not self._leads(one, index)]
+            gone &= np.isin(self._last, behind)
+        if gone.any():
+            what = (
+                "went another way and returned, and never comes to this barrier, where others wait"
+            )
+            self.lanes.find("missed barrier", index, what, gone)
         if (absent & alive).any():
             what = "does not come to this barrier, where others of its warp wait"
             self.lanes.find("divergent barrier", index, what, absent & alive)
+
+    def executes(self, start: int, mask) -> None:
+        """The lanes of `mask` execute the basic block at `start`."""
+        block = self.kernel.blocks[start]
+        if block.end - start > 1 or block.successors:  # more than a return
+            np.copyto(self._last, start, where=mask)
+
+    def _leads(self, start: int, index: int) -> bool:
+        """Whether there is a way from the end of a basic block to an instruction."""
+        blocks = self.kernel.blocks
+        seen, new = set(), list(blocks[int(start)].successors)
+        while new:
+            one = new.pop()
+            if one in blocks and one not in seen:
+                if one <= index < blocks[one].end:
+                    return True
+                seen.add(one)
+                new += blocks[one].successors
+        return False
 
     # --- asynchronous copies ----------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import re
 
 from gemmlab.simulator.instructions import bulk_copies
 from gemmlab.simulator.memory import generic
-from gemmlab.simulator.ptx import STRUCTURE, Symbol, Vector
+from gemmlab.simulator.ptx import STRUCTURE, TYPE_BYTES, Symbol, Vector
 from gemmlab.simulator.types import SIGNED, UNSIGNED, Unknown, type_of
 
 SPACES = {"global", "shared", "local", "const"}
@@ -25,12 +25,8 @@ HINTS = {
 
 def op_ld(w, instruction, target, address, *hint):
     _check_hint(instruction, hint)
-    if instruction.parts[1] == "param":
-        if address.offset or STRUCTURE.match(dict(w.kernel.parameters)[address.base.name]):
-            raise Unknown
-        dtype = type_of(instruction.parts[-1])
-        text = f"lanes.parameters[{address.base.name!r}]"
-        w.assign(target, f"{text}.view({w.dtype(dtype)})", dtype, instruction)
+    if instruction.parts[1] == "param" and isinstance(address.base, Symbol):
+        _load_parameter(w, instruction, target, address)
         return
     dtype, space = _type(instruction), _space(instruction)
     targets = target.items if isinstance(target, Vector) else (target,)
@@ -45,6 +41,24 @@ def op_ld(w, instruction, target, address, *hint):
 
 
 op_ldu = op_ld
+
+
+def _load_parameter(w, instruction, target, address):
+    declared = dict(w.kernel.parameters)[address.base.name]
+    dtype = type_of(instruction.parts[-1])
+    if STRUCTURE.match(declared):
+        dtype = _type(instruction)
+        targets = target.items if isinstance(target, Vector) else (target,)
+        for i, one in enumerate(targets):
+            offset = address.offset + i * dtype.itemsize
+            text = f"lanes.member({address.base.name!r}, {offset}, {w.dtype(dtype)})"
+            if one != UNUSED:
+                w.assign(one, text, dtype, instruction)
+        return
+    if address.offset or TYPE_BYTES[declared] != dtype.itemsize:
+        raise Unknown
+    text = f"lanes.parameters[{address.base.name!r}]"
+    w.assign(target, f"{text}.view({w.dtype(dtype)})", dtype, instruction)
 
 
 def op_st(w, instruction, address, source, *more):
@@ -100,7 +114,9 @@ def _call(w, instruction, space, address, what: str) -> str:
 
 def _space(instruction) -> str:
     """The state space; "generic" where the instruction names none."""
-    parts = [re.sub("::cta$", "", part) for part in instruction.parts[1:-1]]
+    parts = [re.sub("::(cta|entry|func)$", "", part) for part in instruction.parts[1:-1]]
+    if parts[:1] == ["param"]:  # a structure, at a place that a register says
+        parts[0] = "const"
     known = [part for part in parts if part in SPACES or part == "shared::cluster"]
     if len(known) > 1 or set(parts) - SPACES - HINTS - {"shared::cluster"}:
         raise Unknown

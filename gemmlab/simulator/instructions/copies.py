@@ -61,7 +61,8 @@ def _copy(w, instruction, operands):
     _call(
         w,
         f"start({instruction.index}, {size.value}, {w.address(to, SIGNED[4])}, "
-        f"{w.address(source, SIGNED[8])}, {read}, {ignored}, {w.mask(instruction)})",
+        f"{w.address(source, SIGNED[8])}, {read}, {ignored}, {'cg' in instruction.parts}, "
+        f"{w.mask(instruction)})",
     )
 
 

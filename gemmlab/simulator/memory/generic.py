@@ -43,11 +43,14 @@ def split(lanes, addresses, mask):
     found = []
     for space in ("global", *WINDOWS):
         inside = is_in(addresses, space)
+        own = addresses - window(space)
+        if space == "shared":  # whose addresses have 32 bits
+            own = own.astype(np.int32)
         if inside.all():
-            return _by_block(lanes, space, addresses - window(space), mask)
+            return _by_block(lanes, space, own, mask)
         active = inside & mask
         if active.any():
-            found += _by_block(lanes, space, addresses - window(space), active)
+            found += _by_block(lanes, space, own, active)
     return found
 
 
