@@ -326,6 +326,13 @@ def test_one_block_more_than_fit_waits_for_ever(blocks, shared_bytes):
     assert f"an NVIDIA H200 has room for {blocks - 1} at a time" in finding.what
 
 
+def test_chunks_that_finish_together_are_not_taken_for_slow_ones(monkeypatch):
+    monkeypatch.setattr(simulator.grid, "CHUNK_LANES", 64)
+    monkeypatch.setattr(simulator.grid, "SEEN_S", 0.0)
+    args, run = grid_barrier(40, limit_s=3.0)
+    assert run.findings == [] and args[2] == 80
+
+
 BACK_OFF = """extern "C" __global__ void k(int* lock, int* sum, int rounds) {
     if (threadIdx.x) return;
     for (int round = 0; round < rounds; ++round) {
