@@ -32,7 +32,7 @@ def of(trace: Trace) -> list[Difference]:
 def _single_copies(trace: Trace) -> int:
     """Where rows of A begin at whole sectors: half as many again for its asynchronous copies of
     single floats, eight neighbours of four rows by a warp."""
-    if trace.k % 8 or trace.settings["STAGES"] == 1:
+    if trace.k % 8:
         return 0
     lines = trace.lines
     return int(lines[(lines["space"] == "global") & (lines["array"] == "A")]["sectors"].sum()) // 2

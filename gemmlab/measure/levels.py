@@ -40,10 +40,14 @@ def measure_levels() -> dict[str, Roof]:
     return {level: _measure(level, read, sm_count) for level, read in LEVELS.reads.items()}
 
 
+def trip(read: Read, shape: Launch) -> int:
+    """Pieces of 16 bytes that all that read a set read before they go on."""
+    return read.ahead * shape.block[0] * (shape.grid[0] if read.together else 1)
+
+
 def pieces(read: Read, shape: Launch, set_bytes: int) -> int:
-    """As many pieces of 16 bytes as fit the set, in whole trips of all that read it."""
-    readers = shape.block[0] * (shape.grid[0] if read.together else 1)
-    return set_bytes // BYTES // (read.ahead * readers) * read.ahead * readers
+    """As many pieces as fit the set, in whole trips."""
+    return set_bytes // BYTES // trip(read, shape) * trip(read, shape)
 
 
 def _measure(level: str, read: Read, sm_count: int) -> Roof:
@@ -55,7 +59,9 @@ def _measure(level: str, read: Read, sm_count: int) -> Roof:
     free = cupy.cuda.runtime.memGetInfo()[0]
     count = pieces(read, shape, min(read.set_bytes, free // 2))
     rounds = max(1, SAMPLE_BYTES[read.together] // (BYTES * count))
-    numbers = cupy.random.RandomState(3).randint(0, 4, (count, 4)).astype(cupy.float32)
+    numbers = cupy.empty((count, 4), dtype=cupy.float32)
+    whole = cupy.random.RandomState(3).randint(0, 4, (trip(read, shape), 4))
+    numbers.reshape(-1, *whole.shape)[:] = whole  # the same in every trip, to need no more memory
     out = cupy.full((blocks, threads), cupy.nan, dtype=cupy.float32)
     kernel = compiled(read.entry, read.macros, LEVELS.path)
     if shape.shared_bytes > 48 * 2**10:

@@ -107,8 +107,11 @@ def _banks(title: str, predicted: str, taken: bool = True, **settings: int) -> S
     return Step(title, predicted, "10_register_banks", settings, taken=taken)
 
 
-_AHEAD = {"BK": 8, "STAGES": 1, "GROUP": 1, "PAIRS": 1}
-_RING = {"BK": 16, "STAGES": 3, "GROUP": 1}
+def _before(title: str, predicted: str, taken: bool = True, **settings: int) -> Step:
+    return Step(title, predicted, "10_register_banks", settings, "kernels/10_steps.cu", taken)
+
+
+_AHEAD = {"BK": 8, "STAGES": 1, "GROUP": 1, "PAIRS": 1}  # through registers, before the ring
 
 
 def _part(title: str, predicted: str, taken: bool, **settings: int) -> Step:
@@ -228,22 +231,22 @@ PATHS: dict[str, tuple[Step, ...]] = {
             "09_double_buffering",
             {"BM": 128, "BN": 256, "BK": 8, "WM": 64, "WN": 64, "STAGES": 1},
         ),
-        _banks(
+        _before(
             "the next column and row in registers ahead",
             "they are read while these are multiplied: no FMA waits for shared memory",
             **_AHEAD, ORDER=0, PTXAS=3,
         ),
-        _banks(
+        _before(
             "ptxas at -O1",
             "keeps the order of the FMAs that is written: more operands reused",
             **_AHEAD, ORDER=0, PTXAS=1,
         ),
-        _banks(
+        _before(
             "FMAs in snaking columns",
             "every FMA reuses an operand, also at the turns",
             **_AHEAD, ORDER=1, PTXAS=1,
         ),
-        _banks(
+        _before(
             "lanes of a warp row by row",
             "more wavefronts of shared memory, so slower",
             **(_AHEAD | {"PAIRS": 0}),
@@ -251,7 +254,7 @@ PATHS: dict[str, tuple[Step, ...]] = {
         _banks(
             "a ring of tiles, asynchronous copies, mbarriers",
             "no barrier of the block, no registers for tiles on their way",
-            **_RING,
+            BK=16, GROUP=1,
         ),
         _banks("32 steps along K in a stage", "half as many changes of stage", GROUP=1),
         _banks(
@@ -260,15 +263,15 @@ PATHS: dict[str, tuple[Step, ...]] = {
         ),
         _banks("a loop of 32 steps written out", "fewer branches and addresses", False, CHUNK=32),
         _banks("a loop of 4 steps written out", "less code, more branches", False, CHUNK=4),
-        _banks("lanes in pairs that read the same", "fewer wavefronts, so faster", False, PAIRS=1),
+        _before("lanes in pairs that read the same", "fewer wavefronts, so faster", False, PAIRS=1),
         _banks(
             "8×8 sums a thread, twice the warps",
             "16 warps hide what 8 cannot; a third more loads for each FMA",
             False, TN=8,
         ),
         _banks("ptxas at its default", "reuses fewer operands, so slower", False, PTXAS=3),
-        _banks("FMAs row by row", "reuses no operand at the end of a row, so slower", False,
-               ORDER=0),
+        _before("FMAs row by row", "reuses no operand at the end of a row, so slower", False,
+                ORDER=0),
     ),
 }  # fmt: skip
 
