@@ -169,6 +169,22 @@ def kernel_text(entry: str) -> str:
     return text[: text.index("#define PUT")] + text[begin : text.index("\n}\n", begin) + 3]
 
 
+def test_inits_that_are_fenced_need_no_more_than_a_relaxed_arrival():
+    """As libraries do it: nothing else is to be told at the first barrier."""
+    case = recorder.cases()["ring"]
+    text, first = kernel_text("ring"), "    sync();\n    const float* from"
+    assert text.count(first) == 1
+    relaxed = """
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+    const float* from"""
+    args = case.args()
+    run = simulator.launch(text.replace(first, relaxed), "ring", (6, 1, 1), (160, 1, 1), args,
+                           check=True, **SETTINGS)  # fmt: skip
+    assert run.findings == []
+    assert args[1].tobytes() == record()["ring 1"].tobytes()
+
+
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_found(name):
     of, old, new, kinds = MISTAKES[name]
@@ -324,6 +340,13 @@ def test_one_block_more_than_fit_waits_for_ever(blocks, shared_bytes):
     assert finding.kind == "deadlock"
     assert f"1 of the grid's {blocks} blocks have not begun" in finding.what
     assert f"an NVIDIA H200 has room for {blocks - 1} at a time" in finding.what
+
+
+def test_chunks_that_finish_together_are_not_taken_for_slow_ones(monkeypatch):
+    monkeypatch.setattr(simulator.grid, "CHUNK_LANES", 64)
+    monkeypatch.setattr(simulator.grid, "SEEN_S", 0.0)
+    args, run = grid_barrier(40, limit_s=3.0)
+    assert run.findings == [] and args[2] == 80
 
 
 BACK_OFF = """extern "C" __global__ void k(int* lock, int* sum, int rounds) {
