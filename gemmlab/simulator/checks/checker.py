@@ -29,7 +29,7 @@ from gemmlab.cuda.architectures import WARP
 from gemmlab.simulator.checks.clocks import BlockClocks, ThreadClocks
 from gemmlab.simulator.checks.races import Races
 from gemmlab.simulator.memory.names import ELEMENT
-from gemmlab.simulator.ptx import Kernel
+from gemmlab.simulator.ptx import RESERVED, RESERVED_BYTES, Kernel
 from gemmlab.simulator.speculation import chosen_later
 from gemmlab.simulator.threads.barriers import BARRIERS
 
@@ -89,6 +89,10 @@ class Checker:
 
         Of an atomic on shared memory too: two atomics never race, an atomic and a load can.
         """
+        if space == "shared" and RESERVED in self.kernel.shared:  # by CUDA's own code
+            first = self.kernel.shared[RESERVED].offset
+            addresses = np.asarray(addresses)
+            mask = mask & ((addresses < first) | (addresses >= first + RESERVED_BYTES))
         if index in self._chosen_later:
             self._loaded[index] = addresses, size
         elif space == "shared":
