@@ -50,7 +50,7 @@ def checked_lanes(kernel: Kernel, threads: int, shared_bytes: int) -> int:
 
 def needs_thread_clocks(kernel: Kernel) -> bool:
     """Whether any barrier is for less than the whole block."""
-    return any(
+    return RESERVED in kernel.shared or any(
         i.is_warp_barrier
         or i.name == "mbarrier"
         or "mbarrier" in i.opcode
@@ -89,10 +89,8 @@ class Checker:
 
         Of an atomic on shared memory too: two atomics never race, an atomic and a load can.
         """
-        if space == "shared" and RESERVED in self.kernel.shared:  # by CUDA's own code
-            first = self.kernel.shared[RESERVED].offset
-            addresses = np.asarray(addresses)
-            mask = mask & ((addresses < first) | (addresses >= first + RESERVED_BYTES))
+        if space == "shared" and RESERVED in self.kernel.shared:
+            mask = self._without_reserved(addresses, mask)
         if index in self._chosen_later:
             self._loaded[index] = addresses, size
         elif space == "shared":
@@ -101,6 +99,19 @@ class Checker:
             self._access_local(index, operation, addresses, size, mask)
         elif space == "global":  # constant memory, the other one, is written as it is declared
             self._access_global(index, operation, addresses, size, mask)
+
+    def _without_reserved(self, addresses, mask):
+        """Less the lanes at what the driver reserves, where CUDA's own code keeps barriers.
+
+        Whoever comes there knows afterwards what all knew that came before.
+        """
+        first = self.kernel.shared[RESERVED].offset
+        inside = (np.asarray(addresses) >= first) & (addresses < first + RESERVED_BYTES)
+        here = np.broadcast_to(inside & mask, self.layout.shape)
+        if here.any():
+            self.clocks.release(RESERVED, *self._sorted(here))
+            self.clocks.leave(RESERVED, *self._sorted(here))
+        return mask & ~inside
 
     def chosen(self, index: int, mask) -> None:
         """The lanes of `mask` use what the load `index` gave all of them: see speculation.py."""
