@@ -133,6 +133,37 @@ def test_known_bank_conflicts(stride, conflicts):
     assert counters.wavefronts(addresses, np.ones((1, 32), bool), 4, 1) == 1 + conflicts
 
 
+# What Nsight Compute counted on an NVIDIA H200 of a load by one warp: bytes per lane; a, s and t of
+# the place (lane % a) * s + (lane / a) * t, in units of these bytes; wavefronts, bank conflicts.
+LOADS_OF_A_WARP = [
+    (16, 2, 0, 2, 4, 2), (16, 2, 8, 0, 4, 2), (16, 4, 0, 4, 4, 2), (16, 4, 0, 8, 8, 6),
+    (16, 4, 2, 1, 4, 0), (16, 8, 0, 8, 4, 2), (16, 8, 1, 0, 4, 0), (16, 8, 2, 0, 8, 4),
+    (16, 16, 2, 1, 8, 4), (8, 2, 8, 0, 1, 0), (8, 4, 0, 4, 2, 1), (8, 4, 0, 8, 4, 3),
+    (8, 4, 2, 1, 2, 0), (8, 8, 0, 8, 2, 1), (8, 8, 2, 0, 2, 0), (8, 16, 2, 1, 4, 2),
+    (4, 4, 0, 8, 2, 1), (4, 8, 0, 8, 1, 0), (4, 16, 2, 1, 1, 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("size", "a", "s", "t", "wavefronts", "conflicts"), LOADS_OF_A_WARP)
+def test_wide_loads_conflict_as_the_hardware_counts(size, a, s, t, wavefronts, conflicts):
+    lane, counter = np.arange(32), counters.Counter()
+    places = (lane % a * s + lane // a * t) * size
+    key = (1, "shared", "load", "s")
+    counter.add(key, places[None], np.ones((1, 32), bool), size, np.ones(1, int))
+    totals = counter.totals()
+    assert totals["l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"] == wavefronts
+    assert totals["l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum"] == conflicts
+
+
+def test_a_pair_goes_together_only_if_both_of_its_lanes_take_part():
+    """As counted on an NVIDIA H200: 4 wavefronts, not 3, for lanes of which these are active."""
+    active = np.array([int(x) for x in "01100010101011101100100100100000"], bool)[None]
+    counter = counters.Counter()
+    key = (1, "shared", "load", "s")
+    counter.add(key, np.arange(32)[None] * 16, active, 16, np.ones(1, int))
+    assert counter.totals()["l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"] == 4
+
+
 @given(accesses(), st.integers(0, 10**6))
 def test_equal_warps_may_be_counted_together(access, seed):
     addresses, active, size = access
