@@ -445,7 +445,7 @@ MISTAKES = [
         "    float sum = 0.0f;\n",
         RETURN + "    float sum = 0.0f;\n",
         BOTH,
-        ("uninitialised", "barrier"),
+        ("uninitialised",),
     ),
     Mistake(
         "trips that differ",

@@ -269,6 +269,17 @@ def test_what_the_simulator_cannot_judge_is_launched_only_if_trusted(on_gpu):
     assert len(launches) == 1
 
 
+def test_what_is_printed_before_a_gpu_is_not_seen(on_gpu, capsys):
+    printing = TEXT.replace(
+        "float sum = 0.0f;", 'float sum = 0.0f; if (row + col == 0) printf("x");'
+    )
+    kernel = gl.from_source(printing, "02_coalescing")
+    launches = on_gpu(kernel)
+    kernel(A, B)
+    assert len(launches) == 1 and capsys.readouterr().out == ""
+    assert kernel.check().passed and set(capsys.readouterr().out) == {"x"}
+
+
 @pytest.mark.parametrize("number", [700, 716, 719])
 def test_a_fault_names_the_kernel_and_stays_the_answer(number, on_gpu):
     from cupy.cuda.runtime import CUDARuntimeError

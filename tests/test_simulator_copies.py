@@ -269,3 +269,37 @@ def test_a_copy_counts_as_a_load_from_global_memory():
     _, done = run(ONE_EACH.replace("WAIT", "wait<0>();"), count=True)
     assert done.counters["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"] == 4
     assert done.counters["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"] == 4 * 16
+
+
+PAST_L1 = """extern "C" __global__ void k(const float* in, int chunks, int pitch, int begin,
+                                        int turned) {
+    extern __shared__ __align__(128) char room[];
+    const int row = threadIdx.x / chunks, col = threadIdx.x % chunks;
+    const int place = turned ? col * (32 / chunks) + row : threadIdx.x;
+    const unsigned to = (unsigned)__cvta_generic_to_shared(room) + 16 * place;
+    asm volatile("cp.async.CACHE.shared.global [%0], [%1], 16;"
+        :: "r"(to), "l"((const char*)in + begin + row * pitch + 16 * col) : "memory");
+    asm volatile("cp.async.wait_all;" ::: "memory");
+}"""
+
+
+@pytest.mark.parametrize(
+    ("chunks", "pitch", "begin", "turned", "sectors"),
+    [  # as Nsight Compute counted them on an NVIDIA H200
+        (1, 128, 0, 0, 32), (1, 4096, 16, 1, 32), (2, 128, 0, 0, 16), (2, 256, 0, 1, 32),
+        (2, 4096, 16, 0, 16), (2, 4096, 16, 1, 32), (4, 4096, 16, 0, 16), (8, 256, 0, 1, 32),
+        (8, 4096, 16, 0, 20), (16, 128, 0, 0, 16), (16, 4096, 16, 0, 20), (16, 4144, 0, 1, 32),
+        (32, 4096, 16, 0, 20), (32, 4144, 0, 1, 16),
+    ],
+)  # fmt: skip
+def test_copies_past_l1_count_sectors_by_where_they_go(chunks, pitch, begin, turned, sectors):
+    memory = np.zeros(1 << 15, np.float32)
+    args = [memory, chunks, pitch, begin, turned]
+    how = {"count": True, "shared_bytes": 512}
+    source = PAST_L1.replace("CACHE", "cg")
+    run = simulator.launch(source, "k", (1, 1, 1), (32, 1, 1), args, **how)
+    assert run.counters["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"] == sectors
+    run = simulator.launch(PAST_L1.replace("CACHE", "ca"), "k", (1, 1, 1), (32, 1, 1), args, **how)
+    lane = np.arange(32)
+    touched = np.unique((begin + lane // chunks * pitch + 16 * (lane % chunks)) // 32).size
+    assert run.counters["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"] == touched

@@ -12,8 +12,8 @@ The names of the totals are Nsight Compute's. The rules:
   word that the busiest bank has to deliver; every wavefront past the first is a bank conflict.
 - Accesses of 8 and 16 bytes go by half and quarter warps, each with wavefronts of its own. But two
   halves or quarters of a load go together if each lane has the address of its neighbour, or each
-  that of the lane two further on, and takes part if that one does. Every wavefront past the first
-  of what goes together is a bank conflict.
+  that of the lane two further on, also where only one of the two takes part. Every wavefront past
+  the first of what goes together is a bank conflict.
 
 What counts as one load from shared memory is not what the PTX has, but what the GPU's assembler
 makes of it: see merging.py.
@@ -214,14 +214,13 @@ def wavefronts(addresses, active, size: int, parts: int):
 def in_pairs(addresses, active, parts: int):
     """(warps, parts): whether each lane has the address of its neighbour, or of the next but one.
 
-    Two neighbours, or lanes two apart, must both be active or both not.
+    Of two neighbours, or lanes two apart, of which at least one is active.
     """
     lanes = np.arange(WARP)
     found = np.zeros((len(addresses), parts), bool)
     for distance in (1, 2):
         other = lanes ^ distance
-        same = np.where(active, addresses == addresses[:, other], True)
-        same &= active == active[:, other]
+        same = (addresses == addresses[:, other]) | ~(active | active[:, other])
         found |= same.reshape(len(addresses), parts, -1).all(axis=2)
     return found
 

@@ -121,8 +121,9 @@ def launch(
         if not isinstance(error, TooLong):
             raise
         raise TakesTooLong(
-            f"kernel '{entry}' on a grid of {grid} blocks would take {error}: run a "
-            "smaller problem, some blocks only (blocks=[(0, 0, 0)]), or wait for it (limit_s=None)",
+            f"kernel '{entry}' on a grid of {grid} blocks was given {limit_s:g} seconds and takes "
+            f"{error}: run a smaller problem, some blocks only (blocks=[(0, 0, 0)]), wait for it "
+            "(limit_s=None), or look for a loop that goes on for ever",
             str(error),
         ) from None
     if not count:

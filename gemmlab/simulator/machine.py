@@ -573,7 +573,7 @@ class Chunk:
     def go_on(self) -> None:
         """Raise TooLong past the deadline, wherever the lanes stand."""
         if self.deadline.passed:
-            raise TooLong("longer, or wait for ever")
+            raise TooLong("longer, for its first blocks alone")
 
     def load(self, index: int, space: str, addresses, dtype, count: int, mask):
         memory_, addresses = self.space(space), np.asarray(addresses)

@@ -48,7 +48,7 @@ SPECIAL_REGISTERS = re.compile(
     r"%(n?tid|n?ctaid|n?clusterid|cluster_n?ctaid)\.[xyz]$|"
     r"%(laneid|n?warpid|lanemask_\w+|cluster_n?ctarank|is_explicit_cluster)$|"
     r"%(clock|clock_hi|clock64|globaltimer|globaltimer_lo|globaltimer_hi)$|"
-    r"%(envreg[12]|dynamic_smem_size|total_smem_size)$"
+    r"%(envreg[12]|dynamic_smem_size|total_smem_size|reserved_smem_offset_1)$"
 )
 # A parameter that is a structure has the type "structure ALIGNMENT BYTES".
 STRUCTURE = re.compile(r"structure (\d+) (\d+)")
@@ -85,6 +85,9 @@ CALL = re.compile(
 # Upper and lower half of the address where cooperative groups keep the barrier of the grid.
 GRID_REGISTERS = {"envreg1", "envreg2"}
 GRID_WORKSPACE, GRID_WORKSPACE_BYTES = "%grid_workspace", 16
+# What the driver keeps of a block's shared memory, zeros at first, for cooperative groups.
+RESERVED, RESERVED_BYTES = "%reserved", 512
+WIDEST_ACCESS = 16  # bytes
 # Functions of CUDA's own that have no body: each is one instruction, "call.vprintf" for example.
 SYSTEM_CALLS = {"vprintf", "__assertfail"}
 MOST_INSTRUCTIONS = 1 << 18  # of a kernel with all that it calls
@@ -646,6 +649,10 @@ def _add_module_variables(kernel: Kernel, module: str) -> None:
     operands = [operand for i in kernel.instructions for operand in i.operands]
     bases = [operand.base for operand in operands if isinstance(operand, (Address, Coordinates))]
     used = {operand.name for operand in (*operands, *bases) if isinstance(operand, Symbol)}
+    specials = {operand.name for operand in operands if isinstance(operand, Special)}
+    if "reserved_smem_offset_1" in specials:
+        start = -(-kernel.shared_bytes // WIDEST_ACCESS) * WIDEST_ACCESS
+        kernel.shared[RESERVED] = Variable(start, RESERVED_BYTES)
     found = [found for found in SHARED_VARIABLE.finditer(module) if found["name"] in used]
     # The array of dynamic shared memory, "[]", comes after everything that has a size.
     for declaration in sorted(found, key=lambda found: found["count"] == ""):
@@ -656,7 +663,7 @@ def _add_module_variables(kernel: Kernel, module: str) -> None:
         kernel.declared[declaration["name"]] = _size(declaration)
         if declaration["name"] in used:
             kernel.variables[declaration["name"]] = _module_variable(declaration)
-    if {operand.name for operand in operands if isinstance(operand, Special)} & GRID_REGISTERS:
+    if specials & GRID_REGISTERS:
         kernel.variables[GRID_WORKSPACE] = ModuleVariable(b"", GRID_WORKSPACE_BYTES, 4)
 
 

@@ -33,6 +33,7 @@ from gemmlab.simulator.ptx import (
     GRID_REGISTERS,
     GRID_WORKSPACE,
     LEAVES_BLOCK,
+    RESERVED,
     STRUCTURE,
     Address,
     Block,
@@ -175,6 +176,9 @@ class Writer:
             text = f"lanes.launch.memory.address({GRID_WORKSPACE!r})"
             text += " >> np.int64(32)" if name == "envreg1" else ""
             return self._view(f"({text})", SIGNED[8], dtype)
+        if name == "reserved_smem_offset_1":
+            offset = self.kernel.shared[RESERVED].offset
+            return self._view(self.constant(np.int32(offset)), SIGNED[4], dtype)
         if name in LAUNCH_SIZES:
             return self._view(f"np.int32(lanes.launch.{LAUNCH_SIZES[name]})", SIGNED[4], dtype)
         return self._view(f"lanes.special[{name!r}]", SIGNED[4], dtype)

@@ -38,6 +38,7 @@ from gemmlab.simulator.checks.races import BARRIER_BYTES, Races
 from gemmlab.simulator.checks.registers import Registers
 from gemmlab.simulator.checks.team import names, team_of, threads_of_rank
 from gemmlab.simulator.memory.names import ELEMENT
+from gemmlab.simulator.ptx import RESERVED, RESERVED_BYTES
 from gemmlab.simulator.speculation import chosen_later
 from gemmlab.simulator.threads.barriers import BARRIERS
 from gemmlab.simulator.threads.clusters import RANK_SHIFT
@@ -61,6 +62,8 @@ def checked_lanes(launch) -> int:
 def needs_thread_clocks(launch) -> bool:
     """Whether any barrier is for less than the whole block, or more."""
     if prod(launch.cluster) > 1 or flags_of(launch.kernel).reads:
+        return True
+    if RESERVED in launch.kernel.shared:
         return True
     return any(
         i.is_warp_barrier
@@ -106,6 +109,8 @@ class Checker:
 
         Of an atomic on shared memory too: two atomics never race, an atomic and a load can.
         """
+        if space == "shared" and RESERVED in self.kernel.shared:
+            mask = self._without_reserved(addresses, mask)
         if index in self._chosen_later:
             self._loaded[index] = addresses, size
         elif space in ("shared", "cluster"):
@@ -130,6 +135,19 @@ class Checker:
         self.races.access(index, of_flag[operation], addresses, size, mask)
         for key, lanes in flags if index in self._flags.writes else ():
             self.clocks.release(key, *lanes)
+
+    def _without_reserved(self, addresses, mask):
+        """Less the lanes at what the driver reserves, where CUDA's own code keeps barriers.
+
+        Whoever comes there knows afterwards what all knew that came before.
+        """
+        first = self.kernel.shared[RESERVED].offset
+        inside = (np.asarray(addresses) >= first) & (addresses < first + RESERVED_BYTES)
+        here = np.broadcast_to(inside & mask, self.layout.shape)
+        if here.any():
+            self.clocks.release(RESERVED, *self._sorted(here))
+            self.clocks.leave(RESERVED, *self._sorted(here))
+        return mask & ~inside
 
     def chosen(self, index: int, mask) -> None:
         """The lanes of `mask` use what the load `index` gave all of them: see speculation.py."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from gemmlab.simulator.memory.global_memory import ALIGNMENT, POISON, Buffer, MaskCache
 from gemmlab.simulator.memory.names import ELEMENT, shared_place
-from gemmlab.simulator.ptx import Kernel
+from gemmlab.simulator.ptx import RESERVED, RESERVED_BYTES, Kernel
 
 PAGE = ALIGNMENT  # bytes
 PLANS = 8  # bases of addresses, such as one for each tile, that are remembered
@@ -64,6 +64,9 @@ class SharedMemory:
         self.stride = stride = -(-bytes_per_block // ALIGNMENT) * ALIGNMENT
         self.block_offsets = np.asarray(layout.block_number * stride)
         raw = np.full(layout.blocks * stride // 4, POISON, np.uint32).view(np.uint8)
+        if RESERVED in kernel.shared:
+            first = kernel.shared[RESERVED].offset
+            raw.reshape(layout.blocks, stride)[:, first : first + RESERVED_BYTES] = 0
         self.buffer = Buffer("shared memory", raw, 0, 1)
         self.own = SharedPart(raw[:bytes_per_block], kernel)
         self._masks = MaskCache()
