@@ -217,14 +217,17 @@ def matrices(data, ptx_type: str, spread: int, warps: int):
     return a, b, found[2].astype(f4).view(u4)
 
 
-@given(st.integers(0, 2**32), st.sampled_from(["f16", "bf16"]), st.integers(0, 14))
+@given(
+    st.integers(0, 2**32), st.sampled_from(["f16", "bf16"]), st.integers(0, 14),
+    st.sampled_from([13, mma.KEPT_BITS]),
+)  # fmt: skip
 @settings(max_examples=30)
-def test_the_quick_way_of_adding_agrees_with_the_general_one(seed, ptx_type, spread):
+def test_the_quick_way_of_adding_agrees_with_the_general_one(seed, ptx_type, spread, kept):
     a, b, c = matrices(seed, ptx_type, spread, 3)
     a, a_exponents = mma.decoded(a, ptx_type)
     b, b_exponents = mma.decoded(b, ptx_type)
     c = mma.numbers(c, "f32")
-    given = a, a_exponents, b, b_exponents, c, mma.exponents(c, "f32")
+    given = a, a_exponents, b, b_exponents, c, mma.exponents(c, "f32"), kept
     assert mma._is_moderate((a_exponents, b_exponents), ptx_type)
     np.testing.assert_array_equal(mma._add(*given), mma._add_moderate(*given))
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from gemmlab.simulator.memory.shared_memory import SharedMemory
 from gemmlab.simulator.ptx import Instruction, Kernel, Symbol
 from gemmlab.simulator.threads.barriers import CLUSTER, Barriers
 from gemmlab.simulator.threads.layout import Layout, Triple
+from gemmlab.simulator.threads.warpgroups import to_groups
 from gemmlab.simulator.translate import translate
 from gemmlab.simulator.types import register_types
 
@@ -236,15 +238,16 @@ class Chunk:
             if self.record:
                 warps = self.layout.to_warps(mask).any(axis=1)
                 self.stretches.append(Stretch(start, block.end, warps, len(self.accesses)))
-            self._continue(block, mask, function(self.registers, self, mask))
+            condition = function(self.registers, self, mask)
+            if self.checker:
+                self.checker.warpgroups.executed(block, mask)
+            self._continue(block, mask, condition)
 
     def _next(self) -> int | None:
         """Where the lanes stand that go next; None when all have returned."""
         blocks = self.launch.kernel.blocks
         while True:
-            whole = [
-                p for p in self.ready if not blocks[p].whole_warp or self._whole(self.ready[p])
-            ]
+            whole = [p for p in self.ready if self._whole(blocks[p], self.ready[p])]
             if whole:
                 return min(whole)
             opened = self._open_barriers()
@@ -261,11 +264,14 @@ class Chunk:
         self._report_deadlock()
         return None
 
-    def _whole(self, mask) -> bool:
-        """Whether all living lanes of the warps in `mask` are in it."""
-        if mask is True or mask is self.alive:
+    def _whole(self, block, mask) -> bool:
+        """Whether all living lanes of the warps in `mask`, or warpgroups, are in it, if need be."""
+        if not block.whole_warp or mask is True or mask is self.alive:
             return True
-        rows, alive = self.layout.to_warps(mask), self.layout.to_warps(self.alive)
+        to_rows = self.layout.to_warps
+        if block.whole_group:
+            to_rows = partial(to_groups, self.layout)
+        rows, alive = to_rows(mask), to_rows(self.alive)
         return bool((rows == alive)[rows.any(axis=1)].all())
 
     def _continue(self, block, mask, condition) -> None:
@@ -461,6 +467,11 @@ class Chunk:
             warps = int(self.layout.distinct_warps(mask, ()).times.sum())
             self.counter.tensor_multiply_adds += warps * multiply_adds
             self.counter.hmma += warps * hmma
+
+    def count_wgmma(self, product, groups: int) -> None:
+        """Count one product of so many warpgroups."""
+        if self.launch.count:
+            self.counter.tensor_multiply_adds += groups * 64 * product.n * product.k
 
     def count_idle_loads(self, index: int, mask) -> None:
         """Count the loads of no lane that come before the asynchronous copy `index`, if any."""

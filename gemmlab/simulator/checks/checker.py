@@ -28,6 +28,7 @@ import numpy as np
 from gemmlab.cuda.architectures import WARP
 from gemmlab.simulator.checks.clocks import BlockClocks, ThreadClocks
 from gemmlab.simulator.checks.races import Races
+from gemmlab.simulator.checks.warpgroups import Warpgroups
 from gemmlab.simulator.memory.names import ELEMENT
 from gemmlab.simulator.ptx import Kernel
 from gemmlab.simulator.speculation import chosen_later
@@ -72,6 +73,7 @@ class Checker:
         by_thread = needs_thread_clocks(self.kernel)
         self.clocks = ThreadClocks(self.layout) if by_thread else BlockClocks(self.layout)
         self.races = Races(lanes, self.clocks)
+        self.warpgroups = Warpgroups(lanes, self)
         self._chosen_later, self._loaded = chosen_later(self.kernel), {}
         self._unwritten_local = None  # for each byte of local memory, whether nobody wrote it
         self._expected = np.zeros((BARRIERS, self.layout.blocks), np.int64)  # counts of barriers
@@ -268,6 +270,10 @@ class Checker:
         """The lanes that started the asynchronous read have waited for its end."""
         if np.any(mask):
             self.races.source_released(index, addresses, size, mask)
+
+    def source_continues(self, index: int, addresses, size: int, mask) -> None:
+        """The bytes are still read, although they were released by another asynchronous read."""
+        self.races.source_continues(index, addresses, size, mask)
 
     def fence_async(self, mask) -> None:
         """The lanes of `mask` execute fence.proxy.async: see `source_started`."""

@@ -145,6 +145,11 @@ class Races:
         self.leaving.last[touch.lane_granules] = 0
         self.reads.note(touch, index, self.clocks)
 
+    def source_continues(self, index: int, addresses, size: int, mask) -> None:
+        touch = self._touch(addresses, size, mask)
+        time = self.clocks.tick(index)
+        self.leaving.note(touch.lane_granules, touch.thread[:, None], time)
+
     def fence_async(self, mask) -> None:
         """Forget what the lanes wrote themselves, or know of, as not fenced."""
         if self.unfenced is None:

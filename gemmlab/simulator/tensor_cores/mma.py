@@ -12,6 +12,9 @@ The result is subnormal where it must be, infinite from 2**128 on, never -0, and
 set but its sign. Every result recorded on the H200 is met bit for bit: see
 tests/recorded/record_tensor.py. GPUs of other generations add smaller groups and keep fewer bits.
 
+Factors of 8 bits become f16 there, for two products, as the GPU's assembler has it: of the elements
+k with k % 4 < 2 from 0 on, then of the others onto that. The old sum is added last, and rounded.
+
 Matrices are (rows, columns, warps) here: NumPy then works along the warps.
 """
 
@@ -23,6 +26,7 @@ from functools import cache, cached_property
 import numpy as np
 
 from gemmlab.cuda.architectures import WARP
+from gemmlab.simulator.arithmetic import rounding
 from gemmlab.simulator.tensor_cores.fragments import Fragment
 
 f2, f4, f8 = np.float16, np.float32, np.float64
@@ -30,7 +34,12 @@ i2, i4, i8, u2, u4, u8 = np.int16, np.int32, np.int64, np.uint16, np.uint32, np.
 
 KEPT_BITS = 25  # below the largest exponent
 # type -> the exponent of its subnormal numbers
-LOWEST = {"f16": -14, "bf16": -126, "tf32": -126, "f32": -126}
+LOWEST = {"f16": -14, "bf16": -126, "tf32": -126, "f32": -126, "e4m3": -6, "e5m2": -14}
+# type -> bits of an element
+BITS = {
+    "f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "s32": 32,
+    "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8,
+}  # fmt: skip
 OF_ZERO = -10000  # an exponent that no other is smaller than, also added to another
 NAN = {"f32": u4(0x7FFFFFFF), "f16": u4(0x7FFF)}
 LEAST = -100  # the lowest exponent of a product for which the quick way is taken
@@ -92,34 +101,59 @@ class Product:
 
     def _floats(self, a, b, c):
         d_type, a_type, b_type, c_type = self.types
+        c = numbers(c, c_type)
+        if BITS[a_type] == 8:
+            return self._of_eight_bits(a, b, c)
         a, a_exponents = decoded(a, a_type)
         b, b_exponents = decoded(b, b_type)
-        c = numbers(c, c_type)
-        quick = _is_moderate((a_exponents, b_exponents), a_type)
         for k in range(0, len(b), self.group):
             part = slice(k, k + self.group)
             factors = a[:, part], a_exponents[:, part], b[part], b_exponents[part]
-            add = _add_moderate if quick and np.isfinite(c).all() else _add
-            total = add(*factors, c, exponents(c, self.inner))
-            c = _narrowed(total, self.inner) + 0.0  # a sum is never -0
+            c = summed(factors, c, a_type, self.inner)
         return pattern(c if d_type == self.inner else _narrowed(c, d_type), d_type)
 
+    def _of_eight_bits(self, a, b, c):
+        d_type, a_type, b_type, _ = self.types
+        a, b = numbers(a, a_type), numbers(b, b_type)
+        k, total = np.arange(len(b)) % 4, np.zeros_like(c)
+        for part in (k < 2, k >= 2):
+            a_part, b_part = a[:, part], b[part]
+            factors = (
+                a_part.astype(f4), exponents(a_part, "f16"),
+                b_part.astype(f4), exponents(b_part, "f16"),
+            )  # fmt: skip
+            total = summed(factors, total, "f16", d_type)
+        return pattern((total + c).astype(f2 if d_type == "f16" else f4).astype(f8), d_type)
 
-def _add(a, a_exponents, b, b_exponents, c, c_exponents):
+
+def summed(factors, c, ptx_type: str, to: str, kept: int = KEPT_BITS):
+    """float64: the products of a group and `c` added as above, with the value of a `to`.
+
+    `factors`: values of a (float32), their exponents (int16), the same of b, along k in the second
+    axis of a and the first of b; `ptx_type`: of a. `kept`: bits below the largest exponent that are
+    not cut off, and of the sum.
+    """
+    moderate = _is_moderate((factors[1], factors[3]), ptx_type) and np.isfinite(c).all()
+    add = _add_moderate if moderate else _add
+    total = add(*factors, c, exponents(c, to), kept)
+    return _narrowed(total, to, kept) + 0.0  # a sum is never -0
+
+
+def _add(a, a_exponents, b, b_exponents, c, c_exponents, kept: int):
     """float64: the products of a group and `c` added, each cut off below the largest exponent."""
     largest = _largest(a_exponents, b_exponents, c_exponents)
     # Where all is zero, or not finite, any scale will do.
     largest = np.where(np.abs(largest) > 600, 0, largest)
-    scale = power_of_two(KEPT_BITS - largest)
+    scale = power_of_two(kept - largest)
     total = np.trunc(c * scale)
     for k in range(len(b)):
         term = a[:, k, None].astype(f8) * b[k].astype(f8)
         term *= scale
         total += np.trunc(term, out=term)
-    return total * power_of_two(largest - KEPT_BITS)
+    return total * power_of_two(largest - kept)
 
 
-def _add_moderate(a, a_exponents, b, b_exponents, c, c_exponents):
+def _add_moderate(a, a_exponents, b, b_exponents, c, c_exponents, kept: int):
     """As `_add`, where the products are moderate: four times as fast.
 
     A product has at most 22 bits, so it is exact in float32, also when it is cut off; and 16 of
@@ -127,7 +161,7 @@ def _add_moderate(a, a_exponents, b, b_exponents, c, c_exponents):
     """
     largest = _largest(a_exponents, b_exponents, c_exponents)
     largest = np.where(largest < LEAST, LEAST, largest)  # no product is other than zero, or c is
-    scale = power_of_two(KEPT_BITS - largest).astype(f4)
+    scale = power_of_two(kept - largest).astype(f4)
     total = np.zeros(scale.shape, i4)
     term, whole = np.empty(scale.shape, f4), np.empty(scale.shape, i4)
     for k in range(len(b)):
@@ -135,8 +169,8 @@ def _add_moderate(a, a_exponents, b, b_exponents, c, c_exponents):
         np.multiply(term, scale, out=term)
         whole[...] = term
         total += whole
-    exact = total + np.trunc(c * power_of_two(KEPT_BITS - largest))
-    return exact * power_of_two(largest - KEPT_BITS)
+    exact = total + np.trunc(c * power_of_two(kept - largest))
+    return exact * power_of_two(largest - kept)
 
 
 def _largest(a_exponents, b_exponents, c_exponents):
@@ -162,13 +196,13 @@ def _is_moderate(exponents_of, ptx_type: str) -> bool:
 
 @cache
 def _table(ptx_type: str):
-    """Of all patterns of 16 bits: values (float32) and exponents (int16)."""
-    values = numbers(np.arange(1 << 16, dtype=u4), ptx_type)
+    """Of all patterns of 8 or 16 bits: values (float32) and exponents (int16)."""
+    values = numbers(np.arange(1 << BITS[ptx_type], dtype=u4), ptx_type)
     return values.astype(f4), exponents(values, ptx_type)
 
 
 def decoded(bits, ptx_type: str):
-    """float32 values and int16 exponents of patterns of f16, bf16 or tf32."""
+    """float32 values and int16 exponents of patterns of floats of up to 16 bits, or of tf32."""
     if ptx_type == "tf32":
         values = numbers(bits, ptx_type)
         return values.astype(f4), exponents(values, ptx_type)
@@ -180,6 +214,8 @@ def numbers(bits, ptx_type: str):
     """uint32 patterns as float64. Of tf32 the lowest 13 bits do not count."""
     if ptx_type == "f16":
         return bits.astype(u2).view(f2).astype(f8)
+    if BITS[ptx_type] == 8:
+        return rounding.from_eight_bits(bits, ptx_type)
     if ptx_type == "bf16":
         bits = bits << u4(16)
     elif ptx_type == "tf32":
@@ -199,11 +235,11 @@ def power_of_two(exponent):
     return (exponent + 1023 << 52).view(f8)
 
 
-def _narrowed(values, ptx_type: str):
+def _narrowed(values, ptx_type: str, kept: int = KEPT_BITS):
     """float64 with the value as a float32, cut off, or as the nearest float16."""
     if ptx_type == "f16":
         return values.astype(f2).astype(f8)
-    cut = (values.view(u8) & ~u8((1 << 29) - 1)).view(f8)
+    cut = (values.view(u8) & ~u8((1 << 52 - min(kept, 23)) - 1)).view(f8)
     small = np.abs(values) < 2.0**-126
     if small.any():
         cut = np.where(small, np.trunc(values * 2.0**149) * 2.0**-149, cut)
