@@ -468,10 +468,11 @@ class Chunk:
             self.counter.tensor_multiply_adds += warps * multiply_adds
             self.counter.hmma += warps * hmma
 
-    def count_wgmma(self, product, groups: int) -> None:
-        """Count one product of so many warpgroups."""
+    def count_wgmma(self, index: int, product, bytes_read: int, groups: int) -> None:
+        """Count one product of so many warpgroups, each of which reads so much shared memory."""
         if self.launch.count:
-            self.counter.tensor_multiply_adds += groups * 64 * product.n * product.k
+            line = self.launch.kernel.instructions[index].line
+            self.counter.add_wgmma(line, product, bytes_read, groups)
 
     def count_idle_loads(self, index: int, mask) -> None:
         """Count the loads of no lane that come before the asynchronous copy `index`, if any."""

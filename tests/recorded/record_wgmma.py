@@ -2,10 +2,9 @@
 
     python tests/recorded/record_wgmma.py OUTDIR
 
-writes OUTDIR/wgmma.npz, and OUTDIR/wgmma_raw.npz with every result whole. Needs CuPy, ncu (for the
-counters) and a GPU of compute capability 9.0. Each form of an instruction becomes a small kernel,
-whose inline assembly is that instruction alone. The simulator runs the same kernels on the same
-operands: see test_simulator_wgmma.py.
+writes OUTDIR/wgmma.npz. Needs CuPy, ncu (for the counters) and a GPU of compute capability 9.0.
+Each form of an instruction becomes a small kernel, whose inline assembly is that instruction alone.
+The simulator computes the same from the same operands: see test_simulator_wgmma.py.
 
 The file holds, by name: `wgmma NAME`, registers of the sums of the first cases, uint32 (cases,
 registers, 128), and `wgmma# NAME`, a digest of each of all cases; `mma NAME` and `mma# NAME`, the
@@ -22,13 +21,17 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
 
 import numpy as np
-from record_tensor import ARCH, Words
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from recorded import record_tensor as tensor
+from recorded.record_tensor import ARCH, Words
 
 u4, u8 = np.uint32, np.uint64
 GROUP_THREADS, WARP, ROWS = 128, 32, 64
@@ -47,7 +50,8 @@ CODES = {"none": 0, "128B": 1, "64B": 2, "32B": 3}  # of swizzles, in a descript
 class Form:
     """wgmma.mma_async: D (64×n) += A (64×k) B (k×n), `steps` times along k.
 
-    `types`: of d, a, b; `registers`: whether A comes from there; `scale_d`: False to begin at 0.
+    `types`: of d, a, b; `registers`: whether A comes from there; `scale_d`: False to begin at 0;
+    `alone`: whether all products are 0, so that D is what becomes of the old sums alone.
     """
 
     types: tuple[str, str, str]
@@ -58,6 +62,7 @@ class Form:
     transposed: tuple[int, int] = (0, 0)
     steps: int = 1
     scale_d: bool = True
+    alone: bool = False
 
     @property
     def integral(self) -> bool:
@@ -86,7 +91,8 @@ class Form:
 
     @property
     def name(self) -> str:
-        return self.entry[2:].replace("_", " ") + ("" if self.scale_d else " from 0")
+        rest = " alone" * self.alone + " from 0" * (not self.scale_d)
+        return self.entry[2:].replace("_", " ") + rest
 
     @property
     def sums(self) -> int:
@@ -110,6 +116,7 @@ def forms() -> dict[str, tuple[Form, int]]:
     for types in FLOATS:
         plain = Form(types)
         found += [(plain, 104), (replace(plain, registers=True), 26),
+                  (replace(plain, alone=True), 13),
                   (replace(plain, steps=4), 26), (replace(plain, scale_d=False), 26),
                   (replace(plain, signs=(-1, 1)), 26), (replace(plain, signs=(1, -1)), 26),
                   (replace(plain, registers=True, signs=(-1, -1)), 13)]  # fmt: skip
@@ -355,6 +362,7 @@ def given(one: Form, cases: int) -> Given:
     for case in range(cases):
         words = Words(f"{one.name} {case}")
         A, B, C = factors(words, one, case % len(KINDS), ROWS, one.n, width)
+        A = A & u4(1 << BITS[at] - 1) if one.alone else A
         pieces = []
         for matrix, kind, across in ((A, at, one.transposed[0]), (B, bt, one.transposed[1])):
             if across:  # lines of 64 along M or N, one for each k, 64 of them
@@ -660,6 +668,7 @@ def sources() -> dict[str, str]:
         part[form.entry] = wgmma_source(form)
     small = {one.entry: small_source(one) for one in smalls().values()}
     parts["mma"] = small
+    parts["mma"] |= {tensor.entry(n): tensor.product_source(x) for n, x in in_warps().items()}
     parts["cvt"] = {one.entry: conversion_source(one) for one in conversions().values()}
     return {name.replace(" ", "_"): "".join(part.values()) for name, part in parts.items()}
 
@@ -692,7 +701,8 @@ def gpu(folder: Path):
 
     def launch(one, blocks: int, args: list, shared_bytes: int) -> None:
         there = [cupy.asarray(x) if isinstance(x, np.ndarray) else x for x in args]
-        kernel = modules()[one.entry].get_function(one.entry)
+        entry = tensor.entry(one.opcode) if isinstance(one, tensor.Product) else one.entry
+        kernel = modules()[entry].get_function(entry)
         if shared_bytes > 48 * 1024:
             kernel.max_dynamic_shared_size_bytes = shared_bytes
         threads = 128 if isinstance(one, Form | Conversion) else WARP
@@ -706,10 +716,19 @@ def gpu(folder: Path):
 
 # --- counters -------------------------------------------------------------------------------------
 
-METRICS = re.compile(
-    r"^(sm|smsp)__(inst_executed|inst_issued|sass_inst_executed)[a-z0-9_]*"
-    r"(tensor|gmma|shared|ldsm|pipe_uniform|pipe_adu)|ops_path_tensor|^l1tex__data_(pipe_lsu_wavefronts|bank)\w*shared|^l1tex__data_(pipe_lsu_wavefronts|bank_reads|bank_writes)$"
-    r"|gmma|^smsp__inst_executed$"
+METRICS = (
+    "sm__inst_executed_pipe_tensor_op_hmma.sum",
+    "sm__inst_executed_pipe_tensor_op_imma.sum",
+    "sm__inst_executed_pipe_tensor_op_gmma.sum",
+    "sm__sass_data_bytes_mem_shared_op_gmma.sum",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+    "smsp__inst_executed_op_shared_ld.sum",
+    "sm__ops_path_tensor_op_hgmma_src_fp16.sum",
+    "sm__ops_path_tensor_op_hgmma_src_bf16_dst_fp32.sum",
+    "sm__ops_path_tensor_op_hgmma_src_tf32_dst_fp32.sum",
+    "sm__ops_path_tensor_src_fp8.sum",
+    "sm__ops_path_tensor_op_igmma_src_int8.sum",
 )
 
 
@@ -727,57 +746,49 @@ def counted() -> dict[str, tuple[Form, int]]:
     return {f"{one.name} {blocks}": (one, blocks) for one, blocks in found}
 
 
-def count(folder: Path) -> None:
-    """What ncu watches: every counted launch once, in order, and mma.sync of FP8."""
-    launch = gpu(folder)
-    for one, blocks in counted().values():
+def in_warps() -> dict[str, tensor.Product]:
+    """mma.sync of other types, for their counters."""
+    shapes = (
+        "m16n8k8.row.col.f32.f16", "m16n8k16.row.col.f32.bf16", "m16n8k4.row.col.f32.tf32",
+        "m16n8k8.row.col.f32.tf32", "m8n8k16.row.col.s32.s8.s8", "m16n8k16.row.col.s32.s8.s8",
+        "m16n8k32.row.col.s32.s8.s8",
+    )  # fmt: skip
+    return {n: one for n, one in tensor.products().items() if any(f".{x}" in n for x in shapes)}
+
+
+def watch(launch) -> Iterator[str]:
+    """Every counted launch once, in order: its name. The maps: all their layouts, a block each."""
+    for name, (one, blocks) in counted().items():
         wgmma_result(one, blocks, launch)
-    for one in smalls().values():
+        yield name
+    for name, one in smalls().items():
         small_result(one, launch)
+        yield name
+    for name, one in in_warps().items():
+        tensor.product_result(one, partial(_of_tensor, launch, one))
+        yield name
+    for name, one in maps().items():
+        map_result(one, launch)  # two launches
+        yield from (f"map {name} {part}" for part in (0, 1))
 
 
-BASIC = [
-    "smsp__inst_executed.sum", "sm__inst_executed_pipe_tensor_op_hmma.sum",
-    "sm__inst_executed_pipe_tensor_op_gmma.sum", "sm__inst_executed_pipe_tensor_op_imma.sum",
-    "sm__inst_executed_pipe_tensor.sum", "smsp__inst_executed_op_shared_ld.sum",
-    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
-    "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
-]  # fmt: skip
+def _of_tensor(launch, one, text, entry, blocks, args, shared_bytes) -> None:
+    launch(one, blocks, args, shared_bytes)
 
 
-def counters(folder: Path, outdir: Path) -> dict[str, dict[str, int]]:
-    queried = subprocess.run(["ncu", "--query-metrics", "--csv"], capture_output=True, text=True)
-    (outdir / "metrics.txt").write_text(queried.stdout)
-    metrics = []
-    for line in queried.stdout.splitlines():
-        name = re.match(r'"?([a-z0-9_]+__[a-z0-9_]+)', line)
-        if name and METRICS.search(name[1]) and not re.search("Ratio|Throughput", line):
-            metrics.append(f"{name[1]}.sum")
-    print(len(metrics), "metrics", flush=True)
-    return watched(folder, outdir, sorted({*metrics, *BASIC})) or watched(folder, outdir, BASIC)
-
-
-def watched(folder: Path, outdir: Path, metrics: list[str]) -> dict[str, dict[str, int]]:
+def counters(folder: Path) -> dict[str, dict[str, int]]:
     command = ["ncu", "--clock-control", "none", "--cache-control", "none", "--csv",
-               "--kernel-name", "regex:^k_", "--metrics", ",".join(metrics), sys.executable,
-               __file__, "--count", str(folder)]  # fmt: skip
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=90)
-    except subprocess.TimeoutExpired:
-        print("ncu took too long for", len(metrics), "metrics", flush=True)
-        return {}
-    (outdir / f"ncu{len(metrics)}.csv").write_text(done.stdout[:1_000_000] + done.stderr[-3000:])
+               "--kernel-name", "regex:^k_", "--metrics", ",".join(METRICS), sys.executable,
+               __file__, "--watch", str(folder)]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=150)
     lines = [line for line in done.stdout.splitlines() if line.startswith('"')]
     found: dict[int, dict[str, int]] = {}
     for row in csv.DictReader(lines):
-        try:
-            value = int(float(row["Metric Value"].replace(",", "")))
-        except ValueError:
-            continue
+        value = int(float(row["Metric Value"].replace(",", "")))
         found.setdefault(int(row["ID"]), {})[row["Metric Name"]] = value
-    names = [*counted(), *smalls()]
-    print(len(found), "launches of", len(names), flush=True)
-    return {name: found[i] for name, i in zip(names, sorted(found), strict=False)}
+    names = list(watch(lambda *_: None))
+    assert len(found) == len(names), (len(found), len(names), done.stdout[-2000:])
+    return {name: found[i] for name, i in zip(names, sorted(found), strict=True)}
 
 
 def digests(results) -> np.ndarray:
@@ -787,46 +798,39 @@ def digests(results) -> np.ndarray:
 
 
 def main(outdir: Path, folder: Path) -> None:
-    from record_tensor import provenance
-
-    launch, found, raw = gpu(folder), {}, {}
+    launch, found = gpu(folder), {}
 
     def keep() -> None:
         outdir.mkdir(parents=True, exist_ok=True)
         np.savez_compressed(outdir / "wgmma.npz", **found)  # kept even if the rest fails
-        np.savez_compressed(outdir / "wgmma_raw.npz", **raw)
 
-    about = {**provenance(), "command": "python tests/recorded/record_wgmma.py OUTDIR"}
+    about = {**tensor.provenance(), "command": "python tests/recorded/record_wgmma.py OUTDIR"}
     found["about"] = np.array(json.dumps(about))
     for name, (one, cases) in forms().items():
         result = wgmma_result(one, cases, launch)
-        if one.n <= 64:
-            whole = 1 if one.n > 8 else 4 if one.integral else 2 * KEPT if cases > 26 else KEPT
-            raw[f"wgmma {name}"] = result[:whole]
         found[f"wgmma# {name}"] = digests(result)
         if one == Form(one.types) and not one.integral:
             found[f"wgmma {name}"] = result[:KEPT]
     print("products", flush=True)
     for name, one in smalls().items():
         result = small_result(one, launch)
-        raw[f"mma {name}"], found[f"mma {name}"] = result, result[:SMALL_KEPT]
+        found[f"mma {name}"] = result[:SMALL_KEPT]
         found[f"mma# {name}"] = digests(result)
     for name, one in conversions().items():
         found[f"cvt {name}"] = conversion_result(one, launch)
     keep()
     print("conversions", flush=True)
     for name, one in maps().items():
-        result = map_result(one, launch)
-        raw[f"map {name}"], found[f"map# {name}"] = result, digests(result)
+        found[f"map# {name}"] = digests(map_result(one, launch))
         print("map", name, flush=True)
     keep()
-    found["counters"] = np.array(json.dumps(counters(folder, outdir)))
+    found["counters"] = np.array(json.dumps(counters(folder)))
     keep()
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--count":
-        count(Path(sys.argv[2]))
+    if sys.argv[1] == "--watch":
+        list(watch(gpu(Path(sys.argv[2]))))
     elif sys.argv[1] == "--compile":
         for name, text in sources().items():
             (Path(sys.argv[2]) / f"{name}.cubin").write_bytes(compiled(text))

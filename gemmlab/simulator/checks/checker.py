@@ -13,8 +13,9 @@ may set one flag. The order in which the simulator happens to run threads plays 
 The kinds of findings: "read-after-write race" and so on; "read of a copy in flight", "write of a
 copy in flight", "write to a copy's source"; "async-proxy race", where a bulk store or wgmma reads
 what a thread wrote without fence.proxy.async; "uninitialised read"; "missed barrier", by threads
-that have returned; "divergent barrier", "divergent warp", "wrong barrier count". They are of one
-run, its inputs and its size: what a kernel does not do there is not looked at.
+that have returned; "divergent barrier", "divergent warp", "wrong barrier count"; those of wgmma
+(warpgroups.py). They are of one run, its inputs and its size: what a kernel does not do there is
+not looked at.
 
 Not seen: an index that runs past the end of one shared array into its neighbour, which is a right
 address of the wrong array; races between blocks, and in global memory at all; a missing
@@ -50,10 +51,10 @@ def checked_lanes(kernel: Kernel, threads: int, shared_bytes: int) -> int:
 
 
 def needs_thread_clocks(kernel: Kernel) -> bool:
-    """Whether any barrier is for less than the whole block."""
+    """Whether any barrier is for less than the whole block, or any wait, as that for wgmma."""
     return any(
         i.is_warp_barrier
-        or i.name == "mbarrier"
+        or i.name in ("mbarrier", "wgmma")
         or "mbarrier" in i.opcode
         or (i.name in ("bar", "barrier") and ("arrive" in i.parts or _has_count(i)))
         for i in kernel.instructions
@@ -259,7 +260,7 @@ class Checker:
             self.races.copy_landed(index, addresses, size, mask, barrier)
 
     def source_started(self, index: int, addresses, size: int, mask) -> None:
-        """Shared memory is read asynchronously from now on: the source of a bulk store, wgmma.
+        """Shared memory is read asynchronously from now on: the source of a bulk store.
 
         Until `source_released`, whoever writes those bytes makes a mistake.
         """
@@ -270,10 +271,6 @@ class Checker:
         """The lanes that started the asynchronous read have waited for its end."""
         if np.any(mask):
             self.races.source_released(index, addresses, size, mask)
-
-    def source_continues(self, index: int, addresses, size: int, mask) -> None:
-        """The bytes are still read, although they were released by another asynchronous read."""
-        self.races.source_continues(index, addresses, size, mask)
 
     def fence_async(self, mask) -> None:
         """The lanes of `mask` execute fence.proxy.async: see `source_started`."""

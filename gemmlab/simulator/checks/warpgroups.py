@@ -3,8 +3,10 @@
 Three mistakes are found. Sums that are read or written before wgmma.wait_group has waited for them,
 and A's registers that are written until then: "sums in flight", "registers in flight". Registers of
 a wgmma that other instructions have used since the last wgmma.fence, and a first wgmma without any:
-"missing wgmma.fence". Bytes of shared memory that a wgmma still reads when they are written: see
-Checker.source_started. A wgmma that is not committed is not waited for.
+"missing wgmma.fence". Bytes of shared memory that are written while a wgmma reads them: "write to a
+wgmma's source", and after it by a thread that does not know that it is complete: a race. All
+threads of the warpgroup know once one has waited, as the four warps read together. A wgmma that is
+not committed is not waited for.
 
 A register is known by its name in the PTX. A plain `mov` from one register to another is no use:
 the GPU's assembler takes one register for both.
@@ -69,9 +71,9 @@ class Warpgroups:
                 self._started_by[name] = index
         for places in read:
             for one in self._pieces(places, groups):
-                reading = Reading(index, one, number)
-                self._reading.append(reading)
-                self.checker.source_started(index, one, UNIT, lanes_of(self.layout, groups))
+                self._reading.append(Reading(index, one, number.copy()))
+                mask = lanes_of(self.layout, groups)
+                self.checker.races.group_read_started(index, one, UNIT, mask)
 
     def fence(self, groups) -> None:
         self._fenced |= groups
@@ -92,12 +94,12 @@ class Warpgroups:
             done = (one.group > 0) & (one.group <= complete)
             if done.any():
                 mask = lanes_of(self.layout, done)
-                self.checker.source_released(one.index, one.addresses, UNIT, mask)
+                self.checker.races.group_read_ended(one.index, one.addresses, UNIT, mask)
                 one.group[done] = 0
             left += [one] * bool(one.group.any())
         for one in left:  # the same bytes may have been released for another wgmma
             mask = lanes_of(self.layout, one.group > 0)
-            self.checker.source_continues(one.index, one.addresses, UNIT, mask)
+            self.checker.races.group_read_continues(one.index, one.addresses, UNIT, mask)
         self._reading = left
 
     def _pieces(self, places, groups):

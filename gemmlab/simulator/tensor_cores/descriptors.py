@@ -59,5 +59,5 @@ def places(descriptors, lines: int, units: int, transposed: bool) -> np.ndarray:
     else:
         further = group * stride + unit * np.where(plain, leading, UNIT)
     address = start + further + line % LINES * width
-    turn = (address >> 7) + base & per_line - 1
+    turn = (address >> 7) - base & per_line - 1
     return address ^ turn * UNIT

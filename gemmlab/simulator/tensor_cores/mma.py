@@ -83,8 +83,10 @@ class Product:
     def _work(self) -> tuple[int, int]:
         """Multiply-adds of a warp, and how many HMMA instructions do them: 16×8 sums each."""
         (m, n), k = self.fragments[0].shape, self.fragments[1].shape[1]
-        floats = self.types[0] != "s32"
-        return m * n * k, m * n // 128 * -(-k // self.group) if floats else 0
+        if self.types[0] == "s32":
+            return m * n * k, 0
+        steps = 2 if BITS[self.types[1]] == 8 else -(-k // self.group)
+        return m * n * k, m * n // 128 * steps
 
     def _integers(self, a, b, c):
         a, b = (

@@ -69,7 +69,8 @@ class GroupProduct:
         read.append(places_of_b)
         if lanes.checker:
             lanes.checker.warpgroups.start(index, read, groups)
-        lanes.count_wgmma(self, int(groups.sum()))
+        bytes_read = UNIT * sum(where.shape[1] for where in read)
+        lanes.count_wgmma(index, self, bytes_read, int(groups.sum()))
         sums = _sums(_of_groups(lanes, d, groups), self.types[0])
         kept = np.broadcast_to(to_groups(lanes.layout, keep)[groups, 0], len(sums))
         sums[~kept] = 0
