@@ -41,6 +41,7 @@ ROWS = 64  # of a product of a warpgroup
 FMA_METRIC = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
 # Of warps, products of floats, wgmma among them.
 HMMA_METRIC = "sm__inst_executed_pipe_tensor_op_hmma.sum"
+IMMA_METRIC = "sm__inst_executed_pipe_tensor_op_imma.sum"  # the same of integers
 # (space, operation) -> Nsight Compute's names of (requests, sectors or wavefronts, conflicts).
 METRICS = {
     ("global", "load"): (
@@ -115,7 +116,7 @@ class Counter:
     def __init__(self):
         self._counts = defaultdict(lambda: [0, 0, 0, 0])  # of a LineCount, and conflicts
         self.fma_lanes = 0
-        self.hmma = 0
+        self.hmma, self.imma = 0, 0
         self.tensor_multiply_adds = 0
         self._operations = dict.fromkeys(WGMMA_OPERATIONS.values(), 0)
 
@@ -155,7 +156,10 @@ class Counter:
         multiply_adds = ROWS * product.n * product.k * groups
         self.tensor_multiply_adds += multiply_adds
         self._operations[WGMMA_OPERATIONS[product.types[1]]] += 2 * multiply_adds
-        self.hmma += WARPS * groups if product.types[0] != "s32" else 0
+        if product.types[0] == "s32":
+            self.imma += WARPS * groups
+        else:
+            self.hmma += WARPS * groups
 
     def add_requests(self, key: tuple[int, str, str, str], requests: int) -> None:
         """Count instructions that move nothing."""
@@ -164,6 +168,7 @@ class Counter:
     def merge(self, other: Counter) -> None:
         self.fma_lanes += other.fma_lanes
         self.hmma += other.hmma
+        self.imma += other.imma
         self.tensor_multiply_adds += other.tensor_multiply_adds
         for metric, operations in other._operations.items():
             self._operations[metric] += operations
@@ -178,7 +183,8 @@ class Counter:
         """Nsight Compute's metric names and their values."""
         names_of = METRICS | MATRIX_METRICS | WGMMA_METRICS
         totals = {name: 0 for names in names_of.values() for name in names if name is not None}
-        totals |= {FMA_METRIC: self.fma_lanes, HMMA_METRIC: self.hmma, WGMMA_BYTES: 0}
+        totals |= {FMA_METRIC: self.fma_lanes, WGMMA_BYTES: 0}
+        totals |= {HMMA_METRIC: self.hmma, IMMA_METRIC: self.imma}
         totals |= self._operations
         for (_, space, operation, _), (requests, units, size, conflicts) in self._counts.items():
             totals[WGMMA_BYTES] += size if operation == "wgmma" else 0

@@ -461,12 +461,13 @@ class Chunk:
         if self.launch.count:
             self.counter.fma_lanes += count * int(np.broadcast_to(mask, self.shape).sum())
 
-    def count_product(self, multiply_adds: int, hmma: int, mask) -> None:
+    def count_product(self, multiply_adds: int, hmma: int, imma: int, mask) -> None:
         """Count one product of matrices, and how many instructions the GPU makes of it."""
         if self.launch.count:
             warps = int(self.layout.distinct_warps(mask, ()).times.sum())
             self.counter.tensor_multiply_adds += warps * multiply_adds
             self.counter.hmma += warps * hmma
+            self.counter.imma += warps * imma
 
     def count_wgmma(self, index: int, product, bytes_read: int, groups: int) -> None:
         """Count one product of so many warpgroups, each of which reads so much shared memory."""

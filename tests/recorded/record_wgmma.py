@@ -9,8 +9,9 @@ The simulator computes the same from the same operands: see test_simulator_wgmma
 The file holds, by name: `wgmma NAME`, registers of the sums of the first cases, uint32 (cases,
 registers, 128), and `wgmma# NAME`, a digest of each of all cases; `mma NAME` and `mma# NAME`, the
 same of mma.sync (warps, registers, 32); `map# NAME`, a digest for each descriptor of which element
-of shared memory is where in the operand; `cvt NAME`, results of conversions; and `counters`, Nsight
-Compute's metrics of one launch each, as JSON. Operands are not stored: they are made anew.
+of shared memory is where in the operand; `cvt NAME`, results of conversions; `kernel NAME`, C of a
+whole kernel; and `counters`, Nsight Compute's metrics of one launch each, as JSON. Operands are not
+stored: they are made anew.
 """
 
 from __future__ import annotations
@@ -21,9 +22,8 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -354,15 +354,19 @@ class Given:
     descriptors: np.ndarray  # uint64 (cases, 2)
 
 
+def operands(one: Form, case: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Patterns, uint32: A (64, width), B (n, width) and the sums (64, n). One step takes k."""
+    words, width = Words(f"{one.name} {case}"), LINE_BYTES * 8 // BITS[one.types[1]]
+    A, B, C = factors(words, one, case % len(KINDS), ROWS, one.n, width)
+    return A & u4(1 << BITS[one.types[1]] - 1) if one.alone else A, B, C
+
+
 def given(one: Form, cases: int) -> Given:
     """Operands of a form: K-major, 128B swizzle, if not transposed."""
     (dt, at, bt), size = one.types, BITS[one.types[1]] // 8
-    width = LINE_BYTES // size
     images, lefts, sums = [], [], []
     for case in range(cases):
-        words = Words(f"{one.name} {case}")
-        A, B, C = factors(words, one, case % len(KINDS), ROWS, one.n, width)
-        A = A & u4(1 << BITS[at] - 1) if one.alone else A
+        A, B, C = operands(one, case)
         pieces = []
         for matrix, kind, across in ((A, at, one.transposed[0]), (B, bt, one.transposed[1])):
             if across:  # lines of 64 along M or N, one for each k, 64 of them
@@ -724,6 +728,8 @@ METRICS = (
     "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum",
     "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
     "smsp__inst_executed_op_shared_ld.sum",
+    "smsp__inst_executed_op_shared_st.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
     "sm__ops_path_tensor_op_hgmma_src_fp16.sum",
     "sm__ops_path_tensor_op_hgmma_src_bf16_dst_fp32.sum",
     "sm__ops_path_tensor_op_hgmma_src_tf32_dst_fp32.sum",
@@ -747,38 +753,55 @@ def counted() -> dict[str, tuple[Form, int]]:
 
 
 def in_warps() -> dict[str, tensor.Product]:
-    """mma.sync of other types, for their counters."""
+    """mma.sync of other types and wmma of integers, for their counters."""
     shapes = (
         "m16n8k8.row.col.f32.f16", "m16n8k16.row.col.f32.bf16", "m16n8k4.row.col.f32.tf32",
         "m16n8k8.row.col.f32.tf32", "m8n8k16.row.col.s32.s8.s8", "m16n8k16.row.col.s32.s8.s8",
-        "m16n8k32.row.col.s32.s8.s8",
+        "m16n8k32.row.col.s32.s8.s8", "row.col.m16n16k16.s32.s8", "row.col.m32n8k16.s32.u8",
+        "row.col.m8n32k16.s32.s8",
     )  # fmt: skip
-    return {n: one for n, one in tensor.products().items() if any(f".{x}" in n for x in shapes)}
+    every = tensor.products().items()
+    return {n: one for n, one in every if any(f".{x}" in n for x in shapes) and "sat" not in n}
 
 
-def watch(launch) -> Iterator[str]:
-    """Every counted launch once, in order: its name. The maps: all their layouts, a block each."""
-    for name, (one, blocks) in counted().items():
+def in_warp_result(one: tensor.Product, launch) -> np.ndarray:
+    """As tensor.product_result, with a `launch` of this module."""
+    return tensor.product_result(one, lambda _text, _entry, *how: launch(one, *how))
+
+
+def wholes() -> dict[str, tensor.Whole]:
+    """Kernels of tests/kernels/wgmma.cu."""
+    odd = (61, 67, 171)
+    found = [
+        tensor.Whole("wgmma.cu", "wgmma_shared", (), "f16", 64, 128, odd),
+        tensor.Whole("wgmma.cu", "wgmma_shared", ("-DSTAGES=1",), "f16", 64, 128, odd),
+        tensor.Whole("wgmma.cu", "wgmma_registers", (), "f16", 64, 128, odd),
+    ]
+    return {" ".join((one.entry, *one.macros)): one for one in found}
+
+
+def watched() -> list[str]:
+    """The names of the launches of `watch`; a map takes two, each of all layouts."""
+    of_maps = [f"map {name} {part}" for name in maps() for part in (0, 1)]
+    return [*counted(), *smalls(), *in_warps(), *of_maps, *wholes()]
+
+
+def watch(launch) -> None:
+    for one, blocks in counted().values():
         wgmma_result(one, blocks, launch)
-        yield name
-    for name, one in smalls().items():
+    for one in smalls().values():
         small_result(one, launch)
-        yield name
-    for name, one in in_warps().items():
-        tensor.product_result(one, partial(_of_tensor, launch, one))
-        yield name
-    for name, one in maps().items():
-        map_result(one, launch)  # two launches
-        yield from (f"map {name} {part}" for part in (0, 1))
-
-
-def _of_tensor(launch, one, text, entry, blocks, args, shared_bytes) -> None:
-    launch(one, blocks, args, shared_bytes)
+    for one in in_warps().values():
+        in_warp_result(one, launch)
+    for one in maps().values():
+        map_result(one, launch)
+    for one in wholes().values():
+        tensor.whole_on_gpu(one)
 
 
 def counters(folder: Path) -> dict[str, dict[str, int]]:
     command = ["ncu", "--clock-control", "none", "--cache-control", "none", "--csv",
-               "--kernel-name", "regex:^k_", "--metrics", ",".join(METRICS), sys.executable,
+               "--kernel-name", "regex:^(k|wgmma)_", "--metrics", ",".join(METRICS), sys.executable,
                __file__, "--watch", str(folder)]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=150)
     lines = [line for line in done.stdout.splitlines() if line.startswith('"')]
@@ -786,7 +809,7 @@ def counters(folder: Path) -> dict[str, dict[str, int]]:
     for row in csv.DictReader(lines):
         value = int(float(row["Metric Value"].replace(",", "")))
         found.setdefault(int(row["ID"]), {})[row["Metric Name"]] = value
-    names = list(watch(lambda *_: None))
+    names = watched()
     assert len(found) == len(names), (len(found), len(names), done.stdout[-2000:])
     return {name: found[i] for name, i in zip(names, sorted(found), strict=True)}
 
@@ -818,6 +841,8 @@ def main(outdir: Path, folder: Path) -> None:
         found[f"mma# {name}"] = digests(result)
     for name, one in conversions().items():
         found[f"cvt {name}"] = conversion_result(one, launch)
+    for name, one in wholes().items():
+        found[f"kernel {name}"] = tensor.whole_on_gpu(one)
     keep()
     print("conversions", flush=True)
     for name, one in maps().items():
@@ -830,7 +855,7 @@ def main(outdir: Path, folder: Path) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == "--watch":
-        list(watch(gpu(Path(sys.argv[2]))))
+        watch(gpu(Path(sys.argv[2])))
     elif sys.argv[1] == "--compile":
         for name, text in sources().items():
             (Path(sys.argv[2]) / f"{name}.cubin").write_bytes(compiled(text))

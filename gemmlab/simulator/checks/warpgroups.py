@@ -8,8 +8,8 @@ wgmma's source", and after it by a thread that does not know that it is complete
 threads of the warpgroup know once one has waited, as the four warps read together. A wgmma that is
 not committed is not waited for.
 
-A register is known by its name in the PTX. A plain `mov` from one register to another is no use:
-the GPU's assembler takes one register for both.
+A register is known by its name in the PTX. A plain `mov` is no use: of one register to another, the
+GPU's assembler takes one for both; and a constant comes into its register where the compiler likes.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gemmlab.simulator.ptx import Instruction, Kernel, Register, Vector
+from gemmlab.simulator.ptx import Immediate, Instruction, Kernel, Register, Vector
 from gemmlab.simulator.tensor_cores.descriptors import UNIT
 from gemmlab.simulator.threads import warpgroups
 from gemmlab.simulator.threads.warpgroups import THREADS, from_groups, lanes_of, to_groups
 
 NEVER = -1  # the line of no instruction
+CONSTANT = ""  # in place of the name of a register that is copied
 
 
 @dataclass
@@ -137,6 +138,11 @@ class Warpgroups:
             return
         groups = to_groups(self.layout, mask).any(axis=1)
         for index, name, source, writes in self._uses[block.start]:
+            if source == CONSTANT:
+                self._look(index, name, groups, writes)
+                if name in self._used:
+                    self._used[name][groups] = NEVER
+                continue
             if source is not None:
                 for table in (self._sums, self._factors, self._used):
                     self._take_over(table, name, source, groups)
@@ -147,7 +153,7 @@ class Warpgroups:
             lines[groups] = self.kernel.instructions[index].line
 
     def _uses_in(self, block):
-        """(instruction, register, whose copy it becomes or None, whether it is written)."""
+        """(instruction, register, what is copied to it or None, whether it is written)."""
         for one in self.kernel.instructions[block.start : block.end]:
             if one.name == "wgmma":
                 continue
@@ -156,10 +162,14 @@ class Warpgroups:
                 if pair[0] in self._watched:
                     yield one.index, *pair, True
                 continue
+            if one.name == "mov" and isinstance(one.operands[-1], Immediate):
+                source = CONSTANT
+            else:
+                source = None
             for name in sorted(one.uses & self._watched):
                 yield one.index, name, None, False
             for name in sorted(one.defines & self._watched):
-                yield one.index, name, None, True
+                yield one.index, name, source, True
 
     def _take_over(self, table, name, source, groups) -> None:
         if name in table or source in table:

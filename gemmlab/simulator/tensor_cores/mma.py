@@ -80,13 +80,13 @@ class Product:
         return from_columns(lanes, self.fragments[0].fill(result))
 
     @cached_property
-    def _work(self) -> tuple[int, int]:
-        """Multiply-adds of a warp, and how many HMMA instructions do them: 16×8 sums each."""
+    def _work(self) -> tuple[int, int, int]:
+        """Multiply-adds of a warp, and how many HMMA and IMMA do them: 16×8 sums each."""
         (m, n), k = self.fragments[0].shape, self.fragments[1].shape[1]
         if self.types[0] == "s32":
-            return m * n * k, 0
+            return m * n * k, 0, max(1, m * n // 128)
         steps = 2 if BITS[self.types[1]] == 8 else -(-k // self.group)
-        return m * n * k, m * n // 128 * steps
+        return m * n * k, m * n // 128 * steps, 0
 
     def _integers(self, a, b, c):
         a, b = (
@@ -162,8 +162,9 @@ def _add_moderate(a, a_exponents, b, b_exponents, c, c_exponents, kept: int):
     them, each below 4 * 2**KEPT_BITS, fit into int32, to which a conversion cuts off.
     """
     largest = _largest(a_exponents, b_exponents, c_exponents)
-    largest = np.where(largest < LEAST, LEAST, largest)  # no product is other than zero, or c is
-    scale = power_of_two(kept - largest).astype(f4)
+    largest = np.where(largest < 2 * LOWEST["f32"], 0, largest)  # all is zero
+    # Below LEAST no product is other than zero.
+    scale = power_of_two(kept - np.maximum(largest, LEAST)).astype(f4)
     total = np.zeros(scale.shape, i4)
     term, whole = np.empty(scale.shape, f4), np.empty(scale.shape, i4)
     for k in range(len(b)):

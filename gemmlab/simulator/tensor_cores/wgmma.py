@@ -59,6 +59,8 @@ class GroupProduct:
     def run(self, lanes, index: int, d, a, b, keep, mask):
         """Registers of d. `a`: four registers, or the descriptor alone; `keep`: scale-d."""
         groups = whole_groups(lanes, index, mask)
+        if not groups.any():
+            return d
         read = []
         if len(a) == 1:
             left, places_of_a = self._from_memory(lanes, index, a[0], ROWS, 0, groups)
