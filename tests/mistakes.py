@@ -1504,16 +1504,6 @@ MISTAKES = [
         THREE_TILES,
     ),
     Mistake(
-        "one warp leaves out a product",
-        "wgmma_shared",
-        "wgmma is for all four warps of a warpgroup",
-        "        for (int k = 0; k < TILE; k += 16)          //",
-        "        for (int k = 0; k < (threadIdx.x < 96 ? TILE : 48); k += 16)          //",
-        BOTH,
-        ("divergent warpgroup",),
-        THREE_TILES,
-    ),
-    Mistake(
         "a descriptor for each warp",
         "wgmma_shared",
         "the warps of a warpgroup must name the same A, of which each takes its rows",

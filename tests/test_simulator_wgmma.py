@@ -1,9 +1,11 @@
 """wgmma and FP8 mma.sync in the simulator: as recorded on an NVIDIA H200, and near exact."""
 
+import importlib
 import json
 from pathlib import Path
 
 import corpus
+import hardware
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,9 +18,11 @@ from gemmlab.simulator import ptx, translate
 from gemmlab.simulator.tensor_cores import descriptors, mma, wgmma
 from gemmlab.simulator.types import register_types
 
+device = importlib.import_module("gemmlab.cuda.device")
+
 RECORDED = np.load(Path(__file__).parent / "recorded/wgmma.npz")
 COUNTERS = json.loads(str(RECORDED["counters"]))
-FORMS, MAPS, SMALLS = record.forms(), record.maps(), record.smalls()
+FORMS, MAPS, SMALLS, WHOLES = record.forms(), record.maps(), record.smalls(), record.wholes()
 TYPES = sorted({one.types for one, _ in FORMS.values()})
 
 f4, f8, u4, u8 = np.float32, np.float64, np.uint32, np.uint64
@@ -87,14 +91,14 @@ def test_all_products_have_every_bit_of_the_hardware(types):
         np.testing.assert_array_equal(record.digests(got), RECORDED[f"wgmma# {name}"], name)
 
 
-WHOLE = [
+IN_KERNELS = [
     name
     for name, (one, _) in FORMS.items()
     if (one.n == 8 and not one.alone) or one.n == 64 or one.n == 256
 ]
 
 
-@pytest.mark.parametrize("name", WHOLE[::3])
+@pytest.mark.parametrize("name", IN_KERNELS[::3])
 def test_kernels_have_every_bit_of_the_hardware(name):
     """With all that reads operands and writes sums: descriptors, registers, transposed ones."""
     one, cases = FORMS[name]
@@ -141,10 +145,21 @@ def test_conversions_to_and_from_eight_bits_have_every_bit_of_the_hardware(name)
     np.testing.assert_array_equal(got, RECORDED[f"cvt {name}"])
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(device.gpu() is None, reason=f"needs a GPU: {device.why_no_gpu()}")
+@pytest.mark.parametrize("types", TYPES, ids=" ".join)
+def test_products_that_are_not_recorded_are_those_of_the_gpu(types):
+    def on_gpu(one, blocks, args, shared_bytes):
+        launch = source(one), one.entry, (blocks, 1, 1), (128, 1, 1), args
+        hardware.launch(*launch, arch="sm_90a", shared_bytes=shared_bytes)
+
+    one = record.Form(types, 48, steps=2)
+    assert one.name not in FORMS
+    got = record.wgmma_result(one, 26, launcher())
+    np.testing.assert_array_equal(got, record.wgmma_result(one, 26, on_gpu))
+
+
 # --- as recorded: counters ------------------------------------------------------------------------
-
-
-WATCHED = record.watched()
 
 
 def is_second(name: str) -> bool:
@@ -167,11 +182,13 @@ def counted(name: str):
     return launch.runs[-1].counters
 
 
-@pytest.mark.parametrize("name", [n for n in COUNTERS if n in WATCHED and not is_second(n)])
+@pytest.mark.parametrize(
+    "name", [n for n in record.watched() if not is_second(n) and n not in WHOLES]
+)
 def test_products_count_what_the_profiler_counts(name):
     """No layout of an operand has bank conflicts: `map` has all of them."""
     got, wanted = counted(name), COUNTERS[name]
-    assert len(wanted) >= 12
+    assert set(wanted) == set(record.METRICS)
     assert {metric: got[metric] for metric in wanted} == wanted
 
 
@@ -279,6 +296,18 @@ def test_a_kernel_is_right_at_awkward_shapes(kernel):
         C, run = kernel.launch(m, n, k, alpha, beta, check=(m, n) != (64, 64))
         assert run.findings == []
         assert kernel.wrong_elements(C, before) == 0, (m, n, k)
+
+
+@pytest.mark.parametrize("name", WHOLES)
+def test_a_kernel_has_every_bit_and_count_of_the_hardware(name):
+    one, wanted = WHOLES[name], COUNTERS[name]
+    args = one.arguments()
+    path = tensor.KERNELS / one.file
+    threads = (one.threads, 1, 1)
+    run = simulator.launch(path, one.entry, one.grid, threads, args, options=one.macros, count=True)
+    assert run.findings == []
+    np.testing.assert_array_equal(args[2].view(u4), RECORDED[f"kernel {name}"].view(u4))
+    assert {metric: run.counters[metric] for metric in wanted} == wanted
 
 
 def test_lanes_that_parted_meet_for_a_wgmma():
