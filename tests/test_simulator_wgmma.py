@@ -15,7 +15,7 @@ from recorded import record_wgmma as record
 
 from gemmlab import simulator
 from gemmlab.simulator import ptx, translate
-from gemmlab.simulator.tensor_cores import descriptors, mma, wgmma
+from gemmlab.simulator.tensor_cores import adding, descriptors, wgmma
 from gemmlab.simulator.types import register_types
 
 device = importlib.import_module("gemmlab.cuda.device")
@@ -223,7 +223,7 @@ def test_a_sum_loses_at_most_what_is_cut_off(seed, types, n, kind):
     exact = x @ y.T + c
     # A subnormal factor counts as the smallest normal one.
     x, y = (
-        np.where(v == 0, 0, np.maximum(np.abs(v), 2.0 ** mma.LOWEST[t]))
+        np.where(v == 0, 0, np.maximum(np.abs(v), 2.0 ** adding.LOWEST[t]))
         for v, t in ((x, types[1]), (y, types[2]))
     )
     largest = np.maximum((x[:, None] * y).max(axis=2), np.abs(c))

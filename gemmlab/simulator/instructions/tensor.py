@@ -8,7 +8,8 @@ from functools import cache
 from gemmlab.simulator.ptx import Immediate, Vector
 from gemmlab.simulator.tensor_cores import fragments, wgmma
 from gemmlab.simulator.tensor_cores import matrix_transfers as transfers
-from gemmlab.simulator.tensor_cores.mma import BITS, Product
+from gemmlab.simulator.tensor_cores.adding import BITS
+from gemmlab.simulator.tensor_cores.mma import Product
 from gemmlab.simulator.types import BOOL, SIGNED, Unknown
 
 SHAPES = {  # of mma.sync, by the type of A
