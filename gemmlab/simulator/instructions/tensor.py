@@ -147,27 +147,23 @@ def _mma_async(w, instruction, parts, d, a, b, keep, *how):
     m, n, k = _extents(shape)
     integral, halves, in_memory = dt == "s32", BITS[at] == 16, not isinstance(a, Vector)
     allowed = {(), ("satfinite",)} if integral else {()}
-    counts = 0 if integral else 2 + (1 + in_memory if halves else 0)
-    if not _known(dt, at, bt) or tuple(flags) not in allowed or len(how) != counts:
+    more = 0 if integral else 2 + (1 + in_memory if halves else 0)
+    if not _known(dt, at, bt) or tuple(flags) not in allowed or len(how) != more:
         raise Unknown
     if not all(isinstance(one, Immediate) for one in how):
         raise Unknown
-    numbers = [one.value for one in how]
-    signs, across = numbers[:2] or [1, 1], numbers[2:]
-    across = [0, *across][-2:] if len(across) < 2 else across
-    across = across if halves else [0, 0]
+    numbers = tuple(one.value for one in how)
+    signs, across = numbers[:2] or (1, 1), (0, 0, *numbers[2:])[-2:]
     if not set(signs) <= {1, -1} or not set(across) <= {0, 1}:
         raise Unknown
-    product = wgmma.GroupProduct(
-        (dt, at, bt), n, tuple(signs), tuple(map(bool, across)), bool(flags)
-    )
+    product = wgmma.GroupProduct((dt, at, bt), n, signs, tuple(map(bool, across)), bool(flags))
     wide = n in range(8, 257, 8) and (not integral or n % 16 == 0 or n in (8, 24))
-    registers = len(a.items) if not in_memory else 4
-    if (m, k) != (64, product.k) or not wide or registers != 4:
+    counts = len(_items(d)), 1 if in_memory else len(a.items)
+    if (m, k) != (wgmma.ROWS, product.k) or not wide:
         raise Unknown
-    if len(_items(d)) != product.registers:
+    if counts != (product.registers, 1 if in_memory else wgmma.LEFT_REGISTERS):
         raise Unknown
-    left = _registers(w, a) if not in_memory else f"({w.value(a, SIGNED[8])},)"
+    left = f"({w.value(a, SIGNED[8])},)" if in_memory else _registers(w, a)
     scale = bool(keep.value) if isinstance(keep, Immediate) else w.value(keep, BOOL)
     text = (
         f"{w.constant(product.run)}(lanes, {instruction.index}, {_registers(w, d)}, {left}, "

@@ -21,6 +21,7 @@ from gemmlab.simulator.threads.warpgroups import THREADS, from_groups, lanes_of,
 
 f4, i4, i8, u1, u4 = np.float32, np.int32, np.int64, np.uint8, np.uint32
 ROWS = 64  # of A and of the sums
+LEFT_REGISTERS = 4  # of A, where it comes from there
 LINE_BYTES = 32  # of a row of A or a column of B in one instruction
 SUMS_AT_ONCE = 1 << 15  # as many fit into a processor's cache
 KEPT_BITS = {"e4m3": 13, "e5m2": 13}  # of others adding.KEPT_BITS
@@ -62,7 +63,7 @@ class GroupProduct:
         if not groups.any():
             return d
         read = []
-        if len(a) == 1:
+        if len(a) < LEFT_REGISTERS:
             left, places_of_a = self._from_memory(lanes, index, a[0], ROWS, 0, groups)
             read.append(places_of_a)
         else:
