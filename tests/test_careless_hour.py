@@ -63,10 +63,16 @@ EDITS = {
     ),
     "recursion": (
         TWO, SUM, "struct F { static __device__ __noinline__ float f(int n) { return n < 1 ? 1 : n"
-        " * f(n - 1) + f(n - 2); } }; float sum = 0.0f * F::f(K);", "calls a function.*not inlined",
+        " * f(n - 1) + f(n - 2); } }; float sum = 0.0f * F::f(K);", rf"{LINE}: calls.*no recursion",
     ),
-    "printf": (TWO, SUM, SUM + ' printf("%d", M);', rf"{LINE}.*does not know"),
-    "assert": (TWO, SUM, SUM + " if (K > 99) __trap();", "does not know"),
+    "printf": (TWO, SUM, SUM + ' if (row + col == 0) printf("M is %d\\n", M);', None),
+    "assert": (TWO, SUM, SUM + " assert(K < 9);", rf"failed assertion.*{LINE}: .*`K < 9`"),
+    "trap": (TWO, SUM, SUM + " if (K > 9) __trap();", rf"trap.*{LINE}"),
+    "memory of its own": (TWO, SUM, SUM + " C = (float*)malloc(K);", rf"{LINE}: calls malloc"),
+    "a texture": (
+        TWO, SUM, SUM + ' asm("{ .reg .f32 t; tex.2d.v4.f32.f32 {t, t, t, t}, [%0, {t, t}]; }"'
+        ' :: "l"((long long)M));', rf"{LINE}:.*it reads a texture",
+    ),
     "another name": (TWO, "coalescing(const", "mine(const", "no kernel 'coalescing'; it has mine"),
     "an argument less": (TWO, ", float beta)", ")\n#define beta 0.f\n", "takes 7 arguments, not 8"),
     "a typo": (TWO, "float sum", "flot sum", f"{LINE}: identifier"),
@@ -79,7 +85,7 @@ EDITS = {
     "barrier left out": (THREE, BARRIER, "", rf"race.*{LINE}"),
     "barrier in a branch": (THREE, BARRIER, "if (y) __syncthreads();", rf"barrier.*{LINE}"),
     "return before a barrier": (
-        THREE, SUM, "if (row >= M || col >= N) return;" + SUM, rf"missed barrier.*{LINE}",
+        THREE, SUM, "if (row >= M || col >= N) return;" + SUM, rf"uninitialised read.*{LINE}",
     ),
     "tile too small": (THREE, "b[BK][", "b[BK - 1][", rf"out-of-bounds.*{LINE}"),
     "tile far too large": (THREE, "b[BK][", "b[1 << 14][", "too much shared data"),
@@ -92,9 +98,9 @@ EDITS = {
 
 LAUNCHED = {  # on a GPU: what is right, wrong without a fault, or left to chance
     "nothing", "wrong order", "wrong factor", "huge local array", "huge variable",
-    "barrier left out",
+    "barrier left out", "printf", "return before a barrier",
 }  # fmt: skip
-RIGHT = {"nothing", "huge variable"}
+RIGHT = {"nothing", "huge variable", "printf"}
 SEEN_BY_CHECKS_ALONE = {"barrier left out", "return before a barrier", "huge local array"}
 
 
@@ -156,7 +162,7 @@ def test_every_way_to_try_an_edit_says_what_is_wrong_with_it(name, fake_gpu, cap
         return gl.from_source(text, rung, **settings)
 
     check_kernel(text, rung, mistakes=True, **settings)
-    printed = capsys.readouterr().out
+    printed = re.sub(r"M is \d+\n", "", capsys.readouterr().out)
     said = {
         "judge": repr(judge(text, rung, **settings)),
         "verify": told(lambda: kernel().verify(seed=1)),

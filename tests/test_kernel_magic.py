@@ -161,9 +161,9 @@ def test_what_the_assembler_refuses_is_said_without_a_time(right):
         ("shared_memory(const", "mine(const", "no kernel 'shared_memory'; it has mine"),
         ("int K, float alpha, float beta)", "int K)\n#define alpha 1.f\n#define beta 0.f\n",
          "takes 6 arguments, not 8"),
-        ("float sum = 0.0f;", 'float sum = 0.0f; printf("no");', "simulator does not know"),
+        ("float sum = 0.0f;", 'float sum = 0.0f; malloc(K);', "simulator does not know"),
         ("float sum = 0.0f;",
-         "float sum = clock();",
+         'float sum = 0.0f; asm volatile("pmevent 1;");',
          "simulator does not know"),
         ("        __syncthreads();                         // both",
          "        if (y) __syncthreads();                  // both", "divergent barrier"),
@@ -206,7 +206,7 @@ def test_mistakes_that_the_checks_find_keep_a_kernel_off_the_gpu(right, monkeypa
         launched.append(kernel.on_gpu)
         return Report(kernel.name, [])
 
-    monkeypatch.setattr(judgement, "from_source", _as_if_on_a_gpu)
+    monkeypatch.setattr(judgement, "assembled", _as_if_on_a_gpu)
     monkeypatch.setattr("gemmlab.kernel.kernel.verify", verify)
     assert judge(right, NAME, **SMALL).kernel.on_gpu
     judge(change(right, "row >= M || col >= N", "false"), NAME, **SMALL)

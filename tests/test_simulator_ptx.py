@@ -250,7 +250,11 @@ def check(kernel: ptx.Kernel, source: str) -> None:
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        (".loc 1 7 1\n.param .b64 depot;\nret;", "line 7: calls a function that is not inlined"),
+        (".loc 1 7 1\ncall.uni malloc, (depot);\nret;", "line 7: calls malloc, a function that"),
+        (
+            ".loc 1 7 1\n.reg .b64 r;\ncall r, (depot), prototype;\nret;",
+            "line 7: calls a function through a pointer",
+        ),
         ("ts: .branchtargets a, b;\nret;", "not understood: .branchtargets a, b"),
         (".reg .b32 r;\nadd.s32 r,, r;\nret;", "an operand is missing"),
         (".reg .b64 r;\nld.global.f32 r, [r*4];\nret;", r"not understood: \[r\*4\]"),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from recorded import record_doubles
 from recorded import record_tensor as record
 
 from gemmlab import simulator
@@ -400,3 +401,65 @@ def test_an_unknown_form_is_refused(text):
         translate.translate(
             kernel, kernel.blocks[0], register_types(kernel), {}, frozenset(), False
         )
+
+
+# --- float64 --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", record_doubles.SHAPES)
+def test_products_of_doubles_have_the_hardwares_bits(shape):
+    A, B, C = record_doubles.inputs()[shape]
+    found = np.zeros_like(C)
+    source, args = record_doubles.source(shape), [A, B, C, found]
+    assert not simulator.launch(source, shape, (len(C), 1, 1), (32, 1, 1), args).findings
+    with np.load(HERE / "recorded/doubles.npz") as file:
+        recorded = file[shape]
+    same = (found.view(np.uint64) == recorded.view(np.uint64)) | np.isnan(found) & np.isnan(
+        recorded
+    )
+    assert np.isnan(recorded).any() and np.isinf(recorded).any() and same.all()
+
+
+WMMA_DOUBLES = """extern "C" __global__ void k(const double* A, const double* B, double* C) {
+    __shared__ double s[8 * 12];
+    double a, b, c0, c1;
+    asm volatile("wmma.load.a.sync.aligned.row.m8n8k4.global.f64 {%0}, [%1], 5;"
+                 : "=d"(a) : "l"(A));
+    asm volatile("wmma.load.b.sync.aligned.col.m8n8k4.f64 {%0}, [%1], 6;" : "=d"(b) : "l"(B));
+    asm volatile("wmma.load.c.sync.aligned.row.m8n8k4.f64 {%0, %1}, [%2], 8;"
+                 : "=d"(c0), "=d"(c1) : "l"(C));
+    asm volatile("wmma.mma.sync.aligned.row.col.m8n8k4.f64.f64.f64.f64.rn "
+                 "{%0, %1}, {%2}, {%3}, {%0, %1};" : "+d"(c0), "+d"(c1) : "d"(a), "d"(b));
+    asm volatile("wmma.store.d.sync.aligned.col.m8n8k4.shared.f64 [%2], {%0, %1}, 12;"
+                 :: "d"(c0), "d"(c1), "r"((unsigned)__cvta_generic_to_shared(s)) : "memory");
+    __syncwarp();
+    for (int i = threadIdx.x; i < 64; i += 32) C[i] = s[i % 8 * 12 + i / 8];
+}"""
+
+
+def test_wmma_of_doubles_multiplies():
+    random = np.random.default_rng(4)
+    A, B, C = (random.integers(-9, 9, shape).astype(float) for shape in ((8, 5), (8, 6), (8, 8)))
+    expected = A[:, :4] @ B[:, :4].T + C
+    run = simulator.launch(WMMA_DOUBLES, "k", (1, 1, 1), (32, 1, 1), [A, B, C], check=True)
+    # Column i of the transposed piece is row i: it is read back as it was meant.
+    assert not run.findings and np.array_equal(C, expected)
+
+
+@pytest.mark.parametrize("opcode", ["x4.m8n8", "m8n8.x4"])
+@pytest.mark.parametrize("space", [".shared", ""])
+def test_the_parts_of_ldmatrix_may_stand_in_any_order(opcode, space):
+    pointer = '"r"((unsigned)__cvta_generic_to_shared(p))' if space else '"l"(p)'
+    source = f"""extern "C" __global__ void k(unsigned* out) {{
+        __shared__ __align__(16) unsigned short s[256];
+        for (int i = threadIdx.x; i < 256; i += 32) s[i] = i;
+        __syncwarp();
+        unsigned r[4];
+        const unsigned short* p = s + 8 * threadIdx.x;
+        asm volatile("ldmatrix.sync.aligned.{opcode}{space}.b16 {{%0, %1, %2, %3}}, [%4];"
+            : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : {pointer} : "memory");
+        for (int i = 0; i < 4; ++i) out[32 * i + threadIdx.x] = r[i];
+    }}"""
+    out = np.zeros(128, np.uint32)
+    assert not simulator.launch(source, "k", (1, 1, 1), (32, 1, 1), [out], check=True).findings
+    assert out.view(np.uint16).tolist() == list(range(256))

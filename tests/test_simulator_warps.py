@@ -25,14 +25,11 @@ def test_every_instruction_of_a_warp_gives_what_the_hardware_gave(name):
     out, truth = (np.zeros((warps.TRIALS, 32), np.uint32) for _ in range(2))
     grid = (warps.TRIALS, 1, 1)
     done = simulator.launch(warps.SOURCE, name, grid, (32, 1, 1), [*given, out, truth])
-    assert not done.findings
+    # Values from lanes that take no part, which are 0 there and here.
+    absent = {"shuffle from an absent lane"} if name.startswith("shfl") else set()
+    assert {finding.kind for finding in done.findings} == absent
     assert np.array_equal(truth, recorded[f"truth {name}"])
-    defined = np.ones(out.shape, bool)
-    if name.startswith("shfl"):  # a value from a lane that takes no part is not defined
-        defined = out != POISON
-        whole = recorded["members"] == 2**32 - 1
-        assert defined[whole].all() and not defined.all()
-    assert np.array_equal(out[defined], recorded[f"result {name}"][defined])
+    assert np.array_equal(out, recorded[f"result {name}"])
 
 
 SHUFFLES = """extern "C" __global__ void k(const float* x, float* out, int width) {
@@ -63,10 +60,74 @@ def test_lanes_that_do_not_exist_take_no_part():
         out[40 + i] = __ballot_sync(__activemask(), 1);
     }"""
     out = np.zeros(80, np.int32)
-    assert not simulator.launch(source, "k", (1, 1, 1), (40, 1, 1), [out]).findings
+    (found,) = simulator.launch(source, "k", (1, 1, 1), (40, 1, 1), [out]).findings
     assert out[:31].tolist() == list(range(1, 32)) and out[31] == 31
-    assert out[32:39].tolist() == list(range(33, 40)) and out[39] == POISON
+    assert out[32:39].tolist() == list(range(33, 40)) and out[39] == 0
     assert (out[40:72] == -1).all() and (out[72:] == 0xFF).all()
+    said = found.kind, found.line, found.thread, found.lanes
+    assert said == ("shuffle from an absent lane", 3, (39, 0, 0), 1)
+
+
+ABSENT = """extern "C" __global__ void k(int* out) {
+    int v = threadIdx.x + 1;
+    if (threadIdx.x < 16) v = __shfl_down_sync(MASK, v, 8);
+    out[threadIdx.x] = v;
+}"""
+
+
+def test_a_value_from_a_lane_of_another_branch_is_found_and_is_zero():
+    out = np.zeros(32, np.int32)
+    run = simulator.launch(ABSENT, "k", (1, 1, 1), (32, 1, 1), [out], options=("-DMASK=0xffffu",))
+    (found,) = run.findings
+    assert (found.kind, found.line) == ("shuffle from an absent lane", 3)
+    assert (found.thread, found.lanes) == ((8, 0, 0), 8)
+    assert out.tolist() == [*range(9, 17), *[0] * 8, *range(17, 33)]
+
+
+def test_a_value_from_a_lane_that_the_mask_does_not_name_is_found():
+    source = ABSENT.replace("threadIdx.x < 16", "threadIdx.x < 99")
+    out = np.zeros(32, np.int32)
+    run = simulator.launch(
+        source,
+        "k",
+        (1, 1, 1),
+        (32, 1, 1),
+        [out],
+        options=("-DMASK=(0xffffu << threadIdx.x/16*16)",),
+    )
+    (found,) = run.findings
+    assert (found.kind, found.thread, found.lanes) == ("shuffle from an absent lane", (8, 0, 0), 8)
+    assert out.tolist() == [*range(9, 33), *range(25, 33)]  # it is there: all lanes run together
+
+
+LABELS = """extern "C" __global__ void k(const int* label, unsigned* out, int parted) {
+    const int t = threadIdx.x, v = label[t];
+    const unsigned own = __match_any_sync(~0u, v);
+    unsigned ballot, sum; int all;
+    if (parted && v % 2) {
+        ballot = __ballot_sync(own, t & 4); sum = __reduce_add_sync(own, t);
+        all = __all_sync(own, t > 2);
+    } else {
+        ballot = __ballot_sync(own, t & 4); sum = __reduce_add_sync(own, t);
+        all = __all_sync(own, t > 2);
+    }
+    out[t] = own; out[32 + t] = ballot; out[64 + t] = sum; out[96 + t] = all;
+}"""
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(1, 6), st.booleans(), st.integers(0, 99))
+def test_groups_of_lanes_that_name_themselves_keep_to_themselves(kinds, parted, seed):
+    label = np.random.default_rng(seed).integers(0, kinds, 32).astype(np.int32)
+    out = np.zeros((4, 32), np.uint32)
+    args = [label, out, int(parted)]
+    assert not simulator.launch(LABELS, "k", (1, 1, 1), (32, 1, 1), args, check=True).findings
+    lane = np.arange(32)
+    for t in lane:
+        group = lane[label == label[t]]
+        assert out[0, t] == sum(1 << int(one) for one in group)
+        assert out[1, t] == sum(1 << int(one) for one in group if one & 4)
+        assert out[2, t] == group.sum() and bool(out[3, t]) == (group > 2).all()
 
 
 def test_a_lane_that_its_mask_does_not_name_is_found():

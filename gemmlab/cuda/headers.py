@@ -7,12 +7,15 @@ import re
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 
 # mma.h is a few lines that include crt/mma.h. Wheels have the two in packages of their own, so an
 # environment can have the one without the other: PyTorch's for CUDA 13 does.
 NEEDED = ("mma.h", "crt/mma.h")
 TOOLKIT = Path("/usr/local/cuda")
+CORE_HEADER = Path("nv", "target")  # which all of CUDA's C++ library needs
+BESIDE_CUPY = Path("_core", "include", "cupy", "_cccl", "libcudacxx")
 INSTALL = (
     "run `make lab`, or install the wheel nvidia-cuda-crt in the version of your "
     "nvidia-cuda-runtime, or set CUDA_PATH to a CUDA toolkit"
@@ -27,6 +30,19 @@ def folder() -> Path | None:
     """
     found = [one for one in _places() if (one / "cuda_runtime.h").is_file()]
     return next((one for one in found if not missing(one)), found[0] if found else None)
+
+
+@lru_cache
+def core_libraries() -> Path | None:
+    """The folder of CUDA's C++ library, with cuda/barrier, cuda/std/array and the like.
+
+    cooperative_groups.h needs it too. It is part of the toolkit, a wheel of its own
+    (nvidia-cuda-cccl), and comes with CuPy. None where there is none of these.
+    """
+    places = [place for one in _places() for place in (one / "cccl", one)]
+    if cupy := find_spec("cupy"):
+        places.append(Path(cupy.submodule_search_locations[0]) / BESIDE_CUPY)
+    return next((one for one in places if (one / CORE_HEADER).is_file()), None)
 
 
 def missing(where: Path | None) -> list[str]:

@@ -12,8 +12,8 @@ import signal
 import sys
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 
 from gemmlab.cuda import headers
 
@@ -34,6 +34,9 @@ stock = None
 # there comes without the report of ptxas.
 CACHES_SINCE = (12, 9)
 
+# Bytes of memory that ptxas lets a source declare: for a block, for a thread, for all.
+STATIC_BYTES = {"shared": 48 << 10, "local": 512 << 10, "const": 64 << 10}
+
 TAKEN_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 SIGACTION_BYTES = 256  # room for the C structure, which has 152 on Linux
 _signals = threading.Lock()  # what is kept must never be NVRTC's own handlers
@@ -46,6 +49,13 @@ MISSING = (
 
 MISSING_HEADERS = (
     f"CUDA's headers {' and '.join(headers.NEEDED)} are not both here: {headers.INSTALL}."
+)
+# A header of CUDA's C++ library that the compiler did not find.
+CORE_LIBRARY = re.compile(r'cannot open source file "(cuda|nv)/')
+MISSING_CORE_LIBRARY = (
+    "CUDA's C++ library, which <cuda/...> and <cooperative_groups.h> need, is not here: install "
+    "the wheel nvidia-cuda-cccl in the version of your nvidia-cuda-runtime, or set CUDA_PATH to a "
+    "CUDA toolkit."
 )
 
 
@@ -64,36 +74,100 @@ class Program:
     ptx: str
     cubin: bytes
     log: str
+    lowered: dict[str, str] = field(default_factory=dict)  # name expression -> name in the PTX
 
 
-@lru_cache(maxsize=256)
 def compile_source(
-    source: str, filename: str, *, arch: str = "sm_90a", options: tuple[str, ...] = ()
+    source: str,
+    filename: str,
+    *,
+    arch: str = "sm_90a",
+    options: tuple[str, ...] = (),
+    names: tuple[str, ...] = (),
 ) -> Program:
     """As `compile_anew`, but what is in stock is not compiled again, and the same call is free.
 
     Where NVRTC or CUDA's headers are missing, a Program in stock will do that has only the log.
     """
-    there, nothing = None, None
-    try:
-        there = stock(source, filename, arch, options) if stock else None
-    except NoCompiler as error:
-        nothing = error
-    if there is not None and headers.are_missing(source):
-        return there
-    if there is None or not there.ptx:
+    if names:  # nothing in stock has been asked for by an expression
+        return compile_anew(source, filename, arch=arch, options=options, names=names)
+    return kept(source, filename, arch, options).assembled
+
+
+def translate_source(
+    source: str, filename: str, *, arch: str = "sm_90a", options: tuple[str, ...] = ()
+) -> str:
+    """The PTX of `compile_source` alone, in half the time; raises what that raises.
+
+    The assembler, ptxas, is left out where it could not find an error.
+    """
+    return kept(source, filename, arch, options).ptx
+
+
+@lru_cache(maxsize=256)
+def kept(source: str, filename: str, arch: str, options: tuple[str, ...]) -> Source:
+    """The same Source for the same call."""
+    return Source(source, filename, arch, options)
+
+
+@dataclass(eq=False)
+class Source:
+    """A text, and what NVRTC makes of it, or what is in stock, once it is asked for."""
+
+    text: str
+    filename: str
+    arch: str
+    options: tuple[str, ...]
+
+    @cached_property
+    def assembled(self) -> Program:
+        given = self.text, self.filename, self.arch, self.options
+        there, nothing = None, None
         try:
-            return compile_anew(source, filename, arch=arch, options=options)
+            there = stock(*given) if stock else None
         except NoCompiler as error:
-            if there is None:
-                raise (nothing or error) from None
-    return there
+            nothing = error
+        if there is not None and headers.are_missing(self.text):
+            return there
+        if there is None or not there.ptx:
+            try:
+                return compile_anew(self.text, self.filename, arch=self.arch, options=self.options)
+            except NoCompiler as error:
+                if there is None:
+                    raise (nothing or error) from None
+        return there
+
+    @cached_property
+    def ptx(self) -> str:
+        if "assembled" not in self.__dict__ and not self._is_in_stock():
+            try:
+                ptx = _translated(self.text, self.filename, self.arch, self.options)
+            except NoCompiler:
+                ptx = ""
+            if ptx and not _may_be_refused(ptx):
+                return ptx
+        return self.assembled.ptx
+
+    def _is_in_stock(self) -> bool:
+        try:
+            there = stock and stock(self.text, self.filename, self.arch, self.options)
+            return bool(there and (there.ptx or headers.are_missing(self.text)))
+        except NoCompiler:
+            return False
 
 
 def compile_anew(
-    source: str, filename: str, *, arch: str = "sm_90a", options: tuple[str, ...] = ()
+    source: str,
+    filename: str,
+    *,
+    arch: str = "sm_90a",
+    options: tuple[str, ...] = (),
+    names: tuple[str, ...] = (),
 ) -> Program:
     """Compile CUDA C++ `source` for `arch` ("sm_80", "sm_90a", …).
+
+    `names`: expressions such as "scale<float>", whose instances are made, and whose names in the
+    PTX the Program has in `lowered`.
 
     `filename` is the name that errors and line tables carry. `options` go to NVRTC as they are,
     after `COMMON_OPTIONS`. The log holds what ptxas says of registers and spills. Ctrl-C takes
@@ -104,11 +178,9 @@ def compile_anew(
     nvrtc = _binding()
     program = nvrtc.createProgram(source, filename, (), ())
     try:
-        flags = (f"-arch={arch}", *COMMON_OPTIONS, "--ptxas-options=-v", *options)
-        if nvrtc.getVersion() >= CACHES_SINCE:
-            flags += ("--no-cache",)
-        if "#include" in source:
-            flags += header_options()
+        flags = _flags(nvrtc, source, arch, ("--ptxas-options=-v", *options))
+        for name in names:
+            nvrtc.addNameExpression(program, name)
         try:
             with signals_kept():
                 nvrtc.compileProgram(program, flags)
@@ -121,14 +193,60 @@ def compile_anew(
             message = _readable(log, source, filename, arch)
             if headers.are_missing(source):
                 message += f"\n{MISSING_HEADERS}"
+            if headers.core_libraries() is None and CORE_LIBRARY.search(log):
+                message += f"\n{MISSING_CORE_LIBRARY}"
             raise CompileError(message) from None
         return Program(
             ptx=_text(nvrtc.getPTX(program)),
             cubin=bytes(nvrtc.getCUBIN(program)),
             log=nvrtc.getProgramLog(program),
+            lowered={name: nvrtc.getLoweredName(program, name) for name in names},
         )
     finally:
         nvrtc.destroyProgram(program)
+
+
+def _translated(source: str, filename: str, arch: str, options: tuple[str, ...]) -> str:
+    """The PTX alone; empty where there is an error, which `compile_anew` then tells."""
+    nvrtc = _binding()
+    program = nvrtc.createProgram(source, filename, (), ())
+    try:
+        kept = tuple(option for option in options if not option.startswith("--ptxas-options"))
+        with signals_kept():
+            nvrtc.compileProgram(
+                program, _flags(nvrtc, source, arch.replace("sm_", "compute_"), kept)
+            )
+        return _text(nvrtc.getPTX(program))
+    except nvrtc.NVRTCError:
+        return ""
+    finally:
+        nvrtc.destroyProgram(program)
+
+
+def _flags(nvrtc, source: str, arch: str, options: tuple[str, ...]) -> tuple[str, ...]:
+    flags = (f"-arch={arch}", *COMMON_OPTIONS, *options)
+    if nvrtc.getVersion() >= CACHES_SINCE:
+        flags += ("--no-cache",)
+    if "#include" in source:
+        flags += header_options()
+    return flags
+
+
+def _may_be_refused(ptx: str) -> bool:
+    """Whether ptxas may find an error in what NVRTC made.
+
+    That is in what the reader wrote as PTX, in what is defined nowhere, or in too much memory.
+    """
+    if "// begin inline asm" in ptx or ".extern .func" in ptx:
+        return True
+    taken = dict.fromkeys(STATIC_BYTES, 0)
+    for space, bits, count in re.findall(
+        r"^\s*(?:\.\w+ )*\.(shared|local|const)\b.*?\.[bfsu](\d+) \S+?(?:\[(\d+)\])?(?:;| =)",
+        ptx,
+        re.M,
+    ):
+        taken[space] += int(bits) // 8 * int(count or 1)
+    return any(taken[space] > most for space, most in STATIC_BYTES.items())
 
 
 @contextmanager
@@ -167,9 +285,8 @@ def signals_kept():
 
 
 def header_options() -> tuple[str, ...]:
-    """The option that says where CUDA's own headers are; none where there are none."""
-    found = headers.folder()
-    return (f"-I{found}",) if found else ()
+    """The options that say where CUDA's own headers are; none where there are none."""
+    return tuple(f"-I{found}" for found in (headers.folder(), headers.core_libraries()) if found)
 
 
 def archs() -> tuple[str, ...]:

@@ -55,7 +55,7 @@ def run(
         done.append(
             simulator.launch(
                 source, launch.entry, launch.grid, launch.block, args,
-                shared_bytes=launch.shared_bytes, blocks=blocks, **how,
+                shared_bytes=launch.shared_bytes, blocks=blocks, by_symbol=True, **how,
             )
         )  # fmt: skip
     return done

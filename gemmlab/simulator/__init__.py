@@ -9,12 +9,13 @@ translate with instructions/, grid, machine, memory/, arithmetic/, counters, che
 """
 
 from gemmlab.cuda.nvrtc import CompileError, NoCompiler
-from gemmlab.simulator.async_copy.tensor_map import TensorMap
+from gemmlab.simulator.async_copy.tensor_map import TensorMap, TensorMaps
 from gemmlab.simulator.counters import LineCount
 from gemmlab.simulator.errors import LaunchError, TakesTooLong
 from gemmlab.simulator.launcher import launch
 from gemmlab.simulator.machine import Finding, WarpAccess
 from gemmlab.simulator.memory.global_memory import read_only, uninitialised
+from gemmlab.simulator.memory.structures import Structure
 from gemmlab.simulator.ptx import PtxError
 from gemmlab.simulator.run import Run, Step
 from gemmlab.simulator.translate import UnknownInstruction
@@ -28,8 +29,10 @@ __all__ = [
     "PtxError",
     "Run",
     "Step",
+    "Structure",
     "TakesTooLong",
     "TensorMap",
+    "TensorMaps",
     "UnknownInstruction",
     "WarpAccess",
     "launch",

@@ -13,16 +13,19 @@ from gemmlab.simulator.async_copy.tensor_map import (
     MAP_BYTES,
     MapInUse,
     TensorMap,
+    TensorMaps,
     within,
 )
 from gemmlab.simulator.errors import LaunchError
 from gemmlab.simulator.memory.global_memory import (
     MOST_VARIABLES,
+    Given,
     GlobalMemory,
     ReadOnly,
     Uninitialised,
     pointer,
 )
+from gemmlab.simulator.memory.structures import Structure, as_bytes
 from gemmlab.simulator.ptx import TYPE_BYTES
 from gemmlab.simulator.types import type_of
 
@@ -32,42 +35,82 @@ MAPS = 0x7C00_0000_0000  # the address of the first parameter that is a tensor m
 def names(text: str, entry: str) -> list[str]:
     """The names of the kernel's parameters, as its source has them."""
     text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.S)
-    found = re.search(rf"\b{entry}\s*\(([^)]*)\)", text)
+    found = re.search(rf"\b{re.escape(source_name(entry))}\s*\(([^)]*)\)", text)
     return re.findall(r"(\w+)\s*(?:,|$)", found[1].strip()) if found else []
 
 
-def bind(kernel: ptx.Kernel, args, names):
+def source_name(entry: str) -> str:
+    """`_Z5scaleIfEvPT_` is `scale` of the source, `scale<float>` too; others are as they are."""
+    entry = entry.partition("<")[0].rpartition("::")[2].strip()
+    mangled = re.match(r"_Z(?:N(?:\d+\D\w*?)?)?(\d+)", entry)
+    if mangled and (name := entry[mangled.end() : mangled.end() + int(mangled[1])]).isidentifier():
+        return name
+    return entry
+
+
+def arrays(args) -> list[np.ndarray]:
+    """All arrays among the arguments, those in structures too, without what they are marked as."""
+    return [plain(arg) for arg in _given_arrays(args)]
+
+
+def _given_arrays(args) -> list:
+    found = []
+    for arg in args:
+        if isinstance(arg, Structure):
+            found += arg.arrays()
+        elif isinstance(plain(arg), np.ndarray):
+            found.append(arg)
+    return found
+
+
+def bind(kernel: ptx.Kernel, args, names, given: dict[str, np.ndarray]):
+    """(memory, parameters, tensor maps). `given`: variables of the module that the caller has."""
     if len(args) != len(kernel.parameters):
         raise LaunchError(
             f"kernel '{kernel.name}' takes {len(kernel.parameters)} arguments, not {len(args)}"
         )
     if len(names) != len(args):
         names = [f"argument {i}" for i in range(len(args))]
-    protected = {n for n, a in zip(names, args, strict=True) if isinstance(a, ReadOnly)}
-    args = [plain(arg) for arg in args]
-    arrays = [(n, a) for n, a in zip(names, args, strict=True) if isinstance(a, np.ndarray)]
-    for name, array in arrays:
+    marked = []
+    for name, arg in zip(names, args, strict=True):
+        own = _given_arrays([arg])
+        several = isinstance(arg, Structure) and len(own) > 1
+        marked += [(f"{name}, array {i}" if several else name, one) for i, one in enumerate(own)]
+    protected = {n for n, a in marked if isinstance(a, ReadOnly)}
+    found = [(n, plain(a)) for n, a in marked]
+    for name, array in found:
         if not array.flags.c_contiguous:
             raise LaunchError(f"{name} is not C-contiguous: pass np.ascontiguousarray({name})")
         if not array.flags.writeable and name not in protected:
             raise LaunchError(f"{name} is read-only: pass a copy")
-    memory = _memory(kernel, arrays, protected)
-    buffers = iter(memory.buffers)
+    structures = {
+        parameter: Given(np.zeros(int(structure[2]), np.uint8), 1)
+        for (parameter, ptx_type), arg in zip(kernel.parameters, args, strict=True)
+        if (structure := ptx.STRUCTURE.match(ptx_type)) and not isinstance(arg, TensorMap)
+    }
+    memory = _memory(kernel, found, protected, _given_variables(kernel, given) | structures)
+    pointers = iter([pointer(buffer) for buffer in memory.buffers])
     parameters, maps = {}, {}
     for (parameter, ptx_type), name, arg in zip(kernel.parameters, names, args, strict=True):
-        structure = ptx.STRUCTURE.match(ptx_type)
-        if structure or isinstance(arg, TensorMap):
-            _check_map(arg, structure, name)
+        if isinstance(arg, TensorMaps):
+            parameters[parameter] = np.int64(MAPS + MAP_BYTES * len(maps))
+            maps |= _in_memory(arg, name, int(parameters[parameter]), ptx_type)
+            continue
+        arg, structure = plain(arg), ptx.STRUCTURE.match(ptx_type)
+        if isinstance(arg, TensorMap):
+            _check_map(structure, name)
             parameters[parameter] = np.int64(MAPS + MAP_BYTES * len(maps))
             maps[int(parameters[parameter])] = MapInUse(name, arg)
-            continue
-        dtype = type_of(ptx_type)
-        if isinstance(arg, np.ndarray):
-            if TYPE_BYTES[ptx_type] != 8 or dtype.kind == "f":
+        elif structure:
+            data = _structure(arg, int(structure[2]), name, pointers)
+            structures[parameter].bytes[:] = np.frombuffer(data, np.uint8)
+            parameters[parameter] = memory.address(parameter)
+        elif isinstance(arg, np.ndarray):
+            if TYPE_BYTES[ptx_type] != 8 or type_of(ptx_type).kind == "f":
                 raise LaunchError(f"{name} is an array, the kernel takes a {ptx_type} there")
-            parameters[parameter] = pointer(next(buffers))
+            parameters[parameter] = next(pointers)
         else:
-            parameters[parameter] = _scalar(arg, dtype, ptx_type, name)
+            parameters[parameter] = _scalar(arg, type_of(ptx_type), ptx_type, name)
     return memory, parameters, maps
 
 
@@ -76,9 +119,9 @@ def plain(arg):
     return arg.array if isinstance(arg, (Uninitialised, ReadOnly)) else arg
 
 
-def _memory(kernel: ptx.Kernel, arrays, protected) -> GlobalMemory:
+def _memory(kernel: ptx.Kernel, arrays, protected, given) -> GlobalMemory:
     try:
-        return GlobalMemory(arrays, kernel.variables, protected)
+        return GlobalMemory(arrays, {**kernel.variables, **given}, protected)
     except MemoryError:
         name, largest = max(kernel.variables.items(), key=lambda item: item[1].size)
         raise LaunchError(
@@ -87,19 +130,61 @@ def _memory(kernel: ptx.Kernel, arrays, protected) -> GlobalMemory:
         ) from None
 
 
-def _check_map(arg, structure, name: str) -> None:
-    """A TensorMap, and a parameter for one. `structure`: a match of ptx.STRUCTURE, or None."""
+def _in_memory(arg: TensorMaps, name: str, begin: int, ptx_type: str) -> dict[int, MapInUse]:
+    """The maps of an array in global memory that begins at address `begin`."""
+    if TYPE_BYTES[ptx_type] != 8 or ptx_type.startswith("f"):
+        raise LaunchError(f"{name} is an array of tensor maps, the kernel takes a {ptx_type} there")
+    return {begin + MAP_BYTES * i: MapInUse(f"{name}[{i}]", one) for i, one in enumerate(arg.maps)}
+
+
+def _given_variables(kernel: ptx.Kernel, given: dict[str, np.ndarray]) -> dict[str, Given]:
+    """Those that the kernel uses, by their names in the PTX."""
+    found = {}
+    for name, array in given.items():
+        symbol = variable_symbol(kernel.declared, name)
+        size = kernel.declared[symbol]
+        if not isinstance(array, np.ndarray) or not array.flags.c_contiguous:
+            raise LaunchError(f"variable {name}: a C-contiguous NumPy array is needed")
+        if not array.flags.writeable:
+            raise LaunchError(f"variable {name} is read-only: pass a copy")
+        if array.nbytes != size:
+            raise LaunchError(f"variable {name} has {size} bytes, the array {array.nbytes}")
+        if symbol in kernel.variables:
+            found[symbol] = Given(array.reshape(-1).view(np.uint8), array.itemsize)
+    return found
+
+
+def variable_symbol(declared, name: str) -> str:
+    """The name in the PTX of the variable `name`, which may be mangled there."""
+    mangled = re.compile(rf"_Z\w*?(?<!\d){len(name)}{re.escape(name)}(?:E|$)")
+    found = [name] if name in declared else [one for one in declared if mangled.match(one)]
+    if len(found) != 1:
+        there = ", ".join(declared) or "none"
+        raise LaunchError(f"the source has no one variable '{name}' that is used; it has {there}")
+    return found[0]
+
+
+def _structure(arg, size: int, name: str, pointers) -> bytes:
+    data = arg.packed(pointers) if isinstance(arg, Structure) else as_bytes(arg)
+    if data is None:
+        raise LaunchError(
+            f"{name} = {arg!r} is no argument for a structure of {size} bytes: simulator.Structure "
+            "puts one together, a NumPy scalar or bytes of that size will do, and for a tensor map "
+            "of 128 bytes TensorMap"
+        )
+    if len(data) != size:
+        raise LaunchError(f"{name} is a structure of {size} bytes, {len(data)} are given")
+    return data
+
+
+def _check_map(structure, name: str) -> None:
+    """A parameter that a TensorMap is given for. `structure`: a match of ptx.STRUCTURE, or None."""
     if structure is None:
         raise LaunchError(
             f"{name} is a TensorMap: the kernel must take a structure of {MAP_BYTES} bytes there, "
             "const and __grid_constant__"
         )
     alignment, size = (int(n) for n in structure.groups())
-    if not isinstance(arg, TensorMap):
-        raise LaunchError(
-            f"{name} is a structure of {size} bytes: the only structures that can be passed are "
-            f"tensor maps (TensorMap), of {MAP_BYTES} bytes"
-        )
     if size != MAP_BYTES or alignment < MAP_ALIGNMENT:
         raise LaunchError(
             f"{name} has {size} bytes, aligned to {alignment}; a tensor map has {MAP_BYTES}, "
@@ -135,14 +220,14 @@ def _scalar(value, dtype: np.dtype, ptx_type: str, name: str):
 
 def copy(prepared: machine.PreparedLaunch, args) -> machine.PreparedLaunch:
     """The same launch on copies, to run a block once more without touching the caller's arrays."""
-    given = [arg for arg in args if isinstance(arg, np.ndarray)]
+    given = arrays(args)
     names = [buffer.name for buffer in prepared.memory.buffers]
-    arrays = [(n, a.copy()) for n, a in zip(names, given, strict=True)]
+    copied = [(n, a.copy()) for n, a in zip(names, given, strict=True)]
     protected = {buffer.name for buffer in prepared.memory.buffers if buffer.read_only}
-    copies = GlobalMemory(arrays, prepared.kernel.variables, protected)
-    maps = {address: _copy_of_map(used, given, [copy for _, copy in arrays])
+    copies = GlobalMemory(copied, prepared.memory.copied_variables(), protected)
+    maps = {address: _copy_of_map(used, given, [copy for _, copy in copied])
             for address, used in prepared.maps.items()}  # fmt: skip
-    return replace(prepared, memory=copies, maps=maps, count=False, check=False)
+    return replace(prepared, memory=copies, maps=maps, count=False, check=False, prints=False)
 
 
 def _copy_of_map(used: MapInUse, arrays, copies) -> MapInUse:

@@ -5,11 +5,15 @@ The names of the totals are Nsight Compute's. The rules:
 - A *request* is one instruction of one warp with at least one active lane.
 - A *sector* is 32 aligned bytes. A request to global memory costs as many sectors as its active
   lanes touch.
+- An asynchronous copy of 16 bytes with `.cg` goes past the L1 cache. It costs a sector for each 32
+  aligned bytes of shared memory that it brings, and another where these come from two lines of 128
+  bytes. So rows that begin in the middle of 32 bytes there cost more than they have sectors.
 - Shared memory has 32 banks of 4 bytes. A request to it takes one *wavefront* for each different
   word that the busiest bank has to deliver; every wavefront past the first is a bank conflict.
-- Accesses of 8 and 16 bytes go by half and quarter warps, each with wavefronts of its own, and
-  their conflicts are counted so. But two halves or quarters of a load go together if each lane has
-  the address of its neighbour, or each that of the lane two further on.
+- Accesses of 8 and 16 bytes go by half and quarter warps, each with wavefronts of its own. But two
+  halves or quarters of a load go together if each lane has the address of its neighbour, or each
+  that of the lane two further on, and takes part if that one does. Every wavefront past the first
+  of what goes together is a bank conflict.
 
 What counts as one load from shared memory is not what the PTX has, but what the GPU's assembler
 makes of it: see merging.py.
@@ -27,13 +31,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from gemmlab.cuda.architectures import WARP
 from gemmlab.simulator.threads.warpgroups import WARPS
 
-SECTOR_BYTES = 32
+SECTOR_BYTES, LINE_BYTES = 32, 128
+SHARED_BITS = 20  # more than an address in shared memory has
 BANKS = 32
 BANK_BYTES = 4
 ROWS = 64  # of a product of a warpgroup
@@ -110,38 +116,39 @@ class LineCount:
     bytes_asked: int
 
 
+class Cost(NamedTuple):
+    """As in a LineCount, and the bank conflicts."""
+
+    requests: int
+    units: int
+    bytes_asked: int
+    conflicts: int
+
+
 class Counter:
     """Adds up accesses by (line, space, operation, array)."""
 
     def __init__(self):
-        self._counts = defaultdict(lambda: [0, 0, 0, 0])  # of a LineCount, and conflicts
+        self._counts = defaultdict(lambda: [0, 0, 0, 0])  # as a Cost
         self.fma_lanes = 0
         self.hmma, self.imma = 0, 0
         self.tensor_multiply_adds = 0
         self._operations = dict.fromkeys(WGMMA_OPERATIONS.values(), 0)
+        self.events: dict[str, int] = defaultdict(int)  # by metric: see async_copy/counted.py
 
-    def add(self, key: tuple[int, str, str, str], addresses, active, size: int, times) -> None:
-        """Count one instruction.
+    def add(
+        self, key: tuple[int, str, str, str], addresses, active, size: int, times, to=None
+    ) -> Cost:
+        """Count one instruction, whose `key` is (line, space, operation, array); its `cost`."""
+        found = cost(*key[1:3], addresses, active, size, times, to)
+        self.add_again(key, found)
+        return found
 
-        `addresses`, `active`: arrays (rows, 32), byte addresses and active lanes of one warp a
-        row, at least one lane active; `times`: (rows,), how many warps each row stands for;
-        `size`: bytes per lane.
-        """
+    def add_again(self, key: tuple[int, str, str, str], cost: Cost) -> None:
+        """Count an instruction that costs the same as an earlier one."""
         count = self._counts[key]
-        count[0] += int(times.sum())
-        count[2] += int(active.sum(axis=1) @ times) * size
-        if key[1] == "global":
-            count[1] += int(sectors(addresses, active, size) @ times)
-            return
-        parts = max(1, size // BANK_BYTES)  # of a warp: whole, half or quarter
-        passes = wavefronts(addresses, active, size, parts)
-        some = active.reshape(len(active), parts, WARP // parts).any(axis=2)
-        count[3] += int((passes - some).sum(axis=1) @ times)
-        if key[2] == "load" and parts > 1:
-            together = wavefronts(addresses, active, size, parts // 2)
-            apart = passes.reshape(len(passes), -1, 2).sum(axis=2)
-            passes = np.where(in_pairs(addresses, active, parts // 2), together, apart)
-        count[1] += int(passes.sum(axis=1) @ times)
+        for at, amount in enumerate(cost):
+            count[at] += amount
 
     def add_wgmma(self, line: int, product, bytes_read: int, groups: int) -> None:
         """Count a wgmma (a wgmma.GroupProduct) of so many warpgroups.
@@ -172,6 +179,8 @@ class Counter:
         self.tensor_multiply_adds += other.tensor_multiply_adds
         for metric, operations in other._operations.items():
             self._operations[metric] += operations
+        for metric, number in other.events.items():
+            self.events[metric] += number
         for key, values in other._counts.items():
             for i, value in enumerate(values):
                 self._counts[key][i] += value
@@ -192,12 +201,47 @@ class Counter:
             for name, value in zip(names, (requests, units, conflicts), strict=False):
                 if name is not None:
                     totals[name] += value
-        return totals
+        return totals | self.events
+
+
+def cost(space: str, operation: str, addresses, active, size: int, times, to=None) -> Cost:
+    """What one instruction asks of memory.
+
+    `addresses`, `active`: arrays (rows, 32), byte addresses and active lanes of one warp a row, at
+    least one lane active; `times`: (rows,), how many warps each row stands for; `size`: bytes per
+    lane; `to`: of a copy past the L1 cache, where in shared memory, as `addresses`.
+    """
+    requests, asked = int(times.sum()), int(active.sum(axis=1) @ times) * size
+    if space == "global":
+        found = sectors(addresses, active, size) if to is None else past_l1(addresses, to, active)
+        return Cost(requests, int(found @ times), asked, 0)
+    parts = max(1, size // BANK_BYTES)  # of a warp: whole, half or quarter
+    passes = wavefronts(addresses, active, size, parts)
+    some = active.reshape(len(active), parts, WARP // parts).any(axis=2)
+    if operation == "load" and parts > 1:
+        together = wavefronts(addresses, active, size, parts // 2)
+        apart, of_pair = (x.reshape(len(x), -1, 2).sum(axis=2) for x in (passes, some))
+        paired = in_pairs(addresses, active, parts // 2)
+        passes = np.where(paired, together, apart)
+        some = np.where(paired, of_pair > 0, of_pair)
+    conflicts = int((passes - some).sum(axis=1) @ times)
+    return Cost(requests, int(passes.sum(axis=1) @ times), asked, conflicts)
+
+
+def period(space: str, size: int) -> int:
+    """If all addresses move by a multiple of so many bytes, the cost stays the same."""
+    return SECTOR_BYTES if space == "global" else max(BANK_BYTES, size)
 
 
 def sectors(addresses, active, size: int):
     """Sectors per warp. An access of 16 aligned bytes or fewer lies inside one sector."""
     return _first_of_each(addresses // SECTOR_BYTES, active)[1].sum(axis=1)
+
+
+def past_l1(addresses, to, active):
+    """Sectors per warp of a copy that goes to shared memory past the L1 cache."""
+    both = (addresses // LINE_BYTES << SHARED_BITS) + to // SECTOR_BYTES
+    return _first_of_each(both, active)[1].sum(axis=1)
 
 
 def wavefronts(addresses, active, size: int, parts: int):
@@ -216,13 +260,14 @@ def wavefronts(addresses, active, size: int, parts: int):
 def in_pairs(addresses, active, parts: int):
     """(warps, parts): whether each lane has the address of its neighbour, or of the next but one.
 
-    Of two neighbours, or lanes two apart, that are both active.
+    Two neighbours, or lanes two apart, must both be active or both not.
     """
     lanes = np.arange(WARP)
     found = np.zeros((len(addresses), parts), bool)
     for distance in (1, 2):
         other = lanes ^ distance
-        same = (addresses == addresses[:, other]) | ~active | ~active[:, other]
+        same = np.where(active, addresses == addresses[:, other], True)
+        same &= active == active[:, other]
         found |= same.reshape(len(addresses), parts, -1).all(axis=2)
     return found
 

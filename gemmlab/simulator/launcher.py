@@ -11,7 +11,7 @@ import numpy as np
 
 from gemmlab.cuda import nvrtc
 from gemmlab.cuda.architectures import SIMULATED_ARCH
-from gemmlab.cuda.nvrtc import NoCompiler
+from gemmlab.cuda.nvrtc import CompileError, NoCompiler
 from gemmlab.simulator import arguments, limits, machine, ptx
 from gemmlab.simulator.arithmetic import exactness, float32
 from gemmlab.simulator.errors import LaunchError, TakesTooLong
@@ -32,45 +32,56 @@ def launch(
     arch: str = SIMULATED_ARCH,
     options: tuple[str, ...] = (),
     shared_bytes: int = 0,
+    cluster: tuple[int, ...] | None = None,
     count: bool = False,
     check: bool = False,
     blocks: list[tuple[int, int, int]] | None = None,
     limit_s: float | None = 120.0,
+    variables: dict[str, np.ndarray] | None = None,
+    by_symbol: bool = False,
 ) -> Run:
     """Run the kernel `entry` of `source`, CUDA C++ text or the path of a file.
 
+    `entry`: a name, with the arguments of a template where it is one, such as "scale<float, 4>".
+    `by_symbol`: it is the name in the PTX, which is all that a GPU's driver would take.
     `args`: C-contiguous NumPy arrays, which are the device's memory and are changed in place, and
     scalars; `uninitialised(array)` for memory that nobody has written yet, `read_only(array)` for
-    what the kernel must not write; a `TensorMap` for a parameter that is a structure of 128 bytes.
+    what the kernel must not write. For a structure by value: a `Structure` of its members, a NumPy
+    scalar or bytes of its size; a `TensorMap` where it is one of 128 bytes.
+    `variables`: what `__constant__` and `__device__` variables of these names hold: an array of
+    the same number of bytes each, changed in place, so that the next launch can be given it again.
+    Others begin as they are declared.
     `options`: for NVRTC, such as "-DTILE=16".
-    `shared_bytes`: dynamic shared memory. `count`: fill in the counters.
+    `shared_bytes`: dynamic shared memory. `cluster`: in blocks, if not as __cluster_dims__ says.
+    `count`: fill in the counters.
     `check`: look for races, uninitialised reads and lost barriers too, which takes longer.
     `blocks`: run only these (x, y, z); the others do nothing. `limit_s`: a launch that will take
     longer than so many seconds is refused, once its speed is seen, and leaves the arrays as they
     were, as Ctrl-C does; None for no limit, where Ctrl-C leaves what was written so far.
 
+    What the kernel prints goes to sys.stdout.
+
     Raises CompileError, NoCompiler, LaunchError (before anything runs), TakesTooLong (a LaunchError
-    too) and UnknownInstruction.
+    too), PtxError for what cannot be read, a call of an unknown function among it, and
+    UnknownInstruction.
     A kernel's own mistakes, such as an access out of bounds, are in the result's `findings`.
     """
     text, filename = _source(source)
-    kernels = _compiled(text, filename, arch, tuple(options))
-    if entry not in kernels:
-        there = ", ".join(kernels) or "none"
-        raise LaunchError(f"{filename} has no kernel '{entry}'; it has {there}")
-    kernel = kernels[entry]
+    kernel = _find(text, filename, arch, tuple(options), entry, by_symbol)
     grid, block = (
         limits.shape("grid", grid, limits.MAX_GRID),
         limits.shape("block", block, limits.MAX_BLOCK),
     )
     limits.check_threads(kernel, block)
     limits.check_shared(kernel, shared_bytes, arch)
-    limits.check_cluster(kernel)
+    cluster = limits.cluster_shape(kernel, cluster, grid, arch)
     limits.check_local(kernel)
-    memory, parameters, maps = arguments.bind(kernel, args, arguments.names(text, entry))
+    variables = dict(variables or {})
+    names = arguments.names(text, entry)
+    memory, parameters, maps = arguments.bind(kernel, args, names, variables)
     unwritten = {id(arg.array): arg for arg in args if isinstance(arg, Uninitialised)}
     args = [arguments.plain(arg) for arg in args]
-    arrays = [arg for arg in args if isinstance(arg, np.ndarray)]
+    arrays = arguments.arrays(args)
     for number, array in enumerate(arrays if check else []):
         if id(array) in unwritten:
             memory.forget(number, unwritten[id(array)].unwritten)
@@ -79,6 +90,7 @@ def launch(
     given = [*arrays, *(value for value in parameters.values() if value.dtype == np.float32)]
     given += [np.ascontiguousarray(array) for array in mapped]
     given += [np.frombuffer(v.initial, np.uint8) for v in kernel.variables.values()]
+    given += memory.given()
     prepared = machine.PreparedLaunch(
         kernel=kernel,
         grid=grid,
@@ -86,16 +98,19 @@ def launch(
         parameters=parameters,
         memory=memory,
         shared_bytes=kernel.shared_bytes + shared_bytes,
+        dynamic_bytes=shared_bytes,
         translation=_translation(kernel, _may_be_subnormal(given)),
         known_sums=exactness.known_sums(given),
         count=count,
         check=check,
+        cluster=cluster,
+        arch=arch,
         maps=maps,
     )
     for one in blocks or []:
         check_block(one, grid)
     changed = [a for a, b in zip(arrays, memory.buffers, strict=True) if not b.read_only]
-    changed += mapped
+    changed += [*mapped, *variables.values()]
     before = [(array, array.copy()) for array in changed] if limit_s is not None else []
     record = count and blocks is not None and len(blocks) == 1
     try:
@@ -119,13 +134,44 @@ def launch(
     return run
 
 
+def _find(text: str, filename: str, arch: str, options, entry: str, by_symbol) -> ptx.Kernel:
+    """The kernel of this name, or the one instance of a template that the expression names."""
+    kernels, _ = _compiled(text, filename, arch, options)
+    found = [k for k in kernels if k == entry or (not by_symbol and _is_plainly(k, entry))]
+    if len(found) != 1 and not by_symbol and arguments.source_name(entry) in text:
+        try:
+            kernels, lowered = _compiled(text, filename, arch, options, entry)
+        except CompileError:
+            if "<" in entry:
+                raise
+        else:
+            found = [lowered]
+    if len(found) != 1:
+        there = ", ".join(kernels) or "none"
+        raise LaunchError(f"{filename} has no kernel '{entry}'; it has {there}")
+    with _collector_paused():
+        return kernels[found[0]]
+
+
+def _is_plainly(mangled: str, name: str) -> bool:
+    """Whether a mangled name is that of a kernel `name` outside of namespaces, of no template."""
+    begin = f"_Z{len(name)}{name}"
+    return mangled.startswith(begin) and not mangled.startswith(begin + "I")
+
+
 @lru_cache(maxsize=KEPT_KERNELS)
-def _compiled(text: str, filename: str, arch: str, options: tuple[str, ...]):
-    program = nvrtc.compile_source(text, filename, arch=arch, options=options)
-    if not program.ptx:
+def _compiled(text: str, filename: str, arch: str, options, expression: str = ""):
+    """The kernels, and the name among them of what the expression names."""
+    usual = {"arch": arch, "options": options}
+    if expression:
+        program = nvrtc.compile_source(text, filename, names=(expression,), **usual)
+        text_of_ptx, name = program.ptx, program.lowered[expression]
+    else:
+        text_of_ptx, name = nvrtc.translate_source(text, filename, **usual), ""
+    if not text_of_ptx:
         raise NoCompiler(f"the PTX of {filename} for {arch} is not here, and no NVRTC to make it")
     with _collector_paused():
-        return ptx.parse(program.ptx, filename)
+        return ptx.parse(text_of_ptx, filename), name
 
 
 @lru_cache(maxsize=KEPT_KERNELS)

@@ -1,17 +1,21 @@
 """PTX text to instructions and basic blocks, with the registers that live between them.
 
 PTX is the assembly language that NVRTC emits; its reference is NVIDIA's "PTX ISA". Only what a
-compiler emits is read here: one module, entry functions, no calls.
+compiler emits is read here: one module, its entry functions, and the functions that these call,
+whose bodies stand in the kernel's instructions once for every call.
 """
 
 from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
 from pathlib import PurePath
+
+import numpy as np
 
 # Bytes of one element of each PTX type.
 TYPE_BYTES = {
@@ -38,18 +42,22 @@ NO_RESULT = {
     "nanosleep", "prefetch", "prefetchu", "red", "ret", "setmaxnreg", "st", "stmatrix", "trap",
 }  # fmt: skip
 NO_RESULT_FORMS = re.compile(
-    r"mbarrier\.(init|inval|expect_tx|complete_tx)|wmma\.store|wgmma\.(fence|commit|wait)"
+    r"mbarrier\.(init|inval|expect_tx|complete_tx)|wmma\.store|wgmma\.(fence|commit|wait)|"
+    r"call\.__assertfail"
 )
 SPECIAL_REGISTERS = re.compile(
     r"%(n?tid|n?ctaid|n?clusterid|cluster_n?ctaid)\.[xyz]$|"
-    r"%(laneid|n?warpid|lanemask_\w+|cluster_n?ctarank)$"
+    r"%(laneid|n?warpid|lanemask_\w+|cluster_n?ctarank|is_explicit_cluster)$|"
+    r"%(clock|clock_hi|clock64|globaltimer|globaltimer_lo|globaltimer_hi)$|"
+    r"%(envreg[12]|dynamic_smem_size|total_smem_size)$"
 )
 # A parameter that is a structure has the type "structure ALIGNMENT BYTES".
 STRUCTURE = re.compile(r"structure (\d+) (\d+)")
 GUARD = re.compile(r"@(!?)(%?\w+)\s+(.*)")
 ADDRESS = re.compile(r"([%$\w]+)\s*(?:\+\s*(-?\w+))?")
 FLOAT32, FLOAT64 = re.compile(r"0[fF][0-9a-fA-F]{8}"), re.compile(r"0[dD][0-9a-fA-F]{16}")
-INTEGER = re.compile(r"-?(0x[0-9a-fA-F]+|\d+)U?")
+INTEGER = re.compile(r"(-?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|(0[0-7]+)|(\d+))U?")
+NAMED_NUMBERS = {"WARP_SZ": 32}
 BRACKET = re.compile(r"[\[{(]")
 NO_REGISTERS: frozenset[str] = frozenset()
 
@@ -66,6 +74,21 @@ MODULE_VARIABLE = re.compile(
     r"\.(?:const|global)\s+(?:\.align\s+(?P<alignment>\d+)\s+)?\.(?P<type>\w+)\s+"
     r"(?P<name>[\w$]+)(?:\[(?P<count>\d*)\])?(?:\s*=\s*(?P<initial>[^;]*))?\s*;"
 )
+FUNCTION = re.compile(
+    r"\.entry\s+(?P<entry>[\w$]+)\s*\((?P<parameters>[^)]*)\)(?P<directives>[^{;]*)\{|"
+    r"\.func\s*(?:\.attribute\([^)]*\)\s*)*(?:\((?P<result>[^)]*)\)\s*)?"
+    r"(?P<name>[\w$]+)\s*\((?P<given>[^)]*)\)[^{;]*(?P<opens>[{;])"
+)
+CALL = re.compile(
+    r"call(?:\.uni)?\s*(?:\((?P<result>[^)]*)\)\s*,\s*)?(?P<name>[%\w$]+)\s*"
+    r"(?:,\s*\((?P<given>[^)]*)\))?\s*(?P<prototype>,.*)?"
+)
+# Upper and lower half of the address where cooperative groups keep the barrier of the grid.
+GRID_REGISTERS = {"envreg1", "envreg2"}
+GRID_WORKSPACE, GRID_WORKSPACE_BYTES = "%grid_workspace", 16
+# Functions of CUDA's own that have no body: each is one instruction, "call.vprintf" for example.
+SYSTEM_CALLS = {"vprintf", "__assertfail"}
+MOST_INSTRUCTIONS = 1 << 18  # of a kernel with all that it calls
 
 
 class PtxError(Exception):
@@ -213,6 +236,12 @@ class ModuleVariable:
     size: int
     element_bytes: int
 
+    def raw(self) -> np.ndarray:
+        """uint8. What has no value is 0, and takes no memory yet."""
+        raw = np.zeros(self.size, np.uint8)
+        raw[: len(self.initial)] = np.frombuffer(self.initial, np.uint8)
+        return raw
+
 
 @dataclass(frozen=True)
 class Variable:
@@ -230,10 +259,14 @@ class Kernel:
     shared: dict[str, Variable] = field(default_factory=dict)
     local: dict[str, Variable] = field(default_factory=dict)
     variables: dict[str, ModuleVariable] = field(default_factory=dict)  # const and global
+    declared: dict[str, int] = field(default_factory=dict)  # all such of the module: their bytes
     instructions: list[Instruction] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
     blocks: dict[int, Block] = field(default_factory=dict)
+    # Loads of what a call gave, whole structures, also what lies between their members.
+    slot_loads: set[int] = field(default_factory=set)
     cluster: tuple[int, ...] = (1, 1, 1)  # blocks of a cluster
+    has_cluster: bool = False  # whether it says so: otherwise a launch may
     most_threads: int | None = None  # of a block: __launch_bounds__
     block: tuple[int, ...] | None = None  # the only one that it may be launched with
 
@@ -247,32 +280,82 @@ class Kernel:
         return max((v.offset + v.size for v in self.local.values()), default=0)
 
 
-def parse(ptx: str, filename: str) -> dict[str, Kernel]:
+@dataclass(frozen=True)
+class Function:
+    """A function that kernels call. `result`, `given`: the names of its parameters."""
+
+    name: str
+    result: tuple[str, ...]
+    given: tuple[str, ...]
+    body: str
+
+
+def parse(ptx: str, filename: str) -> Mapping[str, Kernel]:
     """Every entry function of `ptx` by name. Source lines are those of `filename`.
 
-    Raises PtxError for what cannot be read.
+    Each is read when it is first asked for, with all that it calls: asking raises PtxError if
+    something there cannot be read.
     """
-    ptx = re.sub(r"//[^\n]*|/\*.*?\*/", "", ptx, flags=re.S)
-    files = dict(re.findall(r'\.file\s+(\d+)\s+"([^"]*)"', ptx))
-    own = {number for number, path in files.items() if PurePath(path).name == filename}
-    kernels, module = {}, ptx
-    for entry in re.finditer(r"\.entry\s+(\w+)\s*\(([^)]*)\)([^{;]*)\{", ptx):
-        name, parameters, directives = entry.groups()
-        body = ptx[entry.end() : _closing_brace(ptx, entry.end(), name)]
-        module = module.replace(body, "")
-        kernels[name] = Kernel(name, [_parameter(text) for text in _split(parameters)])
+    return _Module(ptx, filename)
+
+
+class _Module(Mapping):
+    """The entry functions of one PTX text."""
+
+    def __init__(self, ptx: str, filename: str):
+        ptx = re.sub(r"//[^\n]*|/\*.*?\*/", "", ptx, flags=re.S)
+        files = dict(re.findall(r'\.file\s+(\d+)\s+"([^"]*)"', ptx))
+        self._own = {number for number, path in files.items() if PurePath(path).name == filename}
+        self._entries: dict[str, tuple[str, str, str]] = {}  # parameters, directives and body
+        self._functions: dict[str, Function] = {}
+        self._kernels: dict[str, Kernel] = {}
+        outside, position = [], 0
+        while found := FUNCTION.search(ptx, position):
+            outside.append(ptx[position : found.start()])
+            position = found.end()
+            name = found["entry"] or found["name"]
+            if found["opens"] == ";":  # declared only
+                continue
+            end = _closing_brace(ptx, position, name)
+            body, position = ptx[position:end], end + 1
+            if found["entry"]:
+                self._entries[name] = found["parameters"], found["directives"], body
+            else:
+                slots = (
+                    tuple(_parameter(text)[0] for text in _split(found[group] or ""))
+                    for group in ("result", "given")
+                )
+                self._functions[name] = Function(name, *slots, body)
+        self._outside = "".join([*outside, ptx[position:]])
+
+    def __iter__(self):
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __getitem__(self, name: str) -> Kernel:
+        if name not in self._kernels:
+            self._kernels[name] = self._read(name, *self._entries[name])
+        return self._kernels[name]
+
+    def __contains__(self, name) -> bool:
+        return name in self._entries
+
+    def _read(self, name: str, parameters: str, directives: str, body: str) -> Kernel:
+        kernel = Kernel(name, [_parameter(text) for text in _split(parameters)])
         if cluster := re.search(r"\.reqnctapercluster\s+([\d, ]+)", directives):
-            kernels[name].cluster = tuple(int(n) for n in _split(cluster[1]))
+            kernel.cluster = tuple(int(n) for n in _split(cluster[1]))
+            kernel.has_cluster = True
         if most := re.search(r"\.maxntid\s+([\d, ]+)", directives):
-            kernels[name].most_threads = prod(int(n) for n in _split(most[1]))
+            kernel.most_threads = prod(int(n) for n in _split(most[1]))
         if block := re.search(r"\.reqntid\s+([\d, ]+)", directives):
-            kernels[name].block = (*(int(n) for n in _split(block[1])), 1, 1)[:3]
-        _Body(kernels[name], own).read(body)
-    for kernel in kernels.values():
-        _add_module_variables(kernel, module)
+            kernel.block = (*(int(n) for n in _split(block[1])), 1, 1)[:3]
+        _Body(kernel, self._own, self._functions).read(body)
+        _add_module_variables(kernel, self._outside)
         kernel.blocks = _basic_blocks(kernel)
         _liveness(kernel.blocks, kernel.instructions)
-    return kernels
+        return kernel
 
 
 # --- reading ----------------------------------------------------------------------------------
@@ -296,16 +379,24 @@ class _Body:
     LABEL = re.compile(r"\s*(\$?[A-Za-z_]\w*)\s*:(?!:)")
     STATEMENT = re.compile(r"\s*([^;]*);")
 
-    def __init__(self, kernel: Kernel, own_files: set[str]):
-        self.kernel, self.own_files = kernel, own_files
+    def __init__(self, kernel: Kernel, own_files: set[str], functions: dict[str, Function]):
+        self.kernel, self.own_files, self.functions = kernel, own_files, functions
         self.line = 0
         self.scopes: list[dict[str, str]] = [{}]
         self.opened = 0
         self.operands: dict[str, object] = {}
         self.branches: list[tuple[Instruction, str, tuple[dict[str, str], ...]]] = []
+        # The functions that are being read, from the kernel inwards, and where they return to.
+        self.calls: list[str] = []
+        self.returns: list[str] = []
+        self.slots: set[str] = set()  # registers that arguments and results of calls are in
 
     def read(self, text: str) -> None:
         """`text` is what stands between the function's braces."""
+        self._statements(text)
+        self._resolve_branches()
+
+    def _statements(self, text: str) -> None:
         position, end = 0, len(text.rstrip())
         while position < end:
             if found := self.BRACE.match(text, position):
@@ -323,7 +414,6 @@ class _Body:
             else:
                 raise self._error(" ".join(text[position:].split()))
             position = found.end()
-        self._resolve_branches()
 
     def _error(self, text: str) -> PtxError:
         return PtxError(f"kernel '{self.kernel.name}', line {self.line}: not understood: {text}")
@@ -338,9 +428,12 @@ class _Body:
 
     def _declare(self, name: str) -> str:
         """The name under which something declared in the current scope is known."""
-        unique = name if len(self.scopes) == 1 else f"{name}@{self.opened}"
+        unique = name if self._is_outermost() else f"{name}@{self.opened}"
         self.scopes[-1][name] = unique
         return unique
+
+    def _is_outermost(self) -> bool:
+        return len(self.scopes) == 1 and not self.calls
 
     def _statement(self, text: str) -> None:
         if text[:1] not in (".", ""):
@@ -358,12 +451,10 @@ class _Body:
             _add_variable(self.kernel, self._declare(found["name"]), found)
         elif text.startswith(".pragma"):
             pass
-        elif text.startswith(".param"):  # what a function gets; it would be called next
-            raise PtxError(
-                f"kernel '{self.kernel.name}', line {self.line}: calls a function that is not "
-                "inlined (printf, a recursive one, or one with __noinline__), which the simulator "
-                "does not know"
-            )
+        elif text.startswith(".param"):  # what a function gets or gives
+            self._slot(text)
+        elif text.startswith(".callprototype") or ".callprototype" in text:
+            pass  # of a call through a pointer, which is an error of its own
         elif text:
             raise self._error(text)
 
@@ -371,18 +462,112 @@ class _Body:
         guard = GUARD.match(text) if text[0] == "@" else None
         body = guard[3] if guard else text
         opcode, _, operands = body.partition(" ")
+        if opcode in ("call", "call.uni"):
+            self._call(body, guard)
+            return
+        if opcode.split(".")[0] == "ret" and self.calls:
+            opcode, operands = "bra", self.returns[-1]
+        given = tuple(self._operand(part) for part in _split(operands))
+        if opcode.startswith(("ld.param", "st.param")):
+            opcode, given = self._slot_access(opcode, given, text)
+        instruction = self._add(opcode, given, text, guard)
+        if instruction.name == "bra":
+            self.branches.append((instruction, operands, tuple(self.scopes)))
+        if instruction.name == "trap":  # and the thread ends
+            self._add("exit", (), text, guard)
+
+    def _add(self, opcode: str, operands: tuple, text: str, guard) -> Instruction:
         instruction = Instruction(
             index=len(self.kernel.instructions),
             opcode=opcode,
-            operands=tuple(self._operand(part) for part in _split(operands)),
+            operands=operands,
             line=self.line,
             text=text,
             predicate=Register(self._name(guard[2])) if guard else None,
             negated=bool(guard and guard[1]),
         )
-        if instruction.name == "bra":
-            self.branches.append((instruction, operands, tuple(self.scopes)))
         self.kernel.instructions.append(instruction)
+        if len(self.kernel.instructions) > MOST_INSTRUCTIONS:
+            raise PtxError(
+                f"kernel '{self.kernel.name}' has more than {MOST_INSTRUCTIONS:,} instructions, "
+                "counting what it calls once for every call"
+            )
+        return instruction
+
+    # --- calls --------------------------------------------------------------------------------
+
+    def _slot(self, text: str) -> None:
+        """`.param .b64 name`: a number is in a register, a structure in local memory."""
+        name, ptx_type = _parameter(text)
+        unique = self._declare(name)
+        if structure := STRUCTURE.match(ptx_type):
+            alignment, size = map(int, structure.groups())
+            start = -(-self.kernel.local_bytes // alignment) * alignment
+            self.kernel.local[unique] = Variable(start, size)
+        else:
+            self.kernel.registers[unique] = ptx_type
+            self.slots.add(unique)
+
+    def _slot_access(self, opcode: str, operands: tuple, text: str) -> tuple[str, tuple]:
+        """`ld.param` and `st.param` of what a call gives or gets; of a kernel's own: as it was."""
+        stores = opcode.startswith("st")
+        address, value = operands if stores else operands[::-1]
+        base = getattr(address.base, "name", None)
+        if base in self.slots:
+            ptx_type = opcode.rsplit(".", 1)[-1]
+            if address.offset or TYPE_BYTES[self.kernel.registers[base]] != TYPE_BYTES[ptx_type]:
+                raise self._error(text)
+            pair = (address.base, value) if stores else (value, address.base)
+            return f"mov.b{8 * TYPE_BYTES[ptx_type]}", pair
+        if base in self.kernel.local or (self.calls and isinstance(address.base, Register)):
+            if not stores:
+                self.kernel.slot_loads.add(len(self.kernel.instructions))
+            return opcode.replace(".param", ".local"), operands
+        return opcode, operands
+
+    def _call(self, text: str, guard) -> None:
+        found = CALL.fullmatch(text)
+        if not found:
+            raise self._error(text)
+        where = f"kernel '{self.kernel.name}', line {self.line}: calls"
+        name = found["name"]
+        if found["prototype"] or name.startswith("%"):
+            raise PtxError(f"{where} a function through a pointer, which the simulator cannot")
+        result, given = (_split(found[group] or "") for group in ("result", "given"))
+        if name in SYSTEM_CALLS:
+            operands = tuple(self._operand(one) for one in (*result, *given))
+            self._add(f"call.{name}", operands, text, guard)
+            if name == "__assertfail":  # and the thread ends
+                self._add("exit", (), text, guard)
+            return
+        if name in self.calls:
+            raise PtxError(f"{where} {name}, which calls itself: the simulator knows no recursion")
+        if name not in self.functions:
+            raise PtxError(f"{where} {name}, a function that the simulator does not know")
+        self._inline(self.functions[name], result, given, guard)
+
+    def _inline(self, function: Function, result, given, guard) -> None:
+        """The body of `function` in place of a call of it."""
+        self.opened += 1
+        end, line = f"$return@{self.opened}", self.line
+        names = zip((*function.result, *function.given), (*result, *given), strict=True)
+        scope = {inner: self._name(outer) for inner, outer in names} | {end: end}
+        if guard:
+            jump = f"@{'' if guard[1] else '!'}{guard[2]} bra {end}"
+            self.scopes[-1][end] = end
+            self._instruction(jump)
+        outer, self.scopes = self.scopes, [scope]
+        self.calls.append(function.name)
+        self.returns.append(end)
+        self._statements(function.body)
+        last = self.kernel.instructions[-1]
+        if last.name == "bra" and last.predicate is None and self.branches[-1][1] == end:
+            self.branches.pop()  # the last instruction returns: it is where it goes
+            self.kernel.instructions.pop()
+        self.kernel.labels[end] = len(self.kernel.instructions)
+        self.calls.pop()
+        self.returns.pop()
+        self.scopes, self.line = outer, line
 
     def _name(self, name: str) -> str:
         for scope in reversed(self.scopes):
@@ -392,7 +577,7 @@ class _Body:
 
     def _operand(self, text: str):
         """The operand; outside inner scopes one object for each text."""
-        if len(self.scopes) > 1:
+        if not self._is_outermost():
             return self._new_operand(text)
         if text not in self.operands:
             self.operands[text] = self._new_operand(text)
@@ -412,7 +597,7 @@ class _Body:
             found = ADDRESS.fullmatch(text[1:-1].strip())
             if not found:
                 raise self._error(text)
-            return Address(self._operand(found[1]), int(found[2], 0) if found[2] else 0)
+            return Address(self._operand(found[1]), _integer(found[2]) if found[2] else 0)
         if SPECIAL_REGISTERS.match(text):
             return Special(text[1:])
         if FLOAT32.fullmatch(text):
@@ -420,7 +605,9 @@ class _Body:
         if FLOAT64.fullmatch(text):
             return Immediate(struct.unpack(">d", bytes.fromhex(text[2:]))[0], True)
         if INTEGER.fullmatch(text):
-            return Immediate(int(text.rstrip("U"), 0), False)
+            return Immediate(_integer(text), False)
+        if text in NAMED_NUMBERS:
+            return Immediate(NAMED_NUMBERS[text], False)
         name = self._name(text)
         return Register(name) if name in self.kernel.registers else Symbol(name)
 
@@ -433,6 +620,12 @@ class _Body:
                     break
             else:
                 raise PtxError(f"kernel '{self.kernel.name}': no label for: {instruction.text}")
+
+
+def _integer(text: str) -> int:
+    sign, *digits = INTEGER.fullmatch(text).groups()
+    value = next(int(d, base) for d, base in zip(digits, (16, 2, 8, 10), strict=True) if d)
+    return -value if sign else value
 
 
 def _parameter(text: str) -> tuple[str, str]:
@@ -465,21 +658,30 @@ def _add_module_variables(kernel: Kernel, module: str) -> None:
     for declaration in sorted(found, key=lambda found: found["count"] == ""):
         _add_variable(kernel, declaration["name"], declaration)
     for declaration in MODULE_VARIABLE.finditer(module):
+        if declaration["type"] not in TYPE_BYTES:  # a texture
+            continue
+        kernel.declared[declaration["name"]] = _size(declaration)
         if declaration["name"] in used:
             kernel.variables[declaration["name"]] = _module_variable(declaration)
+    if {operand.name for operand in operands if isinstance(operand, Special)} & GRID_REGISTERS:
+        kernel.variables[GRID_WORKSPACE] = ModuleVariable(b"", GRID_WORKSPACE_BYTES, 4)
+
+
+def _size(declaration: re.Match) -> int:
+    count = declaration["count"]
+    return TYPE_BYTES[declaration["type"]] * (1 if count is None else int(count or 0))
 
 
 def _module_variable(declaration: re.Match) -> ModuleVariable:
-    ptx_type, count = declaration["type"], declaration["count"]
+    ptx_type, size = declaration["type"], _size(declaration)
     width = TYPE_BYTES[ptx_type]
-    size = width * (1 if count is None else int(count or 0))
     given = _split((declaration["initial"] or "").strip().strip("{}"))
     data = bytearray(width * len(given))
     for i, text in enumerate(given):
         if found := re.fullmatch(r"0[fFdD]([0-9a-fA-F]+)", text):
             value = bytes.fromhex(found[1])[::-1]
         elif INTEGER.fullmatch(text):
-            value = (int(text.rstrip("U"), 0) % 256**width).to_bytes(width, "little")
+            value = (_integer(text) % 256**width).to_bytes(width, "little")
         else:
             raise PtxError(f"initial value not understood: {declaration[0]}")
         data[width * i : width * (i + 1)] = value

@@ -30,6 +30,8 @@ from gemmlab.simulator.arithmetic import float32
 from gemmlab.simulator.arithmetic.exactness import Exactness
 from gemmlab.simulator.instructions import TABLE, multiply_adds
 from gemmlab.simulator.ptx import (
+    GRID_REGISTERS,
+    GRID_WORKSPACE,
     LEAVES_BLOCK,
     STRUCTURE,
     Address,
@@ -42,6 +44,22 @@ from gemmlab.simulator.ptx import (
     Symbol,
 )
 from gemmlab.simulator.types import BOOL, FLOATS, SIGNED, Unknown
+
+# What counts instructions here is the GPU's clock, or its time in nanoseconds.
+CLOCKS = {
+    "clock", "clock_hi", "clock64", "globaltimer", "globaltimer_lo", "globaltimer_hi",
+}  # fmt: skip
+LAUNCH_SIZES = {"dynamic_smem_size": "dynamic_bytes", "total_smem_size": "shared_bytes"}
+# What is not known, in words, by how its instruction begins, or by a register that it reads.
+REASONS = (
+    (r"(tex|tld4|txq)\b", "it reads a texture"),
+    (r"(suld|sust|sured|suq)\b", "it uses a surface"),
+    (r"mma\.sp|.*\.sp\b", "a product of sparse matrices"),
+    (r".*%(smid|nsmid|gridid|pm\d|envreg|reserved_smem)",
+     "a register that says where on the GPU it runs, or that the driver fills"),
+    (r"alloca|stackrestore|stacksave", "memory taken from the stack as it runs"),
+    (r"brx", "a jump through a table"),
+)  # fmt: skip
 
 LINES_AT_ONCE = 4  # of a block, until it looks whether it shall go on; looking takes 0.1 µs
 
@@ -104,6 +122,7 @@ class Writer:
         self.made: dict[str, str] = {}
         self.made_of: dict[str, set[str]] = {}
         self.fma_count = 0
+        self.at = block.start
         self.tried: str | None = None  # the result of a look at an mbarrier
 
     # --- names and values ---------------------------------------------------------------------
@@ -132,8 +151,10 @@ class Writer:
             return self._view(self.variable(operand.name), self.types[operand.name], dtype)
         if isinstance(operand, Immediate):
             return self.constant(_immediate(operand, dtype))
+        if isinstance(operand, Special) and operand.name == "is_explicit_cluster":
+            return self._view(f"lanes.special[{operand.name!r}]", BOOL, dtype)
         if isinstance(operand, Special):
-            return self._view(f"lanes.special[{operand.name!r}]", SIGNED[4], dtype)
+            return self._special(operand.name, dtype)
         if isinstance(operand, Symbol):
             for own in (self.kernel.shared, self.kernel.local):
                 if operand.name in own:
@@ -144,6 +165,19 @@ class Writer:
             if STRUCTURE.match(dict(self.kernel.parameters).get(operand.name, "")):
                 return self._view(f"lanes.parameters[{operand.name!r}]", SIGNED[8], dtype)
         raise Unknown
+
+    def _special(self, name: str, dtype: np.dtype) -> str:
+        if name in CLOCKS:
+            text = f"lanes.clock({self.at - self.block.start})"
+            text += " >> np.int64(32)" if name.endswith("_hi") else ""
+            return self._view(f"({text})", SIGNED[8], dtype)
+        if name in GRID_REGISTERS:
+            text = f"lanes.launch.memory.address({GRID_WORKSPACE!r})"
+            text += " >> np.int64(32)" if name == "envreg1" else ""
+            return self._view(f"({text})", SIGNED[8], dtype)
+        if name in LAUNCH_SIZES:
+            return self._view(f"np.int32(lanes.launch.{LAUNCH_SIZES[name]})", SIGNED[4], dtype)
+        return self._view(f"lanes.special[{name!r}]", SIGNED[4], dtype)
 
     def number(self, operand, dtype: np.dtype, ftz: bool) -> str:
         """As `value`, for a float operand of arithmetic that may flush subnormals to zero."""
@@ -224,6 +258,7 @@ class Writer:
     # --- instructions -------------------------------------------------------------------------
 
     def instruction(self, instruction: Instruction) -> None:
+        self.at = instruction.index
         method = TABLE.get(instruction.name)
         if method is None:
             raise self._unknown(instruction)
@@ -237,9 +272,11 @@ class Writer:
         return None if instruction.predicate is None else self.condition(instruction)
 
     def _unknown(self, instruction: Instruction) -> UnknownInstruction:
+        reasons = (reason for begins, reason in REASONS if re.match(begins, instruction.text))
+        why = next((f" ({reason})" for reason in reasons), "")
         return UnknownInstruction(
             f"kernel '{self.kernel.name}', line {instruction.line}: the simulator does not know "
-            f"the instruction: {instruction.text}"
+            f"the instruction: {instruction.text}{why}"
         )
 
 

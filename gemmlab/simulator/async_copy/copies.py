@@ -60,20 +60,24 @@ class Copies:
         self._arrivals: list[Arrival] = []
         self._committed = 0  # groups of each lane
 
-    def start(self, index: int, size: int, destination, source, bytes_read, ignored, mask) -> None:
+    def start(
+        self, index: int, size: int, destination, source, bytes_read, ignored, past_l1, mask
+    ) -> None:
         """cp.async: `size` bytes a lane, of which the first `bytes_read` come from the source.
 
-        The others become zeros. `bytes_read`: None for all; `ignored`: lanes that read nothing.
+        The others become zeros. `bytes_read`: None for all; `ignored`: lanes that read nothing;
+        `past_l1`: whether the L1 cache is passed by (.cg).
         """
         lanes, destination = self.lanes, np.asarray(destination)
         lanes.count_idle_loads(index, mask)
-        value = self._read(index, size, np.asarray(source), bytes_read, ignored, mask)
+        to = destination if past_l1 else None
+        value = self._read(index, size, np.asarray(source), to, bytes_read, ignored, mask)
         [(_, _, allowed)], bad = lanes.shared.locate(destination, size, mask)
         for access in bad:
             lanes.find(f"{access.problem} write", index, access.what, access.lanes)
         if lanes.checker:
             lanes.checker.copy_started(index, destination, size, allowed)
-        if lanes.record:
+        if lanes.record is not None:
             lanes.note(index, "shared", "copy", destination, size, allowed, [])
         global_memory.store(lanes.shared, destination, [POISON[size]], MOVED[size], allowed)
         self._flying.append(Copy(index, size, destination, value, self._committed, allowed))
@@ -103,6 +107,12 @@ class Copies:
             self.mbarriers.expect_arrivals(index, address, mask)
         self._arrivals.append(Arrival(index, address, mask, list(self._flying)))
 
+    def finish(self) -> None:
+        """All threads have returned."""
+        self.bulk_stores.finish()
+        self.bulk.advance()
+        self.mbarriers.finish()
+
     def advance(self) -> bool:
         """Nobody can go on: let mbarriers know what has landed. Whether a phase was completed."""
         for arrival in self._arrivals:
@@ -115,38 +125,45 @@ class Copies:
         changed, self.mbarriers.changed = self.mbarriers.changed, False
         return changed
 
-    def _read(self, index, size, source, bytes_read, ignored, mask):
-        reading = mask if ignored is None else self.lanes.both(mask, ~np.asarray(ignored))
+    def _read(self, index, size, source, destination, bytes_read, ignored, mask):
+        """What each lane copies. `destination`: where to, if past the L1 cache; else None."""
+        reading, zero = mask, MOVED[size].type(0)
+        if ignored is not None:
+            reading = self.lanes.both(mask, ~np.asarray(ignored))
         if bytes_read is None:
-            return self._load(index, source, MOVED[size], size, reading)
-        bytes_read = np.asarray(bytes_read).view(np.uint32)
-        wrong = (bytes_read > size) & reading
-        if wrong.any():
-            what = f"more bytes are to be read than the {size} that are copied"
-            self.lanes.find("wrong source size", index, what, wrong)
-        whole, some = bytes_read >= size, bytes_read > 0
-        value = MOVED[size].type(0)
-        if (whole & some & reading).any():
-            full = self.lanes.both(reading, whole)
-            value = self._load(index, source, MOVED[size], size, full)
-            value = np.where(whole, value, MOVED[size].type(0))
-        part = some & ~whole & reading
-        if part.any():  # byte by byte
+            full, part = reading, False
+        else:
+            bytes_read = np.asarray(bytes_read).view(np.uint32)
+            wrong = (bytes_read > size) & reading
+            if wrong.any():
+                what = f"more bytes are to be read than the {size} that are copied"
+                self.lanes.find("wrong source size", index, what, wrong)
+            full = self.lanes.both(reading, bytes_read >= size)
+            part = (bytes_read > 0) & (bytes_read < size) & reading
+            reading = self.lanes.both(reading, bytes_read > 0)
+        if not np.any(reading):
+            return zero
+        value = self._load(index, source, MOVED[size], size, full) if np.any(full) else zero
+        if full is not mask:
+            value = np.where(full, value, zero)
+        if np.any(part):  # byte by byte
             data = np.zeros((*self.lanes.shape, size), np.uint8)
             for i in range(int(np.broadcast_to(bytes_read, self.lanes.shape)[part].max())):
                 here = part & (bytes_read > i)
                 at = source + np.int64(i)
                 data[..., i] = np.where(here, self._load(index, at, np.dtype("u1"), 1, here), 0)
             value = np.where(part, data.view(MOVED[size])[..., 0], value)
-        return value if ignored is None else np.where(ignored, MOVED[size].type(0), value)
+        if self.lanes.observed:
+            self.lanes.count_access(index, "global", "load", source, size, reading, destination)
+        return value
 
     def _load(self, index, source, dtype, size, mask):
         lanes = self.lanes
         (value,), bad = global_memory.load(lanes.launch.memory, source, dtype, 1, mask)
         if lanes.launch.memory.has_written(source):
             lanes.known_sums = exactness.nothing_known()
-        if bad or lanes.observed or lanes.checker:
-            lanes.note(index, "global", "load", source, size, mask, bad)
+        if bad or lanes.checker:
+            lanes.check_access(index, "global", "load", source, size, mask, bad)
         return value
 
     def _land(self, copy: Copy, lanes, mbarrier=None) -> None:

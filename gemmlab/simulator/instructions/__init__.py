@@ -4,6 +4,7 @@ Such a function gets the Writer of translate.py, the instruction and its operand
 the Writer. For a form that it does not know it raises types.Unknown.
 """
 
+from gemmlab.simulator import system_calls
 from gemmlab.simulator.instructions import (
     accesses,
     atomics,
@@ -32,6 +33,7 @@ MODULES = [
     moves,
     numbers,
     synchronization,
+    system_calls,
     tensor,
     warps,
 ]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from gemmlab.simulator.memory import generic
 from gemmlab.simulator.ptx import Immediate, Vector
-from gemmlab.simulator.tensor_cores import fragments, wgmma
+from gemmlab.simulator.tensor_cores import doubles, fragments, wgmma
 from gemmlab.simulator.tensor_cores import matrix_transfers as transfers
 from gemmlab.simulator.tensor_cores.adding import BITS
 from gemmlab.simulator.tensor_cores.mma import Product
-from gemmlab.simulator.types import BOOL, SIGNED, Unknown
+from gemmlab.simulator.types import BOOL, FLOATS, SIGNED, Unknown
 
 SHAPES = {  # of mma.sync, by the type of A
     "f16": {"m16n8k8", "m16n8k16"}, "bf16": {"m16n8k8", "m16n8k16"},
@@ -33,15 +34,15 @@ def _items(operand) -> tuple:
     return operand.items if isinstance(operand, Vector) else (operand,)
 
 
-def _registers(w, operand) -> str:
-    return "(" + "".join(f"{w.value(one, SIGNED[4])}, " for one in _items(operand)) + ")"
+def _registers(w, operand, dtype=SIGNED[4]) -> str:
+    return "(" + "".join(f"{w.value(one, dtype)}, " for one in _items(operand)) + ")"
 
 
-def _assign_all(w, instruction, target, text) -> None:
+def _assign_all(w, instruction, target, text, dtype=SIGNED[4]) -> None:
     names = [f"t{i}" for i in range(len(_items(target)))]
     w.lines.append(f"{', '.join(names)}, = {text}")
     for name, one in zip(names, _items(target), strict=True):
-        w.assign(one, name, SIGNED[4], instruction)
+        w.assign(one, name, dtype, instruction)
 
 
 def _check_counts(operands, wanted) -> None:
@@ -58,8 +59,20 @@ def op_mma(w, instruction, d, a, b, c):
     *flags, dt, at, bt, ct = instruction.parts[6:]
     if [sync, aligned, *layouts] != ["sync", "aligned", "row", "col"]:
         raise Unknown
+    if {dt, at, bt, ct} == {"f64"} and not flags and shape in doubles.SHAPES:
+        _multiply_doubles(w, instruction, shape, d, a, b, c)
+        return
     product = _mma(shape, tuple(flags), dt, at, bt, ct)
     _multiply(w, instruction, product, d, a, b, c)
+
+
+def _multiply_doubles(w, instruction, shape, d, a, b, c) -> None:
+    product = doubles.DoubleProduct(shape)
+    if tuple(len(_items(one)) for one in (d, a, b, c)) != product.registers:
+        raise Unknown
+    given = ", ".join(_registers(w, one, FLOATS["f64"]) for one in (a, b, c))
+    text = f"{w.constant(product.run)}(lanes, {instruction.index}, {given}, {w.mask(instruction)})"
+    _assign_all(w, instruction, d, text, FLOATS["f64"])
 
 
 def _multiply(w, instruction, product: Product, d, a, b, c) -> None:
@@ -190,6 +203,9 @@ def _wmma_mma(w, instruction, d, a, b, c):
     types = types[:-1] if saturate else types
     if len(types) == 2:
         types = [types[0], "f16", "f16", types[1]]
+    if set(types) - {"rn"} == {"f64"} and shape == doubles.WMMA_SHAPE:
+        _multiply_doubles(w, instruction, shape, d, a, b, c)
+        return
     _multiply(w, instruction, _wmma(shape, saturate, *types), d, a, b, c)
 
 
@@ -197,51 +213,73 @@ def _wmma_load(w, instruction, target, address, stride=None):
     matrix = instruction.parts[2]
     if matrix not in "abc":
         raise Unknown
-    transfer, given = _transfer(w, instruction, target, address, stride)
+    transfer, given, dtype = _transfer(w, instruction, target, address, stride)
     text = f"{w.constant(transfer.load)}(lanes, {instruction.index}, {given}"
-    _assign_all(w, instruction, target, f"{text}, {w.mask(instruction)})")
+    _assign_all(w, instruction, target, f"{text}, {w.mask(instruction)})", dtype)
 
 
 def _wmma_store(w, instruction, address, source, stride=None):
     if instruction.parts[2] != "d":
         raise Unknown
-    transfer, given = _transfer(w, instruction, source, address, stride)
+    transfer, given, dtype = _transfer(w, instruction, source, address, stride)
     text = f"{w.constant(transfer.store)}(lanes, {instruction.index}, {given}"
-    w.lines.append(f"{text}, {_registers(w, source)}, {w.mask(instruction)})")
+    w.lines.append(f"{text}, {_registers(w, source, dtype)}, {w.mask(instruction)})")
 
 
 def _transfer(w, instruction, registers, address, stride):
-    """wmma.load.a.sync.aligned.LAYOUT.SHAPE{.SPACE}.TYPE: (what it does, address and stride)."""
+    """wmma.load.a.sync.aligned.LAYOUT.SHAPE{.SPACE}.TYPE
+
+    (what it does, address and stride, the type of a register).
+    """
     matrix, sync, aligned, layout, shape, *space, kind = instruction.parts[2:]
     space = space[0].removesuffix("::cta") if space else "generic"
     if (sync, aligned) != ("sync", "aligned") or space not in ("global", "shared", "generic"):
         raise Unknown
-    fragment = _fragment(matrix, shape, kind)
-    _check_counts((registers,), (fragment,))
     by_columns = LAYOUTS[layout]
-    transfer = transfers.Transfer(fragment, by_columns, space, matrix in "ab")
+    if kind == "f64" and shape == doubles.WMMA_SHAPE:
+        m, n, k = doubles.SHAPES[shape]
+        rows, cols = {"a": (m, k), "b": (k, n)}.get(matrix, (m, n))
+        if len(_items(registers)) != len(doubles.places(matrix, shape)):
+            raise Unknown
+        transfer, dtype = doubles.DoubleTransfer(matrix, by_columns, space), FLOATS["f64"]
+    else:
+        fragment = _fragment(matrix, shape, kind)
+        _check_counts((registers,), (fragment,))
+        rows, cols = fragment.shape
+        transfer = transfers.Transfer(fragment, by_columns, space, matrix in "ab")
+        dtype = SIGNED[4]
     place = w.address(address, SIGNED[4] if space == "shared" else SIGNED[8])
     if stride is None:  # then lines follow one another
-        rows, cols = fragment.shape
-        return transfer, f"{place}, {rows if by_columns else cols}"
-    return transfer, f"{place}, {w.value(stride, SIGNED[4])}"
+        return transfer, f"{place}, {rows if by_columns else cols}", dtype
+    return transfer, f"{place}, {w.value(stride, SIGNED[4])}", dtype
 
 
 def _count(instruction, operand) -> tuple[int, bool]:
-    """Of {ld,st}matrix.sync.aligned.m8n8.x4{.trans}.shared.b16: how many, whether transposed."""
-    sync, aligned, shape, times, *trans, space, kind = instruction.parts[1:]
-    rest = sync, aligned, shape, space.removesuffix("::cta"), kind
-    if rest != ("sync", "aligned", "m8n8", "shared", "b16") or trans not in ([], ["trans"]):
+    """Of {ld,st}matrix.sync.aligned.m8n8.x4{.trans}.shared.b16: how many, whether transposed.
+
+    The parts between may stand in any order, and without .shared the address is generic.
+    """
+    parts = [part.removesuffix("::cta") for part in instruction.parts[1:]]
+    count = len(_items(operand))
+    needed = ["sync", "aligned", "m8n8", f"x{count}", "b16"]
+    if parts[:2] != needed[:2] or parts[-1] != "b16" or not set(needed) <= set(parts):
         raise Unknown
-    count = {"x1": 1, "x2": 2, "x4": 4}[times]
-    if len(_items(operand)) != count:
+    if count not in (1, 2, 4) or set(parts) - {*needed, "trans", "shared"}:
         raise Unknown
-    return count, bool(trans)
+    return count, "trans" in parts
+
+
+def _place(w, instruction, address) -> str:
+    """The address in shared memory."""
+    if any(part.startswith("shared") for part in instruction.parts):
+        return w.address(address, SIGNED[4])
+    start = w.constant(generic.window("shared"))
+    return f"({w.address(address, SIGNED[8])} - {start}).astype({w.dtype(SIGNED[4])})"
 
 
 def op_ldmatrix(w, instruction, target, address):
     count, transposed = _count(instruction, target)
-    place, mask = w.address(address, SIGNED[4]), w.mask(instruction)
+    place, mask = _place(w, instruction, address), w.mask(instruction)
     function = w.use(transfers.load_matrices)
     text = f"{function}(lanes, {instruction.index}, {place}, {count}, {transposed}, {mask})"
     _assign_all(w, instruction, target, text)
@@ -249,7 +287,7 @@ def op_ldmatrix(w, instruction, target, address):
 
 def op_stmatrix(w, instruction, address, source):
     _, transposed = _count(instruction, source)
-    place, mask = w.address(address, SIGNED[4]), w.mask(instruction)
+    place, mask = _place(w, instruction, address), w.mask(instruction)
     function, values = w.use(transfers.store_matrices), _registers(w, source)
     w.lines.append(
         f"{function}(lanes, {instruction.index}, {place}, {values}, {transposed}, {mask})"

@@ -32,8 +32,13 @@ def _call(w, instruction, function, *given) -> str:
 
 
 def op_shfl(w, instruction, target, value, by, clamp, members):
-    _, sync, mode, ptx_type = instruction.parts
-    if (sync, ptx_type) != ("sync", "b32") or mode not in ("up", "down", "bfly", "idx"):
+    _, *parts, ptx_type = instruction.parts
+    mode = next(part for part in parts if part != "sync")
+    if (
+        sorted(parts) != sorted(("sync", mode))
+        or ptx_type != "b32"
+        or mode not in ("up", "down", "bfly", "idx")
+    ):
         raise Unknown
     given = [repr(mode), *(w.value(x, SIGNED[4]) for x in (value, by, clamp))]
     text = _call(w, instruction, warps.shuffle, *given, members)
@@ -41,8 +46,9 @@ def op_shfl(w, instruction, target, value, by, clamp, members):
 
 
 def op_vote(w, instruction, target, condition, members):
-    _, sync, how, ptx_type = instruction.parts
-    if sync != "sync" or (how == "ballot") != (ptx_type == "b32"):
+    _, *parts, ptx_type = instruction.parts
+    how = next(part for part in parts if part != "sync")  # which may come before or after
+    if sorted(parts) != sorted(("sync", how)) or (how == "ballot") != (ptx_type == "b32"):
         raise Unknown
     if how not in ("all", "any", "uni", "ballot"):
         raise Unknown
@@ -51,7 +57,8 @@ def op_vote(w, instruction, target, condition, members):
 
 
 def op_match(w, instruction, target, value, members):
-    _, how, sync, ptx_type = instruction.parts
+    _, *parts, ptx_type = instruction.parts
+    how, sync = sorted(parts)  # "all" and "any" come before "sync"
     if sync != "sync" or how not in ("any", "all"):
         raise Unknown
     text = w.value(value, type_of(ptx_type))

@@ -146,12 +146,31 @@ def read_only(array: np.ndarray) -> ReadOnly:
     return ReadOnly(array)
 
 
+@dataclass(frozen=True, eq=False)
+class Given:
+    """A variable of the module that the caller has given, or a structure that is a parameter.
+
+    `bytes`: uint8, the memory itself.
+    """
+
+    bytes: np.ndarray
+    element_bytes: int
+
+    @property
+    def size(self) -> int:
+        return self.bytes.nbytes
+
+    def raw(self) -> np.ndarray:
+        return self.bytes
+
+
 class GlobalMemory:
     """The arrays that the kernel's pointers lead to, and the module's own variables.
 
     `protected`: the names of arrays that a kernel must not write. `variables`: name ->
-    ptx.ModuleVariable, in constant or global memory. Each launch finds them as they are declared.
-    Raises MemoryError where they take more than MOST_VARIABLES bytes, or more than there is.
+    ptx.ModuleVariable, in constant or global memory, which each launch finds as it is declared, or
+    Given, which is the caller's. Raises MemoryError where they take more than MOST_VARIABLES bytes,
+    or more than there is.
     """
 
     def __init__(self, arrays: list[tuple[str, np.ndarray]], variables=None, protected=()):
@@ -161,12 +180,12 @@ class GlobalMemory:
         ]
         for buffer in self.buffers:
             buffer.read_only = buffer.name in protected
-        variables = variables or {}
+        variables = self._declared = variables or {}
         size = sum(v.size for v in variables.values())
         if size > MOST_VARIABLES:
             raise MemoryError
         self.variables = {
-            name: Buffer(name, _as_declared(v), _base(VARIABLES + i), v.element_bytes)
+            name: Buffer(name, v.raw(), _base(VARIABLES + i), v.element_bytes)
             for i, (name, v) in enumerate(variables.items())
         }
         # Of arrays whose contents count as never written: the bytes that still are not.
@@ -211,10 +230,13 @@ class GlobalMemory:
 
     def has_written(self, addresses) -> bool:
         """Whether a kernel has stored in an array that these addresses may lead to."""
-        if not any(buffer.written for buffer in self.buffers):
+        if not addresses.size or not any(buffer.written for buffer in self.buffers):
             return False
-        numbers = np.unique((addresses - GLOBAL_BASE) // GLOBAL_STEP)
-        return any(0 <= n < len(self.buffers) and self.buffers[n].written for n in numbers)
+        first, last = (
+            (int(address) - GLOBAL_BASE) // GLOBAL_STEP
+            for address in (addresses.min(), addresses.max())
+        )
+        return any(buffer.written for buffer in self.buffers[max(first, 0) : max(last + 1, 0)])
 
     def stored(self, addresses, size: int, *given) -> None:
         """Nothing to take note of, other than in shared memory."""
@@ -226,6 +248,17 @@ class GlobalMemory:
     def address(self, variable: str) -> np.int64:
         """Where one of the module's own variables begins."""
         return np.int64(self.variables[variable].base)
+
+    def given(self) -> list[np.ndarray]:
+        """The bytes of the variables and structures that are the caller's."""
+        return [v.bytes for v in self._declared.values() if isinstance(v, Given)]
+
+    def copied_variables(self) -> dict:
+        """For another GlobalMemory: the caller's variables copied, the others as declared."""
+        return {
+            name: Given(v.bytes.copy(), v.element_bytes) if isinstance(v, Given) else v
+            for name, v in self._declared.items()
+        }
 
     def buffer_at(self, address: int) -> Buffer | None:
         number = (address - GLOBAL_BASE) // GLOBAL_STEP
@@ -295,13 +328,6 @@ def store(memory, addresses, values, dtype: np.dtype, mask):
         bad += wrong
     memory.stored(addresses, dtype.itemsize * len(values), mask, *values)
     return bad
-
-
-def _as_declared(variable) -> np.ndarray:
-    """The bytes of a variable of the module. What has no value is 0, and takes no memory yet."""
-    raw = np.zeros(variable.size, np.uint8)
-    raw[: len(variable.initial)] = np.frombuffer(variable.initial, np.uint8)
-    return raw
 
 
 def _of_first(values, lanes):

@@ -1,0 +1,86 @@
+"""Structures that a kernel takes by value, put together by the caller from their members."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+POINTER_BYTES = 8
+
+
+class Structure:
+    """A structure by value, for `args` of a launch: its members in the order of its declaration.
+
+    A member is an array, for a pointer to it; a NumPy scalar (np.int32(4), np.float16(0.5), one of
+    a structured dtype), bytes as they are, or another Structure. Each begins at a multiple of its
+    size, as C++ has it; a member that is an array of the structure itself is given element by
+    element: Structure(a, np.int64(a.size), *np.array(a.shape)). Arrays are changed in place.
+
+    Raises TypeError for a member of another type, such as a Python number, whose size is not known.
+    """
+
+    def __init__(self, *members):
+        self.members = members
+        self._places, end, self.alignment = [], 0, 1
+        for number, member in enumerate(members):
+            size, alignment = _size(member, number)
+            begin = -(-end // alignment) * alignment
+            self._places.append(begin)
+            end, self.alignment = begin + size, max(self.alignment, alignment)
+        self.size = -(-end // self.alignment) * self.alignment
+
+    def __repr__(self):
+        return f"Structure of {self.size} bytes"
+
+    def arrays(self) -> list:
+        """The members that are arrays, of inner structures too, as they were given."""
+        found = []
+        for member in self.members:
+            if isinstance(member, Structure):
+                found += member.arrays()
+            elif _array(member) is not None:
+                found.append(member)
+        return found
+
+    def packed(self, pointers: Iterator[int]) -> bytes:
+        """The bytes of the structure; `pointers`: the addresses of its arrays, in their order."""
+        data = bytearray(self.size)
+        for member, begin in zip(self.members, self._places, strict=True):
+            if isinstance(member, Structure):
+                part = member.packed(pointers)
+            elif _array(member) is not None:
+                part = int(next(pointers)).to_bytes(POINTER_BYTES, "little")
+            else:
+                part = as_bytes(member)
+            data[begin : begin + len(part)] = part
+        return bytes(data)
+
+
+def as_bytes(value) -> bytes | None:
+    """The bytes of something that has a size of its own; None for others."""
+    if isinstance(value, (bytes, bytearray)):
+        return bytes(value)
+    return value.tobytes() if isinstance(value, np.generic) else None
+
+
+def _array(member) -> np.ndarray | None:
+    member = getattr(member, "array", member)  # of one that is marked, as read only for example
+    return member if isinstance(member, np.ndarray) else None
+
+
+def _size(member, number: int) -> tuple[int, int]:
+    """Size and alignment in bytes."""
+    if isinstance(member, Structure):
+        return member.size, member.alignment
+    if _array(member) is not None:
+        return POINTER_BYTES, POINTER_BYTES
+    data = as_bytes(member)
+    if data is None:
+        raise TypeError(
+            f"member {number} of a Structure is {member!r}, whose size is not known: an array, a "
+            "NumPy scalar such as np.int32(4), bytes, or another Structure is needed"
+        )
+    if isinstance(member, np.void):
+        return len(data), member.dtype.alignment
+    return len(data), len(data) if isinstance(member, np.generic) else 1

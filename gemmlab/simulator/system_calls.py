@@ -1,0 +1,182 @@
+"""What a kernel calls of the system: printf, and assert and trap, which end it."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from gemmlab.simulator.memory import generic
+from gemmlab.simulator.ptx import Symbol
+from gemmlab.simulator.threads.warps import active_lanes
+from gemmlab.simulator.types import SIGNED, Unknown
+
+# Characters that one launch prints at most, as many as a GPU's buffer has bytes by default.
+MOST_PRINTED = 1 << 20
+MOST_TEXT = 1 << 16  # bytes of one string
+SPECIFIER = re.compile(
+    r"%(?P<flags>[-+ #0]*)(?P<width>\*|\d*)(?:\.(?P<precision>\*|\d*))?"
+    r"(?P<length>hh|h|ll|l|j|z|t|L)?(?P<kind>[diouxXcsfFeEgGaAp%])"
+)
+LONG = {"l", "ll", "j", "z", "t"}
+
+
+def op_call(w, instruction, *operands):
+    function = instruction.parts[1]
+    if function == "vprintf":
+        target, text, values = operands
+        given = ", ".join(w.value(one, SIGNED[8]) for one in (text, values))
+        call = f"{w.use(printf)}(lanes, {instruction.index}, {given}, {w.mask(instruction)})"
+        if target == Symbol("_"):
+            w.lines.append(call)
+        else:
+            w.assign(target, call, SIGNED[4], instruction)
+    elif function == "__assertfail":
+        message, file, line, name, _ = operands
+        given = ", ".join(w.value(one, SIGNED[8]) for one in (message, file, name))
+        line = w.value(line, SIGNED[4])
+        call = f"{w.use(fail)}(lanes, {instruction.index}, {given}, {line}, {w.mask(instruction)})"
+        w.lines.append(call)
+    else:
+        raise Unknown
+
+
+def op_trap(w, instruction):
+    w.lines.append(f"{w.use(trap)}(lanes, {instruction.index}, {w.mask(instruction)})")
+
+
+def op_brkpt(w, instruction):
+    """There is no debugger."""
+
+
+def fail(lanes, index: int, message, file, name, line, mask) -> None:
+    """assert that does not hold: a finding. The thread ends."""
+    if not np.any(mask):
+        return
+    message, file, name = (_text(lanes, _first(one, lanes, mask)) for one in (message, file, name))
+    at = int(_first(line, lanes, mask))
+    what = f"assertion `{message}` does not hold, {file}:{at}, {name}"
+    lanes.find("failed assertion", index, what, mask)
+
+
+def trap(lanes, index: int, mask) -> None:
+    """A finding: on a GPU the whole launch ends with an error."""
+    if np.any(mask):
+        lanes.find("trap", index, "the kernel ends itself with an error", mask)
+
+
+def printf(lanes, index: int, text, values, mask) -> np.int32:
+    """vprintf: what the lanes of `mask` print, one after the other. How many values are printed.
+
+    `text`, `values`: generic addresses (int64), of the format and of the values behind it, each at
+    a multiple of its size.
+    """
+    active = active_lanes(lanes, mask)
+    places = [tuple(place) for place in np.argwhere(active)]
+    if not places:
+        return np.int32(0)
+    rows = lanes.layout.to_warps(text)
+    count = 0
+    lines: dict[tuple[int, int], str] = {}
+    for address in np.unique(rows[active]):
+        here = lanes.both(mask, np.asarray(text) == address)
+        own = [place for place in places if rows[place] == address]
+        count, found = _formatted(lanes, index, _text(lanes, address), values, here, own)
+        lines |= dict(zip(own, found, strict=True))
+    for place in places:
+        _print(lanes, lines[place])
+    return np.int32(count)
+
+
+def _print(lanes, text: str) -> None:
+    before = lanes.printed_characters
+    lanes.printed_characters += len(text)
+    if lanes.printed_characters <= MOST_PRINTED:
+        lanes.printed.append(text)
+    elif before <= MOST_PRINTED:
+        lanes.printed.append(
+            f"\n… and more: what these blocks print past {MOST_PRINTED:,} characters is left out\n"
+        )
+
+
+def _formatted(lanes, index, form: str, values, mask, places) -> tuple[int, list[str]]:
+    """How many values the format takes, and its text for each of the lanes at `places`."""
+    pieces, offset, count, position = [], 0, 0, 0
+
+    def value(dtype) -> list:
+        nonlocal offset, count
+        offset = -(-offset // dtype.itemsize) * dtype.itemsize
+        at = np.asarray(values) + np.int64(offset)
+        (found,) = generic.load_generic(lanes, index, at, dtype, 1, mask)
+        offset, count = offset + dtype.itemsize, count + 1
+        rows = lanes.layout.to_warps(found)
+        return [rows[place].item() for place in places]
+
+    for found in SPECIFIER.finditer(form):
+        pieces.append([form[position : found.start()]] * len(places))
+        position = found.end()
+        if found["kind"] == "%":
+            pieces.append(["%"] * len(places))
+            continue
+        stars = [value(np.dtype("i4")) for part in ("width", "precision") if found[part] == "*"]
+        given = value(_type(found["kind"], found["length"]))
+        stars = zip(*stars, strict=True) if stars else [()] * len(places)
+        pieces.append(
+            [_one(lanes, found, one, list(own)) for one, own in zip(given, stars, strict=True)]
+        )
+    pieces.append([form[position:]] * len(places))
+    return count, ["".join(parts) for parts in zip(*pieces, strict=True)]
+
+
+def _type(kind: str, length: str | None) -> np.dtype:
+    if kind in "fFeEgGaA":
+        return np.dtype("f8")
+    if kind in "sp" or length in LONG:
+        return np.dtype("u8") if kind in "oxXup" else np.dtype("i8")
+    return np.dtype("u4") if kind in "oxXu" else np.dtype("i4")
+
+
+def _one(lanes, found: re.Match, value, stars: list[int]) -> str:
+    """One value as C prints it."""
+    flags, kind = found["flags"], found["kind"]
+    width = stars.pop(0) if found["width"] == "*" else int(found["width"] or 0)
+    precision = found["precision"]
+    if precision is not None:
+        precision = stars.pop(0) if precision == "*" else int(precision or 0)
+    if width < 0:
+        flags, width = flags + "-", -width
+    if kind == "c":
+        text = chr(value & 255)
+    elif kind == "s":
+        text = _text(lanes, value) if value else "(null)"
+        text = text[:precision] if precision is not None else text
+    elif kind == "p":
+        text = f"{value:#x}" if value else "(nil)"
+    elif kind in "aA":
+        text = float(value).hex()
+        text = text.upper() if kind == "A" else text
+    else:
+        spec = "d" if kind in "iu" else kind
+        dot = "" if precision is None else f".{precision}"
+        if found["length"] in ("h", "hh") and kind in "diouxX":
+            bits = 8 if found["length"] == "hh" else 16
+            value &= (1 << bits) - 1
+            value -= (value >> (bits - 1) << bits) if kind in "di" else 0
+        return f"%{flags}{width or ''}{dot}{spec}" % value
+    return text.ljust(width) if "-" in flags else text.rjust(width)
+
+
+def _text(lanes, address) -> str:
+    """The string at a generic address."""
+    address = int(address)
+    buffer = lanes.launch.memory.buffer_at(address)
+    if buffer is None:
+        return f"(no string at {address:#x})"
+    begin = address - buffer.base
+    raw = buffer.view(np.dtype("u1"))[begin : begin + MOST_TEXT].tobytes()
+    return raw.partition(b"\0")[0].decode("utf-8", "replace")
+
+
+def _first(values, lanes, mask):
+    here = np.broadcast_to(mask, lanes.shape)
+    return np.broadcast_to(values, lanes.shape)[here][0]
