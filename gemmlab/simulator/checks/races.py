@@ -164,7 +164,8 @@ class Races:
         touch = self._touch(addresses, size, mask)
         time = self.clocks.tick(index)
         self.leaving.last[touch.lane_granules] = 0
-        group = touch.thread // GROUP_THREADS
+        block, thread = np.divmod(touch.thread, self.layout.threads)  # of a cluster, if it is one
+        group = block * self.layout.threads + thread // GROUP_THREADS
         for one in np.unique(group):
             if one not in self.group_reads:
                 self.group_reads[one] = Writes(self._granules)
