@@ -619,7 +619,7 @@ class Chunk:
                 self._lanes = mask, int(np.broadcast_to(mask, self.shape).sum())
             self.counter.fma_lanes += count * self._lanes[1]
 
-    def count_product(self, multiply_adds: int, hmma: int, imma: int, mask) -> None:
+    def count_product(self, multiply_adds: int, hmma: int, mask, imma: int = 0) -> None:
         """Count one product of matrices, and how many instructions the GPU makes of it."""
         if self.launch.count:
             warps = int(self.layout.distinct_warps(mask, ()).times.sum())

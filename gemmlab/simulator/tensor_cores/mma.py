@@ -50,7 +50,8 @@ class Product:
     def run(self, lanes, index: int, a, b, c, mask):
         """Registers of d. `a`, `b`, `c`: registers of all lanes."""
         check_whole_warps(lanes, index, mask)
-        lanes.count_product(*self._work, mask)
+        multiply_adds, hmma, imma = self._work
+        lanes.count_product(multiply_adds, hmma, mask, imma)
         matrices = [
             fragment.matrix(to_columns(lanes, registers))
             for fragment, registers in zip(self.fragments[1:], (a, b, c), strict=True)
