@@ -56,20 +56,22 @@ def kept(order: str, rows: int, columns: int) -> int:
 # ---- what was recorded of them -------------------------------------------------------------------
 
 
-def misfits(table: pandas.DataFrame, least: float = 5.0) -> pandas.DataFrame:
-    """Rows whose recorded speed and issue slots do not fit together, by `least` percent or more.
+def uneven(table: pandas.DataFrame, most: float = 95.0) -> pandas.DataFrame:
+    """Rows whose schedulers had warps in less than `most` percent of the cycles of the launch.
 
-    table: as gl.fma_order() gives. An FFMA is what nearly every issued instruction is here, so the
-    share of cycles in which a scheduler issued one gives a speed of its own. Columns: tile, order,
-    loads, ptxas, issue active, %, the TFLOP/s that it gives, and those that were measured.
+    table: as gl.fma_order() gives. All SMs have the same work, and a launch ends with its slowest
+    one. Columns: tile, order, loads, ptxas, issue active, %, active, %, the TFLOP/s that the two
+    give, as nearly every issued instruction is an FFMA, and those that were measured, in another
+    launch.
     """
     of_slots = table["FFMA"] / table["issue slots"]
-    gives = table["roof TFLOP/s"] * table["issue active, %"] / 100 * of_slots
-    off = (gives / table["measured TFLOP/s"] - 1).abs() * 100 >= least
-    columns = ["tile", "order", "loads", "ptxas", "issue active, %"]
-    return table[off][columns].assign(
-        **{"gives TFLOP/s": gives[off].round(1), "measured TFLOP/s": table["measured TFLOP/s"][off]}
+    shares = table["issue active, %"] / 100 * table["active, %"] / 100
+    gives = (table["roof TFLOP/s"] * shares * of_slots).round(1)
+    columns = ["tile", "order", "loads", "ptxas", "issue active, %", "active, %"]
+    found = table[columns].assign(
+        **{"gives TFLOP/s": gives, "measured TFLOP/s": table["measured TFLOP/s"]}
     )
+    return found[table["active, %"] < most]
 
 
 @dataclass(frozen=True)
