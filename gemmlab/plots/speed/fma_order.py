@@ -175,7 +175,7 @@ def _caption(bare: pandas.DataFrame, loaded: pandas.DataFrame, tile: str) -> str
     marked = len(uneven(bare))
     words = (
         f" In {marked} of the bars ({UNEVEN}) some SMs took longer than others for the same work, "
-        "and a launch ends with its slowest."
+        "when it was timed or when it was counted; a launch ends with its slowest."
     )
     return (
         "The same outer products, the same number of instructions, another order: with "
