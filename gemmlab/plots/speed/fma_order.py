@@ -104,8 +104,8 @@ def _draw_bars(ax: Axes, bare: pandas.DataFrame) -> None:
         )  # fmt: skip
         if at in marked:
             ax.annotate(
-                UNEVEN, (x, row[MEASURED]), (0, 1), textcoords="offset points", ha="center",
-                size=NORMAL, weight="bold", gid=f"uneven {row['tile']} {row['order']}",
+                UNEVEN, (x, row[MEASURED]), (0, -5), textcoords="offset points", ha="center",
+                va="top", size=NORMAL, weight="bold", gid=f"uneven {row['tile']} {row['order']}",
             )  # fmt: skip
     _draw_roof(ax, bare[ROOF].max())
     ax.set_xticks(range(len(tiles)), [f"{tile} sums" for tile in tiles])
