@@ -44,7 +44,8 @@ def test_a_second_kernel_reads_c_and_writes_it(table):
 
 def test_the_fused_kernel_is_the_measure_of_the_others(table):
     large = epilogue_costs.multiples(table, epilogues.LARGE)
-    assert list(large.index) == list(epilogues.WAYS) and list(large) == list(ACTIVATIONS)
+    assert list(large.index) == [way for way in epilogues.WAYS if way in set(table["way"])]
+    assert list(large) == list(ACTIVATIONS)
     assert large.loc[epilogues.FUSED].tolist() == pytest.approx([1.0] * 4, abs=0.01)
     only_relu = epilogue_costs.multiples(table, (4096, 4096, 64))
     assert list(only_relu) == ["ReLU"]

@@ -185,6 +185,7 @@ def test_what_is_recorded_is_replayed(recording):
         assert row["predicted TFLOP/s"] == pytest.approx(64 * row["FFMA"] / cycles, abs=0.06)
         assert row["measured TFLOP/s"] == 1.0 and row["roof TFLOP/s"] == 64
         assert row["issue active, %"] == 0.5 and row["dispatch stall"] == 0.5
+        assert row["active, %"] == 100
         assert row["gpu"] == "NVIDIA Test"
 
 

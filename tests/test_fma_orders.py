@@ -43,21 +43,28 @@ def rows(**columns):
     return pandas.DataFrame(columns).assign(**fixed)
 
 
-def test_a_record_that_does_not_fit_its_own_counter_is_found():
+def test_launches_whose_sms_took_different_times_are_found():
+    """In the second row those that were counted did, in the third those that were timed."""
     table = rows(
-        loads=[0, 0], **{"issue slots": 1024, "issue active, %": [97.0, 97.0],
-                         "measured TFLOP/s": [96.0, 88.0]},
+        loads=[0, 0, 0], **{"issue slots": 1280, "issue active, %": 97.0,
+                            "active, %": [99.0, 90.0, 99.0],
+                            "measured TFLOP/s": [76.8, 76.8, 70.0]},
     )  # fmt: skip
-    found = fma_orders.misfits(table)
-    assert found.index.tolist() == [1]
-    assert found["gives TFLOP/s"].tolist() == [97.0] and found["measured TFLOP/s"].tolist() == [88]
+    found = fma_orders.uneven(table)
+    assert found.index.tolist() == [1, 2]
+    assert found["issued give TFLOP/s"].tolist() == [round(100 * 0.97 * 0.8, 1)] * 2
+    uncounted = {"active, %": numpy.nan, "issue active, %": numpy.nan}
+    assert fma_orders.uneven(table.assign(**uncounted)).empty
 
 
-def test_two_recorded_rows_without_loads_do_not_fit():
+def test_speeds_are_those_of_the_issued_instructions_but_where_sms_differ():
     table = gemmlab.fma_order()
-    found = fma_orders.misfits(table[table["loads"] == 0])
-    assert found[["tile", "ptxas"]].drop_duplicates().values.tolist() == [["8×16", "-O3"]]
-    assert len(found) == 2
+    every, odd = fma_orders.uneven(table, most=101), fma_orders.uneven(table)
+    assert len(every) == len(table)
+    even = every.drop(index=odd.index)
+    assert (even["active, %"] > 97).all()
+    assert (even["issued give TFLOP/s"] / even["measured TFLOP/s"] - 1).abs().max() < 0.03
+    assert set(odd["tile"]) == {"8×16"} and set(odd["ptxas"]) == {"-O3"} and not odd["loads"].any()
 
 
 def test_costs_come_back_from_cycles_that_have_them():

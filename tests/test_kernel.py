@@ -394,3 +394,14 @@ def test_a_file_that_was_edited_in_its_place_is_checked_like_a_text(on_gpu, monk
     with pytest.raises(KernelMistake, match="out-of-bounds"):
         kernel(A, B)
     assert not launches
+
+
+def test_whether_it_is_as_shipped_is_looked_up_once(monkeypatch):
+    """A launch asks; the answer takes longer than a short kernel."""
+    asked = []
+    monkeypatch.setattr(
+        "gemmlab.kernel.prebuilt.has", lambda rung, text: asked.append(rung.name) or True
+    )
+    kernel = gl.load("01_naive")
+    assert kernel._refused() is None and kernel._refused() is None
+    assert asked == ["01_naive"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -353,13 +354,18 @@ class Kernel:
         with faults.told():
             return self.array_module.asnumpy(array)
 
+    @cached_property
+    def _as_shipped(self) -> bool:
+        """Looked up once: it reads files, and every launch asks."""
+        return prebuilt.has(self.rung, self.text)
+
     def _refused(self) -> Report | None:
         """What forbids a launch on a GPU: an edited kernel is checked before its first one.
 
         None for a rung as it is shipped, for what the reader trusts, and where nothing is found
         that may fault or hang.
         """
-        if self._trusted or prebuilt.has(self.rung, self.text):
+        if self._trusted or self._as_shipped:
             return None
         if self._before_gpu is None:
             self._before_gpu = edited.examined(

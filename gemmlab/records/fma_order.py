@@ -19,6 +19,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
 from functools import cache
+from itertools import repeat
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +33,7 @@ from gemmlab.kernel.fingerprint import short_code
 from gemmlab.ladder import CEILINGS, Launch, Problem, Settings
 from gemmlab.measure import ceilings, profiler
 from gemmlab.measure.timing import now
+from gemmlab.processes import workers
 from gemmlab.records.registry import (
     COUNTED,
     DATE,
@@ -65,6 +68,8 @@ CHECK_ITERATIONS = 3
 COUNTED_ITERATIONS = ITERATIONS  # warps fall into step, or out of it, as a launch goes on
 METRICS = {  # column: what Nsight Compute counts for it
     "issue_active_pct": "smsp__issue_active.avg.pct_of_peak_sustained_active",
+    "cycles_active": "smsp__cycles_active.avg",  # with warps, the mean of all schedulers
+    "cycles_elapsed": "sm__cycles_elapsed.max",
     "dispatch_stall": "smsp__average_warps_issue_stalled_dispatch_stall_per_issue_active.ratio",
     "instructions": "smsp__inst_executed.sum",
 }
@@ -205,10 +210,13 @@ def _measure(here: Gpu, say: Say, counted: bool) -> list[dict[str, Any]]:
     context |= {"gpu": here.name, "recorded": now()}
     roof = ceilings.measure_fma(CEILINGS.fma_launch(here.sm_count), CEILINGS.macros)
     context["roof_tflops"] = roof.per_second.median / 1e12
-    rows, cubins = [], []
-    for variant in tqdm(VARIANTS, desc=NAME, unit="variant", leave=False):
-        program = compiled(variant, here.arch)
-        cubins.append(program.cubin)
+    # NVRTC takes a second for each, so other processes compile.
+    with workers(get_context("spawn")) as pool:
+        programs = list(pool.map(compiled, VARIANTS, repeat(here.arch)))
+    rows, cubins = [], [program.cubin for program in programs]
+    for variant, program in zip(
+        tqdm(VARIANTS, desc=NAME, unit="variant", leave=False), programs, strict=True
+    ):
         rows.append({**_row(variant, program), **_timed(variant, program.cubin, here), **context})
         say(f"{variant}: {rows[-1]['tflops']:.1f} TFLOP/s")
     if counted:
@@ -319,15 +327,18 @@ def fma_order() -> pandas.DataFrame:
     slots, FFMA; how many registers each bank has to deliver, operands that are reused left out;
     FFMAs that need two of one bank; waits, as issue_slots.waits() counts them; the share of FFMAs
     that mark an operand for reuse. Then TFLOP/s: of slots alone (the roof times FFMA over slots),
-    predicted (over slots and waits), measured (the median), and the roof. issue active, % (of the
-    cycles of a scheduler, those that issue) and dispatch stall (warps that wait for the dispatcher,
-    per issue) are Nsight Compute's; they are missing where this was measured now. gpu, recorded.
+    predicted (over slots and waits), measured (the median), and the roof. Nsight Compute's, missing
+    where this was measured now: issue active, % (of the cycles in which a scheduler has warps,
+    those in which it issues), active, % (of the cycles of the launch, those in which a scheduler
+    has warps: less where some SMs end before others), both the mean of all schedulers, and dispatch
+    stall (warps that wait for the dispatcher, per issue). gpu, recorded.
 
     Raises what registry.Table.read raises; on a GPU NoDisassembler and OuterProductsError.
     """
     import pandas
 
     found = _measured_once() if gpu() is not None else recorded()
+    active = found.cycles_active.astype(float)
     share = {"slots alone": found.ffma / found.slots}
     share["predicted"] = found.ffma / (found.slots + found.waits)
     return pandas.DataFrame({
@@ -346,6 +357,7 @@ def fma_order() -> pandas.DataFrame:
         "measured TFLOP/s": found.tflops.round(1),
         "roof TFLOP/s": found.roof_tflops.round(1),
         "issue active, %": found.issue_active_pct.astype(float).round(1),
+        "active, %": (100 * active / found.cycles_elapsed.astype(float)).round(1),
         "dispatch stall": found.dispatch_stall.astype(float).round(3),
         "gpu": found.gpu,
         "recorded": found.recorded,

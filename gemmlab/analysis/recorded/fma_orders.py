@@ -56,20 +56,22 @@ def kept(order: str, rows: int, columns: int) -> int:
 # ---- what was recorded of them -------------------------------------------------------------------
 
 
-def misfits(table: pandas.DataFrame, least: float = 5.0) -> pandas.DataFrame:
-    """Rows whose recorded speed and issue slots do not fit together, by `least` percent or more.
+def uneven(table: pandas.DataFrame, most: float = 95.0) -> pandas.DataFrame:
+    """Rows in which some SMs took longer for the same work; a launch ends with its slowest.
 
-    table: as gl.fma_order() gives. An FFMA is what nearly every issued instruction is here, so the
-    share of cycles in which a scheduler issued one gives a speed of its own. Columns: tile, order,
-    loads, ptxas, issue active, %, the TFLOP/s that it gives, and those that were measured.
+    table: as gl.fma_order() gives. Counted and timed were different launches. In the first the
+    schedulers then had warps in less than `most` percent of its cycles; in the other the speed is
+    less than `most` percent of what the issued instructions give, as nearly each is an FFMA.
+    Columns: tile, order, loads, ptxas, issue active, %, active, %, what the issued instructions
+    give in TFLOP/s, and what was measured.
     """
-    of_slots = table["FFMA"] / table["issue slots"]
-    gives = table["roof TFLOP/s"] * table["issue active, %"] / 100 * of_slots
-    off = (gives / table["measured TFLOP/s"] - 1).abs() * 100 >= least
-    columns = ["tile", "order", "loads", "ptxas", "issue active, %"]
-    return table[off][columns].assign(
-        **{"gives TFLOP/s": gives[off].round(1), "measured TFLOP/s": table["measured TFLOP/s"][off]}
+    issued = table["issue active, %"] / 100 * table["FFMA"] / table["issue slots"]
+    gives, measured = issued * table["roof TFLOP/s"], table["measured TFLOP/s"]
+    columns = ["tile", "order", "loads", "ptxas", "issue active, %", "active, %"]
+    found = table[columns].assign(
+        **{"issued give TFLOP/s": gives.round(1), "measured TFLOP/s": measured}
     )
+    return found[(table["active, %"] < most) | (100 * measured / gives < most)]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from gemmlab.analysis.recorded.fma_orders import misfits
+from gemmlab.analysis.recorded.fma_orders import uneven
 from gemmlab.plots import style
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import LARGE, MARGIN, NORMAL, SMALL, WIDTH, styled
@@ -18,7 +18,7 @@ SLOTS, PREDICTED, MEASURED, ROOF = (
 )  # fmt: skip
 COLUMNS = (
     "tile", "order", "loads", "ptxas", "FFMA", "issue slots", SLOTS, PREDICTED, MEASURED, ROOF,
-    "issue active, %", "gpu", "recorded",
+    "issue active, %", "active, %", "gpu", "recorded",
 )  # fmt: skip
 DEFAULT, ORDERED = f"-O{DEFAULT_LEVEL}", f"-O{KEEPS_ORDER}"
 LOOKS = {  # of an order: colour, which is none of a matrix, and marker
@@ -28,7 +28,7 @@ LOOKS = {  # of an order: colour, which is none of a matrix, and marker
     ORDERS[3]: (style.FAINT, "D"),
     ORDERS[4]: (style.BLACK, "P"),
 }
-DOUBTFUL = "?"  # on a speed that does not fit the issue slots that were counted with it
+UNEVEN = "†"  # on the speed of a launch in which SMs took different times
 LEFT, SPLIT, HEIGHT = 0.62, 5.0, 3.0  # inches: axes from the left, the second ones, their height
 BAR = 0.8 / len(ORDERS)
 PREDICTED_LOOK = {"marker": "v", "color": style.BLACK, "markeredgecolor": style.GROUND}
@@ -85,7 +85,7 @@ def _draw_roof(ax: Axes, roof: float) -> None:
 
 def _draw_bars(ax: Axes, bare: pandas.DataFrame) -> None:
     tiles = list(dict.fromkeys(bare["tile"]))
-    doubtful = misfits(bare).index
+    marked = uneven(bare).index
     for at, row in bare.iterrows():
         colour, _ = LOOKS[row["order"]]
         x = tiles.index(row["tile"]) + (list(LOOKS).index(row["order"]) - 2) * BAR
@@ -102,10 +102,10 @@ def _draw_bars(ax: Axes, bare: pandas.DataFrame) -> None:
             ha="center", va="bottom", rotation=90,
             bbox={"facecolor": style.GROUND, "edgecolor": "none", "pad": 1},
         )  # fmt: skip
-        if at in doubtful:
+        if at in marked:
             ax.annotate(
-                DOUBTFUL, (x, row[MEASURED]), (0, 1), textcoords="offset points", ha="center",
-                size=NORMAL, weight="bold", gid=f"doubtful {row['tile']} {row['order']}",
+                UNEVEN, (x, row[MEASURED]), (0, -5), textcoords="offset points", ha="center",
+                va="top", size=NORMAL, weight="bold", gid=f"uneven {row['tile']} {row['order']}",
             )  # fmt: skip
     _draw_roof(ax, bare[ROOF].max())
     ax.set_xticks(range(len(tiles)), [f"{tile} sums" for tile in tiles])
@@ -172,10 +172,10 @@ def _caption(bare: pandas.DataFrame, loaded: pandas.DataFrame, tile: str) -> str
     ordered = loaded[loaded["ptxas"] == ORDERED]
     most = ordered["loads"].max()
     best = ordered[ordered["loads"] == most].sort_values(MEASURED).iloc[-1]
-    doubtful = len(misfits(bare))
+    marked = len(uneven(bare))
     words = (
-        f" {doubtful} of the bars ({DOUBTFUL}) do not fit the issue slots that were counted with "
-        "them: to be measured again."
+        f" In {marked} of the bars ({UNEVEN}) some SMs took longer than others for the same work, "
+        "when it was timed or when it was counted; a launch ends with its slowest."
     )
     return (
         "The same outer products, the same number of instructions, another order: with "
@@ -183,7 +183,7 @@ def _caption(bare: pandas.DataFrame, loaded: pandas.DataFrame, tile: str) -> str
         f"{style.rate(1e3 * rows.max())} {_with(rows.idxmax())}. With {most} loads for each "
         f"{tile} outer product the fastest order reaches {style.rate(1e3 * best[MEASURED])}; "
         f"their issue slots alone would leave {style.rate(1e3 * best[SLOTS])}."
-        + (words if doubtful else "")
+        + (words if marked else "")
     )
 
 
