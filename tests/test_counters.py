@@ -96,6 +96,6 @@ def test_cycles_of_tensor_cores_are_those_of_the_record_and_the_ceiling():
     _, counted = runs.counters_at(load("14_wmma"), 4096, 4096, 4096)
     assert table.loc["counted"].tolist() == [round(counted["sm__cycles_active.sum"] / 132), 100]
     products, wavefronts = table.loc["products at the ceiling", "%"], table.loc["wavefronts", "%"]
-    assert 40 < products < 80 and 40 < wavefronts < 80  # by hand: 304 of 652 TFLOP/s, slower clock
+    assert 60 < products < 95 and 40 < wavefronts < 80  # by hand: 376 of 652 TFLOP/s, slower clock
     with pytest.raises(ValueError, match="01_naive is float32"):
         counters.tensor_cycles("01_naive")
