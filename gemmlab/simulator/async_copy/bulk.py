@@ -125,6 +125,7 @@ class BulkCopies:
 
     def _put(self, places, values) -> None:
         self.lanes.shared.buffer.view(MOVED)[places // UNIT] = values
+        self.lanes.shared.changed(places)
 
     def _look_for_unwritten(self, index, used, corners, mask) -> None:
         wrong = used.unwritten.read(corners).view(np.uint8).any(axis=1)

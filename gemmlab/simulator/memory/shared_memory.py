@@ -71,7 +71,7 @@ class SharedMemory:
         self.buffer = Buffer("shared memory", raw, 0, 1)
         self._own = SharedPart(raw[:bytes_per_block], kernel)
         self._masks = MaskCache()
-        self._dimensions = len(layout.shape)
+        self._dimensions, self._blocks = len(layout.shape), layout.blocks
         self._block_axes = [i for i, n in enumerate(self.block_offsets.shape) if n > 1]
         # By axis and page: whether blocks along the axis may hold different bytes there.
         self._differs = np.zeros((len(self._block_axes), stride // PAGE), bool)
@@ -155,6 +155,18 @@ class SharedMemory:
             if not self._differs[varies, pages].all():
                 self._differs[varies, pages] = True
                 self._number()
+
+    def changed(self, places) -> None:
+        """Take note that bytes at `places`, counted from the first block's part, were written.
+
+        Whoever writes without `stored` calls this each time: also for what arrives late.
+        """
+        if self._block_axes and places.size:
+            own = places % (self.buffer.bytes // self._blocks)
+            pages = slice(int(own.min()) // PAGE, int(own.max()) // PAGE + 1)
+            self._stored[pages] = True
+            self._differs[:, pages] = True
+            self._number()
 
     def synchronized(self) -> None:
         """Threads have passed a barrier, or a phase: what they stored may be whole now."""
