@@ -160,3 +160,52 @@ def test_an_address_that_its_size_does_not_divide_is_found(base, access):
         done = simulator.launch(source, "k", (1, 1, 1), (32, 1, 1), [x, off, y])
         kinds = {found.kind for found in done.findings}
         assert kinds == ({f"misaligned {kind}"} if off else set())
+
+
+# --- blocks that are alike ------------------------------------------------------------------------
+
+ALIKE = """extern "C" __global__ void k(const int* modes, const int* more, int* out,
+                                        int n, int edge) {
+    __shared__ int s[64];
+    const int i = threadIdx.x, x = blockIdx.x, y = blockIdx.y;
+    int sum = 0;
+    #pragma unroll 1
+    for (int step = 0; step < n; ++step) {
+        const int mode = modes[step];
+        const int v = 9 * i + step + (mode & 1 ? 5 * x : 0) + (mode & 2 ? 7 * y : 0);
+        if (x == edge) {
+            if (i % 3 != more[n + step]) s[i] = v;
+        } else {
+            s[i] = v + more[step];
+            __threadfence_block();
+        }
+        __syncthreads();
+        sum = 3 * sum + s[(i + 1) % 64];
+        __syncthreads();
+    }
+    out[(y * gridDim.x + x) * 64 + i] = sum;
+}"""
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    modes=st.lists(st.integers(0, 3), min_size=1, max_size=20), more=st.booleans(),
+    left_out=st.booleans(), edge=st.integers(0, 4), seed=st.integers(0, 99),
+)  # fmt: skip
+def test_blocks_read_their_own_shared_memory_however_alike_it_is(modes, more, left_out, edge, seed):
+    """What blocks store on their own is the same in all, or along one axis, or nowhere."""
+    n, random = len(modes), np.random.default_rng(seed)
+    added = random.integers(0, 2, n) if more else np.zeros(n, int)
+    skipped = random.integers(0, 4, n) if left_out else np.full(n, 3)
+    skipped[0] = 3
+    out = np.zeros((3, 4, 64), np.int32)
+    args = [np.int32(modes), np.int32([*added, *skipped]), out, n, edge]
+    assert not simulator.launch(ALIKE, "k", (4, 3, 1), (64, 1, 1), args).findings
+    y, x, i = np.ogrid[:3, :4, :64]
+    held, total = np.zeros((3, 4, 64), np.int32), np.zeros((3, 4, 64), np.int32)
+    for step, mode in enumerate(modes):
+        new = 9 * i + step + 5 * x * (mode & 1) + 7 * y * (mode >> 1)
+        stores = (x != edge) | (i % 3 != skipped[step])
+        held = np.where(stores, new + np.where(x == edge, 0, added[step]), held).astype(np.int32)
+        total = 3 * total + np.roll(held, -1, axis=2)
+    assert (out == total).all()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from gemmlab import ladder
 from gemmlab.cuda.architectures import LIMITS, WARP, base
@@ -89,9 +90,15 @@ def _beside(kernel: Kernel, m: int, n: int, k: int) -> tuple[pandas.DataFrame, s
 
 
 def simulated(kernel: Kernel, m: int, n: int, k: int) -> dict[str, int]:
-    """All counters of a product, as the simulator has them."""
-    trace, times = traced(kernel, m, n, k)
-    return {name: times * count for name, count in trace.counters.items()}
+    """All counters of a product, as the simulator has them: kept for the kernel."""
+    kept = _simulated.setdefault(kernel, {})
+    if (m, n, k) not in kept:
+        trace, times = traced(kernel, m, n, k)
+        kept[m, n, k] = {name: times * count for name, count in trace.counters.items()}
+    return dict(kept[m, n, k])
+
+
+_simulated: WeakKeyDictionary[Kernel, dict] = WeakKeyDictionary()
 
 
 def traced(kernel: Kernel, m: int, n: int, k: int, seed: int = 0) -> tuple[Trace, int]:

@@ -14,6 +14,7 @@ import logging
 import lzma
 import re
 from collections.abc import Iterable
+from contextlib import nullcontext
 from functools import lru_cache
 from pathlib import Path
 
@@ -39,6 +40,7 @@ from gemmlab.ladder import (
 from gemmlab.processes import workers
 
 FOLDER = KERNELS / "compiled"
+FEW = 4  # kernels, which are compiled sooner than other processes have started
 MACRO = re.compile(r"-D(\w+)=(-?\d+)")
 LEVEL = re.compile(r"--ptxas-options=-O\d")  # goes with a macro, see options.py
 OWN_FILE = '"the kernel file"'  # stands in the PTX for the name that the caller gives
@@ -91,8 +93,9 @@ def build(
         for arch in ((archs or archs_of(name)) if at == 0 else (SIMULATED_ARCH,))
     ]
     compiled: Compiled = {}
-    with workers() as pool:
-        results = pool.map(_compile, *zip(*wanted, strict=True), chunksize=4)
+    with workers() if len(wanted) > FEW else nullcontext() as pool:
+        arguments = tuple(zip(*wanted, strict=True))
+        results = pool.map(_compile, *arguments, chunksize=4) if pool else map(_compile, *arguments)
         bar = tqdm(results, desc=name, total=len(wanted), disable=None)
         for (_, _, chosen, arch), result in zip(wanted, bar, strict=True):
             compiled.setdefault(_key(source, chosen), {})[arch] = result

@@ -410,6 +410,7 @@ class Chunk:
             taken = self._settle(self.both(mask, condition))
             rest = self._settle(self.both(mask, ~condition))
         if last.waits_for_phase:
+            self.shared.synchronized()
             self._join(block.end, taken)
             if rest is not False:
                 self.trying[block.start] = rest | np.asarray(self.trying.get(block.start, False))
@@ -507,6 +508,8 @@ class Chunk:
 
     def _open_barriers(self) -> bool:
         opened = self.barriers.open(self.alive)
+        if opened:
+            self.shared.synchronized()
         for one in opened:
             if len(one.places) > 1:
                 self._look_for_divergence(one)

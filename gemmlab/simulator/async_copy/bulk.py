@@ -252,6 +252,7 @@ class BulkCopies:
         else:
             given = [np.ascontiguousarray(values).reshape(-1)]
             atomics.take_turns(view, elements.reshape(-1), given, copy.operation.change)
+        self.lanes.shared.changed(copy.places)
 
     def _in_shared(self, places, dtype) -> np.ndarray:
         return self.lanes.shared.buffer.view(dtype)[places // dtype.itemsize]

@@ -3,7 +3,8 @@
 In a matrix product most of shared memory is the same in many blocks: all blocks of a row of blocks
 keep the same tile of A. Pages in which blocks along an axis cannot differ are noted, and a load
 from them is done once for all these blocks. Its result does not vary along that axis then, which
-makes later arithmetic an outer product.
+makes later arithmetic an outer product. Where blocks at an edge have stored on their own, pages may
+be alike all the same: that is looked for after barriers.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from gemmlab.simulator.memory.names import ELEMENT, shared_place
 from gemmlab.simulator.ptx import RESERVED, RESERVED_BYTES, Kernel
 
 PAGE = ALIGNMENT  # bytes
+WORDS = PAGE // 8  # of 64 bits
+PATIENCE = 4  # times that blocks are compared in vain, until it is done at fewer barriers ...
+LONGEST_REST = 64  # ... with at most so many between
 PLANS = 8  # bases of addresses, such as one for each tile, that are remembered
 
 
@@ -70,16 +74,23 @@ class SharedMemory:
         self.buffer = Buffer("shared memory", raw, 0, 1)
         self.own = SharedPart(raw[:bytes_per_block], kernel)
         self._masks = MaskCache()
-        self._dimensions = len(layout.shape)
+        self._dimensions, self._blocks = len(layout.shape), layout.blocks
         self._block_axes = [i for i, n in enumerate(self.block_offsets.shape) if n > 1]
         # By axis and page: whether blocks along the axis may hold different bytes there.
         self._differs = np.zeros((len(self._block_axes), stride // PAGE), bool)
-        self._version = 0  # counts the changes of `_differs`
+        self._stored = np.zeros(stride // PAGE, bool)  # since blocks were last compared
+        self._versions: dict[bytes, int] = {}  # what `_differs` has been -> its number
+        self._version = 0
+        lengths = [self.block_offsets.shape[axis] for axis in self._block_axes]
+        self._words = raw.view(np.uint64).reshape(*lengths, -1)  # blocks along each axis, words
+        self._may_be_alike, self._rest, self._vain = False, 0, 0
         self._offsets_for: dict = {}
         self._plans: dict[int, Plan] = {}  # by the identity of the base
 
     def take_from(self, base, offset: int, dtype: np.dtype, count: int, mask):
         """As `take` at base + offset; None where an address is out of bounds or misaligned."""
+        if self._may_be_alike:
+            self._find_alike()
         plan = self.plan(base, mask)
         key = offset, dtype, count
         version, start, indexes = plan.places.get(key, (None, 0, None))
@@ -116,6 +127,8 @@ class SharedMemory:
 
     def take(self, addresses, dtype: np.dtype, count: int, mask):
         """As GlobalMemory.take; `addresses` count from the start of the block's own part."""
+        if self._may_be_alike:
+            self._find_alike()
         addresses = self._masks.only_active(addresses, mask)
         end = int(addresses.view(np.uint32).max()) + dtype.itemsize * count
         if end > self.bytes_per_block:
@@ -141,9 +154,59 @@ class SharedMemory:
         if any(varies) and addresses.size:
             lowest, highest = int(addresses.min()), int(addresses.max()) + size
             pages = slice(max(lowest, 0) // PAGE, -(-max(highest, 0) // PAGE))
+            self._stored[pages] = True
             if not self._differs[varies, pages].all():
                 self._differs[varies, pages] = True
-                self._version += 1
+                self._number()
+
+    def changed(self, places) -> None:
+        """Take note that bytes at `places`, counted from the first block's part, were written.
+
+        Whoever writes without `stored` calls this each time: also for what arrives late.
+        """
+        if self._block_axes and places.size:
+            own = places % (self.buffer.bytes // self._blocks)
+            pages = slice(int(own.min()) // PAGE, int(own.max()) // PAGE + 1)
+            self._stored[pages] = True
+            self._differs[:, pages] = True
+            self._number()
+
+    def synchronized(self) -> None:
+        """Threads have passed a barrier, or a phase: what they stored may be whole now."""
+        self._may_be_alike = bool(self._block_axes)
+
+    def _find_alike(self) -> None:
+        """Look where pages that may differ do not."""
+        self._may_be_alike = False
+        if self._rest:
+            self._rest -= 1
+            return
+        before = self._differs.copy()
+        for axis, differs in enumerate(self._differs):
+            # Most pages that differ do so in the first two blocks already.
+            alike = self._alike(axis, differs & self._stored, 2)
+            differs &= ~self._alike(axis, alike, None)
+        self._stored[:] = False
+        in_vain = np.array_equal(before, self._differs)
+        self._vain = self._vain + 1 if in_vain else 0
+        self._rest = min(2**self._vain, LONGEST_REST) if self._vain > PATIENCE else 0
+        self._number()
+
+    def _alike(self, axis: int, pages, most: int | None) -> np.ndarray:
+        """Which of these pages, bool (pages,), the first `most` blocks along an axis have alike."""
+        if not pages.any():
+            return pages
+        some = np.flatnonzero(pages)
+        first, last = some[0], some[-1] + 1
+        held = self._words[..., first * WORDS : last * WORDS]
+        held = np.moveaxis(held, axis, 0)[:most]
+        alike = pages.copy()
+        unlike = (held != held[:1]).reshape(-1, last - first, WORDS)
+        alike[first:last] &= ~unlike.any(axis=(0, 2))
+        return alike
+
+    def _number(self) -> None:
+        self._version = self._versions.setdefault(self._differs.tobytes(), len(self._versions) + 1)
 
     def _pages(self, start: int, end: int) -> tuple[bool, ...]:
         """For each axis of blocks: whether the bytes from `start` to `end` may differ."""
