@@ -218,6 +218,9 @@ PRODUCTS = [
     tensor("wmma_staged", "wmma.cu", 128, 32),
     tensor("mma_sync", "mma_sync.cu", 128, 64, SWIZZLE=0),
     tensor("mma_sync swizzled", "mma_sync.cu", 128, 64, SWIZZLE=1),
+    tensor("wgmma_shared", "wgmma.cu", 128, 64),
+    tensor("wgmma_shared 1 stage", "wgmma.cu", 128, 64, STAGES=1),
+    tensor("wgmma_registers", "wgmma.cu", 128, 64),
 ]
 
 

@@ -26,6 +26,8 @@ f4 = np.float32
 SHAPES = ((20, 35, 37, 1.0, 0.0), (40, 18, 24, 0.5, 2.0))
 # For blocks of 64×64: float4 in the first, rows of no multiple of 4 in the second.
 WIDE_SHAPES = ((68, 132, 20, 1.0, 0.0), (130, 67, 17, 0.5, 2.0))
+# For wgmma.cu: three steps of k and more.
+THREE_TILES = ((66, 70, 200, 1.0, 0.0), (40, 64, 264, 0.5, 2.0))
 SIZES = (100, 33)
 
 
@@ -1396,6 +1398,203 @@ MISTAKES = [
         "    if (t == PIECE)",
         CHECKS,
         ("race",),
+    ),
+    # wgmma: the tensor cores read shared memory by themselves, and registers are late.
+    Mistake(
+        "registers not fenced",
+        "wgmma_shared",
+        "the sums were set to 0, and wgmma.fence does not come before the product",
+        "        fence_registers();\n        for (int k = 0; k < TILE; k += 16)",
+        "        for (int k = 0; k < TILE; k += 16)",
+        CHECKS,
+        ("missing wgmma.fence",),
+        THREE_TILES,
+    ),
+    Mistake(
+        "fenced before the sums are scaled",
+        "wgmma_shared",
+        "the next product does not see what a thread has done to its sums",
+        """        fence_registers();
+        for (int k = 0; k < TILE; k += 16)          // 32 bytes of a row of A, 16 rows of B
+            multiply(sums, a + k * 2 / 16, b + k * ROW_BYTES / 16);
+        commit();
+        wait<STAGES - 1>();
+""",
+        """        if (tile_k == 0) fence_registers();
+        for (int k = 0; k < TILE; k += 16)          // 32 bytes of a row of A, 16 rows of B
+            multiply(sums, a + k * 2 / 16, b + k * ROW_BYTES / 16);
+        commit();
+        wait<0>();
+        for (int i = 0; i < SUMS; i++) sums[i] = sums[i] * alpha / alpha;
+""",
+        CHECKS,
+        ("missing wgmma.fence",),
+        THREE_TILES,
+    ),
+    Mistake(
+        "sums read too early",
+        "wgmma_shared",
+        "the last product may be under way when C is written",
+        "    wait<0>();\n    store(",
+        "    store(",
+        CHECKS,
+        ("sums in flight",),
+        THREE_TILES,
+    ),
+    Mistake(
+        "group not committed",
+        "wgmma_shared",
+        "wgmma.wait_group does not wait for products of no group",
+        "        commit();\n        wait<STAGES - 1>();",
+        "        wait<STAGES - 1>();",
+        CHECKS,
+        ("sums in flight", "write to a wgmma's source"),
+        THREE_TILES,
+    ),
+    Mistake(
+        "one product too many in flight",
+        "wgmma_shared",
+        "a tile is written again while the product before reads it",
+        "wait<STAGES - 1>();",
+        "wait<STAGES>();",
+        CHECKS,
+        ("write to a wgmma's source",),
+        THREE_TILES,
+    ),
+    Mistake(
+        "one stage for two",
+        "wgmma_shared",
+        "every tile lies in the first stage, which the product before still reads",
+        "stage = (stage + 1) % STAGES)",
+        "stage = 0)",
+        CHECKS,
+        ("write to a wgmma's source",),
+        THREE_TILES,
+    ),
+    Mistake(
+        "stores not fenced",
+        "wgmma_shared",
+        "the tensor cores may read what was there before: no fence.proxy.async",
+        "        fence_stores();\n        __syncthreads();\n        const Descriptor",
+        "        __syncthreads();\n        const Descriptor",
+        CHECKS,
+        ("async-proxy race",),
+        THREE_TILES,
+    ),
+    Mistake(
+        "stores fenced by one warp",
+        "wgmma_shared",
+        "the other warps' stores are not made known, and there is no barrier before the fence",
+        "        fence_stores();\n        __syncthreads();\n        const Descriptor",
+        """        if (threadIdx.x < 32) fence_stores();
+        __syncthreads();
+        const Descriptor""",
+        CHECKS,
+        ("async-proxy race",),
+        THREE_TILES,
+    ),
+    Mistake(
+        "no barrier before wgmma",
+        "wgmma_shared",
+        "a warp starts the product before others have brought their part of the tiles",
+        "        fence_stores();\n        __syncthreads();\n        const Descriptor",
+        "        fence_stores();\n        const Descriptor",
+        CHECKS,
+        ("read-after-write race",),
+        THREE_TILES,
+    ),
+    Mistake(
+        "a descriptor for each warp",
+        "wgmma_shared",
+        "the warps of a warpgroup must name the same A, of which each takes its rows",
+        "        const Descriptor a = descriptor(a_tiles[stage]), b",
+        """        const char* own = a_tiles[stage] + threadIdx.x / 32 * 16 * ROW_BYTES;
+        const Descriptor a = descriptor(own), b""",
+        CHECKS,
+        ("divergent warpgroup",),
+        THREE_TILES,
+    ),
+    Mistake(
+        "a descriptor outside",
+        "wgmma_shared",
+        "the address is not divided by 16",
+        "return address >> 4 |",
+        "return address |",
+        BOTH,
+        ("out-of-bounds read",),
+        THREE_TILES,
+    ),
+    Mistake(
+        "wrong stride in a descriptor",
+        "wgmma_shared",
+        "groups of 8 rows are 512 bytes apart, and lie 1024 apart",
+        "#define GROUP_BYTES (8 * ROW_BYTES)",
+        "#define GROUP_BYTES (4 * ROW_BYTES)",
+        VERIFICATION,
+        (),
+        THREE_TILES,
+    ),
+    Mistake(
+        "wrong swizzle in a descriptor",
+        "wgmma_shared",
+        "64 bytes, where rows of 128 bytes were stored",
+        "| 1ull << 62;",
+        "| 2ull << 62;",
+        VERIFICATION,
+        (),
+        THREE_TILES,
+    ),
+    Mistake(
+        "not swizzled",
+        "wgmma_shared",
+        "chunks are stored in their order",
+        "(chunk ^ row % 8) * 16",
+        "chunk * 16",
+        VERIFICATION,
+        (),
+        THREE_TILES,
+    ),
+    Mistake(
+        "tiles not aligned",
+        "wgmma_shared",
+        "the swizzle repeats every 1024 bytes, and the tiles begin between",
+        "    __shared__ __align__(1024) char a_tiles[STAGES][TILE_BYTES];   // [row][k]\n",
+        """    __shared__ __align__(1024) char shifted[256 + STAGES * TILE_BYTES];
+    char (&a_tiles)[STAGES][TILE_BYTES] = *(char (*)[STAGES][TILE_BYTES])(shifted + 256);
+""",
+        VERIFICATION,
+        (),
+        THREE_TILES,
+    ),
+    Mistake(
+        "A overwritten too early",
+        "wgmma_registers",
+        "registers of A are loaded anew while the products before may still read them",
+        "        commit();\n        wait<0>();\n    }\n",
+        "        commit();\n        wait<1>();\n    }\n    wait<0>();\n",
+        CHECKS,
+        ("registers in flight",),
+        THREE_TILES,
+    ),
+    Mistake(
+        "A not fenced",
+        "wgmma_registers",
+        "the product may read registers before A is in them",
+        "        fence_registers();\n        for (int i = 0; i < 4; i++)",
+        "        if (tile_k == 0) fence_registers();\n        for (int i = 0; i < 4; i++)",
+        CHECKS,
+        ("missing wgmma.fence",),
+        THREE_TILES,
+    ),
+    Mistake(
+        "rows of A exchanged",
+        "wgmma_registers",
+        "the second register holds 8 rows further, not 8 of k",
+        "const int row = row_of(0) + r % 2 * 8;",
+        "const int row = row_of(0) + r / 2 * 8;",
+        VERIFICATION,
+        (),
+        THREE_TILES,
     ),
 ]
 

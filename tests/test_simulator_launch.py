@@ -124,7 +124,7 @@ def test_a_launch_that_would_take_minutes_says_so_and_how_to_go_on(monkeypatch):
 
 def test_a_launch_that_waits_for_ever_ends_at_its_limit():
     message = refused("count", ONE, ONE, [ones()], limit_s=0.2)
-    assert "wait for ever" in message
+    assert "was given 0.2 seconds and takes longer, for its first blocks alone" in message
 
 
 def test_a_launch_that_waits_for_what_nobody_writes_ends_at_once():

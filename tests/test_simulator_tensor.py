@@ -15,7 +15,7 @@ from gemmlab import simulator
 from gemmlab.kernel.bounds import error_bound
 from gemmlab.simulator import ptx, translate
 from gemmlab.simulator.instructions import tensor as instructions
-from gemmlab.simulator.tensor_cores import fragments, mma
+from gemmlab.simulator.tensor_cores import adding, fragments
 from gemmlab.simulator.types import register_types
 
 HERE = Path(__file__).parent
@@ -218,16 +218,18 @@ def matrices(data, ptx_type: str, spread: int, warps: int):
     return a, b, found[2].astype(f4).view(u4)
 
 
-@given(st.integers(0, 2**32), st.sampled_from(["f16", "bf16"]), st.integers(0, 14))
+@given(
+    st.integers(0, 2**32), st.sampled_from(["f16", "bf16"]), st.integers(0, 14),
+    st.sampled_from([13, adding.KEPT_BITS]),
+)  # fmt: skip
 @settings(max_examples=30)
-def test_the_quick_way_of_adding_agrees_with_the_general_one(seed, ptx_type, spread):
+def test_the_quick_way_of_adding_agrees_with_the_general_one(seed, ptx_type, spread, kept):
     a, b, c = matrices(seed, ptx_type, spread, 3)
-    a, a_exponents = mma.decoded(a, ptx_type)
-    b, b_exponents = mma.decoded(b, ptx_type)
-    c = mma.numbers(c, "f32")
-    given = a, a_exponents, b, b_exponents, c, mma.exponents(c, "f32")
-    assert mma._is_moderate((a_exponents, b_exponents), ptx_type)
-    np.testing.assert_array_equal(mma._add(*given), mma._add_moderate(*given))
+    factors = adding.Factors(*adding.decoded(a, ptx_type), *adding.decoded(b, ptx_type))
+    c = adding.numbers(c, "f32")
+    given = factors, c, adding.exponents(c, "f32"), kept
+    assert adding.is_moderate(factors, ptx_type)
+    np.testing.assert_array_equal(adding.add_any(*given), adding.add_moderate(*given))
 
 
 @given(st.integers(0, 2**32), st.integers(0, 14))
@@ -235,7 +237,7 @@ def test_the_quick_way_of_adding_agrees_with_the_general_one(seed, ptx_type, spr
 def test_a_sum_loses_at_most_what_is_cut_off(seed, spread):
     a, b, c = matrices(seed, "f16", spread, 2)
     got = HALF._floats(a, b, c).view(f4).astype(f8)
-    a, b, c = mma.numbers(a, "f16"), mma.numbers(b, "f16"), mma.numbers(c, "f32")
+    a, b, c = adding.numbers(a, "f16"), adding.numbers(b, "f16"), adding.numbers(c, "f32")
     exact = np.einsum("mkw,knw->mnw", a, b) + c
     largest = np.maximum(np.abs(a[:, :, None] * b[None]).max(axis=1), np.abs(c))
     # 17 terms are cut off 25 bits below the largest exponent, and the sum once more to 24 bits.

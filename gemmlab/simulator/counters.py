@@ -36,14 +36,18 @@ from typing import NamedTuple
 import numpy as np
 
 from gemmlab.cuda.architectures import WARP
+from gemmlab.simulator.threads.warpgroups import WARPS
 
 SECTOR_BYTES, LINE_BYTES = 32, 128
 SHARED_BITS = 20  # more than an address in shared memory has
 BANKS = 32
 BANK_BYTES = 4
+ROWS = 64  # of a product of a warpgroup
 
 FMA_METRIC = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
-HMMA_METRIC = "sm__inst_executed_pipe_tensor_op_hmma.sum"  # of warps, products of floats
+# Of warps, products of floats, wgmma among them.
+HMMA_METRIC = "sm__inst_executed_pipe_tensor_op_hmma.sum"
+IMMA_METRIC = "sm__inst_executed_pipe_tensor_op_imma.sum"  # the same of integers
 # (space, operation) -> Nsight Compute's names of (requests, sectors or wavefronts, conflicts).
 METRICS = {
     ("global", "load"): (
@@ -74,6 +78,23 @@ MATRIX_METRICS = {
     ("shared", "stmatrix"): (None, *METRICS["shared", "store"][1:]),
 }  # fmt: skip
 
+# wgmma: instructions of a warp; wavefronts by which it reads shared memory.
+WGMMA_METRICS = {
+    ("shared", "wgmma"): (
+        "sm__inst_executed_pipe_tensor_op_gmma.sum",
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum",
+    ),
+}
+WGMMA_BYTES = "sm__sass_data_bytes_mem_shared_op_gmma.sum"
+# Its multiplications and additions, by the type of A.
+WGMMA_OPERATIONS = {
+    "f16": "sm__ops_path_tensor_op_hgmma_src_fp16.sum",
+    "bf16": "sm__ops_path_tensor_op_hgmma_src_bf16_dst_fp32.sum",
+    "tf32": "sm__ops_path_tensor_op_hgmma_src_tf32_dst_fp32.sum",
+    **dict.fromkeys(("e4m3", "e5m2"), "sm__ops_path_tensor_src_fp8.sum"),
+    **dict.fromkeys(("s8", "u8"), "sm__ops_path_tensor_op_igmma_src_int8.sum"),
+}
+
 # What the GPU counts besides depends on when accesses meet.
 TIMING_DEPENDENT = frozenset(METRICS["shared", "load"][1:] + METRICS["shared", "store"][1:])
 
@@ -88,7 +109,7 @@ class LineCount:
 
     line: int
     space: str  # "global" or "shared"
-    operation: str  # "load", "store", "ldmatrix" or "stmatrix"
+    operation: str  # "load", "store", "ldmatrix", "stmatrix" or "wgmma"
     array: str
     requests: int
     units: int
@@ -110,8 +131,9 @@ class Counter:
     def __init__(self):
         self._counts = defaultdict(lambda: [0, 0, 0, 0])  # as a Cost
         self.fma_lanes = 0
-        self.hmma = 0
+        self.hmma, self.imma = 0, 0
         self.tensor_multiply_adds = 0
+        self._operations = dict.fromkeys(WGMMA_OPERATIONS.values(), 0)
         self.events: dict[str, int] = defaultdict(int)  # by metric: see async_copy/counted.py
 
     def add(
@@ -128,6 +150,24 @@ class Counter:
         for at, amount in enumerate(cost):
             count[at] += amount
 
+    def add_wgmma(self, line: int, product, bytes_read: int, groups: int) -> None:
+        """Count a wgmma (a wgmma.GroupProduct) of so many warpgroups.
+
+        The banks deliver 128 bytes of an operand at a time: no layout of a descriptor has
+        conflicts.
+        """
+        count = self._counts[line, "shared", "wgmma", "shared memory"]
+        count[0] += WARPS * groups
+        count[1] += bytes_read // (BANKS * BANK_BYTES) * groups
+        count[2] += bytes_read * groups
+        multiply_adds = ROWS * product.n * product.k * groups
+        self.tensor_multiply_adds += multiply_adds
+        self._operations[WGMMA_OPERATIONS[product.types[1]]] += 2 * multiply_adds
+        if product.types[0] == "s32":
+            self.imma += WARPS * groups
+        else:
+            self.hmma += WARPS * groups
+
     def add_requests(self, key: tuple[int, str, str, str], requests: int) -> None:
         """Count instructions that move nothing."""
         self._counts[key][0] += requests
@@ -135,7 +175,10 @@ class Counter:
     def merge(self, other: Counter) -> None:
         self.fma_lanes += other.fma_lanes
         self.hmma += other.hmma
+        self.imma += other.imma
         self.tensor_multiply_adds += other.tensor_multiply_adds
+        for metric, operations in other._operations.items():
+            self._operations[metric] += operations
         for metric, number in other.events.items():
             self.events[metric] += number
         for key, values in other._counts.items():
@@ -147,10 +190,13 @@ class Counter:
 
     def totals(self) -> dict[str, int]:
         """Nsight Compute's metric names and their values."""
-        names_of = METRICS | MATRIX_METRICS
+        names_of = METRICS | MATRIX_METRICS | WGMMA_METRICS
         totals = {name: 0 for names in names_of.values() for name in names if name is not None}
-        totals[FMA_METRIC], totals[HMMA_METRIC] = self.fma_lanes, self.hmma
-        for (_, space, operation, _), (requests, units, _, conflicts) in self._counts.items():
+        totals |= {FMA_METRIC: self.fma_lanes, WGMMA_BYTES: 0}
+        totals |= {HMMA_METRIC: self.hmma, IMMA_METRIC: self.imma}
+        totals |= self._operations
+        for (_, space, operation, _), (requests, units, size, conflicts) in self._counts.items():
+            totals[WGMMA_BYTES] += size if operation == "wgmma" else 0
             names = names_of[space, operation]
             for name, value in zip(names, (requests, units, conflicts), strict=False):
                 if name is not None:

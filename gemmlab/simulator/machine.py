@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -35,6 +36,7 @@ from gemmlab.simulator.threads.barriers import Barriers
 from gemmlab.simulator.threads.clusters import ClusterBarrier, ranks_of
 from gemmlab.simulator.threads.layout import Layout, Triple
 from gemmlab.simulator.threads.polling import Polling
+from gemmlab.simulator.threads.warpgroups import to_groups
 from gemmlab.simulator.translate import translate
 from gemmlab.simulator.types import register_types
 
@@ -330,6 +332,8 @@ class Chunk:
                 self.checker.executes(start, mask)
             condition = function(self.registers, self, mask)
             self.executed += block.end - start
+            if self.checker:
+                self.checker.warpgroups.executed(block, mask)
             self._continue(block, mask, condition)
 
     def _next(self) -> int | None:
@@ -337,9 +341,7 @@ class Chunk:
         blocks = self.launch.kernel.blocks
         held = False  # whether all lanes that can go on are of warps of which some rest
         while True:
-            whole = [
-                p for p in self.ready if not blocks[p].whole_warp or self._whole(self.ready[p])
-            ]
+            whole = [p for p in self.ready if self._whole(blocks[p], self.ready[p])]
             if whole and self.polling.places and not held:
                 whole = [self._first_free(whole)]
                 held = whole == [None]
@@ -381,11 +383,14 @@ class Chunk:
             self._join(place, mask)
         return bool(woken)
 
-    def _whole(self, mask) -> bool:
-        """Whether all living lanes of the warps in `mask` are in it."""
-        if mask is True or mask is self.alive:
+    def _whole(self, block, mask) -> bool:
+        """Whether all living lanes of the warps in `mask`, or warpgroups, are in it, if need be."""
+        if not block.whole_warp or mask is True or mask is self.alive:
             return True
-        rows, alive = self.layout.to_warps(mask), self.layout.to_warps(self.alive)
+        to_rows = self.layout.to_warps
+        if block.whole_group:
+            to_rows = partial(to_groups, self.layout)
+        rows, alive = to_rows(mask), to_rows(self.alive)
         return bool((rows == alive)[rows.any(axis=1)].all())
 
     def _continue(self, block, mask, condition) -> None:
@@ -614,12 +619,19 @@ class Chunk:
                 self._lanes = mask, int(np.broadcast_to(mask, self.shape).sum())
             self.counter.fma_lanes += count * self._lanes[1]
 
-    def count_product(self, multiply_adds: int, hmma: int, mask) -> None:
+    def count_product(self, multiply_adds: int, hmma: int, mask, imma: int = 0) -> None:
         """Count one product of matrices, and how many instructions the GPU makes of it."""
         if self.launch.count:
             warps = int(self.layout.distinct_warps(mask, ()).times.sum())
             self.counter.tensor_multiply_adds += warps * multiply_adds
             self.counter.hmma += warps * hmma
+            self.counter.imma += warps * imma
+
+    def count_wgmma(self, index: int, product, bytes_read: int, groups: int) -> None:
+        """Count one product of so many warpgroups, each of which reads so much shared memory."""
+        if self.launch.count:
+            line = self.launch.kernel.instructions[index].line
+            self.counter.add_wgmma(line, product, bytes_read, groups)
 
     def count_idle_loads(self, index: int, mask) -> None:
         """Count the loads of no lane that come before the asynchronous copy `index`, if any."""

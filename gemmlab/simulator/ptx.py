@@ -31,11 +31,12 @@ TYPE_BYTES = {
 # mbarrier, which starts one too: lanes may have to look again.
 LEAVES_BLOCK = {"bra", "ret", "exit"}
 ENDS_BLOCK = LEAVES_BLOCK | {"bar", "barrier"}
-# Instructions of a whole warp, whose lanes may come from different branches.
+# Instructions of a whole warp, whose lanes may come from different branches; of a whole warpgroup.
 WHOLE_WARP = {
     "shfl", "vote", "match", "redux", "elect",
     "mma", "wmma", "ldmatrix", "stmatrix", "movmatrix",
 }  # fmt: skip
+WHOLE_GROUP = {"wgmma"}
 NO_RESULT = {
     "bar", "barrier", "bra", "cp", "discard", "exit", "fence", "griddepcontrol", "membar",
     "nanosleep", "prefetch", "prefetchu", "red", "ret", "setmaxnreg", "st", "stmatrix", "trap",
@@ -199,7 +200,12 @@ class Instruction:
     @property
     def meets_warp(self) -> bool:
         """Whether all lanes of a warp execute it together: it starts a basic block."""
-        return self.name in WHOLE_WARP
+        return self.name in WHOLE_WARP or self.meets_group
+
+    @property
+    def meets_group(self) -> bool:
+        """Whether all lanes of a warpgroup execute it together."""
+        return self.name in WHOLE_GROUP
 
     @property
     def waits_for_phase(self) -> bool:
@@ -216,6 +222,7 @@ class Block:
     successors: tuple[int, ...] = ()
     target: int | None = None  # of the branch that ends it
     whole_warp: bool = False  # whether it starts with an instruction of a whole warp
+    whole_group: bool = False  # or of a whole warpgroup
     live_in: set[str] = field(default_factory=set)
     live_out: set[str] = field(default_factory=set)
     defined: set[str] = field(default_factory=set)
@@ -737,7 +744,9 @@ def _basic_blocks(kernel: Kernel) -> dict[int, Block]:
         follow = [target] if target is not None and target < count else []
         follow += [end] if falls_through and end < count else []
         first = instructions[start]
-        blocks[start] = Block(start, end, tuple(follow), target, first.meets_warp)
+        blocks[start] = Block(
+            start, end, tuple(follow), target, first.meets_warp, first.meets_group
+        )
     return blocks
 
 

@@ -16,8 +16,9 @@ copy in flight", "write to a copy's source"; "async-proxy race", where a bulk st
 what a thread wrote without fence.proxy.async, or a bulk load writes over it; "uninitialised read";
 "missed barrier", by threads that went round it and have returned; "divergent barrier", "divergent
 warp", "wrong barrier count"; of clusters (in_clusters.py) "access to a block that may not run" and
-"access to a block that has left"; of setmaxnreg (registers.py) "registers over the budget". They
-are of one run, its inputs and its size: what a kernel does not do there is not looked at.
+"access to a block that has left"; of setmaxnreg (registers.py) "registers over the budget"; those
+of wgmma (warpgroups.py). They are of one run, its inputs and its size: what a kernel does not do
+there is not looked at.
 
 Not seen: an index that runs past the end of one shared array into its neighbour, which is a right
 address of the wrong array; races in global memory, and between blocks that are in no cluster; a
@@ -37,6 +38,7 @@ from gemmlab.simulator.checks.in_clusters import ClusterChecks
 from gemmlab.simulator.checks.races import BARRIER_BYTES, Races
 from gemmlab.simulator.checks.registers import Registers
 from gemmlab.simulator.checks.team import names, team_of, threads_of_rank
+from gemmlab.simulator.checks.warpgroups import Warpgroups
 from gemmlab.simulator.memory.names import ELEMENT
 from gemmlab.simulator.ptx import RESERVED, RESERVED_BYTES
 from gemmlab.simulator.speculation import chosen_later
@@ -60,7 +62,7 @@ def checked_lanes(launch) -> int:
 
 
 def needs_thread_clocks(launch) -> bool:
-    """Whether any barrier is for less than the whole block, or more."""
+    """Whether any barrier is for less than the whole block, or more; or a wait, as for wgmma."""
     if prod(launch.cluster) > 1 or flags_of(launch.kernel).reads:
         return True
     if RESERVED in launch.kernel.shared:
@@ -68,7 +70,7 @@ def needs_thread_clocks(launch) -> bool:
     return any(
         i.is_warp_barrier
         or "cluster" in i.parts[:2]
-        or i.name == "mbarrier"
+        or i.name in ("mbarrier", "wgmma")
         or "mbarrier" in i.opcode
         or (i.name in ("bar", "barrier") and ("arrive" in i.parts or _has_count(i)))
         for i in launch.kernel.instructions
@@ -91,6 +93,7 @@ class Checker:
         self.races = Races(lanes, self.clocks, self.team)
         self.cluster = ClusterChecks(lanes, self.clocks, self.team)
         self._flags = flags_of(self.kernel)
+        self.warpgroups = Warpgroups(lanes, self)
         self._chosen_later, self._loaded = chosen_later(self.kernel), {}
         self.registers = Registers(lanes)
         self._unwritten_local = None  # for each byte of local memory, whether nobody wrote it
@@ -361,7 +364,7 @@ class Checker:
             self.clocks.release(one, *self._sorted(here))
 
     def source_started(self, index: int, addresses, size: int, mask) -> None:
-        """Shared memory is read asynchronously from now on: the source of a bulk store, wgmma.
+        """Shared memory is read asynchronously from now on: the source of a bulk store.
 
         Until `source_released`, whoever writes those bytes makes a mistake.
         """

@@ -55,8 +55,8 @@ class ThreadClocks(BlockClocks):
     """A vector clock for each thread.
 
     `known`: (blocks, threads, threads + mbarriers) the time up to which a thread knows another.
-    The columns past the threads belong to mbarriers: what the copies wrote of which it tells. A
-    thread's own entry is not used.
+    The columns past the threads belong to mbarriers: what the copies wrote of which it tells; and
+    to warpgroups: what their wgmmas read. A thread's own entry is not used.
     """
 
     def __init__(self, layout: Layout):
@@ -64,13 +64,16 @@ class ThreadClocks(BlockClocks):
         self.threads = layout.threads
         self.known = np.full((layout.blocks, self.threads, self.threads), KNOWN_TO_ALL, np.int32)
         self.tick(-1)
-        self._columns: dict[int, int] = {}  # address of an mbarrier -> its column
+        self._columns: dict = {}  # address of an mbarrier, or a warpgroup -> its column
         # What the threads that came to a barrier know: key -> (blocks, columns).
         self._gathered: dict = {}
         self._completed: dict[int, np.ndarray] = {}  # the same, of completed phases of mbarriers
 
-    def column(self, mbarrier: int) -> int:
-        """The column of the mbarrier at this address; it is added when it is first asked for."""
+    def column(self, mbarrier) -> int:
+        """The column of the mbarrier at this address, or of ("wgmma", number of a warpgroup).
+
+        It is added when it is first asked for.
+        """
         if mbarrier not in self._columns:
             self._columns[mbarrier] = self.known.shape[2]
             self.known = _one_more(self.known)
@@ -100,6 +103,10 @@ class ThreadClocks(BlockClocks):
         gathered = self._row(self._gathered, mbarrier)
         gathered[blocks, column] = self.now
         self._row(self._completed, mbarrier)[blocks] = gathered[blocks]
+
+    def learn(self, key, block, thread) -> None:
+        """Threads (n,) know what was done so far in the column of `key`."""
+        self.known[block, thread, self.column(key)] = self.now
 
     def acquire(self, mbarrier: int, block, thread) -> None:
         """Threads see the last completed phase of an mbarrier."""

@@ -24,6 +24,7 @@ from gemmlab.simulator.memory import global_memory
 from gemmlab.simulator.memory.global_memory import ALIGNMENT, MaskCache
 from gemmlab.simulator.memory.names import ELEMENT, shared_place
 from gemmlab.simulator.ptx import TYPE_BYTES
+from gemmlab.simulator.threads.warpgroups import THREADS as GROUP_THREADS
 
 BARRIER_BYTES = 8  # of an mbarrier
 COARSE = 16  # bytes of a granule, as long as no smaller access is met
@@ -48,6 +49,8 @@ class Races:
         # Copies under way, as records of Writes: of their destination, and of what they read.
         self.arriving: Writes | None = None
         self.leaving: Writes | None = None
+        # What wgmmas have read that are complete, by warpgroup: who wrote there is who waited.
+        self.group_reads: dict[int, Writes] = {}
         # What threads wrote and no fence.proxy.async was told of, where anything may read it so.
         self.unfenced = Writes(self._granules) if _is_asynchronous(self.kernel) else None
         self._overwritten = None  # (what a store is about to overwrite, what with)
@@ -152,19 +155,53 @@ class Races:
             self.unfenced.last[touch.lane_granules] = 0
 
     def source_started(self, index: int, addresses, size: int, mask) -> None:
-        if self.leaving is None:
-            self.leaving = Writes(self._granules)
         touch = self._touch(addresses, size, mask)
-        time = self.clocks.tick(index)
         self._load(index, size, touch)
         self._look_for_unfenced(index, size, touch)
-        self.leaving.note(touch.lane_granules, touch.thread[:, None], time)
+        self._leave(index, touch)
 
     def source_released(self, index: int, addresses, size: int, mask) -> None:
         touch = self._touch(addresses, size, mask)
         self.clocks.tick(index)
         self.leaving.last[touch.lane_granules] = 0
         self.reads.note(touch, index, self.clocks)
+
+    # --- wgmma ------------------------------------------------------------------------------------
+
+    def group_read_started(self, index: int, addresses, size: int, mask) -> None:
+        touch = self._touch(addresses, size, mask)
+        self._look_for_unwritten(index, size, touch)
+        self._look_for_writes(index, size, touch, "read")
+        if self.atomics:
+            self._look_for_others(index, size, touch, self.atomics, "read", "write", "updated")
+        self._look_for_copies(index, size, touch, "read")
+        self._look_for_unfenced(index, size, touch)
+        self._leave(index, touch)
+
+    def group_read_continues(self, index: int, addresses, size: int, mask) -> None:
+        self._leave(index, self._touch(addresses, size, mask))
+
+    def group_read_ended(self, index: int, addresses, size: int, mask) -> None:
+        touch = self._touch(addresses, size, mask)
+        time = self.clocks.tick(index)
+        self.leaving.last[touch.lane_granules] = 0
+        block, thread = np.divmod(touch.thread, self.layout.threads)  # of a cluster, if it is one
+        group = block * self.layout.threads + thread // GROUP_THREADS
+        for one in np.unique(group):
+            if one not in self.group_reads:
+                self.group_reads[one] = Writes(self._granules)
+            here, key = group == one, ("wgmma", int(one))
+            column = self.clocks.column(key)
+            self.group_reads[one].note(touch.lane_granules[here], column, time)
+            self.clocks.learn(key, touch.lane_block[here], touch.thread[here])
+
+    def _leave(self, index: int, touch) -> None:
+        if self.leaving is None:
+            self.leaving = Writes(self._granules)
+        time = self.clocks.tick(index)
+        self.leaving.note(touch.lane_granules, touch.thread[:, None], time)
+
+    # --- fences -----------------------------------------------------------------------------------
 
     def fence_async(self, mask) -> None:
         """Forget what the lanes wrote themselves, or know of, as not fenced."""
@@ -216,7 +253,7 @@ class Races:
         if size % self.granule:
             factor, self.granule = self.granule // gcd(size, self.granule), gcd(size, self.granule)
             tables = (self.writes, self.reads, self.atomics, self.arriving, self.leaving)
-            for table in (*tables, self.unfenced):
+            for table in (*tables, self.unfenced, *self.group_reads.values()):
                 if table is not None:
                     table.refine(factor)
         first = places(self.layout, addresses, self.stride) // self.granule
@@ -264,6 +301,8 @@ class Races:
         self._look_for_others(index, size, touch, self.reads, "write", "read", "read")
         if self.atomics:
             self._look_for_others(index, size, touch, self.atomics, "write", "write", "updated")
+        for table in self.group_reads.values():
+            self._look_for_others(index, size, touch, table, "write", "read", "read")
 
     def _look_for_others(self, index, size, touch, table, does, did, verb, new=True) -> None:
         if not table.recent(touch.granules, touch.block, self.clocks).any():
@@ -276,9 +315,12 @@ class Races:
         if not conflict.any():
             return
         first = int(conflict.reshape(-1).argmax())
-        actor, line = int(who[first]), self._line(table.instruction(int(when[first]), self.clocks))
+        actor, did_it = int(who[first]), table.instruction(int(when[first]), self.clocks)
+        line = self._line(did_it)
         if actor < self.team.threads:
             by = f"{verb} by thread {self._thread(actor)} in line {line} with no barrier between"
+        elif self.kernel.instructions[did_it].name == "wgmma":
+            by = f"{verb} by the wgmma of line {line}, for which the thread has not waited"
         else:
             by = f"{verb} by the copy of line {line}, whose mbarrier the thread has not waited for"
         self._find(f"{does}-after-{did} race", index, size, touch, conflict, by)
@@ -294,9 +336,11 @@ class Races:
             under_way = record != 0
             if under_way.any():
                 first = int(record[under_way][0])
-                line = self._line(self.clocks.instruction(first >> ACTOR_BITS))
-                thread = self._thread(first & ACTOR)
-                by = f"{what} that thread {thread} started in line {line}, which is not waited for"
+                started = self.clocks.instruction(first >> ACTOR_BITS)
+                by = f"that thread {self._thread(first & ACTOR)} started in line"
+                if self.kernel.instructions[started].name == "wgmma":
+                    kind, what, by = "write to a wgmma's source", "is read by", "the wgmma of line"
+                by = f"{what} {by} {self._line(started)}, which is not waited for"
                 self._find(kind, index, size, touch, under_way, by)
 
     def _look_for_unfenced(self, index, size, touch) -> None:

@@ -1,4 +1,4 @@
-"""Matrices: mma, wmma, ldmatrix, stmatrix and movmatrix."""
+"""Matrices: mma, wmma, wgmma, ldmatrix, stmatrix and movmatrix."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ import re
 from functools import cache
 
 from gemmlab.simulator.memory import generic
-from gemmlab.simulator.ptx import Vector
-from gemmlab.simulator.tensor_cores import doubles, fragments
+from gemmlab.simulator.ptx import Immediate, Vector
+from gemmlab.simulator.tensor_cores import doubles, fragments, wgmma
 from gemmlab.simulator.tensor_cores import matrix_transfers as transfers
+from gemmlab.simulator.tensor_cores.adding import BITS
 from gemmlab.simulator.tensor_cores.mma import Product
-from gemmlab.simulator.types import FLOATS, SIGNED, Unknown
+from gemmlab.simulator.types import BOOL, FLOATS, SIGNED, Unknown
 
-# type -> bits of an element
-BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "s32": 32, "s8": 8, "u8": 8}
 SHAPES = {  # of mma.sync, by the type of A
     "f16": {"m16n8k8", "m16n8k16"}, "bf16": {"m16n8k8", "m16n8k16"},
     "tf32": {"m16n8k4", "m16n8k8"},
     "s8": {"m8n8k16", "m16n8k16", "m16n8k32"}, "u8": {"m8n8k16", "m16n8k16", "m16n8k32"},
+    "e4m3": {"m16n8k16", "m16n8k32"}, "e5m2": {"m16n8k16", "m16n8k32"},
 }  # fmt: skip
+# The types that may be mixed, and the types of their sums.
+FAMILIES = (
+    ({"f16"}, {"f16", "f32"}), ({"bf16"}, {"f32"}), ({"tf32"}, {"f32"}),
+    ({"e4m3", "e5m2"}, {"f16", "f32"}), ({"s8", "u8"}, {"s32"}),
+)  # fmt: skip
 WMMA_SHAPES = {"m16n16k16", "m32n8k16", "m8n32k16"}
 TF32_SHAPE = "m16n16k8"
 GROUP, TF32_GROUP = 16, 4  # products added at once; wmma of tf32 becomes two steps of 4
@@ -80,16 +85,18 @@ def _multiply(w, instruction, product: Product, d, a, b, c) -> None:
 @cache
 def _mma(shape: str, flags: tuple[str, ...], *types: str) -> Product:
     dt, at, bt, ct = types
-    integral = at in ("s8", "u8")
-    sums = {"f16": {"f16", "f32"}}.get(at, {"s32" if integral else "f32"})
-    same = bt in ("s8", "u8") if integral else bt == at
-    allowed = {(), ("satfinite",)} if integral else {()}
-    if shape not in SHAPES[at] or not same or dt not in sums or ct != dt or flags not in allowed:
+    allowed = {(), ("satfinite",)} if dt == "s32" else {()}
+    if shape not in SHAPES[at] or not _known(dt, at, bt) or ct != dt or flags not in allowed:
         raise Unknown
     m, n, k = _extents(shape)
     places = zip("dabc", types, strict=True)
     own = tuple(fragments.of_product(matrix, m, n, k, BITS[kind]) for matrix, kind in places)
     return Product(types, own, GROUP, dt, bool(flags))
+
+
+def _known(dt: str, at: str, bt: str) -> bool:
+    """Whether factors of these types may be multiplied to such sums."""
+    return any({at, bt} <= family and dt in sums for family, sums in FAMILIES)
 
 
 def _extents(shape: str) -> tuple[int, int, int]:
@@ -122,6 +129,60 @@ def _fragment(matrix: str, shape: str, kind: str) -> fragments.Fragment:
     if kind == "f16" and matrix in "ab":
         registers = 8  # for every shape
     return fragments.of_wmma(matrix, m, n, k, bits, registers)
+
+
+# --- products of a warpgroup ----------------------------------------------------------------------
+
+
+def op_wgmma(w, instruction, *operands):
+    """wgmma.mma_async, .fence, .commit_group and .wait_group"""
+    what, *rest = instruction.parts[1:]
+    if rest[:2] != ["sync", "aligned"]:
+        raise Unknown
+    if what == "mma_async":
+        _mma_async(w, instruction, rest[2:], *operands)
+        return
+    order = {"fence": wgmma.fence, "commit_group": wgmma.commit, "wait_group": wgmma.wait}[what]
+    if not all(isinstance(one, Immediate) for one in operands) or rest[2:]:
+        raise Unknown
+    if len(operands) != (what == "wait_group"):
+        raise Unknown
+    most = "".join(f"{one.value}, " for one in operands)
+    w.lines.append(f"{w.constant(order)}(lanes, {instruction.index}, {most}{w.mask(instruction)})")
+
+
+def _mma_async(w, instruction, parts, d, a, b, keep, *how):
+    """wgmma.mma_async.sync.aligned.SHAPE{.satfinite}.D.A.B, with A in registers or not.
+
+    After scale-d floats have two signs, and halves whether operands in memory are transposed.
+    """
+    shape, *flags, dt, at, bt = parts
+    m, n, k = _extents(shape)
+    integral, halves, in_memory = dt == "s32", BITS[at] == 16, not isinstance(a, Vector)
+    allowed = {(), ("satfinite",)} if integral else {()}
+    more = 0 if integral else 2 + (1 + in_memory if halves else 0)
+    if not _known(dt, at, bt) or tuple(flags) not in allowed or len(how) != more:
+        raise Unknown
+    if not all(isinstance(one, Immediate) for one in how):
+        raise Unknown
+    numbers = tuple(one.value for one in how)
+    signs, across = numbers[:2] or (1, 1), (0, 0, *numbers[2:])[-2:]
+    if not set(signs) <= {1, -1} or not set(across) <= {0, 1}:
+        raise Unknown
+    product = wgmma.GroupProduct((dt, at, bt), n, signs, tuple(map(bool, across)), bool(flags))
+    wide = n in range(8, 257, 8) and (not integral or n % 16 == 0 or n in (8, 24))
+    counts = len(_items(d)), 1 if in_memory else len(a.items)
+    if (m, k) != (wgmma.ROWS, product.k) or not wide:
+        raise Unknown
+    if counts != (product.registers, 1 if in_memory else wgmma.LEFT_REGISTERS):
+        raise Unknown
+    left = f"({w.value(a, SIGNED[8])},)" if in_memory else _registers(w, a)
+    scale = bool(keep.value) if isinstance(keep, Immediate) else w.value(keep, BOOL)
+    text = (
+        f"{w.constant(product.run)}(lanes, {instruction.index}, {_registers(w, d)}, {left}, "
+        f"{w.value(b, SIGNED[8])}, {scale}, {w.mask(instruction)})"
+    )
+    _assign_all(w, instruction, d, text)
 
 
 # --- between memory and registers -----------------------------------------------------------------

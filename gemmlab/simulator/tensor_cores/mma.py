@@ -1,16 +1,8 @@
-"""Products of small matrices, as the tensor cores compute them.
+"""mma.sync and wmma.mma: products of small matrices by one warp.
 
-Integers are exact. Of floats, an NVIDIA H200 adds the products of a group of k, up to 16 of them,
-and the old sum at once, and does it so:
-
-1. Products are exact. Each has the exponent of its factors together; that of a subnormal factor is
-   the smallest there is. The old sum takes part as it is.
-2. All are aligned to the largest exponent among them and cut off 25 bits below it: towards zero.
-3. What is left is added exactly, and the sum cut off to float32, or rounded to the nearest float16.
-
-The result is subnormal where it must be, infinite from 2**128 on, never -0, and a NaN has all bits
-set but its sign. Every result recorded on the H200 is met bit for bit: see
-tests/recorded/record_tensor.py. GPUs of other generations add smaller groups and keep fewer bits.
+Integers are exact. Floats are added as adding.py says, up to 16 products at once. Factors of 8 bits
+become f16 first, for two products, as the GPU's assembler has it: of the elements k with k % 4 < 2
+from 0 on, then of the others onto that. The old sum is added last, and rounded.
 
 Matrices are (rows, columns, warps) here: NumPy then works along the warps.
 """
@@ -18,22 +10,25 @@ Matrices are (rows, columns, warps) here: NumPy then works along the warps.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 
 import numpy as np
 
 from gemmlab.cuda.architectures import WARP
+from gemmlab.simulator.tensor_cores.adding import (
+    BITS,
+    Factors,
+    decoded,
+    exponents,
+    narrowed,
+    numbers,
+    pattern,
+    summed,
+)
 from gemmlab.simulator.tensor_cores.fragments import Fragment
 
 f2, f4, f8 = np.float16, np.float32, np.float64
-i2, i4, i8, u2, u4, u8 = np.int16, np.int32, np.int64, np.uint16, np.uint32, np.uint64
-
-KEPT_BITS = 25  # below the largest exponent
-# type -> the exponent of its subnormal numbers
-LOWEST = {"f16": -14, "bf16": -126, "tf32": -126, "f32": -126}
-OF_ZERO = -10000  # an exponent that no other is smaller than, also added to another
-NAN = {"f32": u4(0x7FFFFFFF), "f16": u4(0x7FFF)}
-LEAST = -100  # the lowest exponent of a product for which the quick way is taken
+i4, i8, u4 = np.int32, np.int64, np.uint32
 WARPS_AT_ONCE = 256  # whose sums fit into a processor's cache
 
 
@@ -55,7 +50,8 @@ class Product:
     def run(self, lanes, index: int, a, b, c, mask):
         """Registers of d. `a`, `b`, `c`: registers of all lanes."""
         check_whole_warps(lanes, index, mask)
-        lanes.count_product(*self._work, mask)
+        multiply_adds, hmma, imma = self._work
+        lanes.count_product(multiply_adds, hmma, mask, imma)
         matrices = [
             fragment.matrix(to_columns(lanes, registers))
             for fragment, registers in zip(self.fragments[1:], (a, b, c), strict=True)
@@ -71,11 +67,13 @@ class Product:
         return from_columns(lanes, self.fragments[0].fill(result))
 
     @cached_property
-    def _work(self) -> tuple[int, int]:
-        """Multiply-adds of a warp, and how many HMMA instructions do them: 16×8 sums each."""
+    def _work(self) -> tuple[int, int, int]:
+        """Multiply-adds of a warp, and how many HMMA and IMMA do them: 16×8 sums each."""
         (m, n), k = self.fragments[0].shape, self.fragments[1].shape[1]
-        floats = self.types[0] != "s32"
-        return m * n * k, m * n // 128 * -(-k // self.group) if floats else 0
+        if self.types[0] == "s32":
+            return m * n * k, 0, max(1, m * n // 128)
+        steps = 2 if BITS[self.types[1]] == 8 else -(-k // self.group)
+        return m * n * k, m * n // 128 * steps, 0
 
     def _integers(self, a, b, c):
         a, b = (
@@ -92,130 +90,29 @@ class Product:
 
     def _floats(self, a, b, c):
         d_type, a_type, b_type, c_type = self.types
+        c = numbers(c, c_type)
+        if BITS[a_type] == 8:
+            return self._of_eight_bits(a, b, c)
         a, a_exponents = decoded(a, a_type)
         b, b_exponents = decoded(b, b_type)
-        c = numbers(c, c_type)
-        quick = _is_moderate((a_exponents, b_exponents), a_type)
         for k in range(0, len(b), self.group):
             part = slice(k, k + self.group)
-            factors = a[:, part], a_exponents[:, part], b[part], b_exponents[part]
-            add = _add_moderate if quick and np.isfinite(c).all() else _add
-            total = add(*factors, c, exponents(c, self.inner))
-            c = _narrowed(total, self.inner) + 0.0  # a sum is never -0
-        return pattern(c if d_type == self.inner else _narrowed(c, d_type), d_type)
+            factors = Factors(a[:, part], a_exponents[:, part], b[part], b_exponents[part])
+            c = summed(factors, c, a_type, self.inner)
+        return pattern(c if d_type == self.inner else narrowed(c, d_type), d_type)
 
-
-def _add(a, a_exponents, b, b_exponents, c, c_exponents):
-    """float64: the products of a group and `c` added, each cut off below the largest exponent."""
-    largest = _largest(a_exponents, b_exponents, c_exponents)
-    # Where all is zero, or not finite, any scale will do.
-    largest = np.where(np.abs(largest) > 600, 0, largest)
-    scale = power_of_two(KEPT_BITS - largest)
-    total = np.trunc(c * scale)
-    for k in range(len(b)):
-        term = a[:, k, None].astype(f8) * b[k].astype(f8)
-        term *= scale
-        total += np.trunc(term, out=term)
-    return total * power_of_two(largest - KEPT_BITS)
-
-
-def _add_moderate(a, a_exponents, b, b_exponents, c, c_exponents):
-    """As `_add`, where the products are moderate: four times as fast.
-
-    A product has at most 22 bits, so it is exact in float32, also when it is cut off; and 16 of
-    them, each below 4 * 2**KEPT_BITS, fit into int32, to which a conversion cuts off.
-    """
-    largest = _largest(a_exponents, b_exponents, c_exponents)
-    largest = np.where(largest < LEAST, LEAST, largest)  # no product is other than zero, or c is
-    scale = power_of_two(KEPT_BITS - largest).astype(f4)
-    total = np.zeros(scale.shape, i4)
-    term, whole = np.empty(scale.shape, f4), np.empty(scale.shape, i4)
-    for k in range(len(b)):
-        np.multiply(a[:, k, None], b[k], out=term)
-        np.multiply(term, scale, out=term)
-        whole[...] = term
-        total += whole
-    exact = total + np.trunc(c * power_of_two(KEPT_BITS - largest))
-    return exact * power_of_two(largest - KEPT_BITS)
-
-
-def _largest(a_exponents, b_exponents, c_exponents):
-    """int64: the largest exponent of the products of a group and of c."""
-    largest, one = c_exponents.copy(), np.empty_like(c_exponents)
-    for k in range(len(b_exponents)):
-        np.add(a_exponents[:, k, None], b_exponents[k], out=one)
-        np.maximum(largest, one, out=largest)
-    return largest.astype(i8)
-
-
-def _is_moderate(exponents_of, ptx_type: str) -> bool:
-    """Whether products of numbers with these exponents are far from the ends of float32.
-
-    Infinities and NaN have an exponent past all others.
-    """
-    if sum(int(e.max(initial=0)) for e in exponents_of) >= -LEAST:
-        return False
-    if 2 * LOWEST[ptx_type] > LEAST:
-        return True
-    return sum(int(e.min(where=e != OF_ZERO, initial=0)) for e in exponents_of) > LEAST
-
-
-@cache
-def _table(ptx_type: str):
-    """Of all patterns of 16 bits: values (float32) and exponents (int16)."""
-    values = numbers(np.arange(1 << 16, dtype=u4), ptx_type)
-    return values.astype(f4), exponents(values, ptx_type)
-
-
-def decoded(bits, ptx_type: str):
-    """float32 values and int16 exponents of patterns of f16, bf16 or tf32."""
-    if ptx_type == "tf32":
-        values = numbers(bits, ptx_type)
-        return values.astype(f4), exponents(values, ptx_type)
-    values, powers = _table(ptx_type)
-    return values.take(bits), powers.take(bits)
-
-
-def numbers(bits, ptx_type: str):
-    """uint32 patterns as float64. Of tf32 the lowest 13 bits do not count."""
-    if ptx_type == "f16":
-        return bits.astype(u2).view(f2).astype(f8)
-    if ptx_type == "bf16":
-        bits = bits << u4(16)
-    elif ptx_type == "tf32":
-        bits = bits & u4(0xFFFFE000)
-    return bits.view(f4).astype(f8)
-
-
-def exponents(values, ptx_type: str):
-    """int16 exponents of numbers of this type, given as float64."""
-    found = (values.view(i8) >> 52 & 0x7FF).astype(i2) - i2(1023)
-    found = np.maximum(found, i2(LOWEST[ptx_type]))
-    return np.where(values == 0, i2(OF_ZERO), found)
-
-
-def power_of_two(exponent):
-    """float64, of int64 in the normal range."""
-    return (exponent + 1023 << 52).view(f8)
-
-
-def _narrowed(values, ptx_type: str):
-    """float64 with the value as a float32, cut off, or as the nearest float16."""
-    if ptx_type == "f16":
-        return values.astype(f2).astype(f8)
-    cut = (values.view(u8) & ~u8((1 << 29) - 1)).view(f8)
-    small = np.abs(values) < 2.0**-126
-    if small.any():
-        cut = np.where(small, np.trunc(values * 2.0**149) * 2.0**-149, cut)
-    return cut.astype(f4).astype(f8)
-
-
-def pattern(values, ptx_type: str):
-    """float64 values of this type as uint32 patterns."""
-    bits = (
-        values.astype(f2).view(u2).astype(u4) if ptx_type == "f16" else values.astype(f4).view(u4)
-    )
-    return np.where(np.isnan(values), NAN[ptx_type], bits)
+    def _of_eight_bits(self, a, b, c):
+        d_type, a_type, b_type, _ = self.types
+        a, b = numbers(a, a_type), numbers(b, b_type)
+        k, total = np.arange(len(b)) % 4, np.zeros_like(c)
+        for part in (k < 2, k >= 2):
+            a_part, b_part = a[:, part], b[part]
+            factors = Factors(
+                a_part.astype(f4), exponents(a_part, "f16"),
+                b_part.astype(f4), exponents(b_part, "f16"),
+            )  # fmt: skip
+            total = summed(factors, total, "f16", d_type)
+        return pattern((total + c).astype(f2 if d_type == "f16" else f4).astype(f8), d_type)
 
 
 # --- lanes and warps ------------------------------------------------------------------------------
