@@ -29,15 +29,6 @@ def of(trace: Trace) -> list[Difference]:
     return [one for one in DIFFERENCES if trace.kernel_name in one.rungs and one.more(trace)]
 
 
-def _single_copies(trace: Trace) -> int:
-    """Where rows of A begin at whole sectors: half as many again for its asynchronous copies of
-    single floats, eight neighbours of four rows by a warp."""
-    if trace.k % 8 or trace.settings["STAGES"] == 1:
-        return 0
-    lines = trace.lines
-    return int(lines[(lines["space"] == "global") & (lines["array"] == "A")]["sectors"].sum()) // 2
-
-
 def _predicated(trace: Trace) -> int:
     """Where rows of C are odd, each lane loads one sum from shared memory, if its element lies in
     C. The code branches, and the simulator with it; the assembler predicates the load, and the GPU
@@ -50,13 +41,6 @@ def _predicated(trace: Trace) -> int:
 
 
 DIFFERENCES = (
-    Difference(
-        rungs=("10_register_banks", "11_fused_epilogue"),
-        metric="l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
-        more=_single_copies,
-        why="Unexplained: sectors that 10_register_banks and 11_fused_epilogue load at round K, "
-        "of which the H200 counts a sixth more; at K = 513 they are equal.",
-    ),
     Difference(
         rungs=("14_wmma",),
         metric="smsp__inst_executed_op_shared_ld.sum",
