@@ -60,6 +60,7 @@ __all__ = [
     "reference",
     "sass",
     "simulator",
+    "stalls",
     "step_player",
     "tuning",
 ]
@@ -85,6 +86,7 @@ _LATER = {
     "plots": ("plots", None),
     "recorded_ceilings": ("records.roofs", "recorded_ceilings"),
     "sass": ("sass", None),
+    "stalls": ("analysis.recorded.stalls", "stalls"),
     "step_player": ("notebook.step_player", "step_player"),
     "tuning": ("records.tuning", None),
 }

@@ -93,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(error, UNAVAILABLE)
     except (
         VerificationError, CompileError, NoCompiler, NoDisassembler, NoListing, CublasError,
-        StaleRecord, BadRecord, files.NotWritten, GpuFault,
+        StaleRecord, BadRecord, files.NotWritten, GpuFault, profiler.CountersUnavailable,
     ) as error:  # fmt: skip
         return _complain(error, FAILED)
     except BrokenPipeError:  # the reader of the output, such as `head`, has had enough
@@ -171,8 +171,9 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     write.add_argument(
         "names", nargs="*", metavar="NAME",
-        help="rungs, 00_ceilings, 00_tensor_ceiling, 10_fma_order (all of these if none is named); "
-        "tuning/RUNG, best_by_shape/RUNG, path/RUNG, epilogue",
+        help="rungs, 00_ceilings, 00_tensor_ceiling, 00_levels, 00_chains, 10_fma_order (all of "
+        "these if none is named); tuning/RUNG, best_by_shape/RUNG, stalls/RUNG, path/RUNG, or "
+        "tuning, stalls and so on for those of every rung; epilogue, 01_l1_passes",
     )  # fmt: skip
     write.add_argument(
         "--shapes", nargs="+", type=_shape, default=runs.SHAPES, metavar="MxNxK",

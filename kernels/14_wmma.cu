@@ -1,8 +1,10 @@
 // 14  Tensor cores through WMMA
 // Idea:    the lanes of a warp hold pieces of 16×16 together, and one instruction multiplies two.
-//          STAGES 0: a block is one warp, and its pieces come straight from global memory.
-//          STAGES 1: the warps of a block share tiles, brought through registers to shared memory.
-//          STAGES 2 and more: asynchronous copies fill so many pairs of tiles, as in rung 09.
+//          STAGES 0, the plain kernel: a block is one warp, and its pieces come straight from
+//          global memory.
+//          STAGES 3 and more: the warps of a block share tiles. Asynchronous copies fill so many
+//          pairs of tiles in turn, some with each step, and a warp reads its next pieces while it
+//          multiplies others.
 // Before:  09_double_buffering.cu multiplied in FP32, each lane for itself.
 // Launch:  block (32 * BM / WM * BN / WN), grid (ceil(N / BN), ceil(M / BM)), with the dynamic
 //          shared memory of STAGES times a Stage, or of a Strip for each warp if that is more.
@@ -10,11 +12,7 @@
 // Takes:   any M, N, K; A, B and C float16, row-major; alpha, beta and all sums float32.
 //          C = alpha * A @ B + beta * C, rounded to float16 once, at the end. A, B and C begin at
 //          multiples of 32 bytes. Where N or K is no multiple of 8, single elements are brought
-//          instead of eight at a time. From sm_70 on, STAGES 2 and more from sm_80 on.
-
-#include <mma.h>
-#include "async_copy.cuh"
-using namespace nvcuda;
+//          instead of eight at a time. From sm_70 on, STAGES 3 and more from sm_80 on.
 
 #ifndef BM
 #define BM 128                                   // rows of C that a block computes
@@ -23,7 +21,7 @@ using namespace nvcuda;
 #define BN 256                                   // columns
 #endif
 #ifndef BK
-#define BK 64                                    // how far along K one step goes
+#define BK 64                                    // how far along K one stage goes
 #endif
 #ifndef WM
 #define WM 64                                    // rows of C that a warp computes
@@ -32,29 +30,15 @@ using namespace nvcuda;
 #define WN 64                                    // columns
 #endif
 #ifndef STAGES
-#define STAGES 2
+#define STAGES 3
 #endif
-#define PIECE 16                                 // rows, columns and depth of one mma_sync
-#define PAD 8                                    // elements at a row's end, against bank conflicts
-#define DOWN (WM / PIECE)                        // pieces of C that a warp has, downwards
-#define ACROSS (WN / PIECE)                      // and across
-#define WARPS ((BM / WM) * (BN / WN))
-#define THREADS (32 * WARPS)
+#define THREADS (32 * (BM / WM) * (BN / WN))
 
-typedef wmma::fragment<wmma::matrix_a, PIECE, PIECE, PIECE, half, wmma::row_major> PieceOfA;
-typedef wmma::fragment<wmma::matrix_b, PIECE, PIECE, PIECE, half, wmma::row_major> PieceOfB;
-typedef wmma::fragment<wmma::accumulator, PIECE, PIECE, PIECE, float> Sums;
+#include <mma.h>
+#include "async_copy.cuh"
+#include "pieces.cuh"
 
-// One row of a warp's pieces of C, on the way out: which element of a piece a lane has is not said
-// anywhere, so they go through shared memory.
-typedef float Strip[PIECE][WN + PAD];
-
-struct Stage {
-    half a[BM][BK + PAD];
-    half b[BK][BN + PAD];
-};
-
-#if STAGES == 0
+#if STAGES == 0  // ------------------------------------------------------------ the plain kernel
 
 // The piece from (row, col) on of a matrix X of rows × cols. WMMA loads whole pieces with rows that
 // begin at multiples of 16 bytes. Any other is copied to `patch` first, with zeros outside X.
@@ -76,128 +60,155 @@ __device__ __forceinline__ void load_piece(Piece& piece, half (*patch)[PIECE + P
     __syncwarp();                                // all have read it before it is filled anew
 }
 
-#else
-
-// A tile of ROWS×COLUMNS from (row, col) on of a matrix X of rows × cols into shared memory, eight
-// elements at a time. INSIDE: the caller knows that all of it lies in X. Otherwise eight lie inside
-// or outside together, for cols is a multiple of eight, and what is outside counts as zero.
-template <bool INSIDE, int ROWS, int COLUMNS>
-__device__ __forceinline__ void bring_eights(half (&tile)[ROWS][COLUMNS + PAD], const half* X,
-                                             int row, int col, int rows, int cols)
+extern "C" __global__ void __launch_bounds__(THREADS)
+wmma_product(const half* __restrict__ A, const half* __restrict__ B, half* __restrict__ C,
+             int M, int N, int K, float alpha, float beta)
 {
-    constexpr int COUNT = ROWS * COLUMNS / 8 / THREADS;
-    static_assert(ROWS * COLUMNS / 8 % THREADS == 0, "each thread brings as many as the others");
-#if STAGES == 1
-    uint4 eights[COUNT];                         // all loads are under way before the first store
-#endif
-    #pragma unroll
-    for (int e = 0; e < COUNT; ++e) {
-        const int i = threadIdx.x + e * THREADS;
-        const int r = i / (COLUMNS / 8), c = i % (COLUMNS / 8) * 8;
-        const half* from = X + (size_t)(row + r) * cols + col + c;
-        const bool inside = INSIDE || (row + r < rows && col + c < cols);
-#if STAGES == 1
-        eights[e] = inside ? *(const uint4*)from : make_uint4(0, 0, 0, 0);
-#else
-        if (inside)
-            copy_async<16>((float*)&tile[r][c], (const float*)from);
-        else
-            *(uint4*)&tile[r][c] = make_uint4(0, 0, 0, 0);
-#endif
+    extern __shared__ __align__(128) char shared[];
+    half (*patch)[PIECE + PAD] = (half (*)[PIECE + PAD])shared;
+    const int top = blockIdx.y * BM, left = blockIdx.x * BN;   // the warp's corner of C
+
+    Sums sums;
+    set_to_zero(sums);
+    for (int k = 0; k < K; k += PIECE) {
+        Pieces mine;
+        #pragma unroll
+        for (int i = 0; i < DOWN; ++i)
+            load_piece(mine.a[i], patch, A, top + i * PIECE, k, M, K);
+        #pragma unroll
+        for (int j = 0; j < ACROSS; ++j)
+            load_piece(mine.b[j], patch, B, k, left + j * PIECE, K, N);
+        multiply(sums, mine);
     }
-#if STAGES == 1
-    #pragma unroll
-    for (int e = 0; e < COUNT; ++e) {
-        const int i = threadIdx.x + e * THREADS;
-        *(uint4*)&tile[i / (COLUMNS / 8)][i % (COLUMNS / 8) * 8] = eights[e];
-    }
-#endif
+    store(*(Strip*)shared, sums, C, top, left, M, N, alpha, beta);
 }
 
-// The same of any matrix, element by element.
-template <int ROWS, int COLUMNS>
-__device__ __forceinline__ void bring_elements(half (&tile)[ROWS][COLUMNS + PAD], const half* X,
-                                               int row, int col, int rows, int cols)
+#else  // ---------------------------------------------------------------------- the staged kernel
+
+static_assert(STAGES >= 3, "one is multiplied, the next one is there, another is filled");
+#define PARTS (BK / PIECE)                       // a tile is brought in so many parts
+
+// A pair of tiles.
+struct Stage {
+    half a[BM][BK + PAD];
+    half b[BK][BN + PAD];
+};
+
+// The two matrices, the block's corner of C, and where the next pair of tiles begins.
+struct Source {
+    const half *A, *B;
+    int M, N, K, top, left, tile_k;
+    const half *a, *b;                           // my first eight elements of that pair
+};
+
+// Of a tile with so many columns, my first eight elements: their row, and the first one's column.
+__device__ __forceinline__ int my_row(int columns) { return threadIdx.x / (columns / 8); }
+__device__ __forceinline__ int my_col(int columns) { return threadIdx.x % (columns / 8) * 8; }
+
+// Start to copy eight elements, or to put zeros in their place. They go past L1.
+__device__ __forceinline__ void copy_eight(half* to, const half* from, bool inside)
 {
-    for (int i = threadIdx.x; i < ROWS * COLUMNS; i += THREADS) {
+    const unsigned place = (unsigned)__cvta_generic_to_shared(to);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 :: "r"(place), "l"(from), "r"(inside ? 16 : 0) : "memory");
+}
+
+// Start my copies of one part of a tile, a few of its rows. My first eight elements of the tile come
+// from `from`, and `rows` of the matrix are left from there on.
+template <int ROWS, int COLUMNS>
+__device__ __forceinline__ void bring_eights(half (&tile)[ROWS][COLUMNS + PAD], int part,
+                                             const half* from, int stride, int rows, bool inside)
+{
+    constexpr int STEP = THREADS / (COLUMNS / 8);              // rows, an eight for each thread
+    static_assert(ROWS / PARTS % STEP == 0, "each thread brings as many as the others");
+    half* to = &tile[my_row(COLUMNS)][my_col(COLUMNS)];
+    #pragma unroll
+    for (int below = 0; below < ROWS / PARTS; below += STEP) {
+        const int row = part * (ROWS / PARTS) + below;
+        copy_eight(to + row * (COLUMNS + PAD), from + (size_t)row * stride, inside && row < rows);
+    }
+}
+
+// The same of any matrix X of rows × cols, element by element. The tile begins at (row, col).
+template <int ROWS, int COLUMNS>
+__device__ __forceinline__ void bring_elements(half (&tile)[ROWS][COLUMNS + PAD], int part,
+                                               const half* X, int row, int col, int rows, int cols)
+{
+    constexpr int COUNT = ROWS / PARTS * COLUMNS;
+    #pragma unroll 1
+    for (int i = part * COUNT + threadIdx.x; i < (part + 1) * COUNT; i += THREADS) {
         const int r = row + i / COLUMNS, c = col + i % COLUMNS;
         tile[i / COLUMNS][i % COLUMNS] =
             r < rows && c < cols ? X[(size_t)r * cols + c] : __float2half(0.0f);
     }
 }
 
-// Start to bring the pair of tiles that begins at tile_k. Past the end of K there is none.
-__device__ __forceinline__ void bring(Stage& stage, const half* A, const half* B,
-                                      int top, int left, int tile_k, int M, int N, int K)
+// Start to bring one part of the next pair of tiles, and after the last part go on to the pair after
+// it. What lies outside of A and B is zero. EIGHTS: rows of A and B have a multiple of eight
+// elements, so that each eight lie inside or outside together.
+template <bool EIGHTS>
+__device__ __forceinline__ void bring(Stage& stage, int part, Source& from)
 {
-    if (tile_k < K) {
-        if (N % 8 != 0 || K % 8 != 0) {
-            bring_elements<BM, BK>(stage.a, A, top, tile_k, M, K);
-            bring_elements<BK, BN>(stage.b, B, tile_k, left, K, N);
-        } else if (top + BM <= M && left + BN <= N && tile_k + BK <= K) {
-            bring_eights<true, BM, BK>(stage.a, A, top, tile_k, M, K);
-            bring_eights<true, BK, BN>(stage.b, B, tile_k, left, K, N);
-        } else {
-            bring_eights<false, BM, BK>(stage.a, A, top, tile_k, M, K);
-            bring_eights<false, BK, BN>(stage.b, B, tile_k, left, K, N);
-        }
+    if (EIGHTS) {
+        bring_eights<BM, BK>(stage.a, part, from.a, from.K, from.M - from.top - my_row(BK),
+                             from.tile_k + my_col(BK) < from.K);
+        bring_eights<BK, BN>(stage.b, part, from.b, from.N, from.K - from.tile_k - my_row(BN),
+                             from.left + my_col(BN) < from.N);
+    } else {
+        bring_elements<BM, BK>(stage.a, part, from.A, from.top, from.tile_k, from.M, from.K);
+        bring_elements<BK, BN>(stage.b, part, from.B, from.tile_k, from.left, from.K, from.N);
     }
-#if STAGES > 1
+    if (part < PARTS - 1) return;
     commit_copies();
-#endif
+    from.a += BK;
+    from.b += (size_t)BK * from.N;
+    from.tile_k += BK;
 }
 
 // My warp's pieces at depth k of a pair of tiles, from row y and column x of the block's tile on.
-__device__ __forceinline__ void load_pieces(PieceOfA (&a)[DOWN], PieceOfB (&b)[ACROSS],
-                                            const Stage& stage, int k, int y, int x)
+__device__ __forceinline__ void load_pieces(Pieces& mine, const Stage& stage, int k, int y, int x)
 {
     #pragma unroll
     for (int i = 0; i < DOWN; ++i)
-        wmma::load_matrix_sync(a[i], &stage.a[y + i * PIECE][k], BK + PAD);
+        wmma::load_matrix_sync(mine.a[i], &stage.a[y + i * PIECE][k], BK + PAD);
     #pragma unroll
     for (int j = 0; j < ACROSS; ++j)
-        wmma::load_matrix_sync(b[j], &stage.b[k][x + j * PIECE], BN + PAD);
+        wmma::load_matrix_sync(mine.b[j], &stage.b[k][x + j * PIECE], BN + PAD);
 }
 
-#endif
-
-// Each piece of A with each piece of B.
-__device__ __forceinline__ void multiply(Sums (&sums)[DOWN][ACROSS],
-                                         const PieceOfA (&a)[DOWN], const PieceOfB (&b)[ACROSS])
+// sums += A @ B for my warp's part, which begins at row y and column x of the block's tile.
+template <bool EIGHTS>
+__device__ __forceinline__ void add_product(Sums& sums, Stage* stages, Source& from, int y, int x)
 {
-    #pragma unroll
-    for (int i = 0; i < DOWN; ++i)
+    for (int s = 0; s < STAGES - 1; ++s)
         #pragma unroll
-        for (int j = 0; j < ACROSS; ++j)
-            wmma::mma_sync(sums[i][j], a[i], b[j], sums[i][j]);
-}
+        for (int part = 0; part < PARTS; ++part)
+            bring<EIGHTS>(stages[s], part, from);
+    wait_for_copies<STAGES - 2>();
+    __syncthreads();                             // the first stage is here
 
-__device__ __forceinline__ half combined(float sum, const half* c, float alpha, float beta)
-{
-    return __float2half(beta == 0.0f ? alpha * sum : alpha * sum + beta * __half2float(*c));
-}
-
-// C = alpha * sums + beta * C for the four elements from (row, col) on of C, M × N; those outside
-// are left out. Where beta is 0, C is not read: it may hold anything, NaN included.
-__device__ __forceinline__ void store_four(half* C, int row, int col, int M, int N,
-                                           const float* sums, float alpha, float beta)
-{
-    half* here = C + (size_t)row * N + col;
-    if (N % 4 != 0) {
-        for (int v = 0; v < 4; ++v)
-            if (row < M && col + v < N)
-                here[v] = combined(sums[v], here + v, alpha, beta);
-    } else if (row < M && col < N) {             // all four, or none of them
-        const float4 sum = *(const float4*)sums;
-        uint2 four = make_uint2(0, 0);
-        if (beta != 0.0f) four = *(const uint2*)here;
-        half* c = (half*)&four;
-        c[0] = combined(sum.x, c + 0, alpha, beta);
-        c[1] = combined(sum.y, c + 1, alpha, beta);
-        c[2] = combined(sum.z, c + 2, alpha, beta);
-        c[3] = combined(sum.w, c + 3, alpha, beta);
-        *(uint2*)here = four;
+    Pieces mine[2];                              // that are multiplied, and the next ones
+    load_pieces(mine[0], stages[0], 0, y, x);
+    int now = 0, free = STAGES - 1;              // which stage is multiplied, and which is filled
+    for (int tile_k = 0, K = from.K; tile_k < K; tile_k += BK) {
+        const int next = now + 1 < STAGES ? now + 1 : 0;
+        #pragma unroll
+        for (int part = 0; part < PARTS; ++part) {
+            if (part < PARTS - 1) {
+                load_pieces(mine[(part + 1) % 2], stages[now], (part + 1) * PIECE, y, x);
+            } else {
+                wait_for_copies<STAGES - 3>();
+                __syncthreads();                 // the next stage is here, and all have read `now`
+                load_pieces(mine[0], stages[next], 0, y, x);
+            }
+            bring<EIGHTS>(stages[free], part, from);
+            multiply(sums, mine[part % 2]);
+        }
+        free = now;
+        now = next;
     }
+    wait_for_copies<0>();
+    __syncthreads();                             // the stages are free
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -207,81 +218,22 @@ wmma_product(const half* __restrict__ A, const half* __restrict__ B, half* __res
     extern __shared__ __align__(128) char shared[];
 
     const int top = blockIdx.y * BM, left = blockIdx.x * BN;   // the block's corner of C
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int warp = threadIdx.x / 32;
     const int y = warp / (BN / WN) * WM;                       // my warp's first row of its tile
     const int x = warp % (BN / WN) * WN;                       // and its first column
 
-    Sums sums[DOWN][ACROSS];
-    #pragma unroll
-    for (int i = 0; i < DOWN; ++i)
-        #pragma unroll
-        for (int j = 0; j < ACROSS; ++j)
-            wmma::fill_fragment(sums[i][j], 0.0f);
+    Source from = {A, B, M, N, K, top, left, 0,
+                   A + (size_t)(top + my_row(BK)) * K + my_col(BK),
+                   B + (size_t)my_row(BN) * N + left + my_col(BN)};
+    Sums sums;
+    set_to_zero(sums);
+    if (N % 8 == 0 && K % 8 == 0)
+        add_product<true>(sums, (Stage*)shared, from, y, x);
+    else
+        add_product<false>(sums, (Stage*)shared, from, y, x);
 
-#if STAGES == 0
-    half (*patch)[PIECE + PAD] = (half (*)[PIECE + PAD])shared;
-    PieceOfA a[DOWN];
-    PieceOfB b[ACROSS];
-    for (int k = 0; k < K; k += PIECE) {
-        #pragma unroll
-        for (int i = 0; i < DOWN; ++i)
-            load_piece(a[i], patch, A, top + i * PIECE, k, M, K);
-        #pragma unroll
-        for (int j = 0; j < ACROSS; ++j)
-            load_piece(b[j], patch, B, k, left + j * PIECE, K, N);
-        multiply(sums, a, b);
-    }
-#elif STAGES == 1
-    Stage& stage = *(Stage*)shared;
-    PieceOfA a[DOWN];
-    PieceOfB b[ACROSS];
-    for (int tile_k = 0; tile_k < K; tile_k += BK) {
-        bring(stage, A, B, top, left, tile_k, M, N, K);
-        __syncthreads();
-        #pragma unroll
-        for (int k = 0; k < BK; k += PIECE) {
-            load_pieces(a, b, stage, k, y, x);
-            multiply(sums, a, b);
-        }
-        __syncthreads();                         // all have read it before it is filled anew
-    }
-#else
-    Stage* stages = (Stage*)shared;
-    for (int s = 0; s < STAGES - 1; ++s)
-        bring(stages[s], A, B, top, left, s * BK, M, N, K);
-
-    PieceOfA a[DOWN];
-    PieceOfB b[ACROSS];
-    int now = 0, last = STAGES - 1;              // what is multiplied, and what was before
-    for (int tile_k = 0; tile_k < K; tile_k += BK) {
-        wait_for_copies<STAGES - 2>();
-        __syncthreads();                         // this stage is here, and the last one is read
-        #pragma unroll
-        for (int k = 0; k < BK; k += PIECE) {
-            load_pieces(a, b, stages[now], k, y, x);
-            if (k == 0)                          // the copies have the whole stage's time
-                bring(stages[last], A, B, top, left, tile_k + (STAGES - 1) * BK, M, N, K);
-            multiply(sums, a, b);
-        }
-        last = now;
-        now = now + 1 == STAGES ? 0 : now + 1;
-    }
-    __syncthreads();                             // the stages are free: the strips lie there too
-#endif
-
-    Strip& strip = ((Strip*)shared)[warp];
-    #pragma unroll
-    for (int i = 0; i < DOWN; ++i) {
-        #pragma unroll
-        for (int j = 0; j < ACROSS; ++j)
-            wmma::store_matrix_sync(&strip[0][j * PIECE], sums[i][j], WN + PAD,
-                                    wmma::mem_row_major);
-        __syncwarp();
-        #pragma unroll 4
-        for (int f = lane; f < PIECE * WN / 4; f += 32) {
-            const int r = f / (WN / 4), c = f % (WN / 4) * 4;
-            store_four(C, top + y + i * PIECE + r, left + x + c, M, N, &strip[r][c], alpha, beta);
-        }
-        __syncwarp();                            // all have read it before it is filled anew
-    }
+    // The strips lie where the stages were.
+    store(((Strip*)shared)[warp], sums, C, top + y, left + x, M, N, alpha, beta);
 }
+
+#endif

@@ -1,6 +1,6 @@
 """`make lock`: resolve pyproject.toml into the pinned files that the set-up installs.
 
-    lab.txt           everything but CuPy: dependencies, extras lab and test, build requirements
+    lab.txt           everything but CuPy: dependencies, extras lab, fast, test, build needs
     cupy-none.txt     extra simulator: no NVIDIA driver here
     cupy-cuda12.txt   extra cuda12
     cupy-cuda13.txt   extra cuda13
@@ -56,6 +56,7 @@ def main() -> None:
     resolve(
         project["dependencies"]
         + extras["lab"]
+        + extras["fast"]
         + extras["test"]
         + settings["build-system"]["requires"],
         lab,

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gemmlab as gl
+from gemmlab import ladder
 from gemmlab.kernel import verify
 from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.bounds import SMALLEST_NORMAL, reference
@@ -18,24 +19,23 @@ from gemmlab.kernel.operands import random_matrix
 from gemmlab.ladder.activations import ACTIVATIONS, STEEPEST_GELU, activate, error_after
 
 NAME = "11_fused_epilogue"
-REGISTERS = {"BM": 64, "BN": 64, "BK": 8, "TM": 4, "TN": 8, "STAGES": 1}
-RING = {**REGISTERS, "BK": 16, "STAGES": 3}
+SMALL = {"BM": 64, "BN": 64, "BK": 16, "TM": 4, "TN": 8}
 GELUS = ("GELU by tanh", "GELU by erf")
 every_activation = pytest.mark.parametrize("activation", ACTIVATIONS)
 numbers = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
 
-def fused(activation, how=REGISTERS):
+def fused(activation, how=SMALL):
     return gl.load(NAME, **how, ACTIVATION=ACTIVATIONS.index(activation))
 
 
 def changed(*pairs, activation="ReLU"):
     """Rung 11 with other text in the places of some."""
-    text = gl.load(NAME, **REGISTERS).text
+    text = gl.load(NAME, **SMALL).text
     for old, new in pairs:
         assert text.count(old) == 1, old
         text = text.replace(old, new)
-    return gl.from_source(text, NAME, **REGISTERS, ACTIVATION=ACTIVATIONS.index(activation))
+    return gl.from_source(text, NAME, **SMALL, ACTIVATION=ACTIVATIONS.index(activation))
 
 
 def through(kernel, x):
@@ -126,9 +126,8 @@ def assert_within(found, x, activation):
 
 
 @every_activation
-@pytest.mark.parametrize("how", [REGISTERS, RING], ids=["registers", "ring"])
-def test_all_over_the_numbers_the_kernel_is_within_its_bound(activation, how):
-    assert_within(through(fused(activation, how), WIDE), WIDE, activation)
+def test_all_over_the_numbers_the_kernel_is_within_its_bound(activation):
+    assert_within(through(fused(activation), WIDE), WIDE, activation)
 
 
 @every_activation
@@ -203,9 +202,8 @@ def test_a_bias_is_as_good_as_the_same_rows_of_c(activation):
 
 
 @every_activation
-@pytest.mark.parametrize("how", [REGISTERS, RING], ids=["registers", "ring"])
-def test_no_bias_is_one_of_zeros(activation, how):
-    kernel, zeros = fused(activation, how), np.zeros(67, np.float32)
+def test_no_bias_is_one_of_zeros(activation):
+    kernel, zeros = fused(activation), np.zeros(67, np.float32)
     for factors in ({}, {"alpha": -1.5, "beta": 0.25}):
         assert np.array_equal(kernel(A, B, C, **factors), kernel(A, B, C, **factors, bias=zeros))
 
@@ -213,8 +211,8 @@ def test_no_bias_is_one_of_zeros(activation, how):
 @pytest.mark.parametrize(
     ("how", "shape"),
     [
-        (REGISTERS, (70, 67, 33)), (REGISTERS, (64, 64, 16)), (REGISTERS, (1, 1, 1)),
-        (RING, (70, 67, 33)), (RING, (64, 64, 0)), ({}, (5, 259, 33)),
+        (SMALL, (70, 67, 33)), (SMALL, (64, 64, 16)), (SMALL, (1, 1, 1)), (SMALL, (64, 64, 0)),
+        ({}, (5, 259, 33)),
     ],
 )  # fmt: skip
 def test_without_epilogue_it_is_rung_10_bit_for_bit(how, shape):
@@ -225,6 +223,17 @@ def test_without_epilogue_it_is_rung_10_bit_for_bit(how, shape):
     for alpha, beta in ((1.0, 0.0), (-1.5, 0.0), (0.0, 0.75), (-1.0, 2.0)):
         found, before = (kernel(A, B, C, alpha=alpha, beta=beta) for kernel in (bare, plain))
         assert np.array_equal(found.view(np.uint32), before.view(np.uint32))
+
+
+def test_the_product_is_written_as_in_rung_10_line_for_line():
+    def product(name):
+        text = ladder.find(name).path.read_text(encoding="utf-8")
+        body = text[text.index("    extern __shared__") :]
+        end = "    multiply<1, TN>(sums, mine[(CHUNK - 1) % 2]);\n\n"
+        assert body.count(end) == 1
+        return body[: body.index(end)]
+
+    assert product(NAME) == product("10_register_banks")
 
 
 class Foreign:
@@ -280,16 +289,15 @@ def test_one_element_of_many_products():
     assert case.passed, case
 
 
-@pytest.mark.parametrize("how", [REGISTERS, RING], ids=["registers", "ring"])
-def test_no_mistake_hides_in_it(how):
-    report = fused("GELU by erf", how).check()
+def test_no_mistake_hides_in_it():
+    report = fused("GELU by erf").check()
     assert report.passed and all(case.biased for case in report.cases), report
 
 
 # ---- what is counted -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", [REGISTERS, RING, {}], ids=["registers", "ring", "default"])
+@pytest.mark.parametrize("how", [SMALL, {}], ids=["small", "default"])
 def test_c_is_stored_once_and_never_loaded_and_the_bias_once_by_every_thread(how):
     kernel = fused("GELU by tanh", how)
     rows, columns = kernel.rung.tile(kernel.settings)
@@ -385,9 +393,9 @@ OWN = {
 @pytest.mark.parametrize("name", OWN)
 def test_an_activation_of_one_s_own(name):
     expression, formula = OWN[name]
-    text = gl.load(NAME, **REGISTERS).text
+    text = gl.load(NAME, **SMALL).text
     body = re.search(r"#if ACTIVATION == 1\n.*?#endif\n", text, re.S)[0]
-    kernel = gl.from_source(text.replace(body, f"    return {expression};\n"), NAME, **REGISTERS)
+    kernel = gl.from_source(text.replace(body, f"    return {expression};\n"), NAME, **SMALL)
     found = kernel(A, B, C, alpha=0.5, beta=2.0, bias=BIAS)
     exact = formula(reference(A, B, C, 0.5, 2.0, BIAS))
     assert np.allclose(found, exact, rtol=3e-6, atol=3e-6)

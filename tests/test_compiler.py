@@ -7,8 +7,9 @@ import pytest
 from gemmlab import cli
 from gemmlab.cuda import headers as cuda_headers
 from gemmlab.cuda import nvrtc, options
+from gemmlab.cuda.options import options_for
 from gemmlab.kernel import fingerprint
-from gemmlab.kernel.compiler import CompileError, code_hash, compile_kernel
+from gemmlab.kernel.compiler import CompileError, code_hash, compile_kernel, require_compiles
 
 KERNEL = """// A kernel.
 #include "helper.cuh"
@@ -111,6 +112,47 @@ def test_a_missing_header_is_named_with_the_line_that_asks_for_it():
         compile_kernel('// first\n#include "not_there.h"\n', "k.cu")
 
 
+# ---- without the assembler -----------------------------------------------------------------------
+
+REFUSED = {
+    "no such instruction": 'asm("foo.bar %0, 1;" : "=f"(x[0]));',
+    "defined nowhere": "x[0] = elsewhere(1.0f);",
+    "too much shared memory": "__shared__ float s[60000]; s[n] = x[0]; x[1] = s[0];",
+    "too much in two arrays": (
+        "__shared__ float s[30000], t[30000]; s[n] = t[n] = 0; x[1] = s[0] + t[1];"
+    ),
+    "too much of constants": "x[0] = many[n];",
+}  # fmt: skip
+KEPT = "__constant__ float many[{}];\nextern __device__ float elsewhere(float);\n"
+AROUND = 'extern "C" __global__ void k(float* x, int n) {{ {} }}'
+
+
+@pytest.mark.parametrize("body", REFUSED.values(), ids=REFUSED)
+def test_what_only_the_assembler_refuses_is_an_error_before_it_is_assembled(body):
+    text = KEPT.format(16385 if "many" in body else 16384) + AROUND.format(body)
+    with pytest.raises(CompileError) as late:
+        compile_kernel(text, "k.cu")
+    nvrtc.kept.cache_clear()
+    with pytest.raises(CompileError) as early:
+        require_compiles(text, "k.cu")
+    assert str(early.value) == str(late.value)
+
+
+@pytest.mark.parametrize("body", [
+    "x[n] = many[n];",
+    "__shared__ float s[12288]; s[n] = x[0]; x[1] = s[0];",
+    "__shared__ float s[99]; s[n] = x[0]; float own[99]; own[n] = s[0]; x[1] = own[3 * n];",
+])  # fmt: skip
+def test_what_the_assembler_takes_is_not_assembled_to_see_whether_it_compiles(body, monkeypatch):
+    text = KEPT.format(16384) + AROUND.format(body)
+    assembled = compile_kernel(text, "k.cu")
+    assert assembled.cubin and assembled.entries["k"].registers > 0
+    monkeypatch.setattr(nvrtc, "compile_anew", None)
+    nvrtc.kept.cache_clear()
+    require_compiles(text, "k.cu")
+    assert nvrtc.translate_source(text, "k.cu", options=options_for({})) == assembled.ptx
+
+
 # ---- CUDA's headers ------------------------------------------------------------------------------
 
 
@@ -123,7 +165,7 @@ def places(tmp_path, monkeypatch):
         for name in ("cuda_runtime.h", "mma.h"):
             (folder / name).write_text('#include "crt/mma.h"\n' if name == "mma.h" else "")
     monkeypatch.setattr(cuda_headers, "_places", lambda: folders)
-    caches = cuda_headers.folder, cuda_headers.core_libraries, nvrtc.compile_source
+    caches = cuda_headers.folder, cuda_headers.core_libraries, nvrtc.kept
     for cached in caches:
         cached.cache_clear()
     yield folders

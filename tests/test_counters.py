@@ -5,6 +5,7 @@ import pytest
 from gemmlab.analysis import counters
 from gemmlab.loading import load
 from gemmlab.records import registry, runs
+from gemmlab.records.roofs import recorded_ceilings
 
 
 def test_the_simulator_counts_what_the_gpu_counted():
@@ -65,6 +66,9 @@ def test_side_by_side_is_the_record_per_32_multiply_adds():
     assert table.loc["FP32 lanes busy, %", "08_warp_tiling"] == pytest.approx(25 / cycles)
     moved = counted["dram__bytes_read.sum"] + counted["dram__bytes_write.sum"]
     assert table.loc["FLOP per byte of DRAM", "08_warp_tiling"] == 2 * 4096**3 / moved
+    seconds = runs.replay_at(load("08_warp_tiling"), 4096, 4096, 4096).time_ms.median / 1e3
+    share = moved / seconds / recorded_ceilings().bytes_per_second
+    assert table.loc["DRAM, % of a copy", "08_warp_tiling"] == pytest.approx(100 * share)
     assert table["14_wmma"].isna().sum() == 1  # tensor cores do its multiply-adds
     with pytest.raises(registry.NoRecord, match="M=64, N=64, K=64"):
         counters.side_by_side("01_naive", shape=(64, 64, 64))

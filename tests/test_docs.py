@@ -2,6 +2,8 @@
 
 import doctest
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
@@ -25,6 +27,14 @@ def prose(path):
 def test_the_examples_of_a_document_run(name):
     done = doctest.testfile(str(DOCS / name), module_relative=False)
     assert done.attempted > 5 and done.failed == 0
+
+
+def test_the_test_file_of_the_page_on_testing_passes(tmp_path):
+    (file,) = re.findall(r"```python\n(.*?)```", prose(DOCS / "testing.md"), re.DOTALL)
+    (tmp_path / "test_row_sums.py").write_text(file, encoding="utf-8")
+    here = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n0", str(tmp_path)]
+    done = subprocess.run(here, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0 and "5 passed" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)

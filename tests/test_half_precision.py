@@ -23,7 +23,7 @@ from gemmlab.measure import ceilings
 from gemmlab.simulator.counters import FMA_METRIC, HMMA_METRIC
 
 PLAIN = {"BM": 16, "BN": 16, "BK": 16, "WM": 16, "WN": 16, "STAGES": 0}
-SMALL = {"BM": 64, "BN": 64, "BK": 32, "WM": 32, "WN": 32, "STAGES": 3}
+SMALL = {"BM": 64, "BN": 64, "BK": 32, "WM": 32, "WN": 64, "STAGES": 3}
 ways = pytest.mark.parametrize("how", [PLAIN, SMALL], ids=["plain", "staged"])
 
 
@@ -74,8 +74,10 @@ def test_what_does_not_fit_is_refused_with_the_reason():
     for wanted, reason in (
         ({"STAGES": 0}, "is one warp that shares nothing"),
         ({"BM": 16}, "is too small to stage"),
+        ({"BM": 64, "BN": 64}, "is one warp to a block"),
         ({"STAGES": 4, "arch": "sm_86"}, "needs 208896 bytes of shared memory per block"),
-        ({"BK": 32, "WM": 32, "WN": 32}, "groups of eight elements: no multiple"),
+        ({"WM": 32}, "512 threads per block, but a part of a tile of A has 256 groups of eight"),
+        ({"BM": 128, "BN": 256, "WM": 32, "WN": 16}, "is too small to stage"),
     ):
         with pytest.raises(IllegalSetting, match=reason):
             gl.load("14_wmma", **wanted)
@@ -83,7 +85,7 @@ def test_what_does_not_fit_is_refused_with_the_reason():
 
 def test_the_shared_memory_of_the_ladder_is_what_the_kernel_touches():
     rung = ladder.find("14_wmma")
-    for how in (PLAIN, SMALL, {**SMALL, "STAGES": 1}, {**PLAIN, "BM": 64, "WM": 64}):
+    for how in (PLAIN, SMALL, {**SMALL, "STAGES": 4}, {**PLAIN, "BM": 64, "WM": 64}):
         kernel = gl.load("14_wmma", **how)
         rows, columns = rung.tile(how)
         steps = 4 * how["BK"]
@@ -231,7 +233,7 @@ def test_the_plain_kernel_uses_half_of_each_sector():
 
 def test_pieces_in_shared_memory_meet_no_bank_conflict():
     for bk in (32, 64):
-        trace = gl.load("14_wmma", **{**SMALL, "BK": bk, "STAGES": 2}).trace(64, 64, 2 * bk)
+        trace = gl.load("14_wmma", **{**SMALL, "BK": bk}).trace(64, 64, 2 * bk)
         pieces = trace.lines.query("op == 'ldmatrix'")
         assert (pieces.wavefronts == 4 * pieces.requests).all() and len(pieces) == 2
 

@@ -14,7 +14,7 @@ from gemmlab.notebook.inner_loop import lines
 def test_every_rung_shows_a_few_lines_of_its_file(rung):
     listing = lines(rung)
     source = rung.path.read_text(encoding="utf-8").splitlines()
-    assert 6 <= len(listing.numbers) <= 18
+    assert 6 <= len(listing.numbers) <= 24
     for number, line in zip(listing.numbers, listing.text.splitlines(), strict=True):
         assert line == "..." if number is None else line.strip() == source[number - 1].strip()
     numbers = [number for number in listing.numbers if number]

@@ -206,7 +206,7 @@ def test_mistakes_that_the_checks_find_keep_a_kernel_off_the_gpu(right, monkeypa
         launched.append(kernel.on_gpu)
         return Report(kernel.name, [])
 
-    monkeypatch.setattr(judgement, "from_source", _as_if_on_a_gpu)
+    monkeypatch.setattr(judgement, "assembled", _as_if_on_a_gpu)
     monkeypatch.setattr("gemmlab.kernel.kernel.verify", verify)
     assert judge(right, NAME, **SMALL).kernel.on_gpu
     judge(change(right, "row >= M || col >= N", "false"), NAME, **SMALL)

@@ -44,7 +44,9 @@ DAY = "2026-11-21"
 SQUARES = [(size,) * 3 for size in (64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)]
 OTHERS = [(4096, 4096, 8192), (8192, 8192, 4096), (1024, 1024, 512), (1001, 777, 513)]
 PEAKS = {"01_naive": 500.0, "02_coalescing": 6250.0, "10_register_banks": 51400.0}
-CEILINGS = SimpleNamespace(bytes_per_second=3.95e12, flop_per_second=65.6e12, gpu=GPU, recorded=DAY)
+CEILINGS = SimpleNamespace(
+    bytes_per_second=3.95e12, flop_per_second=65.6e12, reads={}, gpu=GPU, recorded=DAY
+)
 
 
 # ---- made-up data --------------------------------------------------------------------------------
@@ -66,8 +68,8 @@ def points(*rows):
     return pandas.DataFrame(
         [
             {"kernel": name, "dtype": "float32", "m": size, "n": size, "k": size,
-             "gflops": rate, "dram_intensity": dram, "model_intensity": model, "gpu": GPU,
-             "recorded": DAY}
+             "gflops": rate, "dram_intensity": dram, "l2_intensity": 2 * model,
+             "model_intensity": model, "gpu": GPU, "recorded": DAY}
             for name, size, rate, dram, model in rows
         ]
     )  # fmt: skip
@@ -666,6 +668,28 @@ def test_roofline_draws_the_measured_roofs_with_their_values():
     assert "FP32 multiply-adds: 65.6 TFLOP/s" in words(figure)
 
 
+def test_roofline_has_a_roof_for_each_cache_that_is_known_and_its_marker():
+    reads = {"L2": roof(6e12), "L1": roof(30e12)}
+    figure = plots.roofline(MIXED, replace(ALL_ROOFS, reads=reads))
+    ax = axes(figure, "roofline")
+    drawn = {(mark.get_xdata()[0], mark.get_ydata()[0]) for mark in by_gid(ax, "l2")}
+    assert drawn == set(zip(MIXED["l2_intensity"], MIXED["gflops"], strict=True))
+    thin = [line for line in ax.lines if line.get_color() == style.FAINT]
+    rates = [line.get_ydata() / line.get_xdata() for line in thin]
+    assert rates == [pytest.approx([6e3] * 2), pytest.approx([30e3] * 2)], "GB/s"
+    assert {line.get_ydata()[1] for line in thin} == {600e3}, "up to the highest roof"
+    said = words(figure)
+    for part in ("DRAM, copy: 3.95 TB/s", "L2, read: 6.00 TB/s", "L1, read: 30.0 TB/s"):
+        assert part in said
+    caption = " ".join(figure.caption.split())
+    assert (
+        "Of what L2 can deliver, 09_double_buffering takes 9.1 % and 14_wmma takes 29.4 %"
+        in caption
+    )
+    without = plots.roofline(MIXED, ALL_ROOFS)
+    assert not by_gid(axes(without, "roofline"), "l2") and "L2" not in without.caption
+
+
 def test_roofline_of_half_precision_has_both_roofs_and_measures_by_the_own_one():
     figure = plots.roofline(MIXED, ALL_ROOFS)
     assert "FP32 multiply-adds: 65.6 TFLOP/s" in words(figure)
@@ -728,7 +752,7 @@ def test_roofline_names_the_shape_only_where_a_kernel_has_several():
         (CROWDED, None, TypeError, "bytes_per_second is None"),
         (
             CROWDED,
-            SimpleNamespace(bytes_per_second=1.0, flop_per_second=math.nan, gpu=GPU),
+            SimpleNamespace(bytes_per_second=1.0, flop_per_second=math.nan, reads={}, gpu=GPU),
             TypeError,
             "flop_per_second is nan",
         ),

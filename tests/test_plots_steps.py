@@ -22,7 +22,7 @@ SHAPES = {  # two by two blocks, four steps along K
     ("08_warp_tiling", 1): (256, 256, 32),
     ("09_double_buffering", 1): (256, 256, 32),
     ("09_double_buffering", 3): (256, 256, 32),
-    ("14_wmma", 2): (256, 512, 256),
+    ("14_wmma", 3): (256, 512, 256),
 }
 
 
@@ -45,7 +45,7 @@ FIGURES = [
     *((*key, "all") for key in SHAPES),
     ("03_shared_memory", 1, 8),
     ("09_double_buffering", 3, 0),
-    ("14_wmma", 2, 5),
+    ("14_wmma", 3, 5),
 ]
 
 
@@ -143,7 +143,7 @@ def test_what_is_not_there_is_refused(walks):
 
 def test_sums_on_their_way_out_lie_where_tiles_were(walks):
     """A strip of sums for each warp, with padding between its rows: one stretch, drawn in green."""
-    frames = walks("14_wmma", 2)
+    frames = walks("14_wmma", 3)
     last = len(frames) - 1
     figure = plots.step(frames, last)
     (memory,) = [ax for ax in figure.axes if ax.get_gid() == "memory"]
@@ -157,7 +157,7 @@ def test_sums_on_their_way_out_lie_where_tiles_were(walks):
 
 
 def test_every_buffer_has_its_number_once(walks):
-    for name, stages in (("09_double_buffering", 3), ("14_wmma", 2)):
+    for name, stages in (("09_double_buffering", 3), ("14_wmma", 3)):
         frames = walks(name, stages)
         for number, frame in enumerate(frames):
             figure = plots.step(frames, number)

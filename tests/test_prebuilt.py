@@ -31,7 +31,7 @@ def _missing():
 @pytest.fixture
 def no_compiler(monkeypatch):
     """As on a Mac. What was compiled before does not count."""
-    caches = nvrtc.compile_source, launcher._compiled, launcher._translation
+    caches = nvrtc.kept, launcher._compiled, launcher._translation
     for cached in caches:
         cached.cache_clear()
     monkeypatch.setattr(nvrtc, "_binding", _missing)
@@ -90,7 +90,7 @@ def test_a_rung_does_all_that_it_does_with_a_compiler(rung, no_compiler):
 @pytest.fixture
 def with_compiler(monkeypatch):
     """A product and its trace, made before the compiler is taken away, and not from the stock."""
-    nvrtc.compile_source.cache_clear()
+    nvrtc.kept.cache_clear()
     with monkeypatch.context() as patch:
         patch.setattr(nvrtc, "stock", None)
         return _product_and_trace()
@@ -231,10 +231,10 @@ def spoil(tmp_path, monkeypatch):
         monkeypatch.setattr(prebuilt, "FOLDER", tmp_path)
         return tmp_path / path.name
 
-    nvrtc.compile_source.cache_clear()
+    nvrtc.kept.cache_clear()
     listings._new.cache_clear()
     yield spoil
-    nvrtc.compile_source.cache_clear()
+    nvrtc.kept.cache_clear()
 
 
 @every_damage

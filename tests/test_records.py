@@ -402,6 +402,10 @@ def recording(tmp_path, monkeypatch):
     state = device.GpuState(1755, None, 690.0, 50)
     tensor = recorder.ceilings.Roof(roof, 2**40, state)
     monkeypatch.setattr(recorder.ceilings, "measure_tensor_ceiling", lambda: tensor)
+    read = recorder.ceilings.Roof(timing.Spread(*(5e12,) * 4), 2**30, state)
+    monkeypatch.setattr(recorder.levels, "measure_levels", lambda: {"L2": read})
+    chains = registry.Evidence("00_chains", "", lambda say: tmp_path)
+    monkeypatch.setattr(recorder.chains, "EVIDENCE", chains)
     fmas = registry.Evidence("10_fma_order", "", lambda say: say("FMAs") or tmp_path)
     monkeypatch.setattr(recorder.fma_order, "EVIDENCE", fmas)
     monkeypatch.setattr(recorder.pitfalls, "measure", lambda: {"a way to time": [1.0, 2.0]})
@@ -418,6 +422,7 @@ def test_recording_writes_every_rung_and_the_ceilings(recording):
     assert list(record["rungs"]) == [rung.name for rung in RUNGS]
     assert record["ceilings"]["copy"] == RECORD["ceilings"]["copy"]
     assert record["tensor_ceiling"]["mma"]["flop_per_second"]["median"] == 4e14
+    assert record["levels"]["reads"]["L2"]["bytes_per_second"]["median"] == 5e12
     rung = record["rungs"]["01_naive"]
     assert [run["m"] for run in rung["runs"]] == [64]
     assert [item["m"] for item in rung["skipped"]] == [8192]

@@ -148,6 +148,13 @@ def test_the_loop_with_the_most_multiply_adds_is_taken_without_the_loops_around_
     assert [one.split(" ")[0] for one in found] == ["FFMA", "FFMA", "@P0"]
 
 
+def test_of_two_loops_with_as_many_multiply_adds_the_shorter_one_is_taken():
+    any_size = ("any:", "FFMA R2, R3, R4, R2", "ISETP.GE.AND P1, PT, R9, R8, PT", "@P0 BRA any")
+    whole = ("whole:", "FFMA R5, R6, R7, R5", "@P0 BRA whole")
+    for lines in ((*any_size, *whole, "EXIT"), (*whole, *any_size, "EXIT")):
+        assert slots(*lines) == ["FFMA R5, R6, R7, R5", "@P0 BRA `(.L_whole)"]
+
+
 def test_a_kernel_without_such_a_loop_is_refused():
     for lines in (["FFMA R2, R3, R4, R2", "EXIT"], ["top:", "NOP", "@P0 BRA top", "EXIT"]):
         with pytest.raises(NoListing, match="no loop of this kernel has multiply-adds"):

@@ -61,6 +61,7 @@ EXTRAS = PYPROJECT["project"]["optional-dependencies"]
 LOCKED = {
     "lab": PYPROJECT["project"]["dependencies"]
     + EXTRAS["lab"]
+    + EXTRAS["fast"]
     + EXTRAS["test"]
     + PYPROJECT["build-system"]["requires"],
     "cupy-none": EXTRAS["simulator"],
@@ -147,7 +148,10 @@ def conda_requirements() -> dict[str, SpecifierSet]:
 
 @pytest.mark.parametrize(
     "wanted",
-    PYPROJECT["project"]["dependencies"] + EXTRAS["lab"] + EXTRAS["test"] + EXTRAS["simulator"],
+    [
+        *PYPROJECT["project"]["dependencies"],
+        *(one for name in ("lab", "fast", "test", "simulator") for one in EXTRAS[name]),
+    ],
 )
 def test_the_conda_route_asks_for_the_same(wanted):
     requirement = Requirement(wanted)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import gemmlab as gl
 from gemmlab import simulator
 from gemmlab.ladder import SINGLE
-from gemmlab.simulator.arithmetic import exactness, multiply_add
+from gemmlab.simulator.arithmetic import exactness, halves, multiply_add, rounding
 from gemmlab.simulator.arithmetic import float32 as arithmetic
 from gemmlab.simulator.arithmetic.exactness import NOTHING_KNOWN
 from gemmlab.simulator.arithmetic.multiply_add import Magnitudes
@@ -387,3 +387,25 @@ def test_a_subnormal_number_made_in_the_kernel_counts_as_zero(how):
     kept = np.where(np.abs(values) < f4(SMALLEST_NORMAL), np.copysign(f4(0), values), values)
     assert same(out[:4], kept * f4(2.0**40))
     assert same(out[8:], values)
+
+
+@pytest.mark.parametrize("name", ["f16", "bf16"])
+@pytest.mark.parametrize("cleared", range(0, 8))
+@np.errstate(over="ignore", invalid="ignore")
+def test_sums_and_products_of_halves_are_rounded_once(name, cleared):
+    """Any patterns; with trailing zeros sums half-way between two numbers are common."""
+    random = np.random.default_rng(cleared)
+    bits = random.integers(0, 1 << 16, (3, 1 << 15)).astype(np.uint16)
+    bits[:2] &= np.uint16(0x10000 - (1 << cleared))
+    bits[2] >>= random.integers(0, 16, bits.shape[1]).astype(np.uint16)  # tiny ones too
+    a, b, c = (halves.numbers(x, name) for x in bits)
+    exact = {
+        halves.add: rounding.sum_to_odd(a, c),
+        halves.subtract: rounding.sum_to_odd(a, -c),
+        halves.multiply: a * b,
+        halves.multiply_add: rounding.sum_to_odd(a * b, c),
+    }
+    given = {halves.multiply: bits[:2], halves.multiply_add: bits}
+    for function, once in exact.items():
+        found = function(*given.get(function, bits[::2]), name, False, None)
+        np.testing.assert_array_equal(found, halves.pattern(once, name), function.__name__)

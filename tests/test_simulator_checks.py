@@ -338,7 +338,7 @@ class Told:
         shared = {"_ZZ1kE4tile": ptx.Variable(64, 1024)}
         self.layout, self.alive = Layout(((0, 1),) * 3, (64, 1, 1), (1, 1, 1)), True
         kernel = ptx.Kernel("k", [], shared=shared, instructions=instructions)
-        self.launch = SimpleNamespace(kernel=kernel, shared_bytes=1088)
+        self.launch = SimpleNamespace(kernel=kernel, shared_bytes=1088, cluster=(1, 1, 1))
         self.checker, self.found = Checker(self), []
         self.thread = np.arange(64)
         self.everyone = self.layout.thread_number

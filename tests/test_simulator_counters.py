@@ -396,3 +396,42 @@ def test_lines_are_those_of_the_source():
     for line in run.lines:
         name = {"A": "A", "B": "B", "C": "C"}.get(line.array, "[ab]")
         assert re.search(rf"\b{name}\[", text[line.line - 1])
+
+
+STEPPING = """extern "C" __global__ void stepping(const float* A, const float* B, float* C,
+                                             int first, int step, int own, int least, int times) {
+    __shared__ float s[4096];
+    int t = threadIdx.x;
+    for (int i = t; i < 4096; i += 64) s[i] = A[i];
+    __syncthreads();
+    float sum = 0.0f;
+    #pragma unroll 1
+    for (int i = 0; i < times; ++i) {
+        int at = first + i * step + t * own;
+        if (t % 32 >= (i & least)) sum += (i < 5 ? A : B)[at] + s[at];
+        C[at] = sum;
+    }
+}"""
+
+
+@settings(max_examples=20)
+@given(
+    first=st.integers(0, 9), step=st.integers(0, 40), own=st.integers(0, 5),
+    least=st.integers(0, 3), times=st.integers(1, 12),
+)  # fmt: skip
+def test_addresses_that_move_in_a_loop_are_counted_each_time_as_they_lie(
+    first, step, own, least, times
+):
+    A, B, C = np.ones(4096, f4), np.ones(4096, f4), np.zeros(4096, f4)
+    numbers = [np.int32(n) for n in (first, step, own, least, times)]
+    given = STEPPING, "stepping", (1, 1, 1), (64, 1, 1), [A, B, C, *numbers]
+    each = simulator.launch(*given, count=True, blocks=[(0, 0, 0)]).accesses((0, 0, 0))
+    together = simulator.launch(*given, count=True)
+    requests, units = Counter(), Counter()
+    for a in each:
+        rule = brute_sectors if a.space == "global" else brute_wavefronts
+        requests[a.line, a.space, a.operation, a.array] += 1
+        units[a.line, a.space, a.operation, a.array] += rule([a.addresses], [a.active], a.size)[0]
+    lines = {(c.line, c.space, c.operation, c.array): c for c in together.lines}
+    assert requests == {key: c.requests for key, c in lines.items()}
+    assert units == {key: c.units for key, c in lines.items()}

@@ -26,6 +26,10 @@ extern "C" __global__ void wait(float* x) {
     x[0] = 2.0f;
     while (((volatile float*)x)[1] != 5.0f) {}
 }
+extern "C" __global__ void count(float* x) {
+    x[0] = 2.0f;
+    for (int i = 0; i >= 0; i = (i + 1) % 7) asm volatile("");
+}
 """
 f4 = np.float32
 
@@ -119,8 +123,14 @@ def test_a_launch_that_would_take_minutes_says_so_and_how_to_go_on(monkeypatch):
 
 
 def test_a_launch_that_waits_for_ever_ends_at_its_limit():
-    message = refused("wait", ONE, ONE, [ones()], limit_s=0.2)
+    message = refused("count", ONE, ONE, [ones()], limit_s=0.2)
     assert "was given 0.2 seconds and takes longer, for its first blocks alone" in message
+
+
+def test_a_launch_that_waits_for_what_nobody_writes_ends_at_once():
+    run = simulator.launch(SOURCE, "wait", ONE, ONE, [ones()])
+    (finding,) = run.findings
+    assert finding.kind == "deadlock" and "for what nobody writes" in finding.what
 
 
 def test_a_limit_that_is_not_reached_changes_nothing():

@@ -359,12 +359,6 @@ def test_without_the_cluster_barrier_there_is_a_race():
     assert {finding.kind for finding in run.findings} == {"read-after-write race"}
 
 
-def test_larger_clusters_are_refused():
-    text = CLUSTER.replace("ATTRIBUTE", "__cluster_dims__(2, 1, 1)").replace("RANK", "0")
-    with pytest.raises(simulator.LaunchError, match="clusters of 2×1×1 blocks"):
-        simulator.launch(text, "k", (2, 1, 1), (64, 1, 1), [np.zeros(64, np.int32)])
-
-
 @pytest.mark.parametrize(
     ("array", "box", "how", "says"),
     [

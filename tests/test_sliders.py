@@ -95,19 +95,19 @@ def test_settings_that_the_rung_does_not_have_are_refused(settings, reason):
 
 
 def test_the_way_out_keeps_the_move_and_marks_what_it_changes(without_tracing):
-    lab = gl.lab("10_register_banks", STAGES=1, BK=8)
-    lab.sliders["BK"].value = 16
-    assert said(lab).endswith("The nearest with BK=16: from STAGES=1 to STAGES=3.")
-    assert marked(lab) == {"STAGES": "3"} and lab.offer.description == "Use STAGES=3"
-    assert sliders.VERMILION in lab.labels["STAGES"].value
-    assert sliders.VERMILION not in lab.labels["BK"].value
+    lab = gl.lab("10_register_banks", PTXAS=3)
+    lab.sliders["TN"].value = 8
+    assert said(lab).endswith("The nearest with TN=8: from PTXAS=3 to PTXAS=1.")
+    assert marked(lab) == {"PTXAS": "1"} and lab.offer.description == "Use PTXAS=1"
+    assert sliders.VERMILION in lab.labels["PTXAS"].value
+    assert sliders.VERMILION not in lab.labels["TN"].value
     lab.offer.click()
     assert shown(lab) and not marked(lab)
-    assert (lab.settings["BK"], lab.settings["STAGES"]) == (16, 3)
-    lab.sliders["STAGES"].value = 1
-    assert said(lab).endswith("The nearest with STAGES=1: from BK=16 to BK=8.")
+    assert (lab.settings["TN"], lab.settings["PTXAS"]) == (8, 1)
+    lab.sliders["PTXAS"].value = 3
+    assert said(lab).endswith("The nearest with PTXAS=3: from TN=8 to TN=16.")
     lab.arch.value = "sm_80"  # no move of a slider
-    assert said(lab).endswith("The nearest with STAGES=1: from BK=16 to BK=8.")
+    assert said(lab).endswith("The nearest with PTXAS=3: from TN=8 to TN=16.")
 
 
 def test_where_nothing_legal_has_the_move_that_is_said(without_tracing):

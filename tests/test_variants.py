@@ -1,14 +1,31 @@
 """Variants of a kernel, counted and compiled side by side."""
 
+from dataclasses import replace
+
 import pytest
+from pytest import approx
 
 from gemmlab.analysis import variants
+from gemmlab.analysis.recorded import tile_steps
 from gemmlab.kernel.verify import check as check_product
+from gemmlab.ladder import LadderError
 from gemmlab.loading import load
-from gemmlab.records import tuning
+from gemmlab.records import ablations, tuning
+from gemmlab.sass import loops
 
 NAME = "06_vectorized_loads"
 SMALL = {"BM": 64, "BN": 64, "BK": 8, "TM": 4, "TN": 4}
+PARTS = ablations.steps(NAME)
+MACROS = {
+    "none": {},
+    "asked": {"BLOCKS": 2},
+    "wide": {"WIDE": 1},
+    "transposed": {"TRANSPOSED": 1},
+    "06": {"WIDE": 1, "TRANSPOSED": 1, "WIDE_C": 1},
+    "rows first": {"WIDE": 1, "TRANSPOSED": 1, "ROWS_FIRST": 1},
+    "idle": {"WIDE": 1, "TRANSPOSED": 1, "WIDE_C": 1, "IDLE": 48},
+}
+BUFFERED, FILE = "09_double_buffering", "kernels/09_a_by_rows.cu"
 
 
 def test_variants_stand_beside_each_other_with_what_is_known_of_them():
@@ -34,26 +51,87 @@ def test_a_change_of_what_does_not_stand_there_is_refused():
         variants.edited(NAME, {"float8": "float4"})
 
 
-def test_every_part_of_a_rung_is_a_right_kernel():
+def part(**macros):
+    """05 with the tile of 06, and some of what else changed."""
+    return replace(PARTS[1], settings=PARTS[1].settings | macros, file=PARTS[2].file).kernel()
+
+
+def small(step):
+    """The kernel of a step, with a small tile."""
+    return replace(step, settings={**step.settings, **SMALL}).kernel()
+
+
+@pytest.mark.parametrize("step", PARTS, ids=lambda step: step.title)
+def test_every_part_of_a_rung_is_a_right_kernel(step):
     """Whole tiles, edges, and rows that do not begin at multiples of 16 bytes."""
-    for what, kernel in variants.parts(NAME, **SMALL).items():
-        for shape in ((64, 128, 16), (65, 66, 9), (64, 64, 15)):
-            assert check_product(kernel, *shape, 1.0, 0.0, seed=1).passed, (what, shape)
+    for shape in ((64, 128, 16), (65, 66, 9), (64, 64, 15)):
+        assert check_product(small(step), *shape, 0.5, 2.0, seed=1).passed, shape
+    assert small(step).check().passed
 
 
 def test_each_part_does_what_it_is_called():
-    tile = dict(load(NAME).settings)
-    kernels = variants.parts(NAME, **tile)
-    kernels |= {"05": load("05_thread_tile_2d", **tile), "06": load(NAME)}
-    table = variants.side_by_side(kernels, 128, 128, 16)
+    table = variants.side_by_side(
+        {name: part(**macros, **SMALL) for name, macros in MACROS.items()}, 64, 64, 16
+    )
     requests = table.loc["global loads per 32 FMA"]
-    assert requests["wide loads"] == requests["06"] < requests["transposed"] == requests["05"]
+    assert requests["none"] == requests["transposed"] == approx(4 * requests["wide"], abs=2e-3)
+    assert requests["wide"] == requests["06"] == requests["rows first"]
     conflicts = table.loc["conflicts of shared stores per 32 FMA"]
-    assert conflicts["wide loads"] == conflicts["05"] == 0 < conflicts["transposed"]
-    assert table.loc["blocks per SM", "two blocks asked for"] == 2
-    assert set(table.loc[variants.SPEED][list(variants.parts(NAME, **tile))]) == {"not recorded"}
+    assert conflicts["none"] == conflicts["wide"] == conflicts["rows first"] == 0
+    assert conflicts["transposed"] > conflicts["06"] > 0
+    sectors = table.loc["global sectors per 32 FMA"]
+    assert sectors["rows first"] > sectors["06"]
+    assert set(table.loc[variants.SPEED]) == {"not recorded"}
+    blocks = [part(**MACROS[name]).resources()["blocks per SM"][0] for name in ("asked", "idle")]
+    assert blocks == [2, 1]
+
+
+@pytest.mark.parametrize(("macros", "name"), [({}, "05_thread_tile_2d"), (MACROS["06"], NAME)])
+def test_with_all_parts_or_none_it_is_a_rung(macros, name):
+    """As the compiler has it: the same instructions in the loop."""
+    found, rung = loops.loop(part(**macros)), loops.loop(load(name, **PARTS[1].settings))
+    assert found.mix == rung.mix
+
+
+def test_speeds_are_of_the_path_that_is_named(monkeypatch):
+    kernels = {"one": load(NAME, **SMALL)}
+    monkeypatch.setattr(variants.ablations, "rate_of", lambda name, kernel: len(name) / 4)
+    table = variants.side_by_side(kernels, 64, 64, 16, path="four")
+    assert table.loc[variants.SPEED, "one"] == 1.0
+
+
+def by_rows(stages, **settings):
+    settings = {"STAGES": stages, "BY_ROWS": 1, "MIN_BLOCKS": 2, **settings}
+    return ablations.Step("", "", BUFFERED, settings, FILE).kernel()
+
+
+@pytest.mark.parametrize(("stages", "rows"), [(1, 1), (2, 1), (4, 1), (3, 0)])
+def test_every_way_to_bring_tiles_is_right(stages, rows):
+    small = {"BM": 64, "BN": 64, "WM": 32, "WN": 32, "BY_ROWS": rows}
+    kernel = by_rows(stages, BK=16, **small)
+    for shape in ((64, 128, 64), (65, 66, 9), (64, 64, 35)):
+        assert check_product(kernel, *shape, 0.5, 2.0, seed=1).passed, shape
+    assert by_rows(stages, **small).check().passed
+
+
+@pytest.mark.parametrize("deep", [8, 16])
+def test_a_tile_by_rows_is_read_with_as_many_loads_and_without_conflicts(deep):
+    kernels = {"by rows": by_rows(1, BK=deep), "transposed": load(BUFFERED, BK=deep)}
+    table = variants.side_by_side(kernels, 128, 128, 64)
+    for what in ("shared loads", "wavefronts of shared loads"):
+        found = table.loc[f"{what} per 32 FMA"]
+        assert found["by rows"] == found["transposed"] > 0
+    assert table.loc["conflicts of shared loads per 32 FMA", "by rows"] == 0
+    assert table.loc["conflicts of shared stores per 32 FMA", "by rows"] == 0
+
+
+def test_copies_of_a_tile_by_rows_bring_sixteen_bytes():
+    """Of both tiles: a copy each, the end of the group, the wait. Transposed, A takes four."""
+    kernels = {"by rows": by_rows(2), "transposed": by_rows(2, BY_ROWS=0)}
+    found = tile_steps.instructions(kernels)["copies, groups, waits"]
+    assert found.to_dict() == {"by rows": 4, "transposed": 7}
 
 
 def test_a_rung_that_is_not_taken_apart_is_named():
-    with pytest.raises(LookupError, match="08_warp_tiling is not taken apart"):
+    with pytest.raises(LadderError, match="no path to '08_warp_tiling' is kept"):
         variants.parts("08_warp_tiling")

@@ -164,8 +164,10 @@ def side_by_side(*names: str, shape: tuple[int, int, int] = runs.LARGE) -> panda
     First per 32 multiply-adds, which one instruction of a warp does in float32: loads, sectors,
     wavefronts, cycles of an SM. Then how busy an SM was, in percent of its cycles: its FP32 lanes
     (of float32 rungs) and the data banks of L1 and shared memory, which deliver a wavefront a
-    cycle. Then the FLOP for each byte that L2 and DRAM moved, and the share of warps an SM had of
-    those it can have. Raises LadderError, NoRecord, StaleRecord.
+    cycle. Then the FLOP for each byte that L2 and DRAM moved, and what they moved in a second, in
+    percent of how fast L2 can be read and of a copy (see records.roofs), where these are recorded.
+    Last the share of warps an SM had of those it can have. Raises LadderError, NoRecord,
+    StaleRecord.
     """
     import pandas
 
@@ -174,6 +176,7 @@ def side_by_side(*names: str, shape: tuple[int, int, int] = runs.LARGE) -> panda
 
 def _counted(rung: ladder.Rung, shape: tuple[int, int, int]) -> dict[str, float]:
     _, counted = runs.counters_at(Measured(rung), *shape)
+    seconds = runs.replay_at(Measured(rung), *shape).time_ms.median / 1e3
     steps = math.prod(shape) / WARP
     rows = {f"{name} per 32 FMA": counted[metric] / steps for name, metric in PER_32.items()}
     cycles = counted[PER_32["SM cycles"]]
@@ -181,9 +184,13 @@ def _counted(rung: ladder.Rung, shape: tuple[int, int, int]) -> dict[str, float]
         lanes = LIMITS[base(ladder.SIMULATED.arch)].fp32_lanes
         rows["FP32 lanes busy, %"] = 100 * counted[FMA_METRIC] / lanes / cycles
     rows["data banks busy, %"] = 100 * counted[PER_32["data wavefronts"]] / cycles
-    for level, metrics in LEVELS.items():
-        moved = sum(counted[metric] for metric in metrics)
-        rows[f"FLOP per byte of {level}"] = 2 * math.prod(shape) / moved
+    moved = {level: sum(map(counted.get, metrics)) for level, metrics in LEVELS.items()}
+    for level, amount in moved.items():
+        rows[f"FLOP per byte of {level}"] = 2 * math.prod(shape) / amount
+    roofs = recorded_ceilings()
+    if l2 := roofs.read_rate("L2"):
+        rows["L2, % of its ceiling"] = 100 * moved["L2"] / seconds / l2
+    rows["DRAM, % of a copy"] = 100 * moved["DRAM"] / seconds / roofs.bytes_per_second
     rows["active warps, %"] = counted[ACTIVE_WARPS]
     return rows
 

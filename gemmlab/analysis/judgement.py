@@ -10,7 +10,7 @@ from gemmlab.analysis import facts
 from gemmlab.cuda.occupancy import OccupancyError
 from gemmlab.kernel.compiler import CompileError, NoCompiler
 from gemmlab.kernel.faults import GpuFault
-from gemmlab.kernel.kernel import Kernel, KernelMistake, from_source
+from gemmlab.kernel.kernel import Kernel, KernelMistake, assembled
 from gemmlab.kernel.verify import Case, Report
 from gemmlab.ladder import IllegalSetting, LadderError
 from gemmlab.loading import load
@@ -63,7 +63,7 @@ def judge(source: str, like: str, /, **settings: int) -> Judgement:
     try:
         ladder.settings_for(ladder.find(like), settings)  # a name such as arch is no setting
         found.before = load(like, **settings)
-        kernel = found.kernel = from_source(source, like, **found.before.settings)
+        kernel = found.kernel = assembled(source, like, **found.before.settings)
     except REFUSALS as error:
         found.stopped = str(error)
         return found

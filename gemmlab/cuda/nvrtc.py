@@ -13,7 +13,7 @@ import sys
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from gemmlab.cuda import headers
 
@@ -33,6 +33,9 @@ stock = None
 # Since this version NVRTC keeps results on disk where there is a driver, and one that comes from
 # there comes without the report of ptxas.
 CACHES_SINCE = (12, 9)
+
+# Bytes of memory that ptxas lets a source declare: for a block, for a thread, for all.
+STATIC_BYTES = {"shared": 48 << 10, "local": 512 << 10, "const": 64 << 10}
 
 TAKEN_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 SIGACTION_BYTES = 256  # room for the C structure, which has 152 on Linux
@@ -74,7 +77,6 @@ class Program:
     lowered: dict[str, str] = field(default_factory=dict)  # name expression -> name in the PTX
 
 
-@lru_cache(maxsize=256)
 def compile_source(
     source: str,
     filename: str,
@@ -89,20 +91,69 @@ def compile_source(
     """
     if names:  # nothing in stock has been asked for by an expression
         return compile_anew(source, filename, arch=arch, options=options, names=names)
-    there, nothing = None, None
-    try:
-        there = stock(source, filename, arch, options) if stock else None
-    except NoCompiler as error:
-        nothing = error
-    if there is not None and headers.are_missing(source):
-        return there
-    if there is None or not there.ptx:
+    return kept(source, filename, arch, options).assembled
+
+
+def translate_source(
+    source: str, filename: str, *, arch: str = "sm_90a", options: tuple[str, ...] = ()
+) -> str:
+    """The PTX of `compile_source` alone, in half the time; raises what that raises.
+
+    The assembler, ptxas, is left out where it could not find an error.
+    """
+    return kept(source, filename, arch, options).ptx
+
+
+@lru_cache(maxsize=256)
+def kept(source: str, filename: str, arch: str, options: tuple[str, ...]) -> Source:
+    """The same Source for the same call."""
+    return Source(source, filename, arch, options)
+
+
+@dataclass(eq=False)
+class Source:
+    """A text, and what NVRTC makes of it, or what is in stock, once it is asked for."""
+
+    text: str
+    filename: str
+    arch: str
+    options: tuple[str, ...]
+
+    @cached_property
+    def assembled(self) -> Program:
+        given = self.text, self.filename, self.arch, self.options
+        there, nothing = None, None
         try:
-            return compile_anew(source, filename, arch=arch, options=options)
+            there = stock(*given) if stock else None
         except NoCompiler as error:
-            if there is None:
-                raise (nothing or error) from None
-    return there
+            nothing = error
+        if there is not None and headers.are_missing(self.text):
+            return there
+        if there is None or not there.ptx:
+            try:
+                return compile_anew(self.text, self.filename, arch=self.arch, options=self.options)
+            except NoCompiler as error:
+                if there is None:
+                    raise (nothing or error) from None
+        return there
+
+    @cached_property
+    def ptx(self) -> str:
+        if "assembled" not in self.__dict__ and not self._is_in_stock():
+            try:
+                ptx = _translated(self.text, self.filename, self.arch, self.options)
+            except NoCompiler:
+                ptx = ""
+            if ptx and not _may_be_refused(ptx):
+                return ptx
+        return self.assembled.ptx
+
+    def _is_in_stock(self) -> bool:
+        try:
+            there = stock and stock(self.text, self.filename, self.arch, self.options)
+            return bool(there and (there.ptx or headers.are_missing(self.text)))
+        except NoCompiler:
+            return False
 
 
 def compile_anew(
@@ -127,11 +178,7 @@ def compile_anew(
     nvrtc = _binding()
     program = nvrtc.createProgram(source, filename, (), ())
     try:
-        flags = (f"-arch={arch}", *COMMON_OPTIONS, "--ptxas-options=-v", *options)
-        if nvrtc.getVersion() >= CACHES_SINCE:
-            flags += ("--no-cache",)
-        if "#include" in source:
-            flags += header_options()
+        flags = _flags(nvrtc, source, arch, ("--ptxas-options=-v", *options))
         for name in names:
             nvrtc.addNameExpression(program, name)
         try:
@@ -157,6 +204,49 @@ def compile_anew(
         )
     finally:
         nvrtc.destroyProgram(program)
+
+
+def _translated(source: str, filename: str, arch: str, options: tuple[str, ...]) -> str:
+    """The PTX alone; empty where there is an error, which `compile_anew` then tells."""
+    nvrtc = _binding()
+    program = nvrtc.createProgram(source, filename, (), ())
+    try:
+        kept = tuple(option for option in options if not option.startswith("--ptxas-options"))
+        with signals_kept():
+            nvrtc.compileProgram(
+                program, _flags(nvrtc, source, arch.replace("sm_", "compute_"), kept)
+            )
+        return _text(nvrtc.getPTX(program))
+    except nvrtc.NVRTCError:
+        return ""
+    finally:
+        nvrtc.destroyProgram(program)
+
+
+def _flags(nvrtc, source: str, arch: str, options: tuple[str, ...]) -> tuple[str, ...]:
+    flags = (f"-arch={arch}", *COMMON_OPTIONS, *options)
+    if nvrtc.getVersion() >= CACHES_SINCE:
+        flags += ("--no-cache",)
+    if "#include" in source:
+        flags += header_options()
+    return flags
+
+
+def _may_be_refused(ptx: str) -> bool:
+    """Whether ptxas may find an error in what NVRTC made.
+
+    That is in what the reader wrote as PTX, in what is defined nowhere, or in too much memory.
+    """
+    if "// begin inline asm" in ptx or ".extern .func" in ptx:
+        return True
+    taken = dict.fromkeys(STATIC_BYTES, 0)
+    for space, bits, count in re.findall(
+        r"^\s*(?:\.\w+ )*\.(shared|local|const)\b.*?\.[bfsu](\d+) \S+?(?:\[(\d+)\])?(?:;| =)",
+        ptx,
+        re.M,
+    ):
+        taken[space] += int(bits) // 8 * int(count or 1)
+    return any(taken[space] > most for space, most in STATIC_BYTES.items())
 
 
 @contextmanager

@@ -22,7 +22,10 @@ __all__ = [
     "Resources",
     "code_hash",
     "compile_kernel",
+    "compiled_resources",
+    "require_compiles",
     "resources",
+    "stocked_resources",
 ]
 
 
@@ -59,6 +62,30 @@ def compile_kernel(
     """
     program = nvrtc.compile_source(source, filename, arch=arch, options=options_for(macros or {}))
     return Compiled(arch, program.ptx, program.cubin, resources(program.log))
+
+
+def require_compiles(
+    source: str, filename: str, *, arch: str = "sm_90a", macros: dict[str, int] | None = None
+) -> None:
+    """Raise what `compile_kernel` raises, and assemble only where that could raise something."""
+    nvrtc.translate_source(source, filename, arch=arch, options=options_for(macros or {}))
+
+
+def compiled_resources(
+    source: str, filename: str, arch: str, macros: dict[str, int]
+) -> dict[str, Resources]:
+    """What each kernel of the text takes: {entry: Resources}. Raises as `compile_kernel`."""
+    return compile_kernel(source, filename, arch=arch, macros=macros).entries
+
+
+def stocked_resources(
+    source: str, filename: str, arch: str, macros: dict[str, int]
+) -> dict[str, Resources]:
+    """As `compiled_resources`, but nothing is compiled for what comes with the project."""
+    try:
+        return resources(prebuilt.find(source, filename, arch, options_for(macros)).log)
+    except NoCompiler:
+        return compiled_resources(source, filename, arch, macros)
 
 
 def resources(log: str) -> dict[str, Resources]:

@@ -14,7 +14,16 @@ from gemmlab.cuda.device import gpu
 from gemmlab.cuda.occupancy import occupancy
 from gemmlab.kernel import edited, faults, in_simulator, on_gpu, prebuilt
 from gemmlab.kernel.arguments import ArgumentError, factor, kind_of, operands_of, problem_of
-from gemmlab.kernel.compiler import Compiled, Resources, code_hash, compile_kernel, options_for
+from gemmlab.kernel.compiler import (
+    Compiled,
+    Resources,
+    code_hash,
+    compile_kernel,
+    compiled_resources,
+    options_for,
+    require_compiles,
+    stocked_resources,
+)
 from gemmlab.kernel.operands import Operands, random_values, unwritten
 from gemmlab.kernel.trace import Trace
 from gemmlab.kernel.verify import PRODUCT, Case, Report, verify
@@ -23,6 +32,8 @@ from gemmlab.ladder.activations import ACTIVATIONS
 from gemmlab.ladder.launch import Triple
 from gemmlab.report import Listing
 from gemmlab.simulator import Finding
+
+EDITED = "kernel.cu"  # the name of a text that is no file of ours
 
 
 class KernelMistake(Exception):
@@ -56,6 +67,16 @@ def from_source(source: str, like: str, arch: str | None = None, **settings: int
     return Kernel(rung, ladder.settings_for(rung, settings), arch, source)
 
 
+def assembled(source: str, like: str, **settings: int) -> Kernel:
+    """As from_source, for a kernel whose registers will be asked for: `compiled` is there."""
+    rung = ladder.find(like)
+    chosen, arch = ladder.settings_for(rung, settings), arch_here()
+    ladder.require_arch(rung, chosen, arch)
+    return Kernel(
+        rung, chosen, arch, source, compile_kernel(source, EDITED, arch=arch, macros=chosen)
+    )
+
+
 class Kernel:
     """C = alpha * A @ B + beta * C for row-major matrices of any size, of the rung's precision.
 
@@ -86,8 +107,10 @@ class Kernel:
         self._source = source
         self.edited = not isinstance(source, Path)
         self.text = source if self.edited else source.read_text(encoding="utf-8")
-        self._filename = "kernel.cu" if self.edited else source.name
-        self.compiled: Compiled = compiled or self._compile(self.arch)
+        self._filename = EDITED if self.edited else source.name
+        self._compiled = compiled
+        if compiled is None:
+            require_compiles(self.text, self._filename, arch=self.arch, macros=settings)
         self._loaded: on_gpu.GpuKernels | None = None
         # A step of an ablation is ours, and no rung.
         self._trusted = not self.edited and source != rung.path
@@ -98,6 +121,15 @@ class Kernel:
     def __repr__(self):
         settings = ", ".join(f"{name}={value}" for name, value in self.settings.items())
         return f"{self.name}({settings}) for {self.arch}"
+
+    @property
+    def compiled(self) -> Compiled:
+        """PTX, machine code and resources, for `arch`."""
+        if self._compiled is None:
+            self._compiled = compile_kernel(
+                self.text, self._filename, arch=self.arch, macros=self.settings
+            )
+        return self._compiled
 
     @property
     def activation(self) -> str:
@@ -243,7 +275,9 @@ class Kernel:
     def taken(self, arch: str) -> Resources:
         """Registers, spills and shared memory as compiled for an architecture such as "sm_86"."""
         ladder.require_arch(self.rung, self.settings, arch)
-        taken = self._compile(arch).entries[self.rung.entry]
+        # A GPU gets what the NVRTC there makes, of whatever version.
+        find = compiled_resources if self.on_gpu else stocked_resources
+        taken = find(self.text, self._filename, arch, self.settings)[self.rung.entry]
         dynamic = self.rung.shared_bytes(self.settings)
         return replace(taken, shared_bytes=taken.shared_bytes + dynamic)
 
@@ -318,9 +352,6 @@ class Kernel:
             return array
         with faults.told():
             return self.array_module.asnumpy(array)
-
-    def _compile(self, arch: str) -> Compiled:
-        return compile_kernel(self.text, self._filename, arch=arch, macros=self.settings)
 
     def _refused(self) -> Report | None:
         """What forbids a launch on a GPU: an edited kernel is checked before its first one.

@@ -24,7 +24,14 @@ from gemmlab.ladder.constraints import Constraint
 from gemmlab.ladder.launch import SIMULATED, Launch, MapOf, Target, Workspace
 from gemmlab.ladder.lookup import LadderError, find
 from gemmlab.ladder.precision import HALF, SINGLE, ElementType, Precision
-from gemmlab.ladder.probes import CEILINGS, CEILINGS_NAME, PIECES_PROBE, TENSOR_CEILING
+from gemmlab.ladder.probes import (
+    CEILINGS,
+    CEILINGS_NAME,
+    LEVELS,
+    PIECES_PROBE,
+    TENSOR_CEILING,
+    Read,
+)
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Rung
 from gemmlab.ladder.rungs import RUNGS
@@ -42,6 +49,7 @@ __all__ = [
     "CEILINGS",
     "CEILINGS_NAME",
     "HALF",
+    "LEVELS",
     "PIECES_PROBE",
     "RUNGS",
     "SIMULATED",
@@ -56,6 +64,7 @@ __all__ = [
     "Parameter",
     "Precision",
     "Problem",
+    "Read",
     "Rung",
     "Settings",
     "Target",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 
-from gemmlab.ladder.probes import CEILINGS, TENSOR_CEILING
+from gemmlab.ladder.probes import CEILINGS, LEVELS, TENSOR_CEILING
 from gemmlab.ladder.rung import Rung
 from gemmlab.ladder.rungs import RUNGS
 
@@ -21,7 +21,7 @@ def find(name: str) -> Rung:
         if rung.name == name:
             return rung
     names = [rung.name for rung in RUNGS]
-    if name in (CEILINGS.name, TENSOR_CEILING.name):
+    if name in (CEILINGS.name, TENSOR_CEILING.name, LEVELS.name):
         raise LadderError(
             f"{name} is no matrix product: use gl.ceilings(); products: {', '.join(names)}"
         )

@@ -51,6 +51,53 @@ class TensorCeilingProbe:
         return Launch(self.entry, (sm_count * 4, 1, 1), (256, 1, 1))
 
 
+@dataclass(frozen=True)
+class Read:
+    """How a kernel of 00_levels is launched to read one level of memory."""
+
+    entry: str
+    blocks: int  # for each SM
+    threads: int  # of a block
+    set_bytes: int  # at most; of each block, unless all blocks read together
+    ahead: int = 4  # pieces of 16 bytes that a thread reads before it adds the first
+    in_l1: bool = False
+
+    @property
+    def together(self) -> bool:
+        """Whether the threads of all blocks share the set, and not those of each block."""
+        return self.entry == "read_together"
+
+    @property
+    def macros(self) -> Settings:
+        return {"AHEAD": self.ahead, "IN_L1": int(self.in_l1)}
+
+    def launch(self, sm_count: int) -> Launch:
+        shared_bytes = self.set_bytes if self.entry == "read_shared" else 0
+        return Launch(
+            self.entry, (sm_count * self.blocks, 1, 1), (self.threads, 1, 1), shared_bytes
+        )
+
+
+@dataclass(frozen=True)
+class LevelsProbe:
+    """The kernels of 00_levels: each level of memory is read, by the launch that was fastest."""
+
+    name: str = "00_levels"
+    reads: dict[str, Read] = field(
+        default_factory=lambda: {
+            "DRAM": Read("read_together", 2, 1024, 2 * 2**30, ahead=8),
+            "L2": Read("read_together", 4, 256, 26 * 2**20),
+            "L1": Read("read_alone", 2, 1024, 64 * 2**10, ahead=2, in_l1=True),
+            "shared memory": Read("read_shared", 1, 1024, 64 * 2**10),
+        }
+    )
+
+    @property
+    def path(self) -> Path:
+        return KERNELS / f"{self.name}.cu"
+
+
 CEILINGS = CeilingsProbe()
 CEILINGS_NAME = CEILINGS.name
 TENSOR_CEILING = TensorCeilingProbe()
+LEVELS = LevelsProbe()

@@ -54,7 +54,8 @@ def tensor_ceiling_code() -> str:
     return code_hash(TENSOR_CEILING.path, TENSOR_CEILING.macros)
 
 
-def _kernel(entry: str, macros: dict[str, int], path: Path):
+def compiled(entry: str, macros: dict[str, int], path: Path):
+    """The kernel `entry` of a probe's file, ready to launch. Raises what CuPy's compiler raises."""
     import cupy
 
     module = cupy.RawModule(code=path.read_text("utf-8"), options=options_for(macros))
@@ -90,7 +91,7 @@ def measure_copy(shape: Launch) -> Roof:
     count = min(COPY_BYTES, free // 4) // 16  # float4 elements
     original = cupy.random.RandomState(1).uniform(-1, 1, 4 * count, dtype=cupy.float32)
     target = cupy.full(4 * count, cupy.nan, dtype=cupy.float32)
-    kernel = _kernel(CEILINGS.copy_entry, {}, CEILINGS.path)
+    kernel = compiled(CEILINGS.copy_entry, {}, CEILINGS.path)
 
     def launch() -> None:
         kernel(shape.grid, shape.block, (original, target, numpy.int64(count)))
@@ -111,7 +112,7 @@ def measure_fma(shape: Launch, macros: dict[str, int]) -> Roof:
 
     threads, blocks = math.prod(shape.block), math.prod(shape.grid)
     out = cupy.full(threads * blocks, cupy.nan, dtype=cupy.float32)
-    kernel = _kernel(CEILINGS.fma_entry, macros, CEILINGS.path)
+    kernel = compiled(CEILINGS.fma_entry, macros, CEILINGS.path)
 
     def launch(iterations: int = ITERATIONS) -> None:
         scalars = (numpy.int32(iterations), numpy.float32(MULTIPLIER), numpy.float32(ADDEND))
@@ -138,7 +139,7 @@ def measure_tensor_ceiling() -> Roof:
     warps = math.prod(shape.grid) * math.prod(shape.block) // 32
     out = cupy.full(32 * warps, cupy.nan, dtype=cupy.float32)
     lanes = tuple(cupy.asarray(each) for each in mma_lanes(**macros))
-    kernel = _kernel(TENSOR_CEILING.entry, macros, TENSOR_CEILING.path)
+    kernel = compiled(TENSOR_CEILING.entry, macros, TENSOR_CEILING.path)
 
     def launch(iterations: int = ITERATIONS) -> None:
         kernel(shape.grid, shape.block, (out, *lanes, numpy.int32(iterations)))

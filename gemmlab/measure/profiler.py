@@ -93,9 +93,13 @@ def metrics_of(rung: Rung) -> tuple[str, ...]:
 
 
 def counters(
-    rung: Rung, settings: dict[str, int], shapes: list[tuple[int, int, int]]
+    rung: Rung,
+    settings: dict[str, int],
+    shapes: list[tuple[int, int, int]],
+    metrics: Sequence[str] | None = None,
 ) -> list[dict[str, int | float]]:
-    """One dictionary of metrics_of(rung) per shape (M, N, K), for one launch at each, caches cold.
+    """One dictionary per shape (M, N, K) of these metrics, or of metrics_of(rung) where none are
+    named, for one launch at each, caches cold.
 
     Raises CountersUnavailable where ncu is missing, not allowed to read counters, or fails.
     """
@@ -104,7 +108,7 @@ def counters(
         *(str(size) for shape in shapes for size in shape),
         *(f"--set={name}={value}" for name, value in settings.items()),
     ]  # fmt: skip
-    return profiled(child, rung.entry, len(shapes), metrics_of(rung), rung.name)
+    return profiled(child, rung.entry, len(shapes), metrics or metrics_of(rung), rung.name)
 
 
 def profiled(

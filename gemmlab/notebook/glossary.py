@@ -127,7 +127,7 @@ TERMS = (
         "09_double_buffering",
         "Two copies of a tile's place, so that one is filled while the other is read.",
     ),
-    Term("DRAM", "11_fused_epilogue", "The memory chips of the GPU, where global memory lies."),
+    Term("DRAM", "00_ceilings", "The memory chips of the GPU, where global memory lies."),
     Term(
         "epilogue",
         "11_fused_epilogue",
@@ -187,7 +187,7 @@ TERMS = (
         "03_shared_memory",
         "The cache inside an SM, nearest to its threads; shared memory is part of the same memory.",
     ),
-    Term("L2", "11_fused_epilogue", "The cache that all SMs share, between them and DRAM."),
+    Term("L2", "00_ceilings", "The cache that all SMs share, between them and DRAM."),
     Term("lane", "01_naive", "One of the 32 threads of a warp, numbered from 0."),
     Term(
         "latency",
@@ -287,7 +287,7 @@ TERMS = (
     ),
     Term(
         "scheduler",
-        "09_double_buffering",
+        "00_ceilings",
         "One of the parts of an SM that in each cycle choose a ready warp and start its next "
         "instruction.",
     ),
@@ -319,6 +319,12 @@ TERMS = (
         "stage",
         "09_double_buffering",
         "One of several places in shared memory for the tiles of a step along K.",
+    ),
+    Term(
+        "stall reason",
+        "01_naive",
+        "What a warp was doing in a cycle, as Nsight Compute names it, and mostly what it waited "
+        "for.",
     ),
     Term(
         "stream",

@@ -77,8 +77,10 @@ def _so_far(last: str):
 
 def made() -> str:
     """The part of README.md between BEGIN and END, both included, from kernels and records."""
-    before, after = _shown(VIEW, _view()), [_shown(CLIMB, climb()), _shown(SHARES, shares())]
-    return "\n\n".join([BEGIN, before, ladder_table(), *after, END])
+    pictures = _shown(VIEW, _view()), _shown(CLIMB, climb()), _shown(SHARES, shares())
+    view, climbed, shared = pictures
+    markers = f"The markers' sources: {published.links()}."
+    return "\n\n".join([BEGIN, view, ladder_table(), climbed, shared, markers, END])
 
 
 @dataclass(frozen=True)

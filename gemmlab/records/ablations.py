@@ -22,7 +22,7 @@ from gemmlab.cuda import nvrtc
 from gemmlab.cuda.device import require_gpu, software_versions
 from gemmlab.folders import ROOT
 from gemmlab.kernel.compiler import Compiled, options_for, resources
-from gemmlab.kernel.fingerprint import short_code
+from gemmlab.kernel.fingerprint import short_code, shortened
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import LadderError, Settings
 from gemmlab.measure.timing import compare, gflops
@@ -47,9 +47,12 @@ if TYPE_CHECKING:
     import pandas
 
 SHAPES = (LARGE, (8192, 8192, 8192))
-"""(M, N, K) at which every step is measured."""
+"""(M, N, K) at which every step of every path is measured."""
 
-PAIRS = {4096: 20, 8192: 10}  # of launches, by M
+FURTHER = {"09_double_buffering": ((512, 512, 512),)}
+"""Further shapes of a path. At 512 each block of 128×128 has an SM for itself."""
+
+PAIRS = {512: 20, 4096: 20, 8192: 10}  # of launches, by M
 
 COLUMNS = {
     **TEXT("path", "file", "settings"), **SIZE("m", "n", "k"),
@@ -104,10 +107,122 @@ def _banks(title: str, predicted: str, taken: bool = True, **settings: int) -> S
     return Step(title, predicted, "10_register_banks", settings, taken=taken)
 
 
-_AHEAD = {"BK": 8, "STAGES": 1, "GROUP": 1, "PAIRS": 1}
-_RING = {"BK": 16, "STAGES": 3, "GROUP": 1}
+def _before(title: str, predicted: str, taken: bool = True, **settings: int) -> Step:
+    return Step(title, predicted, "10_register_banks", settings, "kernels/10_steps.cu", taken)
+
+
+_AHEAD = {"BK": 8, "STAGES": 1, "GROUP": 1, "PAIRS": 1}  # through registers, before the ring
+
+
+def _part(title: str, predicted: str, taken: bool, **settings: int) -> Step:
+    """05 with the tile of 06, and some of what else changed."""
+    tile = {"BM": 128, "BN": 128, "BK": 16, "TM": 8, "TN": 8}
+    file = "kernels/06_parts.cu" if settings else ""
+    return Step(title, predicted, "05_thread_tile_2d", tile | settings, file, taken)
+
+
+def _copies(title: str, predicted: str, **settings: int) -> Step:
+    """09 whose asynchronous copies are written otherwise, or whose tile of A lies by rows."""
+    about = {"BY_ROWS": 1, "MIN_BLOCKS": 2} | settings
+    return Step(title, predicted, "09_double_buffering", about, "kernels/09_a_by_rows.cu", False)
+
+
+_SQUARE = {"WM": 64, "WN": 64}
 
 PATHS: dict[str, tuple[Step, ...]] = {
+    "06_vectorized_loads": (
+        Step("05 as it is", "", "05_thread_tile_2d"),
+        _part(
+            "the tile of 06: 128×128, 8×8 sums a thread",
+            "fewer loads for each FMA, but registers for one block only: slower",
+            True,
+        ),
+        _part(
+            "two blocks asked for",
+            "the compiler spills, but a second block hides that",
+            True, BLOCKS=2,
+        ),
+        _part(
+            "A and B loaded 16 bytes at a time",
+            "a fourth of the loads and their addresses, and nothing spills",
+            True, BLOCKS=2, WIDE=1,
+        ),
+        _part(
+            "C stored 16 bytes at a time",
+            "once for each element of C: nothing to see",
+            True, BLOCKS=2, WIDE=1, WIDE_C=1,
+        ),
+        Step(
+            "A's tile transposed: 06 as it is",
+            "as many loads from shared memory, and conflicts of the stores: slower",
+            "06_vectorized_loads",
+        ),
+        _part("06 with C stored 4 bytes at a time", "nothing to see", False,
+              WIDE=1, TRANSPOSED=1),
+        _part("06 with A and B loaded 4 bytes at a time",
+              "two blocks fit, but the 16 lanes of a row of A store into one bank", False,
+              TRANSPOSED=1, WIDE_C=1),
+        _part("the transposition alone, all else 4 bytes at a time", "as the one before", False,
+              TRANSPOSED=1),
+        _part("06 with registers that do nothing, so that one block fits",
+              "nobody hides its waiting: slower", False,
+              WIDE=1, TRANSPOSED=1, WIDE_C=1, IDLE=48),
+        _part("06 with neighbouring lanes on neighbouring rows of A",
+              "stores without conflicts, but each load of A falls into 32 sectors", False,
+              WIDE=1, TRANSPOSED=1, WIDE_C=1, ROWS_FIRST=1),
+    ),
+    "09_double_buffering": (
+        Step("08 as it is", "", "08_warp_tiling"),
+        Step(
+            "a warp tile of 32×64",
+            "more reads of shared memory for each FMA: slower",
+            "08_warp_tiling",
+            {"WM": 32},
+        ),
+        Step(
+            "the next tiles loaded while these are multiplied: 09 as it is",
+            "most where an SM has one block",
+            "09_double_buffering",
+        ),
+        *(
+            Step(
+                f"asynchronous copies, {stages} stages",
+                "A in copies of 4 bytes: more instructions, so slower",
+                "09_double_buffering",
+                {"STAGES": stages},
+                taken=False,
+            )
+            for stages in (2, 3, 4)
+        ),
+        *(
+            _copies(
+                f"the same, {stages} stages: addresses kept from step to step, two blocks",
+                "fewer instructions than it was, and a second block",
+                BY_ROWS=0, STAGES=stages,
+            )
+            for stages in (2, 3, 4)
+        ),
+        _copies("A by rows, through registers, one block",
+                "stores of 16 bytes for both tiles", STAGES=1, MIN_BLOCKS=1),
+        *(
+            _copies(
+                f"A by rows, {stages} stages of 16-byte copies, two blocks",
+                "three instructions bring a step's tiles: faster than 4-byte copies",
+                STAGES=stages,
+            )
+            for stages in (2, 3, 4)
+        ),
+        _copies("A by rows, 2 stages, one block",
+                "all the registers that it wants, but nobody to hide its waiting", STAGES=2,
+                MIN_BLOCKS=1),
+        Step("09 with the warp tile of 08, 64×64", "as fast, with 235 registers",
+             "09_double_buffering", _SQUARE, taken=False),
+        _copies("64×64, 2 stages of copies, A transposed",
+                "fewer loads for each FMA, and no tiles in registers", BY_ROWS=0, STAGES=2,
+                **_SQUARE),
+        _copies("64×64, 2 stages of copies, A by rows", "the same with copies of 16 bytes",
+                STAGES=2, **_SQUARE),
+    ),
     "10_register_banks": (
         Step("09 as it is", "", "09_double_buffering"),
         Step(
@@ -116,22 +231,22 @@ PATHS: dict[str, tuple[Step, ...]] = {
             "09_double_buffering",
             {"BM": 128, "BN": 256, "BK": 8, "WM": 64, "WN": 64, "STAGES": 1},
         ),
-        _banks(
+        _before(
             "the next column and row in registers ahead",
             "they are read while these are multiplied: no FMA waits for shared memory",
             **_AHEAD, ORDER=0, PTXAS=3,
         ),
-        _banks(
+        _before(
             "ptxas at -O1",
             "keeps the order of the FMAs that is written: more operands reused",
             **_AHEAD, ORDER=0, PTXAS=1,
         ),
-        _banks(
+        _before(
             "FMAs in snaking columns",
             "every FMA reuses an operand, also at the turns",
             **_AHEAD, ORDER=1, PTXAS=1,
         ),
-        _banks(
+        _before(
             "lanes of a warp row by row",
             "more wavefronts of shared memory, so slower",
             **(_AHEAD | {"PAIRS": 0}),
@@ -139,7 +254,7 @@ PATHS: dict[str, tuple[Step, ...]] = {
         _banks(
             "a ring of tiles, asynchronous copies, mbarriers",
             "no barrier of the block, no registers for tiles on their way",
-            **_RING,
+            BK=16, GROUP=1,
         ),
         _banks("32 steps along K in a stage", "half as many changes of stage", GROUP=1),
         _banks(
@@ -148,15 +263,15 @@ PATHS: dict[str, tuple[Step, ...]] = {
         ),
         _banks("a loop of 32 steps written out", "fewer branches and addresses", False, CHUNK=32),
         _banks("a loop of 4 steps written out", "less code, more branches", False, CHUNK=4),
-        _banks("lanes in pairs that read the same", "fewer wavefronts, so faster", False, PAIRS=1),
+        _before("lanes in pairs that read the same", "fewer wavefronts, so faster", False, PAIRS=1),
         _banks(
             "8×8 sums a thread, twice the warps",
             "16 warps hide what 8 cannot; a third more loads for each FMA",
             False, TN=8,
         ),
         _banks("ptxas at its default", "reuses fewer operands, so slower", False, PTXAS=3),
-        _banks("FMAs row by row", "reuses no operand at the end of a row, so slower", False,
-               ORDER=0),
+        _before("FMAs row by row", "reuses no operand at the end of a row, so slower", False,
+                ORDER=0),
     ),
 }  # fmt: skip
 
@@ -166,6 +281,11 @@ def steps(name: str) -> tuple[Step, ...]:
     if name not in PATHS:
         raise LadderError(f"no path to {name!r} is kept; there is one to {', '.join(PATHS)}")
     return PATHS[name]
+
+
+def shapes_of(name: str) -> tuple[tuple[int, int, int], ...]:
+    """(M, N, K) at which the steps to the rung `name` are measured."""
+    return (*SHAPES, *FURTHER.get(name, ()))
 
 
 def evidence(name: str) -> Table:
@@ -183,26 +303,43 @@ def path(name: str, shape: Sequence[int] = SHAPES[0]) -> pandas.DataFrame:
 
     step, predicted: what was changed, and what was expected of it; taken: whether it was kept.
     TFLOP/s, and % of cuBLAS with its quartiles, are medians of the same pairs. Of one trip through
-    the inner loop, from the cubin: the share of FFMAs in the issue slots; the shares of FFMAs that
-    mark an operand for reuse, and that need two registers of one bank; and of all cycles the share
-    that is lost to waits for banks, as issue_slots.waits() counts them. cuBLAS TFLOP/s, SM clock in
-    MHz, gpu, recorded.
+    the inner loop, from the cubin: the issue slots and the share of FFMAs in them; the shares of
+    FFMAs that mark an operand for reuse, and that need two registers of one bank; and of all cycles
+    the share that is lost to waits for banks, as issue_slots.waits() counts them. Registers and
+    spilled bytes of a thread. cuBLAS TFLOP/s, SM clock in MHz, gpu, recorded.
 
     Raises LadderError, StaleRecord where a step was not measured, and what registry.Table.read
     raises.
     """
     import pandas
 
+    at = _rows(name, shape)
+    if any(step.row not in at for step in steps(name)):
+        raise stale(f"path/{name}")
+    return pandas.DataFrame([_shown(step, at[step.row]) for step in steps(name)])
+
+
+def rate_of(name: str, kernel: Kernel, shape: Sequence[int] = SHAPES[0]) -> float:
+    """TFLOP/s of a kernel that is a step of the path to the rung `name`, at one shape (M, N, K).
+
+    Raises what path() raises, and NoRecord for a kernel that is none of its steps.
+    """
+    code = shortened(kernel.code_hash())
+    for row in _rows(name, shape).values():
+        if row["code"] == code:
+            return row["tflops"]
+    raise NoRecord(f"{kernel!r} is no step of the path to {name}.")
+
+
+def _rows(name: str, shape: Sequence[int]) -> dict[tuple[str, str], dict[str, Any]]:
+    """What was recorded at one shape, by Step.row."""
     table = evidence(name).read()
     m, n, k = shape
     rows = table[(table["m"] == m) & (table["n"] == n) & (table["k"] == k)]
     if rows.empty:
         there = sorted(set(zip(table["m"], table["n"], table["k"], strict=True)))
         raise NoRecord(f"the path to {name} was not measured at {shape}; measured are {there}.")
-    at = {(row["file"], row["settings"]): row for row in rows.to_dict("records")}
-    if any(step.row not in at for step in steps(name)):
-        raise stale(f"path/{name}")
-    return pandas.DataFrame([_shown(step, at[step.row]) for step in steps(name)])
+    return {(row["file"], row["settings"]): row for row in rows.to_dict("records")}
 
 
 def _shown(step: Step, row: dict[str, Any]) -> dict[str, object]:
@@ -213,11 +350,13 @@ def _shown(step: Step, row: dict[str, Any]) -> dict[str, object]:
         "TFLOP/s": round(row["tflops"], 1),
         "% of cuBLAS": round(row["pct_cublas"], 1),
         "% of cuBLAS, quartiles": f"{row['pct_cublas_q1']:.1f} to {row['pct_cublas_q3']:.1f}",
+        "issue slots": row["slots"],
         "FFMA, % of slots": round(100 * row["ffma"] / row["slots"], 1),
         "FFMA with reuse, %": round(row["reuse_pct"], 1),
         "two in a bank, % of FFMA": round(100 * row["two_in_a_bank"] / row["ffma"], 1),
         "waits, % of cycles": round(100 * row["waits"] / (row["slots"] + row["waits"]), 1),
         "registers": row["registers"],
+        "spilled bytes": row["spilled_bytes"],
         "cuBLAS TFLOP/s": round(row["cublas_tflops"], 1),
         "SM clock, MHz": row["sm_clock_mhz"],
         "gpu": row["gpu"],
@@ -273,7 +412,7 @@ def _measure(name: str, step: Step, compiled: Compiled, say: Say) -> list[dict[s
         **{which: versions[which] for which in ("driver", "cuda", "nvrtc", "cublas")},
     }
     rows = []
-    for m, n, k in SHAPES:
+    for m, n, k in shapes_of(name):
         run = compare(kernel, m, n, k, pairs=PAIRS[m])
         rows.append({
             **about, "m": m, "n": n, "k": k, "tflops": run.gflops / 1e3,

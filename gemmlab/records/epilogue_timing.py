@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 
 from gemmlab import ladder
 from gemmlab.cuda.cublas import Cublas
+from gemmlab.cuda.cublaslt import CublasLt, NoFusedEpilogue
 from gemmlab.cuda.device import require_gpu, software_versions
 from gemmlab.kernel.fingerprint import short_code
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import random_matrix
-from gemmlab.kernel.verify import check_sample
+from gemmlab.kernel.verify import VerificationError, check_sample
 from gemmlab.ladder.activations import ACTIVATIONS
 from gemmlab.measure import profiler
 from gemmlab.measure.timing import (
@@ -34,7 +35,17 @@ from gemmlab.measure.timing import (
     require_verified,
 )
 from gemmlab.records import tuning
-from gemmlab.records.epilogues import CURVE, CURVE_OF, NAME, THIN, WAYS, WITH_ALL, launcher, make
+from gemmlab.records.epilogues import (
+    CURVE,
+    CURVE_OF,
+    LT,
+    NAME,
+    THIN,
+    WITH_ALL,
+    launcher,
+    make,
+    ways,
+)
 from gemmlab.records.registry import COUNTED, DATE, NOTE, POSITIVE, REPORTED, SIZE, TEXT, Say, Table
 
 if TYPE_CHECKING:
@@ -85,7 +96,7 @@ def record(say: Say) -> Path:
         if (shape, activation) not in wanted
     ]
     for (m, n, k), activation in wanted:
-        for row in _measure(m, n, k, activation):
+        for row in _measure(m, n, k, activation, say):
             if (m, n, k) == THIN and activation in DRAM_OF:
                 row |= _dram(row["way"], activation)
             rows.append(row)
@@ -110,23 +121,29 @@ def _fused_kernel(m: int, n: int, k: int, activation: str) -> Kernel:
     return tuning.kernel_for(ladder.find(NAME), (m, n, k), ACTIVATION=value)
 
 
-def _measure(m: int, n: int, k: int, activation: str) -> Iterator[dict[str, object]]:
-    """A row for each way at one shape."""
+def _measure(m: int, n: int, k: int, activation: str, say: Say) -> Iterator[dict[str, object]]:
+    """A row for each way at one shape; without cuBLASLt's, with a line, where it cannot do it."""
     import cupy
 
     here, versions = require_gpu("Measuring epilogues"), software_versions()
     fused = _fused_kernel(m, n, k, activation)
     stream = cupy.cuda.Stream(non_blocking=True)
     count = input_sets(4 * (m * k + k * n + m * n), here.l2_bytes)
-    with stream, Cublas(stream) as cublas:
+    with stream, Cublas(stream) as cublas, CublasLt(stream) as lt:
         sets = make_sets(m, n, k, 2 * count)
         bias = cupy.asarray(random_matrix(1, n, SEED)[0])
         sets = [(*matrices, bias) for matrices in sets]
-        for way in WAYS:
-            launched = make(way, cublas, fused, m, n)
-            if isinstance(launched, Kernel):
-                require_verified(launched)
-            check_sample(launched, m, n, k)
+        for way in ways(activation):
+            try:
+                launched = make(way, cublas, lt, fused, (m, n, k))
+                if isinstance(launched, Kernel):
+                    require_verified(launched)
+                check_sample(launched, m, n, k)
+            except (NoFusedEpilogue, VerificationError) as error:
+                if way != LT:
+                    raise
+                say(f"{m}x{n}x{k} {activation}, {way}: {error}; left out")
+                continue
             stream.synchronize()
             ours = Side(launcher(fused), sets[:count], stream)
             other = Side(launcher(launched), sets[count:], stream)
@@ -164,8 +181,8 @@ def main(way: str, activation: str) -> None:
 
     m, n, k = THIN
     stream = cupy.cuda.Stream(non_blocking=True)
-    with stream, Cublas(stream) as cublas:
-        launched = make(way, cublas, _fused_kernel(m, n, k, activation), m, n)
+    with stream, Cublas(stream) as cublas, CublasLt(stream) as lt:
+        launched = make(way, cublas, lt, _fused_kernel(m, n, k, activation), THIN)
         (matrices,) = make_sets(m, n, k, 1)
         bias = cupy.asarray(random_matrix(1, n, SEED)[0])
         launch = launcher(launched)

@@ -1,6 +1,7 @@
-"""The ways to a product with bias and activation: rung 11, and cuBLAS with kernels after it.
+"""The ways to a product with bias and activation: fused into it, and kernels after it.
 
-After cuBLAS, in place and without allocations:
+Fused are rung 11, and cuBLASLt's product with an epilogue of its own. After a product, in place and
+without allocations:
 
 - one kernel by float4: SOURCE_BY_FOUR, written for speed: it reads C, adds the bias, applies the
   activation and writes C, four elements at a time, with eight loads of a thread under way.
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gemmlab import ladder
+from gemmlab.cuda import cublaslt
 from gemmlab.cuda.cublas import Cublas
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import random_matrix
@@ -20,9 +22,10 @@ from gemmlab.records.runs import LARGE
 
 NAME, PLAIN = "11_fused_epilogue", "10_register_banks"
 FUSED, ALONE, CUBLAS = "11, fused", "10, product alone", "cuBLAS, product alone"
-BY_FOUR = "cuBLAS, then one kernel by float4"
+LT = "cuBLASLt, fused"
+BY_FOUR, OURS_BY_FOUR = "cuBLAS, then one kernel by float4", "10, then one kernel by float4"
 ONE_KERNEL, SEPARATE = "cuBLAS, then one CuPy kernel", "cuBLAS, then separate CuPy kernels"
-WAYS = (FUSED, ALONE, CUBLAS, BY_FOUR, ONE_KERNEL, SEPARATE)
+WAYS = (FUSED, LT, ALONE, CUBLAS, OURS_BY_FOUR, BY_FOUR, ONE_KERNEL, SEPARATE)
 
 # Matrices of C's size that each operation of a CuPy expression reads and writes. A number or a row,
 # as the bias is, counts as nothing.
@@ -79,12 +82,17 @@ extern "C" __global__ void finish(float4* C, const float4* bias, int fours)
 """
 
 
+def ways(activation: str) -> tuple[str, ...]:
+    """Those there are with an activation: cuBLASLt has not every one."""
+    return tuple(way for way in WAYS if way != LT or activation in cublaslt.EPILOGUES)
+
+
 # ---- what a way reads and writes -----------------------------------------------------------------
 
 
 def passes(way: str, activation: str) -> tuple[int, int]:
     """How often C's size is read and is written, the product's own store among it, with a bias."""
-    if way in (BY_FOUR, ONE_KERNEL):
+    if way in (BY_FOUR, OURS_BY_FOUR, ONE_KERNEL):
         return 1, 2
     if way == SEPARATE:
         operations = OPERATIONS[activation]
@@ -160,45 +168,66 @@ def separate_kernels(activation: str, m: int, n: int) -> Callable:
     return finish
 
 
-class AfterCublas:
-    """cuBLAS and what follows it, to be launched and checked as a Kernel."""
+class Followed:
+    """A product and what follows it, to be launched and checked as a Kernel."""
 
     dtype = "float32"
 
-    def __init__(self, name: str, cublas: Cublas, activation: str, finish: Callable | None) -> None:
+    def __init__(
+        self, name: str, product: Cublas | Kernel, activation: str, finish: Callable | None
+    ) -> None:
         import cupy
 
         self.array_module, self.to_host, self.to_device = cupy, cupy.asnumpy, cupy.asarray
-        self.name, self.cublas, self.finish = name, cublas, finish
+        self.name, self.product, self.finish = name, product, finish
         self.activation = activation if finish else "none"
 
     def random_bias(self, n: int, seed: int):
         return random_matrix(1, n, seed)[0] if self.finish else None
 
     def launch_into(self, A, B, C, bias=None) -> None:
-        self.cublas.launch_into(A, B, C)
+        self.product.launch_into(A, B, C)
         if self.finish:
             self.finish(C, bias)
 
 
-def make(way: str, cublas: Cublas, fused: Kernel, m: int, n: int) -> Kernel | AfterCublas:
-    """What to launch for a way."""
+class FusedByCublasLt(cublaslt.FusedProduct):
+    """Launched and checked as a Kernel."""
+
+    name = LT
+
+    def random_bias(self, n: int, seed: int):
+        return random_matrix(1, n, seed)[0]
+
+
+Way = Kernel | Followed | FusedByCublasLt
+
+
+def make(
+    way: str, cublas: Cublas, lt: cublaslt.CublasLt, fused: Kernel, shape: tuple[int, int, int]
+) -> Way:
+    """What to launch for a way at one shape (M, N, K). Raises NoFusedEpilogue."""
     if way == FUSED:
         return fused
-    if way == ALONE:
+    if way == LT:
+        return FusedByCublasLt(lt, *shape, fused.activation)
+    if way in (ALONE, OURS_BY_FOUR):
         settings = {key: value for key, value in fused.settings.items() if key != "ACTIVATION"}
-        plain = ladder.find(PLAIN)
-        return Kernel(plain, ladder.settings_for(plain, settings), None, plain.path)
+        rung = ladder.find(PLAIN)
+        plain = Kernel(rung, ladder.settings_for(rung, settings), None, rung.path)
+        if way == ALONE:
+            return plain
+        return Followed(way, plain, fused.activation, by_four(fused.activation))
     finish = {
         CUBLAS: lambda: None,
         BY_FOUR: lambda: by_four(fused.activation),
         ONE_KERNEL: lambda: one_kernel(fused.activation),
-        SEPARATE: lambda: separate_kernels(fused.activation, m, n),
+        SEPARATE: lambda: separate_kernels(fused.activation, *shape[:2]),
     }[way]()
-    return AfterCublas(way, cublas, fused.activation, finish)
+    return Followed(way, cublas, fused.activation, finish)
 
 
-def launcher(launched: Kernel | AfterCublas) -> Callable:
+def launcher(launched: Way) -> Callable:
     """What launches it on (A, B, C, bias); the bias stays unread where there is no epilogue."""
     if launched.random_bias(1, 0) is None:
         return lambda A, B, C, bias: launched.launch_into(A, B, C)

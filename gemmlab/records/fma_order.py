@@ -62,7 +62,7 @@ DEFAULT_LEVEL, KEEPS_ORDER = 3, 1  # of the assembler's optimization
 STEPS, THREADS = 8, 256  # as in the kernel file
 ITERATIONS = 4096  # of the loop; some 5 ms
 CHECK_ITERATIONS = 3
-COUNTED_ITERATIONS = 256
+COUNTED_ITERATIONS = ITERATIONS  # warps fall into step, or out of it, as a launch goes on
 METRICS = {  # column: what Nsight Compute counts for it
     "issue_active_pct": "smsp__issue_active.avg.pct_of_peak_sustained_active",
     "dispatch_stall": "smsp__average_warps_issue_stalled_dispatch_stall_per_issue_active.ratio",

@@ -1,8 +1,8 @@
 """What published ladders of the same kernels report, to stand beside our own numbers.
 
-results/sources.csv holds it: the share of cuBLAS that a step reached, on which GPU and at which
-shape. These two are all that is kept of a source, neither its name nor its address. Each compares
-with cuBLAS on its own GPU.
+results/sources.csv holds it: a source's name and address, the step as its table calls it, the share
+of cuBLAS that this step reached, on which GPU and at which shape. Each compares with cuBLAS on its
+own GPU. Where a table has GFLOP/s alone, the share is their quotient by its own cuBLAS row.
 """
 
 from __future__ import annotations
@@ -16,18 +16,26 @@ if TYPE_CHECKING:
     import pandas
 
 PATH = RESULTS / "sources.csv"
-COLUMNS = {**TEXT("rung", "step", "gpu"), **SIZE("m", "n", "k"), **POSITIVE("pct_cublas")}
+COLUMNS = {
+    **TEXT("name", "url", "rung", "step", "gpu"), **SIZE("m", "n", "k"), **POSITIVE("pct_cublas"),
+}  # fmt: skip
 
 
 def shares() -> pandas.DataFrame:
     """The shares that others report, a row for each step of each source.
 
-    Columns: rung (the one of ours that takes the same step), step, gpu, m, n, k, pct_cublas, and
-    source, which tells the sources apart: "RTX 4090, 1024×1024×512", the GPU and M×N×K.
+    Columns: name, url, rung (the one of ours that takes the same step), step, gpu, m, n, k,
+    pct_cublas, and source, which tells the sources apart: "siboehm/SGEMM_CUDA, RTX A6000,
+    4092×4092×4092", its name, the GPU and M×N×K.
 
     Raises NoRecord, BadRecord.
     """
     table = parsed(text_of(PATH), PATH, COLUMNS)
-    return table.assign(
-        source=[f"{row.gpu}, {row.m}×{row.n}×{row.k}" for row in table.itertuples()]
-    )
+    rows = table.itertuples(index=False)
+    return table.assign(source=[f"{row.name}, {row.gpu}, {row.m}×{row.n}×{row.k}" for row in rows])
+
+
+def links() -> str:
+    """The sources by name, as Markdown links. Raises NoRecord, BadRecord."""
+    each = shares()[["name", "url"]].drop_duplicates()
+    return ", ".join(f"[{row.name}]({row.url})" for row in each.itertuples(index=False))

@@ -18,18 +18,21 @@ from gemmlab import files, ladder
 from gemmlab.cuda.device import Gpu, require_gpu, software_versions
 from gemmlab.folders import require_checkout
 from gemmlab.kernel.kernel import by_default
-from gemmlab.ladder import CEILINGS_NAME, RUNGS, TENSOR_CEILING, LadderError
-from gemmlab.measure import ceilings, profiler
+from gemmlab.ladder import CEILINGS_NAME, LEVELS, RUNGS, TENSOR_CEILING, LadderError
+from gemmlab.measure import ceilings, levels, profiler
 from gemmlab.measure.timing import Measurement, now, require_verified, sweep
 from gemmlab.records import (
     ablations,
     best_by_shape,
+    chains,
     epilogue_timing,
     fma_order,
+    l1_passes,
     pitfalls,
     registry,
     roofs,
     runs,
+    stalls,
     tuning,
 )
 from gemmlab.records.registry import RUNS, BadRecord, Evidence, NoRecord, Say, StaleRecord
@@ -46,15 +49,16 @@ RESULT_SEED = 100
 
 
 def record(names: Iterable[str], shapes: Shapes, say: Say) -> Path:
-    """Measure evidence by name and write it; if none is named, all rungs, roofs and FMA orders.
+    """Measure evidence by name and write it; if none is named, all of BY_DEFAULT.
 
-    Rungs are measured at these shapes. After each name its file is written anew, so an interruption
-    loses no more than what is in hand; what the file holds of others stays. say gets a line about
-    each step. Returns the last file. Before anything is measured, raises LadderError, NoCheckout,
-    NoGpu, NotWritten and BadRecord; then what the measurements raise.
+    A name is that of one, or of a group, as "stalls" of all that begins with "stalls/". Rungs are
+    measured at these shapes. After each name its file is written anew, so an interruption loses no
+    more than what is in hand; what the file holds of others stays. say gets a line about each step.
+    Returns the last file. Before anything is measured, raises LadderError, NoCheckout, NoGpu,
+    NotWritten and BadRecord; then what the measurements raise.
     """
     by_name = {one.name: one for one in evidence(tuple(shapes))}
-    chosen = [_named(name, by_name) for name in tuple(names) or BY_DEFAULT]
+    chosen = [one for name in tuple(names) or BY_DEFAULT for one in _named(name, by_name)]
     require_checkout("Recording")
     folder = registry.RESULTS / require_gpu("Recording").slug
     files.require_writable(folder)
@@ -71,7 +75,10 @@ def evidence(shapes: Shapes = runs.SHAPES) -> tuple[Evidence, ...]:
     return (
         Part(CEILINGS_NAME, RUNS, _remake_ceilings, roofs.recorded_ceilings),
         Part(TENSOR_CEILING.name, RUNS, _remake_tensor_ceiling, roofs.recorded_tensor_ceiling),
+        Part(LEVELS.name, RUNS, _remake_levels, roofs.recorded_levels),
+        chains.EVIDENCE,
         fma_order.EVIDENCE,
+        l1_passes.EVIDENCE,
         *(
             Part(rung.name, RUNS, partial(_remake_rung, rung.name, shapes),
                  partial(runs.entry, Measured(rung)))
@@ -79,6 +86,7 @@ def evidence(shapes: Shapes = runs.SHAPES) -> tuple[Evidence, ...]:
         ),
         *map(tuning.evidence, RUNGS),
         *map(best_by_shape.evidence, RUNGS),
+        *map(stalls.evidence, RUNGS),
         *map(ablations.evidence, ablations.PATHS),
         epilogue_timing.EVIDENCE,
     )  # fmt: skip
@@ -98,19 +106,22 @@ def refused() -> list[BadRecord | StaleRecord]:
 
 
 BY_DEFAULT = (
-    CEILINGS_NAME, TENSOR_CEILING.name, fma_order.NAME, *(rung.name for rung in RUNGS),
+    CEILINGS_NAME, TENSOR_CEILING.name, LEVELS.name, chains.NAME, fma_order.NAME,
+    *(rung.name for rung in RUNGS),
 )  # fmt: skip
 
 
-def _named(name: str, by_name: dict[str, Evidence]) -> Evidence:
-    if name not in by_name:
+def _named(name: str, by_name: dict[str, Evidence]) -> list[Evidence]:
+    """What a name means: one, or all of a group, as "stalls" those of every rung."""
+    group = [one for full, one in by_name.items() if full.startswith(f"{name}/")]
+    if name not in by_name and not group:
         near = difflib.get_close_matches(name, by_name, n=1, cutoff=0.4)
         hint = f"did you mean {near[0]}? " if near else ""
         raise LadderError(
             f"there is nothing to record that is called {name!r}: {hint}There are "
             f"{', '.join(by_name)}"
         )
-    return by_name[name]
+    return [by_name[name]] if name in by_name else group
 
 
 # ---- the runs ------------------------------------------------------------------------------------
@@ -124,6 +135,10 @@ def _remake_tensor_ceiling(say: Say) -> Path:
     return _merge({"tensor_ceiling": _record_tensor_ceiling(say)})
 
 
+def _remake_levels(say: Say) -> Path:
+    return _merge({"levels": _record_levels(say)})
+
+
 def _remake_rung(name: str, shapes: Shapes, say: Say) -> Path:
     return _merge({"rungs": {name: _record_rung(name, shapes, say)}})
 
@@ -135,7 +150,7 @@ def _merge(measured: dict[str, Any]) -> Path:
     old = runs.load(path) if path.exists() else {"rungs": {}}
     rungs = old["rungs"] | measured.get("rungs", {})
     new = {"schema": runs.SCHEMA, "gpu": _facts(here)}
-    for name in ("ceilings", "tensor_ceiling", "pitfalls"):
+    for name in ("ceilings", "tensor_ceiling", "levels", "pitfalls"):
         if found := measured.get(name, old.get(name)):
             new[name] = found
     runs.save(new | {"rungs": dict(sorted(rungs.items()))}, path)
@@ -172,6 +187,15 @@ def _record_tensor_ceiling(say: Say) -> dict[str, Any]:
     say(f"{TENSOR_CEILING.name}: {roof.per_second.median / 1e12:.1f} TFLOP/s")
     code = ceilings.tensor_ceiling_code()
     return {"provenance": provenance, "code": code, "mma": roofs.arithmetic_fields(roof)}
+
+
+def _record_levels(say: Say) -> dict[str, Any]:
+    provenance = _provenance()
+    found = levels.measure_levels()
+    for level, roof in found.items():
+        say(f"{LEVELS.name}: {level} {roof.per_second.median / 1e12:.2f} TB/s")
+    reads = {level: roofs.bandwidth_fields(roof) for level, roof in found.items()}
+    return {"provenance": provenance, "code": levels.levels_code(), "reads": reads}
 
 
 def _record_pitfalls(say: Say) -> dict[str, Any]:

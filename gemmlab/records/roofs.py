@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import Any
 
 from gemmlab.cuda.device import GpuState, gpu, require_gpu
-from gemmlab.ladder import CEILINGS, TENSOR_CEILING
+from gemmlab.ladder import CEILINGS, LEVELS, TENSOR_CEILING
 from gemmlab.measure.ceilings import (
     Roof,
     ceilings_code,
@@ -16,6 +17,7 @@ from gemmlab.measure.ceilings import (
     measure_tensor_ceiling,
     tensor_ceiling_code,
 )
+from gemmlab.measure.levels import levels_code, measure_levels
 from gemmlab.measure.timing import Spread, now
 from gemmlab.records import runs
 from gemmlab.records.registry import NoRecord, again, stale
@@ -23,13 +25,15 @@ from gemmlab.records.registry import NoRecord, again, stale
 
 @dataclass(frozen=True)
 class Ceilings:
-    """The roofs of a GPU, as 00_ceilings.cu and 00_tensor_ceiling.cu measured them."""
+    """The roofs of a GPU, as the kernels of 00_ceilings.cu, 00_tensor_ceiling.cu and 00_levels.cu
+    measured them."""
 
     gpu: str
     recorded: str  # ISO date and time, UTC
     copy: Roof
     fma: Roof
     tensor: Roof | None = None  # mma.sync, FP16 with FP32 sums; None where it is not known
+    reads: Mapping[str, Roof] = field(default_factory=dict)  # of the levels that are known
 
     @property
     def bytes_per_second(self) -> float:
@@ -56,6 +60,10 @@ class Ceilings:
             raise _no_tensor_ceiling(self.gpu)
         return self.tensor.per_second.median
 
+    def read_rate(self, level: str) -> float | None:
+        """Bytes per second read from "DRAM", "L2", "L1" or "shared memory"; None if not known."""
+        return self.reads[level].per_second.median if level in self.reads else None
+
     @property
     def ridge(self) -> float:
         """The intensity, in FLOP per byte, where the memory roof meets the FP32 roof."""
@@ -70,24 +78,34 @@ class Ceilings:
     def as_record(self) -> dict[str, Any]:
         """The "copy" and "fma" fields of a record."""
         return {
-            "copy": {
-                "bytes_per_second": asdict(self.copy.per_second),
-                "bytes": self.copy.work,
-                **_state_fields(self.copy.state),
-            },
+            "copy": bandwidth_fields(self.copy),
             "fma": arithmetic_fields(self.fma),
         }
 
     @classmethod
-    def from_record(cls, fields: dict[str, Any], tensor: Roof | None = None) -> Ceilings:
-        copied = fields["copy"]
+    def from_record(
+        cls,
+        fields: dict[str, Any],
+        tensor: Roof | None = None,
+        reads: Mapping[str, Roof] | None = None,
+    ) -> Ceilings:
         return cls(
             gpu=fields["provenance"]["gpu"],
             recorded=fields["provenance"]["recorded"],
-            copy=Roof(Spread(**copied["bytes_per_second"]), copied["bytes"], _state_of(copied)),
+            copy=_bandwidth_roof(fields["copy"]),
             fma=_arithmetic_roof(fields["fma"]),
             tensor=tensor,
+            reads=reads or {},
         )
+
+
+def bandwidth_fields(roof: Roof) -> dict[str, Any]:
+    """A roof of memory as a record holds it."""
+    return {
+        "bytes_per_second": asdict(roof.per_second),
+        "bytes": roof.work,
+        **_state_fields(roof.state),
+    }
 
 
 def arithmetic_fields(roof: Roof) -> dict[str, Any]:
@@ -97,6 +115,10 @@ def arithmetic_fields(roof: Roof) -> dict[str, Any]:
         "flop": roof.work,
         **_state_fields(roof.state),
     }
+
+
+def _bandwidth_roof(fields: dict[str, Any]) -> Roof:
+    return Roof(Spread(**fields["bytes_per_second"]), fields["bytes"], _state_of(fields))
 
 
 def _arithmetic_roof(fields: dict[str, Any]) -> Roof:
@@ -130,7 +152,8 @@ def recorded_ceilings() -> Ceilings:
     if record["ceilings"]["code"] != ceilings_code():
         raise stale(CEILINGS.name)
     tensor = recorded_tensor_ceiling() if "tensor_ceiling" in record else None
-    return Ceilings.from_record(record["ceilings"], tensor)
+    reads = recorded_levels() if "levels" in record else {}
+    return Ceilings.from_record(record["ceilings"], tensor, reads)
 
 
 def recorded_tensor_ceiling() -> Roof:
@@ -141,6 +164,19 @@ def recorded_tensor_ceiling() -> Roof:
     if record["tensor_ceiling"]["code"] != tensor_ceiling_code():
         raise stale(TENSOR_CEILING.name)
     return _arithmetic_roof(record["tensor_ceiling"]["mma"])
+
+
+def recorded_levels() -> dict[str, Roof]:
+    """The recorded roofs of reading each level of memory. Raises NoRecord, StaleRecord."""
+    record = runs.current()
+    if "levels" not in record:
+        raise NoRecord(
+            f"How fast the levels of memory of {record['gpu']['name']} can be read is not "
+            f"recorded; {again(LEVELS.name)} on a GPU."
+        )
+    if record["levels"]["code"] != levels_code():
+        raise stale(LEVELS.name)
+    return {level: _bandwidth_roof(roof) for level, roof in record["levels"]["reads"].items()}
 
 
 def _no_tensor_ceiling(gpu_name: str) -> NoRecord:
@@ -166,4 +202,5 @@ def measure_ceilings() -> Ceilings:
         copy=measure_copy(CEILINGS.copy_launch(here.sm_count)),
         fma=measure_fma(CEILINGS.fma_launch(here.sm_count), CEILINGS.macros),
         tensor=measure_tensor_ceiling() if has_mma else None,
+        reads=measure_levels(),
     )

@@ -103,7 +103,7 @@ def of(kernel: Kernel, shape: tuple[int, int, int] = SHAPES[0]) -> pandas.Series
     """The row of one kernel's settings. Raises NoRecord, and StaleRecord for another code."""
     table = at(kept(kernel.name), shape)
     for name, value in kernel.settings.items():
-        table = table[table[name] == value]
+        table = table[table[name] == value] if name in table else table[:0]
     if table.empty:
         raise NoRecord(f"{kernel!r} is not in the sweep.")
     row = table.iloc[0]

@@ -168,6 +168,7 @@ def waits(instructions: Sequence[Instruction], *, reuse: bool = True) -> list[in
 def inner_loop(instructions: Sequence[Instruction], adds_per_tile: int | None = None) -> Loop:
     """One trip through the loop that has the most multiply-adds, loops inside it left out.
 
+    Of loops with as many it is the shortest: another one does the same for matrices of any size.
     Where it takes several trips to do the `adds_per_tile` of a thread, and each may bring tiles,
     these are as many trips, of which the last brings some. Raises NoListing where no loop has any
     multiply-adds, or none can be followed.
@@ -191,7 +192,7 @@ def inner_loop(instructions: Sequence[Instruction], adds_per_tile: int | None = 
     found = {first: adds for first in latches if (adds := own(first))}
     if not found:
         raise NoListing("no loop of this kernel has multiply-adds")
-    for first in sorted(found, key=found.get, reverse=True):
+    for first in sorted(found, key=lambda first: (-found[first], latches[first] - first)):
         body = instructions[first : latches[first] + 1]
         within = {index - first for index in inside(first)}
         if trip := _trip(body, within):

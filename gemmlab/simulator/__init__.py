@@ -9,7 +9,7 @@ translate with instructions/, grid, machine, memory/, arithmetic/, counters, che
 """
 
 from gemmlab.cuda.nvrtc import CompileError, NoCompiler
-from gemmlab.simulator.async_copy.tensor_map import TensorMap
+from gemmlab.simulator.async_copy.tensor_map import TensorMap, TensorMaps
 from gemmlab.simulator.counters import LineCount
 from gemmlab.simulator.errors import LaunchError, TakesTooLong
 from gemmlab.simulator.launcher import launch
@@ -32,6 +32,7 @@ __all__ = [
     "Structure",
     "TakesTooLong",
     "TensorMap",
+    "TensorMaps",
     "UnknownInstruction",
     "WarpAccess",
     "launch",

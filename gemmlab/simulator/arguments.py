@@ -13,6 +13,7 @@ from gemmlab.simulator.async_copy.tensor_map import (
     MAP_BYTES,
     MapInUse,
     TensorMap,
+    TensorMaps,
     within,
 )
 from gemmlab.simulator.errors import LaunchError
@@ -91,6 +92,10 @@ def bind(kernel: ptx.Kernel, args, names, given: dict[str, np.ndarray]):
     pointers = iter([pointer(buffer) for buffer in memory.buffers])
     parameters, maps = {}, {}
     for (parameter, ptx_type), name, arg in zip(kernel.parameters, names, args, strict=True):
+        if isinstance(arg, TensorMaps):
+            parameters[parameter] = np.int64(MAPS + MAP_BYTES * len(maps))
+            maps |= _in_memory(arg, name, int(parameters[parameter]), ptx_type)
+            continue
         arg, structure = plain(arg), ptx.STRUCTURE.match(ptx_type)
         if isinstance(arg, TensorMap):
             _check_map(structure, name)
@@ -123,6 +128,13 @@ def _memory(kernel: ptx.Kernel, arrays, protected, given) -> GlobalMemory:
             f"the variables outside of kernel '{kernel.name}' do not fit into memory: {name} alone "
             f"has {largest.size:,} bytes, and the simulator takes {MOST_VARIABLES:,} at most"
         ) from None
+
+
+def _in_memory(arg: TensorMaps, name: str, begin: int, ptx_type: str) -> dict[int, MapInUse]:
+    """The maps of an array in global memory that begins at address `begin`."""
+    if TYPE_BYTES[ptx_type] != 8 or ptx_type.startswith("f"):
+        raise LaunchError(f"{name} is an array of tensor maps, the kernel takes a {ptx_type} there")
+    return {begin + MAP_BYTES * i: MapInUse(f"{name}[{i}]", one) for i, one in enumerate(arg.maps)}
 
 
 def _given_variables(kernel: ptx.Kernel, given: dict[str, np.ndarray]) -> dict[str, Given]:

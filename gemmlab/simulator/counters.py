@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -92,45 +93,38 @@ class LineCount:
     bytes_asked: int
 
 
+class Cost(NamedTuple):
+    """As in a LineCount, and the bank conflicts."""
+
+    requests: int
+    units: int
+    bytes_asked: int
+    conflicts: int
+
+
 class Counter:
     """Adds up accesses by (line, space, operation, array)."""
 
     def __init__(self):
-        self._counts = defaultdict(lambda: [0, 0, 0, 0])  # of a LineCount, and conflicts
+        self._counts = defaultdict(lambda: [0, 0, 0, 0])  # as a Cost
         self.fma_lanes = 0
         self.hmma = 0
         self.tensor_multiply_adds = 0
+        self.events: dict[str, int] = defaultdict(int)  # by metric: see async_copy/counted.py
 
     def add(
         self, key: tuple[int, str, str, str], addresses, active, size: int, times, to=None
-    ) -> None:
-        """Count one instruction.
+    ) -> Cost:
+        """Count one instruction, whose `key` is (line, space, operation, array); its `cost`."""
+        found = cost(*key[1:3], addresses, active, size, times, to)
+        self.add_again(key, found)
+        return found
 
-        `addresses`, `active`: arrays (rows, 32), byte addresses and active lanes of one warp a
-        row, at least one lane active; `times`: (rows,), how many warps each row stands for;
-        `size`: bytes per lane; `to`: of a copy past the L1 cache, where in shared memory, as
-        `addresses`.
-        """
+    def add_again(self, key: tuple[int, str, str, str], cost: Cost) -> None:
+        """Count an instruction that costs the same as an earlier one."""
         count = self._counts[key]
-        count[0] += int(times.sum())
-        count[2] += int(active.sum(axis=1) @ times) * size
-        if key[1] == "global":
-            found = (
-                sectors(addresses, active, size) if to is None else past_l1(addresses, to, active)
-            )
-            count[1] += int(found @ times)
-            return
-        parts = max(1, size // BANK_BYTES)  # of a warp: whole, half or quarter
-        passes = wavefronts(addresses, active, size, parts)
-        some = active.reshape(len(active), parts, WARP // parts).any(axis=2)
-        if key[2] == "load" and parts > 1:
-            together = wavefronts(addresses, active, size, parts // 2)
-            apart, of_pair = (x.reshape(len(x), -1, 2).sum(axis=2) for x in (passes, some))
-            paired = in_pairs(addresses, active, parts // 2)
-            passes = np.where(paired, together, apart)
-            some = np.where(paired, of_pair > 0, of_pair)
-        count[1] += int(passes.sum(axis=1) @ times)
-        count[3] += int((passes - some).sum(axis=1) @ times)
+        for at, amount in enumerate(cost):
+            count[at] += amount
 
     def add_requests(self, key: tuple[int, str, str, str], requests: int) -> None:
         """Count instructions that move nothing."""
@@ -140,6 +134,8 @@ class Counter:
         self.fma_lanes += other.fma_lanes
         self.hmma += other.hmma
         self.tensor_multiply_adds += other.tensor_multiply_adds
+        for metric, number in other.events.items():
+            self.events[metric] += number
         for key, values in other._counts.items():
             for i, value in enumerate(values):
                 self._counts[key][i] += value
@@ -157,7 +153,36 @@ class Counter:
             for name, value in zip(names, (requests, units, conflicts), strict=False):
                 if name is not None:
                     totals[name] += value
-        return totals
+        return totals | self.events
+
+
+def cost(space: str, operation: str, addresses, active, size: int, times, to=None) -> Cost:
+    """What one instruction asks of memory.
+
+    `addresses`, `active`: arrays (rows, 32), byte addresses and active lanes of one warp a row, at
+    least one lane active; `times`: (rows,), how many warps each row stands for; `size`: bytes per
+    lane; `to`: of a copy past the L1 cache, where in shared memory, as `addresses`.
+    """
+    requests, asked = int(times.sum()), int(active.sum(axis=1) @ times) * size
+    if space == "global":
+        found = sectors(addresses, active, size) if to is None else past_l1(addresses, to, active)
+        return Cost(requests, int(found @ times), asked, 0)
+    parts = max(1, size // BANK_BYTES)  # of a warp: whole, half or quarter
+    passes = wavefronts(addresses, active, size, parts)
+    some = active.reshape(len(active), parts, WARP // parts).any(axis=2)
+    if operation == "load" and parts > 1:
+        together = wavefronts(addresses, active, size, parts // 2)
+        apart, of_pair = (x.reshape(len(x), -1, 2).sum(axis=2) for x in (passes, some))
+        paired = in_pairs(addresses, active, parts // 2)
+        passes = np.where(paired, together, apart)
+        some = np.where(paired, of_pair > 0, of_pair)
+    conflicts = int((passes - some).sum(axis=1) @ times)
+    return Cost(requests, int(passes.sum(axis=1) @ times), asked, conflicts)
+
+
+def period(space: str, size: int) -> int:
+    """If all addresses move by a multiple of so many bytes, the cost stays the same."""
+    return SECTOR_BYTES if space == "global" else max(BANK_BYTES, size)
 
 
 def sectors(addresses, active, size: int):

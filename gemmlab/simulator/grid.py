@@ -1,8 +1,8 @@
 """All blocks of a launch: cut into chunks, which run side by side on the cores of this machine.
 
 NumPy lets go of Python's lock while it works on an array, so threads are enough. Chunks of a kernel
-with atomics, whose blocks may wait for one another, run one after the other, in the order of their
-blocks; so do checked ones.
+with atomics run one after the other, in the order of their blocks; so do checked ones. Where
+threads poll, for what those of other blocks write, chunks take turns.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from threading import Thread, current_thread
 from gemmlab.simulator.checks.checker import checked_lanes
 from gemmlab.simulator.counters import Counter
 from gemmlab.simulator.machine import Chunk, Deadline, PreparedLaunch, TooLong
+from gemmlab.simulator.residency import most_blocks, why_not_all
 from gemmlab.simulator.threads.layout import Triple
+from gemmlab.simulator.threads.polling import polling_branches
 
 CHUNK_LANES = 1 << 17
 SMALL_CHUNK = 1 << 14  # lanes; fewer are not worth a thread
@@ -45,7 +47,7 @@ def run(
     record: bool = False,
     limit_s: float | None = None,
 ):
-    """Run all blocks, or only those named, each of them in a chunk of its own.
+    """Run all blocks, or only the clusters of those named, each of them in a chunk of its own.
 
     Returns (counter, findings, accesses, stretches); the last two only if `record` is set, for one
     block. Raises TooLong as soon as it is clear that the run will take more than `limit_s` seconds.
@@ -55,8 +57,14 @@ def run(
     threads = 1 if launch.check or _is_ordered(launch) else THREADS
     number, every = _ranges(launch, blocks, threads)
     deadline = Deadline(inf if limit_s is None else limit_s)
-    chunks = (Chunk(launch, ranges, record, deadline) for ranges in every)
-    with closing(_finished(chunks, min(threads, number), deadline)) as finished:
+    recorded = blocks[0] if record else None
+    chunks = (Chunk(launch, ranges, recorded, deadline) for ranges in every)
+    in_turns = bool(polling_branches(launch.kernel))
+    if in_turns:
+        finishing = _in_turns(chunks, launch)
+    else:
+        finishing = _finished(chunks, min(threads, number), deadline)
+    with closing(finishing) as finished:
         for done, chunk in enumerate(finished, start=1):
             counter.merge(chunk.counter)
             if launch.prints:
@@ -66,9 +74,64 @@ def run(
             for key, finding in chunk.findings.items():
                 findings.setdefault(key, finding)
             expected = deadline.elapsed / done * number
-            if deadline.elapsed > SEEN_S and expected > deadline.limit_s:
+            late = deadline.elapsed > SEEN_S and expected > deadline.limit_s
+            if late and not in_turns:  # those that wait for others may all finish at the end
                 raise TooLong(f"about {expected / 60:,.1f} minutes")
     return counter, list(findings.values()), accesses, stretches
+
+
+def _in_turns(chunks, launch: PreparedLaunch):
+    """The chunks as they finish, where blocks may wait for others.
+
+    Each runs until what is left of it waits for other chunks. As many are at work as have room on a
+    GPU; the first begins alone, and the next ones when it cannot go on, or has finished.
+    """
+    chunks, room = _Peekable(chunks), most_blocks(launch)
+    working: list[Chunk] = []
+    while True:
+        before, moved = [chunk.changes for chunk in working], False
+        for chunk in list(working):
+            if chunk.go_as_far_as_possible():
+                working.remove(chunk)
+                moved = True
+                yield chunk
+        moved = moved or before != [chunk.changes for chunk in working]
+        following = chunks.peek()
+        if following is None and not working:
+            return
+        left = room - sum(chunk.blocks_left for chunk in working)
+        if following is not None and (not working or following.blocks <= left):
+            working.append(next(chunks))
+        elif not moved and all(chunk.polling.surely_in_vain for chunk in working):
+            begun = sum(chunk.blocks_left for chunk in working)
+            waiting = sum(chunk.blocks for chunk in chunks) + begun - room
+            for chunk in working:
+                if waiting > 0:
+                    chunk.why_for_ever = why_not_all(launch, waiting)
+                chunk.go_as_far_as_possible(last=True)
+                yield chunk
+            return
+
+
+class _Peekable:
+    """An iterator whose next item can be looked at."""
+
+    def __init__(self, items):
+        self._items, self._next = iter(items), []
+
+    def peek(self):
+        """The next item; None at the end."""
+        if not self._next:
+            self._next = list(islice(self._items, 1))
+        return self._next[0] if self._next else None
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.peek() is None:
+            raise StopIteration
+        return self._next.pop()
 
 
 def _finished(chunks, threads: int, deadline: Deadline):
@@ -105,25 +168,38 @@ def _finished(chunks, threads: int, deadline: Deadline):
 
 def _is_ordered(launch: PreparedLaunch) -> bool:
     instructions = launch.kernel.instructions
-    return any(one.name in ORDERED and "shared" not in one.parts for one in instructions)
+    return bool(polling_branches(launch.kernel)) or any(
+        one.name in ORDERED and "shared" not in one.parts for one in instructions
+    )
 
 
 def _ranges(launch: PreparedLaunch, blocks: list[Triple] | None, threads: int):
     """How many boxes of block indices, and each of them, as ((x0, x1), (y0, y1), (z0, z1))."""
     if blocks is not None:
-        return len(blocks), (tuple((i, i + 1) for i in block) for block in blocks)
+        chosen = {tuple(i // n for i, n in zip(block, launch.cluster, strict=True)): None
+                  for block in blocks}  # fmt: skip
+        return len(chosen), (
+            tuple((i * n, (i + 1) * n) for i, n in zip(one, launch.cluster, strict=True))
+            for one in chosen
+        )
     lanes = CHUNK_LANES
     if launch.check:
-        lanes = checked_lanes(launch.kernel, prod(launch.block), launch.shared_bytes)
+        lanes = checked_lanes(launch)
     elif threads > 1:  # some for each thread
         share = -(-prod(launch.grid) * prod(launch.block) // threads)
         lanes = min(lanes, max(share, SMALL_CHUNK))
     if local := launch.kernel.local_bytes:
         lanes = min(lanes, LOCAL_BYTES // local)
-    room = max(1, -(-lanes // prod(launch.block)))
-    width_x = min(launch.grid[0], room)
-    width_y = _even(launch.grid[1], room // width_x, threads)
-    steps = (width_x, width_y, 1)
+    if polling_branches(launch.kernel):
+        # So that all blocks that a GPU has room for are in chunks that can be at work together.
+        room = most_blocks(launch) * prod(launch.block)
+        lanes = room // -(-room // lanes)
+    # In clusters, each of which is in one chunk.
+    grid = [n // own for n, own in zip(launch.grid, launch.cluster, strict=True)]
+    room = max(1, -(-lanes // (prod(launch.block) * prod(launch.cluster))))
+    width_x = min(grid[0], room)
+    width_y = _even(grid[1], room // width_x, threads)
+    steps = [n * own for n, own in zip((width_x, width_y, 1), launch.cluster, strict=True)]
     starts = [range(0, n, step) for n, step in zip(launch.grid, steps, strict=True)]
     boxes = (
         tuple((s, min(s + step, n)) for s, step, n in zip(start, steps, launch.grid, strict=True))

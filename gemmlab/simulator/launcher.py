@@ -32,6 +32,7 @@ def launch(
     arch: str = SIMULATED_ARCH,
     options: tuple[str, ...] = (),
     shared_bytes: int = 0,
+    cluster: tuple[int, ...] | None = None,
     count: bool = False,
     check: bool = False,
     blocks: list[tuple[int, int, int]] | None = None,
@@ -51,7 +52,8 @@ def launch(
     the same number of bytes each, changed in place, so that the next launch can be given it again.
     Others begin as they are declared.
     `options`: for NVRTC, such as "-DTILE=16".
-    `shared_bytes`: dynamic shared memory. `count`: fill in the counters.
+    `shared_bytes`: dynamic shared memory. `cluster`: in blocks, if not as __cluster_dims__ says.
+    `count`: fill in the counters.
     `check`: look for races, uninitialised reads and lost barriers too, which takes longer.
     `blocks`: run only these (x, y, z); the others do nothing. `limit_s`: a launch that will take
     longer than so many seconds is refused, once its speed is seen, and leaves the arrays as they
@@ -72,7 +74,7 @@ def launch(
     )
     limits.check_threads(kernel, block)
     limits.check_shared(kernel, shared_bytes, arch)
-    limits.check_cluster(kernel)
+    cluster = limits.cluster_shape(kernel, cluster, grid, arch)
     limits.check_local(kernel)
     variables = dict(variables or {})
     names = arguments.names(text, entry)
@@ -101,6 +103,8 @@ def launch(
         known_sums=exactness.known_sums(given),
         count=count,
         check=check,
+        cluster=cluster,
+        arch=arch,
         maps=maps,
     )
     for one in blocks or []:
@@ -159,12 +163,16 @@ def _is_plainly(mangled: str, name: str) -> bool:
 @lru_cache(maxsize=KEPT_KERNELS)
 def _compiled(text: str, filename: str, arch: str, options, expression: str = ""):
     """The kernels, and the name among them of what the expression names."""
-    names = (expression,) if expression else ()
-    program = nvrtc.compile_source(text, filename, arch=arch, options=options, names=names)
-    if not program.ptx:
+    usual = {"arch": arch, "options": options}
+    if expression:
+        program = nvrtc.compile_source(text, filename, names=(expression,), **usual)
+        text_of_ptx, name = program.ptx, program.lowered[expression]
+    else:
+        text_of_ptx, name = nvrtc.translate_source(text, filename, **usual), ""
+    if not text_of_ptx:
         raise NoCompiler(f"the PTX of {filename} for {arch} is not here, and no NVRTC to make it")
     with _collector_paused():
-        return ptx.parse(program.ptx, filename), program.lowered.get(expression, "")
+        return ptx.parse(text_of_ptx, filename), name
 
 
 @lru_cache(maxsize=KEPT_KERNELS)

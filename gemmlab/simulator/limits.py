@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from gemmlab.cuda.architectures import LIMITS, MAX_THREADS_PER_BLOCK, base
@@ -11,6 +13,8 @@ from gemmlab.simulator.errors import LaunchError
 MAX_BLOCK = (1024, 1024, 64)
 MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_LOCAL_BYTES = 512 * 1024  # of a thread
+PORTABLE_CLUSTER, MAX_CLUSTER = 8, 16  # blocks; more than 8 only where a launch allows it
+CLUSTERS_SINCE = 90
 
 
 def shape(what: str, shape, limits) -> machine.Triple:
@@ -61,9 +65,35 @@ def check_local(kernel: ptx.Kernel) -> None:
         )
 
 
-def check_cluster(kernel: ptx.Kernel) -> None:
-    if np.prod(kernel.cluster) > 1:
+def cluster_shape(kernel: ptx.Kernel, asked, grid: machine.Triple, arch: str) -> machine.Triple:
+    """The cluster of a launch, in blocks: what the kernel says, or else what is asked for."""
+    own = (*kernel.cluster, 1, 1)[:3]
+    if asked is None:
+        found = own
+    else:
+        found = shape("cluster", asked, (MAX_CLUSTER,) * 3)
+        if kernel.has_cluster and found != own:
+            raise LaunchError(
+                f"kernel '{kernel.name}' was compiled for clusters of {_times(own)} blocks "
+                f"(__cluster_dims__), not {_times(found)}"
+            )
+    blocks = int(np.prod(found))
+    if blocks > 1 and int(re.search(r"\d+", arch)[0]) < CLUSTERS_SINCE:
+        raise LaunchError(f"{arch} has no clusters: they are there from sm_{CLUSTERS_SINCE} on")
+    if blocks > MAX_CLUSTER:
         raise LaunchError(
-            f"kernel '{kernel.name}' asks for clusters of {'×'.join(map(str, kernel.cluster))} "
-            "blocks; the simulator knows clusters of one block only"
+            f"kernel '{kernel.name}' asks for clusters of {_times(found)} blocks; a cluster has at "
+            f"most {PORTABLE_CLUSTER}, and {MAX_CLUSTER} where the launch allows what not every "
+            "GPU can"
         )
+    for n, along, dimension in zip(grid, found, "xyz", strict=True):
+        if n % along:
+            raise LaunchError(
+                f"grid {grid}: {dimension} is {n}, it must be a multiple of {along}, for clusters "
+                f"of {_times(found)} blocks"
+            )
+    return found
+
+
+def _times(shape) -> str:
+    return "×".join(map(str, shape))

@@ -3,38 +3,48 @@
 Blocks are run in chunks (see grid.py), each chunk on its own. Inside a chunk, lanes that stand at
 the same instruction form a group, and a group executes one basic block at a time for all its lanes.
 Where a branch parts a group, the group that stands first in the program goes next, so that parted
-lanes meet again. Three kinds of group wait until no other can go on: lanes at a barrier, lanes that
-try an mbarrier, and part of a warp at an instruction of the whole warp. When nobody can go on, the
-chunk ends with the finding "deadlock".
+lanes meet again. Four kinds of group wait until no other can go on: lanes at a barrier, lanes that
+try an mbarrier, part of a warp at an instruction of the whole warp, and lanes that poll (see
+threads/polling.py). When nobody can go on, other chunks may; then the chunk ends with the finding
+"deadlock".
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 
-from gemmlab.cuda.architectures import WARP
+from gemmlab.cuda.architectures import SIMULATED_ARCH, WARP
+from gemmlab.simulator import counters
 from gemmlab.simulator.arithmetic import exactness
 from gemmlab.simulator.arithmetic.fused import Stacks
 from gemmlab.simulator.arithmetic.multiply_add import Magnitudes
+from gemmlab.simulator.async_copy import counted
 from gemmlab.simulator.async_copy.copies import Copies
 from gemmlab.simulator.async_copy.tensor_map import MapInUse
 from gemmlab.simulator.checks.checker import Checker
-from gemmlab.simulator.counters import Counter
 from gemmlab.simulator.memory import global_memory, merging
+from gemmlab.simulator.memory.cluster_memory import ClusterMemory
 from gemmlab.simulator.memory.local_memory import LocalMemory
 from gemmlab.simulator.memory.shared_memory import SharedMemory
 from gemmlab.simulator.ptx import Instruction, Kernel, Symbol
-from gemmlab.simulator.threads.barriers import CLUSTER, Barriers
+from gemmlab.simulator.threads.barriers import Barriers
+from gemmlab.simulator.threads.clusters import ClusterBarrier, ranks_of
 from gemmlab.simulator.threads.layout import Layout, Triple
+from gemmlab.simulator.threads.polling import Polling
 from gemmlab.simulator.translate import translate
 from gemmlab.simulator.types import register_types
 
 # Elements per step of a NumPy operation. Rows as long as this or longer are used where they are;
 # shorter ones are copied together first, which makes an outer product three times as slow.
 UFUNC_BUFFER = 512
+
+SHARED = "shared memory"  # what accesses to it are counted under
+ALIKE = 1 << 14  # addresses; what more of them cost is not kept
+KNOWN = 512  # accesses whose cost is kept
 
 # Instructions whose opcode and kinds of operands tell whether they can be translated.
 PLAIN = {
@@ -145,8 +155,28 @@ class PreparedLaunch:
     known_sums: dict[tuple[int, bool], exactness.KnownSum]
     count: bool
     check: bool
+    cluster: Triple = (1, 1, 1)  # in blocks
+    arch: str = SIMULATED_ARCH
     prints: bool = True  # whether what the kernel prints is to be seen
     maps: dict[int, MapInUse] = field(default_factory=dict)  # by the parameter's address
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What an access costs whose addresses differ from their first by `pattern`.
+
+    `key`: what it is counted under; `lead`: from the first address to that of an active lane.
+    """
+
+    key: tuple[int, str, str, str]
+    pattern: np.ndarray
+    lead: int
+    mask: np.ndarray | bool
+    cost: counters.Cost
+
+    def fits(self, pattern: np.ndarray, mask) -> bool:
+        same = mask is self.mask or np.array_equal(mask, self.mask)
+        return same and np.array_equal(pattern, self.pattern)
 
 
 class TooLong(Exception):
@@ -184,63 +214,117 @@ class Chunk:
     """The lanes of some blocks, and all that is theirs: registers, shared memory, counts.
 
     `layout`: where each lane stands. `alive`: lanes that have not returned. `checker`: None unless
-    the launch asks for checks.
+    the launch asks for checks. `record`: the block whose accesses and stretches are kept, or None.
     """
 
-    def __init__(self, launch: PreparedLaunch, ranges, record: bool, deadline: Deadline):
+    def __init__(self, launch: PreparedLaunch, ranges, record: Triple | None, deadline: Deadline):
         self.launch, self.ranges, self.record = launch, ranges, record
-        self.counter, self.findings, self.accesses, self.stretches = Counter(), {}, [], []
+        self.counter, self.findings, self.accesses, self.stretches = counters.Counter(), {}, [], []
         self.parameters, self.known_sums = launch.parameters, launch.known_sums
         self.magnitudes, self.stacks = Magnitudes(), Stacks()
-        self.observed = launch.count or record
+        self.observed = launch.count or record is not None
         self._merged = merging.merged_loads(launch.kernel) if self.observed else {}
+        self._lanes = None, 0  # the last mask, and how many lanes are in it
+        self._known: dict = {}  # what accesses cost, and with which addresses
         self.deadline = deadline
+        self._begun, self._is_last = False, False
+        self.why_for_ever = ""  # what the grid has to say to a deadlock
+        self._free = None
+        self.changes = 0  # how often anything was changed that a lane can wait for
         self.printed: list[str] = []
         self.printed_characters = 0
         self.executed = 0  # instructions, each counted once for all lanes that execute it together
 
+    @property
+    def blocks(self) -> int:
+        return prod(last - first for first, last in self.ranges)
+
+    @property
+    def blocks_left(self) -> int:
+        """Of which some thread has not returned yet."""
+        return int((self.layout.per_block(self.alive) > 0).sum())
+
     def run(self) -> None:
-        before = np.setbufsize(UFUNC_BUFFER)
+        """All of it."""
+        if not self.go_as_far_as_possible():
+            self.go_as_far_as_possible(last=True)
+
+    def go_as_far_as_possible(self, last: bool = False) -> bool:
+        """Run until all lanes have returned, or until the rest wait for other chunks: then False.
+
+        `last`: no other chunk will change anything any more. Who still waits, waits for ever.
+        """
+        before, done = np.setbufsize(UFUNC_BUFFER), True
         try:
             with np.errstate(all="ignore"):
-                self._prepare()
-                self._schedule()
+                if not self._begun:
+                    self._prepare()
+                    self._begun = True
+                self.polling.try_again()
+                self._is_last = last
+                done = self._schedule()
+        except BaseException:
+            done = True
+            raise
         finally:
             np.setbufsize(before)
-            self.checker = self.copies = None  # they hold the chunk: let go of all its memory
+            if done:  # these hold the chunk: let go of all its memory
+                self.checker = self.copies = self.cluster_barrier = self.polling = None
+        return done
 
     def _prepare(self) -> None:
         launch = self.launch
-        self.layout = Layout(self.ranges, launch.block, launch.grid)
+        self.layout = Layout(self.ranges, launch.block, launch.grid, launch.cluster)
         self.shape, self.special = self.layout.shape, self.layout.special
         self.alive, self.barriers, self.copies = True, Barriers(self.layout), Copies(self)
+        self.cluster_barrier = ClusterBarrier(self)
         self.shared = SharedMemory(self.layout, launch.shared_bytes, launch.kernel)
+        self._of_cluster = ClusterMemory(self.layout, self.shared)
+        # Where an address of `mapa` leads; a cluster of one block has no other.
+        self.far = "cluster" if self.layout.cluster_size > 1 else "shared"
         self.local = LocalMemory(self.layout, launch.kernel.local_bytes)
         self.checker = Checker(self) if launch.check else None
-
-    # --- who runs next --------------------------------------------------------------------------
-
-    def _schedule(self) -> None:
-        blocks = self.launch.kernel.blocks
-        self.registers = {n: t.type(0) for n, t in self.launch.translation.types.items()}
+        self._recorded_warps = slice(0, 0)
+        if self.record is not None:
+            self._recorded_warps = self.layout.warps_of(self.record)
+        self.polling = Polling(self)
+        self.registers = {n: t.type(0) for n, t in launch.translation.types.items()}
         # Instruction -> lanes that stand there: a mask, or True for all lanes of the chunk.
         self.ready, self.trying = {0: True}, {}
         self._parked = False  # the lanes that the last instruction left at a barrier
+
+    # --- who runs next --------------------------------------------------------------------------
+
+    def _schedule(self) -> bool:
+        """Whether all have returned, or wait for ever."""
+        blocks = self.launch.kernel.blocks
         while True:
             start = self._next()
             if start is None:
-                self.copies.bulk_stores.finish()
-                return
+                if self.polling.places and not self._is_last:
+                    return False
+                self._report_deadlock()
+                self.copies.finish()
+                if self.checker and not any(kind == "deadlock" for kind, _ in self.findings):
+                    self.checker.finish()
+                return True
             self.go_on()
             mask = self.ready.pop(start)
+            if self.polling.places:
+                mask = self._without_held(start, mask)
             block = blocks[start]
-            at_barriers = [*self.barriers.waiting, *self.barriers.in_warps]
-            elsewhere = [*self.ready, *self.trying, *(one.place for one in at_barriers)]
+            at_barriers = [
+                *self.barriers.waiting, *self.barriers.in_warps, *self.cluster_barrier.waiting,
+            ]  # fmt: skip
+            elsewhere = [
+                *self.ready, *self.trying, *self.polling.places,
+                *(one.place for one in at_barriers),
+            ]  # fmt: skip
             waiting = (blocks[place].live_in for place in elsewhere if place in blocks)
             kept = frozenset(block.defined.intersection(set().union(*waiting)))
             function = self.launch.translation.function(start, kept)
-            if self.record:
-                warps = self.layout.to_warps(mask).any(axis=1)
+            if self.record is not None:
+                warps = self.layout.to_warps(mask).any(axis=1)[self._recorded_warps]
                 self.stretches.append(Stretch(start, block.end, warps, len(self.accesses)))
             if self.checker:
                 self.checker.executes(start, mask)
@@ -249,27 +333,53 @@ class Chunk:
             self._continue(block, mask, condition)
 
     def _next(self) -> int | None:
-        """Where the lanes stand that go next; None when all have returned."""
+        """Where the lanes stand that go next; None when all have returned, or nobody can go on."""
         blocks = self.launch.kernel.blocks
+        held = False  # whether all lanes that can go on are of warps of which some rest
         while True:
             whole = [
                 p for p in self.ready if not blocks[p].whole_warp or self._whole(self.ready[p])
             ]
-            if whole:
+            if whole and self.polling.places and not held:
+                whole = [self._first_free(whole)]
+                held = whole == [None]
+            if whole and whole != [None]:
                 return min(whole)
             opened = self._open_barriers()
             if not opened and self.copies.advance():
                 for place, mask in self.trying.items():
                     self._join(place, mask)
                 opened, self.trying = bool(self.trying), {}
-            if not opened and not self.ready:
+            if not opened and self.polling.places and (self._wake() or whole):
+                continue
+            if not opened and not self.ready and (not self.polling.places or self._is_last):
                 opened = self._part_warps()
             if not opened:
                 break
-        if self.ready:  # only parts of warps, at instructions of the whole warp
-            return min(self.ready)
-        self._report_deadlock()
-        return None
+            self.changes += 1
+        # If there are any, then only parts of warps, at instructions of the whole warp.
+        return min(self.ready, default=None)
+
+    def _first_free(self, places) -> int | None:
+        """The first of the places where lanes stand of warps of which no lane rests."""
+        self._free = self.polling.hold({place: self.ready[place] for place in places})
+        return None if self._free is None else self._free[0]
+
+    def _without_held(self, start: int, mask):
+        """The lanes of `mask`, which go on at `start`, that are not held; the others stay there."""
+        if self._free is None or self._free[0] != start:
+            return mask
+        free, self._free = self._free[1], None
+        if (stay := mask & ~free).any():
+            self.ready[start] = stay
+        return self._settle(free)
+
+    def _wake(self) -> bool:
+        """Let lanes that rest look again, if anything was changed; whether they do."""
+        woken = self.polling.wake(self.changes)
+        for place, mask in woken.items():
+            self._join(place, mask)
+        return bool(woken)
 
     def _whole(self, mask) -> bool:
         """Whether all living lanes of the warps in `mask` are in it."""
@@ -300,7 +410,9 @@ class Chunk:
                 self.trying[block.start] = rest | np.asarray(self.trying.get(block.start, False))
             return
         if last.name == "bra":
-            self._join(block.target, taken)
+            polls = taken is not False and block.start in self.polling.branches
+            if not (polls and self.polling.rests(block, taken)):
+                self._join(block.target, taken)
         elif leaves:
             self._return(taken)
         self._join(block.end, rest)
@@ -352,12 +464,19 @@ class Chunk:
         self._parked = mask
         self.barriers.wait_in_warp(index + 1, members, mask)
 
-    def cluster_barrier(self, index: int, mask) -> None:
-        """barrier.cluster.wait, in a cluster of one block."""
-        self.barrier(index, np.int32(CLUSTER), None, mask, None)
+    def cluster_wait(self, index: int, mask) -> None:
+        """barrier.cluster.wait."""
+        self._parked = mask
+        self.cluster_barrier.wait(index, mask)
+
+    def set_registers(self, index: int, count: int, grows: bool, mask) -> None:
+        """setmaxnreg, of `inc` or `dec`: the lanes have `count` registers from now on."""
+        if self.checker:
+            self.checker.set_registers(index, count, grows, mask)
 
     def fence_async(self, mask) -> None:
         """fence.proxy.async: what the lanes know is written is there for bulk stores and wgmma."""
+        self.copies.mbarriers.fence_inits(mask)
         if self.checker:
             self.checker.fence_async(mask)
 
@@ -401,7 +520,10 @@ class Chunk:
                 self.checker.warp_barrier(members, lanes)
             for place, mask in places.items():
                 self._join(place, self._settle(mask))
-        return bool(opened) or met is not None
+        gone_on = self.cluster_barrier.open(self.alive)
+        for place, mask in gone_on.items():
+            self._join(place, self._settle(mask))
+        return bool(opened) or met is not None or bool(gone_on)
 
     def _part_warps(self) -> bool:
         """Let lanes go on that wait for others of their warp in vain; whether there are any."""
@@ -423,12 +545,15 @@ class Chunk:
             seen |= waiting.any(self.layout.thread_axes, keepdims=True)
 
     def _report_deadlock(self) -> None:
-        for one in self.barriers.waiting:
+        for one in (*self.barriers.waiting, *self.cluster_barrier.waiting):
             what = "threads wait at this barrier for others that never come"
             self.find("deadlock", one.place - 1, what, one.mask)
         for place, mask in self.trying.items():
             missing = self.copies.mbarriers.missing(place, mask)
             what = f"threads wait for a phase of an mbarrier that nobody completes: {missing}"
+            self.find("deadlock", place, what, mask)
+        for place, mask in self.polling.places.items():
+            what = "threads wait for ever in a loop for what nobody writes" + self.why_for_ever
             self.find("deadlock", place, what, mask)
 
     # --- what the translated blocks call ----------------------------------------------------------
@@ -464,24 +589,30 @@ class Chunk:
         if not self.checker and self.shared is not None:
             values = self.shared.take_from(base, offset, dtype, count, mask)
             if values is not None:
-                if self.observed:
-                    addresses, size = base + np.int32(offset), dtype.itemsize * count
+                size = dtype.itemsize * count
+                if self.record:
+                    addresses = base + np.int32(offset)
                     self.note(index, "shared", "load", addresses, size, mask, [])
+                elif self.observed:
+                    self._count_planned(index, base, offset, size, mask)
                 return values
         return self.load(index, "shared", base + np.int32(offset), dtype, count, mask)
 
     def store(self, index: int, space: str, addresses, values, dtype, mask) -> None:
         memory_, addresses = self.space(space), np.asarray(addresses)
-        if self.checker and space == "shared":
-            self.checker.about_to_store(addresses, values, dtype, mask)
+        if self.checker and space in ("shared", "cluster"):
+            self.checker.about_to_store(addresses, values, dtype, mask, space)
         bad = global_memory.store(memory_, addresses, values, dtype, mask)
+        self.changes += space != "local"
         if bad or self.observed or self.checker:
             size = dtype.itemsize * len(values)
             self.note(index, space, "store", addresses, size, mask, bad)
 
     def count_fma(self, count: int, mask) -> None:
         if self.launch.count:
-            self.counter.fma_lanes += count * int(np.broadcast_to(mask, self.shape).sum())
+            if self._lanes[0] is not mask:  # a loop asks again and again for the same mask
+                self._lanes = mask, int(np.broadcast_to(mask, self.shape).sum())
+            self.counter.fma_lanes += count * self._lanes[1]
 
     def count_product(self, multiply_adds: int, hmma: int, mask) -> None:
         """Count one product of matrices, and how many instructions the GPU makes of it."""
@@ -495,12 +626,21 @@ class Chunk:
         if self.launch.count and index in merging.copies_after_idle_loads(self.launch.kernel):
             warps = int(self.layout.distinct_warps(mask, ()).times.sum())
             line = self.launch.kernel.instructions[index].line
-            key = line, "shared", "load", "shared memory"
+            key = line, "shared", "load", SHARED
             self.counter.add_requests(key, merging.IDLE_LOADS * warps)
+
+    def count_far(self, what: str, addresses, mask) -> None:
+        """Count an instruction for each warp of which a lane reaches another block's memory."""
+        own = self.special["cluster_ctarank"]
+        reaches = (ranks_of(self.layout, addresses) != own) & mask
+        warps = self.layout.to_warps(reaches).any(axis=1)
+        if warps.any():
+            counted.count(self, what, int(warps.sum()))
 
     def space(self, name: str):
         """The memory of a state space."""
-        return {"shared": self.shared, "local": self.local}.get(name, self.launch.memory)
+        own = {"shared": self.shared, "local": self.local, "cluster": self._of_cluster}
+        return own.get(name, self.launch.memory)
 
     def note(self, index, space, operation, addresses, size, mask, bad, unit=None) -> None:
         """Tell findings, checks and counters of an access of `size` bytes per lane.
@@ -521,6 +661,10 @@ class Chunk:
             for access in bad:
                 right = self.both(right, ~access.lanes)
             self.checker.access(index, space, operation, addresses, size, right)
+        if space == "cluster" and self.launch.count and operation in ("load", "store"):
+            self.count_far(
+                {"load": "dshared_ld", "store": "dshared_st"}[operation], addresses, mask
+            )
 
     def chosen(self, index: int, taken, mask) -> None:
         """The lanes of `mask` where `taken` use what the load `index` gave: see speculation.py."""
@@ -543,30 +687,77 @@ class Chunk:
             if wide is None:  # part of one that is counted already
                 return
             addresses, size = addresses + np.int32(wide.shift), wide.size
+        few = 0 < addresses.size <= ALIKE
+        if self.record or destination is not None or not (self.launch.count and few):
+            self._look(index, space, operation, addresses, size, mask, destination)
+            return
+        if operation == "copy":  # it is counted as a load from global memory
+            return
+        # In a loop all addresses of an access have often moved by the same number of bytes.
+        first = addresses.flat[0]
+        place = index, addresses.shape, size, int(first) % counters.period(space, size)
+        pattern, known = addresses - first, self._known.get(place)
+        if (
+            known is not None
+            and known.fits(pattern, mask)
+            and self._array(space, int(first) + known.lead) == known.key[3]
+        ):
+            self.counter.add_again(known.key, known.cost)
+        elif found := self._look(index, space, operation, addresses, size, mask):
+            key, active, cost = found
+            if len(self._known) < KNOWN:
+                self._known[place] = Known(key, pattern, active - int(first), mask, cost)
+
+    def _count_planned(self, index, base, offset: int, size: int, mask) -> None:
+        """As `_count`, for a load from shared memory at base + offset."""
+        if index in self._merged:
+            wide = self._merged[index]
+            if wide is None:
+                return
+            offset, size = offset + wide.shift, wide.size
+        costs = self.shared.plan(base, mask).costs
+        place = size, offset % counters.period("shared", size)
+        if place not in costs:
+            addresses = base + np.int32(offset)
+            costs[place] = self._look(index, "shared", "load", addresses, size, mask)
+        elif found := costs[place]:
+            line = self.launch.kernel.instructions[index].line
+            self.counter.add_again((line, "shared", "load", SHARED), found[2])
+
+    def _array(self, space: str, address: int) -> str | None:
+        """What an access is counted under; None for a wild pointer."""
+        if space != "global":
+            return SHARED
+        buffer = self.launch.memory.buffer_at(address)
+        return buffer and buffer.name
+
+    def _look(self, index, space, operation, addresses, size, mask, destination=None):
+        """Count an access, warp by warp: (key, an active lane's address, Cost), or None."""
         warps = self.layout.distinct_warps(mask, addresses.shape)
         if not len(warps.times):
-            return
+            return None
         line = self.launch.kernel.instructions[index].line
         rows = self.layout.rows(addresses)[warps.row]
-        array, offsets = "shared memory", rows
+        array, offsets, found = SHARED, rows, None
+        active = int(rows[warps.active][0])
         if space == "global":
-            buffer = self.launch.memory.buffer_at(int(rows[warps.active][0]))
+            buffer = self.launch.memory.buffer_at(active)
             if buffer is None:  # a wild pointer: it is a finding already
-                return
+                return None
             array, offsets = buffer.name, rows - buffer.base
         if self.launch.count and operation != "copy":  # it is counted as a load from global memory
+            key = line, space, operation, array
             to = None if destination is None else self.layout.rows(destination)[warps.row]
-            self.counter.add(
-                (line, space, operation, array), offsets, warps.active, size, warps.times, to
-            )
-        if self.record:
-            block = tuple(first for first, _ in self.ranges)
-            for warp, row in enumerate(warps.of_warp):
+            cost = self.counter.add(key, offsets, warps.active, size, warps.times, to)
+            found = key, active, cost
+        if self.record is not None:
+            for warp, row in enumerate(warps.of_warp[self._recorded_warps]):
                 if row >= 0:
                     self.accesses.append(
-                        WarpAccess(line, space, operation, array, block, warp,
+                        WarpAccess(line, space, operation, array, self.record, warp,
                                    offsets[row], warps.active[row], size, index)
                     )  # fmt: skip
+        return found
 
     # --- findings ---------------------------------------------------------------------------------
 

@@ -46,7 +46,7 @@ NO_RESULT_FORMS = re.compile(
 )
 SPECIAL_REGISTERS = re.compile(
     r"%(n?tid|n?ctaid|n?clusterid|cluster_n?ctaid)\.[xyz]$|"
-    r"%(laneid|n?warpid|lanemask_\w+|cluster_n?ctarank)$|"
+    r"%(laneid|n?warpid|lanemask_\w+|cluster_n?ctarank|is_explicit_cluster)$|"
     r"%(clock|clock_hi|clock64|globaltimer|globaltimer_lo|globaltimer_hi)$|"
     r"%(envreg[12]|dynamic_smem_size|total_smem_size|reserved_smem_offset_1)$"
 )
@@ -262,6 +262,7 @@ class Kernel:
     # Loads of what a call gave, whole structures, also what lies between their members.
     slot_loads: set[int] = field(default_factory=set)
     cluster: tuple[int, ...] = (1, 1, 1)  # blocks of a cluster
+    has_cluster: bool = False  # whether it says so: otherwise a launch may
     most_threads: int | None = None  # of a block: __launch_bounds__
     block: tuple[int, ...] | None = None  # the only one that it may be launched with
 
@@ -341,6 +342,7 @@ class _Module(Mapping):
         kernel = Kernel(name, [_parameter(text) for text in _split(parameters)])
         if cluster := re.search(r"\.reqnctapercluster\s+([\d, ]+)", directives):
             kernel.cluster = tuple(int(n) for n in _split(cluster[1]))
+            kernel.has_cluster = True
         if most := re.search(r"\.maxntid\s+([\d, ]+)", directives):
             kernel.most_threads = prod(int(n) for n in _split(most[1]))
         if block := re.search(r"\.reqntid\s+([\d, ]+)", directives):

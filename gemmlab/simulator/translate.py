@@ -152,6 +152,8 @@ class Writer:
             return self._view(self.variable(operand.name), self.types[operand.name], dtype)
         if isinstance(operand, Immediate):
             return self.constant(_immediate(operand, dtype))
+        if isinstance(operand, Special) and operand.name == "is_explicit_cluster":
+            return self._view(f"lanes.special[{operand.name!r}]", BOOL, dtype)
         if isinstance(operand, Special):
             return self._special(operand.name, dtype)
         if isinstance(operand, Symbol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gemmlab.ladder.activations import ACTIVATIONS
-from gemmlab.ladder.constraints import Constraint, enough_registers, even_shares, whole_block
+from gemmlab.ladder.constraints import Constraint, enough_registers, whole_block
 from gemmlab.ladder.launch import PRODUCT, Argument, Plan, single
 from gemmlab.ladder.rung import Rung
 from gemmlab.ladder.rungs.shapes import (
@@ -16,30 +16,23 @@ from gemmlab.ladder.rungs.shapes import (
 )
 from gemmlab.ladder.settings import Parameter, Settings, listed
 
-LARGE = {"BM": 128, "BN": 256, "BK": 32, "TM": 8, "TN": 16, "STAGES": 3}  # for large products
+LARGE = {"BM": 128, "BN": 256, "BK": 32, "TM": 8, "TN": 16}  # for large products
 
-TILE = (
+PARAMETERS = (
     *block_tile(
-        (64, 128), (64, 128, 256), (8, 16, 32), tuple(LARGE[name] for name in ("BM", "BN", "BK"))
+        (64, 128), (64, 128, 256), (16, 32), tuple(LARGE[name] for name in ("BM", "BN", "BK"))
     ),
     Parameter("TM", LARGE["TM"], (4, 8), "rows of C that a thread computes"),
     Parameter("TN", LARGE["TN"], (8, 16), "columns of C that a thread computes"),
-    Parameter(
-        "STAGES", LARGE["STAGES"], (1, 3), "1: through registers; 3: a ring of tiles for cp.async"
-    ),
+    Parameter("PTXAS", 1, (1, 3), "the assembler's optimization; 1 keeps the order of the FMAs"),
 )
-PTXAS = Parameter("PTXAS", 1, (1, 3), "the assembler's optimization; 1 keeps the order")
+STAGES = 3  # as in the kernels' header; steps on the way to 10 have others
 
 
 def _shared_bytes(s: Settings) -> int:
     """A ring of tiles of floats; A's have four more in a row, against bank conflicts."""
-    return max(2, s["STAGES"]) * 4 * s["BK"] * (s["BM"] + 4 + s["BN"])
-
-
-def _stages_and_depth(s: Settings) -> str | None:
-    if (s["STAGES"] == 1) != (s["BK"] == 8):
-        return "does not go together: BK=8 goes through registers, with STAGES=1, and only that"
-    return None
+    places = max(2, s.get("STAGES", STAGES))
+    return places * 4 * s["BK"] * (s["BM"] + 4 + s["BN"])
 
 
 def _whole_warps(s: Settings) -> str | None:
@@ -55,18 +48,15 @@ def _a_row_of_b(s: Settings) -> str | None:
 
 
 def _only_to_compare(s: Settings) -> str | None:
-    slower = {name: value for name, value in (("ORDER", 0), ("PTXAS", 3)) if s.get(name) == value}
-    if slower and any(s[name] != value for name, value in LARGE.items()):
-        return f"is there to compare: {listed(slower)} only with {listed(LARGE)}"
+    if s["PTXAS"] == 3 and any(s[name] != value for name, value in LARGE.items()):
+        return f"is there to compare: PTXAS=3 only with {listed(LARGE)}"
     return None
 
 
 CONSTRAINTS = (
-    Constraint("stages and depth", _stages_and_depth),
     Constraint("whole warps", _whole_warps),
     Constraint("a row of B", _a_row_of_b),
     Constraint("only to compare", _only_to_compare),
-    even_shares(threads_of_tiles, 4, "four floats").where(lambda s: s["STAGES"] == 1),
     whole_block(threads_of_tiles),
     enough_registers(
         lambda s: s["TM"] * s["TN"] + 2 * (s["TM"] + s["TN"]),
@@ -77,7 +67,8 @@ CONSTRAINTS = (
 
 
 def _needs_arch(s: Settings) -> str:
-    return "sm_80" if s["STAGES"] > 1 else ""
+    """Copies to shared memory and mbarriers."""
+    return "sm_80"
 
 
 def _plan(entry: str, args: tuple[Argument, ...]) -> Plan:
@@ -88,15 +79,8 @@ REGISTER_BANKS = Rung(
     name="10_register_banks",
     title="Register banks",
     idea="nearly every issue slot an FMA, its operands in registers ahead of it",
-    inner_loop=(
-        ("for (int k = 0; k < CHUNK - 1", "}"),
-        ("if (lane == 0) arrive(empty", "wait_for(full + 8 * place"),
-    ),
-    parameters=(
-        *TILE,
-        Parameter("ORDER", 1, (0, 1), "of the FMAs; 0: row by row, 1: snaking columns"),
-        PTXAS,
-    ),
+    inner_loop=(("while (true)", "multiply<0, 1>(sums, mine[0])"),),
+    parameters=PARAMETERS,
     tile=tile,
     plan=_plan("register_banks", PRODUCT),
     constraints=CONSTRAINTS,
@@ -115,8 +99,7 @@ FUSED_EPILOGUE = Rung(
     idea="bias and activation while C is in registers: no pass over C for them",
     inner_loop=(("if (bias) {", "1.0f, 0.0f, inside"),),
     parameters=(
-        *TILE,
-        PTXAS,
+        *PARAMETERS,
         Parameter(
             "ACTIVATION",
             1,

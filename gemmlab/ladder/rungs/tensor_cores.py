@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from gemmlab.cuda.architectures import WARP
-from gemmlab.ladder.constraints import Constraint, enough_registers, even_shares, whole_block
+from gemmlab.ladder.constraints import Constraint, enough_registers, whole_block
 from gemmlab.ladder.launch import single
 from gemmlab.ladder.planted import Planted
 from gemmlab.ladder.precision import HALF
@@ -42,8 +42,22 @@ def _one_warp(s: Settings) -> str | None:
 
 
 def _too_small(s: Settings) -> str | None:
-    if s["BM"] % s["WM"] or s["BN"] % s["WN"] or min(s["WM"], s["WN"]) < 32 or s["BK"] < 32:
-        return "is too small to stage: BM and BN from 64, BK, WM and WN from 32 on"
+    if s["BM"] % s["WM"] or s["BN"] % s["WN"] or s["BK"] < 32 or s["WM"] < 32 or s["WN"] < 64:
+        return "is too small to stage: BM, BN and WN from 64, BK and WM from 32 on"
+    if (s["BM"], s["BN"]) == (s["WM"], s["WN"]):
+        return "is one warp to a block, which has nobody to share tiles with"
+    return None
+
+
+def _uneven(s: Settings) -> str | None:
+    """A tile is brought in parts, one with each PIECE of its depth."""
+    threads = threads_of_warps(s)
+    for matrix, side in (("A", "BM"), ("B", "BN")):
+        if (eights := s[side] * PIECE // 8) % threads:
+            return (
+                f"makes {threads} threads per block, but a part of a tile of {matrix} has {eights} "
+                "groups of eight elements: no multiple of that"
+            )
     return None
 
 
@@ -54,26 +68,25 @@ def _pieces(s: Settings) -> tuple[int, int]:
 
 def _registers(s: Settings) -> int:
     down, across = _pieces(s)
-    return 8 * down * across + 4 * (down + across)
+    sets = 2 if _is_staged(s) else 1  # what is multiplied, and what comes next
+    return 8 * down * across + 4 * (down + across) * sets
 
 
 def _what_they_hold(s: Settings) -> str:
     down, across = _pieces(s)
-    return f"{down}×{across} pieces of C, a column, a row"
+    return f"{down}×{across} pieces of C, two columns, two rows"
 
 
 WMMA = Rung(
     name="14_wmma",
     title="Tensor cores through WMMA",
     idea="a warp multiplies pieces of 16×16 with one instruction; FP16 in, FP32 sums",
-    inner_loop=(("int now = 0, last", "multiply(sums"),),
+    inner_loop=(("int now = 0, free", "multiply(sums"),),
     parameters=(
         *block_tile((16, 64, 128), (16, 64, 128, 256), (16, 32, 64), (128, 256, 64)),
         Parameter("WM", 64, (16, 32, 64), "rows of C that a warp computes"),
-        Parameter("WN", 64, (16, 32, 64), "columns of C that a warp computes"),
-        Parameter(
-            "STAGES", 2, (0, 1, 2, 3, 4), "0: no shared tiles; 1: one pair; else for cp.async"
-        ),
+        Parameter("WN", 64, (16, 64), "columns of C that a warp computes"),
+        Parameter("STAGES", 3, (0, 3, 4), "pairs of tiles in shared memory; 0: none"),
     ),
     tile=tile,
     plan=single("wmma_product", tiles_of_c, in_a_line(threads_of_warps), _shared_bytes),
@@ -84,24 +97,24 @@ WMMA = Rung(
             for one in (
                 Constraint("large enough to stage", _too_small),
                 whole_block(threads_of_warps),
-                even_shares(threads_of_warps, 8, "eight elements"),
+                Constraint("even shares", _uneven),
                 enough_registers(_registers, _what_they_hold, threads_of_warps),
             )
         ),
     ),
     model_bytes=partial(tile_reuse, precision=HALF),
-    needs_arch=lambda s: "sm_80" if s["STAGES"] > 1 else "sm_70",
+    needs_arch=lambda s: "sm_80" if _is_staged(s) else "sm_70",
     precision=HALF,
     planted=Planted(
-        old="__syncthreads();                             // the stages are free",
-        new="__syncwarp();                                // the stages are free",
-        what="__syncwarp() holds back the threads of one warp only, so a warp that is ahead stores "
-        "its sums where others still read tiles",
-        kind="write-after-read race",
-        seen="only kernel.check() sees the write-after-read race, every result is right",
-        hint="kernel.check() names a line that writes and one that reads. What should stand "
-        "between the last read of a tile and the first write of sums?",
-        settings={"BM": 64, "BN": 64, "WM": 32, "WN": 32, "STAGES": 2},
+        old="__syncthreads();                 // the next stage is here",
+        new="__syncwarp();                    // the next stage is here",
+        what="__syncwarp() holds back the threads of one warp only, so a warp may read pieces that "
+        "another has not brought yet, and fill a stage that another still reads",
+        kind="read-after-write race",
+        seen="only kernel.check() sees the races, every result is right in the simulator",
+        hint="kernel.check() names a line that writes and one that reads. Each thread waits for "
+        "its own copies. What makes sure that those of other warps have arrived?",
+        settings={"BM": 64, "BN": 64, "BK": 32, "WM": 32},
     ),
 )
 

@@ -1,4 +1,4 @@
-"""What a bias and an activation cost after cuBLAS, against rung 11 that fuses them."""
+"""What a bias and an activation cost in other ways, against rung 11 that fuses them."""
 
 from __future__ import annotations
 
@@ -17,22 +17,27 @@ from gemmlab.records.epilogues import (
     CUBLAS,
     CURVE_OF,
     FUSED,
+    LT,
     ONE_KERNEL,
+    OURS_BY_FOUR,
     PLAIN,
     SEPARATE,
 )
 
 COLUMNS = ("m", "n", "k", "activation", "way", "ratio", "gpu", "recorded")
+OF_10 = style.kernel_style(PLAIN)
 LOOKS = {  # colour, marker, line; no colour is a matrix's, and 10 has its own
     SEPARATE: (style.PURPLE, "^", "-"),
     ONE_KERNEL: (style.ORANGE, "D", "-"),
     BY_FOUR: (style.SKY, "o", "-"),
+    OURS_BY_FOUR: (OF_10["color"], OF_10["marker"], "-"),
+    LT: (style.FAINT, "s", "-"),
     CUBLAS: (style.INK, "*", "--"),
-    ALONE: (style.kernel_style(PLAIN)["color"], style.kernel_style(PLAIN)["marker"], ":"),
+    ALONE: (OF_10["color"], OF_10["marker"], ":"),
 }
 SIZES = {CUBLAS: 8, ALONE: 4}  # of markers, in points; of all others 5.5
 MULTIPLES = (0.8, 1, 1.2, 1.5, 2, 3, 4, 6, 8, 12, 16)  # on the axis of time
-LEFT, GAP, TOP, HEIGHT = 0.75, 0.4, 1.05, 3.6  # inches
+LEFT, GAP, TOP, HEIGHT = 0.75, 0.4, 1.32, 3.6  # inches
 
 
 @styled
@@ -142,6 +147,13 @@ def _caption(rows: pandas.DataFrame, activation: str) -> str:
         f"{style.shape_label(*most[['m', 'n', 'k']])}, and {style.digits(least['ratio'])} times at "
         f"{style.shape_label(*least[['m', 'n', 'k']])}."
     )
+    if len(fused := rows[rows["way"] == LT].sort_values("ratio")):
+        words += (
+            f" {LT} takes {style.digits(fused.iloc[0]['ratio'])} times as long at best, at "
+            f"{style.shape_label(*fused.iloc[0][['m', 'n', 'k']])}, and "
+            f"{style.digits(fused.iloc[-1]['ratio'])} at "
+            f"{style.shape_label(*fused.iloc[-1][['m', 'n', 'k']])}."
+        )
     places = {
         side: [f"{before} to {after}" for before, after in joined(crossovers(own))]
         for side, own in rows.groupby("m")
@@ -151,4 +163,4 @@ def _caption(rows: pandas.DataFrame, activation: str) -> str:
         for side, between in places.items()
         if between
     ]
-    return words + (f" It crosses rung 11 at {style.listed(found)}." if found else "")
+    return words + (f" {BY_FOUR} crosses rung 11 at {style.listed(found)}." if found else "")

@@ -16,7 +16,7 @@ from gemmlab.plots.style import MARGIN, NORMAL, SMALL, WIDTH, percent, rate, sty
 SOURCES = ("rung", "source", "pct_cublas")
 BAR, LANE, GAP = 0.2, 0.14, 0.1  # inches: a bar, a row of markers above it, between rungs
 SIZE = 6.5  # of a marker, in points
-KEY_COLUMNS = 3
+KEY_COLUMNS = 2
 LOOKS = (  # of sources: none has the colour of a matrix or a rung, two of one colour differ in form
     ("D", style.ORANGE), ("o", style.SKY), ("s", style.PURPLE), ("^", style.FAINT),
     ("v", style.BLACK), ("P", style.SKY), ("X", style.PURPLE),
@@ -190,8 +190,7 @@ def _caption(own, rungs, there, sources, shape) -> str:
     if len(sources):
         words += (
             " Markers are what published ladders report for the same step, each against cuBLAS "
-            "on its own GPU and at its own shape, M×N×K, so they compare steps, not kernels. Of "
-            "these sources the record has GPU and shape, no name."
+            "on its own GPU and at its own shape, M×N×K, so they compare steps, not kernels."
         )
     if missing := [name for name in rungs if name not in there]:
         words += f" Not measured at this shape: {style.listed(missing)}."

@@ -19,18 +19,20 @@ if TYPE_CHECKING:
     from gemmlab.records.roofs import Ceilings
 
 POINTS = (
-    "kernel", "dtype", "m", "n", "k", "gflops", "dram_intensity", "model_intensity", "gpu",
-    "recorded",
+    "kernel", "dtype", "m", "n", "k", "gflops", "dram_intensity", "l2_intensity",
+    "model_intensity", "gpu", "recorded",
 )  # fmt: skip
 UNITS = {"float32": "FP32 multiply-adds", "float16": "tensor cores, mma.sync of FP16"}
 # The axes, the same in every notebook: they hold all rungs, in FP32 and on tensor cores, at all
 # recorded shapes. What another GPU has beyond them widens them.
 INTENSITIES = (0.1, 1e4)  # FLOP per byte
 RATES = (200.0, 1.5e6)  # GFLOP/s
-KEY = (
-    ("full", "by the bytes counted at the DRAM"),
-    ("none", "by the bytes that the idea asks for"),
-)
+KEY = {  # level of memory: how its marker is filled, and what that means
+    "DRAM": ("full", "by the bytes counted at the DRAM"),
+    "L2": ("left", "by the bytes counted at L2"),
+    "L1": ("none", "by the bytes that the idea asks for"),
+}
+CACHES = ("L2", "L1")  # whose roofs are those of reading
 
 
 @styled
@@ -40,7 +42,9 @@ def roofline(
     """Measured speed over arithmetic intensity, under the measured roofs of the GPU.
 
     A filled marker stands at the intensity from counted DRAM bytes, a hollow one at that from the
-    bytes that the kernel's idea asks of global memory; a thin line joins them. Where float16 points
+    bytes that the kernel's idea asks of global memory; a thin line joins them. Where it is known
+    how fast L2 and L1 can be read, each has a roof of its own: half-filled markers, at the bytes
+    counted at L2, belong under that of L2, and hollow ones under that of L1. Where float16 points
     are among them, the roof of the tensor cores stands above that of FP32. The axes do not depend
     on which kernels are shown.
     points and ceilings: as gemmlab.analysis.roofline.points(...) and ceilings() give them.
@@ -48,7 +52,7 @@ def roofline(
     Raises TypeError and ValueError for anything else, NoRecord where a roof is not known.
     """
     style.require_table(points, POINTS, "roofline")
-    needed = ("m", "n", "k", "gflops", "dram_intensity", "model_intensity")
+    needed = ("m", "n", "k", "gflops", "dram_intensity", "l2_intensity", "model_intensity")
     style.require_positive(points, needed, "roofline")
     roofs = []
     for name in ("bytes_per_second", "flop_per_second"):
@@ -60,6 +64,11 @@ def roofline(
             )
         roofs.append(value / 1e9)
     slope, _ = roofs
+    slopes = {
+        level: ceilings.reads[level].per_second.median / 1e9
+        for level in CACHES
+        if level in ceilings.reads
+    }
     dtypes = sorted({"float32", *points["dtype"]}, reverse=True)
     tops = {dtype: _top(ceilings, dtype) for dtype in dtypes}
     if others := sorted(set(points["gpu"]) - {ceilings.gpu}):
@@ -71,11 +80,11 @@ def roofline(
     height = 4.2
     left = 0.98
     if caption is None:
-        caption = _roofline_caption(points, slope, tops)
+        caption = _roofline_caption(points, slope, tops, slopes.get("L2"))
     fig = style.page(0.2 + height + 0.62, caption, footer)
     width = WIDTH - MARGIN - left - 0.15
     ax = fig.add_axes_at(left, 0.2, width, height, gid="roofline")
-    xs = [*points["dram_intensity"], *points["model_intensity"]]
+    xs = [*points["dram_intensity"], *points["l2_intensity"], *points["model_intensity"]]
     xs += [top / slope for top in tops.values()]
     ys = [*points["gflops"], *tops.values()]
     ax.set(
@@ -85,9 +94,9 @@ def roofline(
     style.plain_log_ticks(ax.xaxis)
     style.plain_log_ticks(ax.yaxis)
     ax.grid(axis="both")
-    _draw_roofs(ax, slope, tops, points)
-    _draw_key(ax)
-    _draw_points(ax, points, list(tops.values()))
+    _draw_roofs(ax, slope, slopes, tops, points)
+    _draw_key(ax, "L2" in slopes)
+    _draw_points(ax, points, list(tops.values()), "L2" in slopes)
     return fig
 
 
@@ -102,10 +111,16 @@ def _top(ceilings: Ceilings, dtype: str) -> float:
     return (ceilings.flop_per_second if dtype == "float32" else ceilings.arithmetic(dtype)) / 1e9
 
 
-def _draw_roofs(ax: Axes, slope: float, tops: dict[str, float], points: pandas.DataFrame) -> None:
+def _draw_roofs(
+    ax: Axes,
+    slope: float,
+    slopes: dict[str, float],
+    tops: dict[str, float],
+    points: pandas.DataFrame,
+) -> None:
+    """The copy and arithmetic, black, and the slopes of L2 and L1, thin."""
     x_low, x_high = ax.get_xlim()
     highest = max(tops.values())
-    ridge = highest / slope
     for dtype, top in tops.items():
         xs, ys = [top / slope, x_high], [top, top]
         if top == highest:
@@ -116,15 +131,30 @@ def _draw_roofs(ax: Axes, slope: float, tops: dict[str, float], points: pandas.D
             textcoords="offset points",
         )  # fmt: skip
 
+    _name_slope(ax, "copy" if not slopes else "DRAM, copy", slope, highest, points, bool(slopes))
+    for level, rate in slopes.items():
+        ax.plot([x_low, highest / rate], [rate * x_low, highest], color=style.FAINT, linewidth=1.1)
+        _name_slope(ax, f"{level}, read", rate, highest, points, False)
+
+
+def _name_slope(
+    ax: Axes, name: str, slope: float, top: float, points: pandas.DataFrame, below: bool
+) -> None:
+    """The words of a slanted roof, along it where it is far from the points."""
+    x_low = max(ax.get_xlim()[0], ax.get_ylim()[0] / slope)
+    ridge = top / slope
+
     def distance(x: float) -> float:
-        """How far from the lines of all points the memory roof is at x."""
+        """How far from the lines of all points the roof is at x."""
         return min(abs(math.log(slope * x / rate)) for rate in points["gflops"])
 
-    x = max((x_low * (ridge / x_low) ** (part / 8) for part in (4, 5, 6, 3)), key=distance)
+    places = (x_low * (ridge / x_low) ** (part / 8) for part in (4, 5, 6, 3, 2))
+    x = max((x for x in places if x > 3 * x_low), key=distance)
     ax.annotate(
-        f"copy: {style.digits(slope / 1e3)} TB/s", (x, slope * x), (-4, 4), ha="center",
-        va="bottom", textcoords="offset points", rotation=_angle(ax), rotation_mode="anchor",
-        bbox={"facecolor": style.GROUND, "edgecolor": "none", "pad": 0.5}, zorder=2.7,
+        f"{name}: {style.digits(slope / 1e3)} TB/s", (x, slope * x), (4, -4) if below else (-4, 4),
+        ha="center", va="top" if below else "bottom", textcoords="offset points",
+        rotation=_angle(ax), rotation_mode="anchor", zorder=2.7,
+        bbox={"facecolor": style.GROUND, "edgecolor": "none", "pad": 0.5},
     )  # fmt: skip
 
 
@@ -134,11 +164,11 @@ def _angle(ax) -> float:
     return math.degrees(math.atan2(y1 - y0, x1 - x0))
 
 
-def _draw_key(ax: Axes) -> None:
+def _draw_key(ax: Axes, with_l2: bool) -> None:
     marks = [
         Line2D([], [], linestyle="", marker="o", markersize=8, markeredgewidth=1.4,
-               color=style.INK, fillstyle=fill, label=words)
-        for fill, words in KEY
+               color=style.INK, markerfacecoloralt=style.GROUND, fillstyle=fill, label=words)
+        for level, (fill, words) in KEY.items() if with_l2 or level != "L2"
     ]  # fmt: skip
     ax.legend(
         handles=marks, loc="upper left", fontsize=SMALL, frameon=False, handletextpad=0.4,
@@ -156,7 +186,7 @@ def _point_labels(points: pandas.DataFrame) -> list[str]:
     ]
 
 
-def _draw_points(ax: Axes, points: pandas.DataFrame, tops: Sequence[float]) -> None:
+def _draw_points(ax: Axes, points: pandas.DataFrame, tops: Sequence[float], with_l2: bool) -> None:
     """Points and labels from the top down, so that labels stand in the order of their points."""
     points = points.assign(label=_point_labels(points)).sort_values("gflops", ascending=False)
     inches = ax.transData + ax.figure.dpi_scale_trans.inverted()
@@ -168,18 +198,27 @@ def _draw_points(ax: Axes, points: pandas.DataFrame, tops: Sequence[float]) -> N
     for row, (x, y) in zip(rows, places, strict=True):
         start = inches.transform((row.model_intensity, row.gflops))[0]
         taken.append((min(start, x), y - 0.02, max(start, x), y + 0.02))
+        if with_l2:
+            middle = inches.transform((row.l2_intensity, row.gflops))[0]
+            taken.append((middle - half, y - half, middle + half, y + half))
     for top in tops:  # the roof and its words
         y = inches.transform((1.0, top))[1]
         taken.append((0.0, y - 0.04, right, y + 0.22))
     for row, (x, y) in zip(rows, places, strict=True):
         look = style.kernel_style(row.kernel)
-        ends = [row.model_intensity, row.dram_intensity]
+        at = {"L1": row.model_intensity, "L2": row.l2_intensity, "DRAM": row.dram_intensity}
+        if not with_l2:
+            at.pop("L2")
+        ends = [min(at.values()), max(at.values())]
         ax.plot(ends, [row.gflops] * 2, color=look["color"], linewidth=0.9, zorder=2.5)
-        faces = (style.GROUND, look["color"])
-        for at, face, gid in zip(ends, faces, ("model", "dram"), strict=True):
+        for level, x_at in at.items():
+            gid = {"L1": "model", "L2": "l2", "DRAM": "dram"}[level]
             ax.plot(
-                at, row.gflops, look["marker"], color=look["color"], markerfacecolor=face,
-                markersize=8, markeredgewidth=1.4, zorder=3, gid=f"{gid} {row.kernel}",
+                x_at, row.gflops, look["marker"], color=look["color"],
+                fillstyle="left" if level == "L2" else "full",
+                markerfacecolor=style.GROUND if level == "L1" else look["color"],
+                markerfacecoloralt=style.GROUND, markersize=8, markeredgewidth=1.4, zorder=3,
+                gid=f"{gid} {row.kernel}",
             )  # fmt: skip
         width, height = style.text_width(row.label, SMALL), SMALL * LINE / 72
         box = _free_place((x, y), half, (width, height), taken, right)
@@ -219,7 +258,9 @@ def _free_place(
     return next(free, places[0])
 
 
-def _roofline_caption(points: pandas.DataFrame, slope: float, tops: dict[str, float]) -> str:
+def _roofline_caption(
+    points: pandas.DataFrame, slope: float, tops: dict[str, float], l2: float | None
+) -> str:
     largest = points.assign(work=points["m"] * points["n"] * points["k"]).sort_values("work")
     largest = largest.drop_duplicates("kernel", keep="last").sort_values("kernel")
     shapes = set(largest[["m", "n", "k"]].itertuples(index=False, name=None))
@@ -230,14 +271,21 @@ def _roofline_caption(points: pandas.DataFrame, slope: float, tops: dict[str, fl
         parts.append(f"{row.kernel} reaches {share}{where}")
     where = f"at {style.shape_label(*shapes.pop())}, " if len(shapes) == 1 else ""
     words = (
-        "Speed over arithmetic intensity: filled markers by the bytes counted at the DRAM, hollow "
-        "ones by the bytes that the kernel's idea asks for. Of what the roofs allow at the filled "
-        f"marker, {where}{style.listed(parts)}."
+        "Speed over arithmetic intensity: filled markers by the bytes counted at the DRAM, "
+        f"{'' if l2 is None else 'half-filled ones by those counted at L2, '}hollow ones by the "
+        "bytes that the kernel's idea asks for. Of what the roofs allow at the filled marker, "
+        f"{where}{style.listed(parts)}."
     )
+    if l2 is not None:
+        takes = [
+            f"{row.kernel} takes {percent(100 * row.gflops / row.l2_intensity / l2)}"
+            for row in largest.itertuples()
+        ]
+        words += f" Of what L2 can deliver, {style.listed(takes)}."
     if len(tops) > 1:
         words += " Each kernel belongs to the roof of its own precision."
     if (points["gflops"] > slope * points["model_intensity"]).any():
         words += (
-            " A hollow marker above the slanted roof: caches deliver those bytes, not the DRAM."
+            " A hollow marker above the roof of the copy: caches deliver those bytes, not the DRAM."
         )
     return words

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gemmlab.simulator.arithmetic import compiled
 from gemmlab.simulator.arithmetic.multiply_add import add, magnitude, multiply
 
 f4, f8 = np.float32, np.float64
@@ -60,7 +61,10 @@ def fma_rows(shared, factors, sums, known, stacks: Stacks, dimensions: int):
     rows, bound = taken
     shape = np.broadcast_shapes(np.shape(shared), factors.shape, rows.shape)
     result = np.empty(shape, f4)
-    if result.size < LARGE:
+    if machine_code := compiled.fma_ftz(result.size):
+        machine_code(shared, factors, rows, out=result)
+        bound = np.nan  # nobody looked
+    elif result.size < LARGE:
         bound = add(multiply(shared, factors), rows, (shared, factors), bound, known, result)
     else:
         bounds = [

@@ -11,6 +11,8 @@ Looking for such sums costs as much as the multiply-add. It can be left out wher
 is known to be exact, which exactness.py says of sums below a limit. For that the largest magnitude
 that a running sum can have is kept beside it, in Magnitudes; only where that passes the limit, the
 values themselves are looked at.
+
+Where numba is installed, large products are left to the processor's own multiply-add: compiled.py.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import weakref
 
 import numpy as np
 
+from gemmlab.simulator.arithmetic import compiled
 from gemmlab.simulator.arithmetic.float32 import SMALLEST_NORMAL, to_float32_ftz
 
 f4, f8, i4, i8 = np.float32, np.float64, np.int32, np.int64
@@ -55,6 +58,8 @@ def magnitude(values) -> float:
 
 def fma(a, b, c):
     """float32 a * b + c with one rounding; `a` and `b` are the operands as float64, c float32."""
+    if machine_code := compiled.fma(np.broadcast(a, b, c).size):
+        return machine_code(a, b, c)
     total = _sum(multiply(a, b), c)
     small = (np.abs(total) < 2 * SMALLEST_NORMAL) & (total != 0)
     return _made_odd(total, _half_way(total) | small, a, b, c).astype(f4)
@@ -65,6 +70,8 @@ def fma_ftz(a, b, c, known, magnitudes: Magnitudes):
 
     The operands are taken as flushed already: see `flush`. `known` is a KnownSum of exactness.py.
     """
+    if machine_code := compiled.fma_ftz(np.broadcast(a, b, c).size):
+        return machine_code(a, b, c)
     product = multiply(a, b)
     result = np.empty(np.broadcast(product, c).shape, f4)
     bound = add(product, c, (a, b), magnitudes.take(c), known, result)

@@ -1,20 +1,25 @@
-"""Bulk copies to shared memory: one thread has a stretch of global memory brought, or a box.
+"""Bulk copies to shared memory: one thread has a stretch of memory brought, or a box of an array.
 
-They land when no thread can go on otherwise, and then tell their mbarrier how many bytes they have
-brought. Until then the destination holds poison. The source is read at the start.
+They come from global memory, into the own block or into several of the cluster at once (multicast),
+or from shared memory into another block. So do the stores and reductions that tell an mbarrier
+(st.async, red.async), of a few bytes each. All land when no thread can go on otherwise, and then
+tell their mbarrier how many bytes they have brought. Until then the destination holds poison, but
+that of a reduction. Global memory is read at the start, shared memory at the end.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from gemmlab.simulator.arithmetic import exactness
+from gemmlab.simulator.async_copy import counted
 from gemmlab.simulator.async_copy.tensor_map import MOVED, UNIT
-from gemmlab.simulator.memory import global_memory
+from gemmlab.simulator.memory import atomics, global_memory
+from gemmlab.simulator.threads import clusters
 
-POISON = np.frombuffer(np.full(4, global_memory.POISON, np.uint32).tobytes(), MOVED)[0]
 BOX_ALIGNMENT = 128  # bytes, of a box in shared memory
 
 
@@ -22,7 +27,10 @@ BOX_ALIGNMENT = 128  # bytes, of a box in shared memory
 class BulkCopy:
     """Copies that the lanes of `mask` started, n of them; `size`: bytes in shared memory, of each.
 
-    `places`: (n, units) bytes from the start of all blocks' shared memory; `values`: (n, units).
+    `places`: (n, values) bytes from the start of all blocks' shared memory; `values`: gives the
+    (n, values) that go there, of `dtype`, when they land. `brought`: the bytes that the mbarrier is
+    told of. `operation`: what is done with the values and what is there, None for a plain copy.
+    `source`: addresses in shared memory, where they come from there.
     """
 
     index: int
@@ -31,7 +39,11 @@ class BulkCopy:
     mbarrier: np.ndarray
     mask: np.ndarray
     places: np.ndarray
-    values: np.ndarray
+    values: Callable[[], np.ndarray]
+    brought: int
+    dtype: np.dtype = MOVED
+    operation: atomics.Operation | None = None
+    source: np.ndarray | None = None
 
 
 class BulkCopies:
@@ -41,54 +53,109 @@ class BulkCopies:
         self.lanes, self.mbarriers = lanes, mbarriers
         self._flying: list[BulkCopy] = []
 
-    def load(self, index: int, destination, source, size, mbarrier, mask) -> None:
-        """Each lane of `mask` starts a copy of `size` bytes, of which `mbarrier` is told."""
-        size, active = np.asarray(size), np.broadcast_to(mask, self.lanes.shape)
-        destination, source = np.asarray(destination), np.asarray(source)
-        given = source, size, mask
-        for one in np.unique(np.broadcast_to(size, self.lanes.shape)[active]).tolist():
-            here = (size == one) & active
-            self._load(index, destination, source, one, mbarrier, here, given)
+    def load(self, index: int, destination, source, size, mbarrier, ranks, mask) -> None:
+        """Each lane of `mask` starts a copy of `size` bytes, of which `mbarrier` is told.
 
-    def load_box(self, index: int, destination, address, coordinates, mbarrier, mask) -> None:
+        `ranks`: a bit for each block of the cluster that gets it, or None for where `destination`
+        leads.
+        """
+        destination, mbarrier = np.asarray(destination), np.asarray(mbarrier)
+        for one, here in by_size(self.lanes, size, mask):
+            if self.lanes.launch.count:
+                counted.count(self.lanes, "tma_ld", int(here.sum()), 0)
+            for to, told, some in self._to_ranks(index, destination, mbarrier, ranks, here):
+                self._load(index, to, np.asarray(source), one, told, some, (source, size, mask))
+
+    def load_box(self, index: int, destination, address, coordinates, mbarrier, ranks, mask):
         """Each lane of `mask` starts a copy of the box at `coordinates`, the last axis first.
 
-        `address`: of a tensor map.
+        `address`: of a tensor map; `ranks`: as for `load`.
         """
-        lanes, destination = self.lanes, np.asarray(destination)
-        for used, here in maps_at(lanes, index, address, len(coordinates), mask):
-            size = used.map.shared_bytes
-            here = aligned(lanes, index, destination, BOX_ALIGNMENT, here)
-            here = aligned_corner(lanes, index, used, coordinates, here)
-            here = inside_shared(lanes, index, destination, size, here, "write")
-            begin, corners = (
-                of_lanes(lanes, destination, here),
-                corners_of(lanes, coordinates, here),
-            )
+        lanes = self.lanes
+        destination, mbarrier = np.asarray(destination), np.asarray(mbarrier)
+        for used, named in maps_at(lanes, index, address, len(coordinates), mask):
             if any(one.has_written() for one in lanes.launch.maps.values()):
                 lanes.known_sums = exactness.nothing_known()
-            if lanes.checker and used.unwritten is not None:
-                self._look_for_unwritten(index, used, corners, here)
-            places = used.map.places(begin) + block_offsets(lanes, here)[:, None]
-            values = used.map.read(corners)
-            given = (*coordinates, mask)
-            self._start(index, size, destination, mbarrier, here, places, values, given)
+            if lanes.launch.count:
+                counted.count(lanes, "tma_ld", int(named.sum()), 0)
+            for to, told, here in self._to_ranks(index, destination, mbarrier, ranks, named):
+                self._load_box(index, used, to, coordinates, told, here, (address, mask))
+
+    def copy_across(self, index: int, destination, source, size, mbarrier, operation, mask) -> None:
+        """As `load`, from the own block's shared memory to a place in any block's.
+
+        `operation`: (atomics.Operation, dtype) of a reduction, or None.
+        """
+        lanes, destination, source = self.lanes, np.asarray(destination), np.asarray(source)
+        for one, mine in by_size(lanes, size, mask):
+            here = aligned_stretch(lanes, index, (destination, source), one, mine)
+            here = inside_shared(lanes, index, destination, one, here, "write")
+            here = inside_shared(lanes, index, source, one, here, "read")
+            if not here.any():
+                continue
+            how, dtype = operation or (None, MOVED)
+            if lanes.launch.count:
+                number = int(here.sum())
+                what = "dshared_tma_red" if operation else "dshared_tma_st"
+                counted.count(lanes, what, number, number * counted.stretch(0, one))
+            steps = np.arange(0, one, dtype.itemsize)
+            begin = begins(lanes, source, here)[:, None] + steps
+            if lanes.checker:
+                lanes.checker.source_started(index, source, one, here)
+            self._start(
+                BulkCopy(
+                    index, one, destination, np.asarray(mbarrier), here,
+                    begins(lanes, destination, here)[:, None] + steps,
+                    lambda begin=begin, dtype=dtype: self._in_shared(begin, dtype),
+                    one, dtype, how, source,
+                ), (lanes.layout.block_number,),
+            )  # fmt: skip
+
+    def store_async(self, index: int, destination, values, dtype, mbarrier, operation, mask):
+        """Each lane of `mask` has `values` stored, neighbours of `dtype`, and `mbarrier` told.
+
+        `operation`: an atomics.Operation of a reduction, or None.
+        """
+        lanes, destination = self.lanes, np.asarray(destination)
+        size = dtype.itemsize * len(values)
+        _, bad = lanes.space(lanes.far).locate(destination, size, mask)
+        mask = np.broadcast_to(mask, lanes.shape)
+        for access in bad:
+            lanes.find(f"{access.problem} write", index, access.what, access.lanes)
+            mask = mask & ~access.lanes
+        if not mask.any():
+            return
+        if lanes.launch.count:
+            lanes.count_far("dshared_redas" if operation else "dshared_stas", destination, mask)
+        given = np.stack([np.broadcast_to(v, lanes.shape)[mask] for v in values], axis=1)
+        given = given.astype(dtype, copy=False)
+        places = begins(lanes, destination, mask)[:, None] + np.arange(0, size, dtype.itemsize)
+        self._start(
+            BulkCopy(index, size, destination, np.asarray(mbarrier), mask, places,
+                     lambda: given, size, dtype, operation),
+            (lanes.layout.block_number,),
+        )  # fmt: skip
 
     def advance(self) -> None:
         """All copies land, and their mbarriers are told."""
-        layout, flying = self.lanes.layout, self._flying
-        self._flying = []
+        flying, self._flying = self._flying, []
         for copy in flying:
-            self._put(copy.places, copy.values)
+            self.mbarriers.comes(copy.index, copy.mbarrier, copy.brought, copy.mask)
+        self.mbarriers.look_at_what_comes()
+        for copy in flying:
+            self._put(copy, copy.values())
             if self.lanes.checker:
-                self.lanes.checker.copy_landed(
-                    copy.index, copy.destination, copy.size, copy.mask, copy.mbarrier
-                )
-            told = np.broadcast_to(copy.mbarrier, self.lanes.shape)
-            for address in np.unique(told[copy.mask]):
-                here = copy.mask & (told == address)
-                brought = layout.per_block(here) * (copy.values.shape[1] * UNIT)
-                self.mbarriers.brought(copy.index, int(address), brought, here)
+                self._tell_checker(copy)
+            self.mbarriers.brought(copy.index, copy.mbarrier, copy.brought, copy.mask)
+
+    def _tell_checker(self, copy: BulkCopy) -> None:
+        checker, of_copy = self.lanes.checker, (copy.index, copy.destination, copy.size, copy.mask)
+        if copy.source is not None:
+            checker.source_released(copy.index, copy.source, copy.size, copy.mask)
+        if copy.operation is None:
+            checker.copy_landed(*of_copy, copy.mbarrier)
+        else:
+            checker.reduced(copy.mbarrier, copy.mask)
 
     def _load(self, index, destination, source, size: int, mbarrier, mask, given) -> None:
         lanes = self.lanes
@@ -98,6 +165,8 @@ class BulkCopies:
         addresses = of_lanes(lanes, source, mask)[:, None] + steps
         if not addresses.size:
             return
+        if lanes.launch.count:
+            counted.count(lanes, "tma_ld", 0, counted.stretch(addresses[:, 0], size))
         (values,), bad = global_memory.load(lanes.launch.memory, addresses, MOVED, 1, True)
         for access in bad:
             wrong = np.zeros(lanes.shape, bool)
@@ -108,23 +177,84 @@ class BulkCopies:
         if lanes.checker and lanes.launch.memory.unwritten:
             for step in steps:
                 lanes.checker.access(index, "global", "load", source + step, UNIT, mask)
-        places = of_lanes(lanes, destination, mask)[:, None] + steps
-        places = places + block_offsets(lanes, mask)[:, None]
+        places = begins(lanes, destination, mask)[:, None] + steps
         values = np.broadcast_to(values, places.shape)
-        self._start(index, size, destination, mbarrier, mask, places, values, given)
+        copy = BulkCopy(index, size, destination, mbarrier, mask, places, lambda: values, size)
+        self._start(copy, given)
 
-    def _start(self, index, size, destination, mbarrier, mask, places, values, given) -> None:
-        """`given`: what the values depend on, in shapes that tell which blocks may differ."""
-        if not mask.any():
+    def _load_box(self, index, used, destination, coordinates, mbarrier, here, given) -> None:
+        lanes, size = self.lanes, used.map.shared_bytes
+        here = aligned(lanes, index, destination, BOX_ALIGNMENT, here)
+        here = aligned_corner(lanes, index, used, coordinates, here)
+        here = inside_shared(lanes, index, destination, size, here, "write")
+        if not here.any():
             return
-        if self.lanes.checker:
-            self.lanes.checker.copy_started(index, destination, size, mask)
-        self.lanes.shared.stored(destination, -(-size // BOX_ALIGNMENT) * BOX_ALIGNMENT, *given)
-        self._put(places, POISON)
-        self._flying.append(BulkCopy(index, size, destination, mbarrier, mask, places, values))
+        corners = corners_of(lanes, coordinates, here)
+        if lanes.launch.count:
+            counted.count(lanes, "tma_ld", 0, counted.loaded(used.map, corners))
+        if lanes.checker and used.unwritten is not None:
+            self._look_for_unwritten(index, used, corners, here)
+        place = of_lanes(lanes, clusters.place_of(destination), here)
+        offsets = begins(lanes, destination, here) - place
+        places, values = used.map.places(place) + offsets[:, None], used.map.read(corners)
+        copy = BulkCopy(
+            index, size, destination, mbarrier, here, places, lambda: values, used.map.bytes
+        )
+        self._start(copy, (*coordinates, *given))
 
-    def _put(self, places, values) -> None:
-        self.lanes.shared.buffer.view(MOVED)[places // UNIT] = values
+    def _to_ranks(self, index: int, destination, mbarrier, ranks, mask):
+        """[(destination, mbarrier, lanes)]: of each block that `ranks` has the bit of."""
+        if ranks is None:
+            return [(destination, mbarrier, mask)]
+        lanes, size = self.lanes, self.lanes.layout.cluster_size
+        ranks = np.asarray(ranks).astype(np.int32) & 0xFFFF
+        wrong = (ranks >> size != 0) & mask
+        if wrong.any():
+            first = int(np.broadcast_to(ranks, lanes.shape)[wrong][0])
+            what = f"the blocks {first:#x} are named, and the cluster has {size}"
+            lanes.find("wrong cluster rank", index, what, wrong)
+        if size == 1:
+            return [(destination, mbarrier, mask & (ranks & 1 == 1))]
+        found = []
+        for rank in range(size):
+            here, named = mask & (ranks >> rank & 1 == 1), np.int32(rank + 1 << clusters.RANK_SHIFT)
+            if here.any():
+                places = (clusters.place_of(v) | named for v in (destination, mbarrier))
+                found.append((*places, here))
+        return found
+
+    def _start(self, copy: BulkCopy, given) -> None:
+        """`given`: what the values depend on, in shapes that tell which blocks may differ."""
+        lanes, shared = self.lanes, self.lanes.shared
+        if not copy.mask.any():
+            return
+        if lanes.checker:
+            if copy.operation is None:
+                lanes.checker.copy_started(copy.index, copy.destination, copy.size, copy.mask)
+            else:
+                lanes.checker.access(
+                    copy.index, lanes.far, "atomic", copy.destination, copy.size, copy.mask
+                )
+        size = -(-copy.size // BOX_ALIGNMENT) * BOX_ALIGNMENT
+        if lanes.layout.cluster_size > 1:
+            given = (*given, lanes.layout.block_number)
+        shared.stored(clusters.place_of(copy.destination), size, *given)
+        if copy.operation is None:
+            poison = np.full(UNIT // 4, global_memory.POISON, np.uint32).view(copy.dtype)[0]
+            shared.buffer.view(copy.dtype)[copy.places // copy.dtype.itemsize] = poison
+        self._flying.append(copy)
+
+    def _put(self, copy: BulkCopy, values) -> None:
+        view = self.lanes.shared.buffer.view(copy.dtype)
+        elements = copy.places // copy.dtype.itemsize
+        if copy.operation is None:
+            view[elements] = values
+        else:
+            given = [np.ascontiguousarray(values).reshape(-1)]
+            atomics.take_turns(view, elements.reshape(-1), given, copy.operation.change)
+
+    def _in_shared(self, places, dtype) -> np.ndarray:
+        return self.lanes.shared.buffer.view(dtype)[places // dtype.itemsize]
 
     def _look_for_unwritten(self, index, used, corners, mask) -> None:
         wrong = used.unwritten.read(corners).view(np.uint8).any(axis=1)
@@ -149,9 +279,18 @@ def corners_of(lanes, coordinates, mask) -> np.ndarray:
     return np.stack([of_lanes(lanes, one, mask) for one in reversed(coordinates)], axis=1)
 
 
-def block_offsets(lanes, mask) -> np.ndarray:
-    """(n,): where the shared memory of each lane's block begins."""
-    return of_lanes(lanes, lanes.shared.block_offsets, mask)
+def begins(lanes, addresses, mask) -> np.ndarray:
+    """(n,): where the addresses of the lanes are, from the start of all blocks' shared memory."""
+    if lanes.layout.cluster_size == 1:
+        return of_lanes(lanes, addresses + lanes.shared.block_offsets, mask)
+    block, _ = clusters.owners(lanes.layout, addresses)
+    return of_lanes(lanes, clusters.place_of(addresses) + block * lanes.shared.stride, mask)
+
+
+def by_size(lanes, size, mask):
+    """[(size, lanes)], for each size that the lanes of `mask` name."""
+    size, mask = (np.broadcast_to(v, lanes.shape) for v in (size, mask))
+    return [(one, (size == one) & mask) for one in np.unique(size[mask]).tolist()]
 
 
 def maps_at(lanes, index: int, address, axes: int, mask):
@@ -207,8 +346,10 @@ def aligned_stretch(lanes, index: int, addresses, size: int, mask) -> np.ndarray
 
 
 def inside_shared(lanes, index: int, addresses, size: int, mask, does: str) -> np.ndarray:
-    """The lanes for which `size` bytes from their address are in shared memory."""
+    """The lanes for which `size` bytes from their address are in some block's shared memory."""
     total = lanes.shared.bytes_per_block
+    if lanes.layout.cluster_size > 1:
+        addresses = clusters.place_of(addresses)
     wrong = ((addresses < 0) | (addresses + np.int64(size) > total)) & mask
     if wrong.any():
         first = int(np.broadcast_to(addresses, lanes.shape)[wrong][0])

@@ -12,19 +12,28 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gemmlab.simulator.async_copy import counted
 from gemmlab.simulator.async_copy.bulk import (
     BOX_ALIGNMENT,
     aligned,
     aligned_corner,
     aligned_stretch,
-    block_offsets,
+    begins,
+    by_size,
     corners_of,
     inside_shared,
     maps_at,
     of_lanes,
 )
 from gemmlab.simulator.async_copy.tensor_map import MOVED, UNIT
-from gemmlab.simulator.memory import global_memory
+from gemmlab.simulator.memory import atomics, global_memory
+from gemmlab.simulator.types import Unknown
+
+# Of a tensor map's elements: the type of PTX that a reduction takes them for.
+REDUCIBLE = {
+    "uint32": "u32", "int32": "s32", "uint64": "u64", "int64": "s64",
+    "float16": "f16", "float32": "f32", "float64": "f64",
+}  # fmt: skip
 
 
 @dataclass
@@ -63,20 +72,28 @@ class BulkStores:
         self._flying: list[BulkStore] = []
         self._committed = 0  # groups of each lane
 
-    def store(self, index: int, target, source, size, mask) -> None:
-        """Each lane of `mask` starts a copy of `size` bytes to the global address `target`."""
-        lanes = self.lanes
-        size, target, source = (np.asarray(v) for v in (size, target, source))
-        mask = np.broadcast_to(mask, lanes.shape)
-        for one in np.unique(np.broadcast_to(size, lanes.shape)[mask]).tolist():
-            here = aligned_stretch(lanes, index, (target, source), one, (size == one) & mask)
+    def store(self, index: int, target, source, size, operation, mask) -> None:
+        """Each lane of `mask` starts a copy of `size` bytes to the global address `target`.
+
+        `operation`: (atomics.Operation, dtype) of a reduction, or None.
+        """
+        lanes, target, source = self.lanes, np.asarray(target), np.asarray(source)
+        for one, mine in by_size(lanes, size, mask):
+            here = aligned_stretch(lanes, index, (target, source), one, mine)
             here = inside_shared(lanes, index, source, one, here, "read")
+            if lanes.launch.count:
+                sectors = counted.stretch(of_lanes(lanes, target, here), one)
+                what = "tma_red" if operation else "tma_st"
+                counted.count(lanes, what, int(here.sum()), sectors)
             steps = np.arange(0, one, UNIT)
             self._start(index, source, one, here, lambda begin, s=steps: begin[:, None] + s,
-                        self._to_addresses(index, one, target))  # fmt: skip
+                        self._to_addresses(index, one, target, operation))  # fmt: skip
 
-    def store_box(self, index: int, source, address, coordinates, mask) -> None:
-        """Each lane of `mask` starts a copy of a box to `coordinates`, the last axis first."""
+    def store_box(self, index: int, source, address, coordinates, how, mask) -> None:
+        """Each lane of `mask` starts a copy of a box to `coordinates`, the last axis first.
+
+        `how`: the name of the operation of a reduction, or None.
+        """
         lanes, source = self.lanes, np.asarray(source)
         for used, here in maps_at(lanes, index, address, len(coordinates), mask):
             here = aligned(lanes, index, source, BOX_ALIGNMENT, here)
@@ -84,9 +101,15 @@ class BulkStores:
             here = self._not_negative(index, used, coordinates, here)
             here = inside_shared(lanes, index, source, used.map.shared_bytes, here, "read")
             corners = corners_of(lanes, coordinates, here)
+            change = self._change_of(index, how, used, here) if how else None
+            if how and change is None:
+                continue
+            if lanes.launch.count:
+                sectors = counted.stored(used.map, corners)
+                counted.count(lanes, "tma_red" if how else "tma_st", int(here.sum()), sectors)
 
-            def write(store, rows, used=used, corners=corners):
-                used.store(corners[rows], store.values[rows])
+            def write(store, rows, used=used, corners=corners, change=change):
+                used.store(corners[rows], store.values[rows], change)
 
             self._start(index, source, used.map.shared_bytes, here, used.map.places, write)
 
@@ -121,9 +144,10 @@ class BulkStores:
             return
         if lanes.checker:
             lanes.checker.source_started(index, source, size, mask)
-        offsets = block_offsets(lanes, mask)[:, None]
+        begin = of_lanes(lanes, source, mask)
+        offsets = (begins(lanes, source, mask) - begin)[:, None]
         group = of_lanes(lanes, self._committed, mask)
-        places = places(of_lanes(lanes, source, mask)) + offsets
+        places = places(begin) + offsets
         self._flying.append(BulkStore(index, size, source, mask, places, write, group))
 
     def _not_negative(self, index: int, used, coordinates, mask) -> np.ndarray:
@@ -151,15 +175,29 @@ class BulkStores:
             store.write(store, rows)
             store.is_written |= rows
 
-    def _to_addresses(self, index: int, size: int, target):
+    def _change_of(self, index: int, how: str, used, mask):
+        """What a reduction does with an element there and a new one; None is a finding."""
+        name = used.map.array.dtype.name
+        try:
+            if name == "int64" and how not in ("min", "max"):
+                raise Unknown
+            return reduction(how, REDUCIBLE[name])
+        except (KeyError, Unknown):
+            what = f"the elements of {used.name}, {name}, cannot be reduced by {how}"
+            self.lanes.find("wrong tensor map", index, what, mask)
+            return None
+
+    def _to_addresses(self, index: int, size: int, target, operation):
         lanes, steps = self.lanes, np.arange(0, size, UNIT)
 
         def write(store, rows):
             here = store.lanes_of(rows)
             addresses = of_lanes(lanes, target, here)[:, None] + steps
-            bad = global_memory.store(
-                lanes.launch.memory, addresses, [store.values[rows]], MOVED, True
-            )
+            memory, values = lanes.launch.memory, store.values[rows]
+            if operation is None:
+                bad = global_memory.store(memory, addresses, [values], MOVED, True)
+            else:
+                bad = _reduce(memory, addresses, values, *operation)
             for access in bad:
                 wrong = np.zeros(lanes.shape, bool)
                 wrong[here] = np.broadcast_to(access.lanes, addresses.shape).any(axis=1)
@@ -169,3 +207,27 @@ class BulkStores:
                     lanes.checker.access(index, "global", "store", target + step, UNIT, here)
 
         return write
+
+
+def reduction(how: str, ptx_type: str):
+    """(the atomics.Operation, its dtype) of a reduction by the copy engine. Raises Unknown.
+
+    It keeps subnormal numbers, in global memory too, where atomics flush them.
+    """
+    operation, dtype = atomics.operation_of(how, ptx_type)
+    return (operation if isinstance(operation, atomics.Operation) else operation("shared")), dtype
+
+
+def _reduce(memory, addresses, values, operation: atomics.Operation, dtype: np.dtype):
+    """Reduce units of 16 bytes (n, units) into those at `addresses`; a list of BadAccess."""
+    located, bad = memory.locate(addresses, UNIT, True)
+    for buffer, offsets, inside in located:
+        allowed, wrong = buffer.protect(offsets, inside)
+        bad += wrong
+        allowed = np.broadcast_to(allowed, addresses.shape)
+        buffer.written = True
+        elements = offsets[allowed][:, None] // dtype.itemsize + np.arange(UNIT // dtype.itemsize)
+        given = np.ascontiguousarray(values[allowed]).view(dtype)
+        if len(given):
+            atomics.take_turns(buffer.view(dtype), elements.reshape(-1), [given], operation.change)
+    return bad

@@ -77,7 +77,7 @@ class Copies:
             lanes.find(f"{access.problem} write", index, access.what, access.lanes)
         if lanes.checker:
             lanes.checker.copy_started(index, destination, size, allowed)
-        if lanes.record:
+        if lanes.record is not None:
             lanes.note(index, "shared", "copy", destination, size, allowed, [])
         global_memory.store(lanes.shared, destination, [POISON[size]], MOVED[size], allowed)
         self._flying.append(Copy(index, size, destination, value, self._committed, allowed))
@@ -106,6 +106,12 @@ class Copies:
         if not no_increment:
             self.mbarriers.expect_arrivals(index, address, mask)
         self._arrivals.append(Arrival(index, address, mask, list(self._flying)))
+
+    def finish(self) -> None:
+        """All threads have returned."""
+        self.bulk_stores.finish()
+        self.bulk.advance()
+        self.mbarriers.finish()
 
     def advance(self) -> bool:
         """Nobody can go on: let mbarriers know what has landed. Whether a phase was completed."""

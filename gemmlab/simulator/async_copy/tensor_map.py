@@ -84,6 +84,12 @@ class TensorMap:
         """From the first to the last row of the box in shared memory."""
         return prod(self.box[:-1]) * self._pitch
 
+    @cached_property
+    def begin(self) -> int:
+        """Where the array begins in its memory, in bytes; that begins at a multiple of a sector."""
+        owner = _owner(self.array).__array_interface__["data"][0]
+        return self.array.__array_interface__["data"][0] - owner
+
     @property
     def _pitch(self) -> int:
         row = self.box[-1] * self.array.itemsize
@@ -118,6 +124,14 @@ class TensorMap:
             *where, inside = np.broadcast_arrays(*where, inside)
             given = np.ascontiguousarray(units[rows]).view(elements.dtype).reshape(inside.shape)
             elements[tuple(i[inside] for i in where)] = given[inside]
+
+    def reduce(self, corners: np.ndarray, units: np.ndarray, operation, dtype: np.dtype) -> None:
+        """As `write`, of what the operation gives for the old elements and the new ones."""
+        for row in range(len(corners)):  # boxes may overlap
+            here = slice(row, row + 1)
+            old, new = (np.ascontiguousarray(v).view(dtype) for v in
+                        (self.read(corners[here]), units[here]))  # fmt: skip
+            self.write(corners[here], operation.change(old, new).view(MOVED))
 
     @cached_property
     def _elements(self) -> np.ndarray:
@@ -162,6 +176,21 @@ class TensorMap:
             yield rows, elements, where, inside
 
 
+@dataclass(frozen=True, eq=False)
+class TensorMaps:
+    """Tensor maps one after the other in global memory, for a parameter that is a pointer.
+
+    Only copies by tensor map can read them: they are no bytes that a kernel could load or change.
+    """
+
+    maps: Sequence[TensorMap]
+
+    def __post_init__(self):
+        for one in self.maps:
+            if not isinstance(one, TensorMap):
+                raise ValueError(f"an array of tensor maps has a {type(one).__name__} in it")
+
+
 @dataclass
 class MapInUse:
     """A tensor map as an argument of a launch, under the name of the kernel's parameter.
@@ -180,11 +209,15 @@ class MapInUse:
     def has_written(self) -> bool:
         return self.written or (self.buffer is not None and self.buffer.written)
 
-    def store(self, corners, units) -> None:
+    def store(self, corners, units, reduction=None) -> None:
+        """`reduction`: (atomics.Operation, dtype) of what is done with each element there."""
         self.written = True
         if self.buffer is not None:
             self.buffer.written = True
-        self.map.write(corners, units)
+        if reduction is None:
+            self.map.write(corners, units)
+        else:
+            self.map.reduce(corners, units, *reduction)
         if self.unwritten is not None:
             self.unwritten.write(corners, np.zeros_like(units))
 

@@ -5,57 +5,73 @@ bytes from the start of the block's shared memory (int, broadcastable to all lan
 lanes concerned (True: all), `size` the bytes of each lane, `index` the instruction.
 
 What counts as ordered: accesses of one thread; and accesses with a barrier between that both
-threads take part in, of the block, of the warp (__syncwarp), with a count, or an mbarrier. Lanes of
-a warp are not ordered otherwise, and shuffles, votes, fences and atomics order nothing. No race
+threads take part in, of the block, of the cluster, of the warp (__syncwarp), with a count, or an
+mbarrier; and what was done before a flag was written and after it was read (flags.py). Lanes of a
+warp are not ordered otherwise, and shuffles, votes, fences and other atomics order nothing. No race
 are: two reads, two atomics, and a write of the value that is there already, so that many threads
 may set one flag. The order in which the simulator happens to run threads plays no part.
 
 The kinds of findings: "read-after-write race" and so on; "read of a copy in flight", "write of a
 copy in flight", "write to a copy's source"; "async-proxy race", where a bulk store or wgmma reads
-what a thread wrote without fence.proxy.async; "uninitialised read"; "missed barrier", by threads
-that went round it and have returned; "divergent barrier", "divergent warp", "wrong barrier count".
-They are of one run, its inputs and its size: what a kernel does not do there is not looked at.
+what a thread wrote without fence.proxy.async, or a bulk load writes over it; "uninitialised read";
+"missed barrier", by threads that went round it and have returned; "divergent barrier", "divergent
+warp", "wrong barrier count"; of clusters (in_clusters.py) "access to a block that may not run" and
+"access to a block that has left"; of setmaxnreg (registers.py) "registers over the budget". They
+are of one run, its inputs and its size: what a kernel does not do there is not looked at.
 
 Not seen: an index that runs past the end of one shared array into its neighbour, which is a right
-address of the wrong array; races between blocks, and in global memory at all; a missing
-fence.proxy.async between a thread's write and a bulk load over it.
+address of the wrong array; races in global memory, and between blocks that are in no cluster; a
+missing fence.proxy.async between a thread's write to global memory and a bulk load of it.
 """
 
 from __future__ import annotations
+
+from math import prod
 
 import numpy as np
 
 from gemmlab.cuda.architectures import WARP
 from gemmlab.simulator.checks.clocks import BlockClocks, ThreadClocks
-from gemmlab.simulator.checks.races import Races
+from gemmlab.simulator.checks.flags import flags_of
+from gemmlab.simulator.checks.in_clusters import ClusterChecks
+from gemmlab.simulator.checks.races import BARRIER_BYTES, Races
+from gemmlab.simulator.checks.registers import Registers
+from gemmlab.simulator.checks.team import names, team_of, threads_of_rank
 from gemmlab.simulator.memory.names import ELEMENT
-from gemmlab.simulator.ptx import RESERVED, RESERVED_BYTES, Kernel
+from gemmlab.simulator.ptx import RESERVED, RESERVED_BYTES
 from gemmlab.simulator.speculation import chosen_later
 from gemmlab.simulator.threads.barriers import BARRIERS
+from gemmlab.simulator.threads.clusters import RANK_SHIFT
 
-BARRIER_BYTES = 8  # of an mbarrier
 CHECKED_LANES = 1 << 14  # that are run together
 # Where each thread has a clock: lanes, and bytes of what is kept for pairs of threads, and of
 # threads and words of shared memory.
 CLOCKED_LANES, CLOCKED_BYTES = 1 << 12, 1 << 26
 
 
-def checked_lanes(kernel: Kernel, threads: int, shared_bytes: int) -> int:
-    """How many lanes to run together when a kernel is checked: at least those of one block."""
-    if not needs_thread_clocks(kernel):
+def checked_lanes(launch) -> int:
+    """How many lanes to run together when a launch is checked: at least those of one cluster."""
+    if not needs_thread_clocks(launch):
         return CHECKED_LANES
-    bytes_per_block = 4 * threads * (threads + shared_bytes // 4)
-    return min(CLOCKED_LANES, CLOCKED_BYTES // bytes_per_block * threads)
+    blocks = prod(launch.cluster)
+    threads, shared_bytes = blocks * prod(launch.block), blocks * launch.shared_bytes
+    bytes_per_team = 4 * threads * (threads + shared_bytes // 4)
+    return min(CLOCKED_LANES, CLOCKED_BYTES // bytes_per_team * threads)
 
 
-def needs_thread_clocks(kernel: Kernel) -> bool:
-    """Whether any barrier is for less than the whole block."""
-    return RESERVED in kernel.shared or any(
+def needs_thread_clocks(launch) -> bool:
+    """Whether any barrier is for less than the whole block, or more."""
+    if prod(launch.cluster) > 1 or flags_of(launch.kernel).reads:
+        return True
+    if RESERVED in launch.kernel.shared:
+        return True
+    return any(
         i.is_warp_barrier
+        or "cluster" in i.parts[:2]
         or i.name == "mbarrier"
         or "mbarrier" in i.opcode
         or (i.name in ("bar", "barrier") and ("arrive" in i.parts or _has_count(i)))
-        for i in kernel.instructions
+        for i in launch.kernel.instructions
     )
 
 
@@ -69,10 +85,14 @@ class Checker:
     def __init__(self, lanes):
         self.lanes, self.layout = lanes, lanes.layout
         self.kernel = lanes.launch.kernel
-        by_thread = needs_thread_clocks(self.kernel)
-        self.clocks = ThreadClocks(self.layout) if by_thread else BlockClocks(self.layout)
-        self.races = Races(lanes, self.clocks)
+        self.team, self.alone = team_of(self.layout), self.layout.cluster_size == 1
+        by_thread = needs_thread_clocks(lanes.launch)
+        self.clocks = ThreadClocks(self.team) if by_thread else BlockClocks(self.team)
+        self.races = Races(lanes, self.clocks, self.team)
+        self.cluster = ClusterChecks(lanes, self.clocks, self.team)
+        self._flags = flags_of(self.kernel)
         self._chosen_later, self._loaded = chosen_later(self.kernel), {}
+        self.registers = Registers(lanes)
         self._unwritten_local = None  # for each byte of local memory, whether nobody wrote it
         self._expected = np.zeros((BARRIERS, self.layout.blocks), np.int64)  # counts of barriers
         self._arrived: dict[int, np.ndarray] = {}  # barrier -> lanes that passed bar.arrive
@@ -80,9 +100,9 @@ class Checker:
 
     # --- accesses: called through lanes.note ------------------------------------------------------
 
-    def about_to_store(self, addresses, values, dtype, mask) -> None:
+    def about_to_store(self, addresses, values, dtype, mask, space="shared") -> None:
         """A store to shared memory will change memory next; `access` is told of it then."""
-        self.races.about_to_store(addresses, values, dtype, mask)
+        self.races.about_to_store(addresses, values, dtype, mask, space)
 
     def access(self, index: int, space: str, operation: str, addresses, size: int, mask) -> None:
         """`size` bytes per lane, all inside their memory. `operation`: "load", "store", "atomic".
@@ -93,12 +113,28 @@ class Checker:
             mask = self._without_reserved(addresses, mask)
         if index in self._chosen_later:
             self._loaded[index] = addresses, size
-        elif space == "shared":
-            self.races.access(index, operation, addresses, size, mask)
+        elif space in ("shared", "cluster"):
+            if index in self._flags.reads or index in self._flags.writes:
+                self._access_flag(index, operation, addresses, size, mask)
+            else:
+                self.races.access(index, operation, addresses, size, mask)
+            if space == "cluster":
+                self.cluster.touched(index, addresses, mask)
         elif space == "local" and index not in self.kernel.slot_loads:
             self._access_local(index, operation, addresses, size, mask)
         elif space == "global":  # constant memory, the other one, is written as it is declared
             self._access_global(index, operation, addresses, size, mask)
+
+    def _access_flag(self, index: int, operation, addresses, size, mask) -> None:
+        """As `access`. Whoever writes a flag is not asked whether it knows of the last one."""
+        flags = [(("flag", place), self._sorted(here))
+                 for place, here in self._by_barrier(addresses, mask)]  # fmt: skip
+        for key, lanes in flags:
+            self.clocks.leave(key, *lanes)
+        of_flag = {"store": "tell", "load": "look", "atomic": "atomic"}
+        self.races.access(index, of_flag[operation], addresses, size, mask)
+        for key, lanes in flags if index in self._flags.writes else ():
+            self.clocks.release(key, *lanes)
 
     def _without_reserved(self, addresses, mask):
         """Less the lanes at what the driver reserves, where CUDA's own code keeps barriers.
@@ -194,7 +230,7 @@ class Checker:
                 self.lanes.find("wrong barrier count", index, what, differs)
             if not waits:
                 self._arrived[int(one)] = here | self._arrived.get(int(one), False)
-            self.clocks.release(("barrier", int(one)), *self._sorted(here))
+            self._by_rank(self.clocks.release, int(one), here)
 
     def open(self, opened) -> None:
         """A barrier opens: a barriers.Opened."""
@@ -208,14 +244,24 @@ class Checker:
             self._look_for_absent(index, opened, lanes | (arrived & here))
             self._arrived[opened.number] = arrived & ~here
         self._expected[opened.number, blocks] = 0
+        if not self.alone:
+            if opened.whole_block:
+                self._by_rank(self.clocks.release, opened.number, lanes)
+            self._by_rank(self.clocks.leave, opened.number, lanes)
+            return
         if opened.whole_block:
             self.clocks.barrier(blocks)
             return
-        key = "barrier", opened.number
-        self.clocks.leave(key, *self._sorted(lanes))
+        self._by_rank(self.clocks.leave, opened.number, lanes)
         full = blocks & (self.layout.per_block(lanes) == self.layout.threads)
         if full.any():
             self.clocks.barrier(full)
+
+    def _by_rank(self, tell, number: int, lanes) -> None:
+        """Release or leave barrier `number`: each block of a cluster has its own."""
+        rank = self.layout.special["cluster_ctarank"]
+        for one in range(self.layout.cluster_size):
+            tell(("barrier", number, one), *self._sorted(lanes & (rank == one)))
 
     def warp_barrier(self, members, lanes) -> None:
         """Lanes meet that wait for others of their warp. `members`: uint32, whom each one names."""
@@ -227,7 +273,12 @@ class Checker:
         bits = (rows[some][:, :, None] >> np.arange(WARP, dtype=np.uint32)) & 1 == 1
         named = bits & there[:, :, None] & there[:, None, :]
         block = np.flatnonzero(some) // self.layout.warps_per_block
-        self.clocks.meet(block, np.where(there, thread[some], -1), named)
+        thread = thread[some]
+        if not self.alone:
+            rank = self.layout.per_block(self.layout.special["cluster_ctarank"], np.max)[block]
+            thread = thread + rank[:, None] * threads_of_rank(self.layout)
+            block = self.layout.per_block(self.layout.cluster_number, np.max)[block]
+        self.clocks.meet(block, np.where(there, thread, -1), named)
 
     def _look_for_absent(self, index, opened, lanes) -> None:
         """Threads that a barrier was for and that are not among its `lanes`.
@@ -287,6 +338,8 @@ class Checker:
         """
         if np.any(mask):
             self.races.copy_started(index, addresses, size, mask)
+            if not self.alone:
+                self.cluster.touched(index, addresses, mask)
 
     def copy_landed(self, index: int, addresses, size: int, mask, barrier=None) -> None:
         """The copies that the lanes of `mask` started at instruction `index` are complete.
@@ -297,7 +350,15 @@ class Checker:
         knows the bytes, and nobody else. Call `phase_completed` after it.
         """
         if np.any(mask):
+            if barrier is not None:
+                barrier = names(self.layout, barrier)
             self.races.copy_landed(index, addresses, size, mask, barrier)
+
+    def reduced(self, barrier, mask) -> None:
+        """The asynchronous reductions of the lanes in `mask` are done: who sees the mbarrier's
+        phase complete knows what these lanes know."""
+        for one, here in self._by_barrier(barrier, mask):
+            self.clocks.release(one, *self._sorted(here))
 
     def source_started(self, index: int, addresses, size: int, mask) -> None:
         """Shared memory is read asynchronously from now on: the source of a bulk store, wgmma.
@@ -335,21 +396,53 @@ class Checker:
 
     def phase_completed(self, barrier: int, blocks) -> None:
         """The mbarrier at byte `barrier` completes a phase in `blocks`, a (blocks,) bool array."""
-        self.clocks.complete(int(barrier), blocks)
+        of_team = blocks[self.layout.block_of]
+        for rank in np.flatnonzero(of_team.any(axis=0)).tolist():
+            self.clocks.complete(rank << RANK_SHIFT | int(barrier), of_team[:, rank])
 
     def mbarrier_acquire(self, index: int, barrier, mask) -> None:
         """The lanes have seen the last completed phase: a try_wait or test_wait gave true."""
         for one, here in self._by_barrier(barrier, mask):
             self.clocks.acquire(one, *self._sorted(here))
 
+    def mbarrier_fenced(self, barrier: int, blocks) -> None:
+        """Whoever initialised the mbarrier at byte `barrier` of the `blocks` told of it since."""
+        self.cluster.fenced(barrier, blocks)
+
+    # --- clusters ---------------------------------------------------------------------------------
+
+    def cluster_arrive(self, mask, releases: bool) -> None:
+        """The lanes arrive at the cluster's barrier; unless it `releases`, nothing is told."""
+        if releases:
+            self.clocks.release("cluster", *self._sorted(mask))
+
+    def cluster_opened(self, clusters) -> None:
+        """All have arrived, in some of the clusters: a (clusters,) mask."""
+        self.clocks.complete("cluster", clusters)
+        self.races.forget_inits(self.cluster.take_fenced(clusters))
+
+    def cluster_wait(self, mask) -> None:
+        """The lanes have waited for the cluster's barrier, and go on."""
+        self.clocks.acquire("cluster", *self._sorted(mask))
+        self.cluster.met(mask)
+
+    def set_registers(self, index: int, count: int, grows: bool, mask) -> None:
+        """setmaxnreg."""
+        self.registers.set(index, count, grows, mask)
+
+    def finish(self) -> None:
+        """All threads have returned."""
+        self.cluster.look_for_left()
+        self.registers.look_at_the_sum()
+
     def _by_barrier(self, barrier, mask):
-        barrier = np.broadcast_to(barrier, self.layout.shape)
+        barrier = np.broadcast_to(names(self.layout, barrier), self.layout.shape)
         mask = np.broadcast_to(mask, self.layout.shape)
         return [(int(one), mask & (barrier == one)) for one in np.unique(barrier[mask])]
 
     def _sorted(self, mask):
         """Block and thread of each lane in `mask`, by block."""
-        block = np.broadcast_to(self.layout.block_number, self.layout.shape)[mask]
-        thread = np.broadcast_to(self.layout.thread_number, self.layout.shape)[mask]
+        block = np.broadcast_to(self.team.block_number, self.layout.shape)[mask]
+        thread = np.broadcast_to(self.team.thread_number, self.layout.shape)[mask]
         order = np.argsort(block, kind="stable")
         return block[order], thread[order]

@@ -18,6 +18,8 @@ import numpy as np
 from gemmlab.cuda.architectures import WARP
 from gemmlab.simulator.threads.layout import Layout
 
+KNOWN_TO_ALL = 1  # a time before all accesses
+
 
 class BlockClocks:
     """The clocks of a kernel that synchronises whole blocks only.
@@ -60,7 +62,8 @@ class ThreadClocks(BlockClocks):
     def __init__(self, layout: Layout):
         super().__init__(layout)
         self.threads = layout.threads
-        self.known = np.zeros((layout.blocks, self.threads, self.threads), np.int32)
+        self.known = np.full((layout.blocks, self.threads, self.threads), KNOWN_TO_ALL, np.int32)
+        self.tick(-1)
         self._columns: dict[int, int] = {}  # address of an mbarrier -> its column
         # What the threads that came to a barrier know: key -> (blocks, columns).
         self._gathered: dict = {}

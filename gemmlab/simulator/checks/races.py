@@ -10,7 +10,7 @@ from math import gcd
 
 import numpy as np
 
-from gemmlab.simulator.checks.clocks import ThreadClocks
+from gemmlab.simulator.checks.clocks import KNOWN_TO_ALL, ThreadClocks
 from gemmlab.simulator.checks.shadow import (
     ACTOR,
     ACTOR_BITS,
@@ -19,11 +19,13 @@ from gemmlab.simulator.checks.shadow import (
     Touch,
     Writes,
 )
+from gemmlab.simulator.checks.team import places, threads_of_rank
 from gemmlab.simulator.memory import global_memory
 from gemmlab.simulator.memory.global_memory import ALIGNMENT, MaskCache
 from gemmlab.simulator.memory.names import ELEMENT, shared_place
 from gemmlab.simulator.ptx import TYPE_BYTES
 
+BARRIER_BYTES = 8  # of an mbarrier
 COARSE = 16  # bytes of a granule, as long as no smaller access is met
 
 
@@ -34,12 +36,12 @@ class Races:
     start of each block's shared memory; `size`, bytes per lane; and `mask`, the lanes.
     """
 
-    def __init__(self, lanes, clocks):
-        self.lanes, self.layout, self.clocks = lanes, lanes.layout, clocks
+    def __init__(self, lanes, clocks, team):
+        self.lanes, self.layout, self.clocks, self.team = lanes, lanes.layout, clocks, team
         self.kernel = lanes.launch.kernel
         self.granule = COARSE
         self.stride = -(-lanes.launch.shared_bytes // ALIGNMENT) * ALIGNMENT
-        self.block_offsets = np.asarray(self.layout.block_number) * self.stride
+        self.team_stride = self.stride * self.layout.cluster_size
         self.writes = Writes(self._granules)
         self.reads = self._reads()
         self.atomics = None  # a table as of reads, made when it is needed
@@ -47,16 +49,16 @@ class Races:
         self.arriving: Writes | None = None
         self.leaving: Writes | None = None
         # What threads wrote and no fence.proxy.async was told of, where anything may read it so.
-        self.unfenced = Writes(self._granules) if _reads_asynchronously(self.kernel) else None
+        self.unfenced = Writes(self._granules) if _is_asynchronous(self.kernel) else None
         self._overwritten = None  # (what a store is about to overwrite, what with)
         self._masks, self._extremes = MaskCache(), {}
 
     # --- accesses ---------------------------------------------------------------------------------
 
-    def about_to_store(self, addresses, values, dtype, mask) -> None:
-        shared = self.lanes.space("shared")
-        before, _ = global_memory.load(shared, addresses, dtype, len(values), mask)
-        self._overwritten = before, values, addresses, dtype
+    def about_to_store(self, addresses, values, dtype, mask, space) -> None:
+        memory = self.lanes.space(space)
+        before, _ = global_memory.load(memory, addresses, dtype, len(values), mask)
+        self._overwritten = before, values, addresses, dtype, memory
 
     def access(self, index, operation, addresses, size, mask) -> None:
         overwritten, self._overwritten = self._overwritten, None
@@ -68,6 +70,10 @@ class Races:
             self._load(index, size, touch)
         elif operation == "store":
             self._store(index, size, touch, time, overwritten)
+        elif operation == "tell":
+            self._tell(index, size, touch, time)
+        elif operation == "look":
+            self._look(index, size, touch)
         else:
             self._atomic(index, size, touch)
 
@@ -82,7 +88,7 @@ class Races:
     def _store(self, index, size, touch, time, overwritten) -> None:
         new = True
         if overwritten is not None:
-            before, values, _, _ = overwritten
+            before, values, *_ = overwritten
             new = self._differs(touch, before, values)
         self._look_for_writes(index, size, touch, "write", new)
         self._look_for_readers(index, size, touch)
@@ -104,6 +110,19 @@ class Races:
         self._look_for_copies(index, size, touch, "write")
         self.atomics.note(touch, index, self.clocks)
 
+    def _look(self, index, size, touch) -> None:
+        """A load of a flag: whoever writes it need not know of the load."""
+        self._look_for_unwritten(index, size, touch)
+        self._look_for_writes(index, size, touch, "read")
+        self._look_for_copies(index, size, touch, "read")
+
+    def _tell(self, index, size, touch, time) -> None:
+        """A store of a flag: a write, that need not know of atomics."""
+        self._look_for_writes(index, size, touch, "write")
+        self._look_for_others(index, size, touch, self.reads, "write", "read", "read")
+        self._look_for_copies(index, size, touch, "write")
+        self._write(touch, time)
+
     # --- asynchronous copies ----------------------------------------------------------------------
 
     def copy_started(self, index: int, addresses, size: int, mask) -> None:
@@ -114,6 +133,8 @@ class Races:
         self._look_for_writes(index, size, touch, "write")
         self._look_for_readers(index, size, touch)
         self._look_for_copies(index, size, touch, "write")
+        if _is_bulk(self.kernel.instructions[index]):
+            self._look_for_unfenced(index, size, touch)
         self.arriving.note(touch.lane_granules, touch.thread[:, None], time)
 
     def copy_landed(self, index: int, addresses, size: int, mask, barrier=None) -> None:
@@ -154,12 +175,12 @@ class Races:
             self.unfenced.last[granules] & ACTOR,
             self.unfenced.last[granules] >> ACTOR_BITS,
         )
-        block_of = granules * self.granule // self.stride
+        block_of = granules * self.granule // self.team_stride
         shape = self.layout.shape
         mask = np.broadcast_to(mask, shape)
-        blocks = np.broadcast_to(self.layout.block_number, shape)[mask]
-        threads = np.broadcast_to(self.layout.thread_number, shape)[mask]
-        fences = np.zeros((self.layout.blocks, self.layout.threads), bool)
+        blocks = np.broadcast_to(self.team.block_number, shape)[mask]
+        threads = np.broadcast_to(self.team.thread_number, shape)[mask]
+        fences = np.zeros((self.team.blocks, self.team.threads), bool)
         fences[blocks, threads] = True
         known = fences[block_of, actor]
         for block in np.unique(block_of[~known]):
@@ -170,6 +191,16 @@ class Races:
                 known[here] = ~unknown.all(axis=0)
         self.unfenced.last[granules[known]] = 0
 
+    def forget_inits(self, mbarriers) -> None:
+        """All threads know that these were initialised: [(place, mask of blocks)]."""
+        size = self.layout.cluster_size
+        for place, blocks in mbarriers:
+            for team, rank in np.argwhere(blocks[self.layout.block_of]).tolist():
+                first = ((team * size + rank) * self.stride + place) // self.granule
+                granules = slice(first, first + max(1, BARRIER_BYTES // self.granule))
+                known = (KNOWN_TO_ALL << ACTOR_BITS) | (self.writes.last[granules] & ACTOR)
+                self.writes.last[granules] = known
+
     # --- shadow memory ----------------------------------------------------------------------------
 
     @property
@@ -178,7 +209,7 @@ class Races:
 
     def _reads(self):
         if isinstance(self.clocks, ThreadClocks):
-            return ReadsByThread(self._granules, self.layout.threads)
+            return ReadsByThread(self._granules, self.team.threads)
         return ReadsSinceBarrier(self._granules)
 
     def _touch(self, addresses, size: int, mask) -> Touch:
@@ -188,12 +219,12 @@ class Races:
             for table in (*tables, self.unfenced):
                 if table is not None:
                     table.refine(factor)
-        first = (np.asarray(addresses) + self.block_offsets) // self.granule
+        first = places(self.layout, addresses, self.stride) // self.granule
         if mask is not True and np.size(mask) == 1:
             mask = True  # the caller has looked whether any lane is active
         reduced = True if mask is True else self._masks.reduced(mask, first.shape)
         extremes = self._first_and_last(mask, first.shape)
-        return Touch(self.layout, first, size // self.granule, mask, reduced, extremes)
+        return Touch(self.team, first, size // self.granule, mask, reduced, extremes)
 
     def _first_and_last(self, mask, shape):
         """The first and the last active thread for each element of an array of `shape`."""
@@ -202,13 +233,13 @@ class Races:
             padded = (1,) * (len(self.layout.shape) - len(shape)) + tuple(shape)
             lengths = zip(padded, self.layout.shape, strict=True)
             axes = tuple(i for i, (own, lanes) in enumerate(lengths) if own < lanes)
-            thread = np.broadcast_to(self.layout.thread_number, self.layout.shape)
+            thread = np.broadcast_to(self.team.thread_number, self.layout.shape)
             where = np.broadcast_to(mask, thread.shape)
             found = tuple(
                 how(thread, axis=axes, keepdims=True, where=where, initial=initial)
                 .reshape(shape)
                 .astype(np.int64)
-                for how, initial in ((np.min, self.layout.threads), (np.max, 0))
+                for how, initial in ((np.min, self.team.threads), (np.max, 0))
             )
             self._extremes[shape] = mask, found
         return found
@@ -246,7 +277,7 @@ class Races:
             return
         first = int(conflict.reshape(-1).argmax())
         actor, line = int(who[first]), self._line(table.instruction(int(when[first]), self.clocks))
-        if actor < self.layout.threads:
+        if actor < self.team.threads:
             by = f"{verb} by thread {self._thread(actor)} in line {line} with no barrier between"
         else:
             by = f"{verb} by the copy of line {line}, whose mbarrier the thread has not waited for"
@@ -286,9 +317,8 @@ class Races:
         if not beaten.any():
             return
         if overwritten is not None:
-            _, values, addresses, dtype = overwritten
-            shared = self.lanes.space("shared")
-            now, _ = global_memory.load(shared, addresses, dtype, len(values), touch.mask)
+            _, values, addresses, dtype, memory = overwritten
+            now, _ = global_memory.load(memory, addresses, dtype, len(values), touch.mask)
             beaten &= self._differs(touch, now, values)[:, None]
         if beaten.any():
             thread = self._thread(int(winner[beaten][0]))
@@ -308,8 +338,7 @@ class Races:
         """`wrong`: (lanes, parts) of `touch`."""
         where = int(wrong.reshape(-1).argmax())
         granule = int(touch.lane_granules.reshape(-1)[where])
-        block = int(touch.lane_block[where // wrong.shape[1]])
-        element = self._element(index, granule * self.granule - block * self.stride, size)
+        element = self._element(index, granule * self.granule % self.stride, size)
         lanes = np.zeros(int(np.prod(self.layout.shape)), bool)
         lanes[touch.lanes[wrong.any(axis=1)]] = True
         self.lanes.find(kind, index, f"{element} {what}", lanes.reshape(self.layout.shape))
@@ -320,21 +349,23 @@ class Races:
         width = min(TYPE_BYTES.get(kind, ELEMENT), size)
         return str(shared_place(self.kernel, self.lanes.launch.shared_bytes, offset, width))
 
-    def _thread(self, number: int):
-        x, y, _ = self.layout.block
-        return number % x, number // x % y, number // (x * y)
+    def _thread(self, number: int) -> str:
+        (x, y, _), (rank, number) = self.layout.block, divmod(number, threads_of_rank(self.layout))
+        thread = f"{(number % x, number // x % y, number // (x * y))}"
+        return f"{thread} of rank {rank}" if self.layout.cluster_size > 1 else thread
 
     def _line(self, index: int) -> int:
         return self.kernel.instructions[index].line
 
 
-def _reads_asynchronously(kernel) -> bool:
-    """Whether a bulk store or wgmma reads shared memory."""
-    return any(
-        one.name == "wgmma"
-        or (one.opcode.startswith("cp.async.bulk") and "bulk_group" in one.parts)
-        for one in kernel.instructions
-    )
+def _is_asynchronous(kernel) -> bool:
+    """Whether a bulk copy or wgmma reads or writes shared memory."""
+    return any(one.name == "wgmma" or _is_bulk(one) for one in kernel.instructions)
+
+
+def _is_bulk(instruction) -> bool:
+    """Whether it is a copy by the asynchronous proxy: cp.async and st.async are not."""
+    return instruction.opcode.startswith(("cp.async.bulk", "cp.reduce.async.bulk"))
 
 
 def _bits(values) -> np.ndarray:

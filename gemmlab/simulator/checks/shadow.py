@@ -22,7 +22,7 @@ from gemmlab.simulator.threads.layout import Layout
 
 ACTOR_BITS = 16  # of a record: a thread of the block, or a column of an mbarrier
 ACTOR = (1 << ACTOR_BITS) - 1
-THREAD_BITS, INSTRUCTION_BITS = 11, 20  # of a record of reads
+THREAD_BITS, INSTRUCTION_BITS = 14, 20  # of a record of reads: a cluster has 2**14 threads
 THREAD, INSTRUCTION = (1 << THREAD_BITS) - 1, (1 << INSTRUCTION_BITS) - 1
 PIECE = 1 << 20  # records looked at in one step, where there is one for each thread
 
@@ -175,7 +175,11 @@ class ReadsByThread:
         self.since_barrier = ReadsSinceBarrier(granules)
 
     def refine(self, factor: int) -> None:
-        self.by_thread = np.repeat(self.by_thread, factor, axis=0)
+        granules, threads = self.by_thread.shape
+        if (self.since_barrier.last < 0).all():  # as it began, and memory that nobody has touched
+            self.by_thread = np.zeros((granules * factor, threads), np.int32)
+        else:
+            self.by_thread = np.repeat(self.by_thread, factor, axis=0)
         self.since_barrier.refine(factor)
 
     def note(self, touch: Touch, index: int, clocks) -> None:

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import re
 
+from gemmlab.simulator.instructions import bulk_copies
 from gemmlab.simulator.memory import generic
 from gemmlab.simulator.ptx import STRUCTURE, TYPE_BYTES, Symbol, Vector
 from gemmlab.simulator.types import SIGNED, UNSIGNED, Unknown, type_of
 
 SPACES = {"global", "shared", "local", "const"}
+FAR = "lanes.far"  # shared memory of any block of the cluster
 # Which caches an access passes, and how long it stays there: no result depends on it, nor on the
 # order of memory, since stores are seen at once.
 UNUSED = Symbol("_")
 HINTS = {
     "ca", "cg", "cs", "cv", "lu", "wb", "wt", "nc", "volatile", "relaxed", "acquire", "release",
     "weak", "cta", "cluster", "gpu", "sys", "mmio", "unified", "v2", "v4", "v8",
-    "L2::64B", "L2::128B", "L2::256B",
+    "L2::64B", "L2::128B", "L2::256B", "L2::cache_hint",
     *(f"{level}::{kept}" for level in ("L1", "L2") for kept in (
         "evict_normal", "evict_unchanged", "evict_first", "evict_last", "no_allocate")),
 }  # fmt: skip
 
 
-def op_ld(w, instruction, target, address):
+def op_ld(w, instruction, target, address, *hint):
+    _check_hint(instruction, hint)
     if instruction.parts[1] == "param" and isinstance(address.base, Symbol):
         _load_parameter(w, instruction, target, address)
         return
@@ -58,7 +61,11 @@ def _load_parameter(w, instruction, target, address):
     w.assign(target, f"{text}.view({w.dtype(dtype)})", dtype, instruction)
 
 
-def op_st(w, instruction, address, source):
+def op_st(w, instruction, address, source, *more):
+    if instruction.parts[1] == "async":
+        bulk_copies.write_async_store(w, instruction, address, source, *more)
+        return
+    _check_hint(instruction, more)
     dtype, space = _type(instruction), _space(instruction)
     sources = source.items if isinstance(source, Vector) else (source,)
     values = ", ".join(w.value(one, dtype) for one in sources)
@@ -79,6 +86,12 @@ def op_applypriority(w, instruction, address, size):
     """Nor on how long it stays there."""
 
 
+def _check_hint(instruction, given) -> None:
+    """A policy for the second-level cache is the last operand, where the instruction says so."""
+    if len(given) != ("L2::cache_hint" in instruction.parts):
+        raise Unknown
+
+
 def _type(instruction):
     dtype = type_of(instruction.parts[-1])
     # Untyped bits are extended with zeros where the register is wider.
@@ -90,7 +103,9 @@ def _call(w, instruction, space, address, what: str) -> str:
     if what == "load" and space == "shared":
         base = w.once(w.value(address.base, SIGNED[4]))
         return f"lanes.load_shared({instruction.index}, {base}, {address.offset}"
-    place = w.address(address, SIGNED[4] if space == "shared" else SIGNED[8])
+    place = w.address(address, SIGNED[4] if space in ("shared", FAR) else SIGNED[8])
+    if space == FAR:
+        return f"lanes.{what}({instruction.index}, {FAR}, {place}"
     if space == "generic":
         function = {"load": generic.load_generic, "store": generic.store_generic}[what]
         return f"{w.use(function)}(lanes, {instruction.index}, {place}"
@@ -99,10 +114,12 @@ def _call(w, instruction, space, address, what: str) -> str:
 
 def _space(instruction) -> str:
     """The state space; "generic" where the instruction names none."""
-    parts = [re.sub("::(cta|cluster|entry|func)$", "", part) for part in instruction.parts[1:-1]]
+    parts = [re.sub("::(cta|entry|func)$", "", part) for part in instruction.parts[1:-1]]
     if parts[:1] == ["param"]:  # a structure, at a place that a register says
         parts[0] = "const"
-    known = [part for part in parts if part in SPACES]
-    if len(known) > 1 or set(parts) - SPACES - HINTS:
+    known = [part for part in parts if part in SPACES or part == "shared::cluster"]
+    if len(known) > 1 or set(parts) - SPACES - HINTS - {"shared::cluster"}:
         raise Unknown
+    if known == ["shared::cluster"]:
+        return FAR
     return known[0] if known else "generic"

@@ -22,6 +22,8 @@ def op_cp(w, instruction, *operands):
     parts = instruction.parts[1:]
     if parts[:2] == ("async", "bulk"):
         bulk_copies.write(w, instruction, operands)
+    elif parts[:3] == ("reduce", "async", "bulk"):
+        bulk_copies.write_reduction(w, instruction, operands)
     elif parts == ("async", "commit_group"):
         _call(w, f"commit({w.mask(instruction)})")
     elif parts == ("async", "wait_group"):

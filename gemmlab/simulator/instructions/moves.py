@@ -36,7 +36,7 @@ def op_mov(w, instruction, target, source):
 def op_cvta(w, instruction, target, source):
     """An address in a space to a generic one, or the reverse (`cvta.to`)."""
     _, *to, space, ptx_type = instruction.parts
-    space = space.removesuffix("::cta")
+    space = space.removesuffix("::cta").removesuffix("::cluster")
     if space not in SPACES or to not in ([], ["to"]):
         raise Unknown
     dtype = SIGNED[TYPE_BYTES[ptx_type]]
@@ -52,8 +52,11 @@ def op_cvta(w, instruction, target, source):
 def op_isspacep(w, instruction, target, address):
     """Whether a generic address leads to the space."""
     _, space = instruction.parts
-    space = space.removesuffix("::cta")
-    if space not in ("global", "shared", "local"):
+    if space in ("shared", "shared::cta"):
+        text = f"{w.use(generic.is_in_own_block)}(lanes, {w.value(address, SIGNED[8])})"
+    elif space in ("global", "shared::cluster", "local"):
+        space = space.removesuffix("::cluster")
+        text = f"{w.use(generic.is_in)}({w.value(address, SIGNED[8])}, {space!r})"
+    else:
         raise Unknown
-    text = f"{w.use(generic.is_in)}({w.value(address, SIGNED[8])}, {space!r})"
     w.assign(target, text, BOOL, instruction)

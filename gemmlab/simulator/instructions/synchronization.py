@@ -6,7 +6,10 @@ from gemmlab.simulator.ptx import Immediate, Register
 from gemmlab.simulator.types import BOOL, SIGNED, Unknown
 
 REDUCTIONS = {"popc", "and", "or"}
-ASYNC_FENCES = {"fence.proxy.async", "fence.proxy.async.shared::cta"}
+ASYNC_FENCES = {
+    "fence.proxy.async", "fence.proxy.async.shared::cta", "fence.proxy.async.shared::cluster",
+}  # fmt: skip
+INIT_FENCE = "fence.mbarrier_init.release.cluster"
 
 
 def op_bar(w, instruction, *operands):
@@ -42,13 +45,16 @@ op_barrier = op_bar
 
 
 def _cluster(w, instruction, operands):
-    """barrier.cluster.arrive and .wait. Whoever waits has arrived: the wait alone is a barrier."""
+    """barrier.cluster.arrive and .wait."""
     _, _, what, *order = instruction.parts
     if operands or set(order) - {"aligned", "release", "acquire", "relaxed"}:
         raise Unknown
+    where = f"{instruction.index}, {w.mask(instruction)}"
     if what == "wait":
-        w.lines.append(f"lanes.cluster_barrier({instruction.index}, {w.mask(instruction)})")
-    elif what != "arrive":
+        w.lines.append(f"lanes.cluster_wait({where})")
+    elif what == "arrive":
+        w.lines.append(f"lanes.cluster_barrier.arrive({where}, {'relaxed' not in order})")
+    else:
         raise Unknown
 
 
@@ -61,9 +67,11 @@ def _wait(w, instruction, number, count, reduction):
 
 
 def op_fence(w, instruction, *operands):
-    """Stores are seen at once, so nothing is to be done; checks look for one of the fences."""
+    """Stores are seen at once, so nothing is to be done; checks look for two of the fences."""
     if instruction.opcode in ASYNC_FENCES:
         w.lines.append(f"lanes.fence_async({w.mask(instruction)})")
+    elif instruction.opcode == INIT_FENCE:
+        w.lines.append(f"lanes.copies.mbarriers.fence_inits({w.mask(instruction)})")
 
 
 op_membar = op_fence

@@ -14,8 +14,10 @@ import numpy as np
 from gemmlab.simulator.arithmetic import halves
 from gemmlab.simulator.arithmetic.float32 import flush
 from gemmlab.simulator.memory import generic, global_memory
+from gemmlab.simulator.types import FLOATS, UNSIGNED, Unknown, type_of
 
 POISON = global_memory.POISON
+HALVES = {"f16", "bf16", "f16x2", "bf16x2"}
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,29 @@ def half_operation(how: str, ptx_type: str) -> Operation:
     return Operation((_pairs if ptx_type.endswith("x2") else _singles)(name, function))
 
 
+def operation_of(how: str, ptx_type: str) -> tuple[object, np.dtype]:
+    """(the operation, or a function that takes the space and gives one; the dtype of the values).
+
+    `ptx_type`: of an element. Raises Unknown.
+    """
+    if ptx_type in HALVES:
+        return half_operation(how, ptx_type), UNSIGNED[4 if "x2" in ptx_type else 2]
+    dtype = type_of(ptx_type)
+    if dtype == FLOATS["f32"] and how == "add":
+        return _add_float32, dtype
+    if dtype.kind == "f" and how != "add":
+        raise Unknown
+    if dtype.kind == "f":
+        return FLOAT_ADD, dtype
+    if how in ("inc", "dec") and dtype.kind != "u":
+        raise Unknown
+    return INTEGER[how], dtype
+
+
+def _add_float32(space: str):
+    return FLUSHED_ADD if space == "global" else FLOAT_ADD
+
+
 def atomic(lanes, index: int, space: str, operation, addresses, operands, dtype, mask, wanted):
     """Do `operation` at each lane's address. Returns the old values if `wanted`, else None.
 
@@ -138,8 +163,10 @@ def _in_space(lanes, index, space, operation, addresses, operands, dtype, mask, 
         given = [_in_order(operand, lanes.shape, order)[active] for operand in operands]
         if not wanted and operation.at is not None:
             operation.at.at(view, elements, *given)
+            lanes.changes += 1
         else:
-            before = _take_turns(view, elements, given, operation.change)
+            before = take_turns(view, elements, given, operation.change)
+            lanes.changes += bool((view[elements] != before).any())  # a lock may be taken already
             if wanted:
                 old[active] = before
     place.stored(addresses, dtype.itemsize, mask, *operands, lanes.layout.block_number)
@@ -156,7 +183,7 @@ def _in_order(values, shape, order) -> np.ndarray:
     return np.broadcast_to(values, shape).transpose(order).reshape(-1)
 
 
-def _take_turns(view, elements, operands, change):
+def take_turns(view, elements, operands, change):
     """Change `view[elements]`, lanes that share an element one after the other.
 
     Returns what each lane found there. In step i it is the turn of the i-th lane of each element.

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from gemmlab.simulator.threads import clusters
+
 WINDOW_BYTES = 1 << 32
 WINDOWS = {"shared": 0x7E00_0000_0000, "local": 0x7D00_0000_0000}
 
@@ -15,6 +17,12 @@ WINDOWS = {"shared": 0x7E00_0000_0000, "local": 0x7D00_0000_0000}
 def window(space: str) -> np.int64:
     """What a generic address of this space has more than an address in the space."""
     return np.int64(WINDOWS.get(space, 0))
+
+
+def is_in_own_block(lanes, addresses):
+    """Which generic addresses (int64) lead to the shared memory of the lane's own block."""
+    own = clusters.ranks_of(lanes.layout, addresses) == lanes.special["cluster_ctarank"]
+    return is_in(addresses, "shared") & own
 
 
 def is_in(addresses, space: str):
@@ -39,11 +47,18 @@ def split(lanes, addresses, mask):
         if space == "shared":  # whose addresses have 32 bits
             own = own.astype(np.int32)
         if inside.all():
-            return [(space, own, mask)]
+            return _by_block(lanes, space, own, mask)
         active = inside & mask
         if active.any():
-            found.append((space, own, active))
+            found += _by_block(lanes, space, own, active)
     return found
+
+
+def _by_block(lanes, space: str, addresses, mask):
+    """One part of `split`; shared memory that may be another block's is `lanes.far`."""
+    if space == "shared" and clusters.are_far(np.where(mask, addresses, 0)):
+        return [(lanes.far, addresses.astype(np.int32), mask)]
+    return [(space, addresses, mask)]
 
 
 def load_generic(lanes, index: int, addresses, dtype, count: int, mask):

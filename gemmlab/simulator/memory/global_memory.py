@@ -230,10 +230,13 @@ class GlobalMemory:
 
     def has_written(self, addresses) -> bool:
         """Whether a kernel has stored in an array that these addresses may lead to."""
-        if not any(buffer.written for buffer in self.buffers):
+        if not addresses.size or not any(buffer.written for buffer in self.buffers):
             return False
-        numbers = np.unique((addresses - GLOBAL_BASE) // GLOBAL_STEP)
-        return any(0 <= n < len(self.buffers) and self.buffers[n].written for n in numbers)
+        first, last = (
+            (int(address) - GLOBAL_BASE) // GLOBAL_STEP
+            for address in (addresses.min(), addresses.max())
+        )
+        return any(buffer.written for buffer in self.buffers[max(first, 0) : max(last + 1, 0)])
 
     def stored(self, addresses, size: int, *given) -> None:
         """Nothing to take note of, other than in shared memory."""

@@ -16,7 +16,6 @@ from gemmlab.simulator.ptx import RESERVED, RESERVED_BYTES, Kernel
 
 PAGE = ALIGNMENT  # bytes
 PLANS = 8  # bases of addresses, such as one for each tile, that are remembered
-SMALL = 1 << 14  # elements; larger arrays of places are not remembered
 
 
 class SharedPart(Buffer):
@@ -37,7 +36,7 @@ class SharedPart(Buffer):
 
 
 class Plan:
-    """Loads from one base: its addresses where lanes are active, and where each found its data.
+    """Loads from one base: its addresses where lanes are active, where they lead, what they cost.
 
     An unrolled loop loads from the same base at many offsets, and again in its next iteration.
     """
@@ -45,7 +44,16 @@ class Plan:
     def __init__(self, base, mask, addresses):
         self.base, self.mask, self.addresses = base, mask, addresses
         self.lowest, self.highest = int(addresses.min()), int(addresses.max())
-        self.places: dict = {}  # (offset, dtype, count) -> (version, indexes into the memory)
+        self.first = int(addresses.flat[0])
+        self._differs = int(np.bitwise_or.reduce(addresses ^ addresses.flat[0], axis=None))
+        # (offset, dtype, count) -> (version, where the view begins, indexes from there on)
+        self.places: dict = {}
+        self.indexes: dict = {}  # the same ones serve many offsets
+        self.costs: dict = {}  # what its loads are counted as: see machine.py
+
+    def is_aligned(self, offset: int, size: int) -> bool:
+        """Whether all addresses + offset are multiples of `size`, a power of two."""
+        return not (self._differs | (self.first + offset)) & (size - 1)
 
 
 class SharedMemory:
@@ -53,14 +61,14 @@ class SharedMemory:
 
     def __init__(self, layout, bytes_per_block: int, kernel: Kernel):
         self.bytes_per_block = bytes_per_block
-        stride = -(-bytes_per_block // ALIGNMENT) * ALIGNMENT
+        self.stride = stride = -(-bytes_per_block // ALIGNMENT) * ALIGNMENT
         self.block_offsets = np.asarray(layout.block_number * stride)
         raw = np.full(layout.blocks * stride // 4, POISON, np.uint32).view(np.uint8)
         if RESERVED in kernel.shared:
             first = kernel.shared[RESERVED].offset
             raw.reshape(layout.blocks, stride)[:, first : first + RESERVED_BYTES] = 0
         self.buffer = Buffer("shared memory", raw, 0, 1)
-        self._own = SharedPart(raw[:bytes_per_block], kernel)
+        self.own = SharedPart(raw[:bytes_per_block], kernel)
         self._masks = MaskCache()
         self._dimensions = len(layout.shape)
         self._block_axes = [i for i, n in enumerate(self.block_offsets.shape) if n > 1]
@@ -72,26 +80,32 @@ class SharedMemory:
 
     def take_from(self, base, offset: int, dtype: np.dtype, count: int, mask):
         """As `take` at base + offset; None where an address is out of bounds or misaligned."""
-        plan = self._plan(base, mask)
+        plan = self.plan(base, mask)
         key = offset, dtype, count
-        version, places = plan.places.get(key, (None, None))
+        version, start, indexes = plan.places.get(key, (None, 0, None))
         if version != self._version:
             size = dtype.itemsize * count
-            end = plan.highest + offset + size
-            wrong = plan.lowest + offset < 0 or end > self.bytes_per_block
-            if wrong or ((plan.addresses + np.int32(offset)) & (size - 1)).any():
+            lowest, end = plan.lowest + offset, plan.highest + offset + size
+            if lowest < 0 or end > self.bytes_per_block or not plan.is_aligned(offset, size):
                 return None
-            offsets = self.block_offsets
-            if self._block_axes:
-                offsets = self._offsets(self._pages(plan.lowest + offset, end))
-            first = (plan.addresses + (offsets + offset)) >> (dtype.itemsize.bit_length() - 1)
-            places = [first + i if i else first for i in range(count)]
-            if first.size <= SMALL:
-                plan.places[key] = self._version, places
+            differs = self._pages(lowest, end) if self._block_axes else ()
+            start, indexes = self._indexes(plan, offset, dtype.itemsize, differs)
+            plan.places[key] = self._version, start, indexes
         view = self.buffer.view(dtype)
-        return [view.take(place) for place in places]
+        return [view[start + i :].take(indexes) for i in range(count)]
 
-    def _plan(self, base, mask) -> Plan:
+    def _indexes(self, plan: Plan, offset: int, size: int, differs: tuple[bool, ...]):
+        """Where each lane finds its element of `size` bytes: (start, indexes from there on)."""
+        rest = plan.first % size  # of all addresses
+        key = size, differs
+        if key not in plan.indexes:
+            offsets = self._offsets(differs) if differs else self.block_offsets
+            plan.indexes[key] = (plan.addresses + (offsets - rest)) >> (size.bit_length() - 1)
+        start, indexes = (offset + rest) // size, plan.indexes[key]
+        return (start, indexes) if start >= 0 else (0, indexes + start)
+
+    def plan(self, base, mask) -> Plan:
+        """The same for the same objects, as long as it is one of the last PLANS."""
         plan = self._plans.get(id(base))
         if plan is None or plan.base is not base or plan.mask is not mask:
             if len(self._plans) >= PLANS:
@@ -113,7 +127,7 @@ class SharedMemory:
 
     def locate(self, addresses, size: int, mask):
         """As GlobalMemory.locate; `addresses` count from the start of the block's own part."""
-        allowed, bad = self._own.check(addresses, size, mask)
+        allowed, bad = self.own.check(addresses, size, mask)
         offsets = addresses + self.block_offsets
         return [(self.buffer, offsets, allowed)], bad
 

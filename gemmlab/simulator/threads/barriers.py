@@ -16,8 +16,7 @@ import numpy as np
 
 from gemmlab.cuda.architectures import WARP
 
-BARRIERS = 17  # the last one is the cluster's, for clusters of one block
-CLUSTER = BARRIERS - 1
+BARRIERS = 16
 ALL_LANES = np.uint32(0xFFFFFFFF)
 NOBODY = -1  # the barrier of lanes that do not come to one
 

@@ -1,12 +1,134 @@
-"""Clusters of blocks: here a cluster has one block, whose rank is 0."""
+"""Clusters of blocks: the addresses of their shared memory, and the barrier that they share.
+
+A block's own shared memory begins at address 0. `mapa` makes an address in the block of a rank: it
+has the rank, counted from 1, in the bits from RANK_SHIFT on. So an address below 1 << RANK_SHIFT is
+one of the own block, and any other is *far*, even where the rank is the own one. (On an NVIDIA H200
+the bits from 24 on are the rank itself, in addresses of the own block too.)
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 
-def same_place(lanes, index: int, address, rank, mask):
-    """mapa: `address` in the shared memory of the block of `rank`, which has to be the own one."""
-    wrong = (rank != 0) & mask
+import numpy as np
+
+RANK_SHIFT = 24
+PLACE = (1 << RANK_SHIFT) - 1  # the bits of an address that are the place in a block's memory
+RANKS = 0xFF  # those of the rank, once they are shifted down
+
+
+def place_of(addresses):
+    """The place in the shared memory of the block that an address leads to."""
+    return addresses & addresses.dtype.type(PLACE)
+
+
+def are_far(addresses) -> bool:
+    """Whether any of the addresses names a block."""
+    return bool((np.asarray(addresses) >> RANK_SHIFT).any())
+
+
+def ranks_of(layout, addresses):
+    """The rank of the block that each address (in shared memory) leads to."""
+    named = (np.asarray(addresses) >> RANK_SHIFT) & RANKS
+    return np.where(named == 0, layout.special["cluster_ctarank"], named - 1).astype(np.int32)
+
+
+def owners(layout, addresses):
+    """(the number of the block that each address leads to, whether there is one)."""
+    ranks = ranks_of(layout, addresses)
+    inside = ranks < layout.cluster_size
+    return layout.block_of[layout.cluster_number, np.where(inside, ranks, 0)], inside
+
+
+def in_block(lanes, index: int, address, rank, mask):
+    """mapa: the place of `address` in the shared memory of the block of `rank`."""
+    size = lanes.layout.cluster_size
+    wrong = ((rank < 0) | (rank >= size)) & mask
     if wrong.any():
-        what = "a block of rank other than 0 is named, and the cluster has one block"
+        first = int(np.broadcast_to(rank, lanes.shape)[np.broadcast_to(wrong, lanes.shape)][0])
+        blocks = "one block" if size == 1 else f"{size} blocks"
+        what = f"the block of rank {first} is named, and the cluster has {blocks}"
         lanes.find("wrong cluster rank", index, what, wrong)
-    return address
+    if size == 1:
+        return address
+    kind = address.dtype.type
+    kept = kind(PLACE) if address.dtype.itemsize == 4 else kind(~(RANKS << RANK_SHIFT))
+    named = np.where(wrong, 0, rank + 1).astype(kind) << kind(RANK_SHIFT)
+    return (address & kept) | named
+
+
+def rank_of(lanes, address):
+    """getctarank: int32."""
+    return ranks_of(lanes.layout, address)
+
+
+@dataclass(eq=False)
+class Waiting:
+    """Lanes that wait for the cluster's barrier. `place`: where they go on."""
+
+    place: int
+    mask: np.ndarray
+
+
+class ClusterBarrier:
+    """The barrier of each cluster: a lane arrives, goes on, and waits for the others later.
+
+    It opens when all lanes of the cluster that have not returned have arrived.
+    """
+
+    def __init__(self, lanes):
+        self.lanes, self.layout = lanes, lanes.layout
+        self.waiting: list[Waiting] = []
+        # Lanes that have arrived and not been let go; and those that may pass when they wait.
+        self._arrived = np.zeros(self.layout.shape, bool)
+        self._let_go = np.zeros(self.layout.shape, bool)
+
+    def arrive(self, index: int, mask, releases: bool) -> None:
+        """`releases`: whether others are to see what the lanes wrote (not `.relaxed`)."""
+        mask = np.broadcast_to(mask, self.layout.shape)
+        again = mask & (self._arrived | self._let_go)
+        if again.any():
+            what = "arrives a second time at the barrier of the cluster, and has not waited between"
+            self.lanes.find("wrong cluster barrier", index, what, again)
+        self._arrived = self._arrived | mask
+        if self.lanes.checker:
+            self.lanes.checker.cluster_arrive(mask, releases)
+
+    def wait(self, index: int, mask) -> None:
+        """The lanes of `mask` wait, and go on behind instruction `index`."""
+        mask = np.broadcast_to(mask, self.layout.shape)
+        never = mask & ~(self._arrived | self._let_go)
+        if never.any():
+            what = "waits at the barrier of the cluster, and has not arrived there"
+            self.lanes.find("wrong cluster barrier", index, what, never)
+            self._arrived = self._arrived | never
+        self.waiting.append(Waiting(index + 1, mask))
+
+    def open(self, alive) -> dict[int, np.ndarray]:
+        """{place: lanes that go on}. `alive`: a mask."""
+        if not self.waiting:
+            return {}
+        missing = alive & ~self._arrived
+        complete = np.bincount(
+            np.broadcast_to(self.layout.cluster_number, self.layout.shape)[missing],
+            minlength=self.layout.clusters,
+        ) == 0  # fmt: skip
+        if complete.any():
+            opened = self._arrived & complete[self.layout.cluster_number]
+            if opened.any():
+                self._let_go, self._arrived = self._let_go | opened, self._arrived & ~opened
+                if self.lanes.checker:
+                    self.lanes.checker.cluster_opened(complete)
+        places, left = {}, []
+        for one in self.waiting:
+            goes = one.mask & self._let_go
+            if goes.any():
+                places[one.place] = goes | places.get(one.place, False)
+            if (stays := one.mask & ~self._let_go).any():
+                left.append(Waiting(one.place, stays))
+        self.waiting = left
+        for mask in places.values():
+            self._let_go = self._let_go & ~mask
+            if self.lanes.checker:
+                self.lanes.checker.cluster_wait(mask)
+        return places

@@ -41,8 +41,11 @@ class Layout:
     the `threads` of its block it is. Both broadcast to `shape`.
     """
 
-    def __init__(self, ranges, block: Triple, grid: Triple):
-        """`ranges`: ((x0, x1), (y0, y1), (z0, z1)), the blocks; `block`, `grid`: the launch's."""
+    def __init__(self, ranges, block: Triple, grid: Triple, cluster: Triple = (1, 1, 1)):
+        """`ranges`: ((x0, x1), (y0, y1), (z0, z1)), the blocks; the others are the launch's.
+
+        `cluster`: in blocks; the ranges hold whole ones.
+        """
         self.ranges, self.block = ranges, block
         lengths = {}
         for dimension, (first, last), threads in zip(DIMENSIONS, ranges, block, strict=True):
@@ -79,12 +82,8 @@ class Layout:
             self.special[f"ctaid.{d}"] = along(f"block {d}", ranges[i][0])
             self.special[f"ntid.{d}"] = np.int32(block[i])
             self.special[f"nctaid.{d}"] = np.int32(grid[i])
-            # Clusters have one block.
-            self.special[f"clusterid.{d}"] = self.special[f"ctaid.{d}"]
-            self.special[f"nclusterid.{d}"] = self.special[f"nctaid.{d}"]
-            self.special[f"cluster_ctaid.{d}"] = np.int32(0)
-            self.special[f"cluster_nctaid.{d}"] = np.int32(1)
-        self.special |= {"cluster_ctarank": np.int32(0), "cluster_nctarank": np.int32(1)}
+            self._cluster_registers(d, grid[i], cluster[i])
+        self._number_clusters(cluster)
 
         # Warps are rows of 32 threads in the order (z, y, x) inside a block: for counting, arrays
         # are turned to (blocks…, threads…).
@@ -97,6 +96,42 @@ class Layout:
         self.block_axes = sum(axis.startswith("block") for axis in self.axes)
         self.thread_axes = tuple(i for i, axis in enumerate(self.axes) if axis.startswith("thread"))
         self._warps: dict = {}  # shape of addresses -> (mask, DistinctWarps)
+
+    # --- clusters ---------------------------------------------------------------------------------
+
+    def _cluster_registers(self, dimension: str, grid: int, cluster: int) -> None:
+        """Along one dimension, in which the grid has `grid` blocks and a cluster `cluster`."""
+        own = self.special[f"ctaid.{dimension}"]
+        self.special[f"clusterid.{dimension}"] = own // np.int32(cluster)
+        self.special[f"nclusterid.{dimension}"] = np.int32(grid // cluster)
+        self.special[f"cluster_ctaid.{dimension}"] = own % np.int32(cluster)
+        self.special[f"cluster_nctaid.{dimension}"] = np.int32(cluster)
+
+    def _number_clusters(self, cluster: Triple) -> None:
+        """`cluster_number`: for every lane, which of the `clusters` its block is in.
+
+        `cluster_size`: in blocks. `block_of`: (clusters, cluster_size) the number of each block.
+        """
+        self.cluster_size = int(np.prod(cluster))
+        self.clusters = self.blocks // self.cluster_size
+        rank, number = np.int32(0), np.int64(0)
+        for i in (2, 1, 0):
+            first, last = self.ranges[i]
+            d, own = DIMENSIONS[i], np.int32(cluster[i])
+            rank = rank * own + self.special[f"cluster_ctaid.{d}"]
+            here = self.special[f"clusterid.{d}"] - np.int32(first) // own
+            number = number * ((last - first) // cluster[i]) + here
+        self.special |= {
+            "cluster_ctarank": rank,
+            "cluster_nctarank": np.int32(self.cluster_size),
+            "is_explicit_cluster": np.bool_(self.cluster_size > 1),
+        }
+        self.cluster_number = number
+        self.block_of = np.arange(self.blocks).reshape(self.clusters, self.cluster_size)
+        if self.cluster_size > 1:
+            shape = np.broadcast_shapes(np.shape(number), np.shape(rank), self.block_number.shape)
+            where = (np.broadcast_to(v, shape) for v in (number, rank))
+            self.block_of[tuple(where)] = np.broadcast_to(self.block_number, shape)
 
     # --- lanes, warps and blocks ------------------------------------------------------------------
 
@@ -121,6 +156,13 @@ class Layout:
     def of_block(self, values) -> np.ndarray:
         """A value (blocks,) of each block, for every lane."""
         return np.asarray(values)[self.block_number]
+
+    def warps_of(self, block: Triple) -> slice:
+        """Which of all warps are those of the block with these indices in the grid."""
+        number = 0
+        for index, (first, last) in reversed(list(zip(block, self.ranges, strict=True))):
+            number = number * (last - first) + index - first
+        return slice(number * self.warps_per_block, (number + 1) * self.warps_per_block)
 
     def first(self, lanes) -> tuple[Triple, Triple]:
         """The indices of block and thread of the first lane in the mask `lanes`."""

@@ -1,0 +1,54 @@
+"""What the warps of a rung waited for, as recorded: the share of each reason."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gemmlab import ladder
+from gemmlab.records import runs
+from gemmlab.records import stalls as recorded
+from gemmlab.records.registry import NoRecord
+
+if TYPE_CHECKING:
+    import pandas
+
+LEAST = 1.0  # percent: what is less in every column is summed up as the rest
+REST = "the rest"
+
+
+def stalls(*names: str, shape: tuple[int, int, int] = runs.LARGE) -> pandas.DataFrame:
+    """What the warps of rungs did in a cycle, at one recorded shape (M, N, K), a column for each.
+
+    First "issue active": the cycles of a scheduler in which it started an instruction, in percent;
+    and how many warps a scheduler had. Then each reason of Nsight Compute, in percent of the cycles
+    of all warps, the most frequent of the last rung first; "waits for" says it in words. Reasons
+    below 1 % in every rung are the rest. Raises LadderError, NoRecord, StaleRecord, BadRecord.
+    """
+    import pandas
+
+    rows = {name: _row(ladder.find(name), shape) for name in names}
+    reasons = list(recorded.REASONS)
+    per_issue = pandas.DataFrame({name: row[reasons] for name, row in rows.items()}).fillna(0.0)
+    shares = 100 * per_issue.astype(float) / per_issue.sum()
+    large = shares[(shares >= LEAST).any(axis=1)].sort_values(names[-1], ascending=False)
+    issues = pandas.Series({name: row["issue_active_pct"] for name, row in rows.items()})
+    table = pandas.concat([
+        pandas.DataFrame({
+            "issue active": issues, "warps of a scheduler": per_issue.sum() * issues / 100,
+        }).T,
+        large.rename(lambda reason: reason.replace("_", " ")),
+        pandas.DataFrame({REST: shares.drop(large.index).sum()}).T,
+    ])  # fmt: skip
+    words = ["a scheduler's cycles", "as many as it had", *map(recorded.REASONS.get, large.index)]
+    return table.astype(float).round(1).assign(**{"waits for": [*words, ""]})
+
+
+def _row(rung: ladder.Rung, shape: tuple[int, int, int]) -> pandas.Series:
+    table = recorded.evidence(rung).read()
+    found = table[(table[["m", "n", "k"]] == list(shape)).all(axis=1)]
+    if found.empty:
+        there = ", ".join("x".join(map(str, row)) for row in table[["m", "n", "k"]].to_numpy())
+        raise NoRecord(
+            f"{rung.name}: no stall reasons were recorded at {shape}; there are, as MxNxK: {there}."
+        )
+    return found.iloc[0]

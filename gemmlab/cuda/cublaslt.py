@@ -1,0 +1,195 @@
+"""cuBLASLt's product with a bias and an activation fused into it, called through its C interface.
+
+Numbers of enumerations and the layout of structures are those of NVIDIA's cublasLt.h of CUDA 12 and
+13; the functions are described in NVIDIA, "cuBLAS", chapter "Using the cuBLASLt API".
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+
+from gemmlab.cuda.cublas import (
+    COMPUTE_32F,
+    WORKSPACE_BYTES,
+    CublasError,
+    refuse_reduced_precision,
+)
+
+EPILOGUES = {"none": 4, "ReLU": 6, "GELU by tanh": 36}  # CUBLASLT_EPILOGUE_BIAS, with it RELU, GELU
+FLOAT = 0  # CUDA_R_32F
+EPILOGUE, BIAS_POINTER = 7, 8  # attributes of a product: CUBLASLT_MATMUL_DESC_...
+MAX_WORKSPACE_BYTES = 1  # attribute of a preference: CUBLASLT_MATMUL_PREF_...
+PROPOSALS = 8  # algorithms that are asked for, and tried
+TRIES = 5  # of each, the best of which counts
+
+
+class NoFusedEpilogue(CublasError):
+    """cuBLASLt has no such epilogue, or proposes no algorithm for it."""
+
+
+class _Proposal(ctypes.Structure):
+    """cublasLtMatmulHeuristicResult_t."""
+
+    _fields_ = (
+        ("algorithm", ctypes.c_uint64 * 8), ("workspace_bytes", ctypes.c_size_t),
+        ("status", ctypes.c_int), ("waves", ctypes.c_float), ("reserved", ctypes.c_int * 4),
+    )  # fmt: skip
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    try:
+        from cuda.pathfinder import load_nvidia_dynamic_lib
+
+        return ctypes.CDLL(load_nvidia_dynamic_lib("cublasLt").abs_path)
+    except (ImportError, RuntimeError, OSError) as error:
+        raise CublasError(
+            f"cuBLASLt cannot be loaded: {str(error).splitlines()[0]}; it comes with cuBLAS, in "
+            "the CUDA toolkit or the package nvidia-cublas."
+        ) from error
+
+
+class CublasLt:
+    """A cuBLASLt handle with a workspace, for one CuPy stream.
+
+    Use as a context manager: leaving it frees the handle, and the products made with it end there.
+    Raises CublasError where the library is missing, or the environment asks for less than FP32.
+    """
+
+    def __init__(self, stream) -> None:
+        import cupy
+
+        refuse_reduced_precision()
+        self.stream = stream
+        self._library = _library()
+        self.workspace = cupy.empty(WORKSPACE_BYTES, dtype=cupy.uint8)
+        self._made: list[tuple[str, ctypes.c_void_p]] = []
+        self.handle = self.make("cublasLtCreate", "cublasLtDestroy")
+
+    def status(self, function: str, *arguments) -> int:
+        """What a function of the library returns, 0 for success."""
+        return getattr(self._library, function)(*arguments)
+
+    def call(self, function: str, *arguments) -> None:
+        if status := self.status(function, *arguments):
+            raise CublasError(f"{function} returned status {status}.")
+
+    def make(self, function: str, destroy: str, *arguments) -> ctypes.c_void_p:
+        """What `function` makes of the arguments; `destroy` frees it in the end."""
+        made = ctypes.c_void_p()
+        self.call(function, ctypes.byref(made), *arguments)
+        self._made.append((destroy, made))
+        return made
+
+    def __enter__(self) -> CublasLt:
+        return self
+
+    def __exit__(self, *_) -> None:
+        for destroy, made in reversed(self._made):
+            self.call(destroy, made)
+        self._made.clear()
+
+
+class FusedProduct:
+    """C = activation(A @ B + bias) in one call, float32 and row-major, for one shape (m, n, k).
+
+    Of the algorithms that cuBLASLt proposes for the shape it takes the one that is fastest here.
+    Raises NoFusedEpilogue for an activation that cuBLASLt does not fuse, and where it proposes no
+    algorithm that runs.
+    """
+
+    dtype = "float32"
+    name = "cublasLt"
+
+    def __init__(self, cublas: CublasLt, m: int, n: int, k: int, activation: str) -> None:
+        import cupy
+
+        if activation not in EPILOGUES:
+            raise NoFusedEpilogue(
+                f"cuBLASLt fuses no {activation!r}; it fuses {', '.join(EPILOGUES)}."
+            )
+        self.array_module, self.to_host, self.to_device = cupy, cupy.asnumpy, cupy.asarray
+        self.activation, self._cublas = activation, cublas
+        self._one, self._zero = ctypes.c_float(1.0), ctypes.c_float(0.0)
+        self._product = cublas.make(
+            "cublasLtMatmulDescCreate", "cublasLtMatmulDescDestroy", COMPUTE_32F, FLOAT
+        )
+        self._set(EPILOGUE, ctypes.c_uint32(EPILOGUES[activation]))
+        # cuBLASLt stores by columns: it is given the transposes, C.T = B.T @ A.T, and its bias,
+        # which has an element for each of its rows, is ours for each column.
+        self._b, self._a, self._c = (self._layout(*size) for size in ((n, k), (k, m), (n, m)))
+        random = cupy.random.default_rng(0).random
+        A, B, C, bias = (
+            random(size, dtype=cupy.float32) for size in ((m, k), (k, n), (m, n), (n,))
+        )
+        self._set(BIAS_POINTER, ctypes.c_void_p(bias.data.ptr))  # its alignment counts
+        proposals = self._proposals()
+        times = [self._best_ms(one, A, B, C, bias) for one in proposals]
+        runs = [(ms, at) for at, ms in enumerate(times) if ms is not None]
+        if not runs:
+            raise NoFusedEpilogue(
+                f"cuBLASLt proposes no algorithm that runs, for bias and {activation} at "
+                f"M={m}, N={n}, K={k} in FP32."
+            )
+        self._chosen = proposals[min(runs)[1]]
+
+    def _set(self, attribute: int, value) -> None:
+        self._cublas.call(
+            "cublasLtMatmulDescSetAttribute", self._product, attribute, ctypes.byref(value),
+            ctypes.c_size_t(ctypes.sizeof(value)),
+        )  # fmt: skip
+
+    def _layout(self, rows: int, columns: int) -> ctypes.c_void_p:
+        return self._cublas.make(
+            "cublasLtMatrixLayoutCreate", "cublasLtMatrixLayoutDestroy", FLOAT,
+            ctypes.c_uint64(rows), ctypes.c_uint64(columns), ctypes.c_int64(rows),
+        )  # fmt: skip
+
+    def _proposals(self) -> list[_Proposal]:
+        cublas, size = self._cublas, ctypes.c_size_t(WORKSPACE_BYTES)
+        wish = cublas.make("cublasLtMatmulPreferenceCreate", "cublasLtMatmulPreferenceDestroy")
+        cublas.call(
+            "cublasLtMatmulPreferenceSetAttribute", wish, MAX_WORKSPACE_BYTES, ctypes.byref(size),
+            ctypes.c_size_t(ctypes.sizeof(size)),
+        )  # fmt: skip
+        found, count = (_Proposal * PROPOSALS)(), ctypes.c_int()
+        status = cublas.status(
+            "cublasLtMatmulAlgoGetHeuristic", cublas.handle, self._product, self._b, self._a,
+            self._c, self._c, wish, PROPOSALS, found, ctypes.byref(count),
+        )  # fmt: skip
+        return [] if status else [one for one in found[: count.value] if one.status == 0]
+
+    def _best_ms(self, proposal: _Proposal, A, B, C, bias) -> float | None:
+        """The shortest of TRIES launches in milliseconds; None where it does not run."""
+        import cupy
+
+        stream = self._cublas.stream
+        if self._launch(proposal, A, B, C, bias):
+            return None
+        times = []
+        for _ in range(TRIES):
+            start, end = cupy.cuda.Event(), cupy.cuda.Event()
+            start.record(stream)
+            self._launch(proposal, A, B, C, bias)
+            end.record(stream)
+            end.synchronize()
+            times.append(cupy.cuda.get_elapsed_time(start, end))
+        return min(times)
+
+    def _launch(self, proposal: _Proposal, A, B, C, bias) -> int:
+        """The status of one launch."""
+        self._set(BIAS_POINTER, ctypes.c_void_p(bias.data.ptr))
+        first, second, result = (ctypes.c_void_p(X.data.ptr) for X in (B, A, C))
+        workspace = self._cublas.workspace
+        return self._cublas.status(
+            "cublasLtMatmul", self._cublas.handle, self._product, ctypes.byref(self._one),
+            first, self._b, second, self._a, ctypes.byref(self._zero), result, self._c,
+            result, self._c, proposal.algorithm, ctypes.c_void_p(workspace.data.ptr),
+            ctypes.c_size_t(WORKSPACE_BYTES), ctypes.c_void_p(self._cublas.stream.ptr),
+        )  # fmt: skip
+
+    def launch_into(self, A, B, C, bias) -> None:
+        """On C-contiguous CuPy arrays of the shape; no checks, no synchronisation."""
+        if status := self._launch(self._chosen, A, B, C, bias):
+            raise CublasError(f"cublasLtMatmul returned status {status}.")

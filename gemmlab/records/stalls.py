@@ -1,0 +1,111 @@
+"""What the warps of a rung wait for: Nsight Compute's stall reasons, recorded at a few shapes.
+
+    python -m gemmlab record stalls                      # of every rung
+    python -m gemmlab record stalls/02_coalescing        # of one
+
+One CSV file holds them, results/<gpu>/stalls.csv, a row for each rung and shape (see
+gemmlab.records.registry). They have a file of their own, and not a place among the counters of the
+runs, so that they can be counted without timing a rung again.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from gemmlab import ladder
+from gemmlab.cuda.device import require_gpu, software_versions
+from gemmlab.kernel.fingerprint import shortened
+from gemmlab.measure import profiler
+from gemmlab.measure.timing import now
+from gemmlab.records.registry import COUNTED, DATE, SIZE, TEXT, Say, Table
+from gemmlab.records.runs import LARGE, Measured
+
+SHAPES = ((256, 256, 256), (512, 512, 512), (1001, 777, 513), LARGE)
+"""(M, N, K) at which they are counted of every rung."""
+
+MORE = {"11_fused_epilogue": ((8192, 8192, 64),)}
+"""Of some also here: where little is multiplied for each element of C."""
+
+GROUP = "stalls"
+REASONS = {
+    "selected": "nothing: it starts an instruction",
+    "not_selected": "its turn: another warp was chosen",
+    "wait": "the fixed latency of its last instruction",
+    "long_scoreboard": "data of global memory, by way of L1",
+    "short_scoreboard": "data of shared memory",
+    "lg_throttle": "room in the queue for global memory",
+    "mio_throttle": "room in the queue for shared memory",
+    "tex_throttle": "room in the queue for textures",
+    "math_pipe_throttle": "an arithmetic unit that is taken",
+    "dispatch_stall": "the dispatcher, as for register banks",
+    "barrier": "the other warps at a barrier",
+    "membar": "a memory fence",
+    "no_instruction": "its next instruction to be fetched",
+    "branch_resolving": "the target of a branch",
+    "imc_miss": "a constant that is not in its cache",
+    "gmma": "registers of a warpgroup's product",
+    "sleeping": "nothing: it sleeps or yields",
+    "drain": "its stores, after its end",
+    "misc": "something else",
+}
+"""What a warp can be doing in a cycle: the name in a metric, and what the warp waits for.
+
+In short, after "Warp Stall Reasons" in NVIDIA's Kernel Profiling Guide of Nsight Compute. Data and
+queue of shared memory are also those of special functions and of other slow instructions.
+"""
+
+OF_SM_90 = ("gmma",)  # other GPUs do not have it
+ISSUE_ACTIVE = "smsp__issue_active.avg.pct_of_peak_sustained_active"
+METRICS = {  # column: what Nsight Compute counts for it; reasons are warps for each issue
+    "issue_active_pct": ISSUE_ACTIVE,
+    **{reason: f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio"
+       for reason in REASONS},
+}  # fmt: skip
+COLUMNS = {
+    **TEXT("rung"), **SIZE("m", "n", "k"), **COUNTED(*METRICS), **TEXT("code", "gpu", "driver"),
+    **TEXT("ncu"), **DATE("recorded"),
+}  # fmt: skip
+
+
+def evidence(rung: ladder.Rung) -> Table:
+    """What is kept of a rung."""
+    return Table(
+        name=f"{GROUP}/{rung.name}", file="stalls.csv", remake=partial(record, rung.name),
+        key=("rung", "m", "n", "k"), columns=COLUMNS, part=("rung", rung.name),
+        code_of_row=lambda _: _code(rung),
+    )  # fmt: skip
+
+
+def _code(rung: ladder.Rung) -> str:
+    return shortened(Measured(rung).code_hash())
+
+
+def record(name: str, say: Say) -> Path:
+    """Count the stall reasons of a rung with its default settings; returns the file.
+
+    Rows of other rungs stay. Raises LadderError, NoGpu, CountersUnavailable.
+    """
+    import pandas
+
+    rung, here = ladder.find(name), require_gpu("Counting")
+    settings = Measured(rung).settings
+    context = {
+        "code": _code(rung), "gpu": here.name, "driver": software_versions()["driver"],
+        "ncu": profiler.ncu_version(), "recorded": now(),
+    }  # fmt: skip
+    missing = () if here.compute_capability == (9, 0) else OF_SM_90
+    metrics = [metric for column, metric in METRICS.items() if column not in missing]
+    shapes = [*SHAPES, *MORE.get(name, ())]
+    found = profiler.counters(rung, settings, shapes, metrics)
+    rows = [
+        {"rung": name, "m": m, "n": n, "k": k, **_row(counted), **context}
+        for (m, n, k), counted in zip(shapes, found, strict=True)
+    ]
+    say(f"{name}: stall reasons at {len(rows)} shapes")
+    return evidence(rung).write(pandas.DataFrame(rows), here.slug)
+
+
+def _row(counted: dict[str, int | float]) -> dict[str, Any]:
+    return {column: counted.get(metric) for column, metric in METRICS.items()}

@@ -1,0 +1,93 @@
+"""What Nsight Compute counts of the copy engine (TMA) and of other blocks' shared memory.
+
+As an NVIDIA H200 does, in 268 launches of the kernels of tests/recorded:
+
+- Each copy of each thread is an instruction, also one to several blocks at once.
+- The engine takes each row of a box in pieces of PIECE bytes. A load of a piece counts the sectors
+  that its part inside of the array touches, and a sector for each 32 bytes, or part of them,
+  outside: so what is filled counts too. It counts for each block that gets the piece.
+- A store and a reduction count the sectors that are written, none outside.
+- A copy from shared memory to a block of the cluster counts a sector for each 32 bytes, or part of
+  them, also to the own block. No metric has what it reads.
+- A load, store, st.async or red.async of another block's memory is an instruction of a warp, if any
+  lane reaches another block.
+
+Not counted here, though Nsight Compute does: atomics on other blocks' memory, for the GPU makes
+loops of some of them, and the sectors, requests and wavefronts of accesses to other blocks' memory.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+
+SECTOR_BYTES, PIECE = 32, 128
+INSTRUCTIONS = "smsp__sass_inst_executed_op_{}.sum"
+READ = "l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld.sum"
+WRITTEN = "l1tex__m_l1tex2xbar_write_sectors_mem_{}.sum"
+
+
+def count(lanes, what: str, number: int, sectors: int | None = None) -> None:
+    """Add instructions, of "tma_ld", "tma_st", "dshared_tma_red" and so on, and their sectors."""
+    events = lanes.counter.events
+    events[INSTRUCTIONS.format(what)] += number
+    if sectors is not None:
+        events[sectors_metric(what)] += sectors
+
+
+def sectors_metric(what: str) -> str:
+    if what == "tma_ld":
+        return READ
+    space, _, how = what.rpartition("tma_")
+    return WRITTEN.format(f"{space or 'global_'}op_tma_{how}")
+
+
+def touched(begin, size):
+    """How many sectors the `size` bytes from byte `begin` on touch; 0 for none."""
+    return np.where(size > 0, (begin + size - 1) // SECTOR_BYTES - begin // SECTOR_BYTES + 1, 0)
+
+
+def stretch(begin, size: int) -> int:
+    """Sectors of stretches of `size` bytes that begin at the addresses `begin` (n,)."""
+    return int(touched(np.asarray(begin, np.int64), np.int64(size)).sum())
+
+
+def loaded(used, corners) -> int:
+    """Sectors of the boxes of a TensorMap at `corners` (n, axes), in the order of its array."""
+    total = 0
+    for begin, first, last, in_rows in _pieces(used, corners, PIECE):
+        inside = np.where(in_rows, np.maximum(last - first, 0), 0)
+        outside = begin[1] - inside
+        total += int((touched(begin[0] + first, inside) + -(-outside // SECTOR_BYTES)).sum())
+    return total
+
+
+def stored(used, corners) -> int:
+    """As `loaded`, of boxes that are stored: a row ends with its last unit of 16 bytes."""
+    total = 0
+    for begin, first, last, in_rows in _pieces(used, corners, None):
+        inside = np.where(in_rows, np.maximum(last - first, 0), 0)
+        total += int(touched(begin[0] + first, inside).sum())
+    return total
+
+
+def _pieces(used, corners, most: int | None):
+    """For each piece of a row of the box: of each box, where it lies.
+
+    Gives ((address of the row's begin, bytes of the piece), first and last byte inside of the
+    array, from the row's begin, whether the row is in the array), each (n,).
+    """
+    array, size = used.array, used.array.itemsize
+    row = used.box[-1] * size
+    width = -(-array.shape[-1] * size // 16) * 16
+    column = corners[:, -1].astype(np.int64) * size
+    for outer in product(*(range(n) for n in used.box[:-1])):
+        index = corners[:, :-1] + np.array(outer, np.int64).reshape(1, -1)
+        in_rows = ((index >= 0) & (index < array.shape[:-1])).all(axis=1)
+        begin = used.begin + index @ np.array(array.strides[:-1], np.int64)
+        for start in range(0, row, most or row):
+            piece = min(row - start, most or row)
+            first = np.maximum(column + start, 0)
+            last = np.minimum(column + start + piece, width)
+            yield (begin, piece), first, last, in_rows

@@ -1,0 +1,50 @@
+"""Flags and locks in shared memory, by which threads tell one another without a barrier.
+
+A thread writes data, and then a flag; another reads the flag in a loop until it has changed, and
+then the data. What counts as reading the flag: a load or atomic with `.acquire`, and one that a
+compiler may not move (volatile, relaxed) in a loop that polls. What counts as writing it, where a
+kernel has such reads: a store or atomic with `.release`, `.relaxed` or volatile. Whoever reads a
+flag knows what its writers did before. Fences are not asked for: one that is missing is not found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from gemmlab.simulator.ptx import KEPT_KERNELS, Kernel
+from gemmlab.simulator.threads.polling import polling_branches
+
+SHARED = {"shared", "shared::cta", "shared::cluster"}
+OTHER_SPACES = {"global", "local", "const", "param"}
+WRITES = {"volatile", "relaxed", "release", "acq_rel", "mmio"}
+READS = {"volatile", "relaxed", "acquire", "acq_rel", "mmio"}
+
+
+@dataclass(frozen=True)
+class Flags:
+    """The instructions that read flags, and those that write them, by index."""
+
+    reads: frozenset[int]
+    writes: frozenset[int]
+
+
+@lru_cache(maxsize=KEPT_KERNELS)
+def flags_of(kernel: Kernel) -> Flags:
+    polled: set[int] = set()
+    for start in polling_branches(kernel):
+        block = kernel.blocks[start]
+        polled.update(range(block.target, block.end))
+    reads, writes = set(), set()
+    for one in kernel.instructions:
+        parts = set(one.parts)
+        if one.name not in ("ld", "st", "atom", "red") or parts & OTHER_SPACES or "async" in parts:
+            continue
+        atomic = one.name in ("atom", "red")
+        if one.name in ("ld", "atom") and (
+            parts & {"acquire", "acq_rel"} or (one.index in polled and (atomic or parts & READS))
+        ):
+            reads.add(one.index)
+        if atomic or (one.name == "st" and parts & WRITES):
+            writes.add(one.index)
+    return Flags(frozenset(reads), frozenset(writes) if reads else frozenset())

@@ -1,0 +1,190 @@
+"""cuBLASLt's fused product, against a stand-in of the library that computes with NumPy."""
+
+import ctypes
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from gemmlab.cuda import cublaslt
+from gemmlab.cuda.cublas import CublasError
+from gemmlab.cuda.cublaslt import CublasLt, FusedProduct, NoFusedEpilogue
+from gemmlab.ladder.activations import activate
+
+M, N, K = 5, 7, 3
+TIMES = {0: 4.0, 1: None, 2: 2.0, 3: 3.0}  # in ms, by proposal; 1 does not run
+EPILOGUES = {4: "none", 6: "ReLU", 36: "GELU by tanh"}  # as NVIDIA's manual numbers them
+
+
+class Array(np.ndarray):
+    """A NumPy array with the address where CuPy has it."""
+
+    @property
+    def data(self):
+        return SimpleNamespace(ptr=self.ctypes.data)
+
+
+def array(values):
+    return np.ascontiguousarray(values, np.float32).view(Array)
+
+
+def floats(address, *shape):
+    """The floats that lie there, by columns."""
+    address = getattr(address, "value", address)
+    found = (ctypes.c_float * int(np.prod(shape))).from_address(address)
+    return np.ctypeslib.as_array(found).reshape(shape, order="F")
+
+
+class Library:
+    """Stands in for libcublasLt. Handles are numbers, in `made`, until they are destroyed."""
+
+    def __init__(self):
+        self.made, self.now_ms, self.number, self.launched = {}, 0.0, 0, []
+
+    def _make(self, into, what):
+        self.number += 1
+        self.made[self.number] = what
+        into._obj.value = self.number
+        return 0
+
+    def __getattr__(self, name):
+        if name.endswith("Destroy"):
+            return lambda made: 0 if self.made.pop(made.value, None) is not None else 1
+        raise AttributeError(name)
+
+    def cublasLtCreate(self, into):
+        return self._make(into, "handle")
+
+    def cublasLtMatmulPreferenceCreate(self, into):
+        return self._make(into, {})
+
+    def cublasLtMatmulDescCreate(self, into, compute, scale):
+        assert (compute, scale) == (68, 0)  # sums and factors in float32, nothing less
+        return self._make(into, {})
+
+    def cublasLtMatrixLayoutCreate(self, into, kind, rows, columns, lead):
+        assert kind == 0 and lead.value == rows.value
+        return self._make(into, (rows.value, columns.value))
+
+    def _set(self, made, attribute, value, size):
+        kinds = {4: ctypes.c_uint32, 8: ctypes.c_uint64}
+        read = kinds[size.value].from_buffer(value._obj).value
+        self.made[made.value][attribute] = read
+        return 0
+
+    cublasLtMatmulDescSetAttribute = cublasLtMatmulPreferenceSetAttribute = _set
+
+    def cublasLtMatmulAlgoGetHeuristic(self, handle, product, a, b, c, d, wish, most, found, count):
+        assert self.made[wish.value][1] == 32 * 2**20 and self.made[product.value][8]
+        for at in TIMES:
+            found[at].algorithm[0] = at
+        found[len(TIMES)].status = 15  # not supported
+        count._obj.value = len(TIMES) + 1
+        return 0
+
+    def cublasLtMatmul(
+        self, handle, product, one, a, a_layout, b, b_layout, zero, c, c_layout, d, d_layout,
+        algorithm, workspace, size, stream,
+    ):  # fmt: skip
+        if (ms := TIMES[algorithm[0]]) is None:
+            return 15
+        self.now_ms += ms
+        self.launched.append(algorithm[0])
+        wanted = self.made[product.value]
+        first, second, result = (
+            floats(address, *self.made[layout.value])
+            for address, layout in ((a, a_layout), (b, b_layout), (d, d_layout))
+        )
+        bias = floats(wanted[8], len(result), 1)
+        result[...] = activate((first.astype(float) @ second + bias), EPILOGUES[wanted[7]])
+        return 0
+
+
+@pytest.fixture
+def library(monkeypatch):
+    """The stand-in, with a CuPy whose clock is the library's."""
+    made = Library()
+
+    class Event:
+        def record(self, stream):
+            self.at = made.now_ms
+
+        def synchronize(self):
+            pass
+
+    cuda = SimpleNamespace(Event=Event, get_elapsed_time=lambda start, end: end.at - start.at)
+    generator = np.random.default_rng(1)
+    random = SimpleNamespace(
+        default_rng=lambda seed: SimpleNamespace(
+            random=lambda size, dtype: array(generator.random(size))
+        )
+    )
+    cupy = SimpleNamespace(
+        cuda=cuda, random=random, float32=np.float32, uint8=np.uint8, asnumpy=np.asarray,
+        asarray=array, empty=lambda size, dtype: np.empty(size, dtype).view(Array),
+    )  # fmt: skip
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setattr(cublaslt, "_library", lambda: made)
+    return made
+
+
+STREAM = SimpleNamespace(ptr=0)
+
+
+@pytest.mark.parametrize("activation", cublaslt.EPILOGUES)
+def test_rows_and_columns_and_the_bias_are_where_the_library_looks(library, activation):
+    generator = np.random.default_rng(2)
+    A, B, bias = (array(generator.uniform(-1, 1, size)) for size in ((M, K), (K, N), (N,)))
+    C = array(np.full((M, N), np.nan))
+    with CublasLt(STREAM) as lt:
+        FusedProduct(lt, M, N, K, activation).launch_into(A, B, C, bias)
+    exact = activate(A.astype(float) @ B + bias, activation)
+    assert np.asarray(C) == pytest.approx(np.asarray(exact), rel=1e-5, abs=1e-6)
+
+
+def test_the_fastest_of_those_that_run_is_taken(library):
+    with CublasLt(STREAM) as lt:
+        product = FusedProduct(lt, M, N, K, "ReLU")
+        library.launched.clear()
+        product.launch_into(*(array(np.ones(size)) for size in ((M, K), (K, N), (M, N), (N,))))
+    assert library.launched == [2]
+
+
+def test_everything_that_was_made_is_freed(library):
+    with CublasLt(STREAM) as lt:
+        FusedProduct(lt, M, N, K, "none")
+        assert library.made
+    assert not library.made
+
+
+def test_what_is_not_fused_is_named(library, monkeypatch):
+    with CublasLt(STREAM) as lt:
+        with pytest.raises(NoFusedEpilogue, match="no 'GELU by erf'; it fuses none, ReLU, GELU by"):
+            FusedProduct(lt, M, N, K, "GELU by erf")
+        monkeypatch.setitem(TIMES, 0, None)
+        monkeypatch.setitem(TIMES, 2, None)
+        monkeypatch.setitem(TIMES, 3, None)
+        with pytest.raises(NoFusedEpilogue, match="no algorithm that runs, for bias and ReLU at M"):
+            FusedProduct(lt, M, N, K, "ReLU")
+
+
+def test_tf32_is_refused_and_so_is_a_status(library, monkeypatch):
+    monkeypatch.setattr(Library, "cublasLtCreate", lambda self, into: 1)
+    with pytest.raises(CublasError, match="cublasLtCreate returned status 1"):
+        CublasLt(STREAM)
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "1")
+    with pytest.raises(CublasError, match="asks cuBLAS for TF32"):
+        CublasLt(STREAM)
+
+
+def test_a_library_that_is_missing_is_named(monkeypatch):
+    def load(name):
+        raise RuntimeError("it is nowhere\nand more")
+
+    monkeypatch.setitem(
+        sys.modules, "cuda.pathfinder", SimpleNamespace(load_nvidia_dynamic_lib=load)
+    )
+    cublaslt._library.cache_clear()
+    with pytest.raises(CublasError, match="cuBLASLt cannot be loaded: it is nowhere; it comes"):
+        cublaslt._library()

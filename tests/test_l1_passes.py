@@ -1,0 +1,50 @@
+"""In how many passes L1 answers the requests of 01_naive: counted, kept, and per step."""
+
+import importlib
+
+import pytest
+import sample_record
+
+from gemmlab.measure import profiler
+from gemmlab.records import l1_passes, recorder, registry, runs
+
+device = importlib.import_module("gemmlab.cuda.device")
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """A GPU on which every step of a warp takes 33 sectors and what else is asked for once."""
+
+    def counted(rung, settings, shapes, metrics):
+        per_step = dict.fromkeys(metrics, 1) | {l1_passes.METRICS["sectors"]: 33}
+        return [
+            {metric: m * n * k // 32 * amount for metric, amount in per_step.items()}
+            for m, n, k in shapes
+        ]
+
+    monkeypatch.setattr(registry, "RESULTS", tmp_path)
+    monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
+    monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
+    for module in (l1_passes, recorder):
+        monkeypatch.setattr(module, "require_gpu", lambda purpose: sample_record.GPU)
+    monkeypatch.setattr(l1_passes, "software_versions", lambda: {"driver": "1.0"})
+    monkeypatch.setattr(profiler, "ncu_version", lambda: "2025.3.1.0")
+    monkeypatch.setattr(profiler, "counters", counted)
+    runs.save(sample_record.record(), tmp_path / "nvidia-test" / registry.RUNS)
+    return tmp_path / "nvidia-test"
+
+
+def test_what_l1_does_is_told_for_32_multiply_adds(results):
+    recorder.record(["01_l1_passes"], [], lambda line: None)
+    table = l1_passes.l1_passes()
+    assert list(table.index) == ["512×512×512", "512×512×513", "16384×64×129", "64×16384×129"]
+    assert set(table["sectors"]) == {33} and set(table["data wavefronts"]) == {1}
+    assert table["what differs"].iloc[1] == l1_passes.SHAPES[512, 512, 513]
+
+
+def test_counters_of_another_kernel_are_refused(results):
+    recorder.record(["01_l1_passes"], [], lambda line: None)
+    path = results / "l1_passes.csv"
+    path.write_text(path.read_text().replace(l1_passes.EVIDENCE.read()["code"][0], "0" * 16))
+    with pytest.raises(registry.StaleRecord, match="record 01_l1_passes"):
+        l1_passes.l1_passes()

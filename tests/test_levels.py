@@ -1,0 +1,141 @@
+"""The probes that read each level of memory, and the chains that a scheduler needs."""
+
+import importlib
+from dataclasses import replace
+
+import numpy
+import pytest
+import sample_record
+
+from gemmlab import simulator
+from gemmlab.kernel.compiler import options_for
+from gemmlab.ladder import CEILINGS, LEVELS, LadderError, Launch, find
+from gemmlab.measure import ceilings, levels
+from gemmlab.measure.timing import Spread
+from gemmlab.records import chains, recorder, registry, roofs, runs
+from gemmlab.simulator.counters import METRICS
+
+device = importlib.import_module("gemmlab.cuda.device")
+needs_gpu = pytest.mark.skipif(device.gpu() is None, reason=f"needs a GPU: {device.why_no_gpu()}")
+
+BLOCKS, THREADS = 3, 32
+
+
+def read_in_simulator(read, trips=2, rounds=3):
+    """What the kernel of a read stores, float32 (BLOCKS, THREADS), and what it should."""
+    shape = Launch(read.entry, (BLOCKS, 1, 1), (THREADS, 1, 1))
+    whole = trips * levels.BYTES * read.ahead * THREADS * (BLOCKS if read.together else 1)
+    count = levels.pieces(read, shape, whole + levels.BYTES)  # one piece more does not fit
+    assert levels.BYTES * count == whole
+    numbers = numpy.random.default_rng(4).integers(0, 4, (count, 4)).astype(numpy.float32)
+    out = numpy.full((BLOCKS, THREADS), numpy.nan, numpy.float32)
+    run = simulator.launch(
+        LEVELS.path, read.entry, shape.grid, shape.block, [numbers, out, count, rounds],
+        options=options_for(read.macros), check=True, count=True,
+        shared_bytes=levels.BYTES * count if read.entry == "read_shared" else 0,
+    )  # fmt: skip
+    assert not run.findings
+    expected = levels.sums(numbers, read, BLOCKS, THREADS, rounds)
+    return out, expected, run, count * rounds
+
+
+@pytest.mark.parametrize("ahead", [1, 4])
+@pytest.mark.parametrize("level", LEVELS.reads)
+def test_every_thread_sums_what_is_its_own_in_every_round(level, ahead):
+    read = replace(LEVELS.reads[level], ahead=ahead)
+    out, expected, run, pieces = read_in_simulator(read)
+    assert numpy.array_equal(out, numpy.broadcast_to(expected, out.shape))
+    space = "shared" if read.entry == "read_shared" else "global"
+    requests = run.counters[METRICS[space, "load"][0]]
+    assert requests == pieces * (1 if read.together else BLOCKS) // 32
+
+
+def test_only_the_read_of_l1_lets_l1_keep_what_it_reads():
+    assert [level for level, read in LEVELS.reads.items() if read.in_l1] == ["L1"]
+
+
+def test_the_probe_is_no_product():
+    with pytest.raises(LadderError, match="00_levels is no matrix product"):
+        find("00_levels")
+
+
+# ---- recorded ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """A results folder with the sample record, on a machine without a GPU."""
+    monkeypatch.setattr(registry, "RESULTS", tmp_path)
+    monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
+    monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
+    path = tmp_path / "nvidia-test" / "runs.json"
+    runs.save(sample_record.record(ceilings_code=ceilings.ceilings_code()), path)
+    return path
+
+
+def with_levels(path, code):
+    record = runs.load(path)
+    read = {**record["ceilings"]["copy"], "bytes_per_second": sample_record.spread(6e12)}
+    provenance = record["ceilings"]["provenance"]
+    record["levels"] = {"provenance": provenance, "code": code, "reads": {"L2": read}}
+    runs.save(record, path)
+
+
+def test_reads_are_replayed_where_they_are_recorded(results):
+    assert roofs.ceilings().reads == {} and roofs.ceilings().read_rate("L2") is None
+    with pytest.raises(registry.NoRecord, match="run `python -m gemmlab record 00_levels`"):
+        roofs.recorded_levels()
+    with_levels(results, levels.levels_code())
+    assert roofs.ceilings().read_rate("L2") == 6e12
+    assert roofs.bandwidth_fields(roofs.ceilings().reads["L2"])["bytes"] == 4 * 2**30
+
+
+def test_reads_by_another_launch_are_stale(results, monkeypatch):
+    with_levels(results, levels.levels_code())
+    other = replace(LEVELS, reads={"L2": replace(LEVELS.reads["L2"], blocks=1)})
+    monkeypatch.setattr(levels, "LEVELS", other)
+    with pytest.raises(registry.StaleRecord, match="00_levels"):
+        roofs.ceilings()
+
+
+# ---- chains --------------------------------------------------------------------------------------
+
+
+def test_all_chains_cost_a_trip_as_many_multiply_adds_and_fill_the_sms_alike():
+    trips = {macros["CHAINS"] * macros["UNROLL"] for macros in map(chains.macros, chains.CHAINS)}
+    assert trips == {CEILINGS.macros["CHAINS"] * CEILINGS.macros["UNROLL"]}
+    assert chains.macros(CEILINGS.macros["CHAINS"]) == CEILINGS.macros
+    for warps in chains.WARPS:
+        shape = chains.launch(warps, 132)
+        assert shape.grid[0] * shape.block[0] == 132 * 32 * warps and shape.block[0] <= 1024
+    assert chains.launch(chains.WARPS[-1], 132) == CEILINGS.fma_launch(132)
+
+
+def test_chains_are_recorded_and_read_as_a_table(results, monkeypatch):
+    def measured(shape, macros):
+        rate = 1e12 * min(64.0, macros["CHAINS"] * shape.grid[0] * shape.block[0] / 132 / 32)
+        return ceilings.Roof(Spread(*(rate,) * 4), 1, device.GpuState(1980, None, 600.0, 50))
+
+    for module in (chains, recorder):
+        monkeypatch.setattr(module, "require_gpu", lambda purpose: sample_record.GPU)
+    monkeypatch.setattr(chains, "software_versions", lambda: {"driver": "1.0", "cuda": "13.0"})
+    monkeypatch.setattr(ceilings, "measure_fma", measured)
+    recorder.record(["00_chains"], [], lambda line: None)
+    table = chains.rates()
+    assert list(table.index) == list(chains.CHAINS) and list(table) == list(chains.WARPS)
+    assert table.loc[1].tolist() == [4, 8, 16, 32, 64] and table.loc[16].tolist() == [64] * 5
+    path = results.parent / "chains.csv"
+    path.write_text(path.read_text().replace(chains.EVIDENCE.read()["code"][0], "0" * 16))
+    with pytest.raises(registry.StaleRecord, match="00_chains"):
+        chains.rates()
+
+
+# ---- on a GPU ------------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+@needs_gpu
+def test_the_levels_of_this_gpu():
+    found = levels.measure_levels()
+    assert list(found) == list(LEVELS.reads)
+    assert all(roof.per_second.median > 0 for roof in found.values())

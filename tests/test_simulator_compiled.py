@@ -1,0 +1,100 @@
+"""The compiled multiply-add gives the bits of NumPy's way, and is not needed."""
+
+import sys
+
+import corpus
+import numpy as np
+import pytest
+
+from gemmlab.simulator.arithmetic import compiled, multiply_add
+from gemmlab.simulator.arithmetic.exactness import NOTHING_KNOWN
+from gemmlab.simulator.arithmetic.float32 import flush
+from gemmlab.simulator.arithmetic.multiply_add import Magnitudes
+
+f4, f8, u4 = np.float32, np.float64, np.uint32
+COUNT = 1 << 16
+SMALLEST = u4(1 << 23)  # the bits of the smallest normal number
+
+
+def of_bits(bits):
+    return np.asarray(bits, u4).view(f4)
+
+
+def any_bits(random):
+    return [of_bits(random.integers(0, 1 << 32, COUNT)) for _ in range(3)]
+
+
+def few_digits(random):
+    """Sums half-way between two float32 are common among them."""
+    return [of_bits(random.integers(0, 1 << 32, COUNT) & 0xFFFFFFFF << 18) for _ in range(3)]
+
+
+def around_the_smallest_normal(random):
+    """A product of any small size, added to a number next to the smallest normal one."""
+    exponents = random.integers(20, 80, COUNT)
+    others = np.clip(127 + 127 - 126 - 24 - exponents + random.integers(-3, 6, COUNT), 1, 250)
+    a, b = (of_bits(e << 23 | random.integers(0, 4, COUNT) << 21) for e in (exponents, others))
+    signs = random.choice([f4(1), f4(-1)], (2, COUNT))
+    return [a, b * signs[0], of_bits(SMALLEST + random.integers(-2, 3, COUNT)) * signs[1]]
+
+
+@pytest.fixture(params=[any_bits, few_digits, around_the_smallest_normal])
+def operands(request):
+    return request.param(np.random.default_rng(1))
+
+
+def same(one, other):
+    """Bit for bit, but for which NaN it is."""
+    nan = np.isnan(one)
+    return (nan == np.isnan(other)).all() and (one.view(u4) == other.view(u4))[~nan].all()
+
+
+@pytest.mark.parametrize("ftz", [False, True])
+def test_bits(operands, ftz, monkeypatch):
+    a, b, c = map(flush, operands) if ftz else operands
+    with np.errstate(invalid="ignore"):
+        a, b = a.astype(f8), b.astype(f8)
+
+    def result():
+        with np.errstate(all="ignore"):
+            if ftz:
+                return multiply_add.fma_ftz(a, b, c, NOTHING_KNOWN, Magnitudes())
+            return multiply_add.fma(a, b, c)
+
+    monkeypatch.setattr(compiled, "WORTH_IT", float("inf"))
+    by_numpy = result()
+    monkeypatch.setattr(compiled, "WORTH_IT", 0)
+    used = (compiled.fma_ftz if ftz else compiled.fma)(1)
+    assert used is not None and used.types == ["ddf->f"]
+    assert same(result(), by_numpy)
+
+
+@pytest.mark.parametrize("name", ["02_coalescing", "05_thread_tile_2d", "10_register_banks"])
+def test_products(name, monkeypatch):
+    rung = corpus.rung(name)
+    inputs = rung.inputs(70, 65, 66)
+    results = []
+    for worth_it in (float("inf"), 0):
+        monkeypatch.setattr(compiled, "WORTH_IT", worth_it)
+        arguments = rung.arguments(inputs)
+        rung.run(rung.grid(70, 65), arguments)
+        results.append(arguments[2])
+    np.testing.assert_array_equal(*results)
+    assert np.isfinite(results[0]).all() and results[0].any()
+
+
+def test_without_numba_all_is_left_to_numpy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "numba", None)
+    monkeypatch.setattr(compiled, "WORTH_IT", 0)
+    compiled._ufuncs.cache_clear()
+    try:
+        assert compiled.fma(1) is None and compiled.fma_ftz(1) is None
+        one = np.ones(3)
+        assert (multiply_add.fma(one, one, one.astype(f4)) == 2).all()
+    finally:
+        compiled._ufuncs.cache_clear()
+
+
+def test_numba_is_not_loaded_for_a_little_work(monkeypatch):
+    monkeypatch.setattr(compiled, "_done", 0)
+    assert compiled.fma(1000) is None

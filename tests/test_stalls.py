@@ -1,0 +1,137 @@
+"""What the warps of a rung wait for: counted, kept for one rung at a time, and shown as shares."""
+
+import importlib
+
+import pytest
+import sample_record
+
+from gemmlab.analysis import counters
+from gemmlab.analysis.counters import ACTIVE_WARPS
+from gemmlab.analysis.recorded.stalls import stalls as table_of
+from gemmlab.ladder import RUNGS, SINGLE, LadderError, find
+from gemmlab.measure import profiler
+from gemmlab.records import recorder, registry, runs, stalls
+
+device = importlib.import_module("gemmlab.cuda.device")
+
+ISSUED, WAITING = 1.0, {"long_scoreboard": 6.0, "barrier": 2.96, "sleeping": 0.04}
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """A GPU whose Nsight Compute always counts the same; its results folder."""
+    monkeypatch.setattr(registry, "RESULTS", tmp_path)
+    monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
+    monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
+    for module in (stalls, recorder):
+        monkeypatch.setattr(module, "require_gpu", lambda purpose: sample_record.GPU)
+        monkeypatch.setattr(module, "software_versions", lambda: {"driver": "1.0"})
+    monkeypatch.setattr(profiler, "ncu_version", lambda: "2025.3.1.0")
+    monkeypatch.setattr(profiler, "counters", counted)
+    runs.save(sample_record.record(), tmp_path / "nvidia-test" / registry.RUNS)
+    return tmp_path / "nvidia-test"
+
+
+def counted(rung, settings, shapes, metrics):
+    """One warp in ten starts an instruction; the share of barriers grows with the rung."""
+    assert settings == rung.defaults
+    per_issue = {"selected": ISSUED, **WAITING}
+    known = {stalls.METRICS[reason]: value for reason, value in per_issue.items()}
+    known[stalls.ISSUE_ACTIVE] = 40.0
+    if rung.name == "02_coalescing":
+        known[stalls.METRICS["barrier"]] += 10
+    return [{metric: known.get(metric, 0) for metric in metrics} for _ in shapes]
+
+
+def silent(line):
+    pass
+
+
+def test_the_shares_of_what_warps_do_are_those_of_their_cycles(results):
+    recorder.record(["stalls/01_naive", "stalls/02_coalescing"], [], silent)
+    table = table_of("01_naive", "02_coalescing")
+    assert table["01_naive"].to_dict() == {
+        "issue active": 40.0, "warps of a scheduler": 4.0, "barrier": 29.6,
+        "long scoreboard": 60.0, "selected": 10.0, "the rest": 0.4,
+    }  # fmt: skip
+    assert list(table.index[2:4]) == ["barrier", "long scoreboard"], "by the last rung"
+    shares = table.drop(["issue active", "warps of a scheduler"])
+    for name in ("01_naive", "02_coalescing"):
+        assert shares[name].sum() == pytest.approx(100, abs=0.3)
+    words = table["waits for"]
+    assert words["long scoreboard"] == "data of global memory, by way of L1"
+    assert words.str.len().max() <= 50, "pandas cuts longer ones"
+
+
+def test_a_group_is_measured_rung_by_rung(results):
+    recorder.record(["stalls"], [], silent)
+    for rung in RUNGS:
+        shapes = stalls.evidence(rung).read()[["m", "n", "k"]].to_numpy().tolist()
+        wanted = [*stalls.SHAPES, *stalls.MORE.get(rung.name, ())]
+        assert [tuple(shape) for shape in shapes] == wanted
+    before = (results / "stalls.csv").read_text()
+    recorder.record(["stalls/03_shared_memory"], [], silent)
+    again = (results / "stalls.csv").read_text()
+    assert len(again.splitlines()) == len(before.splitlines()), "replaced, not added"
+    with pytest.raises(LadderError, match="did you mean stalls/03_shared_memory"):
+        recorder.record(["stalls/03_shared"], [], silent)
+
+
+def test_a_rung_that_changed_is_refused_and_the_others_are_not(results):
+    recorder.record(["stalls/01_naive", "stalls/02_coalescing"], [], silent)
+    path = results / "stalls.csv"
+    code = stalls.evidence(find("01_naive")).read()["code"][0]
+    path.write_text(path.read_text().replace(code, "0" * 16))
+    with pytest.raises(registry.StaleRecord, match="record stalls/01_naive"):
+        table_of("01_naive")
+    assert table_of("02_coalescing")["02_coalescing"]["issue active"] == 40
+
+
+def test_what_was_not_counted_is_named(results):
+    recorder.record(["stalls/01_naive"], [], silent)
+    with pytest.raises(registry.NoRecord, match=r"run .*record stalls/03_shared_memory"):
+        table_of("03_shared_memory")
+    with pytest.raises(registry.NoRecord, match=r"at \(8, 8, 8\); there are.*4096x4096x4096"):
+        table_of("01_naive", shape=(8, 8, 8))
+    with pytest.raises(LadderError, match="99_nothing"):
+        table_of("99_nothing")
+
+
+def test_other_gpus_are_not_asked_for_what_sm_90_alone_has(results, monkeypatch):
+    asked = []
+
+    def counters(rung, settings, shapes, metrics):
+        asked.extend(metrics)
+        return counted(rung, settings, shapes, metrics)
+
+    monkeypatch.setattr(profiler, "counters", counters)
+    stalls.record("01_naive", silent)
+    assert stalls.METRICS["gmma"] in asked
+    asked.clear()
+    other = sample_record.GPU.__class__(**{**vars(sample_record.GPU), "compute_capability": (8, 0)})
+    monkeypatch.setattr(stalls, "require_gpu", lambda purpose: other)
+    stalls.record("01_naive", silent)
+    assert stalls.METRICS["gmma"] not in asked and stalls.METRICS["wait"] in asked
+    assert table_of("01_naive")["01_naive"]["selected"] == 10
+
+
+# ---- the record of the H200 ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+def test_all_reasons_together_are_the_warps_that_an_sm_had(rung, monkeypatch):
+    """Counted in other launches: the share of an SM's 64 warps, a quarter for each scheduler."""
+    monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")
+    _, metrics = runs.counters_at(runs.Measured(rung), *runs.LARGE)
+    expected = metrics[ACTIVE_WARPS] / 100 * 64 / 4
+    found = table_of(rung.name).loc["warps of a scheduler", rung.name]
+    assert found == pytest.approx(expected, rel=0.03, abs=0.1)
+
+
+def test_the_slots_that_issue_hold_the_multiply_adds(monkeypatch):
+    """By hand: an FMA of a warp takes one slot, so no fewer slots issue than FP32 units work."""
+    monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")
+    names = [rung.name for rung in RUNGS if rung.precision is SINGLE]
+    issues = table_of(*names).loc["issue active", names]
+    busy = counters.side_by_side(*names).loc["FP32 lanes busy, %"]
+    assert (issues.astype(float) > busy).all()
