@@ -450,3 +450,26 @@ def test_cudas_cpp_library_compiles_and_runs(name):
     x[:64] = 0
     assert not run(source, [x], blocks=2 if name == "grid" else 1).findings
     assert x[:32].tolist() == list(expected)
+
+
+@pytest.mark.skipif(core_libraries() is None, reason="CUDA's C++ library is not here")
+def test_groups_larger_than_a_warp_meet_in_reserved_memory():
+    source = (
+        GROUPS
+        + """#include <cooperative_groups/reduce.h>
+    extern "C" __global__ void k(int* x) {
+        auto tile = cg::tiled_partition<64>(cg::this_thread_block());
+        __shared__ int s[256];
+        const int t = threadIdx.x;
+        s[t] = t;
+        tile.sync();
+        x[t] = s[t / 64 * 64 + 63 - t % 64];
+        x[256 + t] = cg::reduce(tile, t, cg::plus<int>());
+        x[512 + t] = tile.shfl(x[t], 5);
+    }"""
+    )
+    x, t = np.zeros((3, 256), np.int32), np.arange(256)
+    assert not run(source, [x], threads=256, limit_s=60).findings
+    assert np.array_equal(x[0], t // 64 * 64 + 63 - t % 64)
+    assert np.array_equal(x[1], np.repeat(t.reshape(4, 64).sum(axis=1), 64))
+    assert np.array_equal(x[2], t // 64 * 64 + 58)

@@ -29,23 +29,6 @@ def of(trace: Trace) -> list[Difference]:
     return [one for one in DIFFERENCES if trace.kernel_name in one.rungs and one.more(trace)]
 
 
-def _single_copies(trace: Trace) -> int:
-    """Where rows of A begin at whole sectors: half as many again for its asynchronous copies of
-    single floats, eight neighbours of four rows by a warp."""
-    if trace.k % 8:
-        return 0
-    lines = trace.lines
-    return int(lines[(lines["space"] == "global") & (lines["array"] == "A")]["sectors"].sum()) // 2
-
-
-def _past_l1(trace: Trace) -> int:
-    """Two sectors for each copy of eight halves by a warp, which is told whether to bring zeros."""
-    if trace.settings["STAGES"] == 0 or trace.n % 8 or trace.k % 8:
-        return 0
-    copies = trace.lines.query("space == 'global' and op == 'load' and array in ('A', 'B')")
-    return 2 * int(copies["requests"].sum())
-
-
 def _predicated(trace: Trace) -> int:
     """Where rows of C are odd, each lane loads one sum from shared memory, if its element lies in
     C. The code branches, and the simulator with it; the assembler predicates the load, and the GPU
@@ -59,25 +42,11 @@ def _predicated(trace: Trace) -> int:
 
 DIFFERENCES = (
     Difference(
-        rungs=("10_register_banks", "11_fused_epilogue"),
-        metric="l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
-        more=_single_copies,
-        why="Unexplained: sectors that 10_register_banks and 11_fused_epilogue load at round K, "
-        "of which the H200 counts a sixth more; at K = 513 they are equal.",
-    ),
-    Difference(
         rungs=("14_wmma",),
         metric="smsp__inst_executed_op_shared_ld.sum",
         more=_predicated,
         why="Explained: where N is no multiple of 4, the H200 also counts loads of shared memory "
         "by 14_wmma in which no lane takes part, for the assembler predicates what the code "
         "branches around.",
-    ),
-    Difference(
-        rungs=("14_wmma",),
-        metric="l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
-        more=_past_l1,
-        why="Unexplained: sectors that 14_wmma loads by asynchronous copies, of which the H200 "
-        "counts an eighth more.",
     ),
 )
