@@ -183,7 +183,7 @@ PATHS: dict[str, tuple[Step, ...]] = {
         ),
         *(
             Step(
-                f"asynchronous copies, {stages} stages",
+                f"{stages} stages of copies: 09 with STAGES={stages}",
                 "A in copies of 4 bytes: more instructions, so slower",
                 "09_double_buffering",
                 {"STAGES": stages},
@@ -193,31 +193,31 @@ PATHS: dict[str, tuple[Step, ...]] = {
         ),
         *(
             _copies(
-                f"the same, {stages} stages: addresses kept from step to step, two blocks",
+                f"{stages} stages of 4-byte copies, their addresses kept, two blocks",
                 "fewer instructions than it was, and a second block",
                 BY_ROWS=0, STAGES=stages,
             )
             for stages in (2, 3, 4)
         ),
-        _copies("A by rows, through registers, one block",
+        _copies("A by rows: through registers, one block",
                 "stores of 16 bytes for both tiles", STAGES=1, MIN_BLOCKS=1),
         *(
             _copies(
-                f"A by rows, {stages} stages of 16-byte copies, two blocks",
+                f"A by rows: {stages} stages of 16-byte copies, two blocks",
                 "three instructions bring a step's tiles: faster than 4-byte copies",
                 STAGES=stages,
             )
             for stages in (2, 3, 4)
         ),
-        _copies("A by rows, 2 stages, one block",
+        _copies("A by rows: 2 stages of 16-byte copies, one block",
                 "all the registers that it wants, but nobody to hide its waiting", STAGES=2,
                 MIN_BLOCKS=1),
         Step("09 with the warp tile of 08, 64×64", "as fast, with 235 registers",
              "09_double_buffering", _SQUARE, taken=False),
-        _copies("64×64, 2 stages of copies, A transposed",
+        _copies("64×64: 2 stages of 4-byte copies, their addresses kept",
                 "fewer loads for each FMA, and no tiles in registers", BY_ROWS=0, STAGES=2,
                 **_SQUARE),
-        _copies("64×64, 2 stages of copies, A by rows", "the same with copies of 16 bytes",
+        _copies("64×64: A by rows, 2 stages of 16-byte copies", "the same with copies of 16 bytes",
                 STAGES=2, **_SQUARE),
     ),
     "10_register_banks": (
