@@ -148,7 +148,7 @@ PATHS: dict[str, tuple[Step, ...]] = {
               "stores without conflicts, but each load of A falls into 32 sectors", False,
               WIDE=1, TRANSPOSED=1, ROWS_FIRST=1),
         _part("32 registers that do nothing, C 4 bytes at a time: one block fits",
-              "what a second block brings, and 98 registers to work with", False,
+              "what the second block brings", False,
               WIDE=1, TRANSPOSED=1, IDLE=32),
     ),
     "09_double_buffering": (
