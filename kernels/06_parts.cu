@@ -1,8 +1,9 @@
 // 06  Its parts: a measurement beside 06_vectorized_loads.cu, no rung of the ladder
 // Idea:    what changed from 05 to 06, one thing at a time. With all of these 0 it is 05.
 //          WIDE 1: 16 bytes with every load from global memory.
-//          TRANSPOSED 1: A's tile is stored transposed. Both: 06, but for its stores of C.
-//          ROWS_FIRST 1: with both of these, neighbouring lanes bring neighbouring rows of A.
+//          TRANSPOSED 1: A's tile is stored transposed.
+//          WIDE_C 1: C is stored 16 bytes at a time. All three: 06.
+//          ROWS_FIRST 1: with the first two, neighbouring lanes bring neighbouring rows of A.
 //          BLOCKS: so many shall fit on one SM; 0 asks for none in particular.
 //          IDLE: registers that a thread holds through the loop, and that do nothing.
 // Before:  05_thread_tile_2d.cu.
@@ -31,6 +32,9 @@
 #endif
 #ifndef TRANSPOSED
 #define TRANSPOSED 0
+#endif
+#ifndef WIDE_C
+#define WIDE_C 0
 #endif
 #ifndef ROWS_FIRST
 #define ROWS_FIRST 0
@@ -119,7 +123,7 @@ thread_tile_2d(const float* __restrict__ A, const float* __restrict__ B, float* 
     const int top = blockIdx.y * BM, left = blockIdx.x * BN;   // the block's corner of C
     const int x = thread % (BN / TN) * TN;       // my first column of the block's tile
     const int y = thread / (BN / TN) * TM;       // my first row of it
-    const bool aligned = !WIDE || (N % 4 == 0 && K % 4 == 0);
+    const bool aligned = !(WIDE || WIDE_C) || (N % 4 == 0 && K % 4 == 0);
     const bool whole = top + BM <= M && left + BN <= N && aligned;
 
 #if IDLE
@@ -167,6 +171,11 @@ thread_tile_2d(const float* __restrict__ A, const float* __restrict__ B, float* 
 
     #pragma unroll
     for (int i = 0; i < TM; ++i)
+#if WIDE_C
+        #pragma unroll
+        for (int j = 0; j < TN; j += 4)
+            store_four(C, top + y + i, left + x + j, M, N, &sums[i][j], alpha, beta, whole);
+#else
         #pragma unroll
         for (int j = 0; j < TN; ++j) {
             const int row = top + y + i, col = left + x + j;
@@ -174,4 +183,5 @@ thread_tile_2d(const float* __restrict__ A, const float* __restrict__ B, float* 
             const size_t here = (size_t)row * N + col;
             C[here] = beta == 0.0f ? alpha * sums[i][j] : alpha * sums[i][j] + beta * C[here];
         }
+#endif
 }
