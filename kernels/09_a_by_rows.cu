@@ -5,7 +5,8 @@
 //          apart, so that the rows that a warp reads with one load lie in banks of their own.
 //          BY_ROWS 0: transposed, as in 09.
 // Before:  09_double_buffering.cu copied A 4 bytes at a time, and worked out every address anew in
-//          each step. Here a thread keeps where its copies come from and go to.
+//          each step. Here a thread keeps where its copies come from and go to, and those of 16
+//          bytes go past L1.
 // Launch:  block (32 * BM / WM * BN / WN), grid (ceil(N / BN), ceil(M / BM)).
 // Takes:   any M, N, K; float32, row-major. C = alpha * A @ B + beta * C. A, B and C begin at
 //          multiples of 16 bytes. Where N or K is no multiple of 4, and at the edges of A and B,
