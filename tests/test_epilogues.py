@@ -95,10 +95,12 @@ def test_every_shape_activation_and_way_is_there_once(table):
     wanted = {(shape, epilogues.CURVE_OF) for shape in epilogues.CURVE}
     wanted |= {(shape, one) for shape in epilogues.WITH_ALL for one in ACTIVATIONS}
     found = [((r.m, r.n, r.k), r.activation, r.way) for r in table.itertuples()]
-    recorded = set(table.way)  # a way that came later may not be measured yet
-    assert recorded >= {FUSED, ALONE, CUBLAS, *AFTER_CUBLAS}
-    ways = {activation: recorded & {*epilogues.ways(activation)} for activation in ACTIVATIONS}
-    assert sorted(found) == sorted((*one, way) for one in wanted for way in ways[one[1]])
+    every = {(*one, way) for one in wanted for way in epilogues.ways(one[1])}
+    later = {epilogues.LT, epilogues.OURS_BY_FOUR}  # of a run that was broken off
+    assert len(set(found)) == len(found) and set(found) <= every
+    assert all(way in later for *_, way in every - set(found))
+    lt = {shape for shape, activation, way in found if (activation, way) == ("ReLU", epilogues.LT)}
+    assert lt >= {shape for shape in epilogues.CURVE if shape[0] < 8192}
 
 
 def test_the_columns_are_those_that_are_documented(table):
@@ -120,7 +122,8 @@ def test_ratios_times_and_quartiles_agree(table):
         (table.ratio_q1, table.ratio, table.ratio_q3),
         (table.time_q1_ms, table.time_ms, table.time_q3_ms),
     ):
-        assert (low <= middle).all() and (middle <= high).all()
+        there = low.notna() | (table.sm_clock_mhz.notna())
+        assert (low[there] <= middle[there]).all() and (middle[there] <= high[there]).all()
     itself = table[table.way == FUSED]
     assert itself.ratio.values == pytest.approx(np.ones(len(itself)), abs=0.01)
     assert (table.pairs >= 20).all()
@@ -144,7 +147,7 @@ def test_bytes_of_dram_are_counted_at_the_thin_product_alone(table):
 
 def test_what_is_written_to_dram_is_what_is_predicted(table):
     """Within 2 %: some is still in L2 when a way ends, and from before when it begins."""
-    for row, _, written in counted(table, *set(table.way)):
+    for row, _, written in counted(table, *set(table.way[table.dram_write_bytes.notna()])):
         assert row.dram_write_bytes == pytest.approx(written, rel=0.02), row
 
 
@@ -239,10 +242,11 @@ def test_what_is_measured_is_written_and_read_again(table, other_file, monkeypat
     assert epilogue_timing.EVIDENCE.remake(lines.append) == other_file
     found = epilogue_timing.epilogue()
     assert len(found) == len(table) == len(lines)
+    thin = table[(table[["m", "n", "k"]] == list(THIN)).all(axis=1)]
     assert sorted(counted) == sorted(
-        (way, one)
-        for one in epilogue_timing.DRAM_OF
-        for way in set(table.way) & set(epilogues.ways(one))
+        (row.way, row.activation)
+        for row in thin.itertuples()
+        if row.activation in epilogue_timing.DRAM_OF
     )
     assert (found.dram_read_bytes == 7).sum() == len(counted)
 
