@@ -8,6 +8,11 @@ from gemmlab.ladder import RUNGS
 from gemmlab.records import runs, tuning
 
 TILED = [rung.name for rung in RUNGS[3:]]
+# Copies past L1 are counted by where they go, too: 10's tile of B begins 16 bytes off a multiple of
+# 32, so 128 bytes fill five places in place of four; every other row of 14's tiles does.
+COUNTED_TWICE = {
+    "10_register_banks": (0, 1 / 4), "11_fused_epilogue": (0, 1 / 4), "14_wmma": (1 / 8, 1 / 8),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", TILED)
@@ -15,7 +20,9 @@ def test_the_intensity_of_a_tile_is_that_of_its_area_over_its_edges(name):
     found = facts.of(gl.load(name))
     rows, columns = found.kernel.rung.tile(found.kernel.settings)
     each = found.kernel.rung.precision.a.bytes
-    assert found.intensity == pytest.approx(2 * rows * columns / (each * (rows + columns)))
+    more_of_a, more_of_b = COUNTED_TWICE.get(name, (0, 0))
+    edges = rows * (1 + more_of_a) + columns * (1 + more_of_b)
+    assert found.intensity == pytest.approx(2 * rows * columns / (each * edges))
 
 
 @pytest.mark.parametrize(
