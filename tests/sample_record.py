@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 from gemmlab.cuda.device import Gpu
 from gemmlab.kernel.compiler import code_hash
 from gemmlab.ladder import find, settings_for
+from gemmlab.measure import profiler
+from gemmlab.records import registry, runs
+
+device = importlib.import_module("gemmlab.cuda.device")  # gemmlab.device is a function
 
 SOURCE = """
 // a comment
@@ -95,3 +101,22 @@ def record(code: str | None = None, ceilings_code: str = "sha256:0") -> dict:
             }
         },
     })  # fmt: skip
+
+
+def put(monkeypatch, folder: Path, **how) -> Path:
+    """A results folder with record(**how), on a machine without a GPU; returns the file."""
+    monkeypatch.setattr(registry, "RESULTS", folder)
+    monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
+    monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
+    path = folder / "nvidia-test" / registry.RUNS
+    runs.save(record(**how), path)
+    return path
+
+
+def count_with(monkeypatch, counted, *modules) -> None:
+    """Let these modules find a GPU, whose Nsight Compute counts as `counted` says."""
+    for module in modules:
+        monkeypatch.setattr(module, "require_gpu", lambda purpose: GPU)
+        monkeypatch.setattr(module, "software_versions", lambda: {"driver": "1.0"})
+    monkeypatch.setattr(profiler, "ncu_version", lambda: "2025.3.1.0")
+    monkeypatch.setattr(profiler, "counters", counted)

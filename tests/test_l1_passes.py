@@ -1,14 +1,9 @@
 """In how many passes L1 answers the requests of 01_naive: counted, kept, and per step."""
 
-import importlib
-
 import pytest
 import sample_record
 
-from gemmlab.measure import profiler
-from gemmlab.records import l1_passes, recorder, registry, runs
-
-device = importlib.import_module("gemmlab.cuda.device")
+from gemmlab.records import l1_passes, recorder, registry
 
 
 @pytest.fixture
@@ -22,16 +17,8 @@ def results(tmp_path, monkeypatch):
             for m, n, k in shapes
         ]
 
-    monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
-    monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
-    for module in (l1_passes, recorder):
-        monkeypatch.setattr(module, "require_gpu", lambda purpose: sample_record.GPU)
-    monkeypatch.setattr(l1_passes, "software_versions", lambda: {"driver": "1.0"})
-    monkeypatch.setattr(profiler, "ncu_version", lambda: "2025.3.1.0")
-    monkeypatch.setattr(profiler, "counters", counted)
-    runs.save(sample_record.record(), tmp_path / "nvidia-test" / registry.RUNS)
-    return tmp_path / "nvidia-test"
+    sample_record.count_with(monkeypatch, counted, l1_passes, recorder)
+    return sample_record.put(monkeypatch, tmp_path).parent
 
 
 def test_what_l1_does_is_told_for_32_multiply_adds(results):

@@ -31,6 +31,7 @@ from gemmlab.ladder import (
     LadderError,
     Problem,
 )
+from gemmlab.ladder.rungs import register_banks
 from gemmlab.records import ablations
 
 every_rung = pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
@@ -337,3 +338,9 @@ def test_what_may_mean_several_or_none_gets_no_suggestion(name):
 def test_a_rung_is_named_in_text(name):
     with pytest.raises(LadderError, match="named in text, such as '01_naive', not by"):
         gl.load(name)
+
+
+def test_the_ring_of_10_has_the_places_that_its_header_says():
+    """It is no setting any more, so its shared memory is worked out from a number of ours."""
+    header = (KERNELS / "register_tiles.cuh").read_text(encoding="utf-8")
+    assert re.search(r"#define STAGES (\d+)", header)[1] == str(register_banks.STAGES)

@@ -65,12 +65,7 @@ def test_the_probe_is_no_product():
 @pytest.fixture
 def results(tmp_path, monkeypatch):
     """A results folder with the sample record, on a machine without a GPU."""
-    monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
-    monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
-    path = tmp_path / "nvidia-test" / "runs.json"
-    runs.save(sample_record.record(ceilings_code=ceilings.ceilings_code()), path)
-    return path
+    return sample_record.put(monkeypatch, tmp_path, ceilings_code=ceilings.ceilings_code())
 
 
 def with_levels(path, code):

@@ -1,7 +1,5 @@
 """What the warps of a rung wait for: counted, kept for one rung at a time, and shown as shares."""
 
-import importlib
-
 import pytest
 import sample_record
 
@@ -12,24 +10,14 @@ from gemmlab.ladder import RUNGS, SINGLE, LadderError, find
 from gemmlab.measure import profiler
 from gemmlab.records import recorder, registry, runs, stalls
 
-device = importlib.import_module("gemmlab.cuda.device")
-
 ISSUED, WAITING = 1.0, {"long_scoreboard": 6.0, "barrier": 2.96, "sleeping": 0.04}
 
 
 @pytest.fixture
 def results(tmp_path, monkeypatch):
     """A GPU whose Nsight Compute always counts the same; its results folder."""
-    monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
-    monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
-    for module in (stalls, recorder):
-        monkeypatch.setattr(module, "require_gpu", lambda purpose: sample_record.GPU)
-        monkeypatch.setattr(module, "software_versions", lambda: {"driver": "1.0"})
-    monkeypatch.setattr(profiler, "ncu_version", lambda: "2025.3.1.0")
-    monkeypatch.setattr(profiler, "counters", counted)
-    runs.save(sample_record.record(), tmp_path / "nvidia-test" / registry.RUNS)
-    return tmp_path / "nvidia-test"
+    sample_record.count_with(monkeypatch, counted, stalls, recorder)
+    return sample_record.put(monkeypatch, tmp_path).parent
 
 
 def counted(rung, settings, shapes, metrics):
