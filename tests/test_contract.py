@@ -1,5 +1,6 @@
 """What a rung may be, tried in the simulator: several launches, tensor maps, batches, scales."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +12,10 @@ from gemmlab.kernel import verify
 from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import SIMULATED, IllegalSetting, Launch, MapOf, Problem, Workspace
+from gemmlab.ladder.launch import LEADING, POINTERS, STRIDES
 from gemmlab.ladder.precision import FLOAT32, SINGLE, ElementType, Precision
 from gemmlab.ladder.rung import Rung
-from gemmlab.ladder.rungs.shapes import ceil_div
+from gemmlab.ladder.rungs.shapes import ceil_div, operations, ops
 from gemmlab.ladder.settings import Parameter
 from gemmlab.simulator.counters import METRICS
 
@@ -140,15 +142,13 @@ def test_a_grid_is_whole_clusters_and_the_simulator_runs_them():
 
 # ---- batches and transposed operands -------------------------------------------------------------
 
-STRIDES = ("stride_a", "stride_b", "stride_c")
-
 
 def many(problem, settings, target):
     args = ("A", "B", "C", "M", "N", "K", *STRIDES, "alpha", "beta")
     return [Launch("batched", tiles(problem, problem.batch), (TILE, TILE, 1), args=args)]
 
 
-BATCHED = a_rung("batched", many, ops="NT", batch=3)
+BATCHED = a_rung("batched", many, ops=lambda s: "NT", batch=3)
 
 
 def test_a_batch_of_products_with_b_transposed():
@@ -168,6 +168,144 @@ def test_a_wrong_stride_is_found_in_the_product_where_it_shows():
     wrong = a_kernel(BATCHED, lambda text: text.replace("z * stride_c", "z * (stride_c + 1)"))
     message = verify.check(wrong, 9, 5, 4, 1.0, 0.0, seed=1).message
     assert "out-of-bounds" in message or "C[1, " in message
+
+
+# ---- leading dimensions, operations by settings, arrays of pointers ------------------------------
+
+
+def general(problem, settings, target):
+    blocks = min(problem.batch, 2)  # a block goes through several products
+    sizes = ("M", "N", "K", *LEADING)
+    if settings["POINTERS"]:
+        entry, args = "pointers", (*POINTERS, *sizes, "batch", "alpha", "beta")
+    else:
+        entry, args = "strided", ("A", "B", "C", *sizes, *STRIDES, "batch", "alpha", "beta")
+    return [Launch(entry, tiles(problem, blocks), (TILE, TILE, 1), args=args)]
+
+
+GENERAL = replace(
+    a_rung("general", general, ops=ops, batch=3),
+    parameters=(*operations(), Parameter("POINTERS", 0, (0, 1), "arrays of addresses")),
+)
+EVERY_WAY = [(op_a, op_b, how) for op_a in (0, 1) for op_b in (0, 1) for how in (0, 1)]
+
+
+def generally(text=None, op_a=0, op_b=0, pointers=0):
+    return a_kernel(GENERAL, text, OP_A=op_a, OP_B=op_b, POINTERS=pointers)
+
+
+def normal(*shape, seed=1):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+@pytest.mark.parametrize(("op_a", "op_b", "pointers"), EVERY_WAY)
+def test_operands_are_stored_as_the_settings_say_and_rows_may_be_apart(op_a, op_b, pointers):
+    kernel = generally(None, op_a, op_b, pointers)
+    assert kernel.problem(2, 3, 4).ops == "NT"[op_a] + "NT"[op_b]
+    for gap, batch in ((0, 3), (5, 3), (4, 1), (3, 0)):
+        case = verify.check(kernel, 17, 19, 6, 0.5, 2.0, seed=7, gap=gap, batch=batch)
+        assert case.passed, case
+    assert kernel.check().passed
+
+
+def test_a_whole_verification_goes_through_gaps_and_batches(monkeypatch):
+    monkeypatch.setattr(verify, "SMALLER", (33, 35, 37))
+    report = generally().verify(seed=3)
+    assert report.passed
+    assert {case.batch for case in report.cases} == {0, 1, 3}
+    assert {case.gap for case in report.cases} == {0, *verify.GAPS}
+    assert {"batch", "between rows"} < set(report.frame().columns)
+    assert "batch=0" in str(next(case for case in report.cases if not case.batch))
+
+
+@pytest.mark.parametrize("pointers", [0, 1])
+def test_views_with_gaps_are_taken_as_they_lie(pointers):
+    kernel = generally(None, 0, 1, pointers)
+    A, B, C = normal(4, 9, 40)[:, 1:6, 3:20], normal(4, 8, 17), normal(4, 6, 8)[:, :5]
+    expected = 2 * (A @ B.swapaxes(1, 2)) - C
+    assert np.allclose(kernel(A, B, C, alpha=2.0, beta=-1.0), expected, atol=1e-4)
+    in_turn = normal(5, 4, 17).swapaxes(0, 1)  # the batch is between the rows
+    assert np.allclose(kernel(in_turn, B), in_turn @ B.swapaxes(1, 2), atol=1e-4)
+    one = A[:1]
+    assert kernel(one, B[:1]).shape == (1, 5, 8)
+    assert kernel(A[:0], B[:0]).shape == (0, 5, 8)
+
+
+def test_a_single_row_or_column_may_lie_anyhow():
+    kernel = generally()
+    A = normal(2, 5, 17)[:, :1]
+    for B in (normal(2, 1, 17).swapaxes(1, 2), normal(2, 17, 9)[:, :, :1]):
+        assert np.allclose(kernel(A, B), A @ B, atol=1e-5)
+        assert np.allclose(kernel(B, A), B @ A, atol=1e-5)
+
+
+def overlapping(shape, strides):
+    return np.lib.stride_tricks.as_strided(normal(999), shape, [4 * step for step in strides])
+
+
+@pytest.mark.parametrize(
+    ("A", "says"),
+    [
+        (overlapping((2, 5, 7), (40, 6, 1)), "A has rows of 7 elements that begin 6 apart"),
+        (overlapping((2, 5, 7), (0, 7, 1)), "A has matrices of 35 elements that begin 0 apart"),
+        (overlapping((2, 5, 7), (34, 7, 1)), "A has matrices of 35 elements that begin 34 apart"),
+        (normal(2, 5, 7)[::-1], "A has matrices of 35 elements that begin -35 apart"),
+        (normal(2, 5, 7)[:, ::-1], "A has rows of 7 elements that begin -7 apart"),
+        (normal(2, 7, 5).swapaxes(1, 2), "the elements of a row do not follow one another"),
+        (normal(2, 5, 14)[..., ::2], "the elements of a row do not follow one another"),
+    ],
+)
+def test_what_overlaps_or_is_stored_otherwise_is_refused(A, says):
+    with pytest.raises(ArgumentError, match=says):
+        generally()(A, normal(2, 7, 3))
+
+
+def test_pointers_may_lead_to_one_matrix_again_and_again():
+    A, B = np.broadcast_to(normal(5, 7), (3, 5, 7)), normal(3, 7, 4)
+    assert np.allclose(generally(pointers=1)(A, B), A @ B, atol=1e-5)
+    with pytest.raises(ArgumentError, match="0 apart, so that they overlap"):
+        generally()(A, B)
+
+
+def test_a_rung_without_leading_dimensions_takes_no_views():
+    with pytest.raises(ArgumentError, match="not row-major without gaps"):
+        a_kernel(BATCHED)(normal(2, 5, 9)[..., :7], normal(2, 6, 7))
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "says"),
+    [
+        ("row * lda + k]", "row * K + k]", "is nan, .*never written, or made from"),
+        ("k * ldb + col]", "k * N + col]", "is nan, .*never written, or made from"),
+        ("C[row * ldc + col]", "C[row * N + col]", "between the rows of C"),
+        ("z * stride_c", "z * M * N", "wrote between the rows of C"),
+    ],
+)
+def test_a_dense_stride_is_no_leading_dimension(right, wrong, says):
+    kernel = generally(lambda text: text.replace(right, wrong))
+    case = verify.check(kernel, 17, 19, 6, 1.0, 0.0, seed=7, gap=5)
+    assert not case.passed and re.search(says, case.message)
+
+
+def test_a_guard_cell_between_rows_shows_what_was_written():
+    one_more = "if (col == N - 1 && row == 3) at[2] = sum;\n    *at = alpha"
+    kernel = generally(lambda text: text.replace("*at = alpha", one_more))
+    message = verify.check(kernel, 17, 19, 6, 1.0, 0.0, seed=7, gap=5).message
+    assert message == (
+        "wrote between the rows of C: 2 elements past the end of row 3, 3 guard cells changed"
+    )
+
+
+def test_a_pointer_that_leads_astray_is_a_finding():
+    kernel = generally(lambda text: text.replace("A[z], B[z]", "A[z] + 9999, B[z]"), pointers=1)
+    report = kernel.check()
+    assert not report.passed and "out-of-bounds" in repr(report) and "A[" in repr(report)
+
+
+def test_an_access_of_a_transposed_operand_is_one_of_the_matrix_as_it_is_stored():
+    access = generally(op_a=1).trace(20, 18, 3).warp_access("A", occurrence=2)
+    assert access.shape == (3, 20)
+    assert access.elements[:, 0].tolist() == [[2, row] for row in [0] * 16 + [1] * 16]
 
 
 # ---- eight bits, with scales ---------------------------------------------------------------------

@@ -100,10 +100,13 @@ class Careless:
     def random_bias(self, n, seed):
         return None
 
-    def problem(self, m, n, k):
+    def problem(self, m, n, k, batch=None):
         return Problem(m, n, k)
 
-    def operands(self, problem, seed, written=True):
+    def takes(self, name):
+        return False
+
+    def operands(self, problem, seed, written=True, gap=0):
         return Operands.from_seed(problem, SINGLE, seed, written=written)
 
     def launch(self, operands, alpha, beta):

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from gemmlab.kernel import layout
 from gemmlab.kernel.operands import Operands
-from gemmlab.ladder import Problem, Rung
+from gemmlab.ladder import Problem, Rung, Settings
 from gemmlab.ladder.precision import FLOAT32
 
 
@@ -16,15 +17,16 @@ class ArgumentError(Exception):
     """Matrices, factors or sizes that a kernel does not take. The message says what it takes."""
 
 
-def problem_of(rung: Rung, A, B) -> Problem:
-    """The product of two matrices as they are stored, with `rung.ops`. Raises ArgumentError."""
+def problem_of(ops: str, A, B) -> Problem:
+    """The product of two matrices, or batches, as they are stored. Raises ArgumentError."""
     batch = A.shape[0] if A.ndim == 3 else 1
-    (m, k), (k_of_b, n) = _turned(A, rung.ops[0]), _turned(B, rung.ops[1])
+    (m, k), (k_of_b, n) = _turned(A, ops[0]), _turned(B, ops[1])
     if k != k_of_b:
-        raise ArgumentError(f"A is {m}×{k} and B is {k_of_b}×{n}: the inner sizes differ")
+        turned = " once they are turned as they are stored" if "T" in ops else ""
+        raise ArgumentError(f"A is {m}×{k} and B is {k_of_b}×{n}{turned}: the inner sizes differ")
     if A.ndim != B.ndim or (B.shape[0] if B.ndim == 3 else 1) != batch:
         raise ArgumentError(f"A is {A.shape} and B is {B.shape}: the batches differ")
-    return Problem(m, n, k, batch, rung.ops)
+    return Problem(m, n, k, batch, ops)
 
 
 def _turned(matrix, how: str) -> tuple[int, int]:
@@ -34,13 +36,14 @@ def _turned(matrix, how: str) -> tuple[int, int]:
 
 
 def operands_of(
-    rung: Rung, A, B, C, beta: float, bias, scales, kinds: tuple[type, ...]
+    rung: Rung, settings: Settings, A, B, C, beta: float, bias, scales, kinds: tuple[type, ...]
 ) -> Operands:
     """The arrays as operands of `rung`, C None where it is not given. Raises ArgumentError.
 
     `kinds`: the types of arrays that are taken, all of one of them.
     """
-    name, precision = rung.name, rung.precision
+    name, precision, names = rung.name, rung.precision, rung.names(settings)
+    lies = {"gaps": "lda" in names, "anywhere": "pointers_a" in names}
     if bias is not None and not rung.bias:
         raise ArgumentError(f"{name} takes no bias; rung 11_fused_epilogue does")
     if (scales is None) == precision.scaled:
@@ -76,14 +79,14 @@ def operands_of(
         if array.ndim != axes:
             takes = {1: f"a {which} with one", 2: "matrices", 3: "batches of matrices"}[axes]
             raise ArgumentError(f"{which} has {array.ndim} axes: {name} takes {takes}")
-        if not array.flags.c_contiguous:
-            raise ArgumentError(
-                f"{which} is not row-major without gaps: use np.ascontiguousarray({which})"
-            )
-    problem = problem_of(rung, A, B)
+        how = lies if axes > 1 else {"gaps": False}
+        if fault := layout.fault(array, **how):
+            raise ArgumentError(f"{which} {fault}: use np.ascontiguousarray({which})")
+    problem = problem_of(rung.ops(settings), A, B)
     m, n = problem.m, problem.n
-    if beta != 0 and C.shape != problem.shape_of_c:
-        raise ArgumentError(f"C is {C.shape[-2]}×{C.shape[-1]}, A @ B is {m}×{n}")
+    if beta != 0 and C.shape != (*A.shape[:-2], m, n):
+        shapes = ("×".join(map(str, one)) for one in (C.shape, (*A.shape[:-2], m, n)))
+        raise ArgumentError("C is {}, A @ B is {}".format(*shapes))
     for which, array, size, what in (
         ("bias", bias, n, "columns"), ("scale_a", scale_a, m, "rows"),
         ("scale_b", scale_b, n, "columns"),

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from gemmlab import simulator
+from gemmlab.kernel import layout
 from gemmlab.ladder import Problem
-from gemmlab.ladder.launch import Argument, Launch, MapOf, Workspace
+from gemmlab.ladder.launch import MATRICES, POINTERS, Argument, Launch, MapOf, Workspace
 from gemmlab.simulator import TakesTooLong
 from gemmlab.simulator.machine import Deadline
 
@@ -37,6 +38,7 @@ def run(
     and no other launch. `how`: for simulator.launch, whose errors it raises.
     """
     memory: dict[str, Any] = {}
+    spans = {name: _spanned(value) for name, value in values.items()}
     for one in (one for launch in launches for one in launch.args):
         if isinstance(one, Workspace) and one.name not in memory:
             words = np.zeros(-(-one.bytes // 4), np.float32)
@@ -47,7 +49,10 @@ def run(
             return memory[one.name]
         if isinstance(one, MapOf):
             return simulator.TensorMap(_plain(values[one.matrix]), one.box, swizzle=one.swizzle)
-        return 0 if values[one] is None else values[one]
+        if one in POINTERS:
+            matrix = MATRICES[POINTERS.index(one)]
+            return simulator.Pointers(spans[matrix], layout.starts(_plain(values[matrix])))
+        return 0 if spans[one] is None else spans[one]
 
     done = []
     for launch in launches if blocks is None else launches[:1]:
@@ -64,6 +69,15 @@ def run(
 def _plain(value):
     """The array of a marked argument."""
     return value if isinstance(value, np.ndarray) else value.array
+
+
+def _spanned(value):
+    """Of an array with gaps the memory that it spans, marked as it is; other values as they are."""
+    if isinstance(value, np.ndarray):
+        return layout.flat(value)
+    if value is None or isinstance(value, np.generic) or _plain(value).flags.c_contiguous:
+        return value
+    return replace(value, array=layout.flat(value.array))
 
 
 def within_limit(

@@ -27,10 +27,10 @@ from gemmlab.kernel.compiler import (
 )
 from gemmlab.kernel.operands import Operands, random_values, unwritten
 from gemmlab.kernel.trace import Trace
-from gemmlab.kernel.verify import PRODUCT, Case, Report, verify
+from gemmlab.kernel.verify import GAPS, PRODUCT, Case, Report, verify
 from gemmlab.ladder import SIMULATED, Launch, Problem, Target
 from gemmlab.ladder.activations import ACTIVATIONS
-from gemmlab.ladder.launch import Triple
+from gemmlab.ladder.launch import POINTERS, Triple
 from gemmlab.report import Listing
 from gemmlab.simulator import Finding
 
@@ -137,9 +137,21 @@ class Kernel:
         """What is done to each element at the end: one of ACTIVATIONS."""
         return ACTIVATIONS[self.settings.get("ACTIVATION", 0)]
 
-    def problem(self, m: int, n: int, k: int) -> Problem:
-        """The product of this shape as the rung takes it. Raises IllegalSetting."""
-        return Problem(m, n, k, self.rung.batch, self.rung.ops)
+    @property
+    def ops(self) -> str:
+        """How it takes A and B: see Problem."""
+        return self.rung.ops(self.settings)
+
+    def takes(self, name: str) -> bool:
+        """Whether its launches have an argument of this name: see gemmlab.ladder.launch.NAMES."""
+        return name in self._names
+
+    def problem(self, m: int, n: int, k: int, batch: int | None = None) -> Problem:
+        """The product of this shape as the rung takes it. Raises IllegalSetting.
+
+        `batch`: of how many products, the rung's own number if it is not given.
+        """
+        return Problem(m, n, k, self.rung.batch if batch is None else batch, self.ops)
 
     def launches(self, problem: Problem) -> list[Launch]:
         """What is launched for it. Raises IllegalSetting for a grid that is too large."""
@@ -153,10 +165,12 @@ class Kernel:
         """float32 (n,), of a rung that takes a bias, else None."""
         return random_values(n, seed) if self.rung.bias else None
 
-    def operands(self, problem: Problem, seed: int, *, written: bool = True) -> Operands:
+    def operands(
+        self, problem: Problem, seed: int, *, written: bool = True, gap: int = 0
+    ) -> Operands:
         """Of a seed, with a bias if the rung takes one: see Operands.from_seed."""
         return Operands.from_seed(
-            problem, self.precision, seed, bias=self.rung.bias, written=written
+            problem, self.precision, seed, bias=self.rung.bias, written=written, gap=gap
         )
 
     def __call__(self, A, B, C=None, alpha: float = 1.0, beta: float = 0.0, bias=None, scales=None):
@@ -166,15 +180,18 @@ class Kernel:
         not 0, `bias`: (N,), for a rung that takes one, `scales`: (M,) and (N,), float32, for a rung
         that takes them. A rung of batches has the batch before M, K and N, and one that takes A or
         B transposed has them so. All are NumPy or all CuPy arrays of the rung's types,
-        C-contiguous; so is the result. alpha and beta become float32. Raises ArgumentError.
+        C-contiguous, or for a rung that takes lda, ldb and ldc with gaps between rows and between
+        the matrices of a batch. The result is C-contiguous. alpha and beta become float32. Raises
+        ArgumentError.
         """
         alpha, beta = factor("alpha", alpha), factor("beta", beta)
         kinds = (np.ndarray, self.array_module.ndarray)
-        given = operands_of(self.rung, A, B, C, beta, bias, scales, kinds)
+        given = operands_of(self.rung, self.settings, A, B, C, beta, bias, scales, kinds)
         host = isinstance(A, np.ndarray)
         with faults.told():
             if beta == 0:  # an element that the kernel forgets stays what it was: NaN
-                given = replace(given, C=unwritten(given.problem.shape_of_c, self.precision.c))
+                shape = (*A.shape[:-2], given.problem.m, given.problem.n)
+                given = replace(given, C=unwritten(shape, self.precision.c))
             else:
                 given = replace(given, C=C.copy())
             placed = given.changed(self.to_device)
@@ -183,8 +200,11 @@ class Kernel:
 
     def launch_into(self, A, B, C, alpha: float = 1.0, beta: float = 0.0, bias=None) -> None:
         """As `launch`, on arrays as the rung takes them, which are not looked at."""
-        problem = problem_of(self.rung, A, B)
-        self.launch(Operands(problem, self.precision, A, B, C, bias), alpha, beta)
+        self.launch(self.given(A, B, C, bias), alpha, beta)
+
+    def given(self, A, B, C, bias=None) -> Operands:
+        """Arrays as the rung takes them, which are not looked at, as operands of `launch`."""
+        return Operands(problem_of(self.ops, A, B), self.precision, A, B, C, bias)
 
     def launch(self, operands: Operands, alpha: float, beta: float) -> None:
         """Launch on arrays of this device, C changed in place. On a GPU this does not wait.
@@ -207,7 +227,10 @@ class Kernel:
             raise KernelMistake(edited.found_in(report))
         with faults.told():
             faults.launched(self.name, *problem.shape)
-            self._on_gpu().run(self.launches(problem), operands.values(alpha, beta))
+            values = operands.values(alpha, beta)
+            if self.takes(POINTERS[0]):
+                values |= operands.pointers
+            self._on_gpu().run(self.launches(problem), values)
 
     def trust(self) -> None:
         """Launch it on a GPU without the simulator's checks, whatever it does there.
@@ -302,7 +325,7 @@ class Kernel:
         first = self.launches(problem)[0]
         return Trace(
             self.name, *problem.shape, self.settings, first.grid, first.block, dict(counters),
-            self.text, runs[0], self.precision.a.bytes,
+            self.text, runs[0], self.precision.a.bytes, problem.ops,
         )  # fmt: skip
 
     def verify(self, seed: int | None = None) -> Report:
@@ -325,7 +348,11 @@ class Kernel:
         step = max(32, self.settings.get("BK", 0))  # a whole step along K, then one more
         shapes = [(7, 5, 3), (17, 33, 0), (rows, cols, step), (rows + 1, cols + 1, step + 1)]
         cases = [self._look_for_mistakes(*shape, *PRODUCT) for shape in shapes]
-        cases.append(self._look_for_mistakes(rows + 1, cols + 1, 31, 0.5, 2.0))
+        cases.append(
+            self._look_for_mistakes(
+                rows + 1, cols + 1, 31, 0.5, 2.0, gap=GAPS[0] if self.takes("lda") else 0
+            )
+        )
         self._checked = Report(self.name, cases)
         return self._checked
 
@@ -353,6 +380,10 @@ class Kernel:
             return array
         with faults.told():
             return self.array_module.asnumpy(array)
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return self.rung.names(self.settings)
 
     @cached_property
     def _as_shipped(self) -> bool:
@@ -399,14 +430,18 @@ class Kernel:
             self.name, operands.problem, self.limit_s, run, whole=not how.get("blocks")
         )
 
-    def _look_for_mistakes(self, m: int, n: int, k: int, alpha: float, beta: float) -> Case:
+    def _look_for_mistakes(
+        self, m: int, n: int, k: int, alpha: float, beta: float, gap: int = 0
+    ) -> Case:
         seed = int(np.random.SeedSequence().generate_state(1)[0])
-        operands = self.operands(self.problem(m, n, k), seed)
+        problem = self.problem(m, n, k)
+        operands = self.operands(problem, seed, gap=gap)
         found = _findings(self._simulate(operands, alpha, beta, check=True))
         message = str(KernelMistake(found))
         worst = np.inf if message else 0.0
         return Case(
-            m, n, k, alpha, beta, seed, not message, message, worst, found, self.rung.bias
+            m, n, k, alpha, beta, seed, not message, message, worst, found, self.rung.bias,
+            problem.batch, gap,
         )  # fmt: skip
 
     def _on_gpu(self) -> on_gpu.GpuKernels:

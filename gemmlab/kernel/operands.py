@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from gemmlab.ladder.launch import MATRICES
+from gemmlab.kernel import layout
+from gemmlab.ladder.launch import LEADING, MATRICES, POINTERS, STRIDES
 from gemmlab.ladder.precision import FLOAT32, ElementType, Precision
 from gemmlab.ladder.problem import Problem
 
@@ -40,7 +42,7 @@ def random_matrix(rows: int, cols: int, seed: int, dtype: str = "float32") -> np
 class Operands:
     """A, B and C as they are stored, and a bias (N,) and scales (M,), (N,), float32, or None.
 
-    A scale multiplies a row of A, or a column of B.
+    A scale multiplies a row of A, or a column of B. Matrices may lie with gaps: see layout.
     """
 
     problem: Problem
@@ -61,16 +63,19 @@ class Operands:
         *,
         bias: bool = False,
         written: bool = True,
+        gap: int = 0,
     ) -> Operands:
         """NumPy arrays: A of the seed, B, C, bias and scales of those after it.
 
         Uniform in [-1, 1), scales in [0.5, 2.5). `written`: whether C holds numbers; else it
-        is for a product with beta = 0, which must not read it.
+        is for a product with beta = 0, which must not read it. `gap`: elements between rows, and
+        where it is not 0 also a row between the matrices of a batch; they hold guard cells.
         """
 
         def matrix(which: int, shape: tuple[int, ...], element) -> np.ndarray:
             values = random_values(int(np.prod(shape)), seed + which)
-            return element.encode(values, element.storage).reshape(shape)
+            matrices = element.encode(values, element.storage).reshape(shape)
+            return layout.spread_out(matrices, element, gap) if gap else matrices
 
         def scale(which: int, size: int) -> np.ndarray | None:
             return random_values(size, seed + which) + np.float32(1.5) if precision.scaled else None
@@ -82,7 +87,7 @@ class Operands:
             matrix(1, problem.shape_of_b, precision.b),
             matrix(2, problem.shape_of_c, precision.c)
             if written
-            else unwritten(problem.shape_of_c, precision.c),
+            else layout.spread_out(unwritten(problem.shape_of_c, precision.c), precision.c, gap),
             random_values(problem.n, seed + 3) if bias else None,
             scale(4, problem.m),
             scale(5, problem.n),
@@ -116,19 +121,35 @@ class Operands:
     def values(self, alpha: float, beta: float) -> dict[str, Any]:
         """What each name in a launch's arguments stands for: see gemmlab.ladder.launch.NAMES.
 
-        Arrays; sizes, strides in elements and the batch as int32, alpha and beta as float32. What
-        is not there is a null pointer.
+        Arrays; sizes and leading dimensions as int32, strides as int64, alpha and beta as float32.
+        What is not there is a null pointer.
         """
         m, n, k = self.problem.shape
-        sizes = {
-            "M": m, "N": n, "K": k, "batch": self.problem.batch,
-            "stride_a": m * k, "stride_b": k * n, "stride_c": m * n,
-        }  # fmt: skip
+        sizes = {"M": m, "N": n, "K": k, "batch": self.problem.batch}
+        matrices = self.A, self.B, self.C
+        sizes |= zip(LEADING, map(layout.leading, matrices), strict=True)
         return {
             **{name: getattr(self, name) for name in ARRAYS},
             **{name: np.int32(size) for name, size in sizes.items()},
+            **{
+                name: np.int64(layout.stride(array))
+                for name, array in zip(STRIDES, matrices, strict=True)
+            },
             "alpha": np.float32(alpha),
             "beta": np.float32(beta),
+        }
+
+    @cached_property
+    def pointers(self) -> dict[str, Any]:
+        """CuPy uint64 (batch,) for each name of POINTERS: where each matrix begins on the GPU.
+
+        Made once: nothing can be allocated while launches are captured into a graph.
+        """
+        import cupy
+
+        return {
+            name: cupy.asarray((array.data.ptr + array.itemsize * layout.starts(array)), np.uint64)
+            for name, array in zip(POINTERS, (self.A, self.B, self.C), strict=True)
         }
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gemmlab.ladder import Problem
 from gemmlab.simulator import Run
 from gemmlab.simulator.counters import SECTOR_BYTES, sectors
 
@@ -21,7 +22,8 @@ class Access:
     """What one warp touches of a matrix in one instruction.
 
     `lanes`: the active lanes, int (L,). `addresses`: int64 (L,), bytes from the matrix's start.
-    `elements`: int (L, each, 2), row and column of each element that a lane touches.
+    `elements`: int (L, each, 2), row and column of each element that a lane touches, of the matrix
+    as it is stored; of a batch, its matrices stand one below the other.
     `width`: bytes per lane. `sectors`: how many 32-byte sectors the lanes fall into.
     """
 
@@ -62,6 +64,7 @@ class Trace:
     text: str = field(repr=False)
     run: Run = field(repr=False)
     element_bytes: int = ELEMENT_BYTES  # of A, B and C
+    ops: str = "NN"
 
     @property
     def lines(self):
@@ -110,8 +113,10 @@ class Trace:
             )
         access = found[occurrence]
         addresses = access.addresses[access.active]
+        problem = Problem(self.m, self.n, self.k, ops=self.ops)
         shape = {
-            "A": (self.m, self.k), "B": (self.k, self.n), "C": (self.m, self.n), "bias": (1, self.n)
+            "A": problem.shape_of_a, "B": problem.shape_of_b, "C": problem.shape_of_c,
+            "bias": (1, self.n),
         }[array]  # fmt: skip
         first = addresses // self.element_bytes
         index = first[:, None] + np.arange(max(1, access.size // self.element_bytes))

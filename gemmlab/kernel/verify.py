@@ -2,17 +2,18 @@
 
 Every element is compared with a float64 reference, within a bound of its own: see
 gemmlab.kernel.bounds. C is filled with NaN before (where beta is 0 it must not be read), A, B and C
-stand between guard cells that hold NaN, so that reading or writing past an end shows, and A, B and
-the bias must be afterwards what they were.
+stand between guard cells that hold NaN, so that reading or writing past an end shows, as do the
+rows of matrices with gaps between them; A, B and the bias must be afterwards what they were.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import cycle
 
 import numpy as np
 
-from gemmlab.kernel import faults
+from gemmlab.kernel import faults, layout
 from gemmlab.kernel.bounds import error_bound, reference
 from gemmlab.kernel.operands import Operands, unwritten
 from gemmlab.ladder.activations import activate
@@ -26,6 +27,7 @@ PRODUCT = (1.0, 0.0)
 # longer than all the rest: still no multiple of anything, larger than any shared tile both ways,
 # with more steps along K than there are stages.
 LARGE, SMALLER = (1001, 777, 513), (277, 261, 269)
+GAPS = (3, 4)  # elements between rows: of 1 more than a tile, they begin at 16 bytes, and off them
 FACTORS = (PRODUCT, (0.5, 2.0), (-1.5, 0.0), (0.0, 1.0), (0.0, 0.0), (1.0, -0.25))
 
 
@@ -48,10 +50,14 @@ class Case:
     worst: float  # the largest error as a share of its bound
     findings: tuple[Finding, ...] = ()  # what the simulator's checks met
     biased: bool = False  # with a bias
+    batch: int = 1
+    gap: int = 0  # elements between rows
 
     def __str__(self):
         what = f"M={self.m} N={self.n} K={self.k} alpha={self.alpha:g} beta={self.beta:g}"
+        what += f" batch={self.batch}" if self.batch != 1 else ""
         what += " with bias" if self.biased else ""
+        what += f" with {self.gap} elements between rows" if self.gap else ""
         return f"{what}: {'pass' if self.passed else f'FAIL (seed {self.seed}): {self.message}'}"
 
 
@@ -79,11 +85,15 @@ class Report:
         import pandas as pd
 
         any_bias = any(case.biased for case in self.cases)
+        any_batch = any(case.batch != 1 for case in self.cases)
+        any_gap = any(case.gap for case in self.cases)
         return pd.DataFrame(
             [
                 {
                     "M": c.m, "N": c.n, "K": c.k, "alpha": c.alpha, "beta": c.beta,
+                    **({"batch": c.batch} if any_batch else {}),
                     **({"bias": "yes" if c.biased else "no"} if any_bias else {}),
+                    **({"between rows": c.gap} if any_gap else {}),
                     "result": "pass" if c.passed else f"FAIL: {c.message}",
                 }
                 for c in self.cases
@@ -116,22 +126,32 @@ def shapes(kernel) -> list[tuple[int, int, int]]:
     return [
         (1, 1, 1), (7, 5, 3), (61, 67, 71), (1, 129, 65), (129, 1, 65), (17, 33, 0), (33, 17, 1),
         (rows, cols, 32), (max(rows - 1, 1), cols + 1, 33), (rows + 1, max(cols - 1, 1), 31),
-        LARGE if kernel.on_gpu or not kernel.edited else SMALLER,
+        LARGE if (kernel.on_gpu or not kernel.edited) and kernel.rung.batch == 1 else SMALLER,
     ]  # fmt: skip
 
 
 def verify(kernel, seed: int | None = None) -> Report:
     """Check `kernel` at all of `shapes`, and with all of FACTORS at a tile's edge.
 
-    Where it takes a bias, all but two cases have one. Inputs are new with every call, or those of
-    `seed`. The kernel is run in place, as timing runs it.
+    Where it takes a bias, all but two cases have one; where it takes batches, all but two are of
+    several products. Where it takes leading dimensions, the cases with factors have gaps between
+    rows. Inputs are new with every call, or those of `seed`. The kernel is run in place, as timing
+    runs it.
     """
     seeds = iter(np.random.SeedSequence(seed).generate_state(64).tolist())
     cases = [check(kernel, *shape, *PRODUCT, seed=next(seeds)) for shape in shapes(kernel)]
     rows, cols = kernel.rung.tile(kernel.settings)
+    gaps = cycle(GAPS if kernel.takes("lda") else (0,))
     cases += [
-        check(kernel, rows + 1, cols + 1, 33, *factors, seed=next(seeds)) for factors in FACTORS[1:]
+        check(kernel, rows + 1, cols + 1, 33, *factors, seed=next(seeds), gap=next(gaps))
+        for factors in FACTORS[1:]
     ]
+    if kernel.takes("lda"):
+        cases.append(check(kernel, rows, cols, 32, *PRODUCT, seed=next(seeds), gap=4))
+    if kernel.rung.batch > 1:
+        cases += [
+            check(kernel, 61, 67, 71, *PRODUCT, seed=next(seeds), batch=batch) for batch in (0, 1)
+        ]
     cases.append(check(kernel, 7, 5, 0, 1.0, 0.5, seed=next(seeds), biased=False))
     if kernel.rung.bias:
         cases.append(
@@ -141,13 +161,16 @@ def verify(kernel, seed: int | None = None) -> Report:
 
 
 def check(
-    kernel, m: int, n: int, k: int, alpha: float, beta: float, *, seed: int, biased: bool = True
-) -> Case:
+    kernel, m: int, n: int, k: int, alpha: float, beta: float, *, seed: int, biased: bool = True,
+    batch: int | None = None, gap: int = 0,
+) -> Case:  # fmt: skip
     """Run one product and compare it, element by element. Never raises for a wrong result.
 
-    `biased`: with a bias, if the kernel takes one.
+    `biased`: with a bias, if the kernel takes one. `batch`: of how many products, the rung's own
+    number if it is not given. `gap`: elements between rows, of a kernel that takes lda.
     """
-    operands = kernel.operands(kernel.problem(m, n, k), seed, written=beta != 0)
+    problem = kernel.problem(m, n, k, batch)
+    operands = kernel.operands(problem, seed, written=beta != 0, gap=gap)
     if not biased:
         operands = replace(operands, bias=None)
     message, worst, findings = "", 0.0, ()
@@ -168,7 +191,7 @@ def check(
         message = "; ".join(part for part in (message, guards) if part)
     return Case(
         m, n, k, alpha, beta, seed, not message, message, worst, findings,
-        operands.bias is not None,
+        operands.bias is not None, problem.batch, gap,
     )  # fmt: skip
 
 
@@ -216,14 +239,13 @@ def _run_guarded(kernel, operands: Operands, alpha, beta) -> tuple[np.ndarray, s
         replace(operands, **{name: view for name, (_, view) in placed.items()}), alpha, beta
     )
     after = {name: kernel.to_host(flat) for name, (flat, _) in placed.items()}
-    got = after["C"][guard : guard + given["C"].size].reshape(given["C"].shape)
+    views = {name: _lying_as(given[name], flat, guard) for name, flat in after.items()}
     wrong = [_written_outside(name, after[name], types[name], guard) for name in given]
     wrong += [
-        _written_inside(name, after[name][guard:-guard], given[name])
-        for name in given
-        if name != "C"
+        _written_between(name, after[name], types[name], guard, given[name]) for name in given
     ]
-    return got, "; ".join(sorted(filter(None, wrong)))
+    wrong += [_written_inside(name, views[name], given[name]) for name in given if name != "C"]
+    return views["C"], "; ".join(sorted(filter(None, wrong)))
 
 
 def _written_outside(name: str, after, element: ElementType, guard: int) -> str:
@@ -241,9 +263,23 @@ def _written_outside(name: str, after, element: ElementType, guard: int) -> str:
     return f"wrote outside {name}: {place} of {name}, {len(changed)} guard cells changed"
 
 
+def _written_between(name: str, after, element: ElementType, guard: int, given) -> str:
+    """What happened to the guard cells between the rows of an array; empty if nothing."""
+    between = ~layout.covered(given)
+    inside = after[guard : guard + between.size].view(element.bits)
+    changed = np.flatnonzero(between & (inside != element.guard))
+    if not len(changed):
+        return ""
+    row, past = divmod(int(changed[0]), layout.leading(given))
+    return (
+        f"wrote between the rows of {name}: {past - given.shape[-1] + 1} elements past the end of "
+        f"row {row}, {len(changed)} guard cells changed"
+    )
+
+
 def _written_inside(name: str, after, given) -> str:
     """What happened to an input; empty if nothing."""
-    given = np.ascontiguousarray(given).reshape(-1)
+    after, given = (np.ascontiguousarray(one).reshape(-1) for one in (after, given))
     changed = np.flatnonzero(after.view(np.uint8) != given.view(np.uint8))
     if not len(changed):
         return ""
@@ -251,12 +287,24 @@ def _written_inside(name: str, after, given) -> str:
     return f"wrote to {name}[{first}], and {name} is an input"
 
 
-def _guarded(kernel, matrix: np.ndarray, element: ElementType, guard: int):
-    """The matrix between two guards, as one array and as the view of the matrix alone."""
-    flat = unwritten((matrix.size + 2 * guard,), element)
-    flat[guard : guard + matrix.size] = matrix.reshape(-1)
-    flat = kernel.to_device(flat)
-    return flat, flat[guard : guard + matrix.size].reshape(matrix.shape)
+def _guarded(kernel, array: np.ndarray, element: ElementType, guard: int):
+    """The array between two guards, as all of that memory and as the view of the array alone."""
+    memory = unwritten((layout.span(array) + 2 * guard,), element)
+    _lying_as(array, memory, guard)[...] = array
+    memory = kernel.to_device(memory)
+    return memory, _lying_as(array, memory, guard)
+
+
+def _lying_as(array: np.ndarray, memory, guard: int):
+    """The view of memory behind a guard that lies as the array does."""
+    inside = memory[guard : guard + layout.span(array)]
+    if array.flags.c_contiguous:
+        return inside.reshape(array.shape)
+    if isinstance(memory, np.ndarray):
+        return np.lib.stride_tricks.as_strided(inside, array.shape, array.strides)
+    import cupy
+
+    return cupy.lib.stride_tricks.as_strided(inside, array.shape, array.strides)
 
 
 def _compare(got, expected, bound, rows) -> tuple[str, float]:

@@ -18,9 +18,14 @@ if TYPE_CHECKING:
 
 Triple = tuple[int, int, int]
 MATRICES = ("A", "B", "C")
+LEADING = ("lda", "ldb", "ldc")
+STRIDES = ("stride_a", "stride_b", "stride_c")
+POINTERS = ("pointers_a", "pointers_b", "pointers_c")
 NAMES = (
     *MATRICES, "bias", "scale_a", "scale_b",  # arrays
-    "M", "N", "K", "batch", "stride_a", "stride_b", "stride_c",  # int32; strides in elements
+    *POINTERS,  # arrays of 64-bit addresses, one for each product of a batch
+    "M", "N", "K", "batch", *LEADING,  # int32; elements from one row to the next
+    *STRIDES,  # int64; elements from one matrix of a batch to the next
     "alpha", "beta",  # float32
 )  # fmt: skip
 PRODUCT = ("A", "B", "C", "M", "N", "K", "alpha", "beta")

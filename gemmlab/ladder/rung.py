@@ -31,7 +31,8 @@ class Rung:
     sums; alpha and beta are float32. `tuned_shapes` are the (m, n, k) at which a sweep measures its
     settings besides those of all. `bias`: it also takes a bias for each column, and has a parameter
     ACTIVATION, see `activations`. `ops`: how it takes A and B, see Problem. `batch`: with how many
-    products in one launch it is verified, more than 1 of a rung that takes batches. `planted`: a
+    products in one launch it is verified, more than 1 of a rung that takes batches. One whose
+    launches name lda, ldb and ldc takes matrices with gaps between rows. `planted`: a
     mistake for readers to find. `inner_loop`: the lines that the idea stands in, from above, each
     part as how its first and its last line begin; empty for a rung that has no notebook yet.
     """
@@ -48,7 +49,7 @@ class Rung:
     precision: Precision = SINGLE
     tuned_shapes: tuple[tuple[int, int, int], ...] = ()
     bias: bool = False
-    ops: str = "NN"
+    ops: Callable[[Settings], str] = lambda settings: "NN"
     batch: int = 1
     planted: Planted | None = None
     inner_loop: tuple[tuple[str, str], ...] = ()
@@ -90,7 +91,9 @@ class Rung:
 
     def one_tile(self, settings: Settings) -> list[Launch]:
         """The launches for one tile of C: what a block is, whatever the problem."""
-        return self.plan(Problem(*self.tile(settings), 1), settings, SIMULATED)
+        return self.plan(
+            Problem(*self.tile(settings), 1, 1, self.ops(settings)), settings, SIMULATED
+        )
 
     def broken(self, settings: Settings) -> str | None:
         """Why settings do not go together, as the end of a sentence; None where they do."""
@@ -99,6 +102,11 @@ class Rung:
     def block(self, settings: Settings) -> Triple:
         """Threads of a block of what is launched first."""
         return self.one_tile(settings)[0].block
+
+    def names(self, settings: Settings) -> frozenset[str]:
+        """What its launches name among their arguments: see gemmlab.ladder.launch.NAMES."""
+        args = (one for launch in self.one_tile(settings) for one in launch.args)
+        return frozenset(one for one in args if isinstance(one, str))
 
     def shared_bytes(self, settings: Settings) -> int:
         """Dynamic shared memory of a block, the most among the launches."""

@@ -25,7 +25,7 @@ from gemmlab.simulator.memory.global_memory import (
     Uninitialised,
     pointer,
 )
-from gemmlab.simulator.memory.structures import Structure, as_bytes
+from gemmlab.simulator.memory.structures import POINTER_BYTES, Pointers, Structure, as_bytes
 from gemmlab.simulator.ptx import TYPE_BYTES
 from gemmlab.simulator.types import type_of
 
@@ -50,14 +50,17 @@ def source_name(entry: str) -> str:
 
 def arrays(args) -> list[np.ndarray]:
     """All arrays among the arguments, those in structures too, without what they are marked as."""
-    return [plain(arg) for arg in _given_arrays(args)]
+    return [plain(arg) for arg in given_arrays(args)]
 
 
-def _given_arrays(args) -> list:
+def given_arrays(args) -> list:
+    """All arrays among the arguments, those in structures too, as they are marked."""
     found = []
     for arg in args:
         if isinstance(arg, Structure):
             found += arg.arrays()
+        elif isinstance(arg, Pointers):
+            found.append(arg.array)
         elif isinstance(plain(arg), np.ndarray):
             found.append(arg)
     return found
@@ -73,7 +76,7 @@ def bind(kernel: ptx.Kernel, args, names, given: dict[str, np.ndarray]):
         names = [f"argument {i}" for i in range(len(args))]
     marked = []
     for name, arg in zip(names, args, strict=True):
-        own = _given_arrays([arg])
+        own = given_arrays([arg])
         several = isinstance(arg, Structure) and len(own) > 1
         marked += [(f"{name}, array {i}" if several else name, one) for i, one in enumerate(own)]
     protected = {n for n, a in marked if isinstance(a, ReadOnly)}
@@ -88,6 +91,11 @@ def bind(kernel: ptx.Kernel, args, names, given: dict[str, np.ndarray]):
         for (parameter, ptx_type), arg in zip(kernel.parameters, args, strict=True)
         if (structure := ptx.STRUCTURE.match(ptx_type)) and not isinstance(arg, TensorMap)
     }
+    structures |= {
+        parameter: Given(np.zeros(POINTER_BYTES * len(arg.starts), np.uint8), POINTER_BYTES)
+        for (parameter, _), arg in zip(kernel.parameters, args, strict=True)
+        if isinstance(arg, Pointers)
+    }
     memory = _memory(kernel, found, protected, _given_variables(kernel, given) | structures)
     pointers = iter([pointer(buffer) for buffer in memory.buffers])
     parameters, maps = {}, {}
@@ -95,6 +103,11 @@ def bind(kernel: ptx.Kernel, args, names, given: dict[str, np.ndarray]):
         if isinstance(arg, TensorMaps):
             parameters[parameter] = np.int64(MAPS + MAP_BYTES * len(maps))
             maps |= _in_memory(arg, name, int(parameters[parameter]), ptx_type)
+            continue
+        if isinstance(arg, Pointers):
+            _check_pointer(name, "array of addresses", ptx_type)
+            structures[parameter].bytes[:] = np.frombuffer(arg.packed(next(pointers)), np.uint8)
+            parameters[parameter] = memory.address(parameter)
             continue
         arg, structure = plain(arg), ptx.STRUCTURE.match(ptx_type)
         if isinstance(arg, TensorMap):
@@ -106,12 +119,16 @@ def bind(kernel: ptx.Kernel, args, names, given: dict[str, np.ndarray]):
             structures[parameter].bytes[:] = np.frombuffer(data, np.uint8)
             parameters[parameter] = memory.address(parameter)
         elif isinstance(arg, np.ndarray):
-            if TYPE_BYTES[ptx_type] != 8 or type_of(ptx_type).kind == "f":
-                raise LaunchError(f"{name} is an array, the kernel takes a {ptx_type} there")
+            _check_pointer(name, "array", ptx_type)
             parameters[parameter] = next(pointers)
         else:
             parameters[parameter] = _scalar(arg, type_of(ptx_type), ptx_type, name)
     return memory, parameters, maps
+
+
+def _check_pointer(name: str, what: str, ptx_type: str) -> None:
+    if TYPE_BYTES.get(ptx_type) != 8 or type_of(ptx_type).kind == "f":
+        raise LaunchError(f"{name} is an {what}, the kernel takes a {ptx_type} there")
 
 
 def plain(arg):

@@ -47,7 +47,8 @@ def launch(
     `args`: C-contiguous NumPy arrays, which are the device's memory and are changed in place, and
     scalars; `uninitialised(array)` for memory that nobody has written yet, `read_only(array)` for
     what the kernel must not write. For a structure by value: a `Structure` of its members, a NumPy
-    scalar or bytes of its size; a `TensorMap` where it is one of 128 bytes.
+    scalar or bytes of its size; a `TensorMap` where it is one of 128 bytes. `Pointers` for an array
+    of addresses.
     `variables`: what `__constant__` and `__device__` variables of these names hold: an array of
     the same number of bytes each, changed in place, so that the next launch can be given it again.
     Others begin as they are declared.
@@ -79,7 +80,8 @@ def launch(
     variables = dict(variables or {})
     names = arguments.names(text, entry)
     memory, parameters, maps = arguments.bind(kernel, args, names, variables)
-    unwritten = {id(arg.array): arg for arg in args if isinstance(arg, Uninitialised)}
+    marked = arguments.given_arrays(args)
+    unwritten = {id(arg.array): arg for arg in marked if isinstance(arg, Uninitialised)}
     args = [arguments.plain(arg) for arg in args]
     arrays = arguments.arrays(args)
     for number, array in enumerate(arrays if check else []):

@@ -4,7 +4,7 @@
 // Takes:   any M, N, K and batch; float32, B stored transposed.
 
 extern "C" __global__ void batched(const float* A, const float* B, float* C, int M, int N, int K,
-                                   int stride_a, int stride_b, int stride_c,
+                                   long long stride_a, long long stride_b, long long stride_c,
                                    float alpha, float beta)
 {
     const int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;

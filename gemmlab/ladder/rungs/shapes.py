@@ -26,6 +26,20 @@ def block_tile(rows: tuple, columns: tuple, steps: tuple, default: tuple) -> tup
     )
 
 
+def operations() -> tuple[Parameter, ...]:
+    """How a rung takes A and B, for those that take them either way; read by `ops`."""
+    stored = "0 as it is, 1 stored transposed"
+    return tuple(
+        Parameter(name, 0, (0, 1), f"{which}: {stored}", tuned=False)
+        for name, which in (("OP_A", "A"), ("OP_B", "B"))
+    )
+
+
+def ops(settings: Settings) -> str:
+    """The two letters of a Problem, from OP_A and OP_B."""
+    return "NT"[settings["OP_A"]] + "NT"[settings["OP_B"]]
+
+
 def thread_tile(default_rows: int, default_columns: int) -> tuple[Parameter, ...]:
     return (
         Parameter("TM", default_rows, (4, 8), "rows of C that a thread computes"),

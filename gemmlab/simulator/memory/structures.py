@@ -1,4 +1,4 @@
-"""Structures that a kernel takes by value, put together by the caller from their members."""
+"""What a kernel takes besides arrays and scalars: structures by value, arrays of addresses."""
 
 from __future__ import annotations
 
@@ -57,6 +57,21 @@ class Structure:
         return bytes(data)
 
 
+class Pointers:
+    """An array of addresses in global memory, for `args` of a launch: of parts of one array.
+
+    `array`: the array that they lead to, perhaps marked as read only or uninitialised; `starts`:
+    integers, the element of it that each address is that of.
+    """
+
+    def __init__(self, array, starts):
+        self.array, self.starts = array, np.asarray(starts, np.int64)
+
+    def packed(self, address: int) -> bytes:
+        """The addresses, where that of the array is `address`."""
+        return (self.starts * _array(self).itemsize + address).astype(np.uint64).tobytes()
+
+
 def as_bytes(value) -> bytes | None:
     """The bytes of something that has a size of its own; None for others."""
     if isinstance(value, (bytes, bytearray)):
@@ -65,7 +80,8 @@ def as_bytes(value) -> bytes | None:
 
 
 def _array(member) -> np.ndarray | None:
-    member = getattr(member, "array", member)  # of one that is marked, as read only for example
+    while hasattr(member, "array"):  # of one that is marked, as read only for example
+        member = member.array
     return member if isinstance(member, np.ndarray) else None
 
 

@@ -1,0 +1,95 @@
+"""How a matrix, or a batch of them, lies in memory: leading dimension, stride, what it spans.
+
+Matrices are row-major: the elements of a row follow one another. From one row to the next it is the
+leading dimension, in elements, and from one matrix of a batch to the next the stride. Both may be
+larger than what is there: such an array is a view of a part of a larger one. NumPy and CuPy arrays.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gemmlab.ladder.precision import ElementType
+
+
+def leading(array) -> int:
+    """Elements from one row to the next; of a single row as many as it has, 1 or more."""
+    rows, columns = array.shape[-2:]
+    if rows < 2 or not array.size:
+        return max(columns, 1)
+    return array.strides[-2] // array.itemsize
+
+
+def stride(array) -> int:
+    """Elements from one matrix of a batch to the next; of one matrix as many as it takes."""
+    if array.ndim < 3 or array.shape[0] < 2 or not array.size:
+        return array.shape[-2] * leading(array)
+    return array.strides[0] // array.itemsize
+
+
+def fault(array, *, gaps: bool, anywhere: bool = False) -> str | None:
+    """Why a kernel cannot take the array as it lies, as the end of a sentence; None where it can.
+
+    `gaps`: rows, and the matrices of a batch, may be further apart than they are long. `anywhere`:
+    the matrices of a batch may overlap, being given by their addresses and only read.
+    """
+    if array.flags.c_contiguous:
+        return None
+    if not gaps:
+        return "is not row-major without gaps"
+    rows, columns = array.shape[-2:]
+    size = array.itemsize
+    if any(step % size for step in array.strides):
+        return "does not lie on whole elements"
+    if columns > 1 and array.strides[-1] != size:
+        return "is not row-major: the elements of a row do not follow one another"
+    apart = leading(array)
+    if apart < columns:
+        return f"has rows of {columns} elements that begin {apart} apart, so that they overlap"
+    if array.ndim < 3 or array.shape[0] < 2:
+        return None
+    step, long = stride(array), (rows - 1) * apart + columns
+    in_turn = step >= columns and apart >= (array.shape[0] - 1) * step + columns  # row by row
+    if step < 0 or not (anywhere or step >= long or in_turn):
+        return f"has matrices of {long} elements that begin {step} apart, so that they overlap"
+    return None
+
+
+def span(array) -> int:
+    """Elements from the first to the last one of the array, both counted, gaps included."""
+    if not array.size:
+        return 0
+    steps = (step * (n - 1) for step, n in zip(array.strides, array.shape, strict=True))
+    return 1 + sum(steps) // array.itemsize
+
+
+def flat(array: np.ndarray) -> np.ndarray:
+    """The memory that an array spans, (span,): itself where it has no gaps."""
+    if array.flags.c_contiguous:
+        return array
+    return np.lib.stride_tricks.as_strided(array, (span(array),), (array.itemsize,))
+
+
+def starts(array) -> np.ndarray:
+    """int64 (batch,): elements from the beginning of the array to that of each matrix."""
+    return stride(array) * np.arange(array.shape[0] if array.ndim > 2 else 1)
+
+
+def covered(array) -> np.ndarray:
+    """bool (span,): which elements of what an array spans belong to it."""
+    mask = np.zeros(span(array), bool)
+    if array.size:
+        steps = [step // array.itemsize for step in array.strides]
+        np.lib.stride_tricks.as_strided(mask, array.shape, steps)[...] = True
+    return mask
+
+
+def spread_out(values: np.ndarray, element: ElementType, gap: int) -> np.ndarray:
+    """The values, with so many guard cells between rows and a row of them between matrices."""
+    *batch, rows, columns = values.shape
+    whole = np.full(
+        (*batch, rows + bool(batch and gap), columns + gap), element.guard, element.bits
+    )
+    view = whole.view(element.storage)[..., :rows, :columns]
+    view[...] = values
+    return view
