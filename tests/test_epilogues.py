@@ -15,8 +15,9 @@ from gemmlab import ladder
 from gemmlab.cuda.device import gpu, why_no_gpu
 from gemmlab.folders import KERNELS
 from gemmlab.ladder.activations import ACTIVATIONS, activate
-from gemmlab.records import epilogue_timing, epilogues, registry, tuning
-from gemmlab.records.epilogues import (
+from gemmlab.records import registry, tuning
+from gemmlab.records.experiments import epilogue_timing, epilogues
+from gemmlab.records.experiments.epilogues import (
     ALONE,
     BY_FOUR,
     CUBLAS,

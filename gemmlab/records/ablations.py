@@ -26,7 +26,7 @@ from gemmlab.kernel.fingerprint import short_code, shortened
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import LadderError, Settings
 from gemmlab.measure.timing import compare, gflops
-from gemmlab.records import fma_order
+from gemmlab.records.experiments import fma_order
 from gemmlab.records.registry import (
     DATE,
     NUMBER,

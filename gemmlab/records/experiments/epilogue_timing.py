@@ -35,7 +35,7 @@ from gemmlab.measure.timing import (
     require_verified,
 )
 from gemmlab.records import tuning
-from gemmlab.records.epilogues import (
+from gemmlab.records.experiments.epilogues import (
     CURVE,
     CURVE_OF,
     LT,
@@ -172,7 +172,7 @@ def _measure(m: int, n: int, k: int, activation: str, say: Say) -> Iterator[dict
 
 def _dram(among: list[str], activation: str) -> dict[str, dict[str, float]]:
     """Of each way: bytes of DRAM of one run at THIN, all its kernels together."""
-    child = ["-m", "gemmlab.records.epilogue_timing", activation, *among]
+    child = ["-m", "gemmlab.records.experiments.epilogue_timing", activation, *among]
     found = profiler.profiled_in_turn(child, list(DRAM.values()), among)
     return {
         way: dict(zip(DRAM, counted.values(), strict=True))
