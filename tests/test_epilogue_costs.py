@@ -6,7 +6,7 @@ import pytest
 import gemmlab as gl
 from gemmlab.analysis.recorded import epilogue_costs
 from gemmlab.ladder.activations import ACTIVATIONS
-from gemmlab.records import epilogues
+from gemmlab.records.experiments import epilogues
 
 MIB, SIDE = 2**20, 8192
 C_MIB = 4 * SIDE * SIDE / MIB

@@ -15,8 +15,9 @@ from gemmlab import ladder
 from gemmlab.cuda.device import gpu, why_no_gpu
 from gemmlab.folders import KERNELS
 from gemmlab.ladder.activations import ACTIVATIONS, activate
-from gemmlab.records import epilogue_timing, epilogues, registry, tuning
-from gemmlab.records.epilogues import (
+from gemmlab.records import registry, tuning
+from gemmlab.records.experiments import epilogue_timing, epilogues
+from gemmlab.records.experiments.epilogues import (
     ALONE,
     BY_FOUR,
     CUBLAS,
@@ -229,9 +230,9 @@ def test_what_is_measured_is_written_and_read_again(table, other_file, monkeypat
         at = (table.m == m) & (table.n == n) & (table.k == k) & (table.activation == activation)
         return table[at].drop(columns=list(epilogue_timing.DRAM)).to_dict("records")
 
-    def dram(way, activation):
-        counted.append((way, activation))
-        return dict.fromkeys(epilogue_timing.DRAM, 7)
+    def dram(among, activation):
+        counted.extend((way, activation) for way in among)
+        return dict.fromkeys(among, dict.fromkeys(epilogue_timing.DRAM, 7))
 
     monkeypatch.setattr(
         epilogue_timing, "require_gpu", lambda purpose: SimpleNamespace(slug="any-gpu")

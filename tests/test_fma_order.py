@@ -18,9 +18,18 @@ from gemmlab import simulator
 from gemmlab.cuda.disassembler import Instruction
 from gemmlab.measure import ceilings, profiler
 from gemmlab.measure.timing import Spread
-from gemmlab.records import fma_order, registry
+from gemmlab.records import registry
 from gemmlab.records import runs as records
-from gemmlab.records.fma_order import ENTRY, ORDERS, PATH, STEPS, THREADS, VARIANTS, Variant
+from gemmlab.records.experiments import fma_order
+from gemmlab.records.experiments.fma_order import (
+    ENTRY,
+    ORDERS,
+    PATH,
+    STEPS,
+    THREADS,
+    VARIANTS,
+    Variant,
+)
 from gemmlab.sass.inner_loop import Loop
 
 device = importlib.import_module("gemmlab.cuda.device")

@@ -3,7 +3,8 @@
 import pytest
 import sample_record
 
-from gemmlab.records import l1_passes, recorder, registry
+from gemmlab.records import recorder, registry
+from gemmlab.records.experiments import l1_passes
 
 
 @pytest.fixture

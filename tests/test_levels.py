@@ -12,7 +12,8 @@ from gemmlab.kernel.compiler import options_for
 from gemmlab.ladder import CEILINGS, LEVELS, LadderError, Launch, find
 from gemmlab.measure import ceilings, levels
 from gemmlab.measure.timing import Spread
-from gemmlab.records import chains, recorder, registry, roofs, runs
+from gemmlab.records import recorder, registry, roofs, runs
+from gemmlab.records.experiments import chains
 from gemmlab.simulator.counters import METRICS
 
 device = importlib.import_module("gemmlab.cuda.device")

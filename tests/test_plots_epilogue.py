@@ -14,7 +14,7 @@ from figures import (  # noqa: F401
 
 from gemmlab import plots
 from gemmlab.plots.speed.epilogue import crossovers
-from gemmlab.records.epilogues import (
+from gemmlab.records.experiments.epilogues import (
     ALONE,
     BY_FOUR,
     CUBLAS,

@@ -14,7 +14,7 @@ from matplotlib.colors import to_hex
 from gemmlab import plots
 from gemmlab.plots import style
 from gemmlab.plots.speed import fma_order
-from gemmlab.records.fma_order import ORDERS, VARIANTS
+from gemmlab.records.experiments.fma_order import ORDERS, VARIANTS
 
 
 @pytest.fixture(scope="module")

@@ -511,17 +511,20 @@ hello from the program, "with quotes"
 
 def test_ncu_s_csv_is_read_launch_by_launch():
     assert profiler.parse_csv(NCU_CSV) == [
-        {
-            "dram__bytes_read.sum": 3_722_240,
-            "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": 25_622_784,
-            "sm__warps_active.avg.pct_of_peak_sustained_active": 97.35,
-        },
-        {"dram__bytes_read.sum": 2_097_152},
+        (
+            "naive",
+            {
+                "dram__bytes_read.sum": 3_722_240,
+                "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": 25_622_784,
+                "sm__warps_active.avg.pct_of_peak_sustained_active": 97.35,
+            },
+        ),
+        ("naive", {"dram__bytes_read.sum": 2_097_152}),
     ]
 
 
 def test_a_whole_count_stays_an_integer():
-    (first, _) = profiler.parse_csv(NCU_CSV)
+    ((_, first), _) = profiler.parse_csv(NCU_CSV)
     assert type(first["dram__bytes_read.sum"]) is int
 
 
@@ -547,7 +550,7 @@ def test_ncu_is_asked_for_one_launch_per_shape_of_this_kernel(monkeypatch):
     seen = ncu(monkeypatch, NCU_CSV)
     shapes = [(1001, 777, 513), (512, 512, 512)]
     found = profiler.counters(find("01_naive"), {"BLOCK_X": 16}, shapes)
-    assert found == profiler.parse_csv(NCU_CSV)
+    assert found == [counted for _, counted in profiler.parse_csv(NCU_CSV)]
     (command,) = seen
     options = dict(pairwise(command))
     assert options["--kernel-name"] == find("01_naive").entry
@@ -586,30 +589,42 @@ def test_counters_of_too_few_launches_are_refused(monkeypatch):
 DRAM_READ = "dram__bytes_read.sum"
 
 
-def test_all_kernels_that_run_while_the_profiler_is_on_are_counted_together(monkeypatch):
-    seen = ncu(monkeypatch, NCU_CSV)
-    child = ["some/file.py", "--profile", "a way", "ReLU"]
-    found = profiler.profiled_together(child, [DRAM_READ], "a way")
-    assert found == {DRAM_READ: 3_722_240 + 2_097_152}
+def of_parts(*entries: str) -> str:
+    """What ncu prints of these kernels, each of which reads as many bytes as its place says."""
+    columns = ("ID", "Kernel Name", "Metric Name", "Metric Value")
+    rows = ((i, entry, DRAM_READ, i + 1) for i, entry in enumerate(entries))
+    return "".join(",".join(f'"{cell}"' for cell in row) + "\n" for row in (columns, *rows))
+
+
+def test_kernels_that_run_while_the_profiler_is_on_are_counted_part_by_part(monkeypatch):
+    end = profiler.END_OF_PART
+    seen = ncu(monkeypatch, of_parts("gemm", "relu", end, "fused", end))
+    child = ["some/file.py", "--profile", "ReLU"]
+    found = profiler.profiled_in_turn(child, [DRAM_READ], ["two kernels", "one kernel"])
+    assert found == [{DRAM_READ: 1 + 2}, {DRAM_READ: 4}]
     (command,) = seen
     options = dict(pairwise(command))
     assert options["--profile-from-start"] == "off" and options["--cache-control"] == "none"
     assert options["--metrics"] == DRAM_READ and options["--clock-control"] == "none"
     assert not {"--kernel-name", "--launch-count"} & set(command)
-    assert command[-5:] == [sys.executable, *child]
+    assert command[-4:] == [sys.executable, *child]
 
 
-def test_nothing_counted_while_the_profiler_is_on_is_refused(monkeypatch):
-    missing = "smsp__inst_executed_op_shared_ld.sum"  # of the first launch "n/a"
-    ncu(monkeypatch, NCU_CSV)
-    with pytest.raises(profiler.CountersUnavailable, match=f"no {missing} of a way"):
-        profiler.profiled_together(["file.py"], [DRAM_READ, missing], "a way")
-    ncu(monkeypatch, "==WARNING== No kernels were profiled.\n")
-    with pytest.raises(profiler.CountersUnavailable, match="no counters of a way"):
-        profiler.profiled_together(["file.py"], [DRAM_READ], "a way")
-    ncu(monkeypatch, "==ERROR== ERR_NVGPUCTRPERM - no permission\n", returncode=1)
-    with pytest.raises(profiler.CountersUnavailable, match="run as root"):
-        profiler.profiled_together(["file.py"], [DRAM_READ], "a way")
+def test_parts_that_are_not_all_counted_are_refused(monkeypatch):
+    end = profiler.END_OF_PART
+
+    def refused(printed: str, why: str, names=("a way",), metrics=(DRAM_READ,), **of_ncu) -> None:
+        ncu(monkeypatch, printed, **of_ncu)
+        with pytest.raises(profiler.CountersUnavailable, match=why):
+            profiler.profiled_in_turn(["file.py"], metrics, names)
+
+    missing = "smsp__inst_executed_op_shared_ld.sum"
+    refused(of_parts("gemm", end), f"no {missing} of a way", metrics=(DRAM_READ, missing))
+    refused(of_parts("gemm", end, end), "no counters of another", ("a way", "another"))
+    refused(of_parts("gemm", end), "not 2: a way, another", ("a way", "another"))
+    refused(of_parts("gemm", end, "gemm"), "not 1: a way")
+    refused("==WARNING== No kernels were profiled.\n", "not 1: a way")
+    refused("==ERROR== ERR_NVGPUCTRPERM - no permission\n", "run as root", returncode=1)
 
 
 def test_a_failing_ncu_is_quoted(monkeypatch):

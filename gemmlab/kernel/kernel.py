@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -156,6 +157,14 @@ class Kernel:
     def launches(self, problem: Problem) -> list[Launch]:
         """What is launched for it. Raises IllegalSetting for a grid that is too large."""
         return self.rung.launches(problem, self.settings, self.target)
+
+    def scheduled_for(self, sm_count: int) -> Kernel:
+        """The same kernel, launched as for a GPU of so many SMs. Raises ArgumentError."""
+        if not ladder.is_whole(sm_count) or sm_count < 1:
+            raise ArgumentError(f"sm_count is {sm_count!r}: it is a whole number from 1 on")
+        other = copy(self)
+        other.target = replace(self.target, sm_count=int(sm_count))
+        return other
 
     def grid(self, m: int, n: int, k: int) -> Triple:
         """Blocks along x, y and z of what is launched first. Raises IllegalSetting."""

@@ -23,6 +23,7 @@ from gemmlab.ladder import Rung, find, settings_for
 
 TIME_LIMIT_S = 300
 SEED = 7
+END_OF_PART = "end_of_part"  # the kernel that end_part launches
 
 METRICS = (
     # Global memory: warp-wide requests, and the 32-byte sectors that they touch.
@@ -118,7 +119,8 @@ def profiled(
     makes, caches cold; `name` is for messages. Raises CountersUnavailable, as counters() does.
     """
     which = ["--kernel-name", entry, "--launch-count", str(count)]
-    launches, said = _profile(child, which, metrics, name)
+    found, said = _profile(child, which, metrics, name)
+    launches = [counted for _, counted in found]
     if len(launches) != count:
         raise CountersUnavailable(
             f"Nsight Compute gave counters of {len(launches)} launches of {name}, "
@@ -127,27 +129,48 @@ def profiled(
     return launches
 
 
-def profiled_together(
-    child: list[str], metrics: Sequence[str], name: str
-) -> dict[str, int | float]:
-    """The metrics summed over all kernels that python with the arguments `child` launches while
-    the profiler is on (cupyx.profiler.profile), caches as they are.
+def profiled_in_turn(
+    child: list[str], metrics: Sequence[str], names: Sequence[str]
+) -> list[dict[str, int | float]]:
+    """The metrics of one part after another, each summed over all kernels of the part, of what
+    python with the arguments `child` launches while the profiler is on (cupyx.profiler.profile),
+    caches as they are. The child calls `end_part` after each part; `names` are theirs, for
+    messages.
 
-    Raises CountersUnavailable, as counters() does.
+    Raises CountersUnavailable, as counters() does, and for another number of parts.
     """
     which = ["--profile-from-start", "off", "--cache-control", "none"]
-    launches, said = _profile(child, which, metrics, name)
-    missing = [one for one in metrics if any(one not in launch for launch in launches)]
-    if missing or not launches:
-        what = ", ".join(missing) or "counters"
-        raise CountersUnavailable(f"Nsight Compute gave no {what} of {name}. {said}")
-    return {metric: sum(launch[metric] for launch in launches) for metric in metrics}
+    launches, said = _profile(child, which, metrics, ", ".join(names))
+    parts: list[list[dict[str, int | float]]] = [[]]
+    for entry, counted in launches:
+        if entry == END_OF_PART:
+            parts.append([])
+        else:
+            parts[-1].append(counted)
+    if len(parts) != len(names) + 1 or parts.pop():
+        raise CountersUnavailable(
+            f"Nsight Compute saw {len(parts)} parts, not {len(names)}: {', '.join(names)}. {said}"
+        )
+    for name, part in zip(names, parts, strict=True):
+        missing = [one for one in metrics if any(one not in launch for launch in part)]
+        if missing or not part:
+            what = ", ".join(missing) or "counters"
+            raise CountersUnavailable(f"Nsight Compute gave no {what} of {name}. {said}")
+    return [{one: sum(launch[one] for launch in part) for one in metrics} for part in parts]
+
+
+def end_part() -> None:
+    """Launch an empty kernel on the current stream, by which profiled_in_turn tells parts apart."""
+    import cupy
+
+    code = f'extern "C" __global__ void {END_OF_PART}() {{}}'
+    cupy.RawKernel(code, END_OF_PART)((1,), (1,), ())
 
 
 def _profile(
     child: list[str], which: list[str], metrics: Sequence[str], name: str
-) -> tuple[list[dict[str, int | float]], str]:
-    """The metrics of each launch, and ncu's last error; `which` are its options to choose them."""
+) -> tuple[list[tuple[str, dict[str, int | float]]], str]:
+    """Each launch, as parse_csv has it, and ncu's last error; `which`: its options to choose."""
     ncu = find_ncu()
     if ncu is None:
         raise CountersUnavailable(
@@ -191,21 +214,22 @@ def _profile(
     return parse_csv(done.stdout), said
 
 
-def parse_csv(text: str) -> list[dict[str, int | float]]:
-    """The metrics of each launch in what `ncu --csv --page details` prints, in launch order.
+def parse_csv(text: str) -> list[tuple[str, dict[str, int | float]]]:
+    """The kernel's name and the metrics of each launch, in the order of the launches.
 
-    Lines before the header (ncu's own, and the program's) are skipped. Values may have thousands
-    separators. A metric that the GPU does not have ("n/a") is left out.
+    `text`: what `ncu --csv --page details` prints. Lines before the header (ncu's own, and the
+    program's) are skipped. Values may have thousands separators. A metric that the GPU does not
+    have ("n/a") is left out.
     """
     lines = text.splitlines()
     header = next((at for at, line in enumerate(lines) if line.startswith('"ID",')), None)
     if header is None:
         return []
-    launches: dict[str, dict[str, int | float]] = {}
+    launches: dict[str, tuple[str, dict[str, int | float]]] = {}
     for row in csv.DictReader(line for line in lines[header:] if line.startswith('"')):
         if not row["ID"].isdigit():
             continue
-        metrics = launches.setdefault(row["ID"], {})
+        _, metrics = launches.setdefault(row["ID"], (row["Kernel Name"], {}))
         value = _number(row["Metric Value"])
         if value is not None:
             metrics[row["Metric Name"]] = value

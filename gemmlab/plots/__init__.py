@@ -21,6 +21,7 @@ from gemmlab.plots.memory.threads import thread_tile
 from gemmlab.plots.memory.tiles import tile_reuse
 from gemmlab.plots.memory.timeline import timeline
 from gemmlab.plots.memory.warps import warp_map
+from gemmlab.plots.memory.waves import waves
 from gemmlab.plots.memory.widths import access_widths, staging
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.speed.comparison import comparison
@@ -67,6 +68,7 @@ __all__ = [
     "timeline",
     "traffic",
     "warp_map",
+    "waves",
 ]
 
 

@@ -26,7 +26,7 @@ from gemmlab.kernel.fingerprint import short_code, shortened
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import LadderError, Settings
 from gemmlab.measure.timing import compare, gflops
-from gemmlab.records import fma_order
+from gemmlab.records.experiments import fma_order
 from gemmlab.records.registry import (
     DATE,
     NUMBER,
@@ -121,6 +121,14 @@ def _part(title: str, predicted: str, taken: bool, **settings: int) -> Step:
     return Step(title, predicted, "05_thread_tile_2d", tile | settings, file, taken)
 
 
+def _copies(title: str, predicted: str, **settings: int) -> Step:
+    """09 whose asynchronous copies are written otherwise, or whose tile of A lies by rows."""
+    about = {"BY_ROWS": 1, "MIN_BLOCKS": 2} | settings
+    return Step(title, predicted, "09_double_buffering", about, "kernels/09_a_by_rows.cu", False)
+
+
+_SQUARE = {"WM": 64, "WN": 64}
+
 PATHS: dict[str, tuple[Step, ...]] = {
     "06_vectorized_loads": (
         Step("05 as it is", "", "05_thread_tile_2d"),
@@ -186,6 +194,34 @@ PATHS: dict[str, tuple[Step, ...]] = {
             )
             for stages in (2, 3, 4)
         ),
+        *(
+            _copies(
+                f"{stages} stages of 4-byte copies, their addresses kept, two blocks",
+                "fewer instructions than it was, and a second block",
+                BY_ROWS=0, STAGES=stages,
+            )
+            for stages in (2, 3, 4)
+        ),
+        _copies("A by rows: through registers, one block",
+                "stores of 16 bytes for both tiles", STAGES=1, MIN_BLOCKS=1),
+        *(
+            _copies(
+                f"A by rows: {stages} stages of 16-byte copies, two blocks",
+                "three instructions bring a step's tiles: faster than 4-byte copies",
+                STAGES=stages,
+            )
+            for stages in (2, 3, 4)
+        ),
+        _copies("A by rows: 2 stages of 16-byte copies, one block",
+                "all the registers that it wants, but nobody to hide its waiting", STAGES=2,
+                MIN_BLOCKS=1),
+        Step("09 with the warp tile of 08, 64×64", "as fast, with 235 registers",
+             "09_double_buffering", _SQUARE, taken=False),
+        _copies("64×64: 2 stages of 4-byte copies, their addresses kept",
+                "fewer loads for each FMA, and no tiles in registers", BY_ROWS=0, STAGES=2,
+                **_SQUARE),
+        _copies("64×64: A by rows, 2 stages of 16-byte copies", "the same with copies of 16 bytes",
+                STAGES=2, **_SQUARE),
     ),
     "10_register_banks": (
         Step("09 as it is", "", "09_double_buffering"),

@@ -21,20 +21,8 @@ from gemmlab.kernel.kernel import by_default
 from gemmlab.ladder import CEILINGS_NAME, LEVELS, RUNGS, TENSOR_CEILING, LadderError
 from gemmlab.measure import ceilings, levels, profiler
 from gemmlab.measure.timing import Measurement, now, require_verified, sweep
-from gemmlab.records import (
-    ablations,
-    best_by_shape,
-    chains,
-    epilogue_timing,
-    fma_order,
-    l1_passes,
-    pitfalls,
-    registry,
-    roofs,
-    runs,
-    stalls,
-    tuning,
-)
+from gemmlab.records import ablations, best_by_shape, registry, roofs, runs, stalls, tuning
+from gemmlab.records.experiments import chains, epilogue_timing, fma_order, l1_passes, pitfalls
 from gemmlab.records.registry import RUNS, BadRecord, Evidence, NoRecord, Say, StaleRecord
 from gemmlab.records.runs import Measured, Part
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gemmlab.ladder.activations import ACTIVATIONS
-from gemmlab.records import epilogues, roofs
+from gemmlab.records import roofs
+from gemmlab.records.experiments import epilogues
 
 if TYPE_CHECKING:
     import pandas

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gemmlab.cuda.architectures import SIMULATED_ARCH, WARP
 from gemmlab.records import roofs, runs
-from gemmlab.records.fma_order import ORDERS
+from gemmlab.records.experiments.fma_order import ORDERS
 from gemmlab.sass import loops
 from gemmlab.sass.inner_loop import MULTIPLY_ADD, SHARED_LOAD
 

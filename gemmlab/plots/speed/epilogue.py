@@ -11,7 +11,7 @@ from matplotlib.ticker import NullLocator
 from gemmlab.plots import style
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import LARGE, MARGIN, SMALL, WIDTH, styled
-from gemmlab.records.epilogues import (
+from gemmlab.records.experiments.epilogues import (
     ALONE,
     BY_FOUR,
     CUBLAS,

@@ -11,7 +11,7 @@ from gemmlab.analysis.recorded.fma_orders import uneven
 from gemmlab.plots import style
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import LARGE, MARGIN, NORMAL, SMALL, WIDTH, styled
-from gemmlab.records.fma_order import DEFAULT_LEVEL, KEEPS_ORDER, ORDERS
+from gemmlab.records.experiments.fma_order import DEFAULT_LEVEL, KEEPS_ORDER, ORDERS
 
 SLOTS, PREDICTED, MEASURED, ROOF = (
     "slots alone TFLOP/s", "predicted TFLOP/s", "measured TFLOP/s", "roof TFLOP/s",

@@ -35,7 +35,7 @@ from gemmlab.measure.timing import (
     require_verified,
 )
 from gemmlab.records import tuning
-from gemmlab.records.epilogues import (
+from gemmlab.records.experiments.epilogues import (
     CURVE,
     CURVE_OF,
     LT,
@@ -98,10 +98,11 @@ def record(say: Say) -> Path:
         if (shape, activation) not in wanted
     ]
     for (m, n, k), activation in wanted:
-        for row in _measure(m, n, k, activation, say):
-            if (m, n, k) == THIN and activation in DRAM_OF:
-                row |= _dram(row["way"], activation)
-            rows.append(row)
+        counted = (m, n, k) == THIN and activation in DRAM_OF
+        found = list(_measure(m, n, k, activation, say))
+        dram = _dram([row["way"] for row in found], activation) if counted else {}
+        for row in found:
+            rows.append(row | dram.get(row["way"], {}))
             say(f"{m}x{n}x{k} {activation}, {row['way']}: {row['time_ms']:.4g} ms, "
                 f"{row['ratio']:.3f} of 11")  # fmt: skip
     return EVIDENCE.write(pandas.DataFrame(rows, columns=list(COLUMNS)), here.slug)
@@ -169,30 +170,35 @@ def _measure(m: int, n: int, k: int, activation: str, say: Say) -> Iterator[dict
             }  # fmt: skip
 
 
-def _dram(way: str, activation: str) -> dict[str, float]:
-    """Bytes of DRAM of one run of a way at THIN, all its kernels together."""
-    child = ["-m", "gemmlab.records.epilogue_timing", way, activation]
-    found = profiler.profiled_together(child, list(DRAM.values()), f"{way}, {activation}")
-    return dict(zip(DRAM, found.values(), strict=True))
+def _dram(among: list[str], activation: str) -> dict[str, dict[str, float]]:
+    """Of each way: bytes of DRAM of one run at THIN, all its kernels together."""
+    child = ["-m", "gemmlab.records.experiments.epilogue_timing", activation, *among]
+    found = profiler.profiled_in_turn(child, list(DRAM.values()), among)
+    return {
+        way: dict(zip(DRAM, counted.values(), strict=True))
+        for way, counted in zip(among, found, strict=True)
+    }
 
 
-def main(way: str, activation: str) -> None:
-    """Run one way once with the profiler on; this is what runs under ncu."""
+def main(activation: str, *among: str) -> None:
+    """Run each of the ways once with the profiler on; this is what runs under ncu."""
     import cupy
     import cupyx.profiler
 
     m, n, k = THIN
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream, Cublas(stream) as cublas, CublasLt(stream) as lt:
-        launched = make(way, cublas, lt, _fused_kernel(m, n, k, activation), THIN)
         (matrices,) = make_sets(m, n, k, 1)
         bias = cupy.asarray(random_matrix(1, n, SEED)[0])
-        launch = launcher(launched)
-        launch(*matrices, bias)  # loads and compiles
-        stream.synchronize()
-        with cupyx.profiler.profile():
-            launch(*matrices, bias)
+        fused = _fused_kernel(m, n, k, activation)
+        for way in among:
+            launch = launcher(make(way, cublas, lt, fused, THIN))
+            launch(*matrices, bias)  # loads and compiles
             stream.synchronize()
+            with cupyx.profiler.profile():
+                launch(*matrices, bias)
+                profiler.end_part()
+                stream.synchronize()
 
 
 if __name__ == "__main__":

@@ -301,7 +301,7 @@ def _counters(cubins: list[bytes]) -> list[dict[str, int | float]]:
         for at, (variant, cubin) in enumerate(zip(VARIANTS, cubins, strict=True)):
             (Path(folder) / f"{at:03}.cubin").write_bytes(cubin)
             (Path(folder) / f"{at:03}.json").write_text(json.dumps(astuple(variant)))
-        child = ["-m", "gemmlab.records.fma_order", folder]
+        child = ["-m", "gemmlab.records.experiments.fma_order", folder]
         return profiler.profiled(child, ENTRY, len(cubins), tuple(METRICS.values()), NAME)
 
 

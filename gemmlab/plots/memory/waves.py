@@ -1,0 +1,122 @@
+"""Which SM computes which part of C, and when: of whole products on a GPU of few SMs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+
+from gemmlab.analysis.traced.work import Part, Work
+from gemmlab.plots import style
+from gemmlab.plots.picture import Picture
+from gemmlab.plots.style import MARGIN, NORMAL, SMALL, WIDTH, styled
+
+TILE_COLOURS = (style.ORANGE, style.SKY, style.PURPLE, style.FAINT)  # none is a matrix's
+SHARES = (0.45, 0.22)  # of a colour, for the first tiles and for the next ones
+ROW = 0.27  # inches, of an SM
+MAP = 1.25  # inches, the longer side of C
+HEAD, TITLE, GAP = 0.62, 0.26, 0.3
+
+
+@styled
+def waves(*works: tuple[str, Work], caption: str | None = None) -> Picture:
+    """What each SM computes, one panel for each way to spread a product, all on one scale.
+
+    works: (name, work(kernel, m, n, k, sm_count)) each. Steps count as equally long, and one block
+    has an SM at a time. Raises ValueError without one.
+    """
+    if not works:
+        raise ValueError("waves takes one (name, work) or more, see gemmlab.analysis.traced.work")
+    longest = max(one.length for _, one in works)
+    left = MARGIN + MAP + 0.75
+    width = WIDTH - left - MARGIN - 0.1
+    heights = [max(one.sm_count * ROW, MAP) for _, one in works]
+    if caption is None:
+        caption = _caption(works)
+    axis = 0.42
+    fig = style.page(HEAD + sum(heights) + len(works) * (TITLE + GAP) + axis - GAP, caption)
+    fig.text_at(MARGIN, 0.1, "Which SM computes what", size=style.LARGE, weight="bold")
+    fig.text_at(
+        MARGIN, 0.34, "left: the tiles of C; right: a box is a part of one of them, with its tile "
+        "and its steps along K", size=SMALL,
+    )  # fmt: skip
+    top = HEAD
+    for (name, one), height in zip(works, heights, strict=True):
+        words = (
+            f"{name}: {style.plural(one.length, 'step')}, SMs busy in {100 * one.busy:.0f} % of it"
+        )
+        fig.text_at(MARGIN, top, words, size=NORMAL, weight="bold")
+        top += TITLE
+        _draw_tiles(fig, one, top)
+        ax = fig.add_axes_at(left, top, width, one.sm_count * ROW, gid=f"waves {name}")
+        _draw_time(ax, one, longest, width)
+        top += height + GAP
+    ax.set_xlabel("steps along K, one after the other", size=SMALL)
+    ax.tick_params(labelbottom=True)
+    return fig
+
+
+def _number(tile: tuple[int, int], columns: int) -> int:
+    return tile[0] * columns + tile[1]
+
+
+def _colour(number: int) -> tuple[float, float, float]:
+    share = SHARES[number // len(TILE_COLOURS) % len(SHARES)]
+    return style.tint(TILE_COLOURS[number % len(TILE_COLOURS)], share)
+
+
+def _draw_tiles(fig: Picture, one: Work, top: float) -> None:
+    rows, columns = one.tiles
+    side = min(MAP / rows, MAP / columns)
+    ax = fig.add_axes_at(MARGIN + 0.1, top, columns * side, rows * side, gid="tiles of C")
+    for row in range(rows):
+        for column in range(columns):
+            at = _number((row, column), columns)
+            ax.add_patch(
+                Rectangle(
+                    (column, row), 1, 1, facecolor=_colour(at), edgecolor="white", linewidth=1
+                )
+            )
+            if side >= 0.2:
+                ax.text(column + 0.5, row + 0.5, str(at), size=SMALL, ha="center", va="center")
+    ax.set(xlim=(0, columns), ylim=(rows, 0), xticks=[], yticks=[])
+    ax.spines[:].set_visible(False)
+
+
+def _draw_time(ax: Axes, one: Work, longest: int, width: float) -> None:
+    for part in one.parts:
+        at = _number(part.tile, one.tiles[1])
+        ax.add_patch(
+            Rectangle(
+                (part.start, part.sm + 0.06), part.end - part.first, 0.88, facecolor=_colour(at),
+                edgecolor="white", linewidth=1.2, gid=f"part {part.block} {part.tile}",
+            )
+        )  # fmt: skip
+        room = (part.end - part.first) / longest * width - 0.06
+        words = next((one for one in _words(part, at) if style.text_width(one, SMALL) <= room), "")
+        middle = (part.start + part.stop) / 2
+        ax.text(middle, part.sm + 0.5, words, size=SMALL, ha="center", va="center_baseline")
+    ax.set(xlim=(0, longest), ylim=(one.sm_count, 0))
+    ax.set_yticks([sm + 0.5 for sm in range(one.sm_count)])
+    ax.set_yticklabels([f"SM {sm}" for sm in range(one.sm_count)])
+    ax.tick_params(axis="y", length=0)
+    ax.tick_params(labelbottom=False)
+    ax.spines["left"].set_visible(False)
+
+
+def _words(part: Part, tile: int) -> tuple[str, ...]:
+    steps = str(part.first) if part.end == part.first + 1 else f"{part.first}–{part.end - 1}"
+    return f"tile {tile}, {steps}", f"{tile}: {steps}", str(tile)
+
+
+def _caption(works: Sequence[tuple[str, Work]]) -> str:
+    _, first = works[0]
+    m, n, k = first.shape
+    shares = style.listed([f"{name} {100 * one.busy:.0f} %" for name, one in works])
+    return (
+        f"A product of {m}×{n}×{k} on a GPU with {style.plural(first.sm_count, 'SM')}, as the "
+        "addresses tell that the blocks load from. A block goes to the SM that is free first, and "
+        "all steps count as equally long: these are no times. Of the SMs' time until the last one "
+        f"is done, they have work in: {shares}."
+    )

@@ -1,0 +1,60 @@
+"""Which block computes what, and where it would run: found from the addresses of whole products."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import gemmlab as gl
+from gemmlab.analysis.traced.work import work
+from gemmlab.kernel.arguments import ArgumentError
+from gemmlab.kernel.trace import TraceError
+from gemmlab.plots.memory.waves import waves
+
+SMALL = {"BM": 64, "BN": 64, "BK": 8, "WM": 32, "WN": 32}
+
+
+@pytest.fixture(scope="module")
+def nine_tiles():
+    return work(gl.load("08_warp_tiling", **SMALL), 150, 190, 32, sm_count=4)
+
+
+def test_every_step_of_every_tile_is_somebody_s_work(nine_tiles):
+    times = np.zeros((*nine_tiles.tiles, nine_tiles.steps), int)
+    for part in nine_tiles.parts:
+        times[part.tile][part.first : part.end] += 1
+    assert times.shape == (3, 3, 4) and (times == 1).all()
+
+
+def test_nine_blocks_on_four_sms_leave_three_of_them_idle_at_the_end(nine_tiles):
+    assert nine_tiles.length == 3 * 4 and nine_tiles.busy == 9 / 12
+    last = max(nine_tiles.parts, key=lambda part: part.start)
+    assert (last.tile, last.sm, last.start) == ((2, 2), 0, 8)
+
+
+def test_no_sm_does_two_things_at_once(nine_tiles):
+    for sm in range(4):
+        mine = sorted((one.start, one.stop) for one in nine_tiles.parts if one.sm == sm)
+        assert all(stop <= start for (_, stop), (start, _) in pairwise(mine))
+
+
+def test_kernels_without_tiles_along_k_and_no_number_of_sms_are_refused():
+    with pytest.raises(TraceError, match="01_naive has no BM, BN and BK"):
+        work(gl.load("01_naive"), 32, 32, 8, sm_count=4)
+    for sm_count in (0, 2.5, True):
+        with pytest.raises(ArgumentError, match=r"sm_count is .*whole number from 1 on"):
+            work(gl.load("08_warp_tiling", **SMALL), 64, 64, 8, sm_count=sm_count)
+
+
+def test_the_figure_has_a_box_for_each_part_and_all_panels_one_scale(nine_tiles):
+    six = work(gl.load("08_warp_tiling", **SMALL), 128, 190, 32, sm_count=4)
+    figure = waves(("nine", nine_tiles), ("six", six))
+    panels = [ax for ax in figure.axes if str(ax.get_gid()).startswith("waves")]
+    assert [ax.get_xlim() for ax in panels] == [(0, 12)] * 2
+    for ax, one in zip(panels, (nine_tiles, six), strict=True):
+        boxes = [box for box in ax.patches if str(box.get_gid()).startswith("part")]
+        assert len(boxes) == len(one.parts) == one.tiles[0] * one.tiles[1]
+        assert sum(box.get_width() for box in boxes) == len(one.parts) * one.steps
+    assert "nine 75 % and six 75 %" in figure.caption
+    with pytest.raises(ValueError, match="takes one"):
+        waves()
