@@ -14,7 +14,7 @@ from gemmlab import cli, files, ladder
 from gemmlab.analysis import known_differences
 from gemmlab.kernel import prebuilt
 from gemmlab.kernel.verify import VerificationError
-from gemmlab.ladder import RUNGS
+from gemmlab.ladder import RUNGS, Problem
 from gemmlab.measure import timing
 from gemmlab.records import best_by_shape, recorder, registry, runs, tuning
 
@@ -273,7 +273,7 @@ def test_bench_on_a_gpu_measures(machine, capsys, monkeypatch):
 
 def test_a_shape_that_takes_too_long_is_2(machine, capsys, monkeypatch):
     def compare(kernel, m, n, k):
-        raise timing.LaunchTooLong(kernel.name, m, n, k, 2200.0)
+        raise timing.LaunchTooLong(kernel.name, Problem(m, n, k), 2200.0)
 
     monkeypatch.setattr(device, "_find_gpu", lambda: HERE)
     monkeypatch.setattr(timing, "compare", compare)

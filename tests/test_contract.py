@@ -302,6 +302,19 @@ def test_a_pointer_that_leads_astray_is_a_finding():
     assert not report.passed and "out-of-bounds" in repr(report) and "A[" in repr(report)
 
 
+@pytest.mark.parametrize(("op_a", "op_b", "pointers"), EVERY_WAY)
+def test_a_sample_of_a_batch_is_compared_as_it_is_stored(op_a, op_b, pointers):
+    how = {"op_a": op_a, "op_b": op_b, "pointers": pointers}
+    for batch in (1, 5):
+        verify.check_sample(generally(**how), generally(**how).problem(9, 5, 4, batch), rows=3)
+    wrong = generally(lambda text: text.replace("z < batch", "z < batch - 1"), **how)
+    with pytest.raises(verify.VerificationError, match=r"5 × 9×5×4.*C\[4, 0, 0\] is not finite"):
+        verify.check_sample(wrong, wrong.problem(9, 5, 4, 5), rows=3)
+    wrong = generally(lambda text: text.replace("sum = 0.0f", "sum = blockIdx.z"), **how)
+    with pytest.raises(verify.VerificationError, match=r"C\[\d, \d, 0\] is .*expected"):
+        verify.check_sample(wrong, wrong.problem(9, 5, 4, 5), rows=3)
+
+
 def test_an_access_of_a_transposed_operand_is_one_of_the_matrix_as_it_is_stored():
     access = generally(op_a=1).trace(20, 18, 3).warp_access("A", occurrence=2)
     assert access.shape == (3, 20)

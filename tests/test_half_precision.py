@@ -205,9 +205,9 @@ def test_guards_and_samples_work_in_halves():
     message = verify.check(Careless(after=2), 7, 5, 3, 1.0, 0.0, seed=1).message
     assert "1 elements past the end of C, 2 guard cells" in message
     assert not verify.check(Careless(value=np.nan), 7, 5, 3, 1.0, 0.0, seed=1).passed
-    verify.check_sample(Careless(), 100, 20, 30, rows=4)
+    verify.check_sample(Careless(), Problem(100, 20, 30), rows=4)
     with pytest.raises(verify.VerificationError, match=r"C\[99, 19\] is not finite"):
-        verify.check_sample(Careless(value=np.inf), 100, 20, 30)
+        verify.check_sample(Careless(value=np.inf), Problem(100, 20, 30))
 
 
 # ---- what is counted -----------------------------------------------------------------------------

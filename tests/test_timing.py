@@ -1,6 +1,7 @@
 import importlib
 import math
 import statistics
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from gemmlab.cuda import cublas
 from gemmlab.kernel.verify import VerificationError
-from gemmlab.ladder import find
+from gemmlab.ladder import Problem, find
 from gemmlab.measure import timing
 
 device = importlib.import_module("gemmlab.cuda.device")
@@ -82,9 +83,9 @@ def machine(monkeypatch):
     monkeypatch.setattr(cupy.cuda, "get_elapsed_time", lambda start, end: end.at - start.at)
     monkeypatch.setattr(timing, "gpu_state", lambda: state)
     monkeypatch.setattr(timing, "require_gpu", lambda purpose: here)
-    monkeypatch.setattr(timing, "check_sample", lambda kernel, m, n, k: None)
+    monkeypatch.setattr(timing, "check_sample", lambda kernel, problem: None)
     monkeypatch.setattr(
-        timing, "make_sets", lambda m, n, k, count, dtype: [(number,) for number in range(count)]
+        timing, "make_sets", lambda problem, count, dtype: [(number,) for number in range(count)]
     )
     return fake
 
@@ -94,10 +95,23 @@ class FakeKernel:
     rung, dtype = find("01_naive"), "float32"
 
     def __init__(self, launch, passes=True):
-        self.launch_into, self.passes, self.verified = launch, passes, 0
+        self._launch, self.passes, self.verified = launch, passes, 0
 
     def random_bias(self, n, seed):
         return None
+
+    def takes(self, name):
+        return False
+
+    def problem(self, m, n, k, batch):
+        return Problem(m, n, k, batch, self.rung.ops(self.rung.defaults))
+
+    def given(self, number):
+        return number
+
+    def launch(self, operands, alpha, beta):
+        assert (alpha, beta) == (1, 0)
+        self._launch(operands)
 
     def verify(self):
         self.verified += 1
@@ -111,10 +125,12 @@ class FakeKernel:
 
 def fake_cublas(machine, milliseconds):
     class Fake(FakeMachine):
-        name = "cublas"
-        launch_into = staticmethod(machine.launcher("cublas", milliseconds))
+        name, pointers = "cublas", False
 
-    return lambda stream, dtype: Fake()
+        def launch(self, operands, alpha, beta):
+            machine.launcher("cublas", milliseconds)(operands)
+
+    return lambda stream, dtype, pointers: Fake()
 
 
 # ---- statistics and plans ------------------------------------------------------------------------
@@ -210,7 +226,7 @@ def test_the_record_says_where_the_noise_has_fewer_pairs(machine, monkeypatch):
 def test_a_launch_over_the_limit_is_refused_with_its_time(machine, monkeypatch):
     monkeypatch.setattr(timing, "Cublas", fake_cublas(machine, 2.0))
     kernel = FakeKernel(machine.launcher("ours", 2200.0))
-    with pytest.raises(timing.LaunchTooLong, match=r"N=8192.*2\.20 s") as caught:
+    with pytest.raises(timing.LaunchTooLong, match=r"8192×8192×8192: .*2\.20 s") as caught:
         timing.compare(kernel, 8192, 8192, 8192)
     assert caught.value.time_ms == pytest.approx(2200.0)
     assert [name for name, _ in machine.log] == ["ours", "ours"]
@@ -225,9 +241,9 @@ def test_no_time_without_pass(machine, monkeypatch):
 
 @pytest.mark.parametrize("whose", ["01_naive", "cublas"])
 def test_no_time_of_a_shape_whose_sample_is_wrong(machine, monkeypatch, whose):
-    def wrong(kernel, m, n, k):
+    def wrong(kernel, problem):
         if kernel.name == whose:
-            raise VerificationError(f"row 3 at {m}")
+            raise VerificationError(f"row 3 at {problem.m}")
 
     monkeypatch.setattr(timing, "Cublas", fake_cublas(machine, 1.0))
     monkeypatch.setattr(timing, "check_sample", wrong)
@@ -248,6 +264,26 @@ def test_a_kernel_is_verified_once(machine, monkeypatch):
 def test_an_empty_product_has_no_time(machine, shape):
     with pytest.raises(timing.TimingError, match="1 or more"):
         timing.compare(FakeKernel(machine.launcher("ours", 1.0)), *shape)
+
+
+def test_a_rung_of_single_products_has_no_time_of_a_batch(machine):
+    with pytest.raises(timing.TimingError, match="01_naive takes no batches"):
+        timing.compare(FakeKernel(machine.launcher("ours", 1.0)), 32, 32, 32, batch=7)
+
+
+class Batches(FakeKernel):
+    rung = replace(find("01_naive"), batch=3, ops=lambda s: "NT")
+
+
+def test_a_batch_counts_all_its_products_and_says_how_they_are_stored(machine, monkeypatch):
+    monkeypatch.setattr(timing, "Cublas", fake_cublas(machine, 0.2))
+    found = timing.compare(Batches(machine.launcher("ours", 0.1)), 32, 16, 8, batch=500, pairs=3)
+    assert (found.batch, found.ops) == (500, "NT")
+    assert found.gflops == pytest.approx(500 * 2 * 32 * 16 * 8 / 0.1e-3 / 1e9)
+    one = timing.compare(Batches(machine.launcher("ours", 0.1)), 32, 16, 8, pairs=3)
+    assert one.batch == 1 and one.input_sets > found.input_sets
+    row = timing.table([found]).set_index("kernel").loc["cublas"]
+    assert row.gflops == pytest.approx(500 * 2 * 32 * 16 * 8 / 0.2e-3 / 1e9)
 
 
 @pytest.mark.parametrize(
@@ -292,7 +328,7 @@ def test_a_sweep_stops_where_a_launch_takes_over_a_second(monkeypatch):
         tried.append(m)
         time_ms = 275.0 * (m / 4096) ** 3
         if time_ms > timing.LAUNCH_LIMIT_MS:
-            raise timing.LaunchTooLong("01_naive", m, n, k, time_ms)
+            raise timing.LaunchTooLong("01_naive", Problem(m, n, k), time_ms)
         return measurement(size=m, time_ms=time_ms)
 
     monkeypatch.setattr(timing, "compare", compare)
@@ -416,7 +452,7 @@ def test_our_call_of_cublas_is_a_true_fp32_product(m, n, k):
 @pytest.mark.gpu
 @needs_gpu
 def test_inputs_are_random_aligned_and_apart():
-    sets = timing.make_sets(33, 65, 17, 4)
+    sets = timing.make_sets(Problem(33, 65, 17), 4)
     pointers = [matrix.data.ptr for matrices in sets for matrix in matrices]
     assert all(pointer % 256 == 0 for pointer in pointers)
     assert len(set(pointers)) == 12

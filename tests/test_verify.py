@@ -209,11 +209,11 @@ def test_nan_and_infinity_never_pass(bad):
     case = verify.check(Bad(), 7, 5, 3, 1.0, 0.0, seed=1)
     assert not case.passed and "C[6, 4]" in case.message
     with pytest.raises(verify.VerificationError, match=r"C\[99, 4\] is not finite"):
-        verify.check_sample(Bad(), 100, 5, 3)
+        verify.check_sample(Bad(), Problem(100, 5, 3))
 
 
 def test_a_sample_finds_a_wrong_last_row_and_passes_a_right_product():
-    verify.check_sample(Careless(), 500, 20, 30, rows=4)
+    verify.check_sample(Careless(), Problem(500, 20, 30), rows=4)
 
     class LastRow(Careless):
         def launch_into(self, A, B, C, alpha=1.0, beta=0.0):
@@ -221,7 +221,7 @@ def test_a_sample_finds_a_wrong_last_row_and_passes_a_right_product():
             C[-1] += 1
 
     with pytest.raises(verify.VerificationError, match=r"C\[499, 0\]"):
-        verify.check_sample(LastRow(), 500, 20, 30, rows=4)
+        verify.check_sample(LastRow(), Problem(500, 20, 30), rows=4)
 
 
 def test_no_cases_are_no_pass():

@@ -11,7 +11,7 @@ import os
 from functools import cache
 
 WORKSPACE_BYTES = 32 * 2**20  # what cuBLAS's manual recommends for Hopper; less elsewhere
-OPERATION_N = 0  # CUBLAS_OP_N: not transposed
+OPERATIONS = {"N": 0, "T": 1}  # CUBLAS_OP_N, CUBLAS_OP_T: as it is, transposed
 HALF = 2  # CUDA_R_16F
 COMPUTE_32F = 68  # CUBLAS_COMPUTE_32F: float32 factors and sums
 ALGORITHM = -1  # CUBLAS_GEMM_DEFAULT: cuBLAS chooses
@@ -70,24 +70,23 @@ class Cublas:
     """A cuBLAS handle bound to one CuPy stream, with a workspace of its own.
 
     It is launched, and its samples are checked, as a Kernel's. `dtype` is that of A, B and C,
-    "float32" or "float16"; factors and sums are float32 for both. The workspace is set before any
-    capture, so that no capture has to allocate. Use as a context manager: leaving it frees the
-    handle.
+    "float32" or "float16"; factors and sums are float32 for both. `pointers`: batches by arrays of
+    addresses, in place of strides. The workspace is set before any capture, so that no capture has
+    to allocate. Use as a context manager: leaving it frees the handle.
     """
 
     name = "cublas"
     activation = "none"
 
-    def __init__(self, stream, dtype: str = "float32") -> None:
+    def __init__(self, stream, dtype: str = "float32", pointers: bool = False) -> None:
         import cupy
 
-        self.dtype = dtype
+        self.dtype, self.pointers = dtype, pointers
         if dtype == "float32":
             refuse_reduced_precision()
         self.array_module, self.to_host = cupy, cupy.asnumpy
         self._library = _library()
         self._handle = ctypes.c_void_p()
-        self._one, self._zero = ctypes.c_float(1.0), ctypes.c_float(0.0)
         self._workspace = cupy.empty(WORKSPACE_BYTES, dtype=cupy.uint8)
         self._call("cublasCreate_v2", ctypes.byref(self._handle))
         # In this order: setting a stream resets the workspace.
@@ -105,25 +104,47 @@ class Cublas:
         _check(function, getattr(self._library, function)(*arguments))
 
     def launch_into(self, A, B, C) -> None:
-        """C = A @ B for C-contiguous CuPy matrices of the dtype; no checks, no synchronisation.
-
-        cuBLAS stores by columns. Row-major A, B and C are, read by columns, their transposes, and
-        the transpose of A @ B is B.T @ A.T: hence B before A, and N before M.
-        """
+        """C = A @ B for C-contiguous CuPy matrices of the dtype; no checks, no synchronisation."""
         m, k = A.shape
         n = B.shape[1]
-        first, second, result = (ctypes.c_void_p(X.data.ptr) for X in (B, A, C))
-        one, zero = ctypes.byref(self._one), ctypes.byref(self._zero)
-        sizes = (OPERATION_N, OPERATION_N, n, m, k)
-        if self.dtype == "float32":
-            self._call(
-                "cublasSgemm_v2", self._handle, *sizes, one, first, n, second, k, zero, result, n
-            )
+        self._one_product("NN", (m, n, k), (A, B, C), (k, n, n), 1.0, 0.0)
+
+    def launch(self, operands, alpha: float, beta: float) -> None:
+        """As a Kernel's, for kernel.operands.Operands: one product, or a batch of float32.
+
+        C = alpha * op(A) @ op(B) + beta * C, of leading dimensions and strides as they are. Raises
+        CublasError for a batch of float16.
+        """
+        problem, values = operands.problem, operands.values(alpha, beta)
+        matrices = operands.A, operands.B, operands.C
+        leading = tuple(int(values[name]) for name in ("lda", "ldb", "ldc"))
+        if operands.A.ndim < 3:
+            self._one_product(problem.ops, problem.shape, matrices, leading, alpha, beta)
             return
-        self._call(
-            "cublasGemmEx", self._handle, *sizes, one, first, HALF, n, second, HALF, k, zero,
-            result, HALF, n, COMPUTE_32F, ALGORITHM,
-        )  # fmt: skip
+        if self.dtype != "float32":
+            raise CublasError(f"batches are multiplied in float32 here, not in {self.dtype}.")
+        if self.pointers:
+            function = "cublasSgemmBatched"
+            addresses = (operands.pointers[f"pointers_{name}"] for name in "abc")
+            places = [(X.data.ptr, ld) for X, ld in zip(addresses, leading, strict=True)]
+        else:
+            function = "cublasSgemmStridedBatched"
+            steps = (ctypes.c_longlong(int(values[f"stride_{name}"])) for name in "abc")
+            places = [
+                (X.data.ptr, ld, step) for X, ld, step in zip(matrices, leading, steps, strict=True)
+            ]
+        by_columns = _by_columns(problem.ops, problem.shape, places, alpha, beta)
+        self._call(function, self._handle, *by_columns, problem.batch)
+
+    def _one_product(self, ops: str, shape, matrices, leading, alpha: float, beta: float) -> None:
+        places = [(X.data.ptr, ld) for X, ld in zip(matrices, leading, strict=True)]
+        if self.dtype == "float32":
+            by_columns = _by_columns(ops, shape, places, alpha, beta)
+            self._call("cublasSgemm_v2", self._handle, *by_columns)
+            return
+        places = [(address, HALF, ld) for address, ld in places]
+        by_columns = _by_columns(ops, shape, places, alpha, beta)
+        self._call("cublasGemmEx", self._handle, *by_columns, COMPUTE_32F, ALGORITHM)
 
     def random_bias(self, n: int, seed: int) -> None:
         """It takes none."""
@@ -133,3 +154,17 @@ class Cublas:
 
     def __exit__(self, *_) -> None:
         self._call("cublasDestroy_v2", self._handle)
+
+
+def _by_columns(ops: str, shape, places, alpha: float, beta: float) -> list:
+    """The arguments of a product from the operations on, as cuBLAS has them.
+
+    cuBLAS stores by columns. Row-major A, B and C are, read by columns, their transposes, and the
+    transpose of A @ B is B.T @ A.T: hence B before A, and N before M. `places`: of A, B and C the
+    address and what follows it among the arguments.
+    """
+    (m, n, k), (a, b, c) = shape, places
+    factors = [ctypes.byref(ctypes.c_float(factor)) for factor in (alpha, beta)]
+    first, second, result = ([ctypes.c_void_p(at), *more] for at, *more in (b, a, c))
+    operations = [OPERATIONS[letter] for letter in reversed(ops)]
+    return [*operations, n, m, k, factors[0], *first, *second, factors[1], *result]

@@ -16,6 +16,7 @@ import numpy as np
 from gemmlab.kernel import faults, layout
 from gemmlab.kernel.bounds import error_bound, reference
 from gemmlab.kernel.operands import Operands, unwritten
+from gemmlab.ladder import Problem
 from gemmlab.ladder.activations import activate
 from gemmlab.ladder.precision import PRECISIONS, ElementType
 from gemmlab.simulator import Finding
@@ -196,32 +197,47 @@ def check(
 
 
 @faults.told()
-def check_sample(kernel, m: int, n: int, k: int, *, rows: int = 64) -> None:
+def check_sample(kernel, problem: Problem, *, rows: int = 64) -> None:
     """Check a large product on its own device: every element finite, `rows` rows compared.
 
-    The rows are the first, the last and others at random. Raises VerificationError.
+    The rows are the first, the last and others at random, of at most as many products of a batch.
+    Raises VerificationError.
     """
     xp = kernel.array_module
     seed = int(np.random.SeedSequence().generate_state(1)[0])
-    A, B = (_uniform(xp, shape, seed + i, kernel.dtype) for i, shape in enumerate([(m, k), (k, n)]))
-    C = xp.full((m, n), xp.nan, kernel.dtype)
-    bias = kernel.random_bias(n, seed + 3)
+    shapes = problem.shape_of_a, problem.shape_of_b
+    A, B = (_uniform(xp, shape, seed + i, kernel.dtype) for i, shape in enumerate(shapes))
+    C = xp.full(problem.shape_of_c, xp.nan, kernel.dtype)
+    bias = kernel.random_bias(problem.n, seed + 3)
     end = {} if bias is None else {"bias": kernel.to_device(bias)}
-    kernel.launch_into(A, B, C, **end)
-    where = f"{kernel.name} at M={m} N={n} K={k} (seed {seed})"
-    if not bool(xp.isfinite(C).all()):
-        row, col = (int(i) for i in np.argwhere(~np.isfinite(kernel.to_host(C)))[0])
-        raise VerificationError(f"{where}: C[{row}, {col}] is not finite")
-    inner = np.random.default_rng(seed).choice(m, min(rows, m), replace=False)
-    chosen = np.unique(np.concatenate([inner, [0, m - 1]]))
-    part = A[xp.asarray(chosen)]
-    expected = reference(part, B, None, 1.0, 0.0, **end)
     precision = PRECISIONS[kernel.dtype]
-    bound = error_bound(part, B, None, 1.0, 0.0, precision, **end, activation=kernel.activation)
-    got, expected, bound = map(kernel.to_host, (C[xp.asarray(chosen)], expected, bound))
-    message, _ = _compare(got, activate(expected, kernel.activation), bound, rows=chosen)
+    kernel.launch(Operands(problem, precision, A, B, C, **end), 1.0, 0.0)
+    where = f"{kernel.name} at {problem} (seed {seed})"
+    if not bool(xp.isfinite(C).all()):
+        place = ", ".join(map(str, np.argwhere(~np.isfinite(kernel.to_host(C)))[0]))
+        raise VerificationError(f"{where}: C[{place}] is not finite")
+    A = A if problem.ops[0] == "N" else A.swapaxes(-1, -2)
+    B = B if problem.ops[1] == "N" else B.swapaxes(-1, -2)
+    random = np.random.default_rng(seed)
+    chosen = _some(random, problem.m, rows)
+    names = chosen.tolist()
+    if C.ndim > 2:
+        products = _some(random, problem.batch, rows)
+        A, B, C = (X[xp.asarray(products)] for X in (A, B, C))
+        names = [f"{product}, {row}" for product in products for row in names]
+    A, C = (X[..., xp.asarray(chosen), :] for X in (A, C))
+    expected = reference(A, B, None, 1.0, 0.0, **end)
+    bound = error_bound(A, B, None, 1.0, 0.0, precision, **end, activation=kernel.activation)
+    got, expected, bound = (kernel.to_host(X).reshape(-1, problem.n) for X in (C, expected, bound))
+    message, _ = _compare(got, activate(expected, kernel.activation), bound, rows=names)
     if message:
         raise VerificationError(f"{where}: {message}")
+
+
+def _some(random, count: int, most: int) -> np.ndarray:
+    """Sorted indices: the first, the last, and others at random, about `most` in all."""
+    inner = random.choice(count, min(most, count), replace=False)
+    return np.unique(np.concatenate([inner, [0, count - 1]]))
 
 
 def _uniform(xp, shape, seed: int, dtype: str):

@@ -28,6 +28,7 @@ from gemmlab.cuda.device import GpuState, gpu_state, require_gpu
 from gemmlab.kernel import faults
 from gemmlab.kernel.verify import check_sample
 from gemmlab.ladder import Problem
+from gemmlab.ladder.launch import POINTERS
 
 if TYPE_CHECKING:
     import pandas
@@ -60,13 +61,13 @@ class TimingError(RuntimeError):
 class LaunchTooLong(TimingError):
     """One launch takes longer than the limit. Carries the reason and the milliseconds it took."""
 
-    def __init__(self, name: str, m: int, n: int, k: int, time_ms: float) -> None:
+    def __init__(self, name: str, problem: Problem, time_ms: float) -> None:
         self.reason = (
             f"one launch takes {time_ms / 1000:.2f} s, "
             f"over the limit of {LAUNCH_LIMIT_MS / 1000:g} s"
         )
         self.time_ms = time_ms
-        super().__init__(f"{name} at M={m}, N={n}, K={k}: {self.reason}.")
+        super().__init__(f"{name} at {problem}: {self.reason}.")
 
 
 @dataclass(frozen=True)
@@ -109,11 +110,17 @@ class Measurement:
     verify: str  # "pass": there is no other time
     gpu: str
     recorded: str  # ISO date and time, UTC
+    batch: int = 1  # products in one launch
+    ops: str = "NN"  # how A and B are stored, see Problem
+
+    @property
+    def problem(self) -> Problem:
+        return Problem(self.m, self.n, self.k, self.batch, self.ops)
 
     @property
     def gflops(self) -> float:
         """10^9 floating-point operations per second, from the median time."""
-        return gflops(self.m, self.n, self.k, self.time_ms.median)
+        return self.problem.flop / (self.time_ms.median * 1e6)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -281,21 +288,21 @@ def _typical(states: Sequence[GpuState]) -> GpuState:
     return GpuState(**{field.name: middle(field.name) for field in fields(GpuState)})
 
 
-def make_sets(m: int, n: int, k: int, count: int, dtype: str = "float32") -> list[tuple]:
+def make_sets(problem: Problem, count: int, dtype: str = "float32") -> list[tuple]:
     """count sets (A, B, C) of the dtype, slices of one pool of random numbers from -1 to 1."""
     import cupy
     import numpy
 
-    shapes = ((m, k), (k, n), (m, n))
-    lengths = [math.ceil(rows * cols / ALIGNMENT) * ALIGNMENT for rows, cols in shapes]
+    shapes = problem.shape_of_a, problem.shape_of_b, problem.shape_of_c
+    lengths = [math.ceil(math.prod(shape) / ALIGNMENT) * ALIGNMENT for shape in shapes]
     size = numpy.dtype(dtype).itemsize
     needed = count * sum(lengths) * size
     cupy.get_default_memory_pool().free_all_blocks()
     free = cupy.cuda.runtime.memGetInfo()[0]
     if needed + 3 * CHUNK * 4 > free:  # the random numbers are made in float32
         raise TimingError(
-            f"M={m}, N={n}, K={k} needs {needed / 2**30:.1f} GiB for inputs that rotate past the "
-            f"L2 cache; the GPU has {free / 2**30:.1f} GiB free."
+            f"{problem} needs {needed / 2**30:.1f} GiB for inputs that rotate past the L2 cache; "
+            f"the GPU has {free / 2**30:.1f} GiB free."
         )
     pool = cupy.empty(needed // size, dtype=dtype)
     random = cupy.random.RandomState(2024)
@@ -306,8 +313,8 @@ def make_sets(m: int, n: int, k: int, count: int, dtype: str = "float32") -> lis
     sets, at = [], 0
     for _ in range(count):
         matrices = []
-        for (rows, cols), length in zip(shapes, lengths, strict=True):
-            matrices.append(pool[at : at + rows * cols].reshape(rows, cols))
+        for shape, length in zip(shapes, lengths, strict=True):
+            matrices.append(pool[at : at + math.prod(shape)].reshape(shape))
             at += length
         sets.append(tuple(matrices))
     return sets
@@ -325,44 +332,53 @@ def require_verified(kernel) -> verify.Report:
 
 
 @faults.told()
-def compare(kernel, m: int, n: int, k: int, *, pairs: int = PAIRS) -> Measurement:
+def compare(kernel, m: int, n: int, k: int, *, batch: int = 1, pairs: int = PAIRS) -> Measurement:
     """Time a kernel (gemmlab.kernel.kernel.Kernel) against cuBLAS at one shape, on the GPU here.
+
+    `batch`: products in one launch, for rungs that take batches, also of cuBLAS's: by strides, or
+    by arrays of addresses where the kernel takes these. A and B are stored as the kernel takes
+    them.
 
     Raises NoGpu without a GPU, CublasError if the environment asks cuBLAS for less than FP32,
     VerificationError if the kernel is wrong, LaunchTooLong and TimingError for a shape that
     takes too long or does not fit, GpuFault for a fault, then and ever after.
     """
     here = require_gpu("Timing")
-    if min(m, n, k) < 1 or pairs < 2:
+    if min(m, n, k, batch) < 1 or pairs < 2:
         raise TimingError(
-            f"Timing takes M, N and K of 1 or more and 2 pairs or more, "
-            f"not M={m}, N={n}, K={k} and {pairs} pairs."
+            f"Timing takes M, N, K and batches of 1 or more and 2 pairs or more, "
+            f"not M={m}, N={n}, K={k}, batches of {batch} and {pairs} pairs."
         )
+    if batch > 1 and kernel.rung.batch == 1:
+        raise TimingError(f"{kernel.name} takes no batches; rung 13_batched does.")
     require_verified(kernel)
 
     import cupy
 
-    dtype = kernel.dtype
-    count = input_sets(Problem(m, n, k).least_bytes(kernel.rung.precision), here.l2_bytes)
+    problem, dtype = kernel.problem(m, n, k, batch), kernel.dtype
+    count = input_sets(problem.least_bytes(kernel.rung.precision), here.l2_bytes)
     stream = cupy.cuda.Stream(non_blocking=True)
-    with stream, Cublas(stream, dtype) as cublas:
+    with stream, Cublas(stream, dtype, pointers=kernel.takes(POINTERS[0])) as cublas:
         try:
-            check_sample(kernel, m, n, k)
-            check_sample(cublas, m, n, k)
+            check_sample(kernel, problem)
+            check_sample(cublas, problem)
         except cupy.cuda.memory.OutOfMemoryError as error:
-            raise TimingError(f"M={m}, N={n}, K={k} does not fit on the GPU: {error}") from error
+            raise TimingError(f"{problem} does not fit on the GPU: {error}") from error
         # Each side has sets of its own, so that neither finds what the other has just read.
-        sets = make_sets(m, n, k, 2 * count, dtype)
-        stream.synchronize()
         bias = kernel.random_bias(n, 2024)
-        launch = partial(kernel.launch_into, bias=bias if bias is None else cupy.asarray(bias))
-        ours = Side(launch, sets[:count], stream)
-        theirs = Side(cublas.launch_into, sets[count:], stream)
+        end = () if bias is None else (cupy.asarray(bias),)
+        sets = [(kernel.given(*one, *end),) for one in make_sets(problem, 2 * count, dtype)]
+        if cublas.pointers:
+            for (operands,) in sets:
+                _ = operands.pointers  # made before anything is captured
+        stream.synchronize()
+        ours = Side(partial(kernel.launch, alpha=1.0, beta=0.0), sets[:count], stream)
+        theirs = Side(partial(cublas.launch, alpha=1.0, beta=0.0), sets[count:], stream)
         launch_ms = ours.plan()
         if launch_ms > LAUNCH_LIMIT_MS:
-            raise LaunchTooLong(kernel.name, m, n, k, launch_ms)
+            raise LaunchTooLong(kernel.name, problem, launch_ms)
         theirs.plan()
-        label = f"{kernel.name} {m}x{n}x{k}"
+        label = f"{kernel.name} {problem}"
         our_ms, cublas_ms, state = alternate(ours, theirs, pairs, label)
         noise_pairs = FEW_PAIRS if launch_ms > LONG_SAMPLE_MS else pairs
         one_ms, other_ms, _ = alternate(ours, ours.twin(sets[count:]), noise_pairs, label)
@@ -388,6 +404,8 @@ def compare(kernel, m: int, n: int, k: int, *, pairs: int = PAIRS) -> Measuremen
         verify="pass",
         gpu=here.name,
         recorded=now(),
+        batch=problem.batch,
+        ops=problem.ops,
     )
 
 
@@ -450,6 +468,6 @@ def table(measurements: Iterable[Measurement]) -> pandas.DataFrame:
         if key not in cublas_rows or cublas_ms < cublas_rows[key]["time_ms"]:
             cublas_rows[key] = {
                 "kernel": "cublas", **shape, "time_ms": cublas_ms,
-                "gflops": gflops(item.m, item.n, item.k, cublas_ms), "pct_cublas": 100.0, **context,
+                "gflops": item.problem.flop / (cublas_ms * 1e6), "pct_cublas": 100.0, **context,
             }  # fmt: skip
     return pandas.DataFrame([*rows, *cublas_rows.values()], columns=list(COLUMNS))

@@ -113,6 +113,7 @@ FORMAT = {
             "time_ms": SPREAD, "cublas_ms": SPREAD, "ratio": SPREAD, "noise": SPREAD, **STATE,
             "pairs": int, "noise_pairs": int, "launches": int, "cublas_launches": int,
             "input_sets": int, "verify": Only("pass"), "gpu": str, "recorded": str,
+            "batch?": int, "ops?": str,
         }],
         "skipped": [{**SHAPE, "reason": str, "time_ms": (*NUMBER, None)}],
         "counters": [{**SHAPE, "metrics": Each(NUMBER)}],

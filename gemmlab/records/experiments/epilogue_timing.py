@@ -22,6 +22,7 @@ from gemmlab.kernel.fingerprint import short_code
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import random_matrix
 from gemmlab.kernel.verify import VerificationError, check_sample
+from gemmlab.ladder import Problem
 from gemmlab.ladder.activations import ACTIVATIONS
 from gemmlab.measure import profiler
 from gemmlab.measure.timing import (
@@ -133,7 +134,7 @@ def _measure(m: int, n: int, k: int, activation: str, say: Say) -> Iterator[dict
     stream = cupy.cuda.Stream(non_blocking=True)
     count = input_sets(4 * (m * k + k * n + m * n), here.l2_bytes)
     with stream, Cublas(stream) as cublas, CublasLt(stream) as lt:
-        sets = make_sets(m, n, k, 2 * count)
+        sets = make_sets(Problem(m, n, k), 2 * count)
         bias = cupy.asarray(random_matrix(1, n, SEED)[0])
         sets = [(*matrices, bias) for matrices in sets]
         for way in ways(activation):
@@ -141,7 +142,7 @@ def _measure(m: int, n: int, k: int, activation: str, say: Say) -> Iterator[dict
                 launched = make(way, cublas, lt, fused, (m, n, k))
                 if isinstance(launched, Kernel):
                     require_verified(launched)
-                check_sample(launched, m, n, k)
+                check_sample(launched, Problem(m, n, k))
             except (NoFusedEpilogue, VerificationError) as error:
                 if way != LT:
                     raise
@@ -188,7 +189,7 @@ def main(activation: str, *among: str) -> None:
     m, n, k = THIN
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream, Cublas(stream) as cublas, CublasLt(stream) as lt:
-        (matrices,) = make_sets(m, n, k, 1)
+        (matrices,) = make_sets(Problem(m, n, k), 1)
         bias = cupy.asarray(random_matrix(1, n, SEED)[0])
         fused = _fused_kernel(m, n, k, activation)
         for way in among:

@@ -190,11 +190,19 @@ class Followed:
         if self.finish:
             self.finish(C, bias)
 
+    def launch(self, operands, alpha: float, beta: float) -> None:
+        """Of alpha 1 and beta 0 alone."""
+        self.launch_into(operands.A, operands.B, operands.C, operands.bias)
+
 
 class FusedByCublasLt(cublaslt.FusedProduct):
     """Launched and checked as a Kernel."""
 
     name = LT
+
+    def launch(self, operands, alpha: float, beta: float) -> None:
+        """Of alpha 1 and beta 0 alone."""
+        self.launch_into(operands.A, operands.B, operands.C, operands.bias)
 
     def random_bias(self, n: int, seed: int):
         return random_matrix(1, n, seed)[0]

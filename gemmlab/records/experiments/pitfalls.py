@@ -16,7 +16,7 @@ from typing import Any
 
 from gemmlab.cuda.cublas import Cublas
 from gemmlab.cuda.device import require_gpu
-from gemmlab.ladder import CEILINGS_NAME
+from gemmlab.ladder import CEILINGS_NAME, Problem
 from gemmlab.measure.timing import PAIRS, Side, alternate, input_sets, make_sets
 from gemmlab.records import runs
 from gemmlab.records.registry import NoRecord, again
@@ -57,17 +57,17 @@ def _take() -> Samples:
     here = require_gpu("Timing examples")
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream:
-        ((A, B, _),) = make_sets(SMALL, SMALL, SMALL, 1)
+        ((A, B, _),) = make_sets(Problem(SMALL, SMALL, SMALL), 1)
         stream.synchronize()
         alone = [_one_call(stream, A, B) for _ in range(PAIRS + 1)]
         with Cublas(stream) as cublas:
             small = _rotating(cublas, stream, SMALL, here.l2_bytes)
-            cached = Side(cublas.launch_into, make_sets(*[CACHED] * 3, 1), stream)
+            cached = Side(cublas.launch_into, make_sets(Problem(*[CACHED] * 3), 1), stream)
             cached.plan()
             fresh = _rotating(cublas, stream, CACHED, here.l2_bytes)
             graph, _, _ = alternate(small, small, PAIRS, "small")
             same, rotated, _ = alternate(cached, fresh, PAIRS, "cached")
-            random = Side(cublas.launch_into, make_sets(*[LARGE] * 3, 1), stream)
+            random = Side(cublas.launch_into, make_sets(Problem(*[LARGE] * 3), 1), stream)
             zeros = Side(cublas.launch_into, _zeros(LARGE), stream)
             random.plan()
             zeros.plan()
@@ -100,7 +100,7 @@ def _one_call(stream, A, B) -> float:
 
 def _rotating(cublas: Cublas, stream, size: int, l2_bytes: int) -> Side:
     count = input_sets(3 * 4 * size * size, l2_bytes)
-    side = Side(cublas.launch_into, make_sets(size, size, size, count), stream)
+    side = Side(cublas.launch_into, make_sets(Problem(size, size, size), count), stream)
     side.plan()
     return side
 
