@@ -25,7 +25,7 @@ from gemmlab.simulator.arithmetic.fused import Stacks
 from gemmlab.simulator.arithmetic.multiply_add import Magnitudes
 from gemmlab.simulator.async_copy import counted
 from gemmlab.simulator.async_copy.copies import Copies
-from gemmlab.simulator.async_copy.tensor_map import MapInUse
+from gemmlab.simulator.async_copy.map_bytes import MapsInMemory
 from gemmlab.simulator.checks.checker import Checker
 from gemmlab.simulator.memory import global_memory, merging
 from gemmlab.simulator.memory.cluster_memory import ClusterMemory
@@ -160,7 +160,7 @@ class PreparedLaunch:
     cluster: Triple = (1, 1, 1)  # in blocks
     arch: str = SIMULATED_ARCH
     prints: bool = True  # whether what the kernel prints is to be seen
-    maps: dict[int, MapInUse] = field(default_factory=dict)  # by the parameter's address
+    maps: MapsInMemory | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,6 +235,7 @@ class Chunk:
         self.changes = 0  # how often anything was changed that a lane can wait for
         self.printed: list[str] = []
         self.printed_characters = 0
+        self.fenced_maps: dict = {}  # (address, bytes) of a tensor map -> blocks that know it so
         self.executed = 0  # instructions, each counted once for all lanes that execute it together
 
     @property
