@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import csv
 import ctypes
+import hashlib
 import json
 import subprocess
 import sys
@@ -32,6 +33,7 @@ OPTIONS = ("-arch=sm_90a", "-ftz=true", "-lineinfo", "-std=c++17")
 LIMIT_S = 25  # of one process that runs cases; the case that fails or hangs is left out
 WORDS = 32  # of a map
 AXES = 5
+MOST_BYTES = 1 << 17  # of an array that is kept whole
 
 HEAD = """
 typedef unsigned u32;
@@ -275,6 +277,22 @@ KERNEL in_place(TensorMap* maps, int* flag, int rows, float* out)
     for (int i = t; i < 128; i += 32)
         out[128 * blockIdx.x + i] = done ? ((float*)box)[i] : -1.0f;
 }
+// Nobody waits for the stores: the blocks return, and others take their shared memory at once.
+KERNEL not_waited(const __grid_constant__ TensorMap map)
+{
+    const u32 t = threadIdx.x, b = blockIdx.x;
+    for (u32 i = t; i < 8192; i += blockDim.x) memory[i] = b << 16 | i;
+    fence();
+    __syncthreads();
+    if (t == 0) {
+        for (int j = 0; j < 4; ++j)
+            asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group "
+                         "[%0, {%1, %2}], [%3];"
+                         :: "l"(&map), "r"(0), "r"(256 * b + 64 * j), "r"(place(memory + 2048 * j))
+                         : "memory");
+        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+    }
+}
 """
 # One box to the blocks that `mask` has the bits of; another block waits for nothing.
 TO_SEVERAL = """
@@ -301,6 +319,7 @@ extern "C" __global__ void __cluster_dims__({blocks}, 1, 1) several_{blocks}(
 }}
 """
 CLUSTERS = (2, 4, 8)
+NOT_WAITED = 600  # blocks
 
 # Field -> its ordinals, or None; the bits of a value; values, or those that may stand in the text.
 SHORT = [0, 1, 2, 3, 7, 8, 255, 256, 257, 2**31 - 1, 2**31, 2**32 - 1]
@@ -651,7 +670,11 @@ def changed() -> dict[str, Launch]:
     begins, rows = (np.array(v, "i4") for v in ([0, 1600, 640, 3000, 2048], [9, 4, 1, 8, 5]))
     other = np.arange(1024, dtype="f4").reshape(64, 16) + np.float32(0.5)
     a_map = (Boxes("float32", (64, 16), (8, 16), ()), other.copy())
+    target = np.full((NOT_WAITED * 256, 32), 7, "u4")
     return {
+        "not waited": Launch(
+            "not_waited", NOT_WAITED, [(Boxes("uint32", target.shape, (64, 32), ()), target)], 0,
+            32768, 256),
         "groups": Launch("groups", 3, [
             (Boxes("float32", (64, 64), (8, 16), ()), floats.reshape(64, 64).copy()),
             np.zeros((3, 128), "u1"), floats.copy(), begins, rows, np.int32(5),
@@ -682,15 +705,17 @@ def launch_sent(one: Sent, array) -> Launch:
 def on_gpu(cupy, module, launch: Launch):
     given, kept, arrays = [], [], {}
 
-    def a_map(box, array):
+    def a_map(box, array, number=None):
         kept.append(on := cupy.asarray(array))
+        if number is not None:
+            arrays[number] = on
         code, tensor_map = encode(box, on)
         assert not code, f"cuTensorMapEncodeTiled returned {code} for {box}"
         return tensor_map
 
     for number, arg in enumerate(launch.args):
         if isinstance(arg, tuple):
-            given.append(a_map(*arg))
+            given.append(a_map(*arg, number))
         elif isinstance(arg, list):
             maps = [np.frombuffer(a_map(*one).tobytes(), "u1") for one in arg]
             given.append(cupy.asarray(np.stack(maps)))
@@ -705,6 +730,13 @@ def on_gpu(cupy, module, launch: Launch):
     function((launch.blocks,), (launch.threads,), tuple(given), shared_mem=launch.shared_bytes)
     cupy.cuda.runtime.deviceSynchronize()
     return cupy.asnumpy(arrays[launch.seen]) if launch.seen in arrays else None
+
+
+def summary(array: np.ndarray) -> np.ndarray:
+    """What the file holds of a result: of a large one, its SHA-256."""
+    if array.nbytes <= MOST_BYTES:
+        return array
+    return np.array(hashlib.sha256(array.tobytes()).hexdigest())
 
 
 def some(path: Path, without: set[str]) -> None:
@@ -724,7 +756,7 @@ def some(path: Path, without: set[str]) -> None:
         if name in without or name in found:
             continue
         print(name, flush=True)
-        found[name] = on_gpu(cupy, module, launch)
+        found[name] = summary(on_gpu(cupy, module, launch))
         if not name.startswith("replaced"):
             np.savez_compressed(path.with_suffix(".tmp.npz"), **found)
             path.with_suffix(".tmp.npz").replace(path)
