@@ -2,22 +2,18 @@
 
     python tests/recorded/record_tensor_maps.py OUTDIR    writes OUTDIR/tensor_maps.npz
 
-The file holds `encoded NAME`, the words of a map that cuTensorMapEncodeTiled made, uint32 (32,), or
-what it returned;
-`replaced NAME`, the words of a map after one tensormap.replace, uint32 (places, values, 32);
-`made NAME`, shared memory after a box came by a map that the kernel had made, of each corner,
-uint32 (corners, words), with a last word that says whether the copy came at all; `stored NAME`,
-the array's memory after boxes were stored by such a map; `changed NAME`, what kernels loaded by
-maps that they had changed; and in `sectors`, what Nsight Compute counted of boxes that went to
-several blocks. Needs CuPy, ncu and a GPU of compute capability 9.0. The simulator runs the same
-kernels on the same arrays: see test_simulator_tensor_maps.py.
+The file holds `replaced NAME`, the words of a map after one tensormap.replace, uint32 (places,
+values, 32); `made NAME`, shared memory after a box came by a map that the kernel had made, of each
+corner, uint32 (corners, words), with a last word that says whether the copy came at all; `stored
+NAME`, the array's memory after boxes were stored by such a map; `changed NAME`, what kernels loaded
+by maps that they had changed; and in `sectors`, what Nsight Compute counted of boxes that went to
+several blocks: sectors and instructions. Needs CuPy, ncu and a GPU of compute capability 9.0. The
+simulator runs the same kernels on the same arrays: see test_simulator_tensor_maps.py.
 """
 
 from __future__ import annotations
 
 import csv
-import ctypes
-import hashlib
 import json
 import subprocess
 import sys
@@ -33,7 +29,6 @@ OPTIONS = ("-arch=sm_90a", "-ftz=true", "-lineinfo", "-std=c++17")
 LIMIT_S = 25  # of one process that runs cases; the case that fails or hangs is left out
 WORDS = 32  # of a map
 AXES = 5
-MOST_BYTES = 1 << 17  # of an array that is kept whole
 
 HEAD = """
 typedef unsigned u32;
@@ -277,22 +272,6 @@ KERNEL in_place(TensorMap* maps, int* flag, int rows, float* out)
     for (int i = t; i < 128; i += 32)
         out[128 * blockIdx.x + i] = done ? ((float*)box)[i] : -1.0f;
 }
-// Nobody waits for the stores: the blocks return, and others take their shared memory at once.
-KERNEL not_waited(const __grid_constant__ TensorMap map)
-{
-    const u32 t = threadIdx.x, b = blockIdx.x;
-    for (u32 i = t; i < 8192; i += blockDim.x) memory[i] = b << 16 | i;
-    fence();
-    __syncthreads();
-    if (t == 0) {
-        for (int j = 0; j < 4; ++j)
-            asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group "
-                         "[%0, {%1, %2}], [%3];"
-                         :: "l"(&map), "r"(0), "r"(256 * b + 64 * j), "r"(place(memory + 2048 * j))
-                         : "memory");
-        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-    }
-}
 """
 # One box to the blocks that `mask` has the bits of; another block waits for nothing.
 TO_SEVERAL = """
@@ -319,7 +298,6 @@ extern "C" __global__ void __cluster_dims__({blocks}, 1, 1) several_{blocks}(
 }}
 """
 CLUSTERS = (2, 4, 8)
-NOT_WAITED = 600  # blocks
 
 # Field -> its ordinals, or None; the bits of a value; values, or those that may stand in the text.
 SHORT = [0, 1, 2, 3, 7, 8, 255, 256, 257, 2**31 - 1, 2**31, 2**32 - 1]
@@ -496,66 +474,6 @@ def stored() -> dict[str, Made]:
     return found
 
 
-# --- maps by the host -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """What cuTensorMapEncodeTiled is given, in its order. `kind`: of CUtensorMapDataType."""
-
-    kind: int = 7
-    shape: tuple[int, ...] = (200, 100)
-    strides: tuple[int, ...] = (1024,)
-    box: tuple[int, ...] = (16, 8)
-    steps: tuple[int, ...] = (1, 1)
-    interleave: int = 0
-    swizzle: int = 0
-    promotion: int = 0
-    fill: int = 0
-    address: int = 0x7F12_3456_7000
-
-
-def encoded() -> dict[str, Encoded]:
-    found = {f"kind {kind}": Encoded(kind) for kind in range(13)}
-    found |= {f"swizzle {i}": Encoded(swizzle=i) for i in range(4)}
-    found |= {f"promotion {i}": Encoded(promotion=i) for i in range(4)}
-    found |= {"fill": Encoded(fill=1), "interleave 1": _interleaved(1),
-              "interleave 2": _interleaved(2)}  # fmt: skip
-    found["far"] = Encoded(7, (2**32 - 4, 77), (2**34,), (4, 3))
-    found["wide stride"] = Encoded(7, (64, 9), (2**40 - 16,), (4, 3))
-    found["largest"] = Encoded(0, (2**32, 2**32, 3), (2**32, 2**36), (256, 256, 1), (1, 1, 1))
-    found["axes 1"] = Encoded(6, (1000,), (), (64,), (1,))
-    found["axes 4"] = Encoded(2, (20, 5, 4, 3), (80, 400, 1600), (8, 3, 2, 2), (1, 2, 3, 4))
-    found["axes 5"] = Encoded(
-        9, (8, 5, 4, 3, 2), (64, 2**36 + 320, 2**37, 2**38 + 16), (8, 3, 2, 2, 7), (1, 8, 1, 5, 1)
-    )
-    found["first step"] = Encoded(steps=(2, 1))
-    return found
-
-
-def _interleaved(how: int) -> Encoded:
-    size = 16 * how
-    return Encoded(7, (4 * how, 9, 10), (size, size * 9), (4 * how, 3, 2), (1, 1, 1), how)
-
-
-def by_driver(one: Encoded) -> tuple[int, np.ndarray]:
-    """(what cuTensorMapEncodeTiled returns, the map as uint32 (32,))."""
-    room = np.zeros(256, "u1")
-    begin = -room.ctypes.data % 128
-    words = room[begin : begin + 128]
-
-    def numbers(kind, values):
-        return (kind * max(len(values), 1))(*values)
-
-    code = ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled(
-        ctypes.c_void_p(words.ctypes.data), one.kind, len(one.shape),
-        ctypes.c_void_p(one.address), numbers(ctypes.c_uint64, one.shape),
-        numbers(ctypes.c_uint64, one.strides), numbers(ctypes.c_uint32, one.box),
-        numbers(ctypes.c_uint32, one.steps), one.interleave, one.swizzle, one.promotion, one.fill,
-    )  # fmt: skip
-    return code, words.view("u4").copy()
-
-
 # --- boxes to several blocks ----------------------------------------------------------------------
 
 
@@ -670,11 +588,7 @@ def changed() -> dict[str, Launch]:
     begins, rows = (np.array(v, "i4") for v in ([0, 1600, 640, 3000, 2048], [9, 4, 1, 8, 5]))
     other = np.arange(1024, dtype="f4").reshape(64, 16) + np.float32(0.5)
     a_map = (Boxes("float32", (64, 16), (8, 16), ()), other.copy())
-    target = np.full((NOT_WAITED * 256, 32), 7, "u4")
     return {
-        "not waited": Launch(
-            "not_waited", NOT_WAITED, [(Boxes("uint32", target.shape, (64, 32), ()), target)], 0,
-            32768, 256),
         "groups": Launch("groups", 3, [
             (Boxes("float32", (64, 64), (8, 16), ()), floats.reshape(64, 64).copy()),
             np.zeros((3, 128), "u1"), floats.copy(), begins, rows, np.int32(5),
@@ -705,17 +619,15 @@ def launch_sent(one: Sent, array) -> Launch:
 def on_gpu(cupy, module, launch: Launch):
     given, kept, arrays = [], [], {}
 
-    def a_map(box, array, number=None):
+    def a_map(box, array):
         kept.append(on := cupy.asarray(array))
-        if number is not None:
-            arrays[number] = on
         code, tensor_map = encode(box, on)
         assert not code, f"cuTensorMapEncodeTiled returned {code} for {box}"
         return tensor_map
 
     for number, arg in enumerate(launch.args):
         if isinstance(arg, tuple):
-            given.append(a_map(*arg, number))
+            given.append(a_map(*arg))
         elif isinstance(arg, list):
             maps = [np.frombuffer(a_map(*one).tobytes(), "u1") for one in arg]
             given.append(cupy.asarray(np.stack(maps)))
@@ -732,13 +644,6 @@ def on_gpu(cupy, module, launch: Launch):
     return cupy.asnumpy(arrays[launch.seen]) if launch.seen in arrays else None
 
 
-def summary(array: np.ndarray) -> np.ndarray:
-    """What the file holds of a result: of a large one, its SHA-256."""
-    if array.nbytes <= MOST_BYTES:
-        return array
-    return np.array(hashlib.sha256(array.tobytes()).hexdigest())
-
-
 def some(path: Path, without: set[str]) -> None:
     """Record what `path` does not have yet; what fails or hangs takes the process with it."""
     import cupy
@@ -747,16 +652,12 @@ def some(path: Path, without: set[str]) -> None:
     found = dict(np.load(path)) if path.exists() else {}
     about = {**provenance(cupy), "command": "python tests/recorded/record_tensor_maps.py OUTDIR"}
     found["about"] = np.array(json.dumps(about))
-    for name, one in encoded().items():
-        code, words = by_driver(one)
-        found[f"encoded {name}"] = words if not code else np.array(code)
-    np.savez_compressed(path, **found)
     module = cupy.RawModule(code=source(), options=OPTIONS)
     for name, launch in launches().items():
         if name in without or name in found:
             continue
         print(name, flush=True)
-        found[name] = summary(on_gpu(cupy, module, launch))
+        found[name] = on_gpu(cupy, module, launch)
         if not name.startswith("replaced"):
             np.savez_compressed(path.with_suffix(".tmp.npz"), **found)
             path.with_suffix(".tmp.npz").replace(path)

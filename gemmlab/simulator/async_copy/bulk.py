@@ -79,6 +79,10 @@ class BulkCopies:
             if lanes.launch.count:
                 counted.count(lanes, "tma_ld", int(named.sum()), 0)
             for to, told, here in self._to_ranks(index, destination, mbarrier, ranks, named):
+                if lanes.launch.count:
+                    corners = corners_of(lanes, coordinates, here)
+                    sectors = counted.loaded(used.map, corners, ranks is not None)
+                    counted.count(lanes, "tma_ld", 0, sectors)
                 self._load_box(index, used, to, coordinates, told, here, (address, mask))
 
     def copy_across(self, index: int, destination, source, size, mbarrier, operation, mask) -> None:
@@ -190,8 +194,6 @@ class BulkCopies:
         if not here.any():
             return
         corners = corners_of(lanes, coordinates, here)
-        if lanes.launch.count:
-            counted.count(lanes, "tma_ld", 0, counted.loaded(used.map, corners))
         if lanes.checker and used.unwritten is not None:
             self._look_for_unwritten(index, used, corners, here)
         place = of_lanes(lanes, clusters.place_of(destination), here)

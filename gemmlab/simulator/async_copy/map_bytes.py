@@ -133,7 +133,7 @@ def decode(data: bytes, memory: GlobalMemory, name: str) -> MapInUse:
         name,
         TensorMap(
             seen_at(memory, begin, shape, dtype, strides), box, swizzle=MODES[get("swizzle_mode")],
-            fill=FILLS[get("fill_mode")], element=element, element_strides=steps,
+            fill=FILLS[get("fill_mode")], element=element, element_strides=(*steps[:-1], 1),
         ),
         memory.buffer_at(begin), begin, data,
     )  # fmt: skip

@@ -33,6 +33,8 @@ ELEMENTS = {
     "float32": (7, "float32"), "float32_ftz": (8, "float32"), "float64": (9, "float64"),
     "bfloat16": (10, "uint16"), "tf32": (11, "float32"), "tf32_ftz": (12, "float32"),
 }  # fmt: skip
+ROUNDED = ("tf32", "tf32_ftz")  # by loads; a store moves them as they are
+ROUNDED_NAN = 0x7FFFE000
 DTYPES = tuple(dict.fromkeys(dtype for _, dtype in ELEMENTS.values()))
 MOST_STEP = 8  # of element_strides
 # Swizzle -> the bytes from one row to the next, also the most that a row may have, and the bits of
@@ -136,6 +138,8 @@ class TensorMap:
         for rows, elements, where, inside in self._pieces(corners, self._elements):
             size = elements.shape
             taken = elements[tuple(np.clip(i, 0, n - 1) for i, n in zip(where, size, strict=True))]
+            if self.element in ROUNDED:
+                taken = _rounded(taken)
             if not inside.all():
                 taken = np.where(inside, taken, self._filling(elements.dtype))
             found[rows] = taken.reshape(len(taken), -1).view(MOVED)
@@ -267,6 +271,14 @@ def place_within(view: np.ndarray, whole: np.ndarray) -> int | None:
     return view.__array_interface__["data"][0] - begin
 
 
+def _rounded(elements: np.ndarray) -> np.ndarray:
+    """Patterns of float32, or units of them, to the nearest tf32, ties to even."""
+    words = np.ascontiguousarray(elements).view(np.uint32)
+    near = words.astype(np.uint64) + 0xFFF + (words >> 13 & 1) & 0xFFFFE000
+    near = np.where(np.isnan(words.view(np.float32)), ROUNDED_NAN, near)
+    return near.astype(np.uint32).view(elements.dtype)
+
+
 def _owner(array: np.ndarray) -> np.ndarray:
     """The array that has the memory of a view."""
     while isinstance(array.base, np.ndarray):
@@ -322,7 +334,7 @@ def _check_steps(box, steps: tuple[int, ...]) -> None:
             f"element_strides are {steps}, there must be {len(box)} of 1 to {MOST_STEP}"
         )
     if steps[-1] != 1:
-        raise ValueError(f"element_strides are {steps}: the last must be 1, which the GPU takes")
+        raise ValueError(f"element_strides are {steps}: along the last axis the GPU takes all")
 
 
 def _check_box(array: np.ndarray, box: tuple[int, ...]) -> None:
