@@ -1,7 +1,7 @@
 """How long a rung would take, without any record: its tiles, shared out to the SMs of a GPU.
 
-The busiest SM does multiply-adds at a rate that depends on the warps that it can switch between, and
-on how often a thread uses what it has read. It is a rule of thumb to tell settings apart, no
+The busiest SM does multiply-adds at a rate that depends on the warps that it can switch between,
+and on how often a thread uses what it has read. It is a rule of thumb to tell settings apart, no
 prediction: tests hold it against the records.
 """
 

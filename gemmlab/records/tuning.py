@@ -179,21 +179,9 @@ def for_shape(rung: ladder.Rung, shape: Shape, arch: str) -> Choice:
 
 
 def distance(shape: Shape, other: Shape) -> float:
-    """How far a recorded shape, the other one, is from a shape: in powers of two between sizes.
-
-    More if rows begin off 16 bytes in one alone: what is fastest there is not where they do not.
-    """
+    """How far apart two shapes are: the sum of the powers of two between their sizes."""
     pairs = zip(sizes_of(shape), sizes_of(other), strict=True)
-    sizes = sum(abs(log2(max(a, 1) / max(b, 1))) for a, b in pairs)
-    return sizes + APART[_off_16_bytes(shape), _off_16_bytes(other)]
-
-
-APART = {(False, True): 8.0, (True, False): 1.0, (True, True): 0.0, (False, False): 0.0}
-
-
-def _off_16_bytes(shape: Shape) -> bool:
-    """Of rows of float32."""
-    return bool(shape[1] % 4 or shape[2] % 4)
+    return sum(abs(log2(max(a, 1) / max(b, 1))) for a, b in pairs)
 
 
 def kernel_for(rung: ladder.Rung, shape: Shape, **others: int) -> Kernel:
