@@ -22,7 +22,7 @@ from gemmlab.records.registry import NoRecord, StaleRecord
 FUSED = "11_fused_epilogue"
 RULED = ("10_register_banks", "12_split_k", "13_batched")
 HALVES = "14_wmma"
-TURNING = 1.5e12  # bytes per second of a transposition before the product, read and written
+TURNING_S, TURNING = 3e-6, 1.5e12  # of a transposition before the product: its launch; bytes/s
 
 
 @dataclass(frozen=True)
@@ -138,8 +138,11 @@ class _Row:
     def seconds(self, problem: Problem) -> float:
         """How long a problem takes at this rate, with what must be transposed before it."""
         sizes = {"A": problem.m * problem.k, "B": problem.k * problem.n}
-        turned = sum(sizes[name] for name in _turned(self.rung, problem.ops)) * problem.batch
-        return problem.flop / (self.tflops * 1e12) + 2 * SINGLE.a.bytes * turned / TURNING
+        turned = [
+            TURNING_S + 2 * SINGLE.a.bytes * sizes[name] * problem.batch / TURNING
+            for name in _turned(self.rung, problem.ops)
+        ]
+        return problem.flop / (self.tflops * 1e12) + sum(turned)
 
 
 def own_records() -> bool:

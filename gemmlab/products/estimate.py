@@ -31,7 +31,7 @@ def seconds(rung: Rung, settings: Settings, problem: Problem, target: Target) ->
     rows, columns = rung.tile(settings)
     parts = settings.get("SPLIT", 1)
     tiles = ceil_div(problem.m, rows) * ceil_div(problem.n, columns) * together
-    busiest = ceil_div(tiles * parts, target.sm_count)
+    busiest = max(1, ceil_div(tiles * parts, target.sm_count))
     warps = busiest * prod(rung.block(settings)) / WARP
     along = ceil_div(problem.k, parts) + STEP
     rate = PRODUCTS * min(1.0, warps / ENOUGH_WARPS) * _reuse(settings)
@@ -39,8 +39,9 @@ def seconds(rung: Rung, settings: Settings, problem: Problem, target: Target) ->
     if parts > 1:
         sums = 2 * rung.precision.accumulate.bytes * parts * problem.m * problem.n * together
         time += JOIN_S + sums / JOINED
-    least = problem.least_bytes(rung.precision) / problem.batch * together / COPIED
-    return max(time, least) * (problem.batch / max(together, 1))
+    launches = 1 if rung.batch > 1 else problem.batch
+    least = problem.least_bytes(rung.precision) / COPIED
+    return max(time * launches, least)
 
 
 def _reuse(settings: Settings) -> float:
