@@ -24,7 +24,7 @@ def nothing_kept():
     """What other tests were told of records is not told here."""
 
     def forget():
-        for kept in (choosing._choose, choosing._recorded, choosing.by_rule, choosing._candidates):
+        for kept in (choosing._choose, choosing.recorded, choosing.by_rule, choosing._candidates):
             kept.cache_clear()
 
     forget()
@@ -34,14 +34,15 @@ def nothing_kept():
 
 def row(rung, problem, tflops, share=1.0):
     settings = ladder.written(rung.defaults | ladder.stored_as(rung, problem.ops))
-    return choosing._Row(rung, settings, problem, tflops, share, "NVIDIA Test")
+    date = "2026-11-21T10:00:00+00:00"
+    return choosing.Row(rung, settings, problem, tflops, tflops / share, share, "NVIDIA Test", date)
 
 
 @pytest.fixture
 def records(monkeypatch):
     """Whatever rows a test appends."""
     rows = []
-    monkeypatch.setattr(choosing, "_recorded", lambda: tuple(rows))
+    monkeypatch.setattr(choosing, "recorded", lambda: tuple(rows))
     return rows
 
 
@@ -120,6 +121,11 @@ def test_a_batch_is_one_launch_or_one_for_each_product_whatever_is_faster(record
     found = chosen(2048, 2048, 2048, batch=4)
     assert (found.rung, found.one_by_one) == (LARGE.name, True)
     assert "one after the other" in repr(found)
+    with pytest.raises(registry.NoRecord, match="is not recorded at 4 × 2048×2048×2048"):
+        choosing.at(found.problem)
+    records += [row(TOGETHER, Problem(2048, 2048, 2048, 4), 10.0)]  # this very batch is recorded
+    found = chosen(2048, 2048, 2048, batch=4)
+    assert (found.rung, choosing.at(found.problem)) == (TOGETHER.name, records[-1])
 
 
 @pytest.mark.parametrize("shape", [(0, 5, 7), (5, 0, 7), (5, 7, 0), (5, 7, 3, 0)])
@@ -132,13 +138,12 @@ def test_an_empty_product_has_a_rung_too(records, shape):
 
 
 def test_every_recorded_shape_gets_what_was_fastest_there():
-    rows = [one for one in choosing._recorded() if one.problem.ops == "NN"]
+    rows = [one for one in choosing.recorded() if one.problem.ops == "NN"]
     assert len(rows) >= 8
     for one in rows:
         best = max((r for r in rows if r.problem == one.problem), key=lambda r: r.tflops)
         found = gl.choose(one.problem)
-        if found.one_by_one:
-            continue  # faster than the recorded launch of a batch
+        assert choosing.at(one.problem) == best
         assert (found.rung, ladder.written(found.settings)) == (best.rung.name, best.settings)
         assert found.share == best.share and best.gpu in found.why
 
@@ -150,7 +155,7 @@ def test_stale_and_missing_records_leave_the_others(monkeypatch):
         raise registry.NoRecord(name)
 
     monkeypatch.setattr(best_by_shape, "tuned", tuned)
-    assert choosing._recorded() == ()
+    assert choosing.recorded() == ()
     assert "rule for shapes without a record" in gl.choose((64, 64, 64)).why
 
 
@@ -201,7 +206,7 @@ def test_a_gpu_without_a_record_of_its_own_goes_by_the_rule(monkeypatch):
     assert "its tiles for 40 SMs" in found.why and found.share is None
     monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")
     choosing._choose.cache_clear()
-    choosing._recorded.cache_clear()
+    choosing.recorded.cache_clear()
     assert "recorded on NVIDIA H200" in gl.choose((4096, 4096, 4096)).why
 
 

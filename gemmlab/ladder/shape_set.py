@@ -33,3 +33,4 @@ GROUPS: dict[str, tuple[Problem, ...]] = {
 
 SINGLE_PRODUCTS = tuple(one for group in GROUPS.values() for one in group if one.batch == 1)
 BATCHES = GROUPS["batches"]
+EVERY_PROBLEM = (*SINGLE_PRODUCTS, *BATCHES)

@@ -546,20 +546,52 @@ def table(measurements: Iterable[Measurement]) -> pandas.DataFrame:
     time_ms is the median per launch, pct_cublas the median ratio in percent. Where several
     measurements timed cuBLAS at one shape, its fastest median stands for it.
     """
+    return as_table(map(timed, measurements))
+
+
+@dataclass(frozen=True)
+class Timed:
+    """What a row of `table` tells of a kernel: medians in milliseconds."""
+
+    kernel: str
+    dtype: str
+    problem: Problem
+    time_ms: float
+    cublas_ms: float
+    pct_cublas: float
+    verify: str
+    gpu: str
+    recorded: str
+
+
+def timed(item: Measurement) -> Timed:
+    return Timed(
+        item.kernel, item.dtype, item.problem, item.time_ms.median, item.cublas_ms.median,
+        100 * item.ratio.median, item.verify, item.gpu, item.recorded,
+    )  # fmt: skip
+
+
+def as_table(items: Iterable[Timed]) -> pandas.DataFrame:
+    """As `table`. Where there are batches, or operands stored transposed, also columns of these."""
     import pandas
 
     rows, cublas_rows = [], {}
-    for item in measurements:
-        shape = {"dtype": item.dtype, "m": item.m, "n": item.n, "k": item.k}
-        context = {"verify": item.verify, "gpu": item.gpu, "recorded": item.recorded}
-        rows.append(
-            {"kernel": item.kernel, **shape, "time_ms": item.time_ms.median,
-             "gflops": item.gflops, "pct_cublas": 100 * item.ratio.median, **context}
-        )  # fmt: skip
-        key, cublas_ms = (*shape.values(), item.gpu), item.cublas_ms.median
-        if key not in cublas_rows or cublas_ms < cublas_rows[key]["time_ms"]:
-            cublas_rows[key] = {
-                "kernel": "cublas", **shape, "time_ms": cublas_ms,
-                "gflops": item.problem.flop / (cublas_ms * 1e6), "pct_cublas": 100.0, **context,
-            }  # fmt: skip
-    return pandas.DataFrame([*rows, *cublas_rows.values()], columns=list(COLUMNS))
+    for item in items:
+        problem = item.problem
+        shape = {"dtype": item.dtype, "m": problem.m, "n": problem.n, "k": problem.k}
+        how = {"batch": problem.batch, "ops": problem.ops}
+        context = {"verify": item.verify, "gpu": item.gpu, "recorded": item.recorded} | how
+
+        def row(kernel: str, time_ms: float, share: float, shape=shape, context=context):
+            rate = context["batch"] * gflops(shape["m"], shape["n"], shape["k"], time_ms)
+            return {"kernel": kernel, **shape, "time_ms": time_ms, "gflops": rate,
+                    "pct_cublas": share, **context}  # fmt: skip
+
+        rows.append(row(item.kernel, item.time_ms, item.pct_cublas))
+        key = (*shape.values(), *how.values(), item.gpu)
+        if key not in cublas_rows or item.cublas_ms < cublas_rows[key]["time_ms"]:
+            cublas_rows[key] = row("cublas", item.cublas_ms, 100.0)
+    every = [*rows, *cublas_rows.values()]
+    usual = {"batch": 1, "ops": "NN"}
+    more = [name for name, one in usual.items() if any(row[name] != one for row in every)]
+    return pandas.DataFrame(every, columns=[*COLUMNS, *more])

@@ -82,8 +82,8 @@ def _choose(problem: Problem, dtype: str, fused: bool) -> Chosen:
         return _swept(FUSED, problem, dtype, "bias and activation are fused into this rung alone")
     if dtype == HALF.name:
         return _swept(HALVES, problem, dtype, "this rung multiplies float16")
-    recorded = [one for one in _recorded() if one.runs_here]
-    return _from_records(problem, recorded) or by_rule(problem)
+    rows = [row for row in recorded() if row.runs_here]
+    return _from_records(problem, rows) or by_rule(problem)
 
 
 # ---- rungs without a choice of rungs -------------------------------------------------------------
@@ -121,15 +121,17 @@ def _turned(rung: Rung, ops: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Row:
-    """A row of the records, as far as choosing goes."""
+class Row:
+    """A row of records.best_by_shape. `share`: of cuBLAS; `recorded`: date and time, UTC."""
 
     rung: Rung
     settings: str
     problem: Problem
     tflops: float
+    cublas_tflops: float
     share: float
     gpu: str
+    recorded: str
 
     @property
     def runs_here(self) -> bool:
@@ -145,6 +147,19 @@ class _Row:
         return problem.flop / (self.tflops * 1e12) + sum(turned)
 
 
+def at(problem: Problem) -> Row:
+    """What is recorded of what is chosen for a problem, at this very shape. Raises NoRecord."""
+    chosen = choose(problem)
+    for row in recorded():
+        if row.problem == problem and (row.rung.name, row.settings) == (
+            chosen.rung, ladder.written(chosen.settings),
+        ):  # fmt: skip
+            return row
+    raise NoRecord(
+        f"{chosen.rung} with {ladder.written(chosen.settings)} is not recorded at {problem}."
+    )
+
+
 def own_records() -> bool:
     """Whether what is read was recorded on the GPU here; or there is none, or one is named."""
     here = gpu()
@@ -152,11 +167,14 @@ def own_records() -> bool:
 
 
 @lru_cache(maxsize=1)
-def _recorded() -> tuple[_Row, ...]:
-    """All rungs of float32 without an epilogue, in turn with cuBLAS. Raises BadRecord."""
+def recorded() -> tuple[Row, ...]:
+    """What is recorded of rungs of float32 without an epilogue, in turn with cuBLAS.
+
+    Of those whose record is current; nothing on a GPU without records. Raises BadRecord.
+    """
     if not own_records():
         return ()
-    found: list[_Row] = []
+    found: list[Row] = []
     for rung in ladder.RUNGS:
         if rung.precision is not SINGLE or rung.bias:
             continue
@@ -167,18 +185,21 @@ def _recorded() -> tuple[_Row, ...]:
     return tuple(found)
 
 
-def _rows(rung: Rung) -> Iterator[_Row]:
+def _rows(rung: Rung) -> Iterator[Row]:
     table = best_by_shape.tuned(rung.name)
     for row in table[table["way"] == "in turn"].itertuples():
         problem = Problem(row.m, row.n, row.k, row.batch, row.ops)
-        yield _Row(rung, row.settings, problem, row.tflops, row.pct_cublas / 100, row.gpu)
+        yield Row(
+            rung, row.settings, problem, row.tflops, row.cublas_tflops, row.pct_cublas / 100,
+            row.gpu, row.recorded,
+        )  # fmt: skip
 
 
-def _from_records(problem: Problem, rows: list[_Row]) -> Chosen | None:
+def _from_records(problem: Problem, rows: list[Row]) -> Chosen | None:
     """The fastest at the nearest recorded shape; of a batch, also of its products one by one."""
     together = [row for row in rows if (row.problem.batch > 1) == (problem.batch > 1)]
     found = _nearest(problem, together)
-    if problem.batch > 1:
+    if problem.batch > 1 and not any(row.problem == problem for row in found):
         found += _nearest(problem, [row for row in rows if row.problem.batch == 1], batch=1)
     if not found:
         return None
@@ -190,12 +211,12 @@ def _from_records(problem: Problem, rows: list[_Row]) -> Chosen | None:
     return _chosen(best.rung, settings, problem, why, share=best.share if same else None)
 
 
-def _nearest(problem: Problem, rows: list[_Row], batch: int | None = None) -> list[_Row]:
+def _nearest(problem: Problem, rows: list[Row], batch: int | None = None) -> list[Row]:
     """The rows at the nearest shape, with A and B stored as they are there or else as they are."""
     batch = problem.batch if batch is None else batch
     shape = (*problem.shape, batch)
 
-    def apart(row: _Row) -> float:
+    def apart(row: Row) -> float:
         return _apart(shape, (*row.problem.shape, row.problem.batch))
 
     usable = [row for row in rows if row.problem.ops in (problem.ops, "NN")]
