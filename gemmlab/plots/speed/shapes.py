@@ -99,11 +99,11 @@ def _label(row) -> str:
 
 
 def _shares_caption(table: pandas.DataFrame) -> str:
-    """The geometric mean of each group of several shapes, and the shape that is furthest behind."""
+    """The geometric mean of each group, and the shape that is furthest behind."""
     means = []
     for group, own in table.groupby("group", sort=False):
         mean = exp(sum(map(log, own["pct_cublas"])) / len(own))
-        means.append(f"{group} {percent(mean)}" if len(own) > 1 else f"one of {group}")
+        means.append(f"{group} {percent(mean)}")
     least = next(table.sort_values("pct_cublas").head(1).itertuples())
     return (
         f"What gl.matmul takes, at each shape M×N×K beside cuBLAS; geometric means: "
