@@ -4,6 +4,7 @@ import gemmlab as gl
 kernel = gl.load("02_coalescing")
 C = kernel(A, B)
 kernel.verify()
+C = gl.matmul(A, B)  # by the rung that suits the shape
 """
 
 from importlib import import_module
@@ -17,7 +18,7 @@ from gemmlab.kernel.faults import GpuFault
 from gemmlab.kernel.kernel import Kernel, KernelMistake, from_source
 from gemmlab.kernel.operands import random_matrix
 from gemmlab.kernel.verify import VerificationError
-from gemmlab.ladder import CEILINGS, HALF, RUNGS, IllegalSetting, LadderError
+from gemmlab.ladder import CEILINGS, HALF, RUNGS, IllegalSetting, LadderError, Problem
 from gemmlab.loading import load
 from gemmlab.notebook.heat import heat
 from gemmlab.records.runs import device
@@ -33,8 +34,10 @@ __all__ = [
     "Kernel",
     "KernelMistake",
     "LadderError",
+    "Problem",
     "VerificationError",
     "ceilings",
+    "choose",
     "compare",
     "counters",
     "device",
@@ -52,6 +55,7 @@ __all__ = [
     "k_steps",
     "lab",
     "load",
+    "matmul",
     "overview",
     "path",
     "plots",
@@ -69,6 +73,7 @@ __all__ = [
 # it is meant, where that is not the module itself.
 _LATER = {
     "ceilings": ("records.roofs", "ceilings"),
+    "choose": ("products.choosing", "choose"),
     "compare": ("analysis.comparison", "compare"),
     "counters": ("analysis.counters", None),
     "epilogue": ("records.experiments.epilogue_timing", "epilogue"),
@@ -81,6 +86,7 @@ _LATER = {
     "issue_slots": ("analysis.issue_slots", "issue_slots"),
     "k_steps": ("analysis.traced.k_steps", None),
     "lab": ("notebook.sliders", "lab"),
+    "matmul": ("products.call", "matmul"),
     "overview": ("notebook.overview", None),
     "path": ("records.ablations", "path"),
     "plots": ("plots", None),

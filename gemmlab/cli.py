@@ -9,6 +9,8 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import starmap
 
 from gemmlab import files
 from gemmlab._version import __version__
@@ -32,9 +34,20 @@ from gemmlab.kernel.faults import GpuFault
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.trace import Trace
 from gemmlab.kernel.verify import VerificationError
-from gemmlab.ladder import RUNGS, IllegalSetting, LadderError, Settings, find, written
+from gemmlab.ladder import (
+    RUNGS,
+    IllegalSetting,
+    LadderError,
+    Problem,
+    Settings,
+    find,
+    listed,
+    written,
+)
+from gemmlab.ladder.shape_set import EVERY_PROBLEM
 from gemmlab.loading import Shape, load, tile_parameters
 from gemmlab.measure import profiler, timing
+from gemmlab.products.choosing import Row, at, choose, recorded
 from gemmlab.records import best_by_shape, registry, runs, tuning
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
 from gemmlab.records.runs import device
@@ -43,6 +56,7 @@ from gemmlab.simulator.counters import TIMING_DEPENDENT
 
 OK, FAILED, USAGE, UNAVAILABLE = 0, 1, 2, 3
 STOPPED = 130  # as a shell says of a command that Ctrl-C ended
+AUTO = "auto"  # in place of a rung: what gl.choose takes
 COUNT_SHAPE = (512, 512, 512)  # small enough for the simulator, and recorded
 
 DESCRIPTION = """\
@@ -57,7 +71,9 @@ examples:
   python -m gemmlab ladder                         every rung in one table
   python -m gemmlab bench 01_naive 1024 1024 1024  one kernel, one shape (M N K)
   python -m gemmlab bench 01_naive 512 512 512 --set BLOCK_X=16 --set BLOCK_Y=16
+  python -m gemmlab bench auto 64 4096 4096        what gl.matmul takes for a shape
   python -m gemmlab sweep > results.csv            every rung at every shape, as CSV
+  python -m gemmlab sweep auto                     the same of what gl.matmul takes
   python -m gemmlab record 02_coalescing           measure again and write results/<gpu>/
   python -m gemmlab tune 05_thread_tile_2d         time every legal setting of it
   python -m gemmlab sass 09_double_buffering       its inner loop, instruction by instruction
@@ -149,7 +165,9 @@ def _parser() -> argparse.ArgumentParser:
         "Its settings are those that were the fastest in the recorded sweep at the nearest shape, "
         "if there is one. Without a GPU, the simulator verifies it and the recorded time is shown.",
     )  # fmt: skip
-    one.add_argument("kernel", type=_rung, help="a rung, such as 01_naive")
+    one.add_argument(
+        "kernel", type=_rung_or_auto, help="a rung, such as 01_naive; or auto, what gl.choose takes"
+    )
     for size, meaning in (("m", "rows of A and C"), ("n", "columns of B and C"), ("k", "between")):
         one.add_argument(size, type=_size, metavar=size.upper(), help=meaning)
     setting = {
@@ -162,7 +180,10 @@ def _parser() -> argparse.ArgumentParser:
         "sweep", sweep, "time kernels at every shape, as CSV on standard output",
         f"The columns are {', '.join(timing.COLUMNS)}. Progress goes to standard error.",
     )  # fmt: skip
-    many.add_argument("kernels", nargs="*", metavar="KERNEL", help="rungs; all if none is named")
+    many.add_argument(
+        "kernels", nargs="*", metavar="KERNEL",
+        help="rungs, all if none is named; or auto, what gl.choose takes for each shape",
+    )  # fmt: skip
 
     write = command(
         "record", record, "measure on this GPU and write results/<gpu>/",
@@ -224,6 +245,10 @@ def _rung(name: str) -> str:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def _rung_or_auto(name: str) -> str:
+    return name if name == AUTO else _rung(name)
+
+
 def _shape(text: str) -> tuple[int, int, int]:
     sizes = text.lower().split("x")
     if len(sizes) != 3:
@@ -251,17 +276,45 @@ def _say(line: str) -> None:
 
 def bench(options: argparse.Namespace) -> int:
     shape, given = (options.m, options.n, options.k), dict(options.set)
+    if options.kernel == AUTO:
+        return _bench_auto(shape, given)
     kernel, why = _for_bench(options.kernel, shape, given)
     recorded = None
     if gpu() is None:  # looked up first: verification takes its time
         kernel, why, recorded = _with_record(kernel, why, shape, given)
     print(device())
+    _print_bench(kernel, why, shape, recorded)
+    return OK
+
+
+def _bench_auto(shape: Shape, given: Settings) -> int:
+    if given:
+        raise IllegalSetting(
+            f"auto chooses the settings; name a rung to give {listed(given)} yourself"
+        )
+    chosen = choose(shape)
+    print(device(), f"auto: {chosen}", sep="\n")
+    kernel, found = load(chosen.rung, **chosen.settings), None
+    if gpu() is None:
+        try:
+            found = _recorded(kernel, shape)
+        except NoRecord:
+            raise NoRecord(
+                f"no time of it is recorded at {chosen.problem}; measuring that needs a GPU."
+            ) from None
+    _print_bench(kernel, "as chosen", shape, found)
+    return OK
+
+
+def _print_bench(
+    kernel: Kernel, why: str, shape: Shape, recorded: tuple[str, list[str]] | None
+) -> None:
+    """That it passes, and how long it takes: measured here if nothing recorded is given."""
     report = timing.require_verified(kernel)
     print(f"{kernel.name} {written(kernel.settings)}: pass ({len(report.cases)} cases)")
     print(f"  its settings: {why}")
     source, lines = recorded or ("measured here", _lines(timing.compare(kernel, *shape)))
     print("M={} N={} K={} {}, {}".format(*shape, kernel.dtype, source), *lines, sep="\n")
-    return OK
 
 
 def _for_bench(name: str, shape: Shape, given: Settings) -> tuple[Kernel, str]:
@@ -359,13 +412,14 @@ def _percent(spread: timing.Spread) -> str:
 def sweep(options: argparse.Namespace) -> int:
     names = options.kernels or [rung.name for rung in RUNGS]
     for name in names:
-        find(name)  # before any of the others is measured
+        if name != AUTO:
+            find(name)  # before any of the others is measured
     if gpu() is None:
         runs.current()  # a file that cannot be read is told once
     found, code = [], OK
     for name in names:
         try:
-            found += _runs(load(name))
+            found += _auto_runs() if name == AUTO else map(timing.timed, _runs(load(name)))
         except (NoRecord, StaleRecord, IllegalSetting) as error:
             _say(f"gemmlab: left out: {error}")
             if isinstance(error, StaleRecord):
@@ -373,7 +427,7 @@ def sweep(options: argparse.Namespace) -> int:
             elif isinstance(error, NoRecord):
                 code = code or UNAVAILABLE
     if found:
-        timing.table(found).to_csv(sys.stdout, index=False, float_format="%.6g")
+        timing.as_table(found).to_csv(sys.stdout, index=False, float_format="%.6g")
         return code
     return code or USAGE
 
@@ -390,6 +444,44 @@ def _runs(kernel: Kernel) -> Iterator[timing.Measurement]:
             yield item
         else:
             _say(f"{kernel.name} {item.m}x{item.n}x{item.k}: left out, {item.reason}")
+
+
+def _auto_runs() -> Iterator[timing.Timed]:
+    """What gl.choose takes: replayed at every recorded shape, or measured at those of the series.
+
+    Raises NoRecord.
+    """
+    if gpu() is None:
+        problems = dict.fromkeys(row.problem for row in recorded() if row.problem.ops == "NN")
+        if not problems:
+            again = registry.again("best_by_shape")
+            raise NoRecord(f"nothing is recorded of what {AUTO} takes; {again} on a GPU.")
+        yield from (_replayed(at(problem)) for problem in problems)
+        return
+    from tqdm.auto import tqdm
+
+    problems = dict.fromkeys((*starmap(Problem, runs.SHAPES), *EVERY_PROBLEM))
+    for problem in tqdm(problems, desc=AUTO, unit="shape", leave=False):
+        chosen = choose(problem)
+        try:
+            if chosen.one_by_one:
+                raise timing.TimingError("its products one after the other are no single launch")
+            kernel = load(chosen.rung, **chosen.settings)
+            measured = timing.compare(kernel, *problem.shape, batch=problem.batch)
+        except timing.TimingError as error:
+            _say(f"{AUTO} at {problem}: left out, {error}")
+        else:
+            yield replace(timing.timed(measured), kernel=AUTO)
+
+
+def _replayed(row: Row) -> timing.Timed:
+    def time_ms(tflops: float) -> float:
+        return row.problem.flop / (tflops * 1e9)
+
+    return timing.Timed(
+        AUTO, row.rung.precision.name, row.problem, time_ms(row.tflops),
+        time_ms(row.cublas_tflops), 100 * row.share, "pass", row.gpu, row.recorded,
+    )  # fmt: skip
 
 
 def record(options: argparse.Namespace) -> int:

@@ -1,12 +1,17 @@
 """What is recorded of a rung with the settings for each shape: whole, consistent, current."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pandas
 import pytest
+import sample_record
 
 from gemmlab import ladder
 from gemmlab.ladder import LadderError
+from gemmlab.ladder.rungs.shapes import operations, ops
+from gemmlab.ladder.shape_set import SINGLE_PRODUCTS
+from gemmlab.measure.timing import Measurement
 from gemmlab.records import best_by_shape, registry, tuning
 from gemmlab.records.registry import NoRecord, StaleRecord
 from gemmlab.records.runs import SHAPES
@@ -21,7 +26,58 @@ def table():
 
 def test_every_shape_that_is_not_tiny_is_there(table):
     found = set(zip(table.m, table.n, table.k, strict=True))
-    assert found == {s for s in SHAPES if s[0] * s[1] * s[2] >= best_by_shape.SMALLEST}
+    assert found >= {s for s in SHAPES if s[0] * s[1] * s[2] >= best_by_shape.SMALLEST}
+    assert found <= {one.shape for one in best_by_shape.problems_of(ladder.find(NAME))}
+
+
+def test_a_file_of_before_there_were_batches_is_read(table, tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "replayed", lambda: tmp_path)
+    path = tmp_path / "best_by_shape.csv"
+    table.drop(columns=["batch", "ops"]).to_csv(path, index=False)
+    read = best_by_shape.tuned(NAME)
+    assert set(read.batch) == {1} and set(read.ops) == {"NN"} and len(read) == len(table)
+    table.assign(ops="NX").to_csv(path, index=False)
+    with pytest.raises(registry.BadRecord, match="line 2: ops is 'NX', not NN, NT, TN or TT"):
+        best_by_shape.tuned(NAME)
+
+
+BATCHED = replace(
+    ladder.find(NAME),
+    batch=3,
+    parameters=(*ladder.find(NAME).parameters, *operations()),
+    ops=ops,
+)
+
+
+def test_what_is_measured_has_batches_and_operations_where_the_rung_takes_them(monkeypatch):
+    plain = best_by_shape.problems_of(ladder.find(NAME))
+    assert len(set(plain)) == len(plain) and {one.ops for one in plain} == {"NN"}
+    assert set(SINGLE_PRODUCTS) < set(plain) and not any(one.batch > 1 for one in plain)
+    either = replace(BATCHED, batch=1)
+    turned = [one for one in best_by_shape.problems_of(either) if one.ops != "NN"]
+    assert len(turned) == 3 * len(best_by_shape.TURNED)
+    several = best_by_shape.problems_of(BATCHED)
+    assert {one.batch for one in several} == {10_000, 4096, 1024, 256} and len(several) == 16
+
+    measured = []
+
+    def compare(kernel, m, n, k, *, batch):
+        problem = kernel.problem(m, n, k, batch)
+        measured.append(problem)
+        fields = sample_record.run(m, n, k, 2.0) | {"batch": batch, "ops": problem.ops}
+        return Measurement.from_dict(fields)
+
+    monkeypatch.setattr(ladder, "find", lambda name: BATCHED)
+    monkeypatch.setattr(best_by_shape, "compare", compare)
+    monkeypatch.setattr(best_by_shape, "software_versions", lambda: dict.fromkeys(
+        ("driver", "cuda", "cublas"), "1"))  # fmt: skip
+    fixed = tuning.Choice(BATCHED.defaults, "", False)
+    monkeypatch.setattr(tuning, "for_shape", lambda rung, shape, arch: fixed)
+    rows = list(best_by_shape._measure(NAME))
+    assert tuple(measured) == several and {row["way"] for row in rows} == {"in turn"}
+    turned = next(row for row in rows if row["batch"] == 256 and row["ops"] == "TN")
+    assert "OP_A=1 OP_B=0" in turned["settings"]
+    assert turned["tflops"] == pytest.approx(256 * 2 * 256**3 / 2e-3 / 1e12)
 
 
 def test_large_squares_were_timed_in_bursts_and_under_load(table):

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import pandas
 import pytest
 import sample_record
 
@@ -16,6 +17,7 @@ from gemmlab.kernel import prebuilt
 from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import RUNGS, Problem
 from gemmlab.measure import timing
+from gemmlab.products import choosing
 from gemmlab.records import best_by_shape, recorder, registry, runs, tuning
 
 device = importlib.import_module("gemmlab.cuda.device")
@@ -509,3 +511,76 @@ def test_the_doctor_fails_where_something_needed_is_missing(machine, capsys, mon
     )
     code, out, _ = run(capsys, "doctor")
     assert code == 1 and "MISSING package pandas" in out and "make lab" in out
+
+
+# ---- what gl.choose takes ------------------------------------------------------------------------
+
+
+def test_bench_of_auto_says_what_was_picked_and_its_recorded_share(capsys):
+    code, out, _ = run(capsys, "bench", "auto", "1024", "1024", "512")
+    chosen = choosing.choose((1024, 1024, 512))
+    assert code == 0 and f"auto: {chosen}" in out and "recorded on NVIDIA H200 at this shape" in out
+    assert f"{chosen.rung} {ladder.written(chosen.settings)}: pass" in out
+    row = choosing.at(chosen.problem)
+    assert f"share of cuBLAS  {100 * row.share:.2f} %" in out and row.recorded[:10] in out
+
+
+def test_bench_of_auto_elsewhere_says_what_was_picked_and_that_no_time_is_recorded(capsys):
+    code, out, err = run(capsys, "bench", "auto", "100", "99", "98")
+    assert code == 3 and f"auto: {choosing.choose((100, 99, 98))}" in out
+    assert "no time of it is recorded at 100×99×98" in err
+
+
+def test_auto_takes_no_settings(capsys):
+    code, _, err = run(capsys, "bench", "auto", "64", "64", "64", "--set", "BM=64")
+    assert code == 2 and "auto chooses the settings" in err and "BM=64" in err
+
+
+def test_bench_of_auto_measures_on_a_gpu(capsys, monkeypatch):
+    measured = timing.Measurement.from_dict(sample_record.run(1024, 1024, 512, 2.0))
+    monkeypatch.setattr(cli, "gpu", lambda: HERE)
+    monkeypatch.setattr(timing, "compare", lambda kernel, m, n, k: measured)
+    code, out, _ = run(capsys, "bench", "auto", "1024", "1024", "512")
+    assert code == 0 and "measured here" in out and "median 2 ms" in out
+
+
+def test_sweep_of_auto_has_a_row_for_every_recorded_shape(capsys):
+    code, out, _ = run(capsys, "sweep", "auto")
+    table = pandas.read_csv(io.StringIO(out))
+    assert code == 0 and set(table["kernel"]) == {"auto", "cublas"}
+    sizes = ["m", "n", "k", *(["batch"] if "batch" in table else [])]
+    problems = {row.problem for row in choosing.recorded() if row.problem.ops == "NN"}
+    ours = table[table["kernel"] == "auto"]
+    assert {Problem(*row) for row in ours[sizes].itertuples(index=False)} == problems
+    for row in ours.to_dict("records"):
+        best = choosing.at(Problem(*(row[size] for size in sizes)))
+        assert row["gflops"] == pytest.approx(1e3 * best.tflops, rel=1e-4)
+        assert row["pct_cublas"] == pytest.approx(100 * best.share, rel=1e-4)
+
+
+def test_sweep_of_auto_measures_the_shapes_of_the_series_on_a_gpu(capsys, monkeypatch):
+    tried = []
+
+    def compare(kernel, m, n, k, batch):
+        tried.append((m, n, k, batch))
+        if m == 64:
+            raise timing.TimingError("does not fit")
+        return timing.Measurement.from_dict(sample_record.run(m, n, k, 2.0) | {"batch": batch})
+
+    monkeypatch.setattr(cli, "gpu", lambda: HERE)
+    monkeypatch.setattr(timing, "compare", compare)
+    code, out, err = run(capsys, "sweep", "auto")
+    table = pandas.read_csv(io.StringIO(out))
+    assert code == 0 and {(16, 4096, 4096, 1), (8192, 8192, 8192, 1)} < set(tried)
+    assert "auto at 64×4096×4096: left out, does not fit" in err
+    assert not (table["m"] == 64).any() and len(table) == 2 * sum(m != 64 for m, *_ in tried)
+
+
+def test_columns_of_batches_are_there_only_where_there_are_any():
+    def columns(**how):
+        fields = sample_record.run(64, 64, 64, 2.0) | how
+        return timing.table([timing.Measurement.from_dict(fields)]).columns
+
+    assert tuple(columns()) == timing.COLUMNS
+    assert tuple(columns(batch=7)) == (*timing.COLUMNS, "batch")
+    assert tuple(columns(ops="TN", batch=7)) == (*timing.COLUMNS, "batch", "ops")

@@ -14,7 +14,7 @@ def test_the_readme_shows_the_records_as_they_are():
 
 def test_the_pictures_are_there_and_shown():
     readme = overview.README.read_text(encoding="utf-8")
-    for path in (overview.VIEW, overview.CLIMB, overview.SHARES):
+    for path in (overview.VIEW, overview.SHAPES, overview.CLIMB, overview.SHARES):
         assert path.read_bytes().startswith(b"\x89PNG\r\n")
         assert f"]({path.relative_to(overview.ROOT).as_posix()})" in readme
 

@@ -85,7 +85,9 @@ def machine(monkeypatch):
     monkeypatch.setattr(timing, "require_gpu", lambda purpose: here)
     monkeypatch.setattr(timing, "check_sample", lambda kernel, problem: None)
     monkeypatch.setattr(
-        timing, "make_sets", lambda problem, count, dtype: [(number,) for number in range(count)]
+        timing,
+        "make_sets",
+        lambda problem, count, dtype: [(number,) * 3 for number in range(count)],
     )
     return fake
 
@@ -106,12 +108,9 @@ class FakeKernel:
     def problem(self, m, n, k, batch):
         return Problem(m, n, k, batch, self.rung.ops(self.rung.defaults))
 
-    def given(self, number):
-        return number
-
     def launch(self, operands, alpha, beta):
         assert (alpha, beta) == (1, 0)
-        self._launch(operands)
+        self._launch(operands.A)
 
     def verify(self):
         self.verified += 1
@@ -125,10 +124,13 @@ class FakeKernel:
 
 def fake_cublas(machine, milliseconds):
     class Fake(FakeMachine):
-        name, pointers = "cublas", False
+        name = "cublas"
+
+        def random_bias(self, n, seed):
+            return None
 
         def launch(self, operands, alpha, beta):
-            machine.launcher("cublas", milliseconds)(operands)
+            machine.launcher("cublas", milliseconds)(operands.A)
 
     return lambda stream, dtype, pointers: Fake()
 

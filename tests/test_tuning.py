@@ -4,11 +4,11 @@ import importlib
 import itertools
 from concurrent.futures import Future
 from contextlib import nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pandas
 import pytest
-import sample_record
 from cupy.cuda import runtime
 
 import gemmlab as gl
@@ -18,7 +18,8 @@ from gemmlab.folders import RESULTS
 from gemmlab.kernel.compiler import Compiled, CompileError, Resources
 from gemmlab.kernel.faults import GpuFault
 from gemmlab.kernel.verify import VerificationError
-from gemmlab.measure.timing import Measurement, TimingError
+from gemmlab.measure import timing
+from gemmlab.measure.timing import TimingError
 from gemmlab.records import registry, roofs, runs, tuning
 
 device = importlib.import_module("gemmlab.cuda.device")  # gemmlab.device itself is the function
@@ -32,8 +33,8 @@ NOISE = 0.01  # settings that are no further apart are equally fast
 def test_every_tuned_setting_was_measured_at_every_shape(rung):
     table = tuning.recorded(rung.name)
     names = tuning.rung_parameters(rung)
-    wanted = {tuple(settings.values()) for settings in ladder.tuned_settings(rung)}
     for shape in tuning.shapes_of(rung):
+        wanted = {tuple(settings.values()) for settings in tuning.swept(rung, shape)}
         rows = tuning.at(table, shape)
         assert {tuple(row) for row in rows[names].to_numpy().tolist()} == wanted
         assert len(rows) == len(wanted) and rows["time_ms"].is_monotonic_increasing
@@ -88,8 +89,8 @@ def test_what_is_measured_is_read_again(sweep_file, monkeypatch):
     monkeypatch.setattr(registry, "RESULTS", path.parents[2])
     gpu = SimpleNamespace(slug=path.parents[1].name)
     monkeypatch.setattr(tuning, "require_gpu", lambda purpose: gpu)
-    rows = table.to_dict("records")
-    monkeypatch.setattr(tuning, "_measure", lambda rung, say: [rows])
+    rows = table.assign(batch=1).to_dict("records")
+    monkeypatch.setattr(tuning, "_measure", lambda rung, say: rows)
     lines = []
     found = tuning.evidence(ladder.find("03_shared_memory")).remake(lines.append)
     assert found == path and len(lines) == len(tuning.SHAPES)
@@ -106,7 +107,7 @@ def test_what_is_not_there_is_named(sweep_file):
     with pytest.raises(ladder.LadderError, match="did you mean 03_shared_memory"):
         tuning.recorded("03_shared")
     with pytest.raises(registry.NoRecord, match=r"\(3, 3, 3\).*4096"):
-        tuning.best(table, (3, 3, 3))
+        tuning.best(table.assign(batch=1), (3, 3, 3))
 
 
 # ---- measuring, with a GPU, a compiler and cuBLAS that are made up -------------------------------
@@ -129,9 +130,10 @@ def made_up(tmp_path, monkeypatch):
     """Rung 09 on a GPU of sm_75. What `fails` says of settings is raised; measuring costs nothing.
 
     `tried`: the settings that were compiled. `said`: what was told. `run()`: the rows written.
+    `rung` and `arch` may be set before.
     """
     made = SimpleNamespace(tried=[], said=[], fails=lambda settings: None)
-    rung, shape_ms = ladder.find("09_double_buffering"), 2.0
+    rung = ladder.find("09_double_buffering")
     path = tmp_path / "nvidia-test" / "tuning" / f"{rung.name}.csv"
     resources = Resources(64, 0, 0, 0, 0)
 
@@ -141,10 +143,26 @@ def made_up(tmp_path, monkeypatch):
             raise error
         return Compiled("sm_75", "", b"", {rung.entry: resources})
 
-    def compare(kernel, m, n, k, pairs):
-        if error := made.fails(kernel.settings):
-            raise error
-        return Measurement.from_dict(sample_record.run(m, n, k, shape_ms))
+    class Arena:
+        here = SimpleNamespace(name="NVIDIA Test")
+
+        def __init__(self, problem, dtype):
+            assert dtype == rung.precision.name
+            self.problem = problem
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def side(self, kernel):
+            if error := made.fails(kernel.settings):
+                raise error
+
+        def race(self, kernel, side, pairs):
+            times = [2.0] * pairs
+            return timing.Race(times, times, None)
 
     def run():
         tuning.record([rung.name], made.said.append)
@@ -157,7 +175,8 @@ def made_up(tmp_path, monkeypatch):
     monkeypatch.setattr(tuning, "software_versions", lambda: versions)
     monkeypatch.setattr(tuning, "workers", lambda context: nullcontext(Inline()))
     monkeypatch.setattr(tuning, "_compile", compiled)
-    monkeypatch.setattr(tuning, "compare", compare)
+    monkeypatch.setattr(tuning, "Arena", Arena)
+    monkeypatch.setattr(tuning, "require_verified", lambda kernel: None)
     made.run, made.path, made.rung = run, path, rung
     return made
 
@@ -208,11 +227,34 @@ def test_what_ends_a_sweep_leaves_the_rows_that_were_measured(made_up, error):
     with pytest.raises(type(error)):
         made_up.run()
     table = pandas.read_csv(made_up.path)
-    assert len(table) == 5 * len(tuning.SHAPES)
+    assert len(table) == 5  # of the first shape
     made_up.fails = lambda settings: error if settings == wanted[2] else None
     with pytest.raises(type(error)):
         made_up.run()
     assert len(pandas.read_csv(made_up.path)) == len(table)  # what it had of others stays
+
+
+def test_a_rung_says_which_settings_are_tried_at_which_shape(made_up, monkeypatch):
+    rung = replace(
+        made_up.rung,
+        tuned_shapes=((64, 64, 64, 100), (8, 8, 8)),
+        swept=lambda problem, s: s["BK"] == (16 if problem.batch > 1 else 8) and problem.m < 4096,
+    )
+    monkeypatch.setattr(ladder, "find", lambda name: rung)
+    assert tuning.shapes_of(rung) == ((1001, 777, 513), (64, 64, 64, 100), (8, 8, 8))
+    table = made_up.run()
+    for (m, batch), rows in table.groupby(["m", "batch"]):
+        assert set(rows["BK"]) == {16 if m == 64 else 8} and batch == (100 if m == 64 else 1)
+    assert len(made_up.tried) == len({ladder.written(one) for one in made_up.tried})
+    assert any("100 × 64×64×64: 100.0 % of cuBLAS with" in line for line in made_up.said)
+    assert tuning.best(table, (64, 64, 64, 100))["BK"] == 16
+
+
+def test_a_file_of_before_there_were_batches_is_read_and_kept_beside_new_rows(sweep_file):
+    table, path = sweep_file
+    assert "batch" not in table
+    table.to_csv(path, index=False)
+    assert set(tuning.recorded("03_shared_memory")["batch"]) == {1}
 
 
 def texts(figure):

@@ -18,6 +18,7 @@ from gemmlab.ladder.choices import (
     require_arch,
     require_compiled,
     settings_for,
+    stored_as,
     tuned_settings,
 )
 from gemmlab.ladder.constraints import Constraint
@@ -80,6 +81,7 @@ __all__ = [
     "require_arch",
     "require_compiled",
     "settings_for",
+    "stored_as",
     "tuned_settings",
     "written",
 ]

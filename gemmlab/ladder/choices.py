@@ -100,6 +100,12 @@ def tuned_settings(rung: Rung) -> list[Settings]:
     return [settings for settings in legal_settings(rung) if fixed.items() <= settings.items()]
 
 
+def stored_as(rung: Rung, ops: str) -> Settings:
+    """OP_A and OP_B for the two letters of a Problem; nothing of a rung that does not have them."""
+    letters = zip(("OP_A", "OP_B"), ops, strict=True)
+    return {name: "NT".index(letter) for name, letter in letters if name in rung.defaults}
+
+
 def nearest(rung: Rung, wanted: Settings, keep: Collection[str] = ()) -> Settings:
     """The legal combination that changes the fewest parameters, and those the least.
 

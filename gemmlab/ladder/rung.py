@@ -27,14 +27,15 @@ class Rung:
     launches of a problem, `constraints` are the conditions under which settings go together,
     `model_bytes` is what the rung's idea asks of global memory, `needs_arch` is the architecture
     that the settings need, "" for any: "sm_80" is that or a newer one, "sm_90a" is that alone, for
-    no other has its instructions. `precision`: of A, B, C and the
-    sums; alpha and beta are float32. `tuned_shapes` are the (m, n, k) at which a sweep measures its
-    settings besides those of all. `bias`: it also takes a bias for each column, and has a parameter
-    ACTIVATION, see `activations`. `ops`: how it takes A and B, see Problem. `batch`: with how many
-    products in one launch it is verified, more than 1 of a rung that takes batches. One whose
-    launches name lda, ldb and ldc takes matrices with gaps between rows. `planted`: a
-    mistake for readers to find. `inner_loop`: the lines that the idea stands in, from above, each
-    part as how its first and its last line begin; empty for a rung that has no notebook yet.
+    no other has its instructions. `precision`: of A, B, C and the sums; alpha and beta are float32.
+    `tuned_shapes` are the (m, n, k), or (m, n, k, batch), at which a sweep measures its settings
+    besides those of all, and `swept` says which of them it tries where. `bias`: it also takes a
+    bias for each column, and has a parameter ACTIVATION, see `activations`. `ops`: how it takes A
+    and B, see Problem. `batch`: with how many products in one launch it is verified, more than 1 of
+    a rung that takes batches. One whose launches name lda, ldb and ldc takes matrices with gaps
+    between rows. `planted`: a mistake for readers to find. `inner_loop`: the lines that the idea
+    stands in, from above, each part as how its first and its last line begin; empty for a rung that
+    has no notebook yet.
     """
 
     name: str
@@ -47,7 +48,8 @@ class Rung:
     model_bytes: Callable[[Problem, Settings], int]
     needs_arch: Callable[[Settings], str] = lambda settings: ""
     precision: Precision = SINGLE
-    tuned_shapes: tuple[tuple[int, int, int], ...] = ()
+    tuned_shapes: tuple[tuple[int, ...], ...] = ()
+    swept: Callable[[Problem, Settings], bool] = lambda problem, settings: True
     bias: bool = False
     ops: Callable[[Settings], str] = lambda settings: "NN"
     batch: int = 1

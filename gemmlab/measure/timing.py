@@ -18,17 +18,18 @@ import statistics
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime, timezone
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gemmlab.cuda.cublas import Cublas
 from gemmlab.cuda.device import GpuState, gpu_state, require_gpu
 from gemmlab.kernel import faults
+from gemmlab.kernel.operands import Operands
 from gemmlab.kernel.verify import check_sample
 from gemmlab.ladder import Problem
 from gemmlab.ladder.launch import POINTERS
+from gemmlab.ladder.precision import PRECISIONS
 
 if TYPE_CHECKING:
     import pandas
@@ -46,6 +47,7 @@ TRY_LIMIT_MS = 4000.0  # ... and one expected to take this long is not even trie
 MOST_SETS = 4096  # of inputs; reached only by launches that touch under 30 KB
 ALIGNMENT = 128  # elements: a slice of the pool starts at 256 bytes, as an allocation does
 NVML_PERIOD_S = 0.05  # NVML refreshes its figures about this often
+SEED = 2024  # of the bias
 CHUNK = 2**26  # elements filled with random numbers at once
 
 COLUMNS = (
@@ -178,7 +180,7 @@ def alternation(pairs: int) -> list[tuple[int, int]]:
 class Side:
     """One of two that are compared: what it launches, on which inputs, how often in a sample."""
 
-    def __init__(self, launch: Callable[..., None], sets: list[tuple], stream) -> None:
+    def __init__(self, launch: Callable[..., None], sets: list, stream) -> None:
         self.launch, self.sets, self.stream = launch, sets, stream
         self.launches = 1
         self._graph = None
@@ -331,82 +333,172 @@ def require_verified(kernel) -> verify.Report:
     return _reports[kernel]
 
 
-@faults.told()
+@dataclass(frozen=True)
+class Race:
+    """A kernel and cuBLAS, launched in turn: milliseconds per launch, and the GPU meanwhile."""
+
+    our_ms: list[float]
+    cublas_ms: list[float]
+    state: GpuState
+
+    @property
+    def time_ms(self) -> Spread:
+        return Spread.of(self.our_ms, min)
+
+    @property
+    def ratio(self) -> Spread:
+        """cuBLAS's time over ours, pair by pair."""
+        return Spread.of([c / o for o, c in zip(self.our_ms, self.cublas_ms, strict=True)], max)
+
+
+class Arena:
+    """One product on the GPU here: inputs that rotate past the L2 cache, and cuBLAS on them.
+
+    Kernels are raced against cuBLAS in it; what is the same for all of them is made once. Use as a
+    context manager. `pointers`: cuBLAS takes batches by arrays of addresses. Raises NoGpu and, for
+    an empty product, TimingError; entering it CublasError, if the environment asks cuBLAS for less
+    than FP32.
+    """
+
+    def __init__(self, problem: Problem, dtype: str, pointers: bool = False) -> None:
+        self.here = require_gpu("Timing")
+        if 0 in (*problem.shape, problem.batch):
+            raise TimingError(f"Timing takes M, N, K and batches of 1 or more, not {problem}.")
+
+        import cupy
+
+        self.problem, self.precision = problem, PRECISIONS[dtype]
+        self.stream = cupy.cuda.Stream(non_blocking=True)
+        self.pointers = pointers
+        # Of each side, so that neither finds what the other has just read.
+        self.sets = input_sets(problem.least_bytes(self.precision), self.here.l2_bytes)
+        self._operands: list[Operands] = []
+        self._theirs: Side | None = None
+
+    def __enter__(self) -> Arena:
+        self.stream.__enter__()
+        self.cublas = Cublas(self.stream, self.precision.name, self.pointers)
+        self.cublas.__enter__()
+        return self
+
+    def __exit__(self, *error) -> None:
+        self.cublas.__exit__(*error)
+        self.stream.__exit__(*error)
+
+    @faults.told()
+    def side(self, kernel) -> Side:
+        """The kernel on inputs of its own, warm; it is checked at this very shape.
+
+        Raises VerificationError, LaunchTooLong for a launch over LAUNCH_LIMIT_MS, TimingError for a
+        product that does not fit, and GpuFault.
+        """
+        import cupy
+
+        try:
+            check_sample(kernel, self.problem)
+            if not self._operands:
+                check_sample(self.cublas, self.problem)
+                self._make_operands()
+        except cupy.cuda.memory.OutOfMemoryError as error:
+            raise TimingError(f"{self.problem} does not fit on the GPU: {error}") from error
+        ours = Side(kernel.launch, self._sets(kernel, self._operands[: self.sets]), self.stream)
+        launch_ms = ours.plan()
+        if launch_ms > LAUNCH_LIMIT_MS:
+            raise LaunchTooLong(kernel.name, self.problem, launch_ms)
+        return ours
+
+    @faults.told()
+    def race(self, kernel, ours: Side, pairs: int) -> Race:
+        """The kernel, whose `side` is ours, against cuBLAS in so many pairs. Raises GpuFault."""
+        theirs = self.cublas_side()
+        return Race(*alternate(ours, theirs, pairs, f"{kernel.name} {self.problem}"))
+
+    def cublas_side(self) -> Side:
+        """cuBLAS on inputs that no kernel has, warm."""
+        if self._theirs is None:
+            sets = self._sets(self.cublas, self._operands[self.sets :])
+            self._theirs = Side(self.cublas.launch, sets, self.stream)
+            self._theirs.plan()
+        return self._theirs
+
+    @faults.told()
+    def noise(self, kernel, side: Side, pairs: int) -> list[float]:
+        """The kernel's time over its own, on the other inputs, pair by pair."""
+        twin = side.twin(self._sets(kernel, self._operands[self.sets :]))
+        one_ms, other_ms, _ = alternate(side, twin, pairs, f"{kernel.name} {self.problem}")
+        return [b / a for a, b in zip(one_ms, other_ms, strict=True)]
+
+    def _make_operands(self) -> None:
+        every = make_sets(self.problem, 2 * self.sets, self.precision.name)
+        self._operands = [Operands(self.problem, self.precision, *one) for one in every]
+        if self.pointers:
+            for one in self._operands:
+                _ = one.pointers  # made before anything is captured
+        self.stream.synchronize()
+
+    def _sets(self, launched, operands: list[Operands]) -> list[tuple]:
+        """What a kernel, or cuBLAS, is launched with: operands, alpha, beta."""
+        bias = launched.random_bias(self.problem.n, SEED)
+        if bias is not None:
+            bias = launched.to_device(bias)
+            operands = [replace(one, bias=bias) for one in operands]
+        return [(one, 1.0, 0.0) for one in operands]
+
+
 def compare(kernel, m: int, n: int, k: int, *, batch: int = 1, pairs: int = PAIRS) -> Measurement:
     """Time a kernel (gemmlab.kernel.kernel.Kernel) against cuBLAS at one shape, on the GPU here.
 
-    `batch`: products in one launch, for rungs that take batches, also of cuBLAS's: by strides, or
-    by arrays of addresses where the kernel takes these. A and B are stored as the kernel takes
-    them.
+    `batch`: products in one launch, of cuBLAS too: by strides, or by arrays of addresses where the
+    kernel takes these. A and B are stored as the kernel takes them.
 
     Raises NoGpu without a GPU, CublasError if the environment asks cuBLAS for less than FP32,
     VerificationError if the kernel is wrong, LaunchTooLong and TimingError for a shape that
     takes too long or does not fit, GpuFault for a fault, then and ever after.
     """
-    here = require_gpu("Timing")
-    if min(m, n, k, batch) < 1 or pairs < 2:
-        raise TimingError(
-            f"Timing takes M, N, K and batches of 1 or more and 2 pairs or more, "
-            f"not M={m}, N={n}, K={k}, batches of {batch} and {pairs} pairs."
-        )
-    if batch > 1 and kernel.rung.batch == 1:
-        raise TimingError(f"{kernel.name} takes no batches; rung 13_batched does.")
+    if pairs < 2:
+        raise TimingError(f"Timing takes 2 pairs or more, not {pairs}.")
+    arena = arena_of(kernel, m, n, k, batch)
     require_verified(kernel)
-
-    import cupy
-
-    problem, dtype = kernel.problem(m, n, k, batch), kernel.dtype
-    count = input_sets(problem.least_bytes(kernel.rung.precision), here.l2_bytes)
-    stream = cupy.cuda.Stream(non_blocking=True)
-    with stream, Cublas(stream, dtype, pointers=kernel.takes(POINTERS[0])) as cublas:
-        try:
-            check_sample(kernel, problem)
-            check_sample(cublas, problem)
-        except cupy.cuda.memory.OutOfMemoryError as error:
-            raise TimingError(f"{problem} does not fit on the GPU: {error}") from error
-        # Each side has sets of its own, so that neither finds what the other has just read.
-        bias = kernel.random_bias(n, 2024)
-        end = () if bias is None else (cupy.asarray(bias),)
-        sets = [(kernel.given(*one, *end),) for one in make_sets(problem, 2 * count, dtype)]
-        if cublas.pointers:
-            for (operands,) in sets:
-                _ = operands.pointers  # made before anything is captured
-        stream.synchronize()
-        ours = Side(partial(kernel.launch, alpha=1.0, beta=0.0), sets[:count], stream)
-        theirs = Side(partial(cublas.launch, alpha=1.0, beta=0.0), sets[count:], stream)
-        launch_ms = ours.plan()
-        if launch_ms > LAUNCH_LIMIT_MS:
-            raise LaunchTooLong(kernel.name, problem, launch_ms)
-        theirs.plan()
-        label = f"{kernel.name} {problem}"
-        our_ms, cublas_ms, state = alternate(ours, theirs, pairs, label)
-        noise_pairs = FEW_PAIRS if launch_ms > LONG_SAMPLE_MS else pairs
-        one_ms, other_ms, _ = alternate(ours, ours.twin(sets[count:]), noise_pairs, label)
-
+    with arena:
+        ours = arena.side(kernel)
+        race = arena.race(kernel, ours, pairs)
+        noise_pairs = FEW_PAIRS if race.time_ms.median > LONG_SAMPLE_MS else pairs
+        noise = Spread.of(arena.noise(kernel, ours, noise_pairs), max)
+        cublas_launches = arena.cublas_side().launches
+    problem, state = arena.problem, race.state
     return Measurement(
         kernel=kernel.name,
-        dtype=dtype,
+        dtype=kernel.dtype,
         m=m,
         n=n,
         k=k,
-        time_ms=Spread.of(our_ms, min),
-        cublas_ms=Spread.of(cublas_ms, min),
-        ratio=Spread.of([c / o for o, c in zip(our_ms, cublas_ms, strict=True)], max),
-        noise=Spread.of([b / a for a, b in zip(one_ms, other_ms, strict=True)], max),
+        time_ms=race.time_ms,
+        cublas_ms=Spread.of(race.cublas_ms, min),
+        ratio=race.ratio,
+        noise=noise,
         sm_clock_mhz=state.sm_clock_mhz,
         power_w=state.power_w,
         temperature_c=state.temperature_c,
         pairs=pairs,
         noise_pairs=noise_pairs,
         launches=ours.launches,
-        cublas_launches=theirs.launches,
-        input_sets=count,
+        cublas_launches=cublas_launches,
+        input_sets=arena.sets,
         verify="pass",
-        gpu=here.name,
+        gpu=arena.here.name,
         recorded=now(),
         batch=problem.batch,
         ops=problem.ops,
     )
+
+
+def arena_of(kernel, m: int, n: int, k: int, batch: int = 1) -> Arena:
+    """Where a kernel is timed at a shape. Raises what Arena raises, and TimingError for a batch
+    that it does not take."""
+    if batch > 1 and kernel.rung.batch == 1:
+        raise TimingError(f"{kernel.name} takes no batches; rung 13_batched does.")
+    problem = kernel.problem(m, n, k, batch)
+    return Arena(problem, kernel.dtype, pointers=kernel.takes(POINTERS[0]))
 
 
 @dataclass(frozen=True)
@@ -454,20 +546,52 @@ def table(measurements: Iterable[Measurement]) -> pandas.DataFrame:
     time_ms is the median per launch, pct_cublas the median ratio in percent. Where several
     measurements timed cuBLAS at one shape, its fastest median stands for it.
     """
+    return as_table(map(timed, measurements))
+
+
+@dataclass(frozen=True)
+class Timed:
+    """What a row of `table` tells of a kernel: medians in milliseconds."""
+
+    kernel: str
+    dtype: str
+    problem: Problem
+    time_ms: float
+    cublas_ms: float
+    pct_cublas: float
+    verify: str
+    gpu: str
+    recorded: str
+
+
+def timed(item: Measurement) -> Timed:
+    return Timed(
+        item.kernel, item.dtype, item.problem, item.time_ms.median, item.cublas_ms.median,
+        100 * item.ratio.median, item.verify, item.gpu, item.recorded,
+    )  # fmt: skip
+
+
+def as_table(items: Iterable[Timed]) -> pandas.DataFrame:
+    """As `table`. Where there are batches, or operands stored transposed, also columns of these."""
     import pandas
 
     rows, cublas_rows = [], {}
-    for item in measurements:
-        shape = {"dtype": item.dtype, "m": item.m, "n": item.n, "k": item.k}
-        context = {"verify": item.verify, "gpu": item.gpu, "recorded": item.recorded}
-        rows.append(
-            {"kernel": item.kernel, **shape, "time_ms": item.time_ms.median,
-             "gflops": item.gflops, "pct_cublas": 100 * item.ratio.median, **context}
-        )  # fmt: skip
-        key, cublas_ms = (*shape.values(), item.gpu), item.cublas_ms.median
-        if key not in cublas_rows or cublas_ms < cublas_rows[key]["time_ms"]:
-            cublas_rows[key] = {
-                "kernel": "cublas", **shape, "time_ms": cublas_ms,
-                "gflops": item.problem.flop / (cublas_ms * 1e6), "pct_cublas": 100.0, **context,
-            }  # fmt: skip
-    return pandas.DataFrame([*rows, *cublas_rows.values()], columns=list(COLUMNS))
+    for item in items:
+        problem = item.problem
+        shape = {"dtype": item.dtype, "m": problem.m, "n": problem.n, "k": problem.k}
+        how = {"batch": problem.batch, "ops": problem.ops}
+        context = {"verify": item.verify, "gpu": item.gpu, "recorded": item.recorded} | how
+
+        def row(kernel: str, time_ms: float, share: float, shape=shape, context=context):
+            rate = context["batch"] * gflops(shape["m"], shape["n"], shape["k"], time_ms)
+            return {"kernel": kernel, **shape, "time_ms": time_ms, "gflops": rate,
+                    "pct_cublas": share, **context}  # fmt: skip
+
+        rows.append(row(item.kernel, item.time_ms, item.pct_cublas))
+        key = (*shape.values(), *how.values(), item.gpu)
+        if key not in cublas_rows or item.cublas_ms < cublas_rows[key]["time_ms"]:
+            cublas_rows[key] = row("cublas", item.cublas_ms, 100.0)
+    every = [*rows, *cublas_rows.values()]
+    usual = {"batch": 1, "ops": "NN"}
+    more = [name for name, one in usual.items() if any(row[name] != one for row in every)]
+    return pandas.DataFrame(every, columns=[*COLUMNS, *more])

@@ -17,6 +17,7 @@ from PIL import Image
 
 from gemmlab import files, ladder
 from gemmlab.analysis import facts
+from gemmlab.analysis.recorded import chosen
 from gemmlab.folders import RESULTS, ROOT
 from gemmlab.ladder import CEILINGS, RUNGS, SINGLE
 from gemmlab.loading import load
@@ -27,8 +28,9 @@ from gemmlab.records.runs import Measured
 
 README = ROOT / "README.md"
 PICTURES = RESULTS / "pictures"
-VIEW, CLIMB, SHARES = (
-    PICTURES / f"{name}.png" for name in ("03_shared_memory_view", "ladder_gflops", "ladder_shares")
+VIEW, SHAPES, CLIMB, SHARES = (
+    PICTURES / f"{name}.png"
+    for name in ("03_shared_memory_view", "shape_shares", "ladder_gflops", "ladder_shares")
 )
 SIZE = 4096
 CEILINGS_TITLE = "Two roofs"
@@ -64,6 +66,16 @@ def shares(last: str = LAST):
     return plots.shares(_so_far(last), published.shares(), (SIZE, SIZE, SIZE))
 
 
+def shape_shares():
+    """Figure: the recorded share of cuBLAS of what gl.matmul takes, over shapes of all kinds.
+
+    Raises NoRecord and BadRecord.
+    """
+    from gemmlab import plots
+
+    return plots.shape_shares(chosen.shares())
+
+
 def _so_far(last: str):
     """The recorded runs of the rungs up to `last` in its precision, as one table."""
     end = ladder.find(last)
@@ -77,10 +89,14 @@ def _so_far(last: str):
 
 def made() -> str:
     """The part of README.md between BEGIN and END, both included, from kernels and records."""
-    pictures = _shown(VIEW, _view()), _shown(CLIMB, climb()), _shown(SHARES, shares())
-    view, climbed, shared = pictures
+    shapes, climbed, shared = (
+        _shown(path, draw())
+        for path, draw in ((SHAPES, shape_shares), (CLIMB, climb), (SHARES, shares))
+    )
     markers = f"The markers' sources: {published.links()}."
-    return "\n\n".join([BEGIN, view, ladder_table(), climbed, shared, markers, END])
+    return "\n\n".join(
+        [BEGIN, _shown(VIEW, _view()), ladder_table(), shapes, climbed, shared, markers, END]
+    )
 
 
 @dataclass(frozen=True)
@@ -168,7 +184,8 @@ def main() -> None:
         drawn = io.BytesIO()
         picture.save(drawn, format="png", optimize=True)
         files.write(path, drawn.getvalue())
-    for path, draw in ((VIEW, _view), (CLIMB, climb), (SHARES, shares)):
+    figures = ((VIEW, _view), (SHAPES, shape_shares), (CLIMB, climb), (SHARES, shares))
+    for path, draw in figures:
         files.write(path, draw().png())
     files.write(README, updated(README.read_text(encoding="utf-8")).encode())
 

@@ -31,6 +31,7 @@ from gemmlab.plots.speed.issue_slots import issue_slots
 from gemmlab.plots.speed.ladder import climb, shares
 from gemmlab.plots.speed.path import path
 from gemmlab.plots.speed.roofs import roofline
+from gemmlab.plots.speed.shapes import rung_map, shape_shares
 from gemmlab.plots.speed.share import cublas_share
 from gemmlab.plots.speed.speed import gflops, ladder
 from gemmlab.plots.speed.sweep import sweep
@@ -57,6 +58,8 @@ __all__ = [
     "png",
     "ring",
     "roofline",
+    "rung_map",
+    "shape_shares",
     "shares",
     "spread",
     "staging",

@@ -4,13 +4,15 @@
 
 measures and writes results/<gpu>/best_by_shape.csv: a row for each shape, taken as any timing is,
 and for large squares two more, after a pause and under load for seconds (see
-gemmlab.records.registry). It takes the settings from the rung's recorded sweep.
+gemmlab.records.registry). It takes the settings from the rung's recorded sweep. Rungs that take A
+and B transposed are measured in all four ways at some shapes, those that take batches at batches.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from math import ceil
 from pathlib import Path
@@ -20,16 +22,36 @@ from gemmlab import ladder
 from gemmlab.cuda.device import require_gpu, software_versions
 from gemmlab.kernel.fingerprint import short_code
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.measure.timing import Measurement, compare, gflops
+from gemmlab.ladder import Problem
+from gemmlab.ladder.problem import OPERATIONS
+from gemmlab.ladder.shape_set import BATCHES, SINGLE_PRODUCTS
+from gemmlab.measure.timing import Measurement, compare
 from gemmlab.records import tuning
-from gemmlab.records.registry import DATE, POSITIVE, REPORTED, SIZE, TEXT, NoRecord, Say, Table
+from gemmlab.records.registry import (
+    BATCH,
+    DATE,
+    OPS,
+    POSITIVE,
+    REPORTED,
+    SIZE,
+    TEXT,
+    NoRecord,
+    Say,
+    Table,
+)
 from gemmlab.records.runs import SHAPES
+from gemmlab.records.tuning import Shape
 
 if TYPE_CHECKING:
     import pandas
 
 SMALLEST = 1024**3 / 4  # m * n * k from which a shape is measured
 SQUARES_AT_LENGTH = (4096, 8192)
+TURNED = tuple(
+    Problem(*shape)
+    for shape in ((64, 4096, 4096), (4096, 64, 4096), (256, 256, 16384), (1024, 1024, 512))
+)
+"""Where single products are also measured with A and B stored transposed."""
 PAUSE_S = 3.0  # idle before a burst
 LOAD_S = 3.0  # of ours and cuBLAS in turn
 COLUMNS = {
@@ -38,6 +60,7 @@ COLUMNS = {
     **POSITIVE("noise_q1", "noise_q3"), **SIZE("pairs"),
     **REPORTED("sm_clock_mhz", "power_w", "temperature_c"),
     **TEXT("code", "gpu", "driver", "cuda", "cublas"), **DATE("recorded"),
+    **BATCH("batch"), **OPS("ops"),
 }  # fmt: skip
 
 
@@ -50,16 +73,15 @@ def tuned(name: str) -> pandas.DataFrame:
     return evidence(ladder.find(name)).read()
 
 
-def of(kernel: Kernel, shape: tuple[int, int, int]) -> pandas.Series:
-    """The row of one kernel's settings at one shape (M, N, K), in turn with cuBLAS.
+def of(kernel: Kernel, shape: Shape) -> pandas.Series:
+    """The row of one kernel's settings at one shape, in turn with cuBLAS.
 
     Raises NoRecord and StaleRecord.
     """
     table = tuned(kernel.name)
-    m, n, k = shape
     rows = table[
         (table["settings"] == ladder.written(kernel.settings)) & (table["way"] == "in turn")
-        & (table["m"] == m) & (table["n"] == n) & (table["k"] == k)
+        & (table[list(tuning.SIZES)].to_numpy() == tuning.sizes_of(shape)).all(axis=1)
     ]  # fmt: skip
     if rows.empty:
         raise NoRecord(f"{kernel!r} is not recorded at {shape}.")
@@ -70,7 +92,8 @@ def evidence(rung: ladder.Rung) -> Table:
     """What is kept of a rung."""
     return Table(
         name=f"best_by_shape/{rung.name}", file="best_by_shape.csv",
-        remake=partial(record, rung.name), key=("kernel", "settings", "m", "n", "k", "way"),
+        remake=partial(record, rung.name),
+        key=("kernel", "settings", "m", "n", "k", "batch", "way"),
         columns=COLUMNS, part=("kernel", rung.name),
         code_of_row=lambda row: short_code(rung.path, ladder.read_settings(row.settings)),
     )  # fmt: skip
@@ -79,8 +102,22 @@ def evidence(rung: ladder.Rung) -> Table:
 # ---- measuring -----------------------------------------------------------------------------------
 
 
+def problems_of(rung: ladder.Rung) -> tuple[Problem, ...]:
+    """What is measured of a rung: the shapes of runs that are not tiny, and the shape set."""
+    if rung.batch > 1:
+        return tuple(replace(one, ops=ops) for one in BATCHES for ops in _ways(rung))
+    large = (Problem(*shape) for shape in SHAPES if shape[0] * shape[1] * shape[2] >= SMALLEST)
+    every = dict.fromkeys((*large, *SINGLE_PRODUCTS))
+    return (*every, *(replace(one, ops=ops) for one in TURNED for ops in _ways(rung)[1:]))
+
+
+def _ways(rung: ladder.Rung) -> tuple[str, ...]:
+    """How the rung takes A and B: as they are, or in all ways."""
+    return OPERATIONS if "OP_A" in rung.defaults else ("NN",)
+
+
 def record(name: str, say: Say) -> Path:
-    """Measure the rung at every shape of the records that is not tiny; returns the file.
+    """Measure the rung at its problems; returns the file.
 
     Rows of other rungs stay. Raises LadderError, NoGpu, NoRecord without a sweep of the rung.
     """
@@ -88,25 +125,33 @@ def record(name: str, say: Say) -> Path:
 
     rung, here, rows = ladder.find(name), require_gpu("Measuring"), []
     for row in _measure(name):
-        say(f"{row['m']}x{row['n']}x{row['k']} {row['way']}: {row['tflops']:.1f} TFLOP/s, "
+        problem = Problem(*(row[size] for size in tuning.SIZES), row["ops"])
+        say(f"{problem} {row['way']}: {row['tflops']:.3g} TFLOP/s, "
             f"{row['pct_cublas']:.1f} % of cuBLAS with {row['settings']}")  # fmt: skip
         rows.append(row)
     return evidence(rung).write(pandas.DataFrame(rows), here.slug)
 
 
 def _measure(name: str) -> Iterator[dict[str, Any]]:
-    for shape in SHAPES:
-        m, n, k = shape
-        if m * n * k < SMALLEST:
-            continue
-        kernel = tuning.kernel_for(ladder.find(name), shape)
-        run = compare(kernel, m, n, k)
+    rung = ladder.find(name)
+    for problem in problems_of(rung):
+        kernel = _kernel(rung, problem)
+        how = {"batch": problem.batch}
+        run = compare(kernel, *problem.shape, **how)
         yield _row(kernel, run, "in turn")
+        m, n, k = problem.shape
         if m == n == k and m in SQUARES_AT_LENGTH:
             time.sleep(PAUSE_S)
-            yield _row(kernel, compare(kernel, m, n, k), "burst")
+            yield _row(kernel, compare(kernel, *problem.shape, **how), "burst")
             both_s = (run.time_ms.median + run.cublas_ms.median) / 1e3
-            yield _row(kernel, compare(kernel, m, n, k, pairs=ceil(LOAD_S / both_s)), "sustained")
+            pairs = ceil(LOAD_S / both_s)
+            yield _row(kernel, compare(kernel, *problem.shape, pairs=pairs, **how), "sustained")
+
+
+def _kernel(rung: ladder.Rung, problem: Problem) -> Kernel:
+    """The rung with the settings for a problem, A and B as they are stored there."""
+    shape = (*problem.shape, problem.batch)[: 3 if rung.batch == 1 else 4]
+    return tuning.kernel_for(rung, shape, **ladder.stored_as(rung, problem.ops))
 
 
 def _row(kernel: Kernel, run: Measurement, way: str) -> dict[str, Any]:
@@ -115,12 +160,12 @@ def _row(kernel: Kernel, run: Measurement, way: str) -> dict[str, Any]:
         "kernel": kernel.name,
         "settings": ladder.written(kernel.settings),
         "m": run.m, "n": run.n, "k": run.k, "way": way, "tflops": run.gflops / 1e3,
-        "cublas_tflops": gflops(run.m, run.n, run.k, run.cublas_ms.median) / 1e3,
+        "cublas_tflops": run.problem.flop / (run.cublas_ms.median * 1e9),
         "pct_cublas": 100 * run.ratio.median, "pct_cublas_q1": 100 * run.ratio.q1,
         "pct_cublas_q3": 100 * run.ratio.q3, "noise_q1": 100 * run.noise.q1,
         "noise_q3": 100 * run.noise.q3, "pairs": run.pairs, "sm_clock_mhz": run.sm_clock_mhz,
         "power_w": run.power_w, "temperature_c": run.temperature_c,
         "code": short_code(kernel.rung.path, kernel.settings), "gpu": run.gpu,
         **{which: versions[which] for which in ("driver", "cuda", "cublas")},
-        "recorded": run.recorded,
+        "recorded": run.recorded, "batch": run.batch, "ops": run.ops,
     }  # fmt: skip

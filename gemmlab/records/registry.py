@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas
 
 RUNS = "runs.json"
-SHAPE = ("m", "n", "k")
+SHAPE = ("m", "n", "k", "batch", "ops")
 
 Say = Callable[[str], None]
 Item, Found = TypeVar("Item"), TypeVar("Found")
@@ -132,6 +132,7 @@ class Kind:
     pattern: str  # of a cell
     above: float | None = None  # of a number: what it must be above
     optional: bool = False  # whether a cell may be empty
+    unnamed: str = ""  # the cells of a file that was written before there was the column
 
     def __call__(self, *names: str) -> dict[str, Kind]:
         return dict.fromkeys(names, self)
@@ -157,6 +158,8 @@ SIZE = Kind("a whole number from 1 on", _WHOLE, 0)
 POSITIVE = Kind("a number above 0", _NUMBER, 0)
 NUMBER = Kind("a number", _NUMBER, float("-inf"))
 REPORTED = Kind("a number above 0 or nothing", _NUMBER, 0, optional=True)
+BATCH = Kind("a whole number from 1 on", _WHOLE, 0, unnamed="1")
+OPS = Kind("NN, NT, TN or TT", r"[NT]{2}", unnamed="NN")
 COUNTED = Kind("a number or nothing", _NUMBER, float("-inf"), optional=True)
 
 
@@ -267,6 +270,9 @@ def parsed(
     except (pandas.errors.ParserError, pandas.errors.EmptyDataError) as error:
         raise bad(path, f"it is no table ({str(error).strip()})", name) from None
     table = table.fillna("")  # of a row that ends too early
+    for column, kind in columns.items():
+        if kind.unnamed and column not in table.columns:
+            table[column] = kind.unnamed
     missing = [column for column in columns if column not in table.columns]
     if missing or table.empty:
         raise bad(path, f"it lacks {', '.join(missing) or 'rows'}", name)

@@ -21,10 +21,11 @@ from gemmlab.kernel.compiler import Compiled, CompileError
 from gemmlab.kernel.fingerprint import short_code, shortened
 from gemmlab.kernel.kernel import Kernel, arch_here
 from gemmlab.kernel.verify import VerificationError
-from gemmlab.ladder import IllegalSetting, Settings
-from gemmlab.measure.timing import Spread, TimingError, compare, gflops
+from gemmlab.ladder import IllegalSetting, Problem, Settings
+from gemmlab.measure.timing import Arena, Spread, TimingError, now, require_verified
 from gemmlab.processes import workers
 from gemmlab.records.registry import (
+    BATCH,
     DATE,
     POSITIVE,
     SIZE,
@@ -41,18 +42,20 @@ if TYPE_CHECKING:
     import pandas
 
 SHAPES = (LARGE, (1001, 777, 513))
-"""(M, N, K) at which every setting is measured: a large one, and one where nothing is round. A rung
-may have further ones, its tuned_shapes."""
+"""(M, N, K) at which settings are measured: a large one, and one where nothing is round. A rung may
+have further ones, its tuned_shapes."""
 
-Shape = tuple[int, int, int]
+Shape = tuple[int, ...]
+"""(M, N, K), or (M, N, K, batch)."""
 
-PAIRS = 6  # of launches, ours and cuBLAS in turn: enough to tell settings apart
+PAIRS = 4  # of samples, ours and cuBLAS in turn: enough to tell settings apart
+SIZES = ("m", "n", "k", "batch")
 FAILURES = (CompileError, IllegalSetting, TimingError, VerificationError)  # of one setting alone
 MEASURED = {
     **SIZE("m", "n", "k"), **TEXT("dtype"),
     **POSITIVE("time_ms", "time_q1_ms", "time_q3_ms", "cublas_ms", "pct_cublas"),
     **WHOLE("registers", "spilled_bytes"), **TEXT("code", "gpu", "driver", "cuda", "cublas"),
-    **DATE("recorded"),
+    **DATE("recorded"), **BATCH("batch"),
 }  # fmt: skip
 
 
@@ -65,7 +68,7 @@ def evidence(rung: ladder.Rung) -> Table:
 
     return Table(
         name=f"tuning/{rung.name}", file=f"tuning/{rung.name}.csv",
-        remake=partial(record, [rung.name]), key=(*names, "m", "n", "k"),
+        remake=partial(record, [rung.name]), key=(*names, *SIZES),
         columns=WHOLE(*names) | MEASURED, code_of_row=code_of_row,
     )  # fmt: skip
 
@@ -79,27 +82,44 @@ def recorded(name: str) -> pandas.DataFrame:
     """
     rung = ladder.find(name)
     table = evidence(rung).read()
-    rates = [gflops(row.m, row.n, row.k, row.time_ms) for row in table.itertuples()]
+    rates = [
+        Problem(row.m, row.n, row.k, row.batch).flop / (row.time_ms * 1e6)
+        for row in table.itertuples()
+    ]
     table.insert(len(rung.parameters) + 5, "gflops", rates)
     return table
 
 
-def at(table: pandas.DataFrame, shape: tuple[int, int, int]) -> pandas.DataFrame:
-    """The rows of a sweep at one shape (M, N, K), the fastest first. Raises NoRecord."""
-    m, n, k = shape
-    rows = table[(table["m"] == m) & (table["n"] == n) & (table["k"] == k)]
-    if rows.empty:
-        there = sorted(set(zip(table["m"], table["n"], table["k"], strict=True)))
-        raise NoRecord(f"no setting was measured at {shape}; measured are {there}.")
-    return rows.sort_values("time_ms", kind="stable")
+def at(table: pandas.DataFrame, shape: Shape) -> pandas.DataFrame:
+    """The rows of a sweep at one shape (M, N, K), or (M, N, K, batch), the fastest first.
+
+    Raises NoRecord.
+    """
+    here = (table[list(SIZES)].to_numpy() == sizes_of(shape)).all(axis=1)
+    if not here.any():
+        there = sorted(set(table[list(SIZES)].itertuples(index=False, name=None)))
+        raise NoRecord(
+            f"no setting was measured at {shape}; measured are {[_short(one) for one in there]}."
+        )
+    return table[here].sort_values("time_ms", kind="stable")
 
 
-def best(table: pandas.DataFrame, shape: tuple[int, int, int] = SHAPES[0]) -> pandas.Series:
+def sizes_of(shape: Shape) -> Shape:
+    """(M, N, K, batch), whether or not the shape has a batch."""
+    return (*shape, 1)[:4]
+
+
+def _short(shape: Shape) -> Shape:
+    """Without a batch of 1."""
+    return shape[:3] if shape[3] == 1 else shape
+
+
+def best(table: pandas.DataFrame, shape: Shape = SHAPES[0]) -> pandas.Series:
     """The row of the fastest setting at one shape (M, N, K). Raises NoRecord."""
     return at(table, shape).iloc[0]
 
 
-def of(kernel: Kernel, shape: tuple[int, int, int] = SHAPES[0]) -> pandas.Series:
+def of(kernel: Kernel, shape: Shape = SHAPES[0]) -> pandas.Series:
     """The row of one kernel's settings. Raises NoRecord, and StaleRecord for another code."""
     table = at(kept(kernel.name), shape)
     for name, value in kernel.settings.items():
@@ -135,17 +155,15 @@ class Choice:
 
 def for_shape(rung: ladder.Rung, shape: Shape, arch: str) -> Choice:
     """The fastest settings at the recorded shape that is nearest: by the factors between their
-    M, N and K. Of those that run on `arch`, if any does. Raises NoRecord, and IllegalSetting for
-    no shape."""
+    sizes. Of those that run on `arch`, if any does. Raises NoRecord, and IllegalSetting for no
+    shape."""
     sizes = shape if isinstance(shape, tuple | list) else ()
     whole = [size for size in sizes if ladder.is_whole(size) and size >= 1]
-    if not len(whole) == len(sizes) == 3:
-        raise IllegalSetting(f"shape is (M, N, K), three whole numbers from 1 on, not {shape!r}")
-
-    def distance(other: Shape) -> float:
-        return sum(abs(log2(a / b)) for a, b in zip(shape, other, strict=True))
-
-    nearest = min(shapes_of(rung), key=distance)
+    batched = rung.batch > 1 and len(sizes) == 4
+    if len(whole) != len(sizes) or not (len(sizes) == 3 or batched):
+        what = "(M, N, K), three" if rung.batch == 1 else "(M, N, K) or (M, N, K, batch),"
+        raise IllegalSetting(f"shape is {what} whole numbers from 1 on, not {shape!r}")
+    nearest = min(shapes_of(rung), key=lambda other: distance(shape, other))
     table = at(kept(rung.name), nearest)
     fastest_first = [
         {key: int(value) for key, value in row.items()}
@@ -153,11 +171,17 @@ def for_shape(rung: ladder.Rung, shape: Shape, arch: str) -> Choice:
     ]
     runs = (settings for settings in fastest_first if rung.runs_on(settings, arch))
     settings = next(runs, fastest_first[0])  # where none runs, the kernel says what it needs
-    where = "×".join(map(str, nearest))
+    where = Problem(*nearest)
     note = f"the fastest in the sweep recorded on {table.iloc[0]['gpu']} at {where}"
     if settings == fastest_first[0]:
         return Choice(settings, note, False)
     return Choice(settings, f"{note}, of those that run on {arch}", True)
+
+
+def distance(shape: Shape, other: Shape) -> float:
+    """How far apart two shapes are: the sum of the powers of two between their sizes."""
+    pairs = zip(sizes_of(shape), sizes_of(other), strict=True)
+    return sum(abs(log2(max(a, 1) / max(b, 1))) for a, b in pairs)
 
 
 def kernel_for(rung: ladder.Rung, shape: Shape, **others: int) -> Kernel:
@@ -174,8 +198,8 @@ def record(names: Iterable[str], say: Callable[[str], None]) -> Path:
 
     Of those that run on its architecture. What does not compile, launch or pass is named, and the
     others go on. A rung's file is written when all of it is measured; when something ends it, such
-    as a GpuFault, what there is goes beside the rows that the file has of other settings. Raises
-    LadderError, NoCheckout, NoGpu, GpuFault.
+    as a GpuFault, what there is goes beside the other rows that the file has. Raises LadderError,
+    NoCheckout, NoGpu, GpuFault.
     """
     rungs = [ladder.find(name) for name in names]  # all, before any is measured
     require_checkout("A sweep")
@@ -183,26 +207,33 @@ def record(names: Iterable[str], say: Callable[[str], None]) -> Path:
     for rung in rungs:
         rows: list[dict[str, Any]] = []
         try:
-            for measured in _measure(rung, say):
-                rows += measured
+            for row in _measure(rung, say):
+                rows.append(row)
         except BaseException:
             if rows:
-                _write(rung, [*rows, *_of_other_settings(rung, rows, here.slug)], here.slug)
+                _write(rung, [*rows, *_others(rung, rows, here.slug)], here.slug)
             raise
         if not rows:
             say(f"{rung.name}: no setting was measured")
             continue
         table = _write(rung, rows, here.slug)
-        for shape in shapes_of(rung):
+        for shape in sorted({sizes_of(tuple(row[size] for size in SIZES)) for row in rows}):
             row = best(table, shape)
             settings = ladder.written({name: row[name] for name in rung_parameters(rung)})
-            size = "x".join(map(str, shape))
-            say(f"{rung.name} {size}: {row['pct_cublas']:.1f} % of cuBLAS with {settings}")
+            share = f"{row['pct_cublas']:.1f} % of cuBLAS"
+            say(f"{rung.name} {Problem(*shape)}: {share} with {settings}")
     return evidence(rungs[-1]).path_of(here.slug)
 
 
-def shapes_of(rung: ladder.Rung) -> tuple[tuple[int, int, int], ...]:
-    return (*SHAPES, *rung.tuned_shapes)
+def shapes_of(rung: ladder.Rung) -> tuple[Shape, ...]:
+    """(M, N, K), or (M, N, K, batch), of the sweep of a rung."""
+    return tuple(shape for shape in (*SHAPES, *rung.tuned_shapes) if swept(rung, shape))
+
+
+def swept(rung: ladder.Rung, shape: Shape) -> list[Settings]:
+    """The settings that a sweep tries at a shape."""
+    problem = Problem(*shape)
+    return [one for one in ladder.tuned_settings(rung) if rung.swept(problem, one)]
 
 
 def rung_parameters(rung: ladder.Rung) -> list[str]:
@@ -217,54 +248,69 @@ def _write(rung: ladder.Rung, rows: list, slug: str) -> pandas.DataFrame:
     return table
 
 
-def _of_other_settings(rung: ladder.Rung, rows: list, slug: str) -> list[dict[str, Any]]:
-    """What the file of this GPU has of settings that are not among the rows."""
+def _others(rung: ladder.Rung, rows: list, slug: str) -> list[dict[str, Any]]:
+    """What the file of this GPU has besides the rows."""
     import pandas
 
-    path, names = evidence(rung).path_of(slug), rung_parameters(rung)
+    path, key = evidence(rung).path_of(slug), evidence(rung).key
     if not path.is_file():
         return []
-    measured = {tuple(row[name] for name in names) for row in rows}
+    measured = {tuple(row[name] for name in key) for row in rows}
     old = pandas.read_csv(path, dtype={"cuda": str, "driver": str, "cublas": str})
+    old = old if "batch" in old else old.assign(batch=1)
     return [
-        row for row in old.to_dict("records") if tuple(row[name] for name in names) not in measured
+        row for row in old.to_dict("records") if tuple(row[name] for name in key) not in measured
     ]
 
 
-def _measure(rung: ladder.Rung, say: Callable[[str], None]) -> Iterator[list[dict[str, Any]]]:
-    """For each setting that runs here and passes, its rows: one for each shape."""
+def _measure(rung: ladder.Rung, say: Callable[[str], None]) -> Iterator[dict[str, Any]]:
+    """A row for each shape and each setting that is tried there, runs here and passes."""
     from tqdm.auto import tqdm
 
     here = require_gpu("A sweep")
-    every = [one for one in ladder.tuned_settings(rung) if rung.runs_on(one, here.arch)]
+    tried = {
+        shape: [one for one in swept(rung, shape) if rung.runs_on(one, here.arch)]
+        for shape in shapes_of(rung)
+    }
     # NVRTC takes a second for each, so other processes compile ahead.
     with workers(get_context("spawn")) as pool:
-        compiled = [pool.submit(_compile, rung.name, settings) for settings in every]
-        for settings, result in tqdm(
-            zip(every, compiled, strict=True), desc=rung.name, total=len(every), unit="setting"
-        ):
-            try:
-                yield _rows(Kernel(rung, settings, here.arch, rung.path, compiled=result.result()))
-            except (*FAILURES, *_cuda_errors()) as error:
-                say(f"{rung.name} with {ladder.written(settings)}: {error}; left out")
+        every = {ladder.written(one): one for several in tried.values() for one in several}
+        compiled = {name: pool.submit(_compile, rung.name, one) for name, one in every.items()}
+        kernels: dict[str, Kernel | None] = {}  # None: it failed
+        for shape, several in tried.items():
+            if not several:
+                continue
+            problem = Problem(*sizes_of(shape), rung.ops(several[0]))
+            with Arena(problem, rung.precision.name) as arena:
+                for settings in tqdm(several, desc=f"{rung.name} {problem}", leave=False):
+                    name = ladder.written(settings)
+                    try:
+                        if name not in kernels:
+                            kernels[name] = None
+                            made = compiled[name].result()
+                            kernel = Kernel(rung, settings, here.arch, rung.path, compiled=made)
+                            require_verified(kernel)
+                            kernels[name] = kernel
+                        if kernels[name] is not None:
+                            yield _row(kernels[name], arena)
+                    except (*FAILURES, *_cuda_errors()) as error:
+                        kernels[name] = None
+                        say(f"{rung.name} with {name}: {error}; left out")
 
 
-def _rows(kernel: Kernel) -> list[dict[str, Any]]:
-    rung, versions = kernel.rung, software_versions()
+def _row(kernel: Kernel, arena: Arena) -> dict[str, Any]:
+    rung, problem, versions = kernel.rung, arena.problem, software_versions()
+    race = arena.race(kernel, arena.side(kernel), PAIRS)
     taken = kernel.compiled.entries[rung.entry]
-    runs = [compare(kernel, *shape, pairs=PAIRS) for shape in shapes_of(rung)]
-    return [
-        {
-            **kernel.settings, "m": run.m, "n": run.n, "k": run.k, "dtype": rung.precision.name,
-            **_spread(run.time_ms), "cublas_ms": run.cublas_ms.median,
-            "pct_cublas": 100 * run.ratio.median, "registers": taken.registers,
-            "spilled_bytes": taken.spill_store_bytes + taken.spill_load_bytes,
-            "code": short_code(rung.path, kernel.settings), "gpu": run.gpu,
-            **{name: versions[name] for name in ("driver", "cuda", "cublas")},
-            "recorded": run.recorded,
-        }
-        for run in runs
-    ]  # fmt: skip
+    return {
+        **kernel.settings, "m": problem.m, "n": problem.n, "k": problem.k,
+        "batch": problem.batch, "dtype": rung.precision.name, **_spread(race.time_ms),
+        "cublas_ms": Spread.of(race.cublas_ms, min).median,
+        "pct_cublas": 100 * race.ratio.median, "registers": taken.registers,
+        "spilled_bytes": taken.spill_store_bytes + taken.spill_load_bytes,
+        "code": short_code(rung.path, kernel.settings), "gpu": arena.here.name,
+        **{name: versions[name] for name in ("driver", "cuda", "cublas")}, "recorded": now(),
+    }  # fmt: skip
 
 
 def _cuda_errors() -> tuple[type[Exception], ...]:

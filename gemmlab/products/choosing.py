@@ -1,0 +1,267 @@
+"""Which rung, and which settings of it, for a product: from what was recorded, else by a rule.
+
+choose() takes the fastest that is recorded at the nearest shape (records.best_by_shape), and where
+this GPU has no such record it goes by how many tiles there are for its SMs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from gemmlab import ladder
+from gemmlab.cuda.device import gpu
+from gemmlab.kernel.kernel import arch_here
+from gemmlab.ladder import HALF, SIMULATED, SINGLE, IllegalSetting, Problem, Rung, Settings, Target
+from gemmlab.products import estimate
+from gemmlab.records import best_by_shape, registry, tuning
+from gemmlab.records.registry import NoRecord, StaleRecord
+
+FUSED = "11_fused_epilogue"
+RULED = ("10_register_banks", "12_split_k", "13_batched")
+HALVES = "14_wmma"
+TURNING_S, TURNING = 3e-6, 1.5e12  # of a transposition before the product: its launch; bytes/s
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What gl.matmul takes for a product.
+
+    `why`: in a sentence. `share`: of cuBLAS, recorded at this very shape on the GPU that the
+    sentence names; None where it is not. `turned`: which operands are transposed before, since the
+    rung takes them only as they are: "", "A", "B" or "AB". `one_by_one`: the products of a batch
+    are launched one after the other.
+    """
+
+    problem: Problem
+    dtype: str
+    rung: str
+    settings: Settings
+    why: str
+    share: float | None = None
+    turned: str = ""
+    one_by_one: bool = False
+
+    def __repr__(self) -> str:
+        lines = [f"{self.problem} in {self.dtype}: {self.rung} with {ladder.listed(self.settings)}"]
+        lines.append(f"  {self.why}")
+        if self.turned:
+            lines.append(f"  transposed before: {' and '.join(self.turned)}")
+        if self.one_by_one:
+            lines.append("  the products of the batch one after the other")
+        if self.share is not None:
+            lines.append(f"  {100 * self.share:.1f} % of cuBLAS, as recorded")
+        return "\n".join(lines)
+
+
+def choose(
+    problem: Problem | tuple[int, ...], dtype: str = "float32", fused: bool = False
+) -> Chosen:
+    """The rung and the settings that gl.matmul takes for a product, and why.
+
+    `problem`: a gl.Problem, or (M, N, K), or (M, N, K, batch). `dtype`: "float32" or "float16".
+    `fused`: with a bias or an activation. Raises IllegalSetting for what is no problem, another
+    type, and an epilogue of float16; BadRecord.
+    """
+    if isinstance(problem, tuple | list):
+        problem = Problem(*problem) if len(problem) in (3, 4) else None
+    if not isinstance(problem, Problem):
+        raise IllegalSetting("a problem is a gl.Problem, or (M, N, K), or (M, N, K, batch)")
+    if dtype not in (SINGLE.name, HALF.name):
+        raise IllegalSetting(f"dtype is {dtype!r}; it must be {SINGLE.name} or {HALF.name}")
+    if fused and dtype == HALF.name:
+        raise IllegalSetting(f"a bias and an activation are fused in {SINGLE.name} alone")
+    return _choose(problem, dtype, fused)
+
+
+@lru_cache(maxsize=4096)
+def _choose(problem: Problem, dtype: str, fused: bool) -> Chosen:
+    if fused:
+        return _swept(FUSED, problem, dtype, "bias and activation are fused into this rung alone")
+    if dtype == HALF.name:
+        return _swept(HALVES, problem, dtype, "this rung multiplies float16")
+    rows = [row for row in recorded() if row.runs_here]
+    return _from_records(problem, rows) or by_rule(problem)
+
+
+# ---- rungs without a choice of rungs -------------------------------------------------------------
+
+
+def _swept(name: str, problem: Problem, dtype: str, why: str) -> Chosen:
+    """A rung with the settings for a shape of its sweep, or those of its default."""
+    rung = ladder.find(name)
+    nearest = min(tuning.shapes_of(rung), key=lambda shape: _apart(problem.shape, shape))
+    try:
+        found = tuning.for_shape(rung, nearest, arch_here())
+        settings, how = found.settings, found.note
+    except (NoRecord, StaleRecord):
+        settings = ladder.nearest_on(rung, rung.defaults, arch_here())
+        how = "with its default settings: there is no sweep of it"
+    return _chosen(rung, settings, problem, f"{why}; {how}", dtype=dtype)
+
+
+def _chosen(rung: Rung, settings: Settings, problem: Problem, why: str, **more) -> Chosen:
+    settings = ladder.settings_for(rung, settings | ladder.stored_as(rung, problem.ops))
+    return Chosen(
+        problem, rung=rung.name, settings=settings, why=why, turned=_turned(rung, problem.ops),
+        one_by_one=problem.batch != 1 and rung.batch == 1, **{"dtype": rung.precision.name} | more,
+    )  # fmt: skip
+
+
+def _turned(rung: Rung, ops: str) -> str:
+    """The operands that must be transposed before, for a rung that takes them only as they are."""
+    if "OP_A" in rung.defaults:
+        return ""
+    return "".join(name for name, letter in zip("AB", ops, strict=True) if letter == "T")
+
+
+# ---- from records --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of records.best_by_shape. `share`: of cuBLAS; `recorded`: date and time, UTC."""
+
+    rung: Rung
+    settings: str
+    problem: Problem
+    tflops: float
+    cublas_tflops: float
+    share: float
+    gpu: str
+    recorded: str
+
+    @property
+    def runs_here(self) -> bool:
+        return self.rung.runs_on(ladder.read_settings(self.settings), arch_here())
+
+    def seconds(self, problem: Problem) -> float:
+        """How long a problem takes at this rate, with what must be transposed before it."""
+        sizes = {"A": problem.m * problem.k, "B": problem.k * problem.n}
+        turned = [
+            TURNING_S + 2 * SINGLE.a.bytes * sizes[name] * problem.batch / TURNING
+            for name in _turned(self.rung, problem.ops)
+        ]
+        return problem.flop / (self.tflops * 1e12) + sum(turned)
+
+
+def at(problem: Problem) -> Row:
+    """What is recorded of what is chosen for a problem, at this very shape. Raises NoRecord."""
+    chosen = choose(problem)
+    for row in recorded():
+        if row.problem == problem and (row.rung.name, row.settings) == (
+            chosen.rung, ladder.written(chosen.settings),
+        ):  # fmt: skip
+            return row
+    raise NoRecord(
+        f"{chosen.rung} with {ladder.written(chosen.settings)} is not recorded at {problem}."
+    )
+
+
+def own_records() -> bool:
+    """Whether what is read was recorded on the GPU here; or there is none, or one is named."""
+    here = gpu()
+    return here is None or here.slug in registry.gpus() or bool(os.environ.get("GEMMLAB_RECORDS"))
+
+
+@lru_cache(maxsize=1)
+def recorded() -> tuple[Row, ...]:
+    """What is recorded of rungs of float32 without an epilogue, in turn with cuBLAS.
+
+    Of those whose record is current; nothing on a GPU without records. Raises BadRecord.
+    """
+    if not own_records():
+        return ()
+    found: list[Row] = []
+    for rung in ladder.RUNGS:
+        if rung.precision is not SINGLE or rung.bias:
+            continue
+        try:
+            found += _rows(rung)
+        except (NoRecord, StaleRecord):
+            continue
+    return tuple(found)
+
+
+def _rows(rung: Rung) -> Iterator[Row]:
+    table = best_by_shape.tuned(rung.name)
+    for row in table[table["way"] == "in turn"].itertuples():
+        problem = Problem(row.m, row.n, row.k, row.batch, row.ops)
+        yield Row(
+            rung, row.settings, problem, row.tflops, row.cublas_tflops, row.pct_cublas / 100,
+            row.gpu, row.recorded,
+        )  # fmt: skip
+
+
+def _from_records(problem: Problem, rows: list[Row]) -> Chosen | None:
+    """The fastest at the nearest recorded shape; of a batch, also of its products one by one."""
+    together = [row for row in rows if (row.problem.batch > 1) == (problem.batch > 1)]
+    found = _nearest(problem, together)
+    if problem.batch > 1 and not any(row.problem == problem for row in found):
+        found += _nearest(problem, [row for row in rows if row.problem.batch == 1], batch=1)
+    if not found:
+        return None
+    best = min(found, key=lambda row: row.seconds(problem))
+    same = best.problem == problem
+    where = "this shape" if same else f"{best.problem}, the nearest shape that is recorded"
+    why = f"the fastest that was recorded on {best.gpu} at {where}"
+    settings = ladder.read_settings(best.settings)
+    return _chosen(best.rung, settings, problem, why, share=best.share if same else None)
+
+
+def _nearest(problem: Problem, rows: list[Row], batch: int | None = None) -> list[Row]:
+    """The rows at the nearest shape, with A and B stored as they are there or else as they are."""
+    batch = problem.batch if batch is None else batch
+    shape = (*problem.shape, batch)
+
+    def apart(row: Row) -> float:
+        return _apart(shape, (*row.problem.shape, row.problem.batch))
+
+    usable = [row for row in rows if row.problem.ops in (problem.ops, "NN")]
+    if not usable:
+        return []
+    least = min(map(apart, usable))
+    there = [row for row in usable if apart(row) == least]
+    exact = {row.rung.name for row in there if row.problem.ops == problem.ops}
+    return [row for row in there if row.problem.ops == problem.ops or row.rung.name not in exact]
+
+
+# What is fastest where rows begin off 16 bytes is slow where they do not, less so the reverse. By
+# whether they do at the shape and at the recorded one.
+MORE_APART = {(False, True): 8.0, (True, False): 1.0, (True, True): 0.0, (False, False): 0.0}
+
+
+def _apart(shape: tuning.Shape, recorded: tuning.Shape) -> float:
+    """How far a recorded shape is from a shape."""
+    off = tuple(bool(one[1] % 4 or one[2] % 4) for one in (shape, recorded))
+    return tuning.distance(shape, recorded) + MORE_APART[off]
+
+
+# ---- by a rule -----------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=4096)
+def by_rule(problem: Problem) -> Chosen:
+    """Without a record: the settings of RULED that take least by products.estimate."""
+    target = Target(arch_here(), (gpu() or SIMULATED).sm_count)
+    found = [
+        (estimate.seconds(rung, settings, problem, target), number)
+        for number, (rung, settings) in enumerate(_candidates(target.arch))
+        if problem.batch > 1 or rung.batch == 1
+    ]
+    rung, settings = _candidates(target.arch)[min(found)[1]]
+    why = f"by the rule for shapes without a record: its tiles for {target.sm_count} SMs"
+    return _chosen(rung, settings, problem, why)
+
+
+@lru_cache(maxsize=4)
+def _candidates(arch: str) -> list[tuple[Rung, Settings]]:
+    return [
+        (rung, settings)
+        for rung in ladder.RUNGS
+        if rung.name in RULED
+        for settings in ladder.tuned_settings(rung)
+        if rung.runs_on(settings, arch)
+    ]

@@ -1,0 +1,234 @@
+"""Which rung gl.choose takes for a product: from records, by a rule, and what it says of it."""
+
+from dataclasses import replace
+
+import pytest
+import sample_record
+
+import gemmlab as gl
+from gemmlab import ladder
+from gemmlab.ladder import IllegalSetting, Problem
+from gemmlab.ladder.rungs.shapes import operations, ops
+from gemmlab.products import choosing
+from gemmlab.records import best_by_shape, registry
+
+LARGE, SMALL = ladder.find("10_register_banks"), ladder.find("05_thread_tile_2d")
+EITHER_WAY = replace(
+    LARGE, name="97_either", parameters=(*LARGE.parameters, *operations()), ops=ops
+)
+TOGETHER = replace(SMALL, name="98_together", batch=3)
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept():
+    """What other tests were told of records is not told here."""
+
+    def forget():
+        for kept in (choosing._choose, choosing.recorded, choosing.by_rule, choosing._candidates):
+            kept.cache_clear()
+
+    forget()
+    yield
+    forget()
+
+
+def row(rung, problem, tflops, share=1.0):
+    settings = ladder.written(rung.defaults | ladder.stored_as(rung, problem.ops))
+    date = "2026-11-21T10:00:00+00:00"
+    return choosing.Row(rung, settings, problem, tflops, tflops / share, share, "NVIDIA Test", date)
+
+
+@pytest.fixture
+def records(monkeypatch):
+    """Whatever rows a test appends."""
+    rows = []
+    monkeypatch.setattr(choosing, "recorded", lambda: tuple(rows))
+    return rows
+
+
+def chosen(*shape, **how):
+    choosing._choose.cache_clear()
+    return gl.choose(Problem(*shape, **how))
+
+
+# ---- from records --------------------------------------------------------------------------------
+
+
+def test_the_fastest_at_a_recorded_shape_is_taken_with_its_share(records):
+    here = Problem(512, 512, 512)
+    records += [row(LARGE, here, 20.0, 0.9), row(SMALL, here, 25.0, 1.2)]
+    found = chosen(512, 512, 512)
+    assert (found.rung, found.settings, found.share) == (SMALL.name, SMALL.defaults, 1.2)
+    assert "NVIDIA Test at this shape" in found.why
+    assert "120.0 % of cuBLAS, as recorded" in repr(found)
+    assert repr(found).startswith("512×512×512 in float32: 05_thread_tile_2d with BM=")
+
+
+def test_elsewhere_the_nearest_shape_counts_and_no_share_is_promised(records):
+    records += [row(LARGE, Problem(4096, 4096, 4096), 50.0), row(SMALL, Problem(64, 64, 64), 1.0)]
+    large, small = chosen(2000, 3000, 5000), chosen(100, 40, 80)
+    assert (large.rung, small.rung) == (LARGE.name, SMALL.name)
+    assert large.share is None and "at 4096×4096×4096, the nearest shape" in large.why
+    assert "%" not in repr(large)
+
+
+def test_what_is_fastest_where_rows_begin_off_16_bytes_is_not_taken_for_others(records):
+    records += [
+        row(SMALL, Problem(1001, 777, 513), 9.0),
+        row(LARGE, Problem(4096, 4096, 4096), 50.0),
+    ]
+    assert chosen(1024, 768, 512).rung == LARGE.name
+    assert chosen(1003, 779, 515).rung == SMALL.name
+
+
+def test_a_rung_that_does_not_run_here_is_passed_over(records):
+    newer = replace(SMALL, needs_arch=lambda settings: "sm_120")
+    here = Problem(64, 64, 64)
+    records += [row(newer, here, 9.0), row(LARGE, here, 1.0)]
+    assert chosen(64, 64, 64).rung == LARGE.name
+
+
+def test_operands_stored_transposed_go_to_whom_takes_them_or_are_transposed_before(records):
+    records += [row(LARGE, Problem(64, 64, 64), 1.0)]
+    found = chosen(64, 64, 64, ops="TT")
+    assert found.rung == LARGE.name and found.turned == "AB"
+    assert "transposed before: A and B" in repr(found)
+    records += [row(EITHER_WAY, Problem(64, 64, 64), 0.9)]
+    found = chosen(64, 64, 64, ops="TN")  # it is slower, but needs no transposition before
+    assert (found.rung, found.turned) == (EITHER_WAY.name, "")
+    assert found.settings["OP_A"] == 1 and found.settings["OP_B"] == 0
+    assert chosen(64, 64, 64).rung == LARGE.name
+
+
+def test_a_row_of_the_very_operations_counts_before_one_of_others(records):
+    here = Problem(64, 64, 64)
+    records += [
+        row(LARGE, here, 1.0),
+        row(EITHER_WAY, here, 9.0),
+        row(EITHER_WAY, replace(here, ops="NT"), 0.001, 0.5),
+    ]
+    assert chosen(64, 64, 64, ops="TN").rung == EITHER_WAY.name
+    assert chosen(64, 64, 64, ops="NT").rung == LARGE.name
+    assert chosen(64, 64, 64).share == 1.0
+
+
+def test_a_batch_is_one_launch_or_one_for_each_product_whatever_is_faster(records):
+    records += [row(TOGETHER, Problem(64, 64, 64, 100), 10.0), row(LARGE, Problem(64, 64, 64), 1.0)]
+    found = chosen(64, 64, 64, batch=100)
+    assert (found.rung, found.one_by_one) == (TOGETHER.name, False)
+    assert chosen(64, 64, 64).rung == LARGE.name  # one product is no batch
+    records += [row(LARGE, Problem(2048, 2048, 2048), 50.0)]
+    found = chosen(2048, 2048, 2048, batch=4)
+    assert (found.rung, found.one_by_one) == (LARGE.name, True)
+    assert "one after the other" in repr(found)
+    with pytest.raises(registry.NoRecord, match="is not recorded at 4 × 2048×2048×2048"):
+        choosing.at(found.problem)
+    records += [row(TOGETHER, Problem(2048, 2048, 2048, 4), 10.0)]  # this very batch is recorded
+    found = chosen(2048, 2048, 2048, batch=4)
+    assert (found.rung, choosing.at(found.problem)) == (TOGETHER.name, records[-1])
+
+
+@pytest.mark.parametrize("shape", [(0, 5, 7), (5, 0, 7), (5, 7, 0), (5, 7, 3, 0)])
+def test_an_empty_product_has_a_rung_too(records, shape):
+    records += [row(LARGE, Problem(64, 64, 64), 1.0)]
+    assert chosen(*shape).rung == LARGE.name
+
+
+# ---- the records of this repository --------------------------------------------------------------
+
+
+def test_every_recorded_shape_gets_what_was_fastest_there():
+    rows = [one for one in choosing.recorded() if one.problem.ops == "NN"]
+    assert len(rows) >= 8
+    for one in rows:
+        best = max((r for r in rows if r.problem == one.problem), key=lambda r: r.tflops)
+        found = gl.choose(one.problem)
+        assert choosing.at(one.problem) == best
+        assert (found.rung, ladder.written(found.settings)) == (best.rung.name, best.settings)
+        assert found.share == best.share and best.gpu in found.why
+
+
+def test_stale_and_missing_records_leave_the_others(monkeypatch):
+    def tuned(name):
+        if name == LARGE.name:
+            raise registry.StaleRecord(name)
+        raise registry.NoRecord(name)
+
+    monkeypatch.setattr(best_by_shape, "tuned", tuned)
+    assert choosing.recorded() == ()
+    assert "rule for shapes without a record" in gl.choose((64, 64, 64)).why
+
+
+# ---- epilogues and float16 -----------------------------------------------------------------------
+
+
+def test_an_epilogue_and_float16_have_their_rungs():
+    fused, half = gl.choose((1024, 1024, 512), fused=True), gl.choose((512, 512, 512), "float16")
+    assert fused.rung == "11_fused_epilogue" and "fused into this rung alone" in fused.why
+    assert half.rung == "14_wmma" and half.dtype == "float16"
+    assert half.settings["STAGES"] > 0, "aligned rows are not brought element by element"
+    assert gl.choose((64, 64, 64, 5), "float16").one_by_one
+    assert gl.choose(Problem(64, 64, 64, ops="TN"), fused=True).turned == "A"
+
+
+def test_without_a_sweep_they_have_their_defaults(monkeypatch):
+    def nothing(*_):
+        raise registry.NoRecord("no sweep")
+
+    monkeypatch.setattr(choosing.tuning, "for_shape", nothing)
+    found = gl.choose((1000, 1000, 1000), fused=True)
+    assert found.settings == ladder.find(found.rung).defaults and "no sweep of it" in found.why
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((5,), r"a problem is a gl.Problem, or \(M, N, K\)"),
+        (((5, 7),), r"a problem is a gl.Problem, or \(M, N, K\)"),
+        (((5, 7, -1),), "k is -1; it must be a whole number"),
+        (((5, 7, 3), "float64"), "dtype is 'float64'; it must be float32 or float16"),
+        (((5, 7, 3), "float16", True), "fused in float32 alone"),
+    ],
+)
+def test_what_is_no_problem_is_refused(arguments, says):
+    with pytest.raises(IllegalSetting, match=says):
+        gl.choose(*arguments)
+
+
+# ---- by the rule ---------------------------------------------------------------------------------
+
+
+def test_a_gpu_without_a_record_of_its_own_goes_by_the_rule(monkeypatch):
+    monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
+    monkeypatch.setattr(choosing, "gpu", lambda: replace(sample_record.GPU, sm_count=40))
+    assert not choosing.own_records()
+    found = gl.choose((4096, 4096, 4096))
+    assert "its tiles for 40 SMs" in found.why and found.share is None
+    monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")
+    choosing._choose.cache_clear()
+    choosing.recorded.cache_clear()
+    assert "recorded on NVIDIA H200" in gl.choose((4096, 4096, 4096)).why
+
+
+def test_the_rule_gives_large_tiles_to_large_products_and_small_ones_to_small():
+    def tile(*shape):
+        found = choosing.by_rule(Problem(*shape))
+        rows, columns = ladder.find(found.rung).tile(found.settings)
+        return rows * columns
+
+    large, middle, small = tile(8192, 8192, 8192), tile(1024, 1024, 1024), tile(256, 256, 256)
+    assert large > middle >= small
+    assert tile(8192, 8192, 64) == large
+
+
+def test_the_rule_is_legal_everywhere():
+    for shape in (
+        (1, 1, 1),
+        (1, 8192, 8192),
+        (8192, 1, 8192),
+        (0, 4, 4),
+        (7, 5, 0),
+        (64, 64, 9, 99),
+    ):
+        found = choosing.by_rule(Problem(*shape))
+        assert found.settings == ladder.settings_for(ladder.find(found.rung), found.settings)

@@ -1,0 +1,214 @@
+"""gl.matmul: right for whatever BLAS would take, of the rung that choose() names, and refusing."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import gemmlab as gl
+from gemmlab.kernel.arguments import ArgumentError
+from gemmlab.kernel.bounds import error_bound, reference
+from gemmlab.ladder import HALF, SINGLE
+from gemmlab.products import call
+
+
+def matrix(*shape, seed=1):
+    return np.random.default_rng(seed).uniform(-1, 1, shape).astype(np.float32)
+
+
+def right(got, A, B, C=None, alpha=1.0, beta=0.0, bias=None, activation="none", precision=SINGLE):
+    """Whether a product of A and B, as they are multiplied, is within its bound."""
+    expected = reference(A, B, C, alpha, beta, bias, activation)
+    bound = error_bound(A, B, C, alpha, beta, precision, bias, activation)
+    assert got.shape == expected.shape and got.dtype == precision.c.storage
+    assert got.flags.c_contiguous
+    assert (abs(got - expected) <= bound).all()
+    return True
+
+
+# ---- ways that operands come ---------------------------------------------------------------------
+
+WAYS = {
+    "as it is": lambda X: X,
+    "by columns": np.asfortranarray,
+    "a view of more columns": lambda X: np.pad(X, [(0, 0)] * (X.ndim - 1) + [(0, 3)])[..., :-3],
+    "a view of more rows, transposed": lambda X: np.pad(
+        X.swapaxes(-1, -2), [(0, 0)] * (X.ndim - 1) + [(2, 1)]
+    )[..., 2:-1].swapaxes(-1, -2),
+    "backwards": lambda X: X[..., ::-1, :].copy()[..., ::-1, :],
+    "every second column": lambda X: np.repeat(X, 2, axis=-1)[..., ::2],
+}
+
+
+@pytest.mark.parametrize(("way_a", "way_b"), list(itertools.product(WAYS, WAYS)))
+def test_operands_of_any_strides(way_a, way_b):
+    A, B = matrix(13, 9), matrix(9, 21, seed=2)
+    first, second = WAYS[way_a](A), WAYS[way_b](B)
+    assert np.array_equal(first, A) and np.array_equal(second, B)
+    assert right(gl.matmul(first, second), A, B)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("transpose_a", "transpose_b"), [(1, 0), (0, 1), (1, 1)])
+def test_transposed_operands_of_any_strides(way, transpose_a, transpose_b):
+    A, B = matrix(13, 9), matrix(9, 21, seed=2)
+    first = WAYS[way](np.ascontiguousarray(A.T) if transpose_a else A)
+    second = WAYS[way](np.ascontiguousarray(B.T) if transpose_b else B)
+    how = {"transpose_a": bool(transpose_a), "transpose_b": bool(transpose_b)}
+    assert right(gl.matmul(first, second, **how), A, B)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("ops", ["NN", "NT", "TN", "TT"])
+def test_batches_of_any_strides(way, ops):
+    A, B = matrix(3, 13, 9), matrix(3, 9, 21, seed=2)
+    stored = [np.ascontiguousarray(X.swapaxes(1, 2)) if op == "T" else X
+              for X, op in zip((A, B), ops, strict=True)]  # fmt: skip
+    how = {"transpose_a": ops[0] == "T", "transpose_b": ops[1] == "T"}
+    assert right(gl.matmul(*map(WAYS[way], stored), **how), A, B)
+
+
+@pytest.mark.parametrize("batch", [0, 1, 2])
+def test_a_batch_of_any_number_keeps_its_axis(batch):
+    A, B, C = matrix(batch, 5, 7), matrix(batch, 7, 3, seed=2), matrix(batch, 5, 3, seed=3)
+    assert right(gl.matmul(A, B, 0.5, 2.0, C), A, B, C, 0.5, 2.0)
+
+
+def test_matrices_between_those_of_others():
+    """A batch whose matrices take turns, row by row, and one that is the same again and again."""
+    A = matrix(5, 4, 7).swapaxes(0, 1)
+    B = np.broadcast_to(matrix(7, 3), (4, 7, 3))
+    assert right(gl.matmul(A, B), A, B)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 40, 33), (40, 1, 33), (33, 40, 1), (1, 1, 70)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_single_rows_and_columns(shape, turned):
+    m, n, k = shape
+    A, B = matrix(m, k), matrix(k, n, seed=2)
+    if turned:
+        assert right(gl.matmul(A.T, B.T, transpose_a=True, transpose_b=True), A, B)
+    else:
+        assert right(gl.matmul(A, B), A, B)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(0, 3, 5), (4, 0, 5), (4, 3, 0), (0, 0, 0)])
+def test_empty_products(m, n, k):
+    A, B, C = np.zeros((m, k), np.float32), np.zeros((k, n), np.float32), matrix(m, n)
+    assert np.array_equal(gl.matmul(A, B), np.zeros((m, n), np.float32))
+    assert np.array_equal(gl.matmul(A, B, beta=2.0, C=C), 2 * C)
+
+
+# ---- factors, epilogues, types -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("alpha", "beta"), [(1, 0), (0.5, 2), (-1.5, 0), (0, 1), (np.float32(2), -1)]
+)
+def test_factors(alpha, beta):
+    A, B, C = matrix(17, 6), matrix(6, 11, seed=2), matrix(17, 11, seed=3)
+    before = [X.copy() for X in (A, B, C)]
+    for given in (C, np.asfortranarray(C), C[::-1].copy()[::-1]):
+        got = gl.matmul(A, B, alpha, beta, given)
+        assert right(got, A, B, C, float(alpha), float(beta)) and not np.shares_memory(got, given)
+    assert all(np.array_equal(*pair) for pair in zip((A, B, C), before, strict=True))
+
+
+def test_c_is_not_read_where_beta_is_0():
+    A, B = matrix(5, 6), matrix(6, 4)
+    assert right(gl.matmul(A, B, C=np.full((5, 4), np.nan, np.float32)), A, B)
+
+
+@pytest.mark.parametrize("activation", [None, "none", "ReLU", "GELU by tanh", "GELU by erf"])
+@pytest.mark.parametrize("biased", [False, True])
+def test_a_bias_and_an_activation_are_fused(activation, biased):
+    A, B, C = matrix(17, 6), matrix(6, 11, seed=2), matrix(17, 11, seed=3)
+    bias = matrix(11, seed=4) if biased else None
+    got = gl.matmul(A, B, 0.5, 2.0, C, bias, activation)
+    assert right(got, A, B, C, 0.5, 2.0, bias, activation or "none")
+    plan = call.planned(A, B, bias, activation, False, False)
+    fused = biased or activation not in (None, "none")
+    assert (plan.chosen.rung == "11_fused_epilogue") == fused
+
+
+def test_epilogues_of_batches_and_of_transposed_operands():
+    A, B, bias = matrix(3, 9, 6), matrix(3, 6, 11, seed=2), matrix(11, seed=4)
+    expected = np.maximum(A.astype(np.float64) @ B + bias, 0)
+    got = gl.matmul(A, B, bias=bias, activation="ReLU")
+    assert np.allclose(got, expected, atol=1e-5)
+    turned = np.ascontiguousarray(A[0].T)
+    got = gl.matmul(turned, B[0], bias=bias, activation="ReLU", transpose_a=True)
+    assert np.allclose(got, expected[0], atol=1e-5)
+
+
+def test_halves_keep_their_type():
+    A, B, C = (X.astype(np.float16) for X in (matrix(17, 6), matrix(6, 11), matrix(17, 11)))
+    assert right(gl.matmul(A, B, 0.5, 2.0, C), A, B, C, 0.5, 2.0, precision=HALF)
+    assert right(gl.matmul(A.T.copy(), B, transpose_a=True), A, B, precision=HALF)
+    several = np.stack([A, 2 * A])
+    assert right(gl.matmul(several, np.stack([B, B])), several, np.stack([B, B]), precision=HALF)
+
+
+# ---- what is kept --------------------------------------------------------------------------------
+
+
+def test_a_call_of_a_kind_that_was_is_found_again_and_others_are_not():
+    A, B = matrix(13, 9), matrix(9, 21)
+    plan = call.planned(A, B, None, None, False, False)
+    assert call.planned(A + 1, B - 1, None, None, False, False) is plan
+    others = [
+        call.planned(np.asfortranarray(A), B, None, None, False, False),
+        call.planned(A, B, None, "ReLU", False, False),
+        call.planned(A, B, matrix(21), None, False, False),
+        call.planned(A[:5], B, None, None, False, False),
+        call.planned(A.astype(np.float16), B.astype(np.float16), None, None, False, False),
+        call.planned(A.T, B, None, None, True, False),
+    ]
+    assert plan not in others
+
+
+def test_no_more_plans_are_kept_than_that(monkeypatch):
+    monkeypatch.setattr(call, "MOST_PLANS", 3)
+    monkeypatch.setattr(call, "_plans", {})
+    for rows in range(1, 9):
+        A = matrix(rows, 4)
+        assert right(gl.matmul(A, matrix(4, 2)), A, matrix(4, 2))
+        assert len(call._plans) <= 3
+
+
+# ---- refused in a sentence -----------------------------------------------------------------------
+
+A, B, C = matrix(5, 7), matrix(7, 3), matrix(5, 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "how", "says"),
+    [
+        ((A.tolist(), B), {}, "A is builtins.list: gl.matmul takes NumPy arrays"),
+        ((A, None), {}, "B is None"),
+        ((A, B.astype(np.float64)), {}, r"B is float64: .*use B.astype\(np.float32\)"),
+        ((A, B.astype(np.float16)), {}, "A is float32 and B is float16: they must be of one type"),
+        ((A[0], B), {}, "A has 1 axes: gl.matmul takes matrices, or batches"),
+        ((A, A), {}, "A is 5×7 and B is 5×7: the inner sizes differ"),
+        ((A, B), {"transpose_a": True}, "A is 7×5 and B is 7×3 once they are turned"),
+        ((A, B), {"transpose_a": 1}, "transpose_a is 1: it must be True or False"),
+        ((A[None], B), {}, "the batches differ"),
+        ((np.stack([A, A]), B[None]), {}, "the batches differ"),
+        ((A, B), {"beta": 1}, "C is None, A and B are numpy arrays"),
+        ((A, B), {"beta": 1, "C": C.T}, r"C is float32 \(3, 5\): float32 \(5, 3\) is what goes"),
+        ((A, B), {"beta": 1, "C": C.astype(np.float64)}, r"C is float64 \(5, 3\): float32"),
+        ((A, B), {"bias": C[:, 0]}, r"bias is float32 \(5,\): float32 \(3,\)"),
+        ((A, B), {"activation": "relu"}, "no activation 'relu'; there are 'none', 'ReLU'"),
+        ((A, B), {"activation": ["ReLU"]}, "no activation"),
+        ((A, B), {"alpha": "2"}, "alpha is '2'"),
+        ((A, B), {"beta": np.nan}, "beta is nan"),
+        (
+            (A.astype(np.float16), B.astype(np.float16)),
+            {"bias": C[0]},
+            "A and B are float16: a bias and an activation are for float32",
+        ),
+    ],
+)
+def test_what_it_does_not_take(arguments, how, says):
+    with pytest.raises(ArgumentError, match=says):
+        gl.matmul(*arguments, **how)
