@@ -62,7 +62,8 @@ SEED = 2024
 COLUMNS = {
     **SIZE("m", "n", "k"), **TEXT("activation", "way", "settings"),
     **POSITIVE("time_ms", "time_q1_ms", "time_q3_ms"),
-    **POSITIVE("fused_ms", "ratio", "ratio_q1", "ratio_q3"), **SIZE("pairs"), **REPORTED("sm_clock_mhz", "power_w"), **COUNTED(*DRAM),
+    **POSITIVE("fused_ms", "ratio", "ratio_q1", "ratio_q3"), **SIZE("pairs"),
+    **REPORTED("sm_clock_mhz", "power_w"), **COUNTED(*DRAM),
     **TEXT("code", "gpu", "driver", "cuda", "cublas", "cupy"), **NOTE("ncu"), **DATE("recorded"),
 }  # fmt: skip
 
@@ -71,8 +72,7 @@ def epilogue() -> pandas.DataFrame:
     """The recorded rows, with the columns COLUMNS: times in milliseconds, medians and quartiles.
 
     fused_ms is rung 11's median beside this way, ratio what the way takes as a multiple of it, pair
-    by pair; for rung 11 itself it is the noise. Bytes of DRAM are empty where not
-    counted.
+    by pair; for rung 11 itself it is the noise. Bytes of DRAM are empty where not counted.
 
     Raises what registry.Table.read raises.
     """
