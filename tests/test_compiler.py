@@ -150,7 +150,67 @@ def test_what_the_assembler_takes_is_not_assembled_to_see_whether_it_compiles(bo
     monkeypatch.setattr(nvrtc, "compile_anew", None)
     nvrtc.kept.cache_clear()
     require_compiles(text, "k.cu")
-    assert nvrtc.translate_source(text, "k.cu", options=options_for({})) == assembled.ptx
+    assert nvrtc.translate_source(text, "k.cu", options=options_for({})).ptx == assembled.ptx
+
+
+ASSEMBLY = {
+    "in other registers": ("asm volatile(\"mov.b32 %0, 7;\" : \"=f\"(x[{}]));", 3, 4),
+    "its own names in braces": (
+        "asm volatile(\"{{ .reg .b32 t; mov.b32 t, 1; mov.b32 %0, t; }}\" : \"=f\"(x[{0}]));"
+        "asm volatile(\"{{ .reg .b32 t; mov.b32 t, 1; mov.b32 %0, t; }}\" : \"=f\"(x[{0} + 1]));",
+        3, 8,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "one", "other"), ASSEMBLY.values(), ids=ASSEMBLY)
+def test_inline_assembly_that_was_accepted_is_not_assembled_again(body, one, other, monkeypatch):
+    require_compiles(AROUND.format(body.format(one)), "k.cu")
+    text = AROUND.format(body.format(other))
+    expected = nvrtc.compile_anew(text, "k.cu", options=options_for({})).ptx
+    monkeypatch.setattr(nvrtc, "compile_anew", None)
+    assert nvrtc.translate_source(text, "k.cu", options=options_for({})).ptx == expected
+
+
+LATER_REFUSED = {
+    "another register": (
+        "asm(\"mov.b32 %0, %1;\" : \"=r\"(n) : \"r\"(n + 1)); x[0] = n;",
+        "long w; asm(\"mov.b32 %0, %1;\" : \"=l\"(w) : \"r\"(n + 1)); x[0] = w;",
+    ),
+    "another number": (
+        "asm volatile(\"setmaxnreg.dec.sync.aligned.u32 24;\");",
+        "asm volatile(\"setmaxnreg.dec.sync.aligned.u32 25;\");",
+    ),
+    "a label that is there twice": (
+        "asm volatile(\"here: add.f32 %0, %0, %0;\" : \"+f\"(x[0]));",
+        "asm volatile(\"here: add.f32 %0, %0, %0;\" : \"+f\"(x[0]));" * 2,
+    ),
+    "a name that is there twice": (
+        "asm volatile(\".reg .b32 t; mov.b32 t, 1; mov.b32 %0, t;\" : \"=f\"(x[0]));",
+        "asm volatile(\".reg .b32 t; mov.b32 t, 1; mov.b32 %0, t;\" : \"=f\"(x[0]));" * 2,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("right", "wrong"), LATER_REFUSED.values(), ids=LATER_REFUSED)
+def test_inline_assembly_that_resembles_what_was_accepted_is_still_refused(right, wrong):
+    require_compiles(AROUND.format(right), "k.cu")
+    with pytest.raises(CompileError, match=r"k\.cu does not compile"):
+        require_compiles(AROUND.format(wrong), "k.cu")
+
+
+def test_a_number_from_elsewhere_belongs_to_what_was_accepted():
+    text = AROUND.format('asm volatile("bar.sync %0;" :: "n"(NUMBER)); x[n] = 1;')
+    require_compiles(text, "k.cu", macros={"NUMBER": 15})
+    with pytest.raises(CompileError, match=r"k\.cu does not compile"):
+        require_compiles(text, "k.cu", macros={"NUMBER": 16})
+
+
+def test_what_one_architecture_accepts_another_may_refuse():
+    text = AROUND.format('asm volatile("fence.proxy.async;"); x[n] = 1;')
+    require_compiles(text, "k.cu", arch="sm_90a")
+    with pytest.raises(CompileError, match="does not compile for sm_80"):
+        require_compiles(text, "k.cu", arch="sm_80")
 
 
 # ---- CUDA's headers ------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
-from gemmlab.cuda import headers
+from gemmlab.cuda import headers, inline_assembly
 
 # What CuPy adds to every RawModule: float32 subnormals count as zero. Compiling the same way is
 # what makes a simulated result equal to the GPU's, bit for bit.
@@ -89,25 +89,30 @@ def compile_source(
 
     Where NVRTC or CUDA's headers are missing, a Program in stock will do that has only the log.
     """
-    if names:  # nothing in stock has been asked for by an expression
-        return compile_anew(source, filename, arch=arch, options=options, names=names)
-    return kept(source, filename, arch, options).assembled
+    return kept(source, filename, arch, options, names).assembled
 
 
 def translate_source(
-    source: str, filename: str, *, arch: str = "sm_90a", options: tuple[str, ...] = ()
-) -> str:
-    """The PTX of `compile_source` alone, in half the time; raises what that raises.
+    source: str,
+    filename: str,
+    *,
+    arch: str = "sm_90a",
+    options: tuple[str, ...] = (),
+    names: tuple[str, ...] = (),
+) -> Program:
+    """As `compile_source`, perhaps without cubin and log, in half the time; raises the same.
 
     The assembler, ptxas, is left out where it could not find an error.
     """
-    return kept(source, filename, arch, options).ptx
+    return kept(source, filename, arch, options, names).translated
 
 
 @lru_cache(maxsize=256)
-def kept(source: str, filename: str, arch: str, options: tuple[str, ...]) -> Source:
+def kept(
+    source: str, filename: str, arch: str, options: tuple[str, ...], names: tuple[str, ...]
+) -> Source:
     """The same Source for the same call."""
-    return Source(source, filename, arch, options)
+    return Source(source, filename, arch, options, names)
 
 
 @dataclass(eq=False)
@@ -118,39 +123,50 @@ class Source:
     filename: str
     arch: str
     options: tuple[str, ...]
+    names: tuple[str, ...]
 
     @cached_property
     def assembled(self) -> Program:
-        given = self.text, self.filename, self.arch, self.options
         there, nothing = None, None
         try:
-            there = stock(*given) if stock else None
+            there = self._in_stock()
         except NoCompiler as error:
             nothing = error
-        if there is not None and headers.are_missing(self.text):
-            return there
-        if there is None or not there.ptx:
+        if there is None or not (there.ptx or headers.are_missing(self.text)):
             try:
-                return compile_anew(self.text, self.filename, arch=self.arch, options=self.options)
+                there = compile_anew(
+                    self.text, self.filename,
+                    arch=self.arch, options=self.options, names=self.names,
+                )  # fmt: skip
             except NoCompiler as error:
                 if there is None:
                     raise (nothing or error) from None
+        inline_assembly.accept(self.text, there.ptx, self.arch)
         return there
 
     @cached_property
-    def ptx(self) -> str:
-        if "assembled" not in self.__dict__ and not self._is_in_stock():
+    def translated(self) -> Program:
+        if (
+            "assembled" not in self.__dict__
+            and not self._is_in_stock()
+            and not inline_assembly.is_new(self.text, self.arch)
+        ):
             try:
-                ptx = _translated(self.text, self.filename, self.arch, self.options)
+                found = _translated(self.text, self.filename, self.arch, self.options, self.names)
             except NoCompiler:
-                ptx = ""
-            if ptx and not _may_be_refused(ptx):
-                return ptx
-        return self.assembled.ptx
+                found = None
+            if found and not _may_be_refused(found.ptx, self.arch):
+                return found
+        return self.assembled
+
+    def _in_stock(self) -> Program | None:
+        if self.names or not stock:  # nothing in stock has been asked for by an expression
+            return None
+        return stock(self.text, self.filename, self.arch, self.options)
 
     def _is_in_stock(self) -> bool:
         try:
-            there = stock and stock(self.text, self.filename, self.arch, self.options)
+            there = self._in_stock()
             return bool(there and (there.ptx or headers.are_missing(self.text)))
         except NoCompiler:
             return False
@@ -206,19 +222,24 @@ def compile_anew(
         nvrtc.destroyProgram(program)
 
 
-def _translated(source: str, filename: str, arch: str, options: tuple[str, ...]) -> str:
-    """The PTX alone; empty where there is an error, which `compile_anew` then tells."""
+def _translated(
+    source: str, filename: str, arch: str, options: tuple[str, ...], names: tuple[str, ...]
+) -> Program | None:
+    """The PTX alone; None where there is an error, which `compile_anew` then tells."""
     nvrtc = _binding()
     program = nvrtc.createProgram(source, filename, (), ())
     try:
         kept = tuple(option for option in options if not option.startswith("--ptxas-options"))
+        for name in names:
+            nvrtc.addNameExpression(program, name)
         with signals_kept():
             nvrtc.compileProgram(
                 program, _flags(nvrtc, source, arch.replace("sm_", "compute_"), kept)
             )
-        return _text(nvrtc.getPTX(program))
+        lowered = {name: nvrtc.getLoweredName(program, name) for name in names}
+        return Program(_text(nvrtc.getPTX(program)), cubin=b"", log="", lowered=lowered)
     except nvrtc.NVRTCError:
-        return ""
+        return None
     finally:
         nvrtc.destroyProgram(program)
 
@@ -232,12 +253,12 @@ def _flags(nvrtc, source: str, arch: str, options: tuple[str, ...]) -> tuple[str
     return flags
 
 
-def _may_be_refused(ptx: str) -> bool:
+def _may_be_refused(ptx: str, arch: str) -> bool:
     """Whether ptxas may find an error in what NVRTC made.
 
     That is in what the reader wrote as PTX, in what is defined nowhere, or in too much memory.
     """
-    if "// begin inline asm" in ptx or ".extern .func" in ptx:
+    if ".extern .func" in ptx or not inline_assembly.is_accepted(ptx, arch):
         return True
     taken = dict.fromkeys(STATIC_BYTES, 0)
     for space, bits, count in re.findall(

@@ -166,16 +166,12 @@ def _is_plainly(mangled: str, name: str) -> bool:
 @lru_cache(maxsize=KEPT_KERNELS)
 def _compiled(text: str, filename: str, arch: str, options, expression: str = ""):
     """The kernels, and the name among them of what the expression names."""
-    usual = {"arch": arch, "options": options}
-    if expression:
-        program = nvrtc.compile_source(text, filename, names=(expression,), **usual)
-        text_of_ptx, name = program.ptx, program.lowered[expression]
-    else:
-        text_of_ptx, name = nvrtc.translate_source(text, filename, **usual), ""
-    if not text_of_ptx:
+    names = (expression,) if expression else ()
+    program = nvrtc.translate_source(text, filename, arch=arch, options=options, names=names)
+    if not program.ptx:
         raise NoCompiler(f"the PTX of {filename} for {arch} is not here, and no NVRTC to make it")
     with _collector_paused():
-        return ptx.parse(text_of_ptx, filename), name
+        return ptx.parse(program.ptx, filename), program.lowered.get(expression, "")
 
 
 @lru_cache(maxsize=KEPT_KERNELS)
