@@ -15,7 +15,7 @@ from gemmlab.simulator.errors import LaunchError, TakesTooLong
 from gemmlab.simulator.launcher import launch
 from gemmlab.simulator.machine import Finding, WarpAccess
 from gemmlab.simulator.memory.global_memory import read_only, uninitialised
-from gemmlab.simulator.memory.structures import Pointers, Structure
+from gemmlab.simulator.memory.structures import Part, Pointers, Structure
 from gemmlab.simulator.ptx import PtxError
 from gemmlab.simulator.run import Run, Step
 from gemmlab.simulator.translate import UnknownInstruction
@@ -26,6 +26,7 @@ __all__ = [
     "LaunchError",
     "LineCount",
     "NoCompiler",
+    "Part",
     "Pointers",
     "PtxError",
     "Run",
