@@ -12,13 +12,12 @@ from dataclasses import dataclass, replace
 
 import corpus
 import numpy as np
+from cluster_mistakes import MISTAKES_IN_CLUSTERS, InCluster
+from planting import BOTH, CHECKS, VERIFICATION, Mistake
 from sample_kernels import Sample, matches
 
 from gemmlab import simulator
 from gemmlab.kernel.operands import random_matrix
-
-CHECKS, VERIFICATION = frozenset({"checks"}), frozenset({"verification"})
-BOTH = CHECKS | VERIFICATION
 
 f4 = np.float32
 
@@ -29,27 +28,6 @@ WIDE_SHAPES = ((68, 132, 20, 1.0, 0.0), (130, 67, 17, 0.5, 2.0))
 # For wgmma.cu: three steps of k and more.
 THREE_TILES = ((66, 70, 200, 1.0, 0.0), (40, 64, 264, 0.5, 2.0))
 SIZES = (100, 33)
-
-
-@dataclass(frozen=True)
-class Mistake:
-    """`old`, which stands there once, becomes `new` in the text of kernel `of` with its headers.
-
-    `what`: the mistake in words. `found_by`: who must find it; where the checks do, the result may
-    be wrong too, by the order of threads. `kinds`: parts of Finding.kind, all of which the checks
-    must report. `shapes`: those at which it shows, if not at the usual ones. `change`: what differs
-    in the launch.
-    """
-
-    name: str
-    of: str
-    what: str
-    old: str
-    new: str
-    found_by: frozenset[str]
-    kinds: tuple[str, ...] = ()
-    shapes: tuple = ()
-    change: dict | None = None
 
 
 @dataclass(frozen=True)
@@ -1596,7 +1574,11 @@ MISTAKES = [
         (),
         THREE_TILES,
     ),
+    *MISTAKES_IN_CLUSTERS,
 ]
+
+
+IN_CLUSTERS = {one.of for one in MISTAKES_IN_CLUSTERS}
 
 
 # --- running one ----------------------------------------------------------------------------------
@@ -1608,9 +1590,11 @@ def find(name: str) -> Mistake:
 
 
 def base(name: str):
-    """The kernel of this name: a corpus.Product, a corpus.Other or a Sample."""
+    """The kernel of this name: a corpus.Product, a corpus.Other, a Sample or an InCluster."""
     if name in OWN:
         return OWN[name]
+    if name in IN_CLUSTERS:
+        return InCluster(name)
     (found,) = (one for one in (*corpus.PRODUCTS, *corpus.OTHERS) if one.name == name)
     return found
 
@@ -1636,7 +1620,7 @@ def shapes(kernel, mistake: Mistake) -> tuple:
     """What to run it at: (m, n, k, alpha, beta) of a product, sizes of others, once for Samples."""
     if mistake.shapes:
         return mistake.shapes
-    if isinstance(kernel, Sample):
+    if isinstance(kernel, Sample | InCluster):
         return (None,)
     if isinstance(kernel, corpus.Other):
         return SIZES
@@ -1680,6 +1664,13 @@ def prepare(mistake: Mistake, shape) -> Prepared:
         def right():
             return all(matches(args[i], value) for i, value in expected.items())
 
+    elif isinstance(kernel, InCluster):
+        case, arch, options = kernel.case, kernel.arch, kernel.options
+        args, entry, grid = case.args(), case.entry, (*case.grid, 1, 1)[:3]
+
+        def right():
+            return kernel.is_right(args)
+
     elif isinstance(kernel, corpus.Other):
         entry, arch, options = kernel.entry, kernel.arch, kernel.options
         grid, args, wanted = kernel.case(shape)
@@ -1701,9 +1692,11 @@ def prepare(mistake: Mistake, shape) -> Prepared:
         def right():
             return kernel.wrong_elements(given.C, before) == 0
 
-    usual = Prepared(
-        source, entry, grid, kernel.block, args, arch, options, kernel.shared_bytes, empty, right
-    )
+    block, shared_bytes = (
+        ((*case.block, 1, 1)[:3], case.shared_bytes) if isinstance(kernel, InCluster)
+        else (kernel.block, kernel.shared_bytes)
+    )  # fmt: skip
+    usual = Prepared(source, entry, grid, block, args, arch, options, shared_bytes, empty, right)
     return replace(usual, **change)
 
 

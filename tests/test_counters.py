@@ -1,9 +1,14 @@
 """Recorded counters, beside the simulator's and per step."""
 
-import pytest
+from dataclasses import replace
 
+import pytest
+from recorded import record_clusters, record_wgmma
+
+from gemmlab import ladder
 from gemmlab.analysis import counters
 from gemmlab.loading import load
+from gemmlab.measure import profiler
 from gemmlab.records import registry, runs
 from gemmlab.records.roofs import recorded_ceilings
 
@@ -102,3 +107,13 @@ def test_cycles_of_tensor_cores_are_those_of_the_record_and_the_ceiling():
     assert 60 < products < 95 and 40 < wavefronts < 80  # by hand: 376 of 652 TFLOP/s, slower clock
     with pytest.raises(ValueError, match="01_naive is float32"):
         counters.tensor_cycles("01_naive")
+
+
+def test_a_rung_for_hopper_alone_counts_what_wgmma_and_the_copy_engine_do():
+    """By names that the profiler has been asked for, and that the simulator counts too."""
+    rung = ladder.find("14_wmma")
+    hopper = replace(rung, needs_arch=lambda settings: "sm_90a")
+    more = set(profiler.metrics_of(hopper)) - set(profiler.metrics_of(rung))
+    assert len(more) >= 7 and sum("gmma" in name for name in more) == 3
+    assert more <= {*record_wgmma.METRICS, *record_clusters.METRICS}
+    assert set(profiler.metrics_of(rung)) - set(profiler.metrics_of(ladder.find("01_naive")))

@@ -388,6 +388,50 @@ def test_many_threads_may_initialise_an_mbarrier_alike():
     assert {"write-after-write race"} <= {found.kind for found in differ}
 
 
+@pytest.mark.parametrize(
+    ("order", "kinds"), [("acq_rel", set()), ("relaxed", {"read-after-write race"})]
+)
+def test_who_counts_down_last_knows_what_the_others_did(order, kinds):
+    """Also where all count in the same instruction, one lane of each warp."""
+    source = """extern "C" __global__ void k(int* out) {
+        __shared__ int left, seen[4];
+        const int warp = threadIdx.x / 32;
+        if (threadIdx.x == 0) left = 4;
+        __syncthreads();
+        if (threadIdx.x % 32 != 0) return;
+        seen[warp] = 10 + warp;
+        int before;
+        asm volatile("atom.ORDER.cta.shared.add.s32 %0, [%1], -1;" : "=r"(before)
+                     : "r"((unsigned)__cvta_generic_to_shared(&left)) : "memory");
+        if (before == 1) for (int i = 0; i < 4; ++i) out[i] = seen[i];
+    }"""
+    out = np.zeros(4, np.int32)
+    findings = run(source.replace("ORDER", order), [out], threads=128).findings
+    assert {finding.kind for finding in findings} == kinds
+    assert out.tolist() == [10, 11, 12, 13]
+
+
+def test_a_lane_may_count_down_for_all_that_it_matches():
+    """As CUDA's pipeline does before it invalidates its mbarriers."""
+    source = """extern "C" __global__ void k(int* out) {
+        __shared__ int left, seen[128];
+        const int t = threadIdx.x;
+        if (t == 0) left = 128;
+        __syncthreads();
+        seen[t] = t;
+        const unsigned all = __match_any_sync(__activemask(), 5);
+        if (t % 32 != 0) return;
+        int before;
+        asm volatile("fence.acq_rel.cta; atom.acquire.cta.shared.add.s32 %0, [%1], %2;"
+                     : "=r"(before) : "r"((unsigned)__cvta_generic_to_shared(&left)),
+                       "r"(-__popc(all)) : "memory");
+        if (before == 32) for (int i = 0; i < 128; ++i) out[i] = seen[i];
+    }"""
+    out = np.zeros(128, np.int32)
+    assert run(source, [out], threads=128).findings == []
+    assert out.tolist() == list(range(128))
+
+
 # --- CUDA's C++ library ---------------------------------------------------------------------------
 
 GROUPS = "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n"

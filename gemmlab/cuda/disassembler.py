@@ -65,7 +65,7 @@ class Instruction:
         guard = f"@{self.predicate} " if self.predicate else ""
         return f"{guard}{self.opcode} {', '.join(self.operands)}".rstrip()
 
-    @property
+    @cached_property
     def operation(self) -> str:
         """The opcode without modifiers: "FFMA" of "FFMA.FTZ"."""
         return self.opcode.partition(".")[0]

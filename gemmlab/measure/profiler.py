@@ -60,6 +60,17 @@ TENSOR_METRICS = (
     "sm__inst_executed_pipe_tensor_op_hmma.sum",
     "smsp__inst_executed_op_ldsm.sum",
 )
+HOPPER_METRICS = (
+    # Of wgmma: products of a warp, the shared memory that they read, and its wavefronts.
+    "sm__inst_executed_pipe_tensor_op_gmma.sum",
+    "sm__sass_data_bytes_mem_shared_op_gmma.sum",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum",
+    # Of the copy engine: loads, stores, and the sectors of global memory that they take.
+    "smsp__sass_inst_executed_op_tma_ld.sum",
+    "smsp__sass_inst_executed_op_tma_st.sum",
+    "l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld.sum",
+    "l1tex__m_l1tex2xbar_write_sectors_mem_global_op_tma_st.sum",
+)  # older GPUs do not know them
 
 
 class CountersUnavailable(RuntimeError):
@@ -89,8 +100,12 @@ def ncu_version() -> str | None:
 
 
 def metrics_of(rung: Rung) -> tuple[str, ...]:
-    """What is counted of a rung: METRICS, and TENSOR_METRICS where tensor cores multiply."""
-    return METRICS if not rung.precision.on_tensor_cores else METRICS + TENSOR_METRICS
+    """What is counted of a rung: METRICS, TENSOR_METRICS where tensor cores multiply, and
+    HOPPER_METRICS where it is for Hopper alone.
+    """
+    tensor = TENSOR_METRICS if rung.precision.on_tensor_cores else ()
+    hopper = HOPPER_METRICS if rung.needs_arch(rung.defaults) == "sm_90a" else ()
+    return (*METRICS, *tensor, *hopper)
 
 
 def counters(

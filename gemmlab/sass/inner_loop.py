@@ -6,10 +6,12 @@ an issue slot. A slot that carries an address or a load carries no multiply-add.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 from gemmlab.cuda.disassembler import Instruction, NoListing
 
@@ -36,6 +38,8 @@ _MEMBERS = {
 }
 _CLASS = {opcode: name for name, opcodes in _MEMBERS.items() for opcode in opcodes.split()}
 _FROM_GLOBAL = ("LDG", "LDGSTS")
+_LEAVES = ("BRA", "BSYNC", "EXIT", "RET")
+_PREDICATE = re.compile(r"!?U?P\d+")
 
 
 def class_of(instruction: Instruction) -> str:
@@ -85,7 +89,14 @@ class Loop:
         Without `reuse` every operand comes from its bank. The trip is one of
         many: banks may still be busy from the trip before.
         """
-        return sum(waits(self.instructions * 2, reuse=reuse)[len(self) :])
+        return self._waits[reuse]
+
+    @cached_property
+    def _waits(self) -> dict[bool, int]:
+        return {
+            reuse: sum(waits(self.instructions * 2, reuse=reuse)[len(self) :])
+            for reuse in (True, False)
+        }
 
     def three_in_a_bank(self, *, reuse: bool = True) -> int:
         """FFMAs of one trip that read three registers of one bank, none of them reused.
@@ -228,26 +239,37 @@ def _trip(
     """
     at = {one.address: index for index, one in enumerate(body)}
     # The best ways to each instruction: what is known of predicates -> its score, and its
-    # instructions, the last one first.
+    # stretches, (first, last + 1), the last one first.
     ways: list[dict] = [{} for _ in range(len(body) + 1)]
     ways[0][frozenset()] = (0, 0, 0, 0), None
-    for index, one in enumerate(body):
-        adds = class_of(one) == MULTIPLY_ADD
-        for known, (score, before) in ways[index].items():
-            for supposed, size in _brought(known, one):
+    for start, end in _stretches(body, at):
+        last = body[end - 1]
+        adds = sum(class_of(one) == MULTIPLY_ADD for one in body[start:end])
+        for known, (score, before) in ways[start].items():
+            for supposed, size in _brought(known, last):
                 size = size if brings else -size
-                gained = (adds, 0, size, -1) if index in inside else (adds, size, 0, -1)
-                total = tuple(map(sum, zip(score, gained, strict=True)))
-                for to, knows in _successors(body, index, at, _still(supposed, one)):
-                    if to > index and (knows not in ways[to] or total > ways[to][knows][0]):
-                        ways[to][knows] = total, (one, before)
+                more = (0, size) if end - 1 in inside else (size, 0)
+                total = tuple(map(sum, zip(score, (adds, *more, start - end), strict=True)))
+                for to, knows in _successors(body, end - 1, at, _still(supposed, last)):
+                    if to >= end and (knows not in ways[to] or total > ways[to][knows][0]):
+                        ways[to][knows] = total, ((start, end), before)
     if not ways[-1]:
         return []
     way, trip = max(ways[-1].values(), key=lambda found: found[0])[1], []
     while way:
-        one, way = way
-        trip.append(one)
-    return trip[::-1]
+        (start, end), way = way
+        trip[:0] = body[start:end]
+    return trip
+
+
+def _stretches(body: Sequence[Instruction], at: dict[int, int]) -> list[tuple[int, int]]:
+    """Cut so that only the last instruction of each bears on the way, and nothing jumps inside."""
+    cuts = {at[one.target] for one in body if one.target in at}
+    for index, one in enumerate(body):
+        sets_predicate = any(_PREDICATE.fullmatch(operand) for operand in one.operands[:3])
+        if sets_predicate or one.operation in (*_FROM_GLOBAL, *_LEAVES):
+            cuts.add(index + 1)
+    return list(pairwise(sorted(cuts | {0, len(body)})))
 
 
 def _brought(known: frozenset[str], one: Instruction) -> list[tuple[frozenset[str], int]]:
@@ -282,7 +304,7 @@ def _successors(
         pairs = (p for p in reversed(body[:index]) if p.operation == "BSSY")
         opened = next((p for p in pairs if p.operands[0] == one.operands[0]), None)
         return [(at.get(opened.target, following) if opened else following, known)]
-    if one.operation not in ("BRA", "EXIT", "RET"):
+    if one.operation not in _LEAVES:
         return [(following, known)]
     met, unmet = one.predicate, _negated(one.predicate)
     second = len(one.operands) > 1  # BRA P1, target: a second condition, nothing is learned of it

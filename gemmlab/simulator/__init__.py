@@ -11,9 +11,10 @@ translate with instructions/, grid, machine, memory/, arithmetic/, counters, che
 from gemmlab.cuda.nvrtc import CompileError, NoCompiler
 from gemmlab.simulator.async_copy.tensor_map import TensorMap, TensorMaps
 from gemmlab.simulator.counters import LineCount
+from gemmlab.simulator.counting import WarpAccess
 from gemmlab.simulator.errors import LaunchError, TakesTooLong
 from gemmlab.simulator.launcher import launch
-from gemmlab.simulator.machine import Finding, WarpAccess
+from gemmlab.simulator.machine import Finding
 from gemmlab.simulator.memory.global_memory import read_only, uninitialised
 from gemmlab.simulator.memory.structures import Part, Pointers, Structure
 from gemmlab.simulator.ptx import PtxError

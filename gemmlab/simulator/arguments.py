@@ -8,13 +8,15 @@ from dataclasses import replace
 import numpy as np
 
 from gemmlab.simulator import machine, ptx
+from gemmlab.simulator.async_copy import map_bytes
 from gemmlab.simulator.async_copy.tensor_map import (
     MAP_ALIGNMENT,
     MAP_BYTES,
     MapInUse,
     TensorMap,
     TensorMaps,
-    within,
+    place_within,
+    whole_memory,
 )
 from gemmlab.simulator.errors import LaunchError
 from gemmlab.simulator.memory.global_memory import (
@@ -28,8 +30,6 @@ from gemmlab.simulator.memory.global_memory import (
 from gemmlab.simulator.memory.structures import POINTER_BYTES, Part, Pointers, Structure, as_bytes
 from gemmlab.simulator.ptx import TYPE_BYTES
 from gemmlab.simulator.types import type_of
-
-MAPS = 0x7C00_0000_0000  # the address of the first parameter that is a tensor map
 
 
 def names(text: str, entry: str) -> list[str]:
@@ -96,13 +96,22 @@ def bind(kernel: ptx.Kernel, args, names, given: dict[str, np.ndarray]):
         for (parameter, _), arg in zip(kernel.parameters, args, strict=True)
         if isinstance(arg, Pointers)
     }
+    structures |= _room_for_maps(kernel, args, names, [array for _, array in found])
     memory = _memory(kernel, found, protected, _given_variables(kernel, given) | structures)
     pointers = iter([pointer(buffer) for buffer in memory.buffers])
     parameters, maps = {}, {}
     for (parameter, ptx_type), name, arg in zip(kernel.parameters, names, args, strict=True):
-        if isinstance(arg, TensorMaps):
-            parameters[parameter] = np.int64(MAPS + MAP_BYTES * len(maps))
-            maps |= _in_memory(arg, name, int(parameters[parameter]), ptx_type)
+        if isinstance(arg, (TensorMap, TensorMaps)):
+            _check_map(arg, ptx_type, name)
+            parameters[parameter] = address = memory.address(parameter)
+            own = {name: arg} if isinstance(arg, TensorMap) else arg.named(name)
+            for i, (its_name, one) in enumerate(own.items()):
+                used = _map_in_use(memory, its_name, one)
+                begin = MAP_BYTES * i
+                structures[parameter].bytes[begin : begin + MAP_BYTES] = np.frombuffer(
+                    used.data, np.uint8
+                )
+                maps[int(address) + begin] = used
             continue
         if isinstance(arg, Pointers):
             _check_pointer(name, "array of addresses", ptx_type)
@@ -114,11 +123,7 @@ def bind(kernel: ptx.Kernel, args, names, given: dict[str, np.ndarray]):
             parameters[parameter] = np.int64(next(pointers) + arg.offset())
             continue
         arg, structure = plain(arg), ptx.STRUCTURE.match(ptx_type)
-        if isinstance(arg, TensorMap):
-            _check_map(structure, name)
-            parameters[parameter] = np.int64(MAPS + MAP_BYTES * len(maps))
-            maps[int(parameters[parameter])] = MapInUse(name, arg)
-        elif structure:
+        if structure:
             data = _structure(arg, int(structure[2]), name, pointers)
             structures[parameter].bytes[:] = np.frombuffer(data, np.uint8)
             parameters[parameter] = memory.address(parameter)
@@ -127,7 +132,35 @@ def bind(kernel: ptx.Kernel, args, names, given: dict[str, np.ndarray]):
             parameters[parameter] = next(pointers)
         else:
             parameters[parameter] = _scalar(arg, type_of(ptx_type), ptx_type, name)
-    return memory, parameters, maps
+    return memory, parameters, map_bytes.MapsInMemory(maps, memory)
+
+
+def _room_for_maps(kernel: ptx.Kernel, args, names, arrays) -> dict[str, Given]:
+    """Where the tensor maps lie, and their arrays that are no arguments themselves."""
+    room, owners = {}, {}
+    for (parameter, _), name, arg in zip(kernel.parameters, names, args, strict=True):
+        if not isinstance(arg, (TensorMap, TensorMaps)):
+            continue
+        maps = [arg] if isinstance(arg, TensorMap) else arg.maps
+        room[parameter] = Given(np.zeros(MAP_BYTES * len(maps), np.uint8), 1, is_data=False)
+        for one in maps:
+            if all(place_within(one.array, array) is None for array in arrays):
+                raw, _ = whole_memory(one.array)
+                first = raw.__array_interface__["data"][0]
+                owners.setdefault(first, (f"the array of {name}", raw, one.array.itemsize))
+    return room | {
+        f"{name}, {i}" if i else name: Given(raw, size, is_data=False)
+        for i, (name, raw, size) in enumerate(owners.values())
+    }
+
+
+def _map_in_use(memory: GlobalMemory, name: str, one: TensorMap) -> MapInUse:
+    for buffer in (*memory.buffers, *memory.variables.values()):
+        offset = place_within(one.array, buffer.view(np.dtype("u1")))
+        if offset is not None:
+            begin = buffer.base + offset
+            return MapInUse(name, one, buffer, begin, map_bytes.encode(one, begin))
+    raise AssertionError(f"the array of {name} is nowhere in memory")
 
 
 def _check_pointer(name: str, what: str, ptx_type: str) -> None:
@@ -149,13 +182,6 @@ def _memory(kernel: ptx.Kernel, arrays, protected, given) -> GlobalMemory:
             f"the variables outside of kernel '{kernel.name}' do not fit into memory: {name} alone "
             f"has {largest.size:,} bytes, and the simulator takes {MOST_VARIABLES:,} at most"
         ) from None
-
-
-def _in_memory(arg: TensorMaps, name: str, begin: int, ptx_type: str) -> dict[int, MapInUse]:
-    """The maps of an array in global memory that begins at address `begin`."""
-    if TYPE_BYTES[ptx_type] != 8 or ptx_type.startswith("f"):
-        raise LaunchError(f"{name} is an array of tensor maps, the kernel takes a {ptx_type} there")
-    return {begin + MAP_BYTES * i: MapInUse(f"{name}[{i}]", one) for i, one in enumerate(arg.maps)}
 
 
 def _given_variables(kernel: ptx.Kernel, given: dict[str, np.ndarray]) -> dict[str, Given]:
@@ -198,8 +224,15 @@ def _structure(arg, size: int, name: str, pointers) -> bytes:
     return data
 
 
-def _check_map(structure, name: str) -> None:
-    """A parameter that a TensorMap is given for. `structure`: a match of ptx.STRUCTURE, or None."""
+def _check_map(arg, ptx_type: str, name: str) -> None:
+    """A parameter that a TensorMap or TensorMaps are given for."""
+    structure = ptx.STRUCTURE.match(ptx_type)
+    if isinstance(arg, TensorMaps):
+        if TYPE_BYTES.get(ptx_type) != 8 or ptx_type.startswith("f"):
+            raise LaunchError(
+                f"{name} is an array of tensor maps, the kernel takes a {ptx_type} there"
+            )
+        return
     if structure is None:
         raise LaunchError(
             f"{name} is a TensorMap: the kernel must take a structure of {MAP_BYTES} bytes there, "
@@ -212,19 +245,6 @@ def _check_map(structure, name: str) -> None:
             f"aligned to {MAP_ALIGNMENT}: struct __align__({MAP_ALIGNMENT}) {{ char "
             f"opaque[{MAP_BYTES}]; }}"
         )
-
-
-def place(maps, arrays, memory: GlobalMemory) -> None:
-    """Find the arguments that the maps' arrays are parts of: whoever writes one, writes both."""
-    for used in maps:
-        for array, buffer in zip(arrays, memory.buffers, strict=True):
-            if within(used.map.array, array, array) is None:
-                continue
-            used.buffer = buffer
-            if buffer.base in memory.unwritten:
-                flags = within(used.map.array, array, memory.unwritten[buffer.base])
-                flags = flags.view(f"u{flags.itemsize}")
-                used.unwritten = TensorMap(flags, used.map.box)
 
 
 def _scalar(value, dtype: np.dtype, ptx_type: str, name: str):
@@ -246,13 +266,15 @@ def copy(prepared: machine.PreparedLaunch, args) -> machine.PreparedLaunch:
     copied = [(n, a.copy()) for n, a in zip(names, given, strict=True)]
     protected = {buffer.name for buffer in prepared.memory.buffers if buffer.read_only}
     copies = GlobalMemory(copied, prepared.memory.copied_variables(), protected)
-    maps = {address: _copy_of_map(used, given, [copy for _, copy in copied])
-            for address, used in prepared.maps.items()}  # fmt: skip
-    return replace(prepared, memory=copies, maps=maps, count=False, check=False, prints=False)
+    maps = {address: _copy_of_map(used, copies) for address, used in prepared.maps.given.items()}
+    return replace(
+        prepared, memory=copies, maps=map_bytes.MapsInMemory(maps, copies), count=False,
+        check=False, prints=False,
+    )  # fmt: skip
 
 
-def _copy_of_map(used: MapInUse, arrays, copies) -> MapInUse:
-    parts = (within(used.map.array, old, new) for old, new in zip(arrays, copies, strict=True))
-    part = next((part for part in parts if part is not None), None)
-    array = used.map.array.copy() if part is None else part
-    return replace(used, map=replace(used.map, array=array), buffer=None, unwritten=None)
+def _copy_of_map(used: MapInUse, memory: GlobalMemory) -> MapInUse:
+    array = used.map.array
+    array = map_bytes.seen_at(memory, used.begin, array.shape, array.dtype, array.strides)
+    buffer = memory.buffer_at(used.begin)
+    return replace(used, map=replace(used.map, array=array), buffer=buffer, unwritten=None)

@@ -88,7 +88,8 @@ def launch(
         if id(array) in unwritten:
             memory.forget(number, unwritten[id(array)].unwritten)
     mapped = [used.map.array for used in maps.values()]
-    arguments.place(maps.values(), arrays, memory)
+    for used in maps.values():
+        used.look_for_unwritten(memory)
     given = [*arrays, *(value for value in parameters.values() if value.dtype == np.float32)]
     given += [np.ascontiguousarray(array) for array in mapped]
     given += [np.frombuffer(v.initial, np.uint8) for v in kernel.variables.values()]

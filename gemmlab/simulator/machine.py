@@ -25,8 +25,9 @@ from gemmlab.simulator.arithmetic.fused import Stacks
 from gemmlab.simulator.arithmetic.multiply_add import Magnitudes
 from gemmlab.simulator.async_copy import counted
 from gemmlab.simulator.async_copy.copies import Copies
-from gemmlab.simulator.async_copy.tensor_map import MapInUse
+from gemmlab.simulator.async_copy.map_bytes import MapsInMemory
 from gemmlab.simulator.checks.checker import Checker
+from gemmlab.simulator.counting import SHARED, Counting
 from gemmlab.simulator.memory import global_memory, merging
 from gemmlab.simulator.memory.cluster_memory import ClusterMemory
 from gemmlab.simulator.memory.local_memory import LocalMemory
@@ -44,9 +45,6 @@ from gemmlab.simulator.types import register_types
 # shorter ones are copied together first, which makes an outer product three times as slow.
 UFUNC_BUFFER = 512
 
-SHARED = "shared memory"  # what accesses to it are counted under
-ALIKE = 1 << 14  # addresses; what more of them cost is not kept
-KNOWN = 512  # accesses whose cost is kept
 
 # Instructions whose opcode and kinds of operands tell whether they can be translated.
 PLAIN = {
@@ -73,27 +71,6 @@ class Finding:
             f"by block {self.block}, thread {self.thread}"
             + (f" and {self.lanes - 1} more" if self.lanes > 1 else "")
         )
-
-
-@dataclass(frozen=True)
-class WarpAccess:
-    """What one warp asked of memory in one instruction.
-
-    `addresses`: int64 (32,), byte offsets from the start of `array`, valid where `active`.
-    `size`: bytes per lane. `index`: the instruction's place in the kernel. An asynchronous copy is
-    a load from global memory and, for the place where it will arrive, a "copy" to shared memory.
-    """
-
-    line: int
-    space: str
-    operation: str
-    array: str
-    block: Triple
-    warp: int
-    addresses: np.ndarray
-    active: np.ndarray
-    size: int
-    index: int
 
 
 @dataclass(frozen=True)
@@ -160,25 +137,7 @@ class PreparedLaunch:
     cluster: Triple = (1, 1, 1)  # in blocks
     arch: str = SIMULATED_ARCH
     prints: bool = True  # whether what the kernel prints is to be seen
-    maps: dict[int, MapInUse] = field(default_factory=dict)  # by the parameter's address
-
-
-@dataclass(frozen=True, eq=False)
-class Known:
-    """What an access costs whose addresses differ from their first by `pattern`.
-
-    `key`: what it is counted under; `lead`: from the first address to that of an active lane.
-    """
-
-    key: tuple[int, str, str, str]
-    pattern: np.ndarray
-    lead: int
-    mask: np.ndarray | bool
-    cost: counters.Cost
-
-    def fits(self, pattern: np.ndarray, mask) -> bool:
-        same = mask is self.mask or np.array_equal(mask, self.mask)
-        return same and np.array_equal(pattern, self.pattern)
+    maps: MapsInMemory | None = None
 
 
 class TooLong(Exception):
@@ -225,9 +184,8 @@ class Chunk:
         self.parameters, self.known_sums = launch.parameters, launch.known_sums
         self.magnitudes, self.stacks = Magnitudes(), Stacks()
         self.observed = launch.count or record is not None
-        self._merged = merging.merged_loads(launch.kernel) if self.observed else {}
+        self.counting = Counting(self)
         self._lanes = None, 0  # the last mask, and how many lanes are in it
-        self._known: dict = {}  # what accesses cost, and with which addresses
         self.deadline = deadline
         self._begun, self._is_last = False, False
         self.why_for_ever = ""  # what the grid has to say to a deadlock
@@ -235,6 +193,7 @@ class Chunk:
         self.changes = 0  # how often anything was changed that a lane can wait for
         self.printed: list[str] = []
         self.printed_characters = 0
+        self.fenced_maps: dict = {}  # (address, bytes) of a tensor map -> blocks that know it so
         self.executed = 0  # instructions, each counted once for all lanes that execute it together
 
     @property
@@ -272,6 +231,7 @@ class Chunk:
             np.setbufsize(before)
             if done:  # these hold the chunk: let go of all its memory
                 self.checker = self.copies = self.cluster_barrier = self.polling = None
+                self.counting = None
         return done
 
     def _prepare(self) -> None:
@@ -286,9 +246,9 @@ class Chunk:
         self.far = "cluster" if self.layout.cluster_size > 1 else "shared"
         self.local = LocalMemory(self.layout, launch.kernel.local_bytes)
         self.checker = Checker(self) if launch.check else None
-        self._recorded_warps = slice(0, 0)
+        self.recorded_warps = slice(0, 0)
         if self.record is not None:
-            self._recorded_warps = self.layout.warps_of(self.record)
+            self.recorded_warps = self.layout.warps_of(self.record)
         self.polling = Polling(self)
         self.registers = {n: t.type(0) for n, t in launch.translation.types.items()}
         # Instruction -> lanes that stand there: a mask, or True for all lanes of the chunk.
@@ -326,7 +286,7 @@ class Chunk:
             kept = frozenset(block.defined.intersection(set().union(*waiting)))
             function = self.launch.translation.function(start, kept)
             if self.record is not None:
-                warps = self.layout.to_warps(mask).any(axis=1)[self._recorded_warps]
+                warps = self.layout.to_warps(mask).any(axis=1)[self.recorded_warps]
                 self.stretches.append(Stretch(start, block.end, warps, len(self.accesses)))
             if self.checker:
                 self.checker.executes(start, mask)
@@ -602,7 +562,7 @@ class Chunk:
                     addresses = base + np.int32(offset)
                     self.note(index, "shared", "load", addresses, size, mask, [])
                 elif self.observed:
-                    self._count_planned(index, base, offset, size, mask)
+                    self.counting.planned(index, base, offset, size, mask)
                 return values
         return self.load(index, "shared", base + np.int32(offset), dtype, count, mask)
 
@@ -664,7 +624,7 @@ class Chunk:
         """
         self.check_access(index, space, operation, addresses, size, mask, bad)
         if self.observed and space in ("global", "shared"):
-            self.count_access(index, space, unit or operation, addresses, size, mask)
+            self.counting.access(index, space, unit or operation, addresses, size, mask)
 
     def check_access(self, index, space, operation, addresses, size, mask, bad) -> None:
         """As `note`, for findings and checks alone."""
@@ -685,94 +645,6 @@ class Chunk:
         """The lanes of `mask` where `taken` use what the load `index` gave: see speculation.py."""
         if self.checker:
             self.checker.chosen(index, self.both(mask, np.asarray(taken)))
-
-    # --- counting ---------------------------------------------------------------------------------
-
-    def count_access(
-        self, index, space, operation, addresses, size, mask, destination=None
-    ) -> None:
-        """As `note`, for counters and the record alone.
-
-        `destination`: of a copy past the L1 cache, the addresses in shared memory.
-        """
-        if destination is not None:
-            addresses, destination = np.broadcast_arrays(addresses, destination)
-        if index in self._merged:
-            wide = self._merged[index]
-            if wide is None:  # part of one that is counted already
-                return
-            addresses, size = addresses + np.int32(wide.shift), wide.size
-        few = 0 < addresses.size <= ALIKE
-        if self.record or destination is not None or not (self.launch.count and few):
-            self._look(index, space, operation, addresses, size, mask, destination)
-            return
-        if operation == "copy":  # it is counted as a load from global memory
-            return
-        # In a loop all addresses of an access have often moved by the same number of bytes.
-        first = addresses.flat[0]
-        place = index, addresses.shape, size, int(first) % counters.period(space, size)
-        pattern, known = addresses - first, self._known.get(place)
-        if (
-            known is not None
-            and known.fits(pattern, mask)
-            and self._array(space, int(first) + known.lead) == known.key[3]
-        ):
-            self.counter.add_again(known.key, known.cost)
-        elif found := self._look(index, space, operation, addresses, size, mask):
-            key, active, cost = found
-            if len(self._known) < KNOWN:
-                self._known[place] = Known(key, pattern, active - int(first), mask, cost)
-
-    def _count_planned(self, index, base, offset: int, size: int, mask) -> None:
-        """As `_count`, for a load from shared memory at base + offset."""
-        if index in self._merged:
-            wide = self._merged[index]
-            if wide is None:
-                return
-            offset, size = offset + wide.shift, wide.size
-        costs = self.shared.plan(base, mask).costs
-        place = size, offset % counters.period("shared", size)
-        if place not in costs:
-            addresses = base + np.int32(offset)
-            costs[place] = self._look(index, "shared", "load", addresses, size, mask)
-        elif found := costs[place]:
-            line = self.launch.kernel.instructions[index].line
-            self.counter.add_again((line, "shared", "load", SHARED), found[2])
-
-    def _array(self, space: str, address: int) -> str | None:
-        """What an access is counted under; None for a wild pointer."""
-        if space != "global":
-            return SHARED
-        buffer = self.launch.memory.buffer_at(address)
-        return buffer and buffer.name
-
-    def _look(self, index, space, operation, addresses, size, mask, destination=None):
-        """Count an access, warp by warp: (key, an active lane's address, Cost), or None."""
-        warps = self.layout.distinct_warps(mask, addresses.shape)
-        if not len(warps.times):
-            return None
-        line = self.launch.kernel.instructions[index].line
-        rows = self.layout.rows(addresses)[warps.row]
-        array, offsets, found = SHARED, rows, None
-        active = int(rows[warps.active][0])
-        if space == "global":
-            buffer = self.launch.memory.buffer_at(active)
-            if buffer is None:  # a wild pointer: it is a finding already
-                return None
-            array, offsets = buffer.name, rows - buffer.base
-        if self.launch.count and operation != "copy":  # it is counted as a load from global memory
-            key = line, space, operation, array
-            to = None if destination is None else self.layout.rows(destination)[warps.row]
-            cost = self.counter.add(key, offsets, warps.active, size, warps.times, to)
-            found = key, active, cost
-        if self.record is not None:
-            for warp, row in enumerate(warps.of_warp[self._recorded_warps]):
-                if row >= 0:
-                    self.accesses.append(
-                        WarpAccess(line, space, operation, array, self.record, warp,
-                                   offsets[row], warps.active[row], size, index)
-                    )  # fmt: skip
-        return found
 
     # --- findings ---------------------------------------------------------------------------------
 

@@ -39,7 +39,8 @@ WHOLE_WARP = {
 WHOLE_GROUP = {"wgmma"}
 NO_RESULT = {
     "bar", "barrier", "bra", "cp", "discard", "exit", "fence", "griddepcontrol", "membar",
-    "nanosleep", "prefetch", "prefetchu", "red", "ret", "setmaxnreg", "st", "stmatrix", "trap",
+    "nanosleep", "prefetch", "prefetchu", "red", "ret", "setmaxnreg", "st", "stmatrix",
+    "tensormap", "trap",
 }  # fmt: skip
 NO_RESULT_FORMS = re.compile(
     r"mbarrier\.(init|inval|expect_tx|complete_tx)|wmma\.store|wgmma\.(fence|commit|wait)|"
@@ -200,12 +201,16 @@ class Instruction:
     @property
     def meets_warp(self) -> bool:
         """Whether all lanes of a warp execute it together: it starts a basic block."""
-        return self.name in WHOLE_WARP or self.meets_group
+        return self.name in WHOLE_WARP or self.meets_group or self.copies_map
 
     @property
     def meets_group(self) -> bool:
         """Whether all lanes of a warpgroup execute it together."""
         return self.name in WHOLE_GROUP
+
+    @property
+    def copies_map(self) -> bool:
+        return self.opcode.startswith("tensormap.cp_fenceproxy")
 
     @property
     def waits_for_phase(self) -> bool:

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 from gemmlab.simulator import machine
 from gemmlab.simulator.counters import LineCount
+from gemmlab.simulator.counting import WarpAccess
 from gemmlab.simulator.errors import LaunchError
 from gemmlab.simulator.grid import run as run_blocks
-from gemmlab.simulator.machine import Finding, WarpAccess
+from gemmlab.simulator.machine import Finding
 
 
 @dataclass(frozen=True)

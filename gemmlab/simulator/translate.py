@@ -55,6 +55,7 @@ LAUNCH_SIZES = {"dynamic_smem_size": "dynamic_bytes", "total_smem_size": "shared
 REASONS = (
     (r"(tex|tld4|txq)\b", "it reads a texture"),
     (r"(suld|sust|sured|suq)\b", "it uses a surface"),
+    (r"cp\..*im2col", "a copy by a tensor map of im2col"),
     (r"mma\.sp|.*\.sp\b", "a product of sparse matrices"),
     (r".*%(smid|nsmid|gridid|pm\d|envreg|reserved_smem)",
      "a register that says where on the GPU it runs, or that the driver fills"),

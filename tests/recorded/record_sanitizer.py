@@ -57,6 +57,11 @@ def codes() -> dict[str, str]:
     return {name: key(mistake) for name, mistake in cases().items()}
 
 
+def awaited() -> set[str]:
+    """The cases that no GPU has run yet: those of clusters. Empty it when they are recorded."""
+    return {name for name, one in cases().items() if one.of in mistakes.IN_CLUSTERS}
+
+
 # --- one process ----------------------------------------------------------------------------------
 
 
@@ -167,13 +172,14 @@ RECORD = Record("sanitizer.json", codes, recorded, tools)
 HEADING = """\
 # Planted mistakes: who finds them
 
-Each row is one change to a correct kernel: a rung of the ladder with these settings, or a kernel of
-`tests/kernels/` or `tests/mistakes.py`. The simulator runs it with `check=True` (the column
-"checks": what its findings are called), and compares the result with float64 ("verification");
-`tests/test_simulator_mistakes.py` holds both columns to what happens. The last two columns are
-recorded: the same kernels alone on an {gpu}, and there under memcheck, racecheck,
-initcheck and synccheck of compute-sanitizer {tool} ({dates}). Made by
-`python tests/recorded/record_sanitizer.py --table`.
+Each row is one change to a correct kernel: a rung of the ladder with these settings, a kernel of
+`tests/kernels/` or `tests/mistakes.py`, or a case of `tests/recorded/record_clusters.py`, of blocks
+of a cluster and of blocks that wait for one another. The simulator runs it with `check=True` (the
+column "checks": what its findings are called), and compares the result with what is right
+("verification"); `tests/test_simulator_mistakes.py` holds both columns to what happens. The last
+two columns are recorded: the same kernels alone on an {gpu}, and there under memcheck,
+racecheck, initcheck and synccheck of compute-sanitizer {tool} ({dates}).
+Made by `python tests/recorded/record_sanitizer.py --table`.
 
 {summary}
 
@@ -196,6 +202,7 @@ def table() -> str:
     """docs/mistakes.md, from the registry and the record."""
     found = RECORD.current()
     rows, by_checks, by_verification, by_tools, hidden = [], 0, 0, 0, 0
+    recorded_here = sum(one.name in found for one in MISTAKES)
     for one in MISTAKES:
         case = found.get(one.name)
         checks, verified = "checks" in one.found_by, "verification" in one.found_by
@@ -212,8 +219,9 @@ def table() -> str:
     reported = [n.removeprefix(CORRECT) for n in clean if by_sanitizer(found[n]) != "–"]
     summary = (
         f"Of {len(MISTAKES)} mistakes the simulator's checks find {by_checks} and verification "
-        f"{by_verification}; together they find all. compute-sanitizer reports {by_tools}. On the "
-        f"GPU alone the result of {hidden} is right all the same. Of the {len(clean)} correct "
+        f"{by_verification}; together they find all. Of the {recorded_here} that are recorded "
+        f"compute-sanitizer reports {by_tools}, and on the GPU alone the result of {hidden} is "
+        f"right all the same. Of the {len(clean)} correct "
         "kernels the checks report none, and compute-sanitizer reports "
         + (", ".join(reported) if reported else "none")
         + "."

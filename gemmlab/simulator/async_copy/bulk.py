@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gemmlab.simulator.arithmetic import exactness
-from gemmlab.simulator.async_copy import counted
+from gemmlab.simulator.async_copy import counted, map_bytes
 from gemmlab.simulator.async_copy.tensor_map import MOVED, UNIT
 from gemmlab.simulator.memory import atomics, global_memory
 from gemmlab.simulator.threads import clusters
@@ -79,6 +79,10 @@ class BulkCopies:
             if lanes.launch.count:
                 counted.count(lanes, "tma_ld", int(named.sum()), 0)
             for to, told, here in self._to_ranks(index, destination, mbarrier, ranks, named):
+                if lanes.launch.count:
+                    corners = corners_of(lanes, coordinates, here)
+                    sectors = counted.loaded(used.map, corners, ranks is not None)
+                    counted.count(lanes, "tma_ld", 0, sectors)
                 self._load_box(index, used, to, coordinates, told, here, (address, mask))
 
     def copy_across(self, index: int, destination, source, size, mbarrier, operation, mask) -> None:
@@ -190,8 +194,6 @@ class BulkCopies:
         if not here.any():
             return
         corners = corners_of(lanes, coordinates, here)
-        if lanes.launch.count:
-            counted.count(lanes, "tma_ld", 0, counted.loaded(used.map, corners))
         if lanes.checker and used.unwritten is not None:
             self._look_for_unwritten(index, used, corners, here)
         place = of_lanes(lanes, clusters.place_of(destination), here)
@@ -299,11 +301,19 @@ def maps_at(lanes, index: int, address, axes: int, mask):
     address, mask = (np.broadcast_to(v, lanes.shape) for v in (address, mask))
     found = []
     for one in np.unique(address[mask]):
-        here, used = mask & (address == one), lanes.launch.maps.get(int(one))
-        if used is None:
-            what = f"address {int(one):#x} is not that of a parameter with a tensor map"
-            lanes.find("wrong tensor map", index, what, here)
-        elif len(used.map.box) != axes:
+        here = mask & (address == one)
+        try:
+            used = lanes.launch.maps.at(int(one))
+        except ValueError as error:
+            lanes.find("wrong tensor map", index, str(error), here)
+            continue
+        if lanes.checker and (unseen := map_bytes.not_fenced(lanes, int(one), here)).any():
+            what = (
+                f"{used.name} was changed, and no fence.proxy.tensormap::generic, release and then "
+                "acquire, makes it known to the copies of this block"
+            )
+            lanes.find("tensor map not fenced", index, what, unseen)
+        if len(used.map.box) != axes:
             what = f"a copy of {axes}d, and the tensor map {used.name} has {len(used.map.box)} axes"
             lanes.find("wrong tensor map", index, what, here)
         else:

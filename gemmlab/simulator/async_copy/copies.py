@@ -154,7 +154,7 @@ class Copies:
                 data[..., i] = np.where(here, self._load(index, at, np.dtype("u1"), 1, here), 0)
             value = np.where(part, data.view(MOVED[size])[..., 0], value)
         if self.lanes.observed:
-            self.lanes.count_access(index, "global", "load", source, size, reading, destination)
+            self.lanes.counting.access(index, "global", "load", source, size, reading, destination)
         return value
 
     def _load(self, index, source, dtype, size, mask):

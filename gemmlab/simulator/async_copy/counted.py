@@ -1,20 +1,24 @@
 """What Nsight Compute counts of the copy engine (TMA) and of other blocks' shared memory.
 
-As an NVIDIA H200 did in the launches of tests/recorded/clusters.npz, 248 of them of single boxes:
+As an NVIDIA H200 did in the launches of tests/recorded/clusters.npz, 248 of them of single boxes,
+and of tensor_maps.npz, 133 of boxes that go to several blocks:
 
 - Each copy of each thread is an instruction, also one to several blocks at once.
 - The engine takes each row of a box in pieces of PIECE bytes. A load of a piece counts the sectors
   that its part inside of the array touches, and a sector for each 32 bytes, or part of them,
-  outside: so what is filled counts too. It counts for each block that gets the piece.
+  outside: so what is filled counts too.
+- A box by multicast counts for each block that gets it, also if that is one. Of a piece, what is
+  inside counts by lines of 128 bytes: the sectors touched in a line, but two at least, and three
+  where the array ends within a unit of 16 bytes. What is outside counts as above, but at least
+  three.
 - A store and a reduction count the sectors that are written, none outside.
 - A copy from shared memory to a block of the cluster counts a sector for each 32 bytes, or part of
   them, also to the own block. No metric has what it reads.
 - A load, store, st.async or red.async of another block's memory is an instruction of a warp, if any
   lane reaches another block.
 
-Not equal: boxes that go to blocks by multicast and are partly outside of the array, or do not begin
-at whole sectors. In the one such launch that was recorded the GPU counted 1096 sectors, and here it
-is 884. Not recorded: stretches that do not begin at whole sectors.
+Not recorded: stretches that do not begin at whole sectors, or that go to several blocks, and boxes
+of which not every element is taken.
 
 Not counted here, though Nsight Compute does: atomics on other blocks' memory, for the GPU makes
 loops of some of them, and the sectors, requests and wavefronts of accesses to other blocks' memory.
@@ -26,7 +30,8 @@ from itertools import product
 
 import numpy as np
 
-SECTOR_BYTES, PIECE = 32, 128
+SECTOR_BYTES, PIECE, LINE_BYTES = 32, 128, 128
+LEAST, LEAST_FILLED = 2, 3  # sectors by multicast, of a line and of what is filled
 INSTRUCTIONS = "smsp__sass_inst_executed_op_{}.sum"
 READ = "l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld.sum"
 WRITTEN = "l1tex__m_l1tex2xbar_write_sectors_mem_{}.sum"
@@ -57,13 +62,31 @@ def stretch(begin, size: int) -> int:
     return int(touched(np.asarray(begin, np.int64), np.int64(size)).sum())
 
 
-def loaded(used, corners) -> int:
+def loaded(used, corners, by_multicast: bool = False) -> int:
     """Sectors of the boxes of a TensorMap at `corners` (n, axes), in the order of its array."""
     total = 0
     for begin, first, last, in_rows in _pieces(used, corners, PIECE):
         inside = np.where(in_rows, np.maximum(last - first, 0), 0)
-        outside = begin[1] - inside
-        total += int((touched(begin[0] + first, inside) + -(-outside // SECTOR_BYTES)).sum())
+        outside = -(-(begin[1] - inside) // SECTOR_BYTES)
+        if by_multicast:
+            ends_within = last > used.array.shape[-1] * used.array.itemsize
+            sectors = _by_lines(begin[0] + first, inside, ends_within)
+            outside = np.where(outside > 0, np.maximum(outside, LEAST_FILLED), 0)
+        else:
+            sectors = touched(begin[0] + first, inside)
+        total += int((sectors + outside).sum())
+    return total
+
+
+def _by_lines(begin, size, ends_within):
+    """Sectors by multicast of `size` bytes, no more than a line has, from byte `begin` on."""
+    before = np.minimum(size, -begin % LINE_BYTES)
+    before = np.where(before == 0, size, before)
+    after = size - before
+    total = 0
+    for start, part, is_last in ((begin, before, after == 0), (begin + before, after, True)):
+        least = np.where(ends_within & is_last, LEAST_FILLED, LEAST)
+        total = total + np.where(part > 0, np.maximum(touched(start, part), least), 0)
     return total
 
 

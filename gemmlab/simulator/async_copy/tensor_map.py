@@ -13,20 +13,30 @@ fills single elements outside the array; a store writes whole units, also where 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 
 import numpy as np
+
+from gemmlab.simulator.memory.global_memory import Buffer, GlobalMemory
 
 UNIT = 16  # bytes: a swizzle moves as many at a time, and strides are multiples of it
 MOVED = np.dtype("c16")  # NumPy has no wider integer; complex numbers move as they are
 MOST_AXES, MOST_OF_BOX = 5, 256
 MOST_OF_AXIS, MOST_STRIDE = 2**32, 2**40  # elements, bytes
 MAP_BYTES, MAP_ALIGNMENT = 128, 64  # of the kernel's parameter
-DTYPES = (
-    "uint8", "uint16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64",
-)  # fmt: skip
+# What the elements are -> PTX's number, and NumPy's type of the array. For most that is the name.
+ELEMENTS = {
+    "uint8": (0, "uint8"), "uint16": (1, "uint16"), "uint32": (2, "uint32"), "int32": (3, "int32"),
+    "uint64": (4, "uint64"), "int64": (5, "int64"), "float16": (6, "float16"),
+    "float32": (7, "float32"), "float32_ftz": (8, "float32"), "float64": (9, "float64"),
+    "bfloat16": (10, "uint16"), "tf32": (11, "float32"), "tf32_ftz": (12, "float32"),
+}  # fmt: skip
+ROUNDED = ("tf32", "tf32_ftz")  # by loads; a store moves them as they are
+ROUNDED_NAN = 0x7FFFE000
+DTYPES = tuple(dict.fromkeys(dtype for _, dtype in ELEMENTS.values()))
+MOST_STEP = 8  # of element_strides
 # Swizzle -> the bytes from one row to the next, also the most that a row may have, and the bits of
 # an address that are exchanged: each of them by the bit three places further up.
 SWIZZLES = {"none": (None, 0), "32B": (32, 0x10), "64B": (64, 0x30), "128B": (128, 0x70)}
@@ -42,7 +52,10 @@ class TensorMap:
     `array`: NumPy, 1 to 5 axes, of which the last is contiguous; a view will do. `box`: elements
     along each axis, in the order of the array's axes; cuTensorMapEncodeTiled, and the coordinates
     in the kernel, have the reverse order, last axis first. `swizzle`: "none", "32B", "64B" or
-    "128B". `fill`: what is loaded from outside the array, "zero", or for floats "nan".
+    "128B". `fill`: what is loaded from outside the array, "zero", or for floats "nan". `element`:
+    what the elements are, where that is not the array's type: one of ELEMENTS, such as "bfloat16"
+    for uint16. `element_strides`: of each axis, in its order, every how many elements are taken of
+    the box; 1 along the last one.
 
     Raises ValueError, with cuTensorMapEncodeTiled's rules: the array begins at a multiple of 16
     bytes, and so do its rows; a box has 1 to 256 elements along each axis, along the last one a
@@ -53,11 +66,18 @@ class TensorMap:
     box: Sequence[int]
     swizzle: str = field(default="none", kw_only=True)
     fill: str = field(default="zero", kw_only=True)
+    element: str = field(default="", kw_only=True)
+    element_strides: Sequence[int] = field(default=(), kw_only=True)
 
     def __post_init__(self):
         object.__setattr__(self, "box", tuple(int(n) for n in self.box))
         _check_array(self.array)
+        object.__setattr__(self, "element", self.element or self.array.dtype.name)
+        steps = tuple(int(n) for n in self.element_strides) or (1,) * self.array.ndim
+        object.__setattr__(self, "element_strides", steps)
+        _check_element(self.array, self.element)
         _check_box(self.array, self.box)
+        _check_steps(self.box, steps)
         if self.swizzle not in SWIZZLES:
             raise ValueError(
                 f"swizzle is {self.swizzle!r}, it must be one of {', '.join(SWIZZLES)}"
@@ -71,18 +91,23 @@ class TensorMap:
             )
         if self.fill not in ("zero", "nan"):
             raise ValueError(f"fill is {self.fill!r}, it must be zero or nan")
-        if self.fill == "nan" and self.array.dtype.kind != "f":
+        if self.fill == "nan" and "float" not in self.element and "tf32" not in self.element:
             raise ValueError(f"fill is nan and the array {self.array.dtype}: only floats have NaN")
+
+    @cached_property
+    def landing(self) -> tuple[int, ...]:
+        """Elements along each axis that a copy brings or takes."""
+        return tuple(-(-n // step) for n, step in zip(self.box, self.element_strides, strict=True))
 
     @property
     def bytes(self) -> int:
         """Of the box; each load completes as many, also where parts of it are outside."""
-        return prod(self.box) * self.array.itemsize
+        return prod(self.landing) * self.array.itemsize
 
     @property
     def shared_bytes(self) -> int:
         """From the first to the last row of the box in shared memory."""
-        return prod(self.box[:-1]) * self._pitch
+        return prod(self.landing[:-1]) * self._pitch
 
     @cached_property
     def begin(self) -> int:
@@ -113,6 +138,8 @@ class TensorMap:
         for rows, elements, where, inside in self._pieces(corners, self._elements):
             size = elements.shape
             taken = elements[tuple(np.clip(i, 0, n - 1) for i, n in zip(where, size, strict=True))]
+            if self.element in ROUNDED:
+                taken = _rounded(taken)
             if not inside.all():
                 taken = np.where(inside, taken, self._filling(elements.dtype))
             found[rows] = taken.reshape(len(taken), -1).view(MOVED)
@@ -159,7 +186,7 @@ class TensorMap:
 
         Where each row is made of whole units, these are the elements.
         """
-        box, per_unit = self.box, UNIT // self.array.itemsize
+        box, per_unit = self.landing, UNIT // self.array.itemsize
         if elements.shape[-1] % per_unit == 0:
             elements, box = elements.view(MOVED), (*box[:-1], box[-1] // per_unit)
             corners = np.concatenate([corners[:, :-1], corners[:, -1:] // per_unit], axis=1)
@@ -170,7 +197,7 @@ class TensorMap:
             for axis, length in enumerate(box):
                 shape = [-1 if other == axis else 1 for other in range(len(box))]
                 corner = corners[rows, axis].reshape(-1, *[1] * len(box))
-                index = corner + np.arange(length).reshape(shape)
+                index = corner + np.arange(length).reshape(shape) * self.element_strides[axis]
                 where.append(index)
                 inside = inside & (index >= 0) & (index < elements.shape[axis])
             yield rows, elements, where, inside
@@ -178,10 +205,7 @@ class TensorMap:
 
 @dataclass(frozen=True, eq=False)
 class TensorMaps:
-    """Tensor maps one after the other in global memory, for a parameter that is a pointer.
-
-    Only copies by tensor map can read them: they are no bytes that a kernel could load or change.
-    """
+    """Tensor maps one after the other in global memory, for a parameter that is a pointer."""
 
     maps: Sequence[TensorMap]
 
@@ -190,30 +214,38 @@ class TensorMaps:
             if not isinstance(one, TensorMap):
                 raise ValueError(f"an array of tensor maps has a {type(one).__name__} in it")
 
+    def named(self, name: str) -> dict[str, TensorMap]:
+        return {f"{name}[{i}]": one for i, one in enumerate(self.maps)}
+
 
 @dataclass
 class MapInUse:
     """A tensor map as an argument of a launch, under the name of the kernel's parameter.
 
-    `buffer`: the array of global memory that it lies in, if that is an argument too; `unwritten`: a
-    map of flags, alike, of what nobody has written there. `written`: whether a kernel has stored
-    through it.
+    `buffer`: the array of global memory that its own is a part of; `begin`: the address where that
+    part begins; `data`: its bytes. `unwritten`: a map of flags, alike, of what nobody has written.
     """
 
     name: str
     map: TensorMap
-    buffer: object = None
+    buffer: Buffer
+    begin: int
+    data: bytes
     unwritten: TensorMap | None = None
-    written: bool = False
 
     def has_written(self) -> bool:
-        return self.written or (self.buffer is not None and self.buffer.written)
+        return self.buffer.written
+
+    def look_for_unwritten(self, memory: GlobalMemory) -> None:
+        if self.buffer.base in memory.unwritten:
+            array, flags = self.map.array, memory.unwritten[self.buffer.base].view("u1")
+            flags = np.ndarray(array.shape, f"u{array.itemsize}", flags,
+                               self.begin - self.buffer.base, array.strides)  # fmt: skip
+            self.unwritten = replace(self.map, array=flags, element="", fill="zero")
 
     def store(self, corners, units, reduction=None) -> None:
         """`reduction`: (atomics.Operation, dtype) of what is done with each element there."""
-        self.written = True
-        if self.buffer is not None:
-            self.buffer.written = True
+        self.buffer.written = True
         if reduction is None:
             self.map.write(corners, units)
         else:
@@ -222,17 +254,29 @@ class MapInUse:
             self.unwritten.write(corners, np.zeros_like(units))
 
 
-def within(view: np.ndarray, whole: np.ndarray, other: np.ndarray) -> np.ndarray | None:
-    """The elements of `other` that `view` has of `whole`; None if it is no part of it.
+def whole_memory(array: np.ndarray) -> tuple[np.ndarray, int]:
+    """(the bytes of all the memory that a view is of, where the view begins in it)."""
+    owner = _owner(array)
+    low, high = np.lib.array_utils.byte_bounds(owner)
+    raw = np.ndarray(high - low, "u1", owner.T if owner.flags.f_contiguous else owner)
+    return raw, array.__array_interface__["data"][0] - low
 
-    `other` has the bytes of `whole`, and is C-contiguous like it.
-    """
+
+def place_within(view: np.ndarray, whole: np.ndarray) -> int | None:
+    """The byte of `whole` at which `view` begins; None if it is no part of it."""
     low, high = np.lib.array_utils.byte_bounds(view)
     begin, end = np.lib.array_utils.byte_bounds(whole)
     if not begin <= low <= high <= end:
         return None
-    offset = view.__array_interface__["data"][0] - begin
-    return np.ndarray(view.shape, view.dtype, other.reshape(-1).view("u1"), offset, view.strides)
+    return view.__array_interface__["data"][0] - begin
+
+
+def _rounded(elements: np.ndarray) -> np.ndarray:
+    """Patterns of float32, or units of them, to the nearest tf32, ties to even."""
+    words = np.ascontiguousarray(elements).view(np.uint32)
+    near = words.astype(np.uint64) + 0xFFF + (words >> 13 & 1) & 0xFFFFE000
+    near = np.where(np.isnan(words.view(np.float32)), ROUNDED_NAN, near)
+    return near.astype(np.uint32).view(elements.dtype)
 
 
 def _owner(array: np.ndarray) -> np.ndarray:
@@ -274,6 +318,23 @@ def _check_array(array) -> None:
         raise ValueError(
             f"the array begins {begin} bytes into its memory, it must be a multiple of {UNIT}"
         )
+
+
+def _check_element(array, element: str) -> None:
+    if element not in ELEMENTS or ELEMENTS[element][1] != array.dtype.name:
+        fits = [name for name, (_, dtype) in ELEMENTS.items() if dtype == array.dtype.name]
+        raise ValueError(
+            f"element is {element!r}; of an array of {array.dtype} it is one of {', '.join(fits)}"
+        )
+
+
+def _check_steps(box, steps: tuple[int, ...]) -> None:
+    if len(steps) != len(box) or not all(1 <= n <= MOST_STEP for n in steps):
+        raise ValueError(
+            f"element_strides are {steps}, there must be {len(box)} of 1 to {MOST_STEP}"
+        )
+    if steps[-1] != 1:
+        raise ValueError(f"element_strides are {steps}: along the last axis the GPU takes all")
 
 
 def _check_box(array: np.ndarray, box: tuple[int, ...]) -> None:

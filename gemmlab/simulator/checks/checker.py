@@ -7,18 +7,19 @@ lanes concerned (True: all), `size` the bytes of each lane, `index` the instruct
 What counts as ordered: accesses of one thread; and accesses with a barrier between that both
 threads take part in, of the block, of the cluster, of the warp (__syncwarp), with a count, or an
 mbarrier; and what was done before a flag was written and after it was read (flags.py). Lanes of a
-warp are not ordered otherwise, and shuffles, votes, fences and other atomics order nothing. No race
-are: two reads, two atomics, and a write of the value that is there already, so that many threads
-may set one flag. The order in which the simulator happens to run threads plays no part.
+warp are not ordered otherwise, and shuffles, votes, fences and other atomics order nothing, but
+`match` does where there are flags. No race are: two reads, two atomics, and a write of the value
+that is there already, so that many threads may set one flag. The order in which the simulator
+happens to run threads plays no part.
 
 The kinds of findings: "read-after-write race" and so on; "read of a copy in flight", "write of a
 copy in flight", "write to a copy's source"; "async-proxy race", where a bulk store or wgmma reads
 what a thread wrote without fence.proxy.async, or a bulk load writes over it; "uninitialised read";
 "missed barrier", by threads that went round it and have returned; "divergent barrier", "divergent
 warp", "wrong barrier count"; of clusters (in_clusters.py) "access to a block that may not run" and
-"access to a block that has left"; of setmaxnreg (registers.py) "registers over the budget"; those
-of wgmma (warpgroups.py). They are of one run, its inputs and its size: what a kernel does not do
-there is not looked at.
+"access to a block that has left"; of setmaxnreg (registers.py) "registers over the budget"; "tensor
+map not fenced", of one that the kernel changed (map_bytes.py); those of wgmma (warpgroups.py). They
+are of one run, its inputs and its size: what a kernel does not do there is not looked at.
 
 Not seen: an index that runs past the end of one shared array into its neighbour, which is a right
 address of the wrong array; races in global memory, and between blocks that are in no cluster; a
@@ -134,6 +135,8 @@ class Checker:
                  for place, here in self._by_barrier(addresses, mask)]  # fmt: skip
         for key, lanes in flags:
             self.clocks.leave(key, *lanes)
+            if operation == "atomic" and index in self._flags.reads:
+                self.clocks.take_turns(*lanes)
         of_flag = {"store": "tell", "load": "look", "atomic": "atomic"}
         self.races.access(index, of_flag[operation], addresses, size, mask)
         for key, lanes in flags if index in self._flags.writes else ():
@@ -282,6 +285,15 @@ class Checker:
             thread = thread + rank[:, None] * threads_of_rank(self.layout)
             block = self.layout.per_block(self.layout.cluster_number, np.max)[block]
         self.clocks.meet(block, np.where(there, thread, -1), named)
+
+    def matched(self, members, mask) -> None:
+        """Lanes have compared values: where there are flags, as if they had met.
+
+        CUDA's library lets one lane count down for all that it matches, after what these did.
+        """
+        if self._flags.reads:
+            members = np.broadcast_to(np.asarray(members).view(np.uint32), self.layout.shape)
+            self.warp_barrier(members, np.broadcast_to(mask, self.layout.shape))
 
     def _look_for_absent(self, index, opened, lanes) -> None:
         """Threads that a barrier was for and that are not among its `lanes`.

@@ -119,6 +119,16 @@ class ThreadClocks(BlockClocks):
         """
         self._learn(block, thread, self._row(self._gathered, key))
 
+    def take_turns(self, block, thread) -> None:
+        """Threads (n,), sorted by block, are at one place in turn: each knows those before it."""
+        for rows in np.split(np.arange(len(block)), np.flatnonzero(np.diff(block)) + 1):
+            if len(rows) > 1:
+                here, these = block[rows[0]], thread[rows]
+                told = self.known[here, these]
+                told[np.arange(len(rows)), these] = self.now
+                told = np.maximum.accumulate(told[:-1])
+                self.known[here, these[1:]] = np.maximum(self.known[here, these[1:]], told)
+
     def barrier(self, blocks) -> None:
         super().barrier(blocks)
         if self._columns:  # all now know what some knew of copies; of threads `opened` tells

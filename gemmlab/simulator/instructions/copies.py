@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from gemmlab.simulator.async_copy import map_bytes
 from gemmlab.simulator.async_copy.mbarrier import pending_count
+from gemmlab.simulator.async_copy.tensor_map import MAP_BYTES
 from gemmlab.simulator.instructions import bulk_copies
 from gemmlab.simulator.ptx import Immediate, Register, Symbol
 from gemmlab.simulator.types import BOOL, SIGNED, Unknown
@@ -123,3 +125,40 @@ def _wait(w, instruction, rest, operands) -> None:
     text = f"lanes.copies.mbarriers.completed({instruction.index}, {place}, {waited}, {by_parity}"
     w.assign(target, f"{text}, mask)", BOOL, instruction)
     w.tried = w.variable(target.name)
+
+
+# --- tensor maps ----------------------------------------------------------------------------------
+
+IMMEDIATE = {"elemtype", "interleave_layout", "swizzle_mode", "fill_mode"}  # PTX has no others
+COPIED = "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.{}.sync.aligned"
+SCOPES = ("cta", "cluster", "gpu", "sys")
+
+
+def op_tensormap(w, instruction, address, *operands):
+    mask, index = w.mask(instruction), instruction.index
+    if instruction.opcode in map(COPIED.format, SCOPES):
+        source, size = operands
+        if size.value != MAP_BYTES:
+            raise Unknown
+        places = f"{w.address(address, SIGNED[8])}, {w.address(source, SIGNED[4])}"
+        w.lines.append(f"{w.use(map_bytes.copy_to_global)}(lanes, {index}, {places}, {mask})")
+        return
+    what, mode, field, *space, whole, kind = instruction.parts[1:]
+    if (what, mode, whole) != ("replace", "tile", "b1024") or field not in map_bytes.FIELDS:
+        raise Unknown
+    *ordinal, value = operands
+    ordinals = len(map_bytes.FIELDS[field].parts)
+    at = ordinal[0].value if ordinal else 0
+    if len(ordinal) != (ordinals > 1) or not 0 <= at < ordinals:
+        raise Unknown
+    if field in IMMEDIATE and not isinstance(value, Immediate):
+        raise Unknown
+    (space,) = [name.removesuffix("::cta") for name in space] or ["generic"]
+    if space not in ("generic", "global", "shared"):
+        raise Unknown
+    place = w.address(address, SIGNED[4 if space == "shared" else 8])
+    value = w.value(value, SIGNED[8 if kind == "b64" else 4])
+    w.lines.append(
+        f"{w.use(map_bytes.replace)}(lanes, {index}, {space!r}, {place}, {field!r}, {at}, "
+        f"{value}, {mask})"
+    )

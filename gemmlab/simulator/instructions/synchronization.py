@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gemmlab.simulator.async_copy import map_bytes
 from gemmlab.simulator.ptx import Immediate, Register
 from gemmlab.simulator.types import BOOL, SIGNED, Unknown
 
@@ -9,6 +10,7 @@ REDUCTIONS = {"popc", "and", "or"}
 ASYNC_FENCES = {
     "fence.proxy.async", "fence.proxy.async.shared::cta", "fence.proxy.async.shared::cluster",
 }  # fmt: skip
+MAP_FENCE = "fence.proxy.tensormap::generic."
 INIT_FENCE = "fence.mbarrier_init.release.cluster"
 
 
@@ -67,11 +69,17 @@ def _wait(w, instruction, number, count, reduction):
 
 
 def op_fence(w, instruction, *operands):
-    """Stores are seen at once, so nothing is to be done; checks look for two of the fences."""
+    """Stores are seen at once, so nothing is to be done; checks look for some of the fences."""
     if instruction.opcode in ASYNC_FENCES:
         w.lines.append(f"lanes.fence_async({w.mask(instruction)})")
     elif instruction.opcode == INIT_FENCE:
         w.lines.append(f"lanes.copies.mbarriers.fence_inits({w.mask(instruction)})")
+    elif instruction.opcode.startswith(MAP_FENCE + "release."):
+        w.lines.append(f"{w.use(map_bytes.release)}(lanes)")
+    elif instruction.opcode.startswith(MAP_FENCE + "acquire."):
+        address, _ = operands
+        given = f"{instruction.index}, {w.address(address, SIGNED[8])}, {w.mask(instruction)}"
+        w.lines.append(f"{w.use(map_bytes.acquire)}(lanes, {given})")
 
 
 op_membar = op_fence

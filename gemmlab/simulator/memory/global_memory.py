@@ -11,7 +11,7 @@ compute any address: only active lanes are checked.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -150,11 +150,12 @@ def read_only(array: np.ndarray) -> ReadOnly:
 class Given:
     """A variable of the module that the caller has given, or a structure that is a parameter.
 
-    `bytes`: uint8, the memory itself.
+    `bytes`: uint8, the memory itself. `is_data`: whether arithmetic may see what is in it.
     """
 
     bytes: np.ndarray
     element_bytes: int
+    is_data: bool = True
 
     @property
     def size(self) -> int:
@@ -251,12 +252,12 @@ class GlobalMemory:
 
     def given(self) -> list[np.ndarray]:
         """The bytes of the variables and structures that are the caller's."""
-        return [v.bytes for v in self._declared.values() if isinstance(v, Given)]
+        return [v.bytes for v in self._declared.values() if isinstance(v, Given) and v.is_data]
 
     def copied_variables(self) -> dict:
         """For another GlobalMemory: the caller's variables copied, the others as declared."""
         return {
-            name: Given(v.bytes.copy(), v.element_bytes) if isinstance(v, Given) else v
+            name: replace(v, bytes=v.bytes.copy()) if isinstance(v, Given) else v
             for name, v in self._declared.items()
         }
 

@@ -119,6 +119,8 @@ def match(lanes, index: int, how: str, value, members, mask):
     For "all" the first is 0 unless all have the same.
     """
     part = _members(lanes, index, members, mask)
+    if lanes.checker:
+        lanes.checker.matched(members, mask)
     rows = lanes.layout.to_warps(value)
     part = part[:, None, :] if part.ndim == 2 else part
     same = (rows[:, :, None] == rows[:, None, :]) & part

@@ -1,0 +1,153 @@
+"""What accesses to memory cost, warp by warp: told to the counters, and kept for a recorded block.
+
+In a loop an access costs the same again and again, at addresses that have moved: what that is, is
+kept, so that it is not counted anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gemmlab.simulator import counters
+from gemmlab.simulator.memory import merging
+from gemmlab.simulator.threads.layout import Triple
+
+SHARED = "shared memory"  # what accesses to it are counted under
+ALIKE = 1 << 14  # addresses; what more of them cost is not kept
+KNOWN = 512  # accesses whose cost is kept
+
+
+@dataclass(frozen=True)
+class WarpAccess:
+    """What one warp asked of memory in one instruction.
+
+    `addresses`: int64 (32,), byte offsets from the start of `array`, valid where `active`.
+    `size`: bytes per lane. `index`: the instruction's place in the kernel. An asynchronous copy is
+    a load from global memory and, for the place where it will arrive, a "copy" to shared memory.
+    """
+
+    line: int
+    space: str
+    operation: str
+    array: str
+    block: Triple
+    warp: int
+    addresses: np.ndarray
+    active: np.ndarray
+    size: int
+    index: int
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What an access costs whose addresses differ from their first by `pattern`.
+
+    `key`: what it is counted under; `lead`: from the first address to that of an active lane.
+    """
+
+    key: tuple[int, str, str, str]
+    pattern: np.ndarray
+    lead: int
+    mask: np.ndarray | bool
+    cost: counters.Cost
+
+    def fits(self, pattern: np.ndarray, mask) -> bool:
+        same = mask is self.mask or np.array_equal(mask, self.mask)
+        return same and np.array_equal(pattern, self.pattern)
+
+
+class Counting:
+    """The accesses of a chunk, `lanes`; see machine.py."""
+
+    def __init__(self, lanes):
+        self.lanes = lanes
+        self._merged = merging.merged_loads(lanes.launch.kernel) if lanes.observed else {}
+        self._known: dict = {}  # what accesses cost, and with which addresses
+
+    def access(self, index, space, operation, addresses, size, mask, destination=None) -> None:
+        """Count an access, and keep it if its block is recorded.
+
+        `destination`: of a copy past the L1 cache, the addresses in shared memory.
+        """
+        if destination is not None:
+            addresses, destination = np.broadcast_arrays(addresses, destination)
+        if index in self._merged:
+            wide = self._merged[index]
+            if wide is None:  # part of one that is counted already
+                return
+            addresses, size = addresses + np.int32(wide.shift), wide.size
+        few = 0 < addresses.size <= ALIKE
+        if self.lanes.record or destination is not None or not (self.lanes.launch.count and few):
+            self._look(index, space, operation, addresses, size, mask, destination)
+            return
+        if operation == "copy":  # it is counted as a load from global memory
+            return
+        # In a loop all addresses of an access have often moved by the same number of bytes.
+        first = addresses.flat[0]
+        place = index, addresses.shape, size, int(first) % counters.period(space, size)
+        pattern, known = addresses - first, self._known.get(place)
+        if (
+            known is not None
+            and known.fits(pattern, mask)
+            and self._array(space, int(first) + known.lead) == known.key[3]
+        ):
+            self.lanes.counter.add_again(known.key, known.cost)
+        elif found := self._look(index, space, operation, addresses, size, mask):
+            key, active, cost = found
+            if len(self._known) < KNOWN:
+                self._known[place] = Known(key, pattern, active - int(first), mask, cost)
+
+    def planned(self, index, base, offset: int, size: int, mask) -> None:
+        """As `access`, for a load from shared memory at base + offset."""
+        if index in self._merged:
+            wide = self._merged[index]
+            if wide is None:
+                return
+            offset, size = offset + wide.shift, wide.size
+        costs = self.lanes.shared.plan(base, mask).costs
+        place = size, offset % counters.period("shared", size)
+        if place not in costs:
+            addresses = base + np.int32(offset)
+            costs[place] = self._look(index, "shared", "load", addresses, size, mask)
+        elif found := costs[place]:
+            line = self.lanes.launch.kernel.instructions[index].line
+            self.lanes.counter.add_again((line, "shared", "load", SHARED), found[2])
+
+    def _array(self, space: str, address: int) -> str | None:
+        """What an access is counted under; None for a wild pointer."""
+        if space != "global":
+            return SHARED
+        buffer = self.lanes.launch.memory.buffer_at(address)
+        return buffer and buffer.name
+
+    def _look(self, index, space, operation, addresses, size, mask, destination=None):
+        """Count an access, warp by warp: (key, an active lane's address, Cost), or None."""
+        warps = self.lanes.layout.distinct_warps(mask, addresses.shape)
+        if not len(warps.times):
+            return None
+        line = self.lanes.launch.kernel.instructions[index].line
+        rows = self.lanes.layout.rows(addresses)[warps.row]
+        array, offsets, found = SHARED, rows, None
+        active = int(rows[warps.active][0])
+        if space == "global":
+            buffer = self.lanes.launch.memory.buffer_at(active)
+            if buffer is None:  # a wild pointer: it is a finding already
+                return None
+            array, offsets = buffer.name, rows - buffer.base
+        if (
+            self.lanes.launch.count and operation != "copy"
+        ):  # it is counted as a load from global memory
+            key = line, space, operation, array
+            to = None if destination is None else self.lanes.layout.rows(destination)[warps.row]
+            cost = self.lanes.counter.add(key, offsets, warps.active, size, warps.times, to)
+            found = key, active, cost
+        if self.lanes.record is not None:
+            for warp, row in enumerate(warps.of_warp[self.lanes.recorded_warps]):
+                if row >= 0:
+                    self.lanes.accesses.append(
+                        WarpAccess(line, space, operation, array, self.lanes.record, warp,
+                                   offsets[row], warps.active[row], size, index)
+                    )  # fmt: skip
+        return found
