@@ -10,7 +10,7 @@ import pytest
 from gemmlab.cuda.architectures import SIMULATED_ARCH
 from gemmlab.kernel import verify
 from gemmlab.kernel.arguments import ArgumentError
-from gemmlab.kernel.kernel import Kernel
+from gemmlab.kernel.kernel import Kernel, KernelMistake
 from gemmlab.ladder import SIMULATED, IllegalSetting, Launch, MapOf, Problem, Workspace
 from gemmlab.ladder.launch import LEADING, POINTERS, STRIDES
 from gemmlab.ladder.precision import FLOAT32, SINGLE, ElementType, Precision
@@ -287,6 +287,34 @@ def test_a_dense_stride_is_no_leading_dimension(right, wrong, says):
     assert not case.passed and re.search(says, case.message)
 
 
+WIDE = """
+extern "C" __global__ void strided(const float* A, const float* B, float* C, int M, int N, int K,
+                                   int lda, int ldb, int ldc,
+                                   long long stride_a, long long stride_b, long long stride_c,
+                                   int batch, float alpha, float beta)
+{
+    const int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+    A += blockIdx.z * stride_a;
+    if (row >= M || col >= N || lda % 4 || stride_a % 4) return;
+    const float4 v = reinterpret_cast<const float4*>(A)[row * lda / 4];
+    C[blockIdx.z * stride_c + row * ldc + col] = v.x + v.y + v.z + v.w;
+}
+"""
+
+
+def test_what_begins_off_16_bytes_is_where_it_is_for_wide_loads():
+    """As on a GPU, where it would be a fault."""
+    kernel = generally(lambda text: WIDE)
+    whole, B = np.ones((2, 5, 12), np.float32), normal(2, 6, 3)
+    assert (kernel(whole[..., 4:10], B) == 4).all()
+    with pytest.raises(KernelMistake, match=r"misaligned read .* 16 bytes at A"):
+        kernel(whole[..., 1:7], B)
+    case = verify.check(kernel, 17, 20, 17, 1.0, 0.0, seed=1, gap=3)
+    assert "misaligned" in case.message
+    # A copy, such as one that is sent to a GPU, begins as a whole array does.
+    assert (kernel(whole[..., 1:9].copy(), normal(2, 8, 3)) == 4).all()
+
+
 def test_a_guard_cell_between_rows_shows_what_was_written():
     one_more = "if (col == N - 1 && row == 3) at[2] = sum;\n    *at = alpha"
     kernel = generally(lambda text: text.replace("*at = alpha", one_more))
@@ -310,7 +338,7 @@ def test_a_sample_of_a_batch_is_compared_as_it_is_stored(op_a, op_b, pointers):
     wrong = generally(lambda text: text.replace("z < batch", "z < batch - 1"), **how)
     with pytest.raises(verify.VerificationError, match=r"5 × 9×5×4.*C\[4, 0, 0\] is not finite"):
         verify.check_sample(wrong, wrong.problem(9, 5, 4, 5), rows=3)
-    wrong = generally(lambda text: text.replace("sum = 0.0f", "sum = blockIdx.z"), **how)
+    wrong = generally(lambda text: text.replace("sum = 0.0f", "sum = 1.0f"), **how)
     with pytest.raises(verify.VerificationError, match=r"C\[\d, \d, 0\] is .*expected"):
         verify.check_sample(wrong, wrong.problem(9, 5, 4, 5), rows=3)
 

@@ -229,3 +229,51 @@ def test_large_local_arrays_are_run_some_blocks_at_a_time_or_refused(monkeypatch
         tracemalloc.stop()
     with pytest.raises(LaunchError, match="2,000,000 bytes of local memory"):
         simulator.launch(source.replace("50000", "500000"), "k", ONE, ONE, args)
+
+
+# ---- pointers into arrays, and arrays of them ----------------------------------------------------
+
+GATHER = """
+extern "C" __global__ void gather(const float* const* rows, const float* more, float* out, int n)
+{
+    const int i = threadIdx.x;
+    for (int row = 0; row < n; ++row) out[row * 32 + i] = rows[row][i] + more[i];
+}
+"""
+
+
+def gathered(rows, more, out, n, **how):
+    return simulator.launch(GATHER, "gather", (1, 1, 1), (32, 1, 1), [rows, more, out, n], **how)
+
+
+def test_an_array_of_pointers_leads_to_parts_of_an_array():
+    x, y = np.arange(200, dtype=np.float32), np.arange(100, 148, dtype=np.float32)
+    out = np.zeros((4, 32), np.float32)
+    starts = [5, 100, 5, 0]
+    run = gathered(simulator.Pointers(x, starts), simulator.Part(y, 16), out, 4, count=True)
+    expected = [x[start : start + 32] + y[16:] for start in starts]
+    assert np.array_equal(out, expected) and not run.findings
+    assert {line.array for line in run.lines} >= {"rows", "more", "out"}
+
+
+def test_pointers_past_the_end_and_into_what_is_read_only_or_unwritten_are_findings():
+    x, out = np.zeros(64, np.float32), np.zeros((2, 32), np.float32)
+    (found,) = gathered(simulator.Pointers(x, [0, 40]), x.copy(), out, 2).findings
+    assert found.kind.startswith("out-of-bounds") and "rows[64] of 64 elements" in found.what
+    (found,) = gathered(
+        simulator.Pointers(simulator.uninitialised(x), [0, 16]), x.copy(), out, 2, check=True
+    ).findings
+    assert "uninitialised" in found.kind
+    (found,) = gathered(
+        simulator.Pointers(x, [0, 16]), x.copy(), simulator.read_only(out), 2
+    ).findings
+    assert "out is an input" in found.what
+    (found,) = gathered(simulator.Pointers(x, [0, 0]), simulator.Part(x, 33), out, 2).findings
+    assert found.kind.startswith("out-of-bounds")
+
+
+def test_pointers_are_for_parameters_that_are_pointers():
+    x = np.zeros(64, np.float32)
+    for wrong in (simulator.Pointers(x, [0]), simulator.Part(x, 1)):
+        with pytest.raises(simulator.LaunchError, match=r"n is an array.*, the kernel takes a"):
+            gathered(simulator.Pointers(x, [0]), x, x.copy(), wrong)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gemmlab.cuda import cublas
 from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import Problem, find
-from gemmlab.measure import timing
+from gemmlab.measure import in_turn, timing
 
 device = importlib.import_module("gemmlab.cuda.device")
 needs_gpu = pytest.mark.skipif(device.gpu() is None, reason=f"needs a GPU: {device.why_no_gpu()}")
@@ -81,7 +81,7 @@ def machine(monkeypatch):
     here = SimpleNamespace(name="NVIDIA Test", l2_bytes=H200_L2)
     monkeypatch.setattr(cupy.cuda, "Stream", lambda non_blocking: fake)
     monkeypatch.setattr(cupy.cuda, "get_elapsed_time", lambda start, end: end.at - start.at)
-    monkeypatch.setattr(timing, "gpu_state", lambda: state)
+    monkeypatch.setattr(in_turn, "gpu_state", lambda: state)
     monkeypatch.setattr(timing, "require_gpu", lambda purpose: here)
     monkeypatch.setattr(timing, "check_sample", lambda kernel, problem: None)
     monkeypatch.setattr(
@@ -148,9 +148,9 @@ def test_quartiles_are_numpy_s(samples):
 
 @given(st.integers(4 * 3, 2**34), st.integers(2**20, 2**28))
 def test_a_set_has_left_the_cache_before_its_next_turn(bytes_per_launch, l2_bytes):
-    sets = timing.input_sets(bytes_per_launch, l2_bytes)
+    sets = in_turn.input_sets(bytes_per_launch, l2_bytes)
     between = (sets - 1) * bytes_per_launch
-    assert between >= 2 * l2_bytes or sets == timing.MOST_SETS
+    assert between >= 2 * l2_bytes or sets == in_turn.MOST_SETS
     assert sets == 1 or (sets - 2) * bytes_per_launch < 2 * l2_bytes, "no more sets than needed"
 
 
@@ -159,21 +159,21 @@ def test_every_recorded_shape_rotates_past_the_cache_of_an_h200():
 
     for m, n, k in SHAPES:
         moved = 4 * (m * k + k * n + m * n)
-        assert (timing.input_sets(moved, H200_L2) - 1) * moved >= 2 * H200_L2
+        assert (in_turn.input_sets(moved, H200_L2) - 1) * moved >= 2 * H200_L2
 
 
 @given(st.floats(1e-3, 2e3), st.integers(1, 4096))
 def test_a_sample_is_long_enough_and_a_graph_visits_each_set_alike(launch_ms, sets):
-    launches = timing.launches_per_sample(launch_ms, sets)
-    assert launches * launch_ms >= timing.SAMPLE_MS * (1 - 1e-9)
-    if launch_ms < timing.GRAPH_BELOW_MS:
-        assert launches >= timing.GRAPH_LAUNCHES
+    launches = in_turn.launches_per_sample(launch_ms, sets)
+    assert launches * launch_ms >= in_turn.SAMPLE_MS * (1 - 1e-9)
+    if launch_ms < in_turn.GRAPH_BELOW_MS:
+        assert launches >= in_turn.GRAPH_LAUNCHES
         assert launches % sets == 0
 
 
 @given(st.integers(1, 50))
 def test_pairs_alternate(pairs):
-    order = timing.alternation(pairs)
+    order = in_turn.alternation(pairs)
     flat = "".join("AB"[side] for pair in order for side in pair)
     assert flat == ("ABBA" * pairs)[: 2 * pairs]
 
@@ -214,7 +214,7 @@ def test_short_launches_go_into_graphs(machine, monkeypatch):
     found = timing.compare(FakeKernel(machine.launcher("ours", 0.1)), 512, 512, 512, pairs=3)
     assert machine.graphs >= 3, "ours, cuBLAS, and ours once more on the other inputs"
     for launches in (found.launches, found.cublas_launches):
-        assert launches >= timing.GRAPH_LAUNCHES and launches % found.input_sets == 0
+        assert launches >= in_turn.GRAPH_LAUNCHES and launches % found.input_sets == 0
     assert found.time_ms.median == pytest.approx(0.1)
     assert found.ratio.median == pytest.approx(0.1)
 
@@ -407,7 +407,7 @@ def test_a_real_measurement(shape):
     for name in timing.SPREADS:
         spread = getattr(found, name)
         assert all(math.isfinite(value) and value > 0 for value in vars(spread).values())
-    assert found.launches >= timing.GRAPH_LAUNCHES
+    assert found.launches >= in_turn.GRAPH_LAUNCHES
     assert found.gpu == device.gpu().name
 
 
@@ -454,7 +454,7 @@ def test_our_call_of_cublas_is_a_true_fp32_product(m, n, k):
 @pytest.mark.gpu
 @needs_gpu
 def test_inputs_are_random_aligned_and_apart():
-    sets = timing.make_sets(Problem(33, 65, 17), 4)
+    sets = in_turn.make_sets(Problem(33, 65, 17), 4)
     pointers = [matrix.data.ptr for matrices in sets for matrix in matrices]
     assert all(pointer % 256 == 0 for pointer in pointers)
     assert len(set(pointers)) == 12

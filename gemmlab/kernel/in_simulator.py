@@ -51,8 +51,12 @@ def run(
             return simulator.TensorMap(_plain(values[one.matrix]), one.box, swizzle=one.swizzle)
         if one in POINTERS:
             matrix = MATRICES[POINTERS.index(one)]
-            return simulator.Pointers(spans[matrix], layout.starts(_plain(values[matrix])))
-        return 0 if spans[one] is None else spans[one]
+            spanned, first = spans[matrix]
+            return simulator.Pointers(spanned, first + layout.starts(_plain(values[matrix])))
+        spanned, first = spans[one]
+        if first:
+            return simulator.Part(spanned, first)
+        return 0 if spanned is None else spanned
 
     done = []
     for launch in launches if blocks is None else launches[:1]:
@@ -72,12 +76,16 @@ def _plain(value):
 
 
 def _spanned(value):
-    """Of an array with gaps the memory that it spans, marked as it is; other values as they are."""
-    if isinstance(value, np.ndarray):
-        return layout.flat(value)
-    if value is None or isinstance(value, np.generic) or _plain(value).flags.c_contiguous:
-        return value
-    return replace(value, array=layout.flat(value.array))
+    """The memory that an array spans, marked as it is, and where it begins in it.
+
+    Other values, and arrays without gaps, as they are.
+    """
+    if value is None or isinstance(value, np.generic):
+        return value, 0
+    memory, first = layout.flat(_plain(value))
+    if memory is _plain(value):
+        return value, 0
+    return memory if isinstance(value, np.ndarray) else replace(value, array=memory), first
 
 
 def within_limit(

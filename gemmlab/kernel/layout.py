@@ -11,6 +11,8 @@ import numpy as np
 
 from gemmlab.ladder.precision import ElementType
 
+ALIGNMENT = 16  # bytes: of the widest access; whole arrays begin at multiples of it
+
 
 def leading(array) -> int:
     """Elements from one row to the next; of a single row as many as it has, 1 or more."""
@@ -63,11 +65,22 @@ def span(array) -> int:
     return 1 + sum(steps) // array.itemsize
 
 
-def flat(array: np.ndarray) -> np.ndarray:
-    """The memory that an array spans, (span,): itself where it has no gaps."""
+def flat(array: np.ndarray) -> tuple[np.ndarray, int]:
+    """The memory that an array spans, (n,), and at which of its elements the array begins.
+
+    That is where it is off 16 bytes as it is in the array that it is a view of. An array without
+    gaps begins at the first, as what is copied to a GPU does.
+    """
     if array.flags.c_contiguous:
-        return array
-    return np.lib.stride_tricks.as_strided(array, (span(array),), (array.itemsize,))
+        return array, 0
+    owner = array
+    while getattr(owner, "base", None) is not None:
+        owner = owner.base
+    whole = np.asarray(owner).ravel(order="K").view(np.uint8)
+    begin = array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+    off = begin % ALIGNMENT
+    memory = whole[begin - off : begin + span(array) * array.itemsize]
+    return memory.view(array.dtype), off // array.itemsize
 
 
 def starts(array) -> np.ndarray:

@@ -29,6 +29,7 @@ PRODUCT = (1.0, 0.0)
 # with more steps along K than there are stages.
 LARGE, SMALLER = (1001, 777, 513), (277, 261, 269)
 GAPS = (3, 4)  # elements between rows: of 1 more than a tile, they begin at 16 bytes, and off them
+OFF = 4  # with a gap that this does not divide, arrays begin off 16 bytes too
 FACTORS = (PRODUCT, (0.5, 2.0), (-1.5, 0.0), (0.0, 1.0), (0.0, 0.0), (1.0, -0.25))
 
 
@@ -176,7 +177,7 @@ def check(
         operands = replace(operands, bias=None)
     message, worst, findings = "", 0.0, ()
     try:
-        got, guards = _run_guarded(kernel, operands, alpha, beta)
+        got, guards = _run_guarded(kernel, operands, alpha, beta, gap % OFF)
     except kernel.Mistake as mistake:
         message, worst, findings = str(mistake), np.inf, mistake.findings
     else:
@@ -246,9 +247,13 @@ def _uniform(xp, shape, seed: int, dtype: str):
     return (generator.random(shape, dtype=xp.float32) * 2 - 1).astype(dtype, copy=False)
 
 
-def _run_guarded(kernel, operands: Operands, alpha, beta) -> tuple[np.ndarray, str]:
-    """C after the run, and what was written that must not be: guard cells, inputs; or ""."""
+def _run_guarded(kernel, operands: Operands, alpha, beta, off: int) -> tuple[np.ndarray, str]:
+    """C after the run, and what was written that must not be: guard cells, inputs; or "".
+
+    `off`: how many elements past a multiple of 16 bytes arrays begin.
+    """
     guard = -(-max(4096, 2 * operands.problem.n) // GUARD_ALIGNMENT) * GUARD_ALIGNMENT
+    guard += off
     given, types = operands.arrays(), operands.elements()
     placed = {name: _guarded(kernel, array, types[name], guard) for name, array in given.items()}
     kernel.launch(

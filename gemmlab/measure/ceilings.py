@@ -15,7 +15,8 @@ from gemmlab.cuda.nvrtc import signals_kept
 from gemmlab.kernel.compiler import code_hash, options_for
 from gemmlab.ladder import CEILINGS, TENSOR_CEILING, Launch, Problem
 from gemmlab.ladder.probes import MMA_SHAPE
-from gemmlab.measure.timing import Spread, wait
+from gemmlab.measure.in_turn import wait
+from gemmlab.measure.timing import Spread
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -24,7 +24,6 @@ from gemmlab.loading import load
 from gemmlab.products.choosing import Chosen, choose
 
 MOST_PLANS = 4096
-ALIGNMENT = 16  # bytes: where the arrays of kernels without leading dimensions begin
 
 _plans: dict[tuple, Plan] = {}
 
@@ -70,7 +69,7 @@ def planned(A, B, bias, activation, transpose_a: bool, transpose_b: bool) -> Pla
 
 def _begins(array) -> bool:
     """Whether it begins where every kernel can take it. NumPy's are copied to a GPU anyway."""
-    return isinstance(array, np.ndarray) or not array.data.ptr % ALIGNMENT
+    return isinstance(array, np.ndarray) or not array.data.ptr % layout.ALIGNMENT
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from gemmlab.simulator.errors import LaunchError, TakesTooLong
 from gemmlab.simulator.launcher import launch
 from gemmlab.simulator.machine import Finding
 from gemmlab.simulator.memory.global_memory import read_only, uninitialised
-from gemmlab.simulator.memory.structures import Pointers, Structure
+from gemmlab.simulator.memory.structures import Part, Pointers, Structure
 from gemmlab.simulator.ptx import PtxError
 from gemmlab.simulator.run import Run, Step
 from gemmlab.simulator.translate import UnknownInstruction
@@ -27,6 +27,7 @@ __all__ = [
     "LaunchError",
     "LineCount",
     "NoCompiler",
+    "Part",
     "Pointers",
     "PtxError",
     "Run",

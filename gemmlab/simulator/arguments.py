@@ -27,7 +27,7 @@ from gemmlab.simulator.memory.global_memory import (
     Uninitialised,
     pointer,
 )
-from gemmlab.simulator.memory.structures import POINTER_BYTES, Pointers, Structure, as_bytes
+from gemmlab.simulator.memory.structures import POINTER_BYTES, Part, Pointers, Structure, as_bytes
 from gemmlab.simulator.ptx import TYPE_BYTES
 from gemmlab.simulator.types import type_of
 
@@ -59,7 +59,7 @@ def given_arrays(args) -> list:
     for arg in args:
         if isinstance(arg, Structure):
             found += arg.arrays()
-        elif isinstance(arg, Pointers):
+        elif isinstance(arg, (Part, Pointers)):
             found.append(arg.array)
         elif isinstance(plain(arg), np.ndarray):
             found.append(arg)
@@ -117,6 +117,10 @@ def bind(kernel: ptx.Kernel, args, names, given: dict[str, np.ndarray]):
             _check_pointer(name, "array of addresses", ptx_type)
             structures[parameter].bytes[:] = np.frombuffer(arg.packed(next(pointers)), np.uint8)
             parameters[parameter] = memory.address(parameter)
+            continue
+        if isinstance(arg, Part):
+            _check_pointer(name, "array", ptx_type)
+            parameters[parameter] = np.int64(next(pointers) + arg.offset())
             continue
         arg, structure = plain(arg), ptx.STRUCTURE.match(ptx_type)
         if structure:

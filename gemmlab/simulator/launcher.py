@@ -46,9 +46,9 @@ def launch(
     `by_symbol`: it is the name in the PTX, which is all that a GPU's driver would take.
     `args`: C-contiguous NumPy arrays, which are the device's memory and are changed in place, and
     scalars; `uninitialised(array)` for memory that nobody has written yet, `read_only(array)` for
-    what the kernel must not write. For a structure by value: a `Structure` of its members, a NumPy
-    scalar or bytes of its size; a `TensorMap` where it is one of 128 bytes. `Pointers` for an array
-    of addresses.
+    what the kernel must not write; `Part` for a pointer into an array, `Pointers` for an array of
+    them. For a structure by value: a `Structure` of its members, a NumPy scalar or bytes of its
+    size; a `TensorMap` where it is one of 128 bytes.
     `variables`: what `__constant__` and `__device__` variables of these names hold: an array of
     the same number of bytes each, changed in place, so that the next launch can be given it again.
     Others begin as they are declared.

@@ -25,16 +25,8 @@ from gemmlab.kernel.verify import VerificationError, check_sample
 from gemmlab.ladder import Problem
 from gemmlab.ladder.activations import ACTIVATIONS
 from gemmlab.measure import profiler
-from gemmlab.measure.timing import (
-    PAIRS,
-    Side,
-    Spread,
-    alternate,
-    input_sets,
-    make_sets,
-    now,
-    require_verified,
-)
+from gemmlab.measure.in_turn import Side, alternate, input_sets, make_sets
+from gemmlab.measure.timing import PAIRS, Spread, now, require_verified
 from gemmlab.records import tuning
 from gemmlab.records.experiments.epilogues import (
     CURVE,

@@ -17,7 +17,8 @@ from typing import Any
 from gemmlab.cuda.cublas import Cublas
 from gemmlab.cuda.device import require_gpu
 from gemmlab.ladder import CEILINGS_NAME, Problem
-from gemmlab.measure.timing import PAIRS, Side, alternate, input_sets, make_sets
+from gemmlab.measure.in_turn import Side, alternate, input_sets, make_sets
+from gemmlab.measure.timing import PAIRS
 from gemmlab.records import runs
 from gemmlab.records.registry import NoRecord, again
 

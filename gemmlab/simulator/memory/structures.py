@@ -72,6 +72,20 @@ class Pointers:
         return (self.starts * _array(self).itemsize + address).astype(np.uint64).tobytes()
 
 
+class Part:
+    """A pointer to an element of an array, for `args` of a launch.
+
+    `array`: perhaps marked as read only or uninitialised; `start`: which element.
+    """
+
+    def __init__(self, array, start: int):
+        self.array, self.start = array, int(start)
+
+    def offset(self) -> int:
+        """Bytes from the beginning of the array."""
+        return self.start * _array(self).itemsize
+
+
 def as_bytes(value) -> bytes | None:
     """The bytes of something that has a size of its own; None for others."""
     if isinstance(value, (bytes, bytearray)):
