@@ -70,7 +70,9 @@ def _split_plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
     tile_bytes = 4 * s["BM"] * s["BN"]
     parts = Workspace("parts", tile_bytes * blocks)
     arrived = Workspace("arrived", 4 * max(blocks, 8 * tiles), zeroed=True)
-    shared = max(_ring_bytes(s, not s["OP_A"] and s["BN"] >= 32), tile_bytes if join == CLUSTER else 0)
+    shared = max(
+        _ring_bytes(s, not s["OP_A"] and s["BN"] >= 32), tile_bytes if join == CLUSTER else 0
+    )
     product = Launch(
         "stream_k" if join == STREAM_K else "split_k",
         (blocks, 1, 1), threads, shared,
