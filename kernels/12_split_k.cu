@@ -53,7 +53,8 @@ split_k(const float* __restrict__ A, const float* __restrict__ B, float* C, int 
     const Result to = {C, M, N, ldc, alpha, beta, corner_of(tile, M, N)};
 
     const long long steps = (K + BK - 1) / BK;   // along K; each part has as many, but for one
-    const int first = steps * part / SPLIT * BK, end = min((long long)K, steps * (part + 1) / SPLIT * BK);
+    const int first = steps * part / SPLIT * BK;
+    const int end = min((long long)K, steps * (part + 1) / SPLIT * BK);
     float sums[TM][TN] = {};
     multiply_tile(sums, shared, ring, {A, B, M, N, K, lda, ldb}, to.at.top, to.at.left, first, end);
 
@@ -137,8 +138,8 @@ stream_k(const float* __restrict__ A, const float* __restrict__ B, float* C, int
         const int stop = is_whole ? steps : (int)min((long long)steps, begin + end - at);
         const Result to = {C, M, N, ldc, alpha, beta, corner_of(here, M, N)};
         float sums[TM][TN] = {};
-        multiply_tile(sums, shared, ring, {A, B, M, N, K, lda, ldb}, to.at.top, to.at.left, begin * BK,
-                      min(K, stop * BK));
+        multiply_tile(sums, shared, ring, {A, B, M, N, K, lda, ldb}, to.at.top, to.at.left,
+                      begin * BK, min(K, stop * BK));
         if (begin > 0) {
             put(parts, me, sums);
             tell(&arrived[me]);

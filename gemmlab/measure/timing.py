@@ -308,7 +308,7 @@ def arena_of(kernel, m: int, n: int, k: int, batch: int = 1) -> Arena:
     """Where a kernel is timed at a shape. Raises what Arena raises, and TimingError for a batch
     that it does not take."""
     if batch > 1 and kernel.rung.batch == 1:
-        raise TimingError(f"{kernel.name} takes no batches; rung 13_batched does.")
+        raise TimingError(f"{kernel.name} takes no batches.")
     problem = kernel.problem(m, n, k, batch)
     return Arena(problem, kernel.dtype, pointers=kernel.takes(POINTERS[0]))
 

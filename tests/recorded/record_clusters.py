@@ -29,6 +29,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import record_copies
 from record_copies import Boxes, encode, pattern
+from recording import in_processes
 
 KERNELS = Path(__file__).resolve().parent.parent / "kernels" / "clusters.cu"
 OPTIONS = ("-arch=sm_90a", "-ftz=true", "-lineinfo", "-std=c++17")
@@ -363,25 +364,8 @@ def some(path: Path, without: set[str]) -> None:
 
 
 def main(outdir: Path) -> None:
-    """In processes: what fails or hangs takes its process with it, and is left out by the next."""
-    path, without = outdir / "clusters.npz", set()
-    while True:
-        command = [sys.executable, __file__, "--some", str(path), json.dumps(sorted(without))]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
-            output, failed = done.stdout, done.returncode
-            if failed:
-                print(done.stderr[-1500:], flush=True)
-        except subprocess.TimeoutExpired as error:
-            output, failed = (error.stdout or b"").decode(), True
-        names = output.strip().splitlines()
-        failure = f", the last one failed: {names[-1]}" if failed and names else ""
-        print(f"{len(names)} run{failure}", flush=True)
-        if not failed:
-            break
-        if not names:
-            sys.exit("nothing runs at all")
-        without.add(names[-1])
+    path = outdir / "clusters.npz"
+    in_processes(__file__, path, LIMIT_S)
     found = dict(np.load(path)) | {name: np.array(json.dumps(v)) for name, v in counts().items()}
     np.savez_compressed(path, **found)
 

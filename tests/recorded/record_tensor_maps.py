@@ -24,6 +24,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from record_copies import Boxes, encode, pattern
+from recording import in_processes
 
 OPTIONS = ("-arch=sm_90a", "-ftz=true", "-lineinfo", "-std=c++17")
 LIMIT_S = 25  # of one process that runs cases; the case that fails or hangs is left out
@@ -679,30 +680,16 @@ def sectors() -> dict[str, list[int]]:
                ",".join(METRICS), sys.executable, __file__, "--launched"]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        print(done.stdout[-1500:], done.stderr[-1500:], flush=True)
-        return {}
+        sys.exit(f"Nsight Compute failed: {done.stdout[-1500:]} {done.stderr[-1500:]}")
     rows = list(csv.reader(line for line in done.stdout.splitlines() if line.startswith('"')))
     counts = [[int(row[rows[0].index(m)].replace(",", "")) for m in METRICS] for row in rows[2:]]
     return dict(zip(sent(), counts, strict=True))
 
 
 def main(outdir: Path) -> None:
-    path, without = outdir / "tensor_maps.npz", set()
+    path = outdir / "tensor_maps.npz"
     np.savez_compressed(path, sectors=np.array(json.dumps(sectors())))
-    while True:
-        command = [sys.executable, __file__, "--some", str(path), json.dumps(sorted(without))]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
-            output, failed = done.stdout, done.returncode
-            if failed:
-                print(done.stderr[-1500:], flush=True)
-        except subprocess.TimeoutExpired as error:
-            output, failed = (error.stdout or b"").decode(), True
-        names = output.strip().splitlines()
-        print(f"{len(names)} run" + (f", the last failed: {names[-1:]}" if failed else ""))
-        if not failed or not names:
-            break
-        without.add(names[-1])
+    in_processes(__file__, path, LIMIT_S)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ An entry belongs to the code that was run, and names the recording it comes from
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
@@ -90,3 +92,31 @@ def provenance() -> dict[str, str]:
         "recorded": date.today().isoformat(),
         "command": COMMAND,
     }
+
+
+def in_processes(script: str, path: Path, limit_s: float) -> None:
+    """Run `script --some path left_out` until all cases are in `path` or left out.
+
+    It prints the name of each case before it runs it. What fails or hangs takes its process with
+    it, and is left out by the next one. Exits where nothing runs at all.
+    """
+    without: set[str] = set()
+    while True:
+        command = [sys.executable, script, "--some", str(path), json.dumps(sorted(without))]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=limit_s, check=False
+            )
+            output, failed = done.stdout, done.returncode != 0
+            if failed:
+                print(done.stderr[-1500:], flush=True)
+        except subprocess.TimeoutExpired as error:
+            output, failed = (error.stdout or b"").decode(), True
+        names = output.strip().splitlines()
+        failure = f", the last one failed: {names[-1]}" if failed and names else ""
+        print(f"{len(names)} run{failure}", flush=True)
+        if not failed:
+            return
+        if not names:
+            sys.exit("nothing runs at all")
+        without.add(names[-1])

@@ -1,6 +1,7 @@
 """Rungs 12 and 13, verified and not yet on the ladder: they have no notebook and no records.
 
-12: products with fewer tiles than the GPU has SMs; 13: many small products in one launch.
+12: products with fewer tiles than the GPU has SMs; 13: many small products in one launch. The
+kernels of 12 for few rows and few columns (thin.cuh) are launched by tests alone.
 """
 
 from __future__ import annotations
@@ -39,11 +40,24 @@ PADDING = 4  # floats, of a row of what is transposed on its way into shared mem
 MOST_ROWS_OF_BLOCKS = 65535
 
 
-def _ring_bytes(s: Settings, a_transposed: bool) -> int:
+def _ring_bytes(s: Settings) -> int:
     """The stages: tiles of floats, whose rows are longer where elements come transposed."""
-    a = s["BK"] * (s["BM"] + (PADDING if a_transposed else 0))
-    b = s["BK"] * (s["BN"] + (PADDING if s["OP_B"] else 0))
-    return 4 * s["STAGES"] * (a + b)
+    a_row = s["BM"] + (0 if s["OP_A"] else PADDING)
+    b_row = s["BN"] + (PADDING if s["OP_B"] else 0)
+    return 4 * s["STAGES"] * s["BK"] * (a_row + b_row)
+
+
+TILES = (
+    *block_tile((32, 64, 128), (32, 64, 128), (16, 32), (64, 64, 16)),
+    *thread_tile(8, 8),
+    Parameter("STAGES", 3, (2, 3, 4), "places of the ring of tiles"),
+)
+
+
+def _whole_warps(s: Settings) -> str | None:
+    if s["BM"] % (4 * s["TM"]) or s["BN"] % (8 * s["TN"]):
+        return f"leaves no whole warps: one computes {4 * s['TM']}×{8 * s['TN']}"
+    return None
 
 
 # ---- 12 ------------------------------------------------------------------------------------------
@@ -58,8 +72,7 @@ def _workers(s: Settings, target: Target) -> int:
 
 def _shares(s: Settings) -> int:
     """Blocks of the second kernel for each tile, as the header's SHARES has them."""
-    split = s["SPLIT"]
-    lanes = 16 if split >= 32 else 1 << (min(split, 8).bit_length() - 1)
+    lanes = 1 << (min(s["SPLIT"], 8).bit_length() - 1)
     return ceil_div(s["BM"] * s["BN"] // 4 * lanes, threads_of_tiles(s))
 
 
@@ -70,9 +83,7 @@ def _split_plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
     tile_bytes = 4 * s["BM"] * s["BN"]
     parts = Workspace("parts", tile_bytes * blocks)
     arrived = Workspace("arrived", 4 * max(blocks, 8 * tiles), zeroed=True)
-    shared = max(
-        _ring_bytes(s, not s["OP_A"] and s["BN"] >= 32), tile_bytes if join == CLUSTER else 0
-    )
+    shared = max(_ring_bytes(s), tile_bytes if join == CLUSTER else 0)
     product = Launch(
         "stream_k" if join == STREAM_K else "split_k",
         (blocks, 1, 1), threads, shared,
@@ -97,20 +108,12 @@ def _one_way(s: Settings) -> str | None:
     return None
 
 
-def _whole_warps(s: Settings) -> str | None:
-    if s["BM"] % (4 * s["TM"]) or s["BN"] % (8 * s["TN"]):
-        return f"leaves no whole warps: one computes {4 * s['TM']}×{8 * s['TN']}"
-    return None
-
-
 SPLIT_K = Rung(
     name="12_split_k",
     title="Split-K",
     idea="fewer tiles than SMs: several blocks share a tile, each with a part of K",
     parameters=(
-        *block_tile((32, 64, 128), (32, 64, 128), (16, 32), (64, 64, 16)),
-        *thread_tile(8, 8),
-        Parameter("STAGES", 3, (2, 3, 4), "places for tiles"),
+        *TILES,
         Parameter("SPLIT", 4, (1, 2, 3, 4, 8, 16), "parts of K"),
         Parameter(
             "JOIN", LAST_ARRIVER, tuple(range(len(JOINS))),
@@ -141,8 +144,8 @@ def _batched_plan(problem: Problem, s: Settings, target: Target) -> list[Launch]
         *(POINTERS if s["POINTERS"] else MATRICES), "M", "N", "K", *LEADING, *STRIDES, "batch",
         "alpha", "beta",
     )  # fmt: skip
-    shared = _ring_bytes(s, s["OP_A"] == 0)
-    return [Launch("batched", (blocks, 1, 1), (threads_of_tiles(s), 1, 1), shared, args=args)]
+    threads = threads_of_tiles(s)
+    return [Launch("batched", (blocks, 1, 1), (threads, 1, 1), _ring_bytes(s), args=args)]
 
 
 BATCHED = Rung(
@@ -150,9 +153,7 @@ BATCHED = Rung(
     title="Batched products",
     idea="one stream of stages through all products of a batch: copies of the next one meanwhile",
     parameters=(
-        *block_tile((32, 64, 128), (32, 64, 128), (16, 32), (64, 64, 16)),
-        *thread_tile(8, 8),
-        Parameter("STAGES", 3, (2, 3, 4), "places of the ring of tiles"),
+        *TILES,
         Parameter("RESIDENT", 2, (1, 2, 3, 4, 6, 8), "blocks that shall run on an SM at a time"),
         Parameter("POINTERS", 0, (0, 1), "1: arrays of addresses", tuned=False),
         *operations(),

@@ -9,10 +9,10 @@ from matplotlib.patches import Rectangle
 
 from gemmlab.analysis.traced.work import Part, Work
 from gemmlab.plots import style
+from gemmlab.plots.memory.timeline import TILE_COLOURS
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import MARGIN, NORMAL, SMALL, WIDTH, styled
 
-TILE_COLOURS = (style.ORANGE, style.SKY, style.PURPLE, style.FAINT)  # none is a matrix's
 SHARES = (0.45, 0.22)  # of a colour, for the first tiles and for the next ones
 ROW = 0.27  # inches, of an SM
 MAP = 1.25  # inches, the longer side of C
