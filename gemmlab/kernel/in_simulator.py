@@ -13,7 +13,15 @@ import numpy as np
 from gemmlab import simulator
 from gemmlab.kernel import layout
 from gemmlab.ladder import Problem
-from gemmlab.ladder.launch import MATRICES, POINTERS, Argument, Launch, MapOf, Workspace
+from gemmlab.ladder.launch import (
+    MATRICES,
+    POINTERS,
+    Argument,
+    Launch,
+    MapOf,
+    Workspace,
+    multiplying,
+)
 from gemmlab.simulator import Finding, TakesTooLong
 from gemmlab.simulator.machine import Deadline
 
@@ -35,8 +43,8 @@ def run(
     """Run them on NumPy arrays, which are changed in place; one Run each.
 
     `values`: what the names among the arguments stand for, an array perhaps marked as
-    simulator.uninitialised or simulator.read_only. `blocks`: run only these of the first launch,
-    and no other launch. `how`: for simulator.launch, whose errors it raises.
+    simulator.uninitialised or simulator.read_only. `blocks`: run only these of the launch that
+    multiplies, and no other launch. `how`: for simulator.launch, whose errors it raises.
     """
     memory: dict[str, Any] = {}
     zeroed: set[str] = set()
@@ -63,7 +71,7 @@ def run(
         return 0 if spanned is None else spanned
 
     done = []
-    for launch in launches if blocks is None else launches[:1]:
+    for launch in launches if blocks is None else [launches[multiplying(launches)]]:
         args = [argument(one) for one in launch.args]
         done.append(
             simulator.launch(
