@@ -1,4 +1,4 @@
-"""Rungs 12 and 13: products with fewer tiles than the GPU has SMs; many small products in one launch.
+"""Rungs 12 and 13: products with fewer tiles than the GPU has SMs; many small ones in one launch.
 
 12 has three kinds of kernels. A block of most settings computes a tile, or a part of K of it. Where
 a thread has as many rows as the tile (TM = BM), C has few rows, and where it has as many columns
@@ -248,3 +248,5 @@ BATCHED = Rung(
     ops=ops,
     batch=3,
 )
+
+RUNGS = (SPLIT_K, BATCHED)
