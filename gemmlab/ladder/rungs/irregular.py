@@ -13,11 +13,13 @@ from gemmlab.ladder.launch import (
     LEADING,
     MATRICES,
     POINTERS,
+    SIMULATED,
     STRIDES,
     Launch,
     Target,
     Workspace,
 )
+from gemmlab.ladder.planted import Planted
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Rung
 from gemmlab.ladder.rungs.shapes import (
@@ -156,6 +158,9 @@ def _one_way(s: Settings) -> str | None:
         return f"joins by {JOINS[s['JOIN']]}, with SPLIT=1"
     if s["JOIN"] == CLUSTER and s["SPLIT"] > 8 and s["SPLIT"] % 8:
         return "leaves no whole clusters of 8 parts"
+    together = SIMULATED.sm_count * _resident(s, SIMULATED)
+    if s["JOIN"] == EVERY_PART and not _is_thin(s) and s["SPLIT"] > together:
+        return f"lets {s['SPLIT']} parts wait for each other, and {together} run at a time"
     return None
 
 
@@ -281,6 +286,10 @@ SPLIT_K = Rung(
     name="12_split_k",
     title="Split-K",
     idea="fewer tiles than SMs: several blocks share a tile, each with a part of K",
+    inner_loop=(
+        ("const long long steps", "multiply_tile(sums"),
+        ("} else if (JOIN == LAST_ARRIVER)", "store(to, sums);"),
+    ),
     parameters=(
         *_parameters(SPLIT_FAMILIES, SQUARE),
         Parameter("SPLIT", 4, (1, 2, 3, 4, 7, 8, 16, 64, 66, 128, 256), "parts of K"),
@@ -300,6 +309,17 @@ SPLIT_K = Rung(
     model_bytes=tile_reuse,
     needs_arch=lambda s: "sm_90a" if s["JOIN"] == CLUSTER else "sm_80",
     ops=ops,
+    planted=Planted(
+        old="is_last(&arrived[tile], SPLIT)",
+        new="is_last(&arrived[tile], SPLIT - 1)",
+        what="the block that arrives last but one adds the parts, and one of them may not be there "
+        "yet; all SPLIT of them must have arrived",
+        kind="uninitialised read",
+        seen="kernel.check() sees the read of a part that nobody has written, and kernel.verify() "
+        "fails where the last block is late",
+        hint="kernel.check() names the array that is read too early. Who writes it, and what does "
+        "the reader wait for?",
+    ),
 )  # fmt: skip
 
 
@@ -342,6 +362,10 @@ BATCHED = Rung(
     name="13_batched",
     title="Batched products",
     idea="one stream of stages through all products of a batch: copies of the next one meanwhile",
+    inner_loop=(
+        ("if (fetched >= K)", "fetched += BK"),
+        ("for (; tile.product < batch", "sums, alpha, beta"),
+    ),
     parameters=(
         *_parameters(BATCHED_FAMILIES, SQUARE),
         Parameter("RESIDENT", 6, (1, 2, 3, 4, 6, 8, 12), "blocks that run on an SM at a time"),
@@ -366,6 +390,17 @@ BATCHED = Rung(
     needs_arch=lambda s: "sm_80",
     ops=ops,
     batch=3,
+    planted=Planted(
+        old="factors.B = matrix(B, stride_b, next.product);",
+        new="factors.B = matrix(B, stride_a, next.product);",
+        what="the matrices of B are stride_b elements apart; this takes A's stride, which is "
+        "another where M and N differ",
+        kind="out-of-bounds read",
+        seen="kernel.check() sees reads past the end of B, and kernel.verify() fails where M and N "
+        "differ",
+        hint="kernel.check() names a read that is past the end of a matrix. Where does its address "
+        "come from?",
+    ),
 )
 
 RUNGS = (SPLIT_K, BATCHED)
