@@ -180,7 +180,8 @@ def side_by_side(kernels: Mapping[str, Kernel]) -> pandas.DataFrame:
 def shape(kernel: Kernel) -> tuple[int, int, int]:
     """(M, N, K) of the product that is traced: block (0, 0, 0) is whole in it."""
     rows, columns = kernel.rung.tile(kernel.settings)
-    along_k = max(LEAST_K, STEPS * kernel.settings.get("BK", 1))
+    parts = kernel.settings.get("SPLIT", 1)  # of K, of which the block has one
+    along_k = parts * max(LEAST_K, STEPS * kernel.settings.get("BK", 1))
     return max(WINDOW, rows), max(WINDOW, columns), along_k
 
 
