@@ -43,7 +43,7 @@ FOLDER = KERNELS / "compiled"
 FEW = 4  # kernels, which are compiled sooner than other processes have started
 MACRO = re.compile(r"-D(\w+)=(-?\d+)")
 LEVEL = re.compile(r"--ptxas-options=-O\d")  # goes with a macro, see options.py
-REGISTERS = re.compile(r"%\w+|%<\d+>")
+REGISTERS = re.compile(r"%\w+(?:<\d+>)?")
 LOAD = re.compile(  # of one to four floats from shared memory, perhaps not all of them needed
     r'(?:^\s*\.pragma "used_bytes_mask (\d+)";\n)?'
     r"^\s*ld\.shared(?:\.v([24]))?\.f32 .*\[(%\w+)(?:\+(\d+))?\];$",
