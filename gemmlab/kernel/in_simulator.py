@@ -34,8 +34,8 @@ def run(
     """Run them on NumPy arrays, which are changed in place; one Run each.
 
     `values`: what the names among the arguments stand for, an array perhaps marked as
-    simulator.uninitialised or simulator.read_only. `blocks`: run only these of the first launch,
-    and no other launch. `how`: for simulator.launch, whose errors it raises.
+    simulator.uninitialised or simulator.read_only. `blocks`: run only these of the launch that
+    multiplies, and no other launch. `how`: for simulator.launch, whose errors it raises.
     """
     memory: dict[str, Any] = {}
     spans = {name: _spanned(value) for name, value in values.items()}
@@ -59,7 +59,9 @@ def run(
         return 0 if spanned is None else spanned
 
     done = []
-    for launch in launches if blocks is None else launches[:1]:
+    for launch in launches:
+        if blocks is not None and not launch.multiplies:
+            continue
         args = [argument(one) for one in launch.args]
         done.append(
             simulator.launch(

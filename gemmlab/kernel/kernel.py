@@ -167,8 +167,9 @@ class Kernel:
         return other
 
     def grid(self, m: int, n: int, k: int) -> Triple:
-        """Blocks along x, y and z of what is launched first. Raises IllegalSetting."""
-        return self.launches(self.problem(m, n, k))[0].grid
+        """Blocks along x, y and z of the launch that multiplies. Raises IllegalSetting."""
+        launches = self.launches(self.problem(m, n, k))
+        return next(one for one in launches if one.multiplies).grid
 
     def random_bias(self, n: int, seed: int) -> np.ndarray | None:
         """float32 (n,), of a rung that takes a bias, else None."""
@@ -310,15 +311,17 @@ class Kernel:
         ladder.require_arch(self.rung, self.settings, arch)
         # A GPU gets what the NVRTC there makes, of whatever version.
         find = compiled_resources if self.on_gpu else stocked_resources
-        taken = find(self.text, self._filename, arch, self.settings)[self.rung.entry]
+        entry = self.rung.entry_of(self.settings)
+        taken = find(self.text, self._filename, arch, self.settings)[entry]
         dynamic = self.rung.shared_bytes(self.settings)
         return replace(taken, shared_bytes=taken.shared_bytes + dynamic)
 
     def trace(self, m: int, n: int, k: int, *, seed: int = 0, blocks=None) -> Trace:
         """Run an m×n×k product in the simulator and count what it asks of memory.
 
-        `blocks`: run only these blocks (x, y, z), to look at a part of a large product. Raises
-        ArgumentError for sizes that are none, KernelMistake.
+        `blocks`: run only these blocks (x, y, z) of the launch that multiplies, one after the
+        other, to look at a part of a large product. Raises ArgumentError for sizes that are none,
+        KernelMistake.
         """
         for name, size, least in (("m", m, 1), ("n", n, 1), ("k", k, 0), ("seed", seed, 0)):
             if not ladder.is_whole(size) or size < least:
@@ -331,10 +334,12 @@ class Kernel:
         counters = Counter()
         for run in runs:
             counters.update(run.counters)
-        first = self.launches(problem)[0]
+        launches = self.launches(problem)
+        at = next(at for at, one in enumerate(launches) if one.multiplies)
         return Trace(
-            self.name, *problem.shape, self.settings, first.grid, first.block, dict(counters),
-            self.text, runs[0], self.precision.a.bytes, problem.ops,
+            self.name, *problem.shape, self.settings, launches[at].grid, launches[at].block,
+            dict(counters), self.text, runs[at if blocks is None else 0], self.precision.a.bytes,
+            problem.ops,
         )  # fmt: skip
 
     def verify(self, seed: int | None = None) -> Report:

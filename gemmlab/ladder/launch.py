@@ -84,6 +84,14 @@ class Launch:
     cluster: Triple = (1, 1, 1)
     args: tuple[Argument, ...] = PRODUCT
 
+    @property
+    def multiplies(self) -> bool:
+        """Whether it reads A, as the one launch of a product does that multiplies."""
+        return any(
+            (one.matrix if isinstance(one, MapOf) else one) in (MATRICES[0], POINTERS[0])
+            for one in self.args
+        )
+
 
 Plan = Callable[["Problem", Settings, Target], list[Launch]]
 

@@ -70,8 +70,12 @@ class Rung:
 
     @property
     def entry(self) -> str:
-        """The kernel that multiplies: what is launched first."""
-        return self.one_tile(self.defaults)[0].entry
+        """The kernel that multiplies, with the defaults."""
+        return self.entry_of(self.defaults)
+
+    def entry_of(self, settings: Settings) -> str:
+        """The kernel that multiplies."""
+        return self._product(settings).entry
 
     def launches(self, problem: Problem, settings: Settings, target: Target) -> list[Launch]:
         """What is launched for a problem, in order. Raises IllegalSetting if no grid covers it."""
@@ -102,8 +106,8 @@ class Rung:
         return next(filter(None, (one.broken(settings) for one in self.constraints)), None)
 
     def block(self, settings: Settings) -> Triple:
-        """Threads of a block of what is launched first."""
-        return self.one_tile(settings)[0].block
+        """Threads of a block of the kernel that multiplies."""
+        return self._product(settings).block
 
     def names(self, settings: Settings) -> frozenset[str]:
         """What its launches name among their arguments: see gemmlab.ladder.launch.NAMES."""
@@ -117,6 +121,9 @@ class Rung:
     def runs_on(self, settings: Settings, arch: str) -> bool:
         """Whether the settings run on an architecture such as "sm_75"."""
         return self.lacks(settings, arch) is None
+
+    def _product(self, settings: Settings) -> Launch:
+        return next(one for one in self.one_tile(settings) if one.multiplies)
 
     def lacks(self, settings: Settings, arch: str) -> str | None:
         """What the settings need that `arch` does not have, in words; None where they run."""

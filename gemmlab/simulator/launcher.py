@@ -56,9 +56,10 @@ def launch(
     `shared_bytes`: dynamic shared memory. `cluster`: in blocks, if not as __cluster_dims__ says.
     `count`: fill in the counters.
     `check`: look for races, uninitialised reads and lost barriers too, which takes longer.
-    `blocks`: run only these (x, y, z); the others do nothing. `limit_s`: a launch that will take
-    longer than so many seconds is refused, once its speed is seen, and leaves the arrays as they
-    were, as Ctrl-C does; None for no limit, where Ctrl-C leaves what was written so far.
+    `blocks`: run only these (x, y, z), in this order; the others do nothing. `limit_s`: a launch
+    that will take longer than so many seconds is refused, once its speed is seen, and leaves the
+    arrays as they were, as Ctrl-C does; None for no limit, where Ctrl-C leaves what was written so
+    far.
 
     What the kernel prints goes to sys.stdout.
 
@@ -115,7 +116,7 @@ def launch(
     changed = [a for a, b in zip(arrays, memory.buffers, strict=True) if not b.read_only]
     changed += [*mapped, *variables.values()]
     before = [(array, array.copy()) for array in changed] if limit_s is not None else []
-    record = count and blocks is not None and len(blocks) == 1
+    record = tuple(blocks[-1]) if count and blocks else None
     try:
         counter, findings, *seen = run_blocks(prepared, blocks, record, limit_s)
     except BaseException as error:  # Ctrl-C too
@@ -134,7 +135,7 @@ def launch(
     done = counter.fma_lanes + counter.tensor_multiply_adds
     run = Run(counter.totals(), counter.lines(), findings, done, arguments.copy(prepared, args))
     if record:
-        run._seen[tuple(blocks[0])] = seen
+        run._seen[record] = seen
     return run
 
 
