@@ -58,7 +58,8 @@ class MapOf:
 class Workspace:
     """Memory that the launches of one product share: the same name is the same memory.
 
-    `zeroed`: all bytes are 0 before the first launch; otherwise nobody has written them.
+    `zeroed`: all bytes are 0 before the first launch, and the launches must leave them so, for the
+    next product finds them as they are; otherwise nobody has written them.
     """
 
     name: str
