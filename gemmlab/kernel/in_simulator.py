@@ -13,7 +13,15 @@ import numpy as np
 from gemmlab import simulator
 from gemmlab.kernel import layout
 from gemmlab.ladder import Problem
-from gemmlab.ladder.launch import MATRICES, POINTERS, Argument, Launch, MapOf, Workspace
+from gemmlab.ladder.launch import (
+    MATRICES,
+    POINTERS,
+    Argument,
+    Launch,
+    MapOf,
+    Workspace,
+    multiplying,
+)
 from gemmlab.simulator import Finding, TakesTooLong
 from gemmlab.simulator.machine import Deadline
 
@@ -63,9 +71,7 @@ def run(
         return 0 if spanned is None else spanned
 
     done = []
-    for launch in launches:
-        if blocks is not None and not launch.multiplies:
-            continue
+    for launch in launches if blocks is None else [launches[multiplying(launches)]]:
         args = [argument(one) for one in launch.args]
         done.append(
             simulator.launch(

@@ -31,7 +31,7 @@ from gemmlab.kernel.trace import Trace
 from gemmlab.kernel.verify import GAPS, PRODUCT, Case, Report, verify
 from gemmlab.ladder import SIMULATED, Launch, Problem, Target
 from gemmlab.ladder.activations import ACTIVATIONS
-from gemmlab.ladder.launch import POINTERS, Triple
+from gemmlab.ladder.launch import POINTERS, Triple, multiplying
 from gemmlab.report import Listing
 from gemmlab.simulator import Finding
 
@@ -167,9 +167,9 @@ class Kernel:
         return other
 
     def grid(self, m: int, n: int, k: int) -> Triple:
-        """Blocks along x, y and z of the launch that multiplies. Raises IllegalSetting."""
+        """Blocks along x, y and z of what multiplies. Raises IllegalSetting."""
         launches = self.launches(self.problem(m, n, k))
-        return next(one for one in launches if one.multiplies).grid
+        return launches[multiplying(launches)].grid
 
     def random_bias(self, n: int, seed: int) -> np.ndarray | None:
         """float32 (n,), of a rung that takes a bias, else None."""
@@ -311,8 +311,7 @@ class Kernel:
         ladder.require_arch(self.rung, self.settings, arch)
         # A GPU gets what the NVRTC there makes, of whatever version.
         find = compiled_resources if self.on_gpu else stocked_resources
-        entry = self.rung.entry_of(self.settings)
-        taken = find(self.text, self._filename, arch, self.settings)[entry]
+        taken = find(self.text, self._filename, arch, self.settings)[self.rung.entry(self.settings)]
         dynamic = self.rung.shared_bytes(self.settings)
         return replace(taken, shared_bytes=taken.shared_bytes + dynamic)
 
@@ -335,11 +334,11 @@ class Kernel:
         for run in runs:
             counters.update(run.counters)
         launches = self.launches(problem)
-        at = next(at for at, one in enumerate(launches) if one.multiplies)
+        at = multiplying(launches)
         return Trace(
             self.name, *problem.shape, self.settings, launches[at].grid, launches[at].block,
-            dict(counters), self.text, runs[at if blocks is None else 0], self.precision.a.bytes,
-            problem.ops,
+            dict(counters), self.text, runs[at if blocks is None else 0],
+            self.precision.a.bytes, problem.ops,
         )  # fmt: skip
 
     def verify(self, seed: int | None = None) -> Report:

@@ -6,7 +6,7 @@ a tensor map of a matrix, or memory that the kernels share and nobody else sees.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -85,13 +85,14 @@ class Launch:
     cluster: Triple = (1, 1, 1)
     args: tuple[Argument, ...] = PRODUCT
 
-    @property
-    def multiplies(self) -> bool:
-        """Whether it reads A, as the one launch of a product does that multiplies."""
-        return any(
-            (one.matrix if isinstance(one, MapOf) else one) in (MATRICES[0], POINTERS[0])
-            for one in self.args
-        )
+
+def multiplying(launches: Sequence[Launch]) -> int:
+    """Which of the launches of a product multiplies: the first that is given A, else the first."""
+    for at, launch in enumerate(launches):
+        for one in launch.args:
+            if (one.matrix if isinstance(one, MapOf) else one) in ("A", "pointers_a"):
+                return at
+    return 0
 
 
 Plan = Callable[["Problem", Settings, Target], list[Launch]]

@@ -12,6 +12,7 @@ from gemmlab.cuda.options import options_for
 from gemmlab.kernel import in_simulator
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import IllegalSetting
+from gemmlab.ladder.launch import multiplying
 from gemmlab.ladder.rungs.irregular import ALONE, ATOMICS, JOINS, SECOND_KERNEL, STREAM_K
 from gemmlab.loading import load
 from gemmlab.simulator.counters import SECTOR_BYTES
@@ -93,7 +94,7 @@ def in_orders(m: int, n: int, k: int, orders: int, sm_count: int, **settings: in
 def _results(kernel: Kernel, m: int, n: int, k: int, orders: int) -> Iterator[np.ndarray]:
     problem, random = kernel.problem(m, n, k), np.random.default_rng(0)
     launches = kernel.launches(problem)
-    own = next(one for one in launches if one.multiplies)
+    own = launches[multiplying(launches)]
     clusters = [*product(*(range(size // of) for size, of in zip(own.grid, own.cluster)))]
     for _ in range(orders):
         order = [clusters[at] for at in random.permutation(len(clusters))]

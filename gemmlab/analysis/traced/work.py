@@ -1,7 +1,7 @@
 """Which part of a product each block computes, and when, on a GPU of few SMs: from addresses alone.
 
-A block that works along K reads a tile of A and one of B with each step, BK long. The elements that
-it loads or copies tell which tiles of C it works on, and how far along K.
+A block that works along K reads a tile of A and then one of B with each step, BK long. The elements
+that its first warp loads or copies tell which tiles of C it works on, and how far along K.
 """
 
 from __future__ import annotations
@@ -97,20 +97,26 @@ def _stretches(
     trace: Trace, block: tuple[int, int, int], rows: int, columns: int, step: int
 ) -> list[tuple[tuple[int, int], int, int]]:
     """The tiles of C of one block in their order, each with its first step and the one after."""
-    met: dict[str, dict[tuple[int, int], None]] = {"A": {}, "B": {}}  # (which tile, step), in order
-    for access in trace.run.accesses(block):
-        if access.array not in met:
+    met: list[dict[str, set[tuple[int, int]]]] = []  # of each step, which tile and step along K
+    for access in trace.run.accesses(block, 0):
+        if access.array not in ("A", "B"):
             continue
         at = access.addresses[access.active] // trace.element_bytes
         if access.array == "A":
             where = zip(at // trace.k // rows, at % trace.k // step, strict=True)
         else:
             where = zip(at % trace.n // columns, at // trace.n // step, strict=True)
-        met[access.array] |= dict.fromkeys((int(tile), int(along)) for tile, along in where)
-    if [along for _, along in met["A"]] != [along for _, along in met["B"]]:
-        raise TraceError(f"{trace.kernel_name}: block {block} does not read A and B step by step")
+        if access.array == "A" and (not met or met[-1]["B"]):
+            met.append({"A": set(), "B": set()})
+        met[-1][access.array].update((int(tile), int(along)) for tile, along in where)
     found: list[tuple[tuple[int, int], int, int]] = []
-    for (row, along), (column, _) in zip(met["A"], met["B"], strict=True):
+    for one in met:
+        (row, along), *more = one["A"]
+        (column, beside), *others = one["B"]
+        if more or others or along != beside:
+            raise TraceError(
+                f"{trace.kernel_name}: block {block} does not read A and B step by step"
+            )
         tile = row, column
         if found and found[-1][0] == tile and found[-1][2] == along:
             found[-1] = tile, found[-1][1], along + 1
