@@ -92,9 +92,9 @@ def test_of_blocks_that_share_a_tile_the_last_one_is_seen_with_its_part_of_k(joi
     assert found.block == (parts - 1, 0, 0) and (parts > 1) == (join != ALONE)
     read = [one for one in found.trace.run.accesses(found.block) if one.array == "B"]
     rows = {int(at) // 4 // found.trace.n for one in read for at in one.addresses[one.active]}
-    assert sorted(rows) == list(range(min(rows), max(rows) + 1))
-    assert len(rows) < found.trace.k or parts == 1
+    assert max(rows) < found.trace.k
     if join != STREAM_K:  # whose cuts lie anywhere
+        assert sorted(rows) == list(range(min(rows), max(rows) + 1))
         assert len(rows) == found.trace.k // parts
     if join == LAST_ARRIVER:
         stores = [one for one in found.trace.run.accesses(found.block) if one.array == "C"]

@@ -31,7 +31,7 @@ def waves(*works: tuple[str, Work], caption: str | None = None) -> Picture:
     longest = max(one.length for _, one in works)
     left = MARGIN + MAP + 0.75
     width = WIDTH - left - MARGIN - 0.1
-    heights = [max(one.sm_count * ROW, MAP) for _, one in works]
+    heights = [max(one.sm_count * ROW, one.tiles[0] * _side(one)) for _, one in works]
     if caption is None:
         caption = _caption(works)
     axis = 0.42
@@ -66,9 +66,13 @@ def _colour(number: int) -> tuple[float, float, float]:
     return style.tint(TILE_COLOURS[number % len(TILE_COLOURS)], share)
 
 
+def _side(one: Work) -> float:
+    """Of a tile in the map of C, in inches."""
+    return MAP / max(one.tiles)
+
+
 def _draw_tiles(fig: Picture, one: Work, top: float) -> None:
-    rows, columns = one.tiles
-    side = min(MAP / rows, MAP / columns)
+    (rows, columns), side = one.tiles, _side(one)
     ax = fig.add_axes_at(MARGIN + 0.1, top, columns * side, rows * side, gid="tiles of C")
     for row in range(rows):
         for column in range(columns):

@@ -28,7 +28,7 @@ LOOKS = dict(
 """Colour, marker and its size of each way; no colour is a matrix's."""
 SHARES = (5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 120, 140, 160, 200, 300, 400)  # on the axis
 LEAST_TICK = 0.3  # inches between two of them
-ROW, HEAD, KEY_ROW = 0.34, 0.42, 0.24  # inches
+ROW, HEAD, KEY_ROW = 0.38, 0.42, 0.24  # inches
 GAP = 0.12
 
 
@@ -56,7 +56,7 @@ def joins(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
     ax = fig.add_axes_at(left, top, width, ROW * len(shapes), gid="shares of joins")
     for at, (_, own) in enumerate(shapes):
         _draw_shape(ax, at, own)
-        for words, up, colour in zip(_words(own), (0.16, -0.02), (style.INK, style.FAINT)):
+        for words, up, colour in zip(_words(own), (0.135, -0.01), (style.INK, style.FAINT)):
             y = top + ROW * (at + 0.5) - up
             fig.text_at(left - GAP, y, words, size=SMALL, ha="right", color=colour)
     _finish(ax, table, len(shapes), width)
