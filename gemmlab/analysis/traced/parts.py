@@ -95,10 +95,10 @@ def _results(kernel: Kernel, m: int, n: int, k: int, orders: int) -> Iterator[np
     problem, random = kernel.problem(m, n, k), np.random.default_rng(0)
     launches = kernel.launches(problem)
     own = launches[multiplying(launches)]
-    clusters = [*product(*(range(size // of) for size, of in zip(own.grid, own.cluster)))]
+    axes = [*zip(own.grid, own.cluster, strict=True)]
+    clusters = [*product(*(range(0, size, of) for size, of in axes))]  # by their first blocks
     for _ in range(orders):
-        order = [clusters[at] for at in random.permutation(len(clusters))]
-        blocks = [tuple(i * of for i, of in zip(one, own.cluster)) for one in order]
+        blocks = [clusters[at] for at in random.permutation(len(clusters))]
         operands = kernel.operands(problem, seed=1)
         operands.C[...] = 0  # as the kernel leaves it that runs before atomic additions
         in_simulator.run(

@@ -56,9 +56,10 @@ def joins(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
     ax = fig.add_axes_at(left, top, width, ROW * len(shapes), gid="shares of joins")
     for at, (_, own) in enumerate(shapes):
         _draw_shape(ax, at, own)
-        for words, up, colour in zip(_words(own), (0.135, -0.01), (style.INK, style.FAINT)):
-            y = top + ROW * (at + 0.5) - up
-            fig.text_at(left - GAP, y, words, size=SMALL, ha="right", color=colour)
+        sizes, how = _words(own)
+        middle = top + ROW * (at + 0.5)
+        fig.text_at(left - GAP, middle - 0.135, sizes, size=SMALL, ha="right")
+        fig.text_at(left - GAP, middle + 0.01, how, size=SMALL, ha="right", color=style.FAINT)
     _finish(ax, table, len(shapes), width)
     return fig
 
@@ -149,7 +150,9 @@ def _caption(table: pandas.DataFrame) -> str:
         if JOINS[ALONE] in shares and len(shares) > 1:
             others = shares.drop(JOINS[ALONE])
             gain = others.max() / shares[JOINS[ALONE]]
-            found.append((gain, f"{m}×{n}×{k}", others.idxmax(), shares[JOINS[ALONE]], others.max()))
+            found.append(
+                (gain, f"{m}×{n}×{k}", others.idxmax(), shares[JOINS[ALONE]], others.max())
+            )
     if not found:
         _, row = next(table.iterrows())
         return f"{row['join']}: {percent(row['pct_cublas'])} of cuBLAS at its first shape."
