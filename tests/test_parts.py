@@ -16,7 +16,7 @@ from gemmlab.ladder.rungs.irregular import (
 
 M, N, K, PARTS = 64, 96, 128, 4
 C_KIB = 4 * M * N / 1024
-SMALL = {"BM": 32, "BN": 32, "TM": 4, "TN": 4, "SPLIT": PARTS}
+SMALL = {"BM": 32, "BN": 32, "BK": 32, "TM": 4, "TN": 4, "SPLIT": PARTS}
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +54,8 @@ def test_one_block_a_tile_stores_c_alone_and_atomics_add_every_part_to_it(moved)
 
 
 def test_a_kernel_for_each_way_and_none_where_there_is_no_such_way():
-    made = parts.kernels(**SMALL | {"SPLIT": 16})
-    assert JOINS[CLUSTER] not in made and made[JOINS[ATOMICS]].settings["SPLIT"] == 16
+    made = parts.kernels(**SMALL | {"SPLIT": 12})
+    assert JOINS[CLUSTER] not in made and made[JOINS[ATOMICS]].settings["SPLIT"] == 12
     assert made[JOINS[ALONE]].settings["SPLIT"] == made[JOINS[STREAM_K]].settings["SPLIT"] == 1
 
 

@@ -19,7 +19,7 @@ from gemmlab.cuda.occupancy import Occupancy, occupancy
 from gemmlab.kernel.compiler import Resources
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.trace import Trace
-from gemmlab.ladder import listed
+from gemmlab.ladder import IllegalSetting, listed
 from gemmlab.measure.timing import LaunchTooLong, compare
 from gemmlab.records import runs, tuning
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
@@ -163,17 +163,27 @@ def of(kernel: Kernel, arch: str | None = None) -> Facts:
     """
     arch = arch or kernel.arch
     taken = kernel.taken(arch)
-    one_sm, size, block = kernel.scheduled_for(1), shape(kernel), (parts(kernel) - 1, 0, 0)
-    others = [(x, 0, 0) for x in range(one_sm.grid(*size)[0]) if x != block[0]]
-    trace = one_sm.trace(*size, blocks=[*(others if block[0] else []), block])
+    few, size, block = _on_few_sms(kernel), shape(kernel), (parts(kernel) - 1, 0, 0)
+    others = [(x, 0, 0) for x in range(few.grid(*size)[0]) if x != block[0]]
+    trace = few.trace(*size, blocks=[*(others if block[0] else []), block])
     return Facts(kernel, arch, trace, block, taken, _speed(kernel))
 
 
 def parts(kernel: Kernel) -> int:
-    """How many blocks there are for each tile, if the GPU had one SM."""
+    """How many blocks there are for each tile, if the GPU had few SMs."""
     (rows, columns), size = kernel.rung.tile(kernel.settings), _window(kernel)
     tiles = -(-size[0] // rows) * -(-size[1] // columns)
-    return -(-prod(kernel.scheduled_for(1).grid(*size)) // tiles)
+    return -(-prod(_on_few_sms(kernel).grid(*size)) // tiles)
+
+
+def _on_few_sms(kernel: Kernel) -> Kernel:
+    """On one SM, or as it is where that has no room for blocks that wait for each other."""
+    one_sm = kernel.scheduled_for(1)
+    try:
+        one_sm.grid(*_window(kernel))
+    except IllegalSetting:
+        return kernel
+    return one_sm
 
 
 def side_by_side(kernels: Mapping[str, Kernel]) -> pandas.DataFrame:

@@ -205,6 +205,11 @@ SPLIT_K = Rung(
     model_bytes=tile_reuse,
     needs_arch=lambda s: "sm_90a" if s["JOIN"] == CLUSTER else "sm_80",
     ops=ops,
+    inner_loop=(
+        ("const int tile = blockIdx.x / SPLIT", "const int tile = blockIdx.x / SPLIT"),
+        ("const long long steps", "multiply_tile("),
+        ("} else if (JOIN == LAST_ARRIVER) {", "} else if (JOIN == EVERY_PART) {"),
+    ),
 )  # fmt: skip
 
 
