@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
+from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -236,10 +238,23 @@ class Kernel:
             raise KernelMistake(edited.found_in(report))
         with faults.told():
             faults.launched(self.name, *problem.shape)
-            values = operands.values(alpha, beta)
-            if self.takes(POINTERS[0]):
-                values |= operands.pointers
-            self._on_gpu().run(self.launches(problem), values)
+            self._on_gpu().run(self.launches(problem), self._values(operands, alpha, beta))
+
+    def prepared(self, operands: Operands, alpha: float, beta: float) -> Callable[[], None]:
+        """What launches a rung as it is shipped each time it is called, C not empty.
+
+        On a GPU its arguments are made once, for loops in which making them would take longer than
+        the product.
+        """
+        if not self.on_gpu:
+            return partial(self.launch, operands, alpha, beta)
+        values = self._values(operands, alpha, beta)
+        return self._on_gpu().prepared(self.launches(operands.problem), values)
+
+    def _values(self, operands: Operands, alpha: float, beta: float) -> dict[str, Any]:
+        """What each name in a launch's arguments stands for on the GPU."""
+        pointers = operands.pointers if self.takes(POINTERS[0]) else {}
+        return operands.values(alpha, beta) | pointers
 
     def trust(self) -> None:
         """Launch it on a GPU without the simulator's checks, whatever it does there.

@@ -22,7 +22,14 @@ from gemmlab.ladder import CEILINGS_NAME, LEVELS, RUNGS, TENSOR_CEILING, LadderE
 from gemmlab.measure import ceilings, levels, profiler
 from gemmlab.measure.timing import Measurement, now, require_verified, sweep
 from gemmlab.records import ablations, best_by_shape, registry, roofs, runs, stalls, tuning
-from gemmlab.records.experiments import chains, epilogue_timing, fma_order, l1_passes, pitfalls
+from gemmlab.records.experiments import (
+    batches,
+    chains,
+    epilogue_timing,
+    fma_order,
+    l1_passes,
+    pitfalls,
+)
 from gemmlab.records.registry import RUNS, BadRecord, Evidence, NoRecord, Say, StaleRecord
 from gemmlab.records.runs import Measured, Part
 
@@ -77,6 +84,7 @@ def evidence(shapes: Shapes = runs.SHAPES) -> tuple[Evidence, ...]:
         *map(stalls.evidence, RUNGS),
         *map(ablations.evidence, ablations.PATHS),
         epilogue_timing.EVIDENCE,
+        batches.EVIDENCE,
     )  # fmt: skip
 
 
