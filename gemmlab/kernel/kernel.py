@@ -329,16 +329,24 @@ class Kernel:
         dynamic = self.rung.shared_bytes(self.settings)
         return replace(taken, shared_bytes=taken.shared_bytes + dynamic)
 
-    def trace(self, m: int, n: int, k: int, *, seed: int = 0, blocks=None) -> Trace:
+    def trace(
+        self, m: int, n: int, k: int, *, batch: int | None = None, seed: int = 0, blocks=None
+    ) -> Trace:
         """Run an m×n×k product in the simulator and count what it asks of memory.
 
-        `blocks`: run only these blocks (x, y, z), to look at a part of a large product. Raises
-        ArgumentError for sizes that are none, KernelMistake.
+        `batch`: of how many products, the rung's own number if it is not given. `blocks`: run only
+        these blocks (x, y, z), to look at a part of a large product. Raises ArgumentError for sizes
+        that are none, and for a batch that the rung does not take, KernelMistake.
         """
-        for name, size, least in (("m", m, 1), ("n", n, 1), ("k", k, 0), ("seed", seed, 0)):
+        batch = self.rung.batch if batch is None else batch
+        for name, size, least in (
+            ("m", m, 1), ("n", n, 1), ("k", k, 0), ("batch", batch, 1), ("seed", seed, 0),
+        ):  # fmt: skip
             if not ladder.is_whole(size) or size < least:
                 raise ArgumentError(f"{name} is {size!r}: it is a whole number from {least} on")
-        problem = self.problem(int(m), int(n), int(k))
+        if batch > 1 and self.rung.batch == 1:
+            raise ArgumentError(f"batch is {batch}: {self.name} takes no batches")
+        problem = self.problem(int(m), int(n), int(k), int(batch))
         operands = self.operands(problem, seed, written=False)
         runs = self._simulate(operands, 1.0, 0.0, count=True, blocks=blocks)
         if found := _findings(runs):
@@ -349,7 +357,7 @@ class Kernel:
         first = self.launches(problem)[0]
         return Trace(
             self.name, *problem.shape, self.settings, first.grid, first.block, dict(counters),
-            self.text, runs[0], self.precision.a.bytes, problem.ops,
+            self.text, runs[0], self.precision.a.bytes, problem.ops, problem.batch,
         )  # fmt: skip
 
     def verify(self, seed: int | None = None) -> Report:
