@@ -120,8 +120,9 @@ def _draw(ax: Axes, found: Ring, event: Event, x: float) -> None:
         ax.add_patch(Rectangle((x, top), wide, ROW, linewidth=0.8, gid=gid, **look))
         if event.kind == rings.STORES:
             return
+        _, number = found.product(event.tile)
         ax.text(
-            x + wide / 2, top + ROW / 2, str(found.product(event.tile)[1]), size=NORMAL, ha="center",
+            x + wide / 2, top + ROW / 2, str(number), size=NORMAL, ha="center",
             va="center_baseline", zorder=4,
             bbox={"facecolor": style.GROUND, "edgecolor": "none", "pad": 1.0, "alpha": 0.85},
         )  # fmt: skip
@@ -202,7 +203,8 @@ def _caption(found: Ring) -> str:
         f"What warp {found.warp} of block {found.block} does with the "
         f"{plural(found.places, 'place')} of the ring at {where}, from the trace: an order, not "
         f"times. A number is that of {what} of {trace.settings['BK']} steps along K; a column is a "
-        f"run of instructions of one kind. Of the {found.elements:,} elements of a tile this warp copies "
+        "run of instructions of one kind. "
+        f"Of the {found.elements:,} elements of a tile this warp copies "
         f"{found.copied:,} and reads {found.read:,}. Of the block's {plural(found.warps, 'warp')} "
         f"{who} do the same in this order, each at its own time."
     )
