@@ -14,8 +14,10 @@
 #ifndef LINES
 #define LINES (BN < 32)                          // 1: A as it is stays so in shared memory
 #endif
+#ifndef CHUNK
 // Steps along K that are written out in a row: more would not stay in the instruction cache.
-#define CHUNK (LINES && OP_A == 0 || TM * TN * BK <= 1024 ? BK : 1024 / (TM * TN))
+#define CHUNK (TM * TN * BK <= 1024 ? BK : 1024 / (TM * TN))
+#endif
 #define THREADS ((BM / TM) * (BN / TN))
 #ifndef RESIDENT_THREADS
 #define RESIDENT_THREADS (TM * TN > 64 ? 256 : TM * TN > 32 ? 384 : 768)   // registers suffice
@@ -208,6 +210,15 @@ struct Fragments {
 struct Stage {
     const float *a, *b;
     int swizzled;                                // what trades places in my rows
+    int units;                                   // of four k, that lie behind me in A's lines
+
+    // On to the next steps along K of the same stage.
+    __device__ __forceinline__ void advance()
+    {
+        if (A_IN_LINES) units += CHUNK / 4;
+        else a += CHUNK * A_ROW;
+        b += CHUNK * B_ROW;
+    }
 
     __device__ __forceinline__ void read_b(float (&to)[TN], int k) const
     {
@@ -226,7 +237,7 @@ struct Stage {
     __device__ __forceinline__ void read_row_of_a(float (&to)[A_IN_LINES ? 4 : 2][TM], int i,
                                                   int k) const
     {
-        const int unit = (k / 4) ^ swizzle(row_step(i)) ^ swizzled;
+        const int unit = (k / 4) ^ swizzle(row_step(i)) ^ (swizzled ^ units);
         const float4 four = *(const float4*)&a[row_step(i) * BK + 4 * unit];
         to[0][i] = four.x;
         to[1][i] = four.y;
@@ -255,6 +266,49 @@ __device__ __forceinline__ void multiply(float (&sums)[TM][TN], Fragments& mine,
     }
 }
 
+// My rows and columns in the tiles at `tiles`, of the ring's first place.
+__device__ __forceinline__ Stage my_stage(const float* tiles)
+{
+    const int y = first_row(threadIdx.x);
+    return {tiles + (A_IN_LINES ? y * BK : y), tiles + A_FLOATS + first_column(threadIdx.x),
+            swizzle(y), 0};
+}
+
+// Multiply stage after stage, from `here` on, which is there. next(): I have read this stage; go on
+// to the next one, once it is there, and return it as an offset from the ring's first place; or -1,
+// where this was the last one.
+template <typename Next>
+__device__ __forceinline__ void multiply_stages(float (&sums)[TM][TN], const Stage& first,
+                                                int offset, const Next& next)
+{
+    const auto stage = [&](int offset) -> Stage {
+        return {first.a + offset, first.b + offset, first.swizzled, 0};
+    };
+    Stage here = stage(offset);
+    Fragments mine;
+    here.read_b(mine.b[0], 0);
+    if (!A_IN_LINES) here.read_column_of_a(mine.a[0], 0);
+    #pragma unroll
+    for (int i = 0; i < TM; ++i)
+        if (A_IN_LINES) here.read_row_of_a(mine.a, i, 0);
+
+    int chunks = BK / CHUNK;                     // of this stage that are left
+    #pragma unroll 1
+    while (true) {
+        #pragma unroll
+        for (int k = 0; k < CHUNK - 1; ++k) multiply<false>(sums, mine, k, here, k + 1);
+        here.advance();
+        if (--chunks == 0) {
+            const int then = next();
+            if (then < 0) break;
+            here = stage(then);
+            chunks = BK / CHUNK;
+        }
+        multiply<false>(sums, mine, CHUNK - 1, here, 0);
+    }
+    multiply<true>(sums, mine, CHUNK - 1, here, 0);
+}
+
 // Add to my sums those of the tile of op(A) @ op(B) at (top, left), over K from `first` up to `end`,
 // which is at most K. By all threads of the block; `shared` has SHARED_BYTES, 16-byte aligned, for
 // the places of the ring, and may be used otherwise until the next call.
@@ -276,38 +330,14 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[TM][TN], float* shar
     for (int n = 1, place = ring.place; n < STAGES && ahead < end; ++n)
         fill(place = place == STAGES - 1 ? 0 : place + 1);
 
-    const int y = first_row(threadIdx.x);
-    const float *first_a = shared + (A_IN_LINES ? y * BK : y);
-    const float *first_b = shared + A_FLOATS + first_column(threadIdx.x);
-    const auto stage = [&](int place) -> Stage {
-        return {first_a + place * TILES_FLOATS, first_b + place * TILES_FLOATS, swizzle(y)};
-    };
-    Stage here = stage(ring.wait());
-    Fragments mine;
-    here.read_b(mine.b[0], 0);
-    if (!A_IN_LINES) here.read_column_of_a(mine.a[0], 0);
-    #pragma unroll
-    for (int i = 0; i < TM; ++i)
-        if (A_IN_LINES) here.read_row_of_a(mine.a, i, 0);
-
-    int left_over = end - first, chunks = BK / CHUNK;          // chunks of this stage that are left
-    #pragma unroll 1
-    while (true) {
-        #pragma unroll
-        for (int k = 0; k < CHUNK - 1; ++k) multiply<false>(sums, mine, k, here, k + 1);
-        here.a += CHUNK * A_ROW;
-        here.b += CHUNK * B_ROW;
-        if (--chunks == 0) {
-            ring.release(lane);
-            left_over -= BK;
-            if (left_over <= 0) break;
-            if (ahead < end) fill(ring.acquire());
-            here = stage(ring.wait());
-            chunks = BK / CHUNK;
-        }
-        multiply<false>(sums, mine, CHUNK - 1, here, 0);
-    }
-    multiply<true>(sums, mine, CHUNK - 1, here, 0);
+    int left_over = end - first;
+    multiply_stages(sums, my_stage(shared), ring.wait() * TILES_FLOATS, [&] {
+        ring.release(lane);
+        left_over -= BK;
+        if (left_over <= 0) return -1;
+        if (ahead < end) fill(ring.acquire());
+        return ring.wait() * TILES_FLOATS;
+    });
     __syncthreads();
 }
 

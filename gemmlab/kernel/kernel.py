@@ -33,7 +33,7 @@ from gemmlab.kernel.trace import Trace
 from gemmlab.kernel.verify import GAPS, PRODUCT, Case, Report, verify
 from gemmlab.ladder import SIMULATED, Launch, Problem, Target
 from gemmlab.ladder.activations import ACTIVATIONS
-from gemmlab.ladder.launch import POINTERS, Triple
+from gemmlab.ladder.launch import POINTERS, Triple, multiplying
 from gemmlab.report import Listing
 from gemmlab.simulator import Finding
 
@@ -169,8 +169,9 @@ class Kernel:
         return other
 
     def grid(self, m: int, n: int, k: int) -> Triple:
-        """Blocks along x, y and z of what is launched first. Raises IllegalSetting."""
-        return self.launches(self.problem(m, n, k))[0].grid
+        """Blocks along x, y and z of what multiplies. Raises IllegalSetting."""
+        launches = self.launches(self.problem(m, n, k))
+        return launches[multiplying(launches)].grid
 
     def random_bias(self, n: int, seed: int) -> np.ndarray | None:
         """float32 (n,), of a rung that takes a bias, else None."""
@@ -325,7 +326,7 @@ class Kernel:
         ladder.require_arch(self.rung, self.settings, arch)
         # A GPU gets what the NVRTC there makes, of whatever version.
         find = compiled_resources if self.on_gpu else stocked_resources
-        taken = find(self.text, self._filename, arch, self.settings)[self.rung.entry]
+        taken = find(self.text, self._filename, arch, self.settings)[self.rung.entry(self.settings)]
         dynamic = self.rung.shared_bytes(self.settings)
         return replace(taken, shared_bytes=taken.shared_bytes + dynamic)
 
@@ -354,10 +355,12 @@ class Kernel:
         counters = Counter()
         for run in runs:
             counters.update(run.counters)
-        first = self.launches(problem)[0]
+        launches = self.launches(problem)
+        at = multiplying(launches)
         return Trace(
-            self.name, *problem.shape, self.settings, first.grid, first.block, dict(counters),
-            self.text, runs[0], self.precision.a.bytes, problem.ops, problem.batch,
+            self.name, *problem.shape, self.settings, launches[at].grid, launches[at].block,
+            dict(counters), self.text, runs[at if blocks is None else 0],
+            self.precision.a.bytes, problem.ops, problem.batch,
         )  # fmt: skip
 
     def verify(self, seed: int | None = None) -> Report:

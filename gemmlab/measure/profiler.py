@@ -124,7 +124,8 @@ def counters(
         *(str(size) for shape in shapes for size in shape),
         *(f"--set={name}={value}" for name, value in settings.items()),
     ]  # fmt: skip
-    return profiled(child, rung.entry, len(shapes), metrics or metrics_of(rung), rung.name)
+    entry = rung.entry(rung.defaults | settings)
+    return profiled(child, entry, len(shapes), metrics or metrics_of(rung), rung.name)
 
 
 def profiled(

@@ -27,6 +27,7 @@ from gemmlab.records.experiments import (
     chains,
     epilogue_timing,
     fma_order,
+    joins,
     l1_passes,
     pitfalls,
 )
@@ -85,6 +86,8 @@ def evidence(shapes: Shapes = runs.SHAPES) -> tuple[Evidence, ...]:
         *map(ablations.evidence, ablations.PATHS),
         epilogue_timing.EVIDENCE,
         batches.EVIDENCE,
+        joins.TIMES_OF_JOINS,
+        joins.REPEATS,
     )  # fmt: skip
 
 

@@ -301,7 +301,7 @@ def _measure(rung: ladder.Rung, say: Callable[[str], None]) -> Iterator[dict[str
 def _row(kernel: Kernel, arena: Arena) -> dict[str, Any]:
     rung, problem, versions = kernel.rung, arena.problem, software_versions()
     race = arena.race(kernel, arena.side(kernel), PAIRS)
-    taken = kernel.compiled.entries[rung.entry]
+    taken = kernel.compiled.entries[rung.entry(kernel.settings)]
     return {
         **kernel.settings, "m": problem.m, "n": problem.n, "k": problem.k,
         "batch": problem.batch, "dtype": rung.precision.name, **_spread(race.time_ms),
