@@ -11,6 +11,7 @@ from gemmlab.plots.kernel_view import kernel_view
 from gemmlab.plots.memory.addresses import address_map
 from gemmlab.plots.memory.banks import bank_map
 from gemmlab.plots.memory.blocks import block_map
+from gemmlab.plots.memory.copies import copies
 from gemmlab.plots.memory.fragments import fragments
 from gemmlab.plots.memory.levels import levels
 from gemmlab.plots.memory.lines import traffic
@@ -44,6 +45,7 @@ __all__ = [
     "block_map",
     "climb",
     "comparison",
+    "copies",
     "cublas_share",
     "epilogue",
     "fma_order",
