@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -39,7 +40,7 @@ def of(trace: Trace, array: str, block: tuple[int, int, int] = (0, 0, 0), warp: 
     those of one tile. Raises TraceError for a warp that copies nothing of the matrix.
     """
     accesses = trace.run.accesses(block, warp)
-    pairs = zip(accesses, accesses[1:], strict=False)
+    pairs = pairwise(accesses)
     kept = next((to for at, to in pairs if at.array == array and to.operation == "copy"), None)
     if kept is None:
         raise TraceError(
