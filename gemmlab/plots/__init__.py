@@ -25,6 +25,7 @@ from gemmlab.plots.memory.warps import warp_map
 from gemmlab.plots.memory.waves import waves
 from gemmlab.plots.memory.widths import access_widths, staging
 from gemmlab.plots.picture import Picture
+from gemmlab.plots.speed.batches import batches
 from gemmlab.plots.speed.comparison import comparison
 from gemmlab.plots.speed.epilogue import epilogue
 from gemmlab.plots.speed.fma_order import fma_order
@@ -42,6 +43,7 @@ __all__ = [
     "access_widths",
     "address_map",
     "bank_map",
+    "batches",
     "block_map",
     "climb",
     "comparison",

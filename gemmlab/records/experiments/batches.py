@@ -49,7 +49,7 @@ WAYS = (
 )  # fmt: skip
 LOOPS = (LOOP, CUBLAS_LOOP)
 
-PAIRS = 10
+PAIRS = 6
 COLUMNS = {
     **TEXT("way", "settings"), **SIZE("m", "n", "k", "batch"),
     **POSITIVE("time_ms", "time_q1_ms", "time_q3_ms"),
