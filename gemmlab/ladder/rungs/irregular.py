@@ -16,6 +16,7 @@ from gemmlab.ladder.launch import (
     Target,
     Workspace,
 )
+from gemmlab.ladder.planted import Planted
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Rung
 from gemmlab.ladder.rungs.shapes import (
@@ -165,4 +166,20 @@ BATCHED = Rung(
     needs_arch=lambda s: "sm_80",
     ops=ops,
     batch=3,
+    inner_loop=(
+        ("const auto fill = [&](int place)", "};"),
+        ("for (; tile.product < batch", "});"),
+    ),
+    planted=Planted(
+        old="if (THREADS > 32) wait_for",
+        new="if (THREADS > 64) wait_for",
+        what="a block of two warps does not wait until both have read a place before it is filled "
+        "anew; only a block of one warp need not wait",
+        kind="write-after-read race",
+        seen="kernel.check() sees the race; results are right in the simulator, where both warps "
+        "happen to be in time",
+        hint="kernel.check() names the line that reads and the one that writes. What has to lie "
+        "between them, and who has to wait for whom?",
+        settings={"BM": 64, "BN": 64, "TM": 8, "TN": 8, "STAGES": 2},
+    ),
 )
