@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gemmlab import ladder
 from gemmlab.kernel.trace import Access, Trace, TraceError
+from gemmlab.ladder.problem import OPERATIONS
+from gemmlab.loading import load
+
+if TYPE_CHECKING:
+    import pandas
 
 BANKS, WORD_BYTES = 32, 4
 
@@ -57,6 +64,33 @@ def of(trace: Trace, array: str, block: tuple[int, int, int] = (0, 0, 0), warp: 
         along_k=(array == "A") == (letter == "N"),
         requests=len(loads),
     )
+
+
+def by_layout(name: str, **settings: int) -> pandas.DataFrame:
+    """Copies by which a block of rung `name` brings a tile of A and one of B, for each layout.
+
+    A row for each of NN, NT, TN and TT. settings: of the rung, without OP_A and OP_B. Raises what
+    gl.load raises.
+    """
+    import pandas
+
+    rung, found = ladder.find(name), {}
+    for ops in OPERATIONS:
+        kernel = load(name, **settings, **ladder.stored_as(rung, ops))
+        trace = kernel.trace(*rung.tile(kernel.settings), kernel.settings["BK"])
+        found[ops] = {
+            f"{what} of {array}": value
+            for array in "AB"
+            for what, value in _counted(of(trace, array)).items()
+        }
+    return pandas.DataFrame(found).T
+
+
+def _counted(copy: Copy) -> dict[str, int]:
+    return {
+        "copies": copy.requests, "bytes a lane": copy.access.width,
+        "sectors a copy": copy.access.sectors,
+    }  # fmt: skip
 
 
 def _is_copy(access) -> bool:
