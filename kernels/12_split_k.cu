@@ -30,8 +30,11 @@
 #define GROUP 8                                  // rows of tiles that are computed together
 #endif
 
+#ifndef MOST_IN_CLUSTER
+#define MOST_IN_CLUSTER 8
+#endif
 #if JOIN == CLUSTER
-#define IN_CLUSTERS __cluster_dims__(SPLIT < 8 ? SPLIT : 8, 1, 1)
+#define IN_CLUSTERS __cluster_dims__(SPLIT < MOST_IN_CLUSTER ? SPLIT : MOST_IN_CLUSTER, 1, 1)
 #else
 #define IN_CLUSTERS
 #endif

@@ -20,7 +20,7 @@
 #endif
 #define THREADS ((BM / TM) * (BN / TN))
 #ifndef RESIDENT_THREADS
-#define RESIDENT_THREADS (TM * TN > 64 ? 256 : TM * TN > 32 ? 384 : 768)   // registers suffice
+#define RESIDENT_THREADS (TM * TN > 64 ? 256 : TM * TN > 32 ? 512 : 768)   // registers suffice
 #endif
 #define MIN_BLOCKS (RESIDENT_THREADS > THREADS ? RESIDENT_THREADS / THREADS : 1)
 

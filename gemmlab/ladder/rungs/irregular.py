@@ -1,11 +1,13 @@
-"""Rungs 12 and 13, verified and not yet on the ladder: they have no notebook and no records.
+"""Rungs 12 and 13: products with fewer tiles than the GPU has SMs; many small ones in one launch.
 
-12: products with fewer tiles than the GPU has SMs; 13: many small products in one launch. The
-kernels of 12 for few rows and few columns (thin.cuh) are launched by tests alone.
+12 has three kinds of kernels. A block of most settings computes a tile, or a part of K of it. Where
+a thread has as many rows as the tile (TM = BM), C has few rows, and where it has as many columns
+(TN = BN), few columns: these read the large matrix once, and no tile of it is kept.
 """
 
 from __future__ import annotations
 
+from gemmlab.cuda.architectures import LIMITS, base
 from gemmlab.ladder.constraints import Constraint, whole_block
 from gemmlab.ladder.launch import (
     LEADING,
@@ -20,17 +22,15 @@ from gemmlab.ladder.planted import Planted
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Rung
 from gemmlab.ladder.rungs.shapes import (
-    block_tile,
     ceil_div,
     operations,
     ops,
-    thread_tile,
     threads_of_tiles,
     tile,
     tile_reuse,
     tiles_of_c,
 )
-from gemmlab.ladder.settings import Parameter, Settings
+from gemmlab.ladder.settings import IllegalSetting, Parameter, Settings
 
 JOINS = (
     "alone", "a second kernel", "atomics", "the last arriver", "every part", "a cluster",
@@ -39,61 +39,111 @@ JOINS = (
 ALONE, SECOND_KERNEL, ATOMICS, LAST_ARRIVER, EVERY_PART, CLUSTER, STREAM_K = range(len(JOINS))
 PADDING = 4  # floats, of a row of what is transposed on its way into shared memory
 MOST_ROWS_OF_BLOCKS = 65535
+STATIC_BYTES = 256  # of shared memory, at most: barriers of a ring, and a flag
+DEPTH, STRIP, WARPS = 256, 128, 4  # of thin.cuh: k at a time; columns and warps of a block
+
+
+def _has_few_rows(s: Settings) -> bool:
+    return s["TM"] == s["BM"]
+
+
+def _has_few_columns(s: Settings) -> bool:
+    return s["TN"] == s["BN"]
+
+
+def _is_thin(s: Settings) -> bool:
+    return _has_few_rows(s) or _has_few_columns(s)
 
 
 def _ring_bytes(s: Settings) -> int:
     """The stages: tiles of floats, whose rows are longer where elements come transposed."""
-    a_row = s["BM"] + (0 if s["OP_A"] else PADDING)
+    a_row = s["BM"] + (0 if s["OP_A"] or _in_lines(s) else PADDING)
     b_row = s["BN"] + (PADDING if s["OP_B"] else 0)
     return 4 * s["STAGES"] * s["BK"] * (a_row + b_row)
 
 
-TILES = (
-    *block_tile((32, 64, 128), (32, 64, 128), (16, 32), (64, 64, 16)),
-    *thread_tile(8, 8),
-    Parameter("STAGES", 3, (2, 3, 4), "places of the ring of tiles"),
-)
+def _in_lines(s: Settings) -> bool:
+    """Whether A's tile lies in shared memory as it is stored, as the header's LINES has it."""
+    return s["BN"] < 32 and not s["OP_A"]
 
 
-def _whole_warps(s: Settings) -> str | None:
-    if s["BM"] % (4 * s["TM"]) or s["BN"] % (8 * s["TN"]):
-        return f"leaves no whole warps: one computes {4 * s['TM']}×{8 * s['TN']}"
-    return None
+def _families(*choices: tuple[int, ...]) -> tuple[Settings, ...]:
+    names = ("BM", "BN", "BK", "TM", "TN", "STAGES", "PTXAS")
+    return tuple(dict(zip(names, choice, strict=True)) for choice in choices)
+
+
+def _parameters(families: tuple[Settings, ...], default: Settings) -> tuple[Parameter, ...]:
+    """The parameters of tiles, with the values that some family has."""
+    meanings = {
+        "BM": "rows of C that a block computes", "BN": "columns of C that a block computes",
+        "BK": "how far along K one step goes", "TM": "rows of C that a thread computes",
+        "TN": "columns of C that a thread computes", "STAGES": "places of the ring of tiles",
+        "PTXAS": "the assembler's optimization; 1 keeps the order of the FMAs",
+    }  # fmt: skip
+    return tuple(
+        Parameter(name, default[name], tuple(sorted({one[name] for one in families})), meaning)
+        for name, meaning in meanings.items()
+    )
+
+
+def _resident(s: Settings, target: Target) -> int:
+    """Blocks that run on an SM at a time: by registers, as the header's MIN_BLOCKS has them, and
+    by shared memory."""
+    sums = s["TM"] * s["TN"]
+    threads = 256 if sums > 64 else 512 if sums > 32 else 768
+    limits = LIMITS.get(base(target.arch), LIMITS["sm_80"])
+    of_a_block = _split_shared_bytes(s) + STATIC_BYTES + limits.reserved_bytes
+    return max(1, min(threads // threads_of_tiles(s), limits.shared_bytes // of_a_block))
 
 
 # ---- 12 ------------------------------------------------------------------------------------------
 
 
-def _workers(s: Settings, target: Target) -> int:
-    """Blocks of stream-K, all of them resident: as the header's MIN_BLOCKS has them."""
-    sums = s["TM"] * s["TN"]
-    resident = 256 if sums > 64 else 384 if sums > 32 else 768
-    return target.sm_count * max(1, resident // threads_of_tiles(s))
+def _threads(s: Settings) -> int:
+    if _has_few_rows(s):
+        return 32 * WARPS
+    return 32 * (s["BM"] // s["TM"]) if _has_few_columns(s) else threads_of_tiles(s)
+
+
+def _split_shared_bytes(s: Settings) -> int:
+    if _has_few_rows(s):
+        return 4 * s["BM"] * max(DEPTH, WARPS * STRIP)
+    if _has_few_columns(s):
+        return 4 * s["STAGES"] * s["BN"] * (s["BK"] + PADDING)
+    of_a_tile = 4 * s["BM"] * s["BN"] if s["JOIN"] == CLUSTER else 0
+    return max(_ring_bytes(s), of_a_tile)
 
 
 def _shares(s: Settings) -> int:
     """Blocks of the second kernel for each tile, as the header's SHARES has them."""
-    lanes = 1 << (min(s["SPLIT"], 8).bit_length() - 1)
-    return ceil_div(s["BM"] * s["BN"] // 4 * lanes, threads_of_tiles(s))
+    fours = s["TM"] * s["TN"] // 4
+    lanes = 1 << (max(1, min(s["SPLIT"] // fours, 16)).bit_length() - 1)
+    return fours * lanes
 
 
 def _split_plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
     across, down, _ = tiles_of_c(problem.m, problem.n, s)
-    tiles, join, threads = across * down, s["JOIN"], (threads_of_tiles(s), 1, 1)
-    blocks = _workers(s, target) if join == STREAM_K else tiles * s["SPLIT"]
-    tile_bytes = 4 * s["BM"] * s["BN"]
-    parts = Workspace("parts", tile_bytes * blocks)
+    tiles, join, block = across * down, s["JOIN"], (_threads(s), 1, 1)
+    args = (*MATRICES, "M", "N", "K", *LEADING, "alpha", "beta")
+    if _has_few_columns(s):
+        return [Launch("few_columns", (tiles, 1, 1), block, _split_shared_bytes(s), args=args)]
+    together = target.sm_count * _resident(s, target)
+    if join == EVERY_PART and s["SPLIT"] > together:
+        raise IllegalSetting(
+            f"{s['SPLIT']} parts wait for each other, and {together} blocks run at a time: choose "
+            f"JOIN={LAST_ARRIVER}"
+        )
+    blocks = together if join == STREAM_K else tiles * s["SPLIT"]
+    parts = Workspace("parts", 4 * s["BM"] * s["BN"] * blocks)
     arrived = Workspace("arrived", 4 * max(blocks, 8 * tiles), zeroed=True)
-    shared = max(_ring_bytes(s), tile_bytes if join == CLUSTER else 0)
+    entry = "few_rows" if _has_few_rows(s) else "stream_k" if join == STREAM_K else "split_k"
+    cluster = (min(s["SPLIT"], 8), 1, 1) if join == CLUSTER else (1, 1, 1)
     product = Launch(
-        "stream_k" if join == STREAM_K else "split_k",
-        (blocks, 1, 1), threads, shared,
-        (s["SPLIT"], 1, 1) if join == CLUSTER else (1, 1, 1),
-        (*MATRICES, "M", "N", "K", *LEADING, "alpha", "beta", parts, arrived),
-    )  # fmt: skip
+        entry, (blocks, 1, 1), block, _split_shared_bytes(s), cluster, (*args, parts, arrived)
+    )
     if join == SECOND_KERNEL:
         args = ("C", "M", "N", "ldc", "alpha", "beta", parts)
-        return [product, Launch("add_parts", (tiles * _shares(s), 1, 1), threads, args=args)]
+        return [product, Launch("add_parts", (tiles * _shares(s), 1, 1), block, args=args)]
     if join == ATOMICS:
         grid = (ceil_div(problem.n, 256), min(problem.m, MOST_ROWS_OF_BLOCKS), 1)
         args = ("C", "M", "N", "ldc", "beta")
@@ -104,31 +154,55 @@ def _split_plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
 def _one_way(s: Settings) -> str | None:
     if s["JOIN"] in (ALONE, STREAM_K) and s["SPLIT"] != 1:
         return f"joins by {JOINS[s['JOIN']]}, with SPLIT=1"
-    if s["JOIN"] == CLUSTER and s["SPLIT"] > 8:
-        return "asks for a cluster of more than 8 blocks"
+    if s["JOIN"] == CLUSTER and s["SPLIT"] > 8 and s["SPLIT"] % 8:
+        return "leaves no whole clusters of 8 parts"
     return None
 
+
+def _thin(s: Settings) -> str | None:
+    """What the kernels for few rows and columns do not do."""
+    if _has_few_columns(s):
+        if s["SPLIT"] != 1 or s["JOIN"] != ALONE:
+            return "cuts no K where C has few columns: SPLIT=1 and JOIN=0"
+        if s["OP_A"]:
+            return "takes A only as it is where C has few columns"
+    elif _has_few_rows(s):
+        if s["JOIN"] not in (ALONE, LAST_ARRIVER, CLUSTER):
+            joins = f"{ALONE}, {LAST_ARRIVER} and {CLUSTER}"
+            return f"joins few rows in one way of JOIN={joins}"
+        if s["OP_B"]:
+            return "takes B only as it is where C has few rows"
+        if s["JOIN"] == CLUSTER and s["SPLIT"] > 8:
+            return "joins few rows in one cluster, of 8 parts at most"
+    return None
+
+
+SPLIT_FAMILIES = _families(
+    (64, 64, 16, 8, 8, 3, 3),
+    (128, 256, 32, 8, 16, 3, 1), (128, 128, 32, 8, 8, 3, 3), (64, 128, 16, 8, 8, 4, 3),
+    (64, 64, 16, 8, 4, 3, 3), (32, 128, 32, 8, 4, 3, 3), (32, 64, 32, 8, 4, 3, 3),
+    (16, 256, 32, 4, 8, 3, 3), (64, 16, 32, 4, 4, 3, 3), (32, 32, 32, 4, 4, 3, 3),
+    (1, 128, 256, 1, 4, 1, 3), (8, 1, 256, 2, 1, 2, 3),
+)  # fmt: skip
+SMALL = SPLIT_FAMILIES[0]
 
 SPLIT_K = Rung(
     name="12_split_k",
     title="Split-K",
     idea="fewer tiles than SMs: several blocks share a tile, each with a part of K",
     parameters=(
-        *TILES,
-        Parameter("SPLIT", 4, (1, 2, 3, 4, 8, 16), "parts of K"),
+        *_parameters(SPLIT_FAMILIES, SMALL),
+        Parameter("SPLIT", 4, (1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128), "parts of K"),
         Parameter(
             "JOIN", LAST_ARRIVER, tuple(range(len(JOINS))),
             "how parts are added: " + ", ".join(f"{at}: {one}" for at, one in enumerate(JOINS)),
         ),
         *operations(),
     ),
+    families=SPLIT_FAMILIES,
     tile=tile,
     plan=_split_plan,
-    constraints=(
-        Constraint("one way", _one_way),
-        Constraint("whole warps", _whole_warps),
-        whole_block(threads_of_tiles),
-    ),
+    constraints=(Constraint("one way", _one_way), Constraint("thin", _thin)),
     model_bytes=tile_reuse,
     needs_arch=lambda s: "sm_90a" if s["JOIN"] == CLUSTER else "sm_80",
     ops=ops,
@@ -149,19 +223,27 @@ def _batched_plan(problem: Problem, s: Settings, target: Target) -> list[Launch]
     return [Launch("batched", (blocks, 1, 1), (threads, 1, 1), _ring_bytes(s), args=args)]
 
 
+BATCHED_FAMILIES = _families(
+    (64, 64, 16, 8, 8, 3, 3), (32, 32, 16, 8, 4, 3, 3), (64, 128, 16, 8, 8, 4, 3),
+    (128, 256, 32, 8, 16, 3, 1),
+)  # fmt: skip
+
 BATCHED = Rung(
     name="13_batched",
     title="Batched products",
     idea="one stream of stages through all products of a batch: copies of the next one meanwhile",
     parameters=(
-        *TILES,
-        Parameter("RESIDENT", 2, (1, 2, 3, 4, 6, 8), "blocks that shall run on an SM at a time"),
+        *_parameters(BATCHED_FAMILIES, SMALL),
+        Parameter(
+            "RESIDENT", 2, (1, 2, 3, 4, 6, 8, 16), "blocks that shall run on an SM at a time"
+        ),
         Parameter("POINTERS", 0, (0, 1), "1: arrays of addresses", tuned=False),
         *operations(),
     ),
+    families=BATCHED_FAMILIES,
     tile=tile,
     plan=_batched_plan,
-    constraints=(Constraint("whole warps", _whole_warps), whole_block(threads_of_tiles)),
+    constraints=(whole_block(threads_of_tiles),),
     model_bytes=lambda problem, s: problem.batch * tile_reuse(problem, s),
     needs_arch=lambda s: "sm_80",
     ops=ops,
@@ -183,3 +265,5 @@ BATCHED = Rung(
         settings={"BM": 64, "BN": 64, "TM": 8, "TN": 8, "STAGES": 2},
     ),
 )
+
+RUNGS = (SPLIT_K, BATCHED)
