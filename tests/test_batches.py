@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import gemmlab as gl
 from gemmlab.cuda.device import GpuState
 from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import Problem
@@ -170,3 +171,14 @@ def test_a_way_that_leaves_out_a_product_is_not_timed(machine, monkeypatch):
         for row in batches._measure(Problem(8, 8, 8, 3), {}):
             timed.append(row["way"])
     assert timed == list(batches.WAYS[: batches.WAYS.index(batches.CUBLAS_GRAPH)])
+
+
+def test_verification_goes_from_product_to_product():
+    """A block's first tile is right, and of the later ones B is that of another product."""
+    text = gl.load(BATCHED.name).text
+    wrong = text.replace("matrix(B, stride_b, next.product)", "matrix(B, stride_b, tile.product)")
+    assert wrong != text
+    failed = [
+        case for case in gl.from_source(wrong, BATCHED.name).verify(seed=1).cases if not case.passed
+    ]
+    assert failed and all(case.m * case.n > 64 * 64 for case in failed), "of several tiles"

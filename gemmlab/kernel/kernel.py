@@ -38,6 +38,9 @@ from gemmlab.report import Listing
 from gemmlab.simulator import Finding
 
 EDITED = "kernel.cu"  # the name of a text that is no file of ours
+# For which batches are launched: their largest product has several times as many tiles as there are
+# blocks then, and takes long in the simulator if there are fewer; those of checks are small.
+SMS_OF_PRODUCTS, SMS_OF_CHECKS = 8, 1
 
 
 class KernelMistake(Exception):
@@ -366,25 +369,28 @@ class Kernel:
     def verify(self, seed: int | None = None) -> Report:
         """Check it at awkward shapes, on the device it runs on. Show the result: it is a table.
 
-        Inputs are new with every call, or those of `seed`. An edited kernel in which the
+        Inputs are new with every call, or those of `seed`. A batch is launched as for few SMs,
+        so that blocks that go from product to product do so. An edited kernel in which the
         simulator's checks find what may fault or hang a GPU is not launched on one: the report is
         then theirs.
         """
         report = self._refused() if self.on_gpu else None
-        return verify(self, seed) if report is None else report
+        return verify(self._in_rounds(SMS_OF_PRODUCTS), seed) if report is None else report
 
     def check(self) -> Report:
         """Look for mistakes that hardware hides: races, uninitialised reads, lost barriers.
 
         Small products with tails and factors are run in the simulator, with all its checks; C
-        counts as never written where beta is 0. Show the result: it is a table.
+        counts as never written where beta is 0. A batch is launched as for a single SM: see
+        `verify`. Show the result: it is a table.
         """
         rows, cols = self.rung.tile(self.settings)
         step = max(32, self.settings.get("BK", 0))  # a whole step along K, then one more
         shapes = [(7, 5, 3), (17, 33, 0), (rows, cols, step), (rows + 1, cols + 1, step + 1)]
-        cases = [self._look_for_mistakes(*shape, *PRODUCT) for shape in shapes]
+        launched = self._in_rounds(SMS_OF_CHECKS)
+        cases = [launched._look_for_mistakes(*shape, *PRODUCT) for shape in shapes]
         cases.append(
-            self._look_for_mistakes(
+            launched._look_for_mistakes(
                 rows + 1, cols + 1, 31, 0.5, 2.0, gap=GAPS[0] if self.takes("lda") else 0
             )
         )
@@ -415,6 +421,10 @@ class Kernel:
             return array
         with faults.told():
             return self.array_module.asnumpy(array)
+
+    def _in_rounds(self, sm_count: int) -> Kernel:
+        """Of a rung of batches: as for so few SMs that its blocks have several tiles each."""
+        return self.scheduled_for(sm_count) if self.rung.batch > 1 else self
 
     @cached_property
     def _names(self) -> frozenset[str]:

@@ -253,16 +253,16 @@ BATCHED = Rung(
         ("for (; tile.product < batch", "});"),
     ),
     planted=Planted(
-        old="if (THREADS > 32) wait_for",
-        new="if (THREADS > 64) wait_for",
-        what="a block of two warps does not wait until both have read a place before it is filled "
-        "anew; only a block of one warp need not wait",
+        old="if (LAG) return ring.acquire();",
+        new="if (LAG) return ring.place == 0 ? STAGES - 1 : ring.place - 1;",
+        what="the place that was read before this one is filled anew without waiting until all "
+        "warps have read it: one that is a step behind still does",
         kind="write-after-read race",
-        seen="kernel.check() sees the race; results are right in the simulator, where both warps "
+        seen="kernel.check() sees the race; results are right in the simulator, where the warps "
         "happen to be in time",
         hint="kernel.check() names the line that reads and the one that writes. What has to lie "
         "between them, and who has to wait for whom?",
-        settings={"BM": 64, "BN": 64, "TM": 8, "TN": 8, "STAGES": 2},
+        settings=SMALL,
     ),
 )
 

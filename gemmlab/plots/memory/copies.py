@@ -40,8 +40,8 @@ def copies(found: Mapping[str, Copy], *, caption: str | None = None) -> Picture:
                 f"{name!r}."
             )
     pitch = (WIDTH - 2 * MARGIN) / max(3, len(found))
-    cell = (pitch - LEFT - 0.15) / BANKS
     pieces = {name: _piece(one) for name, one in found.items()}
+    cell = (pitch - LEFT - 0.15) / max(BANKS, *(len(columns) for _, columns in pieces.values()))
     above = max(len(rows) for rows, _ in pieces.values()) * cell
     below = max(_stretches(one) for one in found.values()) * cell
     notes = {name: _notes(one) for name, one in found.items()}
@@ -69,9 +69,9 @@ def copies(found: Mapping[str, Copy], *, caption: str | None = None) -> Picture:
 
 
 def _piece(one: Copy) -> tuple[range, range]:
-    """Rows and columns of the matrix that are drawn: those of the tile, which has so many."""
-    rows, columns = one.access.shape
-    return range(min(rows, BANKS)), range(min(columns, BANKS))
+    """Rows and columns of the matrix that are drawn: 32 of them, or as many as are copied."""
+    (rows, columns), last = one.access.shape, one.access.elements.max(axis=(0, 1)) + 1
+    return range(min(rows, max(BANKS, last[0]))), range(min(columns, max(BANKS, last[1])))
 
 
 def _stretches(one: Copy) -> int:
