@@ -26,9 +26,7 @@
 #define EVERY_PART 4                             // waits for all, and adds its share of the tile
 #define CLUSTER 5                                // the same, through distributed shared memory
 #define STREAM_K 6                               // every worker has the same length of K to do
-#ifndef GROUP
 #define GROUP 8                                  // rows of tiles that are computed together
-#endif
 
 #ifndef MOST_IN_CLUSTER
 #define MOST_IN_CLUSTER 8

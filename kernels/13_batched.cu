@@ -15,6 +15,7 @@
 // tile_product.cuh has the sizes, the copies and the outer product, pipeline.cuh has Ring.
 
 #include "tile_product.cuh"
+#include "tile_sizes.cuh"
 
 #ifndef RESIDENT
 #define RESIDENT 4                               // blocks that shall run on an SM at a time

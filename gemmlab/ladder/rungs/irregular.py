@@ -235,7 +235,7 @@ BATCHED = Rung(
     parameters=(
         *_parameters(BATCHED_FAMILIES, SMALL),
         Parameter(
-            "RESIDENT", 2, (1, 2, 3, 4, 6, 8, 16), "blocks that shall run on an SM at a time"
+            "RESIDENT", 4, (1, 2, 3, 4, 6, 8, 16), "blocks that shall run on an SM at a time"
         ),
         Parameter("POINTERS", 0, (0, 1), "1: arrays of addresses", tuned=False),
         *operations(),
