@@ -18,6 +18,7 @@ from gemmlab.ladder.launch import (
     Target,
     Workspace,
 )
+from gemmlab.ladder.planted import Planted
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Rung
 from gemmlab.ladder.rungs.shapes import (
@@ -252,6 +253,22 @@ BATCHED = Rung(
     needs_arch=lambda s: "sm_80",
     ops=ops,
     batch=3,
+    inner_loop=(
+        ("const auto fill = [&](int place)", "};"),
+        ("for (; tile.product < batch", "});"),
+    ),
+    planted=Planted(
+        old="if (LAG) return ring.acquire();",
+        new="if (LAG) return ring.place == 0 ? STAGES - 1 : ring.place - 1;",
+        what="the place that was read before this one is filled anew without waiting until all "
+        "warps have read it: one that is a step behind still does",
+        kind="write-after-read race",
+        seen="kernel.check() sees the race; results are right in the simulator, where the warps "
+        "happen to be in time",
+        hint="kernel.check() names the line that reads and the one that writes. What has to lie "
+        "between them, and who has to wait for whom?",
+        settings=SMALL,
+    ),
 )
 
 RUNGS = (SPLIT_K, BATCHED)

@@ -2,5 +2,5 @@
 
 chains, pitfalls: of 00; l1_passes: of 01; fma_order: of 10; epilogues: the kernels of 11, and
 epilogue_timing, which measures them;
-joins: of 12.
+joins: of 12; batches: of 13.
 """
