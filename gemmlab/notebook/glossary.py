@@ -353,8 +353,7 @@ TERMS = (
     Term(
         "strided batch",
         "13_batched",
-        "A batch in which each matrix begins the same number of elements, the stride, after the one "
-        "before.",
+        "A batch in which each matrix begins as many elements, the stride, after the one before it.",
         also=("stride",),
     ),
     Term(
