@@ -353,7 +353,7 @@ TERMS = (
     Term(
         "strided batch",
         "13_batched",
-        "A batch in which each matrix begins as many elements, the stride, after the one before it.",
+        "A batch in which each matrix begins so many elements, the stride, after the one before.",
         also=("stride",),
     ),
     Term(
