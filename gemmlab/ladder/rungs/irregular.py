@@ -206,6 +206,7 @@ SPLIT_K = Rung(
     model_bytes=tile_reuse,
     needs_arch=lambda s: "sm_90a" if s["JOIN"] == CLUSTER else "sm_80",
     ops=ops,
+    shown_at=Problem(64, 4096, 4096),
 )  # fmt: skip
 
 
@@ -248,6 +249,7 @@ BATCHED = Rung(
     needs_arch=lambda s: "sm_80",
     ops=ops,
     batch=3,
+    shown_at=Problem(64, 64, 64, 4096),
     inner_loop=(
         ("const auto fill = [&](int place)", "};"),
         ("for (; tile.product < batch", "});"),
