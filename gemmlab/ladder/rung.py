@@ -35,9 +35,10 @@ class Rung:
     bias for each column, and has a parameter ACTIVATION, see `activations`. `ops`: how it takes A
     and B, see Problem. `batch`: with how many products in one launch it is verified, more than 1 of
     a rung that takes batches. One whose launches name lda, ldb and ldc takes matrices with gaps
-    between rows. `planted`: a mistake for readers to find. `inner_loop`: the lines that the idea
-    stands in, from above, each part as how its first and its last line begin; empty for a rung that
-    has no notebook yet.
+    between rows. `shown_at`: what its row of the ladder shows in place of a large square, one of
+    the problems of the shape set. `planted`: a mistake for readers to find. `inner_loop`: the lines
+    that the idea stands in, from above, each part as how its first and its last line begin; empty
+    for a rung that has no notebook yet.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Rung:
     bias: bool = False
     ops: Callable[[Settings], str] = lambda settings: "NN"
     batch: int = 1
+    shown_at: Problem | None = None
     planted: Planted | None = None
     inner_loop: tuple[tuple[str, str], ...] = ()
 

@@ -74,6 +74,12 @@ TERMS = (
         "`__syncthreads()` is one.",
     ),
     Term(
+        "batch",
+        "13_batched",
+        "Many products of one shape, each of its own matrices, asked for at once.",
+        also=("batches",),
+    ),
+    Term(
         "bias",
         "11_fused_epilogue",
         "A vector with a number for each column of C, which is added to every row.",
@@ -224,6 +230,12 @@ TERMS = (
         "the bytes of shared memory.",
     ),
     Term(
+        "leading dimension",
+        "13_batched",
+        "How many elements lie between the beginnings of two neighbouring rows as they are stored; "
+        "more than a row has where the matrix is a part of a larger one.",
+    ),
+    Term(
         "mbarrier",
         "10_register_banks",
         "A barrier that is an object in shared memory: threads and copies arrive at it, and others "
@@ -260,6 +272,13 @@ TERMS = (
         "07_bank_conflicts",
         "Unused elements at the end of each row of a tile, which move the next rows to other "
         "banks.",
+    ),
+    Term(
+        "persistent block",
+        "13_batched",
+        "A block that stays on its SM and takes one tile after another, where others end with "
+        "their first.",
+        also=("persistent",),
     ),
     Term(
         "pipeline",
@@ -365,6 +384,12 @@ TERMS = (
         "12_split_k",
         "All tiles, laid end to end along K, are cut into as many equal lengths as there are "
         "blocks at a time.",
+    ),
+    Term(
+        "strided batch",
+        "13_batched",
+        "A batch in which each matrix begins so many elements, the stride, after the one before.",
+        also=("stride",),
     ),
     Term(
         "sustained",

@@ -206,10 +206,11 @@ SPLIT_K = Rung(
     model_bytes=tile_reuse,
     needs_arch=lambda s: "sm_90a" if s["JOIN"] == CLUSTER else "sm_80",
     ops=ops,
+    shown_at=Problem(64, 4096, 4096),
     inner_loop=(
         ("const int tile = blockIdx.x / SPLIT", "const int tile = blockIdx.x / SPLIT"),
         ("const long long steps", "multiply_tile("),
-        ("} else if (JOIN == LAST_ARRIVER) {", "} else if (JOIN == EVERY_PART) {"),
+        ("} else if (JOIN == LAST_ARRIVER) {", "}"),
     ),
 )  # fmt: skip
 
@@ -253,6 +254,7 @@ BATCHED = Rung(
     needs_arch=lambda s: "sm_80",
     ops=ops,
     batch=3,
+    shown_at=Problem(64, 64, 64, 4096),
     inner_loop=(
         ("const auto fill = [&](int place)", "};"),
         ("for (; tile.product < batch", "});"),
