@@ -54,8 +54,8 @@ def test_one_block_a_tile_stores_c_alone_and_atomics_add_every_part_to_it(moved)
 
 
 def test_a_kernel_for_each_way_and_none_where_there_is_no_such_way():
-    made = parts.kernels(**SMALL | {"SPLIT": 12})
-    assert JOINS[CLUSTER] not in made and made[JOINS[ATOMICS]].settings["SPLIT"] == 12
+    made = parts.kernels(**SMALL | {"SPLIT": 66})
+    assert JOINS[CLUSTER] not in made and made[JOINS[ATOMICS]].settings["SPLIT"] == 66
     assert made[JOINS[ALONE]].settings["SPLIT"] == made[JOINS[STREAM_K]].settings["SPLIT"] == 1
 
 
