@@ -13,6 +13,7 @@ from gemmlab.ladder.launch import (
     LEADING,
     MATRICES,
     POINTERS,
+    SIMULATED,
     STRIDES,
     Launch,
     Target,
@@ -160,6 +161,14 @@ def _one_way(s: Settings) -> str | None:
     return None
 
 
+def _waiting(s: Settings) -> str | None:
+    """Whether parts wait for each other of which not all run at a time, also on a large GPU."""
+    together = SIMULATED.sm_count * _resident(s, SIMULATED)
+    if s["JOIN"] == EVERY_PART and s["SPLIT"] > together:
+        return f"lets {s['SPLIT']} parts wait for each other, where {together} run at a time"
+    return None
+
+
 def _thin(s: Settings) -> str | None:
     """What the kernels for few rows and columns do not do."""
     if _has_few_columns(s):
@@ -297,7 +306,9 @@ SPLIT_K = Rung(
     swept=_is_tried,
     tile=tile,
     plan=_split_plan,
-    constraints=(Constraint("one way", _one_way), Constraint("thin", _thin)),
+    constraints=(
+        Constraint("one way", _one_way), Constraint("thin", _thin), Constraint("waiting", _waiting),
+    ),
     model_bytes=tile_reuse,
     needs_arch=lambda s: "sm_90a" if s["JOIN"] == CLUSTER else "sm_80",
     ops=ops,
