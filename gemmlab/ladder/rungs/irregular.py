@@ -158,6 +158,9 @@ def _one_way(s: Settings) -> str | None:
         return f"joins by {JOINS[s['JOIN']]}, with SPLIT=1"
     if s["JOIN"] == CLUSTER and s["SPLIT"] > 8 and s["SPLIT"] % 8:
         return "leaves no whole clusters of 8 parts"
+    together = SIMULATED.sm_count * _resident(s, SIMULATED)
+    if s["JOIN"] == EVERY_PART and not _is_thin(s) and s["SPLIT"] > together:
+        return f"lets {s['SPLIT']} parts wait for each other, and {together} run at a time"
     return None
 
 
@@ -317,6 +320,17 @@ SPLIT_K = Rung(
         ("const int tile = blockIdx.x / SPLIT", "const int tile = blockIdx.x / SPLIT"),
         ("const long long steps", "multiply_tile("),
         ("} else if (JOIN == LAST_ARRIVER) {", "}"),
+    ),
+    planted=Planted(
+        old="is_last(&arrived[tile], SPLIT)",
+        new="is_last(&arrived[tile], SPLIT - 1)",
+        what="the block that arrives last but one adds the parts, and one of them may not be there "
+        "yet; all SPLIT of them must have arrived",
+        kind="uninitialised read",
+        seen="kernel.check() sees the read of a part that nobody has written, and kernel.verify() "
+        "fails where the last block is late",
+        hint="kernel.check() names the array that is read too early. Who writes it, and what does "
+        "the reader wait for?",
     ),
 )  # fmt: skip
 
