@@ -18,7 +18,7 @@
 #include "tile_sizes.cuh"
 
 #ifndef RESIDENT
-#define RESIDENT 4                               // blocks that shall run on an SM at a time
+#define RESIDENT 6                               // blocks that shall run on an SM at a time
 #endif
 #ifndef POINTERS
 #define POINTERS 0                               // 1: A, B and C are arrays of addresses
@@ -91,19 +91,25 @@ batched(Inputs A, Inputs B, Outputs C, int M, int N, int K, int lda, int ldb, in
 {
     extern __shared__ __align__(16) float shared[];            // the places of the ring
     __shared__ unsigned long long barriers[2 * STAGES];
-    Ring<STAGES> ring(barriers, THREADS);
+    Ring<STAGES> ring = make_ring(barriers);
 
     const Batch all(M, N);
     Tile tile = all.at(blockIdx.x), next = tile;               // to be computed, to be fetched
     Factors factors = {nullptr, nullptr, M, N, K, lda, ldb};
-    Sources from(factors, 0, 0, 0, 0);
+    Sources from(factors, true, 0, 0, 0, 0);
+    factors.A = matrix(A, stride_a, 0);
+    factors.B = matrix(B, stride_b, 0);
+    // Of a batch by strides, for all products.
+    const bool by_four = moves_by_four(factors) && ((A_ALONG_K && !A_IN_LINES) || stride_a % 4 == 0) &&
+                         (B_ALONG_K || stride_b % 4 == 0);
     int fetched = K;                             // of K, of the tile that is fetched
     const auto fill = [&](int place) {           // with my part of the next stage
         if (fetched >= K) {                      // which is of the next tile, or the next product
             if (next.product >= batch) return;
             factors.A = matrix(A, stride_a, next.product);
             factors.B = matrix(B, stride_b, next.product);
-            from = Sources(factors, next.row * BM, next.column * BN, 0, K);
+            from = Sources(factors, POINTERS ? moves_by_four(factors) : by_four, next.row * BM,
+                           next.column * BN, 0, K);
             all.advance(next);
             fetched = 0;
         }

@@ -11,17 +11,12 @@
 #include "pipeline.cuh"
 #include "tile_sizes.cuh"
 
-#ifndef LINES
-#define LINES (BN < 32)                          // 1: A as it is stays so in shared memory
-#endif
-#ifndef CHUNK
+// 1: A as it is stays so in shared memory. There are fewer copies then, and more registers are taken.
+#define LINES (BN < 32 || (BN <= 64 && TM * TN > 64))
 // Steps along K that are written out in a row: more would not stay in the instruction cache.
 #define CHUNK (TM * TN * BK <= 1024 ? BK : 1024 / (TM * TN))
-#endif
 #define THREADS ((BM / TM) * (BN / TN))
-#ifndef RESIDENT_THREADS
 #define RESIDENT_THREADS (TM * TN > 64 ? 256 : TM * TN > 32 ? 512 : 768)   // registers suffice
-#endif
 #define MIN_BLOCKS (RESIDENT_THREADS > THREADS ? RESIDENT_THREADS / THREADS : 1)
 
 // A warp's lanes: eight across where the tile is wide enough. Each thread's sums come in groups of
@@ -66,6 +61,15 @@ __device__ __forceinline__ constexpr int row_step(int i)
 
 __device__ __forceinline__ constexpr int column_step(int q) { return q * LANES_ACROSS * 4; }
 
+// The ring's mbarriers at addresses that the assembler cannot see through: it would compute them anew
+// with each wait.
+__device__ __forceinline__ Ring<STAGES> make_ring(unsigned long long (&barriers)[2 * STAGES])
+{
+    Ring<STAGES> ring(barriers, THREADS);
+    asm volatile("" : "+r"(ring.full), "+r"(ring.empty));
+    return ring;
+}
+
 // ---- copies --------------------------------------------------------------------------------------
 
 // Start to copy `count` of WIDTH elements; zeros take the place of the others. INSIDE: all of them.
@@ -74,10 +78,10 @@ __device__ __forceinline__ void copy_or_zero(unsigned to, const float* from, int
 {
     const int bytes = INSIDE ? 4 * WIDTH : 4 * max(0, min(count, WIDTH));
     if (WIDTH == 4)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+        asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;"
                      :: "r"(to), "l"(from), "r"(bytes) : "memory");
     else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+        asm volatile("cp.async.ca.shared.global.L2::128B [%0], [%1], 4, %2;"
                      :: "r"(to), "l"(from), "r"(bytes) : "memory");
 }
 
@@ -153,16 +157,22 @@ struct Source {
     }
 };
 
+// Whether all rows that are moved by four elements begin at 16 bytes.
+__device__ __forceinline__ bool moves_by_four(const Factors& f)
+{
+    return ((A_ALONG_K && !A_IN_LINES) || (f.lda % 4 == 0 && (size_t)f.A % 16 == 0)) &&
+           (B_ALONG_K || (f.ldb % 4 == 0 && (size_t)f.B % 16 == 0));
+}
+
 // Where a block's copies come from: both operands, from k on. What is from `end` on counts as zero.
 struct Sources {
     Source<BM, A_IN_LINES ? IN_LINES : A_ALONG_K ? TRANSPOSED : AS_STORED, A_ROW> a;
     Source<BN, B_ALONG_K ? TRANSPOSED : AS_STORED, B_ROW> b;
     bool whole, by_four;                         // the tile is inside C; rows begin at 16 bytes
 
-    __device__ __forceinline__ Sources(const Factors& f, int top, int left, int k, int end)
-        : whole(top + BM <= f.M && left + BN <= f.N),
-          by_four(((A_ALONG_K && !A_IN_LINES) || (f.lda % 4 == 0 && (size_t)f.A % 16 == 0)) &&
-                  (B_ALONG_K || (f.ldb % 4 == 0 && (size_t)f.B % 16 == 0)))
+    __device__ __forceinline__ Sources(const Factors& f, bool by_four, int top, int left, int k,
+                                       int end)
+        : whole(top + BM <= f.M && left + BN <= f.N), by_four(by_four)
     {
         if (by_four) set<4>(f, top, left, k, end);
         else set<1>(f, top, left, k, end);
@@ -318,7 +328,7 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[TM][TN], float* shar
 {
     if (first >= end) return;
     const int lane = threadIdx.x % 32;
-    Sources from(f, top, left, first, end);
+    Sources from(f, moves_by_four(f), top, left, first, end);
     const unsigned tiles = shared_address(shared);
     int ahead = first;                           // where the stage begins that is fetched next
     const auto fill = [&](int place) {
@@ -374,6 +384,19 @@ __device__ __forceinline__ void store_tile(float* C, int ldc, int M, int N, int 
                                            const float (&sums)[TM][TN], float alpha, float beta)
 {
     const int row = top + first_row(threadIdx.x), col = left + first_column(threadIdx.x);
+    const bool inside = top + BM <= M && left + BN <= N && ldc % 4 == 0 && (size_t)C % 16 == 0;
+    if (inside && beta == 0.0f) {                // nothing is to be asked for each four
+        float* here = C + (size_t)row * ldc + col;
+        #pragma unroll
+        for (int i = 0; i < TM; ++i)
+            #pragma unroll
+            for (int q = 0; q < TN / 4; ++q) {
+                const float* four = &sums[i][4 * q];
+                *(float4*)(here + (size_t)row_step(i) * ldc + column_step(q)) =
+                    make_float4(alpha * four[0], alpha * four[1], alpha * four[2], alpha * four[3]);
+            }
+        return;
+    }
     #pragma unroll
     for (int i = 0; i < TM; ++i)
         #pragma unroll

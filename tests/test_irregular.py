@@ -21,7 +21,7 @@ from gemmlab.ladder.settings import IllegalSetting
 
 OPS = [(a, b) for a in (0, 1) for b in (0, 1)]
 SMALL = {"BM": 32, "BN": 32, "BK": 32, "TM": 4, "TN": 4}
-ONE_WARP = {"BM": 32, "BN": 32, "TM": 8, "TN": 4}
+ONE_WARP = {"BM": 32, "BN": 32, "BK": 32, "TM": 8, "TN": 4, "STAGES": 2}
 every_join = pytest.mark.parametrize("join", range(len(JOINS)), ids=JOINS)
 
 
@@ -70,7 +70,7 @@ def test_parts_and_their_number_go_together():
     with pytest.raises(IllegalSetting, match="with SPLIT=1"):
         kernel(SPLIT_K, JOIN=ALONE, SPLIT=4)
     with pytest.raises(IllegalSetting, match="no whole clusters"):
-        kernel(SPLIT_K, JOIN=CLUSTER, SPLIT=12)
+        kernel(SPLIT_K, JOIN=CLUSTER, SPLIT=66)
     waiting = kernel(SPLIT_K, JOIN=EVERY_PART, SPLIT=16).scheduled_for(1)
     with pytest.raises(IllegalSetting, match="16 parts wait for each other, and 8 blocks"):
         waiting.launches(waiting.problem(64, 64, 512))
@@ -94,7 +94,7 @@ def test_batches_are_right_by_addresses_and_leave_no_finding():
 # ---- C of few rows or columns --------------------------------------------------------------------
 
 FEW_ROWS = {"BM": 1, "BN": 128, "BK": 256, "TM": 1, "TN": 4, "STAGES": 1}
-FEW_COLUMNS = {"BM": 8, "BN": 1, "BK": 256, "TM": 2, "TN": 1, "STAGES": 2}
+FEW_COLUMNS = {"BM": 16, "BN": 1, "BK": 256, "TM": 2, "TN": 1, "STAGES": 2}
 
 
 @pytest.mark.parametrize("split, join", [(1, ALONE), (3, LAST_ARRIVER), (4, CLUSTER)])

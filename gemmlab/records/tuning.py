@@ -227,7 +227,8 @@ def record(names: Iterable[str], say: Callable[[str], None]) -> Path:
 
 def shapes_of(rung: ladder.Rung) -> tuple[Shape, ...]:
     """(M, N, K), or (M, N, K, batch), of the sweep of a rung."""
-    return tuple(shape for shape in (*SHAPES, *rung.tuned_shapes) if swept(rung, shape))
+    every = dict.fromkeys((*SHAPES, *rung.tuned_shapes))
+    return tuple(shape for shape in every if swept(rung, shape))
 
 
 def swept(rung: ladder.Rung, shape: Shape) -> list[Settings]:

@@ -8,7 +8,7 @@ a thread has as many rows as the tile (TM = BM), C has few rows, and where it ha
 from __future__ import annotations
 
 from gemmlab.cuda.architectures import LIMITS, base
-from gemmlab.ladder.constraints import Constraint, whole_block
+from gemmlab.ladder.constraints import Constraint, enough_registers
 from gemmlab.ladder.launch import (
     LEADING,
     MATRICES,
@@ -31,6 +31,7 @@ from gemmlab.ladder.rungs.shapes import (
     tiles_of_c,
 )
 from gemmlab.ladder.settings import IllegalSetting, Parameter, Settings
+from gemmlab.ladder.shape_set import BATCHES
 
 JOINS = (
     "alone", "a second kernel", "atomics", "the last arriver", "every part", "a cluster",
@@ -64,7 +65,7 @@ def _ring_bytes(s: Settings) -> int:
 
 def _in_lines(s: Settings) -> bool:
     """Whether A's tile lies in shared memory as it is stored, as the header's LINES has it."""
-    return s["BN"] < 32 and not s["OP_A"]
+    return not s["OP_A"] and (s["BN"] < 32 or (s["BN"] <= 64 and s["TM"] * s["TN"] > 64))
 
 
 def _families(*choices: tuple[int, ...]) -> tuple[Settings, ...]:
@@ -178,21 +179,112 @@ def _thin(s: Settings) -> str | None:
 
 
 SPLIT_FAMILIES = _families(
-    (64, 64, 16, 8, 8, 3, 3),
-    (128, 256, 32, 8, 16, 3, 1), (128, 128, 32, 8, 8, 3, 3), (64, 128, 16, 8, 8, 4, 3),
-    (64, 64, 16, 8, 4, 3, 3), (32, 128, 32, 8, 4, 3, 3), (32, 64, 32, 8, 4, 3, 3),
-    (16, 256, 32, 4, 8, 3, 3), (64, 16, 32, 4, 4, 3, 3), (32, 32, 32, 4, 4, 3, 3),
-    (1, 128, 256, 1, 4, 1, 3), (8, 1, 256, 2, 1, 2, 3),
+    (64, 64, 16, 8, 8, 3, 3), (64, 64, 16, 8, 4, 4, 3), (64, 128, 16, 8, 8, 4, 3),
+    (128, 128, 16, 8, 8, 4, 3), (128, 256, 32, 8, 16, 3, 1), (128, 256, 16, 8, 16, 4, 1),
+    (32, 32, 32, 4, 4, 3, 3), (32, 128, 16, 8, 4, 3, 3), (16, 64, 32, 4, 4, 3, 3),
+    (128, 64, 16, 8, 16, 4, 1), (256, 32, 32, 16, 8, 3, 1), (128, 16, 32, 4, 4, 3, 3),
+    (1, 128, 256, 1, 4, 1, 3), (16, 1, 256, 2, 1, 2, 3),
 )  # fmt: skip
-SMALL = SPLIT_FAMILIES[0]
+(
+    SQUARE, SQUARE_OF_MORE_THREADS, WIDE, LARGE, LARGEST, LARGEST_IN_SHORT_STEPS, SMALL,
+    OF_32_ROWS, OF_16_ROWS, OF_64_COLUMNS, OF_32_COLUMNS, OF_16_COLUMNS, OF_A_ROW, OF_A_COLUMN,
+) = SPLIT_FAMILIES  # fmt: skip
+
+# What a sweep tries at M×N×K: tiles, SPLIT and JOIN. Of some hundred that were timed at each shape
+# on an NVIDIA H200 they were the fastest, or near it.
+TRIED = {
+    (1, 8192, 8192): ((OF_A_ROW, 8, LAST_ARRIVER), (OF_A_ROW, 8, CLUSTER)),
+    (16, 4096, 4096): ((OF_16_ROWS, 8, LAST_ARRIVER), (OF_16_ROWS, 16, LAST_ARRIVER)),
+    (32, 4096, 4096): (
+        (OF_32_ROWS, 16, EVERY_PART), (OF_32_ROWS, 8, LAST_ARRIVER), (OF_16_ROWS, 8, LAST_ARRIVER),
+    ),
+    (64, 4096, 4096): (
+        (WIDE, 16, EVERY_PART), (SQUARE, 16, EVERY_PART), (OF_32_ROWS, 8, EVERY_PART),
+    ),
+    (128, 4096, 4096): (
+        (LARGEST, 8, EVERY_PART), (LARGEST_IN_SHORT_STEPS, 8, EVERY_PART), (WIDE, 8, EVERY_PART),
+        (LARGE, 8, EVERY_PART),
+    ),
+    (8192, 1, 8192): ((OF_A_COLUMN, 1, ALONE),),
+    (4096, 16, 4096): (
+        (OF_16_COLUMNS, 8, LAST_ARRIVER), (OF_16_COLUMNS, 8, CLUSTER),
+        (OF_16_COLUMNS, 16, LAST_ARRIVER),
+    ),
+    (8192, 32, 8192): (
+        (OF_32_COLUMNS, 8, EVERY_PART), (OF_32_COLUMNS, 8, LAST_ARRIVER),
+        (OF_32_COLUMNS, 4, EVERY_PART),
+    ),
+    (4096, 64, 4096): (
+        (OF_64_COLUMNS, 16, EVERY_PART), (OF_64_COLUMNS, 8, EVERY_PART), (SQUARE, 16, EVERY_PART),
+    ),
+    (4096, 128, 4096): (
+        (WIDE, 8, EVERY_PART), (LARGE, 8, EVERY_PART), (OF_64_COLUMNS, 8, EVERY_PART),
+    ),
+    (64, 64, 65536): (
+        (SQUARE, 256, EVERY_PART), (SQUARE, 128, EVERY_PART),
+        (SQUARE_OF_MORE_THREADS, 256, EVERY_PART),
+    ),
+    (128, 128, 32768): (
+        (WIDE, 128, EVERY_PART), (WIDE, 64, EVERY_PART), (LARGE, 128, EVERY_PART),
+    ),
+    (256, 256, 16384): (
+        (LARGEST_IN_SHORT_STEPS, 66, EVERY_PART), (LARGEST, 66, EVERY_PART),
+        (WIDE, 64, EVERY_PART),
+    ),
+    (512, 512, 8192): (
+        (LARGEST, 16, EVERY_PART), (LARGEST_IN_SHORT_STEPS, 16, EVERY_PART),
+        (WIDE, 16, EVERY_PART),
+    ),
+    (1001, 777, 513): (
+        (SQUARE_OF_MORE_THREADS, 3, EVERY_PART), (WIDE, 3, CLUSTER), (WIDE, 2, CLUSTER),
+        (LARGE, 2, CLUSTER),
+    ),
+    (1024, 1024, 512): (
+        (LARGE, 2, CLUSTER), (WIDE, 2, CLUSTER), (WIDE, 4, EVERY_PART), (LARGE, 2, EVERY_PART),
+    ),
+    (768, 768, 768): (
+        (WIDE, 7, EVERY_PART), (WIDE, 3, CLUSTER), (LARGE, 3, CLUSTER), (LARGE, 7, EVERY_PART),
+    ),
+    (1536, 1536, 1536): ((LARGE, 1, STREAM_K), (LARGEST, 1, STREAM_K), (WIDE, 1, STREAM_K)),
+    (2000, 2000, 2000): ((LARGEST, 1, ALONE), (LARGEST, 1, STREAM_K)),
+    (3072, 1024, 512): ((WIDE, 1, ALONE), (LARGE, 1, STREAM_K), (LARGEST, 1, STREAM_K)),
+    (64, 64, 64): ((SMALL, 4, CLUSTER), (SMALL, 2, CLUSTER), (SMALL, 1, ALONE)),
+    (128, 128, 128): ((SMALL, 4, CLUSTER), (SMALL, 8, CLUSTER), (SMALL, 1, ALONE)),
+    (256, 256, 256): ((SMALL, 8, CLUSTER), (SMALL, 4, CLUSTER)),
+    (512, 512, 512): (
+        (OF_32_ROWS, 8, EVERY_PART), (OF_32_ROWS, 4, EVERY_PART),
+        (SQUARE_OF_MORE_THREADS, 2, CLUSTER),
+    ),
+    (1024, 1024, 1024): (
+        (WIDE, 4, EVERY_PART), (LARGE, 4, EVERY_PART), (LARGE, 1, STREAM_K),
+    ),
+}  # fmt: skip
+
+
+def _is_tried(problem: Problem, s: Settings) -> bool:
+    """Whether a sweep tries the settings at a shape."""
+    return any(
+        s["SPLIT"] == split and s["JOIN"] == join and family.items() <= s.items()
+        for family, split, join in TRIED.get(problem.shape, ())
+    )
+
+
+def _ships_split(s: Settings) -> bool:
+    """What a sweep tries somewhere, and the default tile with all ways to join and layouts."""
+    if s["OP_A"] == s["OP_B"] == 0 and any(_is_tried(Problem(*shape), s) for shape in TRIED):
+        return True
+    if not SQUARE.items() <= s.items():
+        return False
+    return s["SPLIT"] <= 4 if s["OP_A"] == s["OP_B"] == 0 else (s["SPLIT"], s["JOIN"]) == (4, 3)
+
 
 SPLIT_K = Rung(
     name="12_split_k",
     title="Split-K",
     idea="fewer tiles than SMs: several blocks share a tile, each with a part of K",
     parameters=(
-        *_parameters(SPLIT_FAMILIES, SMALL),
-        Parameter("SPLIT", 4, (1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128), "parts of K"),
+        *_parameters(SPLIT_FAMILIES, SQUARE),
+        Parameter("SPLIT", 4, (1, 2, 3, 4, 7, 8, 16, 64, 66, 128, 256), "parts of K"),
         Parameter(
             "JOIN", LAST_ARRIVER, tuple(range(len(JOINS))),
             "how parts are added: " + ", ".join(f"{at}: {one}" for at, one in enumerate(JOINS)),
@@ -200,6 +292,9 @@ SPLIT_K = Rung(
         *operations(),
     ),
     families=SPLIT_FAMILIES,
+    ships=_ships_split,
+    tuned_shapes=tuple(TRIED),
+    swept=_is_tried,
     tile=tile,
     plan=_split_plan,
     constraints=(Constraint("one way", _one_way), Constraint("thin", _thin)),
@@ -225,26 +320,50 @@ def _batched_plan(problem: Problem, s: Settings, target: Target) -> list[Launch]
 
 
 BATCHED_FAMILIES = _families(
-    (64, 64, 16, 8, 8, 3, 3), (32, 32, 16, 8, 4, 3, 3), (64, 128, 16, 8, 8, 4, 3),
-    (128, 256, 32, 8, 16, 3, 1),
+    (64, 64, 16, 8, 8, 3, 3), (64, 64, 16, 8, 4, 4, 3), (32, 32, 32, 8, 4, 2, 3),
+    (128, 128, 16, 8, 8, 4, 3), (128, 128, 16, 8, 16, 3, 1), (128, 256, 32, 8, 16, 3, 1),
 )  # fmt: skip
+
+
+def _suits(problem: Problem, s: Settings) -> bool:
+    """Whether a sweep tries the settings: on batches whose products are one to four tiles."""
+    m, n, _ = problem.shape
+    inside = s["BM"] <= m and s["BN"] <= n
+    return problem.batch > 1 and inside and 4 * s["BM"] * s["BN"] >= m * n
+
+
+def _ships_batched(s: Settings) -> bool:
+    """All tiles as a sweep tries them, and the default in all other ways to take matrices."""
+    if not (s["OP_A"] or s["OP_B"] or s["POINTERS"]):
+        return True
+    others = s["OP_A"] + s["OP_B"] == 0 or not s["POINTERS"]
+    return others and SQUARE.items() <= s.items() and s["RESIDENT"] == 6
+
 
 BATCHED = Rung(
     name="13_batched",
     title="Batched products",
     idea="one stream of stages through all products of a batch: copies of the next one meanwhile",
     parameters=(
-        *_parameters(BATCHED_FAMILIES, SMALL),
-        Parameter(
-            "RESIDENT", 4, (1, 2, 3, 4, 6, 8, 16), "blocks that shall run on an SM at a time"
-        ),
+        *_parameters(BATCHED_FAMILIES, SQUARE),
+        Parameter("RESIDENT", 6, (1, 2, 3, 4, 6, 8, 12), "blocks that run on an SM at a time"),
         Parameter("POINTERS", 0, (0, 1), "1: arrays of addresses", tuned=False),
         *operations(),
     ),
     families=BATCHED_FAMILIES,
+    ships=_ships_batched,
+    tuned_shapes=tuple((*one.shape, one.batch) for one in BATCHES),
+    swept=_suits,
     tile=tile,
     plan=_batched_plan,
-    constraints=(whole_block(threads_of_tiles),),
+    constraints=(
+        enough_registers(
+            lambda s: s["TM"] * s["TN"] + 2 * (s["TM"] + s["TN"]),
+            lambda s: f"{s['TM']}×{s['TN']} sums, two columns, two rows",
+            threads_of_tiles,
+            lambda s: s["RESIDENT"],
+        ),
+    ),
     model_bytes=lambda problem, s: problem.batch * tile_reuse(problem, s),
     needs_arch=lambda s: "sm_80",
     ops=ops,
