@@ -16,8 +16,8 @@ from gemmlab import plots
 from gemmlab.analysis.traced import copies
 from gemmlab.kernel.trace import TraceError
 
-NAME, BK = "13_batched", 16
-SMALL = {"BM": 32, "BN": 32, "TM": 8, "TN": 4}
+NAME, BK = "13_batched", 32
+SMALL = {"BM": 32, "BN": 32, "BK": BK, "TM": 8, "TN": 4, "STAGES": 2}
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_layouts_are_counted_by_their_letters():
     by_element = {ops: [ops[0] == "N", ops[1] == "T"] for ops in table.index}
     for ops, (a, b) in by_element.items():
         assert table.loc[ops, "bytes a lane of A"] == (4 if a else 16), ops
-        assert table.loc[ops, "copies of B"] == (16 if b else 4), ops
+        assert table.loc[ops, "copies of B"] == (32 if b else 8), ops
 
 
 def test_a_warp_that_copies_nothing_is_named():

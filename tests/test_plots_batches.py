@@ -12,11 +12,11 @@ from figures import (  # noqa: F401
     words,
 )
 
-from gemmlab import plots
+from gemmlab import ladder, plots
 from gemmlab.analysis.recorded import batch_times
 from gemmlab.plots.speed.batches import LOOKS
 from gemmlab.records import roofs
-from gemmlab.records.experiments.batches import ADDRESSES, BATCHES, GRAPH, ONE, SIZES, WAYS
+from gemmlab.records.experiments.batches import ADDRESSES, BATCHES, GRAPH, ONE, RUNG, SIZES, WAYS
 
 MS = {way: 0.001 * (at + 1) for at, way in enumerate(WAYS)}  # of a product
 
@@ -75,3 +75,16 @@ def test_shares_of_the_roofs_are_those_of_the_largest_batch(table):
     assert found["TB/s"] == pytest.approx(moved / 1e12)
     assert found["of a copy's rate, %"] == pytest.approx(100 * moved / ceilings.bytes_per_second)
     assert found["of the FP32 roof, %"] == pytest.approx(100 * done / ceilings.flop_per_second)
+
+
+def test_tiles_are_shared_out_among_the_blocks_that_stay():
+    """4096 tiles of 64×64 on 132 SMs with 6 blocks each: five rounds, and a sixth of 136 tiles."""
+    settings = ladder.written(ladder.find(RUNG).defaults | {"RESIDENT": 6})
+    rows = pandas.DataFrame(
+        {"m": size, "n": size, "k": 64, "batch": 4096, "settings": settings} for size in (64, 100)
+    )
+    found = batch_times.rounds(rows)
+    assert found.to_numpy().tolist() == [
+        [4096, 792, 6, pytest.approx(100 * 4096 / (6 * 792))],
+        [4 * 4096, 792, 21, pytest.approx(100 * 4 * 4096 / (21 * 792))],
+    ]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gemmlab.ladder import SINGLE, Problem
-from gemmlab.records import roofs
+from gemmlab import ladder
+from gemmlab.ladder import SINGLE, Problem, Target, read_settings
+from gemmlab.records import roofs, runs
 from gemmlab.records.experiments import batches
 
 if TYPE_CHECKING:
@@ -27,6 +28,30 @@ def meanwhile(table: pandas.DataFrame, size: int, batch: int) -> float:
     """How many launches of one product, in a graph of so many, take as long as the batch in one."""
     us = per_product(table, size).loc[batch]
     return float(batch * us[batches.ONE] / us[batches.GRAPH])
+
+
+def rounds(rows: pandas.DataFrame) -> pandas.DataFrame:
+    """How the tiles of recorded batches share out among the blocks that stay, on the GPU recorded.
+
+    rows: of best_by_shape.tuned("13_batched"). A row for each: tiles, blocks, tiles for each block
+    at most, and the percentage of the blocks' turns in which there is a tile, all being as long.
+    """
+    import pandas
+
+    rung, found = ladder.find(batches.RUNG), {}
+    gpu = runs.current()["gpu"]
+    for row in rows.itertuples():
+        problem, settings = Problem(row.m, row.n, row.k, row.batch), read_settings(row.settings)
+        (launch,) = rung.launches(problem, settings, Target("", gpu["sm_count"]))
+        blocks = launch.grid[0]
+        height, width = rung.tile(settings)
+        tiles = problem.batch * -(-problem.m // height) * -(-problem.n // width)
+        most = -(-tiles // blocks)
+        found[str(problem)] = {
+            "tiles": tiles, "blocks": blocks, "tiles of a block": most,
+            "turns taken, %": 100 * tiles / (most * blocks),
+        }  # fmt: skip
+    return pandas.DataFrame(found).T
 
 
 def under_the_roofs(table: pandas.DataFrame) -> pandas.DataFrame:

@@ -413,7 +413,6 @@ BATCHED = Rung(
         "happen to be in time",
         hint="kernel.check() names the line that reads and the one that writes. What has to lie "
         "between them, and who has to wait for whom?",
-        settings=SMALL,
     ),
 )
 
