@@ -31,5 +31,10 @@ def test_the_gain_is_that_of_the_fastest_way_with_equal_parts(monkeypatch):
     monkeypatch.setattr(cuts, "joins", lambda: pandas.DataFrame(rows))
     table = cuts.gains(sm_count=50)
     assert table.index.tolist() == ["64×128×4096", "640×640×640"]
-    assert table.loc["64×128×4096"].tolist() == ["64×64", 2, 4, 4.0, 4.0, JOINS[CLUSTER]]
-    assert table.loc["640×640×640"].tolist() == ["64×64", 100, 2, 1.0, 1.25, JOINS[CLUSTER]]
+    assert table.loc["64×128×4096"].tolist() == [
+        "64×64", 2, 4, 3.0, 0.125, 4.0, 4.0, JOINS[CLUSTER],
+    ]  # fmt: skip
+    square = table.loc["640×640×640"]
+    assert square[["tile", "tiles", "parts"]].tolist() == ["64×64", 100, 2]
+    assert square["A and B, MiB"] == square["parts, MiB"] == 2 * 4 * 640 * 640 / 2**20
+    assert square[["gain, by waves", "gain, measured"]].tolist() == [1.0, 1.25]
