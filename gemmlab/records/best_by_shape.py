@@ -116,12 +116,14 @@ def evidence(rung: ladder.Rung) -> Table:
 
 
 def problems_of(rung: ladder.Rung) -> tuple[Problem, ...]:
-    """What is measured of a rung: the shape set, and the shapes of runs that are not tiny, unless no
-    sweep of it is taken at large ones."""
+    """What is measured of a rung: the shape set, and the shapes of runs that are not tiny.
+
+    Of a rung that no sweep tries at large shapes, the shape set alone.
+    """
     if rung.batch > 1:
         return tuple(replace(one, ops=ops) for one in BATCHES for ops in _ways(rung))
     large = [Problem(*shape) for shape in SHAPES if shape[0] * shape[1] * shape[2] >= SMALLEST]
-    if LARGE not in tuning.shapes_of(rung):  # it is made for others
+    if LARGE not in tuning.shapes_of(rung):
         large = []
     every = dict.fromkeys((*large, *SINGLE_PRODUCTS))
     return (*every, *(replace(one, ops=ops) for one in TURNED for ops in _ways(rung)[1:]))

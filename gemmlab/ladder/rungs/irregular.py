@@ -13,6 +13,7 @@ from gemmlab.ladder.launch import (
     LEADING,
     MATRICES,
     POINTERS,
+    SIMULATED,
     STRIDES,
     Launch,
     Target,
@@ -157,6 +158,9 @@ def _one_way(s: Settings) -> str | None:
         return f"joins by {JOINS[s['JOIN']]}, with SPLIT=1"
     if s["JOIN"] == CLUSTER and s["SPLIT"] > 8 and s["SPLIT"] % 8:
         return "leaves no whole clusters of 8 parts"
+    together = SIMULATED.sm_count * _resident(s, SIMULATED)
+    if s["JOIN"] == EVERY_PART and not _is_thin(s) and s["SPLIT"] > together:
+        return f"lets {s['SPLIT']} parts wait for each other, and {together} run at a time"
     return None
 
 
@@ -282,6 +286,10 @@ SPLIT_K = Rung(
     name="12_split_k",
     title="Split-K",
     idea="fewer tiles than SMs: several blocks share a tile, each with a part of K",
+    inner_loop=(
+        ("const long long steps", "multiply_tile(sums"),
+        ("} else if (JOIN == LAST_ARRIVER)", "store(to, sums);"),
+    ),
     parameters=(
         *_parameters(SPLIT_FAMILIES, SQUARE),
         Parameter("SPLIT", 4, (1, 2, 3, 4, 7, 8, 16, 64, 66, 128, 256), "parts of K"),
@@ -302,6 +310,17 @@ SPLIT_K = Rung(
     needs_arch=lambda s: "sm_90a" if s["JOIN"] == CLUSTER else "sm_80",
     ops=ops,
     shown_at=Problem(64, 4096, 4096),
+    planted=Planted(
+        old="is_last(&arrived[tile], SPLIT)",
+        new="is_last(&arrived[tile], SPLIT - 1)",
+        what="the block that arrives last but one adds the parts, and one of them may not be there "
+        "yet; all SPLIT of them must have arrived",
+        kind="uninitialised read",
+        seen="kernel.check() sees the read of a part that nobody has written, and kernel.verify() "
+        "fails where the last block is late",
+        hint="kernel.check() names the array that is read too early. Who writes it, and what does "
+        "the reader wait for?",
+    ),
 )  # fmt: skip
 
 
@@ -344,6 +363,10 @@ BATCHED = Rung(
     name="13_batched",
     title="Batched products",
     idea="one stream of stages through all products of a batch: copies of the next one meanwhile",
+    inner_loop=(
+        ("if (fetched >= K)", "fetched += BK"),
+        ("for (; tile.product < batch", "sums, alpha, beta"),
+    ),
     parameters=(
         *_parameters(BATCHED_FAMILIES, SQUARE),
         Parameter("RESIDENT", 6, (1, 2, 3, 4, 6, 8, 12), "blocks that run on an SM at a time"),
@@ -369,20 +392,16 @@ BATCHED = Rung(
     ops=ops,
     batch=3,
     shown_at=Problem(64, 64, 64, 4096),
-    inner_loop=(
-        ("const auto fill = [&](int place)", "};"),
-        ("for (; tile.product < batch", "});"),
-    ),
     planted=Planted(
-        old="if (LAG) return ring.acquire();",
-        new="if (LAG) return ring.place == 0 ? STAGES - 1 : ring.place - 1;",
-        what="the place that was read before this one is filled anew without waiting until all "
-        "warps have read it: one that is a step behind still does",
-        kind="write-after-read race",
-        seen="kernel.check() sees the race; results are right in the simulator, where the warps "
-        "happen to be in time",
-        hint="kernel.check() names the line that reads and the one that writes. What has to lie "
-        "between them, and who has to wait for whom?",
+        old="factors.B = matrix(B, stride_b, next.product);",
+        new="factors.B = matrix(B, stride_a, next.product);",
+        what="the matrices of B are stride_b elements apart; this takes A's stride, which is "
+        "another where M and N differ",
+        kind="out-of-bounds read",
+        seen="kernel.check() sees reads past the end of B, and kernel.verify() fails where M and N "
+        "differ",
+        hint="kernel.check() names a read that is past the end of a matrix. Where does its address "
+        "come from?",
     ),
 )
 
