@@ -97,10 +97,11 @@ batched(Inputs A, Inputs B, Outputs C, int M, int N, int K, int lda, int ldb, in
     Tile tile = all.at(blockIdx.x), next = tile;               // to be computed, to be fetched
     Factors factors = {nullptr, nullptr, M, N, K, lda, ldb};
     Sources from(factors, true, 0, 0, 0, 0);
-    // Whether all products of a batch by strides are moved by four.
-    const bool by_four =
-        moves_by_four({matrix(A, stride_a, 0), matrix(B, stride_b, 0), M, N, K, lda, ldb}) &&
-        ((A_ALONG_K && !A_IN_LINES) || stride_a % 4 == 0) && (B_ALONG_K || stride_b % 4 == 0);
+    factors.A = matrix(A, stride_a, 0);
+    factors.B = matrix(B, stride_b, 0);
+    // Of a batch by strides, for all products.
+    const bool by_four = moves_by_four(factors) && ((A_ALONG_K && !A_IN_LINES) || stride_a % 4 == 0) &&
+                         (B_ALONG_K || stride_b % 4 == 0);
     int fetched = K;                             // of K, of the tile that is fetched
     const auto fill = [&](int place) {           // with my part of the next stage
         if (fetched >= K) {                      // which is of the next tile, or the next product
