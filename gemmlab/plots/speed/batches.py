@@ -96,12 +96,12 @@ def _draw_key(fig: Picture, ways: list[str]) -> None:
 
 
 def _caption(rows: pandas.DataFrame) -> str:
-    """What the ways take at the largest batch: at once, and a launch for each."""
+    """What the ways take at the largest batch that all have: at once, and a launch for each."""
     shown = [way for way in (ONE, CUBLAS, GRAPH, LOOP) if way in set(rows["way"])]
+    most = rows[rows["way"].isin(shown)].groupby("way")["batch"].max().min()
     parts = []
-    for size, own in rows.groupby("m"):
-        last = own[own["batch"] == own["batch"].max()].set_index("way")["product_us"]
-        times = [style.digits(last[way]) for way in shown if way in last]
+    for size, own in rows[rows["batch"] == most].groupby("m"):
+        us = own.set_index("way")["product_us"]
+        times = [style.digits(us[way]) for way in shown if way in us]
         parts.append(f"{style.listed(times)} µs at {style.shape_label(size, size, size)}")
-    most = rows["batch"].max()
     return f"One of {most:,} products takes, by {style.listed(shown)}: {'; '.join(parts)}."
