@@ -339,8 +339,9 @@ class Kernel:
         """Run an m×n×k product in the simulator and count what it asks of memory.
 
         `batch`: of how many products, the rung's own number if it is not given. `blocks`: run only
-        these blocks (x, y, z), to look at a part of a large product. Raises ArgumentError for sizes
-        that are none, and for a batch that the rung does not take, KernelMistake.
+        these blocks (x, y, z) of the launch that multiplies, one after the other, to look at a part
+        of a large product. Raises ArgumentError for sizes that are none, and for a batch that the
+        rung does not take, KernelMistake.
         """
         batch = self.rung.batch if batch is None else batch
         for name, size, least in (

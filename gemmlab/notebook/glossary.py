@@ -47,6 +47,13 @@ TERMS = (
         "00_ceilings",
         "FLOP for each byte that is moved to or from one level of memory.",
     ),
+    Term(
+        "atomic operation",
+        "12_split_k",
+        "A read, a change and a write of one place in memory as a single step, with nobody else's "
+        "access between them.",
+        ("atomics", "atomic addition"),
+    ),
     Term("bandwidth", "00_ceilings", "How many bytes a memory moves in a second."),
     Term(
         "bank",
@@ -102,6 +109,12 @@ TERMS = (
         ("roof",),
     ),
     Term(
+        "cluster",
+        "12_split_k",
+        "Up to 8 blocks that start together, wait for each other, and read each other's shared "
+        "memory.",
+    ),
+    Term(
         "coalescing",
         "02_coalescing",
         "The lanes of a warp ask for neighbouring places of global memory, so that one request "
@@ -132,6 +145,11 @@ TERMS = (
         "double buffering",
         "09_double_buffering",
         "Two copies of a tile's place, so that one is filled while the other is read.",
+    ),
+    Term(
+        "distributed shared memory",
+        "12_split_k",
+        "The shared memory of all blocks of a cluster, as any of them can read and write it.",
     ),
     Term("DRAM", "00_ceilings", "The memory chips of the GPU, where global memory lies."),
     Term(
@@ -317,6 +335,11 @@ TERMS = (
         "Fast memory inside the SM that all threads of a block see.",
     ),
     Term(
+        "semaphore",
+        "12_split_k",
+        "A counter in memory by which blocks tell each other how many of them have come so far.",
+    ),
+    Term(
         "simulator",
         "host_code",
         "The part of this project that runs a kernel's PTX on NumPy, without a GPU.",
@@ -335,6 +358,12 @@ TERMS = (
         ("spilled", "spilling"),
     ),
     Term(
+        "split-K",
+        "12_split_k",
+        "Several blocks compute one tile of C, each over its own part of K, and their sums are "
+        "added.",
+    ),
+    Term(
         "stage",
         "09_double_buffering",
         "One of several places in shared memory for the tiles of a step along K.",
@@ -349,6 +378,12 @@ TERMS = (
         "stream",
         "host_code",
         "A queue of launches and copies that the GPU works off in order.",
+    ),
+    Term(
+        "stream-K",
+        "12_split_k",
+        "All tiles, laid end to end along K, are cut into as many equal lengths as there are "
+        "blocks at a time.",
     ),
     Term(
         "strided batch",
@@ -420,6 +455,11 @@ TERMS = (
         ("warp's tile",),
     ),
     Term(
+        "wave",
+        "12_split_k",
+        "The blocks of a launch that run at the same time; the next wave begins as they end.",
+    ),
+    Term(
         "wavefront",
         "07_bank_conflicts",
         "One pass over the 32 banks of shared memory, which delivers at most 128 bytes.",
@@ -429,6 +469,11 @@ TERMS = (
         "14_wmma",
         "Warp matrix multiply-accumulate: the part of CUDA C++ with which a warp uses tensor "
         "cores.",
+    ),
+    Term(
+        "workspace",
+        "12_split_k",
+        "Global memory that belongs to a kernel's launches alone, for what they put there between.",
     ),
 )
 

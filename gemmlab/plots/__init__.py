@@ -30,6 +30,7 @@ from gemmlab.plots.speed.comparison import comparison
 from gemmlab.plots.speed.epilogue import epilogue
 from gemmlab.plots.speed.fma_order import fma_order
 from gemmlab.plots.speed.issue_slots import issue_slots
+from gemmlab.plots.speed.joins import joins
 from gemmlab.plots.speed.ladder import climb, shares
 from gemmlab.plots.speed.path import path
 from gemmlab.plots.speed.roofs import roofline
@@ -54,6 +55,7 @@ __all__ = [
     "fragments",
     "gflops",
     "issue_slots",
+    "joins",
     "kernel_view",
     "ladder",
     "levels",

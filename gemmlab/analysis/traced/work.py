@@ -1,7 +1,7 @@
 """Which part of a product each block computes, and when, on a GPU of few SMs: from addresses alone.
 
-A block that works along K reads a tile of A and one of B with each step, BK long. The elements that
-it loads or copies tell which tiles of C it works on, and how far along K.
+A block that works along K reads a tile of A and then one of B with each step, BK long. The elements
+that its first warp loads or copies tell which tiles of C it works on, and how far along K.
 """
 
 from __future__ import annotations
@@ -116,10 +116,10 @@ def _stretches(
     A tile is named by its product, its row and its column.
     """
     m, n, k = trace.m, trace.n, trace.k
-    # (product, which tile, step), in order
-    met: dict[str, dict[tuple[int, int, int], None]] = {"A": {}, "B": {}}
-    for access in trace.run.accesses(block):
-        if access.array not in met:
+    # Of each step: (product, which tile, step along K).
+    met: list[dict[str, set[tuple[int, int, int]]]] = []
+    for access in trace.run.accesses(block, 0):
+        if access.array not in ("A", "B"):
             continue
         at = access.addresses[access.active] // trace.element_bytes
         if access.array == "A":
@@ -130,13 +130,18 @@ def _stretches(
             number, at = np.divmod(at, k * n)
             along, side = (at // n, at % n) if trace.ops[1] == "N" else (at % k, at // k)
             side = side // columns
+        if access.array == "A" and (not met or met[-1]["B"]):
+            met.append({"A": set(), "B": set()})
         where = zip(number, side, along // step, strict=True)
-        met[access.array] |= dict.fromkeys(tuple(map(int, one)) for one in where)
-    first, second = ([(number, along) for number, _, along in met[name]] for name in "AB")
-    if first != second:
-        raise TraceError(f"{trace.kernel_name}: block {block} does not read A and B step by step")
+        met[-1][access.array].update(tuple(map(int, one)) for one in where)
     found: list[tuple[tuple[int, int, int], int, int]] = []
-    for (number, row, along), (_, column, _) in zip(met["A"], met["B"], strict=True):
+    for one in met:
+        (number, row, along), *more = one["A"]
+        (beside, column, as_far), *others = one["B"]
+        if more or others or (number, along) != (beside, as_far):
+            raise TraceError(
+                f"{trace.kernel_name}: block {block} does not read A and B step by step"
+            )
         tile = number, row, column
         if found and found[-1][0] == tile and found[-1][2] == along:
             found[-1] = tile, found[-1][1], along + 1

@@ -38,7 +38,7 @@ def waves(*works: tuple[str, Work], caption: str | None = None) -> Picture:
     longest = max(one.length for _, one in works)
     left = MARGIN + MAP + 0.75
     width = WIDTH - left - MARGIN - 0.1
-    heights = [max(one.sm_count * ROW, MAP) for _, one in works]
+    heights = [max(one.sm_count * ROW, _map(one)[0] * _side(one)) for _, one in works]
     if caption is None:
         caption = _caption(works)
     axis = 0.42
@@ -77,11 +77,22 @@ def _colour(number: int) -> tuple[float, float, float]:
     return style.tint(TILE_COLOURS[number % len(TILE_COLOURS)], share)
 
 
+def _map(one: Work) -> tuple[int, int]:
+    """Rows and columns of the tiles of C, or of a batch's products."""
+    if one.batch == 1:
+        return one.tiles
+    across = ceil(sqrt(one.batch))
+    return ceil(one.batch / across), across
+
+
+def _side(one: Work) -> float:
+    """Of one of them, in inches."""
+    return MAP / max(_map(one))
+
+
 def _draw_tiles(fig: Picture, one: Work, top: float) -> None:
     """The tiles of C; of a batch, its products in rows."""
-    across = ceil(sqrt(one.batch)) if one.batch > 1 else one.tiles[1]
-    down = ceil(one.batch / across) if one.batch > 1 else one.tiles[0]
-    side = min(MAP / down, MAP / across)
+    (down, across), side = _map(one), _side(one)
     ax = fig.add_axes_at(MARGIN + 0.1, top, across * side, down * side, gid="tiles of C")
     for at in range(one.batch if one.batch > 1 else across * down):
         row, column = divmod(at, across)
