@@ -37,6 +37,7 @@ PROCESSES = 8
 HANGS_S = {"alone": 5, "tool": 12}  # from the launch on
 STOPPED = "Timeout ("  # what faulthandler prints first
 TIMEOUT_S = 60  # a process that does not even end by itself
+AWAITED: frozenset[str] = frozenset()  # cases that no GPU has run yet
 NOT_RECORDED = "not recorded"
 CORRECT = "correct: "  # before the name of a kernel without a mistake
 TABLE = Path(__file__).resolve().parents[2] / "docs" / "mistakes.md"
@@ -60,11 +61,6 @@ def key(mistake: Mistake) -> str:
 
 def codes() -> dict[str, str]:
     return {name: key(mistake) for name, mistake in cases().items()}
-
-
-def awaited() -> set[str]:
-    """The cases that no GPU has run yet: those of clusters. Empty it when they are recorded."""
-    return {name for name, one in cases().items() if one.of in mistakes.IN_CLUSTERS}
 
 
 # --- one process ----------------------------------------------------------------------------------
@@ -235,7 +231,7 @@ def table() -> str:
     reported = [n.removeprefix(CORRECT) for n in clean if by_sanitizer(found[n]) != "–"]
     summary = (
         f"Of {len(MISTAKES)} mistakes the simulator's checks find {by_checks} and verification "
-        f"{by_verification}; together they find all. Of the {recorded_here} that are recorded "
+        f"{by_verification}; together they find all. Of {recorded_here} that are recorded "
         f"compute-sanitizer reports {by_tools}, and on the GPU alone the result of {hidden} is "
         f"right all the same. Of the {len(clean)} correct "
         "kernels the checks report none, and compute-sanitizer reports "
@@ -245,7 +241,7 @@ def table() -> str:
     from_runs = {case["recording"] for case in found.values()}
     runs = [run for at, run in enumerate(RECORD.read()["recordings"]) if at in from_runs]
     gpu, tool, dates = (
-        " and ".join(dict.fromkeys(run[fact] for run in runs))
+        ", ".join(dict.fromkeys(run[fact] for run in runs))
         for fact in ("gpu", "compute-sanitizer", "recorded")
     )
     heading = HEADING.format(
