@@ -98,7 +98,6 @@ def test_operands_that_are_the_same_along_axes(shapes, seen, monkeypatch):
     if seen != "numbers" and c.ndim:
         # In one place the sum is NaN, or below the smallest normal number.
         b = b * f4(0)
-        c = np.array(c)
         c.flat[-1] = np.nan if seen == "NaN" else of_bits(SMALLEST - u4(1))
     factors = a.astype(f8), b.astype(f8)
     results = []
@@ -108,6 +107,16 @@ def test_operands_that_are_the_same_along_axes(shapes, seen, monkeypatch):
             results.append(multiply_add.fma_ftz(*factors, c, NOTHING_KNOWN, Magnitudes()))
     assert same(*results) and results[0].shape == results[1].shape
     assert seen == "numbers" or not c.ndim or not (results[0] > 0).all()
+
+
+def test_operands_need_not_lie_in_order(monkeypatch):
+    a, b, c = (some_numbers(np.random.default_rng(seed), (6, 40)) for seed in (3, 4, 5))
+    operands = a.astype(f8)[::2, ::-1], b.astype(f8).T[:40, ::2].T, np.asfortranarray(c)[1::2]
+    results = []
+    for worth_it in (float("inf"), 0):
+        monkeypatch.setattr(compiled, "WORTH_IT", worth_it)
+        results.append(multiply_add.fma_ftz(*operands, NOTHING_KNOWN, Magnitudes()))
+    assert same(*results)
 
 
 def test_a_row_is_given_up_only_where_it_must_be(monkeypatch):

@@ -45,14 +45,15 @@ def _of(size: int, which: int):
 
 
 def _fma_ftz(rows, one_by_one, a, b, c, out=None):
-    """`rows` where it can, and the ufunc `one_by_one`."""
+    """`rows` where it can, and the ufunc `one_by_one`. `out`: C-contiguous."""
     layout = _layout(np.shape(a), np.shape(b), np.shape(c))
     if layout is None:
         return one_by_one(a, b, c, out=out)
     whole, shapes, exchanged = layout
     result = np.empty(whole, f4) if out is None else out
     x, y = (b, a) if exchanged else (a, b)
-    in_axes = map(np.ndarray.reshape, map(np.asarray, (x, y, c, result)), shapes)
+    given = map(np.ascontiguousarray, (x, y, c, result))
+    in_axes = map(np.ndarray.reshape, given, shapes)
     return one_by_one(a, b, c, out=result) if rows(*in_axes) else result
 
 
