@@ -1,11 +1,13 @@
 """The compiled multiply-add gives the bits of NumPy's way, and is not needed."""
 
+import subprocess
 import sys
 
 import corpus
 import numpy as np
 import pytest
 
+from gemmlab.simulator import arithmetic
 from gemmlab.simulator.arithmetic import compiled, multiply_add
 from gemmlab.simulator.arithmetic.exactness import NOTHING_KNOWN
 from gemmlab.simulator.arithmetic.float32 import flush
@@ -152,6 +154,8 @@ def test_products(name, monkeypatch):
 
 def test_without_numba_all_is_left_to_numpy(monkeypatch):
     monkeypatch.setitem(sys.modules, "numba", None)
+    monkeypatch.delitem(sys.modules, f"{arithmetic.__name__}.machine_code", raising=False)
+    monkeypatch.delattr(arithmetic, "machine_code", raising=False)
     monkeypatch.setattr(compiled, "WORTH_IT", 0)
     compiled._functions.cache_clear()
     try:
@@ -160,6 +164,16 @@ def test_without_numba_all_is_left_to_numpy(monkeypatch):
         assert (multiply_add.fma(one, one, one.astype(f4)) == 2).all()
     finally:
         compiled._functions.cache_clear()
+
+
+def test_what_was_compiled_once_is_loaded_by_the_next_process():
+    program = (
+        "from gemmlab.simulator.arithmetic import machine_code\n"
+        "print(*map(len, machine_code.rows.stats[1:]))  # found in the cache, and not"
+    )
+    command = [sys.executable, "-c", program]
+    said = [subprocess.run(command, capture_output=True, text=True).stdout for _ in range(2)]
+    assert said[1] == "1 0\n", said
 
 
 def test_numba_is_not_loaded_for_a_little_work(monkeypatch):
