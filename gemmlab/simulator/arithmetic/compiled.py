@@ -46,7 +46,7 @@ def _of(size: int, which: int):
 
 def _fma_ftz(rows, one_by_one, a, b, c, out=None):
     """`rows` where it can, and the ufunc `one_by_one`. `out`: C-contiguous."""
-    layout = _layout(np.shape(a), np.shape(b), np.shape(c))
+    layout = _layout(a.shape, b.shape, c.shape)
     if layout is None:
         return one_by_one(a, b, c, out=out)
     whole, shapes, exchanged = layout
