@@ -28,7 +28,6 @@ def pytest_collection_finish(session):
     """Thousands of tests stay as long as the session: looking for garbage in them only costs."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
 
 
 @pytest.hookimpl(optionalhook=True)
