@@ -45,6 +45,11 @@ def operands(request):
     return request.param(np.random.default_rng(1))
 
 
+@pytest.fixture(autouse=True)
+def few_are_in_rows_too(monkeypatch):
+    monkeypatch.setattr(compiled, "FEW", 0)
+
+
 def same(one, other):
     """Bit for bit, but for which NaN it is."""
     nan = np.isnan(one)

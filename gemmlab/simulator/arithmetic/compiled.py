@@ -20,6 +20,7 @@ f4 = np.float32
 
 A_CALL = 1 << 13  # elements that cost as much as calling NumPy for any
 WORTH_IT = 1 << 28  # elements, calls included
+FEW = 1 << 12  # elements that are done before rows of them are laid out
 AXES = 4  # of what machine_code.rows takes
 
 _done = 0
@@ -35,7 +36,7 @@ def fma(size: int):
 
 def fma_ftz(size: int):
     """The same, where a result that is subnormal after rounding to 24 bits is zero."""
-    return _of(size, 1)
+    return _of(size, 1 if size < FEW else 2)
 
 
 def _of(size: int, which: int):
@@ -84,9 +85,10 @@ def _layout(*shapes: tuple[int, ...]):
 
 @cache
 def _functions():
-    """fma and fma_ftz, compiled or loaded from numba's cache; None for both without numba."""
+    """fma, and fma_ftz of few and of many, compiled or loaded from numba's cache; or three None."""
     try:
         from gemmlab.simulator.arithmetic import machine_code
     except ImportError:  # numba is not there, or made for another NumPy
-        return None, None
-    return machine_code.fma, partial(_fma_ftz, machine_code.rows, machine_code.fma_ftz)
+        return None, None, None
+    in_rows = partial(_fma_ftz, machine_code.rows, machine_code.fma_ftz)
+    return machine_code.fma, machine_code.fma_ftz, in_rows
