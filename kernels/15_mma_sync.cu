@@ -33,6 +33,9 @@
 #ifndef GROUP
 #define GROUP 8                                  // rows of blocks that go through the grid together
 #endif
+#ifndef SETS
+#define SETS 2                                   // of operands in registers: 2, one step ahead
+#endif
 #define THREADS (32 * (BM / WM) * (BN / WN))
 #define DOWN (WM / 16)                           // pieces of 16×8 of a warp's part of C
 #define ACROSS (WN / 8)
@@ -53,6 +56,13 @@ __device__ __forceinline__ void multiply(Sum (&sums)[DOWN][ACROSS][4], const Ope
         #pragma unroll
         for (int j = 0; j < ACROSS; ++j)
             multiply_piece(sums[i][j], mine.a[i], mine.b[j]);
+}
+
+// Those of one step of a stage.
+__device__ __forceinline__ void load(Operands& mine, unsigned stage, int a, int b, int step)
+{
+    load_a(mine.a, stage, a, step);
+    load_b(mine.b, stage + sizeof(Stage::a), b, step);
 }
 
 // sums += A @ B for my warp's part, which begins at row y and column x of the block's tile.
@@ -79,23 +89,22 @@ __device__ __forceinline__ void add_product(Sum (&sums)[DOWN][ACROSS][4], Stage*
     const unsigned first = (unsigned)__cvta_generic_to_shared(stages);
     unsigned now = first;                        // the stage that is multiplied
     int free = STAGES - 1;                       // the stage that is filled
-    Operands mine[2];                            // for one step, and for the next
-    load_a(mine[0].a, now, a, 0);
-    load_b(mine[0].b, now + sizeof(stages->a), b, 0);
+    Operands mine[SETS];                         // for one step, and for the next
+    if (SETS == 2) load(mine[0], now, a, b, 0);
     #pragma unroll 1
     for (int left = from.K; left > 0; left -= BK) {
         #pragma unroll
         for (int step = 0; step < STEPS; ++step) {
+            if (SETS == 1) load(mine[0], now, a, b, step);
             if (step == STEPS - 1) {
                 wait_for_copies<STAGES - 3>();
                 __syncthreads();                 // the next stage is here, and all have read `now`
                 now = now == first + (STAGES - 1) * sizeof(Stage) ? first : now + sizeof(Stage);
             }
-            load_a(mine[(step + 1) % 2].a, now, a, (step + 1) % STEPS);
-            load_b(mine[(step + 1) % 2].b, now + sizeof(stages->a), b, (step + 1) % STEPS);
+            if (SETS == 2) load(mine[(step + 1) % 2], now, a, b, (step + 1) % STEPS);
             Share<ALIGNED> share;
             share.start(stages[free], from, step);
-            multiply(sums, mine[step % 2]);
+            multiply(sums, mine[step % SETS]);
             share.finish(stages[free], step);
         }
         commit_copies();

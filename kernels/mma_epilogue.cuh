@@ -2,7 +2,7 @@
 // C is of 16 bits as A and B, or float32 (OUT32, and from TF32 and 8-bit floats), or int32 from INT8.
 #pragma once
 
-#include "mma_types.cuh"
+#include "mma_instruction.cuh"
 
 #ifndef ACTIVATION
 #define ACTIVATION 0                             // 0: none, 1: ReLU, 2: GELU by tanh, 3: by erf

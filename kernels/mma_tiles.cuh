@@ -2,7 +2,7 @@
 // 16 bytes, or through registers where rows of the matrices do not begin at multiples of 16 bytes.
 #pragma once
 
-#include "mma_types.cuh"
+#include "mma_operands.cuh"
 
 #define STEPS (BK / DEPTH)                       // mma.sync along K in one stage
 static_assert(STAGES >= 3, "one is multiplied, the next one is there, another is filled");
