@@ -55,7 +55,13 @@ __device__ __forceinline__ void multiply(Sum (&sums)[DOWN][ACROSS][4], const Ope
     for (int i = 0; i < DOWN; ++i)
         #pragma unroll
         for (int j = 0; j < ACROSS; ++j)
+#if ORDER == 1
+            { const int jj = i % 2 ? ACROSS - 1 - j : j; multiply_piece(sums[i][jj], mine.a[i], mine.b[jj]); }
+#elif ORDER == 2
+            { const int n = i * ACROSS + j, jj = n / DOWN, ii = jj % 2 ? DOWN - 1 - n % DOWN : n % DOWN; multiply_piece(sums[ii][jj], mine.a[ii], mine.b[jj]); }
+#else
             multiply_piece(sums[i][j], mine.a[i], mine.b[j]);
+#endif
 }
 
 // Those of one step of a stage.
@@ -66,15 +72,15 @@ __device__ __forceinline__ void load(Operands& mine, unsigned stage, int a, int 
 }
 
 // sums += A @ B for my warp's part, which begins at row y and column x of the block's tile.
-template <bool ALIGNED>
+template <class Way>
 __device__ __forceinline__ void add_product(Sum (&sums)[DOWN][ACROSS][4], Stage* stages,
                                             Source from, int y, int x)
 {
     #pragma unroll 1
     for (int stage = 0; stage < STAGES - 1; ++stage) {
+        Way share;
         #pragma unroll
         for (int step = 0; step < STEPS; ++step) {
-            Share<ALIGNED> share;
             share.start(stages[stage], from, step);
             share.finish(stages[stage], step);
         }
@@ -93,6 +99,7 @@ __device__ __forceinline__ void add_product(Sum (&sums)[DOWN][ACROSS][4], Stage*
     if (SETS == 2) load(mine[0], now, a, b, 0);
     #pragma unroll 1
     for (int left = from.K; left > 0; left -= BK) {
+        Way share;                               // of what is brought meanwhile
         #pragma unroll
         for (int step = 0; step < STEPS; ++step) {
             if (SETS == 1) load(mine[0], now, a, b, step);
@@ -102,7 +109,6 @@ __device__ __forceinline__ void add_product(Sum (&sums)[DOWN][ACROSS][4], Stage*
                 now = now == first + (STAGES - 1) * sizeof(Stage) ? first : now + sizeof(Stage);
             }
             if (SETS == 2) load(mine[(step + 1) % 2], now, a, b, (step + 1) % STEPS);
-            Share<ALIGNED> share;
             share.start(stages[free], from, step);
             multiply(sums, mine[step % SETS]);
             share.finish(stages[free], step);
@@ -122,25 +128,21 @@ mma_product(const Element* __restrict__ A, const Element* __restrict__ B, Result
 
     int top, left;                                             // the block's corner of C
     find_corner(top, left);
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int warp = threadIdx.x / 32;
     const int y = warp / (BN / WN) * WM, x = warp % (BN / WN) * WN;    // my warp's, within
 
     Sum sums[DOWN][ACROSS][4] = {};
     const Source from(A, B, M, N, K, top, left);
     if (N % CHUNK == 0 && K % CHUNK == 0)
-        add_product<true>(sums, (Stage*)shared, from, y, x);
+        add_product<Copies>(sums, (Stage*)shared, from, y, x);
     else
-        add_product<false>(sums, (Stage*)shared, from, y, x);
+        add_product<ThroughRegisters>(sums, (Stage*)shared, from, y, x);
 
-    #pragma unroll
-    for (int i = 0; i < DOWN; ++i)
-        #pragma unroll
-        for (int lower = 0; lower < 2; ++lower)
-            #pragma unroll
-            for (int pair = 0; pair < WN / 16; ++pair) {
-                Sum four[4];
-                four_neighbours(four, sums[i], pair, lower, lane);
-                store_four(C, four, top + y + 16 * i + 8 * lower + lane / 4,
-                           left + x + my_column(pair, lane), M, N, alpha, beta, bias);
-            }
+    const bool whole = DTYPE != 3 || (alpha == 1.0f && !bias);     // of INT8 nothing but the sums
+    if (beta == 0.0f && N % 4 == 0 && whole) {
+        store_fours(C, sums, top + y, left + x, M, N, alpha, bias);
+    } else {                                     // the strips lie where the stages were
+        __syncthreads();
+        store_any(((Strip*)shared)[warp], C, sums, top + y, left + x, M, N, alpha, beta, bias);
+    }
 }

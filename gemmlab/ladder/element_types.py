@@ -61,7 +61,7 @@ def _from_bfloat16(stored: Array) -> Array:
 
 
 def _nearest(values: Array, fraction: int, least: int) -> Array:
-    """Each rounded to so many bits of the fraction, ties to even, of the exponent `least` or more."""
+    """Each with so many bits of the fraction, ties to even, and the exponent `least` or more."""
     exponent = np.maximum(np.frexp(values)[1] - 1, least) - fraction
     return np.ldexp(np.rint(np.ldexp(values.astype(np.float64), -exponent)), exponent)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from gemmlab.cuda.architectures import WARP
 from gemmlab.ladder.activations import ACTIVATIONS
-from gemmlab.ladder.constraints import Constraint, enough_registers, whole_block
+from gemmlab.ladder.constraints import Constraint, enough_registers
 from gemmlab.ladder.launch import PRODUCT, single
 from gemmlab.ladder.planted import Planted
 from gemmlab.ladder.precision import (
@@ -33,6 +34,8 @@ from gemmlab.ladder.settings import Parameter, Settings
 TYPES = (HALF, BRAIN, TF32, INTEGER, FP8_E4M3, FP8_E5M2)  # by the value of DTYPE
 INTO_SINGLE = {HALF: HALF_TO_SINGLE, BRAIN: BRAIN_TO_SINGLE}  # with OUT32
 CHUNK_BYTES, BANK_BYTES = 16, 128
+WARPS = (4, 8)
+DEFAULT_BK, MOST_STAGES = 64, 4
 
 
 def _precision(s: Settings) -> Precision:
@@ -56,13 +59,19 @@ def _needs_arch(s: Settings) -> str:
     return "sm_89" if TYPES[s["DTYPE"]] in (FP8_E4M3, FP8_E5M2) else "sm_80"
 
 
-def _no_whole_warps(s: Settings) -> str | None:
-    if s["BM"] % s["WM"] or s["BN"] % s["WN"]:
-        return f"is no multiple of a warp's {s['WM']}×{s['WN']}"
+def _unlike_shapes(s: Settings) -> str | None:
+    if not s["BM"] <= s["BN"] <= 2 * s["BM"] or s["WM"] < s["WN"]:
+        return (
+            "is of another shape: a block is as wide as high, or twice as wide, and a warp's part "
+            "is as high as wide, or twice as high"
+        )
+    warps = threads_of_warps(s) // WARP
+    if warps not in WARPS:
+        return f"makes {warps} warps, and a block has {' or '.join(map(str, WARPS))}"
     return None
 
 
-def _short_rows(s: Settings) -> str | None:
+def _rows(s: Settings) -> str | None:
     size = _element_bytes(s)
     least = 2 * MMA_ROW_BYTES
     if s["BK"] * size < least:
@@ -75,6 +84,8 @@ def _short_rows(s: Settings) -> str | None:
             f"makes {s['BN'] * size} bytes of a row of B's tile, and the swizzle is made for "
             f"{BANK_BYTES}: BN from {BANK_BYTES // size} on"
         )
+    if s["BK"] * size > BANK_BYTES:
+        return f"makes {s['BK'] * size} bytes of a row of A's tile: BK up to {BANK_BYTES // size}"
     return None
 
 
@@ -93,9 +104,20 @@ def _not_of_this_type(s: Settings) -> str | None:
     of_type = TYPES[s["DTYPE"]]
     if s["OUT32"] and of_type not in INTO_SINGLE:
         return f"is {of_type.name}, whose C is {of_type.c.name} already: OUT32 is for 16 bits"
-    if s["ACTIVATION"] and of_type is INTEGER:
-        return "is int8, whose C is whole: an activation is for floats"
+    if s["ACTIVATION"] and (of_type not in INTO_SINGLE or s["OUT32"]):
+        return "has an activation, which is for C of 16 bits"
+    if not s["SWIZZLE"] and (of_type is not HALF or s["OUT32"] or s["ACTIVATION"]):
+        return "has no swizzle, which is to be looked at in FP16"
+    if s["STAGES"] != MOST_STAGES and (of_type is not HALF or _other(s)):
+        return f"is tried with FP16 alone: STAGES is {MOST_STAGES}"
+    if s["BK"] != DEFAULT_BK and (s["OUT32"] or s["ACTIVATION"]):
+        return f"is tried with C as A alone: BK is {DEFAULT_BK}"
     return None
+
+
+def _other(s: Settings) -> bool:
+    """Whether something but the tiles differs from the default."""
+    return bool(s["OUT32"] or s["ACTIVATION"] or not s["SWIZZLE"])
 
 
 def _pieces(s: Settings) -> tuple[int, int]:
@@ -119,11 +141,10 @@ MMA_SYNC = Rung(
     idea="ldmatrix from swizzled tiles, operands a step ahead, C from registers",
     inner_loop=(("for (int left", "share.finish"),),
     parameters=(
-        *block_tile((64, 128, 256), (64, 128, 256), (16, 32, 64, 128), (128, 256, 64)),
+        *block_tile((64, 128), (64, 128, 256), (16, 32, 64, 128), (128, 256, DEFAULT_BK)),
         Parameter("WM", 64, (32, 64), "rows of C that a warp computes"),
         Parameter("WN", 64, (32, 64), "columns of C that a warp computes"),
-        Parameter("STAGES", 4, (3, 4, 5), "pairs of tiles in shared memory"),
-        Parameter("GROUP", 8, (1, 4, 8, 16), "rows of blocks that go through the grid together"),
+        Parameter("STAGES", MOST_STAGES, (3, MOST_STAGES), "pairs of tiles in shared memory"),
         Parameter(
             "DTYPE",
             0,
@@ -146,10 +167,9 @@ MMA_SYNC = Rung(
         "mma_product", tiles_of_c, in_a_line(threads_of_warps), _shared_bytes, (*PRODUCT, "bias")
     ),
     constraints=(
-        Constraint("whole warps", _no_whole_warps),
+        Constraint("shapes", _unlike_shapes),
         Constraint("types", _not_of_this_type),
-        Constraint("long rows", _short_rows),
-        whole_block(threads_of_warps),
+        Constraint("rows of tiles", _rows),
         Constraint("even shares", _uneven),
         enough_registers(_registers, _what_they_hold, threads_of_warps),
     ),

@@ -1,0 +1,147 @@
+"""The steps from 14_wmma to 15_mma_sync, one change at a time, each against cuBLAS.
+
+    python -m gemmlab record 15_steps
+
+measures them; results/<gpu>/mma_steps.csv holds them (see gemmlab.records.registry).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gemmlab import ladder
+from gemmlab.cuda.device import require_gpu, software_versions
+from gemmlab.kernel.fingerprint import short_code
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.ladder import Rung, Settings
+from gemmlab.ladder.rungs.mma_sync import MMA_SYNC
+from gemmlab.ladder.rungs.tensor_cores import WMMA
+from gemmlab.measure.timing import compare, gflops, now
+from gemmlab.records.registry import DATE, POSITIVE, REPORTED, SIZE, TEXT, WHOLE, Say, Table, stale
+from gemmlab.records.runs import LARGE
+
+if TYPE_CHECKING:
+    import pandas
+
+NAME = "15_steps"
+SHAPES = (LARGE, (8192, 8192, 8192))
+COLUMNS = {
+    **TEXT("rung", "settings"), **SIZE("m", "n", "k"),
+    **POSITIVE("tflops", "pct_cublas", "pct_cublas_q1", "pct_cublas_q3", "cublas_tflops"),
+    **REPORTED("sm_clock_mhz", "power_w"), **SIZE("registers"), **WHOLE("spilled_bytes"),
+    **TEXT("code", "gpu", "driver", "cuda", "nvrtc", "cublas"), **DATE("recorded"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Step:
+    """One kernel on the way: what was changed, and what that let expect.
+
+    `settings` come on top of the rung's defaults, and may be any macros of its file. `taken` is
+    false for a road that led nowhere.
+    """
+
+    title: str
+    predicted: str = ""
+    rung: Rung = MMA_SYNC
+    settings: Settings = field(default_factory=dict)
+    taken: bool = True
+
+    @property
+    def all_settings(self) -> Settings:
+        return {**ladder.settings_for(self.rung, {}), **self.settings}
+
+    @property
+    def row(self) -> tuple[str, str]:
+        """What tells its rows apart."""
+        return self.rung.name, ladder.written(self.all_settings)
+
+    def kernel(self) -> Kernel:
+        return Kernel(self.rung, self.all_settings, None, self.rung.path)
+
+
+FIRST = {"STAGES": 3, "GROUP": 1}
+STEPS = (
+    Step("14 as it is", rung=WMMA),
+    Step("swizzled tiles, C from registers", "no padding, no strips for C", settings=FIRST),
+    Step("blocks in groups of 8 rows", "tiles are shared in L2", settings={"STAGES": 3}),
+    Step("four stages: 15 as it is", "copies have longer to arrive"),
+    Step("rows of tiles as they are", "eight lanes meet in the same banks: much slower",
+         settings={"SWIZZLE": 0}, taken=False),
+    Step("operands of one step", "products wait for ldmatrix, but for another warp",
+         settings={"SETS": 1}, taken=False),
+    Step("32 along K in a stage", "twice as many barriers", settings={"BK": 32}, taken=False),
+    Step("tiles of 128×128, two blocks", "each byte used less often, barriers of one block hidden",
+         settings={"BN": 128, "STAGES": 3}, taken=False),
+)  # fmt: skip
+
+
+def record(say: Say) -> Path:
+    """Measure every step; returns the file. Raises NoGpu, VerificationError, TimingError."""
+    import pandas
+
+    here, versions = require_gpu("Measuring steps"), software_versions()
+    rows = []
+    for step in STEPS:
+        kernel = step.kernel()
+        taken = kernel.compiled.entries[step.rung.entry]
+        for shape in SHAPES:
+            found = compare(kernel, *shape)
+            rung, settings = step.row
+            rows.append({
+                "rung": rung, "settings": settings, "m": found.m, "n": found.n, "k": found.k,
+                "tflops": found.gflops / 1e3, "pct_cublas": 100 * found.ratio.median,
+                "pct_cublas_q1": 100 * found.ratio.q1, "pct_cublas_q3": 100 * found.ratio.q3,
+                "cublas_tflops": gflops(*shape, found.cublas_ms.median) / 1e3,
+                "sm_clock_mhz": found.sm_clock_mhz, "power_w": found.power_w,
+                "registers": taken.registers,
+                "spilled_bytes": taken.spill_store_bytes + taken.spill_load_bytes,
+                "code": _code(step), "gpu": here.name,
+                **{name: versions[name] for name in ("driver", "cuda", "nvrtc", "cublas")},
+                "recorded": now(),
+            })  # fmt: skip
+            say(f"{NAME}: {step.title} at {shape}: {rows[-1]['tflops']:.0f} TFLOP/s")
+            EVIDENCE.write(pandas.DataFrame(rows), here.slug)
+    return EVIDENCE.path_of(here.slug)
+
+
+def _code(step: Step) -> str:
+    return short_code(step.rung.path, step.all_settings)
+
+
+def _code_of_row(row) -> str:
+    codes = {step.row: _code(step) for step in STEPS}
+    return codes.get((row.rung, row.settings), row.code)  # of a former step
+
+
+EVIDENCE = Table(
+    name=NAME, file="mma_steps.csv", remake=record, key=("rung", "settings", "m", "n", "k"),
+    columns=COLUMNS, code_of_row=_code_of_row,
+)  # fmt: skip
+
+
+def steps(shape: tuple[int, int, int] = LARGE) -> pandas.DataFrame:
+    """The steps in their order, as they were recorded at one shape (M, N, K).
+
+    TFLOP/s and % of cuBLAS are medians of the same pairs; SM clock in MHz, power in W; registers of
+    a thread. Raises StaleRecord where a step was not measured, and what registry.Table.read raises.
+    """
+    import pandas
+
+    table = EVIDENCE.read()
+    at = table[[tuple(row) == tuple(shape) for row in table[["m", "n", "k"]].to_numpy()]]
+    found = {(row["rung"], row["settings"]): row for row in at.to_dict("records")}
+    if any(step.row not in found for step in STEPS):
+        raise stale(NAME)
+    return pandas.DataFrame(
+        {
+            "step": step.title, "predicted": step.predicted, "taken": step.taken,
+            "TFLOP/s": row["tflops"], "% of cuBLAS": row["pct_cublas"],
+            "SM clock, MHz": row["sm_clock_mhz"], "power, W": row["power_w"],
+            "registers": row["registers"],
+        }
+        for step in STEPS
+        for row in [found[step.row]]
+    )  # fmt: skip
