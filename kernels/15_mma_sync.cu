@@ -8,7 +8,7 @@
 //          memory of STAGES times a Stage.
 // Takes:   any M, N, K, row-major, of the types that DTYPE says; alpha, beta and bias float32, sums
 //          float32 or, of INT8, int32. C = activation(alpha * A @ B + beta * C + bias), rounded once at
-//          the end. `bias` has N elements and may be null. A, B, C and bias begin at multiples of 16
+//          the end. With BIAS, `bias` has N elements or is null. A, B, C and bias begin at multiples of 16
 //          bytes. Where rows of A or B are no multiples of 16 bytes, they go through registers. From
 //          sm_80 on, 8-bit floats from sm_89.
 
@@ -138,8 +138,7 @@ mma_product(const Element* __restrict__ A, const Element* __restrict__ B, Result
     else
         add_product<ThroughRegisters>(sums, (Stage*)shared, from, y, x);
 
-    const bool whole = DTYPE != 3 || (alpha == 1.0f && !bias);     // of INT8 nothing but the sums
-    if (beta == 0.0f && N % 4 == 0 && whole) {
+    if (beta == 0.0f && N % 4 == 0 && (DTYPE != 3 || alpha == 1.0f)) {
         store_fours(C, sums, top + y, left + x, M, N, alpha, bias);
     } else {                                     // the strips lie where the stages were
         __syncthreads();

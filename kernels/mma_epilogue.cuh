@@ -5,6 +5,9 @@
 
 #include "mma_operands.cuh"
 
+#ifndef BIAS
+#define BIAS 0                                   // 1: add a bias for each column
+#endif
 #ifndef ACTIVATION
 #define ACTIVATION 0                             // 0: none, 1: ReLU, 2: GELU by tanh, 3: by erf
 #endif
@@ -55,14 +58,14 @@ __device__ __forceinline__ float number(unsigned short c)
 
 #if DTYPE == 3
 
-// Sums of whole numbers stay exact; factors and a bias are applied in double precision, and what
-// comes of them is rounded to the nearest number, the even one of two, within int32.
-__device__ __forceinline__ void combine(Result& c, int sum, float alpha, float beta, float bias)
+// Sums of whole numbers stay exact; factors are applied in double precision, and what comes of them
+// is rounded to the nearest number, the even one of two, within int32.
+__device__ __forceinline__ void combine(Result& c, int sum, float alpha, float beta, float)
 {
-    if (alpha == 1.0f && beta == 0.0f && bias == 0.0f) { c = sum; return; }
+    if (alpha == 1.0f && beta == 0.0f) { c = sum; return; }
     double x = (double)alpha * sum;
     if (beta != 0.0f) x += (double)beta * c;
-    c = __double2int_rn(x + bias);
+    c = __double2int_rn(x);
 }
 
 #else
@@ -98,7 +101,7 @@ __device__ __forceinline__ void store_fours(Result* C, const Sum (&sums)[DOWN][A
         const int x = col + my_column(pair, lane);
         const bool inside = x < N;               // all four, or none of them
         float4 added = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-        if (bias && inside) added = *(const float4*)(bias + x);
+        if (BIAS && bias && inside) added = *(const float4*)(bias + x);
         #pragma unroll
         for (int i = 0; i < 2 * DOWN; ++i) {
             Sum four[4];
@@ -143,7 +146,7 @@ __device__ __forceinline__ void store_any(Strip& strip, Result* C, const Sum (&s
             if (y >= M || x >= N) continue;
             Result* here = C + (size_t)y * N + x;
             Result c = beta == 0.0f ? Result() : *here;
-            combine(c, strip.c[f / WN][f % WN], alpha, beta, bias ? bias[x] : 0.0f);
+            combine(c, strip.c[f / WN][f % WN], alpha, beta, BIAS && bias ? bias[x] : 0.0f);
             *here = c;
         }
         __syncwarp();                            // all have read it before it is filled anew

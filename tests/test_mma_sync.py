@@ -107,7 +107,7 @@ def test_a_type_passes_with_edges_factors_and_bias(dtype):
     ("dtype", "out", "activation"), [(0, 0, 1), (1, 0, 2), (1, 0, 3), (0, 1, 0)]
 )
 def test_sixteen_bits_with_an_epilogue(dtype, out, activation):
-    kernel = loaded(dtype, OUT32=out, ACTIVATION=activation, BK=64)
+    kernel = loaded(dtype, OUT32=out, BIAS=1 - out, ACTIVATION=activation, BK=64)
     assert verify.check(kernel, 65, 131, 33, 0.5, 2.0, seed=4).passed
     assert verify.check(kernel, 65, 132, 40, 1.0, 0.0, seed=5, biased=False).passed
 
@@ -145,7 +145,8 @@ def test_what_is_no_such_matrix_is_refused():
         ({"BM": 64, "BN": 64, "WN": 64}, "makes 1 warps"),
         ({"DTYPE": 1, "STAGES": 3}, "with FP16 alone"),
         ({"DTYPE": 2, "BK": 32, "OUT32": 1}, "tf32, whose C is float32 already"),
-        ({"DTYPE": 3, "ACTIVATION": 1}, "an activation, which is for C of 16 bits"),
+        ({"DTYPE": 3, "BIAS": 1}, "a bias, which is for C of 16 bits"),
+        ({"ACTIVATION": 1}, "without a bias"),
         ({"DTYPE": 4, "BK": 64, "arch": "sm_86"}, "needs sm_89"),
     ],
 )

@@ -139,6 +139,10 @@ class Kernel:
         return ACTIVATIONS[self.settings.get("ACTIVATION", 0)]
 
     @property
+    def _biased(self) -> bool:
+        return self.rung.takes_bias(self.settings)
+
+    @property
     def ops(self) -> str:
         """How it takes A and B: see Problem."""
         return self.rung.ops(self.settings)
@@ -171,15 +175,15 @@ class Kernel:
         return self.launches(self.problem(m, n, k))[0].grid
 
     def random_bias(self, n: int, seed: int) -> np.ndarray | None:
-        """float32 (n,), of a rung that takes a bias, else None."""
-        return random_values(n, seed) if self.rung.bias else None
+        """float32 (n,), of a kernel that takes a bias, else None."""
+        return random_values(n, seed) if self._biased else None
 
     def operands(
         self, problem: Problem, seed: int, *, written: bool = True, gap: int = 0
     ) -> Operands:
         """Of a seed, with a bias if the rung takes one: see Operands.from_seed."""
         return Operands.from_seed(
-            problem, self.precision, seed, bias=self.rung.bias, written=written, gap=gap
+            problem, self.precision, seed, bias=self._biased, written=written, gap=gap
         )
 
     def __call__(self, A, B, C=None, alpha: float = 1.0, beta: float = 0.0, bias=None, scales=None):
@@ -449,7 +453,7 @@ class Kernel:
         message = str(KernelMistake(found))
         worst = np.inf if message else 0.0
         return Case(
-            m, n, k, alpha, beta, seed, not message, message, worst, found, self.rung.bias,
+            m, n, k, alpha, beta, seed, not message, message, worst, found, self._biased,
             problem.batch, gap,
         )  # fmt: skip
 

@@ -31,12 +31,12 @@ class Rung:
     `by_type`: of a rung whose settings choose that, what they choose; `precision` is its default's.
     `tuned_shapes` are the (m, n, k), or (m, n, k, batch), at which a sweep measures its settings
     besides those of all, and `swept` says which of them it tries where. `bias`: it also takes a
-    bias for each column, and has a parameter ACTIVATION, see `activations`. `ops`: how it takes A
-    and B, see Problem. `batch`: with how many products in one launch it is verified, more than 1 of
-    a rung that takes batches. One whose launches name lda, ldb and ldc takes matrices with gaps
-    between rows. `planted`: a mistake for readers to find. `inner_loop`: the lines that the idea
-    stands in, from above, each part as how its first and its last line begin; empty for a rung that
-    has no notebook yet.
+    bias for each column, and has a parameter ACTIVATION, see `activations`; `biased`: with which
+    settings it takes one. `ops`: how it takes A and B, see Problem. `batch`: with how many products
+    in one launch it is verified, more than 1 of a rung that takes batches. One whose launches name
+    lda, ldb and ldc takes matrices with gaps between rows. `planted`: a mistake for readers to
+    find. `inner_loop`: the lines that the idea stands in, from above, each part as how its first
+    and its last line begin; empty for a rung that has no notebook yet.
     """
 
     name: str
@@ -53,6 +53,7 @@ class Rung:
     tuned_shapes: tuple[tuple[int, ...], ...] = ()
     swept: Callable[[Problem, Settings], bool] = lambda problem, settings: True
     bias: bool = False
+    biased: Callable[[Settings], bool] = lambda settings: True
     ops: Callable[[Settings], str] = lambda settings: "NN"
     batch: int = 1
     planted: Planted | None = None
@@ -115,6 +116,10 @@ class Rung:
     def precision_of(self, settings: Settings) -> Precision:
         """Of A, B, C and the sums with these settings."""
         return self.precision if self.by_type is None else self.by_type(settings)
+
+    def takes_bias(self, settings: Settings) -> bool:
+        """Whether it takes a bias with these settings."""
+        return self.bias and self.biased(settings)
 
     def shared_bytes(self, settings: Settings) -> int:
         """Dynamic shared memory of a block, the most among the launches."""

@@ -104,20 +104,22 @@ def _not_of_this_type(s: Settings) -> str | None:
     of_type = TYPES[s["DTYPE"]]
     if s["OUT32"] and of_type not in INTO_SINGLE:
         return f"is {of_type.name}, whose C is {of_type.c.name} already: OUT32 is for 16 bits"
-    if s["ACTIVATION"] and (of_type not in INTO_SINGLE or s["OUT32"]):
-        return "has an activation, which is for C of 16 bits"
-    if not s["SWIZZLE"] and (of_type is not HALF or s["OUT32"] or s["ACTIVATION"]):
+    if s["BIAS"] and (of_type not in INTO_SINGLE or s["OUT32"]):
+        return "has a bias, which is for C of 16 bits"
+    if s["ACTIVATION"] and not s["BIAS"]:
+        return "has an activation without a bias: BIAS is 1"
+    if not s["SWIZZLE"] and (of_type is not HALF or s["OUT32"] or s["BIAS"]):
         return "has no swizzle, which is to be looked at in FP16"
     if s["STAGES"] != MOST_STAGES and (of_type is not HALF or _other(s)):
         return f"is tried with FP16 alone: STAGES is {MOST_STAGES}"
-    if s["BK"] != DEFAULT_BK and (s["OUT32"] or s["ACTIVATION"]):
+    if s["BK"] != DEFAULT_BK and (s["OUT32"] or s["BIAS"]):
         return f"is tried with C as A alone: BK is {DEFAULT_BK}"
     return None
 
 
 def _other(s: Settings) -> bool:
     """Whether something but the tiles differs from the default."""
-    return bool(s["OUT32"] or s["ACTIVATION"] or not s["SWIZZLE"])
+    return bool(s["OUT32"] or s["BIAS"] or not s["SWIZZLE"])
 
 
 def _pieces(s: Settings) -> tuple[int, int]:
@@ -153,6 +155,7 @@ MMA_SYNC = Rung(
             tuned=False,
         ),
         Parameter("OUT32", 0, (0, 1), "1: C is float32 where A and B are of 16 bits", tuned=False),
+        Parameter("BIAS", 0, (0, 1), "1: with a bias for each column", tuned=False),
         Parameter(
             "ACTIVATION",
             0,
@@ -178,6 +181,7 @@ MMA_SYNC = Rung(
     precision=HALF,
     by_type=_precision,
     bias=True,
+    biased=lambda s: s["BIAS"] == 1,
     planted=Planted(
         old="wait_for_copies<STAGES - 3>();",
         new="wait_for_copies<STAGES - 2>();",
