@@ -49,19 +49,16 @@ struct Operands {
     unsigned a[DOWN][4], b[ACROSS][2];
 };
 
+// In rows that snake, so that each instruction has an operand in common with the one before.
 __device__ __forceinline__ void multiply(Sum (&sums)[DOWN][ACROSS][4], const Operands& mine)
 {
     #pragma unroll
     for (int i = 0; i < DOWN; ++i)
         #pragma unroll
-        for (int j = 0; j < ACROSS; ++j)
-#if ORDER == 1
-            { const int jj = i % 2 ? ACROSS - 1 - j : j; multiply_piece(sums[i][jj], mine.a[i], mine.b[jj]); }
-#elif ORDER == 2
-            { const int n = i * ACROSS + j, jj = n / DOWN, ii = jj % 2 ? DOWN - 1 - n % DOWN : n % DOWN; multiply_piece(sums[ii][jj], mine.a[ii], mine.b[jj]); }
-#else
-            multiply_piece(sums[i][j], mine.a[i], mine.b[j]);
-#endif
+        for (int j = 0; j < ACROSS; ++j) {
+            const int across = i % 2 ? ACROSS - 1 - j : j;
+            multiply_piece(sums[i][across], mine.a[i], mine.b[across]);
+        }
 }
 
 // Those of one step of a stage.

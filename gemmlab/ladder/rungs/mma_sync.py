@@ -34,8 +34,8 @@ from gemmlab.ladder.settings import Parameter, Settings
 TYPES = (HALF, BRAIN, TF32, INTEGER, FP8_E4M3, FP8_E5M2)  # by the value of DTYPE
 INTO_SINGLE = {HALF: HALF_TO_SINGLE, BRAIN: BRAIN_TO_SINGLE}  # with OUT32
 CHUNK_BYTES, BANK_BYTES = 16, 128
-WARPS = (4, 8)
 DEFAULT_BK, MOST_STAGES = 64, 4
+LARGE_C, LARGE_TILE = 2048 * 2048, 128 * 128  # elements
 
 
 def _precision(s: Settings) -> Precision:
@@ -60,14 +60,11 @@ def _needs_arch(s: Settings) -> str:
 
 
 def _unlike_shapes(s: Settings) -> str | None:
-    if not s["BM"] <= s["BN"] <= 2 * s["BM"] or s["WM"] < s["WN"]:
-        return (
-            "is of another shape: a block is as wide as high, or twice as wide, and a warp's part "
-            "is as high as wide, or twice as high"
-        )
-    warps = threads_of_warps(s) // WARP
-    if warps not in WARPS:
-        return f"makes {warps} warps, and a block has {' or '.join(map(str, WARPS))}"
+    if s["WM"] < s["WN"]:
+        return "has a warp's part wider than high: WM from WN on"
+    warps, wanted = threads_of_warps(s) // WARP, "8 warps" if s["BM"] != s["BN"] else "4 or 8 warps"
+    if str(warps) not in wanted:
+        return f"makes {warps} warps; a block of {s['BM']}×{s['BN']} has {wanted}"
     return None
 
 
@@ -120,6 +117,12 @@ def _not_of_this_type(s: Settings) -> str | None:
 def _other(s: Settings) -> bool:
     """Whether something but the tiles differs from the default."""
     return bool(s["OUT32"] or s["BIAS"] or not s["SWIZZLE"])
+
+
+def _swept(problem: Problem, s: Settings) -> bool:
+    """Small tiles where they make enough blocks, large ones where they are enough of themselves."""
+    large = problem.m * problem.n >= LARGE_C
+    return s["BM"] * s["BN"] >= LARGE_TILE if large else s["BM"] * s["BN"] < LARGE_TILE
 
 
 def _pieces(s: Settings) -> tuple[int, int]:
@@ -180,6 +183,8 @@ MMA_SYNC = Rung(
     needs_arch=_needs_arch,
     precision=HALF,
     by_type=_precision,
+    tuned_shapes=((1024, 1024, 512),),
+    swept=_swept,
     bias=True,
     biased=lambda s: s["BIAS"] == 1,
     planted=Planted(

@@ -7,18 +7,14 @@ measures them; results/<gpu>/mma_steps.csv holds them (see gemmlab.records.regis
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gemmlab import ladder
 from gemmlab.cuda.device import require_gpu, software_versions
-from gemmlab.kernel.fingerprint import short_code
-from gemmlab.kernel.kernel import Kernel
-from gemmlab.ladder import Rung, Settings
-from gemmlab.ladder.rungs.mma_sync import MMA_SYNC
-from gemmlab.ladder.rungs.tensor_cores import WMMA
 from gemmlab.measure.timing import compare, gflops, now
+from gemmlab.records.ablations import Step, compile_step
 from gemmlab.records.registry import DATE, POSITIVE, REPORTED, SIZE, TEXT, WHOLE, Say, Table, stale
 from gemmlab.records.runs import LARGE
 
@@ -28,53 +24,31 @@ if TYPE_CHECKING:
 NAME = "15_steps"
 SHAPES = (LARGE, (8192, 8192, 8192))
 COLUMNS = {
-    **TEXT("rung", "settings"), **SIZE("m", "n", "k"),
+    **TEXT("file", "settings"), **SIZE("m", "n", "k"),
     **POSITIVE("tflops", "pct_cublas", "pct_cublas_q1", "pct_cublas_q3", "cublas_tflops"),
     **REPORTED("sm_clock_mhz", "power_w"), **SIZE("registers"), **WHOLE("spilled_bytes"),
     **TEXT("code", "gpu", "driver", "cuda", "nvrtc", "cublas"), **DATE("recorded"),
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Step:
-    """One kernel on the way: what was changed, and what that let expect.
-
-    `settings` come on top of the rung's defaults, and may be any macros of its file. `taken` is
-    false for a road that led nowhere.
-    """
-
-    title: str
-    predicted: str = ""
-    rung: Rung = MMA_SYNC
-    settings: Settings = field(default_factory=dict)
-    taken: bool = True
-
-    @property
-    def all_settings(self) -> Settings:
-        return {**ladder.settings_for(self.rung, {}), **self.settings}
-
-    @property
-    def row(self) -> tuple[str, str]:
-        """What tells its rows apart."""
-        return self.rung.name, ladder.written(self.all_settings)
-
-    def kernel(self) -> Kernel:
-        return Kernel(self.rung, self.all_settings, None, self.rung.path)
+def _ours(title: str, predicted: str = "", taken: bool = True, **settings: int) -> Step:
+    return Step(title, predicted, "15_mma_sync", settings, taken=taken)
 
 
 FIRST = {"STAGES": 3, "GROUP": 1}
 STEPS = (
-    Step("14 as it is", rung=WMMA),
-    Step("swizzled tiles, C from registers", "no padding, no strips for C", settings=FIRST),
-    Step("blocks in groups of 8 rows", "tiles are shared in L2", settings={"STAGES": 3}),
-    Step("four stages: 15 as it is", "copies have longer to arrive"),
-    Step("rows of tiles as they are", "eight lanes meet in the same banks: much slower",
-         settings={"SWIZZLE": 0}, taken=False),
-    Step("operands of one step", "products wait for ldmatrix, but for another warp",
-         settings={"SETS": 1}, taken=False),
-    Step("32 along K in a stage", "twice as many barriers", settings={"BK": 32}, taken=False),
-    Step("tiles of 128×128, two blocks", "each byte used less often, barriers of one block hidden",
-         settings={"BN": 128, "STAGES": 3}, taken=False),
+    Step("14 as it is", "", "14_wmma"),
+    _ours("swizzled tiles, C from registers", "no padding, no strips for C", **FIRST),
+    _ours("blocks in groups of 8 rows", "tiles are shared in L2", STAGES=3),
+    _ours("four stages: 15 as it is", "copies have longer to arrive"),
+    _ours("rows of tiles as they are", "eight lanes meet in the same banks: much slower", False,
+          SWIZZLE=0),
+    _ours("operands of one step", "products wait for ldmatrix, or for another warp", False,
+          SETS=1),
+    _ours("32 along K in a stage", "twice as many barriers", False, BK=32),
+    _ours("tiles of 128×128, two blocks on an SM",
+          "each byte used less often; one block's barriers hidden by the other", False,
+          BN=128, STAGES=3),
 )  # fmt: skip
 
 
@@ -84,21 +58,24 @@ def record(say: Say) -> Path:
 
     here, versions = require_gpu("Measuring steps"), software_versions()
     rows = []
-    for step in STEPS:
-        kernel = step.kernel()
-        taken = kernel.compiled.entries[step.rung.entry]
+    # NVRTC takes seconds for each, so other processes compile ahead.
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        every = list(pool.map(compile_step, STEPS))
+    for step, compiled in zip(STEPS, every, strict=True):
+        kernel = step.kernel(compiled)
+        taken = compiled.entries[kernel.rung.entry]
         for shape in SHAPES:
             found = compare(kernel, *shape)
-            rung, settings = step.row
+            file, settings = step.row
             rows.append({
-                "rung": rung, "settings": settings, "m": found.m, "n": found.n, "k": found.k,
+                "file": file, "settings": settings, "m": found.m, "n": found.n, "k": found.k,
                 "tflops": found.gflops / 1e3, "pct_cublas": 100 * found.ratio.median,
                 "pct_cublas_q1": 100 * found.ratio.q1, "pct_cublas_q3": 100 * found.ratio.q3,
                 "cublas_tflops": gflops(*shape, found.cublas_ms.median) / 1e3,
                 "sm_clock_mhz": found.sm_clock_mhz, "power_w": found.power_w,
                 "registers": taken.registers,
                 "spilled_bytes": taken.spill_store_bytes + taken.spill_load_bytes,
-                "code": _code(step), "gpu": here.name,
+                "code": step.code, "gpu": here.name,
                 **{name: versions[name] for name in ("driver", "cuda", "nvrtc", "cublas")},
                 "recorded": now(),
             })  # fmt: skip
@@ -107,17 +84,13 @@ def record(say: Say) -> Path:
     return EVIDENCE.path_of(here.slug)
 
 
-def _code(step: Step) -> str:
-    return short_code(step.rung.path, step.all_settings)
-
-
 def _code_of_row(row) -> str:
-    codes = {step.row: _code(step) for step in STEPS}
-    return codes.get((row.rung, row.settings), row.code)  # of a former step
+    codes = {step.row: step.code for step in STEPS}
+    return codes.get((row.file, row.settings), row.code)  # of a former step
 
 
 EVIDENCE = Table(
-    name=NAME, file="mma_steps.csv", remake=record, key=("rung", "settings", "m", "n", "k"),
+    name=NAME, file="mma_steps.csv", remake=record, key=("file", "settings", "m", "n", "k"),
     columns=COLUMNS, code_of_row=_code_of_row,
 )  # fmt: skip
 
@@ -132,7 +105,7 @@ def steps(shape: tuple[int, int, int] = LARGE) -> pandas.DataFrame:
 
     table = EVIDENCE.read()
     at = table[[tuple(row) == tuple(shape) for row in table[["m", "n", "k"]].to_numpy()]]
-    found = {(row["rung"], row["settings"]): row for row in at.to_dict("records")}
+    found = {(row["file"], row["settings"]): row for row in at.to_dict("records")}
     if any(step.row not in found for step in STEPS):
         raise stale(NAME)
     return pandas.DataFrame(
