@@ -1,16 +1,16 @@
 // 15  Tensor cores through mma.sync
-// Idea:    a lane knows which elements of an operand it holds. So tiles lie in shared memory swizzled,
-//          ldmatrix brings each lane its words without bank conflicts, those of the next instruction
-//          come while one is multiplied, and the sums go to C from registers.
+// Idea:    a lane knows which elements of an operand it holds. So tiles lie in shared memory
+//          swizzled, ldmatrix brings each lane its words without bank conflicts, those of the next
+//          instruction come while one is multiplied, and the sums go to C from registers.
 // Before:  14_wmma.cu left to WMMA which lane holds what, padded its tiles, and sent C through
 //          shared memory.
-// Launch:  block (32 * BM / WM * BN / WN), grid (ceil(N / BN), ceil(M / BM)), with the dynamic shared
-//          memory of STAGES times a Stage.
+// Launch:  block (32 * BM / WM * BN / WN), grid (ceil(N / BN), ceil(M / BM)), with the dynamic
+//          shared memory of STAGES times a Stage.
 // Takes:   any M, N, K, row-major, of the types that DTYPE says; alpha, beta and bias float32, sums
-//          float32 or, of INT8, int32. C = activation(alpha * A @ B + beta * C + bias), rounded once at
-//          the end. With BIAS, `bias` has N elements or is null. A, B, C and bias begin at multiples of 16
-//          bytes. Where rows of A or B are no multiples of 16 bytes, they go through registers. From
-//          sm_80 on, 8-bit floats from sm_89.
+//          float32 or, of INT8, int32. C = activation(alpha * A @ B + beta * C + bias), rounded
+//          once at the end. With BIAS, `bias` has N elements or is null. A, B, C and bias begin at
+//          multiples of 16 bytes. Where rows of A or B are no multiples of 16 bytes, they go
+//          through registers. From sm_80 on, 8-bit floats from sm_89.
 
 #ifndef BM
 #define BM 128                                   // rows of C that a block computes

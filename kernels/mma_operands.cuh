@@ -1,5 +1,5 @@
-// From tiles of A and B in shared memory to the words that a lane of a warp gives to mma.sync, and from
-// its sums to elements of C. A warp has DOWN × ACROSS pieces of 16×8.
+// From tiles of A and B in shared memory to the words that a lane of a warp gives to mma.sync, and
+// from its sums to elements of C. A warp has DOWN × ACROSS pieces of 16×8.
 #pragma once
 
 #include "mma_instruction.cuh"
@@ -10,9 +10,9 @@
 
 // ---- where a chunk lies --------------------------------------------------------------------------
 
-// The eight chunks that are read at once, one from each of eight rows, shall lie in different banks:
-// of each row, chunks trade places by XOR with a number of the row. Where a row is shorter than the
-// 128 bytes of all banks, several rows fill them once and have the same number.
+// The eight chunks that are read at once, one from each of eight rows, shall lie in different
+// banks: of each row, chunks trade places by XOR with a number of the row. Where a row is shorter
+// than the 128 bytes of all banks, several rows fill them once and have the same number.
 constexpr int A_CHUNKS = BK / CHUNK, B_CHUNKS = BN / CHUNK;      // of a row of a tile
 constexpr int A_ROWS_AT_ONCE = A_CHUNKS < 8 ? 8 / A_CHUNKS : 1;
 
@@ -21,8 +21,8 @@ __device__ __forceinline__ int number_in_a(int row)
     return SWIZZLE ? row / A_ROWS_AT_ONCE % (A_CHUNKS < 8 ? A_CHUNKS : 8) : 0;
 }
 
-// Of B, FP16 is read from eight rows that follow each other, INT8 from pairs of rows, four apart, and
-// TF32 two chunks at a time from each of four rows.
+// Of B, FP16 is read from eight rows that follow each other, INT8 from pairs of rows, four apart,
+// and TF32 two chunks at a time from each of four rows.
 __device__ __forceinline__ int number_in_b(int k)
 {
     return !SWIZZLE ? 0 : SIZE == 2 ? k % 8 : SIZE == 1 ? k % 2 + k / 4 % 4 * 2 : k % 4 * 2;
@@ -71,9 +71,9 @@ __device__ __forceinline__ int my_place_in_a(int y, int lane)
     return place_in_a(y + lane % 16, lane / 16);
 }
 
-// Of a warp whose part of B's tile begins at column x: the place for its first columns, of the chunk
-// that the lane names, or of TF32 in words, of the one that it reads. The next 16 columns are XOR 2 away
-// for 16 bits, and XOR 1 for 8; of TF32 the next 8 are XOR 8 words away.
+// Of a warp whose part of B's tile begins at column x: the place for its first columns, of the
+// chunk that the lane names, or of TF32 in words, of the one that it reads. The next 16 columns are
+// XOR 2 away for 16 bits, and XOR 1 for 8; of TF32 the next 8 are XOR 8 words away.
 __device__ __forceinline__ int my_place_in_b(int x, int lane)
 {
     const int row = lane % 8, matrix = lane / 8;
@@ -91,9 +91,9 @@ __device__ __forceinline__ void load_a(unsigned (&a)[DOWN][4], unsigned tile, in
 }
 
 // FP16, BF16: rows are along N and the instruction wants two k in a word, so the matrices are
-// transposed on the way. INT8, FP8: it wants four k in a word. Transposed by 16 bits come two k of two
-// columns; the even columns become one piece, the odd ones another. TF32: one word is one k, and a
-// lane reads each by itself.
+// transposed on the way. INT8, FP8: it wants four k in a word. Transposed by 16 bits come two k of
+// two columns; the even columns become one piece, the odd ones another. TF32: one word is one k,
+// and a lane reads each by itself.
 __device__ __forceinline__ void load_b(unsigned (&b)[ACROSS][2], unsigned tile, int place, int step)
 {
     unsigned words[4];
@@ -125,8 +125,9 @@ __device__ __forceinline__ void load_b(unsigned (&b)[ACROSS][2], unsigned tile, 
 
 // ---- which sums are whose ------------------------------------------------------------------------
 
-// Of the 16 columns of C from 16 * pair on, a lane ends up with four neighbours of a row: their first
-// column. Two lanes trade halves for it, but for 8 bits, where even and odd columns are two pieces.
+// Of the 16 columns of C from 16 * pair on, a lane ends up with four neighbours of a row: their
+// first column. Two lanes trade halves for it, but for 8 bits, where even and odd columns are two
+// pieces.
 __device__ __forceinline__ int my_column(int pair, int lane)
 {
     const int t = lane % 4;

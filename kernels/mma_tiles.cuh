@@ -1,5 +1,5 @@
-// How tiles of A and B come to shared memory: by asynchronous copies of 16 bytes, or through registers
-// where rows of the matrices do not begin at multiples of 16 bytes.
+// How tiles of A and B come to shared memory: by asynchronous copies of 16 bytes, or through
+// registers where rows of the matrices do not begin at multiples of 16 bytes.
 #pragma once
 
 #include "mma_operands.cuh"
@@ -14,8 +14,8 @@ struct Stage {
     uint4 b[BK * B_CHUNKS];
 };
 
-// Blocks that run at the same time shall share tiles in L2: GROUP rows of blocks go together, column
-// by column.
+// Blocks that run at the same time shall share tiles in L2: GROUP rows of blocks go together,
+// column by column.
 __device__ __forceinline__ void find_corner(int& top, int& left)
 {
     const int id = blockIdx.y * gridDim.x + blockIdx.x;
@@ -60,8 +60,8 @@ struct Anywhere {
     unsigned words[5];
     int off;                                     // bits of the first word that come before it
 
-    // Bring the chunk at element `at` of an array of `all`, of which `count` elements are wanted and
-    // the others are zero. At the end of a row, and of the array, byte by byte.
+    // Bring the chunk at element `at` of an array of `all`, of which `count` elements are wanted
+    // and the others are zero. At the end of a row, and of the array, byte by byte.
     __device__ __forceinline__ void load(const Element* X, size_t at, size_t all, int count)
     {
         const unsigned char* from = (const unsigned char*)(X + at);
