@@ -26,6 +26,7 @@ from gemmlab.plots.memory.widths import access_widths, staging
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.speed.comparison import comparison
 from gemmlab.plots.speed.epilogue import epilogue
+from gemmlab.plots.speed.errors import error_over_k
 from gemmlab.plots.speed.fma_order import fma_order
 from gemmlab.plots.speed.issue_slots import issue_slots
 from gemmlab.plots.speed.ladder import climb, shares
@@ -46,6 +47,7 @@ __all__ = [
     "comparison",
     "cublas_share",
     "epilogue",
+    "error_over_k",
     "fma_order",
     "fragments",
     "gflops",
