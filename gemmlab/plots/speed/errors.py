@@ -24,7 +24,7 @@ LABEL = 0.18  # inches, from one name to the next at least
 def error_over_k(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
     """The mean error of elements of C against float64, a curve for each type; both axes logarithmic.
 
-    table: as analysis.precisions.over_k() gives. Raises TypeError and ValueError for anything else.
+    table: as analysis.precisions.over_k() gives. Raises TypeError and ValueError for others.
     """
     style.require_table(table, COLUMNS, "error_over_k")
     unknown = sorted(set(table["dtype"]) - LOOKS.keys())
