@@ -18,6 +18,7 @@ from gemmlab.ladder.precision import INTEGER, TF32
 from gemmlab.ladder.probes import MMA_CEILINGS, mma_shape
 from gemmlab.ladder.rungs.mma_sync import MMA_SYNC, TYPES
 from gemmlab.measure import ceilings
+from gemmlab.records.experiments import mma_types
 from gemmlab.simulator.counters import MATRIX_METRICS, METRICS
 
 SMALL = {"BM": 64, "BN": 128, "WM": 32, "WN": 32}
@@ -155,6 +156,15 @@ def test_settings_that_do_not_go_together_are_refused_with_the_reason(settings, 
     with pytest.raises(IllegalSetting, match=reason):
         chosen = ladder.settings_for(MMA_SYNC, settings)
         Kernel(MMA_SYNC, chosen, arch, MMA_SYNC.path)
+
+
+@pytest.mark.parametrize("dtype", mma_types.measured_types())
+def test_the_bits_of_a_product_are_those_of_the_recorded_gpu(dtype):
+    """Which tiles it is computed by changes nothing: each sum goes along K by itself."""
+    recorded = mma_types.EVIDENCE.read()
+    found = set(recorded[recorded["dtype"] == dtype]["sha256"])
+    number = [one.name for one in TYPES].index(dtype)
+    assert found == {mma_types.bits_of(loaded(number))}
 
 
 # ---- tiles and lanes -----------------------------------------------------------------------------

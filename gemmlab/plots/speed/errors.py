@@ -22,7 +22,7 @@ LABEL = 0.18  # inches, from one name to the next at least
 
 @styled
 def error_over_k(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
-    """The mean error of elements of C against float64, a curve for each type; both axes logarithmic.
+    """The mean error of elements of C against float64, a curve for each type, on logarithms.
 
     table: as analysis.precisions.over_k() gives. Raises TypeError and ValueError for others.
     """
