@@ -343,12 +343,6 @@ TERMS = (
         "memory, each word into the lane that tensor cores want it from.",
     ),
     Term(
-        "mma.sync",
-        "15_mma_sync",
-        "The instruction of PTX with which a warp multiplies pieces of 16 rows and 8 columns on "
-        "tensor cores.",
-    ),
-    Term(
         "TF32",
         "15_mma_sync",
         "Multiplication of float32 of which a tensor core looks at 10 bits of the fraction.",
