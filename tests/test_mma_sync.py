@@ -142,7 +142,7 @@ def test_what_is_no_such_matrix_is_refused():
     [
         ({"DTYPE": 3, "BK": 32}, "BK from 64 on"),
         ({"DTYPE": 2}, "BK up to 32"),
-        ({"BN": 64}, "a block is as wide as high"),
+        ({"BN": 64}, "makes 2 warps; a block of 128×64 has 8 warps"),
         ({"BM": 64, "BN": 64, "WN": 64}, "makes 1 warps"),
         ({"DTYPE": 1, "STAGES": 3}, "with FP16 alone"),
         ({"DTYPE": 2, "BK": 32, "OUT32": 1}, "tf32, whose C is float32 already"),
