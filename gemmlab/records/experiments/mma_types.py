@@ -43,6 +43,9 @@ LARGE_TILES: dict[str, Settings] = {  # besides the defaults: what was fastest, 
     "float8_e4m3": {"BN": 128, "WN": 32, "BK": 64},
     "float8_e5m2": {"BN": 128, "WN": 32, "BK": 64},
 }
+# On Hopper mma.sync of FP8 is two of FP16, so it stands under their roof. Its own chain shows none:
+# the assembler computes products that do not change once for several steps.
+CEILING_OF = {"float8_e4m3": "float16"}
 SMALL_TILES = {
     SMALL: {"BM": 64, "BN": 128, "WM": 32, "WN": 32},
     ODD: {"BM": 128, "BN": 64, "WM": 32, "WN": 32},
@@ -98,7 +101,7 @@ def record(say: Say) -> Path:
         pairs = zip(steps, pool.map(compile_step, steps), strict=True)
         kernels = {name: step.kernel(made) for name, (step, made) in zip(every, pairs, strict=True)}
     for dtype in measured_types():
-        number = settings_of(dtype, LARGE)["DTYPE"]
+        number = settings_of(CEILING_OF.get(dtype, dtype), LARGE)["DTYPE"]
         roof = measure_mma_ceiling(number, TYPES[number])
         for shape in shapes_of(dtype):
             settings = settings_of(dtype, shape)
@@ -147,8 +150,10 @@ def types(shape: tuple[int, int, int] = LARGE) -> pandas.DataFrame:
     table = EVIDENCE.read()
     m, n, k = shape
     at = table[(table.m == m) & (table.n == n) & (table.k == k)].set_index("dtype")
-    found = at[["tflops", "pct_cublas", "cublas_tflops", "ceiling_tflops"]].copy()
-    found["% of the ceiling"] = 100 * at.tflops / at.ceiling_tflops
+    found = at[["tflops", "pct_cublas", "cublas_tflops"]].copy()
+    roofs = table.drop_duplicates("dtype").set_index("dtype").ceiling_tflops
+    found["ceiling_tflops"] = [roofs[CEILING_OF.get(dtype, dtype)] for dtype in at.index]
+    found["% of the ceiling"] = 100 * at.tflops / found.ceiling_tflops
     clock = at.sm_clock_mhz.astype(float) / at.ceiling_mhz
     found["% of it at this clock"] = found["% of the ceiling"] / clock
     found["SM clock, MHz"], found["power, W"] = at.sm_clock_mhz, at.power_w
