@@ -1,7 +1,7 @@
 """What NVRTC made of the rungs, kept with the project: nobody has to wait for it, or to have it.
 
-`kernels/compiled/` holds a file for every rung: for each of its legal settings the PTX for the
-simulator's architecture, and what ptxas says of registers and shared memory; for the default
+`kernels/compiled/` holds a file for every rung: for each of the settings that it ships the PTX for
+the simulator's architecture, and what ptxas says of registers and shared memory; for the default
 setting the latter for all architectures. `python -m gemmlab compile` makes them, with `--check` it
 compiles everything and compares.
 """
@@ -105,12 +105,13 @@ def build(
 
 
 def all_settings(name: str) -> list[Settings]:
-    """What is compiled of a rung or probe: its default settings, then all the other legal ones."""
+    """What is compiled of a rung or probe: its default settings, then all others that it ships."""
     if name in PROBES:
         return [PROBES[name]]
     (rung,) = (rung for rung in RUNGS if rung.name == name)
     default = settings_for(rung, {})
-    return [default, *(settings for settings in legal_settings(rung) if settings != default)]
+    others = (settings for settings in legal_settings(rung) if settings != default)
+    return [default, *filter(rung.ships, others)]
 
 
 def archs_of(name: str) -> tuple[str, ...]:

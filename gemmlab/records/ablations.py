@@ -398,8 +398,9 @@ def compile_step(step: Step) -> Compiled:
 def _measure(name: str, step: Step, compiled: Compiled, say: Say) -> list[dict[str, object]]:
     """The rows of one step, one for each shape."""
     kernel, versions = step.kernel(compiled), software_versions()
-    taken = compiled.entries[kernel.rung.entry]
-    loop = loops.analyse(compiled.cubin, kernel.rung.entry, loops.adds_per_tile(kernel))
+    entry = kernel.rung.entry(kernel.settings)
+    taken = compiled.entries[entry]
+    loop = loops.analyse(compiled.cubin, entry, loops.adds_per_tile(kernel))
     file, settings = step.row
     about = {
         "path": name,

@@ -23,9 +23,11 @@ from gemmlab.measure import ceilings, levels, profiler
 from gemmlab.measure.timing import Measurement, now, require_verified, sweep
 from gemmlab.records import ablations, best_by_shape, registry, roofs, runs, stalls, tuning
 from gemmlab.records.experiments import (
+    batches,
     chains,
     epilogue_timing,
     fma_order,
+    joins,
     l1_passes,
     mma_steps,
     mma_types,
@@ -87,6 +89,9 @@ def evidence(shapes: Shapes = runs.SHAPES) -> tuple[Evidence, ...]:
         *map(stalls.evidence, RUNGS),
         *map(ablations.evidence, ablations.PATHS),
         epilogue_timing.EVIDENCE,
+        batches.EVIDENCE,
+        joins.TIMES_OF_JOINS,
+        joins.REPEATS,
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ An entry's `plan` decides grid and block. untiled has the simplest; shapes is wh
 """
 
 from gemmlab.ladder.rungs import (
+    irregular,
     mma_sync,
     register_banks,
     tensor_cores,
@@ -13,6 +14,6 @@ from gemmlab.ladder.rungs import (
 )
 
 RUNGS = (
-    *untiled.RUNGS, *tiled.RUNGS, *warp_tiled.RUNGS, *register_banks.RUNGS, *tensor_cores.RUNGS,
-    *mma_sync.RUNGS,
+    *untiled.RUNGS, *tiled.RUNGS, *warp_tiled.RUNGS, *register_banks.RUNGS, *irregular.RUNGS,
+    *tensor_cores.RUNGS, *mma_sync.RUNGS,
 )  # fmt: skip
