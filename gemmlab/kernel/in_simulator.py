@@ -76,7 +76,8 @@ def run(
         done.append(
             simulator.launch(
                 source, launch.entry, launch.grid, launch.block, args,
-                shared_bytes=launch.shared_bytes, blocks=blocks, by_symbol=True, **how,
+                shared_bytes=launch.shared_bytes, blocks=blocks, by_symbol=True,
+                names=tuple(map(_name, launch.args)), **how,
             )
         )  # fmt: skip
     if blocks is None:
@@ -96,6 +97,12 @@ def _not_cleared(
         if left.size:
             what = f"{name}[{left[0]}], which the next product must find as 0, is not 0"
             yield Finding(NOT_CLEARED, entry, line, (0, 0, 0), (0, 0, 0), what, 1)
+
+
+def _name(one: Argument) -> str:
+    if isinstance(one, str):
+        return one
+    return one.matrix if isinstance(one, MapOf) else one.name
 
 
 def _plain(value):

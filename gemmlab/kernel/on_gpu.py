@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -62,10 +62,24 @@ class GpuKernels:
 
     def run(self, launches: Sequence[Launch], values: dict[str, Any]) -> None:
         """Enqueue them on the current stream, with CuPy arrays and NumPy scalars; do not wait."""
-        for launch in launches:
-            args = tuple(self._argument(one, values) for one in launch.args)
-            function = self.function(launch)
-            function(launch.grid, launch.block, args, shared_mem=launch.shared_bytes)
+        self.prepared(launches, values)()
+
+    def prepared(self, launches: Sequence[Launch], values: dict[str, Any]) -> Callable[[], None]:
+        """What runs them each time it is called, with arguments that are made once.
+
+        Workspaces among them are those of the stream that is current now.
+        """
+        calls = [
+            (self.function(one), one.grid, one.block,
+             tuple(self._argument(name, values) for name in one.args), one.shared_bytes)
+            for one in launches
+        ]  # fmt: skip
+
+        def run() -> None:
+            for function, grid, block, args, shared_bytes in calls:
+                function(grid, block, args, shared_mem=shared_bytes)
+
+        return run
 
     def function(self, launch: Launch):
         """The kernel of a launch, loaded."""

@@ -11,6 +11,7 @@ from gemmlab.plots.kernel_view import kernel_view
 from gemmlab.plots.memory.addresses import address_map
 from gemmlab.plots.memory.banks import bank_map
 from gemmlab.plots.memory.blocks import block_map
+from gemmlab.plots.memory.copies import copies
 from gemmlab.plots.memory.fragments import fragments
 from gemmlab.plots.memory.levels import levels
 from gemmlab.plots.memory.lines import traffic
@@ -24,10 +25,13 @@ from gemmlab.plots.memory.warps import warp_map
 from gemmlab.plots.memory.waves import waves
 from gemmlab.plots.memory.widths import access_widths, staging
 from gemmlab.plots.picture import Picture
+from gemmlab.plots.speed.batches import batches
 from gemmlab.plots.speed.comparison import comparison
 from gemmlab.plots.speed.epilogue import epilogue
+from gemmlab.plots.speed.errors import error_over_k
 from gemmlab.plots.speed.fma_order import fma_order
 from gemmlab.plots.speed.issue_slots import issue_slots
+from gemmlab.plots.speed.joins import joins
 from gemmlab.plots.speed.ladder import climb, shares
 from gemmlab.plots.speed.path import path
 from gemmlab.plots.speed.roofs import roofline
@@ -41,15 +45,19 @@ __all__ = [
     "access_widths",
     "address_map",
     "bank_map",
+    "batches",
     "block_map",
     "climb",
     "comparison",
+    "copies",
     "cublas_share",
     "epilogue",
+    "error_over_k",
     "fma_order",
     "fragments",
     "gflops",
     "issue_slots",
+    "joins",
     "kernel_view",
     "ladder",
     "levels",

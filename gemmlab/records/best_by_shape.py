@@ -88,6 +88,19 @@ def of(kernel: Kernel, shape: Shape) -> pandas.Series:
     return rows.iloc[0]
 
 
+def at(name: str, problem: Problem) -> pandas.Series:
+    """The row of a rung at one problem, with the settings for it, in turn with cuBLAS.
+
+    Raises NoRecord and what `tuned` raises.
+    """
+    table = tuned(name)
+    where = (table[list(tuning.SIZES)] == [*problem.shape, problem.batch]).all(axis=1)
+    rows = table[where & (table["ops"] == problem.ops) & (table["way"] == "in turn")]
+    if rows.empty:
+        raise NoRecord(f"{name} is not recorded at {problem}.")
+    return rows.iloc[0]
+
+
 def evidence(rung: ladder.Rung) -> Table:
     """What is kept of a rung."""
     return Table(

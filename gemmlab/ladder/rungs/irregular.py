@@ -164,6 +164,14 @@ def _one_way(s: Settings) -> str | None:
     return None
 
 
+def _waiting(s: Settings) -> str | None:
+    """Whether parts wait for each other of which not all run at a time, also on a large GPU."""
+    together = SIMULATED.sm_count * _resident(s, SIMULATED)
+    if s["JOIN"] == EVERY_PART and s["SPLIT"] > together:
+        return f"lets {s['SPLIT']} parts wait for each other, where {together} run at a time"
+    return None
+
+
 def _thin(s: Settings) -> str | None:
     """What the kernels for few rows and columns do not do."""
     if _has_few_columns(s):
@@ -286,10 +294,6 @@ SPLIT_K = Rung(
     name="12_split_k",
     title="Split-K",
     idea="fewer tiles than SMs: several blocks share a tile, each with a part of K",
-    inner_loop=(
-        ("const long long steps", "multiply_tile(sums"),
-        ("} else if (JOIN == LAST_ARRIVER)", "store(to, sums);"),
-    ),
     parameters=(
         *_parameters(SPLIT_FAMILIES, SQUARE),
         Parameter("SPLIT", 4, (1, 2, 3, 4, 7, 8, 16, 64, 66, 128, 256), "parts of K"),
@@ -305,10 +309,18 @@ SPLIT_K = Rung(
     swept=_is_tried,
     tile=tile,
     plan=_split_plan,
-    constraints=(Constraint("one way", _one_way), Constraint("thin", _thin)),
+    constraints=(
+        Constraint("one way", _one_way), Constraint("thin", _thin), Constraint("waiting", _waiting),
+    ),
     model_bytes=tile_reuse,
     needs_arch=lambda s: "sm_90a" if s["JOIN"] == CLUSTER else "sm_80",
     ops=ops,
+    shown_at=Problem(64, 4096, 4096),
+    inner_loop=(
+        ("const int tile = blockIdx.x / SPLIT", "const int tile = blockIdx.x / SPLIT"),
+        ("const long long steps", "multiply_tile("),
+        ("} else if (JOIN == LAST_ARRIVER) {", "}"),
+    ),
     planted=Planted(
         old="is_last(&arrived[tile], SPLIT)",
         new="is_last(&arrived[tile], SPLIT - 1)",
@@ -390,6 +402,7 @@ BATCHED = Rung(
     needs_arch=lambda s: "sm_80",
     ops=ops,
     batch=3,
+    shown_at=Problem(64, 64, 64, 4096),
     planted=Planted(
         old="factors.B = matrix(B, stride_b, next.product);",
         new="factors.B = matrix(B, stride_a, next.product);",
