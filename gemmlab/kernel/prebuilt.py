@@ -29,6 +29,7 @@ from gemmlab.folders import KERNELS
 from gemmlab.kernel.fingerprint import code_hash
 from gemmlab.ladder import (
     CEILINGS,
+    HALF,
     PIECES_PROBE,
     RUNGS,
     TENSOR_CEILING,
@@ -37,6 +38,7 @@ from gemmlab.ladder import (
     legal_settings,
     settings_for,
 )
+from gemmlab.ladder.probes import LANES_PROBE, lanes_macros
 from gemmlab.processes import workers
 
 FOLDER = KERNELS / "compiled"
@@ -45,7 +47,7 @@ MACRO = re.compile(r"-D(\w+)=(-?\d+)")
 LEVEL = re.compile(r"--ptxas-options=-O\d")  # goes with a macro, see options.py
 OWN_FILE = '"the kernel file"'  # stands in the PTX for the name that the caller gives
 PROBES = {CEILINGS.name: CEILINGS.macros, TENSOR_CEILING.name: TENSOR_CEILING.macros,
-          PIECES_PROBE: {}}  # fmt: skip
+          PIECES_PROBE: {}, LANES_PROBE: lanes_macros(0, HALF)}  # fmt: skip
 NAMES = (*PROBES, *(rung.name for rung in RUNGS))
 
 Compiled = dict[str, dict[str, dict[str, str]]]
@@ -114,7 +116,7 @@ def all_settings(name: str) -> list[Settings]:
 
 def archs_of(name: str) -> tuple[str, ...]:
     """What the default settings of a rung are compiled for: all that they run on."""
-    if name == TENSOR_CEILING.name:
+    if name in (TENSOR_CEILING.name, LANES_PROBE):
         return (SIMULATED_ARCH,)
     rungs = [rung for rung in RUNGS if rung.name == name]
     return tuple(a for a in ARCHS if all(r.runs_on(settings_for(r, {}), a) for r in rungs))
