@@ -167,7 +167,7 @@ def of(kernel: Kernel, arch: str | None = None) -> Facts:
     if any(block):
         traced = _on_few_sms(kernel)
         others = [(x, 0, 0) for x in range(traced.grid(*size)[0]) if x != block[0]]
-    trace = traced.trace(*size, blocks=[*others, block])
+    trace = traced.trace(*size, batch=1, blocks=[*others, block])
     return Facts(kernel, arch, trace, block, taken, _speed(kernel))
 
 
@@ -181,7 +181,10 @@ def parts(kernel: Kernel) -> int:
 
 
 def _on_few_sms(kernel: Kernel) -> Kernel:
-    """On one SM, or as it is where that has no room for blocks that wait for each other."""
+    """On one SM, or as it is where that has no room for blocks that wait for each other, and where
+    a block of few would have several tiles of a batch."""
+    if kernel.rung.batch > 1:
+        return kernel
     one_sm = kernel.scheduled_for(1)
     try:
         one_sm.grid(*_window(kernel))
