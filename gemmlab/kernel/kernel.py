@@ -85,7 +85,7 @@ def assembled(source: str, like: str, **settings: int) -> Kernel:
 
 
 class Kernel:
-    """C = alpha * A @ B + beta * C for row-major matrices of any size, of the rung's precision.
+    """C = alpha * A @ B + beta * C for row-major matrices of any size, of its precision.
 
     Of a rung that takes a bias it is `activation`(alpha * A @ B + beta * C + bias).
     `text` is the source, `compiled` what NVRTC made of it (given, where that was done elsewhere),
@@ -104,8 +104,8 @@ class Kernel:
         source: str | Path,
         compiled: Compiled | None = None,
     ):
-        self.rung, self.settings, self.precision = rung, settings, rung.precision
-        self.name, self.dtype = rung.name, rung.precision.name
+        self.rung, self.settings, self.precision = rung, settings, rung.precision_of(settings)
+        self.name, self.dtype = rung.name, self.precision.name
         self.on_gpu = gpu() is not None
         self.arch = arch_here() if arch is None else arch
         self.note = ""
@@ -144,6 +144,10 @@ class Kernel:
         return ACTIVATIONS[self.settings.get("ACTIVATION", 0)]
 
     @property
+    def _biased(self) -> bool:
+        return self.rung.takes_bias(self.settings)
+
+    @property
     def ops(self) -> str:
         """How it takes A and B: see Problem."""
         return self.rung.ops(self.settings)
@@ -177,15 +181,15 @@ class Kernel:
         return launches[multiplying(launches)].grid
 
     def random_bias(self, n: int, seed: int) -> np.ndarray | None:
-        """float32 (n,), of a rung that takes a bias, else None."""
-        return random_values(n, seed) if self.rung.bias else None
+        """float32 (n,), of a kernel that takes a bias, else None."""
+        return random_values(n, seed) if self._biased else None
 
     def operands(
         self, problem: Problem, seed: int, *, written: bool = True, gap: int = 0
     ) -> Operands:
         """Of a seed, with a bias if the rung takes one: see Operands.from_seed."""
         return Operands.from_seed(
-            problem, self.precision, seed, bias=self.rung.bias, written=written, gap=gap
+            problem, self.precision, seed, bias=self._biased, written=written, gap=gap
         )
 
     def __call__(self, A, B, C=None, alpha: float = 1.0, beta: float = 0.0, bias=None, scales=None):
@@ -486,7 +490,7 @@ class Kernel:
         message = str(KernelMistake(found))
         worst = np.inf if message else 0.0
         return Case(
-            m, n, k, alpha, beta, seed, not message, message, worst, found, self.rung.bias,
+            m, n, k, alpha, beta, seed, not message, message, worst, found, self._biased,
             problem.batch, gap,
         )  # fmt: skip
 

@@ -28,17 +28,18 @@ class Rung:
     `model_bytes` is what the rung's idea asks of global memory, `needs_arch` is the architecture
     that the settings need, "" for any: "sm_80" is that or a newer one, "sm_90a" is that alone, for
     no other has its instructions. `precision`: of A, B, C and the sums; alpha and beta are float32.
+    `by_type`: of a rung whose settings choose that, what they choose; `precision` is its default's.
     `tuned_shapes` are the (m, n, k), or (m, n, k, batch), at which a sweep measures its settings
     besides those of all, and `swept` says which of them it tries where. `families`: values of some
     parameters that go together; where there are any, no others are legal. `ships`: the settings
     whose compiled code comes with the project, the defaults among them. `bias`: it also takes a
-    bias for each column, and has a parameter ACTIVATION, see `activations`. `ops`: how it takes A
-    and B, see Problem. `batch`: with how many products in one launch it is verified, more than 1 of
-    a rung that takes batches. One whose launches name lda, ldb and ldc takes matrices with gaps
-    between rows. `shown_at`: what its row of the ladder shows in place of a large square, one of
-    the problems of the shape set. `planted`: a mistake for readers to find. `inner_loop`: the lines
-    that the idea stands in, from above, each part as how its first and its last line begin; empty
-    for a rung that has no notebook yet.
+    bias for each column, and has a parameter ACTIVATION, see `activations`; `biased`: with which
+    settings it takes one. `ops`: how it takes A and B, see Problem. `batch`: with how many products
+    in one launch it is verified, more than 1 of a rung that takes batches. One whose launches name
+    lda, ldb and ldc takes matrices with gaps between rows. `shown_at`: what its row of the ladder
+    shows in place of a large square, one of the problems of the shape set. `planted`: a mistake for
+    readers to find. `inner_loop`: the lines that the idea stands in, from above, each part as how
+    its first and its last line begin; empty for a rung that has no notebook yet.
     """
 
     name: str
@@ -51,11 +52,13 @@ class Rung:
     model_bytes: Callable[[Problem, Settings], int]
     needs_arch: Callable[[Settings], str] = lambda settings: ""
     precision: Precision = SINGLE
+    by_type: Callable[[Settings], Precision] | None = None
     tuned_shapes: tuple[tuple[int, ...], ...] = ()
     swept: Callable[[Problem, Settings], bool] = lambda problem, settings: True
     families: tuple[Settings, ...] = ()
     ships: Callable[[Settings], bool] = lambda settings: True
     bias: bool = False
+    biased: Callable[[Settings], bool] = lambda settings: True
     ops: Callable[[Settings], str] = lambda settings: "NN"
     batch: int = 1
     shown_at: Problem | None = None
@@ -122,6 +125,14 @@ class Rung:
         """What its launches name among their arguments: see gemmlab.ladder.launch.NAMES."""
         args = (one for launch in self.one_tile(settings) for one in launch.args)
         return frozenset(one for one in args if isinstance(one, str))
+
+    def precision_of(self, settings: Settings) -> Precision:
+        """Of A, B, C and the sums with these settings."""
+        return self.precision if self.by_type is None else self.by_type(settings)
+
+    def takes_bias(self, settings: Settings) -> bool:
+        """Whether it takes a bias with these settings."""
+        return self.bias and self.biased(settings)
 
     def shared_bytes(self, settings: Settings) -> int:
         """Dynamic shared memory of a block, the most among the launches."""

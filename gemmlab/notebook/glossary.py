@@ -397,6 +397,23 @@ TERMS = (
         "At the clock that the GPU keeps when launches follow each other without a pause.",
     ),
     Term(
+        "ldmatrix",
+        "15_mma_sync",
+        "An instruction with which a warp reads matrices of eight rows of 16 bytes from shared "
+        "memory, each word into the lane that tensor cores want it from.",
+    ),
+    Term(
+        "TF32",
+        "15_mma_sync",
+        "Multiplication of float32 of which a tensor core looks at 10 bits of the fraction.",
+    ),
+    Term(
+        "BF16",
+        "15_mma_sync",
+        "A floating-point format of 16 bits with the exponents of float32 and 8 significant bits.",
+        ("bfloat16",),
+    ),
+    Term(
         "sweep",
         "03_shared_memory",
         "Every legal setting of a kernel, timed at the same shapes.",

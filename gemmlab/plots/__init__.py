@@ -28,6 +28,7 @@ from gemmlab.plots.picture import Picture
 from gemmlab.plots.speed.batches import batches
 from gemmlab.plots.speed.comparison import comparison
 from gemmlab.plots.speed.epilogue import epilogue
+from gemmlab.plots.speed.errors import error_over_k
 from gemmlab.plots.speed.fma_order import fma_order
 from gemmlab.plots.speed.issue_slots import issue_slots
 from gemmlab.plots.speed.joins import joins
@@ -51,6 +52,7 @@ __all__ = [
     "copies",
     "cublas_share",
     "epilogue",
+    "error_over_k",
     "fma_order",
     "fragments",
     "gflops",

@@ -21,7 +21,7 @@ from gemmlab.records.registry import NoRecord, StaleRecord
 
 FUSED = "11_fused_epilogue"
 RULED = ("10_register_banks", "12_split_k", "13_batched")
-HALVES = "14_wmma"
+HALVES = "15_mma_sync"
 TURNING_S, TURNING = 3e-6, 1.5e12  # of a transposition before the product: its launch; bytes/s
 
 

@@ -29,6 +29,8 @@ from gemmlab.records.experiments import (
     fma_order,
     joins,
     l1_passes,
+    mma_steps,
+    mma_types,
     pitfalls,
 )
 from gemmlab.records.registry import RUNS, BadRecord, Evidence, NoRecord, Say, StaleRecord
@@ -75,6 +77,8 @@ def evidence(shapes: Shapes = runs.SHAPES) -> tuple[Evidence, ...]:
         chains.EVIDENCE,
         fma_order.EVIDENCE,
         l1_passes.EVIDENCE,
+        mma_steps.EVIDENCE,
+        mma_types.EVIDENCE,
         *(
             Part(rung.name, RUNS, partial(_remake_rung, rung.name, shapes),
                  partial(runs.entry, Measured(rung)))

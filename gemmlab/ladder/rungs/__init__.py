@@ -5,6 +5,7 @@ An entry's `plan` decides grid and block. untiled has the simplest; shapes is wh
 
 from gemmlab.ladder.rungs import (
     irregular,
+    mma_sync,
     register_banks,
     tensor_cores,
     tiled,
@@ -14,5 +15,5 @@ from gemmlab.ladder.rungs import (
 
 RUNGS = (
     *untiled.RUNGS, *tiled.RUNGS, *warp_tiled.RUNGS, *register_banks.RUNGS, *irregular.RUNGS,
-    *tensor_cores.RUNGS,
+    *tensor_cores.RUNGS, *mma_sync.RUNGS,
 )  # fmt: skip

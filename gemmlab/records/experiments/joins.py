@@ -21,7 +21,7 @@ from gemmlab.cuda.device import require_gpu, software_versions
 from gemmlab.kernel.fingerprint import short_code
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import Operands
-from gemmlab.ladder import IllegalSetting, Problem, Settings
+from gemmlab.ladder import SINGLE, IllegalSetting, Problem, Settings
 from gemmlab.ladder.rungs.irregular import ALONE, JOINS, STREAM_K
 from gemmlab.measure.timing import Arena, now, require_verified
 from gemmlab.records import tuning
@@ -119,7 +119,7 @@ def record(say: Say) -> Path:
 
     rows = []
     for shape in SHAPES:
-        with Arena(Problem(*shape), "float32") as arena:
+        with Arena(Problem(*shape), SINGLE) as arena:
             for name, kernel in _kernels(shape):
                 race = arena.race(kernel, arena.side(kernel), PAIRS)
                 time = race.time_ms
