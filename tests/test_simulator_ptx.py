@@ -222,12 +222,12 @@ def test_every_rung_is_read(rung):
     text = rung.path.read_text(encoding="utf-8")
     settings = gl.load(rung.name).settings
     program = nvrtc.compile_source(text, rung.path.name, options=options_for(settings))
-    check(ptx.parse(program.ptx, rung.path.name)[rung.entry], text)
+    check(ptx.parse(program.ptx, rung.path.name)[rung.entry(settings)], text)
 
 
 def check(kernel: ptx.Kernel, source: str) -> None:
     instructions = kernel.instructions
-    assert instructions[-1].name == "ret"
+    assert instructions[-1].name in ("ret", "bra") and instructions[-1].predicate is None
     assert [i for b in kernel.blocks.values() for i in range(b.start, b.end)] == [
         i.index for i in instructions
     ]  # every instruction in one block
