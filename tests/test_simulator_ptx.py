@@ -241,7 +241,7 @@ def check(kernel: ptx.Kernel, source: str) -> None:
     accesses = [i for i in instructions if i.name in ("ld", "st") and "param" not in i.parts]
     at = [lines[i.line - 1] for i in accesses]
     # The last: a call of a header's function.
-    names_memory = re.compile(r"\[|\*|(load|fetch|keep|store)_\w+[<(]")
+    names_memory = re.compile(r"\[|\*|(load|fetch|keep|store|multiply)_\w+[<(]")
     assert sum(bool(names_memory.search(line)) for line in at) >= 0.9 * len(at)
 
 
