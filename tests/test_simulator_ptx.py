@@ -240,8 +240,9 @@ def check(kernel: ptx.Kernel, source: str) -> None:
     lines = source.splitlines()
     accesses = [i for i in instructions if i.name in ("ld", "st") and "param" not in i.parts]
     at = [lines[i.line - 1] for i in accesses]
-    # The last: a call of a header's function.
-    names_memory = re.compile(r"\[|\*|(load|fetch|keep|store|multiply)_\w+[<(]")
+    at = [line for line in at if line.strip() != "}"]  # the end of what was put in for a call
+    # The last: a call of a function of the rung or of a header.
+    names_memory = re.compile(r"\[|\*|\b(load|fetch|keep|store|multiply|put|take|add)\w*[<(]")
     assert sum(bool(names_memory.search(line)) for line in at) >= 0.9 * len(at)
 
 
