@@ -17,6 +17,7 @@ from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.settings import IllegalSetting, Parameter, Settings
 
 MAX_GRID = (2**31 - 1, 65535, 65535)  # blocks along x, y and z
+STEP = 64  # of k: rows so long begin at whole 16 bytes, as tensor maps ask for
 
 
 @dataclass(frozen=True, eq=False)  # one of a kind: it is told apart by what it is
@@ -92,9 +93,9 @@ class Rung:
         return found
 
     def one_tile(self, settings: Settings) -> list[Launch]:
-        """The launches for one tile of C: what a block is, whatever the problem."""
+        """The launches for one tile of C, STEP of k: what a block is, whatever the problem."""
         return self.plan(
-            Problem(*self.tile(settings), 1, 1, self.ops(settings)), settings, SIMULATED
+            Problem(*self.tile(settings), STEP, 1, self.ops(settings)), settings, SIMULATED
         )
 
     def broken(self, settings: Settings) -> str | None:

@@ -59,7 +59,7 @@ def checked_lanes(launch) -> int:
     blocks = prod(launch.cluster)
     threads, shared_bytes = blocks * prod(launch.block), blocks * launch.shared_bytes
     bytes_per_team = 4 * threads * (threads + shared_bytes // 4)
-    return min(CLOCKED_LANES, CLOCKED_BYTES // bytes_per_team * threads)
+    return max(threads, min(CLOCKED_LANES, CLOCKED_BYTES // bytes_per_team * threads))
 
 
 def needs_thread_clocks(launch) -> bool:
