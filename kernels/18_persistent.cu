@@ -36,7 +36,7 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
 
     // Of the n-th tile of this block.
     const auto corner = [&](int tile) {
-        const Corner place = tile_at(tile, down, across, GROUP / CLUSTER);
+        const Corner place = tile_at(tile, down, across, tiles_of(GROUP, CLUSTER));
         return Corner{(place.row * CLUSTER + rank) * BM, place.col * BN};
     };
 

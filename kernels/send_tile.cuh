@@ -2,8 +2,8 @@
 // map takes them on. For 17 and 18.
 #pragma once
 
-#define ROOMS 2                                  // one is filled while another is copied
 #define SENT_COLUMNS (ROW_BYTES / (int)sizeof(OfC))            // of C, 64 rows at a time
+#define ROOMS (BN > SENT_COLUMNS ? 2 : 1)        // one is filled while another is copied
 
 typedef char Room[SQUARE_BYTES];
 
@@ -17,7 +17,7 @@ __device__ __forceinline__ void meet_in_group(int group)
 __device__ __forceinline__ void put(unsigned room, const float* sums)
 {
     const int thread = threadIdx.x % GROUP_THREADS;
-#if WIDE_C
+#if OUT32
     #pragma unroll
     for (int i = 0; i < SENT_COLUMNS / 2; i += 2) {
         const int row = row_of(i), chunk = i / 4 * 2 + thread % 4 / 2;

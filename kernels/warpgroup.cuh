@@ -12,7 +12,7 @@
 #define ROW_ELEMENTS 64
 #define SWIZZLED_BYTES 1024                      // after so many the swizzle repeats
 
-#if BF16
+#if DTYPE == 1
 #define TYPES "f32.bf16.bf16"
 #else
 #define TYPES "f32.f16.f16"

@@ -17,11 +17,11 @@
 #ifndef OP_B
 #define OP_B 0                                   // 0: B is stored K×N, 1: N×K
 #endif
-#ifndef BF16
-#define BF16 0                                   // 0: A and B are float16, 1: bfloat16
+#ifndef DTYPE
+#define DTYPE 0                                  // 0: A and B are float16, 1: bfloat16
 #endif
-#ifndef WIDE_C
-#define WIDE_C 0                                 // 0: C is of the type of A and B, 1: float32
+#ifndef OUT32
+#define OUT32 0                                 // 0: C is of the type of A and B, 1: float32
 #endif
 
 #include "tensor_copy.cuh"
@@ -36,7 +36,7 @@
 
 typedef unsigned short Bits;                     // of a float16 or a bfloat16
 
-#if WIDE_C
+#if OUT32
 typedef float OfC;
 typedef float2 PairOfC;
 #else
@@ -101,11 +101,11 @@ __device__ __forceinline__ void start_products(float (&sums)[SUMS], const Stage&
 // Two sums as two neighbours of C.
 __device__ __forceinline__ PairOfC rounded(float first, float second)
 {
-#if WIDE_C
+#if OUT32
     return make_float2(first, second);
 #else
     unsigned both;
-#if BF16
+#if DTYPE == 1
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
 #else
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
@@ -116,9 +116,9 @@ __device__ __forceinline__ PairOfC rounded(float first, float second)
 
 __device__ __forceinline__ float as_float(OfC one)
 {
-#if WIDE_C
+#if OUT32
     return one;
-#elif BF16
+#elif DTYPE == 1
     return __uint_as_float((unsigned)one << 16);
 #else
     float number;

@@ -10,7 +10,7 @@ from pathlib import Path
 from gemmlab.cuda.architectures import LIMITS, STATIC_SHARED_BYTES, base
 from gemmlab.folders import KERNELS, NOTEBOOKS
 from gemmlab.ladder.constraints import Constraint
-from gemmlab.ladder.launch import SIMULATED, Launch, Plan, Target, Triple
+from gemmlab.ladder.launch import SIMULATED, Launch, MapOf, Plan, Target, Triple
 from gemmlab.ladder.planted import Planted
 from gemmlab.ladder.precision import SINGLE, Precision
 from gemmlab.ladder.problem import Problem
@@ -110,6 +110,12 @@ class Rung:
         """What its launches name among their arguments: see gemmlab.ladder.launch.NAMES."""
         args = (one for launch in self.one_tile(settings) for one in launch.args)
         return frozenset(one for one in args if isinstance(one, str))
+
+    def has_maps(self, settings: Settings) -> bool:
+        """Whether it takes tensor maps, where rows of the matrices begin at whole 16 bytes."""
+        return any(
+            isinstance(one, MapOf) for launch in self.one_tile(settings) for one in launch.args
+        )
 
     def shared_bytes(self, settings: Settings) -> int:
         """Dynamic shared memory of a block, the most among the launches."""

@@ -20,7 +20,6 @@ GROUP_THREADS, GROUP_ROWS = 128, 64  # of a warpgroup: its threads, and the rows
 ROW_BYTES = 128  # of a tile in shared memory, and of a piece of C on its way out
 SQUARE = 64  # elements of 16 bits in a row, and as many rows: what one swizzled square holds
 SQUARE_BYTES = SQUARE * ROW_BYTES
-ROOMS = 2  # squares through which a warpgroup's part of C leaves
 BARRIER_BYTES = 8
 MAP_ALIGNMENT = 16  # bytes, of the rows of a matrix that has a tensor map
 BLOCK_SHARED_BYTES = 227 * 1024 - 1024  # what a block may ask for on sm_90a
@@ -37,8 +36,9 @@ def _copied_bytes(s: Settings) -> int:
 
 def _sent_bytes(s: Settings) -> int:
     """Of one that also sends what it has computed: rooms, and a second mbarrier for each stage."""
-    rooms = s["BM"] // GROUP_ROWS * ROOMS * SQUARE_BYTES
-    return _stages_bytes(s) + rooms + 2 * BARRIER_BYTES * s["STAGES"]
+    rooms = min(2, s["BN"] * HALF.c.bytes // ROW_BYTES)  # squares of a warpgroup's part of C
+    room_bytes = s["BM"] // GROUP_ROWS * rooms * SQUARE_BYTES
+    return _stages_bytes(s) + room_bytes + 2 * BARRIER_BYTES * s["STAGES"]
 
 
 def _has_maps(problem: Problem) -> bool:
