@@ -23,7 +23,7 @@ def kernel(rung, source=None, **settings):
 @every_rung
 @pytest.mark.parametrize("op_b", (0, 1), ids=("NN", "NT"))
 def test_all_widths_are_right(rung, op_b):
-    """Rows of whole 16 bytes by tensor map, with tails on all sides; others, and K of 0, without."""
+    """Rows of whole 16 bytes by tensor map, with tails; others, and K of 0, without."""
     one = kernel(rung, OP_B=op_b)
     for shape in ((264, 520, 392), (264, 8, 72), (1, 264, 8), (40, 77, 99), (33, 40, 0), (9, 8, 7)):
         for factors in ((1.0, 0.0), (0.5, 2.0)):
