@@ -7,12 +7,12 @@
 #define IN_CLUSTERS
 #endif
 
-// All threads of all blocks of the cluster come here.
+// All threads of all blocks of the cluster come here. Relaxed: it orders no stores, and waits for none.
 __device__ __forceinline__ void meet_in_cluster()
 {
 #if CLUSTER > 1
-    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
 #else
     __syncthreads();
 #endif

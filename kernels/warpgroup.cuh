@@ -21,10 +21,11 @@
 typedef unsigned long long Descriptor;
 
 // Where a factor begins, and how far it is from 8 rows to the next 8. `leading`: where rows are not
-// along K but across, from 64 elements of a row to the next 64.
+// along K but across, from 64 elements of a row to the next 64. An address has 18 bits here: above
+// them, in a cluster, stands the rank of the block, and would become part of `leading`.
 __device__ __forceinline__ Descriptor describe(unsigned address, int leading = 0)
 {
-    return address >> 4 | (Descriptor)(leading >> 4) << 16
+    return (address & 0x3FFFF) >> 4 | (Descriptor)(leading >> 4) << 16
          | (Descriptor)(SWIZZLED_BYTES >> 4) << 32 | 1ull << 62;
 }
 
