@@ -92,6 +92,7 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
             send_sums(sums, shared.rooms[group], map_c, row, to.col, group);
         }
         if (thread == 0) wait_until_sent();
+        __syncwarp();
     }
-    meet_in_cluster();                           // nobody leaves while others still arrive here
+    leave_cluster();                             // when nobody arrives here any more
 }

@@ -141,7 +141,7 @@ MISTAKES = {
         "access to a block that may not run",
     ),
     "18 leaves while others arrive": (
-        "    meet_in_cluster();                           // nobody", "//",
+        "    leave_cluster();   ", "//",
         "access to a block that has left",
     ),
     "18 the other block's warpgroups not counted": (
