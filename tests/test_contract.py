@@ -12,8 +12,9 @@ from gemmlab.kernel import verify
 from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.kernel import Kernel, KernelMistake
 from gemmlab.ladder import SIMULATED, IllegalSetting, Launch, MapOf, Problem, Workspace
+from gemmlab.ladder.element_types import FLOAT32, ElementType
 from gemmlab.ladder.launch import LEADING, POINTERS, STRIDES
-from gemmlab.ladder.precision import FLOAT32, SINGLE, ElementType, Precision
+from gemmlab.ladder.precision import SINGLE, Precision
 from gemmlab.ladder.rung import Rung
 from gemmlab.ladder.rungs.shapes import ceil_div, operations, ops
 from gemmlab.ladder.settings import Parameter

@@ -40,6 +40,16 @@ def test_other_tiles_are_right_and_without_a_finding(rung, rows, columns):
 
 
 @every_rung
+@pytest.mark.parametrize("dtype, wide", ((0, 1), (1, 0), (1, 1)))
+def test_other_types_are_right_and_without_a_finding(rung, dtype, wide):
+    one = kernel(rung, BN=128, DTYPE=dtype, OUT32=wide, STAGES=2)
+    for shape in ((136, 264, 72), (61, 67, 71)):
+        for factors in ((1.0, 0.0), (0.5, 2.0)):
+            assert verify.check(one, *shape, *factors, seed=3).passed
+    assert one.check().passed
+
+
+@every_rung
 def test_the_defaults_leave_no_finding(rung):
     assert kernel(rung).check().passed
 

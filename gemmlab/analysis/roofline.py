@@ -84,7 +84,7 @@ def _point(kernel, run: Measurement, metrics: dict[str, float]) -> dict[str, Any
         "dram": _dram_bytes(metrics),
         "l2": metrics[L2],
         "model": kernel.rung.model_bytes(problem, kernel.settings),
-        "compulsory": problem.least_bytes(kernel.rung.precision),
+        "compulsory": problem.least_bytes(kernel.precision),
     }
     return {
         "kernel": kernel.name,

@@ -1,4 +1,4 @@
-"""cuBLAS's product in FP32, or of FP16 matrices with FP32 sums, called directly.
+"""cuBLAS's product in FP32, or on tensor cores with FP32 sums, called directly.
 
 CuPy refuses cuBLAS calls while a stream is captured, and short products must be captured into CUDA
 graphs to be timed fairly. So the library that CuPy uses is called here through its C interface.
@@ -12,10 +12,18 @@ from functools import cache
 
 WORKSPACE_BYTES = 32 * 2**20  # what cuBLAS's manual recommends for Hopper; less elsewhere
 OPERATIONS = {"N": 0, "T": 1}  # CUBLAS_OP_N, CUBLAS_OP_T: as it is, transposed
-HALF = 2  # CUDA_R_16F
 COMPUTE_32F = 68  # CUBLAS_COMPUTE_32F: float32 factors and sums
+COMPUTE_TF32 = 77  # CUBLAS_COMPUTE_32F_FAST_TF32
+SINGLE, HALF, BRAIN = 0, 2, 14  # CUDA_R_32F, CUDA_R_16F, CUDA_R_16BF
+TYPES = {  # of A and B, of C, and how it computes, of products on tensor cores
+    "float16": (HALF, HALF, COMPUTE_32F),
+    "bfloat16": (BRAIN, BRAIN, COMPUTE_32F),
+    "float16 to float32": (HALF, SINGLE, COMPUTE_32F),
+    "bfloat16 to float32": (BRAIN, SINGLE, COMPUTE_32F),
+    "tf32": (SINGLE, SINGLE, COMPUTE_TF32),
+}
 ALGORITHM = -1  # CUBLAS_GEMM_DEFAULT: cuBLAS chooses
-# CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION: sums of parts of K are not rounded to float16.
+# CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION: sums of parts of K are not rounded to 16 bits.
 FULL_SUMS = 16
 
 
@@ -69,10 +77,10 @@ def version() -> str | None:
 class Cublas:
     """A cuBLAS handle bound to one CuPy stream, with a workspace of its own.
 
-    It is launched, and its samples are checked, as a Kernel's. `dtype` is that of A, B and C,
-    "float32" or "float16"; factors and sums are float32 for both. `pointers`: batches by arrays of
-    addresses, in place of strides. The workspace is set before any capture, so that no capture has
-    to allocate. Use as a context manager: leaving it frees the handle.
+    It is launched, and its samples are checked, as a Kernel's. `dtype` is the name of a Precision:
+    "float32", or one of TYPES; factors and sums are float32 for all. `pointers`: batches by arrays
+    of addresses, in place of strides. The workspace is set before any capture, so that no capture
+    has to allocate. Use as a context manager: leaving it frees the handle.
     """
 
     name = "cublas"
@@ -97,7 +105,7 @@ class Cublas:
             ctypes.c_void_p(self._workspace.data.ptr),
             ctypes.c_size_t(WORKSPACE_BYTES),
         )
-        if dtype == "float16":
+        if dtype in TYPES:
             self._call("cublasSetMathMode", self._handle, FULL_SUMS)
 
     def _call(self, function: str, *arguments) -> None:
@@ -113,7 +121,7 @@ class Cublas:
         """As a Kernel's, for kernel.operands.Operands: one product, or a batch of float32.
 
         C = alpha * op(A) @ op(B) + beta * C, of leading dimensions and strides as they are. Raises
-        CublasError for a batch of float16.
+        CublasError for a batch of another type.
         """
         problem, values = operands.problem, operands.values(alpha, beta)
         matrices = operands.A, operands.B, operands.C
@@ -142,9 +150,11 @@ class Cublas:
             by_columns = _by_columns(ops, shape, places, alpha, beta)
             self._call("cublasSgemm_v2", self._handle, *by_columns)
             return
-        places = [(address, HALF, ld) for address, ld in places]
+        given, result, compute = TYPES[self.dtype]
+        types = (given, given, result)
+        places = [(address, of, ld) for (address, ld), of in zip(places, types, strict=True)]
         by_columns = _by_columns(ops, shape, places, alpha, beta)
-        self._call("cublasGemmEx", self._handle, *by_columns, COMPUTE_32F, ALGORITHM)
+        self._call("cublasGemmEx", self._handle, *by_columns, compute, ALGORITHM)
 
     def random_bias(self, n: int, seed: int) -> None:
         """It takes none."""

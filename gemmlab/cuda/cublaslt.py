@@ -1,4 +1,6 @@
-"""cuBLASLt's product with a bias and an activation fused into it, called through its C interface.
+"""cuBLASLt's products: with a bias and an activation fused into them, and of eight bits.
+
+Called through its C interface.
 
 Numbers of enumerations and the layout of structures are those of NVIDIA's cublasLt.h of CUDA 12 and
 13; the functions are described in NVIDIA, "cuBLAS", chapter "Using the cuBLASLt API".
@@ -17,7 +19,14 @@ from gemmlab.cuda.cublas import (
 )
 
 EPILOGUES = {"none": 4, "ReLU": 6, "GELU by tanh": 36}  # CUBLASLT_EPILOGUE_BIAS, with it RELU, GELU
-FLOAT = 0  # CUDA_R_32F
+FLOAT, INT32 = 0, 10  # CUDA_R_32F, CUDA_R_32I
+COMPUTE_32I = 72  # CUBLAS_COMPUTE_32I: whole factors and sums
+EIGHT_BITS = {  # of A and B, of C, of the factors, and how it computes
+    "int8": (3, INT32, INT32, COMPUTE_32I),  # CUDA_R_8I
+    "float8_e4m3": (28, FLOAT, FLOAT, COMPUTE_32F),  # CUDA_R_8F_E4M3
+}
+FIRST_TRANSPOSED = 3  # attribute of a product: CUBLASLT_MATMUL_DESC_TRANSA
+TRANSPOSED = 1  # CUBLAS_OP_T
 EPILOGUE, BIAS_POINTER = 7, 8  # attributes of a product: CUBLASLT_MATMUL_DESC_...
 MAX_WORKSPACE_BYTES = 1  # attribute of a preference: CUBLASLT_MATMUL_PREF_...
 PROPOSALS = 8  # algorithms that are asked for, and tried
@@ -91,7 +100,100 @@ class CublasLt:
         self._made.clear()
 
 
-class FusedProduct:
+class _Product:
+    """A product of one shape (m, n, k), row-major, by the fastest algorithm that is proposed.
+
+    `arrays` of its methods: A, B, C and what else a kind of product takes.
+    """
+
+    def __init__(self, cublas: CublasLt, factors: int, compute: int) -> None:
+        import cupy
+
+        self.array_module, self.to_host, self.to_device = cupy, cupy.asnumpy, cupy.asarray
+        self._cublas = cublas
+        number = ctypes.c_float if factors == FLOAT else ctypes.c_int32
+        self._one, self._zero = number(1), number(0)
+        self._product = cublas.make(
+            "cublasLtMatmulDescCreate", "cublasLtMatmulDescDestroy", compute, factors
+        )
+
+    def _set(self, attribute: int, value) -> None:
+        self._cublas.call(
+            "cublasLtMatmulDescSetAttribute", self._product, attribute, ctypes.byref(value),
+            ctypes.c_size_t(ctypes.sizeof(value)),
+        )  # fmt: skip
+
+    def _layout(self, rows: int, columns: int, element: int) -> ctypes.c_void_p:
+        return self._cublas.make(
+            "cublasLtMatrixLayoutCreate", "cublasLtMatrixLayoutDestroy", element,
+            ctypes.c_uint64(rows), ctypes.c_uint64(columns), ctypes.c_int64(rows),
+        )  # fmt: skip
+
+    def _lay_out(self, b, a, c) -> None:
+        """cuBLASLt stores by columns: it is given the transposes, C.T = B.T @ A.T.
+
+        Of each: rows and columns as cuBLASLt sees them, and the number of its type.
+        """
+        self._b, self._a, self._c = (self._layout(*each) for each in (b, a, c))
+
+    def _choose(self, *arrays) -> bool:
+        """Try all proposals, and keep the fastest; False where none runs."""
+        proposals = self._proposals()
+        times = [self._best_ms(one, *arrays) for one in proposals]
+        runs = [(ms, at) for at, ms in enumerate(times) if ms is not None]
+        if runs:
+            self._chosen = proposals[min(runs)[1]]
+        return bool(runs)
+
+    def _proposals(self) -> list[_Proposal]:
+        cublas, size = self._cublas, ctypes.c_size_t(WORKSPACE_BYTES)
+        wish = cublas.make("cublasLtMatmulPreferenceCreate", "cublasLtMatmulPreferenceDestroy")
+        cublas.call(
+            "cublasLtMatmulPreferenceSetAttribute", wish, MAX_WORKSPACE_BYTES, ctypes.byref(size),
+            ctypes.c_size_t(ctypes.sizeof(size)),
+        )  # fmt: skip
+        found, count = (_Proposal * PROPOSALS)(), ctypes.c_int()
+        status = cublas.status(
+            "cublasLtMatmulAlgoGetHeuristic", cublas.handle, self._product, self._b, self._a,
+            self._c, self._c, wish, PROPOSALS, found, ctypes.byref(count),
+        )  # fmt: skip
+        return [] if status else [one for one in found[: count.value] if one.status == 0]
+
+    def _best_ms(self, proposal: _Proposal, *arrays) -> float | None:
+        """The shortest of TRIES launches in milliseconds; None where it does not run."""
+        import cupy
+
+        stream = self._cublas.stream
+        if self._launch(proposal, *arrays):
+            return None
+        times = []
+        for _ in range(TRIES):
+            start, end = cupy.cuda.Event(), cupy.cuda.Event()
+            start.record(stream)
+            self._launch(proposal, *arrays)
+            end.record(stream)
+            end.synchronize()
+            times.append(cupy.cuda.get_elapsed_time(start, end))
+        return min(times)
+
+    def _launch(self, proposal: _Proposal, A, B, C) -> int:
+        """The status of one launch."""
+        first, second, result = (ctypes.c_void_p(X.data.ptr) for X in (B, A, C))
+        workspace = self._cublas.workspace
+        return self._cublas.status(
+            "cublasLtMatmul", self._cublas.handle, self._product, ctypes.byref(self._one),
+            first, self._b, second, self._a, ctypes.byref(self._zero), result, self._c,
+            result, self._c, proposal.algorithm, ctypes.c_void_p(workspace.data.ptr),
+            ctypes.c_size_t(WORKSPACE_BYTES), ctypes.c_void_p(self._cublas.stream.ptr),
+        )  # fmt: skip
+
+    def launch_into(self, *arrays) -> None:
+        """On C-contiguous CuPy arrays of the shape; no checks, no synchronisation."""
+        if status := self._launch(self._chosen, *arrays):
+            raise CublasError(f"cublasLtMatmul returned status {status}.")
+
+
+class FusedProduct(_Product):
     """C = activation(A @ B + bias) in one call, float32 and row-major, for one shape (m, n, k).
 
     Of the algorithms that cuBLASLt proposes for the shape it takes the one that is fastest here.
@@ -109,87 +211,57 @@ class FusedProduct:
             raise NoFusedEpilogue(
                 f"cuBLASLt fuses no {activation!r}; it fuses {', '.join(EPILOGUES)}."
             )
-        self.array_module, self.to_host, self.to_device = cupy, cupy.asnumpy, cupy.asarray
-        self.activation, self._cublas = activation, cublas
-        self._one, self._zero = ctypes.c_float(1.0), ctypes.c_float(0.0)
-        self._product = cublas.make(
-            "cublasLtMatmulDescCreate", "cublasLtMatmulDescDestroy", COMPUTE_32F, FLOAT
-        )
+        super().__init__(cublas, FLOAT, COMPUTE_32F)
+        self.activation = activation
         self._set(EPILOGUE, ctypes.c_uint32(EPILOGUES[activation]))
-        # cuBLASLt stores by columns: it is given the transposes, C.T = B.T @ A.T, and its bias,
-        # which has an element for each of its rows, is ours for each column.
-        self._b, self._a, self._c = (self._layout(*size) for size in ((n, k), (k, m), (n, m)))
+        # Its bias, which has an element for each of its rows, is ours for each column.
+        self._lay_out((n, k, FLOAT), (k, m, FLOAT), (n, m, FLOAT))
         random = cupy.random.default_rng(0).random
         A, B, C, bias = (
             random(size, dtype=cupy.float32) for size in ((m, k), (k, n), (m, n), (n,))
         )
         self._set(BIAS_POINTER, ctypes.c_void_p(bias.data.ptr))  # its alignment counts
-        proposals = self._proposals()
-        times = [self._best_ms(one, A, B, C, bias) for one in proposals]
-        runs = [(ms, at) for at, ms in enumerate(times) if ms is not None]
-        if not runs:
+        if not self._choose(A, B, C, bias):
             raise NoFusedEpilogue(
                 f"cuBLASLt proposes no algorithm that runs, for bias and {activation} at "
                 f"M={m}, N={n}, K={k} in FP32."
             )
-        self._chosen = proposals[min(runs)[1]]
-
-    def _set(self, attribute: int, value) -> None:
-        self._cublas.call(
-            "cublasLtMatmulDescSetAttribute", self._product, attribute, ctypes.byref(value),
-            ctypes.c_size_t(ctypes.sizeof(value)),
-        )  # fmt: skip
-
-    def _layout(self, rows: int, columns: int) -> ctypes.c_void_p:
-        return self._cublas.make(
-            "cublasLtMatrixLayoutCreate", "cublasLtMatrixLayoutDestroy", FLOAT,
-            ctypes.c_uint64(rows), ctypes.c_uint64(columns), ctypes.c_int64(rows),
-        )  # fmt: skip
-
-    def _proposals(self) -> list[_Proposal]:
-        cublas, size = self._cublas, ctypes.c_size_t(WORKSPACE_BYTES)
-        wish = cublas.make("cublasLtMatmulPreferenceCreate", "cublasLtMatmulPreferenceDestroy")
-        cublas.call(
-            "cublasLtMatmulPreferenceSetAttribute", wish, MAX_WORKSPACE_BYTES, ctypes.byref(size),
-            ctypes.c_size_t(ctypes.sizeof(size)),
-        )  # fmt: skip
-        found, count = (_Proposal * PROPOSALS)(), ctypes.c_int()
-        status = cublas.status(
-            "cublasLtMatmulAlgoGetHeuristic", cublas.handle, self._product, self._b, self._a,
-            self._c, self._c, wish, PROPOSALS, found, ctypes.byref(count),
-        )  # fmt: skip
-        return [] if status else [one for one in found[: count.value] if one.status == 0]
-
-    def _best_ms(self, proposal: _Proposal, A, B, C, bias) -> float | None:
-        """The shortest of TRIES launches in milliseconds; None where it does not run."""
-        import cupy
-
-        stream = self._cublas.stream
-        if self._launch(proposal, A, B, C, bias):
-            return None
-        times = []
-        for _ in range(TRIES):
-            start, end = cupy.cuda.Event(), cupy.cuda.Event()
-            start.record(stream)
-            self._launch(proposal, A, B, C, bias)
-            end.record(stream)
-            end.synchronize()
-            times.append(cupy.cuda.get_elapsed_time(start, end))
-        return min(times)
 
     def _launch(self, proposal: _Proposal, A, B, C, bias) -> int:
         """The status of one launch."""
         self._set(BIAS_POINTER, ctypes.c_void_p(bias.data.ptr))
-        first, second, result = (ctypes.c_void_p(X.data.ptr) for X in (B, A, C))
-        workspace = self._cublas.workspace
-        return self._cublas.status(
-            "cublasLtMatmul", self._cublas.handle, self._product, ctypes.byref(self._one),
-            first, self._b, second, self._a, ctypes.byref(self._zero), result, self._c,
-            result, self._c, proposal.algorithm, ctypes.c_void_p(workspace.data.ptr),
-            ctypes.c_size_t(WORKSPACE_BYTES), ctypes.c_void_p(self._cublas.stream.ptr),
-        )  # fmt: skip
+        return super()._launch(proposal, A, B, C)
 
-    def launch_into(self, A, B, C, bias) -> None:
-        """On C-contiguous CuPy arrays of the shape; no checks, no synchronisation."""
-        if status := self._launch(self._chosen, A, B, C, bias):
-            raise CublasError(f"cublasLtMatmul returned status {status}.")
+
+class EightBitProduct(_Product):
+    """C = A @ B.T of eight bits, `dtype` one of EIGHT_BITS, for one shape (m, n, k).
+
+    B is stored (n, k), which is the only way that cuBLASLt takes FP8 on Hopper, and its fastest of
+    INT8. C is int32 from int8, float32 from FP8. It is launched as a Kernel, with alpha 1 and beta
+    0. Raises CublasError where cuBLASLt proposes no algorithm that runs.
+    """
+
+    name = "cublasLt"
+    activation = "none"
+
+    def __init__(self, cublas: CublasLt, m: int, n: int, k: int, dtype: str) -> None:
+        import cupy
+
+        given, result, factors, compute = EIGHT_BITS[dtype]
+        super().__init__(cublas, factors, compute)
+        self.dtype = dtype
+        self._set(FIRST_TRANSPOSED, ctypes.c_int32(TRANSPOSED))
+        self._lay_out((k, n, given), (k, m, given), (n, m, result))
+        random = cupy.random.default_rng(0).integers  # below 64 all bits of FP8 are numbers
+        A, B = (random(0, 64, size, dtype=cupy.uint8) for size in ((m, k), (n, k)))
+        if not self._choose(A, B, cupy.zeros((m, n), cupy.float32)):
+            raise CublasError(
+                f"cuBLASLt proposes no algorithm that runs, for {dtype} at M={m}, N={n}, K={k}."
+            )
+
+    def launch(self, operands, alpha: float, beta: float) -> None:
+        """As a Kernel's, for kernel.operands.Operands of ops NT. The factors are 1 and 0."""
+        self.launch_into(operands.A, operands.B, operands.C)
+
+    def random_bias(self, n: int, seed: int) -> None:
+        """It takes none."""

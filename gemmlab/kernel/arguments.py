@@ -10,7 +10,7 @@ import numpy as np
 from gemmlab.kernel import layout
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import Problem, Rung, Settings
-from gemmlab.ladder.precision import FLOAT32
+from gemmlab.ladder.element_types import FLOAT32, ElementType
 
 
 class ArgumentError(Exception):
@@ -42,7 +42,8 @@ def operands_of(
 
     `kinds`: the types of arrays that are taken, all of one of them.
     """
-    name, precision, names = rung.name, rung.precision, rung.names(settings)
+    name, precision = rung.name, rung.precision_of(settings)
+    names = rung.names(settings)
     lies = {"gaps": "lda" in names, "anywhere": "pointers_a" in names}
     if bias is not None and not rung.bias:
         raise ArgumentError(f"{name} takes no bias; rung 11_fused_epilogue does")
@@ -74,7 +75,7 @@ def operands_of(
         if array.dtype != element.storage:
             raise ArgumentError(
                 f"{which} is {array.dtype}: {name} takes {element.name}; "
-                f"use {which}.astype(np.{element.storage})"
+                f"use {_conversion(which, element)}"
             )
         if array.ndim != axes:
             takes = {1: f"a {which} with one", 2: "matrices", 3: "batches of matrices"}[axes]
@@ -94,6 +95,13 @@ def operands_of(
         if array is not None and len(array) != size:
             raise ArgumentError(f"{which} has {len(array)} elements, A @ B has {size} {what}")
     return Operands(problem, precision, A, B, C if beta != 0 else None, bias, scale_a, scale_b)
+
+
+def _conversion(which: str, element: ElementType) -> str:
+    """How an array becomes one of these elements; where NumPy lacks the type, what its bits are."""
+    if element.name == element.storage:
+        return f"{which}.astype(np.{element.storage})"
+    return f"their bits as {element.storage}"
 
 
 def factor(name: str, value: object) -> float:

@@ -26,8 +26,19 @@ fused multiply-add", SIAM Journal on Scientific Computing 42 (3), 2020. R is the
 float16 at the end: 2**-11 of the result, or half of the smallest subnormal. Where K is small, R is
 nearly all; S grows with K and overtakes it.
 
-Where a bias is added, of float32 alone, K + 2 and 2 above grow by 1, and gamma(1) |bias| is added.
-What an activation makes of the bound is in activations.py.
+BF16 and FP8 have the same bound, with R of the type of C, and none where C is float32. Of FP8 it
+holds where mma.sync goes through the units of FP16, as on Hopper: wgmma keeps fewer bits of a sum.
+Of TF32 the tensor core does not look at the last 13 bits of an operand: an error below 2**-10 of
+it, which makes S
+
+    |alpha| * gamma"(2 + (3 K / 2 + 4) 2**-13) * (|A| |B|)  + ...
+
+where gamma" is gamma with 2**-10. Sums of int8 are exact in int32 up to K = 131,071, whatever the
+numbers; factors and a bias are applied in double precision, and 1/2 is for rounding what comes of
+it to a whole number.
+
+Where a bias is added, K + 2 and 2 above grow by 1, and gamma(1) |bias| is added. What an activation
+makes of the bound is in activations.py.
 """
 
 from __future__ import annotations
@@ -35,7 +46,8 @@ from __future__ import annotations
 import numpy as np
 
 from gemmlab.ladder.activations import activate, error_after
-from gemmlab.ladder.precision import FLOAT32, SINGLE, Precision
+from gemmlab.ladder.element_types import FLOAT32
+from gemmlab.ladder.precision import SINGLE, Precision
 
 SMALLEST_NORMAL = 2.0**-126  # of float32, in which all sums are
 
@@ -71,9 +83,9 @@ def error_bound(
         bound += _gamma(1, u) * abs(bias).astype(np.float64)
     if activation != "none":
         bound = error_after(reference(A, B, C, alpha, beta, bias), bound, activation) + underflow
-    if precision.c is precision.accumulate:
+    if precision.c is FLOAT32:
         return bound
-    largest = abs(reference(A, B, C, alpha, beta)) + bound
+    largest = abs(reference(A, B, C, alpha, beta, bias, activation)) + bound
     return bound + precision.c.unit_roundoff * largest + precision.c.smallest_subnormal / 2
 
 

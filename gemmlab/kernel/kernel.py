@@ -80,7 +80,7 @@ def assembled(source: str, like: str, **settings: int) -> Kernel:
 
 
 class Kernel:
-    """C = alpha * A @ B + beta * C for row-major matrices of any size, of the rung's precision.
+    """C = alpha * A @ B + beta * C for row-major matrices of any size, of its precision.
 
     Of a rung that takes a bias it is `activation`(alpha * A @ B + beta * C + bias).
     `text` is the source, `compiled` what NVRTC made of it (given, where that was done elsewhere),
@@ -99,8 +99,8 @@ class Kernel:
         source: str | Path,
         compiled: Compiled | None = None,
     ):
-        self.rung, self.settings, self.precision = rung, settings, rung.precision
-        self.name, self.dtype = rung.name, rung.precision.name
+        self.rung, self.settings, self.precision = rung, settings, rung.precision_of(settings)
+        self.name, self.dtype = rung.name, self.precision.name
         self.on_gpu = gpu() is not None
         self.arch = arch_here() if arch is None else arch
         self.note = ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gemmlab.ladder.precision import ElementType
+from gemmlab.ladder.element_types import ElementType
 
 ALIGNMENT = 16  # bytes: of the widest access; whole arrays begin at multiples of it
 

@@ -18,7 +18,8 @@ from gemmlab.kernel.bounds import error_bound, reference
 from gemmlab.kernel.operands import Operands, unwritten
 from gemmlab.ladder import Problem
 from gemmlab.ladder.activations import activate
-from gemmlab.ladder.precision import PRECISIONS, ElementType
+from gemmlab.ladder.element_types import ElementType
+from gemmlab.ladder.precision import PRECISIONS, Precision
 from gemmlab.simulator import Finding
 
 GUARD_ALIGNMENT = 128  # elements: keeps what follows as aligned as cudaMalloc would
@@ -202,24 +203,31 @@ def check(
 
 
 @faults.told()
-def check_sample(kernel, problem: Problem, *, rows: int = 64) -> None:
+def check_sample(
+    kernel, problem: Problem, *, rows: int = 64, precision: Precision | None = None
+) -> None:
     """Check a large product on its own device: every element finite, `rows` rows compared.
 
     The rows are the first, the last and others at random, of at most as many products of a batch.
-    Raises VerificationError.
+    `precision`: whose bound holds, if not that of the kernel's dtype. Raises VerificationError.
     """
     xp = kernel.array_module
     seed = int(np.random.SeedSequence().generate_state(1)[0])
-    shapes = problem.shape_of_a, problem.shape_of_b
-    A, B = (_uniform(xp, shape, seed + i, kernel.dtype) for i, shape in enumerate(shapes))
-    C = xp.full(problem.shape_of_c, xp.nan, kernel.dtype)
+    precision = precision or PRECISIONS[kernel.dtype]
+    A, B = (
+        _uniform(xp, shape, seed + i, element)
+        for i, (shape, element) in enumerate(
+            ((problem.shape_of_a, precision.a), (problem.shape_of_b, precision.b))
+        )
+    )
+    C = xp.full(problem.shape_of_c, precision.c.guard, precision.c.bits).view(precision.c.storage)
     bias = kernel.random_bias(problem.n, seed + 3)
     end = {} if bias is None else {"bias": kernel.to_device(bias)}
-    precision = PRECISIONS[kernel.dtype]
     kernel.launch(Operands(problem, precision, A, B, C, **end), 1.0, 0.0)
     where = f"{kernel.name} at {problem} (seed {seed})"
-    if not bool(xp.isfinite(C).all()):
-        place = ", ".join(map(str, np.argwhere(~np.isfinite(kernel.to_host(C)))[0]))
+    finite = xp.isfinite(precision.c.decode(C))
+    if not bool(finite.all()):
+        place = ", ".join(map(str, np.argwhere(~kernel.to_host(finite))[0]))
         raise VerificationError(f"{where}: C[{place}] is not finite")
     A = A if problem.ops[0] == "N" else A.swapaxes(-1, -2)
     B = B if problem.ops[1] == "N" else B.swapaxes(-1, -2)
@@ -231,6 +239,7 @@ def check_sample(kernel, problem: Problem, *, rows: int = 64) -> None:
         A, B, C = (X[xp.asarray(products)] for X in (A, B, C))
         names = [f"{product}, {row}" for product in products for row in names]
     A, C = (X[..., xp.asarray(chosen), :] for X in (A, C))
+    A, B, C = precision.a.decode(A), precision.b.decode(B), precision.c.decode(C)
     expected = reference(A, B, None, 1.0, 0.0, **end)
     bound = error_bound(A, B, None, 1.0, 0.0, precision, **end, activation=kernel.activation)
     got, expected, bound = (kernel.to_host(X).reshape(-1, problem.n) for X in (C, expected, bound))
@@ -245,10 +254,10 @@ def _some(random, count: int, most: int) -> np.ndarray:
     return np.unique(np.concatenate([inner, [0, count - 1]]))
 
 
-def _uniform(xp, shape, seed: int, dtype: str):
+def _uniform(xp, shape, seed: int, element: ElementType):
     """From -1 to 1, made on the device itself."""
     generator = xp.random.default_rng(seed)
-    return (generator.random(shape, dtype=xp.float32) * 2 - 1).astype(dtype, copy=False)
+    return element.encode(generator.random(shape, dtype=xp.float32) * 2 - 1, element.storage)
 
 
 def _run_guarded(kernel, operands: Operands, alpha, beta, off: int) -> tuple[np.ndarray, str]:

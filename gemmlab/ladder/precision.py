@@ -1,51 +1,26 @@
-"""Element types, and what a kernel of each precision is verified and held against.
+"""What a kernel of each precision takes and gives, is verified and held against.
 
-The bounds are derived in gemmlab.kernel.verify, where their sources are named.
+The bounds are derived in gemmlab.kernel.bounds, where their sources are named.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import numpy as np
+from gemmlab.ladder.element_types import (
+    BFLOAT16,
+    E4M3,
+    E5M2,
+    FLOAT16,
+    FLOAT32,
+    INT8,
+    INT32,
+    ElementType,
+)
 
-
-def rounded(values: np.ndarray, storage: str) -> np.ndarray:
-    """Values in the NumPy type `storage`, rounded to the nearest."""
-    return values.astype(storage, copy=False)
-
-
-@dataclass(frozen=True)
-class ElementType:
-    """How the elements of a matrix are stored.
-
-    `storage`: the NumPy type of the arrays, of unsigned integers where NumPy lacks the type.
-    `unit_roundoff`: the largest relative error of a rounding to it, 0 where it is exact.
-    `smallest_subnormal`: its smallest positive number. `guard`: bits that no arithmetic makes, for
-    the cells around a matrix. `decode`: stored numbers as float64; `encode`: numbers as stored.
-    """
-
-    name: str
-    storage: str
-    unit_roundoff: float
-    smallest_subnormal: float
-    guard: int
-    decode: Callable[[np.ndarray], np.ndarray] = lambda stored: stored.astype(np.float64)
-    encode: Callable[[np.ndarray, str], np.ndarray] = rounded
-
-    @property
-    def bytes(self) -> int:
-        return np.dtype(self.storage).itemsize
-
-    @property
-    def bits(self) -> np.dtype:
-        """Unsigned integers of the same size."""
-        return np.dtype(f"u{self.bytes}")
-
-
-FLOAT32 = ElementType("float32", "float32", 2.0**-24, 2.0**-149, 0x7FC0BEEF)
-FLOAT16 = ElementType("float16", "float16", 2.0**-11, 2.0**-24, 0x7EEF)
+CUT = 2.0**-10  # the largest relative error of a float32 of which 10 bits of the fraction are kept
+FP8_SUM = 2.0**-12  # twice the unit of a sum with 13 bits of the fraction, for it is cut off
 
 
 @dataclass(frozen=True)
@@ -73,10 +48,51 @@ SINGLE = Precision(
     "float32", FLOAT32, FLOAT32, FLOAT32, FLOAT32,
     errors=lambda k: (k + 1, FLOAT32.unit_roundoff),
 )  # fmt: skip
-HALF = Precision(
-    "float16", FLOAT16, FLOAT16, FLOAT16, FLOAT32,
-    errors=lambda k: (1.5 * k + 3, 2 * FLOAT32.unit_roundoff),
-    on_tensor_cores=True,
-)  # fmt: skip
 
-PRECISIONS = {one.name: one for one in (SINGLE, HALF)}
+
+def _on_tensor_cores(k: int) -> tuple[float, float]:
+    """Of K exact products, added in groups on tensor cores, with sums in float32."""
+    return 1.5 * k + 3, 2 * FLOAT32.unit_roundoff
+
+
+def _operands_cut(k: int) -> tuple[float, float]:
+    """The same of products of two float32 whose last 13 bits are not looked at."""
+    errors, size = _on_tensor_cores(k)
+    return 2 + errors * size / CUT, CUT
+
+
+def _sums_in_float32(name: str, element: ElementType, c: ElementType = FLOAT32) -> Precision:
+    return Precision(name, element, element, c, FLOAT32, _on_tensor_cores, on_tensor_cores=True)
+
+
+def cut_in_sums(precision: Precision) -> Precision:
+    """As cuBLASLt on Hopper sums products of FP8; the same for whole numbers, which stay exact.
+
+    Its instruction wgmma takes 32 products and keeps 13 bits of the fraction; four follow each
+    other before a sum of 128 products is added in float32 (see the notebook 15_mma_sync).
+    """
+    if precision.accumulate is not FLOAT32:
+        return precision
+
+    def errors(k: int) -> tuple[float, float]:
+        roundings, size = _on_tensor_cores(k)
+        return 4 * (32 + 2) + roundings * size / FP8_SUM, FP8_SUM
+
+    return replace(precision, errors=errors)
+
+
+HALF = _sums_in_float32("float16", FLOAT16, FLOAT16)
+BRAIN = _sums_in_float32("bfloat16", BFLOAT16, BFLOAT16)
+TF32 = Precision("tf32", FLOAT32, FLOAT32, FLOAT32, FLOAT32, _operands_cut, on_tensor_cores=True)
+INTEGER = Precision("int8", INT8, INT8, INT32, INT32, lambda k: (0.0, 0.0), on_tensor_cores=True)
+FP8_E4M3 = _sums_in_float32("float8_e4m3", E4M3)
+FP8_E5M2 = _sums_in_float32("float8_e5m2", E5M2)
+HALF_TO_SINGLE = _sums_in_float32("float16 to float32", FLOAT16)
+BRAIN_TO_SINGLE = _sums_in_float32("bfloat16 to float32", BFLOAT16)
+
+PRECISIONS = {
+    one.name: one
+    for one in (
+        SINGLE, HALF, BRAIN, TF32, INTEGER, FP8_E4M3, FP8_E5M2, HALF_TO_SINGLE, BRAIN_TO_SINGLE,
+    )
+}  # fmt: skip

@@ -7,11 +7,18 @@ from pathlib import Path
 
 from gemmlab.folders import KERNELS
 from gemmlab.ladder.launch import Launch
+from gemmlab.ladder.precision import Precision
 from gemmlab.ladder.settings import Settings
 
 MMA_SHAPE = (16, 8, 16)  # M, N and K of one mma.sync of FP16
+MMA_ROW_BYTES = 32  # what one mma.sync takes of a row of A, whatever its type
 PIECE = 16  # rows and columns of what WMMA multiplies
 PIECES_PROBE = "14_fragments"  # tells which lane holds what
+
+
+def mma_shape(precision: Precision) -> tuple[int, int, int]:
+    """M, N and K of one mma.sync of a type."""
+    return *MMA_SHAPE[:2], MMA_ROW_BYTES // precision.a.bytes
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,24 @@ class TensorCeilingProbe:
 
     def launch(self, sm_count: int) -> Launch:
         return Launch(self.entry, (sm_count * 4, 1, 1), (256, 1, 1))
+
+
+@dataclass(frozen=True)
+class MmaCeilingsProbe:
+    """The kernel of 00_mma_ceilings: the same chain for each type of DTYPE."""
+
+    name: str = "00_mma_ceilings"
+    entry: str = "mma_chain"
+
+    @property
+    def path(self) -> Path:
+        return KERNELS / f"{self.name}.cu"
+
+    def macros(self, dtype: int) -> Settings:
+        return {**TENSOR_CEILING.macros, "DTYPE": dtype}
+
+    def launch(self, sm_count: int) -> Launch:
+        return TENSOR_CEILING.launch(sm_count)
 
 
 @dataclass(frozen=True)
@@ -100,4 +125,5 @@ class LevelsProbe:
 CEILINGS = CeilingsProbe()
 CEILINGS_NAME = CEILINGS.name
 TENSOR_CEILING = TensorCeilingProbe()
+MMA_CEILINGS = MmaCeilingsProbe()
 LEVELS = LevelsProbe()

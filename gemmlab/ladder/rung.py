@@ -29,6 +29,7 @@ class Rung:
     `model_bytes` is what the rung's idea asks of global memory, `needs_arch` is the architecture
     that the settings need, "" for any: "sm_80" is that or a newer one, "sm_90a" is that alone, for
     no other has its instructions. `precision`: of A, B, C and the sums; alpha and beta are float32.
+    `by_type`: of a rung whose settings choose that, what they choose; `precision` is its default's.
     `tuned_shapes` are the (m, n, k), or (m, n, k, batch), at which a sweep measures its settings
     besides those of all, and `swept` says which of them it tries where. `bias`: it also takes a
     bias for each column, and has a parameter ACTIVATION, see `activations`. `ops`: how it takes A
@@ -49,6 +50,7 @@ class Rung:
     model_bytes: Callable[[Problem, Settings], int]
     needs_arch: Callable[[Settings], str] = lambda settings: ""
     precision: Precision = SINGLE
+    by_type: Callable[[Settings], Precision] | None = None
     tuned_shapes: tuple[tuple[int, ...], ...] = ()
     swept: Callable[[Problem, Settings], bool] = lambda problem, settings: True
     bias: bool = False
@@ -116,6 +118,10 @@ class Rung:
         return any(
             isinstance(one, MapOf) for launch in self.one_tile(settings) for one in launch.args
         )
+
+    def precision_of(self, settings: Settings) -> Precision:
+        """Of A, B, C and the sums with these settings."""
+        return self.precision if self.by_type is None else self.by_type(settings)
 
     def shared_bytes(self, settings: Settings) -> int:
         """Dynamic shared memory of a block, the most among the launches."""

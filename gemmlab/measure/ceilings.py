@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from gemmlab.cuda.device import GpuState, require_gpu
 from gemmlab.cuda.nvrtc import signals_kept
 from gemmlab.kernel.compiler import code_hash, options_for
-from gemmlab.ladder import CEILINGS, TENSOR_CEILING, Launch, Problem
-from gemmlab.ladder.probes import MMA_SHAPE
+from gemmlab.ladder import CEILINGS, TENSOR_CEILING, Launch, Precision, Problem
+from gemmlab.ladder.probes import MMA_CEILINGS, MMA_SHAPE, mma_shape
 from gemmlab.measure.in_turn import wait
 from gemmlab.measure.timing import Spread
 
@@ -151,6 +151,82 @@ def measure_tensor_ceiling() -> Roof:
         raise CeilingsError("The products of 00_tensor_ceiling.cu differ from NumPy's.")
     steps = macros["CHAINS"] * macros["UNROLL"] * ITERATIONS
     return time_launches(launch, Problem(*MMA_SHAPE).flop * steps * warps, "mma.sync")
+
+
+def measure_mma_ceiling(dtype: int, precision: Precision) -> Roof:
+    """The roof of mma.sync on the GPU here, of the type that DTYPE of 00_mma_ceilings says.
+
+    Raises CeilingsError if a few iterations differ from NumPy.
+    """
+    import cupy
+    import numpy
+
+    probe, macros = MMA_CEILINGS, MMA_CEILINGS.macros(dtype)
+    shape = probe.launch(require_gpu("Measuring the ceiling of tensor cores").sm_count)
+    warps = math.prod(shape.grid) * math.prod(shape.block) // 32
+    out = cupy.zeros(32 * warps, precision.accumulate.storage)
+    lanes = tuple(cupy.asarray(each) for each in typed_lanes(precision, macros["CHAINS"]))
+    kernel = compiled(probe.entry, macros, probe.path)
+
+    def launch(iterations: int = ITERATIONS) -> None:
+        scalars = (numpy.int32(iterations), numpy.uint32(0))
+        kernel(shape.grid, shape.block, (out, *lanes, *scalars))
+
+    launch(CHECK_ITERATIONS)
+    expected = typed_chain(precision, CHECK_ITERATIONS, macros["CHAINS"], macros["UNROLL"])
+    if not bool((out.reshape(warps, 32) == cupy.asarray(expected)).all()):
+        raise CeilingsError(
+            f"The {precision.name} products of {probe.name}.cu differ from NumPy's."
+        )
+    steps = macros["CHAINS"] * macros["UNROLL"] * ITERATIONS
+    flop = Problem(*mma_shape(precision)).flop
+    return time_launches(launch, flop * steps * warps, f"mma.sync {precision.name}")
+
+
+def typed_operands(precision: Precision, chains: int) -> tuple[numpy.ndarray, numpy.ndarray]:
+    """A (16, K) and B (chains, K, 8) of one mma.sync: float32, whole numbers from -7 to 7.
+
+    All types hold them, and the sums over the check are exact, in any order.
+    """
+    import numpy
+
+    m, n, k = mma_shape(precision)
+    numbers = numpy.random.default_rng(5).integers(-7, 8, m * k + chains * k * n)
+    a, b = numbers[: m * k], numbers[m * k :]
+    return a.reshape(m, k).astype("f4"), b.reshape(chains, k, n).astype("f4")
+
+
+def typed_lanes(precision: Precision, chains: int) -> tuple[numpy.ndarray, numpy.ndarray]:
+    """The registers of typed_operands, uint32 (4, 32) and (2 * chains, 32).
+
+    Of a row of A and of a column of B, eight words of 32 bits: lane 4 g + t holds words t and t + 4
+    of rows g and g + 8 of A, and of column g of B.
+    """
+    import numpy
+
+    def words(matrix, element):
+        whole = element.unit_roundoff == 0  # its encode has a scale
+        stored = (
+            matrix.astype(element.storage) if whole else element.encode(matrix, element.storage)
+        )
+        return numpy.ascontiguousarray(stored).view(numpy.uint32)
+
+    a, b = typed_operands(precision, chains)
+    of_rows, of_columns = words(a, precision.a), words(b.swapaxes(1, 2), precision.b)
+    g, t = numpy.divmod(numpy.arange(32), 4)
+    in_a = [of_rows[g + row, t + word] for word in (0, 4) for row in (0, 8)]
+    in_b = [chain[g, t + word] for chain in of_columns for word in (0, 4)]
+    return numpy.array(in_a), numpy.array(in_b)
+
+
+def typed_chain(precision: Precision, iterations: int, chains: int, unroll: int) -> numpy.ndarray:
+    """What each lane of a warp of 00_mma_ceilings stores, (32,): a NumPy twin of the kernel."""
+    import numpy
+
+    a, b = (each.astype(numpy.int64) for each in typed_operands(precision, chains))
+    sums = (a @ b).sum(axis=0) * (iterations * unroll)
+    both = sums[:8] + sums[8:]
+    return (both[:, 0::2] + both[:, 1::2]).reshape(32).astype(precision.accumulate.storage)
 
 
 def mma_operands(CHAINS: int) -> tuple[numpy.ndarray, numpy.ndarray]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 
 from gemmlab.cuda.device import GpuState, gpu_state
-from gemmlab.ladder import Problem
+from gemmlab.ladder import SINGLE, ElementType, Precision, Problem
 
 SAMPLE_MS = 5.0  # one sample lasts at least this long: events resolve about 1 µs
 GRAPH_BELOW_MS = 1.0  # launches shorter than this are captured into a CUDA graph ...
@@ -172,15 +172,17 @@ def _typical(states: Sequence[GpuState]) -> GpuState:
     return GpuState(**{field.name: middle(field.name) for field in fields(GpuState)})
 
 
-def make_sets(problem: Problem, count: int, dtype: str = "float32") -> list[tuple]:
-    """count sets (A, B, C) of the dtype, slices of one pool of random numbers from -1 to 1."""
+def make_sets(problem: Problem, count: int, precision: Precision = SINGLE) -> list[tuple]:
+    """count sets (A, B, C), slices of one pool of random numbers from -1 to 1 for each type."""
     import cupy
-    import numpy
 
     shapes = problem.shape_of_a, problem.shape_of_b, problem.shape_of_c
+    elements = precision.a, precision.b, precision.c
     lengths = [math.ceil(math.prod(shape) / ALIGNMENT) * ALIGNMENT for shape in shapes]
-    size = numpy.dtype(dtype).itemsize
-    needed = count * sum(lengths) * size
+    sizes: dict[ElementType, int] = {}
+    for element, length in zip(elements, lengths, strict=True):
+        sizes[element] = sizes.get(element, 0) + count * length
+    needed = sum(element.bytes * size for element, size in sizes.items())
     cupy.get_default_memory_pool().free_all_blocks()
     free = cupy.cuda.runtime.memGetInfo()[0]
     if needed + 3 * CHUNK * 4 > free:  # the random numbers are made in float32
@@ -188,17 +190,20 @@ def make_sets(problem: Problem, count: int, dtype: str = "float32") -> list[tupl
             f"{problem} needs {needed / 2**30:.1f} GiB for inputs that rotate past the L2 cache; "
             f"the GPU has {free / 2**30:.1f} GiB free."
         )
-    pool = cupy.empty(needed // size, dtype=dtype)
     random = cupy.random.RandomState(2024)
-    for start in range(0, pool.size, CHUNK):
-        part = pool[start : start + CHUNK]
-        part[...] = random.uniform(-1, 1, part.size, dtype=cupy.float32)
+    pools = {element: cupy.empty(size, element.storage) for element, size in sizes.items()}
+    for element, pool in pools.items():
+        for start in range(0, pool.size, CHUNK):
+            part = pool[start : start + CHUNK]
+            values = random.uniform(-1, 1, part.size, dtype=cupy.float32)
+            part[...] = element.encode(values, element.storage)
 
-    sets, at = [], 0
+    sets, at = [], dict.fromkeys(pools, 0)
     for _ in range(count):
         matrices = []
-        for shape, length in zip(shapes, lengths, strict=True):
-            matrices.append(pool[at : at + math.prod(shape)].reshape(shape))
-            at += length
+        for element, shape, length in zip(elements, shapes, lengths, strict=True):
+            first = at[element]
+            matrices.append(pools[element][first : first + math.prod(shape)].reshape(shape))
+            at[element] += length
         sets.append(tuple(matrices))
     return sets

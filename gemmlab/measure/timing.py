@@ -16,18 +16,20 @@ from __future__ import annotations
 import statistics
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from gemmlab.cuda.cublas import Cublas
+from gemmlab.cuda.cublaslt import EIGHT_BITS, CublasLt, EightBitProduct
 from gemmlab.cuda.device import GpuState, require_gpu
 from gemmlab.kernel import faults
 from gemmlab.kernel.operands import Operands
 from gemmlab.kernel.verify import check_sample
-from gemmlab.ladder import Problem
+from gemmlab.ladder import Precision, Problem
 from gemmlab.ladder.launch import POINTERS
-from gemmlab.ladder.precision import PRECISIONS
+from gemmlab.ladder.precision import cut_in_sums
 from gemmlab.measure.in_turn import Side, TimingError, alternate, input_sets, make_sets
 
 if TYPE_CHECKING:
@@ -166,36 +168,47 @@ class Race:
 class Arena:
     """One product on the GPU here: inputs that rotate past the L2 cache, and cuBLAS on them.
 
-    Kernels are raced against cuBLAS in it; what is the same for all of them is made once. Use as a
-    context manager. `pointers`: cuBLAS takes batches by arrays of addresses. Raises NoGpu and, for
-    an empty product, TimingError; entering it CublasError, if the environment asks cuBLAS for less
-    than FP32.
+    Kernels are raced against cuBLAS in it; what is the same for all of them is made once. Of eight
+    bits it is cuBLASLt, whose B is stored transposed. Use as a context manager. `pointers`: cuBLAS
+    takes batches by arrays of addresses. Raises NoGpu and, for an empty product, TimingError;
+    entering it CublasError, if the environment asks cuBLAS for less than FP32, or there is no such
+    product of eight bits.
     """
 
-    def __init__(self, problem: Problem, dtype: str, pointers: bool = False) -> None:
+    def __init__(self, problem: Problem, precision: Precision, pointers: bool = False) -> None:
         self.here = require_gpu("Timing")
         if 0 in (*problem.shape, problem.batch):
             raise TimingError(f"Timing takes M, N, K and batches of 1 or more, not {problem}.")
 
         import cupy
 
-        self.problem, self.precision = problem, PRECISIONS[dtype]
+        self.problem, self.precision = problem, precision
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.pointers = pointers
         # Of each side, so that neither finds what the other has just read.
         self.sets = input_sets(problem.least_bytes(self.precision), self.here.l2_bytes)
         self._operands: list[Operands] = []
         self._theirs: Side | None = None
+        self._open = ExitStack()
+        self._eight_bits = precision.name in EIGHT_BITS
 
     def __enter__(self) -> Arena:
-        self.stream.__enter__()
-        self.cublas = Cublas(self.stream, self.precision.name, self.pointers)
-        self.cublas.__enter__()
+        self._open.enter_context(self.stream)
+        name = self.precision.name
+        if self._eight_bits:
+            library = self._open.enter_context(CublasLt(self.stream))
+            self.cublas = EightBitProduct(library, *self.problem.shape, name)
+        else:
+            self.cublas = self._open.enter_context(Cublas(self.stream, name, self.pointers))
         return self
 
     def __exit__(self, *error) -> None:
-        self.cublas.__exit__(*error)
-        self.stream.__exit__(*error)
+        self._open.__exit__(*error)
+
+    @property
+    def their_problem(self) -> Problem:
+        """As cuBLAS takes it."""
+        return replace(self.problem, ops="NT") if self._eight_bits else self.problem
 
     @faults.told()
     def side(self, kernel) -> Side:
@@ -209,7 +222,8 @@ class Arena:
         try:
             check_sample(kernel, self.problem)
             if not self._operands:
-                check_sample(self.cublas, self.problem)
+                theirs = cut_in_sums(self.precision) if self._eight_bits else self.precision
+                check_sample(self.cublas, self.their_problem, precision=theirs)
                 self._make_operands()
         except cupy.cuda.memory.OutOfMemoryError as error:
             raise TimingError(f"{self.problem} does not fit on the GPU: {error}") from error
@@ -228,7 +242,12 @@ class Arena:
     def cublas_side(self) -> Side:
         """cuBLAS on inputs that no kernel has, warm."""
         if self._theirs is None:
-            sets = self._sets(self.cublas, self._operands[self.sets :])
+            problem = self.their_problem
+            turned = [  # the same random numbers, as another matrix
+                replace(one, problem=problem, B=one.B.reshape(problem.shape_of_b))
+                for one in self._operands[self.sets :]
+            ]
+            sets = self._sets(self.cublas, turned)
             self._theirs = Side(self.cublas.launch, sets, self.stream)
             self._theirs.plan()
         return self._theirs
@@ -241,7 +260,7 @@ class Arena:
         return [b / a for a, b in zip(one_ms, other_ms, strict=True)]
 
     def _make_operands(self) -> None:
-        every = make_sets(self.problem, 2 * self.sets, self.precision.name)
+        every = make_sets(self.problem, 2 * self.sets, self.precision)
         self._operands = [Operands(self.problem, self.precision, *one) for one in every]
         if self.pointers:
             for one in self._operands:
@@ -310,7 +329,7 @@ def arena_of(kernel, m: int, n: int, k: int, batch: int = 1) -> Arena:
     if batch > 1 and kernel.rung.batch == 1:
         raise TimingError(f"{kernel.name} takes no batches.")
     problem = kernel.problem(m, n, k, batch)
-    return Arena(problem, kernel.dtype, pointers=kernel.takes(POINTERS[0]))
+    return Arena(problem, kernel.precision, pointers=kernel.takes(POINTERS[0]))
 
 
 @dataclass(frozen=True)

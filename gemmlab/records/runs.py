@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from gemmlab import files
 from gemmlab.cuda.device import gpu
 from gemmlab.kernel.fingerprint import code_hash
-from gemmlab.ladder import Rung, Settings, settings_for
+from gemmlab.ladder import Precision, Rung, Settings, settings_for
 from gemmlab.measure.timing import Measurement, sweep, table
 from gemmlab.records.registry import (
     RUNS,
@@ -292,6 +292,10 @@ class Measured:
     @property
     def settings(self) -> Settings:
         return settings_for(self.rung, {})
+
+    @property
+    def precision(self) -> Precision:
+        return self.rung.precision
 
     def code_hash(self) -> str:
         return code_hash(self.rung.path, self.settings)

@@ -281,7 +281,7 @@ def _measure(rung: ladder.Rung, say: Callable[[str], None]) -> Iterator[dict[str
             if not several:
                 continue
             problem = Problem(*sizes_of(shape), rung.ops(several[0]))
-            with Arena(problem, rung.precision.name) as arena:
+            with Arena(problem, rung.precision_of(several[0])) as arena:
                 for settings in tqdm(several, desc=f"{rung.name} {problem}", leave=False):
                     name = ladder.written(settings)
                     try:
@@ -304,7 +304,7 @@ def _row(kernel: Kernel, arena: Arena) -> dict[str, Any]:
     taken = kernel.compiled.entries[rung.entry]
     return {
         **kernel.settings, "m": problem.m, "n": problem.n, "k": problem.k,
-        "batch": problem.batch, "dtype": rung.precision.name, **_spread(race.time_ms),
+        "batch": problem.batch, "dtype": kernel.dtype, **_spread(race.time_ms),
         "cublas_ms": Spread.of(race.cublas_ms, min).median,
         "pct_cublas": 100 * race.ratio.median, "registers": taken.registers,
         "spilled_bytes": taken.spill_store_bytes + taken.spill_load_bytes,

@@ -13,7 +13,7 @@ from gemmlab.cuda.architectures import WARP
 from gemmlab.cuda.disassembler import disassemble, parse, section
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import SINGLE, require_arch
-from gemmlab.ladder.probes import MMA_SHAPE
+from gemmlab.ladder.probes import mma_shape
 from gemmlab.sass import listings
 from gemmlab.sass.inner_loop import Loop, inner_loop
 from gemmlab.sass.view import LoopView
@@ -47,11 +47,11 @@ def loop(kernel: Kernel, arch: str | None = None) -> Loop:
 def adds_per_tile(kernel: Kernel) -> int | None:
     """Multiply-add instructions of a warp for one pair of tiles; None where these have no depth BK.
 
-    An FFMA is one multiply-add of each lane, and a tensor core's instruction a whole MMA_SHAPE.
+    An FFMA is one multiply-add of each lane, and a tensor core's instruction a whole mma_shape.
     """
     rows, columns = kernel.rung.tile(kernel.settings)
     warps = math.prod(kernel.rung.block(kernel.settings)) // WARP
-    each = WARP if kernel.rung.precision is SINGLE else math.prod(MMA_SHAPE)
+    each = WARP if kernel.precision is SINGLE else math.prod(mma_shape(kernel.precision))
     depth = kernel.settings.get("BK")
     return depth and rows * columns * depth // (warps * each)
 

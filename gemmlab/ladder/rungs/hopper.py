@@ -6,16 +6,21 @@ They are not on the ladder yet: they have no notebooks and no records.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-
 from gemmlab.ladder.constraints import Constraint
 from gemmlab.ladder.launch import PRODUCT, Argument, Launch, MapOf, Target
-from gemmlab.ladder.precision import HALF
+from gemmlab.ladder.precision import (
+    BRAIN,
+    BRAIN_TO_SINGLE,
+    HALF,
+    HALF_TO_SINGLE,
+    Precision,
+)
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Rung
 from gemmlab.ladder.rungs.shapes import ceil_div, ops, tile, tile_reuse
 from gemmlab.ladder.settings import Parameter, Settings
 
+TYPES = ((HALF, HALF_TO_SINGLE), (BRAIN, BRAIN_TO_SINGLE))  # by the values of DTYPE and OUT32
 GROUP_THREADS, GROUP_ROWS = 128, 64  # of a warpgroup: its threads, and the rows of C it computes
 ROW_BYTES = 128  # of a tile in shared memory, and of a piece of C on its way out
 SQUARE = 64  # elements of 16 bits in a row, and as many rows: what one swizzled square holds
@@ -23,6 +28,15 @@ SQUARE_BYTES = SQUARE * ROW_BYTES
 BARRIER_BYTES = 8
 MAP_ALIGNMENT = 16  # bytes, of the rows of a matrix that has a tensor map
 BLOCK_SHARED_BYTES = 227 * 1024 - 1024  # what a block may ask for on sm_90a
+
+
+def _precision(s: Settings) -> Precision:
+    return TYPES[s["DTYPE"]][s["OUT32"]]
+
+
+def _c_columns(s: Settings) -> int:
+    """Of C, as many as one row of shared memory holds."""
+    return ROW_BYTES // _precision(s).c.bytes
 
 
 def _stages_bytes(s: Settings) -> int:
@@ -36,13 +50,16 @@ def _copied_bytes(s: Settings) -> int:
 
 def _sent_bytes(s: Settings) -> int:
     """Of one that also sends what it has computed: rooms, and a second mbarrier for each stage."""
-    rooms = min(2, s["BN"] * HALF.c.bytes // ROW_BYTES)  # squares of a warpgroup's part of C
+    rooms = min(2, s["BN"] // _c_columns(s))  # squares of a warpgroup's part of C
     room_bytes = s["BM"] // GROUP_ROWS * rooms * SQUARE_BYTES
     return _stages_bytes(s) + room_bytes + 2 * BARRIER_BYTES * s["STAGES"]
 
 
 def _has_maps(problem: Problem) -> bool:
-    """Whether rows of A, B and C begin at multiples of 16 bytes, and there is something to sum."""
+    """Whether rows of A, B and C begin at multiples of 16 bytes, and there is something to sum.
+
+    A C of float32 has longer rows, but is held to the same.
+    """
     widths = problem.shape_of_a[-1], problem.shape_of_b[-1], problem.n
     return problem.k > 0 and all(width * HALF.a.bytes % MAP_ALIGNMENT == 0 for width in widths)
 
@@ -51,10 +68,6 @@ def _maps(s: Settings, columns_of_b: int) -> tuple[MapOf, MapOf]:
     """Of A and B. `columns_of_b`: how many one block brings, in one box where B is transposed."""
     b = (columns_of_b, SQUARE) if s["OP_B"] else (SQUARE, SQUARE)
     return MapOf("A", (s["BM"], SQUARE), "128B"), MapOf("B", b, "128B")
-
-
-def _map_of_c() -> MapOf:
-    return MapOf("C", (GROUP_ROWS, ROW_BYTES // HALF.c.bytes), "128B")
 
 
 def _tiles(problem: Problem, s: Settings) -> tuple[int, int]:
@@ -84,7 +97,7 @@ def _one_block_a_tile(
         down, across = _tiles(problem, s)
         threads = GROUP_THREADS * (s["BM"] // GROUP_ROWS + producers)
         args: tuple[Argument, ...] = _maps(s, s["BN"])
-        args += (_map_of_c(),) if sent else ()
+        args += (MapOf("C", (GROUP_ROWS, _c_columns(s)), "128B"),) if sent else ()
         return Launch(
             entry, (down * across, 1, 1), (threads, 1, 1), shared_bytes(s),
             args=(*args, "C", "M", "N", "K", "alpha", "beta"),
@@ -131,7 +144,11 @@ def _parameters(stages: tuple[int, ...]) -> tuple[Parameter, ...]:
     )
 
 
-TRANSPOSED_B = Parameter("OP_B", 0, (0, 1), "B: 0 as it is, 1 stored transposed", tuned=False)
+WHAT = (
+    Parameter("OP_B", 0, (0, 1), "B: 0 as it is, 1 stored transposed", tuned=False),
+    Parameter("DTYPE", 0, (0, 1), "A and B: 0 float16, 1 bfloat16", tuned=False),
+    Parameter("OUT32", 0, (0, 1), "1: C is float32", tuned=False),
+)
 
 
 def _ops(s: Settings) -> str:
@@ -140,9 +157,10 @@ def _ops(s: Settings) -> str:
 
 _common = {
     "tile": tile,
-    "model_bytes": partial(tile_reuse, precision=HALF),
+    "model_bytes": lambda problem, s: tile_reuse(problem, s, _precision(s)),
     "needs_arch": lambda s: "sm_90a",
     "precision": HALF,
+    "by_type": _precision,
     "ops": _ops,
 }
 
@@ -150,7 +168,7 @@ TMA_WGMMA = Rung(
     name="16_tma_wgmma",
     title="Tensor copies and warpgroup products",
     idea="one thread brings a box, and 128 threads multiply it with one instruction",
-    parameters=(*_parameters((1, 2, 3, 4, 6)), TRANSPOSED_B),
+    parameters=(*_parameters((1, 2, 3, 4, 6)), *WHAT),
     plan=_or_any_width(_one_block_a_tile("tma_wgmma", 0, _copied_bytes, False)),
     constraints=(_fits(_copied_bytes),),
     **_common,
@@ -160,7 +178,7 @@ WARP_SPECIALIZED = Rung(
     name="17_warp_specialized",
     title="Warp specialization",
     idea="a warp that only copies and warps that only multiply, with a ring between them",
-    parameters=(*_parameters((2, 3, 4, 6)), TRANSPOSED_B),
+    parameters=(*_parameters((2, 3, 4, 6)), *WHAT),
     plan=_or_any_width(_one_block_a_tile("warp_specialized", 1, _sent_bytes, True)),
     constraints=(_fits(_sent_bytes),),
     **_common,
@@ -173,7 +191,7 @@ PERSISTENT = Rung(
     parameters=(
         *_parameters((2, 3, 4, 6)),
         Parameter("CLUSTER", 2, (1, 2), "blocks that share B"),
-        TRANSPOSED_B,
+        *WHAT,
     ),
     plan=_or_any_width(_persistent),
     constraints=(_fits(_sent_bytes), Constraint("whole squares of B", _whole_squares)),

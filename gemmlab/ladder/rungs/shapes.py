@@ -59,7 +59,8 @@ def tile_reuse(problem: Problem, settings: Settings, precision: Precision = SING
     """A is read once for each column of blocks, B for each row of them, and C is written."""
     m, n, k = problem.shape
     columns, rows, _ = tiles_of_c(m, n, settings)
-    return precision.c.bytes * (columns * m * k + rows * k * n + m * n)
+    of_a, of_b, of_c = precision.a.bytes, precision.b.bytes, precision.c.bytes
+    return of_a * columns * m * k + of_b * rows * k * n + of_c * m * n
 
 
 def in_a_line(threads: Callable[[Settings], int]) -> Callable[[Settings], Triple]:

@@ -1,0 +1,83 @@
+"""Which element each lane of a warp holds in 15_mma_sync, of any type that it multiplies."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gemmlab import simulator
+from gemmlab.cuda.architectures import WARP
+from gemmlab.cuda.options import options_for
+from gemmlab.folders import KERNELS
+from gemmlab.ladder import Precision, Settings
+from gemmlab.ladder.probes import mma_shape
+from gemmlab.ladder.rungs.mma_sync import TYPES
+
+PROBE = KERNELS / "15_lanes.cu"
+ROWS, ROW_BYTES, STEPS = 16, 128, 2  # of the tiles: rows of A, bytes of a row of B, steps along K
+BASE, DIGITS = 4, 4  # of numbers that are written in digits which all types hold
+
+
+def by_mma(dtype: int = 0) -> dict[str, np.ndarray]:
+    """For "A", "B" and "C" the (row, column) of each element that a lane holds: (32, places, 2).
+
+    Of A one piece of 16 rows, as deep as an instruction goes along K; of B as deep, and the columns
+    that one row of 128 bytes has; of C the sums of their product. Found by running
+    kernels/15_lanes.cu in the simulator, which holds them as an H200 does.
+    """
+    precision = TYPES[dtype]
+    depth, columns = mma_shape(precision)[2], ROW_BYTES // precision.a.bytes
+    macros = {"DTYPE": dtype, "BM": ROWS, "BN": columns, "BK": STEPS * depth,
+              "WM": ROWS, "WN": columns}  # fmt: skip
+    a_shape, b_shape = (ROWS, STEPS * depth), (STEPS * depth, columns)
+    found: dict[str, list[np.ndarray]] = {"A": [], "B": []}
+    for axis in (0, 1):
+        a, b, _ = _run(macros, *(
+            np.indices(shape)[axis].astype(precision.a.bits) for shape in (a_shape, b_shape)
+        ))  # fmt: skip
+        for name, words in (("A", a), ("B", b)):
+            found[name].append(words.reshape(WARP, -1).view(precision.a.bits))
+    sums = []
+    weights = BASE ** np.arange(DIGITS)
+    for axis, size in enumerate((ROWS, columns)):  # C is the row, or the column, of each element
+        a, b = np.zeros(a_shape), np.zeros(b_shape)
+        digits = np.arange(size)[:, None] // weights % BASE
+        a[:, :DIGITS] = digits if axis == 0 else weights
+        b[:DIGITS] = weights[:, None] if axis == 0 else digits.T
+        _, _, c = _run(macros, _stored(a, precision), _stored(b, precision))
+        sums.append(c.reshape(WARP, -1))
+    every = {name: np.stack(both, axis=-1).astype(int) for name, both in found.items()}
+    return every | {"C": np.stack(sums, axis=-1).astype(int)}
+
+
+def _stored(numbers: np.ndarray, precision: Precision) -> np.ndarray:
+    element = precision.a
+    if element.unit_roundoff == 0:  # its encode has a scale
+        return numbers.astype(element.storage)
+    return element.encode(numbers.astype(np.float32), element.storage)
+
+
+def _run(macros: Settings, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The words of A and of B, and the sums: a row for each lane."""
+    down, across = macros["WM"] // 16, macros["WN"] // 8
+    sums = TYPES[macros["DTYPE"]].accumulate.storage
+    of_a, of_b = (np.zeros((WARP, size), np.uint32) for size in (4 * down, 2 * across))
+    of_c = np.zeros((WARP, 4 * down * across), sums)
+    simulator.launch(
+        PROBE, "lanes", (1, 1, 1), (WARP, 1, 1),
+        [*(np.ascontiguousarray(one).view(np.uint32) for one in (A, B)), of_a, of_b, of_c],
+        shared_bytes=A.nbytes + B.nbytes, options=options_for(macros),
+    )  # fmt: skip
+    return of_a, of_b, of_c
+
+
+def in_a_square(held: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Of FP16 or BF16, what is held of the first 16 columns: for gl.plots.fragments.
+
+    The numbers row * 16 + column: int (32, 8) for "A", "B" and "C".
+    """
+    found = {}
+    for name, places in held.items():
+        inside = places[..., 1] < ROWS
+        numbers = places[..., 0] * ROWS + places[..., 1]
+        found[name] = np.array([row[mask] for row, mask in zip(numbers, inside, strict=True)])
+    return found

@@ -1,0 +1,173 @@
+"""Rung 15: tensor cores through mma.sync, of elements from 8 to 32 bits."""
+
+from __future__ import annotations
+
+from gemmlab.ladder.activations import ACTIVATIONS
+from gemmlab.ladder.constraints import Constraint, enough_registers, whole_block
+from gemmlab.ladder.launch import PRODUCT, single
+from gemmlab.ladder.planted import Planted
+from gemmlab.ladder.precision import (
+    BRAIN,
+    BRAIN_TO_SINGLE,
+    FP8_E4M3,
+    FP8_E5M2,
+    HALF,
+    HALF_TO_SINGLE,
+    INTEGER,
+    TF32,
+    Precision,
+)
+from gemmlab.ladder.probes import MMA_ROW_BYTES, MMA_SHAPE
+from gemmlab.ladder.problem import Problem
+from gemmlab.ladder.rung import Rung
+from gemmlab.ladder.rungs.shapes import (
+    block_tile,
+    in_a_line,
+    threads_of_warps,
+    tile,
+    tile_reuse,
+    tiles_of_c,
+)
+from gemmlab.ladder.settings import Parameter, Settings
+
+TYPES = (HALF, BRAIN, TF32, INTEGER, FP8_E4M3, FP8_E5M2)  # by the value of DTYPE
+INTO_SINGLE = {HALF: HALF_TO_SINGLE, BRAIN: BRAIN_TO_SINGLE}  # with OUT32
+CHUNK_BYTES, BANK_BYTES = 16, 128
+
+
+def _precision(s: Settings) -> Precision:
+    of_type = TYPES[s["DTYPE"]]
+    return INTO_SINGLE.get(of_type, of_type) if s["OUT32"] else of_type
+
+
+def _element_bytes(s: Settings) -> int:
+    return TYPES[s["DTYPE"]].a.bytes
+
+
+def _shared_bytes(s: Settings) -> int:
+    return s["STAGES"] * s["BK"] * (s["BM"] + s["BN"]) * _element_bytes(s)
+
+
+def _model_bytes(problem: Problem, s: Settings) -> int:
+    return tile_reuse(problem, s, _precision(s))
+
+
+def _needs_arch(s: Settings) -> str:
+    return "sm_89" if TYPES[s["DTYPE"]] in (FP8_E4M3, FP8_E5M2) else "sm_80"
+
+
+def _no_whole_warps(s: Settings) -> str | None:
+    if s["BM"] % s["WM"] or s["BN"] % s["WN"]:
+        return f"is no multiple of a warp's {s['WM']}×{s['WN']}"
+    return None
+
+
+def _short_rows(s: Settings) -> str | None:
+    size = _element_bytes(s)
+    least = 2 * MMA_ROW_BYTES
+    if s["BK"] * size < least:
+        return (
+            f"makes {s['BK'] * size} bytes of a row of A's tile; two mma.sync take turns, which "
+            f"are {least} bytes: BK from {least // size} on"
+        )
+    if s["BN"] * size < BANK_BYTES:
+        return (
+            f"makes {s['BN'] * size} bytes of a row of B's tile, and the swizzle is made for "
+            f"{BANK_BYTES}: BN from {BANK_BYTES // size} on"
+        )
+    return None
+
+
+def _uneven(s: Settings) -> str | None:
+    threads = threads_of_warps(s)
+    for matrix, side in (("A", "BM"), ("B", "BN")):
+        if (chunks := s[side] * s["BK"] * _element_bytes(s) // CHUNK_BYTES) % threads:
+            return (
+                f"makes {threads} threads per block, but a tile of {matrix} has {chunks} groups of "
+                f"{CHUNK_BYTES} bytes: no multiple of that"
+            )
+    return None
+
+
+def _not_of_this_type(s: Settings) -> str | None:
+    of_type = TYPES[s["DTYPE"]]
+    if s["OUT32"] and of_type not in INTO_SINGLE:
+        return f"is {of_type.name}, whose C is {of_type.c.name} already: OUT32 is for 16 bits"
+    if s["ACTIVATION"] and of_type is INTEGER:
+        return "is int8, whose C is whole: an activation is for floats"
+    return None
+
+
+def _pieces(s: Settings) -> tuple[int, int]:
+    """Of a warp's part of C, down and across."""
+    return s["WM"] // MMA_SHAPE[0], s["WN"] // MMA_SHAPE[1]
+
+
+def _registers(s: Settings) -> int:
+    down, across = _pieces(s)
+    return 4 * down * across + 2 * (4 * down + 2 * across)  # what is multiplied, what comes next
+
+
+def _what_they_hold(s: Settings) -> str:
+    down, across = _pieces(s)
+    return f"{down}×{across} pieces of C, operands of two steps"
+
+
+MMA_SYNC = Rung(
+    name="15_mma_sync",
+    title="Tensor cores through mma.sync",
+    idea="ldmatrix from swizzled tiles, operands a step ahead, C from registers",
+    inner_loop=(("for (int left", "share.finish"),),
+    parameters=(
+        *block_tile((64, 128, 256), (64, 128, 256), (16, 32, 64, 128), (128, 256, 64)),
+        Parameter("WM", 64, (32, 64), "rows of C that a warp computes"),
+        Parameter("WN", 64, (32, 64), "columns of C that a warp computes"),
+        Parameter("STAGES", 4, (3, 4, 5), "pairs of tiles in shared memory"),
+        Parameter("GROUP", 8, (1, 4, 8, 16), "rows of blocks that go through the grid together"),
+        Parameter(
+            "DTYPE",
+            0,
+            tuple(range(len(TYPES))),
+            ", ".join(f"{value}: {one.name}" for value, one in enumerate(TYPES)),
+            tuned=False,
+        ),
+        Parameter("OUT32", 0, (0, 1), "1: C is float32 where A and B are of 16 bits", tuned=False),
+        Parameter(
+            "ACTIVATION",
+            0,
+            tuple(range(len(ACTIVATIONS))),
+            ", ".join(f"{value}: {name}" for value, name in enumerate(ACTIVATIONS)),
+            tuned=False,
+        ),
+        Parameter("SWIZZLE", 1, (0, 1), "0: rows of tiles lie as they are", tuned=False),
+    ),
+    tile=tile,
+    plan=single(
+        "mma_product", tiles_of_c, in_a_line(threads_of_warps), _shared_bytes, (*PRODUCT, "bias")
+    ),
+    constraints=(
+        Constraint("whole warps", _no_whole_warps),
+        Constraint("types", _not_of_this_type),
+        Constraint("long rows", _short_rows),
+        whole_block(threads_of_warps),
+        Constraint("even shares", _uneven),
+        enough_registers(_registers, _what_they_hold, threads_of_warps),
+    ),
+    model_bytes=_model_bytes,
+    needs_arch=_needs_arch,
+    precision=HALF,
+    by_type=_precision,
+    bias=True,
+    planted=Planted(
+        old="wait_for_copies<STAGES - 3>();",
+        new="wait_for_copies<STAGES - 2>();",
+        what="one stage more may be on its way, the one that is read next: ldmatrix may read it "
+        "before its copies have arrived",
+        kind="read of a copy in flight",
+        seen="kernel.check() sees it; on a GPU it mostly works",
+        hint="How many groups of copies has a thread started, and which of them must be there?",
+        settings={"BM": 64, "BN": 64, "BK": 32, "WM": 32, "WN": 32, "STAGES": 3},
+    ),
+)
+
+RUNGS = (MMA_SYNC,)

@@ -1,0 +1,147 @@
+"""15_mma_sync with each type of its elements, against cuBLAS of the same types and its own ceiling.
+
+    python -m gemmlab record 15_types
+
+verifies it with each type, times it, measures mma.sync of the type from registers beside it, and
+keeps what a small product's bits and counters are; results/<gpu>/mma_types.csv holds it (see
+gemmlab.records.registry).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gemmlab import ladder
+from gemmlab.cuda.device import require_gpu, software_versions
+from gemmlab.kernel.compiler import code_hash
+from gemmlab.kernel.fingerprint import short_code, shortened
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.ladder import Settings
+from gemmlab.ladder.probes import MMA_CEILINGS
+from gemmlab.ladder.rungs.mma_sync import MMA_SYNC, TYPES
+from gemmlab.measure.ceilings import measure_mma_ceiling
+from gemmlab.measure.timing import compare, gflops, now
+from gemmlab.records.registry import DATE, POSITIVE, REPORTED, SIZE, TEXT, Say, Table
+from gemmlab.records.runs import LARGE
+
+if TYPE_CHECKING:
+    import pandas
+
+NAME = "15_types"
+SQUARES = (LARGE, (8192, 8192, 8192))
+SMALL, ODD = (1024, 1024, 512), (1001, 777, 513)
+BITS_SHAPE = (130, 150, 170)  # of the product whose bits are kept; its tiles have edges
+BITS_SEED = 15
+LARGE_TILES: dict[str, Settings] = {  # besides the rung's defaults, by type: what was fastest
+    "tf32": {"BK": 16},
+    "int8": {"BK": 64},
+    "float8_e4m3": {"BN": 128, "WN": 32, "BK": 64},
+    "float8_e5m2": {"BN": 128, "WN": 32, "BK": 64},
+}
+SMALL_TILES = {"BM": 64, "BN": 128, "WM": 32, "WN": 32}
+COLUMNS = {
+    **TEXT("dtype", "settings"), **SIZE("m", "n", "k"),
+    **POSITIVE("tflops", "pct_cublas", "pct_cublas_q1", "pct_cublas_q3"),
+    **POSITIVE("cublas_tflops", "ceiling_tflops", "ceiling_mhz"),
+    **REPORTED("sm_clock_mhz", "power_w"), **TEXT("sha256", "code", "ceiling_code"),
+    **TEXT("gpu", "driver", "cuda", "nvrtc", "cublas"), **DATE("recorded"),
+}  # fmt: skip
+
+
+def settings_of(dtype: str, shape: tuple[int, int, int]) -> Settings:
+    """With which settings a type is measured at a shape (M, N, K)."""
+    kind = {"DTYPE": [one.name for one in TYPES].index(dtype)}
+    tiles = LARGE_TILES.get(dtype, {}) | (SMALL_TILES if shape in (SMALL, ODD) else {})
+    return ladder.settings_for(MMA_SYNC, kind | tiles)
+
+
+def shapes_of(dtype: str) -> tuple[tuple[int, int, int], ...]:
+    """(M, N, K) at which a type is measured. cuBLASLt takes 8 bits at multiples of 16 alone."""
+    eight_bits = TYPES[settings_of(dtype, LARGE)["DTYPE"]].a.bytes == 1
+    return (*SQUARES, SMALL) if eight_bits else (*SQUARES, SMALL, ODD)
+
+
+def measured_types() -> tuple[str, ...]:
+    """All but E5M2, which cuBLASLt multiplies with E4M3 alone."""
+    return tuple(one.name for one in TYPES if one.name != "float8_e5m2")
+
+
+def bits_of(kernel: Kernel) -> str:
+    """The SHA-256 of C, as it is stored, of a small product of a seed."""
+    operands = kernel.operands(kernel.problem(*BITS_SHAPE), BITS_SEED)
+    C = kernel(operands.A, operands.B, operands.C, 0.5, 2.0, bias=operands.bias)
+    return hashlib.sha256(C.tobytes()).hexdigest()
+
+
+def record(say: Say) -> Path:
+    """Measure every type at its shapes; returns the file.
+
+    Raises NoGpu, CublasError, VerificationError, CeilingsError, TimingError.
+    """
+    import pandas
+
+    here, versions = require_gpu("Measuring types"), software_versions()
+    rows = []
+    for dtype in measured_types():
+        number = settings_of(dtype, LARGE)["DTYPE"]
+        roof = measure_mma_ceiling(number, TYPES[number])
+        for shape in shapes_of(dtype):
+            settings = settings_of(dtype, shape)
+            kernel = Kernel(MMA_SYNC, settings, None, MMA_SYNC.path)
+            found = compare(kernel, *shape)
+            rows.append({
+                "dtype": dtype, "settings": ladder.written(settings),
+                "m": found.m, "n": found.n, "k": found.k, "tflops": found.gflops / 1e3,
+                "pct_cublas": 100 * found.ratio.median, "pct_cublas_q1": 100 * found.ratio.q1,
+                "pct_cublas_q3": 100 * found.ratio.q3,
+                "cublas_tflops": gflops(*shape, found.cublas_ms.median) / 1e3,
+                "ceiling_tflops": roof.per_second.median / 1e12,
+                "ceiling_mhz": roof.state.sm_clock_mhz,
+                "sm_clock_mhz": found.sm_clock_mhz, "power_w": found.power_w,
+                "sha256": bits_of(kernel), "code": shortened(kernel.code_hash()),
+                "ceiling_code": _ceiling_code(number), "gpu": here.name,
+                **{name: versions[name] for name in ("driver", "cuda", "nvrtc", "cublas")},
+                "recorded": now(),
+            })  # fmt: skip
+            say(f"{NAME}: {dtype} at {shape}: {rows[-1]['tflops']:.0f} TFLOP/s")
+            EVIDENCE.write(pandas.DataFrame(rows), here.slug)
+    return EVIDENCE.path_of(here.slug)
+
+
+def _ceiling_code(dtype: int) -> str:
+    return shortened(code_hash(MMA_CEILINGS.path, MMA_CEILINGS.macros(dtype)))
+
+
+def _code_of_row(row) -> str:
+    return short_code(MMA_SYNC.path, ladder.read_settings(row.settings))
+
+
+EVIDENCE = Table(
+    name=NAME, file="mma_types.csv", remake=record, key=("dtype", "settings", "m", "n", "k"),
+    columns=COLUMNS, code_of_row=_code_of_row,
+)  # fmt: skip
+
+
+def types(shape: tuple[int, int, int] = LARGE) -> pandas.DataFrame:
+    """What was recorded of each type at one shape (M, N, K), a row each, in the order of DTYPE.
+
+    Columns: TFLOP/s (of int8 operations), % of cuBLAS, that of cuBLAS, the ceiling of mma.sync and
+    the share of it, at the clocks that were seen, SM clock in MHz, power in W. Raises what
+    registry.Table.read raises.
+    """
+    table = EVIDENCE.read()
+    m, n, k = shape
+    at = table[(table.m == m) & (table.n == n) & (table.k == k)].set_index("dtype")
+    found = at[["tflops", "pct_cublas", "cublas_tflops", "ceiling_tflops"]].copy()
+    found["% of the ceiling"] = 100 * at.tflops / at.ceiling_tflops
+    clock = at.sm_clock_mhz.astype(float) / at.ceiling_mhz
+    found["% of it at this clock"] = found["% of the ceiling"] / clock
+    found["SM clock, MHz"], found["power, W"] = at.sm_clock_mhz, at.power_w
+    return found.rename(
+        columns={
+            "tflops": "TFLOP/s", "pct_cublas": "% of cuBLAS", "cublas_tflops": "cuBLAS",
+            "ceiling_tflops": "mma.sync",
+        }
+    )  # fmt: skip
