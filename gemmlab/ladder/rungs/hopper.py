@@ -6,6 +6,7 @@ They are not on the ladder yet: they have no notebooks and no records.
 from __future__ import annotations
 
 from collections.abc import Callable
+
 from gemmlab.ladder.constraints import Constraint
 from gemmlab.ladder.launch import PRODUCT, Argument, Launch, MapOf, Target
 from gemmlab.ladder.precision import (
