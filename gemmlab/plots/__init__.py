@@ -20,6 +20,7 @@ from gemmlab.plots.memory.steps import step, steps
 from gemmlab.plots.memory.threads import thread_tile
 from gemmlab.plots.memory.tiles import tile_reuse
 from gemmlab.plots.memory.timeline import timeline
+from gemmlab.plots.memory.warpgroups import swizzles, warpgroup_sums
 from gemmlab.plots.memory.warps import warp_map
 from gemmlab.plots.memory.waves import waves
 from gemmlab.plots.memory.widths import access_widths, staging
@@ -66,11 +67,13 @@ __all__ = [
     "step",
     "steps",
     "sweep",
+    "swizzles",
     "thread_tile",
     "tile_reuse",
     "timeline",
     "traffic",
     "warp_map",
+    "warpgroup_sums",
     "waves",
 ]
 
