@@ -37,6 +37,7 @@ from gemmlab.plots.speed.share import cublas_share
 from gemmlab.plots.speed.speed import gflops, ladder
 from gemmlab.plots.speed.sweep import sweep
 from gemmlab.plots.speed.times import spread
+from gemmlab.plots.speed.waits import waits
 
 __all__ = [
     "access_widths",
@@ -72,6 +73,7 @@ __all__ = [
     "tile_reuse",
     "timeline",
     "traffic",
+    "waits",
     "warp_map",
     "warpgroup_sums",
     "waves",
