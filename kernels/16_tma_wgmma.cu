@@ -41,6 +41,8 @@ tma_wgmma(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tenso
     };
 
     if (threadIdx.x == 0) {
+        announce(map_a);
+        announce(map_b);
         for (int s = 0; s < STAGES; ++s) set_up(full + 8 * s, 1);
         publish_barriers();
         for (int step = 0; step < min(STAGES, steps); ++step) fetch(step);

@@ -9,6 +9,12 @@ struct __align__(64) TensorMap {
     char bits[128];
 };
 
+// A copy will need this map soon: bring it to where the copy engine reads maps.
+__device__ __forceinline__ void announce(const TensorMap& map)
+{
+    asm volatile("prefetch.tensormap [%0];" :: "l"(&map) : "memory");
+}
+
 // The mbarriers that I set up: other threads, the copy engine and other blocks find them so.
 __device__ __forceinline__ void publish_barriers()
 {
