@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pandas
 
 NAME = "18_steps"
-PAIRS = 10  # of samples, in turn with cuBLAS
+PAIRS = 8  # of samples, in turn with cuBLAS
 HUGE = (8192, 8192, 8192)
 BITS_SHAPE = (200, 328, 264)  # of the product whose bits are kept; tiles have edges
 BITS_SEED = 18
@@ -53,8 +53,7 @@ class Step:
         return Kernel(self.rung, self.full, None, self.rung.path)
 
 
-BF16, NT = {"DTYPE": 1}, {"OP_B": 1}
-ALONE = {"CLUSTER": 1}
+BF16, NT, ALONE = {"DTYPE": 1}, {"OP_B": 1}, {"CLUSTER": 1}
 WAY = (
     Step("a box, 64 rows and 64 columns", TMA_WGMMA, {"BM": 64, "BN": 64, "STAGES": 1}),
     Step("two warpgroups, 128×128", TMA_WGMMA, {"BN": 128, "STAGES": 1}),
@@ -64,27 +63,42 @@ WAY = (
     Step("blocks that stay", PERSISTENT, ALONE, counted=True),
     Step("clusters of two", PERSISTENT, {}, counted=True),
 )
-ROADS = (
-    Step("128×128, two blocks on an SM", TMA_WGMMA, {"BN": 128, "STAGES": 3}),
-    Step("17 with tiles row by row", WARP_SPECIALIZED, {"GROUP": 1}),
-    Step("18 with tiles row by row", PERSISTENT, {**ALONE, "GROUP": 1}, counted=True),
-    Step("18 with groups of 8", PERSISTENT, {**ALONE, "GROUP": 8}),
-    Step("18 with three pairs of tiles", PERSISTENT, {**ALONE, "STAGES": 3}),
+SMALL_TILES = (
+    (WARP_SPECIALIZED, {"BN": 64, "STAGES": 6}),
+    (WARP_SPECIALIZED, {"BM": 64, "BN": 128, "STAGES": 6}),
+    (TMA_WGMMA, {"BM": 64, "BN": 128, "STAGES": 6}),
+    (TMA_WGMMA, {"BN": 64, "STAGES": 6}),
+    (PERSISTENT, {"BN": 64, "STAGES": 6, **ALONE}),
+    (PERSISTENT, {"BM": 64, "BN": 128, "STAGES": 6}),
+    (PERSISTENT, {"BM": 64, "BN": 128, "STAGES": 6, **ALONE}),
+    (PERSISTENT, {"BM": 64, "BN": 128, "STAGES": 6, **ALONE, **BF16}),
+)
+OTHERS = (
+    (2048, 2048, 2048), (4096, 7168, 2048), (4096, 4096, 8192), (8192, 8192, 4096),
+    (16384, 16384, 16384),
+)  # fmt: skip
+SHAPES = (
+    *(Step("small tiles", rung, tile, ((1024, 1024, 1024),)) for rung, tile in SMALL_TILES),
+    Step("other shapes", PERSISTENT, ALONE, OTHERS),
+    Step("other shapes", PERSISTENT, {}, OTHERS),
+    Step("other shapes", PERSISTENT, BF16, OTHERS),
+    Step("other shapes", PERSISTENT, {**ALONE, **BF16}, OTHERS[:2]),
 )
 TYPES = tuple(
     Step(f"{rung.name[:2]}, {name}", rung, settings)
-    for name, settings in (("B transposed", NT), ("BF16", BF16), ("BF16, B transposed", BF16 | NT))
-    for rung in UNLISTED
-)
-SMALL_TILE = {"BM": 64, "BN": 128, "STAGES": 6, "CLUSTER": 1}
-SHAPES = tuple(
-    Step(f"18, {name}", PERSISTENT, {**settings, **kind}, shapes)
-    for name, kind in (("FP16", {}), ("BF16", BF16))
-    for settings, shapes in (
-        (SMALL_TILE, ((1024, 1024, 1024),)),
-        (ALONE, ((2048, 2048, 2048), (4096, 7168, 2048))),
-        ({}, ((4096, 4096, 8192), (8192, 8192, 4096), (16384, 16384, 16384))),
+    for name, settings, some in (
+        ("BF16", BF16, UNLISTED), ("B transposed", NT, UNLISTED),
+        ("BF16, B transposed", BF16 | NT, (PERSISTENT,)),
+        ("BF16, C in FP32", {**BF16, "OUT32": 1}, (PERSISTENT,)),
     )
+    for rung in some
+)  # fmt: skip
+ROADS = (
+    Step("128×128, two blocks on an SM", TMA_WGMMA, {"BN": 128, "STAGES": 3}),
+    Step("17 with tiles row by row", WARP_SPECIALIZED, {"GROUP": 1}, (HUGE,)),
+    Step("18 with tiles row by row", PERSISTENT, {**ALONE, "GROUP": 1}, (HUGE,), counted=True),
+    Step("18 with groups of 8", PERSISTENT, {**ALONE, "GROUP": 8}, (HUGE,)),
+    Step("18 with three pairs of tiles", PERSISTENT, {**ALONE, "STAGES": 3}, (LARGE,)),
 )
 EVERY = (*WAY, *TYPES, *SHAPES, *ROADS)
 MOVED = {  # column -> what Nsight Compute counts, caches cold
@@ -115,20 +129,31 @@ def record(say: Say) -> Path:
 
     here, versions = require_gpu("Measuring steps"), software_versions()
     rows = []
+
+    def write() -> None:
+        EVIDENCE.write(pandas.DataFrame(rows), here.slug)
+
     for step in EVERY:
         kernel = step.kernel()
-        moved = _moved(step)
-        for shape, counted in zip(step.shapes, moved, strict=True):
+        for shape in step.shapes:
             found = compare(kernel, *shape, pairs=PAIRS)
             rows.append({
                 "step": step.what, "kernel": step.rung.name, "settings": ladder.written(step.full),
-                **_timed(found), **counted,
+                **_timed(found), **dict.fromkeys(MOVED),
                 "sha256": bits_of(kernel), "code": shortened(kernel.code_hash()), "gpu": here.name,
                 **{name: versions[name] for name in ("driver", "cuda", "nvrtc", "cublas")},
                 "recorded": now(),
             })  # fmt: skip
             say(f"{NAME}: {step.what} at {shape}: {rows[-1]['pct_cublas']:.1f} % of cuBLAS")
-            EVIDENCE.write(pandas.DataFrame(rows), here.slug)
+            write()
+    for step in EVERY:
+        if step.counted:
+            metrics = tuple(MOVED.values())
+            found = profiler.counters(step.rung, step.full, list(step.shapes), metrics)
+            own = (row for row in rows if row["step"] == step.what)
+            for row, counted in zip(own, found, strict=True):
+                row |= {column: counted[metric] for column, metric in MOVED.items()}
+            write()
     return EVIDENCE.path_of(here.slug)
 
 
@@ -143,22 +168,14 @@ def _timed(found: Measurement) -> dict[str, float | int | None]:
     }  # fmt: skip
 
 
-def _moved(step: Step) -> list[dict[str, float | None]]:
-    """Bytes through L2, and those that it read from DRAM, at each shape of a step."""
-    if not step.counted:
-        return [dict.fromkeys(MOVED)] * len(step.shapes)
-    found = profiler.counters(step.rung, step.full, list(step.shapes), tuple(MOVED.values()))
-    return [{column: one[metric] for column, metric in MOVED.items()} for one in found]
-
-
 def _code_of_row(row) -> str:
     (rung,) = (one for one in UNLISTED if one.name == row.kernel)
     return short_code(rung.path, ladder.read_settings(row.settings))
 
 
 EVIDENCE = Table(
-    name=NAME, file="hopper_steps.csv", remake=record, key=("step", "m", "n", "k"),
-    columns=COLUMNS, code_of_row=_code_of_row,
+    name=NAME, file="hopper_steps.csv", remake=record,
+    key=("step", "kernel", "settings", "m", "n", "k"), columns=COLUMNS, code_of_row=_code_of_row,
 )  # fmt: skip
 
 
