@@ -34,8 +34,6 @@ warp_specialized(const __grid_constant__ TensorMap map_a, const __grid_constant_
     if (threadIdx.x == GROUPS * GROUP_THREADS) {
         announce(map_a);
         announce(map_b);
-    }
-    if (threadIdx.x == 0) {
         announce(map_c);
         for (int s = 0; s < STAGES; ++s) {
             set_up(full + 8 * s, 1);             // the producer, and the bytes that it expects

@@ -34,17 +34,17 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
     const int down = tiles_of(M, BM * CLUSTER), across = tiles_of(N, BN), steps = tiles_of(K, BK);
     const int group = threadIdx.x / GROUP_THREADS, thread = threadIdx.x % GROUP_THREADS;
 
-    // Of the n-th tile of this block.
+    // Where this block's part of a cluster's tile begins.
     const auto corner = [&](int tile) {
         const Corner place = tile_at(tile, down, across, tiles_of(GROUP, CLUSTER));
         return Corner{(place.row * CLUSTER + rank) * BM, place.col * BN};
     };
 
+    int tile = blockIdx.x / CLUSTER;
+    Corner to = corner(tile);
     if (threadIdx.x == GROUPS * GROUP_THREADS) {
         announce(map_a);
         announce(map_b);
-    }
-    if (threadIdx.x == 0) {
         announce(map_c);
         for (int s = 0; s < STAGES; ++s) {
             set_up(full + 8 * s, 1);             // the producer, and the bytes that it expects
@@ -58,8 +58,7 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
     if (group == GROUPS) {                       // the producer
         give_registers_back();
         if (thread == 0)
-            for (int tile = blockIdx.x / CLUSTER; tile < down * across; tile += clusters) {
-                const Corner to = corner(tile);
+            for (; tile < down * across; to = corner(tile += clusters))
                 for (int step = 0; step < steps; ++step, at.go_on()) {
                     const Stage& stage = shared.stages[at.stage];
                     const unsigned told = full + 8 * at.stage;
@@ -68,17 +67,16 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
                     bring(shared_address(stage.a), map_a, to.row, step * BK, told);
                     const int part = rank * (BN / CLUSTER);
                     bring_b<BN / CLUSTER>(shared_address(stage.b) + part * ROW_BYTES, step * BK,
-                                          to.col + part, [&](unsigned at, int row, int col) {
-                        if (CLUSTER == 1) bring(at, map_b, row, col, told);
-                        else bring_to_all(at, map_b, row, col, told, (1 << CLUSTER) - 1);
+                                          to.col + part, [&](unsigned place, int row, int col) {
+                        if (CLUSTER == 1) bring(place, map_b, row, col, told);
+                        else bring_to_all(place, map_b, row, col, told, (1 << CLUSTER) - 1);
                     });
                 }
-            }
         __syncwarp();
     } else {                                     // a consumer
         take_registers();
         float sums[SUMS];
-        for (int tile = blockIdx.x / CLUSTER; tile < down * across; tile += clusters) {
+        for (; tile < down * across; to = corner(tile += clusters)) {
             for (int step = 0; step < steps; ++step) {
                 wait_for(full + 8 * at.stage, at.parity);
                 fence_sums();
@@ -91,7 +89,6 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
             wait_for_products<0>();
             arrive_in_all(empty + 8 * at.before());
 
-            const Corner to = corner(tile);
             const int row = to.row + group * GROUP_ROWS;
             if (alpha != 1.0f || beta != 0.0f) combine(sums, C, row, to.col, M, N, alpha, beta);
             send_sums(sums, shared.rooms[group], map_c, row, to.col, group);
