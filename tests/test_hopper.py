@@ -151,7 +151,7 @@ MISTAKES = {
         "access to a block that may not run",
     ),
     "18 leaves while others arrive": (
-        "    leave_cluster();   ", "//",
+        "for (int s = 0; s < STAGES; ++s, at.go_on())", "if (steps == 0)",
         "access to a block that has left",
     ),
     "18 the other block's warpgroups not counted": (
