@@ -1,6 +1,6 @@
 // 16  What lies where, and who holds what
-// Idea:    a box of numbered elements comes by tensor map, and its bytes are read as they lie; and the
-//          sums of a product that is its own numbering are written down by those who hold them.
+// Idea:    a box of numbered elements comes by tensor map, and its bytes are read as they lie; and
+//          the sums of a product that is its own numbering are written down by those who hold them.
 // Launch:  one block of 128 threads; box with dynamic shared memory for the box.
 // Takes:   box: a tensor map of 16-bit elements, `lies` for `bytes` bytes. sums: tensor maps of A,
 //          64×64, and B, 64×64, float16, boxes of all of them with a swizzle of 128 bytes; `held`

@@ -2,10 +2,10 @@
 // Idea:    one thread asks the copy engine for a box of a matrix, and four warps start a product of
 //          64×16 by 16×BN with one instruction, which reads both boxes from shared memory itself.
 // Before:  15_mma_sync.cu had every thread copy its share, and every warp load what it multiplied.
-// Launch:  block (2 * BM), grid (ceil(N / BN) * ceil(M / BM)), dynamic shared memory for STAGES pairs
-//          of tiles and an mbarrier for each. Rows off 16 bytes: any_width.cuh.
+// Launch:  block (2 * BM), grid (ceil(N / BN) * ceil(M / BM)), dynamic shared memory for STAGES
+//          pairs of tiles and an mbarrier for each. Rows off 16 bytes: any_width.cuh.
 // Takes:   any M, N, K; A and B float16 or bfloat16, as DTYPE says, row-major, B as OP_B says; C of
-//          their type, or float32 by OUT32; sums float32. A, B and C begin at multiples of 16 bytes.
+//          their type, or float32 by OUT32; sums float32. A, B and C begin at whole 16 bytes.
 //          C = alpha * A @ op(B) + beta * C, rounded once, at the end. For sm_90a alone.
 
 #include "warpgroup_tiles.cuh"

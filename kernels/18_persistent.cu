@@ -1,7 +1,7 @@
 // 18  Persistent blocks and clusters
-// Idea:    as many blocks as there are SMs compute one tile of C after the other: tiles for the next
-//          one come while this one is stored. The CLUSTER blocks of a cluster, whose tiles lie below
-//          one another, bring a part of B each, and every part goes to all of them.
+// Idea:    as many blocks as there are SMs compute one tile of C after the other: tiles for the
+//          next one come while this one is stored. The CLUSTER blocks of a cluster, whose tiles lie
+//          below one another, bring a part of B each, and every part goes to all of them.
 // Before:  17_warp_specialized.cu began anew with each tile, and each block brought all of B.
 // Launch:  block (2 * BM + 128), grid: at most a block for each SM, whole clusters; dynamic shared
 //          memory as 17. Rows off 16 bytes: any_width.cuh.

@@ -1,5 +1,5 @@
-// The product of 16 to 18 where rows do not begin at multiples of 16 bytes, which tensor maps ask for,
-// or K is 0: threads bring element by element, and one warpgroup computes 64×64 of C. Slow.
+// The product of 16 to 18 where rows do not begin at multiples of 16 bytes, which tensor maps ask
+// for, or K is 0: threads bring element by element, and one warpgroup computes 64×64 of C. Slow.
 // Launch: block (128), grid (ceil(N / 64), ceil(M / 64)).
 #pragma once
 
@@ -33,8 +33,9 @@ any_width(const Bits* __restrict__ A, const Bits* __restrict__ B, OfC* __restric
         fence_sums();
         #pragma unroll
         for (int d = 0; d < BK; d += DEPTH)
-            start_product<!OP_B>(sums, behind(describe(shared_address(a)), d * 2),
-                                 behind(describe(shared_address(b)), d * (OP_B ? 2 : ROW_BYTES)), 1);
+            start_product<!OP_B>(
+                sums, behind(describe(shared_address(a)), d * 2),
+                behind(describe(shared_address(b)), d * (OP_B ? 2 : ROW_BYTES)), 1);
         commit_products();
         wait_for_products<0>();
         __syncthreads();                         // all have multiplied it before it is filled anew

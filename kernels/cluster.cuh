@@ -7,7 +7,8 @@
 #define IN_CLUSTERS
 #endif
 
-// All threads of all blocks of the cluster come here. Relaxed: it orders no stores, and waits for none.
+// All threads of all blocks of the cluster come here. Relaxed: it orders no stores, and waits for
+// none.
 __device__ __forceinline__ void meet_in_cluster()
 {
 #if CLUSTER > 1
@@ -18,8 +19,9 @@ __device__ __forceinline__ void meet_in_cluster()
 #endif
 }
 
-// My warpgroup arrives at this mbarrier of every block, one thread for each. It is the plain arrive:
-// what it says to other blocks, that tensor cores have read a stage, needs no order of stores.
+// My warpgroup arrives at this mbarrier of every block, one thread for each. It is the plain
+// arrive: what it says to other blocks, that tensor cores have read a stage, needs no order of
+// stores.
 __device__ __forceinline__ void arrive_in_all(unsigned barrier)
 {
     const int rank = threadIdx.x % GROUP_THREADS;

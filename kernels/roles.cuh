@@ -1,11 +1,11 @@
-// Producers and consumers of a block: how many threads they are, which registers they have, and where
-// each is in the ring of stages. For 17 and 18.
+// Producers and consumers of a block: how many threads they are, which registers they have, and
+// where each is in the ring of stages. For 17 and 18.
 #pragma once
 
 #define THREADS ((GROUPS + 1) * GROUP_THREADS)   // the last warpgroup brings, the others multiply
 
-// A block begins with as many registers for each thread. Of three warpgroups, the one that brings gives
-// most of its own back, and the others take them; two have as many as a thread can have.
+// A block begins with as many registers for each thread. Of three warpgroups, the one that brings
+// gives most of its own back, and the others take them; two have as many as a thread can have.
 #define REGISTERS_MOVE (GROUPS == 2)
 
 __device__ __forceinline__ void give_registers_back()

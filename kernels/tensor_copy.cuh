@@ -54,7 +54,8 @@ __device__ __forceinline__ void publish_stores()
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-// Start to copy a box to (row, col), as a group of its own. What is outside of the matrix stays back.
+// Start to copy a box to (row, col), as a group of its own. What is outside of the matrix stays
+// back.
 __device__ __forceinline__ void send(const TensorMap& map, int row, int col, unsigned from)
 {
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];"

@@ -1,5 +1,5 @@
-// What 16 to 18 share: their tiles, how tiles come, how a warpgroup multiplies them, and which tile of
-// C is whose.
+// What 16 to 18 share: their tiles, how tiles come, how a warpgroup multiplies them, and which tile
+// of C is whose.
 #pragma once
 
 #ifndef BM
@@ -127,8 +127,8 @@ __device__ __forceinline__ float as_float(OfC one)
 #endif
 }
 
-// sums = alpha * sums + beta * C, for the part of C that begins at (row, col). Where beta is 0, C is
-// not read: it may hold anything, NaN included.
+// sums = alpha * sums + beta * C, for the part of C that begins at (row, col). Where beta is 0, C
+// is not read: it may hold anything, NaN included.
 template <int COUNT>
 __device__ __forceinline__ void combine(float (&sums)[COUNT], const OfC* C, int row, int col, int M,
                                         int N, float alpha, float beta)
@@ -142,7 +142,8 @@ __device__ __forceinline__ void combine(float (&sums)[COUNT], const OfC* C, int 
 }
 
 // The sums to C by their threads, two neighbours at a time: N is even.
-__device__ __forceinline__ void store(const float (&sums)[SUMS], OfC* C, int row, int col, int M, int N)
+__device__ __forceinline__ void store(const float (&sums)[SUMS], OfC* C, int row, int col, int M,
+                                      int N)
 {
     #pragma unroll
     for (int i = 0; i < SUMS; i += 2) {
