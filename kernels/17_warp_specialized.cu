@@ -1,11 +1,11 @@
 // 17  Warp specialization
 // Idea:    one warp does nothing but start copies, the others nothing but multiply: no barrier of
-//          the block holds them together, only two mbarriers for each pair of tiles, full and empty.
-//          The registers that the first does not need go to the others.
+//          the block holds them together, only two mbarriers for each pair of tiles, full and
+//          empty. The registers that the first does not need go to the others.
 // Before:  16_tma_wgmma.cu had thread 0 do both, and all threads meet with every step.
 // Launch:  block (2 * BM + 128), grid (ceil(N / BN) * ceil(M / BM)), dynamic shared memory for
-//          STAGES pairs of tiles, their mbarriers, and two squares of C for each warpgroup. Rows off
-//          16 bytes: any_width.cuh.
+//          STAGES pairs of tiles, their mbarriers, and two squares of C for each warpgroup. Rows
+//          off 16 bytes: any_width.cuh.
 // Takes:   as 16_tma_wgmma.cu.
 
 #include "warpgroup_tiles.cuh"
@@ -54,9 +54,7 @@ warp_specialized(const __grid_constant__ TensorMap map_a, const __grid_constant_
                 expect_bytes(told, sizeof(Stage));
                 bring(shared_address(stage.a), map_a, top, step * BK, told);
                 bring_b<BN>(shared_address(stage.b), step * BK, left,
-                            [&](unsigned to, int row, int col) {
-                    bring(to, map_b, row, col, told);
-                });
+                            [&](unsigned to, int row, int col) { bring(to, map_b, row, col, told); });
             }
     } else {                                     // a consumer
         take_registers();

@@ -57,7 +57,7 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
     Place at;
     if (group == GROUPS) {                       // the producer
         give_registers_back();
-        if (thread == 0) {
+        if (thread == 0)
             for (; tile < down * across; to = corner(tile += clusters))
                 for (int step = 0; step < steps; ++step, at.go_on()) {
                     const Stage& stage = shared.stages[at.stage];
@@ -72,10 +72,7 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
                         else bring_to_all(place, map_b, row, col, told, (1 << CLUSTER) - 1);
                     });
                 }
-            // When all stages are empty, nobody arrives here any more.
-            for (int s = 0; s < STAGES; ++s, at.go_on())
-                wait_for(empty + 8 * at.stage, at.parity ^ 1);
-        }
+        __syncwarp();
     } else {                                     // a consumer
         take_registers();
         float sums[SUMS];
@@ -97,5 +94,7 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
             send_sums(sums, shared.rooms[group], map_c, row, to.col, group);
         }
         if (thread == 0) wait_until_sent();
+        __syncwarp();
     }
+    leave_cluster();                             // when nobody arrives here any more
 }

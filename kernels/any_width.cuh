@@ -33,9 +33,8 @@ any_width(const Bits* __restrict__ A, const Bits* __restrict__ B, OfC* __restric
         fence_sums();
         #pragma unroll
         for (int d = 0; d < BK; d += DEPTH)
-            start_product<!OP_B>(
-                sums, behind(describe(shared_address(a)), d * 2),
-                behind(describe(shared_address(b)), d * (OP_B ? 2 : ROW_BYTES)), 1);
+            start_product<!OP_B>(sums, behind(describe(shared_address(a)), d * 2),
+                                 behind(describe(shared_address(b)), d * (OP_B ? 2 : ROW_BYTES)), 1);
         commit_products();
         wait_for_products<0>();
         __syncthreads();                         // all have multiplied it before it is filled anew

@@ -19,6 +19,15 @@ __device__ __forceinline__ void meet_in_cluster()
 #endif
 }
 
+// The same at the end, when what the others did here is done.
+__device__ __forceinline__ void leave_cluster()
+{
+#if CLUSTER > 1
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+}
+
 // My warpgroup arrives at this mbarrier of every block, one thread for each. It is the plain
 // arrive: what it says to other blocks, that tensor cores have read a stage, needs no order of
 // stores.

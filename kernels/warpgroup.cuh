@@ -77,16 +77,16 @@ __device__ __forceinline__ void start_product(float (&sums)[SUMS], Descriptor a,
 {
     static_assert(SUMS == 32 || SUMS == 64 || SUMS == 128, "64, 128 or 256 columns");
     if constexpr (SUMS == 32)
-        asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0; "
-                     "wgmma.mma_async.sync.aligned.m64n64k16." TYPES " {" LIST_32 "}, %32, %33, p, 1, 1, 0, %35; }"
+        asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0; wgmma.mma_async.sync.aligned.m64n64k16."
+                     TYPES " {" LIST_32 "}, %32, %33, p, 1, 1, 0, %35; }"
                      : ALL_32 : "l"(a), "l"(b), "r"(add), "n"(ACROSS));
     if constexpr (SUMS == 64)
-        asm volatile("{ .reg .pred p; setp.ne.b32 p, %66, 0; "
-                     "wgmma.mma_async.sync.aligned.m64n128k16." TYPES " {" LIST_64 "}, %64, %65, p, 1, 1, 0, %67; }"
+        asm volatile("{ .reg .pred p; setp.ne.b32 p, %66, 0; wgmma.mma_async.sync.aligned.m64n128k16."
+                     TYPES " {" LIST_64 "}, %64, %65, p, 1, 1, 0, %67; }"
                      : ALL_64 : "l"(a), "l"(b), "r"(add), "n"(ACROSS));
     if constexpr (SUMS == 128)
-        asm volatile("{ .reg .pred p; setp.ne.b32 p, %130, 0; "
-                     "wgmma.mma_async.sync.aligned.m64n256k16." TYPES " {" LIST_128 "}, %128, %129, p, 1, 1, 0, %131; }"
+        asm volatile("{ .reg .pred p; setp.ne.b32 p, %130, 0; wgmma.mma_async.sync.aligned.m64n256k16."
+                     TYPES " {" LIST_128 "}, %128, %129, p, 1, 1, 0, %131; }"
                      : ALL_128 : "l"(a), "l"(b), "r"(add), "n"(ACROSS));
 }
 

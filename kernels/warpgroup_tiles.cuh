@@ -142,8 +142,7 @@ __device__ __forceinline__ void combine(float (&sums)[COUNT], const OfC* C, int 
 }
 
 // The sums to C by their threads, two neighbours at a time: N is even.
-__device__ __forceinline__ void store(const float (&sums)[SUMS], OfC* C, int row, int col, int M,
-                                      int N)
+__device__ __forceinline__ void store(const float (&sums)[SUMS], OfC* C, int row, int col, int M, int N)
 {
     #pragma unroll
     for (int i = 0; i < SUMS; i += 2) {

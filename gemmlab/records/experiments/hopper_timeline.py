@@ -88,7 +88,7 @@ MARKED = (
         (
             ("MARK(0); wait_for(full + 8 * at.stage, at.parity);", 1),
             ("MARK(0); wait_for(empty + 8 * at.stage, at.parity ^ 1);", 1),
-            ("bring(to, map_b, row, col, told);\n                });", 2),
+            ("bring(to, map_b, row, col, told); });", 2),
             ("wait_for_products<1>();", 2),
         ),
     ),
