@@ -189,3 +189,16 @@ def test_sums_of_the_tile_before_are_not_added():
     added = kernel(PERSISTENT, text.replace("group, step > 0);", "group, true);"), BN=128)
     case = verify.check(added, 264, 264, 72, 1.0, 0.0, seed=1)
     assert not case.passed and "C[" in case.message
+
+
+def test_blocks_may_leave_once_their_stages_are_empty():
+    """Without a barrier: who has seen its stages released knows of all copies and arrivals."""
+    text = self_contained(PERSISTENT.path.read_text(encoding="utf-8"))
+    role, end = "        __syncwarp();\n    } else {", "    leave_cluster();   "
+    assert text.count(role) == text.count(end) == 1
+    waits = """        if (thread == 0)
+            for (int s = 0; s < STAGES; ++s, at.go_on())
+                wait_for(empty + 8 * at.stage, at.parity ^ 1);
+"""
+    text = text.replace(role, waits + role).replace(end, "//")
+    assert kernel(PERSISTENT, text, BN=128, STAGES=2).check().passed
