@@ -1,22 +1,26 @@
 """What gl.matmul costs beside a direct launch of what it picks.
 
-    python benchmarks/matmul_overhead.py
+    python benchmarks/matmul_overhead.py [--write]
 
 Microseconds of Python for each call. Picking: asking for the plan of a call that was made before.
 With a GPU also whole calls of gl.matmul and of the kernel that it picks, on small CuPy arrays, one
-after the other without waiting.
+after the other without waiting; with --write they become results/<gpu>/matmul_overhead.csv.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from statistics import median
 
 import numpy as np
+import pandas
 
 import gemmlab as gl
 from gemmlab.cuda.device import gpu
+from gemmlab.folders import RESULTS
+from gemmlab.measure.timing import now
 from gemmlab.products import call
 
 SHAPES = ((32, 32, 32), (1, 64, 64), (64, 64, 64))  # too small to keep a GPU busy
@@ -36,38 +40,40 @@ def microseconds(once: Callable[[], object], wait: Callable[[], object]) -> floa
     return 1e6 * median(times)
 
 
+def measure(m: int, n: int, k: int, xp, wait: Callable[[], object]) -> dict[str, object]:
+    """A row of COLUMNS, without a direct launch and a whole call where there is no GPU."""
+    A, B = (xp.asarray(gl.random_matrix(*shape, seed=1)) for shape in ((m, k), (k, n)))
+    gl.matmul(A, B)
+
+    def picked():
+        return call.planned(A, B, None, None, False, False)
+
+    plan = picked()
+    row = {"m": m, "n": n, "k": k, "kernel": plan.kernel.name,
+           "picking_us": microseconds(picked, wait)}  # fmt: skip
+    if xp is not np:
+        C = xp.empty((m, n), np.float32)
+        row["direct_us"] = microseconds(lambda: plan.kernel.launch_into(A, B, C), wait)
+        row["matmul_us"] = microseconds(lambda: gl.matmul(A, B), wait)
+    return row
+
+
 def main() -> None:
     print(gl.device())
-    xp, wait = np, lambda: None
-    if gpu() is not None:
+    xp, wait, here = np, lambda: None, gpu()
+    if here is not None:
         import cupy
 
         xp, wait = cupy, cupy.cuda.Device().synchronize
-    for m, n, k in SHAPES:
-        A, B = (xp.asarray(gl.random_matrix(*s, seed=1)) for s in ((m, k), (k, n)))
-        begin = time.perf_counter()
-        gl.matmul(A, B)
-        wait()
-        first_ms = 1e3 * (time.perf_counter() - begin)
-
-        def picked(A=A, B=B):
-            return call.planned(A, B, None, None, False, False)
-
-        plan = picked()
-        print(f"{m}×{n}×{k}: {plan.kernel.name}; first call {first_ms:.0f} ms; "
-              f"picking {microseconds(picked, wait):.1f} µs", end="")  # fmt: skip
-        if xp is not np:
-            C = xp.empty((m, n), np.float32)
-
-            def direct(A=A, B=B, C=C, plan=plan):
-                plan.kernel.launch_into(A, B, C)
-
-            def whole(A=A, B=B):
-                gl.matmul(A, B)
-
-            print(f"; a direct launch {microseconds(direct, wait):.1f} µs, "
-                  f"gl.matmul {microseconds(whole, wait):.1f} µs", end="")  # fmt: skip
-        print()
+    rows = [measure(*shape, xp, wait) for shape in SHAPES]
+    for row in rows:
+        print(", ".join(f"{name} {value if isinstance(value, int | str) else f'{value:.1f}'}"
+                        for name, value in row.items()))  # fmt: skip
+    if "--write" in sys.argv[1:] and here is not None:
+        table = pandas.DataFrame(rows).assign(gpu=here.name, recorded=now())
+        path = RESULTS / here.slug / "matmul_overhead.csv"
+        table.to_csv(path, index=False, float_format="%.6g", lineterminator="\n")
+        print(path)
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ __all__ = [
     "LadderError",
     "Problem",
     "VerificationError",
+    "batches",
     "ceilings",
     "choose",
     "compare",
@@ -72,6 +73,7 @@ __all__ = [
 # What needs pandas and matplotlib is loaded only when it is used: name -> its module, and what of
 # it is meant, where that is not the module itself.
 _LATER = {
+    "batches": ("records.experiments.batches", "batches"),
     "ceilings": ("records.roofs", "ceilings"),
     "choose": ("products.choosing", "choose"),
     "compare": ("analysis.comparison", "compare"),

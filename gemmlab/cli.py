@@ -194,7 +194,7 @@ def _parser() -> argparse.ArgumentParser:
         "names", nargs="*", metavar="NAME",
         help="rungs, 00_ceilings, 00_tensor_ceiling, 00_levels, 00_chains, 10_fma_order (all of "
         "these if none is named); tuning/RUNG, best_by_shape/RUNG, stalls/RUNG, path/RUNG, or "
-        "tuning, stalls and so on for those of every rung; epilogue, 01_l1_passes",
+        "tuning, stalls and so on for those of every rung; epilogue, batches, 01_l1_passes",
     )  # fmt: skip
     write.add_argument(
         "--shapes", nargs="+", type=_shape, default=runs.SHAPES, metavar="MxNxK",

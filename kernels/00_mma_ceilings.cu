@@ -2,9 +2,9 @@
 // Idea:    as 00_tensor_ceiling.cu, for each type that 15_mma_sync multiplies: nothing but the
 //          instruction, on registers.
 // Launch:  blocks of whole warps along x; the ladder chooses the grid.
-// Takes:   a: 4 registers for each lane, 4×32; b: 2 for each chain and lane, CHAINS×2×32; one element of
-//          out per thread, float32 or, of INT8, int32; iterations >= 0; zero, which is 0. From sm_80 on,
-//          8-bit floats from sm_89.
+// Takes:   a: 4 registers for each lane, 4×32; b: 2 for each chain and lane, CHAINS×2×32; one
+//          element of out per thread, float32 or, of INT8, int32; iterations >= 0; zero, which is
+//          0. From sm_80 on, 8-bit floats from sm_89.
 // Counts:  2 * 16 * 8 * DEPTH * CHAINS * UNROLL * iterations operations per warp.
 
 #ifndef CHAINS
@@ -35,8 +35,8 @@ mma_chain(Sum* __restrict__ out, const unsigned* __restrict__ a_lanes,
     for (int i = 0; i < iterations; ++i) {
         #pragma unroll                           // UNROLL steps for one loop counter and one branch
         for (int step = 0; step < UNROLL; ++step) {
-            #pragma unroll                       // for all that the compiler knows a changes, so that
-            for (int word = 0; word < 4; ++word) // it computes nothing of a product once for all steps
+            #pragma unroll                       // for all that the compiler knows a changes: it
+            for (int word = 0; word < 4; ++word) // computes nothing of a product for all steps
                 a[word] ^= zero;
             #pragma unroll
             for (int chain = 0; chain < CHAINS; ++chain)

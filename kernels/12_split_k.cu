@@ -26,12 +26,11 @@
 #define EVERY_PART 4                             // waits for all, and adds its share of the tile
 #define CLUSTER 5                                // the same, through distributed shared memory
 #define STREAM_K 6                               // every worker has the same length of K to do
-#ifndef GROUP
 #define GROUP 8                                  // rows of tiles that are computed together
-#endif
 
+#define MOST_IN_CLUSTER 8                        // blocks: what every GPU with clusters can have
 #if JOIN == CLUSTER
-#define IN_CLUSTERS __cluster_dims__(SPLIT < 8 ? SPLIT : 8, 1, 1)
+#define IN_CLUSTERS __cluster_dims__(SPLIT < MOST_IN_CLUSTER ? SPLIT : MOST_IN_CLUSTER, 1, 1)
 #else
 #define IN_CLUSTERS
 #endif
@@ -48,7 +47,7 @@ split_k(const float* __restrict__ A, const float* __restrict__ B, float* C, int 
 {
     extern __shared__ __align__(16) float shared[];
     __shared__ unsigned long long barriers[2 * STAGES];
-    Ring<STAGES> ring(barriers, THREADS);
+    Ring<STAGES> ring = make_ring(barriers);
     const int tile = blockIdx.x / SPLIT, part = blockIdx.x % SPLIT;
     const Result to = {C, M, N, ldc, alpha, beta, corner_of(tile, M, N)};
 
@@ -119,7 +118,7 @@ stream_k(const float* __restrict__ A, const float* __restrict__ B, float* C, int
 {
     extern __shared__ __align__(16) float shared[];
     __shared__ unsigned long long barriers[2 * STAGES];
-    Ring<STAGES> ring(barriers, THREADS);
+    Ring<STAGES> ring = make_ring(barriers);
     const int me = blockIdx.x, workers = gridDim.x, tiles = tiles_of(M, BM) * tiles_of(N, BN);
     const int steps = max(1, (K + BK - 1) / BK);               // of a tile
     // The rest is more than a tile for each worker, so that a tile is cut once at most, if there

@@ -15,9 +15,10 @@
 // tile_product.cuh has the sizes, the copies and the outer product, pipeline.cuh has Ring.
 
 #include "tile_product.cuh"
+#include "tile_sizes.cuh"
 
 #ifndef RESIDENT
-#define RESIDENT 4                               // blocks that shall run on an SM at a time
+#define RESIDENT 6                               // blocks that shall run on an SM at a time
 #endif
 #ifndef POINTERS
 #define POINTERS 0                               // 1: A, B and C are arrays of addresses
@@ -83,16 +84,6 @@ __device__ __forceinline__ int freed(const Ring<STAGES>& ring)
     return ring.place;
 }
 
-// What the first k of a stage needs.
-__device__ __forceinline__ void read_first(Fragments& mine, const Stage& here)
-{
-    here.read_b(mine.b[0], 0);
-    if (!A_IN_LINES) here.read_column_of_a(mine.a[0], 0);
-    #pragma unroll
-    for (int i = 0; i < TM; ++i)
-        if (A_IN_LINES) here.read_row_of_a(mine.a, i, 0);
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 batched(Inputs A, Inputs B, Outputs C, int M, int N, int K, int lda, int ldb, int ldc,
         long long stride_a, long long stride_b, long long stride_c, int batch,
@@ -100,19 +91,25 @@ batched(Inputs A, Inputs B, Outputs C, int M, int N, int K, int lda, int ldb, in
 {
     extern __shared__ __align__(16) float shared[];            // the places of the ring
     __shared__ unsigned long long barriers[2 * STAGES];
-    Ring<STAGES> ring(barriers, THREADS);
+    Ring<STAGES> ring = make_ring(barriers);
 
     const Batch all(M, N);
     Tile tile = all.at(blockIdx.x), next = tile;               // to be computed, to be fetched
     Factors factors = {nullptr, nullptr, M, N, K, lda, ldb};
-    Sources from(factors, 0, 0, 0, 0);
+    Sources from(factors, true, 0, 0, 0, 0);
+    factors.A = matrix(A, stride_a, 0);
+    factors.B = matrix(B, stride_b, 0);
+    // Of a batch by strides, for all products.
+    const bool by_four = moves_by_four(factors) && ((A_ALONG_K && !A_IN_LINES) || stride_a % 4 == 0) &&
+                         (B_ALONG_K || stride_b % 4 == 0);
     int fetched = K;                             // of K, of the tile that is fetched
     const auto fill = [&](int place) {           // with my part of the next stage
         if (fetched >= K) {                      // which is of the next tile, or the next product
             if (next.product >= batch) return;
             factors.A = matrix(A, stride_a, next.product);
             factors.B = matrix(B, stride_b, next.product);
-            from = Sources(factors, next.row * BM, next.column * BN, 0, K);
+            from = Sources(factors, POINTERS ? moves_by_four(factors) : by_four, next.row * BM,
+                           next.column * BN, 0, K);
             all.advance(next);
             fetched = 0;
         }
@@ -123,32 +120,17 @@ batched(Inputs A, Inputs B, Outputs C, int M, int N, int K, int lda, int ldb, in
     #pragma unroll 1
     for (int place = 0; place < STAGES - LAG; ++place) fill(place);
 
-    const int y = first_row(threadIdx.x);
-    const Stage place0 = {shared + (A_IN_LINES ? y * BK : y),
-                          shared + A_FLOATS + first_column(threadIdx.x), swizzle(y)};
-    Stage here = place0;
-    const auto go_on = [&] {                     // to the next stage, once it is there
-        const int place = ring.wait();
-        here.a = place0.a + place * TILES_FLOATS;
-        here.b = place0.b + place * TILES_FLOATS;
-    };
+    const Stage mine = my_stage(shared);
     #pragma unroll 1
     for (; tile.product < batch; all.advance(tile)) {
         float sums[TM][TN] = {};
-        Fragments mine;
-        go_on();
-        read_first(mine, here);
-        #pragma unroll 1
-        for (int left = K;; left -= BK) {        // of K
-            #pragma unroll
-            for (int k = 0; k < BK - 1; ++k) multiply<false>(sums, mine, k, here, k + 1);
+        int left = K;                            // of K
+        multiply_stages(sums, mine, ring.wait() * TILES_FLOATS, [&] {
             ring.release(threadIdx.x % 32);
             fill(freed(ring));
-            if (left <= BK) break;
-            go_on();
-            multiply<false>(sums, mine, BK - 1, here, 0);
-        }
-        multiply<true>(sums, mine, BK - 1, here, 0);
+            left -= BK;
+            return left <= 0 ? -1 : ring.wait() * TILES_FLOATS;
+        });
         store_tile(matrix(C, stride_c, tile.product), ldc, M, N, tile.row * BM, tile.column * BN,
                    sums, alpha, beta);
     }

@@ -1,10 +1,10 @@
 // 15  Who holds what
-// Idea:    the elements of two tiles are numbers that tell their place, and each lane of a warp writes
-//          down which it has once they have come from swizzled tiles as in 15_mma_sync.cu, and which
-//          sums it has after a product.
+// Idea:    the elements of two tiles are numbers that tell their place, and each lane of a warp
+//          writes down which it has once they have come from swizzled tiles as in 15_mma_sync.cu,
+//          and which sums it has after a product.
 // Launch:  one block of 32 threads, with the dynamic shared memory of both tiles.
-// Takes:   A: BM×BK, B: BK×BN, row-major, of the type that DTYPE says; of_a, of_b, of_c: a row for each
-//          lane, of the words of A, of B, and of the sums, for the first step along K. BM = WM,
+// Takes:   A: BM×BK, B: BK×BN, row-major, of the type that DTYPE says; of_a, of_b, of_c: a row for
+//          each lane, of the words of A, of B, and of the sums, for the first step along K. BM = WM,
 //          BN = WN. From sm_80 on.
 
 #define DOWN (WM / 16)

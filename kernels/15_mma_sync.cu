@@ -1,16 +1,16 @@
 // 15  Tensor cores through mma.sync
-// Idea:    a lane knows which elements of an operand it holds. So tiles lie in shared memory swizzled,
-//          ldmatrix brings each lane its words without bank conflicts, those of the next instruction
-//          come while one is multiplied, and the sums go to C from registers.
+// Idea:    a lane knows which elements of an operand it holds. So tiles lie in shared memory
+//          swizzled, ldmatrix brings each lane its words without bank conflicts, those of the next
+//          instruction come while one is multiplied, and the sums go to C from registers.
 // Before:  14_wmma.cu left to WMMA which lane holds what, padded its tiles, and sent C through
 //          shared memory.
-// Launch:  block (32 * BM / WM * BN / WN), grid (ceil(N / BN), ceil(M / BM)), with the dynamic shared
-//          memory of STAGES times a Stage.
+// Launch:  block (32 * BM / WM * BN / WN), grid (ceil(N / BN), ceil(M / BM)), with the dynamic
+//          shared memory of STAGES times a Stage.
 // Takes:   any M, N, K, row-major, of the types that DTYPE says; alpha, beta and bias float32, sums
-//          float32 or, of INT8, int32. C = activation(alpha * A @ B + beta * C + bias), rounded once at
-//          the end. `bias` has N elements and may be null. A, B, C and bias begin at multiples of 16
-//          bytes. Where rows of A or B are no multiples of 16 bytes, they go through registers. From
-//          sm_80 on, 8-bit floats from sm_89.
+//          float32 or, of INT8, int32. C = activation(alpha * A @ B + beta * C + bias), rounded
+//          once at the end. With BIAS, `bias` has N elements or is null. A, B, C and bias begin at
+//          multiples of 16 bytes. Where rows of A or B are no multiples of 16 bytes, they go
+//          through registers. From sm_80 on, 8-bit floats from sm_89.
 
 #ifndef BM
 #define BM 128                                   // rows of C that a block computes
@@ -49,13 +49,16 @@ struct Operands {
     unsigned a[DOWN][4], b[ACROSS][2];
 };
 
+// In rows that snake, so that each instruction has an operand in common with the one before.
 __device__ __forceinline__ void multiply(Sum (&sums)[DOWN][ACROSS][4], const Operands& mine)
 {
     #pragma unroll
     for (int i = 0; i < DOWN; ++i)
         #pragma unroll
-        for (int j = 0; j < ACROSS; ++j)
-            multiply_piece(sums[i][j], mine.a[i], mine.b[j]);
+        for (int j = 0; j < ACROSS; ++j) {
+            const int across = i % 2 ? ACROSS - 1 - j : j;
+            multiply_piece(sums[i][across], mine.a[i], mine.b[across]);
+        }
 }
 
 // Those of one step of a stage.
@@ -66,15 +69,15 @@ __device__ __forceinline__ void load(Operands& mine, unsigned stage, int a, int 
 }
 
 // sums += A @ B for my warp's part, which begins at row y and column x of the block's tile.
-template <bool ALIGNED>
+template <class Way>
 __device__ __forceinline__ void add_product(Sum (&sums)[DOWN][ACROSS][4], Stage* stages,
                                             Source from, int y, int x)
 {
     #pragma unroll 1
     for (int stage = 0; stage < STAGES - 1; ++stage) {
+        Way share;
         #pragma unroll
         for (int step = 0; step < STEPS; ++step) {
-            Share<ALIGNED> share;
             share.start(stages[stage], from, step);
             share.finish(stages[stage], step);
         }
@@ -93,6 +96,7 @@ __device__ __forceinline__ void add_product(Sum (&sums)[DOWN][ACROSS][4], Stage*
     if (SETS == 2) load(mine[0], now, a, b, 0);
     #pragma unroll 1
     for (int left = from.K; left > 0; left -= BK) {
+        Way share;                               // of what is brought meanwhile
         #pragma unroll
         for (int step = 0; step < STEPS; ++step) {
             if (SETS == 1) load(mine[0], now, a, b, step);
@@ -102,7 +106,6 @@ __device__ __forceinline__ void add_product(Sum (&sums)[DOWN][ACROSS][4], Stage*
                 now = now == first + (STAGES - 1) * sizeof(Stage) ? first : now + sizeof(Stage);
             }
             if (SETS == 2) load(mine[(step + 1) % 2], now, a, b, (step + 1) % STEPS);
-            Share<ALIGNED> share;
             share.start(stages[free], from, step);
             multiply(sums, mine[step % SETS]);
             share.finish(stages[free], step);
@@ -122,25 +125,20 @@ mma_product(const Element* __restrict__ A, const Element* __restrict__ B, Result
 
     int top, left;                                             // the block's corner of C
     find_corner(top, left);
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int warp = threadIdx.x / 32;
     const int y = warp / (BN / WN) * WM, x = warp % (BN / WN) * WN;    // my warp's, within
 
     Sum sums[DOWN][ACROSS][4] = {};
     const Source from(A, B, M, N, K, top, left);
     if (N % CHUNK == 0 && K % CHUNK == 0)
-        add_product<true>(sums, (Stage*)shared, from, y, x);
+        add_product<Copies>(sums, (Stage*)shared, from, y, x);
     else
-        add_product<false>(sums, (Stage*)shared, from, y, x);
+        add_product<ThroughRegisters>(sums, (Stage*)shared, from, y, x);
 
-    #pragma unroll
-    for (int i = 0; i < DOWN; ++i)
-        #pragma unroll
-        for (int lower = 0; lower < 2; ++lower)
-            #pragma unroll
-            for (int pair = 0; pair < WN / 16; ++pair) {
-                Sum four[4];
-                four_neighbours(four, sums[i], pair, lower, lane);
-                store_four(C, four, top + y + 16 * i + 8 * lower + lane / 4,
-                           left + x + my_column(pair, lane), M, N, alpha, beta, bias);
-            }
+    if (beta == 0.0f && N % 4 == 0 && (DTYPE != 3 || alpha == 1.0f)) {
+        store_fours(C, sums, top + y, left + x, M, N, alpha, bias);
+    } else {                                     // the strips lie where the stages were
+        __syncthreads();
+        store_any(((Strip*)shared)[warp], C, sums, top + y, left + x, M, N, alpha, beta, bias);
+    }
 }

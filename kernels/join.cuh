@@ -10,12 +10,14 @@
 constexpr int FOURS = TM * TN / 4;               // of a thread
 constexpr int UNITS = FOURS * THREADS;           // of a tile, four sums each
 
-// Lanes that add one unit together: each adds every LANES-th part, and then they add theirs.
-constexpr int LANES = SPLIT >= 32 ? 16 : power_of_two(at_most(SPLIT, 8));
-constexpr int SHARES = (UNITS * LANES + THREADS - 1) / THREADS; // of a tile: a unit for every thread
+// Lanes that add one unit together: each adds every LANES-th part, and then they add theirs. So many
+// that a part's share of a tile is about a unit for LANES threads.
+constexpr int LANES = power_of_two(at_most(SPLIT / FOURS, 16));
+constexpr int SHARES = FOURS * LANES;            // of a tile: a unit for LANES threads
+constexpr int AT_ONCE = SPLIT < FOURS ? (FOURS + SPLIT - 1) / SPLIT : 1;   // units of a thread
 
 // Parts that are joined in a cluster, and clusters that then join theirs.
-constexpr int CLUSTER_BLOCKS = at_most(SPLIT, 8), CLUSTERS = SPLIT / CLUSTER_BLOCKS;
+constexpr int CLUSTER_BLOCKS = at_most(SPLIT, MOST_IN_CLUSTER), CLUSTERS = SPLIT / CLUSTER_BLOCKS;
 
 // ---- tiles of C ----------------------------------------------------------------------------------
 
@@ -103,27 +105,38 @@ __device__ __forceinline__ void add(float (&sums)[TM][TN], const float4* parts, 
     }
 }
 
-// Add the parts of a tile, and store the units of one of so many shares of it.
+// Add the parts of a tile, and store the units of one of so many shares of it. What a thread needs
+// is on its way at the same time.
 __device__ __forceinline__ void add_share(const Result& to, const float4* parts, int tile, int share,
                                           int shares)
 {
     const int first = UNITS * share / shares, end = UNITS * (share + 1) / shares;
     const int lane = threadIdx.x % LANES;
     #pragma unroll 1
-    for (int base = first; base < end; base += THREADS / LANES) {
+    for (int base = first; base < end; base += AT_ONCE * THREADS / LANES) {
         const int unit = base + threadIdx.x / LANES;
-        float4 four = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-        if (unit < end)
-            #pragma unroll
-            for (int part = lane; part < SPLIT; part += LANES)
-                four = four + __ldcg(&parts[(size_t)(tile * SPLIT + part) * UNITS + unit]);
+        float4 four[AT_ONCE];
         #pragma unroll
-        for (int apart = LANES / 2; apart > 0; apart /= 2)
-            four = four + make_float4(__shfl_xor_sync(~0u, four.x, apart),
-                                      __shfl_xor_sync(~0u, four.y, apart),
-                                      __shfl_xor_sync(~0u, four.z, apart),
-                                      __shfl_xor_sync(~0u, four.w, apart));
-        if (unit < end && lane == 0) store_unit(to, unit, four);
+        for (int n = 0; n < AT_ONCE; ++n) {
+            const float4* mine = parts + (size_t)tile * SPLIT * UNITS +
+                                 at_most(unit + n * (THREADS / LANES), end - 1);
+            four[n] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+            #pragma unroll
+            for (int part = 0; part < SPLIT; part += LANES)
+                if (SPLIT % LANES == 0 || part + lane < SPLIT)
+                    four[n] = four[n] + __ldcg(&mine[(size_t)(part + lane) * UNITS]);
+        }
+        #pragma unroll
+        for (int n = 0; n < AT_ONCE; ++n) {
+            #pragma unroll
+            for (int apart = LANES / 2; apart > 0; apart /= 2)
+                four[n] = four[n] + make_float4(__shfl_xor_sync(~0u, four[n].x, apart),
+                                                __shfl_xor_sync(~0u, four[n].y, apart),
+                                                __shfl_xor_sync(~0u, four[n].z, apart),
+                                                __shfl_xor_sync(~0u, four[n].w, apart));
+            if (lane == 0 && unit + n * (THREADS / LANES) < end)
+                store_unit(to, unit + n * (THREADS / LANES), four[n]);
+        }
     }
 }
 

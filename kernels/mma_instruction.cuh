@@ -1,12 +1,12 @@
-// What mma.sync multiplies, by the macro DTYPE: the elements as they are stored, and one instruction.
-// From sm_80 on, 8-bit floats from sm_89.
+// What mma.sync multiplies, by the macro DTYPE: the elements as they are stored, and one
+// instruction. From sm_80 on, 8-bit floats from sm_89.
 //
-// Whatever the type, one instruction goes 32 bytes along K: a lane has four words of A, two of B and
-// four sums of a 16×8 piece of C.
+// Whatever the type, one instruction goes 32 bytes along K: a lane has four words of A, two of B
+// and four sums of a 16×8 piece of C.
 #pragma once
 
 #ifndef DTYPE
-#define DTYPE 0                                  // 0: FP16, 1: BF16, 2: TF32, 3: INT8, 4: E4M3, 5: E5M2
+#define DTYPE 0              // 0: FP16, 1: BF16, 2: TF32, 3: INT8, 4: FP8 E4M3, 5: FP8 E5M2
 #endif
 
 #if DTYPE == 0
@@ -16,7 +16,7 @@ typedef unsigned short Element;                  // the bits of a number
 typedef unsigned short Element;
 #define MMA "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
 #elif DTYPE == 2
-typedef float Element;                           // the instruction does not look at its last 13 bits
+typedef float Element;                           // of which its last 13 bits are not looked at
 #define MMA "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
 #elif DTYPE == 3
 typedef signed char Element;

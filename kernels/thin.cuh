@@ -5,10 +5,8 @@
 #include "meeting.cuh"
 #include "tile_sizes.cuh"
 
-#ifndef WARPS
-#define WARPS 4                                  // of a block
-#endif
-#define DEPTH 256                                // k of the smaller matrix in shared memory
+#define WARPS (BM == TM ? 4 : BM / TM)           // of a block
+// BK k of the smaller matrix lie in shared memory, STAGES times.
 // Four elements of a row: neighbours, of neighbouring lanes, or, off 16 bytes, every 32nd one. `count`:
 // how many there are from the first one on; the others are zero.
 template <bool BY_FOUR>
@@ -24,6 +22,7 @@ __device__ __forceinline__ float4 four_of(const float* here, int count)
 #if BM == TM
 static_assert(BN == 128 && TN == 4, "a warp's lanes have four columns of a strip each");
 static_assert(OP_B == 0, "B's rows go across the strip");
+static_assert(STAGES == 1, "A is brought when all have read what was there");
 constexpr int STRIP_SUMS = BM * BN;
 // ---- few rows, B as it is: lanes go across B's rows, warps and parts along K -----------------------
 
@@ -32,8 +31,8 @@ __device__ __forceinline__ void bring_rows(float (*a)[BM], const float* A, int l
                                            int depth)
 {
     #pragma unroll 4
-    for (int i = threadIdx.x; i < DEPTH * BM; i += 32 * WARPS) {
-        const int row = OP_A ? i % BM : i / DEPTH, k = OP_A ? i / BM : i % DEPTH;
+    for (int i = threadIdx.x; i < BK * BM; i += 32 * WARPS) {
+        const int row = OP_A ? i % BM : i / BK, k = OP_A ? i / BM : i % BK;
         const size_t at = OP_A ? (size_t)k * lda + row : (size_t)row * lda + k;
         a[k][row] = row < rows && k < depth ? A[at] : 0.0f;
     }
@@ -56,12 +55,12 @@ __device__ __forceinline__ void multiply_rows(float (&sums)[BM][4], float (*a)[B
     };
     read(mine);
     #pragma unroll 1
-    for (int from = 0; from < length; from += DEPTH) {
+    for (int from = 0; from < length; from += BK) {
         __syncthreads();                         // all have read what was there
         bring_rows(a, A + (OP_A ? (size_t)from * lda : from), lda, rows, length - from);
         __syncthreads();
         #pragma unroll 1
-        for (int k = mine; k < DEPTH; k += WARPS * TOGETHER) {
+        for (int k = mine; k < BK; k += WARPS * TOGETHER) {
             float4 b[TOGETHER];
             #pragma unroll
             for (int n = 0; n < TOGETHER; ++n) b[n] = next[n];
@@ -81,7 +80,7 @@ __device__ __forceinline__ void multiply_rows(float (&sums)[BM][4], float (*a)[B
 
 // A block has BM rows and BN columns of C. Each warp takes some of the k of the block's part.
 // Launch: block (32 * WARPS), grid (tiles * SPLIT); JOIN of ALONE, LAST_ARRIVER or CLUSTER. Dynamic
-// shared memory: BM columns of A, DEPTH deep, or the sums of all warps, whichever is more.
+// shared memory: BM columns of A, BK deep, or the sums of all warps, whichever is more.
 extern "C" __global__ void __launch_bounds__(32 * WARPS) IN_CLUSTERS
 few_rows(const float* __restrict__ A, const float* __restrict__ B, float* C, int M, int N, int K,
          int lda, int ldb, int ldc, float alpha, float beta, float* parts, unsigned* arrived)
@@ -153,18 +152,18 @@ few_rows(const float* __restrict__ A, const float* __restrict__ B, float* C, int
 #else
 // ---- few columns, A as it is: a warp for TM rows, its lanes along K --------------------------------
 
-static_assert(BM == WARPS * TM, "a warp has TM rows");
 static_assert(OP_A == 0, "A's rows go along K");
-constexpr int LINE = DEPTH + 4;                  // of a column of B in shared memory
+static_assert(STAGES == 2, "one place is filled while the other is read");
+constexpr int LINE = BK + 4;                  // of a column of B in shared memory
 constexpr int SUMS = TM * BN;
 
-// Start to bring BN columns of B, DEPTH deep, from k on, to shared memory: each in a line.
+// Start to bring BN columns of B, BK deep, from k on, to shared memory: each in a line.
 __device__ __forceinline__ void fetch_columns(unsigned to, const float* B, int ldb, int columns,
                                               int k, int K)
 {
     #pragma unroll 4
-    for (int i = threadIdx.x; i < DEPTH * BN; i += 32 * WARPS) {
-        const int n = OP_B ? i / DEPTH : i % BN, deep = OP_B ? i % DEPTH : i / BN;
+    for (int i = threadIdx.x; i < BK * BN; i += 32 * WARPS) {
+        const int n = OP_B ? i / BK : i % BN, deep = OP_B ? i % BK : i / BN;
         const size_t at = OP_B ? (size_t)n * ldb + k + deep : (size_t)(k + deep) * ldb + n;
         start_copy<false, 4>(to + 4 * (n * LINE + deep), B + at, n < columns && k + deep < K);
     }
@@ -184,14 +183,14 @@ __device__ __forceinline__ void multiply_columns(float (&sums)[SUMS], float* sha
     #pragma unroll
     for (int i = 0; i < TM; ++i) next[i] = four_of<BY_FOUR>(rows[i] + mine, K - mine);
     #pragma unroll 1
-    for (int from = 0; from < K; from += DEPTH) {
-        const int place = from / DEPTH % 2 * BN * LINE;
+    for (int from = 0; from < K; from += BK) {
+        const int place = from / BK % 2 * BN * LINE;
         fetch_columns(shared_address(shared) + 4 * (BN * LINE - place), B, ldb, columns,
-                      from + DEPTH, K);
+                      from + BK, K);
         wait_for_copies<1>();
         __syncthreads();
         #pragma unroll
-        for (int k = 0; k < DEPTH; k += 128) {
+        for (int k = 0; k < BK; k += 128) {
             float4 a[TM];
             const int then = from + k + 128 + mine;
             #pragma unroll

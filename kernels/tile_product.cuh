@@ -11,15 +11,12 @@
 #include "pipeline.cuh"
 #include "tile_sizes.cuh"
 
-#ifndef LINES
-#define LINES (BN < 32)                          // 1: A as it is stays so in shared memory
-#endif
+// 1: A as it is stays so in shared memory. There are fewer copies then, and more registers are taken.
+#define LINES (BN < 32 || (BN <= 64 && TM * TN > 64))
 // Steps along K that are written out in a row: more would not stay in the instruction cache.
-#define CHUNK (LINES && OP_A == 0 || TM * TN * BK <= 1024 ? BK : 1024 / (TM * TN))
+#define CHUNK (TM * TN * BK <= 1024 ? BK : 1024 / (TM * TN))
 #define THREADS ((BM / TM) * (BN / TN))
-#ifndef RESIDENT_THREADS
-#define RESIDENT_THREADS (TM * TN > 64 ? 256 : TM * TN > 32 ? 384 : 768)   // registers suffice
-#endif
+#define RESIDENT_THREADS (TM * TN > 64 ? 256 : TM * TN > 32 ? 512 : 768)   // registers suffice
 #define MIN_BLOCKS (RESIDENT_THREADS > THREADS ? RESIDENT_THREADS / THREADS : 1)
 
 // A warp's lanes: eight across where the tile is wide enough. Each thread's sums come in groups of
@@ -64,6 +61,15 @@ __device__ __forceinline__ constexpr int row_step(int i)
 
 __device__ __forceinline__ constexpr int column_step(int q) { return q * LANES_ACROSS * 4; }
 
+// The ring's mbarriers at addresses that the assembler cannot see through: it would compute them anew
+// with each wait.
+__device__ __forceinline__ Ring<STAGES> make_ring(unsigned long long (&barriers)[2 * STAGES])
+{
+    Ring<STAGES> ring(barriers, THREADS);
+    asm volatile("" : "+r"(ring.full), "+r"(ring.empty));
+    return ring;
+}
+
 // ---- copies --------------------------------------------------------------------------------------
 
 // Start to copy `count` of WIDTH elements; zeros take the place of the others. INSIDE: all of them.
@@ -72,10 +78,10 @@ __device__ __forceinline__ void copy_or_zero(unsigned to, const float* from, int
 {
     const int bytes = INSIDE ? 4 * WIDTH : 4 * max(0, min(count, WIDTH));
     if (WIDTH == 4)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+        asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;"
                      :: "r"(to), "l"(from), "r"(bytes) : "memory");
     else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+        asm volatile("cp.async.ca.shared.global.L2::128B [%0], [%1], 4, %2;"
                      :: "r"(to), "l"(from), "r"(bytes) : "memory");
 }
 
@@ -151,16 +157,22 @@ struct Source {
     }
 };
 
+// Whether all rows that are moved by four elements begin at 16 bytes.
+__device__ __forceinline__ bool moves_by_four(const Factors& f)
+{
+    return ((A_ALONG_K && !A_IN_LINES) || (f.lda % 4 == 0 && (size_t)f.A % 16 == 0)) &&
+           (B_ALONG_K || (f.ldb % 4 == 0 && (size_t)f.B % 16 == 0));
+}
+
 // Where a block's copies come from: both operands, from k on. What is from `end` on counts as zero.
 struct Sources {
     Source<BM, A_IN_LINES ? IN_LINES : A_ALONG_K ? TRANSPOSED : AS_STORED, A_ROW> a;
     Source<BN, B_ALONG_K ? TRANSPOSED : AS_STORED, B_ROW> b;
     bool whole, by_four;                         // the tile is inside C; rows begin at 16 bytes
 
-    __device__ __forceinline__ Sources(const Factors& f, int top, int left, int k, int end)
-        : whole(top + BM <= f.M && left + BN <= f.N),
-          by_four(((A_ALONG_K && !A_IN_LINES) || (f.lda % 4 == 0 && (size_t)f.A % 16 == 0)) &&
-                  (B_ALONG_K || (f.ldb % 4 == 0 && (size_t)f.B % 16 == 0)))
+    __device__ __forceinline__ Sources(const Factors& f, bool by_four, int top, int left, int k,
+                                       int end)
+        : whole(top + BM <= f.M && left + BN <= f.N), by_four(by_four)
     {
         if (by_four) set<4>(f, top, left, k, end);
         else set<1>(f, top, left, k, end);
@@ -208,6 +220,15 @@ struct Fragments {
 struct Stage {
     const float *a, *b;
     int swizzled;                                // what trades places in my rows
+    int units;                                   // of four k, that lie behind me in A's lines
+
+    // On to the next steps along K of the same stage.
+    __device__ __forceinline__ void advance()
+    {
+        if (A_IN_LINES) units += CHUNK / 4;
+        else a += CHUNK * A_ROW;
+        b += CHUNK * B_ROW;
+    }
 
     __device__ __forceinline__ void read_b(float (&to)[TN], int k) const
     {
@@ -226,7 +247,7 @@ struct Stage {
     __device__ __forceinline__ void read_row_of_a(float (&to)[A_IN_LINES ? 4 : 2][TM], int i,
                                                   int k) const
     {
-        const int unit = (k / 4) ^ swizzle(row_step(i)) ^ swizzled;
+        const int unit = (k / 4) ^ swizzle(row_step(i)) ^ (swizzled ^ units);
         const float4 four = *(const float4*)&a[row_step(i) * BK + 4 * unit];
         to[0][i] = four.x;
         to[1][i] = four.y;
@@ -255,6 +276,49 @@ __device__ __forceinline__ void multiply(float (&sums)[TM][TN], Fragments& mine,
     }
 }
 
+// My rows and columns in the tiles at `tiles`, of the ring's first place.
+__device__ __forceinline__ Stage my_stage(const float* tiles)
+{
+    const int y = first_row(threadIdx.x);
+    return {tiles + (A_IN_LINES ? y * BK : y), tiles + A_FLOATS + first_column(threadIdx.x),
+            swizzle(y), 0};
+}
+
+// Multiply stage after stage, from `here` on, which is there. next(): I have read this stage; go on
+// to the next one, once it is there, and return it as an offset from the ring's first place; or -1,
+// where this was the last one.
+template <typename Next>
+__device__ __forceinline__ void multiply_stages(float (&sums)[TM][TN], const Stage& first,
+                                                int offset, const Next& next)
+{
+    const auto stage = [&](int offset) -> Stage {
+        return {first.a + offset, first.b + offset, first.swizzled, 0};
+    };
+    Stage here = stage(offset);
+    Fragments mine;
+    here.read_b(mine.b[0], 0);
+    if (!A_IN_LINES) here.read_column_of_a(mine.a[0], 0);
+    #pragma unroll
+    for (int i = 0; i < TM; ++i)
+        if (A_IN_LINES) here.read_row_of_a(mine.a, i, 0);
+
+    int chunks = BK / CHUNK;                     // of this stage that are left
+    #pragma unroll 1
+    while (true) {
+        #pragma unroll
+        for (int k = 0; k < CHUNK - 1; ++k) multiply<false>(sums, mine, k, here, k + 1);
+        here.advance();
+        if (--chunks == 0) {
+            const int then = next();
+            if (then < 0) break;
+            here = stage(then);
+            chunks = BK / CHUNK;
+        }
+        multiply<false>(sums, mine, CHUNK - 1, here, 0);
+    }
+    multiply<true>(sums, mine, CHUNK - 1, here, 0);
+}
+
 // Add to my sums those of the tile of op(A) @ op(B) at (top, left), over K from `first` up to `end`,
 // which is at most K. By all threads of the block; `shared` has SHARED_BYTES, 16-byte aligned, for
 // the places of the ring, and may be used otherwise until the next call.
@@ -264,7 +328,7 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[TM][TN], float* shar
 {
     if (first >= end) return;
     const int lane = threadIdx.x % 32;
-    Sources from(f, top, left, first, end);
+    Sources from(f, moves_by_four(f), top, left, first, end);
     const unsigned tiles = shared_address(shared);
     int ahead = first;                           // where the stage begins that is fetched next
     const auto fill = [&](int place) {
@@ -276,38 +340,14 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[TM][TN], float* shar
     for (int n = 1, place = ring.place; n < STAGES && ahead < end; ++n)
         fill(place = place == STAGES - 1 ? 0 : place + 1);
 
-    const int y = first_row(threadIdx.x);
-    const float *first_a = shared + (A_IN_LINES ? y * BK : y);
-    const float *first_b = shared + A_FLOATS + first_column(threadIdx.x);
-    const auto stage = [&](int place) -> Stage {
-        return {first_a + place * TILES_FLOATS, first_b + place * TILES_FLOATS, swizzle(y)};
-    };
-    Stage here = stage(ring.wait());
-    Fragments mine;
-    here.read_b(mine.b[0], 0);
-    if (!A_IN_LINES) here.read_column_of_a(mine.a[0], 0);
-    #pragma unroll
-    for (int i = 0; i < TM; ++i)
-        if (A_IN_LINES) here.read_row_of_a(mine.a, i, 0);
-
-    int left_over = end - first, chunks = BK / CHUNK;          // chunks of this stage that are left
-    #pragma unroll 1
-    while (true) {
-        #pragma unroll
-        for (int k = 0; k < CHUNK - 1; ++k) multiply<false>(sums, mine, k, here, k + 1);
-        here.a += CHUNK * A_ROW;
-        here.b += CHUNK * B_ROW;
-        if (--chunks == 0) {
-            ring.release(lane);
-            left_over -= BK;
-            if (left_over <= 0) break;
-            if (ahead < end) fill(ring.acquire());
-            here = stage(ring.wait());
-            chunks = BK / CHUNK;
-        }
-        multiply<false>(sums, mine, CHUNK - 1, here, 0);
-    }
-    multiply<true>(sums, mine, CHUNK - 1, here, 0);
+    int left_over = end - first;
+    multiply_stages(sums, my_stage(shared), ring.wait() * TILES_FLOATS, [&] {
+        ring.release(lane);
+        left_over -= BK;
+        if (left_over <= 0) return -1;
+        if (ahead < end) fill(ring.acquire());
+        return ring.wait() * TILES_FLOATS;
+    });
     __syncthreads();
 }
 
@@ -344,6 +384,19 @@ __device__ __forceinline__ void store_tile(float* C, int ldc, int M, int N, int 
                                            const float (&sums)[TM][TN], float alpha, float beta)
 {
     const int row = top + first_row(threadIdx.x), col = left + first_column(threadIdx.x);
+    const bool inside = top + BM <= M && left + BN <= N && ldc % 4 == 0 && (size_t)C % 16 == 0;
+    if (inside && beta == 0.0f) {                // nothing is to be asked for each four
+        float* here = C + (size_t)row * ldc + col;
+        #pragma unroll
+        for (int i = 0; i < TM; ++i)
+            #pragma unroll
+            for (int q = 0; q < TN / 4; ++q) {
+                const float* four = &sums[i][4 * q];
+                *(float4*)(here + (size_t)row_step(i) * ldc + column_step(q)) =
+                    make_float4(alpha * four[0], alpha * four[1], alpha * four[2], alpha * four[3]);
+            }
+        return;
+    }
     #pragma unroll
     for (int i = 0; i < TM; ++i)
         #pragma unroll

@@ -109,7 +109,7 @@ def test_what_is_measured_is_the_path_that_is_shown(csv, monkeypatch):
     rows = {one.title: [recorded(one, shape) for shape in SHAPES] for one in (FIRST, SECOND)}
     monkeypatch.setattr(ablations, "require_gpu", lambda purpose: gpu)
     monkeypatch.setattr(ablations, "ProcessPoolExecutor", InThisProcess)
-    monkeypatch.setattr(ablations, "_compile", lambda step: step)
+    monkeypatch.setattr(ablations, "compile_step", lambda step: step)
     monkeypatch.setattr(
         ablations, "_measure", lambda name, step, compiled, say: rows[compiled.title]
     )

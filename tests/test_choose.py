@@ -165,7 +165,7 @@ def test_stale_and_missing_records_leave_the_others(monkeypatch):
 def test_an_epilogue_and_float16_have_their_rungs():
     fused, half = gl.choose((1024, 1024, 512), fused=True), gl.choose((512, 512, 512), "float16")
     assert fused.rung == "11_fused_epilogue" and "fused into this rung alone" in fused.why
-    assert half.rung == "14_wmma" and half.dtype == "float16"
+    assert half.rung == "15_mma_sync" and half.dtype == "float16"
     assert half.settings["STAGES"] > 0, "aligned rows are not brought element by element"
     assert gl.choose((64, 64, 64, 5), "float16").one_by_one
     assert gl.choose(Problem(64, 64, 64, ops="TN"), fused=True).turned == "A"

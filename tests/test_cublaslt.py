@@ -9,7 +9,7 @@ import pytest
 
 from gemmlab.cuda import cublaslt
 from gemmlab.cuda.cublas import CublasError
-from gemmlab.cuda.cublaslt import CublasLt, FusedProduct, NoFusedEpilogue
+from gemmlab.cuda.cublaslt import CublasLt, EightBitProduct, FusedProduct, NoFusedEpilogue
 from gemmlab.ladder.activations import activate
 
 M, N, K = 5, 7, 3
@@ -188,3 +188,63 @@ def test_a_library_that_is_missing_is_named(monkeypatch):
     cublaslt._library.cache_clear()
     with pytest.raises(CublasError, match="cuBLASLt cannot be loaded: it is nowhere; it comes"):
         cublaslt._library()
+
+
+# ---- eight bits ----------------------------------------------------------------------------------
+
+
+class Whole(Library):
+    """Products of int8, whose first matrix is transposed."""
+
+    def cublasLtMatmulDescCreate(self, into, compute, scale):
+        assert (compute, scale) == (72, 10)  # CUBLAS_COMPUTE_32I, CUDA_R_32I
+        return self._make(into, {})
+
+    def cublasLtMatrixLayoutCreate(self, into, kind, rows, columns, lead):
+        assert lead.value == rows.value
+        return self._make(into, (kind, rows.value, columns.value))
+
+    def _set(self, made, attribute, value, size):
+        self.made[made.value][attribute] = value._obj.value
+        return 0
+
+    cublasLtMatmulDescSetAttribute = cublasLtMatmulPreferenceSetAttribute = _set
+
+    def cublasLtMatmulAlgoGetHeuristic(self, handle, product, a, b, c, d, wish, most, found, count):
+        count._obj.value = 1
+        return 0
+
+    def cublasLtMatmul(
+        self, handle, product, one, a, a_layout, b, b_layout, zero, c, c_layout, d, d_layout,
+        algorithm, workspace, size, stream,
+    ):  # fmt: skip
+        assert self.made[product.value] == {3: 1}  # CUBLASLT_MATMUL_DESC_TRANSA: CUBLAS_OP_T
+        assert isinstance(one._obj, ctypes.c_int32) and one._obj.value == 1
+        arrays = []
+        for address, layout in ((a, a_layout), (b, b_layout), (d, d_layout)):
+            kind, rows, columns = self.made[layout.value]
+            ctype = {3: ctypes.c_int8, 10: ctypes.c_int32}[kind]
+            found = (ctype * (rows * columns)).from_address(address.value)
+            arrays.append(np.ctypeslib.as_array(found).reshape((rows, columns), order="F"))
+        first, second, result = arrays
+        result[...] = first.astype(int).T @ second
+        return 0
+
+
+def test_eight_bits_are_multiplied_with_b_stored_transposed(library, monkeypatch):
+    made = Whole()
+    monkeypatch.setattr(cublaslt, "_library", lambda: made)
+    generator = np.random.default_rng(3)
+    integers = SimpleNamespace(integers=generator.integers)
+    cupy = sys.modules["cupy"]
+    cupy.random = SimpleNamespace(
+        default_rng=lambda seed: SimpleNamespace(
+            integers=lambda *a, **how: integers.integers(*a, **how).view(Array)
+        )
+    )
+    cupy.zeros = lambda size, dtype: np.zeros(size, dtype).view(Array)
+    A, B = (generator.integers(-128, 128, size, "i1").view(Array) for size in ((M, K), (N, K)))
+    C = np.zeros((M, N), "i4").view(Array)
+    with CublasLt(STREAM) as lt:
+        EightBitProduct(lt, M, N, K, "int8").launch(SimpleNamespace(A=A, B=B, C=C), 1.0, 0.0)
+    assert np.array_equal(C, A.astype(int) @ B.astype(int).T) and made.made == {}

@@ -181,7 +181,10 @@ REACH = {
     "02_coalescing": ("const int row =", "alpha * sum + beta * C[here];"),
     "03_shared_memory": ("for (int tile_k", "// Where beta is 0"),
     "09_double_buffering": ("void multiply(", "#if STAGES == 1\n\n"),
+    "12_split_k": ("if (is_last(&arrived", "add(sums, parts, tile * SPLIT + other);"),
+    "13_batched": ("const auto fill =", "return left <= 0 ? -1"),
     "14_wmma": ("void load_pieces(", "multiply(sums, mine[part % 2]);"),
+    "15_mma_sync": ("void load(Operands&", "wait_for_copies<0>();"),
 }
 LARGEST = 200  # rows, columns or K of a product that is run here
 

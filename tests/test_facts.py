@@ -3,15 +3,19 @@
 import pytest
 
 import gemmlab as gl
+from gemmlab import ladder
 from gemmlab.analysis import facts
+from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import RUNGS
+from gemmlab.ladder.rungs.irregular import ALONE, JOINS, LAST_ARRIVER, SPLIT_K, STREAM_K
 from gemmlab.records import runs, tuning
 
 TILED = [rung.name for rung in RUNGS[3:]]
 # Copies past L1 are counted by where they go, too: 10's tile of B begins 16 bytes off a multiple of
 # 32, so 128 bytes fill five places in place of four; every other row of 14's tiles does.
 COUNTED_TWICE = {
-    "10_register_banks": (0, 1 / 4), "11_fused_epilogue": (0, 1 / 4), "14_wmma": (1 / 8, 1 / 8),
+    "10_register_banks": (0, 1 / 4), "11_fused_epilogue": (0, 1 / 4), "13_batched": (0, 1 / 4),
+    "14_wmma": (1 / 8, 1 / 8),
 }  # fmt: skip
 
 
@@ -77,3 +81,22 @@ def test_facts_side_by_side_are_those_of_each_kernel():
         alone = facts.of(kernel).table()
         assert list(table.index) == list(alone.quantity)
         assert list(table[name]) == list(alone.value)
+
+
+@pytest.mark.parametrize("join", range(len(JOINS)), ids=JOINS)
+def test_of_blocks_that_share_a_tile_the_last_one_is_seen_with_its_part_of_k(join):
+    settings = {"BM": 64, "BN": 64, "TM": 8, "TN": 8, "JOIN": join}
+    settings["SPLIT"] = 1 if join in (ALONE, STREAM_K) else 4
+    kernel = Kernel(SPLIT_K, ladder.settings_for(SPLIT_K, settings), "sm_90a", SPLIT_K.path)
+    found = facts.of(kernel)
+    parts = facts.parts(kernel)
+    assert found.block == (parts - 1, 0, 0) and (parts > 1) == (join != ALONE)
+    read = [one for one in found.trace.run.accesses(found.block) if one.array == "B"]
+    rows = {int(at) // 4 // found.trace.n for one in read for at in one.addresses[one.active]}
+    assert max(rows) < found.trace.k
+    if join != STREAM_K:  # whose cuts lie anywhere
+        assert sorted(rows) == list(range(min(rows), max(rows) + 1))
+        assert len(rows) == found.trace.k // parts
+    if join == LAST_ARRIVER:
+        stores = [one for one in found.trace.run.accesses(found.block) if one.array == "C"]
+        assert sum(one.active.sum() * one.size for one in stores) == 4 * 64 * 64

@@ -84,7 +84,7 @@ def test_the_ladder_links_every_notebook_and_has_the_numbers_of_the_readme():
     assert list(rows) == NAMES
     for step in overview.ladder_steps():
         assert f"({'notebooks/' + step.name}.ipynb) | {step.idea} | {step.tflops} |" in readme
-        numbers = [step.tflops, *step.share.split(), str(reading.minutes(step.name))]
+        numbers = f"{step.tflops} {step.share} {reading.minutes(step.name)}".split()
         assert rows[step.name].split()[-len(numbers) :] == numbers
     assert reading.FORMULA in repr(shown)
 

@@ -11,7 +11,8 @@ from gemmlab.analysis.traced import k_steps
 from gemmlab.analysis.traced.block_replay import NOTHING
 from gemmlab.simulator import LaunchError
 
-ALONE = ("10_register_banks", "11_fused_epilogue")  # whose warps take no steps together
+# Rungs whose warps take no steps together.
+ALONE = ("10_register_banks", "11_fused_epilogue", "12_split_k", "13_batched")
 CASES = [(rung.name, ()) for rung in ladder.RUNGS if rung.name not in ALONE]
 CASES += [("09_double_buffering", (("STAGES", stages),)) for stages in (2, 3, 4)]
 IN_SHARED = [case for case in CASES if case[0] > "03"]

@@ -82,3 +82,21 @@ def test_ring_refuses():
     many = gemmlab.load("10_register_banks", **SETTINGS).trace(64, 64, 320)
     with pytest.raises(ValueError, match="20 tiles do not fit"):
         plots.ring(ring.of(many))
+
+
+def test_a_batch_has_a_colour_for_each_product_and_a_row_for_c():
+    kernel = gemmlab.load("13_batched", RESIDENT=1).scheduled_for(2)
+    of_batch = ring.of(kernel.trace(64, 64, 32, batch=6))
+    figure = plots.ring(of_batch)
+    colours = {}
+    for event in of_batch.events:
+        if event.kind in (ring.READS, ring.STORES):
+            (cell,) = by_gid(figure, f"{event.kind} {event.tile}")
+            product, _ = of_batch.product(event.tile)
+            colours.setdefault(product, set()).add(cell.get_facecolor())
+    assert all(len(own) == 1 for own in colours.values())
+    assert len({own.pop() for own in colours.values()}) == len(colours) == 3
+    assert {"product 0", "product 2", "product 4", "C"} <= set(words(figure))
+    stores = [cell.get_y() for cell in by_gid(figure, ring.STORES)]
+    reads = [cell.get_y() for cell in by_gid(figure, ring.READS)]
+    assert len(set(stores)) == 1 and min(stores) > max(reads)

@@ -16,7 +16,7 @@ from gemmlab.cuda.device import gpu
 from gemmlab.cuda.disassembler import NoDisassembler
 from gemmlab.kernel import compiler, prebuilt, verify
 from gemmlab.kernel.kernel import from_source
-from gemmlab.ladder import RUNGS, IllegalSetting, legal_settings, settings_for
+from gemmlab.ladder import RUNGS, IllegalSetting, settings_for
 from gemmlab.loading import load
 from gemmlab.sass import listings, loops
 from gemmlab.simulator import NoCompiler, launcher
@@ -64,11 +64,11 @@ def test_another_instruction_or_another_report_is_no_longer_alike():
     assert prebuilt.alike(ours, same)
 
 
-def test_every_legal_setting_is_there_and_the_default_for_every_architecture():
+def test_every_setting_that_ships_is_there_and_the_default_for_every_architecture():
     for rung in RUNGS:
         source = rung.path.read_text(encoding="utf-8")
-        assert len(prebuilt.stored(rung.name)) == len(legal_settings(rung))
-        for settings in legal_settings(rung):
+        assert len(prebuilt.stored(rung.name)) == len(prebuilt.all_settings(rung.name))
+        for settings in prebuilt.all_settings(rung.name):
             is_default = settings == settings_for(rung, {})
             for arch in prebuilt.archs_of(rung.name) if is_default else (SIMULATED_ARCH,):
                 options = compiler.options_for(settings)
@@ -79,7 +79,7 @@ def test_every_legal_setting_is_there_and_the_default_for_every_architecture():
 
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
 def test_a_rung_does_all_that_it_does_with_a_compiler(rung, no_compiler):
-    settings = legal_settings(rung)[-1]
+    settings = prebuilt.all_settings(rung.name)[-1]
     for kernel in (load(rung.name), load(rung.name, **settings)):
         assert verify.check(kernel, 33, 35, 34, 0.5, 2.0, seed=3).passed
         assert kernel.trace(20, 30, 10).counters

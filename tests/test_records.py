@@ -553,13 +553,12 @@ def test_ncu_is_asked_for_one_launch_per_shape_of_this_kernel(monkeypatch):
     assert found == [counted for _, counted in profiler.parse_csv(NCU_CSV)]
     (command,) = seen
     options = dict(pairwise(command))
-    assert options["--kernel-name"] == find("01_naive").entry
+    assert options["--kernel-name"] == "naive"
     assert options["--launch-count"] == "2"
     assert options["--clock-control"] == "none"
     assert set(options["--metrics"].split(",")) == set(profiler.METRICS)
     after = command[command.index("gemmlab.measure.profiler") + 1 :]
-    sizes = ["1001", "777", "513", "512", "512", "512"]
-    assert after == ["01_naive", *sizes, "--set=BLOCK_X=16"]
+    assert after == ["01_naive", "1001x777x513", "512x512x512", "--set=BLOCK_X=16"]
 
 
 def test_what_runs_under_ncu_launches_once_per_shape(monkeypatch):
@@ -570,8 +569,8 @@ def test_what_runs_under_ncu_launches_once_per_shape(monkeypatch):
         launched.append((kernel.name, kernel.settings, operands.problem.shape, alpha, beta, biased))
 
     monkeypatch.setattr(Kernel, "launch", launch)
-    profiler.main(["01_naive", "8", "4", "2", "1", "3", "5", "--set=BLOCK_X=16"])
-    profiler.main(["11_fused_epilogue", "8", "4", "2"])
+    profiler.main(["01_naive", "8x4x2", "1x3x5", "--set=BLOCK_X=16"])
+    profiler.main(["11_fused_epilogue", "8x4x2"])
     settings, fused = {"BLOCK_X": 16, "BLOCK_Y": 8}, find("11_fused_epilogue").defaults
     assert launched == [
         ("01_naive", settings, (8, 4, 2), 1.0, 0.0, False),

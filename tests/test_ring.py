@@ -71,6 +71,22 @@ def test_another_warp_is_followed_too(trace, found):
     assert other.warp == 2 and other.events == found.events
 
 
+def test_the_ring_of_a_batch_goes_on_from_product_to_product():
+    """Copies of the next product start before the last tile of one is read, and C is stored after
+    that. With layouts and sizes in which no two matrices are indexed alike."""
+    kernel = gemmlab.load("13_batched", OP_A=1, OP_B=1, RESIDENT=1).scheduled_for(2)
+    of_batch = ring.of(kernel.trace(64, 48, 2 * BK, batch=6))
+    order = [of_batch.product(e.tile) for e in of_batch.events if e.kind == ring.READS]
+    assert order == [(product, tile) for product in (0, 2, 4) for tile in (0, 1)]
+    for before, product in ((0, 2), (2, 4)):
+        last_read = at(of_batch, ring.READS, 2 * before + 1)
+        assert at(of_batch, ring.COPIES, 2 * product) < last_read
+        assert last_read < at(of_batch, ring.STORES, 2 * before + 1)
+    assert of_batch.places == 3 and of_batch.elements == (64 + 48) * BK
+    with pytest.raises(ValueError, match="of a batch, C is one tile of 64×64"):
+        ring.of(kernel.trace(65, 64, 16, batch=2))
+
+
 def test_ring_refuses(trace):
     with pytest.raises(TypeError, match="ring takes a trace"):
         ring.of("10_register_banks")

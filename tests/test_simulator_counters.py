@@ -265,7 +265,7 @@ def test_a_product_asks_for_what_its_formulas_say(rung, block, m, n, k):
     source = rung.path.read_text(encoding="utf-8")
     options = (f"-DBLOCK_X={block[0]}", f"-DBLOCK_Y={block[1]}")
     run = simulator.launch(
-        source, rung.entry, grid, (*block, 1), [A, B, C, m, n, k, 1.0, 0.0],
+        source, rung.entry(rung.defaults), grid, (*block, 1), [A, B, C, m, n, k, 1.0, 0.0],
         options=options, count=True,
     )  # fmt: skip
     assert counted(run) == count_by_lanes(grid, block, warp)

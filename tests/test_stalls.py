@@ -7,8 +7,10 @@ from gemmlab.analysis import counters
 from gemmlab.analysis.counters import ACTIVE_WARPS
 from gemmlab.analysis.recorded.stalls import stalls as table_of
 from gemmlab.ladder import RUNGS, SINGLE, LadderError, find
+from gemmlab.ladder.rungs.irregular import BATCHED
 from gemmlab.measure import profiler
 from gemmlab.records import recorder, registry, runs, stalls
+from gemmlab.records.tuning import sizes_of
 
 ISSUED, WAITING = 1.0, {"long_scoreboard": 6.0, "barrier": 2.96, "sleeping": 0.04}
 
@@ -54,15 +56,27 @@ def test_the_shares_of_what_warps_do_are_those_of_their_cycles(results):
 def test_a_group_is_measured_rung_by_rung(results):
     recorder.record(["stalls"], [], silent)
     for rung in RUNGS:
-        shapes = stalls.evidence(rung).read()[["m", "n", "k"]].to_numpy().tolist()
-        wanted = [*stalls.SHAPES, *stalls.MORE.get(rung.name, ())]
-        assert [tuple(shape) for shape in shapes] == wanted
+        shapes = stalls.evidence(rung).read()[["m", "n", "k", "batch"]].to_numpy().tolist()
+        assert [tuple(shape) for shape in shapes] == list(map(sizes_of, stalls.shapes_of(rung)))
     before = (results / "stalls.csv").read_text()
     recorder.record(["stalls/03_shared_memory"], [], silent)
     again = (results / "stalls.csv").read_text()
     assert len(again.splitlines()) == len(before.splitlines()), "replaced, not added"
     with pytest.raises(LadderError, match="did you mean stalls/03_shared_memory"):
         recorder.record(["stalls/03_shared"], [], silent)
+
+
+def test_a_rung_of_batches_is_counted_at_batches_and_found_by_them(results, monkeypatch):
+    table = stalls.evidence(BATCHED)
+    monkeypatch.setattr(recorder, "RUNGS", (*RUNGS, BATCHED))
+    monkeypatch.setattr("gemmlab.ladder.lookup.RUNGS", (*RUNGS, BATCHED))
+    recorder.record(["stalls/01_naive", f"stalls/{BATCHED.name}"], [], silent)
+    assert [tuple(row) for row in table.read()[["m", "n", "k", "batch"]].to_numpy().tolist()] == [
+        (32, 32, 32, 10_000), (64, 64, 64, 4096), (128, 128, 128, 1024), (256, 256, 256, 256),
+    ]  # fmt: skip
+    assert table_of(BATCHED.name, shape=(64, 64, 64, 4096)).loc["issue active", BATCHED.name] == 40
+    with pytest.raises(registry.NoRecord, match=r"there are: 10000 × 32×32×32, 4096 × 64×64×64"):
+        table_of(BATCHED.name, shape=(64, 64, 64))
 
 
 def test_a_rung_that_changed_is_refused_and_the_others_are_not(results):
@@ -79,7 +93,7 @@ def test_what_was_not_counted_is_named(results):
     recorder.record(["stalls/01_naive"], [], silent)
     with pytest.raises(registry.NoRecord, match=r"run .*record stalls/03_shared_memory"):
         table_of("03_shared_memory")
-    with pytest.raises(registry.NoRecord, match=r"at \(8, 8, 8\); there are.*4096x4096x4096"):
+    with pytest.raises(registry.NoRecord, match=r"at \(8, 8, 8\); there are.*4096×4096×4096"):
         table_of("01_naive", shape=(8, 8, 8))
     with pytest.raises(LadderError, match="99_nothing"):
         table_of("99_nothing")

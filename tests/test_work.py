@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gemmlab as gl
-from gemmlab.analysis.traced.work import work
+from gemmlab.analysis.traced.work import launch_by_launch, work
 from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.trace import TraceError
 from gemmlab.plots.memory.waves import waves
@@ -36,6 +36,29 @@ def test_no_sm_does_two_things_at_once(nine_tiles):
     for sm in range(4):
         mine = sorted((one.start, one.stop) for one in nine_tiles.parts if one.sm == sm)
         assert all(stop <= start for (_, stop), (start, _) in pairwise(mine))
+
+
+@pytest.mark.parametrize("op_a, op_b", [(0, 0), (1, 1)])
+def test_blocks_go_through_a_batch_and_leave_out_nothing(op_a, op_b):
+    kernel = gl.load("13_batched", OP_A=op_a, OP_B=op_b, RESIDENT=1)
+    found = work(kernel, 100, 40, 40, sm_count=4, batch=5)
+    assert (found.tiles, found.steps, found.batch) == ((2, 1), 3, 5)
+    done = [(part.product, *part.tile, part.first, part.end) for part in found.parts]
+    assert sorted(done) == [(product, row, 0, 0, 3) for product in range(5) for row in range(2)]
+    first = [(part.product, part.tile) for part in found.parts if part.block == (0, 0, 0)]
+    assert first == [(0, (0, 0)), (2, (0, 0)), (4, (0, 0))], "every fourth of ten tiles"
+    assert found.length == 3 * 3 and found.busy == 30 / 36
+
+
+def test_a_launch_for_each_product_waits_for_the_last_one():
+    kernel = gl.load("13_batched", RESIDENT=1)
+    found = launch_by_launch(work(kernel, 64, 64, 32, sm_count=4), 6)
+    assert [part.start for part in found.parts] == [2 * product for product in range(6)]
+    assert found.length == 12 and found.busy == 1 / 4
+    figure = waves(("launches", found))
+    (panel,) = [ax for ax in figure.axes if str(ax.get_gid()).startswith("waves")]
+    assert [text.get_text() for text in panel.texts] == [f"product {at}" for at in range(6)]
+    assert "6 products of 64×64×32" in figure.caption and "25 %" in figure.caption
 
 
 def test_kernels_without_tiles_along_k_and_no_number_of_sms_are_refused():

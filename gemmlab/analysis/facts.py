@@ -1,7 +1,8 @@
 """What is known of one kernel with its settings: counted, compiled and recorded.
 
 Counted is one block of a small product, as its blocks inside a large product do; only what does not
-depend on the size of the product is shown.
+depend on the size of the product is shown. Where several blocks compute a tile together, all blocks
+are counted, and the last one of those of the first tile is looked at.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from gemmlab.cuda.occupancy import Occupancy, occupancy
 from gemmlab.kernel.compiler import Resources
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.trace import Trace
-from gemmlab.ladder import listed
+from gemmlab.ladder import IllegalSetting, listed
 from gemmlab.measure.timing import LaunchTooLong, compare
 from gemmlab.records import runs, tuning
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
@@ -59,11 +60,13 @@ class Speed:
 
 @dataclass(frozen=True)
 class Facts:
-    """`trace`: of block (0, 0, 0) alone; `arch`: of the resources; `speed`: None without record."""
+    """`trace`: of `block`, alone where it is (0, 0, 0); `arch`: of the resources; `speed`: None
+    without record."""
 
     kernel: Kernel
     arch: str
     trace: Trace
+    block: tuple[int, int, int]
     taken: Resources
     speed: Speed | None
 
@@ -97,9 +100,9 @@ class Facts:
 
     @cached_property
     def loaded_bytes(self) -> int:
-        """What the block's loads of A and B move: whole sectors. A bias does not count."""
+        """What loads of A and B move: whole sectors. A bias and sums of others do not count."""
         lines = [o for o in self.trace.run.lines if (o.space, o.operation) == (GLOBAL, "load")]
-        return SECTOR_BYTES * sum(one.units for one in lines if one.array != "bias")
+        return SECTOR_BYTES * sum(one.units for one in lines if one.array in "AB")
 
     @cached_property
     def intensity(self) -> float:
@@ -160,8 +163,27 @@ def of(kernel: Kernel, arch: str | None = None) -> Facts:
     """
     arch = arch or kernel.arch
     taken = kernel.taken(arch)
-    trace = kernel.trace(*shape(kernel), blocks=[(0, 0, 0)])
-    return Facts(kernel, arch, trace, taken, _speed(kernel))
+    few, size, block = _on_few_sms(kernel), shape(kernel), (parts(kernel) - 1, 0, 0)
+    others = [(x, 0, 0) for x in range(few.grid(*size)[0]) if x != block[0]]
+    trace = few.trace(*size, blocks=[*(others if block[0] else []), block])
+    return Facts(kernel, arch, trace, block, taken, _speed(kernel))
+
+
+def parts(kernel: Kernel) -> int:
+    """How many blocks there are for each tile, if the GPU had few SMs."""
+    (rows, columns), size = kernel.rung.tile(kernel.settings), _window(kernel)
+    tiles = -(-size[0] // rows) * -(-size[1] // columns)
+    return -(-prod(_on_few_sms(kernel).grid(*size)) // tiles)
+
+
+def _on_few_sms(kernel: Kernel) -> Kernel:
+    """On one SM, or as it is where that has no room for blocks that wait for each other."""
+    one_sm = kernel.scheduled_for(1)
+    try:
+        one_sm.grid(*_window(kernel))
+    except IllegalSetting:
+        return kernel
+    return one_sm
 
 
 def side_by_side(kernels: Mapping[str, Kernel]) -> pandas.DataFrame:
@@ -178,7 +200,13 @@ def side_by_side(kernels: Mapping[str, Kernel]) -> pandas.DataFrame:
 
 
 def shape(kernel: Kernel) -> tuple[int, int, int]:
-    """(M, N, K) of the product that is traced: block (0, 0, 0) is whole in it."""
+    """(M, N, K) of the product that is traced: the first tile is whole in it."""
+    m, n, along_k = _window(kernel)
+    return m, n, along_k * parts(kernel)
+
+
+def _window(kernel: Kernel) -> tuple[int, int, int]:
+    """The same, where a block has all of K."""
     rows, columns = kernel.rung.tile(kernel.settings)
     along_k = max(LEAST_K, STEPS * kernel.settings.get("BK", 1))
     return max(WINDOW, rows), max(WINDOW, columns), along_k

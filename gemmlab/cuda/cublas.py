@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 
 WORKSPACE_BYTES = 32 * 2**20  # what cuBLAS's manual recommends for Hopper; less elsewhere
 OPERATIONS = {"N": 0, "T": 1}  # CUBLAS_OP_N, CUBLAS_OP_T: as it is, transposed
@@ -115,7 +116,7 @@ class Cublas:
         """C = A @ B for C-contiguous CuPy matrices of the dtype; no checks, no synchronisation."""
         m, k = A.shape
         n = B.shape[1]
-        self._one_product("NN", (m, n, k), (A, B, C), (k, n, n), 1.0, 0.0)
+        self._call(*self._one_product("NN", (m, n, k), (A, B, C), (k, n, n), 1.0, 0.0))
 
     def launch(self, operands, alpha: float, beta: float) -> None:
         """As a Kernel's, for kernel.operands.Operands: one product, or a batch of float32.
@@ -123,12 +124,16 @@ class Cublas:
         C = alpha * op(A) @ op(B) + beta * C, of leading dimensions and strides as they are. Raises
         CublasError for a batch of another type.
         """
+        self.prepared(operands, alpha, beta)()
+
+    def prepared(self, operands, alpha: float, beta: float) -> Callable[[], None]:
+        """What launches it each time it is called, with arguments that are made once."""
         problem, values = operands.problem, operands.values(alpha, beta)
         matrices = operands.A, operands.B, operands.C
         leading = tuple(int(values[name]) for name in ("lda", "ldb", "ldc"))
         if operands.A.ndim < 3:
-            self._one_product(problem.ops, problem.shape, matrices, leading, alpha, beta)
-            return
+            call = self._one_product(problem.ops, problem.shape, matrices, leading, alpha, beta)
+            return partial(self._call, *call)
         if self.dtype != "float32":
             raise CublasError(f"batches are multiplied in float32 here, not in {self.dtype}.")
         if self.pointers:
@@ -142,19 +147,19 @@ class Cublas:
                 (X.data.ptr, ld, step) for X, ld, step in zip(matrices, leading, steps, strict=True)
             ]
         by_columns = _by_columns(problem.ops, problem.shape, places, alpha, beta)
-        self._call(function, self._handle, *by_columns, problem.batch)
+        return partial(self._call, function, self._handle, *by_columns, problem.batch)
 
-    def _one_product(self, ops: str, shape, matrices, leading, alpha: float, beta: float) -> None:
+    def _one_product(self, ops: str, shape, matrices, leading, alpha: float, beta: float) -> tuple:
+        """The function, and its arguments."""
         places = [(X.data.ptr, ld) for X, ld in zip(matrices, leading, strict=True)]
         if self.dtype == "float32":
             by_columns = _by_columns(ops, shape, places, alpha, beta)
-            self._call("cublasSgemm_v2", self._handle, *by_columns)
-            return
+            return "cublasSgemm_v2", self._handle, *by_columns
         given, result, compute = TYPES[self.dtype]
         types = (given, given, result)
         places = [(address, of, ld) for (address, ld), of in zip(places, types, strict=True)]
         by_columns = _by_columns(ops, shape, places, alpha, beta)
-        self._call("cublasGemmEx", self._handle, *by_columns, compute, ALGORITHM)
+        return "cublasGemmEx", self._handle, *by_columns, compute, ALGORITHM
 
     def random_bias(self, n: int, seed: int) -> None:
         """It takes none."""

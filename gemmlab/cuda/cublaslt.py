@@ -253,7 +253,7 @@ class EightBitProduct(_Product):
         self._set(FIRST_TRANSPOSED, ctypes.c_int32(TRANSPOSED))
         self._lay_out((k, n, given), (k, m, given), (n, m, result))
         random = cupy.random.default_rng(0).integers  # below 64 all bits of FP8 are numbers
-        A, B = (random(0, 64, size, dtype=cupy.uint8) for size in ((m, k), (n, k)))
+        A, B = (random(0, 64, size).astype(cupy.uint8) for size in ((m, k), (n, k)))
         if not self._choose(A, B, cupy.zeros((m, n), cupy.float32)):
             raise CublasError(
                 f"cuBLASLt proposes no algorithm that runs, for {dtype} at M={m}, N={n}, K={k}."

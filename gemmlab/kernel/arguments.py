@@ -45,8 +45,9 @@ def operands_of(
     name, precision = rung.name, rung.precision_of(settings)
     names = rung.names(settings)
     lies = {"gaps": "lda" in names, "anywhere": "pointers_a" in names}
-    if bias is not None and not rung.bias:
-        raise ArgumentError(f"{name} takes no bias; rung 11_fused_epilogue does")
+    if bias is not None and not rung.takes_bias(settings):
+        also = " with these settings" if rung.bias else "; rung 11_fused_epilogue does"
+        raise ArgumentError(f"{name} takes no bias{also}")
     if (scales is None) == precision.scaled:
         needs = "scales, one for each row of A and one for each column of B"
         raise ArgumentError(f"{name} {'needs' if precision.scaled else 'takes no'} {needs}")

@@ -74,9 +74,10 @@ def error_bound(
     k, u = A.shape[-1], FLOAT32.unit_roundoff
     more = 0 if bias is None else 1  # roundings
     errors, size = precision.errors(k)
+    errors += (1 + more) * min(1.0, 2 * u / size) if size else 0.0
     magnitude = abs(A).astype(np.float64) @ abs(B).astype(np.float64)
     underflow = (2 * k + 4) * SMALLEST_NORMAL * max(abs(alpha), 1.0)
-    bound = abs(alpha) * _gamma(errors + 1 + more, size) * magnitude + underflow
+    bound = abs(alpha) * _gamma(errors, size) * magnitude + underflow
     if beta:
         bound += abs(beta) * _gamma(2 + more, u) * abs(C).astype(np.float64)
     if bias is not None:

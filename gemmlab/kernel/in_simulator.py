@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +13,19 @@ import numpy as np
 from gemmlab import simulator
 from gemmlab.kernel import layout
 from gemmlab.ladder import Problem
-from gemmlab.ladder.launch import MATRICES, POINTERS, Argument, Launch, MapOf, Workspace
-from gemmlab.simulator import TakesTooLong
+from gemmlab.ladder.launch import (
+    MATRICES,
+    POINTERS,
+    Argument,
+    Launch,
+    MapOf,
+    Workspace,
+    multiplying,
+)
+from gemmlab.simulator import Finding, TakesTooLong
 from gemmlab.simulator.machine import Deadline
 
+NOT_CLEARED = "workspace not cleared"  # a Finding's kind
 PATIENCE_S = 120.0  # for one product
 SMALL_S = 8.0  # for a small product; the longest of a rung takes a fiftieth of that
 SMALL, HUGE = 2**22, 2**34  # multiply-adds; a huge product takes minutes ...
@@ -34,15 +43,18 @@ def run(
     """Run them on NumPy arrays, which are changed in place; one Run each.
 
     `values`: what the names among the arguments stand for, an array perhaps marked as
-    simulator.uninitialised or simulator.read_only. `blocks`: run only these of the first launch,
-    and no other launch. `how`: for simulator.launch, whose errors it raises.
+    simulator.uninitialised or simulator.read_only. `blocks`: run only these of the launch that
+    multiplies, and no other launch. `how`: for simulator.launch, whose errors it raises.
     """
     memory: dict[str, Any] = {}
+    zeroed: set[str] = set()
     spans = {name: _spanned(value) for name, value in values.items()}
     for one in (one for launch in launches for one in launch.args):
         if isinstance(one, Workspace) and one.name not in memory:
             words = np.zeros(-(-one.bytes // 4), np.float32)
             memory[one.name] = words if one.zeroed else simulator.uninitialised(words)
+            if one.zeroed:
+                zeroed.add(one.name)
 
     def argument(one: Argument):
         if isinstance(one, Workspace):
@@ -59,15 +71,38 @@ def run(
         return 0 if spanned is None else spanned
 
     done = []
-    for launch in launches if blocks is None else launches[:1]:
+    for launch in launches if blocks is None else [launches[multiplying(launches)]]:
         args = [argument(one) for one in launch.args]
         done.append(
             simulator.launch(
                 source, launch.entry, launch.grid, launch.block, args,
-                shared_bytes=launch.shared_bytes, blocks=blocks, by_symbol=True, **how,
+                shared_bytes=launch.shared_bytes, blocks=blocks, by_symbol=True,
+                names=tuple(map(_name, launch.args)), **how,
             )
         )  # fmt: skip
+    if blocks is None:
+        done[-1].findings.extend(_not_cleared(source, launches[-1].entry, zeroed, memory))
     return done
+
+
+def _not_cleared(
+    source: str | Path, entry: str, zeroed: set[str], memory: dict[str, Any]
+) -> Iterator[Finding]:
+    """Workspaces that should be zeros after the last launch, kernel `entry`, and are not."""
+    text = source if isinstance(source, str) else source.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    line = next((at for at, one in enumerate(lines, 1) if one.startswith(f"{entry}(")), 1)
+    for name in sorted(zeroed):
+        left = np.flatnonzero(memory[name].view(np.uint32))
+        if left.size:
+            what = f"{name}[{left[0]}], which the next product must find as 0, is not 0"
+            yield Finding(NOT_CLEARED, entry, line, (0, 0, 0), (0, 0, 0), what, 1)
+
+
+def _name(one: Argument) -> str:
+    if isinstance(one, str):
+        return one
+    return one.matrix if isinstance(one, MapOf) else one.name
 
 
 def _plain(value):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
+from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -31,11 +33,14 @@ from gemmlab.kernel.trace import Trace
 from gemmlab.kernel.verify import GAPS, PRODUCT, Case, Report, verify
 from gemmlab.ladder import SIMULATED, Launch, Problem, Target
 from gemmlab.ladder.activations import ACTIVATIONS
-from gemmlab.ladder.launch import POINTERS, Triple
+from gemmlab.ladder.launch import POINTERS, Triple, multiplying
 from gemmlab.report import Listing
 from gemmlab.simulator import Finding
 
 EDITED = "kernel.cu"  # the name of a text that is no file of ours
+# For which batches are launched: their largest product has several times as many tiles as there are
+# blocks then, and takes long in the simulator if there are fewer; those of checks are small.
+SMS_OF_PRODUCTS, SMS_OF_CHECKS = 8, 1
 
 
 class KernelMistake(Exception):
@@ -139,6 +144,10 @@ class Kernel:
         return ACTIVATIONS[self.settings.get("ACTIVATION", 0)]
 
     @property
+    def _biased(self) -> bool:
+        return self.rung.takes_bias(self.settings)
+
+    @property
     def ops(self) -> str:
         """How it takes A and B: see Problem."""
         return self.rung.ops(self.settings)
@@ -167,19 +176,20 @@ class Kernel:
         return other
 
     def grid(self, m: int, n: int, k: int) -> Triple:
-        """Blocks along x, y and z of what is launched first. Raises IllegalSetting."""
-        return self.launches(self.problem(m, n, k))[0].grid
+        """Blocks along x, y and z of what multiplies. Raises IllegalSetting."""
+        launches = self.launches(self.problem(m, n, k))
+        return launches[multiplying(launches)].grid
 
     def random_bias(self, n: int, seed: int) -> np.ndarray | None:
-        """float32 (n,), of a rung that takes a bias, else None."""
-        return random_values(n, seed) if self.rung.bias else None
+        """float32 (n,), of a kernel that takes a bias, else None."""
+        return random_values(n, seed) if self._biased else None
 
     def operands(
         self, problem: Problem, seed: int, *, written: bool = True, gap: int = 0
     ) -> Operands:
         """Of a seed, with a bias if the rung takes one: see Operands.from_seed."""
         return Operands.from_seed(
-            problem, self.precision, seed, bias=self.rung.bias, written=written, gap=gap
+            problem, self.precision, seed, bias=self._biased, written=written, gap=gap
         )
 
     def __call__(self, A, B, C=None, alpha: float = 1.0, beta: float = 0.0, bias=None, scales=None):
@@ -236,10 +246,23 @@ class Kernel:
             raise KernelMistake(edited.found_in(report))
         with faults.told():
             faults.launched(self.name, *problem.shape)
-            values = operands.values(alpha, beta)
-            if self.takes(POINTERS[0]):
-                values |= operands.pointers
-            self._on_gpu().run(self.launches(problem), values)
+            self._on_gpu().run(self.launches(problem), self._values(operands, alpha, beta))
+
+    def prepared(self, operands: Operands, alpha: float, beta: float) -> Callable[[], None]:
+        """What launches a rung as it is shipped each time it is called, C not empty.
+
+        On a GPU its arguments are made once, for loops in which making them would take longer than
+        the product.
+        """
+        if not self.on_gpu:
+            return partial(self.launch, operands, alpha, beta)
+        values = self._values(operands, alpha, beta)
+        return self._on_gpu().prepared(self.launches(operands.problem), values)
+
+    def _values(self, operands: Operands, alpha: float, beta: float) -> dict[str, Any]:
+        """What each name in a launch's arguments stands for on the GPU."""
+        pointers = operands.pointers if self.takes(POINTERS[0]) else {}
+        return operands.values(alpha, beta) | pointers
 
     def trust(self) -> None:
         """Launch it on a GPU without the simulator's checks, whatever it does there.
@@ -310,20 +333,29 @@ class Kernel:
         ladder.require_arch(self.rung, self.settings, arch)
         # A GPU gets what the NVRTC there makes, of whatever version.
         find = compiled_resources if self.on_gpu else stocked_resources
-        taken = find(self.text, self._filename, arch, self.settings)[self.rung.entry]
+        taken = find(self.text, self._filename, arch, self.settings)[self.rung.entry(self.settings)]
         dynamic = self.rung.shared_bytes(self.settings)
         return replace(taken, shared_bytes=taken.shared_bytes + dynamic)
 
-    def trace(self, m: int, n: int, k: int, *, seed: int = 0, blocks=None) -> Trace:
+    def trace(
+        self, m: int, n: int, k: int, *, batch: int | None = None, seed: int = 0, blocks=None
+    ) -> Trace:
         """Run an m×n×k product in the simulator and count what it asks of memory.
 
-        `blocks`: run only these blocks (x, y, z), to look at a part of a large product. Raises
-        ArgumentError for sizes that are none, KernelMistake.
+        `batch`: of how many products, the rung's own number if it is not given. `blocks`: run only
+        these blocks (x, y, z) of the launch that multiplies, one after the other, to look at a part
+        of a large product. Raises ArgumentError for sizes that are none, and for a batch that the
+        rung does not take, KernelMistake.
         """
-        for name, size, least in (("m", m, 1), ("n", n, 1), ("k", k, 0), ("seed", seed, 0)):
+        batch = self.rung.batch if batch is None else batch
+        for name, size, least in (
+            ("m", m, 1), ("n", n, 1), ("k", k, 0), ("batch", batch, 1), ("seed", seed, 0),
+        ):  # fmt: skip
             if not ladder.is_whole(size) or size < least:
                 raise ArgumentError(f"{name} is {size!r}: it is a whole number from {least} on")
-        problem = self.problem(int(m), int(n), int(k))
+        if batch > 1 and self.rung.batch == 1:
+            raise ArgumentError(f"batch is {batch}: {self.name} takes no batches")
+        problem = self.problem(int(m), int(n), int(k), int(batch))
         operands = self.operands(problem, seed, written=False)
         runs = self._simulate(operands, 1.0, 0.0, count=True, blocks=blocks)
         if found := _findings(runs):
@@ -331,34 +363,39 @@ class Kernel:
         counters = Counter()
         for run in runs:
             counters.update(run.counters)
-        first = self.launches(problem)[0]
+        launches = self.launches(problem)
+        at = multiplying(launches)
         return Trace(
-            self.name, *problem.shape, self.settings, first.grid, first.block, dict(counters),
-            self.text, runs[0], self.precision.a.bytes, problem.ops,
+            self.name, *problem.shape, self.settings, launches[at].grid, launches[at].block,
+            dict(counters), self.text, runs[at if blocks is None else 0],
+            self.precision.a.bytes, problem.ops, problem.batch,
         )  # fmt: skip
 
     def verify(self, seed: int | None = None) -> Report:
         """Check it at awkward shapes, on the device it runs on. Show the result: it is a table.
 
-        Inputs are new with every call, or those of `seed`. An edited kernel in which the
+        Inputs are new with every call, or those of `seed`. A batch is launched as for few SMs,
+        so that blocks that go from product to product do so. An edited kernel in which the
         simulator's checks find what may fault or hang a GPU is not launched on one: the report is
         then theirs.
         """
         report = self._refused() if self.on_gpu else None
-        return verify(self, seed) if report is None else report
+        return verify(self._in_rounds(SMS_OF_PRODUCTS), seed) if report is None else report
 
     def check(self) -> Report:
         """Look for mistakes that hardware hides: races, uninitialised reads, lost barriers.
 
         Small products with tails and factors are run in the simulator, with all its checks; C
-        counts as never written where beta is 0. Show the result: it is a table.
+        counts as never written where beta is 0. A batch is launched as for a single SM: see
+        `verify`. Show the result: it is a table.
         """
         rows, cols = self.rung.tile(self.settings)
         step = max(32, self.settings.get("BK", 0))  # a whole step along K, then one more
         shapes = [(7, 5, 3), (17, 33, 0), (rows, cols, step), (rows + 1, cols + 1, step + 1)]
-        cases = [self._look_for_mistakes(*shape, *PRODUCT) for shape in shapes]
+        launched = self._in_rounds(SMS_OF_CHECKS)
+        cases = [launched._look_for_mistakes(*shape, *PRODUCT) for shape in shapes]
         cases.append(
-            self._look_for_mistakes(
+            launched._look_for_mistakes(
                 rows + 1, cols + 1, 31, 0.5, 2.0, gap=GAPS[0] if self.takes("lda") else 0
             )
         )
@@ -395,6 +432,10 @@ class Kernel:
             return array
         with faults.told():
             return self.array_module.asnumpy(array)
+
+    def _in_rounds(self, sm_count: int) -> Kernel:
+        """Of a rung of batches: as for so few SMs that its blocks have several tiles each."""
+        return self.scheduled_for(sm_count) if self.rung.batch > 1 else self
 
     @cached_property
     def _names(self) -> frozenset[str]:
@@ -455,7 +496,7 @@ class Kernel:
         message = str(KernelMistake(found))
         worst = np.inf if message else 0.0
         return Case(
-            m, n, k, alpha, beta, seed, not message, message, worst, found, self.rung.bias,
+            m, n, k, alpha, beta, seed, not message, message, worst, found, self._biased,
             problem.batch, gap,
         )  # fmt: skip
 

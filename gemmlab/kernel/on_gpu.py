@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -57,21 +57,29 @@ class GpuKernels:
     def __init__(self, module) -> None:
         self._module = module  # a cupy.RawModule
         self._functions: dict[str, Any] = {}
-        self._workspaces: dict[str, Any] = {}
+        self._workspaces: dict[tuple[str, int], Any] = {}  # by name and stream
+        self._outgrown: list[Any] = []  # workspaces that captured graphs may still use
 
     def run(self, launches: Sequence[Launch], values: dict[str, Any]) -> None:
         """Enqueue them on the current stream, with CuPy arrays and NumPy scalars; do not wait."""
-        import cupy
+        self.prepared(launches, values)()
 
-        stream = cupy.cuda.get_current_stream()
-        for one in {one for launch in launches for one in launch.args}:
-            if isinstance(one, Workspace) and one.zeroed:
-                memory = self._workspace(one)
-                memory.data.memset_async(0, memory.nbytes, stream)
-        for launch in launches:
-            args = tuple(self._argument(one, values) for one in launch.args)
-            function = self.function(launch)
-            function(launch.grid, launch.block, args, shared_mem=launch.shared_bytes)
+    def prepared(self, launches: Sequence[Launch], values: dict[str, Any]) -> Callable[[], None]:
+        """What runs them each time it is called, with arguments that are made once.
+
+        Workspaces among them are those of the stream that is current now.
+        """
+        calls = [
+            (self.function(one), one.grid, one.block,
+             tuple(self._argument(name, values) for name in one.args), one.shared_bytes)
+            for one in launches
+        ]  # fmt: skip
+
+        def run() -> None:
+            for function, grid, block, args, shared_bytes in calls:
+                function(grid, block, args, shared_mem=shared_bytes)
+
+        return run
 
     def function(self, launch: Launch):
         """The kernel of a launch, loaded."""
@@ -100,7 +108,11 @@ class GpuKernels:
         """Kept, since nothing can be allocated while launches are captured into a graph."""
         import cupy
 
-        found = self._workspaces.get(one.name)
+        key = one.name, cupy.cuda.get_current_stream().ptr
+        found = self._workspaces.get(key)
         if found is None or found.nbytes < one.bytes:
-            found = self._workspaces[one.name] = cupy.empty(one.bytes, np.uint8)
+            if found is not None:
+                self._outgrown.append(found)
+            found = (cupy.zeros if one.zeroed else cupy.empty)(one.bytes, np.uint8)
+            self._workspaces[key] = found
         return found

@@ -1,7 +1,7 @@
 """What NVRTC made of the rungs, kept with the project: nobody has to wait for it, or to have it.
 
-`kernels/compiled/` holds a file for every rung: for each of its legal settings the PTX for the
-simulator's architecture, and what ptxas says of registers and shared memory; for the default
+`kernels/compiled/` holds a file for every rung: for each of the settings that it ships the PTX for
+the simulator's architecture, and what ptxas says of registers and shared memory; for the default
 setting the latter for all architectures. `python -m gemmlab compile` makes them, with `--check` it
 compiles everything and compares.
 """
@@ -29,6 +29,7 @@ from gemmlab.folders import KERNELS
 from gemmlab.kernel.fingerprint import code_hash
 from gemmlab.ladder import (
     CEILINGS,
+    HALF,
     PIECES_PROBE,
     RUNGS,
     TENSOR_CEILING,
@@ -37,6 +38,7 @@ from gemmlab.ladder import (
     legal_settings,
     settings_for,
 )
+from gemmlab.ladder.probes import LANES_PROBE, lanes_macros
 from gemmlab.processes import workers
 
 FOLDER = KERNELS / "compiled"
@@ -45,7 +47,7 @@ MACRO = re.compile(r"-D(\w+)=(-?\d+)")
 LEVEL = re.compile(r"--ptxas-options=-O\d")  # goes with a macro, see options.py
 OWN_FILE = '"the kernel file"'  # stands in the PTX for the name that the caller gives
 PROBES = {CEILINGS.name: CEILINGS.macros, TENSOR_CEILING.name: TENSOR_CEILING.macros,
-          PIECES_PROBE: {}}  # fmt: skip
+          PIECES_PROBE: {}, LANES_PROBE: lanes_macros(0, HALF)}  # fmt: skip
 NAMES = (*PROBES, *(rung.name for rung in RUNGS))
 
 Compiled = dict[str, dict[str, dict[str, str]]]
@@ -103,17 +105,18 @@ def build(
 
 
 def all_settings(name: str) -> list[Settings]:
-    """What is compiled of a rung or probe: its default settings, then all the other legal ones."""
+    """What is compiled of a rung or probe: its default settings, then all others that it ships."""
     if name in PROBES:
         return [PROBES[name]]
     (rung,) = (rung for rung in RUNGS if rung.name == name)
     default = settings_for(rung, {})
-    return [default, *(settings for settings in legal_settings(rung) if settings != default)]
+    others = (settings for settings in legal_settings(rung) if settings != default)
+    return [default, *filter(rung.ships, others)]
 
 
 def archs_of(name: str) -> tuple[str, ...]:
     """What the default settings of a rung are compiled for: all that they run on."""
-    if name == TENSOR_CEILING.name:
+    if name in (TENSOR_CEILING.name, LANES_PROBE):
         return (SIMULATED_ARCH,)
     rungs = [rung for rung in RUNGS if rung.name == name]
     return tuple(a for a in ARCHS if all(r.runs_on(settings_for(r, {}), a) for r in rungs))

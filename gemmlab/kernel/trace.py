@@ -48,7 +48,7 @@ class Access:
 
 @dataclass
 class Trace:
-    """One product in the simulator, counted.
+    """One product, or a batch of them, in the simulator, counted.
 
     `counters`: Nsight Compute's metric names and their totals.
     """
@@ -65,6 +65,11 @@ class Trace:
     run: Run = field(repr=False)
     element_bytes: int = ELEMENT_BYTES  # of A, B and C
     ops: str = "NN"
+    batch: int = 1
+
+    @property
+    def problem(self) -> Problem:
+        return Problem(self.m, self.n, self.k, self.batch, self.ops)
 
     @property
     def lines(self):
@@ -113,10 +118,10 @@ class Trace:
             )
         access = found[occurrence]
         addresses = access.addresses[access.active]
-        problem = Problem(self.m, self.n, self.k, ops=self.ops)
+        problem = self.problem
         shape = {
-            "A": problem.shape_of_a, "B": problem.shape_of_b, "C": problem.shape_of_c,
-            "bias": (1, self.n),
+            "A": problem.shape_of_a[-2:], "B": problem.shape_of_b[-2:],
+            "C": problem.shape_of_c[-2:], "bias": (1, self.n),
         }[array]  # fmt: skip
         first = addresses // self.element_bytes
         index = first[:, None] + np.arange(max(1, access.size // self.element_bytes))

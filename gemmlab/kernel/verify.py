@@ -160,7 +160,7 @@ def verify(kernel, seed: int | None = None) -> Report:
             check(kernel, 61, 67, 71, *PRODUCT, seed=next(seeds), batch=batch) for batch in (0, 1)
         ]
     cases.append(check(kernel, 7, 5, 0, 1.0, 0.5, seed=next(seeds), biased=False))
-    if kernel.rung.bias:
+    if kernel.rung.takes_bias(kernel.settings):
         cases.append(
             check(kernel, rows + 1, cols + 1, 33, *PRODUCT, seed=next(seeds), biased=False)
         )

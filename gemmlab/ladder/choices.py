@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from functools import cache
 from itertools import product
 from math import log2
@@ -86,10 +86,21 @@ def legal_settings(rung: Rung) -> list[Settings]:
 
 @cache
 def _legal_settings(rung: Rung) -> list[Settings]:
-    names = [parameter.name for parameter in rung.parameters]
-    every = product(*(parameter.legal for parameter in rung.parameters))
-    combinations = [dict(zip(names, values, strict=True)) for values in every]
+    combinations = (
+        settings for family in rung.families or ({},) for settings in _combined(rung, family)
+    )
     return [settings for settings in combinations if rung.broken(settings) is None]
+
+
+def _combined(rung: Rung, family: Settings) -> Iterator[Settings]:
+    """All values of the parameters that a family leaves open, with its own for the others."""
+    names = [parameter.name for parameter in rung.parameters]
+    open_to = [
+        (family[parameter.name],) if parameter.name in family else parameter.legal
+        for parameter in rung.parameters
+    ]
+    for values in product(*open_to):
+        yield dict(zip(names, values, strict=True))
 
 
 def tuned_settings(rung: Rung) -> list[Settings]:

@@ -49,36 +49,38 @@ class ElementType:
         return np.dtype(f"u{self.bytes}")
 
 
-def _upper_bits(numbers: Array, dropped: int) -> Array:
-    """Floats as unsigned integers without their last bits, rounded to the nearest, ties to even."""
-    bits = numbers.view(f"u{numbers.itemsize}")
-    one = bits.dtype.type(1)
-    return (bits + ((one << dropped - 1) - one) + (bits >> dropped & one)) >> dropped
-
-
 def _to_bfloat16(values: Array, storage: str) -> Array:
-    return _upper_bits(values.astype(np.float32), 16).astype(storage)
+    """The upper half of a float32, rounded to the nearest, ties to even."""
+    bits = values.astype(np.float32).view(np.uint32)
+    one = np.uint32(1)
+    return ((bits + (np.uint32(0x7FFF) + (bits >> 16 & one))) >> 16).astype(storage)
 
 
 def _from_bfloat16(stored: Array) -> Array:
     return (stored.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
 
 
+def _nearest(values: Array, fraction: int, least: int) -> Array:
+    """Each with so many bits of the fraction, ties to even, and the exponent `least` or more."""
+    exponent = np.maximum(np.frexp(values)[1] - 1, least) - fraction
+    return np.ldexp(np.rint(np.ldexp(values.astype(np.float64), -exponent)), exponent)
+
+
+# What E5M2 holds is a float16 whose last eight bits are 0. E4M3 has the bias 7 in place of 15: a
+# number is 2**8 times the float16 with the same bits of exponent and fraction.
+
+
 def _to_e5m2(values: Array, storage: str) -> Array:
-    return _upper_bits(values.astype(np.float16), 8).astype(storage)
+    return (_nearest(values, 2, -14).astype(np.float16).view(np.uint16) >> 8).astype(storage)
 
 
 def _from_e5m2(stored: Array) -> Array:
     return (stored.astype(np.uint16) << 8).view(np.float16).astype(np.float64)
 
 
-# E4M3 has the bias 7 where float16 has 15: a number is 2**8 times the float16 of the same bits.
-
-
 def _to_e4m3(values: Array, storage: str) -> Array:
-    halves = (values.astype(np.float32) * np.float32(2.0**-8)).astype(np.float16)
-    sign = halves.view(np.uint16) >> 8 & 0x80
-    return (_upper_bits(abs(halves), 7) | sign).astype(storage)
+    bits = (_nearest(values, 3, -6) * 2.0**-8).astype(np.float16).view(np.uint16)
+    return (bits >> 8 & 0x80 | bits >> 7 & 0x7F).astype(storage)
 
 
 def _from_e4m3(stored: Array) -> Array:

@@ -6,7 +6,7 @@ a tensor map of a matrix, or memory that the kernels share and nobody else sees.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -58,7 +58,8 @@ class MapOf:
 class Workspace:
     """Memory that the launches of one product share: the same name is the same memory.
 
-    `zeroed`: all bytes are 0 before the first launch; otherwise nobody has written them.
+    `zeroed`: all bytes are 0 before the first launch, and the launches must leave them so, for the
+    next product finds them as they are; otherwise nobody has written them.
     """
 
     name: str
@@ -83,6 +84,15 @@ class Launch:
     shared_bytes: int = 0
     cluster: Triple = (1, 1, 1)
     args: tuple[Argument, ...] = PRODUCT
+
+
+def multiplying(launches: Sequence[Launch]) -> int:
+    """Which of the launches of a product multiplies: the first that is given A, else the first."""
+    for at, launch in enumerate(launches):
+        for one in launch.args:
+            if (one.matrix if isinstance(one, MapOf) else one) in ("A", "pointers_a"):
+                return at
+    return 0
 
 
 Plan = Callable[["Problem", Settings, Target], list[Launch]]

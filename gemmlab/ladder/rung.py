@@ -10,7 +10,7 @@ from pathlib import Path
 from gemmlab.cuda.architectures import LIMITS, STATIC_SHARED_BYTES, base
 from gemmlab.folders import KERNELS, NOTEBOOKS
 from gemmlab.ladder.constraints import Constraint
-from gemmlab.ladder.launch import SIMULATED, Launch, MapOf, Plan, Target, Triple
+from gemmlab.ladder.launch import SIMULATED, Launch, MapOf, Plan, Target, Triple, multiplying
 from gemmlab.ladder.planted import Planted
 from gemmlab.ladder.precision import SINGLE, Precision
 from gemmlab.ladder.problem import Problem
@@ -31,13 +31,16 @@ class Rung:
     no other has its instructions. `precision`: of A, B, C and the sums; alpha and beta are float32.
     `by_type`: of a rung whose settings choose that, what they choose; `precision` is its default's.
     `tuned_shapes` are the (m, n, k), or (m, n, k, batch), at which a sweep measures its settings
-    besides those of all, and `swept` says which of them it tries where. `bias`: it also takes a
-    bias for each column, and has a parameter ACTIVATION, see `activations`. `ops`: how it takes A
-    and B, see Problem. `batch`: with how many products in one launch it is verified, more than 1 of
-    a rung that takes batches. One whose launches name lda, ldb and ldc takes matrices with gaps
-    between rows. `planted`: a mistake for readers to find. `inner_loop`: the lines that the idea
-    stands in, from above, each part as how its first and its last line begin; empty for a rung that
-    has no notebook yet.
+    besides those of all, and `swept` says which of them it tries where. `families`: values of some
+    parameters that go together; where there are any, no others are legal. `ships`: the settings
+    whose compiled code comes with the project, the defaults among them. `bias`: it also takes a
+    bias for each column, and has a parameter ACTIVATION, see `activations`; `biased`: with which
+    settings it takes one. `ops`: how it takes A and B, see Problem. `batch`: with how many products
+    in one launch it is verified, more than 1 of a rung that takes batches. One whose launches name
+    lda, ldb and ldc takes matrices with gaps between rows. `shown_at`: what its row of the ladder
+    shows in place of a large square, one of the problems of the shape set. `planted`: a mistake for
+    readers to find. `inner_loop`: the lines that the idea stands in, from above, each part as how
+    its first and its last line begin; empty for a rung that has no notebook yet.
     """
 
     name: str
@@ -53,9 +56,13 @@ class Rung:
     by_type: Callable[[Settings], Precision] | None = None
     tuned_shapes: tuple[tuple[int, ...], ...] = ()
     swept: Callable[[Problem, Settings], bool] = lambda problem, settings: True
+    families: tuple[Settings, ...] = ()
+    ships: Callable[[Settings], bool] = lambda settings: True
     bias: bool = False
+    biased: Callable[[Settings], bool] = lambda settings: True
     ops: Callable[[Settings], str] = lambda settings: "NN"
     batch: int = 1
+    shown_at: Problem | None = None
     planted: Planted | None = None
     inner_loop: tuple[tuple[str, str], ...] = ()
 
@@ -71,10 +78,14 @@ class Rung:
     def defaults(self) -> Settings:
         return {parameter.name: parameter.default for parameter in self.parameters}
 
-    @property
-    def entry(self) -> str:
-        """The kernel that multiplies: what is launched first."""
-        return self.one_tile(self.defaults)[0].entry
+    def entry(self, settings: Settings) -> str:
+        """The kernel that multiplies."""
+        return self.product(settings).entry
+
+    def product(self, settings: Settings) -> Launch:
+        """The launch that multiplies, for one tile of C."""
+        every = self.one_tile(settings)
+        return every[multiplying(every)]
 
     def launches(self, problem: Problem, settings: Settings, target: Target) -> list[Launch]:
         """What is launched for a problem, in order. Raises IllegalSetting if no grid covers it."""
@@ -102,11 +113,14 @@ class Rung:
 
     def broken(self, settings: Settings) -> str | None:
         """Why settings do not go together, as the end of a sentence; None where they do."""
+        if self.families and not any(one.items() <= settings.items() for one in self.families):
+            names = ", ".join(self.families[0])
+            return f"is not among the {len(self.families)} choices of {names} that go together"
         return next(filter(None, (one.broken(settings) for one in self.constraints)), None)
 
     def block(self, settings: Settings) -> Triple:
-        """Threads of a block of what is launched first."""
-        return self.one_tile(settings)[0].block
+        """Threads of a block of what multiplies."""
+        return self.product(settings).block
 
     def names(self, settings: Settings) -> frozenset[str]:
         """What its launches name among their arguments: see gemmlab.ladder.launch.NAMES."""
@@ -122,6 +136,10 @@ class Rung:
     def precision_of(self, settings: Settings) -> Precision:
         """Of A, B, C and the sums with these settings."""
         return self.precision if self.by_type is None else self.by_type(settings)
+
+    def takes_bias(self, settings: Settings) -> bool:
+        """Whether it takes a bias with these settings."""
+        return self.bias and self.biased(settings)
 
     def shared_bytes(self, settings: Settings) -> int:
         """Dynamic shared memory of a block, the most among the launches."""

@@ -111,20 +111,21 @@ def metrics_of(rung: Rung) -> tuple[str, ...]:
 def counters(
     rung: Rung,
     settings: dict[str, int],
-    shapes: list[tuple[int, int, int]],
+    shapes: list[tuple[int, ...]],
     metrics: Sequence[str] | None = None,
 ) -> list[dict[str, int | float]]:
-    """One dictionary per shape (M, N, K) of these metrics, or of metrics_of(rung) where none are
-    named, for one launch at each, caches cold.
+    """One dictionary per shape, (M, N, K) or (M, N, K, batch), of these metrics, or of
+    metrics_of(rung) where none are named, for one launch at each, caches cold.
 
     Raises CountersUnavailable where ncu is missing, not allowed to read counters, or fails.
     """
     child = [
         "-m", "gemmlab.measure.profiler", rung.name,
-        *(str(size) for shape in shapes for size in shape),
+        *("x".join(map(str, shape)) for shape in shapes),
         *(f"--set={name}={value}" for name, value in settings.items()),
     ]  # fmt: skip
-    return profiled(child, rung.entry, len(shapes), metrics or metrics_of(rung), rung.name)
+    entry = rung.entry(rung.defaults | settings)
+    return profiled(child, entry, len(shapes), metrics or metrics_of(rung), rung.name)
 
 
 def profiled(
@@ -265,18 +266,15 @@ def main(arguments: list[str] | None = None) -> None:
         prog="python -m gemmlab.measure.profiler", description=main.__doc__
     )
     parser.add_argument("rung")
-    parser.add_argument("sizes", type=int, nargs="+", help="M N K, as often as wanted")
+    parser.add_argument("shapes", nargs="+", help="MxNxK, or MxNxKxBATCH")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     options = parser.parse_args(arguments)
-    if len(options.sizes) % 3:
-        parser.error("sizes come in threes: M N K")
-
     settings = {name: int(value) for name, value in (text.split("=") for text in options.set)}
     rung = find(options.rung)
     kernel = Kernel(rung, settings_for(rung, settings), None, rung.path)
-    sizes = iter(options.sizes)
-    for m, n, k in zip(sizes, sizes, sizes, strict=True):
-        placed = kernel.operands(kernel.problem(m, n, k), SEED).changed(kernel.to_device)
+    for shape in options.shapes:
+        problem = kernel.problem(*map(int, shape.split("x")))
+        placed = kernel.operands(problem, SEED).changed(kernel.to_device)
         kernel.launch(placed, 1.0, 0.0)
         kernel.to_host(placed.C)  # waits
 

@@ -13,6 +13,7 @@ from gemmlab.kernel.kernel import Kernel, from_source
 from gemmlab.ladder import RUNGS, LadderError
 from gemmlab.ladder.planted import Planted
 from gemmlab.simulator import LaunchError, PtxError, UnknownInstruction, launch
+from gemmlab.simulator.counters import METRICS
 
 
 def check(answer: float | None, expected: float) -> None:
@@ -46,11 +47,14 @@ def _side(answer: float, right: float) -> str:
     return "small" if answer < right else "large"
 
 
-def check_kernel(source: str, like: str, *, mistakes: bool = False, **settings: int) -> None:
+def check_kernel(
+    source: str, like: str, *, mistakes: bool = False, conflicts: bool = False, **settings: int
+) -> None:
     """Compile the reader's kernel, launch it as rung `like` is, and say what verification finds.
 
     On a GPU the simulator's checks come first: what may fault there is told and not launched.
     mistakes: where its results are right, look for mistakes that hardware hides, such as races.
+    conflicts: and count bank conflicts, of one tile; there shall be none.
     """
     try:
         kernel = from_source(source, like, **settings)
@@ -64,6 +68,11 @@ def check_kernel(source: str, like: str, *, mistakes: bool = False, **settings: 
         found = [case.message.split("; ")[0] for case in checked if not case.passed]
         if found:
             print(f"Not yet: all {len(report.cases)} cases pass, but there is a {found[0]}.")
+        elif conflicts and (more := _conflicts(kernel)):
+            print(
+                f"Not yet: all {len(report.cases)} cases pass, but of the wavefronts of one tile "
+                f"{more} are bank conflicts."
+            )
         else:
             print(f"Right: all {len(report.cases)} cases pass.")
         return
@@ -73,6 +82,14 @@ def check_kernel(source: str, like: str, *, mistakes: bool = False, **settings: 
         f"Not yet: {len(failed)} of {len(report.cases)} cases fail, the first of them at "
         f"M={first.m}, N={first.n}, K={first.k}{met}."
     )
+
+
+def _conflicts(kernel: Kernel) -> int:
+    """Of the accesses to shared memory for one tile of C, two steps of a tile along K."""
+    rows, columns = kernel.rung.tile(kernel.settings)
+    counted = kernel.trace(rows, columns, 2 * kernel.settings.get("BK", 1)).counters
+    metrics = (METRICS["shared", "load"][-1], METRICS["shared", "store"][-1])
+    return sum(counted[metric] for metric in metrics)
 
 
 def check_launch(

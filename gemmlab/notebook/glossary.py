@@ -47,6 +47,13 @@ TERMS = (
         "00_ceilings",
         "FLOP for each byte that is moved to or from one level of memory.",
     ),
+    Term(
+        "atomic operation",
+        "12_split_k",
+        "A read, a change and a write of one place in memory as a single step, with nobody else's "
+        "access between them.",
+        ("atomics", "atomic addition"),
+    ),
     Term("bandwidth", "00_ceilings", "How many bytes a memory moves in a second."),
     Term(
         "bank",
@@ -65,6 +72,12 @@ TERMS = (
         "03_shared_memory",
         "A point that no thread of a block passes before all of them have reached it; "
         "`__syncthreads()` is one.",
+    ),
+    Term(
+        "batch",
+        "13_batched",
+        "Many products of one shape, each of its own matrices, asked for at once.",
+        also=("batches",),
     ),
     Term(
         "bias",
@@ -94,6 +107,12 @@ TERMS = (
         "A rate that was measured as the most that a GPU does of one thing: bytes moved, or FLOP; "
         "drawn, it is a roof.",
         ("roof",),
+    ),
+    Term(
+        "cluster",
+        "12_split_k",
+        "Up to 8 blocks that start together, wait for each other, and read each other's shared "
+        "memory.",
     ),
     Term(
         "coalescing",
@@ -126,6 +145,11 @@ TERMS = (
         "double buffering",
         "09_double_buffering",
         "Two copies of a tile's place, so that one is filled while the other is read.",
+    ),
+    Term(
+        "distributed shared memory",
+        "12_split_k",
+        "The shared memory of all blocks of a cluster, as any of them can read and write it.",
     ),
     Term("DRAM", "00_ceilings", "The memory chips of the GPU, where global memory lies."),
     Term(
@@ -206,6 +230,12 @@ TERMS = (
         "the bytes of shared memory.",
     ),
     Term(
+        "leading dimension",
+        "13_batched",
+        "How many elements lie between the beginnings of two neighbouring rows as they are stored; "
+        "more than a row has where the matrix is a part of a larger one.",
+    ),
+    Term(
         "mbarrier",
         "10_register_banks",
         "A barrier that is an object in shared memory: threads and copies arrive at it, and others "
@@ -242,6 +272,13 @@ TERMS = (
         "07_bank_conflicts",
         "Unused elements at the end of each row of a tile, which move the next rows to other "
         "banks.",
+    ),
+    Term(
+        "persistent block",
+        "13_batched",
+        "A block that stays on its SM and takes one tile after another, where others end with "
+        "their first.",
+        also=("persistent",),
     ),
     Term(
         "pipeline",
@@ -298,6 +335,11 @@ TERMS = (
         "Fast memory inside the SM that all threads of a block see.",
     ),
     Term(
+        "semaphore",
+        "12_split_k",
+        "A counter in memory by which blocks tell each other how many of them have come so far.",
+    ),
+    Term(
         "simulator",
         "host_code",
         "The part of this project that runs a kernel's PTX on NumPy, without a GPU.",
@@ -316,6 +358,12 @@ TERMS = (
         ("spilled", "spilling"),
     ),
     Term(
+        "split-K",
+        "12_split_k",
+        "Several blocks compute one tile of C, each over its own part of K, and their sums are "
+        "added.",
+    ),
+    Term(
         "stage",
         "09_double_buffering",
         "One of several places in shared memory for the tiles of a step along K.",
@@ -332,9 +380,38 @@ TERMS = (
         "A queue of launches and copies that the GPU works off in order.",
     ),
     Term(
+        "stream-K",
+        "12_split_k",
+        "All tiles, laid end to end along K, are cut into as many equal lengths as there are "
+        "blocks at a time.",
+    ),
+    Term(
+        "strided batch",
+        "13_batched",
+        "A batch in which each matrix begins so many elements, the stride, after the one before.",
+        also=("stride",),
+    ),
+    Term(
         "sustained",
         "10_register_banks",
         "At the clock that the GPU keeps when launches follow each other without a pause.",
+    ),
+    Term(
+        "ldmatrix",
+        "15_mma_sync",
+        "An instruction with which a warp reads matrices of eight rows of 16 bytes from shared "
+        "memory, each word into the lane that tensor cores want it from.",
+    ),
+    Term(
+        "TF32",
+        "15_mma_sync",
+        "Multiplication of float32 of which a tensor core looks at 10 bits of the fraction.",
+    ),
+    Term(
+        "BF16",
+        "15_mma_sync",
+        "A floating-point format of 16 bits with the exponents of float32 and 8 significant bits.",
+        ("bfloat16",),
     ),
     Term(
         "sweep",
@@ -395,6 +472,11 @@ TERMS = (
         ("warp's tile",),
     ),
     Term(
+        "wave",
+        "12_split_k",
+        "The blocks of a launch that run at the same time; the next wave begins as they end.",
+    ),
+    Term(
         "wavefront",
         "07_bank_conflicts",
         "One pass over the 32 banks of shared memory, which delivers at most 128 bytes.",
@@ -404,6 +486,11 @@ TERMS = (
         "14_wmma",
         "Warp matrix multiply-accumulate: the part of CUDA C++ with which a warp uses tensor "
         "cores.",
+    ),
+    Term(
+        "workspace",
+        "12_split_k",
+        "Global memory that belongs to a kernel's launches alone, for what they put there between.",
     ),
 )
 

@@ -22,7 +22,7 @@ from gemmlab.folders import RESULTS, ROOT
 from gemmlab.ladder import CEILINGS, RUNGS, SINGLE
 from gemmlab.loading import load
 from gemmlab.measure.timing import table
-from gemmlab.records import published, roofs, runs
+from gemmlab.records import best_by_shape, published, roofs, runs
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord, of_each
 from gemmlab.records.runs import Measured
 
@@ -40,7 +40,8 @@ BEGIN, END = "<!-- made by `make readme`, not by hand -->", "<!-- end of what is
 # ---- all rungs so far ----------------------------------------------------------------------------
 
 
-LAST = [rung.name for rung in RUNGS if rung.precision is SINGLE][-1]
+ON_SQUARES = tuple(rung for rung in RUNGS if rung.shown_at is None)
+LAST = [rung.name for rung in ON_SQUARES if rung.precision is SINGLE][-1]
 
 
 def climb(last: str = LAST):
@@ -79,7 +80,8 @@ def shape_shares():
 def _so_far(last: str):
     """The recorded runs of the rungs up to `last` in its precision, as one table."""
     end = ladder.find(last)
-    rungs = [rung for rung in RUNGS[: RUNGS.index(end) + 1] if rung.precision is end.precision]
+    before = RUNGS[: RUNGS.index(end) + 1]
+    rungs = [rung for rung in ON_SQUARES if rung in before and rung.precision is end.precision]
     runs.entry(Measured(end))
     return table(chain.from_iterable(of_each(map(Measured, rungs), runs.replay)))
 
@@ -101,7 +103,8 @@ def made() -> str:
 
 @dataclass(frozen=True)
 class Step:
-    """A row of the ladder. `share`: of cuBLAS, such as "93.4 %"; "" where nothing is beside it."""
+    """A row of the ladder. `tflops`: at SIZE³, or where it says. `share`: of cuBLAS, such as
+    "93.4 %"; "" where nothing is beside it."""
 
     name: str
     title: str
@@ -113,16 +116,25 @@ class Step:
 def ladder_steps() -> list[Step]:
     """Ceilings and rungs in order: idea, recorded TFLOP/s at SIZE³, and share of cuBLAS.
 
-    Raises NoRecord, StaleRecord and BadRecord.
+    Of rungs that are for other products at one of these, with the settings for it. Raises
+    NoRecord, StaleRecord and BadRecord.
     """
     found = roofs.recorded_ceilings()
     copied = f"measure the roofs first: {found.bytes_per_second / 1e12:.2f} TB/s copied"
     steps = [Step(CEILINGS.name, CEILINGS_TITLE, copied, f"{found.flop_per_second / 1e12:.1f}", "")]
     for rung in RUNGS:
-        run = runs.replay_at(Measured(rung), SIZE, SIZE, SIZE)
-        share = f"{100 * run.ratio.median:.1f} %"
-        steps.append(Step(rung.name, rung.title, rung.idea, f"{run.gflops / 1e3:.2f}", share))
+        tflops, share = _speed(rung)
+        steps.append(Step(rung.name, rung.title, rung.idea, tflops, f"{share:.1f} %"))
     return steps
+
+
+def _speed(rung: ladder.Rung) -> tuple[str, float]:
+    """TFLOP/s, and at what if not at SIZE³; percent of cuBLAS."""
+    if (problem := rung.shown_at) is None:
+        run = runs.replay_at(Measured(rung), SIZE, SIZE, SIZE)
+        return f"{run.gflops / 1e3:.2f}", 100 * run.ratio.median
+    row = best_by_shape.at(rung.name, problem)
+    return f"{row['tflops']:.2f} at {problem}", row["pct_cublas"]
 
 
 def ladder_source() -> str:

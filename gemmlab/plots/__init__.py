@@ -2,7 +2,8 @@
 
 Each figure carries its caption: made from the data, or given as `caption`. Nothing here measures or
 traces; numbers come from the tables, traces and accesses that the functions are given. What threads
-touch is in memory/ (bank conflicts: banks), speeds are in speed/, palette and page in style.
+touch is in memory/ (bank conflicts: banks), who holds what for tensor cores in tensor_cores/,
+speeds are in speed/, palette and page in style.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from gemmlab.plots.kernel_view import kernel_view
 from gemmlab.plots.memory.addresses import address_map
 from gemmlab.plots.memory.banks import bank_map
 from gemmlab.plots.memory.blocks import block_map
-from gemmlab.plots.memory.fragments import fragments
+from gemmlab.plots.memory.copies import copies
 from gemmlab.plots.memory.levels import levels
 from gemmlab.plots.memory.lines import traffic
 from gemmlab.plots.memory.outer_product import outer_product
@@ -20,15 +21,17 @@ from gemmlab.plots.memory.steps import step, steps
 from gemmlab.plots.memory.threads import thread_tile
 from gemmlab.plots.memory.tiles import tile_reuse
 from gemmlab.plots.memory.timeline import timeline
-from gemmlab.plots.memory.warpgroups import swizzles, warpgroup_sums
 from gemmlab.plots.memory.warps import warp_map
 from gemmlab.plots.memory.waves import waves
 from gemmlab.plots.memory.widths import access_widths, staging
 from gemmlab.plots.picture import Picture
+from gemmlab.plots.speed.batches import batches
 from gemmlab.plots.speed.comparison import comparison
 from gemmlab.plots.speed.epilogue import epilogue
+from gemmlab.plots.speed.errors import error_over_k
 from gemmlab.plots.speed.fma_order import fma_order
 from gemmlab.plots.speed.issue_slots import issue_slots
+from gemmlab.plots.speed.joins import joins
 from gemmlab.plots.speed.ladder import climb, shares
 from gemmlab.plots.speed.path import path
 from gemmlab.plots.speed.roofs import roofline
@@ -38,20 +41,26 @@ from gemmlab.plots.speed.speed import gflops, ladder
 from gemmlab.plots.speed.sweep import sweep
 from gemmlab.plots.speed.times import spread
 from gemmlab.plots.speed.waits import waits
+from gemmlab.plots.tensor_cores.fragments import fragments
+from gemmlab.plots.tensor_cores.warpgroups import swizzles, warpgroup_sums
 
 __all__ = [
     "access_widths",
     "address_map",
     "bank_map",
+    "batches",
     "block_map",
     "climb",
     "comparison",
+    "copies",
     "cublas_share",
     "epilogue",
+    "error_over_k",
     "fma_order",
     "fragments",
     "gflops",
     "issue_slots",
+    "joins",
     "kernel_view",
     "ladder",
     "levels",

@@ -112,7 +112,7 @@ def touched(facts: Facts) -> dict[str, np.ndarray]:
     level = {array: np.zeros(shape, np.uint8) for array, shape in shapes.items()}
     first: dict[str, WarpAccess] = {}
     step = facts.kernel.settings.get("BK", 0)
-    for access in trace.run.accesses():
+    for access in trace.run.accesses(facts.block):
         if access.array not in shapes:
             continue
         flat = level[access.array].reshape(-1)
@@ -120,12 +120,13 @@ def touched(facts: Facts) -> dict[str, np.ndarray]:
         if access.warp == 0:
             first.setdefault(access.array, access)
     if step:
-        for part in (level["A"][:, :step], level["B"][:step]):
+        begin = int(level["A"].any(axis=0).argmax())  # where the block's part of K begins
+        for part in (level["A"][:, begin : begin + step], level["B"][begin : begin + step]):
             part[part == 1] = 2
     for array, access in first.items():
         flat = level[array].reshape(-1)
         if array == "C":  # all that the warp computes
-            stores = [a for a in trace.run.accesses(warp=0) if a.array == "C"]
+            stores = [a for a in trace.run.accesses(facts.block, warp=0) if a.array == "C"]
             flat[np.concatenate([_elements(one, trace).ravel() for one in stores])] = 3
             flat[np.concatenate([_elements(one, trace)[:1].ravel() for one in stores])] = 4
         else:
@@ -176,7 +177,8 @@ def _draw_matrix(ax: Axes, array: str, level: np.ndarray, facts: Facts, place: t
 
 
 def _draw_key(ax: Axes, facts: Facts) -> None:
-    names = [("block (0, 0), all along K", SHARES["block"])]
+    how_far = "its part of K" if any(facts.block) else "all along K"
+    names = [(f"block {facts.block[:2]}, {how_far}", SHARES["block"])]
     if "BK" in facts.kernel.settings:
         names.append(("its first step along K", SHARES["step"]))
     names += [("warp 0: one load, all stores", SHARES["warp"]), ("lane 0 of it", None)]
@@ -193,7 +195,7 @@ def _draw_key(ax: Axes, facts: Facts) -> None:
 
 def _draw_banks(ax: Axes, facts: Facts) -> None:
     _words(ax, RIGHT, TOP - 0.4, "32 banks of shared memory, warp 0", weight="bold")
-    seen = _patterns(facts.trace.run.accesses(warp=0))
+    seen = _patterns(facts.trace.run.accesses(facts.block, warp=0))
     if not seen:
         _words(ax, RIGHT, TOP - 0.16, "This kernel uses no shared memory.")
         return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from gemmlab import ladder
@@ -21,7 +21,7 @@ from gemmlab.records.registry import NoRecord, StaleRecord
 
 FUSED = "11_fused_epilogue"
 RULED = ("10_register_banks", "12_split_k", "13_batched")
-HALVES = "14_wmma"
+HALVES = "15_mma_sync"
 TURNING_S, TURNING = 3e-6, 1.5e12  # of a transposition before the product: its launch; bytes/s
 
 
@@ -137,6 +137,11 @@ class Row:
     def runs_here(self) -> bool:
         return self.rung.runs_on(ladder.read_settings(self.settings), arch_here())
 
+    def takes(self, problem: Problem) -> bool:
+        """Whether the settings multiply A and B as they are stored there."""
+        target = Target(arch_here(), (gpu() or SIMULATED).sm_count)
+        return _takes(self.rung, ladder.read_settings(self.settings), problem, target)
+
     def seconds(self, problem: Problem) -> float:
         """How long a problem takes at this rate, with what must be transposed before it."""
         sizes = {"A": problem.m * problem.k, "B": problem.k * problem.n}
@@ -219,7 +224,7 @@ def _nearest(problem: Problem, rows: list[Row], batch: int | None = None) -> lis
     def apart(row: Row) -> float:
         return _apart(shape, (*row.problem.shape, row.problem.batch))
 
-    usable = [row for row in rows if row.problem.ops in (problem.ops, "NN")]
+    usable = [row for row in rows if row.problem.ops in (problem.ops, "NN") and row.takes(problem)]
     if not usable:
         return []
     least = min(map(apart, usable))
@@ -249,11 +254,24 @@ def by_rule(problem: Problem) -> Chosen:
     found = [
         (estimate.seconds(rung, settings, problem, target), number)
         for number, (rung, settings) in enumerate(_candidates(target.arch))
-        if problem.batch > 1 or rung.batch == 1
+        if (problem.batch > 1 or rung.batch == 1) and _takes(rung, settings, problem, target)
     ]
     rung, settings = _candidates(target.arch)[min(found)[1]]
     why = f"by the rule for shapes without a record: its tiles for {target.sm_count} SMs"
     return _chosen(rung, settings, problem, why)
+
+
+def _takes(rung: Rung, settings: Settings, problem: Problem, target: Target) -> bool:
+    """Whether the rung multiplies the problem with the settings, A and B as they are stored."""
+    stored = settings | ladder.stored_as(rung, problem.ops)
+    if rung.broken(stored):
+        return False
+    one = problem if rung.batch > 1 else replace(problem, batch=1)
+    try:
+        rung.launches(one, stored, target)
+    except IllegalSetting:
+        return False
+    return True
 
 
 @lru_cache(maxsize=4)
@@ -263,5 +281,5 @@ def _candidates(arch: str) -> list[tuple[Rung, Settings]]:
         for rung in ladder.RUNGS
         if rung.name in RULED
         for settings in ladder.tuned_settings(rung)
-        if rung.runs_on(settings, arch)
+        if rung.ships(settings) and rung.runs_on(settings, arch)
     ]

@@ -380,13 +380,13 @@ def record(name: str, say: Say) -> Path:
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         rows = [
             row
-            for step, compiled in zip(wanted, pool.map(_compile, wanted), strict=True)
+            for step, compiled in zip(wanted, pool.map(compile_step, wanted), strict=True)
             for row in _measure(name, step, compiled, say)
         ]
     return evidence(name).write(pandas.DataFrame(rows), here.slug)
 
 
-def _compile(step: Step) -> Compiled:
+def compile_step(step: Step) -> Compiled:
     """Compile in another process; CuPy keeps what it compiles on disk, where the first finds it."""
     kernel = step.kernel()
     kernel.prepare()
@@ -398,8 +398,9 @@ def _compile(step: Step) -> Compiled:
 def _measure(name: str, step: Step, compiled: Compiled, say: Say) -> list[dict[str, object]]:
     """The rows of one step, one for each shape."""
     kernel, versions = step.kernel(compiled), software_versions()
-    taken = compiled.entries[kernel.rung.entry]
-    loop = loops.analyse(compiled.cubin, kernel.rung.entry, loops.adds_per_tile(kernel))
+    entry = kernel.rung.entry(kernel.settings)
+    taken = compiled.entries[entry]
+    loop = loops.analyse(compiled.cubin, entry, loops.adds_per_tile(kernel))
     file, settings = step.row
     about = {
         "path": name,

@@ -39,7 +39,7 @@ from gemmlab.records.registry import (
     Say,
     Table,
 )
-from gemmlab.records.runs import SHAPES
+from gemmlab.records.runs import LARGE, SHAPES
 from gemmlab.records.tuning import Shape
 
 if TYPE_CHECKING:
@@ -88,6 +88,19 @@ def of(kernel: Kernel, shape: Shape) -> pandas.Series:
     return rows.iloc[0]
 
 
+def at(name: str, problem: Problem) -> pandas.Series:
+    """The row of a rung at one problem, with the settings for it, in turn with cuBLAS.
+
+    Raises NoRecord and what `tuned` raises.
+    """
+    table = tuned(name)
+    where = (table[list(tuning.SIZES)] == [*problem.shape, problem.batch]).all(axis=1)
+    rows = table[where & (table["ops"] == problem.ops) & (table["way"] == "in turn")]
+    if rows.empty:
+        raise NoRecord(f"{name} is not recorded at {problem}.")
+    return rows.iloc[0]
+
+
 def evidence(rung: ladder.Rung) -> Table:
     """What is kept of a rung."""
     return Table(
@@ -103,10 +116,15 @@ def evidence(rung: ladder.Rung) -> Table:
 
 
 def problems_of(rung: ladder.Rung) -> tuple[Problem, ...]:
-    """What is measured of a rung: the shapes of runs that are not tiny, and the shape set."""
+    """What is measured of a rung: the shape set, and the shapes of runs that are not tiny.
+
+    Of a rung that no sweep tries at large shapes, the shape set alone.
+    """
     if rung.batch > 1:
         return tuple(replace(one, ops=ops) for one in BATCHES for ops in _ways(rung))
-    large = (Problem(*shape) for shape in SHAPES if shape[0] * shape[1] * shape[2] >= SMALLEST)
+    large = [Problem(*shape) for shape in SHAPES if shape[0] * shape[1] * shape[2] >= SMALLEST]
+    if LARGE not in tuning.shapes_of(rung):
+        large = []
     every = dict.fromkeys((*large, *SINGLE_PRODUCTS))
     return (*every, *(replace(one, ops=ops) for one in TURNED for ops in _ways(rung)[1:]))
 

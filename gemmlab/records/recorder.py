@@ -22,7 +22,17 @@ from gemmlab.ladder import CEILINGS_NAME, LEVELS, RUNGS, TENSOR_CEILING, LadderE
 from gemmlab.measure import ceilings, levels, profiler
 from gemmlab.measure.timing import Measurement, now, require_verified, sweep
 from gemmlab.records import ablations, best_by_shape, registry, roofs, runs, stalls, tuning
-from gemmlab.records.experiments import chains, epilogue_timing, fma_order, l1_passes, pitfalls
+from gemmlab.records.experiments import (
+    batches,
+    chains,
+    epilogue_timing,
+    fma_order,
+    joins,
+    l1_passes,
+    mma_steps,
+    mma_types,
+    pitfalls,
+)
 from gemmlab.records.registry import RUNS, BadRecord, Evidence, NoRecord, Say, StaleRecord
 from gemmlab.records.runs import Measured, Part
 
@@ -67,6 +77,8 @@ def evidence(shapes: Shapes = runs.SHAPES) -> tuple[Evidence, ...]:
         chains.EVIDENCE,
         fma_order.EVIDENCE,
         l1_passes.EVIDENCE,
+        mma_steps.EVIDENCE,
+        mma_types.EVIDENCE,
         *(
             Part(rung.name, RUNS, partial(_remake_rung, rung.name, shapes),
                  partial(runs.entry, Measured(rung)))
@@ -77,6 +89,9 @@ def evidence(shapes: Shapes = runs.SHAPES) -> tuple[Evidence, ...]:
         *map(stalls.evidence, RUNGS),
         *map(ablations.evidence, ablations.PATHS),
         epilogue_timing.EVIDENCE,
+        batches.EVIDENCE,
+        joins.TIMES_OF_JOINS,
+        joins.REPEATS,
     )  # fmt: skip
 
 

@@ -17,16 +17,19 @@ from typing import Any
 from gemmlab import ladder
 from gemmlab.cuda.device import require_gpu, software_versions
 from gemmlab.kernel.fingerprint import shortened
+from gemmlab.ladder.shape_set import BATCHES
 from gemmlab.measure import profiler
 from gemmlab.measure.timing import now
-from gemmlab.records.registry import COUNTED, DATE, SIZE, TEXT, Say, Table
+from gemmlab.records.registry import BATCH, COUNTED, DATE, SIZE, TEXT, Say, Table
 from gemmlab.records.runs import LARGE, Measured
+from gemmlab.records.tuning import SIZES, sizes_of
 
 SHAPES = ((256, 256, 256), (512, 512, 512), (1001, 777, 513), LARGE)
 """(M, N, K) at which they are counted of every rung."""
 
 MORE = {"11_fused_epilogue": ((8192, 8192, 64),)}
-"""Of some also here: where little is multiplied for each element of C."""
+"""Of some also here: where little is multiplied for each element of C. Of a rung that takes batches
+at BATCHES alone."""
 
 GROUP = "stalls"
 REASONS = {
@@ -65,7 +68,7 @@ METRICS = {  # column: what Nsight Compute counts for it; reasons are warps for 
 }  # fmt: skip
 COLUMNS = {
     **TEXT("rung"), **SIZE("m", "n", "k"), **COUNTED(*METRICS), **TEXT("code", "gpu", "driver"),
-    **TEXT("ncu"), **DATE("recorded"),
+    **TEXT("ncu"), **DATE("recorded"), **BATCH("batch"),
 }  # fmt: skip
 
 
@@ -73,13 +76,20 @@ def evidence(rung: ladder.Rung) -> Table:
     """What is kept of a rung."""
     return Table(
         name=f"{GROUP}/{rung.name}", file="stalls.csv", remake=partial(record, rung.name),
-        key=("rung", "m", "n", "k"), columns=COLUMNS, part=("rung", rung.name),
+        key=("rung", "m", "n", "k", "batch"), columns=COLUMNS, part=("rung", rung.name),
         code_of_row=lambda _: _code(rung),
     )  # fmt: skip
 
 
 def _code(rung: ladder.Rung) -> str:
     return shortened(Measured(rung).code_hash())
+
+
+def shapes_of(rung: ladder.Rung) -> tuple[tuple[int, ...], ...]:
+    """(M, N, K), or (M, N, K, batch), at which they are counted of a rung."""
+    if rung.batch > 1:
+        return tuple((*one.shape, one.batch) for one in BATCHES)
+    return (*SHAPES, *MORE.get(rung.name, ()))
 
 
 def record(name: str, say: Say) -> Path:
@@ -97,11 +107,11 @@ def record(name: str, say: Say) -> Path:
     }  # fmt: skip
     missing = () if here.compute_capability == (9, 0) else OF_SM_90
     metrics = [metric for column, metric in METRICS.items() if column not in missing]
-    shapes = [*SHAPES, *MORE.get(name, ())]
+    shapes = list(shapes_of(rung))
     found = profiler.counters(rung, settings, shapes, metrics)
     rows = [
-        {"rung": name, "m": m, "n": n, "k": k, **_row(counted), **context}
-        for (m, n, k), counted in zip(shapes, found, strict=True)
+        {"rung": name, **dict(zip(SIZES, sizes_of(shape), strict=True)), **_row(counted), **context}
+        for shape, counted in zip(shapes, found, strict=True)
     ]
     say(f"{name}: stall reasons at {len(rows)} shapes")
     return evidence(rung).write(pandas.DataFrame(rows), here.slug)

@@ -227,7 +227,8 @@ def record(names: Iterable[str], say: Callable[[str], None]) -> Path:
 
 def shapes_of(rung: ladder.Rung) -> tuple[Shape, ...]:
     """(M, N, K), or (M, N, K, batch), of the sweep of a rung."""
-    return tuple(shape for shape in (*SHAPES, *rung.tuned_shapes) if swept(rung, shape))
+    every = dict.fromkeys((*SHAPES, *rung.tuned_shapes))
+    return tuple(shape for shape in every if swept(rung, shape))
 
 
 def swept(rung: ladder.Rung, shape: Shape) -> list[Settings]:
@@ -301,7 +302,7 @@ def _measure(rung: ladder.Rung, say: Callable[[str], None]) -> Iterator[dict[str
 def _row(kernel: Kernel, arena: Arena) -> dict[str, Any]:
     rung, problem, versions = kernel.rung, arena.problem, software_versions()
     race = arena.race(kernel, arena.side(kernel), PAIRS)
-    taken = kernel.compiled.entries[rung.entry]
+    taken = kernel.compiled.entries[rung.entry(kernel.settings)]
     return {
         **kernel.settings, "m": problem.m, "n": problem.n, "k": problem.k,
         "batch": problem.batch, "dtype": kernel.dtype, **_spread(race.time_ms),

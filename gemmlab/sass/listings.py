@@ -45,7 +45,7 @@ def make(rung: Rung) -> dict[str, str]:
 def _new(rung: Rung, source: str, settings: tuple, arch: str) -> str:
     options = options_for(dict(settings))
     program = nvrtc.compile_anew(source, rung.path.name, arch=arch, options=options)
-    return section(disassemble(program.cubin), rung.entry)
+    return section(disassemble(program.cubin), rung.entry(dict(settings)))
 
 
 def is_current(rung: Rung) -> bool:

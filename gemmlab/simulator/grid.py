@@ -44,21 +44,23 @@ THREADS = _threads()
 def run(
     launch: PreparedLaunch,
     blocks: list[Triple] | None = None,
-    record: bool = False,
+    record: Triple | None = None,
     limit_s: float | None = None,
 ):
     """Run all blocks, or only the clusters of those named, each of them in a chunk of its own.
 
-    Returns (counter, findings, accesses, stretches); the last two only if `record` is set, for one
-    block. Raises TooLong as soon as it is clear that the run will take more than `limit_s` seconds.
+    Returns (counter, findings, accesses, stretches); the last two only of the block `record`.
+    Raises TooLong as soon as it is clear that the run will take more than `limit_s` seconds.
     Whatever ends it, nothing runs on and writes to memory afterwards.
     """
     counter, findings, accesses, stretches = Counter(), {}, [], []
     threads = 1 if launch.check or _is_ordered(launch) else THREADS
     number, every = _ranges(launch, blocks, threads)
     deadline = Deadline(inf if limit_s is None else limit_s)
-    recorded = blocks[0] if record else None
-    chunks = (Chunk(launch, ranges, recorded, deadline) for ranges in every)
+    chunks = (
+        Chunk(launch, ranges, record if _is_in(record, ranges) else None, deadline)
+        for ranges in every
+    )
     in_turns = bool(polling_branches(launch.kernel))
     if in_turns:
         finishing = _in_turns(chunks, launch)
@@ -206,6 +208,12 @@ def _ranges(launch: PreparedLaunch, blocks: list[Triple] | None, threads: int):
         for start in product(*starts)
     )
     return prod(len(along) for along in starts), boxes
+
+
+def _is_in(block: Triple | None, ranges) -> bool:
+    return block is not None and all(
+        first <= i < end for i, (first, end) in zip(block, ranges, strict=True)
+    )
 
 
 def _even(count: int, most: int, threads: int) -> int:

@@ -39,11 +39,13 @@ def launch(
     limit_s: float | None = 120.0,
     variables: dict[str, np.ndarray] | None = None,
     by_symbol: bool = False,
+    names: tuple[str, ...] = (),
 ) -> Run:
     """Run the kernel `entry` of `source`, CUDA C++ text or the path of a file.
 
     `entry`: a name, with the arguments of a template where it is one, such as "scale<float, 4>".
     `by_symbol`: it is the name in the PTX, which is all that a GPU's driver would take.
+    `names`: what the arguments are called, for a kernel that stands in a header of `source`.
     `args`: C-contiguous NumPy arrays, which are the device's memory and are changed in place, and
     scalars; `uninitialised(array)` for memory that nobody has written yet, `read_only(array)` for
     what the kernel must not write; `Part` for a pointer into an array, `Pointers` for an array of
@@ -56,9 +58,10 @@ def launch(
     `shared_bytes`: dynamic shared memory. `cluster`: in blocks, if not as __cluster_dims__ says.
     `count`: fill in the counters.
     `check`: look for races, uninitialised reads and lost barriers too, which takes longer.
-    `blocks`: run only these (x, y, z); the others do nothing. `limit_s`: a launch that will take
-    longer than so many seconds is refused, once its speed is seen, and leaves the arrays as they
-    were, as Ctrl-C does; None for no limit, where Ctrl-C leaves what was written so far.
+    `blocks`: run only these (x, y, z), in this order; the others do nothing. `limit_s`: a launch
+    that will take longer than so many seconds is refused, once its speed is seen, and leaves the
+    arrays as they were, as Ctrl-C does; None for no limit, where Ctrl-C leaves what was written so
+    far.
 
     What the kernel prints goes to sys.stdout.
 
@@ -78,8 +81,8 @@ def launch(
     cluster = limits.cluster_shape(kernel, cluster, grid, arch)
     limits.check_local(kernel)
     variables = dict(variables or {})
-    names = arguments.names(text, entry)
-    memory, parameters, maps = arguments.bind(kernel, args, names, variables)
+    called = arguments.names(text, entry) or list(names)
+    memory, parameters, maps = arguments.bind(kernel, args, called, variables)
     marked = arguments.given_arrays(args)
     unwritten = {id(arg.array): arg for arg in marked if isinstance(arg, Uninitialised)}
     args = [arguments.plain(arg) for arg in args]
@@ -115,7 +118,7 @@ def launch(
     changed = [a for a, b in zip(arrays, memory.buffers, strict=True) if not b.read_only]
     changed += [*mapped, *variables.values()]
     before = [(array, array.copy()) for array in changed] if limit_s is not None else []
-    record = count and blocks is not None and len(blocks) == 1
+    record = tuple(blocks[-1]) if count and blocks else None
     try:
         counter, findings, *seen = run_blocks(prepared, blocks, record, limit_s)
     except BaseException as error:  # Ctrl-C too
@@ -134,7 +137,7 @@ def launch(
     done = counter.fma_lanes + counter.tensor_multiply_adds
     run = Run(counter.totals(), counter.lines(), findings, done, arguments.copy(prepared, args))
     if record:
-        run._seen[tuple(blocks[0])] = seen
+        run._seen[record] = seen
     return run
 
 

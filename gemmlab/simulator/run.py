@@ -42,7 +42,7 @@ class Run:
         """Every memory access of one block, or of one of its warps, in the order of execution.
 
         The block is run once more for this, on copies of the arrays as the launch left them, unless
-        it was the only one that ran.
+        it was the last of those that `blocks` named.
         """
         accesses, _ = self._recorded(block)
         return [access for access in accesses if warp is None or access.warp == warp]
@@ -70,7 +70,7 @@ class Run:
         block = tuple(block)
         check_block(block, self._kept().grid)
         if block not in self._seen:
-            _, _, *self._seen[block] = run_blocks(self._again, [block], record=True)
+            _, _, *self._seen[block] = run_blocks(self._again, [block], record=block)
         return self._seen[block]
 
     def _kept(self) -> machine.PreparedLaunch:

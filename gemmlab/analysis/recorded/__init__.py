@@ -2,5 +2,5 @@
 
 gains: factors between rungs; sizes: rungs over sizes; tile_steps: cycles and instructions of a step
 along K; stalls: what warps waited for; fma_orders: what orders of multiply-adds, loads and waits
-cost; epilogue_costs.
+cost; epilogue_costs; joins: ways to join parts of K.
 """

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gemmlab import ladder
+from gemmlab.ladder import Problem
 from gemmlab.records import runs
 from gemmlab.records import stalls as recorded
 from gemmlab.records.registry import NoRecord
+from gemmlab.records.tuning import SIZES, sizes_of
 
 if TYPE_CHECKING:
     import pandas
@@ -16,8 +18,10 @@ LEAST = 1.0  # percent: what is less in every column is summed up as the rest
 REST = "the rest"
 
 
-def stalls(*names: str, shape: tuple[int, int, int] = runs.LARGE) -> pandas.DataFrame:
-    """What the warps of rungs did in a cycle, at one recorded shape (M, N, K), a column for each.
+def stalls(*names: str, shape: tuple[int, ...] = runs.LARGE) -> pandas.DataFrame:
+    """What the warps of rungs did in a cycle, at one recorded shape, a column for each rung.
+
+    shape: (M, N, K), or (M, N, K, batch).
 
     First "issue active": the cycles of a scheduler in which it started an instruction, in percent;
     and how many warps a scheduler had. Then each reason of Nsight Compute, in percent of the cycles
@@ -43,12 +47,13 @@ def stalls(*names: str, shape: tuple[int, int, int] = runs.LARGE) -> pandas.Data
     return table.astype(float).round(1).assign(**{"waits for": [*words, ""]})
 
 
-def _row(rung: ladder.Rung, shape: tuple[int, int, int]) -> pandas.Series:
+def _row(rung: ladder.Rung, shape: tuple[int, ...]) -> pandas.Series:
     table = recorded.evidence(rung).read()
-    found = table[(table[["m", "n", "k"]] == list(shape)).all(axis=1)]
+    sizes = table[list(SIZES)]
+    found = table[(sizes == list(sizes_of(shape))).all(axis=1)]
     if found.empty:
-        there = ", ".join("x".join(map(str, row)) for row in table[["m", "n", "k"]].to_numpy())
+        there = ", ".join(str(Problem(*row)) for row in sizes.to_numpy().tolist())
         raise NoRecord(
-            f"{rung.name}: no stall reasons were recorded at {shape}; there are, as MxNxK: {there}."
+            f"{rung.name}: no stall reasons were recorded at {shape}; there are: {there}."
         )
     return found.iloc[0]

@@ -54,7 +54,8 @@ class Played:
     rows of A and the columns of B that its own elements of C need can be checked
     (`require_reads`), and would not hold if the order were another.
 
-    `owner`: int (M, N), the thread of the block that stores each element of C, or NOTHING.
+    `owner`: int (M, N), the thread of the block that stores each element of C, or NOTHING; of a
+    batch, its matrices stand one below the other.
     `shared_words`: how much of shared memory was touched, up to the last word.
     """
 
@@ -67,10 +68,10 @@ class Played:
     @classmethod
     def of(cls, trace: Trace, block: tuple[int, int, int]) -> Played:
         """Follow one block. Raises LaunchError for a block that is not there."""
-        m, n, k = trace.m, trace.n, trace.k
-        first = {"A": 0, "B": m * k}
+        rows, n = trace.batch * trace.m, trace.n
+        first = {"A": 0, "B": rows * trace.k}
         accesses = trace.run.accesses(block)
-        owner = np.full(m * n, NOTHING)
+        owner = np.full(rows * n, NOTHING)
         waiting: defaultdict[int, deque] = defaultdict(deque)  # of each warp: loaded, not yet kept
         ends = [int(a.addresses[a.active].max()) + a.size for a in accesses if a.array == SHARED]
         size = trace.element_bytes
@@ -102,7 +103,7 @@ class Played:
                 elements = np.where(active, np.stack(kept, axis=1), NOTHING)
                 here[words[access.active]] = elements[access.active]
             moves.append(Move(kind, access, elements, words))
-        return cls(trace, block, moves, owner.reshape(m, n), len(here))
+        return cls(trace, block, moves, owner.reshape(rows, n), len(here))
 
     @property
     def reads(self) -> list[Move]:
@@ -121,10 +122,12 @@ class Played:
         if not self.reads:
             raise ValueError(f"{who}: {where} reads nothing from shared memory.")
         threads = math.ceil(math.prod(self.trace.block) / WARP) * WARP
-        rows = np.zeros((threads, self.trace.m), bool)
-        columns = np.zeros((threads, self.trace.n), bool)
+        m, n, batch = self.trace.m, self.trace.n, self.trace.batch
+        rows = np.zeros((threads, batch * m), bool)
+        columns = np.zeros((threads, batch * n), bool)
         row, column = np.nonzero(self.owner != NOTHING)
-        rows[self.owner[row, column], row] = columns[self.owner[row, column], column] = True
+        owner = self.owner[row, column]
+        rows[owner, row] = columns[owner, row // m * n + column] = True
         shared_by_warp = any(read.access.operation == MATRICES for read in self.reads)
         of_warps: defaultdict[int, list[np.ndarray]] = defaultdict(list)
         for read in self.reads:
@@ -147,28 +150,49 @@ class Played:
     def _places(self, elements: np.ndarray) -> tuple[np.ndarray, ...]:
         """Which numbers are of A and which of B; row in A of the former, column in B of the rest.
 
-        Row and column are 0 where they mean nothing.
+        Of a batch, rows and columns are counted on from product to product. Row and column are 0
+        where they mean nothing.
         """
         m, n, k = self.trace.m, self.trace.n, self.trace.k
-        in_b = elements >= m * k
-        in_a = ~in_b & (elements != NOTHING)
+        in_a = self._in_a(elements)
+        in_b = ~in_a & (elements != NOTHING)
+        product, at = self._in_matrix(elements)
+        row = at // k if self.trace.ops[0] == "N" else at % m
+        column = at % n if self.trace.ops[1] == "N" else at // k
         return (
             in_a,
             in_b,
-            np.where(in_a, elements // k, 0),
-            np.where(in_b, (elements - m * k) % n, 0),
+            np.where(in_a, product * m + row, 0),
+            np.where(in_b, product * n + column, 0),
         )
 
     def along(self, elements: np.ndarray) -> np.ndarray:
         """Which k these elements of A and B belong to; NOTHING where there is no element."""
         m, n, k = self.trace.m, self.trace.n, self.trace.k
-        k_of = np.where(elements < m * k, elements % k, (elements - m * k) // n)
-        return np.where(elements == NOTHING, NOTHING, k_of)
+        _, at = self._in_matrix(elements)
+        of_a = at % k if self.trace.ops[0] == "N" else at // m
+        of_b = at // n if self.trace.ops[1] == "N" else at % k
+        return np.where(elements == NOTHING, NOTHING, np.where(self._in_a(elements), of_a, of_b))
+
+    def product(self, elements: np.ndarray) -> np.ndarray:
+        """Which product of the batch these elements of A and B belong to; or NOTHING."""
+        return np.where(elements == NOTHING, NOTHING, self._in_matrix(elements)[0])
+
+    def _in_a(self, elements: np.ndarray) -> np.ndarray:
+        return (elements != NOTHING) & (elements < self.trace.batch * self.trace.m * self.trace.k)
+
+    def _in_matrix(self, elements: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The product of each element, and its number in its own matrix of it."""
+        m, n, k, batch = self.trace.m, self.trace.n, self.trace.k, self.trace.batch
+        in_a = self._in_a(elements)
+        size = np.where(in_a, max(1, m * k), max(1, k * n))
+        return np.divmod(np.where(in_a, elements, elements - batch * m * k), size)
 
     def count(self, elements: np.ndarray) -> np.ndarray:
         """How often each element of A and then of B is among these numbers."""
         m, n, k = self.trace.m, self.trace.n, self.trace.k
-        return np.bincount(elements[elements != NOTHING], minlength=m * k + k * n)
+        every = self.trace.batch * (m * k + k * n)
+        return np.bincount(elements[elements != NOTHING], minlength=every)
 
     def matrices(self, elements: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """How often each element of A, int (M, K), and of B, int (K, N), is among these numbers."""

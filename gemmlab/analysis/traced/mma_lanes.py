@@ -9,11 +9,11 @@ from gemmlab.cuda.architectures import WARP
 from gemmlab.cuda.options import options_for
 from gemmlab.folders import KERNELS
 from gemmlab.ladder import Precision, Settings
-from gemmlab.ladder.probes import mma_shape
+from gemmlab.ladder.probes import LANES_PROBE, lanes_macros
 from gemmlab.ladder.rungs.mma_sync import TYPES
 
-PROBE = KERNELS / "15_lanes.cu"
-ROWS, ROW_BYTES, STEPS = 16, 128, 2  # of the tiles: rows of A, bytes of a row of B, steps along K
+PROBE = KERNELS / f"{LANES_PROBE}.cu"
+ROWS = 16  # of A, and columns of what is drawn
 BASE, DIGITS = 4, 4  # of numbers that are written in digits which all types hold
 
 
@@ -25,10 +25,9 @@ def by_mma(dtype: int = 0) -> dict[str, np.ndarray]:
     kernels/15_lanes.cu in the simulator, which holds them as an H200 does.
     """
     precision = TYPES[dtype]
-    depth, columns = mma_shape(precision)[2], ROW_BYTES // precision.a.bytes
-    macros = {"DTYPE": dtype, "BM": ROWS, "BN": columns, "BK": STEPS * depth,
-              "WM": ROWS, "WN": columns}  # fmt: skip
-    a_shape, b_shape = (ROWS, STEPS * depth), (STEPS * depth, columns)
+    macros = lanes_macros(dtype, precision)
+    columns = macros["BN"]
+    a_shape, b_shape = (ROWS, macros["BK"]), (macros["BK"], columns)
     found: dict[str, list[np.ndarray]] = {"A": [], "B": []}
     for axis in (0, 1):
         a, b, _ = _run(macros, *(

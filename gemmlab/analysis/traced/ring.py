@@ -15,10 +15,12 @@ from gemmlab.analysis.traced.block_replay import COPY, NOTHING, READ, Move, Play
 from gemmlab.kernel.trace import Trace
 
 # What a warp does. It copies its part of a tile into a place and leaves its arrival at the place's
-# full mbarrier with these copies; it waits until a place is full, reads, and arrives at empty.
-COPIES, LEAVES_FULL, AWAITS_FULL, READS, ARRIVES_EMPTY, AWAITS_EMPTY = (
-    "copies", "leaves full", "awaits full", "reads", "arrives empty", "awaits empty",
+# full mbarrier with these copies; it waits until a place is full, reads, and arrives at empty. Of a
+# batch it stores C after the last tile of a product.
+COPIES, LEAVES_FULL, AWAITS_FULL, READS, ARRIVES_EMPTY, AWAITS_EMPTY, STORES = (
+    "copies", "leaves full", "awaits full", "reads", "arrives empty", "awaits empty", "stores",
 )  # fmt: skip
+NO_PLACE = -1  # of C
 WAITS = ("mbarrier.try_wait", "mbarrier.test_wait")
 
 
@@ -26,7 +28,9 @@ WAITS = ("mbarrier.try_wait", "mbarrier.test_wait")
 class Event:
     """Neighbouring instructions of one kind, for one tile, which lies in `place` of the ring.
 
-    Where a warp waits until a place is empty, `tile` is the one that it will copy there.
+    Where a warp waits until a place is empty, `tile` is the one that it will copy there. Of a
+    batch, tiles are counted on from product to product, see Ring.product; where it stores C, `tile`
+    is the last one of the product, and there is no place.
     """
 
     kind: str
@@ -57,6 +61,10 @@ class Ring:
     def places(self) -> int:
         return 1 + max(event.place for event in self.events)
 
+    def product(self, tile: int) -> tuple[int, int]:
+        """The product of the batch that a tile belongs to, and its number among that one's."""
+        return divmod(tile, _tiles_of_product(self.trace))
+
 
 def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0), warp: int = 0) -> Ring:
     """The ring as this warp uses it, from what it executed.
@@ -65,12 +73,16 @@ def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0), warp: int = 0) -> 
     An mbarrier's address is not in a trace: a wait is known by what the warp does next in a place,
     an arrival by what it did last. Raises TypeError for anything but a trace, LaunchError for a
     block that is not there, and ValueError for a kernel without a BK or mbarriers, where threads
-    seem to read what their elements of C do not need, and for a warp that is not there.
+    seem to read what their elements of C do not need, for a warp that is not there, and for a batch
+    of products with several tiles of C.
     """
     if not isinstance(trace, Trace):
         raise TypeError(f"ring takes a trace, as kernel.trace(m, n, k) gives, not {trace!r}.")
     if "BK" not in trace.settings:
         raise ValueError(f"ring: {trace.kernel_name} has no BK, so no tiles along K.")
+    rows, columns = (trace.settings[name] for name in ("BM", "BN"))
+    if trace.batch > 1 and (trace.m > rows or trace.n > columns):
+        raise ValueError(f"ring: of a batch, C is one tile of {rows}×{columns} for each product.")
     played = Played.of(trace, tuple(block))
     warps = sorted({move.warp for move in played.moves})
     if warp not in warps:
@@ -99,11 +111,16 @@ def _in_ring(move: Move) -> bool:
 
 def _tile(played: Played, move: Move) -> int:
     """The tile along K that an access belongs to. Raises ValueError where it is of several."""
-    along = played.along(move.elements)
-    found = set(np.unique(along[along != NOTHING] // played.trace.settings["BK"]))
+    real = move.elements[move.elements != NOTHING]
+    along = played.along(real) // played.trace.settings["BK"]
+    found = set(np.unique(played.product(real) * _tiles_of_product(played.trace) + along))
     if len(found) > 1:
         raise ValueError(f"ring: line {move.access.line} moves parts of several tiles at once.")
     return int(found.pop())
+
+
+def _tiles_of_product(trace: Trace) -> int:
+    return -(-trace.k // trace.settings["BK"])
 
 
 def _places(played: Played, tiles: dict[int, int]) -> dict[int, int]:
@@ -126,7 +143,7 @@ def _events(
     waits = False  # a wait was met; the next copy or read says what for
 
     def put(kind: str, tile: int) -> None:
-        event = Event(kind, tile, places[tile])
+        event = Event(kind, tile, NO_PLACE if kind == STORES else places[tile])
         if not events or events[-1] != event:
             events.append(event)
 
@@ -141,6 +158,8 @@ def _events(
         elif step.opcode.startswith(WAITS):
             waits = True
         for access in step.accesses:
+            if played.trace.batch > 1 and access.array == "C" and access.operation == "store":
+                put(STORES, last(READS))
             if id(access) not in tiles:
                 continue
             copies, tile = kinds[id(access)] == COPY, tiles[id(access)]

@@ -1,15 +1,17 @@
 """Which part of a product each block computes, and when, on a GPU of few SMs: from addresses alone.
 
-A block that works along K reads a tile of A and one of B with each step, BK long. The elements that
-it loads or copies tell which tiles of C it works on, and how far along K.
+A block that works along K reads a tile of A and then one of B with each step, BK long. The elements
+that its first warp loads or copies tell which tiles of C it works on, and how far along K.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
+
+import numpy as np
 
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.trace import Trace, TraceError
@@ -19,9 +21,9 @@ from gemmlab.kernel.trace import Trace, TraceError
 class Part:
     """Steps along K, from `first` up to `end`, of a tile of C that one block computes.
 
-    `tile`: row and column of the tile. `sm` and `start`: where and after how many steps it begins,
-    if a block goes to the SM that is free first, one block to an SM, and all steps take equally
-    long.
+    `tile`: row and column of the tile, in the matrix of `product`. `sm` and `start`: where and
+    after how many steps it begins, if a block goes to the SM that is free first, one block to an
+    SM, and all steps take equally long.
     """
 
     block: tuple[int, int, int]
@@ -30,6 +32,7 @@ class Part:
     end: int
     sm: int
     start: int
+    product: int = 0
 
     @property
     def stop(self) -> int:
@@ -38,9 +41,9 @@ class Part:
 
 @dataclass(frozen=True)
 class Work:
-    """One product, spread over the SMs of a GPU.
+    """One product, or a batch of them, spread over the SMs of a GPU.
 
-    `tiles`: rows and columns of tiles of C. `steps`: of a tile along K.
+    `tiles`: rows and columns of tiles of one C. `steps`: of a tile along K.
     """
 
     name: str
@@ -50,6 +53,7 @@ class Work:
     tiles: tuple[int, int]
     steps: int
     parts: tuple[Part, ...]
+    batch: int = 1
 
     @property
     def length(self) -> int:
@@ -63,13 +67,13 @@ class Work:
         return done / (self.length * self.sm_count)
 
 
-def work(kernel: Kernel, m: int, n: int, k: int, sm_count: int) -> Work:
-    """What each block of an m×n×k product does, if the GPU had `sm_count` SMs.
+def work(kernel: Kernel, m: int, n: int, k: int, sm_count: int, batch: int = 1) -> Work:
+    """What each block of an m×n×k product does, or of a batch, if the GPU had `sm_count` SMs.
 
     For kernels with BM, BN and BK. Raises what Kernel.trace raises, and TraceError for a kernel
     that reads A and B otherwise than tile by tile.
     """
-    trace = kernel.scheduled_for(sm_count).trace(m, n, k)
+    trace = kernel.scheduled_for(sm_count).trace(m, n, k, batch=batch)
     sizes = [kernel.settings.get(name) for name in ("BM", "BN", "BK")]
     if None in sizes:
         raise TraceError(f"{kernel.name} has no BM, BN and BK, so no tiles along K")
@@ -78,13 +82,24 @@ def work(kernel: Kernel, m: int, n: int, k: int, sm_count: int) -> Work:
     parts = []
     for block in _in_order(trace.grid):
         start, sm = heapq.heappop(free)
-        for tile, first, end in _stretches(trace, block, *sizes):
-            parts.append(Part(block, tile, first, end, sm, start))
+        for (number, *tile), first, end in _stretches(trace, block, *sizes):
+            parts.append(Part(block, tuple(tile), first, end, sm, start, number))
             start = parts[-1].stop
         heapq.heappush(free, (start, sm))
     return Work(
-        kernel.name, kernel.settings, (m, n, k), sm_count, (rows, columns), step, tuple(parts)
-    )
+        kernel.name, kernel.settings, (m, n, k), sm_count, (rows, columns), step, tuple(parts),
+        batch,
+    )  # fmt: skip
+
+
+def launch_by_launch(one: Work, batch: int) -> Work:
+    """A product as often as the batch has products, each in a launch that waits for the last."""
+    parts = [
+        replace(part, start=part.start + at * one.length, product=at)
+        for at in range(batch)
+        for part in one.parts
+    ]
+    return replace(one, parts=tuple(parts), batch=batch)
 
 
 def _in_order(grid: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
@@ -95,23 +110,39 @@ def _in_order(grid: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
 
 def _stretches(
     trace: Trace, block: tuple[int, int, int], rows: int, columns: int, step: int
-) -> list[tuple[tuple[int, int], int, int]]:
-    """The tiles of C of one block in their order, each with its first step and the one after."""
-    met: dict[str, dict[tuple[int, int], None]] = {"A": {}, "B": {}}  # (which tile, step), in order
-    for access in trace.run.accesses(block):
-        if access.array not in met:
+) -> list[tuple[tuple[int, int, int], int, int]]:
+    """The tiles of C of one block in their order, each with its first step and the one after.
+
+    A tile is named by its product, its row and its column.
+    """
+    m, n, k = trace.m, trace.n, trace.k
+    # Of each step: (product, which tile, step along K).
+    met: list[dict[str, set[tuple[int, int, int]]]] = []
+    for access in trace.run.accesses(block, 0):
+        if access.array not in ("A", "B"):
             continue
         at = access.addresses[access.active] // trace.element_bytes
         if access.array == "A":
-            where = zip(at // trace.k // rows, at % trace.k // step, strict=True)
+            number, at = np.divmod(at, m * k)
+            side, along = (at // k, at % k) if trace.ops[0] == "N" else (at % m, at // m)
+            side = side // rows
         else:
-            where = zip(at % trace.n // columns, at // trace.n // step, strict=True)
-        met[access.array] |= dict.fromkeys((int(tile), int(along)) for tile, along in where)
-    if [along for _, along in met["A"]] != [along for _, along in met["B"]]:
-        raise TraceError(f"{trace.kernel_name}: block {block} does not read A and B step by step")
-    found: list[tuple[tuple[int, int], int, int]] = []
-    for (row, along), (column, _) in zip(met["A"], met["B"], strict=True):
-        tile = row, column
+            number, at = np.divmod(at, k * n)
+            along, side = (at // n, at % n) if trace.ops[1] == "N" else (at % k, at // k)
+            side = side // columns
+        if access.array == "A" and (not met or met[-1]["B"]):
+            met.append({"A": set(), "B": set()})
+        where = zip(number, side, along // step, strict=True)
+        met[-1][access.array].update(tuple(map(int, one)) for one in where)
+    found: list[tuple[tuple[int, int, int], int, int]] = []
+    for one in met:
+        (number, row, along), *more = one["A"]
+        (beside, column, as_far), *others = one["B"]
+        if more or others or (number, along) != (beside, as_far):
+            raise TraceError(
+                f"{trace.kernel_name}: block {block} does not read A and B step by step"
+            )
+        tile = number, row, column
         if found and found[-1][0] == tile and found[-1][2] == along:
             found[-1] = tile, found[-1][1], along + 1
         else:

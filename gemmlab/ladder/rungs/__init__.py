@@ -3,8 +3,17 @@
 An entry's `plan` decides grid and block. untiled has the simplest; shapes is what families share.
 """
 
-from gemmlab.ladder.rungs import register_banks, tensor_cores, tiled, untiled, warp_tiled
+from gemmlab.ladder.rungs import (
+    irregular,
+    mma_sync,
+    register_banks,
+    tensor_cores,
+    tiled,
+    untiled,
+    warp_tiled,
+)
 
 RUNGS = (
-    *untiled.RUNGS, *tiled.RUNGS, *warp_tiled.RUNGS, *register_banks.RUNGS, *tensor_cores.RUNGS,
+    *untiled.RUNGS, *tiled.RUNGS, *warp_tiled.RUNGS, *register_banks.RUNGS, *irregular.RUNGS,
+    *tensor_cores.RUNGS, *mma_sync.RUNGS,
 )  # fmt: skip

@@ -1,35 +1,38 @@
-"""Rungs 12 and 13, verified and not yet on the ladder: they have no notebook and no records.
+"""Rungs 12 and 13: products with fewer tiles than the GPU has SMs; many small ones in one launch.
 
-12: products with fewer tiles than the GPU has SMs; 13: many small products in one launch. The
-kernels of 12 for few rows and few columns (thin.cuh) are launched by tests alone.
+12 has three kinds of kernels. A block of most settings computes a tile, or a part of K of it. Where
+a thread has as many rows as the tile (TM = BM), C has few rows, and where it has as many columns
+(TN = BN), few columns: these read the large matrix once, and no tile of it is kept.
 """
 
 from __future__ import annotations
 
-from gemmlab.ladder.constraints import Constraint, whole_block
+from gemmlab.cuda.architectures import LIMITS, base
+from gemmlab.ladder.constraints import Constraint, enough_registers
 from gemmlab.ladder.launch import (
     LEADING,
     MATRICES,
     POINTERS,
+    SIMULATED,
     STRIDES,
     Launch,
     Target,
     Workspace,
 )
+from gemmlab.ladder.planted import Planted
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Rung
 from gemmlab.ladder.rungs.shapes import (
-    block_tile,
     ceil_div,
     operations,
     ops,
-    thread_tile,
     threads_of_tiles,
     tile,
     tile_reuse,
     tiles_of_c,
 )
-from gemmlab.ladder.settings import Parameter, Settings
+from gemmlab.ladder.settings import IllegalSetting, Parameter, Settings
+from gemmlab.ladder.shape_set import BATCHES
 
 JOINS = (
     "alone", "a second kernel", "atomics", "the last arriver", "every part", "a cluster",
@@ -38,61 +41,111 @@ JOINS = (
 ALONE, SECOND_KERNEL, ATOMICS, LAST_ARRIVER, EVERY_PART, CLUSTER, STREAM_K = range(len(JOINS))
 PADDING = 4  # floats, of a row of what is transposed on its way into shared memory
 MOST_ROWS_OF_BLOCKS = 65535
+STATIC_BYTES = 256  # of shared memory, at most: barriers of a ring, and a flag
+DEPTH, STRIP, WARPS = 256, 128, 4  # of thin.cuh: k at a time; columns and warps of a block
+
+
+def _has_few_rows(s: Settings) -> bool:
+    return s["TM"] == s["BM"]
+
+
+def _has_few_columns(s: Settings) -> bool:
+    return s["TN"] == s["BN"]
+
+
+def _is_thin(s: Settings) -> bool:
+    return _has_few_rows(s) or _has_few_columns(s)
 
 
 def _ring_bytes(s: Settings) -> int:
     """The stages: tiles of floats, whose rows are longer where elements come transposed."""
-    a_row = s["BM"] + (0 if s["OP_A"] else PADDING)
+    a_row = s["BM"] + (0 if s["OP_A"] or _in_lines(s) else PADDING)
     b_row = s["BN"] + (PADDING if s["OP_B"] else 0)
     return 4 * s["STAGES"] * s["BK"] * (a_row + b_row)
 
 
-TILES = (
-    *block_tile((32, 64, 128), (32, 64, 128), (16, 32), (64, 64, 16)),
-    *thread_tile(8, 8),
-    Parameter("STAGES", 3, (2, 3, 4), "places of the ring of tiles"),
-)
+def _in_lines(s: Settings) -> bool:
+    """Whether A's tile lies in shared memory as it is stored, as the header's LINES has it."""
+    return not s["OP_A"] and (s["BN"] < 32 or (s["BN"] <= 64 and s["TM"] * s["TN"] > 64))
 
 
-def _whole_warps(s: Settings) -> str | None:
-    if s["BM"] % (4 * s["TM"]) or s["BN"] % (8 * s["TN"]):
-        return f"leaves no whole warps: one computes {4 * s['TM']}×{8 * s['TN']}"
-    return None
+def _families(*choices: tuple[int, ...]) -> tuple[Settings, ...]:
+    names = ("BM", "BN", "BK", "TM", "TN", "STAGES", "PTXAS")
+    return tuple(dict(zip(names, choice, strict=True)) for choice in choices)
+
+
+def _parameters(families: tuple[Settings, ...], default: Settings) -> tuple[Parameter, ...]:
+    """The parameters of tiles, with the values that some family has."""
+    meanings = {
+        "BM": "rows of C that a block computes", "BN": "columns of C that a block computes",
+        "BK": "how far along K one step goes", "TM": "rows of C that a thread computes",
+        "TN": "columns of C that a thread computes", "STAGES": "places of the ring of tiles",
+        "PTXAS": "the assembler's optimization; 1 keeps the order of the FMAs",
+    }  # fmt: skip
+    return tuple(
+        Parameter(name, default[name], tuple(sorted({one[name] for one in families})), meaning)
+        for name, meaning in meanings.items()
+    )
+
+
+def _resident(s: Settings, target: Target) -> int:
+    """Blocks that run on an SM at a time: by registers, as the header's MIN_BLOCKS has them, and
+    by shared memory."""
+    sums = s["TM"] * s["TN"]
+    threads = 256 if sums > 64 else 512 if sums > 32 else 768
+    limits = LIMITS.get(base(target.arch), LIMITS["sm_80"])
+    of_a_block = _split_shared_bytes(s) + STATIC_BYTES + limits.reserved_bytes
+    return max(1, min(threads // threads_of_tiles(s), limits.shared_bytes // of_a_block))
 
 
 # ---- 12 ------------------------------------------------------------------------------------------
 
 
-def _workers(s: Settings, target: Target) -> int:
-    """Blocks of stream-K, all of them resident: as the header's MIN_BLOCKS has them."""
-    sums = s["TM"] * s["TN"]
-    resident = 256 if sums > 64 else 384 if sums > 32 else 768
-    return target.sm_count * max(1, resident // threads_of_tiles(s))
+def _threads(s: Settings) -> int:
+    if _has_few_rows(s):
+        return 32 * WARPS
+    return 32 * (s["BM"] // s["TM"]) if _has_few_columns(s) else threads_of_tiles(s)
+
+
+def _split_shared_bytes(s: Settings) -> int:
+    if _has_few_rows(s):
+        return 4 * s["BM"] * max(DEPTH, WARPS * STRIP)
+    if _has_few_columns(s):
+        return 4 * s["STAGES"] * s["BN"] * (s["BK"] + PADDING)
+    of_a_tile = 4 * s["BM"] * s["BN"] if s["JOIN"] == CLUSTER else 0
+    return max(_ring_bytes(s), of_a_tile)
 
 
 def _shares(s: Settings) -> int:
     """Blocks of the second kernel for each tile, as the header's SHARES has them."""
-    lanes = 1 << (min(s["SPLIT"], 8).bit_length() - 1)
-    return ceil_div(s["BM"] * s["BN"] // 4 * lanes, threads_of_tiles(s))
+    fours = s["TM"] * s["TN"] // 4
+    lanes = 1 << (max(1, min(s["SPLIT"] // fours, 16)).bit_length() - 1)
+    return fours * lanes
 
 
 def _split_plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
     across, down, _ = tiles_of_c(problem.m, problem.n, s)
-    tiles, join, threads = across * down, s["JOIN"], (threads_of_tiles(s), 1, 1)
-    blocks = _workers(s, target) if join == STREAM_K else tiles * s["SPLIT"]
-    tile_bytes = 4 * s["BM"] * s["BN"]
-    parts = Workspace("parts", tile_bytes * blocks)
+    tiles, join, block = across * down, s["JOIN"], (_threads(s), 1, 1)
+    args = (*MATRICES, "M", "N", "K", *LEADING, "alpha", "beta")
+    if _has_few_columns(s):
+        return [Launch("few_columns", (tiles, 1, 1), block, _split_shared_bytes(s), args=args)]
+    together = target.sm_count * _resident(s, target)
+    if join == EVERY_PART and s["SPLIT"] > together:
+        raise IllegalSetting(
+            f"{s['SPLIT']} parts wait for each other, and {together} blocks run at a time: choose "
+            f"JOIN={LAST_ARRIVER}"
+        )
+    blocks = together if join == STREAM_K else tiles * s["SPLIT"]
+    parts = Workspace("parts", 4 * s["BM"] * s["BN"] * blocks)
     arrived = Workspace("arrived", 4 * max(blocks, 8 * tiles), zeroed=True)
-    shared = max(_ring_bytes(s), tile_bytes if join == CLUSTER else 0)
+    entry = "few_rows" if _has_few_rows(s) else "stream_k" if join == STREAM_K else "split_k"
+    cluster = (min(s["SPLIT"], 8), 1, 1) if join == CLUSTER else (1, 1, 1)
     product = Launch(
-        "stream_k" if join == STREAM_K else "split_k",
-        (blocks, 1, 1), threads, shared,
-        (s["SPLIT"], 1, 1) if join == CLUSTER else (1, 1, 1),
-        (*MATRICES, "M", "N", "K", *LEADING, "alpha", "beta", parts, arrived),
-    )  # fmt: skip
+        entry, (blocks, 1, 1), block, _split_shared_bytes(s), cluster, (*args, parts, arrived)
+    )
     if join == SECOND_KERNEL:
         args = ("C", "M", "N", "ldc", "alpha", "beta", parts)
-        return [product, Launch("add_parts", (tiles * _shares(s), 1, 1), threads, args=args)]
+        return [product, Launch("add_parts", (tiles * _shares(s), 1, 1), block, args=args)]
     if join == ATOMICS:
         grid = (ceil_div(problem.n, 256), min(problem.m, MOST_ROWS_OF_BLOCKS), 1)
         args = ("C", "M", "N", "ldc", "beta")
@@ -103,9 +156,138 @@ def _split_plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
 def _one_way(s: Settings) -> str | None:
     if s["JOIN"] in (ALONE, STREAM_K) and s["SPLIT"] != 1:
         return f"joins by {JOINS[s['JOIN']]}, with SPLIT=1"
-    if s["JOIN"] == CLUSTER and s["SPLIT"] > 8:
-        return "asks for a cluster of more than 8 blocks"
+    if s["JOIN"] == CLUSTER and s["SPLIT"] > 8 and s["SPLIT"] % 8:
+        return "leaves no whole clusters of 8 parts"
+    together = SIMULATED.sm_count * _resident(s, SIMULATED)
+    if s["JOIN"] == EVERY_PART and not _is_thin(s) and s["SPLIT"] > together:
+        return f"lets {s['SPLIT']} parts wait for each other, and {together} run at a time"
     return None
+
+
+def _waiting(s: Settings) -> str | None:
+    """Whether parts wait for each other of which not all run at a time, also on a large GPU."""
+    together = SIMULATED.sm_count * _resident(s, SIMULATED)
+    if s["JOIN"] == EVERY_PART and s["SPLIT"] > together:
+        return f"lets {s['SPLIT']} parts wait for each other, where {together} run at a time"
+    return None
+
+
+def _thin(s: Settings) -> str | None:
+    """What the kernels for few rows and columns do not do."""
+    if _has_few_columns(s):
+        if s["SPLIT"] != 1 or s["JOIN"] != ALONE:
+            return "cuts no K where C has few columns: SPLIT=1 and JOIN=0"
+        if s["OP_A"]:
+            return "takes A only as it is where C has few columns"
+    elif _has_few_rows(s):
+        if s["JOIN"] not in (ALONE, LAST_ARRIVER, CLUSTER):
+            joins = f"{ALONE}, {LAST_ARRIVER} and {CLUSTER}"
+            return f"joins few rows in one way of JOIN={joins}"
+        if s["OP_B"]:
+            return "takes B only as it is where C has few rows"
+        if s["JOIN"] == CLUSTER and s["SPLIT"] > 8:
+            return "joins few rows in one cluster, of 8 parts at most"
+    return None
+
+
+SPLIT_FAMILIES = _families(
+    (64, 64, 16, 8, 8, 3, 3), (64, 64, 16, 8, 4, 4, 3), (64, 128, 16, 8, 8, 4, 3),
+    (128, 128, 16, 8, 8, 4, 3), (128, 256, 32, 8, 16, 3, 1), (128, 256, 16, 8, 16, 4, 1),
+    (32, 32, 32, 4, 4, 3, 3), (32, 128, 16, 8, 4, 3, 3), (16, 64, 32, 4, 4, 3, 3),
+    (128, 64, 16, 8, 16, 4, 1), (256, 32, 32, 16, 8, 3, 1), (128, 16, 32, 4, 4, 3, 3),
+    (1, 128, 256, 1, 4, 1, 3), (16, 1, 256, 2, 1, 2, 3),
+)  # fmt: skip
+(
+    SQUARE, SQUARE_OF_MORE_THREADS, WIDE, LARGE, LARGEST, LARGEST_IN_SHORT_STEPS, SMALL,
+    OF_32_ROWS, OF_16_ROWS, OF_64_COLUMNS, OF_32_COLUMNS, OF_16_COLUMNS, OF_A_ROW, OF_A_COLUMN,
+) = SPLIT_FAMILIES  # fmt: skip
+
+# What a sweep tries at M×N×K: tiles, SPLIT and JOIN. Of some hundred that were timed at each shape
+# on an NVIDIA H200 they were the fastest, or near it.
+TRIED = {
+    (1, 8192, 8192): ((OF_A_ROW, 8, LAST_ARRIVER), (OF_A_ROW, 8, CLUSTER)),
+    (16, 4096, 4096): ((OF_16_ROWS, 8, LAST_ARRIVER), (OF_16_ROWS, 16, LAST_ARRIVER)),
+    (32, 4096, 4096): (
+        (OF_32_ROWS, 16, EVERY_PART), (OF_32_ROWS, 8, LAST_ARRIVER), (OF_16_ROWS, 8, LAST_ARRIVER),
+    ),
+    (64, 4096, 4096): (
+        (WIDE, 16, EVERY_PART), (SQUARE, 16, EVERY_PART), (OF_32_ROWS, 8, EVERY_PART),
+    ),
+    (128, 4096, 4096): (
+        (LARGEST, 8, EVERY_PART), (LARGEST_IN_SHORT_STEPS, 8, EVERY_PART), (WIDE, 8, EVERY_PART),
+        (LARGE, 8, EVERY_PART),
+    ),
+    (8192, 1, 8192): ((OF_A_COLUMN, 1, ALONE),),
+    (4096, 16, 4096): (
+        (OF_16_COLUMNS, 8, LAST_ARRIVER), (OF_16_COLUMNS, 8, CLUSTER),
+        (OF_16_COLUMNS, 16, LAST_ARRIVER),
+    ),
+    (8192, 32, 8192): (
+        (OF_32_COLUMNS, 8, EVERY_PART), (OF_32_COLUMNS, 8, LAST_ARRIVER),
+        (OF_32_COLUMNS, 4, EVERY_PART),
+    ),
+    (4096, 64, 4096): (
+        (OF_64_COLUMNS, 16, EVERY_PART), (OF_64_COLUMNS, 8, EVERY_PART), (SQUARE, 16, EVERY_PART),
+    ),
+    (4096, 128, 4096): (
+        (WIDE, 8, EVERY_PART), (LARGE, 8, EVERY_PART), (OF_64_COLUMNS, 8, EVERY_PART),
+    ),
+    (64, 64, 65536): (
+        (SQUARE, 256, EVERY_PART), (SQUARE, 128, EVERY_PART),
+        (SQUARE_OF_MORE_THREADS, 256, EVERY_PART),
+    ),
+    (128, 128, 32768): (
+        (WIDE, 128, EVERY_PART), (WIDE, 64, EVERY_PART), (LARGE, 128, EVERY_PART),
+    ),
+    (256, 256, 16384): (
+        (LARGEST_IN_SHORT_STEPS, 66, EVERY_PART), (LARGEST, 66, EVERY_PART),
+        (WIDE, 64, EVERY_PART),
+    ),
+    (512, 512, 8192): (
+        (LARGEST, 16, EVERY_PART), (LARGEST_IN_SHORT_STEPS, 16, EVERY_PART),
+        (WIDE, 16, EVERY_PART),
+    ),
+    (1001, 777, 513): (
+        (SQUARE_OF_MORE_THREADS, 3, EVERY_PART), (WIDE, 3, CLUSTER), (WIDE, 2, CLUSTER),
+        (LARGE, 2, CLUSTER),
+    ),
+    (1024, 1024, 512): (
+        (LARGE, 2, CLUSTER), (WIDE, 2, CLUSTER), (WIDE, 4, EVERY_PART), (LARGE, 2, EVERY_PART),
+    ),
+    (768, 768, 768): (
+        (WIDE, 7, EVERY_PART), (WIDE, 3, CLUSTER), (LARGE, 3, CLUSTER), (LARGE, 7, EVERY_PART),
+    ),
+    (1536, 1536, 1536): ((LARGE, 1, STREAM_K), (LARGEST, 1, STREAM_K), (WIDE, 1, STREAM_K)),
+    (2000, 2000, 2000): ((LARGEST, 1, ALONE), (LARGEST, 1, STREAM_K)),
+    (3072, 1024, 512): ((WIDE, 1, ALONE), (LARGE, 1, STREAM_K), (LARGEST, 1, STREAM_K)),
+    (64, 64, 64): ((SMALL, 4, CLUSTER), (SMALL, 2, CLUSTER), (SMALL, 1, ALONE)),
+    (128, 128, 128): ((SMALL, 4, CLUSTER), (SMALL, 8, CLUSTER), (SMALL, 1, ALONE)),
+    (256, 256, 256): ((SMALL, 8, CLUSTER), (SMALL, 4, CLUSTER)),
+    (512, 512, 512): (
+        (OF_32_ROWS, 8, EVERY_PART), (OF_32_ROWS, 4, EVERY_PART),
+        (SQUARE_OF_MORE_THREADS, 2, CLUSTER),
+    ),
+    (1024, 1024, 1024): (
+        (WIDE, 4, EVERY_PART), (LARGE, 4, EVERY_PART), (LARGE, 1, STREAM_K),
+    ),
+}  # fmt: skip
+
+
+def _is_tried(problem: Problem, s: Settings) -> bool:
+    """Whether a sweep tries the settings at a shape."""
+    return any(
+        s["SPLIT"] == split and s["JOIN"] == join and family.items() <= s.items()
+        for family, split, join in TRIED.get(problem.shape, ())
+    )
+
+
+def _ships_split(s: Settings) -> bool:
+    """What a sweep tries somewhere, and the default tile with all ways to join and layouts."""
+    if s["OP_A"] == s["OP_B"] == 0 and any(_is_tried(Problem(*shape), s) for shape in TRIED):
+        return True
+    if not SQUARE.items() <= s.items():
+        return False
+    return s["SPLIT"] <= 4 if s["OP_A"] == s["OP_B"] == 0 else (s["SPLIT"], s["JOIN"]) == (4, 3)
 
 
 SPLIT_K = Rung(
@@ -113,24 +295,43 @@ SPLIT_K = Rung(
     title="Split-K",
     idea="fewer tiles than SMs: several blocks share a tile, each with a part of K",
     parameters=(
-        *TILES,
-        Parameter("SPLIT", 4, (1, 2, 3, 4, 8, 16), "parts of K"),
+        *_parameters(SPLIT_FAMILIES, SQUARE),
+        Parameter("SPLIT", 4, (1, 2, 3, 4, 7, 8, 16, 64, 66, 128, 256), "parts of K"),
         Parameter(
             "JOIN", LAST_ARRIVER, tuple(range(len(JOINS))),
             "how parts are added: " + ", ".join(f"{at}: {one}" for at, one in enumerate(JOINS)),
         ),
         *operations(),
     ),
+    families=SPLIT_FAMILIES,
+    ships=_ships_split,
+    tuned_shapes=tuple(TRIED),
+    swept=_is_tried,
     tile=tile,
     plan=_split_plan,
     constraints=(
-        Constraint("one way", _one_way),
-        Constraint("whole warps", _whole_warps),
-        whole_block(threads_of_tiles),
+        Constraint("one way", _one_way), Constraint("thin", _thin), Constraint("waiting", _waiting),
     ),
     model_bytes=tile_reuse,
     needs_arch=lambda s: "sm_90a" if s["JOIN"] == CLUSTER else "sm_80",
     ops=ops,
+    shown_at=Problem(64, 4096, 4096),
+    inner_loop=(
+        ("const int tile = blockIdx.x / SPLIT", "const int tile = blockIdx.x / SPLIT"),
+        ("const long long steps", "multiply_tile("),
+        ("} else if (JOIN == LAST_ARRIVER) {", "}"),
+    ),
+    planted=Planted(
+        old="is_last(&arrived[tile], SPLIT)",
+        new="is_last(&arrived[tile], SPLIT - 1)",
+        what="the block that arrives last but one adds the parts, and one of them may not be there "
+        "yet; all SPLIT of them must have arrived",
+        kind="uninitialised read",
+        seen="kernel.check() sees the read of a part that nobody has written, and kernel.verify() "
+        "fails where the last block is late",
+        hint="kernel.check() names the array that is read too early. Who writes it, and what does "
+        "the reader wait for?",
+    ),
 )  # fmt: skip
 
 
@@ -148,21 +349,71 @@ def _batched_plan(problem: Problem, s: Settings, target: Target) -> list[Launch]
     return [Launch("batched", (blocks, 1, 1), (threads, 1, 1), _ring_bytes(s), args=args)]
 
 
+BATCHED_FAMILIES = _families(
+    (64, 64, 16, 8, 8, 3, 3), (64, 64, 16, 8, 4, 4, 3), (32, 32, 32, 8, 4, 2, 3),
+    (128, 128, 16, 8, 8, 4, 3), (128, 128, 16, 8, 16, 3, 1), (128, 256, 32, 8, 16, 3, 1),
+)  # fmt: skip
+
+
+def _suits(problem: Problem, s: Settings) -> bool:
+    """Whether a sweep tries the settings: on batches whose products are one to four tiles."""
+    m, n, _ = problem.shape
+    inside = s["BM"] <= m and s["BN"] <= n
+    return problem.batch > 1 and inside and 4 * s["BM"] * s["BN"] >= m * n
+
+
+def _ships_batched(s: Settings) -> bool:
+    """All tiles as a sweep tries them, and the default in all other ways to take matrices."""
+    if not (s["OP_A"] or s["OP_B"] or s["POINTERS"]):
+        return True
+    others = s["OP_A"] + s["OP_B"] == 0 or not s["POINTERS"]
+    return others and SQUARE.items() <= s.items() and s["RESIDENT"] == 6
+
+
 BATCHED = Rung(
     name="13_batched",
     title="Batched products",
     idea="one stream of stages through all products of a batch: copies of the next one meanwhile",
     parameters=(
-        *TILES,
-        Parameter("RESIDENT", 2, (1, 2, 3, 4, 6, 8), "blocks that shall run on an SM at a time"),
+        *_parameters(BATCHED_FAMILIES, SQUARE),
+        Parameter("RESIDENT", 6, (1, 2, 3, 4, 6, 8, 12), "blocks that run on an SM at a time"),
         Parameter("POINTERS", 0, (0, 1), "1: arrays of addresses", tuned=False),
         *operations(),
     ),
+    families=BATCHED_FAMILIES,
+    ships=_ships_batched,
+    tuned_shapes=tuple((*one.shape, one.batch) for one in BATCHES),
+    swept=_suits,
     tile=tile,
     plan=_batched_plan,
-    constraints=(Constraint("whole warps", _whole_warps), whole_block(threads_of_tiles)),
+    constraints=(
+        enough_registers(
+            lambda s: s["TM"] * s["TN"] + 2 * (s["TM"] + s["TN"]),
+            lambda s: f"{s['TM']}×{s['TN']} sums, two columns, two rows",
+            threads_of_tiles,
+            lambda s: s["RESIDENT"],
+        ),
+    ),
     model_bytes=lambda problem, s: problem.batch * tile_reuse(problem, s),
     needs_arch=lambda s: "sm_80",
     ops=ops,
     batch=3,
+    shown_at=Problem(64, 64, 64, 4096),
+    inner_loop=(
+        ("const auto fill = [&](int place)", "};"),
+        ("for (; tile.product < batch", "});"),
+    ),
+    planted=Planted(
+        old="if (LAG) return ring.acquire();",
+        new="if (LAG) return ring.place == 0 ? STAGES - 1 : ring.place - 1;",
+        what="the place that was read before this one is filled anew without waiting until all "
+        "warps have read it: one that is a step behind still does",
+        kind="write-after-read race",
+        seen="kernel.check() sees the race; results are right in the simulator, where the warps "
+        "happen to be in time",
+        hint="kernel.check() names the line that reads and the one that writes. What has to lie "
+        "between them, and who has to wait for whom?",
+    ),
 )
+
+RUNGS = (SPLIT_K, BATCHED)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from gemmlab.cuda.architectures import WARP
 from gemmlab.ladder.activations import ACTIVATIONS
-from gemmlab.ladder.constraints import Constraint, enough_registers, whole_block
+from gemmlab.ladder.constraints import Constraint, enough_registers
 from gemmlab.ladder.launch import PRODUCT, single
 from gemmlab.ladder.planted import Planted
 from gemmlab.ladder.precision import (
@@ -33,6 +34,8 @@ from gemmlab.ladder.settings import Parameter, Settings
 TYPES = (HALF, BRAIN, TF32, INTEGER, FP8_E4M3, FP8_E5M2)  # by the value of DTYPE
 INTO_SINGLE = {HALF: HALF_TO_SINGLE, BRAIN: BRAIN_TO_SINGLE}  # with OUT32
 CHUNK_BYTES, BANK_BYTES = 16, 128
+DEFAULT_BK, MOST_STAGES = 64, 4
+LARGE_C, LARGE_TILE = 2048 * 2048, 128 * 128  # elements
 
 
 def _precision(s: Settings) -> Precision:
@@ -56,13 +59,16 @@ def _needs_arch(s: Settings) -> str:
     return "sm_89" if TYPES[s["DTYPE"]] in (FP8_E4M3, FP8_E5M2) else "sm_80"
 
 
-def _no_whole_warps(s: Settings) -> str | None:
-    if s["BM"] % s["WM"] or s["BN"] % s["WN"]:
-        return f"is no multiple of a warp's {s['WM']}×{s['WN']}"
+def _unlike_shapes(s: Settings) -> str | None:
+    if s["WM"] < s["WN"]:
+        return "has a warp's part wider than high: WM from WN on"
+    warps, wanted = threads_of_warps(s) // WARP, "8 warps" if s["BM"] != s["BN"] else "4 or 8 warps"
+    if str(warps) not in wanted:
+        return f"makes {warps} warps; a block of {s['BM']}×{s['BN']} has {wanted}"
     return None
 
 
-def _short_rows(s: Settings) -> str | None:
+def _rows(s: Settings) -> str | None:
     size = _element_bytes(s)
     least = 2 * MMA_ROW_BYTES
     if s["BK"] * size < least:
@@ -75,6 +81,8 @@ def _short_rows(s: Settings) -> str | None:
             f"makes {s['BN'] * size} bytes of a row of B's tile, and the swizzle is made for "
             f"{BANK_BYTES}: BN from {BANK_BYTES // size} on"
         )
+    if s["BK"] * size > BANK_BYTES:
+        return f"makes {s['BK'] * size} bytes of a row of A's tile: BK up to {BANK_BYTES // size}"
     return None
 
 
@@ -93,9 +101,28 @@ def _not_of_this_type(s: Settings) -> str | None:
     of_type = TYPES[s["DTYPE"]]
     if s["OUT32"] and of_type not in INTO_SINGLE:
         return f"is {of_type.name}, whose C is {of_type.c.name} already: OUT32 is for 16 bits"
-    if s["ACTIVATION"] and of_type is INTEGER:
-        return "is int8, whose C is whole: an activation is for floats"
+    if s["BIAS"] and (of_type not in INTO_SINGLE or s["OUT32"]):
+        return "has a bias, which is for C of 16 bits"
+    if s["ACTIVATION"] and not s["BIAS"]:
+        return "has an activation without a bias: BIAS is 1"
+    if not s["SWIZZLE"] and (of_type is not HALF or s["OUT32"] or s["BIAS"]):
+        return "has no swizzle, which is to be looked at in FP16"
+    if s["STAGES"] != MOST_STAGES and (of_type is not HALF or _other(s)):
+        return f"is tried with FP16 alone: STAGES is {MOST_STAGES}"
+    if s["BK"] != DEFAULT_BK and (s["OUT32"] or s["BIAS"]):
+        return f"is tried with C as A alone: BK is {DEFAULT_BK}"
     return None
+
+
+def _other(s: Settings) -> bool:
+    """Whether something but the tiles differs from the default."""
+    return bool(s["OUT32"] or s["BIAS"] or not s["SWIZZLE"])
+
+
+def _swept(problem: Problem, s: Settings) -> bool:
+    """Small tiles where they make enough blocks, large ones where they are enough of themselves."""
+    large = problem.m * problem.n >= LARGE_C
+    return s["BM"] * s["BN"] >= LARGE_TILE if large else s["BM"] * s["BN"] < LARGE_TILE
 
 
 def _pieces(s: Settings) -> tuple[int, int]:
@@ -119,11 +146,10 @@ MMA_SYNC = Rung(
     idea="ldmatrix from swizzled tiles, operands a step ahead, C from registers",
     inner_loop=(("for (int left", "share.finish"),),
     parameters=(
-        *block_tile((64, 128, 256), (64, 128, 256), (16, 32, 64, 128), (128, 256, 64)),
+        *block_tile((64, 128), (64, 128, 256), (16, 32, 64, 128), (128, 256, DEFAULT_BK)),
         Parameter("WM", 64, (32, 64), "rows of C that a warp computes"),
         Parameter("WN", 64, (32, 64), "columns of C that a warp computes"),
-        Parameter("STAGES", 4, (3, 4, 5), "pairs of tiles in shared memory"),
-        Parameter("GROUP", 8, (1, 4, 8, 16), "rows of blocks that go through the grid together"),
+        Parameter("STAGES", MOST_STAGES, (3, MOST_STAGES), "pairs of tiles in shared memory"),
         Parameter(
             "DTYPE",
             0,
@@ -132,6 +158,7 @@ MMA_SYNC = Rung(
             tuned=False,
         ),
         Parameter("OUT32", 0, (0, 1), "1: C is float32 where A and B are of 16 bits", tuned=False),
+        Parameter("BIAS", 0, (0, 1), "1: with a bias for each column", tuned=False),
         Parameter(
             "ACTIVATION",
             0,
@@ -146,10 +173,9 @@ MMA_SYNC = Rung(
         "mma_product", tiles_of_c, in_a_line(threads_of_warps), _shared_bytes, (*PRODUCT, "bias")
     ),
     constraints=(
-        Constraint("whole warps", _no_whole_warps),
+        Constraint("shapes", _unlike_shapes),
         Constraint("types", _not_of_this_type),
-        Constraint("long rows", _short_rows),
-        whole_block(threads_of_warps),
+        Constraint("rows of tiles", _rows),
         Constraint("even shares", _uneven),
         enough_registers(_registers, _what_they_hold, threads_of_warps),
     ),
@@ -157,16 +183,20 @@ MMA_SYNC = Rung(
     needs_arch=_needs_arch,
     precision=HALF,
     by_type=_precision,
+    tuned_shapes=((1024, 1024, 512),),
+    swept=_swept,
     bias=True,
+    biased=lambda s: s["BIAS"] == 1,
     planted=Planted(
         old="wait_for_copies<STAGES - 3>();",
         new="wait_for_copies<STAGES - 2>();",
         what="one stage more may be on its way, the one that is read next: ldmatrix may read it "
         "before its copies have arrived",
         kind="read of a copy in flight",
-        seen="kernel.check() sees it; on a GPU it mostly works",
+        seen="kernel.check() sees the read of a copy in flight, and in the simulator, where copies "
+        "arrive as late as they may, kernel.verify() fails too",
         hint="How many groups of copies has a thread started, and which of them must be there?",
-        settings={"BM": 64, "BN": 64, "BK": 32, "WM": 32, "WN": 32, "STAGES": 3},
+        settings={"BM": 64, "BN": 64, "BK": 16, "WM": 32, "WN": 32, "DTYPE": 2},
     ),
 )
 

@@ -1,0 +1,98 @@
+"""What the types of 15_mma_sync do to a product: bits, range, and errors against float64, computed.
+
+The operands of all types are the same random numbers from -1 to 1, as each type holds them; whole
+numbers are 128 times as large, and what comes of them is divided again. The kernel runs in the
+simulator, with the results of an H200.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gemmlab.kernel.bounds import error_bound, reference
+from gemmlab.kernel.operands import random_matrix
+from gemmlab.ladder import Precision
+from gemmlab.ladder.rungs.mma_sync import TYPES
+from gemmlab.loading import load
+
+if TYPE_CHECKING:
+    import pandas
+
+NAME = "15_mma_sync"
+SIDE = 16  # rows and columns of C
+DEPTHS = (64, 256, 1024)
+FRACTION = {  # bits of sign, exponent and fraction that a product keeps of an operand
+    "float16": (1, 5, 10), "bfloat16": (1, 8, 7), "tf32": (1, 8, 10), "int8": (1, 0, 7),
+    "float8_e4m3": (1, 4, 3), "float8_e5m2": (1, 5, 2),
+}  # fmt: skip
+LARGEST = {  # finite number
+    "float16": 65504.0, "bfloat16": (2 - 2.0**-7) * 2.0**127, "tf32": (2 - 2.0**-10) * 2.0**127,
+    "int8": 127.0, "float8_e4m3": 448.0, "float8_e5m2": 57344.0,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Mean errors of elements of C, against float64; `bound`: what verification allows at most."""
+
+    operands: float  # from the numbers that were meant to those that the type holds
+    kernel: float  # of the product of what the type holds
+    bound: float
+    meant: float  # of the product that was meant: what both make together
+
+
+def of_type(dtype: int, k: int, side: int = SIDE) -> Errors:
+    """Of a product of side×side×k with this DTYPE, by smaller tiles than the default."""
+    precision = TYPES[dtype]
+    each = precision.a.bytes
+    kernel = load(NAME, BM=64, BN=128, WM=32, WN=32, BK=64 // each, DTYPE=dtype)
+    wide = [random_matrix(*shape, seed=k + at) for at, shape in enumerate(((side, k), (k, side)))]
+    scale = 2.0**7 if precision.a.unit_roundoff == 0 else 1.0
+    stored = [precision.a.encode(matrix, precision.a.storage) for matrix in wide]
+    C = precision.c.decode(kernel(*stored)) / scale**2
+    A, B = (held(matrix, precision) / scale for matrix in stored)
+    meant, exact = (reference(*pair, None, 1, 0) for pair in (wide, (A, B)))
+    numbers = (precision.a.decode(matrix) for matrix in stored)
+    bound = error_bound(*numbers, None, 1.0, 0.0, precision) / scale**2
+    return Errors(
+        abs(exact - meant).mean(), abs(C - exact).mean(), bound.mean(), abs(C - meant).mean()
+    )
+
+
+def held(stored: np.ndarray, precision: Precision) -> np.ndarray:
+    """What the tensor cores see of stored elements, in float64: of TF32 no more than 10 bits of the
+    fraction."""
+    if precision.name == "tf32":
+        return (stored.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32).astype(float)
+    return precision.a.decode(stored)
+
+
+def table(k: int = 256) -> pandas.DataFrame:
+    """A row for each type: bits, the largest number, C, and mean errors at one K."""
+    import pandas
+
+    rows = {}
+    for dtype, precision in enumerate(TYPES):
+        errors = of_type(dtype, k)
+        sign, exponent, fraction = FRACTION[precision.name]
+        rows[precision.name] = {
+            "sign, exponent, fraction": f"{sign}, {exponent}, {fraction}",
+            "largest": f"{LARGEST[precision.name]:.3g}", "C": precision.c.name,
+            "error of operands": f"{errors.operands:.2g}", "of the kernel": f"{errors.kernel:.2g}",
+            "bound of that": f"{errors.bound:.2g}",
+        }  # fmt: skip
+    return pandas.DataFrame(rows).T
+
+
+def over_k(depths: tuple[int, ...] = DEPTHS) -> pandas.DataFrame:
+    """Rows of dtype, k and the error of the product that was meant: for gl.plots.error_over_k."""
+    import pandas
+
+    return pandas.DataFrame(
+        {"dtype": precision.name, "k": k, "error": of_type(dtype, k).meant}
+        for dtype, precision in enumerate(TYPES)
+        for k in depths
+    )

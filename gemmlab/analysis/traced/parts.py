@@ -1,0 +1,108 @@
+"""What becomes of the parts of a tile in 12_split_k, whichever way joins them: in the simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gemmlab.cuda.options import options_for
+from gemmlab.kernel import in_simulator
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.ladder import IllegalSetting
+from gemmlab.ladder.launch import multiplying
+from gemmlab.ladder.rungs.irregular import ALONE, ATOMICS, JOINS, SECOND_KERNEL, STREAM_K
+from gemmlab.loading import load
+from gemmlab.simulator.counters import SECTOR_BYTES
+
+if TYPE_CHECKING:
+    import pandas
+
+RUNG = "12_split_k"
+KIB = 1024
+LOADED, STORED = (
+    f"l1tex__t_sectors_pipe_lsu_mem_global_op_{operation}.sum" for operation in ("ld", "st")
+)
+FROM_OTHERS = "smsp__sass_inst_executed_op_dshared_ld.sum"
+LOAD_BYTES = 32 * 16  # of a warp, of sums that lie in another block's shared memory
+
+
+def kernels(joins: tuple[int, ...] = tuple(range(len(JOINS))), **settings: int) -> dict:
+    """A kernel for each way to join, by its name; with one part where the way takes one.
+
+    Those that cannot be had with these settings are left out.
+    """
+    made = {}
+    for join in joins:
+        own = settings | {"JOIN": join} | ({"SPLIT": 1} if join in (ALONE, STREAM_K) else {})
+        try:
+            made[JOINS[join]] = load(RUNG, **own)
+        except IllegalSetting:
+            continue
+    return made
+
+
+def moved(m: int, n: int, k: int, sm_count: int, **settings: int) -> pandas.DataFrame:
+    """What the ways to join move in an m×n×k product besides A and B, on a GPU of `sm_count` SMs.
+
+    Counted, in KiB of whole sectors: stored to global memory, C among it; loaded from there; loaded
+    from the shared memory of other blocks. And how many kernels there are, and how many atomic
+    additions, which is one for each element and part.
+    """
+    import pandas
+
+    rows = {}
+    for name, kernel in kernels(**settings).items():
+        kernel = kernel.scheduled_for(sm_count)
+        trace = kernel.trace(m, n, k)
+        lines = trace.lines
+        factors = lines[lines["array"].isin(["A", "B"]) & (lines["space"] == "global")]
+        adds = m * n * kernel.settings["SPLIT"] if name == JOINS[ATOMICS] else 0
+        counted = (
+            SECTOR_BYTES * trace.counters[STORED],
+            SECTOR_BYTES * (trace.counters[LOADED] - factors["sectors"].sum()),
+            LOAD_BYTES * trace.counters.get(FROM_OTHERS, 0),
+        )
+        launches = len(kernel.launches(kernel.problem(m, n, k)))
+        rows[name] = [launches, *(round(count / KIB) for count in counted), adds]
+    columns = ["kernels", "stored, KiB", "loaded, KiB", "of other blocks, KiB", "atomic adds"]
+    return pandas.DataFrame.from_dict(rows, orient="index", columns=columns)
+
+
+def in_orders(m: int, n: int, k: int, orders: int, sm_count: int, **settings: int):
+    """pandas.DataFrame: results of the same product with its blocks run in several orders.
+
+    A row for each way to join in one launch: how many orders, how many different results by their
+    bits, and how many elements of C are not the same in all. Orders are of a seed; the blocks of a
+    cluster stay together.
+    """
+    import pandas
+
+    joins = tuple(join for join in range(len(JOINS)) if join not in (ALONE, SECOND_KERNEL))
+    rows = {}
+    for name, kernel in kernels(joins, **settings).items():
+        results = list(_results(kernel.scheduled_for(sm_count), m, n, k, orders))
+        bits = np.stack([one.view(np.uint32) for one in results])
+        different = len({one.tobytes() for one in results})
+        rows[name] = [orders, different, int((bits != bits[0]).any(axis=0).sum())]
+    columns = ["orders", "different results", "elements that differ"]
+    return pandas.DataFrame.from_dict(rows, orient="index", columns=columns)
+
+
+def _results(kernel: Kernel, m: int, n: int, k: int, orders: int) -> Iterator[np.ndarray]:
+    problem, random = kernel.problem(m, n, k), np.random.default_rng(0)
+    launches = kernel.launches(problem)
+    own = launches[multiplying(launches)]
+    axes = [*zip(own.grid, own.cluster, strict=True)]
+    clusters = [*product(*(range(0, size, of) for size, of in axes))]  # by their first blocks
+    for _ in range(orders):
+        blocks = [clusters[at] for at in random.permutation(len(clusters))]
+        operands = kernel.operands(problem, seed=1)
+        operands.C[...] = 0  # as the kernel leaves it that runs before atomic additions
+        in_simulator.run(
+            kernel.rung.path, launches, operands.values(1.0, 0.0), blocks=blocks,
+            arch=kernel.arch, options=options_for(kernel.settings),
+        )  # fmt: skip
+        yield operands.C

@@ -1,0 +1,270 @@
+"""Many small products: in one launch, in a graph of launches, in a loop of them. Measured on a GPU.
+
+    python -m gemmlab record batches
+
+times square products of SIZES in batches of BATCHES in all WAYS, and writes results/<gpu>/
+batches.csv, a row for each (see gemmlab.records.registry). Whatever can be captured is captured
+into CUDA graphs and timed in turn with one launch of rung 13. A loop waits for Python, which makes
+each of its launches from arguments that are ready: its time is Python's as much as the GPU's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
+from itertools import chain
+from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gemmlab import ladder
+from gemmlab.cuda.cublas import Cublas
+from gemmlab.cuda.device import gpu_state, require_gpu, software_versions
+from gemmlab.kernel.fingerprint import short_code
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.kernel.operands import Operands
+from gemmlab.kernel.verify import VerificationError, check_sample
+from gemmlab.ladder import SINGLE, Problem
+from gemmlab.measure.in_turn import SAMPLE_MS, Side, alternate, input_sets, make_sets
+from gemmlab.measure.timing import Spread, now, require_verified
+from gemmlab.records import tuning
+from gemmlab.records.registry import DATE, POSITIVE, REPORTED, SIZE, TEXT, Say, Table
+
+if TYPE_CHECKING:
+    import pandas
+
+NAME, RUNG = "batches", "13_batched"
+SIZES = (32, 64, 128)
+BATCHES = (1, 4, 16, 64, 256, 1024, 4096, 16384)
+BRANCHES = 16  # products of a graph that may run at the same time
+
+ONE, ADDRESSES = "13, one launch", "13, one launch, by addresses"
+CUBLAS, CUBLAS_ADDRESSES = "cuBLAS, strided batch", "cuBLAS, batch by addresses"
+GRAPH, CUBLAS_GRAPH = "13, graph of launches", "cuBLAS, graph of calls"
+BRANCHED = f"13, graph of {BRANCHES} branches"
+LOOP, CUBLAS_LOOP = "13, loop of launches", "cuBLAS, loop of calls"
+WAYS = (
+    ONE, ADDRESSES, GRAPH, BRANCHED, LOOP, CUBLAS, CUBLAS_ADDRESSES, CUBLAS_GRAPH, CUBLAS_LOOP,
+)  # fmt: skip
+LOOPS = (LOOP, CUBLAS_LOOP)
+
+PAIRS = 6
+COLUMNS = {
+    **TEXT("way", "settings"), **SIZE("m", "n", "k", "batch"),
+    **POSITIVE("time_ms", "time_q1_ms", "time_q3_ms"),
+    **POSITIVE("one_launch_ms", "ratio", "ratio_q1", "ratio_q3"), **SIZE("pairs"),
+    **REPORTED("sm_clock_mhz", "power_w"), **TEXT("code", "gpu", "driver", "cuda", "cublas"),
+    **TEXT("cupy", "python"), **DATE("recorded"),
+}  # fmt: skip
+
+
+def batches() -> pandas.DataFrame:
+    """The recorded rows, with the columns COLUMNS: milliseconds for a batch, medians and quartiles.
+
+    one_launch_ms is the median of one launch of rung 13 beside this way, ratio what the way takes
+    as a multiple of it, pair by pair. Raises what registry.Table.read raises.
+    """
+    return EVIDENCE.read()
+
+
+# ---- ways to a batch -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """One set of inputs: the batch as a whole, and its products one by one.
+
+    What is prepared for a product is prepared once, however many ways launch it.
+    """
+
+    operands: Operands  # (batch, rows, columns) each, also for a batch of 1
+    kernel: Kernel
+    by_addresses: Kernel
+    cublas: Cublas
+    cublas_by_addresses: Cublas
+
+    def whole(self, launched: Kernel | Cublas) -> Callable[[], None]:
+        return launched.prepared(self.operands, 1.0, 0.0)
+
+    @cached_property
+    def products(self) -> list[Operands]:
+        problem = self.operands.problem
+        single = Problem(*problem.shape, ops=problem.ops)
+        matrices = zip(self.operands.A, self.operands.B, self.operands.C, strict=True)
+        return [Operands(single, self.operands.precision, *each) for each in matrices]
+
+    @cached_property
+    def launches(self) -> list[Callable[[], None]]:
+        return [self.kernel.prepared(one, 1.0, 0.0) for one in self.products]
+
+    @cached_property
+    def calls(self) -> list[Callable[[], None]]:
+        return [self.cublas.prepared(one, 1.0, 0.0) for one in self.products]
+
+    def way(self, name: str) -> Callable[[], None]:
+        """What enqueues the batch on the current stream in one of WAYS."""
+        if name in (GRAPH, LOOP):
+            return partial(in_a_row, self.launches)
+        if name in (CUBLAS_GRAPH, CUBLAS_LOOP):
+            return partial(in_a_row, self.calls)
+        if name == BRANCHED:
+            return partial(in_branches, self.launches)
+        by_name = {
+            ONE: self.kernel, ADDRESSES: self.by_addresses, CUBLAS: self.cublas,
+            CUBLAS_ADDRESSES: self.cublas_by_addresses,
+        }  # fmt: skip
+        return self.whole(by_name[name])
+
+
+def in_a_row(calls: Sequence[Callable[[], None]]) -> None:
+    """Enqueue them one after the other."""
+    for call in calls:
+        call()
+
+
+def in_branches(calls: Sequence[Callable[[], None]]) -> None:
+    """Enqueue them on BRANCHES streams that start and end with the current one."""
+    import cupy
+
+    main = cupy.cuda.get_current_stream()
+    begin = main.record()
+    for first, branch in zip(range(len(calls)), _branches(), strict=False):
+        branch.wait_event(begin)
+        with branch:
+            in_a_row(calls[first::BRANCHES])
+        main.wait_event(branch.record())
+
+
+@cache
+def _branches() -> list:
+    """Streams; they outlive what is captured on them."""
+    import cupy
+
+    return [cupy.cuda.Stream(non_blocking=True) for _ in range(BRANCHES)]
+
+
+# ---- measuring -----------------------------------------------------------------------------------
+
+
+def record(say: Say) -> Path:
+    """Measure all ways on the GPU here and write them; returns the file.
+
+    Raises NoGpu, VerificationError, TimingError, and NoRecord without a sweep of the rung.
+    """
+    import pandas
+
+    here, rows = require_gpu("Measuring batches"), []
+    kernels: dict[str, Kernel] = {}  # each is compiled and verified once
+    for size in SIZES:
+        for batch in BATCHES:
+            for row in _measure(Problem(size, size, size, batch), kernels):
+                rows.append(row)
+                say(f"{batch} x {size}: {row['way']}: {row['time_ms']:.4g} ms, "
+                    f"{row['ratio']:.3f} of one launch")  # fmt: skip
+    return EVIDENCE.write(pandas.DataFrame(rows, columns=list(COLUMNS)), here.slug)
+
+
+def _code_of_row(row) -> str:
+    return short_code(ladder.find(RUNG).path, ladder.read_settings(row.settings))
+
+
+EVIDENCE = Table(
+    name=NAME, file="batches.csv", remake=record, key=("way", "settings", "m", "n", "k", "batch"),
+    columns=COLUMNS, code_of_row=_code_of_row,
+)  # fmt: skip
+
+
+def _measure(problem: Problem, kernels: dict[str, Kernel]) -> Iterator[dict[str, Any]]:
+    """A row for each way at one batch."""
+    import cupy
+
+    here, versions = require_gpu("Measuring batches"), software_versions()
+    kernel = _kernel(problem, kernels)
+    by_addresses = _kernel(problem, kernels, POINTERS=1)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    count = input_sets(problem.least_bytes(SINGLE), here.l2_bytes)
+    with stream, Cublas(stream) as cublas, Cublas(stream, pointers=True) as cublas_by_addresses:
+        for one in (kernel, by_addresses, cublas, cublas_by_addresses):
+            check_sample(one, problem)
+        every = [
+            Batch(Operands(problem, SINGLE, *matrices), kernel, by_addresses, cublas,
+                  cublas_by_addresses)
+            for matrices in map(partial(_as_batch, problem), make_sets(problem, 2 * count))
+        ]  # fmt: skip
+        for one in every:
+            _ = one.operands.pointers  # made before anything is captured
+        stream.synchronize()
+        mine, others = every[:count], every[count:]
+        ours = _side(mine, ONE, stream)
+        for way in WAYS:
+            theirs = _side(others, way, stream)
+            _require_product(theirs, others, way)
+            time_ms, our_ms, state = _in_turn(theirs, ours, way, f"{way} {problem}")
+            time = Spread.of(time_ms, min)
+            ratio = Spread.of([b / a for a, b in zip(our_ms, time_ms, strict=True)], min)
+            yield {
+                "way": way, "settings": ladder.written(kernel.settings),
+                "m": problem.m, "n": problem.n, "k": problem.k, "batch": problem.batch,
+                "time_ms": time.median, "time_q1_ms": time.q1, "time_q3_ms": time.q3,
+                "one_launch_ms": Spread.of(our_ms, min).median, "ratio": ratio.median,
+                "ratio_q1": ratio.q1, "ratio_q3": ratio.q3, "pairs": PAIRS,
+                "sm_clock_mhz": state.sm_clock_mhz, "power_w": state.power_w,
+                "code": short_code(kernel.rung.path, kernel.settings), "gpu": here.name,
+                **{name: versions[name] for name in ("driver", "cuda", "cublas", "cupy", "python")},
+                "recorded": now(),
+            }  # fmt: skip
+
+
+def _kernel(problem: Problem, kernels: dict[str, Kernel], **others: int) -> Kernel:
+    """The rung with the settings for a batch, verified."""
+    kernel = tuning.kernel_for(ladder.find(RUNG), (*problem.shape, problem.batch), **others)
+    kernel = kernels.setdefault(ladder.written(kernel.settings), kernel)
+    require_verified(kernel)
+    return kernel
+
+
+def _as_batch(problem: Problem, matrices: tuple) -> list:
+    """A batch of one, too, has the batch before its rows."""
+    return [X.reshape(problem.batch, *X.shape[-2:]) for X in matrices]
+
+
+def _side(every: list[Batch], way: str, stream) -> Side:
+    """A way on inputs that rotate, warm, with samples that are long enough."""
+    side = Side(lambda call: call(), [(one.way(way),) for one in every], stream)
+    side.elapsed_ms()  # loads the module, or makes cuBLAS choose its kernel
+    graph = way not in LOOPS
+    sets = len(every) if graph else 1  # a graph visits every set equally often
+    side.repeat(sets, graph=graph)
+    side.elapsed_ms()
+    sample_ms = side.elapsed_ms()
+    side.repeat(sets * max(1, ceil(SAMPLE_MS / sample_ms)), graph=graph)
+    side.elapsed_ms()
+    return side
+
+
+def _require_product(side: Side, every: list[Batch], way: str) -> None:
+    """Every product is there after a sample. Raises VerificationError.
+
+    Twice the most that sums of k numbers below 1 can be off may lie between two of them.
+    """
+    import cupy
+
+    problem = every[0].operands.problem
+    for one in every:
+        one.operands.C.fill(cupy.nan)
+    for _ in range(ceil(len(every) / side.launches)):
+        side.sample()
+    for one in (every[0], every[-1]):
+        far = cupy.abs(one.operands.C - cupy.matmul(one.operands.A, one.operands.B)).max()
+        if not float(far) <= 2 * problem.k**2 * 2.0**-24:
+            raise VerificationError(f"{way} at {problem}: C is not A @ B")
+
+
+def _in_turn(theirs: Side, ours: Side, way: str, label: str):
+    """Milliseconds for a batch of both, pair by pair, and the GPU's state."""
+    if way not in LOOPS:
+        return alternate(theirs, ours, PAIRS, label)
+    samples = chain.from_iterable((theirs, ours) for _ in range(PAIRS))
+    elapsed = [side.elapsed_ms() / side.launches for side in samples]
+    return elapsed[::2], elapsed[1::2], gpu_state()

@@ -1,0 +1,262 @@
+"""15_mma_sync: its types, its tiles in shared memory, and which lane holds what."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import gemmlab as gl
+from gemmlab import ladder, simulator
+from gemmlab.analysis.traced import fragments, mma_lanes
+from gemmlab.cuda.options import options_for
+from gemmlab.kernel import verify
+from gemmlab.kernel.bounds import error_bound, reference
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.ladder import IllegalSetting, Problem
+from gemmlab.ladder.element_types import BFLOAT16, E4M3, E5M2, INT8, INT32
+from gemmlab.ladder.precision import INTEGER, TF32
+from gemmlab.ladder.probes import MMA_CEILINGS, mma_shape
+from gemmlab.ladder.rungs.mma_sync import MMA_SYNC, TYPES
+from gemmlab.measure import ceilings
+from gemmlab.records.experiments import mma_types
+from gemmlab.simulator.counters import MATRIX_METRICS, METRICS
+
+SMALL = {"BM": 64, "BN": 128, "WM": 32, "WN": 32}
+EVERY = pytest.mark.parametrize("dtype", range(len(TYPES)), ids=[one.name for one in TYPES])
+
+
+def loaded(dtype=0, **settings):
+    """With tiles of 64×128 and two or more mma.sync along K in a stage."""
+    deep = {"BK": 64 // TYPES[dtype].a.bytes}
+    return Kernel(
+        MMA_SYNC, ladder.settings_for(MMA_SYNC, SMALL | deep | {"DTYPE": dtype} | settings),
+        None, MMA_SYNC.path,
+    )  # fmt: skip
+
+
+# ---- numbers -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("element", "fraction", "bias", "infinite"), [(E4M3, 3, 7, None), (E5M2, 2, 15, 31)]
+)
+def test_eight_bits_are_the_numbers_that_their_standard_says(element, fraction, bias, infinite):
+    """OCP 8-bit Floating Point Specification: sign, exponent, fraction."""
+    stored = np.arange(256).astype("u1")
+    found = element.decode(stored)
+    for bits, number in zip(stored.tolist(), found.tolist(), strict=True):
+        sign, exponent = (-1) ** (bits >> 7), bits >> fraction & (2 ** (7 - fraction) - 1)
+        rest = bits & 2**fraction - 1
+        if exponent == infinite:
+            assert np.isnan(number) if rest else number == sign * np.inf
+        elif infinite is None and bits & 0x7F == 0x7F:
+            assert np.isnan(number)
+        else:
+            whole, power = (1, exponent) if exponent else (0, 1)
+            assert number == sign * (whole + rest / 2**fraction) * 2.0 ** (power - bias)
+
+
+@pytest.mark.parametrize("element", [BFLOAT16, E4M3, E5M2])
+def test_encoding_gives_the_nearest_number_and_the_even_one_of_two(element):
+    grid = np.arange(2 ** (8 * element.bytes), dtype=element.bits)
+    with np.errstate(invalid="ignore"):  # some are NaN that signal
+        numbers = element.decode(grid)
+    inside = np.abs(numbers) <= 1
+    order = np.argsort(numbers[inside], kind="stable")
+    there, bits = numbers[inside][order], grid[inside][order]
+    random = np.random.default_rng(3).uniform(-1, 1, 2000).astype("f4")
+    halfway = ((there[1:] + there[:-1]) / 2).astype("f4")[:: max(1, len(there) // 500)]
+    for values in (random, halfway):
+        found = element.decode(element.encode(values, element.storage))
+        above = np.clip(np.searchsorted(there, values.astype(float)), 1, len(there) - 1)
+        least = np.minimum(abs(there[above] - values), abs(there[above - 1] - values))
+        assert np.array_equal(abs(found - values), least)
+    even = element.encode(halfway, element.storage) % 2 == 0
+    two = there[1:][:: max(1, len(there) // 500)] != there[:-1][:: max(1, len(there) // 500)]
+    assert even[two].all() and len(bits) == len(there)
+
+
+def test_whole_numbers_fill_their_range():
+    values = np.array([-1.0, -0.5, 0.0, np.nextafter(np.float32(1), np.float32(0))], "f4")
+    assert INT8.encode(values, "int8").tolist() == [-128, -64, 0, 127]
+    assert INT32.encode(values, "int32").tolist() == [-1024, -512, 0, 1023]
+
+
+def test_a_tf32_bound_allows_for_cut_operands_and_for_little_more():
+    A, B = gl.random_matrix(16, 40, 1), gl.random_matrix(40, 16, 2)
+    cut = [(X.view("u4") & np.uint32(0xFFFFE000)).view("f4").astype(float) for X in (A, B)]
+    error = abs(cut[0] @ cut[1] - reference(A, B, None, 1, 0))
+    bound = error_bound(A, B, None, 1, 0, TF32)
+    assert (error <= bound).all() and (bound <= 2.02 * 2.0**-10 * (abs(A) @ abs(B))).all()
+
+
+# ---- products ------------------------------------------------------------------------------------
+
+
+@EVERY
+def test_a_type_passes_with_edges_factors_and_bias(dtype):
+    kernel = loaded(dtype)
+    for shape, factors in (
+        ((61, 67, 71), (0.5, 2.0)), ((1, 129, 65), (1.0, 0.0)), ((65, 144, 48), (-1.5, 0.0)),
+        ((17, 33, 0), (1.0, 0.0)), ((7, 5, 3), (0.0, 1.0)),
+    ):  # fmt: skip
+        case = verify.check(kernel, *shape, *factors, seed=dtype)
+        assert case.passed, case
+
+
+@pytest.mark.parametrize(
+    ("dtype", "out", "activation"), [(0, 0, 1), (1, 0, 2), (1, 0, 3), (0, 1, 0)]
+)
+def test_sixteen_bits_with_an_epilogue(dtype, out, activation):
+    kernel = loaded(dtype, OUT32=out, BIAS=1 - out, ACTIVATION=activation, BK=64)
+    assert verify.check(kernel, 65, 131, 33, 0.5, 2.0, seed=4).passed
+    assert verify.check(kernel, 65, 132, 40, 1.0, 0.0, seed=5, biased=False).passed
+
+
+@pytest.mark.parametrize("columns", [8, 10, 11])
+@pytest.mark.parametrize("depth", [64, 66, 67])
+def test_rows_that_begin_off_sixteen_bytes_read_nothing_outside(columns, depth):
+    """Guard cells around A and B hold NaN, and the simulator tells of reads outside of an array."""
+    assert verify.check(loaded(), 9, columns, depth, 1.0, 0.0, seed=6).passed
+
+
+def test_whole_numbers_are_exact_and_round_to_even():
+    kernel = loaded(3)
+    A = np.full((3, 20), -128, "i1")
+    B = np.full((20, 5), -128, "i1")
+    assert (kernel(A, B) == 20 * 2**14).all()
+    odd = kernel(A[:, :1].copy(), B[:1], np.full((3, 5), 1, "i4"), alpha=0.0, beta=0.5)
+    assert (odd == 0).all() and INTEGER.errors(20) == (0.0, 0.0)
+
+
+def test_what_is_no_such_matrix_is_refused():
+    kernel, halves = loaded(1), np.ones((4, 4), np.float16)
+    with pytest.raises(gl.ArgumentError, match="takes bfloat16; use their bits as uint16"):
+        kernel(halves, halves)
+    with pytest.raises(gl.ArgumentError, match=r"takes int8; use A\.astype\(np\.int8\)"):
+        loaded(3)(halves, halves)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"DTYPE": 3, "BK": 32}, "BK from 64 on"),
+        ({"DTYPE": 2}, "BK up to 32"),
+        ({"BN": 64}, "makes 2 warps; a block of 128×64 has 8 warps"),
+        ({"BM": 64, "BN": 64, "WN": 64}, "makes 1 warps"),
+        ({"DTYPE": 1, "STAGES": 3}, "with FP16 alone"),
+        ({"DTYPE": 2, "BK": 32, "OUT32": 1}, "tf32, whose C is float32 already"),
+        ({"DTYPE": 3, "BIAS": 1}, "a bias, which is for C of 16 bits"),
+        ({"ACTIVATION": 1}, "without a bias"),
+        ({"DTYPE": 4, "BK": 64, "arch": "sm_86"}, "needs sm_89"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused_with_the_reason(settings, reason):
+    arch = settings.pop("arch", None)
+    with pytest.raises(IllegalSetting, match=reason):
+        chosen = ladder.settings_for(MMA_SYNC, settings)
+        Kernel(MMA_SYNC, chosen, arch, MMA_SYNC.path)
+
+
+@pytest.mark.parametrize("dtype", mma_types.measured_types())
+def test_the_bits_of_a_product_are_those_of_the_recorded_gpu(dtype):
+    """Which tiles it is computed by changes nothing: each sum goes along K by itself."""
+    recorded = mma_types.EVIDENCE.read()
+    found = set(recorded[recorded["dtype"] == dtype]["sha256"])
+    number = [one.name for one in TYPES].index(dtype)
+    assert found == {mma_types.bits_of(loaded(number))}
+
+
+# ---- tiles and lanes -----------------------------------------------------------------------------
+
+
+def shared_loads(kernel, m, n, k):
+    """Instructions, wavefronts and conflicts of loads from shared memory, ldmatrix included."""
+    trace = kernel.trace(m, n, k)
+    loads = [one for one in trace.run.accesses() if one.space == "shared"]
+    assert loads
+    counted = trace.counters
+    conflicts = METRICS["shared", "load"][-1]
+    wavefronts = METRICS["shared", "load"][-2]
+    return (
+        counted[MATRIX_METRICS["shared", "ldmatrix"][0]],
+        counted[wavefronts],
+        counted[conflicts],
+    )
+
+
+@EVERY
+def test_a_swizzled_tile_has_no_conflicts(dtype):
+    kernel = loaded(dtype)
+    matrices, wavefronts, conflicts = shared_loads(kernel, 64, 128, 64)
+    assert conflicts == 0
+    if TYPES[dtype] is not TF32:  # whose B is read by plain loads
+        assert wavefronts == 4 * matrices
+
+
+def test_an_unswizzled_tile_has_conflicts():
+    _, plain, _ = shared_loads(loaded(SWIZZLE=0), 64, 128, 64)
+    _, swizzled, _ = shared_loads(loaded(), 64, 128, 64)
+    assert plain > 2 * swizzled
+
+
+@EVERY
+def test_lanes_hold_what_ptx_documents(dtype):
+    """Words t and t + 4 of a row of 32 bytes: Parallel Thread Execution ISA, "Matrix Fragments"."""
+    held, (_, _, depth) = mma_lanes.by_mma(dtype), mma_shape(TYPES[dtype])
+    each = depth // 8  # elements of a word
+    g, t = np.divmod(np.arange(32), 4)
+    places = list(product((0, 4), (0, 8)))
+    expected = [
+        [(g[lane] + row, (t[lane] + word) * each + i) for word, row in places for i in range(each)]
+        for lane in range(32)
+    ]
+    assert held["A"].tolist() == np.array(expected).tolist()
+    of_b = held["B"].reshape(32, -1, 2, each, 2)
+    assert (
+        of_b[..., 0] == ((t[:, None] + [0, 4])[..., None] * each + np.arange(each))[:, None]
+    ).all()
+    assert (of_b[..., 1] == of_b[:, :, :1, :1, 1]).all()  # one column to a piece
+    # Every sum belongs to the column that the lane of its place holds in B.
+    for lane, places in enumerate(held["C"].reshape(32, -1, 4, 2)):
+        for piece, four in enumerate(places):
+            columns = [of_b[4 * (2 * t[lane] + i), piece, 0, 0, 1] for i in (0, 1)]
+            rows = [g[lane], g[lane] + 8]
+            assert four.tolist() == [[row, column] for row in rows for column in columns]
+
+
+def test_the_layout_of_wmma_is_that_of_two_mma_sync():
+    ours, theirs = mma_lanes.in_a_square(mma_lanes.by_mma()), fragments.by_wmma()
+    for name in "ABC":
+        assert np.array_equal(np.sort(ours[name]), np.sort(theirs[name][:, :8]))
+
+
+@EVERY
+def test_the_ceiling_of_a_type_has_a_twin(dtype):
+    precision, chains, unroll = TYPES[dtype], 4, 2
+    macros = MMA_CEILINGS.macros(dtype) | {"CHAINS": chains, "UNROLL": unroll}
+    out = np.zeros(32, precision.accumulate.storage)
+    lanes = ceilings.typed_lanes(precision, chains)
+    simulator.launch(
+        MMA_CEILINGS.path, MMA_CEILINGS.entry, (1, 1, 1), (32, 1, 1),
+        [out, *lanes, np.int32(3), np.uint32(0)], options=options_for(macros),
+    )  # fmt: skip
+    expected = ceilings.typed_chain(precision, 3, chains, unroll)
+    assert np.array_equal(out, expected) and np.any(expected)
+
+
+def test_the_shared_memory_of_the_ladder_is_what_the_kernel_touches():
+    for dtype in (0, 2, 3):
+        kernel = loaded(dtype)
+        trace = kernel.trace(64, 128, 5 * kernel.settings["BK"])
+        ends = [
+            int(one.addresses[one.active].max()) + one.size
+            for one in trace.run.accesses()
+            if one.space == "shared"
+        ]
+        assert max(ends) == MMA_SYNC.shared_bytes(kernel.settings)
+
+
+def test_the_least_bytes_of_a_problem_are_those_of_its_types():
+    problem = Problem(3, 5, 7)
+    assert problem.least_bytes(INTEGER) == 21 + 35 + 60 and problem.least_bytes(TF32) == 4 * 71
