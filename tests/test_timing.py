@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gemmlab.cuda import cublas
 from gemmlab.kernel.verify import VerificationError
-from gemmlab.ladder import Problem, find
+from gemmlab.ladder import SINGLE, Problem, find
 from gemmlab.measure import in_turn, timing
 
 device = importlib.import_module("gemmlab.cuda.device")
@@ -83,7 +83,7 @@ def machine(monkeypatch):
     monkeypatch.setattr(cupy.cuda, "get_elapsed_time", lambda start, end: end.at - start.at)
     monkeypatch.setattr(in_turn, "gpu_state", lambda: state)
     monkeypatch.setattr(timing, "require_gpu", lambda purpose: here)
-    monkeypatch.setattr(timing, "check_sample", lambda kernel, problem: None)
+    monkeypatch.setattr(timing, "check_sample", lambda kernel, problem, precision=None: None)
     monkeypatch.setattr(
         timing,
         "make_sets",
@@ -94,7 +94,7 @@ def machine(monkeypatch):
 
 class FakeKernel:
     name = "01_naive"
-    rung, dtype = find("01_naive"), "float32"
+    rung, dtype, precision = find("01_naive"), "float32", SINGLE
 
     def __init__(self, launch, passes=True):
         self._launch, self.passes, self.verified = launch, passes, 0

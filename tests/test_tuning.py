@@ -151,8 +151,8 @@ def made_up(tmp_path, monkeypatch):
     class Arena:
         here = SimpleNamespace(name="NVIDIA Test")
 
-        def __init__(self, problem, dtype):
-            assert dtype == rung.precision.name
+        def __init__(self, problem, precision):
+            assert precision is rung.precision
             self.problem = problem
 
         def __enter__(self):

@@ -242,12 +242,13 @@ class Arena:
     def cublas_side(self) -> Side:
         """cuBLAS on inputs that no kernel has, warm."""
         if self._theirs is None:
-            problem = self.their_problem
-            turned = [  # the same random numbers, as another matrix
-                replace(one, problem=problem, B=one.B.reshape(problem.shape_of_b))
-                for one in self._operands[self.sets :]
-            ]
-            sets = self._sets(self.cublas, turned)
+            theirs = self._operands[self.sets :]
+            if (problem := self.their_problem) != self.problem:
+                theirs = [  # the same random numbers, as another matrix
+                    replace(one, problem=problem, B=one.B.reshape(problem.shape_of_b))
+                    for one in theirs
+                ]
+            sets = self._sets(self.cublas, theirs)
             self._theirs = Side(self.cublas.launch, sets, self.stream)
             self._theirs.plan()
         return self._theirs

@@ -9,14 +9,14 @@ from matplotlib.ticker import NullLocator
 
 from gemmlab.plots import style
 from gemmlab.plots.picture import Picture
-from gemmlab.plots.style import MARGIN, NORMAL, WIDTH, styled
+from gemmlab.plots.style import LARGE, MARGIN, NORMAL, WIDTH, styled
 
 COLUMNS = ("dtype", "k", "error")
 LOOKS = {  # colour, marker; none is a matrix's
     "float16": (style.PURPLE, "o"), "bfloat16": (style.ORANGE, "D"), "tf32": (style.BLACK, "s"),
     "int8": (style.SKY, "^"), "float8_e4m3": (style.FAINT, "v"), "float8_e5m2": (style.FAINT, "P"),
 }  # fmt: skip
-LEFT, RIGHT, TOP, HEIGHT = 0.85, 1.3, 0.3, 3.4  # inches
+LEFT, RIGHT, TOP, HEIGHT = 0.85, 1.3, 0.55, 3.4  # inches
 LABEL = 0.18  # inches, from one name to the next at least
 
 
@@ -31,6 +31,7 @@ def error_over_k(table: pandas.DataFrame, *, caption: str | None = None) -> Pict
     if unknown or table.empty or not (table["error"] > 0).all():
         raise ValueError(f"error_over_k takes errors above 0 of {', '.join(LOOKS)}; not {unknown}.")
     fig = style.page(TOP + HEIGHT + 0.65, caption or _caption(table))
+    fig.text_at(MARGIN, 0.12, "Error of a product, by type", size=LARGE, weight="bold")
     ax = fig.add_axes_at(LEFT, TOP, WIDTH - LEFT - RIGHT - MARGIN, HEIGHT, gid="errors")
     depths = sorted(set(table["k"]))
     ax.set(xscale="log", yscale="log", xlabel="K", ylabel="mean error of an element of C")

@@ -63,7 +63,7 @@ def record(say: Say) -> Path:
         every = list(pool.map(compile_step, STEPS))
     for step, compiled in zip(STEPS, every, strict=True):
         kernel = step.kernel(compiled)
-        taken = compiled.entries[kernel.rung.entry]
+        taken = compiled.entries[kernel.rung.entry(kernel.settings)]
         for shape in SHAPES:
             found = compare(kernel, *shape)
             file, settings = step.row
