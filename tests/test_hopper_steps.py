@@ -1,10 +1,12 @@
 """What is recorded of 16 to 18: bits of an H200 beside the simulator's, steps, clock readings."""
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from gemmlab import plots
+from gemmlab.folders import ROOT
 from gemmlab.ladder import written
 from gemmlab.ladder.rungs.hopper import PERSISTENT
 from gemmlab.records.experiments import hopper_steps, hopper_timeline
@@ -41,6 +43,17 @@ def test_the_way_is_shown_in_its_order():
     shown = hopper_steps.steps()
     assert list(dict.fromkeys(shown["step"])) == [step.what for step in WAY]
     assert shown["M×N×K"].iloc[0] == "×".join(map(str, LARGE))
+
+
+def test_the_readme_has_the_recorded_shares():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    said = text[text.index("Hopper's own instructions") :].partition("\n")[0]
+    shares = {step.what: [] for step in WAY[3:6]}
+    for row in hopper_steps.steps(*WAY[3:6]).itertuples():
+        shares[row.step].append(row[4])
+    assert re.findall(r"([\d.]+) %", said) == [
+        f"{share:.1f}" for both in shares.values() for share in both
+    ]
 
 
 # ---- clock readings ------------------------------------------------------------------------------
