@@ -20,6 +20,7 @@ from gemmlab.kernel.compiler import Resources
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.trace import Trace
 from gemmlab.ladder import IllegalSetting, listed
+from gemmlab.ladder.rungs.irregular import STREAM_K
 from gemmlab.measure.timing import LaunchTooLong, compare
 from gemmlab.records import runs, tuning
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
@@ -164,8 +165,9 @@ def of(kernel: Kernel, arch: str | None = None) -> Facts:
     arch = arch or kernel.arch
     taken = kernel.taken(arch)
     size, block, traced, others = shape(kernel), (parts(kernel) - 1, 0, 0), kernel, []
-    if any(block):
+    if any(block) or kernel.settings.get("JOIN") == STREAM_K:  # of many workers some have nothing
         traced = _on_few_sms(kernel)
+    if any(block):
         others = [(x, 0, 0) for x in range(traced.grid(*size)[0]) if x != block[0]]
     trace = traced.trace(*size, batch=1, blocks=[*others, block])
     return Facts(kernel, arch, trace, block, taken, _speed(kernel))
