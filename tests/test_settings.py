@@ -19,6 +19,9 @@ from gemmlab.records.registry import NoRecord
 TO_BE_SWEPT = {"15_mma_sync"}  # which has too many for this
 
 
+MOST_PARTS = 8  # of K, in a picture here: all of them are simulated
+
+
 def covering(rung):
     """As few legal settings as it takes to meet all values of all parameters."""
     met = {
@@ -56,15 +59,18 @@ def test_rungs_without_a_sweep_are_right_with_all_their_settings():
 @pytest.mark.parametrize("rung", gl.RUNGS, ids=lambda rung: rung.name)
 def test_every_value_of_a_parameter_is_right_at_the_edges_of_its_tile_and_has_a_picture(rung):
     """A GPU verified the others when it recorded the sweep; benchmarks/lab_speed.py draws them."""
-    lab, pictures, chosen = gl.lab(rung.name), set(), list(covering(rung))
-    for settings in chosen:
+    lab, pictures, drawn = gl.lab(rung.name), set(), 0
+    for settings in covering(rung):
         assert_right(rung, settings)
+        if settings.get("SPLIT", 1) > MOST_PARTS:
+            continue
+        drawn += 1
         lab.choose(settings)
         assert lab.picture.value and lab.picture.layout.display is None, settings
         assert re.sub("<[^>]*>", "", lab.message.value) == "", settings
         assert lab.caption.value and lab.lines.value and lab.numbers.value
         pictures.add(lab.picture.value)
         lab._views.clear()
-    assert len(pictures) == len(chosen)
+    assert len(pictures) == drawn > 0
     pixels = np.asarray(Image.open(io.BytesIO(pictures.pop())).convert("RGB"))
     assert pixels[0, 0].min() > 240  # a light ground
