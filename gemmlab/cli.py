@@ -210,7 +210,7 @@ def _parser() -> argparse.ArgumentParser:
 
     ship = command(
         "compile", compile_all, "compile all rungs with all settings, into kernels/compiled",
-        "Writes kernels/compiled/: every rung with each of its legal settings.",
+        "Writes kernels/compiled/: every rung with each of the settings that it ships.",
     )  # fmt: skip
     ship.add_argument(
         "--check", action="store_true", help="compare with what is there, and write nothing"
