@@ -232,6 +232,12 @@ def test_what_is_known_of_sums_changes_no_bit(bits, exponent, k, seed, data):
     assert same(fast, slow)
 
 
+def operands_of(rung, m, n, k, scale=1.0):
+    """A and B; of a rung that takes batches, a batch of one."""
+    A, B = gl.random_matrix(m, k, 1) * f4(scale), gl.random_matrix(k, n, 2) * f4(scale)
+    return (A[None], B[None]) if rung.batch > 1 else (A, B)
+
+
 every_float32_rung = pytest.mark.parametrize(
     "rung", [r for r in gl.RUNGS if r.precision is SINGLE], ids=lambda rung: rung.name
 )
@@ -241,7 +247,7 @@ every_float32_rung = pytest.mark.parametrize(
 @pytest.mark.parametrize("scale", [1.0, 2.0**-30, 2.0**-60])
 def test_a_product_is_the_same_with_nothing_known(rung, scale, monkeypatch):
     kernel = gl.load(rung.name)
-    A, B = gl.random_matrix(67, 90, 1) * f4(scale), gl.random_matrix(90, 35, 2) * f4(scale)
+    A, B = operands_of(rung, 67, 35, 90, scale)
     expected = kernel(A, B, alpha=0.3)
     monkeypatch.setattr(exactness, "known_sums", lambda given: exactness.nothing_known())
     assert kernel(A, B, alpha=0.3).tobytes() == expected.tobytes()
@@ -251,7 +257,7 @@ def test_a_product_is_the_same_with_nothing_known(rung, scale, monkeypatch):
 def test_uniform_inputs_need_no_search(rung, monkeypatch):
     """Else the two tests above would compare the slow way with itself."""
     monkeypatch.setattr(multiply_add, "_half_way", lambda total: pytest.fail("searched"))
-    gl.load(rung.name)(gl.random_matrix(40, 50, 1), gl.random_matrix(50, 30, 2))
+    gl.load(rung.name)(*operands_of(rung, 40, 30, 50))
 
 
 THROUGH = {
