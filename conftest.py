@@ -1,5 +1,6 @@
 """For tests and notebooks, which run together: how they are dealt out, and hypothesis."""
 
+import gc
 import signal
 
 import pytest
@@ -21,6 +22,12 @@ class Scheduling(LoadFileScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         return nodeid if nodeid.partition("::")[0] in LONG else super()._split_scope(nodeid)
+
+
+def pytest_collection_finish(session):
+    """Thousands of tests stay as long as the session: looking for garbage in them only costs."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,13 +1,16 @@
 """What every figure must pass: a module imports the checks, and has a fixture `figure`."""
 
 import itertools
+import weakref
 
 import matplotlib
 from matplotlib.text import Text
 
+DRAWN = weakref.WeakKeyDictionary()  # figure -> where its texts are
 
-def texts(figure):
-    """Every text that can be seen, with where it is drawn, in dots."""
+
+def shown(figure):
+    """Every text that can be seen."""
     hidden = set()  # labels of ticks beyond the limits of their axis: they exist, undrawn
     for ax in figure.axes:
         for axis in (ax.xaxis, ax.yaxis):
@@ -16,14 +19,22 @@ def texts(figure):
                 if not low - 1e-9 <= tick.get_loc() <= high + 1e-9:
                     hidden |= {tick.label1, tick.label2}
     return [
-        (text, Text.get_window_extent(text))
+        text
         for text in figure.findobj(Text)
         if text.get_visible() and text.get_text() and text not in hidden
     ]
 
 
+def texts(figure):
+    """Every text that can be seen, with where it is drawn, in dots; the figure is drawn once."""
+    if figure not in DRAWN:
+        figure.draw_without_rendering()
+        DRAWN[figure] = [(text, Text.get_window_extent(text)) for text in shown(figure)]
+    return DRAWN[figure]
+
+
 def words(figure):
-    return [text.get_text() for text, _ in texts(figure)]
+    return [text.get_text() for text in shown(figure)]
 
 
 def by_gid(parent, start):

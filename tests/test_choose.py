@@ -1,16 +1,17 @@
 """Which rung gl.choose takes for a product: from records, by a rule, and what it says of it."""
 
 from dataclasses import replace
+from statistics import geometric_mean
 
 import pytest
 import sample_record
 
 import gemmlab as gl
 from gemmlab import ladder
-from gemmlab.ladder import IllegalSetting, Problem
+from gemmlab.ladder import SIMULATED, IllegalSetting, Problem
 from gemmlab.ladder.rungs.shapes import operations, ops
-from gemmlab.products import choosing
-from gemmlab.records import best_by_shape, registry
+from gemmlab.products import choosing, estimate
+from gemmlab.records import best_by_shape, registry, tuning
 
 LARGE, SMALL = ladder.find("10_register_banks"), ladder.find("05_thread_tile_2d")
 EITHER_WAY = replace(
@@ -219,6 +220,23 @@ def test_the_rule_gives_large_tiles_to_large_products_and_small_ones_to_small():
     large, middle, small = tile(8192, 8192, 8192), tile(1024, 1024, 1024), tile(256, 256, 256)
     assert large > middle >= small
     assert tile(8192, 8192, 64) == large
+
+
+def test_of_what_a_sweep_tried_the_rule_takes_what_is_fast():
+    """It loses a few percent to the fastest, and at no shape a fifth."""
+    rungs = [ladder.find(name) for name in choosing.RULED]
+    losses = []
+    for shape in dict.fromkeys(shape for rung in rungs for shape in tuning.shapes_of(rung)):
+        estimates = {}
+        for rung in rungs:
+            if shape in tuning.shapes_of(rung):
+                for row in tuning.at(tuning.kept(rung.name), shape).to_dict("records"):
+                    settings = {name: row[name] for name in tuning.rung_parameters(rung)}
+                    found = estimate.seconds(rung, settings, Problem(*shape), SIMULATED)
+                    estimates[row["time_ms"]] = found
+        losses.append(min(estimates, key=estimates.get) / min(estimates))
+    assert len(losses) > 25 and max(losses) < 1.2
+    assert geometric_mean(losses) < 1.05
 
 
 def test_the_rule_is_legal_everywhere():

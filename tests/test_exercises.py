@@ -182,7 +182,7 @@ REACH = {
     "03_shared_memory": ("for (int tile_k", "// Where beta is 0"),
     "09_double_buffering": ("void multiply(", "#if STAGES == 1\n\n"),
     "12_split_k": ("if (is_last(&arrived", "add(sums, parts, tile * SPLIT + other);"),
-    "13_batched": ("const auto fill =", "return left <= 0 ? -1"),
+    "13_batched": ("from.fetch(shared_address(shared)", "from.fetch(shared_address(shared)"),
     "14_wmma": ("void load_pieces(", "multiply(sums, mine[part % 2]);"),
     "15_mma_sync": ("void load(Operands&", "wait_for_copies<0>();"),
 }

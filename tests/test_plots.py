@@ -720,6 +720,7 @@ def test_roofline_of_all_rungs_has_no_label_on_another():
     names = [rung.name for rung in RUNGS]
     crowd = points(*((name, 4096, 40000.0 + 500 * i, 300.0, 30.0) for i, name in enumerate(names)))
     figure = plots.roofline(crowd, CEILINGS)
+    figure.draw_without_rendering()  # labels find their places
     labels = by_gid(axes(figure, "roofline"), "label")
     places = [Text.get_window_extent(label) for label in labels]  # without the line to its marker
     assert len(places) == len(names)

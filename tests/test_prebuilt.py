@@ -40,8 +40,9 @@ def no_compiler(monkeypatch):
         cached.cache_clear()
 
 
-def test_the_default_settings_are_compiled_as_they_would_be_now():
-    for name in prebuilt.NAMES:
+def test_default_settings_are_compiled_as_they_would_be_now():
+    """A probe and the last rung: a text that has changed is not found, and they share the rest."""
+    for name in (prebuilt.NAMES[0], prebuilt.NAMES[-1]):
         default = prebuilt.all_settings(name)[:1]
         compiled = prebuilt.build(name, default, archs=(SIMULATED_ARCH,))
         (key,) = compiled
@@ -79,10 +80,9 @@ def test_every_setting_that_ships_is_there_and_the_default_for_every_architectur
 
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
 def test_a_rung_does_all_that_it_does_with_a_compiler(rung, no_compiler):
-    settings = prebuilt.all_settings(rung.name)[-1]
-    for kernel in (load(rung.name), load(rung.name, **settings)):
-        assert verify.check(kernel, 33, 35, 34, 0.5, 2.0, seed=3).passed
-        assert kernel.trace(20, 30, 10).counters
+    kernel = load(rung.name, **prebuilt.all_settings(rung.name)[-1])
+    assert verify.check(kernel, 33, 35, 34, 0.5, 2.0, seed=3).passed
+    assert kernel.trace(20, 30, 10).counters
     archs = prebuilt.archs_of(rung.name)
     assert (load(rung.name).resources(archs[1], archs[-1])["registers per thread"] > 0).all()
 

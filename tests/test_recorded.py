@@ -16,7 +16,7 @@ LATER = {"gpu": "some GPU", "recorded": "2026-11-24"}
 
 @pytest.mark.parametrize("record", record_kernels.RECORDS, ids=lambda record: record.file)
 def test_nothing_is_left_to_record_but_what_is_said_to_be(record):
-    awaited = record_sanitizer.awaited() if record is record_sanitizer.RECORD else set()
+    awaited = record_sanitizer.AWAITED if record is record_sanitizer.RECORD else set()
     assert set(record.stale()) == awaited, f"on a GPU: {recording.COMMAND}"
     assert record.read()["entries"].keys() == record.codes().keys() - awaited
 
@@ -135,6 +135,15 @@ def test_a_case_is_run_alone_and_under_each_tool(monkeypatch):
     }  # fmt: skip
     assert found["tools"]["racecheck"]["first"] == "Race reported between Write access"
     assert len(commands) == 5 and all("no bound on k" in command for command in commands)
+
+
+def test_what_had_to_be_stopped_keeps_what_was_reported_by_then():
+    stopped = TOOL_OUTPUT.replace("wrong", "Timeout (0:00:12)!")
+    assert record_sanitizer.outcome(stopped) == record_sanitizer.outcome(None) == "hangs"
+    first = "Race reported between Write access"
+    assert record_sanitizer.report(stopped) == {"errors": 2, "first": first, "stopped": True}
+    silent = stopped.splitlines()[1]
+    assert record_sanitizer.report(silent) == record_sanitizer.report(None)
 
 
 def test_a_comment_in_a_rung_is_no_other_code_and_a_launch_of_another_shape_is(monkeypatch):

@@ -1,6 +1,7 @@
 """The simulator's arithmetic against exact rational numbers and Python's integers."""
 
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -409,3 +410,18 @@ def test_sums_and_products_of_halves_are_rounded_once(name, cleared):
     for function, once in exact.items():
         found = function(*given.get(function, bits[::2]), name, False, None)
         np.testing.assert_array_equal(found, halves.pattern(once, name), function.__name__)
+
+
+def test_pairs_of_halves_are_the_same_in_pieces(monkeypatch):
+    """Also where an operand is the same along an axis, and a piece ends within a row."""
+    random = np.random.default_rng(9)
+    words = [random.integers(0, 1 << 32, shape, np.uint32).view(np.int32)
+             for shape in ((30, 1, 7), (30, 50, 1), (50, 7))]  # fmt: skip
+    add = partial(halves.multiply_add, name="f16", ftz=False, limit=None)
+    found = []
+    with np.errstate(all="ignore"):
+        for piece in (1 << 30, 1000):
+            monkeypatch.setattr(halves, "PIECE", piece)
+            found.append(halves.each_half(add, words, 3))
+    assert found[0].shape == (30, 50, 7)
+    np.testing.assert_array_equal(*found)

@@ -35,17 +35,20 @@ def test_a_mistake_may_stand_in_a_header():
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
 def test_a_mistake_is_found_by_whom_it_says(mistake):
+    """One run is enough, at which all of them find it; of what is not to be found there is none."""
     assert mistake.old != mistake.new or mistake.change
-    done = list(trials(mistake))
-    findings = [finding for trial in done for finding in trial.findings]
-    wrong = not all(trial.right for trial in done)
     assert mistake.found_by
     assert bool(mistake.kinds) == ("checks" in mistake.found_by)
-    assert bool(findings) == ("checks" in mistake.found_by), findings
-    kinds = {finding.kind for finding in findings}
-    assert all(any(part in kind for kind in kinds) for part in mistake.kinds), kinds
-    if "verification" in mistake.found_by:
-        assert wrong
+    kinds, wrong = set(), False
+    for trial in trials(mistake):
+        kinds |= {finding.kind for finding in trial.findings}
+        wrong |= not trial.right
+        all_kinds = all(any(part in kind for kind in kinds) for part in mistake.kinds)
+        if mistake.kinds and all_kinds and (wrong or "verification" not in mistake.found_by):
+            return
+    assert bool(kinds) == ("checks" in mistake.found_by), kinds
+    assert all_kinds, kinds
+    assert wrong or "verification" not in mistake.found_by
 
 
 @pytest.mark.parametrize("mistake", ONE_OF_EACH_KERNEL, ids=lambda mistake: mistake.of)

@@ -210,8 +210,9 @@ def test_parameters_of_newer_compilers_are_read():
 # --- what the compiler emits ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120"])
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_120"])
 def test_everything_that_nvrtc_makes_of_the_samples_is_read(arch):
+    """Of the oldest and the newest architecture, and the first with copies; all others run them."""
     for sample in sample_kernels.SAMPLES.values():
         check(compiled(sample.text, arch), sample.text)
 

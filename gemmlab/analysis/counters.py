@@ -104,10 +104,12 @@ _simulated: WeakKeyDictionary[Kernel, dict] = WeakKeyDictionary()
 def traced(kernel: Kernel, m: int, n: int, k: int, seed: int = 0) -> tuple[Trace, int]:
     """A trace, and how often its counters make those of the product.
 
-    Where tiles cover C exactly all blocks do alike: one is traced, and counts as all of them.
+    Where tiles cover C exactly, and each has one block, all blocks do alike: one is traced, and
+    counts as all of them.
     """
     rows, columns = kernel.rung.tile(kernel.settings)
-    alike = m % rows == n % columns == 0
+    tiles = m // rows * (n // columns)
+    alike = m % rows == n % columns == 0 and math.prod(kernel.grid(m, n, k)) == tiles
     trace = kernel.trace(m, n, k, seed=seed, blocks=[(0, 0, 0)] if alike else None)
     return trace, math.prod(trace.grid) if alike else 1
 

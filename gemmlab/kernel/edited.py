@@ -16,7 +16,7 @@ from gemmlab.simulator import Finding, PtxError, TakesTooLong, UnknownInstructio
 # Findings that make a result wrong or leave it to chance. All others may fault or hang a GPU.
 HARMLESS = {
     "read-after-write race", "write-after-read race", "write-after-write race",
-    "uninitialised read", "shuffle from an absent lane",
+    "uninitialised read", "shuffle from an absent lane", "bulk store not waited for",
 }  # fmt: skip
 THIN_K = 150  # larger than M or N
 UNCHECKED = (

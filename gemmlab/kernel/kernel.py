@@ -368,7 +368,7 @@ class Kernel:
         return Trace(
             self.name, *problem.shape, self.settings, launches[at].grid, launches[at].block,
             dict(counters), self.text, runs[at if blocks is None else 0],
-            self.precision.a.bytes, problem.ops, problem.batch,
+            self.precision.a.bytes, problem.ops, problem.batch, self.precision.c.bytes,
         )  # fmt: skip
 
     def verify(self, seed: int | None = None) -> Report:

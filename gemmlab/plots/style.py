@@ -79,10 +79,18 @@ def styled(draw: Callable[..., Picture]) -> Callable[..., Picture]:
     def inner(*args: Any, **kwargs: Any) -> Picture:
         with matplotlib.style.context(["default", RC]):
             figure = draw(*args, **kwargs)
-            figure.draw_without_rendering()  # ticks take their style when they are first drawn
+            _make_ticks(figure)
             return figure
 
     return inner
+
+
+def _make_ticks(figure: Picture) -> None:
+    """Ticks take the style of when they are made, which is when they are first asked for."""
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            if axes.axison and axis.get_visible():
+                axis.get_ticklabels(which="both")
 
 
 # ---- the page ------------------------------------------------------------------------------------

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from math import prod
 
-from gemmlab.cuda.architectures import LIMITS, WARP, base
+from gemmlab.cuda.architectures import LIMITS, base
 from gemmlab.ladder import Problem, Rung, Settings, Target
 from gemmlab.ladder.rungs.irregular import LAST_ARRIVER, STREAM_K
 from gemmlab.ladder.rungs.shapes import ceil_div
 
-PRODUCTS = 2.2e11  # multiply-adds per second of an SM that is kept busy
-ENOUGH_WARPS = 12  # of an SM, to be kept busy
+PRODUCTS = 2.53e11  # multiply-adds per second of an SM that does nothing else
 MOST_SUMS, MOST_THREADS = 32768, 768  # of an SM: half of its registers hold sums
+FEWER = 0.3  # where there are fewer threads: the rate falls with this power of their share
 START_S = 3e-6  # of a launch
-STEP = 32  # as long as so many steps along K: the first tiles of a block, and the end of its work
-COPIED, CACHED = 4e12, 6e12  # bytes per second of memory, and of the L2 cache
-JOINED = 2e12  # bytes per second of sums of parts of K, written, read and added
-ONE_BY_ONE = 1e11  # the same, by a single block
-JOIN_S = 2e-6  # until who adds the parts knows that they are there
+STEP = 8  # as long as so many steps along K: the first tiles of a block, and the end of its work
+COPIED, CACHED = 4e12, 3e12  # bytes per second of memory, and of the tiles that blocks bring
+JOINED = 6e12  # bytes per second of sums of parts of K, written, read and added
+BY_ONE = 5e10  # the same, by the one block that adds the parts of others
+JOIN_S = 1e-6  # until who adds the parts knows that they are there
 
 
 def seconds(rung: Rung, settings: Settings, problem: Problem, target: Target) -> float:
@@ -34,38 +34,48 @@ def seconds(rung: Rung, settings: Settings, problem: Problem, target: Target) ->
     rows, columns = rung.tile(settings)
     parts, join = settings.get("SPLIT", 1), settings.get("JOIN")
     down, across = ceil_div(problem.m, rows), ceil_div(problem.n, columns)
-    blocks = down * across * together * parts
+    tiles = down * across * together
+    blocks = tiles * parts
     busiest = max(1, ceil_div(blocks, target.sm_count))
-    at_once = min(busiest, _resident(rung, settings, target))
-    warps = at_once * prod(rung.block(settings)) / WARP
-    rate = PRODUCTS * min(1.0, warps / ENOUGH_WARPS) * _reuse(settings)
+    resident = _resident(rung, settings, target)
+    rate = PRODUCTS * _reuse(settings) * _fill(rung, settings, min(busiest, resident))
     share = blocks / target.sm_count if join == STREAM_K else busiest
     launches = len(rung.one_tile(settings))
     time = START_S * launches + share * rows * columns * (problem.k / parts + STEP) / rate
-    sums = rung.precision.accumulate.bytes * parts * together
+    of_a_tile = rung.precision.accumulate.bytes * rows * columns
     if parts > 1:
-        time += JOIN_S + 2 * sums * problem.m * problem.n / JOINED
-    if parts > 1 and join == LAST_ARRIVER:
-        time += sums / together * rows * columns / ONE_BY_ONE
+        time += JOIN_S + 2 * of_a_tile * blocks / JOINED
+        if join == LAST_ARRIVER:
+            time += of_a_tile * parts / BY_ONE
     if join == STREAM_K:
-        time += JOIN_S
+        workers = target.sm_count * resident / max(1, tiles)  # of a tile
+        time += JOIN_S + of_a_tile * max(1.0, workers) / BY_ONE
     size = rung.precision.a.bytes * problem.k * together
-    tiles = size * (across * problem.m + down * problem.n) / CACHED
+    brought = size * (across * problem.m + down * problem.n) / CACHED
     if rung.batch == 1:
-        time, tiles = time * problem.batch, tiles * problem.batch
-    return max(time, START_S + tiles, START_S + problem.least_bytes(rung.precision) / COPIED)
+        time, brought = time * problem.batch, brought * problem.batch
+    return max(time, START_S + brought, START_S + problem.least_bytes(rung.precision) / COPIED)
 
 
 def _resident(rung: Rung, settings: Settings, target: Target) -> int:
     """Blocks that an SM holds at a time, by the registers of their sums and by shared memory."""
-    sums = settings.get("TM", 1) * settings.get("TN", 1)
-    by_sums = min(MOST_SUMS // sums, MOST_THREADS) // prod(rung.block(settings))
+    by_sums = _most_threads(settings) // prod(rung.block(settings))
     limits = LIMITS.get(base(target.arch), LIMITS["sm_80"])
     by_memory = limits.shared_bytes // (rung.shared_bytes(settings) + limits.reserved_bytes)
     return max(1, min(settings.get("RESIDENT", by_sums), by_memory))
 
 
+def _most_threads(settings: Settings) -> int:
+    return min(MOST_SUMS // (settings.get("TM", 1) * settings.get("TN", 1)), MOST_THREADS)
+
+
+def _fill(rung: Rung, settings: Settings, blocks: int) -> float:
+    """What is left of the rate where so many blocks run on an SM at a time."""
+    share = blocks * prod(rung.block(settings)) / _most_threads(settings)
+    return min(1.0, share / 0.85) ** FEWER
+
+
 def _reuse(settings: Settings) -> float:
-    """What is left of the rate where a thread computes TM×TN elements: reads take issue slots."""
+    """What is left of it where a thread computes TM×TN elements: reads take issue slots."""
     rows, columns = settings.get("TM", 1), settings.get("TN", 1)
-    return 1 / (1 + 0.3 * (rows + columns) / (rows * columns))
+    return max(0.2, 1 - 0.85 * (rows + columns) / (rows * columns))

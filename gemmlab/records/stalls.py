@@ -29,7 +29,7 @@ SHAPES = ((256, 256, 256), (512, 512, 512), (1001, 777, 513), LARGE)
 
 MORE = {"11_fused_epilogue": ((8192, 8192, 64),)}
 """Of some also here: where little is multiplied for each element of C. Of a rung that takes batches
-at BATCHES alone."""
+also at BATCHES."""
 
 GROUP = "stalls"
 REASONS = {
@@ -86,10 +86,9 @@ def _code(rung: ladder.Rung) -> str:
 
 
 def shapes_of(rung: ladder.Rung) -> tuple[tuple[int, ...], ...]:
-    """(M, N, K), or (M, N, K, batch), at which they are counted of a rung."""
-    if rung.batch > 1:
-        return tuple((*one.shape, one.batch) for one in BATCHES)
-    return (*SHAPES, *MORE.get(rung.name, ()))
+    """(M, N, K, batch) at which they are counted of a rung."""
+    batches = [(*one.shape, one.batch) for one in BATCHES] if rung.batch > 1 else []
+    return (*map(sizes_of, (*SHAPES, *MORE.get(rung.name, ()))), *batches)
 
 
 def record(name: str, say: Say) -> Path:
@@ -110,7 +109,7 @@ def record(name: str, say: Say) -> Path:
     shapes = list(shapes_of(rung))
     found = profiler.counters(rung, settings, shapes, metrics)
     rows = [
-        {"rung": name, **dict(zip(SIZES, sizes_of(shape), strict=True)), **_row(counted), **context}
+        {"rung": name, **dict(zip(SIZES, shape, strict=True)), **_row(counted), **context}
         for shape, counted in zip(shapes, found, strict=True)
     ]
     say(f"{name}: stall reasons at {len(rows)} shapes")

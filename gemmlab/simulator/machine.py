@@ -447,7 +447,10 @@ class Chunk:
             self.checker.fence_async(mask)
 
     def check_members(self, index: int, members, mask) -> None:
-        """Find lanes that `members` names and that are missing, or that are here unnamed."""
+        """Find lanes that `members` names and that are missing, or that are here unnamed.
+
+        Or that another lane names, and that name others: on an NVIDIA H200 they wait for ever.
+        """
         if (mask is True or mask is self.alive) and np.ndim(members) == 0 and members == -1:
             return
         members = self.layout.to_warps(members).view(np.uint32)
@@ -459,10 +462,15 @@ class Chunk:
         asked = np.bitwise_or.reduce(np.where(rows, members, np.uint32(0)), axis=1)[:, None]
         named = (members & bits) != 0
         missing = self.layout.to_warps(self.alive) & ((asked & bits) != 0) & ~rows
-        wrong = self.layout.from_warps(missing | (rows & ~named))
+        wrong = missing | (rows & ~named)
+        if ((members != members[:, :1]) & rows).any():
+            pairs = ((members[:, :, None] & bits) != 0) & rows[:, :, None] & rows[:, None, :]
+            wrong |= (pairs & (members[:, :, None] != members[:, None, :])).any(axis=2)
+        wrong = self.layout.from_warps(wrong)
         if wrong.any():
             what = (
-                "lanes that its mask names are elsewhere, or lanes are here that it does not name"
+                "lanes that its mask names are elsewhere or have another mask, or lanes are here "
+                "that it does not name"
             )
             self.find("divergent warp", index, what, wrong)
 

@@ -9,6 +9,7 @@ whole CUDA context with it, and a kernel that hangs has to be killed.
 
 from __future__ import annotations
 
+import faulthandler
 import hashlib
 import os
 import re
@@ -16,7 +17,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
@@ -31,7 +32,12 @@ from gemmlab import simulator
 from gemmlab.kernel.fingerprint import code_hash
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
-TIMEOUT_S = 15
+# Each process has a context of its own, and they take turns on the GPU.
+PROCESSES = 8
+HANGS_S = {"alone": 5, "tool": 12}  # from the launch on
+STOPPED = "Timeout ("  # what faulthandler prints first
+TIMEOUT_S = 60  # a process that does not even end by itself
+AWAITED: frozenset[str] = frozenset()  # cases that no GPU has run yet
 NOT_RECORDED = "not recorded"
 CORRECT = "correct: "  # before the name of a kernel without a mistake
 TABLE = Path(__file__).resolve().parents[2] / "docs" / "mistakes.md"
@@ -57,24 +63,22 @@ def codes() -> dict[str, str]:
     return {name: key(mistake) for name, mistake in cases().items()}
 
 
-def awaited() -> set[str]:
-    """The cases that no GPU has run yet: those of clusters. Empty it when they are recorded."""
-    return {name for name, one in cases().items() if one.of in mistakes.IN_CLUSTERS}
-
-
 # --- one process ----------------------------------------------------------------------------------
 
 
 def run_one(name: str, fresh: bool) -> None:
     """Launch a case at all its shapes and print "right", "wrong" or "error: …".
 
-    `fresh`: a C that is not to be read is left as it was allocated, instead of holding NaN.
+    `fresh`, under a tool: a C that is not to be read is left as it was allocated, instead of
+    holding NaN.
     """
     import cupy
 
     cupy.cuda.set_allocator(None)  # arrays end where their allocation ends
     mistake = cases()[name]
     right = True
+    cupy.zeros(1)  # the context is there before the clock runs
+    faulthandler.dump_traceback_later(HANGS_S["tool" if fresh else "alone"], exit=True)
     try:
         for shape in mistakes.shapes(mistakes.base(mistake.of), mistake):
             it = mistakes.prepare(mistake, shape)
@@ -112,7 +116,7 @@ def finished(command: list[str]) -> str | None:
 
 def outcome(output: str | None) -> str:
     """What the launch came to: "right", "wrong", "error: …" or "hangs"."""
-    if output is None:
+    if output is None or STOPPED in output:
         return "hangs"
     found = re.findall(r"^(right|wrong|error: \w+)$", output, re.M)
     return found[-1] if found else "error: " + (output.strip().splitlines() or ["nothing"])[-1]
@@ -127,36 +131,44 @@ def report(output: str | None) -> dict:
     count = int((hazards or errors)[1]) if hazards or errors else -1
     words = re.findall(r"^=+ (?:Error: |Warning: )?([A-Z][a-z]+ [^\n]*)", output, re.M)
     first = words[0].split(" at ")[0] if words else ""
+    if STOPPED in output:  # what it had reported by then
+        return {"errors": max(count, 0), "first": first if count > 0 else "", "stopped": True}
     return {"errors": count, "first": first} | ({"output": output[-2000:]} if count < 0 else {})
 
 
-def record_one(name: str) -> dict:
-    one = [sys.executable, __file__, "--one", name]
-    found = {"alone": outcome(finished(one)), "tools": {}}
+def alone(name: str) -> str:
+    return outcome(finished([sys.executable, __file__, "--one", name]))
+
+
+def under_tools(name: str) -> dict[str, dict]:
+    found = {}
     for tool in TOOLS:
         quiet = ["--report-api-errors", "no"] if tool == "memcheck" else []
-        command = [
-            "compute-sanitizer",
-            "--tool",
-            tool,
-            "--print-limit",
-            "3",
-            *quiet,
-            *one,
-            "--fresh",
-        ]
+        command = ["compute-sanitizer", "--tool", tool, "--print-limit", "3", *quiet,
+                   sys.executable, __file__, "--one", name, "--fresh"]  # fmt: skip
         result = report(finished(command))
         if result["errors"] < 0:  # the tool itself failed
             result = report(finished(command))
-        found["tools"][tool] = result
+        found[tool] = result
     return found
 
 
-def recorded(names: list[str]) -> Iterator[tuple[str, dict]]:
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        running = {pool.submit(record_one, name): name for name in names}
+def together(run: Callable[[str], object], names: list[str]) -> Iterator[tuple[str, object]]:
+    with ThreadPoolExecutor(PROCESSES) as pool:
+        running = {pool.submit(run, name): name for name in names}
         for done in as_completed(running):
             yield running[done], done.result()
+
+
+def recorded(names: list[str]) -> Iterator[tuple[str, dict]]:
+    """What hangs comes last: while it runs it takes its share of the GPU."""
+    seen = dict(together(alone, names))
+    for those in (
+        [n for n in names if seen[n] != "hangs"],
+        [n for n in names if seen[n] == "hangs"],
+    ):
+        for name, tools in together(under_tools, those):
+            yield name, {"alone": seen[name], "tools": tools}
 
 
 def tools() -> dict[str, str]:
@@ -219,7 +231,7 @@ def table() -> str:
     reported = [n.removeprefix(CORRECT) for n in clean if by_sanitizer(found[n]) != "–"]
     summary = (
         f"Of {len(MISTAKES)} mistakes the simulator's checks find {by_checks} and verification "
-        f"{by_verification}; together they find all. Of the {recorded_here} that are recorded "
+        f"{by_verification}; together they find all. Of {recorded_here} that are recorded "
         f"compute-sanitizer reports {by_tools}, and on the GPU alone the result of {hidden} is "
         f"right all the same. Of the {len(clean)} correct "
         "kernels the checks report none, and compute-sanitizer reports "
@@ -229,7 +241,7 @@ def table() -> str:
     from_runs = {case["recording"] for case in found.values()}
     runs = [run for at, run in enumerate(RECORD.read()["recordings"]) if at in from_runs]
     gpu, tool, dates = (
-        " and ".join(dict.fromkeys(run[fact] for run in runs))
+        ", ".join(dict.fromkeys(run[fact] for run in runs))
         for fact in ("gpu", "compute-sanitizer", "recorded")
     )
     heading = HEADING.format(

@@ -57,8 +57,8 @@ def rounds(rows: pandas.DataFrame) -> pandas.DataFrame:
 def under_the_roofs(table: pandas.DataFrame) -> pandas.DataFrame:
     """Rung 13 in one launch at the largest batch of each size, beside the recorded ceilings.
 
-    Nanoseconds for a product; TB/s if A and B are read once and C is written once, and TFLOP/s,
-    with their shares of the copy's rate and of the FMA ceiling in percent.
+    Nanoseconds for a product; FLOP per byte and TB/s if A and B are read once and C is written
+    once, and TFLOP/s, with shares of the copy's rate and of the FMA ceiling in percent.
     """
     import pandas
 
@@ -70,6 +70,7 @@ def under_the_roofs(table: pandas.DataFrame) -> pandas.DataFrame:
         moved, done = problem.least_bytes(SINGLE) / seconds, problem.flop / seconds
         found[f"{size}×{size}×{size}"] = {
             "ns for a product": 1e9 * seconds / problem.batch,
+            "FLOP per byte": problem.flop / problem.least_bytes(SINGLE),
             "TB/s": moved / 1e12, "of a copy's rate, %": 100 * moved / ceilings.bytes_per_second,
             "TFLOP/s": done / 1e12, "of the FP32 roof, %": 100 * done / ceilings.flop_per_second,
         }  # fmt: skip

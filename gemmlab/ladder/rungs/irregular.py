@@ -374,6 +374,10 @@ BATCHED = Rung(
     name="13_batched",
     title="Batched products",
     idea="one stream of stages through all products of a batch: copies of the next one meanwhile",
+    inner_loop=(
+        ("if (fetched >= K)", "fetched += BK"),
+        ("for (; tile.product < batch", "sums, alpha, beta"),
+    ),
     parameters=(
         *_parameters(BATCHED_FAMILIES, SQUARE),
         Parameter("RESIDENT", 6, (1, 2, 3, 4, 6, 8, 12), "blocks that run on an SM at a time"),
@@ -399,20 +403,16 @@ BATCHED = Rung(
     ops=ops,
     batch=3,
     shown_at=Problem(64, 64, 64, 4096),
-    inner_loop=(
-        ("const auto fill = [&](int place)", "};"),
-        ("for (; tile.product < batch", "});"),
-    ),
     planted=Planted(
-        old="if (LAG) return ring.acquire();",
-        new="if (LAG) return ring.place == 0 ? STAGES - 1 : ring.place - 1;",
-        what="the place that was read before this one is filled anew without waiting until all "
-        "warps have read it: one that is a step behind still does",
-        kind="write-after-read race",
-        seen="kernel.check() sees the race; results are right in the simulator, where the warps "
-        "happen to be in time",
-        hint="kernel.check() names the line that reads and the one that writes. What has to lie "
-        "between them, and who has to wait for whom?",
+        old="factors.B = matrix(B, stride_b, next.product);",
+        new="factors.B = matrix(B, stride_a, next.product);",
+        what="the matrices of B are stride_b elements apart; this takes A's stride, which is "
+        "another where M and N differ",
+        kind="out-of-bounds read",
+        seen="kernel.check() sees reads past the end of B, and kernel.verify() fails where M and N "
+        "differ",
+        hint="kernel.check() names a read that is past the end of a matrix. Where does its address "
+        "come from?",
     ),
 )
 

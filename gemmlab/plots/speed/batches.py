@@ -22,7 +22,7 @@ from gemmlab.records.experiments.batches import (
 
 COLUMNS = ("way", "m", "n", "k", "batch", "time_ms", "gpu", "recorded")
 OURS, THEIRS = style.kernel_style(RUNG), style.kernel_style("cublas")
-AT_ONCE, IN_A_GRAPH, IN_BRANCHES, IN_A_LOOP = "-", "--", "-.", ":"
+AT_ONCE, IN_A_GRAPH, IN_BRANCHES, IN_A_LOOP = "-", "--", (0, (3, 1, 1, 1)), ":"
 LOOKS = {  # whose, and how it is launched
     LOOP: (OURS, IN_A_LOOP), GRAPH: (OURS, IN_A_GRAPH), BRANCHED: (OURS, IN_BRANCHES),
     ONE: (OURS, AT_ONCE), CUBLAS_LOOP: (THEIRS, IN_A_LOOP), CUBLAS_GRAPH: (THEIRS, IN_A_GRAPH),
@@ -67,7 +67,7 @@ def batches(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
         for way, (whose, line) in LOOKS.items():
             curve = own[own["way"] == way].sort_values("batch")
             ax.plot(
-                curve["batch"], curve["product_us"], line, color=whose["color"],
+                curve["batch"], curve["product_us"], linestyle=line, color=whose["color"],
                 marker=whose["marker"], markersize=MARKER, linewidth=1.4, gid=f"{way} {size}",
             )  # fmt: skip
         if at == 0:
@@ -96,12 +96,13 @@ def _draw_key(fig: Picture, ways: list[str]) -> None:
 
 
 def _caption(rows: pandas.DataFrame) -> str:
-    """What the ways take at the largest batch: at once, and a launch for each."""
+    """What the ways take at the largest batch that all have: at once, and a launch for each."""
     shown = [way for way in (ONE, CUBLAS, GRAPH, LOOP) if way in set(rows["way"])]
+    most = rows[rows["way"].isin(shown)].groupby("way")["batch"].max().min()
     parts = []
-    for size, own in rows.groupby("m"):
-        last = own[own["batch"] == own["batch"].max()].set_index("way")["product_us"]
-        times = [style.digits(last[way]) for way in shown if way in last]
+    for size, own in rows[rows["batch"] == most].groupby("m"):
+        us = own.set_index("way")["product_us"]
+        times = [style.digits(us[way]) for way in shown if way in us]
         parts.append(f"{style.listed(times)} µs at {style.shape_label(size, size, size)}")
-    most = rows["batch"].max()
-    return f"One of {most:,} products takes, by {style.listed(shown)}: {'; '.join(parts)}."
+    names = style.listed([f"“{way}”" for way in shown])
+    return f"One of {most:,} products takes, by {names}: {'; '.join(parts)}."

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pandas
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.ticker import NullLocator
 
 from gemmlab.ladder import read_settings
 from gemmlab.ladder.rungs.irregular import ALONE, JOINS
@@ -18,27 +17,25 @@ LOOKS = dict(
     zip(
         JOINS,
         (
-            (style.BLACK, "|", 11), (style.SKY, "s", 6), (style.PURPLE, "^", 7),
-            (style.INK, "o", 6.5), (style.ORANGE, "v", 7), (style.FAINT, "D", 5.5),
+            (style.BLACK, "|", 7), (style.SKY, "s", 5.5), (style.PURPLE, "^", 6),
+            (style.INK, "o", 5.5), (style.ORANGE, "v", 6), (style.FAINT, "D", 5),
             (style.PURPLE, "P", 7),
         ),
         strict=True,
     )
 )  # fmt: skip
 """Colour, marker and its size of each way; no colour is a matrix's."""
-SHARES = (5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 120, 140, 160, 200, 300, 400)  # on the axis
-LEAST_TICK = 0.3  # inches between two of them
-ROW, HEAD, KEY_ROW = 0.38, 0.42, 0.24  # inches
+ROW, HEAD, KEY_ROW = 0.54, 0.42, 0.24  # inches
+LANE = 0.125  # of a row: how far one way stands below the other
 GAP = 0.12
 
 
 @styled
 def joins(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
-    """The share of cuBLAS of every way to join parts, on a logarithmic axis, shape by shape.
+    """The share of cuBLAS of every way to join parts, shape by shape, a lane for each way.
 
-    table: as records.experiments.joins.joins() gives, its shapes in their order there. A line goes
-    from the slowest to the fastest way of a shape. Raises TypeError and ValueError for anything
-    else.
+    table: as records.experiments.joins.joins() gives, its shapes in their order there. Raises
+    TypeError and ValueError for anything else.
     """
     style.require_table(table, COLUMNS, "joins")
     style.require_positive(table.rename(columns={"join": "kernel"}), ("pct_cublas",), "joins")
@@ -60,7 +57,12 @@ def joins(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
         middle = top + ROW * (at + 0.5)
         fig.text_at(left - GAP, middle - 0.135, sizes, size=SMALL, ha="right")
         fig.text_at(left - GAP, middle + 0.01, how, size=SMALL, ha="right", color=style.FAINT)
-    _finish(ax, table, len(shapes), width)
+    most = max(100.0, table["pct_cublas"].max()) * 1.04
+    ax.set(xlim=(0, most), ylim=(len(shapes) - 0.5, -0.5), yticks=[])
+    ax.axvline(100, color=style.BLACK, linestyle="--", linewidth=1.2, zorder=1)
+    ax.spines["left"].set_visible(False)
+    ax.grid(axis="x")
+    ax.set_xlabel("share of cuBLAS, %; dashed: cuBLAS")
     return fig
 
 
@@ -78,34 +80,18 @@ def _words(own: pandas.DataFrame) -> tuple[str, str]:
 
 
 def _draw_shape(ax: Axes, at: int, own: pandas.DataFrame) -> None:
+    if at % 2 == 0:
+        ax.axhspan(at - 0.5, at + 0.5, color=style.tint(style.FAINT, 0.06), linewidth=0, zorder=0)
     shares = own.set_index("join")["pct_cublas"]
-    ax.plot([shares.min(), shares.max()], [at, at], color=style.GRID, linewidth=2, zorder=1)
-    for join in JOINS:
+    for lane, join in enumerate(JOINS):
         if join in shares:
             colour, marker, size = LOOKS[join]
             ax.plot(
-                shares[join], at, marker, color=colour, markersize=size, zorder=2,
-                markeredgewidth=2 if marker == "|" else 0.6,
-                markeredgecolor=colour if marker == "|" else style.GROUND,
+                shares[join], at + LANE * (lane - len(JOINS) // 2), marker, color=colour,
+                markersize=size, markeredgewidth=2 if marker == "|" else 0.6, zorder=2,
+                markeredgecolor=colour if marker == "|" else style.GROUND, clip_on=False,
                 gid=f"{join} {at}",
             )  # fmt: skip
-
-
-def _finish(ax: Axes, table: pandas.DataFrame, count: int, width: float) -> None:
-    low, high = table["pct_cublas"].min() / 1.1, max(100, table["pct_cublas"].max()) * 1.1
-    ax.set(xscale="log", xlim=(low, high), ylim=(count - 0.5, -0.5), yticks=[])
-    ax.xaxis.set_minor_locator(NullLocator())
-    probe, ticks = ax.transData, [100]
-    inches = width / (ax.get_window_extent().width or 1)
-    for share in sorted(SHARES, key=lambda one: abs(one - 100)):
-        places = [probe.transform((one, 0))[0] * inches for one in (*ticks, share)]
-        if low <= share <= high and min(abs(p - places[-1]) for p in places[:-1]) >= LEAST_TICK:
-            ticks.append(share)
-    ax.set_xticks(sorted(ticks), [f"{one:g}" for one in sorted(ticks)])
-    ax.axvline(100, color=style.BLACK, linestyle="--", linewidth=1.2, zorder=0)
-    ax.spines["left"].set_visible(False)
-    ax.grid(axis="x")
-    ax.set_xlabel("share of cuBLAS, %; dashed: cuBLAS")
 
 
 def _key_rows(there: list[str]) -> list[list[str]]:

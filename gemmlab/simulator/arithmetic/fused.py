@@ -7,6 +7,8 @@ one array, and where the next step takes all of them again, that array is used a
 
 from __future__ import annotations
 
+from operator import is_
+
 import numpy as np
 
 from gemmlab.simulator.arithmetic import compiled
@@ -27,7 +29,7 @@ class Stacks:
     def take(self, rows) -> tuple[np.ndarray, float] | None:
         """The array of which these are the rows, and its bound; forgotten with that."""
         found, array, bound = self._stacks.pop(id(rows[0]), ((), None, 0.0))
-        same = len(found) == len(rows) and all(a is b for a, b in zip(found, rows, strict=True))
+        same = len(found) == len(rows) and all(map(is_, found, rows))
         return (array, bound) if same else None
 
     def put(self, array: np.ndarray, bound: float) -> tuple[np.ndarray, ...]:

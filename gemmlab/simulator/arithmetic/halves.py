@@ -11,7 +11,7 @@ import numpy as np
 
 from gemmlab.simulator.arithmetic import rounding, special_functions
 
-f4, f8, u2, u4 = np.float32, np.float64, np.uint16, np.uint32
+f4, f8, i4, u2, u4 = np.float32, np.float64, np.int32, np.uint16, np.uint32
 
 FROM_BITS = {"f16": rounding.from_float16, "bf16": rounding.from_bfloat16}
 TO_BITS = {"f16": rounding.to_float16, "bf16": rounding.to_bfloat16}
@@ -20,12 +20,26 @@ INFINITY = {"f16": u2(0x7C00), "bf16": u2(0x7F80)}
 SMALLEST_NORMAL = {"f16": 2.0**-14, "bf16": 2.0**-126}
 SIGN, MAGNITUDE = u2(0x8000), u2(0x7FFF)
 NAN = rounding.NARROW_NAN
+PIECE = 1 << 16  # numbers at a time: what is made of them stays in the cache
+
+SPREAD = i4(0x8FFFE000 - 2**32)  # sign, exponent and mantissa of a float16, 13 bits higher
+SCALE = f4(2.0**112)
+SUBNORMAL = u4(113 << 23)  # as bits of a float32: 2**-14; what is less is subnormal as a float16
+LEAST_TOO_LARGE = i4(0x477FF000)  # as bits of a float32: 65520, which rounds to infinity
 
 
 def each_half(function, words, count: int):
     """`function` on both 16-bit parts of `count`-fold operands (int32), as int32."""
-    halves = np.asarray(function(*map(_parts, words[:count])), u2)
-    return np.ascontiguousarray(halves).view(np.int32)[..., 0]
+    parts = [_parts(word) for word in words[:count]]
+    shape = np.broadcast_shapes(*(part.shape for part in parts))
+    halves = np.empty(shape, u2)
+    if halves.size <= PIECE:
+        halves[...] = function(*parts)
+        return halves.view(np.int32)[..., 0]
+    flat, rows = halves.reshape(-1), [np.broadcast_to(p, shape).reshape(-1) for p in parts]
+    for at in range(0, halves.size, PIECE):
+        flat[at : at + PIECE] = function(*(row[at : at + PIECE] for row in rows))
+    return halves.view(np.int32)[..., 0]
 
 
 def _parts(words):
@@ -93,41 +107,82 @@ def multiply_add(a, b, c, name, ftz, limit):
 
 def _single(bits, name: str):
     """16-bit patterns as float32."""
-    if name == "f16":
-        return np.asarray(bits, u2).view(np.float16).astype(f4)
-    return (np.asarray(bits, u2).astype(u4) << u4(16)).view(f4)
+    bits = np.asarray(bits, u2)
+    if name == "bf16":
+        return (bits.astype(u4) << u4(16)).view(f4)
+    if not bits.size or (bits & MAGNITUDE).max() >= INFINITY["f16"]:
+        return bits.view(np.float16).astype(f4)
+    # With its sign, exponent and mantissa where a float32 has them, it is too small by 2**112.
+    words = np.asarray(bits.view(np.int16).astype(i4))
+    words <<= i4(13)
+    words &= SPREAD
+    return words.view(f4) * SCALE
 
 
 def _from_sum(value, name: str):
     """float32 to the nearest 16-bit number, as its bits."""
     if name == "f16":
-        bits = value.astype(np.float16).view(u2)
-    else:
-        bits = value.view(u4)
-        bits = (bits + (u4(0x7FFF) + ((bits >> u4(16)) & u4(1))) >> u4(16)).astype(u2)
-    return np.where(np.isnan(value), NAN, bits)
+        return _nearest_float16(value)
+    bits = value.view(u4)
+    bits = (bits + (u4(0x7FFF) + ((bits >> u4(16)) & u4(1))) >> u4(16)).astype(u2)
+    wrong = np.isnan(value)
+    return np.where(wrong, NAN, bits) if wrong.any() else bits
+
+
+def _nearest_float16(value):
+    """float32 to the nearest float16, as its bits: by integers, but for subnormals and the like."""
+    words = np.asarray(value).view(i4)
+    magnitudes = words & i4(0x7FFFFFFF)
+    # One less, and unsigned: 0 is as large as can be, and only subnormals are small.
+    special = magnitudes.view(u4) - u4(1) < SUBNORMAL - u4(1)
+    special |= magnitudes >= LEAST_TOO_LARGE
+    last = magnitudes >> i4(13)
+    last &= i4(1)
+    magnitudes += last
+    magnitudes -= i4((112 << 23) - 0xFFF)
+    np.maximum(magnitudes, i4(0), out=magnitudes)  # what was 0
+    magnitudes >>= i4(13)
+    signs = words >> i4(16)
+    signs &= i4(0x8000)
+    signs |= magnitudes
+    bits = signs.astype(u2)
+    if special.any():
+        bits[special] = _by_numpy(value[special])
+    return bits
+
+
+def _by_numpy(value):
+    """float32 or float64 to the nearest float16, as its bits."""
+    return np.where(np.isnan(value), NAN, value.astype(np.float16).view(u2))
 
 
 def _multiply_add_float16(a, b, c):
     """A float64 has all digits of the sum, or lies on the same side of what separates float16s:
     digits are lost only where one of the two is 2**53 times the last digit of the other.
+
+    As a float32 it still does, unless that is half-way between two float16, or subnormal as one.
     """
-    total = (_single(a, "f16") * _single(b, "f16")).astype(f8) + _single(c, "f16")
-    return np.where(np.isnan(total), NAN, total.astype(np.float16).view(u2))
+    product = _single(a, "f16") * _single(b, "f16")
+    total = product.astype(f8) + _single(c, "f16").astype(f8)
+    near = total.astype(f4)
+    bits = np.asarray(_nearest_float16(near))
+    words = near.view(u4)
+    again = (words & u4(0x1FFF)) == u4(0x1000)
+    again |= (words & u4(0x7FFFFFFF)) - u4(1) < SUBNORMAL
+    if again.any():
+        bits[again] = _by_numpy(total[again])
+    return bits
 
 
 def _multiply_add_bfloat16(a, b, c):
     """As a float32, which decides unless it is half-way between two bfloat16: then, to odd."""
-    product = _single(a, "bf16").astype(f8) * _single(b, "bf16")
-    c = _single(c, "bf16")
-    near = (product + c).astype(f4)
-    bits = _from_sum(near, "bf16")
+    a, b, c = (_single(x, "bf16") for x in (a, b, c))
+    near = (a.astype(f8) * b.astype(f8) + c.astype(f8)).astype(f4)
+    bits = np.asarray(_from_sum(near, "bf16"))
     half_way = (near.view(u4) & u4(0xFFFF)) == u4(0x8000)
     if half_way.any():
-        product, c = np.broadcast_to(product, near.shape), np.broadcast_to(c, near.shape)
-        exact = rounding.sum_to_odd(product[half_way], c[half_way])
-        bits = np.array(bits)
-        bits[half_way] = TO_BITS["bf16"](exact)
+        a, b, c = (np.broadcast_to(x, near.shape)[half_way].astype(f8) for x in (a, b, c))
+        bits[half_way] = TO_BITS["bf16"](rounding.sum_to_odd(a * b, c))
     return bits
 
 

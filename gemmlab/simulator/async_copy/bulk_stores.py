@@ -2,7 +2,8 @@
 
 They are late, as loads are: the source is read when the thread that started the store waits for
 that (wait_group.read), global memory is written when it waits for all of it (wait_group), or after
-the last thread has returned. A source that the thread never waits for is not read at all.
+the last thread has returned. A source that the thread never waits for is read then, too: PTX does
+not promise it, but an NVIDIA H200 keeps a block's shared memory until the copy engine has read it.
 """
 
 from __future__ import annotations
@@ -135,7 +136,8 @@ class BulkStores:
                 what = "the thread returns before it has waited until its source is read"
                 wrong = store.lanes_of(~store.is_read)
                 self.lanes.find("bulk store not waited for", store.index, what, wrong)
-            self._write(store, store.is_read & ~store.is_written)
+                self._read(store, ~store.is_read)
+            self._write(store, ~store.is_written)
         self._flying = []
 
     def _start(self, index, source, size: int, mask, places, write) -> None:

@@ -68,16 +68,17 @@ class Buffer:
     def put(self, offsets, values, dtype: np.dtype, mask) -> None:
         """Store `values[i]` at element i of each lane, for the lanes in `mask` (True: all)."""
         self.written = True
-        view, first = self.view(dtype), offsets.view(np.uint64) >> _shift(dtype)
+        view, first = self.view(dtype), offsets >> np.int64(_shift(dtype))
         for i, value in enumerate(values):
-            index = first + np.uint64(i)
+            index = first + i
             if mask is True:
                 if np.ndim(value) > index.ndim or np.size(value) > index.size:
                     index, value = np.broadcast_arrays(index, value)  # several to one place
                 view[index] = value
             else:
                 index, stored, active = np.broadcast_arrays(index, value, mask)
-                view[index[active]] = stored[active]
+                lanes = np.flatnonzero(active)
+                view[index.reshape(-1).take(lanes)] = stored.reshape(-1).take(lanes)
 
     def check(self, offsets, size: int, mask):
         """Which lanes may access `size` bytes at `offsets`, and a list of BadAccess for others."""

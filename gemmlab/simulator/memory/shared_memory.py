@@ -50,7 +50,7 @@ class Plan:
         self.lowest, self.highest = int(addresses.min()), int(addresses.max())
         self.first = int(addresses.flat[0])
         self._differs = int(np.bitwise_or.reduce(addresses ^ addresses.flat[0], axis=None))
-        # (offset, dtype, count) -> (version, where the view begins, indexes from there on)
+        # (version, offset, dtype, count) -> (where the view begins, indexes from there on)
         self.places: dict = {}
         self.indexes: dict = {}  # the same ones serve many offsets
         self.costs: dict = {}  # what its loads are counted as: see machine.py
@@ -92,16 +92,16 @@ class SharedMemory:
         if self._may_be_alike:
             self._find_alike()
         plan = self.plan(base, mask)
-        key = offset, dtype, count
-        version, start, indexes = plan.places.get(key, (None, 0, None))
-        if version != self._version:
+        key = self._version, offset, dtype, count
+        found = plan.places.get(key)
+        if found is None:
             size = dtype.itemsize * count
             lowest, end = plan.lowest + offset, plan.highest + offset + size
             if lowest < 0 or end > self.bytes_per_block or not plan.is_aligned(offset, size):
                 return None
             differs = self._pages(lowest, end) if self._block_axes else ()
-            start, indexes = self._indexes(plan, offset, dtype.itemsize, differs)
-            plan.places[key] = self._version, start, indexes
+            found = plan.places[key] = self._indexes(plan, offset, dtype.itemsize, differs)
+        start, indexes = found
         view = self.buffer.view(dtype)
         return [view[start + i :].take(indexes) for i in range(count)]
 

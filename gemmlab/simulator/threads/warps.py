@@ -75,14 +75,16 @@ def active_lanes(lanes, mask) -> np.ndarray:
 def _members(lanes, index, members, mask) -> np.ndarray:
     """Who takes part: (warps, 32), or (warps, 32, 32) where lanes of a warp name different ones.
 
-    Then the middle axis is the lane that names, and the last one those that it names.
+    Then the middle axis is the lane that names, and the last one those that it names. Of lanes that
+    are not named PTX says nothing. On an NVIDIA H200 they take part where the mask is a constant,
+    and stop the GPU with an error where it is not.
     """
     lanes.check_members(index, members, mask)
     active = active_lanes(lanes, mask)
     rows = lanes.layout.to_warps(members).view(u4)
-    own = (rows & BITS) != 0
     if (rows == rows[:, :1])[active].all():
-        return active & own
+        return active
+    own = (rows & BITS) != 0
     named = (rows[:, :, None] & BITS) != 0
     return named & (active & own)[:, None, :]
 
