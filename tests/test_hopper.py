@@ -179,8 +179,8 @@ def test_a_planted_mistake_is_found(name):
     rung = RUNGS[int(name[:2]) - 16]
     text = self_contained(rung.path.read_text(encoding="utf-8"))
     assert text.count(old) == 1
-    wide = "room" in name or rung is PERSISTENT
-    broken = kernel(rung, text.replace(old, new), BN=256 if wide else 64, STAGES=2, GROUP=2)
+    columns = 256 if "room" in name else 128 if rung is PERSISTENT else 64
+    broken = kernel(rung, text.replace(old, new), BN=columns, STAGES=2, GROUP=2)
     report = broken.check()
     assert kind in {finding.kind for case in report.cases for finding in case.findings}
 

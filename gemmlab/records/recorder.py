@@ -27,6 +27,8 @@ from gemmlab.records.experiments import (
     chains,
     epilogue_timing,
     fma_order,
+    hopper_steps,
+    hopper_timeline,
     joins,
     l1_passes,
     mma_steps,
@@ -79,6 +81,8 @@ def evidence(shapes: Shapes = runs.SHAPES) -> tuple[Evidence, ...]:
         l1_passes.EVIDENCE,
         mma_steps.EVIDENCE,
         mma_types.EVIDENCE,
+        hopper_steps.EVIDENCE,
+        hopper_timeline.EVIDENCE,
         *(
             Part(rung.name, RUNS, partial(_remake_rung, rung.name, shapes),
                  partial(runs.entry, Measured(rung)))

@@ -125,7 +125,8 @@ def bits_of(kernel: Kernel) -> str:
 def record(say: Say) -> Path:
     """Measure all of EVERY at their shapes; returns the file.
 
-    Raises NoGpu, CublasError, VerificationError, TimingError, CountersUnavailable.
+    What is moved stays empty where Nsight Compute does not count. Raises NoGpu, CublasError,
+    VerificationError, TimingError.
     """
     import pandas
 
@@ -150,7 +151,11 @@ def record(say: Say) -> Path:
             write()
     for step in EVERY:
         if step.counted:
-            found = profiler.counters(step.rung, step.full, [HUGE], tuple(MOVED.values()))
+            try:
+                found = profiler.counters(step.rung, step.full, [HUGE], tuple(MOVED.values()))
+            except profiler.CountersUnavailable as error:
+                say(f"{NAME}: bytes are not counted. {error}")
+                break
             (row,) = (r for r in rows if r["step"] == step.what and r["k"] == HUGE[2])
             row |= {column: found[0][metric] for column, metric in MOVED.items()}
             write()
