@@ -2,14 +2,16 @@
 
 from functools import partial
 from itertools import product, takewhile
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas
 import pytest
 
 import gemmlab as gl
 from gemmlab import ladder
-from gemmlab.cuda.device import GpuState
+from gemmlab.cuda.device import GpuState, gpu, why_no_gpu
 from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import Problem
 from gemmlab.ladder.rungs.irregular import BATCHED
@@ -193,6 +195,25 @@ def test_verification_goes_from_product_to_product():
         case for case in gl.from_source(wrong, BATCHED.name).verify(seed=1).cases if not case.passed
     ]
     assert failed and all(case.m * case.n > 64 * 64 for case in failed), "of several tiles"
+
+
+def test_what_is_prepared_launches_each_time_it_is_called():
+    kernel = gl.load("02_coalescing")
+    operands = kernel.operands(kernel.problem(8, 7, 5), seed=3)
+    A, B, C = (getattr(operands, name) for name in "ABC")
+    start, launch = C.copy(), kernel.prepared(operands, 1.0, 1.0)
+    launch()
+    launch()
+    assert np.allclose(C, start + 2 * A @ B, atol=1e-5)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(gpu() is None, reason=f"needs a GPU: {why_no_gpu()}")
+@pytest.mark.parametrize("batch", [1, batches.BRANCHED_AT])
+def test_every_way_is_verified_and_measured_on_a_gpu(batch):
+    rows = pandas.DataFrame(batches._measure(Problem(32, 32, 32, batch), {}))
+    assert tuple(rows["way"]) == batches.ways(batch)
+    registry.parsed(rows.to_csv(index=False), Path("batches.csv"), batches.COLUMNS)
 
 
 # ---- the measurements ----------------------------------------------------------------------------

@@ -51,7 +51,7 @@ def rounds(rows: pandas.DataFrame) -> pandas.DataFrame:
             "tiles": tiles, "blocks": blocks, "tiles of a block": most,
             "turns taken, %": 100 * tiles / (most * blocks),
         }  # fmt: skip
-    return pandas.DataFrame(found).T
+    return pandas.DataFrame.from_dict(found, orient="index")
 
 
 def under_the_roofs(table: pandas.DataFrame) -> pandas.DataFrame:

@@ -2,7 +2,7 @@
 
     python -m gemmlab record batches
 
-times square products of SIZES in batches of BATCHES in all WAYS, and writes results/<gpu>/
+times square products of SIZES in batches of BATCHES in all `ways`, and writes results/<gpu>/
 batches.csv, a row for each (see gemmlab.records.registry). Whatever can be captured is captured
 into CUDA graphs and timed in turn with one launch of rung 13. A loop waits for Python, which makes
 each of its launches from arguments that are ready: its time is Python's as much as the GPU's.
