@@ -102,6 +102,17 @@ def test_a_workspace_may_begin_as_zeros():
     assert (C == 0).all()
 
 
+def test_a_workspace_that_begins_as_zeros_must_be_left_so():
+    def plan(problem, settings, target):
+        return [replace(one, args=tuple(
+            replace(arg, zeroed=True) if isinstance(arg, Workspace) else arg for arg in one.args
+        )) for one in parts_and_sum(problem, settings, target)]  # fmt: skip
+
+    report = a_kernel(replace(SPLIT_K, plan=plan), PARTS=4).check()
+    assert not report.passed and "workspace not cleared in kernel 'add_parts'" in repr(report)
+    assert "parts[0], which the next product must find as 0" in repr(report)
+
+
 # ---- tensor maps and clusters --------------------------------------------------------------------
 
 

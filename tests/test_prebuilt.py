@@ -169,7 +169,7 @@ def test_without_headers_a_gpu_runs_an_unchanged_rung_as_it_was_compiled(cupy_wi
     function = kernel._on_gpu().function(launch)
     (ptx,) = cupy_without_headers.given
     assert ptx == kernel.compiled.ptx and ".target sm_90a" in ptx
-    assert function.entry == kernel.rung.entry
+    assert function.entry == kernel.rung.entry(kernel.settings)
     assert function.max_dynamic_shared_size_bytes == kernel.rung.shared_bytes(kernel.settings)
 
 

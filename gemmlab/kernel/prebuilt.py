@@ -45,6 +45,12 @@ FOLDER = KERNELS / "compiled"
 FEW = 4  # kernels, which are compiled sooner than other processes have started
 MACRO = re.compile(r"-D(\w+)=(-?\d+)")
 LEVEL = re.compile(r"--ptxas-options=-O\d")  # goes with a macro, see options.py
+REGISTERS = re.compile(r"%\w+(?:<\d+>)?")
+LOAD = re.compile(  # of one to four floats from shared memory, perhaps not all of them needed
+    r'(?:^\s*\.pragma "used_bytes_mask (\d+)";\n)?'
+    r"^\s*ld\.shared(?:\.v([24]))?\.f32 .*\[(%\w+)(?:\+(\d+))?\];$",
+    re.M,
+)
 OWN_FILE = '"the kernel file"'  # stands in the PTX for the name that the caller gives
 PROBES = {CEILINGS.name: CEILINGS.macros, TENSOR_CEILING.name: TENSOR_CEILING.macros,
           PIECES_PROBE: {}, LANES_PROBE: lanes_macros(0, HALF)}  # fmt: skip
@@ -132,8 +138,9 @@ def write(compiled: Compiled, path: Path) -> None:
 def alike(one: Compiled, other: Compiled) -> bool:
     """Whether both hold the same kernels, compiled to the same instructions.
 
-    From run to run NVRTC differs in the numbers of registers, the order of independent
-    instructions, and the line of an instruction made of two, so none of this counts.
+    From run to run NVRTC differs in the registers and their number, the order of independent
+    instructions, the line of an instruction made of two, and now and then in how many loads it
+    brings neighbours from shared memory, so none of this counts.
     """
     return _comparable(one) == _comparable(other)
 
@@ -141,7 +148,8 @@ def alike(one: Compiled, other: Compiled) -> bool:
 def _comparable(compiled: Compiled) -> dict:
     def lines(text: str) -> list[str]:
         kept = (line for line in text.splitlines() if not line.lstrip().startswith(".loc"))
-        return sorted(re.sub(r"%\w+", "%", line).strip() for line in kept)
+        whole = LOAD.sub(_one_by_one, "\n".join(kept))
+        return sorted(REGISTERS.sub("%", line).strip() for line in whole.splitlines())
 
     return {
         key: {
@@ -150,6 +158,14 @@ def _comparable(compiled: Compiled) -> dict:
         }
         for key, archs in compiled.items()
     }
+
+
+def _one_by_one(load: re.Match) -> str:
+    """A load of each float that is needed, in place of one of several."""
+    mask, count, _, offset = load.groups()
+    floats = range(int(count or 1))
+    needed = [n for n in floats if mask is None or int(mask) >> 4 * n & 1]
+    return "\n".join(f"ld.shared.f32 [%+{int(offset or 0) + 4 * n}];" for n in needed)
 
 
 def path_of(name: str) -> Path:
