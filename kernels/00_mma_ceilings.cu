@@ -1,6 +1,8 @@
 // 00  The ceilings of mma.sync
 // Idea:    as 00_tensor_ceiling.cu, for each type that 15_mma_sync multiplies: nothing but the
 //          instruction, on registers.
+//          Of FP8 it shows no roof on Hopper: an instruction becomes two of FP16 and additions
+//          there, and products that do not change are computed once for several steps.
 // Launch:  blocks of whole warps along x; the ladder chooses the grid.
 // Takes:   a: 4 registers for each lane, 4×32; b: 2 for each chain and lane, CHAINS×2×32; one
 //          element of out per thread, float32 or, of INT8, int32; iterations >= 0; zero, which is

@@ -174,6 +174,14 @@ def test_the_folded_solution_of_a_kernel_to_write_is_right(name, capsys):
         assert capsys.readouterr().out.startswith(verdict)
 
 
+def test_a_kernel_with_bank_conflicts_is_not_yet_right_where_there_shall_be_none(capsys):
+    [stub] = [one for one in sources("15_mma_sync") if "TODO" in one and "conflicts=True" in one]
+    plain = "<details>Solution</summary>\n<pre>    return row * 8 + chunk;</pre></details>"
+    exec(solved(stub, plain), {"gl": gl, "NAME": "15_mma_sync"})
+    said = capsys.readouterr().out
+    assert said.startswith("Not yet: all 17 cases pass, but of the wavefronts of one tile")
+
+
 # ---- planted mistakes ----------------------------------------------------------------------------
 
 # What lies between these two pieces of text, both unique, is where the mistake can show itself.
