@@ -174,7 +174,7 @@ def rung(name: str, **given: int) -> RungProduct:
     found = ladder.find(name)
     settings = ladder.settings_for(found, given)
     return RungProduct(
-        f"{name} {ladder.written(settings)}", found.path, found.entry, settings,
+        f"{name} {ladder.written(settings)}", found.path, found.entry(settings), settings,
         found.block(settings), shared_bytes=found.shared_bytes(settings),
         tile=found.tile(settings),
         arguments=without_bias if found.bias else plain_arguments,

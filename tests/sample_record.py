@@ -33,7 +33,11 @@ def kernel(text: str = SOURCE, **settings: int) -> SimpleNamespace:
     rung = find("01_naive")
     chosen = SETTINGS | settings
     return SimpleNamespace(
-        name=rung.name, rung=rung, settings=chosen, code_hash=lambda: code_hash(text, chosen)
+        name=rung.name,
+        rung=rung,
+        settings=chosen,
+        precision=rung.precision,
+        code_hash=lambda: code_hash(text, chosen),
     )
 
 

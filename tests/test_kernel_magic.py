@@ -7,7 +7,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 import gemmlab as gl
 from gemmlab.analysis import judgement
-from gemmlab.analysis.judgement import PRODUCTS, TRAFFIC, Judgement, judge
+from gemmlab.analysis.judgement import PRODUCTS, TENSOR_PRODUCTS, TRAFFIC, Judgement, judge
 from gemmlab.cuda.occupancy import occupancy
 from gemmlab.kernel.verify import Report
 from gemmlab.kernel.verify import check as check_product
@@ -15,7 +15,7 @@ from gemmlab.notebook.kernel_magic import BadLine, parse
 from gemmlab.simulator.counters import MATRIX_METRICS, METRICS
 
 NAME = "03_shared_memory"
-COUNTED = TRAFFIC | PRODUCTS["float32"]
+COUNTED = TRAFFIC | PRODUCTS
 SMALL = {"TILE": 16, "BK": 16}
 LARGEST = 200  # rows, columns or K of a product that is run here
 
@@ -81,7 +81,7 @@ def test_counters_before_and_after_are_those_of_two_traces(right):
 
 def test_every_counter_has_words_of_its_own():
     metrics = {name for names in (METRICS | MATRIX_METRICS).values() for name in names if name}
-    for products in PRODUCTS.values():
+    for products in (PRODUCTS, TENSOR_PRODUCTS):
         counted = TRAFFIC | products
         assert metrics < set(counted) and len(set(counted.values())) == len(counted)
 

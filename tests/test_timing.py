@@ -243,7 +243,7 @@ def test_no_time_without_pass(machine, monkeypatch):
 
 @pytest.mark.parametrize("whose", ["01_naive", "cublas"])
 def test_no_time_of_a_shape_whose_sample_is_wrong(machine, monkeypatch, whose):
-    def wrong(kernel, problem):
+    def wrong(kernel, problem, precision=None):
         if kernel.name == whose:
             raise VerificationError(f"row 3 at {problem.m}")
 

@@ -16,7 +16,13 @@ from gemmlab.ladder import IllegalSetting, LadderError
 from gemmlab.loading import load
 from gemmlab.report import Sheet, number, ratio, times
 from gemmlab.simulator import Finding, LaunchError, PtxError, UnknownInstruction
-from gemmlab.simulator.counters import FMA_METRIC, HMMA_METRIC, MATRIX_METRICS, METRICS
+from gemmlab.simulator.counters import (
+    FMA_METRIC,
+    HMMA_METRIC,
+    IMMA_METRIC,
+    MATRIX_METRICS,
+    METRICS,
+)
 
 SEED = 0  # the same inputs each time: what a page shows must not move
 PARTS = {"global": ("requests", "sectors"), "shared": ("requests", "wavefronts", "bank conflicts")}
@@ -33,10 +39,8 @@ REFUSALS = (LadderError, IllegalSetting, CompileError, NoCompiler)
 MOST_FINDINGS = 8
 
 
-PRODUCTS = {  # what multiplies matrices of this dtype
-    "float32": {FMA_METRIC: "fused multiply-adds"},
-    "float16": {HMMA_METRIC: "tensor-core products"},
-}
+PRODUCTS = {FMA_METRIC: "fused multiply-adds"}
+TENSOR_PRODUCTS = {HMMA_METRIC: "tensor-core products", IMMA_METRIC: "of integers"}
 
 
 def _traffic() -> dict[str, str]:
@@ -142,7 +146,8 @@ class Judgement:
     @property
     def _counted(self) -> dict[str, str]:
         """What is compared: metric -> words."""
-        return TRAFFIC | PRODUCTS[self.kernel.dtype]
+        on_tensor_cores = self.kernel.precision.on_tensor_cores
+        return TRAFFIC | (TENSOR_PRODUCTS if on_tensor_cores else PRODUCTS)
 
     def __repr__(self) -> str:
         return str(self._sheet())

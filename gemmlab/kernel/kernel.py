@@ -368,7 +368,7 @@ class Kernel:
         return Trace(
             self.name, *problem.shape, self.settings, launches[at].grid, launches[at].block,
             dict(counters), self.text, runs[at if blocks is None else 0],
-            self.precision.a.bytes, problem.ops, problem.batch,
+            self.precision.a.bytes, problem.ops, problem.batch, self.precision.c.bytes,
         )  # fmt: skip
 
     def verify(self, seed: int | None = None) -> Report:
@@ -399,6 +399,12 @@ class Kernel:
                 rows + 1, cols + 1, 31, 0.5, 2.0, gap=GAPS[0] if self.takes("lda") else 0
             )
         )
+        if self.rung.has_maps(self.settings):  # tiles in turn, with more steps than stages
+            one_sm = self.scheduled_for(1)
+            cases += [
+                one_sm._look_for_mistakes(rows + 8, cols + 8, 584, *PRODUCT),
+                one_sm._look_for_mistakes(rows + 8, 8, 64, 0.5, 2.0),
+            ]
         self._checked = Report(self.name, cases)
         return self._checked
 

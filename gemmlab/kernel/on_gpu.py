@@ -91,6 +91,12 @@ class GpuKernels:
             self._functions[launch.entry] = function
         return self._functions[launch.entry]
 
+    def variable(self, name: str, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+        """What stands in a __device__ variable of the module, once the stream is done with it."""
+        import cupy
+
+        return cupy.asnumpy(cupy.ndarray(shape, dtype, memptr=self._module.get_global(name)))
+
     def _argument(self, one: Argument, values: dict[str, Any]):
         if isinstance(one, Workspace):
             return self._workspace(one)

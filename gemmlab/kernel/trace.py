@@ -63,9 +63,14 @@ class Trace:
     counters: dict[str, int]
     text: str = field(repr=False)
     run: Run = field(repr=False)
-    element_bytes: int = ELEMENT_BYTES  # of A, B and C
+    element_bytes: int = ELEMENT_BYTES  # of A and B
     ops: str = "NN"
     batch: int = 1
+    c_bytes: int = ELEMENT_BYTES  # of an element of C
+
+    def bytes_of(self, array: str) -> int:
+        """Of an element of "A", "B", "C" or "bias"."""
+        return {"C": self.c_bytes, "bias": ELEMENT_BYTES}.get(array, self.element_bytes)
 
     @property
     def problem(self) -> Problem:
@@ -123,8 +128,8 @@ class Trace:
             "A": problem.shape_of_a[-2:], "B": problem.shape_of_b[-2:],
             "C": problem.shape_of_c[-2:], "bias": (1, self.n),
         }[array]  # fmt: skip
-        first = addresses // self.element_bytes
-        index = first[:, None] + np.arange(max(1, access.size // self.element_bytes))
+        size = self.bytes_of(array)
+        index = (addresses // size)[:, None] + np.arange(max(1, access.size // size))
         return Access(
             array=array,
             op=op,

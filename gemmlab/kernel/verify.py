@@ -126,10 +126,12 @@ class Report:
 def shapes(kernel) -> list[tuple[int, int, int]]:
     """(M, N, K) where kernels go wrong: single elements, primes, thin ones, tile edges, K of 0."""
     rows, cols = kernel.rung.tile(kernel.settings)
+    mapped = [(rows + 8, cols + 8, 328), (8, 2 * cols - 8, 64)]  # rows of whole 16 bytes
     return [
         (1, 1, 1), (7, 5, 3), (61, 67, 71), (1, 129, 65), (129, 1, 65), (17, 33, 0), (33, 17, 1),
         (rows, cols, 32), (max(rows - 1, 1), cols + 1, 33), (rows + 1, max(cols - 1, 1), 31),
         LARGE if (kernel.on_gpu or not kernel.edited) and kernel.rung.batch == 1 else SMALLER,
+        *(mapped if kernel.rung.has_maps(kernel.settings) else ()),
     ]  # fmt: skip
 
 
@@ -149,6 +151,8 @@ def verify(kernel, seed: int | None = None) -> Report:
         check(kernel, rows + 1, cols + 1, 33, *factors, seed=next(seeds), gap=next(gaps))
         for factors in FACTORS[1:]
     ]
+    if kernel.rung.has_maps(kernel.settings):
+        cases.append(check(kernel, rows + 8, cols + 8, 72, 0.5, 2.0, seed=next(seeds)))
     if kernel.takes("lda"):
         cases.append(check(kernel, rows, cols, 32, *PRODUCT, seed=next(seeds), gap=4))
     if kernel.rung.batch > 1:

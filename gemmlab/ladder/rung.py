@@ -10,13 +10,14 @@ from pathlib import Path
 from gemmlab.cuda.architectures import LIMITS, STATIC_SHARED_BYTES, base
 from gemmlab.folders import KERNELS, NOTEBOOKS
 from gemmlab.ladder.constraints import Constraint
-from gemmlab.ladder.launch import SIMULATED, Launch, Plan, Target, Triple, multiplying
+from gemmlab.ladder.launch import SIMULATED, Launch, MapOf, Plan, Target, Triple, multiplying
 from gemmlab.ladder.planted import Planted
 from gemmlab.ladder.precision import SINGLE, Precision
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.settings import IllegalSetting, Parameter, Settings
 
 MAX_GRID = (2**31 - 1, 65535, 65535)  # blocks along x, y and z
+STEP = 64  # of k: rows so long begin at whole 16 bytes, as tensor maps ask for
 
 
 @dataclass(frozen=True, eq=False)  # one of a kind: it is told apart by what it is
@@ -105,9 +106,9 @@ class Rung:
         return found
 
     def one_tile(self, settings: Settings) -> list[Launch]:
-        """The launches for one tile of C: what a block is, whatever the problem."""
+        """The launches for one tile of C, STEP of k: what a block is, whatever the problem."""
         return self.plan(
-            Problem(*self.tile(settings), 1, 1, self.ops(settings)), settings, SIMULATED
+            Problem(*self.tile(settings), STEP, 1, self.ops(settings)), settings, SIMULATED
         )
 
     def broken(self, settings: Settings) -> str | None:
@@ -125,6 +126,12 @@ class Rung:
         """What its launches name among their arguments: see gemmlab.ladder.launch.NAMES."""
         args = (one for launch in self.one_tile(settings) for one in launch.args)
         return frozenset(one for one in args if isinstance(one, str))
+
+    def has_maps(self, settings: Settings) -> bool:
+        """Whether it takes tensor maps, where rows of the matrices begin at whole 16 bytes."""
+        return any(
+            isinstance(one, MapOf) for launch in self.one_tile(settings) for one in launch.args
+        )
 
     def precision_of(self, settings: Settings) -> Precision:
         """Of A, B, C and the sums with these settings."""

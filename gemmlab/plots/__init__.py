@@ -2,7 +2,8 @@
 
 Each figure carries its caption: made from the data, or given as `caption`. Nothing here measures or
 traces; numbers come from the tables, traces and accesses that the functions are given. What threads
-touch is in memory/ (bank conflicts: banks), speeds are in speed/, palette and page in style.
+touch is in memory/ (bank conflicts: banks), who holds what for tensor cores in tensor_cores/,
+speeds are in speed/, palette and page in style.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from gemmlab.plots.memory.addresses import address_map
 from gemmlab.plots.memory.banks import bank_map
 from gemmlab.plots.memory.blocks import block_map
 from gemmlab.plots.memory.copies import copies
-from gemmlab.plots.memory.fragments import fragments
 from gemmlab.plots.memory.levels import levels
 from gemmlab.plots.memory.lines import traffic
 from gemmlab.plots.memory.outer_product import outer_product
@@ -40,6 +40,9 @@ from gemmlab.plots.speed.share import cublas_share
 from gemmlab.plots.speed.speed import gflops, ladder
 from gemmlab.plots.speed.sweep import sweep
 from gemmlab.plots.speed.times import spread
+from gemmlab.plots.speed.waits import waits
+from gemmlab.plots.tensor_cores.fragments import fragments
+from gemmlab.plots.tensor_cores.warpgroups import swizzles, warpgroup_sums
 
 __all__ = [
     "access_widths",
@@ -74,11 +77,14 @@ __all__ = [
     "step",
     "steps",
     "sweep",
+    "swizzles",
     "thread_tile",
     "tile_reuse",
     "timeline",
     "traffic",
+    "waits",
     "warp_map",
+    "warpgroup_sums",
     "waves",
 ]
 

@@ -31,7 +31,7 @@ BOTTOM = C_TOP + LONG
 ROOF_LEFT, ROOF_TOP, ROOF_HEIGHT = RIGHT + 0.3, BOTTOM - 1.8, 1.55
 ROOF_KEY = RIGHT + 0.3  # where the words of the roofline's key begin, beside their signs
 INTENSITIES = 0.04, 3000.0  # FLOP per byte: what the axis spans
-RATES = {"float32": (0.1, 150.0), "float16": (1.0, 1500.0)}  # TFLOP/s
+RATES, TENSOR_RATES = (0.1, 150.0), (1.0, 1500.0)  # TFLOP/s, in FP32 and on tensor cores
 BANK_ROW, BANKS_HEIGHT, MOST_PATTERNS = 0.1, 1.45, 4  # inches: of a wavefront, of all of them
 # How much of a matrix's colour: what the block touches, its first step along K, one warp at once.
 SHARES = {"block": 0.16, "step": 0.42, "warp": 1.0}
@@ -137,8 +137,9 @@ def touched(facts: Facts) -> dict[str, np.ndarray]:
 
 def _elements(access: WarpAccess, trace: Trace) -> np.ndarray:
     """int (lanes, each): the numbers of the elements that the active lanes touch."""
-    first = access.addresses[access.active] // trace.element_bytes
-    return first[:, None] + np.arange(max(1, access.size // trace.element_bytes))
+    size = trace.bytes_of(access.array)
+    first = access.addresses[access.active] // size
+    return first[:, None] + np.arange(max(1, access.size // size))
 
 
 def colours(array: str) -> np.ndarray:
@@ -324,7 +325,7 @@ def _draw_roofline(ax: Axes, facts: Facts, ceilings: Ceilings | None) -> None:
         return ROOF_LEFT + width * _along(intensity, *INTENSITIES)
 
     dtype = facts.kernel.dtype
-    low, high = RATES[dtype]
+    low, high = TENSOR_RATES if facts.kernel.precision.on_tensor_cores else RATES
 
     def y(rate: float) -> float:
         return bottom - ROOF_HEIGHT * _along(rate, low, high)

@@ -8,7 +8,8 @@ from functools import cache
 from typing import Any
 
 from gemmlab.cuda.device import GpuState, gpu, require_gpu
-from gemmlab.ladder import CEILINGS, LEVELS, TENSOR_CEILING
+from gemmlab.ladder import CEILINGS, HALF, LEVELS, TENSOR_CEILING
+from gemmlab.ladder.precision import BRAIN
 from gemmlab.measure.ceilings import (
     Roof,
     ceilings_code,
@@ -46,8 +47,14 @@ class Ceilings:
         return self.fma.per_second.median
 
     def knows(self, dtype: str) -> bool:
-        """Whether the arithmetic roof of products of this dtype is known."""
-        return dtype == "float32" or self.tensor is not None
+        """Whether the arithmetic roof of products of this dtype is known.
+
+        That of tensor cores is measured in FP16, and is that of BF16 too; of other types see
+        experiments.mma_types.
+        """
+        if dtype == "float32":
+            return True
+        return self.tensor is not None and dtype.startswith((HALF.name, BRAIN.name))
 
     def arithmetic(self, dtype: str) -> float:
         """The roof, in FLOP per second, of products of this dtype: FP32 units or tensor cores.

@@ -74,10 +74,11 @@ class Played:
         owner = np.full(rows * n, NOTHING)
         waiting: defaultdict[int, deque] = defaultdict(deque)  # of each warp: loaded, not yet kept
         ends = [int(a.addresses[a.active].max()) + a.size for a in accesses if a.array == SHARED]
-        size = trace.element_bytes
-        here = np.full(max(ends, default=0) // size, NOTHING)  # the element in each place
+        places = max(ends, default=0) // trace.element_bytes
+        here = np.full(places, NOTHING)  # the element in each place
         moves = []
         for access in accesses:
+            size = trace.bytes_of(access.array)
             starts = np.where(access.active, access.addresses // size, 0)
             words = starts[:, None] + np.arange(max(1, access.size // size))
             active = access.active[:, None]

@@ -59,7 +59,7 @@ def checked_lanes(launch) -> int:
     blocks = prod(launch.cluster)
     threads, shared_bytes = blocks * prod(launch.block), blocks * launch.shared_bytes
     bytes_per_team = 4 * threads * (threads + shared_bytes // 4)
-    return min(CLOCKED_LANES, CLOCKED_BYTES // bytes_per_team * threads)
+    return max(threads, min(CLOCKED_LANES, CLOCKED_BYTES // bytes_per_team * threads))
 
 
 def needs_thread_clocks(launch) -> bool:
@@ -354,7 +354,7 @@ class Checker:
         if np.any(mask):
             self.races.copy_started(index, addresses, size, mask)
             if not self.alone:
-                self.cluster.touched(index, addresses, mask)
+                self.cluster.touched(index, addresses, mask, copies=True)
 
     def copy_landed(self, index: int, addresses, size: int, mask, barrier=None) -> None:
         """The copies that the lanes of `mask` started at instruction `index` are complete.
@@ -368,6 +368,8 @@ class Checker:
             if barrier is not None:
                 barrier = names(self.layout, barrier)
             self.races.copy_landed(index, addresses, size, mask, barrier)
+            if not self.alone and barrier is not None:
+                self.cluster.landed(index, addresses, barrier, mask)
 
     def reduced(self, barrier, mask) -> None:
         """The asynchronous reductions of the lanes in `mask` are done: who sees the mbarrier's
@@ -402,6 +404,8 @@ class Checker:
         """The lanes arrive (arrive, arrive_drop, arrive.expect_tx): what they did before is known
         to those who see the phase complete. Call it before the phase is completed."""
         self.mbarrier_look(index, barrier, mask)
+        if not self.alone:
+            self.cluster.touched(index, barrier, mask)
         for one, here in self._by_barrier(barrier, mask):
             self.clocks.release(one, *self._sorted(here))
 

@@ -3,7 +3,8 @@
 The other block must have begun, which the cluster's barrier tells, or any other way in which a
 thread of it has told of itself. And it must not be gone: a thread of it has to know of the access
 before it returns, by the cluster's barrier or an mbarrier. Whether it was in fact there, in the
-order in which the simulator happened to run the threads, plays no part.
+order in which the simulator happened to run the threads, plays no part. Of a copy into its memory
+it is enough that a thread of it has seen the mbarrier that tells of the copy.
 """
 
 from __future__ import annotations
@@ -23,14 +24,17 @@ class ClusterChecks:
         self._met = np.zeros(self.layout.shape, bool)  # lanes that have waited for the barrier
         # (clusters, size, threads): when a thread last reached into the block of a rank.
         self._last = None
+        # (cluster, rank of the block, mbarrier): the last copy there of which it tells, and when.
+        self._copied: dict[tuple[int, int, int], tuple[int, int]] = {}
         self._fenced: list[tuple[int, np.ndarray]] = []  # mbarriers: their places, and the blocks
 
-    def touched(self, index: int, addresses, mask) -> None:
-        """The lanes of `mask` reach, now or later, for memory at `addresses`."""
+    def touched(self, index: int, addresses, mask, copies: bool = False) -> None:
+        """The lanes of `mask` reach, now or later, for memory at `addresses`.
+
+        `copies`: they start copies, and `landed` will be told of their end.
+        """
         layout = self.layout
-        addresses, mask = (np.broadcast_to(v, layout.shape) for v in (addresses, mask))
-        ranks = clusters.ranks_of(layout, addresses)
-        far = mask & (ranks != layout.special["cluster_ctarank"]) & (ranks < layout.cluster_size)
+        ranks, far = self._far(addresses, mask)
         if not far.any():
             return
         if self._last is None:
@@ -51,7 +55,30 @@ class ClusterChecks:
             wrong[far] = unmet
             what = f"the block of rank {int(rank[unmet][0])} may not have begun yet"
             self.lanes.find("access to a block that may not run", index, what, wrong)
-        self._last[team, rank, thread] = self.clocks.tick(index)
+        time = self.clocks.tick(index)
+        if not copies:
+            self._last[team, rank, thread] = time
+
+    def landed(self, index: int, addresses, barrier, mask) -> None:
+        """Copies that the lanes of `mask` started are there; `barrier`, a name, tells of them."""
+        ranks, far = self._far(addresses, mask)
+        if not far.any():
+            return
+        teams, names = (
+            np.broadcast_to(one, self.layout.shape)[far]
+            for one in (self.team.block_number, barrier)
+        )
+        time = self.clocks.tick(index)
+        for key in set(zip(teams.tolist(), ranks[far].tolist(), names.tolist(), strict=True)):
+            self._copied[key] = time, index
+
+    def _far(self, addresses, mask):
+        """The rank of the block of each address, and which lanes of `mask` reach for another's."""
+        layout = self.layout
+        addresses, mask = (np.broadcast_to(v, layout.shape) for v in (addresses, mask))
+        ranks = clusters.ranks_of(layout, addresses)
+        own = layout.special["cluster_ctarank"]
+        return ranks, mask & (ranks != own) & (ranks < layout.cluster_size)
 
     def met(self, mask) -> None:
         """The lanes have waited for the cluster's barrier."""
@@ -75,10 +102,14 @@ class ClusterChecks:
 
     def look_for_left(self) -> None:
         """All threads have returned: find blocks that did not know of others' accesses."""
+        per_rank = threads_of_rank(self.layout)
+        for (team, rank, barrier), (time, index) in self._copied.items():
+            own = slice(rank * per_rank, (rank + 1) * per_rank)
+            if self.clocks.known[team, own, self.clocks.column(barrier)].max() < time:
+                self._find_left(index, rank, self.team.block_number == team)
         if self._last is None:
             return
-        layout, threads = self.layout, self.team.threads
-        per_rank = threads_of_rank(layout)
+        threads = self.team.threads
         for team, rank in np.argwhere(self._last.any(axis=2)).tolist():
             own = slice(rank * per_rank, (rank + 1) * per_rank)
             known = self.clocks.known[team, own, :threads].max(axis=0)
@@ -90,8 +121,11 @@ class ClusterChecks:
             wrong = (self.team.block_number == team) & np.isin(
                 self.team.thread_number, np.flatnonzero(unknown)
             )
-            what = (
-                f"the block of rank {rank} may have returned: none of its threads waits until this "
-                "is done"
-            )
-            self.lanes.find("access to a block that has left", index, what, wrong)
+            self._find_left(index, rank, wrong)
+
+    def _find_left(self, index: int, rank: int, wrong) -> None:
+        what = (
+            f"the block of rank {rank} may have returned: none of its threads waits until this "
+            "is done"
+        )
+        self.lanes.find("access to a block that has left", index, what, wrong)

@@ -1,0 +1,202 @@
+"""Rungs 16 to 18: boxes by tensor map, products of warpgroups, for sm_90a alone.
+
+They are not on the ladder yet: they have no notebooks and no records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gemmlab.ladder.constraints import Constraint
+from gemmlab.ladder.launch import PRODUCT, Argument, Launch, MapOf, Target
+from gemmlab.ladder.precision import (
+    BRAIN,
+    BRAIN_TO_SINGLE,
+    HALF,
+    HALF_TO_SINGLE,
+    Precision,
+)
+from gemmlab.ladder.problem import Problem
+from gemmlab.ladder.rung import Rung
+from gemmlab.ladder.rungs.shapes import ceil_div, ops, tile, tile_reuse
+from gemmlab.ladder.settings import Parameter, Settings
+
+TYPES = ((HALF, HALF_TO_SINGLE), (BRAIN, BRAIN_TO_SINGLE))  # by the values of DTYPE and OUT32
+GROUP_THREADS, GROUP_ROWS = 128, 64  # of a warpgroup: its threads, and the rows of C it computes
+ROW_BYTES = 128  # of a tile in shared memory, and of a piece of C on its way out
+SQUARE = 64  # elements of 16 bits in a row, and as many rows: what one swizzled square holds
+SQUARE_BYTES = SQUARE * ROW_BYTES
+BARRIER_BYTES = 8
+MAP_ALIGNMENT = 16  # bytes, of the rows of a matrix that has a tensor map
+BLOCK_SHARED_BYTES = 227 * 1024 - 1024  # what a block may ask for on sm_90a
+
+
+def _precision(s: Settings) -> Precision:
+    return TYPES[s["DTYPE"]][s["OUT32"]]
+
+
+def _c_columns(s: Settings) -> int:
+    """Of C, as many as one row of shared memory holds."""
+    return ROW_BYTES // _precision(s).c.bytes
+
+
+def _stages_bytes(s: Settings) -> int:
+    return s["STAGES"] * (s["BM"] + s["BN"]) * ROW_BYTES
+
+
+def _copied_bytes(s: Settings) -> int:
+    """Of a block that copies what it multiplies: stages, an mbarrier for each."""
+    return _stages_bytes(s) + BARRIER_BYTES * s["STAGES"]
+
+
+def _sent_bytes(s: Settings) -> int:
+    """Of one that also sends what it has computed: rooms, and a second mbarrier for each stage."""
+    rooms = min(2, s["BN"] // _c_columns(s))  # squares of a warpgroup's part of C
+    room_bytes = s["BM"] // GROUP_ROWS * rooms * SQUARE_BYTES
+    return _stages_bytes(s) + room_bytes + 2 * BARRIER_BYTES * s["STAGES"]
+
+
+def _has_maps(problem: Problem) -> bool:
+    """Whether rows of A, B and C begin at multiples of 16 bytes, and there is something to sum.
+
+    A C of float32 has longer rows, but is held to the same.
+    """
+    widths = problem.shape_of_a[-1], problem.shape_of_b[-1], problem.n
+    return problem.k > 0 and all(width * HALF.a.bytes % MAP_ALIGNMENT == 0 for width in widths)
+
+
+def _maps(s: Settings, columns_of_b: int) -> tuple[MapOf, MapOf]:
+    """Of A and B. `columns_of_b`: how many one block brings, in one box where B is transposed."""
+    b = (columns_of_b, SQUARE) if s["OP_B"] else (SQUARE, SQUARE)
+    return MapOf("A", (s["BM"], SQUARE), "128B"), MapOf("B", b, "128B")
+
+
+def _tiles(problem: Problem, s: Settings) -> tuple[int, int]:
+    """Down and across, in blocks' tiles."""
+    return ceil_div(problem.m, s["BM"]), ceil_div(problem.n, s["BN"])
+
+
+Launched = Callable[[Problem, Settings, Target], Launch]
+
+
+def _or_any_width(by_maps: Launched) -> Callable[[Problem, Settings, Target], list[Launch]]:
+    """The launch, or for matrices that cannot have tensor maps that of any_width.cuh."""
+
+    def plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
+        if _has_maps(problem):
+            return [by_maps(problem, s, target)]
+        grid = ceil_div(problem.n, SQUARE), ceil_div(problem.m, GROUP_ROWS), 1
+        return [Launch("any_width", grid, (GROUP_THREADS, 1, 1), args=PRODUCT)]
+
+    return plan
+
+
+def _one_block_a_tile(
+    entry: str, producers: int, shared_bytes: Callable[[Settings], int], sent: bool
+) -> Launched:
+    def launch(problem: Problem, s: Settings, target: Target) -> Launch:
+        down, across = _tiles(problem, s)
+        threads = GROUP_THREADS * (s["BM"] // GROUP_ROWS + producers)
+        args: tuple[Argument, ...] = _maps(s, s["BN"])
+        args += (MapOf("C", (GROUP_ROWS, _c_columns(s)), "128B"),) if sent else ()
+        return Launch(
+            entry, (down * across, 1, 1), (threads, 1, 1), shared_bytes(s),
+            args=(*args, "C", "M", "N", "K", "alpha", "beta"),
+        )  # fmt: skip
+
+    return launch
+
+
+def _persistent(problem: Problem, s: Settings, target: Target) -> Launch:
+    """As few clusters as need no more rounds than all that fit on the GPU at a time."""
+    together = s["CLUSTER"]
+    down, across = _tiles(problem, s)
+    tiles = ceil_div(down, together) * across  # of a whole cluster
+    most = max(1, target.sm_count // together)
+    clusters = ceil_div(tiles, ceil_div(tiles, most))
+    one = _one_block_a_tile("persistent", 1, _sent_bytes, True)(problem, s, target)
+    return Launch(
+        one.entry, (clusters * together, 1, 1), one.block, one.shared_bytes, (together, 1, 1),
+        (*_maps(s, s["BN"] // together), *one.args[2:]),
+    )  # fmt: skip
+
+
+def _fits(shared_bytes: Callable[[Settings], int]) -> Constraint:
+    def broken(s: Settings) -> str | None:
+        if (needed := shared_bytes(s)) > BLOCK_SHARED_BYTES:
+            return f"needs {needed} bytes of shared memory, a block has {BLOCK_SHARED_BYTES}"
+        return None
+
+    return Constraint("shared memory", broken)
+
+
+def _whole_squares(s: Settings) -> str | None:
+    if s["BN"] // s["CLUSTER"] < SQUARE:
+        return f"leaves each block less than the {SQUARE} columns of B that it brings at a time"
+    return None
+
+
+def _parameters(stages: tuple[int, ...]) -> tuple[Parameter, ...]:
+    return (
+        Parameter("BM", 128, (64, 128), "rows of C that a block computes"),
+        Parameter("BN", 256, (64, 128, 256), "columns of C that a block computes"),
+        Parameter("STAGES", 4, stages, "pairs of tiles in shared memory"),
+        Parameter("GROUP", 16, (1, 2, 4, 8, 16, 32), "rows of tiles that are computed together"),
+    )
+
+
+WHAT = (
+    Parameter("OP_B", 0, (0, 1), "B: 0 as it is, 1 stored transposed", tuned=False),
+    Parameter("DTYPE", 0, (0, 1), "A and B: 0 float16, 1 bfloat16", tuned=False),
+    Parameter("OUT32", 0, (0, 1), "1: C is float32", tuned=False),
+)
+
+
+def _ops(s: Settings) -> str:
+    return ops({"OP_A": 0, **s})
+
+
+_common = {
+    "tile": tile,
+    "model_bytes": lambda problem, s: tile_reuse(problem, s, _precision(s)),
+    "needs_arch": lambda s: "sm_90a",
+    "precision": HALF,
+    "by_type": _precision,
+    "ops": _ops,
+}
+
+TMA_WGMMA = Rung(
+    name="16_tma_wgmma",
+    title="Tensor copies and warpgroup products",
+    idea="one thread brings a box, and 128 threads multiply it with one instruction",
+    parameters=(*_parameters((1, 2, 3, 4, 6)), *WHAT),
+    plan=_or_any_width(_one_block_a_tile("tma_wgmma", 0, _copied_bytes, False)),
+    constraints=(_fits(_copied_bytes),),
+    **_common,
+)
+
+WARP_SPECIALIZED = Rung(
+    name="17_warp_specialized",
+    title="Warp specialization",
+    idea="a warp that only copies and warps that only multiply, with a ring between them",
+    parameters=(*_parameters((2, 3, 4, 6)), *WHAT),
+    plan=_or_any_width(_one_block_a_tile("warp_specialized", 1, _sent_bytes, True)),
+    constraints=(_fits(_sent_bytes),),
+    **_common,
+)
+
+PERSISTENT = Rung(
+    name="18_persistent",
+    title="Persistent blocks and clusters",
+    idea="blocks that stay compute tile after tile, and two of them share what they bring",
+    parameters=(
+        *_parameters((2, 3, 4, 6)),
+        Parameter("CLUSTER", 2, (1, 2), "blocks that share B"),
+        *WHAT,
+    ),
+    plan=_or_any_width(_persistent),
+    constraints=(_fits(_sent_bytes), Constraint("whole squares of B", _whole_squares)),
+    **_common,
+)
+
+UNLISTED = (TMA_WGMMA, WARP_SPECIALIZED, PERSISTENT)

@@ -1,0 +1,1 @@
+"""Figures of tensor cores: who holds which element, and how operands lie."""

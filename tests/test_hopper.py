@@ -1,0 +1,205 @@
+"""16 to 18 in the simulator: every width and setting, and each fence and barrier left out."""
+
+import pytest
+from corpus import self_contained
+
+from gemmlab import ladder
+from gemmlab.kernel import verify
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.ladder.rungs.hopper import PERSISTENT, TMA_WGMMA, WARP_SPECIALIZED
+from gemmlab.ladder.settings import IllegalSetting
+
+RUNGS = (TMA_WGMMA, WARP_SPECIALIZED, PERSISTENT)
+every_rung = pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+
+
+def kernel(rung, source=None, **settings):
+    """For a GPU of so few SMs that a persistent block computes several tiles."""
+    own = {name: value for name, value in settings.items() if name in rung.defaults}
+    chosen = ladder.settings_for(rung, own)
+    return Kernel(rung, chosen, "sm_90a", source or rung.path).scheduled_for(2)
+
+
+@every_rung
+@pytest.mark.parametrize("op_b", (0, 1), ids=("NN", "NT"))
+def test_all_widths_are_right(rung, op_b):
+    """Rows of whole 16 bytes by tensor map, with tails; others, and K of 0, without."""
+    one = kernel(rung, OP_B=op_b)
+    for shape in ((264, 520, 392), (264, 8, 72), (1, 264, 8), (40, 77, 99), (33, 40, 0), (9, 8, 7)):
+        for factors in ((1.0, 0.0), (0.5, 2.0)):
+            case = verify.check(one, *shape, *factors, seed=3)
+            assert case.passed, case
+
+
+@pytest.mark.parametrize(
+    "rung, rows, columns",
+    (
+        (TMA_WGMMA, 64, 64), (WARP_SPECIALIZED, 64, 128), (PERSISTENT, 64, 64),
+        (PERSISTENT, 128, 128),
+    ),
+)  # fmt: skip
+def test_other_tiles_are_right_and_without_a_finding(rung, rows, columns):
+    one = kernel(rung, BM=rows, BN=columns, STAGES=2, CLUSTER=columns // 64, GROUP=4)
+    assert verify.check(one, 200, 264, 200, 1.0, 0.0, seed=5).passed
+    assert one.check().passed
+
+
+@pytest.mark.parametrize(
+    "rung, dtype, wide",
+    (
+        (TMA_WGMMA, 1, 0), (TMA_WGMMA, 0, 1), (WARP_SPECIALIZED, 1, 1), (PERSISTENT, 1, 0),
+    ),
+)  # fmt: skip
+def test_other_types_are_right_and_without_a_finding(rung, dtype, wide):
+    one = kernel(rung, BN=128, DTYPE=dtype, OUT32=wide, STAGES=2)
+    for shape in ((136, 264, 72), (61, 67, 71)):
+        for factors in ((1.0, 0.0), (0.5, 2.0)):
+            assert verify.check(one, *shape, *factors, seed=3).passed
+    assert one.check().passed
+
+
+@every_rung
+def test_the_defaults_leave_no_finding(rung):
+    assert kernel(rung).check().passed
+
+
+def test_products_that_have_no_tensor_maps_take_another_kernel():
+    for rung in RUNGS:
+        one = kernel(rung)
+        by_maps = rung.entry(one.settings)
+        by_shape = {
+            (128, 256, 64): by_maps, (1, 8, 8): by_maps,
+            (128, 256, 65): "any_width", (128, 255, 64): "any_width", (8, 8, 0): "any_width",
+        }  # fmt: skip
+        for shape, entry in by_shape.items():
+            assert one.launches(one.problem(*shape))[0].entry == entry
+
+
+def test_persistent_blocks_are_no_more_than_the_gpu_has_and_all_rounds_alike():
+    one = kernel(PERSISTENT).scheduled_for(132)
+    blocks = {n: one.grid(n, n, n)[0] for n in (256, 2048, 4096, 8192)}
+    # Clusters of 256×256: 1, 64, 256 and 1024; 66 at a time, in 1, 1, 4 and 16 rounds.
+    assert blocks == {256: 2, 2048: 128, 4096: 128, 8192: 128}
+
+
+def test_settings_that_do_not_fit_are_refused():
+    with pytest.raises(IllegalSetting, match="bytes of shared memory"):
+        kernel(WARP_SPECIALIZED, STAGES=6)
+    with pytest.raises(IllegalSetting, match="less than the 64 columns"):
+        kernel(PERSISTENT, BN=64)
+
+
+# ---- planted mistakes ----------------------------------------------------------------------------
+
+LEFT_OUT = ""
+SPENT = "write to a wgmma's source"
+MISTAKES = {
+    "16 nobody waits for a full stage": (
+        "wait_for(full + 8 * (step % STAGES), step / STAGES % 2);", LEFT_OUT,
+        "read of a copy in flight",
+    ),
+    "16 mbarriers used before they are set up": (
+        "__syncthreads();                             // the mbarriers", "//",
+        "write-after-write race",
+    ),
+    "16 sums not fenced": (
+        "fence_sums();\n        start_products(sums, shared", "start_products(sums, shared",
+        "missing wgmma.fence",
+    ),
+    "16 products not committed": (
+        "group, true);\n        commit_products();", "group, true);", "sums in flight",
+    ),
+    "16 one group too many under way": ("products<LAG>", "products<LAG + 1>", SPENT),
+    "16 another warpgroup may still multiply": (
+        "__syncthreads();                         // all have multiplied the pair", "//",
+        "write-after-read race",
+    ),
+    "16 sums stored while they are computed": (
+        "    }\n    wait_for_products<0>();\n", "    }\n", "sums in flight",
+    ),
+    "16 half of the bytes expected": (
+        "(told, sizeof(Stage))", "(told, sizeof(Stage) / 2)", "wrong transaction bytes",
+    ),
+    "16 stored elements not made known": (
+        "publish_stores();\n        __syncthreads();", "__syncthreads();", "async-proxy race",
+    ),
+    "17 nobody waits for an empty stage": (
+        "wait_for(empty + 8 * at.stage, at.parity ^ 1);", LEFT_OUT, "write of a copy in flight",
+    ),
+    "17 the wrong parity": (
+        "empty + 8 * at.stage, at.parity ^ 1)", "empty + 8 * at.stage, at.parity)", "deadlock",
+    ),
+    "17 a stage released that is still read": (
+        "wait_for_products<1>();              // those", "wait_for_products<2>(); //", SPENT,
+    ),
+    "17 one warpgroup releases for all": (
+        "set_up(empty + 8 * s, GROUPS);", "set_up(empty + 8 * s, 1);", "deadlock",
+    ),
+    "17 a room filled that is still copied": (
+        "if (leads) wait_until_read<ROOMS - 1>();", LEFT_OUT, "write to a copy's source",
+    ),
+    "17 a room filled before the leader says so": (
+        "meet_in_group(group);                    // the room", "//", "write-after-read race",
+    ),
+    "17 stored sums not made known": (
+        "publish_stores();\n        meet_in_group", "meet_in_group", "async-proxy race",
+    ),
+    "17 sent before all have stored": (
+        "meet_in_group(group);                    // all have", "//", "read-after-write race",
+    ),
+    "17 leaves before C is there": (
+        "if (leads) wait_until_sent();", LEFT_OUT, "bulk store not waited for",
+    ),
+    "17 more registers than there are": (
+        "inc.sync.aligned.u32 232", "inc.sync.aligned.u32 240", "registers over the budget",
+    ),
+    "18 mbarriers not made known to the cluster": (
+        "        publish_barriers();", LEFT_OUT, "mbarrier not fenced",
+    ),
+    "18 the other block may not have begun": (
+        "    meet_in_cluster();\n\n", "    __syncthreads();\n\n",
+        "access to a block that may not run",
+    ),
+    "18 leaves while others arrive": (
+        "    leave_cluster();   ", "//",
+        "access to a block that has left",
+    ),
+    "18 the other block's warpgroups not counted": (
+        "set_up(empty + 8 * s, GROUPS * CLUSTER);", "set_up(empty + 8 * s, GROUPS);", "deadlock",
+    ),
+    "18 the last stage of a tile not released": (
+        "            arrive_in_all(empty + 8 * at.before());\n\n", "\n", "deadlock",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_planted_mistake_is_found(name):
+    old, new, kind = MISTAKES[name]
+    rung = RUNGS[int(name[:2]) - 16]
+    text = self_contained(rung.path.read_text(encoding="utf-8"))
+    assert text.count(old) == 1
+    wide = "room" in name or rung is PERSISTENT
+    broken = kernel(rung, text.replace(old, new), BN=256 if wide else 64, STAGES=2, GROUP=2)
+    report = broken.check()
+    assert kind in {finding.kind for case in report.cases for finding in case.findings}
+
+
+def test_sums_of_the_tile_before_are_not_added():
+    text = self_contained(PERSISTENT.path.read_text(encoding="utf-8"))
+    added = kernel(PERSISTENT, text.replace("group, step > 0);", "group, true);"), BN=128)
+    case = verify.check(added, 264, 264, 72, 1.0, 0.0, seed=1)
+    assert not case.passed and "C[" in case.message
+
+
+def test_blocks_may_leave_once_their_stages_are_empty():
+    """Without a barrier: who has seen its stages released knows of all copies and arrivals."""
+    text = self_contained(PERSISTENT.path.read_text(encoding="utf-8"))
+    role, end = "        __syncwarp();\n    } else {", "    leave_cluster();   "
+    assert text.count(role) == text.count(end) == 1
+    waits = """        if (thread == 0)
+            for (int s = 0; s < STAGES; ++s, at.go_on())
+                wait_for(empty + 8 * at.stage, at.parity ^ 1);
+"""
+    text = text.replace(role, waits + role).replace(end, "//")
+    assert kernel(PERSISTENT, text, BN=128, STAGES=2).check().passed

@@ -1,0 +1,88 @@
+"""What is recorded of 16 to 18: bits of an H200 beside the simulator's, steps, clock readings."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from gemmlab import plots
+from gemmlab.folders import ROOT
+from gemmlab.ladder import written
+from gemmlab.ladder.rungs.hopper import PERSISTENT
+from gemmlab.records.experiments import hopper_steps, hopper_timeline
+from gemmlab.records.experiments.hopper_steps import EVERY, LARGE, TYPES, WAY
+
+KINDS = {  # one step for each way to read A and B and to write C
+    (step.rung.name, step.full["DTYPE"], step.full["OP_B"], step.full["OUT32"]): step
+    for step in (*WAY, *TYPES)
+}
+
+
+def row_of(step):
+    table = hopper_steps.EVIDENCE.read()
+    return table[(table.step == step.what) & (table.settings == written(step.full))].iloc[0]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_the_simulator_has_the_bits_of_the_gpu(kind):
+    step = KINDS[kind]
+    assert hopper_steps.bits_of(step.kernel()) == row_of(step).sha256
+
+
+def test_the_way_and_all_types_are_recorded_and_nothing_that_is_no_step():
+    table = hopper_steps.EVIDENCE.read()
+    recorded = set(zip(table.step, table.settings, table.m, table.n, table.k, strict=True))
+
+    def rows(steps):
+        return {(s.what, written(s.full), *shape) for s in steps for shape in s.shapes}
+
+    assert rows((*WAY, *TYPES)) <= recorded <= rows(EVERY)
+
+
+def test_the_way_is_shown_in_its_order():
+    shown = hopper_steps.steps()
+    assert list(dict.fromkeys(shown["step"])) == [step.what for step in WAY]
+    assert shown["M×N×K"].iloc[0] == "×".join(map(str, LARGE))
+
+
+def test_the_readme_has_the_recorded_shares():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    said = text[text.index("Hopper's own instructions") :].partition("\n")[0]
+    shares = {step.what: [] for step in WAY[3:6]}
+    for row in hopper_steps.steps(*WAY[3:6]).itertuples():
+        shares[row.step].append(row[4])
+    assert re.findall(r"([\d.]+) %", said) == [
+        f"{share:.1f}" for both in shares.values() for share in both
+    ]
+
+
+# ---- clock readings ------------------------------------------------------------------------------
+
+
+def test_the_readings_of_each_role_are_in_order():
+    marks = hopper_timeline.marks()
+    for _, rows in marks.groupby(["kernel", "role"]):
+        assert list(rows["step"]) == list(range(1, hopper_timeline.STEPS + 1))
+        assert (rows["waits"] <= rows["goes_on"]).all() and (rows["goes_on"] <= rows["done"]).all()
+        assert rows["waits"].is_monotonic_increasing
+    roles = marks.groupby("kernel")["role"].nunique()
+    assert roles["16_tma_wgmma"] == 2 and roles["17_warp_specialized"] == 3
+
+
+def test_a_line_that_is_not_there_cannot_be_marked():
+    (marked, _) = hopper_timeline.MARKED
+    with pytest.raises(ValueError, match="stands 0 times"):
+        _ = replace(marked, rung=PERSISTENT).text
+
+
+def test_waits_are_drawn_from_their_readings():
+    marks = hopper_timeline.marks()
+    figure = plots.waits(marks, first=20, steps=4)
+    panels = [ax for ax in figure.axes if str(ax.get_gid()).startswith("waits ")]
+    assert len(panels) == 2
+    lead = marks[(marks.kernel == "16_tma_wgmma") & (marks.role == "warpgroup 0")].set_index("step")
+    (bar,) = (one for one in panels[0].patches if one.get_gid() == "goes_on 21" and one.get_y() < 1)
+    assert bar.get_x() == lead.loc[21, "goes_on"] - lead.loc[20, "waits"]
+    assert bar.get_width() == lead.loc[21, "done"] - lead.loc[21, "goes_on"]
+    with pytest.raises(ValueError, match="no steps from 62"):
+        plots.waits(marks, first=62, steps=4)
