@@ -20,7 +20,6 @@ from gemmlab.kernel.compiler import Resources
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.trace import Trace
 from gemmlab.ladder import IllegalSetting, listed
-from gemmlab.ladder.rungs.irregular import STREAM_K
 from gemmlab.measure.timing import LaunchTooLong, compare
 from gemmlab.records import runs, tuning
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
@@ -164,17 +163,14 @@ def of(kernel: Kernel, arch: str | None = None) -> Facts:
     """
     arch = arch or kernel.arch
     taken = kernel.taken(arch)
-    size, block, traced, others = shape(kernel), (parts(kernel) - 1, 0, 0), kernel, []
-    if any(block) or kernel.settings.get("JOIN") == STREAM_K:  # of many workers some have nothing
-        traced = _on_few_sms(kernel)
-    if any(block):
-        others = [(x, 0, 0) for x in range(traced.grid(*size)[0]) if x != block[0]]
-    trace = traced.trace(*size, batch=1, blocks=[*others, block])
+    few, size, block = _on_few_sms(kernel), shape(kernel), (parts(kernel) - 1, 0, 0)
+    others = [(x, 0, 0) for x in range(few.grid(*size)[0]) if x != block[0]]
+    trace = few.trace(*size, batch=1, blocks=[*(others if block[0] else []), block])
     return Facts(kernel, arch, trace, block, taken, _speed(kernel))
 
 
 def parts(kernel: Kernel) -> int:
-    """How many blocks there are for each tile of one product, if the GPU had few SMs."""
+    """How many blocks there are for each tile, if the GPU had few SMs; of a batch, one."""
     if kernel.rung.batch > 1:
         return 1
     (rows, columns), size = kernel.rung.tile(kernel.settings), _window(kernel)
@@ -217,7 +213,8 @@ def shape(kernel: Kernel) -> tuple[int, int, int]:
 def _window(kernel: Kernel) -> tuple[int, int, int]:
     """The same, where a block has all of K."""
     rows, columns = kernel.rung.tile(kernel.settings)
-    along_k = max(LEAST_K, STEPS * kernel.settings.get("BK", 1))
+    parts = kernel.settings.get("SPLIT", 1)  # of K, of which the block has one
+    along_k = parts * max(LEAST_K, STEPS * kernel.settings.get("BK", 1))
     return max(WINDOW, rows), max(WINDOW, columns), along_k
 
 

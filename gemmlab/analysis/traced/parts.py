@@ -29,7 +29,9 @@ FROM_OTHERS = "smsp__sass_inst_executed_op_dshared_ld.sum"
 LOAD_BYTES = 32 * 16  # of a warp, of sums that lie in another block's shared memory
 
 
-def kernels(joins: tuple[int, ...] = tuple(range(len(JOINS))), **settings: int) -> dict:
+def kernels(
+    joins: tuple[int, ...] = tuple(range(len(JOINS))), **settings: int
+) -> dict[str, Kernel]:
     """A kernel for each way to join, by its name; with one part where the way takes one.
 
     Those that cannot be had with these settings are left out.
@@ -71,8 +73,10 @@ def moved(m: int, n: int, k: int, sm_count: int, **settings: int) -> pandas.Data
     return pandas.DataFrame.from_dict(rows, orient="index", columns=columns)
 
 
-def in_orders(m: int, n: int, k: int, orders: int, sm_count: int, **settings: int):
-    """pandas.DataFrame: results of the same product with its blocks run in several orders.
+def in_orders(
+    m: int, n: int, k: int, orders: int, sm_count: int, **settings: int
+) -> pandas.DataFrame:
+    """Results of the same product with its blocks run in several orders.
 
     A row for each way to join in one launch: how many orders, how many different results by their
     bits, and how many elements of C are not the same in all. Orders are of a seed; the blocks of a
