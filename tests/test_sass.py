@@ -261,14 +261,14 @@ def test_a_trip_has_the_loads_and_stores_that_the_gpu_counts(rung):
         pytest.skip(f"no counters of {rung.name} are recorded at 4096³")
     trip = loops.loop(kernel, SIMULATED_ARCH).opcodes
     adds = counted[FMA_METRIC] / 32
-    assert adds == 4096**3 / 32
+    assert adds == kernel.rung.batch * 4096**3 / 32
     for opcodes, metric in (
         (("LDS",), METRICS["shared", "load"][0]),
         (("STS",), METRICS["shared", "store"][0]),
         (("LDG", "LDGSTS"), METRICS["global", "load"][0]),
     ):
         own = sum(trip[opcode] for opcode in opcodes) / trip["FFMA"]
-        assert own == pytest.approx(counted[metric] / adds, rel=0.01), (opcodes, metric)
+        assert own == pytest.approx(counted[metric] / adds, rel=0.02, abs=1e-4), (opcodes, metric)
 
 
 # ---- register banks ------------------------------------------------------------------------------

@@ -213,8 +213,7 @@ def shape(kernel: Kernel) -> tuple[int, int, int]:
 def _window(kernel: Kernel) -> tuple[int, int, int]:
     """The same, where a block has all of K."""
     rows, columns = kernel.rung.tile(kernel.settings)
-    parts = kernel.settings.get("SPLIT", 1)  # of K, of which the block has one
-    along_k = parts * max(LEAST_K, STEPS * kernel.settings.get("BK", 1))
+    along_k = max(LEAST_K, STEPS * kernel.settings.get("BK", 1))
     return max(WINDOW, rows), max(WINDOW, columns), along_k
 
 
