@@ -108,6 +108,25 @@ def test_after_nvrtc_has_compiled_ctrl_c_arrives_at_once(interrupted, name):
     assert threads == ["MainThread"]
 
 
+WHILE_NUMBA_IS_IMPORTED = """
+import os, signal, threading, time
+from gemmlab.simulator.arithmetic import compiled
+compiled.WORTH_IT = 0
+for seconds in (0.02, 0.05, 0.1, 0.15):
+    threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        compiled.fma(1)
+        time.sleep(9)
+    except KeyboardInterrupt:
+        print("interrupted")
+compiled.fma(1)
+"""
+
+
+def test_ctrl_c_leaves_nothing_half_imported():
+    assert output_of(WHILE_NUMBA_IS_IMPORTED).split() == 4 * ["interrupted"]
+
+
 # ---- NVRTC ---------------------------------------------------------------------------------------
 
 # Long to read, and nothing to compile then: as many functions as take a quarter of a second here.

@@ -12,7 +12,9 @@ where a result is NaN or subnormal: then the ufunc does it again.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache, lru_cache, partial
+from importlib import import_module
 
 import numpy as np
 
@@ -22,6 +24,7 @@ A_CALL = 1 << 13  # elements that cost as much as calling NumPy for any
 WORTH_IT = 1 << 28  # elements, calls included
 FEW = 1 << 12  # elements that are done before rows of them are laid out
 AXES = 4  # of what machine_code.rows takes
+MACHINE_CODE = "gemmlab.simulator.arithmetic.machine_code"
 
 _done = 0
 
@@ -85,10 +88,14 @@ def _layout(*shapes: tuple[int, ...]):
 
 @cache
 def _functions():
-    """fma, and fma_ftz of few and of many, compiled or loaded from numba's cache; or three None."""
-    try:
-        from gemmlab.simulator.arithmetic import machine_code
-    except ImportError:  # numba is not there, or made for another NumPy
-        return None, None, None
+    """fma, and fma_ftz of few and of many, compiled or loaded from numba's cache; or three None.
+
+    A Ctrl-C waits until numba is imported: half imported, it could not be imported again.
+    """
+    with ThreadPoolExecutor(1) as loader:  # signals interrupt the main thread alone
+        try:
+            machine_code = loader.submit(import_module, MACHINE_CODE).result()
+        except ImportError:  # numba is not there, or made for another NumPy
+            return None, None, None
     in_rows = partial(_fma_ftz, machine_code.rows, machine_code.fma_ftz)
     return machine_code.fma, machine_code.fma_ftz, in_rows
