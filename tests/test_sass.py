@@ -260,6 +260,8 @@ def test_a_trip_has_the_loads_and_stores_that_the_gpu_counts(rung):
     except registry.NoRecord:
         pytest.skip(f"no counters of {rung.name} are recorded at 4096³")
     trip = loops.loop(kernel, SIMULATED_ARCH).opcodes
+    # Of 12 a part of K has few trips, and beginning and join are a hundredth of it.
+    outside = {"rel": 0.02, "abs": 1e-4} if rung.name == "12_split_k" else {"rel": 0.01}
     adds = counted[FMA_METRIC] / 32
     assert adds == kernel.rung.batch * 4096**3 / 32
     for opcodes, metric in (
@@ -268,7 +270,7 @@ def test_a_trip_has_the_loads_and_stores_that_the_gpu_counts(rung):
         (("LDG", "LDGSTS"), METRICS["global", "load"][0]),
     ):
         own = sum(trip[opcode] for opcode in opcodes) / trip["FFMA"]
-        assert own == pytest.approx(counted[metric] / adds, rel=0.02, abs=1e-4), (opcodes, metric)
+        assert own == pytest.approx(counted[metric] / adds, **outside), (opcodes, metric)
 
 
 # ---- register banks ------------------------------------------------------------------------------
