@@ -84,7 +84,8 @@ def evidence(shapes: Shapes = runs.SHAPES) -> tuple[Evidence, ...]:
         mma_steps.EVIDENCE,
         mma_types.EVIDENCE,
         hopper_steps.EVIDENCE,
-        hopper_timeline.EVIDENCE,
+        hopper_timeline.BY_STEPS,
+        hopper_timeline.BY_BLOCKS,
         wgmma_ceilings.EVIDENCE,
         power.EVIDENCE,
         *(
