@@ -8,6 +8,7 @@ speeds are in speed/, palette and page in style.
 
 from __future__ import annotations
 
+from gemmlab.plots.hopper.power import power, wgmma_ceilings
 from gemmlab.plots.kernel_view import kernel_view
 from gemmlab.plots.memory.addresses import address_map
 from gemmlab.plots.memory.banks import bank_map
@@ -67,6 +68,7 @@ __all__ = [
     "outer_product",
     "path",
     "png",
+    "power",
     "ring",
     "roofline",
     "rung_map",
@@ -86,6 +88,7 @@ __all__ = [
     "warp_map",
     "warpgroup_sums",
     "waves",
+    "wgmma_ceilings",
 ]
 
 

@@ -80,8 +80,8 @@ class Marked:
         """The kernel with marks. Raises ValueError where a line does not stand there once."""
         text = self.rung.path.read_text(encoding="utf-8")
         for line, mark in ((MEMORY, "BEGIN"), *after):
-            text = _replaced(text, line, f"{line} {mark}")
-        return _replaced(text, 'extern "C"', f'{marks}\nextern "C"')
+            text = replaced(text, line, f"{line} {mark}")
+        return replaced(text, 'extern "C"', f'{marks}\nextern "C"')
 
     @property
     def by_steps(self) -> str:
@@ -96,7 +96,7 @@ class Marked:
         return self.text(BLOCK_MARKS, after)
 
 
-def _replaced(text: str, old: str, new: str) -> str:
+def replaced(text: str, old: str, new: str) -> str:
     if (times := text.count(old)) != 1:
         raise ValueError(f"{old!r} stands {times} times in the kernel, it must stand there once")
     return text.replace(old, new)

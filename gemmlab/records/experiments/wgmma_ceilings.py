@@ -43,7 +43,7 @@ PACE = {
     **REPORTED("driver_clock_mhz", "power_w", "joules_per_tflop", "temperature_c"),
 }
 COLUMNS = {
-    **TEXT("dtype", "a_from"), **SIZE("columns"), **TEXT("data", "load"), **PACE,
+    **TEXT("dtype", "a_from"), **SIZE("width", "sms"), **TEXT("data", "load"), **PACE,
     **TEXT("code", "gpu", "driver", "cuda", "nvrtc"), **DATE("recorded"),
 }  # fmt: skip
 
@@ -73,7 +73,8 @@ def record(say: Say) -> Path:
             for load, pace in LOADS.items():
                 found = measure(ceiling, data == "zeros", pace)
                 rows.append({
-                    "dtype": ceiling.precision.name, "a_from": place, "columns": ceiling.columns,
+                    "dtype": ceiling.precision.name, "a_from": place, "width": ceiling.columns,
+                    "sms": here.sm_count,
                     "data": data, "load": load, **paced(found), "code": shortened(ceiling.code),
                     "gpu": here.name,
                     **{name: versions[name] for name in ("driver", "cuda", "nvrtc")},
@@ -86,18 +87,19 @@ def record(say: Say) -> Path:
 
 def _code_of_row(row) -> str:
     number = [one.name for one in TYPES].index(row.dtype)
-    return shortened(Ceiling(number, int(row.columns), PLACES[row.a_from]).code)
+    return shortened(Ceiling(number, int(row.width), PLACES[row.a_from]).code)
 
 
 EVIDENCE = Table(
     name=NAME, file="wgmma_ceilings.csv", remake=record,
-    key=("dtype", "a_from", "columns", "data", "load"), columns=COLUMNS, code_of_row=_code_of_row,
+    key=("dtype", "a_from", "width", "data", "load"), columns=COLUMNS, code_of_row=_code_of_row,
 )  # fmt: skip
 
 
 def ceilings() -> pandas.DataFrame:
-    """As recorded: dtype, a_from, columns, data, load, and what PACE names.
+    """As recorded: dtype, a_from, width, data, load, and what PACE names.
 
-    The clock is that which the SMs counted. Raises what registry.Table.read raises.
+    width: columns of B of one instruction. The clock is that which the SMs counted. Raises what
+    registry.Table.read raises.
     """
-    return EVIDENCE.read()[["dtype", "a_from", "columns", "data", "load", *PACE]]
+    return EVIDENCE.read()[["dtype", "a_from", "width", "data", "load", *PACE]]
