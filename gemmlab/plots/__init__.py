@@ -8,6 +8,7 @@ speeds are in speed/, palette and page in style.
 
 from __future__ import annotations
 
+from gemmlab.plots.hopper.block_phases import block_phases
 from gemmlab.plots.hopper.power import power, wgmma_ceilings
 from gemmlab.plots.kernel_view import kernel_view
 from gemmlab.plots.memory.addresses import address_map
@@ -51,6 +52,7 @@ __all__ = [
     "bank_map",
     "batches",
     "block_map",
+    "block_phases",
     "climb",
     "comparison",
     "copies",

@@ -1,4 +1,4 @@
-"""What a limit of power leaves of a speed: in a burst and sustained, with the clock and the energy."""
+"""What a limit of power leaves of a speed: in a burst and sustained, with clock and energy."""
 
 from __future__ import annotations
 
