@@ -70,7 +70,7 @@ def _box(ax: Axes, row: int, low: float, high: float, phase: tuple[str, str], gi
 
 
 def _draw_blocks(ax: Axes, row: int, own: pandas.DataFrame) -> None:
-    began = list(own["began"])[1:] + [None]
+    began = [*list(own["began"])[1:], None]
     for block, after in zip(own.itertuples(), began, strict=True):
         for start, stop in PHASES:
             until = after if stop == "next" else getattr(block, stop)
