@@ -1,7 +1,4 @@
-"""Rungs 16 to 18: boxes by tensor map, products of warpgroups, for sm_90a alone.
-
-They are not on the ladder yet: they have no notebooks and no records.
-"""
+"""Rungs 16 to 18: boxes by tensor map, products of warpgroups, for sm_90a alone."""
 
 from __future__ import annotations
 
@@ -160,11 +157,22 @@ def _parameters(stages: tuple[int, ...]) -> tuple[Parameter, ...]:
 EARLY = Parameter(
     "EARLY_LAUNCH", 1, (0, 1), "1: a launch begins while the one before ends", tuned=False
 )
+USUAL = {
+    "BM": 128, "BN": 256, "STAGES": 4, "GROUP": 16, "SPLIT": 1, "CLUSTER": 2, "EARLY_LAUNCH": 1,
+    "OP_B": 0, "DTYPE": 0, "OUT32": 0,
+}  # fmt: skip
+TYPE_OF = {"OP_B", "DTYPE", "OUT32"}
 WHAT = (
     Parameter("OP_B", 0, (0, 1), "B: 0 as it is, 1 stored transposed", tuned=False),
     Parameter("DTYPE", 0, (0, 1), "A and B: 0 float16, 1 bfloat16", tuned=False),
     Parameter("OUT32", 0, (0, 1), "1: C is float32", tuned=False),
 )
+
+
+def _ships(s: Settings) -> bool:
+    """All tiles; with the usual one also other orders of tiles, other types and another B."""
+    changed = {name for name, value in USUAL.items() if s.get(name, value) != value}
+    return any(changed <= some for some in ({"BM", "BN", "STAGES", "CLUSTER"}, {"GROUP"}, TYPE_OF))
 
 
 def _ops(s: Settings) -> str:
@@ -173,17 +181,21 @@ def _ops(s: Settings) -> str:
 
 _common = {
     "tile": tile,
+    "depth": lambda s: SQUARE,
     "model_bytes": lambda problem, s: tile_reuse(problem, s, _precision(s)),
     "needs_arch": lambda s: "sm_90a",
     "precision": HALF,
     "by_type": _precision,
     "ops": _ops,
+    "ships": _ships,
+    "by_wgmma": True,
 }
 
 TMA_WGMMA = Rung(
     name="16_tma_wgmma",
     title="Tensor copies and warpgroup products",
     idea="one thread brings a box, and 128 threads multiply it with one instruction",
+    inner_loop=(("const auto fetch", "};"), ("for (int step = 0; step < steps", "}")),
     parameters=(*_parameters((1, 2, 3, 4, 6)), *WHAT),
     plan=_or_any_width(_one_block_a_tile),
     constraints=(_fits(_copied_bytes),),
@@ -194,6 +206,10 @@ WARP_SPECIALIZED = Rung(
     name="17_warp_specialized",
     title="Warp specialization",
     idea="a warp that only copies and warps that only multiply, with a ring between them",
+    inner_loop=(
+        ("for (int step = 0; step < steps; ++step, at", "[&](unsigned to"),
+        ("for (int step = 0; step < steps; ++step) {", "}"),
+    ),
     parameters=(
         *_parameters((2, 3, 4, 6, 8)),
         Parameter("SPLIT", 1, (1, 2, 4, 8), "parts of K, a block for each"),
@@ -209,6 +225,10 @@ PERSISTENT = Rung(
     name="18_persistent",
     title="Persistent blocks and clusters",
     idea="blocks that stay compute tile after tile, and two of them share what they bring",
+    inner_loop=(
+        ("for (; tile < down", "const int part"),
+        ("for (; tile < down", "arrive_in_all("),
+    ),
     parameters=(
         *_parameters((2, 3, 4, 6)),
         Parameter("CLUSTER", 2, (1, 2), "blocks that share B"),
@@ -216,8 +236,9 @@ PERSISTENT = Rung(
         *WHAT,
     ),
     plan=_or_any_width(_persistent),
+    cluster_tiles=lambda s: (s["CLUSTER"], 1),
     constraints=(_fits(_sent_bytes), Constraint("whole squares of B", _whole_squares)),
     **_common,
 )
 
-UNLISTED = (TMA_WGMMA, WARP_SPECIALIZED, PERSISTENT)
+RUNGS = (TMA_WGMMA, WARP_SPECIALIZED, PERSISTENT)
