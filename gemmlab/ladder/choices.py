@@ -103,11 +103,14 @@ def _combined(rung: Rung, family: Settings) -> Iterator[Settings]:
         yield dict(zip(names, values, strict=True))
 
 
-def tuned_settings(rung: Rung) -> list[Settings]:
-    """The legal settings among which a sweep looks for the fastest: the default of all else."""
+def tuned_settings(rung: Rung, computed: Settings | None = None) -> list[Settings]:
+    """The legal settings among which a sweep looks for the fastest: the default of all else.
+
+    `computed`: in place of the default, values of parameters that say what is computed.
+    """
     fixed = {
         parameter.name: parameter.default for parameter in rung.parameters if not parameter.tuned
-    }
+    } | (computed or {})
     return [settings for settings in legal_settings(rung) if fixed.items() <= settings.items()]
 
 
