@@ -71,6 +71,7 @@ def test_what_is_measured_has_batches_and_operations_where_the_rung_takes_them(m
     monkeypatch.setattr(best_by_shape, "compare", compare)
     monkeypatch.setattr(best_by_shape, "software_versions", lambda: dict.fromkeys(
         ("driver", "cuda", "cublas"), "1"))  # fmt: skip
+
     def fixed(rung, shape, arch, others):
         return tuning.Choice(BATCHED.defaults | others, "", False)
 

@@ -169,10 +169,10 @@ class Arena:
     """One product on the GPU here: inputs that rotate past the L2 cache, and cuBLAS on them.
 
     Kernels are raced against cuBLAS in it; what is the same for all of them is made once. Of eight
-    bits it is cuBLASLt, whose B is stored transposed; the bits of a B of E5M2 it takes as E4M3. Use as a context manager. `pointers`: cuBLAS
-    takes batches by arrays of addresses. Raises NoGpu and, for an empty product, TimingError;
-    entering it CublasError, if the environment asks cuBLAS for less than FP32, or there is no such
-    product of eight bits.
+    bits it is cuBLASLt, whose B is stored transposed; the bits of a B of E5M2 it takes as E4M3. Use
+    as a context manager. `pointers`: cuBLAS takes batches by arrays of addresses. Raises NoGpu and,
+    for an empty product, TimingError; entering it CublasError, if the environment asks cuBLAS for
+    less than FP32, or there is no such product of eight bits.
     """
 
     def __init__(self, problem: Problem, precision: Precision, pointers: bool = False) -> None:

@@ -1,6 +1,6 @@
 """Record on an NVIDIA GPU what tests hold the simulator's kernels and planted mistakes against.
 
-    python tests/recorded/record_kernels.py OUTDIR    writes corpus, counters, forms and sanitizer.json
+    python tests/recorded/record_kernels.py OUTDIR    writes corpus, counters, forms, sanitizer.json
     python tests/recorded/record_kernels.py --list    what is to be recorded, and records nothing
 
 Without OUTDIR it is the environment's $OUT. Only what is new or has changed since it was recorded
