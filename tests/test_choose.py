@@ -3,12 +3,15 @@
 from dataclasses import replace
 from statistics import geometric_mean
 
+import pandas
 import pytest
 import sample_record
 
 import gemmlab as gl
 from gemmlab import ladder
 from gemmlab.ladder import SIMULATED, IllegalSetting, Problem
+from gemmlab.ladder.rungs.hopper import PERSISTENT
+from gemmlab.ladder.rungs.mma_sync import MMA_SYNC
 from gemmlab.ladder.rungs.shapes import operations, ops
 from gemmlab.products import choosing, estimate
 from gemmlab.records import best_by_shape, registry, tuning
@@ -43,13 +46,13 @@ def row(rung, problem, tflops, share=1.0):
 def records(monkeypatch):
     """Whatever rows a test appends."""
     rows = []
-    monkeypatch.setattr(choosing, "recorded", lambda: tuple(rows))
+    monkeypatch.setattr(choosing, "recorded", lambda dtype="float32": tuple(rows))
     return rows
 
 
-def chosen(*shape, **how):
+def chosen(*shape, dtype="float32", **how):
     choosing._choose.cache_clear()
-    return gl.choose(Problem(*shape, **how))
+    return gl.choose(Problem(*shape, **how), dtype)
 
 
 # ---- from records --------------------------------------------------------------------------------
@@ -135,6 +138,74 @@ def test_an_empty_product_has_a_rung_too(records, shape):
     assert chosen(*shape).rung == LARGE.name
 
 
+# ---- of sixteen bits -----------------------------------------------------------------------------
+
+
+def test_where_rows_begin_off_16_bytes_no_rung_is_taken_for_what_it_does_with_tensor_maps(records):
+    records += [
+        row(PERSISTENT, Problem(4096, 4096, 4096), 690.0),
+        row(MMA_SYNC, Problem(4096, 4096, 4096), 400.0),
+        row(PERSISTENT, Problem(1001, 777, 513), 5.0),
+        row(MMA_SYNC, Problem(1001, 777, 513), 40.0),
+    ]
+    assert chosen(4000, 4000, 4000, dtype="float16").rung == PERSISTENT.name
+    assert chosen(4000, 4000, 4001, dtype="float16").rung == MMA_SYNC.name
+    assert chosen(1003, 779, 515, dtype="float16").rung == MMA_SYNC.name
+
+
+def test_a_rung_that_takes_b_either_way_has_a_alone_transposed_before(records):
+    records += [row(PERSISTENT, Problem(4096, 4096, 4096), 690.0)]
+    found = chosen(4096, 4096, 4096, dtype="float16", ops="TT")
+    assert found.turned == "A" and found.settings["OP_B"] == 1
+
+
+@pytest.fixture
+def tables(monkeypatch):
+    """What is recorded of rungs, by name, from rows that a test appends."""
+    rows = []
+
+    def tuned(name):
+        mine = [one for one in rows if one.rung.name == name]
+        if not mine:
+            raise registry.NoRecord(name)
+        return pandas.DataFrame(
+            {
+                "settings": one.settings, "way": "in turn", "tflops": one.tflops, "gpu": one.gpu,
+                "cublas_tflops": one.cublas_tflops, "pct_cublas": 100 * one.share,
+                "recorded": one.recorded, "batch": one.problem.batch, "ops": one.problem.ops,
+                **dict(zip("mnk", one.problem.shape, strict=True)),
+            }
+            for one in mine
+        )  # fmt: skip
+
+    monkeypatch.setattr(best_by_shape, "tuned", tuned)
+    return rows
+
+
+def with_settings(one, **settings):
+    return replace(one, settings=ladder.written(ladder.read_settings(one.settings) | settings))
+
+
+def test_what_is_recorded_in_float16_alone_stands_for_bfloat16(tables):
+    here = Problem(1024, 1024, 512)
+    half = row(MMA_SYNC, here, 160.0, 0.9)
+    tables += [
+        with_settings(half, BM=64, BN=128, WM=32, WN=32, STAGES=3),
+        with_settings(row(MMA_SYNC, here, 999.0), BIAS=1),
+    ]
+    found = gl.choose(here, "float16")
+    assert (found.dtype, found.settings["STAGES"], found.share) == ("float16", 3, 0.9)
+    assert found.settings["BIAS"] == 0, "of what has no epilogue, none that has one is taken"
+    found = gl.choose(here, "bfloat16")
+    assert (found.dtype, found.rung, found.share) == ("bfloat16", MMA_SYNC.name, None)
+    assert found.settings["BM"] == 64 and found.settings["DTYPE"] == 1 and "in float16" in found.why
+    choosing.recorded.cache_clear()
+    choosing._choose.cache_clear()
+    tables.append(with_settings(row(MMA_SYNC, here, 150.0, 0.7), DTYPE=1))
+    found = gl.choose(here, "bfloat16")
+    assert (found.settings["BM"], found.share) == (128, 0.7)
+
+
 # ---- the records of this repository --------------------------------------------------------------
 
 
@@ -187,8 +258,7 @@ def test_without_a_sweep_they_have_their_defaults(monkeypatch):
         ((5,), r"a problem is a gl.Problem, or \(M, N, K\)"),
         (((5, 7),), r"a problem is a gl.Problem, or \(M, N, K\)"),
         (((5, 7, -1),), "k is -1; it must be a whole number"),
-        (((5, 7, 3), "float64"), "dtype is 'float64'; it must be float32 or float16"),
-        (((5, 7, 3), "float16", True), "fused in float32 alone"),
+        (((5, 7, 3), "float64"), "dtype is 'float64'; it must be one of float32, float16, bfl"),
     ],
 )
 def test_what_is_no_problem_is_refused(arguments, says):
@@ -224,7 +294,7 @@ def test_the_rule_gives_large_tiles_to_large_products_and_small_ones_to_small():
 
 def test_of_what_a_sweep_tried_the_rule_takes_what_is_fast():
     """It loses a few percent to the fastest, and at no shape a fifth."""
-    rungs = [ladder.find(name) for name in choosing.RULED]
+    rungs = [ladder.find(name) for name in choosing.RULED["float32"]]
     losses = []
     for shape in dict.fromkeys(shape for rung in rungs for shape in tuning.shapes_of(rung)):
         estimates = {}

@@ -114,6 +114,15 @@ def tuned_settings(rung: Rung, computed: Settings | None = None) -> list[Setting
     return [settings for settings in legal_settings(rung) if fixed.items() <= settings.items()]
 
 
+def of_type(rung: Rung, dtype: str) -> Settings | None:
+    """The settings by which the rung multiplies a type, a Precision's name; None if it does not."""
+    values = next((one.legal for one in rung.parameters if one.name == "DTYPE"), ())
+    for settings in [{"DTYPE": value} for value in values] or [{}]:
+        if rung.precision_of(rung.defaults | settings).name == dtype:
+            return settings
+    return None
+
+
 def stored_as(rung: Rung, ops: str) -> Settings:
     """OP_A and OP_B for the two letters of a Problem; nothing of a rung that does not have them."""
     letters = zip(("OP_A", "OP_B"), ops, strict=True)
