@@ -4,9 +4,10 @@ from itertools import product
 
 import numpy as np
 import pytest
+from recorded import record_forms
 
 import gemmlab as gl
-from gemmlab import ladder, simulator
+from gemmlab import ladder, plots, simulator
 from gemmlab.analysis.traced import fragments, mma_lanes
 from gemmlab.cuda.options import options_for
 from gemmlab.kernel import verify
@@ -18,9 +19,11 @@ from gemmlab.ladder.precision import INTEGER, TF32
 from gemmlab.ladder.probes import MMA_CEILINGS, mma_shape
 from gemmlab.ladder.rungs.mma_sync import MMA_SYNC, TYPES
 from gemmlab.measure import ceilings
-from gemmlab.records.experiments import mma_types
-from gemmlab.simulator.counters import MATRIX_METRICS, METRICS
+from gemmlab.records import runs
+from gemmlab.records.experiments import mma_steps, mma_types
+from gemmlab.simulator.counters import MATRIX_METRICS, METRICS, TIMING_DEPENDENT
 
+FORMS = record_forms.RECORD.current()
 SMALL = {"BM": 64, "BN": 128, "WM": 32, "WN": 32}
 EVERY = pytest.mark.parametrize("dtype", range(len(TYPES)), ids=[one.name for one in TYPES])
 
@@ -158,6 +161,20 @@ def test_settings_that_do_not_go_together_are_refused_with_the_reason(settings, 
         Kernel(MMA_SYNC, chosen, arch, MMA_SYNC.path)
 
 
+@pytest.mark.parametrize("name", FORMS)
+def test_every_form_gives_the_bits_of_the_gpu_and_counts_what_it_counted(name):
+    """Of each type, C of 32 bits, bias and activations; conflicts of whole tiles among it."""
+    form, recorded = record_forms.kernel(name), FORMS[name]
+    for row in recorded["results"]:
+        asked = [row[key] for key in ("m", "n", "k", "alpha", "beta", "seed")]
+        assert runs.result_digest(form, *asked) == row["sha256"], row
+    for row in recorded["counters"]:
+        counted = form.trace(row["m"], row["n"], row["k"], seed=record_forms.SEED).counters
+        exact = (counted.keys() & row["metrics"].keys()) - TIMING_DEPENDENT
+        assert len(exact) >= 7 and MATRIX_METRICS["shared", "ldmatrix"][0] in exact
+        assert {one: counted[one] for one in exact} == {one: row["metrics"][one] for one in exact}
+
+
 @pytest.mark.parametrize("dtype", mma_types.measured_types())
 def test_the_bits_of_a_product_are_those_of_the_recorded_gpu(dtype):
     """Which tiles it is computed by changes nothing: each sum goes along K by itself."""
@@ -165,6 +182,16 @@ def test_the_bits_of_a_product_are_those_of_the_recorded_gpu(dtype):
     found = set(recorded[recorded["dtype"] == dtype]["sha256"])
     number = [one.name for one in TYPES].index(dtype)
     assert found == {mma_types.bits_of(loaded(number))}
+
+
+def test_the_steps_from_14_are_recorded_and_end_where_the_rung_stands():
+    for shape in mma_steps.SHAPES:
+        found = mma_steps.steps(shape)
+        assert found["step"].tolist() == [step.title for step in mma_steps.STEPS]
+        assert found.loc[0, "taken"] and (found["% of cuBLAS"] > 0).all()
+    [last] = [step for step in mma_steps.STEPS if step.title.endswith("15 as it is")]
+    assert last.all_settings == MMA_SYNC.defaults and last.taken
+    plots.path(found)
 
 
 # ---- tiles and lanes -----------------------------------------------------------------------------
