@@ -169,6 +169,11 @@ class Row:
     def runs_here(self) -> bool:
         return self.rung.runs_on(ladder.read_settings(self.settings), arch_here())
 
+    @property
+    def dtype(self) -> str:
+        """What the settings multiply."""
+        return self.rung.precision_of(ladder.read_settings(self.settings)).name
+
     def takes(self, problem: Problem) -> bool:
         """Whether the settings multiply A and B as they are stored there, and as they did here.
 
@@ -230,10 +235,10 @@ def recorded(dtype: str = SINGLE.name) -> tuple[Row, ...]:
 def _rows(rung: Rung, dtype: str) -> list[Row]:
     """Those of the type, or of a rung that has none of bfloat16, those of float16."""
     every = list(_in_turn(rung))
-    found = [row for row in every if _type_of(row) == dtype]
+    found = [row for row in every if row.dtype == dtype]
     if found or dtype != BRAIN.name:
         return found
-    return [_as_bfloat16(row) for row in every if _type_of(row) == HALF.name]
+    return [_as_bfloat16(row) for row in every if row.dtype == HALF.name]
 
 
 def _in_turn(rung: Rung) -> Iterator[Row]:
@@ -246,10 +251,6 @@ def _in_turn(rung: Rung) -> Iterator[Row]:
             rung, row.settings, problem, row.tflops, row.cublas_tflops, row.pct_cublas / 100,
             row.gpu, row.recorded,
         )  # fmt: skip
-
-
-def _type_of(row: Row) -> str:
-    return row.rung.precision_of(ladder.read_settings(row.settings)).name
 
 
 def _as_bfloat16(row: Row) -> Row:
