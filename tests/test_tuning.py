@@ -18,6 +18,7 @@ from gemmlab.folders import RESULTS
 from gemmlab.kernel.compiler import Compiled, CompileError, Resources
 from gemmlab.kernel.faults import GpuFault
 from gemmlab.kernel.verify import VerificationError
+from gemmlab.ladder import Problem
 from gemmlab.measure import timing
 from gemmlab.measure.timing import TimingError
 from gemmlab.records import registry, roofs, runs, tuning
@@ -286,6 +287,18 @@ def test_a_rung_is_swept_for_all_that_it_computes(made_up, monkeypatch):
     assert [one.settings["BK"] for one in best] == [8, 16]
     assert tuning.for_shape(rung, (1000, 800, 500), "sm_75") == best[0]
     tuning.kept.cache_clear()
+
+
+@pytest.mark.parametrize("name", ["13_batched", "15_mma_sync"])
+def test_the_fastest_settings_stand_in_a_table_by_shape_and_type(name):
+    rung, table = ladder.find(name), tuning.fastest(name)
+    asked = [(what, shape) for what in rung.computed for shape in tuning.shapes_of(rung, what)]
+    assert len(table) == len(asked)
+    for (computed, shape), row in zip(asked, table.to_dict("records"), strict=True):
+        here = tuning.at(tuning.recorded(name, **computed), shape)["time_ms"].min()
+        assert row["M×N×K"] == str(Problem(*shape))
+        assert row["TFLOP/s"] == pytest.approx(Problem(*shape).flop / here / 1e9)
+        assert row["dtype"] == rung.precision_of(rung.defaults | computed).name
 
 
 def test_settings_that_a_sweep_does_not_choose_go_together_with_those_that_it_does():

@@ -323,16 +323,21 @@ def by_rule(problem: Problem, dtype: str = SINGLE.name) -> Chosen:
     candidates = _candidates(target.arch, dtype)
     seconds = (tensor_estimate if TYPES[dtype].on_tensor_cores else estimate).seconds
     found = [
-        (seconds(rung, settings, problem, target), number)
+        (seconds(rung, settings, problem, target), _from_default(rung, settings), number)
         for number, (rung, settings) in enumerate(candidates)
         if (problem.batch > 1 or rung.batch == 1)
         and rung.entry(settings) in _entries(rung, settings, problem, target)
     ]
     if not found:
         raise IllegalSetting(f"no rung multiplies {dtype} on {target.arch}")
-    rung, settings = candidates[min(found)[1]]
+    rung, settings = candidates[min(found)[-1]]
     why = f"by the rule for shapes without a record: its tiles for {target.sm_count} SMs"
     return _chosen(rung, settings, problem, why)
+
+
+def _from_default(rung: Rung, settings: Settings) -> int:
+    """In how many parameters: of what is as fast by the rule, what is nearest is taken."""
+    return sum(settings[name] != value for name, value in rung.defaults.items())
 
 
 def _entries(rung: Rung, settings: Settings, problem: Problem, target: Target) -> list[str]:

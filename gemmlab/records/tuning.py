@@ -135,6 +135,26 @@ def best(table: pandas.DataFrame, shape: Shape = SHAPES[0]) -> pandas.Series:
     return at(table, shape).iloc[0]
 
 
+def fastest(name: str) -> pandas.DataFrame:
+    """The fastest setting at each shape, of all that a rung is swept for.
+
+    Columns: M×N×K, dtype, the parameters that the sweep chooses, TFLOP/s (of int8 operations) and
+    % of cuBLAS. Raises what `recorded` raises.
+    """
+    import pandas
+
+    rung = ladder.find(name)
+    tuned = [parameter.name for parameter in rung.parameters if parameter.tuned]
+    rows = [
+        {"M×N×K": str(Problem(*shape)), **best(recorded(name, **computed), shape)}
+        for computed in rung.computed
+        for shape in shapes_of(rung, computed)
+    ]
+    table = pandas.DataFrame(rows).assign(tflops=lambda every: every["gflops"] / 1e3)
+    shown = table[["M×N×K", "dtype", *tuned, "tflops", "pct_cublas"]]
+    return shown.rename(columns={"tflops": "TFLOP/s", "pct_cublas": "% of cuBLAS"})
+
+
 def of(kernel: Kernel, shape: Shape = SHAPES[0]) -> pandas.Series:
     """The row of one kernel's settings. Raises NoRecord, and StaleRecord for another code."""
     table = at(kept(kernel.name), shape)

@@ -133,7 +133,7 @@ def _swept(problem: Problem, s: Settings) -> bool:
     are needed without asynchronous copies, and nothing of 8 bits, which cuBLASLt does not take.
     """
     large, size = problem.m * problem.n >= LARGE_C, _element_bytes(s)
-    if (s["BM"] * s["BN"] >= LARGE_TILE) != large:
+    if (s["BM"] * s["BN"] >= LARGE_TILE) != large or s["BM"] > problem.m:
         return False
     aligned = problem.k * size % CHUNK_BYTES == problem.n * size % CHUNK_BYTES == 0
     if not aligned and (s["STAGES"] > DEFAULT_STAGES or size == 1):
@@ -142,7 +142,7 @@ def _swept(problem: Problem, s: Settings) -> bool:
         return True
     if large:
         return s["BM"] > 64
-    return s["BK"] * size == BANK_BYTES and s["WM"] == s["WN"]
+    return s["BK"] * size == BANK_BYTES and s["WM"] == s["WN"] and s["BM"] < problem.m
 
 
 def _pieces(s: Settings) -> tuple[int, int]:
@@ -169,7 +169,7 @@ MMA_SYNC = Rung(
         *block_tile((64, 128), (64, 128, 256), (16, 32, 64, 128), (128, 256, DEFAULT_BK)),
         Parameter("WM", 64, (32, 64), "rows of C that a warp computes"),
         Parameter("WN", 64, (32, 64), "columns of C that a warp computes"),
-        Parameter("STAGES", DEFAULT_STAGES, (3, 4, 6, 8), "pairs of tiles in shared memory"),
+        Parameter("STAGES", DEFAULT_STAGES, (3, 4, 6), "pairs of tiles in shared memory"),
         Parameter(
             "DTYPE",
             0,
@@ -204,7 +204,7 @@ MMA_SYNC = Rung(
     needs_arch=_needs_arch,
     precision=HALF,
     by_type=_precision,
-    tuned_shapes=((1024, 1024, 512),),
+    tuned_shapes=((1024, 1024, 512), (64, 4096, 4096)),
     swept=_swept,
     computed=tuple({"DTYPE": number} for number in range(len(TYPES))),
     bias=True,
