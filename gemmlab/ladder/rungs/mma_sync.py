@@ -64,8 +64,10 @@ def _needs_arch(s: Settings) -> str:
 def _unlike_shapes(s: Settings) -> str | None:
     if s["WM"] < s["WN"]:
         return "has a warp's part wider than high: WM from WN on"
-    if (warps := threads_of_warps(s) // WARP) not in WARPS:
-        return f"makes {warps} warps; a block has {' or '.join(map(str, WARPS))}"
+    wanted = WARPS[-1:] if s["BM"] * s["BN"] > LARGE_TILE else WARPS
+    if (warps := threads_of_warps(s) // WARP) not in wanted:
+        has = " or ".join(map(str, wanted))
+        return f"makes {warps} warps; a block of {s['BM']}×{s['BN']} has {has}"
     return None
 
 
@@ -116,6 +118,9 @@ def _not_of_this_type(s: Settings) -> str | None:
         return "has no swizzle, which is to be looked at in FP16"
     if s["STAGES"] != DEFAULT_STAGES and (of_type is not HALF or _other(s)):
         return f"is tried with FP16 alone: STAGES is {DEFAULT_STAGES}"
+    warps = threads_of_warps(s) // WARP
+    if warps < WARPS[-1] and s["BM"] != s["BN"] and (of_type is not HALF or _other(s)):
+        return f"makes {warps} warps of an oblong block, which is tried with FP16 alone"
     if s["BK"] != DEFAULT_BK and (s["OUT32"] or s["BIAS"]):
         return f"is tried with C as A alone: BK is {DEFAULT_BK}"
     return None
