@@ -13,7 +13,7 @@ from gemmlab.ladder import SIMULATED, IllegalSetting, Problem
 from gemmlab.ladder.rungs.hopper import PERSISTENT
 from gemmlab.ladder.rungs.mma_sync import MMA_SYNC
 from gemmlab.ladder.rungs.shapes import operations, ops
-from gemmlab.products import choosing, estimate
+from gemmlab.products import choosing, estimate, tensor_estimate
 from gemmlab.records import best_by_shape, registry, tuning
 
 LARGE, SMALL = ladder.find("10_register_banks"), ladder.find("05_thread_tile_2d")
@@ -307,6 +307,49 @@ def test_of_what_a_sweep_tried_the_rule_takes_what_is_fast():
         losses.append(min(estimates, key=estimates.get) / min(estimates))
     assert len(losses) > 25 and max(losses) < 1.2
     assert geometric_mean(losses) < 1.05
+
+
+def test_of_what_the_sweep_of_15_tried_the_rule_takes_what_is_fast():
+    losses = []
+    for computed in MMA_SYNC.computed[:2]:  # of 16 bits
+        sweep = tuning.recorded(MMA_SYNC.name, **computed)
+        for shape in tuning.shapes_of(MMA_SYNC, computed):
+            rows = tuning.at(sweep, shape)
+            names = tuning.rung_parameters(MMA_SYNC)
+            estimates = [
+                tensor_estimate.seconds(MMA_SYNC, settings, Problem(*shape), SIMULATED)
+                for settings in rows[names].to_dict("records")
+            ]
+            taken = rows["time_ms"].iloc[estimates.index(min(estimates))]
+            losses.append(taken / rows["time_ms"].min())
+    assert len(losses) > 5 and max(losses) < 1.2 and geometric_mean(losses) < 1.05
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_the_rule_of_sixteen_bits(dtype, monkeypatch):
+    def ruled(*shape):
+        return choosing.by_rule(Problem(*shape), dtype)
+
+    def tile(found):
+        rows, columns = ladder.find(found.rung).tile(found.settings)
+        return rows * columns
+
+    assert ruled(4001, 4001, 4001).rung == MMA_SYNC.name, "which brings rows of any length"
+    assert tile(ruled(8192, 8192, 8192)) > tile(ruled(512, 512, 512))
+    for shape in ((1, 1, 1), (1, 8192, 8192), (8192, 1, 8192), (0, 4, 4), (7, 5, 0), (64, 64, 9)):
+        found = ruled(*shape)
+        assert found.dtype == dtype
+        assert found.settings == ladder.settings_for(ladder.find(found.rung), found.settings)
+    monkeypatch.setattr(choosing, "arch_here", lambda: "sm_80")
+    choosing.by_rule.cache_clear()
+    assert ruled(4096, 4096, 4096).rung == MMA_SYNC.name
+
+
+def test_a_gpu_before_sm_80_multiplies_float16_by_14_and_bfloat16_not(monkeypatch):
+    monkeypatch.setattr(choosing, "arch_here", lambda: "sm_75")
+    assert choosing.by_rule(Problem(512, 512, 512), "float16").rung == "14_wmma"
+    with pytest.raises(IllegalSetting, match="no rung multiplies bfloat16 on sm_75"):
+        choosing.by_rule(Problem(512, 512, 512), "bfloat16")
 
 
 def test_the_rule_is_legal_everywhere():

@@ -13,9 +13,9 @@ from gemmlab.cuda.architectures import LIMITS, base
 from gemmlab.ladder import Problem, Rung, Settings, Target
 from gemmlab.ladder.rungs.shapes import ceil_div
 
-PRODUCTS = {  # multiply-adds per second of an SM, with the largest tiles
-    "14_wmma": 1.4e12, "15_mma_sync": 1.5e12, "16_tma_wgmma": 2.3e12,
-    "17_warp_specialized": 2.5e12, "18_persistent": 2.6e12,
+PRODUCTS = {  # multiply-adds per second of an SM, if tiles could be as large as you like
+    "14_wmma": 2.0e12, "15_mma_sync": 2.1e12, "16_tma_wgmma": 3.1e12,
+    "17_warp_specialized": 3.4e12, "18_persistent": 3.5e12,
 }  # fmt: skip
 SMALL = 32  # elements that each brought one is used for: there the rate is half of what it could be
 WARPS = 8  # that fill an SM: with fewer the rate falls
@@ -25,8 +25,8 @@ BEFORE = (
 )
 COPIED, CACHED = 4e12, 5e12  # bytes per second of memory, and of the tiles that blocks bring
 JOINED, JOIN_S = 6e12, 1e-6  # of sums of parts of K, and until they are known to be there
-OFF = {"14_wmma": 8.0, "15_mma_sync": 1.5}  # times as long where rows begin off 16 bytes
-ROW_BYTES = 16
+ROW_BYTES = 16  # at multiples of which rows begin where they are copied asynchronously
+THROUGH_REGISTERS = {"14_wmma": 1e9, "15_mma_sync": 9e9}  # where not: elements per second, an SM
 
 
 def seconds(rung: Rung, settings: Settings, problem: Problem, target: Target) -> float:
@@ -40,9 +40,11 @@ def seconds(rung: Rung, settings: Settings, problem: Problem, target: Target) ->
     warps = resident * prod(rung.block(settings)) / 32
     reuse = rows * columns / (rows + columns)
     rate = PRODUCTS[rung.name] * reuse / (reuse + SMALL) * min(1.0, warps / WARPS) ** 0.5
-    if problem.n * size % ROW_BYTES or problem.k * size % ROW_BYTES:
-        rate /= OFF.get(rung.name, 1.0)
-    time = START_S + rows * columns * (busiest * problem.k / parts + BEFORE) / rate
+    depth = busiest * problem.k / parts + BEFORE
+    time = START_S + rows * columns * depth / rate
+    off = problem.n * size % ROW_BYTES or problem.k * size % ROW_BYTES
+    if off and rung.name in THROUGH_REGISTERS:
+        time += (rows + columns) * depth / THROUGH_REGISTERS[rung.name]
     if parts > 1:
         of_a_tile = rung.precision.accumulate.bytes * rows * columns
         time += JOIN_S + 2 * of_a_tile * blocks / JOINED
