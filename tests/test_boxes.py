@@ -115,3 +115,27 @@ def test_a_cluster_that_is_traced_counts_as_all():
 def test_no_thread_is_followed_where_none_brings_tiles(copied):
     with pytest.raises(ValueError, match="come as boxes"):
         Played.of(copied, (1, 0, 0)).require_reads("steps")
+
+
+def test_products_read_the_boxes_that_were_brought_for_them(copied):
+    """Of each step: A's rows of the warpgroup, all of B; 16 along K with each instruction."""
+    boxes, step = copied.run.boxes((1, 0, 0)), 2**14 + 2**15  # bytes of a pair of tiles
+    for group in (0, 1):
+        factors = copied.run.factors((1, 0, 0), group)
+        assert [one.factor for one in factors] == ["A", "B"] * 2 * (STEP // 16)
+        for at, one in enumerate(factors):
+            (base,) = {b.place // step * step for b in boxes if b.place // step == at // 8}
+            inside = one.places - base
+            if one.factor == "A":
+                assert set(np.unique(inside // 8192)) == {group} and one.places.shape == (64, 2)
+            else:
+                assert inside.min() >= 2**14 and inside.max() < step
+                assert one.transposed and one.places.shape == (16, 256 // 8)
+        of_a = np.concatenate([one.places.ravel() for one in factors if one.factor == "A"])
+        assert len(set(of_a)) == len(of_a) == 2 * 64 * 8  # each chunk once
+
+
+def test_descriptors_name_where_the_first_unit_lies(copied):
+    for one in copied.run.factors((1, 0, 0), 0)[:2]:
+        assert (one.descriptor & 0x3FFF) * 16 == one.places[0, 0]
+        assert one.descriptor >> 62 & 3 == 1  # a swizzle of 128 bytes
