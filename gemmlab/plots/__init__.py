@@ -9,6 +9,7 @@ speeds are in speed/, palette and page in style.
 from __future__ import annotations
 
 from gemmlab.plots.hopper.block_phases import block_phases
+from gemmlab.plots.hopper.boxes import boxes, factors
 from gemmlab.plots.hopper.power import power, wgmma_ceilings
 from gemmlab.plots.kernel_view import kernel_view
 from gemmlab.plots.memory.addresses import address_map
@@ -53,12 +54,14 @@ __all__ = [
     "batches",
     "block_map",
     "block_phases",
+    "boxes",
     "climb",
     "comparison",
     "copies",
     "cublas_share",
     "epilogue",
     "error_over_k",
+    "factors",
     "fma_order",
     "fragments",
     "gflops",
