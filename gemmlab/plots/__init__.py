@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from gemmlab.plots.hopper.block_phases import block_phases
 from gemmlab.plots.hopper.power import power, wgmma_ceilings
+from gemmlab.plots.hopper.turns import turns
 from gemmlab.plots.kernel_view import kernel_view
 from gemmlab.plots.memory.addresses import address_map
 from gemmlab.plots.memory.banks import bank_map
@@ -86,6 +87,7 @@ __all__ = [
     "tile_reuse",
     "timeline",
     "traffic",
+    "turns",
     "waits",
     "warp_map",
     "warpgroup_sums",
