@@ -28,6 +28,7 @@ from gemmlab.records.experiments import (
     epilogue_timing,
     fma_order,
     hopper_steps,
+    hopper_tiles,
     hopper_timeline,
     joins,
     l1_passes,
@@ -83,6 +84,7 @@ def evidence(shapes: Shapes = runs.SHAPES) -> tuple[Evidence, ...]:
         mma_types.EVIDENCE,
         hopper_steps.EVIDENCE,
         hopper_timeline.EVIDENCE,
+        hopper_tiles.EVIDENCE,
         *(
             Part(rung.name, RUNS, partial(_remake_rung, rung.name, shapes),
                  partial(runs.entry, Measured(rung)))

@@ -55,13 +55,13 @@ class Marked:
         """The kernel with marks. Raises ValueError where a line does not stand there once."""
         text = self.rung.path.read_text(encoding="utf-8")
         for line, event in self.before:
-            text = _replaced(text, line, f"MARK({event}); {line}")
+            text = replaced(text, line, f"MARK({event}); {line}")
         for line, event in self.after:
-            text = _replaced(text, line, f"{line} MARK({event});")
-        return _replaced(text, 'extern "C"', f'{MARK}\nextern "C"')
+            text = replaced(text, line, f"{line} MARK({event});")
+        return replaced(text, 'extern "C"', f'{MARK}\nextern "C"')
 
 
-def _replaced(text: str, old: str, new: str) -> str:
+def replaced(text: str, old: str, new: str) -> str:
     if (times := text.count(old)) != 1:
         raise ValueError(f"{old!r} stands {times} times in the kernel, it must stand there once")
     return text.replace(old, new)
