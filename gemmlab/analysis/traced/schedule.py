@@ -6,6 +6,7 @@ For kernels that copy by tensor map: from the boxes that their threads ask the c
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.trace import Trace, TraceError
@@ -40,6 +41,7 @@ class Schedule:
     tiles: tuple[int, int]
     turns: tuple[Turn, ...]
     ops: str = "NN"
+    element_bytes: int = 2  # of A and B
 
     @property
     def rounds(self) -> int:
@@ -70,8 +72,19 @@ def schedule(kernel: Kernel, m: int, n: int, k: int, sm_count: int) -> Schedule:
     turns = [turn for block in range(trace.grid[0]) for turn in _turns(trace, block, tile)]
     return Schedule(
         kernel.name, kernel.settings, (m, n, k), trace.grid[0], kernel.settings.get("CLUSTER", 1),
-        tile, (-(-m // tile[0]), -(-n // tile[1])), tuple(turns), kernel.ops,
+        tile, (-(-m // tile[0]), -(-n // tile[1])), tuple(turns), kernel.ops, trace.element_bytes,
     )  # fmt: skip
+
+
+def moved(one: Schedule) -> dict[str, int]:
+    """Of A and B: the boxes that are asked for, their bytes, and the bytes that arrive in blocks.
+
+    A box by multicast is asked for once, and arrives in several blocks.
+    """
+    boxes = [box for turn in one.turns for box in turn.loads]
+    sizes = [prod(box.box) * one.element_bytes for box in boxes]
+    arrive = sum(size * max(1, len(box.ranks)) for box, size in zip(boxes, sizes, strict=True))
+    return {"boxes": len(boxes), "bytes asked for": sum(sizes), "bytes that arrive": arrive}
 
 
 def _turns(trace: Trace, block: int, tile: tuple[int, int]) -> list[Turn]:

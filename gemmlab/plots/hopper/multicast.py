@@ -14,7 +14,7 @@ SHARES = (0.55, 0.22)  # of a matrix's colour, for boxes that block 0, and block
 C_SHARES = (0.3, 0.12)
 SIDE, GAP, HEAD = 1.75, 0.08, 0.95  # inches: the larger side of C, to its factors, above the panels
 COLUMN, BETWEEN = 2.75, 0.3  # of a block's shared memory
-ELEMENT_BYTES, KIB = 2, 1024
+KIB = 1024
 
 
 @styled
@@ -30,14 +30,14 @@ def multicast(one: Schedule, *, caption: str | None = None) -> Picture:
             f"{one.ops}."
         )
     asked = [_first_step(one, block) for block in range(one.cluster)]
-    fig = style.page(HEAD + 0.45 + SIDE + 0.15, caption or _caption(asked))
+    fig = style.page(HEAD + 0.45 + SIDE + 0.15, caption or _caption(one, asked))
     fig.text_at(MARGIN, 0.1, "One step of a cluster: who asks for which box, and who gets it",
                 size=LARGE, weight="bold")  # fmt: skip
     _draw_key(fig)
     _draw_matrices(fig, one, asked)
     for block in range(one.cluster):
         left = WIDTH - MARGIN - (one.cluster - block) * COLUMN - (1 - block) * BETWEEN
-        _draw_shared(fig, asked, block, left)
+        _draw_shared(fig, one, asked, block, left)
     return fig
 
 
@@ -46,8 +46,8 @@ def _first_step(one: Schedule, block: int) -> list[BoxCopy]:
     return [box for box in turn.loads if box.corner[1 if box.array == "A" else 0] == 0]
 
 
-def _bytes(box: BoxCopy) -> int:
-    return box.box[0] * box.box[1] * ELEMENT_BYTES
+def _bytes(one: Schedule, box: BoxCopy) -> int:
+    return box.box[0] * box.box[1] * one.element_bytes
 
 
 def _gets(asked: list[list[BoxCopy]], block: int) -> list[tuple[int, BoxCopy]]:
@@ -95,9 +95,11 @@ def _draw_matrices(fig: Picture, one: Schedule, asked: list[list[BoxCopy]]) -> N
                  f"{box.array} {box.corner} asked by {block}")  # fmt: skip
 
 
-def _draw_shared(fig: Picture, asked: list[list[BoxCopy]], block: int, left: float) -> None:
+def _draw_shared(
+    fig: Picture, one: Schedule, asked: list[list[BoxCopy]], block: int, left: float
+) -> None:
     found = _gets(asked, block)
-    whole = sum(_bytes(box) for _, box in found)
+    whole = sum(_bytes(one, box) for _, box in found)
     fig.text_at(left, HEAD - 0.22, f"shared memory of block {block}", size=NORMAL, weight="bold")
     height = SIDE + 0.45
     ax = fig.add_axes_at(left, HEAD, COLUMN, height, gid=f"shared memory {block}")
@@ -108,13 +110,15 @@ def _draw_shared(fig: Picture, asked: list[list[BoxCopy]], block: int, left: flo
         axis = 0 if box.array == "A" else 1
         begin, end = box.corner[axis], box.corner[axis] + box.box[axis] - 1
         ax.add_patch(
-            Rectangle((0, box.place - first), 1, _bytes(box), edgecolor="white", linewidth=1,
+            Rectangle((0, box.place - first), 1, _bytes(one, box), edgecolor="white", linewidth=1,
                       facecolor=style.tint(ARRAYS[box.array], SHARES[asker]),
                       gid=f"{box.array} {box.corner} asked by {asker} in {block}")
         )  # fmt: skip
         what = "rows" if box.array == "A" else "columns"
-        words = f"{box.array}, {what} {begin}–{end}: {_bytes(box) // KIB} KiB, asked by {asker}"
-        ax.text(0.5, box.place - first + _bytes(box) / 2, words, size=SMALL, ha="center",
+        words = (
+            f"{box.array}, {what} {begin}–{end}: {_bytes(one, box) // KIB} KiB, asked by {asker}"
+        )
+        ax.text(0.5, box.place - first + _bytes(one, box) / 2, words, size=SMALL, ha="center",
                 va="center")  # fmt: skip
 
 
@@ -133,9 +137,9 @@ def _draw_key(fig: Picture) -> None:
         x += style.text_width(words, SMALL) + 0.25
 
 
-def _caption(asked: list[list[BoxCopy]]) -> str:
-    asks = sum(_bytes(box) for boxes in asked for box in boxes)
-    gets = sum(_bytes(box) for block in range(len(asked)) for _, box in _gets(asked, block))
+def _caption(one: Schedule, asked: list[list[BoxCopy]]) -> str:
+    asks = sum(_bytes(one, box) for boxes in asked for box in boxes)
+    gets = sum(_bytes(one, box) for block in range(len(asked)) for _, box in _gets(asked, block))
     shared = [box for boxes in asked for box in boxes if len(box.ranks) > 1]
     return (
         f"The boxes of the first step along K, as the copies tell. Of B each block asks for a part "
