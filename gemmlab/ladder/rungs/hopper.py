@@ -1,7 +1,4 @@
-"""Rungs 16 to 18: boxes by tensor map, products of warpgroups, for sm_90a alone.
-
-They are not on the ladder yet: they have no notebooks and no records.
-"""
+"""Rungs 16 to 18: boxes by tensor map, products of warpgroups, for sm_90a alone."""
 
 from __future__ import annotations
 
@@ -158,11 +155,13 @@ def _ops(s: Settings) -> str:
 
 _common = {
     "tile": tile,
+    "depth": lambda s: SQUARE,
     "model_bytes": lambda problem, s: tile_reuse(problem, s, _precision(s)),
     "needs_arch": lambda s: "sm_90a",
     "precision": HALF,
     "by_type": _precision,
     "ops": _ops,
+    "by_wgmma": True,
 }
 
 TMA_WGMMA = Rung(
@@ -195,8 +194,9 @@ PERSISTENT = Rung(
         *WHAT,
     ),
     plan=_or_any_width(_persistent),
+    cluster_tiles=lambda s: (s["CLUSTER"], 1),
     constraints=(_fits(_sent_bytes), Constraint("whole squares of B", _whole_squares)),
     **_common,
 )
 
-UNLISTED = (TMA_WGMMA, WARP_SPECIALIZED, PERSISTENT)
+RUNGS = (TMA_WGMMA, WARP_SPECIALIZED, PERSISTENT)
