@@ -8,7 +8,9 @@ blocks that stay and clusters do in hopper/, speeds are in speed/, palette and p
 
 from __future__ import annotations
 
+from gemmlab.plots.hopper.block_phases import block_phases
 from gemmlab.plots.hopper.multicast import multicast
+from gemmlab.plots.hopper.power import power, wgmma_ceilings
 from gemmlab.plots.hopper.tile_changes import tile_changes
 from gemmlab.plots.hopper.tile_order import tile_order
 from gemmlab.plots.kernel_view import kernel_view
@@ -53,6 +55,7 @@ __all__ = [
     "bank_map",
     "batches",
     "block_map",
+    "block_phases",
     "climb",
     "comparison",
     "copies",
@@ -71,6 +74,7 @@ __all__ = [
     "outer_product",
     "path",
     "png",
+    "power",
     "ring",
     "roofline",
     "rung_map",
@@ -92,6 +96,7 @@ __all__ = [
     "warp_map",
     "warpgroup_sums",
     "waves",
+    "wgmma_ceilings",
 ]
 
 

@@ -2,10 +2,10 @@
 
     python -m gemmlab record 18_tiles
 
-puts marks into the two kernels, which write down the SM's clock and its number, launches each until
+puts marks into the two kernels, which write down the SM's clock and number, launches each until
 the GPU is warm, and keeps the last launch, of the SM that had block 0;
-results/<gpu>/hopper_tiles.csv holds it (see gemmlab.records.registry). A mark costs some cycles of
-its own; there are few to a tile.
+results/<gpu>/hopper_tiles.csv holds it (see gemmlab.records.registry). There are few marks to a
+tile, so they cost little.
 """
 
 from __future__ import annotations
@@ -23,7 +23,13 @@ from gemmlab.ladder import Problem, Rung, Settings, Target
 from gemmlab.ladder.rungs.hopper import PERSISTENT, WARP_SPECIALIZED
 from gemmlab.measure.in_turn import make_sets
 from gemmlab.measure.timing import now
-from gemmlab.records.experiments.hopper_timeline import ROLES, replaced
+from gemmlab.records.experiments.hopper_timeline import (
+    FULL_17,
+    MEMORY,
+    READ,
+    ROLES,
+    replaced,
+)
 from gemmlab.records.registry import DATE, REPORTED, SIZE, TEXT, Say, Table
 from gemmlab.records.runs import LARGE
 
@@ -36,28 +42,28 @@ EVENTS = ("begins", "starts", "ends", "sent", "gone")
 SM = len(EVENTS)  # where a tile's marks have the number of the SM
 MOST = 2048  # tiles of the product
 WARM = 50  # launches before the one that is kept
-MARKS = f"""\
+MARKS = f"""{READ}
 __device__ long long marks[{MOST}][{len(ROLES)}][{len(EVENTS) + 1}];
-#define MARK(event) \\
-    if (threadIdx.x % 128 == 0) marks[TILE][threadIdx.x / 128][event] = clock64()
-#define MARK_SM \\
-    if (threadIdx.x % 128 == 0) {{ \\
-        unsigned sm; \\
-        asm volatile("mov.u32 %0, %%smid;" : "=r"(sm)); \\
-        marks[TILE][threadIdx.x / 128][{SM}] = sm; \\
-    }}
+#define MARK(event, reads) \\
+    read_clock(&marks[TILE][threadIdx.x / 128][event], threadIdx.x % 128 == 0 && (reads));
+__device__ __forceinline__ void read_sm(long long* to, bool reads)
+{{
+    asm volatile("{{ .reg .pred p; .reg .b32 t; .reg .b64 u; setp.ne.u32 p, %1, 0;"
+                 " @p mov.u32 t, %%smid; @p cvt.u64.u32 u, t; @p st.global.b64 [%0], u; }}"
+                 :: "l"(to), "r"((int)reads) : "memory");
+}}
+#define BEGINS(reads) MARK(1, reads) \\
+    read_sm(&marks[TILE][threadIdx.x / 128][{SM}], threadIdx.x % 128 == 0 && (reads));
 """
 # A line of the kernel, and what stands there with marks. The producer "starts" when it has room for
 # the first boxes of a tile, and "ends" when it has it for the last ones.
 ROOM = "expect_bytes(told, sizeof(Stage));"
-FULL = "wait_for(full + 8 * at.stage, at.parity);"
 DONE = "wait_for_products<0>();"
 IN_BOTH = (
-    (ROOM, f"if (step == 0) {{ MARK_SM; MARK(1); }} if (step == steps - 1) MARK(2); {ROOM}"),
-    (FULL, f"{FULL} if (step == 0) {{ MARK_SM; MARK(1); }}"),
-    (DONE, f"{DONE} MARK(2);"),
+    (ROOM, f"BEGINS(step == 0) MARK(2, step == steps - 1) {ROOM}"),
+    (FULL_17, f"{FULL_17} BEGINS(step == 0)"),
+    (DONE, f"{DONE} MARK(2, true)"),
 )
-MEMORY = "extern __shared__ __align__(SWIZZLED_BYTES) char memory[];"
 SENT = {
     "17_warp_specialized": "send_sums(sums, shared.rooms[group], map_c, row, left, group);",
     "18_persistent": "send_sums(sums, shared.rooms[group], map_c, row, to.col, group);",
@@ -83,7 +89,7 @@ class Marked:
         """The kernel with marks. Raises ValueError where a line does not stand there once."""
         text = self.rung.path.read_text(encoding="utf-8")
         sent = SENT[self.rung.name]
-        for line, marked in (*IN_BOTH, (sent, f"{sent} MARK(3);"), *self.lines):
+        for line, marked in (*IN_BOTH, (sent, f"{sent} MARK(3, true)"), *self.lines):
             text = replaced(text, line, marked)
         return replaced(text, 'extern "C"', f'#define TILE ({self.tile})\n{MARKS}\nextern "C"')
 
@@ -91,7 +97,7 @@ class Marked:
 MARKED = (
     Marked(
         WARP_SPECIALIZED, {}, "blockIdx.x",
-        ((MEMORY, f"{MEMORY} MARK(0);"), (GONE, f"{GONE} MARK(4);")),
+        ((MEMORY, f"{MEMORY} MARK(0, true)"), (GONE, f"{GONE} MARK(4, true)")),
     ),
     Marked(PERSISTENT, {"CLUSTER": 1}, "tile", ()),
     Marked(PERSISTENT, {"CLUSTER": 2}, "tile * CLUSTER + rank", ()),
