@@ -142,11 +142,21 @@ def _parameters(stages: tuple[int, ...]) -> tuple[Parameter, ...]:
     )
 
 
+USUAL = {
+    "BM": 128, "BN": 256, "STAGES": 4, "GROUP": 16, "CLUSTER": 2, "OP_B": 0, "DTYPE": 0, "OUT32": 0,
+}  # fmt: skip
+TYPE_OF = {"OP_B", "DTYPE", "OUT32"}
 WHAT = (
     Parameter("OP_B", 0, (0, 1), "B: 0 as it is, 1 stored transposed", tuned=False),
     Parameter("DTYPE", 0, (0, 1), "A and B: 0 float16, 1 bfloat16", tuned=False),
     Parameter("OUT32", 0, (0, 1), "1: C is float32", tuned=False),
 )
+
+
+def _ships(s: Settings) -> bool:
+    """All tiles; with the usual one also other orders of tiles, other types and another B."""
+    changed = {name for name, value in USUAL.items() if s.get(name, value) != value}
+    return any(changed <= some for some in ({"BM", "BN", "STAGES", "CLUSTER"}, {"GROUP"}, TYPE_OF))
 
 
 def _ops(s: Settings) -> str:
@@ -161,6 +171,7 @@ _common = {
     "precision": HALF,
     "by_type": _precision,
     "ops": _ops,
+    "ships": _ships,
     "by_wgmma": True,
 }
 
@@ -168,6 +179,7 @@ TMA_WGMMA = Rung(
     name="16_tma_wgmma",
     title="Tensor copies and warpgroup products",
     idea="one thread brings a box, and 128 threads multiply it with one instruction",
+    inner_loop=(("const auto fetch", "};"), ("for (int step = 0; step < steps", "}")),
     parameters=(*_parameters((1, 2, 3, 4, 6)), *WHAT),
     plan=_or_any_width(_one_block_a_tile("tma_wgmma", 0, _copied_bytes, False)),
     constraints=(_fits(_copied_bytes),),
@@ -178,6 +190,10 @@ WARP_SPECIALIZED = Rung(
     name="17_warp_specialized",
     title="Warp specialization",
     idea="a warp that only copies and warps that only multiply, with a ring between them",
+    inner_loop=(
+        ("for (int step = 0; step < steps; ++step, at", "[&](unsigned to"),
+        ("for (int step = 0; step < steps; ++step) {", "}"),
+    ),
     parameters=(*_parameters((2, 3, 4, 6)), *WHAT),
     plan=_or_any_width(_one_block_a_tile("warp_specialized", 1, _sent_bytes, True)),
     constraints=(_fits(_sent_bytes),),
@@ -188,6 +204,10 @@ PERSISTENT = Rung(
     name="18_persistent",
     title="Persistent blocks and clusters",
     idea="blocks that stay compute tile after tile, and two of them share what they bring",
+    inner_loop=(
+        ("for (; tile < down", "const int part"),
+        ("for (; tile < down", "arrive_in_all("),
+    ),
     parameters=(
         *_parameters((2, 3, 4, 6)),
         Parameter("CLUSTER", 2, (1, 2), "blocks that share B"),
