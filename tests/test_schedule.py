@@ -12,7 +12,8 @@ from figures import (  # noqa: F401
 )
 
 from gemmlab import ladder, plots
-from gemmlab.analysis.traced.schedule import schedule
+from gemmlab.analysis.traced import rounds
+from gemmlab.analysis.traced.schedule import moved, schedule
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.trace import TraceError
 from gemmlab.ladder.rungs.hopper import PERSISTENT, TMA_WGMMA, WARP_SPECIALIZED
@@ -83,6 +84,41 @@ def test_blocks_of_a_cluster_ask_for_parts_of_b_and_both_get_them(of_clusters):
             {0, 64} if turn.block == 0 else {128, 192}
         )
         assert all(box.ranks == () for box in turn.loads if box.array == "A")
+
+
+def test_by_multicast_fewer_boxes_bring_as_much(of_clusters):
+    alone = schedule(kernel(CLUSTER=1), 256, 512, 72, sm_count=2)
+    both, each = moved(of_clusters), moved(alone)
+    assert both["bytes that arrive"] == each["bytes that arrive"] == each["bytes asked for"]
+    # Of each step of a cluster's tile: A for two blocks, and B once in place of twice.
+    a, b, steps = 128 * 64 * 2, 256 * 64 * 2, 2 * 2
+    assert each["bytes asked for"] == steps * 2 * (a + b)
+    assert both["bytes asked for"] == steps * (2 * a + b)
+    assert each["boxes"] == steps * 2 * (1 + 4) and both["boxes"] == steps * (2 + 4)
+
+
+def test_the_order_that_the_header_computes_is_that_of_the_copies(orders, of_clusters):
+    for one in (*orders.values(), of_clusters):
+        own = kernel(**one.settings)
+        numbers = rounds.order(own, *one.shape[:2])
+        clusters = one.blocks // one.cluster
+        for turn in one.turns:
+            row, column = numbers[turn.block // one.cluster + turn.round * clusters]
+            assert (turn.row, turn.column) == (
+                one.cluster * row + turn.block % one.cluster, column
+            )  # fmt: skip
+
+
+def test_what_rounds_need_is_what_their_copies_bring(orders):
+    for one in orders.values():
+        m, n, k = one.shape
+        table = rounds.needs(kernel(**one.settings).scheduled_for(8), m, n, k)
+        for at, row in table.iterrows():
+            assert row["rows of A"] == len(one.brought(at, "A"))
+            assert row["columns of B"] == len(one.brought(at, "B"))
+            assert row["GB needed"] == (row["rows of A"] + row["columns of B"]) * k * 2 / 1e9
+        asked = moved(one)["bytes asked for"]  # also the rows of boxes that lie outside
+        assert table["GB asked for"].sum() == pytest.approx(asked / 1e9)
 
 
 def test_one_that_forgets_its_later_tiles_does_not_pass_verification():
