@@ -374,10 +374,10 @@ class Kernel:
     def verify(self, seed: int | None = None) -> Report:
         """Check it at awkward shapes, on the device it runs on. Show the result: it is a table.
 
-        Inputs are new with every call, or those of `seed`. A batch is launched as for few SMs,
-        so that blocks that go from product to product do so. An edited kernel in which the
-        simulator's checks find what may fault or hang a GPU is not launched on one: the report is
-        then theirs.
+        Inputs are new with every call, or those of `seed`. It is launched as for few SMs where
+        blocks go from product to product, or from tile to tile, so that they do so. An edited
+        kernel in which the simulator's checks find what may fault or hang a GPU is not launched on
+        one: the report is then theirs.
         """
         report = self._refused() if self.on_gpu else None
         return verify(self._in_rounds(SMS_OF_PRODUCTS), seed) if report is None else report
@@ -386,8 +386,8 @@ class Kernel:
         """Look for mistakes that hardware hides: races, uninitialised reads, lost barriers.
 
         Small products with tails and factors are run in the simulator, with all its checks; C
-        counts as never written where beta is 0. A batch is launched as for a single SM: see
-        `verify`. Show the result: it is a table.
+        counts as never written where beta is 0. It is launched as for a single SM where `verify`
+        launches it as for few. Show the result: it is a table.
         """
         rows, cols = self.rung.tile(self.settings)
         step = max(32, self.rung.depth(self.settings))  # a whole step along K, then one more
@@ -399,11 +399,10 @@ class Kernel:
                 rows + 1, cols + 1, 31, 0.5, 2.0, gap=GAPS[0] if self.takes("lda") else 0
             )
         )
-        if self.rung.has_maps(self.settings):  # tiles in turn, with more steps than stages
-            one_sm = self.scheduled_for(1)
+        if self.rung.has_maps(self.settings):  # with more steps than stages
             cases += [
-                one_sm._look_for_mistakes(rows + 8, cols + 8, 584, *PRODUCT),
-                one_sm._look_for_mistakes(rows + 8, 8, 64, 0.5, 2.0),
+                launched._look_for_mistakes(rows + 8, cols + 8, 584, *PRODUCT),
+                launched._look_for_mistakes(rows + 8, 8, 64, 0.5, 2.0),
             ]
         self._checked = Report(self.name, cases)
         return self._checked
@@ -434,8 +433,13 @@ class Kernel:
             return self.array_module.asnumpy(array)
 
     def _in_rounds(self, sm_count: int) -> Kernel:
-        """Of a rung of batches: as for so few SMs that its blocks have several tiles each."""
-        return self.scheduled_for(sm_count) if self.rung.batch > 1 else self
+        """As for so few SMs that blocks that go on from tile to tile do so.
+
+        Of a rung of batches as for `sm_count`, of one that copies by tensor map as for one.
+        """
+        if self.rung.batch > 1:
+            return self.scheduled_for(sm_count)
+        return self.scheduled_for(1) if self.rung.has_maps(self.settings) else self
 
     @cached_property
     def _names(self) -> frozenset[str]:

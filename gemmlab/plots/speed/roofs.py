@@ -250,9 +250,10 @@ def _free_place(
     start = x + half + 0.06
     if start + width > right:
         start = x - half - 0.06 - width
+    below, above = ([sign * half_lines / 2 for half_lines in range(4, 30)] for sign in (-1, 1))
     places = [
         (start, y + (offset - 0.5) * height, start + width, y + (offset + 0.5) * height)
-        for offset in (0, 1, -1, 1.5, -1.5, *(-half_lines / 2 for half_lines in range(4, 30)))
+        for offset in (0, 1, -1, 1.5, -1.5, *below, *above)
     ]
     free = (box for box in places if not any(style.overlap(box, other) for other in taken))
     return next(free, places[0])
