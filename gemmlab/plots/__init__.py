@@ -11,6 +11,7 @@ from __future__ import annotations
 from gemmlab.plots.hopper.block_phases import block_phases
 from gemmlab.plots.hopper.multicast import multicast
 from gemmlab.plots.hopper.power import power, wgmma_ceilings
+from gemmlab.plots.hopper.registers import register_budget
 from gemmlab.plots.hopper.tile_changes import tile_changes
 from gemmlab.plots.hopper.tile_order import tile_order
 from gemmlab.plots.hopper.turns import turns
@@ -76,6 +77,7 @@ __all__ = [
     "path",
     "png",
     "power",
+    "register_budget",
     "ring",
     "roofline",
     "rung_map",
