@@ -1,0 +1,43 @@
+"""Where the time of a block goes: means of its phases, and the figure of an SM's blocks."""
+
+import pandas
+import pytest
+
+from gemmlab import plots
+from gemmlab.analysis.recorded import block_phases
+
+BLOCKS = pandas.DataFrame(
+    [
+        ("16_tma_wgmma", 0, 0, 0, 10, 90, 100), ("16_tma_wgmma", 132, 0, 104, 110, 194, 200),
+        ("16_tma_wgmma", 1, 1, 0, 20, 90, 100), ("16_tma_wgmma", 133, 1, 108, 116, 194, 210),
+        ("17_warp_specialized", 0, 0, 0, 10, 90, 94),
+        ("17_warp_specialized", 132, 0, 95, 99, 180, 184),
+    ],
+    columns=["kernel", "block", "sm", "began", "first", "summed", "stored"],
+)  # fmt: skip
+
+
+def test_phases_are_means_and_the_pause_is_between_two_blocks_of_an_sm():
+    means = block_phases.phases(BLOCKS)
+    of_16 = means.loc["16_tma_wgmma"]
+    assert of_16["until the first tiles are there"] == (10 + 6 + 20 + 8) / 4
+    assert of_16["steps along K"] == (80 + 84 + 70 + 78) / 4
+    assert of_16["C on its way"] == (10 + 6 + 10 + 16) / 4
+    assert of_16["until the next block begins"] == (4 + 8) / 2
+    phases = list(block_phases.PHASES.values())
+    assert of_16["a block"] == of_16[phases].sum()
+    assert means.loc["17_warp_specialized", "until the next block begins"] == 1
+
+
+def test_all_blocks_of_an_sm_are_drawn_and_the_ceiling():
+    means = block_phases.phases(BLOCKS)
+    above, below = plots.block_phases(BLOCKS, means, 60.0).axes
+    drawn = {(box.get_gid(), int(box.get_y())): box for box in above.patches}
+    steps = drawn["first 132", 0]
+    assert (steps.get_x(), steps.get_width()) == (110, 84)
+    pause = drawn["stored 0", 0]
+    assert (pause.get_x(), pause.get_width()) == (100, 4) and ("stored 132", 0) not in drawn
+    marks = [line.get_xdata()[0] for line in below.lines if line.get_gid() == "ceiling"]
+    assert marks == [mean + 60 for mean in means["until the first tiles are there"]]
+    with pytest.raises(ValueError, match="no blocks of SM 5"):
+        plots.block_phases(BLOCKS, means, 60.0, sm=5)
