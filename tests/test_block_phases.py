@@ -5,6 +5,8 @@ import pytest
 
 from gemmlab import plots
 from gemmlab.analysis.recorded import block_phases
+from gemmlab.analysis.recorded.block_phases import TENSOR_FLOP_PER_CYCLE
+from gemmlab.records.experiments import wgmma_ceilings
 
 BLOCKS = pandas.DataFrame(
     [
@@ -29,7 +31,7 @@ def test_phases_are_means_and_the_pause_is_between_two_blocks_of_an_sm():
     assert means.loc["17_warp_specialized", "until the next block begins"] == 1
 
 
-def test_all_blocks_of_an_sm_are_drawn_and_the_ceiling():
+def test_all_blocks_of_an_sm_are_drawn_and_the_full_rate():
     means = block_phases.phases(BLOCKS)
     above, below = plots.block_phases(BLOCKS, means, 60.0).axes
     drawn = {(box.get_gid(), int(box.get_y())): box for box in above.patches}
@@ -37,7 +39,15 @@ def test_all_blocks_of_an_sm_are_drawn_and_the_ceiling():
     assert (steps.get_x(), steps.get_width()) == (110, 84)
     pause = drawn["stored 0", 0]
     assert (pause.get_x(), pause.get_width()) == (100, 4) and ("stored 132", 0) not in drawn
-    marks = [line.get_xdata()[0] for line in below.lines if line.get_gid() == "ceiling"]
+    marks = [line.get_xdata()[0] for line in below.lines if line.get_gid() == "full rate"]
     assert marks == [mean + 60 for mean in means["until the first tiles are there"]]
     with pytest.raises(ValueError, match="no blocks of SM 5"):
         plots.block_phases(BLOCKS, means, 60.0, sm=5)
+
+
+def test_the_full_rate_of_an_sm_is_above_what_wgmma_alone_was_measured_at():
+    table = wgmma_ceilings.ceilings()
+    fp16 = table[table["dtype"] == "float16"]
+    rates = fp16["tflops"] * 1e12 / (132 * fp16["sm_clock_mhz"] * 1e6)
+    assert rates.between(0.95 * TENSOR_FLOP_PER_CYCLE, 1.001 * TENSOR_FLOP_PER_CYCLE).all()
+    assert block_phases.at_full_rate() == 64 * 1024
