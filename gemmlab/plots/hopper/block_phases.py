@@ -27,8 +27,8 @@ def block_phases(
 
     blocks: as records.experiments.hopper_timeline.blocks() gives; means: as
     analysis.recorded.block_phases.phases() does of them; full_rate: the cycles in which the tensor
-    cores can do the products, marked below. Raises TypeError and ValueError for anything else, also for an SM that ran
-    no block.
+    cores can do the products, marked below. Raises TypeError and ValueError for anything else, also
+    for an SM that ran no block.
     """
     style.require_table(blocks, COLUMNS, "block_phases")
     own = blocks[blocks["sm"] == sm]
@@ -123,6 +123,6 @@ def _caption(means: pandas.DataFrame, full_rate: float) -> str:
     ]
     return (
         f"A block and the pause after it take {style.listed(told)}. At full rate the tensor cores "
-        f"multiply what a block does in {full_rate:,.0f} cycles. Four readings of the clock in each "
-        "block, by one thread of its first warpgroup."
+        f"do the products of a block in {full_rate:,.0f} cycles. Four readings of the clock in "
+        "each block, by one thread of its first warpgroup."
     )
