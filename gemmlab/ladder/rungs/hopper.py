@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gemmlab.ladder.constraints import Constraint
-from gemmlab.ladder.launch import PRODUCT, Argument, Launch, MapOf, Target
+from gemmlab.ladder.launch import PRODUCT, Launch, MapOf, Target
+from gemmlab.ladder.planted import Planted
 from gemmlab.ladder.precision import (
     BRAIN,
     BRAIN_TO_SINGLE,
@@ -88,20 +89,28 @@ def _or_any_width(by_maps: Launched) -> Callable[[Problem, Settings, Target], li
     return plan
 
 
-def _one_block_a_tile(
-    entry: str, producers: int, shared_bytes: Callable[[Settings], int], sent: bool
-) -> Launched:
-    def launch(problem: Problem, s: Settings, target: Target) -> Launch:
-        down, across = _tiles(problem, s)
-        threads = GROUP_THREADS * (s["BM"] // GROUP_ROWS + producers)
-        args: tuple[Argument, ...] = _maps(s, s["BN"])
-        args += (MapOf("C", (GROUP_ROWS, _c_columns(s)), "128B"),) if sent else ()
-        return Launch(
-            entry, (down * across, 1, 1), (threads, 1, 1), shared_bytes(s),
-            args=(*args, "C", "M", "N", "K", "alpha", "beta"),
-        )  # fmt: skip
+def _one_block_a_tile(problem: Problem, s: Settings, target: Target) -> Launch:
+    down, across = _tiles(problem, s)
+    threads = GROUP_THREADS * (s["BM"] // GROUP_ROWS)
+    return Launch(
+        "tma_wgmma", (down * across, 1, 1), (threads, 1, 1), _copied_bytes(s),
+        args=(*_maps(s, s["BN"]), *PRODUCT[2:]),
+    )  # fmt: skip
 
-    return launch
+
+def _sent(entry: str, blocks: int, s: Settings, together: int, columns_of_b: int) -> Launch:
+    """Of blocks that send what they have computed, `together` of them in a cluster."""
+    threads = GROUP_THREADS * (s["BM"] // GROUP_ROWS + 1)
+    map_of_c = MapOf("C", (GROUP_ROWS, _c_columns(s)), "128B")
+    return Launch(
+        entry, (blocks, 1, 1), (threads, 1, 1), _sent_bytes(s), (together, 1, 1),
+        (*_maps(s, columns_of_b), map_of_c, *PRODUCT[2:]), early=bool(s["EARLY_LAUNCH"]),
+    )  # fmt: skip
+
+
+def _specialized(problem: Problem, s: Settings, target: Target) -> Launch:
+    down, across = _tiles(problem, s)
+    return _sent("warp_specialized", down * across * s["SPLIT"], s, s["SPLIT"], s["BN"])
 
 
 def _persistent(problem: Problem, s: Settings, target: Target) -> Launch:
@@ -111,11 +120,7 @@ def _persistent(problem: Problem, s: Settings, target: Target) -> Launch:
     tiles = ceil_div(down, together) * across  # of a whole cluster
     most = max(1, target.sm_count // together)
     clusters = ceil_div(tiles, ceil_div(tiles, most))
-    one = _one_block_a_tile("persistent", 1, _sent_bytes, True)(problem, s, target)
-    return Launch(
-        one.entry, (clusters * together, 1, 1), one.block, one.shared_bytes, (together, 1, 1),
-        (*_maps(s, s["BN"] // together), *one.args[2:]),
-    )  # fmt: skip
+    return _sent("persistent", clusters * together, s, together, s["BN"] // together)
 
 
 def _fits(shared_bytes: Callable[[Settings], int]) -> Constraint:
@@ -133,6 +138,14 @@ def _whole_squares(s: Settings) -> str | None:
     return None
 
 
+def _room_for_sums(s: Settings) -> str | None:
+    """Whether the sums of a block that shares its tile find room where its stages were."""
+    sums = 4 * s["BM"] * s["BN"]
+    if s["SPLIT"] > 1 and sums > (stages := _stages_bytes(s)):
+        return f"leaves {stages} bytes for sums of {sums} bytes: choose more STAGES"
+    return None
+
+
 def _parameters(stages: tuple[int, ...]) -> tuple[Parameter, ...]:
     return (
         Parameter("BM", 128, (64, 128), "rows of C that a block computes"),
@@ -143,9 +156,13 @@ def _parameters(stages: tuple[int, ...]) -> tuple[Parameter, ...]:
 
 
 USUAL = {
-    "BM": 128, "BN": 256, "STAGES": 4, "GROUP": 16, "CLUSTER": 2, "OP_B": 0, "DTYPE": 0, "OUT32": 0,
+    "BM": 128, "BN": 256, "STAGES": 4, "GROUP": 16, "CLUSTER": 2, "SPLIT": 1, "EARLY_LAUNCH": 1,
+    "OP_B": 0, "DTYPE": 0, "OUT32": 0,
 }  # fmt: skip
 TYPE_OF = {"OP_B", "DTYPE", "OUT32"}
+EARLY = Parameter(
+    "EARLY_LAUNCH", 1, (0, 1), "1: a launch begins while the one before ends", tuned=False
+)
 WHAT = (
     Parameter("OP_B", 0, (0, 1), "B: 0 as it is, 1 stored transposed", tuned=False),
     Parameter("DTYPE", 0, (0, 1), "A and B: 0 float16, 1 bfloat16", tuned=False),
@@ -181,7 +198,7 @@ TMA_WGMMA = Rung(
     idea="one thread brings a box, and 128 threads multiply it with one instruction",
     inner_loop=(("const auto fetch", "};"), ("for (int step = 0; step < steps", "}")),
     parameters=(*_parameters((1, 2, 3, 4, 6)), *WHAT),
-    plan=_or_any_width(_one_block_a_tile("tma_wgmma", 0, _copied_bytes, False)),
+    plan=_or_any_width(_one_block_a_tile),
     constraints=(_fits(_copied_bytes),),
     **_common,
 )
@@ -194,9 +211,25 @@ WARP_SPECIALIZED = Rung(
         ("for (int step = 0; step < steps; ++step, at", "[&](unsigned to"),
         ("for (int step = 0; step < steps; ++step) {", "}"),
     ),
-    parameters=(*_parameters((2, 3, 4, 6)), *WHAT),
-    plan=_or_any_width(_one_block_a_tile("warp_specialized", 1, _sent_bytes, True)),
-    constraints=(_fits(_sent_bytes),),
+    parameters=(
+        *_parameters((2, 3, 4, 6, 8)),
+        Parameter("SPLIT", 1, (1, 2, 4, 8), "parts of K, a block for each"),
+        EARLY,
+        *WHAT,
+    ),
+    plan=_or_any_width(_specialized),
+    constraints=(_fits(_sent_bytes), Constraint("room for sums", _room_for_sums)),
+    planted=Planted(
+        old="if (leads && step > 0) arrive(empty + 8 * at.before());",
+        new="if (leads) arrive(empty + 8 * at.stage);",
+        what="a warpgroup gives the stage back whose products it has just started, not the one "
+        "before: new tiles may be copied over those that are still being multiplied",
+        kind="write-after-read race",
+        seen="the simulator multiplies at once, so every result is right; its checks know what "
+        "the hardware would still be reading",
+        hint="Which stage has been read when wait_for_products<1>() is over?",
+        settings={"BN": 64, "STAGES": 2},
+    ),
     **_common,
 )
 
@@ -211,11 +244,23 @@ PERSISTENT = Rung(
     parameters=(
         *_parameters((2, 3, 4, 6)),
         Parameter("CLUSTER", 2, (1, 2), "blocks that share B"),
+        EARLY,
         *WHAT,
     ),
     plan=_or_any_width(_persistent),
     cluster_tiles=lambda s: (s["CLUSTER"], 1),
     constraints=(_fits(_sent_bytes), Constraint("whole squares of B", _whole_squares)),
+    planted=Planted(
+        old="start_products(sums, shared.stages[at.stage], group, step > 0);",
+        new="start_products(sums, shared.stages[at.stage], group, true);",
+        what="the first products of a tile are added to the sums that the registers still hold, "
+        "those of the block's tile before",
+        kind=None,
+        seen="every tile of a block but its first is wrong, which verification sees and the "
+        "simulator's checks do not: all reads and writes are in order",
+        hint="Which tiles of a block are wrong: its first, or those after it?",
+        settings={"BM": 64, "BN": 64, "STAGES": 2, "CLUSTER": 1},
+    ),
     **_common,
 )
 

@@ -40,7 +40,7 @@ def boxes(trace: Trace, *, block=(0, 0, 0), caption: str | None = None) -> Pictu
     wide, tall, deep = trace.n * each, trace.m * each, trace.k * each
     a_left, c_left = MARGIN + LABELS, MARGIN + LABELS + deep + GAP
     c_top = TOP + deep + GAP
-    bar_top = c_top + tall + 0.55
+    bar_top = c_top + tall + 0.7
     fig = style.page(bar_top + BAR + 0.3, caption or _of_boxes(trace, block, first))
     places = {
         "A": (a_left, c_top, deep, tall), "B": (c_left, TOP, wide, deep),
@@ -162,7 +162,7 @@ def _of_boxes(trace: Trace, block, first: list[BoxCopy]) -> str:
     who = " and ".join(f"thread {one}" for one in asks)
     sizes = style.listed(
         [
-            f"{sum(box.array == name for box in first)} of {name}, each "
+            f"{sum(box.array == name for box in first)} of {name} of "
             f"{'×'.join(map(str, next(box.box for box in first if box.array == name)))}"
             for name in "AB"
         ]
@@ -170,8 +170,8 @@ def _of_boxes(trace: Trace, block, first: list[BoxCopy]) -> str:
     groups = _groups(trace, block)
     return (
         f"Block {block[0]} of {trace.kernel_name}. For each step along K {who} asks for "
-        f"{plural(len(first), 'box').replace('boxs', 'boxes')}: {sizes}. "
-        f"{plural(len(groups), 'warpgroup')} multiply them, each its own rows of A with all of B."
+        f"{len(first)} {'box' if len(first) == 1 else 'boxes'}: {sizes} elements. Each of "
+        f"{plural(len(groups), 'warpgroup')} multiplies its own rows of A with all of B."
     )
 
 
