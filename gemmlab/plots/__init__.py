@@ -13,6 +13,7 @@ from gemmlab.plots.hopper.multicast import multicast
 from gemmlab.plots.hopper.power import power, wgmma_ceilings
 from gemmlab.plots.hopper.tile_changes import tile_changes
 from gemmlab.plots.hopper.tile_order import tile_order
+from gemmlab.plots.hopper.turns import turns
 from gemmlab.plots.kernel_view import kernel_view
 from gemmlab.plots.memory.addresses import address_map
 from gemmlab.plots.memory.banks import bank_map
@@ -92,6 +93,7 @@ __all__ = [
     "tile_reuse",
     "timeline",
     "traffic",
+    "turns",
     "waits",
     "warp_map",
     "warpgroup_sums",

@@ -14,10 +14,15 @@ from gemmlab.simulator.machine import Finding
 
 @dataclass(frozen=True)
 class Step:
-    """One instruction as a warp executed it, and what it asked of memory, mostly nothing."""
+    """One instruction as a warp executed it, and what it asked of memory, mostly nothing.
+
+    `at`: when, in the order in which the simulator executed the block; warps that executed it
+    together have it in common.
+    """
 
     opcode: str
     line: int
+    at: int
     accesses: tuple[WarpAccess, ...]
     boxes: tuple[BoxCopy, ...]
 
@@ -76,7 +81,7 @@ class Run:
                 one = self._again.kernel.instructions[index]
                 made = tuple(access for access in own if access.index == index)
                 brought = tuple(box for box in copies if box.index == index)
-                steps.append(Step(one.opcode, one.line, made, brought))
+                steps.append(Step(one.opcode, one.line, at, made, brought))
         return steps
 
     def _recorded(self, block):
