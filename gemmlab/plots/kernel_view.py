@@ -351,7 +351,7 @@ def _draw_roofline(ax: Axes, facts: Facts, ceilings: Ceilings | None) -> None:
     def x(intensity: float) -> float:
         return ROOF_LEFT + width * _along(intensity, *INTENSITIES)
 
-    dtype = facts.kernel.dtype
+    dtype, by_wgmma = facts.kernel.dtype, facts.kernel.rung.by_wgmma
     low, high = TENSOR_RATES if facts.kernel.precision.on_tensor_cores else RATES
 
     def y(rate: float) -> float:
@@ -366,7 +366,8 @@ def _draw_roofline(ax: Axes, facts: Facts, ceilings: Ceilings | None) -> None:
         if low <= tick <= high:
             _words(ax, ROOF_LEFT - 0.05, y(tick), f"{tick:g}", ha="right", va="center")
     slope = ceilings.bytes_per_second / 1e12
-    roof = ceilings.arithmetic(dtype) / 1e12 if ceilings.knows(dtype) else high
+    known = ceilings.knows(dtype, by_wgmma)
+    roof = ceilings.arithmetic(dtype, by_wgmma) / 1e12 if known else high
     first = max(INTENSITIES[0], low / slope)
     ax.plot(
         [x(first), x(roof / slope), right], [y(slope * first), y(roof), y(roof)],
