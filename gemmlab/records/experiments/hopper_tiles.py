@@ -174,7 +174,8 @@ def tiles() -> pandas.DataFrame:
 
     begins: the block does (of 17); starts: the first pair of tiles is there, or there is room for
     it; ends: the last products are done, or there is room for the last boxes; sends: the sums begin
-    to go to shared memory and on to C; sent: all are on their way; gone: they are there (of 17). Raises what registry.Table.read raises.
+    to go to shared memory and on to C; sent: all are on their way; gone: they are there (of 17).
+    Raises what registry.Table.read raises.
     """
     table = EVIDENCE.read()
     clusters = [ladder.read_settings(one).get("CLUSTER", 0) for one in table["settings"]]
