@@ -61,7 +61,7 @@ def readings():
                     **dict.fromkeys(EVENTS), "starts": begins, "ends": ends,
                 })  # fmt: skip
                 if role != ROLES[-1]:
-                    rows[-1] |= {"sent": ends + STORE}
+                    rows[-1] |= {"sends": ends, "sent": ends + STORE}
                     rows[-1] |= {"gone": ends + 2 * STORE} if cluster == 0 else {}
     return pandas.DataFrame(rows)
 
@@ -73,7 +73,7 @@ def figure():
 
 def test_bars_lie_where_the_clock_was_read(figure):
     ax = axes(figure, "changes 18_persistent, no clusters")
-    store = the_one(ax, "warpgroup 1 ends 2")
+    store = the_one(ax, "warpgroup 1 sends 2")
     assert (store.get_x(), store.get_width()) == (0, STORE)  # the last one to end is at 0
     following = the_one(ax, "warpgroup 0 starts 3")
     assert following.get_x() == GAP["18_persistent"] - 100

@@ -20,17 +20,19 @@ GB = 1e9
 def path(shape: tuple[int, int, int]) -> pandas.DataFrame:
     """For plots.path: the steps of the way at this shape (M, N, K), then the roads not taken.
 
-    Columns: step, predicted (nothing), taken, TFLOP/s, % of cuBLAS, gpu, recorded. Raises what
-    registry.Table.read raises.
+    Columns: step, predicted (of which rung, and what of its settings is not the default), taken,
+    TFLOP/s, % of cuBLAS, gpu, recorded. Raises what registry.Table.read raises.
     """
     table = EVIDENCE.read()
     table = table[(table[["m", "n", "k"]] == shape).all(axis=1)]
     taken, not_taken = ([step.what for step in some] for some in (WAY, ROADS))
     every = [what for what in (*taken, *not_taken) if what in set(table["step"])]
     found = table.set_index("step").loc[every].reset_index()
-    return found.assign(predicted="", taken=found["step"].isin(taken)).rename(
-        columns={"tflops": "TFLOP/s", "pct_cublas": "% of cuBLAS"}
-    )[["step", "predicted", "taken", "TFLOP/s", "% of cuBLAS", "gpu", "recorded"]]
+    return found.assign(
+        predicted=found.apply(_of_rung, axis=1), taken=found["step"].isin(taken)
+    ).rename(columns={"tflops": "TFLOP/s", "pct_cublas": "% of cuBLAS"})[
+        ["step", "predicted", "taken", "TFLOP/s", "% of cuBLAS", "gpu", "recorded"]
+    ]
 
 
 def traffic() -> pandas.DataFrame:
@@ -86,6 +88,13 @@ def shapes() -> pandas.DataFrame:
         })  # fmt: skip
     found = pandas.DataFrame(rows).drop_duplicates(["M×N×K", "CLUSTER"])
     return found.sort_values(["tiles", "M×N×K", "CLUSTER"]).set_index(["M×N×K", "CLUSTER"])
+
+
+def _of_rung(row: pandas.Series) -> str:
+    defaults = ladder.find(row["kernel"]).defaults
+    settings = ladder.read_settings(row["settings"])
+    changed = {name: value for name, value in settings.items() if defaults.get(name) != value}
+    return f"{row['kernel']}{f', {ladder.listed(changed)}' if changed else ''}"
 
 
 def _kernel(settings: ladder.Settings) -> Kernel:

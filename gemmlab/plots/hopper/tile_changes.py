@@ -14,10 +14,10 @@ from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import MARGIN, NORMAL, SMALL, WIDTH, styled
 
 ROW, BAR, HEAD, BELOW = 0.3, 0.22, 0.75, 0.62  # inches
-KINDS = {  # from one event to the next: words of the key, share of the tile's colour, hatch
-    ("starts", "ends"): ("copies asked for, or products", 0.5, ""),
-    ("ends", "sent"): ("sums to shared memory and on to C", 0.2, "///"),
-    ("sent", "gone"): ("waits until C is there", 0.2, "..."),
+KINDS = {  # from one event to the next: words of the key, share of the tile's colour, hatch, size
+    ("starts", "ends"): ("copies asked for, or products", 0.5, "", 1.0),
+    ("sends", "sent"): ("sums to shared memory and on to C", 0.2, "///", 0.6),
+    ("sent", "gone"): ("waits until C is there", 0.2, "...", 0.6),
 }
 PRODUCER = "producer"
 
@@ -82,7 +82,7 @@ def _draw(ax: Axes, panel: _Panel, roles: list[str], before: int, after: int) ->
     ax.set(xlim=(-before, after), ylim=(len(roles), 0))
     for at, role in enumerate(roles):
         for mark in panel.rows[panel.rows["role"] == role].itertuples():
-            for (start, stop), (_, share, hatch) in KINDS.items():
+            for (start, stop), (_, share, hatch, size) in KINDS.items():
                 low, high = getattr(mark, start), getattr(mark, stop)
                 if high != high:  # no such mark
                     continue
@@ -90,7 +90,8 @@ def _draw(ax: Axes, panel: _Panel, roles: list[str], before: int, after: int) ->
                 if high <= low:
                     continue
                 ax.add_patch(
-                    Rectangle((low, at + (1 - BAR / ROW) / 2), high - low, BAR / ROW,
+                    Rectangle((low, at + (1 - size * BAR / ROW) / 2), high - low,
+                              size * BAR / ROW,
                               facecolor=style.tint(_colour(mark.turn), share), hatch=hatch,
                               edgecolor=_colour(mark.turn), linewidth=0.6,
                               gid=f"{role} {start} {mark.turn}")
@@ -107,7 +108,7 @@ def _draw(ax: Axes, panel: _Panel, roles: list[str], before: int, after: int) ->
 def _draw_key(fig: Picture) -> None:
     across, down = fig.get_size_inches()
     x, y = MARGIN, 0.38
-    for words, share, hatch in KINDS.values():
+    for words, share, hatch, _ in KINDS.values():
         fig.add_artist(
             Rectangle((x / across, 1 - (y + 0.15) / down), 0.24 / across, 0.15 / down, hatch=hatch,
                       facecolor=style.tint(style.FAINT, share), edgecolor=style.FAINT,

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import pandas
 
 NAME = "18_tiles"
-EVENTS = ("begins", "starts", "ends", "sent", "gone")
+EVENTS = ("begins", "starts", "ends", "sends", "sent", "gone")
 SM = len(EVENTS)  # where a tile's marks have the number of the SM
 MOST = 2048  # tiles of the product
 WARM = 50  # launches before the one that is kept
@@ -62,7 +62,7 @@ DONE = "wait_for_products<0>();"
 IN_BOTH = (
     (ROOM, f"BEGINS(step == 0) MARK(2, step == steps - 1) {ROOM}"),
     (FULL_17, f"{FULL_17} BEGINS(step == 0)"),
-    (DONE, f"{DONE} MARK(2, true)"),
+    (DONE, f"{DONE} MARK(2, true) MARK(3, true)"),
 )
 SENT = {
     "17_warp_specialized": "send_sums(sums, shared.rooms[group], map_c, row, left, group);",
@@ -89,7 +89,7 @@ class Marked:
         """The kernel with marks. Raises ValueError where a line does not stand there once."""
         text = self.rung.path.read_text(encoding="utf-8")
         sent = SENT[self.rung.name]
-        for line, marked in (*IN_BOTH, (sent, f"{sent} MARK(3, true)"), *self.lines):
+        for line, marked in (*IN_BOTH, (sent, f"{sent} MARK(4, true)"), *self.lines):
             text = replaced(text, line, marked)
         return replaced(text, 'extern "C"', f'#define TILE ({self.tile})\n{MARKS}\nextern "C"')
 
@@ -97,7 +97,7 @@ class Marked:
 MARKED = (
     Marked(
         WARP_SPECIALIZED, {}, "blockIdx.x",
-        ((MEMORY, f"{MEMORY} MARK(0, true)"), (GONE, f"{GONE} MARK(4, true)")),
+        ((MEMORY, f"{MEMORY} MARK(0, true)"), (GONE, f"{GONE} MARK(5, true)")),
     ),
     Marked(PERSISTENT, {"CLUSTER": 1}, "tile", ()),
     Marked(PERSISTENT, {"CLUSTER": 2}, "tile * CLUSTER + rank", ()),
@@ -173,8 +173,9 @@ def tiles() -> pandas.DataFrame:
     """As recorded: kernel, cluster (0 of 17), role, turn from 1 on, cycles since the first mark.
 
     begins: the block does (of 17); starts: the first pair of tiles is there, or there is room for
-    it; ends: the last products are done, or there is room for the last boxes; sent: all of the tile
-    is on its way to C; gone: it is there (of 17). Raises what registry.Table.read raises.
+    it; ends: the last products are done, or there is room for the last boxes; sends: the sums begin
+    to go to shared memory and on to C; sent: all are on their way; gone: they are there (of 17).
+    Raises what registry.Table.read raises.
     """
     table = EVIDENCE.read()
     clusters = [ladder.read_settings(one).get("CLUSTER", 0) for one in table["settings"]]
