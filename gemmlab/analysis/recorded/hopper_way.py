@@ -1,0 +1,101 @@
+"""The way from 16 to 18 as recorded: its steps, what each moved, and at which shapes it holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gemmlab import ladder
+from gemmlab.analysis.traced.rounds import needs
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.ladder.rungs.hopper import PERSISTENT
+from gemmlab.records import runs
+from gemmlab.records.experiments.hopper_steps import EVIDENCE, HUGE, ROADS, WAY
+
+if TYPE_CHECKING:
+    import pandas
+
+GB = 1e9
+
+
+def path(shape: tuple[int, int, int]) -> pandas.DataFrame:
+    """For plots.path: the steps of the way at this shape (M, N, K), then the roads not taken.
+
+    Columns: step, predicted (of which rung, and what of its settings is not the default), taken,
+    TFLOP/s, % of cuBLAS, gpu, recorded. Raises what registry.Table.read raises.
+    """
+    table = EVIDENCE.read()
+    table = table[(table[["m", "n", "k"]] == shape).all(axis=1)]
+    taken, not_taken = ([step.what for step in some] for some in (WAY, ROADS))
+    every = [what for what in (*taken, *not_taken) if what in set(table["step"])]
+    found = table.set_index("step").loc[every].reset_index()
+    return found.assign(
+        predicted=found.apply(_of_rung, axis=1), taken=found["step"].isin(taken)
+    ).rename(columns={"tflops": "TFLOP/s", "pct_cublas": "% of cuBLAS"})[
+        ["step", "predicted", "taken", "TFLOP/s", "% of cuBLAS", "gpu", "recorded"]
+    ]
+
+
+def traffic() -> pandas.DataFrame:
+    """What 18 asks L2 and DRAM for at HUGE, by its order of tiles and as counted.
+
+    A row for each order and size of cluster that was counted. Columns: GB needed, by each round
+    once; GB asked for, by all blocks; shared, %: of that, what another block of the round asks for
+    too; then as counted: L2 hits, %, and GB through L2 and from DRAM, caches cold. Raises what
+    registry.Table.read raises.
+    """
+    import pandas
+
+    table = EVIDENCE.read()
+    rows = {}
+    for row in table[
+        table["l2_hit_pct"].notna() & (table["kernel"] == PERSISTENT.name)
+    ].itertuples():
+        settings = ladder.read_settings(row.settings)
+        round_by_round = needs(_kernel(settings), *HUGE)
+        needed, asked = (round_by_round[f"GB {what}"].sum() for what in ("needed", "asked for"))
+        together = settings["CLUSTER"]
+        name = f"GROUP={settings['GROUP']}, {f'clusters of {together}' if together > 1 else 'no clusters'}"  # fmt: skip # noqa: E501
+        rows[name] = {
+            "GB needed": needed, "GB asked for": asked, "shared, %": 100 * (1 - needed / asked),
+            "L2 hits, %": row.l2_hit_pct, "GB through L2": row.l2_bytes / GB,
+            "GB from DRAM": row.dram_bytes / GB,
+        }  # fmt: skip
+    return pandas.DataFrame(rows).T
+
+
+def shapes() -> pandas.DataFrame:
+    """18 in FP16 with its default tile, at every shape that was recorded, the fewest tiles first.
+
+    Columns: CLUSTER; tiles; blocks; rounds; SMs busy, %, of their time until the last is done, all
+    tiles taken as equally long; TFLOP/s; % of cuBLAS. Raises what registry.Table.read raises.
+    """
+    import pandas
+
+    table, sms = EVIDENCE.read(), runs.current()["gpu"]["sm_count"]
+    rows = []
+    for row in table[table["kernel"] == PERSISTENT.name].itertuples():
+        settings = ladder.read_settings(row.settings)
+        if settings | {"CLUSTER": 0} != PERSISTENT.defaults | {"CLUSTER": 0}:
+            continue
+        kernel = _kernel(settings).scheduled_for(sms)
+        blocks = kernel.grid(row.m, row.n, row.k)[0]
+        tiles = -(-row.m // settings["BM"]) * -(-row.n // settings["BN"])
+        rounds = -(-tiles // blocks)
+        rows.append({
+            "M×N×K": f"{row.m}×{row.n}×{row.k}", "CLUSTER": settings["CLUSTER"], "tiles": tiles,
+            "blocks": blocks, "rounds": rounds, "SMs busy, %": 100 * tiles / (rounds * sms),
+            "TFLOP/s": row.tflops, "% of cuBLAS": row.pct_cublas,
+        })  # fmt: skip
+    found = pandas.DataFrame(rows).drop_duplicates(["M×N×K", "CLUSTER"])
+    return found.sort_values(["tiles", "M×N×K", "CLUSTER"]).set_index(["M×N×K", "CLUSTER"])
+
+
+def _of_rung(row: pandas.Series) -> str:
+    defaults = ladder.find(row["kernel"]).defaults
+    settings = ladder.read_settings(row["settings"])
+    changed = {name: value for name, value in settings.items() if defaults.get(name) != value}
+    return f"{row['kernel']}{f', {ladder.listed(changed)}' if changed else ''}"
+
+
+def _kernel(settings: ladder.Settings) -> Kernel:
+    return Kernel(PERSISTENT, settings, PERSISTENT.needs_arch(settings), PERSISTENT.path)

@@ -1,0 +1,53 @@
+"""Where the time of a block goes: means of its phases, and the figure of an SM's blocks."""
+
+import pandas
+import pytest
+
+from gemmlab import plots
+from gemmlab.analysis.recorded import block_phases
+from gemmlab.analysis.recorded.block_phases import TENSOR_FLOP_PER_CYCLE
+from gemmlab.records.experiments import wgmma_ceilings
+
+BLOCKS = pandas.DataFrame(
+    [
+        ("16_tma_wgmma", 0, 0, 0, 10, 90, 100), ("16_tma_wgmma", 132, 0, 104, 110, 194, 200),
+        ("16_tma_wgmma", 1, 1, 0, 20, 90, 100), ("16_tma_wgmma", 133, 1, 108, 116, 194, 210),
+        ("17_warp_specialized", 0, 0, 0, 10, 90, 94),
+        ("17_warp_specialized", 132, 0, 95, 99, 180, 184),
+    ],
+    columns=["kernel", "block", "sm", "began", "first", "summed", "stored"],
+)  # fmt: skip
+
+
+def test_phases_are_means_and_the_pause_is_between_two_blocks_of_an_sm():
+    means = block_phases.phases(BLOCKS)
+    of_16 = means.loc["16_tma_wgmma"]
+    assert of_16["until the first tiles are there"] == (10 + 6 + 20 + 8) / 4
+    assert of_16["steps along K"] == (80 + 84 + 70 + 78) / 4
+    assert of_16["C on its way"] == (10 + 6 + 10 + 16) / 4
+    assert of_16["until the next block begins"] == (4 + 8) / 2
+    phases = list(block_phases.PHASES.values())
+    assert of_16["a block"] == of_16[phases].sum()
+    assert means.loc["17_warp_specialized", "until the next block begins"] == 1
+
+
+def test_all_blocks_of_an_sm_are_drawn_and_the_full_rate():
+    means = block_phases.phases(BLOCKS)
+    above, below = plots.block_phases(BLOCKS, means, 60.0).axes
+    drawn = {(box.get_gid(), int(box.get_y())): box for box in above.patches}
+    steps = drawn["first 132", 0]
+    assert (steps.get_x(), steps.get_width()) == (110, 84)
+    pause = drawn["stored 0", 0]
+    assert (pause.get_x(), pause.get_width()) == (100, 4) and ("stored 132", 0) not in drawn
+    marks = [line.get_xdata()[0] for line in below.lines if line.get_gid() == "full rate"]
+    assert marks == [mean + 60 for mean in means["until the first tiles are there"]]
+    with pytest.raises(ValueError, match="no blocks of SM 5"):
+        plots.block_phases(BLOCKS, means, 60.0, sm=5)
+
+
+def test_the_full_rate_of_an_sm_is_above_what_wgmma_alone_was_measured_at():
+    table = wgmma_ceilings.ceilings()
+    fp16 = table[table["dtype"] == "float16"]
+    rates = fp16["tflops"] * 1e12 / (132 * fp16["sm_clock_mhz"] * 1e6)
+    assert rates.between(0.95 * TENSOR_FLOP_PER_CYCLE, 1.001 * TENSOR_FLOP_PER_CYCLE).all()
+    assert block_phases.at_full_rate() == 64 * 1024
