@@ -295,8 +295,8 @@ TERMS = (
     Term(
         "producer",
         "17_warp_specialized",
-        "A warp that does nothing but bring tiles; consumers, which multiply them, tell it when they "
-        "have read a stage.",
+        "A warp that does nothing but bring tiles; consumers, which multiply them, tell it when "
+        "they have read a stage.",
         ("consumer",),
     ),
     Term(
