@@ -155,14 +155,14 @@ def _parameters(stages: tuple[int, ...]) -> tuple[Parameter, ...]:
     )
 
 
-USUAL = {
-    "BM": 128, "BN": 256, "STAGES": 4, "GROUP": 16, "CLUSTER": 2, "SPLIT": 1, "EARLY_LAUNCH": 1,
-    "OP_B": 0, "DTYPE": 0, "OUT32": 0,
-}  # fmt: skip
-TYPE_OF = {"OP_B", "DTYPE", "OUT32"}
 EARLY = Parameter(
     "EARLY_LAUNCH", 1, (0, 1), "1: a launch begins while the one before ends", tuned=False
 )
+USUAL = {
+    "BM": 128, "BN": 256, "STAGES": 4, "GROUP": 16, "SPLIT": 1, "CLUSTER": 2, "EARLY_LAUNCH": 1,
+    "OP_B": 0, "DTYPE": 0, "OUT32": 0,
+}  # fmt: skip
+TYPE_OF = {"OP_B", "DTYPE", "OUT32"}
 WHAT = (
     Parameter("OP_B", 0, (0, 1), "B: 0 as it is, 1 stored transposed", tuned=False),
     Parameter("DTYPE", 0, (0, 1), "A and B: 0 float16, 1 bfloat16", tuned=False),
