@@ -9,6 +9,7 @@ blocks that stay and clusters do in hopper/, speeds are in speed/, palette and p
 from __future__ import annotations
 
 from gemmlab.plots.hopper.block_phases import block_phases
+from gemmlab.plots.hopper.boxes import boxes, factors
 from gemmlab.plots.hopper.multicast import multicast
 from gemmlab.plots.hopper.power import power, wgmma_ceilings
 from gemmlab.plots.hopper.registers import register_budget
@@ -58,12 +59,14 @@ __all__ = [
     "batches",
     "block_map",
     "block_phases",
+    "boxes",
     "climb",
     "comparison",
     "copies",
     "cublas_share",
     "epilogue",
     "error_over_k",
+    "factors",
     "fma_order",
     "fragments",
     "gflops",
