@@ -263,7 +263,6 @@ WARP_SPECIALIZED = Rung(
     ),
     plan=_or_any_width(_specialized),
     constraints=(_fits(_sent_bytes), Constraint("room for sums", _room_for_sums)),
-<<<<<<< HEAD
     planted=Planted(
         old="if (leads && step > 0) arrive(empty + 8 * at.before());",
         new="if (leads) arrive(empty + 8 * at.stage);",
@@ -275,9 +274,7 @@ WARP_SPECIALIZED = Rung(
         hint="Which stage has been read when wait_for_products<1>() is over?",
         settings={"BN": 64, "STAGES": 2},
     ),
-=======
     tuned_shapes=(*THIN, (512, 512, 8192), (1024, 1024, 1024), (2048, 2048, 2048)),
->>>>>>> kernels18
     **_common,
 )
 
@@ -300,9 +297,12 @@ PERSISTENT = Rung(
         *WHAT,
     ),
     plan=_or_any_width(_persistent),
-<<<<<<< HEAD
-    cluster_tiles=lambda s: (s["CLUSTER"], 1),
-    constraints=(_fits(_sent_bytes), Constraint("whole squares of B", _whole_squares)),
+    cluster_tiles=_cluster_tiles,
+    constraints=(
+        _fits(_sent_bytes),
+        Constraint("whole squares of B", _whole_squares),
+        Constraint("sharing", _shared_by_some),
+    ),
     planted=Planted(
         old="start_products(sums, shared.stages[at.stage], group, step > 0);",
         new="start_products(sums, shared.stages[at.stage], group, true);",
@@ -314,15 +314,7 @@ PERSISTENT = Rung(
         hint="Which tiles of a block are wrong: its first, or those after it?",
         settings={"BM": 64, "BN": 64, "STAGES": 2, "CLUSTER": 1},
     ),
-=======
-    cluster_tiles=_cluster_tiles,
-    constraints=(
-        _fits(_sent_bytes),
-        Constraint("whole squares of B", _whole_squares),
-        Constraint("sharing", _shared_by_some),
-    ),
     tuned_shapes=(*THIN, (1024, 1024, 1024), (2048, 2048, 2048), (8192, 8192, 8192)),
->>>>>>> kernels18
     **_common,
 )
 
