@@ -303,6 +303,7 @@ PERSISTENT = Rung(
         Constraint("whole squares of B", _whole_squares),
         Constraint("sharing", _shared_by_some),
     ),
+    tuned_shapes=(*THIN, (1024, 1024, 1024), (2048, 2048, 2048), (8192, 8192, 8192)),
     planted=Planted(
         old="start_products(sums, shared.stages[at.stage], group, step > 0);",
         new="start_products(sums, shared.stages[at.stage], group, true);",
@@ -314,7 +315,6 @@ PERSISTENT = Rung(
         hint="Which tiles of a block are wrong: its first, or those after it?",
         settings={"BM": 64, "BN": 64, "STAGES": 2, "CLUSTER": 1},
     ),
-    tuned_shapes=(*THIN, (1024, 1024, 1024), (2048, 2048, 2048), (8192, 8192, 8192)),
     **_common,
 )
 
