@@ -28,6 +28,7 @@ from gemmlab.records.experiments import (
     epilogue_timing,
     fma_order,
     hopper_steps,
+    hopper_tiles,
     hopper_timeline,
     joins,
     l1_passes,
@@ -86,6 +87,7 @@ def evidence(shapes: Shapes = runs.SHAPES) -> tuple[Evidence, ...]:
         hopper_steps.EVIDENCE,
         hopper_timeline.BY_STEPS,
         hopper_timeline.BY_BLOCKS,
+        hopper_tiles.EVIDENCE,
         wgmma_ceilings.EVIDENCE,
         power.EVIDENCE,
         *(
