@@ -58,7 +58,7 @@ def test_hilberts_curve_goes_from_tile_to_neighbour_and_leaves_none_out():
 
 
 def test_a_change_of_a_line_that_is_not_there_is_refused():
-    with pytest.raises(ValueError, match="stands 0 times in 18_persistent.cu"):
+    with pytest.raises(ValueError, match="stands 0 times in 18_persistent"):
         _ = replace(WAY[-1], changes=(("nothing", ""),)).source
 
 
