@@ -6,7 +6,7 @@ import sys
 from functools import cache
 
 from gemmlab import ladder
-from gemmlab.kernel.kernel import Kernel, arch_here
+from gemmlab.kernel.kernel import Kernel, arch_for
 from gemmlab.ladder import IllegalSetting, Settings
 from gemmlab.records import tuning
 from gemmlab.records.tuning import Shape
@@ -28,7 +28,8 @@ def load(name: str, arch: str | None = None, shape: Shape | None = None, **setti
     NoRecord where no sweep of the rung is recorded, and CompileError with the lines around the
     error.
     """
-    rung, on = ladder.find(name), arch_here() if arch is None else arch
+    rung = ladder.find(name)
+    on = arch_for(rung) if arch is None else arch
     ladder.require_compiled(on)
     given = tile_parameters(rung, settings)
     note, passed_over = "", False
