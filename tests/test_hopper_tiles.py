@@ -21,6 +21,7 @@ from gemmlab.ladder.rungs.hopper import TMA_WGMMA
 from gemmlab.records.experiments import hopper_tiles
 from gemmlab.records.experiments.hopper_tiles import EVENTS, MARKED, MOST, ROLES, SM
 
+ALONE, TOGETHER = "no clusters, sums sent at once", "clusters of 2, sums sent later"
 TILE, STORE, GAP = 30000, 900, {"17_warp_specialized": 3100, "18_persistent": 1200}
 
 
@@ -51,18 +52,20 @@ def test_only_tiles_of_the_first_ones_sm_are_kept_in_the_order_of_their_clocks()
 
 def readings():
     rows = []
-    for (kernel, gap), cluster in zip([*GAP.items(), list(GAP.items())[1]], (0, 1, 2), strict=True):
+    for (kernel, gap), how in zip(
+        [*GAP.items(), list(GAP.items())[1]], ("", ALONE, TOGETHER), strict=True
+    ):
         for turn in (1, 2, 3):
             start = 500 + (turn - 1) * (TILE + gap)
             for role, late in zip(ROLES, (0, 100, -2000), strict=True):
                 begins, ends = start + max(late, -400), start + TILE + late
                 rows.append({
-                    "kernel": kernel, "cluster": cluster, "role": role, "turn": turn,
+                    "kernel": kernel, "how": how, "role": role, "turn": turn,
                     **dict.fromkeys(EVENTS), "starts": begins, "ends": ends,
                 })  # fmt: skip
                 if role != ROLES[-1]:
                     rows[-1] |= {"sends": ends, "sent": ends + STORE}
-                    rows[-1] |= {"gone": ends + 2 * STORE} if cluster == 0 else {}
+                    rows[-1] |= {"gone": ends + 2 * STORE} if not how else {}
     return pandas.DataFrame(rows)
 
 
@@ -72,7 +75,7 @@ def figure():
 
 
 def test_bars_lie_where_the_clock_was_read(figure):
-    ax = axes(figure, "changes 18_persistent, no clusters")
+    ax = axes(figure, f"changes 18_persistent, {ALONE}")
     store = the_one(ax, "warpgroup 1 sends 2")
     assert (store.get_x(), store.get_width()) == (0, STORE)  # the last one to end is at 0
     following = the_one(ax, "warpgroup 0 starts 3")
@@ -85,7 +88,7 @@ def test_bars_lie_where_the_clock_was_read(figure):
 
 def test_cycles_without_products_are_told(figure):
     assert "17_warp_specialized: 3,000 cycles without products" in words(figure)
-    assert "18_persistent, clusters of 2: 1,100 cycles without products" in words(figure)
+    assert f"18_persistent, {TOGETHER}: 1,100 cycles without products" in words(figure)
 
 
 def test_a_tile_that_was_not_read_cannot_be_drawn():

@@ -162,7 +162,7 @@ def test_what_both_blocks_get_stands_in_both_shared_memories(of_clusters):
 
 
 def test_only_clusters_of_two_are_drawn(orders):
-    with pytest.raises(ValueError, match=r"clusters of 2 .* not of 1"):
+    with pytest.raises(ValueError, match=r"clusters of 2 that share B, .* not of 1"):
         plots.multicast(orders[1])
 
 

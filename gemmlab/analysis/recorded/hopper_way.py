@@ -54,7 +54,9 @@ def traffic() -> pandas.DataFrame:
         round_by_round = needs(_kernel(settings), *HUGE)
         needed, asked = (round_by_round[f"GB {what}"].sum() for what in ("needed", "asked for"))
         together = settings["CLUSTER"]
-        name = f"GROUP={settings['GROUP']}, {f'clusters of {together}' if together > 1 else 'no clusters'}"  # fmt: skip # noqa: E501
+        share = "A" if settings["SHARE_A"] else "B"
+        how = f"clusters of {together} share {share}" if together > 1 else "no clusters"
+        name = f"GROUP={settings['GROUP']}, {how}"
         rows[name] = {
             "GB needed": needed, "GB asked for": asked, "shared, %": 100 * (1 - needed / asked),
             "L2 hits, %": row.l2_hit_pct, "GB through L2": row.l2_bytes / GB,

@@ -40,7 +40,7 @@ def order(kernel: Kernel, m: int, n: int) -> np.ndarray:
     """
     down, across = _tiles(kernel, m, n)
     rows, columns = np.full((2, down * across), -1, np.int32)
-    group = -(-kernel.settings["GROUP"] // kernel.settings["CLUSTER"])
+    group = -(-kernel.settings["GROUP"] // kernel.rung.cluster_tiles(kernel.settings)[0])
     simulator.launch(
         PLACES, "places", (-(-rows.size // THREADS), 1, 1), (THREADS, 1, 1),
         [rows, columns, rows.size, down, across, group], arch=kernel.arch,
@@ -59,27 +59,31 @@ def needs(kernel: Kernel, m: int, n: int, k: int) -> pandas.DataFrame:
 
     together = kernel.settings["CLUSTER"]
     clusters = kernel.grid(m, n, k)[0] // together
-    size = np.array([kernel.settings["BM"] * together, kernel.settings["BN"]])
+    size = _size(kernel)
     bytes_of_k = k * kernel.precision.a.bytes
     every = order(kernel, m, n)
     rows = []
     for first in range(0, len(every), clusters):
         some = every[first : first + clusters]
-        needed = [
-            _covered(np.unique(some[:, axis]), int(size[axis]), (m, n)[axis]) for axis in (0, 1)
-        ]
+        needed = [_covered(np.unique(some[:, axis]), size[axis], (m, n)[axis]) for axis in (0, 1)]
         rows.append({
             "tiles": len(some) * together, "rows of A": needed[0], "columns of B": needed[1],
             "GB needed": sum(needed) * bytes_of_k / 1e9,
-            "GB asked for": len(some) * int(size.sum()) * bytes_of_k / 1e9,
+            "GB asked for": len(some) * sum(size) * bytes_of_k / 1e9,
         })  # fmt: skip
     return pandas.DataFrame(rows, index=pandas.RangeIndex(len(rows), name="round"))
 
 
 def _tiles(kernel: Kernel, m: int, n: int) -> tuple[int, int]:
     """Down and across, in tiles of a whole cluster."""
-    rows, columns = kernel.settings["BM"] * kernel.settings["CLUSTER"], kernel.settings["BN"]
+    rows, columns = _size(kernel)
     return -(-m // rows), -(-n // columns)
+
+
+def _size(kernel: Kernel) -> tuple[int, int]:
+    """Rows and columns of a whole cluster's tile."""
+    down, across = kernel.rung.cluster_tiles(kernel.settings)
+    return kernel.settings["BM"] * down, kernel.settings["BN"] * across
 
 
 def _covered(tiles: np.ndarray, size: int, end: int) -> int:

@@ -22,12 +22,13 @@ def multicast(one: Schedule, *, caption: str | None = None) -> Picture:
     """The first step along K of the first cluster: what its two blocks ask for, and what they get.
 
     one: analysis.traced.schedule.schedule(kernel, m, n, k, sm_count) of a kernel that takes B as it
-    is, in clusters of two. Raises ValueError for another.
+    is, in clusters of two that share it. Raises ValueError for another.
     """
-    if one.cluster != 2 or one.ops != "NN":
+    shares_a = one.settings.get("SHARE_A", 0)
+    if one.cluster != 2 or one.ops != "NN" or shares_a:
         raise ValueError(
-            f"multicast draws clusters of 2 with A and B as they are, not of {one.cluster} with "
-            f"{one.ops}."
+            "multicast draws clusters of 2 that share B, with A and B as they are, not of "
+            f"{one.cluster} with {one.ops}{' that share A' if shares_a else ''}."
         )
     asked = [_first_step(one, block) for block in range(one.cluster)]
     fig = style.page(HEAD + 0.45 + SIDE + 0.15, caption or _caption(one, asked))

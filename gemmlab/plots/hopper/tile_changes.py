@@ -43,7 +43,7 @@ def tile_changes(
     all products of the tile number `turn`; shown are so many cycles `before` and `after`.
     Raises ValueError for a kernel without that tile and a next one.
     """
-    panels = [_panel(one, rows, turn) for one, rows in marks.groupby(["kernel", "cluster"])]
+    panels = [_panel(one, rows, turn) for one, rows in marks.groupby(["kernel", "how"], sort=False)]
     roles = list(dict.fromkeys(marks["role"]))
     left = MARGIN + max(style.text_width(role, NORMAL) for role in roles) + 0.15
     each = len(roles) * ROW + BELOW
@@ -63,10 +63,8 @@ def tile_changes(
     return fig
 
 
-def _panel(one: tuple[str, int], rows: pandas.DataFrame, turn: int) -> _Panel:
-    kernel, cluster = one
-    name = f"{kernel}, {'no clusters' if cluster == 1 else f'clusters of {cluster}'}"
-    name = name if cluster else kernel
+def _panel(one: tuple[str, str], rows: pandas.DataFrame, turn: int) -> _Panel:
+    name = ", ".join(filter(None, one))
     consumers = rows[rows["role"] != PRODUCER].groupby("turn")
     starts, ends = consumers["starts"].min(), consumers["ends"].max()
     if not {turn, turn + 1} <= set(starts.index):
@@ -84,7 +82,7 @@ def _draw(ax: Axes, panel: _Panel, roles: list[str], before: int, after: int) ->
         for mark in panel.rows[panel.rows["role"] == role].itertuples():
             for (start, stop), (_, share, hatch, size) in KINDS.items():
                 low, high = getattr(mark, start), getattr(mark, stop)
-                if high != high:  # no such mark
+                if low != low or high != high:  # no such mark
                     continue
                 low, high = max(low - panel.zero, -before), min(high - panel.zero, after)
                 if high <= low:

@@ -52,6 +52,9 @@ __device__ __forceinline__ void read_sm(long long* to, bool reads)
                  " @p mov.u32 t, %%smid; @p cvt.u64.u32 u, t; @p st.global.b64 [%0], u; }}"
                  :: "l"(to), "r"((int)reads) : "memory");
 }}
+#define MARK_BEFORE(event, reads) \\
+    read_clock(&marks[TILE_BEFORE][threadIdx.x / 128][event], \\
+               threadIdx.x % 128 == 0 && (reads));
 #define BEGINS(reads) MARK(1, reads) \\
     read_sm(&marks[TILE][threadIdx.x / 128][{SM}], threadIdx.x % 128 == 0 && (reads));
 """
@@ -61,23 +64,25 @@ ROOM = "expect_bytes(told, sizeof(Stage));"
 DONE = "wait_for_products<0>();"
 IN_BOTH = (
     (ROOM, f"BEGINS(step == 0) MARK(2, step == steps - 1) {ROOM}"),
-    (FULL_17, f"{FULL_17} BEGINS(step == 0)"),
-    (DONE, f"{DONE} MARK(2, true) MARK(3, true)"),
+    (DONE, f"{DONE} MARK(2, true)"),
 )
-SENT = {
-    "17_warp_specialized": "send_sums(sums, shared.rooms[group], map_c, row, left, group);",
-    "18_persistent": "send_sums(sums, shared.rooms[group], map_c, row, to.col, group);",
-}
-GONE = "if (leads) wait_until_sent();"
+SENDS_17 = "send_sums(sums, shared.rooms[group], map_c, row, left, group);"
+GONE_17 = "if (leads) wait_until_sent();"
+SENDS_18 = "send_sums(sums, shared.rooms[group], map_c, from.row, from.col, group);"
+FIRST_18 = "int step = 0;\n"
+LATER_18 = "if (from.row >= 0)"  # a piece of the tile before, between the steps of this one
+REST_18 = "while (step < steps) multiply();"  # when all its pieces are sent
+LAST_18 = "if (thread == 0) wait_until_sent();"  # those of the last tile too
 
 
 @dataclass(frozen=True)
 class Marked:
-    """A rung, which tile a thread is at, and what is marked of it besides IN_BOTH."""
+    """A rung, which tile a thread is at, and which before, what is marked besides IN_BOTH."""
 
     rung: Rung
     settings: Settings
     tile: str
+    before: str
     lines: tuple[tuple[str, str], ...]
 
     @property
@@ -88,19 +93,32 @@ class Marked:
     def text(self) -> str:
         """The kernel with marks. Raises ValueError where a line does not stand there once."""
         text = self.rung.path.read_text(encoding="utf-8")
-        sent = SENT[self.rung.name]
-        for line, marked in (*IN_BOTH, (sent, f"{sent} MARK(4, true)"), *self.lines):
+        for line, marked in (*IN_BOTH, *self.lines):
             text = replaced(text, line, marked)
-        return replaced(text, 'extern "C"', f'#define TILE ({self.tile})\n{MARKS}\nextern "C"')
+        which = f"#define TILE ({self.tile})\n#define TILE_BEFORE ({self.before})"
+        return replaced(text, 'extern "C"', f'{which}\n{MARKS}\nextern "C"')
 
 
+OF_17 = (
+    (FULL_17, f"{FULL_17} BEGINS(step == 0)"),
+    (MEMORY, f"{MEMORY} MARK(0, true)"), (SENDS_17, f"MARK(3, true) {SENDS_17} MARK(4, true)"),
+    (GONE_17, f"{GONE_17} MARK(5, true)"),
+)  # fmt: skip
+OF_18 = (
+    (FIRST_18, f"{FULL_17} BEGINS(true) {FIRST_18}"),  # it may wait twice
+    (SENDS_18, f"{{ MARK(3, true) {SENDS_18} MARK(4, true) }}"),
+    (LATER_18, f"MARK_BEFORE(3, piece == 0 && from.row >= 0) {LATER_18}"),
+    (REST_18, f"MARK_BEFORE(4, LATER && from.row >= 0) {REST_18}"),
+    (LAST_18, f"MARK_BEFORE(4, LATER) {LAST_18}"),
+)
+PLACE_18 = "({}) * CLUSTER + rank"
 MARKED = (
-    Marked(
-        WARP_SPECIALIZED, {}, "blockIdx.x",
-        ((MEMORY, f"{MEMORY} MARK(0, true)"), (GONE, f"{GONE} MARK(5, true)")),
+    Marked(WARP_SPECIALIZED, {}, "blockIdx.x", "blockIdx.x", OF_17),
+    *(
+        Marked(PERSISTENT, settings, PLACE_18.format("tile"), PLACE_18.format("tile - clusters"),
+               OF_18)
+        for settings in ({"CLUSTER": 1, "SEND_LATER": 0}, {"CLUSTER": 1}, {"CLUSTER": 2})
     ),
-    Marked(PERSISTENT, {"CLUSTER": 1}, "tile", ()),
-    Marked(PERSISTENT, {"CLUSTER": 2}, "tile * CLUSTER + rank", ()),
 )  # fmt: skip
 COLUMNS = {
     **TEXT("kernel", "settings", "role"), **SIZE("turn"), **REPORTED(*EVENTS),
@@ -170,7 +188,9 @@ EVIDENCE = Table(
 
 
 def tiles() -> pandas.DataFrame:
-    """As recorded: kernel, cluster (0 of 17), role, turn from 1 on, cycles since the first mark.
+    """As recorded: kernel, how, role, turn from 1 on, cycles since the first mark.
+
+    how: of 18, in which clusters, and whether sums are sent later; of 17, nothing.
 
     begins: the block does (of 17); starts: the first pair of tiles is there, or there is room for
     it; ends: the last products are done, or there is room for the last boxes; sends: the sums begin
@@ -178,5 +198,13 @@ def tiles() -> pandas.DataFrame:
     Raises what registry.Table.read raises.
     """
     table = EVIDENCE.read()
-    clusters = [ladder.read_settings(one).get("CLUSTER", 0) for one in table["settings"]]
-    return table.assign(cluster=clusters)[["kernel", "cluster", "role", "turn", *EVENTS]]
+    how = [_how(ladder.read_settings(one)) for one in table["settings"]]
+    return table.assign(how=how)[["kernel", "how", "role", "turn", *EVENTS]]
+
+
+def _how(settings: Settings) -> str:
+    if "SEND_LATER" not in settings:
+        return ""
+    together = settings["CLUSTER"]
+    when = "sums sent later" if settings["SEND_LATER"] else "sums sent at once"
+    return f"{f'clusters of {together}' if together > 1 else 'no clusters'}, {when}"
