@@ -44,7 +44,7 @@ def order(kernel: Kernel, m: int, n: int) -> np.ndarray:
     simulator.launch(
         PLACES, "places", (-(-rows.size // THREADS), 1, 1), (THREADS, 1, 1),
         [rows, columns, rows.size, down, across, group], arch=kernel.arch,
-        options=options_for(kernel.settings),
+        options=options_for({}),
     )  # fmt: skip
     return np.stack([rows, columns], axis=1)
 
