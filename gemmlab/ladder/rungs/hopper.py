@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from gemmlab.ladder.constraints import Constraint
 from gemmlab.ladder.launch import PRODUCT, Launch, MapOf, Target
+from gemmlab.ladder.planted import Planted
 from gemmlab.ladder.precision import (
     BRAIN,
     BRAIN_TO_SINGLE,
@@ -263,6 +264,17 @@ WARP_SPECIALIZED = Rung(
     plan=_or_any_width(_specialized),
     constraints=(_fits(_sent_bytes), Constraint("room for sums", _room_for_sums)),
     tuned_shapes=(*THIN, (512, 512, 8192), (1024, 1024, 1024), (2048, 2048, 2048)),
+    planted=Planted(
+        old="if (leads && step > 0) arrive(empty + 8 * at.before());",
+        new="if (leads) arrive(empty + 8 * at.stage);",
+        what="a warpgroup gives the stage back whose products it has just started, not the one "
+        "before: new tiles may be copied over those that are still being multiplied",
+        kind="write-after-read race",
+        seen="the simulator multiplies at once, so every result is right; its checks know what "
+        "the hardware would still be reading",
+        hint="Which stage has been read when wait_for_products<1>() is over?",
+        settings={"BN": 64, "STAGES": 2},
+    ),
     **_common,
 )
 
@@ -271,8 +283,9 @@ PERSISTENT = Rung(
     title="Persistent blocks and clusters",
     idea="blocks that stay compute tile after tile, and two of them share what they bring",
     inner_loop=(
-        ("for (; tile < down", "copy(!SHARE_A"),
+        ("for (; tile < down", "for (; tile < down"),
         ("for (; tile < down", "arrive_in_all("),
+        ("if (LATER) round_sums", "if (LATER) round_sums"),
     ),
     parameters=(
         *_parameters((2, 3, 4, 6, 8)),
@@ -292,6 +305,17 @@ PERSISTENT = Rung(
         Constraint("sharing", _shared_by_some),
     ),
     tuned_shapes=(*THIN, (1024, 1024, 1024), (2048, 2048, 2048), (8192, 8192, 8192)),
+    planted=Planted(
+        old="start_products(sums, shared.stages[at.stage], group, step > 0);",
+        new="start_products(sums, shared.stages[at.stage], group, true);",
+        what="the first products of a tile are added to the sums that the registers still hold, "
+        "those of the block's tile before",
+        kind=None,
+        seen="every tile of a block but its first is wrong, which verification sees and the "
+        "simulator's checks do not: all reads and writes are in order",
+        hint="Which tiles of a block are wrong: its first, or those after it?",
+        settings={"BM": 64, "BN": 64, "STAGES": 2, "CLUSTER": 1},
+    ),
     **_common,
 )
 
