@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gemmlab import ladder
 from gemmlab.analysis.traced.rounds import needs
-from gemmlab.kernel.kernel import Kernel
+from gemmlab.ladder import Problem, Target
 from gemmlab.ladder.rungs.hopper import PERSISTENT
 from gemmlab.records import runs
 from gemmlab.records.experiments.hopper_steps import EVIDENCE, HUGE, ROADS, WAY
@@ -80,7 +80,7 @@ def traffic() -> pandas.DataFrame:
     rows = {}
     for values in ORDERS:
         own = dict(zip(ORDERED_BY, values, strict=True))
-        round_by_round = needs(_kernel(ladder.settings_for(PERSISTENT, own)), *HUGE)
+        round_by_round = needs(ladder.settings_for(PERSISTENT, own), *HUGE, _sm_count())
         needed, asked = (round_by_round[f"GB {what}"].sum() for what in ("needed", "asked for"))
         how = f"clusters share {'A' if own['SHARE_A'] else 'B'}"
         rows[f"GROUP={own['GROUP']}, {how if own['CLUSTER'] > 1 else 'no clusters'}"] = {
@@ -98,14 +98,14 @@ def shapes() -> pandas.DataFrame:
     """
     import pandas
 
-    table, sms = EVIDENCE.read(), runs.current()["gpu"]["sm_count"]
+    table, sms = EVIDENCE.read(), _sm_count()
     rows = []
     for row in table[table["kernel"] == PERSISTENT.name].itertuples():
         settings = ladder.read_settings(row.settings)
         if settings | {"CLUSTER": 0} != PERSISTENT.defaults | {"CLUSTER": 0}:
             continue
-        kernel = _kernel(settings).scheduled_for(sms)
-        blocks = kernel.grid(row.m, row.n, row.k)[0]
+        problem, target = Problem(row.m, row.n, row.k), Target("sm_90a", sms)
+        blocks = PERSISTENT.launches(problem, settings, target)[0].grid[0]
         tiles = -(-row.m // settings["BM"]) * -(-row.n // settings["BN"])
         rounds = -(-tiles // blocks)
         rows.append({
@@ -124,5 +124,6 @@ def _of_rung(row: pandas.Series) -> str:
     return f"{row['kernel']}{f', {ladder.listed(changed)}' if changed else ''}"
 
 
-def _kernel(settings: ladder.Settings) -> Kernel:
-    return Kernel(PERSISTENT, settings, PERSISTENT.needs_arch(settings), PERSISTENT.path)
+def _sm_count() -> int:
+    """Of the recorded GPU."""
+    return runs.current()["gpu"]["sm_count"]
