@@ -31,7 +31,7 @@ from gemmlab.kernel.compiler import (
 from gemmlab.kernel.operands import Operands, random_values, unwritten
 from gemmlab.kernel.trace import Trace
 from gemmlab.kernel.verify import GAPS, PRODUCT, Case, Report, verify
-from gemmlab.ladder import SIMULATED, Launch, Problem, Target
+from gemmlab.ladder import SIMULATED, Launch, Problem, Rung, Target
 from gemmlab.ladder.activations import ACTIVATIONS
 from gemmlab.ladder.launch import POINTERS, Triple, multiplying
 from gemmlab.report import Listing
@@ -57,9 +57,17 @@ def arch_here() -> str:
     return here.arch if here else SIMULATED.arch
 
 
+def arch_for(rung: Rung) -> str:
+    """As arch_here; of a rung by wgmma, which one architecture alone has, always that one.
+
+    On a GPU of another it is simulated, and what is known of its speed is what was recorded.
+    """
+    return SIMULATED.arch if rung.by_wgmma else arch_here()
+
+
 def by_default(rung: ladder.Rung) -> Kernel:
     """The rung with its defaults, or the nearest settings that run here. Raises IllegalSetting."""
-    settings = ladder.nearest_on(rung, rung.defaults, arch_here())
+    settings = ladder.nearest_on(rung, rung.defaults, arch_for(rung))
     return Kernel(rung, settings, None, rung.path)
 
 
@@ -77,7 +85,7 @@ def from_source(source: str, like: str, arch: str | None = None, **settings: int
 def assembled(source: str, like: str, **settings: int) -> Kernel:
     """As from_source, for a kernel whose registers will be asked for: `compiled` is there."""
     rung = ladder.find(like)
-    chosen, arch = ladder.settings_for(rung, settings), arch_here()
+    chosen, arch = ladder.settings_for(rung, settings), arch_for(rung)
     ladder.require_arch(rung, chosen, arch)
     return Kernel(
         rung, chosen, arch, source, compile_kernel(source, EDITED, arch=arch, macros=chosen)
@@ -106,11 +114,11 @@ class Kernel:
     ):
         self.rung, self.settings, self.precision = rung, settings, rung.precision_of(settings)
         self.name, self.dtype = rung.name, self.precision.name
-        self.on_gpu = gpu() is not None
-        self.arch = arch_here() if arch is None else arch
+        self.on_gpu = gpu() is not None and arch_for(rung) == arch_here()
+        self.arch = arch_for(rung) if arch is None else arch
         self.note = ""
         ladder.require_arch(rung, settings, self.arch)
-        self.target = Target(self.arch, (gpu() or SIMULATED).sm_count)
+        self.target = Target(self.arch, ((self.on_gpu and gpu()) or SIMULATED).sm_count)
         self._source = source
         self.edited = not isinstance(source, Path)
         self.text = source if self.edited else source.read_text(encoding="utf-8")

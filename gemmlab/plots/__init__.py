@@ -9,8 +9,10 @@ blocks that stay and clusters do in hopper/, speeds are in speed/, palette and p
 from __future__ import annotations
 
 from gemmlab.plots.hopper.block_phases import block_phases
+from gemmlab.plots.hopper.boxes import boxes, factors
 from gemmlab.plots.hopper.multicast import multicast
 from gemmlab.plots.hopper.power import power, wgmma_ceilings
+from gemmlab.plots.hopper.registers import register_budget
 from gemmlab.plots.hopper.tile_changes import tile_changes
 from gemmlab.plots.hopper.tile_order import tile_order
 from gemmlab.plots.hopper.turns import turns
@@ -57,12 +59,14 @@ __all__ = [
     "batches",
     "block_map",
     "block_phases",
+    "boxes",
     "climb",
     "comparison",
     "copies",
     "cublas_share",
     "epilogue",
     "error_over_k",
+    "factors",
     "fma_order",
     "fragments",
     "gflops",
@@ -76,6 +80,7 @@ __all__ = [
     "path",
     "png",
     "power",
+    "register_budget",
     "ring",
     "roofline",
     "rung_map",
