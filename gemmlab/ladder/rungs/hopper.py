@@ -285,7 +285,6 @@ PERSISTENT = Rung(
     inner_loop=(
         ("for (; tile < down", "for (; tile < down"),
         ("for (; tile < down", "arrive_in_all("),
-        ("if (LATER) round_sums", "if (LATER) round_sums"),
     ),
     parameters=(
         *_parameters((2, 3, 4, 6, 8)),
