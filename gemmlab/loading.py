@@ -39,9 +39,9 @@ def load(name: str, arch: str | None = None, shape: Shape | None = None, **setti
                 f"{name}: give a shape or parameters, not both; here are shape={shape} and "
                 f"{ladder.listed(given)}"
             )
-        chosen = tuning.for_shape(rung, shape, on)
+        chosen = tuning.for_shape(rung, shape, on, settings)
         note, passed_over = chosen.note, chosen.passed_over
-        settings = {**chosen.settings, **settings}
+        settings = chosen.settings
     elif not given:
         default = ladder.settings_for(rung, settings)
         settings = ladder.nearest_on(rung, default, on)

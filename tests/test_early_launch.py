@@ -1,4 +1,4 @@
-"""What is handed to the driver for a launch that may begin early, with a stand-in for the driver."""
+"""What is handed to the driver for a launch that may begin early, with a driver played here."""
 
 import ctypes
 from types import SimpleNamespace

@@ -130,7 +130,7 @@ def counters(
 
 
 def _entries(rung: Rung, settings: dict[str, int], shapes: list[tuple[int, ...]]) -> str:
-    """What multiplies at the shapes, as ncu takes names: some rungs have another kernel for some."""
+    """What multiplies at the shapes, as ncu takes names: for some, rungs have another kernel."""
     ops, found = rung.ops(settings), set()
     for shape in shapes:
         launches = rung.launches(Problem(*(*shape, 1)[:4], ops), settings, SIMULATED)

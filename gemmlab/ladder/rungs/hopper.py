@@ -263,6 +263,7 @@ WARP_SPECIALIZED = Rung(
     ),
     plan=_or_any_width(_specialized),
     constraints=(_fits(_sent_bytes), Constraint("room for sums", _room_for_sums)),
+    tuned_shapes=(*THIN, (512, 512, 8192), (1024, 1024, 1024), (2048, 2048, 2048)),
     planted=Planted(
         old="if (leads && step > 0) arrive(empty + 8 * at.before());",
         new="if (leads) arrive(empty + 8 * at.stage);",
@@ -274,7 +275,6 @@ WARP_SPECIALIZED = Rung(
         hint="Which stage has been read when wait_for_products<1>() is over?",
         settings={"BN": 64, "STAGES": 2},
     ),
-    tuned_shapes=(*THIN, (512, 512, 8192), (1024, 1024, 1024), (2048, 2048, 2048)),
     **_common,
 )
 
