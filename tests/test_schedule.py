@@ -99,8 +99,7 @@ def test_by_multicast_fewer_boxes_bring_as_much(of_clusters):
 
 def test_the_order_that_the_header_computes_is_that_of_the_copies(orders, of_clusters):
     for one in (*orders.values(), of_clusters):
-        own = kernel(**one.settings)
-        numbers = rounds.order(own, *one.shape[:2])
+        numbers = rounds.order(one.settings, *one.shape[:2])
         clusters = one.blocks // one.cluster
         for turn in one.turns:
             row, column = numbers[turn.block // one.cluster + turn.round * clusters]
@@ -112,7 +111,7 @@ def test_the_order_that_the_header_computes_is_that_of_the_copies(orders, of_clu
 def test_what_rounds_need_is_what_their_copies_bring(orders):
     for one in orders.values():
         m, n, k = one.shape
-        table = rounds.needs(kernel(**one.settings).scheduled_for(8), m, n, k)
+        table = rounds.needs(one.settings, m, n, k, sm_count=8)
         for at, row in table.iterrows():
             assert row["rows of A"] == len(one.brought(at, "A"))
             assert row["columns of B"] == len(one.brought(at, "B"))

@@ -12,7 +12,8 @@ import numpy as np
 
 from gemmlab import simulator
 from gemmlab.cuda.options import options_for
-from gemmlab.kernel.kernel import Kernel
+from gemmlab.ladder import Problem, Settings, Target
+from gemmlab.ladder.rungs.hopper import PERSISTENT
 
 if TYPE_CHECKING:
     import pandas
@@ -33,35 +34,35 @@ extern "C" __global__ void places(int* rows, int* columns, int count, int down, 
 """
 
 
-def order(kernel: Kernel, m: int, n: int) -> np.ndarray:
+def order(settings: Settings, m: int, n: int) -> np.ndarray:
     """int (tiles, 2): row and column of each cluster's tile, by its number, counted in such tiles.
 
-    kernel: 18_persistent, whose blocks go through them so.
+    settings: of 18_persistent, whose blocks go through them so.
     """
-    down, across = _tiles(kernel, m, n)
+    down, across = (-(-end // size) for end, size in zip((m, n), _size(settings), strict=True))
     rows, columns = np.full((2, down * across), -1, np.int32)
-    group = -(-kernel.settings["GROUP"] // kernel.rung.cluster_tiles(kernel.settings)[0])
+    group = -(-settings["GROUP"] // PERSISTENT.cluster_tiles(settings)[0])
     simulator.launch(
         PLACES, "places", (-(-rows.size // THREADS), 1, 1), (THREADS, 1, 1),
-        [rows, columns, rows.size, down, across, group], arch=kernel.arch,
-        options=options_for(kernel.settings),
+        [rows, columns, rows.size, down, across, group], options=options_for({}),
     )  # fmt: skip
     return np.stack([rows, columns], axis=1)
 
 
-def needs(kernel: Kernel, m: int, n: int, k: int) -> pandas.DataFrame:
+def needs(settings: Settings, m: int, n: int, k: int, sm_count: int) -> pandas.DataFrame:
     """Of each round: how many tiles it has, and what of A and B its blocks need and ask for.
 
+    settings: of 18_persistent; sm_count: of the GPU.
     Columns: tiles; rows of A and columns of B, each counted once; GB needed, those times K; GB
     asked for, by all blocks together, boxes for a whole cluster once.
     """
     import pandas
 
-    together = kernel.settings["CLUSTER"]
-    clusters = kernel.grid(m, n, k)[0] // together
-    size = _size(kernel)
-    bytes_of_k = k * kernel.precision.a.bytes
-    every = order(kernel, m, n)
+    together, size = settings["CLUSTER"], _size(settings)
+    (launch,) = PERSISTENT.launches(Problem(m, n, k), settings, Target("sm_90a", sm_count))
+    clusters = launch.grid[0] // together
+    bytes_of_k = k * PERSISTENT.precision_of(settings).a.bytes
+    every = order(settings, m, n)
     rows = []
     for first in range(0, len(every), clusters):
         some = every[first : first + clusters]
@@ -74,16 +75,10 @@ def needs(kernel: Kernel, m: int, n: int, k: int) -> pandas.DataFrame:
     return pandas.DataFrame(rows, index=pandas.RangeIndex(len(rows), name="round"))
 
 
-def _tiles(kernel: Kernel, m: int, n: int) -> tuple[int, int]:
-    """Down and across, in tiles of a whole cluster."""
-    rows, columns = _size(kernel)
-    return -(-m // rows), -(-n // columns)
-
-
-def _size(kernel: Kernel) -> tuple[int, int]:
+def _size(settings: Settings) -> tuple[int, int]:
     """Rows and columns of a whole cluster's tile."""
-    down, across = kernel.rung.cluster_tiles(kernel.settings)
-    return kernel.settings["BM"] * down, kernel.settings["BN"] * across
+    down, across = PERSISTENT.cluster_tiles(settings)
+    return settings["BM"] * down, settings["BN"] * across
 
 
 def _covered(tiles: np.ndarray, size: int, end: int) -> int:
