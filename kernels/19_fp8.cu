@@ -1,8 +1,8 @@
 // 19  FP8 with scales
 // Idea:    elements of 8 bits, and scales that bring back what they stand for. The tensor cores' sums
-//          keep 13 bits of the fraction, so each of PROMOTE products is added to one in float32,
-//          which other registers hold: while one warpgroup adds, the other's products go on.
-// Before:  18_persistent.cu multiplied 16 bits, and its sums stayed where the tensor cores add.
+//          keep 13 bits of the fraction, so a warpgroup has two sets of them: while the products of
+//          one go on, the other, of PROMOTE products, is added to totals in float32.
+// Before:  18_persistent.cu multiplied 16 bits, and its sums stayed with the tensor cores to the end.
 // Launch:  block (2 * BM + 128), grid: at most a block for each SM, whole clusters; dynamic shared
 //          memory as 18. Rows off 16 bytes: any_width_fp8.cuh.
 // Takes:   any M, N, K; A (M×K) and B (N×K), both along K, of 8-bit floats as DTYPE says; scales in
@@ -12,7 +12,7 @@
 //          alone.
 
 #ifndef CLUSTER
-#define CLUSTER 2                                // blocks that share B
+#define CLUSTER 1                                // blocks that share B
 #endif
 
 #include "fp8_tiles.cuh"
@@ -81,32 +81,60 @@ fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap m
         const Scales scales{scale_a, scale_b, M, N, steps};
         for (; tile < down * across; to = corner(tile += clusters)) {
             const int row = to.row + group * GROUP_ROWS;
-            float totals[SUMS] = {}, second[PART / 2];
-            float (&sums)[PART / 2] = where_products_add(totals, second);
-            for (int step = 0; step < steps; ++step) {
-                const float2 of_rows = scales.of_rows(row + row_of(0), step);
-                const Stage& stage = shared.stages[at.stage];
-                wait_for(full + 8 * at.stage, at.parity);
-                #pragma unroll
-                for (int part = 0; part < BN; part += PART) {
-                    const float of_columns = scales.of_columns(to.col + part, step);
+            float totals[SUMS] = {};
+#if PROMOTE
+            float one[SUMS], two[SUMS];          // what the tensor cores add, in turn
+            Factors of_one, of_two;
+            Place behind = at;                   // the next stage that they have read
+
+            const auto begin = [&](float (&sums)[SUMS], Factors& factors, int unit) {
+                factors = scales.along_k(row + row_of(0), to.col, unit);
+                for (int i = 0; i < steps_of(unit, steps); ++i, at.go_on()) {
+                    wait_for(full + 8 * at.stage, at.parity);
                     fence_sums();
-                    start_products(sums, stage.a + group * SQUARE_BYTES,
-                                   stage.b + part * ROW_BYTES, step % INTERVAL > 0);
-                    commit_products();
-                    wait_for_products<LAG>();
-                    if (part + PART == BN && step >= LAG)
-                        arrive_in_all(empty + 8 * (LAG ? at.before() : at.stage));
-                    if (PROMOTE && (step + 1) % INTERVAL == 0)
-                        promote(totals + part / 2, sums, of_rows, of_columns);
+                    start_products(sums, shared.stages[at.stage], group, i > 0);
                 }
-                at.go_on();
+                commit_products();
+            };
+            const auto end = [&](const float (&sums)[SUMS], const Factors& factors, int unit) {
+                for (int i = 0; i < steps_of(unit, steps); ++i, behind.go_on())
+                    arrive_in_all(empty + 8 * behind.stage);
+                promote(totals, sums, factors);
+            };
+
+            const int units = tiles_of(steps, INTERVAL);
+            int unit = 0;
+            begin(one, of_one, 0);
+            for (; unit + 2 < units; unit += 2) {
+                begin(two, of_two, unit + 1);
+                wait_for_products<1>();          // those of `one`: the others go on meanwhile
+                end(one, of_one, unit);
+                begin(one, of_one, unit + 2);
+                wait_for_products<1>();
+                end(two, of_two, unit + 1);
             }
-            if (LAG) {
+            if (unit + 1 < units) {
+                begin(two, of_two, unit + 1);
+                wait_for_products<1>();
+                end(one, of_one, unit);
                 wait_for_products<0>();
-                arrive_in_all(empty + 8 * at.before());
+                end(two, of_two, unit + 1);
+            } else {
+                wait_for_products<0>();
+                end(one, of_one, unit);
             }
-            if (PROMOTE && steps % INTERVAL) promote(totals, sums, make_float2(1.0f, 1.0f), 1.0f);
+#else
+            for (int step = 0; step < steps; ++step, at.go_on()) {
+                wait_for(full + 8 * at.stage, at.parity);
+                fence_sums();
+                start_products(totals, shared.stages[at.stage], group, step > 0);
+                commit_products();
+                wait_for_products<1>();          // those of the step before
+                if (step > 0) arrive_in_all(empty + 8 * at.before());
+            }
+            wait_for_products<0>();
+            arrive_in_all(empty + 8 * at.before());
+#endif
             combine(totals, C, row, to.col, scales, alpha, beta);
             send_sums(totals, shared.rooms[group], map_c, row, to.col, group);
         }

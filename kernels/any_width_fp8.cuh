@@ -26,23 +26,20 @@ any_width(const Byte* __restrict__ A, const Byte* __restrict__ B, OfC* __restric
     const int steps = tiles_of(K, BK);
     const Scales scales{scale_a, scale_b, M, N, steps};
 
-    float totals[32] = {}, second[32];
-    float (&sums)[32] = where_products_add(totals, second);
+    float totals[32] = {}, sums[32] = {};
     for (int step = 0; step < steps; ++step) {
         bring_bytes(a, A, top, step * BK, M, K);
         bring_bytes(b, B, left, step * BK, N, K);
         publish_stores();
         __syncthreads();
         fence_sums();
-        start_products(sums, a, b, step % INTERVAL > 0 || !PROMOTE);
+        start_products(sums, a, b, step % INTERVAL > 0);
         commit_products();
         wait_for_products<0>();
         __syncthreads();                         // all have multiplied it before it is filled anew
-        if (PROMOTE && (step + 1) % INTERVAL == 0)
-            promote(totals, sums, scales.of_rows(top + row_of(0), step),
-                    scales.of_columns(left, step));
+        if ((step + 1) % INTERVAL == 0 || step + 1 == steps)
+            promote(totals, sums, scales.along_k(top + row_of(0), left, step));
     }
-    if (PROMOTE && steps % INTERVAL) promote(totals, sums, make_float2(1.0f, 1.0f), 1.0f);
     combine(totals, C, top, left, scales, alpha, beta);
     #pragma unroll
     for (int i = 0; i < 32; ++i) {

@@ -5,10 +5,10 @@
 #define BM 128                                   // rows of C that a block computes
 #endif
 #ifndef BN
-#define BN 256                                   // columns
+#define BN 128                                   // columns
 #endif
 #ifndef STAGES
-#define STAGES 4                                 // pairs of tiles in shared memory
+#define STAGES 6                                 // pairs of tiles in shared memory
 #endif
 #ifndef GROUP
 #define GROUP 16                                 // rows of tiles that are computed together
@@ -35,11 +35,7 @@
 #define SQUARE_BYTES (GROUP_ROWS * ROW_BYTES)    // of 64 rows
 #define BLOCK 128                                // rows of B, and elements along K, of one scale
 
-// How many columns a warpgroup multiplies at a time. A thread has room for a second set of sums of
-// 128 columns.
-#define PART (PROMOTE && BN > 128 ? 128 : BN)
 #define INTERVAL (PROMOTE ? PROMOTE / BK : 1 << 30)            // pairs of tiles of one sum
-#define LAG (PROMOTE == 0)                       // products under way while others are started
 
 typedef unsigned char Byte;                      // of an 8-bit float
 
@@ -59,6 +55,12 @@ struct Stage {
 
 __device__ __forceinline__ int tiles_of(int size, int tile) { return (size + tile - 1) / tile; }
 
+// How many of all steps belong to one sum.
+__device__ __forceinline__ int steps_of(int unit, int steps)
+{
+    return INTERVAL == 1 ? 1 : min(INTERVAL, steps - unit * INTERVAL);
+}
+
 // Where a tile of C begins.
 struct Corner {
     int row, col;
@@ -73,7 +75,7 @@ __device__ __forceinline__ Corner tile_at(int number, int down, int across, int 
     return {first + inside % rows, inside / rows};
 }
 
-// Start to multiply 64 rows of A with twice COUNT rows of B, 128 of k, each from its first byte on.
+// Start to multiply 64 rows of A, 128 of k, with twice COUNT rows of B.
 template <int COUNT>
 __device__ __forceinline__ void start_products(float (&sums)[COUNT], const Byte* a, const Byte* b,
                                                bool add)
@@ -84,30 +86,41 @@ __device__ __forceinline__ void start_products(float (&sums)[COUNT], const Byte*
         start_fp8_product(sums, behind(from_a, k), behind(from_b, k), add || k > 0);
 }
 
+// The same of a pair of tiles: the 64 rows of my warpgroup.
+__device__ __forceinline__ void start_products(float (&sums)[SUMS], const Stage& stage, int group,
+                                               bool add)
+{
+    start_products(sums, stage.a + group * SQUARE_BYTES, stage.b, add);
+}
+
 // ---- scales -------------------------------------------------------------------------------------
+
+// Of one block along K: of the two rows of a thread, and of its columns.
+struct Factors {
+    float first, second, columns;
+};
 
 struct Scales {
     const float *a, *b;
     int M, N, blocks;                            // blocks: along K
 
-    // In one block of K: of the two rows of a thread, the first of which is `row`.
-    __device__ __forceinline__ float2 of_rows(int row, int block) const
+    // Read here and now, well before they are used: the compiler would read them just then.
+    __device__ __forceinline__ static float read(const float* from)
     {
-#if SCALES == 2
-        return make_float2(a[(size_t)min(row, M - 1) * blocks + block],
-                           a[(size_t)min(row + 8, M - 1) * blocks + block]);
-#else
-        return make_float2(1.0f, 1.0f);
-#endif
+        float number;
+        asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(number) : "l"(from));
+        return number;
     }
 
-    // There, of the columns from `col` on.
-    __device__ __forceinline__ float of_columns(int col, int block) const
+    // `row`: the first of the thread's rows; `col`: the first of its columns.
+    __device__ __forceinline__ Factors along_k(int row, int col, int block) const
     {
 #if SCALES == 2
-        return b[(size_t)(min(col, N - 1) / BLOCK) * blocks + block];
+        return {read(a + (size_t)min(row, M - 1) * blocks + block),
+                read(a + (size_t)min(row + 8, M - 1) * blocks + block),
+                read(b + (size_t)(min(col, N - 1) / BLOCK) * blocks + block)};
 #else
-        return 1.0f;
+        return {1.0f, 1.0f, 1.0f};
 #endif
     }
 
@@ -126,22 +139,13 @@ struct Scales {
 
 // totals += scales * sums. A product with 1 is none: the compiler leaves it out.
 template <int COUNT>
-__device__ __forceinline__ void promote(float* totals, const float (&sums)[COUNT], float2 of_rows,
-                                        float of_columns)
+__device__ __forceinline__ void promote(float (&totals)[COUNT], const float (&sums)[COUNT],
+                                        const Factors& factors)
 {
-    const float first = of_rows.x * of_columns, second = of_rows.y * of_columns;
+    const float first = factors.first * factors.columns, second = factors.second * factors.columns;
     #pragma unroll
     for (int i = 0; i < COUNT; ++i)
         totals[i] = fmaf(i / 2 % 2 ? second : first, sums[i], totals[i]);
-}
-
-// The sums of the tensor cores: a second set beside the totals, or without PROMOTE these themselves.
-template <int COUNT, int ALL>
-__device__ __forceinline__ float (&where_products_add(float (&totals)[ALL],
-                                                      float (&second)[COUNT]))[COUNT]
-{
-    if constexpr (PROMOTE) return second;
-    else return totals;
 }
 
 // ---- C ------------------------------------------------------------------------------------------

@@ -28,10 +28,11 @@ EIGHT_BITS = {  # of A and B, of C, of the factors, and how it computes
 }
 FP8_CODES = {"float8_e4m3": 28, "float8_e5m2": 29}  # CUDA_R_8F_...
 RESULT_CODES = {"bfloat16": 14, "float32": FLOAT}  # CUDA_R_...
-# Of their first factor, our B, and of their second: CUBLASLT_MATMUL_DESC_{A,B}_SCALE_{POINTER,MODE}.
+# Of their first factor, our B, and of their second:
+# CUBLASLT_MATMUL_DESC_{A,B}_SCALE_POINTER and _MODE.
 SCALE_POINTERS, SCALE_MODES = (17, 18), (31, 32)
-# Kind of scales -> modes of both, CUBLASLT_MATMUL_MATRIX_SCALE_...: SCALAR_32F; OUTER_VEC_32F, which
-# Hopper has not; BLK128x128_32F and VEC128_32F.
+# Kind of scales -> modes of both, CUBLASLT_MATMUL_MATRIX_SCALE_...: SCALAR_32F; OUTER_VEC_32F;
+# BLK128x128_32F and VEC128_32F.
 MODES = {"tensors": (0, 0), "rows": (3, 3), "blocks": (5, 4)}
 FAST_ACCUMULATION = 25  # CUBLASLT_MATMUL_DESC_FAST_ACCUM
 SCALES_TOGETHER = 4  # a row of scales of 128×128 blocks is so many, or a multiple

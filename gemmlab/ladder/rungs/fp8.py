@@ -23,7 +23,7 @@ SQUARE_BYTES = GROUP_ROWS * ROW_BYTES
 BARRIER_BYTES = 8
 MAP_ALIGNMENT = 16  # bytes, of the rows of a matrix that has a tensor map
 BLOCK_SHARED_BYTES = 227 * 1024 - 1024  # what a block may ask for on sm_90a
-SECOND_SUMS = 128  # columns of C for which a thread has room to sum twice
+THREE_SETS = 128  # columns of C for which a thread has room for totals and two sets of sums
 
 
 def _precision(s: Settings) -> Precision:
@@ -83,12 +83,18 @@ def _too_much(s: Settings) -> str | None:
 
 
 def _no_room_for_sums(s: Settings) -> str | None:
-    if s["PROMOTE"] > PROMOTED and s["BN"] > SECOND_SUMS:
+    if s["PROMOTE"] and s["BN"] > THREE_SETS:
         return (
-            f"keeps sums of {s['BN']} columns for {s['PROMOTE']} products beside their totals, and "
-            f"a thread has registers for {SECOND_SUMS} columns: PROMOTE is {PROMOTED} or 0, or BN "
-            f"up to {SECOND_SUMS}"
+            f"keeps two sets of sums of {s['BN']} columns beside their totals, and a thread has "
+            f"registers for {THREE_SETS} columns: BN up to {THREE_SETS}, or PROMOTE 0"
         )
+    return None
+
+
+def _too_few_stages(s: Settings) -> str | None:
+    needed = 2 * s["PROMOTE"] // PROMOTED
+    if s["STAGES"] < needed:
+        return f"has two sums of {s['PROMOTE']} products under way: STAGES from {needed} on"
     return None
 
 
@@ -110,14 +116,12 @@ FP8 = Rung(
     idea="8 bits and scales; sums of 13 bits, added every 128 products to others in float32",
     parameters=(
         Parameter("BM", 128, (64, 128), "rows of C that a block computes"),
-        Parameter("BN", 256, (32, 64, 128, 256), "columns of C that a block computes"),
-        Parameter("STAGES", 4, (2, 3, 4, 6, 8), "pairs of tiles in shared memory"),
+        Parameter("BN", 128, (32, 64, 128, 256), "columns of C that a block computes"),
+        Parameter("STAGES", 6, (2, 3, 4, 6, 8), "pairs of tiles in shared memory"),
         Parameter("GROUP", 16, (1, 4, 8, 16, 32), "rows of tiles that are computed together"),
-        Parameter("CLUSTER", 2, (1, 2), "blocks that share B"),
+        Parameter("CLUSTER", 1, (1, 2), "blocks that share B"),
         Parameter("SCALES", 0, (0, 1, 2), "0 of tensors, 1 of rows, 2 of blocks", tuned=False),
-        Parameter(
-            "PROMOTE", 128, (0, 128, 256, 512, 1024), "products of one sum, 0: all", tuned=False
-        ),
+        Parameter("PROMOTE", 128, (0, 128, 256, 512), "products of one sum, 0: all", tuned=False),
         Parameter("DTYPE", 0, (0, 1, 2), "0 E4M3, 1 A in E5M2, 2 B in E5M2", tuned=False),
         Parameter("OUT32", 0, (0, 1), "0: C is bfloat16, 1: float32", tuned=False),
     ),
@@ -125,7 +129,8 @@ FP8 = Rung(
     plan=_plan,
     constraints=(
         Constraint("shared memory", _too_much),
-        Constraint("second sums", _no_room_for_sums),
+        Constraint("three sets of sums", _no_room_for_sums),
+        Constraint("stages of two sums", _too_few_stages),
         Constraint("scales along K", _scales_along_k),
         Constraint("whole squares of C", _whole_squares),
     ),
