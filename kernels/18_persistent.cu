@@ -15,6 +15,7 @@
 #include "send_tile.cuh"
 #include "roles.cuh"
 #include "cluster.cuh"
+#include "early_launch.cuh"
 
 struct Shared {
     Stage stages[STAGES];
@@ -42,6 +43,7 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
 
     int tile = blockIdx.x / CLUSTER;
     Corner to = corner(tile);
+    let_next_begin();
     if (threadIdx.x == GROUPS * GROUP_THREADS) {
         announce(map_a);
         announce(map_b);
@@ -53,11 +55,12 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
         publish_barriers();
     }
     meet_in_cluster();
+    wait_for_launch_before();
 
     Place at;
     if (group == GROUPS) {                       // the producer
         give_registers_back();
-        if (thread == 0)
+        if (thread == 0) {
             for (; tile < down * across; to = corner(tile += clusters))
                 for (int step = 0; step < steps; ++step, at.go_on()) {
                     const Stage& stage = shared.stages[at.stage];
@@ -72,7 +75,10 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
                         else bring_to_all(place, map_b, row, col, told, (1 << CLUSTER) - 1);
                     });
                 }
-        __syncwarp();
+            if (CLUSTER > 1)                     // until no other block arrives here any more
+                for (int s = 0; s < STAGES; ++s, at.go_on())
+                    wait_for(empty + 8 * at.stage, at.parity ^ 1);
+        }
     } else {                                     // a consumer
         take_registers();
         float sums[SUMS];
@@ -94,7 +100,5 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
             send_sums(sums, shared.rooms[group], map_c, row, to.col, group);
         }
         if (thread == 0) wait_until_sent();
-        __syncwarp();
     }
-    leave_cluster();                             // when nobody arrives here any more
 }

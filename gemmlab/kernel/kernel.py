@@ -390,7 +390,7 @@ class Kernel:
         `verify`. Show the result: it is a table.
         """
         rows, cols = self.rung.tile(self.settings)
-        step = max(32, self.settings.get("BK", 0))  # a whole step along K, then one more
+        step = max(32, self.rung.depth(self.settings))  # a whole step along K, then one more
         shapes = [(7, 5, 3), (17, 33, 0), (rows, cols, step), (rows + 1, cols + 1, step + 1)]
         launched = self._in_rounds(SMS_OF_CHECKS)
         cases = [launched._look_for_mistakes(*shape, *PRODUCT) for shape in shapes]

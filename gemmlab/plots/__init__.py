@@ -8,6 +8,8 @@ speeds are in speed/, palette and page in style.
 
 from __future__ import annotations
 
+from gemmlab.plots.hopper.block_phases import block_phases
+from gemmlab.plots.hopper.power import power, wgmma_ceilings
 from gemmlab.plots.kernel_view import kernel_view
 from gemmlab.plots.memory.addresses import address_map
 from gemmlab.plots.memory.banks import bank_map
@@ -50,6 +52,7 @@ __all__ = [
     "bank_map",
     "batches",
     "block_map",
+    "block_phases",
     "climb",
     "comparison",
     "copies",
@@ -67,6 +70,7 @@ __all__ = [
     "outer_product",
     "path",
     "png",
+    "power",
     "ring",
     "roofline",
     "rung_map",
@@ -86,6 +90,7 @@ __all__ = [
     "warp_map",
     "warpgroup_sums",
     "waves",
+    "wgmma_ceilings",
 ]
 
 

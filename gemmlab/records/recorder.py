@@ -34,6 +34,8 @@ from gemmlab.records.experiments import (
     mma_steps,
     mma_types,
     pitfalls,
+    power,
+    wgmma_ceilings,
 )
 from gemmlab.records.registry import RUNS, BadRecord, Evidence, NoRecord, Say, StaleRecord
 from gemmlab.records.runs import Measured, Part
@@ -82,7 +84,10 @@ def evidence(shapes: Shapes = runs.SHAPES) -> tuple[Evidence, ...]:
         mma_steps.EVIDENCE,
         mma_types.EVIDENCE,
         hopper_steps.EVIDENCE,
-        hopper_timeline.EVIDENCE,
+        hopper_timeline.BY_STEPS,
+        hopper_timeline.BY_BLOCKS,
+        wgmma_ceilings.EVIDENCE,
+        power.EVIDENCE,
         *(
             Part(rung.name, RUNS, partial(_remake_rung, rung.name, shapes),
                  partial(runs.entry, Measured(rung)))

@@ -12,6 +12,7 @@ import numpy as np
 
 from gemmlab.simulator import counters
 from gemmlab.simulator.memory import merging
+from gemmlab.simulator.threads import clusters
 from gemmlab.simulator.threads.layout import Triple
 
 SHARED = "shared memory"  # what accesses to it are counted under
@@ -37,6 +38,28 @@ class WarpAccess:
     addresses: np.ndarray
     active: np.ndarray
     size: int
+    index: int
+
+
+@dataclass(frozen=True)
+class BoxCopy:
+    """A box of `array` that one thread had the copy engine bring or store, by tensor map.
+
+    `corner`: its first element, and `box`: how many of them, along each axis of the array as it is
+    stored; a part of the box may lie outside. `place`: where it begins in shared memory, in bytes.
+    `ranks`: the blocks of the cluster that get it, by multicast; () for the own block.
+    """
+
+    line: int
+    operation: str  # "load" or "store"
+    array: str
+    block: Triple
+    warp: int
+    lane: int
+    corner: tuple[int, ...]
+    box: tuple[int, ...]
+    place: int
+    ranks: tuple[int, ...]
     index: int
 
 
@@ -114,6 +137,31 @@ class Counting:
         elif found := costs[place]:
             line = self.lanes.launch.kernel.instructions[index].line
             self.lanes.counter.add_again((line, "shared", "load", SHARED), found[2])
+
+    def boxes(self, index, operation, used, coordinates, place, mask, ranks=None) -> None:
+        """Keep the boxes of a MapInUse that lanes of the recorded block name.
+
+        `coordinates`: the last axis first; `ranks`: bits of the blocks that get a box, or None.
+        """
+        lanes = self.lanes
+        line = lanes.launch.kernel.instructions[index].line
+
+        def of_block(value):
+            return lanes.layout.to_warps(value)[lanes.recorded_warps]
+
+        corners = [of_block(one) for one in reversed(coordinates)]
+        places = of_block(place)
+        bits = np.zeros_like(places) if ranks is None else of_block(ranks)
+        for warp, lane in np.argwhere(of_block(mask)).tolist():
+            of_lane = int(bits[warp, lane])
+            lanes.boxes.append(
+                BoxCopy(
+                    line, operation, used.name, lanes.record, warp, lane,
+                    tuple(int(one[warp, lane]) for one in corners), used.map.box,
+                    int(clusters.place_of(places[warp, lane])),
+                    tuple(rank for rank in range(16) if of_lane >> rank & 1), index,
+                )
+            )  # fmt: skip
 
     def _array(self, space: str, address: int) -> str | None:
         """What an access is counted under; None for a wild pointer."""

@@ -49,11 +49,12 @@ def run(
 ):
     """Run all blocks, or only the clusters of those named, each of them in a chunk of its own.
 
-    Returns (counter, findings, accesses, stretches); the last two only of the block `record`.
+    Returns (counter, findings, accesses, boxes, stretches); the last three only of the block
+    `record`.
     Raises TooLong as soon as it is clear that the run will take more than `limit_s` seconds.
     Whatever ends it, nothing runs on and writes to memory afterwards.
     """
-    counter, findings, accesses, stretches = Counter(), {}, [], []
+    counter, findings, accesses, boxes, stretches = Counter(), {}, [], [], []
     threads = 1 if launch.check or _is_ordered(launch) else THREADS
     number, every = _ranges(launch, blocks, threads)
     deadline = Deadline(inf if limit_s is None else limit_s)
@@ -72,6 +73,7 @@ def run(
             if launch.prints:
                 sys.stdout.write("".join(chunk.printed))
             accesses += chunk.accesses
+            boxes += chunk.boxes
             stretches += chunk.stretches
             for key, finding in chunk.findings.items():
                 findings.setdefault(key, finding)
@@ -79,7 +81,7 @@ def run(
             late = deadline.elapsed > SEEN_S and expected > deadline.limit_s
             if late and not in_turns:  # those that wait for others may all finish at the end
                 raise TooLong(f"about {expected / 60:,.1f} minutes")
-    return counter, list(findings.values()), accesses, stretches
+    return counter, list(findings.values()), accesses, boxes, stretches
 
 
 def _in_turns(chunks, launch: PreparedLaunch):

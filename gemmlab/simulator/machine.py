@@ -75,12 +75,13 @@ class Finding:
 
 @dataclass(frozen=True)
 class Stretch:
-    """A basic block that some warps executed, and with which of the accesses it begins."""
+    """A basic block that some warps executed; with which access and which box it begins."""
 
     start: int
     end: int
     warps: np.ndarray  # bool (warps,)
     first_access: int
+    first_box: int
 
 
 def _form(instruction: Instruction) -> tuple | None:
@@ -175,12 +176,14 @@ class Chunk:
     """The lanes of some blocks, and all that is theirs: registers, shared memory, counts.
 
     `layout`: where each lane stands. `alive`: lanes that have not returned. `checker`: None unless
-    the launch asks for checks. `record`: the block whose accesses and stretches are kept, or None.
+    the launch asks for checks. `record`: the block whose accesses, boxes and stretches are kept, or
+    None.
     """
 
     def __init__(self, launch: PreparedLaunch, ranges, record: Triple | None, deadline: Deadline):
         self.launch, self.ranges, self.record = launch, ranges, record
-        self.counter, self.findings, self.accesses, self.stretches = counters.Counter(), {}, [], []
+        self.counter, self.findings = counters.Counter(), {}
+        self.accesses, self.boxes, self.stretches = [], [], []
         self.parameters, self.known_sums = launch.parameters, launch.known_sums
         self.magnitudes, self.stacks = Magnitudes(), Stacks()
         self.observed = launch.count or record is not None
@@ -287,7 +290,9 @@ class Chunk:
             function = self.launch.translation.function(start, kept)
             if self.record is not None:
                 warps = self.layout.to_warps(mask).any(axis=1)[self.recorded_warps]
-                self.stretches.append(Stretch(start, block.end, warps, len(self.accesses)))
+                self.stretches.append(
+                    Stretch(start, block.end, warps, len(self.accesses), len(self.boxes))
+                )
             if self.checker:
                 self.checker.executes(start, mask)
             condition = function(self.registers, self, mask)

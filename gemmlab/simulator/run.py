@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from gemmlab.simulator import machine
 from gemmlab.simulator.counters import LineCount
-from gemmlab.simulator.counting import WarpAccess
+from gemmlab.simulator.counting import BoxCopy, WarpAccess
 from gemmlab.simulator.errors import LaunchError
 from gemmlab.simulator.grid import run as run_blocks
 from gemmlab.simulator.machine import Finding
@@ -19,6 +19,7 @@ class Step:
     opcode: str
     line: int
     accesses: tuple[WarpAccess, ...]
+    boxes: tuple[BoxCopy, ...]
 
 
 @dataclass
@@ -36,7 +37,7 @@ class Run:
     findings: list[Finding]
     multiply_adds: int = 0
     _again: machine.PreparedLaunch | None = field(repr=False, default=None)
-    _seen: dict = field(repr=False, default_factory=dict)  # block -> its accesses and stretches
+    _seen: dict = field(repr=False, default_factory=dict)  # block -> accesses, boxes, stretches
 
     def accesses(self, block=(0, 0, 0), warp: int | None = None) -> list[WarpAccess]:
         """Every memory access of one block, or of one of its warps, in the order of execution.
@@ -44,8 +45,16 @@ class Run:
         The block is run once more for this, on copies of the arrays as the launch left them, unless
         it was the last of those that `blocks` named.
         """
-        accesses, _ = self._recorded(block)
+        accesses, _, _ = self._recorded(block)
         return [access for access in accesses if warp is None or access.warp == warp]
+
+    def boxes(self, block=(0, 0, 0), warp: int | None = None) -> list[BoxCopy]:
+        """What threads of one block, or of one of its warps, had copied by tensor maps, in order.
+
+        Found as `accesses` is.
+        """
+        _, boxes, _ = self._recorded(block)
+        return [box for box in boxes if warp is None or box.warp == warp]
 
     def opcode(self, access: WarpAccess) -> str:
         """Of the instruction that made an access, such as "ld.global.f32"."""
@@ -53,17 +62,21 @@ class Run:
 
     def instructions(self, block=(0, 0, 0), warp: int = 0) -> list[Step]:
         """What one warp executed, in order. Found as `accesses` is."""
-        accesses, stretches = self._recorded(block)
+        accesses, boxes, stretches = self._recorded(block)
         steps = []
         for at, stretch in enumerate(stretches):
             if not stretch.warps[warp]:
                 continue
-            end = stretches[at + 1].first_access if at + 1 < len(stretches) else len(accesses)
-            own = [one for one in accesses[stretch.first_access : end] if one.warp == warp]
+            after = stretches[at + 1] if at + 1 < len(stretches) else None
+            of_stretch = slice(stretch.first_access, after and after.first_access)
+            own = [one for one in accesses[of_stretch] if one.warp == warp]
+            of_stretch = slice(stretch.first_box, after and after.first_box)
+            copies = [one for one in boxes[of_stretch] if one.warp == warp]
             for index in range(stretch.start, stretch.end):
                 one = self._again.kernel.instructions[index]
                 made = tuple(access for access in own if access.index == index)
-                steps.append(Step(one.opcode, one.line, made))
+                brought = tuple(box for box in copies if box.index == index)
+                steps.append(Step(one.opcode, one.line, made, brought))
         return steps
 
     def _recorded(self, block):

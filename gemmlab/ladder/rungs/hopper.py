@@ -1,14 +1,11 @@
-"""Rungs 16 to 18: boxes by tensor map, products of warpgroups, for sm_90a alone.
-
-They are not on the ladder yet: they have no notebooks and no records.
-"""
+"""Rungs 16 to 18: boxes by tensor map, products of warpgroups, for sm_90a alone."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from gemmlab.ladder.constraints import Constraint
-from gemmlab.ladder.launch import PRODUCT, Argument, Launch, MapOf, Target
+from gemmlab.ladder.launch import PRODUCT, Launch, MapOf, Target
 from gemmlab.ladder.precision import (
     BRAIN,
     BRAIN_TO_SINGLE,
@@ -91,20 +88,28 @@ def _or_any_width(by_maps: Launched) -> Callable[[Problem, Settings, Target], li
     return plan
 
 
-def _one_block_a_tile(
-    entry: str, producers: int, shared_bytes: Callable[[Settings], int], sent: bool
-) -> Launched:
-    def launch(problem: Problem, s: Settings, target: Target) -> Launch:
-        down, across = _tiles(problem, s)
-        threads = GROUP_THREADS * (s["BM"] // GROUP_ROWS + producers)
-        args: tuple[Argument, ...] = _maps(s, s["BN"])
-        args += (MapOf("C", (GROUP_ROWS, _c_columns(s)), "128B"),) if sent else ()
-        return Launch(
-            entry, (down * across, 1, 1), (threads, 1, 1), shared_bytes(s),
-            args=(*args, "C", "M", "N", "K", "alpha", "beta"),
-        )  # fmt: skip
+def _one_block_a_tile(problem: Problem, s: Settings, target: Target) -> Launch:
+    down, across = _tiles(problem, s)
+    threads = GROUP_THREADS * (s["BM"] // GROUP_ROWS)
+    return Launch(
+        "tma_wgmma", (down * across, 1, 1), (threads, 1, 1), _copied_bytes(s),
+        args=(*_maps(s, s["BN"]), *PRODUCT[2:]),
+    )  # fmt: skip
 
-    return launch
+
+def _sent(entry: str, blocks: int, s: Settings, together: int, columns_of_b: int) -> Launch:
+    """Of blocks that send what they have computed, `together` of them in a cluster."""
+    threads = GROUP_THREADS * (s["BM"] // GROUP_ROWS + 1)
+    map_of_c = MapOf("C", (GROUP_ROWS, _c_columns(s)), "128B")
+    return Launch(
+        entry, (blocks, 1, 1), (threads, 1, 1), _sent_bytes(s), (together, 1, 1),
+        (*_maps(s, columns_of_b), map_of_c, *PRODUCT[2:]), early=bool(s["EARLY_LAUNCH"]),
+    )  # fmt: skip
+
+
+def _specialized(problem: Problem, s: Settings, target: Target) -> Launch:
+    down, across = _tiles(problem, s)
+    return _sent("warp_specialized", down * across * s["SPLIT"], s, s["SPLIT"], s["BN"])
 
 
 def _persistent(problem: Problem, s: Settings, target: Target) -> Launch:
@@ -114,11 +119,7 @@ def _persistent(problem: Problem, s: Settings, target: Target) -> Launch:
     tiles = ceil_div(down, together) * across  # of a whole cluster
     most = max(1, target.sm_count // together)
     clusters = ceil_div(tiles, ceil_div(tiles, most))
-    one = _one_block_a_tile("persistent", 1, _sent_bytes, True)(problem, s, target)
-    return Launch(
-        one.entry, (clusters * together, 1, 1), one.block, one.shared_bytes, (together, 1, 1),
-        (*_maps(s, s["BN"] // together), *one.args[2:]),
-    )  # fmt: skip
+    return _sent("persistent", clusters * together, s, together, s["BN"] // together)
 
 
 def _fits(shared_bytes: Callable[[Settings], int]) -> Constraint:
@@ -136,6 +137,14 @@ def _whole_squares(s: Settings) -> str | None:
     return None
 
 
+def _room_for_sums(s: Settings) -> str | None:
+    """Whether the sums of a block that shares its tile find room where its stages were."""
+    sums = 4 * s["BM"] * s["BN"]
+    if s["SPLIT"] > 1 and sums > (stages := _stages_bytes(s)):
+        return f"leaves {stages} bytes for sums of {sums} bytes: choose more STAGES"
+    return None
+
+
 def _parameters(stages: tuple[int, ...]) -> tuple[Parameter, ...]:
     return (
         Parameter("BM", 128, (64, 128), "rows of C that a block computes"),
@@ -145,11 +154,25 @@ def _parameters(stages: tuple[int, ...]) -> tuple[Parameter, ...]:
     )
 
 
+EARLY = Parameter(
+    "EARLY_LAUNCH", 1, (0, 1), "1: a launch begins while the one before ends", tuned=False
+)
+USUAL = {
+    "BM": 128, "BN": 256, "STAGES": 4, "GROUP": 16, "SPLIT": 1, "CLUSTER": 2, "EARLY_LAUNCH": 1,
+    "OP_B": 0, "DTYPE": 0, "OUT32": 0,
+}  # fmt: skip
+TYPE_OF = {"OP_B", "DTYPE", "OUT32"}
 WHAT = (
     Parameter("OP_B", 0, (0, 1), "B: 0 as it is, 1 stored transposed", tuned=False),
     Parameter("DTYPE", 0, (0, 1), "A and B: 0 float16, 1 bfloat16", tuned=False),
     Parameter("OUT32", 0, (0, 1), "1: C is float32", tuned=False),
 )
+
+
+def _ships(s: Settings) -> bool:
+    """All tiles; with the usual one also other orders of tiles, other types and another B."""
+    changed = {name for name, value in USUAL.items() if s.get(name, value) != value}
+    return any(changed <= some for some in ({"BM", "BN", "STAGES", "CLUSTER"}, {"GROUP"}, TYPE_OF))
 
 
 def _ops(s: Settings) -> str:
@@ -158,19 +181,23 @@ def _ops(s: Settings) -> str:
 
 _common = {
     "tile": tile,
+    "depth": lambda s: SQUARE,
     "model_bytes": lambda problem, s: tile_reuse(problem, s, _precision(s)),
     "needs_arch": lambda s: "sm_90a",
     "precision": HALF,
     "by_type": _precision,
     "ops": _ops,
+    "ships": _ships,
+    "by_wgmma": True,
 }
 
 TMA_WGMMA = Rung(
     name="16_tma_wgmma",
     title="Tensor copies and warpgroup products",
     idea="one thread brings a box, and 128 threads multiply it with one instruction",
+    inner_loop=(("const auto fetch", "};"), ("for (int step = 0; step < steps", "}")),
     parameters=(*_parameters((1, 2, 3, 4, 6)), *WHAT),
-    plan=_or_any_width(_one_block_a_tile("tma_wgmma", 0, _copied_bytes, False)),
+    plan=_or_any_width(_one_block_a_tile),
     constraints=(_fits(_copied_bytes),),
     **_common,
 )
@@ -179,9 +206,18 @@ WARP_SPECIALIZED = Rung(
     name="17_warp_specialized",
     title="Warp specialization",
     idea="a warp that only copies and warps that only multiply, with a ring between them",
-    parameters=(*_parameters((2, 3, 4, 6)), *WHAT),
-    plan=_or_any_width(_one_block_a_tile("warp_specialized", 1, _sent_bytes, True)),
-    constraints=(_fits(_sent_bytes),),
+    inner_loop=(
+        ("for (int step = 0; step < steps; ++step, at", "[&](unsigned to"),
+        ("for (int step = 0; step < steps; ++step) {", "}"),
+    ),
+    parameters=(
+        *_parameters((2, 3, 4, 6, 8)),
+        Parameter("SPLIT", 1, (1, 2, 4, 8), "parts of K, a block for each"),
+        EARLY,
+        *WHAT,
+    ),
+    plan=_or_any_width(_specialized),
+    constraints=(_fits(_sent_bytes), Constraint("room for sums", _room_for_sums)),
     **_common,
 )
 
@@ -189,14 +225,20 @@ PERSISTENT = Rung(
     name="18_persistent",
     title="Persistent blocks and clusters",
     idea="blocks that stay compute tile after tile, and two of them share what they bring",
+    inner_loop=(
+        ("for (; tile < down", "const int part"),
+        ("for (; tile < down", "arrive_in_all("),
+    ),
     parameters=(
         *_parameters((2, 3, 4, 6)),
         Parameter("CLUSTER", 2, (1, 2), "blocks that share B"),
+        EARLY,
         *WHAT,
     ),
     plan=_or_any_width(_persistent),
+    cluster_tiles=lambda s: (s["CLUSTER"], 1),
     constraints=(_fits(_sent_bytes), Constraint("whole squares of B", _whole_squares)),
     **_common,
 )
 
-UNLISTED = (TMA_WGMMA, WARP_SPECIALIZED, PERSISTENT)
+RUNGS = (TMA_WGMMA, WARP_SPECIALIZED, PERSISTENT)

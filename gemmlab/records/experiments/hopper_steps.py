@@ -19,7 +19,7 @@ from gemmlab.cuda.device import require_gpu, software_versions
 from gemmlab.kernel.fingerprint import short_code, shortened
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import Rung, Settings
-from gemmlab.ladder.rungs.hopper import PERSISTENT, TMA_WGMMA, UNLISTED, WARP_SPECIALIZED
+from gemmlab.ladder.rungs.hopper import PERSISTENT, RUNGS, TMA_WGMMA, WARP_SPECIALIZED
 from gemmlab.measure import profiler
 from gemmlab.measure.timing import Measurement, compare, gflops, now
 from gemmlab.records.registry import DATE, POSITIVE, REPORTED, SIZE, TEXT, Say, Table
@@ -87,7 +87,7 @@ SHAPES = (
 TYPES = tuple(
     Step(f"{rung.name[:2]}, {name}", rung, settings)
     for name, settings, some in (
-        ("BF16", BF16, UNLISTED), ("B transposed", NT, UNLISTED),
+        ("BF16", BF16, RUNGS), ("B transposed", NT, RUNGS),
         ("BF16, B transposed", BF16 | NT, (PERSISTENT,)),
         ("BF16, C in FP32", {**BF16, "OUT32": 1}, (PERSISTENT,)),
     )
@@ -174,7 +174,7 @@ def _timed(found: Measurement) -> dict[str, float | int | None]:
 
 
 def _code_of_row(row) -> str:
-    (rung,) = (one for one in UNLISTED if one.name == row.kernel)
+    (rung,) = (one for one in RUNGS if one.name == row.kernel)
     return short_code(rung.path, ladder.read_settings(row.settings))
 
 
