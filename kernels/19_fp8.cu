@@ -19,6 +19,7 @@
 #include "send_tile.cuh"
 #include "roles.cuh"
 #include "cluster.cuh"
+#include "early_launch.cuh"
 
 struct Shared {
     Stage stages[STAGES];
@@ -46,6 +47,7 @@ fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap m
 
     int tile = blockIdx.x / CLUSTER;
     Corner to = corner(tile);
+    let_next_begin();
     if (threadIdx.x == GROUPS * GROUP_THREADS) {
         announce(map_a);
         announce(map_b);
@@ -57,11 +59,12 @@ fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap m
         publish_barriers();
     }
     meet_in_cluster();
+    wait_for_launch_before();
 
     Place at;
     if (group == GROUPS) {                       // the producer
         give_registers_back();
-        if (thread == 0)
+        if (thread == 0) {
             for (; tile < down * across; to = corner(tile += clusters))
                 for (int step = 0; step < steps; ++step, at.go_on()) {
                     const Stage& stage = shared.stages[at.stage];
@@ -75,7 +78,10 @@ fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap m
                     else bring_to_all(place, map_b, to.col + part, step * BK, told,
                                       (1 << CLUSTER) - 1);
                 }
-        __syncwarp();
+            if (CLUSTER > 1)                     // until no other block arrives here any more
+                for (int s = 0; s < STAGES; ++s, at.go_on())
+                    wait_for(empty + 8 * at.stage, at.parity ^ 1);
+        }
     } else {                                     // a consumer
         take_registers();
         const Scales scales{scale_a, scale_b, M, N, steps};
@@ -139,7 +145,5 @@ fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap m
             send_sums(totals, shared.rooms[group], map_c, row, to.col, group);
         }
         if (thread == 0) wait_until_sent();
-        __syncwarp();
     }
-    leave_cluster();                             // when nobody arrives here any more
 }

@@ -9,7 +9,6 @@ Numbers of enumerations and the layout of structures are those of NVIDIA's cubla
 from __future__ import annotations
 
 import ctypes
-from dataclasses import replace
 from functools import cache
 
 from gemmlab.cuda.cublas import (
@@ -283,8 +282,8 @@ class ScaledProduct(_Product):
 
     `types`: names of the element types of A, B and C; `scales`: "tensors", "rows" or "blocks", see
     gemmlab.ladder.scales; `fast`: whether all products are one sum of the tensor cores. It is
-    launched as a Kernel, with alpha 1 and beta 0, on operands as `given` makes them. Raises
-    CublasError where cuBLASLt proposes no algorithm that runs.
+    launched as a Kernel, with alpha 1 and beta 0. Raises CublasError where cuBLASLt proposes no
+    algorithm that runs.
     """
 
     name = "cublasLt"
@@ -308,32 +307,37 @@ class ScaledProduct(_Product):
         A, B = (random(0, 64, size).astype(cupy.uint8) for size in ((m, k), (n, k)))
         size = max(m, n) * (-(-k // 128) + SCALES_TOGETHER)  # enough for any kind
         ones = cupy.ones(size, cupy.float32)
+        self._set_scales(ones, ones)  # their alignment counts
+        self._laid_out: dict[int, tuple] = {}
         if not self._choose(A, B, cupy.zeros((m, n), cupy.float32), ones, ones):
             raise CublasError(
                 f"cuBLASLt proposes no algorithm that runs, for {self.dtype} at M={m}, N={n}, "
                 f"K={k}."
             )
 
-    def given(self, operands):
-        """Operands, their scales as cuBLASLt has them: of blocks, A's by columns, B's padded."""
-        if not self._by_blocks:
-            return operands
-        cupy, of_b = self.array_module, operands.scale_b
-        padding = -of_b.shape[1] % SCALES_TOGETHER
-        return replace(
-            operands,
-            scale_a=cupy.ascontiguousarray(operands.scale_a.T),
-            scale_b=cupy.ascontiguousarray(cupy.pad(of_b, ((0, 0), (0, padding)))),
-        )
-
     def launch(self, operands, alpha: float, beta: float) -> None:
-        """As a Kernel's, for what `given` returns. The factors are 1 and 0."""
-        self.launch_into(operands.A, operands.B, operands.C, operands.scale_a, operands.scale_b)
+        """As a Kernel's, for operands of ops NT. The factors are 1 and 0.
+
+        cuBLASLt has scales of blocks in its own order: A's by columns, rows of B's padded. They are
+        brought into it when they are first seen.
+        """
+        a, b = operands.scale_a, operands.scale_b
+        if self._by_blocks:
+            if id(a) not in self._laid_out:
+                cupy, padding = self.array_module, -b.shape[1] % SCALES_TOGETHER
+                turned = cupy.ascontiguousarray(a.T)
+                padded = cupy.ascontiguousarray(cupy.pad(b, ((0, 0), (0, padding))))
+                self._laid_out[id(a)] = turned, padded, a
+            a, b, _ = self._laid_out[id(a)]
+        self.launch_into(operands.A, operands.B, operands.C, a, b)
+
+    def _set_scales(self, scale_a, scale_b) -> None:
+        for attribute, scale in zip(SCALE_POINTERS, (scale_b, scale_a), strict=True):
+            self._set(attribute, ctypes.c_void_p(scale.data.ptr))
 
     def _launch(self, proposal: _Proposal, A, B, C, scale_a, scale_b) -> int:
         """The status of one launch."""
-        for attribute, scale in zip(SCALE_POINTERS, (scale_b, scale_a), strict=True):
-            self._set(attribute, ctypes.c_void_p(scale.data.ptr))
+        self._set_scales(scale_a, scale_b)
         return super()._launch(proposal, A, B, C)
 
     def random_bias(self, n: int, seed: int) -> None:

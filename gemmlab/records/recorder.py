@@ -88,6 +88,9 @@ def evidence(shapes: Shapes = runs.SHAPES) -> tuple[Evidence, ...]:
         hopper_timeline.BY_BLOCKS,
         wgmma_ceilings.EVIDENCE,
         power.EVIDENCE,
+        fp8_steps.EVIDENCE,
+        fp8_errors.EVIDENCE,
+        quantizing.EVIDENCE,
         *(
             Part(rung.name, RUNS, partial(_remake_rung, rung.name, shapes),
                  partial(runs.entry, Measured(rung)))

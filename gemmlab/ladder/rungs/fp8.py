@@ -71,7 +71,7 @@ def _plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
     return [
         Launch(
             "fp8", (clusters * together, 1, 1), (threads, 1, 1), _shared_bytes(s), (together, 1, 1),
-            (*maps, "C", *args),
+            (*maps, "C", *args), early=bool(s["EARLY_LAUNCH"]),
         )
     ]  # fmt: skip
 
@@ -120,13 +120,19 @@ FP8 = Rung(
         Parameter("STAGES", 6, (2, 3, 4, 6, 8), "pairs of tiles in shared memory"),
         Parameter("GROUP", 16, (1, 4, 8, 16, 32), "rows of tiles that are computed together"),
         Parameter("CLUSTER", 1, (1, 2), "blocks that share B"),
+        Parameter(
+            "EARLY_LAUNCH", 1, (0, 1), "1: a launch begins while the one before ends", tuned=False
+        ),
         Parameter("SCALES", 0, (0, 1, 2), "0 of tensors, 1 of rows, 2 of blocks", tuned=False),
         Parameter("PROMOTE", 128, (0, 128, 256, 512), "products of one sum, 0: all", tuned=False),
         Parameter("DTYPE", 0, (0, 1, 2), "0 E4M3, 1 A in E5M2, 2 B in E5M2", tuned=False),
         Parameter("OUT32", 0, (0, 1), "0: C is bfloat16, 1: float32", tuned=False),
     ),
     tile=tile,
+    depth=lambda s: PROMOTED,
     plan=_plan,
+    cluster_tiles=lambda s: (s["CLUSTER"], 1),
+    by_wgmma=True,
     constraints=(
         Constraint("shared memory", _too_much),
         Constraint("three sets of sums", _no_room_for_sums),
