@@ -1,4 +1,4 @@
-"""What is handed to the driver for a launch that may begin early; the driver itself is a stand-in."""
+"""What is handed to the driver for a launch that may begin early; the driver is a stand-in."""
 
 import ctypes
 from types import SimpleNamespace

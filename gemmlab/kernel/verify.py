@@ -245,17 +245,17 @@ def check_sample(
         names = [f"{product}, {row}" for product in products for row in names]
     A, C = (X[..., xp.asarray(chosen), :] for X in (A, C))
     A, B, C = precision.a.decode(A), precision.b.decode(B), precision.c.decode(C)
-    least = operands.least()
+    least = (0.0, 0.0)
     if precision.scales is not None:
         of_a, of_b = operands.spread_scales()
         of_a, least_a = (
-            xp.broadcast_to(X, (problem.m, problem.k))[xp.asarray(chosen)] for X in (of_a, least[0])
+            xp.broadcast_to(X, (problem.m, problem.k))[xp.asarray(chosen)]
+            for X in (of_a, operands.least()[0])
         )
-        A, B, least = A * of_a, B * of_b, (least_a, least[1])
+        A, B, least = A * of_a, B * of_b, (least_a, operands.least()[1])
     expected = reference(A, B, None, 1.0, 0.0, **end)
-    bound = error_bound(
-        A, B, None, 1.0, 0.0, precision, **end, activation=kernel.activation, least=least
-    )
+    end |= {"activation": kernel.activation, "least": least}
+    bound = error_bound(A, B, None, 1.0, 0.0, precision, **end)
     got, expected, bound = (kernel.to_host(X).reshape(-1, problem.n) for X in (C, expected, bound))
     message, _ = _compare(got, activate(expected, kernel.activation), bound, rows=names)
     if message:

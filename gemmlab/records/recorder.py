@@ -27,6 +27,8 @@ from gemmlab.records.experiments import (
     chains,
     epilogue_timing,
     fma_order,
+    fp8_errors,
+    fp8_steps,
     hopper_steps,
     hopper_timeline,
     joins,
@@ -35,6 +37,7 @@ from gemmlab.records.experiments import (
     mma_types,
     pitfalls,
     power,
+    quantizing,
     wgmma_ceilings,
 )
 from gemmlab.records.registry import RUNS, BadRecord, Evidence, NoRecord, Say, StaleRecord
