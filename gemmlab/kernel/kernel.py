@@ -402,7 +402,7 @@ class Kernel:
         if self.rung.has_maps(self.settings):  # tiles in turn, with more steps than stages
             one_sm = self.scheduled_for(1)
             cases += [
-                one_sm._look_for_mistakes(rows + 8, cols + 8, 584, *PRODUCT),
+                one_sm._look_for_mistakes(rows + 8, cols + 8, 592, *PRODUCT),
                 one_sm._look_for_mistakes(rows + 8, 8, 64, 0.5, 2.0),
             ]
         self._checked = Report(self.name, cases)

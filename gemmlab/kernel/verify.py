@@ -126,7 +126,7 @@ class Report:
 def shapes(kernel) -> list[tuple[int, int, int]]:
     """(M, N, K) where kernels go wrong: single elements, primes, thin ones, tile edges, K of 0."""
     rows, cols = kernel.rung.tile(kernel.settings)
-    mapped = [(rows + 8, cols + 8, 328), (8, 2 * cols - 8, 64)]  # rows of whole 16 bytes
+    mapped = [(rows + 8, cols + 8, 336), (8, 2 * cols - 8, 64)]  # rows of whole 16 bytes
     return [
         (1, 1, 1), (7, 5, 3), (61, 67, 71), (1, 129, 65), (129, 1, 65), (17, 33, 0), (33, 17, 1),
         (rows, cols, 32), (max(rows - 1, 1), cols + 1, 33), (rows + 1, max(cols - 1, 1), 31),
@@ -152,7 +152,7 @@ def verify(kernel, seed: int | None = None) -> Report:
         for factors in FACTORS[1:]
     ]
     if kernel.rung.has_maps(kernel.settings):
-        cases.append(check(kernel, rows + 8, cols + 8, 72, 0.5, 2.0, seed=next(seeds)))
+        cases.append(check(kernel, rows + 8, cols + 8, 80, 0.5, 2.0, seed=next(seeds)))
     if kernel.takes("lda"):
         cases.append(check(kernel, rows, cols, 32, *PRODUCT, seed=next(seeds), gap=4))
     if kernel.rung.batch > 1:
