@@ -27,8 +27,6 @@ from gemmlab.records.experiments import (
     chains,
     epilogue_timing,
     fma_order,
-    fp8_errors,
-    fp8_steps,
     hopper_steps,
     hopper_timeline,
     joins,
@@ -37,9 +35,11 @@ from gemmlab.records.experiments import (
     mma_types,
     pitfalls,
     power,
-    quantizing,
     wgmma_ceilings,
 )
+from gemmlab.records.experiments.fp8 import errors as fp8_errors
+from gemmlab.records.experiments.fp8 import quantizing
+from gemmlab.records.experiments.fp8 import steps as fp8_steps
 from gemmlab.records.registry import RUNS, BadRecord, Evidence, NoRecord, Say, StaleRecord
 from gemmlab.records.runs import Measured, Part
 

@@ -20,10 +20,10 @@ from gemmlab.cuda.device import require_gpu
 from gemmlab.kernel.fingerprint import short_code, shortened
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import random_values
+from gemmlab.kernel.quantize import quantize
 from gemmlab.ladder import Settings
 from gemmlab.ladder.rungs.fp8 import FACTORS, FP8, SCALES
 from gemmlab.measure.timing import now
-from gemmlab.products.quantize import quantize
 from gemmlab.records.registry import DATE, NUMBER, SIZE, TEXT, WHOLE, Say, Table
 
 if TYPE_CHECKING:
