@@ -1,10 +1,11 @@
 """Rung 19 in the simulator: every kind of scales, type and interval, and what is left out."""
 
 import numpy as np
+import pandas
 import pytest
 from corpus import self_contained
 
-from gemmlab import ladder
+from gemmlab import ladder, plots
 from gemmlab.kernel import cut_sums, verify
 from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.kernel import Kernel
@@ -211,3 +212,25 @@ def test_a_wrong_sum_or_scale_does_not_pass(old, new):
     assert text.count(old) == 1
     wrong = kernel(text.replace(old, new), SCALES=2, **SMALL)
     assert not verify.check(wrong, 136, 136, 272, 1.0, 0.0, seed=1).passed
+
+
+# ---- errors, as a figure -------------------------------------------------------------------------
+
+
+def test_errors_are_drawn_as_they_are():
+    rows = [
+        {"data": data, "types": "E4M3", "scales": scales, "promote": promote, "k": k,
+         "sum_error": (2.0 - bool(promote)) / k, "whole_error": {"rows": 2, "tensors": 3}[scales] / k}
+        for data in ("even", "uneven") for scales in ("tensors", "rows")
+        for promote in (0, 128) for k in (128, 512)
+    ]  # fmt: skip
+    rows += [{**row, "scales": "blocks", "whole_error": 1 / row["k"]} for row in rows]
+    table = pandas.DataFrame(rows).drop_duplicates(["data", "scales", "promote", "k"])
+    figure = plots.fp8_errors(table)
+    left, right = figure.axes[:2]
+    (never,) = (line for line in left.lines if line.get_gid() == "0")
+    assert never.get_ydata().tolist() == [2 / 128, 2 / 512]
+    assert [line.get_gid() for line in right.lines] == ["tensors", "rows", "blocks"]
+    assert [line.get_ydata()[0] * 128 for line in right.lines] == [3, 2, 1]
+    with pytest.raises(ValueError, match="types is 'E3M4', it must be one of E4M3"):
+        plots.fp8_errors(table, types="E3M4")

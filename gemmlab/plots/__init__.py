@@ -9,6 +9,7 @@ speeds are in speed/, palette and page in style.
 from __future__ import annotations
 
 from gemmlab.plots.hopper.block_phases import block_phases
+from gemmlab.plots.hopper.fp8_errors import fp8_errors
 from gemmlab.plots.hopper.power import power, wgmma_ceilings
 from gemmlab.plots.kernel_view import kernel_view
 from gemmlab.plots.memory.addresses import address_map
@@ -60,6 +61,7 @@ __all__ = [
     "epilogue",
     "error_over_k",
     "fma_order",
+    "fp8_errors",
     "fragments",
     "gflops",
     "issue_slots",
