@@ -1,4 +1,4 @@
-"""What becomes of a product of 8-bit floats over K: by how its sums are added, and by its scales."""
+"""Errors of a product of 8-bit floats over K: by how its sums are added, and by its scales."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def _caption(even: pandas.DataFrame, uneven: pandas.DataFrame) -> str:
     last = even[even["k"] == even["k"].max()].set_index("promote")["sum_error"]
     kinds = uneven[uneven["k"] == uneven["k"].max()].set_index("scales")["whole_error"]
     return (
-        f"Left: at K = {even['k'].max()} one sum of all products is {last[0] / last[128]:.0f} times "
-        "as wrong as sums of 128 that are added in float32. Right: where rows and blocks of K differ "
-        f"in size, one scale for a matrix makes {kinds['tensors'] / kinds['blocks']:.1f} times the "
-        "error of a scale for each block."
+        f"Left: at K = {even['k'].max()} one sum of all products is {last[0] / last[128]:.0f} "
+        "times as wrong as sums of 128 that are added in float32. Right: where rows and blocks of "
+        "K differ in size, one scale for a matrix makes "
+        f"{kinds['tensors'] / kinds['blocks']:.1f} times the error of a scale for each block."
     )
