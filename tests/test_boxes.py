@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 import gemmlab as gl
-from gemmlab.analysis import counters, facts
+from gemmlab import plots
+from gemmlab.analysis import counters, facts, left_out
 from gemmlab.analysis.traced.block_replay import Played
+from gemmlab.cuda import device
+from gemmlab.kernel import verify
 from gemmlab.plots.kernel_view import touched
 from gemmlab.simulator.async_copy import counted
 
@@ -115,3 +118,82 @@ def test_a_cluster_that_is_traced_counts_as_all():
 def test_no_thread_is_followed_where_none_brings_tiles(copied):
     with pytest.raises(ValueError, match="come as boxes"):
         Played.of(copied, (1, 0, 0)).require_reads("steps")
+
+
+def test_products_read_the_boxes_that_were_brought_for_them(copied):
+    """Of each step: A's rows of the warpgroup, all of B; 16 along K with each instruction."""
+    boxes, step = copied.run.boxes((1, 0, 0)), 2**14 + 2**15  # bytes of a pair of tiles
+    for group in (0, 1):
+        factors = copied.run.factors((1, 0, 0), group)
+        assert [one.factor for one in factors] == ["A", "B"] * 2 * (STEP // 16)
+        for at, one in enumerate(factors):
+            (base,) = {b.place // step * step for b in boxes if b.place // step == at // 8}
+            inside = one.places - base
+            if one.factor == "A":
+                assert set(np.unique(inside // 8192)) == {group} and one.places.shape == (64, 2)
+            else:
+                assert inside.min() >= 2**14 and inside.max() < step
+                assert one.transposed and one.places.shape == (16, 256 // 8)
+        of_a = np.concatenate([one.places.ravel() for one in factors if one.factor == "A"])
+        assert len(set(of_a)) == len(of_a) == 2 * 64 * 8  # each chunk once
+
+
+def test_descriptors_name_where_the_first_unit_lies(copied):
+    for one in copied.run.factors((1, 0, 0), 0)[:2]:
+        assert (one.descriptor & 0x3FFF) * 16 == one.places[0, 0]
+        assert one.descriptor >> 62 & 3 == 1  # a swizzle of 128 bytes
+
+
+def test_on_a_gpu_without_wgmma_the_rung_is_simulated(monkeypatch):
+    from gemmlab.kernel import kernel as kernels
+
+    other = device.Gpu("NVIDIA X", (8, 9), "sm_89", 4, 1, 1, "1", "1")
+    monkeypatch.setattr(kernels, "gpu", lambda: other)
+    one = gl.load("16_tma_wgmma", BM=64, BN=64)
+    assert one.arch == "sm_90a" and not one.on_gpu
+    assert verify.check(one, 72, 72, 72, 1.0, 0.0, seed=1).passed
+    assert gl.load("01_naive").arch == "sm_89" and gl.load("01_naive").on_gpu
+
+
+# ---- figures -------------------------------------------------------------------------------------
+
+
+def test_the_figure_of_boxes_has_all_of_a_step_and_says_how_many(copied):
+    figure = plots.boxes(copied, block=(1, 0, 0))
+    (ax,) = (one for one in figure.axes if one.get_gid() == "boxes stage")
+    assert sum(patch.get_width() for patch in ax.patches) == 2**14 + 2**15
+    assert "thread 0 asks for 5 boxes: 1 of A of 128×64 and 4 of B of 64×64" in figure.caption
+    turned = plots.boxes(gl.load("17_warp_specialized", OP_B=1).trace(128, 256, STEP))
+    assert "thread 256 asks for 2 boxes" in turned.caption
+    (ax,) = (one for one in turned.axes if one.get_gid() == "boxes B")
+    assert [(p.get_width(), p.get_height()) for p in ax.patches] == [(256, STEP)]
+
+
+def test_the_figure_of_factors_tells_what_descriptors_say(copied):
+    figure = plots.factors(copied, block=(1, 0, 0), group=1)
+    said = " ".join(text.get_text().replace("\n", " ") for text in figure.texts)
+    assert "begin at bytes 0, 32, 64 and 96 of it" in said and "8,192 from 64 columns" in said
+    drawn = {one.get_gid(): one.images[0].get_array() for one in figure.axes if one.images}
+    for name in "AB":  # each of the four reads a quarter of what is drawn
+        _, counts = np.unique(drawn[f"factors {name}"].reshape(-1, 3), axis=0, return_counts=True)
+        assert list(counts) == 4 * [64 * 8 // 4]
+
+
+def test_kernels_without_boxes_are_refused():
+    trace = gl.load("15_mma_sync", BM=64, BN=64, WM=32, WN=32).trace(64, 64, 64)
+    with pytest.raises(ValueError, match="brings no boxes"):
+        plots.boxes(trace)
+    with pytest.raises(TypeError, match="takes a trace"):
+        plots.factors("16_tma_wgmma")
+
+
+# ---- what each wait and fence is for -------------------------------------------------------------
+
+
+def test_whatever_is_left_out_is_found():
+    text = gl.load("16_tma_wgmma").text
+    assert all(text.count(one.old) == 1 for one in left_out.EVERY)
+    found = left_out.table()["the checks find"]
+    assert "nothing" not in set(found)
+    assert found["wgmma.fence"] == "missing wgmma.fence"
+    assert found["fence.proxy.async"] == "async-proxy race"

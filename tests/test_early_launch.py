@@ -1,4 +1,4 @@
-"""What is handed to the driver for a launch that may begin early; the driver is a stand-in."""
+"""What is handed to the driver for a launch that may begin early, with a driver played here."""
 
 import ctypes
 from types import SimpleNamespace

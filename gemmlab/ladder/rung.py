@@ -33,7 +33,9 @@ class Rung:
     no other has its instructions. `precision`: of A, B, C and the sums; alpha and beta are float32.
     `by_type`: of a rung whose settings choose that, what they choose; `precision` is its default's.
     `tuned_shapes` are the (m, n, k), or (m, n, k, batch), at which a sweep measures its settings
-    besides those of all, and `swept` says which of them it tries where. `families`: values of some
+    besides those of all, and `swept` says which of them it tries where. `computed`: of a rung that
+    is swept for several things that it computes, the values of the parameters that say which, those
+    of the default among them. `families`: values of some
     parameters that go together; where there are any, no others are legal. `ships`: the settings
     whose compiled code comes with the project, the defaults among them. `bias`: it also takes a
     bias for each column, and has a parameter ACTIVATION, see `activations`; `biased`: with which
@@ -61,6 +63,7 @@ class Rung:
     by_type: Callable[[Settings], Precision] | None = None
     tuned_shapes: tuple[tuple[int, ...], ...] = ()
     swept: Callable[[Problem, Settings], bool] = lambda problem, settings: True
+    computed: tuple[Settings, ...] = ({},)
     families: tuple[Settings, ...] = ()
     ships: Callable[[Settings], bool] = lambda settings: True
     bias: bool = False

@@ -29,7 +29,7 @@ from gemmlab.kernel.operands import Operands
 from gemmlab.kernel.verify import check_sample
 from gemmlab.ladder import Precision, Problem
 from gemmlab.ladder.launch import POINTERS
-from gemmlab.ladder.precision import PROMOTED, cut_in_sums
+from gemmlab.ladder.precision import PROMOTED, of_cublaslt
 from gemmlab.ladder.scales import OF_TENSORS
 from gemmlab.measure.in_turn import Side, TimingError, alternate, input_sets, make_sets
 
@@ -170,10 +170,11 @@ class Arena:
     """One product on the GPU here: inputs that rotate past the L2 cache, and cuBLAS on them.
 
     Kernels are raced against cuBLAS in it; what is the same for all of them is made once. Of eight
-    bits it is cuBLASLt, whose B is stored transposed, with scales if the kernel has them. Use as a
-    context manager. `pointers`: cuBLAS takes batches by arrays of addresses. Raises NoGpu and, for
-    an empty product, TimingError; entering it CublasError, if the environment asks cuBLAS for less
-    than FP32, or there is no such product of eight bits.
+    bits it is cuBLASLt, whose B is stored transposed, with scales if the kernel has them; without,
+    the bits of a B of E5M2 it takes as E4M3. Use as a context manager. `pointers`: cuBLAS takes
+    batches by arrays of addresses. Raises NoGpu and, for an empty product, TimingError; entering it
+    CublasError, if the environment asks cuBLAS for less than FP32, or there is no such product of
+    eight bits.
     """
 
     def __init__(self, problem: Problem, precision: Precision, pointers: bool = False) -> None:
@@ -192,7 +193,7 @@ class Arena:
         self._theirs: Side | None = None
         self._open = ExitStack()
         self._eight_bits = precision.name in EIGHT_BITS
-        self.their_precision = cut_in_sums(precision) if self._eight_bits else precision
+        self.their_precision = of_cublaslt(precision) if self._eight_bits else precision
 
     def __enter__(self) -> Arena:
         self._open.enter_context(self.stream)

@@ -120,7 +120,7 @@ def launch(
     before = [(array, array.copy()) for array in changed] if limit_s is not None else []
     record = tuple(blocks[-1]) if count and blocks else None
     try:
-        counter, findings, *seen = run_blocks(prepared, blocks, record, limit_s)
+        counter, findings, seen = run_blocks(prepared, blocks, record, limit_s)
     except BaseException as error:  # Ctrl-C too
         for array, old in before:
             array[...] = old

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gemmlab.records.experiments import hopper_timeline, wgmma_ceilings
+from gemmlab.records.experiments import hopper_timeline
 from gemmlab.records.runs import LARGE
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ PHASES = {
     ("summed", "stored"): "C on its way",
     ("stored", "next"): "until the next block begins",
 }
+# Of one SM in FP16: NVIDIA, "NVIDIA H100 Tensor Core GPU Architecture", which says it of the H100.
+TENSOR_FLOP_PER_CYCLE = 4096
 TILE = 128, 256  # rows and columns of C of a block, as was recorded
 
 
@@ -36,15 +38,6 @@ def phases(blocks: pandas.DataFrame | None = None) -> pandas.DataFrame:
     return found
 
 
-def at_the_ceiling() -> float:
-    """Cycles that wgmma alone takes for a block's part of C: at the recorded ceiling, from memory.
-
-    Its speed and its clock were recorded together. Raises what registry.Table.read raises.
-    """
-    table = wgmma_ceilings.EVIDENCE.read()
-    (row,) = table[
-        (table.dtype == "float16") & (table.a_from == "shared memory") & (table.width == TILE[1])
-        & (table.data == "random") & (table.load == "sustained")
-    ].itertuples()  # fmt: skip
-    flop_per_cycle = row.tflops * 1e12 / (row.sm_clock_mhz * 1e6) / row.sms
-    return 2 * TILE[0] * TILE[1] * LARGE[2] / flop_per_cycle
+def at_full_rate() -> int:
+    """Cycles in which the tensor cores of an SM can multiply a block's part of C."""
+    return 2 * TILE[0] * TILE[1] * LARGE[2] // TENSOR_FLOP_PER_CYCLE

@@ -20,15 +20,15 @@ HEAD, KEY = 0.42, 0.3
 
 @styled
 def block_phases(
-    blocks: pandas.DataFrame, means: pandas.DataFrame, ceiling: float, *, sm: int = 0,
+    blocks: pandas.DataFrame, means: pandas.DataFrame, full_rate: float, *, sm: int = 0,
     caption: str | None = None,
 ) -> Picture:  # fmt: skip
     """Above, one SM through a product, block by block; below, the mean cycles of a block's phases.
 
     blocks: as records.experiments.hopper_timeline.blocks() gives; means: as
-    analysis.recorded.block_phases.phases() does of them; ceiling: the cycles that products alone
-    take, marked below. Raises TypeError and ValueError for anything else, also for an SM that ran
-    no block.
+    analysis.recorded.block_phases.phases() does of them; full_rate: the cycles in which the tensor
+    cores can do the products, marked below. Raises TypeError and ValueError for anything else, also
+    for an SM that ran no block.
     """
     style.require_table(blocks, COLUMNS, "block_phases")
     own = blocks[blocks["sm"] == sm]
@@ -37,7 +37,7 @@ def block_phases(
     kernels = list(means.index)
     high = ROW * len(kernels)
     top, second = HEAD + KEY, HEAD + KEY + 0.24 + high + 0.5
-    fig = style.page(second + 0.24 + high + 0.55, caption or _caption(means, ceiling))
+    fig = style.page(second + 0.24 + high + 0.55, caption or _caption(means, full_rate))
     fig.text_at(MARGIN, 0.12, "Where the time of a block goes", size=LARGE, weight="bold")
     _draw_key(fig)
     left = MARGIN + max(style.text_width(name, NORMAL) for name in kernels) + 0.15
@@ -49,14 +49,16 @@ def block_phases(
         _draw_blocks(above, row, own[own["kernel"] == name].sort_values("began"))
     below = fig.add_axes_at(left, second + 0.24, wide, high, gid="means")
     for row, name in enumerate(kernels):
-        _draw_means(below, row, means.loc[name], ceiling)
+        _draw_means(below, row, means.loc[name], full_rate)
     for ax, last in ((above, own["stored"].max()), (below, means["a block"].max())):
         ax.set(xlim=(0, 1.02 * last), ylim=(len(kernels), 0))
         ax.set_yticks([row + 0.5 for row in range(len(kernels))], kernels)
         ax.tick_params(axis="y", length=0, labelsize=NORMAL)
         ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         ax.grid(axis="x")
-    below.set_xlabel("cycles of the SM's clock; dashed: how long wgmma alone takes for the steps")
+    below.set_xlabel(
+        "cycles of the SM's clock; dashed: the steps at the full rate of the tensor cores"
+    )
     return fig
 
 
@@ -83,14 +85,14 @@ def _draw_blocks(ax: Axes, row: int, own: pandas.DataFrame) -> None:
         )  # fmt: skip
 
 
-def _draw_means(ax: Axes, row: int, mean: pandas.Series, ceiling: float) -> None:
+def _draw_means(ax: Axes, row: int, mean: pandas.Series, full_rate: float) -> None:
     at = 0.0
     for phase, name in PHASES.items():
         _box(ax, row, at, at + mean[name], phase, f"mean {name}")
         if phase == STEPS:
             ax.plot(
-                [at + ceiling] * 2, [row + 0.06, row + 0.94], color=style.BLACK, linestyle="--",
-                linewidth=1.2, zorder=4, gid="ceiling",
+                [at + full_rate] * 2, [row + 0.06, row + 0.94], color=style.BLACK, linestyle="--",
+                linewidth=1.2, zorder=4, gid="full rate",
             )  # fmt: skip
             ax.text(
                 at + mean[name] / 2, row + 0.5, f"{mean[name]:,.0f}", size=SMALL, ha="center",
@@ -113,14 +115,14 @@ def _draw_key(fig: Picture) -> None:
         x += 0.28 + style.text_width(words, SMALL) + 0.3
 
 
-def _caption(means: pandas.DataFrame, ceiling: float) -> str:
+def _caption(means: pandas.DataFrame, full_rate: float) -> str:
     told = [
         f"{name} {row['a block']:,.0f} cycles, {row['a block'] - row['steps along K']:,.0f} of "
         "them outside of its steps"
         for name, row in means.iterrows()
     ]
     return (
-        f"A block and the pause after it take {style.listed(told)}. wgmma alone, at its ceiling, "
-        f"takes {ceiling:,.0f} for the same products. Four readings of the clock in each block, by "
-        "one thread of its first warpgroup."
+        f"A block and the pause after it take {style.listed(told)}. At full rate the tensor cores "
+        f"do the products of a block in {full_rate:,.0f} cycles. Four readings of the clock in "
+        "each block, by one thread of its first warpgroup."
     )

@@ -17,9 +17,9 @@ NAMES = {"float16": "FP16", "bfloat16": "BF16", "float8_e4m3": "FP8 E4M3"}
 WORDS = {"random": "random numbers", "zeros": "zeros"}
 LOADS = {"burst": "in a burst", "sustained": "sustained"}
 PANELS = (  # column, words, the share of the page
-    ("tflops", "TFLOP/s", 0.5),
+    ("tflops", "TFLOP/s", 0.46),
     ("sm_clock_mhz", "SM clock, MHz", 0.28),
-    ("joules_per_tflop", "joules for 10¹² operations", 0.22),
+    ("joules_per_tflop", "joules a TFLOP", 0.26),
 )
 ROW, HEAD, KEY, GAP = 0.3, 0.42, 0.27, 0.22  # inches
 COLUMNS = ("data", "load", "tflops", "sm_clock_mhz", "joules_per_tflop", "gpu", "recorded")
@@ -56,7 +56,7 @@ def power(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
         size = 9.0 if own["marker"] == "*" else 6.0
         looks[name] = _Look(style.kernel_label(name), own["color"], own["marker"], size=size)
     rows = [
-        (f"{NAMES[dtype]}, {WORDS[data]}, {LOADS[load]}", own.set_index("kernel"))
+        (f"{NAMES[dtype]}, {data}, {LOADS[load]}", own.set_index("kernel"))
         for (dtype, data, load), own in table.groupby(["dtype", "data", "load"], sort=False)
     ]
     return _figure(
@@ -78,7 +78,7 @@ def wgmma_ceilings(table: pandas.DataFrame, *, caption: str | None = None) -> Pi
         "sustained": _Look("sustained", style.PURPLE, "o"),
     }
     rows = [
-        (f"{NAMES[dtype]}, A from {place}, {width} columns, {WORDS[data]}", own.set_index("load"))
+        (f"{NAMES[dtype]}, A from {place}, {width} columns, {data}", own.set_index("load"))
         for (dtype, place, width, data), own in table.groupby(
             ["dtype", "a_from", "width", "data"], sort=False
         )
