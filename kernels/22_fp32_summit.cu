@@ -75,7 +75,7 @@ template <int WIDTH>
 __device__ __forceinline__ void bring_b(unsigned tile, const Factors& from, int left, int k)
 {
     const int t = threadIdx.x - THREADS;
-    #pragma unroll 4
+    #pragma unroll 1
     for (int i = t * WIDTH; i < BK * BN; i += PRODUCERS * WIDTH) {
         const int row = k + i / BN, col = left + i % BN;
         start_copy<false, 4 * WIDTH>(tile + 4 * i, from.B + (size_t)row * from.N + col,

@@ -24,7 +24,8 @@ struct Corner {
 struct Work {
     int M, N, stages;                            // of C, and of a tile
     int whole, next_whole;                       // tiles that nobody cuts, and my next one of them
-    int at, last;                                // my share of the rest, in stages from its start on
+    int each, longer;                            // stages of a share of the rest; shares with one more
+    int at, last;                                // my share, in stages from the rest's start on
     int tile, begin, end;
 
     __device__ __forceinline__ Work(int M, int N, int K)
@@ -34,6 +35,8 @@ struct Work {
         // are as many tiles.
         const int tiles = tiles_of(M, BM) * tiles_of(N, BN), blocks = gridDim.x;
         whole = !STREAM_K || tiles % blocks == 0 ? tiles : max(0, tiles / blocks - 1) * blocks;
+        each = (tiles - whole) * stages / blocks;
+        longer = (tiles - whole) * stages % blocks;
         at = share_of(blockIdx.x);
         last = share_of(blockIdx.x + 1);
     }
@@ -41,8 +44,7 @@ struct Work {
     // Where the share of a block begins.
     __device__ __forceinline__ int share_of(int block) const
     {
-        const int tiles = tiles_of(M, BM) * tiles_of(N, BN);
-        return (long long)(tiles - whole) * stages * block / gridDim.x;
+        return block * each + min(block, longer);
     }
 
     // Go on to what is next, if there is anything.
