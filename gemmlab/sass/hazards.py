@@ -8,6 +8,7 @@ cycles it takes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from gemmlab.cuda.disassembler import Instruction
 from gemmlab.sass.effects import effect
@@ -16,37 +17,46 @@ from gemmlab.sass.inner_loop import SHARED_LOAD, class_of
 ENOUGH = 6  # cycles: what takes a fixed number of them is done by then
 
 
+@dataclass(frozen=True)
+class Load:
+    """A load from shared memory under way: what it will write, and what it has yet to read."""
+
+    one: Instruction
+    results: frozenset[str]
+    address: frozenset[str]
+
+
 def under_way(trip: Sequence[Instruction]) -> list[str]:
     """Uses of what loads have not brought yet, in one trip of many; empty where there are none."""
     found: list[str] = []
-    loads: list[tuple[Instruction, set[str], str]] = []  # result and address still in use
+    loads: list[Load] = []
     for at, one in enumerate((*trip, *trip)):
         for barrier in one.control.waits_for:
             loads = _after(loads, barrier)
-        done = effect(one)
-        for load, results, address in loads:
-            used = results & {*done.reads, *done.writes}
-            if at >= len(trip) and (used or address in done.writes):
-                what = ", ".join(sorted(used)) or address
-                found.append(f"slot {at - len(trip)}, {one}: {what} is in use by {load}")
-        if class_of(one) == SHARED_LOAD:
-            loads.append((one, set(done.writes), next(iter(done.reads))))
+        done, is_load = effect(one), class_of(one) == SHARED_LOAD
+        for load in loads if at >= len(trip) else ():
+            used = load.results & {*done.reads, *done.writes}
+            if not is_load:  # which would write only after this one has read its address
+                used |= load.address & {*done.writes}
+            if used:
+                names = ", ".join(sorted(used))
+                found.append(f"slot {at - len(trip)}, {one}: {names} is in use by {load.one}")
+        if is_load:
+            loads.append(Load(one, frozenset(done.writes), frozenset(done.reads)))
     return found
 
 
-def _after(
-    loads: list[tuple[Instruction, set[str], str]], barrier: int
-) -> list[tuple[Instruction, set[str], str]]:
+def _after(loads: list[Load], barrier: int) -> list[Load]:
     """The loads that are still in use once a barrier is at 0."""
     wrote = read = 0
-    for at, (load, _, _) in enumerate(loads, 1):
-        if load.control.write_barrier == barrier:
+    for at, load in enumerate(loads, 1):
+        if load.one.control.write_barrier == barrier:
             wrote = at
-        if load.control.read_barrier == barrier:
+        if load.one.control.read_barrier == barrier:
             read = at
     return [
-        (load, results, "" if at < read else address)
-        for at, (load, results, address) in enumerate(loads)
+        replace(load, address=frozenset()) if at < read else load
+        for at, load in enumerate(loads)
         if at >= wrote
     ]
 

@@ -123,13 +123,25 @@ def require_same(before: bytes, after: bytes, entry: str) -> None:
 
 
 def _others(code: Sequence[Instruction], trip: Sequence[Instruction]) -> list[str]:
-    """The instructions outside of a trip, without their targets, and without meetings."""
-    inside = {one.address for one in trip}
-    return [
-        f"{one.predicate} {one.opcode} {' '.join(one.operands) if one.target is None else ''}"
-        for one in code
-        if one.address not in inside and one.operation not in (*MEETINGS, "NOP", "BRA")
-    ]
+    """The instructions outside of a trip, and where branches among them go, without meetings."""
+    inside, at = {one.address for one in trip}, {one.address: one for one in code}
+    found = []
+    for one in code:
+        if one.address in inside or one.operation in (*MEETINGS, "NOP"):
+            continue
+        if one.operation == "BRA" and not one.predicate:  # the one that goes back into the loop
+            continue
+        words = " ".join(one.operands)
+        if one.target is not None and (goal := at.get(one.target)):
+            words = "to" if goal.operation in (*MEETINGS, "NOP", "BRA") else f"to {_text(goal)}"
+        found.append(f"{_text(one, words)}")
+    return found
+
+
+def _text(one: Instruction, words: str | None = None) -> str:
+    """Without the names of labels, which count from the kernel's start."""
+    operands = "" if one.target is not None else " ".join(one.operands)
+    return f"{one.predicate} {one.opcode} {operands if words is None else words}"
 
 
 # ---- the words of a kernel ----------------------------------------------------------------------
