@@ -34,6 +34,7 @@ from gemmlab.records.experiments import (
     mma_steps,
     mma_types,
     pitfalls,
+    summit_steps,
 )
 from gemmlab.records.registry import RUNS, BadRecord, Evidence, NoRecord, Say, StaleRecord
 from gemmlab.records.runs import Measured, Part
@@ -83,6 +84,7 @@ def evidence(shapes: Shapes = runs.SHAPES) -> tuple[Evidence, ...]:
         mma_types.EVIDENCE,
         hopper_steps.EVIDENCE,
         hopper_timeline.EVIDENCE,
+        summit_steps.EVIDENCE,
         *(
             Part(rung.name, RUNS, partial(_remake_rung, rung.name, shapes),
                  partial(runs.entry, Measured(rung)))
