@@ -3,12 +3,12 @@
 //          eight with many do nothing but multiply; blocks stay, and share all the work evenly.
 // Before:  10_register_banks.cu started copies between its FMAs, and in the last round of blocks
 //          some SMs had nothing to do.
-// Launch:  block ((BM / TM) * (BN / TN) + 128), grid: at most a block for each SM, for they wait for
-//          one another; STAGES pairs of tiles in dynamic shared memory.
+// Launch:  block ((BM / TM) * (BN / TN) + 128), grid: at most a block for each SM, for they wait
+//          for one another; STAGES pairs of tiles in dynamic shared memory.
 // Takes:   any M, N, K; float32, row-major. C = alpha * A @ B + beta * C. A, B and C begin at
-//          multiples of 16 bytes. Where N is no multiple of 4, B has no tensor map: fp32_summit_unmapped.
-//          `parts`: BM * BN floats for each block; `flags`: one for each of its warps that multiply,
-//          0 before and after. For sm_90a.
+//          multiples of 16 bytes. Where N is no multiple of 4, B has no tensor map, and it is
+//          fp32_summit_unmapped. `parts`: BM * BN floats for each block; `flags`: one for each of
+//          its warps that multiply, 0 before and after. For sm_90a.
 // register_tiles.cuh has the sizes and the outer product, stream_k.cuh shares the work. PTXAS as in
 // 10: 1 keeps the order of the FMAs.
 
@@ -47,8 +47,8 @@ struct Factors {
     int M, N, K;
 };
 
-// Start my copies of A's part of a stage, transposed on the way: 8 neighbours along K of 4 rows by a
-// warp, which are whole sectors and different banks.
+// Start my copies of A's part of a stage, transposed on the way: 8 neighbours along K of 4 rows by
+// a warp, which are whole sectors and different banks.
 __device__ __forceinline__ void bring_a(unsigned tile, const Factors& from, int top, int k)
 {
     const int t = threadIdx.x - THREADS, row = top + t / 8, col = k + t % 8;
@@ -59,7 +59,8 @@ __device__ __forceinline__ void bring_a(unsigned tile, const Factors& from, int 
         for (int r = 0; r < BM; r += PRODUCERS / 8)
             #pragma unroll
             for (int d = 0; d < BK; d += 8)
-                start_copy<true, 4>(to + 4 * (d * (BM + PAD) + r), here + (size_t)r * from.K + d, true);
+                start_copy<true, 4>(to + 4 * (d * (BM + PAD) + r),
+                                    here + (size_t)r * from.K + d, true);
     } else {
         #pragma unroll 1
         for (int r = 0; r < BM; r += PRODUCERS / 8)
@@ -170,7 +171,7 @@ __device__ __forceinline__ void compute(const TensorMap* map_b, const Factors& f
         }
         multiply<1, TN>(sums, mine[(CHUNK - 1) % 2]);
 
-        if (work.begin > 0) {                    // the block that has the tile's beginning adds mine
+        if (work.begin > 0) {                    // who has the tile's beginning adds mine
             leave_part(sums, parts, flags);
             continue;
         }
@@ -190,15 +191,17 @@ __device__ __forceinline__ void compute(const TensorMap* map_b, const Factors& f
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS + PRODUCERS, 1)
-fp32_summit(const __grid_constant__ TensorMap map_b, const float* __restrict__ A, float* __restrict__ C,
-            int M, int N, int K, float alpha, float beta, float* parts, unsigned* flags)
+fp32_summit(const __grid_constant__ TensorMap map_b, const float* __restrict__ A,
+            float* __restrict__ C, int M, int N, int K, float alpha, float beta, float* parts,
+            unsigned* flags)
 {
     compute<true>(&map_b, {A, nullptr, M, N, K}, C, alpha, beta, parts, flags);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS + PRODUCERS, 1)
-fp32_summit_unmapped(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C,
-                     int M, int N, int K, float alpha, float beta, float* parts, unsigned* flags)
+fp32_summit_unmapped(const float* __restrict__ A, const float* __restrict__ B,
+                     float* __restrict__ C, int M, int N, int K, float alpha, float beta,
+                     float* parts, unsigned* flags)
 {
     compute<false>(nullptr, {A, B, M, N, K}, C, alpha, beta, parts, flags);
 }

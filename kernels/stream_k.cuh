@@ -1,5 +1,5 @@
-// Which tiles of C a block that stays computes, and over which part of K, so that all blocks have as
-// much to do; and how the sums of a tile that was cut come together. For 22.
+// Which tiles of C a block that stays computes, and over which part of K, so that all blocks have
+// as much to do; and how the sums of a tile that was cut come together. For 22.
 //
 // A part is the sums of one block. Neighbouring threads write neighbours, a float at a time: as
 // float4 the sums would have to lie in aligned registers, which the loop pays for. Others read them
@@ -24,7 +24,7 @@ struct Corner {
 struct Work {
     int M, N, stages;                            // of C, and of a tile
     int whole, next_whole;                       // tiles that nobody cuts, and my next one of them
-    int each, longer;                            // stages of a share of the rest; shares with one more
+    int each, longer;                            // stages of a share of it; shares with one more
     int at, last;                                // my share, in stages from the rest's start on
     int tile, begin, end;
 
