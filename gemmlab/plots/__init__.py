@@ -33,6 +33,7 @@ from gemmlab.plots.speed.fma_order import fma_order
 from gemmlab.plots.speed.issue_slots import issue_slots
 from gemmlab.plots.speed.joins import joins
 from gemmlab.plots.speed.ladder import climb, shares
+from gemmlab.plots.speed.loads_under_way import loads_under_way
 from gemmlab.plots.speed.path import path
 from gemmlab.plots.speed.roofs import roofline
 from gemmlab.plots.speed.shapes import rung_map, shape_shares
@@ -64,6 +65,7 @@ __all__ = [
     "kernel_view",
     "ladder",
     "levels",
+    "loads_under_way",
     "outer_product",
     "path",
     "png",

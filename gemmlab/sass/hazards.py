@@ -104,3 +104,25 @@ def too_soon(
         if (lack := allowed.get(pair, ENOUGH) - cycles) > 0:
             found.append((producer, lack))
     return found
+
+
+def flights(trip: Sequence[Instruction]) -> list[tuple[int, int]]:
+    """Of each load of one trip of many: its slot, and that which first waits for its result.
+
+    The second counts on into the next trip. Loads that nothing waits for are left out.
+    """
+    loads: list[Load] = []
+    began: dict[int, int] = {}  # by identity: the same load comes again with the next trip
+    found = []
+    for at, one in enumerate((*trip, *trip)):
+        for barrier in one.control.waits_for:
+            rest = _after(loads, barrier)
+            for load in loads[: len(loads) - len(rest)]:
+                if (slot := began[id(load.results)]) < len(trip):
+                    found.append((slot, at))
+            loads = rest
+        if class_of(one) == SHARED_LOAD:
+            done = effect(one)
+            loads.append(Load(one, frozenset(done.writes), frozenset(done.reads)))
+            began[id(loads[-1].results)] = at
+    return sorted(found)
