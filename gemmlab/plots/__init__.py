@@ -15,6 +15,7 @@ from gemmlab.plots.memory.blocks import block_map
 from gemmlab.plots.memory.copies import copies
 from gemmlab.plots.memory.levels import levels
 from gemmlab.plots.memory.lines import traffic
+from gemmlab.plots.memory.loads_under_way import loads_under_way
 from gemmlab.plots.memory.outer_product import outer_product
 from gemmlab.plots.memory.ring import ring
 from gemmlab.plots.memory.steps import step, steps
@@ -33,7 +34,6 @@ from gemmlab.plots.speed.fma_order import fma_order
 from gemmlab.plots.speed.issue_slots import issue_slots
 from gemmlab.plots.speed.joins import joins
 from gemmlab.plots.speed.ladder import climb, shares
-from gemmlab.plots.speed.loads_under_way import loads_under_way
 from gemmlab.plots.speed.path import path
 from gemmlab.plots.speed.roofs import roofline
 from gemmlab.plots.speed.shapes import rung_map, shape_shares

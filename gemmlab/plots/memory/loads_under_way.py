@@ -24,8 +24,8 @@ def loads_under_way(loops: Mapping[str, Loop], *, caption: str | None = None) ->
     """The first SLOTS issue slots of one trip through each loop, by its control bits.
 
     A bar is a load from shared memory: from its issue to the instruction that waits for its
-    barrier. Below it stand the slots of multiply-adds, so that loads among them are gaps. Raises ValueError for no loops, and for those without loads or
-    without control bits.
+    barrier. Below it stand the slots of multiply-adds, so that loads among them are gaps. Raises
+    ValueError for no loops, and for those without loads or without control bits.
     """
     if not loops:
         raise ValueError("loads_under_way takes a loop or more, by name")
