@@ -1,5 +1,5 @@
 // 22  FP32 summit
-// Idea:    rung 10's loop, and nothing beside it. Four warps with few registers bring the tiles, and
+// Idea:    rung 10's loop, and nothing beside it. Four warps with few registers bring the tiles;
 //          eight with many do nothing but multiply; blocks stay, and share all the work evenly.
 // Before:  10_register_banks.cu started copies between its FMAs, and in the last round of blocks
 //          some SMs had nothing to do.
@@ -71,16 +71,37 @@ __device__ __forceinline__ void bring_a(unsigned tile, const Factors& from, int 
     }
 }
 
-// The same of B as it is, WIDTH elements a copy.
-template <int WIDTH>
+// The same of B as it is, WIDTH elements a copy. INSIDE: all of it is in the matrix.
+template <bool INSIDE, int WIDTH>
 __device__ __forceinline__ void bring_b(unsigned tile, const Factors& from, int left, int k)
 {
-    const int t = threadIdx.x - THREADS;
-    #pragma unroll 1
-    for (int i = t * WIDTH; i < BK * BN; i += PRODUCERS * WIDTH) {
-        const int row = k + i / BN, col = left + i % BN;
-        start_copy<false, 4 * WIDTH>(tile + 4 * i, from.B + (size_t)row * from.N + col,
-                                     row < from.K && col < from.N);
+    constexpr int TOGETHER = PRODUCERS * WIDTH;  // elements: rows of the tile, or a part of one
+    constexpr int ROWS = TOGETHER > BN ? TOGETHER / BN : 1;
+    const int first = (threadIdx.x - THREADS) * WIDTH;
+    const int row = k + first / BN, col = left + first % BN;
+    const float* here = from.B + (size_t)row * from.N + col;
+    unsigned to = tile + 4 * first;
+    #pragma unroll 8
+    for (int r = 0; r < BK; r += ROWS) {
+        #pragma unroll
+        for (int c = 0; c < BN; c += TOGETHER)
+            start_copy<INSIDE, 4 * WIDTH>(to + 4 * c, here + c,
+                                          row + r < from.K && col + c < from.N);
+        here += (size_t)ROWS * from.N;
+        to += 4 * ROWS * BN;
+    }
+}
+
+// The same, whatever the shape.
+__device__ __forceinline__ void bring_b(unsigned tile, const Factors& from, int left, int k)
+{
+    const bool inside = left + BN <= from.N && k + BK <= from.K;
+    if (from.N % 4) {
+        if (inside) bring_b<true, 1>(tile, from, left, k);
+        else bring_b<false, 1>(tile, from, left, k);
+    } else {
+        if (inside) bring_b<true, 4>(tile, from, left, k);
+        else bring_b<false, 4>(tile, from, left, k);
     }
 }
 
@@ -116,10 +137,7 @@ __device__ __forceinline__ void compute(const TensorMap* map_b, const Factors& f
                     bring(b, *map_b, n * BK, tile.left, told);
                 }
                 bring_a(shared_address(shared.a[at.stage]), from, tile.top, n * BK);
-                if (!BY_MAP) {
-                    if (from.N % 4) bring_b<1>(b, from, tile.left, n * BK);
-                    else bring_b<4>(b, from, tile.left, n * BK);
-                }
+                if (!BY_MAP) bring_b(b, from, tile.left, n * BK);
                 arrive_when_copied(told);
             }
         }

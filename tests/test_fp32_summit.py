@@ -70,6 +70,10 @@ def test_there_are_no_more_blocks_than_sms_and_work():
     }
     assert list(blocks.values()) == [1, 10, 132]
     assert kernel(132, STREAM_K=0).grid(256, 256, 4096)[0] == 2
+    # 128 tiles for 132 SMs: 4 SMs without work cost less than joining 132 parts.
+    assert (
+        kernel(132).grid(2048, 2048, 2048)[0] == 128 and kernel(140).grid(2048, 2048, 640)[0] == 140
+    )
 
 
 def test_settings_that_do_not_fit_are_refused():

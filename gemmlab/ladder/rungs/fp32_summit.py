@@ -19,6 +19,7 @@ PADDING = 4  # floats, of a row of A's tile
 COLUMNS_OF_A_COPY = 4  # rows of B begin at whole 16 bytes, as tensor maps ask for, in steps of it
 BLOCK_SHARED_BYTES = 227 * 1024 - 1024  # what a block may ask for on sm_90a
 FLAG_BYTES = 4
+NEARLY_ALL = 0.95  # of the SMs
 
 
 def _shared_bytes(s: Settings) -> int:
@@ -32,10 +33,15 @@ def _fits(s: Settings) -> str | None:
 
 
 def _plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
-    """A block for each SM, but no more than there are tiles, or stages of them to share."""
+    """A block for each SM, but no more than there are tiles, or stages of them to share.
+
+    Where tiles are nearly as many as SMs, each gets a block: joining parts would take longer than
+    what it saves.
+    """
     tiles = ceil_div(problem.m, BM) * ceil_div(problem.n, BN)
-    stages = max(1, ceil_div(problem.k, s["BK"])) if s["STREAM_K"] else 1
-    blocks = max(1, min(target.sm_count, tiles * stages))
+    stages = max(1, ceil_div(problem.k, s["BK"]))
+    cut = s["STREAM_K"] and not NEARLY_ALL * target.sm_count <= tiles <= target.sm_count
+    blocks = max(1, min(target.sm_count, tiles * (stages if cut else 1)))
     parts = Workspace("parts", 4 * BM * BN * blocks)
     flags = Workspace("flags", FLAG_BYTES * WARPS * blocks, zeroed=True)
     mapped = problem.k > 0 and problem.n % COLUMNS_OF_A_COPY == 0 and s["MAPPED"]
