@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gemmlab import ladder
+from gemmlab.cuda import nvrtc
 from gemmlab.cuda.device import require_gpu, software_versions
 from gemmlab.cuda.disassembler import NoListing
+from gemmlab.cuda.options import options_for
 from gemmlab.kernel.fingerprint import short_code
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import Operands
@@ -62,7 +64,9 @@ class Step:
     def kernel(self) -> Kernel:
         """To be launched here. Raises NoListing where its loop cannot be rewritten."""
         kernel = Kernel(self.rung, self.full, None, self.rung.path)
-        cubin = kernel.compiled.cubin
+        options = options_for(self.full)
+        name, arch = self.rung.path.name, kernel.arch
+        cubin = nvrtc.compile_anew(kernel.text, name, arch=arch, options=options).cubin
         if self.change is not None:
             cubin = rewritten(cubin, self.rung.entry(self.full), self.change)
         return kernel.made_of(cubin)
