@@ -36,6 +36,7 @@ from gemmlab.kernel.trace import Trace
 from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import (
     RUNGS,
+    SINGLE,
     IllegalSetting,
     LadderError,
     Problem,
@@ -47,7 +48,7 @@ from gemmlab.ladder import (
 from gemmlab.ladder.shape_set import EVERY_PROBLEM
 from gemmlab.loading import Shape, load, tile_parameters
 from gemmlab.measure import profiler, timing
-from gemmlab.products.choosing import Row, at, choose, recorded
+from gemmlab.products.choosing import TYPES, Row, at, choose, recorded
 from gemmlab.records import best_by_shape, registry, runs, tuning
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
 from gemmlab.records.runs import device
@@ -175,6 +176,10 @@ def _parser() -> argparse.ArgumentParser:
         "help": "a parameter of the kernel, such as BLOCK_X=16; may be repeated",
     }
     one.add_argument("--set", action="append", default=[], type=_setting, **setting)
+    dtype = {
+        "choices": tuple(TYPES), "help": "of auto: what A and B are (default: float32)",
+    }  # fmt: skip
+    one.add_argument("--dtype", **dtype)
 
     many = command(
         "sweep", sweep, "time kernels at every shape, as CSV on standard output",
@@ -184,6 +189,7 @@ def _parser() -> argparse.ArgumentParser:
         "kernels", nargs="*", metavar="KERNEL",
         help="rungs, all if none is named; or auto, what gl.choose takes for each shape",
     )  # fmt: skip
+    many.add_argument("--dtype", **dtype)
 
     write = command(
         "record", record, "measure on this GPU and write results/<gpu>/",
@@ -281,7 +287,12 @@ def _say(line: str) -> None:
 def bench(options: argparse.Namespace) -> int:
     shape, given = (options.m, options.n, options.k), dict(options.set)
     if options.kernel == AUTO:
-        return _bench_auto(shape, given)
+        return _bench_auto(shape, given, options.dtype or SINGLE.name)
+    if options.dtype:
+        raise IllegalSetting(
+            f"--dtype is for auto; {options.kernel} multiplies what its parameters say, such as "
+            "--set DTYPE=1 of 15_mma_sync"
+        )
     kernel, why = _for_bench(options.kernel, shape, given)
     recorded = None
     if gpu() is None:  # looked up first: verification takes its time
@@ -291,12 +302,12 @@ def bench(options: argparse.Namespace) -> int:
     return OK
 
 
-def _bench_auto(shape: Shape, given: Settings) -> int:
+def _bench_auto(shape: Shape, given: Settings, dtype: str) -> int:
     if given:
         raise IllegalSetting(
             f"auto chooses the settings; name a rung to give {listed(given)} yourself"
         )
-    chosen = choose(shape)
+    chosen = choose(shape, dtype)
     print(device(), f"auto: {chosen}", sep="\n")
     kernel, found = load(chosen.rung, **chosen.settings), None
     if gpu() is None:
@@ -423,7 +434,11 @@ def sweep(options: argparse.Namespace) -> int:
     found, code = [], OK
     for name in names:
         try:
-            found += _auto_runs() if name == AUTO else map(timing.timed, _runs(load(name)))
+            found += (
+                _auto_runs(options.dtype or SINGLE.name)
+                if name == AUTO
+                else map(timing.timed, _runs(load(name)))
+            )
         except (NoRecord, StaleRecord, IllegalSetting) as error:
             _say(f"gemmlab: left out: {error}")
             if isinstance(error, StaleRecord):
@@ -450,23 +465,26 @@ def _runs(kernel: Kernel) -> Iterator[timing.Measurement]:
             _say(f"{kernel.name} {item.m}x{item.n}x{item.k}: left out, {item.reason}")
 
 
-def _auto_runs() -> Iterator[timing.Timed]:
+def _auto_runs(dtype: str) -> Iterator[timing.Timed]:
     """What gl.choose takes: replayed at every recorded shape, or measured at those of the series.
 
     Raises NoRecord.
     """
     if gpu() is None:
-        problems = dict.fromkeys(row.problem for row in recorded() if row.problem.ops == "NN")
-        if not problems:
+        problems = dict.fromkeys(row.problem for row in recorded(dtype) if row.problem.ops == "NN")
+        every = [row for row in (at(problem, dtype) for problem in problems) if not row.of]
+        if not every:
             again = registry.again("best_by_shape")
-            raise NoRecord(f"nothing is recorded of what {AUTO} takes; {again} on a GPU.")
-        yield from (_replayed(at(problem)) for problem in problems)
+            raise NoRecord(
+                f"nothing is recorded of what {AUTO} takes in {dtype}; {again} on a GPU."
+            )
+        yield from map(_replayed, every)
         return
     from tqdm.auto import tqdm
 
     problems = dict.fromkeys((*starmap(Problem, runs.SHAPES), *EVERY_PROBLEM))
     for problem in tqdm(problems, desc=AUTO, unit="shape", leave=False):
-        chosen = choose(problem)
+        chosen = choose(problem, dtype)
         try:
             if chosen.one_by_one:
                 raise timing.TimingError("its products one after the other are no single launch")
@@ -483,7 +501,7 @@ def _replayed(row: Row) -> timing.Timed:
         return row.problem.flop / (tflops * 1e9)
 
     return timing.Timed(
-        AUTO, row.rung.precision.name, row.problem, time_ms(row.tflops),
+        AUTO, row.dtype, row.problem, time_ms(row.tflops),
         time_ms(row.cublas_tflops), 100 * row.share, "pass", row.gpu, row.recorded,
     )  # fmt: skip
 

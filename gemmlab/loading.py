@@ -6,7 +6,7 @@ import sys
 from functools import cache
 
 from gemmlab import ladder
-from gemmlab.kernel.kernel import Kernel, arch_here
+from gemmlab.kernel.kernel import Kernel, arch_for
 from gemmlab.ladder import IllegalSetting, Settings
 from gemmlab.records import tuning
 from gemmlab.records.tuning import Shape
@@ -28,7 +28,8 @@ def load(name: str, arch: str | None = None, shape: Shape | None = None, **setti
     NoRecord where no sweep of the rung is recorded, and CompileError with the lines around the
     error.
     """
-    rung, on = ladder.find(name), arch_here() if arch is None else arch
+    rung = ladder.find(name)
+    on = arch_for(rung) if arch is None else arch
     ladder.require_compiled(on)
     given = tile_parameters(rung, settings)
     note, passed_over = "", False
@@ -38,9 +39,9 @@ def load(name: str, arch: str | None = None, shape: Shape | None = None, **setti
                 f"{name}: give a shape or parameters, not both; here are shape={shape} and "
                 f"{ladder.listed(given)}"
             )
-        chosen = tuning.for_shape(rung, shape, on)
+        chosen = tuning.for_shape(rung, shape, on, settings)
         note, passed_over = chosen.note, chosen.passed_over
-        settings = {**chosen.settings, **settings}
+        settings = chosen.settings
     elif not given:
         default = ladder.settings_for(rung, settings)
         settings = ladder.nearest_on(rung, default, on)

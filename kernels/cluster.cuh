@@ -1,4 +1,4 @@
-// How the blocks of a cluster meet, and tell one another. For 18.
+// How the blocks of a cluster meet, and tell one another. For 17 and 18.
 #pragma once
 
 #if CLUSTER > 1
@@ -19,8 +19,8 @@ __device__ __forceinline__ void meet_in_cluster()
 #endif
 }
 
-// The same at the end, when what the others did here is done.
-__device__ __forceinline__ void leave_cluster()
+// The same, and what they stored before is seen by all after.
+__device__ __forceinline__ void tell_cluster()
 {
 #if CLUSTER > 1
     asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");

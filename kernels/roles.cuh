@@ -4,6 +4,9 @@
 
 #define THREADS ((GROUPS + 1) * GROUP_THREADS)   // the last warpgroup brings, the others multiply
 
+// Blocks on an SM at a time, as far as registers go: two where a thread has few sums.
+#define RESIDENT (GROUPS == 1 && BN <= 128 ? 2 : 1)
+
 // A block begins with as many registers for each thread. Of three warpgroups, the one that brings
 // gives most of its own back, and the others take them; two have as many as a thread can have.
 #define REGISTERS_MOVE (GROUPS == 2)

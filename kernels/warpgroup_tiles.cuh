@@ -142,10 +142,12 @@ __device__ __forceinline__ void combine(float (&sums)[COUNT], const OfC* C, int 
 }
 
 // The sums to C by their threads, two neighbours at a time: N is even.
-__device__ __forceinline__ void store(const float (&sums)[SUMS], OfC* C, int row, int col, int M, int N)
+template <int COUNT>
+__device__ __forceinline__ void store(const float (&sums)[COUNT], OfC* C, int row, int col, int M,
+                                      int N)
 {
     #pragma unroll
-    for (int i = 0; i < SUMS; i += 2) {
+    for (int i = 0; i < COUNT; i += 2) {
         const int r = row + row_of(i), c = col + col_of(i);
         if (r < M && c < N) *(PairOfC*)(C + (size_t)r * N + c) = rounded(sums[i], sums[i + 1]);
     }

@@ -71,8 +71,11 @@ def test_what_is_measured_has_batches_and_operations_where_the_rung_takes_them(m
     monkeypatch.setattr(best_by_shape, "compare", compare)
     monkeypatch.setattr(best_by_shape, "software_versions", lambda: dict.fromkeys(
         ("driver", "cuda", "cublas"), "1"))  # fmt: skip
-    fixed = tuning.Choice(BATCHED.defaults, "", False)
-    monkeypatch.setattr(tuning, "for_shape", lambda rung, shape, arch: fixed)
+
+    def fixed(rung, shape, arch, others):
+        return tuning.Choice(BATCHED.defaults | others, "", False)
+
+    monkeypatch.setattr(tuning, "for_shape", fixed)
     rows = list(best_by_shape._measure(NAME))
     assert tuple(measured) == several and {row["way"] for row in rows} == {"in turn"}
     turned = next(row for row in rows if row["batch"] == 256 and row["ops"] == "TN")

@@ -3,14 +3,17 @@
 from dataclasses import replace
 from statistics import geometric_mean
 
+import pandas
 import pytest
 import sample_record
 
 import gemmlab as gl
 from gemmlab import ladder
 from gemmlab.ladder import SIMULATED, IllegalSetting, Problem
+from gemmlab.ladder.rungs.hopper import PERSISTENT
+from gemmlab.ladder.rungs.mma_sync import MMA_SYNC
 from gemmlab.ladder.rungs.shapes import operations, ops
-from gemmlab.products import choosing, estimate
+from gemmlab.products import choosing, estimate, tensor_estimate
 from gemmlab.records import best_by_shape, registry, tuning
 
 LARGE, SMALL = ladder.find("10_register_banks"), ladder.find("05_thread_tile_2d")
@@ -43,13 +46,13 @@ def row(rung, problem, tflops, share=1.0):
 def records(monkeypatch):
     """Whatever rows a test appends."""
     rows = []
-    monkeypatch.setattr(choosing, "recorded", lambda: tuple(rows))
+    monkeypatch.setattr(choosing, "recorded", lambda dtype="float32": tuple(rows))
     return rows
 
 
-def chosen(*shape, **how):
+def chosen(*shape, dtype="float32", **how):
     choosing._choose.cache_clear()
-    return gl.choose(Problem(*shape, **how))
+    return gl.choose(Problem(*shape, **how), dtype)
 
 
 # ---- from records --------------------------------------------------------------------------------
@@ -135,6 +138,74 @@ def test_an_empty_product_has_a_rung_too(records, shape):
     assert chosen(*shape).rung == LARGE.name
 
 
+# ---- of sixteen bits -----------------------------------------------------------------------------
+
+
+def test_where_rows_begin_off_16_bytes_no_rung_is_taken_for_what_it_does_with_tensor_maps(records):
+    records += [
+        row(PERSISTENT, Problem(4096, 4096, 4096), 690.0),
+        row(MMA_SYNC, Problem(4096, 4096, 4096), 400.0),
+        row(PERSISTENT, Problem(1001, 777, 513), 5.0),
+        row(MMA_SYNC, Problem(1001, 777, 513), 40.0),
+    ]
+    assert chosen(4000, 4000, 4000, dtype="float16").rung == PERSISTENT.name
+    assert chosen(4000, 4000, 4001, dtype="float16").rung == MMA_SYNC.name
+    assert chosen(1003, 779, 515, dtype="float16").rung == MMA_SYNC.name
+
+
+def test_a_rung_that_takes_b_either_way_has_a_alone_transposed_before(records):
+    records += [row(PERSISTENT, Problem(4096, 4096, 4096), 690.0)]
+    found = chosen(4096, 4096, 4096, dtype="float16", ops="TT")
+    assert found.turned == "A" and found.settings["OP_B"] == 1
+
+
+@pytest.fixture
+def tables(monkeypatch):
+    """What is recorded of rungs, by name, from rows that a test appends."""
+    rows = []
+
+    def tuned(name):
+        mine = [one for one in rows if one.rung.name == name]
+        if not mine:
+            raise registry.NoRecord(name)
+        return pandas.DataFrame(
+            {
+                "settings": one.settings, "way": "in turn", "tflops": one.tflops, "gpu": one.gpu,
+                "cublas_tflops": one.cublas_tflops, "pct_cublas": 100 * one.share,
+                "recorded": one.recorded, "batch": one.problem.batch, "ops": one.problem.ops,
+                **dict(zip("mnk", one.problem.shape, strict=True)),
+            }
+            for one in mine
+        )  # fmt: skip
+
+    monkeypatch.setattr(best_by_shape, "tuned", tuned)
+    return rows
+
+
+def with_settings(one, **settings):
+    return replace(one, settings=ladder.written(ladder.read_settings(one.settings) | settings))
+
+
+def test_what_is_recorded_in_float16_alone_stands_for_bfloat16(tables):
+    here = Problem(1024, 1024, 512)
+    half = row(MMA_SYNC, here, 160.0, 0.9)
+    tables += [
+        with_settings(half, BM=64, BN=128, WM=32, WN=32, STAGES=3),
+        with_settings(row(MMA_SYNC, here, 999.0), BIAS=1),
+    ]
+    found = gl.choose(here, "float16")
+    assert (found.dtype, found.settings["STAGES"], found.share) == ("float16", 3, 0.9)
+    assert found.settings["BIAS"] == 0, "of what has no epilogue, none that has one is taken"
+    found = gl.choose(here, "bfloat16")
+    assert (found.dtype, found.rung, found.share) == ("bfloat16", MMA_SYNC.name, None)
+    assert found.settings["BM"] == 64 and found.settings["DTYPE"] == 1 and "in float16" in found.why
+    choosing.recorded.cache_clear()
+    choosing._choose.cache_clear()
+    tables.append(with_settings(row(MMA_SYNC, here, 150.0, 0.7), DTYPE=1))
+    found = gl.choose(here, "bfloat16")
+    assert (found.settings["BM"], found.share) == (128, 0.7)
+
+
 # ---- the records of this repository --------------------------------------------------------------
 
 
@@ -187,8 +258,7 @@ def test_without_a_sweep_they_have_their_defaults(monkeypatch):
         ((5,), r"a problem is a gl.Problem, or \(M, N, K\)"),
         (((5, 7),), r"a problem is a gl.Problem, or \(M, N, K\)"),
         (((5, 7, -1),), "k is -1; it must be a whole number"),
-        (((5, 7, 3), "float64"), "dtype is 'float64'; it must be float32 or float16"),
-        (((5, 7, 3), "float16", True), "fused in float32 alone"),
+        (((5, 7, 3), "float64"), "dtype is 'float64'; it must be one of float32, float16, bfl"),
     ],
 )
 def test_what_is_no_problem_is_refused(arguments, says):
@@ -224,7 +294,7 @@ def test_the_rule_gives_large_tiles_to_large_products_and_small_ones_to_small():
 
 def test_of_what_a_sweep_tried_the_rule_takes_what_is_fast():
     """It loses a few percent to the fastest, and at no shape a fifth."""
-    rungs = [ladder.find(name) for name in choosing.RULED]
+    rungs = [ladder.find(name) for name in choosing.RULED["float32"]]
     losses = []
     for shape in dict.fromkeys(shape for rung in rungs for shape in tuning.shapes_of(rung)):
         estimates = {}
@@ -237,6 +307,49 @@ def test_of_what_a_sweep_tried_the_rule_takes_what_is_fast():
         losses.append(min(estimates, key=estimates.get) / min(estimates))
     assert len(losses) > 25 and max(losses) < 1.2
     assert geometric_mean(losses) < 1.05
+
+
+def test_of_what_the_sweep_of_15_tried_the_rule_takes_what_is_fast():
+    losses = []
+    for computed in MMA_SYNC.computed[:2]:  # of 16 bits
+        sweep = tuning.recorded(MMA_SYNC.name, **computed)
+        for shape in tuning.shapes_of(MMA_SYNC, computed):
+            rows = tuning.at(sweep, shape)
+            names = tuning.rung_parameters(MMA_SYNC)
+            estimates = [
+                tensor_estimate.seconds(MMA_SYNC, settings, Problem(*shape), SIMULATED)
+                for settings in rows[names].to_dict("records")
+            ]
+            taken = rows["time_ms"].iloc[estimates.index(min(estimates))]
+            losses.append(taken / rows["time_ms"].min())
+    assert len(losses) > 5 and max(losses) < 1.2 and geometric_mean(losses) < 1.05
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_the_rule_of_sixteen_bits(dtype, monkeypatch):
+    def ruled(*shape):
+        return choosing.by_rule(Problem(*shape), dtype)
+
+    def tile(found):
+        rows, columns = ladder.find(found.rung).tile(found.settings)
+        return rows * columns
+
+    assert ruled(4001, 4001, 4001).rung == MMA_SYNC.name, "which brings rows of any length"
+    assert tile(ruled(8192, 8192, 8192)) > tile(ruled(512, 512, 512))
+    for shape in ((1, 1, 1), (1, 8192, 8192), (8192, 1, 8192), (0, 4, 4), (7, 5, 0), (64, 64, 9)):
+        found = ruled(*shape)
+        assert found.dtype == dtype
+        assert found.settings == ladder.settings_for(ladder.find(found.rung), found.settings)
+    monkeypatch.setattr(choosing, "arch_here", lambda: "sm_80")
+    choosing.by_rule.cache_clear()
+    assert ruled(4096, 4096, 4096).rung == MMA_SYNC.name
+
+
+def test_a_gpu_before_sm_80_multiplies_float16_by_14_and_bfloat16_not(monkeypatch):
+    monkeypatch.setattr(choosing, "arch_here", lambda: "sm_75")
+    assert choosing.by_rule(Problem(512, 512, 512), "float16").rung == "14_wmma"
+    with pytest.raises(IllegalSetting, match="no rung multiplies bfloat16 on sm_75"):
+        choosing.by_rule(Problem(512, 512, 512), "bfloat16")
 
 
 def test_the_rule_is_legal_everywhere():

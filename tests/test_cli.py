@@ -531,6 +531,14 @@ def test_bench_of_auto_elsewhere_says_what_was_picked_and_that_no_time_is_record
     assert "no time of it is recorded at 100×99×98" in err
 
 
+def test_bench_of_auto_takes_a_type_and_a_rung_does_not(capsys):
+    code, out, err = run(capsys, "bench", "auto", "100", "99", "98", "--dtype", "bfloat16")
+    chosen = choosing.choose((100, 99, 98), "bfloat16")
+    assert code == 3 and f"auto: {chosen}" in out and "no time of it is recorded" in err
+    code, _, err = run(capsys, "bench", "01_naive", "64", "64", "64", "--dtype", "float16")
+    assert code == 2 and "--dtype is for auto; 01_naive multiplies what its parameters say" in err
+
+
 def test_auto_takes_no_settings(capsys):
     code, _, err = run(capsys, "bench", "auto", "64", "64", "64", "--set", "BM=64")
     assert code == 2 and "auto chooses the settings" in err and "BM=64" in err
@@ -544,16 +552,18 @@ def test_bench_of_auto_measures_on_a_gpu(capsys, monkeypatch):
     assert code == 0 and "measured here" in out and "median 2 ms" in out
 
 
-def test_sweep_of_auto_has_a_row_for_every_recorded_shape(capsys):
-    code, out, _ = run(capsys, "sweep", "auto")
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_sweep_of_auto_has_a_row_for_every_recorded_shape(dtype, capsys):
+    code, out, _ = run(capsys, "sweep", "auto", "--dtype", dtype)
     table = pandas.read_csv(io.StringIO(out))
     assert code == 0 and set(table["kernel"]) == {"auto", "cublas"}
+    assert set(table["dtype"]) == {dtype}
     sizes = ["m", "n", "k", *(["batch"] if "batch" in table else [])]
-    problems = {row.problem for row in choosing.recorded() if row.problem.ops == "NN"}
+    problems = {row.problem for row in choosing.recorded(dtype) if row.problem.ops == "NN"}
     ours = table[table["kernel"] == "auto"]
     assert {Problem(*row) for row in ours[sizes].itertuples(index=False)} == problems
     for row in ours.to_dict("records"):
-        best = choosing.at(Problem(*(row[size] for size in sizes)))
+        best = choosing.at(Problem(*(row[size] for size in sizes)), dtype)
         assert row["gflops"] == pytest.approx(1e3 * best.tflops, rel=1e-4)
         assert row["pct_cublas"] == pytest.approx(100 * best.share, rel=1e-4)
 

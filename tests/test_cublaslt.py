@@ -11,6 +11,7 @@ from gemmlab.cuda import cublaslt
 from gemmlab.cuda.cublas import CublasError
 from gemmlab.cuda.cublaslt import CublasLt, EightBitProduct, FusedProduct, NoFusedEpilogue
 from gemmlab.ladder.activations import activate
+from gemmlab.ladder.element_types import E4M3, E5M2, INT8
 
 M, N, K = 5, 7, 3
 TIMES = {0: 4.0, 1: None, 2: 2.0, 3: 3.0}  # in ms, by proposal; 1 does not run
@@ -193,11 +194,22 @@ def test_a_library_that_is_missing_is_named(monkeypatch):
 # ---- eight bits ----------------------------------------------------------------------------------
 
 
-class Whole(Library):
-    """Products of int8, whose first matrix is transposed."""
+STORED = {  # by NVIDIA's number of a type: how it lies in memory, and what it says
+    0: (ctypes.c_float, None), 3: (ctypes.c_int8, INT8), 10: (ctypes.c_int32, None),
+    28: (ctypes.c_uint8, E4M3), 29: (ctypes.c_uint8, E5M2),
+}  # fmt: skip
+
+
+class EightBits(Library):
+    """Products of eight bits, whose first matrix is transposed. `computes`: as they must be asked
+    for, and the type of the factors."""
+
+    def __init__(self, computes):
+        super().__init__()
+        self.computes = computes
 
     def cublasLtMatmulDescCreate(self, into, compute, scale):
-        assert (compute, scale) == (72, 10)  # CUBLAS_COMPUTE_32I, CUDA_R_32I
+        assert (compute, scale) == self.computes
         return self._make(into, {})
 
     def cublasLtMatrixLayoutCreate(self, into, kind, rows, columns, lead):
@@ -219,20 +231,31 @@ class Whole(Library):
         algorithm, workspace, size, stream,
     ):  # fmt: skip
         assert self.made[product.value] == {3: 1}  # CUBLASLT_MATMUL_DESC_TRANSA: CUBLAS_OP_T
-        assert isinstance(one._obj, ctypes.c_int32) and one._obj.value == 1
+        assert isinstance(one._obj, STORED[self.computes[1]][0]) and one._obj.value == 1
         arrays = []
         for address, layout in ((a, a_layout), (b, b_layout), (d, d_layout)):
             kind, rows, columns = self.made[layout.value]
-            ctype = {3: ctypes.c_int8, 10: ctypes.c_int32}[kind]
+            ctype, element = STORED[kind]
             found = (ctype * (rows * columns)).from_address(address.value)
-            arrays.append(np.ctypeslib.as_array(found).reshape((rows, columns), order="F"))
+            array = np.ctypeslib.as_array(found).reshape((rows, columns), order="F")
+            arrays.append(element.decode(array) if element else array)
         first, second, result = arrays
-        result[...] = first.astype(int).T @ second
+        result[...] = first.T @ second
         return 0
 
 
-def test_eight_bits_are_multiplied_with_b_stored_transposed(library, monkeypatch):
-    made = Whole()
+@pytest.mark.parametrize(
+    ("dtype", "computes", "a", "b", "c"),
+    [
+        ("int8", (72, 10), INT8, INT8, "i4"),  # CUBLAS_COMPUTE_32I, CUDA_R_32I
+        ("float8_e4m3", (68, 0), E4M3, E4M3, "f4"),  # CUBLAS_COMPUTE_32F, CUDA_R_32F
+        ("float8_e5m2", (68, 0), E5M2, E4M3, "f4"),  # two of E5M2 cuBLASLt does not multiply
+    ],
+)
+def test_eight_bits_are_multiplied_with_b_stored_transposed(
+    dtype, computes, a, b, c, library, monkeypatch
+):
+    made = EightBits(computes)
     monkeypatch.setattr(cublaslt, "_library", lambda: made)
     generator = np.random.default_rng(3)
     integers = SimpleNamespace(integers=generator.integers)
@@ -243,8 +266,12 @@ def test_eight_bits_are_multiplied_with_b_stored_transposed(library, monkeypatch
         )
     )
     cupy.zeros = lambda size, dtype: np.zeros(size, dtype).view(Array)
-    A, B = (generator.integers(-128, 128, size, "i1").view(Array) for size in ((M, K), (N, K)))
-    C = np.zeros((M, N), "i4").view(Array)
+    A, B = (
+        element.encode(generator.uniform(-1, 1, size).astype("f4"), element.storage).view(Array)
+        for element, size in ((a, (M, K)), (b, (N, K)))
+    )
+    C = np.zeros((M, N), c).view(Array)
     with CublasLt(STREAM) as lt:
-        EightBitProduct(lt, M, N, K, "int8").launch(SimpleNamespace(A=A, B=B, C=C), 1.0, 0.0)
-    assert np.array_equal(C, A.astype(int) @ B.astype(int).T) and made.made == {}
+        EightBitProduct(lt, M, N, K, dtype).launch(SimpleNamespace(A=A, B=B, C=C), 1.0, 0.0)
+    expected = a.decode(A) @ b.decode(B).T
+    assert np.any(expected) and np.array_equal(C, expected.astype(c)) and made.made == {}

@@ -9,7 +9,7 @@ import pytest
 import gemmlab as gl
 from gemmlab import ladder
 from gemmlab.plots import style
-from gemmlab.simulator.counters import METRICS
+from gemmlab.simulator.counters import BULK_METRICS, MATRIX_METRICS, METRICS, WGMMA_METRICS
 
 SHAPES = {"01_naive": (64, 64, 48), "03_shared_memory": (64, 64, 128)}
 
@@ -38,6 +38,7 @@ def parsed(heat):
     return tree, rows
 
 
+TRAFFIC = METRICS | MATRIX_METRICS | WGMMA_METRICS | BULK_METRICS
 CASES = [(rung.name, {}) for rung in ladder.RUNGS] + [("09_double_buffering", {"STAGES": 3})]
 
 
@@ -45,7 +46,8 @@ CASES = [(rung.name, {}) for rung in ladder.RUNGS] + [("09_double_buffering", {"
 def test_the_lines_make_up_the_counters(name, settings, heats):
     heat = heats(name, **settings)
     for kind, space in (("sectors", "global"), ("wavefronts", "shared")):
-        total = sum(heat.trace.counters[METRICS[space, op][1]] for op in ("load", "store"))
+        names = {names[1] for (where, _), names in TRAFFIC.items() if where == space}
+        total = sum(heat.trace.counters.get(name, 0) for name in names)
         assert heat.table[kind].sum() == total
         assert heat.table[f"{kind}_share"].sum() == pytest.approx(100 if total else 0)
 

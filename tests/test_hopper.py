@@ -1,5 +1,6 @@
 """16 to 18 in the simulator: every width and setting, and each fence and barrier left out."""
 
+import numpy as np
 import pytest
 from corpus import self_contained
 
@@ -63,6 +64,67 @@ def test_the_defaults_leave_no_finding(rung):
     assert kernel(rung).check().passed
 
 
+@pytest.mark.parametrize(
+    "settings",
+    (
+        {"BM": 64, "BN": 128, "SPLIT": 4},
+        {"BM": 64, "BN": 64, "SPLIT": 8, "OP_B": 1},
+        {"BN": 128, "SPLIT": 2, "OUT32": 1},
+    ),
+    ids=ladder.written,
+)
+def test_parts_of_k_are_added_without_a_finding(settings):
+    """Also where a part has no steps, and C has edges in every part's share."""
+    one = kernel(WARP_SPECIALIZED, **settings)
+    for shape in ((72, 136, 712), (200, 264, 136), (64, 8, 64)):
+        for factors in ((1.0, 0.0), (0.5, 2.0)):
+            case = verify.check(one, *shape, *factors, seed=3)
+            assert case.passed, case
+    assert one.check().passed
+
+
+def test_each_sum_is_that_of_the_parts_one_after_the_other():
+    whole, part = (kernel(WARP_SPECIALIZED, BN=128, OUT32=1, SPLIT=split) for split in (4, 1))
+    given = whole.operands(whole.problem(136, 72, 256), 4)
+    A, B = (np.asarray(one) for one in (given.A, given.B))
+    parts = [part(A[:, k : k + 64].copy(), B[k : k + 64].copy()) for k in range(0, 256, 64)]
+    assert (whole(A, B) == ((parts[0] + parts[1]) + parts[2]) + parts[3]).all()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    (
+        {"BM": 128, "BN": 64, "SHARE_A": 1},
+        {"BM": 64, "BN": 128, "SHARE_A": 1, "CLUSTER": 4, "OP_B": 1},
+        {"BN": 256, "SEND_LATER": 0},
+        {"BN": 128, "CLUSTER": 1},
+    ),
+    ids=ladder.written,
+)
+def test_other_ways_of_18_have_the_same_bits_without_a_finding(settings):
+    """One tile of a block or several, one step or more than there are pieces and stages."""
+    one, other = kernel(PERSISTENT, **settings), kernel(TMA_WGMMA, **settings)
+    for shape in ((264, 520, 40), (264, 520, 200), (136, 392, 712)):
+        given = one.operands(one.problem(*shape), 4)
+        every = (k(given.A, given.B, given.C, 0.5, 2.0) for k in (one, other))
+        assert len({C.tobytes() for C in every}) == 1
+    assert one.check().passed
+
+
+def test_a_cluster_computes_a_tile_in_parts():
+    one = kernel(WARP_SPECIALIZED, BM=64, BN=128, SPLIT=4)
+    (launch,) = one.launches(one.problem(64, 4096, 7168))
+    assert launch.grid == (128, 1, 1) and launch.cluster == (4, 1, 1)
+
+
+@every_rung
+def test_what_may_begin_early_waits_for_the_launch_before(rung):
+    one = kernel(rung)
+    (launch,) = one.launches(one.problem(128, 256, 64))
+    waits = "griddepcontrol.wait" in one.compiled.ptx
+    assert launch.early == waits == (rung is not TMA_WGMMA)
+
+
 def test_products_that_have_no_tensor_maps_take_another_kernel():
     for rung in RUNGS:
         one = kernel(rung)
@@ -87,6 +149,8 @@ def test_settings_that_do_not_fit_are_refused():
         kernel(WARP_SPECIALIZED, STAGES=6)
     with pytest.raises(IllegalSetting, match="less than the 64 columns"):
         kernel(PERSISTENT, BN=64)
+    with pytest.raises(IllegalSetting, match="for sums of 131072 bytes"):
+        kernel(WARP_SPECIALIZED, STAGES=2, SPLIT=2)
 
 
 # ---- planted mistakes ----------------------------------------------------------------------------
@@ -139,13 +203,13 @@ MISTAKES = {
         "if (leads) wait_until_read<ROOMS - 1>();", LEFT_OUT, "write to a copy's source",
     ),
     "17 a room filled before the leader says so": (
-        "meet_in_group(group);                    // the room", "//", "write-after-read race",
+        "meet_in_group(group);                        // the room", "//", "write-after-read race",
     ),
     "17 stored sums not made known": (
-        "publish_stores();\n        meet_in_group", "meet_in_group", "async-proxy race",
+        "publish_stores();\n    meet_in_group", "meet_in_group", "async-proxy race",
     ),
     "17 sent before all have stored": (
-        "meet_in_group(group);                    // all have", "//", "read-after-write race",
+        "meet_in_group(group);                        // all have", "//", "read-after-write race",
     ),
     "17 leaves before C is there": (
         "if (leads) wait_until_sent();", LEFT_OUT, "bulk store not waited for",
@@ -153,15 +217,27 @@ MISTAKES = {
     "17 more registers than there are": (
         "inc.sync.aligned.u32 232", "inc.sync.aligned.u32 240", "registers over the budget",
     ),
+    "17 parts are added before they are there": (
+        "    tell_cluster();                              // the sums of all parts", "//",
+        "read-after-write race",
+    ),
+    "17 leaves while other parts are added": (
+        "    tell_cluster();                              // none ends", "//",
+        "access to a block that has left",
+    ),
+    "17 a part's sums put where tiles are still multiplied": (
+        "    meet_consumers();  ", "//", "write-after-read race",
+    ),
     "18 mbarriers not made known to the cluster": (
         "        publish_barriers();", LEFT_OUT, "mbarrier not fenced",
     ),
     "18 the other block may not have begun": (
-        "    meet_in_cluster();\n\n", "    __syncthreads();\n\n",
+        "    meet_in_cluster();\n    wait", "    __syncthreads();\n    wait",
         "access to a block that may not run",
     ),
     "18 leaves while others arrive": (
-        "    leave_cluster();   ", "//",
+        "for (int s = 0; s < STAGES; ++s, at.go_on())",
+        "for (int s = 0; s < STAGES - 1; ++s, at.go_on())",
         "access to a block that has left",
     ),
     "18 the other block's warpgroups not counted": (
@@ -180,7 +256,8 @@ def test_a_planted_mistake_is_found(name):
     text = self_contained(rung.path.read_text(encoding="utf-8"))
     assert text.count(old) == 1
     columns = 256 if "room" in name else 128 if rung is PERSISTENT else 64
-    broken = kernel(rung, text.replace(old, new), BN=columns, STAGES=2, GROUP=2)
+    split = 2 if "part" in name else 1
+    broken = kernel(rung, text.replace(old, new), BN=columns, STAGES=2, GROUP=2, SPLIT=split)
     report = broken.check()
     assert kind in {finding.kind for case in report.cases for finding in case.findings}
 
@@ -190,16 +267,3 @@ def test_sums_of_the_tile_before_are_not_added():
     added = kernel(PERSISTENT, text.replace("group, step > 0);", "group, true);"), BN=128)
     case = verify.check(added, 264, 264, 72, 1.0, 0.0, seed=1)
     assert not case.passed and "C[" in case.message
-
-
-def test_blocks_may_leave_once_their_stages_are_empty():
-    """Without a barrier: who has seen its stages released knows of all copies and arrivals."""
-    text = self_contained(PERSISTENT.path.read_text(encoding="utf-8"))
-    role, end = "        __syncwarp();\n    } else {", "    leave_cluster();   "
-    assert text.count(role) == text.count(end) == 1
-    waits = """        if (thread == 0)
-            for (int s = 0; s < STAGES; ++s, at.go_on())
-                wait_for(empty + 8 * at.stage, at.parity ^ 1);
-"""
-    text = text.replace(role, waits + role).replace(end, "//")
-    assert kernel(PERSISTENT, text, BN=128, STAGES=2).check().passed

@@ -3,10 +3,12 @@
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from gemmlab import plots
 from gemmlab.folders import ROOT
+from gemmlab.kernel.compiler import compile_kernel
 from gemmlab.ladder import written
 from gemmlab.ladder.rungs.hopper import PERSISTENT
 from gemmlab.records.experiments import hopper_steps, hopper_timeline
@@ -72,7 +74,22 @@ def test_the_readings_of_each_role_are_in_order():
 def test_a_line_that_is_not_there_cannot_be_marked():
     (marked, _) = hopper_timeline.MARKED
     with pytest.raises(ValueError, match="stands 0 times"):
-        _ = replace(marked, rung=PERSISTENT).text
+        _ = replace(marked, rung=PERSISTENT).by_steps
+
+
+@pytest.mark.parametrize("marked", hopper_timeline.MARKED, ids=lambda one: one.rung.name)
+def test_kernels_with_marks_compile_without_a_spill(marked):
+    for text in (marked.by_steps, marked.by_blocks):
+        compiled = compile_kernel(text, "marked.cu", macros=marked.rung.defaults)
+        assert compiled.entries[marked.rung.entry(marked.rung.defaults)].spill_store_bytes == 0
+
+
+def test_blocks_are_in_their_order_on_each_sm():
+    read = ((500, 510, 590, 600), (0, 10, 90, 100), (40, 41, 42, 43), (110, 120, 190, 200))
+    rows = hopper_timeline.rows_of(np.array(read), np.array([1, 1, hopper_timeline.SMS, 1]))
+    assert [(row["block"], row["sm"], row["began"], row["stored"]) for row in rows] == [
+        (1, 1, 0, 100), (3, 1, 110, 200), (0, 1, 500, 600),
+    ]  # fmt: skip
 
 
 def test_waits_are_drawn_from_their_readings():

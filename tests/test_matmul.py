@@ -8,7 +8,7 @@ import pytest
 import gemmlab as gl
 from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.bounds import error_bound, reference
-from gemmlab.ladder import HALF, SINGLE
+from gemmlab.ladder import BRAIN, HALF, SINGLE
 from gemmlab.products import call
 
 
@@ -16,13 +16,27 @@ def matrix(*shape, seed=1):
     return np.random.default_rng(seed).uniform(-1, 1, shape).astype(np.float32)
 
 
+def bits(X):
+    """The nearest bfloat16, as they are stored."""
+    return BRAIN.a.encode(X, BRAIN.a.storage)
+
+
+def halves(X):
+    return X.astype(np.float16)
+
+
+of_sixteen_bits = pytest.mark.parametrize(("precision", "store"), [(HALF, halves), (BRAIN, bits)])
+
+
 def right(got, A, B, C=None, alpha=1.0, beta=0.0, bias=None, activation="none", precision=SINGLE):
     """Whether a product of A and B, as they are multiplied, is within its bound."""
+    A, B = precision.a.decode(A), precision.b.decode(B)
+    C = None if C is None else precision.c.decode(C)
     expected = reference(A, B, C, alpha, beta, bias, activation)
     bound = error_bound(A, B, C, alpha, beta, precision, bias, activation)
     assert got.shape == expected.shape and got.dtype == precision.c.storage
     assert got.flags.c_contiguous
-    assert (abs(got - expected) <= bound).all()
+    assert (abs(precision.c.decode(got) - expected) <= bound).all()
     return True
 
 
@@ -149,6 +163,36 @@ def test_halves_keep_their_type():
     assert right(gl.matmul(several, np.stack([B, B])), several, np.stack([B, B]), precision=HALF)
 
 
+@pytest.mark.parametrize("shape", [(70, 72, 64), (17, 11, 6)])  # rows at 16 bytes, and off them
+@of_sixteen_bits
+def test_sixteen_bits_of_any_strides_transposed_and_in_batches(precision, store, shape):
+    m, n, k = shape
+    A, B, C = store(matrix(m, k)), store(matrix(k, n, seed=2)), store(matrix(m, n, seed=3))
+    how = {"dtype": precision.name}
+    assert right(gl.matmul(A, B, **how), A, B, precision=precision)
+    assert right(gl.matmul(A, B, 0.5, 2.0, C, **how), A, B, C, 0.5, 2.0, precision=precision)
+    for turn in (np.ascontiguousarray, lambda X: X):  # as it is stored, and as a view
+        got = gl.matmul(turn(A.T), turn(B.T), transpose_a=True, transpose_b=True, **how)
+        assert right(got, A, B, precision=precision)
+        assert right(gl.matmul(A, turn(B.T), transpose_b=True, **how), A, B, precision=precision)
+    spread = np.repeat(A, 2, axis=1)[:, ::2]
+    assert right(gl.matmul(spread, np.asfortranarray(B), **how), A, B, precision=precision)
+    several = np.stack([A, A[::-1]])
+    assert right(gl.matmul(several, np.stack([B, B]), **how), several, np.stack([B, B]),
+                 precision=precision)  # fmt: skip
+
+
+@pytest.mark.parametrize("activation", ["none", "ReLU", "GELU by tanh", "GELU by erf"])
+@of_sixteen_bits
+def test_a_bias_and_an_activation_are_fused_for_sixteen_bits_too(precision, store, activation):
+    A, B, C = store(matrix(17, 8)), store(matrix(8, 24, seed=2)), store(matrix(17, 24, seed=3))
+    bias, how = matrix(24, seed=4), {"dtype": precision.name}
+    got = gl.matmul(A, B, 0.5, 2.0, C, bias, activation, **how)
+    assert right(got, A, B, C, 0.5, 2.0, bias, activation, precision)
+    got = gl.matmul(A, B, activation=activation, **how)
+    assert right(got, A, B, activation=activation, precision=precision)
+
+
 # ---- what is kept --------------------------------------------------------------------------------
 
 
@@ -179,6 +223,7 @@ def test_no_more_plans_are_kept_than_that(monkeypatch):
 # ---- refused in a sentence -----------------------------------------------------------------------
 
 A, B, C = matrix(5, 7), matrix(7, 3), matrix(5, 3)
+BITS_A, BITS_B = bits(A), bits(B)
 
 
 @pytest.mark.parametrize(
@@ -203,9 +248,23 @@ A, B, C = matrix(5, 7), matrix(7, 3), matrix(5, 3)
         ((A, B), {"alpha": "2"}, "alpha is '2'"),
         ((A, B), {"beta": np.nan}, "beta is nan"),
         (
-            (A.astype(np.float16), B.astype(np.float16)),
-            {"bias": C[0]},
-            "A and B are float16: a bias and an activation are for float32",
+            (A.view(np.uint32), B),
+            {},
+            "A is uint32: gl.matmul takes float32, float16, bfloat16; use",
+        ),
+        ((BITS_A, BITS_B), {}, 'A is uint16: of the bits of bfloat16 say dtype="bfloat16"'),
+        ((A, B), {"dtype": "bfloat16"}, r"A is float32: bfloat16 is .* A.view\(np.uint16\), with"),
+        ((BITS_A, BITS_B), {"dtype": "float16"}, "A is uint16: dtype says float16"),
+        ((A, B), {"dtype": "float64"}, "dtype is 'float64'; it must be one of float32, float16"),
+        (
+            (BITS_A, BITS_B),
+            {"dtype": "bfloat16", "beta": 1, "C": C},
+            r"C is float32 \(5, 3\): uint16 \(5, 3\) is what goes",
+        ),
+        (
+            (BITS_A, BITS_B),
+            {"dtype": "bfloat16", "bias": BITS_A[0, :3]},
+            r"bias is uint16 \(3,\): float32 \(3,\) is what goes",
         ),
     ],
 )

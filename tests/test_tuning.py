@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pandas
 import pytest
+from awaited import AWAITED
 from cupy.cuda import runtime
 
 import gemmlab as gl
@@ -18,15 +19,22 @@ from gemmlab.folders import RESULTS
 from gemmlab.kernel.compiler import Compiled, CompileError, Resources
 from gemmlab.kernel.faults import GpuFault
 from gemmlab.kernel.verify import VerificationError
+from gemmlab.ladder import Problem
 from gemmlab.measure import timing
 from gemmlab.measure.timing import TimingError
 from gemmlab.records import registry, roofs, runs, tuning
 
 device = importlib.import_module("gemmlab.cuda.device")  # gemmlab.device itself is the function
 
-TO_BE_SWEPT = {"15_mma_sync"}  # recorded with one setting for each type and shape so far
-SWEPT = [rung for rung in ladder.RUNGS if rung.name >= "03" and rung.name not in TO_BE_SWEPT]
-every_swept_rung = pytest.mark.parametrize("rung", SWEPT, ids=lambda rung: rung.name)
+SWEPT = [rung for rung in ladder.RUNGS if rung.name >= "03" and rung.name not in AWAITED]
+every_sweep = pytest.mark.parametrize(
+    ("rung", "computed"),
+    [
+        pytest.param(rung, computed, id=f"{rung.name} {ladder.written(computed)}".strip())
+        for rung in SWEPT
+        for computed in rung.computed
+    ],
+)
 for_large_products = pytest.mark.parametrize(
     "rung",
     [rung for rung in SWEPT if tuning.SHAPES[0] in tuning.shapes_of(rung)],
@@ -35,12 +43,14 @@ for_large_products = pytest.mark.parametrize(
 NOISE = 0.01  # settings that are no further apart are equally fast
 
 
-@every_swept_rung
-def test_every_tuned_setting_was_measured_at_every_shape(rung):
-    table = tuning.recorded(rung.name)
+@every_sweep
+def test_every_tuned_setting_was_measured_at_every_shape(rung, computed):
+    table = tuning.recorded(rung.name, **computed)
     names = tuning.rung_parameters(rung)
-    for shape in tuning.shapes_of(rung):
-        wanted = {tuple(settings.values()) for settings in tuning.swept(rung, shape)}
+    dtype = rung.precision_of(rung.defaults | computed).name
+    assert set(table["dtype"]) == {dtype} and tuning.shapes_of(rung, computed)
+    for shape in tuning.shapes_of(rung, computed):
+        wanted = {tuple(settings.values()) for settings in tuning.swept(rung, shape, computed)}
         rows = tuning.at(table, shape)
         assert {tuple(row) for row in rows[names].to_numpy().tolist()} == wanted
         assert len(rows) == len(wanted) and rows["time_ms"].is_monotonic_increasing
@@ -254,6 +264,58 @@ def test_a_rung_says_which_settings_are_tried_at_which_shape(made_up, monkeypatc
     assert len(made_up.tried) == len({ladder.written(one) for one in made_up.tried})
     assert any("100 × 64×64×64: 100.0 % of cuBLAS with" in line for line in made_up.said)
     assert tuning.best(table, (64, 64, 64, 100))["BK"] == 16
+
+
+def test_a_rung_is_swept_for_all_that_it_computes(made_up, monkeypatch):
+    """Each by itself: the default's rows are shown where nothing else is asked for."""
+    rung = replace(
+        made_up.rung,
+        parameters=(*made_up.rung.parameters, ladder.Parameter("KIND", 0, (0, 1), "", tuned=False)),
+        computed=({"KIND": 0}, {"KIND": 1}),
+        swept=lambda problem, s: s["BK"] == (8, 16)[s["KIND"]] and problem.m < 4096,
+    )
+    made_up.rung = rung
+    monkeypatch.setattr(ladder, "find", lambda name: rung)
+    monkeypatch.setattr(registry, "replayed", lambda: made_up.path.parents[1])
+    monkeypatch.setattr(tuning, "short_code", lambda path, settings: "code")
+    table = made_up.run()
+    assert {(row.KIND, row.BK) for row in table.itertuples()} == {(0, 8), (1, 16)}
+    tuning.kept.cache_clear()
+    usual, other = tuning.recorded(rung.name), tuning.recorded(rung.name, KIND=1)
+    assert set(usual["BK"]) == {8} and set(other["BK"]) == {16}
+    assert len(usual) + len(other) == len(table) and usual.index.tolist() == [*range(len(usual))]
+    best = [tuning.for_shape(rung, (1000, 800, 500), "sm_75", {"KIND": kind}) for kind in (0, 1)]
+    assert [one.settings["BK"] for one in best] == [8, 16]
+    assert tuning.for_shape(rung, (1000, 800, 500), "sm_75") == best[0]
+    tuning.kept.cache_clear()
+
+
+@pytest.mark.parametrize("name", ["13_batched", "15_mma_sync"])
+def test_the_fastest_settings_stand_in_a_table_by_shape_and_type(name):
+    rung, table = ladder.find(name), tuning.fastest(name)
+    asked = [(what, shape) for what in rung.computed for shape in tuning.shapes_of(rung, what)]
+    assert len(table) == len(asked)
+    for (computed, shape), row in zip(asked, table.to_dict("records"), strict=True):
+        here = tuning.at(tuning.recorded(name, **computed), shape)["time_ms"].min()
+        assert row["M×N×K"] == str(Problem(*shape))
+        assert row["TFLOP/s"] == pytest.approx(Problem(*shape).flop / here / 1e9)
+        assert row["dtype"] == rung.precision_of(rung.defaults | computed).name
+
+
+def test_settings_that_a_sweep_does_not_choose_go_together_with_those_that_it_does():
+    """The epilogue is there for some tiles alone; the fastest of these is taken."""
+    rung = ladder.find("15_mma_sync")
+    for others in ({"OUT32": 1}, {"DTYPE": 1, "BIAS": 1, "ACTIVATION": 2}, {"DTYPE": 3}):
+        for shape in tuning.shapes_of(rung, others):
+            chosen = tuning.for_shape(rung, shape, "sm_90a", others).settings
+            assert ladder.settings_for(rung, chosen) == chosen and others.items() <= chosen.items()
+            rows = tuning.at(tuning.recorded(rung.name, DTYPE=others.get("DTYPE", 0)), shape)
+            names = [one.name for one in rung.parameters if one.tuned]
+            faster = rows[names].to_dict("records")
+            faster = faster[: faster.index({name: chosen[name] for name in names})]
+            assert all(rung.broken(rung.defaults | one | others) for one in faster)
+    with pytest.raises(ladder.IllegalSetting, match="for C of 16 bits"):
+        tuning.for_shape(rung, (1024, 1024, 512), "sm_90a", {"DTYPE": 3, "BIAS": 1})
 
 
 def test_a_file_of_before_there_were_batches_is_read_and_kept_beside_new_rows(sweep_file):

@@ -104,14 +104,15 @@ _simulated: WeakKeyDictionary[Kernel, dict] = WeakKeyDictionary()
 def traced(kernel: Kernel, m: int, n: int, k: int, seed: int = 0) -> tuple[Trace, int]:
     """A trace, and how often its counters make those of the product.
 
-    Where tiles cover C exactly, and each has one block, all blocks do alike: one is traced, and
-    counts as all of them.
+    Where tiles cover C exactly, and each has one block, all blocks do alike: one is traced, with
+    the others of its cluster, and counts as all of them.
     """
     rows, columns = kernel.rung.tile(kernel.settings)
     tiles = m // rows * (n // columns)
     alike = m % rows == n % columns == 0 and math.prod(kernel.grid(m, n, k)) == tiles
     trace = kernel.trace(m, n, k, seed=seed, blocks=[(0, 0, 0)] if alike else None)
-    return trace, math.prod(trace.grid) if alike else 1
+    together = math.prod(kernel.rung.product(kernel.settings).cluster)
+    return trace, math.prod(trace.grid) // together if alike else 1
 
 
 def per_step(kernel: Kernel, digits: int = 1) -> pandas.DataFrame:
@@ -219,9 +220,7 @@ def tensor_cycles(name: str, shape: tuple[int, int, int] = runs.LARGE) -> pandas
     _, counted = runs.counters_at(Measured(rung), *shape)
     sms = runs.current()["gpu"]["sm_count"]
     roofs = recorded_ceilings()
-    flop_per_cycle = roofs.arithmetic(rung.precision.name) / (
-        roofs.tensor.state.sm_clock_mhz * 1e6 * sms
-    )
+    flop_per_cycle = roofs.flop_per_cycle(rung.precision.name, rung.by_wgmma) / sms
     cycles = {
         "products at the ceiling": 2 * math.prod(shape) / sms / flop_per_cycle,
         "wavefronts": counted[PER_32["data wavefronts"]] / sms,

@@ -23,7 +23,8 @@ from gemmlab.ladder import IllegalSetting, listed
 from gemmlab.measure.timing import LaunchTooLong, compare
 from gemmlab.records import runs, tuning
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
-from gemmlab.simulator.counters import MATRIX_METRICS, SECTOR_BYTES
+from gemmlab.simulator import LineCount
+from gemmlab.simulator.counters import METRICS, SECTOR_BYTES
 
 if TYPE_CHECKING:
     import pandas
@@ -38,7 +39,11 @@ NAMES = {  # what a table calls the loads and stores of each array
     ("B", "load"): "loads of B",
     ("C", "store"): "stores to C",
 }
-WHOLE_MATRICES = {(SHARED, "load"): ("ldmatrix",)}  # loads that a warp does together
+# What counts as loads and stores too: of whole matrices by a warp, of boxes by the copy engine.
+ALSO = {
+    (SHARED, "load"): ("ldmatrix", "wgmma"), (SHARED, "store"): ("stmatrix",),
+    (GLOBAL, "load"): ("bulk load",), (GLOBAL, "store"): ("bulk store",),
+}  # fmt: skip
 FLOP_PER_FMA = 2
 LARGE, PAIRS = 4096, 5  # of the product whose speed is told; of launches, where it is measured
 
@@ -89,20 +94,23 @@ class Facts:
 
     def units_per_request(self, space: str, operation: str, array: str | None = None) -> float:
         """Sectors of global memory, or wavefronts of shared, per request; 0 without requests."""
-        operations = (operation, *WHOLE_MATRICES.get((space, operation), ()))
-        lines = [
-            one
-            for one in self.trace.run.lines
-            if one.space == space and one.operation in operations and array in (None, one.array)
-        ]
+        lines = [one for one in self._lines(space, operation) if array in (None, one.array)]
         requests = sum(one.requests for one in lines)
         return sum(one.units for one in lines) / requests if requests else 0.0
 
     @cached_property
     def loaded_bytes(self) -> int:
         """What loads of A and B move: whole sectors. A bias and sums of others do not count."""
-        lines = [o for o in self.trace.run.lines if (o.space, o.operation) == (GLOBAL, "load")]
+        lines = self._lines(GLOBAL, "load")
         return SECTOR_BYTES * sum(one.units for one in lines if one.array in "AB")
+
+    def _lines(self, space: str, operation: str) -> list[LineCount]:
+        operations = (operation, *ALSO[space, operation])
+        return [
+            one
+            for one in self.trace.run.lines
+            if one.space == space and one.operation in operations
+        ]
 
     @cached_property
     def intensity(self) -> float:
@@ -112,12 +120,9 @@ class Facts:
     @cached_property
     def conflicts(self) -> float:
         """Bank conflicts per request to shared memory, loads and stores together."""
-        found = requests = 0
-        for operation in ("ld", "st"):
-            conflict = f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{operation}.sum"
-            found += self.trace.counters[conflict]
-            requests += self.trace.counters[f"smsp__inst_executed_op_shared_{operation}.sum"]
-        requests += self.trace.counters[MATRIX_METRICS[SHARED, "ldmatrix"][0]]
+        operations = ("load", "store")
+        found = sum(self.trace.counters[METRICS[SHARED, one][-1]] for one in operations)
+        requests = sum(line.requests for one in operations for line in self._lines(SHARED, one))
         return found / requests if requests else 0.0
 
     def table(self) -> pandas.DataFrame:
@@ -180,8 +185,8 @@ def parts(kernel: Kernel) -> int:
 
 def _on_few_sms(kernel: Kernel) -> Kernel:
     """On one SM, or as it is where that has no room for blocks that wait for each other, and where
-    a block of few would have several tiles of a batch."""
-    if kernel.rung.batch > 1:
+    a block of few would have several tiles, as of a batch."""
+    if kernel.rung.batch > 1 or kernel.rung.has_maps(kernel.settings):
         return kernel
     one_sm = kernel.scheduled_for(1)
     try:
@@ -212,8 +217,14 @@ def shape(kernel: Kernel) -> tuple[int, int, int]:
 
 def _window(kernel: Kernel) -> tuple[int, int, int]:
     """The same, where a block has all of K."""
-    rows, columns = kernel.rung.tile(kernel.settings)
-    along_k = max(LEAST_K, STEPS * kernel.settings.get("BK", 1))
+    rows, columns = (
+        size * together
+        for size, together in zip(
+            kernel.rung.tile(kernel.settings), kernel.rung.cluster_tiles(kernel.settings),
+            strict=True,
+        )
+    )  # fmt: skip
+    along_k = max(LEAST_K, STEPS * kernel.rung.depth(kernel.settings))
     return max(WINDOW, rows), max(WINDOW, columns), along_k
 
 

@@ -21,9 +21,11 @@ from gemmlab.cuda.cublas import (
 EPILOGUES = {"none": 4, "ReLU": 6, "GELU by tanh": 36}  # CUBLASLT_EPILOGUE_BIAS, with it RELU, GELU
 FLOAT, INT32 = 0, 10  # CUDA_R_32F, CUDA_R_32I
 COMPUTE_32I = 72  # CUBLAS_COMPUTE_32I: whole factors and sums
-EIGHT_BITS = {  # of A and B, of C, of the factors, and how it computes
-    "int8": (3, INT32, INT32, COMPUTE_32I),  # CUDA_R_8I
-    "float8_e4m3": (28, FLOAT, FLOAT, COMPUTE_32F),  # CUDA_R_8F_E4M3
+INT8, E4M3, E5M2 = 3, 28, 29  # CUDA_R_8I, CUDA_R_8F_E4M3, CUDA_R_8F_E5M2
+EIGHT_BITS = {  # of A, of B, of C, of the factors, and how it computes
+    "int8": (INT8, INT8, INT32, INT32, COMPUTE_32I),
+    "float8_e4m3": (E4M3, E4M3, FLOAT, FLOAT, COMPUTE_32F),
+    "float8_e5m2": (E5M2, E4M3, FLOAT, FLOAT, COMPUTE_32F),  # it takes no two of E5M2
 }
 FIRST_TRANSPOSED = 3  # attribute of a product: CUBLASLT_MATMUL_DESC_TRANSA
 TRANSPOSED = 1  # CUBLAS_OP_T
@@ -237,8 +239,9 @@ class EightBitProduct(_Product):
     """C = A @ B.T of eight bits, `dtype` one of EIGHT_BITS, for one shape (m, n, k).
 
     B is stored (n, k), which is the only way that cuBLASLt takes FP8 on Hopper, and its fastest of
-    INT8. C is int32 from int8, float32 from FP8. It is launched as a Kernel, with alpha 1 and beta
-    0. Raises CublasError where cuBLASLt proposes no algorithm that runs.
+    INT8. C is int32 from int8, float32 from FP8. Where A is of E5M2, B is of E4M3. It is launched
+    as a Kernel, with alpha 1 and beta 0. Raises CublasError where cuBLASLt proposes no algorithm
+    that runs.
     """
 
     name = "cublasLt"
@@ -247,11 +250,11 @@ class EightBitProduct(_Product):
     def __init__(self, cublas: CublasLt, m: int, n: int, k: int, dtype: str) -> None:
         import cupy
 
-        given, result, factors, compute = EIGHT_BITS[dtype]
+        of_a, of_b, result, factors, compute = EIGHT_BITS[dtype]
         super().__init__(cublas, factors, compute)
         self.dtype = dtype
         self._set(FIRST_TRANSPOSED, ctypes.c_int32(TRANSPOSED))
-        self._lay_out((k, n, given), (k, m, given), (n, m, result))
+        self._lay_out((k, n, of_b), (k, m, of_a), (n, m, result))
         random = cupy.random.default_rng(0).integers  # below 64 all bits of FP8 are numbers
         A, B = (random(0, 64, size).astype(cupy.uint8) for size in ((m, k), (n, k)))
         if not self._choose(A, B, cupy.zeros((m, n), cupy.float32)):

@@ -178,6 +178,20 @@ def _power_w(handle) -> float:
     return pynvml.nvmlDeviceGetPowerUsage(handle) / 1000
 
 
+def energy_j() -> float | None:
+    """Joules that the GPU has taken since its driver was loaded; None where it does not count them.
+
+    The counter is renewed some ten times a second. Raises NoGpu without a GPU.
+    """
+    require_gpu("Reading energy")
+    import pynvml
+
+    try:
+        return pynvml.nvmlDeviceGetTotalEnergyConsumption(_nvml_handle()) / 1000
+    except pynvml.NVMLError:
+        return None
+
+
 def software_versions() -> dict[str, str]:
     """Versions of what a measurement depends on: those that are installed here, no others."""
     versions = {}

@@ -100,6 +100,9 @@ def _not_cleared(
 
 
 def _name(one: Argument) -> str:
+    """What findings and traces call it: a matrix by its letter, however it is given."""
+    if one in POINTERS:
+        return MATRICES[POINTERS.index(one)]
     if isinstance(one, str):
         return one
     return one.matrix if isinstance(one, MapOf) else one.name

@@ -31,7 +31,7 @@ from gemmlab.kernel.compiler import (
 from gemmlab.kernel.operands import Operands, random_values, unwritten
 from gemmlab.kernel.trace import Trace
 from gemmlab.kernel.verify import GAPS, PRODUCT, Case, Report, verify
-from gemmlab.ladder import SIMULATED, Launch, Problem, Target
+from gemmlab.ladder import SIMULATED, Launch, Problem, Rung, Target
 from gemmlab.ladder.activations import ACTIVATIONS
 from gemmlab.ladder.launch import POINTERS, Triple, multiplying
 from gemmlab.report import Listing
@@ -57,9 +57,17 @@ def arch_here() -> str:
     return here.arch if here else SIMULATED.arch
 
 
+def arch_for(rung: Rung) -> str:
+    """As arch_here; of a rung by wgmma, which one architecture alone has, always that one.
+
+    On a GPU of another it is simulated, and what is known of its speed is what was recorded.
+    """
+    return SIMULATED.arch if rung.by_wgmma else arch_here()
+
+
 def by_default(rung: ladder.Rung) -> Kernel:
     """The rung with its defaults, or the nearest settings that run here. Raises IllegalSetting."""
-    settings = ladder.nearest_on(rung, rung.defaults, arch_here())
+    settings = ladder.nearest_on(rung, rung.defaults, arch_for(rung))
     return Kernel(rung, settings, None, rung.path)
 
 
@@ -77,7 +85,7 @@ def from_source(source: str, like: str, arch: str | None = None, **settings: int
 def assembled(source: str, like: str, **settings: int) -> Kernel:
     """As from_source, for a kernel whose registers will be asked for: `compiled` is there."""
     rung = ladder.find(like)
-    chosen, arch = ladder.settings_for(rung, settings), arch_here()
+    chosen, arch = ladder.settings_for(rung, settings), arch_for(rung)
     ladder.require_arch(rung, chosen, arch)
     return Kernel(
         rung, chosen, arch, source, compile_kernel(source, EDITED, arch=arch, macros=chosen)
@@ -106,11 +114,11 @@ class Kernel:
     ):
         self.rung, self.settings, self.precision = rung, settings, rung.precision_of(settings)
         self.name, self.dtype = rung.name, self.precision.name
-        self.on_gpu = gpu() is not None
-        self.arch = arch_here() if arch is None else arch
+        self.on_gpu = gpu() is not None and arch_for(rung) == arch_here()
+        self.arch = arch_for(rung) if arch is None else arch
         self.note = ""
         ladder.require_arch(rung, settings, self.arch)
-        self.target = Target(self.arch, (gpu() or SIMULATED).sm_count)
+        self.target = Target(self.arch, ((self.on_gpu and gpu()) or SIMULATED).sm_count)
         self._source = source
         self.edited = not isinstance(source, Path)
         self.text = source if self.edited else source.read_text(encoding="utf-8")
@@ -383,10 +391,10 @@ class Kernel:
     def verify(self, seed: int | None = None) -> Report:
         """Check it at awkward shapes, on the device it runs on. Show the result: it is a table.
 
-        Inputs are new with every call, or those of `seed`. A batch is launched as for few SMs,
-        so that blocks that go from product to product do so. An edited kernel in which the
-        simulator's checks find what may fault or hang a GPU is not launched on one: the report is
-        then theirs.
+        Inputs are new with every call, or those of `seed`. It is launched as for few SMs where
+        blocks go from product to product, or from tile to tile, so that they do so. An edited
+        kernel in which the simulator's checks find what may fault or hang a GPU is not launched on
+        one: the report is then theirs.
         """
         report = self._refused() if self.on_gpu else None
         return verify(self._in_rounds(SMS_OF_PRODUCTS), seed) if report is None else report
@@ -395,11 +403,11 @@ class Kernel:
         """Look for mistakes that hardware hides: races, uninitialised reads, lost barriers.
 
         Small products with tails and factors are run in the simulator, with all its checks; C
-        counts as never written where beta is 0. A batch is launched as for a single SM: see
-        `verify`. Show the result: it is a table.
+        counts as never written where beta is 0. It is launched as for a single SM where `verify`
+        launches it as for few. Show the result: it is a table.
         """
         rows, cols = self.rung.tile(self.settings)
-        step = max(32, self.settings.get("BK", 0))  # a whole step along K, then one more
+        step = max(32, self.rung.depth(self.settings))  # a whole step along K, then one more
         shapes = [(7, 5, 3), (17, 33, 0), (rows, cols, step), (rows + 1, cols + 1, step + 1)]
         launched = self._in_rounds(SMS_OF_CHECKS)
         cases = [launched._look_for_mistakes(*shape, *PRODUCT) for shape in shapes]
@@ -408,11 +416,10 @@ class Kernel:
                 rows + 1, cols + 1, 31, 0.5, 2.0, gap=GAPS[0] if self.takes("lda") else 0
             )
         )
-        if self.rung.has_maps(self.settings):  # tiles in turn, with more steps than stages
-            one_sm = self.scheduled_for(1)
+        if self.rung.has_maps(self.settings):  # with more steps than stages
             cases += [
-                one_sm._look_for_mistakes(rows + 8, cols + 8, 584, *PRODUCT),
-                one_sm._look_for_mistakes(rows + 8, 8, 64, 0.5, 2.0),
+                launched._look_for_mistakes(rows + 8, cols + 8, 584, *PRODUCT),
+                launched._look_for_mistakes(rows + 8, 8, 64, 0.5, 2.0),
             ]
         self._checked = Report(self.name, cases)
         return self._checked
@@ -443,8 +450,13 @@ class Kernel:
             return self.array_module.asnumpy(array)
 
     def _in_rounds(self, sm_count: int) -> Kernel:
-        """Of a rung of batches: as for so few SMs that its blocks have several tiles each."""
-        return self.scheduled_for(sm_count) if self.rung.batch > 1 else self
+        """As for so few SMs that blocks that go on from tile to tile do so.
+
+        Of a rung of batches as for `sm_count`, of one that copies by tensor map as for one.
+        """
+        if self.rung.batch > 1:
+            return self.scheduled_for(sm_count)
+        return self.scheduled_for(1) if self.rung.has_maps(self.settings) else self
 
     @cached_property
     def _names(self) -> frozenset[str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
-from gemmlab.cuda import headers, nvrtc, tensor_maps
+from gemmlab.cuda import early_launch, headers, nvrtc, tensor_maps
 from gemmlab.cuda.nvrtc import NoCompiler
 from gemmlab.cuda.options import options_for
 from gemmlab.kernel import prebuilt
@@ -82,17 +83,20 @@ class GpuKernels:
 
         Workspaces among them are those of the stream that is current now.
         """
-        calls = [
-            (self.function(one), one.grid, one.block,
-             tuple(self._argument(name, values) for name in one.args), one.shared_bytes)
-            for one in launches
-        ]  # fmt: skip
+        calls = [self._call(one, values) for one in launches]
 
         def run() -> None:
-            for function, grid, block, args, shared_bytes in calls:
-                function(grid, block, args, shared_mem=shared_bytes)
+            for call in calls:
+                call()
 
         return run
+
+    def _call(self, launch: Launch, values: dict[str, Any]) -> Callable[[], None]:
+        function, grid, block = self.function(launch), launch.grid, launch.block
+        args = tuple(self._argument(name, values) for name in launch.args)
+        if launch.early:
+            return early_launch.prepared(function, grid, block, args, launch.shared_bytes)
+        return partial(function, grid, block, args, shared_mem=launch.shared_bytes)
 
     def function(self, launch: Launch):
         """The kernel of a launch, loaded."""

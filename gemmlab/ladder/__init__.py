@@ -15,6 +15,7 @@ from gemmlab.ladder.choices import (
     legal_settings,
     nearest,
     nearest_on,
+    of_type,
     require_arch,
     require_compiled,
     settings_for,
@@ -25,7 +26,7 @@ from gemmlab.ladder.constraints import Constraint
 from gemmlab.ladder.element_types import ElementType
 from gemmlab.ladder.launch import SIMULATED, Launch, MapOf, Target, Workspace
 from gemmlab.ladder.lookup import LadderError, find
-from gemmlab.ladder.precision import HALF, SINGLE, Precision
+from gemmlab.ladder.precision import BRAIN, HALF, SINGLE, Precision
 from gemmlab.ladder.probes import (
     CEILINGS,
     CEILINGS_NAME,
@@ -48,6 +49,7 @@ from gemmlab.ladder.settings import (
 )
 
 __all__ = [
+    "BRAIN",
     "CEILINGS",
     "CEILINGS_NAME",
     "HALF",
@@ -78,6 +80,7 @@ __all__ = [
     "listed",
     "nearest",
     "nearest_on",
+    "of_type",
     "read_settings",
     "require_arch",
     "require_compiled",

@@ -103,12 +103,24 @@ def _combined(rung: Rung, family: Settings) -> Iterator[Settings]:
         yield dict(zip(names, values, strict=True))
 
 
-def tuned_settings(rung: Rung) -> list[Settings]:
-    """The legal settings among which a sweep looks for the fastest: the default of all else."""
+def tuned_settings(rung: Rung, computed: Settings | None = None) -> list[Settings]:
+    """The legal settings among which a sweep looks for the fastest: the default of all else.
+
+    `computed`: in place of the default, values of parameters that say what is computed.
+    """
     fixed = {
         parameter.name: parameter.default for parameter in rung.parameters if not parameter.tuned
-    }
+    } | (computed or {})
     return [settings for settings in legal_settings(rung) if fixed.items() <= settings.items()]
+
+
+def of_type(rung: Rung, dtype: str) -> Settings | None:
+    """The settings by which the rung multiplies a type, a Precision's name; None if it does not."""
+    values = next((one.legal for one in rung.parameters if one.name == "DTYPE"), ())
+    for settings in [{"DTYPE": value} for value in values] or [{}]:
+        if rung.precision_of(rung.defaults | settings).name == dtype:
+            return settings
+    return None
 
 
 def stored_as(rung: Rung, ops: str) -> Settings:

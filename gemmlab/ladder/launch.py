@@ -75,7 +75,8 @@ class Launch:
     """One launch: the kernel `entry`, blocks, threads per block, and its arguments in their order.
 
     `shared_bytes`: dynamic shared memory of a block. `cluster`: blocks of a cluster, as the
-    kernel's __cluster_dims__ says it; a grid is a multiple of it along every axis.
+    kernel's __cluster_dims__ says it; a grid is a multiple of it along every axis. `early`: on a
+    GPU it may begin while the launch before it on the stream ends, and waits for that by itself.
     """
 
     entry: str
@@ -84,6 +85,7 @@ class Launch:
     shared_bytes: int = 0
     cluster: Triple = (1, 1, 1)
     args: tuple[Argument, ...] = PRODUCT
+    early: bool = False
 
 
 def multiplying(launches: Sequence[Launch]) -> int:

@@ -65,11 +65,12 @@ def _sums_in_float32(name: str, element: ElementType, c: ElementType = FLOAT32) 
     return Precision(name, element, element, c, FLOAT32, _on_tensor_cores, on_tensor_cores=True)
 
 
-def cut_in_sums(precision: Precision) -> Precision:
-    """As cuBLASLt on Hopper sums products of FP8; the same for whole numbers, which stay exact.
+def of_cublaslt(precision: Precision) -> Precision:
+    """As cuBLASLt on Hopper multiplies FP8; the same for whole numbers, which stay exact.
 
     Its instruction wgmma takes 32 products and keeps 13 bits of the fraction; four follow each
-    other before a sum of 128 products is added in float32 (see the notebook 15_mma_sync).
+    other before a sum of 128 products is added in float32 (see the notebook 15_mma_sync). It takes
+    no two matrices of E5M2: B is of E4M3.
     """
     if precision.accumulate is not FLOAT32:
         return precision
@@ -78,7 +79,7 @@ def cut_in_sums(precision: Precision) -> Precision:
         roundings, size = _on_tensor_cores(k)
         return 4 * (32 + 2) + roundings * size / FP8_SUM, FP8_SUM
 
-    return replace(precision, errors=errors)
+    return replace(precision, b=E4M3, errors=errors)
 
 
 HALF = _sums_in_float32("float16", FLOAT16, FLOAT16)

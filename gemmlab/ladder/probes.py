@@ -87,6 +87,43 @@ class MmaCeilingsProbe:
 
 
 @dataclass(frozen=True)
+class WgmmaCeilingsProbe:
+    """The kernel of 00_wgmma_ceilings: nothing but wgmma, with A and B there from the start."""
+
+    name: str = "00_wgmma_ceilings"
+    entry: str = "wgmma_chain"
+    groups: int = 2  # warpgroups of a block
+    group_rows: int = 64  # of A
+    row_bytes: int = 128  # of A and of B, along K
+    arch: str = "sm_90a"
+
+    @property
+    def path(self) -> Path:
+        return KERNELS / f"{self.name}.cu"
+
+    def macros(self, dtype: int, columns: int, in_registers: bool) -> Settings:
+        return {"DTYPE": dtype, "COLUMNS": columns, "A_IN_REGISTERS": int(in_registers)}
+
+    def launch(self, sm_count: int) -> Launch:
+        return Launch(self.entry, (sm_count, 1, 1), (self.groups * 128, 1, 1))
+
+
+@dataclass(frozen=True)
+class SmClockProbe:
+    """The kernel of 00_sm_clock: cycles and nanoseconds, as each SM has counted them."""
+
+    name: str = "00_sm_clock"
+    entry: str = "read_clocks"
+
+    @property
+    def path(self) -> Path:
+        return KERNELS / f"{self.name}.cu"
+
+    def launch(self, sm_count: int) -> Launch:
+        return Launch(self.entry, (2 * sm_count, 1, 1), (1024, 1, 1))
+
+
+@dataclass(frozen=True)
 class Read:
     """How a kernel of 00_levels is launched to read one level of memory."""
 
@@ -136,4 +173,6 @@ CEILINGS = CeilingsProbe()
 CEILINGS_NAME = CEILINGS.name
 TENSOR_CEILING = TensorCeilingProbe()
 MMA_CEILINGS = MmaCeilingsProbe()
+WGMMA_CEILINGS = WgmmaCeilingsProbe()
+SM_CLOCK = SmClockProbe()
 LEVELS = LevelsProbe()

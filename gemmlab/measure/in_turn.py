@@ -159,10 +159,10 @@ def wait(samples: Sequence[tuple], label: str) -> tuple[list[float], GpuState]:
             last_look = time.monotonic()
         end.synchronize()
         elapsed.append(cupy.cuda.get_elapsed_time(start, end))
-    return elapsed, _typical(states)
+    return elapsed, typical(states)
 
 
-def _typical(states: Sequence[GpuState]) -> GpuState:
+def typical(states: Sequence[GpuState]) -> GpuState:
     """The median of each figure, over the states that report it."""
 
     def middle(name: str) -> float | None:

@@ -19,7 +19,8 @@ from collections.abc import Sequence
 
 from gemmlab.folders import PACKAGE
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.ladder import Rung, find, settings_for
+from gemmlab.ladder import SIMULATED, Problem, Rung, find, settings_for
+from gemmlab.ladder.launch import multiplying
 
 TIME_LIMIT_S = 300
 SEED = 7
@@ -124,8 +125,17 @@ def counters(
         *("x".join(map(str, shape)) for shape in shapes),
         *(f"--set={name}={value}" for name, value in settings.items()),
     ]  # fmt: skip
-    entry = rung.entry(rung.defaults | settings)
+    entry = _entries(rung, rung.defaults | settings, shapes)
     return profiled(child, entry, len(shapes), metrics or metrics_of(rung), rung.name)
+
+
+def _entries(rung: Rung, settings: dict[str, int], shapes: list[tuple[int, ...]]) -> str:
+    """What multiplies at the shapes, as ncu takes names: for some, rungs have another kernel."""
+    ops, found = rung.ops(settings), set()
+    for shape in shapes:
+        launches = rung.launches(Problem(*(*shape, 1)[:4], ops), settings, SIMULATED)
+        found.add(launches[multiplying(launches)].entry)
+    return found.pop() if len(found) == 1 else f"regex:^({'|'.join(sorted(found))})$"
 
 
 def profiled(

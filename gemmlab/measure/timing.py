@@ -29,7 +29,7 @@ from gemmlab.kernel.operands import Operands
 from gemmlab.kernel.verify import check_sample
 from gemmlab.ladder import Precision, Problem
 from gemmlab.ladder.launch import POINTERS
-from gemmlab.ladder.precision import cut_in_sums
+from gemmlab.ladder.precision import of_cublaslt
 from gemmlab.measure.in_turn import Side, TimingError, alternate, input_sets, make_sets
 
 if TYPE_CHECKING:
@@ -169,10 +169,10 @@ class Arena:
     """One product on the GPU here: inputs that rotate past the L2 cache, and cuBLAS on them.
 
     Kernels are raced against cuBLAS in it; what is the same for all of them is made once. Of eight
-    bits it is cuBLASLt, whose B is stored transposed. Use as a context manager. `pointers`: cuBLAS
-    takes batches by arrays of addresses. Raises NoGpu and, for an empty product, TimingError;
-    entering it CublasError, if the environment asks cuBLAS for less than FP32, or there is no such
-    product of eight bits.
+    bits it is cuBLASLt, whose B is stored transposed; the bits of a B of E5M2 it takes as E4M3. Use
+    as a context manager. `pointers`: cuBLAS takes batches by arrays of addresses. Raises NoGpu and,
+    for an empty product, TimingError; entering it CublasError, if the environment asks cuBLAS for
+    less than FP32, or there is no such product of eight bits.
     """
 
     def __init__(self, problem: Problem, precision: Precision, pointers: bool = False) -> None:
@@ -222,7 +222,7 @@ class Arena:
         try:
             check_sample(kernel, self.problem)
             if not self._operands:
-                theirs = cut_in_sums(self.precision) if self._eight_bits else self.precision
+                theirs = of_cublaslt(self.precision) if self._eight_bits else self.precision
                 check_sample(self.cublas, self.their_problem, precision=theirs)
                 self._make_operands()
         except cupy.cuda.memory.OutOfMemoryError as error:

@@ -87,7 +87,7 @@ def check_kernel(
 def _conflicts(kernel: Kernel) -> int:
     """Of the accesses to shared memory for one tile of C, two steps of a tile along K."""
     rows, columns = kernel.rung.tile(kernel.settings)
-    counted = kernel.trace(rows, columns, 2 * kernel.settings.get("BK", 1)).counters
+    counted = kernel.trace(rows, columns, 2 * max(1, kernel.rung.depth(kernel.settings))).counters
     metrics = (METRICS["shared", "load"][-1], METRICS["shared", "store"][-1])
     return sum(counted[metric] for metric in metrics)
 

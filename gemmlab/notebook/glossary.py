@@ -274,6 +274,12 @@ TERMS = (
         "banks.",
     ),
     Term(
+        "parity",
+        "17_warp_specialized",
+        "Whether a phase of an mbarrier is an even or an odd one; who waits asks for the parity of "
+        "the phase that shall be over, and need not count further.",
+    ),
+    Term(
         "persistent block",
         "13_batched",
         "A block that stays on its SM and takes one tile after another, where others end with "
@@ -285,6 +291,19 @@ TERMS = (
         "10_register_banks",
         "Work cut into parts that go on at the same time for different data, such as copying one "
         "tile while another is multiplied.",
+    ),
+    Term(
+        "producer",
+        "17_warp_specialized",
+        "A warp that does nothing but bring tiles; consumers, which multiply them, tell it when "
+        "they have read a stage.",
+        ("consumer",),
+    ),
+    Term(
+        "proxy fence",
+        "17_warp_specialized",
+        "Makes what threads have stored in shared memory known to copies and tensor cores, which "
+        "read it by another way.",
     ),
     Term(
         "PTX",
@@ -330,6 +349,11 @@ TERMS = (
     ),
     Term("sector", "01_naive", "32 aligned bytes of global memory, the unit in which it is moved."),
     Term(
+        "setmaxnreg",
+        "17_warp_specialized",
+        "An instruction by which a warpgroup of Hopper gives registers back, or takes more.",
+    ),
+    Term(
         "shared memory",
         "03_shared_memory",
         "Fast memory inside the SM that all threads of a block see.",
@@ -373,6 +397,12 @@ TERMS = (
         "01_naive",
         "What a warp was doing in a cycle, as Nsight Compute names it, and mostly what it waited "
         "for.",
+    ),
+    Term(
+        "stmatrix",
+        "17_warp_specialized",
+        "An instruction that stores four matrices of 8×8 elements of 16 bits from the registers of "
+        "a warp into shared memory, the reverse of ldmatrix.",
     ),
     Term(
         "stream",

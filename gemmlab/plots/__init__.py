@@ -2,12 +2,20 @@
 
 Each figure carries its caption: made from the data, or given as `caption`. Nothing here measures or
 traces; numbers come from the tables, traces and accesses that the functions are given. What threads
-touch is in memory/ (bank conflicts: banks), who holds what for tensor cores in tensor_cores/,
-speeds are in speed/, palette and page in style.
+touch is in memory/ (bank conflicts: banks), who holds what for tensor cores in tensor_cores/, what
+blocks that stay and clusters do in hopper/, speeds are in speed/, palette and page in style.
 """
 
 from __future__ import annotations
 
+from gemmlab.plots.hopper.block_phases import block_phases
+from gemmlab.plots.hopper.boxes import boxes, factors
+from gemmlab.plots.hopper.multicast import multicast
+from gemmlab.plots.hopper.power import power, wgmma_ceilings
+from gemmlab.plots.hopper.registers import register_budget
+from gemmlab.plots.hopper.tile_changes import tile_changes
+from gemmlab.plots.hopper.tile_order import tile_order
+from gemmlab.plots.hopper.turns import turns
 from gemmlab.plots.kernel_view import kernel_view
 from gemmlab.plots.memory.addresses import address_map
 from gemmlab.plots.memory.banks import bank_map
@@ -51,12 +59,15 @@ __all__ = [
     "bank_map",
     "batches",
     "block_map",
+    "block_phases",
+    "boxes",
     "climb",
     "comparison",
     "copies",
     "cublas_share",
     "epilogue",
     "error_over_k",
+    "factors",
     "fma_order",
     "fragments",
     "gflops",
@@ -66,9 +77,12 @@ __all__ = [
     "ladder",
     "levels",
     "loads_under_way",
+    "multicast",
     "outer_product",
     "path",
     "png",
+    "power",
+    "register_budget",
     "ring",
     "roofline",
     "rung_map",
@@ -81,13 +95,17 @@ __all__ = [
     "sweep",
     "swizzles",
     "thread_tile",
+    "tile_changes",
+    "tile_order",
     "tile_reuse",
     "timeline",
     "traffic",
+    "turns",
     "waits",
     "warp_map",
     "warpgroup_sums",
     "waves",
+    "wgmma_ceilings",
 ]
 
 

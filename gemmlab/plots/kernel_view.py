@@ -20,7 +20,7 @@ from gemmlab.plots.memory.banks import COUNTED, Banks
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import LINE, MARGIN, NORMAL, SMALL, WIDTH, plural, styled
 from gemmlab.records.roofs import Ceilings
-from gemmlab.simulator import WarpAccess
+from gemmlab.simulator import BoxCopy, WarpAccess
 from gemmlab.simulator.counters import BANK_BYTES, BANKS
 
 TOP, SHORT, LONG = 0.95, 1.45, 2.95  # inches: the first panel, and the sides of the matrices
@@ -107,22 +107,32 @@ def _frame(ax: Axes, x: float, y: float, width: float, height: float, **look) ->
 
 def touched(facts: Facts) -> dict[str, np.ndarray]:
     """For each matrix what is drawn of each element: its place in `colours`, 0 for untouched."""
-    trace = facts.trace
-    shapes = {"A": (trace.m, trace.k), "B": (trace.k, trace.n), "C": (trace.m, trace.n)}
-    level = {array: np.zeros(shape, np.uint8) for array, shape in shapes.items()}
+    trace, problem = facts.trace, facts.trace.problem
+    stored = {"A": problem.shape_of_a, "B": problem.shape_of_b, "C": problem.shape_of_c}
+    level = {array: np.zeros(shape[-2:], np.uint8) for array, shape in stored.items()}
+    boxes = trace.run.boxes(facts.block)
+    for box in boxes:
+        np.maximum(part := level[box.array][_inside(box)], 1, out=part)
     first: dict[str, WarpAccess] = {}
-    step = facts.kernel.settings.get("BK", 0)
     for access in trace.run.accesses(facts.block):
-        if access.array not in shapes:
+        if access.array not in level:
             continue
         flat = level[access.array].reshape(-1)
         np.maximum.at(flat, _elements(access, trace).ravel(), 1)
         if access.warp == 0:
             first.setdefault(access.array, access)
-    if step:
-        begin = int(level["A"].any(axis=0).argmax())  # where the block's part of K begins
-        for part in (level["A"][:, begin : begin + step], level["B"][begin : begin + step]):
+    if step := facts.kernel.rung.depth(facts.kernel.settings):
+        of_a, of_b = (
+            level[array] if ops == usual else level[array].T
+            for array, ops, usual in zip("AB", problem.ops, "NN", strict=True)
+        )
+        begin = int(of_a.any(axis=0).argmax())  # where the block's part of K begins
+        for part in (of_a[:, begin : begin + step], of_b[begin : begin + step]):
             part[part == 1] = 2
+    for array in level:
+        if own := [box for box in boxes if box.array == array]:
+            for box in own[:1] if array != "C" else (one for one in own if one.warp == 0):
+                level[array][_inside(box)] = 3
     for array, access in first.items():
         flat = level[array].reshape(-1)
         if array == "C":  # all that the warp computes
@@ -132,7 +142,15 @@ def touched(facts: Facts) -> dict[str, np.ndarray]:
         else:
             flat[_elements(access, trace).ravel()] = 3
             flat[_elements(access, trace)[0]] = 4
+    for array, ops in zip("AB", problem.ops, strict=True):
+        if ops == "T":
+            level[array] = level[array].T
     return level
+
+
+def _inside(box: BoxCopy) -> tuple[slice, ...]:
+    """The rows and columns of a box, of the matrix as it is stored; slices end with the matrix."""
+    return tuple(slice(at, at + n) for at, n in zip(box.corner[-2:], box.box[-2:], strict=True))
 
 
 def _elements(access: WarpAccess, trace: Trace) -> np.ndarray:
@@ -171,8 +189,10 @@ def _draw_matrix(ax: Axes, array: str, level: np.ndarray, facts: Facts, place: t
         _words(ax, x - 0.05, y + share * height, str(int(share * rows)), va="center", ha="right")
     operation = "store" if array == "C" else "load"
     sectors = facts.units_per_request("global", operation, array)
+    boxes = any(box.array == array for box in facts.trace.run.boxes(facts.block))
     heading = (
-        f"{array}: a {operation} takes {sectors:.3g} {'sector' if sectors == 1 else 'sectors'}"
+        f"{array}: a {'box' if boxes else operation} takes {sectors:{'.0f' if boxes else '.3g'}} "
+        f"{'sector' if sectors == 1 else 'sectors'}"
     )
     _words(ax, x, y - 0.4, heading, weight="bold")
 
@@ -180,9 +200,13 @@ def _draw_matrix(ax: Axes, array: str, level: np.ndarray, facts: Facts, place: t
 def _draw_key(ax: Axes, facts: Facts) -> None:
     how_far = "its part of K" if any(facts.block) else "all along K"
     names = [(f"block {facts.block[:2]}, {how_far}", SHARES["block"])]
-    if "BK" in facts.kernel.settings:
+    if facts.kernel.rung.depth(facts.kernel.settings):
         names.append(("its first step along K", SHARES["step"]))
-    names += [("warp 0: one load, all stores", SHARES["warp"]), ("lane 0 of it", None)]
+    boxes = facts.trace.run.boxes(facts.block)
+    most = "a box; of C what warp 0 stores" if boxes else "warp 0: one load, all stores"
+    names.append((most, SHARES["warp"]))
+    if not any(box.array == "C" for box in boxes):
+        names.append(("lane 0 of it", None))
     y = TOP + 0.02
     for words, share in names:
         colour = style.BLACK if share is None else style.tint(style.FAINT, share)
@@ -198,7 +222,10 @@ def _draw_banks(ax: Axes, facts: Facts) -> None:
     _words(ax, RIGHT, TOP - 0.4, "32 banks of shared memory, warp 0", weight="bold")
     seen = _patterns(facts.trace.run.accesses(facts.block, warp=0))
     if not seen:
-        _words(ax, RIGHT, TOP - 0.16, "This kernel uses no shared memory.")
+        words = "This kernel uses no shared memory."
+        if facts.units_per_request(SHARED, "load"):
+            words = "Only tensor cores read it, without conflicts."
+        _words(ax, RIGHT, TOP - 0.16, words)
         return
     shown = seen[:MOST_PATTERNS]
     row = min(BANK_ROW, BANKS_HEIGHT / sum(len(pattern.cells) for pattern in shown))
@@ -324,7 +351,7 @@ def _draw_roofline(ax: Axes, facts: Facts, ceilings: Ceilings | None) -> None:
     def x(intensity: float) -> float:
         return ROOF_LEFT + width * _along(intensity, *INTENSITIES)
 
-    dtype = facts.kernel.dtype
+    dtype, by_wgmma = facts.kernel.dtype, facts.kernel.rung.by_wgmma
     low, high = TENSOR_RATES if facts.kernel.precision.on_tensor_cores else RATES
 
     def y(rate: float) -> float:
@@ -339,7 +366,8 @@ def _draw_roofline(ax: Axes, facts: Facts, ceilings: Ceilings | None) -> None:
         if low <= tick <= high:
             _words(ax, ROOF_LEFT - 0.05, y(tick), f"{tick:g}", ha="right", va="center")
     slope = ceilings.bytes_per_second / 1e12
-    roof = ceilings.arithmetic(dtype) / 1e12 if ceilings.knows(dtype) else high
+    known = ceilings.knows(dtype, by_wgmma)
+    roof = ceilings.arithmetic(dtype, by_wgmma) / 1e12 if known else high
     first = max(INTENSITIES[0], low / slope)
     ax.plot(
         [x(first), x(roof / slope), right], [y(slope * first), y(roof), y(roof)],

@@ -18,10 +18,10 @@ from gemmlab.kernel import faults, layout
 from gemmlab.kernel.arguments import ArgumentError, factor, kind_of, problem_of
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import Operands
-from gemmlab.ladder import HALF, SINGLE, Problem
+from gemmlab.ladder import BRAIN, SINGLE, Problem
 from gemmlab.ladder.activations import ACTIVATIONS
 from gemmlab.loading import load
-from gemmlab.products.choosing import Chosen, choose
+from gemmlab.products.choosing import TYPES, Chosen, choose
 
 MOST_PLANS = 4096
 
@@ -30,37 +30,41 @@ _plans: dict[tuple, Plan] = {}
 
 def matmul(
     A, B, alpha: float = 1, beta: float = 0, C=None, bias=None, activation: str | None = None,
-    transpose_a: bool = False, transpose_b: bool = False,
+    transpose_a: bool = False, transpose_b: bool = False, dtype: str | None = None,
 ):  # fmt: skip
     """activation(alpha * op(A) @ op(B) + beta * C + bias) by the rung that suits the shape.
 
     op(A) is A, or its transpose where `transpose_a` is True; so is op(B). With op(A) of (M, K) and
     op(B) of (K, N) the result is (M, N); with a batch before both it is (batch, M, N). A and B are
-    float32 or float16, both NumPy or both CuPy arrays, of any strides; the result is a new
-    C-contiguous array of their kind and type. `C`: as the result, not changed, and read only where
-    beta is not 0. `bias`: float32 (N,), added to each row. `activation`: "ReLU", "GELU by tanh" or
-    "GELU by erf". A bias and an activation are for float32. alpha and beta become float32.
+    float32, float16 or, with dtype="bfloat16", the bits of bfloat16 as uint16, both NumPy or both
+    CuPy arrays, of any strides; the result is a new C-contiguous array of their kind and type. Of
+    16 bits, sums are float32, and what is stored is rounded once. `C`: as the result, not changed,
+    and read only where beta is not 0. `bias`: float32 (N,), added to each row. `activation`:
+    "ReLU", "GELU by tanh" or "GELU by erf". alpha and beta become float32.
 
     On a GPU it does not wait, for CuPy arrays; without one it runs in the simulator. gl.choose says
-    what is taken. Raises ArgumentError, and what Kernel.launch raises.
+    what is taken. Raises ArgumentError, IllegalSetting for a type that this GPU does not multiply,
+    and what Kernel.launch raises.
     """
-    plan = planned(A, B, bias, activation, transpose_a, transpose_b)
+    plan = planned(A, B, bias, activation, transpose_a, transpose_b, dtype)
     return plan.run(A, B, factor("alpha", alpha), factor("beta", beta), C, bias)
 
 
-def planned(A, B, bias, activation, transpose_a: bool, transpose_b: bool) -> Plan:
+def planned(
+    A, B, bias, activation, transpose_a: bool, transpose_b: bool, dtype: str | None = None
+) -> Plan:
     """How a call is done, found once for each kind of call. Raises ArgumentError."""
     try:
         key = (
             type(A), A.shape, A.strides, A.dtype, _begins(A),
             type(B), B.shape, B.strides, B.dtype, _begins(B),
-            bias is None, activation, transpose_a, transpose_b,
+            bias is None, activation, transpose_a, transpose_b, dtype,
         )  # fmt: skip
         found = _plans.get(key)
     except (AttributeError, TypeError):  # no array, or an activation that is no text
         key = found = None
     if found is None:
-        found = _plan(A, B, bias is not None, activation, transpose_a, transpose_b)
+        found = _plan(A, B, bias is not None, activation, transpose_a, transpose_b, dtype)
         if len(_plans) >= MOST_PLANS:
             _plans.clear()
         _plans[key] = found
@@ -92,7 +96,7 @@ class Plan:
         if bias is not None:
             self._check("bias", bias, (self.problem.n,), SINGLE.name, type(A))
         if beta != 0:
-            self._check("C", C, self.shape, kernel.dtype, type(A))
+            self._check("C", C, self.shape, kernel.precision.c.storage, type(A))
         first, second = self.prepare
         with faults.told():
             A, B = A if first is None else first(A), B if second is None else second(B)
@@ -125,23 +129,22 @@ class Plan:
             )
 
 
-def _plan(A, B, biased: bool, activation, transpose_a: bool, transpose_b: bool) -> Plan:
+def _plan(
+    A, B, biased: bool, activation, transpose_a: bool, transpose_b: bool, dtype: str | None
+) -> Plan:
     for name, value in (("transpose_a", transpose_a), ("transpose_b", transpose_b)):
         if not isinstance(value, bool):
             raise ArgumentError(f"{name} is {value!r}: it must be True or False")
     if activation is not None and activation not in ACTIVATIONS:
         there = ", ".join(map(repr, ACTIVATIONS))
         raise ArgumentError(f"there is no activation {activation!r}; there are {there}, and None")
-    _check_matrices(A, B)
+    _check_matrices(A, B, dtype)
     (A, how_a), (B, how_b) = (
         _by_rows(X, turned) for X, turned in ((A, transpose_a), (B, transpose_b))
     )
     whole = problem_of(how_a + how_b, A, B)
     fused = biased or activation not in (None, ACTIVATIONS[0])
-    dtype = A.dtype.name
-    if fused and dtype != SINGLE.name:
-        raise ArgumentError(f"A and B are {dtype}: a bias and an activation are for {SINGLE.name}")
-    chosen = choose(whole, dtype, fused)
+    chosen = choose(whole, dtype or A.dtype.name, fused)
     settings = dict(chosen.settings)
     if fused:
         settings["ACTIVATION"] = ACTIVATIONS.index(activation or ACTIVATIONS[0])
@@ -159,25 +162,40 @@ def _plan(A, B, biased: bool, activation, transpose_a: bool, transpose_b: bool) 
     return Plan(chosen, kernel, problem, shape, prepare)
 
 
-def _check_matrices(A, B) -> None:
+def _check_matrices(A, B, dtype: str | None) -> None:
     kinds = _kinds()
+    if dtype is not None and dtype not in TYPES:
+        raise ArgumentError(f"dtype is {dtype!r}; it must be one of {', '.join(TYPES)}")
+    if dtype is None:  # their own type says what they are, but for the bits of bfloat16
+        stored = {one.a.storage for one in TYPES.values() if one is not BRAIN}
+    else:
+        stored = {TYPES[dtype].a.storage}
     for name, array in (("A", A), ("B", B)):
         if not isinstance(array, kinds) or type(array) is not type(A):
             raise ArgumentError(
                 f"{name} is {kind_of(array)}: gl.matmul takes NumPy arrays, or on a GPU CuPy "
                 "arrays, both of one kind"
             )
-        if array.dtype.name not in (SINGLE.name, HALF.name):
-            raise ArgumentError(
-                f"{name} is {array.dtype}: gl.matmul takes {SINGLE.name} and {HALF.name}; "
-                f"use {name}.astype(np.{SINGLE.name})"
-            )
+        if array.dtype.name not in stored:
+            raise ArgumentError(f"{name} is {array.dtype}: {_instead(name, array, dtype)}")
         if array.ndim not in (2, 3):
             raise ArgumentError(
                 f"{name} has {array.ndim} axes: gl.matmul takes matrices, or batches of them"
             )
     if A.dtype != B.dtype:
         raise ArgumentError(f"A is {A.dtype} and B is {B.dtype}: they must be of one type")
+
+
+def _instead(name: str, array, dtype: str | None) -> str:
+    """What to do with an array of a type that is not taken so."""
+    its, bits = f'dtype="{BRAIN.name}"', BRAIN.a.storage
+    if dtype is None and array.dtype.name == bits:
+        return f"of the bits of {BRAIN.name} say {its}"
+    if BRAIN.name in (dtype, array.dtype.name):
+        return f"{BRAIN.name} is taken by its bits, {name}.view(np.{bits}), with {its}"
+    if dtype is not None:
+        return f"dtype says {dtype}"
+    return f"gl.matmul takes {', '.join(TYPES)}; use {name}.astype(np.{SINGLE.name})"
 
 
 def _by_rows(array, turned: bool) -> tuple[Any, str]:

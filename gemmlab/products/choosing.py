@@ -1,7 +1,8 @@
 """Which rung, and which settings of it, for a product: from what was recorded, else by a rule.
 
 choose() takes the fastest that is recorded at the nearest shape (records.best_by_shape), and where
-this GPU has no such record it goes by how many tiles there are for its SMs.
+this GPU has no such record it goes by how many tiles there are for its SMs. What was recorded in
+float16 alone stands for bfloat16 too: the same instructions, as fast, on as many bytes.
 """
 
 from __future__ import annotations
@@ -14,14 +15,36 @@ from functools import lru_cache
 from gemmlab import ladder
 from gemmlab.cuda.device import gpu
 from gemmlab.kernel.kernel import arch_here
-from gemmlab.ladder import HALF, SIMULATED, SINGLE, IllegalSetting, Problem, Rung, Settings, Target
-from gemmlab.products import estimate
+from gemmlab.ladder import (
+    BRAIN,
+    HALF,
+    SIMULATED,
+    SINGLE,
+    IllegalSetting,
+    Problem,
+    Rung,
+    Settings,
+    Target,
+)
+from gemmlab.products import estimate, tensor_estimate
 from gemmlab.records import best_by_shape, registry, tuning
 from gemmlab.records.registry import NoRecord, StaleRecord
 
-FUSED = "11_fused_epilogue"
-RULED = ("10_register_banks", "12_split_k", "13_batched")
-HALVES = "15_mma_sync"
+TYPES = {one.name: one for one in (SINGLE, HALF, BRAIN)}
+FUSED = {  # the rung that fuses an epilogue, and with which settings
+    SINGLE.name: ("11_fused_epilogue", {}),
+    HALF.name: ("15_mma_sync", {"BIAS": 1}),
+    BRAIN.name: ("15_mma_sync", {"BIAS": 1}),
+}
+OF_SIXTEEN_BITS = (
+    "14_wmma", "15_mma_sync", "16_tma_wgmma", "17_warp_specialized", "18_persistent",
+)  # fmt: skip
+RULED = {
+    SINGLE.name: ("10_register_banks", "12_split_k", "13_batched"),
+    HALF.name: OF_SIXTEEN_BITS,
+    BRAIN.name: OF_SIXTEEN_BITS,
+}
+ROW_BYTES = 16  # at multiples of which rows begin where they are brought fastest
 TURNING_S, TURNING = 3e-6, 1.5e12  # of a transposition before the product: its launch; bytes/s
 
 
@@ -61,60 +84,65 @@ def choose(
 ) -> Chosen:
     """The rung and the settings that gl.matmul takes for a product, and why.
 
-    `problem`: a gl.Problem, or (M, N, K), or (M, N, K, batch). `dtype`: "float32" or "float16".
-    `fused`: with a bias or an activation. Raises IllegalSetting for what is no problem, another
-    type, and an epilogue of float16; BadRecord.
+    `problem`: a gl.Problem, or (M, N, K), or (M, N, K, batch). `dtype`: "float32", "float16" or
+    "bfloat16". `fused`: with a bias or an activation. Raises IllegalSetting for what is no problem,
+    another type, and one that no rung multiplies on this GPU; BadRecord.
     """
     if isinstance(problem, tuple | list):
         problem = Problem(*problem) if len(problem) in (3, 4) else None
     if not isinstance(problem, Problem):
         raise IllegalSetting("a problem is a gl.Problem, or (M, N, K), or (M, N, K, batch)")
-    if dtype not in (SINGLE.name, HALF.name):
-        raise IllegalSetting(f"dtype is {dtype!r}; it must be {SINGLE.name} or {HALF.name}")
-    if fused and dtype == HALF.name:
-        raise IllegalSetting(f"a bias and an activation are fused in {SINGLE.name} alone")
+    if dtype not in TYPES:
+        raise IllegalSetting(f"dtype is {dtype!r}; it must be one of {', '.join(TYPES)}")
     return _choose(problem, dtype, fused)
 
 
 @lru_cache(maxsize=4096)
 def _choose(problem: Problem, dtype: str, fused: bool) -> Chosen:
     if fused:
-        return _swept(FUSED, problem, dtype, "bias and activation are fused into this rung alone")
-    if dtype == HALF.name:
-        return _swept(HALVES, problem, dtype, "this rung multiplies float16")
-    rows = [row for row in recorded() if row.runs_here]
-    return _from_records(problem, rows) or by_rule(problem)
+        return _fused(problem, dtype)
+    rows = [row for row in recorded(dtype) if row.runs_here]
+    return _from_records(problem, rows) or by_rule(problem, dtype)
 
 
-# ---- rungs without a choice of rungs -------------------------------------------------------------
+# ---- an epilogue, for which there is no choice of rungs ------------------------------------------
 
 
-def _swept(name: str, problem: Problem, dtype: str, why: str) -> Chosen:
-    """A rung with the settings for a shape of its sweep, or those of its default."""
+def _fused(problem: Problem, dtype: str) -> Chosen:
+    """The rung with the settings for a shape of its sweep, or those of its default."""
+    name, others = FUSED[dtype]
     rung = ladder.find(name)
-    nearest = min(tuning.shapes_of(rung), key=lambda shape: _apart(problem.shape, shape))
+    others = ladder.of_type(rung, dtype) | others
+    shapes = tuning.shapes_of(rung, others)
+    nearest = min(shapes, key=lambda shape: _apart(problem.shape, shape, dtype))
     try:
-        found = tuning.for_shape(rung, nearest, arch_here())
+        found = tuning.for_shape(rung, nearest, arch_here(), others)
         settings, how = found.settings, found.note
     except (NoRecord, StaleRecord):
-        settings = ladder.nearest_on(rung, rung.defaults, arch_here())
+        settings = ladder.nearest_on(rung, rung.defaults | others, arch_here())
         how = "with its default settings: there is no sweep of it"
-    return _chosen(rung, settings, problem, f"{why}; {how}", dtype=dtype)
+    why = f"bias and activation are fused into this rung alone; {how}"
+    return _chosen(rung, settings, problem, why)
 
 
-def _chosen(rung: Rung, settings: Settings, problem: Problem, why: str, **more) -> Chosen:
+def _chosen(
+    rung: Rung, settings: Settings, problem: Problem, why: str, share: float | None = None
+) -> Chosen:
     settings = ladder.settings_for(rung, settings | ladder.stored_as(rung, problem.ops))
     return Chosen(
-        problem, rung=rung.name, settings=settings, why=why, turned=_turned(rung, problem.ops),
-        one_by_one=problem.batch != 1 and rung.batch == 1, **{"dtype": rung.precision.name} | more,
+        problem, dtype=rung.precision_of(settings).name, rung=rung.name, settings=settings, why=why,
+        share=share, turned=_turned(rung, problem.ops),
+        one_by_one=problem.batch != 1 and rung.batch == 1,
     )  # fmt: skip
 
 
 def _turned(rung: Rung, ops: str) -> str:
     """The operands that must be transposed before, for a rung that takes them only as they are."""
-    if "OP_A" in rung.defaults:
-        return ""
-    return "".join(name for name, letter in zip("AB", ops, strict=True) if letter == "T")
+    return "".join(
+        name
+        for name, letter in zip("AB", ops, strict=True)
+        if letter == "T" and f"OP_{name}" not in rung.defaults
+    )
 
 
 # ---- from records --------------------------------------------------------------------------------
@@ -122,7 +150,10 @@ def _turned(rung: Rung, ops: str) -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of records.best_by_shape. `share`: of cuBLAS; `recorded`: date and time, UTC."""
+    """A row of records.best_by_shape. `share`: of cuBLAS; `recorded`: date and time, UTC.
+
+    `of`: the type that was recorded, where it stands for another one.
+    """
 
     rung: Rung
     settings: str
@@ -132,30 +163,41 @@ class Row:
     share: float
     gpu: str
     recorded: str
+    of: str = ""
 
     @property
     def runs_here(self) -> bool:
         return self.rung.runs_on(ladder.read_settings(self.settings), arch_here())
 
+    @property
+    def dtype(self) -> str:
+        """What the settings multiply."""
+        return self.rung.precision_of(ladder.read_settings(self.settings)).name
+
     def takes(self, problem: Problem) -> bool:
-        """Whether the settings multiply A and B as they are stored there."""
+        """Whether the settings multiply A and B as they are stored there, and as they did here.
+
+        Where matrices have no tensor maps, some rungs launch another kernel.
+        """
         target = Target(arch_here(), (gpu() or SIMULATED).sm_count)
-        return _takes(self.rung, ladder.read_settings(self.settings), problem, target)
+        settings = ladder.read_settings(self.settings)
+        there = _entries(self.rung, settings, problem, target)
+        return bool(there) and there == _entries(self.rung, settings, self.problem, target)
 
     def seconds(self, problem: Problem) -> float:
         """How long a problem takes at this rate, with what must be transposed before it."""
         sizes = {"A": problem.m * problem.k, "B": problem.k * problem.n}
         turned = [
-            TURNING_S + 2 * SINGLE.a.bytes * sizes[name] * problem.batch / TURNING
+            TURNING_S + 2 * self.rung.precision.a.bytes * sizes[name] * problem.batch / TURNING
             for name in _turned(self.rung, problem.ops)
         ]
         return problem.flop / (self.tflops * 1e12) + sum(turned)
 
 
-def at(problem: Problem) -> Row:
+def at(problem: Problem, dtype: str = SINGLE.name) -> Row:
     """What is recorded of what is chosen for a problem, at this very shape. Raises NoRecord."""
-    chosen = choose(problem)
-    for row in recorded():
+    chosen = choose(problem, dtype)
+    for row in recorded(dtype):
         if row.problem == problem and (row.rung.name, row.settings) == (
             chosen.rung, ladder.written(chosen.settings),
         ):  # fmt: skip
@@ -171,9 +213,9 @@ def own_records() -> bool:
     return here is None or here.slug in registry.gpus() or bool(os.environ.get("GEMMLAB_RECORDS"))
 
 
-@lru_cache(maxsize=1)
-def recorded() -> tuple[Row, ...]:
-    """What is recorded of rungs of float32 without an epilogue, in turn with cuBLAS.
+@lru_cache(maxsize=len(TYPES))
+def recorded(dtype: str = SINGLE.name) -> tuple[Row, ...]:
+    """What is recorded of rungs without an epilogue that multiply a type, in turn with cuBLAS.
 
     Of those whose record is current; nothing on a GPU without records. Raises BadRecord.
     """
@@ -181,23 +223,41 @@ def recorded() -> tuple[Row, ...]:
         return ()
     found: list[Row] = []
     for rung in ladder.RUNGS:
-        if rung.precision is not SINGLE or rung.bias:
+        if ladder.of_type(rung, dtype) is None:
             continue
         try:
-            found += _rows(rung)
+            found += _rows(rung, dtype)
         except (NoRecord, StaleRecord):
             continue
     return tuple(found)
 
 
-def _rows(rung: Rung) -> Iterator[Row]:
+def _rows(rung: Rung, dtype: str) -> list[Row]:
+    """Those of the type, or of a rung that has none of bfloat16, those of float16."""
+    every = list(_in_turn(rung))
+    found = [row for row in every if row.dtype == dtype]
+    if found or dtype != BRAIN.name:
+        return found
+    return [_as_bfloat16(row) for row in every if row.dtype == HALF.name]
+
+
+def _in_turn(rung: Rung) -> Iterator[Row]:
     table = best_by_shape.tuned(rung.name)
     for row in table[table["way"] == "in turn"].itertuples():
+        if rung.takes_bias(ladder.read_settings(row.settings)):
+            continue
         problem = Problem(row.m, row.n, row.k, row.batch, row.ops)
         yield Row(
             rung, row.settings, problem, row.tflops, row.cublas_tflops, row.pct_cublas / 100,
             row.gpu, row.recorded,
         )  # fmt: skip
+
+
+def _as_bfloat16(row: Row) -> Row:
+    """With the settings for bfloat16, or the nearest of them that there are."""
+    of_type = ladder.of_type(row.rung, BRAIN.name)
+    settings = ladder.nearest(row.rung, ladder.read_settings(row.settings) | of_type, of_type)
+    return replace(row, settings=ladder.written(settings), of=HALF.name)
 
 
 def _from_records(problem: Problem, rows: list[Row]) -> Chosen | None:
@@ -212,8 +272,11 @@ def _from_records(problem: Problem, rows: list[Row]) -> Chosen | None:
     same = best.problem == problem
     where = "this shape" if same else f"{best.problem}, the nearest shape that is recorded"
     why = f"the fastest that was recorded on {best.gpu} at {where}"
+    if best.of:
+        why += f", in {best.of}"
     settings = ladder.read_settings(best.settings)
-    return _chosen(best.rung, settings, problem, why, share=best.share if same else None)
+    share = best.share if same and not best.of else None
+    return _chosen(best.rung, settings, problem, why, share)
 
 
 def _nearest(problem: Problem, rows: list[Row], batch: int | None = None) -> list[Row]:
@@ -222,7 +285,8 @@ def _nearest(problem: Problem, rows: list[Row], batch: int | None = None) -> lis
     shape = (*problem.shape, batch)
 
     def apart(row: Row) -> float:
-        return _apart(shape, (*row.problem.shape, row.problem.batch))
+        recorded = (*row.problem.shape, row.problem.batch)
+        return _apart(shape, recorded, row.rung.precision.name)
 
     usable = [row for row in rows if row.problem.ops in (problem.ops, "NN") and row.takes(problem)]
     if not usable:
@@ -238,9 +302,10 @@ def _nearest(problem: Problem, rows: list[Row], batch: int | None = None) -> lis
 MORE_APART = {(False, True): 8.0, (True, False): 1.0, (True, True): 0.0, (False, False): 0.0}
 
 
-def _apart(shape: tuning.Shape, recorded: tuning.Shape) -> float:
+def _apart(shape: tuning.Shape, recorded: tuning.Shape, dtype: str) -> float:
     """How far a recorded shape is from a shape."""
-    off = tuple(bool(one[1] % 4 or one[2] % 4) for one in (shape, recorded))
+    whole = ROW_BYTES // TYPES[dtype].a.bytes  # elements
+    off = tuple(bool(one[1] % whole or one[2] % whole) for one in (shape, recorded))
     return tuning.distance(shape, recorded) + MORE_APART[off]
 
 
@@ -248,38 +313,51 @@ def _apart(shape: tuning.Shape, recorded: tuning.Shape) -> float:
 
 
 @lru_cache(maxsize=4096)
-def by_rule(problem: Problem) -> Chosen:
-    """Without a record: the settings of RULED that take least by products.estimate."""
+def by_rule(problem: Problem, dtype: str = SINGLE.name) -> Chosen:
+    """Without a record: the settings of RULED that take least by products.estimate, or of 16 bits
+    by products.tensor_estimate.
+
+    Raises IllegalSetting where no rung multiplies the type on this GPU.
+    """
     target = Target(arch_here(), (gpu() or SIMULATED).sm_count)
+    candidates = _candidates(target.arch, dtype)
+    seconds = (tensor_estimate if TYPES[dtype].on_tensor_cores else estimate).seconds
     found = [
-        (estimate.seconds(rung, settings, problem, target), number)
-        for number, (rung, settings) in enumerate(_candidates(target.arch))
-        if (problem.batch > 1 or rung.batch == 1) and _takes(rung, settings, problem, target)
+        (seconds(rung, settings, problem, target), _from_default(rung, settings), number)
+        for number, (rung, settings) in enumerate(candidates)
+        if (problem.batch > 1 or rung.batch == 1)
+        and rung.entry(settings) in _entries(rung, settings, problem, target)
     ]
-    rung, settings = _candidates(target.arch)[min(found)[1]]
+    if not found:
+        raise IllegalSetting(f"no rung multiplies {dtype} on {target.arch}")
+    rung, settings = candidates[min(found)[-1]]
     why = f"by the rule for shapes without a record: its tiles for {target.sm_count} SMs"
     return _chosen(rung, settings, problem, why)
 
 
-def _takes(rung: Rung, settings: Settings, problem: Problem, target: Target) -> bool:
-    """Whether the rung multiplies the problem with the settings, A and B as they are stored."""
+def _from_default(rung: Rung, settings: Settings) -> int:
+    """In how many parameters: of what is as fast by the rule, what is nearest is taken."""
+    return sum(settings[name] != value for name, value in rung.defaults.items())
+
+
+def _entries(rung: Rung, settings: Settings, problem: Problem, target: Target) -> list[str]:
+    """The kernels that multiply a problem, A and B as they are stored; none where it cannot."""
     stored = settings | ladder.stored_as(rung, problem.ops)
     if rung.broken(stored):
-        return False
+        return []
     one = problem if rung.batch > 1 else replace(problem, batch=1)
     try:
-        rung.launches(one, stored, target)
+        return [launch.entry for launch in rung.launches(one, stored, target)]
     except IllegalSetting:
-        return False
-    return True
+        return []
 
 
 @lru_cache(maxsize=4)
-def _candidates(arch: str) -> list[tuple[Rung, Settings]]:
+def _candidates(arch: str, dtype: str) -> list[tuple[Rung, Settings]]:
     return [
         (rung, settings)
         for rung in ladder.RUNGS
-        if rung.name in RULED
-        for settings in ladder.tuned_settings(rung)
+        if rung.name in RULED[dtype] and (of_type := ladder.of_type(rung, dtype)) is not None
+        for settings in ladder.tuned_settings(rung, of_type)
         if rung.ships(settings) and rung.runs_on(settings, arch)
     ]

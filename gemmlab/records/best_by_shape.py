@@ -116,7 +116,8 @@ def evidence(rung: ladder.Rung) -> Table:
 
 
 def problems_of(rung: ladder.Rung) -> tuple[Problem, ...]:
-    """What is measured of a rung: the shape set, and the shapes of runs that are not tiny.
+    """What is measured of a rung: the shape set, the shapes of runs that are not tiny, and of a
+    rung of warpgroups those of its own sweep.
 
     Of a rung that no sweep tries at large shapes, the shape set alone.
     """
@@ -125,7 +126,12 @@ def problems_of(rung: ladder.Rung) -> tuple[Problem, ...]:
     large = [Problem(*shape) for shape in SHAPES if shape[0] * shape[1] * shape[2] >= SMALLEST]
     if LARGE not in tuning.shapes_of(rung):
         large = []
-    every = dict.fromkeys((*large, *SINGLE_PRODUCTS))
+    own = (
+        [Problem(*shape) for shape in rung.tuned_shapes]
+        if rung.needs_arch(rung.defaults) == "sm_90a"
+        else []
+    )
+    every = dict.fromkeys((*large, *SINGLE_PRODUCTS, *own))
     return (*every, *(replace(one, ops=ops) for one in TURNED for ops in _ways(rung)[1:]))
 
 

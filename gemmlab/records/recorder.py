@@ -28,13 +28,16 @@ from gemmlab.records.experiments import (
     epilogue_timing,
     fma_order,
     hopper_steps,
+    hopper_tiles,
     hopper_timeline,
     joins,
     l1_passes,
     mma_steps,
     mma_types,
     pitfalls,
+    power,
     summit_steps,
+    wgmma_ceilings,
 )
 from gemmlab.records.registry import RUNS, BadRecord, Evidence, NoRecord, Say, StaleRecord
 from gemmlab.records.runs import Measured, Part
@@ -83,7 +86,11 @@ def evidence(shapes: Shapes = runs.SHAPES) -> tuple[Evidence, ...]:
         mma_steps.EVIDENCE,
         mma_types.EVIDENCE,
         hopper_steps.EVIDENCE,
-        hopper_timeline.EVIDENCE,
+        hopper_timeline.BY_STEPS,
+        hopper_timeline.BY_BLOCKS,
+        hopper_tiles.EVIDENCE,
+        wgmma_ceilings.EVIDENCE,
+        power.EVIDENCE,
         summit_steps.EVIDENCE,
         *(
             Part(rung.name, RUNS, partial(_remake_rung, rung.name, shapes),

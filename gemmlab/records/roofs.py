@@ -19,8 +19,11 @@ from gemmlab.measure.ceilings import (
     tensor_ceiling_code,
 )
 from gemmlab.measure.levels import levels_code, measure_levels
+from gemmlab.measure.power import Pace, burst
 from gemmlab.measure.timing import Spread, now
+from gemmlab.measure.wgmma_ceilings import Ceiling, measure
 from gemmlab.records import runs
+from gemmlab.records.experiments import wgmma_ceilings
 from gemmlab.records.registry import NoRecord, again, stale
 
 
@@ -34,6 +37,7 @@ class Ceilings:
     copy: Roof
     fma: Roof
     tensor: Roof | None = None  # mma.sync, FP16 with FP32 sums; None where it is not known
+    wgmma: Mapping[str, Pace] = field(default_factory=dict)  # of the dtypes that are known
     reads: Mapping[str, Roof] = field(default_factory=dict)  # of the levels that are known
 
     @property
@@ -46,26 +50,37 @@ class Ceilings:
         """The FP32 roof: the median over the launches."""
         return self.fma.per_second.median
 
-    def knows(self, dtype: str) -> bool:
+    def knows(self, dtype: str, by_wgmma: bool = False) -> bool:
         """Whether the arithmetic roof of products of this dtype is known.
 
-        That of tensor cores is measured in FP16, and is that of BF16 too; of other types see
-        experiments.mma_types.
+        That of mma.sync is measured in FP16, and is that of BF16 too; of other types see
+        experiments.mma_types. `by_wgmma`: of warpgroups' products.
         """
         if dtype == "float32":
             return True
+        if by_wgmma:
+            return _element(dtype) in self.wgmma
         return self.tensor is not None and dtype.startswith((HALF.name, BRAIN.name))
 
-    def arithmetic(self, dtype: str) -> float:
+    def arithmetic(self, dtype: str, by_wgmma: bool = False) -> float:
         """The roof, in FLOP per second, of products of this dtype: FP32 units or tensor cores.
 
-        Raises NoRecord where that of the tensor cores is not known.
+        `by_wgmma`: of warpgroups' products, with both factors in shared memory, random numbers,
+        after a rest. Raises NoRecord where that of the tensor cores is not known.
         """
         if dtype == "float32":
             return self.flop_per_second
-        if not self.knows(dtype):
-            raise _no_tensor_ceiling(self.gpu)
+        if not self.knows(dtype, by_wgmma):
+            raise _no_tensor_ceiling(self.gpu, by_wgmma)
+        if by_wgmma:
+            return self.wgmma[_element(dtype)].flop_per_second
         return self.tensor.per_second.median
+
+    def flop_per_cycle(self, dtype: str, by_wgmma: bool = False) -> float:
+        """The same of tensor cores, of all SMs together, in a cycle of the clock it had."""
+        rate = self.arithmetic(dtype, by_wgmma)
+        paced = self.wgmma[_element(dtype)] if by_wgmma else self.tensor.state
+        return rate / (1e6 * paced.sm_clock_mhz)
 
     def read_rate(self, level: str) -> float | None:
         """Bytes per second read from "DRAM", "L2", "L1" or "shared memory"; None if not known."""
@@ -95,6 +110,7 @@ class Ceilings:
         fields: dict[str, Any],
         tensor: Roof | None = None,
         reads: Mapping[str, Roof] | None = None,
+        wgmma: Mapping[str, Pace] | None = None,
     ) -> Ceilings:
         return cls(
             gpu=fields["provenance"]["gpu"],
@@ -103,6 +119,7 @@ class Ceilings:
             fma=_arithmetic_roof(fields["fma"]),
             tensor=tensor,
             reads=reads or {},
+            wgmma=wgmma or {},
         )
 
 
@@ -160,7 +177,20 @@ def recorded_ceilings() -> Ceilings:
         raise stale(CEILINGS.name)
     tensor = recorded_tensor_ceiling() if "tensor_ceiling" in record else None
     reads = recorded_levels() if "levels" in record else {}
-    return Ceilings.from_record(record["ceilings"], tensor, reads)
+    return Ceilings.from_record(record["ceilings"], tensor, reads, _recorded_wgmma())
+
+
+def _recorded_wgmma() -> dict[str, Pace]:
+    """By dtype; nothing where it is not recorded. Raises StaleRecord, BadRecord."""
+    try:
+        table = wgmma_ceilings.ceilings()
+    except NoRecord:
+        return {}
+    rows = table.query("a_from == 'shared memory' and data == 'random' and load == 'burst'")
+    return {
+        row.dtype: Pace(1e12 * row.tflops, row.sm_clock_mhz)
+        for row in rows.sort_values("width").itertuples()
+    }
 
 
 def recorded_tensor_ceiling() -> Roof:
@@ -186,7 +216,17 @@ def recorded_levels() -> dict[str, Roof]:
     return {level: _bandwidth_roof(roof) for level, roof in record["levels"]["reads"].items()}
 
 
-def _no_tensor_ceiling(gpu_name: str) -> NoRecord:
+def _element(dtype: str) -> str:
+    """Of A and B, where a dtype also names that of C: "float16 to float32"."""
+    return dtype.partition(" ")[0]
+
+
+def _no_tensor_ceiling(gpu_name: str, by_wgmma: bool = False) -> NoRecord:
+    if by_wgmma:
+        return NoRecord(
+            f"The ceiling of wgmma on {gpu_name} is not recorded; {again(wgmma_ceilings.NAME)} on "
+            "a GPU of compute capability 9.0."
+        )
     return NoRecord(
         f"The ceiling of {gpu_name}'s tensor cores is not recorded; "
         f"{again(TENSOR_CEILING.name)} on a GPU from sm_{TENSOR_CEILING.oldest_arch} on."
@@ -210,4 +250,10 @@ def measure_ceilings() -> Ceilings:
         fma=measure_fma(CEILINGS.fma_launch(here.sm_count), CEILINGS.macros),
         tensor=measure_tensor_ceiling() if has_mma else None,
         reads=measure_levels(),
+        wgmma=_measure_wgmma() if here.arch == "sm_90a" else {},
     )
+
+
+def _measure_wgmma() -> dict[str, Pace]:
+    types = (Ceiling(wgmma_ceilings.HALF), Ceiling(wgmma_ceilings.BRAIN))
+    return {one.precision.name: measure(one, False, burst) for one in types}

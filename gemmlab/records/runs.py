@@ -358,9 +358,9 @@ def benchmark(kernel) -> pandas.DataFrame:
     """Measure the kernel on the GPU here, or replay its recorded runs; columns timing.COLUMNS.
 
     Measures squares from 256 to 4096 as far as one launch stays under a second. Raises
-    VerificationError if the kernel is wrong; without a GPU NoRecord and StaleRecord.
+    VerificationError if the kernel is wrong; without a GPU that runs it NoRecord and StaleRecord.
     """
-    if gpu() is None:
+    if not kernel.on_gpu:
         return table(replay(kernel))
     from tqdm.auto import tqdm
 

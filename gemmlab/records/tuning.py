@@ -73,13 +73,18 @@ def evidence(rung: ladder.Rung) -> Table:
     )  # fmt: skip
 
 
-def recorded(name: str) -> pandas.DataFrame:
+def recorded(name: str, **computed: int) -> pandas.DataFrame:
     """The recorded sweep of the rung `name`: a row for each tuned setting and shape.
 
-    Columns: the rung's parameters, those of MEASURED, and gflops. Times are medians and quartiles
-    in milliseconds, pct_cublas is the median ratio in percent, registers and spilled_bytes are per
-    thread. Raises LadderError, and what registry.Table.read raises.
+    `computed`: of a rung that is swept for several things that it computes, which, such as DTYPE=1;
+    else the default. Columns: the rung's parameters, those of MEASURED, and gflops. Times are
+    medians and quartiles in milliseconds, pct_cublas is the median ratio in percent, registers and
+    spilled_bytes are per thread. Raises LadderError, and what registry.Table.read raises.
     """
+    return _computing(ladder.find(name), _every_row(name), computed).reset_index(drop=True)
+
+
+def _every_row(name: str) -> pandas.DataFrame:
     rung = ladder.find(name)
     table = evidence(rung).read()
     rates = [
@@ -88,6 +93,17 @@ def recorded(name: str) -> pandas.DataFrame:
     ]
     table.insert(len(rung.parameters) + 5, "gflops", rates)
     return table
+
+
+def _computing(rung: ladder.Rung, table: pandas.DataFrame, given: Settings) -> pandas.DataFrame:
+    """The rows that compute what the settings say, those that are not given as by default."""
+    computed = _computed(rung, given)
+    return table[(table[list(computed)] == list(computed.values())).all(axis=1)]
+
+
+def _computed(rung: ladder.Rung, given: Settings) -> Settings:
+    """Of settings, the values of what the rung is swept for."""
+    return {name: given.get(name, rung.defaults[name]) for name in rung.computed[0]}
 
 
 def at(table: pandas.DataFrame, shape: Shape) -> pandas.DataFrame:
@@ -119,6 +135,26 @@ def best(table: pandas.DataFrame, shape: Shape = SHAPES[0]) -> pandas.Series:
     return at(table, shape).iloc[0]
 
 
+def fastest(name: str) -> pandas.DataFrame:
+    """The fastest setting at each shape, of all that a rung is swept for.
+
+    Columns: M×N×K, dtype, the parameters that the sweep chooses, TFLOP/s (of int8 operations) and
+    % of cuBLAS. Raises what `recorded` raises.
+    """
+    import pandas
+
+    rung = ladder.find(name)
+    tuned = [parameter.name for parameter in rung.parameters if parameter.tuned]
+    rows = [
+        {"M×N×K": str(Problem(*shape)), **best(recorded(name, **computed), shape)}
+        for computed in rung.computed
+        for shape in shapes_of(rung, computed)
+    ]
+    table = pandas.DataFrame(rows).assign(tflops=lambda every: every["gflops"] / 1e3)
+    shown = table[["M×N×K", "dtype", *tuned, "tflops", "pct_cublas"]]
+    return shown.rename(columns={"tflops": "TFLOP/s", "pct_cublas": "% of cuBLAS"})
+
+
 def of(kernel: Kernel, shape: Shape = SHAPES[0]) -> pandas.Series:
     """The row of one kernel's settings. Raises NoRecord, and StaleRecord for another code."""
     table = at(kept(kernel.name), shape)
@@ -137,8 +173,8 @@ def of(kernel: Kernel, shape: Shape = SHAPES[0]) -> pandas.Series:
 
 @lru_cache
 def kept(name: str) -> pandas.DataFrame:
-    """As `recorded`, read once; nobody may change it."""
-    return recorded(name)
+    """As `recorded`, of all that the rung is swept for, read once; nobody may change it."""
+    return _every_row(name)
 
 
 # ---- which settings for a shape ------------------------------------------------------------------
@@ -153,22 +189,30 @@ class Choice:
     passed_over: bool
 
 
-def for_shape(rung: ladder.Rung, shape: Shape, arch: str) -> Choice:
+def for_shape(rung: ladder.Rung, shape: Shape, arch: str, others: Settings | None = None) -> Choice:
     """The fastest settings at the recorded shape that is nearest: by the factors between their
-    sizes. Of those that run on `arch`, if any does. Raises NoRecord, and IllegalSetting for no
-    shape."""
+    sizes. Of those that run on `arch`, if any does.
+
+    `others`: what is set besides, which no sweep chooses; the settings go together with it. Raises
+    NoRecord, and IllegalSetting for no shape, and for others that go together with nothing that the
+    sweep tried.
+    """
+    others = others or {}
     sizes = shape if isinstance(shape, tuple | list) else ()
     whole = [size for size in sizes if ladder.is_whole(size) and size >= 1]
     batched = rung.batch > 1 and len(sizes) == 4
     if len(whole) != len(sizes) or not (len(sizes) == 3 or batched):
         what = "(M, N, K), three" if rung.batch == 1 else "(M, N, K) or (M, N, K, batch),"
         raise IllegalSetting(f"shape is {what} whole numbers from 1 on, not {shape!r}")
-    nearest = min(shapes_of(rung), key=lambda other: distance(shape, other))
-    table = at(kept(rung.name), nearest)
-    fastest_first = [
-        {key: int(value) for key, value in row.items()}
+    nearest = min(shapes_of(rung, others), key=lambda other: distance(shape, other))
+    table = at(_computing(rung, kept(rung.name), others), nearest)
+    every = [
+        {key: int(value) for key, value in row.items()} | others
         for row in table[rung_parameters(rung)].to_dict("records")
     ]
+    fastest_first = [settings for settings in every if rung.broken(settings) is None]
+    if not fastest_first:
+        ladder.settings_for(rung, every[0])  # says what is wrong
     runs = (settings for settings in fastest_first if rung.runs_on(settings, arch))
     settings = next(runs, fastest_first[0])  # where none runs, the kernel says what it needs
     where = Problem(*nearest)
@@ -186,7 +230,7 @@ def distance(shape: Shape, other: Shape) -> float:
 
 def kernel_for(rung: ladder.Rung, shape: Shape, **others: int) -> Kernel:
     """The rung with the settings for a shape on the GPU here, and others that no sweep chooses."""
-    settings = {**for_shape(rung, shape, arch_here()).settings, **others}
+    settings = for_shape(rung, shape, arch_here(), others).settings
     return Kernel(rung, ladder.settings_for(rung, settings), None, rung.path)
 
 
@@ -217,24 +261,26 @@ def record(names: Iterable[str], say: Callable[[str], None]) -> Path:
             say(f"{rung.name}: no setting was measured")
             continue
         table = _write(rung, rows, here.slug)
-        for shape in sorted({sizes_of(tuple(row[size] for size in SIZES)) for row in rows}):
-            row = best(table, shape)
-            settings = ladder.written({name: row[name] for name in rung_parameters(rung)})
-            share = f"{row['pct_cublas']:.1f} % of cuBLAS"
-            say(f"{rung.name} {Problem(*shape)}: {share} with {settings}")
+        for computed in rung.computed:
+            of_it = _computing(rung, table, computed)
+            for shape in sorted(set(of_it[list(SIZES)].itertuples(index=False, name=None))):
+                row = best(of_it, shape)
+                settings = ladder.written({name: row[name] for name in rung_parameters(rung)})
+                share = f"{row['pct_cublas']:.1f} % of cuBLAS"
+                say(f"{rung.name} {Problem(*shape)}: {share} with {settings}")
     return evidence(rungs[-1]).path_of(here.slug)
 
 
-def shapes_of(rung: ladder.Rung) -> tuple[Shape, ...]:
-    """(M, N, K), or (M, N, K, batch), of the sweep of a rung."""
+def shapes_of(rung: ladder.Rung, given: Settings | None = None) -> tuple[Shape, ...]:
+    """(M, N, K), or (M, N, K, batch), of the sweep of a rung that computes what settings say."""
     every = dict.fromkeys((*SHAPES, *rung.tuned_shapes))
-    return tuple(shape for shape in every if swept(rung, shape))
+    return tuple(shape for shape in every if swept(rung, shape, given))
 
 
-def swept(rung: ladder.Rung, shape: Shape) -> list[Settings]:
-    """The settings that a sweep tries at a shape."""
-    problem = Problem(*shape)
-    return [one for one in ladder.tuned_settings(rung) if rung.swept(problem, one)]
+def swept(rung: ladder.Rung, shape: Shape, given: Settings | None = None) -> list[Settings]:
+    """The settings that a sweep tries at a shape, for what the rung computes by default or so."""
+    problem, computed = Problem(*shape), _computed(rung, given or {})
+    return [one for one in ladder.tuned_settings(rung, computed) if rung.swept(problem, one)]
 
 
 def rung_parameters(rung: ladder.Rung) -> list[str]:
@@ -270,15 +316,18 @@ def _measure(rung: ladder.Rung, say: Callable[[str], None]) -> Iterator[dict[str
 
     here = require_gpu("A sweep")
     tried = {
-        shape: [one for one in swept(rung, shape) if rung.runs_on(one, here.arch)]
-        for shape in shapes_of(rung)
+        (shape, number): [
+            one for one in swept(rung, shape, computed) if rung.runs_on(one, here.arch)
+        ]
+        for number, computed in enumerate(rung.computed)
+        for shape in shapes_of(rung, computed)
     }
     # NVRTC takes a second for each, so other processes compile ahead.
     with workers(get_context("spawn")) as pool:
         every = {ladder.written(one): one for several in tried.values() for one in several}
         compiled = {name: pool.submit(_compile, rung.name, one) for name, one in every.items()}
         kernels: dict[str, Kernel | None] = {}  # None: it failed
-        for shape, several in tried.items():
+        for (shape, _), several in tried.items():
             if not several:
                 continue
             problem = Problem(*sizes_of(shape), rung.ops(several[0]))

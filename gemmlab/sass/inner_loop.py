@@ -26,9 +26,10 @@ CONTROL = "control"
 OTHER = "other"
 CLASSES = (MULTIPLY_ADD, SHARED_LOAD, COPY, ADDRESS, CONTROL, OTHER)
 
+_OF_TENSOR_CORES = ("HMMA", "IMMA", "DMMA", "HGMMA", "IGMMA", "QGMMA")
 # Opcodes without modifiers. Most have a twin that begins with a U: one for the whole warp.
 _MEMBERS = {
-    MULTIPLY_ADD: "FFMA DFMA HMMA IMMA DMMA HGMMA IGMMA QGMMA",
+    MULTIPLY_ADD: f"FFMA DFMA {' '.join(_OF_TENSOR_CORES)}",
     SHARED_LOAD: "LDS LDSM",
     COPY: "LDG LDGSTS LDGDEPBAR STS STSM UBLKCP UTMALDG UTMACMDFLUSH",
     ADDRESS: "IADD3 IADD IMAD LEA SHF SHL SHR LOP3 ISETP IABS IMNMX VIADD VIMNMX MOV SEL PRMT "
@@ -179,10 +180,11 @@ def waits(instructions: Sequence[Instruction], *, reuse: bool = True) -> list[in
 def inner_loop(instructions: Sequence[Instruction], adds_per_tile: int | None = None) -> Loop:
     """One trip through the loop that has the most multiply-adds, loops inside it left out.
 
-    Of loops with as many it is the shortest: another one does the same for matrices of any size.
-    Where it takes several trips to do the `adds_per_tile` of a thread, and each may bring tiles,
-    these are as many trips, of which the last brings some. Raises NoListing where no loop has any
-    multiply-adds, or none can be followed.
+    Where there are tensor cores' among them, those alone tell the loop: what is done with the sums
+    after it may be in a loop, too. Of loops with as many it is the shortest: another one does the
+    same for matrices of any size. Where it takes several trips to do the `adds_per_tile` of a
+    thread, and each may bring tiles, these are as many trips, of which the last brings some. Raises
+    NoListing where no loop has any multiply-adds, or none can be followed.
     """
     at = {one.address: index for index, one in enumerate(instructions)}
     latches: dict[int, int] = {}  # the first instruction of each loop -> its last
@@ -195,12 +197,16 @@ def inner_loop(instructions: Sequence[Instruction], adds_per_tile: int | None = 
         loops = ((a, b) for a, b in latches.items() if first < a and b <= latches[first])
         return {index for a, b in loops for index in range(a, b + 1)}
 
+    adds = [one.operation in _OF_TENSOR_CORES for one in instructions]
+    if not any(adds):
+        adds = [class_of(one) == MULTIPLY_ADD for one in instructions]
+
     def own(first: int) -> int:
         """Multiply-adds of a loop that are in no loop inside it."""
         indices = set(range(first, latches[first] + 1)) - inside(first)
-        return sum(class_of(instructions[index]) == MULTIPLY_ADD for index in indices)
+        return sum(adds[index] for index in indices)
 
-    found = {first: adds for first in latches if (adds := own(first))}
+    found = {first: count for first in latches if (count := own(first))}
     if not found:
         raise NoListing("no loop of this kernel has multiply-adds")
     for first in sorted(found, key=lambda first: (-found[first], latches[first] - first)):

@@ -47,13 +47,16 @@ def loop(kernel: Kernel, arch: str | None = None) -> Loop:
 def adds_per_tile(kernel: Kernel) -> int | None:
     """Multiply-add instructions of a warp for one pair of tiles; None where these have no depth BK.
 
-    An FFMA is one multiply-add of each lane, and a tensor core's instruction a whole mma_shape.
+    An FFMA is one multiply-add of each lane, and a tensor core's instruction a whole mma_shape. Of
+    a warpgroup's instruction, each of its warps issues one for the whole width of the tile.
     """
+    depth = kernel.rung.depth(kernel.settings)
+    if kernel.rung.by_wgmma:
+        return depth // mma_shape(kernel.precision)[-1]
     rows, columns = kernel.rung.tile(kernel.settings)
     warps = math.prod(kernel.rung.block(kernel.settings)) // WARP
     each = WARP if kernel.precision is SINGLE else math.prod(mma_shape(kernel.precision))
-    depth = kernel.settings.get("BK")
-    return depth and rows * columns * depth // (warps * each)
+    return rows * columns * depth // (warps * each) if depth else None
 
 
 @lru_cache(maxsize=64)

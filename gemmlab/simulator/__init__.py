@@ -11,7 +11,7 @@ translate with instructions/, grid, machine, memory/, arithmetic/, counters, che
 from gemmlab.cuda.nvrtc import CompileError, NoCompiler
 from gemmlab.simulator.async_copy.tensor_map import TensorMap, TensorMaps
 from gemmlab.simulator.counters import LineCount
-from gemmlab.simulator.counting import WarpAccess
+from gemmlab.simulator.counting import BoxCopy, FactorRead, WarpAccess
 from gemmlab.simulator.errors import LaunchError, TakesTooLong
 from gemmlab.simulator.launcher import launch
 from gemmlab.simulator.machine import Finding
@@ -22,7 +22,9 @@ from gemmlab.simulator.run import Run, Step
 from gemmlab.simulator.translate import UnknownInstruction
 
 __all__ = [
+    "BoxCopy",
     "CompileError",
+    "FactorRead",
     "Finding",
     "LaunchError",
     "LineCount",

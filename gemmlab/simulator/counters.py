@@ -34,6 +34,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gemmlab.cuda.architectures import WARP
+from gemmlab.simulator.async_copy import counted
 from gemmlab.simulator.threads.warpgroups import WARPS
 
 SECTOR_BYTES, LINE_BYTES = 32, 128
@@ -83,6 +84,11 @@ WGMMA_METRICS = {
         "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum",
     ),
 }
+# What the copy engine does in global memory, which is counted as counted.py says.
+BULK_METRICS = {
+    ("global", operation): (counted.INSTRUCTIONS.format(what), counted.sectors_metric(what))
+    for what, operation in counted.IN_GLOBAL_MEMORY.items()
+}
 WGMMA_BYTES = "sm__sass_data_bytes_mem_shared_op_gmma.sum"
 # Its multiplications and additions, by the type of A.
 WGMMA_OPERATIONS = {
@@ -93,6 +99,8 @@ WGMMA_OPERATIONS = {
     **dict.fromkeys(("s8", "u8"), "sm__ops_path_tensor_op_igmma_src_int8.sum"),
 }
 
+EVERY_KERNEL = (METRICS | MATRIX_METRICS | WGMMA_METRICS).values()  # 0 of them is said too
+
 # What the GPU counts besides depends on when accesses meet.
 TIMING_DEPENDENT = frozenset(METRICS["shared", "load"][1:] + METRICS["shared", "store"][1:])
 
@@ -102,12 +110,13 @@ class LineCount:
     """The traffic of one source line with one array.
 
     `units` are sectors in global memory and wavefronts in shared memory; `bytes_asked` is what
-    the active lanes asked for.
+    the active lanes asked for. A request is an instruction of a warp, or of the copy engine that
+    of one thread.
     """
 
     line: int
     space: str  # "global" or "shared"
-    operation: str  # "load", "store", "ldmatrix", "stmatrix" or "wgmma"
+    operation: str  # "load", "store", "ldmatrix", "stmatrix", "wgmma" or one of BULK_METRICS
     array: str
     requests: int
     units: int
@@ -188,8 +197,8 @@ class Counter:
 
     def totals(self) -> dict[str, int]:
         """Nsight Compute's metric names and their values."""
-        names_of = METRICS | MATRIX_METRICS | WGMMA_METRICS
-        totals = {name: 0 for names in names_of.values() for name in names if name is not None}
+        names_of = METRICS | MATRIX_METRICS | WGMMA_METRICS | BULK_METRICS
+        totals = {name: 0 for names in EVERY_KERNEL for name in names if name}
         totals |= {FMA_METRIC: self.fma_lanes, WGMMA_BYTES: 0}
         totals |= {HMMA_METRIC: self.hmma, IMMA_METRIC: self.imma}
         totals |= self._operations
@@ -198,7 +207,7 @@ class Counter:
             names = names_of[space, operation]
             for name, value in zip(names, (requests, units, conflicts), strict=False):
                 if name is not None:
-                    totals[name] += value
+                    totals[name] = totals.get(name, 0) + value
         return totals | self.events
 
 

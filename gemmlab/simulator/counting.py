@@ -6,12 +6,13 @@ kept, so that it is not counted anew.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
 from gemmlab.simulator import counters
 from gemmlab.simulator.memory import merging
+from gemmlab.simulator.threads import clusters, warpgroups
 from gemmlab.simulator.threads.layout import Triple
 
 SHARED = "shared memory"  # what accesses to it are counted under
@@ -38,6 +39,72 @@ class WarpAccess:
     active: np.ndarray
     size: int
     index: int
+
+
+@dataclass(frozen=True)
+class BoxCopy:
+    """A box of `array` that one thread had the copy engine bring or store, by tensor map.
+
+    `corner`: its first element, and `box`: how many of them, along each axis of the array as it is
+    stored; a part of the box may lie outside. `place`: where it begins in shared memory, in bytes.
+    `ranks`: the blocks of the cluster that get it, by multicast; () for the own block.
+    """
+
+    line: int
+    operation: str  # "load" or "store"
+    array: str
+    block: Triple
+    warp: int
+    lane: int
+    corner: tuple[int, ...]
+    box: tuple[int, ...]
+    place: int
+    ranks: tuple[int, ...]
+    index: int
+
+
+@dataclass(frozen=True)
+class FactorRead:
+    """A factor that a wgmma read from shared memory.
+
+    `factor`: "A" or "B" of the product. `descriptor`: the number that the warpgroup gave. `places`:
+    int64 (lines, units), where each unit of 16 bytes lies in shared memory, in bytes; lines run
+    along K, or where the factor is transposed across it, one for each k.
+    """
+
+    line: int
+    factor: str
+    block: Triple
+    group: int
+    descriptor: int
+    transposed: bool
+    places: np.ndarray
+    index: int
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A basic block that some warps executed; with which access and which box it begins."""
+
+    start: int
+    end: int
+    warps: np.ndarray  # bool (warps,)
+    first_access: int
+    first_box: int
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a block did, in the order of execution."""
+
+    accesses: list[WarpAccess] = field(default_factory=list)
+    boxes: list[BoxCopy] = field(default_factory=list)
+    factors: list[FactorRead] = field(default_factory=list)
+    stretches: list[Stretch] = field(default_factory=list)
+
+    def extend(self, other: Recorded) -> None:
+        for one in fields(self):
+            getattr(self, one.name).extend(getattr(other, one.name))
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +182,51 @@ class Counting:
             line = self.lanes.launch.kernel.instructions[index].line
             self.lanes.counter.add_again((line, "shared", "load", SHARED), found[2])
 
+    def boxes(self, index, operation, used, coordinates, place, mask, ranks=None) -> None:
+        """Keep the boxes of a MapInUse that lanes of the recorded block name.
+
+        `coordinates`: the last axis first; `ranks`: bits of the blocks that get a box, or None.
+        """
+        lanes = self.lanes
+        line = lanes.launch.kernel.instructions[index].line
+
+        def of_block(value):
+            return lanes.layout.to_warps(value)[lanes.recorded_warps]
+
+        corners = [of_block(one) for one in reversed(coordinates)]
+        places = of_block(place)
+        bits = np.zeros_like(places) if ranks is None else of_block(ranks)
+        for warp, lane in np.argwhere(of_block(mask)).tolist():
+            of_lane = int(bits[warp, lane])
+            lanes.recorded.boxes.append(
+                BoxCopy(
+                    line, operation, used.name, lanes.record, warp, lane,
+                    tuple(int(one[warp, lane]) for one in corners), used.map.box,
+                    int(clusters.place_of(places[warp, lane])),
+                    tuple(rank for rank in range(16) if of_lane >> rank & 1), index,
+                )
+            )  # fmt: skip
+
+    def factor(self, index, factor, transposed, descriptors, places, groups) -> None:
+        """Keep what the warpgroups of the recorded block read of a factor.
+
+        `descriptors`: (n,) of the n warpgroups that `groups`, bool (groups,), names; `places`:
+        (n, lines, units).
+        """
+        lanes = self.lanes
+        line = lanes.launch.kernel.instructions[index].line
+        own = lanes.recorded_warps.start // lanes.layout.warps_per_block
+        each = lanes.layout.threads // warpgroups.THREADS
+        for at, number in enumerate(np.flatnonzero(groups)):
+            block, group = divmod(int(number), each)
+            if block == own:
+                lanes.recorded.factors.append(
+                    FactorRead(
+                        line, factor, lanes.record, group, int(descriptors[at]), transposed,
+                        places[at].copy(), index,
+                    )
+                )  # fmt: skip
+
     def _array(self, space: str, address: int) -> str | None:
         """What an access is counted under; None for a wild pointer."""
         if space != "global":
@@ -146,7 +258,7 @@ class Counting:
         if self.lanes.record is not None:
             for warp, row in enumerate(warps.of_warp[self.lanes.recorded_warps]):
                 if row >= 0:
-                    self.lanes.accesses.append(
+                    self.lanes.recorded.accesses.append(
                         WarpAccess(line, space, operation, array, self.lanes.record, warp,
                                    offsets[row], warps.active[row], size, index)
                     )  # fmt: skip

@@ -17,6 +17,7 @@ from threading import Thread, current_thread
 
 from gemmlab.simulator.checks.checker import checked_lanes
 from gemmlab.simulator.counters import Counter
+from gemmlab.simulator.counting import Recorded
 from gemmlab.simulator.machine import Chunk, Deadline, PreparedLaunch, TooLong
 from gemmlab.simulator.residency import most_blocks, why_not_all
 from gemmlab.simulator.threads.layout import Triple
@@ -49,11 +50,11 @@ def run(
 ):
     """Run all blocks, or only the clusters of those named, each of them in a chunk of its own.
 
-    Returns (counter, findings, accesses, stretches); the last two only of the block `record`.
+    Returns (counter, findings, recorded): the last of the block `record`.
     Raises TooLong as soon as it is clear that the run will take more than `limit_s` seconds.
     Whatever ends it, nothing runs on and writes to memory afterwards.
     """
-    counter, findings, accesses, stretches = Counter(), {}, [], []
+    counter, findings, recorded = Counter(), {}, Recorded()
     threads = 1 if launch.check or _is_ordered(launch) else THREADS
     number, every = _ranges(launch, blocks, threads)
     deadline = Deadline(inf if limit_s is None else limit_s)
@@ -71,15 +72,14 @@ def run(
             counter.merge(chunk.counter)
             if launch.prints:
                 sys.stdout.write("".join(chunk.printed))
-            accesses += chunk.accesses
-            stretches += chunk.stretches
+            recorded.extend(chunk.recorded)
             for key, finding in chunk.findings.items():
                 findings.setdefault(key, finding)
             expected = deadline.elapsed / done * number
             late = deadline.elapsed > SEEN_S and expected > deadline.limit_s
             if late and not in_turns:  # those that wait for others may all finish at the end
                 raise TooLong(f"about {expected / 60:,.1f} minutes")
-    return counter, list(findings.values()), accesses, stretches
+    return counter, list(findings.values()), recorded
 
 
 def _in_turns(chunks, launch: PreparedLaunch):

@@ -45,7 +45,7 @@ def launch(
 
     `entry`: a name, with the arguments of a template where it is one, such as "scale<float, 4>".
     `by_symbol`: it is the name in the PTX, which is all that a GPU's driver would take.
-    `names`: what the arguments are called, for a kernel that stands in a header of `source`.
+    `names`: what the arguments are called, if not as in `source`.
     `args`: C-contiguous NumPy arrays, which are the device's memory and are changed in place, and
     scalars; `uninitialised(array)` for memory that nobody has written yet, `read_only(array)` for
     what the kernel must not write; `Part` for a pointer into an array, `Pointers` for an array of
@@ -81,7 +81,7 @@ def launch(
     cluster = limits.cluster_shape(kernel, cluster, grid, arch)
     limits.check_local(kernel)
     variables = dict(variables or {})
-    called = arguments.names(text, entry) or list(names)
+    called = list(names) or arguments.names(text, entry)
     memory, parameters, maps = arguments.bind(kernel, args, called, variables)
     marked = arguments.given_arrays(args)
     unwritten = {id(arg.array): arg for arg in marked if isinstance(arg, Uninitialised)}
@@ -120,7 +120,7 @@ def launch(
     before = [(array, array.copy()) for array in changed] if limit_s is not None else []
     record = tuple(blocks[-1]) if count and blocks else None
     try:
-        counter, findings, *seen = run_blocks(prepared, blocks, record, limit_s)
+        counter, findings, seen = run_blocks(prepared, blocks, record, limit_s)
     except BaseException as error:  # Ctrl-C too
         for array, old in before:
             array[...] = old

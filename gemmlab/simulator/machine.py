@@ -27,7 +27,7 @@ from gemmlab.simulator.async_copy import counted
 from gemmlab.simulator.async_copy.copies import Copies
 from gemmlab.simulator.async_copy.map_bytes import MapsInMemory
 from gemmlab.simulator.checks.checker import Checker
-from gemmlab.simulator.counting import SHARED, Counting
+from gemmlab.simulator.counting import SHARED, Counting, Recorded, Stretch
 from gemmlab.simulator.memory import global_memory, merging
 from gemmlab.simulator.memory.cluster_memory import ClusterMemory
 from gemmlab.simulator.memory.local_memory import LocalMemory
@@ -71,16 +71,6 @@ class Finding:
             f"by block {self.block}, thread {self.thread}"
             + (f" and {self.lanes - 1} more" if self.lanes > 1 else "")
         )
-
-
-@dataclass(frozen=True)
-class Stretch:
-    """A basic block that some warps executed, and with which of the accesses it begins."""
-
-    start: int
-    end: int
-    warps: np.ndarray  # bool (warps,)
-    first_access: int
 
 
 def _form(instruction: Instruction) -> tuple | None:
@@ -175,12 +165,13 @@ class Chunk:
     """The lanes of some blocks, and all that is theirs: registers, shared memory, counts.
 
     `layout`: where each lane stands. `alive`: lanes that have not returned. `checker`: None unless
-    the launch asks for checks. `record`: the block whose accesses and stretches are kept, or None.
+    the launch asks for checks. `record`: the block of which `recorded` is kept, or None.
     """
 
     def __init__(self, launch: PreparedLaunch, ranges, record: Triple | None, deadline: Deadline):
         self.launch, self.ranges, self.record = launch, ranges, record
-        self.counter, self.findings, self.accesses, self.stretches = counters.Counter(), {}, [], []
+        self.counter, self.findings = counters.Counter(), {}
+        self.recorded = Recorded()
         self.parameters, self.known_sums = launch.parameters, launch.known_sums
         self.magnitudes, self.stacks = Magnitudes(), Stacks()
         self.observed = launch.count or record is not None
@@ -287,7 +278,9 @@ class Chunk:
             function = self.launch.translation.function(start, kept)
             if self.record is not None:
                 warps = self.layout.to_warps(mask).any(axis=1)[self.recorded_warps]
-                self.stretches.append(Stretch(start, block.end, warps, len(self.accesses)))
+                done = self.recorded
+                first = len(done.accesses), len(done.boxes)
+                done.stretches.append(Stretch(start, block.end, warps, *first))
             if self.checker:
                 self.checker.executes(start, mask)
             condition = function(self.registers, self, mask)

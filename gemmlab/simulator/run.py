@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from gemmlab.simulator import machine
 from gemmlab.simulator.counters import LineCount
-from gemmlab.simulator.counting import WarpAccess
+from gemmlab.simulator.counting import BoxCopy, FactorRead, Recorded, WarpAccess
 from gemmlab.simulator.errors import LaunchError
 from gemmlab.simulator.grid import run as run_blocks
 from gemmlab.simulator.machine import Finding
@@ -14,11 +14,17 @@ from gemmlab.simulator.machine import Finding
 
 @dataclass(frozen=True)
 class Step:
-    """One instruction as a warp executed it, and what it asked of memory, mostly nothing."""
+    """One instruction as a warp executed it, and what it asked of memory, mostly nothing.
+
+    `at`: when, in the order in which the simulator executed the block; warps that executed it
+    together have it in common.
+    """
 
     opcode: str
     line: int
+    at: int
     accesses: tuple[WarpAccess, ...]
+    boxes: tuple[BoxCopy, ...]
 
 
 @dataclass
@@ -36,7 +42,7 @@ class Run:
     findings: list[Finding]
     multiply_adds: int = 0
     _again: machine.PreparedLaunch | None = field(repr=False, default=None)
-    _seen: dict = field(repr=False, default_factory=dict)  # block -> its accesses and stretches
+    _seen: dict = field(repr=False, default_factory=dict)  # block -> Recorded
 
     def accesses(self, block=(0, 0, 0), warp: int | None = None) -> list[WarpAccess]:
         """Every memory access of one block, or of one of its warps, in the order of execution.
@@ -44,8 +50,24 @@ class Run:
         The block is run once more for this, on copies of the arrays as the launch left them, unless
         it was the last of those that `blocks` named.
         """
-        accesses, _ = self._recorded(block)
+        accesses = self._recorded(block).accesses
         return [access for access in accesses if warp is None or access.warp == warp]
+
+    def boxes(self, block=(0, 0, 0), warp: int | None = None) -> list[BoxCopy]:
+        """What threads of one block, or of one of its warps, had copied by tensor maps, in order.
+
+        Found as `accesses` is.
+        """
+        boxes = self._recorded(block).boxes
+        return [box for box in boxes if warp is None or box.warp == warp]
+
+    def factors(self, block=(0, 0, 0), group: int | None = None) -> list[FactorRead]:
+        """What the wgmmas of one block, or of one of its warpgroups, read of shared memory.
+
+        A product reads A, where that is not in registers, and then B. Found as `accesses` is.
+        """
+        factors = self._recorded(block).factors
+        return [one for one in factors if group is None or one.group == group]
 
     def opcode(self, access: WarpAccess) -> str:
         """Of the instruction that made an access, such as "ld.global.f32"."""
@@ -53,24 +75,29 @@ class Run:
 
     def instructions(self, block=(0, 0, 0), warp: int = 0) -> list[Step]:
         """What one warp executed, in order. Found as `accesses` is."""
-        accesses, stretches = self._recorded(block)
+        seen = self._recorded(block)
+        accesses, boxes, stretches = seen.accesses, seen.boxes, seen.stretches
         steps = []
         for at, stretch in enumerate(stretches):
             if not stretch.warps[warp]:
                 continue
-            end = stretches[at + 1].first_access if at + 1 < len(stretches) else len(accesses)
-            own = [one for one in accesses[stretch.first_access : end] if one.warp == warp]
+            after = stretches[at + 1] if at + 1 < len(stretches) else None
+            of_stretch = slice(stretch.first_access, after and after.first_access)
+            own = [one for one in accesses[of_stretch] if one.warp == warp]
+            of_stretch = slice(stretch.first_box, after and after.first_box)
+            copies = [one for one in boxes[of_stretch] if one.warp == warp]
             for index in range(stretch.start, stretch.end):
                 one = self._again.kernel.instructions[index]
                 made = tuple(access for access in own if access.index == index)
-                steps.append(Step(one.opcode, one.line, made))
+                brought = tuple(box for box in copies if box.index == index)
+                steps.append(Step(one.opcode, one.line, at, made, brought))
         return steps
 
-    def _recorded(self, block):
+    def _recorded(self, block) -> Recorded:
         block = tuple(block)
         check_block(block, self._kept().grid)
         if block not in self._seen:
-            _, _, *self._seen[block] = run_blocks(self._again, [block], record=block)
+            _, _, self._seen[block] = run_blocks(self._again, [block], record=block)
         return self._seen[block]
 
     def _kept(self) -> machine.PreparedLaunch:

@@ -1,6 +1,6 @@
 """Record on an NVIDIA GPU what tests hold the simulator's kernels and planted mistakes against.
 
-    python tests/recorded/record_kernels.py OUTDIR    writes corpus, counters and sanitizer.json
+    python tests/recorded/record_kernels.py OUTDIR    writes corpus, counters, forms, sanitizer.json
     python tests/recorded/record_kernels.py --list    what is to be recorded, and records nothing
 
 Without OUTDIR it is the environment's $OUT. Only what is new or has changed since it was recorded
@@ -22,9 +22,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from recorded.record_corpus import RECORD as RESULTS
 from recorded.record_counters import RECORD as COUNTERS
+from recorded.record_forms import RECORD as FORMS
 from recorded.record_sanitizer import RECORD as SANITIZER
 
-RECORDS = (RESULTS, COUNTERS, SANITIZER)
+RECORDS = (RESULTS, COUNTERS, FORMS, SANITIZER)
 
 
 def main(arguments: list[str]) -> None:

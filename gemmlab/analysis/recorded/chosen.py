@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gemmlab.ladder import Problem
+from gemmlab.ladder import SINGLE, Problem
 from gemmlab.ladder.shape_set import GROUPS
 from gemmlab.products import choosing
 from gemmlab.records.registry import NoRecord, again
@@ -21,23 +21,29 @@ DEPTH = 4096
 SQUARE_C, OF_ONE_DEPTH = "square C", f"K = {DEPTH}"
 
 
-def shares() -> pandas.DataFrame:
-    """What gl.choose takes at every recorded shape, A and B as they are, by groups of shapes.
+def shares(dtype: str = SINGLE.name) -> pandas.DataFrame:
+    """What gl.choose takes of a type at every recorded shape, A and B as they are, by groups.
 
     Columns: group, kernel, settings, m, n, k, batch, tflops, pct_cublas, gpu, recorded. Raises
     NoRecord where nothing is recorded, BadRecord.
     """
     import pandas
 
-    problems = dict.fromkeys(row.problem for row in choosing.recorded() if row.problem.ops == "NN")
-    if not problems:
-        raise NoRecord(f"nothing is recorded of gl.matmul; {again('best_by_shape')} on a GPU.")
+    problems = dict.fromkeys(
+        row.problem for row in choosing.recorded(dtype) if row.problem.ops == "NN"
+    )
+    taken = {problem: choosing.at(problem, dtype) for problem in problems}
+    taken = {problem: row for problem, row in taken.items() if not row.of}
+    if not taken:
+        raise NoRecord(
+            f"nothing is recorded of gl.matmul in {dtype}; {again('best_by_shape')} on a GPU."
+        )
     group_of = {problem: group for group, problems in GROUPS.items() for problem in problems}
     order = {problem: at for at, problem in enumerate(group_of)}
     groups = [*(group for group in GROUPS if group != "batches"), LARGE, "batches"]
     rows = []
-    for problem in sorted(problems, key=lambda one: (order.get(one, len(order)), one.flop)):
-        row = choosing.at(problem)
+    for problem in sorted(taken, key=lambda one: (order.get(one, len(order)), one.flop)):
+        row = taken[problem]
         rows.append({
             "group": group_of.get(problem, LARGE), "kernel": row.rung.name,
             "settings": row.settings, "m": problem.m, "n": problem.n, "k": problem.k,

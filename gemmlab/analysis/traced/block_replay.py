@@ -120,6 +120,11 @@ class Played:
     def require_reads(self, who: str) -> None:
         """Raise ValueError unless threads read what their elements of C need, and something."""
         where = f"block {self.block} of {self.trace.kernel_name}"
+        if self.trace.run.boxes(self.block):
+            raise ValueError(
+                f"{who}: no thread of {where} brings its tiles or reads them; they come as boxes, "
+                "which trace.run.boxes() has, and tensor cores read them."
+            )
         if not self.reads:
             raise ValueError(f"{who}: {where} reads nothing from shared memory.")
         threads = math.ceil(math.prod(self.trace.block) / WARP) * WARP

@@ -4,6 +4,7 @@ An entry's `plan` decides grid and block. untiled has the simplest; shapes is wh
 """
 
 from gemmlab.ladder.rungs import (
+    hopper,
     irregular,
     mma_sync,
     register_banks,
@@ -15,5 +16,5 @@ from gemmlab.ladder.rungs import (
 
 RUNGS = (
     *untiled.RUNGS, *tiled.RUNGS, *warp_tiled.RUNGS, *register_banks.RUNGS, *irregular.RUNGS,
-    *tensor_cores.RUNGS, *mma_sync.RUNGS,
+    *tensor_cores.RUNGS, *mma_sync.RUNGS, *hopper.RUNGS,
 )  # fmt: skip

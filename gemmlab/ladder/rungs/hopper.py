@@ -1,14 +1,12 @@
-"""Rungs 16 to 18: boxes by tensor map, products of warpgroups, for sm_90a alone.
-
-They are not on the ladder yet: they have no notebooks and no records.
-"""
+"""Rungs 16 to 18: boxes by tensor map, products of warpgroups, for sm_90a alone."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from gemmlab.ladder.constraints import Constraint
-from gemmlab.ladder.launch import PRODUCT, Argument, Launch, MapOf, Target
+from gemmlab.ladder.launch import PRODUCT, Launch, MapOf, Target
+from gemmlab.ladder.planted import Planted
 from gemmlab.ladder.precision import (
     BRAIN,
     BRAIN_TO_SINGLE,
@@ -65,10 +63,10 @@ def _has_maps(problem: Problem) -> bool:
     return problem.k > 0 and all(width * HALF.a.bytes % MAP_ALIGNMENT == 0 for width in widths)
 
 
-def _maps(s: Settings, columns_of_b: int) -> tuple[MapOf, MapOf]:
-    """Of A and B. `columns_of_b`: how many one block brings, in one box where B is transposed."""
+def _maps(s: Settings, rows_of_a: int, columns_of_b: int) -> tuple[MapOf, MapOf]:
+    """Of A and B, of which a block brings so many, those of B in one box where B is transposed."""
     b = (columns_of_b, SQUARE) if s["OP_B"] else (SQUARE, SQUARE)
-    return MapOf("A", (s["BM"], SQUARE), "128B"), MapOf("B", b, "128B")
+    return MapOf("A", (rows_of_a, SQUARE), "128B"), MapOf("B", b, "128B")
 
 
 def _tiles(problem: Problem, s: Settings) -> tuple[int, int]:
@@ -91,34 +89,45 @@ def _or_any_width(by_maps: Launched) -> Callable[[Problem, Settings, Target], li
     return plan
 
 
-def _one_block_a_tile(
-    entry: str, producers: int, shared_bytes: Callable[[Settings], int], sent: bool
-) -> Launched:
-    def launch(problem: Problem, s: Settings, target: Target) -> Launch:
-        down, across = _tiles(problem, s)
-        threads = GROUP_THREADS * (s["BM"] // GROUP_ROWS + producers)
-        args: tuple[Argument, ...] = _maps(s, s["BN"])
-        args += (MapOf("C", (GROUP_ROWS, _c_columns(s)), "128B"),) if sent else ()
-        return Launch(
-            entry, (down * across, 1, 1), (threads, 1, 1), shared_bytes(s),
-            args=(*args, "C", "M", "N", "K", "alpha", "beta"),
-        )  # fmt: skip
+def _one_block_a_tile(problem: Problem, s: Settings, target: Target) -> Launch:
+    down, across = _tiles(problem, s)
+    threads = GROUP_THREADS * (s["BM"] // GROUP_ROWS)
+    return Launch(
+        "tma_wgmma", (down * across, 1, 1), (threads, 1, 1), _copied_bytes(s),
+        args=(*_maps(s, s["BM"], s["BN"]), *PRODUCT[2:]),
+    )  # fmt: skip
 
-    return launch
+
+def _sent(entry: str, blocks: int, s: Settings, cluster: int, maps: tuple[MapOf, MapOf]) -> Launch:
+    """Of blocks that send what they have computed, so many of them in a cluster."""
+    threads = GROUP_THREADS * (s["BM"] // GROUP_ROWS + 1)
+    map_of_c = MapOf("C", (GROUP_ROWS, _c_columns(s)), "128B")
+    return Launch(
+        entry, (blocks, 1, 1), (threads, 1, 1), _sent_bytes(s), (cluster, 1, 1),
+        (*maps, map_of_c, *PRODUCT[2:]), early=bool(s["EARLY_LAUNCH"]),
+    )  # fmt: skip
+
+
+def _specialized(problem: Problem, s: Settings, target: Target) -> Launch:
+    down, across = _tiles(problem, s)
+    blocks = down * across * s["SPLIT"]
+    return _sent("warp_specialized", blocks, s, s["SPLIT"], _maps(s, s["BM"], s["BN"]))
+
+
+def _cluster_tiles(s: Settings) -> tuple[int, int]:
+    """Of a cluster of 18, down and across."""
+    return (1, s["CLUSTER"]) if s["SHARE_A"] else (s["CLUSTER"], 1)
 
 
 def _persistent(problem: Problem, s: Settings, target: Target) -> Launch:
     """As few clusters as need no more rounds than all that fit on the GPU at a time."""
-    together = s["CLUSTER"]
-    down, across = _tiles(problem, s)
-    tiles = ceil_div(down, together) * across  # of a whole cluster
+    together, (down, across) = s["CLUSTER"], _cluster_tiles(s)
+    tiles_down, tiles_across = _tiles(problem, s)
+    tiles = ceil_div(tiles_down, down) * ceil_div(tiles_across, across)  # of a whole cluster
     most = max(1, target.sm_count // together)
     clusters = ceil_div(tiles, ceil_div(tiles, most))
-    one = _one_block_a_tile("persistent", 1, _sent_bytes, True)(problem, s, target)
-    return Launch(
-        one.entry, (clusters * together, 1, 1), one.block, one.shared_bytes, (together, 1, 1),
-        (*_maps(s, s["BN"] // together), *one.args[2:]),
-    )  # fmt: skip
+    maps = _maps(s, s["BM"] // across, s["BN"] // down)
+    return _sent("persistent", clusters * together, s, together, maps)
 
 
 def _fits(shared_bytes: Callable[[Settings], int]) -> Constraint:
@@ -131,8 +140,20 @@ def _fits(shared_bytes: Callable[[Settings], int]) -> Constraint:
 
 
 def _whole_squares(s: Settings) -> str | None:
-    if s["BN"] // s["CLUSTER"] < SQUARE:
+    if not s["SHARE_A"] and s["BN"] // s["CLUSTER"] < SQUARE:
         return f"leaves each block less than the {SQUARE} columns of B that it brings at a time"
+    return None
+
+
+def _shared_by_some(s: Settings) -> str | None:
+    return "shares A, with CLUSTER=2 or more" if s["SHARE_A"] and s["CLUSTER"] == 1 else None
+
+
+def _room_for_sums(s: Settings) -> str | None:
+    """Whether the sums of a block that shares its tile find room where its stages were."""
+    sums = 4 * s["BM"] * s["BN"]
+    if s["SPLIT"] > 1 and sums > (stages := _stages_bytes(s)):
+        return f"leaves {stages} bytes for sums of {sums} bytes: choose more STAGES"
     return None
 
 
@@ -145,11 +166,57 @@ def _parameters(stages: tuple[int, ...]) -> tuple[Parameter, ...]:
     )
 
 
+THIN = ((64, 4096, 7168), (128, 7168, 2048))
+EARLY = Parameter(
+    "EARLY_LAUNCH", 1, (0, 1), "1: a launch begins while the one before ends", tuned=False
+)
 WHAT = (
     Parameter("OP_B", 0, (0, 1), "B: 0 as it is, 1 stored transposed", tuned=False),
     Parameter("DTYPE", 0, (0, 1), "A and B: 0 float16, 1 bfloat16", tuned=False),
     Parameter("OUT32", 0, (0, 1), "1: C is float32", tuned=False),
 )
+
+
+TILES = ("BM", "BN", "STAGES", "CLUSTER")
+OTHERS = ({"GROUP"}, {"OP_B", "DTYPE", "OUT32"}, {"SEND_LATER"}, {"EARLY_LAUNCH"})
+USUAL = {
+    "BM": 128, "BN": 256, "STAGES": 4, "GROUP": 16, "SPLIT": 1, "CLUSTER": 2, "SHARE_A": 0,
+    "SEND_LATER": 1, "EARLY_LAUNCH": 1, "OP_B": 0, "DTYPE": 0, "OUT32": 0,
+}  # fmt: skip
+THIN_STAGES = (4, 8)  # of tiles that are split, or share A
+SMALL_C = 2048 * 2048  # elements; below it few tiles are large
+LARGE_TILE = 128 * 128
+
+
+def _changed(s: Settings) -> set[str]:
+    return {name for name, value in s.items() if value != USUAL[name]}
+
+
+def _is_thin(s: Settings) -> bool:
+    """Whether a cluster computes one tile in parts, or tiles side by side: for C of few rows."""
+    return s.get("SPLIT", 1) > 1 or bool(s.get("SHARE_A", 0))
+
+
+def _ships(s: Settings) -> bool:
+    """All tiles; with the usual one also other orders of tiles, other types and another B."""
+    if _is_thin(s):
+        return _changed(s) <= {*TILES, "SPLIT", "SHARE_A"} and s["STAGES"] in THIN_STAGES
+    if s.get("CLUSTER", 1) > 2:
+        return False
+    return any(_changed(s) <= some for some in (set(TILES), *OTHERS))
+
+
+def _swept(problem: Problem, s: Settings) -> bool:
+    """Large tiles where C is large, small and split ones where it is not; one without maps."""
+    if not _has_maps(problem):
+        return not _changed(s)
+    if not _ships(s):
+        return False
+    large = s["BM"] * s["BN"] >= LARGE_TILE and not _is_thin(s)
+    if problem.m * problem.n >= SMALL_C:
+        return large and s["STAGES"] > 1
+    small = s["BM"] * s["BN"] <= LARGE_TILE
+    return s["GROUP"] == USUAL["GROUP"] and s["STAGES"] >= 4 and (small or _is_thin(s))
 
 
 def _ops(s: Settings) -> str:
@@ -158,19 +225,24 @@ def _ops(s: Settings) -> str:
 
 _common = {
     "tile": tile,
+    "depth": lambda s: SQUARE,
     "model_bytes": lambda problem, s: tile_reuse(problem, s, _precision(s)),
     "needs_arch": lambda s: "sm_90a",
     "precision": HALF,
     "by_type": _precision,
     "ops": _ops,
+    "ships": _ships,
+    "swept": _swept,
+    "by_wgmma": True,
 }
 
 TMA_WGMMA = Rung(
     name="16_tma_wgmma",
     title="Tensor copies and warpgroup products",
     idea="one thread brings a box, and 128 threads multiply it with one instruction",
+    inner_loop=(("const auto fetch", "};"), ("for (int step = 0; step < steps", "}")),
     parameters=(*_parameters((1, 2, 3, 4, 6)), *WHAT),
-    plan=_or_any_width(_one_block_a_tile("tma_wgmma", 0, _copied_bytes, False)),
+    plan=_or_any_width(_one_block_a_tile),
     constraints=(_fits(_copied_bytes),),
     **_common,
 )
@@ -179,9 +251,30 @@ WARP_SPECIALIZED = Rung(
     name="17_warp_specialized",
     title="Warp specialization",
     idea="a warp that only copies and warps that only multiply, with a ring between them",
-    parameters=(*_parameters((2, 3, 4, 6)), *WHAT),
-    plan=_or_any_width(_one_block_a_tile("warp_specialized", 1, _sent_bytes, True)),
-    constraints=(_fits(_sent_bytes),),
+    inner_loop=(
+        ("for (int step = 0; step < steps; ++step, at", "[&](unsigned to"),
+        ("for (int step = 0; step < steps; ++step) {", "}"),
+    ),
+    parameters=(
+        *_parameters((2, 3, 4, 6, 8)),
+        Parameter("SPLIT", 1, (1, 2, 4, 8), "parts of K, a block for each"),
+        EARLY,
+        *WHAT,
+    ),
+    plan=_or_any_width(_specialized),
+    constraints=(_fits(_sent_bytes), Constraint("room for sums", _room_for_sums)),
+    tuned_shapes=(*THIN, (512, 512, 8192), (1024, 1024, 1024), (2048, 2048, 2048)),
+    planted=Planted(
+        old="if (leads && step > 0) arrive(empty + 8 * at.before());",
+        new="if (leads) arrive(empty + 8 * at.stage);",
+        what="a warpgroup gives the stage back whose products it has just started, not the one "
+        "before: new tiles may be copied over those that are still being multiplied",
+        kind="write-after-read race",
+        seen="the simulator multiplies at once, so every result is right; its checks know what "
+        "the hardware would still be reading",
+        hint="Which stage has been read when wait_for_products<1>() is over?",
+        settings={"BN": 64, "STAGES": 2},
+    ),
     **_common,
 )
 
@@ -189,14 +282,40 @@ PERSISTENT = Rung(
     name="18_persistent",
     title="Persistent blocks and clusters",
     idea="blocks that stay compute tile after tile, and two of them share what they bring",
+    inner_loop=(
+        ("for (; tile < down", "copy(!SHARE_A"),
+        ("for (; tile < down", "arrive_in_all("),
+    ),
     parameters=(
-        *_parameters((2, 3, 4, 6)),
-        Parameter("CLUSTER", 2, (1, 2), "blocks that share B"),
+        *_parameters((2, 3, 4, 6, 8)),
+        Parameter("CLUSTER", 2, (1, 2, 4), "blocks that share B"),
+        Parameter("SHARE_A", 0, (0, 1), "1: they share A, their tiles side by side"),
+        Parameter(
+            "SEND_LATER", 1, (0, 1), "1: C is sent while the next tile is multiplied", tuned=False
+        ),
+        EARLY,
         *WHAT,
     ),
     plan=_or_any_width(_persistent),
-    constraints=(_fits(_sent_bytes), Constraint("whole squares of B", _whole_squares)),
+    cluster_tiles=_cluster_tiles,
+    constraints=(
+        _fits(_sent_bytes),
+        Constraint("whole squares of B", _whole_squares),
+        Constraint("sharing", _shared_by_some),
+    ),
+    tuned_shapes=(*THIN, (1024, 1024, 1024), (2048, 2048, 2048), (8192, 8192, 8192)),
+    planted=Planted(
+        old="start_products(sums, shared.stages[at.stage], group, step > 0);",
+        new="start_products(sums, shared.stages[at.stage], group, true);",
+        what="the first products of a tile are added to the sums that the registers still hold, "
+        "those of the block's tile before",
+        kind=None,
+        seen="every tile of a block but its first is wrong, which verification sees and the "
+        "simulator's checks do not: all reads and writes are in order",
+        hint="Which tiles of a block are wrong: its first, or those after it?",
+        settings={"BM": 64, "BN": 64, "STAGES": 2, "CLUSTER": 1},
+    ),
     **_common,
 )
 
-UNLISTED = (TMA_WGMMA, WARP_SPECIALIZED, PERSISTENT)
+RUNGS = (TMA_WGMMA, WARP_SPECIALIZED, PERSISTENT)

@@ -34,7 +34,9 @@ from gemmlab.ladder.settings import Parameter, Settings
 TYPES = (HALF, BRAIN, TF32, INTEGER, FP8_E4M3, FP8_E5M2)  # by the value of DTYPE
 INTO_SINGLE = {HALF: HALF_TO_SINGLE, BRAIN: BRAIN_TO_SINGLE}  # with OUT32
 CHUNK_BYTES, BANK_BYTES = 16, 128
-DEFAULT_BK, MOST_STAGES = 64, 4
+WARPS = (4, 8)
+DEFAULT_BK, DEFAULT_STAGES = 64, 4
+MOST_SHARED_BYTES = 226 * 1024  # of sm_90, which has the most
 LARGE_C, LARGE_TILE = 2048 * 2048, 128 * 128  # elements
 
 
@@ -62,9 +64,16 @@ def _needs_arch(s: Settings) -> str:
 def _unlike_shapes(s: Settings) -> str | None:
     if s["WM"] < s["WN"]:
         return "has a warp's part wider than high: WM from WN on"
-    warps, wanted = threads_of_warps(s) // WARP, "8 warps" if s["BM"] != s["BN"] else "4 or 8 warps"
-    if str(warps) not in wanted:
-        return f"makes {warps} warps; a block of {s['BM']}×{s['BN']} has {wanted}"
+    wanted = WARPS[-1:] if s["BM"] * s["BN"] > LARGE_TILE else WARPS
+    if (warps := threads_of_warps(s) // WARP) not in wanted:
+        has = " or ".join(map(str, wanted))
+        return f"makes {warps} warps; a block of {s['BM']}×{s['BN']} has {has}"
+    return None
+
+
+def _too_much_shared(s: Settings) -> str | None:
+    if (needed := _shared_bytes(s)) > MOST_SHARED_BYTES:
+        return f"needs {needed} bytes of shared memory, a block has {MOST_SHARED_BYTES}"
     return None
 
 
@@ -107,8 +116,11 @@ def _not_of_this_type(s: Settings) -> str | None:
         return "has an activation without a bias: BIAS is 1"
     if not s["SWIZZLE"] and (of_type is not HALF or s["OUT32"] or s["BIAS"]):
         return "has no swizzle, which is to be looked at in FP16"
-    if s["STAGES"] != MOST_STAGES and (of_type is not HALF or _other(s)):
-        return f"is tried with FP16 alone: STAGES is {MOST_STAGES}"
+    if s["STAGES"] != DEFAULT_STAGES and (of_type is not HALF or _other(s)):
+        return f"is tried with FP16 alone: STAGES is {DEFAULT_STAGES}"
+    warps = threads_of_warps(s) // WARP
+    if warps < WARPS[-1] and s["BM"] != s["BN"] and (of_type is not HALF or _other(s)):
+        return f"makes {warps} warps of an oblong block, which is tried with FP16 alone"
     if s["BK"] != DEFAULT_BK and (s["OUT32"] or s["BIAS"]):
         return f"is tried with C as A alone: BK is {DEFAULT_BK}"
     return None
@@ -120,9 +132,22 @@ def _other(s: Settings) -> bool:
 
 
 def _swept(problem: Problem, s: Settings) -> bool:
-    """Small tiles where they make enough blocks, large ones where they are enough of themselves."""
-    large = problem.m * problem.n >= LARGE_C
-    return s["BM"] * s["BN"] >= LARGE_TILE if large else s["BM"] * s["BN"] < LARGE_TILE
+    """Small tiles where they make enough blocks, large ones where they are enough of themselves.
+
+    Fewer of other types than of FP16. Where rows are no multiples of 16 bytes, no more stages than
+    are needed without asynchronous copies, and nothing of 8 bits, which cuBLASLt does not take.
+    """
+    large, size = problem.m * problem.n >= LARGE_C, _element_bytes(s)
+    if (s["BM"] * s["BN"] >= LARGE_TILE) != large or s["BM"] > problem.m:
+        return False
+    aligned = problem.k * size % CHUNK_BYTES == problem.n * size % CHUNK_BYTES == 0
+    if not aligned and (s["STAGES"] > DEFAULT_STAGES or size == 1):
+        return False
+    if s["DTYPE"] == 0:
+        return True
+    if large:
+        return s["BM"] > 64
+    return s["BK"] * size == BANK_BYTES and s["WM"] == s["WN"] and s["BM"] < problem.m
 
 
 def _pieces(s: Settings) -> tuple[int, int]:
@@ -149,7 +174,7 @@ MMA_SYNC = Rung(
         *block_tile((64, 128), (64, 128, 256), (16, 32, 64, 128), (128, 256, DEFAULT_BK)),
         Parameter("WM", 64, (32, 64), "rows of C that a warp computes"),
         Parameter("WN", 64, (32, 64), "columns of C that a warp computes"),
-        Parameter("STAGES", MOST_STAGES, (3, MOST_STAGES), "pairs of tiles in shared memory"),
+        Parameter("STAGES", DEFAULT_STAGES, (3, 4, 6), "pairs of tiles in shared memory"),
         Parameter(
             "DTYPE",
             0,
@@ -177,6 +202,7 @@ MMA_SYNC = Rung(
         Constraint("types", _not_of_this_type),
         Constraint("rows of tiles", _rows),
         Constraint("even shares", _uneven),
+        Constraint("shared memory", _too_much_shared),
         enough_registers(_registers, _what_they_hold, threads_of_warps),
     ),
     model_bytes=_model_bytes,
@@ -185,6 +211,7 @@ MMA_SYNC = Rung(
     by_type=_precision,
     tuned_shapes=((1024, 1024, 512),),
     swept=_swept,
+    computed=tuple({"DTYPE": number} for number in range(len(TYPES))),
     bias=True,
     biased=lambda s: s["BIAS"] == 1,
     planted=Planted(

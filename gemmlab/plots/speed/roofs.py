@@ -11,6 +11,7 @@ import pandas
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
+from gemmlab.ladder import RUNGS
 from gemmlab.plots import style
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import LINE, MARGIN, SMALL, WIDTH, percent, styled
@@ -22,7 +23,13 @@ POINTS = (
     "kernel", "dtype", "m", "n", "k", "gflops", "dram_intensity", "l2_intensity",
     "model_intensity", "gpu", "recorded",
 )  # fmt: skip
-UNITS = {"float32": "FP32 multiply-adds", "float16": "tensor cores, mma.sync of FP16"}
+# (dtype, whether by wgmma) -> what does the arithmetic under that roof.
+UNITS = {
+    ("float32", False): "FP32 multiply-adds",
+    ("float16", False): "tensor cores, mma.sync of FP16",
+    ("float16", True): "tensor cores, wgmma of FP16",
+}
+BY_WGMMA = {rung.name for rung in RUNGS if rung.by_wgmma}
 # The axes, the same in every notebook: they hold all rungs, in FP32 and on tensor cores, at all
 # recorded shapes. What another GPU has beyond them widens them.
 INTENSITIES = (0.1, 1e4)  # FLOP per byte
@@ -69,8 +76,8 @@ def roofline(
         for level in CACHES
         if level in ceilings.reads
     }
-    dtypes = sorted({"float32", *points["dtype"]}, reverse=True)
-    tops = {dtype: _top(ceilings, dtype) for dtype in dtypes}
+    units = {("float32", False), *map(_unit, points.itertuples())}
+    tops = {unit: _top(ceilings, *unit) for unit in sorted(units, key=list(UNITS).index)}
     if others := sorted(set(points["gpu"]) - {ceilings.gpu}):
         raise ValueError(
             f"roofline: the roofs are those of {ceilings.gpu}, the points of {', '.join(others)}."
@@ -106,28 +113,37 @@ def _holding(limits: tuple[float, float], values: Sequence[float]) -> tuple[floa
     return min(low, min(values) / 2), max(high, max(values) * 2)
 
 
-def _top(ceilings: Ceilings, dtype: str) -> float:
+Unit = tuple[str, bool]  # a key of UNITS
+
+
+def _unit(point) -> Unit:
+    return point.dtype, point.dtype != "float32" and point.kernel in BY_WGMMA
+
+
+def _top(ceilings: Ceilings, dtype: str, by_wgmma: bool) -> float:
     """The arithmetic roof for matrices of this dtype, in GFLOP/s."""
-    return (ceilings.flop_per_second if dtype == "float32" else ceilings.arithmetic(dtype)) / 1e9
+    if dtype == "float32":
+        return ceilings.flop_per_second / 1e9
+    return ceilings.arithmetic(dtype, by_wgmma) / 1e9
 
 
 def _draw_roofs(
     ax: Axes,
     slope: float,
     slopes: dict[str, float],
-    tops: dict[str, float],
+    tops: dict[Unit, float],
     points: pandas.DataFrame,
 ) -> None:
     """The copy and arithmetic, black, and the slopes of L2 and L1, thin."""
     x_low, x_high = ax.get_xlim()
     highest = max(tops.values())
-    for dtype, top in tops.items():
+    for unit, top in tops.items():
         xs, ys = [top / slope, x_high], [top, top]
         if top == highest:
             xs, ys = [x_low, *xs], [slope * x_low, *ys]
         ax.plot(xs, ys, color=style.INK, linewidth=2)
         ax.annotate(
-            f"{UNITS[dtype]}: {style.rate(top)}", (x_high, top), (-6, 5), ha="right",
+            f"{UNITS[unit]}: {style.rate(top)}", (x_high, top), (-6, 5), ha="right",
             textcoords="offset points",
         )  # fmt: skip
 
@@ -250,23 +266,24 @@ def _free_place(
     start = x + half + 0.06
     if start + width > right:
         start = x - half - 0.06 - width
+    below, above = ([sign * half_lines / 2 for half_lines in range(4, 30)] for sign in (-1, 1))
     places = [
         (start, y + (offset - 0.5) * height, start + width, y + (offset + 0.5) * height)
-        for offset in (0, 1, -1, 1.5, -1.5, *(-half_lines / 2 for half_lines in range(4, 30)))
+        for offset in (0, 1, -1, 1.5, -1.5, *below, *above)
     ]
     free = (box for box in places if not any(style.overlap(box, other) for other in taken))
     return next(free, places[0])
 
 
 def _roofline_caption(
-    points: pandas.DataFrame, slope: float, tops: dict[str, float], l2: float | None
+    points: pandas.DataFrame, slope: float, tops: dict[Unit, float], l2: float | None
 ) -> str:
     largest = points.assign(work=points["m"] * points["n"] * points["k"]).sort_values("work")
     largest = largest.drop_duplicates("kernel", keep="last").sort_values("kernel")
     shapes = set(largest[["m", "n", "k"]].itertuples(index=False, name=None))
     parts = []
     for row in largest.itertuples():
-        share = percent(100 * row.gflops / min(tops[row.dtype], slope * row.dram_intensity))
+        share = percent(100 * row.gflops / min(tops[_unit(row)], slope * row.dram_intensity))
         where = "" if len(shapes) == 1 else f" at {style.shape_label(row.m, row.n, row.k)}"
         parts.append(f"{row.kernel} reaches {share}{where}")
     where = f"at {style.shape_label(*shapes.pop())}, " if len(shapes) == 1 else ""
@@ -283,7 +300,8 @@ def _roofline_caption(
         ]
         words += f" Of what L2 can deliver, {style.listed(takes)}."
     if len(tops) > 1:
-        words += " Each kernel belongs to the roof of its own precision."
+        own = "precision and instruction" if any(by for _, by in tops) else "precision"
+        words += f" Each kernel belongs to the roof of its own {own}."
     if (points["gflops"] > slope * points["model_intensity"]).any():
         words += (
             " A hollow marker above the roof of the copy: caches deliver those bytes, not the DRAM."

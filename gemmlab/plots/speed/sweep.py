@@ -33,8 +33,8 @@ def sweep(
 
     table: as tuning.recorded gives. rows, columns: names of two parameters, such as "TM" and "TN".
     beside: a third one; each of its values gets a table of its own, side by side in one scale.
-    Each cell has the rate of the best choice of all other parameters, and that choice. The best of
-    all has a thick frame, and pairs that no legal setting has stay empty.
+    Each cell has the rate of the best choice of all others that differ, and that choice. The best
+    of all has a thick frame, and pairs that no legal setting has stay empty.
 
     Raises TypeError and ValueError for a table without these columns, NoRecord for a shape that
     was not measured.
@@ -45,7 +45,9 @@ def sweep(
     best = at.groupby([rows, columns, *of_panels], sort=True).first()
     downs, acrosses = sorted(set(table[rows])), sorted(set(table[columns]))
     panels = [()] if beside is None else [(value,) for value in sorted(set(table[beside]))]
-    others = [name for name in names if name not in (rows, columns, beside)]
+    others = [
+        name for name in names if name not in (rows, columns, beside) and at[name].nunique() > 1
+    ]
     fastest = at.iloc[0]
     if caption is None:
         caption = _caption(fastest, at, names, (rows, columns, *of_panels), shape)

@@ -2,25 +2,37 @@
 
     python -m gemmlab record 18_steps
 
-verifies each step, times it in turn with cuBLAS of the same types, counts what it moves, and keeps
-the bits of a small product; results/<gpu>/hopper_steps.csv holds it (see
-gemmlab.records.registry).
+verifies each step, times it in turn with cuBLAS of the same types, lets some run without a pause
+for power and clock, counts what they move, and keeps the bits of a small product;
+results/<gpu>/hopper_steps.csv holds it (see gemmlab.records.registry). Roads that were not taken
+are steps too: ROADS.
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gemmlab import ladder
 from gemmlab.cuda.device import require_gpu, software_versions
-from gemmlab.kernel.fingerprint import short_code, shortened
+from gemmlab.folders import KERNELS
+from gemmlab.kernel.fingerprint import short_code
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.ladder import Rung, Settings
-from gemmlab.ladder.rungs.hopper import PERSISTENT, TMA_WGMMA, UNLISTED, WARP_SPECIALIZED
+from gemmlab.kernel.operands import Operands
+from gemmlab.ladder import Launch, Problem, Rung, Settings, Target
+from gemmlab.ladder.rungs.hopper import (
+    PERSISTENT,
+    RUNGS,
+    SQUARE_BYTES,
+    TMA_WGMMA,
+    WARP_SPECIALIZED,
+)
+from gemmlab.ladder.rungs.shapes import ceil_div
 from gemmlab.measure import profiler
+from gemmlab.measure.in_turn import make_sets
+from gemmlab.measure.power import Work, sustained
 from gemmlab.measure.timing import Measurement, compare, gflops, now
 from gemmlab.records.registry import DATE, POSITIVE, REPORTED, SIZE, TEXT, Say, Table
 from gemmlab.records.runs import LARGE
@@ -37,69 +49,153 @@ BITS_SEED = 18
 
 @dataclass(frozen=True)
 class Step:
-    """One kernel of the way, or of a road that was not taken: `what` it does."""
+    """One kernel of the way, or of a road that was not taken: `what` it does.
+
+    `changes`: what is replaced in the text of the rung, each found there once. `all_sms`: the
+    launch has a block for each SM, also where fewer need no more rounds. `file`: another text,
+    below kernels/, that is launched as the rung. `counted` and `paced`: at HUGE.
+    """
 
     what: str
     rung: Rung
     settings: Settings
     shapes: tuple[tuple[int, int, int], ...] = (LARGE, HUGE)
-    counted: bool = False  # at HUGE
+    counted: bool = False
+    paced: bool = False
+    changes: tuple[tuple[str, str], ...] = ()
+    all_sms: bool = False
+    file: str = ""
 
     @property
     def full(self) -> Settings:
         return ladder.settings_for(self.rung, self.settings)
 
+    @property
+    def source(self) -> str | Path:
+        """The kernel's file, or its text where something is replaced."""
+        path = KERNELS / self.file if self.file else self.rung.path
+        if not self.changes:
+            return path
+        text = path.read_text(encoding="utf-8")
+        for old, new in self.changes:
+            if (times := text.count(old)) != 1:
+                raise ValueError(f"{old!r} stands {times} times in {path.name}, not once")
+            text = text.replace(old, new)
+        return text
+
+    @property
+    def code(self) -> str:
+        """The hash of the code that is measured."""
+        return short_code(self.source, self.full)
+
     def kernel(self) -> Kernel:
-        return Kernel(self.rung, self.full, None, self.rung.path)
+        rung = self.rung
+        if self.all_sms:
+            rung = replace(rung, plan=_on_all_sms)
+        if self.file:
+            rung = replace(rung, plan=_ping_pong)
+        found = Kernel(rung, self.full, None, self.source)
+        if self.source != self.rung.path:
+            found.trust()  # it is ours, though no rung
+        return found
+
+
+def _on_all_sms(problem: Problem, s: Settings, target: Target) -> list[Launch]:
+    (launch,) = PERSISTENT.plan(problem, s, target)
+    if launch.entry != "persistent":
+        return [launch]
+    of_a_cluster = launch.cluster[0]
+    rows, columns = (
+        side * tiles for side, tiles in zip(
+            PERSISTENT.tile(s), PERSISTENT.cluster_tiles(s), strict=True
+        )
+    )  # fmt: skip
+    tiles = ceil_div(problem.m, rows) * ceil_div(problem.n, columns)
+    clusters = min(tiles, max(1, target.sm_count // of_a_cluster))
+    return [replace(launch, grid=(clusters * of_a_cluster, 1, 1))]
+
+
+def _ping_pong(problem: Problem, s: Settings, target: Target) -> list[Launch]:
+    """As 18_ping_pong.cu wants it: two warpgroups that multiply, a tile of 64 rows for each."""
+    (launch,) = PERSISTENT.plan(problem, s, target)
+    if launch.entry != "persistent":
+        return [launch]
+    one_more_group = 2 * SQUARE_BYTES  # of rooms
+    return [replace(launch, block=(384, 1, 1), shared_bytes=launch.shared_bytes + one_more_group)]
 
 
 BF16, NT, ALONE = {"DTYPE": 1}, {"OP_B": 1}, {"CLUSTER": 1}
+AT_THE_END = {"EARLY_LAUNCH": 0}  # a launch begins when the one before has ended
+AT_ONCE = {"SEND_LATER": 0}
 WAY = (
     Step("a box, 64 rows and 64 columns", TMA_WGMMA, {"BM": 64, "BN": 64, "STAGES": 1}),
     Step("two warpgroups, 128×128", TMA_WGMMA, {"BN": 128, "STAGES": 1}),
     Step("four pairs of tiles", TMA_WGMMA, {"BN": 128}),
-    Step("128×256", TMA_WGMMA, {}),
-    Step("a warp that only copies", WARP_SPECIALIZED, {}),
-    Step("blocks that stay", PERSISTENT, ALONE, counted=True),
-    Step("clusters of two", PERSISTENT, {}, counted=True),
+    Step("128×256", TMA_WGMMA, {}, paced=True),
+    Step("a warp that only copies", WARP_SPECIALIZED, AT_THE_END, paced=True),
+    Step("blocks that stay", PERSISTENT, ALONE | AT_THE_END | AT_ONCE, counted=True, paced=True),
+    Step("C sent while the next tile is multiplied", PERSISTENT, ALONE | AT_THE_END, paced=True),
+    Step("clusters of two", PERSISTENT, AT_THE_END, counted=True, paced=True),
+    Step("launches that begin early", PERSISTENT, {}, paced=True),
 )
+SQUARES_OF_1024, SQUARES_OF_2048 = (1024, 1024, 1024), (2048, 2048, 2048)
 SMALL_TILES = (
-    (WARP_SPECIALIZED, {"BN": 64, "STAGES": 6}),
-    (WARP_SPECIALIZED, {"BM": 64, "BN": 128, "STAGES": 6}),
+    (WARP_SPECIALIZED, {"BM": 64, "BN": 128, "STAGES": 8}),
+    (WARP_SPECIALIZED, {"BM": 64, "BN": 128, "STAGES": 8, **AT_THE_END}),
+    (WARP_SPECIALIZED, {"BM": 128, "BN": 64, "STAGES": 8}),
     (TMA_WGMMA, {"BM": 64, "BN": 128, "STAGES": 6}),
-    (PERSISTENT, {"BM": 64, "BN": 128, "STAGES": 6}),
-    (PERSISTENT, {"BM": 64, "BN": 128, "STAGES": 6, **ALONE}),
-    (PERSISTENT, {"BM": 64, "BN": 128, "STAGES": 6, **ALONE, **BF16}),
+    (PERSISTENT, {"BM": 64, "BN": 128, "STAGES": 8, **ALONE}),
+    (WARP_SPECIALIZED, {"BM": 64, "BN": 128, "STAGES": 8, **BF16}),
 )
 OTHERS = (
-    (2048, 2048, 2048), (4096, 7168, 2048), (4096, 4096, 8192), (8192, 8192, 4096),
+    SQUARES_OF_2048, (4096, 7168, 2048), (4096, 4096, 8192), (8192, 8192, 4096),
     (16384, 16384, 16384),
 )  # fmt: skip
+THIN = (
+    ((64, 4096, 7168), WARP_SPECIALIZED, {"BM": 64, "BN": 64, "STAGES": 8}),
+    ((64, 4096, 7168), WARP_SPECIALIZED, {"BM": 64, "BN": 64, "STAGES": 8, "SPLIT": 2}),
+    ((64, 4096, 7168), WARP_SPECIALIZED,
+     {"BM": 64, "BN": 64, "STAGES": 8, "SPLIT": 2, **AT_THE_END}),
+    ((128, 7168, 2048), WARP_SPECIALIZED, {"BM": 128, "BN": 64, "STAGES": 8}),
+    ((128, 7168, 2048), PERSISTENT, {"BM": 128, "BN": 64, "STAGES": 8, "SHARE_A": 1}),
+    ((128, 7168, 2048), PERSISTENT, {"BM": 128, "BN": 64, "STAGES": 8, "SHARE_A": 1, "CLUSTER": 4}),
+)  # fmt: skip
 SHAPES = (
-    *(Step("small tiles", rung, tile, ((1024, 1024, 1024),)) for rung, tile in SMALL_TILES),
+    *(Step("small tiles", rung, tile, (SQUARES_OF_1024,)) for rung, tile in SMALL_TILES),
+    *(Step("few rows", rung, tile, (shape,)) for shape, rung, tile in THIN),
     Step("other shapes", PERSISTENT, ALONE, OTHERS),
     Step("other shapes", PERSISTENT, {}, OTHERS),
     Step("other shapes", PERSISTENT, BF16, OTHERS),
-    Step("other shapes", PERSISTENT, {**ALONE, **BF16}, OTHERS[:2]),
-    Step("other shapes", PERSISTENT, {"BN": 128, "STAGES": 6, **ALONE}, OTHERS[:1]),
     Step("other shapes", WARP_SPECIALIZED, {}, OTHERS[:1]),
+    Step("other shapes", WARP_SPECIALIZED, AT_THE_END, OTHERS[:1]),
 )
 TYPES = tuple(
     Step(f"{rung.name[:2]}, {name}", rung, settings)
     for name, settings, some in (
-        ("BF16", BF16, UNLISTED), ("B transposed", NT, UNLISTED),
+        ("BF16", BF16, RUNGS), ("B transposed", NT, RUNGS),
         ("BF16, B transposed", BF16 | NT, (PERSISTENT,)),
         ("BF16, C in FP32", {**BF16, "OUT32": 1}, (PERSISTENT,)),
     )
     for rung in some
 )  # fmt: skip
+HILBERT = (
+    ('#include "cluster.cuh"', '#include "cluster.cuh"\n#include "hilbert.cuh"'),
+    ("= tile_at(tile, ", "= hilbert_at(tile, "),
+)
 ROADS = (
     Step("128×128, two blocks on an SM", TMA_WGMMA, {"BN": 128, "STAGES": 3}),
     Step("17 with tiles row by row", WARP_SPECIALIZED, {"GROUP": 1}, (HUGE,)),
-    Step("18 with tiles row by row", PERSISTENT, {**ALONE, "GROUP": 1}, (HUGE,), counted=True),
-    Step("18 with groups of 8", PERSISTENT, {**ALONE, "GROUP": 8}, (HUGE,)),
-    Step("18 with three pairs of tiles", PERSISTENT, {**ALONE, "STAGES": 3}, (LARGE,)),
-)
+    Step("tiles row by row", PERSISTENT, {"GROUP": 1}, counted=True, paced=True),
+    Step("groups of 8", PERSISTENT, {"GROUP": 8}),
+    Step("groups of 32", PERSISTENT, {"GROUP": 32}),
+    Step("tiles by Hilbert's curve", PERSISTENT, {}, changes=HILBERT, paced=True),
+    Step("a block on each SM", PERSISTENT, {}, all_sms=True),
+    Step("clusters side by side, which share A", PERSISTENT, {"SHARE_A": 1}, counted=True),
+    Step("no clusters", PERSISTENT, ALONE, paced=True),
+    Step("three pairs of tiles", PERSISTENT, {"STAGES": 3}),
+    Step("warpgroups in turn, each with its tile", PERSISTENT, {"BM": 64, **ALONE},
+         file="18_ping_pong.cu", paced=True),
+)  # fmt: skip
 EVERY = (*WAY, *TYPES, *SHAPES, *ROADS)
 MOVED = {  # column -> what Nsight Compute counts, caches cold
     "l2_bytes": "lts__t_bytes.sum",
@@ -107,10 +203,14 @@ MOVED = {  # column -> what Nsight Compute counts, caches cold
     "dram_bytes": "dram__bytes_read.sum",
     "tma_sectors": "l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld.sum",
 }
+PACED = (  # without a pause
+    "sustained_tflops", "sustained_clock_mhz", "sustained_driver_clock_mhz", "sustained_power_w",
+    "joules_per_tflop",
+)  # fmt: skip
 COLUMNS = {
     **TEXT("step", "kernel", "settings"), **SIZE("m", "n", "k"),
     **POSITIVE("tflops", "pct_cublas", "pct_cublas_q1", "pct_cublas_q3", "cublas_tflops"),
-    **REPORTED("sm_clock_mhz", "power_w", *MOVED), **TEXT("sha256", "code"),
+    **REPORTED("sm_clock_mhz", "power_w", *PACED, *MOVED), **TEXT("sha256", "code"),
     **TEXT("gpu", "driver", "cuda", "nvrtc", "cublas"), **DATE("recorded"),
 }  # fmt: skip
 
@@ -142,11 +242,13 @@ def record(say: Say) -> Path:
             found = compare(kernel, *shape, pairs=PAIRS)
             rows.append({
                 "step": step.what, "kernel": step.rung.name, "settings": ladder.written(step.full),
-                **_timed(found), **dict.fromkeys(MOVED),
-                "sha256": bits_of(kernel), "code": shortened(kernel.code_hash()), "gpu": here.name,
+                **_timed(found), **dict.fromkeys((*PACED, *MOVED)),
+                "sha256": bits_of(kernel), "code": step.code, "gpu": here.name,
                 **{name: versions[name] for name in ("driver", "cuda", "nvrtc", "cublas")},
                 "recorded": now(),
             })  # fmt: skip
+            if step.paced and shape == HUGE:
+                rows[-1] |= _paced(kernel)
             say(f"{NAME}: {step.what} at {shape}: {rows[-1]['pct_cublas']:.1f} % of cuBLAS")
             write()
     for step in EVERY:
@@ -156,7 +258,7 @@ def record(say: Say) -> Path:
             except profiler.CountersUnavailable as error:
                 say(f"{NAME}: bytes are not counted. {error}")
                 break
-            (row,) = (r for r in rows if r["step"] == step.what and r["k"] == HUGE[2])
+            (row,) = (r for r in rows if r["step"] == step.what and (r["m"], r["k"]) == HUGE[1:])
             row |= {column: found[0][metric] for column, metric in MOVED.items()}
             write()
     return EVIDENCE.path_of(here.slug)
@@ -173,9 +275,23 @@ def _timed(found: Measurement) -> dict[str, float | int | None]:
     }  # fmt: skip
 
 
+def _paced(kernel: Kernel) -> dict[str, float | None]:
+    """What PACED names, at HUGE."""
+    problem = kernel.problem(*HUGE)
+    operands = Operands(problem, kernel.precision, *make_sets(problem, 1, kernel.precision)[0])
+    pace = sustained(Work(kernel.prepared(operands, 1.0, 0.0), problem.flop))
+    found = (
+        pace.flop_per_second / 1e12, pace.sm_clock_mhz, pace.driver_clock_mhz, pace.power_w,
+        pace.joules_per_tflop,
+    )  # fmt: skip
+    return dict(zip(PACED, found, strict=True))
+
+
 def _code_of_row(row) -> str:
-    (rung,) = (one for one in UNLISTED if one.name == row.kernel)
-    return short_code(rung.path, ladder.read_settings(row.settings))
+    for step in EVERY:
+        if step.what == row.step and ladder.written(step.full) == row.settings:
+            return step.code
+    return ""  # no step any more
 
 
 EVIDENCE = Table(

@@ -1,11 +1,13 @@
-"""Who waits for whom in 16 and in 17: clock readings of one block, step by step.
+"""Who waits for whom in 16 and in 17, by readings of the SM's clock.
 
     python -m gemmlab record 17_timeline
+    python -m gemmlab record 17_blocks
 
-puts marks into the two kernels, which write down the SM's clock, launches each until the GPU is
-warm, and keeps the last launch; results/<gpu>/hopper_timeline.csv holds it (see
-gemmlab.records.registry). Marks cost time themselves: what they tell is the order and the
-proportions.
+The first follows the roles of one block step by step: results/<gpu>/hopper_timeline.csv. Its marks,
+two or three in a step, cost time themselves: what they tell is the order and the proportions. The
+second reads the clock four times in every block, which costs nothing that could be seen, and keeps
+the blocks of some SMs: results/<gpu>/hopper_blocks.csv (see gemmlab.records.registry). Both put
+marks into the kernels, launch each until the GPU is warm, and keep the last launch.
 """
 
 from __future__ import annotations
@@ -23,117 +25,191 @@ from gemmlab.ladder import Problem, Rung, Target
 from gemmlab.ladder.rungs.hopper import TMA_WGMMA, WARP_SPECIALIZED
 from gemmlab.measure.in_turn import make_sets
 from gemmlab.measure.timing import now
-from gemmlab.records.registry import DATE, POSITIVE, REPORTED, SIZE, TEXT, Say, Table
+from gemmlab.records.registry import DATE, REPORTED, SIZE, TEXT, WHOLE, Say, Table
 from gemmlab.records.runs import LARGE
 
 if TYPE_CHECKING:
+    import numpy
     import pandas
 
-NAME = "17_timeline"
+STEPS_NAME, BLOCKS_NAME = "17_timeline", "17_blocks"
 STEPS = LARGE[2] // 64
 ROLES = ("warpgroup 0", "warpgroup 1", "producer")
-EVENTS = ("waits", "goes_on", "done", "met")
+EVENTS = ("goes_on", "done", "met")
+PHASES = ("began", "first", "summed", "stored")
+SMS = 16  # whose blocks are kept
 WARM = 50  # launches before the one that is kept
-MARK = f"""\
-__device__ long long marks[{len(ROLES)}][{STEPS}][{len(EVENTS)}];
-#define MARK(event) \\
-    if (blockIdx.x == 0 && threadIdx.x % 128 == 0 && step < {STEPS}) \\
-        marks[group][step][event] = clock64()
+# A mark is a read of the clock and a store, both predicated: no branch.
+READ = """\
+__device__ __forceinline__ void read_clock(long long* to, bool reads)
+{
+    asm volatile("{ .reg .pred p; .reg .b64 t; setp.ne.u32 p, %1, 0; @p mov.u64 t, %%clock64;"
+                 " @p st.global.b64 [%0], t; }" :: "l"(to), "r"((int)reads) : "memory");
+}
 """
+STEP_MARKS = f"""{READ}
+__device__ long long marks[{len(ROLES)}][{STEPS}][{len(EVENTS)}], began;
+#define BEGIN read_clock(&began, blockIdx.x == 0 && threadIdx.x == 0);
+#define MARK(event) read_clock(&marks[group][step][event], \
+                               blockIdx.x == 0 && threadIdx.x % 128 == 0 && step < {STEPS});
+"""
+BLOCK_MARKS = f"""{READ}
+#define BLOCKS {LARGE[0] * LARGE[1] // 64**2}
+__device__ long long marks[BLOCKS][{len(PHASES)}];
+__device__ int sms[BLOCKS];
+#define MARK(phase, reads) read_clock(&marks[blockIdx.x][phase], threadIdx.x == 0 && (reads));
+#define BEGIN MARK(0, true) if (threadIdx.x == 0) \
+    asm volatile("{{ .reg .b32 t; mov.u32 t, %%smid; st.global.b32 [%0], t; }}" \
+                 :: "l"(sms + blockIdx.x) : "memory");
+"""
+MEMORY = "extern __shared__ __align__(SWIZZLED_BYTES) char memory[];"
+FULL_16 = "wait_for(full + 8 * (step % STAGES), step / STAGES % 2);"
+FULL_17 = "wait_for(full + 8 * at.stage, at.parity);"
 
 
 @dataclass(frozen=True)
 class Marked:
-    """A kernel, and after which of its lines a mark stands: (line, event), `None` before it."""
+    """A kernel, and what is read after which of its lines: in its steps, and in its blocks."""
 
     rung: Rung
-    before: tuple[tuple[str, int], ...]
-    after: tuple[tuple[str, int], ...]
+    in_steps: tuple[tuple[str, int], ...]
+    first: str  # after which the first pair of tiles is there
+    stored: str  # after which C is
 
-    @property
-    def text(self) -> str:
+    def text(self, marks: str, after: tuple[tuple[str, str], ...]) -> str:
         """The kernel with marks. Raises ValueError where a line does not stand there once."""
         text = self.rung.path.read_text(encoding="utf-8")
-        for line, event in self.before:
-            text = _replaced(text, line, f"MARK({event}); {line}")
-        for line, event in self.after:
-            text = _replaced(text, line, f"{line} MARK({event});")
-        return _replaced(text, 'extern "C"', f'{MARK}\nextern "C"')
+        for line, mark in ((MEMORY, "BEGIN"), *after):
+            text = replaced(text, line, f"{line} {mark}")
+        return replaced(text, 'extern "C"', f'{marks}\nextern "C"')
+
+    @property
+    def by_steps(self) -> str:
+        return self.text(STEP_MARKS, tuple((line, f"MARK({n})") for line, n in self.in_steps))
+
+    @property
+    def by_blocks(self) -> str:
+        after = (
+            (self.first, "MARK(1, step == 0)"), ("wait_for_products<0>();", "MARK(2, true)"),
+            (self.stored, "MARK(3, true)"),
+        )  # fmt: skip
+        return self.text(BLOCK_MARKS, after)
 
 
-def _replaced(text: str, old: str, new: str) -> str:
+def replaced(text: str, old: str, new: str) -> str:
     if (times := text.count(old)) != 1:
         raise ValueError(f"{old!r} stands {times} times in the kernel, it must stand there once")
     return text.replace(old, new)
 
 
-FULL = "wait_for(full + 8 * (step % STAGES), step / STAGES % 2);"
 MARKED = (
     Marked(
         TMA_WGMMA,
-        ((FULL, 0),),
         (
-            (f"MARK(0); {FULL}", 1),
-            ("wait_for_products<LAG>();", 2),
-            ("if (threadIdx.x == 0 && next >= STAGES && next < steps) fetch(next);", 3),
+            (FULL_16, 0), ("wait_for_products<LAG>();", 1),
+            ("if (threadIdx.x == 0 && next >= STAGES && next < steps) fetch(next);", 2),
         ),
+        FULL_16,
+        "store(sums, C, row, left, M, N);",
     ),
     Marked(
         WARP_SPECIALIZED,
         (
-            ("wait_for(full + 8 * at.stage, at.parity);", 0),
+            (FULL_17, 0), ("wait_for_products<1>();", 1),
             ("wait_for(empty + 8 * at.stage, at.parity ^ 1);", 0),
-            ("at.go_on();\n        }", 3),
+            ("bring(to, map_b, row, col, told); });", 1),
         ),
-        (
-            ("MARK(0); wait_for(full + 8 * at.stage, at.parity);", 1),
-            ("MARK(0); wait_for(empty + 8 * at.stage, at.parity ^ 1);", 1),
-            ("bring(to, map_b, row, col, told); });", 2),
-            ("wait_for_products<1>();", 2),
-        ),
+        FULL_17,
+        "if (leads) wait_until_sent();",
     ),
-)
-COLUMNS = {
-    **TEXT("kernel", "role"), **SIZE("step"), **POSITIVE("waits", "goes_on", "done"),
-    **REPORTED("met"), **TEXT("code", "gpu", "driver", "cuda"), **DATE("recorded"),
+)  # fmt: skip
+ABOUT = {**TEXT("code", "gpu", "driver", "cuda"), **DATE("recorded")}
+STEP_COLUMNS = {
+    **TEXT("kernel", "role"), **SIZE("step"), **WHOLE("waits", "goes_on", "done"),
+    **REPORTED("met"), **ABOUT,
 }  # fmt: skip
+BLOCK_COLUMNS = {**TEXT("kernel"), **WHOLE("block", "sm", *PHASES), **ABOUT}
 
 
-def record(say: Say) -> Path:
-    """Take the marks of both kernels; returns the file. Raises NoGpu and TimingError."""
+def _launched(marked: Marked, text: str) -> tuple[on_gpu.GpuKernels, dict[str, str], int]:
+    """The kernel with marks, launched until it is warm; what its rows say of it; its blocks."""
     import cupy
-    import pandas
 
     here, versions = require_gpu("Taking marks"), software_versions()
-    rows = []
+    rung, settings = marked.rung, ladder.settings_for(marked.rung, {})
+    code = short_code(rung.path, settings)
+    kernels = on_gpu.loaded(text, rung.path.name, here.arch, settings, f"{code}marks")
+    problem, precision = Problem(*LARGE), rung.precision
+    operands = Operands(problem, precision, *make_sets(problem, 1, precision)[0])
+    launches = rung.launches(problem, settings, Target(here.arch, here.sm_count))
+    for _ in range(WARM):
+        kernels.run(launches, operands.values(1.0, 0.0))
+    cupy.cuda.get_current_stream().synchronize()
+    about = {
+        "code": code, "gpu": here.name, "driver": versions["driver"], "cuda": versions["cuda"],
+        "recorded": now(),
+    }  # fmt: skip
+    return kernels, about, launches[0].grid[0]
+
+
+def record_steps(say: Say) -> Path:
+    """Follow one block of both kernels; returns the file. Raises NoGpu and TimingError."""
+    import pandas
+
+    rows: list[dict] = []
     for marked in MARKED:
-        rung, settings = marked.rung, ladder.settings_for(marked.rung, {})
-        code = short_code(rung.path, settings)
-        kernels = on_gpu.loaded(marked.text, rung.path.name, here.arch, settings, f"{code}marks")
-        problem, precision = Problem(*LARGE), rung.precision
-        operands = Operands(problem, precision, *make_sets(problem, 1, precision)[0])
-        launches = rung.launches(problem, settings, Target(here.arch, here.sm_count))
-        for _ in range(WARM):
-            kernels.run(launches, operands.values(1.0, 0.0))
-        cupy.cuda.get_current_stream().synchronize()
+        kernels, about, _ = _launched(marked, marked.by_steps)
         taken = kernels.variable("marks", (len(ROLES), STEPS, len(EVENTS)), "int64")
-        first = taken[taken > 0].min() - 1
+        began = kernels.variable("began", (1,), "int64")[0]
         for role, of_role in zip(ROLES, taken, strict=True):
+            since = 0  # the last mark of the step before
             for step, clocks in enumerate(of_role, start=1):
                 if not clocks.any():
                     continue
-                since = {
-                    event: int(clock - first) if clock else None
+                read = {
+                    event: int(clock - began) if clock else None
                     for event, clock in zip(EVENTS, clocks, strict=True)
                 }
-                rows.append({
-                    "kernel": rung.name, "role": role, "step": step, **since, "code": code,
-                    "gpu": here.name, "driver": versions["driver"], "cuda": versions["cuda"],
-                    "recorded": now(),
-                })  # fmt: skip
-        say(f"{NAME}: {rung.name}, {len(rows)} rows")
-        EVIDENCE.write(pandas.DataFrame(rows), here.slug)
-    return EVIDENCE.path_of(here.slug)
+                rows.append(
+                    {"kernel": marked.rung.name, "role": role, "step": step, "waits": since}
+                    | read | about
+                )  # fmt: skip
+                since = read["met"] or read["done"]
+        say(f"{STEPS_NAME}: {marked.rung.name}, {len(rows)} rows")
+        BY_STEPS.write(pandas.DataFrame(rows), require_gpu("Recording").slug)
+    return BY_STEPS.path_of(require_gpu("Recording").slug)
+
+
+def record_blocks(say: Say) -> Path:
+    """Follow the blocks of both kernels; returns the file. Raises NoGpu and TimingError."""
+    import pandas
+
+    rows: list[dict] = []
+    for marked in MARKED:
+        kernels, about, blocks = _launched(marked, marked.by_blocks)
+        taken = kernels.variable("marks", (blocks, len(PHASES)), "int64")
+        sms = kernels.variable("sms", (blocks,), "int32")
+        rows += [{"kernel": marked.rung.name} | row | about for row in rows_of(taken, sms)]
+        say(f"{BLOCKS_NAME}: {marked.rung.name}, {len(rows)} rows")
+        BY_BLOCKS.write(pandas.DataFrame(rows), require_gpu("Recording").slug)
+    return BY_BLOCKS.path_of(require_gpu("Recording").slug)
+
+
+def rows_of(taken: numpy.ndarray, sms: numpy.ndarray) -> list[dict[str, int]]:
+    """The blocks of the first SMS SMs, in their order on each: cycles since its first began.
+
+    taken: (blocks, PHASES), cycles; sms: where each block ran.
+    """
+    import numpy
+
+    rows = []
+    for sm in range(SMS):
+        (on_it,) = numpy.nonzero(sms == sm)
+        for block in on_it[numpy.argsort(taken[on_it, 0])]:
+            since = taken[block] - taken[on_it, 0].min()
+            phases = dict(zip(PHASES, map(int, since), strict=True))
+            rows.append({"block": int(block), "sm": sm} | phases)
+    return rows
 
 
 def _code_of_row(row) -> str:
@@ -141,17 +217,30 @@ def _code_of_row(row) -> str:
     return short_code(rung.path, rung.defaults)
 
 
-EVIDENCE = Table(
-    name=NAME, file="hopper_timeline.csv", remake=record, key=("kernel", "role", "step"),
-    columns=COLUMNS, code_of_row=_code_of_row,
+BY_STEPS = Table(
+    name=STEPS_NAME, file="hopper_timeline.csv", remake=record_steps,
+    key=("kernel", "role", "step"), columns=STEP_COLUMNS, code_of_row=_code_of_row,
+)  # fmt: skip
+BY_BLOCKS = Table(
+    name=BLOCKS_NAME, file="hopper_blocks.csv", remake=record_blocks, key=("kernel", "block"),
+    columns=BLOCK_COLUMNS, code_of_row=_code_of_row,
 )  # fmt: skip
 
 
 def marks() -> pandas.DataFrame:
-    """As recorded: kernel, role, step from 1 on, and cycles since the first mark of the kernel.
+    """As recorded: kernel, role, step from 1 on, and cycles since the block began.
 
-    waits: it begins to wait for its stage; goes_on: it has it; done: the products of the step
-    before are there, or the copies are started; met: it goes to the next step. Raises what
-    registry.Table.read raises.
+    waits: it is done with the step before; goes_on: it has its stage; done: the products of the
+    step before are there, or the copies are started; met: all threads have met, of 16 alone. Raises
+    what registry.Table.read raises.
     """
-    return EVIDENCE.read()[["kernel", "role", "step", *EVENTS]]
+    return BY_STEPS.read()[["kernel", "role", "step", "waits", *EVENTS]]
+
+
+def blocks() -> pandas.DataFrame:
+    """As recorded: kernel, block, sm, and cycles since the first block on that SM began.
+
+    began: the block; first: its first pair of tiles is there; summed: all sums are; stored: C is on
+    its way, or written. Raises what registry.Table.read raises.
+    """
+    return BY_BLOCKS.read()[["kernel", "block", "sm", *PHASES]]

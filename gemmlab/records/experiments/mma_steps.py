@@ -98,8 +98,10 @@ EVIDENCE = Table(
 def steps(shape: tuple[int, int, int] = LARGE) -> pandas.DataFrame:
     """The steps in their order, as they were recorded at one shape (M, N, K).
 
+    step, predicted: what was changed, and what was expected of it; taken: whether it was kept.
     TFLOP/s and % of cuBLAS are medians of the same pairs; SM clock in MHz, power in W; registers of
-    a thread. Raises StaleRecord where a step was not measured, and what registry.Table.read raises.
+    a thread; gpu, recorded. Raises StaleRecord where a step was not measured, and what
+    registry.Table.read raises.
     """
     import pandas
 
@@ -113,7 +115,7 @@ def steps(shape: tuple[int, int, int] = LARGE) -> pandas.DataFrame:
             "step": step.title, "predicted": step.predicted, "taken": step.taken,
             "TFLOP/s": row["tflops"], "% of cuBLAS": row["pct_cublas"],
             "SM clock, MHz": row["sm_clock_mhz"], "power, W": row["power_w"],
-            "registers": row["registers"],
+            "registers": row["registers"], "gpu": row["gpu"], "recorded": row["recorded"],
         }
         for step in STEPS
         for row in [found[step.row]]

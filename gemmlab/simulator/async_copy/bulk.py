@@ -62,7 +62,8 @@ class BulkCopies:
         destination, mbarrier = np.asarray(destination), np.asarray(mbarrier)
         for one, here in by_size(self.lanes, size, mask):
             if self.lanes.launch.count:
-                counted.count(self.lanes, "tma_ld", int(here.sum()), 0)
+                begin = of_lanes(self.lanes, source, here)
+                counted.count_stretches(self.lanes, index, "tma_ld", begin, one)
             for to, told, some in self._to_ranks(index, destination, mbarrier, ranks, here):
                 self._load(index, to, np.asarray(source), one, told, some, (source, size, mask))
 
@@ -76,13 +77,17 @@ class BulkCopies:
         for used, named in maps_at(lanes, index, address, len(coordinates), mask):
             if any(one.has_written() for one in lanes.launch.maps.values()):
                 lanes.known_sums = exactness.nothing_known()
-            if lanes.launch.count:
-                counted.count(lanes, "tma_ld", int(named.sum()), 0)
+            copies = int(named.sum())
+            if lanes.record is not None:
+                given = None if ranks is None else np.asarray(ranks)
+                lanes.counting.boxes(index, "load", used, coordinates, destination, named, given)
             for to, told, here in self._to_ranks(index, destination, mbarrier, ranks, named):
                 if lanes.launch.count:
                     corners = corners_of(lanes, coordinates, here)
                     sectors = counted.loaded(used.map, corners, ranks is not None)
-                    counted.count(lanes, "tma_ld", 0, sectors)
+                    brought = len(corners) * used.map.bytes
+                    counted.count_bulk(lanes, index, "tma_ld", used.name, copies, sectors, brought)
+                    copies = 0  # one instruction, also of several destinations
                 self._load_box(index, used, to, coordinates, told, here, (address, mask))
 
     def copy_across(self, index: int, destination, source, size, mbarrier, operation, mask) -> None:
@@ -169,8 +174,6 @@ class BulkCopies:
         addresses = of_lanes(lanes, source, mask)[:, None] + steps
         if not addresses.size:
             return
-        if lanes.launch.count:
-            counted.count(lanes, "tma_ld", 0, counted.stretch(addresses[:, 0], size))
         (values,), bad = global_memory.load(lanes.launch.memory, addresses, MOVED, 1, True)
         for access in bad:
             wrong = np.zeros(lanes.shape, bool)

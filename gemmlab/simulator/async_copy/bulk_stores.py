@@ -83,9 +83,8 @@ class BulkStores:
             here = aligned_stretch(lanes, index, (target, source), one, mine)
             here = inside_shared(lanes, index, source, one, here, "read")
             if lanes.launch.count:
-                sectors = counted.stretch(of_lanes(lanes, target, here), one)
-                what = "tma_red" if operation else "tma_st"
-                counted.count(lanes, what, int(here.sum()), sectors)
+                what, begin = "tma_red" if operation else "tma_st", of_lanes(lanes, target, here)
+                counted.count_stretches(lanes, index, what, begin, one)
             steps = np.arange(0, one, UNIT)
             self._start(index, source, one, here, lambda begin, s=steps: begin[:, None] + s,
                         self._to_addresses(index, one, target, operation))  # fmt: skip
@@ -106,8 +105,13 @@ class BulkStores:
             if how and change is None:
                 continue
             if lanes.launch.count:
-                sectors = counted.stored(used.map, corners)
-                counted.count(lanes, "tma_red" if how else "tma_st", int(here.sum()), sectors)
+                what, copies = "tma_red" if how else "tma_st", len(corners)
+                counted.count_bulk(
+                    lanes, index, what, used.name, copies, counted.stored(used.map, corners),
+                    copies * used.map.bytes,
+                )  # fmt: skip
+            if lanes.record is not None:
+                lanes.counting.boxes(index, "store", used, coordinates, source, here)
 
             def write(store, rows, used=used, corners=corners, change=change):
                 used.store(corners[rows], store.values[rows], change)

@@ -35,14 +35,32 @@ LEAST, LEAST_FILLED = 2, 3  # sectors by multicast, of a line and of what is fil
 INSTRUCTIONS = "smsp__sass_inst_executed_op_{}.sum"
 READ = "l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld.sum"
 WRITTEN = "l1tex__m_l1tex2xbar_write_sectors_mem_{}.sum"
+# Of the copy engine with global memory: what metrics call it, and what a line of a trace does.
+IN_GLOBAL_MEMORY = {"tma_ld": "bulk load", "tma_st": "bulk store", "tma_red": "bulk reduction"}
 
 
 def count(lanes, what: str, number: int, sectors: int | None = None) -> None:
-    """Add instructions, of "tma_ld", "tma_st", "dshared_tma_red" and so on, and their sectors."""
+    """Add instructions, such as "dshared_tma_red", and their sectors."""
     events = lanes.counter.events
     events[INSTRUCTIONS.format(what)] += number
     if sectors is not None:
         events[sectors_metric(what)] += sectors
+
+
+def count_bulk(
+    lanes, index: int, what: str, array: str, copies: int, sectors: int, bytes_moved: int
+) -> None:
+    """Add copies between `array` and shared memory, one of IN_GLOBAL_MEMORY, to their line."""
+    line = lanes.launch.kernel.instructions[index].line
+    key = line, "global", IN_GLOBAL_MEMORY[what], array
+    lanes.counter.add_again(key, (copies, sectors, bytes_moved, 0))
+
+
+def count_stretches(lanes, index: int, what: str, begin, size: int) -> None:
+    """The same of stretches of `size` bytes that begin at the addresses `begin` (n,)."""
+    if len(begin) and (buffer := lanes.launch.memory.buffer_at(int(begin[0]))):
+        sectors = stretch(begin, size)
+        count_bulk(lanes, index, what, buffer.name, len(begin), sectors, len(begin) * size)
 
 
 def sectors_metric(what: str) -> str:

@@ -92,6 +92,8 @@ class GroupProduct:
         shape = (self.k, lines * size // UNIT) if across else (lines, LINE_BYTES // UNIT)
         where = places(rows[:, 0], *shape, across)
         where = _inside(lanes, index, where, groups)
+        if lanes.record is not None:
+            lanes.counting.factor(index, "AB"[which], across, rows[:, 0], where, groups)
         block = to_groups(lanes.layout, lanes.shared.block_offsets)[groups, :1, None]
         units = lanes.shared.buffer.view(MOVED)[(where + block) // UNIT]
         elements = units.view(f"u{size}").astype(u4)

@@ -1,0 +1,129 @@
+"""The way from 16 to 18 as recorded: its steps, what each moved, and at which shapes it holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gemmlab import ladder
+from gemmlab.analysis.traced.rounds import needs
+from gemmlab.ladder import Problem, Target
+from gemmlab.ladder.rungs.hopper import PERSISTENT
+from gemmlab.records import runs
+from gemmlab.records.experiments.hopper_steps import EVIDENCE, HUGE, ROADS, WAY
+
+if TYPE_CHECKING:
+    import pandas
+
+GB = 1e9
+ORDERED_BY = ("GROUP", "CLUSTER", "SHARE_A")
+ORDERS = ((1, 1, 0), (16, 1, 0), (1, 2, 0), (16, 2, 0), (16, 2, 1))
+PACED_AS = {
+    "sustained_tflops": "TFLOP/s", "sustained_clock_mhz": "SM clock, MHz",
+    "sustained_driver_clock_mhz": "driver's clock, MHz", "sustained_power_w": "W",
+    "joules_per_tflop": "J per TFLOP",
+}  # fmt: skip
+
+
+def path(shape: tuple[int, int, int]) -> pandas.DataFrame:
+    """For plots.path: the steps of the way at this shape (M, N, K), then roads of 18 not taken.
+
+    Columns: step, predicted (of which rung, and what of its settings is not the default), taken,
+    TFLOP/s, % of cuBLAS, gpu, recorded. Raises what registry.Table.read raises.
+    """
+    table = EVIDENCE.read()
+    table = table[(table[["m", "n", "k"]] == list(shape)).all(axis=1)]
+    taken = [step.what for step in WAY]
+    not_taken = [step.what for step in ROADS if step.rung is PERSISTENT]
+    every = [what for what in (*taken, *not_taken) if what in set(table["step"])]
+    found = table.set_index("step").loc[every].reset_index()
+    return found.assign(
+        predicted=found.apply(_of_rung, axis=1), taken=found["step"].isin(taken)
+    ).rename(columns={"tflops": "TFLOP/s", "pct_cublas": "% of cuBLAS"})[
+        ["step", "predicted", "taken", "TFLOP/s", "% of cuBLAS", "gpu", "recorded"]
+    ]
+
+
+def energy() -> pandas.DataFrame:
+    """What the steps and roads that were launched without a pause at HUGE took, in their order.
+
+    Columns: TFLOP/s; SM clock, MHz, as the SMs counted, and as the driver says; W; J per TFLOP.
+    Raises what registry.Table.read raises.
+    """
+    table = EVIDENCE.read()
+    return (
+        table[table["joules_per_tflop"].notna()]
+        .set_index("step")
+        .rename(columns=PACED_AS)[[*PACED_AS.values()]]
+    )
+
+
+def traffic() -> pandas.DataFrame:
+    """What 18 asks L2 and DRAM for at HUGE, by its order of tiles and as counted.
+
+    A row for each order and kind of cluster. Columns: GB needed, by each round once; GB asked for,
+    by all blocks; shared, %: of that, what another block of the round asks for too; then as
+    counted, caches cold, or nothing where it was not: L2 hits, %, and GB through L2 and from DRAM.
+    Raises what registry.Table.read raises.
+    """
+    import pandas
+
+    table = EVIDENCE.read()
+    counted = {}
+    for row in table[
+        table["l2_hit_pct"].notna() & (table["kernel"] == PERSISTENT.name)
+    ].itertuples():
+        settings = ladder.read_settings(row.settings)
+        counted[tuple(settings[name] for name in ORDERED_BY)] = {
+            "L2 hits, %": row.l2_hit_pct, "GB through L2": row.l2_bytes / GB,
+            "GB from DRAM": row.dram_bytes / GB,
+        }  # fmt: skip
+    rows = {}
+    for values in ORDERS:
+        own = dict(zip(ORDERED_BY, values, strict=True))
+        round_by_round = needs(ladder.settings_for(PERSISTENT, own), *HUGE, _sm_count())
+        needed, asked = (round_by_round[f"GB {what}"].sum() for what in ("needed", "asked for"))
+        how = f"clusters share {'A' if own['SHARE_A'] else 'B'}"
+        rows[f"GROUP={own['GROUP']}, {how if own['CLUSTER'] > 1 else 'no clusters'}"] = {
+            "GB needed": needed, "GB asked for": asked, "shared, %": 100 * (1 - needed / asked),
+            **counted.get(values, {}),
+        }  # fmt: skip
+    return pandas.DataFrame(rows).T
+
+
+def shapes() -> pandas.DataFrame:
+    """18 in FP16 with its default tile, at every shape that was recorded, the fewest tiles first.
+
+    Columns: CLUSTER; tiles; blocks; rounds; SMs busy, %, of their time until the last is done, all
+    tiles taken as equally long; TFLOP/s; % of cuBLAS. Raises what registry.Table.read raises.
+    """
+    import pandas
+
+    table, sms = EVIDENCE.read(), _sm_count()
+    rows = []
+    for row in table[table["kernel"] == PERSISTENT.name].itertuples():
+        settings = ladder.read_settings(row.settings)
+        if settings | {"CLUSTER": 0} != PERSISTENT.defaults | {"CLUSTER": 0}:
+            continue
+        problem, target = Problem(row.m, row.n, row.k), Target("sm_90a", sms)
+        blocks = PERSISTENT.launches(problem, settings, target)[0].grid[0]
+        tiles = -(-row.m // settings["BM"]) * -(-row.n // settings["BN"])
+        rounds = -(-tiles // blocks)
+        rows.append({
+            "M×N×K": f"{row.m}×{row.n}×{row.k}", "CLUSTER": settings["CLUSTER"], "tiles": tiles,
+            "blocks": blocks, "rounds": rounds, "SMs busy, %": 100 * tiles / (rounds * sms),
+            "TFLOP/s": row.tflops, "% of cuBLAS": row.pct_cublas,
+        })  # fmt: skip
+    found = pandas.DataFrame(rows).drop_duplicates(["M×N×K", "CLUSTER"])
+    return found.sort_values(["tiles", "M×N×K", "CLUSTER"]).set_index(["M×N×K", "CLUSTER"])
+
+
+def _of_rung(row: pandas.Series) -> str:
+    defaults = ladder.find(row["kernel"]).defaults
+    settings = ladder.read_settings(row["settings"])
+    changed = {name: value for name, value in settings.items() if defaults.get(name) != value}
+    return f"{row['kernel']}{f', {ladder.listed(changed)}' if changed else ''}"
+
+
+def _sm_count() -> int:
+    """Of the recorded GPU."""
+    return runs.current()["gpu"]["sm_count"]

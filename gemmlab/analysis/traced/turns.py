@@ -1,0 +1,142 @@
+"""Who does what, and who waits for whom: the warpgroups of a block around their ring of stages.
+
+For kernels whose tiles are brought by tensor maps and multiplied by wgmma. A warpgroup is followed
+by its first warp, in the order in which the simulator executed the block: one order of the many
+that the mbarriers allow, and no times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gemmlab.kernel.trace import Trace
+from gemmlab.simulator.run import Step
+
+WARPS = 4  # of a warpgroup
+STEP = 64  # of K, in 16 bits
+# What a role does. It waits until a stage is empty and starts the copies of a step, which will tell
+# the stage's full mbarrier; it waits until the stage is full, starts the products, waits for those
+# of the step before and arrives at empty; it meets the others at a barrier; it brings C on its way.
+AWAITS_EMPTY, COPIES, AWAITS_FULL, STARTS, AWAITS_PRODUCTS, ARRIVES, MEETS, SENDS = (
+    "waits until empty", "starts copies", "waits until full", "starts products",
+    "waits for products", "arrives at empty", "meets the others", "sends C",
+)  # fmt: skip
+OF_C = -1  # the step and the stage of what belongs to none
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What a role does of one step, from `begin` to `until` in the order of the block.
+
+    Both are the `at` of simulator.run.Step. A wait that is over at once begins where it ends.
+    """
+
+    kind: str
+    step: int
+    stage: int
+    begin: int
+    until: int
+
+
+@dataclass(frozen=True)
+class Turns:
+    """What each role of one block does, in its order: {"producer": (Turn, ...), ...}."""
+
+    trace: Trace
+    block: tuple[int, int, int]
+    roles: dict[str, tuple[Turn, ...]]
+
+    @property
+    def stages(self) -> int:
+        return 1 + max(turn.stage for turns in self.roles.values() for turn in turns)
+
+    @property
+    def steps(self) -> int:
+        return 1 + max(turn.step for turns in self.roles.values() for turn in turns)
+
+    def of(self, kind: str, step: int) -> list[Turn]:
+        """The turns of this kind and step, of all roles."""
+        every = (turn for turns in self.roles.values() for turn in turns)
+        return [turn for turn in every if (turn.kind, turn.step) == (kind, step)]
+
+
+def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0)) -> Turns:
+    """The turns of this block's warpgroups, from what they executed.
+
+    A stage is told by where its copies go in shared memory; steps are counted. Raises TypeError for
+    anything but a trace, LaunchError for a block that is not there, and ValueError for a kernel
+    that does not copy by tensor maps and multiply by wgmma.
+    """
+    if not isinstance(trace, Trace):
+        raise TypeError(f"turns takes a trace, as kernel.trace(m, n, k) gives, not {trace!r}.")
+    threads = trace.block[0]
+    executed = [
+        trace.run.instructions(tuple(block), warp) for warp in range(0, threads // 32, WARPS)
+    ]
+    opcodes = {step.opcode.split(".")[0] for steps in executed for step in steps}
+    loads = [box for box in trace.run.boxes(tuple(block)) if box.operation == "load"]
+    if "wgmma" not in opcodes or not loads:
+        raise ValueError(
+            f"turns: {trace.kernel_name} does not copy by tensor maps and multiply by wgmma."
+        )
+    places = sorted({box.place for box in loads if box.array == "A"})
+    stages = _stages(loads, places)
+    return Turns(
+        trace, tuple(block),
+        {
+            _name(group, steps): _turns(steps, stages)
+            for group, steps in enumerate(executed)
+        },
+    )  # fmt: skip
+
+
+def _stages(loads, places: list[int]) -> list[int]:
+    """The stage of each step, in the order in which they were copied."""
+    return [places.index(box.place) for box in loads if box.array == "A"]
+
+
+def _name(group: int, steps: list[Step]) -> str:
+    multiplies = any(step.opcode.startswith("wgmma.mma") for step in steps)
+    return f"warpgroup {group}" if multiplies else "producer"
+
+
+def _turns(executed: list[Step], stages: list[int]) -> tuple[Turn, ...]:
+    turns: list[Turn] = []
+    begun: int | None = None  # when a wait began of which it is not known yet what for
+    met = False  # the first barrier of the block, before all steps
+
+    def count(kind: str) -> int:
+        return sum(turn.kind == kind for turn in turns)
+
+    def put(kind: str, step: int, begin: int, until: int) -> None:
+        turns.append(Turn(kind, step, OF_C if step == OF_C else stages[step], begin, until))
+
+    for step in executed:
+        opcode, at = step.opcode, step.at
+        if opcode.startswith("stmatrix") or any(one.array == "C" for one in step.accesses):
+            while turns[-1].kind == MEETS:  # those of a warpgroup, on the way to C
+                turns.pop()
+            put(SENDS, OF_C, at, executed[-1].at)
+            break
+        if opcode.startswith("mbarrier.try_wait"):
+            begun, until = at if begun is None else begun, at
+        elif opcode.startswith("mbarrier.arrive.expect_tx"):
+            if begun is not None:
+                put(AWAITS_EMPTY, count(COPIES), begun, until)
+                begun = None
+            put(COPIES, count(COPIES), at, at)
+        elif opcode.startswith("wgmma.fence"):
+            if begun is not None:
+                put(AWAITS_FULL, count(STARTS), begun, until)
+                begun = None
+        elif opcode.startswith("wgmma.commit_group"):
+            put(STARTS, count(STARTS), at, at)
+        elif opcode.startswith("wgmma.wait_group"):
+            put(AWAITS_PRODUCTS, count(STARTS) - 1, at, at)
+        elif opcode.startswith("mbarrier.arrive"):
+            put(ARRIVES, count(ARRIVES), at, at)
+        elif opcode.startswith("bar.sync"):
+            if met and count(STARTS):
+                put(MEETS, count(STARTS) - 1, at, at)
+            met = True
+    return tuple(turns)

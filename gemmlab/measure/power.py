@@ -1,0 +1,188 @@
+"""What power does to a speed: work after a rest and without end, with clock and energy beside it.
+
+A GPU that multiplies without pause reaches its limit of power and lowers its clock. So there are
+two speeds: in a burst of milliseconds after a rest, and sustained. The clock is that which the SMs
+count themselves, for what the driver reports while they work is another.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from gemmlab.cuda.device import GpuState, energy_j, gpu_state, require_gpu
+from gemmlab.kernel.compiler import code_hash
+from gemmlab.kernel.on_gpu import loaded
+from gemmlab.ladder.probes import SM_CLOCK
+from gemmlab.measure.in_turn import NVML_PERIOD_S, typical
+
+if TYPE_CHECKING:
+    import numpy
+
+BURSTS = 6
+BURST_MS = 3.0  # of work, after ...
+REST_S = 0.06  # ... so long without any
+SETTLE_S, SUSTAINED_S = 0.3, 1.0  # of work before the clock and the power are taken, and while
+BATCH_MS = 10.0  # work enqueued at a time ...
+BATCHES_AHEAD = 3  # ... and how many such the GPU has before it
+FILLED_BYTES = 256 * 2**20  # written before a burst: Python enqueues the burst meanwhile
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is launched again and again: `launch` enqueues it on the current stream."""
+
+    launch: Callable[[], None]
+    flop: int  # of one launch
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How fast, at which clock, from how much power; None where that is not known.
+
+    `sm_clock_mhz` is what the SMs counted, `driver_clock_mhz` what NVML said meanwhile.
+    """
+
+    flop_per_second: float
+    sm_clock_mhz: float
+    driver_clock_mhz: float | None = None
+    power_w: float | None = None
+    temperature_c: float | None = None
+
+    @property
+    def joules_per_tflop(self) -> float | None:
+        """Of energy, for 10^12 operations."""
+        return self.power_w and self.power_w / (self.flop_per_second / 1e12)
+
+
+class SmClock:
+    """Reads what the SMs of the GPU here have counted: cycles and nanoseconds."""
+
+    def __init__(self) -> None:
+        here = require_gpu("Reading the clock of the SMs")
+        text = SM_CLOCK.path.read_text("utf-8")
+        code = code_hash(text, {})
+        self._kernels = loaded(text, SM_CLOCK.path.name, here.arch, {}, code)
+        self._launch = SM_CLOCK.launch(here.sm_count)
+        self._sm_count = here.sm_count
+
+    def read(self):
+        """Enqueue a reading; returns the array (sm_count, 2) that it will be in."""
+        import cupy
+
+        found = cupy.zeros((self._sm_count, 2), cupy.int64)
+        function = self._kernels.function(self._launch)
+        function(self._launch.grid, self._launch.block, (found,))
+        return found
+
+
+def clock_mhz(before: numpy.ndarray, after: numpy.ndarray) -> float:
+    """The clock between two readings, (SMs, 2) each: cycles over time, the median of the SMs.
+
+    An SM that is 0 in one of them was not read. Raises ValueError where none was read twice.
+    """
+    twice = (before[:, 1] > 0) & (after[:, 1] > before[:, 1])
+    if not twice.any():
+        raise ValueError("No SM was read twice: its clock is not known.")
+    cycles, nanoseconds = (after - before)[twice].T
+    return statistics.median(1e3 * cycles / nanoseconds)
+
+
+def burst(work: Work) -> Pace:
+    """The median over BURSTS, each after a rest. Raises NoGpu."""
+    import cupy
+
+    stream, clock = cupy.cuda.get_current_stream(), SmClock()
+    filled = cupy.empty(FILLED_BYTES, cupy.uint8)
+    launches = max(1, round(BURST_MS / _launch_ms(work)))
+    rates, clocks = [], []
+    for _ in range(BURSTS):
+        stream.synchronize()
+        time.sleep(REST_S)
+        filled.fill(0)
+        before, start = clock.read(), stream.record()
+        for _ in range(launches):
+            work.launch()
+        end, after = stream.record(), clock.read()
+        end.synchronize()
+        seconds = cupy.cuda.get_elapsed_time(start, end) / 1e3
+        rates.append(launches * work.flop / seconds)
+        clocks.append(clock_mhz(before.get(), after.get()))
+    return Pace(statistics.median(rates), statistics.median(clocks))
+
+
+def mean_power_w(readings: Sequence[tuple[float, float]]) -> float | None:
+    """The power between two readings of a counter that is renewed now and then.
+
+    readings: seconds and joules, in order. What counts is from where the counter first moved to
+    where it last did; None where it did not move twice.
+    """
+    moved = [now for was, now in pairwise(readings) if now[1] != was[1]]
+    if len(moved) < 2:
+        return None
+    (began, least), (ended, most) = moved[0], moved[-1]
+    return (most - least) / (ended - began)
+
+
+def sustained(work: Work) -> Pace:
+    """The mean over SUSTAINED_S of work without a pause, after SETTLE_S of it. Raises NoGpu."""
+    import cupy
+
+    stream, clock = cupy.cuda.get_current_stream(), SmClock()
+    launches = max(1, round(BATCH_MS / _launch_ms(work)))
+    ahead: deque = deque()
+    states: list[GpuState] = []
+    energy: list[tuple[float, float]] = []
+
+    def keep_busy(seconds: float) -> int:
+        """Work for so long, looking at the GPU's state; returns how many launches are enqueued."""
+        until, last_look, count = time.monotonic() + seconds, -math.inf, 0
+        while time.monotonic() < until:
+            for _ in range(launches):
+                work.launch()
+            count += launches
+            ahead.append(stream.record())
+            if len(ahead) > BATCHES_AHEAD:
+                ahead.popleft().synchronize()
+            if (joules := energy_j()) is not None:
+                energy.append((time.monotonic(), joules))
+            if time.monotonic() - last_look > NVML_PERIOD_S:
+                states.append(gpu_state())
+                last_look = time.monotonic()
+        return count
+
+    keep_busy(SETTLE_S)
+    states.clear()
+    energy.clear()
+    before, start = clock.read(), stream.record()
+    count = keep_busy(SUSTAINED_S)
+    end, after = stream.record(), clock.read()
+    end.synchronize()
+    seconds = cupy.cuda.get_elapsed_time(start, end) / 1e3
+    state = typical(states)
+    return Pace(
+        count * work.flop / seconds,
+        clock_mhz(before.get(), after.get()),
+        state.sm_clock_mhz,
+        mean_power_w(energy) or state.power_w,
+        state.temperature_c,
+    )
+
+
+def _launch_ms(work: Work) -> float:
+    """Of one launch, warm."""
+    import cupy
+
+    stream = cupy.cuda.get_current_stream()
+    for _ in range(2):
+        start = stream.record()
+        work.launch()
+        end = stream.record()
+        end.synchronize()
+    return cupy.cuda.get_elapsed_time(start, end)

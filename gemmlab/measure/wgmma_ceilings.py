@@ -1,0 +1,122 @@
+"""The ceilings of wgmma: nothing but the instruction, held to a NumPy twin, then paced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gemmlab.cuda.device import require_gpu
+from gemmlab.kernel.compiler import code_hash
+from gemmlab.kernel.on_gpu import loaded
+from gemmlab.ladder import Precision, Problem
+from gemmlab.ladder.probes import WGMMA_CEILINGS
+from gemmlab.ladder.rungs.mma_sync import TYPES
+from gemmlab.measure.ceilings import CeilingsError
+from gemmlab.measure.power import Pace, Work
+
+if TYPE_CHECKING:
+    import numpy
+
+# As many steps as a product with a K of 8192 in FP16 has, and the tiles of C of some milliseconds.
+STEPS, TILES = 128, 8
+CHECK_TILES, CHECK_STEPS = 2, 3  # of few enough whole numbers that FP8's sums are exact, too
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """One way to start wgmma: of which type, as wide as B's `columns`, A from where."""
+
+    dtype: int  # as rung 15 numbers types
+    columns: int = 256
+    in_registers: bool = False
+
+    @property
+    def precision(self) -> Precision:
+        return TYPES[self.dtype]
+
+    @property
+    def macros(self) -> dict[str, int]:
+        return WGMMA_CEILINGS.macros(self.dtype, self.columns, self.in_registers)
+
+    @property
+    def code(self) -> str:
+        return code_hash(WGMMA_CEILINGS.path, self.macros)
+
+    @property
+    def step(self) -> Problem:
+        """What a block multiplies in one step."""
+        probe = WGMMA_CEILINGS
+        rows, depth = probe.groups * probe.group_rows, probe.row_bytes // self.precision.a.bytes
+        return Problem(rows, self.columns, depth)
+
+
+def operands(ceiling: Ceiling) -> tuple[numpy.ndarray, numpy.ndarray]:
+    """A (M, K) and B by columns (N, K) of one step: float32, whole numbers from -7 to 7.
+
+    All types hold them, and the sums over the check are exact, in any order.
+    """
+    import numpy
+
+    m, n, k = ceiling.step.shape
+    numbers = numpy.random.default_rng(17).integers(-7, 8, (m + n) * k).astype("f4")
+    return numbers[: m * k].reshape(m, k), numbers[m * k :].reshape(n, k)
+
+
+def words(matrix, precision: Precision):
+    """A matrix of floats as rows of 32-bit words of a type, in NumPy or CuPy, as it came."""
+    return precision.a.encode(matrix, precision.a.storage).view("u4")
+
+
+def chain(ceiling: Ceiling, steps: int) -> numpy.ndarray:
+    """What each thread of a block stores, float32: a NumPy twin of the kernel.
+
+    Of the 64 rows of its warpgroup, lane 4 g + t of warp w has the sums of rows 16 w + g and 8
+    below, in columns 2 t and 2 t + 1 of every eight.
+    """
+    import numpy
+
+    a, b = operands(ceiling)
+    sums = (a @ b.T) * steps
+    thread = numpy.arange(WGMMA_CEILINGS.launch(1).block[0])
+    row, pair = thread // 32 * 16 + thread % 32 // 4, thread % 4
+    of_pairs = sums.reshape(len(a), -1, 4, 2).sum(axis=(1, 3))
+    return of_pairs[row, pair] + of_pairs[row + 8, pair]
+
+
+def measure(ceiling: Ceiling, zeros: bool, pace: Callable[[Work], Pace]) -> Pace:
+    """Its pace on random numbers from -1 to 1, or on zeros, on the GPU here.
+
+    Raises NoGpu, and CeilingsError if a small check differs from NumPy.
+    """
+    import cupy
+    import numpy
+
+    probe = WGMMA_CEILINGS
+    here = require_gpu("Measuring the ceilings of wgmma")
+    shape = probe.launch(here.sm_count)
+    text = probe.path.read_text("utf-8")
+    kernels = loaded(text, probe.path.name, here.arch, ceiling.macros, ceiling.code)
+    function = kernels.function(shape)
+    out = cupy.zeros(shape.block[0] * here.sm_count, "f4")
+
+    def launch(a, b, tiles: int, steps: int) -> None:
+        counts = numpy.int32(tiles), numpy.int32(steps)
+        function(shape.grid, shape.block, (out, a, b, *counts))
+
+    whole = (words(cupy.asarray(one), ceiling.precision) for one in operands(ceiling))
+    launch(*whole, CHECK_TILES, CHECK_STEPS)
+    expected = cupy.asarray(chain(ceiling, CHECK_STEPS))
+    if not bool((out.reshape(here.sm_count, -1) == expected).all()):
+        raise CeilingsError(f"The products of {probe.name}.cu with {ceiling} differ from NumPy's.")
+    m, n, k = ceiling.step.shape
+    random = cupy.random.RandomState(17)
+    a, b = (
+        words(
+            cupy.zeros((rows, k), "f4") if zeros else random.uniform(-1, 1, (rows, k), dtype="f4"),
+            ceiling.precision,
+        )
+        for rows in (m, n)
+    )
+    flop = ceiling.step.flop * TILES * STEPS * here.sm_count
+    return pace(Work(lambda: launch(a, b, TILES, STEPS), flop))

@@ -1,0 +1,96 @@
+"""The ring player: producer and consumers of a block at work, moment by moment."""
+
+from __future__ import annotations
+
+import ipywidgets
+
+from gemmlab.analysis.traced import turns as traced
+from gemmlab.kernel.kernel import Kernel, KernelMistake
+from gemmlab.ladder import IllegalSetting, legal_settings
+from gemmlab.loading import load
+from gemmlab.notebook.panel import picture, status
+from gemmlab.plots import turns
+from gemmlab.plots.hopper.turns import moments
+from gemmlab.plots.style import FAINT, VERMILION
+from gemmlab.simulator import LaunchError
+
+STAGES = "STAGES"
+STEPS = 8  # along K
+INTERVAL = 1200  # milliseconds from moment to moment
+REASONS = (IllegalSetting, KernelMistake, LaunchError, ValueError)
+
+
+def ring_player(name: str, **settings: int) -> RingPlayer:
+    """Sliders for STAGES and for the moment, of one block of rung `name` and eight steps along K.
+
+    settings: of the rung, the others its defaults. Raises what gl.load raises.
+    """
+    return RingPlayer(load(name, **settings))
+
+
+class RingPlayer(ipywidgets.VBox):
+    """`stages` chooses how many pairs of tiles there are, `slider` the moment; `picture` shows it.
+
+    What cannot be traced is said in place of the picture. A picture is drawn once.
+    """
+
+    def __init__(self, kernel: Kernel):
+        self._name, self._settings = kernel.name, dict(kernel.settings)
+        self._found: dict[int, traced.Turns] = {}
+        self._pictures: dict[tuple[int, int], bytes] = {}
+        self.picture, self.caption = picture(), ipywidgets.HTML()
+        others = {key: value for key, value in kernel.settings.items() if key != STAGES}
+        legal = [
+            one[STAGES]
+            for one in legal_settings(kernel.rung)
+            if all(one[key] == value for key, value in others.items())
+        ]
+        self.stages = ipywidgets.SelectionSlider(
+            options=sorted(set(legal)), value=kernel.settings[STAGES], description=STAGES,
+            continuous_update=False, tooltip="pairs of tiles in shared memory",
+        )  # fmt: skip
+        self.slider = ipywidgets.IntSlider(
+            value=1, min=1, max=1, description="moment", continuous_update=False,
+            tooltip="how far the block has come",
+        )  # fmt: skip
+        self.play = ipywidgets.Play(value=1, min=1, max=1, interval=INTERVAL)
+        ipywidgets.jslink((self.play, "value"), (self.slider, "value"))
+        controls = ipywidgets.HBox([self.stages, self.play, self.slider])
+        super().__init__([controls, self.picture, self.caption])
+        self.stages.observe(self._begin, names="value")
+        self.slider.observe(self._show, names="value")
+        self._begin()
+
+    def __repr__(self) -> str:
+        return f"Ring player for {self._name}. Run this cell to play it."
+
+    def _begin(self, _change=None) -> None:
+        stages = self.stages.value
+        try:
+            if stages not in self._found:
+                self._found[stages] = self._traced(stages)
+        except REASONS as reason:
+            self.caption.value = status(f"No picture: {reason}", VERMILION)
+            return
+        last = len(moments(self._found[stages]))
+        self.slider.max = self.play.max = last
+        self.slider.value = min(self.slider.value, last)
+        self._show()
+
+    def _traced(self, stages: int) -> traced.Turns:
+        kernel = load(self._name, **self._settings | {STAGES: stages})
+        rows, columns = kernel.rung.tile(kernel.settings)
+        block = (0, 0, 0)
+        trace = kernel.trace(rows, columns, STEPS * traced.STEP, blocks=[block])
+        return traced.of(trace, block)
+
+    def _show(self, _change=None) -> None:
+        stages, shown = self.stages.value, self.slider.value
+        if (found := self._found.get(stages)) is None:
+            return
+        if (stages, shown) not in self._pictures:
+            self._pictures[stages, shown] = turns(found, shown=shown).png()
+        self.picture.value = self._pictures[stages, shown]
+        told = moments(found)
+        words = "; ".join(told[shown - 1]).replace("; warpgroup 1", ", and warpgroup 1")
+        self.caption.value = status(f"Moment {shown} of {len(told)}: {words}.", FAINT)

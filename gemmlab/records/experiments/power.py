@@ -1,0 +1,122 @@
+"""What power does to a comparison: cuBLAS and rungs 16 to 18 in a burst and sustained.
+
+    python -m gemmlab record 18_power
+
+verifies each kernel, then paces it and cuBLAS at 8192×8192×8192 on random numbers and on zeros,
+with clock and power beside it; results/<gpu>/power.csv holds it (see gemmlab.records.registry).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gemmlab import ladder
+from gemmlab.cuda.cublas import Cublas
+from gemmlab.cuda.device import require_gpu, software_versions
+from gemmlab.kernel.fingerprint import short_code
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.kernel.operands import Operands
+from gemmlab.ladder import Precision, Problem, Settings
+from gemmlab.ladder.precision import BRAIN, HALF
+from gemmlab.ladder.rungs.hopper import PERSISTENT, TMA_WGMMA, WARP_SPECIALIZED
+from gemmlab.measure.in_turn import make_sets
+from gemmlab.measure.power import Work
+from gemmlab.measure.timing import now, require_verified
+from gemmlab.records.experiments.wgmma_ceilings import DATA, LOADS, PACE, paced
+from gemmlab.records.registry import DATE, NOTE, SIZE, TEXT, Say, Table
+
+if TYPE_CHECKING:
+    import pandas
+
+NAME = "18_power"
+PROBLEM = Problem(8192, 8192, 8192)
+RUNGS = (TMA_WGMMA, WARP_SPECIALIZED, PERSISTENT)
+CUBLAS = "cublas"
+LIBRARY = "library"  # in place of a hash of its code
+MEASURED = ((HALF, DATA), (BRAIN, DATA[:1]))  # types, and on which data
+COLUMNS = {
+    **TEXT("kernel", "dtype"), **NOTE("settings"), **TEXT("data", "load"), **SIZE("m", "n", "k"),
+    **PACE, **TEXT("code", "gpu", "driver", "cuda", "nvrtc", "cublas"), **DATE("recorded"),
+}  # fmt: skip
+
+
+def settings_of(rung: ladder.Rung, precision: Precision) -> Settings:
+    """The defaults, of this type."""
+    return ladder.settings_for(rung, {"DTYPE": (HALF, BRAIN).index(precision)})
+
+
+def record(say: Say) -> Path:
+    """Measure cuBLAS and all kernels; returns the file.
+
+    Raises NoGpu, CublasError, VerificationError, TimingError.
+    """
+    import cupy
+    import pandas
+
+    here, versions = require_gpu("Measuring power"), software_versions()
+    rows = []
+    for precision, every in MEASURED:
+        kernels = [Kernel(rung, settings_of(rung, precision), None, rung.path) for rung in RUNGS]
+        for one in kernels:
+            require_verified(one)
+        random = Operands(PROBLEM, precision, *make_sets(PROBLEM, 1, precision)[0])
+        inputs = {"random": random, "zeros": _zeroed(random)}
+        with Cublas(cupy.cuda.get_current_stream(), precision.name) as library:
+            for data in every:
+                for one in (library, *kernels):
+                    launch = one.prepared(inputs[data], 1.0, 0.0)
+                    for load, pace in LOADS.items():
+                        found = pace(Work(launch, PROBLEM.flop))
+                        rows.append({
+                            "kernel": one.name, "dtype": precision.name,
+                            **_identity(one), "data": data, "load": load, "m": PROBLEM.m,
+                            "n": PROBLEM.n, "k": PROBLEM.k, **paced(found), "gpu": here.name,
+                            **{name: versions[name]
+                               for name in ("driver", "cuda", "nvrtc", "cublas")},
+                            "recorded": now(),
+                        })  # fmt: skip
+                        say(
+                            f"{NAME}: {one.name}, {precision.name}, {data}, {load}: "
+                            f"{rows[-1]['tflops']:.0f} TFLOP/s at {found.sm_clock_mhz:.0f} MHz"
+                        )
+                        EVIDENCE.write(pandas.DataFrame(rows), here.slug)
+    return EVIDENCE.path_of(here.slug)
+
+
+def _zeroed(operands: Operands) -> Operands:
+    import cupy
+
+    A, B, C = (cupy.zeros_like(one) for one in (operands.A, operands.B, operands.C))
+    return Operands(operands.problem, operands.precision, A, B, C)
+
+
+def _identity(one: Kernel | Cublas) -> dict[str, str]:
+    if isinstance(one, Cublas):
+        return {"settings": "", "code": LIBRARY}
+    return {
+        "settings": ladder.written(one.settings),
+        "code": short_code(one.rung.path, one.settings),
+    }
+
+
+def _code_of_row(row) -> str:
+    if row.kernel == CUBLAS:
+        return LIBRARY
+    (rung,) = (one for one in RUNGS if one.name == row.kernel)
+    return short_code(rung.path, ladder.read_settings(row.settings))
+
+
+EVIDENCE = Table(
+    name=NAME, file="power.csv", remake=record, key=("kernel", "dtype", "settings", "data", "load"),
+    columns=COLUMNS, code_of_row=_code_of_row,
+)  # fmt: skip
+
+
+def paces(dtype: str = HALF.name) -> pandas.DataFrame:
+    """As recorded of one type: kernel, data, load, and what wgmma_ceilings.PACE names.
+
+    The clock is that which the SMs counted. Raises what registry.Table.read raises.
+    """
+    table = EVIDENCE.read()
+    return table[table.dtype == dtype].reset_index(drop=True)[["kernel", "data", "load", *PACE]]

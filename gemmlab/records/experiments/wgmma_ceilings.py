@@ -1,0 +1,105 @@
+"""The ceilings of wgmma, in a burst and sustained, on random numbers and on zeros.
+
+    python -m gemmlab record 00_wgmma_ceilings
+
+holds each way to start the instruction to a NumPy twin, then paces it, with clock and power beside
+it; results/<gpu>/wgmma_ceilings.csv holds it (see gemmlab.records.registry).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gemmlab.cuda.device import require_gpu, software_versions
+from gemmlab.kernel.fingerprint import shortened
+from gemmlab.ladder.probes import WGMMA_CEILINGS
+from gemmlab.ladder.rungs.mma_sync import TYPES
+from gemmlab.measure.power import Pace, Work, burst, sustained
+from gemmlab.measure.timing import now
+from gemmlab.measure.wgmma_ceilings import Ceiling, measure
+from gemmlab.records.registry import DATE, POSITIVE, REPORTED, SIZE, TEXT, Say, Table
+
+if TYPE_CHECKING:
+    import pandas
+
+NAME = WGMMA_CEILINGS.name
+LOADS: dict[str, Callable[[Work], Pace]] = {"burst": burst, "sustained": sustained}
+DATA = ("random", "zeros")
+PLACES = {"shared memory": False, "registers": True}  # of A -> Ceiling.in_registers
+HALF, BRAIN, E4M3 = 0, 1, 4  # as rung 15 numbers types
+MEASURED = (  # and on which data
+    (Ceiling(HALF), DATA),
+    (Ceiling(HALF, in_registers=True), DATA),
+    (Ceiling(HALF, columns=128), DATA[:1]),
+    (Ceiling(HALF, columns=128, in_registers=True), DATA[:1]),
+    (Ceiling(BRAIN), DATA),
+    (Ceiling(BRAIN, in_registers=True), DATA[:1]),
+    (Ceiling(E4M3), DATA),
+)
+PACE = {
+    **POSITIVE("tflops", "sm_clock_mhz"),
+    **REPORTED("driver_clock_mhz", "power_w", "joules_per_tflop", "temperature_c"),
+}
+COLUMNS = {
+    **TEXT("dtype", "a_from"), **SIZE("width", "sms"), **TEXT("data", "load"), **PACE,
+    **TEXT("code", "gpu", "driver", "cuda", "nvrtc"), **DATE("recorded"),
+}  # fmt: skip
+
+
+def paced(pace: Pace) -> dict[str, float | None]:
+    """A pace as columns of PACE."""
+    return {
+        "tflops": pace.flop_per_second / 1e12,
+        **{
+            name: getattr(pace, name)
+            for name in (
+                "sm_clock_mhz", "driver_clock_mhz", "power_w", "joules_per_tflop", "temperature_c",
+            )
+        },
+    }  # fmt: skip
+
+
+def record(say: Say) -> Path:
+    """Measure all of MEASURED; returns the file. Raises NoGpu and CeilingsError."""
+    import pandas
+
+    here, versions = require_gpu("Measuring the ceilings of wgmma"), software_versions()
+    rows = []
+    for ceiling, every in MEASURED:
+        place = next(words for words, inside in PLACES.items() if inside == ceiling.in_registers)
+        for data in every:
+            for load, pace in LOADS.items():
+                found = measure(ceiling, data == "zeros", pace)
+                rows.append({
+                    "dtype": ceiling.precision.name, "a_from": place, "width": ceiling.columns,
+                    "sms": here.sm_count,
+                    "data": data, "load": load, **paced(found), "code": shortened(ceiling.code),
+                    "gpu": here.name,
+                    **{name: versions[name] for name in ("driver", "cuda", "nvrtc")},
+                    "recorded": now(),
+                })  # fmt: skip
+                say(f"{NAME}: {ceiling}, {data}, {load}: {rows[-1]['tflops']:.0f} TFLOP/s")
+                EVIDENCE.write(pandas.DataFrame(rows), here.slug)
+    return EVIDENCE.path_of(here.slug)
+
+
+def _code_of_row(row) -> str:
+    number = [one.name for one in TYPES].index(row.dtype)
+    return shortened(Ceiling(number, int(row.width), PLACES[row.a_from]).code)
+
+
+EVIDENCE = Table(
+    name=NAME, file="wgmma_ceilings.csv", remake=record,
+    key=("dtype", "a_from", "width", "data", "load"), columns=COLUMNS, code_of_row=_code_of_row,
+)  # fmt: skip
+
+
+def ceilings() -> pandas.DataFrame:
+    """As recorded: dtype, a_from, width, data, load, and what PACE names.
+
+    width: columns of B of one instruction. The clock is that which the SMs counted. Raises what
+    registry.Table.read raises.
+    """
+    return EVIDENCE.read()[["dtype", "a_from", "width", "data", "load", *PACE]]

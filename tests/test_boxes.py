@@ -1,0 +1,199 @@
+"""Boxes that the copy engine brings and stores, in traces and in what is known of a kernel."""
+
+import math
+
+import numpy as np
+import pytest
+
+import gemmlab as gl
+from gemmlab import plots
+from gemmlab.analysis import counters, facts, left_out
+from gemmlab.analysis.traced.block_replay import Played
+from gemmlab.cuda import device
+from gemmlab.kernel import verify
+from gemmlab.plots.kernel_view import touched
+from gemmlab.simulator.async_copy import counted
+
+STEP = 64  # along K
+BROUGHT = counted.sectors_metric("tma_ld")
+
+
+@pytest.fixture(scope="module")
+def copied():
+    return gl.load("16_tma_wgmma").trace(256, 512, 2 * STEP, blocks=[(1, 0, 0)])
+
+
+def covered(boxes, shape):
+    """How often each element of a matrix is in one of the boxes."""
+    times = np.zeros(shape, int)
+    for box in boxes:
+        times[tuple(slice(at, at + n) for at, n in zip(box.corner, box.box, strict=True))] += 1
+    return times
+
+
+def test_one_thread_brings_the_rows_and_columns_of_the_block_once(copied):
+    boxes = copied.run.boxes((1, 0, 0))
+    assert {(box.operation, box.warp, box.lane, box.ranks) for box in boxes} == {("load", 0, 0, ())}
+    a = covered([box for box in boxes if box.array == "A"], (256, 2 * STEP))
+    b = covered([box for box in boxes if box.array == "B"], (2 * STEP, 512))
+    assert (a[128:] == 1).all() and not a[:128].any()  # the second tile goes down
+    assert (b[:, :256] == 1).all() and not b[:, 256:].any()
+    places = [box.place for box in boxes]
+    assert len(set(places)) == len(places) and not any(place % 1024 for place in places)
+    assert not copied.run.boxes((1, 0, 0), warp=1)
+
+
+def test_boxes_are_counted_at_their_lines(copied):
+    lines = [one for one in copied.run.lines if one.operation == "bulk load"]
+    assert {one.array: one.requests for one in lines} == {"A": 2, "B": 2 * 256 // 64}
+    assert {one.array: one.bytes_asked for one in lines} == {"A": 2 * 2**14, "B": 2 * 2**15}
+    assert sum(one.units for one in lines) == copied.counters[BROUGHT]
+    text = copied.text.splitlines()
+    assert all("bring(" in text[one.line - 1] for one in lines)
+
+
+def test_a_box_stands_at_the_instruction_that_started_it(copied):
+    steps = copied.run.instructions((1, 0, 0), 0)
+    started = [step for step in steps if step.boxes]
+    assert all(step.opcode.startswith("cp.async.bulk.tensor") for step in started)
+    boxes = [box for step in started for box in step.boxes]
+    assert boxes == copied.run.boxes((1, 0, 0))
+
+
+def test_c_is_stored_box_by_box_once():
+    trace = gl.load("17_warp_specialized").trace(128, 256, STEP)
+    stored = [box for box in trace.run.boxes() if box.operation == "store"]
+    assert {box.warp for box in stored} == {0, 4} and {box.array for box in stored} == {"C"}
+    assert (covered(stored, (128, 256)) == 1).all()
+
+
+def test_by_multicast_each_block_brings_its_part_for_both():
+    trace = gl.load("18_persistent").trace(256, 256, STEP)
+    for block in (0, 1):
+        of_b = [box for box in trace.run.boxes((block, 0, 0)) if box.array == "B"]
+        assert {box.ranks for box in of_b} == {(0, 1)}
+        assert set(np.flatnonzero(covered(of_b, (STEP, 256))[0]) // 128) == {block}
+
+
+def test_what_is_copied_across_an_edge_is_clipped_and_still_counted():
+    trace = gl.load("16_tma_wgmma", BM=64, BN=64).trace(40, 32, 32)
+    assert trace.run.boxes()[0].box == (64, 64)
+    assert trace.counters[BROUGHT] == 2 * 64 * 128 // 32  # what is filled with zeros, too
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "tile"),
+    [
+        ("16_tma_wgmma", {}, (128, 256)),
+        ("16_tma_wgmma", {"BM": 64, "BN": 64, "OP_B": 1, "DTYPE": 1}, (64, 64)),
+        ("17_warp_specialized", {"BN": 128}, (128, 128)),
+        ("18_persistent", {"CLUSTER": 1}, (128, 256)),
+    ],
+)
+def test_the_intensity_is_that_of_the_tile(name, settings, tile):
+    """By hand: each element of the tile takes 2 FLOP for each k, each row and column 2 bytes."""
+    found = facts.of(gl.load(name, **settings))
+    rows, columns = tile
+    assert found.intensity == pytest.approx(2 * rows * columns / (2 * (rows + columns)))
+    assert found.conflicts == 0 and found.units_per_request("shared", "load") > 0
+    level = touched(found)
+    assert (level["A"] > 0).sum() == rows * found.trace.k
+    assert (level["B"] > 0).sum() == columns * found.trace.k
+    assert (level["C"] > 0).sum() == rows * columns
+    assert (level["A"] >= 2).sum() == rows * STEP and (level["B"] >= 2).sum() == columns * STEP
+
+
+def test_blocks_of_a_cluster_have_a_tile_each_in_what_is_looked_at():
+    found = facts.of(gl.load("18_persistent"))
+    assert found.trace.m == 2 * 128 and (touched(found)["C"] > 0).sum() == 128 * 256
+
+
+def test_a_cluster_that_is_traced_counts_as_all():
+    kernel = gl.load("18_persistent", BM=64, BN=128)
+    whole = kernel.trace(256, 256, STEP)
+    assert counters.simulated(kernel, 256, 256, STEP)[BROUGHT] == whole.counters[BROUGHT]
+    assert math.prod(whole.grid) == 8
+
+
+def test_no_thread_is_followed_where_none_brings_tiles(copied):
+    with pytest.raises(ValueError, match="come as boxes"):
+        Played.of(copied, (1, 0, 0)).require_reads("steps")
+
+
+def test_products_read_the_boxes_that_were_brought_for_them(copied):
+    """Of each step: A's rows of the warpgroup, all of B; 16 along K with each instruction."""
+    boxes, step = copied.run.boxes((1, 0, 0)), 2**14 + 2**15  # bytes of a pair of tiles
+    for group in (0, 1):
+        factors = copied.run.factors((1, 0, 0), group)
+        assert [one.factor for one in factors] == ["A", "B"] * 2 * (STEP // 16)
+        for at, one in enumerate(factors):
+            (base,) = {b.place // step * step for b in boxes if b.place // step == at // 8}
+            inside = one.places - base
+            if one.factor == "A":
+                assert set(np.unique(inside // 8192)) == {group} and one.places.shape == (64, 2)
+            else:
+                assert inside.min() >= 2**14 and inside.max() < step
+                assert one.transposed and one.places.shape == (16, 256 // 8)
+        of_a = np.concatenate([one.places.ravel() for one in factors if one.factor == "A"])
+        assert len(set(of_a)) == len(of_a) == 2 * 64 * 8  # each chunk once
+
+
+def test_descriptors_name_where_the_first_unit_lies(copied):
+    for one in copied.run.factors((1, 0, 0), 0)[:2]:
+        assert (one.descriptor & 0x3FFF) * 16 == one.places[0, 0]
+        assert one.descriptor >> 62 & 3 == 1  # a swizzle of 128 bytes
+
+
+def test_on_a_gpu_without_wgmma_the_rung_is_simulated(monkeypatch):
+    from gemmlab.kernel import kernel as kernels
+
+    other = device.Gpu("NVIDIA X", (8, 9), "sm_89", 4, 1, 1, "1", "1")
+    monkeypatch.setattr(kernels, "gpu", lambda: other)
+    one = gl.load("16_tma_wgmma", BM=64, BN=64)
+    assert one.arch == "sm_90a" and not one.on_gpu
+    assert verify.check(one, 72, 72, 72, 1.0, 0.0, seed=1).passed
+    assert gl.load("01_naive").arch == "sm_89" and gl.load("01_naive").on_gpu
+
+
+# ---- figures -------------------------------------------------------------------------------------
+
+
+def test_the_figure_of_boxes_has_all_of_a_step_and_says_how_many(copied):
+    figure = plots.boxes(copied, block=(1, 0, 0))
+    (ax,) = (one for one in figure.axes if one.get_gid() == "boxes stage")
+    assert sum(patch.get_width() for patch in ax.patches) == 2**14 + 2**15
+    assert "thread 0 asks for 5 boxes: 1 of A of 128×64 and 4 of B of 64×64" in figure.caption
+    turned = plots.boxes(gl.load("17_warp_specialized", OP_B=1).trace(128, 256, STEP))
+    assert "thread 256 asks for 2 boxes" in turned.caption
+    (ax,) = (one for one in turned.axes if one.get_gid() == "boxes B")
+    assert [(p.get_width(), p.get_height()) for p in ax.patches] == [(256, STEP)]
+
+
+def test_the_figure_of_factors_tells_what_descriptors_say(copied):
+    figure = plots.factors(copied, block=(1, 0, 0), group=1)
+    said = " ".join(text.get_text().replace("\n", " ") for text in figure.texts)
+    assert "begin at bytes 0, 32, 64 and 96 of it" in said and "8,192 from 64 columns" in said
+    drawn = {one.get_gid(): one.images[0].get_array() for one in figure.axes if one.images}
+    for name in "AB":  # each of the four reads a quarter of what is drawn
+        _, counts = np.unique(drawn[f"factors {name}"].reshape(-1, 3), axis=0, return_counts=True)
+        assert list(counts) == 4 * [64 * 8 // 4]
+
+
+def test_kernels_without_boxes_are_refused():
+    trace = gl.load("15_mma_sync", BM=64, BN=64, WM=32, WN=32).trace(64, 64, 64)
+    with pytest.raises(ValueError, match="brings no boxes"):
+        plots.boxes(trace)
+    with pytest.raises(TypeError, match="takes a trace"):
+        plots.factors("16_tma_wgmma")
+
+
+# ---- what each wait and fence is for -------------------------------------------------------------
+
+
+def test_whatever_is_left_out_is_found():
+    text = gl.load("16_tma_wgmma").text
+    assert all(text.count(one.old) == 1 for one in left_out.EVERY)
+    found = left_out.table()["the checks find"]
+    assert "nothing" not in set(found)
+    assert found["wgmma.fence"] == "missing wgmma.fence"
+    assert found["fence.proxy.async"] == "async-proxy race"

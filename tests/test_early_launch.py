@@ -1,0 +1,70 @@
+"""What is handed to the driver for a launch that may begin early, with a driver played here."""
+
+import ctypes
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from gemmlab.cuda import early_launch
+
+ON_GPU = SimpleNamespace(data=SimpleNamespace(ptr=0x7F0012345600))  # an array of CuPy
+MAP = np.arange(128, dtype=np.uint8).view("V128")
+
+
+@pytest.fixture
+def driver(monkeypatch):
+    """Its cuLaunchKernelEx, which keeps what it is called with and returns `code`."""
+    cupy = pytest.importorskip("cupy")
+    seen = SimpleNamespace(code=0, calls=[])
+
+    def launch(config, kernel, pointers, extra):
+        seen.calls.append((config._obj, kernel.value, list(pointers), extra))
+        return seen.code
+
+    monkeypatch.setattr(early_launch, "_launch", lambda: launch)
+    monkeypatch.setattr(cupy.cuda, "get_current_stream", lambda: SimpleNamespace(ptr=99))
+    return seen
+
+
+def prepared():
+    function = SimpleNamespace(kernel=SimpleNamespace(ptr=4321))
+    args = (MAP, ON_GPU, np.int32(-7), np.float32(0.5), np.uint64(0))
+    return early_launch.prepared(function, (6, 2, 1), (384, 1, 1), args, 229_440)
+
+
+def test_the_launch_is_as_said_and_may_overlap(driver):
+    prepared()()
+    ((config, kernel, _, extra),) = driver.calls
+    assert (kernel, extra, config.stream) == (4321, None, 99)
+    assert (list(config.grid), list(config.block)) == ([6, 2, 1], [384, 1, 1])
+    assert config.shared_bytes == 229_440
+    attribute = config.attributes[0]
+    assert (config.attribute_count, attribute.id, attribute.value) == (1, 6, 1)
+
+
+def test_arguments_are_passed_by_value_and_arrays_by_address(driver):
+    run = prepared()
+    run()
+    ((_, _, pointers, _),) = driver.calls
+    sizes = (128, 8, 4, 4, 8)
+    given = [ctypes.string_at(one, size) for one, size in zip(pointers, sizes, strict=True)]
+    assert given[0] == bytes(range(128))
+    assert int.from_bytes(given[1], "little") == ON_GPU.data.ptr
+    assert np.frombuffer(given[2], np.int32) == -7 and np.frombuffer(given[3], np.float32) == 0.5
+    assert given[4] == bytes(8)
+
+
+def test_structures_are_as_long_as_the_drivers():
+    """CUlaunchAttribute has 72 bytes, CUlaunchConfig 56."""
+    assert ctypes.sizeof(early_launch._Attribute) == 72
+    assert ctypes.sizeof(early_launch._Config) == 56
+
+
+def test_what_the_driver_refuses_is_raised(driver, monkeypatch):
+    cupy = pytest.importorskip("cupy")
+    refused = type("Refused", (Exception,), {})
+    monkeypatch.setattr(cupy.cuda.driver, "CUDADriverError", refused)
+    driver.code = 700
+    with pytest.raises(refused, match="700"):
+        prepared()()

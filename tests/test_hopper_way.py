@@ -1,0 +1,78 @@
+"""The way from 16 to 18 as tables: which steps, what orders of tiles need, at which shapes."""
+
+import pandas
+import pytest
+
+from gemmlab import ladder, plots
+from gemmlab.analysis.recorded import hopper_way
+from gemmlab.ladder.rungs.hopper import PERSISTENT
+from gemmlab.records.experiments import hopper_steps
+from gemmlab.records.experiments.hopper_steps import HUGE, LARGE, PACED, ROADS, WAY
+
+
+def rows():
+    """A record of every step at LARGE and HUGE: one percent faster with each."""
+    found = []
+    for at, step in enumerate((*WAY, *ROADS)):
+        for m, n, k in step.shapes:
+            own = {"l2_hit_pct": 80.0 + at, "l2_bytes": 2e10, "dram_bytes": 1e9}
+            found.append({
+                "step": step.what, "kernel": step.rung.name, "settings": ladder.written(step.full),
+                "m": m, "n": n, "k": k, "tflops": 500.0 + at, "pct_cublas": 80.0 + at,
+                **(own if step.counted and (m, n, k) == HUGE else {}),
+                **(dict.fromkeys(PACED, 600.0) if step.paced and (m, n, k) == HUGE else {}),
+                "gpu": "NVIDIA Test", "recorded": "2026-11-21T10:00:00",
+            })  # fmt: skip
+    return pandas.DataFrame(found)
+
+
+@pytest.fixture(autouse=True)
+def record(monkeypatch):
+    class Recorded:
+        read = staticmethod(rows)
+
+    monkeypatch.setattr(hopper_way, "EVIDENCE", Recorded)
+
+
+def test_steps_come_in_their_order_and_roads_of_18_after_them():
+    for shape in (LARGE, HUGE):
+        path = hopper_way.path(shape)
+        roads = [s.what for s in ROADS if s.rung is PERSISTENT and shape in s.shapes]
+        assert list(path["step"]) == [step.what for step in WAY] + roads
+        assert list(path["taken"]) == [True] * len(WAY) + [False] * len(roads)
+        figure = plots.path(path)
+        assert all(figure.findobj(lambda a, s=s: a.get_gid() == f"step {s}") for s in path["step"])
+    assert path["predicted"].iloc[-len(roads) - 1] == PERSISTENT.name  # the last step: its defaults
+    assert "GROUP=1" in path.set_index("step").at["tiles row by row", "predicted"]
+
+
+def test_groups_of_rows_need_less_and_what_is_counted_stands_beside():
+    table = hopper_way.traffic()
+    alone, groups = table.loc["GROUP=1, no clusters"], table.loc["GROUP=16, no clusters"]
+    # 128 blocks of 128×256: 4 whole rows of 32 tiles, or 16 by 8 of them.
+    share = {"rows": (4 * 128 + 8192) / (128 * 384), "groups": (2048 + 2048) / (128 * 384)}
+    assert alone["shared, %"] == pytest.approx(100 * (1 - share["rows"]))
+    assert groups["shared, %"] == pytest.approx(100 * (1 - share["groups"]))
+    assert pandas.isna(alone["L2 hits, %"]) and groups["L2 hits, %"] >= 80
+    clusters = table.loc["GROUP=16, clusters share B"]
+    assert clusters["GB needed"] == groups["GB needed"]
+    assert clusters["GB asked for"] == pytest.approx(groups["GB asked for"] * 512 / 768)
+
+
+def test_energy_is_of_what_was_launched_without_a_pause():
+    table = hopper_way.energy()
+    assert list(table.index) == [step.what for step in (*WAY, *ROADS) if step.paced]
+    assert set(table.columns) == set(hopper_way.PACED_AS.values())
+
+
+def test_shapes_have_as_many_rounds_as_their_blocks_need():
+    table = hopper_way.shapes()
+    assert table.loc[("8192×8192×8192", 2), ["tiles", "blocks", "rounds"]].tolist() == [
+        2048, 128, 16,
+    ]  # fmt: skip
+    assert table.index.is_unique and (table["SMs busy, %"] <= 100).all()
+
+
+def test_what_the_tables_read_is_there():
+    needed = {"l2_hit_pct", "l2_bytes", "dram_bytes", *hopper_way.PACED_AS}
+    assert needed <= set(hopper_steps.COLUMNS)

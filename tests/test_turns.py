@@ -1,0 +1,122 @@
+"""Producer and consumers at work: their turns in a trace, the figure, and the player."""
+
+import html
+import re
+
+import pytest
+
+import gemmlab as gl
+from gemmlab.analysis.traced import turns
+from gemmlab.plots.hopper.turns import moments
+
+STEPS = 7
+TILE = (128, 256)
+
+
+def traced(name, k=STEPS * turns.STEP, **settings):
+    return turns.of(gl.load(name, **settings).trace(*TILE, k))
+
+
+@pytest.fixture(scope="module")
+def specialized():
+    return traced("17_warp_specialized", STAGES=3)
+
+
+@pytest.fixture(scope="module")
+def together():
+    return traced("16_tma_wgmma", STAGES=3)
+
+
+def test_one_role_copies_and_two_multiply(specialized, together):
+    assert set(specialized.roles) == {"producer", "warpgroup 0", "warpgroup 1"}
+    assert set(together.roles) == {"warpgroup 0", "warpgroup 1"}
+    kinds = {role: {turn.kind for turn in every} for role, every in specialized.roles.items()}
+    assert kinds["producer"] == {turns.AWAITS_EMPTY, turns.COPIES}
+    assert turns.COPIES not in kinds["warpgroup 0"] | kinds["warpgroup 1"]
+    assert turns.COPIES in {turn.kind for turn in together.roles["warpgroup 0"]}
+
+
+@pytest.mark.parametrize("stages", (2, 4))
+def test_stages_take_turns_and_none_is_filled_before_all_have_read_it(stages):
+    found = traced("17_warp_specialized", STAGES=stages)
+    assert (found.stages, found.steps) == (stages, STEPS)
+    for step in range(STEPS):
+        (copies,) = found.of(turns.COPIES, step)
+        assert copies.stage == step % stages
+        for kind in (turns.AWAITS_FULL, turns.STARTS):
+            both = found.of(kind, step)
+            assert len(both) == 2 and all(one.until > copies.begin for one in both)
+            assert {one.stage for one in both} == {copies.stage}
+        if step >= stages:
+            arrived = found.of(turns.ARRIVES, step - stages)
+            assert len(arrived) == 2 and all(one.begin < copies.begin for one in arrived)
+
+
+def test_of_16_all_meet_before_a_stage_is_filled_again(together):
+    for step in range(3, STEPS):
+        (copies,) = together.of(turns.COPIES, step)
+        met = together.of(turns.MEETS, step - 2)  # with the step after the one that was there
+        assert len(met) == 2 and all(one.begin < copies.begin for one in met)
+
+
+def test_other_kernels_and_other_things_are_refused():
+    with pytest.raises(ValueError, match="does not copy by tensor maps"):
+        turns.of(gl.load("03_shared_memory").trace(32, 32, 32))
+    with pytest.raises(TypeError, match="turns takes a trace"):
+        turns.of("17_warp_specialized")
+    with pytest.raises(TypeError, match=r"turns takes what analysis\.traced\.turns"):
+        gl.plots.turns("17_warp_specialized")
+
+
+def boxes(ax):
+    return {one.get_gid(): one for one in ax.patches if one.get_gid()}
+
+
+def test_the_figure_has_every_step_in_its_stage(specialized, together):
+    figure = gl.plots.turns(together, specialized)
+    for ax, found in zip(figure.axes, (together, specialized), strict=True):
+        drawn, roles = boxes(ax), len(found.roles)
+        for step in range(STEPS):
+            way, there = drawn[f"on its way {step}"], drawn[f"there {step}"]
+            assert int(way.get_y()) == int(there.get_y()) == roles + step % 3
+            assert way.get_x() + way.get_width() == there.get_x()
+            copies = drawn[f"starts copies {step}"]
+            assert copies.get_x() + 1 == way.get_x() and copies.get_y() < 1
+
+
+def test_what_is_to_come_is_pale(specialized):
+    every = moments(specialized)
+    (ax,) = gl.plots.turns(specialized, shown=5).axes
+    assert boxes(ax)["to come"].get_x() == 5
+    assert every[0] == ("producer starts copies of step 0 into stage 0",)
+    assert all(every) and "sends C" in every[-1][0]
+
+
+def test_too_many_steps_do_not_fit():
+    with pytest.raises(ValueError, match="smaller K"):
+        gl.plots.turns(traced("17_warp_specialized", k=40 * turns.STEP))
+
+
+def said(player):
+    return html.unescape(re.sub("<[^>]*>", "", player.caption.value))
+
+
+def test_the_player_moves_through_moments_and_stages():
+    player = gl.ring_player("17_warp_specialized", BN=128)
+    assert list(player.stages.options) == [2, 3, 4, 6] and player.stages.value == 4
+    assert said(player).startswith("Moment 1 of") and player.slider.max > 20
+    first = player.picture.value
+    player.slider.value = 9
+    assert player.picture.value != first
+    seen = player.picture.value
+    player.stages.value = 2
+    assert player.picture.value != seen and said(player).startswith("Moment 9 of")
+    player.stages.value = 4
+    assert player.picture.value == seen
+    with pytest.raises(gl.LadderError):
+        gl.ring_player("17")
+
+
+def test_what_has_no_turns_is_said_in_place_of_the_picture():
+    player = gl.ring_player("15_mma_sync", BM=64, BN=64, BK=64, WM=32, WN=32)
+    assert "No picture: turns: 15_mma_sync does not copy by tensor maps" in said(player)
