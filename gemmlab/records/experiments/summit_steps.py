@@ -84,17 +84,15 @@ WAY = (
 )
 REWRITTEN = (
     Step("the change of stage behind the loop", change=Change(behind=True)),
-    *(
-        Step(f"loads {n} multiply-adds apart", change=Change(spacing=n), sizes=(LARGE,))
-        for n in (8, 12, 16)
-    ),
+    Step("that, and loads 12 multiply-adds apart", change=Change(spacing=12, behind=True)),
     Step("no reuse across a load", change=Change(reuse=False), sizes=(LARGE,)),
     Step("yields after 16 multiply-adds", change=Change(yields=16), sizes=(LARGE,)),
-    Step(
-        "loads 12 apart, the change of stage behind", change=Change(spacing=12, behind=True),
-        at_length=True,
+    *(
+        Step(f"loads {n} multiply-adds apart", change=Change(spacing=n), sizes=(LARGE,))
+        for n in (8, 12, 20)
     ),
-)  # fmt: skip
+    Step("loads 16 multiply-adds apart", change=Change(spacing=16), at_length=True),
+)
 ROADS = (
     Step("whole tiles, stages of 64", settings={"STREAM_K": 0}),
     Step("groups of 4", settings={"GROUP": 4}),
