@@ -32,6 +32,24 @@ class Term:
 
 TERMS = (
     Term(
+        "asynchronous proxy",
+        "16_tma_wgmma",
+        "The way by which copy engine and tensor cores reach shared memory by themselves; what "
+        "threads store is seen there only after a fence.",
+        ("async proxy",),
+    ),
+    Term(
+        "copy engine",
+        "16_tma_wgmma",
+        "The unit of a Hopper SM (TMA) that copies whole boxes of a matrix after one thread asked.",
+        ("TMA",),
+    ),
+    Term(
+        "descriptor",
+        "16_tma_wgmma",
+        "A number of 64 bits that tells wgmma where in shared memory a factor lies, and how.",
+    ),
+    Term(
         "__global__",
         "host_code",
         "Marks a function that the host launches and the GPU runs: a kernel.",
@@ -433,6 +451,11 @@ TERMS = (
         "memory, each word into the lane that tensor cores want it from.",
     ),
     Term(
+        "tensor map",
+        "16_tma_wgmma",
+        "How a matrix lies in global memory, and which box of it one copy brings, swizzled how.",
+    ),
+    Term(
         "TF32",
         "15_mma_sync",
         "Multiplication of float32 of which a tensor core looks at 10 bits of the fraction.",
@@ -502,6 +525,11 @@ TERMS = (
         ("warp's tile",),
     ),
     Term(
+        "warpgroup",
+        "16_tma_wgmma",
+        "Four warps, one after the other, that multiply together by wgmma.",
+    ),
+    Term(
         "wave",
         "12_split_k",
         "The blocks of a launch that run at the same time; the next wave begins as they end.",
@@ -510,6 +538,12 @@ TERMS = (
         "wavefront",
         "07_bank_conflicts",
         "One pass over the 32 banks of shared memory, which delivers at most 128 bytes.",
+    ),
+    Term(
+        "wgmma",
+        "16_tma_wgmma",
+        "Hopper's instruction by which a warpgroup starts a product whose factors lie in shared "
+        "memory; it goes on meanwhile.",
     ),
     Term(
         "WMMA",
