@@ -409,7 +409,7 @@ class Kernel:
         )
         if self.rung.has_maps(self.settings):  # with more steps than stages
             cases += [
-                launched._look_for_mistakes(rows + 8, cols + 8, 584, *PRODUCT),
+                launched._look_for_mistakes(rows + 8, cols + 8, 592, *PRODUCT),
                 launched._look_for_mistakes(rows + 8, 8, 64, 0.5, 2.0),
             ]
         self._checked = Report(self.name, cases)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from gemmlab.plots.hopper.block_phases import block_phases
 from gemmlab.plots.hopper.boxes import boxes, factors
+from gemmlab.plots.hopper.fp8_errors import fp8_errors
 from gemmlab.plots.hopper.multicast import multicast
 from gemmlab.plots.hopper.power import power, wgmma_ceilings
 from gemmlab.plots.hopper.registers import register_budget
@@ -68,6 +69,7 @@ __all__ = [
     "error_over_k",
     "factors",
     "fma_order",
+    "fp8_errors",
     "fragments",
     "gflops",
     "issue_slots",
