@@ -272,6 +272,15 @@ class Kernel:
         pointers = operands.pointers if self.takes(POINTERS[0]) else {}
         return operands.values(alpha, beta) | pointers
 
+    def made_of(self, cubin: bytes) -> Kernel:
+        """The same kernel, launched on a GPU with this machine code in place of its text's.
+
+        It is for code that was checked otherwise: see gemmlab.sass.rewriting.
+        """
+        other = copy(self)
+        other._loaded, other._trusted = on_gpu.from_cubin(cubin), True
+        return other
+
     def trust(self) -> None:
         """Launch it on a GPU without the simulator's checks, whatever it does there.
 

@@ -24,6 +24,7 @@ from gemmlab.plots.memory.blocks import block_map
 from gemmlab.plots.memory.copies import copies
 from gemmlab.plots.memory.levels import levels
 from gemmlab.plots.memory.lines import traffic
+from gemmlab.plots.memory.loads_under_way import loads_under_way
 from gemmlab.plots.memory.outer_product import outer_product
 from gemmlab.plots.memory.ring import ring
 from gemmlab.plots.memory.steps import step, steps
@@ -77,6 +78,7 @@ __all__ = [
     "kernel_view",
     "ladder",
     "levels",
+    "loads_under_way",
     "multicast",
     "outer_product",
     "path",

@@ -36,6 +36,7 @@ from gemmlab.records.experiments import (
     mma_types,
     pitfalls,
     power,
+    summit_steps,
     wgmma_ceilings,
 )
 from gemmlab.records.experiments.fp8 import errors as fp8_errors
@@ -96,6 +97,7 @@ def evidence(shapes: Shapes = runs.SHAPES) -> tuple[Evidence, ...]:
         fp8_steps.EVIDENCE,
         fp8_errors.EVIDENCE,
         quantizing.EVIDENCE,
+        summit_steps.EVIDENCE,
         *(
             Part(rung.name, RUNS, partial(_remake_rung, rung.name, shapes),
                  partial(runs.entry, Measured(rung)))
