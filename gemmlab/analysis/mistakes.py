@@ -1,4 +1,4 @@
-"""Lines of a kernel left out or changed: what verification and the simulator's checks make of it."""
+"""Lines of a kernel left out or changed: what verification and the checks make of it."""
 
 from __future__ import annotations
 
