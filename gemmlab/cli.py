@@ -235,6 +235,10 @@ def _parser() -> argparse.ArgumentParser:
     inside.add_argument(
         "--lines", type=_size, default=16, help="instructions to list (default: %(default)s)"
     )
+    inside.add_argument(
+        "--control", action="store_true",
+        help="also what the assembler tells the scheduler: stalls, yields, barriers",
+    )  # fmt: skip
     return parser
 
 
@@ -572,7 +576,7 @@ def sass(options: argparse.Namespace) -> int:
     print(f"  multiply-adds with reuse: {100 * trip.reuse_share:.1f} %")
     print(f"  of all cycles at most {100 * trip.share():.1f} % are multiply-adds")
     print()
-    print(loops.listing(kernel, options.lines))
+    print(loops.listing(kernel, options.lines, control=options.control))
     return OK
 
 

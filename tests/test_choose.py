@@ -234,11 +234,13 @@ def test_stale_and_missing_records_leave_the_others(monkeypatch):
 # ---- epilogues and float16 -----------------------------------------------------------------------
 
 
-def test_an_epilogue_and_float16_have_their_rungs():
-    fused, half = gl.choose((1024, 1024, 512), fused=True), gl.choose((512, 512, 512), "float16")
+def test_epilogues_have_their_rungs():
+    fused = gl.choose((1024, 1024, 512), fused=True)
     assert fused.rung == "11_fused_epilogue" and "fused into this rung alone" in fused.why
-    assert half.rung == "15_mma_sync" and half.dtype == "float16"
-    assert half.settings["STAGES"] > 0, "aligned rows are not brought element by element"
+    for dtype in ("float16", "bfloat16"):
+        half = gl.choose((1024, 1024, 512), dtype, fused=True)
+        assert (half.rung, half.dtype, half.settings["BIAS"]) == (MMA_SYNC.name, dtype, 1)
+        assert half.settings["BM"] < 128, "it has settings for the shape"
     assert gl.choose((64, 64, 64, 5), "float16").one_by_one
     assert gl.choose(Problem(64, 64, 64, ops="TN"), fused=True).turned == "A"
 

@@ -17,6 +17,7 @@ from gemmlab.ladder.launch import LEADING, POINTERS, STRIDES
 from gemmlab.ladder.precision import SINGLE, Precision
 from gemmlab.ladder.rung import Rung
 from gemmlab.ladder.rungs.shapes import ceil_div, operations, ops
+from gemmlab.ladder.scales import OF_ROWS
 from gemmlab.ladder.settings import Parameter
 from gemmlab.simulator.counters import METRICS
 
@@ -385,7 +386,7 @@ EIGHT_BITS = ElementType(
 )
 SCALED = Precision(
     "e4m3", EIGHT_BITS, EIGHT_BITS, FLOAT32, FLOAT32,
-    errors=lambda k: (SINGLE.errors(k)[0] + 3, SINGLE.errors(k)[1]), scaled=True,
+    errors=lambda k: (SINGLE.errors(k)[0] + 3, SINGLE.errors(k)[1]), scales=OF_ROWS,
 )  # fmt: skip
 
 
@@ -407,7 +408,7 @@ def test_bytes_with_a_scale_for_each_row_and_column():
     assert np.allclose(C, A @ B, rtol=1e-5)
     with pytest.raises(ArgumentError, match="needs scales"):
         kernel(given.A, given.B)
-    with pytest.raises(ArgumentError, match="scale_a has 3 elements, A @ B has 4 rows"):
+    with pytest.raises(ArgumentError, match=r"scale_a is \(3,\), and for these matrices \(4,\)"):
         kernel(given.A, given.B, scales=(given.scale_a[:3], given.scale_b))
 
 

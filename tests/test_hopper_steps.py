@@ -2,17 +2,19 @@
 
 import re
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from gemmlab import plots
+from gemmlab import ladder, plots
 from gemmlab.folders import ROOT
 from gemmlab.kernel.compiler import compile_kernel
+from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import written
 from gemmlab.ladder.rungs.hopper import PERSISTENT
 from gemmlab.records.experiments import hopper_steps, hopper_timeline
-from gemmlab.records.experiments.hopper_steps import EVERY, LARGE, TYPES, WAY
+from gemmlab.records.experiments.hopper_steps import EVERY, LARGE, ROADS, TYPES, WAY
 
 KINDS = {  # one step for each way to read A and B and to write C
     (step.rung.name, step.full["DTYPE"], step.full["OP_B"], step.full["OUT32"]): step
@@ -29,6 +31,35 @@ def row_of(step):
 def test_the_simulator_has_the_bits_of_the_gpu(kind):
     step = KINDS[kind]
     assert hopper_steps.bits_of(step.kernel()) == row_of(step).sha256
+
+
+OTHERWISE = [step for step in ROADS if step.changes or step.all_sms or step.file]
+
+
+@pytest.mark.parametrize("step", OTHERWISE, ids=lambda step: step.what)
+def test_a_road_that_was_not_taken_has_the_same_bits(step):
+    assert hopper_steps.bits_of(step.kernel()) == hopper_steps.bits_of(WAY[-1].kernel())
+    large = step.kernel().grid(*hopper_steps.HUGE)
+    assert (large == (132, 1, 1)) == step.all_sms
+
+
+def test_hilberts_curve_goes_from_tile_to_neighbour_and_leaves_none_out():
+    """By the corners of the tiles that a single block sends, of a C of 8×8 tiles."""
+    (step,) = (one for one in ROADS if one.changes)
+    kernel = Kernel(
+        step.rung, ladder.settings_for(step.rung, {"BM": 64, "BN": 64, "CLUSTER": 1}), "sm_90a",
+        step.source,
+    ).scheduled_for(1)  # fmt: skip
+    boxes = kernel.trace(512, 512, 8).run.boxes()
+    sent = [box.corner for box in boxes if box.operation == "store"]
+    assert len(sent) == len(set(sent)) == 64
+    steps = [abs(a - c) + abs(b - d) for (a, b), (c, d) in pairwise(sent)]
+    assert set(steps) == {64}
+
+
+def test_a_change_of_a_line_that_is_not_there_is_refused():
+    with pytest.raises(ValueError, match="stands 0 times in 18_persistent"):
+        _ = replace(WAY[-1], changes=(("nothing", ""),)).source
 
 
 def test_the_way_and_all_types_are_recorded_and_nothing_that_is_no_step():

@@ -16,6 +16,7 @@ from gemmlab.measure import ceilings
 from gemmlab.measure.timing import Spread
 from gemmlab.records import registry, runs
 from gemmlab.records import roofs as r_roofs
+from gemmlab.records.experiments import wgmma_ceilings
 
 device = importlib.import_module("gemmlab.cuda.device")
 needs_gpu = pytest.mark.skipif(device.gpu() is None, reason=f"needs a GPU: {device.why_no_gpu()}")
@@ -230,3 +231,24 @@ def test_a_chain_that_does_something_else_is_caught(tmp_path, monkeypatch):
     launch = CEILINGS.fma_launch(device.gpu().sm_count)
     with pytest.raises(ceilings.CeilingsError, match="differ from NumPy"):
         ceilings.measure_fma(launch, CEILINGS.macros)
+
+
+def test_warpgroups_have_a_roof_of_their_own(monkeypatch, results):
+    """As recorded, in a burst on random numbers with both factors in shared memory."""
+    with pytest.raises(registry.NoRecord, match="python -m gemmlab record 00_wgmma_ceilings"):
+        r_roofs.ceilings().arithmetic("float16", by_wgmma=True)
+    monkeypatch.undo()
+    monkeypatch.setenv("GEMMLAB_DEVICE", "simulator")
+    monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")
+    found, table = r_roofs.recorded_ceilings(), wgmma_ceilings.EVIDENCE.read()
+    (row,) = table[
+        (table["dtype"] == "bfloat16") & (table["a_from"] == "shared memory")
+        & (table["width"] == 256) & (table["data"] == "random") & (table["load"] == "burst")
+    ].itertuples()  # fmt: skip
+    for dtype in ("bfloat16", "bfloat16 to float32"):
+        assert found.knows(dtype, by_wgmma=True)
+        assert found.arithmetic(dtype, by_wgmma=True) == 1e12 * row.tflops
+    assert found.arithmetic("bfloat16") == found.tensor.per_second.median
+    # By hand: 4096 operations in a cycle of each of 132 SMs, at most.
+    assert 0.9 < found.flop_per_cycle("bfloat16", by_wgmma=True) / (4096 * 132) <= 1
+    assert not found.knows("tf32", by_wgmma=True)

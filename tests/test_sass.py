@@ -486,5 +486,7 @@ def test_the_command_prints_the_numbers_and_a_listing(capsys):
         said.splitlines()[-1]
         == repr(loops.listing(load("09_double_buffering"), 3)).splitlines()[-1]
     )
+    assert cli.main(["sass", "09_double_buffering", "--control"]) == cli.OK
+    assert capsys.readouterr().out.splitlines()[-17].endswith("stall  yields  sets  waits for")
     assert cli.main(["sass", "05_thread_tile_2d", "--set", "BM=63"]) == cli.USAGE
     assert "BM=63 is not legal" in capsys.readouterr().err

@@ -27,6 +27,16 @@ EIGHT_BITS = {  # of A, of B, of C, of the factors, and how it computes
     "float8_e4m3": (E4M3, E4M3, FLOAT, FLOAT, COMPUTE_32F),
     "float8_e5m2": (E5M2, E4M3, FLOAT, FLOAT, COMPUTE_32F),  # it takes no two of E5M2
 }
+FP8_CODES = {"float8_e4m3": 28, "float8_e5m2": 29}  # CUDA_R_8F_...
+RESULT_CODES = {"bfloat16": 14, "float32": FLOAT}  # CUDA_R_...
+# Of their first factor, our B, and of their second:
+# CUBLASLT_MATMUL_DESC_{A,B}_SCALE_POINTER and _MODE.
+SCALE_POINTERS, SCALE_MODES = (17, 18), (31, 32)
+# Kind of scales -> modes of both, CUBLASLT_MATMUL_MATRIX_SCALE_...: SCALAR_32F; OUTER_VEC_32F;
+# BLK128x128_32F and VEC128_32F.
+MODES = {"tensors": (0, 0), "rows": (3, 3), "blocks": (5, 4)}
+FAST_ACCUMULATION = 25  # CUBLASLT_MATMUL_DESC_FAST_ACCUM
+SCALES_TOGETHER = 4  # a row of scales of 128×128 blocks is so many, or a multiple
 FIRST_TRANSPOSED = 3  # attribute of a product: CUBLASLT_MATMUL_DESC_TRANSA
 TRANSPOSED = 1  # CUBLAS_OP_T
 EPILOGUE, BIAS_POINTER = 7, 8  # attributes of a product: CUBLASLT_MATMUL_DESC_...
@@ -265,6 +275,73 @@ class EightBitProduct(_Product):
     def launch(self, operands, alpha: float, beta: float) -> None:
         """As a Kernel's, for kernel.operands.Operands of ops NT. The factors are 1 and 0."""
         self.launch_into(operands.A, operands.B, operands.C)
+
+    def random_bias(self, n: int, seed: int) -> None:
+        """It takes none."""
+
+
+class ScaledProduct(_Product):
+    """C = (scaled A) @ (scaled B).T of 8-bit floats, for one shape (m, n, k).
+
+    `types`: names of the element types of A, B and C; `scales`: "tensors", "rows" or "blocks", see
+    gemmlab.ladder.scales; `fast`: whether all products are one sum of the tensor cores. It is
+    launched as a Kernel, with alpha 1 and beta 0. Raises CublasError where cuBLASLt proposes no
+    algorithm that runs.
+    """
+
+    name = "cublasLt"
+    activation = "none"
+
+    def __init__(
+        self, cublas: CublasLt, m: int, n: int, k: int, types: tuple[str, str, str], scales: str,
+        fast: bool = False,
+    ) -> None:  # fmt: skip
+        import cupy
+
+        super().__init__(cublas, FLOAT, COMPUTE_32F)
+        self.dtype, self._by_blocks = " ".join((*types, scales)), scales == "blocks"
+        of_a, of_b = FP8_CODES[types[0]], FP8_CODES[types[1]]
+        self._set(FIRST_TRANSPOSED, ctypes.c_int32(TRANSPOSED))
+        self._set(FAST_ACCUMULATION, ctypes.c_int8(fast))
+        for attribute, mode in zip(SCALE_MODES, MODES[scales], strict=True):
+            self._set(attribute, ctypes.c_int32(mode))
+        self._lay_out((k, n, of_b), (k, m, of_a), (n, m, RESULT_CODES[types[2]]))
+        random = cupy.random.default_rng(0).integers  # below 64 all bits of FP8 are numbers
+        A, B = (random(0, 64, size).astype(cupy.uint8) for size in ((m, k), (n, k)))
+        size = max(m, n) * (-(-k // 128) + SCALES_TOGETHER)  # enough for any kind
+        ones = cupy.ones(size, cupy.float32)
+        self._set_scales(ones, ones)  # their alignment counts
+        self._laid_out: dict[int, tuple] = {}
+        if not self._choose(A, B, cupy.zeros((m, n), cupy.float32), ones, ones):
+            raise CublasError(
+                f"cuBLASLt proposes no algorithm that runs, for {self.dtype} at M={m}, N={n}, "
+                f"K={k}."
+            )
+
+    def launch(self, operands, alpha: float, beta: float) -> None:
+        """As a Kernel's, for operands of ops NT. The factors are 1 and 0.
+
+        cuBLASLt has scales of blocks in its own order: A's by columns, rows of B's padded. They are
+        brought into it when they are first seen.
+        """
+        a, b = operands.scale_a, operands.scale_b
+        if self._by_blocks:
+            if id(a) not in self._laid_out:
+                cupy, padding = self.array_module, -b.shape[1] % SCALES_TOGETHER
+                turned = cupy.ascontiguousarray(a.T)
+                padded = cupy.ascontiguousarray(cupy.pad(b, ((0, 0), (0, padding))))
+                self._laid_out[id(a)] = turned, padded, a
+            a, b, _ = self._laid_out[id(a)]
+        self.launch_into(operands.A, operands.B, operands.C, a, b)
+
+    def _set_scales(self, scale_a, scale_b) -> None:
+        for attribute, scale in zip(SCALE_POINTERS, (scale_b, scale_a), strict=True):
+            self._set(attribute, ctypes.c_void_p(scale.data.ptr))
+
+    def _launch(self, proposal: _Proposal, A, B, C, scale_a, scale_b) -> int:
+        """The status of one launch."""
+        self._set_scales(scale_a, scale_b)
+        return super()._launch(proposal, A, B, C)
 
     def random_bias(self, n: int, seed: int) -> None:
         """It takes none."""

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
+from gemmlab.cuda.control_bits import Control
+
 TOOL = "nvdisasm"
 PACKAGE = "nvidia-cuda-nvdisasm"
 LIMIT_S = 60
@@ -25,7 +27,9 @@ _INSTRUCTION = re.compile(
     r"^\s*/\*(?P<address>[0-9a-f]{4,})\*/\s+"
     r"(?:@(?P<predicate>!?U?P\w+)\s+)?"
     r"(?P<opcode>[A-Z][\w.]*)\s*(?P<operands>[^;]*);"
+    r"(?:\s*/\* control (?P<control>[0-9a-f]+) \*/)?"
 )
+_UPPER_WORD = re.compile(r"^\s*/\* 0x([0-9a-f]{16}) \*/")  # on the line below the instruction
 _REGISTER = re.compile(r"[-|~!]*R(\d+)(?:\.\w+)*\|?")
 _TARGET = re.compile(r"`\((\.L\w+)\)")
 
@@ -53,13 +57,17 @@ class Read:
 
 @dataclass(frozen=True)
 class Instruction:
-    """One line of SASS. `target` is the address that it may go to, None if it goes nowhere."""
+    """One line of SASS. `target` is the address that it may go to, None if it goes nowhere.
+
+    `control`: its control bits, None where the listing has none.
+    """
 
     address: int
     predicate: str  # such as "!P0"; empty if it is always executed
     opcode: str  # with its modifiers, such as "FFMA.FTZ"
     operands: tuple[str, ...]
     target: int | None = None
+    control: Control | None = None
 
     def __str__(self) -> str:
         guard = f"@{self.predicate} " if self.predicate else ""
@@ -87,7 +95,7 @@ def disassemble(cubin: bytes) -> str:
         path = Path(folder) / "kernel.cubin"
         # CuPy hands over a cubin without its last byte, which is 0: one more does no harm.
         path.write_bytes(cubin + b"\0")
-        command = [nvdisasm(), "--print-code", str(path)]
+        command = [nvdisasm(), "--print-code", "--print-instruction-encoding", str(path)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
     if done.returncode:
         said = done.stderr.strip().replace(str(path), "the cubin")
@@ -113,14 +121,21 @@ def nvdisasm() -> str:
 def section(listing: str, entry: str | None = None) -> str:
     """The lines of kernel `entry` in a listing: labels and instructions; the only kernel's if None.
 
-    Raises NoListing, naming the kernels that there are.
+    Of an instruction's 128 bits, the control bits alone stay, which its text does not say. Raises
+    NoListing, naming the kernels that there are.
     """
     found: dict[str, list[str]] = {}
     lines: list[str] | None = None
     for line in listing.splitlines():
         if start := _SECTION.match(line):
             lines = found.setdefault(start[1], [])
-        elif lines is not None and (_LABEL.match(line) or _INSTRUCTION.match(line)):
+        elif lines is None:
+            continue
+        elif found_one := _INSTRUCTION.match(line):
+            lines.append(found_one[0].strip())
+        elif upper := _UPPER_WORD.match(line):
+            lines[-1] += f" /* control {Control.of(int(upper[1], 16)).bits:06x} */"
+        elif _LABEL.match(line):
             lines.append(line.strip())
     there = ", ".join(found) or "none"
     if entry is None and len(found) == 1:
@@ -149,6 +164,7 @@ def parse(lines: str) -> list[Instruction]:
             opcode=match["opcode"],
             operands=tuple(part.strip() for part in match["operands"].split(",") if part.strip()),
             target=labels.get(goes[1]) if (goes := _TARGET.search(match["operands"])) else None,
+            control=Control.from_bits(int(bits, 16)) if (bits := match["control"]) else None,
         )
         for match in found
     ]

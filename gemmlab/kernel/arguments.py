@@ -11,6 +11,8 @@ from gemmlab.kernel import layout
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import Problem, Rung, Settings
 from gemmlab.ladder.element_types import FLOAT32, ElementType
+from gemmlab.ladder.launch import MATRICES
+from gemmlab.ladder.scales import Scales
 
 
 class ArgumentError(Exception):
@@ -48,9 +50,11 @@ def operands_of(
     if bias is not None and not rung.takes_bias(settings):
         also = " with these settings" if rung.bias else "; rung 11_fused_epilogue does"
         raise ArgumentError(f"{name} takes no bias{also}")
-    if (scales is None) == precision.scaled:
-        needs = "scales, one for each row of A and one for each column of B"
-        raise ArgumentError(f"{name} {'needs' if precision.scaled else 'takes no'} {needs}")
+    kind = precision.scales
+    if scales is None and kind is not None:
+        raise ArgumentError(f"{name} needs scales, a float32 array for A and one for B: {kind}")
+    if scales is not None and kind is None:
+        raise ArgumentError(f"{name} takes no scales")
     matrices = 3 if rung.batch > 1 else 2
     wanted: dict[str, tuple[Any, Any, int]] = {  # array, element type, axes
         "A": (A, precision.a, matrices), "B": (B, precision.b, matrices),
@@ -65,8 +69,9 @@ def operands_of(
     if bias is not None:
         wanted["bias"] = bias, FLOAT32, 1
     scale_a, scale_b = scales or (None, None)
-    if precision.scaled:
-        wanted |= {"scale_a": (scale_a, FLOAT32, 1), "scale_b": (scale_b, FLOAT32, 1)}
+    if kind is not None:
+        axes = 2 if kind.depth else 1
+        wanted |= {"scale_a": (scale_a, FLOAT32, axes), "scale_b": (scale_b, FLOAT32, axes)}
     for which, (array, element, axes) in wanted.items():
         if not isinstance(array, kinds) or type(array) is not type(A):
             raise ArgumentError(
@@ -78,10 +83,12 @@ def operands_of(
                 f"{which} is {array.dtype}: {name} takes {element.name}; "
                 f"use {_conversion(which, element)}"
             )
+        if array.ndim != axes and which.startswith("scale"):
+            raise ArgumentError(f"{which} has {array.ndim} axes, and it needs {axes}: {kind}")
         if array.ndim != axes:
             takes = {1: f"a {which} with one", 2: "matrices", 3: "batches of matrices"}[axes]
             raise ArgumentError(f"{which} has {array.ndim} axes: {name} takes {takes}")
-        how = lies if axes > 1 else {"gaps": False}
+        how = lies if axes > 1 and which in MATRICES else {"gaps": False}
         if fault := layout.fault(array, **how):
             raise ArgumentError(f"{which} {fault}: use np.ascontiguousarray({which})")
     problem = problem_of(rung.ops(settings), A, B)
@@ -89,13 +96,29 @@ def operands_of(
     if beta != 0 and C.shape != (*A.shape[:-2], m, n):
         shapes = ("×".join(map(str, one)) for one in (C.shape, (*A.shape[:-2], m, n)))
         raise ArgumentError("C is {}, A @ B is {}".format(*shapes))
-    for which, array, size, what in (
-        ("bias", bias, n, "columns"), ("scale_a", scale_a, m, "rows"),
-        ("scale_b", scale_b, n, "columns"),
-    ):  # fmt: skip
-        if array is not None and len(array) != size:
-            raise ArgumentError(f"{which} has {len(array)} elements, A @ B has {size} {what}")
+    if bias is not None and len(bias) != n:
+        raise ArgumentError(f"bias has {len(bias)} elements, A @ B has {n} columns")
+    if kind is not None:
+        _check_scale("scale_a", scale_a, kind.shape_of_a(problem), kind)
+        _check_scale("scale_b", scale_b, kind.shape_of_b(problem), kind)
     return Operands(problem, precision, A, B, C if beta != 0 else None, bias, scale_a, scale_b)
+
+
+def _check_scale(which: str, scale: Any, shape: tuple[int, ...], kind: Scales) -> None:
+    """Raises ArgumentError for another shape, and for what is no number above 0."""
+    if scale.shape != shape:
+        raise ArgumentError(f"{which} is {scale.shape}, and for these matrices {shape}: {kind}")
+    bad = ~((scale > 0) & (scale < np.inf))
+    if bool(bad.any()):
+        values = scale.ravel()[bad.ravel()]
+        place = ", ".join(str(int(i)) for i in np.argwhere(_on_host(bad))[0])
+        raise ArgumentError(
+            f"{which}[{place}] is {float(values[0]):g}: a scale is a finite number above 0"
+        )
+
+
+def _on_host(array: Any) -> np.ndarray:
+    return array if isinstance(array, np.ndarray) else array.get()
 
 
 def _conversion(which: str, element: ElementType) -> str:

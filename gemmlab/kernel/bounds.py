@@ -27,7 +27,8 @@ float16 at the end: 2**-11 of the result, or half of the smallest subnormal. Whe
 nearly all; S grows with K and overtakes it.
 
 BF16 and FP8 have the same bound, with R of the type of C, and none where C is float32. Of FP8 it
-holds where mma.sync goes through the units of FP16, as on Hopper: wgmma keeps fewer bits of a sum.
+holds where mma.sync goes through the units of FP16, as on Hopper. wgmma keeps fewer bits of a sum:
+there S is what cut_sums says, and the roundings of what is added in float32.
 Of TF32 the tensor core does not look at the last 13 bits of an operand: an error below 2**-10 of
 it, which makes S
 
@@ -45,6 +46,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gemmlab.kernel import cut_sums
 from gemmlab.ladder.activations import activate, error_after
 from gemmlab.ladder.element_types import FLOAT32
 from gemmlab.ladder.precision import SINGLE, Precision
@@ -68,9 +70,12 @@ def reference(A, B, C, alpha: float, beta: float, bias=None, activation: str = "
 
 def error_bound(
     A, B, C, alpha: float, beta: float, precision: Precision = SINGLE, bias=None,
-    activation: str = "none",
+    activation: str = "none", least=(0.0, 0.0),
 ):  # fmt: skip
-    """How far each element may be from the reference, float64 of C's shape: see the module."""
+    """How far each element may be from the reference, float64 of C's shape: see the module.
+
+    `least`: of A and B, see Operands.least.
+    """
     k, u = A.shape[-1], FLOAT32.unit_roundoff
     more = 0 if bias is None else 1  # roundings
     errors, size = precision.errors(k)
@@ -78,6 +83,9 @@ def error_bound(
     magnitude = abs(A).astype(np.float64) @ abs(B).astype(np.float64)
     underflow = (2 * k + 4) * SMALLEST_NORMAL * max(abs(alpha), 1.0)
     bound = abs(alpha) * _gamma(errors, size) * magnitude + underflow
+    if precision.promoted is not None:
+        more_than_exact = 1 + _gamma(errors, size)  # what is lost is rounded with the rest
+        bound += abs(alpha) * more_than_exact * cut_sums.lost(A, B, precision.promoted, least)
     if beta:
         bound += abs(beta) * _gamma(2 + more, u) * abs(C).astype(np.float64)
     if bias is not None:

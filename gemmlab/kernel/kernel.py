@@ -272,6 +272,15 @@ class Kernel:
         pointers = operands.pointers if self.takes(POINTERS[0]) else {}
         return operands.values(alpha, beta) | pointers
 
+    def made_of(self, cubin: bytes) -> Kernel:
+        """The same kernel, launched on a GPU with this machine code in place of its text's.
+
+        It is for code that was checked otherwise: see gemmlab.sass.rewriting.
+        """
+        other = copy(self)
+        other._loaded, other._trusted = on_gpu.from_cubin(cubin), True
+        return other
+
     def trust(self) -> None:
         """Launch it on a GPU without the simulator's checks, whatever it does there.
 
@@ -409,7 +418,7 @@ class Kernel:
         )
         if self.rung.has_maps(self.settings):  # with more steps than stages
             cases += [
-                launched._look_for_mistakes(rows + 8, cols + 8, 584, *PRODUCT),
+                launched._look_for_mistakes(rows + 8, cols + 8, 592, *PRODUCT),
                 launched._look_for_mistakes(rows + 8, 8, 64, 0.5, 2.0),
             ]
         self._checked = Report(self.name, cases)

@@ -52,6 +52,19 @@ def loaded(text: str, filename: str, arch: str, settings: Settings, code_hash: s
             return GpuKernels(module)
 
 
+def from_cubin(cubin: bytes) -> GpuKernels:
+    """Machine code that was made or changed elsewhere."""
+    import cupy
+
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.cubin"
+        # NVRTC's binding hands over a cubin without its last byte, which is 0.
+        path.write_bytes(cubin + b"\0")
+        module = cupy.RawModule(path=str(path))
+        module.compile()  # it is read now, as long as the file is there
+    return GpuKernels(module)
+
+
 class GpuKernels:
     """The kernels of one module, and the workspaces that their launches share."""
 

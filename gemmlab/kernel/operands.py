@@ -41,9 +41,10 @@ def random_matrix(rows: int, cols: int, seed: int, dtype: str = "float32") -> np
 
 @dataclass(frozen=True, eq=False)
 class Operands:
-    """A, B and C as they are stored, and a bias (N,) and scales (M,), (N,), float32, or None.
+    """A, B and C as they are stored, and a bias (N,) and scales, float32, or None.
 
-    A scale multiplies a row of A, or a column of B. Matrices may lie with gaps: see layout.
+    Scales multiply elements of A and of B: see gemmlab.ladder.scales. Matrices may lie with gaps:
+    see layout.
     """
 
     problem: Problem
@@ -78,10 +79,7 @@ class Operands:
             matrices = element.encode(values, element.storage).reshape(shape)
             return layout.spread_out(matrices, element, gap) if gap else matrices
 
-        def scale(which: int, size: int) -> np.ndarray | None:
-            return random_values(size, seed + which) + np.float32(1.5) if precision.scaled else None
-
-        return cls(
+        made = cls(
             problem,
             precision,
             matrix(0, problem.shape_of_a, precision.a),
@@ -90,9 +88,8 @@ class Operands:
             if written
             else layout.spread_out(unwritten(problem.shape_of_c, precision.c), precision.c, gap),
             random_values(problem.n, seed + 3) if bias else None,
-            scale(4, problem.m),
-            scale(5, problem.n),
         )
+        return made if precision.scales is None else made.scaled(seed + 4, np.asarray)
 
     def arrays(self) -> dict[str, Any]:
         """Those that are there, by the names that launches use."""
@@ -110,10 +107,36 @@ class Operands:
         A, B = self.precision.a.decode(self.A), self.precision.b.decode(self.B)
         A = A if self.problem.ops[0] == "N" else A.swapaxes(-1, -2)
         B = B if self.problem.ops[1] == "N" else B.swapaxes(-1, -2)
-        if self.precision.scaled:
-            A = A * self.scale_a[:, None].astype(np.float64)
-            B = B * self.scale_b.astype(np.float64)
+        if self.precision.scales is not None:
+            of_a, of_b = self.spread_scales()
+            A, B = A * of_a, B * of_b
         return A, B, self.precision.c.decode(self.C)
+
+    def least(self) -> tuple[Any, Any]:
+        """What an element other than 0 of op(A), of op(B) counts as at the least, with its scale.
+
+        In the tensor cores a subnormal number has the exponent of the smallest normal one.
+        """
+        a, b = self.precision.a.smallest_normal, self.precision.b.smallest_normal
+        if self.precision.scales is None:
+            return a, b
+        of_a, of_b = self.spread_scales()
+        return a * of_a, b * of_b
+
+    def spread_scales(self) -> tuple[Any, Any]:
+        """Scales as float64 factors of op(A) and op(B)."""
+        scales = self.precision.scales
+        return (
+            scales.spread_over_a(self.scale_a, self.problem),
+            scales.spread_over_b(self.scale_b, self.problem),
+        )
+
+    def scaled(self, seed: int, to_device: Callable[[np.ndarray], Any]) -> Operands:
+        """With scales of this seed and the one after it, as from_seed makes them."""
+        scales = self.precision.scales
+        shapes = scales.shape_of_a(self.problem), scales.shape_of_b(self.problem)
+        made = (to_device(_random_scales(shape, seed + i)) for i, shape in enumerate(shapes))
+        return replace(self, **dict(zip(("scale_a", "scale_b"), made, strict=True)))
 
     def changed(self, change: Callable[[Any], Any]) -> Operands:
         """With every array as `change` gives it, such as one on a GPU."""
@@ -152,6 +175,11 @@ class Operands:
             name: cupy.asarray((array.data.ptr + array.itemsize * layout.starts(array)), np.uint64)
             for name, array in zip(POINTERS, (self.A, self.B, self.C), strict=True)
         }
+
+
+def _random_scales(shape: tuple[int, ...], seed: int) -> np.ndarray:
+    """float32 in [0.5, 2.5)."""
+    return (random_values(int(np.prod(shape)), seed) + np.float32(1.5)).reshape(shape)
 
 
 def unwritten(shape: tuple[int, ...], element: ElementType) -> np.ndarray:

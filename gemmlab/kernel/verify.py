@@ -126,7 +126,7 @@ class Report:
 def shapes(kernel) -> list[tuple[int, int, int]]:
     """(M, N, K) where kernels go wrong: single elements, primes, thin ones, tile edges, K of 0."""
     rows, cols = kernel.rung.tile(kernel.settings)
-    mapped = [(rows + 8, cols + 8, 328), (8, 2 * cols - 8, 64)]  # rows of whole 16 bytes
+    mapped = [(rows + 8, cols + 8, 336), (8, 2 * cols - 8, 64)]  # rows of whole 16 bytes
     return [
         (1, 1, 1), (7, 5, 3), (61, 67, 71), (1, 129, 65), (129, 1, 65), (17, 33, 0), (33, 17, 1),
         (rows, cols, 32), (max(rows - 1, 1), cols + 1, 33), (rows + 1, max(cols - 1, 1), 31),
@@ -152,7 +152,7 @@ def verify(kernel, seed: int | None = None) -> Report:
         for factors in FACTORS[1:]
     ]
     if kernel.rung.has_maps(kernel.settings):
-        cases.append(check(kernel, rows + 8, cols + 8, 72, 0.5, 2.0, seed=next(seeds)))
+        cases.append(check(kernel, rows + 8, cols + 8, 80, 0.5, 2.0, seed=next(seeds)))
     if kernel.takes("lda"):
         cases.append(check(kernel, rows, cols, 32, *PRODUCT, seed=next(seeds), gap=4))
     if kernel.rung.batch > 1:
@@ -189,6 +189,8 @@ def check(
         A, B, C = operands.numbers()
         end = {"bias": operands.bias, "activation": kernel.activation}
         expected = reference(A, B, C, alpha, beta, **end)
+        if kernel.precision.promoted is not None:
+            end["least"] = operands.least()
         bound = error_bound(A, B, C, alpha, beta, kernel.precision, **end)
         got = kernel.precision.c.decode(got)
         rows = range(m)
@@ -209,11 +211,11 @@ def check_sample(
     """Check a large product on its own device: every element finite, `rows` rows compared.
 
     The rows are the first, the last and others at random, of at most as many products of a batch.
-    `precision`: whose bound holds, if not that of the kernel's dtype. Raises VerificationError.
+    `precision`: whose bound holds, if not the kernel's. Raises VerificationError.
     """
     xp = kernel.array_module
     seed = int(np.random.SeedSequence().generate_state(1)[0])
-    precision = precision or PRECISIONS[kernel.dtype]
+    precision = precision or PRECISIONS.get(kernel.dtype) or kernel.precision
     A, B = (
         _uniform(xp, shape, seed + i, element)
         for i, (shape, element) in enumerate(
@@ -223,7 +225,10 @@ def check_sample(
     C = xp.full(problem.shape_of_c, precision.c.guard, precision.c.bits).view(precision.c.storage)
     bias = kernel.random_bias(problem.n, seed + 3)
     end = {} if bias is None else {"bias": kernel.to_device(bias)}
-    kernel.launch(Operands(problem, precision, A, B, C, **end), 1.0, 0.0)
+    operands = Operands(problem, precision, A, B, C, **end)
+    if precision.scales is not None:
+        operands = operands.scaled(seed + 4, kernel.to_device)
+    kernel.launch(operands, 1.0, 0.0)
     where = f"{kernel.name} at {problem} (seed {seed})"
     finite = xp.isfinite(precision.c.decode(C))
     if not bool(finite.all()):
@@ -240,8 +245,17 @@ def check_sample(
         names = [f"{product}, {row}" for product in products for row in names]
     A, C = (X[..., xp.asarray(chosen), :] for X in (A, C))
     A, B, C = precision.a.decode(A), precision.b.decode(B), precision.c.decode(C)
+    least = (0.0, 0.0)
+    if precision.scales is not None:
+        of_a, of_b = operands.spread_scales()
+        of_a, least_a = (
+            xp.broadcast_to(X, (problem.m, problem.k))[xp.asarray(chosen)]
+            for X in (of_a, operands.least()[0])
+        )
+        A, B, least = A * of_a, B * of_b, (least_a, operands.least()[1])
     expected = reference(A, B, None, 1.0, 0.0, **end)
-    bound = error_bound(A, B, None, 1.0, 0.0, precision, **end, activation=kernel.activation)
+    end |= {"activation": kernel.activation, "least": least}
+    bound = error_bound(A, B, None, 1.0, 0.0, precision, **end)
     got, expected, bound = (kernel.to_host(X).reshape(-1, problem.n) for X in (C, expected, bound))
     message, _ = _compare(got, activate(expected, kernel.activation), bound, rows=names)
     if message:

@@ -44,6 +44,11 @@ class ElementType:
         return np.dtype(self.storage).itemsize
 
     @property
+    def smallest_normal(self) -> float:
+        """The smallest positive number with a whole fraction, of a float."""
+        return self.smallest_subnormal / (2 * self.unit_roundoff)
+
+    @property
     def bits(self) -> np.dtype:
         """Unsigned integers of the same size."""
         return np.dtype(f"u{self.bytes}")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 from gemmlab.ladder.element_types import (
     BFLOAT16,
@@ -18,8 +19,10 @@ from gemmlab.ladder.element_types import (
     INT32,
     ElementType,
 )
+from gemmlab.ladder.scales import Scales
 
 CUT = 2.0**-10  # the largest relative error of a float32 of which 10 bits of the fraction are kept
+PROMOTED = 128  # products of one sum of the tensor cores, where CUTLASS and cuBLASLt promote it
 FP8_SUM = 2.0**-12  # twice the unit of a sum with 13 bits of the fraction, for it is cut off
 
 
@@ -31,7 +34,9 @@ class Precision:
     `accumulate`: of the sums; factors and bias are float32. `errors`: how many relative errors, and
     of what size each, K products and their sums make at most, before alpha, beta and a bias.
     `on_tensor_cores`: which roof it stands under, and which counter tells its multiply-adds.
-    `scaled`: each row of A and each column of B has a float32 factor.
+    `scales`: which elements of A and of B share a factor; None where they have none. `promoted`: of
+    8-bit floats by wgmma, whose sums keep 13 bits of the fraction, the number of products after
+    which a sum is added in float32, 0 for all; None of others.
     """
 
     name: str
@@ -41,7 +46,8 @@ class Precision:
     accumulate: ElementType
     errors: Callable[[int], tuple[float, float]]
     on_tensor_cores: bool = False
-    scaled: bool = False
+    scales: Scales | None = None
+    promoted: int | None = None
 
 
 SINGLE = Precision(
@@ -90,6 +96,29 @@ FP8_E4M3 = _sums_in_float32("float8_e4m3", E4M3)
 FP8_E5M2 = _sums_in_float32("float8_e5m2", E5M2)
 HALF_TO_SINGLE = _sums_in_float32("float16 to float32", FLOAT16)
 BRAIN_TO_SINGLE = _sums_in_float32("bfloat16 to float32", BFLOAT16)
+
+
+@cache
+def by_warpgroups(
+    a: ElementType, b: ElementType, c: ElementType, scales: Scales, promoted: int
+) -> Precision:
+    """Of 8-bit floats with scales, by wgmma. What its sums lose is in gemmlab.kernel.cut_sums.
+
+    Here are the roundings to float32: one for each sum that is promoted, and five for scales and
+    what they multiply.
+    """
+    types = a.name if a is b else f"{a.name} × {b.name}"
+    name = f"{types} to {c.name}, scales of {scales.name}"
+    if promoted != PROMOTED:
+        name += f", sums of {promoted}" if promoted else ", one sum"
+
+    def errors(k: int) -> tuple[float, float]:
+        return (-(-k // promoted) if promoted else 1) + 5, FLOAT32.unit_roundoff
+
+    return Precision(
+        name, a, b, c, FLOAT32, errors, on_tensor_cores=True, scales=scales, promoted=promoted
+    )
+
 
 PRECISIONS = {
     one.name: one

@@ -21,15 +21,16 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from gemmlab.cuda.cublas import Cublas
-from gemmlab.cuda.cublaslt import EIGHT_BITS, CublasLt, EightBitProduct
+from gemmlab.cuda.cublas import Cublas, CublasError
+from gemmlab.cuda.cublaslt import EIGHT_BITS, CublasLt, EightBitProduct, ScaledProduct
 from gemmlab.cuda.device import GpuState, require_gpu
 from gemmlab.kernel import faults
 from gemmlab.kernel.operands import Operands
 from gemmlab.kernel.verify import check_sample
 from gemmlab.ladder import Precision, Problem
 from gemmlab.ladder.launch import POINTERS
-from gemmlab.ladder.precision import of_cublaslt
+from gemmlab.ladder.precision import PROMOTED, of_cublaslt
+from gemmlab.ladder.scales import OF_TENSORS
 from gemmlab.measure.in_turn import Side, TimingError, alternate, input_sets, make_sets
 
 if TYPE_CHECKING:
@@ -169,10 +170,11 @@ class Arena:
     """One product on the GPU here: inputs that rotate past the L2 cache, and cuBLAS on them.
 
     Kernels are raced against cuBLAS in it; what is the same for all of them is made once. Of eight
-    bits it is cuBLASLt, whose B is stored transposed; the bits of a B of E5M2 it takes as E4M3. Use
-    as a context manager. `pointers`: cuBLAS takes batches by arrays of addresses. Raises NoGpu and,
-    for an empty product, TimingError; entering it CublasError, if the environment asks cuBLAS for
-    less than FP32, or there is no such product of eight bits.
+    bits it is cuBLASLt, whose B is stored transposed, with scales if the kernel has them; without,
+    the bits of a B of E5M2 it takes as E4M3. Use as a context manager. `pointers`: cuBLAS takes
+    batches by arrays of addresses. Raises NoGpu and, for an empty product, TimingError; entering it
+    CublasError, if the environment asks cuBLAS for less than FP32, or there is no such product of
+    eight bits.
     """
 
     def __init__(self, problem: Problem, precision: Precision, pointers: bool = False) -> None:
@@ -191,11 +193,14 @@ class Arena:
         self._theirs: Side | None = None
         self._open = ExitStack()
         self._eight_bits = precision.name in EIGHT_BITS
+        self.their_precision = of_cublaslt(precision) if self._eight_bits else precision
 
     def __enter__(self) -> Arena:
         self._open.enter_context(self.stream)
         name = self.precision.name
-        if self._eight_bits:
+        if self.precision.scales is not None:
+            self.cublas = self._scaled_product(self._open.enter_context(CublasLt(self.stream)))
+        elif self._eight_bits:
             library = self._open.enter_context(CublasLt(self.stream))
             self.cublas = EightBitProduct(library, *self.problem.shape, name)
         else:
@@ -204,6 +209,21 @@ class Arena:
 
     def __exit__(self, *error) -> None:
         self._open.__exit__(*error)
+
+    def _scaled_product(self, library: CublasLt) -> ScaledProduct:
+        """cuBLASLt's with the same kind of scales, or where it has none with scales of tensors."""
+        precision = self.precision
+        types = precision.a.name, precision.b.name, precision.c.name
+        for scales in dict.fromkeys((precision.scales, OF_TENSORS)):
+            try:
+                made = ScaledProduct(library, *self.problem.shape, types, scales.name)
+            except CublasError:
+                if scales is OF_TENSORS:
+                    raise
+            else:
+                self.their_precision = replace(precision, scales=scales, promoted=PROMOTED)
+                return made
+        raise AssertionError("scales of tensors are among those that are tried")
 
     @property
     def their_problem(self) -> Problem:
@@ -222,8 +242,7 @@ class Arena:
         try:
             check_sample(kernel, self.problem)
             if not self._operands:
-                theirs = of_cublaslt(self.precision) if self._eight_bits else self.precision
-                check_sample(self.cublas, self.their_problem, precision=theirs)
+                check_sample(self.cublas, self.their_problem, precision=self.their_precision)
                 self._make_operands()
         except cupy.cuda.memory.OutOfMemoryError as error:
             raise TimingError(f"{self.problem} does not fit on the GPU: {error}") from error
@@ -248,6 +267,9 @@ class Arena:
                     replace(one, problem=problem, B=one.B.reshape(problem.shape_of_b))
                     for one in theirs
                 ]
+            if self.precision.scales is not None:
+                theirs = [replace(one, precision=self.their_precision) for one in theirs]
+                theirs = _scaled(theirs)
             sets = self._sets(self.cublas, theirs)
             self._theirs = Side(self.cublas.launch, sets, self.stream)
             self._theirs.plan()
@@ -263,6 +285,8 @@ class Arena:
     def _make_operands(self) -> None:
         every = make_sets(self.problem, 2 * self.sets, self.precision)
         self._operands = [Operands(self.problem, self.precision, *one) for one in every]
+        if self.precision.scales is not None:
+            self._operands = _scaled(self._operands)
         if self.pointers:
             for one in self._operands:
                 _ = one.pointers  # made before anything is captured
@@ -275,6 +299,13 @@ class Arena:
             bias = launched.to_device(bias)
             operands = [replace(one, bias=bias) for one in operands]
         return [(one, 1.0, 0.0) for one in operands]
+
+
+def _scaled(operands: list[Operands]) -> list[Operands]:
+    """With scales of their own, on the GPU here."""
+    import cupy
+
+    return [one.scaled(SEED + i, cupy.asarray) for i, one in enumerate(operands)]
 
 
 def compare(kernel, m: int, n: int, k: int, *, batch: int = 1, pairs: int = PAIRS) -> Measurement:

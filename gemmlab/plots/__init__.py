@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from gemmlab.plots.hopper.block_phases import block_phases
 from gemmlab.plots.hopper.boxes import boxes, factors
+from gemmlab.plots.hopper.fp8_errors import fp8_errors
 from gemmlab.plots.hopper.multicast import multicast
 from gemmlab.plots.hopper.power import power, wgmma_ceilings
 from gemmlab.plots.hopper.registers import register_budget
@@ -23,6 +24,7 @@ from gemmlab.plots.memory.blocks import block_map
 from gemmlab.plots.memory.copies import copies
 from gemmlab.plots.memory.levels import levels
 from gemmlab.plots.memory.lines import traffic
+from gemmlab.plots.memory.loads_under_way import loads_under_way
 from gemmlab.plots.memory.outer_product import outer_product
 from gemmlab.plots.memory.ring import ring
 from gemmlab.plots.memory.steps import step, steps
@@ -68,6 +70,7 @@ __all__ = [
     "error_over_k",
     "factors",
     "fma_order",
+    "fp8_errors",
     "fragments",
     "gflops",
     "issue_slots",
@@ -75,6 +78,7 @@ __all__ = [
     "kernel_view",
     "ladder",
     "levels",
+    "loads_under_way",
     "multicast",
     "outer_product",
     "path",

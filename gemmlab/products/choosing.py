@@ -256,7 +256,9 @@ def _in_turn(rung: Rung) -> Iterator[Row]:
 def _as_bfloat16(row: Row) -> Row:
     """With the settings for bfloat16, or the nearest of them that there are."""
     of_type = ladder.of_type(row.rung, BRAIN.name)
-    settings = ladder.nearest(row.rung, ladder.read_settings(row.settings) | of_type, of_type)
+    settings = ladder.read_settings(row.settings) | of_type
+    if row.rung.broken(settings):
+        settings = ladder.nearest(row.rung, settings, of_type)
     return replace(row, settings=ladder.written(settings), of=HALF.name)
 
 

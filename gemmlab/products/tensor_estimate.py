@@ -23,8 +23,9 @@ START_S = 3e-6  # of a launch
 BEFORE = (
     192  # as long as so many steps along K: the first tiles of a block, and the end of its work
 )
-COPIED, CACHED = 4e12, 5e12  # bytes per second of memory, and of the tiles that blocks bring
-JOINED, JOIN_S = 6e12, 1e-6  # of sums of parts of K, and until they are known to be there
+COPIED, CACHED = 4e12, 1e13  # bytes per second of memory, and of the tiles that blocks bring
+JOINED, JOIN_S = 1.5e12, 1e-6  # of sums of parts of K, and until they are known to be there
+UNSTAGED = 4  # times as long where warps share nothing
 ROW_BYTES = 16  # at multiples of which rows begin where they are copied asynchronously
 THROUGH_REGISTERS = {"14_wmma": 1e9, "15_mma_sync": 9e9}  # where not: elements per second, an SM
 
@@ -40,6 +41,8 @@ def seconds(rung: Rung, settings: Settings, problem: Problem, target: Target) ->
     warps = resident * prod(rung.block(settings)) / 32
     reuse = rows * columns / (rows + columns)
     rate = PRODUCTS[rung.name] * reuse / (reuse + SMALL) * min(1.0, warps / WARPS) ** 0.5
+    if not settings["STAGES"]:
+        rate /= UNSTAGED
     depth = busiest * problem.k / parts + BEFORE
     time = START_S + rows * columns * depth / rate
     off = problem.n * size % ROW_BYTES or problem.k * size % ROW_BYTES

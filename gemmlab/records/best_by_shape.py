@@ -167,8 +167,9 @@ def _measure(name: str) -> Iterator[dict[str, Any]]:
         if m == n == k and m in SQUARES_AT_LENGTH:
             time.sleep(PAUSE_S)
             yield _row(kernel, compare(kernel, *problem.shape, **how), "burst")
-            both_s = (run.time_ms.median + run.cublas_ms.median) / 1e3
-            pairs = ceil(LOAD_S / both_s)
+            pair_ms = run.time_ms.median * run.launches
+            pair_ms += run.cublas_ms.median * run.cublas_launches  # a sample is several launches
+            pairs = ceil(1e3 * LOAD_S / pair_ms)
             yield _row(kernel, compare(kernel, *problem.shape, pairs=pairs, **how), "sustained")
 
 

@@ -36,8 +36,12 @@ from gemmlab.records.experiments import (
     mma_types,
     pitfalls,
     power,
+    summit_steps,
     wgmma_ceilings,
 )
+from gemmlab.records.experiments.fp8 import errors as fp8_errors
+from gemmlab.records.experiments.fp8 import quantizing
+from gemmlab.records.experiments.fp8 import steps as fp8_steps
 from gemmlab.records.registry import RUNS, BadRecord, Evidence, NoRecord, Say, StaleRecord
 from gemmlab.records.runs import Measured, Part
 
@@ -90,6 +94,10 @@ def evidence(shapes: Shapes = runs.SHAPES) -> tuple[Evidence, ...]:
         hopper_tiles.EVIDENCE,
         wgmma_ceilings.EVIDENCE,
         power.EVIDENCE,
+        fp8_steps.EVIDENCE,
+        fp8_errors.EVIDENCE,
+        quantizing.EVIDENCE,
+        summit_steps.EVIDENCE,
         *(
             Part(rung.name, RUNS, partial(_remake_rung, rung.name, shapes),
                  partial(runs.entry, Measured(rung)))

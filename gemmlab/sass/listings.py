@@ -49,8 +49,13 @@ def _new(rung: Rung, source: str, settings: tuple, arch: str) -> str:
 
 
 def is_current(rung: Rung) -> bool:
-    """Whether the kept listing is of the code and the default settings as they are now."""
-    return stored(rung.name).get("code") == code_hash(rung.path, settings_for(rung, {}))
+    """Whether the kept listing is of the code and the default settings as they are now.
+
+    One without control bits, as they were made once, is not.
+    """
+    kept = stored(rung.name)
+    code = code_hash(rung.path, settings_for(rung, {}))
+    return kept.get("code") == code and "/* control " in kept["listing"]
 
 
 def path_of(name: str) -> Path:

@@ -65,11 +65,16 @@ def _loop(lines: str, adds: int | None) -> Loop:
 
 
 def listing(
-    kernel: Kernel, lines: int = 24, start: int | None = None, arch: str | None = None
+    kernel: Kernel,
+    lines: int = 24,
+    start: int | None = None,
+    arch: str | None = None,
+    control: bool = False,
 ) -> LoopView:
     """Some instructions of the inner loop, as text and as HTML, with the banks that they read.
 
     start: the issue slot of the trip to begin with, from 0 on; the first multiply-add if None.
-    Raises ValueError for slots that there are not, and what loop() raises.
+    control: what the assembler tells the scheduler with each, too, see cuda.control_bits. Raises
+    ValueError for slots that there are not, and what loop() raises.
     """
-    return LoopView(loop(kernel, arch), lines, start)
+    return LoopView(loop(kernel, arch), lines, start, control)

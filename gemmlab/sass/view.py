@@ -1,5 +1,7 @@
 """Instructions of an inner loop for a reader: which bank each register comes from, and the waits.
 
+With their control bits on request: see gemmlab.cuda.control_bits.
+
 The text and the HTML say the same; in the HTML the registers also have the colours of the banks.
 """
 
@@ -9,21 +11,27 @@ import html
 import re
 from dataclasses import dataclass
 
+from gemmlab.cuda.disassembler import Instruction, NoListing
 from gemmlab.report import GROUND, INK, RULE
 from gemmlab.sass.inner_loop import BANKS, MULTIPLY_ADD, Loop, class_of, fetches, reused, waits
 
 COLOURS = ("#0072B2", "#D55E00")  # of the banks: Okabe and Ito's blue and vermilion
 HEADS = ("slot", "instruction", "from bank 0", "from bank 1", "from reuse", "waits")
+CONTROL_HEADS = ("stall", "yields", "sets", "waits for")
 _SOURCE = re.compile(r"\bR(\d+)(\.reuse)?")
 
 
 @dataclass(frozen=True)
 class LoopView:
-    """`lines` instructions of a trip from slot `start` on, the first multiply-add if None."""
+    """`lines` instructions of a trip from slot `start` on, the first multiply-add if None.
+
+    `control`: their control bits stand beside them.
+    """
 
     loop: Loop
     lines: int = 24
     start: int | None = None
+    control: bool = False
 
     def __post_init__(self):
         last = len(self.loop) - 1
@@ -31,6 +39,12 @@ class LoopView:
             raise ValueError(f"start is {self.start}; this trip has the issue slots 0 to {last}")
         if self.lines < 1:
             raise ValueError(f"lines is {self.lines}; it must be 1 or more")
+        if self.control and any(one.control is None for one in self.loop.instructions):
+            raise NoListing("this listing was made without control bits")
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        return (*HEADS, *CONTROL_HEADS) if self.control else HEADS
 
     @property
     def slots(self) -> range:
@@ -43,7 +57,7 @@ class LoopView:
 
     @property
     def rows(self) -> list[tuple[str, ...]]:
-        """A row of words for each instruction, in the order of HEADS."""
+        """A row of words for each instruction, in the order of `heads`."""
         trip = self.loop.instructions
         fetched, places, lost = fetches(trip), reused(trip), waits(trip * 2)[len(trip) :]
         rows = []
@@ -57,11 +71,12 @@ class LoopView:
             ]
             stays = [read for read in one.reads if read.place in places[slot] and fetched[slot]]
             stay = " ".join(f"R{read.register}" for read in stays)
-            rows.append((str(slot), str(one), *banks, stay, str(lost[slot] or "")))
+            row = str(slot), str(one), *banks, stay, str(lost[slot] or "")
+            rows.append((*row, *_control(one)) if self.control else row)
         return rows
 
     def __repr__(self) -> str:
-        lines = [HEADS, *self.rows]
+        lines = [self.heads, *self.rows]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         return "\n".join(
             "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
@@ -74,7 +89,7 @@ class LoopView:
         heads = "".join(
             f'<th scope="col" style="{cell}; border-bottom: 1px solid {RULE}'
             f'{_colour(at - 2)}">{html.escape(head)}</th>'
-            for at, head in enumerate(HEADS)
+            for at, head in enumerate(self.heads)
         )
         body = ""
         for slot, row in zip(self.slots, self.rows, strict=True):
@@ -91,6 +106,13 @@ class LoopView:
             f'line-height: 1.35; {ground}"><thead><tr style="{ground}">{heads}</tr></thead>'
             f"<tbody>{body}</tbody></table></div>"
         )
+
+
+def _control(one: Instruction) -> tuple[str, ...]:
+    """In the order of CONTROL_HEADS. Reuse stands with the operands already."""
+    bits = one.control
+    waits_for = " ".join(map(str, bits.waits_for))
+    return str(bits.stall), "yes" if bits.yields else "", bits.sets, waits_for
 
 
 def _colour(bank: int) -> str:

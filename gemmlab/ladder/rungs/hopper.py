@@ -283,8 +283,8 @@ PERSISTENT = Rung(
     title="Persistent blocks and clusters",
     idea="blocks that stay compute tile after tile, and two of them share what they bring",
     inner_loop=(
-        ("for (; tile < down", "for (; tile < down"),
-        ("for (; tile < down", "arrive_in_all("),
+        ("const auto multiply", "};"),
+        ("for (int piece = 0; piece < (LATER", "while (step < steps)"),
     ),
     parameters=(
         *_parameters((2, 3, 4, 6, 8)),

@@ -19,7 +19,7 @@ from gemmlab.simulator.tensor_cores.descriptors import Fields
 from gemmlab.simulator.threads.warpgroups import WARPS
 
 MOST = 0.0165  # inches for an element
-LABELS, GAP, TOP, BAR = 0.4, 0.75, 0.55, 0.36  # inches
+LABELS, GAP, TOP, BAR = 0.4, 0.75, 0.95, 0.36  # inches
 PALE, STRONG = 0.16, 0.5  # of a matrix's colour
 ROW_BYTES, CHUNK_BYTES, ROWS = 128, 16, 64  # of shared memory, as it is drawn
 PANEL_WIDTH, PANEL_HEIGHT = 3.1, 3.4  # inches
@@ -42,6 +42,7 @@ def boxes(trace: Trace, *, block=(0, 0, 0), caption: str | None = None) -> Pictu
     c_top = TOP + deep + GAP
     bar_top = c_top + tall + 0.7
     fig = style.page(bar_top + BAR + 0.3, caption or _of_boxes(trace, block, first))
+    fig.text_at(MARGIN, 0.12, "Who brings what, and who multiplies what", size=LARGE, weight="bold")
     places = {
         "A": (a_left, c_top, deep, tall), "B": (c_left, TOP, wide, deep),
         "C": (c_left, c_top, wide, tall),
@@ -198,6 +199,8 @@ def factors(
     if not all(reads.values()):
         raise ValueError(f"factors: warpgroup {group} of block {tuple(block)} multiplies nothing.")
     fig = style.page(TOP + PANEL_HEIGHT + 0.75, caption or _of_factors(reads))
+    title = "What each wgmma of a step reads of shared memory"
+    fig.text_at(MARGIN, 0.12, title, size=LARGE, weight="bold")
     for at, (name, some) in enumerate(reads.items()):
         left = MARGIN + 0.45 + at * (PANEL_WIDTH + 0.75)
         whose = "the rows of the warpgroup" if name == "A" else "the first 64 columns"

@@ -61,10 +61,12 @@ class BulkCopies:
         """
         destination, mbarrier = np.asarray(destination), np.asarray(mbarrier)
         for one, here in by_size(self.lanes, size, mask):
-            if self.lanes.launch.count:
-                begin = of_lanes(self.lanes, source, here)
-                counted.count_stretches(self.lanes, index, "tma_ld", begin, one)
+            copies = int(here.sum())
             for to, told, some in self._to_ranks(index, destination, mbarrier, ranks, here):
+                if self.lanes.launch.count:
+                    begin = of_lanes(self.lanes, source, some)
+                    counted.count_stretches(self.lanes, index, "tma_ld", begin, one, copies)
+                    copies = 0  # one instruction, also of several destinations
                 self._load(index, to, np.asarray(source), one, told, some, (source, size, mask))
 
     def load_box(self, index: int, destination, address, coordinates, mbarrier, ranks, mask):

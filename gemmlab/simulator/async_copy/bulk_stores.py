@@ -84,7 +84,7 @@ class BulkStores:
             here = inside_shared(lanes, index, source, one, here, "read")
             if lanes.launch.count:
                 what, begin = "tma_red" if operation else "tma_st", of_lanes(lanes, target, here)
-                counted.count_stretches(lanes, index, what, begin, one)
+                counted.count_stretches(lanes, index, what, begin, one, len(begin))
             steps = np.arange(0, one, UNIT)
             self._start(index, source, one, here, lambda begin, s=steps: begin[:, None] + s,
                         self._to_addresses(index, one, target, operation))  # fmt: skip

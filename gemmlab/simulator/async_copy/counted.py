@@ -56,11 +56,11 @@ def count_bulk(
     lanes.counter.add_again(key, (copies, sectors, bytes_moved, 0))
 
 
-def count_stretches(lanes, index: int, what: str, begin, size: int) -> None:
+def count_stretches(lanes, index: int, what: str, begin, size: int, copies: int) -> None:
     """The same of stretches of `size` bytes that begin at the addresses `begin` (n,)."""
     if len(begin) and (buffer := lanes.launch.memory.buffer_at(int(begin[0]))):
         sectors = stretch(begin, size)
-        count_bulk(lanes, index, what, buffer.name, len(begin), sectors, len(begin) * size)
+        count_bulk(lanes, index, what, buffer.name, copies, sectors, len(begin) * size)
 
 
 def sectors_metric(what: str) -> str:

@@ -1,0 +1,150 @@
+"""Rung 19: 8-bit floats with scales, on top of rung 18, for sm_90a alone.
+
+It is not on the ladder yet: it has no notebook and no records.
+"""
+
+from __future__ import annotations
+
+from gemmlab.ladder.constraints import Constraint
+from gemmlab.ladder.element_types import BFLOAT16, E4M3, E5M2, FLOAT32
+from gemmlab.ladder.launch import Launch, MapOf, Target
+from gemmlab.ladder.precision import PROMOTED, Precision, by_warpgroups
+from gemmlab.ladder.problem import Problem
+from gemmlab.ladder.rung import Rung
+from gemmlab.ladder.rungs.shapes import ceil_div, tile, tile_reuse
+from gemmlab.ladder.scales import OF_BLOCKS, OF_ROWS, OF_TENSORS
+from gemmlab.ladder.settings import Parameter, Settings
+
+FACTORS = ((E4M3, E4M3), (E5M2, E4M3), (E4M3, E5M2))  # A and B, by the value of DTYPE
+SCALES = (OF_TENSORS, OF_ROWS, OF_BLOCKS)  # by the value of SCALES
+GROUP_THREADS, GROUP_ROWS = 128, 64  # of a warpgroup: its threads, and the rows of C it computes
+ROW_BYTES = 128  # of a tile in shared memory, and of a piece of C on its way out
+SQUARE_BYTES = GROUP_ROWS * ROW_BYTES
+BARRIER_BYTES = 8
+MAP_ALIGNMENT = 16  # bytes, of the rows of a matrix that has a tensor map
+BLOCK_SHARED_BYTES = 227 * 1024 - 1024  # what a block may ask for on sm_90a
+THREE_SETS = 128  # columns of C for which a thread has room for totals and two sets of sums
+
+
+def _precision(s: Settings) -> Precision:
+    c = FLOAT32 if s["OUT32"] else BFLOAT16
+    return by_warpgroups(*FACTORS[s["DTYPE"]], c, SCALES[s["SCALES"]], s["PROMOTE"])
+
+
+def _c_columns(s: Settings) -> int:
+    """Of C, as many as one row of shared memory holds."""
+    return ROW_BYTES // _precision(s).c.bytes
+
+
+def _shared_bytes(s: Settings) -> int:
+    """Pairs of tiles, squares of each warpgroup's part of C, two mbarriers for each pair."""
+    rooms = 2 if s["BN"] > _c_columns(s) else 1
+    stages = s["STAGES"] * ((s["BM"] + s["BN"]) * ROW_BYTES + 2 * BARRIER_BYTES)
+    return stages + s["BM"] // GROUP_ROWS * rooms * SQUARE_BYTES
+
+
+def _has_maps(problem: Problem) -> bool:
+    """Whether rows of A, B and a C of 16 bits begin at multiples of 16 bytes, and K is not 0."""
+    return (
+        problem.k > 0
+        and problem.k % MAP_ALIGNMENT == 0
+        and problem.n * BFLOAT16.bytes % MAP_ALIGNMENT == 0
+    )
+
+
+def _plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
+    """As few clusters as need no more rounds than all that fit on the GPU at a time."""
+    args = ("scale_a", "scale_b", "M", "N", "K", "alpha", "beta")
+    if not _has_maps(problem):
+        grid = ceil_div(problem.n, GROUP_ROWS), ceil_div(problem.m, GROUP_ROWS), 1
+        return [Launch("any_width", grid, (GROUP_THREADS, 1, 1), args=("A", "B", "C", *args))]
+    together = s["CLUSTER"]
+    down, across = ceil_div(problem.m, s["BM"] * together), ceil_div(problem.n, s["BN"])
+    most = max(1, target.sm_count // together)
+    clusters = ceil_div(down * across, ceil_div(down * across, most))
+    maps = (
+        MapOf("A", (s["BM"], ROW_BYTES), "128B"),
+        MapOf("B", (s["BN"] // together, ROW_BYTES), "128B"),
+        MapOf("C", (GROUP_ROWS, _c_columns(s)), "128B"),
+    )
+    threads = GROUP_THREADS * (s["BM"] // GROUP_ROWS + 1)
+    return [
+        Launch(
+            "fp8", (clusters * together, 1, 1), (threads, 1, 1), _shared_bytes(s), (together, 1, 1),
+            (*maps, "C", *args), early=bool(s["EARLY_LAUNCH"]),
+        )
+    ]  # fmt: skip
+
+
+def _too_much(s: Settings) -> str | None:
+    if (needed := _shared_bytes(s)) > BLOCK_SHARED_BYTES:
+        return f"needs {needed} bytes of shared memory, a block has {BLOCK_SHARED_BYTES}"
+    return None
+
+
+def _no_room_for_sums(s: Settings) -> str | None:
+    if s["PROMOTE"] and s["BN"] > THREE_SETS:
+        return (
+            f"keeps two sets of sums of {s['BN']} columns beside their totals, and a thread has "
+            f"registers for {THREE_SETS} columns: BN up to {THREE_SETS}, or PROMOTE 0"
+        )
+    return None
+
+
+def _too_few_stages(s: Settings) -> str | None:
+    needed = 2 * s["PROMOTE"] // PROMOTED
+    if s["STAGES"] < needed:
+        return f"has two sums of {s['PROMOTE']} products under way: STAGES from {needed} on"
+    return None
+
+
+def _scales_along_k(s: Settings) -> str | None:
+    if SCALES[s["SCALES"]].depth and s["PROMOTE"] != PROMOTED:
+        return f"has another scale after every {PROMOTED} of K: PROMOTE is {PROMOTED}"
+    return None
+
+
+def _whole_squares(s: Settings) -> str | None:
+    if s["BN"] < _c_columns(s):
+        return f"computes less than the {_c_columns(s)} columns of C that are copied together"
+    return None
+
+
+FP8 = Rung(
+    name="19_fp8",
+    title="FP8 with scales",
+    idea="8 bits and scales; sums of 13 bits, added every 128 products to others in float32",
+    parameters=(
+        Parameter("BM", 128, (64, 128), "rows of C that a block computes"),
+        Parameter("BN", 128, (32, 64, 128, 256), "columns of C that a block computes"),
+        Parameter("STAGES", 6, (2, 3, 4, 6, 8), "pairs of tiles in shared memory"),
+        Parameter("GROUP", 16, (1, 4, 8, 16, 32), "rows of tiles that are computed together"),
+        Parameter("CLUSTER", 1, (1, 2), "blocks that share B"),
+        Parameter(
+            "EARLY_LAUNCH", 1, (0, 1), "1: a launch begins while the one before ends", tuned=False
+        ),
+        Parameter("SCALES", 0, (0, 1, 2), "0 of tensors, 1 of rows, 2 of blocks", tuned=False),
+        Parameter("PROMOTE", 128, (0, 128, 256, 512), "products of one sum, 0: all", tuned=False),
+        Parameter("DTYPE", 0, (0, 1, 2), "0 E4M3, 1 A in E5M2, 2 B in E5M2", tuned=False),
+        Parameter("OUT32", 0, (0, 1), "0: C is bfloat16, 1: float32", tuned=False),
+    ),
+    tile=tile,
+    depth=lambda s: PROMOTED,
+    plan=_plan,
+    cluster_tiles=lambda s: (s["CLUSTER"], 1),
+    by_wgmma=True,
+    constraints=(
+        Constraint("shared memory", _too_much),
+        Constraint("three sets of sums", _no_room_for_sums),
+        Constraint("stages of two sums", _too_few_stages),
+        Constraint("scales along K", _scales_along_k),
+        Constraint("whole squares of C", _whole_squares),
+    ),
+    model_bytes=lambda problem, s: tile_reuse(problem, s, _precision(s)),
+    needs_arch=lambda s: "sm_90a",
+    precision=by_warpgroups(E4M3, E4M3, BFLOAT16, OF_TENSORS, PROMOTED),
+    by_type=_precision,
+    ops=lambda s: "NT",
+)
+
+UNLISTED = (FP8,)

@@ -1,0 +1,141 @@
+"""How wrong products of 8-bit floats are: by type, kind of scales, promotion interval and K.
+
+    python -m gemmlab record 19_errors
+
+quantizes random matrices with kernels/19_quantize.cu, multiplies them with rung 19, and compares
+with float64; results/<gpu>/fp8_errors.csv holds it (see gemmlab.records.registry). The simulator
+has the same bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gemmlab import ladder
+from gemmlab.cuda.device import require_gpu
+from gemmlab.kernel.fingerprint import short_code, shortened
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.kernel.operands import random_values
+from gemmlab.kernel.quantize import quantize
+from gemmlab.ladder import Settings
+from gemmlab.ladder.rungs.fp8 import FACTORS, FP8, SCALES
+from gemmlab.measure.timing import now
+from gemmlab.records.registry import DATE, NUMBER, SIZE, TEXT, WHOLE, Say, Table
+
+if TYPE_CHECKING:
+    import pandas
+
+NAME = "19_errors"
+SIDE = 128  # rows of A, and of B
+DEPTHS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)  # K
+DATA = ("even", "uneven")
+INTERVALS = (128, 256, 512, 0)
+TYPES = ("E4M3", "A in E5M2", "B in E5M2")  # by the value of DTYPE
+SEED = 190
+SPREAD = 1.5  # of uneven data, powers of ten up and down
+BLOCK = 128
+COLUMNS = {
+    **TEXT("data", "types", "scales"), **WHOLE("promote"), **SIZE("k"),
+    **NUMBER("sum_error", "whole_error"), **TEXT("settings", "code", "gpu"), **DATE("recorded"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """`data`: "even", uniform in [-1, 1), or "uneven", sizes that differ by row and block of k."""
+
+    data: str
+    dtype: int
+    scales: int
+    promote: int
+    k: int
+
+    @property
+    def settings(self) -> Settings:
+        tiles = {"BN": 64, "STAGES": 8} if self.promote == 512 else {}
+        how = {"SCALES": self.scales, "PROMOTE": self.promote, "DTYPE": self.dtype, "OUT32": 1}
+        return ladder.settings_for(FP8, {**how, **tiles})
+
+
+def cases() -> list[Case]:
+    """All that go together: scales of blocks have one interval."""
+    return [
+        Case(data, dtype, scales, promote, k)
+        for data in DATA for dtype in range(len(FACTORS)) for scales in range(len(SCALES))
+        for promote in INTERVALS if not SCALES[scales].depth or promote == BLOCK for k in DEPTHS
+    ]  # fmt: skip
+
+
+def matrices(data: str, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """A (SIDE, k) and B (SIDE, k), float32.
+
+    Uneven: rows of A and B, and blocks of 128 of k, are up to 10**SPREAD times as large or small;
+    where a block of A is large, that of B is small, so that each counts in the sum.
+    """
+    A, B = (random_values(SIDE * k, SEED + i).reshape(SIDE, k) for i in (0, 1))
+    if data == "uneven":
+        of_a, of_b = (10.0 ** (SPREAD * random_values(SIDE, SEED + i)) for i in (2, 3))
+        along = 10.0 ** (SPREAD * random_values(-(-k // BLOCK), SEED + 4).repeat(BLOCK)[:k])
+        A, B = A * of_a[:, None] * along, B * of_b[:, None] / along
+    return A.astype(np.float32), B.astype(np.float32)
+
+
+def errors(case: Case, kernel: Kernel) -> tuple[float, float]:
+    """Root mean squares, over C, of errors as shares of |A| @ |B|.T: of the sums, and of all.
+
+    The first is against float64 on the same 8-bit numbers; the second on what they were made from.
+    """
+    A, B = matrices(case.data, case.k)
+    kind, (of_a, of_b) = SCALES[case.scales], FACTORS[case.dtype]
+    qa, scale_a = quantize(A, kind.name, "A", element=of_a.name)
+    qb, scale_b = quantize(B, kind.name, "B", element=of_b.name)
+    C = kernel(qa, qb, scales=(scale_a, scale_b)).astype(np.float64)
+    problem = kernel.problem(SIDE, SIDE, case.k)
+    wide_a = of_a.decode(qa) * kind.spread_over_a(scale_a, problem)
+    wide_b = of_b.decode(qb).T * kind.spread_over_b(scale_b, problem)
+    A, B = A.astype(np.float64), B.T.astype(np.float64)
+    size = abs(A) @ abs(B)
+    by_sums, by_all = (C - wide_a @ wide_b) / size, (C - A @ B) / size
+    return float(np.sqrt(np.mean(by_sums**2))), float(np.sqrt(np.mean(by_all**2)))
+
+
+def record(say: Say) -> Path:
+    """Compute all cases on the GPU here; returns the file. Raises NoGpu."""
+    import pandas
+
+    here = require_gpu("Measuring errors")
+    kernels: dict[str, Kernel] = {}
+    rows = []
+    for case in cases():
+        name = ladder.written(case.settings)
+        if name not in kernels:
+            kernels[name] = Kernel(FP8, case.settings, None, FP8.path)
+        by_sums, by_all = errors(case, kernels[name])
+        rows.append({
+            "data": case.data, "types": TYPES[case.dtype], "scales": SCALES[case.scales].name,
+            "promote": case.promote, "k": case.k, "sum_error": by_sums, "whole_error": by_all,
+            "settings": name, "code": shortened(kernels[name].code_hash()), "gpu": here.name,
+            "recorded": now(),
+        })  # fmt: skip
+    say(f"{NAME}: {len(rows)} cases")
+    return EVIDENCE.write(pandas.DataFrame(rows), here.slug)
+
+
+def _code_of_row(row) -> str:
+    return short_code(FP8.path, ladder.read_settings(row.settings))
+
+
+EVIDENCE = Table(
+    name=NAME, file="fp8_errors.csv", remake=record,
+    key=("data", "types", "scales", "promote", "k", "settings"), columns=COLUMNS,
+    code_of_row=_code_of_row,
+)  # fmt: skip
+
+
+def recorded_errors() -> pandas.DataFrame:
+    """A row for each case, with the columns of COLUMNS. Raises what registry.Table.read raises."""
+    return EVIDENCE.read()

@@ -1,0 +1,126 @@
+"""Control bits: their layout, held against what nvdisasm says otherwise, and what they must say."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gemmlab.cuda import nvrtc
+from gemmlab.cuda.control_bits import BARRIERS, SHIFT, WIDTH, Control
+from gemmlab.cuda.disassembler import NoListing, disassemble, parse, section
+from gemmlab.ladder import RUNGS, SINGLE
+from gemmlab.loading import load
+from gemmlab.sass import hazards, listing, listings, loops
+from gemmlab.sass.inner_loop import Loop
+from gemmlab.sass.view import CONTROL_HEADS, HEADS, LoopView
+
+BARRIER = st.none() | st.integers(0, BARRIERS - 1)
+CONTROLS = st.builds(
+    Control, stall=st.integers(0, 15), yields=st.booleans(), write_barrier=BARRIER,
+    read_barrier=BARRIER, waits_for=st.sets(st.integers(0, BARRIERS - 1)).map(sorted).map(tuple),
+    reuse=st.sets(st.integers(0, 2)).map(sorted).map(tuple),
+)  # fmt: skip
+
+
+@given(CONTROLS, st.integers(0, 2**64 - 1))
+def test_what_is_put_into_a_word_is_read_from_it_and_nothing_else_changes(control, upper):
+    put = control.put_into(upper)
+    assert Control.of(put) == control == Control.from_bits(control.bits)
+    assert (put ^ upper) & ~(((1 << WIDTH) - 1) << SHIFT) == 0
+
+
+@pytest.mark.parametrize(
+    "upper, said",
+    (
+        # Upper words as nvdisasm prints them, of instructions whose text says what they need.
+        (0x000FE20003800000, "stall 1"),  # BSSY
+        (0x000FEA0003C00000, "stall 5"),  # a call
+        (0x000E240000000800, "stall 2, sets W0"),  # LDC R1: its user waits for 0
+        (0x000E220000002100, "stall 1, sets W0"),  # S2R
+        (0x001FEA0003C00000, "stall 5, waits for 0"),
+    ),
+)
+def test_words_of_nvdisasm(upper, said):
+    assert str(Control.of(upper)) == said
+
+
+def test_what_there_is_not_is_refused():
+    for fields, message in (
+        ({"stall": 16}, "stall is 16; it must be 0 to 15"),
+        ({"write_barrier": 6}, "no barrier 6; they are 0 to 5"),
+        ({"waits_for": (7,)}, "no barrier 7"),
+        ({"reuse": (3,)}, "no source 3"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Control(**fields)
+        with pytest.raises(ValueError, match=message):
+            Control().but(**fields)
+
+
+@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+def test_every_listing_has_them_and_reuse_stands_in_the_text_too(rung):
+    """nvdisasm writes .reuse beside an operand: by another way than our reading of the bits."""
+    code = parse(listings.stored(rung.name)["listing"])
+    assert code and all(one.control is not None for one in code)
+    for one in code:
+        if one.operation == "FFMA" and not one.control.yields:
+            named = {read.place - 1 for read in one.reads if read.reuse}
+            assert named == set(one.control.reuse), one
+
+
+@pytest.mark.parametrize(
+    "rung", [one for one in RUNGS if one.precision is SINGLE], ids=lambda rung: rung.name
+)
+def test_the_assembler_uses_no_load_that_is_under_way(rung):
+    """If barriers were read wrongly, its own code would seem to."""
+    trip = loops.loop(load(rung.name, "sm_90a")).instructions
+    assert not hazards.under_way(trip)
+
+
+def test_a_barrier_that_is_not_waited_for_is_found():
+    trip = list(loops.loop(load("10_register_banks", "sm_90a")).instructions)
+    waiting = [at for at, one in enumerate(trip) if one.operation == "FFMA" and
+               one.control.waits_for]  # fmt: skip
+    assert waiting
+    at = waiting[0]
+    broken = replace(trip[at], control=trip[at].control.but(waits_for=()))
+    found = hazards.under_way([*trip[:at], broken, *trip[at + 1 :]])
+    assert found and "is in use by LDS" in found[0]
+
+
+def test_the_view_shows_them_on_request():
+    kernel = load("10_register_banks", "sm_90a")
+    plain, full = listing(kernel, 60), listing(kernel, 60, control=True)
+    assert plain.heads == HEADS and full.heads == (*HEADS, *CONTROL_HEADS)
+    assert [row[: len(HEADS)] for row in full.rows] == plain.rows
+    for slot, row in zip(full.slots, full.rows, strict=True):
+        bits = full.loop.instructions[slot].control
+        assert row[len(HEADS) :] == (
+            str(bits.stall), "yes" if bits.yields else "", bits.sets,
+            " ".join(map(str, bits.waits_for)),
+        )  # fmt: skip
+    assert "waits for" in full._repr_html_() and "W0" in repr(full)
+
+
+def test_a_listing_without_them_says_so():
+    kernel = load("05_thread_tile_2d", "sm_90a")
+    bare = tuple(
+        replace(one, control=None)
+        for one in loops.loop(kernel).instructions
+    )  # fmt: skip
+    assert LoopView(Loop(bare)).rows
+    with pytest.raises(NoListing, match="without control bits"):
+        LoopView(Loop(bare), control=True)
+
+
+def test_all_words_of_a_cubin_survive():
+    source = 'extern "C" __global__ void f(float* x) { x[threadIdx.x] *= 2.0f; __syncthreads(); }'
+    program = nvrtc.compile_anew(source, "f.cu", arch="sm_90a")
+    code = parse(section(disassemble(program.cubin), "f"))
+    assert [one.control.bits for one in code] == [
+        Control.from_bits(one.control.bits).bits for one in code
+    ]
+    loads = [one for one in code if one.operation == "LDG"]
+    users = [one for one in code if one.operation in ("FADD", "FMUL")]
+    assert loads[0].control.write_barrier in users[0].control.waits_for

@@ -1,0 +1,236 @@
+"""Rung 19 in the simulator: every kind of scales, type and interval, and what is left out."""
+
+import numpy as np
+import pandas
+import pytest
+from corpus import self_contained
+
+from gemmlab import ladder, plots
+from gemmlab.kernel import cut_sums, verify
+from gemmlab.kernel.arguments import ArgumentError
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.kernel.operands import random_values
+from gemmlab.kernel.quantize import quantize
+from gemmlab.ladder import IllegalSetting, Problem
+from gemmlab.ladder.element_types import E4M3, E5M2
+from gemmlab.ladder.rungs.fp8 import FP8
+from gemmlab.ladder.scales import OF_BLOCKS, OF_ROWS, OF_TENSORS
+
+SMALL = {"BM": 64, "BN": 64, "STAGES": 2}
+f4 = np.float32
+
+
+def kernel(source=None, **settings):
+    """For a GPU of so few SMs that a block computes several tiles."""
+    chosen = ladder.settings_for(FP8, settings)
+    return Kernel(FP8, chosen, "sm_90a", source or FP8.path).scheduled_for(2)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    (
+        {}, {"SCALES": 1, "CLUSTER": 2, "OUT32": 1}, {"SCALES": 2, "CLUSTER": 2},
+        {"SCALES": 2, **SMALL, "DTYPE": 2, "OUT32": 1}, {"DTYPE": 1, "PROMOTE": 256},
+        {**SMALL, "PROMOTE": 512, "STAGES": 8},
+        {"PROMOTE": 0, "BN": 256, "STAGES": 4, "CLUSTER": 2, "SCALES": 1},
+    ),
+    ids=ladder.written,
+)  # fmt: skip
+def test_every_form_is_right_at_all_widths(settings):
+    """Rows of whole 16 bytes by tensor map, with tails; others, and K of 0, without."""
+    one = kernel(**settings)
+    for shape, *factors in (
+        ((264, 264, 400), 1.0, 0.0), ((200, 72, 1040), 0.5, 2.0), ((1, 264, 16), 1.0, 0.0),
+        ((40, 77, 99), 0.5, 2.0), ((9, 8, 0), 0.5, 2.0),
+    ):  # fmt: skip
+        case = verify.check(one, *shape, *factors, seed=3)
+        assert case.passed, case
+
+
+@pytest.mark.parametrize(
+    "settings", ({}, {"SCALES": 2, "CLUSTER": 2, "STAGES": 2}, {**SMALL, "PROMOTE": 0}),
+    ids=ladder.written,
+)  # fmt: skip
+def test_nothing_is_found_by_the_checks(settings):
+    assert kernel(**settings).check().passed
+
+
+def test_sums_that_need_few_bits_are_exact():
+    """Small whole numbers, and scales that are powers of two: no bit is lost anywhere."""
+    for kind, settings in ((OF_BLOCKS, {"SCALES": 2}), (OF_ROWS, {"SCALES": 1})):
+        one = kernel(OUT32=1, **SMALL, **settings)
+        problem = one.problem(136, 264, 656)
+        A, B = (
+            np.floor(3 * random_values(lines * 656, seed)).reshape(lines, 656)
+            for seed, lines in ((1, 136), (2, 264))
+        )
+        scale_a, scale_b = (
+            f4(2) ** np.floor(3 * random_values(int(np.prod(shape)), 3)).reshape(shape).astype(f4)
+            for shape in (kind.shape_of_a(problem), kind.shape_of_b(problem))
+        )
+        C = one(E4M3.encode(A, "uint8"), E4M3.encode(B, "uint8"), scales=(scale_a, scale_b))
+        wide_a = A * kind.spread_over_a(scale_a, problem)
+        assert (wide_a @ (B.T * kind.spread_over_b(scale_b, problem)) == C).all()
+
+
+def test_quantized_products_are_near_what_was_quantized():
+    X, W = (random_values(n * 384, n).reshape(n, 384) for n in (72, 136))
+    exact = X.astype(float) @ W.T
+    size = abs(X).astype(float) @ abs(W).T
+    for kind, number in (("tensors", 0), ("rows", 1), ("blocks", 2)):
+        A, scale_a = quantize(X, kind, "A")
+        B, scale_b = quantize(np.ascontiguousarray(W.T), kind, "B", transpose=True)
+        C = kernel(SCALES=number, OUT32=1, **SMALL)(A, B, scales=(scale_a, scale_b))
+        assert (abs(C - exact) <= (2 * E4M3.unit_roundoff + 2.0**-7) * size).all()
+
+
+def test_nan_stays_nan_and_448_stays_finite():
+    A, B = (np.full((64, 128), 0x7E, np.uint8) for _ in range(2))  # 448 each
+    A[3, 5] = 0x7F
+    one, scale = kernel(OUT32=1, **SMALL), np.ones(1, f4)
+    C = one(A, B, scales=(scale, scale))
+    assert np.isnan(C[3]).all() and (np.delete(C, 3, 0) == 128 * 448.0**2).all()
+
+
+# ---- what sums lose ------------------------------------------------------------------------------
+
+
+def test_promoted_sums_are_better_and_within_a_smaller_bound():
+    problem, errors, bounds = Problem(64, 64, 2048, 1, "NT"), {}, {}
+    for interval in (0, 512, 128):
+        one = kernel(**SMALL | {"STAGES": 8}, PROMOTE=interval, OUT32=1)
+        given = one.operands(problem, seed=5)
+        A, B, _ = given.numbers()
+        C = one(given.A, given.B, scales=(given.scale_a, given.scale_b))
+        errors[interval] = abs(C - A @ B).mean()
+        bound = cut_sums.lost(A, B, interval, given.least())
+        assert (abs(C - A @ B) <= 1.001 * bound + 1e-3).all()
+        bounds[interval] = bound.mean()
+    assert errors[0] > 2 * errors[512] / 1.5 > 2 * errors[128] / 1.5
+    assert bounds[0] > bounds[512] > bounds[128]
+
+
+def test_what_subnormal_factors_lose_is_within_the_bound():
+    """The smallest numbers count with the exponent of the smallest normal one."""
+    one = kernel(OUT32=1, **SMALL)
+    bits = (random_values(2 * 64 * 256, 7).view(np.uint32) >> 9).astype(np.uint8)
+    A, B = (bits & 0x87).reshape(2, 64, 256)  # exponents of 0
+    B = np.where(np.arange(256) % 3 == 0, 0x7E, B).astype(np.uint8)
+    scale = np.ones(1, f4)
+    C = one(A, B, scales=(scale, scale))
+    wide_a, wide_b = E4M3.decode(A), E4M3.decode(B).T
+    lost = cut_sums.lost(wide_a, wide_b, 128, (E4M3.smallest_normal, E4M3.smallest_normal))
+    assert (abs(C - wide_a @ wide_b) <= lost + 1e-6).all()
+
+
+def test_the_smallest_normal_numbers():
+    assert (E4M3.smallest_normal, E5M2.smallest_normal) == (2.0**-6, 2.0**-14)
+
+
+# ---- scales and settings -------------------------------------------------------------------------
+
+
+def test_shapes_of_scales():
+    problem = Problem(200, 300, 400, 1, "NT")
+    assert (OF_TENSORS.shape_of_a(problem), OF_TENSORS.shape_of_b(problem)) == ((1,), (1,))
+    assert (OF_ROWS.shape_of_a(problem), OF_ROWS.shape_of_b(problem)) == ((200,), (300,))
+    assert (OF_BLOCKS.shape_of_a(problem), OF_BLOCKS.shape_of_b(problem)) == ((200, 4), (3, 4))
+    blocks = np.arange(12.0).reshape(3, 4).astype(f4)
+    wide = OF_BLOCKS.spread_over_b(blocks, problem)
+    assert wide.shape == (400, 300) and wide[399, 299] == 11 and wide[127, 128] == 4
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    (
+        (lambda a, b: None, "needs scales, a float32 array for A and one for B: one for each"),
+        (lambda a, b: (a[:4], b), r"scale_a is \(4, 2\), and for these matrices \(8, 2\)"),
+        (lambda a, b: (a, b.ravel()), "scale_b has 1 axes, and it needs 2"),
+        (lambda a, b: (a, 0 * b), r"scale_b\[0, 0\] is 0: a scale is a finite number above 0"),
+        (lambda a, b: (np.where(a > 2, np.nan, a).astype(f4), b), r"scale_a\[\d, \d\] is nan"),
+        (lambda a, b: (-a, b), r"scale_a\[0, 0\] is -"),
+        (lambda a, b: (a.astype(np.float64), b), "scale_a is float64"),
+    ),
+)  # fmt: skip
+def test_bad_scales_are_refused(change, message):
+    one = kernel(SCALES=2, **SMALL)
+    given = one.operands(one.problem(8, 16, 256), seed=1)
+    with pytest.raises(ArgumentError, match=message):
+        one(given.A, given.B, scales=change(given.scale_a, given.scale_b))
+
+
+def test_settings_that_do_not_go_together_are_refused():
+    for settings, message in (
+        ({"BN": 256, "STAGES": 4}, "two sets of sums of 256 columns"),
+        ({"SCALES": 2, "PROMOTE": 0}, "another scale after every 128 of K"),
+        ({"PROMOTE": 512}, "STAGES from 8 on"),
+        ({"BN": 32}, "less than the 64 columns of C"),
+        ({"STAGES": 8}, "bytes of shared memory"),
+    ):
+        with pytest.raises(IllegalSetting, match=message):
+            kernel(**settings)
+
+
+# ---- planted mistakes ----------------------------------------------------------------------------
+
+MISTAKES = {
+    "a set added while its products go on": (
+        "wait_for_products<1>();          // those of `one`", "wait_for_products<2>(); //",
+        "sums in flight",
+    ),
+    "sums not fenced": ("                    fence_sums();\n", "", "missing wgmma.fence"),
+    "nobody waits for a full stage": (
+        "wait_for(full + 8 * at.stage, at.parity);\n                    fence", "fence",
+        "read of a copy in flight",
+    ),
+    "nobody waits for an empty stage": (
+        "wait_for(empty + 8 * at.stage, at.parity ^ 1);\n                    expect", "expect",
+        "write of a copy in flight",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_planted_mistake_is_found(name):
+    old, new, kind = MISTAKES[name]
+    text = self_contained(FP8.path.read_text(encoding="utf-8"))
+    assert text.count(old) == 1
+    report = kernel(text.replace(old, new), **SMALL, GROUP=1).check()
+    assert kind in {finding.kind for case in report.cases for finding in case.findings}
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    (
+        ("promote(totals, sums, factors);\n            };", "};"),
+        ("min(col, N - 1) / BLOCK) * blocks + block)", "min(col, N - 1) / BLOCK) * blocks)"),
+        ("? second : first", "? first : second"),
+    ),
+)
+def test_a_wrong_sum_or_scale_does_not_pass(old, new):
+    text = self_contained(FP8.path.read_text(encoding="utf-8"))
+    assert text.count(old) == 1
+    wrong = kernel(text.replace(old, new), SCALES=2, **SMALL)
+    assert not verify.check(wrong, 136, 136, 272, 1.0, 0.0, seed=1).passed
+
+
+# ---- errors, as a figure -------------------------------------------------------------------------
+
+
+def test_errors_are_drawn_as_they_are():
+    rows = [
+        {"data": data, "types": "E4M3", "scales": scales, "promote": promote, "k": k,
+         "sum_error": (2.0 - bool(promote)) / k, "whole_error": (2 + (scales == "tensors")) / k}
+        for data in ("even", "uneven") for scales in ("tensors", "rows")
+        for promote in (0, 128) for k in (128, 512)
+    ]  # fmt: skip
+    rows += [{**row, "scales": "blocks", "whole_error": 1 / row["k"]} for row in rows]
+    table = pandas.DataFrame(rows).drop_duplicates(["data", "scales", "promote", "k"])
+    figure = plots.fp8_errors(table)
+    left, right = figure.axes[:2]
+    (never,) = (line for line in left.lines if line.get_gid() == "0")
+    assert never.get_ydata().tolist() == [2 / 128, 2 / 512]
+    assert [line.get_gid() for line in right.lines] == ["tensors", "rows", "blocks"]
+    assert [line.get_ydata()[0] * 128 for line in right.lines] == [3, 2, 1]
+    with pytest.raises(ValueError, match="types is 'E3M4', it must be one of E4M3"):
+        plots.fp8_errors(table, types="E3M4")
