@@ -87,15 +87,7 @@ def traffic() -> pandas.DataFrame:
             "GB needed": needed, "GB asked for": asked, "shared, %": 100 * (1 - needed / asked),
             **counted.get(values, {}),
         }  # fmt: skip
-    columns = [
-        "GB needed",
-        "GB asked for",
-        "shared, %",
-        "L2 hits, %",
-        "GB through L2",
-        "GB from DRAM",
-    ]
-    return pandas.DataFrame(rows).T.reindex(columns=columns)
+    return pandas.DataFrame(rows).T
 
 
 def shapes(table: pandas.DataFrame) -> pandas.DataFrame:
