@@ -384,5 +384,10 @@ def _candidates(arch: str, dtype: str) -> list[tuple[Rung, Settings]]:
         for rung in ladder.RUNGS
         if rung.name in RULED[dtype] and (of_type := ladder.of_type(rung, dtype)) is not None
         for settings in ladder.tuned_settings(rung, of_type)
-        if rung.ships(settings) and rung.runs_on(settings, arch)
+        if rung.ships(settings | _as_by_default(rung, of_type)) and rung.runs_on(settings, arch)
     ]
+
+
+def _as_by_default(rung: Rung, computed: Settings) -> Settings:
+    """What says what is computed, as by default: for other types as many settings are tried."""
+    return {name: rung.defaults[name] for name in computed}
