@@ -48,7 +48,7 @@ from gemmlab.ladder import (
 from gemmlab.ladder.shape_set import EVERY_PROBLEM
 from gemmlab.loading import Shape, load, tile_parameters
 from gemmlab.measure import profiler, timing
-from gemmlab.products.choosing import TYPES, Row, at, choose, recorded
+from gemmlab.products.choosing import TYPES, Row, choose, taken
 from gemmlab.records import best_by_shape, registry, runs, tuning
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
 from gemmlab.records.runs import device
@@ -471,14 +471,13 @@ def _auto_runs(dtype: str) -> Iterator[timing.Timed]:
     Raises NoRecord.
     """
     if gpu() is None:
-        problems = dict.fromkeys(row.problem for row in recorded(dtype) if row.problem.ops == "NN")
-        every = [row for row in (at(problem, dtype) for problem in problems) if not row.of]
-        if not every:
+        rows = taken(dtype).values()
+        if not rows:
             again = registry.again("best_by_shape")
             raise NoRecord(
                 f"nothing is recorded of what {AUTO} takes in {dtype}; {again} on a GPU."
             )
-        yield from map(_replayed, every)
+        yield from map(_replayed, rows)
         return
     from tqdm.auto import tqdm
 

@@ -1,8 +1,9 @@
 """Which rung, and which settings of it, for a product: from what was recorded, else by a rule.
 
 choose() takes the fastest that is recorded at the nearest shape (records.best_by_shape), and where
-this GPU has no such record it goes by how many tiles there are for its SMs. What was recorded in
-float16 alone stands for bfloat16 too: the same instructions, as fast, on as many bytes.
+this GPU has no such record it goes by how many tiles there are for its SMs; so it does where that
+finds a rung that has none. What was recorded in float16 alone stands for bfloat16 too: the same
+instructions, as fast, on as many bytes.
 """
 
 from __future__ import annotations
@@ -102,7 +103,13 @@ def _choose(problem: Problem, dtype: str, fused: bool) -> Chosen:
     if fused:
         return _fused(problem, dtype)
     rows = [row for row in recorded(dtype) if row.runs_here]
-    return _from_records(problem, rows) or by_rule(problem, dtype)
+    found = _from_records(problem, rows)
+    if found and set(RULED[dtype]) <= {row.rung.name for row in rows}:
+        return found
+    ruled = by_rule(problem, dtype)
+    if found and ruled.rung in {row.rung.name for row in rows}:
+        return found
+    return ruled  # there are no records, or none of the rung that should be the fastest
 
 
 # ---- an epilogue, for which there is no choice of rungs ------------------------------------------
@@ -205,6 +212,22 @@ def at(problem: Problem, dtype: str = SINGLE.name) -> Row:
     raise NoRecord(
         f"{chosen.rung} with {ladder.written(chosen.settings)} is not recorded at {problem}."
     )
+
+
+def taken(dtype: str = SINGLE.name) -> dict[Problem, Row]:
+    """What is recorded of what is chosen, at every recorded shape with A and B as they are.
+
+    Without those where what is chosen has no record of this type.
+    """
+    found: dict[Problem, Row] = {}
+    for problem in dict.fromkeys(row.problem for row in recorded(dtype) if row.problem.ops == "NN"):
+        try:
+            row = at(problem, dtype)
+        except NoRecord:
+            continue
+        if not row.of:
+            found[problem] = row
+    return found
 
 
 def own_records() -> bool:
@@ -361,5 +384,10 @@ def _candidates(arch: str, dtype: str) -> list[tuple[Rung, Settings]]:
         for rung in ladder.RUNGS
         if rung.name in RULED[dtype] and (of_type := ladder.of_type(rung, dtype)) is not None
         for settings in ladder.tuned_settings(rung, of_type)
-        if rung.ships(settings) and rung.runs_on(settings, arch)
+        if rung.ships(settings | _as_by_default(rung, of_type)) and rung.runs_on(settings, arch)
     ]
+
+
+def _as_by_default(rung: Rung, computed: Settings) -> Settings:
+    """What says what is computed, as by default: for other types as many settings are tried."""
+    return {name: rung.defaults[name] for name in computed}

@@ -24,6 +24,8 @@ BEFORE = (
     192  # as long as so many steps along K: the first tiles of a block, and the end of its work
 )
 COPIED, CACHED = 4e12, 1e13  # bytes per second of memory, and of the tiles that blocks bring
+ASIDE = 0.05  # of the work of an SM, which tells apart what memory holds up alike
+ARRIVES_S = 9e-7  # from the start of a copy until its bytes are there
 JOINED, JOIN_S = 1.5e12, 1e-6  # of sums of parts of K, and until they are known to be there
 UNSTAGED = 4  # times as long where warps share nothing
 ROW_BYTES = 16  # at multiples of which rows begin where they are copied asynchronously
@@ -48,12 +50,17 @@ def seconds(rung: Rung, settings: Settings, problem: Problem, target: Target) ->
     off = problem.n * size % ROW_BYTES or problem.k * size % ROW_BYTES
     if off and rung.name in THROUGH_REGISTERS:
         time += (rows + columns) * depth / THROUGH_REGISTERS[rung.name]
+    if stages := settings["STAGES"]:
+        of_an_sm = busiest * (rows + columns) * problem.k / parts * size
+        in_flight = resident * rung.shared_bytes(settings) * (stages - 1) / stages
+        time = max(time, START_S + ARRIVES_S * of_an_sm / max(1, in_flight))
     if parts > 1:
         of_a_tile = rung.precision.accumulate.bytes * rows * columns
         time += JOIN_S + 2 * of_a_tile * blocks / JOINED
     brought = size * problem.k * (across * problem.m + down * problem.n) / CACHED
     least = problem.least_bytes(rung.precision) / problem.batch / COPIED if problem.batch else 0
-    return problem.batch * max(time, START_S + brought, START_S + least)
+    held_up = max(time, START_S + brought, START_S + least)
+    return problem.batch * (held_up + ASIDE * time)
 
 
 def _resident(rung: Rung, settings: Settings, target: Target) -> int:

@@ -29,11 +29,7 @@ def shares(dtype: str = SINGLE.name) -> pandas.DataFrame:
     """
     import pandas
 
-    problems = dict.fromkeys(
-        row.problem for row in choosing.recorded(dtype) if row.problem.ops == "NN"
-    )
-    taken = {problem: choosing.at(problem, dtype) for problem in problems}
-    taken = {problem: row for problem, row in taken.items() if not row.of}
+    taken = choosing.taken(dtype)
     if not taken:
         raise NoRecord(
             f"nothing is recorded of gl.matmul in {dtype}; {again('best_by_shape')} on a GPU."
