@@ -37,6 +37,7 @@ def kernel(text: str = SOURCE, **settings: int) -> SimpleNamespace:
         rung=rung,
         settings=chosen,
         precision=rung.precision,
+        on_gpu=False,
         code_hash=lambda: code_hash(text, chosen),
     )
 

@@ -14,7 +14,6 @@ import hardware
 import numpy as np
 import pytest
 import sample_kernels
-from awaited import AWAITED
 
 from gemmlab import simulator
 from gemmlab.analysis import counters, known_differences
@@ -32,7 +31,6 @@ LARGEST = 1100  # larger products take too long
 ODD = 1001, 777, 513  # no tile of a rung covers C exactly: all blocks are counted
 PRODUCT = "m", "n", "k", "alpha", "beta", "seed"
 
-RECORDED = [rung for rung in RUNGS if rung.name not in AWAITED]
 needs_gpu = pytest.mark.skipif(device.gpu() is None, reason=f"needs a GPU: {device.why_no_gpu()}")
 
 
@@ -62,7 +60,7 @@ def test_the_readme_tells_the_known_differences_in_their_words():
     assert all(one.why in readme for one in known_differences.DIFFERENCES)
 
 
-@pytest.mark.parametrize("rung", RECORDED, ids=lambda rung: rung.name)
+@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
 def test_every_recorded_counter_and_every_bit_of_recorded_results_is_the_same(rung, monkeypatch):
     """The launch that is counted at ODD gives the result there too.
 

@@ -2,7 +2,6 @@
 
 import pandas
 import pytest
-from awaited import AWAITED
 
 from gemmlab import plots
 from gemmlab.analysis.recorded import block_phases
@@ -54,7 +53,6 @@ def test_the_full_rate_of_an_sm_is_above_what_wgmma_alone_was_measured_at():
     assert block_phases.at_full_rate() == 64 * 1024
 
 
-@pytest.mark.skipif("17_warp_specialized" in AWAITED, reason="its clock readings are to come")
 def test_what_the_notebook_concludes_from_the_recorded_blocks():
     """The steps gain nothing; most of what 17 saves is the way of C; its own start is longer."""
     means = block_phases.phases()
@@ -65,7 +63,6 @@ def test_what_the_notebook_concludes_from_the_recorded_blocks():
     assert saved["until the next block begins"] > 0 > saved["until the first tiles are there"]
 
 
-@pytest.mark.skipif("17_warp_specialized" in AWAITED, reason="its clock readings are to come")
 def test_the_producer_waits_and_nothing_waits_for_it():
     marks = hopper_timeline.marks().query("kernel == '17_warp_specialized' and 16 < step < 60")
     of = marks.groupby("role")[["waits", "goes_on", "done"]]

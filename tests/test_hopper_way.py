@@ -66,11 +66,18 @@ def test_energy_is_of_what_was_launched_without_a_pause():
 
 
 def test_shapes_have_as_many_rounds_as_their_blocks_need():
-    table = hopper_way.shapes()
-    assert table.loc[("8192×8192×8192", 2), ["tiles", "blocks", "rounds"]].tolist() == [
-        2048, 128, 16,
+    shapes = [(8192, 8192, 8192), (2048, 2048, 2048), (1001, 777, 513), (256, 256, 64)]
+    table = pandas.DataFrame(
+        [{"kernel": PERSISTENT.name, "m": m, "n": n, "k": k, "pct_cublas": 99.0}
+         for m, n, k in shapes]
+        + [{"kernel": "cublas", "m": 64, "n": 64, "k": 64, "pct_cublas": 100.0}]
+    )  # fmt: skip
+    found = hopper_way.shapes(table)
+    assert list(found.index) == ["256×256×64", "2048×2048×2048", "8192×8192×8192"]
+    assert found[["tiles", "blocks", "rounds"]].to_numpy().tolist() == [
+        [2, 2, 1], [128, 128, 1], [2048, 128, 16],
     ]  # fmt: skip
-    assert table.index.is_unique and (table["SMs busy, %"] <= 100).all()
+    assert (found["SMs busy, %"] <= 100).all()
 
 
 def test_what_the_tables_read_is_there():

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from awaited import AWAITED
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -136,10 +135,7 @@ def test_a_tile_that_does_not_fit_is_refused_before_it_is_compiled(name, given_,
     assert {name: int(value) for name, value in named.items()} in ladder.legal_settings(rung)
 
 
-SHIPPED = [rung for rung in RUNGS[2:] if rung.name not in AWAITED]
-
-
-@pytest.mark.parametrize("rung", SHIPPED, ids=lambda rung: rung.name)
+@pytest.mark.parametrize("rung", RUNGS[2:], ids=lambda rung: rung.name)
 def test_every_setting_that_ships_fits_into_a_block(rung):
     """As ptxas reports of each: shared memory, and registers for all threads of a block."""
     for settings in prebuilt.all_settings(rung.name):

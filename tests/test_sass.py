@@ -5,7 +5,6 @@ from collections import Counter
 from importlib.util import find_spec
 
 import pytest
-from awaited import AWAITED
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -380,10 +379,7 @@ def test_a_trip_of_tensor_cores_is_one_step_of_a_warp():
 # ---- what is kept with the project ---------------------------------------------------------------
 
 
-KEPT = [rung for rung in RUNGS if rung.name not in AWAITED]
-
-
-@pytest.mark.parametrize("rung", KEPT, ids=lambda rung: rung.name)
+@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
 def test_the_kept_sass_is_of_the_kernel_as_it_is(rung):
     assert listings.is_current(rung), "run `python -m gemmlab compile --listings`"
 

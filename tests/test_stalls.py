@@ -2,7 +2,6 @@
 
 import pytest
 import sample_record
-from awaited import AWAITED
 
 from gemmlab.analysis import counters
 from gemmlab.analysis.counters import ACTIVE_WARPS
@@ -119,10 +118,7 @@ def test_other_gpus_are_not_asked_for_what_sm_90_alone_has(results, monkeypatch)
 # ---- the record of the H200 ----------------------------------------------------------------------
 
 
-RECORDED = [rung for rung in RUNGS if rung.name not in AWAITED]
-
-
-@pytest.mark.parametrize("rung", RECORDED, ids=lambda rung: rung.name)
+@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
 def test_all_reasons_together_are_the_warps_that_an_sm_had(rung, monkeypatch):
     """Counted in other launches: the share of an SM's 64 warps, a quarter for each scheduler."""
     monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")

@@ -204,12 +204,12 @@ class Kernel:
         """alpha * A @ B + beta * C as a new array (M, N), with bias and activation if the rung has.
 
         `A`: (M, K), `B`: (K, N), `C`: (M, N), which is not changed and only needed where beta is
-        not 0, `bias`: (N,), for a rung that takes one, `scales`: (M,) and (N,), float32, for a rung
-        that takes them. A rung of batches has the batch before M, K and N, and one that takes A or
-        B transposed has them so. All are NumPy or all CuPy arrays of the rung's types,
-        C-contiguous, or for a rung that takes lda, ldb and ldc with gaps between rows and between
-        the matrices of a batch. The result is C-contiguous. alpha and beta become float32. Raises
-        ArgumentError.
+        not 0, `bias`: (N,), for a rung that takes one, `scales`: of A and of B, float32, for a rung
+        that takes them, see gemmlab.ladder.scales. A rung of batches has the batch before M, K and
+        N, and one that takes A or B transposed has them so. All are NumPy or all CuPy arrays of the
+        rung's types, C-contiguous, or for a rung that takes lda, ldb and ldc with gaps between rows
+        and between the matrices of a batch. The result is C-contiguous. alpha and beta become
+        float32. Raises ArgumentError.
         """
         alpha, beta = factor("alpha", alpha), factor("beta", beta)
         kinds = (np.ndarray, self.array_module.ndarray)

@@ -87,34 +87,39 @@ def traffic() -> pandas.DataFrame:
             "GB needed": needed, "GB asked for": asked, "shared, %": 100 * (1 - needed / asked),
             **counted.get(values, {}),
         }  # fmt: skip
-    return pandas.DataFrame(rows).T
+    columns = [
+        "GB needed",
+        "GB asked for",
+        "shared, %",
+        "L2 hits, %",
+        "GB through L2",
+        "GB from DRAM",
+    ]
+    return pandas.DataFrame(rows).T.reindex(columns=columns)
 
 
-def shapes() -> pandas.DataFrame:
-    """18 in FP16 with its default tile, at every shape that was recorded, the fewest tiles first.
+def shapes(table: pandas.DataFrame) -> pandas.DataFrame:
+    """How often blocks of 18 with its default settings go round, a row for each shape of a table.
 
-    Columns: CLUSTER; tiles; blocks; rounds; SMs busy, %, of their time until the last is done, all
-    tiles taken as equally long; TFLOP/s; % of cuBLAS. Raises what registry.Table.read raises.
+    table: as kernel.benchmark() gives of it. Columns: tiles; blocks; rounds; SMs busy, %, of their
+    time until the last is done, all tiles taken as equally long; % of cuBLAS.
     """
     import pandas
 
-    table, sms = EVIDENCE.read(), _sm_count()
-    rows = []
+    sms, settings, rows = _sm_count(), PERSISTENT.defaults, {}
     for row in table[table["kernel"] == PERSISTENT.name].itertuples():
-        settings = ladder.read_settings(row.settings)
-        if settings | {"CLUSTER": 0} != PERSISTENT.defaults | {"CLUSTER": 0}:
-            continue
-        problem, target = Problem(row.m, row.n, row.k), Target("sm_90a", sms)
-        blocks = PERSISTENT.launches(problem, settings, target)[0].grid[0]
+        problem = Problem(row.m, row.n, row.k)
+        (launch,) = PERSISTENT.launches(problem, settings, Target("sm_90a", sms))
+        if launch.entry != PERSISTENT.entry(settings):
+            continue  # rows off 16 bytes
         tiles = -(-row.m // settings["BM"]) * -(-row.n // settings["BN"])
-        rounds = -(-tiles // blocks)
-        rows.append({
-            "M×N×K": f"{row.m}×{row.n}×{row.k}", "CLUSTER": settings["CLUSTER"], "tiles": tiles,
-            "blocks": blocks, "rounds": rounds, "SMs busy, %": 100 * tiles / (rounds * sms),
-            "TFLOP/s": row.tflops, "% of cuBLAS": row.pct_cublas,
-        })  # fmt: skip
-    found = pandas.DataFrame(rows).drop_duplicates(["M×N×K", "CLUSTER"])
-    return found.sort_values(["tiles", "M×N×K", "CLUSTER"]).set_index(["M×N×K", "CLUSTER"])
+        rounds = -(-tiles // launch.grid[0])
+        rows[f"{row.m}×{row.n}×{row.k}"] = {
+            "tiles": tiles, "blocks": launch.grid[0], "rounds": rounds,
+            "SMs busy, %": 100 * tiles / (rounds * sms), "% of cuBLAS": row.pct_cublas,
+        }  # fmt: skip
+    found = pandas.DataFrame(rows).T.rename_axis("M×N×K").sort_values("tiles", kind="stable")
+    return found.astype(dict.fromkeys(("tiles", "blocks", "rounds"), int))
 
 
 def _of_rung(row: pandas.Series) -> str:

@@ -1,6 +1,7 @@
 """Rung 19: 8-bit floats with scales, on top of rung 18, for sm_90a alone.
 
-It is not on the ladder yet: it has no notebook and no records.
+It is not on the ladder yet: it has no notebook. What is measured of it is in
+gemmlab.records.experiments.fp8.
 """
 
 from __future__ import annotations

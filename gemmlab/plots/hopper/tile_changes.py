@@ -91,12 +91,12 @@ def _draw(ax: Axes, panel: _Panel, roles: list[str], before: int, after: int) ->
                     Rectangle((low, at + (1 - size * BAR / ROW) / 2), high - low,
                               size * BAR / ROW,
                               facecolor=style.tint(_colour(mark.turn), share), hatch=hatch,
-                              edgecolor=_colour(mark.turn), linewidth=0.6,
+                              edgecolor=_colour(mark.turn), linewidth=0.6, zorder=3 - size,
                               gid=f"{role} {start} {mark.turn}")
                 )  # fmt: skip
                 if start == "starts" and high - low > (before + after) / 12:
-                    ax.text((low + high) / 2, at + 0.5, f"tile {mark.turn}", size=SMALL,
-                            ha="center", va="center_baseline")  # fmt: skip
+                    ax.text(low + (before + after) / 60, at + 0.5, f"tile {mark.turn}", size=SMALL,
+                            va="center_baseline")  # fmt: skip
     ax.axvline(0, color=style.BLACK, linewidth=0.8, linestyle=":")
     ax.set_yticks([at + 0.5 for at in range(len(roles))], roles)
     ax.tick_params(axis="y", length=0, labelsize=NORMAL)

@@ -39,6 +39,7 @@ KEY = {  # level of memory: how its marker is filled, and what that means
     "L2": ("left", "by the bytes counted at L2"),
     "L1": ("none", "by the bytes that the idea asks for"),
 }
+CLOSE = 1.6  # of two roofs no further apart the words stand above both
 CACHES = ("L2", "L1")  # whose roofs are those of reading
 
 
@@ -137,14 +138,18 @@ def _draw_roofs(
     """The copy and arithmetic, black, and the slopes of L2 and L1, thin."""
     x_low, x_high = ax.get_xlim()
     highest = max(tops.values())
-    for unit, top in tops.items():
+    for top in tops.values():
         xs, ys = [top / slope, x_high], [top, top]
         if top == highest:
             xs, ys = [x_low, *xs], [slope * x_low, *ys]
         ax.plot(xs, ys, color=style.INK, linewidth=2)
+    words_at, rise = math.inf, 0  # where the words of the roof above stand, and how far above it
+    for unit, top in sorted(tops.items(), key=lambda one: -one[1]):
+        is_close = words_at < CLOSE * top
+        words_at, rise = (words_at, rise + 1) if is_close else (top, 0)
         ax.annotate(
-            f"{UNITS[unit]}: {style.rate(top)}", (x_high, top), (-6, 5), ha="right",
-            textcoords="offset points",
+            f"{UNITS[unit]}: {style.rate(top)}", (x_high, words_at),
+            (-6, 5 + rise * SMALL * LINE * 1.2), ha="right", textcoords="offset points",
         )  # fmt: skip
 
     _name_slope(ax, "copy" if not slopes else "DRAM, copy", slope, highest, points, bool(slopes))

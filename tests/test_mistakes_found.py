@@ -1,0 +1,26 @@
+"""Lines changed in a kernel, and what verification and the checks say of it."""
+
+import pytest
+
+from gemmlab.analysis import mistakes
+
+SMALL = {"BN": 64, "STAGES": 2}
+
+
+def test_what_no_result_shows_is_found_and_a_comment_changes_nothing():
+    changes = {
+        "no fence": ("fence_sums();", ""),
+        "a comment": ("// a consumer", "// one that multiplies"),
+    }
+    table = mistakes.found("17_warp_specialized", changes, **SMALL)
+    assert list(table.index) == list(changes)
+    assert table.loc["no fence", "check() finds"] == "missing wgmma.fence"
+    assert table.loc["a comment", "check() finds"] == "nothing"
+    for told in table["right"]:
+        right, _, every = told.partition(" of ")
+        assert right == every
+
+
+def test_a_line_that_is_not_there_once_is_refused():
+    with pytest.raises(ValueError, match="stands 0 times"):
+        mistakes.found("17_warp_specialized", {"none": ("no such line", "")}, **SMALL)
