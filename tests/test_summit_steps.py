@@ -1,59 +1,58 @@
-"""What is recorded of the way from 10 to 22, and of its loop written anew."""
+"""The record of the way from 10 to 22: its rows, written, read and shown in their order."""
 
-import re
-
+import pandas
 import pytest
 
-from gemmlab.folders import ROOT
 from gemmlab.ladder import written
+from gemmlab.records import registry
 from gemmlab.records.experiments import summit_steps
 from gemmlab.records.experiments.summit_steps import (
-    BURST,
+    COLUMNS,
     EVERY,
+    EVIDENCE,
     IN_TURN,
-    LARGE,
     REWRITTEN,
     SUSTAINED,
     WAY,
 )
+from gemmlab.records.registry import StaleRecord
 
 
-@pytest.fixture(scope="module")
-def table():
-    return summit_steps.EVIDENCE.read()
+def made_up(step, size, way):
+    """A row with numbers that nobody measured."""
+    row = dict.fromkeys(COLUMNS, 1) | dict.fromkeys(("gpu", "driver", "cuda", "nvrtc"), "x")
+    row |= {"step": step.what, "kernel": step.rung.name, "settings": written(step.full)}
+    row |= {"m": size, "n": size, "k": size, "way": way, "cublas": "x"}
+    row |= {"error": None, "cublas_error": None, "recorded": "2026-01-01T00:00:00+00:00"}
+    return row | {"code": summit_steps._code_of_row(pandas.Series(row))}
 
 
-def test_the_way_is_recorded_and_nothing_that_is_no_step(table):
-    def rows(steps):
-        ways = {False: (IN_TURN,), True: (IN_TURN, BURST, SUSTAINED)}
-        return {
-            (step.what, written(step.full), size, way)
-            for step in steps for size in step.sizes
-            for way in ways[step.at_length and size in (LARGE, summit_steps.HUGE)]
-        }  # fmt: skip
-
-    recorded = set(zip(table.step, table.settings, table.m, table.way, strict=True))
-    assert rows((*WAY, *REWRITTEN)) <= recorded <= rows(EVERY)
+@pytest.fixture
+def rows(tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "RESULTS", tmp_path)
+    (tmp_path / "nvidia-x").mkdir()
+    (tmp_path / "nvidia-x" / registry.RUNS).write_text("{}")
+    found = [made_up(step, size, IN_TURN) for step in EVERY for size in step.sizes]
+    return [*found, made_up(WAY[-1], 4096, SUSTAINED)]
 
 
-def test_ways_are_shown_in_their_order():
+def test_steps_are_shown_in_their_order_whatever_that_of_the_file(rows):
+    EVIDENCE.write(pandas.DataFrame(rows[::-1]), "nvidia-x")
     for chosen in (WAY, REWRITTEN):
         shown = summit_steps.steps(chosen)
         assert list(dict.fromkeys(shown["step"])) == [step.what for step in chosen]
-    assert set(summit_steps.steps(WAY, SUSTAINED)["step"]) == {WAY[0].what, WAY[-1].what}
+        assert len(shown) == sum(len(step.sizes) for step in chosen)
+    assert list(summit_steps.steps(WAY, SUSTAINED)["M×N×K"]) == ["4096×4096×4096"]
 
 
-def test_errors_stand_beside_those_of_cublas(table):
-    known = table[(table.way == IN_TURN) & (table.m == LARGE)]
-    assert known["error"].notna().all() and known["cublas_error"].notna().all()
-    # Of sums of 4096 products in float32, in any order: far from the bound, and not exact.
-    assert known["error"].between(1e-8, 1e-5).all()
-    assert known["cublas_error"].between(1e-8, 1e-5).all()
+def test_a_row_of_another_kernel_is_stale(rows):
+    rows[0]["code"] = "0" * 16
+    EVIDENCE.write(pandas.DataFrame(rows), "nvidia-x")
+    with pytest.raises(StaleRecord, match="22_steps"):
+        summit_steps.steps()
 
 
-def test_the_readme_has_the_recorded_shares():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    said = text[text.index("`kernels/22_fp32_summit.cu`") :].partition("\n")[0]
-    shown = [summit_steps.steps(WAY[-1:]), summit_steps.steps(REWRITTEN[-1:])]
-    shares = [f"{share:.1f}" for part in shown for share in part["% of cuBLAS"]]
-    assert re.findall(r"([\d.]+) %", said) == shares
+def test_no_two_steps_are_the_same():
+    assert len({step.what for step in EVERY}) == len(EVERY)
+    kinds = {(step.rung.name, written(step.full), step.change) for step in EVERY}
+    assert len(kinds) == len(EVERY)

@@ -189,8 +189,9 @@ def _code_of_row(row: Any) -> str:
 
 
 EVIDENCE = Table(
-    name=NAME, file="summit_steps.csv", remake=record, key=("step", "m", "n", "k", "way"),
-    columns=COLUMNS, code_of_row=_code_of_row,
+    name=NAME, file="summit_steps.csv", remake=record,
+    key=("step", "kernel", "settings", "m", "n", "k", "way"), columns=COLUMNS,
+    code_of_row=_code_of_row,
 )  # fmt: skip
 
 
