@@ -20,9 +20,7 @@ PRODUCTS = {  # multiply-adds per second of an SM, if tiles could be as large as
 SMALL = 32  # elements that each brought one is used for: there the rate is half of what it could be
 WARPS = 8  # that fill an SM: with fewer the rate falls
 START_S = 3e-6  # of a launch
-BEFORE = (
-    192  # as long as so many steps along K: the first tiles of a block, and the end of its work
-)
+BEFORE = 192  # along K, as long as the first tiles of a block and the end of its work take
 COPIED, CACHED = 4e12, 1e13  # bytes per second of memory, and of the tiles that blocks bring
 ASIDE = 0.05  # of the work of an SM, which tells apart what memory holds up alike
 ARRIVES_S = 9e-7  # from the start of a copy until its bytes are there
