@@ -25,6 +25,8 @@ SETTINGS = [
     ("11_fused_epilogue", {}),
     ("14_wmma", {}),
     ("14_wmma", {"BM": 128, "BN": 128, "BK": 32}),
+    ("15_mma_sync", {"DTYPE": 3}),
+    ("18_persistent", {}),
 ]
 
 

@@ -15,6 +15,7 @@ from matplotlib.patches import Rectangle
 
 from gemmlab.analysis.facts import SHARED, Facts
 from gemmlab.kernel.trace import Trace
+from gemmlab.ladder import listed
 from gemmlab.plots import style
 from gemmlab.plots.memory.banks import COUNTED, Banks
 from gemmlab.plots.picture import Picture
@@ -79,7 +80,7 @@ def _draw(fig: Picture, facts: Facts, ceilings: Ceilings | None) -> None:
     kernel = facts.kernel
     _words(ax, MARGIN, 0.12, kernel.name, size=style.LARGE, weight="bold")
     left = MARGIN + style.text_width(kernel.name, style.LARGE, "bold") + 0.2
-    _words(ax, left, 0.13, facts.settings, size=NORMAL)
+    _words(ax, left, 0.13, _settings(facts, WIDTH - MARGIN - left), size=NORMAL)
     levels = touched(facts)
     for array, (x, y, width, tall) in {
         "A": (A_LEFT, C_TOP, SHORT, LONG),
@@ -90,6 +91,18 @@ def _draw(fig: Picture, facts: Facts, ceilings: Ceilings | None) -> None:
     _draw_key(ax, facts)
     _draw_banks(ax, facts)
     _draw_roofline(ax, facts, ceilings)
+
+
+def _settings(facts: Facts, room: float) -> str:
+    """All settings if they fit into so many inches, else without what is computed as by default."""
+    if style.text_width(facts.settings, NORMAL) <= room:
+        return facts.settings
+    settings = facts.kernel.settings
+    return listed({
+        one.name: settings[one.name]
+        for one in facts.kernel.rung.parameters
+        if one.tuned or settings[one.name] != one.default
+    })  # fmt: skip
 
 
 def _words(ax: Axes, x: float, y: float, words: str, **look) -> None:
