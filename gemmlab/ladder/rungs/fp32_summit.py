@@ -5,11 +5,11 @@ It is not on the ladder yet: it has no notebook and no records.
 
 from __future__ import annotations
 
-from gemmlab.ladder.constraints import Constraint
 from gemmlab.ladder.launch import Launch, MapOf, Target, Workspace
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Rung
-from gemmlab.ladder.rungs.shapes import ceil_div, tile, tile_reuse
+from gemmlab.ladder.rungs.hopper import ARCH
+from gemmlab.ladder.rungs.shapes import ceil_div, fits, tile, tile_reuse
 from gemmlab.ladder.settings import Parameter, Settings
 
 BM, BN, TM, TN = 128, 256, 8, 16  # as in rung 10 for large products
@@ -17,19 +17,12 @@ CONSUMERS, PRODUCERS = BM // TM * (BN // TN), 128  # threads of a block
 WARPS = CONSUMERS // 32  # that multiply
 PADDING = 4  # floats, of a row of A's tile
 COLUMNS_OF_A_COPY = 4  # rows of B begin at whole 16 bytes, as tensor maps ask for, in steps of it
-BLOCK_SHARED_BYTES = 227 * 1024 - 1024  # what a block may ask for on sm_90a
 FLAG_BYTES = 4
 NEARLY_ALL = 0.95  # of the SMs
 
 
 def _shared_bytes(s: Settings) -> int:
     return s["STAGES"] * 4 * s["BK"] * (BM + PADDING + BN)
-
-
-def _fits(s: Settings) -> str | None:
-    if (needed := _shared_bytes(s)) > BLOCK_SHARED_BYTES:
-        return f"needs {needed} bytes of shared memory, a block has {BLOCK_SHARED_BYTES}"
-    return None
 
 
 def _plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
@@ -73,9 +66,9 @@ FP32_SUMMIT = Rung(
     ),
     tile=tile,
     plan=_plan,
-    constraints=(Constraint("shared memory", _fits),),
+    constraints=(fits(_shared_bytes, ARCH),),
     model_bytes=tile_reuse,
-    needs_arch=lambda s: "sm_90a",
+    needs_arch=lambda s: ARCH,
 )
 
 UNLISTED = (FP32_SUMMIT,)

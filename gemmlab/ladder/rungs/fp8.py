@@ -12,18 +12,21 @@ from gemmlab.ladder.launch import Launch, MapOf, Target
 from gemmlab.ladder.precision import PROMOTED, Precision, by_warpgroups
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Rung
-from gemmlab.ladder.rungs.shapes import ceil_div, tile, tile_reuse
+from gemmlab.ladder.rungs.hopper import (
+    ARCH,
+    BARRIER_BYTES,
+    GROUP_ROWS,
+    GROUP_THREADS,
+    MAP_ALIGNMENT,
+    ROW_BYTES,
+    SQUARE_BYTES,
+)
+from gemmlab.ladder.rungs.shapes import ceil_div, fits, tile, tile_reuse
 from gemmlab.ladder.scales import OF_BLOCKS, OF_ROWS, OF_TENSORS
 from gemmlab.ladder.settings import Parameter, Settings
 
 FACTORS = ((E4M3, E4M3), (E5M2, E4M3), (E4M3, E5M2))  # A and B, by the value of DTYPE
 SCALES = (OF_TENSORS, OF_ROWS, OF_BLOCKS)  # by the value of SCALES
-GROUP_THREADS, GROUP_ROWS = 128, 64  # of a warpgroup: its threads, and the rows of C it computes
-ROW_BYTES = 128  # of a tile in shared memory, and of a piece of C on its way out
-SQUARE_BYTES = GROUP_ROWS * ROW_BYTES
-BARRIER_BYTES = 8
-MAP_ALIGNMENT = 16  # bytes, of the rows of a matrix that has a tensor map
-BLOCK_SHARED_BYTES = 227 * 1024 - 1024  # what a block may ask for on sm_90a
 THREE_SETS = 128  # columns of C for which a thread has room for totals and two sets of sums
 
 
@@ -75,12 +78,6 @@ def _plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
             (*maps, "C", *args), early=bool(s["EARLY_LAUNCH"]),
         )
     ]  # fmt: skip
-
-
-def _too_much(s: Settings) -> str | None:
-    if (needed := _shared_bytes(s)) > BLOCK_SHARED_BYTES:
-        return f"needs {needed} bytes of shared memory, a block has {BLOCK_SHARED_BYTES}"
-    return None
 
 
 def _no_room_for_sums(s: Settings) -> str | None:
@@ -135,14 +132,14 @@ FP8 = Rung(
     cluster_tiles=lambda s: (s["CLUSTER"], 1),
     by_wgmma=True,
     constraints=(
-        Constraint("shared memory", _too_much),
+        fits(_shared_bytes, ARCH),
         Constraint("three sets of sums", _no_room_for_sums),
         Constraint("stages of two sums", _too_few_stages),
         Constraint("scales along K", _scales_along_k),
         Constraint("whole squares of C", _whole_squares),
     ),
     model_bytes=lambda problem, s: tile_reuse(problem, s, _precision(s)),
-    needs_arch=lambda s: "sm_90a",
+    needs_arch=lambda s: ARCH,
     precision=by_warpgroups(E4M3, E4M3, BFLOAT16, OF_TENSORS, PROMOTED),
     by_type=_precision,
     ops=lambda s: "NT",

@@ -16,7 +16,7 @@ from gemmlab.ladder.precision import (
 )
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Rung
-from gemmlab.ladder.rungs.shapes import ceil_div, ops, tile, tile_reuse
+from gemmlab.ladder.rungs.shapes import ceil_div, fits, ops, tile, tile_reuse
 from gemmlab.ladder.settings import Parameter, Settings
 
 TYPES = ((HALF, HALF_TO_SINGLE), (BRAIN, BRAIN_TO_SINGLE))  # by the values of DTYPE and OUT32
@@ -26,7 +26,7 @@ SQUARE = 64  # elements of 16 bits in a row, and as many rows: what one swizzled
 SQUARE_BYTES = SQUARE * ROW_BYTES
 BARRIER_BYTES = 8
 MAP_ALIGNMENT = 16  # bytes, of the rows of a matrix that has a tensor map
-BLOCK_SHARED_BYTES = 227 * 1024 - 1024  # what a block may ask for on sm_90a
+ARCH = "sm_90a"
 
 
 def _precision(s: Settings) -> Precision:
@@ -130,15 +130,6 @@ def _persistent(problem: Problem, s: Settings, target: Target) -> Launch:
     return _sent("persistent", clusters * together, s, together, maps)
 
 
-def _fits(shared_bytes: Callable[[Settings], int]) -> Constraint:
-    def broken(s: Settings) -> str | None:
-        if (needed := shared_bytes(s)) > BLOCK_SHARED_BYTES:
-            return f"needs {needed} bytes of shared memory, a block has {BLOCK_SHARED_BYTES}"
-        return None
-
-    return Constraint("shared memory", broken)
-
-
 def _whole_squares(s: Settings) -> str | None:
     if not s["SHARE_A"] and s["BN"] // s["CLUSTER"] < SQUARE:
         return f"leaves each block less than the {SQUARE} columns of B that it brings at a time"
@@ -236,7 +227,7 @@ _common = {
     "tile": tile,
     "depth": lambda s: SQUARE,
     "model_bytes": lambda problem, s: tile_reuse(problem, s, _precision(s)),
-    "needs_arch": lambda s: "sm_90a",
+    "needs_arch": lambda s: ARCH,
     "precision": HALF,
     "by_type": _precision,
     "ops": _ops,
@@ -252,7 +243,7 @@ TMA_WGMMA = Rung(
     inner_loop=(("const auto fetch", "};"), ("for (int step = 0; step < steps", "}")),
     parameters=(*_parameters((1, 2, 3, 4, 6)), *WHAT),
     plan=_or_any_width(_one_block_a_tile),
-    constraints=(_fits(_copied_bytes),),
+    constraints=(fits(_copied_bytes, ARCH),),
     **_common,
 )
 
@@ -271,7 +262,7 @@ WARP_SPECIALIZED = Rung(
         *WHAT,
     ),
     plan=_or_any_width(_specialized),
-    constraints=(_fits(_sent_bytes), Constraint("room for sums", _room_for_sums)),
+    constraints=(fits(_sent_bytes, ARCH), Constraint("room for sums", _room_for_sums)),
     tuned_shapes=(*THIN, (512, 512, 8192), (1024, 1024, 1024), (2048, 2048, 2048)),
     planted=Planted(
         old="if (leads && step > 0) arrive(empty + 8 * at.before());",
@@ -308,7 +299,7 @@ PERSISTENT = Rung(
     plan=_or_any_width(_persistent),
     cluster_tiles=_cluster_tiles,
     constraints=(
-        _fits(_sent_bytes),
+        fits(_sent_bytes, ARCH),
         Constraint("whole squares of B", _whole_squares),
         Constraint("sharing", _shared_by_some),
     ),

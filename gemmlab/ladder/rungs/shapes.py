@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gemmlab.cuda.architectures import WARP
+from gemmlab.cuda.architectures import LIMITS, WARP, base
+from gemmlab.ladder.constraints import Constraint
 from gemmlab.ladder.launch import Triple
 from gemmlab.ladder.precision import SINGLE, Precision
 from gemmlab.ladder.problem import Problem
@@ -13,6 +14,18 @@ from gemmlab.ladder.settings import Parameter, Settings
 
 def ceil_div(a: int, b: int) -> int:
     return -(-a // b)
+
+
+def fits(shared_bytes: Callable[[Settings], int], arch: str) -> Constraint:
+    """That a block of this architecture can have so many bytes of shared memory."""
+    most = LIMITS[base(arch)].shared_bytes_per_block
+
+    def broken(s: Settings) -> str | None:
+        if (needed := shared_bytes(s)) > most:
+            return f"needs {needed} bytes of shared memory, a block has {most}"
+        return None
+
+    return Constraint("shared memory", broken)
 
 
 # A block computes BM×BN elements of C and goes along K in steps of BK.

@@ -308,6 +308,12 @@ def steps(*chosen: Step) -> pandas.DataFrame:
     """
     table = EVIDENCE.read().set_index("step")
     found = table.loc[[step.what for step in chosen or WAY]].reset_index()
+    return shown(found)
+
+
+def shown(found: pandas.DataFrame) -> pandas.DataFrame:
+    """Rows of steps, with the columns that readers see."""
+    found = found.copy()
     found["M×N×K"] = [f"{row.m}×{row.n}×{row.k}" for row in found.itertuples()]
     return found.rename(
         columns={

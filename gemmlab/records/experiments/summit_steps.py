@@ -30,6 +30,7 @@ from gemmlab.ladder.rungs.register_banks import REGISTER_BANKS
 from gemmlab.measure.in_turn import make_sets
 from gemmlab.measure.timing import Arena, Spread, gflops, now, require_verified
 from gemmlab.records.best_by_shape import LOAD_S, PAUSE_S
+from gemmlab.records.experiments.hopper_steps import shown
 from gemmlab.records.registry import DATE, POSITIVE, REPORTED, SIZE, TEXT, Say, Table
 from gemmlab.sass.rewriting import Change, rewritten
 
@@ -205,14 +206,4 @@ def steps(chosen: tuple[Step, ...] = WAY, way: str = IN_TURN) -> pandas.DataFram
     table = table[table["way"] == way].set_index("step")
     names = [step.what for step in chosen if step.what in table.index]
     found = table.loc[names].reset_index()
-    found["M×N×K"] = [f"{row.m}×{row.n}×{row.k}" for row in found.itertuples()]
-    return found.rename(
-        columns={
-            "tflops": "TFLOP/s", "pct_cublas": "% of cuBLAS", "pct_cublas_q1": "from",
-            "pct_cublas_q3": "to", "cublas_tflops": "cuBLAS", "sm_clock_mhz": "SM clock, MHz",
-            "power_w": "power, W",
-        }
-    )[[
-        "step", "M×N×K", "TFLOP/s", "% of cuBLAS", "from", "to", "cuBLAS", "SM clock, MHz",
-        "power, W",
-    ]]  # fmt: skip
+    return shown(found)
