@@ -15,7 +15,8 @@ MAP = np.arange(128, dtype=np.uint8).view("V128")
 @pytest.fixture
 def driver(monkeypatch):
     """Its cuLaunchKernelEx, which keeps what it is called with and returns `code`."""
-    cupy = pytest.importorskip("cupy")
+    import cupy
+
     seen = SimpleNamespace(code=0, calls=[])
 
     def launch(config, kernel, pointers, extra):
@@ -62,7 +63,8 @@ def test_structures_are_as_long_as_the_drivers():
 
 
 def test_what_the_driver_refuses_is_raised(driver, monkeypatch):
-    cupy = pytest.importorskip("cupy")
+    import cupy
+
     refused = type("Refused", (Exception,), {})
     monkeypatch.setattr(cupy.cuda.driver, "CUDADriverError", refused)
     driver.code = 700

@@ -34,6 +34,11 @@ class SmLimits:
         return self.shared_bytes - self.reserved_bytes
 
     @property
+    def dynamic_shared_bytes(self) -> int:
+        """What a block may ask for at launch, with 1 KiB left for what it declares."""
+        return self.shared_bytes_per_block - 1024
+
+    @property
     def warps(self) -> int:
         return self.threads // WARP
 

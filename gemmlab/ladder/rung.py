@@ -177,6 +177,5 @@ def number(arch: str) -> int:
 
 
 def _dynamic_shared_bytes(arch: str) -> int:
-    """What a block may ask for at launch, with 1 KiB left for what it declares."""
     limits = LIMITS.get(base(arch))
-    return limits.shared_bytes_per_block - 1024 if limits else STATIC_SHARED_BYTES
+    return limits.dynamic_shared_bytes if limits else STATIC_SHARED_BYTES

@@ -23,6 +23,7 @@ from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Rung
 from gemmlab.ladder.rungs.shapes import (
     block_tile,
+    fits,
     in_a_line,
     threads_of_warps,
     tile,
@@ -36,7 +37,6 @@ INTO_SINGLE = {HALF: HALF_TO_SINGLE, BRAIN: BRAIN_TO_SINGLE}  # with OUT32
 CHUNK_BYTES, BANK_BYTES = 16, 128
 WARPS = (4, 8)
 DEFAULT_BK, DEFAULT_STAGES = 64, 4
-MOST_SHARED_BYTES = 226 * 1024  # of sm_90, which has the most
 LARGE_C, LARGE_TILE = 2048 * 2048, 128 * 128  # elements
 
 
@@ -68,12 +68,6 @@ def _unlike_shapes(s: Settings) -> str | None:
     if (warps := threads_of_warps(s) // WARP) not in wanted:
         has = " or ".join(map(str, wanted))
         return f"makes {warps} warps; a block of {s['BM']}×{s['BN']} has {has}"
-    return None
-
-
-def _too_much_shared(s: Settings) -> str | None:
-    if (needed := _shared_bytes(s)) > MOST_SHARED_BYTES:
-        return f"needs {needed} bytes of shared memory, a block has {MOST_SHARED_BYTES}"
     return None
 
 
@@ -202,7 +196,7 @@ MMA_SYNC = Rung(
         Constraint("types", _not_of_this_type),
         Constraint("rows of tiles", _rows),
         Constraint("even shares", _uneven),
-        Constraint("shared memory", _too_much_shared),
+        fits(_shared_bytes, "sm_90"),  # which has the most
         enough_registers(_registers, _what_they_hold, threads_of_warps),
     ),
     model_bytes=_model_bytes,

@@ -17,8 +17,8 @@ def ceil_div(a: int, b: int) -> int:
 
 
 def fits(shared_bytes: Callable[[Settings], int], arch: str) -> Constraint:
-    """That a block of this architecture can have so many bytes of shared memory."""
-    most = LIMITS[base(arch)].shared_bytes_per_block
+    """That a block of this architecture may ask for so many bytes of shared memory."""
+    most = LIMITS[base(arch)].dynamic_shared_bytes
 
     def broken(s: Settings) -> str | None:
         if (needed := shared_bytes(s)) > most:
