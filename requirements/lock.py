@@ -1,6 +1,7 @@
 """`make lock`: resolve pyproject.toml into the pinned files that the set-up installs.
 
-    lab.txt           everything but CuPy: dependencies, extras lab, fast, test, build needs
+    lab.txt           everything but CuPy: dependencies, extras lab, tune, fast, test, build needs
+    site.txt          extra site, on top of lab.txt: only `make site` installs it
     cupy-none.txt     extra simulator: no NVIDIA driver here
     cupy-cuda12.txt   extra cuda12
     cupy-cuda13.txt   extra cuda13
@@ -56,11 +57,13 @@ def main() -> None:
     resolve(
         project["dependencies"]
         + extras["lab"]
+        + extras["tune"]
         + extras["fast"]
         + extras["test"]
         + settings["build-system"]["requires"],
         lab,
     )
+    resolve(extras["site"], REQUIREMENTS / "site.txt", "--constraint", str(lab))
     for variant, extra in (("none", "simulator"), ("cuda12", "cuda12"), ("cuda13", "cuda13")):
         # NumPy comes from lab.txt, which CuPy's pins must agree with.
         options = ("--constraint", str(lab), "--no-emit-package", "numpy")
