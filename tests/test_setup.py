@@ -61,9 +61,11 @@ EXTRAS = PYPROJECT["project"]["optional-dependencies"]
 LOCKED = {
     "lab": PYPROJECT["project"]["dependencies"]
     + EXTRAS["lab"]
+    + EXTRAS["tune"]
     + EXTRAS["fast"]
     + EXTRAS["test"]
     + PYPROJECT["build-system"]["requires"],
+    "site": EXTRAS["site"],
     "cupy-none": EXTRAS["simulator"],
     "cupy-cuda12": EXTRAS["cuda12"],
     "cupy-cuda13": EXTRAS["cuda13"],
@@ -150,7 +152,7 @@ def conda_requirements() -> dict[str, SpecifierSet]:
     "wanted",
     [
         *PYPROJECT["project"]["dependencies"],
-        *(one for name in ("lab", "fast", "test", "simulator") for one in EXTRAS[name]),
+        *(one for name in ("lab", "tune", "fast", "test", "simulator") for one in EXTRAS[name]),
     ],
 )
 def test_the_conda_route_asks_for_the_same(wanted):
