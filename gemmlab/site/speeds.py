@@ -67,13 +67,15 @@ COLUMNS = {
 
 def write(folder: Path) -> None:
     """Write the data and the library below `folder`. Raises BadRecord, NotWritten."""
-    text = json.dumps(data(recorded()), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    library = _library().encode()
+    found = data(recorded(), len(library))
+    text = json.dumps(found, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     files.write(folder / DATA, f"window.{NAME} = {text};\n".encode())
-    files.write(folder / LIBRARY, _library().encode())
+    files.write(folder / LIBRARY, library)
     files.write(folder / LICENCE, _licence().encode())
 
 
-def data(every: Iterable[Recorded]) -> dict[str, Any]:
+def data(every: Iterable[Recorded], library_bytes: int) -> dict[str, Any]:
     """All that the page reads: what the names mean, and the columns of the points."""
     every = list(every)
     points = [(gpu.slug, one) for gpu in every for one in gpu.points]
@@ -90,6 +92,7 @@ def data(every: Iterable[Recorded]) -> dict[str, Any]:
         "left_out": [sentence for gpu in every for sentence in gpu.left_out],
         "colours": {"ground": GROUND, "ink": INK, "rule": RULE},
         "library": LIBRARY,
+        "library_bytes": library_bytes,
     }
 
 
