@@ -15,6 +15,7 @@
   const Y = {
     share: { label: "share of cuBLAS", title: "% of cuBLAS, more is faster", unit: "%", of: (p) => p.share, low: (p) => p.share_q1, high: (p) => p.share_q3 },
     tflops: { label: "TFLOP/s", title: "TFLOP/s (of int8: 10¹² operations per second)", unit: "TFLOP/s", of: (p) => p.tflops, low: (p) => rate(p, p.us_q3), high: (p) => rate(p, p.us_q1) },
+    time: { label: "time of a product", title: "µs for each product, less is faster", unit: "µs", log: true, of: (p) => p.us / p.batch, low: (p) => each(p, p.us_q1), high: (p) => each(p, p.us_q3) },
     roof: { label: "share of its roof", title: "% of the roof over the rung", unit: "%", of: (p) => p.roof, low: () => null, high: () => null },
   };
   // `of` gives null where a point has no place; categories are drawn down the page.
@@ -61,8 +62,10 @@
   const percent = (value) => (value === null ? "" : value.toFixed(value >= 1 ? 1 : 2));
   const span = (low, high, say = digits) => (low === null || high === null ? "" : `${say(low)} to ${say(high)}`);
   const rate = (p, us) => (us === null ? null : (p.tflops * p.us) / us);
+  const each = (p, us) => (us === null ? null : us / p.batch);
   const plural = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
   const number = (rung) => rung.split("_")[0];
+  const inAddress = (sizes) => sizes.replaceAll(" ", "").replaceAll("×", "x");
   const dashed = (words) => words.replaceAll(" ", "-");
 
   function element(name, attributes = {}, ...children) {
@@ -95,8 +98,8 @@
     for (const [id, p] of points.entries()) {
       const single = `${p.m}×${p.n}×${p.k}`;
       p.id = id;
-      p.single = single;
-      p.shape = `${p.batch > 1 ? `${p.batch} × ` : ""}${single}${p.ops === "NN" ? "" : ` ${p.ops}`}`;
+      p.sizes = p.batch > 1 ? `${p.batch} × ${single}` : single;
+      p.shape = p.ops === "NN" ? p.sizes : `${p.sizes} ${p.ops}`;
       p.order = kinds.indexOf(p.kind) * 1e18 + p.m * p.n * p.k * p.batch;
       p.series = [p.rung, p.record, p.what, p.precision, p.kind === "batches" ? single : "", p.ops, p.record === "sweep" ? p.settings : ""].join("|");
     }
@@ -129,8 +132,8 @@
         if (!Object.hasOwn(data.gpus, value)) throw new Error(`gpu=${value} is not among ${Object.keys(data.gpus).join(", ")}`);
         chosen.gpu = value;
       } else if (key === "shape") {
-        const shape = value.replaceAll("x", "×");
-        if (!data.points.some((p) => p.single === shape)) throw new Error(`nothing is recorded at shape=${value}`);
+        const shape = data.points.find((p) => inAddress(p.sizes) === value)?.sizes;
+        if (!shape) throw new Error(`nothing is recorded at shape=${value}`);
         chosen.shape = shape;
       } else if (key === "ahead") {
         if (value !== "1") throw new Error(`ahead=${value} is not 1`);
@@ -149,7 +152,7 @@
       if (same(value, opens[key])) continue;
       if (key === "rungs" && value !== ALL) parts.push(`rungs=${value.map(number).join(",")}`);
       else if (Array.isArray(value)) parts.push(`${key}=${value.map(dashed).join(",")}`);
-      else if (key === "shape") parts.push(`shape=${value.replaceAll("×", "x")}`);
+      else if (key === "shape") parts.push(`shape=${inAddress(value)}`);
       else parts.push(`${key}=${value === true ? 1 : value}`);
     }
     return parts.join("&");
@@ -160,7 +163,7 @@
   function selected(chosen, data) {
     return data.points.filter((p) =>
       p.folder === chosen.gpu && has(chosen.rungs, p.rung) && has(chosen.types, p.type) && has(chosen.records, p.record) &&
-      (chosen.shape ? p.single === chosen.shape : has(chosen.kinds, p.kind)) && (!chosen.ahead || (p.rung !== "cublas" && p.share > 100)));
+      (chosen.shape ? p.sizes === chosen.shape : has(chosen.kinds, p.kind)) && (!chosen.ahead || (p.rung !== "cublas" && p.share > 100)));
   }
 
   // ---- the page ----------------------------------------------------------------------------------
@@ -242,7 +245,7 @@
       const select = (label, key, options) => element("label", {}, label,
         element("select", { "data-control": key, onchange: (event) => this.choose({ [key]: event.target.value }) },
           ...options.map(([value, words]) => element("option", { value, selected: value === chosen[key] }, words))));
-      const shapes = new Map(data.points.toSorted((a, b) => a.order - b.order).map((p) => [p.single, p.single]));
+      const shapes = new Map(data.points.toSorted((a, b) => a.order - b.order).map((p) => [p.sizes, p.sizes]));
       this.controls.replaceChildren(
         select("Show", "y", Object.entries(Y).map(([key, one]) => [key, one.label])),
         select("along", "x", Object.entries(X).map(([key, one]) => [key, one.label])),
@@ -283,7 +286,7 @@
     /** The points that have a place in the chart, series by series. */
     placed() {
       const x = X[this.chosen.x], y = Y[this.chosen.y];
-      const dull = (p) => p.rung === "cublas" && this.chosen.y !== "tflops";
+      const dull = (p) => p.rung === "cublas" && y.unit === "%"; // 100 % is drawn as a line
       const there = this.points.filter((p) => x.of(p) !== null && y.of(p) !== null && !dull(p));
       const along = (p) => (x.category ? 0 : x.of(p));
       return there.sort((a, b) => (a.series < b.series ? -1 : a.series > b.series ? 1 : along(a) - along(b)));
@@ -303,9 +306,9 @@
       try {
         await (Page.library ??= load(this.data.library));
         if (turn !== this.turn) return; // another selection came meanwhile
-        const inside = element("div");
+        const inside = element("div", { "aria-hidden": "true" }); // what it shows is in words below
         this.chart.replaceChildren(inside);
-        const { view } = await vegaEmbed(inside, this.spec(), { actions: false, renderer: "svg", ast: false });
+        const { view } = await vegaEmbed(inside, this.spec(), { actions: false, renderer: "svg", tooltip: { formatTooltip: told } });
         if (turn !== this.turn) return view.finalize();
         this.view = view;
         view.addEventListener("click", (_, item) => item?.datum?.id !== undefined && this.pick(item.datum.id));
@@ -321,22 +324,25 @@
       const x = X[chosen.x], y = Y[chosen.y], { ink, ground, rule } = data.colours;
       const width = Math.max(260, this.chart.clientWidth - 2 * 9);
       const narrow = width < NARROW_PX;
+      const colours = new Map(data.rungs.map((one) => [one.name, one.colour]));
       const values = this.shown.map((p) => ({
-        id: p.id, rung: p.rung, series: p.series, x: x.of(p), y: y.of(p), low: y.low(p), high: y.high(p),
+        id: p.id, rung: p.rung, colour: colours.get(p.rung), series: p.series, x: x.of(p), y: y.of(p), low: y.low(p), high: y.high(p),
         ...Object.fromEntries(TABLE.map(([, key, say]) => [`t_${key}`, say(p)])),
       }));
       const there = data.rungs.filter((rung) => values.some((one) => one.rung === rung.name));
       const order = x.category ? categories(this.shown, x, chosen.x, data) : null;
-      const highest = Math.max(...values.map((one) => one.high ?? one.y), chosen.y === "tflops" ? 0 : 100);
-      const colours = new Map(there.map((one) => [one.name, one.colour]));
-      for (const one of values) one.colour = colours.get(one.rung);
-      const measure = { field: "y", type: "quantitative", title: y.title, scale: { domain: [0, highest * 1.04], nice: false } };
+      const lines = (words) => (narrow ? wrapped(words, 22) : words);
+      if (x.category) for (const one of values) one.x = lines(one.x);
+      this.drawn = values;
+      const heights = Math.max(1, ...(order ?? []).map((words) => lines(words).split("\n").length));
+      const domain = y.log ? ends(values, "y") : [0, 1.04 * Math.max(y.unit === "%" ? 100 : 0, ...values.map((one) => one.high ?? one.y))];
+      const measure = { field: "y", type: "quantitative", title: y.title, scale: { type: y.log ? "log" : "linear", domain, nice: false, padding: y.log ? 10 : 0 }, axis: { format: "~r", labelOverlap: true, ...(y.log ? { values: decades(...domain) } : {}) } };
       const place = x.category
-        ? { field: "x", type: "nominal", title: null, scale: { domain: order }, axis: { labelLimit: narrow ? width * 0.42 : width * 0.5, domain: false, ticks: false, grid: true } }
-        : { field: "x", type: "quantitative", title: x.title, scale: { type: "log", base: 2, domain: ends(values), nice: false, padding: 12 }, axis: { values: ticks(values), format: "~d", labelOverlap: true, grid: false } };
+        ? { field: "x", type: "nominal", title: null, scale: { domain: order.map(lines) }, axis: { labelExpr: "split(datum.label, '\\n')", labelLimit: width * 0.5, domain: false, ticks: false, grid: true } }
+        : { field: "x", type: "quantitative", title: x.title, scale: { type: "log", base: 2, domain: ends(values, "x"), nice: false, padding: 12 }, axis: { values: ticks(values), format: "~d", labelOverlap: true, grid: false } };
       const channels = (one, other) => (x.category ? { y: one, x: other } : { x: one, y: other });
       const [low, high] = x.category ? ["x", "x2"] : ["y", "y2"];
-      const legend = chosen.x === "rung" ? null : { title: null, orient: "bottom", columns: Math.max(1, Math.floor(width / 165)), symbolSize: 70, symbolOpacity: 1 };
+      const legend = chosen.x === "rung" ? null : { title: null, orient: "bottom", columns: Math.max(1, Math.floor((x.category ? 0.6 : 1) * width / 165)), symbolSize: 70, symbolOpacity: 1 };
       const plain = { field: "colour", type: "nominal", scale: null };
       const colour = { field: "rung", type: "nominal", scale: { domain: there.map((one) => one.name), range: there.map((one) => one.colour) }, legend };
       const symbol = { field: "rung", type: "nominal", scale: { domain: there.map((one) => one.name), range: there.map((one) => one.symbol) }, legend };
@@ -346,7 +352,7 @@
       bar[high] = { field: "high" };
       return {
         $schema: "https://vega.github.io/schema/vega-lite/v6.json", // a name: nothing is fetched
-        width, height: x.category ? CATEGORY_PX * order.length : narrow ? 300 : 400,
+        width, height: x.category ? Math.max(CATEGORY_PX, 13 * heights + 6) * order.length : narrow ? 300 : 400,
         autosize: { type: "fit-x", contains: "padding" }, background: ground,
         config: {
           aria: false, font: "system-ui, sans-serif", view: { stroke: null },
@@ -354,7 +360,7 @@
           legend: { labelColor: ink, labelFontSize: 12, labelLimit: 150 },
         },
         layer: [
-          ...(chosen.y === "tflops" ? [] : [{ data: { values: [{ y: 100 }] }, mark: { type: "rule", color: ink, strokeDash: [5, 4] }, encoding: { [x.category ? "x" : "y"]: { ...measure } } }]),
+          ...(y.unit !== "%" ? [] : [{ data: { values: [{ y: 100 }] }, mark: { type: "rule", color: ink, strokeDash: [5, 4] }, encoding: { [x.category ? "x" : "y"]: { ...measure } } }]),
           ...(x.category ? [] : [{ data: { values }, mark: { type: "line", strokeWidth: 1.6, opacity: 0.8 }, encoding: { ...channels(place, measure), color: plain, detail: { field: "series" } } }]),
           { data: { values: values.filter((one) => one.low !== null && one.high !== null) }, mark: { type: "rule", strokeWidth: 1.4, opacity: 0.7 }, encoding: { ...bar, color: plain } },
           { data: { values }, mark: { type: "point", filled: true, size: many ? 22 : 55, opacity: many ? 0.55 : 1, cursor: "pointer" },
@@ -390,9 +396,7 @@
 
     mark() {
       if (!this.view) return;
-      const p = this.shown.find((one) => one.id === this.picked);
-      const rows = p ? [{ x: X[this.chosen.x].of(p), y: Y[this.chosen.y].of(p) }] : [];
-      this.view.data("picked", rows).run();
+      this.view.data("picked", this.drawn.filter((one) => one.id === this.picked)).run();
     }
 
     /** Arrow keys go through the points of the chart. */
@@ -478,15 +482,39 @@
     }
   }
 
+  /** A point's facts, those that there are, as the content of a tooltip. */
+  function told(facts, sanitize) {
+    const rows = Object.entries(facts).filter(([, value]) => value !== "");
+    return `<table>${rows.map(([name, value]) => `<tr><td class="key">${sanitize(name)}</td><td class="value">${sanitize(value)}</td></tr>`).join("")}</table>`;
+  }
+
   /** Sizes to mark along an axis: those that are there, or the powers of two among them. */
   function ticks(values) {
     const there = [...new Set(values.map((one) => one.x))].sort((a, b) => a - b);
     const round = there.filter((one) => Number.isInteger(Math.log2(one)));
-    return there.length > 12 && round.length > 3 ? round : there;
+    return round.length > 3 ? round : there;
   }
 
-  function ends(values) {
-    const every = values.map((one) => one.x);
+  /** The words in lines of at most about so many letters. */
+  function wrapped(words, letters) {
+    const lines = [];
+    for (const word of words.split(" ")) {
+      if (lines.length && lines.at(-1).length + word.length < letters) lines.push(`${lines.pop()} ${word}`);
+      else lines.push(word);
+    }
+    return lines.join("\n");
+  }
+
+  /** Powers of ten between two values, with 2 and 5 times them where that makes few. */
+  function decades(low, high) {
+    const from = Math.floor(Math.log10(low)), to = Math.ceil(Math.log10(high));
+    const factors = high / low < 300 ? [1, 2, 5] : [1];
+    const every = Array.from({ length: to - from + 1 }, (_, at) => factors.map((one) => Number((one * 10 ** (from + at)).toPrecision(1))));
+    return every.flat().filter((one) => one >= low && one <= high);
+  }
+
+  function ends(values, field) {
+    const every = values.map((one) => one[field]);
     return [Math.min(...every), Math.max(...every)];
   }
 
