@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from gemmlab.folders import NOTEBOOKS
 from gemmlab.notebook.reading import DEEPER
-from gemmlab.site import interactive, links
+from gemmlab.site import interactive, links, widgets
 
 PICTURES = "pictures"  # the folder of the site
 FOLDED = "jp-MarkdownHeadingCollapsed"
@@ -92,7 +92,8 @@ class _Maker:
             size = output["metadata"].get("image/png", {})
             return _shown(self._picture(cell, "".join(data["image/png"]), words, size))
         if moved := interactive.call(code, self.known):
-            return _shown(interactive.placeholder(moved, words))
+            root = links.between(self.rewriter.page, ".")
+            return _shown(widgets.placeholder(moved, f"{root}/"))
         if "text/html" in data:
             return _shown(self._markup("".join(data["text/html"])))
         return output
