@@ -45,11 +45,11 @@ def build() -> Path:
     require_checkout("the site")
     files.require_writable(BUILD)
     shutil.rmtree(UNFINISHED, ignore_errors=True)
+    widgets.write(UNFINISHED)
+    speeds.write(UNFINISHED / "_static")
     written = _write_sources()
     for stale in sorted(set(SOURCE.rglob("*")) - written, reverse=True):
         stale.unlink() if stale.is_file() else _remove_empty(stale)
-    speeds.write(UNFINISHED)
-    widgets.write(UNFINISHED)
     _run_sphinx()
     shutil.rmtree(SITE, ignore_errors=True)
     UNFINISHED.rename(SITE)
