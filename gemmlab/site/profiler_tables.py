@@ -173,12 +173,12 @@ class Report:
             seen = self.recorded.get(metric) or self.simulated.get(metric)
             if section == identifier and seen:
                 rows.append((place, metric))
-        first = "metric" if identifier == BY_NAME else _WINDOW
+        first = "what it counts, and the metric" if identifier == BY_NAME else _WINDOW
         return _table(
-            (first, "counts", "recorded", "simulator", "difference"),
-            [(_place(place, metric), MEANINGS[metric], *self._values(metric))
+            (first, "recorded", "simulator", "difference"),
+            [(_place(_words(place, metric), metric), *self._values(metric))
              for place, metric in rows],
-            numbers=(2, 3),
+            numbers=(1, 2),
         )  # fmt: skip
 
     def _values(self, metric: str) -> tuple[str, str, str]:
@@ -209,16 +209,15 @@ class Report:
             key=ratios.get, reverse=True,
         )  # fmt: skip
         rows = [
-            (_place(_reason(name), stalls.METRICS[name]),
-             stalls.REASONS[name], f"{ratios[name]:.2f}",
-             f"{100 * ratios[name] / total:.1f} %")
+            (_place(f"{_reason(name)}, {stalls.REASONS[name]}", stalls.METRICS[name]),
+             f"{ratios[name]:.2f}", f"{100 * ratios[name] / total:.1f} %")
             for name in large
         ]  # fmt: skip
         rest = total - sum(ratios[name] for name in large)
-        rows.append((recorded_stalls.REST, "", f"{rest:.2f}", f"{100 * rest / total:.1f} %"))
-        rows.append(("all", "cycles of a warp for each instruction it starts", f"{total:.2f}", ""))
-        heads = (_WINDOW, "the warp waits for", "per issue", "of all")
-        return _table(heads, rows, numbers=(2, 3))
+        rows.append((recorded_stalls.REST, f"{rest:.2f}", f"{100 * rest / total:.1f} %"))
+        rows.append(("all, cycles of a warp for each instruction it starts", f"{total:.2f}", ""))
+        heads = ("in the window: what the warp waits for", "per issue", "of all")
+        return _table(heads, rows, numbers=(1, 2))
 
     def source(self) -> str:
         """The section SourceCounters: the lines that cost most, as the simulator counts them."""
@@ -243,8 +242,8 @@ class Report:
         at_once = takes["blocks per SM"] * runs.current()["gpu"]["sm_count"]
         rows = [
             ("Grid Size", "grid_size", "blocks", blocks),
-            ("Block Size", "block_size", "threads of a block", math.prod(self._launch.block)),
-            ("Registers Per Thread", "registers_per_thread", "registers of a thread",
+            ("Block Size", "block_size", "threads", math.prod(self._launch.block)),
+            ("Registers Per Thread", "registers_per_thread", "as compiled",
              takes["registers per thread"]),
             ("Static Shared Memory Per Block", "shared_mem_per_block_static", "bytes",
              takes["shared bytes per block"] - dynamic),
@@ -253,10 +252,10 @@ class Report:
              "blocks over those that the GPU holds at once", blocks / at_once),
         ]  # fmt: skip
         return _table(
-            (_WINDOW, "counts", "compiler and launch"),
-            [(_place(place, f"launch__{metric}"), words, number(value))
+            (_WINDOW, "compiler and launch"),
+            [(_place(f"{place}, {words}", f"launch__{metric}"), number(value))
              for place, metric, words, value in rows],
-            numbers=(2,),
+            numbers=(1,),
         )  # fmt: skip
 
     def occupancy(self) -> str:
@@ -265,11 +264,11 @@ class Report:
         achieved = self.recorded[ACTIVE_WARPS]
         rows = [
             (_place("Theoretical Occupancy", "sm__maximum_warps_per_active_cycle_pct"),
-             f"compiler; blocks on an SM: {takes['blocks per SM']}, by {takes['limited by']}",
+             f"blocks on an SM: {takes['blocks per SM']}, by {takes['limited by']}",
              f"{100 * takes['occupancy']:.2f} %"),
             (_place("Achieved Occupancy", ACTIVE_WARPS), "recorded", f"{achieved:.2f} %"),
         ]  # fmt: skip
-        return _table((_WINDOW, "from", "warps, of those an SM can have"), rows, numbers=(2,))
+        return _table((_WINDOW, "from", "of all warps an SM can have"), rows, numbers=(2,))
 
     def whole(self) -> str:
         """All tables, one below the other, each under its section's name."""
@@ -315,13 +314,21 @@ def _reason(name: str) -> str:
 
 def _place(words: str, metric: str) -> str:
     """Where a metric stands in the window, and below it its name."""
-    return f"{words}<br>`{metric}`" if words else f"`{metric}`"
+    return f"{words}<br>`{metric}`"
+
+
+def _words(place: str, metric: str) -> str:
+    """Where it stands, and what it counts, where the place does not say that."""
+    if metric in TRAFFIC and place:
+        return place
+    return ", ".join(filter(None, (place, MEANINGS[metric])))
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int]) -> str:
     """A table of Markdown; columns of `numbers` stand right."""
     rule = ["---:" if at in numbers else "---" for at in range(len(heads))]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, rule, *rows))
+    lines = [f"| {' | '.join(cells)} |" for cells in (heads, rule, *rows)]
+    return "\n".join(["{.metrics}", *lines])
 
 
 PARTS: dict[str, Callable[[], str]] = {

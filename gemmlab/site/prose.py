@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from gemmlab.folders import ROOT
-from gemmlab.site import links, lists
+from gemmlab.site import links, lists, profiler_tables
 
 _MARK = re.compile(r"^<!-- made: ([\w-]+) -->$", re.M)
 MADE: dict[str, Callable[[], str]] = {
@@ -14,6 +14,7 @@ MADE: dict[str, Callable[[], str]] = {
     "ways": lists.ways,
     "glossary": lists.glossary,
     "kernels": lists.kernels,
+    **profiler_tables.PARTS,
 }
 
 
