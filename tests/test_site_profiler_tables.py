@@ -143,11 +143,32 @@ def test_the_page_has_a_mark_for_every_part_and_a_part_for_every_mark():
     assert WALK in PAGE
 
 
-def test_rungs_without_a_record_say_so(monkeypatch):
+def test_rungs_without_a_record_say_so(monkeypatch, tmp_path):
     monkeypatch.setattr(profiler_tables, "RUNGS", RUNGS[:1])
     monkeypatch.setattr(profiler_tables.runs, "counters_at", no_record)
+    monkeypatch.setattr(profiler_tables.cache, "FOLDER", tmp_path)
     assert PARTS["nsight-rungs"]().endswith("01_naive: not recorded")
 
 
 def no_record(*_):
     raise profiler_tables.NoRecord("01_naive: not recorded")
+
+
+def test_the_parts_of_a_rung_are_made_once_and_anew_with_another_record(monkeypatch, tmp_path):
+    made = []
+
+    class Counted(Report):
+        def parts(self):
+            made.append(self.name)
+            return {"command": str(len(made))}
+
+    monkeypatch.setattr(profiler_tables, "Report", Counted)
+    monkeypatch.setattr(profiler_tables.cache, "FOLDER", tmp_path)
+    for file in ("runs.json", "stalls.csv"):
+        (tmp_path / file).write_bytes((replayed() / file).read_bytes())
+    monkeypatch.setattr(profiler_tables, "replayed", lambda: tmp_path)
+    assert [profiler_tables._kept("01_naive")["command"] for _ in range(2)] == ["1", "1"]
+    (tmp_path / "stalls.csv").write_bytes(b"other")
+    monkeypatch.setattr(profiler_tables.Measured, "code_hash", lambda self: "the same")
+    assert profiler_tables._kept("01_naive")["command"] == "2"
+    assert len(list((tmp_path / "nsight" / "01_naive").iterdir())) == 1

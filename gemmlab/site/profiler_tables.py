@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 
 from gemmlab.analysis import counters, known_differences
 from gemmlab.analysis.counters import ACTIVE_WARPS
@@ -18,15 +18,17 @@ from gemmlab.analysis.judgement import TRAFFIC
 from gemmlab.analysis.recorded import stalls as recorded_stalls
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.trace import Trace
-from gemmlab.ladder import RUNGS, SIMULATED
+from gemmlab.ladder import RUNGS, SIMULATED, find
 from gemmlab.ladder.launch import Launch, multiplying
 from gemmlab.loading import load
 from gemmlab.measure import profiler
 from gemmlab.notebook.heat import heat
 from gemmlab.records import runs, stalls
-from gemmlab.records.registry import NoRecord
+from gemmlab.records.registry import RUNS, NoRecord, replayed
+from gemmlab.records.runs import Measured
 from gemmlab.report import number
 from gemmlab.simulator.counters import FMA_METRIC, HMMA_METRIC, METRICS, TIMING_DEPENDENT
+from gemmlab.site import cache
 
 WALK = "05_thread_tile_2d"  # the rung that docs/nsight_compute.md walks through
 SMALL = (512, 512, 512)
@@ -270,12 +272,14 @@ class Report:
         ]  # fmt: skip
         return _table((_WINDOW, "from", "of all warps an SM can have"), rows, numbers=(2,))
 
-    def whole(self) -> str:
-        """All tables, one below the other, each under its section's name."""
-        parts = [self.where_from(), self.command()]
-        for title, identifier in TITLES.items():
-            parts += [f"**{title}**", self.table(identifier)]
-        return "\n\n".join([*parts, "**Asked for by name**", self.section(BY_NAME)])
+    def parts(self) -> dict[str, str]:
+        """Everything in Markdown: the command, where the numbers are from, and all tables."""
+        tables = {one: self.table(one) for one in TITLES.values()}
+        return {
+            "command": f"{self.command()}\n\n{self.where_from()}",
+            **tables,
+            "by-name": self.section(BY_NAME),
+        }
 
     def table(self, identifier: str) -> str:
         """The table of a section, by what --section calls it."""
@@ -286,23 +290,34 @@ class Report:
         return special[identifier]() if identifier in special else self.section(identifier)
 
 
-@cache
-def _walk() -> Report:
-    return Report(WALK)
-
-
 def _others() -> str:
     """A folded part for each other rung with all its tables; a sentence where it has no record."""
-    parts = []
+    found = []
     for rung in RUNGS:
         if rung.name == WALK:
             continue
         try:
-            found = Report(rung.name).whole()
+            parts = _kept(rung.name)
+            text = "\n\n".join([
+                parts["command"],
+                *(f"**{title}**\n\n{parts[one]}" for title, one in TITLES.items()),
+                f"**Metrics that are asked for by name**\n\n{parts['by-name']}",
+            ])  # fmt: skip
         except NoRecord as error:
-            found = str(error)
-        parts.append(f"{{.folded}}\n### {rung.name}\n\n{found}")
-    return "\n\n".join(parts)
+            text = str(error)
+        found.append(f"{{.folded}}\n### {rung.name}\n\n{text}")
+    return "\n\n".join(found)
+
+
+def _kept(name: str) -> dict[str, str]:
+    """The parts of a rung: large products take the simulator seconds, so they are made once."""
+    rung = find(name)
+    records = [(replayed() / file).read_bytes() for file in (RUNS, stalls.evidence(rung).file)]
+    key = cache.key_of(name, Measured(rung).code_hash(), records, cache.code_of(__name__))
+    shelf = cache.Shelf(cache.FOLDER / "nsight" / name)
+    found = shelf.get(key, lambda: {"parts": Report(name).parts(), "pictures": []})["parts"]
+    shelf.prune([key])
+    return found
 
 
 def _reason(name: str) -> str:
@@ -332,9 +347,8 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequenc
 
 
 PARTS: dict[str, Callable[[], str]] = {
-    "nsight-command": lambda: f"{_walk().command()}\n\n{_walk().where_from()}",
-    **{f"nsight-{one}": partial(lambda one: _walk().table(one), one) for one in TITLES.values()},
-    "nsight-by-name": lambda: _walk().section(BY_NAME),
+    **{f"nsight-{one}": partial(lambda one: _kept(WALK)[one], one)
+       for one in ("command", *TITLES.values(), "by-name")},
     "nsight-rungs": _others,
-}
+}  # fmt: skip
 """The parts of docs/nsight_compute.md that are made: mark -> Markdown."""
