@@ -15,11 +15,13 @@ from tqdm import tqdm
 from gemmlab import files
 from gemmlab.folders import KERNELS, NOTEBOOKS, ROOT, NoCheckout, require_checkout
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
-from gemmlab.site import code_pages, links, pages, prose
+from gemmlab.site import code_pages, links, logo, pages, prose
 
 BUILD = ROOT / "build"
 SITE, SOURCE, DOCTREES = BUILD / "site", BUILD / "site-source", BUILD / "site-doctrees"
 DOCS = ROOT / "docs"
+# How pages of code begin: no list of their sections, and most are in no list of pages.
+_LISTED, _ORPHAN = "---\nhide-toc: true\n---\n", "---\nhide-toc: true\norphan: true\n---\n"
 NOT_PAGES = {"index"}  # notebooks that the landing page stands for
 
 
@@ -68,6 +70,8 @@ def prepare() -> set[Path]:
     met |= {f"kernels/{path.name}" for path in KERNELS.glob("*.cu*")}
     for path in tqdm(_with_children(met), desc="code", leave=False):
         _put_linked(path, put)
+    put("logo.svg", logo.svg())
+    put("logo.png", logo.png())
     for picture in sorted((ROOT / "results" / "pictures").rglob("*.png")):
         put(picture.relative_to(ROOT).as_posix(), picture.read_bytes())
     return written
@@ -91,10 +95,10 @@ def _put_linked(path: str, put) -> None:
     to = links.source(path)
     if (ROOT / path).is_dir():
         if to == f"{path}/index.md":
-            put(to, b"---\norphan: true\n---\n" + code_pages.folder(path).encode())
+            put(to, (_ORPHAN + code_pages.folder(path)).encode())
     elif Path(path).suffix in links.CODE:
-        orphan = "" if path.startswith("kernels/") else "---\norphan: true\n---\n"
-        put(to, (orphan + code_pages.page(path)).encode())
+        head = _LISTED if path.startswith("kernels/") else _ORPHAN
+        put(to, (head + code_pages.page(path)).encode())
     elif to == path and not path.endswith(".ipynb"):
         put(to, (ROOT / path).read_bytes())
 

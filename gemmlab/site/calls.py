@@ -1,4 +1,4 @@
-"""Which widgets a notebook's cells make, with which settings: read from its code, nothing is run."""
+"""Which widgets a notebook's cells make, with which settings: read from its code, not run."""
 
 from __future__ import annotations
 
@@ -24,6 +24,11 @@ class Call:
     rung: str
     settings: Settings = field(default_factory=dict)
     sizes: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Of its files."""
+        return f"{self.rung}_{self.widget}"
 
 
 @dataclass(frozen=True)
