@@ -14,7 +14,7 @@ author = "The GEMM Lab developers"
 version = release = __version__
 language = "en"
 
-extensions = ["myst_nb", "sphinx_design", "sphinxext.opengraph", "folds", "terms"]
+extensions = ["myst_nb", "sphinx_design", "sphinxext.opengraph", "folds", "terms", "widgets"]
 templates_path = ["_templates"]
 exclude_patterns = []
 smartquotes = False

@@ -9,13 +9,15 @@ import re
 
 from docutils import nodes
 
-from gemmlab.site.terms import uses
+from gemmlab.site.pages.terms import uses
 
 GLOSSARY = "glossary"
 PLAIN = ("kernels/", "gemmlab/", "results/", GLOSSARY)  # pages that hardly have prose, or are it
 # What is inside of these stays as it is.
-KEPT = (nodes.title, nodes.reference, nodes.literal, nodes.literal_block, nodes.raw, nodes.Invisible,
-        nodes.term, nodes.rubric, nodes.caption)  # fmt: skip
+KEPT = (
+    nodes.title, nodes.reference, nodes.literal, nodes.literal_block, nodes.raw, nodes.Invisible,
+    nodes.term, nodes.rubric, nodes.caption,
+)  # fmt: skip
 
 
 class term_use(nodes.Inline, nodes.TextElement):

@@ -18,12 +18,10 @@ from pathlib import Path
 
 from PIL import Image
 
-import gemmlab
 from gemmlab import files
-from gemmlab.folders import ROOT
+from gemmlab.folders import PACKAGE, ROOT
 
 FOLDER = ROOT / "build" / "site-cache"
-PACKAGE = Path(gemmlab.__file__).parent
 DRAWN_WITH = ("matplotlib", "numpy", "pillow")
 DIGITS = 16  # of a hash in a file's name
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef

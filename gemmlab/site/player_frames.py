@@ -13,21 +13,33 @@ from gemmlab.notebook.ring_player import STAGES, RingPlayer
 from gemmlab.notebook.step_player import StepPlayer, step_player
 from gemmlab.processes import workers
 from gemmlab.site.cache import Shelf, code_of, key_of
-from gemmlab.site.calls import RING_PLAYER, Call
+from gemmlab.site.interactive import RING_PLAYER, Call
 from gemmlab.site.webp import webp
 
 Task = tuple[Call, int, Path]  # a player, its stages or 0, where the cache is
 
 
+def name_of(call: Call) -> str:
+    """Of a player's files."""
+    return f"{call.kernel.name}_{call.function}"
+
+
 def shelf_of(call: Call, folder: Path) -> Shelf:
-    return Shelf(folder / "players" / call.name)
+    return Shelf(folder / "players" / name_of(call))
 
 
 def stages_of(call: Call) -> tuple[int, ...]:
     """What a ring player's second slider chooses from; of a step player (0,)."""
-    if call.widget != RING_PLAYER:
+    if call.function != RING_PLAYER:
         return (0,)
-    return RingPlayer.choices(load(call.rung, **call.settings))
+    return RingPlayer.choices(load(call.kernel.name, **call.kernel.settings))
+
+
+def start_of(call: Call) -> int:
+    """Which of stages_of a player begins with, from 0 on."""
+    if call.function != RING_PLAYER:
+        return 0
+    return stages_of(call).index(load(call.kernel.name, **call.kernel.settings).settings[STAGES])
 
 
 def tracks(call: Call, folder: Path) -> list[dict]:
@@ -53,9 +65,10 @@ def draw_all(calls: Iterable[Call], folder: Path) -> Iterator[None]:
 
 def _kept(task: Task) -> tuple[str, dict]:
     call, stages, folder = task
-    settings = call.settings | ({STAGES: stages} if stages else {})
-    kernel = load(call.rung, **settings)
-    key = key_of(kernel.text, code_hash(kernel.text, settings), call, stages, code_of(__name__))
+    settings = call.kernel.settings | ({STAGES: stages} if stages else {})
+    kernel = load(call.kernel.name, **settings)
+    code = code_hash(kernel.text, kernel.settings)
+    key = key_of(kernel.text, code, call, stages, code_of(__name__))
     shelf = shelf_of(call, folder)
     return key, shelf.get(key, lambda: _drawn(kernel, call, stages, shelf))
 
@@ -77,7 +90,7 @@ def _drawn(kernel: Kernel, call: Call, stages: int, shelf: Shelf) -> dict:
 
 
 def _step_player(kernel: Kernel, call: Call) -> StepPlayer:
-    player = step_player(kernel, *call.sizes)
+    player = step_player(kernel, *call.shape)
     if not player.frames:
         raise ValueError(f"{call}: gl.step_player has no frames of these settings and sizes.")
     return player

@@ -15,11 +15,10 @@ from pathlib import Path
 from gemmlab import files
 from gemmlab.folders import NOTEBOOKS
 from gemmlab.notebook import ring_player, step_player
-from gemmlab.notebook.ring_player import STAGES
 from gemmlab.site import cache as kept
-from gemmlab.site import player_frames
-from gemmlab.site.calls import LAB, RING_PLAYER, Call, calls
+from gemmlab.site.interactive import LAB, RING_PLAYER, Call, calls
 from gemmlab.site.labs import Progress
+from gemmlab.site.player_frames import draw_all, name_of, shelf_of, stages_of, start_of, tracks
 
 FOLDER = "players"
 NO_SCRIPT = "Playing needs JavaScript; the picture is the first one."
@@ -32,11 +31,13 @@ def of_notebooks() -> list[Call]:
     not the same, which would have the same files."""
     found: dict[str, Call] = {}
     for notebook in sorted(NOTEBOOKS.glob("*.ipynb")):
-        for call in calls(notebook).values():
-            if call.widget != LAB and found.setdefault(call.name, call) != call:
+        for call in calls(notebook):
+            if call.function == LAB:
+                continue
+            if (other := found.setdefault(name_of(call), call)) != call:
                 raise ValueError(
-                    f"{notebook.name} has a {call.widget} of {call.rung} with other settings or "
-                    f"sizes than another: {call}, {found[call.name]}. A page can have one."
+                    f"{notebook.name} has {call}, which is not {other}: of one kind and rung the "
+                    "site has one player."
                 )
     return list(found.values())
 
@@ -52,59 +53,56 @@ def write(
     Raises NotWritten, and what drawing raises.
     """
     every = of_notebooks() if wanted is None else list(wanted)
-    count = sum(len(player_frames.stages_of(call)) for call in every)
-    for _ in progress(player_frames.draw_all(every, cache_folder), count):
+    count = sum(len(stages_of(call)) for call in every)
+    for _ in progress(draw_all(every, cache_folder), count):
         pass
     for call in every:
         _write_player(folder / FOLDER, call, cache_folder)
 
 
 def _write_player(folder: Path, call: Call, cache_folder: Path) -> None:
-    tracks = player_frames.tracks(call, cache_folder)
-    stages = player_frames.stages_of(call)
+    every = tracks(call, cache_folder)
     data = [
         {"value": str(value), "frames": list(zip(track["pictures"], track["told"], strict=True))}
-        for value, track in zip(stages, tracks, strict=True)
+        for value, track in zip(stages_of(call), every, strict=True)
     ]
-    name = call.name
+    name = name_of(call)
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     files.write(folder / f"{name}.js", f'gemmlab.take("{name}",{text});\n'.encode())
     shutil.rmtree(folder / name, ignore_errors=True)
     (folder / name).mkdir(parents=True)
-    shelf = player_frames.shelf_of(call, cache_folder)
-    for picture in {one for track in tracks for one in track["pictures"]}:
+    shelf = shelf_of(call, cache_folder)
+    for picture in {one for track in every for one in track["pictures"]}:
         shutil.copyfile(shelf.folder / picture, folder / name / picture)
 
 
 def placeholder(call: Call, root: str = "../", cache_folder: Path = kept.FOLDER) -> str:
     """HTML of a player as it first stands. root: from the page to the folder that `write` got."""
-    stages = player_frames.stages_of(call)
-    start = stages.index(call.settings[STAGES]) if call.widget == RING_PLAYER else 0
-    track = player_frames.tracks(call, cache_folder)[start]
+    stages, start = stages_of(call), start_of(call)
+    track = tracks(call, cache_folder)[start]
     picture, told = track["pictures"][0], track["told"][0]
-    width, height = player_frames.shelf_of(call, cache_folder).size_of(picture)
-    name = call.name
-    title, frame = NAMES.get(call.widget, NAMES[""])
-    second = (
-        _control(f"{name}-stages", "track", STAGES, start, len(stages), str(stages[start]))
-        if len(stages) > 1
-        else ""
-    )
+    width, height = shelf_of(call, cache_folder).size_of(picture)
+    name = name_of(call)
+    title, frame = NAMES.get(call.function, NAMES[""])
     count = len(track["pictures"])
-    first = _control(f"{name}-frame", "frame", frame, 1, count, f"1 of {count}")
-    interval = INTERVALS.get(call.widget, step_player.INTERVAL)
+    controls = _control(f"{name}-frame", "frame", frame, (1, count), 1, f"1 of {count}")
+    if len(stages) > 1:
+        places, shown = (0, len(stages) - 1), str(stages[start])
+        label = ring_player.STAGES
+        controls = _control(f"{name}-track", "track", label, places, start, shown) + controls
+    interval = INTERVALS.get(call.function, step_player.INTERVAL)
     words = html.escape(told)
     return f"""\
 <section class="gemmlab-player" data-name="{name}" data-data="{root}{FOLDER}/{name}.js" \
 data-pictures="{root}{FOLDER}/{name}/" data-interval="{interval}" \
-aria-label="{title} of {call.rung}">
+aria-label="{title} of {call.kernel.name}">
 <div class="gemmlab-buttons">
 <button type="button" disabled>Back</button>
 <button type="button" disabled>Play</button>
 <button type="button" disabled>Next</button>
 </div>
 <div class="gemmlab-controls">
-{second}{first}
+{controls}
 </div>
 <figure>
 <div class="gemmlab-wide" tabindex="0" role="group" aria-label="Picture">\
@@ -116,9 +114,11 @@ alt="{words}"></div>
 </section>"""
 
 
-def _control(ident: str, kind: str, label: str, value: int, last: int, words: str) -> str:
-    """A slider, of frames from 1 on, of a track's values from place 0 on; a script enables it."""
-    least, most = (1, last) if kind == "frame" else (0, last - 1)
+def _control(
+    ident: str, kind: str, label: str, ends: tuple[int, int], value: int, words: str
+) -> str:
+    """A slider, which a script enables; `words` say its value."""
+    least, most = ends
     return (
         f'<div class="gemmlab-control"><label for="{ident}"><b>{label}</b></label>'
         f'<span><input type="range" class="gemmlab-{kind}" id="{ident}" min="{least}" '

@@ -20,7 +20,7 @@ from gemmlab.ladder import RUNGS
 from gemmlab.loading import load
 from gemmlab.notebook.heat import COUNTS, Heat, heat
 from gemmlab.plots.style import percent
-from gemmlab.site import links
+from gemmlab.site.pages import links
 
 STEPS, LEAST_K = 2, 64  # how far along K the product goes whose traffic is shown
 LANGUAGES = {".cu": "cuda", ".cuh": "cuda", ".py": "python"}
@@ -84,12 +84,12 @@ def _first_sentence(words: str) -> str:
 def _table(path: str, text: str) -> str:
     """HTML: a row for each line, with its shares of the traffic where the file is a rung's."""
     lexer = get_lexer_by_name(LANGUAGES[posixpath.splitext(path)[1]], stripnl=False, ensurenl=False)
-    code = highlight(text.rstrip("\n"), lexer, HtmlFormatter(nowrap=True)).removesuffix("\n")
+    lines = highlight(text.rstrip("\n"), lexer, HtmlFormatter(nowrap=True)).removesuffix("\n")
     counted = _heat(path)
     kinds = [kind for kind in COUNTS if counted is not None and counted.table[kind].any()]
     costs = counted.table.set_index("line").to_dict("index") if kinds else {}
     rows = []
-    for number, line in enumerate(code.split("\n"), 1):
+    for number, line in enumerate(lines.split("\n"), 1):
         heat = "".join(_cost(kind, costs.get(number, {})) for kind in kinds)
         rows.append(
             f'<tr id="L{number}"><th scope="row"><a href="#L{number}">{number}</a></th>{heat}'
@@ -121,8 +121,8 @@ def _caption(counted: Heat | None) -> str:
         return ""
     return (
         "What each line costs in sectors of global memory and wavefronts of shared memory, counted "
-        "in the simulator for one tile of C; what functions of an included file move counts for the "
-        f"line that calls them. {counted.caption}\n\n"
+        "in the simulator for one tile of C; what functions of an included file move counts for "
+        f"the line that calls them. {counted.caption}\n\n"
     )
 
 
@@ -132,7 +132,8 @@ def _cost(kind: str, line: dict) -> str:
         return f'<td class="heat {kind}"></td>'
     share = line[f"{kind}_share"]
     words = f"{line[kind]:,} {kind}"
-    return f'<td class="heat {kind}" style="--share: {share:.1f}%" title="{words}">{percent(share)}</td>'
+    look = f'style="--share: {share:.1f}%" title="{words}"'
+    return f'<td class="heat {kind}" {look}>{percent(share)}</td>'
 
 
 def _linked(path: str, line: str) -> str:
