@@ -19,7 +19,7 @@ unexport PYTHONPATH PYTHONHOME
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab test test-unit test-hardware test-notebooks lint notebooks readme compiled lock clean
+.PHONY: help setup lab test test-unit test-hardware test-notebooks lint notebooks readme compiled site setup-site lock clean
 
 help:
 	@echo 'make lab         set up, then open JupyterLab on the notebooks (ARGS="--port 9000": more for Jupyter)'
@@ -27,6 +27,7 @@ help:
 	@echo 'make notebooks   run all notebooks in the simulator and write their outputs into them'
 	@echo 'make readme      write the ladder table, the pictures and the thumbnails anew'
 	@echo 'make compiled    compile all rungs with all settings, for sliders and machines without NVRTC'
+	@echo 'make site        the series as a static site, to be read without installing: build/site/index.html'
 	@echo 'make lock        pin what pyproject.toml asks for, in requirements/*.txt'
 	@echo 'make clean       remove what these commands made, .venv included'
 	@echo
@@ -34,7 +35,7 @@ help:
 
 setup:
 	@command -v $(PYTHON) >/dev/null 2>&1 || { echo 'gemmlab: There is no $(PYTHON) here: install Python 3.10 or newer, or name one, for example make lab PYTHON=python3.12.' >&2; exit 1; }
-	@$(PYTHON) requirements/install.py $(EXACT)
+	@$(PYTHON) requirements/install.py $(EXACT) $(WITH)
 
 lab: setup
 	@echo 'Starting JupyterLab on notebooks/; Ctrl-C twice stops it.'
@@ -64,11 +65,18 @@ readme: setup
 compiled: setup
 	@$(VENV_PYTHON) -m gemmlab compile
 
+# Sphinx and the like, which nothing else needs.
+setup-site:
+	@$(MAKE) --no-print-directory setup WITH=--site
+
+site: setup-site
+	@GEMMLAB_DEVICE=simulator $(VENV_PYTHON) -m gemmlab.site
+
 # uv is the one tool outside the lock: only this command needs it.
 lock: setup
 	@$(VENV_PYTHON) -m pip install --quiet uv==0.13.8
 	@$(VENV_PYTHON) requirements/lock.py
 
 clean:
-	rm -rf .venv .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv build .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -67,15 +67,19 @@ class RingPlayer(ipywidgets.VBox):
     def _begin(self, _change=None) -> None:
         stages = self.stages.value
         try:
-            if stages not in self._found:
-                self._found[stages] = self._traced(stages)
+            last = self.moments(stages)
         except REASONS as reason:
             self.caption.value = status(f"No picture: {reason}", VERMILION)
             return
-        last = len(moments(self._found[stages]))
         self.slider.max = self.play.max = last
         self.slider.value = min(self.slider.value, last)
         self._show()
+
+    def moments(self, stages: int) -> int:
+        """How many there are with so many stages. Raises REASONS."""
+        if stages not in self._found:
+            self._found[stages] = self._traced(stages)
+        return len(moments(self._found[stages]))
 
     def _traced(self, stages: int) -> traced.Turns:
         kernel = load(self._name, **self._settings | {STAGES: stages})
@@ -86,11 +90,19 @@ class RingPlayer(ipywidgets.VBox):
 
     def _show(self, _change=None) -> None:
         stages, shown = self.stages.value, self.slider.value
-        if (found := self._found.get(stages)) is None:
+        if stages not in self._found:
             return
+        self.picture.value = self.drawn(stages, shown)
+        self.caption.value = status(self.told(stages, shown), FAINT)
+
+    def drawn(self, stages: int, shown: int) -> bytes:
+        """A moment, from 1 on, as a PNG file."""
         if (stages, shown) not in self._pictures:
-            self._pictures[stages, shown] = turns(found, shown=shown).png()
-        self.picture.value = self._pictures[stages, shown]
-        told = moments(found)
+            self._pictures[stages, shown] = turns(self._found[stages], shown=shown).png()
+        return self._pictures[stages, shown]
+
+    def told(self, stages: int, shown: int) -> str:
+        """The same in words."""
+        told = moments(self._found[stages])
         words = "; ".join(told[shown - 1]).replace("; warpgroup 1", ", and warpgroup 1")
-        self.caption.value = status(f"Moment {shown} of {len(told)}: {words}.", FAINT)
+        return f"Moment {shown} of {len(told)}: {words}."
