@@ -15,7 +15,7 @@ from tqdm import tqdm
 from gemmlab import files
 from gemmlab.folders import KERNELS, NOTEBOOKS, ROOT, NoCheckout, require_checkout
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
-from gemmlab.site import code_pages, links, pages, prose
+from gemmlab.site import code_pages, links, pages, prose, speeds
 
 BUILD = ROOT / "build"
 SITE, SOURCE, DOCTREES = BUILD / "site", BUILD / "site-source", BUILD / "site-doctrees"
@@ -36,6 +36,7 @@ def build() -> Path:
     files.require_writable(BUILD)
     shutil.rmtree(SITE, ignore_errors=True)
     written = prepare()
+    speeds.write(SITE / "_static")
     for stale in sorted(set(SOURCE.rglob("*")) - written, reverse=True):
         stale.unlink() if stale.is_file() else _remove_empty(stale)
     _run_sphinx(len([path for path in written if path.suffix in (".md", ".ipynb")]))
