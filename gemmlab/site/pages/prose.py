@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 
 from gemmlab.folders import ROOT
-from gemmlab.site import profiler_tables
 from gemmlab.site.pages import links, lists
+from gemmlab.site.tables import profiler, teaching
 
 _MARK = re.compile(r"^<!-- made: ([\w-]+) -->$", re.M)
 MADE: dict[str, Callable[[], str]] = {
@@ -15,7 +15,8 @@ MADE: dict[str, Callable[[], str]] = {
     "ways": lists.ways,
     "glossary": lists.glossary,
     "kernels": lists.kernels,
-    **profiler_tables.PARTS,
+    **profiler.PARTS,
+    **teaching.PARTS,
 }
 
 
