@@ -7,13 +7,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
 from gemmlab._version import __version__
+from gemmlab.site.build import SOURCE
 
 project = "GEMM Lab"
 author = "The GEMM Lab developers"
 version = release = __version__
 language = "en"
 
-extensions = ["myst_nb", "sphinx_design", "sphinxext.opengraph", "folds", "terms"]
+extensions = ["myst_nb", "sphinx_design", "sphinxext.opengraph", "folds", "terms", "widgets"]
 templates_path = ["_templates"]
 exclude_patterns = []
 smartquotes = False
@@ -29,10 +30,11 @@ html_title = "GEMM Lab"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_js_files = [("site.js", {"defer": "defer"})]
-html_logo = "_static/logo.svg"
-html_favicon = "_static/logo.svg"
+html_logo = str(SOURCE / "logo.svg")
+html_favicon = html_logo
 html_copy_source = False
 html_show_sphinx = False
+html_show_copyright = False
 html_theme_options = {
     "sidebar_hide_name": False,
     "light_css_variables": {"color-brand-primary": "#00527F", "color-brand-content": "#00527F"},
@@ -47,4 +49,14 @@ html_baseurl = os.environ.get("GEMMLAB_SITE_URL", "")
 ogp_site_url = html_baseurl
 ogp_site_name = project
 ogp_description_length = 160
-ogp_social_cards = {"enable": False}
+ogp_social_cards = {
+    "image": "logo.png",
+    "image_mini": "logo.png",
+    "line_color": "#0072B2",
+    "enable": bool(html_baseurl),
+}
+
+
+def setup(app):
+    # Pictures that nobody has scrolled to yet are not loaded.
+    app.connect("builder-inited", lambda app: app.env.settings.update(image_loading="lazy"))

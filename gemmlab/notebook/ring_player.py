@@ -39,14 +39,8 @@ class RingPlayer(ipywidgets.VBox):
         self._found: dict[int, traced.Turns] = {}
         self._pictures: dict[tuple[int, int], bytes] = {}
         self.picture, self.caption = picture(), ipywidgets.HTML()
-        others = {key: value for key, value in kernel.settings.items() if key != STAGES}
-        legal = [
-            one[STAGES]
-            for one in legal_settings(kernel.rung)
-            if all(one[key] == value for key, value in others.items())
-        ]
         self.stages = ipywidgets.SelectionSlider(
-            options=sorted(set(legal)), value=kernel.settings[STAGES], description=STAGES,
+            options=self.choices(kernel), value=kernel.settings[STAGES], description=STAGES,
             continuous_update=False, tooltip="pairs of tiles in shared memory",
         )  # fmt: skip
         self.slider = ipywidgets.IntSlider(
@@ -63,6 +57,13 @@ class RingPlayer(ipywidgets.VBox):
 
     def __repr__(self) -> str:
         return f"Ring player for {self._name}. Run this cell to play it."
+
+    @staticmethod
+    def choices(kernel: Kernel) -> tuple[int, ...]:
+        """The values of STAGES that go with the kernel's other settings."""
+        others = {key: value for key, value in kernel.settings.items() if key != STAGES}
+        legal = legal_settings(kernel.rung)
+        return tuple(sorted({one[STAGES] for one in legal if others.items() <= one.items()}))
 
     def _begin(self, _change=None) -> None:
         stages = self.stages.value

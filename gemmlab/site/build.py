@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tqdm import tqdm
@@ -15,12 +16,19 @@ from tqdm import tqdm
 from gemmlab import files
 from gemmlab.folders import KERNELS, NOTEBOOKS, ROOT, NoCheckout, require_checkout
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
-from gemmlab.site import code_pages, links, pages, prose, speeds
+from gemmlab.site import hosted, speeds, widgets
+from gemmlab.site.pages import code, links, logo, notebook, prose
 
 BUILD = ROOT / "build"
 SITE, SOURCE, DOCTREES = BUILD / "site", BUILD / "site-source", BUILD / "site-doctrees"
+UNFINISHED = BUILD / "site-unfinished"  # becomes SITE when all is there
 DOCS = ROOT / "docs"
 NOT_PAGES = {"index"}  # notebooks that the landing page stands for
+# How pages of code begin: no list of their sections, and most are in no list of pages.
+LISTED, ORPHAN = "---\nhide-toc: true\n---\n", "---\nhide-toc: true\norphan: true\n---\n"
+
+Put = Callable[[str, bytes], None]
+"""Writes the content of a source, by its path below SOURCE."""
 
 
 class BuildFailed(Exception):
@@ -28,47 +36,57 @@ class BuildFailed(Exception):
 
 
 def build() -> Path:
-    """Make the whole site, and return the path of its first page.
+    """Make the whole site, and return the path of its first page. A site made before stays until
+    the new one is whole.
 
-    Raises BuildFailed, what pages.page raises, NoRecord, StaleRecord, BadRecord, NotWritten.
+    Raises NoCheckout, BuildFailed, NotWritten, NoRecord, StaleRecord, BadRecord, and what
+    notebook.page, prose.page and widgets.write raise.
     """
     require_checkout("the site")
     files.require_writable(BUILD)
-    shutil.rmtree(SITE, ignore_errors=True)
-    written = prepare()
-    speeds.write(SITE / "_static")
+    shutil.rmtree(UNFINISHED, ignore_errors=True)
+    widgets.write(UNFINISHED)
+    speeds.write(UNFINISHED / "_static")
+    if where := hosted.repository():
+        hosted.write(UNFINISHED, where)
+    written = _write_sources()
     for stale in sorted(set(SOURCE.rglob("*")) - written, reverse=True):
         stale.unlink() if stale.is_file() else _remove_empty(stale)
-    _run_sphinx(len([path for path in written if path.suffix in (".md", ".ipynb")]))
+    _run_sphinx()
+    shutil.rmtree(SITE, ignore_errors=True)
+    UNFINISHED.rename(SITE)
     return SITE / "index.html"
 
 
-def prepare() -> set[Path]:
-    """Write the source of every page, and what pages show into the site; what was written."""
+def _write_sources() -> set[Path]:
+    """Write the source of every page, and the notebooks' pictures; all sources."""
     written: set[Path] = set()
     met: set[str] = set()
 
     def put(path: str, content: bytes) -> None:
-        """Leave what is the same as it is, so that Sphinx reads only what changed."""
+        # What is the same stays as it is, so that Sphinx reads only what changed.
         to = SOURCE / path
         if not to.is_file() or to.read_bytes() != content:
             files.write(to, content)
         written.add(to)
 
     names = [path.stem for path in sorted(NOTEBOOKS.glob("*.ipynb")) if path.stem not in NOT_PAGES]
-    for name in tqdm(names, desc="notebooks", leave=False):
-        made = pages.page(name)
+    for name in _progress("notebooks")(names, len(names)):
+        made = notebook.page(name)
         put(f"notebooks/{name}.ipynb", json.dumps(made.notebook, ensure_ascii=False).encode())
         for path, content in made.files.items():
-            files.write(SITE / path, content)
+            files.write(UNFINISHED / path, content)
         met |= made.met
     for path in ["README.md", *(f"docs/{one.name}" for one in sorted(DOCS.glob("*.md")))]:
         text, linked = prose.page(path)
         put(links.source(path), text.encode())
         met |= linked
     met |= {f"kernels/{path.name}" for path in KERNELS.glob("*.cu*")}
-    for path in tqdm(_with_children(met), desc="code", leave=False):
+    linked_to = _with_children(met)
+    for path in _progress("code")(linked_to, len(linked_to)):
         _put_linked(path, put)
+    put("logo.svg", logo.svg())
+    put("logo.png", logo.png())
     for picture in sorted((ROOT / "results" / "pictures").rglob("*.png")):
         put(picture.relative_to(ROOT).as_posix(), picture.read_bytes())
     return written
@@ -76,41 +94,45 @@ def prepare() -> set[Path]:
 
 def _with_children(met: set[str]) -> list[str]:
     """What is linked to, and what the pages of folders among it link to, in turn."""
-    found, left = set(), sorted(met)
+    found: set[str] = set()
+    left = sorted(met)
     while left:
         path = left.pop()
         if path in found:
             continue
         found.add(path)
-        if (ROOT / path).is_dir() and links.source(path) == f"{path}/index.md":
-            left += code_pages.children(path)
+        if links.source(path) == f"{path}/index.md":
+            left += code.children(path)
     return sorted(found)
 
 
-def _put_linked(path: str, put) -> None:
+def _put_linked(path: str, put: Put) -> None:
     """The page of what is linked to, or its copy. What has its page already gets none."""
     to = links.source(path)
-    if (ROOT / path).is_dir():
-        if to == f"{path}/index.md":
-            put(to, b"---\norphan: true\n---\n" + code_pages.folder(path).encode())
+    if to == f"{path}/index.md":
+        put(to, (ORPHAN + code.folder(path)).encode())
     elif Path(path).suffix in links.CODE:
-        orphan = "" if path.startswith("kernels/") else "---\norphan: true\n---\n"
-        put(to, (orphan + code_pages.page(path)).encode())
+        head = LISTED if path.startswith("kernels/") else ORPHAN
+        put(to, (head + code.page(path)).encode())
     elif to == path and not path.endswith(".ipynb"):
         put(to, (ROOT / path).read_bytes())
 
 
-def _run_sphinx(number_of_pages: int) -> None:
+def _run_sphinx() -> None:
     """Raises BuildFailed where it warns: a link or a mark that leads nowhere is a mistake."""
     command = [sys.executable, "-m", "sphinx", "-b", "html", "-c", DOCS, "-d", DOCTREES]
-    command += ["-j", "auto", "--keep-going", "-W", SOURCE, SITE]
-    started = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8",
-        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"},
+    command += ["-j", "auto", "-W", "--keep-going", SOURCE, UNFINISHED]
+    print("Sphinx makes the pages: about a minute.", file=sys.stderr, flush=True)
+    done = subprocess.run(
+        command, capture_output=True, text=True, encoding="utf-8", cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"},
     )  # fmt: skip
-    out, err = started.communicate()
-    if started.returncode:
-        raise BuildFailed(f"Sphinx made no site:\n{err.strip() or out.strip()}")
+    if done.returncode:
+        raise BuildFailed(f"Sphinx made no site:\n{done.stderr.strip() or done.stdout.strip()}")
+
+
+def _progress(what: str) -> Callable[[Iterable, int], Iterable]:
+    return lambda items, total: tqdm(items, desc=what, total=total, leave=False)
 
 
 def _remove_empty(folder: Path) -> None:
@@ -124,7 +146,7 @@ def main() -> int:
         first = build()
     except (
         BadRecord, BuildFailed, NoCheckout, NoRecord, StaleRecord, files.NotWritten, links.DeadLink,
-        pages.UnfitNotebook,
+        notebook.UnfitNotebook, prose.UnknownMark,
     ) as error:  # fmt: skip
         print(f"gemmlab: {error}", file=sys.stderr)
         return 1

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import io
 import json
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
@@ -19,12 +18,10 @@ from pathlib import Path
 
 from PIL import Image
 
-import gemmlab
 from gemmlab import files
-from gemmlab.folders import ROOT
+from gemmlab.folders import PACKAGE, ROOT
 
 FOLDER = ROOT / "build" / "site-cache"
-PACKAGE = Path(gemmlab.__file__).parent
 DRAWN_WITH = ("matplotlib", "numpy", "pillow")
 DIGITS = 16  # of a hash in a file's name
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef
@@ -49,16 +46,11 @@ class Shelf:
         files.write(path, json.dumps(entry, ensure_ascii=False).encode())
         return entry
 
-    def keep_picture(self, png: bytes) -> str:
-        """Keep a picture as WebP without loss, and return the name of its file."""
-        drawn = io.BytesIO()
-        # More work than this makes it a hundredth smaller, and takes forty times as long.
-        Image.open(io.BytesIO(png)).convert("RGB").save(
-            drawn, format="webp", lossless=True, method=4, quality=60
-        )
-        name = f"{_digits(drawn.getvalue())}.webp"
+    def keep_picture(self, content: bytes) -> str:
+        """Keep a WebP file, and return its name."""
+        name = f"{_digits(content)}.webp"
         if not (self.folder / name).is_file():
-            files.write(self.folder / name, drawn.getvalue())
+            files.write(self.folder / name, content)
         return name
 
     def size_of(self, name: str) -> tuple[int, int]:
@@ -86,9 +78,9 @@ def key_of(*parts: object) -> str:
 def code_of(module: str) -> str:
     """A hash of a module of gemmlab and of all that it imports of it, also inside of functions.
 
-    Comments, docstrings and white space do not count.
+    Comments, docstrings and white space do not count, nor does how things are kept here.
     """
-    code = {}
+    code = {__name__: ""}
     waiting = [module]
     while waiting:
         name = waiting.pop()

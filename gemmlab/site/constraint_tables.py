@@ -88,7 +88,8 @@ class _Watched(dict):
         return super().__getitem__(name)
 
     def get(self, name: str, otherwise=None):
-        return self[name] if name in self else otherwise
+        self.read.add(name)
+        return super().get(name, otherwise)
 
     def _all(self) -> set[str]:
         self.read |= set(self)

@@ -1,13 +1,14 @@
-"""Which sliders or player a cell shows, read from its code, and what stands there on the page."""
+"""Which sliders or player a cell shows, read from its code."""
 
 from __future__ import annotations
 
 import ast
-import html
+import json
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
-CALLS = ("lab", "step_player", "ring_player")
+LAB, STEP_PLAYER, RING_PLAYER = CALLS = ("lab", "step_player", "ring_player")
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,16 @@ def call(code: str, known: dict[str, object]) -> Call | None:
     return Call(function, what, tuple(shape))
 
 
-def placeholder(found: Call, words: str) -> str:
-    """HTML that stands on the page for it. words: what the notebook has there as text."""
-    return f'<p class="interactive">{html.escape(words.partition(". ")[0])}.</p>'
+def calls(notebook: Path) -> list[Call]:
+    """All sliders and players that a notebook shows. Raises ValueError as `call` does."""
+    known: dict[str, object] = {}
+    found = []
+    for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
+        if cell["cell_type"] == "code":
+            code = "".join(cell["source"])
+            known = constants(code, known)
+            found.append(call(code, known))
+    return [one for one in found if one]
 
 
 def _parsed(code: str) -> ast.Module:

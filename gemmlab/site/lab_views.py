@@ -18,6 +18,7 @@ from gemmlab.notebook.lab_view import known_roofs, view_of
 from gemmlab.processes import workers
 from gemmlab.site import cache as kept
 from gemmlab.site.cache import Shelf, code_of, key_of
+from gemmlab.site.webp import webp
 
 Task = tuple[str, Settings, Path]  # a rung's name, settings, and where the cache is
 
@@ -74,7 +75,7 @@ def _roofs():
 def _drawn(name: str, settings: Settings, shelf: Shelf) -> dict:
     found = view_of(load(name, **settings), SIMULATED_ARCH, *_roofs())
     return {
-        "pictures": [shelf.keep_picture(found.picture)],
+        "pictures": [shelf.keep_picture(webp(found.picture))],
         "said": found.said,
         "lines": _lines(found.lines),
         "numbers": found.numbers,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from gemmlab.folders import KERNELS, ROOT
 from gemmlab.notebook import glossary as words
 from gemmlab.notebook import index, overview, reading
-from gemmlab.site import code_pages, links
+from gemmlab.site.pages import code, links
 
 THUMBNAIL = 84  # pixels on the screen
 
@@ -56,7 +56,7 @@ def kernels() -> str:
     """All files of kernels/: of each its page, and what it is for."""
     lines = ["| file | what it is |", "|---|---|"]
     for path in sorted(KERNELS.glob("*.cu*")):
-        about = code_pages.about(path.name, path.read_text(encoding="utf-8"))
+        about = code.about(path.name, path.read_text(encoding="utf-8"))
         lines.append(f"| [{path.name}]({links.source(f'kernels/{path.name}')}) | {about} |")
     return "\n".join(lines)
 

@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 
 from gemmlab.folders import NOTEBOOKS
 from gemmlab.notebook.reading import DEEPER
-from gemmlab.site import interactive, links
+from gemmlab.site import hosted, interactive, widgets
+from gemmlab.site.pages import links
 
+ROOT = "../"  # from the page of a notebook to the first page
 PICTURES = "pictures"  # the folder of the site
 FOLDED = "jp-MarkdownHeadingCollapsed"
 _HEADING = re.compile(r"^(#{1,6}) ")
@@ -40,11 +42,13 @@ class Page:
 
 
 def page(name: str) -> Page:
-    """The page of notebooks/<name>.ipynb. Raises UnfitNotebook, links.DeadLink."""
+    """The page of notebooks/<name>.ipynb. Raises UnfitNotebook, links.DeadLink, and what
+    interactive.call, widgets.placeholder and hosted.repository raise."""
     path = f"notebooks/{name}.ipynb"
     notebook = json.loads((NOTEBOOKS / f"{name}.ipynb").read_text(encoding="utf-8"))
     made = _Maker(name, links.Rewriter(path))
     cells = [one for cell in notebook["cells"] for one in made.cells(cell)]
+    cells.insert(1, _words("how-to-run", hosted.words(name, hosted.repository())))
     return Page({**notebook, "cells": cells}, made.files, made.rewriter.met)
 
 
@@ -92,7 +96,7 @@ class _Maker:
             size = output["metadata"].get("image/png", {})
             return _shown(self._picture(cell, "".join(data["image/png"]), words, size))
         if moved := interactive.call(code, self.known):
-            return _shown(interactive.placeholder(moved, words))
+            return _shown(widgets.placeholder(moved, ROOT))
         if "text/html" in data:
             return _shown(self._markup("".join(data["text/html"])))
         return output

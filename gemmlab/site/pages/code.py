@@ -1,5 +1,6 @@
 """A kernel or a module as a page: numbered lines with an anchor each, includes as links, and heat.
 
+The heat of a rung's kernel is that of gl.heat, for one tile of C with the default settings.
 A folder of such files is a page, too: a list with what each file is for.
 """
 
@@ -15,8 +16,13 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 
 from gemmlab.folders import ROOT
-from gemmlab.site import links
+from gemmlab.ladder import RUNGS
+from gemmlab.loading import load
+from gemmlab.notebook.heat import COUNTS, Heat, heat
+from gemmlab.plots.style import percent
+from gemmlab.site.pages import links
 
+STEPS, LEAST_K = 2, 64  # how far along K the product goes whose traffic is shown
 LANGUAGES = {".cu": "cuda", ".cuh": "cuda", ".py": "python"}
 
 
@@ -76,22 +82,58 @@ def _first_sentence(words: str) -> str:
 
 
 def _table(path: str, text: str) -> str:
-    """HTML: a row for each line."""
+    """HTML: a row for each line, with its shares of the traffic where the file is a rung's."""
     lexer = get_lexer_by_name(LANGUAGES[posixpath.splitext(path)[1]], stripnl=False, ensurenl=False)
-    code = highlight(text.rstrip("\n"), lexer, HtmlFormatter(nowrap=True)).removesuffix("\n")
+    lines = highlight(text.rstrip("\n"), lexer, HtmlFormatter(nowrap=True)).removesuffix("\n")
+    counted = _heat(path)
+    kinds = [kind for kind in COUNTS if counted is not None and counted.table[kind].any()]
+    costs = counted.table.set_index("line").to_dict("index") if kinds else {}
     rows = []
-    for number, line in enumerate(code.split("\n"), 1):
+    for number, line in enumerate(lines.split("\n"), 1):
+        heat = "".join(_cost(kind, costs.get(number, {})) for kind in kinds)
         rows.append(
-            f'<tr id="L{number}"><td class="number"><a href="#L{number}">{number}</a></td>'
+            f'<tr id="L{number}"><th scope="row"><a href="#L{number}">{number}</a></th>{heat}'
             f"<td><pre>{_linked(path, line)}</pre></td></tr>"
         )
     body = "\n".join(rows)
+    head = "".join(f'<th scope="col" class="heat {kind}">{kind}</th>' for kind in kinds)
     name = html.escape(posixpath.basename(path))
     return (
-        "```{raw} html\n"
-        f'<div class="code-page highlight" tabindex="0" role="region" aria-label="{name}">'
-        f"<table><tbody>\n{body}\n</tbody></table></div>\n```"
+        f"{_caption(counted)}```{{raw}} html\n"
+        f'<div class="code-page highlight" role="region" aria-label="{name}"><table><thead><tr>'
+        f'<th scope="col">line</th>{head}<th scope="col">source</th></tr></thead><tbody>\n{body}\n'
+        "</tbody></table></div>\n```"
     )
+
+
+def _heat(path: str) -> Heat | None:
+    """Of a rung's kernel its heat for one tile of C; of another file None."""
+    rung = {rung.path.name: rung for rung in RUNGS}.get(posixpath.basename(path))
+    if rung is None or posixpath.dirname(path) != "kernels":
+        return None
+    kernel = load(rung.name)
+    rows, columns = rung.tile(kernel.settings)
+    return heat(kernel.trace(rows, columns, max(LEAST_K, STEPS * rung.depth(kernel.settings))))
+
+
+def _caption(counted: Heat | None) -> str:
+    if counted is None:
+        return ""
+    return (
+        "What each line costs in sectors of global memory and wavefronts of shared memory, counted "
+        "in the simulator for one tile of C; what functions of an included file move counts for "
+        f"the line that calls them. {counted.caption}\n\n"
+    )
+
+
+def _cost(kind: str, line: dict) -> str:
+    """A cell: how much of all traffic of one kind a line causes."""
+    if not line.get(kind):
+        return f'<td class="heat {kind}"></td>'
+    share = line[f"{kind}_share"]
+    words = f"{line[kind]:,} {kind}"
+    look = f'style="--share: {share:.1f}%" title="{words}"'
+    return f'<td class="heat {kind}" {look}>{percent(share)}</td>'
 
 
 def _linked(path: str, line: str) -> str:
