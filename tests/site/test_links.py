@@ -30,7 +30,9 @@ def dead(path: str, target: str) -> bool:
     if to.startswith("..") or not (SITE / to).is_file():
         return True
     anchor = unquote(parts.fragment)
-    return bool(anchor) and to.endswith(".html") and anchor not in {"", "top"} | parsed(to).ids
+    if not anchor or not to.endswith(".html") or (to == "speeds.html" and "=" in anchor):
+        return False  # what is chosen among the speeds stands in the address
+    return anchor not in parsed(to).ids
 
 
 def test_there_is_a_page_for_every_notebook(pages):
@@ -90,7 +92,8 @@ def test_every_page_says_its_title_and_language_and_begins_with_one_heading(page
     for path in pages:
         page = parsed(path)
         assert page.language == "en" and "GEMM Lab" in page.title, path
-        assert page.headings.count(1) == 1 and page.headings[0] == 1, path
+        if path != "search.html":  # whose heading a script makes
+            assert page.headings.count(1) == 1 and page.headings[0] == 1, path
 
 
 def test_no_mark_is_left_and_every_part_of_the_walk_is_there(site):
