@@ -17,9 +17,12 @@ from gemmlab.ladder.rungs.hopper import (
     BARRIER_BYTES,
     GROUP_ROWS,
     GROUP_THREADS,
+    LARGE_TILE,
     MAP_ALIGNMENT,
     ROW_BYTES,
+    SMALL_C,
     SQUARE_BYTES,
+    THIN,
 )
 from gemmlab.ladder.rungs.shapes import ceil_div, fits, tile, tile_reuse
 from gemmlab.ladder.scales import OF_BLOCKS, OF_ROWS, OF_TENSORS
@@ -109,6 +112,15 @@ def _whole_squares(s: Settings) -> str | None:
 
 
 COMPUTED = {"SCALES", "PROMOTE", "DTYPE", "OUT32"}
+
+
+def _swept(problem: Problem, s: Settings) -> bool:
+    """Small tiles where C is small; the default alone where there are no tensor maps."""
+    if not _has_maps(problem):
+        return s == FP8.defaults
+    return problem.m * problem.n < SMALL_C or s["BM"] * s["BN"] >= LARGE_TILE
+
+
 TILES = {(64, 2), (64, 8), (128, 6)}  # of other tiles that ship, BN and STAGES
 OF_512 = {"BN": 64, "STAGES": 8}  # has room for two sums of 512 products
 
@@ -168,6 +180,8 @@ FP8 = Rung(
     by_type=_precision,
     ops=lambda s: "NT",
     ships=_ships,
+    tuned_shapes=(*THIN, (8192, 8192, 8192)),
+    swept=_swept,
     planted=Planted(
         old="factors = scales.along_k(row + row_of(0), to.col, unit);",
         new="factors = scales.along_k(row + row_of(0), to.row, unit);",
