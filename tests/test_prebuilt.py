@@ -16,7 +16,9 @@ from gemmlab.cuda.device import gpu
 from gemmlab.cuda.disassembler import NoDisassembler
 from gemmlab.kernel import compiler, prebuilt, verify
 from gemmlab.kernel.kernel import from_source
+from gemmlab.kernel.quantize import quantize
 from gemmlab.ladder import RUNGS, IllegalSetting, settings_for
+from gemmlab.ladder.element_types import E4M3, E5M2
 from gemmlab.loading import load
 from gemmlab.sass import listings, loops
 from gemmlab.simulator import NoCompiler, launcher
@@ -93,7 +95,9 @@ def test_matrices_are_quantized_without_a_compiler(element, no_compiler):
     for scales, which, transpose in (("tensors", "A", False), ("blocks", "B", True)):
         Q, scale = quantize(A, scales, which, transpose=transpose, element=element.name)
         found = element.decode(Q) * float(scale.ravel()[0])
-        assert (abs(found - (A.T if transpose else A)) <= element.unit_roundoff * abs(A).max()).all()
+        assert (
+            abs(found - (A.T if transpose else A)) <= element.unit_roundoff * abs(A).max()
+        ).all()
 
 
 @pytest.fixture
