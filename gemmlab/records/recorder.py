@@ -39,8 +39,8 @@ from gemmlab.records.experiments import (
     summit_steps,
     wgmma_ceilings,
 )
+from gemmlab.records.experiments.fp8 import cublas_errors, quantizing
 from gemmlab.records.experiments.fp8 import errors as fp8_errors
-from gemmlab.records.experiments.fp8 import quantizing
 from gemmlab.records.experiments.fp8 import steps as fp8_steps
 from gemmlab.records.registry import RUNS, BadRecord, Evidence, NoRecord, Say, StaleRecord
 from gemmlab.records.runs import Measured, Part
@@ -96,6 +96,7 @@ def evidence(shapes: Shapes = runs.SHAPES) -> tuple[Evidence, ...]:
         power.EVIDENCE,
         fp8_steps.EVIDENCE,
         fp8_errors.EVIDENCE,
+        cublas_errors.EVIDENCE,
         quantizing.EVIDENCE,
         summit_steps.EVIDENCE,
         *(
