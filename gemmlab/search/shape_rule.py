@@ -87,9 +87,11 @@ def by_cost_model(shape: Shape, others: Others) -> Point:
     gpu, rung = cost_model.machine(), known.space.rung
     return min(
         known.times_ms,
-        key=lambda point: cost_model.terms(
-            cost_model.counts(rung, known.space.settings(point)), problem, gpu
-        ).seconds,
+        key=lambda point: (
+            cost_model.terms(
+                cost_model.counts(rung, known.space.settings(point)), problem, gpu
+            ).seconds
+        ),
     )
 
 

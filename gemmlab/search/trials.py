@@ -48,9 +48,7 @@ def trials(known: Recorded, strategy: str, budget: int, seeds: int = SEEDS) -> T
     return of_searches(known, strategy, budget, found)
 
 
-def of_searches(
-    known: Recorded, strategy: str, budget: int, searches: Sequence[Search]
-) -> Trials:
+def of_searches(known: Recorded, strategy: str, budget: int, searches: Sequence[Search]) -> Trials:
     """Searches side by side; one that ends before the budget keeps what it found."""
     import numpy
 

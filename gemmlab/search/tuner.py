@@ -107,12 +107,14 @@ def search(
     seed: int = 0,
     known: Times | None = None,
     measure: Callable[[Point], float | None] | None = None,
+    evaluated: Callable[[], None] = lambda: None,
 ) -> Search:
     """Look for the fastest point with at most `budget` evaluations of different points.
 
     strategy: a name of STRATEGIES, or an object as Kernel Tuner takes one, with a method
     tune(searchspace, runner, options). known: times that need not be measured. measure: what
     gives the milliseconds of others, None for a point that fails; without it all must be known.
+    evaluated: called after each evaluation.
 
     The same seed and the same times give the same search. Raises IllegalSetting for a strategy
     that is not there or a budget below 1, NoTuner.
@@ -125,17 +127,16 @@ def search(
         chosen, options = tuner.interface.strategy_map[named.name], dict(named.options)
     if name != "exhaustive":  # which takes no budget there
         options["max_fevals"] = min(budget, len(space.legal()))
-    evaluated: dict[Point, float | None] = {}
+    watched = _Watched(chosen, space, budget, measure, evaluated)
     with tempfile.TemporaryDirectory() as folder, _seeded(seed), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that none of the parameters is named block_size_x
         path = write_cache(Path(folder) / "known.json", space, known or {})
         tuner.tune_kernel(
             space.rung.name, "", space.problem.shape, [], {n: list(v) for n, v in space.values.items()},
             restrictions=restrictions(space), lang="CUDA", quiet=True, cache=str(path),
-            simulation_mode=True, strategy=_Watched(chosen, space, budget, measure, evaluated),
-            strategy_options=options,
+            simulation_mode=True, strategy=watched, strategy_options=options,
         )  # fmt: skip
-    return Search(space, name, seed, tuple(evaluated.items()))
+    return Search(space, name, seed, tuple(watched.found.items()))
 
 
 def require_strategy(name: str) -> Strategy:
@@ -169,7 +170,6 @@ def write_cache(path: Path, space: Space, known: Times) -> Path:
     entries = {
         key_of(point): dict(zip(space.names, map(int, point), strict=True)) | {"time": time_ms}
         for point, time_ms in known.items()
-        if time_ms is not None
     }
     head = {
         "device_name": "recorded", "kernel_name": space.rung.name,
@@ -189,13 +189,15 @@ def key_of(point: Sequence[int]) -> str:
 class _Watched:
     """A strategy whose runner notes what is evaluated, and measures what the cache lacks."""
 
-    def __init__(self, strategy, space, budget, measure, evaluated) -> None:
+    def __init__(self, strategy, space: Space, budget: int, measure, evaluated) -> None:
         self.strategy, self.space, self.budget = strategy, space, budget
         self.measure, self.evaluated = measure, evaluated
+        self.found: dict[Point, float | None] = {}
 
-    def tune(self, searchspace, runner, options):
-        found = self.strategy.tune(searchspace, _Runner(runner, self), options)
-        return [one for one in found if one is not None]
+    def tune(self, searchspace, runner, options) -> list:
+        """As Kernel Tuner calls a strategy."""
+        results = self.strategy.tune(searchspace, _Runner(runner, self), options)
+        return [one for one in results if one is not None]
 
 
 class _Runner:
@@ -211,20 +213,25 @@ class _Runner:
         return [self._run_one(tuple(map(int, one)), options) for one in points]
 
     def _run_one(self, point: Point, options):
-        watched, evaluated = self._watched, self._watched.evaluated
-        if len(evaluated) >= watched.budget and point not in evaluated:
+        watched = self._watched
+        if len(watched.found) >= watched.budget and point not in watched.found:
             return None  # as Kernel Tuner says that the budget is spent
         key = key_of(point)
         if key not in options.cache and watched.measure is not None:
-            entry = dict(zip(watched.space.names, point, strict=True))
-            time_ms = watched.measure(point)
-            if time_ms is None:
-                entry["__error__"] = _kernel_tuner().util.RuntimeFailedConfig()
-            options.cache[key] = entry | {"time": time_ms}
+            options.cache[key] = _entry(watched.space, point, watched.measure(point))
         (result,) = self._runner.run([point], options)
-        if result is not None:
-            evaluated.setdefault(point, options.cache[key]["time"])
+        if result is not None and point not in watched.found:
+            watched.found[point] = options.cache[key]["time"]
+            watched.evaluated()
         return result
+
+
+def _entry(space: Space, point: Point, time_ms: float | None) -> dict[str, Any]:
+    """Of a point in a cache."""
+    entry = dict(zip(space.names, point, strict=True)) | {"time": time_ms}
+    if time_ms is None:
+        entry["__error__"] = _kernel_tuner().util.RuntimeFailedConfig()
+    return entry
 
 
 @contextmanager
