@@ -28,6 +28,7 @@ from gemmlab.search.space import Point, Space
 Times = Mapping[Point, float | None]
 """Milliseconds of points; None of one that fails: it does not compile, launch or pass."""
 
+FAILED = "RuntimeFailedConfig"  # as Kernel Tuner's cache files name it
 FIRST = 10  # points: of the genetic search's population, and of the Bayesian one's first guesses
 
 
@@ -132,9 +133,9 @@ def search(
         warnings.simplefilter("ignore")  # that none of the parameters is named block_size_x
         path = write_cache(Path(folder) / "known.json", space, known or {})
         tuner.tune_kernel(
-            space.rung.name, "", space.problem.shape, [], {n: list(v) for n, v in space.values.items()},
-            restrictions=restrictions(space), lang="CUDA", quiet=True, cache=str(path),
-            simulation_mode=True, strategy=watched, strategy_options=options,
+            space.rung.name, "", space.problem.shape, [], _lists(space), lang="CUDA", quiet=True,
+            restrictions=restrictions(space), cache=str(path), simulation_mode=True,
+            strategy=watched, strategy_options=options,
         )  # fmt: skip
     return Search(space, name, seed, tuple(watched.found.items()))
 
@@ -168,17 +169,20 @@ def restrictions(space: Space) -> list:
 def write_cache(path: Path, space: Space, known: Times) -> Path:
     """Times as a cache file of Kernel Tuner, JSON: an entry for each point."""
     entries = {
-        key_of(point): dict(zip(space.names, map(int, point), strict=True)) | {"time": time_ms}
-        for point, time_ms in known.items()
+        key_of(point): _entry(space, point, time_ms, FAILED) for point, time_ms in known.items()
     }
     head = {
         "device_name": "recorded", "kernel_name": space.rung.name,
         "problem_size": list(space.problem.shape), "tune_params_keys": list(space.names),
-        "tune_params": {name: list(values) for name, values in space.values.items()},
+        "tune_params": _lists(space),
         "objective": "time", "cache": entries,
     }  # fmt: skip
     path.write_text(json.dumps(head), encoding="utf-8")
     return path
+
+
+def _lists(space: Space) -> dict[str, list[int]]:
+    return {name: list(values) for name, values in space.values.items()}
 
 
 def key_of(point: Sequence[int]) -> str:
@@ -218,7 +222,8 @@ class _Runner:
             return None  # as Kernel Tuner says that the budget is spent
         key = key_of(point)
         if key not in options.cache and watched.measure is not None:
-            options.cache[key] = _entry(watched.space, point, watched.measure(point))
+            failed = _kernel_tuner().util.RuntimeFailedConfig()
+            options.cache[key] = _entry(watched.space, point, watched.measure(point), failed)
         (result,) = self._runner.run([point], options)
         if result is not None and point not in watched.found:
             watched.found[point] = options.cache[key]["time"]
@@ -226,12 +231,10 @@ class _Runner:
         return result
 
 
-def _entry(space: Space, point: Point, time_ms: float | None) -> dict[str, Any]:
-    """Of a point in a cache."""
-    entry = dict(zip(space.names, point, strict=True)) | {"time": time_ms}
-    if time_ms is None:
-        entry["__error__"] = _kernel_tuner().util.RuntimeFailedConfig()
-    return entry
+def _entry(space: Space, point: Point, time_ms: float | None, failed: object) -> dict[str, Any]:
+    """Of a point in a cache; `failed` tells that it has no time."""
+    entry = dict(zip(space.names, map(int, point), strict=True)) | {"time": time_ms}
+    return entry if time_ms is not None else entry | {"__error__": failed}
 
 
 @contextmanager
