@@ -25,7 +25,7 @@ from gemmlab.search.landscape import Landscape
 from gemmlab.search.recorded import Recorded
 
 HIGH = 3.0  # inches
-MARKS = (98, 90, 50)  # percent of the fastest
+MARKS = (98, 90)  # percent of the fastest
 
 
 @styled
@@ -42,9 +42,9 @@ def landscape(
     fig = style.page(HIGH + 1.1, caption or _caption(land, every), known.source)
     title = f"{len(known.times_ms)} legal settings of {known.space.rung.name}: few are near the top"
     fig.text_at(MARGIN, 0.12, title, size=LARGE, weight="bold")
-    left = fig.add_axes_at(0.6, 0.65, 3.3, HIGH, gid="settings in order")
+    left = fig.add_axes_at(0.6, 0.65, 3.1, HIGH, gid="settings in order")
     _draw_order(left, every)
-    right = fig.add_axes_at(4.6, 0.65, WIDTH - 4.6 - MARGIN, HIGH, gid="valleys")
+    right = fig.add_axes_at(4.25, 0.65, WIDTH - 4.25 - MARGIN, HIGH, gid="valleys")
     _draw_valleys(right, land)
     return fig
 
@@ -69,6 +69,7 @@ def _draw_valleys(ax: Axes, land: Landscape) -> None:
     for column, valley in enumerate(land.valleys):
         own = sorted((p for p, end in land.ends.items() if end == valley), key=known.share)
         place = {point: _beside(at) + column for at, point in enumerate(reversed(own))}
+        place[valley] = column
         for point in own:
             down = min((point, *land.neighbours[point]), key=known.times_ms.__getitem__)
             ends = place[point], place.get(down, column)
@@ -79,12 +80,17 @@ def _draw_valleys(ax: Axes, land: Landscape) -> None:
         best = 100 * known.share(valley)
         ax.plot([column], [best], "^", color=ORANGE, markersize=8, zorder=3,
                 markeredgecolor=style.BLACK, markeredgewidth=0.6)  # fmt: skip
-        ax.annotate(f"{best:.1f} %\n{land.basin(valley)} end here", (column, 100), (0, 8),
+        ax.annotate(f"{best:.1f} %\n{land.basin(valley)}", (column, 100), (0, 8),
                     textcoords="offset points", ha="center", va="bottom", size=SMALL)  # fmt: skip
     ax.set(xlim=(-0.5, len(land.valleys) - 0.5), ylim=(lowest - 3, 113))
     ax.set_xticks([])
     ax.set_yticks(range(40, 101, 10))
-    ax.set_title("Going to the fastest neighbour", loc="left", size=NORMAL, weight="bold")
+    ax.set_title(
+        "Where going to the fastest neighbour ends",
+        loc="left",
+        size=NORMAL,
+        weight="bold",
+    )
 
 
 def _beside(at: int) -> float:
@@ -97,5 +103,5 @@ def _caption(land: Landscape, every: Sequence[Recorded]) -> str:
         f"Left: the share of the fastest's speed at {style.listed([str(one.space.problem) for one in every])}. "  # noqa: E501
         f"Right, at {land.known.space.problem}: a dot is a setting, a line leads to the fastest of its "  # noqa: E501
         f"neighbours, which differ in one parameter by one value. Triangles: {len(land.valleys)} "
-        "settings that no neighbour beats; only the first column ends at the fastest."
+        "settings that no neighbour beats, above them their share and how many settings end there."
     )

@@ -15,7 +15,7 @@ from gemmlab.search.trials import NEAR, Trials
 from gemmlab.search.tuner import Search
 
 COLUMNS = 3
-PANEL, GAP, LEFT = 1.75, 0.62, 0.5  # inches
+PANEL, GAP, LEFT = 1.75, 0.62, 0.65  # inches
 BESIDE = "random"  # the strategy that stands in every panel
 
 

@@ -37,7 +37,7 @@ NAMES = {"issue": "issue slots", "l2": "L2", "dram": "DRAM", "more": "your term"
 
 
 @styled
-def model(
+def predicted(
     every: Sequence[tuple[Recorded, dict[Point, Terms]]],
     beside: Trials | None = None,
     *,
@@ -49,16 +49,16 @@ def model(
     them, beside `beside`, trials of another strategy there.
     """
     fig = style.page(SIDE + 1.35, caption or _caption(every), every[0][0].source)
-    title = f"Counts alone rank the settings, at {every[0][0].space.problem}"
+    title = f"What counts predict, and what was measured, at {every[0][0].space.problem}"
     fig.text_at(MARGIN, 0.12, title, size=LARGE, weight="bold")
     panels = len(every) + 1
     gap = 0.62
     width = (WIDTH - MARGIN - 0.65 - (panels - 1) * gap) / panels
     seen: dict[str, None] = {}
-    for at, (known, predicted) in enumerate(every):
+    for at, (known, said) in enumerate(every):
         ax = fig.add_axes_at(0.65 + at * (width + gap), 0.85, width, SIDE)
         ax.set_gid(f"model {known.space.rung.name}")
-        seen |= dict.fromkeys(_draw_times(ax, known, predicted))
+        seen |= dict.fromkeys(_draw_times(ax, known, said))
         if at == 0:
             ax.set_ylabel("predicted, ms")
     _draw_key(fig, list(seen))
@@ -77,13 +77,11 @@ def _draw_times(ax: Axes, known: Recorded, predicted: dict[Point, Terms]) -> lis
                 [known.times_ms[p] for p in points], [1e3 * predicted[p].seconds for p in points],
                 marker, color=colour, markersize=3.6, linestyle="none", alpha=0.8,
             )  # fmt: skip
-    said = [1e3 * terms.seconds for terms in predicted.values()]
-    low, high = min(known.best_ms, *said), max(*known.times_ms.values(), *said)
-    ax.plot((low, high), (low, high), color=FAINT, linewidth=0.8, linestyle="--")
-    ax.set(xscale="log", yscale="log", xlabel="measured, ms")
-    ax.set(xlim=(low * 0.92, high * 1.08), ylim=(low * 0.92, high * 1.08))
+    ax.set(xscale="log", xlabel="measured, ms")
+    low, high = ax.get_xlim()
+    ax.set_xlim(low * 0.97, high * 1.03)
+    ax.set_ylim(bottom=0.97 * ax.get_ylim()[0])
     style.plain_log_ticks(ax.xaxis)
-    style.plain_log_ticks(ax.yaxis)
     ax.set_title(known.space.rung.name, loc="left", size=NORMAL, weight="bold")
     return held
 
@@ -108,14 +106,13 @@ def _draw_order(
     best = [100 * share for share in cost_model.judged(known, predicted).best_after]
     most = 40
     ax.step(range(1, most + 1), best[:most], where="post", color=BLUE, linewidth=1.8)
-    label = best[most - 1]
-    ax.annotate("the model's order", (most, label), (0, -6), textcoords="offset points",
-                ha="right", va="top", size=SMALL, color=BLUE)  # fmt: skip
     if beside is not None:
         middle = 100 * beside.quartiles()[1][:most]
         ax.step(range(1, len(middle) + 1), middle, where="post", color=FAINT, linestyle=":")
-        ax.annotate(f"dotted: {beside.strategy}", (most, label), (0, -18), ha="right", va="top",
-                    textcoords="offset points", size=SMALL, color=FAINT)  # fmt: skip
+        ax.annotate(f"dotted: {beside.strategy}", (1, 0), (-4, 8), xycoords="axes fraction",
+                    textcoords="offset points", ha="right", size=SMALL, color=FAINT)  # fmt: skip
+    ax.annotate("line: the model's order", (1, 0), (-4, 22), xycoords="axes fraction",
+                textcoords="offset points", ha="right", size=SMALL, color=BLUE)  # fmt: skip
     ax.axhline(100 * NEAR, color=BLACK, linewidth=0.8, linestyle="--")
     ax.set(xlim=(1, most), ylim=(min(*best[:most], 88) - 1, 101), xlabel="settings measured")
     ax.set_ylabel("% of the fastest")
@@ -125,14 +122,14 @@ def _draw_order(
 
 def _caption(every: Sequence[tuple[Recorded, dict[Point, Terms]]]) -> str:
     parts = []
-    for known, predicted in every:
-        judged = cost_model.judged(known, predicted)
+    for known, said in every:
+        judged = cost_model.judged(known, said)
         parts.append(
             f"of {known.space.rung.name} {judged.until_near} of {judged.settings} settings "
             f"(correlation of ranks {judged.correlation:.2f})"
         )
     return (
-        f"A dot is a setting; dashed: as predicted. Measured in the order of the predictions, "
+        "A dot is a setting; no axis begins at 0. Measured in the order of the predictions, "
         f"{style.listed(parts)} are enough for {100 * NEAR:.0f} % of the fastest's speed. Right: "
         "the best so far in that order."
     )
