@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from gemmlab.folders import NOTEBOOKS, ROOT
-from gemmlab.ladder import CEILINGS, RUNGS, find
-from gemmlab.notebook import index, reading
+from gemmlab.ladder import RUNGS
+from gemmlab.notebook import chapters, index, reading
 
 COSTS = ROOT / "benchmarks" / "notebook_cost.csv"  # of benchmarks/notebook_cost.py
 MISTAKES = ROOT / "docs" / "mistakes.md"
