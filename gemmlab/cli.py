@@ -221,16 +221,13 @@ def _parser() -> argparse.ArgumentParser:
     best.add_argument("kernels", nargs="*", metavar="KERNEL", help="rungs; all if none is named")
     best.add_argument("--strategy", choices=STRATEGIES, help="how to search")
     best.add_argument(
-        "--budget", type=_size, metavar="N", default=BUDGET,
-        help="of a search: settings that are tried at most (default: %(default)s)",
+        "--budget", type=_size, metavar="N",
+        help=f"of a search: settings that are tried at most (default: {BUDGET})",
     )  # fmt: skip
     best.add_argument(
-        "--shape", type=_shape, default=runs.LARGE, metavar="MxNxK",
-        help="of a search (default: 4096x4096x4096)",
-    )  # fmt: skip
-    best.add_argument(
-        "--seed", type=int, default=0, help="of a search: another one searches another way"
+        "--shape", type=_shape, metavar="MxNxK", help="of a search (default: 4096x4096x4096)"
     )
+    best.add_argument("--seed", type=int, help="of a search, another way for each (default: 0)")
 
     ship = command(
         "compile", compile_all, "compile all rungs with all settings, into kernels/compiled",
@@ -533,6 +530,9 @@ def record(options: argparse.Namespace) -> int:
 def tune(options: argparse.Namespace) -> int:
     if options.strategy is not None:
         return _search(options)
+    for name in ("budget", "shape", "seed"):
+        if getattr(options, name) is not None:
+            raise IllegalSetting(f"--{name} is for a search: give --strategy too")
     from gemmlab.records import recorder
 
     kernels = options.kernels or [rung.name for rung in RUNGS]
@@ -547,7 +547,10 @@ def _search(options: argparse.Namespace) -> int:
             "tune 10_register_banks --strategy genetic"
         )
     (name,) = options.kernels
-    wanted = Wanted(name, options.shape, options.strategy, options.budget, options.seed)
+    wanted = Wanted(
+        name, options.shape or runs.LARGE, options.strategy, options.budget or BUDGET,
+        options.seed or 0,
+    )  # fmt: skip
     print(*search(wanted, _say), sep="\n")
     return OK
 

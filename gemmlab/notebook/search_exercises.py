@@ -103,7 +103,8 @@ def check_term(own: Own, known: Recorded) -> None:
     having = cost_model.judged(known, cost_model.predictions(known, own))
     better = having.correlation - without.correlation >= BETTER
     print(
-        f"{'Right' if better else 'Not yet'}: the correlation of ranks is {having.correlation:.2f}, "
+        f"{'Right' if better else 'Not yet'}: the correlation of ranks is "
+        f"{having.correlation:.2f}, "
         f"without your term {without.correlation:.2f}; measured in the model's order, "
         f"{having.until_near} settings are enough for {100 * NEAR:.0f} %, without it "
         f"{without.until_near}."

@@ -60,7 +60,7 @@ STRATEGIES = {
         "basinhopping", {}, "down the slope from a point, then a jump and down again"
     ),
     "bayesian": Strategy(
-        "bayes_opt", {"popsize": FIRST},
+        "bayes_opt", {"popsize": FIRST, "samplingmethod": "random"},  # its default takes no seed
         "a Gaussian process guesses all times from those measured, and says what to try next",
     ),
 }  # fmt: skip
@@ -177,7 +177,8 @@ def write_cache(path: Path, space: Space, known: Times) -> Path:
         "tune_params": _lists(space),
         "objective": "time", "cache": entries,
     }  # fmt: skip
-    path.write_text(json.dumps(head), encoding="utf-8")
+    # Without an entry too the end is one that Kernel Tuner takes for a whole file.
+    path.write_text(json.dumps(head, indent=""), encoding="utf-8")
     return path
 
 
