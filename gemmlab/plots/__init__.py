@@ -3,8 +3,8 @@
 Each figure carries its caption: made from the data, or given as `caption`. Nothing here measures or
 traces; numbers come from the tables, traces and accesses that the functions are given. What threads
 touch is in memory/ (bank conflicts: banks), who holds what for tensor cores in tensor_cores/, what
-blocks that stay and clusters do in hopper/, 8-bit floats in fp8/, speeds are in speed/, palette and
-page in style.
+blocks that stay and clusters do in hopper/, 8-bit floats in fp8/, searches are in search/, speeds in
+speed/, palette and page in style.
 """
 
 from __future__ import annotations
@@ -40,6 +40,10 @@ from gemmlab.plots.memory.warps import warp_map
 from gemmlab.plots.memory.waves import waves
 from gemmlab.plots.memory.widths import access_widths, staging
 from gemmlab.plots.picture import Picture
+from gemmlab.plots.search.landscape import landscape
+from gemmlab.plots.search.predicted import predicted
+from gemmlab.plots.search.rules import rules
+from gemmlab.plots.search.strategies import best_found, one_search
 from gemmlab.plots.speed.batches import batches
 from gemmlab.plots.speed.comparison import comparison
 from gemmlab.plots.speed.epilogue import epilogue
@@ -64,6 +68,7 @@ __all__ = [
     "address_map",
     "bank_map",
     "batches",
+    "best_found",
     "block_map",
     "block_phases",
     "boxes",
@@ -85,16 +90,20 @@ __all__ = [
     "joins",
     "kernel_view",
     "ladder",
+    "landscape",
     "levels",
     "loads_under_way",
     "multicast",
+    "one_search",
     "outer_product",
     "path",
     "png",
     "power",
+    "predicted",
     "register_budget",
     "ring",
     "roofline",
+    "rules",
     "rung_map",
     "scale_reach",
     "shape_shares",
