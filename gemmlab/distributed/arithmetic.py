@@ -5,6 +5,7 @@ What a runner needs of it: `empty` room, `multiply`, `total`. Arrays have their 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,8 @@ class ByKernel:
 
     def __init__(self, kernel: Kernel):
         """Raises ScheduleError for a rung whose products have more than A, B and C."""
-        if kernel.ops != "NN" or kernel.takes("bias") or kernel.precision.scales is not None or (
-            kernel.rung.batch > 1
-        ):  # fmt: skip
+        rung, scales = kernel.rung, kernel.precision.scales
+        if kernel.ops != "NN" or rung.takes_bias(kernel.settings) or scales or rung.batch > 1:
             raise ScheduleError(
                 f"{kernel.name} takes batches, a bias, scales or transposed matrices; take a rung "
                 "of plain products, such as 10_register_banks or 18_persistent"
@@ -93,17 +93,23 @@ class Bounded:
 
     def multiply(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, add: bool) -> None:
         before, its_bound = (c[0].copy(), c[1].copy()) if add else (np.zeros_like(c[0]),) * 2
-        c[1] = its_bound + error_bound(
-            a[0], b[0], abs(before) + its_bound, 1.0, float(add), self.precision
-        )
+        summed = replace(self.precision, c=FLOAT32)
+        largest = abs(before) + its_bound
+        bound = its_bound + error_bound(a[0], b[0], largest, 1.0, float(add), summed)
         c[0] = a[0] @ b[0] + before
+        c[1] = self._rounded(c[0], bound)
 
     def total(self, terms: list[np.ndarray], into: np.ndarray) -> None:
         values, bounds = np.stack([one[0] for one in terms]), sum(one[1] for one in terms)
         roundings = (len(terms) - 1) * FLOAT32.unit_roundoff
         bounds = bounds + roundings / (1 - roundings) * (abs(values).sum(axis=0) + bounds)
+        into[0] = values.sum(axis=0)
+        into[1] = self._rounded(into[0], bounds)
+
+    def _rounded(self, values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+        """The bounds after the one rounding to the type of C."""
         element = self.precision.c
-        if element is not FLOAT32:
-            largest = abs(values.sum(axis=0)) + bounds
-            bounds = bounds + element.unit_roundoff * largest + element.smallest_subnormal / 2
-        into[0], into[1] = values.sum(axis=0), bounds
+        if element is FLOAT32:
+            return bounds
+        largest = abs(values) + bounds
+        return bounds + element.unit_roundoff * largest + element.smallest_subnormal / 2

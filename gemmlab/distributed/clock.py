@@ -1,10 +1,10 @@
 """A schedule timed on paper: counted work over given rates. A model, no measurement.
 
-A product takes the longer of its FLOP over a GPU's rate and its bytes over the rate of its memory; a
-sum its bytes over the latter. A collective takes, after a latency, the longest of what any member
+A product takes the longer of its FLOP over a GPU's rate and its bytes over the rate of its memory;
+a sum its bytes over the latter. A collective takes, after a latency, the longest of what any member
 sends or keeps over the link of a GPU, or over its part of the network where the other rank is on
-another host; of a broadcast, which goes on from rank to rank, once what is sent. Streams of a GPU do
-not slow each other down, and all members of a collective begin together. What the model leaves
+another host; of a broadcast, which goes on from rank to rank, once what is sent. Streams of a GPU
+do not slow each other down, and all members of a collective begin together. What the model leaves
 out: parts of a product are slower than the whole where they have fewer tiles than fill the GPU;
 what NCCL needs of SMs and memory; hosts that are late.
 """
@@ -76,7 +76,10 @@ def timeline(schedule: Schedule, machine: Machine, precision: Precision) -> Time
         for rank, step in unit:
             ended[rank, step.name] = free[rank, step.stream] = end
             ran.append(Ran(rank, step.stream, step.name, kind_of(step.work), start, end))
-    rates = f"{machine.flop_per_second / 1e12:.0f} TFLOP/s a GPU, {machine.link_bytes_per_second / 1e9:.0f} GB/s a link one way"  # fmt: skip # noqa: E501
+    rates = (
+        f"{machine.flop_per_second / 1e12:.0f} TFLOP/s a GPU, "
+        f"{machine.link_bytes_per_second / 1e9:.0f} GB/s a link one way"
+    )
     if machine.network_bytes_per_second and schedule.ranks > machine.gpus_per_host:
         rates += f", {machine.network_bytes_per_second / 1e9:.0f} GB/s a GPU between hosts"
     return Timeline(schedule, tuple(ran), f"A model, not measured: {rates}")

@@ -101,4 +101,3 @@ def gathered(schedule: Schedule, ranks: list[Buffers], arithmetic) -> Any:
         rows = rows_of(ranks[held.rank], held.part)
         C[..., slice(*held.rows), slice(*held.columns)] = rows
     return C
-

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from gemmlab.ladder import is_whole
 
@@ -26,7 +27,7 @@ def parts(size: int, count: int, start: int = 0) -> list[Span]:
     The longer ones come first; where there are more spans than numbers the last ones are empty.
     """
     cuts = [start + at * (size // count) + min(at, size % count) for at in range(count + 1)]
-    return list(zip(cuts, cuts[1:], strict=False))
+    return list(pairwise(cuts))
 
 
 def length(span: Span) -> int:

@@ -58,7 +58,7 @@ def run_ranks(
 class _Rank:
     def __init__(self, process, connection: Connection):
         self.process, self.connection = process, connection
-        self.step, self.since = STARTING, time.monotonic()
+        self.step, self.steps, self.since = STARTING, 0, time.monotonic()
         self.done, self.result = False, None
 
 
@@ -93,9 +93,9 @@ def _hear(rank: int, one: _Rank, count: int) -> None:
     except (EOFError, ConnectionError):
         one.process.join(TO_END_S)
         raise RankFailed(
-            f"rank {rank} of {count} died in {one.step!r} ({_how(one.process.exitcode)}). The other "
-            "ranks were ended; nothing of this run is left. Run it again, or with less memory for "
-            "each rank: more ranks, or more chunks"
+            f"rank {rank} of {count} died in {one.step!r} ({_how(one.process.exitcode)}). The "
+            "other ranks were ended. Run it again, or with less memory for each rank: more ranks, "
+            "or more chunks"
         ) from None
     one.since = time.monotonic()
     if kind == "error":
@@ -105,7 +105,7 @@ def _hear(rank: int, one: _Rank, count: int) -> None:
     if kind == "done":
         one.done, one.result = True, what
     else:
-        one.step = what
+        one.step, one.steps = what, one.steps + 1
 
 
 def _how(exit_code: int | None) -> str:
@@ -116,15 +116,16 @@ def _how(exit_code: int | None) -> str:
 
 
 def _stood_still(ranks: list[_Rank], limit_s: float) -> str:
-    behind = min((one for one in ranks if not one.done), key=lambda one: one.since)
+    running = [one for one in ranks if not one.done]
+    behind = min(running, key=lambda one: (one.steps, one.since))
     where = ", ".join(
         f"rank {rank} {'was done' if one.done else f'in {one.step!r}'}"
         for rank, one in enumerate(ranks)
     )
     return (
-        f"no rank went on for {limit_s:g} s: {where}. Rank {ranks.index(behind)} has stood still "
-        "for longest: look there first. All ranks were ended; where a step truly takes that long, "
-        "give a larger limit_s"
+        f"no rank went on for {limit_s:g} s: {where}. Rank {ranks.index(behind)} is the "
+        "furthest behind: look there first. All ranks were ended; where a step truly takes that "
+        "long, give a larger limit_s"
     )
 
 
