@@ -65,7 +65,10 @@ def test_messages_between_hosts_go_over_the_network():
     hosts = replace(FAST, gpus_per_host=2, network_bytes_per_second=50e9)
     near, far = (clock.timeline(columns(LARGE, ranks, 1), hosts, BRAIN) for ranks in (2, 4))
     gather = far.of(0, COLLECTIVE)[0].ms
-    assert math.isclose(gather, 1e3 * LARGE.m * LARGE.k * 2 / 2 / 50e9)  # half of A from elsewhere
+    of_a_host = LARGE.m * LARGE.k * 2 / 2  # half of A comes from the other, by two GPUs at once
+    assert math.isclose(gather, 1e3 * of_a_host / 2 / 50e9)
+    (exchange,) = clock.timeline(make.row_parallel(LARGE, 4), hosts, BRAIN).of(0, COLLECTIVE)
+    assert math.isclose(exchange.ms, 1e3 * LARGE.m / 4 * LARGE.n * 2 * 2 / 50e9)  # of two ranks
     assert "between hosts" in far.source and "between hosts" not in near.source
     with pytest.raises(ScheduleError, match="ranks 0 and 2 are on different hosts of 2 GPUs: give"):
         clock.timeline(columns(LARGE, 4), replace(FAST, gpus_per_host=2), BRAIN)

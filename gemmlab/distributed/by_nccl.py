@@ -109,7 +109,8 @@ def run(
     if len(names) > 1:
         raise RankFailed(
             f"the ranks have GPUs of {len(names)} kinds: {', '.join(sorted(names))}. All have "
-            "parts of one size, so the slowest counts: choose GPUs of one kind by CUDA_VISIBLE_DEVICES"
+            "parts of one size, so the slowest counts: choose some of one kind, by "
+            "CUDA_VISIBLE_DEVICES"
         )
     source = f"Measured on {count} × {names.pop()}, by events"
     return [

@@ -3,21 +3,31 @@
 A product takes the longer of its FLOP over a GPU's rate and its bytes over the rate of its memory;
 a sum its bytes over the latter. A collective takes, after a latency, the longest of what any member
 sends or keeps over the link of a GPU, or over its part of the network where the other rank is on
-another host; of a broadcast, which goes on from rank to rank, once what is sent. Streams of a GPU
-do not slow each other down, and all members of a collective begin together. What the model leaves
-out: parts of a product are slower than the whole where they have fewer tiles than fill the GPU;
-what NCCL needs of SMs and memory; hosts that are late.
+another host. A broadcast goes on from rank to rank: each sends it once. An all-gather brings to a
+host once what all its GPUs need, spread over their parts of the network. Streams of a GPU do not
+slow each other down, and all members of a collective begin together. What the model leaves out:
+parts of a product are slower than the whole where they have fewer tiles than fill the GPU; what
+NCCL needs of SMs and memory; hosts that are late.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from gemmlab.distributed.order import in_order
 from gemmlab.distributed.ranks import ScheduleError, whole
 from gemmlab.distributed.schedules import one_rank
-from gemmlab.distributed.steps import BROADCAST, Collective, Product, Schedule, Sum, Work
+from gemmlab.distributed.steps import (
+    ALL_GATHER,
+    BROADCAST,
+    Collective,
+    Product,
+    Schedule,
+    Sum,
+    Work,
+)
 from gemmlab.distributed.timeline import Ran, Timeline, kind_of
 from gemmlab.ladder import Precision, Problem
 
@@ -48,9 +58,13 @@ class Machine:
             raise ScheduleError(f"latency_s is {self.latency_s!r}; it must be 0 or more")
         whole("gpus_per_host", self.gpus_per_host)
 
+    def host(self, rank: int) -> int:
+        """The host that a rank is on: the first gpus_per_host ranks are on the first."""
+        return rank // self.gpus_per_host
+
     def wire(self, one: int, other: int) -> float:
         """Bytes a second from a rank to another. Raises ScheduleError without a network's rate."""
-        if one // self.gpus_per_host == other // self.gpus_per_host:
+        if self.host(one) == self.host(other):
             return self.link_bytes_per_second
         if self.network_bytes_per_second is None:
             raise ScheduleError(
@@ -106,19 +120,27 @@ def seconds(
 def _moving_s(
     schedule: Schedule, work: Collective, machine: Machine, precision: Precision
 ) -> float:
-    """Of a member's wires, into and out of it and inside and outside of its host, the longest."""
-    busy: dict[tuple[int, str, float], float] = {}
+    """The longest of what each wire has to carry."""
+    busy: defaultdict[tuple, float] = defaultdict(float)
+    crossed = set()
     for one in work.messages:
-        if one.source != one.target:
-            size = one.sent.rows * schedule.width(one.source, one.sent)
-            size *= _bytes(schedule, one.source, one.sent, precision)
-            rate = machine.wire(one.source, one.target)
-            for rank, way in ((one.source, "out"), (one.target, "in")):
-                key = rank, way, rate
-                if work.kind == BROADCAST and way == "out":  # passed on, so each sends it once
-                    busy[key] = max(busy.get(key, 0.0), size / rate)
-                else:
-                    busy[key] = busy.get(key, 0.0) + size / rate
+        if one.source == one.target:
+            continue
+        size = one.sent.rows * schedule.width(one.source, one.sent)
+        size *= _bytes(schedule, one.source, one.sent, precision)
+        wire, host = machine.wire(one.source, one.target), machine.host(one.target)
+        if work.kind == ALL_GATHER:
+            busy[one.target, "in"] += size / machine.link_bytes_per_second
+            if machine.host(one.source) != host and (one.source, host) not in crossed:
+                crossed.add((one.source, host))  # once for all GPUs of the host, which share it
+                beside = sum(machine.host(rank) == host for rank in work.members)
+                busy["network", host] += size / wire / beside
+        elif work.kind == BROADCAST:  # passed on, so each sends it once
+            busy[one.source, "out"] = max(busy[one.source, "out"], size / wire)
+            busy[one.target, "in"] += size / wire
+        else:
+            busy[one.source, "out", wire] += size / wire
+            busy[one.target, "in", wire] += size / wire
     return max(busy.values(), default=0.0)
 
 

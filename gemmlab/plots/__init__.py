@@ -3,7 +3,8 @@
 Each figure carries its caption: made from the data, or given as `caption`. Nothing here measures or
 traces; numbers come from the tables, traces and accesses that the functions are given. What threads
 touch is in memory/ (bank conflicts: banks), who holds what for tensor cores in tensor_cores/, what
-blocks that stay and clusters do in hopper/, speeds are in speed/, palette and page in style.
+blocks that stay and clusters do in hopper/, what several GPUs do in ranks/, speeds are in speed/,
+palette and page in style.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ from gemmlab.plots.memory.warps import warp_map
 from gemmlab.plots.memory.waves import waves
 from gemmlab.plots.memory.widths import access_widths, staging
 from gemmlab.plots.picture import Picture
+from gemmlab.plots.ranks.holdings import rank_holdings
+from gemmlab.plots.ranks.scaling import scaling
+from gemmlab.plots.ranks.timeline import rank_timeline
 from gemmlab.plots.speed.batches import batches
 from gemmlab.plots.speed.comparison import comparison
 from gemmlab.plots.speed.epilogue import epilogue
@@ -84,10 +88,13 @@ __all__ = [
     "path",
     "png",
     "power",
+    "rank_holdings",
+    "rank_timeline",
     "register_budget",
     "ring",
     "roofline",
     "rung_map",
+    "scaling",
     "shape_shares",
     "shares",
     "spread",
