@@ -42,6 +42,7 @@ from gemmlab.records.experiments import (
 from gemmlab.records.experiments.fp8 import errors as fp8_errors
 from gemmlab.records.experiments.fp8 import quantizing
 from gemmlab.records.experiments.fp8 import steps as fp8_steps
+from gemmlab.records.experiments.multi_gpu import measuring as multi_gpu
 from gemmlab.records.registry import RUNS, BadRecord, Evidence, NoRecord, Say, StaleRecord
 from gemmlab.records.runs import Measured, Part
 
@@ -98,6 +99,8 @@ def evidence(shapes: Shapes = runs.SHAPES) -> tuple[Evidence, ...]:
         fp8_errors.EVIDENCE,
         quantizing.EVIDENCE,
         summit_steps.EVIDENCE,
+        multi_gpu.EVIDENCE,
+        multi_gpu.TIMELINES,
         *(
             Part(rung.name, RUNS, partial(_remake_rung, rung.name, shapes),
                  partial(runs.entry, Measured(rung)))
