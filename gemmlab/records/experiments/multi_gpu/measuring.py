@@ -4,8 +4,8 @@
 
 holds each schedule to its bound at a small shape, times one GPU and then 2, 4 and 8 of those that
 are there, with the links between them; results/<gpu>/multi_gpu.csv holds it, and
-multi_gpu_timeline.csv when each step of the median run ran (see gemmlab.records.registry). Needs
-NCCL, and two GPUs of one kind.
+multi_gpu_timeline.csv when each step of the median run of the largest product ran (see
+gemmlab.records.registry). Needs NCCL, and two GPUs of one kind.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from gemmlab.records.experiments.multi_gpu.cases import (
     CHUNKS,
     COLUMNS,
     COUNTS,
+    CUBE,
     KEY,
     MAKERS,
     NAME,
@@ -75,7 +76,9 @@ def record(say: Say) -> Path:
             for job, found in _timed(case, jobs, say, verify_with=ranks):
                 one = alone[case.rung.name, job.schedule.problem].ms
                 rows.append(_row(case, job.schedule, found, one) | links | about)
-                steps += [row | about for row in _step_rows(case, job.schedule, _median(found))]
+                if job.schedule.problem == CUBE:
+                    run = _median(found)
+                    steps += [row | about for row in _step_rows(case, job.schedule, run)]
                 say(
                     f"{NAME}: {job.schedule}, {case.precision.name}: {rows[-1]['tflops']:.0f} "
                     f"TFLOP/s, {rows[-1]['pct_of_ranks']:.1f} % of {ranks} GPUs"
@@ -154,8 +157,9 @@ def _row(case: Case, schedule: Schedule, found: Measured, one_gpu_ms: float) -> 
 
 
 def _step_rows(case: Case, schedule: Schedule, run: Timeline) -> Iterator[dict[str, Any]]:
+    about = _about(case, schedule)
     for one in run.steps:
-        yield _about(case, schedule) | {
+        yield about | {
             "rank": one.rank, "stream": one.stream, "step": one.name, "kind": one.kind,
             "start_ms": one.start_ms, "end_ms": one.end_ms,
         }  # fmt: skip
