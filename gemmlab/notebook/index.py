@@ -98,7 +98,7 @@ def _head(words: str) -> str:
     return f'<th scope="col" style="text-align: {side}; {CELL}">{words}</th>'
 
 
-def _alt(name: str) -> str:
+def alt(name: str) -> str:
     """What is to be seen in a thumbnail, for those who cannot see it."""
     if name == CEILINGS.name:
         return "A slope that ends in a flat roof."
@@ -114,7 +114,7 @@ def _row(step: overview.Step) -> str:
     # In the page itself, so that every viewer of the notebook shows it.
     data = base64.b64encode(path.read_bytes()).decode("ascii")
     picture = (
-        f'<img src="data:image/png;base64,{data}" alt="{_alt(step.name)}" '
+        f'<img src="data:image/png;base64,{data}" alt="{alt(step.name)}" '
         f'width="{THUMBNAIL}" height="{THUMBNAIL}">'
     )
     words = f"<b>{link(step.name, label(step.name))}</b><br>{html.escape(step.idea)}"

@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -299,7 +299,7 @@ class Measured:
     def name(self) -> str:
         return self.rung.name
 
-    @property
+    @cached_property
     def settings(self) -> Settings:
         wanted = settings_for(self.rung, {})
         try:
