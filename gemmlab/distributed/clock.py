@@ -105,7 +105,7 @@ def seconds(
     """How long a piece of work of a rank takes by the model."""
     if isinstance(work, Product):
         moved = sum(
-            part.rows * schedule.width(rank, part) * _bytes(schedule, rank, part, precision)
+            part.rows * schedule.width(rank, part) * schedule.element_bytes(rank, part, precision)
             for part in (*work.reads, *work.writes)
         )
         flop = schedule.flop(rank, work)
@@ -127,7 +127,7 @@ def _moving_s(
         if one.source == one.target:
             continue
         size = one.sent.rows * schedule.width(one.source, one.sent)
-        size *= _bytes(schedule, one.source, one.sent, precision)
+        size *= schedule.element_bytes(one.source, one.sent, precision)
         wire, host = machine.wire(one.source, one.target), machine.host(one.target)
         if work.kind == ALL_GATHER:
             busy[one.target, "in"] += size / machine.link_bytes_per_second
@@ -142,11 +142,6 @@ def _moving_s(
             busy[one.source, "out", wire] += size / wire
             busy[one.target, "in", wire] += size / wire
     return max(busy.values(), default=0.0)
-
-
-def _bytes(schedule: Schedule, rank: int, part, precision: Precision) -> int:
-    """Of an element of the buffer."""
-    return getattr(precision, schedule.buffers[rank][part.buffer].matrix.lower()).bytes
 
 
 # ---- scaling -------------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ def column_parallel(problem: Problem, ranks: int, chunks: int = 1) -> Schedule:
                 for target in range(ranks)
             )
             gathered = Part(_slot("A", at), 0, kept[-1].stop)
-            # begin: the loop
+            # the steps of a chunk
             free = (f"product {at - SLOTS}",) if at >= SLOTS else ()
             gather = Collective(ALL_GATHER, tuple(range(ranks)), messages)
             own += [
@@ -79,7 +79,6 @@ def column_parallel(problem: Problem, ranks: int, chunks: int = 1) -> Schedule:
                 Step(f"product {at}", Product(gathered, b, c_of[at]), PRODUCTS,
                      after=(f"gather {at}",)),
             ]  # fmt: skip
-            # end
         steps.append(tuple(own))
         inputs += [Held("A", rank, a_of[rank][at], rows[at][rank][0], (0, k)) for at in range(chunks)]  # fmt: skip # noqa: E501
         inputs.append(Held("B", rank, b, 0, columns[rank]))
@@ -126,7 +125,7 @@ def row_parallel(problem: Problem, ranks: int, chunks: int = 1) -> Schedule:
                 for source in range(ranks)
             )  # fmt: skip
             c = Part(_slot("partial", at), 0, partial[-1].stop)
-            # begin: the loop
+            # the steps of a chunk
             free = (f"exchange {at - SLOTS}", f"sum {at - SLOTS}") if at >= SLOTS else ()
             exchange = Collective(EXCHANGE, tuple(range(ranks)), messages)
             own += [
@@ -134,7 +133,6 @@ def row_parallel(problem: Problem, ranks: int, chunks: int = 1) -> Schedule:
                 Step(f"exchange {at}", exchange, COPIES, after=(f"product {at}",)),
                 Step(f"sum {at}", Sum(terms, c_of[at]), COPIES, after=(f"product {at}",)),
             ]
-            # end
         steps.append(tuple(own))
         inputs += _held_in_chunks("A", rank, a_of, rows, sums[rank])
         inputs.append(Held("B", rank, b, sums[rank][0], (0, n)))
@@ -168,7 +166,7 @@ def summa(problem: Problem, grid: Grid, panels: int = 1) -> Schedule:
                 inputs.append(Held("A", rank, a, rows[i][0], depth))
             if rank == from_b:
                 inputs.append(Held("B", rank, b, depth[0], columns[j]))
-            # begin: the loop
+            # the steps of a panel
             free = (f"product {at - SLOTS}",) if at >= SLOTS else ()
             own += [
                 Step(f"A {at}", _broadcast(from_a, grid.row(i), "A", at, tall, deep), COPIES, free),
@@ -177,7 +175,6 @@ def summa(problem: Problem, grid: Grid, panels: int = 1) -> Schedule:
                 Step(f"product {at}", Product(a, b, c, add=at > 0), PRODUCTS,
                      after=(f"A {at}", f"B {at}")),
             ]  # fmt: skip
-            # end
         buffers.append(room)
         steps.append(tuple(own))
         outputs.append(Held("C", rank, c, rows[i][0], columns[j]))

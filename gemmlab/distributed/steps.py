@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from gemmlab.distributed.ranks import ScheduleError, Span, length
-from gemmlab.ladder import Problem
+from gemmlab.ladder import Precision, Problem
 
 PRODUCTS, COPIES = "products", "copies"  # streams
 ALL_GATHER, BROADCAST, EXCHANGE = "all-gather", "broadcast", "exchange"  # kinds of collectives
@@ -193,6 +193,22 @@ class Schedule:
         """Of one product: a multiplication and an addition for each element of A and column of
         B."""
         return 2 * work.c.rows * self.width(rank, work.a) * self.width(rank, work.b)
+
+    def received_bytes(self, rank: int, precision: Precision) -> int:
+        """What other ranks send to this one, in all."""
+        return sum(
+            one.kept.rows
+            * self.width(rank, one.kept)
+            * self.element_bytes(rank, one.kept, precision)
+            for step in self.steps[rank]
+            if isinstance(step.work, Collective)
+            for one in step.work.kept_by(rank)
+            if one.source != rank
+        )
+
+    def element_bytes(self, rank: int, part: Part, precision: Precision) -> int:
+        """Of an element of the buffer that it is a part of."""
+        return getattr(precision, self.buffers[rank][part.buffer].matrix.lower()).bytes
 
     @cached_property
     def same_bits(self) -> bool:
