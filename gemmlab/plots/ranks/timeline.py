@@ -24,15 +24,13 @@ MOST_RANKS = 8
 
 @styled
 def rank_timeline(timeline: Timeline, *, caption: str | None = None) -> Picture:
-    """A row for each stream of each rank, of the first MOST_RANKS. Its source stands below."""
+    """A row for each stream of each rank, of the first MOST_RANKS. The caption has the source."""
     schedule = timeline.schedule
     shown = range(min(schedule.ranks, MOST_RANKS))
     streams = schedule.streams
     tall = len(streams) * LANE
     plot = len(shown) * tall + (len(shown) - 1) * BETWEEN
-    fig = style.page(
-        TOP + plot + 0.55, _caption(timeline) if caption is None else caption, timeline.source
-    )
+    fig = style.page(TOP + plot + 0.55, _caption(timeline) if caption is None else caption)
     fig.text_at(MARGIN, 0.12, "What runs when, and what of moving is hidden", size=LARGE,
                 weight="bold")  # fmt: skip
     _draw_key(fig)
@@ -97,5 +95,6 @@ def _caption(timeline: Timeline) -> str:
     took = f"{style.digits(timeline.ms)} ms"
     more = f" The first {MOST_RANKS} are shown." if schedule.ranks > MOST_RANKS else ""
     if hidden is None:
-        return f"{what}: {took}, and nothing is moved.{more}"
-    return f"{what}: {took}; {style.percent(100 * hidden)} of moving is behind products.{more}"
+        return f"{what}: {took}, and nothing is moved.{more} {timeline.source}."
+    share = f"{100 * hidden:.1f} % of moving is behind products"
+    return f"{what}: {took}; {share}.{more} {timeline.source}."
