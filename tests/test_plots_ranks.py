@@ -87,6 +87,6 @@ def test_scaling_draws_a_curve_for_each_name_in_both_panels():
         assert set(lines) == {"slow", "fast"}
         for name, line in lines.items():
             assert list(line.get_ydata()) == [100 * one.share for one in curves[name]]
-    assert "of 4 GPUs with the same product" in figure.caption
+    assert figure.caption.startswith("Used of 4 GPUs by the model, with the same product")
     with pytest.raises(ValueError, match="one to 5 curves"):
         plots.scaling({}, {}, "")

@@ -84,11 +84,12 @@ def _draw_key(fig: Picture, names: list[str]) -> None:
 
 
 def _caption(strong: Curves, weak: Curves) -> str:
-    parts = []
-    for name, curve in strong.items():
-        last, grown = curve[-1], weak[name][-1]
-        parts.append(
-            f"{name}: {style.percent(100 * last.share)} of {last.ranks} GPUs with the same "
-            f"product, {style.percent(100 * grown.share)} with {last.ranks} times the rows"
-        )
-    return f"By the model, {'; '.join(parts)}."
+    shares = [
+        f"{name} {100 * curve[-1].share:.1f} and {100 * weak[name][-1].share:.1f} %"
+        for name, curve in strong.items()
+    ]
+    most = next(iter(strong.values()))[-1].ranks
+    return (
+        f"Used of {most} GPUs by the model, with the same product and with {most} times the rows: "
+        f"{style.listed(shares)}."
+    )
