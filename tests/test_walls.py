@@ -12,7 +12,7 @@ HOUSE = Path(gemmlab.__file__).parent
 FLOORS = (
     "folders", "files", "processes", "_version", "report", "cuda", "simulator", "ladder", "kernel",
     "sass", "measure", "distributed", "records", "loading",
-    "products", "analysis", "plots", "notebook", "site", "cli", "__init__", "__main__",
+    "products", "analysis", "search", "plots", "notebook", "site", "cli", "__init__", "__main__",
 )  # fmt: skip
 MOST_MODULES = 16
 FILES = sorted(HOUSE.rglob("*.py"))

@@ -22,6 +22,7 @@ from gemmlab.folders import RESULTS, ROOT
 from gemmlab.ladder import CEILINGS, RUNGS, SINGLE
 from gemmlab.loading import load
 from gemmlab.measure.timing import table
+from gemmlab.notebook.chapters import CHAPTERS
 from gemmlab.records import best_by_shape, published, roofs, runs
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord, of_each
 from gemmlab.records.runs import Measured
@@ -114,7 +115,7 @@ class Step:
 
 
 def ladder_steps() -> list[Step]:
-    """Ceilings and rungs in order: idea, recorded TFLOP/s at SIZE³, and share of cuBLAS.
+    """Ceilings, rungs and chapters in order: idea, recorded TFLOP/s at SIZE³, share of cuBLAS.
 
     Of rungs that are for other products at one of these, with the settings for it. One that nobody
     has measured says so. Raises NoRecord for the ceilings, StaleRecord and BadRecord.
@@ -128,7 +129,8 @@ def ladder_steps() -> list[Step]:
             steps.append(Step(rung.name, rung.title, rung.idea, tflops, f"{share:.1f} %"))
         except NoRecord:
             steps.append(Step(rung.name, rung.title, rung.idea, "not recorded", ""))
-    return steps
+    steps += [Step(one.name, one.title, one.idea, "", "") for one in CHAPTERS]
+    return sorted(steps, key=lambda step: step.name)
 
 
 def _speed(rung: ladder.Rung) -> tuple[str, float]:
@@ -186,7 +188,8 @@ def thumbnails() -> dict[Path, Image.Image]:
     pictures = {CEILINGS.name: thumbnails.roofs_thumbnail(roofs.recorded_ceilings())}
     for rung in RUNGS:
         pictures[rung.name] = thumbnails.thumbnail(facts.of(load(rung.name)))
-    return {thumbnail_path(name): picture for name, picture in pictures.items()}
+    pictures |= {one.name: one.draw() for one in CHAPTERS}
+    return {thumbnail_path(name): picture for name, picture in sorted(pictures.items())}
 
 
 def thumbnail_path(name: str) -> Path:

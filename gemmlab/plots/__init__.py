@@ -3,7 +3,8 @@
 Each figure carries its caption: made from the data, or given as `caption`. Nothing here measures or
 traces; numbers come from the tables, traces and accesses that the functions are given. What threads
 touch is in memory/ (bank conflicts: banks), who holds what for tensor cores in tensor_cores/, what
-blocks that stay and clusters do in hopper/, what several GPUs do in ranks/, speeds are in speed/,
+blocks that stay and clusters do in hopper/, what several GPUs do in ranks/, searches are in
+search/, speeds in speed/,
 palette and page in style.
 """
 
@@ -39,6 +40,10 @@ from gemmlab.plots.picture import Picture
 from gemmlab.plots.ranks.holdings import rank_holdings
 from gemmlab.plots.ranks.scaling import scaling
 from gemmlab.plots.ranks.timeline import rank_timeline
+from gemmlab.plots.search.landscape import landscape
+from gemmlab.plots.search.predicted import predicted
+from gemmlab.plots.search.rules import rules
+from gemmlab.plots.search.strategies import best_found, one_search
 from gemmlab.plots.speed.batches import batches
 from gemmlab.plots.speed.comparison import comparison
 from gemmlab.plots.speed.epilogue import epilogue
@@ -63,6 +68,7 @@ __all__ = [
     "address_map",
     "bank_map",
     "batches",
+    "best_found",
     "block_map",
     "block_phases",
     "boxes",
@@ -81,18 +87,22 @@ __all__ = [
     "joins",
     "kernel_view",
     "ladder",
+    "landscape",
     "levels",
     "loads_under_way",
     "multicast",
+    "one_search",
     "outer_product",
     "path",
     "png",
     "power",
+    "predicted",
     "rank_holdings",
     "rank_timeline",
     "register_budget",
     "ring",
     "roofline",
+    "rules",
     "rung_map",
     "scaling",
     "shape_shares",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.colors import to_rgb
@@ -78,6 +79,20 @@ def ranks_thumbnail(own: Holdings) -> Image.Image:
         pixels = np.round(255 * np.array(shades)[level]).astype(np.uint8)
         picture.paste(Image.fromarray(pixels), (x + 1, y + 1))
         pen.rectangle((x, y, x + side + 1, y + side + 1), outline=style.FAINT)
+    return picture
+
+
+def curve_thumbnail(shares: Sequence[float]) -> Image.Image:
+    """Shares from 0 to 1, the highest first, as a curve over axes."""
+    picture = Image.new("RGB", (SIDE, SIDE), style.GROUND)
+    pen = ImageDraw.Draw(picture)
+    left, bottom, top, right = 12, SIDE - 12, 30, SIDE - 6
+    pen.line((left, 8, left, bottom, right, bottom), style.FAINT, width=2)
+    ink = tuple(round(255 * part) for part in to_rgb(style.INK))
+    step = (right - left - 8) / max(1, len(shares) - 1)
+    for at, share in enumerate(shares):
+        x, y = left + 6 + round(at * step), bottom - round(share * (bottom - top))
+        pen.ellipse((x - 3, y - 3, x + 3, y + 3), ink)
     return picture
 
 
