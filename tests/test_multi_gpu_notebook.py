@@ -12,9 +12,9 @@ from gemmlab.distributed.clock import Machine, link_needed
 from gemmlab.distributed.ranks import Grid
 from gemmlab.ladder import Problem
 from gemmlab.ladder.precision import HALF
-from gemmlab.notebook import rank_exercises as exercises
-from gemmlab.notebook.ranks_lab import ranks_lab
-from gemmlab.notebook.schedule_lines import schedule_lines
+from gemmlab.notebook.ranks import exercises
+from gemmlab.notebook.ranks.lab import ranks_lab
+from gemmlab.notebook.ranks.lines import schedule_lines
 from gemmlab.records import runs
 from gemmlab.records.runs import Measured
 

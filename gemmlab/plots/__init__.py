@@ -4,8 +4,7 @@ Each figure carries its caption: made from the data, or given as `caption`. Noth
 traces; numbers come from the tables, traces and accesses that the functions are given. What threads
 touch is in memory/ (bank conflicts: banks), who holds what for tensor cores in tensor_cores/, what
 blocks that stay and clusters do in hopper/, what several GPUs do in ranks/, searches are in
-search/, speeds in speed/,
-palette and page in style.
+search/, speeds in speed/, palette and page in style.
 """
 
 from __future__ import annotations
