@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import ipywidgets
 
 from gemmlab.analysis.traced import turns as traced
@@ -78,7 +80,8 @@ class RingPlayer(ipywidgets.VBox):
         self._show()
 
     def _traced(self, stages: int) -> traced.Turns:
-        kernel = load(self._name, **self._settings | {STAGES: stages})
+        # On one SM, so that a block that shares tiles with others has a whole one.
+        kernel = load(self._name, **self._settings | {STAGES: stages}).scheduled_for(1)
         rows, columns = kernel.rung.tile(kernel.settings)
         block = (0, 0, 0)
         trace = kernel.trace(rows, columns, STEPS * traced.STEP, blocks=[block])
@@ -92,5 +95,5 @@ class RingPlayer(ipywidgets.VBox):
             self._pictures[stages, shown] = turns(found, shown=shown).png()
         self.picture.value = self._pictures[stages, shown]
         told = moments(found)
-        words = "; ".join(told[shown - 1]).replace("; warpgroup 1", ", and warpgroup 1")
+        words = re.sub("; (warpgroup 1|warp 4)", r", and \1", "; ".join(told[shown - 1]))
         self.caption.value = status(f"Moment {shown} of {len(told)}: {words}.", FAINT)
