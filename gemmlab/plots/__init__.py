@@ -3,14 +3,19 @@
 Each figure carries its caption: made from the data, or given as `caption`. Nothing here measures or
 traces; numbers come from the tables, traces and accesses that the functions are given. What threads
 touch is in memory/ (bank conflicts: banks), who holds what for tensor cores in tensor_cores/, what
-blocks that stay and clusters do in hopper/, speeds are in speed/, palette and page in style.
+blocks that stay and clusters do in hopper/, 8-bit floats in fp8/, speeds are in speed/, palette and
+page in style.
 """
 
 from __future__ import annotations
 
+from gemmlab.plots.fp8.errors import fp8_errors, fp8_errors_tried
+from gemmlab.plots.fp8.scales import scale_reach
+from gemmlab.plots.fp8.speeds import fp8_speeds
+from gemmlab.plots.fp8.sums import sums_in_turn
+from gemmlab.plots.fp8.values import fp8_values
 from gemmlab.plots.hopper.block_phases import block_phases
 from gemmlab.plots.hopper.boxes import boxes, factors
-from gemmlab.plots.hopper.fp8_errors import fp8_errors
 from gemmlab.plots.hopper.multicast import multicast
 from gemmlab.plots.hopper.power import power, wgmma_ceilings
 from gemmlab.plots.hopper.registers import register_budget
@@ -71,6 +76,9 @@ __all__ = [
     "factors",
     "fma_order",
     "fp8_errors",
+    "fp8_errors_tried",
+    "fp8_speeds",
+    "fp8_values",
     "fragments",
     "gflops",
     "issue_slots",
@@ -88,12 +96,14 @@ __all__ = [
     "ring",
     "roofline",
     "rung_map",
+    "scale_reach",
     "shape_shares",
     "shares",
     "spread",
     "staging",
     "step",
     "steps",
+    "sums_in_turn",
     "sweep",
     "swizzles",
     "thread_tile",

@@ -376,5 +376,5 @@ def result_digest(kernel, m: int, n: int, k: int, alpha: float, beta: float, see
     import numpy
 
     given = kernel.operands(kernel.problem(m, n, k), seed)
-    result = kernel(given.A, given.B, given.C, alpha, beta, given.bias)
+    result = kernel(given.A, given.B, given.C, alpha, beta, given.bias, given.scales)
     return hashlib.sha256(numpy.ascontiguousarray(result).tobytes()).hexdigest()

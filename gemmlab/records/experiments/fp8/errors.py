@@ -44,6 +44,11 @@ COLUMNS = {
 }  # fmt: skip
 
 
+def tiles_of(promote: int) -> Settings:
+    """Tiles with room for two sums of so many products, where the default ones have none."""
+    return {"BN": 64, "STAGES": 8} if promote == 512 else {}
+
+
 @dataclass(frozen=True)
 class Case:
     """`data`: "even", uniform in [-1, 1), or "uneven", sizes that differ by row and block of k."""
@@ -56,9 +61,8 @@ class Case:
 
     @property
     def settings(self) -> Settings:
-        tiles = {"BN": 64, "STAGES": 8} if self.promote == 512 else {}
         how = {"SCALES": self.scales, "PROMOTE": self.promote, "DTYPE": self.dtype, "OUT32": 1}
-        return ladder.settings_for(FP8, {**how, **tiles})
+        return ladder.settings_for(FP8, {**how, **tiles_of(self.promote)})
 
 
 def cases() -> list[Case]:
