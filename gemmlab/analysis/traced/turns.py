@@ -1,7 +1,7 @@
 """Who does what, and who waits for whom: the warpgroups of a block around their ring of stages.
 
-For kernels whose tiles are brought by tensor maps, B's at least, and multiplied by wgmma or, warp by
-warp, by multiply-adds. A warpgroup is followed by its first warp, in the order in which the
+For kernels whose tiles are brought by tensor maps, those of B at least, and multiplied by wgmma or,
+warp by warp, by multiply-adds. A warpgroup is followed by its first warp, in the order in which the
 simulator executed the block: one order of the many that the mbarriers allow, and no times.
 """
 
