@@ -49,8 +49,9 @@ def of_a_warp(kernels: Mapping[str, Kernel], depth: int) -> pandas.DataFrame:
 
     Rows: issue slots of each class of instructions, of all, the FFMAs in percent of them, and the
     cycles that FFMAs wait for registers, as Loop.waits() counts them. The code is that for sm_90a,
-    without a GPU. Where other warps bring the tiles, the change of stage counts once for each. Raises ValueError for a depth that is not whole stages of each, and
-    what sass.loop() raises.
+    without a GPU. Where other warps bring the tiles, the change of stage counts once for each
+    stage. Raises ValueError for a depth that is not whole stages of each, and what sass.loop()
+    raises.
     """
     import pandas
 

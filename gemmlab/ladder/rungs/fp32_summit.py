@@ -6,6 +6,7 @@ It has no records of speed yet: `python -m gemmlab record 22_fp32_summit 22_step
 from __future__ import annotations
 
 from gemmlab.ladder.launch import Launch, MapOf, Target, Workspace
+from gemmlab.ladder.planted import Planted
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Rung
 from gemmlab.ladder.rungs.hopper import ARCH
@@ -83,6 +84,17 @@ FP32_SUMMIT = Rung(
     model_bytes=tile_reuse,
     needs_arch=lambda s: ARCH,
     ships=_ships,
+    planted=Planted(
+        old="__syncwarp();",
+        new="__syncwarp(1u << lane);",
+        what="each lane waits for itself alone, so lane 0 tells the producer that its warp is done "
+        "while other lanes may still have to read the stage",
+        kind="write-after-read race",
+        seen="here the lanes of a warp go together, so the results are right, and so they may be "
+        "on a GPU; check() sees copies into places that nobody has said to have been read",
+        hint="Who tells the producer that a stage is empty, and whom does it speak for?",
+        settings={"BK": 32},
+    ),
 )
 
 RUNGS = (FP32_SUMMIT,)

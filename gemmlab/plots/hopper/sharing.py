@@ -1,4 +1,4 @@
-"""What every SM of a large GPU computes: whole tiles, parts of tiles that several share, nothing."""
+"""What every SM of a large GPU computes: whole tiles, parts of shared ones, nothing."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _draw_key(fig: Picture) -> None:
 def _caption(works: Sequence[tuple[str, Work]]) -> str:
     _, first = works[0]
     said = [
-        f" {name}: {shared} of {one.tiles[0] * one.tiles[1]} tiles are computed in parts."
+        f" In parts by {name}: {shared} of {one.tiles[0] * one.tiles[1]} tiles."
         for name, one in works
         if (shared := len(shared_tiles(one)))
     ]
