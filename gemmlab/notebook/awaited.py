@@ -1,4 +1,4 @@
-"""Cells that show what a GPU measures, before it is recorded: one sentence stands in their place."""
+"""Cells that show what a GPU measures: before it is recorded, one sentence stands there."""
 
 from __future__ import annotations
 

@@ -122,6 +122,23 @@ def require_same(before: bytes, after: bytes, entry: str) -> None:
             raise NotTheSame(f"{entry}: outside of the loop {ours} became {theirs}")
 
 
+def with_control(cubin: bytes, entry: str, slot: int, **fields) -> bytes:
+    """The cubin with some control bits changed, of one issue slot of kernel `entry`'s inner loop.
+
+    `fields`: of Control. Nothing is checked: see require_same. Raises ValueError for a slot or
+    bits that there are not, and NoListing.
+    """
+    start, lines = _lines(cubin, entry)
+    trip = inner_loop([line.one for line in lines]).instructions
+    if not 0 <= slot < len(trip):
+        raise ValueError(f"slot is {slot}; this trip has the issue slots 0 to {len(trip) - 1}")
+    line = lines[trip[slot].address // INSTRUCTION_BYTES]
+    line.set_control(line.one.control.but(**fields))
+    made = bytearray(cubin)
+    struct.pack_into("<QQ", made, start + line.was * INSTRUCTION_BYTES, line.lower, line.upper)
+    return bytes(made)
+
+
 def _others(code: Sequence[Instruction], trip: Sequence[Instruction]) -> list[str]:
     """The instructions outside of a trip, and where branches among them go, without meetings."""
     inside, at = {one.address for one in trip}, {one.address: one for one in code}
