@@ -16,7 +16,7 @@ from tqdm import tqdm
 from gemmlab import files
 from gemmlab.folders import KERNELS, NOTEBOOKS, ROOT, NoCheckout, require_checkout
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
-from gemmlab.site import speeds, widgets
+from gemmlab.site import hosted, speeds, widgets
 from gemmlab.site.pages import code, links, logo, notebook, prose
 
 BUILD = ROOT / "build"
@@ -49,6 +49,8 @@ def build() -> Path:
     shutil.rmtree(UNFINISHED, ignore_errors=True)
     widgets.write(UNFINISHED)
     speeds.write(UNFINISHED / "_static")
+    if where := hosted.repository():
+        hosted.write(UNFINISHED, where)
     written = _write_sources()
     for stale in sorted(set(SOURCE.rglob("*")) - written, reverse=True):
         stale.unlink() if stale.is_file() else _remove_empty(stale)

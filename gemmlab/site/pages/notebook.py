@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from gemmlab.folders import NOTEBOOKS
 from gemmlab.notebook.reading import DEEPER
-from gemmlab.site import interactive, widgets
+from gemmlab.site import hosted, interactive, widgets
 from gemmlab.site.pages import links
 
 ROOT = "../"  # from the page of a notebook to the first page
@@ -43,11 +43,12 @@ class Page:
 
 def page(name: str) -> Page:
     """The page of notebooks/<name>.ipynb. Raises UnfitNotebook, links.DeadLink, and what
-    interactive.call and widgets.placeholder raise."""
+    interactive.call, widgets.placeholder and hosted.repository raise."""
     path = f"notebooks/{name}.ipynb"
     notebook = json.loads((NOTEBOOKS / f"{name}.ipynb").read_text(encoding="utf-8"))
     made = _Maker(name, links.Rewriter(path))
     cells = [one for cell in notebook["cells"] for one in made.cells(cell)]
+    cells.insert(1, _words("how-to-run", hosted.words(name, hosted.repository())))
     return Page({**notebook, "cells": cells}, made.files, made.rewriter.met)
 
 
@@ -125,6 +126,7 @@ class _Maker:
 
     def _markup(self, text: str) -> str:
         text = self.rewriter.html(_PANDAS_STYLE.sub("", text))
+        text = text.replace("<th></th>", "<td></td>")  # a corner is the head of nothing
         text = _INLINE_PICTURE.sub(
             lambda m: f'loading="lazy" src="{links.between(self.rewriter.page, self._file(m[1]))}"',
             text,
