@@ -23,6 +23,7 @@ from gemmlab.plots.style import percent
 from gemmlab.site.pages import links
 
 STEPS, LEAST_K = 2, 64  # how far along K the product goes whose traffic is shown
+_INCLUDE = re.compile(r'\s*#\s*include\s+"([^"]+)"')
 LANGUAGES = {".cu": "cuda", ".cuh": "cuda", ".py": "python"}
 
 
@@ -138,7 +139,7 @@ def _cost(kind: str, line: dict) -> str:
 
 def _linked(path: str, line: str) -> str:
     """A highlighted line, with a link where it includes a header of ours."""
-    found = re.search(r"#\s*(?:</span>)?.*include.*?(?:\"|&quot;)([\w./]+)(?:\"|&quot;)", line)
+    found = _INCLUDE.match(html.unescape(re.sub(r"<[^>]*>", "", line)))
     if not found or not (ROOT / posixpath.dirname(path) / found[1]).is_file():
         return line
     target = links.address(links.source(posixpath.join(posixpath.dirname(path), found[1])))

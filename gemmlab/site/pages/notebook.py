@@ -125,6 +125,7 @@ class _Maker:
 
     def _markup(self, text: str) -> str:
         text = self.rewriter.html(_PANDAS_STYLE.sub("", text))
+        text = text.replace("<th></th>", "<td></td>")  # a corner is the head of nothing
         text = _INLINE_PICTURE.sub(
             lambda m: f'loading="lazy" src="{links.between(self.rewriter.page, self._file(m[1]))}"',
             text,

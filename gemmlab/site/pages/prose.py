@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable
 
 from gemmlab.folders import ROOT
-from gemmlab.site import hosted, profiler_tables
+from gemmlab.site import hosted
 from gemmlab.site.pages import links, lists
+from gemmlab.site.tables import profiler, teaching
 
 _MARK = re.compile(r"^<!-- made: ([\w-]+) -->$", re.M)
 MADE: dict[str, Callable[[], str]] = {
@@ -16,7 +17,8 @@ MADE: dict[str, Callable[[], str]] = {
     "glossary": lists.glossary,
     "kernels": lists.kernels,
     "hosted": lambda: hosted.every_link(hosted.repository()),
-    **profiler_tables.PARTS,
+    **profiler.PARTS,
+    **teaching.PARTS,
 }
 
 

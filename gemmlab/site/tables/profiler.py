@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 
 from gemmlab.analysis import counters, known_differences
 from gemmlab.analysis.counters import ACTIVE_WARPS
@@ -18,15 +18,17 @@ from gemmlab.analysis.judgement import TRAFFIC
 from gemmlab.analysis.recorded import stalls as recorded_stalls
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.trace import Trace
-from gemmlab.ladder import RUNGS, SIMULATED
+from gemmlab.ladder import RUNGS, SIMULATED, find
 from gemmlab.ladder.launch import Launch, multiplying
 from gemmlab.loading import load
 from gemmlab.measure import profiler
 from gemmlab.notebook.heat import heat
 from gemmlab.records import runs, stalls
-from gemmlab.records.registry import NoRecord
+from gemmlab.records.registry import RUNS, NoRecord, replayed
+from gemmlab.records.runs import Measured
 from gemmlab.report import number
 from gemmlab.simulator.counters import FMA_METRIC, HMMA_METRIC, METRICS, TIMING_DEPENDENT
+from gemmlab.site import cache
 
 WALK = "05_thread_tile_2d"  # the rung that docs/nsight_compute.md walks through
 SMALL = (512, 512, 512)
@@ -173,12 +175,12 @@ class Report:
             seen = self.recorded.get(metric) or self.simulated.get(metric)
             if section == identifier and seen:
                 rows.append((place, metric))
-        first = "metric" if identifier == BY_NAME else _WINDOW
+        first = "what it counts, and the metric" if identifier == BY_NAME else _WINDOW
         return _table(
-            (first, "counts", "recorded", "simulator", "difference"),
-            [(_place(place, metric), MEANINGS[metric], *self._values(metric))
+            (first, "recorded", "simulator", "difference"),
+            [(_place(_words(place, metric), metric), *self._values(metric))
              for place, metric in rows],
-            numbers=(2, 3),
+            numbers=(1, 2),
         )  # fmt: skip
 
     def _values(self, metric: str) -> tuple[str, str, str]:
@@ -209,16 +211,15 @@ class Report:
             key=ratios.get, reverse=True,
         )  # fmt: skip
         rows = [
-            (_place(_reason(name), stalls.METRICS[name]),
-             stalls.REASONS[name], f"{ratios[name]:.2f}",
-             f"{100 * ratios[name] / total:.1f} %")
+            (_place(f"{_reason(name)}, {stalls.REASONS[name]}", stalls.METRICS[name]),
+             f"{ratios[name]:.2f}", f"{100 * ratios[name] / total:.1f} %")
             for name in large
         ]  # fmt: skip
         rest = total - sum(ratios[name] for name in large)
-        rows.append((recorded_stalls.REST, "", f"{rest:.2f}", f"{100 * rest / total:.1f} %"))
-        rows.append(("all", "cycles of a warp for each instruction it starts", f"{total:.2f}", ""))
-        heads = (_WINDOW, "the warp waits for", "per issue", "of all")
-        return _table(heads, rows, numbers=(2, 3))
+        rows.append((recorded_stalls.REST, f"{rest:.2f}", f"{100 * rest / total:.1f} %"))
+        rows.append(("all, cycles of a warp for each instruction it starts", f"{total:.2f}", ""))
+        heads = ("in the window: what the warp waits for", "per issue", "of all")
+        return _table(heads, rows, numbers=(1, 2))
 
     def source(self) -> str:
         """The section SourceCounters: the lines that cost most, as the simulator counts them."""
@@ -243,8 +244,8 @@ class Report:
         at_once = takes["blocks per SM"] * runs.current()["gpu"]["sm_count"]
         rows = [
             ("Grid Size", "grid_size", "blocks", blocks),
-            ("Block Size", "block_size", "threads of a block", math.prod(self._launch.block)),
-            ("Registers Per Thread", "registers_per_thread", "registers of a thread",
+            ("Block Size", "block_size", "threads", math.prod(self._launch.block)),
+            ("Registers Per Thread", "registers_per_thread", "as compiled",
              takes["registers per thread"]),
             ("Static Shared Memory Per Block", "shared_mem_per_block_static", "bytes",
              takes["shared bytes per block"] - dynamic),
@@ -253,10 +254,10 @@ class Report:
              "blocks over those that the GPU holds at once", blocks / at_once),
         ]  # fmt: skip
         return _table(
-            (_WINDOW, "counts", "compiler and launch"),
-            [(_place(place, f"launch__{metric}"), words, number(value))
+            (_WINDOW, "compiler and launch"),
+            [(_place(f"{place}, {words}", f"launch__{metric}"), number(value))
              for place, metric, words, value in rows],
-            numbers=(2,),
+            numbers=(1,),
         )  # fmt: skip
 
     def occupancy(self) -> str:
@@ -265,18 +266,20 @@ class Report:
         achieved = self.recorded[ACTIVE_WARPS]
         rows = [
             (_place("Theoretical Occupancy", "sm__maximum_warps_per_active_cycle_pct"),
-             f"compiler; blocks on an SM: {takes['blocks per SM']}, by {takes['limited by']}",
+             f"blocks on an SM: {takes['blocks per SM']}, by {takes['limited by']}",
              f"{100 * takes['occupancy']:.2f} %"),
             (_place("Achieved Occupancy", ACTIVE_WARPS), "recorded", f"{achieved:.2f} %"),
         ]  # fmt: skip
-        return _table((_WINDOW, "from", "warps, of those an SM can have"), rows, numbers=(2,))
+        return _table((_WINDOW, "from", "of all warps an SM can have"), rows, numbers=(2,))
 
-    def whole(self) -> str:
-        """All tables, one below the other, each under its section's name."""
-        parts = [self.where_from(), self.command()]
-        for title, identifier in TITLES.items():
-            parts += [f"**{title}**", self.table(identifier)]
-        return "\n\n".join([*parts, "**Asked for by name**", self.section(BY_NAME)])
+    def parts(self) -> dict[str, str]:
+        """Everything in Markdown: the command, where the numbers are from, and all tables."""
+        tables = {one: self.table(one) for one in TITLES.values()}
+        return {
+            "command": f"{self.command()}\n\n{self.where_from()}",
+            **tables,
+            "by-name": self.section(BY_NAME),
+        }
 
     def table(self, identifier: str) -> str:
         """The table of a section, by what --section calls it."""
@@ -287,23 +290,34 @@ class Report:
         return special[identifier]() if identifier in special else self.section(identifier)
 
 
-@cache
-def _walk() -> Report:
-    return Report(WALK)
-
-
 def _others() -> str:
     """A folded part for each other rung with all its tables; a sentence where it has no record."""
-    parts = []
+    found = []
     for rung in RUNGS:
         if rung.name == WALK:
             continue
         try:
-            found = Report(rung.name).whole()
+            parts = _kept(rung.name)
+            text = "\n\n".join([
+                parts["command"],
+                *(f"**{title}**\n\n{parts[one]}" for title, one in TITLES.items()),
+                f"**Metrics that are asked for by name**\n\n{parts['by-name']}",
+            ])  # fmt: skip
         except NoRecord as error:
-            found = str(error)
-        parts.append(f"{{.folded}}\n### {rung.name}\n\n{found}")
-    return "\n\n".join(parts)
+            text = str(error)
+        found.append(f"{{.folded}}\n### {rung.name}\n\n{text}")
+    return "\n\n".join(found)
+
+
+def _kept(name: str) -> dict[str, str]:
+    """The parts of a rung: large products take the simulator seconds, so they are made once."""
+    rung = find(name)
+    records = [(replayed() / file).read_bytes() for file in (RUNS, stalls.evidence(rung).file)]
+    key = cache.key_of(name, Measured(rung).code_hash(), records, cache.code_of(__name__))
+    shelf = cache.Shelf(cache.FOLDER / "nsight" / name)
+    found = shelf.get(key, lambda: {"parts": Report(name).parts(), "pictures": []})["parts"]
+    shelf.prune([key])
+    return found
 
 
 def _reason(name: str) -> str:
@@ -315,19 +329,26 @@ def _reason(name: str) -> str:
 
 def _place(words: str, metric: str) -> str:
     """Where a metric stands in the window, and below it its name."""
-    return f"{words}<br>`{metric}`" if words else f"`{metric}`"
+    return f"{words}<br>`{metric}`"
+
+
+def _words(place: str, metric: str) -> str:
+    """Where it stands, and what it counts, where the place does not say that."""
+    if metric in TRAFFIC and place:
+        return place
+    return ", ".join(filter(None, (place, MEANINGS[metric])))
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int]) -> str:
     """A table of Markdown; columns of `numbers` stand right."""
     rule = ["---:" if at in numbers else "---" for at in range(len(heads))]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, rule, *rows))
+    lines = [f"| {' | '.join(cells)} |" for cells in (heads, rule, *rows)]
+    return "\n".join(["{.metrics}", *lines])
 
 
 PARTS: dict[str, Callable[[], str]] = {
-    "nsight-command": lambda: f"{_walk().command()}\n\n{_walk().where_from()}",
-    **{f"nsight-{one}": partial(lambda one: _walk().table(one), one) for one in TITLES.values()},
-    "nsight-by-name": lambda: _walk().section(BY_NAME),
+    **{f"nsight-{one}": partial(lambda one: _kept(WALK)[one], one)
+       for one in ("command", *TITLES.values(), "by-name")},
     "nsight-rungs": _others,
-}
+}  # fmt: skip
 """The parts of docs/nsight_compute.md that are made: mark -> Markdown."""
