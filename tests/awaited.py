@@ -12,6 +12,7 @@ SWEEP, RUNS, STALLS, CUBLAS_ERRORS = "sweep", "runs", "stalls", "cuBLASLt's erro
 AWAITED = {
     "16_tma_wgmma": {SWEEP}, "18_persistent": {SWEEP},
     "19_fp8": {SWEEP, RUNS, STALLS, CUBLAS_ERRORS},
+    "22_fp32_summit": {SWEEP, RUNS, STALLS},
 }  # fmt: skip
 
 

@@ -45,30 +45,42 @@ BEGIN, END = "<!-- made by `make readme`, not by hand -->", "<!-- end of what is
 
 AMONG_STEPS = {FP8.name: fp8_steps.by_default}  # rungs whose speed stands in another table
 ON_SQUARES = tuple(rung for rung in RUNGS if rung.shown_at is None)
-LAST = [rung.name for rung in ON_SQUARES if rung.precision is SINGLE][-1]
 
 
-def climb(last: str = LAST):
+def summit() -> str:
+    """The last rung in float32 that is recorded on squares. Raises StaleRecord and BadRecord."""
+    for rung in reversed(ON_SQUARES):
+        if rung.precision is SINGLE:
+            try:
+                runs.entry(Measured(rung))
+            except NoRecord:
+                continue
+            return rung.name
+    raise NoRecord("no float32 rung is recorded on squares")
+
+
+def climb(last: str | None = None):
     """Figure: recorded GFLOP/s over size, for cuBLAS and the rungs of its precision up to `last`.
 
-    Rungs before it without a current record are left out, and named. Raises LadderError for a name
-    that is not there, NoRecord and StaleRecord for `last`, BadRecord.
+    If None, up to the summit in float32. Rungs before it without a current record are left out, and
+    named. Raises LadderError for a name that is not there, NoRecord and StaleRecord for `last`,
+    BadRecord.
     """
     from gemmlab import plots
 
-    return plots.climb(_so_far(last))
+    return plots.climb(_so_far(last or summit()))
 
 
-def shares(last: str = LAST):
+def shares(last: str | None = None):
     """Figure: the recorded share of cuBLAS at 4096³ of the rungs up to `last`, and the sources'.
 
-    Of rungs with its precision alone, for cuBLAS is another at another precision. Rungs before it
-    without a current record are left out, and named. Raises LadderError for a name that is not
-    there, NoRecord and StaleRecord for `last`, BadRecord.
+    If None, up to the summit in float32. Of rungs with its precision alone, for cuBLAS is another
+    at another precision. Rungs before it without a current record are left out, and named. Raises
+    LadderError for a name that is not there, NoRecord and StaleRecord for `last`, BadRecord.
     """
     from gemmlab import plots
 
-    return plots.shares(_so_far(last), published.shares(), (SIZE, SIZE, SIZE))
+    return plots.shares(_so_far(last or summit()), published.shares(), (SIZE, SIZE, SIZE))
 
 
 def shape_shares():

@@ -19,6 +19,7 @@ from gemmlab.plots.hopper.boxes import boxes, factors
 from gemmlab.plots.hopper.multicast import multicast
 from gemmlab.plots.hopper.power import power, wgmma_ceilings
 from gemmlab.plots.hopper.registers import register_budget
+from gemmlab.plots.hopper.sharing import sharing
 from gemmlab.plots.hopper.tile_changes import tile_changes
 from gemmlab.plots.hopper.tile_order import tile_order
 from gemmlab.plots.hopper.turns import turns
@@ -114,6 +115,7 @@ __all__ = [
     "scaling",
     "shape_shares",
     "shares",
+    "sharing",
     "spread",
     "staging",
     "step",

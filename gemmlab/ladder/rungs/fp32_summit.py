@@ -1,11 +1,12 @@
 """Rung 22: rung 10's loop with producer warps, tensor copies and blocks that share all work evenly.
 
-It is not on the ladder yet: it has no notebook and no records.
+It has no records of speed yet: `python -m gemmlab record 22_fp32_summit 22_steps` makes them.
 """
 
 from __future__ import annotations
 
 from gemmlab.ladder.launch import Launch, MapOf, Target, Workspace
+from gemmlab.ladder.planted import Planted
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Rung
 from gemmlab.ladder.rungs.hopper import ARCH
@@ -48,10 +49,23 @@ def _plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
     ]  # fmt: skip
 
 
+def _ships(s: Settings) -> bool:
+    """The steps from 10 to 22, and each parameter by itself; on the way, stages of 32 in fours."""
+    changed = {name for name, value in s.items() if value != FP32_SUMMIT.defaults[name]}
+    stages = {"BK", "STAGES"}
+    if stages <= changed and s["STAGES"] == 4:
+        return changed - stages <= {"STREAM_K", "MAPPED"} and (s["MAPPED"] or not s["STREAM_K"])
+    return len(changed) <= 1
+
+
 FP32_SUMMIT = Rung(
     name="22_fp32_summit",
     title="FP32 summit",
     idea="warps that only bring, warps that only multiply, and all SMs at work to the end",
+    inner_loop=(
+        ("for (int n = work.begin", "arrive_when_copied(told)"),
+        ("if (--chunks == 0)", "b = &shared.b"),
+    ),
     parameters=(
         Parameter("BM", BM, (BM,), "rows of C that a block computes"),
         Parameter("BN", BN, (BN,), "columns of C that a block computes"),
@@ -69,6 +83,18 @@ FP32_SUMMIT = Rung(
     constraints=(fits(_shared_bytes, ARCH),),
     model_bytes=tile_reuse,
     needs_arch=lambda s: ARCH,
+    ships=_ships,
+    planted=Planted(
+        old="__syncwarp();",
+        new="__syncwarp(1u << lane);",
+        what="each lane waits for itself alone, so lane 0 tells the producer that its warp is done "
+        "while other lanes may still have to read the stage",
+        kind="write-after-read race",
+        seen="here the lanes of a warp go together, so the results are right, and so they may be "
+        "on a GPU; check() sees copies into places that nobody has said to have been read",
+        hint="Who tells the producer that a stage is empty, and whom does it speak for?",
+        settings={"BK": 32},
+    ),
 )
 
-UNLISTED = (FP32_SUMMIT,)
+RUNGS = (FP32_SUMMIT,)
