@@ -32,6 +32,28 @@ class Term:
 
 TERMS = (
     Term(
+        "all-gather",
+        "21_multi_gpu",
+        "Each rank sends its part of a matrix to all others, so that every rank has the whole.",
+    ),
+    Term(
+        "rank",
+        "21_multi_gpu",
+        "A process with a GPU of its own, one of several that compute a product together.",
+    ),
+    Term(
+        "reduce-scatter",
+        "21_multi_gpu",
+        "The parts of sums that all ranks have are added, and each rank keeps the sums of some "
+        "elements.",
+    ),
+    Term(
+        "SUMMA",
+        "21_multi_gpu",
+        "A product on a grid of ranks: one panel of the factors after the other is sent along rows "
+        "and columns of the grid, and each rank adds to its own tile of the result.",
+    ),
+    Term(
         "asynchronous proxy",
         "16_tma_wgmma",
         "The way by which copy engine and tensor cores reach shared memory by themselves; what "
