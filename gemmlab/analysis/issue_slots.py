@@ -32,8 +32,8 @@ def issue_slots(kernels: Iterable[Kernel] | None = None) -> pandas.DataFrame:
     issue_slots.waits().
 
     kernels: float32 ones; if None, all recorded rungs from 05_thread_tile_2d on. Raises ValueError
-    for others, BadRecord, and what sass.loop() raises. Kernels without a current record are left out,
-    and named; where nothing is left, raises NoRecord or StaleRecord.
+    for others, BadRecord, and what sass.loop() raises. Kernels without a current record are left
+    out, and named; where nothing is left, raises NoRecord or StaleRecord.
     """
     import pandas
 
