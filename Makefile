@@ -12,6 +12,7 @@ JUPYTER := JUPYTER_CONFIG_PATH=requirements/jupyter JUPYTER_PREFER_ENV_PATH=1 $(
 PYTEST := OMP_NUM_THREADS=1 $(VENV_PYTHON) -m pytest --quiet --numprocesses logical --maxprocesses 8 --dist loadfile
 NBVAL := --nbval --nbval-current-env --nbval-cell-timeout 300
 HARDWARE := tests/test_against_hardware.py
+BUILT := tests/site
 
 # Only what .venv holds counts.
 unexport PYTHONPATH PYTHONHOME
@@ -19,7 +20,7 @@ unexport PYTHONPATH PYTHONHOME
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab test test-unit test-hardware test-notebooks lint notebooks readme compiled lock clean
+.PHONY: help setup lab test test-unit test-hardware test-notebooks lint notebooks readme compiled site setup-site test-site lock clean
 
 help:
 	@echo 'make lab         set up, then open JupyterLab on the notebooks (ARGS="--port 9000": more for Jupyter)'
@@ -27,6 +28,8 @@ help:
 	@echo 'make notebooks   run all notebooks in the simulator and write their outputs into them'
 	@echo 'make readme      write the ladder table, the pictures and the thumbnails anew'
 	@echo 'make compiled    compile all rungs with all settings, for sliders and machines without NVRTC'
+	@echo 'make site        the series as a static site, to be read without installing: build/site/index.html'
+	@echo 'make test-site   build the site, then check it in Chromium'
 	@echo 'make lock        pin what pyproject.toml asks for, in requirements/*.txt'
 	@echo 'make clean       remove what these commands made, .venv included'
 	@echo
@@ -34,18 +37,18 @@ help:
 
 setup:
 	@command -v $(PYTHON) >/dev/null 2>&1 || { echo 'gemmlab: There is no $(PYTHON) here: install Python 3.10 or newer, or name one, for example make lab PYTHON=python3.12.' >&2; exit 1; }
-	@$(PYTHON) requirements/install.py $(EXACT)
+	@$(PYTHON) requirements/install.py $(EXACT) $(WITH)
 
 lab: setup
 	@echo 'Starting JupyterLab on notebooks/; Ctrl-C twice stops it.'
 	@$(JUPYTER) jupyterlab --log-level=WARN $(ARGS)
 
 test: lint
-	$(PYTEST) $(NBVAL) notebooks tests
+	$(PYTEST) $(NBVAL) --ignore $(BUILT) notebooks tests
 
 # The same in three parts, for machines side by side.
 test-unit: lint
-	$(PYTEST) --ignore $(HARDWARE) tests
+	$(PYTEST) --ignore $(HARDWARE) --ignore $(BUILT) tests
 test-hardware: setup
 	$(PYTEST) $(HARDWARE)
 test-notebooks: setup
@@ -64,11 +67,21 @@ readme: setup
 compiled: setup
 	@$(VENV_PYTHON) -m gemmlab compile
 
+# Sphinx and the like, which nothing else needs.
+setup-site:
+	@$(MAKE) --no-print-directory setup WITH=--site
+
+site: setup-site
+	@GEMMLAB_DEVICE=simulator $(VENV_PYTHON) -m gemmlab.site
+
+test-site: site
+	$(PYTEST) $(BUILT)
+
 # uv is the one tool outside the lock: only this command needs it.
 lock: setup
 	@$(VENV_PYTHON) -m pip install --quiet uv==0.13.8
 	@$(VENV_PYTHON) requirements/lock.py
 
 clean:
-	rm -rf .venv .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv build .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

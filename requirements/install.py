@@ -6,6 +6,7 @@ run takes for finished: the stamp in it is written last.
 
     python3 requirements/install.py                  any Python of a finished .venv is kept
     python3 requirements/install.py --exact-python   .venv is to be of the Python that runs this
+    python3 requirements/install.py --site           also what `make site` needs
 """
 
 import argparse
@@ -344,12 +345,29 @@ def set_up(root, exact_python=False, driver=None, version=None, run=run):
     print(f"Ready after {time.time() - start:.0f} s.")
 
 
+def add_site(root, run=run):
+    """Install what `make site` needs on top of a finished .venv, once. Raises SetupError."""
+    venv = os.path.join(root, ".venv")
+    lock = os.path.join(root, "requirements", "site.txt")
+    stamp = read_stamp(venv)
+    if stamp.get("site") == hash_files(lock):
+        return
+    print("Installing what the site is built with: 0.4 GB, about a minute.")
+    sys.stdout.flush()
+    pip_install(venv, ["--only-binary=:all:", "--requirement", lock], stamp["cupy"], run)
+    packages = installed(venv, stamp["python"])
+    write_stamp(venv, dict(stamp, site=hash_files(lock), packages=packages))
+
+
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--exact-python", action="store_true")
+    parser.add_argument("--site", action="store_true")
     options = parser.parse_args(arguments)
     try:
         set_up(root_folder(), exact_python=options.exact_python)
+        if options.site:
+            add_site(root_folder())
     except SetupError as error:
         print(f"gemmlab: {error}", file=sys.stderr)
         return 1

@@ -8,9 +8,10 @@ from collections.abc import Iterable
 
 from gemmlab.ladder import Rung
 
-SWEEP, RUNS, STALLS = "sweep", "runs", "stalls"
+SWEEP, RUNS, STALLS, CUBLAS_ERRORS = "sweep", "runs", "stalls", "cuBLASLt's errors"
 AWAITED = {
-    "16_tma_wgmma": {SWEEP}, "18_persistent": {SWEEP}, "19_fp8": {SWEEP, RUNS, STALLS},
+    "16_tma_wgmma": {SWEEP}, "18_persistent": {SWEEP},
+    "19_fp8": {SWEEP, RUNS, STALLS, CUBLAS_ERRORS},
     "22_fp32_summit": {SWEEP, RUNS, STALLS},
 }  # fmt: skip
 

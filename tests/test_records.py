@@ -368,6 +368,11 @@ def test_every_rung_is_recorded_on_an_h200():
 # ---- recording -----------------------------------------------------------------------------------
 
 
+class Unrecorded(registry.Evidence):
+    def read(self):
+        raise registry.NoRecord("nothing is kept of it")
+
+
 @pytest.fixture
 def recording(tmp_path, monkeypatch):
     """A GPU of our own: recording a rung takes what the sample record holds."""
@@ -411,9 +416,9 @@ def recording(tmp_path, monkeypatch):
     monkeypatch.setattr(recorder.ceilings, "measure_tensor_ceiling", lambda: tensor)
     read = recorder.ceilings.Roof(timing.Spread(*(5e12,) * 4), 2**30, state)
     monkeypatch.setattr(recorder.levels, "measure_levels", lambda: {"L2": read})
-    chains = registry.Evidence("00_chains", "", lambda say: tmp_path)
+    chains = Unrecorded("00_chains", "", lambda say: tmp_path)
     monkeypatch.setattr(recorder.chains, "EVIDENCE", chains)
-    fmas = registry.Evidence("10_fma_order", "", lambda say: say("FMAs") or tmp_path)
+    fmas = Unrecorded("10_fma_order", "", lambda say: say("FMAs") or tmp_path)
     monkeypatch.setattr(recorder.fma_order, "EVIDENCE", fmas)
     monkeypatch.setattr(recorder.pitfalls, "measure", lambda: {"a way to time": [1.0, 2.0]})
     return tmp_path / "nvidia-test" / "runs.json"

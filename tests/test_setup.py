@@ -327,6 +327,30 @@ def test_the_second_run_does_nothing_and_says_nothing(checkout, capsys):
     assert capsys.readouterr().out == ""
 
 
+def test_what_the_site_needs_is_added_once(checkout, capsys):
+    checkout()
+    checkout.commands.clear()
+    install.add_site(str(checkout.root), run=checkout.run)
+    assert [locks_in(command) for command in checkout.commands] == [{"site.txt"}]
+    install.add_site(str(checkout.root), run=checkout.run)
+    assert len(checkout.commands) == 1
+    assert checkout() == []  # and the set-up itself stays finished
+    (checkout.root / "requirements/site.txt").write_text("site==2\n")
+    install.add_site(str(checkout.root), run=checkout.run)
+    assert len(checkout.commands) == 1
+
+
+def test_a_failed_addition_for_the_site_is_tried_again(checkout):
+    checkout()
+    checkout.fail = {"site.txt": "ERROR: No space left"}
+    with pytest.raises(install.SetupError):
+        install.add_site(str(checkout.root), run=checkout.run)
+    checkout.fail = {}
+    checkout.commands.clear()
+    install.add_site(str(checkout.root), run=checkout.run)
+    assert len(checkout.commands) == 1
+
+
 def test_a_finished_venv_is_kept_whatever_python_asks(checkout):
     checkout()
     assert checkout(version=(3, 8, 18)) == []
@@ -592,7 +616,7 @@ def test_make_says_which_python_is_missing():
 def test_make_alone_lists_the_commands():
     done = make()
     assert done.returncode == 0
-    for command in ("lab", "test", "notebooks", "lock", "clean"):
+    for command in ("lab", "test", "notebooks", "site", "lock", "clean"):
         assert f"make {command} " in done.stdout
 
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from itertools import product
 from math import prod
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from gemmlab import ladder
 from gemmlab.analysis import facts
 from gemmlab.kernel import prebuilt
 from gemmlab.notebook import sliders
+from gemmlab.notebook.lab_view import View
 from gemmlab.plots.kernel_view import _patterns
 from gemmlab.records import runs, tuning
 from gemmlab.records.registry import NoRecord
@@ -55,7 +57,8 @@ def said(lab) -> str:
 
 @pytest.fixture
 def without_tracing(monkeypatch):
-    monkeypatch.setattr(sliders, "_view", lambda *_: sliders.View(b"picture", "", "", ""))
+    lines = SimpleNamespace(_repr_html_=lambda: "")
+    monkeypatch.setattr(sliders, "view_of", lambda *_: View(b"picture", (), lines, ()))
 
 
 @pytest.mark.parametrize("rung", gl.RUNGS, ids=lambda rung: rung.name)

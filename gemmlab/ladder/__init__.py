@@ -11,6 +11,7 @@ these are made of. choices and lookup are for those who ask.
 """
 
 from gemmlab.ladder.choices import (
+    distance_between,
     filled_in,
     legal_settings,
     nearest,
@@ -73,6 +74,7 @@ __all__ = [
     "Settings",
     "Target",
     "Workspace",
+    "distance_between",
     "filled_in",
     "find",
     "is_whole",

@@ -138,10 +138,18 @@ def nearest(rung: Rung, wanted: Settings, keep: Collection[str] = ()) -> Setting
     return _nearest_of(legal_settings(rung), wanted, keep)
 
 
+def distance_between(value: int, other: int) -> int:
+    """How far apart two values of a parameter are: in billionths of a doubling of value + 1.
+
+    Whole, so that sums are the same in every order and language.
+    """
+    return round(1e9 * abs(log2((other + 1) / (value + 1))))
+
+
 def _nearest_of(choices: list[Settings], wanted: Settings, keep: Collection[str] = ()) -> Settings:
     def distance(settings: Settings):
         steps = {
-            name: abs(log2((settings[name] + 1) / (value + 1)))
+            name: distance_between(value, settings[name])
             for name, value in wanted.items()
             if settings[name] != value
         }

@@ -3,7 +3,7 @@
 counters() starts `ncu` on a child process, which runs this module: it launches the kernel exactly
 once per shape, on fixed inputs, and nothing else that bears the kernel's name.
 
-    python -m gemmlab.measure.profiler 01_naive 512 512 512 1001 777 513
+    python -m gemmlab.measure.profiler 01_naive 512x512x512 1001x777x513
 """
 
 from __future__ import annotations

@@ -565,6 +565,48 @@ TERMS = (
         "memory; it goes on meanwhile.",
     ),
     Term(
+        "FP8",
+        "19_fp8",
+        "Floats of 8 bits: E4M3, with 4 bits of exponent and 3 of fraction, and E5M2, with 5 and "
+        "2.",
+        ("E4M3", "E5M2"),
+    ),
+    Term(
+        "K-major",
+        "19_fp8",
+        "A factor whose neighbours along K lie side by side in memory: A by rows, and B stored "
+        "N×K.",
+    ),
+    Term(
+        "octave",
+        "19_fp8",
+        "The numbers from one to twice that one, of which a float has equally many in each.",
+    ),
+    Term(
+        "promotion",
+        "19_fp8",
+        "Adding a sum of the tensor cores to one in float32 every so often, since theirs keep few "
+        "bits.",
+        ("promote", "promoted"),
+    ),
+    Term(
+        "quantize",
+        "19_fp8",
+        "To divide by a scale and convert to a type of few bits.",
+        ("quantizing", "quantized", "quantizer"),
+    ),
+    Term(
+        "saturate",
+        "19_fp8",
+        "Of a conversion: what is too large becomes the largest number there is, not infinity.",
+        ("saturation",),
+    ),
+    Term(
+        "scale",
+        "19_fp8",
+        "A float32 number that elements of 8 bits share, and that brings back what they stand for.",
+    ),
+    Term(
         "WMMA",
         "14_wmma",
         "Warp matrix multiply-accumulate: the part of CUDA C++ with which a warp uses tensor "

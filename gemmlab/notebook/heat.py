@@ -29,7 +29,7 @@ def heat(trace: Trace) -> Heat:
 
 
 @dataclass(frozen=True)
-class _Row:
+class Row:
     """A line as it is shown: its number, a (count, share) for each kind, and its source.
 
     Or, where `folded` is not 0, so many lines without traffic.
@@ -93,7 +93,7 @@ class Heat:
         return f"{where}: {'; '.join(parts)}."
 
     def __repr__(self) -> str:
-        rows, kinds = self._rows(), self._kinds()
+        rows, kinds = self.rows(), self.kinds()
         heads = ["line", *(word for kind in kinds for word in (kind, "share")), "source"]
         body = []
         for row in rows:
@@ -115,7 +115,7 @@ class Heat:
         from gemmlab.plots.style import BLUE, FAINT, GRID, GROUND, INK, VERMILION
 
         colours = {"sectors": BLUE, "wavefronts": VERMILION}
-        kinds = self._kinds()
+        kinds = self.kinds()
         ground = f"background: {GROUND}; color: {INK}"
         number = "text-align: right; padding: 0 0.6em; white-space: nowrap; border: 0"
         code = "text-align: left; padding: 0 0.6em; white-space: pre-wrap; font-family: monospace"
@@ -127,7 +127,7 @@ class Heat:
             for word, style in heads
         )
         body = []
-        for row in self._rows():
+        for row in self.rows():
             if row.folded:
                 span = f'<td colspan="{2 * len(kinds) + 1}" style="border: 0"></td>'
                 words = f'<td style="{code}; border: 0; color: {FAINT}">{_folded(row.folded)}</td>'
@@ -154,14 +154,14 @@ class Heat:
             f"</thead><tbody>{''.join(body)}</tbody></table></div>"
         )
 
-    def _kinds(self) -> list[str]:
+    def kinds(self) -> list[str]:
         return [kind for kind in COUNTS if self.table[kind].any()]
 
-    def _rows(self) -> list[_Row]:
+    def rows(self) -> list[Row]:
         """Lines to show. A long run of lines without traffic becomes one row, but for its ends."""
         records = self.table.to_dict("records")
         busy = [at for at, one in enumerate(records) if any(one[kind] for kind in COUNTS)]
-        rows: list[_Row] = []
+        rows: list[Row] = []
         for before, after in zip([-1, *busy], [*busy, len(records)], strict=True):
             if before >= 0:
                 rows.append(_row(records[before]))
@@ -171,19 +171,19 @@ class Heat:
                 continue
             kept = (CONTEXT if before >= 0 else 0, CONTEXT if after < len(records) else 0)
             rows += map(_row, quiet[: kept[0]])
-            rows.append(_Row(0, {}, "", folded=len(quiet) - sum(kept)))
+            rows.append(Row(0, {}, "", folded=len(quiet) - sum(kept)))
             rows += map(_row, quiet[len(quiet) - kept[1] :])
         return rows
 
 
-def _row(record: dict) -> _Row:
+def _row(record: dict) -> Row:
     from gemmlab.plots.style import percent
 
     cells = {}
     for kind in COUNTS:
         count, share = record[kind], record[f"{kind}_share"]
         cells[kind] = (f"{count:,}", percent(share), share / 100) if count else ("", "", 0.0)
-    return _Row(record["line"], cells, record["source"])
+    return Row(record["line"], cells, record["source"])
 
 
 def _is_code(text: str) -> bool:

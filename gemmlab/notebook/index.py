@@ -7,7 +7,7 @@ import html
 
 from gemmlab.folders import ROOT
 from gemmlab.ladder import CEILINGS, RUNGS, SINGLE, find
-from gemmlab.notebook import overview, reading
+from gemmlab.notebook import chapters, overview, reading
 from gemmlab.plots.style import FAINT
 from gemmlab.records.registry import NoRecord
 from gemmlab.report import GROUND, INK, RULE, Rows, Shown
@@ -65,7 +65,7 @@ def routes() -> dict[str, list[str]]:
     tensor = [rung.name for rung in RUNGS if rung.precision.on_tensor_cores]
     first = [name for name in reading.needed(tensor[0]) if name not in tensor]
     return {
-        "All": [reading.HOST_CODE, CEILINGS.name, *(rung.name for rung in RUNGS)],
+        "All": [reading.HOST_CODE, *chapters.names()],
         "FP32 only": [
             reading.HOST_CODE,
             CEILINGS.name,
@@ -79,7 +79,8 @@ def label(name: str) -> str:
     """A notebook in a few words: "08 Warp tiling"."""
     if name == reading.HOST_CODE:
         return "Host code"
-    titles = {CEILINGS.name: overview.CEILINGS_TITLE} | {rung.name: rung.title for rung in RUNGS}
+    titles = {CEILINGS.name: overview.CEILINGS_TITLE}
+    titles |= {one.name: one.title for one in (*RUNGS, *chapters.CHAPTERS)}
     return f"{short(name)} {titles[name]}"
 
 
@@ -98,10 +99,12 @@ def _head(words: str) -> str:
     return f'<th scope="col" style="text-align: {side}; {CELL}">{words}</th>'
 
 
-def _alt(name: str) -> str:
+def alt(name: str) -> str:
     """What is to be seen in a thumbnail, for those who cannot see it."""
     if name == CEILINGS.name:
         return "A slope that ends in a flat roof."
+    if chapter := next((one for one in chapters.CHAPTERS if one.name == name), None):
+        return chapter.alt
     rung = find(name)
     rows, columns = rung.tile(rung.defaults)
     return f"A block computes {rows} × {columns} elements of C."
@@ -114,7 +117,7 @@ def _row(step: overview.Step) -> str:
     # In the page itself, so that every viewer of the notebook shows it.
     data = base64.b64encode(path.read_bytes()).decode("ascii")
     picture = (
-        f'<img src="data:image/png;base64,{data}" alt="{_alt(step.name)}" '
+        f'<img src="data:image/png;base64,{data}" alt="{alt(step.name)}" '
         f'width="{THUMBNAIL}" height="{THUMBNAIL}">'
     )
     words = f"<b>{link(step.name, label(step.name))}</b><br>{html.escape(step.idea)}"

@@ -23,6 +23,7 @@ from gemmlab.ladder import CEILINGS, RUNGS, SINGLE
 from gemmlab.ladder.rungs.fp8 import FP8
 from gemmlab.loading import load
 from gemmlab.measure.timing import table
+from gemmlab.notebook.chapters import CHAPTERS
 from gemmlab.records import best_by_shape, published, roofs, runs
 from gemmlab.records.experiments.fp8 import steps as fp8_steps
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord, of_each
@@ -123,7 +124,7 @@ class Step:
 
 
 def ladder_steps() -> list[Step]:
-    """Ceilings and rungs in order: idea, recorded TFLOP/s at SIZE³, and share of cuBLAS.
+    """Ceilings, rungs and chapters in order: idea, recorded TFLOP/s at SIZE³, share of cuBLAS.
 
     Of rungs that are for other products at one of these, with the settings for it. One that nobody
     has measured says so. Raises NoRecord for the ceilings, StaleRecord and BadRecord.
@@ -137,7 +138,8 @@ def ladder_steps() -> list[Step]:
             steps.append(Step(rung.name, rung.title, rung.idea, tflops, f"{share:.1f} %"))
         except NoRecord:
             steps.append(Step(rung.name, rung.title, rung.idea, "not recorded", ""))
-    return steps
+    steps += [Step(one.name, one.title, one.idea, "", "") for one in CHAPTERS]
+    return sorted(steps, key=lambda step: step.name)
 
 
 def _speed(rung: ladder.Rung) -> tuple[str, float]:
@@ -198,7 +200,8 @@ def thumbnails() -> dict[Path, Image.Image]:
     pictures = {CEILINGS.name: thumbnails.roofs_thumbnail(roofs.recorded_ceilings())}
     for rung in RUNGS:
         pictures[rung.name] = thumbnails.thumbnail(facts.of(load(rung.name)))
-    return {thumbnail_path(name): picture for name, picture in pictures.items()}
+    pictures |= {one.name: one.draw() for one in CHAPTERS}
+    return {thumbnail_path(name): picture for name, picture in sorted(pictures.items())}
 
 
 def thumbnail_path(name: str) -> Path:

@@ -41,14 +41,8 @@ class RingPlayer(ipywidgets.VBox):
         self._found: dict[int, traced.Turns] = {}
         self._pictures: dict[tuple[int, int], bytes] = {}
         self.picture, self.caption = picture(), ipywidgets.HTML()
-        others = {key: value for key, value in kernel.settings.items() if key != STAGES}
-        legal = [
-            one[STAGES]
-            for one in legal_settings(kernel.rung)
-            if all(one[key] == value for key, value in others.items())
-        ]
         self.stages = ipywidgets.SelectionSlider(
-            options=sorted(set(legal)), value=kernel.settings[STAGES], description=STAGES,
+            options=self.choices(kernel), value=kernel.settings[STAGES], description=STAGES,
             continuous_update=False, tooltip="pairs of tiles in shared memory",
         )  # fmt: skip
         self.slider = ipywidgets.IntSlider(
@@ -66,18 +60,29 @@ class RingPlayer(ipywidgets.VBox):
     def __repr__(self) -> str:
         return f"Ring player for {self._name}. Run this cell to play it."
 
+    @staticmethod
+    def choices(kernel: Kernel) -> tuple[int, ...]:
+        """The values of STAGES that go with the kernel's other settings."""
+        others = {key: value for key, value in kernel.settings.items() if key != STAGES}
+        legal = legal_settings(kernel.rung)
+        return tuple(sorted({one[STAGES] for one in legal if others.items() <= one.items()}))
+
     def _begin(self, _change=None) -> None:
         stages = self.stages.value
         try:
-            if stages not in self._found:
-                self._found[stages] = self._traced(stages)
+            last = self.moments(stages)
         except REASONS as reason:
             self.caption.value = status(f"No picture: {reason}", VERMILION)
             return
-        last = len(moments(self._found[stages]))
         self.slider.max = self.play.max = last
         self.slider.value = min(self.slider.value, last)
         self._show()
+
+    def moments(self, stages: int) -> int:
+        """How many there are with so many stages. Raises REASONS."""
+        if stages not in self._found:
+            self._found[stages] = self._traced(stages)
+        return len(moments(self._found[stages]))
 
     def _traced(self, stages: int) -> traced.Turns:
         # On one SM, so that a block that shares tiles with others has a whole one.
@@ -89,11 +94,19 @@ class RingPlayer(ipywidgets.VBox):
 
     def _show(self, _change=None) -> None:
         stages, shown = self.stages.value, self.slider.value
-        if (found := self._found.get(stages)) is None:
+        if stages not in self._found:
             return
+        self.picture.value = self.drawn(stages, shown)
+        self.caption.value = status(self.told(stages, shown), FAINT)
+
+    def drawn(self, stages: int, shown: int) -> bytes:
+        """A moment, from 1 on, as a PNG file."""
         if (stages, shown) not in self._pictures:
-            self._pictures[stages, shown] = turns(found, shown=shown).png()
-        self.picture.value = self._pictures[stages, shown]
-        told = moments(found)
+            self._pictures[stages, shown] = turns(self._found[stages], shown=shown).png()
+        return self._pictures[stages, shown]
+
+    def told(self, stages: int, shown: int) -> str:
+        """The same in words."""
+        told = moments(self._found[stages])
         words = re.sub("; (warpgroup 1|warp 4)", r", and \1", "; ".join(told[shown - 1]))
-        self.caption.value = status(f"Moment {shown} of {len(told)}: {words}.", FAINT)
+        return f"Moment {shown} of {len(told)}: {words}."

@@ -6,13 +6,10 @@ Every move loads the kernel with the new settings, traces one block of a small p
 from __future__ import annotations
 
 import html
-import math
-from dataclasses import dataclass
 
 import ipywidgets
 
 from gemmlab import ladder
-from gemmlab.analysis import facts as facts_of
 from gemmlab.cuda.architectures import ARCHS, SIMULATED_ARCH
 from gemmlab.cuda.nvrtc import CompileError, NoCompiler
 from gemmlab.cuda.occupancy import OccupancyError
@@ -21,15 +18,12 @@ from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import IllegalSetting, LadderError, Settings
 from gemmlab.loading import load
 from gemmlab.measure.timing import TimingError
-from gemmlab.notebook.heat import heat
+from gemmlab.notebook.lab_view import LINES_TITLE, NUMBERS_TITLE, View, known_roofs, view_of
 from gemmlab.notebook.panel import PAPER, picture, status
-from gemmlab.plots.kernel_view import caption_of, panels, resources
+from gemmlab.notebook.refusal import USE, reason_of, refusal
 from gemmlab.plots.style import FAINT, VERMILION
-from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
-from gemmlab.records.roofs import Ceilings, ceilings
 from gemmlab.simulator import LaunchError
 
-DPI = 120  # of the picture: more take longer to draw
 PICTURE_WIDTH = "780px"  # with sliders and caption it fits a window of 1400×1000
 GRID = {  # as many columns of controls as there is room for
     "grid_template_columns": "repeat(auto-fit, minmax(165px, 1fr))", "grid_gap": "4px 12px",
@@ -39,16 +33,6 @@ REASONS = (
     IllegalSetting, CompileError, NoCompiler, KernelMistake, LaunchError, OccupancyError,
     TimingError, VerificationError,
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class View:
-    """What is shown of one choice of settings: a PNG file, and the rest as HTML."""
-
-    picture: bytes
-    caption: str
-    lines: str
-    numbers: str
 
 
 def lab(name: str, **settings: int) -> Lab:
@@ -77,7 +61,7 @@ class Lab(ipywidgets.VBox):
     def __init__(self, rung: ladder.Rung, settings: Settings):
         self.rung = rung
         self._views: dict[tuple, View] = {}
-        self._roofs, self._no_roofs = _known_roofs()
+        self._roofs, self._no_roofs = known_roofs()
         self._setting = False  # several sliders at once: one picture, not one for each
         self._last = tuple(settings)  # the parameters of the last move
         self._offered: Settings = {}
@@ -94,7 +78,7 @@ class Lab(ipywidgets.VBox):
         self.caption, self.lines, self.numbers = (ipywidgets.HTML() for _ in range(3))
         details = ipywidgets.Accordion(
             [self.lines, self.numbers],
-            titles=("The kernel's lines and what they cost", "All numbers"),
+            titles=(LINES_TITLE, NUMBERS_TITLE),
         )
         controls = [_control(self.labels[name], one) for name, one in self.sliders.items()]
         arch = ipywidgets.HTML(_label("GPU", "whose registers and occupancy are shown"))
@@ -136,15 +120,15 @@ class Lab(ipywidgets.VBox):
 
     def _show(self) -> None:
         settings = self.settings
-        if broken := self.rung.broken(settings):
-            self._refuse(f"{ladder.listed(settings)} {broken}.")
+        if reason := reason_of(self.rung, settings):
+            self._refuse(reason)
             return
         key = (*settings.values(), self.arch.value)
         try:
             if key not in self._views:
                 self._say("Tracing …")
                 kernel = load(self.rung.name, **settings)
-                self._views[key] = _view(kernel, self.arch.value, self._roofs, self._no_roofs)
+                self._views[key] = view_of(kernel, self.arch.value, self._roofs, self._no_roofs)
         except REASONS as reason:
             self._refuse(str(reason))
             return
@@ -153,9 +137,8 @@ class Lab(ipywidgets.VBox):
             raise
         view = self._views[key]
         self.picture.value, self.picture.layout.display = view.picture, None
-        self.caption.value, self.lines.value, self.numbers.value = (
-            view.caption, view.lines, view.numbers,
-        )  # fmt: skip
+        self.caption.value = _paper("<br>".join(map(html.escape, view.said)))
+        self.lines.value, self.numbers.value = view.lines._repr_html_(), _numbers(view)
         self._make_offer({})
         self._say("")
 
@@ -163,12 +146,9 @@ class Lab(ipywidgets.VBox):
         """No picture, the reason, and where sliders can cure it a button and what it changes."""
         self.picture.value, self.picture.layout.display = b"", "none"
         self.caption.value = self.lines.value = self.numbers.value = ""
-        settings = self.settings
-        near = ladder.nearest(self.rung, settings, keep=self._last)
-        changes = {name: value for name, value in near.items() if value != settings[name]}
-        words = _way_out(settings, changes, self._last) if changes else ""
-        self._say(f"No picture: {reason}{words}", VERMILION)
-        self._make_offer(changes)
+        refused = refusal(self.rung, self.settings, self._last, reason)
+        self._say(refused.words, VERMILION)
+        self._make_offer(refused.changes)
 
     def _make_offer(self, changes: Settings) -> None:
         """Mark what a way out changes, and show its button; {} for none."""
@@ -176,7 +156,7 @@ class Lab(ipywidgets.VBox):
         for one in self.rung.parameters:
             value = _label(one.name, one.meaning, changes.get(one.name))
             self.labels[one.name].value = value
-        self.offer.description = f"Use {ladder.listed(changes)}"
+        self.offer.description = USE.format(changes=ladder.listed(changes))
         self.offer.layout.display = None if changes else "none"
 
     def _take_offer(self, _button) -> None:
@@ -184,24 +164,6 @@ class Lab(ipywidgets.VBox):
 
     def _say(self, words: str, colour: str = FAINT) -> None:
         self.message.value = status(words, colour)
-
-
-def _known_roofs() -> tuple[Ceilings | None, str]:
-    """The roofs, or None and why there are none: without a record only the speed is missing."""
-    try:
-        return ceilings(), ""
-    except (NoRecord, StaleRecord, BadRecord) as reason:
-        return None, f"No roofline: {reason}"
-
-
-def _way_out(settings: Settings, changes: Settings, moved: tuple[str, ...]) -> str:
-    """What the nearest legal settings change, and whether they keep the last move."""
-    wanted = ladder.listed({name: settings[name] for name in moved})
-    words = f"The nearest with {wanted}" if moved else "The nearest"
-    if changes.keys() & set(moved):
-        words = f"Nothing legal has {wanted}. The nearest"
-    steps = [f"from {name}={settings[name]} to {name}={value}" for name, value in changes.items()]
-    return f" {words}: {', '.join(steps)}."
 
 
 def _slider(parameter: ladder.Parameter, value: int) -> ipywidgets.SelectionSlider:
@@ -228,27 +190,14 @@ def _control(label: ipywidgets.HTML, control: ipywidgets.DOMWidget) -> ipywidget
     return ipywidgets.VBox([label, control], layout=layout)
 
 
-def _view(kernel: Kernel, arch: str, roofs: Ceilings | None, no_roofs: str) -> View:
-    found = facts_of.of(kernel, arch)
-    said = [caption_of(found, roofs), *resources(found), no_roofs]
-    return View(
-        panels(found, roofs, DPI),
-        f'<div style="{PAPER}">{"<br>".join(map(html.escape, filter(None, said)))}</div>',
-        heat(found.trace)._repr_html_(),
-        _numbers(found),
-    )
-
-
-def _numbers(found: facts_of.Facts) -> str:
+def _numbers(view: View) -> str:
     cells = "".join(
         f'<tr><th scope="row" style="text-align: left; font-weight: normal">{quantity}</th>'
-        f'<td style="text-align: right; padding: 0 0.6em">{_words(value)}</td><td>{unit}</td></tr>'
-        for quantity, value, unit in found.table().itertuples(index=False)
+        f'<td style="text-align: right; padding: 0 0.6em">{value}</td><td>{unit}</td></tr>'
+        for quantity, value, unit in view.numbers
     )
-    return f'<div style="{PAPER}"><table>{cells}</table></div>'
+    return _paper(f"<table>{cells}</table>")
 
 
-def _words(value) -> str:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return "not recorded"
-    return value if isinstance(value, str) else f"{value:,.4g}" if value % 1 else f"{value:,.0f}"
+def _paper(content: str) -> str:
+    return f'<div style="{PAPER}">{content}</div>'

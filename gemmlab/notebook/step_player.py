@@ -85,13 +85,21 @@ class StepPlayer(ipywidgets.VBox):
         number = self.slider.value - 1
         if number >= len(self.frames):
             return
+        self.picture.value = self.drawn(number)
+        self._say(self.told(number))
+
+    def drawn(self, number: int) -> bytes:
+        """A frame, from 0 on, as a PNG file."""
         if number not in self._pictures:
             drawn = io.BytesIO()
             figure = step(self.frames, number, caption=self._words)
             figure.savefig(drawn, format="png", dpi=DPI, pil_kwargs={"compress_level": 1})
             self._pictures[number] = drawn.getvalue()
-        self.picture.value = self._pictures[number]
-        self._say(f"Frame {number + 1} of {len(self.frames)}. {self.frames[number].caption}")
+        return self._pictures[number]
+
+    def told(self, number: int) -> str:
+        """The same in words."""
+        return f"Frame {number + 1} of {len(self.frames)}. {self.frames[number].caption}"
 
     def _say(self, words: str, colour: str = FAINT) -> None:
         self.caption.value = status(words, colour)

@@ -3,8 +3,8 @@
 Each figure carries its caption: made from the data, or given as `caption`. Nothing here measures or
 traces; numbers come from the tables, traces and accesses that the functions are given. What threads
 touch is in memory/ (bank conflicts: banks), who holds what for tensor cores in tensor_cores/, what
-blocks that stay and clusters do in hopper/, 8-bit floats in fp8/, speeds are in speed/, palette and
-page in style.
+blocks that stay and clusters do in hopper/, 8-bit floats in fp8/, what several GPUs do in ranks/,
+searches are in search/, speeds in speed/, palette and page in style.
 """
 
 from __future__ import annotations
@@ -41,6 +41,13 @@ from gemmlab.plots.memory.warps import warp_map
 from gemmlab.plots.memory.waves import waves
 from gemmlab.plots.memory.widths import access_widths, staging
 from gemmlab.plots.picture import Picture
+from gemmlab.plots.ranks.holdings import rank_holdings
+from gemmlab.plots.ranks.scaling import scaling
+from gemmlab.plots.ranks.timeline import rank_timeline
+from gemmlab.plots.search.landscape import landscape
+from gemmlab.plots.search.predicted import predicted
+from gemmlab.plots.search.rules import rules
+from gemmlab.plots.search.strategies import best_found, one_search
 from gemmlab.plots.speed.batches import batches
 from gemmlab.plots.speed.comparison import comparison
 from gemmlab.plots.speed.epilogue import epilogue
@@ -65,6 +72,7 @@ __all__ = [
     "address_map",
     "bank_map",
     "batches",
+    "best_found",
     "block_map",
     "block_phases",
     "boxes",
@@ -86,18 +94,25 @@ __all__ = [
     "joins",
     "kernel_view",
     "ladder",
+    "landscape",
     "levels",
     "loads_under_way",
     "multicast",
+    "one_search",
     "outer_product",
     "path",
     "png",
     "power",
+    "predicted",
+    "rank_holdings",
+    "rank_timeline",
     "register_budget",
     "ring",
     "roofline",
+    "rules",
     "rung_map",
     "scale_reach",
+    "scaling",
     "shape_shares",
     "shares",
     "sharing",

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gemmlab.ladder.element_types import E4M3
 from gemmlab.ladder.rungs.fp8 import SCALES
+from gemmlab.records.experiments import wgmma_ceilings
 from gemmlab.records.experiments.fp8 import quantizing, steps
 
 if TYPE_CHECKING:
     import pandas
 
 BF16 = "BF16"  # in a column `scales`: rung 18, which takes none
+CLOCKED = (steps.TENSORS, steps.ONE_SUM, steps.BY_ROWS, steps.BY_BLOCKS, steps.BLOCKS_IN_PAIRS)
 BY_SCALES = (steps.TENSORS, steps.BY_ROWS, steps.BY_BLOCKS)  # in the order of SCALES
 
 
@@ -47,3 +50,23 @@ def beside_the_product() -> pandas.DataFrame:
                 "all": a + b + product, "18 in BF16": products[BF16, m, n, k],
             }  # fmt: skip
     return pandas.DataFrame(rows).T.rename_axis(["scales", "M×N×K"])
+
+
+def at_its_clock() -> pandas.DataFrame:
+    """How near the tensor cores' ceiling products of 8192×8192×8192 are, at the clock they had.
+
+    A row for each of CLOCKED. Columns: TFLOP/s; the SM clock in MHz and the power in W, as the
+    driver told them meanwhile; % of ceiling: of the recorded wgmma of E4M3 on random numbers
+    without end, both per cycle of the driver's clock. Raises what registry.Table.read raises.
+    """
+    table = wgmma_ceilings.EVIDENCE.read()
+    (ceiling,) = table[
+        (table["dtype"] == E4M3.name) & (table["data"] == "random") & (table["load"] == "sustained")
+    ].itertuples()
+    found = steps.EVIDENCE.read()
+    found = found[(found[["m", "n", "k"]] == list(steps.HUGE)).all(axis=1)]
+    found = found.set_index("step").loc[[step.what for step in CLOCKED]]
+    per_cycle = found["tflops"] / found["sm_clock_mhz"]
+    found["% of ceiling"] = 100 * per_cycle / (ceiling.tflops / ceiling.driver_clock_mhz)
+    named = {"tflops": "TFLOP/s", "sm_clock_mhz": "SM clock, MHz", "power_w": "W"}
+    return found.rename(columns=named)[[*named.values(), "% of ceiling"]]

@@ -30,12 +30,12 @@ def stalls(*names: str, shape: tuple[int, ...] = runs.LARGE) -> pandas.DataFrame
     """
     import pandas
 
-    rows = {name: _row(ladder.find(name), shape) for name in names}
+    rows = {name: row(ladder.find(name), shape) for name in names}
     reasons = list(recorded.REASONS)
-    per_issue = pandas.DataFrame({name: row[reasons] for name, row in rows.items()}).fillna(0.0)
+    per_issue = pandas.DataFrame({name: one[reasons] for name, one in rows.items()}).fillna(0.0)
     shares = 100 * per_issue.astype(float) / per_issue.sum()
     large = shares[(shares >= LEAST).any(axis=1)].sort_values(names[-1], ascending=False)
-    issues = pandas.Series({name: row["issue_active_pct"] for name, row in rows.items()})
+    issues = pandas.Series({name: one["issue_active_pct"] for name, one in rows.items()})
     table = pandas.concat([
         pandas.DataFrame({
             "issue active": issues, "warps of a scheduler": per_issue.sum() * issues / 100,
@@ -47,12 +47,16 @@ def stalls(*names: str, shape: tuple[int, ...] = runs.LARGE) -> pandas.DataFrame
     return table.astype(float).round(1).assign(**{"waits for": [*words, ""]})
 
 
-def _row(rung: ladder.Rung, shape: tuple[int, ...]) -> pandas.Series:
+def row(rung: ladder.Rung, shape: tuple[int, ...]) -> pandas.Series:
+    """The recorded row of a rung at (M, N, K), or (M, N, K, batch); see records.stalls.COLUMNS.
+
+    Raises NoRecord, naming the shapes that are recorded, StaleRecord, BadRecord.
+    """
     table = recorded.evidence(rung).read()
     sizes = table[list(SIZES)]
     found = table[(sizes == list(sizes_of(shape))).all(axis=1)]
     if found.empty:
-        there = ", ".join(str(Problem(*row)) for row in sizes.to_numpy().tolist())
+        there = ", ".join(str(Problem(*one)) for one in sizes.to_numpy().tolist())
         raise NoRecord(
             f"{rung.name}: no stall reasons were recorded at {shape}; there are: {there}."
         )

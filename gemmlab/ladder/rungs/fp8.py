@@ -183,14 +183,14 @@ FP8 = Rung(
     tuned_shapes=(*THIN, (8192, 8192, 8192)),
     swept=_swept,
     planted=Planted(
-        old="factors = scales.along_k(row + row_of(0), to.col, unit);",
-        new="factors = scales.along_k(row + row_of(0), to.row, unit);",
-        what="the scales of B are chosen by the row of the tile: those of another block of B, but "
-        "for tiles on the diagonal of C",
+        old="end(two, of_two, unit + 1);\n            }\n            if",
+        new="end(two, of_one, unit + 1);\n            }\n            if",
+        what="sums of one block of K are multiplied by the scales of the next: those that were "
+        "read for the other set",
         kind=None,
-        seen="tiles off the diagonal are wrong, each column by a factor of its own along K, which "
-        "verification sees and the simulator's checks do not: all reads are of scales that exist",
-        hint="Which tiles of C are right, and what do their rows and columns have in common?",
+        seen="products of more than two blocks of K are wrong, which verification sees and the "
+        "simulator's checks do not: all reads and writes are in order",
+        hint="From which K on is it wrong, and which lines run only then?",
         settings={"BM": 64, "BN": 64, "STAGES": 2, "SCALES": 2},
     ),
 )

@@ -100,7 +100,8 @@ def _caption(found: tuple[Reach, ...]) -> str:
     one = found[0]
     counts = [f"{len(each.a)} and {len(each.b)} of {each.scales.name}" for each in found]
     return (
-        f"C[{one.row}, {one.column}] of a product of {'×'.join(map(str, one.problem.shape))} (M×N×K) "
-        f"and the scales of A and B that go into it, of those that its warp reads: "
+        f"C[{one.row}, {one.column}] of a product of {one.problem.m}×{one.problem.n}×"
+        f"{one.problem.k} (M×N×K) and the scales of A and B that go into it, of those that its "
+        "warp reads: "
         f"{style.listed(counts)}. M, N and K are not drawn to one scale."
     )

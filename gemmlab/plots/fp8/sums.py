@@ -29,13 +29,13 @@ def sums_in_turn(found: Turns, *, caption: str | None = None) -> Picture:
         raise TypeError(f"sums_in_turn takes what analysis.traced.turns.of gives, not {found!r}.")
     if not found.trace.settings.get("PROMOTE"):
         raise ValueError(f"sums_in_turn: {found.trace.kernel_name} has no two sets of sums here.")
-    mine = [turn for turn in found.roles[ROLE] if turn.kind in (traced.STARTS, traced.ARRIVES)]
-    started = {turn.step: at for at, turn in enumerate(mine) if turn.kind == traced.STARTS}
-    added = _added(mine, len(started))
+    events = _events(found.roles[ROLE])
+    started = {number: at for at, (kind, number) in enumerate(events) if kind == traced.STARTS}
+    added = {number: at for at, (kind, number) in enumerate(events) if kind == traced.ARRIVES}
     fig = style.page(TOP + ROW * len(LANES) + 0.15, caption or _caption(found, len(started)))
     title = "While the tensor cores fill one set of sums, the other is added to the totals"
     fig.text_at(MARGIN, 0.12, title, size=LARGE, weight="bold")
-    _draw_key(fig)
+    _draw_key(fig, found)
     names = ("sums: one", "sums: two", "totals, float32")
     left = MARGIN + max(style.text_width(name, NORMAL) for name in names) + 0.12
     ax = fig.add_axes_at(left, TOP, WIDTH - MARGIN - left, ROW * len(LANES), gid="sums in turn")
@@ -43,7 +43,7 @@ def sums_in_turn(found: Turns, *, caption: str | None = None) -> Picture:
         colour = TILE_COLOURS[step % len(TILE_COLOURS)]
         _box(ax, step % SETS, at, added[step], colour, 0.5, str(step), f"products {step}")
         _box(ax, SETS, added[step], added[step] + 1, colour, 0.9, f"+{step}", f"added {step}")
-    ax.set(xlim=(-0.1, len(mine) + 0.1), ylim=(len(LANES), 0), xticks=[])
+    ax.set(xlim=(-0.1, len(events) + 0.1), ylim=(len(LANES), 0), xticks=[])
     ax.set_yticks([row + 0.5 for row in range(len(LANES))], names)
     ax.tick_params(axis="y", length=0, labelsize=NORMAL)
     for side in ("left", "bottom"):
@@ -51,11 +51,21 @@ def sums_in_turn(found: Turns, *, caption: str | None = None) -> Picture:
     return fig
 
 
-def _added(mine: list[Turn], count: int) -> dict[int, int]:
-    """{step: when its sums are added to the totals}: as soon as its stages are given back."""
-    back = [at for at, turn in enumerate(mine) if turn.kind == traced.ARRIVES]
-    each = len(back) // count
-    return {step: back[each * (step + 1) - 1] for step in range(count)}
+def _events(mine: tuple[Turn, ...]) -> list[tuple[str, int]]:
+    """In order: the products of a set are started, its stages given back and its sums added.
+
+    Each wait for products is for those of the next set, after which all of its stages go back.
+    """
+    found: list[tuple[str, int]] = []
+    waited = 0
+    for turn in mine:
+        if turn.kind == traced.STARTS:
+            found.append((traced.STARTS, turn.step))
+        elif turn.kind == traced.AWAITS_PRODUCTS:
+            waited += 1
+        elif turn.kind == traced.ARRIVES and (last := (traced.ARRIVES, waited - 1)) not in found:
+            found.append(last)
+    return found
 
 
 def _box(ax, row: int, low: float, high: float, colour: str, share: float, words: str, gid: str):
@@ -68,11 +78,11 @@ def _box(ax, row: int, low: float, high: float, colour: str, share: float, words
             color="white" if dark else style.INK)  # fmt: skip
 
 
-def _draw_key(fig: Picture) -> None:
+def _draw_key(fig: Picture, found: Turns) -> None:
     across, down = fig.get_size_inches()
     x = MARGIN
     for share, words in (
-        (0.5, "wgmma adds the products of a step, 128 along K"),
+        (0.5, f"wgmma adds products, {found.trace.settings['PROMOTE']} along K"),
         (0.9, "they are added to the totals, and the set is free"),
     ):
         fig.add_artist(

@@ -74,12 +74,14 @@ BESIDE = (
     Step("18 in BF16, 64×128", {**BF16, "BM": 64, "BN": 128, "STAGES": 6, "CLUSTER": 1}, THIN,
          PERSISTENT),
 )  # fmt: skip
+ONE_SUM = Step("one sum, 128×256", {"PROMOTE": 0, "BN": 256, "STAGES": 4, **PAIR}, SQUARES)
+BLOCKS_IN_PAIRS = Step("scales of blocks, clusters of two", {**BLOCKS, **PAIR}, (*SQUARES, SHALLOW))
 OTHERS = (
-    Step("one sum, 128×256", {"PROMOTE": 0, "BN": 256, "STAGES": 4, **PAIR}, SQUARES),
+    ONE_SUM,
     Step("clusters of two", PAIR, SQUARES),
     Step("groups of 8", {"GROUP": 8}, SQUARES),
     Step("groups of 32", {"GROUP": 32}, SQUARES),
-    Step("scales of blocks, clusters of two", {**BLOCKS, **PAIR}, (*SQUARES, SHALLOW)),
+    BLOCKS_IN_PAIRS,
     Step("A in E5M2", {"DTYPE": 1}, SQUARES[:1]),
     Step("C in FP32", {"OUT32": 1}, SQUARES[:1]),
 )

@@ -1,0 +1,150 @@
+"""A notebook as a page: folds, pictures as files with a text, players and sliders in place.
+
+Nothing is executed: the page has the outputs that the notebook was committed with.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from dataclasses import dataclass, field
+
+from gemmlab.folders import NOTEBOOKS
+from gemmlab.notebook.reading import DEEPER
+from gemmlab.site import hosted, interactive, widgets
+from gemmlab.site.pages import links
+
+ROOT = "../"  # from the page of a notebook to the first page
+PICTURES = "pictures"  # the folder of the site
+FOLDED = "jp-MarkdownHeadingCollapsed"
+_HEADING = re.compile(r"^(#{1,6}) ")
+_PANDAS_STYLE = re.compile(r"<style scoped>.*?</style>\s*", re.S)
+_INLINE_PICTURE = re.compile(r'src="data:image/png;base64,([^"]+)"')
+_CAPTION = "Figure: "  # what the text of a picture begins with, before its caption
+_FILE_HEAD = re.compile(r"(>)(\w+\.cu)(</div>)")  # over a listing of gl.inner_loop
+_FIRST_LINE = re.compile(r">\s*(\d+)  </span>")
+
+
+class UnfitNotebook(Exception):
+    """A notebook that no page can be made of. The message says which cell, and why."""
+
+
+@dataclass
+class Page:
+    """`notebook` for Sphinx; `files` for the site, by path; `met`: what it links to."""
+
+    notebook: dict
+    files: dict[str, bytes] = field(default_factory=dict)
+    met: set[str] = field(default_factory=set)
+
+
+def page(name: str) -> Page:
+    """The page of notebooks/<name>.ipynb. Raises UnfitNotebook, links.DeadLink, and what
+    interactive.call, widgets.placeholder and hosted.repository raise."""
+    path = f"notebooks/{name}.ipynb"
+    notebook = json.loads((NOTEBOOKS / f"{name}.ipynb").read_text(encoding="utf-8"))
+    made = _Maker(name, links.Rewriter(path))
+    cells = [one for cell in notebook["cells"] for one in made.cells(cell)]
+    cells.insert(1, _words("how-to-run", hosted.words(name, hosted.repository())))
+    return Page({**notebook, "cells": cells}, made.files, made.rewriter.met)
+
+
+class _Maker:
+    """Makes cells of a page from those of a notebook, one after the other."""
+
+    def __init__(self, name: str, rewriter: links.Rewriter):
+        self.name, self.rewriter = name, rewriter
+        self.files: dict[str, bytes] = {}
+        self.deeper = False
+        self.known: dict[str, object] = {}  # names with their constants, for calls of players
+
+    def cells(self, cell: dict) -> list[dict]:
+        text = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            return [_words(cell["id"], self._words(cell, text))]
+        self.known = interactive.constants(text, self.known)
+        outputs = [self._output(cell, text, one) for one in cell["outputs"]]
+        made = {**cell, "metadata": {}, "outputs": outputs}
+        if not text.startswith("%%kernel"):
+            return [made]
+        # CUDA C++ is shown as such, not as the Python of the other cells.
+        made["metadata"] = {"tags": ["remove-input"]}
+        return [_words(cell["id"] + "-code", f"```cuda\n{text}\n```"), made]
+
+    def _words(self, cell: dict, text: str) -> str:
+        self.deeper |= text.splitlines()[:1] == [DEEPER]
+        lines, fenced = [], False
+        for line in self.rewriter.html(self.rewriter.markdown(text)).splitlines():
+            fenced ^= line.startswith("```")
+            if not fenced and _HEADING.match(line):
+                if cell["metadata"].get(FOLDED):
+                    lines.append("{.folded}")
+                # A page has one title: what stands below "Going deeper" is a part of the page.
+                line = "#" * self.deeper + line
+            lines.append(line)
+        return "\n".join(lines)
+
+    def _output(self, cell: dict, code: str, output: dict) -> dict:
+        data = output.get("data")
+        if data is None:
+            return output
+        words = "".join(data.get("text/plain", ""))
+        if "image/png" in data:
+            size = output["metadata"].get("image/png", {})
+            return _shown(self._picture(cell, "".join(data["image/png"]), words, size))
+        if moved := interactive.call(code, self.known):
+            return _shown(widgets.placeholder(moved, ROOT))
+        if "text/html" in data:
+            return _shown(self._markup("".join(data["text/html"])))
+        return output
+
+    def _picture(self, cell: dict, encoded: str, words: str, size: dict) -> str:
+        if not words.startswith(_CAPTION):
+            raise UnfitNotebook(
+                f"notebooks/{self.name}.ipynb, cell {cell['id']}: the text of a picture must be "
+                f'"{_CAPTION}" and what is to be seen, and is {words!r}.'
+            )
+        where = links.between(self.rewriter.page, self._file(encoded))
+        measures = "".join(
+            f' {side}="{size[side]}"' for side in ("width", "height") if side in size
+        )
+        return (
+            f'<figure class="picture"><a href="{where}"><img src="{where}"{measures} '
+            f'loading="lazy" decoding="async" alt="{html.escape(words.removeprefix(_CAPTION))}">'
+            "</a></figure>"
+        )
+
+    def _file(self, encoded: str) -> str:
+        content = base64.b64decode(encoded)
+        path = f"{PICTURES}/{self.name}/{hashlib.sha256(content).hexdigest()[:12]}.png"
+        self.files[path] = content
+        return path
+
+    def _markup(self, text: str) -> str:
+        text = self.rewriter.html(_PANDAS_STYLE.sub("", text))
+        text = text.replace("<th></th>", "<td></td>")  # a corner is the head of nothing
+        text = _INLINE_PICTURE.sub(
+            lambda m: f'loading="lazy" src="{links.between(self.rewriter.page, self._file(m[1]))}"',
+            text,
+        )
+        return f'<div class="shown">{_FILE_HEAD.sub(self._kernel_link, text)}</div>'
+
+    def _kernel_link(self, found: re.Match) -> str:
+        path = f"kernels/{found[2]}"
+        self.rewriter.met.add(path)
+        where = links.between(self.rewriter.page, links.address(links.source(path)))
+        line = _FIRST_LINE.search(found.string, found.end())
+        return (
+            f'{found[1]}<a href="{where}{f"#L{line[1]}" if line else ""}">{found[2]}</a>{found[3]}'
+        )
+
+
+def _words(name: str, text: str) -> dict:
+    return {"cell_type": "markdown", "id": name, "metadata": {}, "source": text}
+
+
+def _shown(markup: str) -> dict:
+    return {"output_type": "display_data", "data": {"text/html": markup}, "metadata": {}}

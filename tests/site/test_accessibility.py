@@ -1,0 +1,44 @@
+"""Structure and contrast of representative pages, light and dark, as axe-core finds them."""
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+# A page of each kind.
+PAGES = (
+    "index.html", "notebooks/05_thread_tile_2d.html", "kernels/05_thread_tile_2d.cu.html",
+    "speeds.html", "glossary.html", "search.html?q=swizzle", "nsight_compute.html", "teaching.html",
+)  # fmt: skip
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"],
+         "resultTypes": ["violations"]}  # fmt: skip
+
+
+def violations(page) -> list[str]:
+    """What axe-core finds: rule, how often, where first, and why."""
+    found = Axe().run(page, options=RULES).response["violations"]
+    return [
+        f"{one['id']} ×{len(one['nodes'])}: {one['nodes'][0]['target'][0]}: "
+        f"{one['nodes'][0]['failureSummary']}"
+        for one in found
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", PAGES)
+def test_axe_finds_nothing(page, name, scheme):
+    page.emulate_media(color_scheme=scheme)
+    page.goto(name)
+    page.wait_for_load_state("networkidle")
+    page.evaluate(
+        "document.querySelectorAll('article details').forEach(one => { one.open = true })"
+    )
+    assert violations(page) == []
+
+
+def test_poor_contrast_and_a_picture_without_a_text_are_found(page):
+    page.goto("index.html")
+    page.evaluate(
+        """() => document.querySelector('article').insertAdjacentHTML('beforeend',
+            '<p style="color: #ccc; background: #fff">pale</p><img src="_static/logo.svg">')"""
+    )
+    said = " ".join(violations(page))
+    assert "color-contrast" in said and "image-alt" in said

@@ -1,0 +1,98 @@
+"""Every page in Chromium: no error, no other host, little to load, no wider than a phone."""
+
+import pytest
+from built import SITE, Watched, parsed
+
+DESKTOP, PHONE = {"width": 1400, "height": 1000}, {"width": 390, "height": 844}  # pixels
+MOST_BYTES = 2e6  # of a notebook's page, before the reader does anything
+# Pages that show code are all made alike: of each folder of the package one is opened.
+CODE = ("gemmlab/", "tests/", "benchmarks/", "requirements/")
+
+TRANSFERRED = """() => performance.getEntriesByType('navigation')
+    .concat(performance.getEntriesByType('resource'))
+    .reduce((sum, entry) => sum + entry.transferSize, 0)"""
+# What makes a page wider than the window: the outermost elements that reach past its right edge.
+TOO_WIDE = """() => {
+    const width = document.documentElement.clientWidth;
+    if (document.documentElement.scrollWidth <= width) return [];
+    return [...document.querySelectorAll('body *')]
+        .filter(one => one.getBoundingClientRect().right > width + 1)
+        .slice(0, 3).map(one => one.outerHTML.slice(0, 100));
+}"""
+
+
+def opened() -> list[str]:
+    """The pages that are opened: all but those of code, of which one in each folder."""
+    folders, found = set(), []
+    for path in sorted(SITE.rglob("*.html")):
+        name = path.relative_to(SITE).as_posix()
+        if not name.startswith(CODE) or path.parent not in folders:
+            found.append(name)
+            folders.add(path.parent)
+    return found
+
+
+@pytest.fixture(scope="module")
+def names(site) -> list[str]:
+    return opened()
+
+
+def of_reading(name: str) -> bool:
+    """Whether a page is of prose: a notebook, or a page beside the first one."""
+    return name.startswith("notebooks/") or "/" not in name
+
+
+def test_pages_of_code_load_without_an_error_and_ask_no_other_host(page, watched, names):
+    plain = [name for name in names if not of_reading(name)]
+    assert len(plain) > 40
+    for name in plain:
+        page.goto(name)
+        watched.now_on(name)
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_pages_of_prose_load_without_an_error_and_little(browser, address, names, part):
+    chosen = [name for name in names if of_reading(name)][part::2]
+    assert len(chosen) > 12
+    sizes, troubles = {}, []
+    for name in chosen:
+        context = browser.new_context(viewport=DESKTOP, base_url=address)  # with no cache
+        page, watched = context.new_page(), Watched(address)
+        watched.of(page)
+        page.goto(name)
+        page.wait_for_load_state("networkidle")
+        sizes[name] = page.evaluate(TRANSFERRED)
+        watched.now_on(name)
+        troubles += watched.troubles
+        context.close()
+    assert troubles == []
+    assert min(sizes.values()) > 10_000
+    assert {name: size for name, size in sizes.items() if size > MOST_BYTES} == {}
+
+
+def test_pages_of_code_that_are_not_opened_load_nothing_else(names, site):
+    known = set().union(*(parsed(name).scripts for name in names))
+    for path in site.rglob("*.html"):
+        assert parsed(path.relative_to(site).as_posix()).scripts <= known, path
+
+
+def test_an_error_on_a_page_is_seen(page, watched, address):
+    page.goto("index.html")
+    page.evaluate("console.error('planted')")
+    page.evaluate("fetch('missing.json')")
+    page.evaluate("fetch('http://192.0.2.1/').catch(() => 0)")
+    page.wait_for_timeout(500)
+    said = " ".join(watched.troubles)
+    assert "planted" in said and "404" in said and "asks http://192.0.2.1/" in said
+    watched.troubles.clear()
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_no_page_is_wider_than_a_phone(page, names, part):
+    page.set_viewport_size(PHONE)
+    wide = {}
+    for name in names[part::2]:
+        page.goto(name)
+        if found := page.evaluate(TOO_WIDE):
+            wide[name] = found
+    assert wide == {}
