@@ -87,7 +87,7 @@ def test_idle_time_and_workspace(ways):
 def test_other_rungs_and_other_things_are_refused(ways):
     with pytest.raises(ValueError, match="sharing takes a 22_fp32_summit, not 10_register"):
         sharing(gl.load("10_register_banks"), *SHAPE, SMS)
-    with pytest.raises(ValueError, match="one .* or more"):
+    with pytest.raises(ValueError, match="takes one"):
         gl.plots.sharing()
     other = sharing(gl.load(NAME), *SHAPE, SMS + 1)
     with pytest.raises(ValueError, match="as many SMs"):
