@@ -27,6 +27,8 @@ from gemmlab.cuda.device import (
     why_no_gpu,
 )
 from gemmlab.cuda.disassembler import NoDisassembler, NoListing
+from gemmlab.distributed.by_nccl import NotEnoughGpus
+from gemmlab.distributed.team import RankFailed
 from gemmlab.folders import NoCheckout, require_checkout
 from gemmlab.kernel import prebuilt
 from gemmlab.kernel.compiler import CompileError, NoCompiler
@@ -53,6 +55,9 @@ from gemmlab.records import best_by_shape, registry, runs, tuning
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
 from gemmlab.records.runs import device
 from gemmlab.sass import listings
+from gemmlab.search.command import BUDGET, Wanted
+from gemmlab.search.command import run as search
+from gemmlab.search.tuner import STRATEGIES, NoTuner
 from gemmlab.simulator.counters import TIMING_DEPENDENT
 
 OK, FAILED, USAGE, UNAVAILABLE = 0, 1, 2, 3
@@ -77,6 +82,7 @@ examples:
   python -m gemmlab sweep auto                     the same of what gl.matmul takes
   python -m gemmlab record 02_coalescing           measure again and write results/<gpu>/
   python -m gemmlab tune 05_thread_tile_2d         time every legal setting of it
+  python -m gemmlab tune 10_register_banks --strategy genetic --budget 20    search them
   python -m gemmlab sass 09_double_buffering       its inner loop, instruction by instruction
   python -m gemmlab compile --check                are the compiled kernels that ship up to date?
 
@@ -86,7 +92,7 @@ exit codes:
      a damaged file, a folder that cannot be written
   2  the request is not possible: an unknown kernel, an illegal setting, a shape that takes too
      long or does not fit, a GEMMLAB_DEVICE that is not known
-  3  it needs a GPU, or a record that is not there
+  3  it needs a GPU, or more of them, or a record that is not there
   130  stopped by Ctrl-C
 
 environment:
@@ -106,11 +112,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         LadderError, IllegalSetting, NoCheckout, timing.TimingError, UnknownDevice,
     ) as error:  # fmt: skip
         return _complain(error, USAGE)
-    except (NoGpu, NoRecord) as error:
+    except (NoGpu, NotEnoughGpus, NoRecord) as error:
         return _complain(error, UNAVAILABLE)
     except (
         VerificationError, CompileError, NoCompiler, NoDisassembler, NoListing, CublasError,
-        StaleRecord, BadRecord, files.NotWritten, GpuFault, profiler.CountersUnavailable,
+        StaleRecord, BadRecord, files.NotWritten, GpuFault, profiler.CountersUnavailable, NoTuner,
+        RankFailed,
     ) as error:  # fmt: skip
         return _complain(error, FAILED)
     except BrokenPipeError:  # the reader of the output, such as `head`, has had enough
@@ -208,11 +215,22 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
 
     best = command(
-        "tune", tune, "time every legal setting of kernels on this GPU and write the sweeps",
-        "As record tuning/KERNEL: writes results/<gpu>/tuning/<kernel>.csv and names the fastest "
-        "setting of each.",
+        "tune", tune, "time every legal setting of kernels on this GPU, or search among them",
+        "Without a strategy as record tuning/KERNEL: writes results/<gpu>/tuning/<kernel>.csv and "
+        "names the fastest setting of each. With one, it searches one kernel at one shape; a "
+        "search that was stopped goes on where it was, and without a GPU the recorded sweep is "
+        "searched.",
     )  # fmt: skip
     best.add_argument("kernels", nargs="*", metavar="KERNEL", help="rungs; all if none is named")
+    best.add_argument("--strategy", choices=STRATEGIES, help="how to search")
+    best.add_argument(
+        "--budget", type=_size, metavar="N",
+        help=f"of a search: settings that are tried at most (default: {BUDGET})",
+    )  # fmt: skip
+    best.add_argument(
+        "--shape", type=_shape, metavar="MxNxK", help="of a search (default: 4096x4096x4096)"
+    )
+    best.add_argument("--seed", type=int, help="of a search, another way for each (default: 0)")
 
     ship = command(
         "compile", compile_all, "compile all rungs with all settings, into kernels/compiled",
@@ -513,10 +531,30 @@ def record(options: argparse.Namespace) -> int:
 
 
 def tune(options: argparse.Namespace) -> int:
+    if options.strategy is not None:
+        return _search(options)
+    for name in ("budget", "shape", "seed"):
+        if getattr(options, name) is not None:
+            raise IllegalSetting(f"--{name} is for a search: give --strategy too")
     from gemmlab.records import recorder
 
     kernels = options.kernels or [rung.name for rung in RUNGS]
     print(recorder.record([f"tuning/{name}" for name in kernels], runs.SHAPES, _say))
+    return OK
+
+
+def _search(options: argparse.Namespace) -> int:
+    if len(options.kernels) != 1:
+        raise IllegalSetting(
+            f"a search is of one kernel, not of {len(options.kernels)}: name it, such as "
+            "tune 10_register_banks --strategy genetic"
+        )
+    (name,) = options.kernels
+    wanted = Wanted(
+        name, options.shape or runs.LARGE, options.strategy, options.budget or BUDGET,
+        options.seed or 0,
+    )  # fmt: skip
+    print(*search(wanted, _say), sep="\n")
     return OK
 
 

@@ -11,17 +11,20 @@ import pytest
 
 import gemmlab as gl
 from gemmlab.folders import NOTEBOOKS
+from gemmlab.notebook import chapters
 from gemmlab.notebook.reading import DEEPER, prose, words
 
 MOST_WORDS, MOST_CELLS, OPENING = 1500, 45, 12
 FOLDED = "jp-MarkdownHeadingCollapsed"
 RUNGS = [rung.name for rung in gl.RUNGS]
-NAMES = [gl.CEILINGS.name, *RUNGS]
+CHAPTERS = [one.name for one in chapters.CHAPTERS]
+NAMES = chapters.names()
 # Numbers that need no cell: small ones, powers of two and their like in shapes and settings, warps.
 PLAIN = {*range(17), 20, 24, 100, *(2**n for n in range(4, 15)), 48, 96, 1000}
 NUMBER = re.compile(r"(?<![\w.,-])\d[\d,]*(?:\.\d+)?(?![\w-])")
 
 every_rung = pytest.mark.parametrize("name", RUNGS)
+every_chapter = pytest.mark.parametrize("name", CHAPTERS)
 every_notebook = pytest.mark.parametrize("name", NAMES)
 
 
@@ -96,6 +99,14 @@ def test_idea_picture_and_inner_loop_stand_in_the_first_cells(name):
     assert any("image/png" in output.get("data", {}) for output in outputs)
 
 
+@every_chapter
+def test_idea_and_picture_of_a_chapter_stand_in_the_first_cells(name):
+    opening = cells(name)[:OPENING]
+    assert any("## The idea" in cell.source for cell in opening)
+    outputs = [one for cell in opening if cell.cell_type == "code" for one in cell.outputs]
+    assert any("image/png" in output.get("data", {}) for output in outputs)
+
+
 @every_notebook
 def test_no_prediction_and_no_answer_is_filled_in(name):
     main, _ = split(name)
@@ -127,9 +138,9 @@ def test_a_number_that_no_cell_shows_is_found():
     assert unsupported("It takes 18.6 %.", {"18.53"}) == ["18.6"]
 
 
-@every_rung
-def test_one_exercise_is_a_kernel_to_write(name):
-    """From a stub that is wrong as it stands, and says so."""
+@pytest.mark.parametrize("name", [*RUNGS, *CHAPTERS])
+def test_one_exercise_is_code_to_write(name):
+    """A kernel, in a chapter a function, from a stub that is wrong as it stands, and says so."""
     main, _ = split(name)
     stubs = [c for c in main if c.cell_type == "code" and "TODO" in c.source]
     assert stubs, "no cell has a TODO"

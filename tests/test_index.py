@@ -13,11 +13,11 @@ from gemmlab.analysis import facts
 from gemmlab.folders import NOTEBOOKS
 from gemmlab.ladder import CEILINGS, RUNGS, SINGLE
 from gemmlab.loading import load
-from gemmlab.notebook import glossary, index, overview, reading
+from gemmlab.notebook import chapters, glossary, index, overview, reading
 from gemmlab.plots import style, thumbnails
 from gemmlab.records.registry import NoRecord
 
-NAMES = [CEILINGS.name, *(rung.name for rung in RUNGS)]
+NAMES = chapters.names()
 MOST_BYTES = 300_000
 
 
@@ -105,7 +105,7 @@ def test_a_picture_that_was_not_made_is_asked_for(tmp_path, monkeypatch):
 def test_the_ways_are_of_their_precision_and_climb():
     routes = index.routes()
     pages, rungs = [reading.HOST_CODE, CEILINGS.name], {rung.name: rung for rung in RUNGS}
-    assert routes["All"] == [*pages, *rungs]
+    assert routes["All"] == [reading.HOST_CODE, *NAMES]
     fp32 = [name for name, rung in rungs.items() if rung.precision is SINGLE]
     assert routes["FP32 only"] == [*pages, *fp32]
     tensor = routes["Tensor cores only"]

@@ -11,6 +11,7 @@ import pytest
 
 from gemmlab.folders import NOTEBOOKS, ROOT
 from gemmlab.ladder import CEILINGS, RUNGS
+from gemmlab.notebook import chapters
 
 PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
 PAGES = ["host_code", "index"]  # notebooks that belong to no rung
@@ -28,9 +29,9 @@ def outputs(path):
     return [output for cell in cells(path, "code") for output in cell.outputs]
 
 
-def test_there_is_one_notebook_for_each_rung():
-    rungs = [CEILINGS.name, *(rung.name for rung in RUNGS)]
-    assert [path.stem for path in PATHS] == [*rungs, *PAGES]
+def test_there_is_one_notebook_for_each_rung_and_each_chapter():
+    assert {CEILINGS.name, *(rung.name for rung in RUNGS)} < set(chapters.names())
+    assert [path.stem for path in PATHS] == [*chapters.names(), *PAGES]
 
 
 @every_notebook

@@ -7,7 +7,7 @@ import html
 
 from gemmlab.folders import ROOT
 from gemmlab.ladder import CEILINGS, RUNGS, SINGLE, find
-from gemmlab.notebook import overview, reading
+from gemmlab.notebook import chapters, overview, reading
 from gemmlab.plots.style import FAINT
 from gemmlab.records.registry import NoRecord
 from gemmlab.report import GROUND, INK, RULE, Rows, Shown
@@ -65,7 +65,7 @@ def routes() -> dict[str, list[str]]:
     tensor = [rung.name for rung in RUNGS if rung.precision.on_tensor_cores]
     first = [name for name in reading.needed(tensor[0]) if name not in tensor]
     return {
-        "All": [reading.HOST_CODE, CEILINGS.name, *(rung.name for rung in RUNGS)],
+        "All": [reading.HOST_CODE, *chapters.names()],
         "FP32 only": [
             reading.HOST_CODE,
             CEILINGS.name,
@@ -79,7 +79,8 @@ def label(name: str) -> str:
     """A notebook in a few words: "08 Warp tiling"."""
     if name == reading.HOST_CODE:
         return "Host code"
-    titles = {CEILINGS.name: overview.CEILINGS_TITLE} | {rung.name: rung.title for rung in RUNGS}
+    titles = {CEILINGS.name: overview.CEILINGS_TITLE}
+    titles |= {one.name: one.title for one in (*RUNGS, *chapters.CHAPTERS)}
     return f"{short(name)} {titles[name]}"
 
 
@@ -102,6 +103,8 @@ def alt(name: str) -> str:
     """What is to be seen in a thumbnail, for those who cannot see it."""
     if name == CEILINGS.name:
         return "A slope that ends in a flat roof."
+    if chapter := next((one for one in chapters.CHAPTERS if one.name == name), None):
+        return chapter.alt
     rung = find(name)
     rows, columns = rung.tile(rung.defaults)
     return f"A block computes {rows} × {columns} elements of C."

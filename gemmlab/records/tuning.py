@@ -50,7 +50,6 @@ Shape = tuple[int, ...]
 
 PAIRS = 4  # of samples, ours and cuBLAS in turn: enough to tell settings apart
 SIZES = ("m", "n", "k", "batch")
-FAILURES = (CompileError, IllegalSetting, TimingError, VerificationError)  # of one setting alone
 MEASURED = {
     **SIZE("m", "n", "k"), **TEXT("dtype"),
     **POSITIVE("time_ms", "time_q1_ms", "time_q3_ms", "cublas_ms", "pct_cublas"),
@@ -342,13 +341,14 @@ def _measure(rung: ladder.Rung, say: Callable[[str], None]) -> Iterator[dict[str
                             require_verified(kernel)
                             kernels[name] = kernel
                         if kernels[name] is not None:
-                            yield _row(kernels[name], arena)
-                    except (*FAILURES, *_cuda_errors()) as error:
+                            yield row_of(kernels[name], arena)
+                    except failures() as error:
                         kernels[name] = None
                         say(f"{rung.name} with {name}: {error}; left out")
 
 
-def _row(kernel: Kernel, arena: Arena) -> dict[str, Any]:
+def row_of(kernel: Kernel, arena: Arena) -> dict[str, Any]:
+    """A kernel that has passed, against cuBLAS in an arena: its settings and MEASURED."""
     rung, problem, versions = kernel.rung, arena.problem, software_versions()
     race = arena.race(kernel, arena.side(kernel), PAIRS)
     taken = kernel.compiled.entries[rung.entry(kernel.settings)]
@@ -363,11 +363,12 @@ def _row(kernel: Kernel, arena: Arena) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _cuda_errors() -> tuple[type[Exception], ...]:
-    """What CuPy raises where code does not compile, load or launch, or stops with an error."""
+def failures() -> tuple[type[Exception], ...]:
+    """What is raised where settings do not compile, load, launch or pass: they alone fail."""
     from cupy.cuda import compiler, driver, memory, runtime
 
     return (
+        CompileError, IllegalSetting, TimingError, VerificationError,
         compiler.CompileException, driver.CUDADriverError, memory.OutOfMemoryError,
         runtime.CUDARuntimeError,
     )  # fmt: skip

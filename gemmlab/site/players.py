@@ -123,5 +123,5 @@ def _control(
         f'<div class="gemmlab-control"><label for="{ident}"><b>{label}</b></label>'
         f'<span><input type="range" class="gemmlab-{kind}" id="{ident}" min="{least}" '
         f'max="{most}" value="{value}" autocomplete="off" disabled>'
-        f'<output for="{ident}">{words}</output></span></div>'
+        f'<output for="{ident}" aria-live="off">{words}</output></span></div>'
     )

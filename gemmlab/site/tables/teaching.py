@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from gemmlab.folders import NOTEBOOKS, ROOT
-from gemmlab.ladder import CEILINGS, RUNGS, find
-from gemmlab.notebook import index, reading
+from gemmlab.ladder import RUNGS
+from gemmlab.notebook import chapters, index, reading
 
 COSTS = ROOT / "benchmarks" / "notebook_cost.csv"  # of benchmarks/notebook_cost.py
 MISTAKES = ROOT / "docs" / "mistakes.md"
@@ -177,7 +177,7 @@ def _mistakes() -> list[dict[str, str]]:
 
 
 def _names() -> list[str]:
-    return [reading.HOST_CODE, CEILINGS.name, *(rung.name for rung in RUNGS)]
+    return [reading.HOST_CODE, *chapters.names()]
 
 
 def _costs() -> dict[str, dict[str, str]]:
@@ -187,9 +187,9 @@ def _costs() -> dict[str, dict[str, str]]:
 
 def _gpu(name: str) -> str:
     """Which GPU runs its kernel live; any notebook is read without one."""
-    if name in (reading.HOST_CODE, CEILINGS.name):
+    rung = {one.name: one for one in RUNGS}.get(name)
+    if rung is None:  # it has no kernel of the ladder
         return "any"
-    rung = find(name)
     arch = rung.needs_arch(rung.defaults)
     if arch.endswith("a"):
         return f"{arch} alone"

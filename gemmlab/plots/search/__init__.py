@@ -1,0 +1,1 @@
+"""Figures of searches: the landscape of settings, what strategies find, what a model tells."""

@@ -1,0 +1,269 @@
+"""How long settings would take, from counts of the simulator, the occupancy and measured roofs.
+
+A time for each thing that an SM, or the GPU, can only do at a certain rate; the longest of them is
+the prediction. Nothing in it is fitted to times of the rungs, and no GPU is asked: the counts come
+from a product of one tile of C, two steps along K. It is for FP32 products whose blocks compute a
+tile each, 03 to 11.
+
+It leaves out what warps wait for: latencies, barriers, the end of a block. So it is too optimistic,
+and ranks settings rather than predicts times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from math import ceil, prod
+from typing import TYPE_CHECKING
+
+from gemmlab import ladder
+from gemmlab.cuda.architectures import WARP
+from gemmlab.cuda.device import arch_of
+from gemmlab.cuda.occupancy import SM_PARTITIONS, occupancy
+from gemmlab.ladder import SIMULATED, SINGLE, IllegalSetting, Problem, Rung, Settings
+from gemmlab.loading import load
+from gemmlab.records import runs
+from gemmlab.records.roofs import Ceilings, recorded_ceilings
+from gemmlab.search.recorded import Recorded
+from gemmlab.search.space import Point
+from gemmlab.simulator.counters import BANK_BYTES, BANKS, FMA_METRIC, METRICS, SECTOR_BYTES
+
+if TYPE_CHECKING:
+    import pandas
+
+STEPS = 2  # of a tile along K, which are counted
+FLOP = 2  # of a multiply-add
+FLAT_K = 16  # of a rung that takes no steps along K, as long as one
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a block does in one step along K, and how many of them an SM holds.
+
+    `instructions`: of warps, multiply-adds and accesses to memory; what else there is, such as
+    addresses, is not counted. `wavefronts`: of shared memory, loads and stores.
+    `bytes`: brought from global memory, in whole sectors. `tile`: rows and columns of C. `depth`:
+    of a step along K. `warps`: of a block. `resident`: blocks that fit on an SM at a time.
+    """
+
+    settings: Settings
+    instructions: float
+    wavefronts: float
+    bytes: float
+    tile: tuple[int, int]
+    depth: int
+    warps: int
+    resident: int
+
+    def steps(self, problem: Problem) -> int:
+        """Along K."""
+        return ceil(problem.k / self.depth)
+
+    def blocks(self, problem: Problem) -> int:
+        """One for each tile of C."""
+        return ceil(problem.m / self.tile[0]) * ceil(problem.n / self.tile[1])
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The rates of a GPU, a second: instructions and wavefronts of an SM, bytes of all of it."""
+
+    sms: int
+    instructions: float
+    wavefronts: float
+    l2_bytes: float
+    dram_bytes: float
+
+    @classmethod
+    def of(cls, roofs: Ceilings, sms: int) -> Machine:
+        """From roofs as they were measured. Raises NoRecord for a level that is not known."""
+        return cls(
+            sms=sms,
+            instructions=roofs.flop_per_second / FLOP / WARP / sms,  # each a multiply-add
+            wavefronts=roofs.read_rate("shared memory") / (BANKS * BANK_BYTES) / sms,
+            l2_bytes=roofs.read_rate("L2"),
+            dram_bytes=roofs.bytes_per_second,
+        )
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Seconds that each thing alone would take; `more`: what a reader's own term says."""
+
+    issue: float
+    shared_memory: float
+    l2: float
+    dram: float
+    more: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """The prediction: the longest of them."""
+        return max(asdict(self).values())
+
+    @property
+    def holds(self) -> str:
+        """What the longest is, in words."""
+        every = asdict(self)
+        return max(every, key=every.__getitem__).replace("_", " ")
+
+
+Own = Callable[[Counts, Problem, Machine], float]
+"""A term of the reader's: seconds, from the counts of the settings, the problem and the rates."""
+
+
+def machine() -> Machine:
+    """The recorded GPU. Raises NoRecord, StaleRecord."""
+    return Machine.of(recorded_ceilings(), runs.current()["gpu"]["sm_count"])
+
+
+def counts(rung: Rung, settings: Settings) -> Counts:
+    """Counted in the simulator, kept for the next time.
+
+    Raises IllegalSetting for a rung that the model is not for, and for settings it does not have.
+    """
+    legal = ladder.settings_for(rung, settings)
+    if rung.precision is not SINGLE or not _a_tile_each(rung, legal):
+        raise IllegalSetting(
+            f"the cost model is for FP32 products whose blocks compute a tile each, such as "
+            f"09_double_buffering; {rung.name} with {ladder.listed(legal)} is none"
+        )
+    return _counted(rung, tuple(legal.items()))
+
+
+def _a_tile_each(rung: Rung, settings: Settings) -> bool:
+    """Whether one launch has a block for each tile, as that of two by three tiles shows."""
+    rows, columns = rung.tile(settings)
+    launches = rung.launches(Problem(2 * rows, 3 * columns, FLAT_K), settings, SIMULATED)
+    return len(launches) == 1 and prod(launches[0].grid) == 2 * 3
+
+
+@lru_cache(maxsize=2048)
+def _counted(rung: Rung, settings: tuple[tuple[str, int], ...]) -> Counts:
+    arch = arch_of(tuple(runs.current()["gpu"]["compute_capability"]))
+    kernel = load(rung.name, arch, **dict(settings))
+    rows, columns = rung.tile(kernel.settings)
+    depth = rung.depth(kernel.settings) or FLAT_K
+    counted = kernel.trace(rows, columns, STEPS * depth).counters
+    threads, taken = prod(rung.block(kernel.settings)), kernel.taken(arch)
+    fits = occupancy(
+        arch, threads=threads, registers=taken.registers, shared_bytes=taken.shared_bytes
+    )
+    wavefronts = sum(counted[METRICS["shared", operation][1]] for operation in ("load", "store"))
+    accesses = sum(counted[METRICS[one][0]] for one in (*METRICS,) if one != ("global", "store"))
+    return Counts(
+        settings=dict(settings),
+        instructions=(counted[FMA_METRIC] / WARP + accesses) / STEPS,
+        wavefronts=wavefronts / STEPS,
+        bytes=SECTOR_BYTES * counted[METRICS["global", "load"][1]] / STEPS,
+        tile=(rows, columns), depth=depth,
+        warps=ceil(threads / WARP), resident=max(1, fits.blocks_per_sm),
+    )  # fmt: skip
+
+
+def terms(counted: Counts, problem: Problem, gpu: Machine, own: Own | None = None) -> Terms:
+    """Seconds of each thing at a problem. `own`: a term of the reader's beside them.
+
+    The SMs take tiles in rounds of as many blocks as they hold; in the last round they share what
+    is left. Blocks of few warps leave some of an SM's four schedulers without multiply-adds.
+    """
+    issued = wavefronts = 0.0
+    for times, together in rounds(counted, problem, gpu):
+        schedulers = min(SM_PARTITIONS, together * counted.warps)
+        issued += times * together * counted.instructions * SM_PARTITIONS / schedulers
+        wavefronts += times * together * counted.wavefronts
+    steps = counted.steps(problem)
+    found = Terms(
+        issue=steps * issued / gpu.instructions,
+        shared_memory=steps * wavefronts / gpu.wavefronts,
+        l2=counted.blocks(problem) * steps * counted.bytes / gpu.l2_bytes,
+        dram=problem.least_bytes(SINGLE) / gpu.dram_bytes,
+    )
+    return found if own is None else replace(found, more=own(counted, problem, gpu))
+
+
+def rounds(counted: Counts, problem: Problem, gpu: Machine) -> list[tuple[int, int]]:
+    """How the SMs take the blocks: how many rounds there are of so many blocks on an SM at a time.
+
+    As many as it holds, until in the last round the SMs share what is left.
+    """
+    full, rest = divmod(counted.blocks(problem), gpu.sms * counted.resident)
+    every = ((full, counted.resident), (1, ceil(rest / gpu.sms)))
+    return [(times, together) for times, together in every if times and together]
+
+
+def predictions(known: Recorded, own: Own | None = None) -> dict[Point, Terms]:
+    """Of every recorded point what the model says. Raises what `counts` and `machine` raise."""
+    space, gpu = known.space, machine()
+    return {
+        point: terms(counts(space.rung, space.settings(point)), space.problem, gpu, own)
+        for point in known.times_ms
+    }
+
+
+def ranked(predicted: dict[Point, Terms]) -> list[Point]:
+    """Points from the shortest predicted time on; equal ones in the order of the ladder."""
+    return sorted(predicted, key=lambda point: predicted[point].seconds)
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """What a ranking is worth, held against recorded times.
+
+    `correlation`: Spearman's, of predicted and measured times: 1 the same order, 0 none.
+    `until_near`: settings that are measured in its order until one has 98 % of the best's speed.
+    `best_after`: the share of that speed after so many measured in its order. `best_at`: the place
+    of the fastest.
+    """
+
+    settings: int
+    correlation: float
+    until_near: int
+    best_after: tuple[float, ...]
+    best_at: int
+
+
+def judged(known: Recorded, predicted: dict[Point, Terms], near: float = 0.98) -> Ranking:
+    """Hold predictions against the recorded times of the same points."""
+    from scipy.stats import spearmanr
+
+    order = ranked(predicted)
+    shares, best = [], 0.0
+    for point in order:
+        best = max(best, known.share(point))
+        shares.append(best)
+    times = [known.times_ms[point] for point in order]
+    said = [predicted[point].seconds for point in order]
+    return Ranking(
+        settings=len(order),
+        correlation=float(spearmanr(said, times).statistic),
+        until_near=next(at for at, share in enumerate(shares, 1) if share >= near),
+        best_after=tuple(shares),
+        best_at=order.index(known.best) + 1,
+    )
+
+
+def table(names: tuple[str, ...], shape: tuple[int, int, int], keep: int = 10) -> pandas.DataFrame:
+    """What pruning by the model saves and misses, rung by rung, at a shape (M, N, K).
+
+    Columns: rung; settings; Spearman's correlation; the best of the `keep` first in the model's
+    order, as a share of the fastest; how many must be measured in its order to 98 %, and what part
+    of all they are. Raises what `recorded` and `predictions` raise.
+    """
+    import pandas
+
+    from gemmlab.search.recorded import recorded
+
+    rows = []
+    for name in names:
+        known = recorded(name, shape)
+        found = judged(known, predictions(known))
+        rows.append({
+            "rung": name, "settings": found.settings,
+            "correlation": f"{found.correlation:.2f}",
+            f"best of {keep}": f"{100 * found.best_after[keep - 1]:.1f} %",
+            "measured to 98 %": found.until_near,
+            "of all": f"{100 * found.until_near / found.settings:.0f} %",
+        })  # fmt: skip
+    return pandas.DataFrame(rows)

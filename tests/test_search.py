@@ -1,0 +1,196 @@
+"""Searches of settings: the space is the ladder's, the replay the record, every proposal legal."""
+
+import json
+import random
+import sys
+
+import numpy
+import pytest
+from kernel_tuner.searchspace import Searchspace
+
+from gemmlab import ladder
+from gemmlab.ladder import IllegalSetting
+from gemmlab.records import tuning
+from gemmlab.search import landscape, recorded, trials, tuner
+from gemmlab.search.space import space_of
+
+SQUARE, ODD = (4096, 4096, 4096), (1001, 777, 513)
+NINE, TEN = "09_double_buffering", "10_register_banks"
+THREADS = 1 << 30  # no limit of Kernel Tuner's own
+
+every_strategy = pytest.mark.parametrize("strategy", tuner.STRATEGIES)
+
+
+@pytest.fixture(scope="module")
+def known():
+    return recorded.recorded(NINE, SQUARE)
+
+
+@pytest.mark.parametrize("name", [NINE, TEN, "18_persistent"])
+def test_the_restrictions_leave_what_the_ladder_calls_legal(name):
+    space = space_of(name, SQUARE)
+    values = {one: list(some) for one, some in space.values.items()}
+    found = Searchspace(values, tuner.restrictions(space), THREADS).list
+    settings = {tuple(space.settings(point).items()) for point in found}
+    wanted = {tuple(one.items()) for one in ladder.tuned_settings(ladder.find(name))}
+    assert settings == wanted and len(found) == len(wanted) == len(space.legal()) < space.every
+
+
+def test_families_of_a_rung_are_a_restriction():
+    rung = next(one for one in ladder.RUNGS if one.families)
+    space = space_of(rung.name, (512, 512, 512))
+    assert space.restrictions[0].name == "choices that go together"
+    for point in space.legal()[:50]:
+        assert all(one.broken(space.settings(point)) is None for one in space.restrictions)
+
+
+def test_the_cache_holds_the_record(known, tmp_path):
+    written = json.loads(
+        tuner.write_cache(tmp_path / "a.json", known.space, known.times_ms).read_text()
+    )
+    rows = tuning.at(tuning.recorded(NINE), SQUARE)
+    wanted = {
+        tuple(row[list(known.space.names)].astype(int)): row["time_ms"]
+        for _, row in rows.iterrows()
+    }
+    assert {
+        tuple(one[n] for n in known.space.names): one["time"] for one in written["cache"].values()
+    } == wanted
+    assert all(
+        key == ",".join(str(one[n]) for n in known.space.names)
+        for key, one in written["cache"].items()
+    )
+    assert written["tune_params_keys"] == list(known.space.names)
+
+
+@every_strategy
+def test_a_strategy_proposes_only_legal_settings_each_once_and_no_more_than_the_budget(
+    known, strategy
+):
+    legal = set(known.space.legal())
+    for budget in (1, 12, 40):
+        for seed in range(3):
+            found = tuner.replay(known, strategy, budget, seed)
+            points = [point for point, _ in found.evaluated]
+            assert 1 <= len(points) <= budget and len(set(points)) == len(points)
+            assert set(points) <= legal
+            assert all(known.times_ms[point] == time_ms for point, time_ms in found.evaluated)
+
+
+@every_strategy
+def test_the_same_seed_searches_the_same_way_and_draws_nothing_from_others(known, strategy):
+    random.seed(5)
+    numpy.random.seed(5)
+    before = random.getstate(), numpy.random.get_state()[1].tolist()
+    first, again = (tuner.replay(known, strategy, 20, 3) for _ in range(2))
+    assert first == again
+    assert (random.getstate(), numpy.random.get_state()[1].tolist()) == before
+
+
+def test_the_exhaustive_search_finds_the_fastest(known):
+    found = tuner.replay(known, "exhaustive", 1000)
+    assert len(found.evaluated) == len(known.times_ms)
+    assert found.best == (known.space.settings(known.best), known.best_ms)
+    assert found.best_so_far()[-1] == known.best_ms
+
+
+def test_seeds_differ(known):
+    assert len({tuner.replay(known, "random", 10, seed).evaluated for seed in range(5)}) == 5
+
+
+def test_only_what_is_not_known_is_measured_and_a_failure_is_no_time(known):
+    space, asked = known.space, []
+    half = dict(list(known.times_ms.items())[::2])
+    failing = set(list(known.times_ms)[1::4])
+
+    def measure(point):
+        asked.append(point)
+        return None if point in failing else known.times_ms[point]
+
+    count = []
+    found = tuner.search(space, "genetic", 60, 1, half, measure, lambda: count.append(1))
+    points = dict(found.evaluated)
+    assert set(asked) == set(points) - set(half) and len(asked) == len(set(asked))
+    assert {point for point, time_ms in points.items() if time_ms is None} == failing & set(asked)
+    assert found.best[1] == min(time_ms for time_ms in points.values() if time_ms is not None)
+    assert len(count) == len(points)
+    # What has failed is known to fail, and the search goes the same way.
+    every = half | {point: points[point] for point in asked}
+    again = tuner.search(space, "genetic", 60, 1, every, None)
+    assert again.evaluated == found.evaluated
+
+
+def test_a_search_of_which_all_fail_has_no_best(known):
+    found = tuner.search(known.space, "random", 3, 0, None, lambda point: None)
+    assert [time_ms for _, time_ms in found.evaluated] == [None] * 3
+    with pytest.raises(ValueError, match="none of the 3"):
+        _ = found.best
+
+
+def test_what_cannot_be_searched_is_refused(known, monkeypatch):
+    with pytest.raises(IllegalSetting, match="no strategy 'greedy'; there are exhaustive, random"):
+        tuner.replay(known, "greedy", 3)
+    with pytest.raises(IllegalSetting, match="budget is 0"):
+        tuner.replay(known, "random", 0)
+    monkeypatch.setitem(sys.modules, "kernel_tuner", None)
+    with pytest.raises(tuner.NoTuner, match=r'pip install "kernel-tuner'):
+        tuner.replay(known, "random", 3)
+
+
+def test_a_rung_without_a_sweep_is_covered_by_a_word():
+    table = recorded.coverage((NINE, "18_persistent"), SQUARE).set_index("rung")
+    assert table.loc[NINE, "recorded"] == str(table.loc[NINE, "legal"])
+    assert table.loc["18_persistent", "recorded"] in ("not yet", "4")
+
+
+# ---- many searches -------------------------------------------------------------------------------
+
+
+def test_trials_keep_the_best_so_far(known):
+    one = trials.trials(known, "random", 30, seeds=6)
+    assert one.shares.shape == (6, 30)
+    assert (numpy.diff(one.shares) >= 0).all() and 0 < one.shares.min() <= one.shares.max() <= 1
+    for row, needed in zip(one.shares, one.needed(), strict=True):
+        assert needed is None or (
+            row[needed - 1] >= trials.NEAR and (row[: needed - 1] < trials.NEAR).all()
+        )
+    low, middle, high = one.quartiles()
+    assert (low <= middle).all() and (middle <= high).all()
+
+
+def test_drawing_without_repetition_needs_what_chance_says(known):
+    """Of n settings with g good ones the median of the first good draw, from its distribution."""
+    n = len(known.times_ms)
+    good = sum(known.share(point) >= trials.NEAR for point in known.times_ms)
+    missed, at = 1.0, 0
+    while missed > 0.5:
+        missed *= (n - good - at) / (n - at)
+        at += 1
+    needed = numpy.median(trials.trials(known, "random", n, seeds=200).needed())
+    assert abs(needed - at) <= 5
+
+
+# ---- the landscape -------------------------------------------------------------------------------
+
+
+def test_neighbours_differ_in_one_parameter_and_see_each_other(known):
+    land = landscape.landscape(known)
+    for point, near in land.neighbours.items():
+        for other in near:
+            assert sum(a != b for a, b in zip(point, other, strict=True)) == 1
+            assert point in land.neighbours[other]
+
+
+def test_every_way_down_ends_where_no_neighbour_is_faster(known):
+    land = landscape.landscape(known)
+    assert land.valleys[0] == known.best
+    assert sum(map(land.basin, land.valleys)) == len(known.times_ms)
+    for valley in land.valleys:
+        assert all(known.times_ms[valley] <= known.times_ms[one] for one in land.neighbours[valley])
+    assert set(land.ends) == set(known.times_ms)
+
+
+def test_the_best_of_two_parameters_is_the_best_of_all(known):
+    cells = landscape.best_by_two(known, "BM", "BN")
+    assert max(cells.values()) == 1 and min(cells.values()) > 0
+    assert set(cells) == {(point[0], point[1]) for point in known.times_ms}

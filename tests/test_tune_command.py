@@ -1,0 +1,239 @@
+"""tune with a strategy: nothing measured is lost, a stopped search goes on where it was."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from gemmlab import cli
+from gemmlab.folders import ROOT
+from gemmlab.kernel.fingerprint import short_code
+from gemmlab.ladder import find
+from gemmlab.measure.timing import TimingError
+from gemmlab.records import tuning
+from gemmlab.records.journal import Journal
+from gemmlab.records.registry import BadRecord
+from gemmlab.search import command, recorded, tuner
+from gemmlab.search.command import Wanted
+
+TEN, SQUARE = "10_register_banks", (4096, 4096, 4096)
+WANTED = Wanted(TEN, SQUARE, "genetic", 14, 2)
+
+FAKE = textwrap.dedent('''
+    """A search whose clock is the record: each measurement takes a while."""
+    import sys, time
+    from pathlib import Path
+    from gemmlab.records import tuning
+    from gemmlab.search import command, recorded
+
+    known = recorded.recorded("10_register_banks", (4096, 4096, 4096))
+    wanted = command.Wanted("10_register_banks", (4096, 4096, 4096), "genetic", 14, 2)
+
+    def timer(settings):
+        time.sleep(float(sys.argv[2]))
+        with open(sys.argv[3], "a") as file:
+            print(settings, file=file)
+        row = dict.fromkeys(tuning.MEASURED, "1")
+        row |= {"time_ms": known.times_ms[known.space.point(settings)]}
+        return settings | row | {"code": command.short_code(known.space.rung.path, settings)}
+
+    found = command.search(known.space, wanted, Path(sys.argv[1]), timer, lambda line: None)
+    print(len(found.evaluated), found.best)
+''')  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def known():
+    return recorded.recorded(TEN, SQUARE)
+
+
+def timer_of(known, asked, fails=()):
+    def timer(settings):
+        asked.append(settings)
+        if known.space.point(settings) in fails:
+            raise TimingError("it is too slow,\nfar too slow")
+        row = dict.fromkeys(tuning.MEASURED, "1")
+        code = short_code(known.space.rung.path, settings)
+        return (
+            settings | row | {"time_ms": known.times_ms[known.space.point(settings)], "code": code}
+        )
+
+    return timer
+
+
+def run(arguments, **more):
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "GEMMLAB_DEVICE": "simulator"}
+    return subprocess.Popen(
+        [sys.executable, *map(str, arguments)], env=environment, stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL, text=True, **more,
+    )  # fmt: skip
+
+
+def test_a_search_that_is_killed_goes_on_where_it_was(known, tmp_path):
+    script, path, asked = (tmp_path / name for name in ("fake.py", "journal.csv", "asked.txt"))
+    script.write_text(FAKE)
+    process = run([script, path, 0.2, asked])
+    end = time.monotonic() + 60
+    while time.monotonic() < end and not (path.exists() and path.read_text().count("\n") > 4):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    kept = path.read_text().count("\n") - 1
+    assert 4 <= kept < 14
+    assert asked.read_text().count("\n") - kept in (0, 1), "at most the one under way is lost"
+    with open(path, "a") as file:
+        file.write("128,256,3")  # of a line that was not finished
+    first = asked.read_text()
+    out, _ = run([script, path, 0, asked]).communicate(timeout=60)
+    straight = tuner.replay(known, "genetic", 14, 2)
+    assert out.split("\n")[0] == f"{len(straight.evaluated)} {straight.best}"
+    after = asked.read_text()[len(first) :].splitlines()
+    assert len(after) == len(straight.evaluated) - kept and len(set(after)) == len(after)
+    rows = Journal(path, (*known.space.rung.defaults, *tuning.MEASURED, "failed")).rows()
+    assert len(rows) == len(straight.evaluated)
+
+
+def test_a_setting_that_fails_is_noted_and_not_tried_again(known, tmp_path):
+    path, asked, lines = tmp_path / "journal.csv", [], []
+    fails = {point for point, _ in tuner.replay(known, "genetic", 14, 2).evaluated[:2]}
+    first = command.search(known.space, WANTED, path, timer_of(known, asked, fails), lines.append)
+    assert {point for point, time_ms in first.evaluated if time_ms is None} == fails
+    assert sum("far too slow; left out" in line for line in lines) == 2
+    count = len(asked)
+    again = command.search(known.space, WANTED, path, timer_of(known, asked), lines.append)
+    assert len(asked) == count and again.evaluated == first.evaluated
+    assert f"{count} settings are measured already" in lines[-1]
+    assert "  failed: 2" in command._told(first, 35)
+
+
+def test_another_strategy_uses_what_is_measured(known, tmp_path):
+    path, asked = tmp_path / "journal.csv", []
+    command.search(known.space, WANTED, path, timer_of(known, asked), lambda line: None)
+    count = len(asked)
+    every = Wanted(TEN, SQUARE, "exhaustive", 100, 0)
+    found = command.search(known.space, every, path, timer_of(known, asked), lambda line: None)
+    assert len(found.evaluated) == len(asked) == len(known.times_ms) > count
+    assert found.best[1] == known.best_ms
+
+
+def test_rows_of_another_version_of_the_kernel_are_measured_again(known, tmp_path):
+    path, asked = tmp_path / "journal.csv", []
+    command.search(known.space, WANTED, path, timer_of(known, asked), lambda line: None)
+    code = short_code(known.space.rung.path, asked[0])
+    path.write_text(path.read_text().replace(code, "0" * len(code)))
+    again = []
+    command.search(known.space, WANTED, path, timer_of(known, again), lambda line: None)
+    assert asked[0] in again and len(again) == sum(
+        short_code(known.space.rung.path, one) == code for one in asked
+    )
+
+
+def test_what_is_no_failure_of_a_setting_ends_the_search_and_keeps_the_rest(known, tmp_path):
+    path, asked = tmp_path / "journal.csv", []
+    timer = timer_of(known, asked)
+
+    def stopped(settings):
+        if len(asked) == 5:
+            raise KeyboardInterrupt
+        return timer(settings)
+
+    with pytest.raises(KeyboardInterrupt):
+        command.search(known.space, WANTED, path, stopped, lambda line: None)
+    assert path.read_text().count("\n") == 1 + 5
+
+
+def test_on_a_gpu_only_what_runs_there_is_searched(known, tmp_path, monkeypatch):
+    here, spaces, asked = SimpleNamespace(arch="sm_80", slug="a-gpu"), [], []
+    monkeypatch.setattr(command, "RESULTS", tmp_path)
+    monkeypatch.setattr(command, "gpu", lambda: here)
+    monkeypatch.setattr(command, "require_gpu", lambda what: here)
+
+    class Timing:
+        def __init__(self, space, at):
+            assert at is here
+            spaces.append(space)
+
+        def __enter__(self):
+            return timer_of(known, asked)
+
+        def __exit__(self, *error):
+            pass
+
+    monkeypatch.setattr(command, "_gpu_timer", Timing)
+    lines = command.run(WANTED, lambda line: None)
+    (space,) = spaces
+    assert all(space.rung.runs_on(space.settings(p), "sm_80") for p in space.legal())
+    assert (
+        str(tmp_path / "a-gpu" / "searches" / "10_register_banks_4096x4096x4096.csv") in lines[-1]
+    )
+    assert "recorded" not in "\n".join(lines)
+
+
+def test_without_a_gpu_the_record_is_searched_and_that_is_said(capsys):
+    assert cli.main(["tune", TEN, "--strategy", "random", "--budget", "35"]) == cli.OK
+    out = capsys.readouterr().out
+    assert "No GPU here: replayed from the sweep of NVIDIA H200" in out
+    assert "35 of 35 settings" in out and "of the fastest recorded 100.0 %" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--strategy", "random"], cli.USAGE, "a search is of one kernel, not of 0"),
+        ([TEN, "09_double_buffering", "--strategy", "random"], cli.USAGE, "not of 2"),
+        (["10_nothing", "--strategy", "random"], cli.USAGE, "there is no rung '10_nothing'"),
+        ([TEN, "--strategy", "random", "--shape", "64x64x64"], cli.UNAVAILABLE, "measured are"),
+        ([TEN, "--budget", "5"], cli.USAGE, "--budget is for a search"),
+    ],
+)
+def test_what_cannot_be_searched_is_said(arguments, code, said, capsys):
+    assert cli.main(["tune", *arguments]) == code
+    assert said in capsys.readouterr().err
+
+
+# ---- the journal ---------------------------------------------------------------------------------
+
+
+def test_a_journal_keeps_whole_lines(tmp_path):
+    path = tmp_path / "deeper" / "a.csv"
+    with Journal(path, ("x", "why")) as journal:
+        journal.append({"x": 1, "why": "a, b"})
+        assert Journal(path, ("x", "why")).rows() == [{"x": "1", "why": "a, b"}]
+        with pytest.raises(ValueError, match="the journal"):
+            journal.append({"x": 1})
+    path.write_text(path.read_text() + "2,unfin")
+    assert len(Journal(path, ("x", "why")).rows()) == 1
+    with Journal(path, ("x", "why")) as journal:
+        journal.append({"x": 3, "why": ""})
+    assert [row["x"] for row in Journal(path, ("x", "why")).rows()] == ["1", "3"]
+    with pytest.raises(BadRecord, match="its columns are not y"), Journal(path, ("y",)):
+        pass
+
+
+def test_the_gpu_timer_goes_through_the_gate(monkeypatch):
+    """On a stand-in for the GPU: verified before it is timed, in one arena for all."""
+    rung, steps = find(TEN), []
+    space = command.space_of(TEN, SQUARE)
+
+    class Arena:
+        def __init__(self, problem, precision):
+            steps.append(("arena", problem, precision.name))
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            steps.append("closed")
+
+    monkeypatch.setattr(command, "Arena", Arena)
+    monkeypatch.setattr(command, "require_verified", lambda kernel: steps.append("verified"))
+    monkeypatch.setattr(tuning, "row_of", lambda kernel, arena: {"timed": kernel.settings})
+    with command._gpu_timer(space, SimpleNamespace(arch="sm_90a")) as timer:
+        rows = [timer(rung.defaults) for _ in range(2)]
+    assert rows == [{"timed": rung.defaults}] * 2
+    assert steps == [("arena", space.problem, "float32"), "verified", "verified", "closed"]
