@@ -13,6 +13,7 @@ from gemmlab.distributed.clock import Machine
 from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import Problem
 from gemmlab.ladder.precision import BRAIN, SINGLE
+from gemmlab.notebook.ranks import measured as shown
 from gemmlab.records import registry
 from gemmlab.records.experiments.multi_gpu import cases, measuring, recorded
 from gemmlab.records.registry import NoRecord
@@ -133,6 +134,26 @@ def test_without_a_record_it_is_said_what_to_do(monkeypatch, tmp_path):
     monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")
     if not measuring.EVIDENCE.path_of("nvidia-h200").is_file():
         assert "run `python -m gemmlab record 21_multi_gpu` on a host with two" in recorded.recorded()  # fmt: skip # noqa: E501
+
+
+def test_the_notebook_shows_what_is_recorded(gpus, tmp_path):
+    schedule = cases.MAKERS[make.COLUMN](cases.CUBE, 2)
+    measured(tmp_path)
+    assert set(shown.measured()["ranks"]) == {2, 4}
+    assert "Measured on 2 × NVIDIA Test" in shown.measured_timeline(schedule, "bfloat16").caption
+    other = make.column_parallel(Problem(8, 8, 8), 2)
+    assert "No timeline is recorded of column" in repr(shown.measured_timeline(other, "bfloat16"))
+
+
+def test_a_changed_kernel_of_the_sum_makes_row_parallel_stale(gpus, tmp_path, monkeypatch):
+    measured(tmp_path)
+    path = tmp_path / "sum.cu"
+    path.write_text(measuring.rank_sum.PATH.read_text() + "// and a comment\n")
+    monkeypatch.setattr(measuring.rank_sum, "PATH", path)
+    recorded.scaling()
+    path.write_text(measuring.rank_sum.PATH.read_text().replace("sum +=", "sum -="))
+    with pytest.raises(registry.StaleRecord):
+        recorded.scaling()
 
 
 def test_one_gpu_is_too_few(monkeypatch):

@@ -17,9 +17,7 @@ from gemmlab.distributed.steps import Schedule
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import Precision, Problem
 from gemmlab.records import roofs, runs
-from gemmlab.records.experiments.multi_gpu import recorded
 from gemmlab.records.runs import Measured
-from gemmlab.report import Shown, Words
 
 if TYPE_CHECKING:
     import pandas
@@ -121,13 +119,3 @@ def scaled(
         for scale, one in ((clock.strong, problem), (clock.weak, grown))
     )
     return strong, weak
-
-
-def measured() -> pandas.DataFrame | Shown:
-    """What is recorded of several GPUs; else a sentence that nothing is, and what to do."""
-    found = recorded.recorded()
-    if isinstance(found, str):
-        return Shown(found, Words(found).html())
-    shown = ["schedule", "dtype", "ranks", "ms", "tflops", "pct_of_ranks", "hidden_pct"]
-    shape = [f"{row.m}×{row.n}×{row.k}" for row in found.itertuples()]
-    return found.assign(**{"M×N×K": shape})[[*shown[:3], "M×N×K", *shown[3:]]].round(2)

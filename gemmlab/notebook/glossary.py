@@ -32,11 +32,40 @@ class Term:
 
 TERMS = (
     Term(
+        "all-gather",
+        "21_multi_gpu",
+        "Each rank sends its part of a matrix to all others, so that every rank has the whole.",
+    ),
+    Term(
+        "rank",
+        "21_multi_gpu",
+        "A process with a GPU of its own, one of several that compute a product together.",
+    ),
+    Term(
+        "reduce-scatter",
+        "21_multi_gpu",
+        "The parts of sums that all ranks have are added, and each rank keeps the sums of some "
+        "elements.",
+    ),
+    Term(
+        "SUMMA",
+        "21_multi_gpu",
+        "A product on a grid of ranks: one panel of the factors after the other is sent along rows "
+        "and columns of the grid, and each rank adds to its own tile of the result.",
+    ),
+    Term(
         "asynchronous proxy",
         "16_tma_wgmma",
         "The way by which copy engine and tensor cores reach shared memory by themselves; what "
         "threads store is seen there only after a fence.",
         ("async proxy",),
+    ),
+    Term(
+        "control bits",
+        "22_fp32_summit",
+        "21 bits of each machine instruction, by which the assembler says when the next one may be "
+        "issued, and what this one waits for.",
+        ("control bit",),
     ),
     Term(
         "copy engine",
@@ -355,6 +384,12 @@ TERMS = (
         "roof for the arithmetic.",
     ),
     Term(
+        "scoreboard barrier",
+        "22_fp32_summit",
+        "One of six counters of a warp, of instructions under way; an instruction that needs their "
+        "results waits until it is 0.",
+    ),
+    Term(
         "SASS",
         "host_code",
         "The machine code of a GPU, and its assembly language.",
@@ -465,6 +500,12 @@ TERMS = (
         "15_mma_sync",
         "A floating-point format of 16 bits with the exponents of float32 and 8 significant bits.",
         ("bfloat16",),
+    ),
+    Term(
+        "stream-K",
+        "12_split_k",
+        "A way to share a product: the steps of all tiles, end to end, cut into as many equal "
+        "parts as blocks run at a time.",
     ),
     Term(
         "sweep",

@@ -33,7 +33,6 @@ def rank_timeline(timeline: Timeline, *, caption: str | None = None) -> Picture:
     fig = style.page(TOP + plot + 0.55, _caption(timeline) if caption is None else caption)
     fig.text_at(MARGIN, 0.12, "What runs when, and what of moving is hidden", size=LARGE,
                 weight="bold")  # fmt: skip
-    _draw_key(fig)
     ax = fig.add_axes_at(LEFT, TOP, WIDTH - LEFT - MARGIN - 0.1, plot, gid="timeline")
     ax.set(xlim=(0, timeline.ms or 1), ylim=(plot, 0), yticks=[], xlabel="milliseconds")
     ax.spines["left"].set_visible(False)
@@ -49,6 +48,7 @@ def rank_timeline(timeline: Timeline, *, caption: str | None = None) -> Picture:
                 if one.stream == stream:
                     for start, end, look in _pieces(one, products):
                         _bar(ax, start, end, y, look)
+    _draw_key(fig, {bar.get_gid() for bar in ax.patches})
     return fig
 
 
@@ -78,9 +78,11 @@ def _bar(ax, start: float, end: float, y: float, look: str) -> None:
     )  # fmt: skip
 
 
-def _draw_key(fig: Picture) -> None:
+def _draw_key(fig: Picture, there: set[str]) -> None:
     x, (across, down) = MARGIN, fig.get_size_inches()
     for words, (colour, hatch) in LOOKS.items():
+        if words not in there:
+            continue
         fig.add_artist(Rectangle(
             (x / across, 1 - 0.61 / down), 0.26 / across, 0.15 / down, facecolor=colour,
             hatch=hatch, edgecolor="white", linewidth=0.5,

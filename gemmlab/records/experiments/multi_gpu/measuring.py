@@ -17,7 +17,7 @@ from typing import Any
 
 from gemmlab import ladder
 from gemmlab.cuda.device import require_gpu, software_versions
-from gemmlab.distributed import by_nccl, in_turn
+from gemmlab.distributed import by_nccl, in_turn, rank_sum
 from gemmlab.distributed import schedules as make
 from gemmlab.distributed.arithmetic import Bounded
 from gemmlab.distributed.by_nccl import Job, Measured
@@ -26,6 +26,7 @@ from gemmlab.distributed.timeline import Timeline
 from gemmlab.kernel.fingerprint import short_code
 from gemmlab.kernel.operands import Operands
 from gemmlab.kernel.verify import VerificationError
+from gemmlab.ladder import Settings
 from gemmlab.measure.timing import Spread, now
 from gemmlab.records.experiments.multi_gpu.cases import (
     CASES,
@@ -141,7 +142,7 @@ def _about(case: Case, schedule: Schedule) -> dict[str, Any]:
     return {
         "schedule": kept_name(schedule), "dtype": case.precision.name, "kernel": case.rung.name,
         "settings": ladder.written(case.full), "ranks": schedule.ranks, "m": m, "n": n, "k": k,
-        "code": short_code(case.rung.path, case.full),
+        "code": _code(case, case.full, kept_name(schedule)),
     }  # fmt: skip
 
 
@@ -174,7 +175,15 @@ def _write(rows: list[dict], steps: list[dict], slug: str) -> None:
 
 def _code_of_row(row) -> str:
     (case,) = (one for one in CASES if one.rung.name == row.kernel)
-    return short_code(case.rung.path, ladder.read_settings(row.settings))
+    return _code(case, ladder.read_settings(row.settings), row.schedule)
+
+
+def _code(case: Case, settings: Settings, schedule: str) -> str:
+    """Of the rung; where parts of sums are added, also of the kernel that does it."""
+    own = short_code(case.rung.path, settings)
+    if schedule != make.ROW:
+        return own
+    return own[:8] + short_code(rank_sum.PATH, {})[:8]
 
 
 EVIDENCE = Table(
