@@ -602,7 +602,7 @@ TERMS = (
     Term(
         "octave",
         "19_fp8",
-        "The numbers from one to twice that one, of which a float has equally many in each.",
+        "From a number to twice that number; a float has equally many numbers in each.",
     ),
     Term(
         "promotion",
@@ -624,9 +624,11 @@ TERMS = (
         ("saturation",),
     ),
     Term(
-        "scale",
+        "kind of scales",
         "19_fp8",
-        "A float32 number that elements of 8 bits share, and that brings back what they stand for.",
+        "Which elements of 8 bits share a float32 number that brings back what they stand for: a "
+        "matrix, a row or a block.",
+        ("kinds of scales",),
     ),
     Term(
         "WMMA",
