@@ -27,6 +27,8 @@ from gemmlab.cuda.device import (
     why_no_gpu,
 )
 from gemmlab.cuda.disassembler import NoDisassembler, NoListing
+from gemmlab.distributed.by_nccl import NotEnoughGpus
+from gemmlab.distributed.team import RankFailed
 from gemmlab.folders import NoCheckout, require_checkout
 from gemmlab.kernel import prebuilt
 from gemmlab.kernel.compiler import CompileError, NoCompiler
@@ -90,7 +92,7 @@ exit codes:
      a damaged file, a folder that cannot be written
   2  the request is not possible: an unknown kernel, an illegal setting, a shape that takes too
      long or does not fit, a GEMMLAB_DEVICE that is not known
-  3  it needs a GPU, or a record that is not there
+  3  it needs a GPU, or more of them, or a record that is not there
   130  stopped by Ctrl-C
 
 environment:
@@ -110,11 +112,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         LadderError, IllegalSetting, NoCheckout, timing.TimingError, UnknownDevice,
     ) as error:  # fmt: skip
         return _complain(error, USAGE)
-    except (NoGpu, NoRecord) as error:
+    except (NoGpu, NotEnoughGpus, NoRecord) as error:
         return _complain(error, UNAVAILABLE)
     except (
         VerificationError, CompileError, NoCompiler, NoDisassembler, NoListing, CublasError,
         StaleRecord, BadRecord, files.NotWritten, GpuFault, profiler.CountersUnavailable, NoTuner,
+        RankFailed,
     ) as error:  # fmt: skip
         return _complain(error, FAILED)
     except BrokenPipeError:  # the reader of the output, such as `head`, has had enough

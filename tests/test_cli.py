@@ -13,6 +13,8 @@ import sample_record
 import gemmlab as gl
 from gemmlab import cli, files, ladder
 from gemmlab.analysis import known_differences
+from gemmlab.distributed.by_nccl import NotEnoughGpus
+from gemmlab.distributed.team import RankFailed
 from gemmlab.kernel import prebuilt
 from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import RUNGS, Problem
@@ -155,6 +157,19 @@ def test_bench_without_a_gpu_verifies_and_replays_with_a_label(machine, capsys):
     assert "pass (3 cases)" in out
     assert "recorded on NVIDIA Test, 2026-11-21" in out
     assert "median 0.5 ms" in out and "25.00 %" in out
+
+
+def test_too_few_gpus_are_3_and_a_rank_that_died_is_1(monkeypatch, capsys):
+    for error, code in (
+        (NotEnoughGpus("2 ranks need a GPU each"), 3), (RankFailed("rank 1 of 2 died"), 1),
+    ):  # fmt: skip
+
+        def fails(*_, error=error):
+            raise error
+
+        monkeypatch.setattr(recorder, "record", fails)
+        assert cli.main(["record", "21_multi_gpu"]) == code
+        assert capsys.readouterr().err.strip() == f"gemmlab: {error}"
 
 
 def test_bench_of_a_shape_that_was_not_recorded_is_3_and_says_which_were(machine, capsys):

@@ -194,8 +194,10 @@ REACH = {
     "14_wmma": ("void load_pieces(", "multiply(sums, mine[part % 2]);"),
     "15_mma_sync": ("void load(Operands&", "wait_for_copies<0>();"),
     "17_warp_specialized": ("expect_bytes(told", "[&](unsigned to"),
+    "22_fp32_summit": ("start_copy<true, 4>(to", "bring(b, *map_b, n * BK"),
 }
-LARGEST = 200  # rows, columns or K of a product that is run here
+LARGEST = 200  # rows, columns or K of a product that is run here ...
+LARGER = {"19_fp8": 336}  # ... of those whose mistake shows in no smaller one
 
 
 @pytest.fixture(scope="module", params=PLANTED)
@@ -207,7 +209,9 @@ def verified(kernel, factors=(1.0, 0.0)):
     """Whether each of the smaller shapes of verification comes out right."""
     if kernel.rung.has_maps(kernel.settings):
         kernel = kernel.scheduled_for(1)  # so that blocks go from tile to tile, as in verify
-    small = [shape for shape in shapes(kernel) if max(shape) <= LARGEST]
+    small = [
+        shape for shape in shapes(kernel) if max(shape) <= LARGER.get(kernel.rung.name, LARGEST)
+    ]
     return {shape: check_product(kernel, *shape, *factors, seed=1).passed for shape in small}
 
 

@@ -17,7 +17,8 @@ COUNTED_TWICE = {
     "10_register_banks": (0, 1 / 4), "11_fused_epilogue": (0, 1 / 4), "13_batched": (0, 1 / 4),
     "14_wmma": (1 / 8, 1 / 8),
 }  # fmt: skip
-ADDED = {"15_mma_sync": 1 / 128}  # one multiply-add beside 128: its factor, with a bias that is 0
+# One multiply-add beside 128: the factor of an element, with a bias that is 0; its promotion.
+ADDED = {"15_mma_sync": 1 / 128, "19_fp8": 1 / 128}
 
 
 @pytest.mark.parametrize("name", TILED)

@@ -3,13 +3,16 @@
 import re
 
 import pytest
+import sample_record
 
 from gemmlab import plots
+from gemmlab.cuda.cublas import CublasError
 from gemmlab.folders import ROOT
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import written
 from gemmlab.ladder.rungs.fp8 import FP8, SCALES
-from gemmlab.records.experiments.fp8 import errors, quantizing, steps
+from gemmlab.records import registry
+from gemmlab.records.experiments.fp8 import cublas_errors, errors, quantizing, steps
 
 FORMS = (steps.TENSORS, steps.BY_ROWS, steps.BY_BLOCKS, *steps.OTHERS[-2:])
 
@@ -62,10 +65,55 @@ def test_recorded_errors_grow_where_sums_are_never_promoted():
 
 def test_the_readme_has_the_recorded_figures():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    said = text[text.index("`kernels/19_fp8.cu`") :].partition("\n")[0]
+    said = text[text.index("FP8 with scales is [19_fp8]") :].partition("\n")[0]
     table = steps.EVIDENCE.read().set_index(["step", "m", "n", "k"])
     wanted = [
         f"{table.loc[(step.what, *shape), 'pct_cublas']:.1f}"
         for step in (steps.TENSORS, steps.BY_BLOCKS) for shape in steps.SQUARES
     ]  # fmt: skip
     assert re.findall(r"([\d.]+) %", said) == wanted
+
+
+# ---- errors beside cuBLASLt's, which no GPU has given yet ----------------------------------------
+
+
+@pytest.fixture
+def dry(tmp_path, monkeypatch):
+    """A GPU that is made up: the simulator multiplies, and in cuBLASLt's place float64."""
+    few = (errors.Case("uneven", 0, 2, 128, 128), errors.Case("even", 1, 1, 128, 256))
+    monkeypatch.setattr(cublas_errors, "CASES", few)
+    monkeypatch.setattr(cublas_errors, "require_gpu", lambda purpose: sample_record.GPU)
+    monkeypatch.setattr(cublas_errors, "software_versions", lambda: {"cublas": "13.1.0"})
+    monkeypatch.setattr(registry, "RESULTS", tmp_path)
+    monkeypatch.setattr(registry, "replayed", lambda: tmp_path / sample_record.GPU.slug)
+    monkeypatch.setattr(cublas_errors, "product_of_cublaslt", exact)
+    return few
+
+
+def exact(given):
+    A, B, _ = given.numbers()
+    return A @ B
+
+
+def test_errors_beside_cublaslt_are_of_the_same_operands(dry):
+    lines = []
+    cublas_errors.record(lines.append)
+    table = cublas_errors.recorded_errors()
+    assert len(table) == len(lines) == 2
+    for case, row in zip(dry, table.itertuples(), strict=True):
+        assert row.cublas_sum_error == 0 and 0 < row.sum_error < row.whole_error
+        kernel = Kernel(FP8, case.settings, None, FP8.path)
+        assert (row.sum_error, row.whole_error) == pytest.approx(errors.errors(case, kernel), 1e-5)
+
+
+def test_a_case_that_cublaslt_does_not_multiply_is_left_out_and_said(dry, monkeypatch):
+    def refused(given):
+        if given.precision.scales.name == "blocks":
+            raise CublasError("cuBLASLt proposes no algorithm that runs.")
+        return exact(given)
+
+    monkeypatch.setattr(cublas_errors, "product_of_cublaslt", refused)
+    lines = []
+    cublas_errors.record(lines.append)
+    assert list(cublas_errors.recorded_errors()["scales"]) == ["rows"]
+    assert lines[0].endswith("K=128: left out. cuBLASLt proposes no algorithm that runs.")

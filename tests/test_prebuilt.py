@@ -16,7 +16,9 @@ from gemmlab.cuda.device import gpu
 from gemmlab.cuda.disassembler import NoDisassembler
 from gemmlab.kernel import compiler, prebuilt, verify
 from gemmlab.kernel.kernel import from_source
+from gemmlab.kernel.quantize import quantize
 from gemmlab.ladder import RUNGS, IllegalSetting, settings_for
+from gemmlab.ladder.element_types import E4M3, E5M2
 from gemmlab.loading import load
 from gemmlab.sass import listings, loops
 from gemmlab.simulator import NoCompiler, launcher
@@ -85,6 +87,17 @@ def test_a_rung_does_all_that_it_does_with_a_compiler(rung, no_compiler):
     assert kernel.trace(20, 30, 10).counters
     archs = prebuilt.archs_of(rung.name)
     assert (load(rung.name).resources(*archs[1:2], archs[-1])["registers per thread"] > 0).all()
+
+
+@pytest.mark.parametrize("element", (E4M3, E5M2), ids=lambda one: one.name)
+def test_matrices_are_quantized_without_a_compiler(element, no_compiler):
+    """Half a step of the largest, and of a scale's block, is the most that is off."""
+    for scales, which, transpose in (("tensors", "A", False), ("blocks", "B", True)):
+        Q, scale = quantize(A, scales, which, transpose=transpose, element=element.name)
+        found = element.decode(Q) * float(scale.ravel()[0])
+        assert (
+            abs(found - (A.T if transpose else A)) <= element.unit_roundoff * abs(A).max()
+        ).all()
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """What the warps of a rung wait for: counted, kept for one rung at a time, and shown as shares."""
 
+import awaited
 import pytest
 import sample_record
 
@@ -118,7 +119,9 @@ def test_other_gpus_are_not_asked_for_what_sm_90_alone_has(results, monkeypatch)
 # ---- the record of the H200 ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+@pytest.mark.parametrize(
+    "rung", awaited.recorded(RUNGS, awaited.RUNS, awaited.STALLS), ids=lambda rung: rung.name
+)
 def test_all_reasons_together_are_the_warps_that_an_sm_had(rung, monkeypatch):
     """Counted in other launches: the share of an SM's 64 warps, a quarter for each scheduler."""
     monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")

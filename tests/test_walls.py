@@ -11,7 +11,7 @@ HOUSE = Path(gemmlab.__file__).parent
 # From the ground up: each may import from those before it, and from itself.
 FLOORS = (
     "folders", "files", "processes", "_version", "report", "cuda", "simulator", "ladder", "kernel",
-    "sass", "measure", "records", "loading",
+    "sass", "measure", "distributed", "records", "loading",
     "products", "analysis", "search", "plots", "notebook", "site", "cli", "__init__", "__main__",
 )  # fmt: skip
 MOST_MODULES = 16

@@ -178,15 +178,20 @@ def parts(kernel: Kernel) -> int:
     """How many blocks there are for each tile, if the GPU had few SMs; of a batch, one."""
     if kernel.rung.batch > 1:
         return 1
+    return -(-prod(_on_few_sms(kernel).grid(*_window(kernel))) // _tiles(kernel))
+
+
+def _tiles(kernel: Kernel) -> int:
+    """Of C, in the product that is traced."""
     (rows, columns), size = kernel.rung.tile(kernel.settings), _window(kernel)
-    tiles = -(-size[0] // rows) * -(-size[1] // columns)
-    return -(-prod(_on_few_sms(kernel).grid(*size)) // tiles)
+    return -(-size[0] // rows) * -(-size[1] // columns)
 
 
 def _on_few_sms(kernel: Kernel) -> Kernel:
     """On one SM, or as it is where that has no room for blocks that wait for each other, and where
     a block of few would have several tiles, as of a batch."""
-    if kernel.rung.batch > 1 or kernel.rung.has_maps(kernel.settings):
+    stays = kernel.rung.has_maps(kernel.settings) and _tiles(kernel) > 1
+    if kernel.rung.batch > 1 or stays:
         return kernel
     one_sm = kernel.scheduled_for(1)
     try:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gemmlab import ladder, simulator
-from gemmlab.cuda.device import gpu
+from gemmlab.cuda.device import gpu, require_gpu
 from gemmlab.cuda.occupancy import occupancy
 from gemmlab.kernel import edited, faults, in_simulator, on_gpu, prebuilt
 from gemmlab.kernel.arguments import ArgumentError, factor, kind_of, operands_of, problem_of
@@ -275,8 +275,10 @@ class Kernel:
     def made_of(self, cubin: bytes) -> Kernel:
         """The same kernel, launched on a GPU with this machine code in place of its text's.
 
-        It is for code that was checked otherwise: see gemmlab.sass.rewriting.
+        It is for code that was checked otherwise: see gemmlab.sass.rewriting. Raises NoGpu without
+        one, for the simulator runs PTX and no machine code.
         """
+        require_gpu("Launching machine code")
         other = copy(self)
         other._loaded, other._trusted = on_gpu.from_cubin(cubin), True
         return other

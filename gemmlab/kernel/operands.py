@@ -123,6 +123,11 @@ class Operands:
         of_a, of_b = self.spread_scales()
         return a * of_a, b * of_b
 
+    @property
+    def scales(self) -> tuple[Any, Any] | None:
+        """Of A and of B, as a call of a kernel takes them."""
+        return None if self.scale_a is None else (self.scale_a, self.scale_b)
+
     def spread_scales(self) -> tuple[Any, Any]:
         """Scales as float64 factors of op(A) and op(B)."""
         scales = self.precision.scales

@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable
 from contextlib import nullcontext
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 
 from tqdm.auto import tqdm
@@ -52,8 +53,15 @@ LOAD = re.compile(  # of one to four floats from shared memory, perhaps not all 
     re.M,
 )
 OWN_FILE = '"the kernel file"'  # stands in the PTX for the name that the caller gives
-PROBES = {CEILINGS.name: CEILINGS.macros, TENSOR_CEILING.name: TENSOR_CEILING.macros,
-          PIECES_PROBE: {}, LANES_PROBE: lanes_macros(0, HALF)}  # fmt: skip
+QUANTIZERS = "19_quantize"  # see gemmlab.kernel.quantize
+PROBES: dict[str, tuple[Settings, ...]] = {
+    CEILINGS.name: (CEILINGS.macros,), TENSOR_CEILING.name: (TENSOR_CEILING.macros,),
+    PIECES_PROBE: ({},), LANES_PROBE: (lanes_macros(0, HALF),),
+    QUANTIZERS: tuple(
+        dict(zip(("KIND", "TRANSPOSE", "IN32", "DTYPE"), values, strict=True))
+        for values in product(range(4), range(2), range(2), range(2))
+    ),
+}  # fmt: skip
 NAMES = (*PROBES, *(rung.name for rung in RUNGS))
 
 Compiled = dict[str, dict[str, dict[str, str]]]
@@ -113,7 +121,7 @@ def build(
 def all_settings(name: str) -> list[Settings]:
     """What is compiled of a rung or probe: its default settings, then all others that it ships."""
     if name in PROBES:
-        return [PROBES[name]]
+        return [*PROBES[name]]
     (rung,) = (rung for rung in RUNGS if rung.name == name)
     default = settings_for(rung, {})
     others = (settings for settings in legal_settings(rung) if settings != default)
@@ -122,7 +130,7 @@ def all_settings(name: str) -> list[Settings]:
 
 def archs_of(name: str) -> tuple[str, ...]:
     """What the default settings of a rung are compiled for: all that they run on."""
-    if name in (TENSOR_CEILING.name, LANES_PROBE):
+    if name in (TENSOR_CEILING.name, LANES_PROBE, QUANTIZERS):
         return (SIMULATED_ARCH,)
     rungs = [rung for rung in RUNGS if rung.name == name]
     return tuple(a for a in ARCHS if all(r.runs_on(settings_for(r, {}), a) for r in rungs))

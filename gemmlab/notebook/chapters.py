@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 from PIL import Image
 
-from gemmlab.ladder import CEILINGS, RUNGS
+from gemmlab.distributed.holdings import holdings
+from gemmlab.distributed.ranks import Grid
+from gemmlab.distributed.schedules import summa
+from gemmlab.ladder import CEILINGS, RUNGS, Problem
 from gemmlab.plots import thumbnails
 from gemmlab.search import landscape
 from gemmlab.search.recorded import recorded
@@ -40,7 +43,20 @@ AUTOTUNING = Chapter(
     draw=_shares,
     alt="A curve that falls from the fastest settings to the slowest.",
 )
-CHAPTERS = (AUTOTUNING,)
+
+
+def _of_a_grid() -> Image.Image:
+    return thumbnails.ranks_thumbnail(holdings(summa(Problem(12, 12, 12), Grid(2, 2), 4))[0])
+
+
+MULTI_GPU = Chapter(
+    name="21_multi_gpu",
+    title="Several GPUs",
+    idea="a product over ranks as lists of steps: who holds what, what moves, what hides (a model)",
+    draw=_of_a_grid,
+    alt="One of four ranks has a quarter of A, of B and of C, and gets a quarter of A and of B.",
+)
+CHAPTERS = (AUTOTUNING, MULTI_GPU)
 
 
 def names() -> list[str]:

@@ -63,11 +63,40 @@ TERMS = (
         ("strategies",),
     ),
     Term(
+        "all-gather",
+        "21_multi_gpu",
+        "Each rank sends its part of a matrix to all others, so that every rank has the whole.",
+    ),
+    Term(
+        "rank",
+        "21_multi_gpu",
+        "A process with a GPU of its own, one of several that compute a product together.",
+    ),
+    Term(
+        "reduce-scatter",
+        "21_multi_gpu",
+        "The parts of sums that all ranks have are added, and each rank keeps the sums of some "
+        "elements.",
+    ),
+    Term(
+        "SUMMA",
+        "21_multi_gpu",
+        "A product on a grid of ranks: one panel of the factors after the other is sent along rows "
+        "and columns of the grid, and each rank adds to its own tile of the result.",
+    ),
+    Term(
         "asynchronous proxy",
         "16_tma_wgmma",
         "The way by which copy engine and tensor cores reach shared memory by themselves; what "
         "threads store is seen there only after a fence.",
         ("async proxy",),
+    ),
+    Term(
+        "control bits",
+        "22_fp32_summit",
+        "21 bits of each machine instruction, by which the assembler says when the next one may be "
+        "issued, and what this one waits for.",
+        ("control bit",),
     ),
     Term(
         "copy engine",
@@ -386,6 +415,12 @@ TERMS = (
         "roof for the arithmetic.",
     ),
     Term(
+        "scoreboard barrier",
+        "22_fp32_summit",
+        "One of six counters of a warp, of instructions under way; an instruction that needs their "
+        "results waits until it is 0.",
+    ),
+    Term(
         "SASS",
         "host_code",
         "The machine code of a GPU, and its assembly language.",
@@ -498,6 +533,12 @@ TERMS = (
         ("bfloat16",),
     ),
     Term(
+        "stream-K",
+        "12_split_k",
+        "A way to share a product: the steps of all tiles, end to end, cut into as many equal "
+        "parts as blocks run at a time.",
+    ),
+    Term(
         "sweep",
         "03_shared_memory",
         "Every legal setting of a kernel, timed at the same shapes.",
@@ -575,6 +616,48 @@ TERMS = (
         "16_tma_wgmma",
         "Hopper's instruction by which a warpgroup starts a product whose factors lie in shared "
         "memory; it goes on meanwhile.",
+    ),
+    Term(
+        "FP8",
+        "19_fp8",
+        "Floats of 8 bits: E4M3, with 4 bits of exponent and 3 of fraction, and E5M2, with 5 and "
+        "2.",
+        ("E4M3", "E5M2"),
+    ),
+    Term(
+        "K-major",
+        "19_fp8",
+        "A factor whose neighbours along K lie side by side in memory: A by rows, and B stored "
+        "N×K.",
+    ),
+    Term(
+        "octave",
+        "19_fp8",
+        "The numbers from one to twice that one, of which a float has equally many in each.",
+    ),
+    Term(
+        "promotion",
+        "19_fp8",
+        "Adding a sum of the tensor cores to one in float32 every so often, since theirs keep few "
+        "bits.",
+        ("promote", "promoted"),
+    ),
+    Term(
+        "quantize",
+        "19_fp8",
+        "To divide by a scale and convert to a type of few bits.",
+        ("quantizing", "quantized", "quantizer"),
+    ),
+    Term(
+        "saturate",
+        "19_fp8",
+        "Of a conversion: what is too large becomes the largest number there is, not infinity.",
+        ("saturation",),
+    ),
+    Term(
+        "scale",
+        "19_fp8",
+        "A float32 number that elements of 8 bits share, and that brings back what they stand for.",
     ),
     Term(
         "WMMA",

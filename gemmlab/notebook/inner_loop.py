@@ -50,7 +50,8 @@ def lines(rung: ladder.Rung) -> Listing:
     for first, last in rung.inner_loop:
         start = _next(rung, source, first, after)
         after = _next(rung, source, last, start + (first != last)) + 1
-        numbers += [*([None] if numbers else []), *range(start + 1, after + 1)]
+        apart = numbers and numbers[-1] != start
+        numbers += [*([None] if apart else []), *range(start + 1, after + 1)]
     kept = [source[number - 1] for number in numbers if number is not None]
     margin = min(len(line) - len(line.lstrip()) for line in kept if line.strip())
     text = "\n".join(LEFT_OUT if n is None else source[n - 1][margin:] for n in numbers)

@@ -20,10 +20,12 @@ from gemmlab.analysis import facts
 from gemmlab.analysis.recorded import chosen
 from gemmlab.folders import RESULTS, ROOT
 from gemmlab.ladder import CEILINGS, RUNGS, SINGLE
+from gemmlab.ladder.rungs.fp8 import FP8
 from gemmlab.loading import load
 from gemmlab.measure.timing import table
 from gemmlab.notebook.chapters import CHAPTERS
 from gemmlab.records import best_by_shape, published, roofs, runs
+from gemmlab.records.experiments.fp8 import steps as fp8_steps
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord, of_each
 from gemmlab.records.runs import Measured
 
@@ -41,31 +43,38 @@ BEGIN, END = "<!-- made by `make readme`, not by hand -->", "<!-- end of what is
 # ---- all rungs so far ----------------------------------------------------------------------------
 
 
+AMONG_STEPS = {FP8.name: fp8_steps.by_default}  # rungs whose speed stands in another table
 ON_SQUARES = tuple(rung for rung in RUNGS if rung.shown_at is None)
-LAST = [rung.name for rung in ON_SQUARES if rung.precision is SINGLE][-1]
 
 
-def climb(last: str = LAST):
+def summit() -> str:
+    """The last rung in float32 that is recorded, or the last one where none is."""
+    rungs = [rung for rung in ON_SQUARES if rung.precision is SINGLE]
+    return (list(filter(runs.is_recorded, rungs)) or rungs)[-1].name
+
+
+def climb(last: str | None = None):
     """Figure: recorded GFLOP/s over size, for cuBLAS and the rungs of its precision up to `last`.
 
-    Rungs before it without a current record are left out, and named. Raises LadderError for a name
-    that is not there, NoRecord and StaleRecord for `last`, BadRecord.
+    If None, up to the summit in float32. Rungs before it without a current record are left out, and
+    named. Raises LadderError for a name that is not there, NoRecord and StaleRecord for `last`,
+    BadRecord.
     """
     from gemmlab import plots
 
-    return plots.climb(_so_far(last))
+    return plots.climb(_so_far(last or summit()))
 
 
-def shares(last: str = LAST):
+def shares(last: str | None = None):
     """Figure: the recorded share of cuBLAS at 4096³ of the rungs up to `last`, and the sources'.
 
-    Of rungs with its precision alone, for cuBLAS is another at another precision. Rungs before it
-    without a current record are left out, and named. Raises LadderError for a name that is not
-    there, NoRecord and StaleRecord for `last`, BadRecord.
+    If None, up to the summit in float32. Of rungs with its precision alone, for cuBLAS is another
+    at another precision. Rungs before it without a current record are left out, and named. Raises
+    LadderError for a name that is not there, NoRecord and StaleRecord for `last`, BadRecord.
     """
     from gemmlab import plots
 
-    return plots.shares(_so_far(last), published.shares(), (SIZE, SIZE, SIZE))
+    return plots.shares(_so_far(last or summit()), published.shares(), (SIZE, SIZE, SIZE))
 
 
 def shape_shares():
@@ -135,6 +144,9 @@ def ladder_steps() -> list[Step]:
 
 def _speed(rung: ladder.Rung) -> tuple[str, float]:
     """TFLOP/s, and at what if not at SIZE³; percent of cuBLAS."""
+    if rung.name in AMONG_STEPS:
+        row = AMONG_STEPS[rung.name]((SIZE, SIZE, SIZE))
+        return f"{row['tflops']:.2f}", row["pct_cublas"]
     if (problem := rung.shown_at) is None:
         run = runs.replay_at(Measured(rung), SIZE, SIZE, SIZE)
         return f"{run.gflops / 1e3:.2f}", 100 * run.ratio.median

@@ -3,18 +3,23 @@
 Each figure carries its caption: made from the data, or given as `caption`. Nothing here measures or
 traces; numbers come from the tables, traces and accesses that the functions are given. What threads
 touch is in memory/ (bank conflicts: banks), who holds what for tensor cores in tensor_cores/, what
-blocks that stay and clusters do in hopper/, searches are in search/, speeds in speed/,
-palette and page in style.
+blocks that stay and clusters do in hopper/, 8-bit floats in fp8/, what several GPUs do in ranks/,
+searches are in search/, speeds in speed/, palette and page in style.
 """
 
 from __future__ import annotations
 
+from gemmlab.plots.fp8.errors import fp8_errors, fp8_errors_tried
+from gemmlab.plots.fp8.scales import scale_reach
+from gemmlab.plots.fp8.speeds import fp8_speeds
+from gemmlab.plots.fp8.sums import sums_in_turn
+from gemmlab.plots.fp8.values import fp8_values
 from gemmlab.plots.hopper.block_phases import block_phases
 from gemmlab.plots.hopper.boxes import boxes, factors
-from gemmlab.plots.hopper.fp8_errors import fp8_errors
 from gemmlab.plots.hopper.multicast import multicast
 from gemmlab.plots.hopper.power import power, wgmma_ceilings
 from gemmlab.plots.hopper.registers import register_budget
+from gemmlab.plots.hopper.sharing import sharing
 from gemmlab.plots.hopper.tile_changes import tile_changes
 from gemmlab.plots.hopper.tile_order import tile_order
 from gemmlab.plots.hopper.turns import turns
@@ -36,6 +41,9 @@ from gemmlab.plots.memory.warps import warp_map
 from gemmlab.plots.memory.waves import waves
 from gemmlab.plots.memory.widths import access_widths, staging
 from gemmlab.plots.picture import Picture
+from gemmlab.plots.ranks.holdings import rank_holdings
+from gemmlab.plots.ranks.scaling import scaling
+from gemmlab.plots.ranks.timeline import rank_timeline
 from gemmlab.plots.search.landscape import landscape
 from gemmlab.plots.search.predicted import predicted
 from gemmlab.plots.search.rules import rules
@@ -77,6 +85,9 @@ __all__ = [
     "factors",
     "fma_order",
     "fp8_errors",
+    "fp8_errors_tried",
+    "fp8_speeds",
+    "fp8_values",
     "fragments",
     "gflops",
     "issue_slots",
@@ -93,17 +104,23 @@ __all__ = [
     "png",
     "power",
     "predicted",
+    "rank_holdings",
+    "rank_timeline",
     "register_budget",
     "ring",
     "roofline",
     "rules",
     "rung_map",
+    "scale_reach",
+    "scaling",
     "shape_shares",
     "shares",
+    "sharing",
     "spread",
     "staging",
     "step",
     "steps",
+    "sums_in_turn",
     "sweep",
     "swizzles",
     "thread_tile",

@@ -15,12 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from gemmlab import files, ladder
+from gemmlab.cuda.cublas import CublasError
 from gemmlab.cuda.device import Gpu, require_gpu, software_versions
+from gemmlab.cuda.disassembler import NoDisassembler, NoListing
+from gemmlab.cuda.nvrtc import CompileError, NoCompiler
 from gemmlab.folders import require_checkout
 from gemmlab.kernel.kernel import by_default
-from gemmlab.ladder import CEILINGS_NAME, LEVELS, RUNGS, TENSOR_CEILING, LadderError
+from gemmlab.ladder import CEILINGS_NAME, LEVELS, RUNGS, TENSOR_CEILING, IllegalSetting, LadderError
+from gemmlab.ladder.rung import number
 from gemmlab.measure import ceilings, levels, profiler
-from gemmlab.measure.timing import Measurement, now, require_verified, sweep
+from gemmlab.measure.timing import Measurement, TimingError, now, require_verified, sweep
 from gemmlab.records import ablations, best_by_shape, registry, roofs, runs, stalls, tuning
 from gemmlab.records.experiments import (
     batches,
@@ -39,11 +43,13 @@ from gemmlab.records.experiments import (
     summit_steps,
     wgmma_ceilings,
 )
+from gemmlab.records.experiments.fp8 import cublas_errors, quantizing
 from gemmlab.records.experiments.fp8 import errors as fp8_errors
-from gemmlab.records.experiments.fp8 import quantizing
 from gemmlab.records.experiments.fp8 import steps as fp8_steps
+from gemmlab.records.experiments.multi_gpu import measuring as multi_gpu
 from gemmlab.records.registry import RUNS, BadRecord, Evidence, NoRecord, Say, StaleRecord
 from gemmlab.records.runs import Measured, Part
+from gemmlab.sass.rewriting import NotTheSame
 
 Shapes = Iterable[tuple[int, int, int]]
 
@@ -56,25 +62,50 @@ RESULT_SEED = 100
 
 
 def record(names: Iterable[str], shapes: Shapes, say: Say) -> Path:
-    """Measure evidence by name and write it; if none is named, all of BY_DEFAULT.
+    """Measure evidence by name and write it; if none is named, what lacks of BY_DEFAULT.
 
     A name is that of one, or of a group, as "stalls" of all that begins with "stalls/". Rungs are
     measured at these shapes. After each name its file is written anew, so an interruption loses no
-    more than what is in hand; what the file holds of others stays. say gets a line about each step.
-    Returns the last file. Before anything is measured, raises LadderError, NoCheckout, NoGpu,
-    NotWritten and BadRecord; then what the measurements raise.
+    more than what is in hand; what the file holds of others stays. If none is named, what is
+    recorded of this GPU and fits the code is left as it is, and what cannot run on this GPU is left
+    out with the reason: so the same command goes on after an interruption. say gets a line about
+    each step. Returns the last file. Before anything is measured, raises LadderError, NoCheckout,
+    NoGpu, NotWritten and BadRecord; then what the measurements raise.
     """
-    by_name = {one.name: one for one in evidence(tuple(shapes))}
-    chosen = [one for name in tuple(names) or BY_DEFAULT for one in _named(name, by_name)]
+    from tqdm.auto import tqdm
+
+    by_name, named = {one.name: one for one in evidence(tuple(shapes))}, tuple(names)
+    chosen = [one for name in named or BY_DEFAULT for one in _named(name, by_name)]
     require_checkout("Recording")
     folder = registry.RESULTS / require_gpu("Recording").slug
     files.require_writable(folder)
     if (folder / RUNS).is_file():
         runs.load(folder / RUNS)
-    for one in chosen:
-        path = one.remake(say)
-        say(f"{one.name}: written to {path}")
+    path = folder / RUNS
+    for one in tqdm(chosen, desc="record", unit="record", disable=len(chosen) == 1):
+        if not named and _is_kept(one, folder):
+            say(f"{one.name}: recorded already; `record {one.name}` measures it again")
+            continue
+        try:
+            path = one.remake(say)
+        except CANNOT_RUN as error:
+            if named:
+                raise
+            say(f"{one.name}: left out. {error}")
+        else:
+            say(f"{one.name}: written to {path}")
     return path
+
+
+def _is_kept(one: Evidence, folder: Path) -> bool:
+    """Whether it is recorded of the GPU whose folder this is, as the code is now."""
+    if not (folder / RUNS).is_file() or registry.replayed() != folder:
+        return False
+    try:
+        one.read()
+    except (NoRecord, StaleRecord):
+        return False
+    return True
 
 
 def evidence(shapes: Shapes = runs.SHAPES) -> tuple[Evidence, ...]:
@@ -96,8 +127,11 @@ def evidence(shapes: Shapes = runs.SHAPES) -> tuple[Evidence, ...]:
         power.EVIDENCE,
         fp8_steps.EVIDENCE,
         fp8_errors.EVIDENCE,
+        cublas_errors.EVIDENCE,
         quantizing.EVIDENCE,
         summit_steps.EVIDENCE,
+        multi_gpu.EVIDENCE,
+        multi_gpu.TIMELINES,
         *(
             Part(rung.name, RUNS, partial(_remake_rung, rung.name, shapes),
                  partial(runs.entry, Measured(rung)))
@@ -130,6 +164,13 @@ def refused() -> list[BadRecord | StaleRecord]:
 BY_DEFAULT = (
     CEILINGS_NAME, TENSOR_CEILING.name, LEVELS.name, chains.NAME, fma_order.NAME,
     *(rung.name for rung in RUNGS),
+)  # fmt: skip
+
+
+# What another GPU may lack, or its tools; a wrong result is none of these.
+CANNOT_RUN = (
+    IllegalSetting, TimingError, CublasError, CompileError, NoCompiler, NoDisassembler, NoListing,
+    NotTheSame,
 )  # fmt: skip
 
 
@@ -204,7 +245,11 @@ def _record_ceilings(say: Say) -> dict[str, Any]:
 
 
 def _record_tensor_ceiling(say: Say) -> dict[str, Any]:
-    provenance = _provenance()
+    provenance, arch = _provenance(), require_gpu("Recording").arch
+    if number(arch) < TENSOR_CEILING.oldest_arch:
+        raise IllegalSetting(
+            f"{TENSOR_CEILING.name} needs sm_{TENSOR_CEILING.oldest_arch} or newer, this is {arch}"
+        )
     roof = ceilings.measure_tensor_ceiling()
     say(f"{TENSOR_CEILING.name}: {roof.per_second.median / 1e12:.1f} TFLOP/s")
     code = ceilings.tensor_ceiling_code()
@@ -231,8 +276,9 @@ def _record_pitfalls(say: Say) -> dict[str, Any]:
 def _record_rung(name: str, shapes: Shapes, say: Say) -> dict[str, Any]:
     from tqdm.auto import tqdm
 
-    provenance = _provenance()
-    kernel = by_default(ladder.find(name))
+    rung, provenance = ladder.find(name), _provenance()
+    ladder.nearest_on(rung, rung.defaults, require_gpu("Recording").arch)  # else IllegalSetting
+    kernel = by_default(rung)
     report = require_verified(kernel)
     say(f"{name}: pass ({len(report.cases)} cases)")
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 import io
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -64,6 +65,20 @@ def replayed() -> Path:
         raise NoRecord("No run is recorded yet; run `python -m gemmlab record` on a GPU.")
     own = here.slug if here is not None and here.slug in there else there[0]
     return RESULTS / (wanted or own)
+
+
+@contextmanager
+def records_of(slug: str) -> Iterator[None]:
+    """Read those of this GPU, whatever GPU is here and GEMMLAB_RECORDS says."""
+    before = os.environ.get("GEMMLAB_RECORDS")
+    os.environ["GEMMLAB_RECORDS"] = slug
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["GEMMLAB_RECORDS"]
+        else:
+            os.environ["GEMMLAB_RECORDS"] = before
 
 
 # ---- reading files -------------------------------------------------------------------------------

@@ -12,14 +12,21 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gemmlab import files
-from gemmlab.cuda.device import gpu
+from gemmlab.cuda.device import arch_of, gpu
 from gemmlab.kernel.fingerprint import code_hash
-from gemmlab.ladder import Precision, Rung, Settings, settings_for
+from gemmlab.ladder import (
+    IllegalSetting,
+    Precision,
+    Rung,
+    Settings,
+    nearest_on,
+    settings_for,
+)
 from gemmlab.measure.timing import Measurement, sweep, table
 from gemmlab.records.registry import (
     RUNS,
@@ -254,6 +261,14 @@ def device() -> Device:
 # ---- what is recorded of a kernel ----------------------------------------------------------------
 
 
+def is_recorded(rung: Rung) -> bool:
+    """Whether anything is recorded of a rung on the GPU whose records are read.
+
+    Raises NoRecord where that GPU has no records at all.
+    """
+    return rung.name in current()["rungs"]
+
+
 def entry(kernel) -> dict[str, Any]:
     """What is recorded of this kernel's rung (see FORMAT).
 
@@ -281,7 +296,10 @@ def entry(kernel) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Measured:
-    """A rung with its default settings, as far as records look at it: nothing is compiled."""
+    """A rung as it is recorded, as far as records look at it: nothing is compiled.
+
+    With its default settings, or the nearest that run on the GPU whose record is read.
+    """
 
     rung: Rung
 
@@ -289,9 +307,16 @@ class Measured:
     def name(self) -> str:
         return self.rung.name
 
-    @property
+    @cached_property
     def settings(self) -> Settings:
-        return settings_for(self.rung, {})
+        wanted = settings_for(self.rung, {})
+        try:
+            arch = arch_of(tuple(current()["gpu"]["compute_capability"]))
+            return (
+                wanted if self.rung.runs_on(wanted, arch) else nearest_on(self.rung, wanted, arch)
+            )
+        except (NoRecord, BadRecord, IllegalSetting):  # nothing of it can be recorded
+            return wanted
 
     @property
     def precision(self) -> Precision:
@@ -376,5 +401,5 @@ def result_digest(kernel, m: int, n: int, k: int, alpha: float, beta: float, see
     import numpy
 
     given = kernel.operands(kernel.problem(m, n, k), seed)
-    result = kernel(given.A, given.B, given.C, alpha, beta, given.bias)
+    result = kernel(given.A, given.B, given.C, alpha, beta, given.bias, given.scales)
     return hashlib.sha256(numpy.ascontiguousarray(result).tobytes()).hexdigest()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from gemmlab.cuda.disassembler import Instruction, NoListing
+from gemmlab.cuda.disassembler import INSTRUCTION_BYTES, Instruction, NoListing
 
 BANKS = 2  # of the register file, by register number, from Volta on
 WINDOW = 3  # cycles that an FFMA has to collect its operands
@@ -175,6 +175,13 @@ def waits(instructions: Sequence[Instruction], *, reuse: bool = True) -> list[in
 
 
 # ---- the inner loop ------------------------------------------------------------------------------
+
+
+def runs_of(trip: Sequence[Instruction]) -> list[tuple[int, int]]:
+    """Of a trip, the stretches of neighbours: (first, last + 1), by places in the kernel."""
+    places = [one.address // INSTRUCTION_BYTES for one in trip]
+    cuts = [0, *(n for n, (a, b) in enumerate(pairwise(places), 1) if b != a + 1), len(places)]
+    return [(places[a], places[b - 1] + 1) for a, b in pairwise(cuts)]
 
 
 def inner_loop(instructions: Sequence[Instruction], adds_per_tile: int | None = None) -> Loop:

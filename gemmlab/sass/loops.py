@@ -9,13 +9,13 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from gemmlab.cuda.architectures import WARP
-from gemmlab.cuda.disassembler import disassemble, parse, section
+from gemmlab.cuda.architectures import SIMULATED_ARCH, WARP
+from gemmlab.cuda.disassembler import Instruction, NoListing, disassemble, parse, section
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import SINGLE, require_arch
 from gemmlab.ladder.probes import mma_shape
 from gemmlab.sass import listings
-from gemmlab.sass.inner_loop import Loop, inner_loop
+from gemmlab.sass.inner_loop import COPY, Loop, inner_loop, runs_of
 from gemmlab.sass.view import LoopView
 
 if TYPE_CHECKING:
@@ -44,6 +44,22 @@ def loop(kernel: Kernel, arch: str | None = None) -> Loop:
     return _loop(lines, adds_per_tile(kernel))
 
 
+def change_of_stage(kernel: Kernel) -> tuple[Instruction, ...]:
+    """What a warp executes between two stages whose tiles other warps bring, for sm_90a.
+
+    It stands between the two parts of a trip, which jumps over it while a stage lasts; where the
+    next one is there already, all of it is executed once. Raises NoListing for a loop that brings
+    its tiles itself or is all in one part, and what loop() raises.
+    """
+    code = parse(listings.of(kernel.rung, kernel.text, kernel.settings, SIMULATED_ARCH))
+    trip = loop(kernel, SIMULATED_ARCH)
+    runs = runs_of(trip.instructions)
+    if trip.mix[COPY] or len(runs) != 2:
+        raise NoListing(f"{kernel.name} has no change of stage apart from its loop")
+    (_, end), (start, _) = runs
+    return tuple(code[end:start])
+
+
 def adds_per_tile(kernel: Kernel) -> int | None:
     """Multiply-add instructions of a warp for one pair of tiles; None where these have no depth BK.
 
@@ -53,6 +69,8 @@ def adds_per_tile(kernel: Kernel) -> int | None:
     depth = kernel.rung.depth(kernel.settings)
     if kernel.rung.by_wgmma:
         return depth // mma_shape(kernel.precision)[-1]
+    if "TN" in kernel.settings:  # a thread's sums, where some of the threads may have none
+        return kernel.settings["TM"] * kernel.settings["TN"] * depth
     rows, columns = kernel.rung.tile(kernel.settings)
     warps = math.prod(kernel.rung.block(kernel.settings)) // WARP
     each = WARP if kernel.precision is SINGLE else math.prod(mma_shape(kernel.precision))

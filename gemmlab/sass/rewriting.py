@@ -24,7 +24,7 @@ from gemmlab.cuda.disassembler import (
 )
 from gemmlab.sass import hazards
 from gemmlab.sass.effects import effect, values
-from gemmlab.sass.inner_loop import MULTIPLY_ADD, SHARED_LOAD, class_of, inner_loop
+from gemmlab.sass.inner_loop import MULTIPLY_ADD, SHARED_LOAD, class_of, inner_loop, runs_of
 
 NEAR = 30  # slots: loads that lie closer together belong to one step
 MEETINGS = ("BSSY", "BSYNC", "BREAK")  # where threads that went different ways meet again
@@ -77,7 +77,7 @@ def rewritten(cubin: bytes, entry: str, change: Change) -> bytes:
     start, lines = _lines(cubin, entry)
     trip = inner_loop([line.one for line in lines]).instructions
     allowed = hazards.shortest(trip)
-    runs = _runs(trip)
+    runs = runs_of(trip)
     for first, end in runs:
         part = lines[first:end]
         if change.spacing is not None:
@@ -120,6 +120,23 @@ def require_same(before: bytes, after: bytes, entry: str) -> None:
     for ours, theirs in zip(*others, strict=True):
         if ours != theirs:
             raise NotTheSame(f"{entry}: outside of the loop {ours} became {theirs}")
+
+
+def with_control(cubin: bytes, entry: str, slot: int, **fields) -> bytes:
+    """The cubin with some control bits changed, of one issue slot of kernel `entry`'s inner loop.
+
+    `fields`: of Control. Nothing is checked: see require_same. Raises ValueError for a slot or
+    bits that there are not, and NoListing.
+    """
+    start, lines = _lines(cubin, entry)
+    trip = inner_loop([line.one for line in lines]).instructions
+    if not 0 <= slot < len(trip):
+        raise ValueError(f"slot is {slot}; this trip has the issue slots 0 to {len(trip) - 1}")
+    line = lines[trip[slot].address // INSTRUCTION_BYTES]
+    line.set_control(line.one.control.but(**fields))
+    made = bytearray(cubin)
+    struct.pack_into("<QQ", made, start + line.was * INSTRUCTION_BYTES, line.lower, line.upper)
+    return bytes(made)
 
 
 def _others(code: Sequence[Instruction], trip: Sequence[Instruction]) -> list[str]:
@@ -223,13 +240,6 @@ def _aim(lines: list[Line]) -> None:
 
 
 # ---- changes ------------------------------------------------------------------------------------
-
-
-def _runs(trip: Sequence[Instruction]) -> list[tuple[int, int]]:
-    """Of a trip, the stretches of neighbours: (first, last + 1), by places in the kernel."""
-    places = [one.address // INSTRUCTION_BYTES for one in trip]
-    cuts = [0, *(n for n, (a, b) in enumerate(pairwise(places), 1) if b != a + 1), len(places)]
-    return [(places[a], places[b - 1] + 1) for a, b in pairwise(cuts)]
 
 
 def _spread(part: list[Line], first: int, spacing: int) -> list[Line]:

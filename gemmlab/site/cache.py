@@ -42,9 +42,9 @@ class Shelf:
                 return entry
         except (FileNotFoundError, ValueError, KeyError):
             pass
-        entry = make()
-        files.write(path, json.dumps(entry, ensure_ascii=False).encode())
-        return entry
+        content = json.dumps(make(), ensure_ascii=False).encode()
+        files.write(path, content)
+        return json.loads(content)
 
     def keep_picture(self, content: bytes) -> str:
         """Keep a WebP file, and return its name."""

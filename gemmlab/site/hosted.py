@@ -58,8 +58,8 @@ runpy.run_path(str(ROOT / "requirements" / "hosted.py"))["set_up"](ROOT)
 WORDS = (
     "*A copy to run on Colab. Run the first cell, and wait for its last line. Where Colab had "
     "loaded a package before in another version, it asks for a restart of the session: restart, "
-    "and run it again. With a GPU (Runtime, Change runtime type) kernels run on it; without one they run "
-    "in the simulator, and times are replayed.*"
+    "and run it again. With a GPU (Runtime, Change runtime type) kernels run on it; without one "
+    "they run in the simulator, and times are replayed.*"
 )
 
 
@@ -208,4 +208,6 @@ def every_link(where: Repository | None) -> str:
         for name in sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb"))
         if name != "index"
     ]
-    return "\n".join(["| notebook | | | to upload |", "|---|---|---|---|", *rows])
+    return "\n".join(
+        ["| notebook | on Colab | on Binder | to upload |", "|---|---|---|---|", *rows]
+    )

@@ -16,8 +16,8 @@ from pathlib import Path
 from gemmlab import files, ladder
 from gemmlab.cuda.architectures import SIMULATED_ARCH
 from gemmlab.ladder import RUNGS, Rung, Settings
-from gemmlab.notebook import refusal
-from gemmlab.notebook.lab_view import LINES_TITLE, NUMBERS_TITLE, known_roofs
+from gemmlab.notebook.labs import refusal
+from gemmlab.notebook.labs.lab_view import LINES_TITLE, NUMBERS_TITLE, known_roofs
 from gemmlab.site import cache as kept
 from gemmlab.site import lab_views
 from gemmlab.site.constraint_tables import tables
@@ -171,7 +171,8 @@ def _control(rung: Rung, at: int, start: Settings) -> str:
         f'<span><input type="range" id="{name}" name="{one.name}" min="0" '
         f'max="{len(one.legal) - 1}" value="{one.legal.index(value)}" '
         f'data-values="{" ".join(map(str, one.legal))}" aria-valuetext="{value}" '
-        f'autocomplete="off" disabled><output for="{name}">{value}</output></span></div>'
+        f'autocomplete="off" disabled>'
+        f'<output for="{name}" aria-live="off">{value}</output></span></div>'
     )
 
 
@@ -182,13 +183,14 @@ def _notes(rung: Rung) -> list[str]:
     drawn, legal = len(lab_views.rendered(rung)), len(_legal(rung))
     if drawn < legal:
         notes.append(
-            f"Of {legal:,} choices that go together this page has {drawn:,}; gl.lab draws them all."
+            f"Of {legal:,} choices that go together this page has {drawn:,}; gl.lab in the "
+            "notebook compiles and draws the others."
         )
     roofs, no_roofs = known_roofs()
     if roofs:
         notes.append(
             "Nothing is measured here: a speed is a recorded one, with its GPU and date below the "
-            f"picture. The roofs are those of an {roofs.gpu}, recorded {roofs.recorded[:10]}."
+            f"picture. The roofs are those of one {roofs.gpu}, recorded {roofs.recorded[:10]}."
         )
     return [*notes, *filter(None, [no_roofs])]
 

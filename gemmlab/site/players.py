@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gemmlab import files
 from gemmlab.folders import NOTEBOOKS
-from gemmlab.notebook import ring_player, step_player
+from gemmlab.notebook.labs import ring_player, step_player
 from gemmlab.site import cache as kept
 from gemmlab.site.interactive import LAB, RING_PLAYER, Call, calls
 from gemmlab.site.labs import Progress
@@ -123,5 +123,5 @@ def _control(
         f'<div class="gemmlab-control"><label for="{ident}"><b>{label}</b></label>'
         f'<span><input type="range" class="gemmlab-{kind}" id="{ident}" min="{least}" '
         f'max="{most}" value="{value}" autocomplete="off" disabled>'
-        f'<output for="{ident}">{words}</output></span></div>'
+        f'<output for="{ident}" aria-live="off">{words}</output></span></div>'
     )

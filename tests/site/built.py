@@ -1,4 +1,4 @@
-"""The pages of the built site, parsed."""
+"""The pages of the built site: parsed, and watched in a browser."""
 
 import posixpath
 import re
@@ -35,6 +35,8 @@ class Page(HTMLParser):
         self.ids |= {found[name] for name in ("id", "name") if found.get(name)}
         if tag == "a" and "href" in found:
             self.links.append(found["href"])
+        if found.get("rel") == "canonical":  # this page's own address
+            return
         if tag in LOADED and (where := found.get(LOADED[tag])):
             self.loaded.append(where)
             if tag == "script":
@@ -59,3 +61,33 @@ def parsed(path: str) -> Page:
     page = Page()
     page.feed((SITE / path).read_text(encoding="utf-8"))
     return page
+
+
+@dataclass
+class Watched:
+    """What went wrong on a page, and which other hosts it asked."""
+
+    here: str
+    troubles: list[str] = field(default_factory=list)
+
+    def of(self, page) -> None:
+        page.on("console", self._said)
+        page.on("pageerror", lambda error: self.troubles.append(str(error)))
+        page.on("request", self._asked)
+        page.on("response", self._answered)
+
+    def now_on(self, name: str) -> None:
+        """Troubles so far that have no page yet are of this one."""
+        self.troubles[:] = [one if ".html: " in one else f"{name}: {one}" for one in self.troubles]
+
+    def _said(self, message) -> None:
+        if message.type in ("error", "warning"):
+            self.troubles.append(f"{message.type}: {message.text}")
+
+    def _asked(self, request) -> None:
+        if not request.url.startswith((self.here, "data:", "blob:", "about:")):
+            self.troubles.append(f"asks {request.url}")
+
+    def _answered(self, response) -> None:
+        if response.status >= 400:
+            self.troubles.append(f"{response.status} {response.url}")

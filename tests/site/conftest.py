@@ -8,13 +8,12 @@ import os
 import shutil
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from built import SITE
+from built import SITE, Watched
 from playwright.sync_api import Browser, Page, sync_playwright
 
 CHROMIUM = next(
@@ -35,32 +34,6 @@ if not CHROMIUM and os.environ.get("GEMMLAB_REQUIRE_BROWSER"):
 class Quiet(SimpleHTTPRequestHandler):
     def log_message(self, *_):
         pass
-
-
-@dataclass
-class Watched:
-    """What went wrong on a page, and which other hosts it asked."""
-
-    here: str
-    troubles: list[str] = field(default_factory=list)
-
-    def of(self, page: Page) -> None:
-        page.on("console", self._said)
-        page.on("pageerror", lambda error: self.troubles.append(str(error)))
-        page.on("request", self._asked)
-        page.on("response", self._answered)
-
-    def _said(self, message) -> None:
-        if message.type in ("error", "warning"):
-            self.troubles.append(f"{message.type}: {message.text}")
-
-    def _asked(self, request) -> None:
-        if not request.url.startswith((self.here, "data:", "blob:", "about:")):
-            self.troubles.append(f"asks {request.url}")
-
-    def _answered(self, response) -> None:
-        if response.status >= 400:
-            self.troubles.append(f"{response.status} {response.url}")
 
 
 @pytest.fixture(scope="session")

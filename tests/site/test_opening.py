@@ -1,7 +1,7 @@
 """Every page in Chromium: no error, no other host, little to load, no wider than a phone."""
 
 import pytest
-from built import SITE, parsed
+from built import SITE, Watched, parsed
 
 DESKTOP, PHONE = {"width": 1400, "height": 1000}, {"width": 390, "height": 844}  # pixels
 MOST_BYTES = 2e6  # of a notebook's page, before the reader does anything
@@ -37,14 +37,37 @@ def names(site) -> list[str]:
     return opened()
 
 
-@pytest.mark.parametrize("part", range(4))
-def test_pages_load_without_an_error_and_ask_no_other_host(page, watched, names, part):
-    assert len(names) > 60
-    for name in names[part::4]:
+def of_reading(name: str) -> bool:
+    """Whether a page is of prose: a notebook, or a page beside the first one."""
+    return name.startswith("notebooks/") or "/" not in name
+
+
+def test_pages_of_code_load_without_an_error_and_ask_no_other_host(page, watched, names):
+    plain = [name for name in names if not of_reading(name)]
+    assert len(plain) > 40
+    for name in plain:
+        page.goto(name)
+        watched.now_on(name)
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_pages_of_prose_load_without_an_error_and_little(browser, address, names, part):
+    chosen = [name for name in names if of_reading(name)][part::2]
+    assert len(chosen) > 12
+    sizes, troubles = {}, []
+    for name in chosen:
+        context = browser.new_context(viewport=DESKTOP, base_url=address)  # with no cache
+        page, watched = context.new_page(), Watched(address)
+        watched.of(page)
         page.goto(name)
         page.wait_for_load_state("networkidle")
-        watched.troubles[:] = [one if one.startswith(name) else f"{name}: {one}"
-                               for one in watched.troubles]  # fmt: skip
+        sizes[name] = page.evaluate(TRANSFERRED)
+        watched.now_on(name)
+        troubles += watched.troubles
+        context.close()
+    assert troubles == []
+    assert min(sizes.values()) > 10_000
+    assert {name: size for name, size in sizes.items() if size > MOST_BYTES} == {}
 
 
 def test_pages_of_code_that_are_not_opened_load_nothing_else(names, site):
@@ -62,20 +85,6 @@ def test_an_error_on_a_page_is_seen(page, watched, address):
     said = " ".join(watched.troubles)
     assert "planted" in said and "404" in said and "asks http://192.0.2.1/" in said
     watched.troubles.clear()
-
-
-def test_a_page_loads_little_before_a_reader_does_anything(browser, address, names):
-    sizes = {}
-    for name in names:
-        if name.startswith("notebooks/") or "/" not in name:
-            context = browser.new_context(viewport=DESKTOP, base_url=address)  # with no cache
-            page = context.new_page()
-            page.goto(name)
-            page.wait_for_load_state("networkidle")
-            sizes[name] = page.evaluate(TRANSFERRED)
-            context.close()
-    assert min(sizes.values()) > 10_000
-    assert {name: size for name, size in sizes.items() if size > MOST_BYTES} == {}
 
 
 @pytest.mark.parametrize("part", range(2))

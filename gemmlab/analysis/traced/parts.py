@@ -87,7 +87,7 @@ def in_orders(
     joins = tuple(join for join in range(len(JOINS)) if join not in (ALONE, SECOND_KERNEL))
     rows = {}
     for name, kernel in kernels(joins, **settings).items():
-        results = list(_results(kernel.scheduled_for(sm_count), m, n, k, orders))
+        results = list(results_in_orders(kernel.scheduled_for(sm_count), m, n, k, orders))
         bits = np.stack([one.view(np.uint32) for one in results])
         different = len({one.tobytes() for one in results})
         rows[name] = [orders, different, int((bits != bits[0]).any(axis=0).sum())]
@@ -95,7 +95,8 @@ def in_orders(
     return pandas.DataFrame.from_dict(rows, orient="index", columns=columns)
 
 
-def _results(kernel: Kernel, m: int, n: int, k: int, orders: int) -> Iterator[np.ndarray]:
+def results_in_orders(kernel: Kernel, m: int, n: int, k: int, orders: int) -> Iterator[np.ndarray]:
+    """C of the same product in the simulator, its blocks run in so many orders, those of a seed."""
     problem, random = kernel.problem(m, n, k), np.random.default_rng(0)
     launches = kernel.launches(problem)
     own = launches[multiplying(launches)]

@@ -1,8 +1,8 @@
 """Who does what, and who waits for whom: the warpgroups of a block around their ring of stages.
 
-For kernels whose tiles are brought by tensor maps and multiplied by wgmma. A warpgroup is followed
-by its first warp, in the order in which the simulator executed the block: one order of the many
-that the mbarriers allow, and no times.
+For kernels whose tiles are brought by tensor maps, those of B at least, and multiplied by wgmma or,
+warp by warp, by multiply-adds. A warpgroup is followed by its first warp, in the order in which the
+simulator executed the block: one order of the many that the mbarriers allow, and no times.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gemmlab.kernel.trace import Trace
+from gemmlab.simulator import BoxCopy
 from gemmlab.simulator.run import Step
 
 WARPS = 4  # of a warpgroup
-STEP = 64  # of K, in 16 bits
+STEP = 64  # of K
+PRODUCT, MULTIPLY_ADD, SHARED_READ = "wgmma.mma", "fma", "ld.shared"  # how opcodes begin
 # What a role does. It waits until a stage is empty and starts the copies of a step, which will tell
 # the stage's full mbarrier; it waits until the stage is full, starts the products, waits for those
 # of the step before and arrives at empty; it meets the others at a barrier; it brings C on its way.
@@ -40,7 +42,11 @@ class Turn:
 
 @dataclass(frozen=True)
 class Turns:
-    """What each role of one block does, in its order: {"producer": (Turn, ...), ...}."""
+    """What each role of one block does, in its order: {"producer": (Turn, ...), ...}.
+
+    Those that multiply are called "warpgroup 0" and so on, or where each warp waits and arrives for
+    itself, "warp 0" and so on.
+    """
 
     trace: Trace
     block: tuple[int, int, int]
@@ -65,7 +71,7 @@ def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0)) -> Turns:
 
     A stage is told by where its copies go in shared memory; steps are counted. Raises TypeError for
     anything but a trace, LaunchError for a block that is not there, and ValueError for a kernel
-    that does not copy by tensor maps and multiply by wgmma.
+    that does not copy by tensor maps.
     """
     if not isinstance(trace, Trace):
         raise TypeError(f"turns takes a trace, as kernel.trace(m, n, k) gives, not {trace!r}.")
@@ -73,14 +79,10 @@ def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0)) -> Turns:
     executed = [
         trace.run.instructions(tuple(block), warp) for warp in range(0, threads // 32, WARPS)
     ]
-    opcodes = {step.opcode.split(".")[0] for steps in executed for step in steps}
     loads = [box for box in trace.run.boxes(tuple(block)) if box.operation == "load"]
-    if "wgmma" not in opcodes or not loads:
-        raise ValueError(
-            f"turns: {trace.kernel_name} does not copy by tensor maps and multiply by wgmma."
-        )
-    places = sorted({box.place for box in loads if box.array == "A"})
-    stages = _stages(loads, places)
+    if not loads:
+        raise ValueError(f"turns: {trace.kernel_name} does not copy by tensor maps.")
+    stages = _stages(loads)
     return Turns(
         trace, tuple(block),
         {
@@ -90,14 +92,19 @@ def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0)) -> Turns:
     )  # fmt: skip
 
 
-def _stages(loads, places: list[int]) -> list[int]:
-    """The stage of each step, in the order in which they were copied."""
-    return [places.index(box.place) for box in loads if box.array == "A"]
+def _stages(loads: list[BoxCopy]) -> list[int]:
+    """The stage of each step, in the order in which they were copied: by A's boxes, if any."""
+    array = "A" if any(box.array == "A" for box in loads) else "B"
+    copied = [box.place for box in loads if box.array == array]
+    places = sorted(set(copied))
+    return [places.index(place) for place in copied]
 
 
 def _name(group: int, steps: list[Step]) -> str:
-    multiplies = any(step.opcode.startswith("wgmma.mma") for step in steps)
-    return f"warpgroup {group}" if multiplies else "producer"
+    if any(step.opcode.startswith(PRODUCT) for step in steps):
+        return f"warpgroup {group}"
+    multiplies = any(step.opcode.startswith(MULTIPLY_ADD) for step in steps)
+    return f"warp {group * WARPS}" if multiplies else "producer"
 
 
 def _turns(executed: list[Step], stages: list[int]) -> tuple[Turn, ...]:
@@ -129,6 +136,10 @@ def _turns(executed: list[Step], stages: list[int]) -> tuple[Turn, ...]:
             if begun is not None:
                 put(AWAITS_FULL, count(STARTS), begun, until)
                 begun = None
+        elif opcode.startswith(SHARED_READ) and begun is not None:
+            put(AWAITS_FULL, count(STARTS), begun, until)
+            put(STARTS, count(STARTS), at, at)
+            begun = None
         elif opcode.startswith("wgmma.commit_group"):
             put(STARTS, count(STARTS), at, at)
         elif opcode.startswith("wgmma.wait_group"):

@@ -4,6 +4,8 @@ An entry's `plan` decides grid and block. untiled has the simplest; shapes is wh
 """
 
 from gemmlab.ladder.rungs import (
+    fp8,
+    fp32_summit,
     hopper,
     irregular,
     mma_sync,
@@ -16,5 +18,5 @@ from gemmlab.ladder.rungs import (
 
 RUNGS = (
     *untiled.RUNGS, *tiled.RUNGS, *warp_tiled.RUNGS, *register_banks.RUNGS, *irregular.RUNGS,
-    *tensor_cores.RUNGS, *mma_sync.RUNGS, *hopper.RUNGS,
+    *tensor_cores.RUNGS, *mma_sync.RUNGS, *hopper.RUNGS, *fp8.RUNGS, *fp32_summit.RUNGS,
 )  # fmt: skip

@@ -1,11 +1,13 @@
 """Rung 22: rung 10's loop with producer warps, tensor copies and blocks that share all work evenly.
 
-It is not on the ladder yet: it has no notebook and no records.
+It has no records of speed yet: `python -m gemmlab record 22_fp32_summit 22_steps` makes them.
 """
 
 from __future__ import annotations
 
+from gemmlab.ladder.constraints import Constraint
 from gemmlab.ladder.launch import Launch, MapOf, Target, Workspace
+from gemmlab.ladder.planted import Planted
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Rung
 from gemmlab.ladder.rungs.hopper import ARCH
@@ -18,6 +20,7 @@ WARPS = CONSUMERS // 32  # that multiply
 PADDING = 4  # floats, of a row of A's tile
 COLUMNS_OF_A_COPY = 4  # rows of B begin at whole 16 bytes, as tensor maps ask for, in steps of it
 FLAG_BYTES = 4
+GROUP = 8
 NEARLY_ALL = 0.95  # of the SMs
 
 
@@ -48,10 +51,20 @@ def _plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
     ]  # fmt: skip
 
 
+def _only_to_compare(s: Settings) -> str | None:
+    if s["GROUP"] != GROUP and not (s["STREAM_K"] and s["MAPPED"]):
+        return f"is there to compare: STREAM_K=0 and MAPPED=0 only with GROUP={GROUP}"
+    return None
+
+
 FP32_SUMMIT = Rung(
     name="22_fp32_summit",
     title="FP32 summit",
     idea="warps that only bring, warps that only multiply, and all SMs at work to the end",
+    inner_loop=(
+        ("for (int n = work.begin", "arrive_when_copied(told)"),
+        ("if (--chunks == 0)", "b = &shared.b"),
+    ),
     parameters=(
         Parameter("BM", BM, (BM,), "rows of C that a block computes"),
         Parameter("BN", BN, (BN,), "columns of C that a block computes"),
@@ -59,16 +72,27 @@ FP32_SUMMIT = Rung(
         Parameter("TM", TM, (TM,), "rows of C that a thread computes"),
         Parameter("TN", TN, (TN,), "columns of C that a thread computes"),
         Parameter("STAGES", 2, (2, 3, 4), "pairs of tiles in shared memory"),
-        Parameter("GROUP", 8, (1, 4, 8, 16), "rows of tiles that are computed together"),
+        Parameter("GROUP", GROUP, (1, 4, 8, 16), "rows of tiles that are computed together"),
         Parameter("STREAM_K", 1, (0, 1), "1: the last tiles are cut, so that all have as much"),
         Parameter("MAPPED", 1, (0, 1), "1: B comes by tensor map where its rows allow it"),
         Parameter("PTXAS", 1, (1,), "the assembler's optimization; 1 keeps the order of the FMAs"),
     ),
     tile=tile,
     plan=_plan,
-    constraints=(fits(_shared_bytes, ARCH),),
+    constraints=(fits(_shared_bytes, ARCH), Constraint("only to compare", _only_to_compare)),
     model_bytes=tile_reuse,
     needs_arch=lambda s: ARCH,
+    planted=Planted(
+        old="__syncwarp();",
+        new="__syncwarp(1u << lane);",
+        what="each lane waits for itself alone, so lane 0 tells the producer that its warp is done "
+        "while other lanes may still have to read the stage",
+        kind="write-after-read race",
+        seen="here the lanes of a warp go together, so the results are right, and so they may be "
+        "on a GPU; check() sees copies into places that nobody has said to have been read",
+        hint="Who tells the producer that a stage is empty, and whom does it speak for?",
+        settings={"BK": 32},
+    ),
 )
 
-UNLISTED = (FP32_SUMMIT,)
+RUNGS = (FP32_SUMMIT,)

@@ -1,7 +1,6 @@
 """Rung 19: 8-bit floats with scales, on top of rung 18, for sm_90a alone.
 
-It is not on the ladder yet: it has no notebook. What is measured of it is in
-gemmlab.records.experiments.fp8.
+What is measured of it is in gemmlab.records.experiments.fp8.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 from gemmlab.ladder.constraints import Constraint
 from gemmlab.ladder.element_types import BFLOAT16, E4M3, E5M2, FLOAT32
 from gemmlab.ladder.launch import Launch, MapOf, Target
+from gemmlab.ladder.planted import Planted
 from gemmlab.ladder.precision import PROMOTED, Precision, by_warpgroups
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Rung
@@ -17,9 +17,12 @@ from gemmlab.ladder.rungs.hopper import (
     BARRIER_BYTES,
     GROUP_ROWS,
     GROUP_THREADS,
+    LARGE_TILE,
     MAP_ALIGNMENT,
     ROW_BYTES,
+    SMALL_C,
     SQUARE_BYTES,
+    THIN,
 )
 from gemmlab.ladder.rungs.shapes import ceil_div, fits, tile, tile_reuse
 from gemmlab.ladder.scales import OF_BLOCKS, OF_ROWS, OF_TENSORS
@@ -108,10 +111,43 @@ def _whole_squares(s: Settings) -> str | None:
     return None
 
 
+COMPUTED = {"SCALES", "PROMOTE", "DTYPE", "OUT32"}
+
+
+def _swept(problem: Problem, s: Settings) -> bool:
+    """Small tiles where C is small; the default alone where there are no tensor maps."""
+    if not _has_maps(problem):
+        return s == FP8.defaults
+    return problem.m * problem.n < SMALL_C or s["BM"] * s["BN"] >= LARGE_TILE
+
+
+TILES = {(64, 2), (64, 8), (128, 6)}  # of other tiles that ship, BN and STAGES
+OF_512 = {"BN": 64, "STAGES": 8}  # has room for two sums of 512 products
+
+
+def _ships(s: Settings) -> bool:
+    """Each parameter by itself; all that goes into errors; some tiles, for both ends of scales."""
+    changed = {name for name, value in s.items() if value != FP8.defaults[name]}
+    if len(changed) <= 1 or changed <= {"SCALES", "PROMOTE"} or changed <= {"SCALES", "CLUSTER"}:
+        return True
+    if s["OUT32"]:
+        tiles = OF_512 if s["PROMOTE"] == 512 else {}
+        return changed <= {*COMPUTED, *tiles} and tiles.items() <= s.items()
+    if s["BN"] > THREE_SETS:
+        return changed <= {"BM", "BN", "STAGES", "PROMOTE"} and s["STAGES"] == 4
+    tiles = {"BM", "BN", "STAGES", "SCALES"}
+    return changed <= tiles and (s["BN"], s["STAGES"]) in TILES and s["SCALES"] != 1
+
+
 FP8 = Rung(
     name="19_fp8",
     title="FP8 with scales",
     idea="8 bits and scales; sums of 13 bits, added every 128 products to others in float32",
+    inner_loop=(
+        ("const auto begin = [&]", "};"),
+        ("const auto end = [&]", "};"),
+        ("for (; unit + 2 < units; unit += 2) {", "}"),
+    ),
     parameters=(
         Parameter("BM", 128, (64, 128), "rows of C that a block computes"),
         Parameter("BN", 128, (32, 64, 128, 256), "columns of C that a block computes"),
@@ -143,6 +179,20 @@ FP8 = Rung(
     precision=by_warpgroups(E4M3, E4M3, BFLOAT16, OF_TENSORS, PROMOTED),
     by_type=_precision,
     ops=lambda s: "NT",
+    ships=_ships,
+    tuned_shapes=(*THIN, (8192, 8192, 8192)),
+    swept=_swept,
+    planted=Planted(
+        old="end(two, of_two, unit + 1);\n            }\n            if",
+        new="end(two, of_one, unit + 1);\n            }\n            if",
+        what="sums of one block of K are multiplied by the scales of the next: those that were "
+        "read for the other set",
+        kind=None,
+        seen="products of more than two blocks of K are wrong, which verification sees and the "
+        "simulator's checks do not: all reads and writes are in order",
+        hint="From which K on is it wrong, and which lines run only then?",
+        settings={"BM": 64, "BN": 64, "STAGES": 2, "SCALES": 2},
+    ),
 )
 
-UNLISTED = (FP8,)
+RUNGS = (FP8,)

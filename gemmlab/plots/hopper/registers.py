@@ -11,7 +11,7 @@ from gemmlab.analysis.register_budget import Share
 from gemmlab.cuda.architectures import REGISTERS_PER_SM
 from gemmlab.plots import style
 from gemmlab.plots.picture import Picture
-from gemmlab.plots.style import LARGE, MARGIN, NORMAL, WIDTH, styled
+from gemmlab.plots.style import LARGE, MARGIN, NORMAL, SMALL, WIDTH, styled
 
 COLOURS = {"producer": style.ORANGE, "consumers": style.SKY}
 ROW, BAR = 0.55, 0.4  # inches
@@ -58,8 +58,9 @@ def _draw(ax: Axes, row: int, shares: Sequence[Share], when: str) -> None:
         short = f"{one.threads} × {each}"
         room = wide / REGISTERS_PER_SM * (WIDTH - 2)
         words = full if style.text_width(full, NORMAL) < room else short
+        size = NORMAL if style.text_width(words, NORMAL) < room - 0.1 else SMALL
         ax.text(
-            at + wide / 2, row + 0.5, words, size=NORMAL, ha="center", va="center_baseline",
+            at + wide / 2, row + 0.5, words, size=size, ha="center", va="center_baseline",
             gid=f"words {one.role} {when}",
         )  # fmt: skip
         at += wide

@@ -16,7 +16,7 @@ THUMBNAIL = 84  # pixels on the screen
 def ladder() -> str:
     """The table of the landing page: thumbnail, notebook, idea, speed, share of cuBLAS, minutes."""
     lines = [
-        f"| | notebook | TFLOP/s at {overview.SIZE}³ | of cuBLAS | minutes |",
+        f"| picture | notebook | TFLOP/s at {overview.SIZE}³ | of cuBLAS | minutes |",
         "|---|---|---:|---:|---:|",
     ]
     for step in overview.ladder_steps():

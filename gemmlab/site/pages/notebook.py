@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from gemmlab.folders import NOTEBOOKS
 from gemmlab.notebook.reading import DEEPER
-from gemmlab.site import interactive, widgets
+from gemmlab.site import hosted, interactive, widgets
 from gemmlab.site.pages import links
 
 ROOT = "../"  # from the page of a notebook to the first page
@@ -43,11 +43,12 @@ class Page:
 
 def page(name: str) -> Page:
     """The page of notebooks/<name>.ipynb. Raises UnfitNotebook, links.DeadLink, and what
-    interactive.call and widgets.placeholder raise."""
+    interactive.call, widgets.placeholder and hosted.repository raise."""
     path = f"notebooks/{name}.ipynb"
     notebook = json.loads((NOTEBOOKS / f"{name}.ipynb").read_text(encoding="utf-8"))
     made = _Maker(name, links.Rewriter(path))
     cells = [one for cell in notebook["cells"] for one in made.cells(cell)]
+    cells.insert(1, _words("how-to-run", hosted.words(name, hosted.repository())))
     return Page({**notebook, "cells": cells}, made.files, made.rewriter.met)
 
 
@@ -66,6 +67,7 @@ class _Maker:
             return [_words(cell["id"], self._words(cell, text))]
         self.known = interactive.constants(text, self.known)
         outputs = [self._output(cell, text, one) for one in cell["outputs"]]
+        outputs += self._whole_file(text)
         made = {**cell, "metadata": {}, "outputs": outputs}
         if not text.startswith("%%kernel"):
             return [made]
@@ -124,11 +126,24 @@ class _Maker:
 
     def _markup(self, text: str) -> str:
         text = self.rewriter.html(_PANDAS_STYLE.sub("", text))
+        text = text.replace("<th></th>", "<td></td>")  # a corner is the head of nothing
         text = _INLINE_PICTURE.sub(
             lambda m: f'loading="lazy" src="{links.between(self.rewriter.page, self._file(m[1]))}"',
             text,
         )
         return f'<div class="shown">{_FILE_HEAD.sub(self._kernel_link, text)}</div>'
+
+    def _whole_file(self, code: str) -> list[dict]:
+        """A link to the kernel's page, below a cell that shows all of its source."""
+        shows = re.search(r"^(\w+)\.source\(\)$", code.strip().rpartition("\n")[2])
+        kernel = self.known.get(shows[1]) if shows else None
+        if not isinstance(kernel, interactive.Loaded):
+            return []
+        path = f"kernels/{kernel.name}.cu"
+        self.rewriter.met.add(path)
+        where = links.between(self.rewriter.page, links.address(links.source(path)))
+        words = f'<a href="{where}">{path}</a> on a page of its own, with what each line costs.'
+        return [_shown(f'<p class="source">{words}</p>')]
 
     def _kernel_link(self, found: re.Match) -> str:
         path = f"kernels/{found[2]}"

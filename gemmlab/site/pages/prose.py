@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 from gemmlab.folders import ROOT
+from gemmlab.site import hosted
 from gemmlab.site.pages import links, lists
 from gemmlab.site.tables import profiler, teaching
 
@@ -15,6 +16,7 @@ MADE: dict[str, Callable[[], str]] = {
     "ways": lists.ways,
     "glossary": lists.glossary,
     "kernels": lists.kernels,
+    "hosted": lambda: hosted.every_link(hosted.repository()),
     **profiler.PARTS,
     **teaching.PARTS,
 }

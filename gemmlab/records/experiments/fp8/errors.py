@@ -19,9 +19,9 @@ from gemmlab import ladder
 from gemmlab.cuda.device import require_gpu
 from gemmlab.kernel.fingerprint import short_code, shortened
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.kernel.operands import random_values
+from gemmlab.kernel.operands import Operands, random_values
 from gemmlab.kernel.quantize import quantize
-from gemmlab.ladder import Settings
+from gemmlab.ladder import Problem, Settings
 from gemmlab.ladder.rungs.fp8 import FACTORS, FP8, SCALES
 from gemmlab.measure.timing import now
 from gemmlab.records.registry import DATE, NUMBER, SIZE, TEXT, WHOLE, Say, Table
@@ -44,6 +44,11 @@ COLUMNS = {
 }  # fmt: skip
 
 
+def tiles_of(promote: int) -> Settings:
+    """Tiles with room for two sums of so many products, where the default ones have none."""
+    return {"BN": 64, "STAGES": 8} if promote == 512 else {}
+
+
 @dataclass(frozen=True)
 class Case:
     """`data`: "even", uniform in [-1, 1), or "uneven", sizes that differ by row and block of k."""
@@ -56,9 +61,8 @@ class Case:
 
     @property
     def settings(self) -> Settings:
-        tiles = {"BN": 64, "STAGES": 8} if self.promote == 512 else {}
         how = {"SCALES": self.scales, "PROMOTE": self.promote, "DTYPE": self.dtype, "OUT32": 1}
-        return ladder.settings_for(FP8, {**how, **tiles})
+        return ladder.settings_for(FP8, {**how, **tiles_of(self.promote)})
 
 
 def cases() -> list[Case]:
@@ -84,22 +88,36 @@ def matrices(data: str, k: int) -> tuple[np.ndarray, np.ndarray]:
     return A.astype(np.float32), B.astype(np.float32)
 
 
+def operands_of(case: Case) -> Operands:
+    """The case's matrices, quantized, with their scales, and zeros as a C of float32."""
+    A, B = matrices(case.data, case.k)
+    precision = FP8.precision_of(case.settings)
+    kind, (of_a, of_b) = precision.scales.name, FACTORS[case.dtype]
+    (qa, scale_a), (qb, scale_b) = (
+        quantize(A, kind, "A", element=of_a.name), quantize(B, kind, "B", element=of_b.name),
+    )  # fmt: skip
+    C = np.zeros((SIDE, SIDE), np.float32)
+    problem = Problem(SIDE, SIDE, case.k, 1, FP8.ops(case.settings))
+    return Operands(problem, precision, qa, qb, C, scale_a=scale_a, scale_b=scale_b)
+
+
 def errors(case: Case, kernel: Kernel) -> tuple[float, float]:
+    """Those of rung 19: see errors_of."""
+    given = operands_of(case)
+    return errors_of(case, given, kernel(given.A, given.B, scales=given.scales))
+
+
+def errors_of(case: Case, given: Operands, C: np.ndarray) -> tuple[float, float]:
     """Root mean squares, over C, of errors as shares of |A| @ |B|.T: of the sums, and of all.
 
     The first is against float64 on the same 8-bit numbers; the second on what they were made from.
+    given: as operands_of makes them; C: their product, (SIDE, SIDE).
     """
-    A, B = matrices(case.data, case.k)
-    kind, (of_a, of_b) = SCALES[case.scales], FACTORS[case.dtype]
-    qa, scale_a = quantize(A, kind.name, "A", element=of_a.name)
-    qb, scale_b = quantize(B, kind.name, "B", element=of_b.name)
-    C = kernel(qa, qb, scales=(scale_a, scale_b)).astype(np.float64)
-    problem = kernel.problem(SIDE, SIDE, case.k)
-    wide_a = of_a.decode(qa) * kind.spread_over_a(scale_a, problem)
-    wide_b = of_b.decode(qb).T * kind.spread_over_b(scale_b, problem)
-    A, B = A.astype(np.float64), B.T.astype(np.float64)
-    size = abs(A) @ abs(B)
-    by_sums, by_all = (C - wide_a @ wide_b) / size, (C - A @ B) / size
+    C = C.astype(np.float64)
+    wide_a, wide_b, _ = given.numbers()
+    A, B = (one.astype(np.float64) for one in matrices(case.data, case.k))
+    size = abs(A) @ abs(B).T
+    by_sums, by_all = (C - wide_a @ wide_b) / size, (C - A @ B.T) / size
     return float(np.sqrt(np.mean(by_sums**2))), float(np.sqrt(np.mean(by_all**2)))
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import ipywidgets
 
 from gemmlab.analysis.traced import turns as traced
 from gemmlab.kernel.kernel import Kernel, KernelMistake
 from gemmlab.ladder import IllegalSetting, legal_settings
 from gemmlab.loading import load
-from gemmlab.notebook.panel import picture, status
+from gemmlab.notebook.labs.panel import picture, status
 from gemmlab.plots import turns
 from gemmlab.plots.hopper.turns import moments
 from gemmlab.plots.style import FAINT, VERMILION
@@ -83,7 +85,8 @@ class RingPlayer(ipywidgets.VBox):
         return len(moments(self._found[stages]))
 
     def _traced(self, stages: int) -> traced.Turns:
-        kernel = load(self._name, **self._settings | {STAGES: stages})
+        # On one SM, so that a block that shares tiles with others has a whole one.
+        kernel = load(self._name, **self._settings | {STAGES: stages}).scheduled_for(1)
         rows, columns = kernel.rung.tile(kernel.settings)
         block = (0, 0, 0)
         trace = kernel.trace(rows, columns, STEPS * traced.STEP, blocks=[block])
@@ -105,5 +108,5 @@ class RingPlayer(ipywidgets.VBox):
     def told(self, stages: int, shown: int) -> str:
         """The same in words."""
         told = moments(self._found[stages])
-        words = "; ".join(told[shown - 1]).replace("; warpgroup 1", ", and warpgroup 1")
+        words = re.sub("; (warpgroup 1|warp 4)", r", and \1", "; ".join(told[shown - 1]))
         return f"Moment {shown} of {len(told)}: {words}."

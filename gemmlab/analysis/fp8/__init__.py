@@ -1,0 +1,1 @@
+"""8-bit floats with scales: conversions and scales as traced, sums in turn, costs as recorded."""

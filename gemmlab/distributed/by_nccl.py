@@ -1,0 +1,434 @@
+"""A schedule run on the GPUs of this host: a process and a GPU for each rank, NCCL between them.
+
+Steps are enqueued at once, on streams that wait for events; then their ends are awaited, each with
+a time limit. A step's begin and end are events too: they are the timeline.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from gemmlab.cuda.device import require_gpu
+from gemmlab.distributed import rank_sum
+from gemmlab.distributed.arithmetic import ByKernel, rows_of
+from gemmlab.distributed.in_turn import Buffers, compute, gathered, placed
+from gemmlab.distributed.order import require_sound
+from gemmlab.distributed.ranks import ScheduleError
+from gemmlab.distributed.steps import (
+    ALL_GATHER,
+    BROADCAST,
+    COPIES,
+    Collective,
+    Product,
+    Schedule,
+    Step,
+)
+from gemmlab.distributed.team import RankFailed, Reporter, run_ranks
+from gemmlab.distributed.timeline import Ran, Timeline, kind_of
+
+LIMIT_S = 30.0  # for each step
+POLL_S = 0.0005
+CONNECTING = "connecting to the others"
+SPARE_BYTES = 2 * 2**30  # of a GPU's memory: its context, NCCL's buffers, workspaces
+
+
+class NotEnoughGpus(RuntimeError):
+    """There are fewer GPUs than ranks, or no NCCL; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A schedule to run once to warm up, and `repeats` times.
+
+    `A`, `B`: NumPy, of the types of the precision; without them each GPU makes its own random
+    numbers, and C stays there.
+    """
+
+    schedule: Schedule
+    A: Any = None
+    B: Any = None
+    repeats: int = 1
+
+
+@dataclass(frozen=True)
+class Measured:
+    """`C`: gathered to the host, where A and B were given; `runs`: a timeline of each repeat."""
+
+    C: Any
+    runs: tuple[Timeline, ...]
+
+
+def require_gpus(ranks: int) -> None:
+    """Raises NoGpu, NotEnoughGpus."""
+    require_gpu("Running on several GPUs")
+    from cupy.cuda import nccl, runtime
+
+    if not nccl.available:
+        raise NotEnoughGpus(
+            "CuPy finds no NCCL: pip install nvidia-nccl-cu13, or nvidia-nccl-cu12 for a CuPy of "
+            "CUDA 12, then again"
+        )
+    there = runtime.getDeviceCount()
+    if there < ranks:
+        raise NotEnoughGpus(
+            f"{ranks} ranks need a GPU each, and CUDA sees {there} here: take {there} ranks, look "
+            "whether CUDA_VISIBLE_DEVICES hides some, or run the schedule without GPUs by "
+            "gemmlab.distributed.in_turn"
+        )
+
+
+def run(
+    jobs: Sequence[Job], arithmetic: Callable[[], ByKernel], limit_s: float = LIMIT_S
+) -> list[Measured]:
+    """One after the other, all with as many ranks, by the same processes.
+
+    `arithmetic`: as by_processes.run takes it. `limit_s`: for each step. Raises ScheduleError, Race
+    and Stuck, NoGpu and NotEnoughGpus before anything is done, and RankFailed.
+    """
+    ranks = {job.schedule.ranks for job in jobs}
+    if len(ranks) != 1:
+        raise ScheduleError(f"jobs of {sorted(ranks)} ranks; take those of one number at a time")
+    count = ranks.pop()
+    units = [require_sound(job.schedule) for job in jobs]
+    require_gpus(count)
+    from cupy.cuda import nccl
+
+    ids = {members: nccl.get_unique_id() for members in _groups(jobs)}
+    arguments = []
+    for rank in range(count):
+        own = [[step for unit in one for at, step in unit if at == rank] for one in units]
+        arguments.append((rank, jobs, own, arithmetic, ids, limit_s))
+    found = run_ranks(_rank, arguments, limit_s)
+    names = {name for _, name in found}
+    if len(names) > 1:
+        raise RankFailed(
+            f"the ranks have GPUs of {len(names)} kinds: {', '.join(sorted(names))}. All have "
+            "parts of one size, so the slowest counts: choose some of one kind, by "
+            "CUDA_VISIBLE_DEVICES"
+        )
+    source = f"Measured on {count} × {names.pop()}, by events"
+    return [
+        _measured(job, [results[at] for results, _ in found], arithmetic, source)
+        for at, job in enumerate(jobs)
+    ]
+
+
+def _measured(job: Job, of_ranks: list, arithmetic, source: str) -> Measured:
+    buffers, runs = zip(*of_ranks, strict=True)
+    C = None
+    if job.A is not None:
+        C = gathered(job.schedule, list(buffers), _OnHost(arithmetic()))
+    timelines = (
+        Timeline(job.schedule, tuple(ran for own in each for ran in own), source)
+        for each in zip(*runs, strict=True)
+    )
+    return Measured(C, tuple(timelines))
+
+
+def _groups(jobs: Sequence[Job]) -> list[tuple[int, ...]]:
+    """All ranks, and the groups of their collectives: in an order in which all make them."""
+    groups = {group for job in jobs for group in job.schedule.groups}
+    return sorted({tuple(range(jobs[0].schedule.ranks)), *groups})
+
+
+class _OnHost:
+    """Room for C in NumPy, whatever runs the products."""
+
+    def __init__(self, arithmetic: ByKernel):
+        self._arithmetic = arithmetic
+
+    def empty(self, rows: int, columns: int, matrix: str) -> np.ndarray:
+        return np.empty((rows, columns), self._arithmetic.element(matrix).storage)
+
+
+# ---- in the process of a rank --------------------------------------------------------------------
+
+
+def _rank(reporter: Reporter, rank: int, jobs: Sequence[Job], steps: list[list[Step]], arithmetic,
+          ids, limit_s: float):  # fmt: skip
+    """Of each job its outputs and the steps of each repeat; and the name of its GPU."""
+    import cupy
+    from cupy.cuda import nccl
+
+    cupy.cuda.Device(rank).use()
+    by = arithmetic()
+    for job in jobs:
+        require_memory(job.schedule, rank, by)
+    reporter.step(CONNECTING)
+    connected = {
+        members: nccl.NcclCommunicator(len(members), one, members.index(rank))
+        for members, one in ids.items()
+        if rank in members
+    }
+    results = [
+        _run_job(reporter, rank, job, own, by, connected, limit_s)
+        for job, own in zip(jobs, steps, strict=True)
+    ]
+    for one in connected.values():
+        one.destroy()
+    return results, cupy.cuda.runtime.getDeviceProperties(rank)["name"].decode()
+
+
+def _run_job(reporter: Reporter, rank: int, job: Job, own: list[Step], by: ByKernel,
+             connected: dict, limit_s: float):  # fmt: skip
+    import cupy
+
+    reporter.step(f"the inputs of {job.schedule}")
+    if job.A is None:
+        buffers = _random(job.schedule, rank, by)
+    else:
+        buffers = placed(job.schedule, rank, by, job.A, job.B)
+    cupy.cuda.Device().synchronize()
+    streams = OnStreams(rank, job.schedule, own, by, buffers, connected)
+    runs = []
+    for _ in range(job.repeats + 1):
+        streams.enqueue()
+        runs.append(streams.finish(reporter, limit_s))
+    outputs = {held.part.buffer for held in job.schedule.outputs if held.rank == rank}
+    kept = {} if job.A is None else {name: cupy.asnumpy(buffers[name]) for name in outputs}
+    del buffers, streams
+    cupy.get_default_memory_pool().free_all_blocks()
+    return kept, runs[1:]
+
+
+def require_memory(schedule: Schedule, rank: int, by: ByKernel) -> None:
+    """Raises RankFailed where the buffers of this rank do not fit on its GPU, now."""
+    from cupy.cuda import runtime
+
+    free, whole = runtime.memGetInfo()
+    needed = sum(
+        one.rows * one.columns * by.element(one.matrix).bytes
+        for one in schedule.buffers[rank].values()
+    )
+    if needed + SPARE_BYTES > free:
+        raise RankFailed(
+            f"GPU {rank} has {free / 1e9:.1f} of {whole / 1e9:.1f} GB free, and this rank needs "
+            f"{needed / 1e9:.1f} GB and {SPARE_BYTES / 1e9:.1f} GB to spare. End what else runs "
+            "there, or take a smaller product or more ranks: all ranks hold parts of one size, so "
+            "the GPU with the least memory counts"
+        )
+
+
+def _random(schedule: Schedule, rank: int, by: ByKernel) -> Buffers:
+    """Numbers of its own in what it holds of A and B, uniform from -1 to 1."""
+    import cupy
+
+    buffers = {
+        name: by.empty(one.rows, one.columns, one.matrix)
+        for name, one in schedule.buffers[rank].items()
+    }
+    random = cupy.random.RandomState(1 + rank)
+    for held in schedule.inputs:
+        if held.rank == rank:
+            into, element = rows_of(buffers, held.part), by.element(held.matrix)
+            for at in range(0, into.shape[0], 1024):  # float32 of the whole may not fit
+                rows = into[at : at + 1024]
+                values = random.uniform(-1, 1, rows.shape, dtype=cupy.float32)
+                rows[...] = element.encode(values, element.storage)
+    return buffers
+
+
+class OnStreams:
+    """The steps of a rank on its GPU's streams."""
+
+    def __init__(self, rank: int, schedule: Schedule, own: list[Step], by: ByKernel,
+                 buffers: Buffers, connected: dict):  # fmt: skip
+        import cupy
+
+        self._cupy, self.rank, self.own = cupy, rank, own
+        self._streams = {
+            name: cupy.cuda.Stream(non_blocking=True)
+            for name in dict.fromkeys([*schedule.streams, COPIES])
+        }
+        self._connected, self._everyone = connected, tuple(range(schedule.ranks))
+        self._do = {step.name: self._prepared(step, by, buffers) for step in own}
+        self._meeting = cupy.zeros(1, np.float32)
+        self._begun, self._ran = None, []
+
+    def enqueue(self) -> None:
+        """All steps, behind a point that all ranks reach at about the same time."""
+        events, self._ran = {}, []
+        copies = self._streams[COPIES]
+        self._meet(copies)
+        self._begun = copies.record()
+        for stream in self._streams.values():
+            stream.wait_event(self._begun)
+        for step in self.own:
+            stream = self._streams[step.stream]
+            for name in step.after:
+                stream.wait_event(events[name])
+            begin = stream.record()
+            with stream:
+                self._do[step.name](stream)
+            events[step.name] = stream.record()
+            self._ran.append((step, begin, events[step.name]))
+
+    def finish(self, reporter: Reporter, limit_s: float) -> list[Ran]:
+        """When each step ran. Raises RankFailed for one that does not end in time."""
+        ran, between = [], self._cupy.cuda.get_elapsed_time
+        for step, begin, end in self._ran:
+            reporter.step(step.name)
+            if not _ended(end, 2 * limit_s):  # else the process that watches is gone too
+                for one in self._connected.values():
+                    one.abort()
+                raise RankFailed(_no_end(step, self.rank, 2 * limit_s))
+            times = between(self._begun, begin), between(self._begun, end)
+            ran.append(Ran(self.rank, step.stream, step.name, kind_of(step.work), *times))
+        return ran
+
+    def _meet(self, stream) -> None:
+        """A sum over all ranks: it ends nowhere before it has begun everywhere."""
+        from cupy.cuda import nccl
+
+        at = self._meeting.data.ptr
+        self._connected[self._everyone].allReduce(
+            at, at, 1, nccl.NCCL_FLOAT32, nccl.NCCL_SUM, stream.ptr
+        )
+
+    def _prepared(self, step: Step, by: ByKernel, buffers: Buffers) -> Callable[[Any], None]:
+        """What enqueues it on a stream, made once."""
+        work = step.work
+        if isinstance(work, Collective):
+            return partial(_communicate, work, self.rank, buffers, self._connected[work.members])
+        if isinstance(work, Product):
+            return lambda stream: compute(work, buffers, by)
+        terms, into = [rows_of(buffers, one) for one in work.terms], rows_of(buffers, work.into)
+        add = rank_sum.prepared(terms, into, by.element("C"), by.kernel.target.sm_count)
+        return lambda stream: add()
+
+
+def _no_end(step: Step, rank: int, limit_s: float) -> str:
+    what = "the collective" if isinstance(step.work, Collective) else "it"
+    others = (
+        f"One of ranks {', '.join(map(str, step.work.members))} has not come to it: the report of "
+        "that rank says where it is. NCCL_DEBUG=INFO shows what NCCL tries"
+        if isinstance(step.work, Collective)
+        else "A kernel that loops, or a GPU that is taken by others"
+    )
+    return f"rank {rank}: {step.name!r} did not end in {limit_s:g} s; {what} was given up. {others}"
+
+
+def _communicate(work: Collective, rank: int, buffers: Buffers, communicator, stream) -> None:
+    """Enqueue a collective. Bytes are bytes: NCCL is told nothing of their type.
+
+    Parts of all ranks of one size go by ncclAllGather, others by a broadcast of each; messages by
+    ncclSend and ncclRecv in one group.
+    """
+    from cupy.cuda import nccl
+
+    me, kind = work.members.index(rank), nccl.NCCL_UINT8
+    kept = {one.source: one.kept for one in work.kept_by(rank)}
+    sent = work.sent_by(rank)
+
+    def rows(part):
+        array = rows_of(buffers, part)
+        return array.data.ptr, array.nbytes
+
+    if work.kind == ALL_GATHER and len({one.rows for one in kept.values()}) == 1 and (
+        len(kept) == len(work.members)
+    ):  # fmt: skip
+        source, size = rows(sent[0].sent)
+        first = min(kept.values(), key=lambda part: part.start)
+        communicator.allGather(source, rows(first)[0], size, kind, stream.ptr)
+        return
+    nccl.groupStart()
+    if work.kind in (ALL_GATHER, BROADCAST):
+        for root in sorted({one.source for one in work.messages}):
+            if root == rank:
+                source, size = rows(sent[0].sent)
+                own = rows(kept[rank])[0] if rank in kept else source
+                communicator.broadcast(source, own, size, kind, me, stream.ptr)
+            else:
+                target, size = rows(kept[root])
+                index = work.members.index(root)
+                communicator.broadcast(target, target, size, kind, index, stream.ptr)
+    else:
+        for one in sent:
+            communicator.send(*rows(one.sent), kind, work.members.index(one.target), stream.ptr)
+        for one in work.kept_by(rank):
+            communicator.recv(*rows(one.kept), kind, work.members.index(one.source), stream.ptr)
+    nccl.groupEnd()
+
+
+# ---- the link ------------------------------------------------------------------------------------
+
+
+def link(ranks: int, size: int = 2**29, repeats: int = 9, limit_s: float = LIMIT_S):
+    """Bytes a second of the link, from a sum over all ranks and from a copy between two GPUs.
+
+    Of a sum of n bytes over p ranks each must send and receive 2 (p - 1)/p · n. A pair of lists,
+    a number for each repeat. Raises NoGpu, NotEnoughGpus, RankFailed.
+    """
+    require_gpus(ranks)
+    from cupy.cuda import nccl
+
+    one = nccl.get_unique_id()
+    arguments = [(rank, ranks, one, size, repeats, limit_s) for rank in range(ranks)]
+    return run_ranks(_link_of_rank, arguments, limit_s)[0]
+
+
+def _link_of_rank(reporter: Reporter, rank: int, ranks: int, unique, size: int, repeats: int,
+                  limit_s: float):  # fmt: skip
+    import cupy
+    from cupy.cuda import nccl, runtime
+
+    cupy.cuda.Device(rank).use()
+    reporter.step(CONNECTING)
+    communicator = nccl.NcclCommunicator(ranks, unique, rank)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    numbers = cupy.ones(size // 4, np.float32)
+
+    def add() -> None:
+        at = numbers.data.ptr
+        communicator.allReduce(at, at, numbers.size, nccl.NCCL_FLOAT32, nccl.NCCL_MAX, stream.ptr)
+
+    reporter.step("all-reduce")
+    moved = 2 * (ranks - 1) / ranks * numbers.nbytes
+    summed = [moved / ms * 1e3 for ms in _times_ms(add, stream, repeats, limit_s)]
+    copied = []
+    if rank == 0 and ranks > 1:
+        with cupy.cuda.Device(1):
+            there = cupy.empty_like(numbers)
+        if runtime.deviceCanAccessPeer(0, 1):  # else the copy goes by way of the host
+            runtime.deviceEnablePeerAccess(1)
+        reporter.step("peer copy")
+
+        def copy() -> None:
+            runtime.memcpyPeerAsync(
+                there.data.ptr, 1, numbers.data.ptr, 0, numbers.nbytes, stream.ptr
+            )
+
+        copied = [numbers.nbytes / ms * 1e3 for ms in _times_ms(copy, stream, repeats, limit_s)]
+    communicator.destroy()
+    return summed, copied
+
+
+def _times_ms(start: Callable[[], None], stream, repeats: int, limit_s: float) -> list[float]:
+    """Of each of `repeats`, after one to warm up. Raises RankFailed for one that does not end."""
+    import cupy
+
+    found = []
+    for _ in range(repeats + 1):
+        begin = stream.record()
+        start()
+        end = stream.record()
+        if not _ended(end, limit_s):
+            raise RankFailed(f"it did not end in {limit_s:g} s")
+        found.append(cupy.cuda.get_elapsed_time(begin, end))
+    return found[1:]
+
+
+def _ended(event, limit_s: float) -> bool:
+    """Whether it is done within so many seconds."""
+    deadline = time.monotonic() + limit_s
+    while not event.done:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_S)
+    return True

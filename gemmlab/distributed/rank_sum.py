@@ -1,0 +1,40 @@
+"""The sum over ranks on a GPU, by kernels/21_rank_sum.cu: the bits of ByKernel.total in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from gemmlab.cuda.nvrtc import signals_kept
+from gemmlab.cuda.options import options_for
+from gemmlab.folders import KERNELS
+from gemmlab.ladder.element_types import BFLOAT16, FLOAT16, FLOAT32, ElementType
+
+PATH, ENTRY = KERNELS / "21_rank_sum.cu", "rank_sum"
+THREADS, BLOCKS_PER_SM = 256, 8
+ELEMENTS = (FLOAT32, FLOAT16, BFLOAT16)  # by the value of DTYPE
+
+
+def macros(terms: int, element: ElementType) -> dict[str, int]:
+    return {"TERMS": terms, "DTYPE": ELEMENTS.index(element)}
+
+
+def prepared(
+    terms: Sequence[Any], into: Any, element: ElementType, sm_count: int
+) -> Callable[[], None]:
+    """What adds CuPy arrays, contiguous and of one size, on the stream that is current then.
+
+    The addresses go to the GPU now, once.
+    """
+    import cupy
+
+    addresses = cupy.asarray([one.data.ptr for one in terms], np.uint64)
+    options = options_for(macros(len(terms), element))
+    module = cupy.RawModule(code=PATH.read_text("utf-8"), options=options)
+    with signals_kept():
+        kernel = module.get_function(ENTRY)
+    arguments = (addresses, into, np.int64(into.size))
+    return partial(kernel, (BLOCKS_PER_SM * sm_count,), (THREADS,), arguments)

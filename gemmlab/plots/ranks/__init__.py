@@ -1,0 +1,1 @@
+"""Products over several GPUs: who holds what, what runs when, and how far it scales."""

@@ -1,0 +1,84 @@
+"""What is measured of several GPUs: rungs and shapes, schedules, and the columns that are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from gemmlab import ladder
+from gemmlab.distributed import schedules as make
+from gemmlab.distributed.arithmetic import ByKernel
+from gemmlab.distributed.ranks import squarest
+from gemmlab.distributed.steps import Schedule
+from gemmlab.ladder import Precision, Problem, Rung, Settings
+from gemmlab.ladder.rungs.hopper import PERSISTENT
+from gemmlab.ladder.rungs.register_banks import REGISTER_BANKS
+from gemmlab.records.registry import COUNTED, DATE, NOTE, NUMBER, POSITIVE, SIZE, TEXT, WHOLE
+
+NAME = "21_multi_gpu"
+CHUNKS, REPEATS = 8, 9
+COUNTS = (2, 4, 8)
+SMALL = Problem(264, 136, 520)  # for which each schedule is held to its bound
+SEED = 21
+
+
+@dataclass(frozen=True)
+class Case:
+    """A rung with settings, and the shapes at which it is measured.
+
+    `grown`: the shape of one GPU, of which p GPUs get p times the rows.
+    """
+
+    rung: Rung
+    settings: Settings
+    problems: tuple[Problem, ...]
+    grown: Problem | None = None
+
+    @property
+    def full(self) -> Settings:
+        return ladder.settings_for(self.rung, self.settings)
+
+    @property
+    def precision(self) -> Precision:
+        return self.rung.precision_of(self.full)
+
+    @property
+    def arithmetic(self) -> Callable[[], ByKernel]:
+        return partial(ByKernel.of, self.rung.name, dict(self.full))
+
+    def shapes(self, ranks: int) -> list[Problem]:
+        """With one GPU those of all numbers of GPUs: what the others are held against."""
+        counts = COUNTS if ranks == 1 else (ranks,)
+        grown = [
+            Problem(n * self.grown.m, self.grown.n, self.grown.k) for n in counts if self.grown
+        ]
+        return list(dict.fromkeys([*self.problems, *grown]))
+
+
+CUBE = Problem(16384, 16384, 16384)
+CASES = (
+    Case(PERSISTENT, {"DTYPE": 1}, (CUBE, Problem(8192, 8192, 8192)), Problem(8192, 8192, 8192)),
+    Case(REGISTER_BANKS, {}, (CUBE,)),
+)
+MAKERS: dict[str, Callable[[Problem, int], Schedule]] = {
+    make.COLUMN: lambda problem, ranks: make.column_parallel(problem, ranks, CHUNKS),
+    make.ROW: lambda problem, ranks: make.row_parallel(problem, ranks, CHUNKS),
+    make.SUMMA: lambda problem, ranks: make.summa(problem, squarest(ranks), CHUNKS),
+}
+CODE = {**TEXT("code", "gpu"), **DATE("recorded")}
+KEY = ("schedule", "kernel", "settings", "ranks", "m", "n", "k")
+WHAT = {
+    **TEXT("schedule", "dtype", "kernel"), **NOTE("settings"), **SIZE("ranks", "m", "n", "k"),
+}  # fmt: skip
+COLUMNS = {
+    **WHAT, **SIZE("chunks"), **POSITIVE("ms", "ms_q1", "ms_q3", "tflops", "one_gpu_ms"),
+    **POSITIVE("pct_of_ranks"), **COUNTED("hidden_pct", "all_reduce_gbytes", "peer_copy_gbytes"),
+    **TEXT("driver", "cuda", "nvrtc", "nccl"), **CODE,
+}  # fmt: skip
+STEPS = {**WHAT, **WHOLE("rank"), **TEXT("stream", "step", "kind"), **NUMBER("start_ms", "end_ms"), **CODE}  # fmt: skip # noqa: E501
+
+
+def kept_name(schedule: Schedule) -> str:
+    """What a record calls it: one of MAKERS, without the grid of SUMMA."""
+    return make.SUMMA if schedule.name.startswith(make.SUMMA) else schedule.name

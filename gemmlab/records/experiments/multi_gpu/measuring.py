@@ -1,0 +1,196 @@
+"""One product over all GPUs of this host: how long, how much of moving is hidden, and the link.
+
+    python -m gemmlab record 21_multi_gpu
+
+holds each schedule to its bound at a small shape, times one GPU and then 2, 4 and 8 of those that
+are there, with the links between them; results/<gpu>/multi_gpu.csv holds it, and
+multi_gpu_timeline.csv when each step of the median run of the largest product ran (see
+gemmlab.records.registry). Needs NCCL, and two GPUs of one kind.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from gemmlab import ladder
+from gemmlab.cuda.device import require_gpu, software_versions
+from gemmlab.distributed import by_nccl, in_turn, rank_sum
+from gemmlab.distributed import schedules as make
+from gemmlab.distributed.arithmetic import Bounded
+from gemmlab.distributed.by_nccl import Job, Measured
+from gemmlab.distributed.steps import Schedule
+from gemmlab.distributed.timeline import Timeline
+from gemmlab.kernel.fingerprint import short_code
+from gemmlab.kernel.operands import Operands
+from gemmlab.kernel.verify import VerificationError
+from gemmlab.ladder import Settings
+from gemmlab.measure.timing import Spread, now
+from gemmlab.records.experiments.multi_gpu.cases import (
+    CASES,
+    CHUNKS,
+    COLUMNS,
+    COUNTS,
+    CUBE,
+    KEY,
+    MAKERS,
+    NAME,
+    REPEATS,
+    SEED,
+    SMALL,
+    STEPS,
+    Case,
+    kept_name,
+)
+from gemmlab.records.registry import Say, Table
+
+
+def record(say: Say) -> Path:
+    """Measure all of CASES with all of MAKERS; returns the file.
+
+    Raises NoGpu, NotEnoughGpus where there are not two, RankFailed, and VerificationError before
+    anything is timed of a number of GPUs.
+    """
+    here = require_gpu("Measuring several GPUs")
+    by_nccl.require_gpus(COUNTS[0])
+    from cupy.cuda import nccl, runtime
+
+    versions = software_versions() | {"nccl": str(nccl.get_version())}
+    about = {name: versions[name] for name in ("driver", "cuda", "nvrtc", "nccl")}
+    about |= {"gpu": here.name, "recorded": now()}
+    alone = {
+        (case.rung.name, one.schedule.problem): _median(found)
+        for case in CASES
+        for one, found in _timed(case, _alone(case), say)
+    }
+    rows, steps = [], []
+    for ranks in (count for count in COUNTS if count <= runtime.getDeviceCount()):
+        links = _links(ranks, say)
+        for case in CASES:
+            jobs = [
+                Job(maker(problem, ranks), repeats=REPEATS)
+                for problem in case.shapes(ranks)
+                for maker in MAKERS.values()
+            ]
+            for job, found in _timed(case, jobs, say, verify_with=ranks):
+                one = alone[case.rung.name, job.schedule.problem].ms
+                rows.append(_row(case, job.schedule, found, one) | links | about)
+                if job.schedule.problem == CUBE:
+                    run = _median(found)
+                    steps += [row | about for row in _step_rows(case, job.schedule, run)]
+                say(
+                    f"{NAME}: {job.schedule}, {case.precision.name}: {rows[-1]['tflops']:.0f} "
+                    f"TFLOP/s, {rows[-1]['pct_of_ranks']:.1f} % of {ranks} GPUs"
+                )
+            _write(rows, steps, here.slug)
+    return EVIDENCE.path_of(here.slug)
+
+
+def _alone(case: Case) -> list[Job]:
+    return [Job(make.one_rank(problem), repeats=REPEATS) for problem in case.shapes(1)]
+
+
+def _timed(
+    case: Case, jobs: list[Job], say: Say, verify_with: int = 1
+) -> Iterator[tuple[Job, Measured]]:
+    """Each job and what was measured, after what is checked by the same processes passed."""
+    given = Operands.from_seed(SMALL, case.precision, SEED)
+    makers = MAKERS.values() if verify_with > 1 else [lambda problem, _: make.one_rank(problem)]
+    small = [maker(SMALL, verify_with) for maker in makers]
+    checked = [Job(schedule, given.A, given.B) for schedule in small]
+    found = by_nccl.run([*checked, *jobs], case.arithmetic)
+    for job, one in zip(checked, found, strict=False):
+        _require_right(case, job, one.C)
+    say(f"{NAME}: {case.rung.name} on {verify_with}: pass ({len(checked)} schedules)")
+    return zip(jobs, found[len(checked) :], strict=True)
+
+
+def _require_right(case: Case, job: Job, C: Any) -> None:
+    """Raises VerificationError."""
+    expected, bound = in_turn.run(job.schedule, Bounded(case.precision), job.A, job.B).C
+    wrong = ~(abs(case.precision.c.decode(C) - expected) <= bound)
+    if wrong.any():
+        row, column = (int(at[0]) for at in wrong.nonzero())
+        raise VerificationError(
+            f"{job.schedule} by {case.rung.name}: {int(wrong.sum())} of {wrong.size} elements are "
+            f"further off than their bound, the first in row {row}, column {column}"
+        )
+
+
+def _links(ranks: int, say: Say) -> dict[str, float]:
+    summed, copied = by_nccl.link(ranks)
+    found = {
+        "all_reduce_gbytes": statistics.median(summed) / 1e9,
+        "peer_copy_gbytes": statistics.median(copied) / 1e9,
+    }
+    say(
+        f"{NAME}: {ranks} GPUs, all-reduce {found['all_reduce_gbytes']:.0f} GB/s, "
+        f"peer copy {found['peer_copy_gbytes']:.0f} GB/s"
+    )
+    return found
+
+
+def _median(found: Measured) -> Timeline:
+    """The run with the median time."""
+    return sorted(found.runs, key=lambda one: one.ms)[len(found.runs) // 2]
+
+
+def _about(case: Case, schedule: Schedule) -> dict[str, Any]:
+    m, n, k = schedule.problem.shape
+    return {
+        "schedule": kept_name(schedule), "dtype": case.precision.name, "kernel": case.rung.name,
+        "settings": ladder.written(case.full), "ranks": schedule.ranks, "m": m, "n": n, "k": k,
+        "code": _code(case, case.full, kept_name(schedule)),
+    }  # fmt: skip
+
+
+def _row(case: Case, schedule: Schedule, found: Measured, one_gpu_ms: float) -> dict[str, Any]:
+    spread = Spread.of([run.ms for run in found.runs], min)
+    hidden = [run.hidden for run in found.runs if run.hidden is not None]
+    return _about(case, schedule) | {
+        "chunks": CHUNKS, "ms": spread.median, "ms_q1": spread.q1, "ms_q3": spread.q3,
+        "tflops": schedule.problem.flop / spread.median / 1e9, "one_gpu_ms": one_gpu_ms,
+        "pct_of_ranks": 100 * one_gpu_ms / spread.median / schedule.ranks,
+        "hidden_pct": 100 * statistics.median(hidden) if hidden else None,
+    }  # fmt: skip
+
+
+def _step_rows(case: Case, schedule: Schedule, run: Timeline) -> Iterator[dict[str, Any]]:
+    about = _about(case, schedule)
+    for one in run.steps:
+        yield about | {
+            "rank": one.rank, "stream": one.stream, "step": one.name, "kind": one.kind,
+            "start_ms": one.start_ms, "end_ms": one.end_ms,
+        }  # fmt: skip
+
+
+def _write(rows: list[dict], steps: list[dict], slug: str) -> None:
+    import pandas
+
+    EVIDENCE.write(pandas.DataFrame(rows), slug)
+    TIMELINES.write(pandas.DataFrame(steps), slug)
+
+
+def _code_of_row(row) -> str:
+    (case,) = (one for one in CASES if one.rung.name == row.kernel)
+    return _code(case, ladder.read_settings(row.settings), row.schedule)
+
+
+def _code(case: Case, settings: Settings, schedule: str) -> str:
+    """Of the rung; where parts of sums are added, also of the kernel that does it."""
+    own = short_code(case.rung.path, settings)
+    if schedule != make.ROW:
+        return own
+    return own[:8] + short_code(rank_sum.PATH, {})[:8]
+
+
+EVIDENCE = Table(
+    name=NAME, file="multi_gpu.csv", remake=record, key=KEY, columns=COLUMNS,
+    code_of_row=_code_of_row,
+)  # fmt: skip
+TIMELINES = Table(
+    name=f"{NAME}_timeline", file="multi_gpu_timeline.csv", remake=record,
+    key=(*KEY, "rank", "step"), columns=STEPS, code_of_row=_code_of_row,
+)  # fmt: skip

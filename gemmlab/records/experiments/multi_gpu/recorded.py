@@ -1,0 +1,51 @@
+"""What was measured of several GPUs, read back; and what to do where nothing was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gemmlab.distributed.steps import Schedule
+from gemmlab.distributed.timeline import Ran, Timeline
+from gemmlab.records.experiments.multi_gpu.cases import NAME, kept_name
+from gemmlab.records.experiments.multi_gpu.measuring import EVIDENCE, TIMELINES
+from gemmlab.records.registry import NoRecord, replayed
+
+if TYPE_CHECKING:
+    import pandas
+
+
+def scaling() -> pandas.DataFrame:
+    """A row for each schedule, type, number of GPUs and shape, with the columns of COLUMNS.
+
+    Raises what registry.Table.read raises.
+    """
+    return EVIDENCE.read()
+
+
+def recorded() -> pandas.DataFrame | str:
+    """The same; or in a sentence that nothing is measured yet on the GPU whose records are read."""
+    try:
+        return scaling()
+    except NoRecord:
+        return (
+            f"Nothing is measured yet of several GPUs in {replayed().name}: run `python -m gemmlab "
+            f"record {NAME}` on a host with two GPUs of one kind or more."
+        )
+
+
+def timeline(schedule: Schedule, dtype: str) -> Timeline:
+    """The recorded median run of a schedule as MAKERS makes it. Raises NoRecord and its like."""
+    table, (m, n, k) = TIMELINES.read(), schedule.problem.shape
+    rows = table[
+        (table.schedule == kept_name(schedule)) & (table.dtype == dtype)
+        & (table.ranks == schedule.ranks) & (table.m == m) & (table.n == n) & (table.k == k)
+    ]  # fmt: skip
+    if rows.empty:
+        raise NoRecord(f"{NAME}: no timeline is recorded of {schedule} in {dtype}")
+    ran = tuple(
+        Ran(row.rank, row.stream, row.step, row.kind, row.start_ms, row.end_ms)
+        for row in rows.itertuples()
+    )
+    first = rows.iloc[0]
+    source = f"Measured on {schedule.ranks} × {first.gpu}, {first.recorded[:10]}, by events"
+    return Timeline(schedule, ran, source)

@@ -1,0 +1,163 @@
+"""Sliders and players on their pages: moved by keyboard and by mouse, as readers do."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+LABS = "03_shared_memory", "18_persistent"
+RING = "17_warp_specialized"
+
+
+def lab_on(page: Page, name: str):
+    page.goto(f"notebooks/{name}.html")
+    lab = page.locator(".gemmlab-lab")
+    lab.scroll_into_view_if_needed()
+    return lab
+
+
+def player_on(page: Page, name: str):
+    """The first player of a page, with all that is folded open."""
+    page.goto(f"notebooks/{name}.html")
+    page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    player = page.locator(".gemmlab-player").first
+    player.scroll_into_view_if_needed()
+    return player
+
+
+def status(lab):
+    return lab.locator(".gemmlab-status")
+
+
+def source(place):
+    return place.locator("img").get_attribute("src")
+
+
+def has_answered(lab, before: str) -> None:
+    """Wait until the lab shows another picture than before, or says why there is none."""
+    other = lab.page.locator(f"img:not([src='{before}'])")
+    refused = status(lab).filter(has_text="No picture")
+    expect(lab.locator("figure:visible").filter(has=other).or_(refused)).to_be_visible()
+
+
+@pytest.mark.parametrize("name", LABS)
+def test_every_slider_moves_by_keyboard(page, name):
+    lab = lab_on(page, name)
+    first = source(lab)
+    for slider in lab.get_by_role("slider").all():
+        at, last = int(slider.input_value()), int(slider.get_attribute("max"))
+        there, back = ("ArrowRight", "ArrowLeft") if at < last else ("ArrowLeft", "ArrowRight")
+        output = slider.locator("xpath=following-sibling::output")
+        value = output.inner_text()
+        slider.press(there)
+        has_answered(lab, first)
+        expect(output).not_to_have_text(value)
+        assert slider.get_attribute("aria-valuetext") == output.inner_text()
+        slider.press(back)
+        expect(lab.locator("img")).to_have_attribute("src", first)
+        expect(status(lab)).to_have_text("")
+        expect(output).to_have_text(value)
+
+
+def test_a_slider_moves_by_mouse_and_its_words_follow(page):
+    lab = lab_on(page, LABS[0])
+    slider = lab.get_by_label("TILE")
+    before = lab.locator("figcaption").inner_text()
+    box = slider.bounding_box()
+    page.mouse.move(box["x"] + box["width"] - 8, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 2, box["y"] + box["height"] / 2, steps=5)
+    page.mouse.up()
+    assert slider.input_value() == "0"
+    expect(lab.locator("figcaption")).not_to_have_text(before)
+    expect(lab.locator("figcaption")).to_contain_text("A block computes 8 × 8 elements of C")
+    alt = lab.locator("img").get_attribute("alt")
+    assert lab.locator("figcaption").inner_text().startswith(alt)
+
+
+def test_settings_that_do_not_go_together_have_a_way_out(page):
+    lab = lab_on(page, LABS[0])
+    lab.get_by_label("BK").press("Home")
+    expect(status(lab)).to_contain_text("leaves threads without work")
+    expect(status(lab)).to_contain_text("The nearest with BK=8: from TILE=32 to TILE=8.")
+    expect(lab.locator("figure")).to_be_hidden()
+    expect(lab.locator("label", has_text="TILE")).to_contain_text("→ 8")
+    lab.get_by_role("button", name="Use TILE=8").press("Enter")
+    expect(lab.locator("figcaption")).to_contain_text("A block computes 8 × 8 elements of C")
+    expect(status(lab)).to_have_text("")
+    expect(lab.get_by_role("button")).to_have_count(0)
+    expect(lab.get_by_label("TILE")).to_be_focused()
+
+
+def test_settings_that_this_page_does_not_have_have_a_way_out_too(page):
+    lab = lab_on(page, LABS[1])
+    first = source(lab)
+    lab.get_by_label("DTYPE").press("End")
+    has_answered(lab, first)
+    lab.get_by_label("CLUSTER").press("Home")
+    expect(status(lab)).to_contain_text("go together, but this page has no picture of them")
+    lab.get_by_role("button", name=re.compile("^Use ")).click()
+    expect(lab.locator("figure")).to_be_visible()
+    expect(lab.get_by_label("CLUSTER")).to_have_attribute("aria-valuetext", "1")
+
+
+def test_lines_and_numbers_follow_too(page):
+    lab = lab_on(page, LABS[0])
+    lab.get_by_text("The kernel's lines and what they cost").click()
+    lab.get_by_text("All numbers").click()
+    number = lab.get_by_role("row", name=re.compile("^threads per block"))
+    expect(number).to_contain_text("1,024")
+    caption = lab.locator("caption")
+    before = caption.inner_text()
+    lab.get_by_label("TILE").press("Home")
+    expect(number).to_contain_text("64")
+    expect(caption).not_to_have_text(before)
+
+
+def test_little_is_fetched_before_a_slider_is_touched(page):
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    lab = lab_on(page, LABS[0])
+    expect(lab.locator("img")).to_have_js_property("complete", True)
+    assert len([url for url in asked if f"/labs/{LABS[0]}" in url]) == 1  # the first picture
+    lab.get_by_label("TILE").focus()
+    with page.expect_request(f"**/labs/{LABS[0]}.js"):
+        lab.get_by_label("TILE").press("ArrowLeft")
+
+
+def test_a_step_player_steps_plays_and_stops(page):
+    player = player_on(page, LABS[0])
+    frame, caption = player.get_by_label("frame"), player.locator("figcaption")
+    first = source(player)
+    player.get_by_role("button", name="Next").click()
+    expect(caption).to_contain_text("Frame 2 of")
+    expect(player.locator("img")).not_to_have_attribute("src", first)
+    player.get_by_role("button", name="Back").press("Enter")
+    expect(player.locator("img")).to_have_attribute("src", first)
+    frame.press("End")
+    last = frame.get_attribute("max")
+    expect(caption).to_contain_text(f"Frame {last} of {last}")
+    player.get_by_role("button", name="Play").click()  # from the first again
+    expect(caption).to_contain_text("Frame 1 of")
+    expect(caption).to_contain_text("Frame 2 of")
+    player.get_by_role("button", name="Pause").click()
+    expect(player.get_by_role("button", name="Play")).to_be_visible()
+
+
+def test_a_ring_player_has_the_moments_of_each_number_of_stages(page):
+    player = player_on(page, RING)
+    moment, stages = player.get_by_label("moment"), player.get_by_label("STAGES")
+    moment.press("End")
+    of_four = int(moment.get_attribute("max"))
+    expect(player.locator("figcaption")).to_contain_text(f"Moment {of_four} of {of_four}")
+    stages.press("Home")
+    expect(stages).to_have_attribute("aria-valuetext", "2")
+    expect(player.locator("figcaption")).to_contain_text(f"Moment {of_four} of")
+    assert int(moment.get_attribute("max")) > of_four  # more waiting
+
+
+def test_whoever_asks_for_less_motion_steps_by_hand(page):
+    page.emulate_media(reduced_motion="reduce")
+    player = player_on(page, LABS[0])
+    expect(player.get_by_role("button", name="Next")).to_be_visible()
+    expect(player.get_by_role("button", name="Play")).to_be_hidden()

@@ -1,0 +1,291 @@
+"""A product over ranks: the schedules' results, bits and bytes, and the order of their steps."""
+
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+
+from gemmlab import simulator
+from gemmlab.distributed import by_processes, in_turn, order, rank_sum
+from gemmlab.distributed import schedules as make
+from gemmlab.distributed.arithmetic import Bounded, ByKernel
+from gemmlab.distributed.ranks import Grid, ScheduleError, length, parts, squarest
+from gemmlab.distributed.steps import COPIES, Collective
+from gemmlab.kernel.operands import Operands, random_matrix
+from gemmlab.ladder import Problem
+from gemmlab.ladder.precision import BRAIN, HALF, SINGLE
+
+SHAPES = [(37, 29, 41), (16, 8, 24), (3, 5, 2), (1, 1, 1), (5, 7, 0), (0, 3, 4), (4, 0, 4)]
+UNEVEN = Problem(37, 29, 41)
+RUNG = "03_shared_memory"
+
+
+def every(problem):
+    """One rank; both parallel products on 1 to 5 ranks in 1 to 4 chunks; SUMMA on grids."""
+    made = [make.one_rank(problem)]
+    made += [
+        one(problem, ranks, chunks)
+        for one in (make.column_parallel, make.row_parallel)
+        for ranks, chunks in product((1, 2, 3, 5), (1, 2, 3, 4))
+    ]
+    grids = [(1, 1), (1, 2), (2, 2), (2, 3), (3, 1)]
+    return made + [
+        make.summa(problem, Grid(*grid), panels) for grid in grids for panels in (1, 2, 3, 5)
+    ]
+
+
+def matrices(problem, precision=SINGLE):
+    operands = Operands.from_seed(problem, precision, 7)
+    return operands.A, operands.B
+
+
+class Whole:
+    """float64, exact for the small whole numbers that it is given."""
+
+    def encoded(self, values, matrix):
+        return values
+
+    def empty(self, rows, columns, matrix):
+        return np.full((rows, columns), np.nan)
+
+    def multiply(self, a, b, c, add):
+        c[...] = a @ b + (c if add else 0)
+
+    def total(self, terms, into):
+        into[...] = sum(terms)
+
+
+# ---- ranks ---------------------------------------------------------------------------------------
+
+
+def test_parts_cover_all_and_differ_by_one():
+    for size, count in product(range(12), range(1, 6)):
+        found = parts(size, count, start=3)
+        assert found[0][0] == 3 and found[-1][1] == size + 3
+        assert all(one[1] == other[0] for one, other in pairwise(found))
+        lengths = list(map(length, found))
+        assert max(lengths) - min(lengths) <= 1 and lengths == sorted(lengths, reverse=True)
+
+
+def test_a_grid_numbers_its_ranks_along_the_rows():
+    grid = Grid(2, 3)
+    assert [grid.place(rank) for rank in range(grid.count)] == list(product(range(2), range(3)))
+    assert grid.row(1) == (3, 4, 5) and grid.column(2) == (2, 5)
+    assert [str(squarest(n)) for n in (1, 2, 6, 7, 16)] == ["1×1", "1×2", "2×3", "1×7", "4×4"]
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: Grid(0, 2), "rows of the grid is 0; it must be a whole number, 1 or more"),
+        (lambda: make.column_parallel(UNEVEN, 0), "ranks is 0"),
+        (lambda: make.row_parallel(UNEVEN, 2, 1.5), "chunks is 1.5"),
+        (lambda: make.summa(UNEVEN, Grid(1, 1), True), "panels is True"),
+    ],
+)
+def test_what_is_no_number_of_ranks_is_refused(call, says):
+    with pytest.raises(ScheduleError, match=says):
+        call()
+
+
+# ---- results -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_every_schedule_gives_the_product_of_any_shape(shape):
+    problem, random = Problem(*shape), np.random.default_rng(1)
+    A, B = (random.integers(-9, 9, one).astype(float) for one in (shape[::2], shape[:0:-1]))
+    for schedule in every(problem):
+        result = in_turn.run(schedule, Whole(), A, B)
+        assert (result.C == A @ B).all(), schedule
+        assert sum(result.flop) == problem.flop, schedule
+
+
+def test_what_is_held_is_the_whole_of_each_matrix_once():
+    for schedule in every(UNEVEN):
+        shapes = {"A": UNEVEN.shape_of_a, "B": UNEVEN.shape_of_b, "C": UNEVEN.shape_of_c}
+        seen = {name: np.zeros(shape, int) for name, shape in shapes.items()}
+        for held in (*schedule.inputs, *schedule.outputs):
+            seen[held.matrix][slice(*held.rows), slice(*held.columns)] += 1
+        assert all((counts == 1).all() for counts in seen.values()), schedule
+
+
+@pytest.mark.parametrize(
+    ("rung", "precision", "problem"),
+    [(RUNG, SINGLE, Problem(48, 40, 56)), ("14_wmma", HALF, Problem(16, 16, 96))],
+    ids=["float32", "float16"],
+)
+def test_bits_are_those_of_one_rank_where_the_schedule_says_so_else_within_the_bound(
+    rung, precision, problem
+):
+    A, B = matrices(problem, precision)
+    by = ByKernel.of(rung)
+    alone = in_turn.run(make.one_rank(problem), by, A, B).C
+    differ = 0
+    for schedule in (
+        make.column_parallel(problem, 2),
+        make.row_parallel(problem, 3),
+        make.summa(problem, Grid(1, 2), 3),
+        make.summa(problem, Grid(2, 1)),
+    ):
+        C = in_turn.run(schedule, by, A, B).C
+        same = (C.view(precision.c.bits) == alone.view(precision.c.bits)).all()
+        assert same or not schedule.same_bits, schedule
+        differ += not same
+        expected, bound = in_turn.run(schedule, Bounded(precision), A, B).C
+        assert (abs(precision.c.decode(C) - expected) <= bound).all(), schedule
+    assert differ, "sums in another order were expected to show somewhere"
+
+
+def test_the_bound_finds_a_lost_term():
+    A, B = matrices(UNEVEN)
+    schedule = make.row_parallel(UNEVEN, 2)
+    expected, bound = in_turn.run(schedule, Bounded(SINGLE), A, B).C
+    half = slice(0, 21)
+    assert (abs(A[:, half].astype(float) @ B[half] - expected) > bound).mean() > 0.9
+
+
+def test_row_parallel_takes_what_column_parallel_leaves_without_a_copy():
+    """The two products of an MLP: rows of C of the first lie as rows of A of the second."""
+    up, down = Problem(37, 30, 12), Problem(37, 12, 30)
+    first, second = make.column_parallel(up, 3, 2), make.row_parallel(down, 3, 2)
+    left = [(h.rank, h.part.start, h.rows, h.columns) for h in first.outputs]
+    taken = [(h.rank, h.part.start, h.rows, h.columns) for h in second.inputs if h.matrix == "A"]
+    assert left == taken
+
+
+def test_a_matrix_of_another_shape_and_a_rung_with_more_operands_are_refused():
+    A, B = matrices(UNEVEN)
+    with pytest.raises(ScheduleError, match=r"A has the shape \(37, 40\); the schedule is for 37×"):
+        in_turn.run(make.one_rank(UNEVEN), Whole(), A[:, 1:], B)
+    with pytest.raises(ScheduleError, match="13_batched takes batches"):
+        ByKernel.of("13_batched")
+
+
+# ---- bytes ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_bytes_that_come_in_are_those_of_the_formulas(ranks):
+    m = n = k = 32
+    problem, others = Problem(m, n, k), (ranks - 1) / ranks
+    A, B = matrices(problem)
+    by = ByKernel.of(RUNG)
+    for schedule, elements in (
+        (make.column_parallel(problem, ranks, 2), others * m * k),
+        (make.row_parallel(problem, ranks, 2), others * m * n),
+    ):
+        result = in_turn.run(schedule, by, A, B)
+        assert {result.bytes_received(rank) for rank in range(ranks)} == {4 * elements}
+    grid = squarest(ranks)
+    found = in_turn.run(make.summa(problem, grid, ranks), by, A, B)
+    of_a = (grid.columns - 1) / grid.columns * m / grid.rows * k
+    of_b = (grid.rows - 1) / grid.rows * n / grid.columns * k
+    assert {found.bytes_received(rank) for rank in range(ranks)} == {4 * (of_a + of_b)}
+
+
+# ---- order ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_no_schedule_races(shape):
+    for schedule in every(Problem(*shape)):
+        assert order.findings(schedule) == [], schedule
+
+
+def test_every_event_is_needed_or_follows_from_others():
+    """Left out, one by one, each is a race or read of nothing, but for those of a sum."""
+    for schedule in (
+        make.column_parallel(UNEVEN, 2, 3), make.row_parallel(UNEVEN, 2, 3),
+        make.summa(UNEVEN, Grid(2, 2), 3),
+    ):  # fmt: skip
+        missed = [
+            (step.name, event)
+            for rank, step in schedule
+            for event in step.after
+            if not order.findings(schedule.without(rank, step.name, event))
+        ]
+        # A sum comes behind its exchange, which waits for the same product; a product that waits
+        # for the sum need not wait for the exchange before it. A root's own panel needs no event.
+        assert all(
+            name.startswith("sum") or event.startswith("exchange")
+            or schedule.name.startswith(make.SUMMA)
+            for name, event in missed
+        ), missed  # fmt: skip
+
+
+def test_a_missing_event_is_named():
+    schedule = make.column_parallel(UNEVEN, 2, 3)
+    unread = schedule.without(0, "product 1", "gather 1")
+    assert any(
+        "rank 0: 'product 1' reads A slot 1[0:6] while 'gather 1' may write it" in one
+        for one in order.findings(unread)
+    )
+    overtaken = schedule.without(1, "gather 2", "product 0")
+    with pytest.raises(
+        order.Race, match=r"rank 1: 'gather 2' writes A slot 0.* 'product 0' may read"
+    ):
+        in_turn.run(overtaken, Whole(), *matrices(UNEVEN))
+    assert order.findings(overtaken.with_event(1, "gather 2", "product 0")) == []
+    with pytest.raises(ScheduleError, match="'gather 2' does not wait for 'gather 1'"):
+        schedule.without(0, "gather 2", "gather 1")
+
+
+def test_ranks_that_never_meet_are_named():
+    schedule = make.column_parallel(UNEVEN, 2, 2)
+    own = tuple(one for one in schedule.steps[1] if one.name != "gather 1")
+    own = tuple(replace(one, after=()) for one in own)
+    with pytest.raises(order.Stuck, match="rank 0 would wait for ever in 'gather 1' for rank 1, which has no"):  # fmt: skip # noqa: E501
+        order.in_order(replace(schedule, steps=(schedule.steps[0], own)))
+    steps = list(schedule.steps[1])
+    at = [one.name for one in steps].index("gather 1")
+    steps.insert(0, steps.pop(at))
+    with pytest.raises(order.Stuck, match="rank 0 would wait for ever in 'gather 0' for rank 1, which waits for 'gather 1'"):  # fmt: skip # noqa: E501
+        order.in_order(replace(schedule, steps=(schedule.steps[0], tuple(steps))))
+
+
+def test_a_message_orders_what_is_before_it_with_what_is_behind_it_on_the_other_rank():
+    schedule = make.column_parallel(UNEVEN, 2, 3)
+    before = order.earlier(schedule)
+    assert (1, "product 0") in before[0, "gather 2"]  # rank 1 sent behind it
+    assert (1, "product 1") not in before[0, "gather 2"]
+
+
+def test_collectives_are_on_a_stream_of_their_own():
+    for schedule in every(UNEVEN):
+        assert all(step.stream == COPIES for _, step in schedule if isinstance(step.work, Collective))  # fmt: skip # noqa: E501
+
+
+# ---- processes, and the sum's kernel -------------------------------------------------------------
+
+
+def test_processes_give_the_bits_and_counts_of_one_process():
+    A, B = matrices(UNEVEN)
+    by = partial(ByKernel.of, RUNG)
+    for schedule in (make.row_parallel(UNEVEN, 2, 2), make.summa(UNEVEN, Grid(2, 1), 3)):
+        found, alone = (
+            by_processes.run(schedule, by, A, B, limit_s=60), in_turn.run(schedule, by(), A, B)
+        )  # fmt: skip
+        assert (found.C.view("u4") == alone.C.view("u4")).all()
+        assert (found.received, found.flop) == (alone.received, alone.flop)
+
+
+@pytest.mark.parametrize("precision", [SINGLE, HALF, BRAIN], ids=lambda one: one.name)
+def test_the_kernel_of_the_sum_gives_the_bits_of_numpy(precision):
+    element, terms, count = precision.c, 3, 700
+    values = random_matrix(terms, count, 5) * 10.0 ** np.arange(terms)[:, None]
+    stored = element.encode(values.astype("f4"), element.storage)
+    wanted = np.empty(count, element.storage)
+    by = ByKernel.of(RUNG)
+    by.precision = precision
+    by.total(list(stored), wanted)
+    into = np.zeros(count, element.storage)
+    addresses = simulator.Pointers(stored, count * np.arange(terms))
+    options = rank_sum.options_for(rank_sum.macros(terms, element))
+    simulator.launch(
+        rank_sum.PATH, rank_sum.ENTRY, (2, 1, 1), (rank_sum.THREADS, 1, 1),
+        [addresses, into, np.int64(count)], options=options,
+    )  # fmt: skip
+    assert (into.view(element.bits) == wanted.view(element.bits)).all()

@@ -1,0 +1,123 @@
+"""Ranks that die, fail or stand still: a sentence that names them, and no process left."""
+
+import multiprocessing
+import os
+import signal
+import time
+from functools import partial
+
+import numpy as np
+import pytest
+
+from gemmlab.distributed import by_nccl, by_processes, team
+from gemmlab.distributed import schedules as make
+from gemmlab.distributed.arithmetic import ByKernel
+from gemmlab.distributed.team import RankFailed
+from gemmlab.ladder import Problem
+
+SHORT_S, FOR_EVER_S = 0.5, 60
+PROBLEM = Problem(8, 8, 8)
+
+
+def kills_itself(reporter, rank):
+    reporter.step("first")
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(FOR_EVER_S)
+
+
+def stands_still(reporter, rank):
+    reporter.step("first")
+    if rank == 0:
+        reporter.step("second")
+    time.sleep(FOR_EVER_S)
+
+
+def never_says_a_word(reporter):
+    time.sleep(FOR_EVER_S)
+
+
+def deaf(reporter, rank):
+    """Stands still and ignores what it is told."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    stands_still(reporter, rank)
+
+
+class SecondIsAbsent:
+    """float64 products; the second of two ranks stands still in its own."""
+
+    def encoded(self, values, matrix):
+        return values
+
+    def empty(self, rows, columns, matrix):
+        return np.zeros((rows, columns))
+
+    def multiply(self, a, b, c, add):
+        if a[0, 0] > 1:  # what only that rank holds
+            time.sleep(FOR_EVER_S)
+        c[...] = a @ b
+
+
+def failure(call):
+    """The message, once no process is left, soon."""
+    begun, before = time.monotonic(), set(multiprocessing.active_children())
+    with pytest.raises(RankFailed) as caught:
+        call()
+    assert time.monotonic() - begun < 15
+    assert set(multiprocessing.active_children()) <= before
+    return str(caught.value)
+
+
+def test_a_rank_that_dies_is_named_with_its_step_and_signal():
+    said = failure(lambda: team.run_ranks(kills_itself, [(0,), (1,)], 30))
+    assert "rank 1 of 2 died in 'first' (signal SIGKILL; a process that is killed has" in said
+
+
+def test_a_rank_that_stands_still_is_named_and_where_the_others_are(monkeypatch):
+    monkeypatch.setattr(team, "TO_END_S", 0.2)
+    said = failure(lambda: team.run_ranks(deaf, [(0,), (1,)], SHORT_S))
+    assert said.startswith(f"no rank went on for {SHORT_S} s: rank 0 in 'second', rank 1 in 'first'.")  # fmt: skip # noqa: E501
+    assert "Rank 1 is the furthest behind" in said
+
+
+def test_a_collective_that_never_ends_is_named_in_a_run_of_a_schedule():
+    schedule = make.row_parallel(PROBLEM, 2)
+    A = np.repeat([1.0, 2.0], 4) * np.ones((8, 1))
+    B = np.ones((8, 8))
+    said = failure(lambda: by_processes.run(schedule, SecondIsAbsent, A, B, limit_s=SHORT_S))
+    assert "rank 0 in 'exchange 0', rank 1 in 'product 0'. Rank 1 is" in said
+
+
+def test_what_a_rank_raises_is_told_with_its_rank():
+    A = B = np.ones((8, 8), "f4")
+    schedule = make.row_parallel(PROBLEM, 2)
+    said = failure(
+        lambda: by_processes.run(schedule, partial(ByKernel.of, "99_none"), A, B, limit_s=20)
+    )
+    assert "of 2 failed in 'its start': LadderError: there is no rung '99_none'" in said
+
+
+def test_a_start_that_takes_too_long_ends_too():
+    said = failure(lambda: team.run_ranks(never_says_a_word, [()], SHORT_S, start_s=0.1))
+    assert "rank 0" in said
+
+
+class Memory:
+    def __init__(self, free):
+        self.free = free
+
+    def memGetInfo(self):
+        return self.free, 80 * 10**9
+
+
+def test_memory_that_is_too_little_names_the_gpu_and_what_counts(monkeypatch):
+    import cupy.cuda
+
+    by, schedule = ByKernel.of("01_naive"), make.column_parallel(Problem(16384, 16384, 16384), 2)
+    monkeypatch.setattr(cupy.cuda, "runtime", Memory(4 * 10**9))
+    with pytest.raises(
+        RankFailed, match=r"GPU 1 has 4\.0 of 80\.0 GB free, and this rank needs 2\.7"
+    ):
+        by_nccl.require_memory(schedule, 1, by)
+    monkeypatch.setattr(cupy.cuda, "runtime", Memory(70 * 10**9))
+    by_nccl.require_memory(schedule, 1, by)

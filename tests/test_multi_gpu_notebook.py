@@ -1,0 +1,131 @@
+"""What 21_multi_gpu shows and asks: tables, sliders, lines of schedules, rings and events."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gemmlab.analysis import several_gpus
+from gemmlab.distributed import schedules as make
+from gemmlab.distributed.arithmetic import ByKernel
+from gemmlab.distributed.clock import Machine, link_needed
+from gemmlab.distributed.ranks import Grid
+from gemmlab.ladder import Problem
+from gemmlab.ladder.precision import HALF
+from gemmlab.notebook.ranks import exercises
+from gemmlab.notebook.ranks.lab import ranks_lab
+from gemmlab.notebook.ranks.lines import schedule_lines
+from gemmlab.records import runs
+from gemmlab.records.runs import Measured
+
+LARGE, SMALL = Problem(16384, 16384, 16384), Problem(20, 12, 16)
+MACHINE = Machine(676e12, 4e12, 450e9, 50e9)
+
+
+def said(capsys, call):
+    call()
+    return capsys.readouterr().out.strip()
+
+
+# ---- tables --------------------------------------------------------------------------------------
+
+
+def test_the_model_s_machine_has_the_recorded_rates():
+    found = several_gpus.machine("10_register_banks", 450e9)
+    rung = next(one for one in several_gpus.ladder.RUNGS if one.name == "10_register_banks")
+    run = runs.replay_at(Measured(rung), *several_gpus.AT)
+    assert found.flop_per_second == 1e9 * run.gflops
+    assert found.memory_bytes_per_second == several_gpus.roofs.recorded_ceilings().bytes_per_second
+
+
+def test_schedules_are_held_against_one_rank():
+    schedules = [make.column_parallel(SMALL, 2), make.summa(SMALL, Grid(1, 2), 2)]
+    table = several_gpus.against_one_rank(schedules, ByKernel.of("03_shared_memory"), 4)
+    assert table["bits of one rank"].iloc[0] == table["promised"].iloc[0] == "yes"
+    assert table["promised"].iloc[1] == "no"
+    assert (table["largest error, % of bound"] < 100).all()
+    assert (table["bytes in, counted"] == table["from the schedule"]).all()
+
+
+def test_the_link_that_hides_the_traffic_is_that_of_the_formula():
+    table = several_gpus.traffic(LARGE, 4, MACHINE, HALF)
+    needed = link_needed(LARGE, 4, MACHINE, HALF) / 1e9
+    assert table.loc["column parallel", "GB/s to hide it"] == pytest.approx(needed)
+    assert table.loc["column parallel", "GB in"] == pytest.approx(2 * 0.75 * 16384**2 / 1e9)
+    flop = table["FLOP per byte"] * table["GB in"] * 1e9
+    assert np.allclose(flop, LARGE.flop / 4)
+
+
+def test_scaling_has_a_curve_of_each_schedule():
+    strong, weak = several_gpus.scaled(LARGE, Problem(8192, 8192, 8192), (1, 4), MACHINE, HALF)
+    assert list(strong) == list(weak) == list(several_gpus.MAKERS)
+    assert {one.problem.m for curve in weak.values() for one in curve} == {8192, 4 * 8192}
+
+
+@pytest.mark.parametrize("maker", several_gpus.MAKERS.values(), ids=several_gpus.MAKERS)
+def test_lines_are_those_of_the_file(maker):
+    maker = make.summa if maker not in (make.column_parallel, make.row_parallel) else maker
+    listing = schedule_lines(maker)
+    source = Path(make.__file__).read_text(encoding="utf-8").splitlines()
+    assert 5 <= len(listing.numbers) <= 12
+    for number, line in zip(listing.numbers, listing.text.splitlines(), strict=True):
+        assert source[number - 1].strip().startswith(line.strip())
+    assert "Step(" in listing.text and listing.text.rstrip().endswith("]")
+    with pytest.raises(ValueError, match="one_rank has no line that begins with"):
+        schedule_lines(make.one_rank)
+
+
+# ---- sliders -------------------------------------------------------------------------------------
+
+
+def test_sliders_begin_at_the_machine_and_the_picture_follows_them():
+    lab = ranks_lab(MACHINE, HALF)
+    assert lab.controls["link, GB/s"].value == 450 and lab.controls["between hosts, GB/s"].value == 50  # fmt: skip # noqa: E501
+    first = bytes(lab.picture.value)
+    assert first.startswith(b"\x89PNG") and "16384×16384×16384 on 2 GPUs" in lab.caption.value
+    lab.controls["link, GB/s"].value = 8
+    assert lab.picture.value != first
+    lab.controls["GPUs"].value = 1
+    assert "nothing is moved" in lab.caption.value and "100.0 % of 1 times one" in lab.caption.value
+    assert repr(lab).startswith("Sliders for a model: schedule, GPUs, chunks, M, N, K, link")
+
+
+# ---- exercises -----------------------------------------------------------------------------------
+
+
+def test_a_right_ring_is_right_and_the_stub_is_not(capsys):
+    right = lambda rank, ranks: [(rank - at) % ranks for at in range(ranks - 1)]  # noqa: E731
+    assert said(capsys, lambda: exercises.check_all_gather(right)).startswith("Right: with 2, 3, 4")
+    added = lambda rank, ranks: [(rank - 1 - at) % ranks for at in range(ranks - 1)]  # noqa: E731
+    assert said(capsys, lambda: exercises.check_reduce_scatter(added)).startswith("Right: with 2")
+
+
+@pytest.mark.parametrize(
+    ("ring", "gathers", "reduces"),
+    [
+        (lambda r, n: [r] * (n - 1), "rank 0 lacks part 1 at the end", "ends with the number of"),
+        (lambda r, n: [(r + at) % n for at in range(n - 1)], "sends part 1 in round 1, and has only 0, 2", "Not yet"),  # noqa: E501
+        (lambda r, n: [], "needs a list of 1 parts, one for each round", "needs a list of 1"),
+        (lambda r, n: None, "needs a list of 1 parts", "needs a list of 1 parts"),
+        (lambda r, n: [n] * (n - 1), "sends part 2; there are 0 to 1", "sends part 2"),
+    ],
+)  # fmt: skip
+def test_a_wrong_ring_is_told_where_it_fails(ring, gathers, reduces, capsys):
+    assert gathers in said(capsys, lambda: exercises.check_all_gather(ring))
+    assert reduces in said(capsys, lambda: exercises.check_reduce_scatter(ring))
+
+
+def test_the_missing_event_is_found_and_nothing_else(capsys):
+    broken = exercises.without_an_event()
+    find = lambda *given: said(capsys, lambda: exercises.find_event(broken, *given))  # noqa: E731
+    assert find(None, None, None).startswith("Not answered yet")
+    assert (
+        find(*exercises.PLANTED)
+        == "Right: 'gather 3' of rank 1 waits for 'product 1' now, and nothing races."
+    )
+    assert "longer than it must" in find(1, "gather 2", "product 1")
+    assert find(0, "gather 3", "gather 1").startswith(
+        "Not yet: of 1 findings 1 are left. rank 1: 'gather 3'"
+    )
+    assert "rank 1 has no step 'gather 9'" in find(1, "gather 9", "product 1")
+    assert "no step" in find(7, "gather 3", "product 1")

@@ -1,0 +1,92 @@
+"""The figures of several GPUs: what they draw is what schedules and timelines say."""
+
+import numpy as np
+import pytest
+
+from gemmlab import plots
+from gemmlab.distributed import clock
+from gemmlab.distributed import schedules as make
+from gemmlab.distributed.clock import Machine
+from gemmlab.distributed.holdings import COMES, HOLDS, NONE, holdings
+from gemmlab.distributed.ranks import Grid
+from gemmlab.ladder import Problem
+from gemmlab.ladder.precision import BRAIN
+from gemmlab.plots.ranks import timeline as drawn
+from gemmlab.plots.style import ARRAYS, to_rgb
+
+SMALL, LARGE = Problem(12, 8, 6), Problem(8192, 8192, 8192)
+MACHINE = Machine(600e12, 4e12, 300e9, 50e9)
+
+
+def test_what_ranks_hold_is_traced_through_the_messages():
+    first, second = holdings(make.column_parallel(SMALL, 2, 3))
+    assert (first.A[:6] == HOLDS).all() and (first.A[6:] == COMES).all()
+    assert (first.B[:, :4] == HOLDS).all() and (first.B[:, 4:] == NONE).all()
+    assert (first.C[:, :4] == HOLDS).all() and (first.C[:, 4:] == NONE).all()
+    assert (second.A == HOLDS).sum() == 36 and (second.C[:, 4:] == HOLDS).all()
+
+
+def test_parts_of_sums_for_others_and_panels_are_told_apart():
+    first, second = holdings(make.row_parallel(SMALL, 2))
+    assert (first.A[:, :3] == HOLDS).all() and (first.A[:, 3:] == NONE).all()
+    assert (first.C[:6] == HOLDS).all() and (first.C[6:] == COMES).all()
+    assert (second.C[:6] == COMES).all() and (second.C[6:] == HOLDS).all()
+    corner = holdings(make.summa(SMALL, Grid(2, 2), 2))[3]
+    assert (corner.C[6:, 4:] == HOLDS).all() and (corner.C == HOLDS).sum() == 24
+    assert (corner.A[6:, :3] == COMES).all() and (corner.A[6:, 3:] == HOLDS).all()
+    assert (corner.A[:6] == NONE).all() and (corner.B[:3, 4:] == COMES).all()
+
+
+def test_the_picture_of_holdings_has_a_panel_of_each_matrix_of_each_rank():
+    figure = plots.rank_holdings(make.summa(SMALL, Grid(2, 2), 2))
+    panels = {axes.get_gid(): axes for axes in figure.axes}
+    assert set(panels) == {f"rank {rank} {name}" for rank in range(4) for name in "ABC"}
+    pixels = panels["rank 3 C"].images[0].get_array()
+    assert np.allclose(pixels[6:, 4:], to_rgb(ARRAYS["C"])) and (pixels[:6] == 1).all()
+    assert "Rank 0 holds 25 % of A and 25 % of B; from others comes 25 % of A" in figure.caption
+    row = plots.rank_holdings(make.row_parallel(SMALL, 2))
+    assert "from others comes nothing" in row.caption
+    assert "computes parts of the sums for 50 % of C besides" in row.caption
+
+
+def test_the_timeline_s_bars_are_the_steps_and_moving_is_cut_where_products_end():
+    found = clock.timeline(make.column_parallel(LARGE, 2, 4), MACHINE, BRAIN)
+    figure = plots.rank_timeline(found)
+    bars = figure.axes[0].patches
+    spans = {look: 0.0 for look in drawn.LOOKS}
+    for bar in bars:
+        spans[bar.get_gid()] += bar.get_width()
+    hidden = sum(found.hidden_ms(rank) for rank in range(2))
+    moving = sum(found.moving_ms(rank) for rank in range(2))
+    assert spans[drawn.HIDDEN] == pytest.approx(hidden)
+    assert spans[drawn.OPEN] == pytest.approx(moving - hidden)
+    assert spans[drawn.MULTIPLIES] == pytest.approx(
+        sum(one.ms for one in found.steps if one.kind == "product")
+    )
+    assert "75.0 % of moving is behind products" in figure.caption
+    assert figure.caption.endswith("A model, not measured: 600 TFLOP/s a GPU, 300 GB/s a link one way.")  # fmt: skip # noqa: E501
+
+
+def test_one_rank_moves_nothing_and_many_are_cut():
+    figure = plots.rank_timeline(clock.timeline(make.one_rank(LARGE), MACHINE, BRAIN))
+    assert "nothing is moved" in figure.caption
+    many = clock.timeline(make.column_parallel(LARGE, 16, 2), MACHINE, BRAIN)
+    assert "The first 8 are shown" in plots.rank_timeline(many).caption
+
+
+def test_scaling_draws_a_curve_for_each_name_in_both_panels():
+    curves = {
+        name: clock.strong(
+            lambda p, n: make.column_parallel(p, n, 4), LARGE, (1, 2, 4), machine, BRAIN
+        )
+        for name, machine in (("slow", Machine(600e12, 4e12, 50e9)), ("fast", MACHINE))
+    }
+    figure = plots.scaling(curves, curves, "a model")
+    for axes in figure.axes:
+        lines = {line.get_gid(): line for line in axes.lines if line.get_gid()}
+        assert set(lines) == {"slow", "fast"}
+        for name, line in lines.items():
+            assert list(line.get_ydata()) == [100 * one.share for one in curves[name]]
+    assert figure.caption.startswith("Used of 4 GPUs by the model, with the same product")
+    with pytest.raises(ValueError, match="one to 5 curves"):
+        plots.scaling({}, {}, "")

@@ -1,0 +1,170 @@
+"""Recording another GPU: it goes on where it was, leaves out what cannot run, and says why."""
+
+import dataclasses
+import json
+
+import pytest
+
+from gemmlab.analysis.recorded import gpus
+from gemmlab.cuda.device import Gpu
+from gemmlab.folders import RESULTS
+from gemmlab.ladder import RUNGS, IllegalSetting, find, nearest_on
+from gemmlab.ladder.rungs.hopper import PERSISTENT
+from gemmlab.measure.timing import TimingError
+from gemmlab.records import recorder, registry, runs
+from gemmlab.records.registry import Evidence, NoRecord, StaleRecord
+from gemmlab.records.runs import Measured
+
+AMPERE = Gpu(
+    name="NVIDIA Made Up", compute_capability=(8, 0), arch="sm_80", sm_count=108,
+    memory_bytes=4 * 10**10, l2_bytes=40 * 2**20, driver="1.0", cuda="1.0",
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Kept(Evidence):
+    """Evidence that tells when it is measured, may fail, and can be read once it is there."""
+
+    done: list = dataclasses.field(default_factory=list)
+
+    def read(self):
+        if self.name not in self.done:
+            raise StaleRecord("of another version") if self.file == "stale" else NoRecord("none")
+
+
+@pytest.fixture
+def record(tmp_path, monkeypatch):
+    """record(names, failing): what was measured, and the lines that were said."""
+    monkeypatch.setattr(registry, "RESULTS", tmp_path)
+    monkeypatch.setattr(recorder, "require_gpu", lambda _: AMPERE)
+    monkeypatch.setenv("GEMMLAB_RECORDS", AMPERE.slug)
+    monkeypatch.setattr(recorder, "BY_DEFAULT", ("one", "two", "three"))
+    monkeypatch.setattr(runs, "load", lambda path: {})
+    done = []
+
+    def run(names=(), failing=()):
+        measured, lines = [], []
+
+        def remake(name):
+            if name in failing:
+                raise failing[name]
+            measured.append(name)
+            done.append(name)
+            path = tmp_path / AMPERE.slug / registry.RUNS
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("{}")
+            return path
+
+        every = tuple(
+            Kept(name, "", lambda say, name=name: remake(name), done)
+            for name in recorder.BY_DEFAULT
+        )
+        monkeypatch.setattr(recorder, "evidence", lambda shapes: every)
+        recorder.record(names, [], lines.append)
+        return measured, lines
+
+    return run
+
+
+def test_an_interrupted_record_goes_on_with_what_lacks(record):
+    with pytest.raises(KeyboardInterrupt):
+        record(failing={"two": KeyboardInterrupt()})
+    measured, lines = record()
+    assert measured == ["two", "three"]
+    assert lines[0] == "one: recorded already; `record one` measures it again"
+    assert record()[0] == []
+    assert record(["one"])[0] == ["one"]
+
+
+def test_what_cannot_run_is_left_out_with_its_reason_and_the_rest_is_measured(record):
+    reasons = {"one": IllegalSetting("one needs sm_90a, this is sm_80"), "two": TimingError("no")}
+    measured, lines = record(failing=reasons)
+    assert measured == ["three"]
+    assert lines[:2] == ["one: left out. one needs sm_90a, this is sm_80", "two: left out. no"]
+
+
+def test_what_is_named_and_cannot_run_is_an_error(record):
+    with pytest.raises(IllegalSetting, match="needs sm_90a"):
+        record(["one"], {"one": IllegalSetting("it needs sm_90a")})
+
+
+def test_a_wrong_result_ends_the_record(record):
+    with pytest.raises(AssertionError):
+        record(failing={"two": AssertionError("wrong")})
+
+
+def test_records_of_another_gpu_do_not_count_as_kept(record, monkeypatch, tmp_path):
+    record()
+    monkeypatch.setenv("GEMMLAB_RECORDS", "another")
+    other = tmp_path / "another" / registry.RUNS
+    other.parent.mkdir()
+    other.write_text("{}")
+    assert record()[0] == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize("name", [r.name for r in RUNGS if r.by_wgmma])
+def test_wgmma_off_sm_90a_is_refused_before_anything_is_simulated(name, monkeypatch):
+    monkeypatch.setattr(recorder, "require_gpu", lambda _: AMPERE)
+    monkeypatch.setattr(recorder, "by_default", lambda rung: pytest.fail("it was begun"))
+    with pytest.raises(IllegalSetting, match=f"{name} needs sm_90a, this is sm_80"):
+        recorder._record_rung(name, [], print)
+
+
+def test_a_gpu_without_tensor_cores_for_the_probe_is_refused(monkeypatch):
+    old = dataclasses.replace(AMPERE, compute_capability=(7, 5), arch="sm_75")
+    monkeypatch.setattr(recorder, "require_gpu", lambda _: old)
+    with pytest.raises(IllegalSetting, match="needs sm_80 or newer, this is sm_75"):
+        recorder._record_tensor_ceiling(print)
+
+
+# ---- reading ------------------------------------------------------------------------------------
+
+
+def test_a_rung_is_read_with_the_settings_that_run_on_the_gpu_of_the_record(monkeypatch):
+    rung = find("15_mma_sync")
+    monkeypatch.setattr(runs, "current", lambda: {"gpu": {"compute_capability": [8, 0]}})
+    assert not rung.runs_on(rung.defaults, "sm_80")
+    assert Measured(rung).settings == nearest_on(rung, rung.defaults, "sm_80") != rung.defaults
+    assert Measured(PERSISTENT).settings == PERSISTENT.defaults  # nothing of it runs there
+    monkeypatch.setattr(runs, "current", lambda: {"gpu": {"compute_capability": [9, 0]}})
+    assert Measured(rung).settings == rung.defaults
+
+
+def test_gpus_stand_side_by_side_as_shares_of_their_own_roofs(monkeypatch, tmp_path):
+    """A second GPU with half the speed and half the roofs has the same shares; one rung is gone."""
+    for path in (RESULTS / "nvidia-h200").glob("*.*"):
+        for slug in ("nvidia-h200", AMPERE.slug):
+            (tmp_path / slug).mkdir(exist_ok=True)
+            (tmp_path / slug / path.name).write_bytes(path.read_bytes())
+    other = tmp_path / AMPERE.slug / registry.RUNS
+    made = json.loads(other.read_text())
+    made["gpu"]["name"] = AMPERE.name
+    for rung in made["rungs"].values():
+        for run in rung["runs"]:
+            for name in ("time_ms", "cublas_ms"):
+                run[name] = {key: 2 * value for key, value in run[name].items()}
+    roof = made["ceilings"]["fma"]["flop_per_second"]
+    made["ceilings"]["fma"]["flop_per_second"] = {key: value / 2 for key, value in roof.items()}
+    del made["rungs"]["05_thread_tile_2d"]
+    other.write_text(json.dumps(made))
+    monkeypatch.setattr(registry, "RESULTS", tmp_path)
+    found = gpus.of_roofs()
+    assert list(found.table) == ["NVIDIA H200", AMPERE.name]
+    h200, second = (found.table[name] for name in found.table)
+    single = [name for name in found.table.index if find(name).precision.name == "float32"]
+    assert second[single].drop("05_thread_tile_2d").to_numpy() == pytest.approx(
+        h200[single].drop("05_thread_tile_2d").to_numpy(), rel=1e-3
+    )
+    assert second.isna()["05_thread_tile_2d"] and h200.min() > 0 and h200.max() < 105
+    assert "1 cells are empty" in found.note and "record`: it measures what lacks" in found.note
+
+
+def test_one_gpu_stands_alone_and_none_is_said():
+    found = gpus.of_roofs()
+    assert "NVIDIA H200" in found.table and "On another GPU run" in found.note
+
+
+def test_without_any_record_it_is_said_what_to_do(monkeypatch, tmp_path):
+    monkeypatch.setattr(registry, "RESULTS", tmp_path)
+    with pytest.raises(NoRecord, match=r"No GPU is recorded yet\. On another GPU run"):
+        gpus.of_roofs()

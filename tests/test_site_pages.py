@@ -1,0 +1,309 @@
+"""The sources of the site's pages, made of notebooks, kernels, modules and docs."""
+
+import base64
+import html
+import io
+import json
+import re
+
+import pytest
+from PIL import Image
+
+from gemmlab.folders import KERNELS, NOTEBOOKS, ROOT
+from gemmlab.ladder import RUNGS
+from gemmlab.notebook import glossary
+from gemmlab.notebook.reading import DEEPER
+from gemmlab.site import widgets
+from gemmlab.site.pages import code, links, lists, notebook, prose, terms
+
+
+def picture() -> str:
+    written = io.BytesIO()
+    Image.new("RGB", (4, 2), "red").save(written, format="png")
+    return base64.b64encode(written.getvalue()).decode()
+
+
+def markdown(*lines: str, folded: bool = False) -> dict:
+    metadata = {notebook.FOLDED: True} if folded else {}
+    source = [f"{line}\n" for line in lines]
+    return {"cell_type": "markdown", "id": "m", "metadata": metadata, "source": source}
+
+
+def ran(source: str, **data) -> dict:
+    output = {"output_type": "execute_result", "metadata": {}, "data": data, "execution_count": 1}
+    outputs = [output] if data else []
+    return {"cell_type": "code", "id": "c", "metadata": {}, "source": [source], "outputs": outputs}
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    """Makes a page of cells, as of a notebook called 03_shared_memory."""
+    monkeypatch.setattr(notebook, "NOTEBOOKS", tmp_path)
+
+    def make(*cells: dict) -> notebook.Page:
+        text = json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+        (tmp_path / "03_shared_memory.ipynb").write_text(text, encoding="utf-8")
+        return notebook.page("03_shared_memory")
+
+    return make
+
+
+def words(page: notebook.Page) -> str:
+    cells = [one for one in page.notebook["cells"] if one["cell_type"] == "markdown"]
+    return "\n".join(one["source"] for one in cells)
+
+
+def shown(page: notebook.Page) -> str:
+    outputs = [one for cell in page.notebook["cells"] for one in cell.get("outputs", ())]
+    return "\n".join(one["data"]["text/html"] for one in outputs)
+
+
+# ---- links ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "page"),
+    [
+        ("README.md", "readme.html"),
+        ("notebooks/index.ipynb", "index.html"),
+        ("notebooks/01_naive.ipynb", "notebooks/01_naive.html"),
+        ("docs/simulator.md", "simulator.html"),
+        ("kernels/tiles.cuh", "kernels/tiles.cuh.html"),
+        ("gemmlab/kernel", "gemmlab/kernel/index.html"),
+        ("results/nvidia-h200/fp8_steps.csv", "results/nvidia-h200/fp8_steps.csv"),
+    ],
+)
+def test_where_a_file_stands_on_the_site(path, page):
+    assert (ROOT / path).exists()
+    assert links.address(links.source(path)) == page
+
+
+def test_links_lead_to_the_pages_of_what_they_named():
+    rewriter = links.Rewriter("notebooks/01_naive.ipynb")
+    text = "[a](../README.md#start) [b](02_coalescing.ipynb) [c](https://x.org/y.md) [d](#here)"
+    assert rewriter.markdown(text) == (
+        "[a](../readme.md#start) [b](02_coalescing.ipynb) [c](https://x.org/y.md) [d](#here)"
+    )
+    text = '<a class="x" href="../kernels/01_naive.cu#L3">'
+    assert rewriter.html(text) == '<a class="x" href="../kernels/01_naive.cu.html#L3">'
+    assert rewriter.met == {"README.md", "notebooks/02_coalescing.ipynb", "kernels/01_naive.cu"}
+    assert (
+        links.Rewriter("docs/speed.md").markdown("(see [x](../kernels/)") == "(see [x](kernels.md)"
+    )
+
+
+@pytest.mark.parametrize("target", ["../nowhere.md", "../../outside.md", "missing.ipynb#there"])
+def test_a_link_to_nothing_is_told_with_its_file(target):
+    with pytest.raises(links.DeadLink, match=r"notebooks/01_naive\.ipynb links to " + target):
+        links.Rewriter("notebooks/01_naive.ipynb").markdown(f"[x]({target})")
+
+
+# ---- notebooks -----------------------------------------------------------------------------------
+
+
+def test_a_page_has_one_title_and_what_is_deeper_lies_below_a_heading(made):
+    page = made(
+        markdown("# Title"),
+        markdown("## Part", "```", "# no heading", "```"),
+        markdown(DEEPER),
+        markdown("## Folded", folded=True),
+    )
+    lines = words(page).splitlines()
+    headings = [line for line in lines if line.startswith("#")]
+    assert headings == ["# Title", "## Part", "# no heading", "## Going deeper", "### Folded"]
+    assert lines[lines.index("### Folded") - 1] == "{.folded}"
+    assert lines.count("{.folded}") == 1
+
+
+def test_a_picture_is_a_file_with_a_text(made):
+    data = {"image/png": picture(), "text/plain": 'Figure: A tile of "A" & B.'}
+    cell = ran("draw()", **data)
+    cell["outputs"][0]["metadata"] = {"image/png": {"width": 900, "height": 450}}
+    page = made(cell)
+    ((path, content),) = page.files.items()
+    assert content == base64.b64decode(picture())
+    assert f'src="../{path}" width="900" height="450" loading="lazy"' in shown(page)
+    assert 'alt="A tile of &quot;A&quot; &amp; B."' in shown(page)
+
+
+def test_a_picture_without_a_text_is_refused(made):
+    with pytest.raises(notebook.UnfitNotebook, match=r"03_shared_memory\.ipynb, cell c: .*<Axes>"):
+        made(ran("draw()", **{"image/png": picture(), "text/plain": "<Axes>"}))
+
+
+def test_pictures_in_html_become_files_and_its_links_lead_to_pages(made):
+    page = made(
+        ran(
+            "table",
+            **{
+                "text/plain": "x",
+                "text/html": "<style scoped>\n.dataframe {}\n</style>"
+                f'<img src="data:image/png;base64,{picture()}" alt="x">'
+                '<a href="02_coalescing.ipynb">02</a>',
+            },
+        )
+    )
+    assert [*page.files.values()] == [base64.b64decode(picture())]
+    assert "base64" not in shown(page) and "<style" not in shown(page)
+    assert '<a href="02_coalescing.html">' in shown(page)
+
+
+def test_an_inner_loop_leads_to_its_line_of_the_kernel(made):
+    import gemmlab as gl
+
+    loop = gl.inner_loop("03_shared_memory", beside="02_coalescing")
+    page = made(ran("loop", **{"text/plain": repr(loop), "text/html": loop._repr_html_()}))
+    found = re.findall(r'<a href="([^"#]+)#L(\d+)">([\w.]+)</a>', shown(page))
+    assert [name for _, _, name in found] == ["02_coalescing.cu", "03_shared_memory.cu"]
+    for (to, line, name), (_, listing) in zip(found, loop.parts, strict=True):
+        assert to == f"../kernels/{name}.html" and int(line) == listing.numbers[0]
+    assert page.met == {"kernels/02_coalescing.cu", "kernels/03_shared_memory.cu"}
+
+
+def test_a_whole_kernel_leads_to_its_page(made):
+    page = made(
+        ran('kernel = gl.load("03_shared_memory")'),
+        ran("kernel.source()", **{"text/plain": "...", "text/html": "<pre>...</pre>"}),
+        ran("other.source()", **{"text/plain": "...", "text/html": "<pre>...</pre>"}),
+    )
+    assert shown(page).count("<a ") == 1
+    assert '<a href="../kernels/03_shared_memory.cu.html">' in shown(page)
+    assert page.met == {"kernels/03_shared_memory.cu"}
+
+
+def test_a_kernel_that_is_edited_in_a_cell_is_shown_as_cuda(made):
+    page = made(ran("%%kernel 02_coalescing --name mine\n__global__ void f();"))
+    code_shown, cell = page.notebook["cells"]
+    assert code_shown["source"].startswith("```cuda\n%%kernel")
+    assert cell["metadata"] == {"tags": ["remove-input"]}
+
+
+def test_sliders_stand_where_the_cell_shows_them(made, monkeypatch):
+    asked = []
+    monkeypatch.setattr(widgets, "placeholder", lambda *what: asked.append(what) or "<b>here</b>")
+    page = made(
+        ran('NAME, SMALL = "15_mma_sync", dict(BM=64)'),
+        ran("gl.lab(NAME, **SMALL)", **{"text/plain": "Sliders for 15_mma_sync."}),
+        ran("kernel = gl.load(NAME, BK=32)"),
+        ran("gl.step_player(kernel, 64, 64, 160)", **{"text/plain": "Step player."}),
+    )
+    assert shown(page) == "<b>here</b>\n<b>here</b>"
+    (lab, root), (player, _) = asked
+    assert (lab.function, lab.kernel.name, lab.kernel.settings) == (
+        "lab",
+        "15_mma_sync",
+        {"BM": 64},
+    )
+    assert (player.kernel.settings, player.shape) == ({"BK": 32}, (64, 64, 160))
+    assert root == "../"
+
+
+@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*_*.ipynb")), ids=lambda path: path.stem)
+def test_every_notebook_makes_a_page_with_one_title_and_texts_for_its_pictures(path, monkeypatch):
+    monkeypatch.setattr(widgets, "placeholder", lambda call, root: '<img alt="first picture">')
+    page = notebook.page(path.stem)
+    outside = re.sub(r"^```.*?^```", "", words(page), flags=re.S | re.M)
+    assert len(re.findall(r"^# ", outside, re.M)) == 1
+    for tag in re.findall(r"<img\b[^>]*>", json.dumps(page.notebook).replace('\\"', '"')):
+        assert re.search(r'alt="[^"]+"', tag), tag
+    assert not any(
+        kind in one.get("data", {})
+        for cell in page.notebook["cells"]
+        for one in cell.get("outputs", ())
+        for kind in ("image/png", "application/vnd.jupyter.widget-view+json")
+    )
+
+
+# ---- kernels and modules -------------------------------------------------------------------------
+
+
+def test_every_line_of_a_kernel_has_its_number_and_its_code():
+    page = code.page("kernels/03_shared_memory.cu")
+    rows = re.findall(r'<tr id="L(\d+)">.*?<pre>(.*?)</pre>', page, re.S)
+    source = (KERNELS / "03_shared_memory.cu").read_text(encoding="utf-8").splitlines()
+    assert [int(number) for number, _ in rows] == [*range(1, len(source) + 1)]
+    assert [html.unescape(re.sub(r"<[^>]*>", "", line)) for _, line in rows] == source
+
+
+def test_an_include_leads_to_the_header():
+    page = code.page("kernels/18_persistent.cu")
+    assert '<a href="send_tile.cuh.html">send_tile.cuh</a>' in page
+    assert "cuda_fp16.h.html" not in page
+
+
+def test_the_heat_of_a_rung_is_whole_and_other_files_have_none():
+    page = code.page("kernels/02_coalescing.cu")
+    shares = [float(one) for one in re.findall(r"--share: ([\d.]+)%", page)]
+    assert sum(shares) == pytest.approx(100, abs=0.1 * len(shares))
+    counted = sum(
+        int(one.replace(",", "")) for one in re.findall(r'title="([\d,]+) sectors"', page)
+    )
+    assert f"of {counted:,} sectors" in page
+    for path in ("kernels/tiles.cuh", "gemmlab/files.py", "kernels/10_steps.cu"):
+        assert "--share" not in code.page(path)
+
+
+def test_what_a_file_is_for_is_a_sentence():
+    said = {path: code.about(path.name, path.read_text(encoding="utf-8")) for path in KERNELS.glob("*.cu*")}  # fmt: skip # noqa: E501
+    for path, sentence in said.items():
+        assert re.fullmatch(r"[A-Z0-9\[a-z].{15,}\.", sentence), (path.name, sentence)
+    assert said[KERNELS / "03_shared_memory.cu"] == (
+        "03 · Shared-memory tiling. A block loads a TILE×BK piece of A and a BK×TILE piece of B "
+        "once, and all its threads reuse them."
+    )
+
+
+def test_a_folder_names_all_its_files():
+    page = code.folder("gemmlab/kernel")
+    for path in (ROOT / "gemmlab/kernel").glob("*.py"):
+        assert f"| `{path.name}` | " in page
+
+
+# ---- docs and lists ------------------------------------------------------------------------------
+
+
+def test_the_glossary_has_every_term_with_its_notebook():
+    text = lists.glossary()
+    for term in glossary.TERMS:
+        assert f"{term.meaning} [" in text
+        assert f"notebooks/{term.notebook}.ipynb" in text
+
+
+def test_the_ladder_has_every_rung_in_order():
+    found = re.findall(r"\]\(notebooks/(\w+)\.ipynb\)", lists.ladder())
+    assert found[1:] == [rung.name for rung in RUNGS]
+
+
+def test_a_mark_becomes_what_is_made_and_an_unknown_one_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(prose, "ROOT", tmp_path)
+    monkeypatch.setitem(prose.MADE, "kernels", lambda: "| made |")
+    (tmp_path / "docs").mkdir()
+    page = tmp_path / "docs" / "page.md"
+    page.write_text("# Page\n\n<!-- made: kernels -->\n")
+    assert prose.page("docs/page.md") == ("# Page\n\n| made |\n", set())
+    page.write_text("<!-- made: nothing -->\n")
+    with pytest.raises(prose.UnknownMark, match=r"docs/page.md has a mark 'nothing', .*kernels"):
+        prose.page("docs/page.md")
+
+
+# ---- terms ---------------------------------------------------------------------------------------
+
+
+def used(text: str) -> list[tuple[str, str]]:
+    return [(text[start:end], term.name) for start, end, term in terms.uses(text)]
+
+
+def test_the_longest_term_of_a_place_is_found_in_all_its_forms():
+    assert used("Bank conflicts of a warp's lanes") == [
+        ("Bank conflicts", "bank conflict"), ("warp", "warp"), ("lanes", "lane"),
+    ]  # fmt: skip
+    assert used("TMA") == [("TMA", "copy engine")]
+    assert used("banking, swarp, warp-wide, float4x") == []
+
+
+@pytest.mark.parametrize("term", glossary.TERMS, ids=lambda term: term.name)
+def test_every_form_of_a_term_is_found_where_the_glossary_finds_it(term):
+    for form in (term.name, *term.also):
+        text = f"See {form}, here."
+        assert term.is_in(text)
+        assert used(text) == [(form, term.name)]
