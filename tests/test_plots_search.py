@@ -6,7 +6,7 @@ from figures import *  # noqa: F403
 from figures import axes, words
 
 from gemmlab import plots
-from gemmlab.notebook.search_lab import search_lab
+from gemmlab.notebook.labs.search_lab import search_lab
 from gemmlab.search import landscape, recorded, shape_rule, trials, tuner
 from gemmlab.search.cost_model import Terms
 
