@@ -17,7 +17,7 @@ import numpy as np
 from gemmlab.cuda.device import require_gpu
 from gemmlab.distributed import rank_sum
 from gemmlab.distributed.arithmetic import ByKernel, rows_of
-from gemmlab.distributed.in_turn import Buffers, compute, gathered, placed
+from gemmlab.distributed.in_turn import Buffers, gathered, placed
 from gemmlab.distributed.order import require_sound
 from gemmlab.distributed.ranks import ScheduleError
 from gemmlab.distributed.steps import (
@@ -158,6 +158,7 @@ def _rank(reporter: Reporter, rank: int, jobs: Sequence[Job], steps: list[list[S
 
     cupy.cuda.Device(rank).use()
     by = arithmetic()
+    by.kernel.prepare()
     for job in jobs:
         require_memory(job.schedule, rank, by)
     reporter.step(CONNECTING)
@@ -297,7 +298,10 @@ class OnStreams:
         if isinstance(work, Collective):
             return partial(_communicate, work, self.rank, buffers, self._connected[work.members])
         if isinstance(work, Product):
-            return lambda stream: compute(work, buffers, by)
+            a, b, c = (rows_of(buffers, part) for part in (work.a, work.b, work.c))
+            with self._streams[step.stream]:  # whose workspaces it takes
+                multiply = by.prepared(a, b, c, work.add)
+            return lambda stream: multiply()
         terms, into = [rows_of(buffers, one) for one in work.terms], rows_of(buffers, work.into)
         add = rank_sum.prepared(terms, into, by.element("C"), by.kernel.target.sm_count)
         return lambda stream: add()
