@@ -25,6 +25,7 @@ from gemmlab.distributed.steps import (
     BROADCAST,
     COPIES,
     Collective,
+    Part,
     Product,
     Schedule,
     Step,
@@ -334,12 +335,9 @@ def _communicate(work: Collective, rank: int, buffers: Buffers, communicator, st
         array = rows_of(buffers, part)
         return array.data.ptr, array.nbytes
 
-    if work.kind == ALL_GATHER and len({one.rows for one in kept.values()}) == 1 and (
-        len(kept) == len(work.members)
-    ):  # fmt: skip
+    if work.kind == ALL_GATHER and _one_behind_another([kept.get(one) for one in work.members]):
         source, size = rows(sent[0].sent)
-        first = min(kept.values(), key=lambda part: part.start)
-        communicator.allGather(source, rows(first)[0], size, kind, stream.ptr)
+        communicator.allGather(source, rows(kept[work.members[0]])[0], size, kind, stream.ptr)
         return
     nccl.groupStart()
     if work.kind in (ALL_GATHER, BROADCAST):
@@ -358,6 +356,18 @@ def _communicate(work: Collective, rank: int, buffers: Buffers, communicator, st
         for one in work.kept_by(rank):
             communicator.recv(*rows(one.kept), kind, work.members.index(one.source), stream.ptr)
     nccl.groupEnd()
+
+
+def _one_behind_another(parts: list[Part | None]) -> bool:
+    """Whether they are all there, of one size, and lie as ncclAllGather puts them."""
+    if None in parts:
+        return False
+    first = parts[0]
+    return all(
+        (part.buffer, part.rows, part.start)
+        == (first.buffer, first.rows, first.start + at * first.rows)
+        for at, part in enumerate(parts)
+    )
 
 
 # ---- the link ------------------------------------------------------------------------------------

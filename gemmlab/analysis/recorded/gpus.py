@@ -50,7 +50,7 @@ def of_roofs(shape: tuple[int, int, int] = runs.LARGE) -> SideBySide:
     index = pandas.Index([rung.name for rung in rungs], name="% of the roof")
     table = pandas.DataFrame(columns, index=index)
     lacking = int(table.isna().to_numpy().sum())
-    missing = f" {lacking} cells are empty: not recorded there, or of another version." if lacking else ""  # fmt: skip # noqa: E501
+    missing = f" {lacking} cells are empty: the rung or its roof is not recorded there, or of another version." if lacking else ""  # fmt: skip # noqa: E501
     return SideBySide(table, f"Recorded: {', '.join(columns)}.{missing} {HOW}")
 
 
