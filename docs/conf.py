@@ -53,6 +53,7 @@ ogp_social_cards = {
     "image": "logo.png",
     "image_mini": "logo.png",
     "line_color": "#0072B2",
+    "font": "DejaVu Sans",  # which has all signs of the titles
     "enable": bool(html_baseurl),
 }
 

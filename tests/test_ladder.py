@@ -66,11 +66,21 @@ def test_its_kernel_file_says_what_the_ladder_says(rung):
     own = macros(text)
     headers = [KERNELS / name for name in included(text)]
     defaults = {name: value for one in headers for name, value in macros(one).items()} | own
-    parameters = {p.name: str(p.default) for p in rung.parameters if p.name != LEVEL}
+    parameters = {
+        p.name: str(p.default)
+        for p in rung.parameters
+        if p.name != LEVEL and not chooses_entry(rung, p)
+    }
     assert parameters.items() <= defaults.items()
     steps = ablations.steps(rung.name) if rung.name in ablations.PATHS else mma_steps.STEPS
     varied = {name for step in steps if step.like == rung.name for name in step.settings}
     assert own.keys() - parameters.keys() <= varied  # the others are there for the path
+
+
+def chooses_entry(rung, parameter) -> bool:
+    """Whether it decides which kernel of the file is launched, and is no macro in it."""
+    others = (rung.defaults | {parameter.name: value} for value in parameter.legal)
+    return len({rung.entry(settings) for settings in others if not rung.broken(settings)}) > 1
 
 
 @every_rung

@@ -13,7 +13,13 @@ from gemmlab.ladder.rungs.fp32_summit import FP32_SUMMIT
 from gemmlab.sass import rewriting
 from gemmlab.sass.inner_loop import SHARED_LOAD, class_of
 from gemmlab.sass.loops import analyse
-from gemmlab.sass.rewriting import Change, NotTheSame, require_same, rewritten
+from gemmlab.sass.rewriting import (
+    Change,
+    NotTheSame,
+    require_same,
+    rewritten,
+    with_control,
+)
 
 ENTRY = "fp32_summit"
 
@@ -104,6 +110,20 @@ def no_wait(line):
 def test_a_loop_that_computes_something_else_is_refused(cubin, change, message):
     with pytest.raises(NotTheSame, match=message):
         require_same(cubin, broken(cubin, change), ENTRY)
+
+
+def test_control_bits_of_one_slot_are_changed_and_no_others(cubin):
+    slot = next(
+        n for n, one in enumerate(analyse(cubin, ENTRY).instructions) if one.control.waits_for
+    )
+    changed = with_control(cubin, ENTRY, slot, waits_for=())
+    before, after = (analyse(one, ENTRY).instructions for one in (cubin, changed))
+    others = [n for n, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]]
+    assert others == [slot] and after[slot].control == before[slot].control.but(waits_for=())
+    with pytest.raises(NotTheSame, match="is in use by LDS"):
+        require_same(cubin, changed, ENTRY)
+    with pytest.raises(ValueError, match="issue slots 0 to"):
+        with_control(cubin, ENTRY, len(before), stall=2)
 
 
 def test_a_result_that_comes_too_soon_is_found(cubin, monkeypatch):

@@ -5,6 +5,7 @@ from collections import Counter
 from importlib.util import find_spec
 
 import pytest
+from awaited import RUNS, recorded
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -427,7 +428,8 @@ def test_an_architecture_that_the_settings_do_not_run_on_is_refused():
 
 def test_the_table_has_a_row_for_every_rung_from_05_on():
     table = slot_table.issue_slots().set_index("kernel")
-    assert list(table.index) == [rung.name for rung in PRODUCTS if rung.name >= slot_table.FIRST]
+    there = recorded(PRODUCTS, RUNS)
+    assert list(table.index) == [rung.name for rung in there if rung.name >= slot_table.FIRST]
     classes = ["FFMA", *(name for name in issue_slots.CLASSES if name in table.columns)]
     assert (table[classes].sum(axis=1) == table["issue slots"]).all()
     roof = roofs.recorded_ceilings().flop_per_second / 1e12
@@ -437,6 +439,28 @@ def test_the_table_has_a_row_for_every_rung_from_05_on():
         run = runs.replay_at(load(name), *LARGE)
         assert row["measured TFLOP/s"] == pytest.approx(run.gflops / 1e3, abs=0.06)
         assert row["waits"] <= row["waits without reuse"]
+
+
+def test_a_warp_of_22_issues_no_copies_and_as_many_multiply_adds_as_one_of_10():
+    kernels = {name: load(name) for name in ("10_register_banks", "22_fp32_summit")}
+    table = slot_table.of_a_warp(kernels, depth=64)
+    classes = table.loc[list(issue_slots.CLASSES)]
+    assert (classes.sum() == table.loc["issue slots"]).all()
+    adds = 8 * 16 * 64  # sums of a thread, steps along K
+    assert list(table.loc["multiply-adds"]) == [adds, adds]
+    assert table.loc["copies", "10_register_banks"] > 0 == table.loc["copies", "22_fp32_summit"]
+    # Of a stage as a simulated warp of the kernel has it: a load of four floats for 24 operands.
+    assert table.loc["shared loads", "22_fp32_summit"] == 64 * (8 + 16) // 4
+    with pytest.raises(ValueError, match="no whole stages of 22_fp32_summit"):
+        slot_table.of_a_warp(kernels, depth=32)
+
+
+def test_a_change_of_stage_stands_between_two_parts_of_a_loop_alone():
+    between = loops.change_of_stage(load("22_fp32_summit"))
+    assert {"SYNCS"} <= {one.operation for one in between}  # an arrival, and a wait
+    assert not any(one.operation in ("FFMA", "LDS") for one in between)
+    with pytest.raises(NoListing, match="05_thread_tile_2d has no change of stage"):
+        loops.change_of_stage(load("05_thread_tile_2d"))
 
 
 def test_the_table_is_of_float32_kernels():

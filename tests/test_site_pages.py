@@ -160,6 +160,17 @@ def test_an_inner_loop_leads_to_its_line_of_the_kernel(made):
     assert page.met == {"kernels/02_coalescing.cu", "kernels/03_shared_memory.cu"}
 
 
+def test_a_whole_kernel_leads_to_its_page(made):
+    page = made(
+        ran('kernel = gl.load("03_shared_memory")'),
+        ran("kernel.source()", **{"text/plain": "...", "text/html": "<pre>...</pre>"}),
+        ran("other.source()", **{"text/plain": "...", "text/html": "<pre>...</pre>"}),
+    )
+    assert shown(page).count("<a ") == 1
+    assert '<a href="../kernels/03_shared_memory.cu.html">' in shown(page)
+    assert page.met == {"kernels/03_shared_memory.cu"}
+
+
 def test_a_kernel_that_is_edited_in_a_cell_is_shown_as_cuda(made):
     page = made(ran("%%kernel 02_coalescing --name mine\n__global__ void f();"))
     code_shown, cell = page.notebook["cells"]
@@ -245,7 +256,7 @@ def test_what_a_file_is_for_is_a_sentence():
 def test_a_folder_names_all_its_files():
     page = code.folder("gemmlab/kernel")
     for path in (ROOT / "gemmlab/kernel").glob("*.py"):
-        assert f"[{path.name}]({path.name}.md)" in page
+        assert f"| `{path.name}` | " in page
 
 
 # ---- docs and lists ------------------------------------------------------------------------------

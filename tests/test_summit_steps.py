@@ -3,7 +3,10 @@
 import pandas
 import pytest
 
+from gemmlab import plots
+from gemmlab.analysis.recorded import summit_way
 from gemmlab.ladder import written
+from gemmlab.notebook.awaited import when_recorded
 from gemmlab.records import registry
 from gemmlab.records.experiments import summit_steps
 from gemmlab.records.experiments.summit_steps import (
@@ -12,6 +15,7 @@ from gemmlab.records.experiments.summit_steps import (
     EVIDENCE,
     IN_TURN,
     REWRITTEN,
+    ROADS,
     SUSTAINED,
     WAY,
 )
@@ -43,6 +47,43 @@ def test_steps_are_shown_in_their_order_whatever_that_of_the_file(rows):
         assert list(dict.fromkeys(shown["step"])) == [step.what for step in chosen]
         assert len(shown) == sum(len(step.sizes) for step in chosen)
     assert list(summit_steps.steps(WAY, SUSTAINED)["M×N×K"]) == ["4096×4096×4096"]
+
+
+def test_the_chart_has_the_way_and_then_what_was_not_taken(rows):
+    EVIDENCE.write(pandas.DataFrame(rows), "nvidia-x")
+    for read, taken, others in (
+        (summit_way.path, WAY, ROADS), (summit_way.rewritten, WAY[-1:], REWRITTEN),
+    ):  # fmt: skip
+        found = read(4096)
+        assert list(found["step"]) == [step.what for step in (*taken, *others)]
+        assert list(found["taken"]) == [True] * len(taken) + [False] * len(others)
+        assert plots.path(found).caption
+    at_2048 = [step.what for step in WAY if 2048 in step.sizes]
+    assert list(summit_way.path(2048)["step"]) == at_2048
+
+
+def test_what_lasts_and_the_errors(rows):
+    row = made_up(WAY[-1], 4096, summit_steps.BURST)
+    rows = [one | {"error": 2.0, "cublas_error": 3.0} for one in (*rows, row)]
+    EVIDENCE.write(pandas.DataFrame(rows), "nvidia-x")
+    assert list(summit_way.lasting()["way"]) == [summit_steps.BURST, SUSTAINED]
+    found = summit_way.errors()
+    assert list(found.index) == [step.what for step in WAY]
+    assert set(found["relative error"]) == {2.0} and set(found["that of cuBLAS"]) == {3.0}
+
+
+def test_what_is_not_recorded_is_said_in_a_sentence_and_what_is_stale_is_not(rows):
+    found = when_recorded(summit_steps.NAME, lambda: summit_way.path(4096))
+    assert repr(found) == (
+        "22_steps is not recorded yet: run `python -m gemmlab record 22_steps` on a GPU, then this "
+        "cell."
+    )
+    EVIDENCE.write(pandas.DataFrame(rows), "nvidia-x")
+    assert len(when_recorded(summit_steps.NAME, lambda: summit_way.path(4096))) == len(WAY + ROADS)
+    rows[0]["code"] = "0" * 16
+    EVIDENCE.write(pandas.DataFrame(rows), "nvidia-x")
+    with pytest.raises(StaleRecord):
+        when_recorded(summit_steps.NAME, lambda: summit_way.path(4096))
 
 
 def test_a_row_of_another_kernel_is_stale(rows):

@@ -59,6 +59,20 @@ def test_of_16_all_meet_before_a_stage_is_filled_again(together):
         assert len(met) == 2 and all(one.begin < copies.begin for one in met)
 
 
+def test_of_22_a_producer_copies_and_each_warp_arrives_for_itself():
+    trace = gl.load("22_fp32_summit").scheduled_for(1).trace(*TILE, STEPS * turns.STEP)
+    found = turns.of(trace)
+    assert set(found.roles) == {"producer", "warp 0", "warp 4"}
+    assert (found.stages, found.steps) == (2, STEPS)
+    kinds = {role: {turn.kind for turn in every} for role, every in found.roles.items()}
+    assert kinds["producer"] == {turns.AWAITS_EMPTY, turns.COPIES}
+    assert kinds["warp 0"] == kinds["warp 4"]
+    assert kinds["warp 0"] == {turns.AWAITS_FULL, turns.STARTS, turns.ARRIVES, turns.SENDS}
+    for step in range(2, STEPS):
+        (copies,) = found.of(turns.COPIES, step)
+        assert all(one.begin < copies.begin for one in found.of(turns.ARRIVES, step - 2))
+
+
 def test_other_kernels_and_other_things_are_refused():
     with pytest.raises(ValueError, match="does not copy by tensor maps"):
         turns.of(gl.load("03_shared_memory").trace(32, 32, 32))

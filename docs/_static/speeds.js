@@ -221,6 +221,15 @@
       this.show();
     }
 
+    /** From all rungs to those of a family alone; else the family is added, or taken away. */
+    chooseFamily(members) {
+      const { rungs } = this.chosen;
+      const every = this.data.rungs.map((one) => one.name);
+      const whole = rungs !== ALL && members.every((name) => rungs.includes(name));
+      const now = rungs === ALL ? members : every.filter((name) => (members.includes(name) ? !whole : rungs.includes(name)));
+      this.choose({ rungs: now.length === every.length ? ALL : now });
+    }
+
     show() {
       this.picked = null;
       this.every = false;
@@ -263,12 +272,12 @@
             element("button", { type: "button", "data-control": `${key} all`, onclick: () => this.choose({ [key]: ALL }) }, "all"), " ",
             element("button", { type: "button", "data-control": `${key} none`, onclick: () => this.choose({ [key]: [] }) }, "none")),
           element("div", { class: "speeds-boxes" }, ...items.map((one) => one.heading
-            ? element("span", { class: "speeds-family" }, one.heading)
+            ? element("button", { type: "button", class: "speeds-family", "data-control": `family ${one.heading}`, "aria-pressed": String(one.members.every((name) => has(chosen[key], name))), onclick: () => this.chooseFamily(one.members) }, one.heading)
             : element("label", {}, element("input", { type: "checkbox", "data-control": `${key} ${one.value}`, checked: has(chosen[key], one.value), onchange: (event) => change(one.value, event.target.checked) }), ...one.words))));
       };
       const families = [];
       for (const rung of data.rungs) {
-        if (families.at(-1)?.family !== rung.family) families.push({ heading: rung.family });
+        if (families.at(-1)?.family !== rung.family) families.push({ heading: rung.family, members: data.rungs.filter((one) => one.family === rung.family).map((one) => one.name) });
         families.push({ value: rung.name, family: rung.family, words: [swatch(rung), rung.name === "cublas" ? rung.title : `${number(rung.name)} ${rung.title}`] });
       }
       this.filters.replaceChildren(this.filters.firstChild,
@@ -293,6 +302,7 @@
     }
 
     async draw() {
+      const turn = (this.turn = (this.turn ?? 0) + 1);
       this.shown = this.placed();
       this.words.textContent = this.inWords();
       this.view?.finalize();
@@ -302,14 +312,13 @@
         const draw = () => ((this.wanted = true), this.draw());
         return void this.chart.replaceChildren(element("button", { type: "button", onclick: draw }, `Draw the chart (loads ${(this.data.library_bytes / 1e6).toFixed(1)} MB)`));
       }
-      const turn = (this.turn = (this.turn ?? 0) + 1);
       try {
         await (Page.library ??= load(this.data.library));
         if (turn !== this.turn) return; // another selection came meanwhile
         const inside = element("div", { "aria-hidden": "true" }); // what it shows is in words below
-        this.chart.replaceChildren(inside);
         const { view } = await vegaEmbed(inside, this.spec(), { actions: false, renderer: "svg", tooltip: { formatTooltip: told } });
         if (turn !== this.turn) return view.finalize();
+        this.chart.replaceChildren(inside); // until here the one before stays
         this.view = view;
         view.addEventListener("click", (_, item) => item?.datum?.id !== undefined && this.pick(item.datum.id));
         this.mark();

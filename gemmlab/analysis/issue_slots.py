@@ -31,16 +31,17 @@ def issue_slots(kernels: Iterable[Kernel] | None = None) -> pandas.DataFrame:
     slots and waits; it leaves out all that memory and barriers cost, and rests on the rule of
     issue_slots.waits().
 
-    kernels: float32 ones; if None, all rungs from 05_thread_tile_2d on. Raises ValueError for
-    others, BadRecord, and what sass.loop() raises. Kernels without a current record are left out,
-    and named; where nothing is left, raises NoRecord or StaleRecord.
+    kernels: float32 ones; if None, all recorded rungs from 05_thread_tile_2d on. Raises ValueError
+    for others, BadRecord, and what sass.loop() raises. Kernels without a current record are left
+    out, and named; where nothing is left, raises NoRecord or StaleRecord.
     """
     import pandas
 
     if kernels is None:
         at = [rung.name for rung in RUNGS].index(FIRST)
-        names = [rung.name for rung in RUNGS[at:] if rung.precision is SINGLE]
-        kernels = [load(name, SIMULATED_ARCH) for name in names]
+        rungs = [rung for rung in RUNGS[at:] if rung.precision is SINGLE]
+        rungs = list(filter(runs.is_recorded, rungs)) or rungs
+        kernels = [load(rung.name, SIMULATED_ARCH) for rung in rungs]
     return pandas.DataFrame(of_each(kernels, _row))
 
 

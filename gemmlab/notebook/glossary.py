@@ -61,6 +61,13 @@ TERMS = (
         ("async proxy",),
     ),
     Term(
+        "control bits",
+        "22_fp32_summit",
+        "21 bits of each machine instruction, by which the assembler says when the next one may be "
+        "issued, and what this one waits for.",
+        ("control bit",),
+    ),
+    Term(
         "copy engine",
         "16_tma_wgmma",
         "The unit of a Hopper SM (TMA) that copies whole boxes of a matrix after one thread asked.",
@@ -377,6 +384,12 @@ TERMS = (
         "roof for the arithmetic.",
     ),
     Term(
+        "scoreboard barrier",
+        "22_fp32_summit",
+        "One of six counters of a warp, of instructions under way; an instruction that needs their "
+        "results waits until it is 0.",
+    ),
+    Term(
         "SASS",
         "host_code",
         "The machine code of a GPU, and its assembly language.",
@@ -487,6 +500,12 @@ TERMS = (
         "15_mma_sync",
         "A floating-point format of 16 bits with the exponents of float32 and 8 significant bits.",
         ("bfloat16",),
+    ),
+    Term(
+        "stream-K",
+        "12_split_k",
+        "A way to share a product: the steps of all tiles, end to end, cut into as many equal "
+        "parts as blocks run at a time.",
     ),
     Term(
         "sweep",

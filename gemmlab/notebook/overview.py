@@ -48,15 +48,9 @@ ON_SQUARES = tuple(rung for rung in RUNGS if rung.shown_at is None)
 
 
 def summit() -> str:
-    """The last rung in float32 that is recorded on squares. Raises StaleRecord and BadRecord."""
-    for rung in reversed(ON_SQUARES):
-        if rung.precision is SINGLE:
-            try:
-                runs.entry(Measured(rung))
-            except NoRecord:
-                continue
-            return rung.name
-    raise NoRecord("no float32 rung is recorded on squares")
+    """The last rung in float32 that is recorded, or the last one where none is."""
+    rungs = [rung for rung in ON_SQUARES if rung.precision is SINGLE]
+    return (list(filter(runs.is_recorded, rungs)) or rungs)[-1].name
 
 
 def climb(last: str | None = None):

@@ -261,6 +261,14 @@ def device() -> Device:
 # ---- what is recorded of a kernel ----------------------------------------------------------------
 
 
+def is_recorded(rung: Rung) -> bool:
+    """Whether anything is recorded of a rung on the GPU whose records are read.
+
+    Raises NoRecord where that GPU has no records at all.
+    """
+    return rung.name in current()["rungs"]
+
+
 def entry(kernel) -> dict[str, Any]:
     """What is recorded of this kernel's rung (see FORMAT).
 

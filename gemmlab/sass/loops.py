@@ -15,7 +15,7 @@ from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import SINGLE, require_arch
 from gemmlab.ladder.probes import mma_shape
 from gemmlab.sass import listings
-from gemmlab.sass.inner_loop import Loop, inner_loop, runs_of
+from gemmlab.sass.inner_loop import COPY, Loop, inner_loop, runs_of
 from gemmlab.sass.view import LoopView
 
 if TYPE_CHECKING:
@@ -48,13 +48,14 @@ def change_of_stage(kernel: Kernel) -> tuple[Instruction, ...]:
     """What a warp executes between two stages whose tiles other warps bring, for sm_90a.
 
     It stands between the two parts of a trip, which jumps over it while a stage lasts; where the
-    next one is there already, all of it is executed once. Raises NoListing for a loop that is all
-    in one part, and what loop() raises.
+    next one is there already, all of it is executed once. Raises NoListing for a loop that brings
+    its tiles itself or is all in one part, and what loop() raises.
     """
     code = parse(listings.of(kernel.rung, kernel.text, kernel.settings, SIMULATED_ARCH))
-    runs = runs_of(loop(kernel, SIMULATED_ARCH).instructions)
-    if len(runs) != 2:
-        raise NoListing(f"a trip of {kernel.name}'s loop has {len(runs)} parts, not 2")
+    trip = loop(kernel, SIMULATED_ARCH)
+    runs = runs_of(trip.instructions)
+    if trip.mix[COPY] or len(runs) != 2:
+        raise NoListing(f"{kernel.name} has no change of stage apart from its loop")
     (_, end), (start, _) = runs
     return tuple(code[end:start])
 

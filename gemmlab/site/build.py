@@ -24,8 +24,10 @@ SITE, SOURCE, DOCTREES = BUILD / "site", BUILD / "site-source", BUILD / "site-do
 UNFINISHED = BUILD / "site-unfinished"  # becomes SITE when all is there
 DOCS = ROOT / "docs"
 NOT_PAGES = {"index"}  # notebooks that the landing page stands for
-# How pages of code begin: no list of their sections, and most are in no list of pages.
-LISTED, ORPHAN = "---\nhide-toc: true\n---\n", "---\nhide-toc: true\norphan: true\n---\n"
+# How pages of code begin: no list of their sections. Most are in no list of pages either, and no
+# other site shows a card of them.
+LISTED = "---\nhide-toc: true\n---\n"
+ORPHAN = "---\nhide-toc: true\norphan: true\nogp_disable: true\n---\n"
 
 Put = Callable[[str, bytes], None]
 """Writes the content of a source, by its path below SOURCE."""
@@ -82,28 +84,13 @@ def _write_sources() -> set[Path]:
         put(links.source(path), text.encode())
         met |= linked
     met |= {f"kernels/{path.name}" for path in KERNELS.glob("*.cu*")}
-    linked_to = _with_children(met)
-    for path in _progress("code")(linked_to, len(linked_to)):
+    for path in _progress("code")(sorted(met), len(met)):
         _put_linked(path, put)
     put("logo.svg", logo.svg())
     put("logo.png", logo.png())
     for picture in sorted((ROOT / "results" / "pictures").rglob("*.png")):
         put(picture.relative_to(ROOT).as_posix(), picture.read_bytes())
     return written
-
-
-def _with_children(met: set[str]) -> list[str]:
-    """What is linked to, and what the pages of folders among it link to, in turn."""
-    found: set[str] = set()
-    left = sorted(met)
-    while left:
-        path = left.pop()
-        if path in found:
-            continue
-        found.add(path)
-        if links.source(path) == f"{path}/index.md":
-            left += code.children(path)
-    return sorted(found)
 
 
 def _put_linked(path: str, put: Put) -> None:

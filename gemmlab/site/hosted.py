@@ -208,4 +208,6 @@ def every_link(where: Repository | None) -> str:
         for name in sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb"))
         if name != "index"
     ]
-    return "\n".join(["| notebook | | | to upload |", "|---|---|---|---|", *rows])
+    return "\n".join(
+        ["| notebook | on Colab | on Binder | to upload |", "|---|---|---|---|", *rows]
+    )

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gemmlab import files
 from gemmlab.folders import NOTEBOOKS
-from gemmlab.notebook import ring_player, step_player
+from gemmlab.notebook.labs import ring_player, step_player
 from gemmlab.site import cache as kept
 from gemmlab.site.interactive import LAB, RING_PLAYER, Call, calls
 from gemmlab.site.labs import Progress

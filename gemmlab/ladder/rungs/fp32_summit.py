@@ -5,6 +5,7 @@ It has no records of speed yet: `python -m gemmlab record 22_fp32_summit 22_step
 
 from __future__ import annotations
 
+from gemmlab.ladder.constraints import Constraint
 from gemmlab.ladder.launch import Launch, MapOf, Target, Workspace
 from gemmlab.ladder.planted import Planted
 from gemmlab.ladder.problem import Problem
@@ -19,6 +20,7 @@ WARPS = CONSUMERS // 32  # that multiply
 PADDING = 4  # floats, of a row of A's tile
 COLUMNS_OF_A_COPY = 4  # rows of B begin at whole 16 bytes, as tensor maps ask for, in steps of it
 FLAG_BYTES = 4
+GROUP = 8
 NEARLY_ALL = 0.95  # of the SMs
 
 
@@ -49,13 +51,10 @@ def _plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
     ]  # fmt: skip
 
 
-def _ships(s: Settings) -> bool:
-    """The steps from 10 to 22, and each parameter by itself; on the way, stages of 32 in fours."""
-    changed = {name for name, value in s.items() if value != FP32_SUMMIT.defaults[name]}
-    stages = {"BK", "STAGES"}
-    if stages <= changed and s["STAGES"] == 4:
-        return changed - stages <= {"STREAM_K", "MAPPED"} and (s["MAPPED"] or not s["STREAM_K"])
-    return len(changed) <= 1
+def _only_to_compare(s: Settings) -> str | None:
+    if s["GROUP"] != GROUP and not (s["STREAM_K"] and s["MAPPED"]):
+        return f"is there to compare: STREAM_K=0 and MAPPED=0 only with GROUP={GROUP}"
+    return None
 
 
 FP32_SUMMIT = Rung(
@@ -73,17 +72,16 @@ FP32_SUMMIT = Rung(
         Parameter("TM", TM, (TM,), "rows of C that a thread computes"),
         Parameter("TN", TN, (TN,), "columns of C that a thread computes"),
         Parameter("STAGES", 2, (2, 3, 4), "pairs of tiles in shared memory"),
-        Parameter("GROUP", 8, (1, 4, 8, 16), "rows of tiles that are computed together"),
+        Parameter("GROUP", GROUP, (1, 4, 8, 16), "rows of tiles that are computed together"),
         Parameter("STREAM_K", 1, (0, 1), "1: the last tiles are cut, so that all have as much"),
         Parameter("MAPPED", 1, (0, 1), "1: B comes by tensor map where its rows allow it"),
         Parameter("PTXAS", 1, (1,), "the assembler's optimization; 1 keeps the order of the FMAs"),
     ),
     tile=tile,
     plan=_plan,
-    constraints=(fits(_shared_bytes, ARCH),),
+    constraints=(fits(_shared_bytes, ARCH), Constraint("only to compare", _only_to_compare)),
     model_bytes=tile_reuse,
     needs_arch=lambda s: ARCH,
-    ships=_ships,
     planted=Planted(
         old="__syncwarp();",
         new="__syncwarp(1u << lane);",

@@ -13,7 +13,7 @@ from gemmlab.distributed.clock import Machine
 from gemmlab.distributed.ranks import ScheduleError
 from gemmlab.distributed.schedules import one_rank
 from gemmlab.ladder import Precision, Problem
-from gemmlab.notebook.panel import PAPER, picture, status
+from gemmlab.notebook.labs.panel import PAPER, picture, status
 from gemmlab.plots import rank_timeline
 from gemmlab.plots.style import VERMILION
 

@@ -40,7 +40,7 @@ def sharing(*works: tuple[str, Work], caption: str | None = None) -> Picture:
         raise ValueError("sharing takes one (name, work) or more, of analysis.traced.sharing")
     sms = {one.sm_count for _, one in works}
     if len(sms) > 1:
-        raise ValueError(f"sharing takes ways for as many SMs, not for {style.listed(sorted(sms))}")
+        raise ValueError(f"sharing takes ways for as many SMs, not for {sorted(sms)}")
     longest = max(one.length for _, one in works)
     height = max(LEAST, ROW * sms.pop())
     fig = style.page(HEAD + len(works) * (TITLE + height + GAP) + 0.02, caption or _caption(works))
@@ -77,9 +77,8 @@ def _draw(ax: Axes, one: Work) -> None:
                       gid=f"{kind} {part.tile} {part.first}")
         )  # fmt: skip
     step = max(1, one.sm_count // MARKED)
-    ticks = [sm for sm in range(0, one.sm_count - step // 2, step)]
-    ax.set_yticks([sm + 0.5 for sm in (*ticks, one.sm_count - 1)])
-    ax.set_yticklabels([f"SM {sm}" for sm in (*ticks, one.sm_count - 1)])
+    marked = [*range(0, one.sm_count - 1 - step // 2, step), one.sm_count - 1]
+    ax.set_yticks([sm + 0.5 for sm in marked], [f"SM {sm}" for sm in marked])
     ax.tick_params(axis="y", length=0, labelsize=SMALL)
     ax.spines[:].set_visible(False)
 

@@ -36,9 +36,7 @@ def loads_under_way(loops: Mapping[str, Loop], *, caption: str | None = None) ->
             raise ValueError(f"{name} loads nothing from shared memory")
     left = MARGIN + max(style.text_width(name, NORMAL) for name in loops) + 0.15
     height, top = LANES * LANE + 0.2, 0.85
-    fig = style.page(
-        top + len(loops) * (height + GAP) + 0.2, caption or _caption(loops), "sm_90a, by ptxas"
-    )
+    fig = style.page(top + len(loops) * (height + GAP) + 0.2, caption or _caption(loops), "sm_90a")
     title = "How long a load from shared memory is under way before somebody waits for it"
     fig.text_at(MARGIN, 0.12, title, size=style.LARGE, weight="bold")
     _draw_key(fig)

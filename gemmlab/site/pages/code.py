@@ -36,28 +36,16 @@ def page(path: str) -> str:
 
 def folder(path: str) -> str:
     """Markdown of the page of a folder: its folders and files, each with what it is for."""
-    lines = [f"# {path}", "", "| | |", "|---|---|"]
+    lines = [f"# {path}", "", "| in it | what it is for |", "|---|---|"]
     for one in sorted((ROOT / path).iterdir(), key=lambda one: (one.is_file(), one.name)):
         if one.name.startswith((".", "__pycache__")):
             continue
-        within = f"{path}/{one.name}"
-        target = links.between(f"{path}/index.md", links.source(within))
-        words = about(within, one.read_text(encoding="utf-8")) if one.suffix in LANGUAGES else ""
-        if (one / "__init__.py").is_file():
-            words = about(
-                f"{within}/__init__.py", (one / "__init__.py").read_text(encoding="utf-8")
-            )
-        lines.append(f"| [{one.name}]({target}) | {words} |")
+        says = one / "__init__.py" if (one / "__init__.py").is_file() else one
+        words = ""
+        if says.suffix in LANGUAGES:
+            words = about(says.name, says.read_text(encoding="utf-8"))
+        lines.append(f"| `{one.name}{'/' if one.is_dir() else ''}` | {words} |")
     return "\n".join(lines) + "\n"
-
-
-def children(path: str) -> list[str]:
-    """What a folder's page links to, by paths in the repository."""
-    return [
-        f"{path}/{one.name}"
-        for one in sorted((ROOT / path).iterdir())
-        if not one.name.startswith((".", "__pycache__"))
-    ]
 
 
 def about(path: str, text: str) -> str:

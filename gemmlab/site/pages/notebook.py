@@ -67,6 +67,7 @@ class _Maker:
             return [_words(cell["id"], self._words(cell, text))]
         self.known = interactive.constants(text, self.known)
         outputs = [self._output(cell, text, one) for one in cell["outputs"]]
+        outputs += self._whole_file(text)
         made = {**cell, "metadata": {}, "outputs": outputs}
         if not text.startswith("%%kernel"):
             return [made]
@@ -131,6 +132,18 @@ class _Maker:
             text,
         )
         return f'<div class="shown">{_FILE_HEAD.sub(self._kernel_link, text)}</div>'
+
+    def _whole_file(self, code: str) -> list[dict]:
+        """A link to the kernel's page, below a cell that shows all of its source."""
+        shows = re.search(r"^(\w+)\.source\(\)$", code.strip().rpartition("\n")[2])
+        kernel = self.known.get(shows[1]) if shows else None
+        if not isinstance(kernel, interactive.Loaded):
+            return []
+        path = f"kernels/{kernel.name}.cu"
+        self.rewriter.met.add(path)
+        where = links.between(self.rewriter.page, links.address(links.source(path)))
+        words = f'<a href="{where}">{path}</a> on a page of its own, with what each line costs.'
+        return [_shown(f'<p class="source">{words}</p>')]
 
     def _kernel_link(self, found: re.Match) -> str:
         path = f"kernels/{found[2]}"

@@ -10,7 +10,7 @@ from gemmlab.analysis.traced import turns as traced
 from gemmlab.kernel.kernel import Kernel, KernelMistake
 from gemmlab.ladder import IllegalSetting, legal_settings
 from gemmlab.loading import load
-from gemmlab.notebook.panel import picture, status
+from gemmlab.notebook.labs.panel import picture, status
 from gemmlab.plots import turns
 from gemmlab.plots.hopper.turns import moments
 from gemmlab.plots.style import FAINT, VERMILION

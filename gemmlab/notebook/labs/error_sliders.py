@@ -10,7 +10,7 @@ from gemmlab.kernel.kernel import KernelMistake
 from gemmlab.ladder import IllegalSetting
 from gemmlab.ladder.rungs.fp8 import FP8, SCALES
 from gemmlab.loading import load
-from gemmlab.notebook.panel import picture, status
+from gemmlab.notebook.labs.panel import picture, status
 from gemmlab.plots import fp8_errors_tried
 from gemmlab.plots.style import VERMILION
 from gemmlab.records.experiments.fp8 import errors

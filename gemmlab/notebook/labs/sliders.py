@@ -18,9 +18,9 @@ from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import IllegalSetting, LadderError, Settings
 from gemmlab.loading import load
 from gemmlab.measure.timing import TimingError
-from gemmlab.notebook.lab_view import LINES_TITLE, NUMBERS_TITLE, View, known_roofs, view_of
-from gemmlab.notebook.panel import PAPER, picture, status
-from gemmlab.notebook.refusal import USE, reason_of, refusal
+from gemmlab.notebook.labs.lab_view import LINES_TITLE, NUMBERS_TITLE, View, known_roofs, view_of
+from gemmlab.notebook.labs.panel import PAPER, picture, status
+from gemmlab.notebook.labs.refusal import USE, reason_of, refusal
 from gemmlab.plots.style import FAINT, VERMILION
 from gemmlab.simulator import LaunchError
 

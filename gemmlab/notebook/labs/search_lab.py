@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipywidgets
 
-from gemmlab.notebook.panel import picture, status
+from gemmlab.notebook.labs.panel import picture, status
 from gemmlab.plots.search.strategies import one_search
 from gemmlab.search import tuner
 from gemmlab.search.recorded import Recorded, recorded

@@ -1,0 +1,105 @@
+"""Who computes what in 22: from its own schedule, held against what its blocks load, and drawn."""
+
+import numpy as np
+import pytest
+from figures import (  # noqa: F401
+    test_all_of_it_can_be_read,
+    test_no_text_lies_on_another,
+    test_the_caption_is_a_sentence_below_everything,
+)
+
+import gemmlab as gl
+from gemmlab.analysis.traced.sharing import idle, shared_tiles, sharing
+from gemmlab.ladder.rungs.fp32_summit import BM, BN
+from gemmlab.plots.hopper.sharing import BEGINS, GOES_ON, WHOLE
+
+NAME, SMS = "22_fp32_summit", 5
+SHAPE = (3 * BM, 4 * BN, 8 * 64)
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    return gl.load(NAME)
+
+
+@pytest.fixture(scope="module")
+def ways(kernel):
+    kernels = {"whole tiles": gl.load(NAME, STREAM_K=0), "stream-K": kernel}
+    return {name: sharing(one, *SHAPE, SMS) for name, one in kernels.items()}
+
+
+@pytest.fixture(scope="module")
+def figure(ways):
+    return gl.plots.sharing(*ways.items())
+
+
+@pytest.mark.parametrize("shape", (SHAPE, (1, 1, 1), (130, 257, 640), (640, 1024, 192), (5, 5, 0)))
+@pytest.mark.parametrize("sms", (1, 3, 7, 40))
+def test_every_stage_of_every_tile_is_one_block_s_work(kernel, shape, sms):
+    one = sharing(kernel, *shape, sms)
+    times = np.zeros((*one.tiles, one.steps), int)
+    for part in one.parts:
+        times[part.tile][part.first : part.end] += 1
+    assert (times == 1).all()
+    shares = [sum(p.end - p.first for p in one.parts if p.sm == sm) for sm in range(sms)]
+    launched = kernel.scheduled_for(sms).grid(*shape)[0]
+    assert max(shares[:launched]) - min(shares[:launched]) <= 1 or launched == one.tiles[0]
+
+
+def test_a_block_brings_the_stages_that_its_schedule_names(kernel):
+    """By the boxes of B that its producers ask for: columns of C's tile, rows along K."""
+    shape = (BM, 3 * BN, 2 * 64)
+    one, trace = sharing(kernel, *shape, 2), kernel.scheduled_for(2).trace(*shape)
+    for block in range(2):
+        brought = [box.corner for box in trace.run.boxes((block, 0, 0)) if box.array == "B"]
+        planned = [
+            (stage * 64, part.tile[1] * BN)
+            for part in one.parts
+            if part.sm == block
+            for stage in range(part.first, part.end)
+        ]
+        assert brought == planned
+
+
+def test_whole_tiles_come_first_and_a_share_leaves_its_part_before_it_waits(ways):
+    assert shared_tiles(ways["whole tiles"]) == {}
+    shared = shared_tiles(ways["stream-K"])
+    assert shared and all(len(parts) == 2 for parts in shared.values())
+    for sm in range(SMS):
+        mine = sorted((p for p in ways["stream-K"].parts if p.sm == sm), key=lambda p: p.start)
+        assert mine[0].tile not in shared
+        left = [p.start for p in mine if p.first]
+        owned = [p.start for p in mine if p.tile in shared and not p.first]
+        assert len(left) <= 1 and len(owned) <= 1
+        assert not (left and owned) or left[0] < owned[0]
+
+
+def test_idle_time_and_workspace(ways):
+    kernels = {"whole tiles": gl.load(NAME, STREAM_K=0), "stream-K": gl.load(NAME)}
+    table = idle(kernels, [SHAPE], SMS).set_index("blocks")
+    assert list(table["tiles"]) == [12, 12] and list(table["stages"]) == [24, 20]
+    assert table.loc["whole tiles", "idle, %"] == pytest.approx(100 * (1 - 96 / 120), abs=0.05)
+    assert table.loc["stream-K", "idle, %"] == pytest.approx(100 * (1 - 96 / 100), abs=0.05)
+    per_block = 4 * BM * BN + 4 * 8  # sums, and a flag for each warp
+    assert list(table["workspace, MB"]) == [0.0, round(SMS * per_block / 1e6, 2)]
+
+
+def test_other_rungs_and_other_things_are_refused(ways):
+    with pytest.raises(ValueError, match="sharing takes a 22_fp32_summit, not 10_register"):
+        sharing(gl.load("10_register_banks"), *SHAPE, SMS)
+    with pytest.raises(ValueError, match="takes one"):
+        gl.plots.sharing()
+    other = sharing(gl.load(NAME), *SHAPE, SMS + 1)
+    with pytest.raises(ValueError, match="as many SMs"):
+        gl.plots.sharing(("5", ways["stream-K"]), ("6", other))
+
+
+def test_the_figure_has_every_part_in_the_row_of_its_sm(figure, ways):
+    for ax, one in zip(figure.axes, ways.values(), strict=True):
+        drawn = [p for p in ax.patches if p.get_gid() != "all SMs' time"]
+        assert {(p.get_x(), p.get_y(), p.get_width()) for p in drawn} == {
+            (p.start, p.sm, p.end - p.first) for p in one.parts
+        }
+        kinds = {p.get_gid().split(" (")[0] for p in drawn}
+        assert kinds == ({WHOLE, BEGINS, GOES_ON} if shared_tiles(one) else {WHOLE})
+    assert "In parts by stream-K: " in figure.caption
