@@ -533,12 +533,6 @@ TERMS = (
         ("bfloat16",),
     ),
     Term(
-        "stream-K",
-        "12_split_k",
-        "A way to share a product: the steps of all tiles, end to end, cut into as many equal "
-        "parts as blocks run at a time.",
-    ),
-    Term(
         "sweep",
         "03_shared_memory",
         "Every legal setting of a kernel, timed at the same shapes.",
