@@ -32,6 +32,37 @@ class Term:
 
 TERMS = (
     Term(
+        "evaluation",
+        "20_autotuning",
+        "What a search pays with: one setting compiled, verified and timed.",
+    ),
+    Term(
+        "landscape",
+        "20_autotuning",
+        "The speed of every setting, and which settings are neighbours: what a strategy can use.",
+    ),
+    Term(
+        "local optimum",
+        "20_autotuning",
+        "A setting that no neighbour beats, though another one further off may.",
+    ),
+    Term(
+        "restriction",
+        "20_autotuning",
+        "A condition on the parameters of a kernel under which a setting is legal.",
+    ),
+    Term(
+        "search space",
+        "20_autotuning",
+        "All settings with which a kernel can run, among which a search looks for the fastest.",
+    ),
+    Term(
+        "strategy",
+        "20_autotuning",
+        "What decides from the times so far which setting a search tries next.",
+        ("strategies",),
+    ),
+    Term(
         "all-gather",
         "21_multi_gpu",
         "Each rank sends its part of a matrix to all others, so that every rank has the whole.",
@@ -500,12 +531,6 @@ TERMS = (
         "15_mma_sync",
         "A floating-point format of 16 bits with the exponents of float32 and 8 significant bits.",
         ("bfloat16",),
-    ),
-    Term(
-        "stream-K",
-        "12_split_k",
-        "A way to share a product: the steps of all tiles, end to end, cut into as many equal "
-        "parts as blocks run at a time.",
     ),
     Term(
         "sweep",
