@@ -174,7 +174,7 @@ class Away:
     """An array that is not NumPy's, as CuPy's: it is given and asked for values as a whole."""
 
     def __init__(self, values):
-        self.values = values
+        self.values, self.size = values, values.size
 
     def get(self):
         return self.values.copy()
