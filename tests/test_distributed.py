@@ -197,7 +197,7 @@ class OnDevice(Whole):
 def test_matrices_of_the_host_are_put_onto_a_device_and_c_is_brought_back():
     A, B = matrices(UNEVEN)
     found = in_turn.run(make.one_rank(UNEVEN), OnDevice(), A, B).C
-    assert type(found) is np.ndarray and np.allclose(found, A @ B)
+    assert type(found) is np.ndarray and np.allclose(found, A.astype(float) @ B)
 
 
 # ---- bytes ---------------------------------------------------------------------------------------
