@@ -217,7 +217,7 @@ def prepared_sum(host, terms, into, element, sm_count):
 class Whole:
     """float64, exact for small whole numbers, enqueued on the current stream."""
 
-    kernel = SimpleNamespace(target=SimpleNamespace(sm_count=1))
+    kernel = SimpleNamespace(target=SimpleNamespace(sm_count=1), prepare=lambda: None)
 
     def __init__(self, host):
         self.host = host
@@ -231,11 +231,12 @@ class Whole:
     def empty(self, rows, columns, matrix):
         return np.full((rows, columns), np.nan).view(Array)
 
-    def multiply(self, a, b, c, add):
+    def prepared(self, a, b, c, add):
         def work():
             c[...] = np.asarray(a) @ np.asarray(b) + (c if add else 0)
 
-        self.host.enqueue(work)
+        assert self.host.current is not None, "workspaces are those of a stream"
+        return lambda: self.host.enqueue(work)
 
 
 class Steps:
