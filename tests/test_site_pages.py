@@ -302,6 +302,11 @@ def test_the_longest_term_of_a_place_is_found_in_all_its_forms():
     assert used("banking, swarp, warp-wide, float4x") == []
 
 
+def test_no_word_has_two_meanings():
+    forms = [form.lower() for term in glossary.TERMS for form in (term.name, *term.also)]
+    assert sorted(forms) == sorted(set(forms))
+
+
 @pytest.mark.parametrize("term", glossary.TERMS, ids=lambda term: term.name)
 def test_every_form_of_a_term_is_found_where_the_glossary_finds_it(term):
     for form in (term.name, *term.also):
