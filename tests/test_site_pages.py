@@ -275,6 +275,11 @@ def test_the_ladder_has_every_rung_in_order():
     assert of_rungs == [rung.name for rung in RUNGS]
 
 
+def test_a_speed_has_its_unit_behind_the_number():
+    for told in re.findall(r"\| ([^|]*TFLOP/s</span>[^|]*) \|", lists.ladder()):
+        assert re.match(r'[\d.]+<span class="unit"> TFLOP/s</span>( at [\d×*³ ]+)?$', told), told
+
+
 def test_a_mark_becomes_what_is_made_and_an_unknown_one_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(prose, "ROOT", tmp_path)
     monkeypatch.setitem(prose.MADE, "kernels", lambda: "| made |")
@@ -300,6 +305,11 @@ def test_the_longest_term_of_a_place_is_found_in_all_its_forms():
     ]  # fmt: skip
     assert used("TMA") == [("TMA", "copy engine")]
     assert used("banking, swarp, warp-wide, float4x") == []
+
+
+def test_no_word_has_two_meanings():
+    forms = [form.lower() for term in glossary.TERMS for form in (term.name, *term.also)]
+    assert sorted(forms) == sorted(set(forms))
 
 
 @pytest.mark.parametrize("term", glossary.TERMS, ids=lambda term: term.name)

@@ -25,7 +25,7 @@ function openTarget() {
   openAround(target);
   const own = target.querySelector(":scope > details.fold");
   if (own) own.open = true;
-  target.scrollIntoView();
+  target.scrollIntoView({ behavior: "instant" });
 }
 
 /* One button opens all folded sections of the page, and closes them again. */

@@ -32,10 +32,18 @@ def ladder() -> str:
         lines.append(
             f"| ![{index.alt(step.name)}]({picture}){size} "
             f"| **[{index.label(step.name)}](notebooks/{step.name}.ipynb)**<br>{step.idea} "
-            f"| {step.tflops} | {step.share} | {reading.minutes(step.name)} |"
+            f"| {_with_unit(step.tflops)} | {step.share} | {reading.minutes(step.name)} |"
         )
     below = (index.KEY, overview.ladder_source(), reading.FORMULA)
     return "\n".join(["{.ladder}", *lines, "", *(f"{{.source}}\n{one}\n" for one in below)])
+
+
+def _with_unit(tflops: str) -> str:
+    """A speed, such as "41.58 at 64×4096×4096", with its unit for where the table has no head."""
+    number, _, where = tflops.partition(" ")
+    if not number[:1].isdigit():
+        return tflops
+    return f'{number}<span class="unit"> TFLOP/s</span> {where}'.rstrip()
 
 
 def ways() -> str:
