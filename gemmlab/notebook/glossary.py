@@ -32,6 +32,37 @@ class Term:
 
 TERMS = (
     Term(
+        "evaluation",
+        "20_autotuning",
+        "What a search pays with: one setting compiled, verified and timed.",
+    ),
+    Term(
+        "landscape",
+        "20_autotuning",
+        "The speed of every setting, and which settings are neighbours: what a strategy can use.",
+    ),
+    Term(
+        "local optimum",
+        "20_autotuning",
+        "A setting that no neighbour beats, though another one further off may.",
+    ),
+    Term(
+        "restriction",
+        "20_autotuning",
+        "A condition on the parameters of a kernel under which a setting is legal.",
+    ),
+    Term(
+        "search space",
+        "20_autotuning",
+        "All settings with which a kernel can run, among which a search looks for the fastest.",
+    ),
+    Term(
+        "strategy",
+        "20_autotuning",
+        "What decides from the times so far which setting a search tries next.",
+        ("strategies",),
+    ),
+    Term(
         "all-gather",
         "21_multi_gpu",
         "Each rank sends its part of a matrix to all others, so that every rank has the whole.",
@@ -502,12 +533,6 @@ TERMS = (
         ("bfloat16",),
     ),
     Term(
-        "stream-K",
-        "12_split_k",
-        "A way to share a product: the steps of all tiles, end to end, cut into as many equal "
-        "parts as blocks run at a time.",
-    ),
-    Term(
         "sweep",
         "03_shared_memory",
         "Every legal setting of a kernel, timed at the same shapes.",
@@ -602,7 +627,7 @@ TERMS = (
     Term(
         "octave",
         "19_fp8",
-        "The numbers from one to twice that one, of which a float has equally many in each.",
+        "From a number to twice that number; a float has equally many numbers in each.",
     ),
     Term(
         "promotion",
@@ -624,9 +649,11 @@ TERMS = (
         ("saturation",),
     ),
     Term(
-        "scale",
+        "kind of scales",
         "19_fp8",
-        "A float32 number that elements of 8 bits share, and that brings back what they stand for.",
+        "Which elements of 8 bits share a float32 number that brings back what they stand for: a "
+        "matrix, a row or a block.",
+        ("kinds of scales",),
     ),
     Term(
         "WMMA",

@@ -211,7 +211,8 @@ def ranked(predicted: dict[Point, Terms]) -> list[Point]:
 class Ranking:
     """What a ranking is worth, held against recorded times.
 
-    `correlation`: Spearman's, of predicted and measured times: 1 the same order, 0 none.
+    `correlation`: Spearman's, of predicted and measured times: 1 the same order, 0 none, as of
+    predictions that are all equal.
     `until_near`: settings that are measured in its order until one has 98 % of the best's speed.
     `best_after`: the share of that speed after so many measured in its order. `best_at`: the place
     of the fastest.
@@ -235,9 +236,10 @@ def judged(known: Recorded, predicted: dict[Point, Terms], near: float = 0.98) -
         shares.append(best)
     times = [known.times_ms[point] for point in order]
     said = [predicted[point].seconds for point in order]
+    correlation = float(spearmanr(said, times).statistic) if len(set(said)) > 1 else 0.0
     return Ranking(
         settings=len(order),
-        correlation=float(spearmanr(said, times).statistic),
+        correlation=correlation,
         until_near=next(at for at, share in enumerate(shares, 1) if share >= near),
         best_after=tuple(shares),
         best_at=order.index(known.best) + 1,

@@ -60,24 +60,24 @@ def decision_tree(shape: Shape, others: Others) -> Point:
     """
     from sklearn.tree import DecisionTreeRegressor
 
-    rows, shares = [], []
+    rows, shares, sms = [], [], cost_model.machine().sms
     for other, known in others.items():
         for point in known.times_ms:
-            rows.append(features(known, point, other))
+            rows.append(features(known, point, other, sms))
             shares.append(log(known.share(point)))
     tree = DecisionTreeRegressor(min_samples_leaf=LEAF, random_state=0).fit(rows, shares)
     known = next(iter(others.values()))
     points = list(known.times_ms)
-    guessed = tree.predict([features(known, point, shape) for point in points])
+    guessed = tree.predict([features(known, point, shape, sms) for point in points])
     return points[int(guessed.argmax())]
 
 
-def features(known: Recorded, point: Point, shape: Shape) -> list[float]:
+def features(known: Recorded, point: Point, shape: Shape, sms: int) -> list[float]:
     """What the tree may ask: tiles for each SM, M, N and K as powers of two, the settings."""
     m, n, k = shape[:3]
     rows, columns = known.space.rung.tile(known.space.settings(point))
     tiles = ceil(m / rows) * ceil(n / columns)
-    return [log2(tiles / cost_model.machine().sms), log2(m), log2(n), log2(k), *point]
+    return [log2(tiles / sms), log2(m), log2(n), log2(k), *point]
 
 
 def by_cost_model(shape: Shape, others: Others) -> Point:

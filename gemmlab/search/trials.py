@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy
     import pandas
 
-SEEDS = 30
+SEEDS = 20
 NEAR = 0.98  # of the speed of the fastest settings: who is there has found it, but for noise
 
 

@@ -60,7 +60,8 @@ STRATEGIES = {
         "basinhopping", {}, "down the slope from a point, then a jump and down again"
     ),
     "bayesian": Strategy(
-        "bayes_opt", {"popsize": FIRST, "samplingmethod": "random"},  # its default takes no seed
+        "bayes_opt",  # by its defaults it takes no seed, and goes by how long its own steps take
+        {"popsize": FIRST, "samplingmethod": "random", "method": "multi-advanced"},
         "a Gaussian process guesses all times from those measured, and says what to try next",
     ),
 }  # fmt: skip
@@ -220,14 +221,16 @@ class _Runner:
 
     def _run_one(self, point: Point, options):
         watched = self._watched
-        if len(watched.found) >= watched.budget and point not in watched.found:
-            return None  # as Kernel Tuner says that the budget is spent
         key = key_of(point)
+        if point in watched.found:
+            return dict(options.cache[key])
+        if len(watched.found) >= watched.budget:
+            return None  # as Kernel Tuner says that the budget is spent
         if key not in options.cache and watched.measure is not None:
             failed = _kernel_tuner().util.RuntimeFailedConfig()
             options.cache[key] = _entry(watched.space, point, watched.measure(point), failed)
         (result,) = self._runner.run([point], options)
-        if result is not None and point not in watched.found:
+        if result is not None:
             watched.found[point] = options.cache[key]["time"]
             watched.evaluated()
         return result

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import ceil
 
 from matplotlib.axes import Axes
+from matplotlib.ticker import MultipleLocator
 
 from gemmlab.plots import style
 from gemmlab.plots.picture import Picture
@@ -15,7 +16,7 @@ from gemmlab.search.trials import NEAR, Trials
 from gemmlab.search.tuner import Search
 
 COLUMNS = 3
-PANEL, GAP, LEFT = 1.75, 0.62, 0.65  # inches
+PANEL, GAP, LEFT, BESIDES = 1.75, 0.62, 0.65, 0.45  # inches
 BESIDE = "random"  # the strategy that stands in every panel
 
 
@@ -32,15 +33,16 @@ def best_found(every: Sequence[Trials], *, caption: str | None = None) -> Pictur
     fig = style.page(height, caption or _caption(every), known.source)
     title = f"Evaluations are what a search pays: {known.space.rung.name} at {known.space.problem}"
     fig.text_at(MARGIN, 0.12, title, size=LARGE, weight="bold")
-    width = (WIDTH - MARGIN - LEFT - (COLUMNS - 1) * 0.35) / COLUMNS
+    width = (WIDTH - MARGIN - LEFT - (COLUMNS - 1) * BESIDES) / COLUMNS
     reference = next((one for one in every if one.strategy == BESIDE), None)
     low = min(float(one.quartiles()[0][1:].min()) for one in every)
     for at, one in enumerate(every):
         down, across = divmod(at, COLUMNS)
-        left, top = LEFT + across * (width + 0.35), 0.7 + down * (PANEL + GAP)
+        left, top = LEFT + across * (width + BESIDES), 0.7 + down * (PANEL + GAP)
         ax = fig.add_axes_at(left, top, width, PANEL, gid=f"strategy {one.strategy}")
         _draw_strategy(ax, one, reference if one is not reference else None)
         ax.set(xlim=(1, one.shares.shape[1]), ylim=(100 * low - 1, 101))
+        ax.xaxis.set_major_locator(MultipleLocator(20))
         if across == 0:
             ax.set_ylabel("% of the fastest")
         if at >= len(every) - COLUMNS:

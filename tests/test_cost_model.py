@@ -1,0 +1,188 @@
+"""The cost model ranks settings from counts: its terms, and its ranking against the record."""
+
+from dataclasses import replace
+
+import pytest
+
+from gemmlab.ladder import IllegalSetting, Problem, find
+from gemmlab.notebook import search_exercises
+from gemmlab.search import cost_model, recorded, shape_rule
+from gemmlab.search.cost_model import Counts, Machine
+
+GPU = Machine(sms=10, instructions=100.0, wavefronts=50.0, l2_bytes=1000.0, dram_bytes=500.0)
+BLOCK = Counts(
+    settings={}, instructions=8.0, wavefronts=2.0, bytes=4.0, tile=(64, 64), depth=16, warps=4,
+    resident=2,
+)  # fmt: skip
+SQUARE, ODD = (4096, 4096, 4096), (1001, 777, 513)
+
+
+def test_a_full_round_takes_what_all_of_its_blocks_issue():
+    problem = Problem(64 * 4, 64 * 5, 16 * 3)  # 20 tiles, 2 for each SM, 3 steps
+    terms = cost_model.terms(BLOCK, problem, GPU)
+    assert cost_model.rounds(BLOCK, problem, GPU) == [(1, 2)]
+    assert terms.issue == pytest.approx(3 * 2 * 8 / 100)
+    assert terms.shared_memory == pytest.approx(3 * 2 * 2 / 50)
+    assert terms.l2 == pytest.approx(20 * 3 * 4 / 1000)
+    assert terms.dram == pytest.approx(4 * (256 * 48 + 48 * 320 + 256 * 320) / 500)
+    assert terms.seconds == terms.dram and terms.holds == "dram"
+
+
+@pytest.mark.parametrize(
+    ("tiles", "rounds"),
+    [(1, [(1, 1)]), (10, [(1, 1)]), (11, [(1, 2)]), (20, [(1, 2)]), (21, [(1, 2), (1, 1)]),
+     (60, [(3, 2)])],
+)  # fmt: skip
+def test_rounds_of_tiles(tiles, rounds):
+    assert cost_model.rounds(BLOCK, Problem(64 * tiles, 64, 64), GPU) == rounds
+
+
+def test_blocks_of_few_warps_leave_schedulers_without_work():
+    problem = Problem(64, 64, 16)
+    whole = cost_model.terms(BLOCK, problem, GPU).issue
+    assert cost_model.terms(replace(BLOCK, warps=2), problem, GPU).issue == 2 * whole
+    assert cost_model.terms(replace(BLOCK, warps=8), problem, GPU).issue == whole
+
+
+def test_a_term_of_the_reader_stands_beside_the_others():
+    terms = cost_model.terms(BLOCK, Problem(64, 64, 16), GPU, lambda counts, problem, gpu: 1e9)
+    assert terms.seconds == 1e9 and terms.holds == "more"
+
+
+def test_counts_are_those_of_the_compiled_kernel():
+    rung = find("10_register_banks")
+    found = cost_model.counts(rung, rung.defaults)
+    rows, columns = found.tile
+    multiply_adds = rows * columns * found.depth / 32
+    assert multiply_adds < found.instructions < 1.2 * multiply_adds
+    asked = 4 * found.depth * (rows + columns)
+    assert asked <= found.bytes < 1.25 * asked  # in whole sectors
+    assert found.wavefronts * 32 * 4 > found.bytes  # what is brought is stored, and read again
+    assert (found.warps, found.resident) == (8, 1)
+
+
+@pytest.mark.parametrize("name", ["12_split_k", "14_wmma", "17_warp_specialized"])
+def test_rungs_that_the_model_is_not_for_are_refused(name):
+    rung = find(name)
+    settings = rung.defaults | ({"SPLIT": 2} if name == "12_split_k" else {})
+    with pytest.raises(IllegalSetting, match=f"whose blocks compute a tile each.*{name}"):
+        cost_model.counts(rung, settings)
+
+
+@pytest.mark.parametrize("name", ["06_vectorized_loads", "10_register_banks"])
+def test_the_ranking_is_better_than_chance_and_no_setting_is_faster_than_predicted(name):
+    """Nothing in the model is fitted to these rungs. By chance the rank correlation of n settings
+    is above 3.1 / sqrt(n - 1) once in a thousand times."""
+    known = recorded.recorded(name, SQUARE)
+    predicted = cost_model.predictions(known)
+    judged = cost_model.judged(known, predicted)
+    assert judged.correlation > 3.1 / (judged.settings - 1) ** 0.5
+    assert all(1e3 * predicted[p].seconds < known.times_ms[p] for p in predicted)
+    assert judged.best_after[judged.best_at - 1] == 1 and judged.best_after[-1] == 1
+    assert judged.best_after[judged.until_near - 1] >= 0.98
+
+
+# ---- rules for new shapes ------------------------------------------------------------------------
+
+
+def test_no_rule_sees_the_shape_that_is_left_out():
+    seen = []
+
+    def watching(shape, others):
+        seen.append((shape, set(others)))
+        return next(iter(others.values())).best
+
+    (judged,) = shape_rule.judged("10_register_banks", {"watching": watching})
+    shapes = set(shape_rule.shapes_of("10_register_banks"))
+    assert {shape for shape, _ in seen} == shapes
+    assert all(others == shapes - {shape} for shape, others in seen)
+    assert 0 < min(judged.shares.values()) <= judged.mean <= max(judged.shares.values()) <= 1
+
+
+def test_a_rule_that_knew_all_would_lose_nothing():
+    every = shape_rule.shapes_of("10_register_banks")
+    (judged,) = shape_rule.judged(
+        "10_register_banks", {"knows": lambda shape, others: every[shape].best}
+    )
+    assert judged.mean == 1 and set(judged.shares.values()) == {1}
+
+
+def test_the_table_takes_the_nearest_shape():
+    every = shape_rule.shapes_of("10_register_banks")
+    others = {shape: one for shape, one in every.items() if shape != SQUARE}
+    assert shape_rule.nearest_shape(SQUARE, others) == every[2048, 2048, 2048].best
+    assert shape_rule.nearest_shape((2000, 2100, 2048), every) == every[2048, 2048, 2048].best
+
+
+def test_the_tree_learns_what_is_plain():
+    """Where one setting is far ahead at every shape, the tree names it."""
+    every = shape_rule.shapes_of("10_register_banks")
+    points = list(every[SQUARE].times_ms)
+    fast = points[7]
+    plain = {
+        shape: replace(one, times_ms={p: 1.0 if p == fast else 3.0 for p in points})
+        for shape, one in every.items()
+    }
+    left = dict(list(plain.items())[1:])
+    assert shape_rule.one_for_all(SQUARE, left) == fast
+    assert shape_rule.decision_tree(SQUARE, left) == fast
+
+
+# ---- the exercises -------------------------------------------------------------------------------
+
+
+def said(capsys):
+    return capsys.readouterr().out
+
+
+def test_a_restriction_is_held_against_the_ladder(capsys):
+    def check(allows):
+        search_exercises.check_restriction(allows, "09_double_buffering", "even shares")
+        return said(capsys)
+
+    def right(BM, BN, BK, WM, WN, STAGES):
+        threads = 32 * (BM // WM) * (BN // WN)
+        return BM * BK // 4 % threads == 0 and BN * BK // 4 % threads == 0
+
+    assert check(right).startswith("Right: it allows the same 148 of 192")
+    assert check(lambda **of: True).startswith("Not yet: it allows BM=")
+    assert check(lambda **of: False).startswith("Not yet: it forbids BM=")
+
+
+def test_a_step_must_beat_drawing_at_random(capsys):
+    odd = recorded.recorded("09_double_buffering", ODD)
+
+    def faster(point, neighbours, time_of):
+        return next((one for one in neighbours if time_of(one) < time_of(point)), None)
+
+    for step, begins in (
+        (faster, "Right"), (lambda *of: None, "Not yet"),
+        (lambda point, neighbours, time_of: max(neighbours, key=time_of), "Not yet"),
+    ):  # fmt: skip
+        search_exercises.check_step(step, odd)
+        assert said(capsys).startswith(begins)
+    with pytest.raises(ValueError, match="is no recorded setting"):
+        search_exercises.check_step(lambda *of: (1, 2, 3), odd)
+
+
+def test_a_term_must_better_the_ranking(capsys):
+    late = recorded.recorded("06_vectorized_loads", ODD)
+
+    def waits(counts, problem, gpu):
+        a_step = counts.instructions / gpu.instructions
+        rounds = sum(times for times, together in cost_model.rounds(counts, problem, gpu))
+        return rounds * counts.steps(problem) * (600 / 1.755e9 + a_step)
+
+    for own, begins in ((waits, "Right"), (lambda *of: 0.0, "Not yet"), (lambda *of: 1.0, "Not")):
+        search_exercises.check_term(own, late)
+        assert said(capsys).startswith(begins)
+
+
+def test_the_forgotten_restriction_is_found_by_name(capsys):
+    space = search_exercises.forgotten("09_double_buffering")
+    wrong = search_exercises.proposed_wrongly(space)
+    assert wrong and not set(wrong) & set(space.legal())
+    for answer, begins in ((None, "Not answered"), ("registers", "Not yet: 'registers' is there"),
+                           ("x", "Not yet: 'x' is none of"), ("even shares", "Right")):  # fmt: skip
+        search_exercises.find_forgotten(space, answer)
+        assert said(capsys).startswith(begins)
