@@ -72,7 +72,7 @@ setup-site:
 	@$(MAKE) --no-print-directory setup WITH=--site
 
 site: setup-site
-	@GEMMLAB_DEVICE=simulator $(VENV_PYTHON) -m gemmlab.site
+	@$(VENV_PYTHON) -m gemmlab.site
 
 test-site: site
 	$(PYTEST) $(BUILT)

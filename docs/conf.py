@@ -33,6 +33,7 @@ html_js_files = [("site.js", {"defer": "defer"})]
 html_logo = str(SOURCE / "logo.svg")
 html_favicon = html_logo
 html_copy_source = False
+html_scaled_image_link = False
 html_show_sphinx = False
 html_show_copyright = False
 html_theme_options = {

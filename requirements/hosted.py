@@ -38,10 +38,11 @@ class NotReady(install.SetupError):
         return [f"gemmlab: {self}"]
 
 
-def set_up(root, driver=None, version=None, run=install.run):
+def set_up(root, also=(), driver=None, version=None, run=install.run):
     """Install what `root`'s locks pin for this Python and driver, and make gemmlab importable.
 
-    Prints a line for each thing found. Raises NotReady where the Python does not fit, where
+    `also`: names of distributions of the lock that a notebook needs besides WANTED. Prints a line
+    for each thing found. Raises NotReady where the Python does not fit, where
     something cannot be installed, and where what was installed is already loaded in another
     version.
     """
@@ -49,8 +50,9 @@ def set_up(root, driver=None, version=None, run=install.run):
         _require_python(version or tuple(sys.version_info[:3]))
         cupy, found = install.choose_cupy(driver or install.find_driver())
         print(found)
+        print("Installing the pinned versions.")
         before = _loaded()
-        _install(str(root), cupy, run)
+        _install(str(root), (*WANTED, *also), cupy, run)
     except install.SetupError as error:
         raise NotReady(str(error)) from None
     if old := sorted(_changed(before)):
@@ -76,10 +78,10 @@ def _require_python(version):
         )
 
 
-def _install(root, cupy, run):
+def _install(root, wanted, cupy, run):
     """Raises SetupError."""
     lab, of_cupy = (_text(path) for path in install.lock_files(root, cupy))
-    lines = [*pins(lab, WANTED), *pins(of_cupy)]
+    lines = [*pins(lab, wanted), *pins(of_cupy)]
     pip = [sys.executable, "-m", "pip"]
     # Two distributions of CuPy have the same files, and a service may come with the other.
     if others := _cupys() - {_name(line) for line in lines}:

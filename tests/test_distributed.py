@@ -20,6 +20,7 @@ from gemmlab.ladder.precision import BRAIN, HALF, SINGLE
 SHAPES = [(37, 29, 41), (16, 8, 24), (3, 5, 2), (1, 1, 1), (5, 7, 0), (0, 3, 4), (4, 0, 4)]
 UNEVEN = Problem(37, 29, 41)
 RUNG = "03_shared_memory"
+SMALL_TILES = {"DTYPE": 1, "BM": 64, "BN": 64, "STAGES": 2, "CLUSTER": 1}
 
 
 def every(problem):
@@ -113,15 +114,20 @@ def test_what_is_held_is_the_whole_of_each_matrix_once():
 
 
 @pytest.mark.parametrize(
-    ("rung", "precision", "problem"),
-    [(RUNG, SINGLE, Problem(48, 40, 56)), ("14_wmma", HALF, Problem(16, 16, 96))],
-    ids=["float32", "float16"],
+    ("rung", "settings", "precision", "problem"),
+    [
+        (RUNG, {}, SINGLE, Problem(48, 40, 56)),
+        ("14_wmma", {}, HALF, Problem(16, 16, 96)),
+        # Whole rows begin at multiples of 16 bytes, those of a part do not: another kernel each.
+        ("18_persistent", SMALL_TILES, BRAIN, Problem(37, 24, 200)),
+    ],
+    ids=["float32", "float16", "bfloat16"],
 )
 def test_bits_are_those_of_one_rank_where_the_schedule_says_so_else_within_the_bound(
-    rung, precision, problem
+    rung, settings, precision, problem
 ):
     A, B = matrices(problem, precision)
-    by = ByKernel.of(rung)
+    by = ByKernel.of(rung, settings)
     alone = in_turn.run(make.one_rank(problem), by, A, B).C
     differ = 0
     for schedule in (
@@ -162,6 +168,36 @@ def test_a_matrix_of_another_shape_and_a_rung_with_more_operands_are_refused():
         in_turn.run(make.one_rank(UNEVEN), Whole(), A[:, 1:], B)
     with pytest.raises(ScheduleError, match="13_batched takes batches"):
         ByKernel.of("13_batched")
+
+
+class Away:
+    """An array that is not NumPy's, as CuPy's: it is given and asked for values as a whole."""
+
+    def __init__(self, values):
+        self.values, self.size = values, values.size
+
+    def get(self):
+        return self.values.copy()
+
+    def set(self, values):
+        self.values[...] = values
+
+    def __getitem__(self, at):
+        return Away(self.values[at])
+
+
+class OnDevice(Whole):
+    def empty(self, rows, columns, matrix):
+        return Away(super().empty(rows, columns, matrix))
+
+    def multiply(self, a, b, c, add):
+        super().multiply(a.values, b.values, c.values, add)
+
+
+def test_matrices_of_the_host_are_put_onto_a_device_and_c_is_brought_back():
+    A, B = matrices(UNEVEN)
+    found = in_turn.run(make.one_rank(UNEVEN), OnDevice(), A, B).C
+    assert type(found) is np.ndarray and np.allclose(found, A.astype(float) @ B)
 
 
 # ---- bytes ---------------------------------------------------------------------------------------

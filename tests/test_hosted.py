@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from gemmlab.folders import NOTEBOOKS, ROOT
 from gemmlab.site import hosted as copies
@@ -94,7 +95,7 @@ def here(hosted, monkeypatch, tmp_path):
 
 
 def set_up(hosted, pip, version=(3, 12, 1), **driver):
-    hosted.set_up(ROOT, hosted.install.Driver(**driver), version, pip)
+    hosted.set_up(ROOT, (), hosted.install.Driver(**driver), version, pip)
 
 
 def test_it_installs_and_says_what_it_found(hosted, here, capsys):
@@ -132,6 +133,20 @@ def test_what_was_loaded_in_another_version_asks_for_a_restart(hosted, here):
         set_up(hosted, pip)
     assert str(ROOT) not in sys.path[:1]
     set_up(hosted, Pip())  # after it
+
+
+def test_what_a_notebook_needs_besides_is_installed_too(hosted, here):
+    pip = Pip()
+    hosted.set_up(ROOT, ["kernel-tuner"], hosted.install.Driver(), (3, 12, 1), pip)
+    assert {"kernel-tuner", "scipy", "numpy"} <= set(map(name_of, pip.requirements.splitlines()))
+    asking = [
+        name for name in NAMES if "also=" in copies.for_colab(name, WHERE)["cells"][1]["source"]
+    ]
+    imports = [
+        path.stem for path in sorted(NOTEBOOKS.glob("*.ipynb"))
+        if "gemmlab.search" in path.read_text(encoding="utf-8")
+    ]  # fmt: skip
+    assert asking == imports != []
 
 
 def test_a_python_that_does_not_fit_is_named_before_anything_is_installed(hosted, here):
@@ -188,7 +203,9 @@ def test_the_first_cell_names_the_commit_and_is_python():
 
 def test_a_first_cell_without_network_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    text = copies.SETUP.format(archive=(tmp_path / "none.zip").as_uri(), folder="gemmlab-x")
+    text = copies.SETUP.format(
+        archive=(tmp_path / "none.zip").as_uri(), folder="gemmlab-x", also=""
+    )
     with pytest.raises(RuntimeError, match=r"none\.zip cannot be fetched .* run this cell again"):
         exec(compile(text, "cell", "exec"), {})
     assert list(tmp_path.iterdir()) == []
@@ -230,6 +247,18 @@ def test_all_copies_are_written(tmp_path):
     copies.write(tmp_path, WHERE)
     written = sorted(path.stem for path in (tmp_path / copies.FOLDER).iterdir())
     assert written == NAMES
+
+
+def test_the_workflow_names_the_repository_and_puts_the_copies_where_colab_looks():
+    text = (ROOT / ".github" / "workflows" / "site.yml").read_text(encoding="utf-8")
+    jobs = yaml.safe_load(text)["jobs"]
+    (build,) = (one for one in jobs["build"]["steps"] if "test-site" in one.get("run", ""))
+    assert "github.repository" in build["env"][copies.VARIABLE]
+    kept = [one["with"] for one in jobs["build"]["steps"] if "artifact@" in one.get("uses", "")]
+    assert {"name": "colab", "path": f"build/site/{copies.FOLDER}"} in kept
+    pushes = jobs["colab"]["steps"][-1]["run"]
+    assert f"--initial-branch {copies.FOLDER}\n" in pushes
+    assert re.search(rf"git push .* {copies.FOLDER}$", pushes.strip())
 
 
 # ---- Binder --------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from gemmlab.simulator import LaunchError
 # Rungs whose warps take no steps together, or whose tiles are brought and read by no thread.
 ALONE = (
     "10_register_banks", "11_fused_epilogue", "12_split_k", "13_batched", "16_tma_wgmma",
-    "17_warp_specialized", "18_persistent", "19_fp8",
+    "17_warp_specialized", "18_persistent", "19_fp8", "22_fp32_summit",
 )  # fmt: skip
 CASES = [(rung.name, ()) for rung in ladder.RUNGS if rung.name not in ALONE]
 CASES += [("09_double_buffering", (("STAGES", stages),)) for stages in (2, 3, 4)]

@@ -25,10 +25,10 @@ OTHERS = {"driver": "580", "cuda": "13.0", "nvrtc": "13.0"}
 
 @pytest.fixture
 def gpus(monkeypatch, tmp_path):
-    """Four GPUs that take the model's time, each run a hundredth more, and multiply exactly."""
+    """GPUs, two of them, that take the model's time, each run a hundredth more, and are exact."""
     from cupy.cuda import nccl, runtime
 
-    told = SimpleNamespace(off=0.0, ran=[])
+    told = SimpleNamespace(off=0.0, ran=[], count=2)
 
     def run(jobs, arithmetic):
         by = arithmetic()
@@ -52,7 +52,7 @@ def gpus(monkeypatch, tmp_path):
     monkeypatch.setattr(measuring.by_nccl, "require_gpus", lambda ranks: None)
     monkeypatch.setattr(measuring.by_nccl, "run", run)
     monkeypatch.setattr(measuring.by_nccl, "link", lambda ranks: ([3e11] * 9, [4e11] * 9))
-    monkeypatch.setattr(runtime, "getDeviceCount", lambda: 4)
+    monkeypatch.setattr(runtime, "getDeviceCount", lambda: told.count)
     monkeypatch.setattr(nccl, "get_version", lambda: 22807, raising=False)
     monkeypatch.setenv("GEMMLAB_RECORDS", HERE.slug)
     return told
@@ -74,6 +74,7 @@ def measured(tmp_path):
 
 
 def test_every_case_is_measured_with_every_schedule_and_number_of_gpus(gpus, tmp_path):
+    gpus.count = 4
     table, lines = measured(tmp_path)
     wanted = {
         (name, case.precision.name, ranks, *problem.shape)
@@ -105,13 +106,13 @@ def test_rows_hold_the_median_and_its_share_of_so_many_times_one_gpu(gpus, tmp_p
 
 def test_the_timeline_of_the_median_run_is_read_back(gpus, tmp_path):
     measured(tmp_path)
-    schedule = cases.MAKERS[make.SUMMA](cases.CUBE, 4)
+    schedule = cases.MAKERS[make.SUMMA](cases.CUBE, 2)
     found = recorded.timeline(schedule, "bfloat16")
     wanted = slowed(clock.timeline(schedule, MACHINE, BRAIN), 1.04)
     assert len(found.steps) == len(wanted.steps)
     assert found.ms == pytest.approx(wanted.ms, rel=1e-5)
     assert found.hidden == pytest.approx(wanted.hidden, rel=1e-4)
-    assert found.source.startswith("Measured on 4 × NVIDIA Test, ")
+    assert found.source.startswith("Measured on 2 × NVIDIA Test, ")
     with pytest.raises(NoRecord, match="no timeline is recorded of row parallel, 8×8×8, 2 ranks"):
         recorded.timeline(make.row_parallel(Problem(8, 8, 8), 2), "bfloat16")
 
@@ -139,7 +140,7 @@ def test_without_a_record_it_is_said_what_to_do(monkeypatch, tmp_path):
 def test_the_notebook_shows_what_is_recorded(gpus, tmp_path):
     schedule = cases.MAKERS[make.COLUMN](cases.CUBE, 2)
     measured(tmp_path)
-    assert set(shown.measured()["ranks"]) == {2, 4}
+    assert set(shown.measured()["ranks"]) == {2}
     assert "Measured on 2 × NVIDIA Test" in shown.measured_timeline(schedule, "bfloat16").caption
     other = make.column_parallel(Problem(8, 8, 8), 2)
     assert "No timeline is recorded of column" in repr(shown.measured_timeline(other, "bfloat16"))

@@ -309,7 +309,8 @@ def test_a_digest_is_of_the_result_s_bytes():
         def operands(self, problem, seed):
             return Operands.from_seed(problem, SINGLE, seed, bias=self.biased)
 
-        def __call__(self, A, B, C, alpha, beta, bias):
+        def __call__(self, A, B, C, alpha, beta, bias, scales):
+            assert scales is None
             result = numpy.float32(alpha) * (A @ B) + numpy.float32(beta) * C
             return result if bias is None else result + bias
 

@@ -173,7 +173,7 @@ def test_a_whole_kernel_leads_to_its_page(made):
 
 def test_a_kernel_that_is_edited_in_a_cell_is_shown_as_cuda(made):
     page = made(ran("%%kernel 02_coalescing --name mine\n__global__ void f();"))
-    code_shown, cell = page.notebook["cells"]
+    code_shown, cell = (one for one in page.notebook["cells"] if one["id"].startswith("c"))
     assert code_shown["source"].startswith("```cuda\n%%kernel")
     assert cell["metadata"] == {"tags": ["remove-input"]}
 
@@ -271,7 +271,8 @@ def test_the_glossary_has_every_term_with_its_notebook():
 
 def test_the_ladder_has_every_rung_in_order():
     found = re.findall(r"\]\(notebooks/(\w+)\.ipynb\)", lists.ladder())
-    assert found[1:] == [rung.name for rung in RUNGS]
+    of_rungs = [name for name in found if name in {rung.name for rung in RUNGS}]
+    assert of_rungs == [rung.name for rung in RUNGS]
 
 
 def test_a_mark_becomes_what_is_made_and_an_unknown_one_is_told(tmp_path, monkeypatch):

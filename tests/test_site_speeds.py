@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,18 +17,22 @@ from gemmlab.records import registry
 from gemmlab.site import speed_points, speeds
 from gemmlab.site.speed_points import CUBLAS, FAMILIES, KINDS, LIBRARY, RECORDS, RUNGS
 
-RECORDED = {one.slug: one for one in speed_points.recorded()}
-SLUGS = sorted(RECORDED)
+SLUGS = registry.gpus()
 TABLES = [
     "best_by_shape.csv", "mma_types.csv", "mma_steps.csv", "hopper_steps.csv", "fp8_steps.csv",
     "path.csv", "joins.csv", "batches.csv",
 ]  # fmt: skip
 
 
+@cache
+def recorded() -> dict[str, speed_points.Recorded]:
+    return {one.slug: one for one in speed_points.recorded()}
+
+
 def rungs_of(slug: str, file: str) -> list[speed_points.Point]:
     """The points of a file that are no cuBLAS beside a rung."""
     return [
-        one for one in RECORDED[slug].points
+        one for one in recorded()[slug].points
         if one.file == file and (one.rung != CUBLAS or one.record == speed_points.WAYS)
     ]  # fmt: skip
 
@@ -114,7 +119,7 @@ def test_every_recorded_run_is_one_point(slug):
 
 @pytest.mark.parametrize("slug", SLUGS)
 def test_no_point_is_without_its_origin(slug):
-    for one in RECORDED[slug].points:
+    for one in recorded()[slug].points:
         assert re.fullmatch(r"[0-9a-f]{16}", one.code) or (one.rung, one.code) == (CUBLAS, LIBRARY)
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", one.recorded)
         assert all((one.gpu, one.driver, one.cuda, one.cublas))
@@ -127,7 +132,7 @@ def test_no_point_is_without_its_origin(slug):
 @pytest.mark.parametrize("slug", SLUGS)
 def test_the_share_of_cublas_agrees_with_the_speeds_on_both_sides(slug):
     """Medians of ratios and ratios of medians: within a fifth of each other."""
-    both = [one for one in RECORDED[slug].points if one.share and one.cublas_tflops]
+    both = [one for one in recorded()[slug].points if one.share and one.cublas_tflops]
     assert both
     for one in both:
         assert one.share == pytest.approx(100 * one.tflops / one.cublas_tflops, rel=0.2), one
@@ -137,7 +142,7 @@ def test_the_roof_is_the_lower_of_two_ceilings():
     record = json.loads((RESULTS / "nvidia-h200" / "runs.json").read_text(encoding="utf-8"))
     fma = record["ceilings"]["fma"]["flop_per_second"]["median"]
     copy = record["ceilings"]["copy"]["bytes_per_second"]["median"]
-    points = RECORDED["nvidia-h200"].points
+    points = recorded()["nvidia-h200"].points
     (large,) = (
         one for one in points
         if one.record == speed_points.DEFAULTS and one.rung == "10_register_banks"
@@ -155,7 +160,7 @@ def test_the_roof_is_the_lower_of_two_ceilings():
 
 def test_shapes_are_told_apart_by_their_sizes():
     def kind(m, n, k, batch=1):
-        base = RECORDED["nvidia-h200"].points[0]
+        base = recorded()["nvidia-h200"].points[0]
         problem = ladder.Problem(m, n, k, batch)
         return speed_points.replace(base, problem=problem).kind
 
@@ -186,7 +191,6 @@ def test_a_stale_record_is_no_point_and_is_named(copied):
     path.write_text(path.read_text(encoding="utf-8").replace(code, "0" * 16), encoding="utf-8")
     whole, other = speed_points.recorded()
     assert (whole.slug, other.slug) == ("nvidia-h200", "other-gpu")
-    assert whole.left_out == RECORDED["nvidia-h200"].left_out
     (sentence,) = set(other.left_out) - set(whole.left_out)
     assert "18_steps" in sentence and "another version" in sentence
     assert any(one.file == path.name for one in whole.points)
@@ -215,8 +219,8 @@ def unpacked(data: dict) -> list[dict]:
 
 
 def test_the_page_gets_every_point_in_the_units_that_it_names():
-    points = unpacked(speeds.data(RECORDED.values(), 0))
-    every = [(slug, one) for slug in RECORDED for one in RECORDED[slug].points]
+    points = unpacked(speeds.data(recorded().values(), 0))
+    every = [(slug, one) for slug in recorded() for one in recorded()[slug].points]
     assert len(points) == len(every)
     for shown, (slug, one) in zip(points, every, strict=True):
         assert shown["folder"] == slug
@@ -230,7 +234,7 @@ def test_the_page_gets_every_point_in_the_units_that_it_names():
 
 
 def test_the_page_knows_every_name_that_a_point_has():
-    data = speeds.data(RECORDED.values(), 0)
+    data = speeds.data(recorded().values(), 0)
     points = unpacked(data)
     assert {one["rung"] for one in points} == {rung["name"] for rung in data["rungs"]}
     assert {one["type"] for one in points} == set(data["types"])
@@ -241,13 +245,13 @@ def test_the_page_knows_every_name_that_a_point_has():
 
 
 def test_the_data_are_small():
-    data = speeds.data(RECORDED.values(), 0)
+    data = speeds.data(recorded().values(), 0)
     assert len(json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()) < 1_000_000
 
 
 def test_questions_and_script_use_names_that_there_are():
     """What the links of the page ask for; the page itself refuses others (tests/site)."""
-    data = speeds.data(RECORDED.values(), 0)
+    data = speeds.data(recorded().values(), 0)
     page = (ROOT / "docs" / "speeds.md").read_text(encoding="utf-8")
     links = re.findall(r'href="#([^"]+)"', page)
     assert len(links) >= 6

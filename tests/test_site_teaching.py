@@ -47,6 +47,8 @@ def test_every_notebook_has_a_row_with_its_minutes():
     assert found.keys() == {path.stem for path in NOTEBOOKS.glob("*.ipynb")} - {"index"}
     assert all(int(cells[2]) == reading.minutes(name) for name, cells in found.items())
     assert found["03_shared_memory"][3] == "a number, a kernel, a planted mistake"
+    assert found["21_multi_gpu"][3] == "2 functions, a planted mistake"
+    assert all(cells[3] for cells in found.values())
     assert found["01_naive"][6] == "any" and found["18_persistent"][6] == "sm_90a alone"
 
 

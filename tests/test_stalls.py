@@ -134,7 +134,8 @@ def test_all_reasons_together_are_the_warps_that_an_sm_had(rung, monkeypatch):
 def test_the_slots_that_issue_hold_the_multiply_adds(monkeypatch):
     """By hand: an FMA of a warp takes one slot, so no fewer slots issue than FP32 units work."""
     monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")
-    names = [rung.name for rung in RUNGS if rung.precision is SINGLE]
+    there = awaited.recorded(RUNGS, awaited.STALLS, awaited.RUNS)
+    names = [rung.name for rung in there if rung.precision is SINGLE]
     issues = table_of(*names).loc["issue active", names]
     busy = counters.side_by_side(*names).loc["FP32 lanes busy, %"]
     assert (issues.astype(float) > busy).all()

@@ -12,8 +12,13 @@
     return made;
   }
 
-  // The kernel's source with what each line costs, as gl.heat shows it.
-  function linesTable({ caption, kinds, rows }, source) {
+  // What is wide scrolls in a box of its own, which the keyboard reaches.
+  function scrolling(table, words) {
+    return element("div", { class: "gemmlab-wide", tabindex: 0, role: "group", "aria-label": words }, table);
+  }
+
+  // The kernel's source with what each line costs, as gl.heat shows it: a sentence and a table.
+  function linesShown({ caption, kinds, rows }, source, title) {
     const heads = ["line", ...kinds.flatMap((kind) => [kind, "share"]), "source"];
     const head = heads.map((words) => element("th", { scope: "col" }, words));
     const empty = () => element("td", { colspan: 2 * kinds.length });
@@ -32,16 +37,16 @@
       const code = element("td", {}, element("code", {}, source[line - 1]));
       return element("tr", {}, number, ...(cells.length ? cells : [empty()]), code);
     });
-    return element(
+    const table = element(
       "table",
       {},
-      element("caption", {}, caption),
       element("thead", {}, element("tr", {}, ...head)),
       element("tbody", {}, ...body),
     );
+    return [element("p", {}, caption), scrolling(table, title)];
   }
 
-  function numbersTable(names, values) {
+  function numbersShown(names, values, title) {
     const rows = names.map(([quantity, unit], at) =>
       element(
         "tr",
@@ -51,7 +56,7 @@
         element("td", {}, unit),
       ),
     );
-    return element("table", {}, element("tbody", {}, ...rows));
+    return [scrolling(element("table", {}, element("tbody", {}, ...rows)), title)];
   }
 
   class Lab {
@@ -153,9 +158,12 @@
         this.view = this.answer?.(this.settings, []).view;
         if (!this.view) return;
       }
-      const fill = (details, table) => details.open && details.lastElementChild.replaceChildren(table());
-      fill(lines, () => linesTable(this.view.lines, this.data.source));
-      fill(numbers, () => numbersTable(this.data.numbers, this.view.numbers));
+      const fill = (details, shown) => {
+        const [title, box] = details.children;
+        if (details.open) box.replaceChildren(...shown(title.textContent));
+      };
+      fill(lines, (title) => linesShown(this.view.lines, this.data.source, title));
+      fill(numbers, (title) => numbersShown(this.data.numbers, this.view.numbers, title));
     }
 
     // Mark what a way out changes, and show its button.

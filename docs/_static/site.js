@@ -9,9 +9,17 @@ function openAround(element) {
   }
 }
 
+function idInAddress() {
+  try {
+    return decodeURIComponent(location.hash.slice(1));
+  } catch {
+    return ""; // a broken escape names nothing
+  }
+}
+
 /* A link into a fold, or to its heading, opens it: also from the search and the list of contents. */
 function openTarget() {
-  const id = decodeURIComponent(location.hash.slice(1));
+  const id = idInAddress();
   const target = id && document.getElementById(id);
   if (!target) return;
   openAround(target);

@@ -199,7 +199,7 @@
 
     /** Take the selection from the address. One without "=" is a heading's. */
     read() {
-      const fragment = decodeURIComponent(location.hash.slice(1));
+      const fragment = location.hash.slice(1);
       if (fragment === this.fragment) return;
       this.fragment = fragment;
       this.wrong = "";

@@ -5,6 +5,7 @@ What a runner needs of it: `empty` room, `multiply`, `total`. Arrays have their 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,6 @@ from gemmlab.distributed.ranks import ScheduleError
 from gemmlab.distributed.steps import Part
 from gemmlab.kernel.bounds import error_bound
 from gemmlab.kernel.kernel import Kernel, by_default
-from gemmlab.kernel.operands import unwritten
 from gemmlab.ladder import Precision, Settings, find, settings_for
 from gemmlab.ladder.element_types import FLOAT32, ElementType
 
@@ -24,6 +24,18 @@ Array = Any  # NumPy or CuPy
 def rows_of(buffers: dict[str, Array], part: Part) -> Array:
     """The rows of a buffer that a part is, contiguous, not copied."""
     return buffers[part.buffer][..., part.start : part.stop, :]
+
+
+def to_host(array: Array) -> np.ndarray:
+    return array if isinstance(array, np.ndarray) else array.get()
+
+
+def put(values: np.ndarray, into: Array) -> None:
+    """Values of the host into rows of a buffer, wherever that is."""
+    if isinstance(into, np.ndarray):
+        into[...] = values
+    else:
+        into.set(values)
 
 
 class ByKernel:
@@ -59,10 +71,21 @@ class ByKernel:
 
     def empty(self, rows: int, columns: int, matrix: str) -> Array:
         """Bits that no arithmetic makes, so that what nobody wrote shows."""
-        return self.kernel.to_device(unwritten((rows, columns), self.element(matrix)))
+        element = self.element(matrix)
+        made = self.kernel.array_module.full((rows, columns), element.guard, element.bits)
+        return made.view(element.storage)
 
     def multiply(self, a: Array, b: Array, c: Array, add: bool) -> None:
         self.kernel.launch_into(a, b, c, 1.0, float(add))
+
+    def prepared(self, a: Array, b: Array, c: Array, add: bool) -> Callable[[], None]:
+        """What multiplies these each time it is called, on the stream that is current then too.
+
+        Making its arguments takes the host longer than a small product takes the GPU.
+        """
+        if not c.size:
+            return lambda: None
+        return self.kernel.prepared(self.kernel.given(a, b, c), 1.0, float(add))
 
     def total(self, terms: list[Array], into: Array) -> None:
         """In float32, from the first term to the last, rounded once at the end."""

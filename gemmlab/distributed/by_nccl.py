@@ -16,8 +16,8 @@ import numpy as np
 
 from gemmlab.cuda.device import require_gpu
 from gemmlab.distributed import rank_sum
-from gemmlab.distributed.arithmetic import ByKernel, rows_of
-from gemmlab.distributed.in_turn import Buffers, compute, gathered, placed
+from gemmlab.distributed.arithmetic import ByKernel, rows_of, to_host
+from gemmlab.distributed.in_turn import Buffers, gathered, placed
 from gemmlab.distributed.order import require_sound
 from gemmlab.distributed.ranks import ScheduleError
 from gemmlab.distributed.steps import (
@@ -25,6 +25,7 @@ from gemmlab.distributed.steps import (
     BROADCAST,
     COPIES,
     Collective,
+    Part,
     Product,
     Schedule,
     Step,
@@ -123,7 +124,7 @@ def _measured(job: Job, of_ranks: list, arithmetic, source: str) -> Measured:
     buffers, runs = zip(*of_ranks, strict=True)
     C = None
     if job.A is not None:
-        C = gathered(job.schedule, list(buffers), _OnHost(arithmetic()))
+        C = gathered(job.schedule, list(buffers), arithmetic())
     timelines = (
         Timeline(job.schedule, tuple(ran for own in each for ran in own), source)
         for each in zip(*runs, strict=True)
@@ -137,16 +138,6 @@ def _groups(jobs: Sequence[Job]) -> list[tuple[int, ...]]:
     return sorted({tuple(range(jobs[0].schedule.ranks)), *groups})
 
 
-class _OnHost:
-    """Room for C in NumPy, whatever runs the products."""
-
-    def __init__(self, arithmetic: ByKernel):
-        self._arithmetic = arithmetic
-
-    def empty(self, rows: int, columns: int, matrix: str) -> np.ndarray:
-        return np.empty((rows, columns), self._arithmetic.element(matrix).storage)
-
-
 # ---- in the process of a rank --------------------------------------------------------------------
 
 
@@ -158,6 +149,7 @@ def _rank(reporter: Reporter, rank: int, jobs: Sequence[Job], steps: list[list[S
 
     cupy.cuda.Device(rank).use()
     by = arithmetic()
+    by.kernel.prepare()
     for job in jobs:
         require_memory(job.schedule, rank, by)
     reporter.step(CONNECTING)
@@ -191,7 +183,7 @@ def _run_job(reporter: Reporter, rank: int, job: Job, own: list[Step], by: ByKer
         streams.enqueue()
         runs.append(streams.finish(reporter, limit_s))
     outputs = {held.part.buffer for held in job.schedule.outputs if held.rank == rank}
-    kept = {} if job.A is None else {name: cupy.asnumpy(buffers[name]) for name in outputs}
+    kept = {} if job.A is None else {name: to_host(buffers[name]) for name in outputs}
     del buffers, streams
     cupy.get_default_memory_pool().free_all_blocks()
     return kept, runs[1:]
@@ -297,7 +289,10 @@ class OnStreams:
         if isinstance(work, Collective):
             return partial(_communicate, work, self.rank, buffers, self._connected[work.members])
         if isinstance(work, Product):
-            return lambda stream: compute(work, buffers, by)
+            a, b, c = (rows_of(buffers, part) for part in (work.a, work.b, work.c))
+            with self._streams[step.stream]:  # whose workspaces it takes
+                multiply = by.prepared(a, b, c, work.add)
+            return lambda stream: multiply()
         terms, into = [rows_of(buffers, one) for one in work.terms], rows_of(buffers, work.into)
         add = rank_sum.prepared(terms, into, by.element("C"), by.kernel.target.sm_count)
         return lambda stream: add()
@@ -330,12 +325,9 @@ def _communicate(work: Collective, rank: int, buffers: Buffers, communicator, st
         array = rows_of(buffers, part)
         return array.data.ptr, array.nbytes
 
-    if work.kind == ALL_GATHER and len({one.rows for one in kept.values()}) == 1 and (
-        len(kept) == len(work.members)
-    ):  # fmt: skip
+    if work.kind == ALL_GATHER and _one_behind_another([kept.get(one) for one in work.members]):
         source, size = rows(sent[0].sent)
-        first = min(kept.values(), key=lambda part: part.start)
-        communicator.allGather(source, rows(first)[0], size, kind, stream.ptr)
+        communicator.allGather(source, rows(kept[work.members[0]])[0], size, kind, stream.ptr)
         return
     nccl.groupStart()
     if work.kind in (ALL_GATHER, BROADCAST):
@@ -354,6 +346,18 @@ def _communicate(work: Collective, rank: int, buffers: Buffers, communicator, st
         for one in work.kept_by(rank):
             communicator.recv(*rows(one.kept), kind, work.members.index(one.source), stream.ptr)
     nccl.groupEnd()
+
+
+def _one_behind_another(parts: list[Part | None]) -> bool:
+    """Whether they are all there, of one size, and lie as ncclAllGather puts them."""
+    if None in parts:
+        return False
+    first = parts[0]
+    return all(
+        (part.buffer, part.rows, part.start)
+        == (first.buffer, first.rows, first.start + at * first.rows)
+        for at, part in enumerate(parts)
+    )
 
 
 # ---- the link ------------------------------------------------------------------------------------

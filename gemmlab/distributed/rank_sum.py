@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -32,9 +32,17 @@ def prepared(
     import cupy
 
     addresses = cupy.asarray([one.data.ptr for one in terms], np.uint64)
-    options = options_for(macros(len(terms), element))
+    arguments = (addresses, into, np.int64(into.size))
+    launch = _kernel(len(terms), element)
+    return partial(launch, (BLOCKS_PER_SM * sm_count,), (THREADS,), arguments)
+
+
+@cache
+def _kernel(terms: int, element: ElementType):
+    """Compiled and loaded on the GPU of this process."""
+    import cupy
+
+    options = options_for(macros(terms, element))
     module = cupy.RawModule(code=PATH.read_text("utf-8"), options=options)
     with signals_kept():
-        kernel = module.get_function(ENTRY)
-    arguments = (addresses, into, np.int64(into.size))
-    return partial(kernel, (BLOCKS_PER_SM * sm_count,), (THREADS,), arguments)
+        return module.get_function(ENTRY)

@@ -533,12 +533,6 @@ TERMS = (
         ("bfloat16",),
     ),
     Term(
-        "stream-K",
-        "12_split_k",
-        "A way to share a product: the steps of all tiles, end to end, cut into as many equal "
-        "parts as blocks run at a time.",
-    ),
-    Term(
         "sweep",
         "03_shared_memory",
         "Every legal setting of a kernel, timed at the same shapes.",
@@ -633,7 +627,7 @@ TERMS = (
     Term(
         "octave",
         "19_fp8",
-        "The numbers from one to twice that one, of which a float has equally many in each.",
+        "From a number to twice that number; a float has equally many numbers in each.",
     ),
     Term(
         "promotion",
@@ -655,9 +649,11 @@ TERMS = (
         ("saturation",),
     ),
     Term(
-        "scale",
+        "kind of scales",
         "19_fp8",
-        "A float32 number that elements of 8 bits share, and that brings back what they stand for.",
+        "Which elements of 8 bits share a float32 number that brings back what they stand for: a "
+        "matrix, a row or a block.",
+        ("kinds of scales",),
     ),
     Term(
         "WMMA",

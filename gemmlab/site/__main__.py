@@ -1,6 +1,10 @@
 """`python -m gemmlab.site`."""
 
+import os
 import sys
+
+# Pages are the same wherever they are built: with the simulator's counts and recorded times.
+os.environ["GEMMLAB_DEVICE"] = "simulator"
 
 from gemmlab.site.build import main
 

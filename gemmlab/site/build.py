@@ -133,7 +133,7 @@ def main() -> int:
         first = build()
     except (
         BadRecord, BuildFailed, NoCheckout, NoRecord, StaleRecord, files.NotWritten, links.DeadLink,
-        notebook.UnfitNotebook, prose.UnknownMark,
+        hosted.BadRepository, notebook.UnfitNotebook, prose.UnknownMark,
     ) as error:  # fmt: skip
         print(f"gemmlab: {error}", file=sys.stderr)
         return 1

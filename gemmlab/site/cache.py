@@ -22,6 +22,7 @@ from gemmlab import files
 from gemmlab.folders import PACKAGE, ROOT
 
 FOLDER = ROOT / "build" / "site-cache"
+NOT_DRAWING = (__name__, "gemmlab.measure", "gemmlab.records")
 DRAWN_WITH = ("matplotlib", "numpy", "pillow")
 DIGITS = 16  # of a hash in a file's name
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef
@@ -78,13 +79,16 @@ def key_of(*parts: object) -> str:
 def code_of(module: str) -> str:
     """A hash of a module of gemmlab and of all that it imports of it, also inside of functions.
 
-    Comments, docstrings and white space do not count, nor does how things are kept here.
+    Comments, docstrings and white space do not count. Nor does how things are kept here, or how
+    speeds are measured and recorded: whoever shows a recorded value has the value in the key.
     """
-    code = {__name__: ""}
+    code: dict[str, str] = {}
     waiting = [module]
     while waiting:
         name = waiting.pop()
-        if name not in code and (path := _path_of(name)):
+        if name in code or name.startswith(NOT_DRAWING):
+            continue
+        if path := _path_of(name):
             tree = ast.parse(path.read_text(encoding="utf-8"))
             waiting += _imports(tree)
             code[name] = ast.dump(_without_docstrings(tree))
@@ -93,9 +97,7 @@ def code_of(module: str) -> str:
 
 def _without_docstrings(tree: ast.Module) -> ast.Module:
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
-            node
-        ):
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node):
             del node.body[0]
     return tree
 

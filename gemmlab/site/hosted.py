@@ -25,6 +25,7 @@ from gemmlab import files
 from gemmlab.folders import NOTEBOOKS, ROOT
 
 VARIABLE = "GEMMLAB_SITE_REPOSITORY"
+ALSO = {"gemmlab.search": "kernel-tuner"}  # what a notebook imports -> what it needs besides
 FOLDER = "colab"  # of the site, and the branch of the repository that has the same
 _ADDRESS = re.compile(r"https://github\.com/([A-Za-z0-9-]+)/([A-Za-z0-9._-]+?)(?:\.git)?/?")
 _MARKDOWN = re.compile(r"(\]\()([^()\s]+)(\))")
@@ -53,7 +54,7 @@ if not ROOT.is_dir():
             "network and has room on its disk, then run this cell again. If the address is gone, "
             "open the notebook anew from the site."
         ) from None
-runpy.run_path(str(ROOT / "requirements" / "hosted.py"))["set_up"](ROOT)
+runpy.run_path(str(ROOT / "requirements" / "hosted.py"))["set_up"](ROOT{also})
 """
 WORDS = (
     "*A copy to run on Colab. Run the first cell, and wait for its last line. Where Colab had "
@@ -141,7 +142,12 @@ def write(folder: Path, where: Repository) -> None:
 def for_colab(name: str, where: Repository) -> dict:
     """The notebook notebooks/<name>.ipynb for Colab."""
     notebook = json.loads((NOTEBOOKS / f"{name}.ipynb").read_text(encoding="utf-8"))
-    setup = SETUP.format(archive=where.archive, folder=f"gemmlab-{where.commit[:12]}")
+    code = "\n".join("".join(one["source"]) for one in notebook["cells"])
+    needs = [one for module, one in ALSO.items() if f"from {module}" in code]
+    setup = SETUP.format(
+        archive=where.archive, folder=f"gemmlab-{where.commit[:12]}",
+        also=f", also={needs}" if needs else "",
+    )  # fmt: skip
     cells = [
         {"cell_type": "markdown", "id": "hosted-words", "metadata": {}, "source": WORDS},
         _code("hosted-setup", setup),

@@ -151,10 +151,8 @@ data-pictures="{root}{FOLDER}/{name}/" aria-label="Sliders of {name}">
 alt="{alt}"></div>
 <figcaption aria-live="polite">{said}</figcaption>
 </figure>
-<details class="gemmlab-lines"><summary>{LINES_TITLE}</summary>\
-<div class="gemmlab-wide" tabindex="0" role="region" aria-label="{LINES_TITLE}"></div></details>
-<details class="gemmlab-numbers"><summary>{NUMBERS_TITLE}</summary>\
-<div class="gemmlab-wide"></div></details>
+<details class="gemmlab-lines"><summary>{LINES_TITLE}</summary><div></div></details>
+<details class="gemmlab-numbers"><summary>{NUMBERS_TITLE}</summary><div></div></details>
 <div class="gemmlab-notes">{notes}</div>
 <noscript><p>{NO_SCRIPT}</p></noscript>
 </section>"""

@@ -116,7 +116,7 @@ def test_a_family_is_chosen_at_once(chart):
 
 
 @pytest.mark.parametrize(
-    "wrong", ["rungs=99", "y=speed", "types=float7", "shape=3x3x3", "gpu=none", "colour=red"]
+    "wrong", ["rungs=99", "y=speed", "types=float7", "shape=3x3x3", "gpu=none", "colour=red", "y=%"]
 )
 def test_a_wrong_address_says_so_and_shows_what_the_page_opens_with(chart, wrong):
     opened = count(chart)

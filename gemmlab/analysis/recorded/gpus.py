@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gemmlab.ladder import RUNGS, Rung
 from gemmlab.records import registry, roofs, runs
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
+from gemmlab.records.roofs import Ceilings
 from gemmlab.records.runs import Measured
 
 if TYPE_CHECKING:
@@ -44,20 +45,31 @@ def of_roofs(shape: tuple[int, int, int] = runs.LARGE) -> SideBySide:
     for slug in there:
         with registry.records_of(slug):
             name = runs.current()["gpu"]["name"]
-            columns[name] = [_share(rung, shape) for rung in rungs]
+            known = _roofs()
+            columns[name] = [_share(rung, shape, known) for rung in rungs]
     index = pandas.Index([rung.name for rung in rungs], name="% of the roof")
     table = pandas.DataFrame(columns, index=index)
     lacking = int(table.isna().to_numpy().sum())
-    missing = f" {lacking} cells are empty: not recorded there, or of another version." if lacking else ""  # fmt: skip # noqa: E501
+    missing = f" {lacking} cells are empty: the rung or its roof is not recorded there, or of another version." if lacking else ""  # fmt: skip # noqa: E501
     return SideBySide(table, f"Recorded: {', '.join(columns)}.{missing} {HOW}")
 
 
-def _share(rung: Rung, shape: tuple[int, int, int]) -> float | None:
+def _roofs() -> Ceilings | None:
+    """Those of the GPU whose records are read; None where they are not known."""
+    try:
+        return roofs.recorded_ceilings()
+    except (NoRecord, StaleRecord, BadRecord):
+        return None
+
+
+def _share(rung: Rung, shape: tuple[int, int, int], known: Ceilings | None) -> float | None:
     """Percent, or None where it is not known."""
     one = Measured(rung)
+    if known is None:
+        return None
     try:
         run = runs.replay_at(one, *shape)
-        roof = roofs.recorded_ceilings().arithmetic(one.precision.name, rung.by_wgmma)
+        roof = known.arithmetic(one.precision.name, rung.by_wgmma)
     except (NoRecord, StaleRecord, BadRecord):
         return None
     return 100 * 1e9 * run.gflops / roof

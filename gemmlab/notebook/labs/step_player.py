@@ -9,7 +9,7 @@ import ipywidgets
 
 from gemmlab.analysis.traced import k_steps
 from gemmlab.kernel.kernel import Kernel, KernelMistake
-from gemmlab.ladder import IllegalSetting
+from gemmlab.ladder import IllegalSetting, Workspace
 from gemmlab.notebook.labs.panel import picture, status
 from gemmlab.plots import step
 from gemmlab.plots.style import FAINT, VERMILION, shape_label
@@ -115,4 +115,7 @@ def _frames(kernel: Kernel, m: int, n: int, k: int) -> list[k_steps.Frame]:
             f"A, B and C have {elements:,} elements, at most {MOST:,} can be seen: "
             "choose a smaller m, n or k."
         )
-    return k_steps.of(kernel.trace(int(m), int(n), int(k), blocks=[BLOCK]), BLOCK)
+    args = [arg for one in kernel.rung.one_tile(kernel.settings) for arg in one.args]
+    waits = any(isinstance(arg, Workspace) for arg in args)  # for what other blocks leave there
+    blocks = None if waits else [BLOCK]
+    return k_steps.of(kernel.trace(int(m), int(n), int(k), blocks=blocks), BLOCK)

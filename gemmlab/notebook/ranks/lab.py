@@ -52,7 +52,7 @@ class RanksLab(ipywidgets.VBox):
         }  # fmt: skip
         self.controls = {
             name: ipywidgets.SelectionSlider(
-                options=options, value=value, continuous_update=False,
+                options=options, value=value, continuous_update=False, tooltip=name,
                 layout=ipywidgets.Layout(width="auto", margin="2px 2px 2px 8px"),
             )
             for name, (options, value) in values.items()

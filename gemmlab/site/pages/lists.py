@@ -8,19 +8,26 @@ from __future__ import annotations
 from gemmlab.folders import KERNELS, ROOT
 from gemmlab.notebook import glossary as words
 from gemmlab.notebook import index, overview, reading
+from gemmlab.records.registry import NoRecord
 from gemmlab.site.pages import code, links
 
 THUMBNAIL = 84  # pixels on the screen
 
 
 def ladder() -> str:
-    """The table of the landing page: thumbnail, notebook, idea, speed, share of cuBLAS, minutes."""
+    """The table of the landing page: thumbnail, notebook, idea, speed, share of cuBLAS, minutes.
+
+    Raises NoRecord, StaleRecord, BadRecord, and what reading.minutes raises.
+    """
     lines = [
         f"| picture | notebook | TFLOP/s at {overview.SIZE}³ | of cuBLAS | minutes |",
         "|---|---|---:|---:|---:|",
     ]
     for step in overview.ladder_steps():
-        picture = overview.thumbnail_path(step.name).relative_to(ROOT).as_posix()
+        path = overview.thumbnail_path(step.name)
+        picture = path.relative_to(ROOT).as_posix()
+        if not path.is_file():
+            raise NoRecord(f"{picture} is not there: run `make readme`")
         size = f"{{width={THUMBNAIL}px height={THUMBNAIL}px}}"
         lines.append(
             f"| ![{index.alt(step.name)}]({picture}){size} "

@@ -107,8 +107,9 @@ def exercises(name: str) -> str:
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     kinds = {
         "a number": r"exercises\.check\(",
-        "a kernel": r"exercises\.check_kernel\(|exercises\.check_launch\(",
-        "a planted mistake": r"exercises\.planted\(",
+        "a kernel": r"exercises\.check_(kernel|launch)\(",
+        "a function": r"exercises\.check_(?!kernel|launch)\w+\(",
+        "a planted mistake": r"exercises\.(planted|forgotten|without_an_event)\(",
     }
     found = []
     for one, call in kinds.items():

@@ -1,0 +1,64 @@
+"""What the workflows call is there, and what they publish is what was built and tested."""
+
+import re
+from itertools import chain
+
+import pytest
+import yaml
+
+from gemmlab.folders import ROOT
+from gemmlab.site import build, cache
+
+WORKFLOWS = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8"))
+             for path in (ROOT / ".github" / "workflows").glob("*.yml")}  # fmt: skip
+SITE = WORKFLOWS["site"]["jobs"]
+
+
+def steps(name):
+    return list(chain.from_iterable(job["steps"] for job in WORKFLOWS[name]["jobs"].values()))
+
+
+def with_action(name, action):
+    (found,) = [one for one in steps(name) if one.get("uses", "").startswith(f"{action}@")]
+    return found
+
+
+@pytest.mark.parametrize("name", WORKFLOWS)
+def test_every_part_that_is_run_is_a_target_of_the_makefile(name):
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([\w-]+):", makefile, re.M))
+    parts = WORKFLOWS[name]["jobs"].get("test", {}).get("strategy", {}).get("matrix", {}).get("part", [])  # fmt: skip # noqa: E501
+    run = [one["run"].removeprefix(".ci/run ") for one in steps(name)
+           if one.get("run", "").startswith(".ci/run ")]  # fmt: skip
+    called = {text.replace("${{ matrix.part }}", part) for text in run for part in parts or [""]}
+    assert called and called <= targets
+
+
+def test_an_action_has_one_version_everywhere():
+    used = {one["uses"] for name in WORKFLOWS for one in steps(name) if "uses" in one}
+    versions = [one.split("@") for one in used]
+    assert all(re.fullmatch(r"v\d+", version) for _, version in versions)
+    assert len({action for action, _ in versions}) == len(versions)
+
+
+def test_the_site_is_published_from_main_alone_after_its_tests():
+    assert SITE["publish"]["needs"] == "build"
+    assert "refs/heads/main" in SITE["publish"]["if"]
+    upload = with_action("site", "actions/upload-pages-artifact")
+    order = SITE["build"]["steps"]
+    tested = next(at for at, one in enumerate(order) if one.get("run") == ".ci/run test-site")
+    assert order.index(upload) > tested and "refs/heads/main" in upload["if"]
+    assert ROOT / upload["with"]["path"] == build.SITE
+
+
+def test_what_was_rendered_is_kept_between_builds():
+    kept = with_action("site", "actions/cache")["with"]
+    assert ROOT / kept["path"] == cache.FOLDER
+    folders = re.findall(r"'([\w*]+)/\*", kept["key"])
+    assert folders and all((ROOT / one).is_dir() for one in folders)
+
+
+def test_the_address_reaches_sphinx():
+    (step,) = [one for one in SITE["build"]["steps"] if one.get("run") == ".ci/run test-site"]
+    assert "GEMMLAB_SITE_URL" in step["env"]
+    assert '"GEMMLAB_SITE_URL"' in (ROOT / "docs" / "conf.py").read_text(encoding="utf-8")
