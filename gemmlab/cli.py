@@ -201,13 +201,15 @@ def _parser() -> argparse.ArgumentParser:
     write = command(
         "record", record, "measure on this GPU and write results/<gpu>/",
         "Each name is written as soon as it is done. What is measured again replaces what was "
-        "recorded of it; the rest stays.",
+        "recorded of it; the rest stays. Without names it measures what lacks, so it goes on after "
+        "an interruption, and leaves out, with the reason, what cannot run on this GPU.",
     )  # fmt: skip
     write.add_argument(
         "names", nargs="*", metavar="NAME",
         help="rungs, 00_ceilings, 00_tensor_ceiling, 00_levels, 00_chains, 10_fma_order (all of "
         "these if none is named); tuning/RUNG, best_by_shape/RUNG, stalls/RUNG, path/RUNG, or "
-        "tuning, stalls and so on for those of every rung; epilogue, batches, 01_l1_passes",
+        "tuning, stalls and so on for those of every rung; epilogue, batches, 01_l1_passes; "
+        "21_multi_gpu, which needs two GPUs",
     )  # fmt: skip
     write.add_argument(
         "--shapes", nargs="+", type=_shape, default=runs.SHAPES, metavar="MxNxK",

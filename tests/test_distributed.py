@@ -170,6 +170,36 @@ def test_a_matrix_of_another_shape_and_a_rung_with_more_operands_are_refused():
         ByKernel.of("13_batched")
 
 
+class Away:
+    """An array that is not NumPy's, as CuPy's: it is given and asked for values as a whole."""
+
+    def __init__(self, values):
+        self.values, self.size = values, values.size
+
+    def get(self):
+        return self.values.copy()
+
+    def set(self, values):
+        self.values[...] = values
+
+    def __getitem__(self, at):
+        return Away(self.values[at])
+
+
+class OnDevice(Whole):
+    def empty(self, rows, columns, matrix):
+        return Away(super().empty(rows, columns, matrix))
+
+    def multiply(self, a, b, c, add):
+        super().multiply(a.values, b.values, c.values, add)
+
+
+def test_matrices_of_the_host_are_put_onto_a_device_and_c_is_brought_back():
+    A, B = matrices(UNEVEN)
+    found = in_turn.run(make.one_rank(UNEVEN), OnDevice(), A, B).C
+    assert type(found) is np.ndarray and np.allclose(found, A.astype(float) @ B)
+
+
 # ---- bytes ---------------------------------------------------------------------------------------
 
 

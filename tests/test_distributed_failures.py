@@ -15,7 +15,7 @@ from gemmlab.distributed.arithmetic import ByKernel
 from gemmlab.distributed.team import RankFailed
 from gemmlab.ladder import Problem
 
-SHORT_S, FOR_EVER_S = 0.5, 60
+SHORT_S, FOR_EVER_S = 1.0, 60
 PROBLEM = Problem(8, 8, 8)
 
 
@@ -63,7 +63,7 @@ def failure(call):
     begun, before = time.monotonic(), set(multiprocessing.active_children())
     with pytest.raises(RankFailed) as caught:
         call()
-    assert time.monotonic() - begun < 15
+    assert time.monotonic() - begun < 40
     assert set(multiprocessing.active_children()) <= before
     return str(caught.value)
 
@@ -76,7 +76,7 @@ def test_a_rank_that_dies_is_named_with_its_step_and_signal():
 def test_a_rank_that_stands_still_is_named_and_where_the_others_are(monkeypatch):
     monkeypatch.setattr(team, "TO_END_S", 0.2)
     said = failure(lambda: team.run_ranks(deaf, [(0,), (1,)], SHORT_S))
-    assert said.startswith(f"no rank went on for {SHORT_S} s: rank 0 in 'second', rank 1 in 'first'.")  # fmt: skip # noqa: E501
+    assert said.startswith(f"no rank went on for {SHORT_S:g} s: rank 0 in 'second', rank 1 in 'first'.")  # fmt: skip # noqa: E501
     assert "Rank 1 is the furthest behind" in said
 
 

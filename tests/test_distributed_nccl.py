@@ -338,11 +338,10 @@ def test_a_rank_runs_job_after_job_and_gives_back_its_part_of_c(host, monkeypatc
     nothing = SimpleNamespace(use=lambda: None, synchronize=lambda: None)
     pool = SimpleNamespace(free_all_blocks=lambda: None)
     for where, name, value in (
-        (cupy.cuda, "Device", lambda rank=0: nothing), (cupy, "asnumpy", np.array),
+        (cupy.cuda, "Device", lambda rank=0: nothing),
         (cupy, "get_default_memory_pool", lambda: pool), (by_nccl, "require_memory", lambda *_: 0),
         (runtime, "getDeviceProperties", lambda rank: {"name": b"A GPU"}),
         (nccl, "NcclCommunicator", lambda n, one, me: Communicator(machine, tuple(range(n)), me)),
-        (in_turn, "_like", lambda buffer, given: given),
     ):  # fmt: skip
         monkeypatch.setattr(where, name, value, raising=False)
     A, B = matrices(EVEN)

@@ -142,6 +142,16 @@ def test_a_product_without_traffic_has_no_shares():
     assert repr(heat) and heat._repr_html_()
 
 
+def test_a_kernel_in_a_header_is_not_said_to_touch_nothing():
+    thin = {"BM": 1, "BN": 128, "BK": 256, "TM": 1, "TN": 4, "STAGES": 1, "SPLIT": 8}
+    trace = gl.load("12_split_k", **thin).trace(1, 128, 2048)
+    sectors = trace.lines["sectors"].sum()
+    caption = gl.heat(trace).caption
+    where = "of global memory are of a kernel in a header"
+    assert sectors and f"all {sectors:,} sectors {where}" in caption
+    assert "no line touches" not in caption
+
+
 def test_anything_else_is_refused():
     with pytest.raises(TypeError, match="heat takes a trace"):
         gl.heat("01_naive")

@@ -10,7 +10,7 @@ import time
 import pytest
 from jupyter_client.manager import start_new_kernel
 
-from gemmlab.notebook import sliders
+from gemmlab.notebook.labs import sliders
 
 EMPTY = 'extern "C" __global__ void empty() {}'
 SOON_S = 5.0  # on a busy machine; on an idle one it is some 0.1 s at most, and without care never

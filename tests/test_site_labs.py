@@ -231,11 +231,14 @@ def test_code_counts_with_what_it_imports_and_without_its_comments(tmp_path, mon
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "__init__.py").write_text("")
     other, unused = tmp_path / "sub" / "other.py", tmp_path / "unused.py"
-    (tmp_path / "one.py").write_text("def f():\n    from gemmlab.sub import other\n")
+    (tmp_path / "one.py").write_text(
+        "import gemmlab.records\ndef f():\n    from gemmlab.sub import other\n"
+    )
 
     def code(text, of_unused=""):
         other.write_text(text)
-        unused.write_text(of_unused)
+        for path in (unused, tmp_path / "records.py"):  # of records only values are shown
+            path.write_text(of_unused)
         cache.code_of.cache_clear()
         return cache.code_of("gemmlab.one")
 

@@ -26,6 +26,18 @@ def rows_of(buffers: dict[str, Array], part: Part) -> Array:
     return buffers[part.buffer][..., part.start : part.stop, :]
 
 
+def to_host(array: Array) -> np.ndarray:
+    return array if isinstance(array, np.ndarray) else array.get()
+
+
+def put(values: np.ndarray, into: Array) -> None:
+    """Values of the host into rows of a buffer, wherever that is."""
+    if isinstance(into, np.ndarray):
+        into[...] = values
+    else:
+        into.set(values)
+
+
 class ByKernel:
     """Products by a rung's kernel, on the GPU that is current or in the simulator."""
 

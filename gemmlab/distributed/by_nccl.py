@@ -16,7 +16,7 @@ import numpy as np
 
 from gemmlab.cuda.device import require_gpu
 from gemmlab.distributed import rank_sum
-from gemmlab.distributed.arithmetic import ByKernel, rows_of
+from gemmlab.distributed.arithmetic import ByKernel, rows_of, to_host
 from gemmlab.distributed.in_turn import Buffers, gathered, placed
 from gemmlab.distributed.order import require_sound
 from gemmlab.distributed.ranks import ScheduleError
@@ -124,7 +124,7 @@ def _measured(job: Job, of_ranks: list, arithmetic, source: str) -> Measured:
     buffers, runs = zip(*of_ranks, strict=True)
     C = None
     if job.A is not None:
-        C = gathered(job.schedule, list(buffers), _OnHost(arithmetic()))
+        C = gathered(job.schedule, list(buffers), arithmetic())
     timelines = (
         Timeline(job.schedule, tuple(ran for own in each for ran in own), source)
         for each in zip(*runs, strict=True)
@@ -136,16 +136,6 @@ def _groups(jobs: Sequence[Job]) -> list[tuple[int, ...]]:
     """All ranks, and the groups of their collectives: in an order in which all make them."""
     groups = {group for job in jobs for group in job.schedule.groups}
     return sorted({tuple(range(jobs[0].schedule.ranks)), *groups})
-
-
-class _OnHost:
-    """Room for C in NumPy, whatever runs the products."""
-
-    def __init__(self, arithmetic: ByKernel):
-        self._arithmetic = arithmetic
-
-    def empty(self, rows: int, columns: int, matrix: str) -> np.ndarray:
-        return np.empty((rows, columns), self._arithmetic.element(matrix).storage)
 
 
 # ---- in the process of a rank --------------------------------------------------------------------
@@ -193,7 +183,7 @@ def _run_job(reporter: Reporter, rank: int, job: Job, own: list[Step], by: ByKer
         streams.enqueue()
         runs.append(streams.finish(reporter, limit_s))
     outputs = {held.part.buffer for held in job.schedule.outputs if held.rank == rank}
-    kept = {} if job.A is None else {name: cupy.asnumpy(buffers[name]) for name in outputs}
+    kept = {} if job.A is None else {name: to_host(buffers[name]) for name in outputs}
     del buffers, streams
     cupy.get_default_memory_pool().free_all_blocks()
     return kept, runs[1:]

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from gemmlab.distributed.arithmetic import rows_of
+from gemmlab.distributed.arithmetic import put, rows_of, to_host
 from gemmlab.distributed.in_turn import Result, compute, gathered, placed
 from gemmlab.distributed.order import require_sound
 from gemmlab.distributed.steps import Collective, Product, Schedule, Step
@@ -59,7 +59,7 @@ def _rank(reporter: Reporter, rank: int, schedule: Schedule, own: list[Step], ar
             if isinstance(step.work, Product):
                 flop += schedule.flop(rank, step.work)
     outputs = {held.part.buffer for held in schedule.outputs if held.rank == rank}
-    return {name: buffers[name] for name in outputs}, received, flop
+    return {name: to_host(buffers[name]) for name in outputs}, received, flop
 
 
 def _meet(step: Step, rank: int, buffers, inboxes, early: dict, limit_s: float) -> int:
@@ -73,12 +73,12 @@ def _meet(step: Step, rank: int, buffers, inboxes, early: dict, limit_s: float) 
             if one.target == rank:
                 rows_of(buffers, one.kept)[...] = sent
             else:  # copied: it is put into the queue later, by a thread
-                inboxes[one.target].put(((step.name, at), sent.copy()))
+                inboxes[one.target].put(((step.name, at), to_host(sent).copy()))
     came = 0
     for at, one in enumerate(step.work.messages):
         if one.target == rank and one.source != rank:
             values = _received((step.name, at), one.source, inboxes[rank], early, limit_s)
-            rows_of(buffers, one.kept)[...] = values
+            put(values, rows_of(buffers, one.kept))
             came += values.nbytes
     return came
 

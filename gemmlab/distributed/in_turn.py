@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gemmlab.distributed.arithmetic import Bounded, ByKernel, rows_of
+from gemmlab.distributed.arithmetic import Bounded, ByKernel, put, rows_of, to_host
 from gemmlab.distributed.order import require_sound
 from gemmlab.distributed.ranks import ScheduleError
 from gemmlab.distributed.steps import Collective, Product, Schedule, Work
@@ -69,18 +69,8 @@ def placed(schedule: Schedule, rank: int, arithmetic, A, B) -> Buffers:
         if held.rank == rank:
             array = A if held.matrix == "A" else B
             cut = np.ascontiguousarray(array[slice(*held.rows), slice(*held.columns)])
-            given = arithmetic.encoded(cut, held.matrix)
-            rows_of(buffers, held.part)[...] = _like(buffers[held.part.buffer], given)
+            put(arithmetic.encoded(cut, held.matrix), rows_of(buffers, held.part))
     return buffers
-
-
-def _like(buffer, given: np.ndarray):
-    """On the GPU, if the buffer is there."""
-    if isinstance(buffer, np.ndarray):
-        return given
-    import cupy
-
-    return cupy.asarray(given)
 
 
 def compute(work: Work, buffers: Buffers, arithmetic) -> None:
@@ -95,9 +85,9 @@ def compute(work: Work, buffers: Buffers, arithmetic) -> None:
 
 
 def gathered(schedule: Schedule, ranks: list[Buffers], arithmetic) -> Any:
-    """C from what the ranks hold at the end."""
-    C = arithmetic.empty(schedule.problem.m, schedule.problem.n, "C")
+    """C from what the ranks hold at the end, NumPy."""
+    C = to_host(arithmetic.empty(schedule.problem.m, schedule.problem.n, "C"))
     for held in schedule.outputs:
-        rows = rows_of(ranks[held.rank], held.part)
+        rows = to_host(rows_of(ranks[held.rank], held.part))
         C[..., slice(*held.rows), slice(*held.columns)] = rows
     return C

@@ -78,7 +78,12 @@ class Heat:
         for kind, where in COUNTS.items():
             counts = self.table[kind]
             if not counts.any():
-                parts.append(f"no line touches {where} memory")
+                elsewhere = int(self.trace.lines[kind].sum()) if len(self.trace.lines) else 0
+                parts.append(
+                    f"all {elsewhere:,} {kind} of {where} memory are of a kernel in a header"
+                    if elsewhere
+                    else f"no line touches {where} memory"
+                )
                 continue
             most = self.table[counts == counts.max()]
             lines = listed([str(line) for line in most["line"]])

@@ -107,3 +107,15 @@ EVIDENCE = Table(
 def recorded_errors() -> pandas.DataFrame:
     """A row for each case, with the columns of COLUMNS. Raises what registry.Table.read raises."""
     return EVIDENCE.read()
+
+
+def times_ours() -> pandas.DataFrame:
+    """cuBLASLt's error of the sums over that of rung 19: above 1, cuBLASLt is the more wrong.
+
+    A row for data, types and scales, a column for each K. Raises what registry.Table.read raises.
+    """
+    table = recorded_errors()
+    ratio = table["cublas_sum_error"] / table["sum_error"]
+    return table.assign(ratio=ratio).pivot(
+        index=["data", "types", "scales"], columns="k", values="ratio"
+    )
