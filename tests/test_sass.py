@@ -251,7 +251,9 @@ def test_threads_that_meet_again_go_on_where_it_was_said():
 
 
 @pytest.mark.parametrize(
-    "rung", [rung for rung in PRODUCTS if rung.name >= slot_table.FIRST], ids=lambda rung: rung.name
+    "rung",
+    [rung for rung in recorded(PRODUCTS, RUNS) if rung.name >= slot_table.FIRST],
+    ids=lambda rung: rung.name,
 )
 def test_a_trip_has_the_loads_and_stores_that_the_gpu_counts(rung):
     """Per multiply-add: so the way through the loop is that of nearly all blocks."""
