@@ -5,6 +5,8 @@ import pytest
 from corpus import self_contained
 
 from gemmlab import ladder
+from gemmlab.analysis import facts
+from gemmlab.cuda import device
 from gemmlab.kernel import verify
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder.rungs.fp32_summit import FP32_SUMMIT
@@ -78,6 +80,17 @@ def test_there_are_no_more_blocks_than_sms_and_work():
 def test_settings_that_do_not_fit_are_refused():
     with pytest.raises(IllegalSetting, match="bytes of shared memory"):
         kernel(STAGES=3)
+
+
+def test_machine_code_is_launched_on_a_gpu_alone(monkeypatch):
+    monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
+    with pytest.raises(device.NoGpu, match="Launching machine code needs a GPU: there is none"):
+        kernel().made_of(b"")
+
+
+def test_its_picture_is_of_a_whole_tile():
+    found = facts.of(kernel(132))
+    assert found.trace.grid == (1, 1, 1)
 
 
 MISTAKES = {
