@@ -23,6 +23,7 @@ FOLDED = "jp-MarkdownHeadingCollapsed"
 _HEADING = re.compile(r"^(#{1,6}) ")
 _PANDAS_STYLE = re.compile(r"<style scoped>.*?</style>\s*", re.S)
 _INLINE_PICTURE = re.compile(r'src="data:image/png;base64,([^"]+)"')
+_WIDGET = "application/vnd.jupyter.widget-view+json"
 _CAPTION = "Figure: "  # what the text of a picture begins with, before its caption
 _FILE_HEAD = re.compile(r"(>)(\w+\.cu)(</div>)")  # over a listing of gl.inner_loop
 _FIRST_LINE = re.compile(r">\s*(\d+)  </span>")
@@ -98,6 +99,8 @@ class _Maker:
             return _shown(self._picture(cell, "".join(data["image/png"]), words, size))
         if moved := interactive.call(code, self.known):
             return _shown(widgets.placeholder(moved, ROOT))
+        if _WIDGET in data:
+            return _shown(_only_in_the_notebook(words))
         if "text/html" in data:
             return _shown(self._markup("".join(data["text/html"])))
         return output
@@ -153,6 +156,15 @@ class _Maker:
         return (
             f'{found[1]}<a href="{where}{f"#L{line[1]}" if line else ""}">{found[2]}</a>{found[3]}'
         )
+
+
+def _only_in_the_notebook(words: str) -> str:
+    """In place of sliders that compute anew at each move: what they are, and where they work."""
+    what = html.escape(words.partition(". Run this cell")[0])
+    return (
+        f"<p>{what}. They compute anew with every move, so they work in the notebook, not on this "
+        f'page: <a href="{ROOT}running.html">how to run it</a>.</p>'
+    )
 
 
 def _words(name: str, text: str) -> dict:
