@@ -69,8 +69,7 @@ def _caption(every: Sequence[Trials]) -> str:
     return (
         f"Blue: the best so far, the median of {seeds} seeds; pale: from the lower to the upper "
         f"quartile. Dotted: the median of the {BESIDE} search. Dashed: {100 * NEAR:.0f} % of the "
-        "speed of the fastest settings, which is found but for noise. The exhaustive search has "
-        "no seeds."
+        "fastest's speed; what reaches it counts as found. The exhaustive search has no seeds."
     )
 
 
