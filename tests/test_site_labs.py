@@ -40,6 +40,12 @@ in_chromium = pytest.mark.skipif(not CHROMIUM, reason="needs a Chromium")
 by_name = pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
 
 
+@pytest.fixture(autouse=True)
+def in_the_simulator(monkeypatch):
+    """As the site is built: what a GPU here would measure is not on its pages."""
+    monkeypatch.setenv("GEMMLAB_DEVICE", "simulator")
+
+
 def choices(rung):
     """Settings of a rung, legal and not; where it has families, half of them of a family."""
     each = st.fixed_dictionaries({one.name: st.sampled_from(one.legal) for one in rung.parameters})
