@@ -142,9 +142,9 @@ def machine() -> str:
     return (
         f"Run from top to bottom without a GPU, a notebook takes {min(seconds):.0f} to "
         f"{max(seconds):.0f} seconds of one core and up to {largest:,.0f} MB of memory in its "
-        f"largest process, the kernel ({', '.join(sorted(where))}, "
+        f"largest process, Jupyter's kernel ({', '.join(sorted(where))}, "
         f"{min(row['recorded'] for row in costs)[:10]}; `benchmarks/notebook_cost.py` measures it "
-        f"anew). A kernel keeps its memory until it is shut down. For {CLASS} students, each with "
+        f"anew). It keeps its memory until it is shut down. For {CLASS} students, each with "
         f"one notebook open, that is up to {CLASS * largest / MB_OF_GB:.0f} GB, and JupyterLab's. "
         f"The environment takes {disk['none']} of disk without a GPU, {disk['cuda13']} with one."
     )
