@@ -12,6 +12,7 @@ from gemmlab.distributed.ranks import Grid
 from gemmlab.distributed.schedules import summa
 from gemmlab.ladder import CEILINGS, RUNGS, Problem
 from gemmlab.plots import thumbnails
+from gemmlab.records import runs
 from gemmlab.search import landscape
 from gemmlab.search.recorded import recorded
 
@@ -32,7 +33,7 @@ class Chapter:
 
 
 def _shares() -> Image.Image:
-    known = recorded("09_double_buffering", (4096, 4096, 4096))
+    known = recorded("09_double_buffering", runs.LARGE)
     return thumbnails.curve_thumbnail(landscape.shares(known))
 
 

@@ -6,6 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from gemmlab.cuda.architectures import WARP
+from gemmlab.cuda.occupancy import SM_PARTITIONS
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder.scales import BLOCK
 from gemmlab.records import roofs, runs
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     import pandas
 
 DEPTHS = 4 * BLOCK, 8 * BLOCK  # of K: what one has more than the other is of the steps alone
-SCHEDULERS = 4  # of an SM
 ADDITIONS = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
 COPIED = "l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld.sum"
 
@@ -47,6 +47,6 @@ def of_a_step(*kernels: Kernel) -> pandas.DataFrame:
             "FLOP": flop, "bytes copied": copied * SECTOR_BYTES,
             "FLOP per byte": flop / (copied * SECTOR_BYTES),
             "cycles of the tensor cores": flop / at_ceiling,
-            "cycles of float32 additions": added / WARP / SCHEDULERS,
+            "cycles of float32 additions": added / WARP / SM_PARTITIONS,
         }  # fmt: skip
     return pandas.DataFrame(found)

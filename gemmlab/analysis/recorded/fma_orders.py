@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from gemmlab.cuda.architectures import SIMULATED_ARCH, WARP
+from gemmlab.cuda.occupancy import SM_PARTITIONS
 from gemmlab.records import roofs, runs
 from gemmlab.records.experiments.fma_order import ORDERS
 from gemmlab.sass import loops
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from gemmlab.kernel.kernel import Kernel
 
-SCHEDULERS = 4  # of an SM, each of which starts at most one instruction a cycle
 BY_ROWS, SNAKING = ORDERS[0], ORDERS[2]
 
 
@@ -123,7 +123,8 @@ def budget(kernel: Kernel, costs: Costs) -> pandas.DataFrame:
         "waits for banks": slots + waits,
         "what loads cost beyond their slots": slots + waits + loads,
     }
-    warps = math.prod(kernel.rung.block(kernel.settings)) / WARP / SCHEDULERS
+    # Each part of an SM starts at most one instruction a cycle.
+    warps = math.prod(kernel.rung.block(kernel.settings)) / WARP / SM_PARTITIONS
     _, counted = runs.counters_at(kernel, m, n, k)
     active = counted["sm__cycles_active.sum"] / (blocks * k // kernel.settings["BK"])
     rate = roof.flop_per_second / 1e12
