@@ -224,7 +224,7 @@ def test_a_rung_is_clean_under_compute_sanitizer(name, settings, tool):
         [
             SANITIZER, f"--tool={tool}", "--error-exitcode=9",
             sys.executable, "-m", "gemmlab.measure.profiler", name,
-            *(str(size) for shape in shapes for size in shape), *chosen,
+            *("x".join(map(str, shape)) for shape in shapes), *chosen,
         ],
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip

@@ -240,22 +240,18 @@ def record(names: Iterable[str], say: Callable[[str], None]) -> Path:
     """Measure the tuned settings of the named rungs on the GPU here; returns the last file.
 
     Of those that run on its architecture. What does not compile, launch or pass is named, and the
-    others go on. A rung's file is written when all of it is measured; when something ends it, such
-    as a GpuFault, what there is goes beside the other rows that the file has. Raises LadderError,
-    NoCheckout, NoGpu, GpuFault.
+    others go on. A rung's file is written at each row, which goes beside the rows that the file
+    has, so whatever ends it loses no more than what is in hand; a sweep that is whole replaces them
+    all. Raises LadderError, NoCheckout, NoGpu, GpuFault.
     """
     rungs = [ladder.find(name) for name in names]  # all, before any is measured
     require_checkout("A sweep")
     here = require_gpu("A sweep")
     for rung in rungs:
         rows: list[dict[str, Any]] = []
-        try:
-            for row in _measure(rung, say):
-                rows.append(row)
-        except BaseException:
-            if rows:
-                _write(rung, [*rows, *_others(rung, rows, here.slug)], here.slug)
-            raise
+        for row in _measure(rung, say):
+            rows.append(row)
+            _write(rung, [*rows, *_others(rung, rows, here.slug)], here.slug)
         if not rows:
             say(f"{rung.name}: no setting was measured")
             continue
