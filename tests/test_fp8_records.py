@@ -6,7 +6,7 @@ import pytest
 import sample_record
 
 from gemmlab import plots
-from gemmlab.cuda.cublas import CublasError
+from gemmlab.cuda.cublaslt import NoAlgorithm
 from gemmlab.folders import ROOT
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import written
@@ -110,7 +110,7 @@ def test_errors_beside_cublaslt_are_of_the_same_operands(dry):
 def test_a_case_that_cublaslt_does_not_multiply_is_left_out_and_said(dry, monkeypatch):
     def refused(given):
         if given.precision.scales.name == "blocks":
-            raise CublasError("cuBLASLt proposes no algorithm that runs.")
+            raise NoAlgorithm("cuBLASLt proposes no algorithm that runs.")
         return exact(given)
 
     monkeypatch.setattr(cublas_errors, "product_of_cublaslt", refused)

@@ -49,6 +49,10 @@ class NoFusedEpilogue(CublasError):
     """cuBLASLt has no such epilogue, or proposes no algorithm for it."""
 
 
+class NoAlgorithm(CublasError):
+    """cuBLASLt proposes no algorithm that runs, for a product of eight bits of this shape."""
+
+
 class _Proposal(ctypes.Structure):
     """cublasLtMatmulHeuristicResult_t."""
 
@@ -250,8 +254,8 @@ class EightBitProduct(_Product):
 
     B is stored (n, k), which is the only way that cuBLASLt takes FP8 on Hopper, and its fastest of
     INT8. C is int32 from int8, float32 from FP8. Where A is of E5M2, B is of E4M3. It is launched
-    as a Kernel, with alpha 1 and beta 0. Raises CublasError where cuBLASLt proposes no algorithm
-    that runs.
+    as a Kernel, with alpha 1 and beta 0. Raises NoAlgorithm where cuBLASLt proposes none that
+    runs.
     """
 
     name = "cublasLt"
@@ -268,7 +272,7 @@ class EightBitProduct(_Product):
         random = cupy.random.default_rng(0).integers  # below 64 all bits of FP8 are numbers
         A, B = (random(0, 64, size).astype(cupy.uint8) for size in ((m, k), (n, k)))
         if not self._choose(A, B, cupy.zeros((m, n), cupy.float32)):
-            raise CublasError(
+            raise NoAlgorithm(
                 f"cuBLASLt proposes no algorithm that runs, for {dtype} at M={m}, N={n}, K={k}."
             )
 
@@ -285,8 +289,8 @@ class ScaledProduct(_Product):
 
     `types`: names of the element types of A, B and C; `scales`: "tensors", "rows" or "blocks", see
     gemmlab.ladder.scales; `fast`: whether all products are one sum of the tensor cores. It is
-    launched as a Kernel, with alpha 1 and beta 0. Raises CublasError where cuBLASLt proposes no
-    algorithm that runs.
+    launched as a Kernel, with alpha 1 and beta 0. Raises NoAlgorithm where cuBLASLt proposes none
+    that runs.
     """
 
     name = "cublasLt"
@@ -313,7 +317,7 @@ class ScaledProduct(_Product):
         self._set_scales(ones, ones)  # their alignment counts
         self._laid_out: dict[int, tuple] = {}
         if not self._choose(A, B, cupy.zeros((m, n), cupy.float32), ones, ones):
-            raise CublasError(
+            raise NoAlgorithm(
                 f"cuBLASLt proposes no algorithm that runs, for {self.dtype} at M={m}, N={n}, "
                 f"K={k}."
             )

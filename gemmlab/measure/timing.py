@@ -21,8 +21,14 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from gemmlab.cuda.cublas import Cublas, CublasError
-from gemmlab.cuda.cublaslt import EIGHT_BITS, CublasLt, EightBitProduct, ScaledProduct
+from gemmlab.cuda.cublas import Cublas
+from gemmlab.cuda.cublaslt import (
+    EIGHT_BITS,
+    CublasLt,
+    EightBitProduct,
+    NoAlgorithm,
+    ScaledProduct,
+)
 from gemmlab.cuda.device import GpuState, require_gpu
 from gemmlab.kernel import faults
 from gemmlab.kernel.operands import Operands
@@ -217,7 +223,7 @@ class Arena:
         for scales in dict.fromkeys((precision.scales, OF_TENSORS)):
             try:
                 made = ScaledProduct(library, *self.problem.shape, types, scales.name)
-            except CublasError:
+            except NoAlgorithm:
                 if scales is OF_TENSORS:
                     raise
             else:
@@ -378,8 +384,9 @@ class Skipped:
 def sweep(kernel, shapes: Iterable[tuple[int, int, int]]) -> Iterator[Measurement | Skipped]:
     """Measure a kernel at shapes (M, N, K), the small ones first; see compare for the errors.
 
-    A shape where one launch takes too long, or that does not fit, is yielded as Skipped. Where the
-    rate of the shape before lets expect a launch of many seconds, it is not even tried.
+    A shape where one launch takes too long, that does not fit, or for which cuBLASLt has nothing to
+    compare with, is yielded as Skipped. Where the rate of the shape before lets expect a launch of
+    many seconds, it is not even tried.
     """
     flop_per_ms = None
     for m, n, k in shapes:
@@ -396,7 +403,7 @@ def sweep(kernel, shapes: Iterable[tuple[int, int, int]]) -> Iterator[Measuremen
         except LaunchTooLong as error:
             flop_per_ms = Problem(m, n, k).flop / error.time_ms
             yield Skipped(m, n, k, error.reason, error.time_ms)
-        except TimingError as error:
+        except (TimingError, NoAlgorithm) as error:
             yield Skipped(m, n, k, str(error), None)
         else:
             flop_per_ms = Problem(m, n, k).flop / measured.time_ms.median
