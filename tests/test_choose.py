@@ -289,7 +289,7 @@ def test_what_is_no_problem_is_refused(arguments, says):
 def test_a_gpu_without_a_record_of_its_own_goes_by_the_rule(monkeypatch):
     monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
     monkeypatch.setattr(choosing, "gpu", lambda: replace(sample_record.GPU, sm_count=40))
-    assert not choosing.own_records()
+    assert choosing.recorded() == ()
     found = gl.choose((4096, 4096, 4096))
     assert "its tiles for 40 SMs" in found.why and found.share is None
     monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")

@@ -193,7 +193,7 @@ def host(monkeypatch):
 
     def install(seed, **how):
         made = Host(seed, **how)
-        monkeypatch.setattr(cupy.cuda, "Stream", lambda non_blocking: Stream(made))
+        monkeypatch.setattr(cupy.cuda, "Stream", lambda non_blocking, priority: Stream(made))
         monkeypatch.setattr(cupy.cuda, "get_elapsed_time", lambda begin, end: end.at - begin.at)
         monkeypatch.setattr(cupy, "zeros", lambda n, t: np.zeros(n, t).view(Array))
         for name, value in {

@@ -8,7 +8,6 @@ from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
-import awaited
 import pytest
 import sample_record
 from hypothesis import given
@@ -352,7 +351,7 @@ OF_FEW_TILES = ("12_split_k", "13_batched")  # which leave large products to 10
 def test_every_rung_is_recorded_on_an_h200():
     record = runs.load(RESULTS / "nvidia-h200" / "runs.json")
     assert "ceilings" in record
-    for rung in awaited.recorded(RUNGS, awaited.RUNS):
+    for rung in RUNGS:
         recorded = record["rungs"][rung.name]
         assert recorded["settings"] == settings_for(rung, {})
         assert recorded["verified"] and all(case["passed"] for case in recorded["verified"])
@@ -678,7 +677,7 @@ def test_real_counters():
 def test_results_on_this_gpu_are_the_recorded_bits():
     from gemmlab.loading import load
 
-    for rung in awaited.recorded(RUNGS, awaited.RUNS):
+    for rung in RUNGS:
         kernel = load(rung.name)
         for result in runs.entry(kernel)["results"]:
             expected = result.pop("sha256")

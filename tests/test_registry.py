@@ -69,9 +69,11 @@ def test_the_folder_to_read(results, monkeypatch):
         keep(results, slug)
     (results / "pictures").mkdir()
     assert registry.gpus() == ["nvidia-a100", "nvidia-h200", "nvidia-l4", "nvidia-test"]
-    assert registry.replayed().name == "nvidia-a100", "the first by name"
-    monkeypatch.setattr(device, "_find_gpu", lambda: H200)
-    assert registry.replayed().name == "nvidia-h200", "that of the GPU here"
+    assert registry.replayed().name == registry.REFERENCE, "without a GPU"
+    monkeypatch.setattr(device, "_find_gpu", lambda: dataclasses.replace(H200, name="NVIDIA A100"))
+    assert [one.name for one in registry.folders()] == ["nvidia-a100", "nvidia-h200"]
+    monkeypatch.setattr(device, "_find_gpu", lambda: dataclasses.replace(H200, name="NVIDIA B300"))
+    assert [one.name for one in registry.folders()] == ["nvidia-h200"], "it has none of its own"
     monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-l4")
     assert registry.replayed().name == "nvidia-l4", "the one that is asked for"
     monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-b200")
@@ -84,6 +86,21 @@ def test_without_any_folder_the_command_is_named(tmp_path, monkeypatch):
     monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
     with pytest.raises(NoRecord, match="run `python -m gemmlab record` on a GPU"):
         registry.replayed()
+
+
+def test_what_the_gpu_here_has_no_record_of_is_read_of_another_unless_one_is_named(
+    table, results, monkeypatch
+):
+    keep(results, "nvidia-a100")
+    monkeypatch.setattr(registry, "REFERENCE", "nvidia-test")
+    monkeypatch.setattr(device, "_find_gpu", lambda: dataclasses.replace(H200, name="NVIDIA A100"))
+    assert len(evidence().read()) == len(rows())
+    evidence().write(rows()[:1], "nvidia-a100")
+    assert len(evidence().read()) == 1, "its own go first"
+    monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-l4")
+    keep(results, "nvidia-l4")
+    with pytest.raises(NoRecord, match="nvidia-l4"):
+        evidence().read()
 
 
 # ---- tables --------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """What the warps of a rung wait for: counted, kept for one rung at a time, and shown as shares."""
 
-import awaited
 import pytest
 import sample_record
 
@@ -119,9 +118,7 @@ def test_other_gpus_are_not_asked_for_what_sm_90_alone_has(results, monkeypatch)
 # ---- the record of the H200 ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "rung", awaited.recorded(RUNGS, awaited.RUNS, awaited.STALLS), ids=lambda rung: rung.name
-)
+@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
 def test_all_reasons_together_are_the_warps_that_an_sm_had(rung, monkeypatch):
     """Counted in other launches: the share of an SM's 64 warps, a quarter for each scheduler."""
     monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")
@@ -134,8 +131,7 @@ def test_all_reasons_together_are_the_warps_that_an_sm_had(rung, monkeypatch):
 def test_the_slots_that_issue_hold_the_multiply_adds(monkeypatch):
     """By hand: an FMA of a warp takes one slot, so no fewer slots issue than FP32 units work."""
     monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")
-    there = awaited.recorded(RUNGS, awaited.STALLS, awaited.RUNS)
-    names = [rung.name for rung in there if rung.precision is SINGLE]
+    names = [rung.name for rung in RUNGS if rung.precision is SINGLE]
     issues = table_of(*names).loc["issue active", names]
     busy = counters.side_by_side(*names).loc["FP32 lanes busy, %"]
     assert (issues.astype(float) > busy).all()

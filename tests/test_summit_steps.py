@@ -6,7 +6,6 @@ import pytest
 from gemmlab import plots
 from gemmlab.analysis.recorded import summit_way
 from gemmlab.ladder import written
-from gemmlab.notebook.awaited import when_recorded
 from gemmlab.records import registry
 from gemmlab.records.experiments import summit_steps
 from gemmlab.records.experiments.summit_steps import (
@@ -70,20 +69,6 @@ def test_what_lasts_and_the_errors(rows):
     found = summit_way.errors()
     assert list(found.index) == [step.what for step in WAY]
     assert set(found["relative error"]) == {2.0} and set(found["that of cuBLAS"]) == {3.0}
-
-
-def test_what_is_not_recorded_is_said_in_a_sentence_and_what_is_stale_is_not(rows):
-    found = when_recorded(summit_steps.NAME, lambda: summit_way.path(4096))
-    assert repr(found) == (
-        "22_steps is not recorded yet: run `python -m gemmlab record 22_steps` on a GPU, then this "
-        "cell."
-    )
-    EVIDENCE.write(pandas.DataFrame(rows), "nvidia-x")
-    assert len(when_recorded(summit_steps.NAME, lambda: summit_way.path(4096))) == len(WAY + ROADS)
-    rows[0]["code"] = "0" * 16
-    EVIDENCE.write(pandas.DataFrame(rows), "nvidia-x")
-    with pytest.raises(StaleRecord):
-        when_recorded(summit_steps.NAME, lambda: summit_way.path(4096))
 
 
 def test_a_row_of_another_kernel_is_stale(rows):

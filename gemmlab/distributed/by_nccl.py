@@ -36,6 +36,7 @@ from gemmlab.distributed.timeline import Ran, Timeline, kind_of
 LIMIT_S = 30.0  # for each step
 POLL_S = 0.0005
 CONNECTING = "connecting to the others"
+PRIORITY = {COPIES: -1}  # an SM that gets free goes to NCCL's blocks before those of a product
 SPARE_BYTES = 2 * 2**30  # of a GPU's memory: its context, NCCL's buffers, workspaces
 
 
@@ -235,7 +236,7 @@ class OnStreams:
 
         self._cupy, self.rank, self.own = cupy, rank, own
         self._streams = {
-            name: cupy.cuda.Stream(non_blocking=True)
+            name: cupy.cuda.Stream(non_blocking=True, priority=PRIORITY.get(name, 0))
             for name in dict.fromkeys([*schedule.streams, COPIES])
         }
         self._connected, self._everyone = connected, tuple(range(schedule.ranks))

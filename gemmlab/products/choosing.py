@@ -230,20 +230,23 @@ def taken(dtype: str = SINGLE.name) -> dict[Problem, Row]:
     return found
 
 
-def own_records() -> bool:
-    """Whether what is read was recorded on the GPU here; or there is none, or one is named."""
-    here = gpu()
-    return here is None or here.slug in registry.gpus() or bool(os.environ.get("GEMMLAB_RECORDS"))
-
-
 @lru_cache(maxsize=len(TYPES))
 def recorded(dtype: str = SINGLE.name) -> tuple[Row, ...]:
     """What is recorded of rungs without an epilogue that multiply a type, in turn with cuBLAS.
 
-    Of those whose record is current; nothing on a GPU without records. Raises BadRecord.
+    Of those whose record is current; on a GPU only what was recorded on it, unless GEMMLAB_RECORDS
+    names another. Raises BadRecord.
     """
-    if not own_records():
+    here = gpu()
+    if here is None or os.environ.get("GEMMLAB_RECORDS"):
+        return tuple(_every_row(dtype))
+    if here.slug not in registry.gpus():
         return ()
+    with registry.records_of(here.slug):
+        return tuple(_every_row(dtype))
+
+
+def _every_row(dtype: str) -> list[Row]:
     found: list[Row] = []
     for rung in ladder.RUNGS:
         if ladder.of_type(rung, dtype) is None:
@@ -252,7 +255,7 @@ def recorded(dtype: str = SINGLE.name) -> tuple[Row, ...]:
             found += _rows(rung, dtype)
         except (NoRecord, StaleRecord):
             continue
-    return tuple(found)
+    return found
 
 
 def _rows(rung: Rung, dtype: str) -> list[Row]:

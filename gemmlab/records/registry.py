@@ -2,7 +2,8 @@
 
 Each GPU has a folder, results/<gpu>/: runs.json holds the runs of the rungs (see runs),
 and tables hold the rest. Which of several folders is read: the one that the environment variable
-GEMMLAB_RECORDS names ("nvidia-h200"), else that of the GPU here, else the first by name.
+GEMMLAB_RECORDS names ("nvidia-h200"), and no other; else that of the GPU here, and for what is not
+in it that of REFERENCE.
 
 What was measured belongs to the code that was measured: where a hash of it no longer fits, it is
 refused. `python -m gemmlab record NAME` measures it again (see gemmlab.records.recorder).
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import pandas
 
 RUNS = "runs.json"
+REFERENCE = "nvidia-h200"  # of which everything is recorded
 SHAPE = ("m", "n", "k", "batch", "ops")
 
 Say = Callable[[str], None]
@@ -54,7 +56,13 @@ def gpus() -> list[str]:
 
 
 def replayed() -> Path:
-    """The folder that is read here. Raises NoRecord where there is none, or not the one wanted."""
+    """The folder that is read here first. Raises NoRecord where there is none, or not the one
+    wanted."""
+    return folders()[0]
+
+
+def folders() -> list[Path]:
+    """The folders that are read here, in this order. Raises as `replayed`."""
     there, here = gpus(), gpu()
     wanted = os.environ.get("GEMMLAB_RECORDS", "")
     if wanted and wanted not in there:
@@ -63,8 +71,11 @@ def replayed() -> Path:
         )
     if not there:
         raise NoRecord("No run is recorded yet; run `python -m gemmlab record` on a GPU.")
-    own = here.slug if here is not None and here.slug in there else there[0]
-    return RESULTS / (wanted or own)
+    if wanted:
+        return [RESULTS / wanted]
+    own = [here.slug] if here is not None and here.slug in there else []
+    known = REFERENCE if REFERENCE in there else there[0]
+    return [RESULTS / slug for slug in dict.fromkeys((*own, known))]
 
 
 @contextmanager
@@ -217,8 +228,17 @@ class Table(Evidence):
     part: tuple[str, str] | None = None
 
     def read(self) -> pandas.DataFrame:
-        """The rows, with at least `columns`."""
-        path = replayed() / self.file
+        """The rows, with at least `columns`: of the first folder that has any."""
+        *before, last = folders()
+        for folder in before:
+            try:
+                return self._read_from(folder)
+            except NoRecord:
+                continue
+        return self._read_from(last)
+
+    def _read_from(self, folder: Path) -> pandas.DataFrame:
+        path = folder / self.file
         table = self._parsed(text_of(path, self.name), path)
         rows = table[self._own(table)].reset_index(drop=True)
         if rows.empty:

@@ -167,7 +167,7 @@ def ceilings() -> Ceilings:
 
 def recorded_ceilings() -> Ceilings:
     """The recorded roofs, to stand over recorded points. Raises NoRecord, StaleRecord."""
-    record = runs.current()
+    record = runs.having("ceilings")
     if "ceilings" not in record:
         raise NoRecord(
             f"The ceilings of {record['gpu']['name']} are not recorded; "

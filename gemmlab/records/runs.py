@@ -35,6 +35,7 @@ from gemmlab.records.registry import (
     NoRecord,
     again,
     bad,
+    folders,
     replayed,
     stale,
     text_of,
@@ -227,6 +228,18 @@ def current() -> dict[str, Any]:
     return load(replayed() / RUNS)
 
 
+def having(*keys: str) -> dict[str, Any]:
+    """The record in the first folder that has what is under these keys, one in another; `current`
+    where none has it. Raises NoRecord, BadRecord."""
+    for folder in folders():
+        record = found = load(folder / RUNS)
+        for key in keys:
+            found = found.get(key, {})
+        if found:
+            return record
+    return current()
+
+
 # ---- the line that a notebook shows --------------------------------------------------------------
 
 
@@ -262,11 +275,11 @@ def device() -> Device:
 
 
 def is_recorded(rung: Rung) -> bool:
-    """Whether anything is recorded of a rung on the GPU whose records are read.
+    """Whether anything is recorded of a rung where records are read.
 
-    Raises NoRecord where that GPU has no records at all.
+    Raises NoRecord where there are none at all.
     """
-    return rung.name in current()["rungs"]
+    return rung.name in having("rungs", rung.name)["rungs"]
 
 
 def entry(kernel) -> dict[str, Any]:
@@ -275,7 +288,8 @@ def entry(kernel) -> dict[str, Any]:
     Raises NoRecord if the rung, or this choice of settings, was not recorded, and StaleRecord if
     the kernel or its default settings have changed since.
     """
-    record, name = current(), kernel.rung.name
+    name = kernel.rung.name
+    record = having("rungs", name)
     if name not in record["rungs"]:
         there = ", ".join(record["rungs"]) or "no rung"
         raise NoRecord(

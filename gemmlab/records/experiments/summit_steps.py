@@ -92,7 +92,12 @@ REWRITTEN = (
         Step(f"loads {n} multiply-adds apart", change=Change(spacing=n), sizes=(LARGE,))
         for n in (8, 12, 20)
     ),
-    Step("loads 16 multiply-adds apart", change=Change(spacing=16), at_length=True),
+    Step("loads 16 multiply-adds apart", change=Change(spacing=16)),
+    Step(
+        "loads 15 multiply-adds apart, the first 6 later",
+        change=Change(spacing=15, first=6),
+        at_length=True,
+    ),
 )
 ROADS = (
     Step("whole tiles, stages of 64", settings={"STREAM_K": 0}),

@@ -12,7 +12,7 @@ from gemmlab.distributed.arithmetic import ByKernel
 from gemmlab.distributed.ranks import squarest
 from gemmlab.distributed.steps import Schedule
 from gemmlab.ladder import Precision, Problem, Rung, Settings
-from gemmlab.ladder.rungs.hopper import PERSISTENT
+from gemmlab.ladder.rungs.hopper import PERSISTENT, WARP_SPECIALIZED
 from gemmlab.ladder.rungs.register_banks import REGISTER_BANKS
 from gemmlab.records.registry import COUNTED, DATE, NOTE, NUMBER, POSITIVE, SIZE, TEXT, WHOLE
 
@@ -60,6 +60,7 @@ CUBE = Problem(16384, 16384, 16384)
 CASES = (
     Case(PERSISTENT, {"DTYPE": 1}, (CUBE, Problem(8192, 8192, 8192)), Problem(8192, 8192, 8192)),
     Case(REGISTER_BANKS, {}, (CUBE,)),
+    Case(WARP_SPECIALIZED, {"DTYPE": 1}, (CUBE, Problem(8192, 8192, 8192))),
 )
 MAKERS: dict[str, Callable[[Problem, int], Schedule]] = {
     make.COLUMN: lambda problem, ranks: make.column_parallel(problem, ranks, CHUNKS),
