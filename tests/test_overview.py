@@ -24,7 +24,7 @@ def test_a_rung_for_other_products_is_shown_at_one_of_these_and_climbs_no_square
     row = {"tflops": 33.333, "pct_cublas": 121.26}
     monkeypatch.setattr(overview.best_by_shape, "at", lambda name, problem: row)
     assert overview._speed(batched) == ("33.33 at 4096 × 64×64×64", 121.26)
-    assert batched not in overview.ON_SQUARES and overview.summit() == "11_fused_epilogue"
+    assert batched not in overview.ON_SQUARES and overview.summit() == "22_fp32_summit"
 
 
 def test_the_climb_goes_up_to_a_rung_and_no_further():
