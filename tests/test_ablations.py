@@ -130,7 +130,7 @@ def test_a_path_is_measured_on_a_gpu(tmp_path, monkeypatch):
     monkeypatch.setattr(ablations, "PATHS", {NAME: PATHS[NAME][:2]})
     lines = []
     path = ablations.record(NAME, lines.append)
-    monkeypatch.setattr(registry, "replayed", lambda: path.parent)
+    monkeypatch.setattr(registry, "folders", lambda: [path.parent])
     assert len(gl.path(NAME, small)) == len(lines) == 2
 
 

@@ -259,7 +259,7 @@ def test_ratios_times_and_quartiles_agree(table):
 def test_rows_of_another_kernel_are_refused(table, tmp_path, monkeypatch):
     folder = tmp_path / "any-gpu"
     folder.mkdir()
-    monkeypatch.setattr(registry, "replayed", lambda: folder)
+    monkeypatch.setattr(registry, "folders", lambda: [folder])
     table.to_csv(folder / "batches.csv", index=False)
     assert len(batches.batches()) == len(table)
     table.assign(code="0123456789abcdef").to_csv(folder / "batches.csv", index=False)

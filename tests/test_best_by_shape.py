@@ -31,7 +31,7 @@ def test_every_shape_that_is_not_tiny_is_there(table):
 
 
 def test_a_file_of_before_there_were_batches_is_read(table, tmp_path, monkeypatch):
-    monkeypatch.setattr(registry, "replayed", lambda: tmp_path)
+    monkeypatch.setattr(registry, "folders", lambda: [tmp_path])
     path = tmp_path / "best_by_shape.csv"
     table.drop(columns=["batch", "ops"]).to_csv(path, index=False)
     read = best_by_shape.tuned(NAME)
@@ -130,7 +130,7 @@ def test_the_settings_are_those_that_a_shape_gets(table):
 
 
 def test_rows_of_other_code_are_refused(table, tmp_path, monkeypatch):
-    monkeypatch.setattr(registry, "replayed", lambda: tmp_path)
+    monkeypatch.setattr(registry, "folders", lambda: [tmp_path])
     table.assign(code="0123456789abcdef").to_csv(tmp_path / "best_by_shape.csv", index=False)
     with pytest.raises(StaleRecord, match=f"run `python -m gemmlab record best_by_shape/{NAME}`"):
         best_by_shape.tuned(NAME)
@@ -141,7 +141,7 @@ def test_what_is_measured_replaces_the_rows_of_this_rung(table, tmp_path, monkey
     fewer = table.iloc[:3].assign(temperature_c=None)
     lines = []
     monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    monkeypatch.setattr(registry, "replayed", lambda: tmp_path / "any-gpu")
+    monkeypatch.setattr(registry, "folders", lambda: [tmp_path / "any-gpu"])
     monkeypatch.setattr(best_by_shape, "require_gpu", lambda purpose: gpu)
     for rows in (table, fewer):
         monkeypatch.setattr(
@@ -157,7 +157,7 @@ def test_a_rung_that_is_not_there_is_refused(tmp_path, monkeypatch):
         best_by_shape.tuned("03_shared_memory")
     with pytest.raises(LadderError):
         best_by_shape.tuned("10_register")
-    monkeypatch.setattr(registry, "replayed", lambda: tmp_path)
+    monkeypatch.setattr(registry, "folders", lambda: [tmp_path])
     with pytest.raises(NoRecord, match=f"is not there; run .*best_by_shape/{NAME}"):
         best_by_shape.tuned(NAME)
 

@@ -180,7 +180,7 @@ def test_cublas_reads_no_more_than_a_and_b_once(table):
 @pytest.fixture
 def other_file(tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    monkeypatch.setattr(registry, "replayed", lambda: tmp_path / "any-gpu")
+    monkeypatch.setattr(registry, "folders", lambda: [tmp_path / "any-gpu"])
     (tmp_path / "any-gpu").mkdir()
     return tmp_path / "any-gpu" / "epilogue.csv"
 

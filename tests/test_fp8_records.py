@@ -85,7 +85,7 @@ def dry(tmp_path, monkeypatch):
     monkeypatch.setattr(cublas_errors, "require_gpu", lambda purpose: sample_record.GPU)
     monkeypatch.setattr(cublas_errors, "software_versions", lambda: {"cublas": "13.1.0"})
     monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    monkeypatch.setattr(registry, "replayed", lambda: tmp_path / sample_record.GPU.slug)
+    monkeypatch.setattr(registry, "folders", lambda: [tmp_path / sample_record.GPU.slug])
     monkeypatch.setattr(cublas_errors, "product_of_cublaslt", exact)
     return few
 

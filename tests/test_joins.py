@@ -78,7 +78,7 @@ def made_up(tmp_path, monkeypatch):
     monkeypatch.setattr(joins.tuning, "for_shape", lambda *_: best)
     (tmp_path / here.slug).mkdir()
     monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    monkeypatch.setattr(registry, "replayed", lambda: tmp_path / here.slug)
+    monkeypatch.setattr(registry, "folders", lambda: [tmp_path / here.slug])
 
 
 def test_what_is_measured_is_told_by_shape_and_by_way(made_up):

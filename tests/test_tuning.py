@@ -57,12 +57,15 @@ def test_every_tuned_setting_was_measured_at_every_shape(rung, computed):
 
 @for_large_products
 def test_the_default_setting_is_the_fastest_recorded(rung):
+    """As far as the sweep can tell: at the limit of power even cuBLAS's own time varies in it."""
     rows = tuning.at(tuning.recorded(rung.name), tuning.SHAPES[0])
+    low, high = rows["cublas_ms"].quantile([0.25, 0.75])
+    noise = max(NOISE, high / low - 1)
     for name, value in ladder.settings_for(rung, {}).items():
         rows = rows[rows[name] == value]
     (default,) = rows.itertuples()
     fastest = tuning.best(tuning.recorded(rung.name))
-    assert default.time_ms <= fastest["time_ms"] * (1 + NOISE)
+    assert default.time_ms <= fastest["time_ms"] * (1 + noise)
 
 
 @for_large_products
@@ -84,7 +87,7 @@ def test_one_setting_of_the_last_rung_reaches_85_percent_where_nothing_is_round(
 def sweep_file(tmp_path, monkeypatch):
     """A copy of the results in which a sweep may be changed."""
     table = pandas.read_csv(RESULTS / "nvidia-h200" / "tuning" / "03_shared_memory.csv")
-    monkeypatch.setattr(registry, "replayed", lambda: tmp_path)
+    monkeypatch.setattr(registry, "folders", lambda: [tmp_path])
     (tmp_path / "tuning").mkdir()
     return table, tmp_path / "tuning" / "03_shared_memory.csv"
 
@@ -275,7 +278,7 @@ def test_a_rung_is_swept_for_all_that_it_computes(made_up, monkeypatch):
     )
     made_up.rung = rung
     monkeypatch.setattr(ladder, "find", lambda name: rung)
-    monkeypatch.setattr(registry, "replayed", lambda: made_up.path.parents[1])
+    monkeypatch.setattr(registry, "folders", lambda: [made_up.path.parents[1]])
     monkeypatch.setattr(tuning, "short_code", lambda path, settings: "code")
     table = made_up.run()
     assert {(row.KIND, row.BK) for row in table.itertuples()} == {(0, 8), (1, 16)}

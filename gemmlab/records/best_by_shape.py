@@ -143,7 +143,8 @@ def _ways(rung: ladder.Rung) -> tuple[str, ...]:
 def record(name: str, say: Say) -> Path:
     """Measure the rung at its problems; returns the file.
 
-    Rows of other rungs stay. Raises LadderError, NoGpu, NoRecord without a sweep of the rung.
+    It is written at each row, beside those that are there, and what is whole replaces what there is
+    of the rung. Raises LadderError, NoGpu, NoRecord without a sweep of the rung.
     """
     import pandas
 
@@ -153,6 +154,7 @@ def record(name: str, say: Say) -> Path:
         say(f"{problem} {row['way']}: {row['tflops']:.3g} TFLOP/s, "
             f"{row['pct_cublas']:.1f} % of cuBLAS with {row['settings']}")  # fmt: skip
         rows.append(row)
+        evidence(rung).write(pandas.DataFrame(rows), here.slug, whole=False)
     return evidence(rung).write(pandas.DataFrame(rows), here.slug)
 
 

@@ -257,18 +257,27 @@ class Table(Evidence):
                 raise stale(self.name)
         return rows
 
-    def write(self, rows: pandas.DataFrame, slug: str) -> Path:
+    def write(self, rows: pandas.DataFrame, slug: str, whole: bool = True) -> Path:
         """Put the rows into the file of the GPU `slug`, for those that are there of this evidence.
 
-        Numbers keep six digits. Raises BadRecord, for rows that are not as they should be or a file
-        that is damaged, and NotWritten; both leave the file as it was.
+        If they are not the whole of it, those that are there with other keys stay. Numbers keep six
+        digits. Raises BadRecord, for rows that are not as they should be or a file that is damaged,
+        and NotWritten; both leave the file as it was.
         """
         import pandas
 
         path = self.path_of(slug)
-        if self.part and path.is_file():
+        if path.is_file() and (self.part or not whole):
             there = self._parsed(text_of(path, self.name), path)
-            others = there[~self._own(there)]
+            own = self._own(there)
+            if not whole:
+                key = list(self.key)
+                new = set(
+                    rows.reindex(columns=key, fill_value=1).itertuples(index=False, name=None)
+                )
+                kept = there[key].itertuples(index=False, name=None)
+                own &= pandas.Series([one in new for one in kept], there.index)
+            others = there[~own]
             rows = pandas.concat([others, rows]) if len(others) else rows
         text = rows.to_csv(
             index=False, float_format="%.6g", columns=list(self.columns), lineterminator="\n"

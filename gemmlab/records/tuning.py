@@ -251,7 +251,7 @@ def record(names: Iterable[str], say: Callable[[str], None]) -> Path:
         rows: list[dict[str, Any]] = []
         for row in _measure(rung, say):
             rows.append(row)
-            _write(rung, [*rows, *_others(rung, rows, here.slug)], here.slug)
+            _write(rung, rows, here.slug, whole=False)
         if not rows:
             say(f"{rung.name}: no setting was measured")
             continue
@@ -282,27 +282,12 @@ def rung_parameters(rung: ladder.Rung) -> list[str]:
     return [parameter.name for parameter in rung.parameters]
 
 
-def _write(rung: ladder.Rung, rows: list, slug: str) -> pandas.DataFrame:
+def _write(rung: ladder.Rung, rows: list, slug: str, whole: bool = True) -> pandas.DataFrame:
     import pandas
 
     table = pandas.DataFrame(rows, columns=[*rung_parameters(rung), *MEASURED])
-    evidence(rung).write(table, slug)
+    evidence(rung).write(table, slug, whole)
     return table
-
-
-def _others(rung: ladder.Rung, rows: list, slug: str) -> list[dict[str, Any]]:
-    """What the file of this GPU has besides the rows."""
-    import pandas
-
-    path, key = evidence(rung).path_of(slug), evidence(rung).key
-    if not path.is_file():
-        return []
-    measured = {tuple(row[name] for name in key) for row in rows}
-    old = pandas.read_csv(path, dtype={"cuda": str, "driver": str, "cublas": str})
-    old = old if "batch" in old else old.assign(batch=1)
-    return [
-        row for row in old.to_dict("records") if tuple(row[name] for name in key) not in measured
-    ]
 
 
 def _measure(rung: ladder.Rung, say: Callable[[str], None]) -> Iterator[dict[str, Any]]:
