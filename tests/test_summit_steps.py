@@ -123,7 +123,7 @@ def test_of_another_loop_the_chart_says_what_was_changed(rows):
         "spacing=12 behind=True"
     )
     caption = plots.path(table.reset_index()).caption
-    assert caption.startswith(f"{len(REWRITTEN)} changes, each alone: from +0.0 to +0.0 points")
+    assert caption.startswith(f"{len(REWRITTEN)} changes, each alone: from 0.0 to 0.0 points")
 
 
 def test_the_readme_has_the_recorded_figures():

@@ -118,7 +118,9 @@ def _draw_bar(ax: Axes, row: dict, middle: float) -> None:
 
 
 def _signed(change: float | None) -> str:
-    return "" if change is None else f"{change:+.1f}".replace("-", "−")
+    if change is None:
+        return ""
+    return f"{change:+.1f}".replace("-", "−") if round(change, 1) else "0.0"
 
 
 def _draw_key(fig: Picture, came: list[str]) -> None:
