@@ -16,7 +16,7 @@ from gemmlab.ladder import find
 from gemmlab.ladder.rungs.irregular import LAST_ARRIVER
 from gemmlab.simulator.counters import METRICS
 
-LOOKS = 8  # at a flag, until it is set: on average no more of them are known
+LOOKS = 8  # at a flag until it is set, at most, on average: more are not known
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,8 @@ DIFFERENCES = (
         rungs=("22_fp32_summit",),
         metric="smsp__inst_executed_op_shared_ld.sum",
         more=_before_telling,
-        why="The same four stand in 22_fp32_summit before a warp sets the flag of a part.",
+        why="Explained: before a warp of 22_fp32_summit sets the flag of a part, the H200 counts "
+        "four loads of shared memory more, which no lane executes.",
     ),
     *(
         Difference(
@@ -112,8 +113,8 @@ DIFFERENCES = (
             metric=metric,
             more=partial(_looks, each=1),
             most=partial(_looks, each=LOOKS),
-            why="How often 22_fp32_summit looks at such a flag until it is set depends on time, "
-            "and each look is a load from global memory.",
+            why="Explained: how often 22_fp32_summit looks at a flag until it is set depends on "
+            "time, and each look is a load from global memory.",
         )
         for metric in METRICS["global", "load"]
     ),
