@@ -20,6 +20,7 @@ from gemmlab.records.registry import NoRecord
 
 HERE = SimpleNamespace(name="NVIDIA Test", slug="nvidia-test")
 MACHINE = Machine(500e12, 4e12, 300e9)
+RUNG = "18_persistent"
 OTHERS = {"driver": "580", "cuda": "13.0", "nvrtc": "13.0"}
 
 
@@ -77,11 +78,11 @@ def test_every_case_is_measured_with_every_schedule_and_number_of_gpus(gpus, tmp
     gpus.count = 4
     table, lines = measured(tmp_path)
     wanted = {
-        (name, case.precision.name, ranks, *problem.shape)
+        (name, case.rung.name, ranks, *problem.shape)
         for case in cases.CASES for ranks in (2, 4) for problem in case.shapes(ranks)
         for name in cases.MAKERS
     }  # fmt: skip
-    columns = ("schedule", "dtype", "ranks", "m", "n", "k")
+    columns = ("schedule", "kernel", "ranks", "m", "n", "k")
     assert set(zip(*(table[name] for name in columns), strict=True)) == wanted
     assert len(table) == len(wanted) and "8 GPUs" not in " ".join(lines)
     assert set(table["all_reduce_gbytes"]) == {300.0} and set(table["peer_copy_gbytes"]) == {400.0}
@@ -93,7 +94,7 @@ def test_rows_hold_the_median_and_its_share_of_so_many_times_one_gpu(gpus, tmp_p
     table, _ = measured(tmp_path)
     cube, (row,) = cases.CUBE, [
         one for one in table.itertuples()
-        if (one.schedule, one.dtype, one.ranks, one.n) == (make.COLUMN, "bfloat16", 2, 16384)
+        if (one.schedule, one.kernel, one.ranks, one.n) == (make.COLUMN, RUNG, 2, 16384)
     ]  # fmt: skip
     alone = 1.04 * clock.timeline(make.one_rank(cube), MACHINE, BRAIN).ms
     both = slowed(clock.timeline(make.column_parallel(cube, 2, cases.CHUNKS), MACHINE, BRAIN), 1.04)
@@ -107,14 +108,14 @@ def test_rows_hold_the_median_and_its_share_of_so_many_times_one_gpu(gpus, tmp_p
 def test_the_timeline_of_the_median_run_is_read_back(gpus, tmp_path):
     measured(tmp_path)
     schedule = cases.MAKERS[make.SUMMA](cases.CUBE, 2)
-    found = recorded.timeline(schedule, "bfloat16")
+    found = recorded.timeline(schedule, RUNG)
     wanted = slowed(clock.timeline(schedule, MACHINE, BRAIN), 1.04)
     assert len(found.steps) == len(wanted.steps)
     assert found.ms == pytest.approx(wanted.ms, rel=1e-5)
     assert found.hidden == pytest.approx(wanted.hidden, rel=1e-4)
     assert found.source.startswith("Measured on 2 × NVIDIA Test, ")
     with pytest.raises(NoRecord, match="no timeline is recorded of row parallel, 8×8×8, 2 ranks"):
-        recorded.timeline(make.row_parallel(Problem(8, 8, 8), 2), "bfloat16")
+        recorded.timeline(make.row_parallel(Problem(8, 8, 8), 2), RUNG)
 
 
 def test_a_wrong_product_is_not_timed(gpus):
@@ -141,9 +142,9 @@ def test_the_notebook_shows_what_is_recorded(gpus, tmp_path):
     schedule = cases.MAKERS[make.COLUMN](cases.CUBE, 2)
     measured(tmp_path)
     assert set(shown.measured()["ranks"]) == {2}
-    assert "Measured on 2 × NVIDIA Test" in shown.measured_timeline(schedule, "bfloat16").caption
+    assert "Measured on 2 × NVIDIA Test" in shown.measured_timeline(schedule, RUNG).caption
     other = make.column_parallel(Problem(8, 8, 8), 2)
-    assert "No timeline is recorded of column" in repr(shown.measured_timeline(other, "bfloat16"))
+    assert "No timeline is recorded of column" in repr(shown.measured_timeline(other, RUNG))
 
 
 def test_a_changed_kernel_of_the_sum_makes_row_parallel_stale(gpus, tmp_path, monkeypatch):

@@ -28,29 +28,29 @@ class Kept(Evidence):
     done: list = dataclasses.field(default_factory=list)
 
     def read(self):
-        if self.name not in self.done:
+        if (registry.replayed().name, self.name) not in self.done:
             raise StaleRecord("of another version") if self.file == "stale" else NoRecord("none")
 
 
 @pytest.fixture
 def record(tmp_path, monkeypatch):
-    """record(names, failing): what was measured, and the lines that were said."""
+    """record(names, failing, on): what was measured of a GPU, and the lines that were said."""
     monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    monkeypatch.setattr(recorder, "require_gpu", lambda _: AMPERE)
-    monkeypatch.setenv("GEMMLAB_RECORDS", AMPERE.slug)
+    monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
     monkeypatch.setattr(recorder, "BY_DEFAULT", ("one", "two", "three"))
     monkeypatch.setattr(runs, "load", lambda path: {})
     done = []
 
-    def run(names=(), failing=()):
+    def run(names=(), failing=(), on=AMPERE):
+        monkeypatch.setattr(recorder, "require_gpu", lambda _: on)
         measured, lines = [], []
 
         def remake(name):
             if name in failing:
                 raise failing[name]
             measured.append(name)
-            done.append(name)
-            path = tmp_path / AMPERE.slug / registry.RUNS
+            done.append((on.slug, name))
+            path = tmp_path / on.slug / registry.RUNS
             path.parent.mkdir(exist_ok=True)
             path.write_text("{}")
             return path
@@ -93,13 +93,12 @@ def test_a_wrong_result_ends_the_record(record):
         record(failing={"two": AssertionError("wrong")})
 
 
-def test_records_of_another_gpu_do_not_count_as_kept(record, monkeypatch, tmp_path):
+def test_records_of_another_gpu_do_not_count_as_kept(record, monkeypatch):
     record()
-    monkeypatch.setenv("GEMMLAB_RECORDS", "another")
-    other = tmp_path / "another" / registry.RUNS
-    other.parent.mkdir()
-    other.write_text("{}")
-    assert record()[0] == ["one", "two", "three"]
+    other = dataclasses.replace(AMPERE, name="NVIDIA Another")
+    monkeypatch.setattr(registry, "REFERENCE", AMPERE.slug)  # read where a GPU has no record
+    assert record(on=other)[0] == ["one", "two", "three"]
+    assert record(on=other)[0] == record()[0] == []
 
 
 def test_wgmma_off_sm_90a_is_refused_before_anything_is_simulated(monkeypatch):

@@ -14,11 +14,11 @@ from gemmlab.report import Shown, Words
 if TYPE_CHECKING:
     import pandas
 
-SHOWN = ("schedule", "dtype", "ranks", "M×N×K", "ms", "tflops", "pct_of_ranks", "hidden_pct")
+SHOWN = ("schedule", "kernel", "dtype", "ranks", "M×N×K", "ms", "tflops", "pct_of_ranks", "hidden_pct")  # fmt: skip # noqa: E501
 
 
 def measured() -> pandas.DataFrame | Shown:
-    """A row for each schedule, type, number of GPUs and shape. Raises StaleRecord, BadRecord."""
+    """A row for each schedule, rung, number of GPUs and shape. Raises StaleRecord, BadRecord."""
     found = recorded.recorded()
     if isinstance(found, str):
         return _said(found)
@@ -26,13 +26,13 @@ def measured() -> pandas.DataFrame | Shown:
     return found.assign(**{"M×N×K": shapes})[list(SHOWN)].round(2)
 
 
-def measured_timeline(schedule: Schedule, dtype: str) -> Picture | Shown:
-    """The recorded median run of a schedule, drawn. Raises StaleRecord, BadRecord."""
+def measured_timeline(schedule: Schedule, kernel: str) -> Picture | Shown:
+    """The recorded median run of a schedule, its products by a rung, drawn. Raises StaleRecord, BadRecord."""
     try:
-        return rank_timeline(recorded.timeline(schedule, dtype))
+        return rank_timeline(recorded.timeline(schedule, kernel))
     except NoRecord:
         found = recorded.recorded()
-        return _said(found if isinstance(found, str) else f"No timeline is recorded of {schedule}.")
+        return _said(found if isinstance(found, str) else f"No timeline is recorded of {schedule} by {kernel}.")
 
 
 def _said(words: str) -> Shown:

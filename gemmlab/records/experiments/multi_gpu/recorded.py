@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def scaling() -> pandas.DataFrame:
-    """A row for each schedule, type, number of GPUs and shape, with the columns of COLUMNS.
+    """A row for each schedule, rung, number of GPUs and shape, with the columns of COLUMNS.
 
     Raises what registry.Table.read raises.
     """
@@ -33,15 +33,18 @@ def recorded() -> pandas.DataFrame | str:
         )
 
 
-def timeline(schedule: Schedule, dtype: str) -> Timeline:
-    """The recorded median run of a schedule as MAKERS makes it. Raises NoRecord and its like."""
+def timeline(schedule: Schedule, kernel: str) -> Timeline:
+    """The recorded median run of a schedule as MAKERS makes it, its products by a rung of CASES.
+
+    Raises what registry.Table.read raises, and NoRecord where there is no such run.
+    """
     table, (m, n, k) = TIMELINES.read(), schedule.problem.shape
     rows = table[
-        (table.schedule == kept_name(schedule)) & (table.dtype == dtype)
+        (table.schedule == kept_name(schedule)) & (table.kernel == kernel)
         & (table.ranks == schedule.ranks) & (table.m == m) & (table.n == n) & (table.k == k)
     ]  # fmt: skip
     if rows.empty:
-        raise NoRecord(f"{NAME}: no timeline is recorded of {schedule} in {dtype}")
+        raise NoRecord(f"{NAME}: no timeline is recorded of {schedule} by {kernel}")
     ran = tuple(
         Ran(row.rank, row.stream, row.step, row.kind, row.start_ms, row.end_ms)
         for row in rows.itertuples()
