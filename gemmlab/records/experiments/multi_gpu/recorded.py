@@ -1,4 +1,4 @@
-"""What was measured of several GPUs, read back; and what to do where nothing was."""
+"""What was measured of several GPUs, read back."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gemmlab.distributed.steps import Schedule
 from gemmlab.distributed.timeline import Ran, Timeline
 from gemmlab.records.experiments.multi_gpu.cases import NAME, kept_name
 from gemmlab.records.experiments.multi_gpu.measuring import EVIDENCE, TIMELINES
-from gemmlab.records.registry import NoRecord, replayed
+from gemmlab.records.registry import NoRecord
 
 if TYPE_CHECKING:
     import pandas
@@ -20,17 +20,6 @@ def scaling() -> pandas.DataFrame:
     Raises what registry.Table.read raises.
     """
     return EVIDENCE.read()
-
-
-def recorded() -> pandas.DataFrame | str:
-    """The same; or in a sentence that nothing is measured yet on the GPU whose records are read."""
-    try:
-        return scaling()
-    except NoRecord:
-        return (
-            f"Nothing is measured yet of several GPUs in {replayed().name}: run `python -m gemmlab "
-            f"record {NAME}` on a host with two GPUs of one kind or more."
-        )
 
 
 def timeline(schedule: Schedule, kernel: str) -> Timeline:
@@ -50,5 +39,5 @@ def timeline(schedule: Schedule, kernel: str) -> Timeline:
         for row in rows.itertuples()
     )
     first = rows.iloc[0]
-    source = f"Measured on {schedule.ranks} × {first.gpu}, {first.recorded[:10]}, by events"
+    source = f"{kernel}, measured on {schedule.ranks} × {first.gpu}, {first.recorded[:10]}"
     return Timeline(schedule, ran, source)
