@@ -11,7 +11,7 @@ from gemmlab.folders import RESULTS
 from gemmlab.ladder import RUNGS, IllegalSetting, find, nearest_on
 from gemmlab.ladder.rungs.hopper import PERSISTENT
 from gemmlab.measure.timing import TimingError
-from gemmlab.records import recorder, registry, runs
+from gemmlab.records import recorder, registry, roofs, runs
 from gemmlab.records.registry import Evidence, NoRecord, StaleRecord
 from gemmlab.records.runs import Measured
 
@@ -162,9 +162,30 @@ def test_gpus_stand_side_by_side_as_shares_of_their_own_roofs(monkeypatch, tmp_p
     )
 
 
-def test_one_gpu_stands_alone_and_none_is_said():
+def test_both_recorded_gpus_stand_side_by_side_the_reference_first():
     found = gpus.of_roofs()
-    assert "NVIDIA H200" in found.table and "On another GPU run" in found.note
+    assert list(found.table) == ["NVIDIA H200", "NVIDIA H100 80GB HBM3"]
+    assert "On another GPU run" in found.note
+
+
+@pytest.mark.parametrize("slug", ["nvidia-h200", "nvidia-h100-80gb-hbm3"])
+def test_speeds_are_those_of_the_gpu_and_shares_of_its_own_cublas_and_roof(slug):
+    speeds = gpus.speeds()
+    with registry.records_of(slug):
+        name = runs.current()["gpu"]["name"]
+        run = runs.replay_at(Measured(find("14_wmma")), *runs.LARGE)
+        roof = roofs.recorded_ceilings().tensor.per_second.median
+    row = speeds.loc["14_wmma", name]
+    assert row[gpus.TFLOPS] == pytest.approx(run.problem.flop / run.time_ms.median / 1e9)
+    assert row[gpus.CUBLAS] == pytest.approx(
+        100 * run.cublas_ms.median / run.time_ms.median, rel=0.05
+    )
+    assert row[gpus.ROOF] == pytest.approx(100e12 * row[gpus.TFLOPS] / roof)
+
+
+def test_where_a_roof_lacks_the_speed_is_there():
+    row = gpus.speeds().loc["18_persistent", "NVIDIA H100 80GB HBM3"]
+    assert row[gpus.TFLOPS] > 0 and row[gpus.CUBLAS] > 0 and row.isna()[gpus.ROOF]
 
 
 def test_without_any_record_it_is_said_what_to_do(monkeypatch, tmp_path):

@@ -214,13 +214,12 @@ def where_time_goes(schedule: Schedule) -> pandas.DataFrame:
     """
     import pandas
 
-    table, rows = recorded.scaling(), {}
+    table, rows, (m, n, k) = recorded.scaling(), {}, schedule.problem.shape
     for case in cases.CASES:
         kernel = case.rung.name
         run = recorded.timeline(schedule, kernel)
-        of_rung = table[(table.kernel == kernel) & (table.ranks == schedule.ranks)]
-        shape = of_rung[["m", "n", "k"]].eq(schedule.problem.shape).all(axis=1)
-        one = float(of_rung.one_gpu_ms[shape].iloc[0])
+        same = (table.m == m) & (table.n == n) & (table.k == k)
+        one = float(table.one_gpu_ms[same & (table.kernel == kernel)].iloc[0])
         multiplies = sum(step.ms for step in run.of(0, PRODUCT))
         rows[kernel] = {
             "all": run.ms, "products": multiplies,

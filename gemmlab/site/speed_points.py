@@ -137,7 +137,8 @@ class Recorded:
 
 
 def recorded() -> list[Recorded]:
-    """Of every GPU that has records, by name. Raises BadRecord for a damaged file."""
+    """Of every GPU that has records, as registry.gpus() has them. Raises BadRecord for a damaged
+    file."""
     return [_of_gpu(slug) for slug in registry.gpus()]
 
 
