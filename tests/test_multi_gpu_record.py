@@ -1,6 +1,8 @@
 """The record of several GPUs: what is measured is kept and read back, with a stand-in for GPUs."""
 
+import json
 from dataclasses import replace
+from datetime import datetime, timedelta
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +13,7 @@ from gemmlab.distributed import clock
 from gemmlab.distributed import schedules as make
 from gemmlab.distributed.by_nccl import Measured, NotEnoughGpus
 from gemmlab.distributed.clock import Machine
+from gemmlab.folders import ROOT
 from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import Problem
 from gemmlab.ladder.precision import BRAIN, SINGLE
@@ -160,7 +163,7 @@ def test_recorded_runs_keep_what_their_schedule_orders():
 # ---- beside the model ----------------------------------------------------------------------------
 
 
-def test_what_the_model_measured_is_what_it_says(gpus, tmp_path):
+def test_gpus_that_run_as_the_model_says_are_measured_so(gpus, tmp_path):
     """GPUs that take the model's time, with the rates that are recorded of them."""
     measured(tmp_path)
     found = several_gpus.beside_model(cases.CUBE).loc[RUNG, make.COLUMN, 2]
@@ -221,3 +224,19 @@ def test_one_gpu_is_too_few(monkeypatch):
     monkeypatch.setattr(runtime, "getDeviceCount", lambda: 1)
     with pytest.raises(NotEnoughGpus, match="2 ranks need a GPU each, and CUDA sees 1"):
         measuring.record(print)
+
+
+# ---- README --------------------------------------------------------------------------------------
+
+
+def test_the_readme_says_how_fast_two_gpus_are_and_how_long_a_record_takes():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = recorded.scaling()
+    row = table[(table.kernel == "10_register_banks") & (table.schedule == make.COLUMN)].iloc[0]
+    assert f"{cases.CUBE} in FP32 is {row.one_gpu_ms / row.ms:.2f} times as fast" in readme
+    kept = json.loads((registry.RESULTS / "nvidia-h100-80gb-hbm3" / registry.RUNS).read_text())
+    dates = [kept["ceilings"]["provenance"]["recorded"]]
+    dates += [run["recorded"] for one in kept["rungs"].values() for run in one["runs"]]
+    spent = datetime.fromisoformat(max(dates)) - datetime.fromisoformat(min(dates))
+    assert len(kept["rungs"]) == 12 and "roofs and twelve rungs, lie within six minutes" in readme
+    assert spent < timedelta(minutes=6)
