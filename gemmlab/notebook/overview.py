@@ -182,7 +182,7 @@ def gpus_table() -> str:
     speeds = gpus.speeds((SIZE, SIZE, SIZE))
     names = list(speeds.columns.unique(0))
     several = speeds[speeds.xs(gpus.TFLOPS, axis=1, level=1).count(axis=1) > 1]
-    head = " | ".join(f"{name}: TFLOP/s | of cuBLAS | of its roof" for name in names)
+    head = " | ".join(f"{name}: TFLOP/s | % of cuBLAS | % of its roof" for name in names)
     lines = [f"| at {SIZE}³ | {head} |", "|---" * (1 + 3 * len(names)) + "|"]
     for rung, row in several.iterrows():
         cells = [
@@ -196,7 +196,7 @@ def gpus_table() -> str:
     also = f" {', '.join(apart)} stands in the ladder by another recording." if apart else ""
     said = (
         "Rungs that were recorded on more than one GPU, beside cuBLAS of the same precision and "
-        "what FP32 units or tensor cores reach alone on the same GPU, in percent; empty "
+        "what FP32 units or tensor cores reach alone, each on the same GPU; empty "
         f"where that is not recorded. Recorded: {', '.join(dates)}.{also}"
     )
     return "\n".join([*lines, "", said])
