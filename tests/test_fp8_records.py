@@ -74,7 +74,19 @@ def test_the_readme_has_the_recorded_figures():
     assert re.findall(r"([\d.]+) %", said) == wanted
 
 
-# ---- errors beside cuBLASLt's, which no GPU has given yet ----------------------------------------
+# ---- errors beside cuBLASLt's --------------------------------------------------------------------
+
+
+def test_sums_are_as_wrong_as_those_of_cublaslt():
+    """Every case is there; one sum of all products would be many times as wrong."""
+    ratio = cublas_errors.times_ours()
+    assert ratio.size == len(cublas_errors.CASES) and ratio.notna().all(axis=None)
+    assert (abs(ratio - 1) < 1e-4).all(axis=None)
+    table = cublas_errors.by_scales()
+    assert table["cases"].sum() == ratio.size and (table["the same"] <= table["cases"]).all()
+    apart = table[["ours larger by at most, %", "ours smaller by at most, %"]]
+    same = table["the same"] == table["cases"]
+    assert ((apart == 0).all(axis=1) == same).all() and (apart >= 0).all(axis=None)
 
 
 @pytest.fixture
