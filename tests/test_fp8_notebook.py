@@ -156,7 +156,7 @@ def test_what_is_near_the_ceiling_is_per_cycle():
     assert list(table.index) == [step.what for step in costs.CLOCKED]
     row = table.loc["scales of tensors"]
     recorded = costs.speeds().set_index(["scales", "m", "n", "k"])["tflops"]
-    assert row["TFLOP/s"] == recorded["tensors", *steps.HUGE]
+    assert row["TFLOP/s"] == recorded[("tensors", *steps.HUGE)]
     assert row["% of ceiling"] == pytest.approx(
         100 * row["TFLOP/s"] / row["SM clock, MHz"] / (1655.95 / 1710), rel=1e-3
     )

@@ -6,6 +6,7 @@ import pytest
 import sample_record
 
 from gemmlab import plots
+from gemmlab.analysis.fp8 import costs
 from gemmlab.cuda.cublaslt import NoAlgorithm
 from gemmlab.folders import ROOT
 from gemmlab.kernel.kernel import Kernel
@@ -72,6 +73,14 @@ def test_the_readme_has_the_recorded_figures():
         for step in (steps.TENSORS, steps.BY_BLOCKS) for shape in steps.SQUARES
     ]  # fmt: skip
     assert re.findall(r"([\d.]+) %", said) == wanted
+    kinds = costs.by_kind()
+    of_blocks = kinds[kinds["step"] == steps.BY_BLOCKS.what]["% of scales of tensors"] / 100
+    assert f"have {of_blocks.min():.2f} to {of_blocks.max():.2f} of the speed" in said
+    gain = kinds["times 18 in BF16"]
+    assert f"is {gain.min():.2f} to {gain.max():.2f} times as fast as 18" in said
+    compared = cublas_errors.by_scales()
+    assert f"{compared['the same'].sum()} of {compared['cases'].sum()} cases" in said
+    assert compared.filter(like="by at most, %").max(axis=None) < 100 * 3 / 100_000
 
 
 # ---- errors beside cuBLASLt's --------------------------------------------------------------------
