@@ -186,12 +186,10 @@ def gpus_table() -> str:
         ]
         lines.append(f"| {rung} | {' | '.join(cells)} |")
     dates = [_dates(slug, several.index) for slug in registry.gpus()]
-    apart = [name for name in AMONG_STEPS if name in several.index]
-    also = f" {', '.join(apart)} stands in the ladder by another recording." if apart else ""
     said = (
         "Rungs that were recorded on more than one GPU, beside cuBLAS of the same precision and "
         "what FP32 units or tensor cores reach alone, each on the same GPU; empty "
-        f"where that is not recorded. Recorded: {', '.join(dates)}.{also}"
+        f"where that is not recorded. Recorded: {', '.join(dates)}."
     )
     return "\n".join([*lines, "", said])
 
