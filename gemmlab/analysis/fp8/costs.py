@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas
 
 BF16 = "BF16"  # in a column `scales`: rung 18, which takes none
-CLOCKED = (steps.TENSORS, steps.ONE_SUM, steps.BY_ROWS, steps.BLOCKS_IN_PAIRS)
+CLOCKED = (steps.TENSORS, steps.ONE_SUM, steps.BY_ROWS, steps.BY_BLOCKS)
 BY_SCALES = (steps.TENSORS, steps.BY_ROWS, steps.BY_BLOCKS)  # in the order of SCALES
 
 
