@@ -1,25 +1,29 @@
 """The record of several GPUs: what is measured is kept and read back, with a stand-in for GPUs."""
 
+import json
 from dataclasses import replace
+from datetime import datetime, timedelta
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from gemmlab.analysis import several_gpus
 from gemmlab.distributed import clock
 from gemmlab.distributed import schedules as make
 from gemmlab.distributed.by_nccl import Measured, NotEnoughGpus
 from gemmlab.distributed.clock import Machine
+from gemmlab.folders import ROOT
 from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import Problem
 from gemmlab.ladder.precision import BRAIN, SINGLE
-from gemmlab.notebook.ranks import measured as shown
 from gemmlab.records import registry
 from gemmlab.records.experiments.multi_gpu import cases, measuring, recorded
 from gemmlab.records.registry import NoRecord
 
 HERE = SimpleNamespace(name="NVIDIA Test", slug="nvidia-test")
 MACHINE = Machine(500e12, 4e12, 300e9)
+RUNG, OTHER = "18_persistent", "17_warp_specialized"
 OTHERS = {"driver": "580", "cuda": "13.0", "nvrtc": "13.0"}
 
 
@@ -55,6 +59,8 @@ def gpus(monkeypatch, tmp_path):
     monkeypatch.setattr(runtime, "getDeviceCount", lambda: told.count)
     monkeypatch.setattr(nccl, "get_version", lambda: 22807, raising=False)
     monkeypatch.setenv("GEMMLAB_RECORDS", HERE.slug)
+    roof = SimpleNamespace(bytes_per_second=MACHINE.memory_bytes_per_second)
+    monkeypatch.setattr(several_gpus.roofs, "recorded_ceilings", lambda: roof)
     return told
 
 
@@ -77,11 +83,11 @@ def test_every_case_is_measured_with_every_schedule_and_number_of_gpus(gpus, tmp
     gpus.count = 4
     table, lines = measured(tmp_path)
     wanted = {
-        (name, case.precision.name, ranks, *problem.shape)
+        (name, case.rung.name, ranks, *problem.shape)
         for case in cases.CASES for ranks in (2, 4) for problem in case.shapes(ranks)
         for name in cases.MAKERS
     }  # fmt: skip
-    columns = ("schedule", "dtype", "ranks", "m", "n", "k")
+    columns = ("schedule", "kernel", "ranks", "m", "n", "k")
     assert set(zip(*(table[name] for name in columns), strict=True)) == wanted
     assert len(table) == len(wanted) and "8 GPUs" not in " ".join(lines)
     assert set(table["all_reduce_gbytes"]) == {300.0} and set(table["peer_copy_gbytes"]) == {400.0}
@@ -93,7 +99,7 @@ def test_rows_hold_the_median_and_its_share_of_so_many_times_one_gpu(gpus, tmp_p
     table, _ = measured(tmp_path)
     cube, (row,) = cases.CUBE, [
         one for one in table.itertuples()
-        if (one.schedule, one.dtype, one.ranks, one.n) == (make.COLUMN, "bfloat16", 2, 16384)
+        if (one.schedule, one.kernel, one.ranks, one.n) == (make.COLUMN, RUNG, 2, 16384)
     ]  # fmt: skip
     alone = 1.04 * clock.timeline(make.one_rank(cube), MACHINE, BRAIN).ms
     both = slowed(clock.timeline(make.column_parallel(cube, 2, cases.CHUNKS), MACHINE, BRAIN), 1.04)
@@ -107,14 +113,14 @@ def test_rows_hold_the_median_and_its_share_of_so_many_times_one_gpu(gpus, tmp_p
 def test_the_timeline_of_the_median_run_is_read_back(gpus, tmp_path):
     measured(tmp_path)
     schedule = cases.MAKERS[make.SUMMA](cases.CUBE, 2)
-    found = recorded.timeline(schedule, "bfloat16")
+    found = recorded.timeline(schedule, RUNG)
     wanted = slowed(clock.timeline(schedule, MACHINE, BRAIN), 1.04)
     assert len(found.steps) == len(wanted.steps)
     assert found.ms == pytest.approx(wanted.ms, rel=1e-5)
     assert found.hidden == pytest.approx(wanted.hidden, rel=1e-4)
-    assert found.source.startswith("Measured on 2 × NVIDIA Test, ")
+    assert found.source.startswith(f"{RUNG}, measured on 2 × NVIDIA Test, ")
     with pytest.raises(NoRecord, match="no timeline is recorded of row parallel, 8×8×8, 2 ranks"):
-        recorded.timeline(make.row_parallel(Problem(8, 8, 8), 2), "bfloat16")
+        recorded.timeline(make.row_parallel(Problem(8, 8, 8), 2), RUNG)
 
 
 def test_a_wrong_product_is_not_timed(gpus):
@@ -131,19 +137,71 @@ def test_weak_scaling_has_its_one_gpu_at_the_same_product():
     assert cases.CASES[1].precision is SINGLE
 
 
-def test_without_a_record_it_is_said_what_to_do(monkeypatch, tmp_path):
-    monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")
-    if not measuring.EVIDENCE.path_of("nvidia-h200").is_file():
-        assert "run `python -m gemmlab record 21_multi_gpu` on a host with two" in recorded.recorded()  # fmt: skip # noqa: E501
-
-
-def test_the_notebook_shows_what_is_recorded(gpus, tmp_path):
+def test_two_rungs_of_one_type_have_timelines_of_their_own():
+    """In the record of the H200s: 17 and 18, both in BF16."""
     schedule = cases.MAKERS[make.COLUMN](cases.CUBE, 2)
+    found = {kernel: recorded.timeline(schedule, kernel) for kernel in (RUNG, OTHER)}
+    assert len({one.ms for one in found.values()}) == 2
+    for kernel, one in found.items():
+        assert len(one.steps) == sum(map(len, schedule.steps)), kernel
+        assert one.source.startswith(f"{kernel}, measured on 2 × NVIDIA H200, ")
+
+
+def test_recorded_runs_keep_what_their_schedule_orders():
+    """Hardware's own events: no step begins before those that it waits for have ended."""
+    for name, maker in cases.MAKERS.items():
+        schedule = maker(cases.CUBE, 2)
+        for case in cases.CASES:
+            run = recorded.timeline(schedule, case.rung.name)
+            for rank, own in enumerate(schedule.steps):
+                ran = {step.name: step for step in run.of(rank)}
+                for step in own:
+                    begins = max((ran[event].end_ms for event in step.after), default=0.0)
+                    assert ran[step.name].start_ms >= begins - 1e-3, (name, case.rung.name, step)
+
+
+# ---- beside the model ----------------------------------------------------------------------------
+
+
+def test_gpus_that_run_as_the_model_says_are_measured_so(gpus, tmp_path):
+    """GPUs that take the model's time, with the rates that are recorded of them."""
     measured(tmp_path)
-    assert set(shown.measured()["ranks"]) == {2}
-    assert "Measured on 2 × NVIDIA Test" in shown.measured_timeline(schedule, "bfloat16").caption
-    other = make.column_parallel(Problem(8, 8, 8), 2)
-    assert "No timeline is recorded of column" in repr(shown.measured_timeline(other, "bfloat16"))
+    found = several_gpus.beside_model(cases.CUBE).loc[RUNG, make.COLUMN, 2]
+    assert several_gpus.recorded_link() == 3e11
+    assert found["times one"] == pytest.approx(found["one GPU, ms"] / found["all, ms"])
+    assert found["times one"] == pytest.approx(found["model: times one"], rel=1e-3)
+    assert found["% hidden"] == pytest.approx(found["model: % hidden"], rel=1e-3)
+
+
+def test_weak_scaling_is_held_against_one_gpu_with_its_own_rows(gpus, tmp_path):
+    table, _ = measured(tmp_path)
+    found = several_gpus.grown().loc[RUNG, make.COLUMN, 2]
+    (alone,) = set(table.one_gpu_ms[(table.kernel == RUNG) & (table.m == 8192)])
+    assert (found["M×N×K of one"], found["M×N×K of all"]) == ("8192×8192×8192", "16384×8192×8192")
+    assert found["% of them used"] == pytest.approx(100 * alone / found["all, ms"])
+    assert found["% of them used"] == pytest.approx(found["model: % used"], rel=1e-2)
+
+
+def test_where_time_goes_adds_up_and_chunks_are_those_of_the_run(gpus, tmp_path):
+    measured(tmp_path)
+    schedule = cases.MAKERS[make.COLUMN](cases.CUBE, 2)
+    found = several_gpus.where_time_goes(schedule)
+    assert list(found.index) == [case.rung.name for case in cases.CASES]
+    assert (found["products"] + found["no product"]).to_numpy() == pytest.approx(found["all"])
+    run = recorded.timeline(schedule, RUNG)
+    chunks = several_gpus.chunk_times(run, cases.CHUNKS)
+    assert chunks["product ms"].sum() == pytest.approx(found["products"][RUNG])
+    assert chunks["gather ms"].sum() == pytest.approx(run.moving_ms(0))
+    assert (chunks["product from"] >= chunks["gather to"] - 1e-3).all()
+
+
+def test_the_rate_of_one_gpu_is_flop_over_its_time():
+    alone = several_gpus.alone()
+    row = recorded.scaling().iloc[0]
+    assert alone[str(cases.CUBE)][row.kernel] == pytest.approx(
+        cases.CUBE.flop / row.one_gpu_ms / 1e9
+    )
+    assert alone.isna()["8192×8192×8192"]["10_register_banks"]
 
 
 def test_a_changed_kernel_of_the_sum_makes_row_parallel_stale(gpus, tmp_path, monkeypatch):
@@ -166,3 +224,19 @@ def test_one_gpu_is_too_few(monkeypatch):
     monkeypatch.setattr(runtime, "getDeviceCount", lambda: 1)
     with pytest.raises(NotEnoughGpus, match="2 ranks need a GPU each, and CUDA sees 1"):
         measuring.record(print)
+
+
+# ---- README --------------------------------------------------------------------------------------
+
+
+def test_the_readme_says_how_fast_two_gpus_are_and_how_long_a_record_takes():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = recorded.scaling()
+    row = table[(table.kernel == "10_register_banks") & (table.schedule == make.COLUMN)].iloc[0]
+    assert f"{cases.CUBE} in FP32 is {row.one_gpu_ms / row.ms:.2f} times as fast" in readme
+    kept = json.loads((registry.RESULTS / "nvidia-h100-80gb-hbm3" / registry.RUNS).read_text())
+    dates = [kept["ceilings"]["provenance"]["recorded"]]
+    dates += [run["recorded"] for one in kept["rungs"].values() for run in one["runs"]]
+    spent = datetime.fromisoformat(max(dates)) - datetime.fromisoformat(min(dates))
+    assert len(kept["rungs"]) == 12 and "roofs and twelve rungs, lie within six minutes" in readme
+    assert spent < timedelta(minutes=6)

@@ -2,9 +2,11 @@
 
 import pytest
 
-from gemmlab.ladder import RUNGS, LadderError
+from gemmlab.ladder import RUNGS, LadderError, find
 from gemmlab.loading import load
 from gemmlab.notebook import overview
+from gemmlab.records import registry, runs
+from gemmlab.records.runs import Measured
 
 
 def test_the_readme_shows_the_records_as_they_are():
@@ -24,7 +26,24 @@ def test_a_rung_for_other_products_is_shown_at_one_of_these_and_climbs_no_square
     row = {"tflops": 33.333, "pct_cublas": 121.26}
     monkeypatch.setattr(overview.best_by_shape, "at", lambda name, problem: row)
     assert overview._speed(batched) == ("33.33 at 4096 × 64×64×64", 121.26)
-    assert batched not in overview.ON_SQUARES and overview.summit() == "11_fused_epilogue"
+    assert batched not in overview.ON_SQUARES and overview.summit() == "22_fp32_summit"
+
+
+def test_gpus_stand_beside_each_other_with_what_each_was_recorded_with():
+    lines = overview.gpus_table().splitlines()
+    rows = {line.split("|")[1].strip(): line for line in lines[2:] if "|" in line}
+    assert "NVIDIA H200: TFLOP/s | % of cuBLAS | % of its roof | NVIDIA H100" in lines[0]
+    assert "01_naive" not in rows, "it is recorded on one GPU alone"
+    for name, line in rows.items():
+        assert all(f"{ratio:.1f}" in line for ratio in both_shares(name)), name
+    assert "NVIDIA H100 80GB HBM3 2026-11-23" in lines[-1]
+
+
+def both_shares(name):
+    """Percent of cuBLAS on each GPU that a rung is recorded on."""
+    for slug in registry.gpus():
+        with registry.records_of(slug):
+            yield 100 * runs.replay_at(Measured(find(name)), *runs.LARGE).ratio.median
 
 
 def test_the_climb_goes_up_to_a_rung_and_no_further():

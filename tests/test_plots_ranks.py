@@ -71,7 +71,9 @@ def test_one_rank_moves_nothing_and_many_are_cut():
     figure = plots.rank_timeline(clock.timeline(make.one_rank(LARGE), MACHINE, BRAIN))
     assert "nothing is moved" in figure.caption
     many = clock.timeline(make.column_parallel(LARGE, 16, 2), MACHINE, BRAIN)
-    assert "The first 8 are shown" in plots.rank_timeline(many).caption
+    figure = plots.rank_timeline(many, title="Sixteen of them")
+    assert "The first 8 are shown" in figure.caption
+    assert "Sixteen of them" in {text.get_text() for text in figure.texts}
 
 
 def test_scaling_draws_a_curve_for_each_name_in_both_panels():

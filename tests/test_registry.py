@@ -68,7 +68,7 @@ def test_the_folder_to_read(results, monkeypatch):
     for slug in ("nvidia-l4", "nvidia-h200", "nvidia-a100"):
         keep(results, slug)
     (results / "pictures").mkdir()
-    assert registry.gpus() == ["nvidia-a100", "nvidia-h200", "nvidia-l4", "nvidia-test"]
+    assert registry.gpus() == ["nvidia-h200", "nvidia-a100", "nvidia-l4", "nvidia-test"]
     assert registry.replayed().name == registry.REFERENCE, "without a GPU"
     monkeypatch.setattr(device, "_find_gpu", lambda: dataclasses.replace(H200, name="NVIDIA A100"))
     assert [one.name for one in registry.folders()] == ["nvidia-a100", "nvidia-h200"]

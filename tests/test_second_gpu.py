@@ -11,7 +11,7 @@ from gemmlab.folders import RESULTS
 from gemmlab.ladder import RUNGS, IllegalSetting, find, nearest_on
 from gemmlab.ladder.rungs.hopper import PERSISTENT
 from gemmlab.measure.timing import TimingError
-from gemmlab.records import recorder, registry, runs
+from gemmlab.records import recorder, registry, roofs, runs
 from gemmlab.records.registry import Evidence, NoRecord, StaleRecord
 from gemmlab.records.runs import Measured
 
@@ -28,29 +28,29 @@ class Kept(Evidence):
     done: list = dataclasses.field(default_factory=list)
 
     def read(self):
-        if self.name not in self.done:
+        if (registry.replayed().name, self.name) not in self.done:
             raise StaleRecord("of another version") if self.file == "stale" else NoRecord("none")
 
 
 @pytest.fixture
 def record(tmp_path, monkeypatch):
-    """record(names, failing): what was measured, and the lines that were said."""
+    """record(names, failing, on): what was measured of a GPU, and the lines that were said."""
     monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    monkeypatch.setattr(recorder, "require_gpu", lambda _: AMPERE)
-    monkeypatch.setenv("GEMMLAB_RECORDS", AMPERE.slug)
+    monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
     monkeypatch.setattr(recorder, "BY_DEFAULT", ("one", "two", "three"))
     monkeypatch.setattr(runs, "load", lambda path: {})
     done = []
 
-    def run(names=(), failing=()):
+    def run(names=(), failing=(), on=AMPERE):
+        monkeypatch.setattr(recorder, "require_gpu", lambda _: on)
         measured, lines = [], []
 
         def remake(name):
             if name in failing:
                 raise failing[name]
             measured.append(name)
-            done.append(name)
-            path = tmp_path / AMPERE.slug / registry.RUNS
+            done.append((on.slug, name))
+            path = tmp_path / on.slug / registry.RUNS
             path.parent.mkdir(exist_ok=True)
             path.write_text("{}")
             return path
@@ -93,13 +93,12 @@ def test_a_wrong_result_ends_the_record(record):
         record(failing={"two": AssertionError("wrong")})
 
 
-def test_records_of_another_gpu_do_not_count_as_kept(record, monkeypatch, tmp_path):
+def test_records_of_another_gpu_do_not_count_as_kept(record, monkeypatch):
     record()
-    monkeypatch.setenv("GEMMLAB_RECORDS", "another")
-    other = tmp_path / "another" / registry.RUNS
-    other.parent.mkdir()
-    other.write_text("{}")
-    assert record()[0] == ["one", "two", "three"]
+    other = dataclasses.replace(AMPERE, name="NVIDIA Another")
+    monkeypatch.setattr(registry, "REFERENCE", AMPERE.slug)  # read where a GPU has no record
+    assert record(on=other)[0] == ["one", "two", "three"]
+    assert record(on=other)[0] == record()[0] == []
 
 
 def test_wgmma_off_sm_90a_is_refused_before_anything_is_simulated(monkeypatch):
@@ -163,9 +162,30 @@ def test_gpus_stand_side_by_side_as_shares_of_their_own_roofs(monkeypatch, tmp_p
     )
 
 
-def test_one_gpu_stands_alone_and_none_is_said():
+def test_both_recorded_gpus_stand_side_by_side_the_reference_first():
     found = gpus.of_roofs()
-    assert "NVIDIA H200" in found.table and "On another GPU run" in found.note
+    assert list(found.table) == ["NVIDIA H200", "NVIDIA H100 80GB HBM3"]
+    assert "On another GPU run" in found.note
+
+
+@pytest.mark.parametrize("slug", ["nvidia-h200", "nvidia-h100-80gb-hbm3"])
+def test_speeds_are_those_of_the_gpu_and_shares_of_its_own_cublas_and_roof(slug):
+    speeds = gpus.speeds()
+    with registry.records_of(slug):
+        name = runs.current()["gpu"]["name"]
+        run = runs.replay_at(Measured(find("14_wmma")), *runs.LARGE)
+        roof = roofs.recorded_ceilings().tensor.per_second.median
+    row = speeds.loc["14_wmma", name]
+    assert row[gpus.TFLOPS] == pytest.approx(run.problem.flop / run.time_ms.median / 1e9)
+    assert row[gpus.CUBLAS] == pytest.approx(
+        100 * run.cublas_ms.median / run.time_ms.median, rel=0.05
+    )
+    assert row[gpus.ROOF] == pytest.approx(100e12 * row[gpus.TFLOPS] / roof)
+
+
+def test_where_a_roof_lacks_the_speed_is_there():
+    row = gpus.speeds().loc["18_persistent", "NVIDIA H100 80GB HBM3"]
+    assert row[gpus.TFLOPS] > 0 and row[gpus.CUBLAS] > 0 and row.isna()[gpus.ROOF]
 
 
 def test_without_any_record_it_is_said_what_to_do(monkeypatch, tmp_path):

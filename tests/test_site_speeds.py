@@ -265,7 +265,9 @@ def test_questions_and_script_use_names_that_there_are():
         "kinds": {kind.replace(" ", "-") for kind in data["kinds"]} | {"all"},
         "records": {*data["records"], "all"},
         "shape": shapes,
+        "gpu": set(data["gpus"]),
     }
+    assert next(iter(data["gpus"])) == registry.REFERENCE, "the page opens with what has most"
     for link in links:
         for key, value in (one.split("=") for one in link.split("&amp;")):
             if key in names:

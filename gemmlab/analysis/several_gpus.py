@@ -1,7 +1,8 @@
-"""Schedules over several GPUs: held against one rank, their traffic, and what the model says."""
+"""Schedules over several GPUs: held against one rank, their traffic, the model, the measured."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -14,9 +15,11 @@ from gemmlab.distributed.arithmetic import Bounded, ByKernel
 from gemmlab.distributed.clock import Machine, Make, Scaled
 from gemmlab.distributed.ranks import squarest
 from gemmlab.distributed.steps import Schedule
+from gemmlab.distributed.timeline import PRODUCT, Timeline
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import Precision, Problem
 from gemmlab.records import roofs, runs
+from gemmlab.records.experiments.multi_gpu import cases, recorded
 from gemmlab.records.runs import Measured
 
 if TYPE_CHECKING:
@@ -119,3 +122,125 @@ def scaled(
         for scale, one in ((clock.strong, problem), (clock.weak, grown))
     )
     return strong, weak
+
+
+# ---- measured ------------------------------------------------------------------------------------
+
+
+def recorded_link() -> float:
+    """Bytes a second one way that an all-reduce of NCCL reached among the fewest GPUs recorded.
+
+    Raises what registry.Table.read raises, as all below do.
+    """
+    table = recorded.scaling()
+    return 1e9 * float(table.all_reduce_gbytes[table.ranks.idxmin()])
+
+
+def beside_model(problem: Problem) -> pandas.DataFrame:
+    """What was measured of a product over several GPUs, and the model of it. A row for each rung
+    and schedule.
+
+    Columns: GPUs; milliseconds of one, and of all; how many times as fast as one they are, and
+    percent of communication hidden, each measured and by the model, see _model.
+    """
+    import pandas
+
+    rows = {}
+    for row in recorded.scaling().itertuples():
+        if (row.m, row.n, row.k) != problem.shape:
+            continue
+        model = _model(row)
+        rows[row.kernel, row.schedule, row.ranks] = {
+            "one GPU, ms": row.one_gpu_ms, "all, ms": row.ms,
+            "times one": row.one_gpu_ms / row.ms, "model: times one": row.one_gpu_ms / model.ms,
+            "% hidden": row.hidden_pct, "model: % hidden": 100 * model.hidden,
+        }  # fmt: skip
+    names = ["rung", "schedule", "GPUs"]
+    return pandas.DataFrame.from_dict(rows, orient="index").rename_axis(names)
+
+
+def _model(row) -> Timeline:
+    """Of a recorded row: with the rate that one GPU had in the same recording, and its link."""
+    problem = Problem(row.m, row.n, row.k)
+    rate = problem.flop / (row.one_gpu_ms / clock.MS)
+    memory = roofs.recorded_ceilings().bytes_per_second
+    machine = Machine(rate, memory, 1e9 * row.all_reduce_gbytes, gpus_per_host=row.ranks)
+    schedule = cases.MAKERS[row.schedule](problem, row.ranks)
+    return clock.timeline(schedule, machine, cases.of(row.kernel).precision)
+
+
+def grown() -> pandas.DataFrame:
+    """Weak scaling as it was measured: p GPUs with p times the rows that one has.
+
+    A row for each rung and schedule that was measured so. Columns: GPUs; the shape and milliseconds
+    of one, and of all; percent of p GPUs that are used, measured and by the model, see _model.
+    """
+    import pandas
+
+    table, rows = recorded.scaling(), {}
+    for case in filter(lambda case: case.grown, cases.CASES):
+        one = case.grown
+        of_rung = table[(table.kernel == case.rung.name) & (table.n == one.n) & (table.k == one.k)]
+        alone = float(of_rung.one_gpu_ms[of_rung.m == one.m].iloc[0])
+        for row in of_rung[of_rung.m == of_rung.ranks * one.m].itertuples():
+            rows[case.rung.name, row.schedule, row.ranks] = {
+                "M×N×K of one": str(one), "one GPU, ms": alone,
+                "M×N×K of all": str(Problem(row.m, row.n, row.k)), "all, ms": row.ms,
+                "% of them used": 100 * alone / row.ms,
+                "model: % used": 100 * row.one_gpu_ms / row.ranks / _model(row).ms,
+            }  # fmt: skip
+    names = ["rung", "schedule", "GPUs"]
+    return pandas.DataFrame.from_dict(rows, orient="index").rename_axis(names)
+
+
+def alone() -> pandas.DataFrame:
+    """TFLOP/s of one GPU in the recording of several, a row for each rung, a column for each shape;
+    NaN where a rung was not measured at a shape."""
+    import pandas
+
+    table = recorded.scaling().drop_duplicates(["kernel", "m", "n", "k"])
+    rows: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    for row in table.itertuples():
+        problem = Problem(row.m, row.n, row.k)
+        rows[row.kernel][str(problem)] = problem.flop / row.one_gpu_ms / 1e9
+    return pandas.DataFrame.from_dict(rows, orient="index").rename_axis("rung")
+
+
+def where_time_goes(schedule: Schedule) -> pandas.DataFrame:
+    """The recorded run of a schedule, of GPU 0, with each rung that ran it. Milliseconds.
+
+    Columns: all; while it multiplies; its part of what one GPU needs for the whole product; while
+    it multiplies nothing.
+    """
+    import pandas
+
+    table, rows, (m, n, k) = recorded.scaling(), {}, schedule.problem.shape
+    for case in cases.CASES:
+        kernel = case.rung.name
+        run = recorded.timeline(schedule, kernel)
+        same = (table.m == m) & (table.n == n) & (table.k == k)
+        one = float(table.one_gpu_ms[same & (table.kernel == kernel)].iloc[0])
+        multiplies = sum(step.ms for step in run.of(0, PRODUCT))
+        rows[kernel] = {
+            "all": run.ms, "products": multiplies,
+            f"1/{schedule.ranks} of one GPU": one / schedule.ranks,
+            "no product": run.ms - multiplies,
+        }  # fmt: skip
+    return pandas.DataFrame.from_dict(rows, orient="index").rename_axis("rung")
+
+
+def chunk_times(run: Timeline, chunks: int) -> pandas.DataFrame:
+    """When GPU 0 gathers and multiplies its first chunks, milliseconds. A row for each chunk."""
+    import pandas
+
+    steps = {step.name: step for step in run.of(0)}
+    rows = {
+        at: {
+            f"{kind} {what}": value
+            for kind in ("gather", "product")
+            for step in [steps[f"{kind} {at}"]]
+            for what, value in (("from", step.start_ms), ("to", step.end_ms), ("ms", step.ms))
+        }
+        for at in range(chunks)
+    }  # fmt: skip
+    return pandas.DataFrame.from_dict(rows, orient="index").rename_axis("chunk")

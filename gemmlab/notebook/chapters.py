@@ -53,7 +53,8 @@ def _of_a_grid() -> Image.Image:
 MULTI_GPU = Chapter(
     name="21_multi_gpu",
     title="Several GPUs",
-    idea="a product over ranks as lists of steps: who holds what, what moves, what hides (a model)",
+    idea="a product over ranks as lists of steps: who holds what, what moves, "
+    "what is hidden on two GPUs and on more",
     draw=_of_a_grid,
     alt="One of four ranks has a quarter of A, of B and of C, and gets a quarter of A and of B.",
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import re
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -17,14 +18,14 @@ from PIL import Image
 
 from gemmlab import files, ladder
 from gemmlab.analysis import facts
-from gemmlab.analysis.recorded import chosen
+from gemmlab.analysis.recorded import chosen, gpus
 from gemmlab.folders import RESULTS, ROOT
 from gemmlab.ladder import CEILINGS, RUNGS, SINGLE
 from gemmlab.ladder.rungs.fp8 import FP8
 from gemmlab.loading import load
 from gemmlab.measure.timing import table
 from gemmlab.notebook.chapters import CHAPTERS
-from gemmlab.records import best_by_shape, published, roofs, runs
+from gemmlab.records import best_by_shape, published, registry, roofs, runs
 from gemmlab.records.experiments.fp8 import steps as fp8_steps
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord, of_each
 from gemmlab.records.runs import Measured
@@ -36,6 +37,7 @@ VIEW, SHAPES, CLIMB, SHARES = (
     for name in ("03_shared_memory_view", "shape_shares", "ladder_gflops", "ladder_shares")
 )
 SIZE = 4096
+GPU_COLUMNS = ((gpus.TFLOPS, ".2f"), (gpus.CUBLAS, ".1f"), (gpus.ROOF, ".1f"))  # and how
 CEILINGS_TITLE = "Two roofs"
 BEGIN, END = "<!-- made by `make readme`, not by hand -->", "<!-- end of what is made -->"
 
@@ -106,9 +108,8 @@ def made() -> str:
         for path, draw in ((SHAPES, shape_shares), (CLIMB, climb), (SHARES, shares))
     )
     markers = f"The markers' sources: {published.links()}."
-    return "\n\n".join(
-        [BEGIN, _shown(VIEW, _view()), ladder_table(), shapes, climbed, shared, markers, END]
-    )
+    parts = (_shown(VIEW, _view()), ladder_table(), shapes, climbed, shared, markers, gpus_table())
+    return "\n\n".join([BEGIN, *parts, END])
 
 
 @dataclass(frozen=True)
@@ -173,6 +174,44 @@ def ladder_table() -> str:
             f"| [{step.name}](notebooks/{step.name}.ipynb) | {step.idea} | {step.tflops} |{share}"
         )
     return "\n".join([*lines, "", ladder_source()])
+
+
+def gpus_table() -> str:
+    """Rungs that are recorded on several GPUs, beside cuBLAS and under the roof of each, as a
+    Markdown table. Raises NoRecord and BadRecord."""
+    speeds = gpus.speeds((SIZE, SIZE, SIZE))
+    names = list(speeds.columns.unique(0))
+    several = speeds[speeds.xs(gpus.TFLOPS, axis=1, level=1).count(axis=1) > 1]
+    head = " | ".join(f"{name}: TFLOP/s | % of cuBLAS | % of its roof" for name in names)
+    lines = [f"| at {SIZE}³ | {head} |", "|---" * (1 + 3 * len(names)) + "|"]
+    for rung, row in several.iterrows():
+        cells = [
+            f"{row[name, column]:{form}}" if row.notna()[name, column] else ""
+            for name in names
+            for column, form in GPU_COLUMNS
+        ]
+        lines.append(f"| {rung} | {' | '.join(cells)} |")
+    dates = [_dates(slug, several.index) for slug in registry.gpus()]
+    apart = [name for name in AMONG_STEPS if name in several.index]
+    also = f" {', '.join(apart)} stands in the ladder by another recording." if apart else ""
+    said = (
+        "Rungs that were recorded on more than one GPU, beside cuBLAS of the same precision and "
+        "what FP32 units or tensor cores reach alone, each on the same GPU; empty "
+        f"where that is not recorded. Recorded: {', '.join(dates)}.{also}"
+    )
+    return "\n".join([*lines, "", said])
+
+
+def _dates(slug: str, names: Iterable[str]) -> str:
+    """The GPU, and on which days these of its rungs were recorded, from the first to the last."""
+    with registry.records_of(slug):
+        told = [
+            runs.entry(Measured(ladder.find(name)))["provenance"]
+            for name in names
+            if runs.is_recorded(ladder.find(name))
+        ]
+    days = sorted({one["recorded"][:10] for one in told})
+    return f"{told[0]['gpu']} {' to '.join(dict.fromkeys((days[0], days[-1])))}"
 
 
 def updated(readme: str) -> str:

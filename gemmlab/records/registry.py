@@ -51,8 +51,9 @@ class BadRecord(ValueError):
 
 
 def gpus() -> list[str]:
-    """The GPUs of which runs are kept, as their folders are called, in the order of their names."""
-    return sorted(path.parent.name for path in RESULTS.glob(f"*/{RUNS}"))
+    """The GPUs of which runs are kept, as their folders are called: REFERENCE, then by name."""
+    there = (path.parent.name for path in RESULTS.glob(f"*/{RUNS}"))
+    return sorted(there, key=lambda slug: (slug != REFERENCE, slug))
 
 
 def replayed() -> Path:
@@ -74,8 +75,7 @@ def folders() -> list[Path]:
     if wanted:
         return [RESULTS / wanted]
     own = [here.slug] if here is not None and here.slug in there else []
-    known = REFERENCE if REFERENCE in there else there[0]
-    return [RESULTS / slug for slug in dict.fromkeys((*own, known))]
+    return [RESULTS / slug for slug in dict.fromkeys((*own, there[0]))]
 
 
 @contextmanager

@@ -7,9 +7,7 @@ operations of as many), all medians beside their quartiles where these are recor
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -139,12 +137,13 @@ class Recorded:
 
 
 def recorded() -> list[Recorded]:
-    """Of every GPU that has records, by name. Raises BadRecord for a damaged file."""
+    """Of every GPU that has records, as registry.gpus() has them. Raises BadRecord for a damaged
+    file."""
     return [_of_gpu(slug) for slug in registry.gpus()]
 
 
 def _of_gpu(slug: str) -> Recorded:
-    with _replaying(slug):
+    with registry.records_of(slug):
         found, left_out = [], []
         for read in _readers():
             try:
@@ -157,20 +156,6 @@ def _of_gpu(slug: str) -> Recorded:
         points = [replace(one, roof_share=_share_of(roof(one), one)) for one in found]
         every = (*points, *_cublas(points))
         return Recorded(slug, runs.current()["gpu"]["name"], every, tuple(dict.fromkeys(left_out)))
-
-
-@contextmanager
-def _replaying(slug: str) -> Iterator[None]:
-    """Records are read from the folder of this GPU meanwhile."""
-    name, before = "GEMMLAB_RECORDS", os.environ.get("GEMMLAB_RECORDS")
-    os.environ[name] = slug
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
 
 
 # ---- reading -------------------------------------------------------------------------------------

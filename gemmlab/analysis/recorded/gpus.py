@@ -28,12 +28,16 @@ class SideBySide:
     note: str
 
 
-def of_roofs(shape: tuple[int, int, int] = runs.LARGE) -> SideBySide:
-    """Percent of the arithmetic roof of each GPU's own, at a shape, rungs that fill the GPU there.
+TFLOPS, CUBLAS, ROOF = "TFLOP/s", "% of cuBLAS", "% of the roof"
 
-    The roof is that of the FP32 units or of the tensor cores, as the rung multiplies. A cell is
-    empty where the rung, or the roof, is not recorded on that GPU, or is stale. Raises NoRecord
-    where nothing is recorded at all.
+
+def speeds(shape: tuple[int, int, int] = runs.LARGE) -> pandas.DataFrame:
+    """How fast rungs that fill the GPU at a shape are on each GPU that has records.
+
+    A row for each rung. Columns: the name of a GPU over TFLOPS, CUBLAS (percent, in turn with it)
+    and ROOF: percent of the arithmetic roof of the same GPU, that of the FP32 units or of the
+    tensor cores, as the rung multiplies. A cell is NaN where the rung, or the roof, is not recorded
+    on that GPU, or is stale. Raises NoRecord where nothing is recorded at all.
     """
     import pandas
 
@@ -41,17 +45,25 @@ def of_roofs(shape: tuple[int, int, int] = runs.LARGE) -> SideBySide:
     if not there:
         raise NoRecord(f"No GPU is recorded yet. {HOW}")
     rungs = [rung for rung in RUNGS if rung.shown_at is None]
-    columns = {}
+    tables = {}
     for slug in there:
         with registry.records_of(slug):
-            name = runs.current()["gpu"]["name"]
             known = _roofs()
-            columns[name] = [_share(rung, shape, known) for rung in rungs]
-    index = pandas.Index([rung.name for rung in rungs], name="% of the roof")
-    table = pandas.DataFrame(columns, index=index)
+            rows = {rung.name: _speed(rung, shape, known) for rung in rungs}
+            name = runs.current()["gpu"]["name"]
+            tables[name] = pandas.DataFrame.from_dict(
+                rows, orient="index", columns=[TFLOPS, CUBLAS, ROOF], dtype=float
+            )
+    return pandas.concat(tables, axis=1)
+
+
+def of_roofs(shape: tuple[int, int, int] = runs.LARGE) -> SideBySide:
+    """The ROOF of `speeds` alone, a column for each GPU. Raises NoRecord where nothing is recorded
+    at all."""
+    table = speeds(shape).xs(ROOF, axis=1, level=1).rename_axis(ROOF)
     lacking = int(table.isna().to_numpy().sum())
     missing = f" {lacking} cells are empty: the rung or its roof is not recorded there, or of another version." if lacking else ""  # fmt: skip # noqa: E501
-    return SideBySide(table, f"Recorded: {', '.join(columns)}.{missing} {HOW}")
+    return SideBySide(table, f"Recorded: {', '.join(table)}.{missing} {HOW}")
 
 
 def _roofs() -> Ceilings | None:
@@ -62,14 +74,18 @@ def _roofs() -> Ceilings | None:
         return None
 
 
-def _share(rung: Rung, shape: tuple[int, int, int], known: Ceilings | None) -> float | None:
-    """Percent, or None where it is not known."""
+def _speed(
+    rung: Rung, shape: tuple[int, int, int], known: Ceilings | None
+) -> tuple[float | None, float | None, float | None]:
+    """The columns of `speeds`; None where it is not known."""
     one = Measured(rung)
-    if known is None:
-        return None
     try:
         run = runs.replay_at(one, *shape)
-        roof = known.arithmetic(one.precision.name, rung.by_wgmma)
     except (NoRecord, StaleRecord, BadRecord):
-        return None
-    return 100 * 1e9 * run.gflops / roof
+        return None, None, None
+    tflops, share = run.gflops / 1e3, 100 * run.ratio.median
+    try:
+        roof = known.arithmetic(one.precision.name, rung.by_wgmma) if known else None
+    except NoRecord:
+        roof = None
+    return tflops, share, 100e12 * tflops / roof if roof else None

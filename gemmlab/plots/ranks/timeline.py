@@ -20,10 +20,11 @@ LOOKS = {  # of a piece of time: colour and hatch
 MULTIPLIES, HIDDEN, OPEN, ADDS = LOOKS
 LEFT, TOP, LANE, BETWEEN = 1.35, 0.85, 0.24, 0.16  # inches
 MOST_RANKS = 8
+TITLE = "What runs when, and what of moving is hidden"
 
 
 @styled
-def rank_timeline(timeline: Timeline, *, caption: str | None = None) -> Picture:
+def rank_timeline(timeline: Timeline, *, title: str = TITLE, caption: str | None = None) -> Picture:
     """A row for each stream of each rank, of the first MOST_RANKS. The caption has the source."""
     schedule = timeline.schedule
     shown = range(min(schedule.ranks, MOST_RANKS))
@@ -31,8 +32,7 @@ def rank_timeline(timeline: Timeline, *, caption: str | None = None) -> Picture:
     tall = len(streams) * LANE
     plot = len(shown) * tall + (len(shown) - 1) * BETWEEN
     fig = style.page(TOP + plot + 0.55, _caption(timeline) if caption is None else caption)
-    fig.text_at(MARGIN, 0.12, "What runs when, and what of moving is hidden", size=LARGE,
-                weight="bold")  # fmt: skip
+    fig.text_at(MARGIN, 0.12, title, size=LARGE, weight="bold")
     ax = fig.add_axes_at(LEFT, TOP, WIDTH - LEFT - MARGIN - 0.1, plot, gid="timeline")
     ax.set(xlim=(0, timeline.ms or 1), ylim=(plot, 0), yticks=[], xlabel="milliseconds")
     ax.spines["left"].set_visible(False)

@@ -62,6 +62,13 @@ CASES = (
     Case(REGISTER_BANKS, {}, (CUBE,)),
     Case(WARP_SPECIALIZED, {"DTYPE": 1}, (CUBE, Problem(8192, 8192, 8192))),
 )
+
+
+def of(kernel: str) -> Case:
+    """The case whose products a rung computes. Raises KeyError for another rung."""
+    return {case.rung.name: case for case in CASES}[kernel]
+
+
 MAKERS: dict[str, Callable[[Problem, int], Schedule]] = {
     make.COLUMN: lambda problem, ranks: make.column_parallel(problem, ranks, CHUNKS),
     make.ROW: lambda problem, ranks: make.row_parallel(problem, ranks, CHUNKS),

@@ -43,6 +43,7 @@ from gemmlab.records.experiments.multi_gpu.cases import (
     STEPS,
     Case,
     kept_name,
+    of,
 )
 from gemmlab.records.registry import Say, Table
 
@@ -174,8 +175,7 @@ def _write(rows: list[dict], steps: list[dict], slug: str) -> None:
 
 
 def _code_of_row(row) -> str:
-    (case,) = (one for one in CASES if one.rung.name == row.kernel)
-    return _code(case, ladder.read_settings(row.settings), row.schedule)
+    return _code(of(row.kernel), ladder.read_settings(row.settings), row.schedule)
 
 
 def _code(case: Case, settings: Settings, schedule: str) -> str:

@@ -1,4 +1,4 @@
-"""What was measured of several GPUs, read back; and what to do where nothing was."""
+"""What was measured of several GPUs, read back."""
 
 from __future__ import annotations
 
@@ -8,44 +8,36 @@ from gemmlab.distributed.steps import Schedule
 from gemmlab.distributed.timeline import Ran, Timeline
 from gemmlab.records.experiments.multi_gpu.cases import NAME, kept_name
 from gemmlab.records.experiments.multi_gpu.measuring import EVIDENCE, TIMELINES
-from gemmlab.records.registry import NoRecord, replayed
+from gemmlab.records.registry import NoRecord
 
 if TYPE_CHECKING:
     import pandas
 
 
 def scaling() -> pandas.DataFrame:
-    """A row for each schedule, type, number of GPUs and shape, with the columns of COLUMNS.
+    """A row for each schedule, rung, number of GPUs and shape, with the columns of COLUMNS.
 
     Raises what registry.Table.read raises.
     """
     return EVIDENCE.read()
 
 
-def recorded() -> pandas.DataFrame | str:
-    """The same; or in a sentence that nothing is measured yet on the GPU whose records are read."""
-    try:
-        return scaling()
-    except NoRecord:
-        return (
-            f"Nothing is measured yet of several GPUs in {replayed().name}: run `python -m gemmlab "
-            f"record {NAME}` on a host with two GPUs of one kind or more."
-        )
+def timeline(schedule: Schedule, kernel: str) -> Timeline:
+    """The recorded median run of a schedule as MAKERS makes it, its products by a rung of CASES.
 
-
-def timeline(schedule: Schedule, dtype: str) -> Timeline:
-    """The recorded median run of a schedule as MAKERS makes it. Raises NoRecord and its like."""
+    Raises what registry.Table.read raises, and NoRecord where there is no such run.
+    """
     table, (m, n, k) = TIMELINES.read(), schedule.problem.shape
     rows = table[
-        (table.schedule == kept_name(schedule)) & (table.dtype == dtype)
+        (table.schedule == kept_name(schedule)) & (table.kernel == kernel)
         & (table.ranks == schedule.ranks) & (table.m == m) & (table.n == n) & (table.k == k)
     ]  # fmt: skip
     if rows.empty:
-        raise NoRecord(f"{NAME}: no timeline is recorded of {schedule} in {dtype}")
+        raise NoRecord(f"{NAME}: no timeline is recorded of {schedule} by {kernel}")
     ran = tuple(
         Ran(row.rank, row.stream, row.step, row.kind, row.start_ms, row.end_ms)
         for row in rows.itertuples()
     )
     first = rows.iloc[0]
-    source = f"Measured on {schedule.ranks} × {first.gpu}, {first.recorded[:10]}, by events"
+    source = f"{kernel}, measured on {schedule.ranks} × {first.gpu}, {first.recorded[:10]}"
     return Timeline(schedule, ran, source)
