@@ -356,6 +356,21 @@ def test_the_rule_gives_large_tiles_to_large_products_and_small_ones_to_small():
     assert tile(8192, 8192, 64) == large
 
 
+def test_the_rule_has_the_fp32_summit_where_it_runs_and_there_is_enough_to_do(monkeypatch):
+    large = Problem(8192, 8192, 8192)
+    assert choosing.by_rule(large).rung == "22_fp32_summit"
+    assert choosing.by_rule(Problem(64, 4096, 4096)).rung == "12_split_k"
+    rows = [one for one in choosing.recorded() if one.problem.ops == "NN"]
+    for problem in dict.fromkeys(one.problem for one in rows if one.problem.batch == 1):
+        there = {one.rung.name: one.tflops for one in rows if one.problem == problem}
+        ruled = choosing.by_rule(problem).rung
+        if ruled in there:
+            assert there[ruled] > 0.9 * max(there.values()), (problem, ruled)
+    monkeypatch.setattr(choosing, "arch_here", lambda: "sm_80")
+    choosing.by_rule.cache_clear()
+    assert choosing.by_rule(large).rung != "22_fp32_summit"
+
+
 def test_of_what_a_sweep_tried_the_rule_takes_what_is_fast():
     """It loses a few percent to the fastest, and at no shape a fifth."""
     rungs = [ladder.find(name) for name in choosing.RULED["float32"]]

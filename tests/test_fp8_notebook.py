@@ -14,7 +14,7 @@ from gemmlab.analysis.traced import turns
 from gemmlab.kernel.operands import random_values
 from gemmlab.kernel.quantize import ELEMENTS
 from gemmlab.ladder.element_types import E4M3, E5M2
-from gemmlab.records import registry, runs
+from gemmlab.records import runs
 from gemmlab.records.experiments.fp8 import errors, quantizing, steps
 
 NAME = "19_fp8"
@@ -155,12 +155,24 @@ def test_what_is_near_the_ceiling_is_per_cycle():
     table = costs.at_its_clock()
     assert list(table.index) == [step.what for step in costs.CLOCKED]
     row = table.loc["scales of tensors"]
-    assert row["TFLOP/s"] == steps.by_default(steps.HUGE)["tflops"]
+    recorded = costs.speeds().set_index(["scales", "m", "n", "k"])["tflops"]
+    assert row["TFLOP/s"] == recorded[("tensors", *steps.HUGE)]
     assert row["% of ceiling"] == pytest.approx(
         100 * row["TFLOP/s"] / row["SM clock, MHz"] / (1655.95 / 1710), rel=1e-3
     )
-    with pytest.raises(registry.NoRecord, match=r"at \(3, 3, 3\); recorded are, as MxNxK: 4096x"):
-        steps.by_default((3, 3, 3))
+
+
+def test_kinds_of_scales_stand_beside_each_other():
+    table = costs.by_kind().set_index(["step", "M×N×K"])
+    assert (
+        len(table) == 9 and (table.loc["scales of tensors", "% of scales of tensors"] == 100).all()
+    )
+    tensors, blocks = (
+        table.loc[(what, "8192×8192×8192")] for what in ("scales of tensors", "scales of blocks")
+    )
+    assert blocks["% of scales of tensors"] == pytest.approx(100 * tensors["µs"] / blocks["µs"])
+    gain = tensors["times 18 in BF16"] / blocks["times 18 in BF16"]
+    assert gain == pytest.approx(blocks["µs"] / tensors["µs"])
 
 
 def test_speeds_are_drawn_as_they_are():
@@ -199,7 +211,7 @@ def test_what_does_not_go_together_is_said_and_not_multiplied():
     assert "Not multiplied" not in sliders.message.value and len(sliders._tried) == 3
 
 
-# ---- the record of its runs, when it comes -------------------------------------------------------
+# ---- the record of its runs ----------------------------------------------------------------------
 
 
 def test_results_are_digested_with_scales():

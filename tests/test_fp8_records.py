@@ -6,6 +6,7 @@ import pytest
 import sample_record
 
 from gemmlab import plots
+from gemmlab.analysis.fp8 import costs
 from gemmlab.cuda.cublaslt import NoAlgorithm
 from gemmlab.folders import ROOT
 from gemmlab.kernel.kernel import Kernel
@@ -72,9 +73,29 @@ def test_the_readme_has_the_recorded_figures():
         for step in (steps.TENSORS, steps.BY_BLOCKS) for shape in steps.SQUARES
     ]  # fmt: skip
     assert re.findall(r"([\d.]+) %", said) == wanted
+    kinds = costs.by_kind()
+    of_blocks = kinds[kinds["step"] == steps.BY_BLOCKS.what]["% of scales of tensors"] / 100
+    assert f"have {of_blocks.min():.2f} to {of_blocks.max():.2f} of the speed" in said
+    gain = kinds["times 18 in BF16"]
+    assert f"is {gain.min():.2f} to {gain.max():.2f} times as fast as 18" in said
+    compared = cublas_errors.by_scales()
+    assert f"{compared['the same'].sum()} of {compared['cases'].sum()} cases" in said
+    assert compared.filter(like="by at most, %").max(axis=None) < 100 * 3 / 100_000
 
 
-# ---- errors beside cuBLASLt's, which no GPU has given yet ----------------------------------------
+# ---- errors beside cuBLASLt's --------------------------------------------------------------------
+
+
+def test_sums_are_as_wrong_as_those_of_cublaslt():
+    """Every case is there; one sum of all products would be many times as wrong."""
+    ratio = cublas_errors.times_ours()
+    assert ratio.size == len(cublas_errors.CASES) and ratio.notna().all(axis=None)
+    assert (abs(ratio - 1) < 1e-4).all(axis=None)
+    table = cublas_errors.by_scales()
+    assert table["cases"].sum() == ratio.size and (table["the same"] <= table["cases"]).all()
+    apart = table[["ours larger by at most, %", "ours smaller by at most, %"]]
+    same = table["the same"] == table["cases"]
+    assert ((apart == 0).all(axis=1) == same).all() and (apart >= 0).all(axis=None)
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ import gemmlab as gl
 from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.bounds import error_bound, reference
 from gemmlab.ladder import BRAIN, HALF, SINGLE
-from gemmlab.products import call
+from gemmlab.ladder.rungs.fp32_summit import FP32_SUMMIT
+from gemmlab.products import call, choosing
 
 
 def matrix(*shape, seed=1):
@@ -86,6 +87,19 @@ def test_batches_of_any_strides(way, ops):
 def test_a_batch_of_any_number_keeps_its_axis(batch):
     A, B, C = matrix(batch, 5, 7), matrix(batch, 7, 3, seed=2), matrix(batch, 5, 3, seed=3)
     assert right(gl.matmul(A, B, 0.5, 2.0, C), A, B, C, 0.5, 2.0)
+
+
+@pytest.mark.parametrize("n", [20, 21])
+def test_the_rung_for_large_products_takes_them_turned_and_one_by_one(n, monkeypatch):
+    def choose(problem, *_):
+        return choosing._chosen(FP32_SUMMIT, FP32_SUMMIT.defaults, problem, "for this test")
+
+    monkeypatch.setattr(call, "choose", choose)
+    monkeypatch.setattr(call, "_plans", {})
+    A, B, C = matrix(2, 9, 13), matrix(2, 9, n, seed=2), matrix(2, 13, n, seed=3)
+    got = gl.matmul(A, WAYS["a view of more columns"](B), 2.0, 0.5, C, transpose_a=True)
+    for g, a, b, c in zip(got, A, B, C, strict=True):
+        assert right(g, a.T, b, c, 2.0, 0.5)
 
 
 def test_matrices_between_those_of_others():

@@ -16,6 +16,7 @@ from gemmlab.cuda.disassembler import Instruction, NoDisassembler, NoListing, pa
 from gemmlab.kernel import prebuilt
 from gemmlab.kernel.kernel import from_source
 from gemmlab.ladder import RUNGS, SINGLE, IllegalSetting
+from gemmlab.ladder.rungs.fp32_summit import FP32_SUMMIT
 from gemmlab.loading import load
 from gemmlab.records import registry, roofs, runs
 from gemmlab.sass import inner_loop as issue_slots
@@ -262,8 +263,10 @@ def test_a_trip_has_the_loads_and_stores_that_the_gpu_counts(rung):
     except registry.NoRecord:
         pytest.skip(f"no counters of {rung.name} are recorded at 4096³")
     trip = loops.loop(kernel, SIMULATED_ARCH).opcodes
-    # Of 12 a part of K has few trips, and beginning and join are a hundredth of it.
+    # Of 12 a part of K has few trips, and beginning and join are a hundredth of it. Of what 22
+    # loads from global memory parts of tiles are; other warps of it copy A, a float for 256 sums.
     outside = {"rel": 0.02, "abs": 1e-4} if rung.name == "12_split_k" else {"rel": 0.01}
+    elsewhere = {METRICS["global", "load"][0]: 1 / 256} if rung is FP32_SUMMIT else {}
     adds = counted[FMA_METRIC] / 32
     assert adds == kernel.rung.batch * 4096**3 / 32
     for opcodes, metric in (
@@ -271,7 +274,9 @@ def test_a_trip_has_the_loads_and_stores_that_the_gpu_counts(rung):
         (("STS",), METRICS["shared", "store"][0]),
         (("LDG", "LDGSTS"), METRICS["global", "load"][0]),
     ):
-        own = sum(trip[opcode] for opcode in opcodes) / trip["FFMA"]
+        own = sum(trip[opcode] for opcode in opcodes) / trip["FFMA"] + elsewhere.get(metric, 0)
+        if metric in elsewhere:
+            outside = {"rel": 0.02}
         assert own == pytest.approx(counted[metric] / adds, **outside), (opcodes, metric)
 
 

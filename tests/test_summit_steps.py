@@ -1,14 +1,18 @@
 """The record of the way from 10 to 22: its rows, written, read and shown in their order."""
 
+import re
+
 import pandas
 import pytest
 
 from gemmlab import plots
 from gemmlab.analysis.recorded import summit_way
+from gemmlab.folders import ROOT
 from gemmlab.ladder import written
 from gemmlab.records import registry
 from gemmlab.records.experiments import summit_steps
 from gemmlab.records.experiments.summit_steps import (
+    BURST,
     COLUMNS,
     EVERY,
     EVIDENCE,
@@ -62,10 +66,10 @@ def test_the_chart_has_the_way_and_then_what_was_not_taken(rows):
 
 
 def test_what_lasts_and_the_errors(rows):
-    row = made_up(WAY[-1], 4096, summit_steps.BURST)
+    row = made_up(WAY[-1], 4096, BURST)
     rows = [one | {"error": 2.0, "cublas_error": 3.0} for one in (*rows, row)]
     EVIDENCE.write(pandas.DataFrame(rows), "nvidia-x")
-    assert list(summit_way.lasting()["way"]) == [summit_steps.BURST, SUSTAINED]
+    assert list(summit_way.lasting()["way"]) == [BURST, SUSTAINED]
     found = summit_way.errors()
     assert list(found.index) == [step.what for step in WAY]
     assert set(found["relative error"]) == {2.0} and set(found["that of cuBLAS"]) == {3.0}
@@ -82,3 +86,55 @@ def test_no_two_steps_are_the_same():
     assert len({step.what for step in EVERY}) == len(EVERY)
     kinds = {(step.rung.name, written(step.full), step.change) for step in EVERY}
     assert len(kinds) == len(EVERY)
+
+
+# ---- what is recorded ----------------------------------------------------------------------------
+
+SHAPE = "4096×4096×4096"
+
+
+def test_all_cycles_are_told_and_agree_with_the_recorded_speed():
+    idle = {"10_register_banks": 3.0, "22_fp32_summit": 0.3}
+    table = summit_way.cycles(idle)
+    assert list(table) == list(idle) and list(table.loc["no work"]) == [3.0, 0.3]
+    parts, last = table.iloc[:4], table.iloc[4]
+    assert (parts >= 0).all(axis=None) and parts.sum().to_list() == pytest.approx([100.0, 100.0])
+    assert last.to_list() == pytest.approx(table.loc["multiply-adds"].to_list(), rel=0.01)
+    with pytest.raises(ValueError, match="18_persistent is float16"):
+        summit_way.cycles({"18_persistent": 0.0})
+
+
+def test_what_both_counts_promise_is_a_product_of_their_ratios(rows):
+    EVIDENCE.write(pandas.DataFrame(rows), "nvidia-x")  # every step 1 TFLOP/s
+    names = [WAY[0].rung.name, WAY[-1].rung.name]
+    slots = pandas.DataFrame([[110, 100]], index=["issue slots"], columns=names)
+    counts = pandas.DataFrame(
+        {"M×N×K": [SHAPE] * 2, "blocks": ["whole tiles", "stream-K"], "idle, %": [20.0, 0.0]}
+    )
+    found = summit_way.by_counts(counts, slots)
+    assert list(found.index) == [SHAPE], "other squares have no counts"
+    assert found.loc[SHAPE].to_list() == pytest.approx([1.0, 1.1 / 0.8, 1.0])
+
+
+def test_of_another_loop_the_chart_says_what_was_changed(rows):
+    EVIDENCE.write(pandas.DataFrame(rows), "nvidia-x")
+    table = summit_way.rewritten(4096).set_index("step")
+    assert table.loc["that, and loads 12 multiply-adds apart", "predicted"] == (
+        "spacing=12 behind=True"
+    )
+    caption = plots.path(table.reset_index()).caption
+    assert caption.startswith(f"{len(REWRITTEN)} changes, each alone: from 0.0 to 0.0 points")
+
+
+def test_the_readme_has_the_recorded_figures():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    said = text[text.index("[22_fp32_summit](notebooks/22_fp32_summit.ipynb) is") :]
+    table = EVIDENCE.read().set_index(["step", "m", "way"])
+    best = REWRITTEN[-1].what
+    asked = [(WAY[-1].what, size, IN_TURN) for size in (2048, 4096, 8192, 16384)]
+    asked += [(best, size, IN_TURN) for size in (4096, 8192)]
+    wanted = [f"{table.loc[one, 'pct_cublas']:.1f}" for one in asked]
+    said = said.partition("\n")[0]
+    assert re.findall(r"([\d.]+) %", said) == wanted
+    speeds = [*asked[1:3], (best, 8192, BURST)]
+    assert re.findall(r"(5\d\.\d)", said) == [f"{table.loc[one, 'tflops']:.1f}" for one in speeds]

@@ -365,6 +365,14 @@ def test_pairs_without_a_legal_setting_are_marked():
     assert texts(plots.sweep(table, "TILE", "BK")).count("not legal") == 3
 
 
+def test_cells_of_a_sweep_in_which_nothing_else_differs_have_the_rate_alone():
+    table = tuning.recorded("19_fp8")
+    every = plots.sweep(table, "STAGES", "GROUP", beside="CLUSTER")
+    written = [one.get_text() for ax in every.axes for one in ax.texts]
+    rates = tuning.at(table, tuning.SHAPES[0])["gflops"]
+    assert {plots.style.rate(one) for one in rates} <= set(written)
+
+
 def test_a_figure_of_other_parameters_is_refused():
     table = tuning.recorded("03_shared_memory")
     with pytest.raises(ValueError, match="TM is no parameter of this kernel: TILE, BK, PAD"):

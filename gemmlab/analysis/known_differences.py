@@ -8,26 +8,49 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from gemmlab.cuda.architectures import WARP
 from gemmlab.kernel.trace import Trace
 from gemmlab.ladder import find
 from gemmlab.ladder.rungs.irregular import LAST_ARRIVER
+from gemmlab.simulator.counters import METRICS
+
+LOOKS = 8  # at a flag until it is set, at most, on average: more are not known
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Of these rungs the GPU counts `more(trace)` of `metric` than the simulator has in a trace."""
+    """Of these rungs the GPU counts `more(trace)` of `metric` than the simulator has in a trace.
+
+    Where it depends on time how much, it is that much at least, and `most(trace)` at most.
+    """
 
     rungs: tuple[str, ...]
     metric: str
     more: Callable[[Trace], int]
     why: str
+    most: Callable[[Trace], int] | None = None
+
+    def explains(self, trace: Trace, more: float) -> bool:
+        """Whether the GPU may have counted so many more than the simulator."""
+        least = self.more(trace)
+        return least <= more <= (self.most(trace) if self.most else least)
 
 
 def of(trace: Trace) -> list[Difference]:
     """Those that a trace of a rung meets, in which the simulator looked at all that it counts."""
-    return [one for one in DIFFERENCES if trace.kernel_name in one.rungs and one.more(trace)]
+    return [
+        one
+        for one in DIFFERENCES
+        if trace.kernel_name in one.rungs and (one.more(trace) or (one.most and one.most(trace)))
+    ]
+
+
+def is_known(trace: Trace, metric: str, more: float) -> bool:
+    """Whether the GPU counts so many more: as is known of the metric, else as many as here."""
+    known = [one for one in of(trace) if one.metric == metric]
+    return all(one.explains(trace, more) for one in known) if known else not more
 
 
 def _predicated(trace: Trace) -> int:
@@ -46,6 +69,20 @@ def _before_counting(trace: Trace) -> int:
     return 4 * math.prod(trace.grid) if trace.settings["JOIN"] == LAST_ARRIVER else 0
 
 
+def _before_telling(trace: Trace) -> int:
+    """The same before each warp sets the flag of its part; as often a flag is cleared."""
+    return 4 * _of_flags(trace, "store")
+
+
+def _looks(trace: Trace, each: int) -> int:
+    """More looks at flags than here, where there are so many at each that is waited for."""
+    return each * _of_flags(trace, "store") - _of_flags(trace, "load")
+
+
+def _of_flags(trace: Trace, operation: str) -> int:
+    return int(trace.lines.query("array == 'flags' and op == @operation")["requests"].sum())
+
+
 DIFFERENCES = (
     Difference(
         rungs=("14_wmma",),
@@ -62,5 +99,23 @@ DIFFERENCES = (
         why="Explained: where the last arriver of 12_split_k adds, the H200 counts four loads of "
         "shared memory more for each block, which no lane executes: the assembler puts them before "
         "the addition by which a block counts itself.",
+    ),
+    Difference(
+        rungs=("22_fp32_summit",),
+        metric="smsp__inst_executed_op_shared_ld.sum",
+        more=_before_telling,
+        why="Explained: before a warp of 22_fp32_summit sets the flag of a part, the H200 counts "
+        "four loads of shared memory more, which no lane executes.",
+    ),
+    *(
+        Difference(
+            rungs=("22_fp32_summit",),
+            metric=metric,
+            more=partial(_looks, each=1),
+            most=partial(_looks, each=LOOKS),
+            why="Explained: how often 22_fp32_summit looks at a flag until it is set depends on "
+            "time, and each look is a load from global memory.",
+        )
+        for metric in METRICS["global", "load"]
     ),
 )

@@ -21,12 +21,10 @@ from gemmlab.analysis import facts
 from gemmlab.analysis.recorded import chosen, gpus
 from gemmlab.folders import RESULTS, ROOT
 from gemmlab.ladder import CEILINGS, RUNGS, SINGLE
-from gemmlab.ladder.rungs.fp8 import FP8
 from gemmlab.loading import load
 from gemmlab.measure.timing import table
 from gemmlab.notebook.chapters import CHAPTERS
 from gemmlab.records import best_by_shape, published, registry, roofs, runs
-from gemmlab.records.experiments.fp8 import steps as fp8_steps
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord, of_each
 from gemmlab.records.runs import Measured
 
@@ -45,7 +43,6 @@ BEGIN, END = "<!-- made by `make readme`, not by hand -->", "<!-- end of what is
 # ---- all rungs so far ----------------------------------------------------------------------------
 
 
-AMONG_STEPS = {FP8.name: fp8_steps.by_default}  # rungs whose speed stands in another table
 ON_SQUARES = tuple(rung for rung in RUNGS if rung.shown_at is None)
 
 
@@ -145,9 +142,6 @@ def ladder_steps() -> list[Step]:
 
 def _speed(rung: ladder.Rung) -> tuple[str, float]:
     """TFLOP/s, and at what if not at SIZE³; percent of cuBLAS."""
-    if rung.name in AMONG_STEPS:
-        row = AMONG_STEPS[rung.name]((SIZE, SIZE, SIZE))
-        return f"{row['tflops']:.2f}", row["pct_cublas"]
     if (problem := rung.shown_at) is None:
         run = runs.replay_at(Measured(rung), SIZE, SIZE, SIZE)
         return f"{run.gflops / 1e3:.2f}", 100 * run.ratio.median
@@ -192,12 +186,10 @@ def gpus_table() -> str:
         ]
         lines.append(f"| {rung} | {' | '.join(cells)} |")
     dates = [_dates(slug, several.index) for slug in registry.gpus()]
-    apart = [name for name in AMONG_STEPS if name in several.index]
-    also = f" {', '.join(apart)} stands in the ladder by another recording." if apart else ""
     said = (
         "Rungs that were recorded on more than one GPU, beside cuBLAS of the same precision and "
         "what FP32 units or tensor cores reach alone, each on the same GPU; empty "
-        f"where that is not recorded. Recorded: {', '.join(dates)}.{also}"
+        f"where that is not recorded. Recorded: {', '.join(dates)}."
     )
     return "\n".join([*lines, "", said])
 

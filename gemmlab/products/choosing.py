@@ -42,7 +42,7 @@ OF_SIXTEEN_BITS = (
     "14_wmma", "15_mma_sync", "16_tma_wgmma", "17_warp_specialized", "18_persistent",
 )  # fmt: skip
 RULED = {
-    SINGLE.name: ("10_register_banks", "12_split_k", "13_batched"),
+    SINGLE.name: ("10_register_banks", "12_split_k", "13_batched", "22_fp32_summit"),
     HALF.name: OF_SIXTEEN_BITS,
     BRAIN.name: OF_SIXTEEN_BITS,
 }

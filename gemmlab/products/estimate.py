@@ -39,7 +39,8 @@ def seconds(rung: Rung, settings: Settings, problem: Problem, target: Target) ->
     busiest = max(1, ceil_div(blocks, target.sm_count))
     resident = _resident(rung, settings, target)
     rate = PRODUCTS * _reuse(settings) * _fill(rung, settings, min(busiest, resident))
-    share = blocks / target.sm_count if join == STREAM_K else busiest
+    evenly = join == STREAM_K or _cuts_its_last_tiles(rung, settings, problem, target)
+    share = blocks / target.sm_count if evenly else busiest
     launches = len(rung.one_tile(settings))
     time = START_S * launches + share * rows * columns * (problem.k / parts + STEP) / rate
     of_a_tile = rung.precision.accumulate.bytes * rows * columns
@@ -47,7 +48,7 @@ def seconds(rung: Rung, settings: Settings, problem: Problem, target: Target) ->
         time += JOIN_S + 2 * of_a_tile * blocks / JOINED
         if join == LAST_ARRIVER:
             time += of_a_tile * parts / BY_ONE
-    if join == STREAM_K:
+    if evenly:
         workers = target.sm_count * resident / max(1, tiles)  # of a tile
         time += JOIN_S + of_a_tile * max(1.0, workers) / BY_ONE
     size = rung.precision.a.bytes * problem.k * together
@@ -55,6 +56,15 @@ def seconds(rung: Rung, settings: Settings, problem: Problem, target: Target) ->
     if rung.batch == 1:
         time, brought = time * problem.batch, brought * problem.batch
     return max(time, START_S + brought, START_S + problem.least_bytes(rung.precision) / COPIED)
+
+
+def _cuts_its_last_tiles(rung: Rung, settings: Settings, problem: Problem, target: Target) -> bool:
+    """Whether blocks that stay share what is left of the tiles, along K."""
+    if not settings.get("STREAM_K"):
+        return False
+    one = Problem(problem.m, problem.n, problem.k)
+    (launch,) = rung.launches(one, settings, target)
+    return prod(launch.grid) != prod(map(ceil_div, (one.m, one.n), rung.tile(settings)))
 
 
 def _resident(rung: Rung, settings: Settings, target: Target) -> int:

@@ -367,9 +367,8 @@ def replay_at(kernel, m: int, n: int, k: int) -> Measurement:
             return Measurement.from_dict(run)
     for skipped in found["skipped"]:
         if (skipped["m"], skipped["n"], skipped["k"]) == (m, n, k):
-            raise NoRecord(
-                f"{kernel.name} at M={m}, N={n}, K={k} was skipped: {skipped['reason']}."
-            )
+            reason = skipped["reason"].rstrip(".")
+            raise NoRecord(f"{kernel.name} at M={m}, N={n}, K={k} was skipped: {reason}.")
     there = ", ".join(f"{run['m']}x{run['n']}x{run['k']}" for run in found["runs"])
     raise NoRecord(
         f"{kernel.name} was not recorded at M={m}, N={n}, K={k}; "

@@ -29,6 +29,26 @@ def speeds() -> pandas.DataFrame:
     return table[table["scales"].notna()].reset_index(drop=True)
 
 
+def by_kind() -> pandas.DataFrame:
+    """Each kind of scales at large shapes, beside cuBLASLt, scales of tensors, and rung 18 in BF16.
+
+    A row for each of BY_SCALES and shape. Columns: step, M×N×K, µs, TFLOP/s, % of cuBLASLt (with
+    the same kind of scales), % of scales of tensors, times 18 in BF16. Raises what
+    registry.Table.read raises.
+    """
+    table = steps.steps(*BY_SCALES)
+    tensors, bf16 = (
+        table["M×N×K"].map(steps.steps(step).set_index("M×N×K")["µs"])
+        for step in (steps.TENSORS, steps.BESIDE[0])
+    )
+    table["% of scales of tensors"] = 100 * tensors / table["µs"]
+    table["times 18 in BF16"] = bf16 / table["µs"]
+    return table[[
+        "step", "M×N×K", "µs", "TFLOP/s", "% of cuBLASLt", "% of scales of tensors",
+        "times 18 in BF16",
+    ]]  # fmt: skip
+
+
 def beside_the_product() -> pandas.DataFrame:
     """Quantizing A and a B stored K×N, from bfloat16, beside the product of squares; by scales.
 

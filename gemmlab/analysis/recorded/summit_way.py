@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from gemmlab import ladder
+from gemmlab.analysis import counters
+from gemmlab.analysis.recorded import stalls
+from gemmlab.cuda.architectures import LIMITS, base
+from gemmlab.ladder import SINGLE
+from gemmlab.records import runs
 from gemmlab.records.experiments import summit_steps
 from gemmlab.records.experiments.summit_steps import (
     BURST,
@@ -18,6 +25,8 @@ from gemmlab.records.experiments.summit_steps import (
     WAY,
     Step,
 )
+from gemmlab.records.runs import Measured
+from gemmlab.sass.rewriting import Change
 
 if TYPE_CHECKING:
     import pandas
@@ -51,11 +60,75 @@ def _path(size: int, taken: tuple[Step, ...], others: tuple[Step, ...]) -> panda
 
 
 def _settings(step: Step) -> str:
-    """Which rung it is, and what is not its default."""
+    """Which rung it is, and what is not its default; of another loop what its Change sets."""
+    if step.change is not None:
+        ordinary = asdict(Change())
+        return " ".join(
+            f"{name}={value}"
+            for name, value in asdict(step.change).items()
+            if value != ordinary[name]
+        )
     changed = {
         name: value for name, value in step.full.items() if step.rung.defaults[name] != value
     }
     return f"{step.rung.name} {ladder.written(changed)}".rstrip()
+
+
+def cycles(idle: Mapping[str, float]) -> pandas.DataFrame:
+    """Where the cycles of all SMs went at LARGE³, in percent, a column for each rung in float32.
+
+    `idle`: the share of the SMs' time without work, in percent, by the name of the rung. The rows:
+    multiply-adds, that is cycles of a scheduler in which it started one; other instructions;
+    nothing to start; no work, as given; together 100. Last what the recorded speed is of two FLOP
+    a lane and cycle, at the clock that was read meanwhile. Counters and stalls are those of Nsight
+    Compute, for SMs that had work. Raises LadderError, ValueError for a rung that is not in
+    float32, NoRecord, StaleRecord, BadRecord.
+    """
+    import pandas
+
+    return pandas.DataFrame({name: _cycles(name, share) for name, share in idle.items()})
+
+
+def _cycles(name: str, idle: float) -> dict[str, float]:
+    shape, rung = (LARGE,) * 3, ladder.find(name)
+    if rung.precision is not SINGLE:
+        raise ValueError(f"{name} is {rung.precision.name}; cycles is of rungs in float32")
+    adds = counters.side_by_side(name, shape=shape).loc["FP32 lanes busy, %", name]
+    issued = stalls.row(rung, shape)["issue_active_pct"]
+    run, limits = runs.replay_at(Measured(rung), *shape), LIMITS[base(ladder.SIMULATED.arch)]
+    lanes = runs.current()["gpu"]["sm_count"] * limits.fp32_lanes
+    busy = 1 - idle / 100
+    return {
+        "multiply-adds": busy * adds,
+        "other instructions": busy * (issued - adds),
+        "nothing to start": busy * (100 - issued),
+        "no work": idle,
+        "recorded speed, % of all": 100 * run.gflops * 1e9 / (2 * lanes * run.sm_clock_mhz * 1e6),
+    }
+
+
+def by_counts(counts: pandas.DataFrame, slots: pandas.DataFrame) -> pandas.DataFrame:
+    """What 22 should reach if its slots and SMs without work were all that changed after 10.
+
+    counts: as traced.sharing.idle gives for "whole tiles" and "stream-K". slots: as
+    issue_slots.of_a_warp gives for both rungs. A row for each of their squares that is recorded:
+    TFLOP/s of 10 as recorded, those expected, and those of 22 as recorded. Raises what
+    registry.Table.read raises.
+    """
+    import pandas
+
+    before, after = WAY[0], WAY[-1]
+    fewer = slots.loc["issue slots", before.rung.name] / slots.loc["issue slots", after.rung.name]
+    busy = 1 - counts.pivot(index="M×N×K", columns="blocks", values="idle, %") / 100
+    speeds = [summit_steps.steps((one,)).set_index("M×N×K")["TFLOP/s"] for one in (before, after)]
+    found = pandas.DataFrame(
+        {
+            "10, TFLOP/s": speeds[0],
+            "22 by both counts": speeds[0] * fewer * busy["stream-K"] / busy["whole tiles"],
+            "22, TFLOP/s": speeds[1],
+        }
+    )
+    return found.dropna()
 
 
 def lasting() -> pandas.DataFrame:

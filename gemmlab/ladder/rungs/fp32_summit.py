@@ -1,7 +1,4 @@
-"""Rung 22: rung 10's loop with producer warps, tensor copies and blocks that share all work evenly.
-
-It has no records of speed yet: `python -m gemmlab record 22_fp32_summit 22_steps` makes them.
-"""
+"""Rung 22: rung 10's loop with producer warps, tensor copies and blocks that share all the work."""
 
 from __future__ import annotations
 

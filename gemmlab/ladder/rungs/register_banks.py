@@ -1,4 +1,4 @@
-"""Rungs 10 and 11: the FP32 summit, and the same with a bias and an activation at its end."""
+"""Rungs 10 and 11: FP32 for all GPUs from sm_80 on; the same with a bias and an activation."""
 
 from __future__ import annotations
 

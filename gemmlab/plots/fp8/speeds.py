@@ -52,10 +52,11 @@ def _draw_shares(ax, table: pandas.DataFrame, shapes: list) -> None:
         x = [place + (at - 1) * BAR for place in range(len(shapes))]
         ax.vlines(x, rows["pct_cublas_q1"], rows["pct_cublas_q3"], color=colour, linewidth=2.2)
         ax.plot(x, rows["pct_cublas"], marker, color=colour, markersize=7, gid=kind)
-        for place, share in zip(x, rows["pct_cublas"], strict=True):
-            off = 7 if share >= 100 else -14  # away from the line at 100
-            ax.annotate(f"{share:.1f}", (place, share), (0, off), textcoords="offset points",
-                        size=SMALL, ha="center")  # fmt: skip
+        for place, row in zip(x, rows.itertuples(), strict=True):
+            share, above = row.pct_cublas, row.pct_cublas >= 100  # away from the line at 100
+            end = row.pct_cublas_q3 if above else row.pct_cublas_q1
+            ax.annotate(f"{share:.1f}", (place, end), (0, 7 if above else -14),
+                        textcoords="offset points", size=SMALL, ha="center")  # fmt: skip
     ax.axhline(100, color=style.BLACK, linewidth=1.2, linestyle="--", gid="cuBLASLt")
     low, high = table["pct_cublas_q1"].min(), table["pct_cublas_q3"].max()
     ax.set_ylim(min(low, 100) - 2.5, max(high, 100) + 2.5)

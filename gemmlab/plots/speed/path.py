@@ -118,7 +118,9 @@ def _draw_bar(ax: Axes, row: dict, middle: float) -> None:
 
 
 def _signed(change: float | None) -> str:
-    return "" if change is None else f"{change:+.1f}".replace("-", "−")
+    if change is None:
+        return ""
+    return f"{change:+.1f}".replace("-", "−") if round(change, 1) else "0.0"
 
 
 def _draw_key(fig: Picture, came: list[str]) -> None:
@@ -140,11 +142,18 @@ def _draw_key(fig: Picture, came: list[str]) -> None:
 
 def _caption(table: pandas.DataFrame) -> str:
     taken = table[table["taken"].astype(bool)]
+    lost = len(table) - len(taken)
+    if len(taken) == 1 and lost:
+        points = table.loc[~table["taken"].astype(bool), SHARE] - taken.iloc[0][SHARE]
+        return (
+            f"{style.plural(lost, 'change')}, each alone: from {_signed(points.min())} to "
+            f"{_signed(points.max())} points of cuBLAS's speed, measured beside it, where "
+            f"{style.rate(1e3 * taken.iloc[0][RATE])} are {taken.iloc[0][SHARE]:.1f} %."
+        )
     change = taken.iloc[-1][SHARE] - taken.iloc[0][SHARE]
     words = (
         f"{style.plural(len(taken) - 1, 'step')} change the speed by {_signed(change)} points of "
         f"cuBLAS's, each measured beside it; together {style.rate(1e3 * taken.iloc[0][RATE])} "
         f"become {style.rate(1e3 * taken.iloc[-1][RATE])}"
     )
-    lost = len(table) - len(taken)
     return words + (f"; and {style.plural(lost, 'road')} not taken." if lost else ".")

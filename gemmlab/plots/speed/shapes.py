@@ -118,8 +118,8 @@ def rung_map(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
 
     table: a row for each shape, with the columns CHOICES, as analysis.recorded.chosen.rungs()
     gives. A panel is drawn over the two of M, N and K that vary, M = N being one. A dot is a shape
-    at which rungs were measured; at others the nearest of these decides, or a rule. Raises TypeError and
-    ValueError for anything else.
+    at which rungs were measured; at others the nearest of these decides, or a rule. Raises
+    TypeError and ValueError for anything else.
     """
     style.require_table(table, CHOICES, "rung_map")
     panels = {panel: _Grid(own) for panel, own in table.groupby("panel", sort=False)}

@@ -149,6 +149,7 @@ def _look(share: float | None, first: bool) -> dict[str, object]:
 
 def _in_lines(words: list[str], width: float) -> str:
     """The settings in as many lines as they need in a cell, about as many in each."""
+    parts: list[str] = []
     for lines in range(1, len(words) + 1):
         each = -(-len(words) // lines)
         parts = [" ".join(words[at : at + each]) for at in range(0, len(words), each)]

@@ -198,7 +198,7 @@ class Report:
             return f"{signed}: accesses that met in a bank"
         trace, times = self._traced
         for one in known_differences.of(trace):
-            if one.metric == metric and times * one.more(trace) == more:
+            if one.metric == metric and one.explains(trace, more / times):
                 return f"{signed}: {one.why}"
         return f"{signed}: not explained"
 

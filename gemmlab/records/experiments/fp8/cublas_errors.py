@@ -118,3 +118,22 @@ def times_ours() -> pandas.DataFrame:
     return table.assign(ratio=ratio).pivot(
         index=["data", "types", "scales"], columns="k", values="ratio"
     )
+
+
+def by_scales() -> pandas.DataFrame:
+    """How far the errors of the sums are from cuBLASLt's, a row for each kind of scales.
+
+    Columns: cases; how many have the same error in all digits that are recorded; by how many
+    percent of cuBLASLt's error ours is larger, and smaller, at most. Raises what
+    registry.Table.read raises.
+    """
+    import pandas
+
+    table = recorded_errors()
+    apart = 100 * (table["sum_error"] / table["cublas_sum_error"] - 1)
+    of_kind = apart.groupby(table["scales"], sort=False)
+    return pandas.DataFrame({
+        "cases": of_kind.size(), "the same": (apart == 0).groupby(table["scales"]).sum(),
+        "ours larger by at most, %": of_kind.max().clip(lower=0),
+        "ours smaller by at most, %": of_kind.min().clip(upper=0).abs(),
+    })  # fmt: skip

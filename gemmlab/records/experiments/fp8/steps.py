@@ -21,7 +21,7 @@ from gemmlab.ladder import Rung, Settings
 from gemmlab.ladder.rungs.fp8 import FP8
 from gemmlab.ladder.rungs.hopper import PERSISTENT
 from gemmlab.measure.timing import arena_of, gflops, now, require_verified
-from gemmlab.records.registry import DATE, POSITIVE, REPORTED, SIZE, TEXT, NoRecord, Say, Table
+from gemmlab.records.registry import DATE, POSITIVE, REPORTED, SIZE, TEXT, Say, Table
 
 if TYPE_CHECKING:
     import pandas
@@ -150,19 +150,6 @@ EVIDENCE = Table(
     name=NAME, file="fp8_steps.csv", remake=record,
     key=("step", "kernel", "settings", "m", "n", "k"), columns=COLUMNS, code_of_row=_code_of_row,
 )  # fmt: skip
-
-
-def by_default(shape: Shape) -> pandas.Series:
-    """The row of rung 19 with its default settings at a shape (M, N, K).
-
-    Raises NoRecord, naming the shapes that there are, and what registry.Table.read raises.
-    """
-    table = EVIDENCE.read()
-    mine = table[table["settings"] == ladder.written(TENSORS.full)].set_index(["m", "n", "k"])
-    if shape not in mine.index:
-        there = ", ".join("x".join(map(str, one)) for one in mine.index)
-        raise NoRecord(f"{FP8.name} was not recorded at {shape}; recorded are, as MxNxK: {there}.")
-    return mine.loc[shape]
 
 
 def steps(*chosen: Step) -> pandas.DataFrame:
