@@ -44,8 +44,9 @@ def row(rung, problem, tflops, share=1.0):
 
 @pytest.fixture
 def records(monkeypatch):
-    """Whatever rows a test appends; no other rung is thought of."""
+    """Whatever rows a test appends; no other rung is thought of, and no rule."""
     rows = []
+    monkeypatch.setattr(choosing, "_instead", lambda *_: None)
     monkeypatch.setattr(choosing, "RULED", dict.fromkeys(choosing.TYPES, ()))
     monkeypatch.setattr(choosing, "recorded", lambda dtype="float32": tuple(rows))
     return rows
@@ -180,6 +181,7 @@ def tables(monkeypatch):
         )  # fmt: skip
 
     monkeypatch.setattr(best_by_shape, "tuned", tuned)
+    monkeypatch.setattr(choosing, "_instead", lambda *_: None)
     monkeypatch.setattr(choosing, "RULED", dict.fromkeys(choosing.TYPES, ()))
     return rows
 
@@ -233,6 +235,51 @@ def test_every_recorded_shape_gets_what_was_fastest_there():
         assert choosing.at(one.problem) == best
         assert (found.rung, ladder.written(found.settings)) == (best.rung.name, best.settings)
         assert found.share == best.share and best.gpu in found.why
+
+
+def test_a_slow_record_gives_way_to_what_the_rule_takes_unless_that_was_measured(monkeypatch):
+    """Tiles of 128×256 for 64 columns of C: 32 blocks for 132 SMs, as once measured."""
+    thin = Problem(4096, 64, 4096)
+    rows = [row(ladder.find(name), thin, 40.0) for name in choosing.OF_SIXTEEN_BITS]
+    monkeypatch.setattr(choosing, "recorded", lambda dtype="float32": tuple(rows))
+    found = gl.choose(thin, "float16")
+    tile = ladder.find(found.rung).tile(found.settings)
+    assert tile[0] * tile[1] < 128 * 128 and found.share is None
+    assert "by the rule" in found.why and "fastest here, " in found.why
+    measured = replace(rows[-1], rung=ladder.find(found.rung), tflops=30.0)
+    rows.append(replace(measured, settings=ladder.written(found.settings)))  # it is no faster
+    choosing._choose.cache_clear()
+    assert "recorded on NVIDIA Test at this shape" in gl.choose(thin, "float16").why
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_where_the_rule_says_far_less_no_sweep_contradicts_it(dtype):
+    times = {}
+    for name in choosing.RULED[dtype]:
+        rung, names = ladder.find(name), tuning.rung_parameters(ladder.find(name))
+        for one in tuning.recorded(name).to_dict("records"):
+            problem = Problem(*(one[size] for size in tuning.SIZES))
+            settings = {name: one[name] for name in names}
+            if rung.entry(settings) not in choosing._entries(rung, settings, problem, SIMULATED):
+                continue  # as the rule does
+            estimated = choosing._estimate(dtype)(rung, settings, problem, SIMULATED)
+            times.setdefault(problem, []).append((estimated, one["time_ms"] / 1e3))
+    said = 0
+    for several in times.values():
+        best, measured = min(several)
+        for other, really in several:
+            if best < choosing.FAR_LESS * other and best < really:
+                said += 1
+                assert measured < really
+    assert said > 100
+
+
+def test_a_sweep_where_another_kernel_is_launched_does_not_choose_settings():
+    """1001×777×513 is the nearest in size, but there are no tensor maps and no tiles to choose."""
+    near = tuning.for_shape(PERSISTENT, (1024, 1024, 512), "sm_90a")
+    assert near.settings == tuning.for_shape(PERSISTENT, (1024, 1024, 1024), "sm_90a").settings
+    assert near.settings != PERSISTENT.defaults
+    assert "1001×777×513" in tuning.for_shape(PERSISTENT, (1003, 779, 515), "sm_90a").note
 
 
 def test_stale_and_missing_records_leave_the_others(monkeypatch):

@@ -1,11 +1,17 @@
 """The way from 16 to 18 as tables: which steps, what orders of tiles need, at which shapes."""
 
+from math import prod
+
 import pandas
 import pytest
 
+import gemmlab as gl
 from gemmlab import ladder, plots
 from gemmlab.analysis.recorded import hopper_way
-from gemmlab.ladder.rungs.hopper import PERSISTENT
+from gemmlab.analysis.traced.schedule import moved, schedule
+from gemmlab.ladder import Problem
+from gemmlab.ladder.rungs.hopper import PERSISTENT, THIN
+from gemmlab.records import tuning
 from gemmlab.records.experiments import hopper_steps
 from gemmlab.records.experiments.hopper_steps import HUGE, LARGE, PACED, ROADS, WAY
 
@@ -83,3 +89,34 @@ def test_shapes_have_as_many_rounds_as_their_blocks_need():
 def test_what_the_tables_read_is_there():
     needed = {"l2_hit_pct", "l2_bytes", "dram_bytes", *hopper_way.PACED_AS}
     assert needed <= set(hopper_steps.COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("17_warp_specialized", {"BM": 128, "BN": 64}),
+        ("17_warp_specialized", {"BM": 64, "BN": 64, "STAGES": 8, "SPLIT": 2}),
+        ("18_persistent", {"BM": 128, "BN": 64, "CLUSTER": 1}),
+        ("18_persistent", {"BM": 128, "BN": 64, "STAGES": 8, "CLUSTER": 4, "SHARE_A": 1}),
+        ("18_persistent", {}),
+    ],
+)
+def test_blocks_ask_for_as_many_bytes_as_is_counted_of_their_boxes(name, settings):
+    kernel = gl.load(name, **settings)
+    asked = hopper_way.asked_for(kernel.rung, kernel.settings, Problem(256, 512, 128))
+    if kernel.settings.get("SPLIT", 1) == 1:
+        traced = moved(schedule(kernel, 256, 512, 128, sm_count=132))["bytes asked for"]
+    else:  # of the blocks of a tile one alone stores it
+        trace = kernel.trace(256, 512, 128)
+        boxes = [box for at in range(trace.grid[0]) for box in trace.run.boxes((at, 0, 0))]
+        traced = sum(2 * prod(box.box) for box in boxes if box.operation == "load")
+    assert asked == traced
+
+
+def test_no_setting_brings_more_than_l2_delivers():
+    for shape in THIN:
+        table = hopper_way.at_l2(shape)
+        assert (table["of L2, %"] < 105).all() and (table["MB asked for"] > 0).all()
+    rows = hopper_way.at_l2((128, 7168, 2048))
+    fastest = tuning.best(tuning.recorded("17_warp_specialized"), (128, 7168, 2048))
+    assert rows["% of cuBLAS"].iloc[0] == fastest["pct_cublas"] and rows["of L2, %"].iloc[0] > 90

@@ -1,15 +1,16 @@
 """Which rung, and which settings of it, for a product: from what was recorded, else by a rule.
 
 choose() takes the fastest that is recorded at the nearest shape (records.best_by_shape), and where
-this GPU has no such record it goes by how many tiles there are for its SMs; so it does where that
-finds a rung that has none. What was recorded in float16 alone stands for bfloat16 too: the same
+this GPU has no such record it goes by how many tiles there are for its SMs. So it does where that
+finds a rung that has none, or takes far less time than what is recorded: not all settings were
+tried at every shape. What was recorded in float16 alone stands for bfloat16 too: the same
 instructions, as fast, on as many bytes.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -46,6 +47,7 @@ RULED = {
     BRAIN.name: OF_SIXTEEN_BITS,
 }
 ROW_BYTES = 16  # at multiples of which rows begin where they are brought fastest
+FAR_LESS = 0.75  # of a time by the rule: no sweep contradicts the rule where it says so
 TURNING_S, TURNING = 3e-6, 1.5e12  # of a transposition before the product: its launch; bytes/s
 
 
@@ -103,13 +105,13 @@ def _choose(problem: Problem, dtype: str, fused: bool) -> Chosen:
     if fused:
         return _fused(problem, dtype)
     rows = [row for row in recorded(dtype) if row.runs_here]
-    found = _from_records(problem, rows)
-    if found and set(RULED[dtype]) <= {row.rung.name for row in rows}:
-        return found
-    ruled = by_rule(problem, dtype)
-    if found and ruled.rung in {row.rung.name for row in rows}:
-        return found
-    return ruled  # there are no records, or none of the rung that should be the fastest
+    best = _from_records(problem, rows)
+    if best is None:
+        return by_rule(problem, dtype)
+    lacking = set(RULED[dtype]) - {row.rung.name for row in rows}
+    if lacking and (ruled := by_rule(problem, dtype)).rung in lacking:
+        return ruled  # there is no record of the rung that should be the fastest
+    return _instead(problem, dtype, best, rows) or _as_recorded(problem, best)
 
 
 # ---- an epilogue, for which there is no choice of rungs ------------------------------------------
@@ -288,15 +290,16 @@ def _as_bfloat16(row: Row) -> Row:
     return replace(row, settings=ladder.written(settings), of=HALF.name)
 
 
-def _from_records(problem: Problem, rows: list[Row]) -> Chosen | None:
+def _from_records(problem: Problem, rows: list[Row]) -> Row | None:
     """The fastest at the nearest recorded shape; of a batch, also of its products one by one."""
     together = [row for row in rows if (row.problem.batch > 1) == (problem.batch > 1)]
     found = _nearest(problem, together)
     if problem.batch > 1 and not any(row.problem == problem for row in found):
         found += _nearest(problem, [row for row in rows if row.problem.batch == 1], batch=1)
-    if not found:
-        return None
-    best = min(found, key=lambda row: row.seconds(problem))
+    return min(found, key=lambda row: row.seconds(problem), default=None)
+
+
+def _as_recorded(problem: Problem, best: Row) -> Chosen:
     same = best.problem == problem
     where = "this shape" if same else f"{best.problem}, the nearest shape that is recorded"
     why = f"the fastest that was recorded on {best.gpu} at {where}"
@@ -305,6 +308,34 @@ def _from_records(problem: Problem, rows: list[Row]) -> Chosen | None:
     settings = ladder.read_settings(best.settings)
     share = best.share if same and not best.of else None
     return _chosen(best.rung, settings, problem, why, share)
+
+
+def _instead(problem: Problem, dtype: str, best: Row, rows: list[Row]) -> Chosen | None:
+    """What the rule takes, where by it that needs far less time than what is recorded.
+
+    Also less than was measured, and only if it was not measured at this very shape itself.
+    """
+    ruled = by_rule(problem, dtype)
+    known = {(row.rung.name, row.settings) for row in rows if row.problem == problem}
+    if best.rung.name not in RULED[dtype] or (ruled.rung, ladder.written(ruled.settings)) in known:
+        return None
+    if ruled.turned != _turned(best.rung, problem.ops):
+        return None
+    target = Target(arch_here(), (gpu() or SIMULATED).sm_count)
+    seconds = _estimate(dtype)
+    least = seconds(ladder.find(ruled.rung), ruled.settings, problem, target)
+    settings = ladder.read_settings(best.settings)
+    slow = seconds(best.rung, settings, problem, target)
+    if least >= FAR_LESS * slow or least >= best.seconds(problem):
+        return None
+    here = "here" if best.problem == problem else f"at {best.problem}"
+    other = {name: value for name, value in settings.items() if ruled.settings.get(name) != value}
+    with_others = f" with {ladder.listed(other)}" if best.rung.name == ruled.rung else ""
+    why = (
+        f"{ruled.why}; what is recorded as the fastest {here}, "
+        f"{best.rung.name}{with_others}, takes {slow / least:.1f} times as long by it"
+    )
+    return replace(ruled, why=why)
 
 
 def _nearest(problem: Problem, rows: list[Row], batch: int | None = None) -> list[Row]:
@@ -349,7 +380,7 @@ def by_rule(problem: Problem, dtype: str = SINGLE.name) -> Chosen:
     """
     target = Target(arch_here(), (gpu() or SIMULATED).sm_count)
     candidates = _candidates(target.arch, dtype)
-    seconds = (tensor_estimate if TYPES[dtype].on_tensor_cores else estimate).seconds
+    seconds = _estimate(dtype)
     found = [
         (seconds(rung, settings, problem, target), _from_default(rung, settings), number)
         for number, (rung, settings) in enumerate(candidates)
@@ -361,6 +392,11 @@ def by_rule(problem: Problem, dtype: str = SINGLE.name) -> Chosen:
     rung, settings = candidates[min(found)[-1]]
     why = f"by the rule for shapes without a record: its tiles for {target.sm_count} SMs"
     return _chosen(rung, settings, problem, why)
+
+
+def _estimate(dtype: str) -> Callable[[Rung, Settings, Problem, Target], float]:
+    """Seconds by the rule for products of the type."""
+    return (tensor_estimate if TYPES[dtype].on_tensor_cores else estimate).seconds
 
 
 def _from_default(rung: Rung, settings: Settings) -> int:

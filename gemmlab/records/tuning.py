@@ -190,7 +190,8 @@ class Choice:
 
 def for_shape(rung: ladder.Rung, shape: Shape, arch: str, others: Settings | None = None) -> Choice:
     """The fastest settings at the recorded shape that is nearest: by the factors between their
-    sizes. Of those that run on `arch`, if any does.
+    sizes. Of those that run on `arch`, if any does. A shape at which the rung launches another
+    kernel says nothing of this one, unless there is no other.
 
     `others`: what is set besides, which no sweep chooses; the settings go together with it. Raises
     NoRecord, and IllegalSetting for no shape, and for others that go together with nothing that the
@@ -203,7 +204,7 @@ def for_shape(rung: ladder.Rung, shape: Shape, arch: str, others: Settings | Non
     if len(whole) != len(sizes) or not (len(sizes) == 3 or batched):
         what = "(M, N, K), three" if rung.batch == 1 else "(M, N, K) or (M, N, K, batch),"
         raise IllegalSetting(f"shape is {what} whole numbers from 1 on, not {shape!r}")
-    nearest = min(shapes_of(rung, others), key=lambda other: distance(shape, other))
+    nearest = min(_alike(rung, shape, others), key=lambda other: distance(shape, other))
     table = at(_computing(rung, kept(rung.name), others), nearest)
     every = [
         {key: int(value) for key, value in row.items()} | others
@@ -219,6 +220,17 @@ def for_shape(rung: ladder.Rung, shape: Shape, arch: str, others: Settings | Non
     if settings == fastest_first[0]:
         return Choice(settings, note, False)
     return Choice(settings, f"{note}, of those that run on {arch}", True)
+
+
+def _alike(rung: ladder.Rung, shape: Shape, others: Settings) -> tuple[Shape, ...]:
+    """Of the shapes of its sweep those at which the rung launches what it launches at a shape."""
+
+    def entries(one: Shape) -> list[str]:
+        settings = rung.defaults | others
+        return [launch.entry for launch in rung.plan(Problem(*one), settings, ladder.SIMULATED)]
+
+    every = shapes_of(rung, others)
+    return tuple(one for one in every if entries(one) == entries(shape)) or every
 
 
 def distance(shape: Shape, other: Shape) -> float:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from gemmlab import ladder
 from gemmlab.analysis.traced.rounds import needs
 from gemmlab.ladder import Problem, Target
-from gemmlab.ladder.rungs.hopper import PERSISTENT
-from gemmlab.records import runs
+from gemmlab.ladder.rungs.hopper import PERSISTENT, WARP_SPECIALIZED
+from gemmlab.ladder.rungs.shapes import ceil_div
+from gemmlab.records import roofs, runs, tuning
 from gemmlab.records.experiments.hopper_steps import EVIDENCE, HUGE, ROADS, WAY
 
 if TYPE_CHECKING:
@@ -88,6 +89,46 @@ def traffic() -> pandas.DataFrame:
             **counted.get(values, {}),
         }  # fmt: skip
     return pandas.DataFrame(rows).T
+
+
+def asked_for(rung: ladder.Rung, settings: ladder.Settings, problem: Problem) -> int:
+    """Bytes of A and B for which all blocks of 17 or 18 ask; a box for a whole cluster once.
+
+    K is a multiple of what all parts of it take in a step, 64 columns of A.
+    """
+    (rows, columns), (down, across) = rung.tile(settings), rung.cluster_tiles(settings)
+    tiles_down = down * ceil_div(ceil_div(problem.m, rows), down)
+    tiles_across = across * ceil_div(ceil_div(problem.n, columns), across)
+    of_a_tile = (rows // across + columns // down) * problem.k * rung.precision_of(settings).a.bytes
+    return tiles_down * tiles_across * of_a_tile
+
+
+def at_l2(shape: tuple[int, int, int]) -> pandas.DataFrame:
+    """What settings of 17 and 18 ask for at a shape (M, N, K) of their sweeps, the fastest first.
+
+    Columns: tile; parts of K; cluster, "-" where blocks share nothing; blocks; MB asked for; TB/s,
+    those bytes in the recorded time; of L2, %: of the recorded roof of reading it; % of cuBLAS.
+    Raises what tuning.recorded and roofs.recorded_levels raise.
+    """
+    import pandas
+
+    problem, found = Problem(*shape), []
+    roof = roofs.recorded_levels()["L2"].per_second.median
+    for rung in (WARP_SPECIALIZED, PERSISTENT):
+        for row in tuning.at(tuning.recorded(rung.name), shape).to_dict("records"):
+            settings = {name: row[name] for name in tuning.rung_parameters(rung)}
+            (launch,) = rung.launches(problem, settings, Target("sm_90a", _sm_count()))
+            asked, cluster = asked_for(rung, settings, problem), settings.get("CLUSTER", 1)
+            rate = asked / (1e-3 * row["time_ms"])
+            shared = f"{cluster}, share {'A' if settings.get('SHARE_A') else 'B'}"
+            found.append({
+                "rung": rung.name, "tile": f"{settings['BM']}×{settings['BN']}",
+                "stages": settings["STAGES"], "parts of K": settings.get("SPLIT", 1),
+                "cluster": shared if cluster > 1 else "-", "blocks": launch.grid[0],
+                "MB asked for": asked / 1e6, "TB/s": rate / 1e12, "of L2, %": 100 * rate / roof,
+                "% of cuBLAS": row["pct_cublas"], "time": row["time_ms"],
+            })  # fmt: skip
+    return pandas.DataFrame(found).sort_values("time", ignore_index=True).drop(columns="time")
 
 
 def shapes(table: pandas.DataFrame) -> pandas.DataFrame:

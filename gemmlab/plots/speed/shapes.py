@@ -118,8 +118,8 @@ def rung_map(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
 
     table: a row for each shape, with the columns CHOICES, as analysis.recorded.chosen.rungs()
     gives. A panel is drawn over the two of M, N and K that vary, M = N being one. A dot is a shape
-    at which rungs were measured; at others the nearest of these decides. Raises TypeError and
-    ValueError for anything else.
+    at which rungs were measured; at others the nearest of these decides, or a rule. Raises
+    TypeError and ValueError for anything else.
     """
     style.require_table(table, CHOICES, "rung_map")
     panels = {panel: _Grid(own) for panel, own in table.groupby("panel", sort=False)}
@@ -183,7 +183,7 @@ def _map_caption(table: pandas.DataFrame) -> str:
         parts.append(f"{name} at {(table['kernel'] == name).sum()}")
     return (
         f"What gl.choose takes at {len(table)} shapes: {style.listed(parts)}. A dot is a shape at "
-        "which rungs were measured; elsewhere the nearest of these decides."
+        "which rungs were measured; elsewhere the nearest of these decides, or a rule."
     )
 
 
