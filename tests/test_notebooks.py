@@ -1,5 +1,7 @@
 """Every notebook: executed in order, small, without widget state or errors, and for every rung."""
 
+import base64
+import io
 import os
 import re
 import runpy
@@ -7,7 +9,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import nbformat
+import numpy
 import pytest
+from PIL import Image
+from traitlets.config import Config
 
 from gemmlab.folders import NOTEBOOKS, ROOT
 from gemmlab.ladder import CEILINGS, RUNGS
@@ -109,3 +114,27 @@ def test_only_notebooks_whose_outputs_are_compared_run_without_the_gpu(
     with pytest.raises(StopIteration):
         started.send(None)
     assert os.environ["GEMMLAB_DEVICE"] == "here"
+
+
+def png(pixels, level):
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, format="png", compress_level=level)
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def with_pictures(*encoded):
+    shown = [nbformat.v4.new_output("display_data", {"image/png": one}) for one in encoded]
+    return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(outputs=shown)])
+
+
+def test_when_notebooks_are_made_anew_pictures_that_look_as_before_keep_their_bytes(tmp_path):
+    config = ROOT / "requirements" / "jupyter" / "jupyter_nbconvert_config.py"
+    pack = runpy.run_path(str(config), {"get_config": Config})["pack_pictures"]
+    same = numpy.arange(48, dtype=numpy.uint8).reshape(4, 4, 3).repeat(9, axis=1)
+    before = png(same, level=9)
+    nbformat.write(with_pictures(before), tmp_path / "one.ipynb")
+    made = with_pictures(png(same, level=0), png(255 - same, level=0))
+    made, _ = pack(made, {"metadata": {"path": str(tmp_path), "name": "one"}})
+    kept, other = (output.data["image/png"] for output in made.cells[0].outputs)
+    assert kept == before and len(other) < len(png(255 - same, level=0))
+    assert (numpy.asarray(Image.open(io.BytesIO(base64.b64decode(other)))) == 255 - same).all()
