@@ -9,12 +9,13 @@ from matplotlib.patches import Rectangle
 
 from gemmlab.plots import style
 from gemmlab.plots.picture import Picture
-from gemmlab.plots.style import LINE, MARGIN, NORMAL, SMALL, WIDTH, styled
+from gemmlab.plots.style import LARGE, LINE, MARGIN, NORMAL, SMALL, WIDTH, styled
 
 RATE, SHARE = "TFLOP/s", "% of cuBLAS"
 COLUMNS = ("step", "predicted", "taken", RATE, SHARE, "gpu", "recorded")
 HEADS = {RATE: 0.65, "points": 0.6}  # of the numbers, and their widths in inches
 WORDS, BAR, GAP = 3.6, 0.2, 0.14  # inches: what a step is called, a bar, the room between rows
+TITLE, KEY = 0.12, 0.47  # inches from the top to the title, and to the key below it
 ROOM = 0.06  # of the axis left free at either end, as a share of what is drawn
 FASTER, SLOWER, NOT_TAKEN = "faster", "slower", "not taken"
 LOOKS = {  # what came of a step: colour, hatch, words of the key
@@ -46,9 +47,10 @@ def path(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
         max(BAR, (len(name) * NORMAL + len(guess) * SMALL) * LINE / 72) + GAP
         for _, name, guess in rows
     ]
-    left, top, height = MARGIN + WORDS + 0.15, 0.45, sum(heights)
+    left, top, height = MARGIN + WORDS + 0.15, KEY + 0.3, sum(heights)
     right = MARGIN + sum(HEADS.values())
     fig = style.page(top + height + 0.55, caption or _caption(table), style.provenance(table))
+    fig.text_at(MARGIN, TITLE, _title(table), size=LARGE, weight="bold")
     ax = fig.add_axes_at(left, top, WIDTH - left - right, height, gid="path", ylim=(height, 0))
     low, high = min(table[SHARE].min(), 100.0), max(table[SHARE].max(), 100.0)
     spare = ROOM * (high - low or 1.0)
@@ -79,7 +81,7 @@ def path(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
     ax.grid(axis="x")
     _draw_key(fig, [one for one in LOOKS if one in {row["came"] for row, *_ in rows}])
     for head, x in zip(HEADS, edges, strict=True):
-        fig.text_at(x, 0.15, head, size=SMALL, ha="right")
+        fig.text_at(x, KEY, head, size=SMALL, ha="right")
     return fig
 
 
@@ -129,21 +131,31 @@ def _draw_key(fig: Picture, came: list[str]) -> None:
     for one in came:
         colour, hatch, name = LOOKS[one]
         patch = Rectangle(
-            (x / across, 1 - 0.28 / down), 0.2 / across, 0.13 / down, hatch=hatch,
+            (x / across, 1 - (KEY + 0.13) / down), 0.2 / across, 0.13 / down, hatch=hatch,
             facecolor=style.tint(colour, 0.45), edgecolor=colour, transform=fig.transFigure,
         )  # fmt: skip
         fig.add_artist(patch)
-        fig.text_at(x + 0.28, 0.15, name, size=SMALL)
+        fig.text_at(x + 0.28, KEY, name, size=SMALL)
         x += 0.28 + style.text_width(name, SMALL) + 0.25
-    line = [x / across, (x + 0.25) / across], [1 - 0.215 / down] * 2
+    line = [x / across, (x + 0.25) / across], [1 - (KEY + 0.065) / down] * 2
     fig.add_artist(Line2D(*line, color=style.BLACK, linewidth=1.2, linestyle="--"))
-    fig.text_at(x + 0.32, 0.15, "cuBLAS", size=SMALL)
+    fig.text_at(x + 0.32, KEY, "cuBLAS", size=SMALL)
+
+
+def _title(table: pandas.DataFrame) -> str:
+    what = "One change at a time" if _are_changes_of_one(table) else "What each step brings"
+    return f"{what}, in points of cuBLAS's speed"
+
+
+def _are_changes_of_one(table: pandas.DataFrame) -> bool:
+    """Whether one step was taken, and the others each change something in it."""
+    return len(table) > 1 and table["taken"].sum() == 1
 
 
 def _caption(table: pandas.DataFrame) -> str:
     taken = table[table["taken"].astype(bool)]
     lost = len(table) - len(taken)
-    if len(taken) == 1 and lost:
+    if _are_changes_of_one(table):
         points = table.loc[~table["taken"].astype(bool), SHARE] - taken.iloc[0][SHARE]
         return (
             f"{style.plural(lost, 'change')}, each alone: from {_signed(points.min())} to "
