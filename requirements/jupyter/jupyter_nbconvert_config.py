@@ -6,6 +6,7 @@ import io
 from pathlib import Path
 
 import nbformat
+from nbconvert.preprocessors import CoalesceStreamsPreprocessor
 from PIL import Image
 
 c = get_config()  # noqa: F821  (Jupyter defines it)
@@ -15,7 +16,7 @@ c.ExecutePreprocessor.timeout = 600
 # No widget state and no execution times in the file.
 c.ExecutePreprocessor.store_widget_state = False
 c.ExecutePreprocessor.record_timing = False
-# Prints of one cell are one output, however they arrived.
+# Prints of one cell are one output, however they arrived: below, once it has been executed.
 c.CoalesceStreamsPreprocessor.enabled = True
 
 
@@ -61,7 +62,9 @@ def packed(png):
     return base64.b64encode(smaller.getvalue()).decode()
 
 
-c.NotebookExporter.preprocessors = [drop_widget_views, pack_pictures]
+c.NotebookExporter.preprocessors = [
+    CoalesceStreamsPreprocessor, drop_widget_views, pack_pictures,
+]  # fmt: skip
 
 # Of the notebook's metadata keep the kernel and the language, not the version of Python that
 # happened to run; cells keep their tags.
