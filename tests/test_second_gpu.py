@@ -192,3 +192,16 @@ def test_without_any_record_it_is_said_what_to_do(monkeypatch, tmp_path):
     monkeypatch.setattr(registry, "RESULTS", tmp_path)
     with pytest.raises(NoRecord, match=r"No GPU is recorded yet\. On another GPU run"):
         gpus.of_roofs()
+
+
+def test_recorded_roofs_are_never_of_two_gpus(monkeypatch):
+    """The H100's record has its ceilings and lacks wgmma's, which are there of the reference."""
+    monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
+    reference = roofs.recorded_ceilings()
+    assert reference.wgmma
+    h100 = dataclasses.replace(AMPERE, name="NVIDIA H100 80GB HBM3")
+    monkeypatch.setattr(registry, "gpu", lambda: h100)
+    own = roofs.recorded_ceilings()
+    assert own.gpu == h100.name and not own.wgmma and own.reads
+    monkeypatch.setattr(registry, "gpu", lambda: AMPERE)
+    assert roofs.recorded_ceilings() == reference

@@ -92,6 +92,22 @@ def records_of(slug: str) -> Iterator[None]:
             os.environ["GEMMLAB_RECORDS"] = before
 
 
+def of_one_gpu(read: Callable[[], Found]) -> Found:
+    """What `read` gives of the first of `folders` that has all that it asks for.
+
+    So what is compared is of one GPU. Raises NoRecord where none has it, and what `read` raises.
+    """
+    *before, last = folders()
+    for folder in before:
+        try:
+            with records_of(folder.name):
+                return read()
+        except NoRecord:
+            continue
+    with records_of(last.name):
+        return read()
+
+
 # ---- reading files -------------------------------------------------------------------------------
 
 
@@ -228,17 +244,11 @@ class Table(Evidence):
     part: tuple[str, str] | None = None
 
     def read(self) -> pandas.DataFrame:
-        """The rows, with at least `columns`: of the first folder that has any."""
-        *before, last = folders()
-        for folder in before:
-            try:
-                return self._read_from(folder)
-            except NoRecord:
-                continue
-        return self._read_from(last)
+        """The rows, with at least `columns`."""
+        return of_one_gpu(self._read)
 
-    def _read_from(self, folder: Path) -> pandas.DataFrame:
-        path = folder / self.file
+    def _read(self) -> pandas.DataFrame:
+        path = replayed() / self.file
         table = self._parsed(text_of(path, self.name), path)
         rows = table[self._own(table)].reset_index(drop=True)
         if rows.empty:

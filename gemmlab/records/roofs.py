@@ -24,7 +24,7 @@ from gemmlab.measure.timing import Spread, now
 from gemmlab.measure.wgmma_ceilings import Ceiling, measure
 from gemmlab.records import runs
 from gemmlab.records.experiments import wgmma_ceilings
-from gemmlab.records.registry import NoRecord, again, stale
+from gemmlab.records.registry import NoRecord, again, of_one_gpu, stale
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,11 @@ def ceilings() -> Ceilings:
 
 def recorded_ceilings() -> Ceilings:
     """The recorded roofs, to stand over recorded points. Raises NoRecord, StaleRecord."""
-    record = runs.having("ceilings")
+    return of_one_gpu(_recorded_ceilings)
+
+
+def _recorded_ceilings() -> Ceilings:
+    record = runs.current()
     if "ceilings" not in record:
         raise NoRecord(
             f"The ceilings of {record['gpu']['name']} are not recorded; "

@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,7 @@ from gemmlab.records.registry import (
     again,
     bad,
     folders,
+    of_one_gpu,
     replayed,
     stale,
     text_of,
@@ -228,18 +229,6 @@ def current() -> dict[str, Any]:
     return load(replayed() / RUNS)
 
 
-def having(*keys: str) -> dict[str, Any]:
-    """The record in the first folder that has what is under these keys, one in another; `current`
-    where none has it. Raises NoRecord, BadRecord."""
-    for folder in folders():
-        record = found = load(folder / RUNS)
-        for key in keys:
-            found = found.get(key, {})
-        if found:
-            return record
-    return current()
-
-
 # ---- the line that a notebook shows --------------------------------------------------------------
 
 
@@ -279,7 +268,7 @@ def is_recorded(rung: Rung) -> bool:
 
     Raises NoRecord where there are none at all.
     """
-    return rung.name in having("rungs", rung.name)["rungs"]
+    return any(rung.name in load(folder / RUNS)["rungs"] for folder in folders())
 
 
 def entry(kernel) -> dict[str, Any]:
@@ -288,8 +277,11 @@ def entry(kernel) -> dict[str, Any]:
     Raises NoRecord if the rung, or this choice of settings, was not recorded, and StaleRecord if
     the kernel or its default settings have changed since.
     """
-    name = kernel.rung.name
-    record = having("rungs", name)
+    return of_one_gpu(partial(_entry, kernel))
+
+
+def _entry(kernel) -> dict[str, Any]:
+    record, name = current(), kernel.rung.name
     if name not in record["rungs"]:
         there = ", ".join(record["rungs"]) or "no rung"
         raise NoRecord(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gemmlab import ladder
@@ -11,6 +12,7 @@ from gemmlab.ladder.rungs.hopper import PERSISTENT, WARP_SPECIALIZED
 from gemmlab.ladder.rungs.shapes import ceil_div
 from gemmlab.records import roofs, runs, tuning
 from gemmlab.records.experiments.hopper_steps import EVIDENCE, HUGE, ROADS, WAY
+from gemmlab.records.registry import of_one_gpu
 
 if TYPE_CHECKING:
     import pandas
@@ -110,6 +112,10 @@ def at_l2(shape: tuple[int, int, int]) -> pandas.DataFrame:
     those bytes in the recorded time; of L2, %: of the recorded roof of reading it; % of cuBLAS.
     Raises what tuning.recorded and roofs.recorded_levels raise.
     """
+    return of_one_gpu(partial(_at_l2, shape))
+
+
+def _at_l2(shape: tuple[int, int, int]) -> pandas.DataFrame:
     import pandas
 
     problem, found = Problem(*shape), []

@@ -25,6 +25,7 @@ from gemmlab.records.experiments.summit_steps import (
     WAY,
     Step,
 )
+from gemmlab.records.registry import of_one_gpu
 from gemmlab.records.runs import Measured
 from gemmlab.sass.rewriting import Change
 
@@ -86,7 +87,9 @@ def cycles(idle: Mapping[str, float]) -> pandas.DataFrame:
     """
     import pandas
 
-    return pandas.DataFrame({name: _cycles(name, share) for name, share in idle.items()})
+    return of_one_gpu(
+        lambda: pandas.DataFrame({name: _cycles(name, share) for name, share in idle.items()})
+    )
 
 
 def _cycles(name: str, idle: float) -> dict[str, float]:
