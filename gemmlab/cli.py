@@ -27,7 +27,7 @@ from gemmlab.cuda.device import (
     why_no_gpu,
 )
 from gemmlab.cuda.disassembler import NoDisassembler, NoListing
-from gemmlab.distributed.by_nccl import NotEnoughGpus
+from gemmlab.distributed.gpus.runner import NotEnoughGpus
 from gemmlab.distributed.team import RankFailed
 from gemmlab.folders import NoCheckout, require_checkout
 from gemmlab.kernel import prebuilt

@@ -13,7 +13,7 @@ import sample_record
 import gemmlab as gl
 from gemmlab import cli, files, ladder
 from gemmlab.analysis import known_differences
-from gemmlab.distributed.by_nccl import NotEnoughGpus
+from gemmlab.distributed.gpus.runner import NotEnoughGpus
 from gemmlab.distributed.team import RankFailed
 from gemmlab.kernel import prebuilt
 from gemmlab.kernel.verify import VerificationError

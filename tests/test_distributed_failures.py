@@ -9,9 +9,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from gemmlab.distributed import by_nccl, by_processes, team
+from gemmlab.distributed import by_processes, team
 from gemmlab.distributed import schedules as make
 from gemmlab.distributed.arithmetic import ByKernel
+from gemmlab.distributed.gpus import runner
 from gemmlab.distributed.team import RankFailed
 from gemmlab.ladder import Problem
 
@@ -118,6 +119,6 @@ def test_memory_that_is_too_little_names_the_gpu_and_what_counts(monkeypatch):
     with pytest.raises(
         RankFailed, match=r"GPU 1 has 4\.0 of 80\.0 GB free, and this rank needs 2\.7"
     ):
-        by_nccl.require_memory(schedule, 1, by)
+        runner.require_memory(schedule, 1, by)
     monkeypatch.setattr(cupy.cuda, "runtime", Memory(70 * 10**9))
-    by_nccl.require_memory(schedule, 1, by)
+    runner.require_memory(schedule, 1, by)

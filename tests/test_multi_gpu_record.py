@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,13 +12,14 @@ import pytest
 from gemmlab.analysis import several_gpus
 from gemmlab.distributed import clock
 from gemmlab.distributed import schedules as make
-from gemmlab.distributed.by_nccl import Measured, NotEnoughGpus
 from gemmlab.distributed.clock import Machine
+from gemmlab.distributed.gpus.runner import DMA_ENGINES, NCCL, Measured, NotEnoughGpus
 from gemmlab.folders import ROOT
 from gemmlab.kernel.verify import VerificationError
-from gemmlab.ladder import Problem
+from gemmlab.ladder import RUNGS, Problem
 from gemmlab.ladder.precision import BRAIN, SINGLE
 from gemmlab.records import registry
+from gemmlab.records.experiments import chains
 from gemmlab.records.experiments.multi_gpu import cases, measuring, recorded
 from gemmlab.records.registry import NoRecord
 
@@ -32,14 +34,14 @@ def gpus(monkeypatch, tmp_path):
     """GPUs, two of them, that take the model's time, each run a hundredth more, and are exact."""
     from cupy.cuda import nccl, runtime
 
-    told = SimpleNamespace(off=0.0, ran=[], count=2)
+    told = SimpleNamespace(off=0.0, ran=[], count=2, why_not=None)
 
     def run(jobs, arithmetic):
         by = arithmetic()
-        return [Measured(product(job, by), times(job)) for job in jobs]
+        return [Measured(multiplied(job, by), times(job)) for job in jobs]
 
-    def product(job, by):
-        told.ran.append((job.schedule.name, job.schedule.ranks, job.schedule.problem))
+    def multiplied(job, by):
+        told.ran.append((job.schedule.problem, job.moved_by))
         if job.A is None:
             return None
         A, B = by.precision.a.decode(job.A), by.precision.b.decode(job.B)
@@ -53,9 +55,10 @@ def gpus(monkeypatch, tmp_path):
     monkeypatch.setattr(registry, "RESULTS", tmp_path)
     monkeypatch.setattr(measuring, "require_gpu", lambda _: HERE)
     monkeypatch.setattr(measuring, "software_versions", lambda: OTHERS)
-    monkeypatch.setattr(measuring.by_nccl, "require_gpus", lambda ranks: None)
-    monkeypatch.setattr(measuring.by_nccl, "run", run)
-    monkeypatch.setattr(measuring.by_nccl, "link", lambda ranks: ([3e11] * 9, [4e11] * 9))
+    monkeypatch.setattr(measuring.runner, "require_gpus", lambda ranks: None)
+    monkeypatch.setattr(measuring.runner, "run", run)
+    monkeypatch.setattr(measuring.link, "measure", lambda ranks: ([3e11] * 9, [4e11] * 9))
+    monkeypatch.setattr(measuring.dma_engines, "why_not", lambda ranks: told.why_not)
     monkeypatch.setattr(runtime, "getDeviceCount", lambda: told.count)
     monkeypatch.setattr(nccl, "get_version", lambda: 22807, raising=False)
     monkeypatch.setenv("GEMMLAB_RECORDS", HERE.slug)
@@ -83,23 +86,33 @@ def test_every_case_is_measured_with_every_schedule_and_number_of_gpus(gpus, tmp
     gpus.count = 4
     table, lines = measured(tmp_path)
     wanted = {
-        (name, case.rung.name, ranks, *problem.shape)
+        (name, case.rung.name, way, ranks, *problem.shape)
         for case in cases.CASES for ranks in (2, 4) for problem in case.shapes(ranks)
-        for name in cases.MAKERS
+        for name in cases.MAKERS for way in (NCCL, DMA_ENGINES)
     }  # fmt: skip
-    columns = ("schedule", "kernel", "ranks", "m", "n", "k")
+    columns = ("schedule", "kernel", "moved_by", "ranks", "m", "n", "k")
     assert set(zip(*(table[name] for name in columns), strict=True)) == wanted
     assert len(table) == len(wanted) and "8 GPUs" not in " ".join(lines)
     assert set(table["all_reduce_gbytes"]) == {300.0} and set(table["peer_copy_gbytes"]) == {400.0}
-    checked = [(name, ranks) for name, ranks, problem in gpus.ran if problem == cases.SMALL]
-    assert len(checked) == len(cases.CASES) * (1 + 2 * len(cases.MAKERS))
+    checked = [way for problem, way in gpus.ran if problem == cases.SMALL]
+    both = 2 * len(cases.CASES) * len(cases.MAKERS)
+    assert checked.count(DMA_ENGINES) == both
+    assert checked.count(NCCL) == len(cases.CASES) + both
+
+
+def test_gpus_that_cannot_read_each_other_are_measured_by_nccl_alone(gpus, tmp_path):
+    gpus.why_not = "GPU 0 cannot read the memory of GPU 1"
+    table, lines = measured(tmp_path)
+    assert set(table["moved_by"]) == {NCCL}
+    assert f"{cases.NAME}: DMA engines: left out. {gpus.why_not}" in lines
 
 
 def test_rows_hold_the_median_and_its_share_of_so_many_times_one_gpu(gpus, tmp_path):
     table, _ = measured(tmp_path)
     cube, (row,) = cases.CUBE, [
         one for one in table.itertuples()
-        if (one.schedule, one.kernel, one.ranks, one.n) == (make.COLUMN, RUNG, 2, 16384)
+        if (one.schedule, one.kernel, one.moved_by, one.ranks, one.n)
+        == (make.COLUMN, RUNG, DMA_ENGINES, 2, 16384)
     ]  # fmt: skip
     alone = 1.04 * clock.timeline(make.one_rank(cube), MACHINE, BRAIN).ms
     both = slowed(clock.timeline(make.column_parallel(cube, 2, cases.CHUNKS), MACHINE, BRAIN), 1.04)
@@ -118,14 +131,14 @@ def test_the_timeline_of_the_median_run_is_read_back(gpus, tmp_path):
     assert len(found.steps) == len(wanted.steps)
     assert found.ms == pytest.approx(wanted.ms, rel=1e-5)
     assert found.hidden == pytest.approx(wanted.hidden, rel=1e-4)
-    assert found.source.startswith(f"{RUNG}, measured on 2 × NVIDIA Test, ")
-    with pytest.raises(NoRecord, match="no timeline is recorded of row parallel, 8×8×8, 2 ranks"):
+    assert found.source.startswith(f"{RUNG}, moved by NCCL, measured on 2 × NVIDIA Test, ")
+    with pytest.raises(NoRecord, match="no timeline is recorded of row parallel, 8×8×8, 2 ranks by 18_persistent, moved by NCCL"):  # fmt: skip # noqa: E501
         recorded.timeline(make.row_parallel(Problem(8, 8, 8), 2), RUNG)
 
 
 def test_a_wrong_product_is_not_timed(gpus):
     gpus.off = 0.5
-    with pytest.raises(VerificationError, match=r"one rank, 264×136×520, 1 ranks by 18_persistent: \d+ of 35904 elements"):  # fmt: skip # noqa: E501
+    with pytest.raises(VerificationError, match=r"one rank, 264×136×520, 1 ranks by 18_persistent, NCCL: \d+ of 35904 elements"):  # fmt: skip # noqa: E501
         measuring.record(print)
 
 
@@ -138,26 +151,32 @@ def test_weak_scaling_has_its_one_gpu_at_the_same_product():
 
 
 def test_two_rungs_of_one_type_have_timelines_of_their_own():
-    """In the record of the H200s: 17 and 18, both in BF16."""
+    """In the record of the H200s: 17 and 18, both in BF16, and both ways of moving."""
     schedule = cases.MAKERS[make.COLUMN](cases.CUBE, 2)
-    found = {kernel: recorded.timeline(schedule, kernel) for kernel in (RUNG, OTHER)}
-    assert len({one.ms for one in found.values()}) == 2
-    for kernel, one in found.items():
+    runs = list(product((RUNG, OTHER), (NCCL, DMA_ENGINES)))
+    found = {one: recorded.timeline(schedule, *one) for one in runs}
+    assert len({one.ms for one in found.values()}) == 4
+    for (kernel, way), one in found.items():
         assert len(one.steps) == sum(map(len, schedule.steps)), kernel
-        assert one.source.startswith(f"{kernel}, measured on 2 × NVIDIA H200, ")
+        assert one.source.startswith(f"{kernel}, moved by {way}, measured on 2 × NVIDIA H200, ")
 
 
 def test_recorded_runs_keep_what_their_schedule_orders():
     """Hardware's own events: no step begins before those that it waits for have ended."""
     for name, maker in cases.MAKERS.items():
         schedule = maker(cases.CUBE, 2)
-        for case in cases.CASES:
-            run = recorded.timeline(schedule, case.rung.name)
+        for case, way in product(cases.CASES, (NCCL, DMA_ENGINES)):
+            run = recorded.timeline(schedule, case.rung.name, way)
             for rank, own in enumerate(schedule.steps):
                 ran = {step.name: step for step in run.of(rank)}
                 for step in own:
                     begins = max((ran[event].end_ms for event in step.after), default=0.0)
-                    assert ran[step.name].start_ms >= begins - 1e-3, (name, case.rung.name, step)
+                    assert ran[step.name].start_ms >= begins - 1e-3, (
+                        name,
+                        case.rung.name,
+                        way,
+                        step,
+                    )
 
 
 # ---- beside the model ----------------------------------------------------------------------------
@@ -166,8 +185,10 @@ def test_recorded_runs_keep_what_their_schedule_orders():
 def test_gpus_that_run_as_the_model_says_are_measured_so(gpus, tmp_path):
     """GPUs that take the model's time, with the rates that are recorded of them."""
     measured(tmp_path)
-    found = several_gpus.beside_model(cases.CUBE).loc[RUNG, make.COLUMN, 2]
+    table = several_gpus.beside_model(cases.CUBE)
+    found, faster = (table.loc[RUNG, make.COLUMN, way, 2] for way in (NCCL, DMA_ENGINES))
     assert several_gpus.recorded_link() == 3e11
+    assert faster["model: times one"] > found["model: times one"]  # its link has 4e11
     assert found["times one"] == pytest.approx(found["one GPU, ms"] / found["all, ms"])
     assert found["times one"] == pytest.approx(found["model: times one"], rel=1e-3)
     assert found["% hidden"] == pytest.approx(found["model: % hidden"], rel=1e-3)
@@ -175,7 +196,7 @@ def test_gpus_that_run_as_the_model_says_are_measured_so(gpus, tmp_path):
 
 def test_weak_scaling_is_held_against_one_gpu_with_its_own_rows(gpus, tmp_path):
     table, _ = measured(tmp_path)
-    found = several_gpus.grown().loc[RUNG, make.COLUMN, 2]
+    found = several_gpus.grown().loc[RUNG, make.COLUMN, NCCL, 2]
     (alone,) = set(table.one_gpu_ms[(table.kernel == RUNG) & (table.m == 8192)])
     assert (found["M×N×K of one"], found["M×N×K of all"]) == ("8192×8192×8192", "16384×8192×8192")
     assert found["% of them used"] == pytest.approx(100 * alone / found["all, ms"])
@@ -186,11 +207,12 @@ def test_where_time_goes_adds_up_and_chunks_are_those_of_the_run(gpus, tmp_path)
     measured(tmp_path)
     schedule = cases.MAKERS[make.COLUMN](cases.CUBE, 2)
     found = several_gpus.where_time_goes(schedule)
-    assert list(found.index) == [case.rung.name for case in cases.CASES]
+    rungs = [case.rung.name for case in cases.CASES]
+    assert list(found.index) == list(product(rungs, (NCCL, DMA_ENGINES)))
     assert (found["products"] + found["no product"]).to_numpy() == pytest.approx(found["all"])
     run = recorded.timeline(schedule, RUNG)
     chunks = several_gpus.chunk_times(run, cases.CHUNKS)
-    assert chunks["product ms"].sum() == pytest.approx(found["products"][RUNG])
+    assert chunks["product ms"].sum() == pytest.approx(found["products"][RUNG, NCCL])
     assert chunks["gather ms"].sum() == pytest.approx(run.moving_ms(0))
     assert (chunks["product from"] >= chunks["gather to"] - 1e-3).all()
 
@@ -219,7 +241,7 @@ def test_one_gpu_is_too_few(monkeypatch):
     from cupy.cuda import nccl, runtime
 
     monkeypatch.setattr(measuring, "require_gpu", lambda _: HERE)
-    monkeypatch.setattr(measuring.by_nccl, "require_gpu", lambda _: HERE)
+    monkeypatch.setattr(measuring.runner, "require_gpu", lambda _: HERE)
     monkeypatch.setattr(nccl, "available", True)
     monkeypatch.setattr(runtime, "getDeviceCount", lambda: 1)
     with pytest.raises(NotEnoughGpus, match="2 ranks need a GPU each, and CUDA sees 1"):
@@ -232,11 +254,23 @@ def test_one_gpu_is_too_few(monkeypatch):
 def test_the_readme_says_how_fast_two_gpus_are_and_how_long_a_record_takes():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     table = recorded.scaling()
-    row = table[(table.kernel == "10_register_banks") & (table.schedule == make.COLUMN)].iloc[0]
-    assert f"{cases.CUBE} in FP32 is {row.one_gpu_ms / row.ms:.2f} times as fast" in readme
-    kept = json.loads((registry.RESULTS / "nvidia-h100-80gb-hbm3" / registry.RUNS).read_text())
-    dates = [kept["ceilings"]["provenance"]["recorded"]]
-    dates += [run["recorded"] for one in kept["rungs"].values() for run in one["runs"]]
-    spent = datetime.fromisoformat(max(dates)) - datetime.fromisoformat(min(dates))
-    assert len(kept["rungs"]) == 12 and "roofs and twelve rungs, lie within six minutes" in readme
+    table = table[(table.schedule == make.COLUMN) & (table.moved_by == DMA_ENGINES)]
+    fp32, bf16 = (
+        table[(table.kernel == kernel) & (table.m == 16384) & (table.n == 16384)].iloc[0]
+        for kernel in ("10_register_banks", RUNG)
+    )
+    assert (
+        f"{cases.CUBE} in FP32 is {fp32.one_gpu_ms / fp32.ms:.2f} times as fast as on one, in BF16 "
+        f"{bf16.one_gpu_ms / bf16.ms:.2f} times"
+    ) in readme
+    folder = registry.RESULTS / "nvidia-h100-80gb-hbm3"
+    kept = json.loads((folder / registry.RUNS).read_text())["rungs"]
+    assert set(kept) == {rung.name for rung in RUNGS}
+    with registry.records_of(folder.name):
+        began = chains.EVIDENCE.read()["recorded"].min()
+    rungs = [kept[rung.name] for rung in RUNGS[:7]]
+    dates = [run["recorded"] for one in rungs for run in one["runs"]]
+    assert began < min(dates)
+    spent = datetime.fromisoformat(max(dates)) - datetime.fromisoformat(began)
+    assert "On an H100 two experiments and seven rungs, up to 07, took less than six min" in readme
     assert spent < timedelta(minutes=6)

@@ -19,12 +19,14 @@ def assert_samples(samples):
     assert all(math.isfinite(ms) and ms > 0 for times in samples.values() for ms in times)
     first, alone, graph, *_ = samples.values()
     assert len(first) == 1 and len(alone) == len(graph) == pitfalls.PAIRS
-    # What notebook 00 says of any GPU: a first call and launch gaps cost more than the product.
-    assert first[0] > 10 * statistics.median(alone) > 10 * statistics.median(graph)
 
 
 def test_the_recorded_samples_show_what_notebook_00_says():
-    assert_samples(pitfalls.recorded())
+    samples = pitfalls.recorded()
+    assert_samples(samples)
+    # a first call and launch gaps cost more than the product
+    first, alone, graph, *_ = samples.values()
+    assert first[0] > 10 * statistics.median(alone) > 10 * statistics.median(graph)
 
 
 def test_a_record_without_them_says_what_to_do(monkeypatch):

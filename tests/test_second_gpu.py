@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 
 import pytest
 
@@ -15,6 +16,7 @@ from gemmlab.records import recorder, registry, roofs, runs
 from gemmlab.records.registry import Evidence, NoRecord, StaleRecord
 from gemmlab.records.runs import Measured
 
+H100 = "nvidia-h100-80gb-hbm3"
 AMPERE = Gpu(
     name="NVIDIA Made Up", compute_capability=(8, 0), arch="sm_80", sm_count=108,
     memory_bytes=4 * 10**10, l2_bytes=40 * 2**20, driver="1.0", cuda="1.0",
@@ -168,7 +170,7 @@ def test_both_recorded_gpus_stand_side_by_side_the_reference_first():
     assert "On another GPU run" in found.note
 
 
-@pytest.mark.parametrize("slug", ["nvidia-h200", "nvidia-h100-80gb-hbm3"])
+@pytest.mark.parametrize("slug", ["nvidia-h200", H100])
 def test_speeds_are_those_of_the_gpu_and_shares_of_its_own_cublas_and_roof(slug):
     speeds = gpus.speeds()
     with registry.records_of(slug):
@@ -183,7 +185,16 @@ def test_speeds_are_those_of_the_gpu_and_shares_of_its_own_cublas_and_roof(slug)
     assert row[gpus.ROOF] == pytest.approx(100e12 * row[gpus.TFLOPS] / roof)
 
 
-def test_where_a_roof_lacks_the_speed_is_there():
+@pytest.fixture
+def h100_without_wgmma(monkeypatch, tmp_path):
+    """Both recorded GPUs, without the H100's roofs of wgmma."""
+    for slug in ("nvidia-h200", H100):
+        shutil.copytree(registry.RESULTS / slug, tmp_path / slug)
+    (tmp_path / H100 / "wgmma_ceilings.csv").unlink()
+    monkeypatch.setattr(registry, "RESULTS", tmp_path)
+
+
+def test_where_a_roof_lacks_the_speed_is_there(h100_without_wgmma):
     row = gpus.speeds().loc["18_persistent", "NVIDIA H100 80GB HBM3"]
     assert row[gpus.TFLOPS] > 0 and row[gpus.CUBLAS] > 0 and row.isna()[gpus.ROOF]
 
@@ -194,8 +205,8 @@ def test_without_any_record_it_is_said_what_to_do(monkeypatch, tmp_path):
         gpus.of_roofs()
 
 
-def test_recorded_roofs_are_never_of_two_gpus(monkeypatch):
-    """The H100's record has its ceilings and lacks wgmma's, which are there of the reference."""
+def test_recorded_roofs_are_never_of_two_gpus(monkeypatch, h100_without_wgmma):
+    """Where the H100's record lacks wgmma's, they are there of the reference."""
     monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
     reference = roofs.recorded_ceilings()
     assert reference.wgmma

@@ -13,6 +13,7 @@ from gemmlab.distributed import clock, in_turn
 from gemmlab.distributed import schedules as make
 from gemmlab.distributed.arithmetic import Bounded, ByKernel
 from gemmlab.distributed.clock import Machine, Make, Scaled
+from gemmlab.distributed.gpus.runner import DMA_ENGINES, NCCL
 from gemmlab.distributed.ranks import squarest
 from gemmlab.distributed.steps import Schedule
 from gemmlab.distributed.timeline import PRODUCT, Timeline
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     import pandas
 
 CHUNKS = 8
+RUNS = ["rung", "schedule", "moved by", "GPUs"]  # what tells measured rows apart
 AT = (16384, 16384, 16384)  # whose recorded rate the model takes
 MAKERS: dict[str, Callable[[Problem, int, int], Schedule]] = {
     make.COLUMN: make.column_parallel,
@@ -137,10 +139,10 @@ def recorded_link() -> float:
 
 
 def beside_model(problem: Problem) -> pandas.DataFrame:
-    """What was measured of a product over several GPUs, and the model of it. A row for each rung
-    and schedule.
+    """What was measured of a product over several GPUs, and the model of it. A row for each rung,
+    schedule, way of moving and number of GPUs.
 
-    Columns: GPUs; milliseconds of one, and of all; how many times as fast as one they are, and
+    Columns: milliseconds of one, and of all; how many times as fast as one they are, and
     percent of communication hidden, each measured and by the model, see _model.
     """
     import pandas
@@ -150,21 +152,22 @@ def beside_model(problem: Problem) -> pandas.DataFrame:
         if (row.m, row.n, row.k) != problem.shape:
             continue
         model = _model(row)
-        rows[row.kernel, row.schedule, row.ranks] = {
+        rows[row.kernel, row.schedule, row.moved_by, row.ranks] = {
             "one GPU, ms": row.one_gpu_ms, "all, ms": row.ms,
             "times one": row.one_gpu_ms / row.ms, "model: times one": row.one_gpu_ms / model.ms,
             "% hidden": row.hidden_pct, "model: % hidden": 100 * model.hidden,
         }  # fmt: skip
-    names = ["rung", "schedule", "GPUs"]
-    return pandas.DataFrame.from_dict(rows, orient="index").rename_axis(names)
+    return pandas.DataFrame.from_dict(rows, orient="index").rename_axis(RUNS)
 
 
 def _model(row) -> Timeline:
-    """Of a recorded row: with the rate that one GPU had in the same recording, and its link."""
+    """Of a recorded row: with the rate that one GPU had in the same recording, and the link by what
+    moved its parts."""
     problem = Problem(row.m, row.n, row.k)
     rate = problem.flop / (row.one_gpu_ms / clock.MS)
     memory = roofs.recorded_ceilings().bytes_per_second
-    machine = Machine(rate, memory, 1e9 * row.all_reduce_gbytes, gpus_per_host=row.ranks)
+    links = {NCCL: row.all_reduce_gbytes, DMA_ENGINES: row.peer_copy_gbytes}
+    machine = Machine(rate, memory, 1e9 * links[row.moved_by], gpus_per_host=row.ranks)
     schedule = cases.MAKERS[row.schedule](problem, row.ranks)
     return clock.timeline(schedule, machine, cases.of(row.kernel).precision)
 
@@ -172,8 +175,9 @@ def _model(row) -> Timeline:
 def grown() -> pandas.DataFrame:
     """Weak scaling as it was measured: p GPUs with p times the rows that one has.
 
-    A row for each rung and schedule that was measured so. Columns: GPUs; the shape and milliseconds
-    of one, and of all; percent of p GPUs that are used, measured and by the model, see _model.
+    A row for each rung, schedule, way of moving and number of GPUs that was measured so. Columns:
+    the shape and milliseconds of one, and of all; percent of p GPUs that are used, measured and by
+    the model, see _model.
     """
     import pandas
 
@@ -183,14 +187,13 @@ def grown() -> pandas.DataFrame:
         of_rung = table[(table.kernel == case.rung.name) & (table.n == one.n) & (table.k == one.k)]
         alone = float(of_rung.one_gpu_ms[of_rung.m == one.m].iloc[0])
         for row in of_rung[of_rung.m == of_rung.ranks * one.m].itertuples():
-            rows[case.rung.name, row.schedule, row.ranks] = {
+            rows[case.rung.name, row.schedule, row.moved_by, row.ranks] = {
                 "M×N×K of one": str(one), "one GPU, ms": alone,
                 "M×N×K of all": str(Problem(row.m, row.n, row.k)), "all, ms": row.ms,
                 "% of them used": 100 * alone / row.ms,
                 "model: % used": 100 * row.one_gpu_ms / row.ranks / _model(row).ms,
             }  # fmt: skip
-    names = ["rung", "schedule", "GPUs"]
-    return pandas.DataFrame.from_dict(rows, orient="index").rename_axis(names)
+    return pandas.DataFrame.from_dict(rows, orient="index").rename_axis(RUNS)
 
 
 def alone() -> pandas.DataFrame:
@@ -207,7 +210,8 @@ def alone() -> pandas.DataFrame:
 
 
 def where_time_goes(schedule: Schedule) -> pandas.DataFrame:
-    """The recorded run of a schedule, of GPU 0, with each rung that ran it. Milliseconds.
+    """The recorded run of a schedule, of GPU 0, with each rung that ran it and way of moving, in
+    milliseconds.
 
     Columns: all; while it multiplies; its part of what one GPU needs for the whole product; while
     it multiplies nothing.
@@ -217,16 +221,17 @@ def where_time_goes(schedule: Schedule) -> pandas.DataFrame:
     table, rows, (m, n, k) = recorded.scaling(), {}, schedule.problem.shape
     for case in cases.CASES:
         kernel = case.rung.name
-        run = recorded.timeline(schedule, kernel)
-        same = (table.m == m) & (table.n == n) & (table.k == k)
-        one = float(table.one_gpu_ms[same & (table.kernel == kernel)].iloc[0])
-        multiplies = sum(step.ms for step in run.of(0, PRODUCT))
-        rows[kernel] = {
-            "all": run.ms, "products": multiplies,
-            f"1/{schedule.ranks} of one GPU": one / schedule.ranks,
-            "no product": run.ms - multiplies,
-        }  # fmt: skip
-    return pandas.DataFrame.from_dict(rows, orient="index").rename_axis("rung")
+        same = (table.m == m) & (table.n == n) & (table.k == k) & (table.kernel == kernel)
+        one = float(table.one_gpu_ms[same].iloc[0])
+        for way in table.moved_by[same].unique():
+            run = recorded.timeline(schedule, kernel, way)
+            multiplies = sum(step.ms for step in run.of(0, PRODUCT))
+            rows[kernel, way] = {
+                "all": run.ms, "products": multiplies,
+                f"1/{schedule.ranks} of one GPU": one / schedule.ranks,
+                "no product": run.ms - multiplies,
+            }  # fmt: skip
+    return pandas.DataFrame.from_dict(rows, orient="index").rename_axis(["rung", "moved by"])
 
 
 def chunk_times(run: Timeline, chunks: int) -> pandas.DataFrame:

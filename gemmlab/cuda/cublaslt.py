@@ -243,6 +243,10 @@ class FusedProduct(_Product):
                 f"M={m}, N={n}, K={k} in FP32."
             )
 
+    def launch_into(self, A, B, C, bias) -> None:
+        """As _Product's; the bias by its name, too, as a Kernel takes it."""
+        super().launch_into(A, B, C, bias)
+
     def _launch(self, proposal: _Proposal, A, B, C, bias) -> int:
         """The status of one launch."""
         self._set(BIAS_POINTER, ctypes.c_void_p(bias.data.ptr))

@@ -68,6 +68,12 @@ TERMS = (
         "Each rank sends its part of a matrix to all others, so that every rank has the whole.",
     ),
     Term(
+        "DMA engine",
+        "21_multi_gpu",
+        "A unit of a GPU beside its SMs that copies memory, also from and to another GPU.",
+        ("DMA engines",),
+    ),
+    Term(
         "rank",
         "21_multi_gpu",
         "A process with a GPU of its own, one of several that compute a product together.",

@@ -75,9 +75,10 @@ MAKERS: dict[str, Callable[[Problem, int], Schedule]] = {
     make.SUMMA: lambda problem, ranks: make.summa(problem, squarest(ranks), CHUNKS),
 }
 CODE = {**TEXT("code", "gpu"), **DATE("recorded")}
-KEY = ("schedule", "kernel", "settings", "ranks", "m", "n", "k")
+KEY = ("schedule", "kernel", "settings", "moved_by", "ranks", "m", "n", "k")
 WHAT = {
-    **TEXT("schedule", "dtype", "kernel"), **NOTE("settings"), **SIZE("ranks", "m", "n", "k"),
+    **TEXT("schedule", "dtype", "kernel"), **NOTE("settings"), **TEXT("moved_by"),
+    **SIZE("ranks", "m", "n", "k"),
 }  # fmt: skip
 COLUMNS = {
     **WHAT, **SIZE("chunks"), **POSITIVE("ms", "ms_q1", "ms_q3", "tflops", "one_gpu_ms"),

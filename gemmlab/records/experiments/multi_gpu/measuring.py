@@ -3,9 +3,9 @@
     python -m gemmlab record 21_multi_gpu
 
 holds each schedule to its bound at a small shape, times one GPU and then 2, 4 and 8 of those that
-are there, with the links between them; results/<gpu>/multi_gpu.csv holds it, and
-multi_gpu_timeline.csv when each step of the median run of the largest product ran (see
-gemmlab.records.registry). Needs NCCL, and two GPUs of one kind.
+are there, by NCCL and by their DMA engines, with the links between them; results/<gpu>/
+multi_gpu.csv holds it, and multi_gpu_timeline.csv when each step of the median run of the largest
+product ran (see gemmlab.records.registry). Needs NCCL, and two GPUs of one kind.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any
 
 from gemmlab import ladder
 from gemmlab.cuda.device import require_gpu, software_versions
-from gemmlab.distributed import by_nccl, in_turn, rank_sum
+from gemmlab.distributed import in_turn, rank_sum
 from gemmlab.distributed import schedules as make
 from gemmlab.distributed.arithmetic import Bounded
-from gemmlab.distributed.by_nccl import Job, Measured
-from gemmlab.distributed.steps import Schedule
+from gemmlab.distributed.gpus import dma_engines, link, runner
+from gemmlab.distributed.gpus.runner import DMA_ENGINES, NCCL, Job, Measured
 from gemmlab.distributed.timeline import Timeline
 from gemmlab.kernel.fingerprint import short_code
 from gemmlab.kernel.operands import Operands
@@ -55,7 +55,7 @@ def record(say: Say) -> Path:
     anything is timed of a number of GPUs.
     """
     here = require_gpu("Measuring several GPUs")
-    by_nccl.require_gpus(COUNTS[0])
+    runner.require_gpus(COUNTS[0])
     from cupy.cuda import nccl, runtime
 
     versions = software_versions() | {"nccl": str(nccl.get_version())}
@@ -68,25 +68,34 @@ def record(say: Say) -> Path:
     }
     rows, steps = [], []
     for ranks in (count for count in COUNTS if count <= runtime.getDeviceCount()):
-        links = _links(ranks, say)
+        links, ways = _links(ranks, say), _ways(ranks, say)
         for case in CASES:
             jobs = [
-                Job(maker(problem, ranks), repeats=REPEATS)
+                Job(maker(problem, ranks), repeats=REPEATS, moved_by=way)
                 for problem in case.shapes(ranks)
                 for maker in MAKERS.values()
+                for way in ways
             ]
-            for job, found in _timed(case, jobs, say, verify_with=ranks):
+            for job, found in _timed(case, jobs, say, ways):
                 one = alone[case.rung.name, job.schedule.problem].ms
-                rows.append(_row(case, job.schedule, found, one) | links | about)
+                rows.append(_row(case, job, found, one) | links | about)
                 if job.schedule.problem == CUBE:
-                    run = _median(found)
-                    steps += [row | about for row in _step_rows(case, job.schedule, run)]
+                    steps += [row | about for row in _step_rows(case, job, _median(found))]
                 say(
-                    f"{NAME}: {job.schedule}, {case.precision.name}: {rows[-1]['tflops']:.0f} "
-                    f"TFLOP/s, {rows[-1]['pct_of_ranks']:.1f} % of {ranks} GPUs"
+                    f"{NAME}: {job.schedule}, {case.precision.name}, {job.moved_by}: "
+                    f"{rows[-1]['tflops']:.0f} TFLOP/s, {rows[-1]['pct_of_ranks']:.1f} % of "
+                    f"{ranks} GPUs"
                 )
             _write(rows, steps, here.slug)
     return EVIDENCE.path_of(here.slug)
+
+
+def _ways(ranks: int, say: Say) -> tuple[str, ...]:
+    """What can move parts between these GPUs."""
+    if why := dma_engines.why_not(ranks):
+        say(f"{NAME}: {DMA_ENGINES}: left out. {why}")
+        return (NCCL,)
+    return NCCL, DMA_ENGINES
 
 
 def _alone(case: Case) -> list[Job]:
@@ -94,17 +103,18 @@ def _alone(case: Case) -> list[Job]:
 
 
 def _timed(
-    case: Case, jobs: list[Job], say: Say, verify_with: int = 1
+    case: Case, jobs: list[Job], say: Say, ways: tuple[str, ...] = (NCCL,)
 ) -> Iterator[tuple[Job, Measured]]:
     """Each job and what was measured, after what is checked by the same processes passed."""
-    given = Operands.from_seed(SMALL, case.precision, SEED)
-    makers = MAKERS.values() if verify_with > 1 else [lambda problem, _: make.one_rank(problem)]
-    small = [maker(SMALL, verify_with) for maker in makers]
-    checked = [Job(schedule, given.A, given.B) for schedule in small]
-    found = by_nccl.run([*checked, *jobs], case.arithmetic)
+    ranks, given = jobs[0].schedule.ranks, Operands.from_seed(SMALL, case.precision, SEED)
+    makers = MAKERS.values() if ranks > 1 else [lambda problem, _: make.one_rank(problem)]
+    checked = [
+        Job(maker(SMALL, ranks), given.A, given.B, moved_by=way) for maker in makers for way in ways
+    ]
+    found = runner.run([*checked, *jobs], case.arithmetic)
     for job, one in zip(checked, found, strict=False):
         _require_right(case, job, one.C)
-    say(f"{NAME}: {case.rung.name} on {verify_with}: pass ({len(checked)} schedules)")
+    say(f"{NAME}: {case.rung.name} on {ranks}: pass ({len(checked)} schedules)")
     return zip(jobs, found[len(checked) :], strict=True)
 
 
@@ -115,13 +125,14 @@ def _require_right(case: Case, job: Job, C: Any) -> None:
     if wrong.any():
         row, column = (int(at[0]) for at in wrong.nonzero())
         raise VerificationError(
-            f"{job.schedule} by {case.rung.name}: {int(wrong.sum())} of {wrong.size} elements are "
-            f"further off than their bound, the first in row {row}, column {column}"
+            f"{job.schedule} by {case.rung.name}, {job.moved_by}: {int(wrong.sum())} of "
+            f"{wrong.size} elements are further off than their bound, the first in row {row}, "
+            f"column {column}"
         )
 
 
 def _links(ranks: int, say: Say) -> dict[str, float]:
-    summed, copied = by_nccl.link(ranks)
+    summed, copied = link.measure(ranks)
     found = {
         "all_reduce_gbytes": statistics.median(summed) / 1e9,
         "peer_copy_gbytes": statistics.median(copied) / 1e9,
@@ -138,19 +149,22 @@ def _median(found: Measured) -> Timeline:
     return sorted(found.runs, key=lambda one: one.ms)[len(found.runs) // 2]
 
 
-def _about(case: Case, schedule: Schedule) -> dict[str, Any]:
+def _about(case: Case, job: Job) -> dict[str, Any]:
+    schedule = job.schedule
     m, n, k = schedule.problem.shape
     return {
         "schedule": kept_name(schedule), "dtype": case.precision.name, "kernel": case.rung.name,
-        "settings": ladder.written(case.full), "ranks": schedule.ranks, "m": m, "n": n, "k": k,
+        "settings": ladder.written(case.full), "moved_by": job.moved_by, "ranks": schedule.ranks,
+        "m": m, "n": n, "k": k,
         "code": _code(case, case.full, kept_name(schedule)),
     }  # fmt: skip
 
 
-def _row(case: Case, schedule: Schedule, found: Measured, one_gpu_ms: float) -> dict[str, Any]:
+def _row(case: Case, job: Job, found: Measured, one_gpu_ms: float) -> dict[str, Any]:
+    schedule = job.schedule
     spread = Spread.of([run.ms for run in found.runs], min)
     hidden = [run.hidden for run in found.runs if run.hidden is not None]
-    return _about(case, schedule) | {
+    return _about(case, job) | {
         "chunks": CHUNKS, "ms": spread.median, "ms_q1": spread.q1, "ms_q3": spread.q3,
         "tflops": schedule.problem.flop / spread.median / 1e9, "one_gpu_ms": one_gpu_ms,
         "pct_of_ranks": 100 * one_gpu_ms / spread.median / schedule.ranks,
@@ -158,8 +172,8 @@ def _row(case: Case, schedule: Schedule, found: Measured, one_gpu_ms: float) -> 
     }  # fmt: skip
 
 
-def _step_rows(case: Case, schedule: Schedule, run: Timeline) -> Iterator[dict[str, Any]]:
-    about = _about(case, schedule)
+def _step_rows(case: Case, job: Job, run: Timeline) -> Iterator[dict[str, Any]]:
+    about = _about(case, job)
     for one in run.steps:
         yield about | {
             "rank": one.rank, "stream": one.stream, "step": one.name, "kind": one.kind,

@@ -1,4 +1,4 @@
-"""A schedule run on the GPUs of this host: a process and a GPU for each rank, NCCL between them.
+"""A schedule run on the GPUs of this host: a process and a GPU for each rank.
 
 Steps are enqueued at once, on streams that wait for events; then their ends are awaited, each with
 a time limit. A step's begin and end are events too: they are the timeline.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,25 +16,19 @@ import numpy as np
 from gemmlab.cuda.device import require_gpu
 from gemmlab.distributed import rank_sum
 from gemmlab.distributed.arithmetic import ByKernel, rows_of, to_host
+from gemmlab.distributed.gpus.dma_engines import DmaEngines
+from gemmlab.distributed.gpus.nccl import Collectives
 from gemmlab.distributed.in_turn import Buffers, gathered, placed
 from gemmlab.distributed.order import require_sound
 from gemmlab.distributed.ranks import ScheduleError
-from gemmlab.distributed.steps import (
-    ALL_GATHER,
-    BROADCAST,
-    COPIES,
-    Collective,
-    Part,
-    Product,
-    Schedule,
-    Step,
-)
+from gemmlab.distributed.steps import COPIES, Collective, Product, Schedule, Step
 from gemmlab.distributed.team import RankFailed, Reporter, run_ranks
 from gemmlab.distributed.timeline import Ran, Timeline, kind_of
 
 LIMIT_S = 30.0  # for each step
 POLL_S = 0.0005
 CONNECTING = "connecting to the others"
+NCCL, DMA_ENGINES = "NCCL", "DMA engines"  # what moves parts from one GPU to another
 PRIORITY = {COPIES: -1}  # an SM that gets free goes to NCCL's blocks before those of a product
 SPARE_BYTES = 2 * 2**30  # of a GPU's memory: its context, NCCL's buffers, workspaces
 
@@ -49,13 +42,14 @@ class Job:
     """A schedule to run once to warm up, and `repeats` times.
 
     `A`, `B`: NumPy, of the types of the precision; without them each GPU makes its own random
-    numbers, and C stays there.
+    numbers, and C stays there. `moved_by`: NCCL or DMA_ENGINES.
     """
 
     schedule: Schedule
     A: Any = None
     B: Any = None
     repeats: int = 1
+    moved_by: str = NCCL
 
 
 @dataclass(frozen=True)
@@ -96,6 +90,11 @@ def run(
     ranks = {job.schedule.ranks for job in jobs}
     if len(ranks) != 1:
         raise ScheduleError(f"jobs of {sorted(ranks)} ranks; take those of one number at a time")
+    if others := {job.moved_by for job in jobs} - {NCCL, DMA_ENGINES}:
+        raise ScheduleError(
+            f"nothing is moved by {', '.join(map(repr, sorted(others)))}: take {NCCL!r} or "
+            f"{DMA_ENGINES!r}"
+        )
     count = ranks.pop()
     units = [require_sound(job.schedule) for job in jobs]
     require_gpus(count)
@@ -178,16 +177,29 @@ def _run_job(reporter: Reporter, rank: int, job: Job, own: list[Step], by: ByKer
     else:
         buffers = placed(job.schedule, rank, by, job.A, job.B)
     cupy.cuda.Device().synchronize()
-    streams = OnStreams(rank, job.schedule, own, by, buffers, connected)
+    moves = _moves(rank, job, buffers, connected)
+    streams = OnStreams(rank, job.schedule, own, by, buffers, moves, connected)
     runs = []
     for _ in range(job.repeats + 1):
         streams.enqueue()
         runs.append(streams.finish(reporter, limit_s))
+    moves.close()
+    streams.meet(limit_s)  # then nobody has mapped what is freed here
     outputs = {held.part.buffer for held in job.schedule.outputs if held.rank == rank}
     kept = {} if job.A is None else {name: to_host(buffers[name]) for name in outputs}
-    del buffers, streams
+    del buffers, streams, moves
     cupy.get_default_memory_pool().free_all_blocks()
     return kept, runs[1:]
+
+
+def _moves(rank: int, job: Job, buffers: Buffers, connected: dict) -> Collectives | DmaEngines:
+    if job.moved_by == NCCL:
+        return Collectives(rank, connected)
+    return DmaEngines.among(rank, job.schedule, buffers, connected[_everyone(job.schedule)])
+
+
+def _everyone(schedule: Schedule) -> tuple[int, ...]:
+    return tuple(range(schedule.ranks))
 
 
 def require_memory(schedule: Schedule, rank: int, by: ByKernel) -> None:
@@ -231,15 +243,15 @@ class OnStreams:
     """The steps of a rank on its GPU's streams."""
 
     def __init__(self, rank: int, schedule: Schedule, own: list[Step], by: ByKernel,
-                 buffers: Buffers, connected: dict):  # fmt: skip
+                 buffers: Buffers, moves: Collectives | DmaEngines, connected: dict):  # fmt: skip
         import cupy
 
-        self._cupy, self.rank, self.own = cupy, rank, own
+        self._cupy, self.rank, self.own, self._moves = cupy, rank, own, moves
         self._streams = {
             name: cupy.cuda.Stream(non_blocking=True, priority=PRIORITY.get(name, 0))
             for name in dict.fromkeys([*schedule.streams, COPIES])
         }
-        self._connected, self._everyone = connected, tuple(range(schedule.ranks))
+        self._connected, self._everyone = connected, _everyone(schedule)
         self._do = {step.name: self._prepared(step, by, buffers) for step in own}
         self._meeting = cupy.zeros(1, np.float32)
         self._begun, self._ran = None, []
@@ -267,13 +279,20 @@ class OnStreams:
         ran, between = [], self._cupy.cuda.get_elapsed_time
         for step, begin, end in self._ran:
             reporter.step(step.name)
-            if not _ended(end, 2 * limit_s):  # else the process that watches is gone too
-                for one in self._connected.values():
-                    one.abort()
+            if not ended(end, 2 * limit_s):  # else the process that watches is gone too
+                self._moves.give_up()
                 raise RankFailed(_no_end(step, self.rank, 2 * limit_s))
             times = between(self._begun, begin), between(self._begun, end)
             ran.append(Ran(self.rank, step.stream, step.name, kind_of(step.work), *times))
         return ran
+
+    def meet(self, limit_s: float) -> None:
+        """Wait until all ranks have come here. Raises RankFailed where they do not in time."""
+        stream = self._streams[COPIES]
+        self._meet(stream)
+        if not ended(stream.record(), 2 * limit_s):
+            self._moves.give_up()
+            raise RankFailed(f"rank {self.rank}: not all ranks came to the end in {limit_s:g} s")
 
     def _meet(self, stream) -> None:
         """A sum over all ranks: it ends nowhere before it has begun everywhere."""
@@ -288,7 +307,7 @@ class OnStreams:
         """What enqueues it on a stream, made once."""
         work = step.work
         if isinstance(work, Collective):
-            return partial(_communicate, work, self.rank, buffers, self._connected[work.members])
+            return self._moves.prepared(step, buffers)
         if isinstance(work, Product):
             a, b, c = (rows_of(buffers, part) for part in (work.a, work.b, work.c))
             with self._streams[step.stream]:  # whose workspaces it takes
@@ -310,126 +329,7 @@ def _no_end(step: Step, rank: int, limit_s: float) -> str:
     return f"rank {rank}: {step.name!r} did not end in {limit_s:g} s; {what} was given up. {others}"
 
 
-def _communicate(work: Collective, rank: int, buffers: Buffers, communicator, stream) -> None:
-    """Enqueue a collective. Bytes are bytes: NCCL is told nothing of their type.
-
-    Parts of all ranks of one size go by ncclAllGather, others by a broadcast of each; messages by
-    ncclSend and ncclRecv in one group.
-    """
-    from cupy.cuda import nccl
-
-    me, kind = work.members.index(rank), nccl.NCCL_UINT8
-    kept = {one.source: one.kept for one in work.kept_by(rank)}
-    sent = work.sent_by(rank)
-
-    def rows(part):
-        array = rows_of(buffers, part)
-        return array.data.ptr, array.nbytes
-
-    if work.kind == ALL_GATHER and _one_behind_another([kept.get(one) for one in work.members]):
-        source, size = rows(sent[0].sent)
-        communicator.allGather(source, rows(kept[work.members[0]])[0], size, kind, stream.ptr)
-        return
-    nccl.groupStart()
-    if work.kind in (ALL_GATHER, BROADCAST):
-        for root in sorted({one.source for one in work.messages}):
-            if root == rank:
-                source, size = rows(sent[0].sent)
-                own = rows(kept[rank])[0] if rank in kept else source
-                communicator.broadcast(source, own, size, kind, me, stream.ptr)
-            else:
-                target, size = rows(kept[root])
-                index = work.members.index(root)
-                communicator.broadcast(target, target, size, kind, index, stream.ptr)
-    else:
-        for one in sent:
-            communicator.send(*rows(one.sent), kind, work.members.index(one.target), stream.ptr)
-        for one in work.kept_by(rank):
-            communicator.recv(*rows(one.kept), kind, work.members.index(one.source), stream.ptr)
-    nccl.groupEnd()
-
-
-def _one_behind_another(parts: list[Part | None]) -> bool:
-    """Whether they are all there, of one size, and lie as ncclAllGather puts them."""
-    if None in parts:
-        return False
-    first = parts[0]
-    return all(
-        (part.buffer, part.rows, part.start)
-        == (first.buffer, first.rows, first.start + at * first.rows)
-        for at, part in enumerate(parts)
-    )
-
-
-# ---- the link ------------------------------------------------------------------------------------
-
-
-def link(ranks: int, size: int = 2**29, repeats: int = 9, limit_s: float = LIMIT_S):
-    """Bytes a second of the link, from a sum over all ranks and from a copy between two GPUs.
-
-    Of a sum of n bytes over p ranks each must send and receive 2 (p - 1)/p · n. A pair of lists,
-    a number for each repeat. Raises NoGpu, NotEnoughGpus, RankFailed.
-    """
-    require_gpus(ranks)
-    from cupy.cuda import nccl
-
-    one = nccl.get_unique_id()
-    arguments = [(rank, ranks, one, size, repeats, limit_s) for rank in range(ranks)]
-    return run_ranks(_link_of_rank, arguments, limit_s)[0]
-
-
-def _link_of_rank(reporter: Reporter, rank: int, ranks: int, unique, size: int, repeats: int,
-                  limit_s: float):  # fmt: skip
-    import cupy
-    from cupy.cuda import nccl, runtime
-
-    cupy.cuda.Device(rank).use()
-    reporter.step(CONNECTING)
-    communicator = nccl.NcclCommunicator(ranks, unique, rank)
-    stream = cupy.cuda.Stream(non_blocking=True)
-    numbers = cupy.ones(size // 4, np.float32)
-
-    def add() -> None:
-        at = numbers.data.ptr
-        communicator.allReduce(at, at, numbers.size, nccl.NCCL_FLOAT32, nccl.NCCL_MAX, stream.ptr)
-
-    reporter.step("all-reduce")
-    moved = 2 * (ranks - 1) / ranks * numbers.nbytes
-    summed = [moved / ms * 1e3 for ms in _times_ms(add, stream, repeats, limit_s)]
-    copied = []
-    if rank == 0 and ranks > 1:
-        with cupy.cuda.Device(1):
-            there = cupy.empty_like(numbers)
-        if runtime.deviceCanAccessPeer(0, 1):  # else the copy goes by way of the host
-            runtime.deviceEnablePeerAccess(1)
-        reporter.step("peer copy")
-
-        def copy() -> None:
-            runtime.memcpyPeerAsync(
-                there.data.ptr, 1, numbers.data.ptr, 0, numbers.nbytes, stream.ptr
-            )
-
-        copied = [numbers.nbytes / ms * 1e3 for ms in _times_ms(copy, stream, repeats, limit_s)]
-    communicator.destroy()
-    return summed, copied
-
-
-def _times_ms(start: Callable[[], None], stream, repeats: int, limit_s: float) -> list[float]:
-    """Of each of `repeats`, after one to warm up. Raises RankFailed for one that does not end."""
-    import cupy
-
-    found = []
-    for _ in range(repeats + 1):
-        begin = stream.record()
-        start()
-        end = stream.record()
-        if not _ended(end, limit_s):
-            raise RankFailed(f"it did not end in {limit_s:g} s")
-        found.append(cupy.cuda.get_elapsed_time(begin, end))
-    return found[1:]
-
-
-def _ended(event, limit_s: float) -> bool:
+def ended(event, limit_s: float) -> bool:
     """Whether it is done within so many seconds."""
     deadline = time.monotonic() + limit_s
     while not event.done:

@@ -1,9 +1,10 @@
 """The runner on GPUs, with a stand-in for CuPy: what is enqueued where, and behind which events.
 
 Nothing runs when it is enqueued. Then the stand-in runs what lies on the streams in a random order
-that streams and events allow: a wait that was forgotten would give wrong numbers.
+that streams, events and flags allow: a wait that was forgotten would give wrong numbers.
 """
 
+import ctypes
 import itertools
 from functools import partial
 from types import SimpleNamespace
@@ -11,9 +12,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from gemmlab.cuda import stream_values
 from gemmlab.cuda.device import NoGpu
-from gemmlab.distributed import by_nccl, in_turn, rank_sum
+from gemmlab.distributed import in_turn, rank_sum
 from gemmlab.distributed import schedules as make
+from gemmlab.distributed.gpus import dma_engines, runner
+from gemmlab.distributed.gpus.dma_engines import DmaEngines
+from gemmlab.distributed.gpus.nccl import Collectives
+from gemmlab.distributed.gpus.runner import DMA_ENGINES, NCCL
 from gemmlab.distributed.order import in_order
 from gemmlab.distributed.ranks import Grid, ScheduleError
 from gemmlab.distributed.steps import Collective
@@ -109,9 +115,11 @@ class Communicator:
 
 
 def move(source, target, count):
-    import ctypes
-
     ctypes.memmove(target, source, count)
+
+
+def flag(address):
+    return ctypes.c_uint32.from_address(address)
 
 
 class Host:
@@ -123,6 +131,19 @@ class Host:
 
     def enqueue(self, work):
         self.current.queue.append(("do", work))
+
+    def copy(self, target, source, size, kind, stream):
+        self.used.add("copy")
+        self.streams[stream].queue.append(("do", partial(move, source, target, size)))
+
+    def write(self, stream, address, value):
+        def work():
+            flag(address).value = value
+
+        self.streams[stream].queue.append(("do", work))
+
+    def wait(self, stream, address, value):
+        self.streams[stream].queue.append(("until", address, value))
 
     def start_group(self):
         self.group = []
@@ -155,6 +176,8 @@ class Host:
         what, *rest = stream.queue[0]
         if what == "wait":
             return rest[0].at is not None
+        if what == "until":
+            return flag(rest[0]).value >= rest[1]
         if what == "meet":
             return len(self._members(rest[0])) == len(rest[0][0])
         return True
@@ -201,6 +224,9 @@ def host(monkeypatch):
             "NCCL_FLOAT32": 7, "NCCL_SUM": 0, "available": True,
         }.items():  # fmt: skip
             monkeypatch.setattr(nccl, name, value, raising=False)
+        monkeypatch.setattr(cupy.cuda.runtime, "memcpyAsync", made.copy)
+        monkeypatch.setattr(stream_values, "write", made.write)
+        monkeypatch.setattr(stream_values, "wait", made.wait)
         monkeypatch.setattr(rank_sum, "prepared", lambda *given: prepared_sum(made, *given))
         return made
 
@@ -247,17 +273,26 @@ class Steps:
         self.names.append(name)
 
 
-def on_streams(host, schedule, A, B):
+def on_streams(host, schedule, A, B, moved_by=NCCL):
     """Each rank's streams and buffers, all in this process."""
-    groups = by_nccl._groups([by_nccl.Job(schedule)])
-    made, units = [], in_order(schedule)
-    for rank in range(schedule.ranks):
-        by = Whole(host)
-        buffers = in_turn.placed(schedule, rank, by, A, B)
-        buffers = {name: one.view(Array) for name, one in buffers.items()}
+    groups = runner._groups([runner.Job(schedule)])
+    made, units, by, ranks = [], in_order(schedule), Whole(host), range(schedule.ranks)
+    placed = [in_turn.placed(schedule, rank, by, A, B) for rank in ranks]
+    placed = [{name: one.view(Array) for name, one in own.items()} for own in placed]
+    shape = dma_engines.flags_shape(schedule)
+    flags = [np.zeros(shape, np.uint32).view(Array) for _ in ranks]
+    shown = [{"flags": flags[rank], **placed[rank]} for rank in ranks]
+    there = {r: {name: one.data.ptr for name, one in shown[r].items()} for r in ranks}
+    for rank in ranks:
         connected = {g: Communicator(host, g, g.index(rank)) for g in groups if rank in g}
+        others = {other: found for other, found in there.items() if other != rank}
+        moves = Collectives(rank, connected)
+        if moved_by == DMA_ENGINES:
+            everyone = connected[tuple(ranks)]
+            moves = DmaEngines(rank, schedule, flags[rank], others, everyone)
         own = [step for unit in units for one, step in unit if one == rank]
-        made.append((by_nccl.OnStreams(rank, schedule, own, by, buffers, connected), buffers))
+        streams = runner.OnStreams(rank, schedule, own, by, placed[rank], moves, connected)
+        made.append((streams, placed[rank]))
     return made
 
 
@@ -277,12 +312,16 @@ def schedules(problem):
     )  # fmt: skip
 
 
+both_ways = pytest.mark.parametrize("moved_by", [NCCL, DMA_ENGINES])
+
+
+@both_ways
 @pytest.mark.parametrize("problem", [UNEVEN, EVEN], ids=str)
-def test_in_any_order_that_streams_and_events_allow_the_product_is_right(host, problem):
+def test_in_any_order_that_streams_and_events_allow_the_product_is_right(host, problem, moved_by):
     A, B = matrices(problem)
     for seed, schedule in itertools.product(range(3), schedules(problem)):
         machine = host(seed)
-        ranks = on_streams(machine, schedule, A, B)
+        ranks = on_streams(machine, schedule, A, B, moved_by)
         for _ in range(2):  # a second run finds the slots of the first
             for streams, _ in ranks:
                 streams.enqueue()
@@ -292,22 +331,44 @@ def test_in_any_order_that_streams_and_events_allow_the_product_is_right(host, p
             assert (C == A @ B).all(), schedule
         assert {(one.rank, one.name) for one in ran} == {(r, s.name) for r, s in schedule}
         assert all(0 < one.start_ms < one.end_ms for one in ran)
+        assert (machine.used == {"copy"}) == (moved_by == DMA_ENGINES)
 
 
-def test_a_wait_that_is_left_out_shows_in_some_order(host):
+def wrong_orders(host, schedule, moved_by, change=lambda machine: None):
+    """In how many of 40 random orders the product is wrong."""
     A, B = matrices(EVEN)
-    whole = make.column_parallel(EVEN, 2, 3)
-    schedule = whole.without(0, "product 1", "gather 1")
     wrong = 0
     for seed in range(40):
         machine = host(seed)
-        ranks = on_streams(machine, schedule, A, B)
+        change(machine)
+        ranks = on_streams(machine, schedule, A, B, moved_by)
         for streams, _ in ranks:
             streams.enqueue()
         machine.run()
         C = in_turn.gathered(schedule, [buffers for _, buffers in ranks], Whole(machine))
         wrong += not (C == A @ B).all()
-    assert wrong
+    return wrong
+
+
+@both_ways
+def test_a_wait_that_is_left_out_shows_in_some_order(host, moved_by):
+    whole = make.column_parallel(EVEN, 2, 3)
+    assert wrong_orders(host, whole.without(0, "product 1", "gather 1"), moved_by)
+
+
+@pytest.mark.parametrize("kind", [dma_engines.READY, dma_engines.DONE])
+def test_both_flags_of_a_copy_are_needed(host, monkeypatch, kind):
+    schedule = make.row_parallel(EVEN, 2, 4)
+    assert wrong_orders(host, schedule, DMA_ENGINES) == 0
+    kept = DmaEngines._flag
+
+    def changed(own, at_kind, *where):
+        """A flag that is set from the beginning, in place of those of this kind."""
+        return always.data.ptr if at_kind == kind else kept(own, at_kind, *where)
+
+    always = np.full(1, 99, np.uint32).view(Array)
+    monkeypatch.setattr(DmaEngines, "_flag", changed)
+    assert wrong_orders(host, schedule, DMA_ENGINES)
 
 
 def test_parts_of_one_size_go_by_all_gather_others_by_broadcasts(host):
@@ -318,9 +379,13 @@ def test_parts_of_one_size_go_by_all_gather_others_by_broadcasts(host):
         assert machine.used == used
 
 
-def test_a_collective_that_does_not_end_is_given_up_with_a_sentence(host):
+@both_ways
+def test_a_collective_that_does_not_end_is_given_up_with_a_sentence(host, moved_by, monkeypatch):
+    from cupy.cuda import runtime
+
     machine, schedule = host(0), make.column_parallel(EVEN, 2, 1)
-    (first, _), _ = on_streams(machine, schedule, *matrices(EVEN))
+    (first, _), _ = on_streams(machine, schedule, *matrices(EVEN), moved_by)
+    monkeypatch.setattr(runtime, "memset", ctypes.memset)
     first.enqueue()  # the other rank never comes
     machine.run()
     steps = Steps()
@@ -328,6 +393,79 @@ def test_a_collective_that_does_not_end_is_given_up_with_a_sentence(host):
         first.finish(steps, 0.01)
     assert steps.names == ["gather 0"]
     assert all(one.aborted for one in first._connected.values())
+    if moved_by == DMA_ENGINES:  # then nothing waits any more
+        assert (first._moves.flags > 2**30).all()
+
+
+class Memory:
+    """CUDA's calls by which a process maps memory of another: an allocation is 4096 bytes."""
+
+    class CUDARuntimeError(Exception):
+        pass
+
+    memcpyDeviceToDevice = 3
+
+    def __init__(self):
+        self.opened, self.closed, self.refused = [], [], False
+
+    def ipcGetMemHandle(self, begins):
+        return begins.to_bytes(dma_engines.HANDLE_BYTES, "little")
+
+    def ipcOpenMemHandle(self, handle, how):
+        if self.refused:
+            raise self.CUDARuntimeError("peer access is not supported")
+        self.opened.append(int.from_bytes(handle, "little"))
+        return self.opened[-1] + 2**40
+
+    def ipcCloseMemHandle(self, address):
+        self.closed.append(address - 2**40)
+
+
+@pytest.fixture
+def memory(monkeypatch):
+    import cupy.cuda
+
+    made = Memory()
+    monkeypatch.setattr(cupy.cuda, "runtime", made)
+    monkeypatch.setattr(stream_values, "allocation_of", lambda address: address // 4096 * 4096)
+    return made
+
+
+def test_an_allocation_is_opened_once_and_an_address_lies_in_it(memory):
+    shown = [
+        dma_engines._handle(SimpleNamespace(data=SimpleNamespace(ptr=at))) for at in (8192, 8704)
+    ]
+    opened = {}
+    found = [dma_engines._opened(opened, handle, 0, 1) for handle in shown]
+    assert found == [8192 + 2**40, 8704 + 2**40] and memory.opened == [8192]
+    schedule = make.column_parallel(EVEN, 2)
+    DmaEngines(0, schedule, None, {}, None, list(opened.values())).close()
+    assert memory.closed == [8192]
+
+
+def test_memory_that_cannot_be_mapped_is_said(memory):
+    memory.refused = True
+    shown = dma_engines._handle(SimpleNamespace(data=SimpleNamespace(ptr=8192)))
+    with pytest.raises(RankFailed, match=r"GPU 0 cannot map memory of GPU 1 \(peer access is not supported\): let NCCL move it"):  # fmt: skip # noqa: E501
+        dma_engines._opened({}, shown, 0, 1)
+
+
+def test_only_what_others_read_is_shown():
+    assert dma_engines._shown(make.column_parallel(EVEN, 2), 0) == {"A"}
+    assert dma_engines._shown(make.row_parallel(EVEN, 2, 3), 1) == {
+        "partial slot 0",
+        "partial slot 1",
+    }
+    assert dma_engines._shown(make.one_rank(EVEN), 0) == set()
+
+
+def test_gpus_that_cannot_read_each_other_are_named(monkeypatch):
+    from cupy.cuda import runtime
+
+    monkeypatch.setattr(runtime, "deviceCanAccessPeer", lambda one, other: (one, other) != (1, 0))
+    assert dma_engines.why_not(2) == "GPU 1 cannot read the memory of GPU 0"
+    monkeypatch.setattr(runtime, "deviceCanAccessPeer", lambda one, other: True)
+    assert dma_engines.why_not(2) is None
 
 
 def test_a_rank_runs_job_after_job_and_gives_back_its_part_of_c(host, monkeypatch):
@@ -339,21 +477,21 @@ def test_a_rank_runs_job_after_job_and_gives_back_its_part_of_c(host, monkeypatc
     pool = SimpleNamespace(free_all_blocks=lambda: None)
     for where, name, value in (
         (cupy.cuda, "Device", lambda rank=0: nothing),
-        (cupy, "get_default_memory_pool", lambda: pool), (by_nccl, "require_memory", lambda *_: 0),
+        (cupy, "get_default_memory_pool", lambda: pool), (runner, "require_memory", lambda *_: 0),
         (runtime, "getDeviceProperties", lambda rank: {"name": b"A GPU"}),
         (nccl, "NcclCommunicator", lambda n, one, me: Communicator(machine, tuple(range(n)), me)),
     ):  # fmt: skip
         monkeypatch.setattr(where, name, value, raising=False)
     A, B = matrices(EVEN)
     jobs = [
-        by_nccl.Job(make.one_rank(EVEN), A, B, repeats=2),
-        by_nccl.Job(make.row_parallel(EVEN, 1, 3), A, B),
+        runner.Job(make.one_rank(EVEN), A, B, repeats=2),
+        runner.Job(make.row_parallel(EVEN, 1, 3), A, B),
     ]
     steps = [[step for unit in in_order(job.schedule) for _, step in unit] for job in jobs]
     by = partial(Whole, machine)
     reporter = Steps()
-    found, name = by_nccl._rank(reporter, 0, jobs, steps, by, {(0,): None}, 1)
-    assert name == "A GPU" and reporter.names[0] == by_nccl.CONNECTING
+    found, name = runner._rank(reporter, 0, jobs, steps, by, {(0,): None}, 1)
+    assert name == "A GPU" and reporter.names[0] == runner.CONNECTING
     for (kept, runs), job in zip(found, jobs, strict=True):
         C = in_turn.gathered(job.schedule, [kept], Whole(machine))
         assert (C == A @ B).all()
@@ -362,21 +500,23 @@ def test_a_rank_runs_job_after_job_and_gives_back_its_part_of_c(host, monkeypatc
 
 
 def test_jobs_of_different_numbers_of_ranks_and_gpus_of_two_kinds_are_refused(monkeypatch):
-    one, two = (by_nccl.Job(make.column_parallel(EVEN, ranks)) for ranks in (1, 2))
+    one, two = (runner.Job(make.column_parallel(EVEN, ranks)) for ranks in (1, 2))
     with pytest.raises(ScheduleError, match=r"jobs of \[1, 2\] ranks"):
-        by_nccl.run([one, two], None)
+        runner.run([one, two], None)
+    with pytest.raises(ScheduleError, match="nothing is moved by 'MPI': take 'NCCL' or 'DMA eng"):
+        runner.run([runner.Job(make.column_parallel(EVEN, 2), moved_by="MPI")], None)
     from cupy.cuda import nccl
 
-    monkeypatch.setattr(by_nccl, "require_gpus", lambda ranks: None)
+    monkeypatch.setattr(runner, "require_gpus", lambda ranks: None)
     monkeypatch.setattr(nccl, "get_unique_id", lambda: (0,), raising=False)
-    monkeypatch.setattr(by_nccl, "run_ranks", lambda *_: [([], "NVIDIA H100"), ([], "NVIDIA H200")])
+    monkeypatch.setattr(runner, "run_ranks", lambda *_: [([], "NVIDIA H100"), ([], "NVIDIA H200")])
     with pytest.raises(RankFailed, match="GPUs of 2 kinds: NVIDIA H100, NVIDIA H200"):
-        by_nccl.run([two], None)
+        runner.run([two], None)
 
 
 def test_groups_are_made_in_an_order_in_which_all_ranks_meet():
     schedule = make.summa(EVEN, Grid(2, 3), 2)
-    groups = by_nccl._groups([by_nccl.Job(schedule)])
+    groups = runner._groups([runner.Job(schedule)])
     members = {one.work.members for _, one in schedule if isinstance(one.work, Collective)}
     assert groups == sorted(groups) and set(groups) == members | {tuple(range(6))}
 
@@ -386,12 +526,12 @@ def test_what_lacks_is_said_before_anything_starts(monkeypatch):
 
     schedule = make.column_parallel(EVEN, 2)
     with pytest.raises(NoGpu, match="Running on several GPUs needs a GPU"):
-        by_nccl.run([by_nccl.Job(schedule)], None)
-    monkeypatch.setattr(by_nccl, "require_gpu", lambda purpose: None)
+        runner.run([runner.Job(schedule)], None)
+    monkeypatch.setattr(runner, "require_gpu", lambda purpose: None)
     monkeypatch.setattr(nccl, "available", False)
-    with pytest.raises(by_nccl.NotEnoughGpus, match="CuPy finds no NCCL: pip install"):
-        by_nccl.run([by_nccl.Job(schedule)], None)
+    with pytest.raises(runner.NotEnoughGpus, match="CuPy finds no NCCL: pip install"):
+        runner.run([runner.Job(schedule)], None)
     monkeypatch.setattr(nccl, "available", True)
     monkeypatch.setattr(runtime, "getDeviceCount", lambda: 1)
-    with pytest.raises(by_nccl.NotEnoughGpus, match="2 ranks need a GPU each, and CUDA sees 1 here: take 1 ranks, look"):  # fmt: skip # noqa: E501
-        by_nccl.run([by_nccl.Job(schedule)], None)
+    with pytest.raises(runner.NotEnoughGpus, match="2 ranks need a GPU each, and CUDA sees 1 here: take 1 ranks, look"):  # fmt: skip # noqa: E501
+        runner.run([runner.Job(schedule)], None)
