@@ -1,4 +1,4 @@
-"""What the driver is asked for: a number that a stream writes or waits for, and where memory begins."""
+"""What the driver is asked for: numbers that a stream writes or waits for, where memory begins."""
 
 import pytest
 
