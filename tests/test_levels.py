@@ -51,6 +51,14 @@ def test_every_thread_sums_what_is_its_own_in_every_round(level, ahead):
     assert requests == pieces * (1 if read.together else BLOCKS) // 32
 
 
+def test_memory_that_is_taken_by_others_is_said(monkeypatch):
+    import cupy
+
+    monkeypatch.setattr(cupy.cuda.runtime, "memGetInfo", lambda: (10**6, 10**11))
+    with pytest.raises(ceilings.CeilingsError, match=r"Reading DRAM needs \d+\.\d MB of this GPU's memory, and 1\.0 MB are free"):  # fmt: skip # noqa: E501
+        levels._measure("DRAM", LEVELS.reads["DRAM"], 132)
+
+
 def test_only_the_read_of_l1_lets_l1_keep_what_it_reads():
     assert [level for level, read in LEVELS.reads.items() if read.in_l1] == ["L1"]
 

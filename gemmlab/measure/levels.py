@@ -34,7 +34,7 @@ def levels_code() -> str:
 def measure_levels() -> dict[str, Roof]:
     """The roof of each level of LEVELS.reads on the GPU here, in bytes per second read.
 
-    Raises NoGpu, and CeilingsError where a sum differs from NumPy's.
+    Raises NoGpu, and CeilingsError where a sum differs from NumPy's or memory lacks.
     """
     sm_count = require_gpu("Measuring the levels of memory").sm_count
     return {level: _measure(level, read, sm_count) for level, read in LEVELS.reads.items()}
@@ -58,6 +58,11 @@ def _measure(level: str, read: Read, sm_count: int) -> Roof:
     threads, blocks = math.prod(shape.block), math.prod(shape.grid)
     free = cupy.cuda.runtime.memGetInfo()[0]
     count = pieces(read, shape, min(read.set_bytes, free // 2))
+    if not count:
+        raise CeilingsError(
+            f"Reading {level} needs {2 * BYTES * trip(read, shape) / 1e6:.1f} MB of this GPU's "
+            f"memory, and {free / 1e6:.1f} MB are free: end what else runs there."
+        )
     rounds = max(1, SAMPLE_BYTES[read.together] // (BYTES * count))
     numbers = cupy.empty((count, 4), dtype=cupy.float32)
     whole = cupy.random.RandomState(3).randint(0, 4, (trip(read, shape), 4)).astype("float32")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, wraps
 
 from gemmlab import ladder
 from gemmlab.cuda.device import gpu
@@ -100,7 +100,22 @@ def choose(
     return _choose(problem, dtype, fused)
 
 
-@lru_cache(maxsize=4096)
+def _kept(function: Callable) -> Callable:
+    """Its answers are kept, apart for each folder of records that GEMMLAB_RECORDS names."""
+
+    @lru_cache(maxsize=4096)
+    def answer(wanted: str, *given):
+        return function(*given)
+
+    @wraps(function)
+    def asked(*given):
+        return answer(os.environ.get("GEMMLAB_RECORDS", ""), *given)
+
+    asked.cache_clear = answer.cache_clear
+    return asked
+
+
+@_kept
 def _choose(problem: Problem, dtype: str, fused: bool) -> Chosen:
     if fused:
         return _fused(problem, dtype)
@@ -232,7 +247,7 @@ def taken(dtype: str = SINGLE.name) -> dict[Problem, Row]:
     return found
 
 
-@lru_cache(maxsize=len(TYPES))
+@_kept
 def recorded(dtype: str = SINGLE.name) -> tuple[Row, ...]:
     """What is recorded of rungs without an epilogue that multiply a type, in turn with cuBLAS.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gemmlab.ladder import SINGLE, Problem
 from gemmlab.ladder.shape_set import GROUPS
 from gemmlab.products import choosing
-from gemmlab.records.registry import NoRecord, again
+from gemmlab.records.registry import NoRecord, again, of_one_gpu
 
 if TYPE_CHECKING:
     import pandas
@@ -24,16 +25,12 @@ SQUARE_C, OF_ONE_DEPTH = "square C", f"K = {DEPTH}"
 def shares(dtype: str = SINGLE.name) -> pandas.DataFrame:
     """What gl.choose takes of a type at every recorded shape, A and B as they are, by groups.
 
-    Columns: group, kernel, settings, m, n, k, batch, tflops, pct_cublas, gpu, recorded. Raises
-    NoRecord where nothing is recorded, BadRecord.
+    Of one GPU, see registry.of_one_gpu. Columns: group, kernel, settings, m, n, k, batch, tflops,
+    pct_cublas, gpu, recorded. Raises NoRecord where nothing is recorded, BadRecord.
     """
     import pandas
 
-    taken = choosing.taken(dtype)
-    if not taken:
-        raise NoRecord(
-            f"nothing is recorded of gl.matmul in {dtype}; {again('best_by_shape')} on a GPU."
-        )
+    taken = of_one_gpu(partial(_taken, dtype))
     group_of = {problem: group for group, problems in GROUPS.items() for problem in problems}
     order = {problem: at for at, problem in enumerate(group_of)}
     groups = [*(group for group in GROUPS if group != "batches"), LARGE, "batches"]
@@ -48,6 +45,14 @@ def shares(dtype: str = SINGLE.name) -> pandas.DataFrame:
         })  # fmt: skip
     table = pandas.DataFrame(rows)
     return table.sort_values("group", key=lambda names: names.map(groups.index), kind="stable")
+
+
+def _taken(dtype: str) -> dict[Problem, choosing.Row]:
+    if found := choosing.taken(dtype):
+        return found
+    raise NoRecord(
+        f"nothing is recorded of gl.matmul in {dtype}; {again('best_by_shape')} on a GPU."
+    )
 
 
 def rungs() -> pandas.DataFrame:

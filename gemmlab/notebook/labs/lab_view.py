@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gemmlab.analysis import facts as facts_of
 from gemmlab.kernel.kernel import Kernel
+from gemmlab.measure.ceilings import CeilingsError
 from gemmlab.notebook.heat import Heat, heat
 from gemmlab.plots.kernel_view import caption_of, panels, resources
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
@@ -35,7 +36,7 @@ def known_roofs() -> tuple[Ceilings | None, str]:
     """The roofs, or None and why there are none: without a record only the speed is missing."""
     try:
         return ceilings(), ""
-    except (NoRecord, StaleRecord, BadRecord) as reason:
+    except (NoRecord, StaleRecord, BadRecord, CeilingsError) as reason:
         return None, f"No roofline: {reason}"
 
 
