@@ -100,6 +100,25 @@ def test_every_case_is_measured_with_every_schedule_and_number_of_gpus(gpus, tmp
     assert checked.count(NCCL) == len(cases.CASES) + both
 
 
+def test_an_interruption_loses_nothing_that_was_recorded_before(gpus, tmp_path, monkeypatch):
+    table, _ = measured(tmp_path)
+    monkeypatch.setattr(measuring, "now", lambda: "2027-01-01T00:00:00+00:00")
+    done = []
+
+    def say(line):
+        done.append(line)
+        if "10_register_banks on 2" in line:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        measuring.record(say)
+    found = recorded.scaling()
+    anew = found[found["recorded"] >= "2027"]
+    assert set(anew["kernel"]) == {RUNG} and len(found) == len(table)
+    measuring.record(print)
+    assert (recorded.scaling()["recorded"] >= "2027").all()
+
+
 def test_gpus_that_cannot_read_each_other_are_measured_by_nccl_alone(gpus, tmp_path):
     gpus.why_not = "GPU 0 cannot read the memory of GPU 1"
     table, lines = measured(tmp_path)

@@ -233,8 +233,8 @@ def record(say: Say) -> Path:
     here, versions = require_gpu("Measuring steps"), software_versions()
     rows = []
 
-    def write() -> None:
-        EVIDENCE.write(pandas.DataFrame(rows), here.slug)
+    def write(whole: bool = False) -> Path:
+        return EVIDENCE.write(pandas.DataFrame(rows), here.slug, whole)
 
     for step in EVERY:
         kernel = step.kernel()
@@ -261,7 +261,7 @@ def record(say: Say) -> Path:
             (row,) = (r for r in rows if r["step"] == step.what and (r["m"], r["k"]) == HUGE[1:])
             row |= {column: found[0][metric] for column, metric in MOVED.items()}
             write()
-    return EVIDENCE.path_of(here.slug)
+    return write(whole=True)
 
 
 def _timed(found: Measurement) -> dict[str, float | int | None]:

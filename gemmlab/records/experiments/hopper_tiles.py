@@ -151,8 +151,8 @@ def record(say: Say) -> Path:
         }  # fmt: skip
         rows += [of_kernel | row for row in on_one_sm(taken)]
         say(f"{NAME}: {rung.name}, {ladder.written(settings)}")
-        EVIDENCE.write(pandas.DataFrame(rows)[[*COLUMNS]], here.slug)
-    return EVIDENCE.path_of(here.slug)
+        EVIDENCE.write(pandas.DataFrame(rows)[[*COLUMNS]], here.slug, whole=False)
+    return EVIDENCE.write(pandas.DataFrame(rows)[[*COLUMNS]], here.slug)
 
 
 def on_one_sm(marks: numpy.ndarray) -> list[dict]:

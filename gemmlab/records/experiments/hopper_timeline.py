@@ -176,8 +176,7 @@ def record_steps(say: Say) -> Path:
                 )  # fmt: skip
                 since = read["met"] or read["done"]
         say(f"{STEPS_NAME}: {marked.rung.name}, {len(rows)} rows")
-        BY_STEPS.write(pandas.DataFrame(rows), require_gpu("Recording").slug)
-    return BY_STEPS.path_of(require_gpu("Recording").slug)
+    return BY_STEPS.write(pandas.DataFrame(rows), require_gpu("Recording").slug)
 
 
 def record_blocks(say: Say) -> Path:
@@ -191,8 +190,7 @@ def record_blocks(say: Say) -> Path:
         sms = kernels.variable("sms", (blocks,), "int32")
         rows += [{"kernel": marked.rung.name} | row | about for row in rows_of(taken, sms)]
         say(f"{BLOCKS_NAME}: {marked.rung.name}, {len(rows)} rows")
-        BY_BLOCKS.write(pandas.DataFrame(rows), require_gpu("Recording").slug)
-    return BY_BLOCKS.path_of(require_gpu("Recording").slug)
+    return BY_BLOCKS.write(pandas.DataFrame(rows), require_gpu("Recording").slug)
 
 
 def rows_of(taken: numpy.ndarray, sms: numpy.ndarray) -> list[dict[str, int]]:

@@ -122,8 +122,8 @@ def record(say: Say) -> Path:
                 "recorded": now(),
             })  # fmt: skip
             say(f"{NAME}: {dtype} at {shape}: {rows[-1]['tflops']:.0f} TFLOP/s")
-            EVIDENCE.write(pandas.DataFrame(rows), here.slug)
-    return EVIDENCE.path_of(here.slug)
+            EVIDENCE.write(pandas.DataFrame(rows), here.slug, whole=False)
+    return EVIDENCE.write(pandas.DataFrame(rows), here.slug)
 
 
 def _ceiling_code(dtype: int) -> str:

@@ -80,8 +80,8 @@ def record(say: Say) -> Path:
                             f"{NAME}: {one.name}, {precision.name}, {data}, {load}: "
                             f"{rows[-1]['tflops']:.0f} TFLOP/s at {found.sm_clock_mhz:.0f} MHz"
                         )
-                        EVIDENCE.write(pandas.DataFrame(rows), here.slug)
-    return EVIDENCE.path_of(here.slug)
+                        EVIDENCE.write(pandas.DataFrame(rows), here.slug, whole=False)
+    return EVIDENCE.write(pandas.DataFrame(rows), here.slug)
 
 
 def _zeroed(operands: Operands) -> Operands:

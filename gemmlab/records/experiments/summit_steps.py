@@ -140,8 +140,8 @@ def record(say: Say) -> Path:
                     rows.append(row)
                     say(f"{NAME}: {step.what} at {size}, {row['way']}: {row['tflops']:.1f} "
                         f"TFLOP/s, {row['pct_cublas']:.1f} % of cuBLAS")  # fmt: skip
-                EVIDENCE.write(pandas.DataFrame(rows), here.slug)
-    return EVIDENCE.path_of(here.slug)
+                EVIDENCE.write(pandas.DataFrame(rows), here.slug, whole=False)
+    return EVIDENCE.write(pandas.DataFrame(rows), here.slug)
 
 
 def _rows(step: Step, kernel: Kernel, arena: Arena):

@@ -81,8 +81,8 @@ def record(say: Say) -> Path:
                     "recorded": now(),
                 })  # fmt: skip
                 say(f"{NAME}: {ceiling}, {data}, {load}: {rows[-1]['tflops']:.0f} TFLOP/s")
-                EVIDENCE.write(pandas.DataFrame(rows), here.slug)
-    return EVIDENCE.path_of(here.slug)
+                EVIDENCE.write(pandas.DataFrame(rows), here.slug, whole=False)
+    return EVIDENCE.write(pandas.DataFrame(rows), here.slug)
 
 
 def _code_of_row(row) -> str:

@@ -122,8 +122,8 @@ def record(say: Say) -> Path:
                 "recorded": now(),
             })  # fmt: skip
             say(f"{NAME}: {step.what} at {shape}: {rows[-1]['pct_cublas']:.1f} % of cuBLASLt")
-            EVIDENCE.write(pandas.DataFrame(rows), here.slug)
-    return EVIDENCE.path_of(here.slug)
+            EVIDENCE.write(pandas.DataFrame(rows), here.slug, whole=False)
+    return EVIDENCE.write(pandas.DataFrame(rows), here.slug)
 
 
 def _raced(kernel: Kernel, shape: Shape) -> dict[str, float | int | str | None]:

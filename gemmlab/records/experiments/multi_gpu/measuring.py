@@ -86,8 +86,8 @@ def record(say: Say) -> Path:
                     f"{rows[-1]['tflops']:.0f} TFLOP/s, {rows[-1]['pct_of_ranks']:.1f} % of "
                     f"{ranks} GPUs"
                 )
-            _write(rows, steps, here.slug)
-    return EVIDENCE.path_of(here.slug)
+            _write(rows, steps, here.slug, whole=False)
+    return _write(rows, steps, here.slug)
 
 
 def _ways(ranks: int, say: Say) -> tuple[str, ...]:
@@ -181,11 +181,11 @@ def _step_rows(case: Case, job: Job, run: Timeline) -> Iterator[dict[str, Any]]:
         }  # fmt: skip
 
 
-def _write(rows: list[dict], steps: list[dict], slug: str) -> None:
+def _write(rows: list[dict], steps: list[dict], slug: str, whole: bool = True) -> Path:
     import pandas
 
-    EVIDENCE.write(pandas.DataFrame(rows), slug)
-    TIMELINES.write(pandas.DataFrame(steps), slug)
+    TIMELINES.write(pandas.DataFrame(steps), slug, whole)
+    return EVIDENCE.write(pandas.DataFrame(rows), slug, whole)
 
 
 def _code_of_row(row) -> str:
