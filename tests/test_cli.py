@@ -13,6 +13,7 @@ import sample_record
 import gemmlab as gl
 from gemmlab import cli, files, ladder
 from gemmlab.analysis import known_differences
+from gemmlab.cli import bench, doctor, ladder_table, sweep
 from gemmlab.distributed.gpus.runner import NotEnoughGpus
 from gemmlab.distributed.team import RankFailed
 from gemmlab.kernel import prebuilt
@@ -54,10 +55,20 @@ def machine(tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "RESULTS", tmp_path)
     monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
     monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
-    monkeypatch.setattr(cli, "load", load)
-    monkeypatch.setattr(cli, "RUNGS", RUNGS[:1])
+    loaded_by(monkeypatch, load)
+    only(monkeypatch, RUNGS[:1])
     runs.save(sample_record.record(), tmp_path / "nvidia-test" / "runs.json")
     return fake
+
+
+def loaded_by(monkeypatch, load):
+    for command in (bench, sweep, ladder_table):
+        monkeypatch.setattr(command, "load", load)
+
+
+def only(monkeypatch, rungs):
+    for command in (sweep, ladder_table):
+        monkeypatch.setattr(command, "RUNGS", rungs)
 
 
 class Hashable:
@@ -347,13 +358,13 @@ def test_the_doctor_finds_a_choice_of_no_gpu_and_what_is_stale(machine, capsys, 
 
 
 def test_a_stale_rung_does_not_silence_the_sweep_of_others(machine, capsys, monkeypatch):
-    load = cli.load
+    load = sweep.load
 
     def with_a_changed_one(name, **settings):
         machine.text = "int changed;" if name == "02_coalescing" else sample_record.SOURCE
         return load(name, **settings)
 
-    monkeypatch.setattr(cli, "load", with_a_changed_one)
+    loaded_by(monkeypatch, with_a_changed_one)
     code, out, err = run(capsys, "sweep", "02_coalescing", "01_naive")
     assert code == 1 and len(out.splitlines()) == 5
     assert err.startswith("gemmlab: left out: 01_naive: recorded for another version")
@@ -422,15 +433,15 @@ def test_sweep_on_a_gpu_tells_what_it_left_out(machine, capsys, monkeypatch):
 @pytest.fixture
 def one_does_not_run(machine, monkeypatch):
     """Two rungs, of which the second needs another GPU."""
-    first = cli.load
+    first = sweep.load
 
     def load(name, *others, **settings):
         if name == "02_coalescing":
             raise ladder.IllegalSetting(f"{name} needs sm_90a, this is sm_86")
         return first(name, *others, **settings)
 
-    monkeypatch.setattr(cli, "load", load)
-    monkeypatch.setattr(cli, "RUNGS", RUNGS[1::-1])
+    loaded_by(monkeypatch, load)
+    only(monkeypatch, RUNGS[1::-1])
     return machine
 
 
@@ -522,7 +533,9 @@ def test_the_doctor_finds_what_the_simulator_needs_and_says_what_a_gpu_would_add
 def test_the_doctor_fails_where_something_needed_is_missing(machine, capsys, monkeypatch):
     find_spec = importlib.util.find_spec
     monkeypatch.setattr(
-        cli.importlib.util, "find_spec", lambda name: None if name == "pandas" else find_spec(name)
+        doctor.importlib.util,
+        "find_spec",
+        lambda name: None if name == "pandas" else find_spec(name),
     )
     code, out, _ = run(capsys, "doctor")
     assert code == 1 and "MISSING package pandas" in out and "make lab" in out
@@ -561,7 +574,7 @@ def test_auto_takes_no_settings(capsys):
 
 def test_bench_of_auto_measures_on_a_gpu(capsys, monkeypatch):
     measured = timing.Measurement.from_dict(sample_record.run(1024, 1024, 512, 2.0))
-    monkeypatch.setattr(cli, "gpu", lambda: HERE)
+    monkeypatch.setattr(bench, "gpu", lambda: HERE)
     monkeypatch.setattr(timing, "compare", lambda kernel, m, n, k: measured)
     code, out, _ = run(capsys, "bench", "auto", "1024", "1024", "512")
     assert code == 0 and "measured here" in out and "median 2 ms" in out
@@ -592,7 +605,7 @@ def test_sweep_of_auto_measures_the_shapes_of_the_series_on_a_gpu(capsys, monkey
             raise timing.TimingError("does not fit")
         return timing.Measurement.from_dict(sample_record.run(m, n, k, 2.0) | {"batch": batch})
 
-    monkeypatch.setattr(cli, "gpu", lambda: HERE)
+    monkeypatch.setattr(sweep, "gpu", lambda: HERE)
     monkeypatch.setattr(timing, "compare", compare)
     code, out, err = run(capsys, "sweep", "auto")
     table = pandas.read_csv(io.StringIO(out))

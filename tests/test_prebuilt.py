@@ -10,6 +10,7 @@ import pytest
 
 from gemmlab import cli, ladder
 from gemmlab.analysis import issue_slots
+from gemmlab.cli import compiling
 from gemmlab.cuda import headers, nvrtc
 from gemmlab.cuda.architectures import SIMULATED_ARCH
 from gemmlab.cuda.device import gpu
@@ -173,6 +174,7 @@ def cupy_without_headers(monkeypatch):
     fake = FakeCupy()
     monkeypatch.setitem(sys.modules, "cupy", fake)
     monkeypatch.setattr(headers, "folder", lambda: None)
+    monkeypatch.setattr(headers, "core_libraries", lambda: None)
     return fake
 
 
@@ -296,7 +298,7 @@ def test_a_damaged_listing_that_cannot_be_made_is_named(spoil, monkeypatch, miss
 
 def test_damaged_files_are_stale_to_the_check(spoil, capsys, monkeypatch):
     spoil(prebuilt.path_of("00_ceilings"), cut_off)
-    monkeypatch.setattr(cli, "RUNGS", ())
+    monkeypatch.setattr(compiling, "RUNGS", ())
     monkeypatch.setattr(prebuilt, "NAMES", ("00_ceilings",))
     monkeypatch.setattr(prebuilt, "build", lambda name, settings: {"key": {}})
     assert cli.main(["compile", "--check"]) == 1

@@ -200,6 +200,17 @@ def test_where_a_roof_lacks_the_speed_is_there(h100_without_wgmma):
     assert row[gpus.TFLOPS] > 0 and row[gpus.CUBLAS] > 0 and row.isna()[gpus.ROOF]
 
 
+@pytest.fixture
+def nothing_kept():
+    """What is chosen for another GPU is not kept for other tests."""
+    for forget in (choosing._choose.cache_clear, choosing.recorded.cache_clear):
+        forget()
+    yield
+    for forget in (choosing._choose.cache_clear, choosing.recorded.cache_clear):
+        forget()
+
+
+@pytest.mark.usefixtures("nothing_kept")
 def test_shares_of_gl_matmul_are_the_reference_s_where_the_own_gpu_has_none(monkeypatch):
     """An H100 has records, none of them of best_by_shape; the choice goes by own records alone."""
     monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)

@@ -1,0 +1,157 @@
+"""bench: verify one kernel and time it, or show what is recorded of it."""
+
+from __future__ import annotations
+
+import argparse
+
+from gemmlab.cli.arguments import AUTO
+from gemmlab.cli.output import OK
+from gemmlab.cuda.device import gpu
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.ladder import SINGLE, IllegalSetting, Settings, find, listed, written
+from gemmlab.loading import Shape, load, tile_parameters
+from gemmlab.measure import timing
+from gemmlab.products.choosing import choose
+from gemmlab.records import best_by_shape, runs, tuning
+from gemmlab.records.registry import NoRecord, StaleRecord
+from gemmlab.records.runs import device
+
+
+def run(options: argparse.Namespace) -> int:
+    shape, given = (options.m, options.n, options.k), dict(options.set)
+    if options.kernel == AUTO:
+        return _auto(shape, given, options.dtype or SINGLE.name)
+    if options.dtype:
+        raise IllegalSetting(
+            f"--dtype is for auto; {options.kernel} multiplies what its parameters say, such as "
+            "--set DTYPE=1 of 15_mma_sync"
+        )
+    kernel, why = _for_bench(options.kernel, shape, given)
+    recorded = None
+    if gpu() is None:  # looked up first: verification takes its time
+        kernel, why, recorded = _with_record(kernel, why, shape, given)
+    print(device())
+    _print_bench(kernel, why, shape, recorded)
+    return OK
+
+
+def _auto(shape: Shape, given: Settings, dtype: str) -> int:
+    if given:
+        raise IllegalSetting(
+            f"auto chooses the settings; name a rung to give {listed(given)} yourself"
+        )
+    chosen = choose(shape, dtype)
+    print(device(), f"auto: {chosen}", sep="\n")
+    kernel, found = load(chosen.rung, **chosen.settings), None
+    if gpu() is None:
+        try:
+            found = _recorded(kernel, shape)
+        except NoRecord:
+            raise NoRecord(
+                f"no time of it is recorded at {chosen.problem}; measuring that needs a GPU."
+            ) from None
+    _print_bench(kernel, "as chosen", shape, found)
+    return OK
+
+
+def _print_bench(
+    kernel: Kernel, why: str, shape: Shape, recorded: tuple[str, list[str]] | None
+) -> None:
+    """That it passes, and how long it takes: measured here if nothing recorded is given."""
+    report = timing.require_verified(kernel)
+    print(f"{kernel.name} {written(kernel.settings)}: pass ({len(report.cases)} cases)")
+    print(f"  its settings: {why}")
+    source, lines = recorded or ("measured here", _lines(timing.compare(kernel, *shape)))
+    print("M={} N={} K={} {}, {}".format(*shape, kernel.dtype, source), *lines, sep="\n")
+
+
+def _for_bench(name: str, shape: Shape, given: Settings) -> tuple[Kernel, str]:
+    """The kernel as given, or with what the sweep says of the shape, or as it is; and why so."""
+    if tile_parameters(find(name), given):
+        return load(name, **given), "as given"
+    try:
+        kernel = load(name, shape=shape, **given)
+    except (NoRecord, StaleRecord) as error:
+        kernel = load(name, **given)
+        return kernel, kernel.note or f"the default. {error}"
+    return kernel, kernel.note
+
+
+def _with_record(
+    kernel: Kernel, why: str, shape: Shape, given: Settings
+) -> tuple[Kernel, str, tuple[str, list[str]]]:
+    """The kernel if a time of it is recorded, else with its default; why, and what is recorded."""
+    try:
+        return kernel, why, _recorded(kernel, shape)
+    except NoRecord:
+        if tile_parameters(kernel.rung, given):
+            raise
+    default = load(kernel.name, **given)
+    told = f"the default. No time is recorded of {written(kernel.settings)}, {why}"
+    return default, told, _recorded(default, shape)
+
+
+def _recorded(kernel: Kernel, shape: Shape) -> tuple[str, list[str]]:
+    """Where a time of the kernel is recorded, and the lines that show it.
+
+    Raises NoRecord, saying what the record lacks, and StaleRecord.
+    """
+    missing = None
+    for look in (_from_runs, _from_tuned, _from_sweep):
+        try:
+            return look(kernel, shape)
+        except NoRecord as error:
+            missing = missing or error
+    raise missing
+
+
+def _from_runs(kernel: Kernel, shape: Shape) -> tuple[str, list[str]]:
+    run = runs.replay_at(kernel, *shape)
+    return f"recorded on {run.gpu}, {run.recorded[:10]}", _lines(run)
+
+
+def _from_tuned(kernel: Kernel, shape: Shape) -> tuple[str, list[str]]:
+    row = best_by_shape.of(kernel, shape)
+    source = f"recorded with the settings for each shape on {row['gpu']}, {row['recorded'][:10]}"
+    share = timing.Spread(*(row[f"pct_cublas{q}"] / 100 for q in ("_q3", "_q1", "", "_q3")))
+    return source, _rates(kernel, 1e3 * row["tflops"], 1e3 * row["cublas_tflops"], _percent(share))
+
+
+def _from_sweep(kernel: Kernel, shape: Shape) -> tuple[str, list[str]]:
+    row = tuning.of(kernel, shape)
+    source = f"recorded in the sweep of all settings on {row['gpu']}, {row['recorded'][:10]}"
+    cublas = timing.gflops(*shape, row["cublas_ms"])
+    return source, _rates(kernel, row["gflops"], cublas, f"{row['pct_cublas']:.2f} %")
+
+
+def _rates(kernel: Kernel, ours: float, cublas: float, share: str) -> list[str]:
+    return [
+        f"  {kernel.name:<16} {ours:9.1f} GFLOP/s",
+        f"  {'cuBLAS':<16} {cublas:9.1f} GFLOP/s",
+        f"  share of cuBLAS  {share}",
+    ]
+
+
+def _lines(run: timing.Measurement) -> list[str]:
+    cublas = timing.gflops(run.m, run.n, run.k, run.cublas_ms.median)
+    return [
+        f"  {run.kernel:<16} {_times(run.time_ms)}  {run.gflops:9.1f} GFLOP/s",
+        f"  {'cuBLAS':<16} {_times(run.cublas_ms)}  {cublas:9.1f} GFLOP/s",
+        f"  share of cuBLAS  {_percent(run.ratio)}",
+        f"  against itself   {_percent(run.noise)} (the noise)",
+        f"  the GPU meanwhile: {_state(run)}",
+    ]
+
+
+def _state(run: timing.Measurement) -> str:
+    figures = ((run.sm_clock_mhz, "MHz"), (run.power_w, "W"), (run.temperature_c, "°C"))
+    known = [f"{value:.0f} {unit}" for value, unit in figures if value is not None]
+    return ", ".join(known) or "not reported"
+
+
+def _times(spread: timing.Spread) -> str:
+    return f"median {spread.median:.4g} ms ({spread.q1:.4g} to {spread.q3:.4g})"
+
+
+def _percent(spread: timing.Spread) -> str:
+    return f"{100 * spread.median:.2f} % ({100 * spread.q1:.2f} to {100 * spread.q3:.2f})"

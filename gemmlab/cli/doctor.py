@@ -1,0 +1,109 @@
+"""doctor: what is here, what is missing and what to do."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import shutil
+import sys
+from collections.abc import Iterator
+
+from gemmlab.cli.output import FAILED, OK
+from gemmlab.cuda import headers
+from gemmlab.cuda.device import gpu, software_versions, why_no_gpu
+from gemmlab.measure import profiler
+from gemmlab.records import registry
+from gemmlab.records.registry import NoRecord
+from gemmlab.records.runs import device
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print what is here; 1 if something is missing that even the simulator needs."""
+    code = OK
+    for needed, good, what, advice in _findings():
+        mark = "ok" if good else ("MISSING" if needed else "-")
+        print(f"{mark:<8}{what}" + ("" if good or not advice else f"\n        {advice}"))
+        if needed and not good:
+            code = FAILED
+    print(f"        {device()}")
+    return code
+
+
+def _findings() -> Iterator[tuple[bool, bool, str, str]]:
+    """(is it needed without a GPU too, is it here, what it is, what to do if it is not)."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield True, sys.version_info >= (3, 10), f"Python {version}", "Install Python 3.10 or newer."
+    install = (
+        "Run `make lab`, which installs everything into .venv; or in an environment of your own, "
+        'in a clone of the repository, pip install -e ".[simulator]".'
+    )
+    for package in ("numpy", "cupy", "pandas", "matplotlib", "tqdm", "pynvml", "ipywidgets"):
+        yield True, importlib.util.find_spec(package) is not None, f"package {package}", install
+    versions = software_versions()
+    nvrtc = versions.get("nvrtc")
+    yield True, nvrtc is not None, f"NVRTC {nvrtc or '(the compiler)'}", install
+    folder = headers.folder()
+    lacking = headers.missing(folder)
+    yield (
+        False,
+        not lacking,
+        f"CUDA's headers: {' and '.join(lacking) + ' not ' if lacking else ''}in {folder}"
+        if folder
+        else "CUDA's headers (none found)",
+        f"14_wmma needs them wherever it is compiled anew: {headers.INSTALL}.",
+    )
+    has_lab = importlib.util.find_spec("jupyterlab") is not None
+    yield False, has_lab, "JupyterLab", install
+
+    here = gpu()
+    if here is None:
+        yield (
+            False,
+            False,
+            f"GPU: {why_no_gpu()}",
+            ("Not needed: kernels run in the simulator, and recorded times are replayed."),
+        )
+    else:
+        memory = f"{here.memory_bytes / 2**30:.0f} GiB"
+        yield False, True, f"GPU {here.name}, {here.arch}, {here.sm_count} SMs, {memory}", ""
+        yield False, True, f"driver {here.driver}, CUDA {here.cuda}", ""
+        cublas = versions.get("cublas")
+        yield (
+            False,
+            cublas is not None,
+            f"cuBLAS {cublas or ''}",
+            ("Timing needs it: install the CUDA toolkit's libraries."),
+        )
+    ncu = profiler.ncu_version()
+    yield (
+        False,
+        ncu is not None,
+        f"Nsight Compute {ncu or '(ncu)'}",
+        ("Only `record` needs it, for hardware counters; it comes with the CUDA toolkit."),
+    )
+    sanitizer = shutil.which("compute-sanitizer")
+    yield (
+        False,
+        sanitizer is not None,
+        "compute-sanitizer",
+        ("Optional: it finds races and bad addresses on a GPU; it comes with the CUDA toolkit."),
+    )
+    yield from _records()
+
+
+def _records() -> Iterator[tuple[bool, bool, str, str]]:
+    """Findings about results/: whose records are there, and which of those read are refused."""
+    from gemmlab.records import recorder
+
+    there = registry.gpus()
+    advice = "Without a GPU no times can be shown: get results/ from the repository."
+    yield False, bool(there), f"records: {', '.join(there) or 'none'}", advice
+    if not there:
+        return
+    try:
+        registry.replayed()
+    except NoRecord as error:
+        yield True, False, str(error), "Name one of these, or unset GEMMLAB_RECORDS."
+        return
+    for refused in recorder.refused():
+        yield True, False, str(refused), ""

@@ -1,0 +1,46 @@
+"""record and tune: what is measured on this GPU and kept, or searched."""
+
+from __future__ import annotations
+
+import argparse
+
+from gemmlab.cli.output import OK, say
+from gemmlab.ladder import RUNGS, IllegalSetting
+from gemmlab.records import runs
+from gemmlab.search.command import BUDGET, Wanted
+from gemmlab.search.command import run as search
+
+
+def record(options: argparse.Namespace) -> int:
+    from gemmlab.records import recorder
+
+    print(recorder.record(options.names, options.shapes, say))
+    return OK
+
+
+def tune(options: argparse.Namespace) -> int:
+    if options.strategy is not None:
+        return _search(options)
+    for name in ("budget", "shape", "seed"):
+        if getattr(options, name) is not None:
+            raise IllegalSetting(f"--{name} is for a search: give --strategy too")
+    from gemmlab.records import recorder
+
+    kernels = options.kernels or [rung.name for rung in RUNGS]
+    print(recorder.record([f"tuning/{name}" for name in kernels], runs.SHAPES, say))
+    return OK
+
+
+def _search(options: argparse.Namespace) -> int:
+    if len(options.kernels) != 1:
+        raise IllegalSetting(
+            f"a search is of one kernel, not of {len(options.kernels)}: name it, such as "
+            "tune 10_register_banks --strategy genetic"
+        )
+    (name,) = options.kernels
+    wanted = Wanted(
+        name, options.shape or runs.LARGE, options.strategy, options.budget or BUDGET,
+        options.seed or 0,
+    )  # fmt: skip
+    print(*search(wanted, say), sep="\n")
+    return OK

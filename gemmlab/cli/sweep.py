@@ -1,0 +1,102 @@
+"""sweep: times at every shape, as CSV, measured or replayed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import starmap
+
+from gemmlab.cli.arguments import AUTO
+from gemmlab.cli.output import FAILED, OK, UNAVAILABLE, USAGE, say
+from gemmlab.cuda.device import gpu
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.ladder import RUNGS, SINGLE, IllegalSetting, Problem, find
+from gemmlab.ladder.shape_set import EVERY_PROBLEM
+from gemmlab.loading import load
+from gemmlab.measure import timing
+from gemmlab.products.choosing import Row, choose, taken
+from gemmlab.records import registry, runs
+from gemmlab.records.registry import NoRecord, StaleRecord
+
+
+def run(options: argparse.Namespace) -> int:
+    names = options.kernels or [rung.name for rung in RUNGS]
+    for name in names:
+        if name != AUTO:
+            find(name)  # before any of the others is measured
+    if gpu() is None:
+        runs.current()  # a file that cannot be read is told once
+    found, code = [], OK
+    for name in names:
+        try:
+            found += (
+                _auto_runs(options.dtype or SINGLE.name)
+                if name == AUTO
+                else map(timing.timed, _runs(load(name)))
+            )
+        except (NoRecord, StaleRecord, IllegalSetting) as error:
+            say(f"gemmlab: left out: {error}")
+            if isinstance(error, StaleRecord):
+                code = FAILED
+            elif isinstance(error, NoRecord):
+                code = code or UNAVAILABLE
+    if found:
+        timing.as_table(found).to_csv(sys.stdout, index=False, float_format="%.6g")
+        return code
+    return code or USAGE
+
+
+def _runs(kernel: Kernel) -> Iterator[timing.Measurement]:
+    if gpu() is None:
+        yield from runs.replay(kernel)
+        return
+    from tqdm.auto import tqdm
+
+    shapes = tqdm(runs.SHAPES, desc=kernel.name, unit="shape", leave=False)
+    for item in timing.sweep(kernel, shapes):
+        if isinstance(item, timing.Measurement):
+            yield item
+        else:
+            say(f"{kernel.name} {item.m}x{item.n}x{item.k}: left out, {item.reason}")
+
+
+def _auto_runs(dtype: str) -> Iterator[timing.Timed]:
+    """What gl.choose takes: replayed at every recorded shape, or measured at those of the series.
+
+    Raises NoRecord.
+    """
+    if gpu() is None:
+        rows = taken(dtype).values()
+        if not rows:
+            again = registry.again("best_by_shape")
+            raise NoRecord(
+                f"nothing is recorded of what {AUTO} takes in {dtype}; {again} on a GPU."
+            )
+        yield from map(_replayed, rows)
+        return
+    from tqdm.auto import tqdm
+
+    problems = dict.fromkeys((*starmap(Problem, runs.SHAPES), *EVERY_PROBLEM))
+    for problem in tqdm(problems, desc=AUTO, unit="shape", leave=False):
+        chosen = choose(problem, dtype)
+        try:
+            if chosen.one_by_one:
+                raise timing.TimingError("its products one after the other are no single launch")
+            kernel = load(chosen.rung, **chosen.settings)
+            measured = timing.compare(kernel, *problem.shape, batch=problem.batch)
+        except timing.TimingError as error:
+            say(f"{AUTO} at {problem}: left out, {error}")
+        else:
+            yield replace(timing.timed(measured), kernel=AUTO)
+
+
+def _replayed(row: Row) -> timing.Timed:
+    def time_ms(tflops: float) -> float:
+        return row.problem.flop / (tflops * 1e9)
+
+    return timing.Timed(
+        AUTO, row.dtype, row.problem, time_ms(row.tflops),
+        time_ms(row.cublas_tflops), 100 * row.share, "pass", row.gpu, row.recorded,
+    )  # fmt: skip
