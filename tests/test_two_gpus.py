@@ -1,0 +1,93 @@
+"""Two GPUs of this host, where there are two: what moves parts changes no bit; nothing hangs."""
+
+import os
+import signal
+import time
+from functools import partial
+
+import numpy as np
+import pytest
+
+from gemmlab.cuda.device import gpu, why_no_gpu
+from gemmlab.distributed import in_turn
+from gemmlab.distributed import schedules as make
+from gemmlab.distributed.arithmetic import Bounded, ByKernel
+from gemmlab.distributed.gpus import runner
+from gemmlab.distributed.gpus.runner import DMA_ENGINES, NCCL, Job
+from gemmlab.distributed.team import RankFailed
+from gemmlab.kernel.operands import Operands
+from gemmlab.ladder import SINGLE, Problem
+from gemmlab.records.experiments.multi_gpu import cases
+
+WAYS = NCCL, DMA_ENGINES
+UNEVEN, LARGE = Problem(1037, 520, 777), Problem(4096, 4096, 4096)
+LIMIT_S, FOR_EVER_S, AT = 4, 1000, 12  # at which call of a product something happens
+
+
+def count():
+    if gpu() is None:
+        return 0
+    from cupy.cuda import runtime
+
+    return runtime.getDeviceCount()
+
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(count() < 2, reason=f"needs two GPUs: {why_no_gpu() or 'there is one'}"),
+]
+
+
+class Ends(ByKernel):
+    """The products of rank 1 end in their AT-th call, as `how` says."""
+
+    how, calls = "", 0
+
+    @classmethod
+    def made(cls, how):
+        one = cls.of("10_register_banks")
+        one.how = how
+        return one
+
+    def prepared(self, a, b, c, add):
+        import cupy
+
+        multiply, rank = super().prepared(a, b, c, add), cupy.cuda.Device().id
+
+        def call():
+            self.calls += 1
+            if rank == 1 and self.calls == AT:
+                if self.how == "dies":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                elif self.how == "stands still":
+                    time.sleep(FOR_EVER_S)
+                raise ValueError("something broke")
+            multiply()
+
+        return call
+
+
+@pytest.mark.parametrize("maker", cases.MAKERS.values(), ids=cases.MAKERS)
+def test_both_ways_give_the_same_bits_and_they_are_right(maker):
+    schedule, given = maker(UNEVEN, 2), Operands.from_seed(UNEVEN, SINGLE, 3)
+    jobs = [Job(schedule, given.A, given.B, repeats=3, moved_by=way) for way in WAYS]
+    by_nccl, by_dma = runner.run(jobs, partial(ByKernel.of, "10_register_banks"))
+    assert np.array_equal(by_nccl.C.view("u4"), by_dma.C.view("u4"))
+    expected, bound = in_turn.run(schedule, Bounded(SINGLE), given.A, given.B).C
+    assert (abs(by_dma.C - expected) <= bound).all()
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("maker", [make.column_parallel, make.row_parallel])
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("dies", r"rank 1 of 2 died in '.*' \(signal SIGKILL"),
+        ("stands still", rf"no rank went on for {LIMIT_S} s: .*Rank 1 is the furthest behind"),
+        ("fails", "rank 1 of 2 failed in '.*': ValueError: something broke"),
+    ],
+)
+def test_a_rank_that_ends_early_ends_all_with_a_sentence(how, said, maker, way):
+    job = Job(maker(LARGE, 2, 8), repeats=3, moved_by=way)
+    with pytest.raises(RankFailed, match=said):
+        runner.run([job], partial(Ends.made, how), limit_s=LIMIT_S)
