@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import shutil
+import statistics
 
 import pytest
 
@@ -169,6 +170,26 @@ def test_both_recorded_gpus_stand_side_by_side_the_reference_first():
     found = gpus.of_roofs()
     assert list(found.table) == ["NVIDIA H200", "NVIDIA H100 80GB HBM3"]
     assert "On another GPU run" in found.note
+
+
+def test_the_shares_that_21_tells_of_are_so():
+    """All within a point but 16 to 18, which are nearer to the roof of an H100 that was cooler."""
+    names = [rung.name for rung in RUNGS if 16 <= int(rung.name[:2]) <= 18]
+    table = gpus.of_roofs().table
+    more = table["NVIDIA H100 80GB HBM3"] - table["NVIDIA H200"]
+    assert more[names].between(3, 6.5).all()
+    assert (abs(more.drop(names)) < 1).all()
+    degrees = {
+        slug: [one["temperature_c"] for name in names for one in kept_at_large(slug, name)]
+        for slug in ("nvidia-h200", H100)
+    }
+    cooler = statistics.mean(degrees["nvidia-h200"]) - statistics.mean(degrees[H100])
+    assert cooler == pytest.approx(10, abs=1)
+
+
+def kept_at_large(slug, name):
+    kept = json.loads((registry.RESULTS / slug / registry.RUNS).read_text())["rungs"][name]
+    return [run for run in kept["runs"] if (run["m"], run["n"], run["k"]) == runs.LARGE]
 
 
 @pytest.mark.parametrize("slug", ["nvidia-h200", H100])
