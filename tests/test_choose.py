@@ -9,6 +9,7 @@ import sample_record
 
 import gemmlab as gl
 from gemmlab import ladder
+from gemmlab.analysis.recorded import chosen as shares
 from gemmlab.ladder import SIMULATED, IllegalSetting, Problem
 from gemmlab.ladder.rungs.hopper import PERSISTENT
 from gemmlab.ladder.rungs.mma_sync import MMA_SYNC
@@ -343,6 +344,20 @@ def test_a_gpu_without_a_record_of_its_own_goes_by_the_rule(monkeypatch):
     choosing._choose.cache_clear()
     choosing.recorded.cache_clear()
     assert "recorded on NVIDIA H200" in gl.choose((4096, 4096, 4096)).why
+
+
+def test_shares_are_the_reference_s_where_the_own_gpu_has_none(monkeypatch):
+    """An H100 has records, none of them of best_by_shape; the choice goes by own records alone."""
+    monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
+    h100 = replace(sample_record.GPU, name="NVIDIA H100 80GB HBM3")
+    assert h100.slug in registry.gpus()
+    for module in (registry, choosing):
+        monkeypatch.setattr(module, "gpu", lambda: h100)
+    monkeypatch.setattr(choosing, "arch_here", lambda: "sm_90a")
+    assert choosing.recorded() == ()
+    assert set(shares.shares()["gpu"]) == {"NVIDIA H200"}
+    assert choosing.recorded() == (), "what is shown of the reference is not taken here"
+    assert choosing.choose((4096, 4096, 4096)).share is None
 
 
 def test_the_rule_gives_large_tiles_to_large_products_and_small_ones_to_small():

@@ -16,6 +16,7 @@ from gemmlab.notebook.ranks import exercises
 from gemmlab.notebook.ranks.lab import ranks_lab
 from gemmlab.notebook.ranks.lines import schedule_lines
 from gemmlab.records import runs
+from gemmlab.records.experiments.multi_gpu import cases
 from gemmlab.records.runs import Measured
 
 LARGE, SMALL = Problem(16384, 16384, 16384), Problem(20, 12, 16)
@@ -58,13 +59,12 @@ def test_the_link_that_hides_the_traffic_is_that_of_the_formula():
 
 def test_scaling_has_a_curve_of_each_schedule():
     strong, weak = several_gpus.scaled(LARGE, Problem(8192, 8192, 8192), (1, 4), MACHINE, HALF)
-    assert list(strong) == list(weak) == list(several_gpus.MAKERS)
+    assert list(strong) == list(weak) == list(cases.MAKERS)
     assert {one.problem.m for curve in weak.values() for one in curve} == {8192, 4 * 8192}
 
 
-@pytest.mark.parametrize("maker", several_gpus.MAKERS.values(), ids=several_gpus.MAKERS)
+@pytest.mark.parametrize("maker", [make.column_parallel, make.row_parallel, make.summa])
 def test_lines_are_those_of_the_file(maker):
-    maker = make.summa if maker not in (make.column_parallel, make.row_parallel) else maker
     listing = schedule_lines(maker)
     source = Path(make.__file__).read_text(encoding="utf-8").splitlines()
     assert 5 <= len(listing.numbers) <= 12

@@ -103,10 +103,8 @@ def test_every_case_is_measured_with_every_schedule_and_number_of_gpus(gpus, tmp
 def test_an_interruption_loses_nothing_that_was_recorded_before(gpus, tmp_path, monkeypatch):
     table, _ = measured(tmp_path)
     monkeypatch.setattr(measuring, "now", lambda: "2027-01-01T00:00:00+00:00")
-    done = []
 
     def say(line):
-        done.append(line)
         if "10_register_banks on 2" in line:
             raise KeyboardInterrupt
 
@@ -190,12 +188,8 @@ def test_recorded_runs_keep_what_their_schedule_orders():
                 ran = {step.name: step for step in run.of(rank)}
                 for step in own:
                     begins = max((ran[event].end_ms for event in step.after), default=0.0)
-                    assert ran[step.name].start_ms >= begins - 1e-3, (
-                        name,
-                        case.rung.name,
-                        way,
-                        step,
-                    )
+                    where = name, case.rung.name, way, step
+                    assert ran[step.name].start_ms >= begins - 1e-3, where
 
 
 # ---- beside the model ----------------------------------------------------------------------------

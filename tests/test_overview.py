@@ -1,5 +1,8 @@
 """README.md: what it shows of kernels and records is what they say now."""
 
+import json
+import shutil
+
 import pytest
 
 from gemmlab.ladder import RUNGS, LadderError, find
@@ -33,10 +36,23 @@ def test_gpus_stand_beside_each_other_with_what_each_was_recorded_with():
     lines = overview.gpus_table().splitlines()
     rows = {line.split("|")[1].strip(): line for line in lines[2:] if "|" in line}
     assert "NVIDIA H200: TFLOP/s | % of cuBLAS | % of its roof | NVIDIA H100" in lines[0]
-    assert "01_naive" in rows
+    assert {"01_naive", "22_fp32_summit"} < set(rows) and "12_split_k" not in rows  # on no square
     for name, line in rows.items():
         assert all(f"{ratio:.1f}" in line for ratio in both_shares(name)), name
     assert "NVIDIA H100 80GB HBM3 2026-11-23" in lines[-1]
+
+
+def test_what_one_gpu_alone_has_is_left_out(monkeypatch, tmp_path):
+    for folder in registry.RESULTS.iterdir():
+        if folder.name in registry.gpus():
+            shutil.copytree(folder, tmp_path / folder.name)
+    path = tmp_path / registry.gpus()[-1] / registry.RUNS
+    kept = json.loads(path.read_text())
+    del kept["rungs"]["01_naive"]
+    path.write_text(json.dumps(kept))
+    monkeypatch.setattr(registry, "RESULTS", tmp_path)
+    table = overview.gpus_table()
+    assert "01_naive" not in table and "02_coalescing" in table
 
 
 def both_shares(name):

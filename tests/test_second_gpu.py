@@ -7,13 +7,12 @@ import statistics
 
 import pytest
 
-from gemmlab.analysis.recorded import chosen, gpus
+from gemmlab.analysis.recorded import gpus
 from gemmlab.cuda.device import Gpu
 from gemmlab.folders import RESULTS
 from gemmlab.ladder import RUNGS, IllegalSetting, find, nearest_on
 from gemmlab.ladder.rungs.hopper import PERSISTENT
 from gemmlab.measure.timing import TimingError
-from gemmlab.products import choosing
 from gemmlab.records import recorder, registry, roofs, runs
 from gemmlab.records.registry import Evidence, NoRecord, StaleRecord
 from gemmlab.records.runs import Measured
@@ -219,31 +218,6 @@ def h100_without_wgmma(monkeypatch, tmp_path):
 def test_where_a_roof_lacks_the_speed_is_there(h100_without_wgmma):
     row = gpus.speeds().loc["18_persistent", "NVIDIA H100 80GB HBM3"]
     assert row[gpus.TFLOPS] > 0 and row[gpus.CUBLAS] > 0 and row.isna()[gpus.ROOF]
-
-
-@pytest.fixture
-def nothing_kept():
-    """What is chosen for another GPU is not kept for other tests."""
-    for forget in (choosing._choose.cache_clear, choosing.recorded.cache_clear):
-        forget()
-    yield
-    for forget in (choosing._choose.cache_clear, choosing.recorded.cache_clear):
-        forget()
-
-
-@pytest.mark.usefixtures("nothing_kept")
-def test_shares_of_gl_matmul_are_the_reference_s_where_the_own_gpu_has_none(monkeypatch):
-    """An H100 has records, none of them of best_by_shape; the choice goes by own records alone."""
-    monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
-    h100 = dataclasses.replace(AMPERE, name="NVIDIA H100 80GB HBM3")
-    assert h100.slug in registry.gpus()
-    for module in (registry, choosing):
-        monkeypatch.setattr(module, "gpu", lambda: h100)
-    monkeypatch.setattr(choosing, "arch_here", lambda: "sm_90a")
-    assert choosing.recorded() == ()
-    assert set(chosen.shares()["gpu"]) == {"NVIDIA H200"}
-    assert choosing.recorded() == (), "what is shown of the reference is not taken here"
-    assert choosing.choose((4096, 4096, 4096)).share is None
 
 
 def test_without_any_record_it_is_said_what_to_do(monkeypatch, tmp_path):

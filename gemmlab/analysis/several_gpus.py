@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,9 +12,8 @@ from gemmlab import ladder
 from gemmlab.distributed import clock, in_turn
 from gemmlab.distributed import schedules as make
 from gemmlab.distributed.arithmetic import Bounded, ByKernel
-from gemmlab.distributed.clock import Machine, Make, Scaled
+from gemmlab.distributed.clock import Machine, Scaled
 from gemmlab.distributed.gpus.runner import DMA_ENGINES, NCCL
-from gemmlab.distributed.ranks import squarest
 from gemmlab.distributed.steps import Schedule
 from gemmlab.distributed.timeline import PRODUCT, Timeline
 from gemmlab.kernel.operands import Operands
@@ -26,14 +25,8 @@ from gemmlab.records.runs import Measured
 if TYPE_CHECKING:
     import pandas
 
-CHUNKS = 8
 RUNS = ["rung", "schedule", "moved by", "GPUs"]  # what tells measured rows apart
-AT = (16384, 16384, 16384)  # whose recorded rate the model takes
-MAKERS: dict[str, Callable[[Problem, int, int], Schedule]] = {
-    make.COLUMN: make.column_parallel,
-    make.ROW: make.row_parallel,
-    make.SUMMA: lambda problem, ranks, chunks: make.summa(problem, squarest(ranks), chunks),
-}
+AT = cases.CUBE.shape  # whose recorded rate the model takes
 
 
 def machine(rung: str, link: float, network: float | None = None, hosts_of: int = 8) -> Machine:
@@ -83,7 +76,7 @@ def _yes(true: bool) -> str:
 def traffic(
     problem: Problem, ranks: int, machine: Machine, precision: Precision
 ) -> pandas.DataFrame:
-    """What each of MAKERS brings to a rank, and which link would hide it. A row for each.
+    """What each of cases.MAKERS brings to a rank, and which link would hide it. A row for each.
 
     Columns: GB that come to the rank that gets most; FLOP of a rank for each of these bytes; GB/s
     of a link with which they come in the time of its products.
@@ -91,8 +84,8 @@ def traffic(
     import pandas
 
     rows = {}
-    for maker in MAKERS.values():
-        schedule = maker(problem, ranks, CHUNKS)
+    for maker in cases.MAKERS.values():
+        schedule = maker(problem, ranks)
         moved = max(schedule.received_bytes(rank, precision) for rank in range(ranks))
         flop = problem.flop / ranks
         rows[schedule.name] = {
@@ -102,25 +95,20 @@ def traffic(
     return pandas.DataFrame.from_dict(rows, orient="index").rename_axis(f"{ranks} ranks")
 
 
-def makers(chunks: int = CHUNKS) -> dict[str, Make]:
-    """MAKERS with a number of chunks, as clock.strong and clock.weak take them."""
-
-    def of(maker: Callable[[Problem, int, int], Schedule]) -> Make:
-        return lambda problem, ranks: maker(problem, ranks, chunks)
-
-    return {name: of(maker) for name, maker in MAKERS.items()}
-
-
 def scaled(
     problem: Problem, grown: Problem, counts: Iterable[int], machine: Machine, precision: Precision
 ) -> tuple[Mapping[str, list[Scaled]], Mapping[str, list[Scaled]]]:
-    """Strong scaling of `problem` and weak scaling of `grown`, that of one GPU, for each of MAKERS.
+    """Strong scaling of `problem` and weak scaling of `grown`, that of one GPU, for each of
+    cases.MAKERS.
 
     It is what plots.scaling takes.
     """
     counts = tuple(counts)
     strong, weak = (
-        {name: scale(maker, one, counts, machine, precision) for name, maker in makers().items()}
+        {
+            name: scale(maker, one, counts, machine, precision)
+            for name, maker in cases.MAKERS.items()
+        }
         for scale, one in ((clock.strong, problem), (clock.weak, grown))
     )
     return strong, weak

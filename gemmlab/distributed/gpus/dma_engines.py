@@ -79,20 +79,24 @@ class DmaEngines:
         copies = [self._copy(one, buffers) for one in work.kept_by(self.rank)]
         sources = {one.source for one in work.kept_by(self.rank)} - {self.rank}
         targets = {one.target for one in work.sent_by(self.rank)} - {self.rank}
+        ready_there = [self._flag_of(one, READY, at) for one in targets]
+        ready_here = [self._flag(READY, at, one) for one in sources]
+        done_there = [self._flag_of(one, DONE, at) for one in sources]
+        done_here = [self._flag(DONE, at, one) for one in targets]
         runs = itertools.count(1)
 
         def enqueue(stream) -> None:
             run = next(runs)
-            for one in sorted(targets):
-                stream_values.write(stream.ptr, self._flag_of(one, READY, at), run)
-            for one in sorted(sources):
-                stream_values.wait(stream.ptr, self._flag(READY, at, one), run)
+            for flag in ready_there:
+                stream_values.write(stream.ptr, flag, run)
+            for flag in ready_here:
+                stream_values.wait(stream.ptr, flag, run)
             for copy in copies:
                 copy(stream.ptr)
-            for one in sorted(sources):
-                stream_values.write(stream.ptr, self._flag_of(one, DONE, at), run)
-            for one in sorted(targets):
-                stream_values.wait(stream.ptr, self._flag(DONE, at, one), run)
+            for flag in done_there:
+                stream_values.write(stream.ptr, flag, run)
+            for flag in done_here:
+                stream_values.wait(stream.ptr, flag, run)
 
         return enqueue
 
@@ -119,7 +123,7 @@ class DmaEngines:
         return self.addresses[other][FLAGS] + self._offset(kind, at, self.rank)
 
     def _offset(self, *index: int) -> int:
-        return 4 * int(np.ravel_multi_index(index, flags_shape(self.schedule)))
+        return self.flags.itemsize * int(np.ravel_multi_index(index, self.flags.shape))
 
     def _copy(self, message: Message, buffers: Buffers) -> Callable[[int], None]:
         """What enqueues it on a stream, which is given by its pointer."""

@@ -135,7 +135,7 @@ def _measured(job: Job, of_ranks: list, arithmetic, source: str) -> Measured:
 def _groups(jobs: Sequence[Job]) -> list[tuple[int, ...]]:
     """All ranks, and the groups of their collectives: in an order in which all make them."""
     groups = {group for job in jobs for group in job.schedule.groups}
-    return sorted({tuple(range(jobs[0].schedule.ranks)), *groups})
+    return sorted({_everyone(jobs[0].schedule), *groups})
 
 
 # ---- in the process of a rank --------------------------------------------------------------------

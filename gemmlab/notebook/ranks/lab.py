@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import ipywidgets
 
-from gemmlab.analysis.several_gpus import CHUNKS, MAKERS
 from gemmlab.distributed import clock
 from gemmlab.distributed.clock import Machine
 from gemmlab.distributed.ranks import ScheduleError
@@ -16,13 +15,14 @@ from gemmlab.ladder import Precision, Problem
 from gemmlab.notebook.labs.panel import PAPER, picture, status
 from gemmlab.plots import rank_timeline
 from gemmlab.plots.style import VERMILION
+from gemmlab.records.experiments.multi_gpu.cases import CHUNKS, CUBE, MAKERS
 
 SIZES = tuple(2**n for n in range(9, 16))
 COUNTS = (1, 2, 3, 4, 6, 8, 16, 32)
 CHUNK_COUNTS = (1, 2, 4, 8, 16)
 LINKS = (8, 16, 32, 64, 128, 225, 300, 450, 900)  # GB/s one way
 NETWORKS = (5, 12.5, 25, 50, 100)
-START = Problem(16384, 16384, 16384)
+START = CUBE
 GRID = {
     "grid_template_columns": "repeat(auto-fit, minmax(190px, 1fr))", "grid_gap": "4px 12px",
     "max_width": "960px", "overflow": "visible",
@@ -81,7 +81,7 @@ class RanksLab(ipywidgets.VBox):
         )  # fmt: skip
         problem = Problem(at["M"], at["N"], at["K"])
         try:
-            schedule = MAKERS[at["schedule"]](problem, at["GPUs"], at["chunks"])
+            schedule = MAKERS[at["schedule"]](problem, at["GPUs"], chunks=at["chunks"])
             found = clock.timeline(schedule, machine, self._precision)
             alone = clock.timeline(one_rank(problem), machine, self._precision).ms
         except ScheduleError as reason:

@@ -69,10 +69,10 @@ def of(kernel: str) -> Case:
     return {case.rung.name: case for case in CASES}[kernel]
 
 
-MAKERS: dict[str, Callable[[Problem, int], Schedule]] = {
-    make.COLUMN: lambda problem, ranks: make.column_parallel(problem, ranks, CHUNKS),
-    make.ROW: lambda problem, ranks: make.row_parallel(problem, ranks, CHUNKS),
-    make.SUMMA: lambda problem, ranks: make.summa(problem, squarest(ranks), CHUNKS),
+MAKERS: dict[str, Callable[..., Schedule]] = {  # of a problem, ranks and, if not CHUNKS, chunks
+    make.COLUMN: partial(make.column_parallel, chunks=CHUNKS),
+    make.ROW: partial(make.row_parallel, chunks=CHUNKS),
+    make.SUMMA: lambda problem, ranks, chunks=CHUNKS: make.summa(problem, squarest(ranks), chunks),
 }
 CODE = {**TEXT("code", "gpu"), **DATE("recorded")}
 KEY = ("schedule", "kernel", "settings", "moved_by", "ranks", "m", "n", "k")
