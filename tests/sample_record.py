@@ -8,8 +8,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from gemmlab.cuda.device import Gpu
-from gemmlab.kernel.compiler import code_hash
-from gemmlab.ladder import find, settings_for
+from gemmlab.kernel.fingerprint import code_hash, of_rung
+from gemmlab.ladder import Problem, Target, find, settings_for
 from gemmlab.measure import profiler
 from gemmlab.records import registry, runs
 
@@ -25,6 +25,8 @@ GPU = Gpu(
     memory_bytes=10**11, l2_bytes=60 * 2**20, driver="1.0", cuda="1.0",
 )  # fmt: skip
 GPU_NAME = GPU.name
+TARGET = Target(GPU.arch, GPU.sm_count)
+SIZES = 512, 4096  # of the squares that are timed; the first is counted, too
 DATE = "2026-11-21T10:00:00+00:00"
 
 
@@ -39,7 +41,13 @@ def kernel(text: str = SOURCE, **settings: int) -> SimpleNamespace:
         precision=rung.precision,
         on_gpu=False,
         code_hash=lambda: code_hash(text, chosen),
+        fingerprint=lambda problems, on: of_rung(rung, chosen, problems, on, text),
     )
+
+
+def code_of(kernel) -> str:
+    """Of a kernel at the shapes of `record`."""
+    return str(kernel.fingerprint([Problem(n, n, n) for n in (*SIZES, SIZES[0])], TARGET))
 
 
 def spread(median: float) -> dict[str, float]:
@@ -93,10 +101,10 @@ def record(code: str | None = None, ceilings_code: str = "sha256:0") -> dict:
         "rungs": {
             "01_naive": {
                 "provenance": provenance,
-                "code": code or kernel().code_hash(),
+                "code": code or code_of(kernel()),
                 "settings": SETTINGS,
                 "verified": [{**shape, **scales, "passed": True}],
-                "runs": [run(512, 512, 512, 0.5), run(4096, 4096, 4096, 275.0)],
+                "runs": [run(n, n, n, time) for n, time in zip(SIZES, (0.5, 275.0), strict=True)],
                 "skipped": [
                     {"m": 8192, "n": 8192, "k": 8192, "reason": "too long", "time_ms": 2200.0}
                 ],

@@ -17,6 +17,10 @@ FIRST = Step("one", "", "01_naive")
 SECOND = Step("two", "faster", "01_naive", {"BLOCK_X": 16, "EXTRA": 1}, taken=False)
 
 
+def code_of(step, shape=SHAPES[0]):
+    return str(step.fingerprint([ladder.Problem(*shape)], sample_record.TARGET))
+
+
 def recorded(step, shape, **changed):
     m, n, k = shape
     return {
@@ -25,7 +29,7 @@ def recorded(step, shape, **changed):
         "noise_q1": 99.9, "noise_q3": 100.1, "cublas_tflops": 51.0, "sm_clock_mhz": 1755,
         "power_w": 690.0, "registers": 200, "spilled_bytes": 0, "slots": 1100, "ffma": 1024,
         "bank_0": 1000, "bank_1": 1010, "two_in_a_bank": 64, "waits": 100, "reuse_pct": 93.75,
-        "code": step.code,
+        "code": code_of(step, shape),
         "gpu": "NVIDIA Test", "driver": "1", "cuda": "1", "nvrtc": "1", "cublas": "1",
         "recorded": sample_record.DATE, **changed,
     }  # fmt: skip
@@ -68,10 +72,11 @@ def test_a_step_is_the_rung_s_file_with_other_macros():
     assert SECOND.all_settings == {"BLOCK_X": 16, "BLOCK_Y": 8, "EXTRA": 1}
     kernel = SECOND.kernel()
     assert kernel.settings == SECOND.all_settings and kernel.name == "01_naive"
-    assert kernel.code_hash().endswith(SECOND.code, 7, 7 + len(SECOND.code))
+    problems = [ladder.Problem(*SHAPES[0])]
+    assert str(kernel.fingerprint(problems, sample_record.TARGET)) == code_of(SECOND)
     elsewhere = Step("three", "", "01_naive", file="kernels/02_coalescing.cu")
     assert elsewhere.path == ladder.find("02_coalescing").path
-    assert len({FIRST.code, SECOND.code, elsewhere.code}) == 3
+    assert len({*map(code_of, (FIRST, SECOND, elsewhere))}) == 3
 
 
 def test_what_is_not_recorded_is_refused(csv, monkeypatch):
@@ -113,7 +118,7 @@ def test_what_is_measured_is_the_path_that_is_shown(csv, monkeypatch):
     monkeypatch.setattr(
         ablations, "_measure", lambda name, step, compiled, say: rows[compiled.title]
     )
-    csv.write_text(csv.read_text().replace(SECOND.code, "of a former"))
+    csv.write_text(csv.read_text().replace(code_of(SECOND), "of a former"))
     with pytest.raises(registry.StaleRecord):
         gl.path(NAME)
     assert ablations.evidence(NAME).remake(print) == csv
@@ -137,7 +142,7 @@ def test_a_path_is_measured_on_a_gpu(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", PATHS)
 def test_the_steps_of_a_path_are_kernels_of_their_own(name):
     steps = ablations.steps(name)
-    assert len({step.code for step in steps}) == len({step.title for step in steps}) == len(steps)
+    assert len({*map(code_of, steps)}) == len({step.title for step in steps}) == len(steps)
     assert steps[0].taken and steps[-1].path.is_file()
     assert all(step.predicted for step in steps[1:])
 

@@ -35,16 +35,19 @@ def test_the_hash_does_not_see_comments_and_blanks(headers):
     assert code_hash(plain, {"A": 1, "B": 2}) == code_hash(KERNEL, {"B": 2, "A": 1})
 
 
-def test_the_hash_sees_code_settings_and_headers(headers):
+def test_the_hash_sees_code_headers_and_the_settings_that_are_mentioned(headers):
+    kernel = KERNEL.replace("x[i] = 2", "if (i < TILE) x[i] = 2")
     hashes = {
-        code_hash(KERNEL, {"TILE": 8}),
-        code_hash(KERNEL, {"TILE": 16}),
-        code_hash(KERNEL.replace("2 *", "3 *"), {"TILE": 8}),
-        code_hash(KERNEL.replace("int i", "inti"), {"TILE": 8}),
+        code_hash(kernel, {"TILE": 8}),
+        code_hash(kernel, {"TILE": 16}),
+        code_hash(kernel, {"TILE": 8, "PTXAS": 1}),  # the assembler sees it
+        code_hash(kernel.replace("2 *", "3 *"), {"TILE": 8}),
+        code_hash(kernel.replace("int i", "inti"), {"TILE": 8}),
     }
+    assert code_hash(kernel, {"TILE": 8, "UNKNOWN": 1}) in hashes
     (headers / "deeper.cuh").write_text("#define DEPTH 2\n")
-    hashes.add(code_hash(KERNEL, {"TILE": 8}))
-    assert len(hashes) == 5
+    hashes.add(code_hash(kernel, {"TILE": 8}))
+    assert len(hashes) == 6
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_89", "sm_90a", "sm_120"])

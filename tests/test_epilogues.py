@@ -191,7 +191,7 @@ def test_rows_of_other_code_are_refused(table, other_file):
     changed = table.copy()
     changed.loc[5, "code"] = "0123456789abcdef"
     changed.to_csv(other_file, index=False)
-    with pytest.raises(StaleRecord, match=r"another version of this kernel; .*record epilogue"):
+    with pytest.raises(StaleRecord, match=r"another version of this kernel.*record epilogue"):
         epilogue_timing.epilogue()
 
 

@@ -74,7 +74,8 @@ def test_the_probe_is_no_product():
 @pytest.fixture
 def results(tmp_path, monkeypatch):
     """A results folder with the sample record, on a machine without a GPU."""
-    return sample_record.put(monkeypatch, tmp_path, ceilings_code=ceilings.ceilings_code())
+    code = str(ceilings.of_ceilings(sample_record.GPU.sm_count))
+    return sample_record.put(monkeypatch, tmp_path, ceilings_code=code)
 
 
 def with_levels(path, code):
@@ -89,13 +90,13 @@ def test_reads_are_replayed_where_they_are_recorded(results):
     assert roofs.ceilings().reads == {} and roofs.ceilings().read_rate("L2") is None
     with pytest.raises(registry.NoRecord, match="run `python -m gemmlab record 00_levels`"):
         roofs.recorded_levels()
-    with_levels(results, levels.levels_code())
+    with_levels(results, str(levels.of_levels(sample_record.GPU.sm_count)))
     assert roofs.ceilings().read_rate("L2") == 6e12
     assert roofs.bandwidth_fields(roofs.ceilings().reads["L2"])["bytes"] == 4 * 2**30
 
 
 def test_reads_by_another_launch_are_stale(results, monkeypatch):
-    with_levels(results, levels.levels_code())
+    with_levels(results, str(levels.of_levels(sample_record.GPU.sm_count)))
     other = replace(LEVELS, reads={"L2": replace(LEVELS.reads["L2"], blocks=1)})
     monkeypatch.setattr(levels, "LEVELS", other)
     with pytest.raises(registry.StaleRecord, match="00_levels"):

@@ -5,12 +5,15 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gemmlab.folders import KERNELS, NOTEBOOKS, ROOT
-from gemmlab.kernel.fingerprint import code_hash
+from gemmlab.kernel.fingerprint import fingerprint
+from gemmlab.ladder import SIMULATED, find
+from gemmlab.records.runs import problems_of
 
 NAME, LIKE = "98_throwaway", "02_coalescing"
 ENTRY = """
@@ -65,7 +68,13 @@ def checkout(tmp_path_factory):
     path = root / "results" / "nvidia-h200" / "runs.json"
     record = json.loads(path.read_text("utf-8"))
     recorded = record["rungs"][LIKE]
-    code = code_hash(root / "kernels" / f"{NAME}.cu", recorded["settings"])
+    like = find(LIKE)
+    launches = [
+        replace(launch, entry="throwaway")
+        for problem in problems_of(recorded)
+        for launch in like.launches(problem, recorded["settings"], SIMULATED)
+    ]
+    code = str(fingerprint(root / "kernels" / f"{NAME}.cu", recorded["settings"], launches))
     runs = [{**run, "kernel": NAME} for run in recorded["runs"]]
     record["rungs"][NAME] = {**recorded, "code": code, "runs": runs}
     path.write_text(json.dumps(record))

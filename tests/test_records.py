@@ -15,13 +15,12 @@ from hypothesis import strategies as st
 
 import gemmlab as gl
 from gemmlab.folders import RESULTS
-from gemmlab.kernel.compiler import code_hash
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import Operands, random_matrix
-from gemmlab.ladder import CEILINGS, RUNGS, SINGLE, LadderError, Problem, find, settings_for
+from gemmlab.ladder import RUNGS, SINGLE, LadderError, Problem, find, settings_for
 from gemmlab.measure import profiler, timing
 from gemmlab.notebook import overview
-from gemmlab.records import recorder, registry, runs
+from gemmlab.records import recorder, registry, roofs, runs
 
 device = importlib.import_module("gemmlab.cuda.device")
 needs_gpu = pytest.mark.skipif(device.gpu() is None, reason=f"needs a GPU: {device.why_no_gpu()}")
@@ -183,7 +182,7 @@ def test_a_changed_kernel_is_never_replayed(results):
 def test_a_changed_default_is_never_replayed(results):
     record = sample_record.record()
     before = sample_record.kernel(BLOCK_X=16)
-    record["rungs"]["01_naive"].update(settings=before.settings, code=before.code_hash())
+    record["rungs"]["01_naive"].update(settings=before.settings, code=sample_record.code_of(before))
     runs.save(record, results)
     assert len(runs.replay(before)) == 2
     with pytest.raises(registry.StaleRecord):
@@ -278,7 +277,8 @@ def test_one_stale_rung_does_not_silence_the_others(results, caplog):
     record = sample_record.record()
     changed = find("02_coalescing")
     record["rungs"][changed.name] = {**record["rungs"]["01_naive"], "code": "sha256:0"}
-    record["rungs"]["01_naive"]["code"] = runs.Measured(find("01_naive")).code_hash()
+    first = runs.Measured(find("01_naive"))
+    record["rungs"]["01_naive"]["code"] = sample_record.code_of(first)
     runs.save(record, results)
     assert list(overview._so_far("01_naive")["kernel"].unique()) == ["01_naive", "cublas"]
     assert caplog.messages == []
@@ -286,7 +286,8 @@ def test_one_stale_rung_does_not_silence_the_others(results, caplog):
         overview._so_far("02_coalescing")
     third = runs.Measured(find("03_shared_memory"))
     record["rungs"][third.name] = {
-        **record["rungs"]["01_naive"], "code": third.code_hash(), "settings": third.settings,
+        **record["rungs"]["01_naive"], "code": sample_record.code_of(third),
+        "settings": third.settings,
     }  # fmt: skip
     runs.save(record, results)
     overview._so_far("03_shared_memory")
@@ -335,14 +336,10 @@ FILES = sorted(RESULTS.glob("*/runs.json"))
 def test_the_committed_records_are_in_the_format_and_current(path):
     record = runs.load(path)
     assert path.parent.name == "-".join(record["gpu"]["name"].lower().split())
-    stale = [
-        name
-        for name, recorded in record["rungs"].items()
-        if recorded["code"] != code_hash(find(name).path, settings_for(find(name), {}))
-    ]
-    assert not stale, f"record again: {' '.join(stale)}"
-    if "ceilings" in record:
-        assert record["ceilings"]["code"] == code_hash(CEILINGS.path, CEILINGS.macros)
+    with registry.records_of(path.parent.name):
+        for name in record["rungs"]:
+            assert runs.entry(runs.Measured(find(name)))["runs"]
+        assert roofs.recorded_ceilings().copy
 
 
 OF_FEW_TILES = ("12_split_k", "13_batched")  # which leave large products to 10

@@ -8,6 +8,7 @@ import pytest
 
 from gemmlab.analysis import facts
 from gemmlab.folders import RESULTS
+from gemmlab.kernel.fingerprint import Fingerprint
 from gemmlab.ladder import LadderError
 from gemmlab.loading import load
 from gemmlab.records import published, recorder, registry, tuning
@@ -25,17 +26,20 @@ COLUMNS = {
 }  # fmt: skip
 
 
-def evidence(rung="one"):
+def evidence(rung="one", code="code"):
+    def fingerprint_of(row, on):
+        return Fingerprint({"kernel.cu": code}, {"TILE": row.tile}, f"{code}{row.tile}")
+
     return Table(
         name=f"times/{rung}", file="times.csv", remake=print, key=("rung", "tile", "m", "n", "k"),
-        columns=COLUMNS, code_of_row=lambda row: f"code{row.tile}", part=("rung", rung),
+        columns=COLUMNS, fingerprint_of=fingerprint_of, part=("rung", rung),
     )  # fmt: skip
 
 
 def rows(rung="one", tiles=(8, 16)):
     return pandas.DataFrame([
         {"rung": rung, "tile": tile, "m": 1, "n": 2, "k": 3, "time_ms": tile / 3, "reuse_pct": 0.0,
-         "power_w": None, "stalls": 0.5, "code": f"code{tile}", "ncu": None, "recorded": DATE}
+         "power_w": None, "stalls": 0.5, "ncu": None, "recorded": DATE}
         for tile in tiles
     ])  # fmt: skip
 
@@ -131,7 +135,7 @@ def test_rows_that_are_not_as_they_should_be_are_not_written(table):
 
 
 def test_one_piece_of_a_file_may_be_stale_or_missing_without_the_others(table):
-    evidence("two").write(rows("two").assign(code="of before"), "nvidia-test")
+    evidence("two", "before").write(rows("two"), "nvidia-test")
     assert len(evidence().read()) == 2
     with pytest.raises(StaleRecord, match=r"times/two: .*run `python -m gemmlab record times/two`"):
         evidence("two").read()
@@ -143,11 +147,19 @@ def test_one_piece_of_a_file_may_be_stale_or_missing_without_the_others(table):
 
 
 def test_a_row_of_code_that_is_gone_is_stale(table):
-    def gone(row):
+    def gone(row, on):
         raise FileNotFoundError
 
     with pytest.raises(StaleRecord):
-        dataclasses.replace(evidence(), code_of_row=gone).read()
+        dataclasses.replace(evidence(), fingerprint_of=gone).read()
+
+
+def test_a_row_of_what_is_no_longer_measured_is_passed_over(table):
+    def of_small_tiles(row, on):
+        return evidence().fingerprint_of(row, on) if row.tile < 16 else None
+
+    narrowed = dataclasses.replace(evidence(), fingerprint_of=of_small_tiles)
+    assert narrowed.read()["tile"].tolist() == [8]
 
 
 def refused(path):
@@ -235,7 +247,7 @@ def test_a_file_that_may_not_be_read_is_named(table):
 
 
 def test_of_several_what_is_refused_is_left_out_and_named(table, caplog):
-    evidence("two").write(rows("two").assign(code="of before"), "nvidia-test")
+    evidence("two", "before").write(rows("two"), "nvidia-test")
     every = [evidence(name) for name in ("one", "two", "three")]
     (found,) = registry.of_each(every, Table.read)
     assert set(found["rung"]) == {"one"}
@@ -254,7 +266,7 @@ def test_every_file_of_a_gpu_belongs_to_evidence_and_is_current(monkeypatch):
     monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")
     folder = registry.replayed()
     kept = {path.relative_to(folder).as_posix() for path in folder.rglob("*.*")}
-    assert kept <= {one.file for one in recorder.evidence()}
+    assert kept <= {one.file for one in recorder.evidence()} | {registry.SOURCES}
     assert recorder.refused() == []
 
 

@@ -129,7 +129,8 @@ def test_the_copy_of_the_kernel_file_copies_all_and_no_more(count):
 @pytest.fixture
 def results(tmp_path, monkeypatch):
     """A results folder with the sample record, on a machine without a GPU."""
-    return sample_record.put(monkeypatch, tmp_path, ceilings_code=ceilings.ceilings_code())
+    code = str(ceilings.of_ceilings(sample_record.GPU.sm_count))
+    return sample_record.put(monkeypatch, tmp_path, ceilings_code=code)
 
 
 def change(path, edit):
@@ -157,7 +158,7 @@ def test_the_roof_of_tensor_cores_is_replayed_if_it_is_there(results):
         r_roofs.ceilings().arithmetic("float16")
     mma = {**runs.load(results)["ceilings"]["fma"], "flop": 2**40}
     mma["flop_per_second"] = sample_record.spread(6e14)
-    entry = {"code": ceilings.tensor_ceiling_code(), "mma": mma}
+    entry = {"code": str(ceilings.of_tensor_ceiling(sample_record.GPU.sm_count)), "mma": mma}
 
     def add(record):
         record["tensor_ceiling"] = {"provenance": record["ceilings"]["provenance"], **entry}

@@ -12,7 +12,6 @@ import pytest
 
 from gemmlab import cli
 from gemmlab.folders import ROOT
-from gemmlab.kernel.fingerprint import short_code
 from gemmlab.ladder import find
 from gemmlab.measure.timing import TimingError
 from gemmlab.records import tuning
@@ -40,7 +39,7 @@ FAKE = textwrap.dedent('''
             print(settings, file=file)
         row = dict.fromkeys(tuning.MEASURED, "1")
         row |= {"time_ms": known.times_ms[known.space.point(settings)]}
-        return settings | row | {"code": command.short_code(known.space.rung.path, settings)}
+        return settings | row
 
     found = command.search(known.space, wanted, Path(sys.argv[1]), timer, lambda line: None)
     print(len(found.evaluated), found.best)
@@ -58,10 +57,7 @@ def timer_of(known, asked, fails=()):
         if known.space.point(settings) in fails:
             raise TimingError("it is too slow,\nfar too slow")
         row = dict.fromkeys(tuning.MEASURED, "1")
-        code = short_code(known.space.rung.path, settings)
-        return (
-            settings | row | {"time_ms": known.times_ms[known.space.point(settings)], "code": code}
-        )
+        return settings | row | {"time_ms": known.times_ms[known.space.point(settings)]}
 
     return timer
 
@@ -124,13 +120,12 @@ def test_another_strategy_uses_what_is_measured(known, tmp_path):
 def test_rows_of_another_version_of_the_kernel_are_measured_again(known, tmp_path):
     path, asked = tmp_path / "journal.csv", []
     command.search(known.space, WANTED, path, timer_of(known, asked), lambda line: None)
-    code = short_code(known.space.rung.path, asked[0])
-    path.write_text(path.read_text().replace(code, "0" * len(code)))
+    place = [*known.space.rung.defaults, *tuning.MEASURED].index("code")
+    codes = [line.split(",")[place] for line in path.read_text().splitlines()[1:]]
+    path.write_text(path.read_text().replace(codes[0], "0" * len(codes[0])))
     again = []
     command.search(known.space, WANTED, path, timer_of(known, again), lambda line: None)
-    assert asked[0] in again and len(again) == sum(
-        short_code(known.space.rung.path, one) == code for one in asked
-    )
+    assert asked[0] in again and len(again) == codes.count(codes[0])
 
 
 def test_what_is_no_failure_of_a_setting_ends_the_search_and_keeps_the_rest(known, tmp_path):

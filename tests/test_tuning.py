@@ -279,7 +279,6 @@ def test_a_rung_is_swept_for_all_that_it_computes(made_up, monkeypatch):
     made_up.rung = rung
     monkeypatch.setattr(ladder, "find", lambda name: rung)
     monkeypatch.setattr(registry, "folders", lambda: [made_up.path.parents[1]])
-    monkeypatch.setattr(tuning, "short_code", lambda path, settings: "code")
     table = made_up.run()
     assert {(row.KIND, row.BK) for row in table.itertuples()} == {(0, 8), (1, 16)}
     tuning.kept.cache_clear()

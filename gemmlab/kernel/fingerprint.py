@@ -1,45 +1,148 @@
-"""What makes two kernels the same: their code, the headers they include, and their settings."""
+"""What a measurement belongs to: the code, the headers it includes, its settings, its launches."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
+from gemmlab.cuda.options import LEVEL
 from gemmlab.folders import KERNELS
+from gemmlab.ladder import IllegalSetting, Launch, MapOf, Problem, Rung, Settings, Target, Workspace
+
+TEXT = "the text"  # the name of a source that is no file
+ILLEGAL = "illegal"  # in place of a digest: no launch covers the problem
+LAUNCH_DIGITS = 8
 
 
-def code_hash(source: str | Path, macros: dict[str, int]) -> str:
-    """A fingerprint of what is compiled: code, headers from `kernels/`, and settings.
+@dataclass(frozen=True)
+class Fingerprint:
+    """What a measurement belongs to.
 
-    Comments and white space do not count, nor does the compiler's version.
+    files: the digest of each file's tokens, the kernel's first. settings: those that the files or
+    the assembler see. code: "sha256:" and the hash of both. launches: a digest, "" if no launch
+    counts.
+    """
+
+    files: dict[str, str]
+    settings: Settings
+    code: str
+    launches: str = ""
+
+    def __str__(self) -> str:
+        """As the column `code` of a table holds it."""
+        return shortened(self.code) + (f"-{self.launches}" if self.launches else "")
+
+
+def fingerprint(
+    source: str | Path, settings: Settings, launches: Iterable[Launch] = ()
+) -> Fingerprint:
+    """Of a kernel's file or text with its settings, and of what is launched.
+
+    Comments, white space, the compiler's version, and macros that nothing mentions do not count.
+    Headers are those in `kernels/`.
     """
     text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
-    code = [_stripped(text)]
-    for name in _headers(text, set()):
-        code.append(_stripped((KERNELS / name).read_text(encoding="utf-8")))
-    content = json.dumps([code, sorted(macros.items())])
-    return "sha256:" + hashlib.sha256(content.encode()).hexdigest()
+    headers = tuple((name, (KERNELS / name).read_text(encoding="utf-8")) for name in _headers(text))
+    code = _Code.of((text, *(header for _, header in headers)))
+    seen = {name: value for name, value in settings.items() if code.sees(name)}
+    content = code.content + json.dumps(sorted(seen.items())) + "]"
+    names = (source.name if isinstance(source, Path) else TEXT, *(name for name, _ in headers))
+    return Fingerprint(
+        dict(zip(names, code.digests, strict=True)), seen,
+        "sha256:" + hashlib.sha256(content.encode()).hexdigest(), digest_of(launches),
+    )  # fmt: skip
 
 
-def short_code(source: str | Path, macros: dict[str, int]) -> str:
-    """The first sixteen digits of the fingerprint, for a column of a table."""
-    return shortened(code_hash(source, macros))
+def of_rung(
+    rung: Rung,
+    settings: Settings,
+    problems: Iterable[Problem],
+    target: Target,
+    source: str | Path | None = None,
+) -> Fingerprint:
+    """Of a rung that is launched for these problems; `source`: its code, where not its file."""
+    try:
+        launches = [
+            launch for problem in problems for launch in rung.launches(problem, settings, target)
+        ]
+    except IllegalSetting:
+        without = fingerprint(source or rung.path, settings)
+        return Fingerprint(without.files, without.settings, without.code, ILLEGAL)
+    return fingerprint(source or rung.path, settings, launches)
+
+
+def code_hash(source: str | Path, macros: Settings) -> str:
+    """The hash of what is compiled: code, headers and settings. See `fingerprint`."""
+    return fingerprint(source, macros).code
 
 
 def shortened(code: str) -> str:
+    """The first sixteen digits of a hash, for a column of a table."""
     return code.removeprefix("sha256:")[:16]
 
 
-def _headers(text: str, seen: set[str]) -> list[str]:
+def digest_of(launches: Iterable[Launch]) -> str:
+    """Of grids, blocks, clusters, shared memory, boxes and arguments; "" of no launches."""
+    content = [
+        [
+            launch.entry, launch.grid, launch.block, launch.shared_bytes, launch.cluster,
+            launch.early, [_argument(argument) for argument in launch.args],
+        ]
+        for launch in launches
+    ]  # fmt: skip
+    if not content:
+        return ""
+    return hashlib.sha256(json.dumps(content, default=int).encode()).hexdigest()[:LAUNCH_DIGITS]
+
+
+def _argument(argument: str | MapOf | Workspace) -> object:
+    if isinstance(argument, MapOf):
+        return [argument.matrix, argument.box, argument.swizzle]
+    return [argument.bytes, argument.zeroed] if isinstance(argument, Workspace) else argument
+
+
+@dataclass(frozen=True)
+class _Code:
+    """The tokens of files: what the hash begins with, the words, and a digest of each file."""
+
+    content: str
+    words: frozenset[str]
+    digests: tuple[str, ...]
+
+    def sees(self, name: str) -> bool:
+        """Whether a setting can matter: the files mention it, or it is no macro but an option."""
+        return name in self.words or name == LEVEL or not name.isidentifier()
+
+    @classmethod
+    @lru_cache(maxsize=256)  # a sweep has hundreds of settings of one code
+    def of(cls, texts: tuple[str, ...]) -> _Code:
+        code = [_stripped(text) for text in texts]
+        return cls(
+            f"[{json.dumps(code)}, ",
+            frozenset(re.findall(r"[A-Za-z_]\w*", "\n".join(code))),
+            tuple(hashlib.sha256(tokens.encode()).hexdigest()[:LAUNCH_DIGITS] for tokens in code),
+        )
+
+
+def _headers(text: str, seen: set[str] | None = None) -> list[str]:
     """Names of own headers, directly or indirectly included, in the order of their mention."""
-    found = []
-    for name in re.findall(r'^\s*#\s*include\s+"([^"]+)"', text, re.M):
+    seen = set() if seen is None else seen
+    names = []
+    for name in _included(text):
         if name not in seen and (KERNELS / name).is_file():
             seen.add(name)
-            found += [name, *_headers((KERNELS / name).read_text(encoding="utf-8"), seen)]
-    return found
+            names += [name, *_headers((KERNELS / name).read_text(encoding="utf-8"), seen)]
+    return names
+
+
+@lru_cache(maxsize=256)
+def _included(text: str) -> tuple[str, ...]:
+    return tuple(re.findall(r'^\s*#\s*include\s+"([^"]+)"', text, re.M))
 
 
 def _stripped(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
@@ -28,6 +28,7 @@ from gemmlab.kernel.compiler import (
     require_compiles,
     stocked_resources,
 )
+from gemmlab.kernel.fingerprint import Fingerprint, of_rung
 from gemmlab.kernel.operands import Operands, random_values, unwritten
 from gemmlab.kernel.trace import Trace
 from gemmlab.kernel.verify import GAPS, PRODUCT, Case, Report, verify
@@ -427,8 +428,12 @@ class Kernel:
         return self._checked
 
     def code_hash(self) -> str:
-        """What a record of this kernel belongs to: its code and settings."""
+        """What is compiled: its code and settings."""
         return code_hash(self._source, self.settings)
+
+    def fingerprint(self, problems: Iterable[Problem], on: Target) -> Fingerprint:
+        """What a record of this kernel belongs to, measured at these problems on this target."""
+        return of_rung(self.rung, self.settings, problems, on, self._source)
 
     # --- where it runs --------------------------------------------------------------------------
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from gemmlab.cuda.device import GpuState, require_gpu
 from gemmlab.cuda.nvrtc import signals_kept
-from gemmlab.kernel.compiler import code_hash, options_for
+from gemmlab.kernel.compiler import options_for
+from gemmlab.kernel.fingerprint import Fingerprint, fingerprint
 from gemmlab.ladder import CEILINGS, TENSOR_CEILING, Launch, Precision, Problem
 from gemmlab.ladder.probes import MMA_CEILINGS, MMA_SHAPE, mma_shape
 from gemmlab.measure.in_turn import wait
@@ -45,14 +46,16 @@ class Roof:
     state: GpuState
 
 
-def ceilings_code() -> str:
-    """The hash of the code that measures the roofs."""
-    return code_hash(CEILINGS.path, CEILINGS.macros)
+def of_ceilings(sm_count: int) -> Fingerprint:
+    """What measures the roofs on a GPU with so many SMs."""
+    launches = CEILINGS.copy_launch(sm_count), CEILINGS.fma_launch(sm_count)
+    return fingerprint(CEILINGS.path, CEILINGS.macros, launches)
 
 
-def tensor_ceiling_code() -> str:
-    """The hash of the code that measures the roof of the tensor cores."""
-    return code_hash(TENSOR_CEILING.path, TENSOR_CEILING.macros)
+def of_tensor_ceiling(sm_count: int) -> Fingerprint:
+    """What measures the roof of the tensor cores on a GPU with so many SMs."""
+    launches = [TENSOR_CEILING.launch(sm_count)]
+    return fingerprint(TENSOR_CEILING.path, TENSOR_CEILING.macros, launches)
 
 
 def compiled(entry: str, macros: dict[str, int], path: Path):

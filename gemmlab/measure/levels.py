@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from gemmlab.cuda.device import require_gpu
-from gemmlab.kernel.fingerprint import code_hash
+from gemmlab.kernel.fingerprint import Fingerprint, fingerprint
 from gemmlab.ladder import LEVELS, Launch, Read
 from gemmlab.measure.ceilings import CeilingsError, Roof, compiled, time_launches
 
@@ -21,14 +21,15 @@ BYTES = 16  # of a piece, which a thread reads with one instruction
 SAMPLE_BYTES = {True: 4 * 2**30, False: 128 * 2**20}  # of one launch, read together; of each block
 
 
-def levels_code() -> str:
-    """The hash of the code that reads the levels."""
+def of_levels(sm_count: int) -> Fingerprint:
+    """What reads the levels on a GPU with so many SMs."""
     reads = {
         f"{level}, {name}": value
         for level, read in LEVELS.reads.items()
         for name, value in asdict(read).items()
     }
-    return code_hash(LEVELS.path, reads)
+    launches = [read.launch(sm_count) for read in LEVELS.reads.values()]
+    return fingerprint(LEVELS.path, reads, launches)
 
 
 def measure_levels() -> dict[str, Roof]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gemmlab.cuda.device import require_gpu
-from gemmlab.kernel.compiler import code_hash
+from gemmlab.kernel.fingerprint import Fingerprint, fingerprint
 from gemmlab.kernel.on_gpu import loaded
 from gemmlab.ladder import Precision, Problem
 from gemmlab.ladder.probes import WGMMA_CEILINGS
@@ -39,9 +39,9 @@ class Ceiling:
     def macros(self) -> dict[str, int]:
         return WGMMA_CEILINGS.macros(self.dtype, self.columns, self.in_registers)
 
-    @property
-    def code(self) -> str:
-        return code_hash(WGMMA_CEILINGS.path, self.macros)
+    def fingerprint(self, sm_count: int) -> Fingerprint:
+        """Of what is measured on a GPU with so many SMs."""
+        return fingerprint(WGMMA_CEILINGS.path, self.macros, [WGMMA_CEILINGS.launch(sm_count)])
 
     @property
     def step(self) -> Problem:
@@ -96,7 +96,8 @@ def measure(ceiling: Ceiling, zeros: bool, pace: Callable[[Work], Pace]) -> Pace
     here = require_gpu("Measuring the ceilings of wgmma")
     shape = probe.launch(here.sm_count)
     text = probe.path.read_text("utf-8")
-    kernels = loaded(text, probe.path.name, here.arch, ceiling.macros, ceiling.code)
+    code = ceiling.fingerprint(here.sm_count).code
+    kernels = loaded(text, probe.path.name, here.arch, ceiling.macros, code)
     function = kernels.function(shape)
     out = cupy.zeros(shape.block[0] * here.sm_count, "f4")
 

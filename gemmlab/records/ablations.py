@@ -22,9 +22,9 @@ from gemmlab.cuda import nvrtc
 from gemmlab.cuda.device import require_gpu, software_versions
 from gemmlab.folders import ROOT
 from gemmlab.kernel.compiler import Compiled, options_for, resources
-from gemmlab.kernel.fingerprint import short_code, shortened
+from gemmlab.kernel.fingerprint import Fingerprint, of_rung, shortened
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.ladder import LadderError, Settings
+from gemmlab.ladder import LadderError, Problem, Settings, Target
 from gemmlab.measure.timing import compare, gflops
 from gemmlab.records.experiments import fma_order
 from gemmlab.records.registry import (
@@ -88,10 +88,10 @@ class Step:
     def all_settings(self) -> Settings:
         return {**ladder.settings_for(ladder.find(self.like), {}), **self.settings}
 
-    @property
-    def code(self) -> str:
-        """The hash of the code that is measured."""
-        return short_code(self.path, self.all_settings)
+    def fingerprint(self, problems: Sequence[Problem], on: Target) -> Fingerprint:
+        """Of what is measured at these problems."""
+        rung = ladder.find(self.like)
+        return of_rung(rung, self.all_settings, problems, on, self.path)
 
     @property
     def row(self) -> tuple[str, str]:
@@ -290,11 +290,16 @@ def shapes_of(name: str) -> tuple[tuple[int, int, int], ...]:
 
 def evidence(name: str) -> Table:
     """What is kept of the path to the rung `name`. Raises LadderError."""
-    codes = {step.row: step.code for step in steps(name)}
+    by_row = {step.row: step for step in steps(name)}
+
+    def fingerprint_of(row: Any, on: Target) -> Fingerprint | None:
+        step = by_row.get((row.file, row.settings))  # None of a former step
+        return step and step.fingerprint([Problem(int(row.m), int(row.n), int(row.k))], on)
+
     return Table(
         name=f"path/{name}", file="path.csv", remake=partial(record, name),
         key=("path", "file", "settings", "m", "n", "k"), columns=COLUMNS, part=("path", name),
-        code_of_row=lambda row: codes.get((row.file, row.settings), row.code),  # of a former step
+        fingerprint_of=fingerprint_of,
     )  # fmt: skip
 
 
@@ -326,7 +331,7 @@ def rate_of(name: str, kernel: Kernel, shape: Sequence[int] = SHAPES[0]) -> floa
     """
     code = shortened(kernel.code_hash())
     for row in _rows(name, shape).values():
-        if row["code"] == code:
+        if row["code"].startswith(code):
             return row["tflops"]
     raise NoRecord(f"{kernel!r} is no step of the path to {name}.")
 
@@ -409,7 +414,6 @@ def _measure(name: str, step: Step, compiled: Compiled, say: Say) -> list[dict[s
         "registers": taken.registers,
         "spilled_bytes": taken.spill_store_bytes + taken.spill_load_bytes,
         **fma_order.of_registers(loop),
-        "code": step.code,
         **{which: versions[which] for which in ("driver", "cuda", "nvrtc", "cublas")},
     }
     rows = []

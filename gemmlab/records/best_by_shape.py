@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 from gemmlab import ladder
 from gemmlab.cuda.device import require_gpu, software_versions
-from gemmlab.kernel.fingerprint import short_code
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import Problem
 from gemmlab.ladder.problem import OPERATIONS
@@ -38,6 +37,7 @@ from gemmlab.records.registry import (
     NoRecord,
     Say,
     Table,
+    of_row,
 )
 from gemmlab.records.runs import LARGE, SHAPES
 from gemmlab.records.tuning import Shape
@@ -108,7 +108,7 @@ def evidence(rung: ladder.Rung) -> Table:
         remake=partial(record, rung.name),
         key=("kernel", "settings", "m", "n", "k", "batch", "way"),
         columns=COLUMNS, part=("kernel", rung.name),
-        code_of_row=lambda row: short_code(rung.path, ladder.read_settings(row.settings)),
+        fingerprint_of=partial(of_row, rung),
     )  # fmt: skip
 
 
@@ -192,7 +192,7 @@ def _row(kernel: Kernel, run: Measurement, way: str) -> dict[str, Any]:
         "pct_cublas_q3": 100 * run.ratio.q3, "noise_q1": 100 * run.noise.q1,
         "noise_q3": 100 * run.noise.q3, "pairs": run.pairs, "sm_clock_mhz": run.sm_clock_mhz,
         "power_w": run.power_w, "temperature_c": run.temperature_c,
-        "code": short_code(kernel.rung.path, kernel.settings), "gpu": run.gpu,
+        "gpu": run.gpu,
         **{which: versions[which] for which in ("driver", "cuda", "cublas")},
         "recorded": run.recorded, "batch": run.batch, "ops": run.ops,
     }  # fmt: skip

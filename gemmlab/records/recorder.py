@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import statistics
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -20,8 +20,17 @@ from gemmlab.cuda.device import Gpu, require_gpu, software_versions
 from gemmlab.cuda.disassembler import NoDisassembler, NoListing
 from gemmlab.cuda.nvrtc import CompileError, NoCompiler
 from gemmlab.folders import require_checkout
+from gemmlab.kernel.fingerprint import Fingerprint
 from gemmlab.kernel.kernel import by_default
-from gemmlab.ladder import CEILINGS_NAME, LEVELS, RUNGS, TENSOR_CEILING, IllegalSetting, LadderError
+from gemmlab.ladder import (
+    CEILINGS_NAME,
+    LEVELS,
+    RUNGS,
+    TENSOR_CEILING,
+    IllegalSetting,
+    LadderError,
+    Problem,
+)
 from gemmlab.ladder.rung import number
 from gemmlab.measure import ceilings, levels, profiler
 from gemmlab.measure.timing import Measurement, TimingError, now, require_verified, sweep
@@ -242,7 +251,11 @@ def _record_ceilings(say: Say) -> dict[str, Any]:
     provenance = _provenance()
     measured = roofs.measure_ceilings()
     say(f"{CEILINGS_NAME}: {measured}")
-    return {"provenance": provenance, "code": ceilings.ceilings_code(), **measured.as_record()}
+    return {
+        "provenance": provenance,
+        "code": _code(CEILINGS_NAME, ceilings.of_ceilings),
+        **measured.as_record(),
+    }
 
 
 def _record_tensor_ceiling(say: Say) -> dict[str, Any]:
@@ -253,7 +266,7 @@ def _record_tensor_ceiling(say: Say) -> dict[str, Any]:
         )
     roof = ceilings.measure_tensor_ceiling()
     say(f"{TENSOR_CEILING.name}: {roof.per_second.median / 1e12:.1f} TFLOP/s")
-    code = ceilings.tensor_ceiling_code()
+    code = _code(TENSOR_CEILING.name, ceilings.of_tensor_ceiling)
     return {"provenance": provenance, "code": code, "mma": roofs.arithmetic_fields(roof)}
 
 
@@ -263,7 +276,15 @@ def _record_levels(say: Say) -> dict[str, Any]:
     for level, roof in found.items():
         say(f"{LEVELS.name}: {level} {roof.per_second.median / 1e12:.2f} TB/s")
     reads = {level: roofs.bandwidth_fields(roof) for level, roof in found.items()}
-    return {"provenance": provenance, "code": levels.levels_code(), "reads": reads}
+    return {"provenance": provenance, "code": _code(LEVELS.name, levels.of_levels), "reads": reads}
+
+
+def _code(name: str, fingerprint_of: Callable[[int], Fingerprint]) -> str:
+    """Of what was measured on the GPU here; what it is made of is kept."""
+    here = require_gpu("Recording")
+    now = fingerprint_of(here.sm_count)
+    registry.keep_sources(name, registry.RESULTS / here.slug, [now])
+    return str(now)
 
 
 def _record_pitfalls(say: Say) -> dict[str, Any]:
@@ -283,10 +304,11 @@ def _record_rung(name: str, shapes: Shapes, say: Say) -> dict[str, Any]:
     report = require_verified(kernel)
     say(f"{name}: pass ({len(report.cases)} cases)")
 
-    measured, skipped = [], []
+    measured, skipped, problems = [], [], []
     for item in sweep(kernel, tqdm(shapes, desc=name, unit="shape", leave=False)):
         if isinstance(item, Measurement):
             measured.append(asdict(item))
+            problems.append(item.problem)
             say(
                 f"{name} {item.m}x{item.n}x{item.k}: {item.gflops:.1f} GFLOP/s, "
                 f"{100 * item.ratio.median:.1f} % of cuBLAS, noise "
@@ -308,9 +330,13 @@ def _record_rung(name: str, shapes: Shapes, say: Say) -> dict[str, Any]:
         missing = str(error)
         say(f"{name}: NO COUNTERS RECORDED. {missing}")
 
+    here = require_gpu("Recording")
+    problems += [Problem(row["m"], row["n"], row["k"]) for row in counters]
+    now = kernel.fingerprint(problems, registry.target_here())
+    registry.keep_sources(name, registry.RESULTS / here.slug, [now])
     return {
         "provenance": provenance,
-        "code": kernel.code_hash(),
+        "code": str(now),
         "settings": dict(kernel.settings),
         "verified": [
             {

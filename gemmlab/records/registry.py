@@ -5,29 +5,36 @@ and tables hold the rest. Which of several folders is read: the one that the env
 GEMMLAB_RECORDS names ("nvidia-h200"), and no other; else that of the GPU here, and for what is not
 in it that of REFERENCE.
 
-What was measured belongs to the code that was measured: where a hash of it no longer fits, it is
-refused. `python -m gemmlab record NAME` measures it again (see gemmlab.records.recorder).
+What was measured belongs to the code, the settings and the launches that were measured: where their
+fingerprint (see gemmlab.kernel.fingerprint) no longer fits, it is refused, and the refusal says
+what changed. For that, sources.json of each folder keeps the files and settings of the evidence.
+`python -m gemmlab record NAME` measures it again (see gemmlab.records.recorder).
 """
 
 from __future__ import annotations
 
 import io
+import json
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gemmlab import files
-from gemmlab.cuda.device import gpu
-from gemmlab.folders import RESULTS
+from gemmlab.cuda.device import arch_of, gpu
+from gemmlab.folders import IS_CHECKOUT, RESULTS
+from gemmlab.kernel.fingerprint import Fingerprint, of_rung, shortened
+from gemmlab.ladder import SIMULATED, Problem, Rung, Target, read_settings
 
 if TYPE_CHECKING:
     import pandas
 
 RUNS = "runs.json"
+SOURCES = "sources.json"
 REFERENCE = "nvidia-h200"  # of which everything is recorded
 SHAPE = ("m", "n", "k", "batch", "ops")
 
@@ -108,6 +115,30 @@ def of_one_gpu(read: Callable[[], Found]) -> Found:
         return read()
 
 
+def target() -> Target:
+    """The GPU whose records are read first, as launches depend on it: that of its runs.
+
+    SIMULATED where no run of it is recorded yet. Raises NoRecord.
+    """
+    try:
+        return _target((replayed() / RUNS).read_text(encoding="utf-8"))
+    except (OSError, ValueError, LookupError, TypeError):  # damaged: whoever reads the runs says so
+        return SIMULATED
+
+
+def target_here() -> Target:
+    """The GPU here, as launches depend on it; SIMULATED where there is none."""
+    here = gpu()
+    return SIMULATED if here is None else Target(here.arch, here.sm_count)
+
+
+@lru_cache(maxsize=8)
+def _target(text: str) -> Target:
+    facts = json.loads(text)["gpu"]
+    major, minor = facts["compute_capability"]
+    return Target(arch_of((major, minor)), facts["sm_count"])
+
+
 # ---- reading files -------------------------------------------------------------------------------
 
 
@@ -132,12 +163,16 @@ def bad(path: Path, what: str, name: str | None = None) -> BadRecord:
 
 
 def _back(path: Path) -> str:
+    if not IS_CHECKOUT:
+        return "install gemmlab again"
     return f"bring it back with `git checkout -- {path}`"
 
 
-def stale(name: str) -> StaleRecord:
+def stale(name: str, changes: str = "") -> StaleRecord:
+    """`changes`: what changed since it was recorded, as `changed` says it, if that is known."""
+    what, undo = (f": {changes}", "undo that, or ") if changes else ("", "")
     return StaleRecord(
-        f"{name}: recorded for another version of this kernel; {again(name)} on a GPU."
+        f"{name}: recorded for another version of this kernel{what}; {undo}{again(name)} on a GPU."
     )
 
 
@@ -161,6 +196,62 @@ def of_each(items: Iterable[Item], read: Callable[[Item], Found]) -> list[Found]
     if error and not found:
         raise error
     return found
+
+
+# ---- what changed --------------------------------------------------------------------------------
+
+
+def keep_sources(name: str, folder: Path, fingerprints: Iterable[Fingerprint]) -> None:
+    """Keep what the fingerprints of the evidence `name` are made of, beside those of others."""
+    files_of: dict[str, str] = {}
+    values: dict[str, set[int]] = {}
+    for fingerprint in fingerprints:
+        files_of |= fingerprint.files
+        for setting, value in fingerprint.settings.items():
+            values.setdefault(setting, set()).add(value)
+    settings = {setting: sorted(several) for setting, several in sorted(values.items())}
+    kept = _sources(folder) | {name: {"files": files_of, "settings": settings}}
+    lines = ",\n".join(f" {json.dumps(key)}: {json.dumps(kept[key])}" for key in sorted(kept))
+    files.write(folder / SOURCES, f"{{\n{lines}\n}}\n".encode())
+
+
+def _sources(folder: Path) -> dict[str, Any]:
+    """What `keep_sources` kept; nothing where that cannot be read, for it only explains."""
+    try:
+        kept = json.loads((folder / SOURCES).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return kept if isinstance(kept, dict) else {}
+
+
+def changed(name: str, now: Fingerprint, recorded: str) -> str:
+    """What differs from the recorded evidence `name`, as a clause; "" where that is not known.
+
+    recorded: its cell of the column `code`.
+    """
+    if recorded.partition("-")[0] == shortened(now.code):
+        return "its launch has changed (grid, block, cluster, shared memory, arguments or boxes)"
+    kept = _sources(replayed()).get(name)
+    if kept is None:
+        return ""
+    files_then, settings_then = kept["files"], kept["settings"]
+    kernel_then, *headers_then = files_then
+    kernel, *headers = now.files
+    if now.files[kernel] != files_then[kernel_then]:
+        return f"{kernel_then} has changed"
+    for header in headers:
+        if header not in files_then:
+            return f"its header {header} is new"
+        if now.files[header] != files_then[header]:
+            return f"its header {header} has changed"
+    for header in headers_then:
+        if header not in now.files:
+            return f"its header {header} is no longer included"
+    for setting, values in settings_then.items():
+        value = now.settings.get(setting, "not set")
+        if value not in values:
+            return f"its setting {setting} is {value}, measured with {', '.join(map(str, values))}"
+    return ""
 
 
 # ---- columns of tables ---------------------------------------------------------------------------
@@ -233,14 +324,15 @@ class Evidence:
 class Table(Evidence):
     """Evidence in a CSV file, a row for each `key`.
 
-    columns: their names and kinds. code_of_row: the hash of the code that a row with this key would
-    be measured with now. part: of a file that holds several pieces of evidence, the column and the
-    value that tell which rows belong to this one.
+    columns: their names and kinds. fingerprint_of: of the kernel that a row with this key would be
+    measured with now, launched on this target; None for a row of what is no longer measured, which
+    is passed over. part: of a file that holds several pieces of evidence, the column and the value
+    that tell which rows belong to this one.
     """
 
     key: tuple[str, ...]
     columns: Mapping[str, Kind]
-    code_of_row: Callable[[Any], str]
+    fingerprint_of: Callable[[Any, Target], Fingerprint | None]
     part: tuple[str, str] | None = None
 
     def read(self) -> pandas.DataFrame:
@@ -255,28 +347,42 @@ class Table(Evidence):
             raise NoRecord(
                 f"{self.name}: nothing is recorded in {path}; {again(self.name)} on a GPU."
             )
-        about = [*(column for column in self.key if column not in SHAPE), "code"]
-        for row in rows[about].drop_duplicates().itertuples(index=False):
+        here, about = target(), self._about(rows)
+        former = set()
+        for row in rows[[*about, "code"]].drop_duplicates().itertuples(index=False):
             try:
-                code = self.code_of_row(row)
+                now = self.fingerprint_of(row, here)
             except FileNotFoundError:  # the code is gone
-                code = None
+                raise stale(self.name) from None
             except ValueError as error:
                 raise bad(path, str(error), self.name) from None
-            if row.code != code:
-                raise stale(self.name)
+            if now is None:
+                former.add(row[:-1])
+            elif row.code != str(now):
+                raise stale(self.name, changed(self.name, now, row.code))
+        if former:
+            there = rows[about].itertuples(index=False, name=None)
+            rows = rows[[row not in former for row in there]].reset_index(drop=True)
         return rows
+
+    def _about(self, rows: pandas.DataFrame) -> list[str]:
+        """The columns that a fingerprint depends on."""
+        return [column for column in rows.columns if column in (*self.key, *SHAPE)]
 
     def write(self, rows: pandas.DataFrame, slug: str, whole: bool = True) -> Path:
         """Put the rows into the file of the GPU `slug`, for those that are there of this evidence.
 
-        If they are not the whole of it, those that are there with other keys stay. Numbers keep six
-        digits. Raises BadRecord, for rows that are not as they should be or a file that is damaged,
-        and NotWritten; both leave the file as it was.
+        Their code is that of what is there now, launched on the GPU here. If they are not the
+        whole of the evidence, rows of it with other keys stay. Numbers keep six digits. Raises
+        BadRecord, for rows that are not as they should be or a file that is damaged, and
+        NotWritten; both leave the file as it was.
         """
         import pandas
 
         path = self.path_of(slug)
+        about = rows[self._about(rows)].itertuples(index=False)
+        prints = [self.fingerprint_of(row, target_here()) for row in about]
+        rows = rows.assign(code=[str(fingerprint) for fingerprint in prints])
         if path.is_file() and (self.part or not whole):
             there = self._parsed(text_of(path, self.name), path)
             own = self._own(there)
@@ -294,6 +400,7 @@ class Table(Evidence):
         )
         self._parsed(text, path)
         files.write(path, text.encode())
+        keep_sources(self.name, RESULTS / slug, prints)
         return path
 
     def _parsed(self, text: str, path: Path) -> pandas.DataFrame:
@@ -311,6 +418,16 @@ class Table(Evidence):
             return pandas.Series(True, table.index)
         column, value = self.part
         return table[column] == value
+
+
+def of_row(rung: Rung, row: Any, on: Target) -> Fingerprint:
+    """Of a rung with the settings and at the shape that stand in a row of a table."""
+    settings = read_settings(row.settings)
+    problem = Problem(
+        int(row.m), int(row.n), int(row.k), int(getattr(row, "batch", 1)),
+        getattr(row, "ops", rung.ops(settings)),
+    )  # fmt: skip
+    return of_rung(rung, settings, [problem], on)
 
 
 def parsed(

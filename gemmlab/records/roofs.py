@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import Any
 
 from gemmlab.cuda.device import GpuState, gpu, require_gpu
+from gemmlab.kernel.fingerprint import Fingerprint
 from gemmlab.ladder import CEILINGS, HALF, LEVELS, TENSOR_CEILING
 from gemmlab.ladder.precision import BRAIN
 from gemmlab.measure.ceilings import (
     Roof,
-    ceilings_code,
     measure_copy,
     measure_fma,
     measure_tensor_ceiling,
-    tensor_ceiling_code,
+    of_ceilings,
+    of_tensor_ceiling,
 )
-from gemmlab.measure.levels import levels_code, measure_levels
+from gemmlab.measure.levels import measure_levels, of_levels
 from gemmlab.measure.power import Pace, burst
 from gemmlab.measure.timing import Spread, now
 from gemmlab.measure.wgmma_ceilings import Ceiling, measure
 from gemmlab.records import runs
 from gemmlab.records.experiments import wgmma_ceilings
-from gemmlab.records.registry import NoRecord, again, of_one_gpu, stale
+from gemmlab.records.registry import NoRecord, again, changed, of_one_gpu, stale, target
 
 
 @dataclass(frozen=True)
@@ -177,8 +178,7 @@ def _recorded_ceilings() -> Ceilings:
             f"The ceilings of {record['gpu']['name']} are not recorded; "
             f"{again(CEILINGS.name)} on a GPU."
         )
-    if record["ceilings"]["code"] != ceilings_code():
-        raise stale(CEILINGS.name)
+    _require_current(CEILINGS.name, record["ceilings"], of_ceilings)
     tensor = recorded_tensor_ceiling() if "tensor_ceiling" in record else None
     reads = recorded_levels() if "levels" in record else {}
     return Ceilings.from_record(record["ceilings"], tensor, reads, _recorded_wgmma())
@@ -202,8 +202,7 @@ def recorded_tensor_ceiling() -> Roof:
     record = runs.current()
     if "tensor_ceiling" not in record:
         raise _no_tensor_ceiling(record["gpu"]["name"])
-    if record["tensor_ceiling"]["code"] != tensor_ceiling_code():
-        raise stale(TENSOR_CEILING.name)
+    _require_current(TENSOR_CEILING.name, record["tensor_ceiling"], of_tensor_ceiling)
     return _arithmetic_roof(record["tensor_ceiling"]["mma"])
 
 
@@ -215,9 +214,17 @@ def recorded_levels() -> dict[str, Roof]:
             f"How fast the levels of memory of {record['gpu']['name']} can be read is not "
             f"recorded; {again(LEVELS.name)} on a GPU."
         )
-    if record["levels"]["code"] != levels_code():
-        raise stale(LEVELS.name)
+    _require_current(LEVELS.name, record["levels"], of_levels)
     return {level: _bandwidth_roof(roof) for level, roof in record["levels"]["reads"].items()}
+
+
+def _require_current(
+    name: str, recorded: dict[str, Any], fingerprint_of: Callable[[int], Fingerprint]
+) -> None:
+    """Raises StaleRecord."""
+    now = fingerprint_of(target().sm_count)
+    if str(now) != recorded["code"]:
+        raise stale(name, changed(name, now, recorded["code"]))
 
 
 def _element(dtype: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from gemmlab import files
 from gemmlab.cuda.device import arch_of, gpu
-from gemmlab.kernel.fingerprint import code_hash
+from gemmlab.kernel.fingerprint import Fingerprint, of_rung
 from gemmlab.ladder import (
     IllegalSetting,
     Precision,
+    Problem,
     Rung,
     Settings,
+    Target,
     nearest_on,
     settings_for,
 )
@@ -35,10 +37,12 @@ from gemmlab.records.registry import (
     NoRecord,
     again,
     bad,
+    changed,
     folders,
     of_one_gpu,
     replayed,
     stale,
+    target,
     text_of,
 )
 
@@ -289,15 +293,24 @@ def _entry(kernel) -> dict[str, Any]:
             f"{again(name)} on a GPU."
         )
     found = record["rungs"][name]
+    now = kernel.fingerprint(problems_of(found), target())
     by_default = kernel.settings == settings_for(kernel.rung, {})
-    if kernel.settings != found["settings"] and not by_default:
+    recorded = found["settings"].items()  # a parameter may be newer than the record
+    if not by_default and any(kernel.settings.get(name) != value for name, value in recorded):
         raise NoRecord(
             f"{name}: recorded with {_listed(found['settings'])}, "
             f"not with {_listed(kernel.settings)}; measuring that needs a GPU."
         )
-    if kernel.code_hash() != found["code"]:
-        raise stale(name)
+    if str(now) != found["code"]:
+        raise stale(name, changed(name, now, found["code"]))
     return found
+
+
+def problems_of(entry: dict[str, Any]) -> list[Problem]:
+    """At which a rung was timed or counted."""
+    timed = [Measurement.from_dict(run).problem for run in entry["runs"]]
+    counted = [Problem(row["m"], row["n"], row["k"]) for row in entry["counters"]]
+    return [*timed, *counted]
 
 
 @dataclass(frozen=True)
@@ -328,8 +341,17 @@ class Measured:
     def precision(self) -> Precision:
         return self.rung.precision
 
-    def code_hash(self) -> str:
-        return code_hash(self.rung.path, self.settings)
+    def fingerprint(self, problems: Iterable[Problem], on: Target) -> Fingerprint:
+        return of_rung(self.rung, self.settings, problems, on)
+
+
+def of_default(rung: Rung, row: Any, on: Target) -> Fingerprint:
+    """Of a rung as it is recorded, at the shape that stands in a row of a table."""
+    settings = Measured(rung).settings
+    problem = Problem(
+        int(row.m), int(row.n), int(row.k), int(getattr(row, "batch", 1)), rung.ops(settings)
+    )
+    return of_rung(rung, settings, [problem], on)
 
 
 @dataclass(frozen=True)

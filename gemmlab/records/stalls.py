@@ -16,12 +16,11 @@ from typing import Any
 
 from gemmlab import ladder
 from gemmlab.cuda.device import require_gpu, software_versions
-from gemmlab.kernel.fingerprint import shortened
 from gemmlab.ladder.shape_set import BATCHES
 from gemmlab.measure import profiler
 from gemmlab.measure.timing import now
 from gemmlab.records.registry import BATCH, COUNTED, DATE, SIZE, TEXT, Say, Table
-from gemmlab.records.runs import LARGE, Measured
+from gemmlab.records.runs import LARGE, Measured, of_default
 from gemmlab.records.tuning import SIZES, sizes_of
 
 SHAPES = ((256, 256, 256), (512, 512, 512), (1001, 777, 513), LARGE)
@@ -77,12 +76,8 @@ def evidence(rung: ladder.Rung) -> Table:
     return Table(
         name=f"{GROUP}/{rung.name}", file="stalls.csv", remake=partial(record, rung.name),
         key=("rung", "m", "n", "k", "batch"), columns=COLUMNS, part=("rung", rung.name),
-        code_of_row=lambda _: _code(rung),
+        fingerprint_of=lambda row, on: of_default(rung, row, on),
     )  # fmt: skip
-
-
-def _code(rung: ladder.Rung) -> str:
-    return shortened(Measured(rung).code_hash())
 
 
 def shapes_of(rung: ladder.Rung) -> tuple[tuple[int, ...], ...]:
@@ -101,7 +96,7 @@ def record(name: str, say: Say) -> Path:
     rung, here = ladder.find(name), require_gpu("Counting")
     settings = Measured(rung).settings
     context = {
-        "code": _code(rung), "gpu": here.name, "driver": software_versions()["driver"],
+        "gpu": here.name, "driver": software_versions()["driver"],
         "ncu": profiler.ncu_version(), "recorded": now(),
     }  # fmt: skip
     missing = () if here.compute_capability == (9, 0) else OF_SM_90

@@ -7,7 +7,7 @@ the settings first (see gemmlab.records.registry).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from math import log2
 from multiprocessing import get_context
@@ -18,10 +18,10 @@ from gemmlab import ladder
 from gemmlab.cuda.device import require_gpu, software_versions
 from gemmlab.folders import require_checkout
 from gemmlab.kernel.compiler import Compiled, CompileError
-from gemmlab.kernel.fingerprint import short_code, shortened
+from gemmlab.kernel.fingerprint import Fingerprint, of_rung, shortened
 from gemmlab.kernel.kernel import Kernel, arch_here
 from gemmlab.kernel.verify import VerificationError
-from gemmlab.ladder import IllegalSetting, Problem, Settings
+from gemmlab.ladder import IllegalSetting, Problem, Settings, Target
 from gemmlab.measure.timing import Arena, Spread, TimingError, now, require_verified
 from gemmlab.processes import workers
 from gemmlab.records.registry import (
@@ -61,14 +61,20 @@ MEASURED = {
 def evidence(rung: ladder.Rung) -> Table:
     """The sweep of a rung, as it is kept."""
     names = rung_parameters(rung)
+    parameters = {  # a file that is older than a parameter has its default
+        parameter.name: replace(WHOLE, unnamed=str(parameter.default))
+        for parameter in rung.parameters
+    }
 
-    def code_of_row(row) -> str:
-        return short_code(rung.path, {name: int(getattr(row, name)) for name in names})
+    def fingerprint_of(row: Any, on: Target) -> Fingerprint:
+        settings = {name: int(getattr(row, name)) for name in names}
+        sizes = (int(getattr(row, size)) for size in SIZES)
+        return of_rung(rung, settings, [Problem(*sizes, rung.ops(settings))], on)
 
     return Table(
         name=f"tuning/{rung.name}", file=f"tuning/{rung.name}.csv",
         remake=partial(record, [rung.name]), key=(*names, *SIZES),
-        columns=WHOLE(*names) | MEASURED, code_of_row=code_of_row,
+        columns=parameters | MEASURED, fingerprint_of=fingerprint_of,
     )  # fmt: skip
 
 
@@ -162,7 +168,7 @@ def of(kernel: Kernel, shape: Shape = SHAPES[0]) -> pandas.Series:
     if table.empty:
         raise NoRecord(f"{kernel!r} is not in the sweep.")
     row = table.iloc[0]
-    if row["code"] != shortened(kernel.code_hash()):
+    if not row["code"].startswith(shortened(kernel.code_hash())):
         raise StaleRecord(
             f"{kernel.name}: the sweep is of another version of this kernel; "
             f"{again(f'tuning/{kernel.name}')} on a GPU."
@@ -351,7 +357,7 @@ def row_of(kernel: Kernel, arena: Arena) -> dict[str, Any]:
         "cublas_ms": Spread.of(race.cublas_ms, min).median,
         "pct_cublas": 100 * race.ratio.median, "registers": taken.registers,
         "spilled_bytes": taken.spill_store_bytes + taken.spill_load_bytes,
-        "code": short_code(rung.path, kernel.settings), "gpu": arena.here.name,
+        "gpu": arena.here.name,
         **{name: versions[name] for name in ("driver", "cuda", "cublas")}, "recorded": now(),
     }  # fmt: skip
 

@@ -17,13 +17,13 @@ from typing import Any
 from gemmlab import ladder
 from gemmlab.cuda.device import Gpu, gpu, require_gpu
 from gemmlab.folders import RESULTS, require_checkout
-from gemmlab.kernel.fingerprint import short_code
+from gemmlab.kernel.fingerprint import of_rung
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import IllegalSetting, Settings
 from gemmlab.measure.timing import Arena, require_verified
 from gemmlab.records import tuning
 from gemmlab.records.journal import Journal
-from gemmlab.records.registry import Say
+from gemmlab.records.registry import Say, target_here
 from gemmlab.search import tuner
 from gemmlab.search.recorded import recorded
 from gemmlab.search.space import Point, Space, space_of
@@ -113,7 +113,7 @@ def search(space: Space, wanted: Wanted, path: Path, timer: Timer, say: Say) -> 
                 except tuning.failures() as error:
                     say(f"{space.rung.name} with {ladder.written(settings)}: {error}; left out")
                     row = _failed(space, settings, str(error))
-                journal.append(row)
+                journal.append(row | {"code": _code(space, settings)})
                 return float(row["time_ms"]) if row["time_ms"] != "" else None
 
             return tuner.search(
@@ -125,14 +125,19 @@ def _kept(space: Space, journal: Journal) -> Iterator[tuple[Point, float | None]
     """Of the journal the points of the kernel's code as it stands, and their times."""
     for row in journal.rows():
         settings = {name: int(row[name]) for name in space.rung.defaults}
-        if row["code"] == short_code(space.rung.path, settings):
+        if row["code"] == _code(space, settings):
             yield space.point(settings), float(row["time_ms"]) if row["time_ms"] else None
 
 
 def _failed(space: Space, settings: Settings, why: str) -> Row:
     blank = dict.fromkeys(tuning.MEASURED, "")
-    code = short_code(space.rung.path, settings)
-    return {**settings, **blank, "code": code, "failed": " ".join(why.split())}
+    return {**settings, **blank, "failed": " ".join(why.split())}
+
+
+def _code(space: Space, settings: Settings) -> str:
+    """What a measurement with these settings belongs to."""
+    problem = replace(space.problem, ops=space.rung.ops(settings))
+    return str(of_rung(space.rung, settings, [problem], target_here()))
 
 
 @contextmanager

@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 from gemmlab import ladder
-from gemmlab.kernel.fingerprint import shortened
 from gemmlab.ladder import Problem, Rung
 from gemmlab.ladder.rungs import (
     fp8,
@@ -187,7 +186,7 @@ def _of_run(rung: Rung, run: Measurement, entry: dict[str, Any]) -> Point:
     told = entry["provenance"]
     return Point(
         DEFAULTS, registry.RUNS, rung.name, "", ladder.written(entry["settings"]), run.dtype,
-        run.problem, run.time_ms.median, shortened(entry["code"]), run.gpu, told["driver"],
+        run.problem, run.time_ms.median, entry["code"], run.gpu, told["driver"],
         told["cuda"], told["cublas"], run.recorded, run.time_ms.q1, run.time_ms.q3,
         100 * run.ratio.median, 100 * run.ratio.q1, 100 * run.ratio.q3,
         clock_mhz=run.sm_clock_mhz, power_w=run.power_w,

@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, Any
 from gemmlab import ladder
 from gemmlab.cuda.cublas import Cublas
 from gemmlab.cuda.device import gpu_state, require_gpu, software_versions
-from gemmlab.kernel.fingerprint import short_code
+from gemmlab.kernel.fingerprint import Fingerprint
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import Operands
 from gemmlab.kernel.verify import VerificationError, check_sample
-from gemmlab.ladder import SINGLE, Problem
+from gemmlab.ladder import SINGLE, Problem, Target
 from gemmlab.measure.in_turn import SAMPLE_MS, Side, alternate, input_sets, make_sets
 from gemmlab.measure.timing import Spread, now, require_verified
 from gemmlab.records import tuning
-from gemmlab.records.registry import DATE, POSITIVE, REPORTED, SIZE, TEXT, Say, Table
+from gemmlab.records.registry import DATE, POSITIVE, REPORTED, SIZE, TEXT, Say, Table, of_row
 
 if TYPE_CHECKING:
     import pandas
@@ -178,13 +178,13 @@ def record(say: Say) -> Path:
     return EVIDENCE.write(pandas.DataFrame(rows, columns=list(COLUMNS)), here.slug)
 
 
-def _code_of_row(row) -> str:
-    return short_code(ladder.find(RUNG).path, ladder.read_settings(row.settings))
+def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
+    return of_row(ladder.find(RUNG), row, on)
 
 
 EVIDENCE = Table(
     name=NAME, file="batches.csv", remake=record, key=("way", "settings", "m", "n", "k", "batch"),
-    columns=COLUMNS, code_of_row=_code_of_row,
+    columns=COLUMNS, fingerprint_of=_fingerprint_of,
 )  # fmt: skip
 
 
@@ -223,7 +223,7 @@ def _measure(problem: Problem, kernels: dict[str, Kernel]) -> Iterator[dict[str,
                 "one_launch_ms": Spread.of(our_ms, min).median, "ratio": ratio.median,
                 "ratio_q1": ratio.q1, "ratio_q3": ratio.q3, "pairs": PAIRS,
                 "sm_clock_mhz": state.sm_clock_mhz, "power_w": state.power_w,
-                "code": short_code(kernel.rung.path, kernel.settings), "gpu": here.name,
+                "gpu": here.name,
                 **{name: versions[name] for name in ("driver", "cuda", "cublas", "cupy", "python")},
                 "recorded": now(),
             }  # fmt: skip

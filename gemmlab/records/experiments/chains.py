@@ -9,12 +9,12 @@ and with fewer warps. results/<gpu>/chains.csv holds the rates (see gemmlab.reco
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gemmlab.cuda.architectures import WARP
 from gemmlab.cuda.device import require_gpu, software_versions
-from gemmlab.kernel.fingerprint import short_code
-from gemmlab.ladder import CEILINGS, Launch, Settings
+from gemmlab.kernel.fingerprint import Fingerprint, fingerprint
+from gemmlab.ladder import CEILINGS, Launch, Settings, Target
 from gemmlab.measure import ceilings
 from gemmlab.measure.timing import now
 from gemmlab.records.registry import DATE, POSITIVE, REPORTED, SIZE, TEXT, Say, Table
@@ -65,19 +65,20 @@ def record(say: Say) -> Path:
                 "chains": chains, "warps": warps, "tflops": rate.median / 1e12,
                 "tflops_q1": rate.q1 / 1e12, "tflops_q3": rate.q3 / 1e12,
                 "sm_clock_mhz": roof.state.sm_clock_mhz, "power_w": roof.state.power_w,
-                "code": _code(chains), **context, "recorded": now(),
+                **context, "recorded": now(),
             })  # fmt: skip
             say(f"{NAME}: {chains} chains, {warps} warps: {rate.median / 1e12:.1f} TFLOP/s")
     return EVIDENCE.write(pandas.DataFrame(rows), here.slug)
 
 
-def _code(chains: int) -> str:
-    return short_code(CEILINGS.path, macros(chains))
+def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
+    launches = [launch(row.warps, on.sm_count)]
+    return fingerprint(CEILINGS.path, macros(row.chains), launches)
 
 
 EVIDENCE = Table(
     name=NAME, file="chains.csv", remake=record, key=("chains", "warps"), columns=COLUMNS,
-    code_of_row=lambda row: _code(row.chains),
+    fingerprint_of=_fingerprint_of,
 )  # fmt: skip
 
 

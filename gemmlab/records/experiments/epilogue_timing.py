@@ -12,17 +12,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gemmlab import ladder
 from gemmlab.cuda.cublas import Cublas
 from gemmlab.cuda.cublaslt import CublasLt, NoFusedEpilogue
 from gemmlab.cuda.device import require_gpu, software_versions
-from gemmlab.kernel.fingerprint import short_code
+from gemmlab.kernel.fingerprint import Fingerprint
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import random_matrix
 from gemmlab.kernel.verify import VerificationError, check_sample
-from gemmlab.ladder import Problem
+from gemmlab.ladder import Problem, Target
 from gemmlab.ladder.activations import ACTIVATIONS
 from gemmlab.measure import profiler
 from gemmlab.measure.in_turn import Side, alternate, input_sets, make_sets
@@ -39,7 +39,18 @@ from gemmlab.records.experiments.epilogues import (
     make,
     ways,
 )
-from gemmlab.records.registry import COUNTED, DATE, NOTE, POSITIVE, REPORTED, SIZE, TEXT, Say, Table
+from gemmlab.records.registry import (
+    COUNTED,
+    DATE,
+    NOTE,
+    POSITIVE,
+    REPORTED,
+    SIZE,
+    TEXT,
+    Say,
+    Table,
+    of_row,
+)
 
 if TYPE_CHECKING:
     import pandas
@@ -100,14 +111,14 @@ def record(say: Say) -> Path:
     return EVIDENCE.write(pandas.DataFrame(rows, columns=list(COLUMNS)), here.slug)
 
 
-def _code_of_row(row) -> str:
-    return short_code(ladder.find(NAME).path, ladder.read_settings(row.settings))
+def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
+    return of_row(ladder.find(NAME), row, on)
 
 
 EVIDENCE = Table(
     name="epilogue", file="epilogue.csv", remake=record,
     key=("activation", "way", "settings", "m", "n", "k"), columns=COLUMNS,
-    code_of_row=_code_of_row,
+    fingerprint_of=_fingerprint_of,
 )  # fmt: skip
 
 
@@ -156,7 +167,7 @@ def _measure(m: int, n: int, k: int, activation: str, say: Say) -> Iterator[dict
                 "fused_ms": Spread.of(our_ms, min).median, "ratio": ratio.median,
                 "ratio_q1": ratio.q1, "ratio_q3": ratio.q3, "pairs": PAIRS,
                 "sm_clock_mhz": state.sm_clock_mhz, "power_w": state.power_w,
-                "code": short_code(fused.rung.path, fused.settings), "gpu": here.name,
+                "gpu": here.name,
                 **{name: versions[name] for name in ("driver", "cuda", "cublas", "cupy")},
                 "ncu": profiler.ncu_version(), "recorded": now(),
             }  # fmt: skip

@@ -29,8 +29,8 @@ from gemmlab.cuda.device import Gpu, gpu, require_gpu, software_versions
 from gemmlab.cuda.options import LEVEL
 from gemmlab.folders import KERNELS
 from gemmlab.kernel.compiler import options_for, resources
-from gemmlab.kernel.fingerprint import short_code
-from gemmlab.ladder import CEILINGS, Launch, Problem, Settings
+from gemmlab.kernel.fingerprint import Fingerprint, fingerprint
+from gemmlab.ladder import CEILINGS, Launch, Problem, Settings, Target
 from gemmlab.measure import ceilings, profiler
 from gemmlab.measure.timing import now
 from gemmlab.processes import workers
@@ -102,9 +102,14 @@ class Variant:
         return {"TM": self.rows, "TN": self.columns, "ORDER": self.order, "LOADS": self.loads}
 
     @property
+    def settings(self) -> Settings:
+        """The macros, and the assembler's level."""
+        return {**self.macros, LEVEL: self.level}
+
+    @property
     def options(self) -> tuple[str, ...]:
         """For NVRTC."""
-        return options_for({**self.macros, LEVEL: self.level})
+        return options_for(self.settings)
 
     def launch(self, sm_count: int) -> Launch:
         """As many blocks as run at a time: 128 sums a thread leave room for one on each SM."""
@@ -172,12 +177,6 @@ def compiled(variant: Variant, arch: str) -> nvrtc.Program:
     return nvrtc.compile_anew(text, PATH.name, arch=arch, options=variant.options)
 
 
-def code(variant: Variant) -> str:
-    """The hash of the code that is measured."""
-    macros = {**variant.macros, "-O": variant.level}
-    return short_code(PATH, macros)
-
-
 def record(say: Say) -> Path:
     """Measure all variants on the GPU here, with counters, and write their file.
 
@@ -191,13 +190,14 @@ def record(say: Say) -> Path:
     return EVIDENCE.write(table, here.slug)
 
 
-def _code_of_row(row) -> str:
-    return code(Variant(row.rows, row.columns, row.order, row.loads, row.level))
+def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
+    variant = Variant(row.rows, row.columns, row.order, row.loads, row.level)
+    return fingerprint(PATH, variant.settings, [variant.launch(on.sm_count)])
 
 
 EVIDENCE = Table(
     name=NAME, file="fma_order.csv", remake=record, key=KEY, columns=COLUMNS,
-    code_of_row=_code_of_row,
+    fingerprint_of=_fingerprint_of,
 )  # fmt: skip
 
 
@@ -235,7 +235,6 @@ def _row(variant: Variant, program: nvrtc.Program) -> dict[str, Any]:
         **dict(zip(KEY, astuple(variant), strict=True)),
         **of_registers(loop),
         "registers": resources(program.log)[ENTRY].registers,
-        "code": code(variant),
     }
 
 

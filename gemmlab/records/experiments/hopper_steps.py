@@ -11,14 +11,15 @@ are steps too: ROADS.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gemmlab import ladder
 from gemmlab.cuda.device import require_gpu, software_versions
 from gemmlab.folders import KERNELS
-from gemmlab.kernel.fingerprint import short_code
+from gemmlab.kernel.fingerprint import Fingerprint, of_rung
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import Launch, Problem, Rung, Settings, Target
@@ -84,17 +85,18 @@ class Step:
         return text
 
     @property
-    def code(self) -> str:
-        """The hash of the code that is measured."""
-        return short_code(self.source, self.full)
+    def launched(self) -> Rung:
+        """The rung with the launches of this step."""
+        if self.file:
+            return replace(self.rung, plan=_ping_pong)
+        return replace(self.rung, plan=_on_all_sms) if self.all_sms else self.rung
+
+    def fingerprint(self, problems: Sequence[Problem], on: Target) -> Fingerprint:
+        """Of what is measured at these problems."""
+        return of_rung(self.launched, self.full, problems, on, self.source)
 
     def kernel(self) -> Kernel:
-        rung = self.rung
-        if self.all_sms:
-            rung = replace(rung, plan=_on_all_sms)
-        if self.file:
-            rung = replace(rung, plan=_ping_pong)
-        found = Kernel(rung, self.full, None, self.source)
+        found = Kernel(self.launched, self.full, None, self.source)
         if self.source != self.rung.path:
             found.trust()  # it is ours, though no rung
         return found
@@ -243,7 +245,7 @@ def record(say: Say) -> Path:
             rows.append({
                 "step": step.what, "kernel": step.rung.name, "settings": ladder.written(step.full),
                 **_timed(found), **dict.fromkeys((*PACED, *MOVED)),
-                "sha256": bits_of(kernel), "code": step.code, "gpu": here.name,
+                "sha256": bits_of(kernel), "gpu": here.name,
                 **{name: versions[name] for name in ("driver", "cuda", "nvrtc", "cublas")},
                 "recorded": now(),
             })  # fmt: skip
@@ -287,16 +289,17 @@ def _paced(kernel: Kernel) -> dict[str, float | None]:
     return dict(zip(PACED, found, strict=True))
 
 
-def _code_of_row(row) -> str:
+def _fingerprint_of(row: Any, on: Target) -> Fingerprint | None:
     for step in EVERY:
         if step.what == row.step and ladder.written(step.full) == row.settings:
-            return step.code
-    return ""  # no step any more
+            return step.fingerprint([Problem(int(row.m), int(row.n), int(row.k))], on)
+    return None  # of a former step
 
 
 EVIDENCE = Table(
     name=NAME, file="hopper_steps.csv", remake=record,
-    key=("step", "kernel", "settings", "m", "n", "k"), columns=COLUMNS, code_of_row=_code_of_row,
+    key=("step", "kernel", "settings", "m", "n", "k"), columns=COLUMNS,
+    fingerprint_of=_fingerprint_of,
 )  # fmt: skip
 
 

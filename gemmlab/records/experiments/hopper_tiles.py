@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gemmlab import ladder
 from gemmlab.cuda.device import require_gpu, software_versions
 from gemmlab.kernel import on_gpu
-from gemmlab.kernel.fingerprint import short_code
+from gemmlab.kernel.fingerprint import Fingerprint, code_hash, of_rung
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import Problem, Rung, Settings, Target
 from gemmlab.ladder.rungs.hopper import PERSISTENT, WARP_SPECIALIZED
@@ -136,7 +136,7 @@ def record(say: Say) -> Path:
     rows: list[dict] = []
     for marked in MARKED:
         rung, settings = marked.rung, marked.full
-        code = short_code(rung.path, settings)
+        code = code_hash(rung.path, settings)
         kernels = on_gpu.loaded(marked.text, rung.path.name, here.arch, settings, f"{code}tiles")
         problem, precision = Problem(*LARGE), rung.precision
         operands = Operands(problem, precision, *make_sets(problem, 1, precision)[0])
@@ -146,7 +146,7 @@ def record(say: Say) -> Path:
         cupy.cuda.get_current_stream().synchronize()
         taken = kernels.variable("marks", (MOST, len(ROLES), SM + 1), "int64")
         of_kernel = {
-            "kernel": rung.name, "settings": ladder.written(settings), "code": code, **context,
+            "kernel": rung.name, "settings": ladder.written(settings), **context,
             "recorded": now(),
         }  # fmt: skip
         rows += [of_kernel | row for row in on_one_sm(taken)]
@@ -176,14 +176,15 @@ def on_one_sm(marks: numpy.ndarray) -> list[dict]:
     ]  # fmt: skip
 
 
-def _code_of_row(row) -> str:
-    (rung,) = {one.rung for one in MARKED if one.rung.name == row.kernel}
-    return short_code(rung.path, ladder.read_settings(row.settings))
+def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
+    (rung,) = {marked.rung for marked in MARKED if marked.rung.name == row.kernel}
+    settings = ladder.read_settings(row.settings)
+    return of_rung(rung, settings, [Problem(*LARGE)], on)
 
 
 EVIDENCE = Table(
     name=NAME, file="hopper_tiles.csv", remake=record, key=("kernel", "settings", "role", "turn"),
-    columns=COLUMNS, code_of_row=_code_of_row,
+    columns=COLUMNS, fingerprint_of=_fingerprint_of,
 )  # fmt: skip
 
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gemmlab import ladder
 from gemmlab.cuda.device import require_gpu, software_versions
 from gemmlab.kernel import on_gpu
-from gemmlab.kernel.fingerprint import short_code
+from gemmlab.kernel.fingerprint import Fingerprint, code_hash, of_rung
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import Problem, Rung, Target
 from gemmlab.ladder.rungs.hopper import TMA_WGMMA, WARP_SPECIALIZED
@@ -137,7 +137,7 @@ def _launched(marked: Marked, text: str) -> tuple[on_gpu.GpuKernels, dict[str, s
 
     here, versions = require_gpu("Taking marks"), software_versions()
     rung, settings = marked.rung, ladder.settings_for(marked.rung, {})
-    code = short_code(rung.path, settings)
+    code = code_hash(rung.path, settings)
     kernels = on_gpu.loaded(text, rung.path.name, here.arch, settings, f"{code}marks")
     problem, precision = Problem(*LARGE), rung.precision
     operands = Operands(problem, precision, *make_sets(problem, 1, precision)[0])
@@ -146,7 +146,7 @@ def _launched(marked: Marked, text: str) -> tuple[on_gpu.GpuKernels, dict[str, s
         kernels.run(launches, operands.values(1.0, 0.0))
     cupy.cuda.get_current_stream().synchronize()
     about = {
-        "code": code, "gpu": here.name, "driver": versions["driver"], "cuda": versions["cuda"],
+        "gpu": here.name, "driver": versions["driver"], "cuda": versions["cuda"],
         "recorded": now(),
     }  # fmt: skip
     return kernels, about, launches[0].grid[0]
@@ -210,18 +210,18 @@ def rows_of(taken: numpy.ndarray, sms: numpy.ndarray) -> list[dict[str, int]]:
     return rows
 
 
-def _code_of_row(row) -> str:
-    (rung,) = (one.rung for one in MARKED if one.rung.name == row.kernel)
-    return short_code(rung.path, rung.defaults)
+def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
+    (rung,) = (marked.rung for marked in MARKED if marked.rung.name == row.kernel)
+    return of_rung(rung, rung.defaults, [Problem(*LARGE)], on)
 
 
 BY_STEPS = Table(
     name=STEPS_NAME, file="hopper_timeline.csv", remake=record_steps,
-    key=("kernel", "role", "step"), columns=STEP_COLUMNS, code_of_row=_code_of_row,
+    key=("kernel", "role", "step"), columns=STEP_COLUMNS, fingerprint_of=_fingerprint_of,
 )  # fmt: skip
 BY_BLOCKS = Table(
     name=BLOCKS_NAME, file="hopper_blocks.csv", remake=record_blocks, key=("kernel", "block"),
-    columns=BLOCK_COLUMNS, code_of_row=_code_of_row,
+    columns=BLOCK_COLUMNS, fingerprint_of=_fingerprint_of,
 )  # fmt: skip
 
 

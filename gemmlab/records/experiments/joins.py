@@ -18,14 +18,14 @@ import numpy as np
 
 from gemmlab import ladder
 from gemmlab.cuda.device import require_gpu, software_versions
-from gemmlab.kernel.fingerprint import short_code
+from gemmlab.kernel.fingerprint import Fingerprint
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import Operands
-from gemmlab.ladder import SINGLE, IllegalSetting, Problem, Settings
+from gemmlab.ladder import SINGLE, IllegalSetting, Problem, Settings, Target
 from gemmlab.ladder.rungs.irregular import ALONE, JOINS, STREAM_K
 from gemmlab.measure.timing import Arena, now, require_verified
 from gemmlab.records import tuning
-from gemmlab.records.registry import DATE, POSITIVE, SIZE, TEXT, WHOLE, Say, Table
+from gemmlab.records.registry import DATE, POSITIVE, SIZE, TEXT, WHOLE, Say, Table, of_row
 
 if TYPE_CHECKING:
     import pandas
@@ -104,7 +104,6 @@ def _about(kernel: Kernel) -> dict[str, Any]:
     versions = software_versions()
     return {
         "settings": ladder.written(kernel.settings),
-        "code": short_code(kernel.rung.path, kernel.settings),
         "gpu": require_gpu("Measuring joins").name,
         **{name: versions[name] for name in ("driver", "cuda", "cublas")}, "recorded": now(),
     }  # fmt: skip
@@ -176,15 +175,15 @@ def _ordered(values: np.ndarray) -> np.ndarray:
     return np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)
 
 
-def _code_of_row(row) -> str:
-    return short_code(ladder.find(RUNG).path, ladder.read_settings(row.settings))
+def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
+    return of_row(ladder.find(RUNG), row, on)
 
 
 TIMES_OF_JOINS = Table(
     name="12_joins", file="joins.csv", remake=record, key=("m", "n", "k", "join", "settings"),
-    columns=TIMED, code_of_row=_code_of_row,
+    columns=TIMED, fingerprint_of=_fingerprint_of,
 )  # fmt: skip
 REPEATS = Table(
     name="12_repeats", file="repeats.csv", remake=record_repeats,
-    key=("m", "n", "k", "join", "settings"), columns=COMPARED, code_of_row=_code_of_row,
+    key=("m", "n", "k", "join", "settings"), columns=COMPARED, fingerprint_of=_fingerprint_of,
 )  # fmt: skip

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 from gemmlab import ladder
 from gemmlab.cuda.architectures import WARP
 from gemmlab.cuda.device import require_gpu, software_versions
-from gemmlab.kernel.fingerprint import shortened
 from gemmlab.measure import profiler
 from gemmlab.measure.timing import now
 from gemmlab.records.registry import DATE, NUMBER, SIZE, TEXT, Say, Table
-from gemmlab.records.runs import Measured
+from gemmlab.records.runs import Measured, of_default
 
 if TYPE_CHECKING:
     import pandas
@@ -44,17 +43,13 @@ COLUMNS = {
 }  # fmt: skip
 
 
-def _code() -> str:
-    return shortened(Measured(ladder.find(RUNG)).code_hash())
-
-
 def record(say: Say) -> Path:
     """Count one launch at each of SHAPES; returns the file. Raises NoGpu, CountersUnavailable."""
     import pandas
 
     rung, here = ladder.find(RUNG), require_gpu("Counting")
     context = {
-        "code": _code(), "gpu": here.name, "driver": software_versions()["driver"],
+        "gpu": here.name, "driver": software_versions()["driver"],
         "ncu": profiler.ncu_version(), "recorded": now(),
     }  # fmt: skip
     settings, wanted = Measured(rung).settings, tuple(METRICS.values())
@@ -69,7 +64,7 @@ def record(say: Say) -> Path:
 
 EVIDENCE = Table(
     name=NAME, file="l1_passes.csv", remake=record, key=("m", "n", "k"), columns=COLUMNS,
-    code_of_row=lambda _: _code(),
+    fingerprint_of=lambda row, on: of_default(ladder.find(RUNG), row, on),
 )  # fmt: skip
 
 

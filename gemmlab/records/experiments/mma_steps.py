@@ -10,9 +10,11 @@ from __future__ import annotations
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gemmlab.cuda.device import require_gpu, software_versions
+from gemmlab.kernel.fingerprint import Fingerprint
+from gemmlab.ladder import Problem, Target
 from gemmlab.measure.timing import compare, gflops, now
 from gemmlab.records.ablations import Step, compile_step
 from gemmlab.records.registry import DATE, POSITIVE, REPORTED, SIZE, TEXT, WHOLE, Say, Table, stale
@@ -75,7 +77,7 @@ def record(say: Say) -> Path:
                 "sm_clock_mhz": found.sm_clock_mhz, "power_w": found.power_w,
                 "registers": taken.registers,
                 "spilled_bytes": taken.spill_store_bytes + taken.spill_load_bytes,
-                "code": step.code, "gpu": here.name,
+                "gpu": here.name,
                 **{name: versions[name] for name in ("driver", "cuda", "nvrtc", "cublas")},
                 "recorded": now(),
             })  # fmt: skip
@@ -84,14 +86,16 @@ def record(say: Say) -> Path:
     return EVIDENCE.write(pandas.DataFrame(rows), here.slug)
 
 
-def _code_of_row(row) -> str:
-    codes = {step.row: step.code for step in STEPS}
-    return codes.get((row.file, row.settings), row.code)  # of a former step
+def _fingerprint_of(row: Any, on: Target) -> Fingerprint | None:
+    for step in STEPS:
+        if step.row == (row.file, row.settings):
+            return step.fingerprint([Problem(int(row.m), int(row.n), int(row.k))], on)
+    return None  # of a former step
 
 
 EVIDENCE = Table(
     name=NAME, file="mma_steps.csv", remake=record, key=("file", "settings", "m", "n", "k"),
-    columns=COLUMNS, code_of_row=_code_of_row,
+    columns=COLUMNS, fingerprint_of=_fingerprint_of,
 )  # fmt: skip
 
 

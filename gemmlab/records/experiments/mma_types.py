@@ -13,20 +13,20 @@ import hashlib
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gemmlab import ladder
 from gemmlab.cuda.device import require_gpu, software_versions
 from gemmlab.kernel.compiler import code_hash
-from gemmlab.kernel.fingerprint import short_code, shortened
+from gemmlab.kernel.fingerprint import Fingerprint, shortened
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.ladder import Settings
+from gemmlab.ladder import Settings, Target
 from gemmlab.ladder.probes import MMA_CEILINGS
 from gemmlab.ladder.rungs.mma_sync import MMA_SYNC, TYPES
 from gemmlab.measure.ceilings import measure_mma_ceiling
 from gemmlab.measure.timing import compare, gflops, now
 from gemmlab.records.ablations import Step, compile_step
-from gemmlab.records.registry import DATE, POSITIVE, REPORTED, SIZE, TEXT, Say, Table
+from gemmlab.records.registry import DATE, POSITIVE, REPORTED, SIZE, TEXT, Say, Table, of_row
 from gemmlab.records.runs import LARGE
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def record(say: Say) -> Path:
                 "ceiling_tflops": roof.per_second.median / 1e12,
                 "ceiling_mhz": roof.state.sm_clock_mhz,
                 "sm_clock_mhz": found.sm_clock_mhz, "power_w": found.power_w,
-                "sha256": bits_of(kernel), "code": shortened(kernel.code_hash()),
+                "sha256": bits_of(kernel), 
                 "ceiling_code": _ceiling_code(number), "gpu": here.name,
                 **{name: versions[name] for name in ("driver", "cuda", "nvrtc", "cublas")},
                 "recorded": now(),
@@ -130,13 +130,13 @@ def _ceiling_code(dtype: int) -> str:
     return shortened(code_hash(MMA_CEILINGS.path, MMA_CEILINGS.macros(dtype)))
 
 
-def _code_of_row(row) -> str:
-    return short_code(MMA_SYNC.path, ladder.read_settings(row.settings))
+def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
+    return of_row(MMA_SYNC, row, on)
 
 
 EVIDENCE = Table(
     name=NAME, file="mma_types.csv", remake=record, key=("dtype", "settings", "m", "n", "k"),
-    columns=COLUMNS, code_of_row=_code_of_row,
+    columns=COLUMNS, fingerprint_of=_fingerprint_of,
 )  # fmt: skip
 
 

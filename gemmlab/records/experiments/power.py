@@ -9,22 +9,22 @@ with clock and power beside it; results/<gpu>/power.csv holds it (see gemmlab.re
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gemmlab import ladder
 from gemmlab.cuda.cublas import Cublas
 from gemmlab.cuda.device import require_gpu, software_versions
-from gemmlab.kernel.fingerprint import short_code
+from gemmlab.kernel.fingerprint import Fingerprint
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import Operands
-from gemmlab.ladder import Precision, Problem, Settings
+from gemmlab.ladder import Precision, Problem, Settings, Target
 from gemmlab.ladder.precision import BRAIN, HALF
 from gemmlab.ladder.rungs.hopper import PERSISTENT, TMA_WGMMA, WARP_SPECIALIZED
 from gemmlab.measure.in_turn import make_sets
 from gemmlab.measure.power import Work
 from gemmlab.measure.timing import now, require_verified
 from gemmlab.records.experiments.wgmma_ceilings import DATA, LOADS, PACE, paced
-from gemmlab.records.registry import DATE, NOTE, SIZE, TEXT, Say, Table
+from gemmlab.records.registry import DATE, NOTE, SIZE, TEXT, Say, Table, of_row
 
 if TYPE_CHECKING:
     import pandas
@@ -70,7 +70,7 @@ def record(say: Say) -> Path:
                         found = pace(Work(launch, PROBLEM.flop))
                         rows.append({
                             "kernel": one.name, "dtype": precision.name,
-                            **_identity(one), "data": data, "load": load, "m": PROBLEM.m,
+                            "settings": _settings(one), "data": data, "load": load, "m": PROBLEM.m,
                             "n": PROBLEM.n, "k": PROBLEM.k, **paced(found), "gpu": here.name,
                             **{name: versions[name]
                                for name in ("driver", "cuda", "nvrtc", "cublas")},
@@ -91,25 +91,20 @@ def _zeroed(operands: Operands) -> Operands:
     return Operands(operands.problem, operands.precision, A, B, C)
 
 
-def _identity(one: Kernel | Cublas) -> dict[str, str]:
-    if isinstance(one, Cublas):
-        return {"settings": "", "code": LIBRARY}
-    return {
-        "settings": ladder.written(one.settings),
-        "code": short_code(one.rung.path, one.settings),
-    }
+def _settings(measured: Kernel | Cublas) -> str:
+    return "" if isinstance(measured, Cublas) else ladder.written(measured.settings)
 
 
-def _code_of_row(row) -> str:
+def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
     if row.kernel == CUBLAS:
-        return LIBRARY
-    (rung,) = (one for one in RUNGS if one.name == row.kernel)
-    return short_code(rung.path, ladder.read_settings(row.settings))
+        return Fingerprint({}, {}, LIBRARY)
+    (rung,) = (rung for rung in RUNGS if rung.name == row.kernel)
+    return of_row(rung, row, on)
 
 
 EVIDENCE = Table(
     name=NAME, file="power.csv", remake=record, key=("kernel", "dtype", "settings", "data", "load"),
-    columns=COLUMNS, code_of_row=_code_of_row,
+    columns=COLUMNS, fingerprint_of=_fingerprint_of,
 )  # fmt: skip
 
 

@@ -21,17 +21,17 @@ from gemmlab.cuda import nvrtc
 from gemmlab.cuda.device import require_gpu, software_versions
 from gemmlab.cuda.disassembler import NoListing
 from gemmlab.cuda.options import options_for
-from gemmlab.kernel.fingerprint import short_code
+from gemmlab.kernel.fingerprint import Fingerprint
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import Operands
-from gemmlab.ladder import SINGLE, Problem, Rung, Settings
+from gemmlab.ladder import SINGLE, Problem, Rung, Settings, Target
 from gemmlab.ladder.rungs.fp32_summit import FP32_SUMMIT
 from gemmlab.ladder.rungs.register_banks import REGISTER_BANKS
 from gemmlab.measure.in_turn import make_sets
 from gemmlab.measure.timing import Arena, Spread, gflops, now, require_verified
 from gemmlab.records.best_by_shape import LOAD_S, PAUSE_S
 from gemmlab.records.experiments.hopper_steps import shown
-from gemmlab.records.registry import DATE, POSITIVE, REPORTED, SIZE, TEXT, Say, Table
+from gemmlab.records.registry import DATE, POSITIVE, REPORTED, SIZE, TEXT, Say, Table, of_row
 from gemmlab.sass.rewriting import Change, rewritten
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def _rows(step: Step, kernel: Kernel, arena: Arena):
             "pct_cublas_q3": 100 * ratio.q3, "pairs": pairs,
             "sm_clock_mhz": found.state.sm_clock_mhz, "power_w": found.state.power_w,
             **dict(zip(("error", "cublas_error"), errors, strict=True)),
-            "code": short_code(step.rung.path, step.full), "gpu": arena.here.name,
+            "gpu": arena.here.name,
             **{name: versions[name] for name in ("driver", "cuda", "nvrtc", "cublas")},
             "recorded": now(),
         }  # fmt: skip
@@ -190,15 +190,15 @@ def _errors(kernel: Kernel, arena: Arena) -> tuple[float, float]:
     return found[0], found[1]
 
 
-def _code_of_row(row: Any) -> str:
-    (rung,) = (one for one in (REGISTER_BANKS, FP32_SUMMIT) if one.name == row.kernel)
-    return short_code(rung.path, ladder.read_settings(row.settings))
+def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
+    (rung,) = (rung for rung in (REGISTER_BANKS, FP32_SUMMIT) if rung.name == row.kernel)
+    return of_row(rung, row, on)
 
 
 EVIDENCE = Table(
     name=NAME, file="summit_steps.csv", remake=record,
     key=("step", "kernel", "settings", "m", "n", "k", "way"), columns=COLUMNS,
-    code_of_row=_code_of_row,
+    fingerprint_of=_fingerprint_of,
 )  # fmt: skip
 
 

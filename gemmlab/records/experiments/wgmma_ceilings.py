@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gemmlab.cuda.device import require_gpu, software_versions
-from gemmlab.kernel.fingerprint import shortened
+from gemmlab.kernel.fingerprint import Fingerprint
+from gemmlab.ladder import Target
 from gemmlab.ladder.probes import WGMMA_CEILINGS
 from gemmlab.ladder.rungs.mma_sync import TYPES
 from gemmlab.measure.power import Pace, Work, burst, sustained
@@ -75,7 +76,7 @@ def record(say: Say) -> Path:
                 rows.append({
                     "dtype": ceiling.precision.name, "a_from": place, "width": ceiling.columns,
                     "sms": here.sm_count,
-                    "data": data, "load": load, **paced(found), "code": shortened(ceiling.code),
+                    "data": data, "load": load, **paced(found),
                     "gpu": here.name,
                     **{name: versions[name] for name in ("driver", "cuda", "nvrtc")},
                     "recorded": now(),
@@ -85,14 +86,15 @@ def record(say: Say) -> Path:
     return EVIDENCE.write(pandas.DataFrame(rows), here.slug)
 
 
-def _code_of_row(row) -> str:
-    number = [one.name for one in TYPES].index(row.dtype)
-    return shortened(Ceiling(number, int(row.width), PLACES[row.a_from]).code)
+def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
+    number = [precision.name for precision in TYPES].index(row.dtype)
+    return Ceiling(number, int(row.width), PLACES[row.a_from]).fingerprint(on.sm_count)
 
 
 EVIDENCE = Table(
     name=NAME, file="wgmma_ceilings.csv", remake=record,
-    key=("dtype", "a_from", "width", "data", "load"), columns=COLUMNS, code_of_row=_code_of_row,
+    key=("dtype", "a_from", "width", "data", "load"), columns=COLUMNS,
+    fingerprint_of=_fingerprint_of,
 )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from gemmlab.analysis import counters, known_differences
 from gemmlab.analysis.counters import ACTIVE_WARPS
 from gemmlab.analysis.judgement import TRAFFIC
 from gemmlab.analysis.recorded import stalls as recorded_stalls
+from gemmlab.kernel.fingerprint import code_hash
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.trace import Trace
 from gemmlab.ladder import RUNGS, SIMULATED, find
@@ -313,7 +314,9 @@ def _kept(name: str) -> dict[str, str]:
     """The parts of a rung: large products take the simulator seconds, so they are made once."""
     rung = find(name)
     records = [(replayed() / file).read_bytes() for file in (RUNS, stalls.evidence(rung).file)]
-    key = cache.key_of(name, Measured(rung).code_hash(), records, cache.code_of(__name__))
+    key = cache.key_of(
+        name, code_hash(rung.path, Measured(rung).settings), records, cache.code_of(__name__)
+    )
     shelf = cache.Shelf(cache.FOLDER / "nsight" / name)
     found = shelf.get(key, lambda: {"parts": Report(name).parts(), "pictures": []})["parts"]
     shelf.prune([key])

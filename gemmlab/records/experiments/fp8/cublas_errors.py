@@ -16,7 +16,6 @@ import numpy as np
 from gemmlab import ladder
 from gemmlab.cuda.cublaslt import CublasLt, NoAlgorithm, ScaledProduct
 from gemmlab.cuda.device import require_gpu, software_versions
-from gemmlab.kernel.fingerprint import short_code, shortened
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder.rungs.fp8 import FP8, SCALES
@@ -28,6 +27,7 @@ from gemmlab.records.experiments.fp8.errors import (
     TYPES,
     Case,
     errors_of,
+    fingerprint_of,
     operands_of,
 )
 from gemmlab.records.registry import DATE, NUMBER, SIZE, TEXT, Say, Table
@@ -72,8 +72,8 @@ def record(say: Say) -> Path:
             "data": case.data, "types": TYPES[case.dtype], "scales": SCALES[case.scales].name,
             "k": case.k, "sum_error": by_sums, "whole_error": by_all,
             "cublas_sum_error": their_sums, "cublas_whole_error": their_all,
-            "settings": ladder.written(case.settings), "code": shortened(kernel.code_hash()),
-            "gpu": here.name, "cublas": version, "recorded": now(),
+            "settings": ladder.written(case.settings), "gpu": here.name,
+            "cublas": version, "recorded": now(),
         })  # fmt: skip
         say(f"{what}: {by_sums:.2e}, cuBLASLt {their_sums:.2e}")
     return EVIDENCE.write(pandas.DataFrame(rows), here.slug)
@@ -92,14 +92,10 @@ def product_of_cublaslt(given: Operands) -> np.ndarray:
         return placed.C.get()
 
 
-def _code_of_row(row) -> str:
-    return short_code(FP8.path, ladder.read_settings(row.settings))
-
-
 EVIDENCE = Table(
     name=NAME, file="fp8_cublas_errors.csv", remake=record,
     key=("data", "types", "scales", "k", "settings"),
-    columns=COLUMNS, code_of_row=_code_of_row,
+    columns=COLUMNS, fingerprint_of=fingerprint_of,
 )  # fmt: skip
 
 

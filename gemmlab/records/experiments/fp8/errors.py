@@ -11,17 +11,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gemmlab import ladder
 from gemmlab.cuda.device import require_gpu
-from gemmlab.kernel.fingerprint import short_code, shortened
+from gemmlab.kernel.fingerprint import Fingerprint, of_rung
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import Operands, random_values
 from gemmlab.kernel.quantize import quantize
-from gemmlab.ladder import Problem, Settings
+from gemmlab.ladder import Problem, Settings, Target
 from gemmlab.ladder.rungs.fp8 import FACTORS, FP8, SCALES
 from gemmlab.measure.timing import now
 from gemmlab.records.registry import DATE, NUMBER, SIZE, TEXT, WHOLE, Say, Table
@@ -136,21 +136,24 @@ def record(say: Say) -> Path:
         rows.append({
             "data": case.data, "types": TYPES[case.dtype], "scales": SCALES[case.scales].name,
             "promote": case.promote, "k": case.k, "sum_error": by_sums, "whole_error": by_all,
-            "settings": name, "code": shortened(kernels[name].code_hash()), "gpu": here.name,
+            "settings": name, "gpu": here.name,
             "recorded": now(),
         })  # fmt: skip
     say(f"{NAME}: {len(rows)} cases")
     return EVIDENCE.write(pandas.DataFrame(rows), here.slug)
 
 
-def _code_of_row(row) -> str:
-    return short_code(FP8.path, ladder.read_settings(row.settings))
+def fingerprint_of(row: Any, on: Target) -> Fingerprint:
+    """Of what a row of a case is measured with."""
+    settings = ladder.read_settings(row.settings)
+    problem = Problem(SIDE, SIDE, int(row.k), 1, FP8.ops(settings))
+    return of_rung(FP8, settings, [problem], on)
 
 
 EVIDENCE = Table(
     name=NAME, file="fp8_errors.csv", remake=record,
     key=("data", "types", "scales", "promote", "k", "settings"), columns=COLUMNS,
-    code_of_row=_code_of_row,
+    fingerprint_of=fingerprint_of,
 )  # fmt: skip
 
 

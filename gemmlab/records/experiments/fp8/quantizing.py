@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gemmlab.cuda.device import require_gpu
-from gemmlab.kernel.fingerprint import short_code, shortened
+from gemmlab.kernel.fingerprint import Fingerprint, fingerprint
 from gemmlab.kernel.operands import random_values
 from gemmlab.kernel.quantize import PATH, Quantizer
-from gemmlab.ladder import read_settings, written
+from gemmlab.ladder import Target, written
 from gemmlab.ladder.element_types import BFLOAT16, E4M3
 from gemmlab.ladder.scales import OF_BLOCKS, OF_ROWS, OF_TENSORS
 from gemmlab.measure.in_turn import Side, input_sets
@@ -70,7 +70,7 @@ def record(say: Say) -> Path:
                     "settings": written(quantizer.macros), "rows": shape[0], "cols": shape[1],
                     "us": spread.median, "us_q1": spread.q1, "us_q3": spread.q3,
                     "tbytes_per_s": moved / spread.median / 1e6, "sha256": bits_of(quantizer),
-                    "code": shortened(quantizer.code_hash()), "gpu": here.name, "recorded": now(),
+                    "gpu": here.name, "recorded": now(),
                 })  # fmt: skip
             say(f"{NAME}: {rows[-1]['settings']}: {rows[-1]['us']:.1f} µs at {shape}")
     return EVIDENCE.write(pandas.DataFrame(rows), here.slug)
@@ -93,13 +93,15 @@ def _times_us(quantizer: Quantizer, shape, moved: int, l2_bytes: int, stream) ->
     return [1e3 * side.elapsed_ms() / side.launches for _ in range(SAMPLES)]
 
 
-def _code_of_row(row) -> str:
-    return short_code(PATH, read_settings(row.settings))
+def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
+    (quantizer,) = (each for each in EVERY if written(each.macros) == row.settings)
+    launches = quantizer.launches(int(row.rows), int(row.cols))
+    return fingerprint(PATH, quantizer.macros, launches)
 
 
 EVIDENCE = Table(
     name=NAME, file="quantizing.csv", remake=record, key=("settings", "rows", "cols"),
-    columns=COLUMNS, code_of_row=_code_of_row,
+    columns=COLUMNS, fingerprint_of=_fingerprint_of,
 )  # fmt: skip
 
 

@@ -11,17 +11,17 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gemmlab import ladder
 from gemmlab.cuda.device import require_gpu, software_versions
-from gemmlab.kernel.fingerprint import short_code, shortened
+from gemmlab.kernel.fingerprint import Fingerprint
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.ladder import Rung, Settings
+from gemmlab.ladder import Rung, Settings, Target
 from gemmlab.ladder.rungs.fp8 import FP8
 from gemmlab.ladder.rungs.hopper import PERSISTENT
 from gemmlab.measure.timing import arena_of, gflops, now, require_verified
-from gemmlab.records.registry import DATE, POSITIVE, REPORTED, SIZE, TEXT, Say, Table
+from gemmlab.records.registry import DATE, POSITIVE, REPORTED, SIZE, TEXT, Say, Table, of_row
 
 if TYPE_CHECKING:
     import pandas
@@ -117,7 +117,7 @@ def record(say: Say) -> Path:
             rows.append({
                 "step": step.what, "kernel": step.rung.name, "settings": ladder.written(step.full),
                 "m": shape[0], "n": shape[1], "k": shape[2], **_raced(kernel, shape),
-                "sha256": bits_of(kernel), "code": shortened(kernel.code_hash()), "gpu": here.name,
+                "sha256": bits_of(kernel), "gpu": here.name,
                 **{name: versions[name] for name in ("driver", "cuda", "nvrtc", "cublas")},
                 "recorded": now(),
             })  # fmt: skip
@@ -141,14 +141,15 @@ def _raced(kernel: Kernel, shape: Shape) -> dict[str, float | int | str | None]:
     }  # fmt: skip
 
 
-def _code_of_row(row) -> str:
-    (rung,) = (one for one in (FP8, PERSISTENT) if one.name == row.kernel)
-    return short_code(rung.path, ladder.read_settings(row.settings))
+def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
+    (rung,) = (rung for rung in (FP8, PERSISTENT) if rung.name == row.kernel)
+    return of_row(rung, row, on)
 
 
 EVIDENCE = Table(
     name=NAME, file="fp8_steps.csv", remake=record,
-    key=("step", "kernel", "settings", "m", "n", "k"), columns=COLUMNS, code_of_row=_code_of_row,
+    key=("step", "kernel", "settings", "m", "n", "k"), columns=COLUMNS,
+    fingerprint_of=_fingerprint_of,
 )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,10 @@ from gemmlab.distributed.arithmetic import Bounded
 from gemmlab.distributed.gpus import dma_engines, link, runner
 from gemmlab.distributed.gpus.runner import DMA_ENGINES, NCCL, Job, Measured
 from gemmlab.distributed.timeline import Timeline
-from gemmlab.kernel.fingerprint import short_code
+from gemmlab.kernel.fingerprint import Fingerprint, fingerprint, shortened
 from gemmlab.kernel.operands import Operands
 from gemmlab.kernel.verify import VerificationError
-from gemmlab.ladder import Settings
+from gemmlab.ladder import Target
 from gemmlab.measure.timing import Spread, now
 from gemmlab.records.experiments.multi_gpu.cases import (
     CASES,
@@ -45,7 +46,7 @@ from gemmlab.records.experiments.multi_gpu.cases import (
     kept_name,
     of,
 )
-from gemmlab.records.registry import Say, Table
+from gemmlab.records.registry import Say, Table, of_row
 
 
 def record(say: Say) -> Path:
@@ -156,7 +157,6 @@ def _about(case: Case, job: Job) -> dict[str, Any]:
         "schedule": kept_name(schedule), "dtype": case.precision.name, "kernel": case.rung.name,
         "settings": ladder.written(case.full), "moved_by": job.moved_by, "ranks": schedule.ranks,
         "m": m, "n": n, "k": k,
-        "code": _code(case, case.full, kept_name(schedule)),
     }  # fmt: skip
 
 
@@ -188,23 +188,21 @@ def _write(rows: list[dict], steps: list[dict], slug: str, whole: bool = True) -
     return EVIDENCE.write(pandas.DataFrame(rows), slug, whole)
 
 
-def _code_of_row(row) -> str:
-    return _code(of(row.kernel), ladder.read_settings(row.settings), row.schedule)
-
-
-def _code(case: Case, settings: Settings, schedule: str) -> str:
-    """Of the rung; where parts of sums are added, also of the kernel that does it."""
-    own = short_code(case.rung.path, settings)
-    if schedule != make.ROW:
-        return own
-    return own[:8] + short_code(rank_sum.PATH, {})[:8]
+def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
+    """Of the rung, as one GPU launches it; where partial sums are added, also of that kernel."""
+    of_product = of_row(of(row.kernel).rung, row, on)
+    if row.schedule != make.ROW:
+        return of_product
+    of_sum = fingerprint(rank_sum.PATH, {})
+    both = shortened(of_product.code)[:8] + shortened(of_sum.code)[:8]
+    return replace(of_product, files=of_product.files | of_sum.files, code=both)
 
 
 EVIDENCE = Table(
     name=NAME, file="multi_gpu.csv", remake=record, key=KEY, columns=COLUMNS,
-    code_of_row=_code_of_row,
+    fingerprint_of=_fingerprint_of,
 )  # fmt: skip
 TIMELINES = Table(
     name=f"{NAME}_timeline", file="multi_gpu_timeline.csv", remake=record,
-    key=(*KEY, "rank", "step"), columns=STEPS, code_of_row=_code_of_row,
+    key=(*KEY, "rank", "step"), columns=STEPS, fingerprint_of=_fingerprint_of,
 )  # fmt: skip
