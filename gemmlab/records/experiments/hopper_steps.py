@@ -22,6 +22,7 @@ from gemmlab.kernel.fingerprint import short_code
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import Launch, Problem, Rung, Settings, Target
+from gemmlab.ladder.launch import Plan
 from gemmlab.ladder.rungs.hopper import (
     PERSISTENT,
     RUNGS,
@@ -51,9 +52,9 @@ BITS_SEED = 18
 class Step:
     """One kernel of the way, or of a road that was not taken: `what` it does.
 
-    `changes`: what is replaced in the text of the rung, each found there once. `all_sms`: the
-    launch has a block for each SM, also where fewer need no more rounds. `file`: another text,
-    below kernels/, that is launched as the rung. `counted` and `paced`: at HUGE.
+    `changes`: what is replaced in the text of the rung, each found there once. `file`: another
+    text, below kernels/. `plan`: how it is launched, if not as the rung. `counted` and `paced`: at
+    HUGE.
     """
 
     what: str
@@ -63,8 +64,8 @@ class Step:
     counted: bool = False
     paced: bool = False
     changes: tuple[tuple[str, str], ...] = ()
-    all_sms: bool = False
     file: str = ""
+    plan: Plan | None = None
 
     @property
     def full(self) -> Settings:
@@ -89,11 +90,7 @@ class Step:
         return short_code(self.source, self.full)
 
     def kernel(self) -> Kernel:
-        rung = self.rung
-        if self.all_sms:
-            rung = replace(rung, plan=_on_all_sms)
-        if self.file:
-            rung = replace(rung, plan=_ping_pong)
+        rung = replace(self.rung, plan=self.plan) if self.plan else self.rung
         found = Kernel(rung, self.full, None, self.source)
         if self.source != self.rung.path:
             found.trust()  # it is ours, though no rung
@@ -101,6 +98,7 @@ class Step:
 
 
 def _on_all_sms(problem: Problem, s: Settings, target: Target) -> list[Launch]:
+    """A block for each SM, also where fewer need no more rounds."""
     (launch,) = PERSISTENT.plan(problem, s, target)
     if launch.entry != "persistent":
         return [launch]
@@ -189,12 +187,12 @@ ROADS = (
     Step("groups of 8", PERSISTENT, {"GROUP": 8}),
     Step("groups of 32", PERSISTENT, {"GROUP": 32}),
     Step("tiles by Hilbert's curve", PERSISTENT, {}, changes=HILBERT, paced=True),
-    Step("a block on each SM", PERSISTENT, {}, all_sms=True),
+    Step("a block on each SM", PERSISTENT, {}, plan=_on_all_sms),
     Step("clusters side by side, which share A", PERSISTENT, {"SHARE_A": 1}, counted=True),
     Step("no clusters", PERSISTENT, ALONE, paced=True),
     Step("three pairs of tiles", PERSISTENT, {"STAGES": 3}),
     Step("warpgroups in turn, each with its tile", PERSISTENT, {"BM": 64, **ALONE},
-         file="18_ping_pong.cu", paced=True),
+         file="18_ping_pong.cu", plan=_ping_pong, paced=True),
 )  # fmt: skip
 EVERY = (*WAY, *TYPES, *SHAPES, *ROADS)
 MOVED = {  # column -> what Nsight Compute counts, caches cold
