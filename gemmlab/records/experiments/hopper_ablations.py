@@ -141,7 +141,9 @@ QUESTIONS: dict[str, tuple[Race, ...]] = {
             Step("one set", FP8, {}, FP8_SHAPES, changes=ONE_SET),
             Step("two sets, promoted every 256", FP8, {"PROMOTE": 256}, FP8_SHAPES),
             Step("never promoted", FP8, {"PROMOTE": 0}, FP8_SHAPES),
+            Step("never promoted, 128×256", FP8, fp8_steps.ONE_SUM.settings, FP8_SHAPES),
         ),
+        (Step("row scales, two sets", FP8, fp8_steps.ROWS, FP8_SHAPES),),
         (
             Step("block scales, two sets", FP8, BLOCKS, FP8_SHAPES),
             Step("block scales, one set", FP8, BLOCKS, FP8_SHAPES, changes=ONE_SET),
@@ -178,13 +180,6 @@ COLUMNS = {
     **COUNTED("registers", "spilled_bytes"), **REPORTED("sum_error"), **NOTE("sha256"),
     **TEXT("code", "gpu", "driver", "cuda", "nvrtc", "cublas"), **DATE("recorded"),
 }  # fmt: skip
-
-
-def every() -> Iterator[Step]:
-    """All steps of all races, those that are in several of them as often."""
-    for races in QUESTIONS.values():
-        for race in races:
-            yield from race
 
 
 def error_of(step: Step) -> float:
