@@ -9,9 +9,15 @@ import pytest
 
 from gemmlab.cuda import cublaslt
 from gemmlab.cuda.cublas import CublasError
-from gemmlab.cuda.cublaslt import CublasLt, EightBitProduct, FusedProduct, NoFusedEpilogue
+from gemmlab.cuda.cublaslt import (
+    CublasLt,
+    EightBitProduct,
+    FusedProduct,
+    NoFusedEpilogue,
+    SixteenBitProduct,
+)
 from gemmlab.ladder.activations import activate
-from gemmlab.ladder.element_types import E4M3, E5M2, INT8
+from gemmlab.ladder.element_types import BFLOAT16, E4M3, E5M2, FLOAT16, INT8
 
 M, N, K = 5, 7, 3
 TIMES = {0: 4.0, 1: None, 2: 2.0, 3: 3.0}  # in ms, by proposal; 1 does not run
@@ -191,22 +197,23 @@ def test_a_library_that_is_missing_is_named(monkeypatch):
         cublaslt._library()
 
 
-# ---- eight bits ----------------------------------------------------------------------------------
+# ---- eight and sixteen bits ----------------------------------------------------------------------
 
 
 STORED = {  # by NVIDIA's number of a type: how it lies in memory, and what it says
     0: (ctypes.c_float, None), 3: (ctypes.c_int8, INT8), 10: (ctypes.c_int32, None),
-    28: (ctypes.c_uint8, E4M3), 29: (ctypes.c_uint8, E5M2),
+    2: (ctypes.c_uint16, FLOAT16), 14: (ctypes.c_uint16, BFLOAT16), 28: (ctypes.c_uint8, E4M3),
+    29: (ctypes.c_uint8, E5M2),
 }  # fmt: skip
 
 
-class EightBits(Library):
-    """Products of eight bits, whose first matrix is transposed. `computes`: as they must be asked
-    for, and the type of the factors."""
+class FewBits(Library):
+    """Products of eight or sixteen bits. `computes`: as they must be requested, and the type of the
+    factors; `attributes`: of the product."""
 
-    def __init__(self, computes):
+    def __init__(self, computes, attributes):
         super().__init__()
-        self.computes = computes
+        self.computes, self.attributes = computes, attributes
 
     def cublasLtMatmulDescCreate(self, into, compute, scale):
         assert (compute, scale) == self.computes
@@ -230,7 +237,7 @@ class EightBits(Library):
         self, handle, product, one, a, a_layout, b, b_layout, zero, c, c_layout, d, d_layout,
         algorithm, workspace, size, stream,
     ):  # fmt: skip
-        assert self.made[product.value] == {3: 1}  # CUBLASLT_MATMUL_DESC_TRANSA: CUBLAS_OP_T
+        assert self.made[product.value] == self.attributes
         assert isinstance(one._obj, STORED[self.computes[1]][0]) and one._obj.value == 1
         arrays = []
         for address, layout in ((a, a_layout), (b, b_layout), (d, d_layout)):
@@ -238,10 +245,35 @@ class EightBits(Library):
             ctype, element = STORED[kind]
             found = (ctype * (rows * columns)).from_address(address.value)
             array = np.ctypeslib.as_array(found).reshape((rows, columns), order="F")
-            arrays.append(element.decode(array) if element else array)
-        first, second, result = arrays
-        result[...] = first.T @ second
+            arrays.append((array.view(element.storage) if element else array, element))
+        (first, second), (result, element) = (
+            [by.decode(array) if by else array for array, by in arrays[:2]],
+            arrays[2],
+        )
+        product = (first.T if self.attributes else first) @ second
+        result[...] = element.encode(product, result.dtype) if element else product
         return 0
+
+
+TRANSPOSED = {3: 1}  # CUBLASLT_MATMUL_DESC_TRANSA: CUBLAS_OP_T
+
+
+@pytest.fixture
+def integers(library):
+    """Random integers and zeros of the stand-in's CuPy; returns the generator."""
+    generator, cupy = np.random.default_rng(3), sys.modules["cupy"]
+    cupy.random = SimpleNamespace(
+        default_rng=lambda seed: SimpleNamespace(
+            integers=lambda *a, **how: generator.integers(*a, **how).view(Array)
+        )
+    )
+    cupy.zeros = lambda size, dtype: np.zeros(size, dtype).view(Array)
+    cupy.uint16 = np.uint16
+    return generator
+
+
+def random_of(element, generator, *size):
+    return element.encode(generator.uniform(-1, 1, size).astype("f4"), element.storage).view(Array)
 
 
 @pytest.mark.parametrize(
@@ -253,25 +285,26 @@ class EightBits(Library):
     ],
 )
 def test_eight_bits_are_multiplied_with_b_stored_transposed(
-    dtype, computes, a, b, c, library, monkeypatch
+    dtype, computes, a, b, c, integers, monkeypatch
 ):
-    made = EightBits(computes)
+    made = FewBits(computes, TRANSPOSED)
     monkeypatch.setattr(cublaslt, "_library", lambda: made)
-    generator = np.random.default_rng(3)
-    integers = SimpleNamespace(integers=generator.integers)
-    cupy = sys.modules["cupy"]
-    cupy.random = SimpleNamespace(
-        default_rng=lambda seed: SimpleNamespace(
-            integers=lambda *a, **how: integers.integers(*a, **how).view(Array)
-        )
-    )
-    cupy.zeros = lambda size, dtype: np.zeros(size, dtype).view(Array)
-    A, B = (
-        element.encode(generator.uniform(-1, 1, size).astype("f4"), element.storage).view(Array)
-        for element, size in ((a, (M, K)), (b, (N, K)))
-    )
+    A, B = random_of(a, integers, M, K), random_of(b, integers, N, K)
     C = np.zeros((M, N), c).view(Array)
     with CublasLt(STREAM) as lt:
         EightBitProduct(lt, M, N, K, dtype).launch(SimpleNamespace(A=A, B=B, C=C), 1.0, 0.0)
     expected = a.decode(A) @ b.decode(B).T
     assert np.any(expected) and np.array_equal(C, expected.astype(c)) and made.made == {}
+
+
+@pytest.mark.parametrize("element", [FLOAT16, BFLOAT16], ids=lambda one: one.name)
+def test_sixteen_bits_are_multiplied_as_they_are_stored(element, integers, monkeypatch):
+    made = FewBits((68, 0), {})
+    monkeypatch.setattr(cublaslt, "_library", lambda: made)
+    A, B = random_of(element, integers, M, K), random_of(element, integers, K, N)
+    C = np.zeros((M, N), element.storage).view(Array)
+    with CublasLt(STREAM) as lt:
+        product = SixteenBitProduct(lt, M, N, K, element.name)
+        product.launch(SimpleNamespace(A=A, B=B, C=C), 1.0, 0.0)
+    expected = element.encode(element.decode(A) @ element.decode(B), element.storage)
+    assert np.any(expected) and np.array_equal(C, expected) and made.made == {}

@@ -33,14 +33,14 @@ def test_the_simulator_has_the_bits_of_the_gpu(kind):
     assert hopper_steps.bits_of(step.kernel()) == row_of(step).sha256
 
 
-OTHERWISE = [step for step in ROADS if step.changes or step.all_sms or step.file]
+OTHERWISE = [step for step in ROADS if step.changes or step.plan]
 
 
 @pytest.mark.parametrize("step", OTHERWISE, ids=lambda step: step.what)
 def test_a_road_that_was_not_taken_has_the_same_bits(step):
     assert hopper_steps.bits_of(step.kernel()) == hopper_steps.bits_of(WAY[-1].kernel())
     large = step.kernel().grid(*hopper_steps.HUGE)
-    assert (large == (132, 1, 1)) == step.all_sms
+    assert (large == (132, 1, 1)) == (step.what == "a block on each SM")
 
 
 def test_hilberts_curve_goes_from_tile_to_neighbour_and_leaves_none_out():

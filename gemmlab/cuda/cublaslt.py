@@ -1,4 +1,4 @@
-"""cuBLASLt's products: with a bias and an activation fused into them, and of eight bits.
+"""cuBLASLt's products: with a bias and an activation fused into them, of 8 and of 16 bits.
 
 Called through its C interface.
 
@@ -35,6 +35,7 @@ SCALE_POINTERS, SCALE_MODES = (17, 18), (31, 32)
 # Kind of scales -> modes of both, CUBLASLT_MATMUL_MATRIX_SCALE_...: SCALAR_32F; OUTER_VEC_32F;
 # BLK128x128_32F and VEC128_32F.
 MODES = {"tensors": (0, 0), "rows": (3, 3), "blocks": (5, 4)}
+SIXTEEN_BITS = {"float16": 2, "bfloat16": 14}  # CUDA_R_16F, CUDA_R_16BF
 FAST_ACCUMULATION = 25  # CUBLASLT_MATMUL_DESC_FAST_ACCUM
 SCALES_TOGETHER = 4  # a row of scales of 128×128 blocks is so many, or a multiple
 FIRST_TRANSPOSED = 3  # attribute of a product: CUBLASLT_MATMUL_DESC_TRANSA
@@ -50,7 +51,7 @@ class NoFusedEpilogue(CublasError):
 
 
 class NoAlgorithm(CublasError):
-    """cuBLASLt proposes no algorithm that runs, for a product of eight bits of this shape."""
+    """cuBLASLt proposes no algorithm that runs, for a product of this shape and these types."""
 
 
 class _Proposal(ctypes.Structure):
@@ -251,6 +252,38 @@ class FusedProduct(_Product):
         """The status of one launch."""
         self._set(BIAS_POINTER, ctypes.c_void_p(bias.data.ptr))
         return super()._launch(proposal, A, B, C)
+
+
+class SixteenBitProduct(_Product):
+    """C = A @ B of `dtype`, one of SIXTEEN_BITS, row-major, sums in float32, for one (m, n, k).
+
+    It is launched as a Kernel, with alpha 1 and beta 0. Raises NoAlgorithm where cuBLASLt proposes
+    none that runs.
+    """
+
+    name = "cublasLt"
+    activation = "none"
+
+    def __init__(self, cublas: CublasLt, m: int, n: int, k: int, dtype: str) -> None:
+        import cupy
+
+        super().__init__(cublas, FLOAT, COMPUTE_32F)
+        self.dtype, element = dtype, SIXTEEN_BITS[dtype]
+        self._lay_out((n, k, element), (k, m, element), (n, m, element))
+        # Bits of 0.0078 to 1.9 in float16, and of numbers up to 1 in bfloat16: zeros cost no power.
+        random = cupy.random.default_rng(0).integers
+        A, B = (random(0x2000, 0x3F80, size).astype(cupy.uint16) for size in ((m, k), (k, n)))
+        if not self._choose(A, B, cupy.zeros((m, n), cupy.uint16)):
+            raise NoAlgorithm(
+                f"cuBLASLt proposes no algorithm that runs, for {dtype} at M={m}, N={n}, K={k}."
+            )
+
+    def launch(self, operands, alpha: float, beta: float) -> None:
+        """As a Kernel's, for kernel.operands.Operands of ops NN. The factors are 1 and 0."""
+        self.launch_into(operands.A, operands.B, operands.C)
+
+    def random_bias(self, n: int, seed: int) -> None:
+        """It takes none."""
 
 
 class EightBitProduct(_Product):

@@ -8,6 +8,7 @@ count themselves, for what the driver reports while they work is another.
 from __future__ import annotations
 
 import math
+import random
 import statistics
 import time
 from collections import deque
@@ -20,7 +21,7 @@ from gemmlab.cuda.device import GpuState, energy_j, gpu_state, require_gpu
 from gemmlab.kernel.compiler import code_hash
 from gemmlab.kernel.on_gpu import loaded
 from gemmlab.ladder.probes import SM_CLOCK
-from gemmlab.measure.in_turn import NVML_PERIOD_S, typical
+from gemmlab.measure.in_turn import NVML_PERIOD_S, Side, typical
 
 if TYPE_CHECKING:
     import numpy
@@ -115,6 +116,52 @@ def burst(work: Work) -> Pace:
         rates.append(launches * work.flop / seconds)
         clocks.append(clock_mhz(before.get(), after.get()))
     return Pace(statistics.median(rates), statistics.median(clocks))
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Launches of a side one after the other: milliseconds of one, and the clock meanwhile."""
+
+    ms: float
+    clock_mhz: float
+
+    @property
+    def cycles(self) -> float:
+        """Of an SM, for one launch."""
+        return 1e3 * self.ms * self.clock_mhz
+
+
+def in_rounds(sides: Sequence[Side], rounds: int, rest_s: float = 0.0) -> list[list[Sample]]:
+    """A sample of each side in each round, in an order that changes; returns them by side.
+
+    rest_s: before each round; 0: the GPU works without a pause. The sides' stream must be the
+    current one. Raises NoGpu.
+    """
+    import cupy
+
+    stream, clock = cupy.cuda.get_current_stream(), SmClock()
+    filled = cupy.empty(FILLED_BYTES, cupy.uint8)
+    order, enqueued = random.Random(0), [[] for _ in sides]
+    for _ in range(rounds):
+        if rest_s:
+            stream.synchronize()
+            time.sleep(rest_s)
+            filled.fill(0)
+        for which in order.sample(range(len(sides)), len(sides)):
+            before, start = clock.read(), stream.record()
+            sides[which].sample()
+            enqueued[which].append((before, start, stream.record(), clock.read()))
+    stream.synchronize()
+    return [
+        [
+            Sample(
+                cupy.cuda.get_elapsed_time(start, end) / side.launches,
+                clock_mhz(before.get(), after.get()),
+            )
+            for before, start, end, after in samples
+        ]
+        for side, samples in zip(sides, enqueued, strict=True)
+    ]
 
 
 def mean_power_w(readings: Sequence[tuple[float, float]]) -> float | None:

@@ -23,6 +23,7 @@ from gemmlab.kernel.fingerprint import Fingerprint, of_rung
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import Launch, Problem, Rung, Settings, Target
+from gemmlab.ladder.launch import Plan
 from gemmlab.ladder.rungs.hopper import (
     PERSISTENT,
     RUNGS,
@@ -52,9 +53,9 @@ BITS_SEED = 18
 class Step:
     """One kernel of the way, or of a road that was not taken: `what` it does.
 
-    `changes`: what is replaced in the text of the rung, each found there once. `all_sms`: the
-    launch has a block for each SM, also where fewer need no more rounds. `file`: another text,
-    below kernels/, that is launched as the rung. `counted` and `paced`: at HUGE.
+    `changes`: what is replaced in the text of the rung, each found there once. `file`: another
+    text, below kernels/. `plan`: how it is launched, if not as the rung. `counted` and `paced`: at
+    HUGE.
     """
 
     what: str
@@ -64,8 +65,8 @@ class Step:
     counted: bool = False
     paced: bool = False
     changes: tuple[tuple[str, str], ...] = ()
-    all_sms: bool = False
     file: str = ""
+    plan: Plan | None = None
 
     @property
     def full(self) -> Settings:
@@ -87,9 +88,7 @@ class Step:
     @property
     def launched(self) -> Rung:
         """The rung with the launches of this step."""
-        if self.file:
-            return replace(self.rung, plan=_ping_pong)
-        return replace(self.rung, plan=_on_all_sms) if self.all_sms else self.rung
+        return replace(self.rung, plan=self.plan) if self.plan else self.rung
 
     def fingerprint(self, problems: Sequence[Problem], on: Target) -> Fingerprint:
         """Of what is measured at these problems."""
@@ -103,6 +102,7 @@ class Step:
 
 
 def _on_all_sms(problem: Problem, s: Settings, target: Target) -> list[Launch]:
+    """A block for each SM, also where fewer need no more rounds."""
     (launch,) = PERSISTENT.plan(problem, s, target)
     if launch.entry != "persistent":
         return [launch]
@@ -191,12 +191,12 @@ ROADS = (
     Step("groups of 8", PERSISTENT, {"GROUP": 8}),
     Step("groups of 32", PERSISTENT, {"GROUP": 32}),
     Step("tiles by Hilbert's curve", PERSISTENT, {}, changes=HILBERT, paced=True),
-    Step("a block on each SM", PERSISTENT, {}, all_sms=True),
+    Step("a block on each SM", PERSISTENT, {}, plan=_on_all_sms),
     Step("clusters side by side, which share A", PERSISTENT, {"SHARE_A": 1}, counted=True),
     Step("no clusters", PERSISTENT, ALONE, paced=True),
     Step("three pairs of tiles", PERSISTENT, {"STAGES": 3}),
     Step("warpgroups in turn, each with its tile", PERSISTENT, {"BM": 64, **ALONE},
-         file="18_ping_pong.cu", paced=True),
+         file="18_ping_pong.cu", plan=_ping_pong, paced=True),
 )  # fmt: skip
 EVERY = (*WAY, *TYPES, *SHAPES, *ROADS)
 MOVED = {  # column -> what Nsight Compute counts, caches cold
