@@ -214,6 +214,29 @@ def test_the_steps_from_14_are_recorded_and_end_where_the_rung_stands():
     plots.path(found)
 
 
+def test_steps_with_other_paddings_have_the_bits_of_the_rungs():
+    """Sectors that loads move, and wavefronts of shared memory, tell the paddings apart."""
+    loads, reads = METRICS["global", "load"][1], METRICS["shared", "load"][1]
+    swizzled = next(one for one in mma_steps.STEPS if one.settings == mma_steps.FIRST)
+    wmma = mma_steps.STEPS[0]
+    apart = [one for one in mma_steps.STEPS if one.file]
+    assert len(apart) == 5
+    shape = (128, 256, 64)
+    counted, bits = {}, {}
+    for step in (swizzled, wmma, *apart):
+        kernel = step.kernel()
+        given = kernel.operands(kernel.problem(*shape), seed=3)
+        counted[step.row] = kernel.trace(*shape).counters
+        bits[step.row] = kernel(given.A, given.B).tobytes()
+    assert len(set(bits.values())) == 1
+    for step in apart:
+        found, than = counted[step.row], counted[(wmma if "14" in step.file else swizzled).row]
+        chunks = step.settings.get("PADDING", step.settings.get("ROW_PAD", 0) // 8)
+        assert found[loads] == counted[(wmma if chunks == 1 else swizzled).row][loads]
+        if not step.settings.get("STRIPS"):
+            assert (found[reads] > 1.5 * than[reads]) == (chunks == 2)
+
+
 # ---- tiles and lanes -----------------------------------------------------------------------------
 
 

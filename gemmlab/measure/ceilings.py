@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gemmlab.cuda.device import GpuState, require_gpu
@@ -17,6 +17,7 @@ from gemmlab.kernel.fingerprint import Fingerprint, fingerprint
 from gemmlab.ladder import CEILINGS, TENSOR_CEILING, Launch, Precision, Problem
 from gemmlab.ladder.probes import MMA_CEILINGS, MMA_SHAPE, mma_shape
 from gemmlab.measure.in_turn import wait
+from gemmlab.measure.power import SmClock, clock_mhz
 from gemmlab.measure.timing import Spread
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Roof:
 
     per_second: Spread  # work per second, over the launches
     work: int  # in one launch
-    state: GpuState
+    state: GpuState  # its SM clock is the one that the SMs counted
 
 
 def of_ceilings(sm_count: int) -> Fingerprint:
@@ -71,15 +72,18 @@ def time_launches(launch: Callable[[], None], work: int, label: str) -> Roof:
     """Time SAMPLES launches, enqueued behind a warm-up that keeps the GPU busy meanwhile."""
     import cupy
 
-    stream = cupy.cuda.get_current_stream()
+    stream, clock = cupy.cuda.get_current_stream(), SmClock()
     for _ in range(3):
         launch()
     samples = []
+    before = clock.read()
     for _ in range(SAMPLES):
         start = stream.record()
         launch()
         samples.append((start, stream.record()))
+    after = clock.read()
     elapsed_ms, state = wait(samples, label)
+    state = replace(state, sm_clock_mhz=clock_mhz(before.get(), after.get()))
     return Roof(Spread.of([work / (each / 1000) for each in elapsed_ms], max), work, state)
 
 

@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from gemmlab.folders import PACKAGE
 from gemmlab.kernel.kernel import Kernel
@@ -114,16 +115,19 @@ def counters(
     settings: dict[str, int],
     shapes: list[tuple[int, ...]],
     metrics: Sequence[str] | None = None,
+    path: Path | None = None,
 ) -> list[dict[str, int | float]]:
     """One dictionary per shape, (M, N, K) or (M, N, K, batch), of these metrics, or of
     metrics_of(rung) where none are named, for one launch at each, caches cold.
 
-    Raises CountersUnavailable where ncu is missing, not allowed to read counters, or fails.
+    path: of a kernel that is launched as the rung is, with settings of its own. Raises
+    CountersUnavailable where ncu is missing, not allowed to read counters, or fails.
     """
     child = [
         "-m", "gemmlab.measure.profiler", rung.name,
         *("x".join(map(str, shape)) for shape in shapes),
         *(f"--set={name}={value}" for name, value in settings.items()),
+        *([f"--file={path}"] if path else []),
     ]  # fmt: skip
     entry = _entries(rung, rung.defaults | settings, shapes)
     return profiled(child, entry, len(shapes), metrics or metrics_of(rung), rung.name)
@@ -278,10 +282,14 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("rung")
     parser.add_argument("shapes", nargs="+", help="MxNxK, or MxNxKxBATCH")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--file", type=Path, help="a kernel that is launched as the rung is")
     options = parser.parse_args(arguments)
     settings = {name: int(value) for name, value in (text.split("=") for text in options.set)}
     rung = find(options.rung)
-    kernel = Kernel(rung, settings_for(rung, settings), None, rung.path)
+    if options.file is None:
+        kernel = Kernel(rung, settings_for(rung, settings), None, rung.path)
+    else:
+        kernel = Kernel(rung, settings_for(rung, {}) | settings, None, options.file)
     for shape in options.shapes:
         problem = kernel.problem(*map(int, shape.split("x")))
         placed = kernel.operands(problem, SEED).changed(kernel.to_device)

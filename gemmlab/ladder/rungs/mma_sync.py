@@ -50,7 +50,9 @@ def _element_bytes(s: Settings) -> int:
 
 
 def _shared_bytes(s: Settings) -> int:
-    return s["STAGES"] * s["BK"] * (s["BM"] + s["BN"]) * _element_bytes(s)
+    """The stages. Steps on the way to 15 have PADDING chunks at the end of a tile's row."""
+    padding = s.get("PADDING", 0) * CHUNK_BYTES * (s["BM"] + s["BK"])
+    return s["STAGES"] * (s["BK"] * (s["BM"] + s["BN"]) * _element_bytes(s) + padding)
 
 
 def _model_bytes(problem: Problem, s: Settings) -> int:

@@ -21,12 +21,13 @@ from gemmlab.ladder.rungs.shapes import (
 )
 from gemmlab.ladder.settings import Parameter, Settings
 
-HALVES_PADDING = FLOATS_PADDING = 8
+HALVES_PADDING = FLOATS_PADDING = 8  # of a row; a step beside 14 has another, ROW_PAD
 
 
 def _shared_bytes(s: Settings) -> int:
     """The stages, or the strips through which C leaves, whichever are larger."""
-    a, b = s["BM"] * (s["BK"] + HALVES_PADDING), s["BK"] * (s["BN"] + HALVES_PADDING)
+    padding = s.get("ROW_PAD", HALVES_PADDING)
+    a, b = s["BM"] * (s["BK"] + padding), s["BK"] * (s["BN"] + padding)
     strips = (threads_of_warps(s) // WARP) * PIECE * (s["WN"] + FLOATS_PADDING)
     return max(s["STAGES"] * (a + b) * HALF.a.bytes, strips * HALF.accumulate.bytes)
 

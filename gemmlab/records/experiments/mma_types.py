@@ -2,9 +2,9 @@
 
     python -m gemmlab record 15_types
 
-verifies it with each type, times it, measures mma.sync of the type from registers beside it, and
-keeps what a small product's bits and counters are; results/<gpu>/mma_types.csv holds it (see
-gemmlab.records.registry).
+verifies it with each type, times it, counts the cycles of one launch, measures mma.sync of the type
+from registers beside it, at the clock that the SMs count, and keeps the bits of a small product;
+results/<gpu>/mma_types.csv holds it (see gemmlab.records.registry).
 """
 
 from __future__ import annotations
@@ -23,9 +23,12 @@ from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import Settings, Target
 from gemmlab.ladder.probes import MMA_CEILINGS
 from gemmlab.ladder.rungs.mma_sync import MMA_SYNC, TYPES
+from gemmlab.measure import profiler
 from gemmlab.measure.ceilings import measure_mma_ceiling
 from gemmlab.measure.timing import compare, gflops, now
+from gemmlab.records import runs
 from gemmlab.records.ablations import Step, compile_step
+from gemmlab.records.experiments.mma_steps import OR_ZERO
 from gemmlab.records.registry import DATE, POSITIVE, REPORTED, SIZE, TEXT, Say, Table, of_row
 from gemmlab.records.runs import LARGE
 
@@ -50,11 +53,13 @@ SMALL_TILES = {
     SMALL: {"BM": 64, "BN": 128, "WM": 32, "WN": 32},
     ODD: {"BM": 128, "BN": 64, "WM": 32, "WN": 32},
 }
+COUNTED_AT, CYCLES = LARGE, "sm__cycles_active.sum"
 COLUMNS = {
     **TEXT("dtype", "settings"), **SIZE("m", "n", "k"),
     **POSITIVE("tflops", "pct_cublas", "pct_cublas_q1", "pct_cublas_q3"),
     **POSITIVE("cublas_tflops", "ceiling_tflops", "ceiling_mhz"),
-    **REPORTED("sm_clock_mhz", "power_w"), **TEXT("sha256", "code", "ceiling_code"),
+    **REPORTED("sm_clock_mhz", "power_w"), **OR_ZERO("sm_cycles"),
+    **TEXT("sha256", "code", "ceiling_code"),
     **TEXT("gpu", "driver", "cuda", "nvrtc", "cublas"), **DATE("recorded"),
 }  # fmt: skip
 
@@ -87,7 +92,7 @@ def bits_of(kernel: Kernel) -> str:
 def record(say: Say) -> Path:
     """Measure every type at its shapes; returns the file.
 
-    Raises NoGpu, CublasError, VerificationError, CeilingsError, TimingError.
+    Raises NoGpu, CublasError, VerificationError, CeilingsError, TimingError, CountersUnavailable.
     """
     import pandas
 
@@ -107,6 +112,9 @@ def record(say: Say) -> Path:
             settings = settings_of(dtype, shape)
             kernel = kernels[ladder.written(settings)]
             found = compare(kernel, *shape)
+            counted = {CYCLES: 0}
+            if shape == COUNTED_AT:
+                (counted,) = profiler.counters(MMA_SYNC, settings, [shape], (CYCLES,))
             rows.append({
                 "dtype": dtype, "settings": ladder.written(settings),
                 "m": found.m, "n": found.n, "k": found.k, "tflops": found.gflops / 1e3,
@@ -116,7 +124,7 @@ def record(say: Say) -> Path:
                 "ceiling_tflops": roof.per_second.median / 1e12,
                 "ceiling_mhz": roof.state.sm_clock_mhz,
                 "sm_clock_mhz": found.sm_clock_mhz, "power_w": found.power_w,
-                "sha256": bits_of(kernel), 
+                "sm_cycles": counted[CYCLES], "sha256": bits_of(kernel),
                 "ceiling_code": _ceiling_code(number), "gpu": here.name,
                 **{name: versions[name] for name in ("driver", "cuda", "nvrtc", "cublas")},
                 "recorded": now(),
@@ -143,20 +151,21 @@ EVIDENCE = Table(
 def types(shape: tuple[int, int, int] = LARGE) -> pandas.DataFrame:
     """What was recorded of each type at one shape (M, N, K), a row each, in the order of DTYPE.
 
-    Columns: TFLOP/s (of int8 operations), % of cuBLAS, that of cuBLAS, the ceiling of mma.sync and
-    the share of it, at the clocks that were seen, SM clock in MHz, power in W. Raises what
-    registry.Table.read raises.
+    Columns: TFLOP/s (of int8 operations), % of cuBLAS, that of cuBLAS, the ceiling of mma.sync, of
+    both kinds of FP8 that of FP16, power in W. Where the cycles of an SM were counted: the share of
+    them that the products take at the ceiling. Raises what registry.Table.read raises.
     """
     table = EVIDENCE.read()
     m, n, k = shape
     at = table[(table.m == m) & (table.n == n) & (table.k == k)].set_index("dtype")
     found = at[["tflops", "pct_cublas", "cublas_tflops"]].copy()
-    roofs = table.drop_duplicates("dtype").set_index("dtype").ceiling_tflops
-    found["ceiling_tflops"] = [roofs[CEILING_OF.get(dtype, dtype)] for dtype in at.index]
-    found["% of the ceiling"] = 100 * at.tflops / found.ceiling_tflops
-    clock = at.sm_clock_mhz.astype(float) / at.ceiling_mhz
-    found["% of it at this clock"] = found["% of the ceiling"] / clock
-    found["SM clock, MHz"], found["power, W"] = at.sm_clock_mhz, at.power_w
+    roofs = table.drop_duplicates("dtype").set_index("dtype")
+    roofs = roofs.loc[[CEILING_OF.get(dtype, dtype) for dtype in at.index]].set_index(at.index)
+    found["ceiling_tflops"], found["power, W"] = roofs.ceiling_tflops, at.power_w
+    if (at.sm_cycles > 0).all():
+        needed = 2 * m * n * k / (1e6 * roofs.ceiling_tflops / roofs.ceiling_mhz)  # of each SM
+        sms = runs.current()["gpu"]["sm_count"]
+        found["products at the ceiling, % of cycles"] = 100 * needed / (at.sm_cycles / sms)
     return found.rename(
         columns={
             "tflops": "TFLOP/s", "pct_cublas": "% of cuBLAS", "cublas_tflops": "cuBLAS",
