@@ -38,23 +38,23 @@ def test_a_difference_is_shown(monkeypatch):
     assert not table.loc[sectors, "equal"] and table["equal"].sum() == len(table) - 1
 
 
-def test_a_step_of_the_naive_kernel_costs_its_33_sectors():
-    """One request for A in 32 sectors, one for B in 1: per 32 multiply-adds of a warp."""
-    table = counters.per_step(load("01_naive")).set_index("M")
+def test_a_warp_fma_of_the_naive_kernel_costs_its_33_sectors():
+    """One request for A in 32 sectors, one for B in 1: per warp FMA."""
+    table = counters.per_warp_fma(load("01_naive")).set_index("M")
     assert table.loc[512, "sectors"] == 33.0
     # Wavefronts of data follow the banks: all in one at K = 512, spread at K = 513.
     assert table.loc[512, "data wavefronts"] > 5 * table.loc[1001, "data wavefronts"]
 
 
-def test_steps_of_a_fast_kernel_need_more_digits():
+def test_counts_of_a_fast_kernel_need_more_digits():
     kernel = load("05_thread_tile_2d")
-    coarse, fine = counters.per_step(kernel), counters.per_step(kernel, digits=3)
+    coarse, fine = counters.per_warp_fma(kernel), counters.per_warp_fma(kernel, digits=3)
     assert fine.round(1).equals(coarse) and not fine.equals(coarse)
 
 
-def test_steps_are_those_of_fp32_units():
+def test_warp_fmas_are_those_of_fp32_units():
     with pytest.raises(ValueError, match="14_wmma is float16"):
-        counters.per_step(load("14_wmma"))
+        counters.per_warp_fma(load("14_wmma"))
 
 
 def test_a_shape_that_was_not_counted_is_named():
@@ -65,10 +65,10 @@ def test_a_shape_that_was_not_counted_is_named():
 def test_side_by_side_is_the_record_per_32_multiply_adds():
     """By hand: 01 asks for 33 sectors a step; a warp's FMA takes a quarter of 128 lanes."""
     table = counters.side_by_side("01_naive", "08_warp_tiling", "14_wmma")
-    assert table.loc["global sectors per 32 FMA", "01_naive"] == 33.0
+    assert table.loc["global sectors per warp FMA", "01_naive"] == 33.0
     _, counted = runs.counters_at(load("08_warp_tiling"), 4096, 4096, 4096)
     cycles = counted["sm__cycles_active.sum"] / (4096**3 / 32)
-    assert table.loc["FP32 lanes busy, %", "08_warp_tiling"] == pytest.approx(25 / cycles)
+    assert table.loc["FP32 units busy, %", "08_warp_tiling"] == pytest.approx(25 / cycles)
     moved = counted["dram__bytes_read.sum"] + counted["dram__bytes_write.sum"]
     assert table.loc["FLOP per byte of DRAM", "08_warp_tiling"] == 2 * 4096**3 / moved
     seconds = runs.replay_at(load("08_warp_tiling"), 4096, 4096, 4096).time_ms.median / 1e3
@@ -91,9 +91,9 @@ def test_loads_move_whole_sectors():
     assert table.loc["tiles"].tolist() == pytest.approx([by_hand, by_hand / (9 / 8)])
 
 
-def test_shared_memory_per_step_is_that_of_the_trace():
+def test_shared_memory_per_warp_fma_is_that_of_the_trace():
     kernel = load("03_shared_memory")
-    column = counters.shared_per_step({"it": kernel}, 64, 64, 64)["it"]
+    column = counters.shared_per_warp_fma({"it": kernel}, 64, 64, 64)["it"]
     whole = kernel.trace(64, 64, 64).counters["smsp__inst_executed_op_shared_ld.sum"]
     assert column["loads"] == whole / (64**3 / 32)
     assert column["wavefronts of loads"] >= column["loads"] and column["conflicts of loads"] == 0

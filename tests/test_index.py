@@ -11,7 +11,7 @@ from PIL import Image
 from gemmlab import folders, ladder
 from gemmlab.analysis import facts
 from gemmlab.folders import NOTEBOOKS
-from gemmlab.ladder import CEILINGS, RUNGS, SINGLE
+from gemmlab.ladder import RUNGS, SINGLE
 from gemmlab.loading import load
 from gemmlab.notebook import chapters, glossary, index, overview, reading
 from gemmlab.plots import style, thumbnails
@@ -67,6 +67,13 @@ def test_what_is_needed_are_the_links_after_those_words(notebook):
     assert reading.needed(notebook(("markdown", "# x"))) == []
 
 
+def test_what_is_needed_comes_with_what_it_needs_itself(monkeypatch):
+    links = {"a": ["b"], "b": ["c"], "c": [], "d": ["a"]}
+    monkeypatch.setattr(reading, "needed", links.get)
+    assert reading.with_needed(["a"]) == {"a", "b", "c"}
+    assert reading.with_needed(["c", "d"]) == {"a", "b", "c", "d"}
+
+
 def test_without_the_repository_it_is_said_where_notebooks_are(monkeypatch):
     monkeypatch.setattr(reading, "IS_CHECKOUT", False)
     with pytest.raises(folders.NoCheckout, match="the notebooks are in the repository"):
@@ -102,18 +109,19 @@ def test_a_picture_that_was_not_made_is_asked_for(tmp_path, monkeypatch):
         index._row(overview.Step("01_naive", "", "", "", ""))
 
 
-def test_the_ways_are_of_their_precision_and_climb():
+def test_a_way_has_what_its_notebooks_need_and_nothing_else():
     routes = index.routes()
-    pages, rungs = [reading.HOST_CODE, CEILINGS.name], {rung.name: rung for rung in RUNGS}
-    assert routes["All"] == [reading.HOST_CODE, *NAMES]
-    fp32 = [name for name, rung in rungs.items() if rung.precision is SINGLE]
-    assert routes["FP32 only"] == [*pages, *fp32]
-    tensor = routes["Tensor cores only"]
-    assert tensor == [name for name in routes["All"] if name in tensor]
-    others = {name for name, rung in rungs.items() if rung.precision.on_tensor_cores}
-    assert others < set(tensor) and len(tensor) < len(fp32)
-    for names in routes.values():
-        assert all((NOTEBOOKS / f"{name}.ipynb").is_file() for name in names)
+    every, fp32, tensor = routes.values()
+    assert every == [reading.HOST_CODE, *NAMES]
+    goals = ({rung.name for rung in RUNGS if rung.precision is SINGLE},
+             {rung.name for rung in RUNGS if rung.precision.on_tensor_cores})  # fmt: skip
+    for way, goal in zip((fp32, tensor), goals, strict=True):
+        assert goal <= set(way) and way == [name for name in every if name in way]
+        assert way != every, "a way leaves something out"
+        asked = [one for name in way for one in reading.needed(name)]
+        assert set(asked) <= set(way) <= {*asked, *goal}
+        for name in way:  # whoever reads in this order has read what a notebook needs
+            assert set(reading.needed(name)) <= set(way[: way.index(name)]), name
     shown = index.ways()
     assert links(shown.markup) == [f"{name}.ipynb" for names in routes.values() for name in names]
     assert all(

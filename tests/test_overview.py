@@ -26,10 +26,19 @@ def test_the_pictures_are_there_and_shown():
 
 def test_a_rung_for_other_products_is_shown_at_one_of_these_and_climbs_no_squares(monkeypatch):
     batched = next(rung for rung in RUNGS if rung.batch > 1)
-    row = {"tflops": 33.333, "pct_cublas": 121.26}
+    row = {"tflops": 33.333, "pct_cublas": 121.26, "recorded": "2026-11-23T07:35:05+00:00"}
     monkeypatch.setattr(overview.best_by_shape, "at", lambda name, problem: row)
-    assert overview._speed(batched) == ("33.33 at 4096 × 64×64×64", 121.26)
+    assert overview._speed(batched) == ("33.33 at 4096 × 64×64×64", "121.3 %", "2026-11-23")
     assert batched not in overview.ON_SQUARES and overview.summit() == "22_fp32_summit"
+
+
+def test_the_ladder_says_from_when_to_when_it_was_measured(monkeypatch):
+    days = ("2026-11-22", "", "2026-11-21", "2026-11-23", "2026-11-21")
+    steps = [overview.Step(f"{n}", "", "", "", "", day) for n, day in enumerate(days)]
+    monkeypatch.setattr(overview, "ladder_steps", lambda: steps)
+    assert ", 2026-11-21 to 2026-11-23; medians" in overview.ladder_source()
+    monkeypatch.setattr(overview, "ladder_steps", lambda: steps[:2])
+    assert ", 2026-11-22; medians" in overview.ladder_source()
 
 
 def test_gpus_stand_beside_each_other_with_what_each_was_recorded_with():

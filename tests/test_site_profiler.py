@@ -100,7 +100,7 @@ def test_what_the_page_says_of_its_rung_is_so():
     busiest = of_the_file(WALK, (4096, 4096, 4096))[
         "sm__throughput.avg.pct_of_peak_sustained_elapsed"
     ]
-    assert table.loc["FP32 lanes busy, %", WALK] < busiest - 5
+    assert table.loc["FP32 units busy, %", WALK] < busiest - 5
     assert table.loc["active warps, %", "10_register_banks"] < table.loc["active warps, %", WALK]
     assert "TM" in next(rung.defaults for rung in RUNGS if rung.name == WALK)  # --set TM=4
 

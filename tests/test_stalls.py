@@ -49,7 +49,7 @@ def test_the_shares_of_what_warps_do_are_those_of_their_cycles(results):
     shares = table.drop(["issue active", "warps of a scheduler"])
     for name in ("01_naive", "02_coalescing"):
         assert shares[name].sum() == pytest.approx(100, abs=0.3)
-    words = table["waits for"]
+    words = table["what it is, or what a warp waits for"]
     assert words["long scoreboard"] == "data of global memory, by way of L1"
     assert words.str.len().max() <= 50, "pandas cuts longer ones"
 
@@ -133,5 +133,5 @@ def test_the_slots_that_issue_hold_the_multiply_adds(monkeypatch):
     monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")
     names = [rung.name for rung in RUNGS if rung.precision is SINGLE]
     issues = table_of(*names).loc["issue active", names]
-    busy = counters.side_by_side(*names).loc["FP32 lanes busy, %"]
+    busy = counters.side_by_side(*names).loc["FP32 units busy, %"]
     assert (issues.astype(float) > busy).all()

@@ -25,6 +25,7 @@ MACROS = {
     "rows first": {"WIDE": 1, "TRANSPOSED": 1, "ROWS_FIRST": 1},
     "idle": {"WIDE": 1, "TRANSPOSED": 1, "WIDE_C": 1, "IDLE": 48},
 }
+WARPS = "08_warp_tiling"
 BUFFERED, FILE = "09_double_buffering", "kernels/09_a_by_rows.cu"
 
 
@@ -36,9 +37,9 @@ def test_variants_stand_beside_each_other_with_what_is_known_of_them():
     table = variants.side_by_side({"06": one, "moved": moved}, 64, 64, 16)
     assert list(table.columns) == ["06", "moved"]
     # Two lanes share a row of A: its stores meet in pairs. With lanes over rows they do not.
-    conflicts = table.loc["conflicts of shared stores per 32 FMA"]
+    conflicts = table.loc["conflicts of shared stores per warp FMA"]
     assert conflicts["06"] > 0 and conflicts["moved"] == 0
-    sectors = table.loc["global sectors per 32 FMA"]
+    sectors = table.loc["global sectors per warp FMA"]
     assert sectors["moved"] > sectors["06"]
     (taken,) = one.resources().to_dict("records")
     assert table.loc["registers per thread", "06"] == taken["registers per thread"]
@@ -73,13 +74,13 @@ def test_each_part_does_what_it_is_called():
     table = variants.side_by_side(
         {name: part(**macros, **SMALL) for name, macros in MACROS.items()}, 64, 64, 16
     )
-    requests = table.loc["global loads per 32 FMA"]
+    requests = table.loc["global loads per warp FMA"]
     assert requests["none"] == requests["transposed"] == approx(4 * requests["wide"], abs=2e-3)
     assert requests["wide"] == requests["06"] == requests["rows first"]
-    conflicts = table.loc["conflicts of shared stores per 32 FMA"]
+    conflicts = table.loc["conflicts of shared stores per warp FMA"]
     assert conflicts["none"] == conflicts["wide"] == conflicts["rows first"] == 0
     assert conflicts["transposed"] > conflicts["06"] > 0
-    sectors = table.loc["global sectors per 32 FMA"]
+    sectors = table.loc["global sectors per warp FMA"]
     assert sectors["rows first"] > sectors["06"]
     assert set(table.loc[variants.SPEED]) == {"not recorded"}
     blocks = [part(**MACROS[name]).resources()["blocks per SM"][0] for name in ("asked", "idle")]
@@ -98,6 +99,33 @@ def test_speeds_are_of_the_path_that_is_named(monkeypatch):
     monkeypatch.setattr(variants.ablations, "rate_of", lambda name, kernel: len(name) / 4)
     table = variants.side_by_side(kernels, 64, 64, 16, path="four")
     assert table.loc[variants.SPEED, "one"] == 1.0
+
+
+LANES = {step.title: step for step in ablations.steps(WARPS)}
+OTHER_LANES = [step for step in LANES.values() if step.file]
+
+
+@pytest.mark.parametrize("step", OTHER_LANES, ids=lambda step: step.title)
+def test_wherever_the_lanes_of_a_warp_stand_the_product_is_right(step):
+    for shape in ((128, 128, 16), (129, 132, 20), (65, 66, 9)):
+        assert check_product(step.kernel(), *shape, 0.5, 2.0, seed=1).passed, shape
+    assert step.kernel().check().passed
+
+
+def test_lanes_that_stand_as_in_08_are_08():
+    """As the compiler has it: the same instructions in the loop."""
+    found = loops.loop(replace(OTHER_LANES[0], settings={}).kernel())
+    assert found.mix == loops.loop(load(WARPS)).mix
+
+
+def test_a_step_on_the_way_to_08_changes_the_wavefronts_that_it_names():
+    """By hand, per k of a warp, loads of A and of B: 2·2 + 2·4 for 64 FMAs in 07 and with lanes row
+    by row, 2·2 + 2·2 in squares; with 16×8 sums 4·2 + 2·4 and 4·2 + 2·2 for 128."""
+    table = variants.side_by_side({title: step.kernel() for title, step in LANES.items()},
+                                  128, 128, 16)  # fmt: skip
+    wavefronts = table.loc["wavefronts of shared loads per warp FMA"].tolist()
+    assert wavefronts == approx([12 / 64] * 4 + [8 / 64, 12 / 128, 16 / 128, 12 / 128], abs=1e-3)
+    assert not table.loc["spilled bytes"].any() and (table.loc["blocks per SM"] == 2).all()
 
 
 def by_rows(stages, **settings):
@@ -119,10 +147,10 @@ def test_a_tile_by_rows_is_read_with_as_many_loads_and_without_conflicts(deep):
     kernels = {"by rows": by_rows(1, BK=deep), "transposed": load(BUFFERED, BK=deep)}
     table = variants.side_by_side(kernels, 128, 128, 64)
     for what in ("shared loads", "wavefronts of shared loads"):
-        found = table.loc[f"{what} per 32 FMA"]
+        found = table.loc[f"{what} per warp FMA"]
         assert found["by rows"] == found["transposed"] > 0
-    assert table.loc["conflicts of shared loads per 32 FMA", "by rows"] == 0
-    assert table.loc["conflicts of shared stores per 32 FMA", "by rows"] == 0
+    assert table.loc["conflicts of shared loads per warp FMA", "by rows"] == 0
+    assert table.loc["conflicts of shared stores per warp FMA", "by rows"] == 0
 
 
 def test_copies_of_a_tile_by_rows_bring_sixteen_bytes():
@@ -133,5 +161,5 @@ def test_copies_of_a_tile_by_rows_bring_sixteen_bytes():
 
 
 def test_a_rung_that_is_not_taken_apart_is_named():
-    with pytest.raises(LadderError, match="no path to '08_warp_tiling' is kept"):
-        variants.parts("08_warp_tiling")
+    with pytest.raises(LadderError, match="no path to '05_thread_tile_2d' is kept"):
+        variants.parts("05_thread_tile_2d")

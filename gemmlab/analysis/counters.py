@@ -1,4 +1,8 @@
-"""What Nsight Compute counted on a GPU, as recorded, read beside the simulator and per step."""
+"""What Nsight Compute counted on a GPU, as recorded, beside the simulator and per warp FMA.
+
+A warp FMA is one FMA instruction of a warp: 32 multiply-adds, one of each lane. Tensor cores do
+more with one instruction; their counts, too, are for 32 multiply-adds.
+"""
 
 from __future__ import annotations
 
@@ -21,21 +25,22 @@ if TYPE_CHECKING:
     from gemmlab.kernel.kernel import Kernel
     from gemmlab.kernel.trace import Trace
 
-# Column of per_step -> what it counts. The L1 cache first looks the lines of a request up in its
-# tags, then reads them out of its 32 banks of data; each takes one or more wavefronts.
-PER_STEP = {
+UNIT = "per warp FMA"
+# Column of per_warp_fma -> what it counts. The L1 cache first looks the lines of a request up in
+# its tags, then reads them out of its 32 banks of data; each takes one or more wavefronts.
+IN_L1 = {
     "sectors": METRICS["global", "load"][1],
     "tag wavefronts": "l1tex__t_output_wavefronts_pipe_lsu_mem_global_op_ld.sum",
     "data wavefronts": "l1tex__data_pipe_lsu_wavefronts.sum",
     "SM cycles": "sm__cycles_active.sum",
 }
-# Rows of side_by_side per 32 multiply-adds, and the levels of memory whose bytes it compares.
-PER_32 = {
+# Rows of side_by_side per warp FMA, and the levels of memory whose bytes it compares.
+PER_WARP_FMA = {
     "global loads": METRICS["global", "load"][0],
-    "global sectors": PER_STEP["sectors"],
+    "global sectors": IN_L1["sectors"],
     "shared loads": METRICS["shared", "load"][0],
     "shared stores": METRICS["shared", "store"][0],
-    **{name: PER_STEP[name] for name in ("data wavefronts", "SM cycles")},
+    **{name: IN_L1[name] for name in ("data wavefronts", "SM cycles")},
 }
 LEVELS = {
     "L2": ("lts__t_bytes.sum",),
@@ -120,39 +125,39 @@ def all_alike(kernel: Kernel, m: int, n: int, k: int) -> bool:
     return m % rows == n % columns == 0 and math.prod(kernel.grid(m, n, k)) == tiles
 
 
-def per_step(kernel: Kernel, digits: int = 1) -> pandas.DataFrame:
-    """Recorded counters per step: for the 32 multiply-adds that one warp does at once.
+def per_warp_fma(kernel: Kernel, digits: int = 1) -> pandas.DataFrame:
+    """Recorded counters per warp FMA, at each shape.
 
-    One row for each shape whose counters were recorded: M, N, K, and the keys of PER_STEP, rounded
+    One row for each shape whose counters were recorded: M, N, K, and the keys of IN_L1, rounded
     to so many digits after the point.
     Raises ValueError for a kernel on tensor cores, which do more at once, NoRecord and StaleRecord.
     """
     import pandas
 
     if kernel.rung.precision is not SINGLE:
-        raise ValueError(f"{kernel.name} is {kernel.dtype}; steps are those of float32 kernels")
+        raise ValueError(f"{kernel.name} is {kernel.dtype}; warp FMAs are those of float32 kernels")
     rows = []
     for counted in runs.entry(kernel)["counters"]:
-        steps = counted["metrics"][FMA_METRIC] / WARP
+        warp_fmas = counted["metrics"][FMA_METRIC] / WARP
         shape = {"M": counted["m"], "N": counted["n"], "K": counted["k"]}
-        amounts = {name: counted["metrics"][metric] / steps for name, metric in PER_STEP.items()}
+        amounts = {name: counted["metrics"][metric] / warp_fmas for name, metric in IN_L1.items()}
         rows.append(shape | amounts)
     return pandas.DataFrame(rows).round(digits)
 
 
-def shared_per_step(kernels: Mapping[str, Kernel], m: int, n: int, k: int) -> pandas.DataFrame:
-    """What kernels ask of shared memory at a shape, simulated, per 32 multiply-adds.
+def shared_per_warp_fma(kernels: Mapping[str, Kernel], m: int, n: int, k: int) -> pandas.DataFrame:
+    """What kernels ask of shared memory at a shape, simulated, per warp FMA.
 
     A column for each of `kernels`, under its name there: loads and stores, the wavefronts that they
     take, and how many of these are bank conflicts.
     """
     import pandas
 
-    steps = m * n * k / WARP
+    warp_fmas = m * n * k / WARP
     columns = {}
     for name, kernel in kernels.items():
         counted = simulated(kernel, m, n, k)
-        columns[name] = {what: counted[metric] / steps for what, metric in SHARED.items()}
+        columns[name] = {what: counted[metric] / warp_fmas for what, metric in SHARED.items()}
     return pandas.DataFrame(columns)
 
 
@@ -176,13 +181,12 @@ def load_intensity(kernels: Mapping[str, Kernel], m: int, n: int, k: int) -> pan
 def side_by_side(*names: str, shape: tuple[int, int, int] = runs.LARGE) -> pandas.DataFrame:
     """What a GPU counted of rungs at one recorded shape (M, N, K), a column for each rung.
 
-    First per 32 multiply-adds, which one instruction of a warp does in float32: loads, sectors,
-    wavefronts, cycles of an SM. Then how busy an SM was, in percent of its cycles: its FP32 lanes
-    (of float32 rungs) and the data banks of L1 and shared memory, which deliver a wavefront a
-    cycle. Then the FLOP for each byte that L2 and DRAM moved, and what they moved in a second, in
-    percent of how fast L2 can be read and of a copy (see records.roofs), where these are recorded.
-    Last the share of warps an SM had of those it can have. Raises LadderError, NoRecord,
-    StaleRecord.
+    First per warp FMA: loads, sectors, wavefronts, cycles of an SM. Then how busy an SM was, in
+    percent of its cycles: its FP32 units (of float32 rungs) and the data banks of L1 and shared
+    memory, which deliver a wavefront a cycle. Then the FLOP for each byte that L2 and DRAM moved,
+    and what they moved in a second, in percent of how fast L2 can be read and of a copy (see
+    records.roofs), where these are recorded. Last the share of warps an SM had of those it can
+    have. Raises LadderError, NoRecord, StaleRecord.
     """
     import pandas
 
@@ -192,13 +196,13 @@ def side_by_side(*names: str, shape: tuple[int, int, int] = runs.LARGE) -> panda
 def _counted(rung: ladder.Rung, shape: tuple[int, int, int]) -> dict[str, float]:
     _, counted = runs.counters_at(Measured(rung), *shape)
     seconds = runs.replay_at(Measured(rung), *shape).time_ms.median / 1e3
-    steps = math.prod(shape) / WARP
-    rows = {f"{name} per 32 FMA": counted[metric] / steps for name, metric in PER_32.items()}
-    cycles = counted[PER_32["SM cycles"]]
+    warp_fmas = math.prod(shape) / WARP
+    rows = {f"{name} {UNIT}": counted[metric] / warp_fmas for name, metric in PER_WARP_FMA.items()}
+    cycles = counted[PER_WARP_FMA["SM cycles"]]
     if rung.precision is SINGLE:
-        lanes = LIMITS[base(ladder.SIMULATED.arch)].fp32_lanes
-        rows["FP32 lanes busy, %"] = 100 * counted[FMA_METRIC] / lanes / cycles
-    rows["data banks busy, %"] = 100 * counted[PER_32["data wavefronts"]] / cycles
+        units = LIMITS[base(ladder.SIMULATED.arch)].fp32_lanes
+        rows["FP32 units busy, %"] = 100 * counted[FMA_METRIC] / units / cycles
+    rows["data banks busy, %"] = 100 * counted[PER_WARP_FMA["data wavefronts"]] / cycles
     moved = {level: sum(map(counted.get, metrics)) for level, metrics in LEVELS.items()}
     for level, amount in moved.items():
         rows[f"FLOP per byte of {level}"] = 2 * math.prod(shape) / amount
@@ -228,8 +232,8 @@ def tensor_cycles(name: str, shape: tuple[int, int, int] = runs.LARGE) -> pandas
     flop_per_cycle = roofs.flop_per_cycle(rung.precision.name, rung.by_wgmma) / sms
     cycles = {
         "products at the ceiling": 2 * math.prod(shape) / sms / flop_per_cycle,
-        "wavefronts": counted[PER_32["data wavefronts"]] / sms,
-        "counted": counted[PER_32["SM cycles"]] / sms,
+        "wavefronts": counted[PER_WARP_FMA["data wavefronts"]] / sms,
+        "counted": counted[PER_WARP_FMA["SM cycles"]] / sms,
     }
     table = pandas.DataFrame({"cycles": cycles})
     table["%"] = 100 * table["cycles"] / cycles["counted"]

@@ -114,7 +114,7 @@ class Facts:
 
     @cached_property
     def intensity(self) -> float:
-        """FLOP per byte that the block loads from global memory."""
+        """FLOP per byte moved: of the sectors that the block's loads of A and B touch."""
         return FLOP_PER_FMA * self.trace.run.multiply_adds / self.loaded_bytes
 
     @cached_property
@@ -146,7 +146,7 @@ class Facts:
                 self.conflicts if any(shared.values()) else "none",
                 "per shared request",
             ),
-            ("arithmetic intensity", self.intensity, "FLOP per byte loaded"),
+            ("arithmetic intensity", self.intensity, "FLOP per byte moved"),
             ("registers", taken.registers, "per thread"),
             ("spilled", taken.spill_store_bytes + taken.spill_load_bytes, "bytes per thread"),
             ("shared memory", taken.shared_bytes, "bytes per block"),

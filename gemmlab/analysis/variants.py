@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     import pandas
 
 TAKEN = ("registers per thread", "spilled bytes", "blocks per SM")
-COUNTED = {name: counters.PER_32[name] for name in ("global loads", "global sectors")} | {
+COUNTED = {name: counters.PER_WARP_FMA[name] for name in ("global loads", "global sectors")} | {
     re.sub("(loads|stores)", r"shared \1", what): metric for what, metric in counters.SHARED.items()
 }
-DIGITS = 3  # after the point, of counts per 32 multiply-adds
+DIGITS = 3  # after the point, of counts per warp FMA
 SPEED = f"TFLOP/s at {'×'.join(map(str, tuning.SHAPES[0]))}"
 NOT_RECORDED = "not recorded"
 
@@ -54,7 +54,7 @@ def side_by_side(
     """What kernels take of an SM, and what they ask of memory, a column for each under its name.
 
     First registers, spilled bytes and blocks, from the compiler. Then counts of a product of this
-    shape (M, N, K), simulated, per 32 multiply-adds. Last the speed in TFLOP/s, whatever the shape
+    shape (M, N, K), simulated, per warp FMA. Last the speed in TFLOP/s, whatever the shape
     here: from the sweep of settings, or from the path to the rung `path`, where all were measured
     one after the other. "not recorded" of a kernel that is not there. Raises LadderError.
     """
@@ -74,10 +74,10 @@ def _of(
     import pandas
 
     (taken,) = kernel.resources().to_dict("records")
-    counted, steps = counters.simulated(kernel, *shape), math.prod(shape) / WARP
+    counted, warp_fmas = counters.simulated(kernel, *shape), math.prod(shape) / WARP
     rows: dict[str, object] = {name: taken[name] for name in TAKEN}
     rows |= {
-        f"{name} per 32 FMA": round(counted[metric] / steps, DIGITS)
+        f"{name} {counters.UNIT}": round(counted[metric] / warp_fmas, DIGITS)
         for name, metric in COUNTED.items()
     }
     try:

@@ -141,13 +141,13 @@ TERMS = (
     Term("bandwidth", "00_ceilings", "How many bytes a memory moves in a second."),
     Term(
         "bank",
-        "03_shared_memory",
-        "One of 32 parts of shared memory; neighbouring words of 4 bytes lie in neighbouring "
-        "banks, and each bank delivers one word in a wavefront.",
+        "01_naive",
+        "One of 32 parts of the memory of L1 and shared memory; neighbouring words of 4 bytes lie "
+        "in neighbouring banks, and each bank delivers one word in a wavefront.",
     ),
     Term(
         "bank conflict",
-        "07_bank_conflicts",
+        "01_naive",
         "Lanes of one request want different words of the same bank, so the request takes further "
         "wavefronts.",
     ),
@@ -278,7 +278,9 @@ TERMS = (
         "General matrix multiply: C = alpha * A @ B + beta * C.",
     ),
     Term(
-        "global memory", "01_naive", "The large memory of the GPU, which all threads of a grid see."
+        "global memory",
+        "00_ceilings",
+        "The large memory of the GPU, which all threads of a grid see.",
     ),
     Term("grid", "01_naive", "All blocks of one launch."),
     Term(
@@ -292,7 +294,7 @@ TERMS = (
     Term("kernel", "host_code", "A function that many threads of the GPU run at once."),
     Term(
         "L1",
-        "03_shared_memory",
+        "00_ceilings",
         "The cache inside an SM, nearest to its threads; shared memory is part of the same memory.",
     ),
     Term("L2", "00_ceilings", "The cache that all SMs share, between them and DRAM."),
@@ -403,7 +405,7 @@ TERMS = (
     ),
     Term(
         "register",
-        "04_thread_tile_1d",
+        "00_ceilings",
         "A place of 4 bytes inside the SM that belongs to one thread, and the fastest memory that "
         "there is.",
     ),
@@ -608,8 +610,8 @@ TERMS = (
     ),
     Term(
         "wavefront",
-        "07_bank_conflicts",
-        "One pass over the 32 banks of shared memory, which delivers at most 128 bytes.",
+        "01_naive",
+        "One pass over the 32 banks of L1 and shared memory, which delivers at most 128 bytes.",
     ),
     Term(
         "wgmma",

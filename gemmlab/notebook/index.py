@@ -48,7 +48,8 @@ def ladder() -> Shown:
 
 
 def ways() -> Shown:
-    """Three ways through the series, each a list of notebooks in the order to read them."""
+    """Three ways through the series: notebooks in the order to read them, none without what it
+    needs."""
     lines, items = [], []
     for title, names in routes().items():
         total = sum(map(reading.minutes, names))
@@ -62,17 +63,16 @@ def ways() -> Shown:
 
 def routes() -> dict[str, list[str]]:
     """Names of notebooks for each way. Raises what reading.needed raises."""
-    tensor = [rung.name for rung in RUNGS if rung.precision.on_tensor_cores]
-    first = [name for name in reading.needed(tensor[0]) if name not in tensor]
-    return {
-        "All": [reading.HOST_CODE, *chapters.names()],
-        "FP32 only": [
-            reading.HOST_CODE,
-            CEILINGS.name,
-            *(rung.name for rung in RUNGS if rung.precision is SINGLE),
+    every = [reading.HOST_CODE, *chapters.names()]
+    goals = {
+        "All": every,
+        "FP32, with what it needs": [rung.name for rung in RUNGS if rung.precision is SINGLE],
+        "Tensor cores, with what they need": [
+            rung.name for rung in RUNGS if rung.precision.on_tensor_cores
         ],
-        "Tensor cores only": [reading.HOST_CODE, *first, *tensor],
     }
+    way_to = {title: reading.with_needed(names) for title, names in goals.items()}
+    return {title: [name for name in every if name in way] for title, way in way_to.items()}
 
 
 def label(name: str) -> str:

@@ -112,13 +112,15 @@ def made() -> str:
 @dataclass(frozen=True)
 class Step:
     """A row of the ladder. `tflops`: at SIZE³, or where it says. `share`: of cuBLAS, such as
-    "93.4 %"; "" where nothing is beside it."""
+    "93.4 %"; "" where nothing is beside it. `day`: of the recording, such as "2026-11-21"; ""
+    where nothing is recorded."""
 
     name: str
     title: str
     idea: str
     tflops: str
     share: str
+    day: str = ""
 
 
 def ladder_steps() -> list[Step]:
@@ -129,33 +131,45 @@ def ladder_steps() -> list[Step]:
     """
     found = roofs.recorded_ceilings()
     copied = f"measure the roofs first: {found.bytes_per_second / 1e12:.2f} TB/s copied"
-    steps = [Step(CEILINGS.name, CEILINGS_TITLE, copied, f"{found.flop_per_second / 1e12:.1f}", "")]
+    rate = f"{found.flop_per_second / 1e12:.1f}"
+    steps = [Step(CEILINGS.name, CEILINGS_TITLE, copied, rate, "", _day(found.recorded))]
     for rung in RUNGS:
         try:
-            tflops, share = _speed(rung)
-            steps.append(Step(rung.name, rung.title, rung.idea, tflops, f"{share:.1f} %"))
+            steps.append(Step(rung.name, rung.title, rung.idea, *_speed(rung)))
         except NoRecord:
             steps.append(Step(rung.name, rung.title, rung.idea, "not recorded", ""))
     steps += [Step(one.name, one.title, one.idea, "", "") for one in CHAPTERS]
     return sorted(steps, key=lambda step: step.name)
 
 
-def _speed(rung: ladder.Rung) -> tuple[str, float]:
-    """TFLOP/s, and at what if not at SIZE³; percent of cuBLAS."""
+def _speed(rung: ladder.Rung) -> tuple[str, str, str]:
+    """TFLOP/s, and at what if not at SIZE³; percent of cuBLAS; the day of the recording."""
     if (problem := rung.shown_at) is None:
         run = runs.replay_at(Measured(rung), SIZE, SIZE, SIZE)
-        return f"{run.gflops / 1e3:.2f}", 100 * run.ratio.median
+        return f"{run.gflops / 1e3:.2f}", f"{100 * run.ratio.median:.1f} %", _day(run.recorded)
     row = best_by_shape.at(rung.name, problem)
-    return f"{row['tflops']:.2f} at {problem}", row["pct_cublas"]
+    rate = f"{row['tflops']:.2f} at {problem}"
+    return rate, f"{row['pct_cublas']:.1f} %", _day(row["recorded"])
+
+
+def _day(recorded: str) -> str:
+    return recorded[:10]
+
+
+def _span(days: Iterable[str]) -> str:
+    """From the first of some days to the last."""
+    found = sorted(days)
+    return " to ".join(dict.fromkeys((found[0], found[-1])))
 
 
 def ladder_source() -> str:
     """Where the numbers of the ladder come from, in a sentence. Raises NoRecord and BadRecord."""
     provenance = runs.entry(Measured(RUNGS[0]))["provenance"]
+    days = _span(step.day for step in ladder_steps() if step.day)
     return (
         "FP32 where a row does not say otherwise, each beside cuBLAS of the same precision, "
         f"measured on one {provenance['gpu']} with CUDA {provenance['cuda']} and cuBLAS "
-        f"{provenance['cublas']}, {provenance['recorded'][:10]}; medians, in turn with cuBLAS."
+        f"{provenance['cublas']}, {days}; medians, in turn with cuBLAS."
     )
 
 
@@ -202,8 +216,7 @@ def _dates(slug: str, names: Iterable[str]) -> str:
             for name in names
             if runs.is_recorded(ladder.find(name))
         ]
-    days = sorted({one["recorded"][:10] for one in told})
-    return f"{told[0]['gpu']} {' to '.join(dict.fromkeys((days[0], days[-1])))}"
+    return f"{told[0]['gpu']} {_span(_day(one['recorded']) for one in told)}"
 
 
 def updated(readme: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from gemmlab.folders import IS_CHECKOUT, NOTEBOOKS, PACKAGE, NoCheckout
@@ -14,7 +15,8 @@ WORDS_A_MINUTE = 200
 MINUTES_A_CELL = 0.5  # of code, with what it shows
 FORMULA = (
     f"Minutes: a minute for each {WORDS_A_MINUTE} words and half a minute for each cell of code "
-    f'with what it shows, up to "{DEEPER.lstrip("# ")}".'
+    f'with what it shows, up to "{DEEPER.lstrip("# ")}". Exercises are not counted: plan as long '
+    "again for them, or more."
 )
 HOST_CODE = "host_code"  # the page on launches, for those who know no CUDA
 
@@ -63,6 +65,21 @@ def needed(name: str) -> list[str]:
         if found and cell["cell_type"] == "markdown":
             return list(dict.fromkeys(re.findall(r"\]\((\w+)\.ipynb\)", rest)))
     return []
+
+
+def with_needed(names: Iterable[str]) -> set[str]:
+    """These notebooks, those that they need, those that these need, and so on.
+
+    Raises what main_path raises.
+    """
+    found: set[str] = set()
+    ahead = list(names)
+    while ahead:
+        name = ahead.pop()
+        if name not in found:
+            found.add(name)
+            ahead += needed(name)
+    return found
 
 
 def _cells(name: str) -> list[dict]:

@@ -351,7 +351,8 @@ def _draw_roofline(ax: Axes, facts: Facts, ceilings: Ceilings | None) -> None:
     """The speed over the intensity at the DRAM, under the DRAM's roof and that of arithmetic.
 
     What caches answer is no traffic of the DRAM, so the point stands at the DRAM bytes that were
-    counted. What the block asks for is the intensity without caches, and bounds nothing with them.
+    counted. The dashed line has what the block's loads move without caches, and bounds nothing
+    with them.
     """
     heading = "Speed" if ceilings is None else "TFLOP/s over FLOP per byte of DRAM"
     _words(ax, RIGHT, ROOF_TOP - 0.72, heading, weight="bold")
@@ -436,7 +437,7 @@ def resources(facts: Facts) -> list[str]:
         f"{facts.threads:,} threads a block · {taken.registers} registers a thread, "
         f"{f'{spilled} bytes spilled' if spilled else 'none spilled'} · "
         f"{taken.shared_bytes:,} bytes of shared memory a block · on {facts.arch} {blocks} per SM, "
-        f"{fits.occupancy:.0%} occupancy, limited by {fits.limited_by}"
+        f"{100 * fits.occupancy:.3g} % occupancy, limited by {fits.limited_by}"
     )
     sentences = [line]
     if facts.speed:
@@ -452,8 +453,8 @@ def caption_of(facts: Facts, ceilings: Ceilings | None) -> str:
     rows, columns = facts.kernel.rung.tile(facts.kernel.settings)
     caption = (
         f"A block computes {rows} × {columns} elements of C, and does "
-        f"{style.digits(facts.intensity)} floating-point operations for each byte of A and B that "
-        "it loads."
+        f"{style.digits(facts.intensity)} FLOP per byte moved: for each byte of all sectors that "
+        "its loads of A and B touch."
     )
     if (
         facts.speed
@@ -461,6 +462,7 @@ def caption_of(facts: Facts, ceilings: Ceilings | None) -> str:
         and facts.speed.gflops > facts.intensity * ceilings.bytes_per_second / 1e9
     ):
         caption += (
-            " DRAM alone could not bring these at its speed: caches answer most of its loads."
+            " DRAM alone could not deliver these bytes at its speed: caches answer a part of its "
+            "loads."
         )
     return caption

@@ -121,6 +121,11 @@ def _part(title: str, predicted: str, taken: bool, **settings: int) -> Step:
     return Step(title, predicted, "05_thread_tile_2d", tile | settings, file, taken)
 
 
+def _lanes(title: str, predicted: str, taken: bool = True, **settings: int) -> Step:
+    """08 whose lanes stand elsewhere in the warp's tile."""
+    return Step(title, predicted, "08_warp_tiling", settings, "kernels/08_lanes.cu", taken)
+
+
 def _copies(title: str, predicted: str, **settings: int) -> Step:
     """09 whose asynchronous copies are written otherwise, or whose tile of A lies by rows."""
     about = {"BY_ROWS": 1, "MIN_BLOCKS": 2} | settings
@@ -170,6 +175,40 @@ PATHS: dict[str, tuple[Step, ...]] = {
         _part("06 with neighbouring lanes on neighbouring rows of A",
               "stores without conflicts, but each load of A falls into 32 sectors", False,
               WIDE=1, TRANSPOSED=1, WIDE_C=1, ROWS_FIRST=1),
+    ),
+    "08_warp_tiling": (
+        Step("07 as it is", "", "07_bank_conflicts"),
+        Step(
+            "a step of 8 instead of 16",
+            "twice as many barriers: slower",
+            "07_bank_conflicts",
+            {"BK": 8},
+        ),
+        _lanes(
+            "tiles by way of registers, A's padded",
+            "a wait before the barrier instead of after it, and addresses that are sums",
+            LANES_ACROSS=16, SQUARES=0, WM=16, WN=128,
+        ),
+        _lanes(
+            "a warp tile of 32×64, lanes row by row",
+            "as many wavefronts: nothing to see",
+            SQUARES=0, WM=32,
+        ),
+        Step(
+            "lanes in squares",
+            "a third fewer wavefronts of loads: faster",
+            "08_warp_tiling",
+            {"WM": 32},
+        ),
+        Step(
+            "16×8 sums a thread: 08 as it is",
+            "a fourth fewer wavefronts of loads, and half the warps",
+            "08_warp_tiling",
+        ),
+        _lanes("08 with its lanes row by row", "a third more wavefronts of loads: slower", False,
+               SQUARES=0),
+        Step("08 with a step of 16", "half as many barriers: faster", "08_warp_tiling", {"BK": 16},
+             taken=False),
     ),
     "09_double_buffering": (
         Step("08 as it is", "", "08_warp_tiling"),

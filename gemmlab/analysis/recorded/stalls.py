@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 LEAST = 1.0  # percent: what is less in every column is summed up as the rest
 REST = "the rest"
+WORDS = "what it is, or what a warp waits for"
+OF_A_SCHEDULER = ("% of its cycles start an instruction", "a number: how many it had on average")
 
 
 def stalls(*names: str, shape: tuple[int, ...] = runs.LARGE) -> pandas.DataFrame:
@@ -25,8 +27,8 @@ def stalls(*names: str, shape: tuple[int, ...] = runs.LARGE) -> pandas.DataFrame
 
     First "issue active": the cycles of a scheduler in which it started an instruction, in percent;
     and how many warps a scheduler had. Then each reason of Nsight Compute, in percent of the cycles
-    of all warps, the most frequent of the last rung first; "waits for" says it in words. Reasons
-    below 1 % in every rung are the rest. Raises LadderError, NoRecord, StaleRecord, BadRecord.
+    of all warps, the most frequent of the last rung first; WORDS says it in words. Reasons below
+    1 % in every rung are the rest. Raises LadderError, NoRecord, StaleRecord, BadRecord.
     """
     import pandas
 
@@ -43,8 +45,8 @@ def stalls(*names: str, shape: tuple[int, ...] = runs.LARGE) -> pandas.DataFrame
         large.rename(lambda reason: reason.replace("_", " ")),
         pandas.DataFrame({REST: shares.drop(large.index).sum()}).T,
     ])  # fmt: skip
-    words = ["a scheduler's cycles", "as many as it had", *map(recorded.REASONS.get, large.index)]
-    return table.astype(float).round(1).assign(**{"waits for": [*words, ""]})
+    words = [*OF_A_SCHEDULER, *map(recorded.REASONS.get, large.index), ""]
+    return table.astype(float).round(1).assign(**{WORDS: words})
 
 
 def row(rung: ladder.Rung, shape: tuple[int, ...]) -> pandas.Series:

@@ -96,7 +96,7 @@ def _cycles(name: str, idle: float) -> dict[str, float]:
     shape, rung = (LARGE,) * 3, ladder.find(name)
     if rung.precision is not SINGLE:
         raise ValueError(f"{name} is {rung.precision.name}; cycles is of rungs in float32")
-    adds = counters.side_by_side(name, shape=shape).loc["FP32 lanes busy, %", name]
+    adds = counters.side_by_side(name, shape=shape).loc["FP32 units busy, %", name]
     issued = stalls.row(rung, shape)["issue_active_pct"]
     run, limits = runs.replay_at(Measured(rung), *shape), LIMITS[base(ladder.SIMULATED.arch)]
     lanes = runs.current()["gpu"]["sm_count"] * limits.fp32_lanes

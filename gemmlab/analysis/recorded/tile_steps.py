@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from gemmlab.analysis.counters import PER_STEP
+from gemmlab.analysis.counters import IN_L1
 from gemmlab.cuda.architectures import LIMITS, base
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import SIMULATED
@@ -46,7 +46,7 @@ def cycles(
             blocks = math.prod(kernel.grid(m, n, k))
             steps = math.ceil(k / kernel.settings["BK"])
             product = _product(kernel)
-            spent = counted[PER_STEP["SM cycles"]] / (blocks * steps)
+            spent = counted[IN_L1["SM cycles"]] / (blocks * steps)
             rows.append(
                 {
                     "M×N×K": f"{m}×{n}×{k}", "kernel": kernel.name, "blocks": blocks,

@@ -82,8 +82,11 @@ def steps(frames: Sequence[Frame], caption: str | None = None) -> Picture:
     fig = style.page(height, caption or _overview_caption(frames, numbers))
     words = f"{first.trace.kernel_name}: block {first.block} on its way along K"
     fig.text_at(MARGIN, 0.12, words, size=style.LARGE, weight="bold")
-    key = "hatched: loaded; framed: read for products; dotted: on its way; crossed: written"
-    fig.text_at(MARGIN, 0.32, key, size=SMALL)
+    key = ["hatched: loaded", "framed: read for products", "crossed: written"]
+    if _arrives(frames):
+        key.append("filled with dots: on its way")
+    key.append("dotted lines: all that the block needs")
+    fig.text_at(MARGIN, 0.32, "; ".join(key), size=SMALL)
     for column, number in enumerate(numbers):
         frame, left = frames[number], MARGIN + column * room
         fig.text_at(left, top - 0.24, _part(frame), size=NORMAL, weight="bold")
@@ -122,6 +125,11 @@ def _frame(frames: Sequence[Frame], number: int) -> Frame:
     if not 0 <= number < len(frames):
         raise ValueError(f"there is no frame {number}; frames are 0 to {len(frames) - 1}.")
     return frames[number]
+
+
+def _arrives(frames: Sequence[Frame]) -> bool:
+    """Whether anything is on its way in one of the frames."""
+    return any(one.any() for frame in frames for one in frame.arriving.values())
 
 
 def _part(frame: Frame) -> str:
@@ -373,7 +381,7 @@ def _draw_key(fig: Picture, frames: Sequence[Frame], has_shared: bool) -> None:
         there = {"facecolor": style.tint(grey, THERE), "edgecolor": "none"}
         entries.insert(1, ("in shared memory at the end;", there))
         entries.insert(2, ("the number is its buffer", None))
-    if any(one.any() for frame in frames for one in frame.arriving.values()):
+    if _arrives(frames):
         entries.insert(1, ("on its way, not there yet", {"hatch": ARRIVING, "edgecolor": grey}))
     top = HEAD - 0.1
     for words, look in entries:

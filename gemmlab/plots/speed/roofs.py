@@ -37,7 +37,7 @@ RATES = (200.0, 1.5e6)  # GFLOP/s
 KEY = {  # level of memory: how its marker is filled, and what that means
     "DRAM": ("full", "by the bytes counted at the DRAM"),
     "L2": ("left", "by the bytes counted at L2"),
-    "L1": ("none", "by the bytes that the idea asks for"),
+    "L1": ("none", "by the bytes asked"),
 }
 CLOSE = 1.6  # of two roofs no further apart the words stand above both
 CACHES = ("L2", "L1")  # whose roofs are those of reading
@@ -295,7 +295,7 @@ def _roofline_caption(
     words = (
         "Speed over arithmetic intensity: filled markers by the bytes counted at the DRAM, "
         f"{'' if l2 is None else 'half-filled ones by those counted at L2, '}hollow ones by the "
-        "bytes that the kernel's idea asks for. Of what the roofs allow at the filled marker, "
+        "bytes asked of global memory. Of what the roofs allow at the filled marker, "
         f"{where}{style.listed(parts)}."
     )
     if l2 is not None:

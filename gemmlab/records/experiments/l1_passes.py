@@ -69,15 +69,15 @@ EVIDENCE = Table(
 
 
 def l1_passes() -> pandas.DataFrame:
-    """What L1 did for each 32 multiply-adds of 01_naive, a row for each of SHAPES.
+    """What L1 did per warp FMA of 01_naive, a row for each of SHAPES.
 
     Sectors that loads looked up, and those that L1 did not have; wavefronts of the tags and of the
     data; how many of the latter are bank conflicts; and in how many passes data went back to
     registers; what differs: of SHAPES. Raises what registry.Table.read raises.
     """
     table = EVIDENCE.read()
-    steps = table["m"] * table["n"] * table["k"] / WARP
-    found = table[[*METRICS]].astype(float).div(steps, axis=0)
+    warp_fmas = table["m"] * table["n"] * table["k"] / WARP
+    found = table[[*METRICS]].astype(float).div(warp_fmas, axis=0)
     found.columns = [name.replace("_", " ") for name in METRICS]
     found.insert(0, "M×N×K", [f"{m}×{n}×{k}" for m, n, k in table[["m", "n", "k"]].to_numpy()])
     there = [SHAPES.get(tuple(row), "") for row in table[["m", "n", "k"]].to_numpy()]
