@@ -16,11 +16,15 @@
 
 #include "register_tiles.cuh"
 
+#ifndef RING_ALIGN
+#define RING_ALIGN 128                            // bytes: rows of B's tiles begin at whole sectors
+#endif
+
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 register_banks(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C,
                int M, int N, int K, float alpha, float beta)
 {
-    extern __shared__ __align__(16) Tiles tiles[];             // the places of the ring
+    extern __shared__ __align__(RING_ALIGN) Tiles tiles[];     // the places of the ring
     __shared__ unsigned long long barriers[2 * STAGES];
     const Inputs in = of_this_block(A, B, M, N, K);
 

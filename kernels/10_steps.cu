@@ -61,7 +61,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 register_banks(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C,
                int M, int N, int K, float alpha, float beta)
 {
-    extern __shared__ __align__(16) Tiles tiles[];
+    extern __shared__ __align__(128) Tiles tiles[];
     const Inputs in = of_this_block(A, B, M, N, K);
 
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;

@@ -89,7 +89,7 @@ batched(Inputs A, Inputs B, Outputs C, int M, int N, int K, int lda, int ldb, in
         long long stride_a, long long stride_b, long long stride_c, int batch,
         float alpha, float beta)
 {
-    extern __shared__ __align__(16) float shared[];            // the places of the ring
+    extern __shared__ __align__(128) float shared[];           // the ring, at whole sectors
     __shared__ unsigned long long barriers[2 * STAGES];
     Ring<STAGES> ring = make_ring(barriers);
 

@@ -92,7 +92,7 @@ def clock_mhz(before: numpy.ndarray, after: numpy.ndarray) -> float:
     if not twice.any():
         raise ValueError("No SM was read twice: its clock is not known.")
     cycles, nanoseconds = (after - before)[twice].T
-    return statistics.median(1e3 * cycles / nanoseconds)
+    return float(statistics.median(1e3 * cycles / nanoseconds))
 
 
 def burst(work: Work) -> Pace:

@@ -300,6 +300,11 @@ PATHS: dict[str, tuple[Step, ...]] = {
             "blocks in groups of 8 rows: the rung as it is",
             "tiles are shared in L2: fewer bytes from DRAM",
         ),
+        _banks(
+            "a ring that begins 48 bytes into shared memory",
+            "a copy of a row of B lies in five sectors instead of four: more bytes from L2",
+            False, RING_ALIGN=16,
+        ),
         _banks("a loop of 32 steps written out", "fewer branches and addresses", False, CHUNK=32),
         _banks("a loop of 4 steps written out", "less code, more branches", False, CHUNK=4),
         _before("lanes in pairs that read the same", "fewer wavefronts, so faster", False, PAIRS=1),
