@@ -2,8 +2,9 @@
 
 A thread writes data, and then a flag; another reads the flag in a loop until it has changed, and
 then the data. What counts as reading the flag: a load or atomic with `.acquire`, and one that a
-compiler may not move (volatile, relaxed) in a loop that polls. What counts as writing it, where a
-kernel has such reads: a store or atomic with `.release`, `.relaxed` or volatile. Whoever reads a
+compiler may not move (volatile, relaxed) in a loop that polls, if a branch of the loop depends on
+what it reads: loops over data do atomics and volatile loads too. What counts as writing it, where
+a kernel has such reads: a store or atomic with `.release`, `.relaxed` or volatile. Whoever reads a
 flag knows what its writers did before. Fences are not asked for: one that is missing is not found.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gemmlab.simulator.ptx import KEPT_KERNELS, Kernel
+from gemmlab.simulator.ptx import KEPT_KERNELS, LEAVES_BLOCK, Kernel
 from gemmlab.simulator.threads.polling import polling_branches
 
 SHARED = {"shared", "shared::cta", "shared::cluster"}
@@ -31,10 +32,7 @@ class Flags:
 
 @lru_cache(maxsize=KEPT_KERNELS)
 def flags_of(kernel: Kernel) -> Flags:
-    polled: set[int] = set()
-    for start in polling_branches(kernel):
-        block = kernel.blocks[start]
-        polled.update(range(block.target, block.end))
+    polled = {index for start in polling_branches(kernel) for index in _deciding(kernel, start)}
     reads, writes = set(), set()
     for one in kernel.instructions:
         parts = set(one.parts)
@@ -48,3 +46,19 @@ def flags_of(kernel: Kernel) -> Flags:
         if atomic or (one.name == "st" and parts & WRITES):
             writes.add(one.index)
     return Flags(frozenset(reads), frozenset(writes) if reads else frozenset())
+
+
+def _deciding(kernel: Kernel, start: int) -> set[int]:
+    """The instructions that a branch of the loop depends on whose last basic block is `start`."""
+    block = kernel.blocks[start]
+    loop = kernel.instructions[block.target : block.end]
+    deciding, read, more = set(), set(), True
+    while more:
+        more = False
+        for one in reversed(loop):
+            decides = one.name in LEAVES_BLOCK or one.defines & read
+            if decides and one.index not in deciding:
+                deciding.add(one.index)
+                read |= one.uses
+                more = True
+    return deciding
