@@ -337,6 +337,14 @@ POLLS = {  # name -> (body, whether its loop waits for what other threads write)
         "    all[t] = sum;\n    __syncthreads();\n}", False,
     ),
     "places": ("for (int i = t; i < 900; i += 64) other[atomicAdd(&s[0], 1) & 63] = i;", False),
+    "places while there are any": (
+        "for (int i = t; i < 900; i += 64) {\n    const int place = atomicAdd(&s[0], 1);\n"
+        "    if (place < 64) { other[place] = i; out[place] = other[i & 63]; }\n}", False,
+    ),
+    "places until there are none": (
+        "for (int i = t; i < 900; i += 64) {\n    const int place = atomicAdd(&s[0], 1);\n"
+        "    if (place > 63) break;\n    other[place] = i;\n}", True,
+    ),
     "a flag": (
         "volatile int* all = s;\nif (t == 32) all[0] = 7;\nif (t == 0) while (all[0] != 7) { }",
         True,

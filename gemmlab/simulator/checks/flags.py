@@ -2,10 +2,11 @@
 
 A thread writes data, and then a flag; another reads the flag in a loop until it has changed, and
 then the data. What counts as reading the flag: a load or atomic with `.acquire`, and one that a
-compiler may not move (volatile, relaxed) in a loop that polls, if a branch of the loop depends on
-what it reads: loops over data do atomics and volatile loads too. What counts as writing it, where
-a kernel has such reads: a store or atomic with `.release`, `.relaxed` or volatile. Whoever reads a
-flag knows what its writers did before. Fences are not asked for: one that is missing is not found.
+compiler may not move (volatile, relaxed) in a loop that polls, if it depends on what it reads
+whether the loop goes on: loops over data have atomics and volatile loads too. What counts as
+writing it, where a kernel has such reads: a store or atomic with `.release`, `.relaxed` or
+volatile. Whoever reads a flag knows what its writers did before. A fence that is missing is not
+found.
 """
 
 from __future__ import annotations
@@ -49,14 +50,22 @@ def flags_of(kernel: Kernel) -> Flags:
 
 
 def _deciding(kernel: Kernel, start: int) -> set[int]:
-    """The instructions that a branch of the loop depends on whose last basic block is `start`."""
-    block = kernel.blocks[start]
-    loop = kernel.instructions[block.target : block.end]
-    deciding, read, more = set(), set(), True
+    """The instructions of a loop by which it goes on or ends; `start`: of its last basic block.
+
+    Branches that repeat or leave the loop, what these read, and branches round any of them.
+    """
+    first, end = kernel.blocks[start].target, kernel.blocks[start].end
+    loop = kernel.instructions[first:end]
+    leads = {one.index: kernel.labels[one.operands[0].name] if one.name == "bra" else end
+             for one in loop if one.name in LEAVES_BLOCK}  # fmt: skip
+    deciding = {index for index, to in leads.items() if not first < to < end}
+    read = frozenset().union(*(kernel.instructions[index].uses for index in deciding))
+    more = True
     while more:
         more = False
         for one in reversed(loop):
-            decides = one.name in LEAVES_BLOCK or one.defines & read
+            passes = range(one.index + 1, leads.get(one.index, 0))
+            decides = one.defines & read or not deciding.isdisjoint(passes)
             if decides and one.index not in deciding:
                 deciding.add(one.index)
                 read |= one.uses
