@@ -21,7 +21,7 @@ f4 = np.float32
 
 @dataclass(frozen=True)
 class Sample:
-    """A kernel `k` of `text`, a launch, and `expected`: which argument must become what.
+    """A kernel `entry` of `text`, a launch, and `expected`: which argument must become what.
 
     An expected value is an array, to be met exactly, or a pair of float64 (value, error bound).
     """
@@ -32,6 +32,8 @@ class Sample:
     args: Callable[[], list]
     expected: Callable[[list], dict[int, object]]  # from the arguments before the launch
     shared_bytes: int = 0
+    entry: str = "k"
+    options: tuple[str, ...] = ()
 
     @property
     def fifth(self) -> int:
@@ -42,8 +44,9 @@ class Sample:
         """The arguments after a run in the simulator, and the run; `how`: as simulator.launch."""
         args = self.args()
         run = simulator.launch(
-            self.text, "k", self.grid, self.block, args, shared_bytes=self.shared_bytes, **how
-        )
+            self.text, self.entry, self.grid, self.block, args,
+            shared_bytes=self.shared_bytes, options=self.options, **how,
+        )  # fmt: skip
         return args, run
 
 

@@ -431,3 +431,31 @@ def test_pairs_of_halves_are_the_same_in_pieces(monkeypatch):
             found.append(halves.each_half(add, words, 3))
     assert found[0].shape == (30, 50, 7)
     np.testing.assert_array_equal(*found)
+
+
+OF_SIXTEEN_BITS = """
+#include <cuda_fp16.h>
+#include <cuda_bf16.h>
+__device__ void all(T a, T b, T c, T* out, int n) {
+    const T results[] = {a + b, a - b, a * b, FMA(a, b, c), -a, LARGER(a, b), EXP(a), a / b};
+    for (int i = 0; i < 8; ++i) out[i * n] = results[i];
+}
+extern "C" __global__ void k(const T* x, T* out, int i, int zero) {
+    const int t = threadIdx.x, varied = i + zero * t, n = blockDim.x;
+    all(x[i], x[i + 1], x[i + 2], out + t, n);    // the same for all threads
+    all(x[varied], x[varied + 1], x[varied + 2], out + 8 * n + t, n);
+}"""
+
+
+@pytest.mark.parametrize("c_type", ["half", "half2", "__nv_bfloat16", "__nv_bfloat162"])
+def test_sixteen_bits_that_all_threads_share_are_computed_as_those_that_vary(c_type):
+    two = "2" if c_type.endswith("2") else ""
+    options = [f"-DT={c_type}", f"-DFMA=__hfma{two}", f"-DLARGER=__hmax{two}", f"-DEXP=h{two}exp"]
+    bits = [0x3C01, 0xBC80, 0x0001, 0x8400, 0x7BFF, 0x7C00, 0x7E01, 0x4248, 0x0080, 0xC0A1, 0x3F81]
+    x = np.repeat(np.array(bits, np.uint16), 2)
+    for i in range(len(bits) - 2):
+        out = np.zeros((2, 8, 32 * (2 if two else 1)), np.uint16)
+        args = [x if two else x[::2].copy(), out, i, 0]
+        simulator.launch(OF_SIXTEEN_BITS, "k", (1, 1, 1), (32, 1, 1), args, options=options)
+        np.testing.assert_array_equal(out[0], out[1])
+        assert out[0].any()

@@ -9,9 +9,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gemmlab import ladder
+from gemmlab.cuda import nvrtc
 from gemmlab.loading import load
-from gemmlab.simulator import launch, ptx, uninitialised
+from gemmlab.simulator import TakesTooLong, launch, ptx, uninitialised
+from gemmlab.simulator.checks import checker
 from gemmlab.simulator.checks.checker import Checker
+from gemmlab.simulator.checks.clocks import BlockClocks, ThreadClocks
+from gemmlab.simulator.checks.flags import flags_of
 from gemmlab.simulator.threads.barriers import Opened
 from gemmlab.simulator.threads.layout import Layout
 
@@ -321,6 +325,71 @@ def test_an_access_past_the_end_names_the_array():
 def test_a_lane_outside_does_not_hide_what_the_others_write():
     body = START + "if (t > 0) other[t + 1] = t;\n__syncthreads();\nif (t > 1) out[t] = other[t];"
     assert [finding.kind for finding in check(body)] == ["out-of-bounds write"]
+
+
+# --- what costs much, and long runs -----------------------------------------------------------
+
+POLLS = {  # name -> (body, whether its loop waits for what other threads write)
+    "a histogram": ("for (int i = t; i < 900; i += 64) atomicAdd(&s[out[i] & 63], 1);", False),
+    "a scan": (
+        "volatile int* all = s;\nfor (int far = 1; far < 64; far *= 2) {\n"
+        "    const int sum = all[t] + all[max(t - far, 0)];\n    __syncthreads();\n"
+        "    all[t] = sum;\n    __syncthreads();\n}", False,
+    ),
+    "places": ("for (int i = t; i < 900; i += 64) other[atomicAdd(&s[0], 1) & 63] = i;", False),
+    "places while there are any": (
+        "for (int i = t; i < 900; i += 64) {\n    const int place = atomicAdd(&s[0], 1);\n"
+        "    if (place < 64) { other[place] = i; out[place] = other[i & 63]; }\n}", False,
+    ),
+    "places until there are none": (
+        "for (int i = t; i < 900; i += 64) {\n    const int place = atomicAdd(&s[0], 1);\n"
+        "    if (place > 63) break;\n    other[place] = i;\n}", True,
+    ),
+    "a flag": (
+        "volatile int* all = s;\nif (t == 32) all[0] = 7;\nif (t == 0) while (all[0] != 7) { }",
+        True,
+    ),
+    "a lock": (
+        "bool done = false;\nwhile (!done) {\n    if (atomicCAS(&s[0], 0, 1) == 0) {\n"
+        "        other[0] += 1;\n        done = true;\n        __threadfence_block();\n"
+        "        atomicExch(&s[0], 0);\n    }\n}", True,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", POLLS)
+def test_only_a_loop_that_depends_on_what_it_reads_waits_for_others(name):
+    """Flags make the checks keep a clock for each thread and order every access on its own."""
+    body, waits = POLLS[name]
+    program = nvrtc.compile_source(source(START + body), "k.cu", arch="sm_90a", options=())
+    kernel = ptx.parse(program.ptx, "k.cu")["k"]
+    assert bool(flags_of(kernel).reads) == waits
+
+
+@pytest.fixture(params=[BlockClocks, ThreadClocks])
+def late(request, monkeypatch):
+    """Clocks as they are after 2**15 accesses: a record of a time and a thread is 2**31 then."""
+
+    class Late(request.param):
+        def __init__(self, layout):
+            super().__init__(layout)
+            for _ in range(1 << 15):
+                self.tick(0)
+
+    by_thread = request.param is ThreadClocks
+    monkeypatch.setattr(checker, request.param.__name__, Late)
+    monkeypatch.setattr(checker, "needs_thread_clocks", lambda launch: by_thread)
+
+
+def test_after_very_many_accesses_a_race_is_found_and_no_other(late):
+    assert check(START + RIGHT["barriers on both sides"]) == []
+    (found,) = check(START + RACES["no barrier before a read"][0])
+    assert found.kind == "read-after-write race" and "s[63] written by thread (63" in found.what
+
+
+def test_an_endless_loop_over_shared_memory_is_given_up(late):
+    with pytest.raises(TakesTooLong, match="look for a loop that goes on for ever"):
+        check(START + "for (int i = 0; i < 9; i += zero) s[t] += i;", limit_s=0.1)
 
 
 # --- asynchronous copies, as copies.py tells of them ------------------------------------------

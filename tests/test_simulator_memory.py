@@ -209,3 +209,28 @@ def test_blocks_read_their_own_shared_memory_however_alike_it_is(modes, more, le
         held = np.where(stores, new + np.where(x == edge, 0, added[step]), held).astype(np.int32)
         total = 3 * total + np.roll(held, -1, axis=2)
     assert (out == total).all()
+
+
+BELOW = """extern "C" __global__ void k(int* out, int down, int differs) {
+    __shared__ int s[98];
+    const int i = threadIdx.x, x = blockIdx.x;
+    s[i] = i * i + x * differs;
+    if (i < 34) s[i + 64] = -i - x * differs;
+    __syncthreads();
+    const int* base = s + (i - down);    // below s for some threads, or for all
+    out[64 * x + i] = base[32] + 3 * base[33];
+}"""
+
+
+@pytest.mark.parametrize("count", [False, True])
+@pytest.mark.parametrize(("blocks", "differs"), [(1, 0), (3, 0), (3, 1)])
+@pytest.mark.parametrize("down", [-1, 0, 5, 32])
+def test_the_base_of_a_load_may_lie_below_what_it_leads_to(down, blocks, differs, count):
+    out = np.zeros((blocks, 64), np.int32)
+    args = [out, down, differs]
+    run = simulator.launch(BELOW, "k", (blocks, 1, 1), (64, 1, 1), args, count=count)
+    assert run.findings == []
+    i, x = np.arange(64), differs * np.arange(blocks)[:, None]
+    held = np.concatenate([i**2 + x, -i[:34] - x], axis=1)
+    first = i + 32 - down
+    assert (out == held[:, first] + 3 * held[:, first + 1]).all()

@@ -2,17 +2,19 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from mistakes import MISTAKES, OWN, correct, find, planted, trials
 from recorded import record_sanitizer
 
+from gemmlab import simulator
 from gemmlab.ladder import RUNGS
 
 ONE_OF_EACH_KERNEL = list({(one.of, one.shapes): one for one in MISTAKES}.values())
 
 
 def test_there_are_many_and_no_two_of_one_name():
-    assert len({one.name for one in MISTAKES}) == len(MISTAKES) >= 155
+    assert len({one.name for one in MISTAKES}) == len(MISTAKES) >= 158
     assert {one.of for one in MISTAKES} >= set(OWN)
     rungs = {one.of.split()[0] for one in MISTAKES} & {rung.name for rung in RUNGS}
     assert len(rungs) >= 7
@@ -56,6 +58,21 @@ def test_without_the_mistake_nothing_is_found(mistake):
     for trial in trials(correct(mistake)):
         assert trial.findings == []
         assert trial.right
+
+
+@pytest.mark.parametrize("pieces", [3, 7, 40])
+@pytest.mark.parametrize("count", [256, 255, 254, 250])
+def test_a_reader_that_an_mbarrier_does_not_wait_for_races_with_the_next_copy(count, pieces):
+    """The arrivals that are too many belong to the next phase: results are right all the same."""
+    source = OWN["bulk copies"].text.replace("#define PIECE 128", "#define PIECE 256")
+    source = source.replace("init(&empty[s], PIECE);", f"init(&empty[s], {count});")
+    x, out = np.arange(pieces * 256, dtype=np.float32) % 97, np.zeros(256, np.float32)
+    args, block = [x, out, pieces], (256 + 32, 1, 1)
+    run = simulator.launch(source, "k", (2, 1, 1), block, args, check=True)
+    kinds = {(finding.kind, finding.thread, finding.lanes) for finding in run.findings}
+    assert kinds == (set() if count == 256 else {("write-after-read race", (256, 0, 0), 2)})
+    weights = 1 + np.arange(pieces)
+    assert (out == (weights[:, None] * x.reshape(pieces, 256)[:, ::-1]).sum(axis=0)).all()
 
 
 def test_the_table_is_that_of_the_record():

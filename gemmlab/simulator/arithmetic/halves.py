@@ -131,7 +131,7 @@ def _from_sum(value, name: str):
 
 def _nearest_float16(value):
     """float32 to the nearest float16, as its bits: by integers, but for subnormals and the like."""
-    words = np.asarray(value).view(i4)
+    words = np.atleast_1d(value).view(i4)  # what NumPy computes of one number alone is no array
     magnitudes = words & i4(0x7FFFFFFF)
     # One less, and unsigned: 0 is as large as can be, and only subnormals are small.
     special = magnitudes.view(u4) - u4(1) < SUBNORMAL - u4(1)
@@ -147,8 +147,8 @@ def _nearest_float16(value):
     signs |= magnitudes
     bits = signs.astype(u2)
     if special.any():
-        bits[special] = _by_numpy(value[special])
-    return bits
+        bits[special] = _by_numpy(np.atleast_1d(value)[special])
+    return bits.reshape(np.shape(value))
 
 
 def _by_numpy(value):

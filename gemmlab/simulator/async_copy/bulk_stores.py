@@ -83,7 +83,8 @@ class BulkStores:
             here = aligned_stretch(lanes, index, (target, source), one, mine)
             here = inside_shared(lanes, index, source, one, here, "read")
             if lanes.launch.count:
-                what, begin = "tma_red" if operation else "tma_st", of_lanes(lanes, target, here)
+                what = "tma_red" if operation else "tma_st"
+                begin = of_lanes(lanes, target, counted.issued(lanes, what, (target, source), here))
                 counted.count_stretches(lanes, index, what, begin, one, len(begin))
             steps = np.arange(0, one, UNIT)
             self._start(index, source, one, here, lambda begin, s=steps: begin[:, None] + s,
@@ -104,14 +105,16 @@ class BulkStores:
             change = self._change_of(index, how, used, here) if how else None
             if how and change is None:
                 continue
+            what = "tma_red" if how else "tma_st"
+            issued = counted.issued(lanes, what, (address, source, *coordinates), here)
             if lanes.launch.count:
-                what, copies = "tma_red" if how else "tma_st", len(corners)
+                boxes = corners_of(lanes, coordinates, issued)
                 counted.count_bulk(
-                    lanes, index, what, used.name, copies, counted.stored(used.map, corners),
-                    copies * used.map.bytes,
+                    lanes, index, what, used.name, len(boxes), counted.stored(used.map, boxes),
+                    len(boxes) * used.map.bytes,
                 )  # fmt: skip
             if lanes.record is not None:
-                lanes.counting.boxes(index, "store", used, coordinates, source, here)
+                lanes.counting.boxes(index, "store", used, coordinates, source, issued)
 
             def write(store, rows, used=used, corners=corners, change=change):
                 used.store(corners[rows], store.values[rows], change)

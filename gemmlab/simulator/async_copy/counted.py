@@ -35,6 +35,10 @@ LEAST, LEAST_FILLED = 2, 3  # sectors by multicast, of a line and of what is fil
 INSTRUCTIONS = "smsp__sass_inst_executed_op_{}.sum"
 READ = "l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld.sum"
 WRITTEN = "l1tex__m_l1tex2xbar_write_sectors_mem_{}.sum"
+# What counts once for lanes of a warp whose operands all agree, of "tma_st" and "tma_red". Of plain
+# stores ptxas makes a loop that issues one for such lanes, of reductions one for each lane. What an
+# NVIDIA H200 counts of a whole warp is not recorded yet.
+ONCE_FOR_LANES_THAT_AGREE: frozenset[str] = frozenset()
 # Of the copy engine with global memory: what metrics call it, and what a line of a trace does.
 IN_GLOBAL_MEMORY = {"tma_ld": "bulk load", "tma_st": "bulk store", "tma_red": "bulk reduction"}
 
@@ -45,6 +49,18 @@ def count(lanes, what: str, number: int, sectors: int | None = None) -> None:
     events[INSTRUCTIONS.format(what)] += number
     if sectors is not None:
         events[sectors_metric(what)] += sectors
+
+
+def issued(lanes, what: str, operands, mask):
+    """The lanes of `mask` that count for a bulk store or reduction, `what`, of these operands."""
+    if what not in ONCE_FOR_LANES_THAT_AGREE:
+        return mask
+    active = lanes.layout.to_warps(mask)
+    agree = active[:, :, None] & active[:, None, :]  # (warps, 32, 32)
+    for operand in operands:
+        rows = lanes.layout.to_warps(operand)
+        agree &= rows[:, :, None] == rows[:, None, :]
+    return lanes.layout.from_warps(active & ~np.tril(agree, -1).any(axis=2))
 
 
 def count_bulk(

@@ -49,7 +49,7 @@ class Near:
 
     def __init__(self, layout):
         self.sum, self.of = layout.per_block, layout.of_block
-        self.layout = layout
+        self.layout, self.blocks = layout, np.broadcast_to(layout.block_number, layout.shape)
 
     def most(self, values):
         return self.layout.per_block(values, np.max)
@@ -154,25 +154,48 @@ class Mbarriers:
         """
         states = np.zeros(self.layout.shape, np.int64)
         for address, one, here, at in self._valid(index, addresses, mask):
-            if self.lanes.checker:
-                self.lanes.checker.mbarrier_arrive(index, addresses, here)
-            counts = np.where(here, count, 0)
+            counts = np.broadcast_to(np.where(here, count, 0), self.layout.shape)
             arrivals = at.sum(counts)
+            before = None if (arrivals <= one.missing).all() else self._before(counts, at)
             if at is self._near:  # an arrival at another block's gives no state
-                states = np.where(here, self._states(one, counts, arrivals), states)
+                states = np.where(here, self._states(one, before), states)
             announced = at.sum(np.where(here, expected_bytes, 0))
             one.bytes += announced
             one.announced[announced > 0] = index
             if drop:
                 one.expected -= arrivals
-            self._arrived(index, address, arrivals, here, at)
+            self._arrived(index, address, addresses, arrivals, before, here, at)
         return states
 
-    def _arrived(self, index: int, address: int, arrivals, lanes, at) -> None:
-        """`arrivals`: (blocks,). Those beyond a phase that is complete belong to the next one."""
-        one, left = self._known[address], np.array(arrivals)
+    def _before(self, counts, at):
+        """How many arrivals at its mbarrier come before each lane's; threads come in their order.
+
+        `counts`: int (lanes,), the arrivals of each.
+        """
+        thread = self.layout.block_number * self.layout.threads + self.layout.thread_number
+        of_block = at.blocks.reshape(-1)
+        order = np.lexsort((np.broadcast_to(thread, self.layout.shape).reshape(-1), of_block))
+        arrivals, of_block = counts.reshape(-1)[order], of_block[order]
+        sums = np.cumsum(arrivals) - arrivals
+        before = np.empty_like(sums)
+        before[order] = sums - sums[np.searchsorted(of_block, of_block)]
+        return before.reshape(self.layout.shape)
+
+    def _arrived(self, index: int, address: int, addresses, arrivals, before, lanes, at) -> None:
+        """`arrivals`: (blocks,). Those beyond a phase that is complete belong to the next one.
+
+        `before`: as `_before` has it, or None where all belong to this phase. Who sees the phase
+        complete knows what those lanes did that arrived in it, and nothing of the others.
+        """
+        one, left, done = self._known[address], np.array(arrivals), np.zeros_like(arrivals)
         while True:
             now = np.minimum(left, one.missing)
+            if self.lanes.checker:
+                here = lanes
+                if before is not None:
+                    here = lanes & (before >= at.of(done)) & (before < at.of(done + now))
+                self.lanes.checker.mbarrier_arrive(index, addresses, here)
+            done = done + now
             one.missing -= now
             left = left - now
             completed = self._complete(address, one)
@@ -303,18 +326,16 @@ class Mbarriers:
             what = f"an mbarrier can count {MOST} bytes at most"
             self.lanes.find("mbarrier overflow", index, what, wrong)
 
-    def _states(self, one: Mbarrier, counts, arrivals):
-        phase, missing = one.phase, one.missing
-        if (arrivals <= missing).all():
-            return self.layout.of_block(phase << COUNT_BITS | missing)
-        # Some arrive after others have completed the phase: threads come in their order.
-        rows = self.layout.to_warps(counts).reshape(self.layout.blocks, -1)
-        before = np.cumsum(rows, axis=1) - rows
-        late = before - missing[:, None]
-        expected = np.maximum(one.expected, 1)[:, None]
-        number = phase[:, None] + np.where(late < 0, 0, 1 + late // expected)
+    def _states(self, one: Mbarrier, before):
+        """What the lanes are told: (lanes,). `before`: as `_arrived` takes it."""
+        of_block = self.layout.of_block
+        phase, missing, expected = map(of_block, (one.phase, one.missing, one.expected))
+        if before is None:
+            return phase << COUNT_BITS | missing
+        late, expected = before - missing, np.maximum(expected, 1)
+        number = phase + np.where(late < 0, 0, 1 + late // expected)
         left = np.where(late < 0, -late, expected - late % expected)
-        return self.layout.from_warps(number << COUNT_BITS | left)
+        return number << COUNT_BITS | left
 
     def _in_bounds(self, index: int, addresses, mask):
         """[(address, lanes, at)] of the places that can hold an mbarrier."""

@@ -6,11 +6,12 @@ lanes concerned (True: all), `size` the bytes of each lane, `index` the instruct
 
 What counts as ordered: accesses of one thread; and accesses with a barrier between that both
 threads take part in, of the block, of the cluster, of the warp (__syncwarp), with a count, or an
-mbarrier; and what was done before a flag was written and after it was read (flags.py). Lanes of a
-warp are not ordered otherwise, and shuffles, votes, fences and other atomics order nothing, but
-`match` does where there are flags. No race are: two reads, two atomics, and a write of the value
-that is there already, so that many threads may set one flag. The order in which the simulator
-happens to run threads plays no part.
+mbarrier, whose phase tells of the arrivals that completed it and of no later ones; and what was
+done before a flag was written and after it was read (flags.py). Lanes of a warp are not ordered
+otherwise, and shuffles, votes, fences and other atomics order nothing, but `match` does where there
+are flags. No race are: two reads, two atomics, and a write of the value that is there already, so
+that many threads may set one flag. The order in which the simulator happens to run threads plays
+no part, but for who arrives at an mbarrier too late.
 
 The kinds of findings: "read-after-write race" and so on; "read of a copy in flight", "write of a
 copy in flight", "write to a copy's source"; "async-proxy race", where a bulk store or wgmma reads

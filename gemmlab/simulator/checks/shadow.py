@@ -103,7 +103,7 @@ class Writes:
         self.last = np.repeat(self.last, factor)
 
     def note(self, granules, actors, time: int) -> None:
-        self.last[granules] = (time << ACTOR_BITS) | actors
+        self.last[granules] = (np.int64(time) << ACTOR_BITS) | actors
 
     def recent(self, granules, block, clocks):
         last = self.last[granules]

@@ -113,7 +113,8 @@ class SharedMemory:
             offsets = self._offsets(differs) if differs else self.block_offsets
             plan.indexes[key] = (plan.addresses + (offsets - rest)) >> (size.bit_length() - 1)
         start, indexes = (offset + rest) // size, plan.indexes[key]
-        return (start, indexes) if start >= 0 else (0, indexes + start)
+        # NumPy counts a negative index from the end: a base may lie below what it leads to.
+        return (start, indexes) if start >= 0 and plan.lowest >= 0 else (0, indexes + start)
 
     def plan(self, base, mask) -> Plan:
         """The same for the same objects, as long as it is one of the last PLANS."""
