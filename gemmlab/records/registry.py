@@ -202,15 +202,21 @@ def of_each(items: Iterable[Item], read: Callable[[Item], Found]) -> list[Found]
 
 
 def keep_sources(name: str, folder: Path, fingerprints: Iterable[Fingerprint]) -> None:
-    """Keep what the fingerprints of the evidence `name` are made of, beside those of others."""
-    files_of: dict[str, str] = {}
-    values: dict[str, set[int]] = {}
+    """Keep what the fingerprints of the evidence `name` are made of, beside those of others.
+
+    Of each kernel its files with their digests, and the values that each setting had.
+    """
+    kernels: dict[str, dict[str, Any]] = {}
     for fingerprint in fingerprints:
-        files_of |= fingerprint.files
+        if not fingerprint.files:
+            continue
+        kernel = kernels.setdefault(next(iter(fingerprint.files)), {"files": {}, "settings": {}})
+        kernel["files"] |= fingerprint.files
         for setting, value in fingerprint.settings.items():
-            values.setdefault(setting, set()).add(value)
-    settings = {setting: sorted(several) for setting, several in sorted(values.items())}
-    kept = _sources(folder) | {name: {"files": files_of, "settings": settings}}
+            values = kernel["settings"].setdefault(setting, [])
+            if value not in values:
+                values.append(value)
+    kept = _sources(folder) | {name: kernels}
     lines = ",\n".join(f" {json.dumps(key)}: {json.dumps(kept[key])}" for key in sorted(kept))
     files.write(folder / SOURCES, f"{{\n{lines}\n}}\n".encode())
 
@@ -229,25 +235,24 @@ def changed(name: str, now: Fingerprint, recorded: str) -> str:
 
     recorded: its cell of the column `code`.
     """
-    if recorded.partition("-")[0] == shortened(now.code):
+    if now.files and recorded.partition("-")[0] == shortened(now.code):
         return "its launch has changed (grid, block, cluster, shared memory, arguments or boxes)"
-    kept = _sources(replayed()).get(name)
-    if kept is None:
+    kernel, *headers = now.files or [""]
+    then = _sources(replayed()).get(name, {}).get(kernel)
+    if then is None:
         return ""
-    files_then, settings_then = kept["files"], kept["settings"]
-    kernel_then, *headers_then = files_then
-    kernel, *headers = now.files
-    if now.files[kernel] != files_then[kernel_then]:
-        return f"{kernel_then} has changed"
+    files_then = then["files"]
+    if now.files[kernel] != files_then[kernel]:
+        return f"{kernel} has changed"
     for header in headers:
         if header not in files_then:
             return f"its header {header} is new"
         if now.files[header] != files_then[header]:
             return f"its header {header} has changed"
-    for header in headers_then:
+    for header in files_then:
         if header not in now.files:
             return f"its header {header} is no longer included"
-    for setting, values in settings_then.items():
+    for setting, values in then["settings"].items():
         value = now.settings.get(setting, "not set")
         if value not in values:
             return f"its setting {setting} is {value}, measured with {', '.join(map(str, values))}"
