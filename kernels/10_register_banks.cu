@@ -24,7 +24,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 register_banks(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C,
                int M, int N, int K, float alpha, float beta)
 {
-    extern __shared__ __align__(RING_ALIGN) Tiles tiles[];     // the places of the ring
+    extern __shared__ __align__(RING_ALIGN) Tiles tiles[];     // the ring, at whole sectors
     __shared__ unsigned long long barriers[2 * STAGES];
     const Inputs in = of_this_block(A, B, M, N, K);
 
