@@ -11,7 +11,7 @@ from PIL import Image
 
 from gemmlab.folders import KERNELS, NOTEBOOKS, ROOT
 from gemmlab.ladder import RUNGS
-from gemmlab.notebook import glossary
+from gemmlab.notebook import exercises, glossary
 from gemmlab.notebook.reading import DEEPER
 from gemmlab.site import widgets
 from gemmlab.site.pages import code, links, lists, notebook, prose, terms
