@@ -16,8 +16,7 @@ from gemmlab.analysis import known_differences
 from gemmlab.cli import bench, doctor, ladder_table, sweep
 from gemmlab.distributed.gpus.runner import NotEnoughGpus
 from gemmlab.distributed.team import RankFailed
-from gemmlab.kernel import prebuilt
-from gemmlab.kernel.verify import VerificationError
+from gemmlab.kernel import prebuilt, verify
 from gemmlab.ladder import RUNGS, Problem
 from gemmlab.measure import timing
 from gemmlab.products import choosing
@@ -46,7 +45,7 @@ def machine(tmp_path, monkeypatch):
 
         def require():
             if not fake.passes:
-                raise VerificationError("01_naive: C[3, 4] is NaN")
+                raise verify.VerificationError("01_naive: C[3, 4] is NaN")
 
         kernel.verify = lambda: SimpleNamespace(passed=fake.passes, cases=cases, require=require)
         kernel.trace = lambda *shape: SimpleNamespace(counters=fake.counters, kernel_name=name)
@@ -110,6 +109,7 @@ def test_help_teaches(capsys, command):
         (("bench", "02", "64", "64", "64"), "no rung '02': did you mean 02_coalescing?"),
         (("bench", "02"), "no rung '02': did you mean 02_coalescing?"),
         (("sass", "99_nothing"), "no rung '99_nothing'"),
+        (("ladder", "16"), "no rung '16': did you mean 16_tma_wgmma?"),
         (("sass", "01_naive", "--arch", "sm_50"), "those are sm_75"),
     ],
 )
@@ -499,7 +499,53 @@ def test_the_ladder_verifies_counts_and_replays(machine, capsys):
     assert code == 0
     row = out.splitlines()[-1].split()
     assert row[:2] == ["01_naive", "pass"]
-    assert "4.5" in row and "as recorded" in out and "25.0" in row and "NVIDIA Test" in out
+    assert "4.50" in row and "as recorded" in out and "25.0" in row and "NVIDIA Test" in out
+
+
+def test_the_ladder_of_named_rungs_runs_kernels_that_copy_tiles(capsys, monkeypatch):
+    """Those load nothing by their lanes, so they have no sectors for a load."""
+    names = ["02_coalescing", "16_tma_wgmma", "17_warp_specialized", "18_persistent"]
+    monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
+    monkeypatch.setattr(ladder_table, "COUNT_SHAPE", (128, 256, 64))  # small, to be sooner done
+    monkeypatch.setattr(verify, "shapes", lambda kernel: [(129, 70, 66)])
+    code, out, _ = run(capsys, "ladder", *names)
+    rows = [line.split() for line in out.splitlines()[2:]]
+    assert code == 0 and [row[:2] for row in rows] == [[name, "pass"] for name in names]
+    assert [row[2] == "-" for row in rows] == [False, True, True, True]
+    for row in rows:
+        recorded = runs.replay_at(gl.load(row[0]), *runs.LARGE)
+        assert str(round(recorded.gflops)) in row
+
+
+def test_what_goes_wrong_with_a_rung_is_its_note_and_the_rows_after_it_are_shown(
+    machine, capsys, monkeypatch
+):
+    only(monkeypatch, RUNGS[1::-1])
+    load = ladder_table.load
+
+    def fails(name, **settings):
+        kernel = load(name, **settings)
+        if name == "02_coalescing":
+            kernel.trace = lambda *shape: 1 / 0
+        return kernel
+
+    loaded_by(monkeypatch, fails)
+    code, out, _ = run(capsys, "ladder")
+    wrong, other = out.splitlines()[2:]
+    assert code == 1 and wrong.split()[:2] == ["02_coalescing", "pass"]
+    assert wrong.endswith("ZeroDivisionError: division by zero") and "NVIDIA Test" in other
+
+
+def test_each_row_of_the_ladder_is_printed_before_the_next_rung_runs(machine, capsys, monkeypatch):
+    only(monkeypatch, RUNGS[1::-1])
+    load, printed = ladder_table.load, []
+
+    def records(name, **settings):
+        printed.append(capsys.readouterr().out.splitlines()[-1].split()[0])
+        return load(name, **settings)
+
+    loaded_by(monkeypatch, records)
+    assert run(capsys, "ladder")[0] == 0 and printed == ["rung", "02_coalescing"]
 
 
 def test_the_ladder_fails_where_a_counter_differs_from_the_record(machine, capsys):

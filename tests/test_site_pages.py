@@ -148,6 +148,14 @@ def test_pictures_in_html_become_files_and_its_links_lead_to_pages(made):
     assert '<a href="02_coalescing.html">' in shown(page)
 
 
+def test_a_page_has_the_answer_of_a_prediction_in_a_closed_fold_alone(made):
+    waits = exercises.unanswered("ms: 41.58")
+    page = made(ran("", **{"text/plain": repr(waits), "text/html": waits._repr_html_()}))
+    assert exercises.WAITING in shown(page)
+    assert "<details><summary>Answer</summary>ms: 41.58</details>" in shown(page)
+    assert json.dumps(page.notebook).count("41.58") == 1
+
+
 def test_an_inner_loop_leads_to_its_line_of_the_kernel(made):
     import gemmlab as gl
 

@@ -48,6 +48,7 @@ EPILOG = """\
 examples:
   python -m gemmlab doctor                         what is here, what is missing, what to do
   python -m gemmlab ladder                         every rung in one table
+  python -m gemmlab ladder 16_tma_wgmma            these rungs alone
   python -m gemmlab bench 01_naive 1024 1024 1024  one kernel, one shape (M N K)
   python -m gemmlab bench 01_naive 512 512 512 --set BLOCK_X=16 --set BLOCK_Y=16
   python -m gemmlab bench auto 64 4096 4096        what gl.matmul takes for a shape
@@ -136,9 +137,14 @@ def _parser() -> argparse.ArgumentParser:
         return added
 
     command("doctor", doctor.run, "say what is here, what is missing and what to do")
-    command(
+    climb = command(
         "ladder", ladder_table.run, "verify, count and measure or replay every rung, in one table",
-        "The counters come from the simulator and are held against the recorded ones.",
+        "The counters come from the simulator and are compared with the recorded ones. Each row is "
+        "printed as soon as it is known.",
+    )  # fmt: skip
+    climb.add_argument(
+        "rungs", nargs="*", type=arguments.rung, metavar="KERNEL",
+        help="rungs, all if none is named",
     )  # fmt: skip
 
     one = command(
