@@ -183,14 +183,25 @@ def test_too_few_gpus_are_3_and_a_rank_that_died_is_1(monkeypatch, capsys):
         assert capsys.readouterr().err.strip() == f"gemmlab: {error}"
 
 
-def test_bench_of_a_shape_that_was_not_recorded_is_3_and_says_which_were(machine, capsys):
-    code, _, err = run(capsys, "bench", "01_naive", "100", "100", "100")
-    assert code == 3 and "512x512x512, 4096x4096x4096" in err
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        (("100", "100", "100"), "recorded are, as MxNxK: 512x512x512, 4096x4096x4096."),
+        (("512", "512", "512", "--set", "BLOCK_X=16"), "at 512×512×512 with these settings"),
+    ],
+)
+def test_bench_of_what_was_not_recorded_verifies_and_says_so(machine, capsys, asked, says):
+    code, out, err = run(capsys, "bench", "01_naive", *asked)
+    assert (code, err) == (0, "") and "pass (3 cases)" in out and "ms" not in out
+    assert out.splitlines()[-1].startswith("  no time to show: ") and says in out
+    machine.passes = False
+    code, out, err = run(capsys, "bench", "01_naive", *asked)
+    assert code == 1 and "C[3, 4] is NaN" in err
 
 
-def test_bench_of_other_settings_is_3(machine, capsys):
-    code, _, err = run(capsys, "bench", "01_naive", "512", "512", "512", "--set", "BLOCK_X=16")
-    assert code == 3 and "not with BLOCK_X=16" in err
+def test_bench_of_a_rung_without_a_sweep_says_no_more_of_it(machine, capsys):
+    code, out, _ = run(capsys, "bench", "01_naive", "512", "512", "512")
+    assert code == 0 and "its settings: the default. No sweep of its settings is recorded\n" in out
 
 
 TUNED, SWEPT = "10_register_banks", "05_thread_tile_2d"
@@ -237,11 +248,13 @@ def test_bench_shows_the_default_where_only_that_is_recorded(replayed, capsys):
     assert f"share of cuBLAS  {100 * recorded.ratio.median:.2f} %" in out
 
 
-def test_bench_needs_a_gpu_where_nothing_that_is_recorded_fits(replayed, capsys):
-    code, out, err = run(capsys, "bench", SWEPT, "512", "512", "512", "--set", "BM=64")
-    assert code == 3 and out == "" and "measuring that needs a GPU" in err
-    code, out, err = run(capsys, "bench", TUNED, "700", "700", "700")
-    assert code == 3 and out == "" and "was not recorded at M=700" in err
+def test_bench_shows_no_time_where_nothing_that_is_recorded_fits(replayed, capsys):
+    code, out, _ = run(capsys, "bench", SWEPT, "512", "512", "512", "--set", "BM=64")
+    assert code == 0 and "no time to show: " in out and "measuring that needs a GPU" in out
+    code, out, _ = run(capsys, "bench", TUNED, "700", "700", "700")
+    kernel = gl.load(TUNED, shape=(700, 700, 700))
+    assert code == 0 and f"{TUNED} {ladder.written(kernel.settings)}: pass" in out
+    assert f"its settings: {kernel.note}" in out and "no time to show: " in out
 
 
 @pytest.mark.parametrize(
@@ -599,16 +612,15 @@ def test_bench_of_auto_says_what_was_picked_and_its_recorded_share(capsys):
     assert f"share of cuBLAS  {100 * row.share:.2f} %" in out and row.recorded[:10] in out
 
 
-def test_bench_of_auto_elsewhere_says_what_was_picked_and_that_no_time_is_recorded(capsys):
-    code, out, err = run(capsys, "bench", "auto", "100", "99", "98")
-    assert code == 3 and f"auto: {choosing.choose((100, 99, 98))}" in out
-    assert "no time of it is recorded at 100×99×98" in err
+def test_bench_of_auto_takes_a_type_and_verifies_where_no_time_is_recorded(capsys):
+    code, out, _ = run(capsys, "bench", "auto", "1024", "1024", "512", "--dtype", "bfloat16")
+    chosen = choosing.choose((1024, 1024, 512), "bfloat16")
+    assert code == 0 and f"auto: {chosen}" in out
+    assert f"{chosen.rung} {ladder.written(chosen.settings)}: pass" in out
+    assert "no time to show: none is recorded at 1024×1024×512" in out and "GFLOP/s" not in out
 
 
-def test_bench_of_auto_takes_a_type_and_a_rung_does_not(capsys):
-    code, out, err = run(capsys, "bench", "auto", "100", "99", "98", "--dtype", "bfloat16")
-    chosen = choosing.choose((100, 99, 98), "bfloat16")
-    assert code == 3 and f"auto: {chosen}" in out and "no time of it is recorded" in err
+def test_a_rung_takes_no_type(capsys):
     code, _, err = run(capsys, "bench", "01_naive", "64", "64", "64", "--dtype", "float16")
     assert code == 2 and "--dtype is for auto; 01_naive multiplies what its parameters say" in err
 

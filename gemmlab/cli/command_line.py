@@ -61,7 +61,7 @@ examples:
   python -m gemmlab compile --check                are the compiled kernels that ship up to date?
 
 exit codes:
-  0  all is well
+  0  all is well; of bench without a GPU: it is verified, also where no time of it is recorded
   1  a check failed: a wrong result, a stale record, a counter that differs, something missing,
      a damaged file, a folder that cannot be written
   2  the request is not possible: an unknown kernel, an illegal setting, a shape that takes too
@@ -150,7 +150,8 @@ def _parser() -> argparse.ArgumentParser:
     one = command(
         "bench", bench.run, "verify one kernel and time it against cuBLAS at one shape",
         "Its settings are those that were the fastest in the recorded sweep at the nearest shape, "
-        "if there is one. Without a GPU, the simulator verifies it and the recorded time is shown.",
+        "if there is one. Without a GPU, the simulator verifies it and the recorded time is shown; "
+        "where none is recorded it says so, and ends with 0 all the same.",
     )  # fmt: skip
     one.add_argument(
         "kernel",
