@@ -98,7 +98,6 @@ def test_help_teaches(capsys, command):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ((), "command"),
         (("fly",), "fly"),
         (("bench", "01_naive", "64", "64"), "K"),
         (("bench", "01_naive", "64", "0", "64"), "'0' is not a whole number of 1 or more"),
@@ -133,6 +132,19 @@ def test_a_request_that_the_ladder_refuses_is_2(capsys, arguments):
     assert err.startswith("gemmlab: ") and "Traceback" not in err
 
 
+def test_without_a_command_the_commands_are_listed(capsys):
+    code, out, err = run(capsys)
+    assert (code, err) == (0, "")
+    assert all(f"    {name} " in out for name in ("doctor", "ladder", "bench", "record", "sass"))
+
+
+def test_a_terminal_that_lacks_a_letter_gets_the_rest(machine, monkeypatch):
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
+    assert cli.main(["bench", "01_naive", "512", "512", "512"]) == 0
+    assert b"the GPU meanwhile: 1980 MHz" in written.getvalue() and b" ?C" in written.getvalue()
+
+
 def test_the_version_is_that_of_the_package(capsys):
     assert run(capsys, "--version") == (0, f"gemmlab {gl.__version__}\n", "")
 
@@ -146,11 +158,22 @@ def test_a_device_that_is_not_known_is_2_with_every_command(capsys, monkeypatch,
     assert code == 2 and out == "" and "GEMMLAB_DEVICE='tpu' is not known: 'simulator' is" in err
 
 
-def test_an_unknown_name_to_record_is_answered_with_the_nearest(capsys):
+def test_an_unknown_name_to_record_is_answered_with_the_nearest_and_how_to_list_all(capsys):
     code, _, err = run(capsys, "record", "best_by_shape/10_register")
-    assert code == 2 and "did you mean best_by_shape/10_register_banks?" in err
+    assert code == 2 and "Did you mean best_by_shape/10_register_banks, " in err
+    code, _, err = run(capsys, "record", "qqq")
+    assert code == 2 and "Did you" not in err and "`python -m gemmlab record --list`" in err
+    assert len(err) < 200
+    code, out, _ = run(capsys, "record", "--list")
+    assert code == 0 and out.splitlines() == [one.name for one in recorder.evidence()]
+
+
+def test_a_sweep_without_a_gpu_is_3_and_says_what_is_searched_without_one(machine, capsys):
+    code, _, err = run(capsys, "tune", "05_thread_tile_2d")
+    assert code == 3 and "needs a GPU: there is none." in err
+    assert "tune 05_thread_tile_2d --strategy genetic" in err
     code, _, err = run(capsys, "tune", "99_nothing")
-    assert code == 2 and "99_nothing" in err
+    assert code == 2 and "no rung '99_nothing'" in err
 
 
 def test_recording_without_a_gpu_is_3(machine, capsys):

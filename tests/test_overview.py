@@ -8,13 +8,23 @@ import pytest
 from gemmlab.ladder import RUNGS, LadderError, find
 from gemmlab.loading import load
 from gemmlab.notebook import overview
-from gemmlab.records import registry, runs
+from gemmlab.records import best_by_shape, registry, roofs, runs
 from gemmlab.records.runs import Measured
 
 
 def test_the_readme_shows_the_records_as_they_are():
     readme = overview.README.read_text(encoding="utf-8")
     assert overview.updated(readme) == readme, "run `make readme`"
+
+
+def test_the_ladder_has_the_days_of_all_its_rows():
+    days = {roofs.recorded_ceilings().recorded[:10]}
+    for rung in RUNGS:
+        if rung.shown_at is None:
+            days.add(runs.replay_at(Measured(rung), *runs.LARGE).recorded[:10])
+        else:
+            days.add(best_by_shape.at(rung.name, rung.shown_at)["recorded"][:10])
+    assert len(days) > 1 and f", {min(days)} to {max(days)}; medians" in overview.ladder_source()
 
 
 def test_the_pictures_are_there_and_shown():

@@ -76,7 +76,13 @@ environment:
 
 def main(given: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code (argparse exits with 2 by itself)."""
-    options = _parser().parse_args(given)
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace")  # a terminal may have no "×"
+    parser = _parser()
+    options = parser.parse_args(given)
+    if "run" not in options:  # no command is named
+        parser.print_help()
+        return OK
     try:
         simulator_wanted()  # a GEMMLAB_DEVICE that is not known is refused by every command
         code = options.run(options)
@@ -125,7 +131,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"gemmlab {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="command")
+    commands = parser.add_subparsers(metavar="command")
 
     def command(name: str, run: Callable[[argparse.Namespace], int], help: str, more: str = ""):
         added = commands.add_parser(
@@ -193,6 +199,7 @@ def _parser() -> argparse.ArgumentParser:
         "tuning, stalls and so on for those of every rung; epilogue, batches, 01_l1_passes; "
         "21_multi_gpu, which needs two GPUs",
     )  # fmt: skip
+    write.add_argument("--list", action="store_true", help="list all names, and measure nothing")
     write.add_argument(
         "--shapes", nargs="+", type=arguments.shape, default=runs.SHAPES, metavar="MxNxK",
         help="record rungs only at these shapes, such as 1001x777x513 (default: all of the series)",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -152,12 +152,25 @@ def _speed(rung: ladder.Rung) -> tuple[str, float]:
 
 def ladder_source() -> str:
     """Where the numbers of the ladder come from, in a sentence. Raises NoRecord and BadRecord."""
-    provenance = runs.entry(Measured(RUNGS[0]))["provenance"]
+    rungs = [rung for rung in RUNGS if runs.is_recorded(rung)]
+    every = [_provenance(rung) for rung in rungs]
+    gpu, cuda, cublas = (
+        " and ".join(dict.fromkeys(one[name] for one in every))
+        for name in ("gpu", "cuda", "cublas")
+    )
+    dates = [roofs.recorded_ceilings().recorded, *(one["recorded"] for one in every)]
     return (
         "FP32 where a row does not say otherwise, each beside cuBLAS of the same precision, "
-        f"measured on one {provenance['gpu']} with CUDA {provenance['cuda']} and cuBLAS "
-        f"{provenance['cublas']}, {provenance['recorded'][:10]}; medians, in turn with cuBLAS."
+        f"measured on one {gpu} with CUDA {cuda} and cuBLAS {cublas}, {_days(dates)}; medians, in "
+        "turn with cuBLAS."
     )
+
+
+def _provenance(rung: ladder.Rung) -> Mapping[str, str]:
+    """Of the number that a rung has in the ladder."""
+    if rung.shown_at is None:
+        return runs.entry(Measured(rung))["provenance"]
+    return best_by_shape.at(rung.name, rung.shown_at)
 
 
 def ladder_table() -> str:
@@ -203,8 +216,13 @@ def _dates(slug: str, names: Iterable[str]) -> str:
             for name in names
             if runs.is_recorded(ladder.find(name))
         ]
-    days = sorted({one["recorded"][:10] for one in told})
-    return f"{told[0]['gpu']} {' to '.join(dict.fromkeys((days[0], days[-1])))}"
+    return f"{told[0]['gpu']} {_days(one['recorded'] for one in told)}"
+
+
+def _days(recorded: Iterable[str]) -> str:
+    """The first day of these dates and times, and the last if it is another."""
+    days = sorted(one[:10] for one in recorded)
+    return " to ".join(dict.fromkeys((days[0], days[-1])))
 
 
 def updated(readme: str) -> str:
