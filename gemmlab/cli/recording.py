@@ -6,6 +6,7 @@ import argparse
 
 from gemmlab.cli.output import OK, say
 from gemmlab.cuda.device import NoGpu, gpu, why_no_gpu
+from gemmlab.folders import require_checkout
 from gemmlab.ladder import RUNGS, IllegalSetting, find
 from gemmlab.records import runs
 from gemmlab.search.command import BUDGET, Wanted
@@ -31,6 +32,7 @@ def tune(options: argparse.Namespace) -> int:
     from gemmlab.records import recorder
 
     kernels = [find(name).name for name in options.kernels] or [rung.name for rung in RUNGS]
+    require_checkout("Recording")
     if gpu() is None:
         raise NoGpu(
             f"Timing every setting needs a GPU: {why_no_gpu()} Without one, a search goes through "
