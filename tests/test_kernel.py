@@ -106,6 +106,13 @@ def test_a_source_that_is_no_text_is_refused(source):
         gl.from_source(source, like="01_naive")
 
 
+def test_a_source_may_lie_in_a_file_and_is_checked_like_a_text(tmp_path):
+    path = tmp_path / "mine.cu"
+    path.write_text(TEXT, encoding="utf-8")
+    kernel = gl.from_source(path, like="02_coalescing")
+    assert kernel.edited and kernel.text == TEXT and np.allclose(kernel(A, B), A @ B, atol=1e-5)
+
+
 def test_c_may_be_anything_where_beta_is_0(kernel):
     assert np.isfinite(kernel(A, B, np.full((9, 9), np.nan))).all()
 

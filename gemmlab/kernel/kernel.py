@@ -71,13 +71,19 @@ def by_default(rung: ladder.Rung) -> Kernel:
     return Kernel(rung, settings, None, rung.path)
 
 
-def from_source(source: str, like: str, arch: str | None = None, **settings: int) -> Kernel:
+def from_source(source: str | Path, like: str, arch: str | None = None, **settings: int) -> Kernel:
     """A kernel from CUDA C++ text, with the parameters and launches of rung `like`.
 
-    Raises ArgumentError for what is no text, and else what gl.load raises.
+    `source`: the text, or the file that has it. Raises ArgumentError for what is neither, OSError
+    for a file that cannot be read, and else what gl.load raises.
     """
+    if isinstance(source, Path):
+        source = source.read_text(encoding="utf-8")
     if not isinstance(source, str):
-        raise ArgumentError(f"source is {kind_of(source)}: from_source takes CUDA C++ as text")
+        raise ArgumentError(
+            f"source is {kind_of(source)}: from_source takes CUDA C++ as text, or the Path of a "
+            "file with it"
+        )
     rung = ladder.find(like)
     return Kernel(rung, ladder.settings_for(rung, settings), arch, source)
 
