@@ -13,6 +13,8 @@ PYTEST := OMP_NUM_THREADS=1 $(VENV_PYTHON) -m pytest --quiet --numprocesses logi
 NBVAL := --nbval --nbval-current-env --nbval-cell-timeout 300
 HARDWARE := tests/test_against_hardware.py
 BUILT := tests/site
+# Takes minutes, and a copy of the checkout with a .venv of its own.
+SHOWN := tests/readme
 
 # Only what .venv holds counts.
 unexport PYTHONPATH PYTHONHOME
@@ -20,11 +22,12 @@ unexport PYTHONPATH PYTHONHOME
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab test test-unit test-hardware test-notebooks lint notebooks readme compiled site setup-site test-site lock clean
+.PHONY: help setup lab test test-unit test-hardware test-notebooks test-all test-readme lint notebooks readme compiled site setup-site test-site lock clean
 
 help:
 	@echo 'make lab         set up, then open JupyterLab on the notebooks (ARGS="--port 9000": more for Jupyter)'
-	@echo 'make test        set up, then run every check: ruff, pytest, all notebooks'
+	@echo 'make test        set up, then check code and notebooks: ruff, pytest, nbval'
+	@echo 'make test-all    make test, then make test-site, then every command that README.md shows'
 	@echo 'make notebooks   run all notebooks in the simulator and write their outputs into them'
 	@echo 'make readme      write the ladder table, the pictures and the thumbnails anew'
 	@echo 'make compiled    compile all rungs with all settings, for sliders and machines without NVRTC'
@@ -44,15 +47,24 @@ lab: setup
 	@$(JUPYTER) jupyterlab --log-level=WARN $(ARGS)
 
 test: lint
-	$(PYTEST) $(NBVAL) --ignore $(BUILT) notebooks tests
+	$(PYTEST) $(NBVAL) --ignore $(BUILT) --ignore $(SHOWN) notebooks tests
 
 # The same in three parts, for machines side by side.
 test-unit: lint
-	$(PYTEST) --ignore $(HARDWARE) --ignore $(BUILT) tests
+	$(PYTEST) --ignore $(HARDWARE) --ignore $(BUILT) --ignore $(SHOWN) tests
 test-hardware: setup
 	$(PYTEST) $(HARDWARE)
 test-notebooks: setup
 	$(PYTEST) $(NBVAL) notebooks
+
+# One after the other, also with make -j: each takes all cores.
+test-all:
+	@$(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory test-site
+	@$(MAKE) --no-print-directory test-readme
+
+test-readme: setup
+	$(PYTEST) --numprocesses 0 $(SHOWN)
 
 lint: setup
 	$(VENV_PYTHON) -m ruff check --quiet .

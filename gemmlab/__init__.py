@@ -127,6 +127,11 @@ def load_ipython_extension(ipython) -> None:
     import_module("gemmlab.notebook.kernel_magic").register(ipython)
 
 
+def __dir__() -> list[str]:
+    """What completion offers: also what is loaded only when it is used."""
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str):
     """Raises ImportError, saying what to install, for what draws with ipywidgets without them."""
     if name not in _LATER:

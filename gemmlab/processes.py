@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import active_children
 from multiprocessing.context import BaseContext
+from typing import Any
+
+
+class Pool(ProcessPoolExecutor):
+    """One whose `map` leaves work that is not done yet as it is when the caller is interrupted.
+
+    That of Python cancels it, and then writes a traceback if its workers are ended.
+    """
+
+    def map(self, work: Callable, *iterables: Iterable) -> Iterator[Any]:
+        futures = [self.submit(work, *given) for given in zip(*iterables, strict=False)]
+        return (future.result() for future in futures)
 
 
 @contextmanager
-def workers(context: BaseContext | None = None) -> Iterator[ProcessPoolExecutor]:
+def workers(context: BaseContext | None = None) -> Iterator[Pool]:
     """One process for each core, started as `context` does. An error or Ctrl-C ends them at once.
 
     A terminal sends Ctrl-C to all processes; only the one that asked answers it.
     """
     others = set(active_children())
-    with ProcessPoolExecutor(mp_context=context, initializer=_ignore_interrupts) as pool:
+    with Pool(mp_context=context, initializer=_ignore_interrupts) as pool:
         try:
             yield pool
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(wait=False)
             for worker in set(active_children()) - others:
                 worker.terminate()
             raise

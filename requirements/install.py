@@ -10,6 +10,7 @@ run takes for finished: the stamp in it is written last.
 """
 
 import argparse
+import contextlib
 import ctypes
 import errno
 import hashlib
@@ -24,6 +25,11 @@ import tempfile
 import time
 import typing
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
 OLDEST_PYTHON = (3, 10)
 NEWEST_PYTHON = "3.14"  # the newest that the pinned versions have wheels for
 
@@ -31,7 +37,7 @@ NEWEST_PYTHON = "3.14"  # the newest that the pinned versions have wheels for
 PIP = "pip==26.3"
 
 # What is installed for CuPy: the lock's name, and the disk space that all of .venv then takes.
-DISK_SPACE = {"none": "1 GB", "cuda12": "3 GB", "cuda13": "3 GB"}
+DISK_SPACE = {"none": "1.5 GB", "cuda12": "3 GB", "cuda13": "3 GB"}
 
 STAMP = "gemmlab-setup.json"
 
@@ -120,6 +126,8 @@ def explain(output, cupy):
             f"The disk is full: make room, about {DISK_SPACE[cupy]} for {root_folder()} and half "
             f"of that for downloads in {tempfile.gettempdir()}, {AGAIN}"
         )
+    if re.search(r"Errno (13|30)\b|Read-only file system|Permission denied", output):
+        return f"{root_folder()} cannot be written: use a checkout in a folder of your own, {AGAIN}"
     if re.search("CERTIFICATE_VERIFY_FAILED", output):
         return (
             "The package index's certificate is not trusted here: name the right one in pip's "
@@ -306,6 +314,25 @@ def build(venv, root, cupy, run):
     install_project(venv, root, cupy, run)
 
 
+@contextlib.contextmanager
+def one_at_a_time(root):
+    """Wait until no other process sets up this checkout: two would delete each other's .venv.
+
+    The lock is on a file that is there, and ends with the process.
+    """
+    with open(os.path.join(root, "requirements", "lab.txt"), encoding="utf-8") as file:
+        if fcntl is not None:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                print("Another set-up of this checkout is under way: waiting for it.")
+                sys.stdout.flush()
+                fcntl.flock(file, fcntl.LOCK_EX)
+            except OSError:  # a file system without locks
+                pass
+        yield
+
+
 def set_up(root, exact_python=False, driver=None, version=None, run=run):
     """Bring .venv under `root` up to date; print a line for each thing done. Raises SetupError."""
     start = time.time()
@@ -365,9 +392,10 @@ def main(arguments=None):
     parser.add_argument("--site", action="store_true")
     options = parser.parse_args(arguments)
     try:
-        set_up(root_folder(), exact_python=options.exact_python)
-        if options.site:
-            add_site(root_folder())
+        with one_at_a_time(root_folder()):
+            set_up(root_folder(), exact_python=options.exact_python)
+            if options.site:
+                add_site(root_folder())
     except SetupError as error:
         print(f"gemmlab: {error}", file=sys.stderr)
         return 1

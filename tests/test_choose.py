@@ -216,7 +216,11 @@ def test_what_is_recorded_in_float16_alone_stands_for_bfloat16(tables):
     assert found.settings["BIAS"] == 0, "of what has no epilogue, none that has one is taken"
     found = gl.choose(here, "bfloat16")
     assert (found.dtype, found.rung, found.share) == ("bfloat16", MMA_SYNC.name, None)
-    assert found.settings["BM"] == 64 and found.settings["DTYPE"] == 1 and "in float16" in found.why
+    assert found.settings["BM"] == 64 and found.settings["DTYPE"] == 1
+    assert found.why.startswith(
+        "the nearest settings of this type to the fastest that was recorded"
+    )
+    assert found.why.endswith("in float16; not measured in this type")
     choosing.recorded.cache_clear()
     choosing._choose.cache_clear()
     tables.append(with_settings(row(MMA_SYNC, here, 150.0, 0.7), DTYPE=1))
@@ -225,6 +229,23 @@ def test_what_is_recorded_in_float16_alone_stands_for_bfloat16(tables):
 
 
 # ---- the records of this repository --------------------------------------------------------------
+
+
+def test_nothing_is_called_recorded_in_bfloat16_that_was_recorded_in_float16_alone():
+    """And of settings that were recorded in neither it says so."""
+    recorded = {(r.rung.name, r.settings, r.problem) for r in choosing.recorded("float16")}
+    problems = {r.problem for r in choosing.recorded("bfloat16") if r.of and r.problem.ops == "NN"}
+    kinds = set()
+    for problem in problems:
+        found = gl.choose(problem, "bfloat16")
+        if found.why.startswith("by the rule"):
+            continue
+        settings = ladder.settings_for(ladder.find(found.rung), found.settings | {"DTYPE": 0})
+        as_recorded = (found.rung, ladder.written(settings), problem) in recorded
+        assert found.share is None and "in float16; not measured in this type" in found.why
+        assert found.why.startswith("the fastest" if as_recorded else "the nearest settings")
+        kinds.add(as_recorded)
+    assert kinds == {True, False}
 
 
 def test_every_recorded_shape_gets_what_was_fastest_there():

@@ -16,8 +16,7 @@ from gemmlab.analysis import known_differences
 from gemmlab.cli import bench, doctor, ladder_table, sweep
 from gemmlab.distributed.gpus.runner import NotEnoughGpus
 from gemmlab.distributed.team import RankFailed
-from gemmlab.kernel import prebuilt
-from gemmlab.kernel.verify import VerificationError
+from gemmlab.kernel import prebuilt, verify
 from gemmlab.ladder import RUNGS, Problem
 from gemmlab.measure import timing
 from gemmlab.products import choosing
@@ -46,7 +45,7 @@ def machine(tmp_path, monkeypatch):
 
         def require():
             if not fake.passes:
-                raise VerificationError("01_naive: C[3, 4] is NaN")
+                raise verify.VerificationError("01_naive: C[3, 4] is NaN")
 
         kernel.verify = lambda: SimpleNamespace(passed=fake.passes, cases=cases, require=require)
         kernel.trace = lambda *shape: SimpleNamespace(counters=fake.counters, kernel_name=name)
@@ -99,7 +98,6 @@ def test_help_teaches(capsys, command):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ((), "command"),
         (("fly",), "fly"),
         (("bench", "01_naive", "64", "64"), "K"),
         (("bench", "01_naive", "64", "0", "64"), "'0' is not a whole number of 1 or more"),
@@ -110,6 +108,7 @@ def test_help_teaches(capsys, command):
         (("bench", "02", "64", "64", "64"), "no rung '02': did you mean 02_coalescing?"),
         (("bench", "02"), "no rung '02': did you mean 02_coalescing?"),
         (("sass", "99_nothing"), "no rung '99_nothing'"),
+        (("ladder", "16"), "no rung '16': did you mean 16_tma_wgmma?"),
         (("sass", "01_naive", "--arch", "sm_50"), "those are sm_75"),
     ],
 )
@@ -133,6 +132,19 @@ def test_a_request_that_the_ladder_refuses_is_2(capsys, arguments):
     assert err.startswith("gemmlab: ") and "Traceback" not in err
 
 
+def test_without_a_command_the_commands_are_listed(capsys):
+    code, out, err = run(capsys)
+    assert (code, err) == (0, "")
+    assert all(f"    {name} " in out for name in ("doctor", "ladder", "bench", "record", "sass"))
+
+
+def test_a_terminal_that_lacks_a_letter_gets_the_rest(machine, monkeypatch):
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
+    assert cli.main(["bench", "01_naive", "512", "512", "512"]) == 0
+    assert b"the GPU meanwhile: 1980 MHz" in written.getvalue() and b" ?C" in written.getvalue()
+
+
 def test_the_version_is_that_of_the_package(capsys):
     assert run(capsys, "--version") == (0, f"gemmlab {gl.__version__}\n", "")
 
@@ -146,11 +158,22 @@ def test_a_device_that_is_not_known_is_2_with_every_command(capsys, monkeypatch,
     assert code == 2 and out == "" and "GEMMLAB_DEVICE='tpu' is not known: 'simulator' is" in err
 
 
-def test_an_unknown_name_to_record_is_answered_with_the_nearest(capsys):
+def test_an_unknown_name_to_record_is_answered_with_the_nearest_and_how_to_list_all(capsys):
     code, _, err = run(capsys, "record", "best_by_shape/10_register")
-    assert code == 2 and "did you mean best_by_shape/10_register_banks?" in err
+    assert code == 2 and "Did you mean best_by_shape/10_register_banks, " in err
+    code, _, err = run(capsys, "record", "qqq")
+    assert code == 2 and "Did you" not in err and "`python -m gemmlab record --list`" in err
+    assert len(err) < 200
+    code, out, _ = run(capsys, "record", "--list")
+    assert code == 0 and out.splitlines() == [one.name for one in recorder.evidence()]
+
+
+def test_a_sweep_without_a_gpu_is_3_and_says_what_is_searched_without_one(machine, capsys):
+    code, _, err = run(capsys, "tune", "05_thread_tile_2d")
+    assert code == 3 and "needs a GPU: there is none." in err
+    assert "tune 05_thread_tile_2d --strategy genetic" in err
     code, _, err = run(capsys, "tune", "99_nothing")
-    assert code == 2 and "99_nothing" in err
+    assert code == 2 and "no rung '99_nothing'" in err
 
 
 def test_recording_without_a_gpu_is_3(machine, capsys):
@@ -183,14 +206,25 @@ def test_too_few_gpus_are_3_and_a_rank_that_died_is_1(monkeypatch, capsys):
         assert capsys.readouterr().err.strip() == f"gemmlab: {error}"
 
 
-def test_bench_of_a_shape_that_was_not_recorded_is_3_and_says_which_were(machine, capsys):
-    code, _, err = run(capsys, "bench", "01_naive", "100", "100", "100")
-    assert code == 3 and "512x512x512, 4096x4096x4096" in err
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        (("100", "100", "100"), "recorded are, as MxNxK: 512x512x512, 4096x4096x4096."),
+        (("512", "512", "512", "--set", "BLOCK_X=16"), "at 512×512×512 with these settings"),
+    ],
+)
+def test_bench_of_what_was_not_recorded_verifies_and_says_so(machine, capsys, asked, says):
+    code, out, err = run(capsys, "bench", "01_naive", *asked)
+    assert (code, err) == (0, "") and "pass (3 cases)" in out and "ms" not in out
+    assert out.splitlines()[-1].startswith("  no time to show: ") and says in out
+    machine.passes = False
+    code, out, err = run(capsys, "bench", "01_naive", *asked)
+    assert code == 1 and "C[3, 4] is NaN" in err
 
 
-def test_bench_of_other_settings_is_3(machine, capsys):
-    code, _, err = run(capsys, "bench", "01_naive", "512", "512", "512", "--set", "BLOCK_X=16")
-    assert code == 3 and "not with BLOCK_X=16" in err
+def test_bench_of_a_rung_without_a_sweep_says_no_more_of_it(machine, capsys):
+    code, out, _ = run(capsys, "bench", "01_naive", "512", "512", "512")
+    assert code == 0 and "its settings: the default. No sweep of its settings is recorded\n" in out
 
 
 TUNED, SWEPT = "10_register_banks", "05_thread_tile_2d"
@@ -237,11 +271,13 @@ def test_bench_shows_the_default_where_only_that_is_recorded(replayed, capsys):
     assert f"share of cuBLAS  {100 * recorded.ratio.median:.2f} %" in out
 
 
-def test_bench_needs_a_gpu_where_nothing_that_is_recorded_fits(replayed, capsys):
-    code, out, err = run(capsys, "bench", SWEPT, "512", "512", "512", "--set", "BM=64")
-    assert code == 3 and out == "" and "measuring that needs a GPU" in err
-    code, out, err = run(capsys, "bench", TUNED, "700", "700", "700")
-    assert code == 3 and out == "" and "was not recorded at M=700" in err
+def test_bench_shows_no_time_where_nothing_that_is_recorded_fits(replayed, capsys):
+    code, out, _ = run(capsys, "bench", SWEPT, "512", "512", "512", "--set", "BM=64")
+    assert code == 0 and "no time to show: " in out and "measuring that needs a GPU" in out
+    code, out, _ = run(capsys, "bench", TUNED, "700", "700", "700")
+    kernel = gl.load(TUNED, shape=(700, 700, 700))
+    assert code == 0 and f"{TUNED} {ladder.written(kernel.settings)}: pass" in out
+    assert f"its settings: {kernel.note}" in out and "no time to show: " in out
 
 
 @pytest.mark.parametrize(
@@ -499,7 +535,53 @@ def test_the_ladder_verifies_counts_and_replays(machine, capsys):
     assert code == 0
     row = out.splitlines()[-1].split()
     assert row[:2] == ["01_naive", "pass"]
-    assert "4.5" in row and "as recorded" in out and "25.0" in row and "NVIDIA Test" in out
+    assert "4.50" in row and "as recorded" in out and "25.0" in row and "NVIDIA Test" in out
+
+
+def test_the_ladder_of_named_rungs_runs_kernels_that_copy_tiles(capsys, monkeypatch):
+    """Those load nothing by their lanes, so they have no sectors for a load."""
+    names = ["02_coalescing", "16_tma_wgmma", "17_warp_specialized", "18_persistent"]
+    monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
+    monkeypatch.setattr(ladder_table, "COUNT_SHAPE", (128, 256, 64))  # small, to be sooner done
+    monkeypatch.setattr(verify, "shapes", lambda kernel: [(129, 70, 66)])
+    code, out, _ = run(capsys, "ladder", *names)
+    rows = [line.split() for line in out.splitlines()[2:]]
+    assert code == 0 and [row[:2] for row in rows] == [[name, "pass"] for name in names]
+    assert [row[2] == "-" for row in rows] == [False, True, True, True]
+    for row in rows:
+        recorded = runs.replay_at(gl.load(row[0]), *runs.LARGE)
+        assert str(round(recorded.gflops)) in row
+
+
+def test_what_goes_wrong_with_a_rung_is_its_note_and_the_rows_after_it_are_shown(
+    machine, capsys, monkeypatch
+):
+    only(monkeypatch, RUNGS[1::-1])
+    load = ladder_table.load
+
+    def fails(name, **settings):
+        kernel = load(name, **settings)
+        if name == "02_coalescing":
+            kernel.trace = lambda *shape: 1 / 0
+        return kernel
+
+    loaded_by(monkeypatch, fails)
+    code, out, _ = run(capsys, "ladder")
+    wrong, other = out.splitlines()[2:]
+    assert code == 1 and wrong.split()[:2] == ["02_coalescing", "pass"]
+    assert wrong.endswith("ZeroDivisionError: division by zero") and "NVIDIA Test" in other
+
+
+def test_each_row_of_the_ladder_is_printed_before_the_next_rung_runs(machine, capsys, monkeypatch):
+    only(monkeypatch, RUNGS[1::-1])
+    load, printed = ladder_table.load, []
+
+    def records(name, **settings):
+        printed.append(capsys.readouterr().out.splitlines()[-1].split()[0])
+        return load(name, **settings)
+
+    loaded_by(monkeypatch, records)
+    assert run(capsys, "ladder")[0] == 0 and printed == ["rung", "02_coalescing"]
 
 
 def test_the_ladder_fails_where_a_counter_differs_from_the_record(machine, capsys):
@@ -553,16 +635,15 @@ def test_bench_of_auto_says_what_was_picked_and_its_recorded_share(capsys):
     assert f"share of cuBLAS  {100 * row.share:.2f} %" in out and row.recorded[:10] in out
 
 
-def test_bench_of_auto_elsewhere_says_what_was_picked_and_that_no_time_is_recorded(capsys):
-    code, out, err = run(capsys, "bench", "auto", "100", "99", "98")
-    assert code == 3 and f"auto: {choosing.choose((100, 99, 98))}" in out
-    assert "no time of it is recorded at 100×99×98" in err
+def test_bench_of_auto_takes_a_type_and_verifies_where_no_time_is_recorded(capsys):
+    code, out, _ = run(capsys, "bench", "auto", "1024", "1024", "512", "--dtype", "bfloat16")
+    chosen = choosing.choose((1024, 1024, 512), "bfloat16")
+    assert code == 0 and f"auto: {chosen}" in out
+    assert f"{chosen.rung} {ladder.written(chosen.settings)}: pass" in out
+    assert "no time to show: none is recorded at 1024×1024×512" in out and "GFLOP/s" not in out
 
 
-def test_bench_of_auto_takes_a_type_and_a_rung_does_not(capsys):
-    code, out, err = run(capsys, "bench", "auto", "100", "99", "98", "--dtype", "bfloat16")
-    chosen = choosing.choose((100, 99, 98), "bfloat16")
-    assert code == 3 and f"auto: {chosen}" in out and "no time of it is recorded" in err
+def test_a_rung_takes_no_type(capsys):
     code, _, err = run(capsys, "bench", "01_naive", "64", "64", "64", "--dtype", "float16")
     assert code == 2 and "--dtype is for auto; 01_naive multiplies what its parameters say" in err
 

@@ -16,6 +16,7 @@ from gemmlab.kernel.verify import shapes
 from gemmlab.ladder import RUNGS, LadderError
 from gemmlab.loading import load
 from gemmlab.notebook.exercises import (
+    WAITING,
     changed_lines,
     check,
     check_kernel,
@@ -29,8 +30,13 @@ PLANTED = {rung.name: rung.planted for rung in RUNGS if rung.planted}
 
 
 @pytest.mark.parametrize(
-    ("answer", "says"), [(None, "Not answered"), (8, "Right"), (7, "too small"), (9, "too large")]
-)
+    ("answer", "says"),
+    [
+        (None, "Not answered"), (8, "Right"), (np.float32(8), "Right"), (7, "too small"),
+        (9, "too large"), ("sixteen", "'sixteen' is not a number"), (True, "True is not a number"),
+        (float("nan"), "nan is not a number"),
+    ],
+)  # fmt: skip
 def test_a_number_is_judged(answer, says, capsys):
     check(answer, 8)
     assert says in capsys.readouterr().out
@@ -39,7 +45,7 @@ def test_a_number_is_judged(answer, says, capsys):
 @pytest.mark.parametrize(
     ("yours", "says"),
     [
-        (None, "sectors: 1,024. No prediction yet"),
+        ("some", "'some' is not a number, such as 16 or 2.5."),
         (1024, "sectors: 1,024, as you predicted."),
         (32, "Your 32 is 32 times too small."),
         (4096, "Your 4,096 is 4 times too large."),
@@ -49,6 +55,11 @@ def test_a_number_is_judged(answer, says, capsys):
 def test_a_prediction_is_held_against_the_count(yours, says, capsys):
     prediction(yours, 1024, "sectors")
     assert says in capsys.readouterr().out
+
+
+def test_without_a_prediction_a_terminal_does_not_have_the_answer(capsys):
+    prediction(None, 1024, "sectors")
+    assert capsys.readouterr().out == f"{WAITING}\n"
 
 
 def test_a_kernel_is_judged(capsys):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -10,7 +11,9 @@ import time
 import pytest
 from jupyter_client.manager import start_new_kernel
 
+from gemmlab.notebook import overview
 from gemmlab.notebook.labs import sliders
+from gemmlab.plots import thumbnails
 
 EMPTY = 'extern "C" __global__ void empty() {}'
 SOON_S = 5.0  # on a busy machine; on an idle one it is some 0.1 s at most, and without care never
@@ -192,6 +195,38 @@ def test_a_command_ends_at_once_with_130_a_sentence_and_no_process_left(command,
         assert said.splitlines()[-1] == "gemmlab: stopped" and "Traceback" not in said
     finally:
         running.kill()
+
+
+# Of several tasks of a third of a second some are waiting, some are with workers that end.
+POOL = """
+import os, signal, threading, time
+from gemmlab.processes import workers
+
+try:
+    with workers() as pool:
+        threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+        for _ in pool.map(time.sleep, [0.3] * 200):
+            pass
+except KeyboardInterrupt:
+    print("stopped")
+"""
+
+
+def test_work_in_other_processes_ends_without_a_word():
+    done = subprocess.run([sys.executable, "-c", POOL], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "stopped\n", "")
+
+
+def test_make_readme_ends_with_130_and_a_sentence(monkeypatch, capsys):
+    def interrupted(*_):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(SOON_S)
+
+    monkeypatch.setattr(thumbnails, "roofs_thumbnail", interrupted)
+    monkeypatch.delitem(sys.modules, overview.__name__)  # else runpy warns of it
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module(overview.__name__, run_name="__main__")
+    assert ended.value.code == 130 and capsys.readouterr().err == "gemmlab: stopped\n"
 
 
 # ---- Jupyter -------------------------------------------------------------------------------------

@@ -106,6 +106,13 @@ def test_a_source_that_is_no_text_is_refused(source):
         gl.from_source(source, like="01_naive")
 
 
+def test_a_source_may_lie_in_a_file_and_is_checked_like_a_text(tmp_path):
+    path = tmp_path / "mine.cu"
+    path.write_text(TEXT, encoding="utf-8")
+    kernel = gl.from_source(path, like="02_coalescing")
+    assert kernel.edited and kernel.text == TEXT and np.allclose(kernel(A, B), A @ B, atol=1e-5)
+
+
 def test_c_may_be_anything_where_beta_is_0(kernel):
     assert np.isfinite(kernel(A, B, np.full((9, 9), np.nan))).all()
 
@@ -377,7 +384,19 @@ def test_a_hopeless_product_is_refused_by_a_part_of_it(monkeypatch):
     huge = np.broadcast_to(np.float32(1), (1 << 14, 1 << 14))  # which nobody may look at
     with pytest.raises(TakesTooLong, match=r"about .* minutes .* limit of 120 seconds"):
         kernel.launch_into(huge, huge, huge)
+    with pytest.raises(TakesTooLong, match=r"about .* minutes"):
+        kernel.trace(1 << 16, 1 << 16, 1 << 16)  # there may be no memory for these
     assert max(max(shape) for shape in runs) == 64
+
+
+def test_a_product_is_estimated_once(monkeypatch):
+    monkeypatch.setattr(in_simulator, "HUGE", 1)
+    estimated = []
+    monkeypatch.setattr(in_simulator, "_expected_s", lambda *how: estimated.append(how) or 0.0)
+    kernel = gl.load("02_coalescing")
+    kernel(A, B)
+    kernel(A, B)
+    assert len(estimated) == 1
 
 
 def test_a_product_that_fits_is_run_after_its_part(monkeypatch):

@@ -1,5 +1,8 @@
 """Loading a rung for a shape: the fastest recorded settings that run, and clear refusals."""
 
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +16,19 @@ from gemmlab.records.registry import NoRecord
 NAME = "10_register_banks"
 RUNG = ladder.find(NAME)
 SIDE = st.integers(1, 40000)
+
+
+def test_completion_offers_all_that_is_there_before_it_is_used():
+    """In a new process, for what was used once is there."""
+    program = (
+        "import gemmlab as gl; print(set(gl.__all__) <= set(dir(gl)), 'pandas' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; {program}"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["True", "False"]
+    for name in gl.__all__:
+        assert getattr(gl, name) is not None
 
 
 def test_without_a_shape_it_is_the_rung_with_its_defaults():

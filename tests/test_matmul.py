@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 import gemmlab as gl
+from gemmlab.kernel import in_simulator
 from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.bounds import error_bound, reference
 from gemmlab.ladder import BRAIN, HALF, SINGLE
 from gemmlab.ladder.rungs.fp32_summit import FP32_SUMMIT
 from gemmlab.products import call, choosing
+from gemmlab.simulator import TakesTooLong
 
 
 def matrix(*shape, seed=1):
@@ -234,6 +236,13 @@ def test_no_more_plans_are_kept_than_that(monkeypatch):
         assert len(call._plans) <= 3
 
 
+def test_a_hopeless_product_is_refused_before_anything_of_its_size_is_made(monkeypatch):
+    monkeypatch.setattr(in_simulator, "TRIAL", (64, 64, 32))
+    huge = np.broadcast_to(np.float32(1), (1 << 20, 1 << 20))  # a copy has 4 TiB
+    with pytest.raises(TakesTooLong, match=r"gl\.load or gl\.from_source with limit_s = None"):
+        gl.matmul(huge, huge)
+
+
 # ---- refused in a sentence -----------------------------------------------------------------------
 
 A, B, C = matrix(5, 7), matrix(7, 3), matrix(5, 3)
@@ -245,6 +254,9 @@ BITS_A, BITS_B = bits(A), bits(B)
     [
         ((A.tolist(), B), {}, "A is builtins.list: gl.matmul takes NumPy arrays"),
         ((A, None), {}, "B is None"),
+        ((np.matrix(A), B), {}, r"A is numpy.*matrix: .*; np.asarray\(A\) is one"),
+        ((A, np.ma.masked_array(B)), {}, r"B is numpy.*MaskedArray: .*; B.filled\(0\) is one"),
+        ((A.astype(complex), B), {}, "A is complex128: .*no complex numbers; multiply A.real and"),
         ((A, B.astype(np.float64)), {}, r"B is float64: .*use B.astype\(np.float32\)"),
         ((A, B.astype(np.float16)), {}, "A is float32 and B is float16: they must be of one type"),
         ((A[0], B), {}, "A has 1 axes: gl.matmul takes matrices, or batches"),

@@ -31,8 +31,9 @@ def table(groups=MADE_UP):
     shapes = {**GROUPS, "large": tuple(Problem(n, n, n) for n in (2048, 4096, 8192, 16384))}
     return pandas.DataFrame(
         {
-            "group": group, "kernel": NAMES[groups[group]], "m": one.m, "n": one.n, "k": one.k,
-            "batch": one.batch, "pct_cublas": SHARE_OF.get(group, 107.0) + 3.3 * at,
+            "group": group, "kernel": NAMES[groups[group]], "dtype": "float32",
+            "m": one.m, "n": one.n, "k": one.k, "batch": one.batch,
+            "pct_cublas": SHARE_OF.get(group, 107.0) + 3.3 * at,
             "gpu": "NVIDIA Test", "recorded": "2026-11-21T10:00:00+00:00",
         }
         for group in groups
@@ -85,8 +86,9 @@ def test_every_shape_has_a_bar_of_its_share_in_its_rung_s_colour():
     assert set(NAMES.values()) <= set(words(drawn))
 
 
-def test_the_caption_has_geometric_means_and_the_least():
+def test_the_caption_has_the_type_geometric_means_and_the_least():
     caption = plots.shape_shares(table()).caption
+    assert caption.startswith("What gl.matmul takes in float32, at each shape")
     thin = table().query("group == 'thin'")["pct_cublas"]
     assert f"thin {style.percent(numpy.exp(numpy.log(thin).mean()))}" in caption
     assert "The least is 96.0 %, at 1001×777×513 with 10_register_banks." in caption
@@ -125,6 +127,7 @@ def test_other_tables_are_refused(draw):
 def test_shares_are_those_of_the_record_in_groups():
     found = chosen.shares()
     problems = {row.problem for row in choosing.recorded() if row.problem.ops == "NN"}
+    assert set(found["dtype"]) == {"float32"}
     assert len(found) == len(problems) and list(found["group"])[-1] in ("large", "batches")
     for row in found.itertuples():
         best = choosing.at(Problem(row.m, row.n, row.k, row.batch))

@@ -260,6 +260,10 @@ RUN = ("rungs", "01_naive", "runs", 0)
         (damaged(*RUN, "cublas_ms", "q3", value=math.nan), "q3 is nan, not a finite number"),
         (damaged(*RUN, "ratio", "median", value=math.inf), "median is inf, not a finite number"),
         (damaged("ceilings", "copy", "bytes_per_second", "best", value=0), "best is 0"),
+        (damaged("gpu", "compute_capability", value=[8]), "is [8], not 2 numbers"),
+        (damaged("gpu", "compute_capability", value=[9, -1]), "[1] is -1, not a whole number from"),
+        (damaged("gpu", "sm_count", value=0), "sm_count is 0, not a whole number from 1 on"),
+        (damaged("gpu", "sm_count", value=-1), "sm_count is -1, not a whole number from 1 on"),
     ],
 )
 def test_what_was_not_verified_or_cannot_be_a_measurement_is_refused(results, change, says):

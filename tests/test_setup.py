@@ -57,6 +57,7 @@ install = load_install()
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 EXTRAS = PYPROJECT["project"]["optional-dependencies"]
+CONSTRAINTS = PYPROJECT["tool"]["uv"]["constraint-dependencies"]
 # Which list of pyproject.toml each lock pins.
 LOCKED = {
     "lab": PYPROJECT["project"]["dependencies"]
@@ -153,6 +154,7 @@ def conda_requirements() -> dict[str, SpecifierSet]:
     [
         *PYPROJECT["project"]["dependencies"],
         *(one for name in ("lab", "tune", "fast", "test", "simulator") for one in EXTRAS[name]),
+        *CONSTRAINTS,
     ],
 )
 def test_the_conda_route_asks_for_the_same(wanted):
@@ -162,7 +164,7 @@ def test_the_conda_route_asks_for_the_same(wanted):
 
 
 def test_the_conda_route_asks_for_nothing_else():
-    ours = LOCKED["lab"] + EXTRAS["simulator"]
+    ours = LOCKED["lab"] + EXTRAS["simulator"] + CONSTRAINTS
     names = {CONDA_NAMES.get(Requirement(line).name, Requirement(line).name) for line in ours}
     assert set(conda_requirements()) - names == {"python", "pip", "cuda-version"}
     nvrtc = pins("cupy-none", "3.12", "linux")["nvidia-cuda-nvrtc"]
@@ -467,6 +469,7 @@ DISK_FULL = (
     "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device\n"
 )
 QUOTA = "OSError: [Errno 122] Disk quota exceeded: '/home/reader/x'\n"
+READ_ONLY = "Error: [Errno 30] Read-only file system: '/srv/x/.venv'\n"
 BAD_CERTIFICATE = NO_NETWORK.replace("NameResolutionError", "SSLError").replace(
     "resolve", "CERTIFICATE_VERIFY_FAILED"
 )
@@ -484,8 +487,9 @@ UNFORESEEN = "Processing /home/reader/x\nERROR: the moon   is full\n"
         (NO_NETWORK, "cannot be reached: connect to the network"),
         (OLD_PIP_NO_NETWORK, "cannot be reached: connect to the network"),
         (TIME_OUT, "cannot be reached: connect to the network"),
-        (DISK_FULL, "The disk is full: make room, about 1 GB"),
+        (DISK_FULL, "The disk is full: make room, about 1.5 GB"),
         (QUOTA, "The disk is full: make room"),
+        (READ_ONLY, "cannot be written: use a checkout in a folder of your own"),
         (BAD_CERTIFICATE, "certificate is not trusted"),
         (NOT_THERE, "has no numpy==2.5.5 for Python"),
         (UNFORESEEN, "ERROR: the moon is full"),
@@ -567,6 +571,27 @@ def test_the_script_prints_the_sentence_and_fails(monkeypatch, capsys):
     assert printed.out == ""
     assert printed.err.startswith("gemmlab: The disk is full: make room")
     assert printed.err.count("\n") == 1
+
+
+@pytest.mark.skipif(install.fcntl is None, reason="Windows has no locks of this kind")
+def test_a_second_set_up_waits_for_the_first(tmp_path):
+    """In another process, which says that it waits."""
+    (tmp_path / "requirements").mkdir()
+    (tmp_path / "requirements/lab.txt").touch()
+    program = f"""
+import runpy
+install = runpy.run_path({str(INSTALL)!r})
+with install["one_at_a_time"]({str(tmp_path)!r}):
+    open({str(tmp_path / "begun")!r}, "w")
+"""
+    with install.one_at_a_time(str(tmp_path)):
+        second = subprocess.Popen(
+            [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True
+        )
+        said = second.stdout.readline()
+        assert said == "Another set-up of this checkout is under way: waiting for it.\n"
+        assert not (tmp_path / "begun").exists()
+    assert second.wait(60) == 0 and (tmp_path / "begun").exists()
 
 
 def test_without_a_network_the_script_says_so(tmp_path):

@@ -11,7 +11,7 @@ from PIL import Image
 
 from gemmlab.folders import KERNELS, NOTEBOOKS, ROOT
 from gemmlab.ladder import RUNGS
-from gemmlab.notebook import glossary
+from gemmlab.notebook import exercises, glossary
 from gemmlab.notebook.reading import DEEPER
 from gemmlab.site import widgets
 from gemmlab.site.pages import code, links, lists, notebook, prose, terms
@@ -146,6 +146,14 @@ def test_pictures_in_html_become_files_and_its_links_lead_to_pages(made):
     assert [*page.files.values()] == [base64.b64decode(picture())]
     assert "base64" not in shown(page) and "<style" not in shown(page)
     assert '<a href="02_coalescing.html">' in shown(page)
+
+
+def test_a_page_has_the_answer_of_a_prediction_in_a_closed_fold_alone(made):
+    waits = exercises.unanswered("ms: 41.58")
+    page = made(ran("", **{"text/plain": repr(waits), "text/html": waits._repr_html_()}))
+    assert exercises.WAITING in shown(page)
+    assert "<details><summary>Answer</summary>ms: 41.58</details>" in shown(page)
+    assert json.dumps(page.notebook).count("41.58") == 1
 
 
 def test_an_inner_loop_leads_to_its_line_of_the_kernel(made):

@@ -1,4 +1,7 @@
-"""bench: verify one kernel and time it, or show what is recorded of it."""
+"""bench: verify one kernel and time it, or show what is recorded of it.
+
+Without a GPU it verifies at shapes of which no time is recorded, too, and says that there is none.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,15 @@ from gemmlab.cli.arguments import AUTO
 from gemmlab.cli.output import OK
 from gemmlab.cuda.device import gpu
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.ladder import SINGLE, IllegalSetting, Settings, find, listed, written
+from gemmlab.ladder import SINGLE, IllegalSetting, Settings, find, listed, settings_for, written
 from gemmlab.loading import Shape, load, tile_parameters
 from gemmlab.measure import timing
 from gemmlab.products.choosing import choose
-from gemmlab.records import best_by_shape, runs, tuning
+from gemmlab.records import best_by_shape, registry, runs, tuning
 from gemmlab.records.registry import NoRecord, StaleRecord
 from gemmlab.records.runs import device
+
+Recorded = tuple[str, list[str]]  # of which GPU and day, and the lines that show the time
 
 
 def run(options: argparse.Namespace) -> int:
@@ -26,10 +31,14 @@ def run(options: argparse.Namespace) -> int:
             f"--dtype is for auto; {options.kernel} multiplies what its parameters say, such as "
             "--set DTYPE=1 of 15_mma_sync"
         )
+    if gpu() is not None:
+        kernel, why = _for_bench(options.kernel, shape, given)
+        print(device())
+        _print_bench(kernel, why, shape)
+        return OK
+    registry.replayed()  # a choice of records that are not there is refused
     kernel, why = _for_bench(options.kernel, shape, given)
-    recorded = None
-    if gpu() is None:  # looked up first: verification takes its time
-        kernel, why, recorded = _with_record(kernel, why, shape, given)
+    kernel, why, recorded = _with_record(kernel, why, shape, given)
     print(device())
     _print_bench(kernel, why, shape, recorded)
     return OK
@@ -42,25 +51,21 @@ def _auto(shape: Shape, given: Settings, dtype: str) -> int:
         )
     chosen = choose(shape, dtype)
     print(device(), f"auto: {chosen}", sep="\n")
-    kernel, found = load(chosen.rung, **chosen.settings), None
-    if gpu() is None:
-        try:
-            found = _recorded(kernel, shape)
-        except NoRecord:
-            raise NoRecord(
-                f"no time of it is recorded at {chosen.problem}; measuring that needs a GPU."
-            ) from None
-    _print_bench(kernel, "as chosen", shape, found)
+    kernel = load(chosen.rung, **chosen.settings)
+    _print_bench(kernel, "as chosen", shape, None if gpu() else _recorded(kernel, shape))
     return OK
 
 
 def _print_bench(
-    kernel: Kernel, why: str, shape: Shape, recorded: tuple[str, list[str]] | None
+    kernel: Kernel, why: str, shape: Shape, recorded: Recorded | NoRecord | None = None
 ) -> None:
     """That it passes, and how long it takes: measured here if nothing recorded is given."""
     report = timing.require_verified(kernel)
     print(f"{kernel.name} {written(kernel.settings)}: pass ({len(report.cases)} cases)")
     print(f"  its settings: {why}")
+    if isinstance(recorded, NoRecord):
+        print(f"  no time to show: {recorded}")
+        return
     source, lines = recorded or ("measured here", _lines(timing.compare(kernel, *shape)))
     print("M={} N={} K={} {}, {}".format(*shape, kernel.dtype, source), *lines, sep="\n")
 
@@ -73,28 +78,31 @@ def _for_bench(name: str, shape: Shape, given: Settings) -> tuple[Kernel, str]:
         kernel = load(name, shape=shape, **given)
     except (NoRecord, StaleRecord) as error:
         kernel = load(name, **given)
-        return kernel, kernel.note or f"the default. {error}"
+        reason = error if isinstance(error, StaleRecord) else "No sweep of its settings is recorded"
+        return kernel, kernel.note or f"the default. {reason}"
     return kernel, kernel.note
 
 
 def _with_record(
     kernel: Kernel, why: str, shape: Shape, given: Settings
-) -> tuple[Kernel, str, tuple[str, list[str]]]:
-    """The kernel if a time of it is recorded, else with its default; why, and what is recorded."""
-    try:
-        return kernel, why, _recorded(kernel, shape)
-    except NoRecord:
-        if tile_parameters(kernel.rung, given):
-            raise
-    default = load(kernel.name, **given)
-    told = f"the default. No time is recorded of {written(kernel.settings)}, {why}"
-    return default, told, _recorded(default, shape)
+) -> tuple[Kernel, str, Recorded | NoRecord]:
+    """The kernel, or its default where a time of that alone is recorded; why, and what is recorded.
+
+    Raises StaleRecord.
+    """
+    found = _recorded(kernel, shape)
+    if isinstance(found, NoRecord) and not tile_parameters(kernel.rung, given):
+        default = load(kernel.name, **given)
+        if not isinstance(of_default := _recorded(default, shape), NoRecord):
+            because = f"the default. No time is recorded of {written(kernel.settings)}, {why}"
+            return default, because, of_default
+    return kernel, why, found
 
 
-def _recorded(kernel: Kernel, shape: Shape) -> tuple[str, list[str]]:
-    """Where a time of the kernel is recorded, and the lines that show it.
+def _recorded(kernel: Kernel, shape: Shape) -> Recorded | NoRecord:
+    """Where a time of the kernel is recorded, and the lines that show it; or why there is none.
 
-    Raises NoRecord, saying what the record lacks, and StaleRecord.
+    Raises StaleRecord.
     """
     missing = None
     for look in (_from_runs, _from_tuned, _from_sweep):
@@ -102,22 +110,28 @@ def _recorded(kernel: Kernel, shape: Shape) -> tuple[str, list[str]]:
             return look(kernel, shape)
         except NoRecord as error:
             missing = missing or error
-    raise missing
+    if kernel.settings == settings_for(kernel.rung, {}):
+        return missing  # it names the shapes that are recorded
+    return NoRecord(
+        "none is recorded at {}×{}×{} with these settings; measuring that needs a GPU.".format(
+            *shape
+        )
+    )
 
 
-def _from_runs(kernel: Kernel, shape: Shape) -> tuple[str, list[str]]:
+def _from_runs(kernel: Kernel, shape: Shape) -> Recorded:
     run = runs.replay_at(kernel, *shape)
     return f"recorded on {run.gpu}, {run.recorded[:10]}", _lines(run)
 
 
-def _from_tuned(kernel: Kernel, shape: Shape) -> tuple[str, list[str]]:
+def _from_tuned(kernel: Kernel, shape: Shape) -> Recorded:
     row = best_by_shape.of(kernel, shape)
     source = f"recorded with the settings for each shape on {row['gpu']}, {row['recorded'][:10]}"
     share = timing.Spread(*(row[f"pct_cublas{q}"] / 100 for q in ("_q3", "_q1", "", "_q3")))
     return source, _rates(kernel, 1e3 * row["tflops"], 1e3 * row["cublas_tflops"], _percent(share))
 
 
-def _from_sweep(kernel: Kernel, shape: Shape) -> tuple[str, list[str]]:
+def _from_sweep(kernel: Kernel, shape: Shape) -> Recorded:
     row = tuning.of(kernel, shape)
     source = f"recorded in the sweep of all settings on {row['gpu']}, {row['recorded'][:10]}"
     cublas = timing.gflops(*shape, row["cublas_ms"])

@@ -48,6 +48,7 @@ EPILOG = """\
 examples:
   python -m gemmlab doctor                         what is here, what is missing, what to do
   python -m gemmlab ladder                         every rung in one table
+  python -m gemmlab ladder 16_tma_wgmma            these rungs alone
   python -m gemmlab bench 01_naive 1024 1024 1024  one kernel, one shape (M N K)
   python -m gemmlab bench 01_naive 512 512 512 --set BLOCK_X=16 --set BLOCK_Y=16
   python -m gemmlab bench auto 64 4096 4096        what gl.matmul takes for a shape
@@ -60,7 +61,7 @@ examples:
   python -m gemmlab compile --check                are the compiled kernels that ship up to date?
 
 exit codes:
-  0  all is well
+  0  all is well; of bench without a GPU: it is verified, also where no time of it is recorded
   1  a check failed: a wrong result, a stale record, a counter that differs, something missing,
      a damaged file, a folder that cannot be written
   2  the request is not possible: an unknown kernel, an illegal setting, a shape that takes too
@@ -75,7 +76,13 @@ environment:
 
 def main(given: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code (argparse exits with 2 by itself)."""
-    options = _parser().parse_args(given)
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace")  # a terminal may have no "×"
+    parser = _parser()
+    options = parser.parse_args(given)
+    if "run" not in options:  # no command is named
+        parser.print_help()
+        return OK
     try:
         simulator_wanted()  # a GEMMLAB_DEVICE that is not known is refused by every command
         code = options.run(options)
@@ -124,7 +131,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"gemmlab {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="command")
+    commands = parser.add_subparsers(metavar="command")
 
     def command(name: str, run: Callable[[argparse.Namespace], int], help: str, more: str = ""):
         added = commands.add_parser(
@@ -136,15 +143,21 @@ def _parser() -> argparse.ArgumentParser:
         return added
 
     command("doctor", doctor.run, "say what is here, what is missing and what to do")
-    command(
+    climb = command(
         "ladder", ladder_table.run, "verify, count and measure or replay every rung, in one table",
-        "The counters come from the simulator and are held against the recorded ones.",
+        "The counters come from the simulator and are compared with the recorded ones. Each row is "
+        "printed as soon as it is known.",
+    )  # fmt: skip
+    climb.add_argument(
+        "rungs", nargs="*", type=arguments.rung, metavar="KERNEL",
+        help="rungs, all if none is named",
     )  # fmt: skip
 
     one = command(
         "bench", bench.run, "verify one kernel and time it against cuBLAS at one shape",
         "Its settings are those that were the fastest in the recorded sweep at the nearest shape, "
-        "if there is one. Without a GPU, the simulator verifies it and the recorded time is shown.",
+        "if there is one. Without a GPU, the simulator verifies it and the recorded time is shown; "
+        "where none is recorded it says so, and ends with 0 all the same.",
     )  # fmt: skip
     one.add_argument(
         "kernel",
@@ -186,6 +199,7 @@ def _parser() -> argparse.ArgumentParser:
         "tuning, stalls and so on for those of every rung; epilogue, batches, 01_l1_passes; "
         "21_multi_gpu, which needs two GPUs",
     )  # fmt: skip
+    write.add_argument("--list", action="store_true", help="list all names, and measure nothing")
     write.add_argument(
         "--shapes", nargs="+", type=arguments.shape, default=runs.SHAPES, metavar="MxNxK",
         help="record rungs only at these shapes, such as 1001x777x513 (default: all of the series)",

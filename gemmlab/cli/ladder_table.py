@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from gemmlab.analysis import known_differences
 from gemmlab.cli.output import FAILED, OK, say
 from gemmlab.cuda.device import arch_of, gpu
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.trace import Trace
-from gemmlab.ladder import RUNGS, IllegalSetting
+from gemmlab.ladder import RUNGS, IllegalSetting, Rung, find
 from gemmlab.loading import load
 from gemmlab.measure import timing
 from gemmlab.records import runs
@@ -20,36 +21,69 @@ from gemmlab.simulator.counters import TIMING_DEPENDENT
 COUNT_SHAPE = (512, 512, 512)  # small enough for the simulator, and recorded
 
 
+LEFT = ("rung", "counters", "GPU", "note")  # the others stand right
+COLUMNS = {  # and how wide
+    "rung": max(len(rung.name) for rung in RUNGS),
+    "verify": 6,
+    "sectors/load": 12,
+    "counters": 29,
+    "GFLOP/s": 9,
+    "% of cuBLAS": 11,
+    "GPU": 21,
+    "recorded": 10,
+    "note": 0,
+}
+
+
 def run(options: argparse.Namespace) -> int:
-    import pandas
     from tqdm.auto import tqdm
 
+    rungs = [find(name) for name in options.rungs] or RUNGS
     print(device())
-    rows, code = [], OK
-    for rung in tqdm(RUNGS, desc="ladder", unit="rung", leave=False, disable=None):
-        try:
-            kernel = load(rung.name)
-        except IllegalSetting as error:  # nothing of it runs on this GPU
-            rows.append({"rung": rung.name, "note": str(error)})
-            continue
-        row, failed = _rung_row(kernel)
-        rows.append(row | ({"note": kernel.note} if kernel.note else {}))
+    print(_line({name: name for name in COLUMNS}), flush=True)
+    code = OK
+    for rung in tqdm(rungs, desc="ladder", unit="rung", leave=False, disable=None):
+        row, failed = _safe_row(rung)
+        tqdm.write(_line(row))  # a line on standard output that leaves the progress bar whole
+        sys.stdout.flush()
         code = FAILED if failed else code
-    table = pandas.DataFrame(rows)
-    if "note" in table:
-        table["note"] = table.pop("note")  # the last column
-    print(table.to_string(index=False, na_rep="-"))
     return code
 
 
-def _rung_row(kernel: Kernel) -> tuple[dict[str, object], bool]:
-    """One row of the table, and whether a check failed."""
+def _line(row: dict[str, object]) -> str:
+    """A row in columns, a "-" for what it does not have."""
+    cells = [
+        f"{row.get(name, '' if name == 'note' else '-')!s:{'<' if name in LEFT else '>'}{width}}"
+        for name, width in COLUMNS.items()
+    ]
+    return "  ".join(cells).rstrip()
+
+
+def _safe_row(rung: Rung) -> tuple[dict[str, object], bool]:
+    """One row, and whether a check failed. What goes wrong with a rung is a note in its row, so
+    that the others are shown."""
+    row: dict[str, object] = {"rung": rung.name}
+    try:
+        kernel = load(rung.name)
+    except IllegalSetting as error:  # nothing of it runs on this GPU
+        return row | {"note": error}, False
+    if kernel.note:
+        row["note"] = kernel.note
+    try:
+        return row, _fill(row, kernel)
+    except Exception as error:  # whatever it is, the rungs after it are still of use
+        return row | {"note": f"{type(error).__name__}: {error}"}, True
+
+
+def _fill(row: dict[str, object], kernel: Kernel) -> bool:
+    """Add to a row what is found of a kernel, and say whether a check failed."""
     report = kernel.verify()
-    row: dict[str, object] = {"rung": kernel.name, "verify": "pass" if report.passed else "FAIL"}
+    row["verify"] = "pass" if report.passed else "FAIL"
     if not report.passed:
-        return row, True
+        return True
     trace = kernel.trace(*COUNT_SHAPE)
-    row["sectors/load"] = round(_sectors_per_load(trace.counters), 2)
+    if (sectors := _sectors_per_load(trace.counters)) is not None:
+        row["sectors/load"] = f"{sectors:.2f}"
     row["counters"], failed = _against_record(kernel, trace)
     try:
         if gpu() is None:
@@ -57,22 +91,23 @@ def _rung_row(kernel: Kernel) -> tuple[dict[str, object], bool]:
         else:
             run = timing.compare(kernel, *runs.LARGE)
     except BadRecord:  # the first line of the output tells
-        return row, True
+        return True
     except (NoRecord, StaleRecord, timing.TimingError) as error:
         say(f"gemmlab: {error}")
-        return row, failed
+        return failed
     row |= {
         "GFLOP/s": round(run.gflops),
-        "% of cuBLAS": round(100 * run.ratio.median, 1),
+        "% of cuBLAS": f"{100 * run.ratio.median:.1f}",
         "GPU": run.gpu,
         "recorded": run.recorded[:10],
     }
-    return row, failed
+    return failed
 
 
-def _sectors_per_load(counters: dict[str, int]) -> float:
+def _sectors_per_load(counters: dict[str, int]) -> float | None:
+    """None for a kernel that loads nothing from global memory by its lanes, but copies tiles."""
     loads = counters["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"]
-    return counters["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"] / loads
+    return counters["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"] / loads if loads else None
 
 
 def _against_record(kernel: Kernel, trace: Trace) -> tuple[str, bool]:

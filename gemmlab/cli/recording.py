@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 
 from gemmlab.cli.output import OK, say
-from gemmlab.ladder import RUNGS, IllegalSetting
+from gemmlab.cuda.device import NoGpu, gpu, why_no_gpu
+from gemmlab.folders import require_checkout
+from gemmlab.ladder import RUNGS, IllegalSetting, find
 from gemmlab.records import runs
 from gemmlab.search.command import BUDGET, Wanted
 from gemmlab.search.command import run as search
@@ -14,7 +16,10 @@ from gemmlab.search.command import run as search
 def record(options: argparse.Namespace) -> int:
     from gemmlab.records import recorder
 
-    print(recorder.record(options.names, options.shapes, say))
+    if options.list:
+        print(*(one.name for one in recorder.evidence()), sep="\n")
+    else:
+        print(recorder.record(options.names, options.shapes, say))
     return OK
 
 
@@ -26,7 +31,13 @@ def tune(options: argparse.Namespace) -> int:
             raise IllegalSetting(f"--{name} is for a search: give --strategy too")
     from gemmlab.records import recorder
 
-    kernels = options.kernels or [rung.name for rung in RUNGS]
+    kernels = [find(name).name for name in options.kernels] or [rung.name for rung in RUNGS]
+    require_checkout("Recording")
+    if gpu() is None:
+        raise NoGpu(
+            f"Timing every setting needs a GPU: {why_no_gpu()} Without one, a search goes through "
+            f"the recorded sweep: tune {kernels[0]} --strategy genetic"
+        )
     print(recorder.record([f"tuning/{name}" for name in kernels], runs.SHAPES, say))
     return OK
 

@@ -130,35 +130,40 @@ def within_limit(
     name: str,
     problem: Problem,
     limit_s: float | None,
-    run: Callable[[Problem, float | None], list[simulator.Run]],
-    whole: bool,
+    run: Callable[[float | None], list[simulator.Run]],
 ) -> list[simulator.Run]:
-    """What run(problem, limit_s) gives; a hopeless product is refused before it is begun.
-
-    `run` takes smaller problems too. `whole`: whether all blocks are to run. Raises TakesTooLong,
-    which says what to do.
-    """
-    products = problem.flop // 2
-    small = products <= SMALL
+    """What run(limit_s) gives. Raises TakesTooLong, which says what to do."""
+    small = _is_small(problem)
     if limit_s is not None and small:
         limit_s = min(limit_s, SMALL_S)
-    if limit_s is not None and products > HUGE and whole:
-        expected_s = _expected_s(problem, limit_s, run)
-        if expected_s > limit_s:
-            raise _too_long(name, problem, small, limit_s, f"about {expected_s / 60:,.1f} minutes")
     try:
-        return run(problem, limit_s)
+        return run(limit_s)
     except TakesTooLong as error:
         raise _too_long(name, problem, small, limit_s, error.how_long) from None
 
 
-def _expected_s(
-    problem: Problem, limit_s: float, run: Callable[[Problem, float], list[simulator.Run]]
-) -> float:
+def require_time(
+    name: str, problem: Problem, limit_s: float | None, run: Callable[[Problem, float], None]
+) -> None:
+    """Raise TakesTooLong for a product that is hopeless, before anything of its size is made.
+
+    run(problem, limit_s) runs a smaller one, of which the time of the whole is estimated.
+    """
+    if limit_s is None or problem.flop // 2 <= HUGE:
+        return
+    expected_s = _expected_s(problem, limit_s, run)
+    if expected_s > limit_s:
+        raise _too_long(name, problem, False, limit_s, f"about {expected_s / 60:,.1f} minutes")
+
+
+def _is_small(problem: Problem) -> bool:
+    return problem.flop // 2 <= SMALL
+
+
+def _expected_s(problem: Problem, limit_s: float, run: Callable[[Problem, float], None]) -> float:
     """How long a huge product takes at the least: from a part of it.
 
-    Before anything is done with the huge matrices, which alone takes longer. The part is less well
-    filled than the whole: hence TRIAL_MARGIN.
+    The part is less well filled than the whole: hence TRIAL_MARGIN.
     """
     sizes = {
         axis: min(getattr(problem, axis), most) for axis, most in zip("mnk", TRIAL, strict=True)
@@ -179,7 +184,7 @@ def _too_long(
     name: str, problem: Problem, small: bool, limit_s: float, how_long: str
 ) -> TakesTooLong:
     product = f"{name} at M={problem.m} N={problem.n} K={problem.k}"
-    wait = "set limit_s of the kernel to None, which waits for it"
+    wait = "use a kernel from gl.load or gl.from_source with limit_s = None, which waits for it"
     if small:
         return TakesTooLong(
             f"{product} was given up after {limit_s:g} seconds in the simulator, where a rung "
@@ -188,6 +193,6 @@ def _too_long(
         )
     return TakesTooLong(
         f"{product} would take {how_long} in the simulator, with a limit of {limit_s:g} seconds. "
-        "Take smaller matrices, trace some blocks only (kernel.trace(M, N, K, blocks=[(0, 0, 0)])) "
-        f"or {wait}"
+        "Take smaller matrices, trace some blocks only, as "
+        f"gl.load({name!r}).trace(M, N, K, blocks=[(0, 0, 0)]) does, or {wait}"
     )

@@ -72,13 +72,19 @@ def by_default(rung: ladder.Rung) -> Kernel:
     return Kernel(rung, settings, None, rung.path)
 
 
-def from_source(source: str, like: str, arch: str | None = None, **settings: int) -> Kernel:
+def from_source(source: str | Path, like: str, arch: str | None = None, **settings: int) -> Kernel:
     """A kernel from CUDA C++ text, with the parameters and launches of rung `like`.
 
-    Raises ArgumentError for what is no text, and else what gl.load raises.
+    `source`: the text, or the file that has it. Raises ArgumentError for what is neither, OSError
+    for a file that cannot be read, and else what gl.load raises.
     """
+    if isinstance(source, Path):
+        source = source.read_text(encoding="utf-8")
     if not isinstance(source, str):
-        raise ArgumentError(f"source is {kind_of(source)}: from_source takes CUDA C++ as text")
+        raise ArgumentError(
+            f"source is {kind_of(source)}: from_source takes CUDA C++ as text, or the Path of a "
+            "file with it"
+        )
     rung = ladder.find(like)
     return Kernel(rung, ladder.settings_for(rung, settings), arch, source)
 
@@ -133,6 +139,7 @@ class Kernel:
         self._checked: Report | None = None
         self._before_gpu: Report | None = None
         self.limit_s = in_simulator.PATIENCE_S  # of a product there; past it, it is a TakesTooLong
+        self._in_time: set[tuple[Problem, float | None]] = set()  # problems, each with its limit_s
 
     def __repr__(self):
         settings = ", ".join(f"{name}={value}" for name, value in self.settings.items())
@@ -248,6 +255,7 @@ class Kernel:
         if 0 in problem.shape_of_c:
             return
         if not self.on_gpu:
+            self.require_time(problem)
             if found := _findings(self._simulate(operands, alpha, beta)):
                 raise KernelMistake(found)
             return
@@ -365,7 +373,7 @@ class Kernel:
         `batch`: of how many products, the rung's own number if it is not given. `blocks`: run only
         these blocks (x, y, z) of the launch that multiplies, one after the other, to look at a part
         of a large product. Raises ArgumentError for sizes that are none, and for a batch that the
-        rung does not take, KernelMistake.
+        rung does not take, KernelMistake, and TakesTooLong.
         """
         batch = self.rung.batch if batch is None else batch
         for name, size, least in (
@@ -376,6 +384,8 @@ class Kernel:
         if batch > 1 and self.rung.batch == 1:
             raise ArgumentError(f"batch is {batch}: {self.name} takes no batches")
         problem = self.problem(int(m), int(n), int(k), int(batch))
+        if not blocks:
+            self.require_time(problem)
         operands = self.operands(problem, seed, written=False)
         runs = self._simulate(operands, 1.0, 0.0, count=True, blocks=blocks)
         if found := _findings(runs):
@@ -490,29 +500,41 @@ class Kernel:
             )
         return self._before_gpu if edited.may_fault(self._before_gpu) else None
 
+    def require_time(self, problem: Problem) -> None:
+        """Raise TakesTooLong for a product that the simulator cannot finish within `limit_s`.
+
+        Before matrices of its size are made, for which there may be no memory.
+        """
+        if (problem, self.limit_s) in self._in_time:
+            return
+
+        def run(part: Problem, limit_s: float) -> None:
+            zeros = self.operands(part, 0).changed(np.zeros_like)
+            self._run(zeros, 1.0, 0.0, limit_s)
+
+        in_simulator.require_time(self.name, problem, self.limit_s, run)
+        self._in_time.add((problem, self.limit_s))
+
     def _simulate(self, operands: Operands, alpha: float, beta: float, **how):
         """The runs of all launches: list of simulator.Run. Raises TakesTooLong."""
-        check = how.get("check", False)
+        run = partial(self._run, operands, alpha, beta, **how)
+        return in_simulator.within_limit(self.name, operands.problem, self.limit_s, run)
 
-        def run(problem: Problem, limit_s: float | None) -> list[simulator.Run]:
-            given = operands if problem is operands.problem else _blank(problem, operands)
-            values = given.values(alpha, beta)
-            values |= {
-                name: simulator.read_only(array)
-                for name, array in given.arrays().items()
-                if name != "C"
-            }
-            if check and beta == 0:
-                values["C"] = simulator.uninitialised(given.C)
-            more = how if problem is operands.problem else {}
-            return in_simulator.run(
-                self._source, self.launches(problem), values, arch=self.arch,
-                options=options_for(self.settings), limit_s=limit_s, **more,
-            )  # fmt: skip
-
-        return in_simulator.within_limit(
-            self.name, operands.problem, self.limit_s, run, whole=not how.get("blocks")
-        )
+    def _run(
+        self, operands: Operands, alpha: float, beta: float, limit_s: float | None, **how
+    ) -> list[simulator.Run]:
+        values = operands.values(alpha, beta)
+        values |= {
+            name: simulator.read_only(array)
+            for name, array in operands.arrays().items()
+            if name != "C"
+        }
+        if how.get("check") and beta == 0:
+            values["C"] = simulator.uninitialised(operands.C)
+        return in_simulator.run(
+            self._source, self.launches(operands.problem), values, arch=self.arch,
+            options=options_for(self.settings), limit_s=limit_s, **how,
+        )  # fmt: skip
 
     def _look_for_mistakes(
         self, m: int, n: int, k: int, alpha: float, beta: float, gap: int = 0
@@ -534,12 +556,6 @@ class Kernel:
                 self.text, self._filename, self.arch, self.settings, self.code_hash()
             )
         return self._loaded
-
-
-def _blank(problem: Problem, like: Operands) -> Operands:
-    """Operands of zeros of another size."""
-    made = Operands.from_seed(problem, like.precision, 0, bias=like.bias is not None)
-    return made.changed(np.zeros_like)
 
 
 def _findings(runs: list[simulator.Run]) -> tuple[Finding, ...]:

@@ -111,7 +111,7 @@ def build(
     compiled: Compiled = {}
     with workers() if len(wanted) > FEW else nullcontext() as pool:
         arguments = tuple(zip(*wanted, strict=True))
-        results = pool.map(_compile, *arguments, chunksize=4) if pool else map(_compile, *arguments)
+        results = pool.map(_compile, *arguments) if pool else map(_compile, *arguments)
         bar = tqdm(results, desc=name, total=len(wanted), disable=None)
         for (_, _, chosen, arch), result in zip(wanted, bar, strict=True):
             compiled.setdefault(_key(source, chosen), {})[arch] = result

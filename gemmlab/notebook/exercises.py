@@ -1,7 +1,8 @@
-"""The exercises at the end of a notebook: they check an answer, and never give it away."""
+"""Predictions and exercises of a notebook: they check an answer, and never give it away."""
 
 from __future__ import annotations
 
+import html
 import math
 from difflib import SequenceMatcher
 
@@ -12,35 +13,58 @@ from gemmlab.kernel.compiler import CompileError
 from gemmlab.kernel.kernel import Kernel, from_source
 from gemmlab.ladder import RUNGS, LadderError
 from gemmlab.ladder.planted import Planted
+from gemmlab.report import Shown
 from gemmlab.simulator import LaunchError, PtxError, UnknownInstruction, launch
 from gemmlab.simulator.counters import METRICS
+
+WAITING = "Waiting for your number: replace None above and run this cell again."
+NO_NUMBER = "Not yet: {!r} is not a number, such as 16 or 2.5."
 
 
 def check(answer: float | None, expected: float) -> None:
     """Say whether a number is right, to 1 %. None stands for a question not answered yet."""
     if answer is None:
         print("Not answered yet: put your number in place of None and run the cell again.")
+    elif not _is_number(answer):
+        print(NO_NUMBER.format(answer))
     elif math.isclose(answer, expected, rel_tol=0.01):
         print(f"Right: {answer:g}.")
     else:
         print(f"Not yet: {answer:g} is too {_side(answer, expected)}.")
 
 
-def prediction(yours: float | None, counted: float, what: str) -> None:
-    """Hold a reader's prediction against the count. None stands for no prediction.
+def prediction(yours: float | None, measured: float, what: str) -> None:
+    """Compare a reader's prediction with what was counted or timed, to 1 %.
 
-    what: the quantity in words, with its unit.
+    what: the quantity in words, with its unit. None stands for no prediction, which `unanswered`
+    shows.
     """
-    said = f"{what}: {counted:,g}"
+    answer = f"{what}: {measured:,g}"
     if yours is None:
-        print(f"{said}. No prediction yet: put your number in place of None above.")
-    elif math.isclose(yours, counted, rel_tol=0.01):
-        print(f"{said}, as you predicted.")
-    elif yours > 0 and counted > 0:
-        far = max(yours / counted, counted / yours)
-        print(f"{said}. Your {yours:,g} is {far:,.3g} times too {_side(yours, counted)}.")
+        from IPython.display import display
+
+        display(unanswered(answer))
+    elif not _is_number(yours):
+        print(NO_NUMBER.format(yours))
+    elif math.isclose(yours, measured, rel_tol=0.01):
+        print(f"{answer}, as you predicted.")
+    elif yours > 0 and measured > 0:
+        factor = max(yours / measured, measured / yours)
+        print(f"{answer}. Your {yours:,g} is {factor:,.3g} times too {_side(yours, measured)}.")
     else:
-        print(f"{said}. Your {yours:,g} is too {_side(yours, counted)}.")
+        print(f"{answer}. Your {yours:,g} is too {_side(yours, measured)}.")
+
+
+def unanswered(answer: str) -> Shown:
+    """What stands for a prediction without a number. The answer is a click away on a page, where
+    nobody can run the cell; a terminal does not have it."""
+    fold = f"<details><summary>Answer</summary>{html.escape(answer)}</details>"
+    return Shown(WAITING, f"<p>{WAITING}</p>{fold}")
+
+
+def _is_number(answer: object) -> bool:
+    numbers = (int, float, np.integer, np.floating)
+    return isinstance(answer, numbers) and not isinstance(answer, bool) and not math.isnan(answer)
 
 
 def _side(answer: float, right: float) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -35,6 +35,7 @@ VIEW, SHAPES, CLIMB, SHARES = (
     for name in ("03_shared_memory_view", "shape_shares", "ladder_gflops", "ladder_shares")
 )
 SIZE = 4096
+STOPPED = 130  # as a shell says of a command that Ctrl-C ended
 GPU_COLUMNS = ((gpus.TFLOPS, ".2f"), (gpus.CUBLAS, ".1f"), (gpus.ROOF, ".1f"))  # and how
 CEILINGS_TITLE = "Two roofs"
 BEGIN, END = "<!-- made by `make readme`, not by hand -->", "<!-- end of what is made -->"
@@ -269,3 +270,6 @@ if __name__ == "__main__":
         main()
     except (files.NotWritten, BadRecord, NoRecord, StaleRecord) as error:
         sys.exit(f"gemmlab: {error}")
+    except KeyboardInterrupt:
+        print("gemmlab: stopped", file=sys.stderr)
+        sys.exit(STOPPED)

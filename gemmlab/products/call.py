@@ -24,6 +24,7 @@ from gemmlab.loading import load
 from gemmlab.products.choosing import TYPES, Chosen, choose
 
 MOST_PLANS = 4096
+NO_PLAIN_ARRAYS = (np.matrix, np.ma.MaskedArray)  # of which a product is something else
 
 _plans: dict[tuple, Plan] = {}
 
@@ -97,6 +98,8 @@ class Plan:
             self._check("bias", bias, (self.problem.n,), SINGLE.name, type(A))
         if beta != 0:
             self._check("C", C, self.shape, kernel.precision.c.storage, type(A))
+        if not kernel.on_gpu:
+            kernel.require_time(self.problem)
         first, second = self.prepare
         with faults.told():
             A, B = A if first is None else first(A), B if second is None else second(B)
@@ -171,11 +174,16 @@ def _check_matrices(A, B, dtype: str | None) -> None:
     else:
         stored = {TYPES[dtype].a.storage}
     for name, array in (("A", A), ("B", B)):
-        if not isinstance(array, kinds) or type(array) is not type(A):
+        if not isinstance(array, kinds) or isinstance(array, NO_PLAIN_ARRAYS):
             raise ArgumentError(
                 f"{name} is {kind_of(array)}: gl.matmul takes NumPy arrays, or on a GPU CuPy "
-                "arrays, both of one kind"
+                f"arrays{_as_array(name, array)}"
             )
+    if type(B) is not type(A):
+        raise ArgumentError(
+            f"A is {kind_of(A)} and B is {kind_of(B)}: gl.matmul takes arrays of one kind"
+        )
+    for name, array in (("A", A), ("B", B)):
         if array.dtype.name not in stored:
             raise ArgumentError(f"{name} is {array.dtype}: {_instead(name, array, dtype)}")
         if array.ndim not in (2, 3):
@@ -184,6 +192,13 @@ def _check_matrices(A, B, dtype: str | None) -> None:
             )
     if A.dtype != B.dtype:
         raise ArgumentError(f"A is {A.dtype} and B is {B.dtype}: they must be of one type")
+
+
+def _as_array(name: str, array) -> str:
+    """What to do with an array of NO_PLAIN_ARRAYS."""
+    if isinstance(array, np.ma.MaskedArray):
+        return f"; {name}.filled(0) is one, with zeros where elements are masked"
+    return f"; np.asarray({name}) is one" if isinstance(array, np.matrix) else ""
 
 
 def _instead(name: str, array, dtype: str | None) -> str:
@@ -195,7 +210,10 @@ def _instead(name: str, array, dtype: str | None) -> str:
         return f"{BRAIN.name} is taken by its bits, {name}.view(np.{bits}), with {its}"
     if dtype is not None:
         return f"dtype says {dtype}"
-    return f"gl.matmul takes {', '.join(TYPES)}; use {name}.astype(np.{SINGLE.name})"
+    takes = f"gl.matmul takes {', '.join(TYPES)}"
+    if array.dtype.kind == "c":
+        return f"{takes}, no complex numbers; multiply {name}.real and {name}.imag on their own"
+    return f"{takes}; use {name}.astype(np.{SINGLE.name})"
 
 
 def _by_rows(array, turned: bool) -> tuple[Any, str]:

@@ -176,7 +176,8 @@ def _turned(rung: Rung, ops: str) -> str:
 class Row:
     """A row of records.best_by_shape. `share`: of cuBLAS; `recorded`: date and time, UTC.
 
-    `of`: the type that was recorded, where it stands for another one.
+    `of`: the type that was recorded, where it stands for another one. `nearest`: that type was
+    recorded with settings that this one does not have, and these are the nearest.
     """
 
     rung: Rung
@@ -188,6 +189,7 @@ class Row:
     gpu: str
     recorded: str
     of: str = ""
+    nearest: bool = False
 
     @property
     def runs_here(self) -> bool:
@@ -300,9 +302,9 @@ def _as_bfloat16(row: Row) -> Row:
     """With the settings for bfloat16, or the nearest of them that there are."""
     of_type = ladder.of_type(row.rung, BRAIN.name)
     settings = ladder.read_settings(row.settings) | of_type
-    if row.rung.broken(settings):
+    if nearest := bool(row.rung.broken(settings)):
         settings = ladder.nearest(row.rung, settings, of_type)
-    return replace(row, settings=ladder.written(settings), of=HALF.name)
+    return replace(row, settings=ladder.written(settings), of=HALF.name, nearest=nearest)
 
 
 def _from_records(problem: Problem, rows: list[Row]) -> Row | None:
@@ -319,7 +321,8 @@ def _as_recorded(problem: Problem, best: Row) -> Chosen:
     where = "this shape" if same else f"{best.problem}, the nearest shape that is recorded"
     why = f"the fastest that was recorded on {best.gpu} at {where}"
     if best.of:
-        why += f", in {best.of}"
+        nearest = "the nearest settings of this type to " if best.nearest else ""
+        why = f"{nearest}{why} in {best.of}; not measured in this type"
     settings = ladder.read_settings(best.settings)
     share = best.share if same and not best.of else None
     return _chosen(best.rung, settings, problem, why, share)
@@ -346,9 +349,13 @@ def _instead(problem: Problem, dtype: str, best: Row, rows: list[Row]) -> Chosen
     here = "here" if best.problem == problem else f"at {best.problem}"
     other = {name: value for name, value in settings.items() if ruled.settings.get(name) != value}
     with_others = f" with {ladder.listed(other)}" if best.rung.name == ruled.rung else ""
+    fastest = f"what is recorded as the fastest {here}"
+    if best.of:
+        nearest = "what is nearest to " if best.nearest else ""
+        fastest = f"{nearest}{fastest} in {best.of}"
     why = (
-        f"{ruled.why}; what is recorded as the fastest {here}, "
-        f"{best.rung.name}{with_others}, takes {slow / least:.1f} times as long by it"
+        f"{ruled.why}; {fastest}, {best.rung.name}{with_others}, takes {slow / least:.1f} times as "
+        "long by it"
     )
     return replace(ruled, why=why)
 

@@ -190,11 +190,11 @@ def _named(name: str, by_name: dict[str, Evidence]) -> list[Evidence]:
     """What a name means: one, or all of a group, as "stalls" those of every rung."""
     group = [one for full, one in by_name.items() if full.startswith(f"{name}/")]
     if name not in by_name and not group:
-        near = difflib.get_close_matches(name, by_name, n=1, cutoff=0.4)
-        hint = f"did you mean {near[0]}? " if near else ""
+        near = difflib.get_close_matches(name, by_name, n=3, cutoff=0.4)
+        hint = f" Did you mean {', '.join(near)}?" if near else ""
         raise LadderError(
-            f"there is nothing to record that is called {name!r}: {hint}There are "
-            f"{', '.join(by_name)}"
+            f"there is nothing to record that is called {name!r}.{hint} "
+            "`python -m gemmlab record --list` lists all names."
         )
     return [by_name[name]] if name in by_name else group
 

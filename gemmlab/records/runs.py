@@ -66,8 +66,9 @@ LIVE_SHAPES = SQUARES[2:7]
 
 # ---- the format ----------------------------------------------------------------------------------
 # A dict lists the fields of an object ("name?" may be missing), a one-element list describes each
-# item of a list, Each each value of an object with free keys, a tuple the alternatives, Only the
-# one value that is accepted, and POSITIVE a number above 0.
+# item of a list, a longer one its items in order, Each each value of an object with free keys, a
+# tuple the alternatives, Only the one value that is accepted, From a whole number from `least` on,
+# and POSITIVE a number above 0.
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,13 @@ class Only:
     value: bool | str
 
 
+@dataclass(frozen=True)
+class From:
+    """A whole number that is not smaller."""
+
+    least: int
+
+
 NUMBER = (int, float)
 POSITIVE = "a number above 0"
 SHAPE = {"m": int, "n": int, "k": int}
@@ -96,7 +104,8 @@ PROVENANCE = {
 FORMAT = {
     "schema": int,
     "gpu": {
-        "name": str, "compute_capability": [int], "sm_count": int, "memory_bytes": int,
+        "name": str, "compute_capability": [From(1), From(0)], "sm_count": From(1),
+        "memory_bytes": int,
         "l2_bytes": int,
     },
     "ceilings?": {
@@ -146,6 +155,10 @@ def _check(value: Any, form: Any, field: str, path: Path) -> None:
         _check(value, NUMBER, field, path)
         if value <= 0:
             raise wrong(f"is {value!r}, not {form}")
+    elif isinstance(form, From):
+        _check(value, int, field, path)
+        if value < form.least:
+            raise wrong(f"is {value!r}, not a whole number from {form.least} on")
     elif isinstance(form, Only):
         if type(value) is not type(form.value) or value != form.value:
             raise wrong(f"is {value!r}, not {form.value!r}")
@@ -163,8 +176,10 @@ def _check(value: Any, form: Any, field: str, path: Path) -> None:
     elif isinstance(form, list):
         if not isinstance(value, list):
             raise wrong("is not a list")
+        if len(value) != len(form) > 1:
+            raise wrong(f"is {value!r}, not {len(form)} numbers")
         for at, item in enumerate(value):
-            _check(item, form[0], f"{field}[{at}]", path)
+            _check(item, form[at if len(form) > 1 else 0], f"{field}[{at}]", path)
     elif not isinstance(value, dict):
         raise wrong("is not an object")
     elif isinstance(form, Each):

@@ -44,7 +44,7 @@ def views(tasks: Iterable[tuple[str, Settings]], folder: Path) -> Iterator[tuple
     A process on each core draws those that the cache in `folder` does not have.
     """
     with workers() as pool:
-        yield from pool.map(_kept, [(*task, folder) for task in tasks], chunksize=4)
+        yield from pool.map(_kept, [(*task, folder) for task in tasks])
 
 
 def _kept(task: Task) -> tuple[str, dict]:

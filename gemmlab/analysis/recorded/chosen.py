@@ -25,8 +25,8 @@ SQUARE_C, OF_ONE_DEPTH = "square C", f"K = {DEPTH}"
 def shares(dtype: str = SINGLE.name) -> pandas.DataFrame:
     """What gl.choose takes of a type at every recorded shape, A and B as they are, by groups.
 
-    Of one GPU, see registry.of_one_gpu. Columns: group, kernel, settings, m, n, k, batch, tflops,
-    pct_cublas, gpu, recorded. Raises NoRecord where nothing is recorded, BadRecord.
+    Of one GPU, see registry.of_one_gpu. Columns: group, kernel, settings, dtype, m, n, k, batch,
+    tflops, pct_cublas, gpu, recorded. Raises NoRecord where nothing is recorded, BadRecord.
     """
     import pandas
 
@@ -39,9 +39,10 @@ def shares(dtype: str = SINGLE.name) -> pandas.DataFrame:
         row = taken[problem]
         rows.append({
             "group": group_of.get(problem, LARGE), "kernel": row.rung.name,
-            "settings": row.settings, "m": problem.m, "n": problem.n, "k": problem.k,
-            "batch": problem.batch, "tflops": row.tflops, "pct_cublas": 100 * row.share,
-            "gpu": row.gpu, "recorded": row.recorded,
+            "settings": row.settings, "dtype": row.dtype,
+            "m": problem.m, "n": problem.n, "k": problem.k,
+            "batch": problem.batch, "tflops": row.tflops,
+            "pct_cublas": 100 * row.share, "gpu": row.gpu, "recorded": row.recorded,
         })  # fmt: skip
     table = pandas.DataFrame(rows)
     return table.sort_values("group", key=lambda names: names.map(groups.index), kind="stable")

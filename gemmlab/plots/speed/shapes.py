@@ -13,7 +13,7 @@ from gemmlab.plots import style
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import LARGE, MARGIN, NORMAL, SMALL, WIDTH, percent, styled
 
-SHARES = ("group", "kernel", "m", "n", "k", "batch", "pct_cublas", "gpu", "recorded")
+SHARES = ("group", "kernel", "dtype", "m", "n", "k", "batch", "pct_cublas", "gpu", "recorded")
 CHOICES = ("panel", "m", "n", "k", "kernel", "recorded")
 ROW, BAR, HEAD = 0.2, 0.14, 0.3  # inches: a shape, its bar, the name of a group
 COLUMN_GAP = 0.3
@@ -105,8 +105,9 @@ def _shares_caption(table: pandas.DataFrame) -> str:
         mean = exp(sum(map(log, own["pct_cublas"])) / len(own))
         means.append(f"{group} {percent(mean)}")
     least = next(table.sort_values("pct_cublas").head(1).itertuples())
+    types = style.listed(list(dict.fromkeys(table["dtype"])))
     return (
-        f"What gl.matmul takes, at each shape M×N×K beside cuBLAS; geometric means: "
+        f"What gl.matmul takes in {types}, at each shape M×N×K beside cuBLAS; geometric means: "
         f"{style.listed(means)}. The least is {percent(least.pct_cublas)}, at {_label(least)} with "
         f"{least.kernel}."
     )

@@ -1,0 +1,285 @@
+"""Every command that README.md shows, run as it stands in a copy of the checkout, nothing replaced.
+
+They are read from its blocks of code and from what stands in backticks, so a new one is covered.
+All of them take some 40 minutes on two cores, so `make test` leaves them out.
+"""
+
+import ast
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gemmlab as gl
+from gemmlab.kernel import prebuilt
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+LIMIT_S = 3600
+SHELL = re.compile(r"(?:[A-Z_]+=\S+ )*(?:make|pip|python) .+")
+# What stands for a name, or for an address, of the reader's own.
+PLACES = {"NN_name": "05_thread_tile_2d", "NAME": "epilogue", "https://…": "https://example.org/"}
+BY_TEST_ALL = ("make test", "make test-all", "make site")  # the others of the same run
+NEEDS_GPU = 3
+TWO_NOTEBOOKS = ("01_naive.ipynb", "host_code.ipynb")  # `make test` executes all of them
+
+
+def blocks() -> list[list[str]]:
+    """The lines of each block of code."""
+    found, inside = [], False
+    for line in README.splitlines():
+        if line.startswith("    "):
+            found += [] if inside else [[]]
+            found[-1].append(line[4:])
+        inside = line.startswith("    ") or (inside and not line)
+    return found
+
+
+def inline() -> list[str]:
+    """What stands in backticks, outside of blocks."""
+    prose = "\n".join(line for line in README.splitlines() if not line.startswith("    "))
+    return re.findall(r"`([^`\n]+)`", prose)
+
+
+def without_comment(line: str) -> str:
+    return re.sub(r"\s+#.*", "", line)
+
+
+def filled(text: str) -> str:
+    for place, name in PLACES.items():
+        text = text.replace(place, name)
+    return text
+
+
+BLOCKS = blocks()
+LINES = [without_comment(line) for block in BLOCKS for line in block if SHELL.fullmatch(line)]
+COMMANDS = list(dict.fromkeys([*LINES, *filter(SHELL.fullmatch, inline())]))
+CALLS = [one for one in dict.fromkeys(inline()) if re.match(r"(?:gl|kernel)\.\w", one)]
+
+
+# ---- the copy ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    """The checkout as it is now, without what git ignores, set up by its own Makefile."""
+    folder = tmp_path_factory.mktemp("readme") / "gemmlab"
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in filter(None, names.split("\0")):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    kept = ROOT / "build" / "site-cache"
+    if kept.is_dir():  # what `make test-site` rendered
+        shutil.copytree(kept, folder / "build" / "site-cache")
+    assert shell("make setup", folder).returncode == 0
+    return folder
+
+
+def environment(folder: Path, **more: str) -> dict[str, str]:
+    """That of a reader without a GPU, whose `python` and `pip` are those of the copy."""
+    outer = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "PYTHONPATH", "VIRTUAL_ENV", "GEMMLAB_RECORDS")
+    kept = {name: value for name, value in os.environ.items() if name not in outer}
+    path = f"{folder / '.venv' / 'bin'}{os.pathsep}{kept['PATH']}"
+    return kept | {"PATH": path, "GEMMLAB_DEVICE": "simulator"} | more
+
+
+def shell(command: str, folder: Path, **more: str) -> subprocess.CompletedProcess:
+    """Run a line in a shell. No command may end in a traceback."""
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=folder, env=environment(folder, **more),
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S,
+    )  # fmt: skip
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+# ---- commands ------------------------------------------------------------------------------------
+
+
+def wanted(command: str) -> int:
+    """The exit code without a GPU."""
+    words = command.split()
+    measures = words[:3] == ["python", "-m", "gemmlab"] and words[3] in ("record", "tune")
+    return NEEDS_GPU if measures and not {"--strategy", "--list"} & {*words} else 0
+
+
+def test_every_line_of_a_block_is_a_command_or_python():
+    for block in BLOCKS:
+        if not all(SHELL.fullmatch(line) for line in block if line):
+            ast.parse("\n".join(block))
+    assert len(LINES) > 15 and len(CALLS) > 5
+
+
+def test_test_all_runs_what_is_not_run_here():
+    done = shell("make --dry-run test-all", ROOT)
+    assert done.returncode == 0
+    for part in ("notebooks tests", "-m gemmlab.site", "tests/site", "tests/readme"):
+        assert part in done.stdout
+
+
+def is_run_alone(command: str) -> bool:
+    return command not in (*BY_TEST_ALL, "make lab") and not command.startswith("pip")
+
+
+def is_another_name(command: str, folder: Path) -> bool:
+    """Whether a target of the Makefile runs a command that a block of the README shows."""
+    made = shell(f"make --dry-run {command.removeprefix('make ')}", folder)
+    return any(line in made.stdout for line in LINES)
+
+
+@pytest.mark.parametrize("command", list(filter(is_run_alone, COMMANDS)))
+def test_it_does_what_the_readme_says(copy, command):
+    if command.startswith("make ") and is_another_name(command, copy):
+        return
+    with two_notebooks(copy) if command == "make notebooks" else nullcontext():
+        done = shell(filled(command), copy)
+    assert done.returncode == wanted(command), done.stderr
+    if wanted(command) == NEEDS_GPU:
+        assert re.search(r"^gemmlab: .* needs? .*GPU", done.stderr, re.M) and not done.stdout
+    if command == "make readme":
+        assert (copy / "README.md").read_text(encoding="utf-8") == README
+    if "> results.csv" in command:
+        assert (copy / "results.csv").read_text().startswith("kernel,dtype,m,n,k,time_ms,gflops")
+    if command.endswith("gemmlab compile"):
+        assert stale(copy) == []
+    if command.endswith("make site"):
+        address = PLACES["https://…"]
+        assert address in (copy / "build" / "site" / "index.html").read_text(encoding="utf-8")
+
+
+@contextmanager
+def two_notebooks(folder: Path):
+    """Leave two in their folder; both are executed anew."""
+    there = folder / "notebooks"
+    aside = there.rename(folder / "aside")
+    there.mkdir()
+    for name in TWO_NOTEBOOKS:
+        notebook = json.loads((aside / name).read_text(encoding="utf-8"))
+        for cell in notebook["cells"]:
+            if cell["cell_type"] == "code":
+                cell |= {"outputs": [], "execution_count": None}
+        (there / name).write_text(json.dumps(notebook), encoding="utf-8")
+    try:
+        yield
+        for name in TWO_NOTEBOOKS:
+            cells = json.loads((there / name).read_text(encoding="utf-8"))["cells"]
+            code = [cell for cell in cells if cell["cell_type"] == "code"]
+            counts = [cell["execution_count"] for cell in code]
+            assert counts == list(range(1, len(code) + 1))
+            assert sum(bool(cell["outputs"]) for cell in code) > len(code) / 2
+    finally:
+        shutil.rmtree(there)
+        aside.rename(there)
+
+
+def stale(folder: Path) -> list[str]:
+    """Compiled kernels of the copy that are not those of the checkout."""
+    paths = [prebuilt.path_of(name) for name in prebuilt.NAMES]
+    made = [folder / path.relative_to(ROOT) for path in paths]
+    return [
+        path.name
+        for path, other in zip(paths, made, strict=True)
+        if not prebuilt.alike(prebuilt.read(path)[0], prebuilt.read(other)[0])
+    ]
+
+
+@pytest.mark.parametrize("command", [one for one in COMMANDS if one.startswith("pip")])
+def test_what_it_installs_is_there(copy, command, tmp_path):
+    """In an environment of the reader's own, and in the copy as the clone."""
+    if not any(word.strip('"').startswith(".") for word in command.split()):  # not this project
+        assert shell(command, copy).returncode == 0
+        return
+    own = tmp_path / "own"
+    subprocess.run([sys.executable, "-m", "venv", own], check=True, timeout=LIMIT_S)
+    path = f"{own / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    done = shell(command, copy, PATH=path)
+    assert done.returncode == 0, done.stderr
+    done = shell("python -m gemmlab bench 01_naive 512 512 512", copy, PATH=path)
+    assert done.returncode == 0 and "recorded on NVIDIA H200" in done.stdout, done.stderr
+
+
+def test_make_lab_opens_on_the_index(copy):
+    """Until it prints its address; then Ctrl-C, as it says, ends it."""
+    assert "make lab" in COMMANDS
+    running = subprocess.Popen(
+        ["make", "lab"], cwd=copy, env=environment(copy), stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+    )  # fmt: skip
+    try:
+        address = None
+        while address is None:
+            line = running.stdout.readline()
+            assert line, "it ended before it printed an address"
+            address = re.search(r"https?://(?:localhost|127\.0\.0\.1):\S+", line)
+        path, _, token = address[0].partition("?")
+        assert path.endswith("/lab/tree/notebooks/index.ipynb")
+        with urllib.request.urlopen(f"{path}?{token}", timeout=60) as page:
+            assert page.status == 200
+    finally:
+        for _ in range(2):
+            os.killpg(running.pid, signal.SIGINT)
+            time.sleep(1)
+        try:
+            running.wait(30)
+        finally:
+            if running.poll() is None:
+                os.killpg(running.pid, signal.SIGKILL)
+
+
+# ---- Python --------------------------------------------------------------------------------------
+
+
+def names(line: str) -> dict[str, object]:
+    """What a line of the README takes as given."""
+    M, N, K = 1024, 1024, 512
+    square = [gl.random_matrix(64, 64, seed) for seed in range(3)]
+    if "bfloat16" in line:
+        square = [(one.view(np.uint32) >> 16).astype(np.uint16) for one in square]
+    A, B, C = square
+    X = gl.random_matrix(256, 256, 3)
+    bias, kernel = np.ones(64, np.float32), gl.load("03_shared_memory")
+    return {"gl": gl, "A": A, "B": B, "C": C, "X": X, "bias": bias, "kernel": kernel,
+            "M": M, "N": N, "K": K}  # fmt: skip
+
+
+PYTHON = [
+    ast.unparse(statement)
+    for block in BLOCKS
+    if not any(SHELL.fullmatch(line) for line in block)
+    for statement in ast.parse("\n".join(block)).body
+]
+
+
+@pytest.mark.parametrize("line", list(dict.fromkeys(PYTHON)))
+def test_it_runs_in_python(line):
+    exec(line, names(line))
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_it_is_there_in_python(call):
+    whole = call.replace("shape=…", "shape=(M, N, K)").replace("(…", "(kernel")
+    assert eval(whole, names(call)) is not None
+
+
+def test_the_cell_magic_compares_a_kernel_with_its_rung():
+    from IPython.core.interactiveshell import InteractiveShell
+
+    load, cell = (one for one in inline() if re.match(r"%\w+ |%%\w+ ", one))
+    session = InteractiveShell()
+    session.run_cell(load).raise_error()
+    text = gl.load("03_shared_memory").text
+    done = session.run_cell(f"{cell}\n{text}")
+    done.raise_error()
+    assert "all right" in str(done.result) or "pass" in str(done.result)
