@@ -15,6 +15,7 @@ import numpy as np
 
 from gemmlab import ladder, simulator
 from gemmlab.cuda.device import gpu, require_gpu
+from gemmlab.cuda.headers import is_name_of_file
 from gemmlab.cuda.occupancy import occupancy
 from gemmlab.kernel import edited, faults, in_simulator, on_gpu, prebuilt
 from gemmlab.kernel.arguments import ArgumentError, factor, kind_of, operands_of, problem_of
@@ -36,6 +37,7 @@ from gemmlab.ladder.activations import ACTIVATIONS
 from gemmlab.ladder.launch import POINTERS, Triple, multiplying
 from gemmlab.report import Listing
 from gemmlab.simulator import Finding
+from gemmlab.simulator.counters import Totals
 
 EDITED = "kernel.cu"  # the name of a text that is no file of ours
 # For which batches are launched: their largest product has several times as many tiles as there are
@@ -74,8 +76,13 @@ def by_default(rung: ladder.Rung) -> Kernel:
 def from_source(source: str, like: str, arch: str | None = None, **settings: int) -> Kernel:
     """A kernel from CUDA C++ text, with the parameters and launches of rung `like`.
 
-    Raises ArgumentError for what is no text, and else what gl.load raises.
+    Raises ArgumentError for what is not such text, and else what gl.load raises.
     """
+    if isinstance(source, Path) or (isinstance(source, str) and is_name_of_file(source)):
+        raise ArgumentError(
+            f"source is the name of a file, {str(source)!r}: from_source takes the text in it, "
+            f"Path({str(source)!r}).read_text()"
+        )
     if not isinstance(source, str):
         raise ArgumentError(f"source is {kind_of(source)}: from_source takes CUDA C++ as text")
     rung = ladder.find(like)
@@ -386,7 +393,7 @@ class Kernel:
         at = multiplying(launches)
         return Trace(
             self.name, *problem.shape, self.settings, launches[at].grid, launches[at].block,
-            dict(counters), self.text, runs[at if blocks is None else 0],
+            Totals(counters), self.text, runs[at if blocks is None else 0],
             self.precision.a.bytes, problem.ops, problem.batch, self.precision.c.bytes,
         )  # fmt: skip
 

@@ -81,7 +81,7 @@ class Quantizer:
     def values(self, X: Any, Q: Any, scales: Any, xp: Any) -> dict[str, Any]:
         """What the arguments of `launches` stand for."""
         rows, cols = X.shape
-        largest = xp.zeros(scales.size if self.macros["KIND"] < 2 else 1, np.float32)
+        largest = xp.zeros(scales.size if self.macros["KIND"] < 2 else 1, np.uint32)  # float's bits
         sizes = {"rows": np.int32(rows), "cols": np.int32(cols)}
         return {"X": X, "Q": Q, "scales": scales, "largest": largest, **sizes}
 
