@@ -331,7 +331,7 @@ def test_accesses_of_every_width_are_counted(size, stride):
     }}"""
     threads, blocks = 48, 3
     count = blocks * threads
-    arrays = [np.zeros(stride * count * size, np.uint8), np.zeros(count * size, np.uint8)]
+    arrays = [np.zeros(stride * count * size, "V1"), np.zeros(count * size, "V1")]
 
     def warp(lanes):
         i = [bx * threads + tx for (bx, _), (tx, _) in lanes]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import reprlib
 from dataclasses import replace
+from keyword import iskeyword
 
 import numpy as np
 
@@ -169,7 +170,7 @@ def _check_count(kernel: ptx.Kernel, args, declared: list[Parameter]) -> None:
 
 def _check_array(name: str, array: np.ndarray) -> None:
     """What holds for all memory of a launch."""
-    expression = name if name.isidentifier() else "array"
+    expression = _expression(name)
     if not array.flags.c_contiguous:
         raise LaunchError(f"{name} is not C-contiguous: pass np.ascontiguousarray({expression})")
     if array.dtype.hasobject:
@@ -184,6 +185,11 @@ def _check_array(name: str, array: np.ndarray) -> None:
         )
 
 
+def _expression(name: str) -> str:
+    """How Python can call an array that the kernel calls so."""
+    return name if name.isidentifier() and not iskeyword(name) else "array"
+
+
 def _check_elements(parameter: Parameter, arg) -> None:
     """That an array has the elements that the source has for the pointer."""
     array = plain(arg.array if isinstance(arg, Part) else arg)
@@ -193,9 +199,9 @@ def _check_elements(parameter: Parameter, arg) -> None:
     if right == "bfloat16":
         how = "pass one of ml_dtypes.bfloat16, or its bits as uint16"
     else:
-        expression = name if name.isidentifier() else "array"
+        expression = _expression(name)
         how = f"pass {expression}.astype(np.{right})"
-        if array.itemsize == np.dtype(right).itemsize:
+        if array.itemsize in (1, np.dtype(right).itemsize):
             how += f", or {expression}.view(np.{right}), which has the same bits"
     raise LaunchError(
         f"{name} is an array of {array.dtype}, and the kernel takes it as {parameter.declared}: "
