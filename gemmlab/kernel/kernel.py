@@ -411,9 +411,10 @@ class Kernel:
     def check(self) -> Report:
         """Look for mistakes that hardware hides: races, uninitialised reads, lost barriers.
 
-        Of races, those in shared memory; none in global memory is found. Small products with tails and factors are run in the simulator, with all its checks; C
-        counts as never written where beta is 0. It is launched as for a single SM where `verify`
-        launches it as for few. Show the result: it is a table.
+        Of races, those in shared memory; none in global memory is found. Small products with tails
+        and factors are run in the simulator, with all its checks; C counts as never written where
+        beta is 0. It is launched as for a single SM where `verify` launches it as for few. Show the
+        result: it is a table.
         """
         rows, cols = self.rung.tile(self.settings)
         step = max(32, self.rung.depth(self.settings))  # a whole step along K, then one more
