@@ -81,7 +81,7 @@ class Quantizer:
     def values(self, X: Any, Q: Any, scales: Any, xp: Any) -> dict[str, Any]:
         """What the arguments of `launches` stand for."""
         rows, cols = X.shape
-        largest = xp.zeros(scales.size if self.macros["KIND"] < 2 else 1, np.uint32)  # float's bits
+        largest = xp.zeros(scales.size if self.macros["KIND"] < 2 else 1, np.float32)
         sizes = {"rows": np.int32(rows), "cols": np.int32(cols)}
         return {"X": X, "Q": Q, "scales": scales, "largest": largest, **sizes}
 
@@ -111,6 +111,8 @@ class Quantizer:
                     self.loaded().run(launches, values)
                 else:
                     options = options_for(self.macros)
+                    # To one kernel they are words, to the other floats.
+                    values["largest"] = values["largest"].view("V4")
                     in_simulator.run(PATH, launches, values, arch=arch_here(), options=options)
             return (Q.get(), scales.get()) if host and here else (Q, scales)
 
