@@ -71,7 +71,7 @@ def launch(
     arrays as they were, as Ctrl-C does; None for no limit, where Ctrl-C leaves what was written so
     far.
 
-    What the kernel prints goes to sys.stdout, the first lines of it.
+    What the kernel prints goes to sys.stdout, the first 100 lines of it.
 
     Raises CompileError, NoCompiler, LaunchError (before anything runs), TakesTooLong (a LaunchError
     too), PtxError for what cannot be read, a call of an unknown function among it, and

@@ -21,10 +21,10 @@ INTEGER_WORDS = {"signed", "unsigned", "char", "short", "int", "long"}
 
 HALVES, BFLOAT16 = ("float16", "uint16", "int16"), ("bfloat16", "uint16", "int16")
 WORDS, LONG_WORDS = ("int32", "uint32"), ("int64", "uint64")
-ONE_BYTE = "one byte"  # float8 and the like are uint8, too
+ONE_BYTE = "one byte"  # any type of one byte, such as float8 of ml_dtypes
 # C++ type -> the NumPy types that it may be given, the usual one first. Of vectors and complex
-# numbers those of an element. What is missing may be given everything: char* and uint4* often stand
-# for bytes of any type, and what a template or typedef means is not known here.
+# numbers those of an element. Pointers to any other type take every array: char* and uint4* often
+# stand for bytes of any type, and what a template means is not known here.
 ELEMENTS = {
     **dict.fromkeys(("float", "float1", "float2", "float3", "float4"), ("float32",)),
     **dict.fromkeys(("cuComplex", "cuFloatComplex"), ("float32",)),

@@ -40,8 +40,8 @@ class FirstLines:
                 self.leave_out(line.count("\n"))
         return len(text)
 
-    def flush(self) -> None:
-        self.stream.flush()
+    def __getattr__(self, name: str):
+        return getattr(self.stream, name)
 
     def leave_out(self, lines: int) -> None:
         self.is_cut, self.left_out = True, self.left_out + lines
