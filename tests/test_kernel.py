@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -100,9 +101,18 @@ def test_a_trace_takes_numbers_of_numpy_and_a_k_of_0(kernel):
     assert (trace.m, trace.n, trace.k) == (5, 3, 0)
 
 
-@pytest.mark.parametrize("source", [None, 3, b"int;"])
-def test_a_source_that_is_no_text_is_refused(source):
-    with pytest.raises(ArgumentError, match=r"source is .*: from_source takes CUDA C"):
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        (None, r"source is None: from_source takes CUDA C\+\+ as text"),
+        (3, "source is builtins.int: from_source takes CUDA C"),
+        (b"int;", "source is builtins.bytes"),
+        (Path("mine.cu"), r"name of a file, 'mine.cu': .* Path\('mine.cu'\).read_text\(\)"),
+        ("my kernels/mine.cu", r"Path\('my kernels/mine.cu'\).read_text\(\)"),
+    ],
+)
+def test_a_source_that_is_no_text_is_refused(source, says):
+    with pytest.raises(ArgumentError, match=says):
         gl.from_source(source, like="01_naive")
 
 

@@ -296,6 +296,16 @@ def test_the_magic_judges_the_cell_and_prints_nothing(shell, right, capsys):
     assert capsys.readouterr() == ("", "")
 
 
+def test_what_a_cell_prints_is_cut_after_a_few_lines_of_all_products_together(shell, right, capsys):
+    saying = 'if (threadIdx.x + threadIdx.y == 0) printf("block %d\\n", blockIdx.x);'
+    talking = change(right, "float sum", f"{saying} float sum")
+    shell.run_cell_magic("kernel", f"{NAME} TILE=16 BK=16", talking)
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert len(lines) == 20 and set(lines) <= {f"block {i}" for i in range(16)}
+    more = re.fullmatch(r"… and ([\d,]+) more lines of what the kernel prints", last)
+    assert int(more[1].replace(",", "")) > 100
+
+
 def test_the_kernel_becomes_a_variable_if_asked_and_never_an_old_one(shell, right):
     shell.user_ns.pop("mine", None)
     broken = change(right, "float sum", "flot sum")

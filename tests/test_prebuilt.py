@@ -124,11 +124,16 @@ def test_results_and_counts_are_the_same_with_and_without(with_compiler, no_comp
     assert again.counters == trace.counters and again.run.lines == trace.run.lines
 
 
-def test_an_edited_kernel_needs_a_compiler_and_says_so(no_compiler):
+@pytest.mark.parametrize(
+    ("platform", "cure"),
+    [("linux", r'pip install "gemmlab\[simulator\]"'), ("darwin", "use Linux or Windows")],
+)
+def test_an_edited_kernel_needs_a_compiler_and_says_so(no_compiler, platform, cure, monkeypatch):
+    monkeypatch.setattr(prebuilt.sys, "platform", platform)
     text = RUNGS[0].path.read_text(encoding="utf-8")
     unchanged = from_source(text, like=RUNGS[0].name).trace(8, 8, 8)
     assert (unchanged.lines["line"] > 0).all()
-    with pytest.raises(NoCompiler, match=r"kernel.cu as it stands.*Linux or Windows"):
+    with pytest.raises(NoCompiler, match=f"kernel.cu as it stands.*{cure}"):
         from_source(text.replace("alpha * sum", "sum * alpha"), like=RUNGS[0].name)
 
 

@@ -331,7 +331,7 @@ def test_accesses_of_every_width_are_counted(size, stride):
     }}"""
     threads, blocks = 48, 3
     count = blocks * threads
-    arrays = [np.zeros(stride * count * size, np.uint8), np.zeros(count * size, np.uint8)]
+    arrays = [np.zeros(stride * count * size, "V1"), np.zeros(count * size, "V1")]
 
     def warp(lanes):
         i = [bx * threads + tx for (bx, _), (tx, _) in lanes]
@@ -387,6 +387,19 @@ def test_nothing_is_counted_unless_asked_for():
     sample = sample_kernels.SAMPLES["tiled"]
     _, run = sample.run()
     assert run.counters == {} and run.lines == []
+    with pytest.raises(KeyError, match=r"nothing was counted; launch\(…, count=True\) counts"):
+        run.counters[counters.FMA_METRIC]
+
+
+def test_a_metric_that_is_not_counted_names_the_nearest_and_what_did_not_occur_is_0():
+    sample = sample_kernels.SAMPLES["tiled"]
+    _, run = sample.run(count=True)
+    conflicts = counters.METRICS["shared", "load"][-1]
+    with pytest.raises(KeyError, match=f"_lod.sum is not counted .*nearest that are: {conflicts},"):
+        run.counters[conflicts.replace("_ld.sum", "_lod.sum")]
+    rare = "smsp__sass_inst_executed_op_tma_ld.sum"
+    assert run.counters[rare] == 0 and rare not in run.counters
+    assert {name for name in counters.BULK_METRICS["global", "bulk load"]} <= counters.RARE
 
 
 def test_lines_are_those_of_the_source():

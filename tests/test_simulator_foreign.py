@@ -96,14 +96,28 @@ def test_printf_prints_as_c_does(capsys):
     assert capsys.readouterr().out == "".join(lines) + "no values\n"
 
 
-def test_what_is_printed_ends_where_a_gpus_buffer_would(capsys):
-    source = (
-        'extern "C" __global__ void k() { for (int i = 0; i < 99; ++i) printf("%1000d\\n", i); }'
-    )
+@pytest.mark.parametrize(("blocks", "times", "more"), [(1, 3, 0), (1, 4, 28), (600, 2, 38300)])
+def test_the_first_lines_are_printed_and_the_others_are_counted(blocks, times, more, capsys):
+    source = """extern "C" __global__ void k(int times) {
+        for (int i = 0; i < times; ++i) printf("%d: %d\\n", i, threadIdx.x);
+    }"""
+    run(source, [times], blocks=blocks, check=False)
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert lines[:32] == [f"0: {lane}" for lane in range(32)]
+    if more:
+        assert len(lines) == 100 and last == f"… and {more:,} more lines of what the kernel prints"
+    else:
+        assert (len(lines), last) == (95, "2: 31")
+
+
+def test_a_long_line_ends_where_a_gpus_buffer_would(capsys):
+    source = """extern "C" __global__ void k() {
+        for (int i = 0; i < 99; ++i) printf("%1000d", i);
+    }"""
     run(source, [], check=False)
     printed = capsys.readouterr().out
     assert 1_000_000 < len(printed) < 1_050_000
-    assert printed.endswith("what these blocks print past 1,048,576 characters is left out\n")
+    assert printed.endswith("32\n… and more of what the kernel prints\n")
 
 
 def test_blocks_that_are_traced_again_print_once(capsys):
@@ -241,8 +255,9 @@ def test_variables_are_given_and_keep_what_the_kernel_writes():
     [
         ({"other": np.zeros(4, f4)}, "no one variable 'other' that is used; it has .*factor"),
         ({"factor": np.zeros(5, f4)}, "variable factor has 16 bytes, the array 20"),
-        ({"factor": np.zeros((4, 2), f4)[:, 0]}, "variable factor: a C-contiguous NumPy array"),
-        ({"factor": 1.0}, "variable factor: a C-contiguous NumPy array"),
+        ({"factor": np.zeros((4, 2), f4)[:, 0]}, "variable factor is not C-contiguous"),
+        ({"factor": 1.0}, "variable factor is 1.0: pass a NumPy array"),
+        ({"factor": np.zeros(4, ">f4")}, "variable factor is an array of >f4, whose bytes"),
     ],
 )
 def test_a_variable_that_does_not_fit_is_refused(variables, says):

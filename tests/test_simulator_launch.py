@@ -1,13 +1,19 @@
 """What a launch refuses, and that the arrays are then as they were."""
 
+import os
 import sys
+import threading
+import time
 import tracemalloc
+from pathlib import Path
+from types import SimpleNamespace
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from gemmlab import simulator
-from gemmlab.simulator import LaunchError
+from gemmlab.simulator import LaunchError, machine
 
 SOURCE = """
 extern __shared__ float dynamic[];
@@ -55,10 +61,18 @@ def test_an_unknown_entry_lists_those_there_are():
     assert "skale" in message and "scale, walk, wait" in message
 
 
-@pytest.mark.parametrize("count", [2, 4])
-def test_a_wrong_number_of_arguments(count):
-    args = [ones(), 2.0, 4, 4][:count]
-    assert f"takes 3 arguments, not {count}" in refused("scale", ONE, WARP, args)
+@pytest.mark.parametrize(
+    ("count", "says"),
+    [
+        (1, "takes 3 arguments, not 1: factor, n are missing; it takes (float* x, float factor,"),
+        (2, "takes 3 arguments, not 2: n is missing;"),
+        (4, "takes 3 arguments, not 4: 5 is too many;"),
+        (5, "takes 3 arguments, not 5: 5, [0, 1, 2, 3, 4, 5, ...] are too many;"),
+    ],
+)
+def test_a_wrong_number_of_arguments_names_those(count, says):
+    args = [ones(), 2.0, 4, 5, list(range(10**5))][:count]
+    assert says in refused("scale", ONE, WARP, args)
 
 
 @pytest.mark.parametrize(
@@ -70,11 +84,19 @@ def test_a_wrong_number_of_arguments(count):
         ([ones(), 2.0, 2**40], "n = 1099511627776"),
         ([ones(), "2", 4], "factor = '2'"),
         ([ones(), 2.0, True], "n = True"),
-        ([ones().tolist(), 2.0, 4], "x = [1.0"),
+        ([ones().tolist(), 2.0, 4], "x = [1.0, 1.0, 1.0, 1.0] is no argument for a parameter of "
+         "type float*: pass a NumPy array, or None"),
+        ([ones(), ones(10**6).tolist(), 4], "factor = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, ...] is no"),
+        ([ones(), None, 4], "factor = None"),
+        ([ones(), 2.0, None], "n = None"),
+        ([ones().astype(">f4"), 2.0, 4],
+         'x is an array of >f4, whose bytes are in the order of another machine: pass '
+         'x.astype(x.dtype.newbyteorder("="))'),
+        ([ones().astype(object), 2.0, 4], "x is an array of Python objects: pass one of numbers"),
         ([ones(8)[::2], 2.0, 4], "x is not C-contiguous"),
         ([np.broadcast_to(f4(1), 4), 2.0, 4], "x is"),
     ],
-)
+)  # fmt: skip
 def test_an_argument_of_the_wrong_kind_is_named(args, what):
     assert what in refused("scale", ONE, WARP, args)
 
@@ -94,6 +116,11 @@ def test_a_read_only_array_is_named():
         ((0, 1, 1), WARP, "x is 0"),
         ((1, 65536, 1), WARP, "y is 65536"),
         ((1, 1, 1, 1), WARP, "more than three"),
+        (0, WARP, "grid (0, 1, 1): x is 0"),
+        (ONE, 1025, "x is 1025"),
+        ("1", WARP, "grid is '1': pass an integer, or up to three: (x, y, z)"),
+        (ONE, (32, 1.5), "block is (32, 1.5): pass an integer"),
+        (True, WARP, "grid is True"),
     ],
 )
 def test_a_shape_that_no_gpu_takes(grid, block, what):
@@ -120,6 +147,53 @@ def test_a_launch_that_would_take_minutes_says_so_and_how_to_go_on(monkeypatch):
     monkeypatch.setattr(simulator.grid, "SEEN_S", 0.05)
     message = refused("walk", (100_000, 1, 1), (1024, 1, 1), [ones(), 2000])
     assert "minutes" in message and "blocks=[(0, 0, 0)]" in message and "limit_s=None" in message
+
+
+@pytest.mark.parametrize("grid", [2, np.int64(2), (2,), [2, 1]])
+def test_an_integer_is_a_shape_along_x(grid):
+    x = ones(64)
+    assert not simulator.launch(SOURCE, "scale", grid, 32, [x, 2.0, 64]).findings
+    assert (x == 2).all()
+
+
+@pytest.mark.parametrize("limit_s", ["x", -1, float("nan"), True])
+def test_a_limit_is_a_number_of_seconds(limit_s):
+    says = refused("scale", ONE, WARP, [ones(), 2.0, 4], limit_s=limit_s)
+    assert f"limit_s is {limit_s!r}: pass seconds, or None" in says
+
+
+def test_other_threads_of_the_process_do_not_count_against_the_limit(monkeypatch):
+    """The wall and the process have used up the limit, and the thread itself has not begun."""
+    now = {"monotonic": 0.0, "process_time": 0.0, "thread_time": 0.0}
+    clocks = {name: lambda name=name: now[name] for name in now}
+    monkeypatch.setattr(machine, "time", SimpleNamespace(**clocks))
+    deadline = machine.Deadline(8.0)
+    with deadline.at_work():
+        now.update(monotonic=20.0, process_time=80.0, thread_time=5.0)
+        assert deadline.elapsed == 5.0 and not deadline.passed
+        now.update(thread_time=9.0)
+        assert deadline.passed
+    now.update(thread_time=100.0)  # of other launches
+    assert deadline.elapsed == 9.0
+    now.update(monotonic=7.0)
+    assert not deadline.passed
+
+
+def test_the_work_of_all_threads_of_a_launch_counts():
+    deadline, clock = machine.Deadline(60.0), time.thread_time
+
+    def work():
+        with deadline.at_work():
+            begun = clock()
+            while clock() - begun < 0.02:
+                pass
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert deadline._spent_s >= 3 * 0.02
 
 
 def test_a_launch_that_waits_for_ever_ends_at_its_limit():
@@ -277,3 +351,225 @@ def test_pointers_are_for_parameters_that_are_pointers():
     for wrong in (simulator.Pointers(x, [0]), simulator.Part(x, 1)):
         with pytest.raises(simulator.LaunchError, match=r"n is an array.*, the kernel takes a"):
             gathered(simulator.Pointers(x, [0]), x, x.copy(), wrong)
+
+
+def test_none_is_a_null_pointer_alone_and_in_a_structure():
+    source = """struct View { float* data; int count; };
+    extern "C" __global__ void k(const float* bias, View view, float* out, size_t n) {
+        out[threadIdx.x] = (bias ? bias[threadIdx.x] : 0) + (view.data ? 1 : view.count);
+    }"""
+    out = ones(32)
+    args = [None, simulator.Structure(None, np.int32(7)), out, 1]
+    assert not simulator.launch(source, "k", 1, 32, args, check=True).findings
+    assert (out == 7).all()
+    with pytest.raises(LaunchError, match="n = None is no argument for a parameter of type size_t"):
+        simulator.launch(source, "k", 1, 32, [*args[:3], None])
+
+
+# ---- element types of pointers -------------------------------------------------------------------
+
+BF16, E4M3 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn
+PAIR = np.dtype([("x", "f4"), ("y", "f4")])
+MIXED = np.dtype([("x", "f4"), ("n", "i4")])
+TAKEN = {
+    "const float*": ["f4", "c8", PAIR, "V4"],
+    "float *const __restrict__": ["f4"],
+    "volatile double*": ["f8", "c16"],
+    "int*": ["i4", "u4"],
+    "const unsigned*": ["i4", "u4"],
+    "unsigned long long int*": ["i8", "u8"],
+    "long*": [np.dtype("l"), np.dtype("L")],
+    "short*": ["i2", "u2", "f2", BF16],
+    "cuda::std::uint8_t*": ["u1", "i1", "?", E4M3, "S1"],
+    "bool*": ["?", "u1"],
+    "char*": ["i1", "f4", "f8", MIXED, BF16],
+    "unsigned char*": ["u1", "f4"],
+    "void*": ["f4", "f8", MIXED],
+    "__half*": ["f2", "u2", "i2"],
+    "half2*": ["f2", "u2", "u4"],
+    "const __nv_bfloat16*": [BF16, "u2"],
+    "__nv_fp8_e4m3*": ["u1", E4M3],
+    "float4*": ["f4", PAIR],
+    "double2*": ["f8", "c16"],
+    "uint4*": ["f4", "f2", "u4", "f8"],
+    "Mine*": ["f8", "i4", MIXED],
+    "float**": ["f8"],
+}
+REFUSED = {
+    "const float*": {"f8": "np.float32", "i4": "np.float32), or x.view(np.float32), which has the",
+                     "f2": "np.float32", MIXED: "np.float32", BF16: "np.float32"},
+    "double*": {"f4": "np.float64"},
+    "int*": {"i8": "np.int32", "f4": "np.int32), or x.view(np.int32)"},
+    "const unsigned*": {"f4": "np.uint32"},
+    "uint32_t*": {"f4": "np.uint32"},
+    "long long*": {"i4": "np.int64", "f8": "np.int64"},
+    "uint8_t*": {"f4": "np.uint8", "i4": "np.uint8"},
+    "half*": {"f4": "np.float16", BF16: "np.float16"},
+    "const __nv_bfloat16*": {"f4": "ml_dtypes.bfloat16, or its bits as uint16", "f2": "ml_dtypes"},
+    "float4*": {"f8": "np.float32"},
+    "Number*": {"f8": "np.float32"},
+    "half2*": {"f4": "np.float16"},
+}  # fmt: skip
+POINTER = """
+#include <cuda/std/cstdint>
+#include <cuda_fp16.h>
+#include <cuda_bf16.h>
+#include <cuda_fp8.h>
+using cuda::std::uint8_t;
+typedef unsigned int uint32_t;
+using Number = float;
+struct Mine {{ float x; int n; }};
+extern "C" __global__ void k({} x) {{}}
+"""
+
+
+def given(pointer: str, dtype):
+    return simulator.launch(
+        POINTER.format(pointer), "k", 1, 1, [np.zeros(8, dtype)], by_symbol=True
+    )
+
+
+@pytest.mark.parametrize("pointer", TAKEN)
+def test_a_pointer_takes_arrays_of_its_elements(pointer):
+    for dtype in TAKEN[pointer]:
+        assert given(pointer, dtype).findings == []
+
+
+@pytest.mark.parametrize("pointer", REFUSED)
+def test_a_pointer_refuses_arrays_of_other_elements(pointer):
+    for dtype, right in REFUSED[pointer].items():
+        with pytest.raises(LaunchError) as error:
+            given(pointer, dtype)
+        says = str(error.value)
+        assert f"x is an array of {np.dtype(dtype)}, and the kernel takes it as {pointer}:" in says
+        assert right in says
+
+
+def test_marked_arrays_and_parts_are_looked_at_too():
+    x = np.zeros(64)
+    for arg in (simulator.read_only(x), simulator.uninitialised(x), simulator.Part(x, 3),
+                simulator.Part(simulator.read_only(x), 3)):  # fmt: skip
+        with pytest.raises(LaunchError, match=r"x is an array of float64.* as float\*"):
+            simulator.launch(SOURCE, "scale", 1, 32, [arg, 2.0, 4])
+    with pytest.raises(LaunchError, match="numbers is an array of float64"):
+        simulator.launch(SOURCE, "scale", 1, 32, [x, 2.0, 4], names=("numbers", "by", "n"))
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "template <typename half> ",
+        "typedef struct { float x; } half; ",
+        "struct half { float x; };",
+        "#define half float\n",
+        "__global__ void k(half* x) { *(float*)x = 3; }\n",
+    ],
+)
+def test_what_the_source_itself_gives_another_meaning_or_has_twice_is_not_refused(before):
+    kernel = "__global__ void k(half* x, int n = 1) { *(float*)x = 2; }"
+    twice = "__global__" in before
+    source = f"{'#include <cuda_fp16.h>' if twice else ''}\n{before}{kernel}"
+    entry = "k<float>" if "template" in before else "k"
+    x = ones()
+    if twice:  # the one without n
+        simulator.launch(source, "_Z1kP6__half", 1, 1, [x])
+    else:
+        simulator.launch(source, entry, 1, 1, [x, 1])
+    assert x[0] == (3 if twice else 2)
+
+
+def test_types_are_those_of_the_kernel_whatever_else_has_its_name():
+    source = """// scale(double* x)
+    __device__ void scale(double* x, int n) { x[0] = n; }
+    extern "C" __global__ void __launch_bounds__(32) scale(float* x /* double* */);
+    extern "C" __global__ void __launch_bounds__(32) scale(float* x) { x[threadIdx.x] = 3; }
+    """
+    x = ones(32)
+    simulator.launch(source, "scale", 1, 32, [x], by_symbol=True)
+    assert (x == 3).all()
+    with pytest.raises(LaunchError, match=r"x is an array of float64.* as float\*"):
+        simulator.launch(source, "scale", 1, 32, [x.astype(float)], by_symbol=True)
+
+
+# ---- files ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A kernel in a file, with a header beside it, and one that this includes from a folder."""
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "far.h").write_text(
+        "\n\n__device__ float far(float* x, int i) { return x[i + 64]; }\n"
+    )
+    (tmp_path / "helper.h").write_text(
+        '#include "deep/far.h"\n__device__ float near(float* x, int i) { return x[i + 1]; }\n'
+    )
+    (tmp_path / "add.cu").write_text(
+        '#include "helper.h"\nextern "C" __global__ void add(float* x, float* y) {\n'
+        "    y[threadIdx.x] = near(x, threadIdx.x) +\n"
+        "                     far(x, threadIdx.x);\n}\n"
+    )
+    return tmp_path / "add.cu"
+
+
+def test_headers_are_found_beside_the_file_and_findings_name_their_lines(project):
+    x, y = ones(32), ones(32)
+    run = simulator.launch(project, "add", 1, 32, [x, y])
+    where = {(found.line, found.header) for found in run.findings}
+    assert where == {(3, "helper.h, line 2"), (4, "far.h, line 3")}
+    assert "'add', line 3 (helper.h, line 2): x[32] of 32 elements" in str(run.findings[0])
+
+
+def test_a_header_that_changed_is_compiled_anew(project):
+    x, y = ones(128), ones(32)
+    simulator.launch(project, "add", 1, 32, [x, y])
+    assert (y == 2).all()
+    header = project.parent / "deep" / "far.h"
+    header.write_text(header.read_text().replace("x[i + 64]", "5"))
+    os.utime(header, ns=(0, 0))  # whatever the clock of the file system tells apart
+    simulator.launch(project, "add", 1, 32, [x, y])
+    assert (y == 6).all()
+    by_option = project.read_text()
+    options = (f"-I{project.parent}",)
+    header.write_text(header.read_text().replace("5", "7"))
+    simulator.launch(by_option, "add", 1, 32, [x, y], options=options)
+    assert (y == 8).all()
+
+
+def test_an_error_in_a_header_names_the_header(project):
+    header = project.parent / "helper.h"
+    header.write_text(header.read_text().replace("x[i + 1]", "z"))
+    with pytest.raises(simulator.CompileError) as error:
+        simulator.launch(project, "add", 1, 32, [ones(), ones()])
+    assert "add.cu does not compile" in str(error.value)
+    assert 'helper.h, line 2: identifier "z" is undefined' in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        (
+            "add.cu",
+            r"'add.cu', .* but the name of a file: pass Path\('add.cu'\)",
+        ),
+        ("/some where/add.cuh", r"pass Path\('/some where/add.cuh'\)"),
+        (b"int;", "source is b'int;', of type bytes: pass CUDA C"),
+        (None, "source is None"),
+    ],
+)
+def test_a_source_that_is_no_text_is_refused(source, says):
+    with pytest.raises(LaunchError, match=says):
+        simulator.launch(source, "add", 1, 32, [])
+
+
+def test_blackwells_tensor_memory_is_named():
+    source = """extern "C" __global__ void k(int* x) {
+        __shared__ int at;
+        const unsigned to = (unsigned)__cvta_generic_to_shared(&at);
+        asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 32;"
+                     :: "r"(to));
+        x[0] = at;
+    }"""
+    says = r"instruction: tcgen05\.alloc.*\(Blackwell's tensor memory, .* not simulated yet\)"
+    with pytest.raises(simulator.UnknownInstruction, match=says):
+        simulator.launch(source, "k", 1, 32, [np.zeros(1, np.int32)], arch="sm_100a")

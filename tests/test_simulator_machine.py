@@ -298,7 +298,7 @@ GOOD = {"grid": (1, 1, 1), "block": (1, 1, 1), "args": [X, 1, 2.0, 3]}
         ({"args": [READ_ONLY, 1, 2.0, 3]}, "x is read-only"),
         ({"args": [X, X, 2.0, 3]}, "n is an array, the kernel takes a u32 there"),
         ({"args": [X, 1, X, 3]}, "f is an array, the kernel takes a f32 there"),
-        ({"args": [X, 1.5, 2.0, 3]}, "n = 1.5 is no argument for a parameter of type u32"),
+        ({"args": [X, 1.5, 2.0, 3]}, "n = 1.5 is no argument for a parameter of type int"),
         ({"args": [X, True, 2.0, 3]}, "n = True is no argument"),
         ({"args": [X, 2**32, 2.0, 3]}, "n = 4294967296 does not fit into 32 bits"),
         ({"args": [X, 1, "2", 3]}, "f = '2' is no argument"),

@@ -200,6 +200,24 @@ def test_a_swizzle_does_away_with_bank_conflicts():
     assert conflicts == {0: [32, 32], 1: [4, 4]}  # eight rows at a time from one bank, or from all
 
 
+def test_satfinite_may_stand_behind_the_types():
+    """Of mma.sync, as ptxas takes it."""
+    source = """extern "C" __global__ void k(int* out, int a, int c) {
+        int d[4] = {c, c, c, c};
+        asm volatile("mma.sync.aligned.m16n8k32.row.col%s.s32.s8.s8.s32%s "
+                     "{%%0, %%1, %%2, %%3}, {%%4, %%4, %%4, %%4}, {%%4, %%4}, {%%0, %%1, %%2, %%3};"
+                     : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]) : "r"(a));
+        for (int i = 0; i < 4; ++i) out[4 * threadIdx.x + i] = d[i];
+    }"""
+    found = []
+    for flags in ((".satfinite", ""), ("", ".satfinite"), ("", "")):
+        out = np.zeros(128, np.int32)
+        run = simulator.launch(source % flags, "k", 1, 32, [out, 0x01010101, 2**31 - 9])
+        assert run.findings == []
+        found.append(set(out.tolist()))
+    assert found == [{2**31 - 1}, {2**31 - 1}, {-(2**31) + 23}]  # 32 products of 1
+
+
 # --- numbers --------------------------------------------------------------------------------------
 
 HALF = instructions._mma("m16n8k16", (), "f32", "f16", "f16", "f32")

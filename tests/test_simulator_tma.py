@@ -4,6 +4,7 @@ import json
 from functools import lru_cache
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 from recorded import record_copies as recorder
@@ -272,10 +273,10 @@ FORM = "2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
 X = np.arange(400, dtype=f4).reshape(20, 20)
 
 
-def small(array=X, box=(4, 16), form=FORM, before="", text=SMALL, **how):
+def small(array=X, box=(4, 16), form=FORM, before="", text=SMALL, fill="zero", **how):
     out = np.zeros(64, f4)
     text = text.replace("FORM", form).replace("BEFORE", before)
-    args = [simulator.TensorMap(array, box), out]
+    args = [simulator.TensorMap(array, box, fill=fill), out]
     run = simulator.launch(text, "k", (1, 1, 1), (32, 1, 1), args, **{"check": True, **how})
     return out, run
 
@@ -285,6 +286,29 @@ def test_the_forms_of_a_load(form):
     out, run = small(form=form)
     assert run.findings == []
     assert (out.reshape(4, 16) == X[:4, :16]).all()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "box", "element"),
+    [(ml_dtypes.bfloat16, (8, 16), "bfloat16"), (ml_dtypes.float8_e4m3fn, (16, 16), "uint8"),
+     (ml_dtypes.float8_e5m2, (8, 32), "uint8")],
+)  # fmt: skip
+def test_a_map_takes_the_types_of_ml_dtypes(dtype, box, element):
+    array = (np.arange(32 * 32) % 17).reshape(32, 32).astype(dtype)
+    map = simulator.TensorMap(array, box)
+    assert map.element == element and map.bytes == 256 and np.shares_memory(map.array, array)
+    out, run = small(array, box)
+    assert run.findings == []
+    rows, columns = box
+    assert (out.view(dtype).reshape(box) == array[:rows, :columns]).all()
+
+
+def test_what_is_filled_of_a_map_of_bfloat16_is_nan():
+    array = np.ones((4, 16), ml_dtypes.bfloat16)
+    out, run = small(array, (8, 16), fill="nan")
+    assert run.findings == []
+    filled = out.view(ml_dtypes.bfloat16).reshape(8, 16).astype(f4)
+    assert (filled[:4] == 1).all() and np.isnan(filled[4:]).all()
 
 
 def test_what_is_only_a_hint_does_nothing():
@@ -376,6 +400,8 @@ def test_without_the_cluster_barrier_there_is_a_race():
         (X, (4, 16), {"fill": "one"}, "zero or nan"),
         (X.view(np.int32), (4, 16), {"fill": "nan"}, "only floats have NaN"),
         ([1, 2], (4,), {}, "NumPy array"),
+        (X.astype(">f4"), (4, 4), {}, "of >f4, whose bytes are in the order of another machine"),
+        (np.zeros((4, 16), ml_dtypes.float8_e4m3fn), (4, 16), {"fill": "nan"}, "only floats"),
     ],
 )  # fmt: skip
 def test_a_map_that_cannot_be_made_says_why(array, box, how, says):

@@ -14,6 +14,7 @@ from recorded import record_tensor as tensor
 from recorded import record_wgmma as record
 
 from gemmlab import simulator
+from gemmlab.cuda import disassembler, nvrtc
 from gemmlab.simulator import ptx, translate
 from gemmlab.simulator.tensor_cores import adding, descriptors, wgmma
 from gemmlab.simulator.types import register_types
@@ -104,6 +105,48 @@ def test_kernels_have_every_bit_of_the_hardware(name):
     one, cases = FORMS[name]
     got = record.wgmma_result(one, cases, launcher(check=one.n == 8))
     np.testing.assert_array_equal(record.digests(got), RECORDED[f"wgmma# {name}"])
+
+
+@pytest.mark.parametrize("name", ["s32 s8 u8 n8 satfinite", "s32 u8 s8 n8 registers satfinite"])
+def test_satfinite_may_stand_behind_the_types_where_cutlass_has_it(name, monkeypatch):
+    """ptxas makes the same machine code of both."""
+    one, cases = FORMS[name]
+    text, behind = source(one), one.opcode.replace(".satfinite", "") + ".satfinite"
+    other = text.replace(one.opcode, behind)
+    assert other != text
+    code = [instructions(nvrtc.compile_anew(each, "k.cu").cubin) for each in (text, other)]
+    assert code[0] == code[1] and any("IGMMA" in each for each in code[0])
+    monkeypatch.setattr(record, "wgmma_source", lambda form: other)
+    got = record.wgmma_result(one, cases, launcher())
+    np.testing.assert_array_equal(record.digests(got), RECORDED[f"wgmma# {name}"])
+
+
+def instructions(cubin: bytes) -> list[str]:
+    listing = disassembler.disassemble(cubin)
+    return [str(each) for each in disassembler.parse(disassembler.section(listing))]
+
+
+@pytest.mark.parametrize("name", [name for name, (one, _) in FORMS.items() if one.saturate])
+def test_a_saturated_sum_is_clamped_once_for_an_instruction(name):
+    """Against int64: single products may leave the range on the way, and the sum come back."""
+    one, cases = FORMS[name]
+    back = stopped = 0
+    for case in range(cases):
+        A, B, C = record.operands(one, case)
+        a, b = (m.astype(np.int8 if t == "s8" else np.uint8).astype(np.int64)
+                for m, t in zip((A, B), one.types[1:], strict=True))  # fmt: skip
+        sums = C.view(np.int32).astype(np.int64) * one.scale_d
+        for step in range(one.steps):
+            k = slice(one.k * step, one.k * (step + 1))
+            way = sums[..., None] + np.cumsum(a[:, None, k] * b[None, :, k], axis=-1)
+            sums = np.clip(way[..., -1], -(2**31), 2**31 - 1)
+            outside = (way.max(axis=-1) >= 2**31) | (way.min(axis=-1) < -(2**31))
+            stopped += int((sums != way[..., -1]).sum())
+            back += int((outside & (sums == way[..., -1])).sum())
+        registers = record.sum_registers(sums.astype(np.int32).view(u4), 32)
+        np.testing.assert_array_equal(modelled(one, case), registers)
+    signed = "s8" in one.types
+    assert (stopped > 0, back > 0) == (one.scale_d, one.scale_d and signed)
 
 
 def elements(one, row) -> np.ndarray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import closing, redirect_stdout
 from copy import copy
 from dataclasses import dataclass, field
 
@@ -23,6 +25,7 @@ from gemmlab.simulator.counters import (
     MATRIX_METRICS,
     METRICS,
 )
+from gemmlab.simulator.system_calls import FirstLines
 
 SEED = 0  # the same inputs each time: what a page shows must not move
 PARTS = {"global": ("requests", "sectors"), "shared": ("requests", "wavefronts", "bank conflicts")}
@@ -37,6 +40,7 @@ TAKEN = {  # column of kernel.resources() -> how it is written
 }
 REFUSALS = (LadderError, IllegalSetting, CompileError, NoCompiler)
 MOST_FINDINGS = 8
+MOST_PRINTED = 20  # lines, of all launches together
 
 
 PRODUCTS = {FMA_METRIC: "fused multiply-adds"}
@@ -72,7 +76,8 @@ def judge(source: str, like: str, /, **settings: int) -> Judgement:
         found.stopped = str(error)
         return found
     try:
-        _run(kernel, found)
+        with closing(FirstLines(sys.stdout, MOST_PRINTED)) as printed, redirect_stdout(printed):
+            _run(kernel, found)
     except (UnknownInstruction, PtxError) as error:
         found.stopped = f"The simulator does not know what it uses. {error}"
     except (LaunchError, KernelMistake, OccupancyError, GpuFault) as error:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 
 from gemmlab.cli.output import FAILED, OK
-from gemmlab.cuda import headers
+from gemmlab.cuda import headers, nvrtc
 from gemmlab.cuda.device import gpu, software_versions, why_no_gpu
 from gemmlab.measure import profiler
 from gemmlab.records import registry
@@ -33,15 +33,12 @@ def _findings() -> Iterator[tuple[bool, bool, str, str]]:
     """(is it needed without a GPU too, is it here, what it is, what to do if it is not)."""
     version = ".".join(map(str, sys.version_info[:3]))
     yield True, sys.version_info >= (3, 10), f"Python {version}", "Install Python 3.10 or newer."
-    install = (
-        "Run `make lab`, which installs everything into .venv; or in an environment of your own, "
-        'in a clone of the repository, pip install -e ".[simulator]".'
-    )
+    install = f"{nvrtc.INSTALL[0].upper()}{nvrtc.INSTALL[1:]}."
     for package in ("numpy", "cupy", "pandas", "matplotlib", "tqdm", "pynvml", "ipywidgets"):
         yield True, importlib.util.find_spec(package) is not None, f"package {package}", install
     versions = software_versions()
-    nvrtc = versions.get("nvrtc")
-    yield True, nvrtc is not None, f"NVRTC {nvrtc or '(the compiler)'}", install
+    compiler = versions.get("nvrtc")
+    yield True, compiler is not None, f"NVRTC {compiler or '(the compiler)'}", install
     folder = headers.folder()
     lacking = headers.missing(folder)
     yield (

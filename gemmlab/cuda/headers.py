@@ -1,4 +1,7 @@
-"""Where CUDA's own headers are, such as mma.h: in a wheel, a conda environment or the toolkit."""
+"""Headers: where CUDA's own are, such as mma.h, and which others a source includes.
+
+CUDA's own are in a wheel, a conda environment or the toolkit.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,8 @@ INSTALL = (
     "run `make lab`, or install the wheel nvidia-cuda-crt in the version of your "
     "nvidia-cuda-runtime, or set CUDA_PATH to a CUDA toolkit"
 )
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.M)
+FOLDER = re.compile(r"(?:-I|--include-path=)(.+)")  # among the options of NVRTC
 
 
 @lru_cache
@@ -70,3 +75,35 @@ def _places() -> Iterator[Path]:
         yield toolkit / "include"
     for packages in sys.path:
         yield from sorted(Path(packages).glob("nvidia/*/include"))
+
+
+def included(source: str, options: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """(name, text) of each file that the source includes in quotes, directly or indirectly.
+
+    As far as it is in a folder of the options, or beside the file that includes it.
+    """
+    folders = [Path(found[1]) for one in options if (found := FOLDER.fullmatch(one))]
+    found: dict[Path, str] = {}
+
+    def look(names: list[str], beside: list[Path]) -> None:
+        for name in names:
+            path = next((p for f in (*beside, *folders) if (p := f / name).is_file()), None)
+            if path is not None and path not in found:
+                status = path.stat()
+                found[path], further = _read(path, status.st_mtime_ns, status.st_size)
+                look(further, [path.parent])
+
+    look(INCLUDE.findall(source), [])
+    return tuple((path.name, text) for path, text in found.items())
+
+
+@lru_cache(maxsize=1024)
+def _read(path: Path, modified_ns: int, size: int) -> tuple[str, list[str]]:
+    """The text of a header as it is now, and what it includes."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    return text, INCLUDE.findall(text)
+
+
+def is_name_of_file(source: str) -> bool:
+    """Whether a text is not CUDA C++ but the name of a file with it."""
+    return bool(re.fullmatch(r"[^\n;{}]+\.(?:cu|cuh|cc|cpp|h|hpp)", source.strip()))

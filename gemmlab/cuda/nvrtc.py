@@ -14,6 +14,7 @@ import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from pathlib import PurePath
 
 from gemmlab.cuda import headers, inline_assembly
 
@@ -41,10 +42,12 @@ TAKEN_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 SIGACTION_BYTES = 256  # room for the C structure, which has 152 on Linux
 _signals = threading.Lock()  # what is kept must never be NVRTC's own handlers
 
-MISSING = (
-    "NVRTC, the compiler of CUDA C++, cannot be loaded: install cupy-cuda13x with "
-    "nvidia-cuda-nvrtc, or run `make lab`"
+INSTALL = (
+    "run `make lab`, which installs everything into .venv of the clone; or in an environment of "
+    'your own, pip install "gemmlab[simulator]" where gemmlab is installed already, and in a clone '
+    'pip install -e ".[simulator]"'
 )
+MISSING = f"NVRTC, the compiler of CUDA C++, cannot be loaded: {INSTALL}"
 
 
 MISSING_HEADERS = (
@@ -89,7 +92,7 @@ def compile_source(
 
     Where NVRTC or CUDA's headers are missing, a Program in stock will do that has only the log.
     """
-    return kept(source, filename, arch, options, names).assembled
+    return _kept(source, filename, arch, options, names).assembled
 
 
 def translate_source(
@@ -104,14 +107,19 @@ def translate_source(
 
     The assembler, ptxas, is left out where it could not find an error.
     """
-    return kept(source, filename, arch, options, names).translated
+    return _kept(source, filename, arch, options, names).translated
+
+
+def _kept(source: str, filename: str, arch: str, options, names) -> Source:
+    return kept(source, filename, arch, options, names, headers.included(source, options))
 
 
 @lru_cache(maxsize=256)
 def kept(
-    source: str, filename: str, arch: str, options: tuple[str, ...], names: tuple[str, ...]
-) -> Source:
-    """The same Source for the same call."""
+    source: str, filename: str, arch: str, options: tuple[str, ...], names: tuple[str, ...],
+    included: tuple[tuple[str, str], ...],
+) -> Source:  # fmt: skip
+    """The same Source for the same call, as long as the headers that it includes are the same."""
     return Source(source, filename, arch, options, names)
 
 
@@ -351,7 +359,7 @@ def _readable(log: str, source: str, filename: str, arch: str) -> str:
             where, number = opened.groups()[:2] if opened else (filename, str(len(lines)))
             message = f"{message} at the end of the file" + (f" {opened[3]}" if opened else "")
         parts.append(f"\n{where}, line {number}: {message}")
-        if not where.endswith(filename):
+        if PurePath(where).name != filename:
             continue
         middle = int(number)
         first = max(1, middle - CONTEXT_LINES)

@@ -23,7 +23,6 @@ from gemmlab.ladder.launch import (
     multiplying,
 )
 from gemmlab.simulator import Finding, TakesTooLong
-from gemmlab.simulator.machine import Deadline
 
 NOT_CLEARED = "workspace not cleared"  # a Finding's kind
 PATIENCE_S = 120.0  # for one product
@@ -51,7 +50,7 @@ def run(
     spans = {name: _spanned(value) for name, value in values.items()}
     for one in (one for launch in launches for one in launch.args):
         if isinstance(one, Workspace) and one.name not in memory:
-            words = np.zeros(-(-one.bytes // 4), np.float32)
+            words = np.zeros(-(-one.bytes // 4), "V4")  # for pointers to numbers of any type
             memory[one.name] = words if one.zeroed else simulator.uninitialised(words)
             if one.zeroed:
                 zeroed.add(one.name)
@@ -68,7 +67,7 @@ def run(
         spanned, first = spans[one]
         if first:
             return simulator.Part(spanned, first)
-        return 0 if spanned is None else spanned
+        return spanned
 
     done = []
     for launch in launches if blocks is None else [launches[multiplying(launches)]]:
@@ -173,10 +172,9 @@ def _expected_s(problem: Problem, limit_s: float, run: Callable[[Problem, float]
     seconds = 0.0
     first = replace(part, m=7, n=5, k=3)
     for one in (first, part):  # once for what is done once for a kernel
-        begun = Deadline(max(SMALL_S, limit_s / whole))
-        with suppress(TakesTooLong):  # it takes so long at the least
-            run(one, begun.limit_s)
-        seconds = begun.elapsed
+        seconds = max(SMALL_S, limit_s / whole)
+        with suppress(TakesTooLong):  # otherwise it takes so long at the least
+            seconds = sum(done.elapsed_s for done in run(one, seconds))
     return seconds * whole
 
 

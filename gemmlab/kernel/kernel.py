@@ -15,6 +15,7 @@ import numpy as np
 
 from gemmlab import ladder, simulator
 from gemmlab.cuda.device import gpu, require_gpu
+from gemmlab.cuda.headers import is_name_of_file
 from gemmlab.cuda.occupancy import occupancy
 from gemmlab.kernel import edited, faults, in_simulator, on_gpu, prebuilt
 from gemmlab.kernel.arguments import ArgumentError, factor, kind_of, operands_of, problem_of
@@ -37,6 +38,7 @@ from gemmlab.ladder.activations import ACTIVATIONS
 from gemmlab.ladder.launch import POINTERS, Triple, multiplying
 from gemmlab.report import Listing
 from gemmlab.simulator import Finding
+from gemmlab.simulator.counters import Totals
 
 EDITED = "kernel.cu"  # the name of a text that is no file of ours
 # For which batches are launched: their largest product has several times as many tiles as there are
@@ -80,6 +82,10 @@ def from_source(source: str | Path, like: str, arch: str | None = None, **settin
     """
     if isinstance(source, Path):
         source = source.read_text(encoding="utf-8")
+    elif isinstance(source, str) and is_name_of_file(source):
+        raise ArgumentError(
+            f"source is the name of a file: from_source takes text or a Path, Path({source!r})"
+        )
     if not isinstance(source, str):
         raise ArgumentError(
             f"source is {kind_of(source)}: from_source takes CUDA C++ as text, or the Path of a "
@@ -397,7 +403,7 @@ class Kernel:
         at = multiplying(launches)
         return Trace(
             self.name, *problem.shape, self.settings, launches[at].grid, launches[at].block,
-            dict(counters), self.text, runs[at if blocks is None else 0],
+            Totals(counters), self.text, runs[at if blocks is None else 0],
             self.precision.a.bytes, problem.ops, problem.batch, self.precision.c.bytes,
         )  # fmt: skip
 
@@ -415,9 +421,10 @@ class Kernel:
     def check(self) -> Report:
         """Look for mistakes that hardware hides: races, uninitialised reads, lost barriers.
 
-        Small products with tails and factors are run in the simulator, with all its checks; C
-        counts as never written where beta is 0. It is launched as for a single SM where `verify`
-        launches it as for few. Show the result: it is a table.
+        Of races, those in shared memory; none in global memory is found. Small products with tails
+        and factors are run in the simulator, with all its checks; C counts as never written where
+        beta is 0. It is launched as for a single SM where `verify` launches it as for few. Show the
+        result: it is a table.
         """
         rows, cols = self.rung.tile(self.settings)
         step = max(32, self.rung.depth(self.settings))  # a whole step along K, then one more

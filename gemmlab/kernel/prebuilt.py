@@ -13,6 +13,7 @@ import json
 import logging
 import lzma
 import re
+import sys
 from collections.abc import Iterable
 from contextlib import nullcontext
 from functools import lru_cache
@@ -87,11 +88,17 @@ def find(source: str, filename: str, arch: str, options: tuple[str, ...]) -> Pro
         raise NoCompiler(
             f"NVRTC, the compiler of CUDA C++, is not here, and {filename} as it stands is not "
             f"among the compiled kernels that come with GEMM Lab{there}. Those are the rungs, "
-            "unchanged, with the settings of the sliders. For anything else use Linux or Windows, "
-            "where `make lab` installs NVRTC; no GPU is needed."
+            "unchanged, with the settings of the sliders. For anything else "
+            f"{_how_to_compile()}; no GPU is needed."
         )
     text = compiled[arch].get("ptx", "").replace(OWN_FILE, f'"{filename}"')
     return Program(ptx=text, cubin=b"", log=compiled[arch]["log"])
+
+
+def _how_to_compile() -> str:
+    if sys.platform == "darwin":
+        return "use Linux or Windows, where `make lab` installs NVRTC"
+    return nvrtc.INSTALL
 
 
 def build(

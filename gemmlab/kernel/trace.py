@@ -50,7 +50,7 @@ class Access:
 class Trace:
     """One product, or a batch of them, in the simulator, counted.
 
-    `counters`: Nsight Compute's metric names and their totals.
+    `counters`: Nsight Compute's metric names and their totals; another name is a KeyError.
     """
 
     kernel_name: str

@@ -1,6 +1,6 @@
 """A CUDA kernel run on NumPy: NVRTC compiles it, its PTX is executed here. No GPU is needed.
 
-    >>> run = launch("kernel.cu", "scale", (1, 1, 1), (32, 1, 1), [x, 2.0], count=True)
+    >>> run = launch(Path("kernel.cu"), "scale", 1, 32, [x, 2.0], count=True)
     >>> run.counters["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"]
 
 Results of float32 kernels equal an NVIDIA H200's bit for bit, and so do the counts of requests and

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import reprlib
 from dataclasses import replace
+from keyword import iskeyword
 
 import numpy as np
 
@@ -28,24 +30,9 @@ from gemmlab.simulator.memory.global_memory import (
     pointer,
 )
 from gemmlab.simulator.memory.structures import POINTER_BYTES, Part, Pointers, Structure, as_bytes
+from gemmlab.simulator.parameters import Parameter
 from gemmlab.simulator.ptx import TYPE_BYTES
 from gemmlab.simulator.types import type_of
-
-
-def names(text: str, entry: str) -> list[str]:
-    """The names of the kernel's parameters, as its source has them."""
-    text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.S)
-    found = re.search(rf"\b{re.escape(source_name(entry))}\s*\(([^)]*)\)", text)
-    return re.findall(r"(\w+)\s*(?:,|$)", found[1].strip()) if found else []
-
-
-def source_name(entry: str) -> str:
-    """`_Z5scaleIfEvPT_` is `scale` of the source, `scale<float>` too; others are as they are."""
-    entry = entry.partition("<")[0].rpartition("::")[2].strip()
-    mangled = re.match(r"_Z(?:N(?:\d+\D\w*?)?)?(\d+)", entry)
-    if mangled and (name := entry[mangled.end() : mangled.end() + int(mangled[1])]).isidentifier():
-        return name
-    return entry
 
 
 def arrays(args) -> list[np.ndarray]:
@@ -66,14 +53,15 @@ def given_arrays(args) -> list:
     return found
 
 
-def bind(kernel: ptx.Kernel, args, names, given: dict[str, np.ndarray]):
-    """(memory, parameters, tensor maps). `given`: variables of the module that the caller has."""
-    if len(args) != len(kernel.parameters):
-        raise LaunchError(
-            f"kernel '{kernel.name}' takes {len(kernel.parameters)} arguments, not {len(args)}"
-        )
-    if len(names) != len(args):
-        names = [f"argument {i}" for i in range(len(args))]
+def bind(
+    kernel: ptx.Kernel, args, declared: list[Parameter], given: dict[str, np.ndarray]
+) -> tuple[GlobalMemory, dict[str, np.generic], map_bytes.MapsInMemory]:
+    """(memory, parameters, tensor maps).
+
+    `declared`: as many as the kernel has; `given`: variables of the module that the caller has.
+    """
+    _check_count(kernel, args, declared)
+    names = [one.name for one in declared]
     marked = []
     for name, arg in zip(names, args, strict=True):
         own = given_arrays([arg])
@@ -82,10 +70,11 @@ def bind(kernel: ptx.Kernel, args, names, given: dict[str, np.ndarray]):
     protected = {n for n, a in marked if isinstance(a, ReadOnly)}
     found = [(n, plain(a)) for n, a in marked]
     for name, array in found:
-        if not array.flags.c_contiguous:
-            raise LaunchError(f"{name} is not C-contiguous: pass np.ascontiguousarray({name})")
+        _check_array(name, array)
         if not array.flags.writeable and name not in protected:
             raise LaunchError(f"{name} is read-only: pass a copy")
+    for parameter, arg in zip(declared, args, strict=True):
+        _check_elements(parameter, arg)
     structures = {
         parameter: Given(np.zeros(int(structure[2]), np.uint8), 1)
         for (parameter, ptx_type), arg in zip(kernel.parameters, args, strict=True)
@@ -100,7 +89,8 @@ def bind(kernel: ptx.Kernel, args, names, given: dict[str, np.ndarray]):
     memory = _memory(kernel, found, protected, _given_variables(kernel, given) | structures)
     pointers = iter([pointer(buffer) for buffer in memory.buffers])
     parameters, maps = {}, {}
-    for (parameter, ptx_type), name, arg in zip(kernel.parameters, names, args, strict=True):
+    for (parameter, ptx_type), source, arg in zip(kernel.parameters, declared, args, strict=True):
+        name = source.name
         if isinstance(arg, (TensorMap, TensorMaps)):
             _check_map(arg, ptx_type, name)
             parameters[parameter] = address = memory.address(parameter)
@@ -131,7 +121,7 @@ def bind(kernel: ptx.Kernel, args, names, given: dict[str, np.ndarray]):
             _check_pointer(name, "array", ptx_type)
             parameters[parameter] = next(pointers)
         else:
-            parameters[parameter] = _scalar(arg, type_of(ptx_type), ptx_type, name)
+            parameters[parameter] = _scalar(arg, ptx_type, source)
     return memory, parameters, map_bytes.MapsInMemory(maps, memory)
 
 
@@ -163,6 +153,62 @@ def _map_in_use(memory: GlobalMemory, name: str, one: TensorMap) -> MapInUse:
     raise AssertionError(f"the array of {name} is nowhere in memory")
 
 
+def _check_count(kernel: ptx.Kernel, args, declared: list[Parameter]) -> None:
+    takes = len(kernel.parameters)
+    if len(args) == takes:
+        return
+    message = f"kernel '{kernel.name}' takes {takes} arguments, not {len(args)}"
+    if len(args) > takes:
+        wrong, why = [reprlib.repr(arg) for arg in args[takes:]], "too many"
+    else:
+        wrong, why = [one.name for one in declared[len(args) :]], "missing"
+    message += f": {', '.join(wrong)} {'is' if len(wrong) == 1 else 'are'} {why}"
+    if all(one.declared for one in declared):
+        message += f"; it takes ({', '.join(f'{one.declared} {one.name}' for one in declared)})"
+    raise LaunchError(message)
+
+
+def _check_array(name: str, array: np.ndarray) -> None:
+    """What holds for all memory of a launch."""
+    expression = _expression(name)
+    if not array.flags.c_contiguous:
+        raise LaunchError(f"{name} is not C-contiguous: pass np.ascontiguousarray({expression})")
+    if array.dtype.hasobject:
+        raise LaunchError(
+            f"{name} is an array of Python objects: pass one of numbers, such as "
+            f"{expression}.astype(np.float32)"
+        )
+    if not array.dtype.isnative:
+        raise LaunchError(
+            f"{name} is an array of {array.dtype.str}, whose bytes are in the order of another "
+            f'machine: pass {expression}.astype({expression}.dtype.newbyteorder("="))'
+        )
+
+
+def _expression(name: str) -> str:
+    """How Python can call an array that the kernel calls so."""
+    return name if name.isidentifier() and not iskeyword(name) else "array"
+
+
+def _check_elements(parameter: Parameter, arg) -> None:
+    """That an array has the elements that the source has for the pointer."""
+    array = plain(arg.array if isinstance(arg, Part) else arg)
+    if not isinstance(array, np.ndarray) or parameter.takes(array.dtype):
+        return
+    name, right = parameter.name, parameter.usual
+    if right == "bfloat16":
+        how = "pass one of ml_dtypes.bfloat16, or its bits as uint16"
+    else:
+        expression = _expression(name)
+        how = f"pass {expression}.astype(np.{right})"
+        if array.itemsize in (1, np.dtype(right).itemsize):
+            how += f", or {expression}.view(np.{right}), which has the same bits"
+    raise LaunchError(
+        f"{name} is an array of {array.dtype}, and the kernel takes it as {parameter.declared}: "
+        f"{how}"
+    )
+
+
 def _check_pointer(name: str, what: str, ptx_type: str) -> None:
     if TYPE_BYTES.get(ptx_type) != 8 or type_of(ptx_type).kind == "f":
         raise LaunchError(f"{name} is an {what}, the kernel takes a {ptx_type} there")
@@ -190,8 +236,9 @@ def _given_variables(kernel: ptx.Kernel, given: dict[str, np.ndarray]) -> dict[s
     for name, array in given.items():
         symbol = variable_symbol(kernel.declared, name)
         size = kernel.declared[symbol]
-        if not isinstance(array, np.ndarray) or not array.flags.c_contiguous:
-            raise LaunchError(f"variable {name}: a C-contiguous NumPy array is needed")
+        if not isinstance(array, np.ndarray):
+            raise LaunchError(f"variable {name} is {reprlib.repr(array)}: pass a NumPy array")
+        _check_array(f"variable {name}", array)
         if not array.flags.writeable:
             raise LaunchError(f"variable {name} is read-only: pass a copy")
         if array.nbytes != size:
@@ -215,9 +262,9 @@ def _structure(arg, size: int, name: str, pointers) -> bytes:
     data = arg.packed(pointers) if isinstance(arg, Structure) else as_bytes(arg)
     if data is None:
         raise LaunchError(
-            f"{name} = {arg!r} is no argument for a structure of {size} bytes: simulator.Structure "
-            "puts one together, a NumPy scalar or bytes of that size will do, and for a tensor map "
-            "of 128 bytes TensorMap"
+            f"{name} = {reprlib.repr(arg)} is no argument for a structure of {size} bytes: "
+            "simulator.Structure puts one together, a NumPy scalar or bytes of that size will do, "
+            "and for a tensor map of 128 bytes TensorMap"
         )
     if len(data) != size:
         raise LaunchError(f"{name} is a structure of {size} bytes, {len(data)} are given")
@@ -247,7 +294,11 @@ def _check_map(arg, ptx_type: str, name: str) -> None:
         )
 
 
-def _scalar(value, dtype: np.dtype, ptx_type: str, name: str):
+def _scalar(value, ptx_type: str, parameter: Parameter):
+    name, dtype = parameter.name, type_of(ptx_type)
+    may_be_pointer = dtype.kind != "f" and dtype.itemsize == POINTER_BYTES
+    if value is None and may_be_pointer and not parameter.is_number:
+        value = 0
     integral = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if dtype.kind == "f" and (integral or isinstance(value, (float, np.floating))):
         return dtype.type(value)
@@ -256,7 +307,12 @@ def _scalar(value, dtype: np.dtype, ptx_type: str, name: str):
         if not -(2 ** (bits - 1)) <= int(value) < 2**bits:
             raise LaunchError(f"{name} = {value} does not fit into {bits} bits")
         return np.array([int(value) % 2**bits], dtype=f"u{dtype.itemsize}").view(dtype)[0]
-    raise LaunchError(f"{name} = {value!r} is no argument for a parameter of type {ptx_type}")
+    kind = parameter.declared or ptx_type
+    pointer = may_be_pointer and not parameter.is_number
+    right = ": pass a NumPy array, or None for a null pointer" if pointer else ""
+    raise LaunchError(
+        f"{name} = {reprlib.repr(value)} is no argument for a parameter of type {kind}{right}"
+    )
 
 
 def copy(prepared: machine.PreparedLaunch, args) -> machine.PreparedLaunch:

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import NamedTuple
 
 import numpy as np
@@ -100,6 +101,13 @@ WGMMA_OPERATIONS = {
 }
 
 EVERY_KERNEL = (METRICS | MATRIX_METRICS | WGMMA_METRICS).values()  # 0 of them is said too
+# What is counted where it occurs.
+RARE = frozenset(
+    counted.INSTRUCTIONS.format(what)
+    for what in (*counted.IN_GLOBAL_MEMORY, *counted.COPIES_ACROSS, *counted.ACCESSES_ACROSS)
+) | frozenset(
+    counted.sectors_metric(what) for what in (*counted.IN_GLOBAL_MEMORY, *counted.COPIES_ACROSS)
+)
 
 # What the GPU counts besides depends on when accesses meet.
 TIMING_DEPENDENT = frozenset(METRICS["shared", "load"][1:] + METRICS["shared", "store"][1:])
@@ -130,6 +138,23 @@ class Cost(NamedTuple):
     units: int
     bytes_asked: int
     conflicts: int
+
+
+class Totals(dict):
+    """Metric -> its total. One of RARE that did not occur is 0; one that is not counted, KeyError.
+
+    Empty where nothing was counted.
+    """
+
+    def __missing__(self, metric: str) -> int:
+        if not self:
+            raise KeyError(f"{metric}: nothing was counted; launch(…, count=True) counts")
+        if metric in RARE:
+            return 0
+        nearest = get_close_matches(str(metric), [*self, *RARE], n=2, cutoff=0)
+        raise KeyError(
+            f"{metric} is not counted by the simulator; the nearest that are: {', '.join(nearest)}"
+        )
 
 
 class Counter:
@@ -195,7 +220,7 @@ class Counter:
     def lines(self) -> list[LineCount]:
         return [LineCount(*key, *values[:3]) for key, values in sorted(self._counts.items())]
 
-    def totals(self) -> dict[str, int]:
+    def totals(self) -> Totals:
         """Nsight Compute's metric names and their values."""
         names_of = METRICS | MATRIX_METRICS | WGMMA_METRICS | BULK_METRICS
         totals = {name: 0 for names in EVERY_KERNEL for name in names if name}
@@ -208,7 +233,7 @@ class Counter:
             for name, value in zip(names, (requests, units, conflicts), strict=False):
                 if name is not None:
                     totals[name] = totals.get(name, 0) + value
-        return totals | self.events
+        return Totals(totals | self.events)
 
 
 def cost(space: str, operation: str, addresses, active, size: int, times, to=None) -> Cost:

@@ -20,6 +20,7 @@ from gemmlab.simulator.counters import Counter
 from gemmlab.simulator.counting import Recorded
 from gemmlab.simulator.machine import Chunk, Deadline, PreparedLaunch, TooLong
 from gemmlab.simulator.residency import most_blocks, why_not_all
+from gemmlab.simulator.system_calls import FirstLines
 from gemmlab.simulator.threads.layout import Triple
 from gemmlab.simulator.threads.polling import polling_branches
 
@@ -46,18 +47,18 @@ def run(
     launch: PreparedLaunch,
     blocks: list[Triple] | None = None,
     record: Triple | None = None,
-    limit_s: float | None = None,
+    deadline: Deadline | None = None,
 ):
     """Run all blocks, or only the clusters of those named, each of them in a chunk of its own.
 
     Returns (counter, findings, recorded): the last of the block `record`.
-    Raises TooLong as soon as it is clear that the run will take more than `limit_s` seconds.
+    Raises TooLong as soon as it is clear that the run will pass the deadline.
     Whatever ends it, nothing runs on and writes to memory afterwards.
     """
     counter, findings, recorded = Counter(), {}, Recorded()
     threads = 1 if launch.check or _is_ordered(launch) else THREADS
     number, every = _ranges(launch, blocks, threads)
-    deadline = Deadline(inf if limit_s is None else limit_s)
+    deadline = deadline or Deadline(inf)
     chunks = (
         Chunk(launch, ranges, record if _is_in(record, ranges) else None, deadline)
         for ranges in every
@@ -67,11 +68,13 @@ def run(
         finishing = _in_turns(chunks, launch)
     else:
         finishing = _finished(chunks, min(threads, number), deadline)
-    with closing(finishing) as finished:
+    with closing(FirstLines(sys.stdout)) as output, closing(finishing) as finished:
         for done, chunk in enumerate(finished, start=1):
             counter.merge(chunk.counter)
             if launch.prints:
-                sys.stdout.write("".join(chunk.printed))
+                output.write(chunk.printed.stream.getvalue())
+                if chunk.printed.is_cut:
+                    output.leave_out(chunk.printed.left_out)
             recorded.extend(chunk.recorded)
             for key, finding in chunk.findings.items():
                 findings.setdefault(key, finding)

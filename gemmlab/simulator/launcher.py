@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import gc
+import reprlib
 from contextlib import contextmanager
 from functools import lru_cache
+from math import inf
 from pathlib import Path
 
 import numpy as np
 
-from gemmlab.cuda import nvrtc
+from gemmlab.cuda import headers, nvrtc
 from gemmlab.cuda.architectures import SIMULATED_ARCH
 from gemmlab.cuda.nvrtc import CompileError, NoCompiler
 from gemmlab.simulator import arguments, limits, machine, ptx
 from gemmlab.simulator.arithmetic import exactness, float32
+from gemmlab.simulator.counters import Totals
 from gemmlab.simulator.errors import LaunchError, TakesTooLong
 from gemmlab.simulator.grid import run as run_blocks
 from gemmlab.simulator.machine import TooLong
 from gemmlab.simulator.memory.global_memory import Uninitialised
+from gemmlab.simulator.parameters import of_kernel, source_name
 from gemmlab.simulator.ptx import KEPT_KERNELS
 from gemmlab.simulator.run import Run, check_block
 
@@ -25,8 +29,8 @@ from gemmlab.simulator.run import Run, check_block
 def launch(
     source: str | Path,
     entry: str,
-    grid: tuple[int, int, int],
-    block: tuple[int, int, int],
+    grid: int | tuple[int, ...],
+    block: int | tuple[int, ...],
     args: list,
     *,
     arch: str = SIMULATED_ARCH,
@@ -41,37 +45,42 @@ def launch(
     by_symbol: bool = False,
     names: tuple[str, ...] = (),
 ) -> Run:
-    """Run the kernel `entry` of `source`, CUDA C++ text or the path of a file.
+    """Run the kernel `entry` of `source`, CUDA C++ text or the Path of a file.
 
+    Files that a file includes in quotes are looked for in its own folder first.
+    `grid`, `block`: how many blocks, and threads of a block, along x, y and z; 1 where left out.
     `entry`: a name, with the arguments of a template where it is one, such as "scale<float, 4>".
     `by_symbol`: it is the name in the PTX, which is all that a GPU's driver would take.
     `names`: what the arguments are called, if not as in `source`.
-    `args`: C-contiguous NumPy arrays, which are the device's memory and are changed in place, and
-    scalars; `uninitialised(array)` for memory that nobody has written yet, `read_only(array)` for
-    what the kernel must not write; `Part` for a pointer into an array, `Pointers` for an array of
-    them. For a structure by value: a `Structure` of its members, a NumPy scalar or bytes of its
-    size; a `TensorMap` where it is one of 128 bytes.
+    `args`: C-contiguous NumPy arrays, which are the device's memory and are changed in place;
+    scalars; None for a null pointer. An array has the element type of the pointer in the source,
+    where that is one of CUDA's own types. `uninitialised(array)` is for memory that nobody has
+    written yet, `read_only(array)` for what the kernel must not write, `Part` for a pointer into an
+    array, `Pointers` for an array of them. For a structure by value: a `Structure` of its members,
+    a NumPy scalar or bytes of its size; a `TensorMap` where it is one of 128 bytes.
     `variables`: what `__constant__` and `__device__` variables of these names hold: an array of
     the same number of bytes each, changed in place, so that the next launch can be given it again.
     Others begin as they are declared.
     `options`: for NVRTC, such as "-DTILE=16".
     `shared_bytes`: dynamic shared memory. `cluster`: in blocks, if not as __cluster_dims__ says.
     `count`: fill in the counters.
-    `check`: look for races, uninitialised reads and lost barriers too, which takes longer.
+    `check`: look for races in shared memory, uninitialised reads and lost barriers too, which takes
+    longer. Races in global memory are not found.
     `blocks`: run only these (x, y, z), in this order; the others do nothing. `limit_s`: a launch
     that will take longer than so many seconds is refused, once its speed is seen, and leaves the
     arrays as they were, as Ctrl-C does; None for no limit, where Ctrl-C leaves what was written so
     far.
 
-    What the kernel prints goes to sys.stdout.
+    What the kernel prints goes to sys.stdout, the first 100 lines of it.
 
     Raises CompileError, NoCompiler, LaunchError (before anything runs), TakesTooLong (a LaunchError
     too), PtxError for what cannot be read, a call of an unknown function among it, and
     UnknownInstruction.
     A kernel's own mistakes, such as an access out of bounds, are in the result's `findings`.
     """
-    text, filename = _source(source)
-    kernel = _find(text, filename, arch, tuple(options), entry, by_symbol)
+    text, filename, options = _source(source, tuple(options))
+    kernel = _find(text, filename, arch, options, entry, by_symbol)
+    limits.check_limit(limit_s)
     grid, block = (
         limits.shape("grid", grid, limits.MAX_GRID),
         limits.shape("block", block, limits.MAX_BLOCK),
@@ -81,8 +90,8 @@ def launch(
     cluster = limits.cluster_shape(kernel, cluster, grid, arch)
     limits.check_local(kernel)
     variables = dict(variables or {})
-    called = list(names) or arguments.names(text, entry)
-    memory, parameters, maps = arguments.bind(kernel, args, called, variables)
+    declared = of_kernel(text, entry, len(kernel.parameters), tuple(names))
+    memory, parameters, maps = arguments.bind(kernel, args, declared, variables)
     marked = arguments.given_arrays(args)
     unwritten = {id(arg.array): arg for arg in marked if isinstance(arg, Uninitialised)}
     args = [arguments.plain(arg) for arg in args]
@@ -119,8 +128,9 @@ def launch(
     changed += [*mapped, *variables.values()]
     before = [(array, array.copy()) for array in changed] if limit_s is not None else []
     record = tuple(blocks[-1]) if count and blocks else None
+    deadline = machine.Deadline(inf if limit_s is None else limit_s)
     try:
-        counter, findings, seen = run_blocks(prepared, blocks, record, limit_s)
+        counter, findings, seen = run_blocks(prepared, blocks, record, deadline)
     except BaseException as error:  # Ctrl-C too
         for array, old in before:
             array[...] = old
@@ -132,10 +142,12 @@ def launch(
             "(limit_s=None), or look for a loop that goes on for ever",
             str(error),
         ) from None
+    elapsed_s = deadline.elapsed
     if not count:
-        return Run({}, [], findings)
+        return Run(Totals(), [], findings, elapsed_s)
     done = counter.fma_lanes + counter.tensor_multiply_adds
-    run = Run(counter.totals(), counter.lines(), findings, done, arguments.copy(prepared, args))
+    again = arguments.copy(prepared, args)
+    run = Run(counter.totals(), counter.lines(), findings, elapsed_s, done, again)
     if record:
         run._seen[record] = seen
     return run
@@ -143,11 +155,12 @@ def launch(
 
 def _find(text: str, filename: str, arch: str, options, entry: str, by_symbol) -> ptx.Kernel:
     """The kernel of this name, or the one instance of a template that the expression names."""
-    kernels, _ = _compiled(text, filename, arch, options)
+    own = headers.included(text, options)
+    kernels, _ = _compiled(text, filename, arch, options, own)
     found = [k for k in kernels if k == entry or (not by_symbol and _is_plainly(k, entry))]
-    if len(found) != 1 and not by_symbol and arguments.source_name(entry) in text:
+    if len(found) != 1 and not by_symbol and source_name(entry) in text:
         try:
-            kernels, lowered = _compiled(text, filename, arch, options, entry)
+            kernels, lowered = _compiled(text, filename, arch, options, own, entry)
         except CompileError:
             if "<" in entry:
                 raise
@@ -167,14 +180,15 @@ def _is_plainly(mangled: str, name: str) -> bool:
 
 
 @lru_cache(maxsize=KEPT_KERNELS)
-def _compiled(text: str, filename: str, arch: str, options, expression: str = ""):
+def _compiled(text: str, filename: str, arch: str, options, own_headers, expression: str = ""):
     """The kernels, and the name among them of what the expression names."""
     names = (expression,) if expression else ()
     program = nvrtc.translate_source(text, filename, arch=arch, options=options, names=names)
     if not program.ptx:
         raise NoCompiler(f"the PTX of {filename} for {arch} is not here, and no NVRTC to make it")
+    own = frozenset(name for name, _ in own_headers)
     with _collector_paused():
-        return ptx.parse(program.ptx, filename), program.lowered.get(expression, "")
+        return ptx.parse(program.ptx, filename, own), program.lowered.get(expression, "")
 
 
 @lru_cache(maxsize=KEPT_KERNELS)
@@ -195,10 +209,24 @@ def _collector_paused():
             gc.enable()
 
 
-def _source(source: str | Path) -> tuple[str, str]:
+def _source(source: str | Path, options: tuple[str, ...]) -> tuple[str, str, tuple[str, ...]]:
+    """The text, what its file is called, and the options with the folder of that file."""
     if isinstance(source, Path):
-        return source.read_text(encoding="utf-8"), source.name
-    return source, "kernel.cu"
+        folder = f"-I{source.parent}"
+        text = source.read_text(encoding="utf-8")
+        more = () if folder in options or not headers.INCLUDE.search(text) else (folder,)
+        return text, source.name, (*more, *options)
+    if not isinstance(source, str):
+        raise LaunchError(
+            f"source is {reprlib.repr(source)}, of type {type(source).__name__}: pass CUDA C++ as "
+            "str, or the pathlib.Path of a file"
+        )
+    if headers.is_name_of_file(source):
+        raise LaunchError(
+            f"source is {source!r}, which is not CUDA C++ but the name of a file: pass "
+            f"Path({source!r})"
+        )
+    return source, "kernel.cu", options
 
 
 def _may_be_subnormal(given) -> bool:

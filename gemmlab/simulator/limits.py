@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import reprlib
 
 import numpy as np
 
@@ -17,14 +18,26 @@ PORTABLE_CLUSTER, MAX_CLUSTER = 8, 16  # blocks; more than 8 only where a launch
 CLUSTERS_SINCE = 90
 
 
-def shape(what: str, shape, limits) -> machine.Triple:
-    shape = tuple(int(n) for n in shape) + (1,) * (3 - len(shape))
+def shape(what: str, given, limits) -> machine.Triple:
+    """An integer, or one for each of up to three dimensions, as three."""
+    along = (given,) if np.ndim(given) == 0 else tuple(given)
+    if not all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in along):
+        raise LaunchError(
+            f"{what} is {reprlib.repr(given)}: pass an integer, or up to three: (x, y, z)"
+        )
+    shape = tuple(int(n) for n in along) + (1,) * (3 - len(along))
     if len(shape) > 3:
         raise LaunchError(f"{what} {shape} has more than three dimensions")
     for n, limit, dimension in zip(shape, limits, "xyz", strict=True):
         if not 1 <= n <= limit:
             raise LaunchError(f"{what} {shape}: {dimension} is {n}, it must be 1 to {limit}")
     return shape
+
+
+def check_limit(limit_s) -> None:
+    is_number = isinstance(limit_s, (int, float, np.number)) and not isinstance(limit_s, bool)
+    if limit_s is not None and not (is_number and limit_s >= 0):
+        raise LaunchError(f"limit_s is {reprlib.repr(limit_s)}: pass seconds, or None for no limit")
 
 
 def check_shared(kernel: ptx.Kernel, dynamic: int, arch: str) -> None:

@@ -11,9 +11,12 @@ threads/polling.py). When nobody can go on, other chunks may; then the chunk end
 
 from __future__ import annotations
 
+import threading
 import time
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
+from io import StringIO
 from math import prod
 
 import numpy as np
@@ -33,6 +36,7 @@ from gemmlab.simulator.memory.cluster_memory import ClusterMemory
 from gemmlab.simulator.memory.local_memory import LocalMemory
 from gemmlab.simulator.memory.shared_memory import SharedMemory
 from gemmlab.simulator.ptx import Instruction, Kernel, Symbol
+from gemmlab.simulator.system_calls import FirstLines
 from gemmlab.simulator.threads.barriers import Barriers
 from gemmlab.simulator.threads.clusters import ClusterBarrier, ranks_of
 from gemmlab.simulator.threads.layout import Layout, Triple
@@ -55,7 +59,10 @@ PLAIN = {
 
 @dataclass(frozen=True)
 class Finding:
-    """A mistake of the kernel: what, in which line, and the first lane that made it."""
+    """A mistake of the kernel: what, in which line, and the first lane that made it.
+
+    `line`: of the source; `header`: "helper.h, line 3", where the line calls what stands there.
+    """
 
     kind: str  # "out-of-bounds read", "misaligned write", "divergent barrier", …
     kernel: str
@@ -64,10 +71,12 @@ class Finding:
     thread: Triple
     what: str  # "C[2800] of 2800 elements"
     lanes: int
+    header: str = ""
 
     def __str__(self):
+        within = f" ({self.header})" if self.header else ""
         return (
-            f"{self.kind} in kernel '{self.kernel}', line {self.line}: {self.what}, "
+            f"{self.kind} in kernel '{self.kernel}', line {self.line}{within}: {self.what}, "
             f"by block {self.block}, thread {self.thread}"
             + (f" and {self.lanes - 1} more" if self.lanes > 1 else "")
         )
@@ -134,26 +143,41 @@ class TooLong(Exception):
     """A launch that would pass its time limit; the message says how long it would take."""
 
 
-@dataclass
 class Deadline:
     """When to give up. Chunks that run side by side share one.
 
-    Both clocks must have passed `limit_s` seconds, that on the wall and that of this process: on a
-    machine with other work to do the first runs on, with several threads the second runs faster.
+    Both clocks must have passed `limit_s` seconds, that on the wall and the processor time of the
+    threads that work on this launch: on a machine, or in a process, with other work to do the first
+    runs on, with several threads the second runs faster.
     """
 
-    limit_s: float
-    begun: float = field(default_factory=time.monotonic)
-    begun_work: float = field(default_factory=time.process_time)
+    def __init__(self, limit_s: float):
+        self.limit_s, self._begun = limit_s, time.monotonic()
+        self._spent_s, self._lock = 0.0, threading.Lock()  # of what threads have finished
+        self._working = threading.local()
+
+    @contextmanager
+    def at_work(self):
+        """Around what a thread does for the launch."""
+        self._working.since = begun = time.thread_time()
+        try:
+            yield
+        finally:
+            del self._working.since
+            with self._lock:
+                self._spent_s += time.thread_time() - begun
 
     @property
     def elapsed(self) -> float:
-        """Seconds by the slower clock."""
-        return min(time.monotonic() - self.begun, time.process_time() - self.begun_work)
+        """Seconds by the slower clock, without what other threads are just doing."""
+        work, since = self._spent_s, getattr(self._working, "since", None)
+        if since is not None:
+            work += time.thread_time() - since
+        return min(time.monotonic() - self._begun, work)
 
     @property
     def passed(self) -> bool:
-        on_the_wall = time.monotonic() - self.begun  # asked often: the other clock can be slow
+        on_the_wall = time.monotonic() - self._begun  # asked often: the other clock can be slow
         return on_the_wall > self.limit_s and self.elapsed > self.limit_s
 
     def stop(self) -> None:
@@ -182,8 +206,7 @@ class Chunk:
         self.why_for_ever = ""  # what the grid has to say to a deadlock
         self._free = None
         self.changes = 0  # how often anything was changed that a lane can wait for
-        self.printed: list[str] = []
-        self.printed_characters = 0
+        self.printed = FirstLines(StringIO())
         self.fenced_maps: dict = {}  # (address, bytes) of a tensor map -> blocks that know it so
         self.executed = 0  # instructions, each counted once for all lanes that execute it together
 
@@ -208,7 +231,7 @@ class Chunk:
         """
         before, done = np.setbufsize(UFUNC_BUFFER), True
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), self.deadline.at_work():
                 if not self._begun:
                     self._prepare()
                     self._begun = True
@@ -650,12 +673,12 @@ class Chunk:
     # --- findings ---------------------------------------------------------------------------------
 
     def find(self, kind: str, index: int, what: str, lanes) -> None:
-        """Keep the first finding of each kind and line. `lanes`: the mask of those that did it."""
-        line = self.launch.kernel.instructions[index].line
-        key = (kind, line)
+        """Keep the first finding of each kind and place. `lanes`: the mask of those that did it."""
+        instruction = self.launch.kernel.instructions[index]
+        key = (kind, instruction.where)
         if key not in self.findings:
             lanes = np.broadcast_to(lanes, self.shape)
             self.findings[key] = Finding(
-                kind, self.launch.kernel.name, line, *self.layout.first(lanes), what,
-                int(lanes.sum()),
+                kind, self.launch.kernel.name, instruction.line, *self.layout.first(lanes), what,
+                int(lanes.sum()), instruction.header,
             )  # fmt: skip

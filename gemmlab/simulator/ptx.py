@@ -165,6 +165,7 @@ class Instruction:
     text: str
     predicate: Register | None = None
     negated: bool = False
+    header: str = ""  # "helper.h, line 3", where it stands in a header that the file includes
     parts: tuple[str, ...] = field(init=False, repr=False)
     name: str = field(init=False, repr=False)
     has_result: bool = field(init=False, repr=False)
@@ -193,6 +194,10 @@ class Instruction:
             # A lane whose predicate is false keeps the old value, so the result is read too.
             used |= {self.predicate.name} | self.defines
         return used
+
+    @property
+    def where(self) -> str:
+        return _where(self.line, self.header)
 
     @property
     def is_warp_barrier(self) -> bool:
@@ -298,22 +303,29 @@ class Function:
     body: str
 
 
-def parse(ptx: str, filename: str) -> Mapping[str, Kernel]:
+def parse(ptx: str, filename: str, headers: frozenset[str] = frozenset()) -> Mapping[str, Kernel]:
     """Every entry function of `ptx` by name. Source lines are those of `filename`.
+
+    `headers`: names of files that it includes, whose lines are kept too.
 
     Each is read when it is first asked for, with all that it calls: asking raises PtxError if
     something there cannot be read.
     """
-    return _Module(ptx, filename)
+    return _Module(ptx, filename, headers)
 
 
 class _Module(Mapping):
     """The entry functions of one PTX text."""
 
-    def __init__(self, ptx: str, filename: str):
+    def __init__(self, ptx: str, filename: str, headers: frozenset[str]):
         ptx = re.sub(r"//[^\n]*|/\*.*?\*/", "", ptx, flags=re.S)
-        files = dict(re.findall(r'\.file\s+(\d+)\s+"([^"]*)"', ptx))
-        self._own = {number for number, path in files.items() if PurePath(path).name == filename}
+        files = re.findall(r'\.file\s+(\d+)\s+"([^"]*)"', ptx)
+        self._files = {
+            number: name
+            for number, path in files
+            if (name := PurePath(path).name) == filename or name in headers
+        }
+        self._filename = filename
         self._entries: dict[str, tuple[str, str, str]] = {}  # parameters, directives and body
         self._functions: dict[str, Function] = {}
         self._kernels: dict[str, Kernel] = {}
@@ -359,7 +371,7 @@ class _Module(Mapping):
             kernel.most_threads = prod(int(n) for n in _split(most[1]))
         if block := re.search(r"\.reqntid\s+([\d, ]+)", directives):
             kernel.block = (*(int(n) for n in _split(block[1])), 1, 1)[:3]
-        _Body(kernel, self._own, self._functions).read(body)
+        _Body(kernel, self._filename, self._files, self._functions).read(body)
         _add_module_variables(kernel, self._outside)
         kernel.blocks = _basic_blocks(kernel)
         _liveness(kernel.blocks, kernel.instructions)
@@ -387,9 +399,11 @@ class _Body:
     LABEL = re.compile(r"\s*(\$?[A-Za-z_]\w*)\s*:(?!:)")
     STATEMENT = re.compile(r"\s*([^;]*);")
 
-    def __init__(self, kernel: Kernel, own_files: set[str], functions: dict[str, Function]):
-        self.kernel, self.own_files, self.functions = kernel, own_files, functions
-        self.line = 0
+    def __init__(
+        self, kernel: Kernel, filename: str, files: dict[str, str], functions: dict[str, Function]
+    ):
+        self.kernel, self.filename, self.files, self.functions = kernel, filename, files, functions
+        self.line, self.header = 0, ""
         self.scopes: list[dict[str, str]] = [{}]
         self.opened = 0
         self.operands: dict[str, object] = {}
@@ -424,13 +438,25 @@ class _Body:
             position = found.end()
 
     def _error(self, text: str) -> PtxError:
-        return PtxError(f"kernel '{self.kernel.name}', line {self.line}: not understood: {text}")
+        where = _where(self.line, self.header)
+        return PtxError(f"kernel '{self.kernel.name}', {where}: not understood: {text}")
 
     def _locate(self, found: re.Match) -> None:
-        """`.loc file line column, …, inlined_at file line column`: the line in the own file."""
+        """`.loc file line column, …, inlined_at file line column`: the line in the own file.
+
+        And the line in a header, where it is from there.
+        """
         places = [found.groups()[:2], *re.findall(r"inlined_at (\d+) (\d+)", found[3])]
-        for number, line in places:
-            if number in self.own_files and line != "0":  # 0: made by the compiler
+        known = [
+            (self.files[number], line)
+            for number, line in places
+            if number in self.files and line != "0"  # 0: made by the compiler
+        ]
+        if known:
+            name, line = known[0]
+            self.header = "" if name == self.filename else f"{name}, line {line}"
+        for name, line in known:
+            if name == self.filename:
                 self.line = int(line)
                 return
 
@@ -493,6 +519,7 @@ class _Body:
             text=text,
             predicate=Register(self._name(guard[2])) if guard else None,
             negated=bool(guard and guard[1]),
+            header=self.header,
         )
         self.kernel.instructions.append(instruction)
         if len(self.kernel.instructions) > MOST_INSTRUCTIONS:
@@ -537,7 +564,7 @@ class _Body:
         found = CALL.fullmatch(text)
         if not found:
             raise self._error(text)
-        where = f"kernel '{self.kernel.name}', line {self.line}: calls"
+        where = f"kernel '{self.kernel.name}', {_where(self.line, self.header)}: calls"
         name = found["name"]
         if found["prototype"] or name.startswith("%"):
             raise PtxError(f"{where} a function through a pointer, which the simulator cannot")
@@ -557,7 +584,7 @@ class _Body:
     def _inline(self, function: Function, result, given, guard) -> None:
         """The body of `function` in place of a call of it."""
         self.opened += 1
-        end, line = f"$return@{self.opened}", self.line
+        end, place = f"$return@{self.opened}", (self.line, self.header)
         names = zip((*function.result, *function.given), (*result, *given), strict=True)
         scope = {inner: self._name(outer) for inner, outer in names} | {end: end}
         if guard:
@@ -575,7 +602,7 @@ class _Body:
         self.kernel.labels[end] = len(self.kernel.instructions)
         self.calls.pop()
         self.returns.pop()
-        self.scopes, self.line = outer, line
+        self.scopes, (self.line, self.header) = outer, place
 
     def _name(self, name: str) -> str:
         for scope in reversed(self.scopes):
@@ -628,6 +655,10 @@ class _Body:
                     break
             else:
                 raise PtxError(f"kernel '{self.kernel.name}': no label for: {instruction.text}")
+
+
+def _where(line: int, header: str) -> str:
+    return f"line {line} ({header})" if header else f"line {line}"
 
 
 def _integer(text: str) -> int:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from gemmlab.simulator import machine
-from gemmlab.simulator.counters import LineCount
+from gemmlab.simulator.counters import LineCount, Totals
 from gemmlab.simulator.counting import BoxCopy, FactorRead, Recorded, WarpAccess
 from gemmlab.simulator.errors import LaunchError
 from gemmlab.simulator.grid import run as run_blocks
@@ -32,14 +34,18 @@ class Run:
     """What a launch did.
 
     `counters`: Nsight Compute's metric names and their totals, and `lines`: the same traffic by
-    source line and array; both empty unless `count=True` was asked for. `findings`: mistakes that
-    were met, empty for a correct kernel. `multiply_adds`: of float32 units and tensor cores
-    together, counted with the rest.
+    source line and array; both empty unless `count=True` was asked for. A name that the simulator
+    does not count is a KeyError that has the nearest names. `findings`: mistakes that were met,
+    empty for a correct kernel; races in global memory are not among them, for nothing looks for
+    these. `elapsed_s`: how long the blocks took to simulate, on the wall or in processor time,
+    whichever is less. `multiply_adds`: of float32 units and tensor cores together, counted with the
+    rest.
     """
 
-    counters: dict[str, int]
+    counters: Totals
     lines: list[LineCount]
     findings: list[Finding]
+    elapsed_s: float
     multiply_adds: int = 0
     _again: machine.PreparedLaunch | None = field(repr=False, default=None)
     _seen: dict = field(repr=False, default_factory=dict)  # block -> Recorded
@@ -107,5 +113,5 @@ class Run:
 
 
 def check_block(block, grid: machine.Triple) -> None:
-    if len(block) != 3 or any(not 0 <= i < n for i, n in zip(block, grid, strict=True)):
-        raise LaunchError(f"block {tuple(block)} is not in the grid {grid}")
+    if np.shape(block) != (3,) or any(not 0 <= i < n for i, n in zip(block, grid, strict=True)):
+        raise LaunchError(f"block {block} is not in the grid {grid}: name it as (x, y, z)")

@@ -11,14 +11,51 @@ from gemmlab.simulator.ptx import Symbol
 from gemmlab.simulator.threads.warps import active_lanes
 from gemmlab.simulator.types import SIGNED, Unknown
 
-# Characters that one launch prints at most, as many as a GPU's buffer has bytes by default.
-MOST_PRINTED = 1 << 20
+MOST_LINES = 100  # that one launch prints
+MOST_PRINTED = 1 << 20  # characters, as many as a GPU's buffer has bytes by default
 MOST_TEXT = 1 << 16  # bytes of one string
 SPECIFIER = re.compile(
     r"%(?P<flags>[-+ #0]*)(?P<width>\*|\d*)(?:\.(?P<precision>\*|\d*))?"
     r"(?P<length>hh|h|ll|l|j|z|t|L)?(?P<kind>[diouxXcsfFeEgGaAp%])"
 )
 LONG = {"l", "ll", "j", "z", "t"}
+
+
+class FirstLines:
+    """A text stream that hands on the first lines to another one, and counts the others."""
+
+    def __init__(self, stream, most: int = MOST_LINES):
+        self.stream, self.most = stream, most
+        self.lines = self.characters = self.left_out = 0
+        self.is_cut = self.within_line = False
+
+    def write(self, text: str) -> int:
+        for line in re.findall(r"[^\n]*\n|[^\n]+", text):
+            if self.lines < self.most and self.characters < MOST_PRINTED:
+                self.stream.write(line)
+                self.lines += line.endswith("\n")
+                self.within_line = not line.endswith("\n")
+                self.characters += len(line)
+            else:
+                self.leave_out(line.count("\n"))
+        return len(text)
+
+    def __getattr__(self, name: str):
+        return getattr(self.stream, name)
+
+    def leave_out(self, lines: int) -> None:
+        self.is_cut, self.left_out = True, self.left_out + lines
+
+    def close(self) -> None:
+        """Say how much was left out, if anything. The other stream stays open."""
+        if not self.is_cut:
+            return
+        if isinstance(self.stream, FirstLines):
+            self.stream.leave_out(self.left_out)
+            return
+        more = f"{self.left_out:,} more lines" if self.left_out else "more"
+        begin = "\n" if self.within_line else ""
+        self.stream.write(f"{begin}… and {more} of what the kernel prints\n")
 
 
 def op_call(w, instruction, *operands):
@@ -84,19 +121,8 @@ def printf(lanes, index: int, text, values, mask) -> np.int32:
         count, found = _formatted(lanes, index, _text(lanes, address), values, here, own)
         lines |= dict(zip(own, found, strict=True))
     for place in places:
-        _print(lanes, lines[place])
+        lanes.printed.write(lines[place])
     return np.int32(count)
-
-
-def _print(lanes, text: str) -> None:
-    before = lanes.printed_characters
-    lanes.printed_characters += len(text)
-    if lanes.printed_characters <= MOST_PRINTED:
-        lanes.printed.append(text)
-    elif before <= MOST_PRINTED:
-        lanes.printed.append(
-            f"\n… and more: what these blocks print past {MOST_PRINTED:,} characters is left out\n"
-        )
 
 
 def _formatted(lanes, index, form: str, values, mask, places) -> tuple[int, list[str]]:

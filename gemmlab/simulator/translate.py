@@ -59,6 +59,7 @@ REASONS = (
     (r"mma\.sp|.*\.sp\b", "a product of sparse matrices"),
     (r".*%(smid|nsmid|gridid|pm\d|envreg|reserved_smem)",
      "a register that says where on the GPU it runs, or that the driver fills"),
+    (r"tcgen05", "Blackwell's tensor memory, which is not simulated yet"),
     (r"alloca|stackrestore|stacksave", "memory taken from the stack as it runs"),
     (r"brx", "a jump through a table"),
 )  # fmt: skip
@@ -280,7 +281,7 @@ class Writer:
         reasons = (reason for begins, reason in REASONS if re.match(begins, instruction.text))
         why = next((f" ({reason})" for reason in reasons), "")
         return UnknownInstruction(
-            f"kernel '{self.kernel.name}', line {instruction.line}: the simulator does not know "
+            f"kernel '{self.kernel.name}', {instruction.where}: the simulator does not know "
             f"the instruction: {instruction.text}{why}"
         )
 

@@ -194,6 +194,9 @@ two columns are recorded: the same kernels alone on an {gpu}, and there under me
 racecheck, initcheck and synccheck of compute-sanitizer {tool} ({dates}).
 Made by `python tests/recorded/record_sanitizer.py --table`.
 
+Races in global memory are not among what the checks look for: a kernel with `findings == []` may
+have some.
+
 {summary}
 
 | mistake | in | checks | verification | {gpu} alone | compute-sanitizer |

@@ -41,6 +41,9 @@ WRITTEN = "l1tex__m_l1tex2xbar_write_sectors_mem_{}.sum"
 ONCE_FOR_LANES_THAT_AGREE: frozenset[str] = frozenset()
 # Of the copy engine with global memory: what metrics call it, and what a line of a trace does.
 IN_GLOBAL_MEMORY = {"tma_ld": "bulk load", "tma_st": "bulk store", "tma_red": "bulk reduction"}
+# Of the memory of other blocks: copies, which have sectors, and accesses.
+COPIES_ACROSS = ("dshared_tma_st", "dshared_tma_red")
+ACCESSES_ACROSS = ("dshared_ld", "dshared_st", "dshared_stas", "dshared_redas")
 
 
 def count(lanes, what: str, number: int, sectors: int | None = None) -> None:

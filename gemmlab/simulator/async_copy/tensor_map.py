@@ -33,6 +33,8 @@ ELEMENTS = {
     "float32": (7, "float32"), "float32_ftz": (8, "float32"), "float64": (9, "float64"),
     "bfloat16": (10, "uint16"), "tf32": (11, "float32"), "tf32_ftz": (12, "float32"),
 }  # fmt: skip
+# Types of ml_dtypes that are no names here; those of one byte are moved as uint8.
+BFLOAT16, FLOAT8 = "bfloat16", "float8"
 ROUNDED = ("tf32", "tf32_ftz")  # by loads; a store moves them as they are
 ROUNDED_NAN = 0x7FFFE000
 DTYPES = tuple(dict.fromkeys(dtype for _, dtype in ELEMENTS.values()))
@@ -49,7 +51,8 @@ PIECE = 1 << 20  # elements that are looked up together
 class TensorMap:
     """A box of `array`, for a parameter `const __grid_constant__` of 128 bytes, aligned to 64.
 
-    `array`: NumPy, 1 to 5 axes, of which the last is contiguous; a view will do. `box`: elements
+    `array`: NumPy, 1 to 5 axes, of which the last is contiguous; a view will do, and bfloat16 and
+    float8 of ml_dtypes, which become views of their bits. `box`: elements
     along each axis, in the order of the array's axes; cuTensorMapEncodeTiled, and the coordinates
     in the kernel, have the reverse order, last axis first. `swizzle`: "none", "32B", "64B" or
     "128B". `fill`: what is loaded from outside the array, "zero", or for floats "nan". `element`:
@@ -71,8 +74,10 @@ class TensorMap:
 
     def __post_init__(self):
         object.__setattr__(self, "box", tuple(int(n) for n in self.box))
+        array, element = _with_own_type(self.array)
+        object.__setattr__(self, "array", array)
         _check_array(self.array)
-        object.__setattr__(self, "element", self.element or self.array.dtype.name)
+        object.__setattr__(self, "element", self.element or element)
         steps = tuple(int(n) for n in self.element_strides) or (1,) * self.array.ndim
         object.__setattr__(self, "element_strides", steps)
         _check_element(self.array, self.element)
@@ -286,9 +291,24 @@ def _owner(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def _check_array(array) -> None:
+def _with_own_type(array) -> tuple[np.ndarray, str]:
+    """An array of a type that NumPy has, and what its elements are."""
     if not isinstance(array, np.ndarray):
         raise ValueError(f"a tensor map is of a NumPy array, not of {type(array).__name__}")
+    name = array.dtype.name
+    if name == BFLOAT16:
+        return array.view(np.uint16), name
+    if name.startswith(FLOAT8):
+        return array.view(np.uint8), "uint8"
+    return array, name
+
+
+def _check_array(array: np.ndarray) -> None:
+    if not array.dtype.isnative:
+        raise ValueError(
+            f"the array is of {array.dtype.str}, whose bytes are in the order of another machine: "
+            'pass array.astype(array.dtype.newbyteorder("="))'
+        )
     if array.dtype.name not in DTYPES:
         raise ValueError(
             f"a tensor map of {array.dtype} cannot be made; there are {', '.join(DTYPES)}: "

@@ -56,7 +56,7 @@ def _check_counts(operands, wanted) -> None:
 def op_mma(w, instruction, d, a, b, c):
     """mma.sync.aligned.SHAPE.row.col{.satfinite}.D.A.B.C"""
     _, sync, aligned, shape, *layouts = instruction.parts[:6]
-    *flags, dt, at, bt, ct = instruction.parts[6:]
+    *flags, dt, at, bt, ct = _satfinite_first(instruction.parts[6:])
     if [sync, aligned, *layouts] != ["sync", "aligned", "row", "col"]:
         raise Unknown
     if {dt, at, bt, ct} == {"f64"} and not flags and shape in doubles.SHAPES:
@@ -64,6 +64,11 @@ def op_mma(w, instruction, d, a, b, c):
         return
     product = _mma(shape, tuple(flags), dt, at, bt, ct)
     _multiply(w, instruction, product, d, a, b, c)
+
+
+def _satfinite_first(parts) -> tuple[str, ...]:
+    """ptxas takes `.satfinite` after the types too, where CUTLASS has it."""
+    return ("satfinite", *parts[:-1]) if parts[-1:] == ("satfinite",) else parts
 
 
 def _multiply_doubles(w, instruction, shape, d, a, b, c) -> None:
@@ -156,7 +161,7 @@ def _mma_async(w, instruction, parts, d, a, b, keep, *how):
 
     After scale-d floats have two signs, and halves whether operands in memory are transposed.
     """
-    shape, *flags, dt, at, bt = parts
+    shape, *flags, dt, at, bt = parts[0], *_satfinite_first(tuple(parts[1:]))
     m, n, k = _extents(shape)
     integral, halves, in_memory = dt == "s32", BITS[at] == 16, not isinstance(a, Vector)
     allowed = {(), ("satfinite",)} if integral else {()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,10 +13,11 @@ POINTER_BYTES = 8
 class Structure:
     """A structure by value, for `args` of a launch: its members in the order of its declaration.
 
-    A member is an array, for a pointer to it; a NumPy scalar (np.int32(4), np.float16(0.5), one of
-    a structured dtype), bytes as they are, or another Structure. Each begins at a multiple of its
-    size, as C++ has it; a member that is an array of the structure itself is given element by
-    element: Structure(a, np.int64(a.size), *np.array(a.shape)). Arrays are changed in place.
+    A member is an array, for a pointer to it, or None for a null pointer; a NumPy scalar
+    (np.int32(4), np.float16(0.5), one of a structured dtype), bytes as they are, or another
+    Structure. Each begins at a multiple of its size, as C++ has it; a member that is an array of
+    the structure itself is given element by element: Structure(a, np.int64(a.size),
+    *np.array(a.shape)). Arrays are changed in place.
 
     Raises TypeError for a member of another type, such as a Python number, whose size is not known.
     """
@@ -51,6 +53,8 @@ class Structure:
                 part = member.packed(pointers)
             elif _array(member) is not None:
                 part = int(next(pointers)).to_bytes(POINTER_BYTES, "little")
+            elif member is None:
+                part = bytes(POINTER_BYTES)
             else:
                 part = as_bytes(member)
             data[begin : begin + len(part)] = part
@@ -103,13 +107,14 @@ def _size(member, number: int) -> tuple[int, int]:
     """Size and alignment in bytes."""
     if isinstance(member, Structure):
         return member.size, member.alignment
-    if _array(member) is not None:
+    if member is None or _array(member) is not None:
         return POINTER_BYTES, POINTER_BYTES
     data = as_bytes(member)
     if data is None:
         raise TypeError(
-            f"member {number} of a Structure is {member!r}, whose size is not known: an array, a "
-            "NumPy scalar such as np.int32(4), bytes, or another Structure is needed"
+            f"member {number} of a Structure is {reprlib.repr(member)}, whose size is not known: "
+            "an array, None, a NumPy scalar such as np.int32(4), bytes, or another Structure is "
+            "needed"
         )
     if isinstance(member, np.void):
         return len(data), member.dtype.alignment
