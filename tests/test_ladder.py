@@ -56,7 +56,7 @@ def included(text) -> list[str]:
 
 @pytest.mark.parametrize("header", sorted(KERNELS.glob("*.cuh")), ids=lambda path: path.name)
 def test_a_header_of_few_rungs_names_those_that_include_it(header):
-    """As in "For 12 and 22.", above its first directive. What four rungs share need not name them."""
+    """As in "For 12 and 22.", above its first directive. One of four rungs or more need not."""
     users = [
         rung.name[:2] for rung in RUNGS if header.name in included(rung.path.read_text("utf-8"))
     ]
