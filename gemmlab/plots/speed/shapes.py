@@ -106,9 +106,9 @@ def _shares_caption(table: pandas.DataFrame) -> str:
         means.append(f"{group} {percent(mean)}")
     least = next(table.sort_values("pct_cublas").head(1).itertuples())
     return (
-        f"What gl.matmul takes, at each shape M×N×K beside cuBLAS; geometric means: "
-        f"{style.listed(means)}. The least is {percent(least.pct_cublas)}, at {_label(least)} with "
-        f"{least.kernel}."
+        f"The speed of what gl.matmul picks at each shape, M×N×K, as a share of cuBLAS's; "
+        f"geometric means: {style.listed(means)}. The least is {percent(least.pct_cublas)}, at "
+        f"{_label(least)} with {least.kernel}."
     )
 
 

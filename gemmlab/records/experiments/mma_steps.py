@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from gemmlab.cuda.device import require_gpu, software_versions
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import Operands
+from gemmlab.ladder import Rung
 from gemmlab.measure import profiler
 from gemmlab.measure.in_turn import make_sets
 from gemmlab.measure.power import Pace, Work
@@ -193,6 +194,12 @@ def steps(shape: tuple[int, int, int] = LARGE) -> pandas.DataFrame:
         for step in STEPS
         for row in [found[step.row]]
     )  # fmt: skip
+
+
+def title_of(rung: Rung) -> str:
+    """Which step is a rung as it is."""
+    (step,) = (one for one in STEPS if one.path == rung.path and one.all_settings == rung.defaults)
+    return step.title
 
 
 def _counted(row: dict[str, Any]) -> dict[str, float]:
