@@ -252,9 +252,8 @@ def tensor_paces(*names: str) -> pandas.DataFrame:
     flop, per_cycle = 2 * math.prod(runs.LARGE), roofs.flop_per_cycle(ladder.HALF.name)
     rows = {}
     for name in names:
-        rung = ladder.find(name)
-        row = steps.loc[mma_steps.title_of(rung)]
-        _, counted = runs.counters_at(Measured(rung), *runs.LARGE)
+        row = steps.loc[mma_steps.title_of(name)]
+        _, counted = runs.counters_at(Measured(ladder.find(name)), *runs.LARGE)
         bytes_per_flop = sum(map(counted.get, LEVELS["L2"])) / flop
         for load in LOADS:
             per_second, clock_mhz = 1e12 * row[f"{load} TFLOP/s"], row[f"{load} MHz"]

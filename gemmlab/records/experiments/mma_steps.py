@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from gemmlab.cuda.device import require_gpu, software_versions
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import Operands
-from gemmlab.ladder import Rung
 from gemmlab.measure import profiler
 from gemmlab.measure.in_turn import make_sets
 from gemmlab.measure.power import Pace, Work
@@ -196,10 +195,10 @@ def steps(shape: tuple[int, int, int] = LARGE) -> pandas.DataFrame:
     )  # fmt: skip
 
 
-def title_of(rung: Rung) -> str:
-    """Which step is a rung as it is."""
-    (step,) = (one for one in STEPS if one.path == rung.path and one.all_settings == rung.defaults)
-    return step.title
+def title_of(name: str) -> str:
+    """Which step a rung is, with its default settings."""
+    (title,) = (step.title for step in STEPS if step.row == Step("", "", name).row)
+    return title
 
 
 def _counted(row: dict[str, Any]) -> dict[str, float]:
