@@ -1,4 +1,4 @@
-// How the blocks of a cluster meet, and tell one another. For 17 and 18.
+// How the blocks of a cluster meet, and tell one another. For 17, 18 and 19.
 #pragma once
 
 #if CLUSTER > 1

@@ -1,4 +1,4 @@
-// What 19 computes with: tiles of 8-bit floats, their scales, and sums in two levels.
+// Tiles of 8-bit floats, their scales, and sums in two levels. For 19.
 #pragma once
 
 #ifndef BM

@@ -1,4 +1,5 @@
-// Tiles in the order of a Hilbert curve, a road that 18 does not take: see 18_steps among the records.
+// Tiles in the order of a Hilbert curve. No kernel file includes it: the experiment 18_steps puts it
+// into a copy of 18_persistent.cu.
 #pragma once
 
 // As tile_at, where down and across are powers of two, or have squares of such; else tile_at itself.

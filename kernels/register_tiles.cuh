@@ -1,5 +1,5 @@
-// What 10 and 11 share: their sizes, the outer product that a thread computes in registers, and the
-// copies of a stage into shared memory.
+// The sizes, the outer product that a thread computes in registers, and the copies of a stage into
+// shared memory. For 10, 11 and 22.
 #pragma once
 
 #include "tiles.cuh"

@@ -1,4 +1,4 @@
-// Products that read one large matrix once, and so are bound by memory: 12's other two kernels.
+// Two kernels for products that read one large matrix once, and so are bound by memory. For 12.
 #pragma once
 
 #include "async_copy.cuh"

@@ -1,11 +1,11 @@
-// What 12 and 13 share: a block computes a BM×BN tile of op(A) @ op(B) over a range of K, in
-// registers, TM×TN sums a thread. Any M, N, K and leading dimensions; from sm_80 on.
-//
-// OP_A, OP_B: 0 where the matrix is stored as it is used, 1 where it is stored transposed. Where K
-// goes down the stored rows (A transposed, B as it is), a tile lies in shared memory as it is stored,
-// and a thread reads four neighbours for one k. A as it is lies so too: a thread reads four k of one
-// row, and a swizzle keeps the lanes' rows in different banks. Only B transposed is transposed on
-// the way, an element a copy. All others are moved by 16 bytes, unless rows begin off 16 bytes.
+// A block computes a BM×BN tile of op(A) @ op(B) over a range of K, in registers, TM×TN sums a
+// thread. Any M, N, K and leading dimensions; from sm_80 on. For 12 and 13.
+// OP_A, OP_B: 0 where the matrix is stored as it is used, 1 where it is stored transposed. If K goes
+// down the stored rows (A transposed, B as it is), a tile is in shared memory as it is stored, and a
+// thread reads four neighbours for one k; copies are of 16 bytes, unless rows begin off 16 bytes. If
+// K goes along the stored rows, a tile is transposed on the way: a copy moves one element. With
+// LINES 1 A as it is is not transposed: copies of 16 bytes, a thread reads four k of one row, and a
+// swizzle keeps the lanes' rows in different banks.
 #pragma once
 
 #include "pipeline.cuh"

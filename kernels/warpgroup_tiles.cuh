@@ -1,5 +1,5 @@
-// What 16 to 18 share: their tiles, how tiles come, how a warpgroup multiplies them, and which tile
-// of C is whose.
+// Tiles of 16 bits, how they come, how a warpgroup multiplies them, and which tile of C is whose. For
+// 16, 17 and 18.
 #pragma once
 
 #ifndef BM

@@ -7,6 +7,7 @@ from recorded import record_clusters, record_wgmma
 
 from gemmlab import ladder
 from gemmlab.analysis import counters
+from gemmlab.folders import ROOT
 from gemmlab.loading import load
 from gemmlab.measure import profiler
 from gemmlab.records import registry, runs
@@ -104,9 +105,26 @@ def test_cycles_of_tensor_cores_are_those_of_the_record_and_the_ceiling():
     _, counted = runs.counters_at(load("14_wmma"), 4096, 4096, 4096)
     assert table.loc["counted"].tolist() == [round(counted["sm__cycles_active.sum"] / 132), 100]
     products, wavefronts = table.loc["products at the ceiling", "%"], table.loc["wavefronts", "%"]
-    assert 60 < products < 95 and 40 < wavefronts < 80  # by hand: 376 of 652 TFLOP/s, slower clock
+    assert products == round(
+        100 * 2 * 4096**3 / (132 * 4 * 4096 / 6) / table.loc["counted", "cycles"]
+    )
+    assert 40 < wavefronts < 80
     with pytest.raises(ValueError, match="01_naive is float32"):
         counters.tensor_cycles("01_naive")
+
+
+def test_an_mma_sync_takes_six_cycles_of_a_quarter_of_an_sm():
+    """16×8×16 multiply-adds. A clock that a driver reports would make them 6.6."""
+    of_a_quarter = recorded_ceilings().flop_per_cycle("float16") / (4 * 132)
+    assert 2 * 16 * 8 * 16 / of_a_quarter == pytest.approx(6, abs=0.03)
+
+
+def test_the_readme_says_what_the_products_of_14_and_15_take_of_the_cycles():
+    readme = (ROOT / "README.md").read_text("utf-8").splitlines()
+    for name in ("14_wmma", "15_mma_sync"):
+        share = counters.tensor_cycles(name).loc["products at the ceiling", "%"]
+        (line,) = (one for one in readme if f"[{name}](" in one and "products alone" in one)
+        assert f"would take {share} %" in line, share
 
 
 def test_a_rung_for_hopper_alone_counts_what_wgmma_and_the_copy_engine_do():

@@ -54,6 +54,18 @@ def included(text) -> list[str]:
     return found
 
 
+@pytest.mark.parametrize("header", sorted(KERNELS.glob("*.cuh")), ids=lambda path: path.name)
+def test_a_header_of_few_rungs_names_those_that_include_it(header):
+    """As in "For 12 and 22.", above its first directive. One of four rungs or more need not."""
+    users = [
+        rung.name[:2] for rung in RUNGS if header.name in included(rung.path.read_text("utf-8"))
+    ]
+    about = header.read_text("utf-8").partition("#pragma once")[0].replace("\n// ", " ")
+    named = re.findall(r"\bFor ((?:\d\d, )*(?:\d\d and )?\d\d)\.", about)
+    assert named or not users or len(users) > 3
+    assert all(re.findall(r"\d\d", numbers) == users for numbers in named) and len(named) <= 1
+
+
 @every_rung
 def test_its_kernel_file_says_what_the_ladder_says(rung):
     text = rung.path.read_text(encoding="utf-8")

@@ -214,6 +214,18 @@ def test_the_steps_from_14_are_recorded_and_end_where_the_rung_stands():
     plots.path(found)
 
 
+def test_the_ideas_of_15_are_worth_what_its_notebook_says():
+    """In points of cuBLAS's speed: seven, ten, nothing and five."""
+    steps = mma_steps.steps().set_index("step")
+    share, moved = steps["% of cuBLAS"], steps["L2 bytes per byte loaded"]
+    by_hand, registers, swizzled = share.iloc[1:4]
+    assert round(by_hand - share["14 as it is"]) == -7
+    assert round(swizzled - registers) == 10 and abs(registers - by_hand) < 0.5
+    assert round(swizzled - share["swizzled tiles, C through strips"]) == 5
+    assert share.iloc[3:6].max() - share.iloc[3:6].min() < 0.5  # groups, and a fourth stage
+    assert moved.iloc[4] < 0.9 * moved.iloc[3] and moved.iloc[3] < 0.7 * moved.iloc[2]
+
+
 def test_steps_with_other_paddings_have_the_bits_of_the_rungs():
     """Sectors that loads move, and wavefronts of shared memory, tell the paddings apart."""
     loads, reads = METRICS["global", "load"][1], METRICS["shared", "load"][1]

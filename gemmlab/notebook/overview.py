@@ -186,25 +186,32 @@ def ladder_table() -> str:
 
 
 def gpus_table() -> str:
-    """Rungs that are recorded on several GPUs, beside cuBLAS and under the roof of each, as a
-    Markdown table. Raises NoRecord and BadRecord."""
+    """Rungs that are recorded on several GPUs, beside cuBLAS, as a Markdown table.
+
+    In float32 also as a share of the FP32 roof; that of tensor cores falls with the clock. Raises
+    NoRecord and BadRecord.
+    """
     speeds = gpus.speeds((SIZE, SIZE, SIZE))
     names = list(speeds.columns.unique(0))
     several = speeds[speeds.xs(gpus.TFLOPS, axis=1, level=1).count(axis=1) > 1]
-    head = " | ".join(f"{name}: TFLOP/s | % of cuBLAS | % of its roof" for name in names)
+    head = " | ".join(f"{name}: TFLOP/s | % of cuBLAS | % of the FP32 roof" for name in names)
     lines = [f"| at {SIZE}³ | {head} |", "|---" * (1 + 3 * len(names)) + "|"]
     for rung, row in several.iterrows():
+        single = ladder.find(rung).precision is SINGLE
         cells = [
-            f"{row[name, column]:{form}}" if row.notna()[name, column] else ""
+            f"{row[name, column]:{form}}"
+            if row.notna()[name, column] and (single or column != gpus.ROOF)
+            else ""
             for name in names
             for column, form in GPU_COLUMNS
         ]
         lines.append(f"| {rung} | {' | '.join(cells)} |")
     dates = [_dates(slug, several.index) for slug in registry.gpus()]
     said = (
-        "Rungs that were recorded on more than one GPU, beside cuBLAS of the same precision and "
-        "what FP32 units or tensor cores reach alone, each on the same GPU; empty "
-        f"where that is not recorded. Recorded: {', '.join(dates)}."
+        "Rungs that were recorded on more than one GPU, beside cuBLAS of the same precision, and "
+        "in FP32 as a share of what the FP32 units of the same GPU reach alone; empty where that "
+        "is not recorded. Tensor cores are at the limit of power, where the clock falls and their "
+        f"roof with it, so their rungs have no such share. Recorded: {', '.join(dates)}."
     )
     return "\n".join([*lines, "", said])
 

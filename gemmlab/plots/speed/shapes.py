@@ -107,9 +107,9 @@ def _shares_caption(table: pandas.DataFrame) -> str:
     least = next(table.sort_values("pct_cublas").head(1).itertuples())
     types = style.listed(list(dict.fromkeys(table["dtype"])))
     return (
-        f"What gl.matmul takes in {types}, at each shape M×N×K beside cuBLAS; geometric means: "
-        f"{style.listed(means)}. The least is {percent(least.pct_cublas)}, at {_label(least)} with "
-        f"{least.kernel}."
+        f"The speed of what gl.matmul picks in {types} at each shape, M×N×K, as a share of "
+        f"cuBLAS's; geometric means: {style.listed(means)}. The least is {percent(least.pct_cublas)}, at "
+        f"{_label(least)} with {least.kernel}."
     )
 
 

@@ -199,6 +199,12 @@ def steps(shape: tuple[int, int, int] = LARGE) -> pandas.DataFrame:
     )  # fmt: skip
 
 
+def title_of(name: str) -> str:
+    """Which step a rung is, with its default settings."""
+    (title,) = (step.title for step in STEPS if step.row == Step("", "", name).row)
+    return title
+
+
 def _counted(row: dict[str, Any]) -> dict[str, float]:
     sms = 1e3 * runs.current()["gpu"]["sm_count"]
     shown = {

@@ -152,7 +152,7 @@ def types(shape: tuple[int, int, int] = LARGE) -> pandas.DataFrame:
     """What was recorded of each type at one shape (M, N, K), a row each, in the order of DTYPE.
 
     Columns: TFLOP/s (of int8 operations), % of cuBLAS, that of cuBLAS, the ceiling of mma.sync, of
-    both kinds of FP8 that of FP16, power in W. Where the cycles of an SM were counted: the share of
+    both kinds of FP8 that of FP16. Where the cycles of an SM were counted: the share of
     them that the products take at the ceiling. Raises what registry.Table.read raises.
     """
     table = EVIDENCE.read()
@@ -161,7 +161,7 @@ def types(shape: tuple[int, int, int] = LARGE) -> pandas.DataFrame:
     found = at[["tflops", "pct_cublas", "cublas_tflops"]].copy()
     roofs = table.drop_duplicates("dtype").set_index("dtype")
     roofs = roofs.loc[[CEILING_OF.get(dtype, dtype) for dtype in at.index]].set_index(at.index)
-    found["ceiling_tflops"], found["power, W"] = roofs.ceiling_tflops, at.power_w
+    found["ceiling_tflops"] = roofs.ceiling_tflops
     if (at.sm_cycles > 0).all():
         needed = 2 * m * n * k / (1e6 * roofs.ceiling_tflops / roofs.ceiling_mhz)  # of each SM
         sms = runs.current()["gpu"]["sm_count"]
