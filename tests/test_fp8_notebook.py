@@ -15,7 +15,7 @@ from gemmlab.kernel.operands import random_values
 from gemmlab.kernel.quantize import ELEMENTS
 from gemmlab.ladder.element_types import E4M3, E5M2
 from gemmlab.records import runs
-from gemmlab.records.experiments.fp8 import errors, quantizing, steps
+from gemmlab.records.experiments.fp8 import errors, quantizing
 
 NAME = "19_fp8"
 
@@ -149,17 +149,6 @@ def test_costs_are_those_of_the_records():
     assert row["quantizing B, transposed"] == times["blocks", "B", "yes", 8192]
     assert row["all"] == pytest.approx(row.iloc[:3].sum())
     assert (table["all"] < table["18 in BF16"]).all()
-
-
-def test_what_is_near_the_ceiling_is_per_cycle():
-    table = costs.at_its_clock()
-    assert list(table.index) == [step.what for step in costs.CLOCKED]
-    row = table.loc["scales of tensors"]
-    recorded = costs.speeds().set_index(["scales", "m", "n", "k"])["tflops"]
-    assert row["TFLOP/s"] == recorded[("tensors", *steps.HUGE)]
-    assert row["% of ceiling"] == pytest.approx(
-        100 * row["TFLOP/s"] / row["SM clock, MHz"] / (1655.95 / 1710), rel=1e-3
-    )
 
 
 def test_kinds_of_scales_stand_beside_each_other():

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from gemmlab import ladder, plots
+from gemmlab.analysis.recorded import hopper_way
 from gemmlab.folders import ROOT
 from gemmlab.kernel.compiler import compile_kernel
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.ladder import written
-from gemmlab.ladder.rungs.hopper import PERSISTENT
+from gemmlab.ladder import Problem, written
+from gemmlab.ladder.rungs.hopper import PERSISTENT, RUNGS
+from gemmlab.records import best_by_shape, runs, tuning
 from gemmlab.records.experiments import hopper_steps, hopper_timeline
 from gemmlab.records.experiments.hopper_steps import EVERY, LARGE, ROADS, TYPES, WAY
 
@@ -74,20 +76,29 @@ def test_the_way_and_all_types_are_recorded_and_nothing_that_is_no_step():
 
 def test_the_way_is_shown_in_its_order():
     shown = hopper_steps.steps()
-    assert list(dict.fromkeys(shown["step"])) == [step.what for step in WAY]
+    titles = hopper_steps.TITLES
+    assert set(titles) < {step.what for step in WAY}
+    assert list(dict.fromkeys(shown["step"])) == [titles.get(s.what, s.what) for s in WAY]
     assert shown["M×N×K"].iloc[0] == "×".join(map(str, LARGE))
 
 
 def test_the_readme_has_the_recorded_shares():
+    """Those of the runs of 16 to 18, of 18 at LARGE in three other recordings, and of cycles."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     said = text[text.index("Hopper's own instructions") :].partition("\n")[0]
-    ends = WAY[3], WAY[4], WAY[-1]  # of 16, of 17 and of 18
-    shares = {step.what: [] for step in ends}
-    for row in hopper_steps.steps(*ends).itertuples():
-        shares[row.step].append(row[4])
-    assert re.findall(r"([\d.]+) %", said) == [
-        f"{share:.1f}" for both in shares.values() for share in both
-    ]
+    shares = [
+        100 * runs.replay_at(runs.Measured(rung), *shape).ratio.median
+        for rung in RUNGS for shape in (LARGE, hopper_steps.HUGE)
+    ]  # fmt: skip
+    swept = tuning.at(tuning.recorded(PERSISTENT.name), LARGE)
+    others = (
+        hopper_steps.steps(WAY[-1])["% of cuBLAS"].iloc[0],
+        swept.query("BN == 256 and CLUSTER == 2")["pct_cublas"].item(),
+        best_by_shape.at(PERSISTENT.name, Problem(*LARGE))["pct_cublas"],
+    )
+    filled = hopper_way.cycles(PERSISTENT.name, "16_tma_wgmma").loc["products at full rate"]
+    wanted = [*(f"{share:.1f}" for share in (*shares, *others)), *(f"{one:.0f}" for one in filled)]
+    assert re.findall(r"([\d.]+) %", said) == wanted
 
 
 # ---- clock readings ------------------------------------------------------------------------------

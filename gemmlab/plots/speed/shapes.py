@@ -106,7 +106,7 @@ def _shares_caption(table: pandas.DataFrame) -> str:
         means.append(f"{group} {percent(mean)}")
     least = next(table.sort_values("pct_cublas").head(1).itertuples())
     return (
-        f"What gl.matmul takes, at each shape M×N×K beside cuBLAS; geometric means: "
+        f"What gl.matmul takes in float32, at each shape M×N×K beside cuBLAS; geometric means: "
         f"{style.listed(means)}. The least is {percent(least.pct_cublas)}, at {_label(least)} with "
         f"{least.kernel}."
     )
