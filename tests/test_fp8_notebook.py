@@ -132,10 +132,9 @@ def test_a_step_is_counted_by_its_tile():
     assert mine["FLOP"] == 2 * 128**3 and mine["bytes copied"] == 2 * 128**2
     assert mine["cycles of float32 additions"] == 128 * 128 / 32 / 4
     assert table.loc["cycles of float32 additions", "18_persistent"] == 0
-    full = (
-        2 * 128**3 / 8192
-    )  # NVIDIA, "H100 Tensor Core GPU Architecture": FLOP of an SM in a cycle
-    assert mine["cycles of the tensor cores"] == pytest.approx(full, rel=0.05)
+    # NVIDIA, "H100 Tensor Core GPU Architecture": FLOP of an SM in a cycle, of 8 and of 16 bits
+    assert mine["cycles of the tensor cores"] == 2 * 128**3 / 8192
+    assert table.loc["cycles of the tensor cores", "18_persistent"] == 2 * 128 * 256 * 128 / 4096
 
 
 # ---- costs ---------------------------------------------------------------------------------------

@@ -12,8 +12,15 @@ from gemmlab.analysis.traced.rounds import needs
 from gemmlab.ladder import Problem, Target
 from gemmlab.ladder.rungs.hopper import PERSISTENT, WARP_SPECIALIZED
 from gemmlab.ladder.rungs.shapes import ceil_div
-from gemmlab.records import roofs, runs, tuning
-from gemmlab.records.experiments.hopper_steps import EVIDENCE, HUGE, ROADS, TITLES, WAY
+from gemmlab.records import best_by_shape, roofs, runs, tuning
+from gemmlab.records.experiments.hopper_steps import (
+    EVIDENCE,
+    HUGE,
+    ROADS,
+    TITLES,
+    WAY,
+    steps,
+)
 from gemmlab.records.registry import of_one_gpu
 from gemmlab.records.runs import LARGE, Measured
 
@@ -129,6 +136,30 @@ def _cycles(rung: ladder.Rung) -> dict[str, float]:
         "products at full rate": 100 * products, "SMs without a tile": 100 * (1 - busy),
         "the rest": 100 * (busy - products), "cycles": cycles,
     }  # fmt: skip
+
+
+def recordings() -> pandas.DataFrame:
+    """18 with its default settings at LARGE, wherever it is recorded. Columns: TFLOP/s, % of cuBLAS
+    (its first choice). Raises NoRecord, and what registry.Table.read raises.
+    """
+    import pandas
+
+    kernel = Measured(PERSISTENT)
+    run = runs.replay_at(kernel, *LARGE)
+    (step,) = steps(WAY[-1]).head(1).to_dict("records")
+    shape = best_by_shape.at(PERSISTENT.name, Problem(*LARGE))
+    swept = tuning.at(tuning.recorded(PERSISTENT.name), LARGE)
+    defaults = PERSISTENT.defaults
+    (sweep,) = swept[(swept[[*defaults]] == [*defaults.values()]).all(axis=1)].to_dict("records")
+    rows = {
+        "the record, runs.json": (run.gflops / 1e3, 100 * run.ratio.median),
+        "its steps, hopper_steps.csv": (step["TFLOP/s"], step["% of cuBLAS"]),
+        "the sweep, tuning/18_persistent.csv": (
+            Problem(*LARGE).flop / sweep["time_ms"] / 1e9, sweep["pct_cublas"],
+        ),
+        "for gl.choose, best_by_shape.csv": (shape["tflops"], shape["pct_cublas"]),
+    }  # fmt: skip
+    return pandas.DataFrame.from_dict(rows, orient="index", columns=["TFLOP/s", "% of cuBLAS"])
 
 
 def asked_for(rung: ladder.Rung, settings: ladder.Settings, problem: Problem) -> int:
