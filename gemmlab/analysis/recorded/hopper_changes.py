@@ -47,7 +47,8 @@ def changes(question: str, load: str = RESTED) -> pandas.DataFrame:
     for name in (FIRST_CHOICE, FASTEST_PROPOSAL):
         table[name] = 100 * table[name] / table["us"] if name in table else None
     table["M×N×K"] = [str(Problem(row.m, row.n, row.k)) for row in table.itertuples()]
-    return table.set_index("M×N×K").rename(columns=NAMES)[[*NAMES.values()]]
+    table = table.astype({"registers": int, "spilled_bytes": int}).set_index("M×N×K")
+    return table.rename(columns=NAMES)[[*NAMES.values()]]
 
 
 def roles(load: str = RESTED) -> pandas.DataFrame:
