@@ -36,16 +36,19 @@ def changes(question: str, load: str = RESTED) -> pandas.DataFrame:
 
     Columns: those of NAMES. The first is the first variant of the same race; from and to are the
     quartiles of that share. cycles: of an SM, for one launch, by the clock that it counted. % of
-    cuBLAS: of its first choice, which is None of 8 bits; % of cuBLASLt: of the fastest of its
-    proposals. registers: of a thread at the launch. Raises what registry.Table.read raises, also
-    where the question is not recorded.
+    cuBLAS: of its first choice, NaN of 8 bits; % of cuBLASLt: of the fastest of its proposals, of
+    16 bits by the medians of both. registers: of a thread at the launch. Raises what
+    registry.Table.read raises, also where the question is not recorded.
     """
     table = hopper_ablations.rows(question)
     table = table[table["load"] == load]
     libraries = table[table["code"] == LIBRARY].pivot(index=RACE, columns="variant", values="us")
+    libraries = libraries.reindex(columns=[FIRST_CHOICE, FASTEST_PROPOSAL])
     table = table[table["code"] != LIBRARY].join(libraries, on=RACE)
-    for name in (FIRST_CHOICE, FASTEST_PROPOSAL):
-        table[name] = 100 * table[name] / table["us"] if name in table else None
+    of_16_bits = table[FIRST_CHOICE].notna()  # pct_cublas is of the first choice, if there is one
+    table[FIRST_CHOICE] = table["pct_cublas"].where(of_16_bits)
+    by_medians = 100 * table[FASTEST_PROPOSAL] / table["us"]
+    table[FASTEST_PROPOSAL] = by_medians.where(of_16_bits, table["pct_cublas"])
     table["M×N×K"] = [str(Problem(row.m, row.n, row.k)) for row in table.itertuples()]
     table = table.astype({"registers": int, "spilled_bytes": int}).set_index("M×N×K")
     return table.rename(columns=NAMES)[[*NAMES.values()]]
