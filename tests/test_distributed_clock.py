@@ -120,19 +120,6 @@ def test_the_link_that_is_needed_is_where_gathers_and_products_take_as_long():
     assert math.isclose(clock.link_needed(LARGE, 2, FAST, BRAIN), 700e12 / 16384)
 
 
-def test_scaling_begins_at_one_and_weak_scaling_grows_the_rows():
-    strong = clock.strong(columns, LARGE, (1, 2, 4), FAST, BRAIN)
-    weak = clock.weak(columns, LARGE, (1, 2, 4), FAST, BRAIN)
-    for found in (strong, weak):
-        assert [one.ranks for one in found] == [1, 2, 4]
-        assert found[0].share == 1.0 and found[0].hidden is None
-        assert all(0 < one.share <= 1 for one in found)
-    assert {one.problem for one in strong} == {LARGE}
-    assert [one.problem.m for one in weak] == [LARGE.m, 2 * LARGE.m, 4 * LARGE.m]
-    endless = clock.weak(columns, LARGE, (1, 8), ENDLESS, BRAIN)
-    assert math.isclose(endless[1].share, 1.0)
-
-
 def test_hidden_is_what_lies_under_products_of_the_rank_that_hides_least():
     ran = [
         Ran(0, "c", "a", COLLECTIVE, 0.0, 2.0), Ran(0, "d", "b", COLLECTIVE, 1.0, 4.0),

@@ -6,6 +6,8 @@ from types import SimpleNamespace
 import pytest
 import sample_record
 
+from gemmlab.analysis.fp8 import costs
+from gemmlab.analysis.recorded import hopper_changes
 from gemmlab.kernel.compiler import compiled_resources
 from gemmlab.measure import power
 from gemmlab.measure.power import Sample
@@ -119,10 +121,11 @@ def dry(tmp_path, monkeypatch):
         "software_versions": lambda: dict.fromkeys(("driver", "cuda", "nvrtc", "cublas"), "13.0"),
         "require_verified": lambda kernel: None, "in_rounds": in_rounds, "_libraries": libraries,
         "arena_of": lambda *_: Played(), "CublasLt": lambda stream: Played(),
+        "error_of": lambda step: 1e-6,
     }.items():  # fmt: skip
         monkeypatch.setattr(hopper_ablations, name, played)
-    monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    monkeypatch.setattr(registry, "folders", lambda: [tmp_path / sample_record.GPU.slug])
+    monkeypatch.setattr(fp8_steps, "bits_of", lambda kernel: "0" * 64)
+    sample_record.put(monkeypatch, tmp_path)
 
 
 def test_a_race_is_kept_beside_what_was_recorded_before(dry):
@@ -142,3 +145,47 @@ def test_a_race_is_kept_beside_what_was_recorded_before(dry):
     others = hopper_ablations.rows("registers")
     assert set(others["race"]) == {race[0].what for race in QUESTIONS["registers"]}
     assert set(others["kernel"]) == {"cublas", *(s.rung.name for _, s in QUESTIONS["registers"])}
+
+
+# ---- what readers see ----------------------------------------------------------------------------
+
+
+def test_changes_stand_beside_the_first_of_their_race_and_both_libraries(dry):
+    hopper_ablations.record("roles", lambda line: None)
+    table = hopper_changes.changes("roles").loc["8192×8192×8192"].set_index("variant")
+    assert list(table.index) == list(ROLES), "no library"
+    assert table["% of the first"]["16"] == 100
+    row = table.loc["17"]  # the sixth: after two libraries and three other variants
+    assert row["% of the first"] == pytest.approx(50, rel=0.03)
+    assert row["from"] <= row["% of the first"] <= row["to"]
+    assert row["% of cuBLAS"] == pytest.approx(100 / 6, rel=0.03)
+    assert row["% of cuBLASLt"] == pytest.approx(200 / 6, rel=0.03)
+    assert set(hopper_changes.changes("roles", LOADED)["SM clock, MHz"]) == {1400}
+
+
+def test_roles_and_the_way_of_c_are_two_by_two(dry):
+    hopper_ablations.record("roles", lambda line: None)
+    grid = hopper_changes.roles()
+    assert grid.shape == (4, 2) and list(grid.columns) == ["C stored by threads", "C sent by tensor map"]  # fmt: skip # noqa: E501
+    table = hopper_changes.changes("roles").loc["4096×4096×4096"].set_index("variant")["cycles"]
+    of_roles = grid.loc["4096×4096×4096", "roles"]
+    assert of_roles.tolist() == [table["17, C stored by its threads"], table["17"]]
+    assert set(hopper_changes.GRID) == set(ROLES)
+
+
+def test_the_share_of_the_full_rate_is_of_counted_cycles(dry):
+    """By hand: a product of 8192 by the SMs' clock, which is 1,400 MHz without a pause."""
+    hopper_ablations.record("accumulators", lambda line: None)
+    table = costs.at_its_clock()
+    assert list(table.index) == list(costs.CLOCKED.values())
+    assert set(table["SM clock, MHz"]) == {1400}
+    rate = table.loc["scales of tensors", "TFLOP/s"]
+    assert rate == pytest.approx(2 * 8192**3 / 3e-3 / 1e12, rel=0.03)  # after two libraries
+    full = sample_record.GPU.sm_count * 8192 * 1400e6 / 1e12
+    assert table.loc["scales of tensors", "% of full rate"] == pytest.approx(100 * rate / full)
+
+
+@pytest.mark.parametrize("shown", [hopper_changes.roles, costs.at_its_clock], ids=["roles", "fp8"])
+def test_what_is_not_recorded_says_how_to_record_it(shown, dry):
+    with pytest.raises(registry.NoRecord, match="run `python -m gemmlab record hopper_ablations/"):
+        shown()

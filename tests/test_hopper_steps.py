@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 
 from gemmlab import ladder, plots
+from gemmlab.analysis.recorded import hopper_changes, hopper_way
 from gemmlab.folders import ROOT
 from gemmlab.kernel.compiler import compile_kernel
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.ladder import written
-from gemmlab.ladder.rungs.hopper import PERSISTENT
+from gemmlab.ladder import Problem, written
+from gemmlab.ladder.rungs.hopper import PERSISTENT, RUNGS
+from gemmlab.records import runs
 from gemmlab.records.experiments import hopper_steps, hopper_timeline
+from gemmlab.records.experiments.hopper_ablations import LOADED, RESTED
 from gemmlab.records.experiments.hopper_steps import EVERY, LARGE, ROADS, TYPES, WAY
 
 KINDS = {  # one step for each way to read A and B and to write C
@@ -74,20 +77,31 @@ def test_the_way_and_all_types_are_recorded_and_nothing_that_is_no_step():
 
 def test_the_way_is_shown_in_its_order():
     shown = hopper_steps.steps()
-    assert list(dict.fromkeys(shown["step"])) == [step.what for step in WAY]
+    titles = hopper_steps.TITLES
+    assert set(titles) < {step.what for step in WAY}
+    assert list(dict.fromkeys(shown["step"])) == [titles.get(s.what, s.what) for s in WAY]
     assert shown["M×N×K"].iloc[0] == "×".join(map(str, LARGE))
 
 
 def test_the_readme_has_the_recorded_shares():
+    """Those of the runs of 16 to 18, of 18 in other recordings, and of cycles."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     said = text[text.index("Hopper's own instructions") :].partition("\n")[0]
-    ends = WAY[3], WAY[4], WAY[-1]  # of 16, of 17 and of 18
-    shares = {step.what: [] for step in ends}
-    for row in hopper_steps.steps(*ends).itertuples():
-        shares[row.step].append(row[4])
-    assert re.findall(r"([\d.]+) %", said) == [
-        f"{share:.1f}" for both in shares.values() for share in both
+    shares = [
+        100 * runs.replay_at(runs.Measured(rung), *shape).ratio.median
+        for rung in RUNGS for shape in (LARGE, hopper_steps.HUGE)
+    ]  # fmt: skip
+    others = hopper_way.recordings()["% of cuBLAS"]
+    assert others.iloc[0] == shares[4]
+    alone = [  # one launch after the other
+        hopper_changes.changes("registers", load).query("variant == '18, registers move'")
+        for load in (RESTED, LOADED)
     ]
+    huge = [one.loc[str(Problem(*hopper_steps.HUGE)), "% of cuBLASLt"] for one in alone]
+    filled = hopper_way.cycles(PERSISTENT.name, "16_tma_wgmma").loc["products at full rate"]
+    wanted = [f"{share:.1f}" for share in (*shares, *others[1:], *alone[0]["% of cuBLAS"], *huge)]
+    wanted += [f"{share:.0f}" for share in filled]
+    assert re.findall(r"([\d.]+) %", said) == wanted
 
 
 # ---- clock readings ------------------------------------------------------------------------------

@@ -11,9 +11,16 @@ from gemmlab.analysis.recorded import hopper_way
 from gemmlab.analysis.traced.schedule import moved, schedule
 from gemmlab.ladder import Problem
 from gemmlab.ladder.rungs.hopper import PERSISTENT, THIN
-from gemmlab.records import tuning
+from gemmlab.records import runs, tuning
 from gemmlab.records.experiments import hopper_steps
-from gemmlab.records.experiments.hopper_steps import HUGE, LARGE, PACED, ROADS, WAY
+from gemmlab.records.experiments.hopper_steps import (
+    HUGE,
+    LARGE,
+    PACED,
+    ROADS,
+    TITLES,
+    WAY,
+)
 
 
 def rows():
@@ -25,6 +32,7 @@ def rows():
             found.append({
                 "step": step.what, "kernel": step.rung.name, "settings": ladder.written(step.full),
                 "m": m, "n": n, "k": k, "tflops": 500.0 + at, "pct_cublas": 80.0 + at,
+                "pct_cublas_q1": 79.5 + at, "pct_cublas_q3": 81.0 + at,
                 **(own if step.counted and (m, n, k) == HUGE else {}),
                 **(dict.fromkeys(PACED, 600.0) if step.paced and (m, n, k) == HUGE else {}),
                 "gpu": "NVIDIA Test", "recorded": "2026-11-21T10:00:00",
@@ -44,7 +52,7 @@ def test_steps_come_in_their_order_and_roads_of_18_after_them():
     for shape in (LARGE, HUGE):
         path = hopper_way.path(shape)
         roads = [s.what for s in ROADS if s.rung is PERSISTENT and shape in s.shapes]
-        assert list(path["step"]) == [step.what for step in WAY] + roads
+        assert list(path["step"]) == [TITLES.get(s.what, s.what) for s in WAY] + roads
         assert list(path["taken"]) == [True] * len(WAY) + [False] * len(roads)
         figure = plots.path(path)
         assert all(figure.findobj(lambda a, s=s: a.get_gid() == f"step {s}") for s in path["step"])
@@ -67,8 +75,24 @@ def test_groups_of_rows_need_less_and_what_is_counted_stands_beside():
 
 def test_energy_is_of_what_was_launched_without_a_pause():
     table = hopper_way.energy()
-    assert list(table.index) == [step.what for step in (*WAY, *ROADS) if step.paced]
+    paced = [TITLES.get(step.what, step.what) for step in (*WAY, *ROADS) if step.paced]
+    assert list(table.index) == paced
     assert set(table.columns) == set(hopper_way.PACED_AS.values())
+
+
+def test_the_account_of_cycles_is_that_of_the_counters():
+    """By hand: 512 tiles on 132 SMs, 128 of which have four, and a tile's 65,536 cycles."""
+    table = hopper_way.cycles("17_warp_specialized", PERSISTENT.name, "19_fp8")
+    assert table.drop("cycles").sum().tolist() == pytest.approx([100] * 3)
+    assert (table > 0).all(axis=None)
+    _, counted = runs.counters_at(gl.load(PERSISTENT.name), *LARGE)
+    of_18 = table[PERSISTENT.name]
+    assert of_18["cycles"] == pytest.approx(counted["sm__cycles_active.sum"] / 128)
+    assert of_18["SMs without a tile"] == pytest.approx(100 * 4 / 132)
+    assert of_18["products at full rate"] == pytest.approx(
+        100 * 512 * 65536 / 132 / of_18["cycles"]
+    )
+    assert table["17_warp_specialized"]["the rest"] > 2 * of_18["the rest"]
 
 
 def test_shapes_have_as_many_rounds_as_their_blocks_need():

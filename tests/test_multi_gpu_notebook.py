@@ -16,7 +16,6 @@ from gemmlab.notebook.ranks import exercises
 from gemmlab.notebook.ranks.lab import ranks_lab
 from gemmlab.notebook.ranks.lines import schedule_lines
 from gemmlab.records import runs
-from gemmlab.records.experiments.multi_gpu import cases
 from gemmlab.records.runs import Measured
 
 LARGE, SMALL = Problem(16384, 16384, 16384), Problem(20, 12, 16)
@@ -55,12 +54,6 @@ def test_the_link_that_hides_the_traffic_is_that_of_the_formula():
     assert table.loc["column parallel", "GB in"] == pytest.approx(2 * 0.75 * 16384**2 / 1e9)
     flop = table["FLOP per byte"] * table["GB in"] * 1e9
     assert np.allclose(flop, LARGE.flop / 4)
-
-
-def test_scaling_has_a_curve_of_each_schedule():
-    strong, weak = several_gpus.scaled(LARGE, Problem(8192, 8192, 8192), (1, 4), MACHINE, HALF)
-    assert list(strong) == list(weak) == list(cases.MAKERS)
-    assert {one.problem.m for curve in weak.values() for one in curve} == {8192, 4 * 8192}
 
 
 @pytest.mark.parametrize("maker", [make.column_parallel, make.row_parallel, make.summa])

@@ -65,6 +65,14 @@ def test_a_step_that_loses_looks_different(table):
     assert "slower" not in words(plots.path(table))
 
 
+def test_a_line_goes_from_quartile_to_quartile_where_the_table_has_them(table):
+    shares = table["% of cuBLAS"]
+    figure = plots.path(table.assign(**{"from": shares - 1, "to": shares + 0.5}))
+    for name, share in zip(table["step"], shares, strict=True):
+        assert the_one(figure, f"quartiles {name}").get_xdata().tolist() == [share - 1, share + 0.5]
+    assert "quartiles" in words(figure) and "quartiles" not in words(plots.path(table))
+
+
 def test_every_step_is_named_with_its_numbers(figure):
     found = words(figure)
     for title, _, _, rate, _ in STEPS:

@@ -74,21 +74,3 @@ def test_one_rank_moves_nothing_and_many_are_cut():
     figure = plots.rank_timeline(many, title="Sixteen of them")
     assert "The first 8 are shown" in figure.caption
     assert "Sixteen of them" in {text.get_text() for text in figure.texts}
-
-
-def test_scaling_draws_a_curve_for_each_name_in_both_panels():
-    curves = {
-        name: clock.strong(
-            lambda p, n: make.column_parallel(p, n, 4), LARGE, (1, 2, 4), machine, BRAIN
-        )
-        for name, machine in (("slow", Machine(600e12, 4e12, 50e9)), ("fast", MACHINE))
-    }
-    figure = plots.scaling(curves, curves, "a model")
-    for axes in figure.axes:
-        lines = {line.get_gid(): line for line in axes.lines if line.get_gid()}
-        assert set(lines) == {"slow", "fast"}
-        for name, line in lines.items():
-            assert list(line.get_ydata()) == [100 * one.share for one in curves[name]]
-    assert figure.caption.startswith("Used of 4 GPUs by the model, with the same product")
-    with pytest.raises(ValueError, match="one to 5 curves"):
-        plots.scaling({}, {}, "")

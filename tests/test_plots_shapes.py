@@ -88,7 +88,7 @@ def test_every_shape_has_a_bar_of_its_share_in_its_rung_s_colour():
 
 def test_the_caption_has_the_type_geometric_means_and_the_least():
     caption = plots.shape_shares(table()).caption
-    assert caption.startswith("What gl.matmul takes in float32, at each shape")
+    assert caption.startswith("The speed of what gl.matmul picks in float32 at each shape")
     thin = table().query("group == 'thin'")["pct_cublas"]
     assert f"thin {style.percent(numpy.exp(numpy.log(thin).mean()))}" in caption
     assert "The least is 96.0 %, at 1001×777×513 with 10_register_banks." in caption

@@ -9,9 +9,11 @@ from gemmlab.analysis.recorded.stalls import stalls as table_of
 from gemmlab.ladder import RUNGS, SINGLE, LadderError, find
 from gemmlab.ladder.rungs.irregular import BATCHED
 from gemmlab.ladder.shape_set import BATCHES
+from gemmlab.loading import load
 from gemmlab.measure import profiler
 from gemmlab.records import recorder, registry, runs, stalls
 from gemmlab.records.tuning import sizes_of
+from gemmlab.sass import loops
 
 ISSUED, WAITING = 1.0, {"long_scoreboard": 6.0, "barrier": 2.96, "sleeping": 0.04}
 
@@ -52,6 +54,29 @@ def test_the_shares_of_what_warps_do_are_those_of_their_cycles(results):
     words = table["what it is, or what a warp waits for"]
     assert words["long scoreboard"] == "data of global memory, by way of L1"
     assert words.str.len().max() <= 50, "pandas cuts longer ones"
+
+
+def test_barrier_and_long_scoreboard_are_others_where_wgmma_multiplies(results):
+    recorder.record(["stalls/16_tma_wgmma", "stalls/17_warp_specialized", "stalls/01_naive"], [],
+                    silent)  # fmt: skip
+    words = table_of("16_tma_wgmma", "17_warp_specialized")["waits for"]
+    assert words["barrier"] == stalls.OF_WGMMA["barrier"] and "mbarrier" in words["long scoreboard"]
+    assert words.str.len().max() <= 50, "pandas cuts longer ones"
+    mixed = table_of("01_naive", "17_warp_specialized")["waits for"]
+    assert mixed["barrier"] == stalls.REASONS["barrier"]
+
+
+def test_what_wgmma_waits_for_is_told_by_the_loop_of_17_and_by_counters(monkeypatch):
+    """Its loop has no barrier, and no rung of 16 to 18 loads from global memory."""
+    monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")
+    loop = loops.loop(load("17_warp_specialized")).instructions
+    names = {one.opcode for one in loop}
+    assert not any(name.startswith("BAR") for name in names)
+    assert any(name.startswith("WARPGROUP.DEPBAR") for name in names)
+    assert table_of("17_warp_specialized").loc["barrier", "17_warp_specialized"] > 40
+    for name in ("16_tma_wgmma", "17_warp_specialized", "18_persistent"):
+        _, counted = runs.counters_at(runs.Measured(find(name)), *runs.LARGE)
+        assert counted["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"] == 0
 
 
 def test_a_group_is_measured_rung_by_rung(results):

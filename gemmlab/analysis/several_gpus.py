@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +12,7 @@ from gemmlab import ladder
 from gemmlab.distributed import clock, in_turn
 from gemmlab.distributed import schedules as make
 from gemmlab.distributed.arithmetic import Bounded, ByKernel
-from gemmlab.distributed.clock import Machine, Scaled
+from gemmlab.distributed.clock import Machine
 from gemmlab.distributed.gpus.runner import DMA_ENGINES, NCCL
 from gemmlab.distributed.steps import Schedule
 from gemmlab.distributed.timeline import PRODUCT, Timeline
@@ -93,25 +93,6 @@ def traffic(
             "GB/s to hide it": moved / (flop / machine.flop_per_second) / 1e9,
         }  # fmt: skip
     return pandas.DataFrame.from_dict(rows, orient="index").rename_axis(f"{ranks} ranks")
-
-
-def scaled(
-    problem: Problem, grown: Problem, counts: Iterable[int], machine: Machine, precision: Precision
-) -> tuple[Mapping[str, list[Scaled]], Mapping[str, list[Scaled]]]:
-    """Strong scaling of `problem` and weak scaling of `grown`, that of one GPU, for each of
-    cases.MAKERS.
-
-    It is what plots.scaling takes.
-    """
-    counts = tuple(counts)
-    strong, weak = (
-        {
-            name: scale(maker, one, counts, machine, precision)
-            for name, maker in cases.MAKERS.items()
-        }
-        for scale, one in ((clock.strong, problem), (clock.weak, grown))
-    )
-    return strong, weak
 
 
 # ---- measured ------------------------------------------------------------------------------------

@@ -13,12 +13,10 @@ NCCL needs of SMs and memory; hosts that are late.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gemmlab.distributed.order import in_order
 from gemmlab.distributed.ranks import ScheduleError, whole
-from gemmlab.distributed.schedules import one_rank
 from gemmlab.distributed.steps import (
     ALL_GATHER,
     BROADCAST,
@@ -142,53 +140,6 @@ def _moving_s(
             busy[one.source, "out", wire] += size / wire
             busy[one.target, "in", wire] += size / wire
     return max(busy.values(), default=0.0)
-
-
-# ---- scaling -------------------------------------------------------------------------------------
-
-Make = Callable[[Problem, int], Schedule]
-
-
-@dataclass(frozen=True)
-class Scaled:
-    """A number of GPUs, and what the model gives for them.
-
-    `speedup`: over one GPU at the same product; `share`: of that many times one GPU. `hidden`: as
-    in Timeline; None with one GPU.
-    """
-
-    ranks: int
-    problem: Problem
-    ms: float
-    speedup: float
-    share: float
-    hidden: float | None
-
-
-def strong(
-    make: Make, problem: Problem, counts: Iterable[int], machine: Machine, precision: Precision
-) -> list[Scaled]:
-    """The same product on more and more GPUs, by the schedule that make(problem, ranks) gives."""
-    return [_scaled(make, problem, count, machine, precision) for count in counts]
-
-
-def weak(
-    make: Make, problem: Problem, counts: Iterable[int], machine: Machine, precision: Precision
-) -> list[Scaled]:
-    """With p GPUs p times the rows: `problem` is that of one GPU."""
-    return [
-        _scaled(make, replace(problem, m=problem.m * count), count, machine, precision)
-        for count in counts
-    ]
-
-
-def _scaled(make: Make, problem: Problem, count: int, machine: Machine, precision) -> Scaled:
-    alone = timeline(one_rank(problem), machine, precision).ms
-    found = timeline(make(problem, count), machine, precision) if count > 1 else None
-    ms = alone if found is None else found.ms
-    speedup = alone / ms if ms else 1.0
-    hidden = None if found is None else found.hidden
-    return Scaled(count, problem, ms, speedup, speedup / count, hidden)
 
 
 def link_needed(problem: Problem, ranks: int, machine: Machine, precision: Precision) -> float:

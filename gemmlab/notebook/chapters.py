@@ -54,7 +54,7 @@ MULTI_GPU = Chapter(
     name="21_multi_gpu",
     title="Several GPUs",
     idea="a product over ranks as lists of steps: who holds what, what moves, "
-    "what is hidden on two GPUs and on more",
+    "and what of that two GPUs hide",
     draw=_of_a_grid,
     alt="One of four ranks has a quarter of A, of B and of C, and gets a quarter of A and of B.",
 )

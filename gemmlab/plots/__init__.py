@@ -42,7 +42,6 @@ from gemmlab.plots.memory.waves import waves
 from gemmlab.plots.memory.widths import access_widths, staging
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.ranks.holdings import rank_holdings
-from gemmlab.plots.ranks.scaling import scaling
 from gemmlab.plots.ranks.timeline import rank_timeline
 from gemmlab.plots.search.landscape import landscape
 from gemmlab.plots.search.predicted import predicted
@@ -112,7 +111,6 @@ __all__ = [
     "rules",
     "rung_map",
     "scale_reach",
-    "scaling",
     "shape_shares",
     "shares",
     "sharing",

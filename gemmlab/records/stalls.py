@@ -58,6 +58,17 @@ In short, after "Warp Stall Reasons" in NVIDIA's Kernel Profiling Guide of Nsigh
 queue of shared memory are also those of special functions and of other slow instructions.
 """
 
+OF_WGMMA = {
+    "barrier": "its warpgroup's products, or a barrier",
+    "long_scoreboard": "the phase of an mbarrier",
+}
+"""What two of them are, most of it, in rungs that multiply by `wgmma`.
+
+The loop of 17 has no barrier, and most of its warps' time is counted as one all the same: only the
+instructions that order products and wait for them are left. 16 to 18 load nothing from global
+memory, as counted: only the polls of mbarriers are left.
+"""
+
 OF_SM_90 = ("gmma",)  # other GPUs do not have it
 ISSUE_ACTIVE = "smsp__issue_active.avg.pct_of_peak_sustained_active"
 METRICS = {  # column: what Nsight Compute counts for it; reasons are warps for each issue

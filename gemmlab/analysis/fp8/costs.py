@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gemmlab.ladder.element_types import E4M3
+from gemmlab.analysis.recorded import hopper_changes
+from gemmlab.analysis.recorded.block_phases import TENSOR_FLOP_PER_CYCLE
+from gemmlab.ladder import Problem
 from gemmlab.ladder.rungs.fp8 import SCALES
-from gemmlab.records.experiments import wgmma_ceilings
+from gemmlab.records import runs
 from gemmlab.records.experiments.fp8 import quantizing, steps
+from gemmlab.records.experiments.hopper_ablations import LOADED
 
 if TYPE_CHECKING:
     import pandas
 
 BF16 = "BF16"  # in a column `scales`: rung 18, which takes none
-CLOCKED = (steps.TENSORS, steps.ONE_SUM, steps.BY_ROWS, steps.BY_BLOCKS)
+CLOCKED = {  # a variant of hopper_ablations: the step of fp8_steps that it is
+    "two sets": steps.TENSORS.what, "never promoted, 128×256": steps.ONE_SUM.what,
+    "row scales, two sets": steps.BY_ROWS.what, "block scales, two sets": steps.BY_BLOCKS.what,
+}  # fmt: skip
 BY_SCALES = (steps.TENSORS, steps.BY_ROWS, steps.BY_BLOCKS)  # in the order of SCALES
 
 
@@ -73,20 +79,14 @@ def beside_the_product() -> pandas.DataFrame:
 
 
 def at_its_clock() -> pandas.DataFrame:
-    """How near the tensor cores' ceiling products of 8192×8192×8192 are, at the clock they had.
+    """How near the tensor cores' full rate products of 8192×8192×8192 are, without a pause.
 
-    A row for each of CLOCKED. Columns: TFLOP/s; the SM clock in MHz and the power in W, as the
-    driver told them meanwhile; % of ceiling: of the recorded wgmma of E4M3 on random numbers
-    without end, both per cycle of the driver's clock. Raises what registry.Table.read raises.
+    A row for each of CLOCKED. Columns: TFLOP/s; SM clock, MHz, as the SMs counted it meanwhile; %
+    of full rate: of 8,192 FLOP for each SM and cycle of that clock. Raises what registry.Table.read
+    raises, also where the question "accumulators" of hopper_ablations is not recorded.
     """
-    table = wgmma_ceilings.EVIDENCE.read()
-    (ceiling,) = table[
-        (table["dtype"] == E4M3.name) & (table["data"] == "random") & (table["load"] == "sustained")
-    ].itertuples()
-    found = steps.EVIDENCE.read()
-    found = found[(found[["m", "n", "k"]] == list(steps.HUGE)).all(axis=1)]
-    found = found.set_index("step").loc[[step.what for step in CLOCKED]]
-    per_cycle = found["tflops"] / found["sm_clock_mhz"]
-    found["% of ceiling"] = 100 * per_cycle / (ceiling.tflops / ceiling.driver_clock_mhz)
-    named = {"tflops": "TFLOP/s", "sm_clock_mhz": "SM clock, MHz", "power_w": "W"}
-    return found.rename(columns=named)[[*named.values(), "% of ceiling"]]
+    found = hopper_changes.changes("accumulators", LOADED).loc[str(Problem(*steps.HUGE))]
+    found = found.set_index("variant").loc[[*CLOCKED]].rename(index=CLOCKED).rename_axis("step")
+    cycles = runs.current()["gpu"]["sm_count"] * 1e6 * found["SM clock, MHz"]
+    found["% of full rate"] = 100e12 * found["TFLOP/s"] / (2 * TENSOR_FLOP_PER_CYCLE * cycles)
+    return found[["TFLOP/s", "SM clock, MHz", "% of full rate"]]

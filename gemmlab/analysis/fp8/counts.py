@@ -5,11 +5,11 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
+from gemmlab.analysis.recorded.block_phases import TENSOR_FLOP_PER_CYCLE
 from gemmlab.cuda.architectures import WARP
 from gemmlab.cuda.occupancy import SM_PARTITIONS
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder.scales import BLOCK
-from gemmlab.records import roofs, runs
 from gemmlab.simulator.counters import SECTOR_BYTES
 
 if TYPE_CHECKING:
@@ -24,12 +24,11 @@ def of_a_step(*kernels: Kernel) -> pandas.DataFrame:
     """A column for each kernel; traced, of one block and 128 of K, first and last steps left out.
 
     Rows: FLOP; bytes copied to the block's shared memory; FLOP for each of them; cycles of the
-    tensor cores at the recorded ceiling; cycles in which each of the SM's schedulers starts a
-    float32 multiply-add. For kernels by wgmma. Raises NoRecord and BadRecord.
+    tensor cores at their full rate; cycles in which each of the SM's schedulers starts a float32
+    multiply-add. For kernels by wgmma, of 8 and 16 bits.
     """
     import pandas
 
-    per_cycle, sms = roofs.recorded_ceilings().flop_per_cycle, runs.current()["gpu"]["sm_count"]
     found = {}
     for kernel in kernels:
         (rows, columns), (down, across) = (
@@ -42,11 +41,11 @@ def of_a_step(*kernels: Kernel) -> pandas.DataFrame:
             for one in (ADDITIONS, COPIED)
         )
         flop = 2 * rows * columns * BLOCK
-        at_ceiling = per_cycle(kernel.precision.a.name, by_wgmma=True) / sms
+        per_cycle = TENSOR_FLOP_PER_CYCLE * 2 // kernel.precision.a.bytes
         found[kernel.name] = {
             "FLOP": flop, "bytes copied": copied * SECTOR_BYTES,
             "FLOP per byte": flop / (copied * SECTOR_BYTES),
-            "cycles of the tensor cores": flop / at_ceiling,
+            "cycles of the tensor cores": flop / per_cycle,
             "cycles of float32 additions": added / WARP / SM_PARTITIONS,
         }  # fmt: skip
     return pandas.DataFrame(found)

@@ -1,4 +1,4 @@
-"""The way from 16 to 18 as recorded: its steps, what each moved, and at which shapes it holds."""
+"""The way from 16 to 18 as recorded: its steps, what each moved, and where the cycles went."""
 
 from __future__ import annotations
 
@@ -6,13 +6,23 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gemmlab import ladder
+from gemmlab.analysis.counters import PER_32
+from gemmlab.analysis.recorded.block_phases import TENSOR_FLOP_PER_CYCLE
 from gemmlab.analysis.traced.rounds import needs
 from gemmlab.ladder import Problem, Target
 from gemmlab.ladder.rungs.hopper import PERSISTENT, WARP_SPECIALIZED
 from gemmlab.ladder.rungs.shapes import ceil_div
-from gemmlab.records import roofs, runs, tuning
-from gemmlab.records.experiments.hopper_steps import EVIDENCE, HUGE, ROADS, WAY
+from gemmlab.records import best_by_shape, roofs, runs, tuning
+from gemmlab.records.experiments.hopper_steps import (
+    EVIDENCE,
+    HUGE,
+    ROADS,
+    TITLES,
+    WAY,
+    steps,
+)
 from gemmlab.records.registry import of_one_gpu
+from gemmlab.records.runs import LARGE, Measured
 
 if TYPE_CHECKING:
     import pandas
@@ -20,18 +30,24 @@ if TYPE_CHECKING:
 GB = 1e9
 ORDERED_BY = ("GROUP", "CLUSTER", "SHARE_A")
 ORDERS = ((1, 1, 0), (16, 1, 0), (1, 2, 0), (16, 2, 0), (16, 2, 1))
+SHARES = {
+    "tflops": "TFLOP/s", "pct_cublas": "% of cuBLAS", "pct_cublas_q1": "from",
+    "pct_cublas_q3": "to",
+}  # fmt: skip
 PACED_AS = {
     "sustained_tflops": "TFLOP/s", "sustained_clock_mhz": "SM clock, MHz",
     "sustained_driver_clock_mhz": "driver's clock, MHz", "sustained_power_w": "W",
     "joules_per_tflop": "J per TFLOP",
 }  # fmt: skip
 
+SM_CYCLES = PER_32["SM cycles"]
+
 
 def path(shape: tuple[int, int, int]) -> pandas.DataFrame:
     """For plots.path: the steps of the way at this shape (M, N, K), then roads of 18 not taken.
 
     Columns: step, predicted (of which rung, and what of its settings is not the default), taken,
-    TFLOP/s, % of cuBLAS, gpu, recorded. Raises what registry.Table.read raises.
+    TFLOP/s, % of cuBLAS and its quartiles, gpu, recorded. Raises what registry.Table.read raises.
     """
     table = EVIDENCE.read()
     table = table[(table[["m", "n", "k"]] == list(shape)).all(axis=1)]
@@ -40,10 +56,11 @@ def path(shape: tuple[int, int, int]) -> pandas.DataFrame:
     every = [what for what in (*taken, *not_taken) if what in set(table["step"])]
     found = table.set_index("step").loc[every].reset_index()
     return found.assign(
-        predicted=found.apply(_of_rung, axis=1), taken=found["step"].isin(taken)
-    ).rename(columns={"tflops": "TFLOP/s", "pct_cublas": "% of cuBLAS"})[
-        ["step", "predicted", "taken", "TFLOP/s", "% of cuBLAS", "gpu", "recorded"]
-    ]
+        predicted=found.apply(_of_rung, axis=1), taken=found["step"].isin(taken),
+        step=found["step"].replace(TITLES),
+    ).rename(columns=SHARES)[
+        ["step", "predicted", "taken", *SHARES.values(), "gpu", "recorded"]
+    ]  # fmt: skip
 
 
 def energy() -> pandas.DataFrame:
@@ -56,7 +73,7 @@ def energy() -> pandas.DataFrame:
     return (
         table[table["joules_per_tflop"].notna()]
         .set_index("step")
-        .rename(columns=PACED_AS)[[*PACED_AS.values()]]
+        .rename(index=TITLES, columns=PACED_AS)[[*PACED_AS.values()]]
     )
 
 
@@ -91,6 +108,58 @@ def traffic() -> pandas.DataFrame:
             **counted.get(values, {}),
         }  # fmt: skip
     return pandas.DataFrame(rows).T
+
+
+def cycles(*names: str) -> pandas.DataFrame:
+    """Where the cycles of all SMs went at LARGE, a column for each of 16 to 19, in percent.
+
+    Rows: "products at full rate", TENSOR_FLOP_PER_CYCLE for each SM, of 8 bits twice as many; "SMs
+    without a tile", by the tiles and the SMs, all tiles taken as equally long; "the rest"; and last
+    the cycles themselves, of an SM: those that were counted while it had warps, over the share of
+    SMs that had a tile. Raises LadderError, NoRecord, StaleRecord.
+    """
+    import pandas
+
+    return pandas.DataFrame({name: _cycles(ladder.find(name)) for name in names})
+
+
+def _cycles(rung: ladder.Rung) -> dict[str, float]:
+    sms, problem = _sm_count(), Problem(*LARGE)
+    _, counted = runs.counters_at(Measured(rung), *LARGE)
+    rows, columns = rung.tile(rung.defaults)
+    tiles = ceil_div(problem.m, rows) * ceil_div(problem.n, columns)
+    busy = tiles / (ceil_div(tiles, sms) * sms)
+    cycles = counted[SM_CYCLES] / sms / busy
+    per_cycle = TENSOR_FLOP_PER_CYCLE * 2 // rung.precision.a.bytes
+    products = problem.flop / sms / per_cycle / cycles
+    return {
+        "products at full rate": 100 * products, "SMs without a tile": 100 * (1 - busy),
+        "the rest": 100 * (busy - products), "cycles": cycles,
+    }  # fmt: skip
+
+
+def recordings() -> pandas.DataFrame:
+    """18 with its default settings at LARGE, wherever it is recorded. Columns: TFLOP/s, % of cuBLAS
+    (its first choice). Raises NoRecord, and what registry.Table.read raises.
+    """
+    import pandas
+
+    kernel = Measured(PERSISTENT)
+    run = runs.replay_at(kernel, *LARGE)
+    (step,) = steps(WAY[-1]).head(1).to_dict("records")
+    shape = best_by_shape.at(PERSISTENT.name, Problem(*LARGE))
+    swept = tuning.at(tuning.recorded(PERSISTENT.name), LARGE)
+    defaults = PERSISTENT.defaults
+    (sweep,) = swept[(swept[[*defaults]] == [*defaults.values()]).all(axis=1)].to_dict("records")
+    rows = {
+        "the record, runs.json": (run.gflops / 1e3, 100 * run.ratio.median),
+        "its steps, hopper_steps.csv": (step["TFLOP/s"], step["% of cuBLAS"]),
+        "the sweep, tuning/18_persistent.csv": (
+            Problem(*LARGE).flop / sweep["time_ms"] / 1e9, sweep["pct_cublas"],
+        ),
+        "for gl.choose, best_by_shape.csv": (shape["tflops"], shape["pct_cublas"]),
+    }  # fmt: skip
+    return pandas.DataFrame.from_dict(rows, orient="index", columns=["TFLOP/s", "% of cuBLAS"])
 
 
 def asked_for(rung: ladder.Rung, settings: ladder.Settings, problem: Problem) -> int:

@@ -27,8 +27,9 @@ def stalls(*names: str, shape: tuple[int, ...] = runs.LARGE) -> pandas.DataFrame
 
     First "issue active": the cycles of a scheduler in which it started an instruction, in percent;
     and how many warps a scheduler had. Then each reason of Nsight Compute, in percent of the cycles
-    of all warps, the most frequent of the last rung first; WORDS says it in words. Reasons below
-    1 % in every rung are the rest. Raises LadderError, NoRecord, StaleRecord, BadRecord.
+    of all warps, the most frequent of the last rung first; WORDS says it in words, which are others
+    where all rungs multiply by wgmma. Reasons below 1 % in every rung are the rest. Raises
+    LadderError, NoRecord, StaleRecord, BadRecord.
     """
     import pandas
 
@@ -45,7 +46,9 @@ def stalls(*names: str, shape: tuple[int, ...] = runs.LARGE) -> pandas.DataFrame
         large.rename(lambda reason: reason.replace("_", " ")),
         pandas.DataFrame({REST: shares.drop(large.index).sum()}).T,
     ])  # fmt: skip
-    words = [*OF_A_SCHEDULER, *map(recorded.REASONS.get, large.index), ""]
+    by_wgmma = all(ladder.find(name).by_wgmma for name in names)
+    meaning = recorded.REASONS | (recorded.OF_WGMMA if by_wgmma else {})
+    words = [*OF_A_SCHEDULER, *map(meaning.get, large.index), ""]
     return table.astype(float).round(1).assign(**{WORDS: words})
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gemmlab import ladder
 from gemmlab.analysis import counters
 from gemmlab.analysis.recorded import stalls
+from gemmlab.analysis.recorded.hopper_way import SHARES
 from gemmlab.cuda.architectures import LIMITS, base
 from gemmlab.ladder import SINGLE
 from gemmlab.records import runs
@@ -37,7 +38,7 @@ def path(size: int) -> pandas.DataFrame:
     """For plots.path: the steps from 10 to 22 at size³, then the roads of 22 that were not taken.
 
     Columns: step, predicted (of which rung, and what of its settings is not the default), taken,
-    TFLOP/s, % of cuBLAS, gpu, recorded. Raises what registry.Table.read raises.
+    TFLOP/s, % of cuBLAS and its quartiles, gpu, recorded. Raises what registry.Table.read raises.
     """
     return _path(size, WAY, ROADS)
 
@@ -55,9 +56,7 @@ def _path(size: int, taken: tuple[Step, ...], others: tuple[Step, ...]) -> panda
     found = table.loc[[step.what for step in every]].reset_index()
     return found.assign(
         predicted=[_settings(step) for step in every], taken=[step in taken for step in every]
-    ).rename(columns={"tflops": "TFLOP/s", "pct_cublas": "% of cuBLAS"})[
-        ["step", "predicted", "taken", "TFLOP/s", "% of cuBLAS", "gpu", "recorded"]
-    ]
+    ).rename(columns=SHARES)[["step", "predicted", "taken", *SHARES.values(), "gpu", "recorded"]]
 
 
 def _settings(step: Step) -> str:

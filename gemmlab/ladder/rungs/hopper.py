@@ -250,7 +250,8 @@ TMA_WGMMA = Rung(
 WARP_SPECIALIZED = Rung(
     name="17_warp_specialized",
     title="Warp specialization",
-    idea="a warp that only copies and warps that only multiply, with a ring between them",
+    idea="C sent by tensor map; a warp that only copies, warps that only multiply, a ring between "
+    "them",
     inner_loop=(
         ("for (int step = 0; step < steps; ++step, at", "[&](unsigned to"),
         ("for (int step = 0; step < steps; ++step) {", "}"),

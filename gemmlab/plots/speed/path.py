@@ -12,6 +12,7 @@ from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import LARGE, LINE, MARGIN, NORMAL, SMALL, WIDTH, styled
 
 RATE, SHARE = "TFLOP/s", "% of cuBLAS"
+QUARTILES = "from", "to"  # of the share
 COLUMNS = ("step", "predicted", "taken", RATE, SHARE, "gpu", "recorded")
 HEADS = {RATE: 0.65, "points": 0.6}  # of the numbers, and their widths in inches
 WORDS, BAR, GAP = 3.6, 0.2, 0.14  # inches: what a step is called, a bar, the room between rows
@@ -30,8 +31,9 @@ def path(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
     """What each step changed, in points of cuBLAS's speed; below its name the prediction.
 
     table: as gl.path() gives. A bar goes from the share of cuBLAS of the step that was kept before
-    to its own. Hatched bars are roads not taken: each changes one thing in the last step kept, so
-    their bars begin there. The dashed line is cuBLAS.
+    to its own; where the table has columns from and to, a line over its end goes from one to the
+    other. Hatched bars are roads not taken: each changes one thing in the last step kept, so their
+    bars begin there. The dashed line is cuBLAS.
 
     Raises TypeError and ValueError for anything else, also where no step was kept.
     """
@@ -52,7 +54,9 @@ def path(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
     fig = style.page(top + height + 0.55, caption or _caption(table), style.provenance(table))
     fig.text_at(MARGIN, TITLE, _title(table), size=LARGE, weight="bold")
     ax = fig.add_axes_at(left, top, WIDTH - left - right, height, gid="path", ylim=(height, 0))
-    low, high = min(table[SHARE].min(), 100.0), max(table[SHARE].max(), 100.0)
+    with_quartiles = set(QUARTILES) <= set(table)
+    ends = table[[SHARE, *QUARTILES] if with_quartiles else [SHARE]]
+    low, high = min(ends.min(axis=None), 100.0), max(ends.max(axis=None), 100.0)
     spare = ROOM * (high - low or 1.0)
     ax.set(xlim=(low - spare, high + spare), xlabel=SHARE)
     ax.axvline(100, color=style.BLACK, linewidth=1.2, linestyle="--", gid="cuBLAS")
@@ -62,6 +66,9 @@ def path(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
     for (row, name, guess), tall in zip(rows, heights, strict=True):
         middle = y + tall / 2
         _draw_bar(ax, row, middle)
+        if with_quartiles:
+            ax.plot([row[name] for name in QUARTILES], [middle] * 2, color=style.BLACK,
+                    linewidth=1.1, zorder=3, gid=f"quartiles {row['step']}")  # fmt: skip
         if end and end[0] == row["before"]:
             ax.plot([end[0]] * 2, [end[1], middle], color=style.FAINT, linewidth=0.7,
                     linestyle=":", zorder=1)  # fmt: skip
@@ -79,7 +86,8 @@ def path(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
         y += tall
     ax.set_yticks([])
     ax.grid(axis="x")
-    _draw_key(fig, [one for one in LOOKS if one in {row["came"] for row, *_ in rows}])
+    _draw_key(fig, [one for one in LOOKS if one in {row["came"] for row, *_ in rows}],
+              with_quartiles)  # fmt: skip
     for head, x in zip(HEADS, edges, strict=True):
         fig.text_at(x, KEY, head, size=SMALL, ha="right")
     return fig
@@ -125,7 +133,7 @@ def _signed(change: float | None) -> str:
     return f"{change:+.1f}".replace("-", "−") if round(change, 1) else "0.0"
 
 
-def _draw_key(fig: Picture, came: list[str]) -> None:
+def _draw_key(fig: Picture, came: list[str], with_quartiles: bool) -> None:
     across, down = fig.get_size_inches()
     x = MARGIN
     for one in came:
@@ -136,10 +144,13 @@ def _draw_key(fig: Picture, came: list[str]) -> None:
         )  # fmt: skip
         fig.add_artist(patch)
         fig.text_at(x + 0.28, KEY, name, size=SMALL)
-        x += 0.28 + style.text_width(name, SMALL) + 0.25
-    line = [x / across, (x + 0.25) / across], [1 - (KEY + 0.065) / down] * 2
-    fig.add_artist(Line2D(*line, color=style.BLACK, linewidth=1.2, linestyle="--"))
-    fig.text_at(x + 0.32, KEY, "cuBLAS", size=SMALL)
+        x += 0.28 + style.text_width(name, SMALL) + 0.2
+    lines = {"cuBLAS": "--", **({"quartiles": "-"} if with_quartiles else {})}
+    for name, look in lines.items():
+        line = [x / across, (x + 0.25) / across], [1 - (KEY + 0.065) / down] * 2
+        fig.add_artist(Line2D(*line, color=style.BLACK, linewidth=1.2, linestyle=look))
+        fig.text_at(x + 0.32, KEY, name, size=SMALL)
+        x += 0.32 + style.text_width(name, SMALL) + 0.2
 
 
 def _title(table: pandas.DataFrame) -> str:

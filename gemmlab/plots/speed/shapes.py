@@ -108,8 +108,8 @@ def _shares_caption(table: pandas.DataFrame) -> str:
     types = style.listed(list(dict.fromkeys(table["dtype"])))
     return (
         f"The speed of what gl.matmul picks in {types} at each shape, M×N×K, as a share of "
-        f"cuBLAS's; geometric means: {style.listed(means)}. The least is {percent(least.pct_cublas)}, at "
-        f"{_label(least)} with {least.kernel}."
+        f"cuBLAS's; geometric means: {style.listed(means)}. The least is "
+        f"{percent(least.pct_cublas)}, at {_label(least)} with {least.kernel}."
     )
 
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 ROW, BAR = 0.42, 0.28  # inches: from one role to the next, and of that its bars
 KINDS = {  # from one event to the next: what it is called, and its colour
-    ("waits", "goes_on"): ("waits for a stage", style.ORANGE),
-    ("goes_on", "done"): ("multiplies, or starts copies", style.SKY),
+    ("waits", "goes_on"): ("asks for a stage, and waits", style.ORANGE),
+    ("goes_on", "done"): ("products, or starts of copies", style.SKY),
     ("done", "met"): ("waits for the others, or tells them", style.PURPLE),
 }
 

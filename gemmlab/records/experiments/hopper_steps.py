@@ -140,6 +140,9 @@ WAY = (
     Step("clusters of two", PERSISTENT, AT_THE_END, counted=True, paced=True),
     Step("launches that begin early", PERSISTENT, {}, paced=True),
 )
+TITLES = {"a warp that only copies": "C sent by tensor map; a warp that only copies"}
+"""Of some rows: what readers see instead of the step."""
+
 SQUARES_OF_1024, SQUARES_OF_2048 = (1024, 1024, 1024), (2048, 2048, 2048)
 SMALL_TILES = (
     (WARP_SPECIALIZED, {"BM": 64, "BN": 128, "STAGES": 8}),
@@ -318,6 +321,7 @@ def shown(found: pandas.DataFrame) -> pandas.DataFrame:
     """Rows of steps, with the columns that readers see."""
     found = found.copy()
     found["M×N×K"] = [f"{row.m}×{row.n}×{row.k}" for row in found.itertuples()]
+    found["step"] = found["step"].replace(TITLES)
     return found.rename(
         columns={
             "tflops": "TFLOP/s", "pct_cublas": "% of cuBLAS", "pct_cublas_q1": "from",
