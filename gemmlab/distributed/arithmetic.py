@@ -53,13 +53,14 @@ class ByKernel:
 
     @classmethod
     def of(cls, rung: str, settings: Settings | None = None) -> ByKernel:
-        """By a rung's name and settings: what can be sent to another process.
+        """By a rung's name and its macros: what can be sent to another process.
 
         Without settings, its defaults or the nearest that run here.
         """
         if settings is None:
             return cls(by_default(find(rung)))
-        return cls(Kernel(find(rung), settings_for(find(rung), settings), None, find(rung).path))
+        chosen = settings_for(find(rung), {}) | settings
+        return cls(Kernel(find(rung), chosen, None, find(rung).path))
 
     def element(self, matrix: str) -> ElementType:
         """Of "A", "B" or "C"."""
