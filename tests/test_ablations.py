@@ -159,5 +159,5 @@ def test_the_order_of_fmas_is_worth_at_the_end_of_the_path_what_10_says():
     """Taken back, each alone: almost five points of cuBLAS's speed, and about two."""
     path = gl.path(NAME).set_index("step")["% of cuBLAS"]
     whole = path["blocks in groups of 8 rows: the rung as it is"]
-    assert 4.4 < whole - path["ptxas at its default"] < 5
+    assert 4.4 < whole - path["ptxas at its default"] <= 5
     assert 1.7 < whole - path["FMAs row by row"] < 2.5
