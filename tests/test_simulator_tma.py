@@ -7,10 +7,10 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
+from recorded import record_bulk_copies
 from recorded import record_copies as recorder
 
 from gemmlab import simulator
-from gemmlab.simulator.async_copy import counted
 
 HERE = Path(__file__).parent
 f4 = np.float32
@@ -92,6 +92,32 @@ def test_an_mbarrier_counts_as_on_the_hardware(name):
     wanted_seen, wanted_pending = record()[f"script {name}"]
     assert (seen == wanted_seen).all(), "whether a phase is complete"
     assert (pending == wanted_pending).all(), "how many arrivals were missing"
+
+
+# The recorded loop counts copies that land before a thread waits for them. In the simulator they
+# land when one waits: it expects the bytes of the recorded copies, and another number is a finding.
+AWAIT = f"""const int copies = COPIES;
+        for (int i = 0; i < copies; ++i) {record_bulk_copies.EXPECT}
+        {record_bulk_copies.ARRIVE}
+        while (!complete(&full)) {{ }}"""
+
+
+@pytest.mark.parametrize("name", record_bulk_copies.CASES)
+def test_copies_by_several_lanes_happen_and_count_as_on_the_hardware(name):
+    wanted = record_bulk_copies.RECORD.read()["entries"][name]
+    source = record_bulk_copies.source([name], AWAIT.replace("COPIES", str(wanted["copies"])))
+    array, zeros, out = record_bulk_copies.arrays(name)
+    box, given = simulator.TensorMap(array, record_bulk_copies.BOX), record_bulk_copies.GIVEN
+    run = simulator.launch(
+        source, record_bulk_copies.entry(name), (1, 1, 1), (record_bulk_copies.THREADS, 1, 1),
+        [box, array, zeros, given, out], count=True, **SETTINGS,
+    )  # fmt: skip
+    assert run.findings == []
+    assert record_bulk_copies.copies(name, array, out) == wanted["copies"]
+    for what, metric in record_bulk_copies.METRICS.items():
+        counted = {kind: run.counters[metric(kind)] for kind in record_bulk_copies.KINDS.values()}
+        none = dict.fromkeys(counted, 0)
+        assert counted == none | {record_bulk_copies.kind(name): wanted[what]}, what
 
 
 @pytest.mark.parametrize("swizzle", recorder.PRODUCTS)
@@ -492,36 +518,3 @@ def test_a_source_that_is_read_is_not_yet_stored():
 def test_some_fence_stands_between_the_writes_and_the_store(before, after, raced):
     *_, kinds = groups("0", before, after)
     assert kinds == ({"async-proxy race"} if raced else set())
-
-
-ALIKE = (
-    recorder.HEAD
-    + """
-extern "C" __global__ void k(float* to, int pieces) {
-    __shared__ __align__(128) float box[256];
-    const int t = threadIdx.x, piece = t % pieces;
-    for (int i = t; i < 256; i += blockDim.x) box[i] = i;
-    fence();
-    __syncthreads();
-    asm volatile("COPY [%0], [%1], 64;"
-                 :: "l"(to + 16 * piece), "r"(place(box + 16 * piece)) : "memory");
-    finish();
-}"""
-)
-COPY = {"tma_st": "cp.async.bulk.global.shared::cta.bulk_group",
-        "tma_red": "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32"}  # fmt: skip
-
-
-@pytest.mark.parametrize("once", [set(), {"tma_st"}, {"tma_red"}])
-@pytest.mark.parametrize("pieces", [1, 3, 16])
-@pytest.mark.parametrize("what", COPY)
-def test_lanes_that_store_alike_count_each_or_once_for_a_warp(what, pieces, once, monkeypatch):
-    monkeypatch.setattr(counted, "ONCE_FOR_LANES_THAT_AGREE", once)
-    to, lanes = np.zeros(256, f4), 40  # a whole warp, and 8 lanes of another
-    text = ALIKE.replace("COPY", COPY[what])
-    run = simulator.launch(text, "k", (1, 1, 1), (lanes, 1, 1), [to, pieces], count=True)
-    number = sum(min(pieces, of_warp) for of_warp in (32, 8)) if what in once else lanes
-    assert run.counters[counted.INSTRUCTIONS.format(what)] == number
-    assert run.counters[counted.sectors_metric(what)] == 2 * number
-    times = np.bincount(np.arange(lanes) % pieces) if what == "tma_red" else np.ones(pieces)
-    assert (to[: 16 * pieces] == np.repeat(times, 16) * np.arange(16 * pieces)).all()

@@ -1,6 +1,6 @@
 """Record on an NVIDIA GPU what tests hold the simulator's kernels and planted mistakes against.
 
-    python tests/recorded/record_kernels.py OUTDIR    writes corpus, counters, forms, sanitizer.json
+    python tests/recorded/record_kernels.py OUTDIR    writes the files of RECORDS, below
     python tests/recorded/record_kernels.py --list    what is to be recorded, and records nothing
 
 Without OUTDIR it is the environment's $OUT. Only what is new or has changed since it was recorded
@@ -20,12 +20,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from recorded.record_bulk_copies import RECORD as BULK_COPIES
 from recorded.record_corpus import RECORD as RESULTS
 from recorded.record_counters import RECORD as COUNTERS
 from recorded.record_forms import RECORD as FORMS
 from recorded.record_sanitizer import RECORD as SANITIZER
 
-RECORDS = (RESULTS, COUNTERS, FORMS, SANITIZER)
+RECORDS = (RESULTS, COUNTERS, FORMS, BULK_COPIES, SANITIZER)
 
 
 def main(arguments: list[str]) -> None:

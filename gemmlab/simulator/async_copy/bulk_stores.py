@@ -83,8 +83,11 @@ class BulkStores:
             here = aligned_stretch(lanes, index, (target, source), one, mine)
             here = inside_shared(lanes, index, source, one, here, "read")
             if lanes.launch.count:
-                what = "tma_red" if operation else "tma_st"
-                begin = of_lanes(lanes, target, counted.issued(lanes, what, (target, source), here))
+                what, issued = "tma_red", here
+                if operation is None:
+                    what = "tma_st"
+                    issued = counted.issued_stores(lanes, (target, source), here)
+                begin = of_lanes(lanes, target, issued)
                 counted.count_stretches(lanes, index, what, begin, one, len(begin))
             steps = np.arange(0, one, UNIT)
             self._start(index, source, one, here, lambda begin, s=steps: begin[:, None] + s,
@@ -105,8 +108,10 @@ class BulkStores:
             change = self._change_of(index, how, used, here) if how else None
             if how and change is None:
                 continue
-            what = "tma_red" if how else "tma_st"
-            issued = counted.issued(lanes, what, (address, source, *coordinates), here)
+            what, issued = "tma_red", here
+            if how is None:
+                what = "tma_st"
+                issued = counted.issued_stores(lanes, (source, *coordinates), here)
             if lanes.launch.count:
                 boxes = corners_of(lanes, coordinates, issued)
                 counted.count_bulk(

@@ -1,9 +1,12 @@
 """What Nsight Compute counts of the copy engine (TMA) and of other blocks' shared memory.
 
 As an NVIDIA H200 did in the launches of tests/recorded/clusters.npz, 248 of them of single boxes,
-and of tensor_maps.npz, 133 of boxes that go to several blocks:
+of tensor_maps.npz, 133 of boxes that go to several blocks, and of bulk_copies.json, 48 of copies by
+several lanes:
 
-- Each copy of each thread is an instruction, also one to several blocks at once.
+- Each copy of each thread is an instruction, also one to several blocks at once. Stores of lanes of
+  a warp that have the same operands are one: ptxas makes a loop that issues a store for each
+  different set of operands, where it issues a load or a reduction for each lane.
 - The engine takes each row of a box in pieces of PIECE bytes. A load of a piece counts the sectors
   that its part inside of the array touches, and a sector for each 32 bytes, or part of them,
   outside: so what is filled counts too.
@@ -35,10 +38,6 @@ LEAST, LEAST_FILLED = 2, 3  # sectors by multicast, of a line and of what is fil
 INSTRUCTIONS = "smsp__sass_inst_executed_op_{}.sum"
 READ = "l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld.sum"
 WRITTEN = "l1tex__m_l1tex2xbar_write_sectors_mem_{}.sum"
-# What counts once for lanes of a warp whose operands all agree, of "tma_st" and "tma_red". Of plain
-# stores ptxas makes a loop that issues one for such lanes, of reductions one for each lane. What an
-# NVIDIA H200 counts of a whole warp is not recorded yet.
-ONCE_FOR_LANES_THAT_AGREE: frozenset[str] = frozenset()
 # Of the copy engine with global memory: what metrics call it, and what a line of a trace does.
 IN_GLOBAL_MEMORY = {"tma_ld": "bulk load", "tma_st": "bulk store", "tma_red": "bulk reduction"}
 # Of the memory of other blocks: copies, which have sectors, and accesses.
@@ -54,16 +53,14 @@ def count(lanes, what: str, number: int, sectors: int | None = None) -> None:
         events[sectors_metric(what)] += sectors
 
 
-def issued(lanes, what: str, operands, mask):
-    """The lanes of `mask` that count for a bulk store or reduction, `what`, of these operands."""
-    if what not in ONCE_FOR_LANES_THAT_AGREE:
-        return mask
+def issued_stores(lanes, operands, mask):
+    """The lanes of `mask` that count for a bulk store: of a warp, the first with its operands."""
     active = lanes.layout.to_warps(mask)
-    agree = active[:, :, None] & active[:, None, :]  # (warps, 32, 32)
+    same = active[:, :, None] & active[:, None, :]  # (warps, 32, 32)
     for operand in operands:
         rows = lanes.layout.to_warps(operand)
-        agree &= rows[:, :, None] == rows[:, None, :]
-    return lanes.layout.from_warps(active & ~np.tril(agree, -1).any(axis=2))
+        same &= rows[:, :, None] == rows[:, None, :]
+    return lanes.layout.from_warps(active & ~np.tril(same, -1).any(axis=2))
 
 
 def count_bulk(
