@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import nbformat
 import numpy as np
+import pandas
 import pytest
 
 import gemmlab as gl
@@ -22,6 +23,7 @@ from gemmlab.notebook.exercises import (
     check_kernel,
     check_launch,
     find_mistake,
+    folded,
     planted,
     prediction,
 )
@@ -60,6 +62,15 @@ def test_a_prediction_is_held_against_the_count(yours, says, capsys):
 def test_without_a_prediction_a_terminal_does_not_have_the_answer(capsys):
     prediction(None, 1024, "sectors")
     assert capsys.readouterr().out == f"{WAITING}\n"
+
+
+def test_a_table_with_answers_is_folded_until_every_prediction_has_a_number():
+    table = pandas.DataFrame({"sectors": [1024]})
+    assert folded(table, 5, 6.5) is table
+    for predictions in ((None,), (5, None), ("five", 5)):
+        waits = folded(table, *predictions)
+        assert "1024" not in repr(waits)
+        assert re.fullmatch(r"<details>.*1024.*</details>", waits._repr_html_(), re.S)
 
 
 def test_a_kernel_is_judged(capsys):

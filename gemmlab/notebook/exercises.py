@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 from difflib import SequenceMatcher
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from gemmlab.ladder.planted import Planted
 from gemmlab.report import Shown
 from gemmlab.simulator import LaunchError, PtxError, UnknownInstruction, launch
 from gemmlab.simulator.counters import METRICS
+
+if TYPE_CHECKING:
+    import pandas
 
 WAITING = "Waiting for your number: replace None above and run this cell again."
 NO_NUMBER = "Not yet: {!r} is not a number, such as 16 or 2.5."
@@ -60,6 +64,14 @@ def unanswered(answer: str) -> Shown:
     nobody can run the cell; a terminal does not have it."""
     fold = f"<details><summary>Answer</summary>{html.escape(answer)}</details>"
     return Shown(WAITING, f"<p>{WAITING}</p>{fold}")
+
+
+def folded(table: pandas.DataFrame, *predictions: float | None) -> pandas.DataFrame | Shown:
+    """A table that has the answers of predictions: in a fold until each of them has a number."""
+    if all(map(_is_number, predictions)):
+        return table
+    fold = f"<details><summary>What came out</summary>{table._repr_html_()}</details>"
+    return Shown("What came out is folded until there is a number.", fold)
 
 
 def _is_number(answer: object) -> bool:

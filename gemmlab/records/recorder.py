@@ -34,7 +34,16 @@ from gemmlab.ladder import (
 from gemmlab.ladder.rung import number
 from gemmlab.measure import ceilings, levels, profiler
 from gemmlab.measure.timing import Measurement, TimingError, now, require_verified, sweep
-from gemmlab.records import ablations, best_by_shape, registry, roofs, runs, stalls, tuning
+from gemmlab.records import (
+    ablations,
+    best_by_shape,
+    pitfalls,
+    registry,
+    roofs,
+    runs,
+    stalls,
+    tuning,
+)
 from gemmlab.records.experiments import (
     batches,
     chains,
@@ -48,7 +57,6 @@ from gemmlab.records.experiments import (
     l1_passes,
     mma_steps,
     mma_types,
-    pitfalls,
     power,
     summit_steps,
     wgmma_ceilings,

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gemmlab import ladder
-from gemmlab.analysis.counters import PER_32
+from gemmlab.analysis.counters import PER_WARP_FMA
 from gemmlab.analysis.recorded.block_phases import TENSOR_FLOP_PER_CYCLE
 from gemmlab.analysis.traced.rounds import needs
 from gemmlab.ladder import Problem, Target
@@ -40,7 +40,7 @@ PACED_AS = {
     "joules_per_tflop": "J per TFLOP",
 }  # fmt: skip
 
-SM_CYCLES = PER_32["SM cycles"]
+SM_CYCLES = PER_WARP_FMA["SM cycles"]
 
 
 def path(shape: tuple[int, int, int]) -> pandas.DataFrame:
