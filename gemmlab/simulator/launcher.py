@@ -14,6 +14,7 @@ from gemmlab.cuda.architectures import SIMULATED_ARCH
 from gemmlab.cuda.nvrtc import CompileError, NoCompiler
 from gemmlab.simulator import arguments, limits, machine, ptx
 from gemmlab.simulator.arithmetic import exactness, float32
+from gemmlab.simulator.contraction import contracted
 from gemmlab.simulator.errors import LaunchError, TakesTooLong
 from gemmlab.simulator.grid import run as run_blocks
 from gemmlab.simulator.machine import TooLong
@@ -71,7 +72,7 @@ def launch(
     A kernel's own mistakes, such as an access out of bounds, are in the result's `findings`.
     """
     text, filename = _source(source)
-    kernel = _find(text, filename, arch, tuple(options), entry, by_symbol)
+    kernel, notes = contracted(_find(text, filename, arch, tuple(options), entry, by_symbol))
     grid, block = (
         limits.shape("grid", grid, limits.MAX_GRID),
         limits.shape("block", block, limits.MAX_BLOCK),
@@ -133,9 +134,12 @@ def launch(
             str(error),
         ) from None
     if not count:
-        return Run({}, [], findings)
+        return Run({}, [], findings, list(notes))
     done = counter.fma_lanes + counter.tensor_multiply_adds
-    run = Run(counter.totals(), counter.lines(), findings, done, arguments.copy(prepared, args))
+    run = Run(
+        counter.totals(), counter.lines(), findings, list(notes), done,
+        arguments.copy(prepared, args),
+    )  # fmt: skip
     if record:
         run._seen[record] = seen
     return run

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gemmlab.simulator import machine
+from gemmlab.simulator.contraction import Note
 from gemmlab.simulator.counters import LineCount
 from gemmlab.simulator.counting import BoxCopy, FactorRead, Recorded, WarpAccess
 from gemmlab.simulator.errors import LaunchError
@@ -40,6 +41,7 @@ class Run:
     counters: dict[str, int]
     lines: list[LineCount]
     findings: list[Finding]
+    notes: list[Note] = field(default_factory=list)
     multiply_adds: int = 0
     _again: machine.PreparedLaunch | None = field(repr=False, default=None)
     _seen: dict = field(repr=False, default_factory=dict)  # block -> Recorded
