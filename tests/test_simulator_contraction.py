@@ -1,4 +1,4 @@
-"""Products and sums that ptxas fuses: against the machine code that it makes, and an H200's bits."""
+"""Products and sums that ptxas fuses: against its machine code, and an NVIDIA H200's bits."""
 
 import json
 import re
@@ -14,10 +14,13 @@ from gemmlab import simulator
 from gemmlab.cuda import disassembler, nvrtc
 from gemmlab.simulator import ptx
 from gemmlab.simulator.arithmetic import double, halves, multiply_add, rounding
+from gemmlab.simulator.arithmetic.special_functions import reciprocal
 from gemmlab.simulator.contraction import contracted
 
 f4, f8 = np.float32, np.float64
 RECORD = Path(__file__).parent / "recorded" / "contraction.npz"
+# What `executed` cannot: it knows straight-line code of one type.
+BEYOND = {"MUFU", "SHFL", "BSSY", "CALL", "FSEL", "SEL", "F2F", "I2F", "F2I"}
 SIZES = (1, 1, 1), (recorder.THREADS, 1, 1)
 OPERATIONS = {
     "f32": ("FADD", "FMUL", "FFMA"),
@@ -139,6 +142,22 @@ def test_the_machine_code_computes_the_same_bits(ptx_type, count, length, more, 
     assert fused > count / 2
 
 
+@pytest.mark.parametrize("group", ["fast", "plain", "apart", "double"])
+def test_cuda_computes_the_same_bits_as_its_machine_code(group):
+    texts = recorder.groups()[group]
+    source, options = recorder.module(texts)
+    listing, straight = machine_code(source, options=options), 0
+    for name, text in texts.items():
+        code = disassembler.parse(disassembler.section(listing, name))
+        used = {one.operation for one in code}
+        if not used & BEYOND and not any(one.predicate for one in code):
+            x = recorder.inputs(text.ptx_type)
+            want = executed(code, text.ptx_type, x, len(text.results))
+            assert simulated(source, name, text, options)[0].tobytes() == want.tobytes(), name
+            straight += 1
+    assert straight >= 8
+
+
 # What follows must be as the machine code has it: how many multiply-adds, products and sums. `p`
 # and `s` are a product and a sum that ptxas may fuse; what stands between them decides.
 P, S = (
@@ -214,3 +233,107 @@ def test_what_stands_between_decides_as_in_the_machine_code(arch):
     }
     fused = {name for name, (got, _) in found.items() if got["FFMA"]}
     assert len(fused) > 5 and len(BETWEEN) - len(fused) > 5
+
+
+def test_a_factor_that_is_overwritten_before_the_sum_still_counts():
+    program = recorder.Program(
+        "f32",
+        (
+            "mov.b32 t0, x0;", "mov.b32 t1, x1;", "mul.f32 t2, t0, t1;", "mov.b32 t0, x2;",
+            "mul.f32 t1, t1, t1;", "add.f32 t3, t2, t0;", "sub.f32 t1, t3, t1;",
+            "mul.f32 t3, x3, x4;", "sub.f32 t3, t0, t3;",
+        ),
+        ("t1", "t3"),
+    )  # fmt: skip
+    source = program.source("k")
+    code = disassembler.parse(disassembler.section(machine_code(source), "k"))
+    got, _ = simulated(source, "k", program)
+    want = executed(code, "f32", recorder.inputs("f32"), 2)
+    assert got.tobytes() == want.tobytes()
+    assert Counter(one.operation for one in code)["FFMA"] == 3
+
+
+def test_a_division_that_ends_in_a_sum_is_rounded_once():
+    """a / b less what that rounds to: only a fused multiply-add has the remainder."""
+    source = """extern "C" __global__ void k(const float* a, const float* b, float* c) {
+        c[threadIdx.x] = __fdividef(a[threadIdx.x], b[threadIdx.x]) - c[threadIdx.x];
+    }"""
+    a, b = np.random.default_rng(1).uniform(1, 2, (2, 64)).astype(f4)
+    quotients = a * reciprocal(b)
+    c = quotients.copy()
+    simulator.launch(source, "k", *SIZES, [a, b, c])
+    assert c.tobytes() == (f8(a) * f8(reciprocal(b)) - f8(quotients)).astype(f4).tobytes()
+    assert np.count_nonzero(c) > 32
+
+
+@pytest.mark.parametrize("options", [("-G",), ("--ptxas-options=-O0",), ("-fmad=false",)])
+def test_nothing_is_fused_where_options_forbid_it(options):
+    text = recorder.Text("f32", recorder.BODIES["difference"], options)
+    source, options = recorder.module({"k": text})
+    got, _ = simulated(source, "k", text, options)
+    a, b, c = recorder.inputs("f32").view(f4).T[:3]
+    assert got.tobytes() == (a * b - c * b).tobytes()
+    code = disassembler.parse(disassembler.section(machine_code(source, options=options), "k"))
+    assert not any(one.operation == "FFMA" for one in code)
+
+
+# --- what is not known ----------------------------------------------------------------------------
+
+TWICE = """extern "C" __global__ void k(const float* x, float* y) {
+    float a = x[0], b = x[1], s;
+    asm("{.reg .f32 t<2>; mul.f32 t0, %1, %2; mul.f32 t1, %1, %2; add.f32 %0, t0, t1;}" : ASM);
+    y[0] = s;
+}""".replace("ASM", '"=f"(s) : "f"(a), "f"(b)')
+
+
+def test_the_sum_of_two_equal_products_is_noted_with_its_line():
+    with pytest.warns(UserWarning, match="line 3: .*two equal products"):
+        run = simulator.launch(TWICE, "k", (1, 1, 1), (1, 1, 1), [np.ones(2, f4), np.ones(1, f4)])
+    (note,) = run.notes
+    assert note.kernel == "k" and note.lines == (3,) and run.findings == []
+
+
+def test_another_compiler_is_noted_where_there_is_something_to_fuse():
+    source = 'extern "C" __global__ void k(float* y) { y[0] = y[1] * y[2] - y[3] * y[4]; }'
+    program = nvrtc.compile_source(source, "kernel.cu")
+    release = re.search(r"release ([\d.]+)", program.ptx)[1]
+    other = program.ptx.replace(f"release {release}", "release 99.9")
+    _, notes = contracted(ptx.parse(other, "kernel.cu")["k"])
+    assert "99.9" in str(notes[0]) and notes[0].lines == (1,)
+    plain = other.replace("mul.ftz", "mul.rn.ftz")
+    kernel = ptx.parse(plain, "kernel.cu")["k"]
+    assert contracted(kernel) == (kernel, ())
+
+
+# --- an H200 --------------------------------------------------------------------------------------
+
+
+@lru_cache
+def record() -> dict[str, np.ndarray]:
+    with np.load(RECORD) as file:
+        return dict(file)
+
+
+@pytest.mark.skipif(not RECORD.exists(), reason=f"not recorded yet: {recorder.COMMAND}")
+@pytest.mark.parametrize("group", recorder.groups())
+def test_an_h200_computes_the_same_bits(group):
+    kernels = recorder.groups()[group]
+    source, options = recorder.module(kernels)
+    assert group not in json.loads(str(record()["about"]))["failed"]
+    for name, kernel in kernels.items():
+        given = record()[f"inputs {kernel.ptx_type}"]
+        assert given.tobytes() == recorder.inputs(kernel.ptx_type).tobytes()
+        got, run = simulated(source, name, kernel, options)
+        assert run.notes == []
+        different = got != record()[name]
+        assert not (different & ~(is_nan(kernel, got) & is_nan(kernel, record()[name]))).any(), name
+
+
+def is_nan(kernel, bits: np.ndarray) -> np.ndarray:
+    """Any NaN is as good as any other; a pair with one counts as one."""
+    largest = {"f32": 0x7F800000, "f64": 0x7FF0000000000000, "f16": 0x7C00, "bf16": 0x7F80}
+    ptx_type = kernel.ptx_type.removesuffix("x2")
+    infinity = bits.dtype.type(largest[ptx_type])
+    if ptx_type == kernel.ptx_type:
+        return (bits & ~(bits.dtype.type(1) << bits.dtype.type(8 * bits.itemsize - 1))) > infinity
+    return np.logical_or(*((bits >> s & 0x7FFF) > infinity for s in (np.uint32(0), np.uint32(16))))

@@ -1,22 +1,22 @@
-"""Products and sums that the GPU's assembler makes one fused multiply-add of.
+"""Products and sums of which the GPU's assembler makes one fused multiply-add.
 
-A `mul`, `add` or `sub` that names no rounding leaves that choice to ptxas, and the result of a
-multiply-add, rounded once, has other bits than that of a product and a sum. The rule, which
-NVRTC 13.0 follows for every architecture from sm_75 to sm_120 and every type of floats:
+PTX leaves it to ptxas whether to fuse a `mul` with an `add` or a `sub` if neither names a rounding.
+The fused multiply-add rounds once, so its result has other bits. ptxas follows this rule, from
+NVRTC 13.0 to 13.5, from sm_75 to sm_120, and for all types of floats:
 
 - A product is a `mul` without a rounding, `.sat` or a guard, or the multiplication that ends a
-  `div.approx` or `div.full`. It can be fused if all its uses are sums of its type and with its
-  `.ftz`, in the same stretch of the program. A `mov` and a `neg` of it hand it on.
-- A stretch is a basic block. Blocks of which each can only follow the one before are one stretch;
-  a call ends one, and so does an instruction that ptxas replaces by code with branches.
-- First, each sum takes a product that has no other use. Then, in the order of the program, each
-  sum that took none takes a product all of whose other uses are still to come or took it, too. Of
-  two it takes the one with fewer uses, or else its first operand.
-- A product that is the other operand of such a sum is computed, and not fused any more. Sums before
-  that may have taken it.
+  `div.approx` or `div.full`. Its result may be moved and negated. It can be fused if nothing uses
+  it but sums in the same stretch, of the same type and `.ftz`.
+- A stretch is a basic block, or several of which each can only follow the one before. A call, a
+  guarded exit and the instructions of ENDS_STRETCH end it. Barriers do not.
+- First, each sum takes a product that no other sum uses. Pairs ("x2") skip this step.
+- Then, in the order of the program, each sum that has taken none takes one of its products. If both
+  can be fused, it takes the one with fewer uses, or else its first operand.
+- The product that a sum does not take is its addend and must be computed: from there on no sum
+  takes it. A sum of a product and itself takes none.
 
-ptxas looks at neither branches that it does away with later, nor loops that it unrolls, nor equal
-products, but for the sum of two: these it may make one of, and what comes then is not known.
+ptxas does all this before it merges branches, moves code out of loops or unrolls them. The rule
+does not cover the sum of two products with the same factors.
 """
 
 from __future__ import annotations
@@ -36,21 +36,28 @@ from gemmlab.simulator.ptx import (
     find_blocks,
 )
 
-KNOWN_RELEASES = {"13.0"}  # of NVRTC
+KNOWN_RELEASES = {"13.0", "13.1", "13.2", "13.3", "13.4", "13.5"}  # of NVRTC
 TYPE = r"\.(f32|f64|f16|bf16|f16x2|bf16x2)"
 SUM = re.compile(rf"(add|sub)(\.ftz)?(\.sat)?{TYPE}")
 PRODUCT = re.compile(rf"(?:mul|div\.(?:approx|full))(\.ftz)?{TYPE}")
 HANDS_ON = re.compile(r"mov\.[bf]\d+|neg(\.ftz)?\.(f32|f64|f16|bf16|f16x2)|abs(\.ftz)?\.f(32|64)")
-# ptxas makes of the first line a call, or code with a branch of its own.
+# The first line becomes a call or code with branches.
 ENDS_STRETCH = re.compile(
     r"call\b|(div|rem)\.[us]\d|(div|rcp|sqrt)\.r[nzmp]\b|rsqrt\.approx\.f64|bfind\b.*64|"
     r"membar\b|fence\.(acq_rel|sc)\b|griddepcontrol\.launch|setmaxnreg\b|brkpt\b|pmevent\b"
 )
 
 
+# Options with which ptxas fuses nothing; -G does so without -dopt.
+NEVER_FUSED = re.compile(r"(?<!\S)(-G|--device-debug)(?!\S)(?!.*-dopt)|ptxas.*(-O0|-fmad=false)")
+
+
 @dataclass(frozen=True)
 class Note:
-    """Results of these lines may differ from the GPU's in the last bits, and why."""
+    """In these source lines the simulator does not know whether the assembler fuses, and `why`.
+
+    The results may differ from those of a GPU in the last bits.
+    """
 
     kernel: str
     lines: tuple[int, ...]
@@ -59,9 +66,9 @@ class Note:
     def __str__(self):
         lines = ", ".join(map(str, self.lines))
         return (
-            f"kernel '{self.kernel}', line{'s' * (len(self.lines) > 1)} {lines}: the GPU's "
-            "assembler may fuse this product and sum or not, and the results may differ from a "
-            f"GPU's in the last bits: {self.why}"
+            f"kernel '{self.kernel}', line{'s' * (len(self.lines) > 1)} {lines}: the assembler may "
+            "fuse a product and a sum, and results may differ from a GPU's in the last bits: "
+            f"{self.why}"
         )
 
 
@@ -71,7 +78,7 @@ class _Product:
 
     place: int
     instruction: Instruction
-    part: int  # of the stretch, which calls divide
+    part: int  # of the blocks that follow one another: what ends a stretch divides them
     uses: list[_Use] = field(default_factory=list)
     copies: list[Instruction] = field(default_factory=list)  # what hands it on
     is_open: bool = True  # whether it can still be fused
@@ -84,6 +91,10 @@ class _Product:
     @property
     def factors(self) -> tuple:
         return self.instruction.operands[1:]
+
+    @property
+    def goes_first(self) -> bool:
+        return len(self.uses) == 1 and not self.form[1].endswith("x2")
 
     def is_like(self, other: _Product) -> bool:
         factors = sorted((self.factors, self.factors[::-1]), key=repr)
@@ -103,19 +114,24 @@ class _Use:
 
 @lru_cache(maxsize=KEPT_KERNELS)
 def contracted(kernel: Kernel) -> tuple[Kernel, tuple[Note, ...]]:
-    """The kernel with the multiply-adds that ptxas makes, and what is not known of them."""
+    """The kernel with the multiply-adds that ptxas makes, and what is not known about them."""
     fused, unclear = [], []
     for stretch in _stretches(kernel):
         uses = _uses(kernel, stretch)
         fused += [(use, stretch) for use in _chosen(uses, unclear)]
     notes = []
     if unclear:
-        notes.append(Note(kernel.name, _lines(unclear), "it adds two equal products"))
+        notes.append(Note(kernel.name, _lines(unclear), "the sum of two equal products"))
     if fused and kernel.release not in KNOWN_RELEASES:
-        known, sums = " and ".join(sorted(KNOWN_RELEASES)), [use.sum for use, _ in fused]
-        why = f"the rule is known for NVRTC {known}, not for {kernel.release or 'this compiler'}"
+        known, sums = ", ".join(sorted(KNOWN_RELEASES)), [use.sum for use, _ in fused]
+        why = f"its rule is known for NVRTC {known}, not for {kernel.release or 'this compiler'}"
         notes.append(Note(kernel.name, _lines(sums), why))
     return _rewritten(kernel, fused) if fused else kernel, tuple(notes)
+
+
+def are_fused(options: tuple[str, ...]) -> bool:
+    """Whether ptxas fuses at all with these options of NVRTC."""
+    return not NEVER_FUSED.search(" ".join(options))
 
 
 def _lines(instructions: list[Instruction]) -> tuple[int, ...]:
@@ -126,11 +142,12 @@ def _lines(instructions: list[Instruction]) -> tuple[int, ...]:
 
 
 def _stretches(kernel: Kernel) -> Iterator[list[Instruction]]:
-    """The instructions of each stretch that has products; calls still divide it."""
-    blocks, before = (
-        kernel.blocks,
-        {start: {None} if start == 0 else set() for start in kernel.blocks},
-    )
+    """The instructions of blocks that follow one another, where there are products.
+
+    Calls and the like do not divide them yet.
+    """
+    blocks, before = kernel.blocks, {start: set() for start in kernel.blocks}
+    before[0].add(None)  # the launch
     for block in blocks.values():
         for start in block.successors:
             before[start].add(block.start)
@@ -152,40 +169,35 @@ def _stretches(kernel: Kernel) -> Iterator[list[Instruction]]:
 
 
 def _is_product(one: Instruction) -> bool:
-    return one.predicate is None and PRODUCT.fullmatch(one.opcode) is not None
+    if one.name not in ("mul", "div") or one.predicate is not None:
+        return False
+    return PRODUCT.fullmatch(one.opcode) is not None
 
 
 def _uses(kernel: Kernel, stretch: list[Instruction]) -> list[_Use]:
-    """Of products by sums, in order; of those that nothing else uses."""
-    held: dict[str, tuple[_Product, bool]] = {}  # register -> what is in it, and whether negated
+    """The uses by sums, in order, of those products that nothing else uses."""
+    held: dict[str, tuple[_Product, bool]] = {}  # register -> its product, and whether negated
     found, part = [], 0
     for place, one in enumerate(stretch):
         part += one.index in kernel.call_edges
-        handed, uses = None, []
+        handed_on = None
         if used := held.keys() & one.uses:
-            first = (
-                held.get(getattr(one.operands[1], "name", None)) if len(one.operands) > 1 else None
-            )
-            if (
-                first
-                and one.predicate is None
-                and (sign := _sign_handed_on(one, *first)) is not None
-            ):
-                handed = first[0], sign
-                first[0].copies.append(one)
+            handed_on = _handed_on(one, held)
+            uses = [] if handed_on else _uses_by(one, place, part, held)
+            if handed_on:
+                handed_on[0].copies.append(one)
             else:
-                uses = _uses_by(one, place, part, held)
                 for product in {held[name][0] for name in used} - {use.product for use in uses}:
                     product.is_open = False
-        found += uses
-        for use in uses:
-            use.product.uses.append(use)
+            for use in uses:
+                use.product.uses.append(use)
+            found += uses
         for name in one.defines:
             held.pop(name, None)
         if _is_product(one):
-            handed = _Product(place, one, part), False
-        if handed:
-            held[one.operands[0].name] = handed
+            handed_on = _Product(place, one, part), False
+        if handed_on:
+            held[one.operands[0].name] = handed_on
         part += ENDS_STRETCH.match(one.opcode) is not None
     last = next(b for b in kernel.blocks.values() if b.start <= stretch[-1].index < b.end)
     for name in held.keys() & last.live_out:
@@ -193,14 +205,17 @@ def _uses(kernel: Kernel, stretch: list[Instruction]) -> list[_Use]:
     return [use for use in found if use.product.is_open]
 
 
-def _sign_handed_on(one: Instruction, product: _Product, negated: bool) -> bool | None:
-    """Whether the product is negated in the result; None if that is something else."""
-    match = HANDS_ON.fullmatch(one.opcode)
-    if not match or (one.name != "mov" and "ftz" in one.parts and not product.form[0]):
+def _handed_on(one: Instruction, held) -> tuple[_Product, bool] | None:
+    """The product that its result still is, and whether negated."""
+    match, source = HANDS_ON.fullmatch(one.opcode), one.operands[-1]
+    if not match or one.predicate is not None or not isinstance(source, Register):
         return None
-    if one.name == "abs":  # of a square it does nothing
-        return False if product.factors[0] == product.factors[1] else None
-    return negated != (one.name == "neg")
+    product, negated = held[source.name]
+    if one.name != "mov" and "ftz" in one.parts and not product.form[0]:
+        return None
+    if one.name == "abs":  # changes nothing about a square
+        return (product, False) if product.factors[0] == product.factors[1] else None
+    return product, negated != (one.name == "neg")
 
 
 def _uses_by(one: Instruction, place: int, part: int, held) -> list[_Use]:
@@ -236,11 +251,11 @@ def _chosen(uses: list[_Use], unclear: list[Instruction]) -> list[_Use]:
             for use in pair:
                 use.product.is_open = False
     chosen = {}
-    for only_use in (True, False):
+    for first in (True, False):
         for place, both in sums.items():
             fit = [
                 use for use in both
-                if use.product.is_open and (len(use.product.uses) == 1 or not only_use)
+                if use.product.is_open and (not first or use.product.goes_first)
             ]  # fmt: skip
             if place not in chosen and fit:
                 chosen[place] = min(fit, key=lambda use: len(use.product.uses))
@@ -254,18 +269,15 @@ def _chosen(uses: list[_Use], unclear: list[Instruction]) -> list[_Use]:
 
 
 REGISTER_TYPES = {
-    "f32": "f32",
-    "f64": "f64",
-    "f16": "b16",
-    "bf16": "b16",
-    "f16x2": "b32",
-    "bf16x2": "b32",
-}
+    "f32": "f32", "f64": "f64", "f16": "b16", "bf16": "b16", "f16x2": "b32", "bf16x2": "b32",
+}  # fmt: skip
 SMALL, LARGE = Immediate(2.0**-126, True), Immediate(2.0**126, True)
 
 
 class _Rewriting:
-    """A copy of a kernel, with instructions that come before one of it or stand for it."""
+    """A kernel to be made of another, some of whose instructions are replaced or preceded by new
+    ones.
+    """
 
     def __init__(self, kernel: Kernel):
         self.old = kernel
@@ -274,6 +286,7 @@ class _Rewriting:
         self.instead: dict[int, list[Instruction]] = {}
 
     def fuse(self, product: _Product, uses: list[_Use], stretch: list[Instruction]) -> None:
+        """Multiply-adds for the sums of `uses`; the product goes if these are all."""
         at, kind = product.instruction, REGISTER_TYPES[product.form[1]]
         a, b = self._division(at) if at.name == "div" else product.factors
         last = max(use.place for use in uses)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -14,7 +15,7 @@ from gemmlab.cuda.architectures import SIMULATED_ARCH
 from gemmlab.cuda.nvrtc import CompileError, NoCompiler
 from gemmlab.simulator import arguments, limits, machine, ptx
 from gemmlab.simulator.arithmetic import exactness, float32
-from gemmlab.simulator.contraction import contracted
+from gemmlab.simulator.contraction import are_fused, contracted
 from gemmlab.simulator.errors import LaunchError, TakesTooLong
 from gemmlab.simulator.grid import run as run_blocks
 from gemmlab.simulator.machine import TooLong
@@ -69,10 +70,16 @@ def launch(
     Raises CompileError, NoCompiler, LaunchError (before anything runs), TakesTooLong (a LaunchError
     too), PtxError for what cannot be read, a call of an unknown function among it, and
     UnknownInstruction.
-    A kernel's own mistakes, such as an access out of bounds, are in the result's `findings`.
+    A kernel's own mistakes, such as an access out of bounds, are in the result's `findings`. Where
+    the last bits of results are not known to be the GPU's, the result's `notes` say so, and so does
+    a warning.
     """
     text, filename = _source(source)
-    kernel, notes = contracted(_find(text, filename, arch, tuple(options), entry, by_symbol))
+    kernel, notes = _find(text, filename, arch, tuple(options), entry, by_symbol), ()
+    if are_fused(options):
+        kernel, notes = contracted(kernel)
+    for note in notes:
+        warnings.warn(str(note), stacklevel=2)
     grid, block = (
         limits.shape("grid", grid, limits.MAX_GRID),
         limits.shape("block", block, limits.MAX_BLOCK),

@@ -34,8 +34,9 @@ class Run:
 
     `counters`: Nsight Compute's metric names and their totals, and `lines`: the same traffic by
     source line and array; both empty unless `count=True` was asked for. `findings`: mistakes that
-    were met, empty for a correct kernel. `multiply_adds`: of float32 units and tensor cores
-    together, counted with the rest.
+    were met, empty for a correct kernel. `notes`: lines whose results may differ from a GPU's in
+    the last bits; a correct kernel may have them, too. `multiply_adds`: of float32 units and tensor
+    cores together, counted with the rest.
     """
 
     counters: dict[str, int]

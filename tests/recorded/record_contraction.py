@@ -267,7 +267,6 @@ def main(outdir: Path) -> None:
 
     arrays = {f"inputs {ptx_type}": inputs(ptx_type) for ptx_type in KINDS}
     about = {**provenance(cupy), "command": COMMAND, "failed": {}}
-    about["nvrtc"] = ".".join(map(str, cupy.cuda.nvrtc.getVersion()))
     for group, kernels in groups().items():
         source, options = module(kernels)
         try:
