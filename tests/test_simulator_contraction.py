@@ -48,6 +48,7 @@ def machine_code(source: str, arch: str = "sm_90a", options=()) -> str:
     return disassembler.disassemble(program.cubin)
 
 
+@np.errstate(all="ignore")
 def executed(code: list[disassembler.Instruction], kind: str, x: np.ndarray, count: int):
     """The results (threads, count) of straight-line machine code on inputs x, as bits."""
     words, registers = x.itemsize, {"RZ": np.zeros(len(x), x.dtype)}
