@@ -5,11 +5,12 @@
 
 Results of float32 kernels equal an NVIDIA H200's bit for bit, and so do the counts of requests and
 sectors of global memory, but for what counters.py names. Read in this order: launcher, ptx,
-translate with instructions/, grid, machine, memory/, arithmetic/, counters, checks/.
+contraction, translate with instructions/, grid, machine, memory/, arithmetic/, counters, checks/.
 """
 
 from gemmlab.cuda.nvrtc import CompileError, NoCompiler
 from gemmlab.simulator.async_copy.tensor_map import TensorMap, TensorMaps
+from gemmlab.simulator.contraction import Note
 from gemmlab.simulator.counters import LineCount
 from gemmlab.simulator.counting import BoxCopy, FactorRead, WarpAccess
 from gemmlab.simulator.errors import LaunchError, TakesTooLong
@@ -29,6 +30,7 @@ __all__ = [
     "LaunchError",
     "LineCount",
     "NoCompiler",
+    "Note",
     "Part",
     "Pointers",
     "PtxError",

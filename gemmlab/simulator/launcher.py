@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import reprlib
+import warnings
 from contextlib import contextmanager
 from functools import lru_cache
 from math import inf
@@ -16,6 +17,7 @@ from gemmlab.cuda.architectures import SIMULATED_ARCH
 from gemmlab.cuda.nvrtc import CompileError, NoCompiler
 from gemmlab.simulator import arguments, limits, machine, ptx
 from gemmlab.simulator.arithmetic import exactness, float32
+from gemmlab.simulator.contraction import are_fused, contracted
 from gemmlab.simulator.counters import Totals
 from gemmlab.simulator.errors import LaunchError, TakesTooLong
 from gemmlab.simulator.grid import run as run_blocks
@@ -76,10 +78,16 @@ def launch(
     Raises CompileError, NoCompiler, LaunchError (before anything runs), TakesTooLong (a LaunchError
     too), PtxError for what cannot be read, a call of an unknown function among it, and
     UnknownInstruction.
-    A kernel's own mistakes, such as an access out of bounds, are in the result's `findings`.
+    A kernel's own mistakes, such as an access out of bounds, are in the result's `findings`. Where
+    the last bits of results are not known to be the GPU's, the result's `notes` say so, and so does
+    a warning.
     """
     text, filename, options = _source(source, tuple(options))
-    kernel = _find(text, filename, arch, options, entry, by_symbol)
+    kernel, notes = _find(text, filename, arch, options, entry, by_symbol), ()
+    if are_fused(options):
+        kernel, notes = contracted(kernel)
+    for note in notes:
+        warnings.warn(str(note), stacklevel=2)
     limits.check_limit(limit_s)
     grid, block = (
         limits.shape("grid", grid, limits.MAX_GRID),
@@ -144,10 +152,11 @@ def launch(
         ) from None
     elapsed_s = deadline.elapsed
     if not count:
-        return Run(Totals(), [], findings, elapsed_s)
+        return Run(Totals(), [], findings, list(notes), elapsed_s)
     done = counter.fma_lanes + counter.tensor_multiply_adds
     again = arguments.copy(prepared, args)
-    run = Run(counter.totals(), counter.lines(), findings, elapsed_s, done, again)
+    totals, lines = counter.totals(), counter.lines()
+    run = Run(totals, lines, findings, list(notes), elapsed_s, done, again)
     if record:
         run._seen[record] = seen
     return run

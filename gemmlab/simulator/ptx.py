@@ -54,6 +54,7 @@ SPECIAL_REGISTERS = re.compile(
 )
 # A parameter that is a structure has the type "structure ALIGNMENT BYTES".
 STRUCTURE = re.compile(r"structure (\d+) (\d+)")
+RELEASE = re.compile(r"^// Cuda compilation tools, release ([\d.]+)", re.M)
 GUARD = re.compile(r"@(!?)(%?\w+)\s+(.*)")
 ADDRESS = re.compile(r"([%$\w]+)\s*(?:\+\s*(-?\w+))?")
 FLOAT32, FLOAT64 = re.compile(r"0[fF][0-9a-fA-F]{8}"), re.compile(r"0[dD][0-9a-fA-F]{16}")
@@ -278,6 +279,9 @@ class Kernel:
     blocks: dict[int, Block] = field(default_factory=dict)
     # Loads of what a call gave, whole structures, also what lies between their members.
     slot_loads: set[int] = field(default_factory=set)
+    # Where the body of a function that is called begins, and where the instructions after it do.
+    call_edges: set[int] = field(default_factory=set)
+    release: str = ""  # of the CUDA tools that made the PTX, such as "13.0"
     cluster: tuple[int, ...] = (1, 1, 1)  # blocks of a cluster
     has_cluster: bool = False  # whether it says so: otherwise a launch may
     most_threads: int | None = None  # of a block: __launch_bounds__
@@ -318,6 +322,8 @@ class _Module(Mapping):
     """The entry functions of one PTX text."""
 
     def __init__(self, ptx: str, filename: str, headers: frozenset[str]):
+        release = RELEASE.search(ptx)
+        self._release = release[1] if release else ""
         ptx = re.sub(r"//[^\n]*|/\*.*?\*/", "", ptx, flags=re.S)
         files = re.findall(r'\.file\s+(\d+)\s+"([^"]*)"', ptx)
         self._files = {
@@ -364,6 +370,7 @@ class _Module(Mapping):
 
     def _read(self, name: str, parameters: str, directives: str, body: str) -> Kernel:
         kernel = Kernel(name, [_parameter(text) for text in _split(parameters)])
+        kernel.release = self._release
         if cluster := re.search(r"\.reqnctapercluster\s+([\d, ]+)", directives):
             kernel.cluster = tuple(int(n) for n in _split(cluster[1]))
             kernel.has_cluster = True
@@ -373,8 +380,7 @@ class _Module(Mapping):
             kernel.block = (*(int(n) for n in _split(block[1])), 1, 1)[:3]
         _Body(kernel, self._filename, self._files, self._functions).read(body)
         _add_module_variables(kernel, self._outside)
-        kernel.blocks = _basic_blocks(kernel)
-        _liveness(kernel.blocks, kernel.instructions)
+        find_blocks(kernel)
         return kernel
 
 
@@ -591,6 +597,7 @@ class _Body:
             jump = f"@{'' if guard[1] else '!'}{guard[2]} bra {end}"
             self.scopes[-1][end] = end
             self._instruction(jump)
+        self.kernel.call_edges.add(len(self.kernel.instructions))
         outer, self.scopes = self.scopes, [scope]
         self.calls.append(function.name)
         self.returns.append(end)
@@ -600,6 +607,7 @@ class _Body:
             self.branches.pop()  # the last instruction returns: it is where it goes
             self.kernel.instructions.pop()
         self.kernel.labels[end] = len(self.kernel.instructions)
+        self.kernel.call_edges.add(len(self.kernel.instructions))
         self.calls.pop()
         self.returns.pop()
         self.scopes, (self.line, self.header) = outer, place
@@ -764,6 +772,12 @@ def _registers(operand) -> frozenset[str]:
 
 
 # --- basic blocks -----------------------------------------------------------------------------
+
+
+def find_blocks(kernel: Kernel) -> None:
+    """Fill in the basic blocks of its instructions."""
+    kernel.blocks = _basic_blocks(kernel)
+    _liveness(kernel.blocks, kernel.instructions)
 
 
 def _basic_blocks(kernel: Kernel) -> dict[int, Block]:

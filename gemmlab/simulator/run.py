@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gemmlab.simulator import machine
+from gemmlab.simulator.contraction import Note
 from gemmlab.simulator.counters import LineCount, Totals
 from gemmlab.simulator.counting import BoxCopy, FactorRead, Recorded, WarpAccess
 from gemmlab.simulator.errors import LaunchError
@@ -37,14 +38,16 @@ class Run:
     source line and array; both empty unless `count=True` was asked for. A name that the simulator
     does not count is a KeyError that has the nearest names. `findings`: mistakes that were met,
     empty for a correct kernel; races in global memory are not among them, for nothing looks for
-    these. `elapsed_s`: how long the blocks took to simulate, on the wall or in processor time,
-    whichever is less. `multiply_adds`: of float32 units and tensor cores together, counted with the
-    rest.
+    these. `notes`: lines whose results may differ from a GPU's in the last bits; a correct kernel
+    may have them, too. `elapsed_s`: how long the blocks took to simulate, on the wall or in
+    processor time, whichever is less. `multiply_adds`: of float32 units and tensor cores together,
+    counted with the rest.
     """
 
     counters: Totals
     lines: list[LineCount]
     findings: list[Finding]
+    notes: list[Note]
     elapsed_s: float
     multiply_adds: int = 0
     _again: machine.PreparedLaunch | None = field(repr=False, default=None)
