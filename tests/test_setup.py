@@ -39,6 +39,7 @@ CONDA_NAMES = {
     "nvidia-cuda-runtime": "cuda-cudart-dev",
     "nvidia-cuda-crt": "cuda-crt",
     "nvidia-cuda-nvdisasm": "cuda-nvdisasm",
+    "ml-dtypes": "ml_dtypes",
 }
 
 
