@@ -94,11 +94,13 @@ class _Product:
 
     @property
     def goes_first(self) -> bool:
+        """Whether it is fused in the first of the two steps."""
         return len(self.uses) == 1 and not self.form[1].endswith("x2")
 
     def is_like(self, other: _Product) -> bool:
-        factors = sorted((self.factors, self.factors[::-1]), key=repr)
-        return self.instruction.opcode == other.instruction.opcode and other.factors in factors
+        """Whether it has the same factors, in any order."""
+        same = self.instruction.opcode == other.instruction.opcode
+        return same and other.factors in (self.factors, self.factors[::-1])
 
 
 @dataclass(eq=False)
@@ -146,8 +148,8 @@ def _stretches(kernel: Kernel) -> Iterator[list[Instruction]]:
 
     Calls and the like do not divide them yet.
     """
-    blocks, before = kernel.blocks, {start: set() for start in kernel.blocks}
-    before[0].add(None)  # the launch
+    blocks = kernel.blocks
+    before = {start: set() if start else {"the launch"} for start in blocks}
     for block in blocks.values():
         for start in block.successors:
             before[start].add(block.start)
