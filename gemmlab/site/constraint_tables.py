@@ -88,7 +88,8 @@ class _Watched(dict):
         return super().__getitem__(name)
 
     def get(self, name: str, otherwise=None):
-        self.read.add(name)
+        if name in self:  # else a macro of a step, which no reader can set
+            self.read.add(name)
         return super().get(name, otherwise)
 
     def _all(self) -> set[str]:
