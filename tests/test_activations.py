@@ -228,7 +228,7 @@ def test_without_epilogue_it_is_rung_10_bit_for_bit(how, shape):
 def test_the_product_is_written_as_in_rung_10_line_for_line():
     def product(name):
         text = ladder.find(name).path.read_text(encoding="utf-8")
-        body = text[text.index("    extern __shared__") :]
+        body = text[text.index("    __shared__ unsigned long long barriers") :]
         end = "    multiply<1, TN>(sums, mine[(CHUNK - 1) % 2]);\n\n"
         assert body.count(end) == 1
         return body[: body.index(end)]

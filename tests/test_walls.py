@@ -14,7 +14,7 @@ FLOORS = (
     "sass", "measure", "distributed", "records", "loading",
     "products", "analysis", "search", "plots", "notebook", "site", "cli", "__init__", "__main__",
 )  # fmt: skip
-MOST_MODULES = 16
+MOST_MODULES = 18
 FILES = sorted(HOUSE.rglob("*.py"))
 
 

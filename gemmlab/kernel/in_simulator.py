@@ -141,9 +141,11 @@ def within_limit(
         raise _too_long(name, problem, small, limit_s, error.how_long) from None
 
 
-def require_time(
-    name: str, problem: Problem, limit_s: float | None, run: Callable[[Problem, float], None]
-) -> None:
+RunPart = Callable[["Problem", float], "list[simulator.Run]"]
+"""Runs a smaller product within so many seconds."""
+
+
+def require_time(name: str, problem: Problem, limit_s: float | None, run: RunPart) -> None:
     """Raise TakesTooLong for a product that is hopeless, before anything of its size is made.
 
     run(problem, limit_s) runs a smaller one, of which the time of the whole is estimated.
@@ -159,7 +161,7 @@ def _is_small(problem: Problem) -> bool:
     return problem.flop // 2 <= SMALL
 
 
-def _expected_s(problem: Problem, limit_s: float, run: Callable[[Problem, float], None]) -> float:
+def _expected_s(problem: Problem, limit_s: float, run: RunPart) -> float:
     """How long a huge product takes at the least: from a part of it.
 
     The part is less well filled than the whole: hence TRIAL_MARGIN.

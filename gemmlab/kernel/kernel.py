@@ -515,9 +515,9 @@ class Kernel:
         if (problem, self.limit_s) in self._in_time:
             return
 
-        def run(part: Problem, limit_s: float) -> None:
+        def run(part: Problem, limit_s: float) -> list[simulator.Run]:
             zeros = self.operands(part, 0).changed(np.zeros_like)
-            self._run(zeros, 1.0, 0.0, limit_s)
+            return self._run(zeros, 1.0, 0.0, limit_s)
 
         in_simulator.require_time(self.name, problem, self.limit_s, run)
         self._in_time.add((problem, self.limit_s))

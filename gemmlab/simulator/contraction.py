@@ -210,7 +210,9 @@ def _uses(kernel: Kernel, stretch: list[Instruction]) -> list[_Use]:
 def _handed_on(one: Instruction, held) -> tuple[_Product, bool] | None:
     """The product that its result still is, and whether negated."""
     match, source = HANDS_ON.fullmatch(one.opcode), one.operands[-1]
-    if not match or one.predicate is not None or not isinstance(source, Register):
+    if not match or one.predicate is not None:
+        return None
+    if not all(isinstance(operand, Register) for operand in (one.operands[0], source)):
         return None
     product, negated = held[source.name]
     if one.name != "mov" and "ftz" in one.parts and not product.form[0]:
