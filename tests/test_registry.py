@@ -275,7 +275,7 @@ def test_every_name_is_another_and_can_be_remade():
     assert len(set(names)) == len(names)
     assert set(recorder.BY_DEFAULT) <= set(names)
     assert {"tuning/03_shared_memory", "best_by_shape/10_register_banks", "epilogue"} <= set(names)
-    with pytest.raises(LadderError, match="did you mean tuning/03_shared_memory"):
+    with pytest.raises(LadderError, match="Did you mean tuning/03_shared_memory"):
         recorder.record(["tuning/03_shared"], [], print)
 
 
