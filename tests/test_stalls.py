@@ -5,6 +5,7 @@ import sample_record
 
 from gemmlab.analysis import counters
 from gemmlab.analysis.counters import ACTIVE_WARPS
+from gemmlab.analysis.recorded.stalls import WORDS
 from gemmlab.analysis.recorded.stalls import stalls as table_of
 from gemmlab.ladder import RUNGS, SINGLE, LadderError, find
 from gemmlab.ladder.rungs.irregular import BATCHED
@@ -59,10 +60,10 @@ def test_the_shares_of_what_warps_do_are_those_of_their_cycles(results):
 def test_barrier_and_long_scoreboard_are_others_where_wgmma_multiplies(results):
     recorder.record(["stalls/16_tma_wgmma", "stalls/17_warp_specialized", "stalls/01_naive"], [],
                     silent)  # fmt: skip
-    words = table_of("16_tma_wgmma", "17_warp_specialized")["waits for"]
+    words = table_of("16_tma_wgmma", "17_warp_specialized")[WORDS]
     assert words["barrier"] == stalls.OF_WGMMA["barrier"] and "mbarrier" in words["long scoreboard"]
     assert words.str.len().max() <= 50, "pandas cuts longer ones"
-    mixed = table_of("01_naive", "17_warp_specialized")["waits for"]
+    mixed = table_of("01_naive", "17_warp_specialized")[WORDS]
     assert mixed["barrier"] == stalls.REASONS["barrier"]
 
 
@@ -91,7 +92,7 @@ def test_a_group_is_measured_rung_by_rung(results):
     recorder.record(["stalls/03_shared_memory"], [], silent)
     again = (results / "stalls.csv").read_text()
     assert len(again.splitlines()) == len(before.splitlines()), "replaced, not added"
-    with pytest.raises(LadderError, match="did you mean stalls/03_shared_memory"):
+    with pytest.raises(LadderError, match="Did you mean stalls/03_shared_memory"):
         recorder.record(["stalls/03_shared"], [], silent)
 
 
