@@ -109,7 +109,8 @@ def test_large_squares_were_timed_in_bursts_and_under_load(table):
         assert list(ways.index) == ["in turn", "burst", "sustained"]
         flop_each = 2 * size**3 / 1e12
         seconds = flop_each / ways.tflops + flop_each / ways.cublas_tflops
-        assert (ways.pairs * seconds)["sustained"] >= 0.9 * best_by_shape.LOAD_S
+        least = best_by_shape.LOAD_S / 2  # a sample has one launch of each, or two
+        assert (ways.pairs * seconds)["sustained"] >= 0.9 * least
     assert (table.pairs >= 20).all()
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from gemmlab import files
 from gemmlab.kernel import prebuilt
+from gemmlab.kernel.fingerprint import Fingerprint
 from gemmlab.records import registry
 
 
@@ -81,7 +82,8 @@ def test_all_that_is_kept_is_written_so(tmp_path, monkeypatch, write):
     assert os.listdir(tmp_path) == [name] and (tmp_path / name).read_bytes() == before
 
 
-TABLE = registry.Table("t", "t.csv", print, ("n",), registry.SIZE("n"), str)
+NOTHING = Fingerprint({}, {}, "code")
+TABLE = registry.Table("t", "t.csv", print, ("n",), registry.SIZE("n"), lambda row, on: NOTHING)
 
 
 def test_a_folder_is_tried_before_the_work(tmp_path, monkeypatch):

@@ -216,6 +216,8 @@ def keep_sources(name: str, folder: Path, fingerprints: Iterable[Fingerprint]) -
             values = kernel["settings"].setdefault(setting, [])
             if value not in values:
                 values.append(value)
+    if not kernels:
+        return
     kept = _sources(folder) | {name: kernels}
     lines = ",\n".join(f" {json.dumps(key)}: {json.dumps(kept[key])}" for key in sorted(kept))
     files.write(folder / SOURCES, f"{{\n{lines}\n}}\n".encode())
