@@ -15,7 +15,7 @@ from gemmlab.folders import KERNELS
 from gemmlab.ladder import IllegalSetting, Launch, MapOf, Problem, Rung, Settings, Target, Workspace
 
 TEXT = "the text"  # the name of a source that is no file
-ILLEGAL = "illegal"  # in place of a digest: no launch covers the problem
+ILLEGAL = "illegal"  # instead of a digest: no launch covers the problem
 LAUNCH_DIGITS = 8
 
 

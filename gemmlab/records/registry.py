@@ -118,7 +118,7 @@ def of_one_gpu(read: Callable[[], Found]) -> Found:
 def target() -> Target:
     """The GPU whose records are read first, as launches depend on it: that of its runs.
 
-    SIMULATED where no run of it is recorded yet. Raises NoRecord.
+    SIMULATED where its runs cannot be read. Raises NoRecord.
     """
     try:
         return _target((replayed() / RUNS).read_text(encoding="utf-8"))
