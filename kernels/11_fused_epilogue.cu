@@ -99,7 +99,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 fused_epilogue(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C,
                int M, int N, int K, float alpha, float beta, const float* __restrict__ bias)
 {
-    extern __shared__ __align__(16) Tiles tiles[];             // the places of the ring
+    extern __shared__ __align__(128) Tiles tiles[];            // the ring, at whole sectors
     __shared__ unsigned long long barriers[2 * STAGES];
     const Inputs in = of_this_block(A, B, M, N, K);
 

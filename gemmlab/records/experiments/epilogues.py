@@ -26,6 +26,7 @@ LT = "cuBLASLt, fused"
 BY_FOUR, OURS_BY_FOUR = "cuBLAS, then one kernel by float4", "10, then one kernel by float4"
 ONE_KERNEL, SEPARATE = "cuBLAS, then one CuPy kernel", "cuBLAS, then separate CuPy kernels"
 WAYS = (FUSED, LT, ALONE, CUBLAS, OURS_BY_FOUR, BY_FOUR, ONE_KERNEL, SEPARATE)
+OF_PLAIN = (ALONE, OURS_BY_FOUR)  # run rung 10
 
 # Matrices of C's size that each operation of a CuPy expression reads and writes. A number or a row,
 # as the bias is, counts as nothing.
@@ -219,10 +220,9 @@ def make(
         return fused
     if way == LT:
         return FusedByCublasLt(lt, *shape, fused.activation)
-    if way in (ALONE, OURS_BY_FOUR):
-        settings = {key: value for key, value in fused.settings.items() if key != "ACTIVATION"}
-        rung = ladder.find(PLAIN)
-        plain = Kernel(rung, ladder.settings_for(rung, settings), None, rung.path)
+    if way in OF_PLAIN:
+        rung, settings = plain_with(fused.settings)
+        plain = Kernel(rung, settings, None, rung.path)
         if way == ALONE:
             return plain
         return Followed(way, plain, fused.activation, by_four(fused.activation))
@@ -233,6 +233,14 @@ def make(
         SEPARATE: lambda: separate_kernels(fused.activation, *shape[:2]),
     }[way]()
     return Followed(way, cublas, fused.activation, finish)
+
+
+def plain_with(fused: ladder.Settings) -> tuple[ladder.Rung, ladder.Settings]:
+    """Rung 10, with what these settings of 11 are without an activation."""
+    rung = ladder.find(PLAIN)
+    return rung, ladder.settings_for(
+        rung, {name: value for name, value in fused.items() if name != "ACTIVATION"}
+    )
 
 
 def launcher(launched: Way) -> Callable:
