@@ -15,9 +15,9 @@ from gemmlab.cuda.device import GpuState, gpu, why_no_gpu
 from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import Problem
 from gemmlab.ladder.rungs.irregular import BATCHED
+from gemmlab.lessons.batched import measure as batches
 from gemmlab.measure import in_turn
 from gemmlab.records import registry, tuning
-from gemmlab.records.experiments import batches
 from gemmlab.records.registry import StaleRecord
 
 # ---- a GPU of our own: each call of a library or a kernel takes a millisecond --------------------

@@ -4,9 +4,10 @@ import pandas
 import pytest
 
 from gemmlab import plots
-from gemmlab.analysis.recorded import block_phases
-from gemmlab.analysis.recorded.block_phases import TENSOR_FLOP_PER_CYCLE
-from gemmlab.records.experiments import hopper_timeline, wgmma_ceilings
+from gemmlab.lessons.tma_wgmma import block_phases
+from gemmlab.lessons.tma_wgmma import timeline as hopper_timeline
+from gemmlab.lessons.tma_wgmma.block_phases import TENSOR_FLOP_PER_CYCLE
+from gemmlab.records import wgmma_ceilings
 
 BLOCKS = pandas.DataFrame(
     [

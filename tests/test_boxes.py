@@ -7,10 +7,11 @@ import pytest
 
 import gemmlab as gl
 from gemmlab import plots
-from gemmlab.analysis import counters, facts, left_out
+from gemmlab.analysis import counters, facts
 from gemmlab.analysis.traced.block_replay import Played
 from gemmlab.cuda import device
 from gemmlab.kernel import verify
+from gemmlab.lessons.tma_wgmma import left_out
 from gemmlab.plots.kernel_view import touched
 from gemmlab.simulator.async_copy import counted
 

@@ -14,10 +14,10 @@ import gemmlab as gl
 from gemmlab import cli, files, ladder
 from gemmlab.analysis import known_differences
 from gemmlab.cli import bench, doctor, ladder_table, sweep
-from gemmlab.distributed.gpus.runner import NotEnoughGpus
-from gemmlab.distributed.team import RankFailed
 from gemmlab.kernel import prebuilt, verify
 from gemmlab.ladder import RUNGS, Problem
+from gemmlab.lessons.multi_gpu.gpus.runner import NotEnoughGpus
+from gemmlab.lessons.multi_gpu.team import RankFailed
 from gemmlab.measure import timing
 from gemmlab.products import choosing
 from gemmlab.records import best_by_shape, recorder, registry, runs, tuning

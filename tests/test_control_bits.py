@@ -10,8 +10,9 @@ from gemmlab.cuda import nvrtc
 from gemmlab.cuda.control_bits import BARRIERS, SHIFT, WIDTH, Control
 from gemmlab.cuda.disassembler import NoListing, disassemble, parse, section
 from gemmlab.ladder import RUNGS, SINGLE
+from gemmlab.lessons.fp32_summit import hazards
 from gemmlab.loading import load
-from gemmlab.sass import hazards, listing, listings, loops
+from gemmlab.sass import listing, listings, loops
 from gemmlab.sass.inner_loop import Loop
 from gemmlab.sass.view import CONTROL_HEADS, HEADS, LoopView
 

@@ -13,8 +13,8 @@ from figures import (  # noqa: F401
 
 import gemmlab as gl
 from gemmlab import plots
-from gemmlab.analysis.traced import copies
 from gemmlab.kernel.trace import TraceError
+from gemmlab.lessons.batched import copies
 
 NAME, BK = "13_batched", 32
 SMALL = {"BM": 32, "BN": 32, "BK": BK, "TM": 8, "TN": 4, "STAGES": 2}

@@ -3,8 +3,8 @@
 import pandas
 import pytest
 
-from gemmlab.analysis.recorded import cuts
 from gemmlab.ladder.rungs.irregular import ALONE, ATOMICS, CLUSTER, JOINS, STREAM_K
+from gemmlab.lessons.split_k import cuts
 
 
 @pytest.mark.parametrize(

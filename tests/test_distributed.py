@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from gemmlab import simulator
-from gemmlab.distributed import by_processes, in_turn, order, rank_sum
-from gemmlab.distributed import schedules as make
-from gemmlab.distributed.arithmetic import Bounded, ByKernel
-from gemmlab.distributed.ranks import Grid, ScheduleError, length, parts, squarest
-from gemmlab.distributed.steps import COPIES, Collective
 from gemmlab.kernel.operands import Operands, random_matrix
 from gemmlab.ladder import Problem
 from gemmlab.ladder.precision import BRAIN, HALF, SINGLE
+from gemmlab.lessons.multi_gpu import by_processes, in_turn, order, rank_sum
+from gemmlab.lessons.multi_gpu import schedules as make
+from gemmlab.lessons.multi_gpu.arithmetic import Bounded, ByKernel
+from gemmlab.lessons.multi_gpu.ranks import Grid, ScheduleError, length, parts, squarest
+from gemmlab.lessons.multi_gpu.steps import COPIES, Collective
 
 SHAPES = [(37, 29, 41), (16, 8, 24), (3, 5, 2), (1, 1, 1), (5, 7, 0), (0, 3, 4), (4, 0, 4)]
 UNEVEN = Problem(37, 29, 41)

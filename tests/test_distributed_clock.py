@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from gemmlab.distributed import clock
-from gemmlab.distributed import schedules as make
-from gemmlab.distributed.clock import Machine
-from gemmlab.distributed.ranks import Grid, ScheduleError, squarest
-from gemmlab.distributed.timeline import COLLECTIVE, PRODUCT, Ran, Timeline
 from gemmlab.ladder import Problem
 from gemmlab.ladder.precision import BRAIN, SINGLE
+from gemmlab.lessons.multi_gpu import clock
+from gemmlab.lessons.multi_gpu import schedules as make
+from gemmlab.lessons.multi_gpu.clock import Machine
+from gemmlab.lessons.multi_gpu.ranks import Grid, ScheduleError, squarest
+from gemmlab.lessons.multi_gpu.timeline import COLLECTIVE, PRODUCT, Ran, Timeline
 
 LARGE = Problem(16384, 16384, 16384)
 FAST = Machine(flop_per_second=700e12, memory_bytes_per_second=4e12, link_bytes_per_second=450e9)

@@ -9,12 +9,12 @@ from functools import partial
 import numpy as np
 import pytest
 
-from gemmlab.distributed import by_processes, team
-from gemmlab.distributed import schedules as make
-from gemmlab.distributed.arithmetic import ByKernel
-from gemmlab.distributed.gpus import runner
-from gemmlab.distributed.team import RankFailed
 from gemmlab.ladder import Problem
+from gemmlab.lessons.multi_gpu import by_processes, team
+from gemmlab.lessons.multi_gpu import schedules as make
+from gemmlab.lessons.multi_gpu.arithmetic import ByKernel
+from gemmlab.lessons.multi_gpu.gpus import runner
+from gemmlab.lessons.multi_gpu.team import RankFailed
 
 SHORT_S, FOR_EVER_S = 1.0, 60
 PROBLEM = Problem(8, 8, 8)

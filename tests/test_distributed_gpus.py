@@ -12,20 +12,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from gemmlab.cuda import stream_values
 from gemmlab.cuda.device import NoGpu
-from gemmlab.distributed import in_turn, rank_sum
-from gemmlab.distributed import schedules as make
-from gemmlab.distributed.gpus import dma_engines, runner
-from gemmlab.distributed.gpus.dma_engines import DmaEngines
-from gemmlab.distributed.gpus.nccl import Collectives
-from gemmlab.distributed.gpus.runner import DMA_ENGINES, NCCL
-from gemmlab.distributed.order import in_order
-from gemmlab.distributed.ranks import Grid, ScheduleError
-from gemmlab.distributed.steps import Collective
-from gemmlab.distributed.team import RankFailed
 from gemmlab.ladder import Problem
 from gemmlab.ladder.element_types import FLOAT32
+from gemmlab.lessons.multi_gpu import in_turn, rank_sum
+from gemmlab.lessons.multi_gpu import schedules as make
+from gemmlab.lessons.multi_gpu.gpus import dma_engines, runner, stream_values
+from gemmlab.lessons.multi_gpu.gpus.dma_engines import DmaEngines
+from gemmlab.lessons.multi_gpu.gpus.nccl import Collectives
+from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL
+from gemmlab.lessons.multi_gpu.order import in_order
+from gemmlab.lessons.multi_gpu.ranks import Grid, ScheduleError
+from gemmlab.lessons.multi_gpu.steps import Collective
+from gemmlab.lessons.multi_gpu.team import RankFailed
 
 UNEVEN, EVEN = Problem(37, 29, 41), Problem(24, 16, 32)
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import gemmlab as gl
-from gemmlab.analysis.recorded import epilogue_costs
 from gemmlab.folders import ROOT
 from gemmlab.ladder.activations import ACTIVATIONS
-from gemmlab.records.experiments import epilogues
+from gemmlab.lessons.fused_epilogue import epilogues
+from gemmlab.lessons.fused_epilogue import tables as epilogue_costs
 
 MIB, SIDE = 2**20, 8192
 C_MIB = 4 * SIDE * SIDE / MIB

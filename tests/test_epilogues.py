@@ -15,9 +15,9 @@ from gemmlab import ladder
 from gemmlab.cuda.device import gpu, why_no_gpu
 from gemmlab.folders import KERNELS
 from gemmlab.ladder.activations import ACTIVATIONS, activate
-from gemmlab.records import registry, tuning
-from gemmlab.records.experiments import epilogue_timing, epilogues
-from gemmlab.records.experiments.epilogues import (
+from gemmlab.lessons.fused_epilogue import epilogues
+from gemmlab.lessons.fused_epilogue import measure as epilogue_timing
+from gemmlab.lessons.fused_epilogue.epilogues import (
     ALONE,
     BY_FOUR,
     CUBLAS,
@@ -28,6 +28,7 @@ from gemmlab.records.experiments.epilogues import (
     SEPARATE,
     THIN,
 )
+from gemmlab.records import registry, tuning
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
 
 every_activation = pytest.mark.parametrize("activation", ACTIVATIONS)

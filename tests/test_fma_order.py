@@ -16,12 +16,8 @@ from hypothesis import strategies as st
 import gemmlab as gl
 from gemmlab import simulator
 from gemmlab.cuda.disassembler import Instruction
-from gemmlab.measure import ceilings, profiler
-from gemmlab.measure.timing import Spread
-from gemmlab.records import registry
-from gemmlab.records import runs as records
-from gemmlab.records.experiments import fma_order
-from gemmlab.records.experiments.fma_order import (
+from gemmlab.lessons.register_banks import fma_order
+from gemmlab.lessons.register_banks.fma_order import (
     ENTRY,
     ORDERS,
     PATH,
@@ -30,6 +26,10 @@ from gemmlab.records.experiments.fma_order import (
     VARIANTS,
     Variant,
 )
+from gemmlab.measure import ceilings, profiler
+from gemmlab.measure.timing import Spread
+from gemmlab.records import registry
+from gemmlab.records import runs as records
 from gemmlab.sass.inner_loop import Loop
 
 device = importlib.import_module("gemmlab.cuda.device")

@@ -8,8 +8,8 @@ import pandas
 import pytest
 
 import gemmlab
-from gemmlab.analysis.recorded import fma_orders
-from gemmlab.analysis.recorded.fma_orders import BY_ROWS, SNAKING, Costs
+from gemmlab.lessons.register_banks import tables as fma_orders
+from gemmlab.lessons.register_banks.tables import BY_ROWS, SNAKING, Costs
 
 
 @pytest.mark.parametrize("order", [BY_ROWS, SNAKING])

@@ -8,14 +8,13 @@ import pytest
 
 import gemmlab as gl
 from gemmlab import plots
-from gemmlab.analysis.fp8 import conversions, costs, counts, scales
-from gemmlab.analysis.fp8.scales import Region
-from gemmlab.analysis.traced import turns
 from gemmlab.kernel.operands import random_values
 from gemmlab.kernel.quantize import ELEMENTS
 from gemmlab.ladder.element_types import E4M3, E5M2
+from gemmlab.lessons.fp8 import conversions, costs, counts, errors, quantizing, scales
+from gemmlab.lessons.fp8.scales import Region
+from gemmlab.lessons.warp_specialized import turns
 from gemmlab.records import runs
-from gemmlab.records.experiments.fp8 import errors, quantizing
 
 NAME = "19_fp8"
 

@@ -6,14 +6,13 @@ import pytest
 import sample_record
 
 from gemmlab import plots
-from gemmlab.analysis.fp8 import costs
 from gemmlab.cuda.cublaslt import NoAlgorithm
 from gemmlab.folders import ROOT
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import written
 from gemmlab.ladder.rungs.fp8 import FP8, SCALES
+from gemmlab.lessons.fp8 import costs, cublas_errors, errors, quantizing, steps
 from gemmlab.records import registry
-from gemmlab.records.experiments.fp8 import cublas_errors, errors, quantizing, steps
 
 FORMS = (steps.TENSORS, steps.BY_ROWS, steps.BY_BLOCKS, *steps.OTHERS[-2:])
 

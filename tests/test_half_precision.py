@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 import gemmlab as gl
 from gemmlab import ladder, simulator
-from gemmlab.analysis.traced import fragments
 from gemmlab.kernel import verify
 from gemmlab.kernel.bounds import error_bound, reference
 from gemmlab.kernel.compiler import options_for
 from gemmlab.kernel.operands import Operands, random_matrix
 from gemmlab.ladder import HALF, IllegalSetting, Problem
 from gemmlab.ladder.probes import MMA_SHAPE
+from gemmlab.lessons.wmma import fragments
 from gemmlab.measure import ceilings
 from gemmlab.simulator.counters import FMA_METRIC, HMMA_METRIC
 

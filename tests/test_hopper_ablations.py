@@ -6,21 +6,19 @@ from types import SimpleNamespace
 import pytest
 import sample_record
 
-from gemmlab.analysis.fp8 import costs
-from gemmlab.analysis.recorded import hopper_changes
 from gemmlab.kernel.compiler import compiled_resources
-from gemmlab.measure import power
-from gemmlab.measure.power import Sample
-from gemmlab.records import registry
-from gemmlab.records.experiments import hopper_ablations
-from gemmlab.records.experiments.fp8 import steps as fp8_steps
-from gemmlab.records.experiments.hopper_ablations import (
+from gemmlab.lessons.fp8 import costs, hopper_ablations, hopper_changes
+from gemmlab.lessons.fp8 import steps as fp8_steps
+from gemmlab.lessons.fp8.hopper_ablations import (
     FASTEST_PROPOSAL,
     FIRST_CHOICE,
     LOADED,
     QUESTIONS,
     RESTED,
 )
+from gemmlab.measure import power
+from gemmlab.measure.power import Sample
+from gemmlab.records import registry
 
 CHANGED = [
     (race[0], step) for races in QUESTIONS.values() for race in races for step in race

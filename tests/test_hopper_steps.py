@@ -8,16 +8,18 @@ import numpy as np
 import pytest
 
 from gemmlab import ladder, plots
-from gemmlab.analysis.recorded import hopper_changes, hopper_way
 from gemmlab.folders import ROOT
 from gemmlab.kernel.compiler import compile_kernel
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import Problem, written
 from gemmlab.ladder.rungs.hopper import PERSISTENT, RUNGS
+from gemmlab.lessons.fp8 import hopper_changes
+from gemmlab.lessons.fp8.hopper_ablations import LOADED, RESTED
+from gemmlab.lessons.tma_wgmma import steps as hopper_steps
+from gemmlab.lessons.tma_wgmma import tables as hopper_way
+from gemmlab.lessons.tma_wgmma import timeline as hopper_timeline
+from gemmlab.lessons.tma_wgmma.steps import EVERY, LARGE, ROADS, TYPES, WAY
 from gemmlab.records import runs
-from gemmlab.records.experiments import hopper_steps, hopper_timeline
-from gemmlab.records.experiments.hopper_ablations import LOADED, RESTED
-from gemmlab.records.experiments.hopper_steps import EVERY, LARGE, ROADS, TYPES, WAY
 
 KINDS = {  # one step for each way to read A and B and to write C
     (step.rung.name, step.full["DTYPE"], step.full["OP_B"], step.full["OUT32"]): step

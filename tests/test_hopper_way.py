@@ -7,13 +7,12 @@ import pytest
 
 import gemmlab as gl
 from gemmlab import ladder, plots
-from gemmlab.analysis.recorded import hopper_way
-from gemmlab.analysis.traced.schedule import moved, schedule
 from gemmlab.ladder import Problem
 from gemmlab.ladder.rungs.hopper import PERSISTENT, THIN
-from gemmlab.records import runs, tuning
-from gemmlab.records.experiments import hopper_steps
-from gemmlab.records.experiments.hopper_steps import (
+from gemmlab.lessons.persistent.schedule import moved, schedule
+from gemmlab.lessons.tma_wgmma import steps as hopper_steps
+from gemmlab.lessons.tma_wgmma import tables as hopper_way
+from gemmlab.lessons.tma_wgmma.steps import (
     HUGE,
     LARGE,
     PACED,
@@ -21,6 +20,7 @@ from gemmlab.records.experiments.hopper_steps import (
     TITLES,
     WAY,
 )
+from gemmlab.records import runs, tuning
 
 
 def rows():

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from gemmlab import ladder
-from gemmlab.analysis.recorded import joins as told
 from gemmlab.ladder.rungs.irregular import ATOMICS, CLUSTER, JOINS, TRIED
+from gemmlab.lessons.split_k import measure as joins
+from gemmlab.lessons.split_k import tables as told
 from gemmlab.measure.timing import Spread
 from gemmlab.records import registry
-from gemmlab.records.experiments import joins
 
 RUNG = ladder.find(joins.RUNG)
 BEST = RUNG.defaults | {"SPLIT": 8, "JOIN": CLUSTER}

@@ -3,8 +3,8 @@
 import pytest
 import sample_record
 
+from gemmlab.lessons.naive import l1_passes
 from gemmlab.records import recorder, registry
-from gemmlab.records.experiments import l1_passes
 
 
 @pytest.fixture

@@ -32,8 +32,8 @@ from gemmlab.ladder import (
     Problem,
 )
 from gemmlab.ladder.rungs import register_banks
+from gemmlab.lessons.mma_sync import steps as mma_steps
 from gemmlab.records import ablations
-from gemmlab.records.experiments import mma_steps
 
 every_rung = pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
 NAIVE = ladder.find("01_naive")

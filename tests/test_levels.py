@@ -10,10 +10,10 @@ import sample_record
 from gemmlab import simulator
 from gemmlab.kernel.compiler import options_for
 from gemmlab.ladder import CEILINGS, LEVELS, LadderError, Launch, find
+from gemmlab.lessons.ceilings import chains
 from gemmlab.measure import ceilings, levels
 from gemmlab.measure.timing import Spread
 from gemmlab.records import recorder, registry, roofs, runs
-from gemmlab.records.experiments import chains
 from gemmlab.simulator.counters import METRICS
 
 device = importlib.import_module("gemmlab.cuda.device")

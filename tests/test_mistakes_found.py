@@ -2,7 +2,7 @@
 
 import pytest
 
-from gemmlab.analysis import mistakes
+from gemmlab.lessons.warp_specialized import mistakes
 
 SMALL = {"BN": 64, "STAGES": 2}
 

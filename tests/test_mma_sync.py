@@ -8,7 +8,6 @@ from recorded import record_forms
 
 import gemmlab as gl
 from gemmlab import ladder, plots, simulator
-from gemmlab.analysis.traced import fragments, mma_lanes
 from gemmlab.cuda.options import options_for
 from gemmlab.kernel import verify
 from gemmlab.kernel.bounds import error_bound, reference
@@ -19,9 +18,12 @@ from gemmlab.ladder.precision import INTEGER, TF32
 from gemmlab.ladder.probes import MMA_CEILINGS, mma_shape
 from gemmlab.ladder.rungs.mma_sync import MMA_SYNC, TYPES
 from gemmlab.ladder.rungs.shapes import ceil_div
+from gemmlab.lessons.mma_sync import lanes as mma_lanes
+from gemmlab.lessons.mma_sync import steps as mma_steps
+from gemmlab.lessons.mma_sync import types as mma_types
+from gemmlab.lessons.wmma import fragments
 from gemmlab.measure import ceilings
 from gemmlab.records import runs
-from gemmlab.records.experiments import mma_steps, mma_types
 from gemmlab.simulator.counters import FMA_METRIC, MATRIX_METRICS, METRICS, TIMING_DEPENDENT
 
 FORMS = record_forms.RECORD.current()

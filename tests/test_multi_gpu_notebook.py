@@ -5,16 +5,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gemmlab.analysis import several_gpus
-from gemmlab.distributed import schedules as make
-from gemmlab.distributed.arithmetic import ByKernel
-from gemmlab.distributed.clock import Machine, link_needed
-from gemmlab.distributed.ranks import Grid
 from gemmlab.ladder import Problem
 from gemmlab.ladder.precision import HALF
-from gemmlab.notebook.ranks import exercises
-from gemmlab.notebook.ranks.lab import ranks_lab
-from gemmlab.notebook.ranks.lines import schedule_lines
+from gemmlab.lessons.multi_gpu import exercises
+from gemmlab.lessons.multi_gpu import schedules as make
+from gemmlab.lessons.multi_gpu import tables as several_gpus
+from gemmlab.lessons.multi_gpu.arithmetic import ByKernel
+from gemmlab.lessons.multi_gpu.clock import Machine, link_needed
+from gemmlab.lessons.multi_gpu.lab import ranks_lab
+from gemmlab.lessons.multi_gpu.lines import schedule_lines
+from gemmlab.lessons.multi_gpu.ranks import Grid
 from gemmlab.records import runs
 from gemmlab.records.runs import Measured
 

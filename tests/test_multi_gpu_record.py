@@ -9,18 +9,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from gemmlab.analysis import several_gpus
-from gemmlab.distributed import clock
-from gemmlab.distributed import schedules as make
-from gemmlab.distributed.clock import Machine
-from gemmlab.distributed.gpus.runner import DMA_ENGINES, NCCL, Measured, NotEnoughGpus
 from gemmlab.folders import ROOT
 from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import RUNGS, Problem
 from gemmlab.ladder.precision import BRAIN, SINGLE
+from gemmlab.lessons.ceilings import chains
+from gemmlab.lessons.multi_gpu import cases, clock, recorded
+from gemmlab.lessons.multi_gpu import measure as measuring
+from gemmlab.lessons.multi_gpu import schedules as make
+from gemmlab.lessons.multi_gpu import tables as several_gpus
+from gemmlab.lessons.multi_gpu.clock import Machine
+from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL, Measured, NotEnoughGpus
 from gemmlab.records import registry
-from gemmlab.records.experiments import chains
-from gemmlab.records.experiments.multi_gpu import cases, measuring, recorded
 from gemmlab.records.registry import NoRecord
 
 HERE = SimpleNamespace(name="NVIDIA Test", slug="nvidia-test")

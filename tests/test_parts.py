@@ -2,7 +2,6 @@
 
 import pytest
 
-from gemmlab.analysis.traced import parts
 from gemmlab.ladder.rungs.irregular import (
     ALONE,
     ATOMICS,
@@ -13,6 +12,7 @@ from gemmlab.ladder.rungs.irregular import (
     SECOND_KERNEL,
     STREAM_K,
 )
+from gemmlab.lessons.split_k import parts
 
 M, N, K, PARTS = 64, 96, 128, 4
 C_KIB = 4 * M * N / 1024

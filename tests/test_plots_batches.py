@@ -13,10 +13,10 @@ from figures import (  # noqa: F401
 )
 
 from gemmlab import ladder, plots
-from gemmlab.analysis.recorded import batch_times
-from gemmlab.plots.speed.batches import LOOKS
+from gemmlab.lessons.batched import tables as batch_times
+from gemmlab.lessons.batched.figures.batches import LOOKS
+from gemmlab.lessons.batched.measure import ADDRESSES, BATCHES, GRAPH, ONE, RUNG, SIZES, WAYS
 from gemmlab.records import roofs
-from gemmlab.records.experiments.batches import ADDRESSES, BATCHES, GRAPH, ONE, RUNG, SIZES, WAYS
 
 MS = {way: 0.001 * (at + 1) for at, way in enumerate(WAYS)}  # of a product
 

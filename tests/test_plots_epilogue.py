@@ -13,8 +13,7 @@ from figures import (  # noqa: F401
 )
 
 from gemmlab import plots
-from gemmlab.plots.speed.epilogue import crossovers
-from gemmlab.records.experiments.epilogues import (
+from gemmlab.lessons.fused_epilogue.epilogues import (
     ALONE,
     BY_FOUR,
     CUBLAS,
@@ -25,6 +24,7 @@ from gemmlab.records.experiments.epilogues import (
     SEPARATE,
     WAYS,
 )
+from gemmlab.lessons.fused_epilogue.figures import crossovers
 
 RATIOS = {
     FUSED: 1.0, LT: 1.2, ALONE: 0.99, CUBLAS: 1.1, OURS_BY_FOUR: 1.4, BY_FOUR: 1.5,

@@ -12,9 +12,9 @@ from figures import (  # noqa: F401
 from matplotlib.colors import to_hex
 
 from gemmlab import plots
+from gemmlab.lessons.register_banks.figures import fma_order
+from gemmlab.lessons.register_banks.fma_order import ORDERS, VARIANTS
 from gemmlab.plots import style
-from gemmlab.plots.speed import fma_order
-from gemmlab.records.experiments.fma_order import ORDERS, VARIANTS
 
 
 @pytest.fixture(scope="module")

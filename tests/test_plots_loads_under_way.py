@@ -11,9 +11,10 @@ from figures import (  # noqa: F401
 )
 
 from gemmlab import plots
+from gemmlab.lessons.fp32_summit import hazards
+from gemmlab.lessons.fp32_summit.figures.loads_under_way import SLOTS
 from gemmlab.loading import load
-from gemmlab.plots.memory.loads_under_way import SLOTS
-from gemmlab.sass import hazards, loops
+from gemmlab.sass import loops
 from gemmlab.sass.inner_loop import SHARED_LOAD, Loop, class_of
 
 NAMES = ("09_double_buffering", "10_register_banks")

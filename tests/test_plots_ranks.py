@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from gemmlab import plots
-from gemmlab.distributed import clock
-from gemmlab.distributed import schedules as make
-from gemmlab.distributed.clock import Machine
-from gemmlab.distributed.holdings import COMES, HOLDS, NONE, holdings
-from gemmlab.distributed.ranks import Grid
 from gemmlab.ladder import Problem
 from gemmlab.ladder.precision import BRAIN
-from gemmlab.plots.ranks import timeline as drawn
+from gemmlab.lessons.multi_gpu import clock
+from gemmlab.lessons.multi_gpu import schedules as make
+from gemmlab.lessons.multi_gpu.clock import Machine
+from gemmlab.lessons.multi_gpu.figures import timeline as drawn
+from gemmlab.lessons.multi_gpu.holdings import COMES, HOLDS, NONE, holdings
+from gemmlab.lessons.multi_gpu.ranks import Grid
 from gemmlab.plots.style import ARRAYS, to_rgb
 
 SMALL, LARGE = Problem(12, 8, 6), Problem(8192, 8192, 8192)

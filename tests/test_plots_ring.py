@@ -18,7 +18,7 @@ from test_ring import PLACES, SETTINGS, TILES, found, trace  # noqa: F401
 
 import gemmlab
 from gemmlab import plots
-from gemmlab.analysis.traced import ring
+from gemmlab.lessons.register_banks import ring
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,10 @@ from figures import *  # noqa: F403
 from figures import axes, words
 
 from gemmlab import plots
-from gemmlab.notebook.labs.search_lab import search_lab
-from gemmlab.search import landscape, recorded, shape_rule, trials, tuner
-from gemmlab.search.cost_model import Terms
+from gemmlab.lessons.autotuning import landscape, shape_rule, trials
+from gemmlab.lessons.autotuning.cost_model import Terms
+from gemmlab.lessons.autotuning.lab import search_lab
+from gemmlab.search import recorded, tuner
 
 SQUARE, ODD = (4096, 4096, 4096), (1001, 777, 513)
 NINE, TEN = "09_double_buffering", "10_register_banks"

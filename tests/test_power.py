@@ -11,7 +11,7 @@ from gemmlab.ladder.probes import WGMMA_CEILINGS
 from gemmlab.measure import power, wgmma_ceilings
 from gemmlab.measure.wgmma_ceilings import Ceiling
 from gemmlab.records import registry
-from gemmlab.records.experiments import wgmma_ceilings as ceilings_record
+from gemmlab.records import wgmma_ceilings as ceilings_record
 
 LAST = "18_persistent"
 HERE = Gpu("NVIDIA H200", (9, 0), "sm_90a", 132, 2**37, 60 * 2**20, "580", "13.0")

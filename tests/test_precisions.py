@@ -12,8 +12,8 @@ from figures import (  # noqa: F401
 )
 
 from gemmlab import plots
-from gemmlab.analysis import precisions
 from gemmlab.ladder.rungs.mma_sync import TYPES
+from gemmlab.lessons.mma_sync import tables as precisions
 
 NAMES = [one.name for one in TYPES]
 

@@ -3,8 +3,8 @@
 import pytest
 
 import gemmlab as gl
-from gemmlab.analysis import register_budget
 from gemmlab.cuda.architectures import REGISTERS_PER_SM
+from gemmlab.lessons.warp_specialized import register_budget
 
 
 def test_what_one_role_gives_back_the_other_takes():

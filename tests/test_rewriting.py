@@ -10,16 +10,16 @@ from gemmlab.cuda import nvrtc
 from gemmlab.cuda.disassembler import NoListing
 from gemmlab.cuda.options import options_for
 from gemmlab.ladder.rungs.fp32_summit import FP32_SUMMIT
-from gemmlab.sass import rewriting
-from gemmlab.sass.inner_loop import SHARED_LOAD, class_of
-from gemmlab.sass.loops import analyse
-from gemmlab.sass.rewriting import (
+from gemmlab.lessons.fp32_summit import rewriting
+from gemmlab.lessons.fp32_summit.rewriting import (
     Change,
     NotTheSame,
     require_same,
     rewritten,
     with_control,
 )
+from gemmlab.sass.inner_loop import SHARED_LOAD, class_of
+from gemmlab.sass.loops import analyse
 
 ENTRY = "fp32_summit"
 

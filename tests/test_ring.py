@@ -3,7 +3,7 @@
 import pytest
 
 import gemmlab
-from gemmlab.analysis.traced import ring
+from gemmlab.lessons.register_banks import ring
 from gemmlab.simulator import LaunchError
 
 BK, TILES, PLACES, WARPS = 16, 6, 3, 4

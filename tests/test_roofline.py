@@ -14,9 +14,8 @@ from gemmlab.kernel.compiler import options_for
 from gemmlab.ladder import CEILINGS, HALF, SINGLE, Problem
 from gemmlab.measure import ceilings
 from gemmlab.measure.timing import Spread
-from gemmlab.records import registry, runs
+from gemmlab.records import registry, runs, wgmma_ceilings
 from gemmlab.records import roofs as r_roofs
-from gemmlab.records.experiments import wgmma_ceilings
 
 device = importlib.import_module("gemmlab.cuda.device")
 needs_gpu = pytest.mark.skipif(device.gpu() is None, reason=f"needs a GPU: {device.why_no_gpu()}")

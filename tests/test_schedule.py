@@ -12,11 +12,11 @@ from figures import (  # noqa: F401
 )
 
 from gemmlab import ladder, plots
-from gemmlab.analysis.traced import rounds
-from gemmlab.analysis.traced.schedule import moved, schedule
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.trace import TraceError
 from gemmlab.ladder.rungs.hopper import PERSISTENT, TMA_WGMMA, WARP_SPECIALIZED
+from gemmlab.lessons.persistent import rounds
+from gemmlab.lessons.persistent.schedule import moved, schedule
 
 SMALL = {"BM": 64, "BN": 64, "STAGES": 2, "CLUSTER": 1}
 

@@ -10,8 +10,9 @@ from kernel_tuner.searchspace import Searchspace
 
 from gemmlab import ladder
 from gemmlab.ladder import IllegalSetting
+from gemmlab.lessons.autotuning import landscape, trials
 from gemmlab.records import tuning
-from gemmlab.search import landscape, recorded, trials, tuner
+from gemmlab.search import recorded, tuner
 from gemmlab.search.space import space_of
 
 SQUARE, ODD = (4096, 4096, 4096), (1001, 777, 513)

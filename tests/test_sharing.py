@@ -9,9 +9,9 @@ from figures import (  # noqa: F401
 )
 
 import gemmlab as gl
-from gemmlab.analysis.traced.sharing import idle, shared_tiles, sharing
 from gemmlab.ladder.rungs.fp32_summit import BM, BN
-from gemmlab.plots.hopper.sharing import BEGINS, GOES_ON, WHOLE
+from gemmlab.lessons.fp32_summit.figures.sharing import BEGINS, GOES_ON, WHOLE
+from gemmlab.lessons.fp32_summit.sharing import idle, shared_tiles, sharing
 
 NAME, SMS = "22_fp32_summit", 5
 SHAPE = (3 * BM, 4 * BN, 8 * 64)

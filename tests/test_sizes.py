@@ -3,7 +3,7 @@
 import pytest
 
 import gemmlab as gl
-from gemmlab.analysis.recorded import sizes
+from gemmlab.lessons.thread_tile_1d import tables as sizes
 from gemmlab.records import runs
 
 BEFORE, AFTER = "04_thread_tile_1d", "05_thread_tile_2d"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gemmlab.cuda import stream_values
-from gemmlab.cuda.stream_values import StreamValueError
+from gemmlab.lessons.multi_gpu.gpus import stream_values
+from gemmlab.lessons.multi_gpu.gpus.stream_values import StreamValueError
 
 
 class Driver:

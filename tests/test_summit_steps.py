@@ -6,12 +6,11 @@ import pandas
 import pytest
 
 from gemmlab import plots
-from gemmlab.analysis.recorded import summit_way
 from gemmlab.folders import ROOT
 from gemmlab.ladder import written
-from gemmlab.records import registry
-from gemmlab.records.experiments import summit_steps
-from gemmlab.records.experiments.summit_steps import (
+from gemmlab.lessons.fp32_summit import steps as summit_steps
+from gemmlab.lessons.fp32_summit import tables as summit_way
+from gemmlab.lessons.fp32_summit.steps import (
     BURST,
     COLUMNS,
     EVERY,
@@ -22,6 +21,7 @@ from gemmlab.records.experiments.summit_steps import (
     SUSTAINED,
     WAY,
 )
+from gemmlab.records import registry
 from gemmlab.records.registry import StaleRecord
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 import gemmlab
-from gemmlab.analysis.recorded import tile_steps
+from gemmlab.lessons.warp_tiling import tables as tile_steps
 from gemmlab.records import runs
 from gemmlab.records.registry import NoRecord
 

@@ -6,8 +6,8 @@ import re
 import pytest
 
 import gemmlab as gl
-from gemmlab.analysis.traced import turns
-from gemmlab.plots.hopper.turns import moments
+from gemmlab.lessons.warp_specialized import turns
+from gemmlab.lessons.warp_specialized.figures.turns import moments
 
 STEPS = 7
 TILE = (128, 256)

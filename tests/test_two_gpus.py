@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 
 from gemmlab.cuda.device import gpu, why_no_gpu
-from gemmlab.distributed import in_turn
-from gemmlab.distributed import schedules as make
-from gemmlab.distributed.arithmetic import Bounded, ByKernel
-from gemmlab.distributed.gpus import runner
-from gemmlab.distributed.gpus.runner import DMA_ENGINES, NCCL, Job
-from gemmlab.distributed.team import RankFailed
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import SINGLE, Problem
-from gemmlab.records.experiments.multi_gpu import cases
+from gemmlab.lessons.multi_gpu import cases, in_turn
+from gemmlab.lessons.multi_gpu import schedules as make
+from gemmlab.lessons.multi_gpu.arithmetic import Bounded, ByKernel
+from gemmlab.lessons.multi_gpu.gpus import runner
+from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL, Job
+from gemmlab.lessons.multi_gpu.team import RankFailed
 
 WAYS = NCCL, DMA_ENGINES
 UNEVEN, LARGE = Problem(1037, 520, 777), Problem(4096, 4096, 4096)

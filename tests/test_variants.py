@@ -6,9 +6,9 @@ import pytest
 from pytest import approx
 
 from gemmlab.analysis import variants
-from gemmlab.analysis.recorded import tile_steps
 from gemmlab.kernel.verify import check as check_product
 from gemmlab.ladder import LadderError
+from gemmlab.lessons.warp_tiling import tables as tile_steps
 from gemmlab.loading import load
 from gemmlab.records import ablations, tuning
 from gemmlab.sass import loops

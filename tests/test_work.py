@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import gemmlab as gl
-from gemmlab.analysis.traced.work import launch_by_launch, work
 from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.trace import TraceError
-from gemmlab.plots.memory.waves import waves
+from gemmlab.lessons.split_k.figures.waves import waves
+from gemmlab.lessons.split_k.work import launch_by_launch, work
 
 SMALL = {"BM": 64, "BN": 64, "BK": 8, "WM": 32, "WN": 32}
 

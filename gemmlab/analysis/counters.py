@@ -14,11 +14,11 @@ from weakref import WeakKeyDictionary
 from gemmlab import ladder
 from gemmlab.cuda.architectures import LIMITS, WARP, base
 from gemmlab.ladder import SINGLE
+from gemmlab.lessons.mma_sync import steps as mma_steps
 from gemmlab.records import runs
-from gemmlab.records.experiments import mma_steps
-from gemmlab.records.experiments.wgmma_ceilings import LOADS
 from gemmlab.records.roofs import recorded_ceilings
 from gemmlab.records.runs import Measured
+from gemmlab.records.wgmma_ceilings import LOADS
 from gemmlab.simulator.counters import FMA_METRIC, METRICS, SECTOR_BYTES, TIMING_DEPENDENT
 
 if TYPE_CHECKING:

@@ -24,13 +24,13 @@ from gemmlab.cli.output import FAILED, OK, STOPPED, UNAVAILABLE, USAGE
 from gemmlab.cuda.cublas import CublasError
 from gemmlab.cuda.device import NoGpu, UnknownDevice, simulator_wanted
 from gemmlab.cuda.disassembler import NoDisassembler, NoListing
-from gemmlab.distributed.gpus.runner import NotEnoughGpus
-from gemmlab.distributed.team import RankFailed
 from gemmlab.folders import NoCheckout
 from gemmlab.kernel.compiler import CompileError, NoCompiler
 from gemmlab.kernel.faults import GpuFault
 from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import IllegalSetting, LadderError
+from gemmlab.lessons.multi_gpu.gpus.runner import NotEnoughGpus
+from gemmlab.lessons.multi_gpu.team import RankFailed
 from gemmlab.measure import profiler, timing
 from gemmlab.products.choosing import TYPES
 from gemmlab.records import runs

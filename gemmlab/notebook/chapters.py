@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from PIL import Image
 
-from gemmlab.distributed.holdings import holdings
-from gemmlab.distributed.ranks import Grid
-from gemmlab.distributed.schedules import summa
 from gemmlab.ladder import CEILINGS, RUNGS, Problem
+from gemmlab.lessons.autotuning import landscape
+from gemmlab.lessons.multi_gpu.holdings import holdings
+from gemmlab.lessons.multi_gpu.ranks import Grid
+from gemmlab.lessons.multi_gpu.schedules import summa
 from gemmlab.plots import thumbnails
 from gemmlab.records import runs
-from gemmlab.search import landscape
 from gemmlab.search.recorded import recorded
 
 

@@ -9,51 +9,55 @@ searches are in search/, speeds in speed/, palette and page in style.
 
 from __future__ import annotations
 
-from gemmlab.plots.fp8.errors import fp8_errors, fp8_errors_tried
-from gemmlab.plots.fp8.scales import scale_reach
-from gemmlab.plots.fp8.speeds import fp8_speeds
-from gemmlab.plots.fp8.sums import sums_in_turn
-from gemmlab.plots.fp8.values import fp8_values
-from gemmlab.plots.hopper.block_phases import block_phases
-from gemmlab.plots.hopper.boxes import boxes, factors
-from gemmlab.plots.hopper.multicast import multicast
-from gemmlab.plots.hopper.power import power, wgmma_ceilings
-from gemmlab.plots.hopper.registers import register_budget
-from gemmlab.plots.hopper.sharing import sharing
-from gemmlab.plots.hopper.tile_changes import tile_changes
-from gemmlab.plots.hopper.tile_order import tile_order
-from gemmlab.plots.hopper.turns import turns
+from gemmlab.lessons.autotuning.figures.landscape import landscape
+from gemmlab.lessons.autotuning.figures.predicted import predicted
+from gemmlab.lessons.autotuning.figures.rules import rules
+from gemmlab.lessons.autotuning.figures.strategies import best_found, one_search
+from gemmlab.lessons.batched.figures.batches import batches
+from gemmlab.lessons.batched.figures.copies import copies
+from gemmlab.lessons.ceilings.figures import spread
+from gemmlab.lessons.coalescing.figures import traffic
+from gemmlab.lessons.fp8.figures.errors import fp8_errors, fp8_errors_tried
+from gemmlab.lessons.fp8.figures.scales import scale_reach
+from gemmlab.lessons.fp8.figures.speeds import fp8_speeds
+from gemmlab.lessons.fp8.figures.sums import sums_in_turn
+from gemmlab.lessons.fp8.figures.values import fp8_values
+from gemmlab.lessons.fp32_summit.figures.loads_under_way import loads_under_way
+from gemmlab.lessons.fp32_summit.figures.sharing import sharing
+from gemmlab.lessons.fused_epilogue.figures import epilogue
+from gemmlab.lessons.mma_sync.figures import error_over_k
+from gemmlab.lessons.multi_gpu.figures.holdings import rank_holdings
+from gemmlab.lessons.multi_gpu.figures.timeline import rank_timeline
+from gemmlab.lessons.persistent.figures.multicast import multicast
+from gemmlab.lessons.persistent.figures.tile_changes import tile_changes
+from gemmlab.lessons.persistent.figures.tile_order import tile_order
+from gemmlab.lessons.register_banks.figures.fma_order import fma_order
+from gemmlab.lessons.register_banks.figures.issue_slots import issue_slots
+from gemmlab.lessons.register_banks.figures.ring import ring
+from gemmlab.lessons.split_k.figures.joins import joins
+from gemmlab.lessons.split_k.figures.waves import waves
+from gemmlab.lessons.thread_tile_2d.figures import outer_product
+from gemmlab.lessons.tma_wgmma.figures.boxes import boxes, factors
+from gemmlab.lessons.tma_wgmma.figures.power import power, wgmma_ceilings
+from gemmlab.lessons.tma_wgmma.figures.warpgroups import swizzles, warpgroup_sums
+from gemmlab.lessons.vectorized_loads.figures import access_widths, staging
+from gemmlab.lessons.warp_specialized.figures.block_phases import block_phases
+from gemmlab.lessons.warp_specialized.figures.registers import register_budget
+from gemmlab.lessons.warp_specialized.figures.turns import turns
+from gemmlab.lessons.warp_specialized.figures.waits import waits
+from gemmlab.lessons.warp_tiling.figures import levels
+from gemmlab.lessons.wmma.figures import fragments
 from gemmlab.plots.kernel_view import kernel_view
 from gemmlab.plots.memory.addresses import address_map
 from gemmlab.plots.memory.banks import bank_map
 from gemmlab.plots.memory.blocks import block_map
-from gemmlab.plots.memory.copies import copies
-from gemmlab.plots.memory.levels import levels
-from gemmlab.plots.memory.lines import traffic
-from gemmlab.plots.memory.loads_under_way import loads_under_way
-from gemmlab.plots.memory.outer_product import outer_product
-from gemmlab.plots.memory.ring import ring
 from gemmlab.plots.memory.steps import step, steps
 from gemmlab.plots.memory.threads import thread_tile
 from gemmlab.plots.memory.tiles import tile_reuse
 from gemmlab.plots.memory.timeline import timeline
 from gemmlab.plots.memory.warps import warp_map
-from gemmlab.plots.memory.waves import waves
-from gemmlab.plots.memory.widths import access_widths, staging
 from gemmlab.plots.picture import Picture
-from gemmlab.plots.ranks.holdings import rank_holdings
-from gemmlab.plots.ranks.timeline import rank_timeline
-from gemmlab.plots.search.landscape import landscape
-from gemmlab.plots.search.predicted import predicted
-from gemmlab.plots.search.rules import rules
-from gemmlab.plots.search.strategies import best_found, one_search
-from gemmlab.plots.speed.batches import batches
 from gemmlab.plots.speed.comparison import comparison
-from gemmlab.plots.speed.epilogue import epilogue
-from gemmlab.plots.speed.errors import error_over_k
-from gemmlab.plots.speed.fma_order import fma_order
-from gemmlab.plots.speed.issue_slots import issue_slots
-from gemmlab.plots.speed.joins import joins
 from gemmlab.plots.speed.ladder import climb, shares
 from gemmlab.plots.speed.path import path
 from gemmlab.plots.speed.roofs import roofline
@@ -61,10 +65,6 @@ from gemmlab.plots.speed.shapes import rung_map, shape_shares
 from gemmlab.plots.speed.share import cublas_share
 from gemmlab.plots.speed.speed import gflops, ladder
 from gemmlab.plots.speed.sweep import sweep
-from gemmlab.plots.speed.times import spread
-from gemmlab.plots.speed.waits import waits
-from gemmlab.plots.tensor_cores.fragments import fragments
-from gemmlab.plots.tensor_cores.warpgroups import swizzles, warpgroup_sums
 
 __all__ = [
     "access_widths",

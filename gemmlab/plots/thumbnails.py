@@ -10,7 +10,7 @@ from matplotlib.colors import to_rgb
 from PIL import Image, ImageDraw
 
 from gemmlab.analysis.facts import Facts
-from gemmlab.distributed.holdings import Holdings
+from gemmlab.lessons.multi_gpu.holdings import Holdings
 from gemmlab.plots import style
 from gemmlab.plots.kernel_view import colours, touched
 from gemmlab.records.roofs import Ceilings

@@ -25,8 +25,8 @@ from gemmlab.kernel.compiler import Compiled, options_for, resources
 from gemmlab.kernel.fingerprint import Fingerprint, of_rung, shortened
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import LadderError, Problem, Settings, Target
+from gemmlab.lessons.register_banks import fma_order
 from gemmlab.measure.timing import compare, gflops
-from gemmlab.records.experiments import fma_order
 from gemmlab.records.registry import (
     DATE,
     NUMBER,

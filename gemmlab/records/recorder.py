@@ -32,42 +32,38 @@ from gemmlab.ladder import (
     Problem,
 )
 from gemmlab.ladder.rung import number
+from gemmlab.lessons.batched import measure as batches
+from gemmlab.lessons.ceilings import chains, pitfalls
+from gemmlab.lessons.fp8 import cublas_errors, hopper_ablations, quantizing
+from gemmlab.lessons.fp8 import errors as fp8_errors
+from gemmlab.lessons.fp8 import steps as fp8_steps
+from gemmlab.lessons.fp32_summit import steps as summit_steps
+from gemmlab.lessons.fp32_summit.rewriting import NotTheSame
+from gemmlab.lessons.fused_epilogue import measure as epilogue_timing
+from gemmlab.lessons.mma_sync import steps as mma_steps
+from gemmlab.lessons.mma_sync import types as mma_types
+from gemmlab.lessons.multi_gpu import measure as multi_gpu
+from gemmlab.lessons.naive import l1_passes
+from gemmlab.lessons.persistent import power
+from gemmlab.lessons.persistent import tiles as hopper_tiles
+from gemmlab.lessons.register_banks import fma_order
+from gemmlab.lessons.split_k import measure as joins
+from gemmlab.lessons.tma_wgmma import steps as hopper_steps
+from gemmlab.lessons.tma_wgmma import timeline as hopper_timeline
 from gemmlab.measure import ceilings, levels, profiler
 from gemmlab.measure.timing import Measurement, TimingError, now, require_verified, sweep
 from gemmlab.records import (
     ablations,
     best_by_shape,
-    pitfalls,
     registry,
     roofs,
     runs,
     stalls,
     tuning,
-)
-from gemmlab.records.experiments import (
-    batches,
-    chains,
-    epilogue_timing,
-    fma_order,
-    hopper_ablations,
-    hopper_steps,
-    hopper_tiles,
-    hopper_timeline,
-    joins,
-    l1_passes,
-    mma_steps,
-    mma_types,
-    power,
-    summit_steps,
     wgmma_ceilings,
 )
-from gemmlab.records.experiments.fp8 import cublas_errors, quantizing
-from gemmlab.records.experiments.fp8 import errors as fp8_errors
-from gemmlab.records.experiments.fp8 import steps as fp8_steps
-from gemmlab.records.experiments.multi_gpu import measuring as multi_gpu
 from gemmlab.records.registry import RUNS, BadRecord, Evidence, NoRecord, Say, StaleRecord
 from gemmlab.records.runs import Measured, Part
-from gemmlab.sass.rewriting import NotTheSame
 
 Shapes = Iterable[tuple[int, int, int]]
 

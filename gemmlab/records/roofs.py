@@ -23,8 +23,7 @@ from gemmlab.measure.levels import measure_levels, of_levels
 from gemmlab.measure.power import Pace, burst
 from gemmlab.measure.timing import Spread, now
 from gemmlab.measure.wgmma_ceilings import Ceiling, measure
-from gemmlab.records import runs
-from gemmlab.records.experiments import wgmma_ceilings
+from gemmlab.records import runs, wgmma_ceilings
 from gemmlab.records.registry import NoRecord, again, changed, of_one_gpu, stale, target
 
 

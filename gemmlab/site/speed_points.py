@@ -26,17 +26,15 @@ from gemmlab.ladder.rungs import (
     untiled,
     warp_tiled,
 )
+from gemmlab.lessons.batched import measure as batches
+from gemmlab.lessons.fp8 import steps as fp8_steps
+from gemmlab.lessons.fp32_summit import steps as summit_steps
+from gemmlab.lessons.mma_sync import steps as mma_steps
+from gemmlab.lessons.mma_sync import types as mma_types
+from gemmlab.lessons.split_k import measure as joins
+from gemmlab.lessons.tma_wgmma import steps as hopper_steps
 from gemmlab.measure.timing import Measurement
 from gemmlab.records import ablations, best_by_shape, registry, roofs, runs, tuning
-from gemmlab.records.experiments import (
-    batches,
-    hopper_steps,
-    joins,
-    mma_steps,
-    mma_types,
-    summit_steps,
-)
-from gemmlab.records.experiments.fp8 import steps as fp8_steps
 from gemmlab.records.registry import NoRecord, StaleRecord
 
 FAMILIES: dict[str, tuple[Rung, ...]] = {

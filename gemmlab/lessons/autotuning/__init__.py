@@ -1,0 +1,1 @@
+"""What notebook 20 alone needs."""

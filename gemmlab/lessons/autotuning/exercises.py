@@ -1,0 +1,144 @@
+"""The exercises of 20_autotuning: they check what a reader writes, and never give it away."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from itertools import product
+from statistics import median
+
+from gemmlab import ladder
+from gemmlab.ladder import Problem
+from gemmlab.lessons.autotuning import cost_model, landscape
+from gemmlab.lessons.autotuning.cost_model import Own
+from gemmlab.lessons.autotuning.trials import NEAR
+from gemmlab.search.recorded import Recorded
+from gemmlab.search.space import Point, Space, space_of
+
+SEEDS = 20
+BETTER = 0.1  # of a correlation of ranks: what a term must add
+LACKING = "even shares"  # the restriction that somebody forgot
+
+Step = Callable[[Point, Sequence[Point], Callable[[Point], float]], Point | None]
+"""Where a search goes from a point: one of its neighbours, or None for a new random point. The
+third argument gives the milliseconds of a point; asking for a new one is an evaluation."""
+
+
+def check_restriction(allows: Callable[..., bool], name: str, restriction: str) -> None:
+    """Hold a reader's restriction of a rung against the ladder's constraint of that name.
+
+    allows: takes the rung's tuned parameters by name, and says whether they go together.
+    """
+    space = space_of(name, (4096, 4096, 4096))
+    (wanted,) = [one for one in space.restrictions if one.name == restriction]
+    points = list(product(*space.values.values()))
+    for point in points:
+        settings = space.settings(point)
+        reason, said = wanted.broken(settings), allows(**dict(zip(space.names, point, strict=True)))
+        if bool(said) == (reason is None):
+            continue
+        shown = ladder.listed(settings)
+        if said:
+            print(f"Not yet: it allows {shown}, which {reason}.")
+        else:
+            print(f"Not yet: it forbids {shown}, which the ladder allows.")
+        return
+    count = sum(wanted.broken(space.settings(point)) is None for point in points)
+    print(f"Right: it allows the same {count} of {len(points)} combinations as the ladder.")
+
+
+def check_step(step: Step, known: Recorded) -> None:
+    """Search recorded times with the reader's step, from random points on, and count evaluations
+    until NEAR of the fastest's speed; the random search is what it must beat."""
+    land = landscape.landscape(known)
+    yours = median(_evaluations(step, known, land.neighbours, seed) for seed in range(SEEDS))
+    blind = median(
+        _evaluations(lambda *_: None, known, land.neighbours, seed) for seed in range(SEEDS)
+    )
+    said = (
+        f"to {100 * NEAR:.0f} % of the fastest's speed it takes {yours:g} evaluations, the median "
+        f"of {SEEDS} seeds; new random points alone take {blind:g}"
+    )
+    print(f"Right: {said}." if yours < blind else f"Not yet: {said}.")
+
+
+def _evaluations(
+    step: Step, known: Recorded, neighbours: dict[Point, tuple[Point, ...]], seed: int
+) -> int:
+    """Until NEAR is reached; random points are drawn among those that are not evaluated."""
+    draw, evaluated = random.Random(seed), dict[Point, float]()
+
+    class Reached(Exception):
+        pass
+
+    def time_of(point: Point) -> float:
+        if point not in known.times_ms:
+            raise ValueError(f"{point} is no recorded setting of {known.space.rung.name}")
+        evaluated[point] = known.times_ms[point]
+        if known.share(point) >= NEAR:
+            raise Reached
+        return evaluated[point]
+
+    order = list(known.times_ms)
+    draw.shuffle(order)
+    try:
+        for start in order:
+            at: Point | None = start if start not in evaluated else None
+            while at is not None:
+                time_of(at)
+                near = list(neighbours[at])
+                draw.shuffle(near)
+                after = step(at, near, time_of)
+                if after is not None and after in evaluated and evaluated[after] >= evaluated[at]:
+                    break  # it goes up or in circles
+                at = after
+    except Reached:
+        pass
+    return len(evaluated)
+
+
+def check_term(own: Own, known: Recorded) -> None:
+    """Hold the cost model's ranking with a reader's term against that without it."""
+    without = cost_model.judged(known, cost_model.predictions(known))
+    having = cost_model.judged(known, cost_model.predictions(known, own))
+    better = having.correlation - without.correlation >= BETTER
+    print(
+        f"{'Right' if better else 'Not yet'}: the correlation of ranks is "
+        f"{having.correlation:.2f}, "
+        f"without your term {without.correlation:.2f}; measured in the model's order, "
+        f"{having.until_near} settings are enough for {100 * NEAR:.0f} %, without it "
+        f"{without.until_near}."
+    )
+
+
+def forgotten(name: str) -> Space:
+    """The space of a rung with one of its restrictions forgotten."""
+    space = space_of(name, (4096, 4096, 4096))
+    kept = tuple(one for one in space.restrictions if one.name != LACKING)
+    return Space(space.rung, space.problem, space.values, space.fixed, kept)
+
+
+def proposed_wrongly(space: Space) -> list[Point]:
+    """What a search may propose that the ladder forbids: it meets the space's restrictions."""
+    legal = set(space.legal())
+    return [
+        point
+        for point in product(*space.values.values())
+        if point not in legal
+        and all(one.broken(space.settings(point)) is None for one in space.restrictions)
+    ]
+
+
+def find_forgotten(space: Space, answer: str | None) -> None:
+    """Say whether `answer` names the restriction that `forgotten` left out. None: no answer yet."""
+    names = [one.name for one in space_of(space.rung.name, Problem(1, 1, 1).shape).restrictions]
+    (right,) = [name for name in names if name not in [one.name for one in space.restrictions]]
+    if answer is None:
+        print(f"Not answered yet: put one of these in place of None: {', '.join(names)}.")
+    elif answer == right:
+        count = len(proposed_wrongly(space))
+        print(f"Right: without {right!r} a search may propose {count} settings that cannot run.")
+    elif answer in names:
+        print(f"Not yet: {answer!r} is there.")
+    else:
+        print(f"Not yet: {answer!r} is none of {', '.join(names)}.")

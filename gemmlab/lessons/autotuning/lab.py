@@ -1,0 +1,57 @@
+"""Sliders for a search: strategy, budget and seed, and a picture of what it finds."""
+
+from __future__ import annotations
+
+import ipywidgets
+
+from gemmlab.lessons.autotuning.figures.strategies import one_search
+from gemmlab.notebook.labs.panel import picture, status
+from gemmlab.search import tuner
+from gemmlab.search.recorded import Recorded, recorded
+
+SEEDS = 50
+
+
+def search_lab(name: str, shape: tuple[int, int, int] = (4096, 4096, 4096)) -> SearchLab:
+    """Sliders for searches of the recorded sweep of the rung `name`.
+
+    Raises LadderError, NoRecord where the rung or the shape is not recorded, NoTuner.
+    """
+    return SearchLab(recorded(name, shape))
+
+
+class SearchLab(ipywidgets.VBox):
+    """A strategy to choose, sliders for budget and seed, one picture, and the same as text."""
+
+    def __init__(self, known: Recorded) -> None:
+        self.known = known
+        self.strategy = ipywidgets.Dropdown(
+            options=list(tuner.STRATEGIES), value="random", description="strategy"
+        )
+        most = len(known.times_ms)
+        self.budget = ipywidgets.IntSlider(min(20, most), 1, most, description="budget")
+        self.seed = ipywidgets.IntSlider(0, 0, SEEDS - 1, description="seed")
+        self.message = ipywidgets.HTML()
+        self.picture = picture()
+        self.controls = (self.strategy, self.budget, self.seed)
+        super().__init__([ipywidgets.HBox(self.controls), self.message, self.picture])
+        self.add_class("gemmlab-search-lab")
+        for control in self.controls:
+            control.continuous_update = False
+            control.observe(self._moved, names="value")
+        self._show()
+
+    def __repr__(self) -> str:
+        return (
+            f"Sliders for a search of {self.known.space.rung.name} at {self.known.space.problem}: "
+            "strategy, budget, seed. Run this cell to move them."
+        )
+
+    def _moved(self, change) -> None:
+        self._show()
+
+    def _show(self) -> None:
+        found = tuner.replay(self.known, self.strategy.value, self.budget.value, self.seed.value)
+        figure = one_search(found, self.known)
+        self.picture.value = figure.png()
+        self.message.value = status(figure.caption)

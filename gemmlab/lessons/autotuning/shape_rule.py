@@ -1,0 +1,147 @@
+"""Which settings for a shape that nobody measured: rules, held against shapes that were left out.
+
+A rule sees the recorded times of all shapes but one, and names settings for that one; their loss
+is known, for that shape is recorded too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil, exp, log, log2
+from statistics import mean
+from typing import TYPE_CHECKING
+
+from gemmlab import ladder
+from gemmlab.ladder import LadderError
+from gemmlab.lessons.autotuning import cost_model
+from gemmlab.records import tuning
+from gemmlab.records.tuning import Shape
+from gemmlab.search.recorded import Recorded, recorded
+from gemmlab.search.space import Point
+
+if TYPE_CHECKING:
+    import pandas
+
+Others = dict[Shape, Recorded]
+Rule = Callable[[Shape, Others], Point]
+"""Names the settings for a shape (M, N, K), from what is recorded of other shapes."""
+
+LEAF = 3  # measurements that a leaf of the tree holds at least
+
+
+def shapes_of(name: str) -> Others:
+    """What is recorded of a rung at each shape of its sweep, the same settings at all of them.
+
+    Raises LadderError for a rung whose shapes have different settings, NoRecord.
+    """
+    rung = ladder.find(name)
+    found = {shape: recorded(name, shape) for shape in tuning.shapes_of(rung)}
+    if len({frozenset(one.times_ms) for one in found.values()}) > 1:
+        raise LadderError(f"{name}: its sweep tries other settings at each shape; no rule is fair")
+    return found
+
+
+def nearest_shape(shape: Shape, others: Others) -> Point:
+    """A table: the fastest settings at the nearest recorded shape, as gl.load(..., shape=...)."""
+    return others[min(others, key=lambda other: tuning.distance(shape, other))].best
+
+
+def one_for_all(shape: Shape, others: Others) -> Point:
+    """The settings that lose the least on all other shapes, by the mean of logarithms."""
+    points = next(iter(others.values())).times_ms
+    return max(points, key=lambda point: mean(log(one.share(point)) for one in others.values()))
+
+
+def decision_tree(shape: Shape, others: Others) -> Point:
+    """A tree learned from the other shapes: it guesses each setting's share of the best.
+
+    Kernel Tuner brings scikit-learn, which has the tree (Breiman and others, 1984).
+    """
+    from sklearn.tree import DecisionTreeRegressor
+
+    rows, shares, sms = [], [], cost_model.machine().sms
+    for other, known in others.items():
+        for point in known.times_ms:
+            rows.append(features(known, point, other, sms))
+            shares.append(log(known.share(point)))
+    tree = DecisionTreeRegressor(min_samples_leaf=LEAF, random_state=0).fit(rows, shares)
+    known = next(iter(others.values()))
+    points = list(known.times_ms)
+    guessed = tree.predict([features(known, point, shape, sms) for point in points])
+    return points[int(guessed.argmax())]
+
+
+def features(known: Recorded, point: Point, shape: Shape, sms: int) -> list[float]:
+    """What the tree may ask: tiles for each SM, M, N and K as powers of two, the settings."""
+    m, n, k = shape[:3]
+    rows, columns = known.space.rung.tile(known.space.settings(point))
+    tiles = ceil(m / rows) * ceil(n / columns)
+    return [log2(tiles / sms), log2(m), log2(n), log2(k), *point]
+
+
+def by_cost_model(shape: Shape, others: Others) -> Point:
+    """The first in the cost model's order, which needs no recorded time at all."""
+    known = next(iter(others.values()))
+    problem = ladder.Problem(*shape)
+    gpu, rung = cost_model.machine(), known.space.rung
+    return min(
+        known.times_ms,
+        key=lambda point: (
+            cost_model.terms(
+                cost_model.counts(rung, known.space.settings(point)), problem, gpu
+            ).seconds
+        ),
+    )
+
+
+RULES: dict[str, Rule] = {
+    "one setting for all": one_for_all,
+    "nearest recorded shape": nearest_shape,
+    "decision tree": decision_tree,
+    "cost model": by_cost_model,
+}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a rule named for each shape that was left out, and the share of the best that has."""
+
+    rule: str
+    points: dict[Shape, Point]
+    shares: dict[Shape, float]
+
+    @property
+    def mean(self) -> float:
+        """The geometric mean of the shares."""
+        return exp(mean(map(log, self.shares.values())))
+
+
+def judged(name: str, rules: dict[str, Rule] = RULES) -> list[Judged]:
+    """Each rule on each shape of the rung's sweep, which it does not see.
+
+    Raises what shapes_of raises, and what a rule raises.
+    """
+    every = shapes_of(name)
+    found = []
+    for title, rule in rules.items():
+        points = {
+            shape: rule(shape, {other: one for other, one in every.items() if other != shape})
+            for shape in every
+        }
+        shares = {shape: every[shape].share(point) for shape, point in points.items()}
+        found.append(Judged(title, points, shares))
+    return found
+
+
+def table(every: list[Judged]) -> pandas.DataFrame:
+    """A row for each shape that was left out, a column for each rule: percent of the best there."""
+    import pandas
+
+    rows = [
+        {"left out": str(ladder.Problem(*shape))}
+        | {one.rule: f"{100 * one.shares[shape]:.1f} %" for one in every}
+        for shape in every[0].shares
+    ]
+    means = {one.rule: f"{100 * one.mean:.1f} %" for one in every}
+    return pandas.DataFrame([*rows, {"left out": "geometric mean"} | means])

@@ -1,0 +1,1 @@
+"""What notebook 13 alone needs."""

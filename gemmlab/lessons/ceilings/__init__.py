@@ -1,0 +1,1 @@
+"""What notebook 00: the roofs alone needs."""

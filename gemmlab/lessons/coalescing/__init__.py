@@ -1,0 +1,1 @@
+"""What notebook 02 alone needs."""

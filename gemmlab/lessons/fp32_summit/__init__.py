@@ -1,0 +1,1 @@
+"""What notebook 22 alone needs."""

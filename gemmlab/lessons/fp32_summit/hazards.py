@@ -1,0 +1,128 @@
+"""What a stretch of SASS may not do: use what is under way, or has not been computed yet.
+
+Hardware looks at neither. Of a load from shared memory, a barrier counts until its result is there
+or its address is read; loads are done in their order. Of all else the assembler knows how many
+cycles it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gemmlab.cuda.disassembler import Instruction
+from gemmlab.lessons.fp32_summit.effects import effect
+from gemmlab.sass.inner_loop import SHARED_LOAD, class_of
+
+ENOUGH = 6  # cycles: what takes a fixed number of them is done by then
+
+
+@dataclass(frozen=True)
+class Load:
+    """A load from shared memory under way: what it will write, and what it has yet to read."""
+
+    one: Instruction
+    results: frozenset[str]
+    address: frozenset[str]
+
+
+def under_way(trip: Sequence[Instruction]) -> list[str]:
+    """Uses of what loads have not brought yet, in one trip of many; empty where there are none."""
+    found: list[str] = []
+    loads: list[Load] = []
+    for at, one in enumerate((*trip, *trip)):
+        for barrier in one.control.waits_for:
+            loads = _after(loads, barrier)
+        done, is_load = effect(one), class_of(one) == SHARED_LOAD
+        for load in loads if at >= len(trip) else ():
+            used = load.results & {*done.reads, *done.writes}
+            if not is_load:  # which would write only after this one has read its address
+                used |= load.address & {*done.writes}
+            if used:
+                names = ", ".join(sorted(used))
+                found.append(f"slot {at - len(trip)}, {one}: {names} is in use by {load.one}")
+        if is_load:
+            loads.append(Load(one, frozenset(done.writes), frozenset(done.reads)))
+    return found
+
+
+def _after(loads: list[Load], barrier: int) -> list[Load]:
+    """The loads that are still in use once a barrier is at 0."""
+    wrote = read = 0
+    for at, load in enumerate(loads, 1):
+        if load.one.control.write_barrier == barrier:
+            wrote = at
+        if load.one.control.read_barrier == barrier:
+            read = at
+    return [
+        replace(load, address=frozenset()) if at < read else load
+        for at, load in enumerate(loads)
+        if at >= wrote
+    ]
+
+
+def distances(trip: Sequence[Instruction]) -> list[tuple[int, int, int]]:
+    """Each result of fixed latency that is used soon: producer, user, cycles between; by slots.
+
+    Of one trip of many: what the trip before left may be used, too.
+    """
+    wrote: dict[str, tuple[int, int]] = {}
+    found, now = [], 0
+    for at, one in enumerate((*trip, *trip)):
+        done = effect(one)
+        for name in done.reads:
+            if name in wrote and (cycles := now - wrote[name][1]) < ENOUGH and at >= len(trip):
+                found.append((wrote[name][0] % len(trip), at % len(trip), cycles))
+        for name in done.writes:
+            if class_of(one) == SHARED_LOAD:
+                wrote.pop(name, None)
+            else:
+                wrote[name] = at, now
+        now += max(1, one.control.stall)
+    return found
+
+
+def shortest(trip: Sequence[Instruction]) -> dict[tuple[str, str], int]:
+    """The fewest cycles that lie between a result and its use, by operations, below ENOUGH."""
+    found: dict[tuple[str, str], int] = {}
+    for producer, user, cycles in distances(trip):
+        pair = trip[producer].operation, trip[user].operation
+        found[pair] = min(cycles, found.get(pair, ENOUGH))
+    return found
+
+
+def too_soon(
+    trip: Sequence[Instruction], allowed: dict[tuple[str, str], int]
+) -> list[tuple[int, int]]:
+    """Results that are used before they are there: producer's slot, and the cycles that lack.
+
+    `allowed`: as `shortest` found it in a listing of the assembler; ENOUGH for other pairs.
+    """
+    found = []
+    for producer, user, cycles in distances(trip):
+        pair = trip[producer].operation, trip[user].operation
+        if (lack := allowed.get(pair, ENOUGH) - cycles) > 0:
+            found.append((producer, lack))
+    return found
+
+
+def flights(trip: Sequence[Instruction]) -> list[tuple[int, int]]:
+    """Of each load of one trip of many: its slot, and that which first waits for its result.
+
+    The second counts on into the next trip. Loads that nothing waits for are left out.
+    """
+    loads: list[Load] = []
+    began: dict[int, int] = {}  # by identity: the same load comes again with the next trip
+    found = []
+    for at, one in enumerate((*trip, *trip)):
+        for barrier in one.control.waits_for:
+            rest = _after(loads, barrier)
+            for load in loads[: len(loads) - len(rest)]:
+                if (slot := began[id(load.results)]) < len(trip):
+                    found.append((slot, at))
+            loads = rest
+        if class_of(one) == SHARED_LOAD:
+            done = effect(one)
+            loads.append(Load(one, frozenset(done.writes), frozenset(done.reads)))
+            began[id(loads[-1].results)] = at
+    return sorted(found)

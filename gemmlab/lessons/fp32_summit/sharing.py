@@ -1,0 +1,106 @@
+"""Who computes which tile of C, and which stages of it, where blocks stay and share what is left.
+
+The schedule is what kernels/stream_k.cuh computes, run in the simulator at any size of product;
+nothing is multiplied. work.py has the same from the addresses of whole products, which must be
+small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gemmlab import simulator
+from gemmlab.cuda.options import options_for
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.ladder import Workspace
+from gemmlab.ladder.rungs.fp32_summit import FP32_SUMMIT
+from gemmlab.lessons.split_k.work import Part, Work
+
+if TYPE_CHECKING:
+    import pandas
+
+TOLD = 4  # numbers of a part: its tile's first row and column, its first stage, the one after
+SCHEDULE = """
+#include "register_tiles.cuh"
+#include "stream_k.cuh"
+
+extern "C" __global__ void schedule(int* parts, int* counts, int most, int M, int N, int K)
+{
+    Work work(M, N, K);
+    int count = 0;
+    for (; work.next(); ++count) {
+        if (count >= most) continue;
+        const Corner corner = work.corner();
+        int* part = parts + 4 * (blockIdx.x * most + count);
+        part[0] = corner.top;
+        part[1] = corner.left;
+        part[2] = work.begin;
+        part[3] = work.end;
+    }
+    counts[blockIdx.x] = count;
+}
+"""
+
+
+def sharing(kernel: Kernel, m: int, n: int, k: int, sm_count: int) -> Work:
+    """What each block of an m×n×k product does, a block for each of `sm_count` SMs.
+
+    A step of the Work is a stage of BK. Raises ValueError for another rung than 22_fp32_summit.
+    """
+    if kernel.rung is not FP32_SUMMIT:
+        raise ValueError(f"sharing takes a {FP32_SUMMIT.name}, not {kernel.name}")
+    blocks = kernel.scheduled_for(sm_count).grid(m, n, k)[0]
+    (rows, columns), depth = kernel.rung.tile(kernel.settings), kernel.settings["BK"]
+    tiles, stages = (-(-m // rows), -(-n // columns)), max(1, -(-k // depth))
+    most = -(-tiles[0] * tiles[1] // blocks) + 2  # a cut at both ends of a share
+    told, counts = np.full((blocks, most, TOLD), -1, np.int32), np.zeros(blocks, np.int32)
+    simulator.launch(
+        SCHEDULE, "schedule", (blocks, 1, 1), (1, 1, 1), [told, counts, most, m, n, k],
+        options=options_for(kernel.settings),
+    )  # fmt: skip
+    parts = []
+    for block in range(blocks):
+        start = 0
+        for top, left, first, end in told[block, : counts[block]].tolist():
+            tile = top // rows, left // columns
+            parts.append(Part((block, 0, 0), tile, first, end, block, start))
+            start = parts[-1].stop
+    return Work(kernel.name, kernel.settings, (m, n, k), sm_count, tiles, stages, tuple(parts))
+
+
+def shared_tiles(one: Work) -> dict[tuple[int, int], list[Part]]:
+    """The tiles that several blocks compute, each with its parts from the first stage on."""
+    found: dict[tuple[int, int], list[Part]] = {}
+    for part in sorted(one.parts, key=lambda part: part.first):
+        found.setdefault(part.tile, []).append(part)
+    return {tile: parts for tile, parts in found.items() if len(parts) > 1}
+
+
+def idle(
+    kernels: dict[str, Kernel], shapes: Iterable[tuple[int, int, int]], sm_count: int
+) -> pandas.DataFrame:
+    """How much of the SMs' time they have nothing to do, if all stages take as long.
+
+    A row for each (M, N, K) and kernel. Columns: M×N×K; blocks, by the name in `kernels`; tiles;
+    stages until the last SM is done; idle, percent of all SMs' time until then; shared tiles;
+    workspace, MB, that holds their parts. Raises what sharing() raises.
+    """
+    import pandas
+
+    rows = []
+    for shape in shapes:
+        for name, kernel in kernels.items():
+            one = sharing(kernel, *shape, sm_count)
+            launch = kernel.scheduled_for(sm_count).launches(kernel.problem(*shape))[0]
+            room = sum(arg.bytes for arg in launch.args if isinstance(arg, Workspace))
+            shared = len(shared_tiles(one))
+            rows.append({
+                "M×N×K": "×".join(map(str, shape)), "blocks": name,
+                "tiles": one.tiles[0] * one.tiles[1], "stages": one.length,
+                "idle, %": round(100 * (1 - one.busy), 1), "shared tiles": shared,
+                "workspace, MB": round(room / 1e6, 2) if shared else 0.0,
+            })  # fmt: skip
+    return pandas.DataFrame(rows)

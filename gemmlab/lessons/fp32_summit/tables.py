@@ -1,0 +1,158 @@
+"""The way from 10 to 22 as recorded: its steps, 22 with another loop, speeds under load, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from gemmlab import ladder
+from gemmlab.analysis import counters
+from gemmlab.analysis.recorded import stalls
+from gemmlab.cuda.architectures import LIMITS, base
+from gemmlab.ladder import SINGLE
+from gemmlab.lessons.fp32_summit import steps as summit_steps
+from gemmlab.lessons.fp32_summit.rewriting import Change
+from gemmlab.lessons.fp32_summit.steps import (
+    BURST,
+    EVERY,
+    EVIDENCE,
+    IN_TURN,
+    LARGE,
+    REWRITTEN,
+    ROADS,
+    SUSTAINED,
+    WAY,
+    Step,
+)
+from gemmlab.lessons.tma_wgmma.tables import SHARES
+from gemmlab.records import runs
+from gemmlab.records.registry import of_one_gpu
+from gemmlab.records.runs import Measured
+
+if TYPE_CHECKING:
+    import pandas
+
+
+def path(size: int) -> pandas.DataFrame:
+    """For plots.path: the steps from 10 to 22 at size³, then the roads of 22 that were not taken.
+
+    Columns: step, predicted (of which rung, and what of its settings is not the default), taken,
+    TFLOP/s, % of cuBLAS and its quartiles, gpu, recorded. Raises what registry.Table.read raises.
+    """
+    return _path(size, WAY, ROADS)
+
+
+def rewritten(size: int) -> pandas.DataFrame:
+    """The same of 22 as ptxas leaves it, and then of each other loop of the same instructions."""
+    return _path(size, WAY[-1:], REWRITTEN)
+
+
+def _path(size: int, taken: tuple[Step, ...], others: tuple[Step, ...]) -> pandas.DataFrame:
+    table = EVIDENCE.read()
+    table = table[(table[["m", "n", "k"]] == size).all(axis=1) & (table["way"] == IN_TURN)]
+    table = table.set_index("step")
+    every = [step for step in (*taken, *others) if step.what in table.index]
+    found = table.loc[[step.what for step in every]].reset_index()
+    return found.assign(
+        predicted=[_settings(step) for step in every], taken=[step in taken for step in every]
+    ).rename(columns=SHARES)[["step", "predicted", "taken", *SHARES.values(), "gpu", "recorded"]]
+
+
+def _settings(step: Step) -> str:
+    """Which rung it is, and what is not its default; of another loop what its Change sets."""
+    if step.change is not None:
+        ordinary = asdict(Change())
+        return " ".join(
+            f"{name}={value}"
+            for name, value in asdict(step.change).items()
+            if value != ordinary[name]
+        )
+    changed = {
+        name: value for name, value in step.full.items() if step.rung.defaults[name] != value
+    }
+    return f"{step.rung.name} {ladder.written(changed)}".rstrip()
+
+
+def cycles(idle: Mapping[str, float]) -> pandas.DataFrame:
+    """Where the cycles of all SMs went at LARGE³, in percent, a column for each rung in float32.
+
+    `idle`: the share of the SMs' time without work, in percent, by the name of the rung. The rows:
+    multiply-adds, that is cycles of a scheduler in which it started one; other instructions;
+    nothing to start; no work, as given; together 100. Last what the recorded speed is of two FLOP
+    a lane and cycle, at the clock that was read meanwhile. Counters and stalls are those of Nsight
+    Compute, for SMs that had work. Raises LadderError, ValueError for a rung that is not in
+    float32, NoRecord, StaleRecord, BadRecord.
+    """
+    import pandas
+
+    return of_one_gpu(
+        lambda: pandas.DataFrame({name: _cycles(name, share) for name, share in idle.items()})
+    )
+
+
+def _cycles(name: str, idle: float) -> dict[str, float]:
+    shape, rung = (LARGE,) * 3, ladder.find(name)
+    if rung.precision is not SINGLE:
+        raise ValueError(f"{name} is {rung.precision.name}; cycles is of rungs in float32")
+    adds = counters.side_by_side(name, shape=shape).loc["FP32 units busy, %", name]
+    issued = stalls.row(rung, shape)["issue_active_pct"]
+    run, limits = runs.replay_at(Measured(rung), *shape), LIMITS[base(ladder.SIMULATED.arch)]
+    lanes = runs.current()["gpu"]["sm_count"] * limits.fp32_lanes
+    busy = 1 - idle / 100
+    return {
+        "multiply-adds": busy * adds,
+        "other instructions": busy * (issued - adds),
+        "nothing to start": busy * (100 - issued),
+        "no work": idle,
+        "recorded speed, % of all": 100 * run.gflops * 1e9 / (2 * lanes * run.sm_clock_mhz * 1e6),
+    }
+
+
+def by_counts(counts: pandas.DataFrame, slots: pandas.DataFrame) -> pandas.DataFrame:
+    """What 22 should reach if its slots and SMs without work were all that changed after 10.
+
+    counts: as traced.sharing.idle gives for "whole tiles" and "stream-K". slots: as
+    issue_slots.of_a_warp gives for both rungs. A row for each of their squares that is recorded:
+    TFLOP/s of 10 as recorded, those expected, and those of 22 as recorded. Raises what
+    registry.Table.read raises.
+    """
+    import pandas
+
+    before, after = WAY[0], WAY[-1]
+    fewer = slots.loc["issue slots", before.rung.name] / slots.loc["issue slots", after.rung.name]
+    busy = 1 - counts.pivot(index="M×N×K", columns="blocks", values="idle, %") / 100
+    speeds = [summit_steps.steps((one,)).set_index("M×N×K")["TFLOP/s"] for one in (before, after)]
+    found = pandas.DataFrame(
+        {
+            "10, TFLOP/s": speeds[0],
+            "22 by both counts": speeds[0] * fewer * busy["stream-K"] / busy["whole tiles"],
+            "22, TFLOP/s": speeds[1],
+        }
+    )
+    return found.dropna()
+
+
+def lasting() -> pandas.DataFrame:
+    """Those that were timed after a pause and for seconds, a row for each way and size.
+
+    Columns: those of summit_steps.steps, and way. Raises what registry.Table.read raises.
+    """
+    import pandas
+
+    long = tuple(step for step in EVERY if step.at_length)
+    parts = [summit_steps.steps(long, way).assign(way=way) for way in (BURST, SUSTAINED)]
+    return pandas.concat(parts, ignore_index=True)
+
+
+def errors() -> pandas.DataFrame:
+    """At LARGE³: how far C lies from float64, as a share of its length, beside that of cuBLAS.
+
+    A row for each step of the way. Raises what registry.Table.read raises.
+    """
+    table = EVIDENCE.read()
+    table = table[(table["m"] == LARGE) & (table["way"] == IN_TURN)].set_index("step")
+    names = [step.what for step in WAY if step.what in table.index]
+    return table.loc[names, ["error", "cublas_error"]].rename(
+        columns={"error": "relative error", "cublas_error": "that of cuBLAS"}
+    )

@@ -1,0 +1,1 @@
+"""What notebook 19 alone needs."""

@@ -1,0 +1,214 @@
+"""What a bias and an activation cost, fused into the product or after it: measured, read anywhere.
+
+    python -m gemmlab record epilogue
+
+measures on a GPU, with Nsight Compute for the bytes of DRAM, and writes results/<gpu>/epilogue.csv,
+a row for each shape, activation and way (see gemmlab.records.registry). Every way is verified and
+timed in turn with rung 11, both with the same random inputs of their own.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gemmlab import ladder
+from gemmlab.cuda.cublas import Cublas
+from gemmlab.cuda.cublaslt import CublasLt, NoFusedEpilogue
+from gemmlab.cuda.device import require_gpu, software_versions
+from gemmlab.kernel.fingerprint import Fingerprint, of_rung
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.kernel.operands import random_matrix
+from gemmlab.kernel.verify import VerificationError, check_sample
+from gemmlab.ladder import Problem, Target
+from gemmlab.ladder.activations import ACTIVATIONS
+from gemmlab.lessons.fused_epilogue.epilogues import (
+    CURVE,
+    CURVE_OF,
+    LT,
+    NAME,
+    OF_PLAIN,
+    THIN,
+    WITH_ALL,
+    launcher,
+    make,
+    plain_with,
+    ways,
+)
+from gemmlab.measure import profiler
+from gemmlab.measure.in_turn import Side, alternate, input_sets, make_sets
+from gemmlab.measure.timing import PAIRS, Spread, now, require_verified
+from gemmlab.records import tuning
+from gemmlab.records.registry import (
+    COUNTED,
+    DATE,
+    NOTE,
+    POSITIVE,
+    REPORTED,
+    SIZE,
+    TEXT,
+    Say,
+    Table,
+    of_row,
+)
+
+if TYPE_CHECKING:
+    import pandas
+
+DRAM_OF = ("ReLU", "GELU by erf")  # for which bytes of DRAM are counted
+DRAM = {  # column: what Nsight Compute counts for it
+    "dram_read_bytes": "dram__bytes_read.sum",
+    "dram_write_bytes": "dram__bytes_write.sum",
+}
+SEED = 2024
+
+COLUMNS = {
+    **SIZE("m", "n", "k"), **TEXT("activation", "way", "settings"),
+    **POSITIVE("time_ms", "time_q1_ms", "time_q3_ms"),
+    **POSITIVE("fused_ms", "ratio", "ratio_q1", "ratio_q3"), **SIZE("pairs"),
+    **REPORTED("sm_clock_mhz", "power_w"), **COUNTED(*DRAM),
+    **TEXT("code", "gpu", "driver", "cuda", "cublas", "cupy"), **NOTE("ncu"), **DATE("recorded"),
+}  # fmt: skip
+
+
+def epilogue() -> pandas.DataFrame:
+    """The recorded rows, with the columns COLUMNS: times in milliseconds, medians and quartiles.
+
+    fused_ms is rung 11's median beside this way, ratio what the way takes as a multiple of it, pair
+    by pair; for rung 11 itself it is the noise. Bytes of DRAM are empty where not counted.
+
+    Raises what registry.Table.read raises.
+    """
+    return EVIDENCE.read()
+
+
+# ---- measuring -----------------------------------------------------------------------------------
+
+
+def record(say: Say) -> Path:
+    """Measure all ways on the GPU here and write them; returns the file.
+
+    Raises NoGpu, VerificationError, and CountersUnavailable without Nsight Compute.
+    """
+    import pandas
+
+    here, rows = require_gpu("Measuring epilogues"), []
+    wanted = [(shape, CURVE_OF) for shape in CURVE]
+    wanted += [
+        (shape, activation)
+        for shape in WITH_ALL
+        for activation in ACTIVATIONS
+        if (shape, activation) not in wanted
+    ]
+    for (m, n, k), activation in wanted:
+        counted = (m, n, k) == THIN and activation in DRAM_OF
+        found = list(_measure(m, n, k, activation, say))
+        dram = _dram([row["way"] for row in found], activation) if counted else {}
+        for row in found:
+            rows.append(row | dram.get(row["way"], {}))
+            say(f"{m}x{n}x{k} {activation}, {row['way']}: {row['time_ms']:.4g} ms, "
+                f"{row['ratio']:.3f} of 11")  # fmt: skip
+    return EVIDENCE.write(pandas.DataFrame(rows, columns=list(COLUMNS)), here.slug)
+
+
+def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
+    """Of 11, and of 10 in the rows that run it: it has 11's settings."""
+    if row.way not in OF_PLAIN:
+        return of_row(ladder.find(NAME), row, on)
+    problem = Problem(int(row.m), int(row.n), int(row.k))
+    return of_rung(*plain_with(ladder.read_settings(row.settings)), [problem], on)
+
+
+EVIDENCE = Table(
+    name="epilogue", file="epilogue.csv", remake=record,
+    key=("activation", "way", "settings", "m", "n", "k"), columns=COLUMNS,
+    fingerprint_of=_fingerprint_of,
+)  # fmt: skip
+
+
+def _fused_kernel(m: int, n: int, k: int, activation: str) -> Kernel:
+    value = ACTIVATIONS.index(activation)
+    return tuning.kernel_for(ladder.find(NAME), (m, n, k), ACTIVATION=value)
+
+
+def _measure(m: int, n: int, k: int, activation: str, say: Say) -> Iterator[dict[str, object]]:
+    """A row for each way at one shape; without cuBLASLt's, with a line, where it cannot do it."""
+    import cupy
+
+    here, versions = require_gpu("Measuring epilogues"), software_versions()
+    fused = _fused_kernel(m, n, k, activation)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    count = input_sets(4 * (m * k + k * n + m * n), here.l2_bytes)
+    with stream, Cublas(stream) as cublas, CublasLt(stream) as lt:
+        sets = make_sets(Problem(m, n, k), 2 * count)
+        bias = cupy.asarray(random_matrix(1, n, SEED)[0])
+        sets = [(*matrices, bias) for matrices in sets]
+        for way in ways(activation):
+            try:
+                launched = make(way, cublas, lt, fused, (m, n, k))
+                if isinstance(launched, Kernel):
+                    require_verified(launched)
+                check_sample(launched, Problem(m, n, k))
+            except (NoFusedEpilogue, VerificationError) as error:
+                if way != LT:
+                    raise
+                say(f"{m}x{n}x{k} {activation}, {way}: {error}; left out")
+                continue
+            stream.synchronize()
+            ours = Side(launcher(fused), sets[:count], stream)
+            other = Side(launcher(launched), sets[count:], stream)
+            ours.plan()
+            other.plan()
+            our_ms, other_ms, state = alternate(ours, other, PAIRS, f"{way} {m}x{n}x{k}")
+            time, ratio = (
+                Spread.of(other_ms, min),
+                Spread.of([b / a for a, b in zip(our_ms, other_ms, strict=True)], min),
+            )
+            settings = ladder.written(fused.settings)
+            yield {
+                "m": m, "n": n, "k": k, "activation": activation, "way": way, "settings": settings,
+                "time_ms": time.median, "time_q1_ms": time.q1, "time_q3_ms": time.q3,
+                "fused_ms": Spread.of(our_ms, min).median, "ratio": ratio.median,
+                "ratio_q1": ratio.q1, "ratio_q3": ratio.q3, "pairs": PAIRS,
+                "sm_clock_mhz": state.sm_clock_mhz, "power_w": state.power_w,
+                "gpu": here.name,
+                **{name: versions[name] for name in ("driver", "cuda", "cublas", "cupy")},
+                "ncu": profiler.ncu_version(), "recorded": now(),
+            }  # fmt: skip
+
+
+def _dram(among: list[str], activation: str) -> dict[str, dict[str, float]]:
+    """Of each way: bytes of DRAM of one run at THIN, all its kernels together."""
+    child = ["-m", "gemmlab.lessons.fused_epilogue.measure", activation, *among]
+    found = profiler.profiled_in_turn(child, list(DRAM.values()), among)
+    return {
+        way: dict(zip(DRAM, counted.values(), strict=True))
+        for way, counted in zip(among, found, strict=True)
+    }
+
+
+def main(activation: str, *among: str) -> None:
+    """Run each of the ways once with the profiler on; this is what runs under ncu."""
+    import cupy
+    import cupyx.profiler
+
+    m, n, k = THIN
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream, Cublas(stream) as cublas, CublasLt(stream) as lt:
+        (matrices,) = make_sets(Problem(m, n, k), 1)
+        bias = cupy.asarray(random_matrix(1, n, SEED)[0])
+        fused = _fused_kernel(m, n, k, activation)
+        for way in among:
+            launch = launcher(make(way, cublas, lt, fused, THIN))
+            launch(*matrices, bias)  # loads and compiles
+            stream.synchronize()
+            with cupyx.profiler.profile():
+                launch(*matrices, bias)
+                profiler.end_part()
+                stream.synchronize()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,1 @@
+"""What notebook 15 alone needs."""

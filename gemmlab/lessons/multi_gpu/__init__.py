@@ -1,0 +1,1 @@
+"""What notebook 21 alone needs."""

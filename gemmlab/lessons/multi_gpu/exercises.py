@@ -1,0 +1,131 @@
+"""The exercises of 21_multi_gpu: rings to write, and an event to find. They check themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gemmlab.ladder import Problem
+from gemmlab.lessons.multi_gpu import order
+from gemmlab.lessons.multi_gpu.ranks import ScheduleError
+from gemmlab.lessons.multi_gpu.schedules import column_parallel
+from gemmlab.lessons.multi_gpu.steps import Schedule
+
+COUNTS = (2, 3, 4, 7)
+PLANTED = (1, "gather 3", "product 1")  # rank, step, and the event that it lacks
+Ring = Callable[[int, int], Sequence[int]]
+
+
+def check_all_gather(ring: Ring) -> None:
+    """Say whether ring(rank, ranks) is an all-gather on a ring.
+
+    It gives, for each of ranks - 1 rounds, the part that this rank sends to the next one, rank + 1,
+    the last to rank 0. Part r is at first on rank r alone; at the end every rank has all.
+    """
+    for ranks in COUNTS:
+        if (rounds := _rounds(ring, ranks)) is None:
+            return
+        held = [{rank} for rank in range(ranks)]
+        for at in range(ranks - 1):
+            for rank in range(ranks):
+                part = rounds[rank][at]
+                if part not in held[rank]:
+                    has = ", ".join(map(str, sorted(held[rank])))
+                    print(
+                        f"Not yet: of {ranks} ranks, rank {rank} sends part {part} in round {at}, "
+                        f"and has only {has}."
+                    )
+                    return
+            for rank in range(ranks):
+                held[(rank + 1) % ranks].add(rounds[rank][at])
+        for rank, own in enumerate(held):
+            if lacks := sorted(set(range(ranks)) - own):
+                print(f"Not yet: of {ranks} ranks, rank {rank} lacks part {lacks[0]} at the end.")
+                return
+    print(f"Right: with {_listed(COUNTS)} ranks all have all parts after one round less.")
+
+
+def check_reduce_scatter(ring: Ring) -> None:
+    """Say whether ring(rank, ranks) is a reduce-scatter on a ring.
+
+    It gives, for each of ranks - 1 rounds, the part whose sum so far this rank sends to the next
+    one, which adds it to its own. At the end rank r has the sum of all ranks for part r.
+    """
+    for ranks in COUNTS:
+        if (rounds := _rounds(ring, ranks)) is None:
+            return
+        # Of each rank and part, how often each rank's own number is in the sum.
+        sums = [[[int(one == rank) for one in range(ranks)] for _ in range(ranks)]
+                for rank in range(ranks)]  # fmt: skip
+        for at in range(ranks - 1):
+            sent = [(rounds[rank][at], sums[rank][rounds[rank][at]]) for rank in range(ranks)]
+            for rank, (part, numbers) in enumerate(sent):
+                to = (rank + 1) % ranks
+                sums[to][part] = [a + b for a, b in zip(sums[to][part], numbers, strict=True)]
+        for rank in range(ranks):
+            for other, times in enumerate(sums[rank][rank]):
+                if times != 1:
+                    print(
+                        f"Not yet: of {ranks} ranks, rank {rank} ends with the number of rank "
+                        f"{other} {times} times in its sum."
+                    )
+                    return
+    print(f"Right: with {_listed(COUNTS)} ranks each has the whole sum of its part.")
+
+
+def _rounds(ring: Ring, ranks: int) -> list[list[int]] | None:
+    """Of each rank the part of each round; None, said, where it is something else."""
+    found = []
+    for rank in range(ranks):
+        given = ring(rank, ranks)
+        parts = list(given) if isinstance(given, Sequence) else None
+        if parts is None or len(parts) != ranks - 1:
+            print(
+                f"Not yet: of {ranks} ranks, rank {rank} needs a list of {ranks - 1} parts, one "
+                "for each round."
+            )
+            return None
+        wrong = [one for one in parts if one not in range(ranks)]
+        if wrong:
+            print(
+                f"Not yet: of {ranks} ranks, rank {rank} sends part {wrong[0]!r}; there are 0 to "
+                f"{ranks - 1}."
+            )
+            return None
+        found.append([int(one) for one in parts])
+    return found
+
+
+def _listed(counts: Sequence[int]) -> str:
+    return f"{', '.join(map(str, counts[:-1]))} and {counts[-1]}"
+
+
+# ---- a missing event -----------------------------------------------------------------------------
+
+
+def without_an_event() -> Schedule:
+    """A column parallel product of three ranks in four chunks, in which one event is missing."""
+    return column_parallel(Problem(24, 9, 6), 3, 4).without(*PLANTED)
+
+
+def find_event(schedule: Schedule, rank: int | None, step: str | None, event: str | None) -> None:
+    """Say whether `step` of `rank` must wait for `event`: then the schedule has no race.
+
+    None: not answered yet.
+    """
+    if rank is None or step is None or event is None:
+        print("Not answered yet: put rank, step and event in place of None and run it again.")
+        return
+    try:
+        left = order.findings(schedule.with_event(rank, step, event))
+    except ScheduleError as error:
+        print(f"Not yet: {error}.")
+        return
+    before = len(order.findings(schedule))
+    if left:
+        print(f"Not yet: of {before} findings {len(left)} are left. {left[0]}.")
+    else:
+        print(f"Right: {step!r} of rank {rank} waits for {event!r} now, and nothing races.")
+        if (rank, step, event) != PLANTED:
+            print(
+                "It waits for longer than it must: there is a later step that could wait instead."
+            )

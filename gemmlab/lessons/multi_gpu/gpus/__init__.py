@@ -1,0 +1,1 @@
+"""Ranks on several GPUs: how they start, meet and exchange parts."""

@@ -1,0 +1,199 @@
+"""Messages by the GPUs' DMA engines, on no SM: each rank fetches from the others' memory.
+
+NVIDIA calls these units copy engines, too; here that is the name of TMA's, inside an SM.
+
+A rank whose step sends writes "ready" into the memory of each rank that keeps; that one waits for
+it, copies, and writes "done" back, for which the first one waits: its rows may change then. Streams
+write and wait for these flags; the host is not asked.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from gemmlab.lessons.multi_gpu.arithmetic import rows_of
+from gemmlab.lessons.multi_gpu.gpus import stream_values
+from gemmlab.lessons.multi_gpu.in_turn import Buffers
+from gemmlab.lessons.multi_gpu.steps import Collective, Message, Schedule, Step
+from gemmlab.lessons.multi_gpu.team import RankFailed
+
+READY, DONE = range(2)  # kinds of flags
+FLAGS = "flags"  # the name under which a rank shows them to others
+HANDLE_BYTES, OFFSET_BYTES = 64, 8  # cudaIpcMemHandle_t, and where in its allocation
+LAZILY = 1  # cudaIpcMemLazyEnablePeerAccess
+OVER = 0x7F  # of all bytes of a flag: no wait is for more
+
+
+def why_not(ranks: int) -> str | None:
+    """Why the GPUs of so many ranks cannot fetch from one another, or None if they can."""
+    from cupy.cuda import runtime
+
+    for one, other in itertools.permutations(range(ranks), 2):
+        if not runtime.deviceCanAccessPeer(one, other):
+            return f"GPU {one} cannot read the memory of GPU {other}"
+    return None
+
+
+@dataclass
+class DmaEngines:
+    """Of a rank. `addresses`: of each other rank's flags and buffers that it reads, as they are
+    mapped here; `opened`: what is to be closed; `everyone`: NCCL's communicator of all ranks."""
+
+    rank: int
+    schedule: Schedule
+    flags: Any  # (kinds, collectives, ranks), uint32: the number of the run, by who wrote it
+    addresses: dict[int, dict[str, int]]
+    everyone: Any = None
+    opened: list[int] = field(default_factory=list)
+
+    @classmethod
+    def among(cls, rank: int, schedule: Schedule, buffers: Buffers, everyone) -> DmaEngines:
+        """All ranks tell one another by NCCL where their buffers lie. Raises RankFailed."""
+        import cupy
+
+        flags = cupy.zeros(flags_shape(schedule), cupy.uint32)
+        cupy.cuda.Device().synchronize()  # none is set when the first is told
+        own = {FLAGS: flags} | {name: buffers[name] for name in _shown(schedule, rank)}
+        shown = _exchanged(everyone, schedule, [_handle(own[name]) for name in sorted(own)])
+        addresses, opened = {}, {}
+        for other, handles in enumerate(shown):
+            if other == rank:
+                continue
+            names = sorted({FLAGS, *_shown(schedule, other)})
+            addresses[other] = {
+                name: _opened(opened, handle, rank, other)
+                for name, handle in zip(names, handles, strict=False)
+            }
+        return cls(rank, schedule, flags, addresses, everyone, list(opened.values()))
+
+    def prepared(self, step: Step, buffers: Buffers) -> Callable[[Any], None]:
+        """What enqueues the messages of a step on a stream, of the next run each time."""
+        work: Collective = step.work
+        at = _names(self.schedule).index(step.name)
+        copies = [self._copy(one, buffers) for one in work.kept_by(self.rank)]
+        sources = {one.source for one in work.kept_by(self.rank)} - {self.rank}
+        targets = {one.target for one in work.sent_by(self.rank)} - {self.rank}
+        ready_there = [self._flag_of(one, READY, at) for one in targets]
+        ready_here = [self._flag(READY, at, one) for one in sources]
+        done_there = [self._flag_of(one, DONE, at) for one in sources]
+        done_here = [self._flag(DONE, at, one) for one in targets]
+        runs = itertools.count(1)
+
+        def enqueue(stream) -> None:
+            run = next(runs)
+            for flag in ready_there:
+                stream_values.write(stream.ptr, flag, run)
+            for flag in ready_here:
+                stream_values.wait(stream.ptr, flag, run)
+            for copy in copies:
+                copy(stream.ptr)
+            for flag in done_there:
+                stream_values.write(stream.ptr, flag, run)
+            for flag in done_here:
+                stream_values.wait(stream.ptr, flag, run)
+
+        return enqueue
+
+    def give_up(self) -> None:
+        """End what still waits for others."""
+        from cupy.cuda import runtime
+
+        self.everyone.abort()
+        runtime.memset(self.flags.data.ptr, OVER, self.flags.nbytes)
+
+    def close(self) -> None:
+        """Before any rank frees what others have mapped."""
+        from cupy.cuda import runtime
+
+        for address in self.opened:
+            runtime.ipcCloseMemHandle(address)
+
+    def _flag(self, kind: int, at: int, by: int) -> int:
+        """The address of a flag of this rank, which rank `by` writes."""
+        return self.flags.data.ptr + self._offset(kind, at, by)
+
+    def _flag_of(self, other: int, kind: int, at: int) -> int:
+        """That of another rank, which this one writes."""
+        return self.addresses[other][FLAGS] + self._offset(kind, at, self.rank)
+
+    def _offset(self, *index: int) -> int:
+        return self.flags.itemsize * int(np.ravel_multi_index(index, self.flags.shape))
+
+    def _copy(self, message: Message, buffers: Buffers) -> Callable[[int], None]:
+        """What enqueues it on a stream, which is given by its pointer."""
+        from cupy.cuda import runtime
+
+        into, sent = rows_of(buffers, message.kept), message.sent
+        if message.source == self.rank:
+            source = rows_of(buffers, sent).data.ptr
+        else:
+            start = sent.start * (into.nbytes // message.kept.rows)
+            source = self.addresses[message.source][sent.buffer] + start
+        return partial(
+            runtime.memcpyAsync, into.data.ptr, source, into.nbytes, runtime.memcpyDeviceToDevice
+        )
+
+
+def flags_shape(schedule: Schedule) -> tuple[int, int, int]:
+    return 2, len(_names(schedule)), schedule.ranks
+
+
+def _names(schedule: Schedule) -> list[str]:
+    """Of all steps that are collectives, in an order that all ranks know."""
+    return sorted({step.name for _, step in schedule if isinstance(step.work, Collective)})
+
+
+def _shown(schedule: Schedule, rank: int) -> set[str]:
+    """The buffers of a rank from which others read."""
+    collectives = (s.work for at, s in schedule if at == rank and isinstance(s.work, Collective))
+    return {
+        one.sent.buffer
+        for work in collectives
+        for one in work.sent_by(rank)
+        if one.target != rank
+    }  # fmt: skip
+
+
+def _handle(array) -> np.ndarray:
+    """How another process finds it: bytes."""
+    from cupy.cuda import runtime
+
+    begins = stream_values.allocation_of(array.data.ptr)
+    offset = (array.data.ptr - begins).to_bytes(OFFSET_BYTES, "little")
+    return np.frombuffer(runtime.ipcGetMemHandle(begins) + offset, np.uint8)
+
+
+def _exchanged(everyone, schedule: Schedule, own: list[np.ndarray]) -> np.ndarray:
+    """The handles of all ranks: (ranks, as many as the rank with the most has, bytes)."""
+    import cupy
+    from cupy.cuda import nccl
+
+    most = 1 + max(len(_shown(schedule, rank)) for rank in range(schedule.ranks))
+    sent = np.zeros((most, HANDLE_BYTES + OFFSET_BYTES), np.uint8)
+    sent[: len(own)] = own
+    here, stream = cupy.asarray(sent), cupy.cuda.Stream.null
+    kept = cupy.empty((schedule.ranks, *sent.shape), cupy.uint8)
+    everyone.allGather(here.data.ptr, kept.data.ptr, here.nbytes, nccl.NCCL_UINT8, stream.ptr)
+    stream.synchronize()
+    return kept.get()
+
+
+def _opened(opened: dict[bytes, int], handle: np.ndarray, rank: int, other: int) -> int:
+    """The address here of what another rank shows; an allocation is opened once."""
+    from cupy.cuda import runtime
+
+    of_allocation, offset = handle[:HANDLE_BYTES].tobytes(), handle[HANDLE_BYTES:].tobytes()
+    if of_allocation not in opened:
+        try:
+            opened[of_allocation] = runtime.ipcOpenMemHandle(of_allocation, LAZILY)
+        except runtime.CUDARuntimeError as error:
+            raise RankFailed(
+                f"GPU {rank} cannot map memory of GPU {other} ({error}): let NCCL move it"
+            ) from None
+    return opened[of_allocation] + int.from_bytes(offset, "little")

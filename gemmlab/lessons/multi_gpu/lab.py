@@ -1,0 +1,105 @@
+"""Sliders for a product over several GPUs: the model's timeline follows them."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import replace
+
+import ipywidgets
+
+from gemmlab.ladder import Precision, Problem
+from gemmlab.lessons.multi_gpu import clock
+from gemmlab.lessons.multi_gpu.cases import CHUNKS, CUBE, MAKERS
+from gemmlab.lessons.multi_gpu.clock import Machine
+from gemmlab.lessons.multi_gpu.ranks import ScheduleError
+from gemmlab.lessons.multi_gpu.schedules import one_rank
+from gemmlab.notebook.labs.panel import PAPER, picture, status
+from gemmlab.plots import rank_timeline
+from gemmlab.plots.style import VERMILION
+
+SIZES = tuple(2**n for n in range(9, 16))
+COUNTS = (1, 2, 3, 4, 6, 8, 16, 32)
+CHUNK_COUNTS = (1, 2, 4, 8, 16)
+LINKS = (8, 16, 32, 64, 128, 225, 300, 450, 900)  # GB/s one way
+NETWORKS = (5, 12.5, 25, 50, 100)
+START = CUBE
+GRID = {
+    "grid_template_columns": "repeat(auto-fit, minmax(190px, 1fr))", "grid_gap": "4px 12px",
+    "max_width": "960px", "overflow": "visible",
+}  # fmt: skip
+
+
+def ranks_lab(machine: Machine, precision: Precision) -> RanksLab:
+    """Sliders for schedule, GPUs, chunks, shape and links; rates of products and of memory stay.
+
+    The links of `machine` are where the sliders begin, at the nearest of their values.
+    """
+    return RanksLab(machine, precision)
+
+
+class RanksLab(ipywidgets.VBox):
+    """`controls` by name; the picture is the model's timeline, the text says what follows."""
+
+    def __init__(self, machine: Machine, precision: Precision):
+        self._machine, self._precision = machine, precision
+        link = _near(LINKS, machine.link_bytes_per_second)
+        network = _near(NETWORKS, machine.network_bytes_per_second or 1e9 * NETWORKS[-2])
+        values = {
+            "schedule": (tuple(MAKERS), next(iter(MAKERS))), "GPUs": (COUNTS, 2),
+            "chunks": (CHUNK_COUNTS, CHUNKS), "M": (SIZES, START.m), "N": (SIZES, START.n),
+            "K": (SIZES, START.k), "link, GB/s": (LINKS, link),
+            "between hosts, GB/s": (NETWORKS, network),
+        }  # fmt: skip
+        self.controls = {
+            name: ipywidgets.SelectionSlider(
+                options=options, value=value, continuous_update=False, tooltip=name,
+                layout=ipywidgets.Layout(width="auto", margin="2px 2px 2px 8px"),
+            )
+            for name, (options, value) in values.items()
+        }  # fmt: skip
+        self.message, self.caption = ipywidgets.HTML(), ipywidgets.HTML()
+        self.picture = picture()
+        boxes = [
+            ipywidgets.VBox([ipywidgets.HTML(f"<b>{name}</b>"), control])
+            for name, control in self.controls.items()
+        ]
+        grid = ipywidgets.GridBox(boxes, layout=ipywidgets.Layout(**GRID))
+        super().__init__([grid, self.message, self.picture, self.caption])
+        self.add_class("gemmlab-lab")
+        for control in self.controls.values():
+            control.observe(self._show, names="value")
+        self._show()
+
+    def __repr__(self) -> str:
+        return f"Sliders for a model: {', '.join(self.controls)}. Run this cell to move them."
+
+    def _show(self, _change=None) -> None:
+        at = {name: control.value for name, control in self.controls.items()}
+        machine = replace(
+            self._machine, link_bytes_per_second=1e9 * at["link, GB/s"],
+            network_bytes_per_second=1e9 * at["between hosts, GB/s"],
+        )  # fmt: skip
+        problem = Problem(at["M"], at["N"], at["K"])
+        try:
+            schedule = MAKERS[at["schedule"]](problem, at["GPUs"], chunks=at["chunks"])
+            found = clock.timeline(schedule, machine, self._precision)
+            alone = clock.timeline(one_rank(problem), machine, self._precision).ms
+        except ScheduleError as reason:
+            self.picture.value, self.caption.value = b"", ""
+            self.message.value = status(f"No picture: {reason}.", VERMILION)
+            return
+        figure = rank_timeline(found)
+        moved = max(
+            schedule.received_bytes(rank, self._precision) for rank in range(schedule.ranks)
+        )
+        said = (
+            f"{figure.caption} One GPU takes {alone:,.3g} ms: {alone / found.ms:.2f} times as "
+            f"long, {100 * alone / found.ms / schedule.ranks:.1f} % of {schedule.ranks} times one. "
+            f"{moved / 1e9:,.3g} GB come to the GPU that gets most."
+        )
+        self.message.value, self.picture.value = "", figure.png()
+        self.caption.value = f'<div style="{PAPER}">{html.escape(said)}</div>'
+
+
+def _near(values: tuple[float, ...], wanted: float) -> float:
+    return min(values, key=lambda value: abs(1e9 * value - wanted))

@@ -1,0 +1,208 @@
+"""One product over all GPUs of this host: how long, how much of moving is hidden, and the link.
+
+    python -m gemmlab record 21_multi_gpu
+
+holds each schedule to its bound at a small shape, times one GPU and then 2, 4 and 8 of those that
+are there, by NCCL and by their DMA engines, with the links between them; results/<gpu>/
+multi_gpu.csv holds it, and multi_gpu_timeline.csv when each step of the median run of the largest
+product ran (see gemmlab.records.registry). Needs NCCL, and two GPUs of one kind.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gemmlab import ladder
+from gemmlab.cuda.device import require_gpu, software_versions
+from gemmlab.kernel.fingerprint import Fingerprint, fingerprint, shortened
+from gemmlab.kernel.operands import Operands
+from gemmlab.kernel.verify import VerificationError
+from gemmlab.ladder import Target
+from gemmlab.lessons.multi_gpu import in_turn, rank_sum
+from gemmlab.lessons.multi_gpu import schedules as make
+from gemmlab.lessons.multi_gpu.arithmetic import Bounded
+from gemmlab.lessons.multi_gpu.cases import (
+    CASES,
+    CHUNKS,
+    COLUMNS,
+    COUNTS,
+    CUBE,
+    KEY,
+    MAKERS,
+    NAME,
+    REPEATS,
+    SEED,
+    SMALL,
+    STEPS,
+    Case,
+    kept_name,
+    of,
+)
+from gemmlab.lessons.multi_gpu.gpus import dma_engines, link, runner
+from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL, Job, Measured
+from gemmlab.lessons.multi_gpu.timeline import Timeline
+from gemmlab.measure.timing import Spread, now
+from gemmlab.records.registry import Say, Table, of_row
+
+
+def record(say: Say) -> Path:
+    """Measure all of CASES with all of MAKERS; returns the file.
+
+    Raises NoGpu, NotEnoughGpus where there are not two, RankFailed, and VerificationError before
+    anything is timed of a number of GPUs.
+    """
+    here = require_gpu("Measuring several GPUs")
+    runner.require_gpus(COUNTS[0])
+    from cupy.cuda import nccl, runtime
+
+    versions = software_versions() | {"nccl": str(nccl.get_version())}
+    about = {name: versions[name] for name in ("driver", "cuda", "nvrtc", "nccl")}
+    about |= {"gpu": here.name, "recorded": now()}
+    alone = {
+        (case.rung.name, one.schedule.problem): _median(found)
+        for case in CASES
+        for one, found in _timed(case, _alone(case), say)
+    }
+    rows, steps = [], []
+    for ranks in (count for count in COUNTS if count <= runtime.getDeviceCount()):
+        links, ways = _links(ranks, say), _ways(ranks, say)
+        for case in CASES:
+            jobs = [
+                Job(maker(problem, ranks), repeats=REPEATS, moved_by=way)
+                for problem in case.shapes(ranks)
+                for maker in MAKERS.values()
+                for way in ways
+            ]
+            for job, found in _timed(case, jobs, say, ways):
+                one = alone[case.rung.name, job.schedule.problem].ms
+                rows.append(_row(case, job, found, one) | links | about)
+                if job.schedule.problem == CUBE:
+                    steps += [row | about for row in _step_rows(case, job, _median(found))]
+                say(
+                    f"{NAME}: {job.schedule}, {case.precision.name}, {job.moved_by}: "
+                    f"{rows[-1]['tflops']:.0f} TFLOP/s, {rows[-1]['pct_of_ranks']:.1f} % of "
+                    f"{ranks} GPUs"
+                )
+            _write(rows, steps, here.slug, whole=False)
+    return _write(rows, steps, here.slug)
+
+
+def _ways(ranks: int, say: Say) -> tuple[str, ...]:
+    """What can move parts between these GPUs."""
+    if why := dma_engines.why_not(ranks):
+        say(f"{NAME}: {DMA_ENGINES}: left out. {why}")
+        return (NCCL,)
+    return NCCL, DMA_ENGINES
+
+
+def _alone(case: Case) -> list[Job]:
+    return [Job(make.one_rank(problem), repeats=REPEATS) for problem in case.shapes(1)]
+
+
+def _timed(
+    case: Case, jobs: list[Job], say: Say, ways: tuple[str, ...] = (NCCL,)
+) -> Iterator[tuple[Job, Measured]]:
+    """Each job and what was measured, after what is checked by the same processes passed."""
+    ranks, given = jobs[0].schedule.ranks, Operands.from_seed(SMALL, case.precision, SEED)
+    makers = MAKERS.values() if ranks > 1 else [lambda problem, _: make.one_rank(problem)]
+    checked = [
+        Job(maker(SMALL, ranks), given.A, given.B, moved_by=way) for maker in makers for way in ways
+    ]
+    found = runner.run([*checked, *jobs], case.arithmetic)
+    for job, one in zip(checked, found, strict=False):
+        _require_right(case, job, one.C)
+    say(f"{NAME}: {case.rung.name} on {ranks}: pass ({len(checked)} schedules)")
+    return zip(jobs, found[len(checked) :], strict=True)
+
+
+def _require_right(case: Case, job: Job, C: Any) -> None:
+    """Raises VerificationError."""
+    expected, bound = in_turn.run(job.schedule, Bounded(case.precision), job.A, job.B).C
+    wrong = ~(abs(case.precision.c.decode(C) - expected) <= bound)
+    if wrong.any():
+        row, column = (int(at[0]) for at in wrong.nonzero())
+        raise VerificationError(
+            f"{job.schedule} by {case.rung.name}, {job.moved_by}: {int(wrong.sum())} of "
+            f"{wrong.size} elements are further off than their bound, the first in row {row}, "
+            f"column {column}"
+        )
+
+
+def _links(ranks: int, say: Say) -> dict[str, float]:
+    summed, copied = link.measure(ranks)
+    found = {
+        "all_reduce_gbytes": statistics.median(summed) / 1e9,
+        "peer_copy_gbytes": statistics.median(copied) / 1e9,
+    }
+    say(
+        f"{NAME}: {ranks} GPUs, all-reduce {found['all_reduce_gbytes']:.0f} GB/s, "
+        f"peer copy {found['peer_copy_gbytes']:.0f} GB/s"
+    )
+    return found
+
+
+def _median(found: Measured) -> Timeline:
+    """The run with the median time."""
+    return sorted(found.runs, key=lambda one: one.ms)[len(found.runs) // 2]
+
+
+def _about(case: Case, job: Job) -> dict[str, Any]:
+    schedule = job.schedule
+    m, n, k = schedule.problem.shape
+    return {
+        "schedule": kept_name(schedule), "dtype": case.precision.name, "kernel": case.rung.name,
+        "settings": ladder.written(case.full), "moved_by": job.moved_by, "ranks": schedule.ranks,
+        "m": m, "n": n, "k": k,
+    }  # fmt: skip
+
+
+def _row(case: Case, job: Job, found: Measured, one_gpu_ms: float) -> dict[str, Any]:
+    schedule = job.schedule
+    spread = Spread.of([run.ms for run in found.runs], min)
+    hidden = [run.hidden for run in found.runs if run.hidden is not None]
+    return _about(case, job) | {
+        "chunks": CHUNKS, "ms": spread.median, "ms_q1": spread.q1, "ms_q3": spread.q3,
+        "tflops": schedule.problem.flop / spread.median / 1e9, "one_gpu_ms": one_gpu_ms,
+        "pct_of_ranks": 100 * one_gpu_ms / spread.median / schedule.ranks,
+        "hidden_pct": 100 * statistics.median(hidden) if hidden else None,
+    }  # fmt: skip
+
+
+def _step_rows(case: Case, job: Job, run: Timeline) -> Iterator[dict[str, Any]]:
+    about = _about(case, job)
+    for one in run.steps:
+        yield about | {
+            "rank": one.rank, "stream": one.stream, "step": one.name, "kind": one.kind,
+            "start_ms": one.start_ms, "end_ms": one.end_ms,
+        }  # fmt: skip
+
+
+def _write(rows: list[dict], steps: list[dict], slug: str, whole: bool = True) -> Path:
+    import pandas
+
+    TIMELINES.write(pandas.DataFrame(steps), slug, whole)
+    return EVIDENCE.write(pandas.DataFrame(rows), slug, whole)
+
+
+def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
+    """Of the rung, as one GPU launches it; where partial sums are added, also of that kernel."""
+    of_product = of_row(of(row.kernel).rung, row, on)
+    if row.schedule != make.ROW:
+        return of_product
+    of_sum = fingerprint(rank_sum.PATH, {})
+    both = shortened(of_product.code)[:8] + shortened(of_sum.code)[:8]
+    return replace(of_product, files=of_product.files | of_sum.files, code=both)
+
+
+EVIDENCE = Table(
+    name=NAME, file="multi_gpu.csv", remake=record, key=KEY, columns=COLUMNS,
+    fingerprint_of=_fingerprint_of,
+)  # fmt: skip
+TIMELINES = Table(
+    name=f"{NAME}_timeline", file="multi_gpu_timeline.csv", remake=record,
+    key=(*KEY, "rank", "step"), columns=STEPS, fingerprint_of=_fingerprint_of,
+)  # fmt: skip

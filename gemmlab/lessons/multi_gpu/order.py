@@ -1,0 +1,193 @@
+"""What happens before what in a schedule, and what that leaves open: races, reads of nothing, waits
+without end.
+
+A step happens before another if the other comes later on the same stream, waits for it, or keeps
+what was sent after it; and so on through further steps. Steps of one rank of which neither happens
+before the other may run at the same time: if both touch the same rows, and one writes, they race.
+The order is that of L. Lamport, "Time, clocks, and the ordering of events in a distributed system",
+Communications of the ACM 21 (7), 1978.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import combinations
+
+from gemmlab.lessons.multi_gpu.ranks import ScheduleError
+from gemmlab.lessons.multi_gpu.steps import Collective, Part, Schedule, Step
+
+Unit = list[tuple[int, Step]]  # a step of one rank, or a collective with that of each member
+
+
+class Stuck(ScheduleError):
+    """A schedule in which some ranks would wait for ever."""
+
+
+class Race(ScheduleError):
+    """Steps that touch the same rows, with no order; or read rows that nobody wrote before."""
+
+
+def in_order(schedule: Schedule) -> list[Unit]:
+    """All steps, each behind those that happen before it. A collective is one unit.
+
+    Raises Stuck, with the rank that is waited for.
+    """
+    _require_names(schedule)
+    waiting = {(rank, step.name): _before(schedule.steps[rank], step) for rank, step in schedule}
+    steps = {(rank, step.name): step for rank, step in schedule}
+    done: set[tuple[int, str]] = set()
+    units: list[Unit] = []
+    left = list(steps)
+    while left:
+        ready = {
+            key for key in left if all((key[0], name) in done for name in waiting[key])
+        }  # fmt: skip
+        before = len(done)
+        for rank, name in [key for key in left if key in ready]:
+            if (rank, name) in done:
+                continue
+            work = steps[rank, name].work
+            members = work.members if isinstance(work, Collective) else (rank,)
+            if all((one, name) in ready for one in members):
+                units.append([(one, steps[one, name]) for one in members])
+                done |= {(one, name) for one in members}
+        if len(done) == before:
+            raise Stuck(_why_stuck(steps, waiting, done, left, ready))
+        left = [key for key in left if key not in done]
+    return units
+
+
+def _require_names(schedule: Schedule) -> None:
+    for rank, own in enumerate(schedule.steps):
+        names = [step.name for step in own]
+        for step in own:
+            if names.count(step.name) > 1:
+                raise ScheduleError(f"rank {rank} has two steps {step.name!r}")
+            for event in step.after:
+                if event not in names:
+                    raise Stuck(
+                        f"rank {rank}: {step.name!r} waits for {event!r}, and this rank has no "
+                        "such step"
+                    )
+
+
+def _before(own: tuple[Step, ...], step: Step) -> tuple[str, ...]:
+    """The names of the steps that this one directly comes after."""
+    same = [one.name for one in own[: own.index(step)] if one.stream == step.stream]
+    return (*same[-1:], *step.after)
+
+
+def _why_stuck(steps, waiting, done, left, ready) -> str:
+    """Who waits in which collective for whom; else for which steps of its own."""
+    for rank, name in left:
+        if (rank, name) not in ready:
+            continue
+        missing = [one for one in steps[rank, name].work.members if (one, name) not in ready]
+        other = missing[0]
+        if (other, name) not in steps:
+            why = "which has no such step"
+        else:
+            held = next(n for n in waiting[other, name] if (other, n) not in done)
+            why = f"which waits for {held!r} before it"
+        return f"rank {rank} would wait for ever in {name!r} for rank {other}, {why}"
+    rank, name = left[0]
+    held = next(one for one in waiting[rank, name] if (rank, one) not in done)
+    return f"rank {rank}: {name!r} waits for {held!r}, which itself waits for it"
+
+
+# ---- happens before ------------------------------------------------------------------------------
+
+
+def earlier(schedule: Schedule) -> dict[tuple[int, str], frozenset[tuple[int, str]]]:
+    """Of each step, by rank and name, all that happen before it. Raises Stuck."""
+    found: dict[tuple[int, str], frozenset] = {}
+    for unit in in_order(schedule):
+        own = {
+            rank: frozenset().union(
+                *(
+                    found[rank, name] | {(rank, name)}
+                    for name in _before(schedule.steps[rank], step)
+                )
+            )
+            for rank, step in unit
+        }
+        for rank, step in unit:
+            sources = ()
+            if isinstance(step.work, Collective):
+                sources = {one.source for one in step.work.kept_by(rank)}
+            found[rank, step.name] = own[rank].union(*(own[source] for source in sources))
+    return found
+
+
+def findings(schedule: Schedule) -> list[str]:
+    """A sentence for each pair of steps that race, and each read of rows that nobody wrote.
+
+    Raises Stuck where there is no order at all.
+    """
+    before = earlier(schedule)
+    given: dict[int, list[Part]] = defaultdict(list)
+    for held in schedule.inputs:
+        given[held.rank].append(held.part)
+    found = []
+    for rank, own in enumerate(schedule.steps):
+        for one, other in combinations(own, 2):
+            ordered = (rank, one.name) in before[rank, other.name] or (
+                (rank, other.name) in before[rank, one.name]
+            )
+            if not ordered:
+                found += _races(rank, one, other)
+        for step in own:
+            written = given[rank] + [
+                part
+                for earlier_rank, name in before[rank, step.name]
+                if earlier_rank == rank
+                for part in next(s for s in own if s.name == name).writes(rank)
+            ]
+            for part in step.reads(rank):
+                if not _covered(part, written):
+                    found.append(
+                        f"rank {rank}: {step.name!r} reads {part}, of which some rows nobody has "
+                        "surely written before"
+                    )
+    return found
+
+
+def _races(rank: int, one: Step, other: Step) -> Iterator[str]:
+    pairs = (
+        (one.writes(rank), other.writes(rank), "write", "writes"),
+        (one.writes(rank), other.reads(rank), "write", "reads"),
+        (one.reads(rank), other.writes(rank), "read", "writes"),
+    )
+    for firsts, seconds, first_does, second_does in pairs:
+        for rows in _shared(firsts, seconds):
+            yield (
+                f"rank {rank}: {other.name!r} {second_does} {rows} while {one.name!r} may "
+                f"{first_does} it: no event orders the two"
+            )
+            return
+
+
+def _shared(firsts: Iterable[Part], seconds: tuple[Part, ...]) -> Iterator[Part]:
+    for first in firsts:
+        for second in seconds:
+            if (rows := first.shared(second)) is not None:
+                yield rows
+
+
+def _covered(part: Part, written: Iterable[Part]) -> bool:
+    """Whether each row of it is in one of the written parts."""
+    reached = part.start
+    for one in sorted(filter(None, (part.shared(other) for other in written)), key=lambda p: p.start):  # fmt: skip # noqa: E501
+        if one.start > reached:
+            break
+        reached = max(reached, one.stop)
+    return reached >= part.stop
+
+
+def require_sound(schedule: Schedule) -> list[Unit]:
+    """Its steps in order, if it has no findings. Raises Race, Stuck."""
+    if found := findings(schedule):
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        raise Race(f"{found[0]}{more}")
+    return in_order(schedule)

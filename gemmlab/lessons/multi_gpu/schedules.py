@@ -1,0 +1,240 @@
+"""The schedules: a product cut by columns, by its sum, and by tiles of a grid of ranks.
+
+column_parallel and row_parallel are the two halves of a Transformer's MLP as M. Shoeybi and others,
+"Megatron-LM", arXiv 1909.08053, cut it, with rows of the tokens spread over the ranks before and
+after as V. Korthikanti and others, arXiv 2205.05198, have them. summa: R. van de Geijn and
+J. Watts, "SUMMA: scalable universal matrix multiplication algorithm", Concurrency 9 (4), 1997.
+Sizes need not be multiples of anything.
+"""
+
+from __future__ import annotations
+
+from gemmlab.ladder import Problem
+from gemmlab.lessons.multi_gpu.ranks import Grid, length, parts, whole
+from gemmlab.lessons.multi_gpu.steps import (
+    ALL_GATHER,
+    BROADCAST,
+    COPIES,
+    EXCHANGE,
+    PRODUCTS,
+    Buffer,
+    Collective,
+    Held,
+    Message,
+    Part,
+    Product,
+    Schedule,
+    Step,
+    Sum,
+    spans_to_parts,
+)
+
+SLOTS = 2  # of chunks: one is multiplied, one is on its way
+COLUMN, ROW, SUMMA, ONE = "column parallel", "row parallel", "SUMMA", "one rank"
+
+
+def one_rank(problem: Problem) -> Schedule:
+    """The whole product on one rank: what the others are held against."""
+    m, n, k = problem.shape
+    a, b, c = (Part(name, 0, rows) for name, rows in zip("ABC", (m, k, m), strict=True))
+    buffers = {"A": Buffer(m, k, "A"), "B": Buffer(k, n, "B"), "C": Buffer(m, n, "C")}
+    steps = (Step("product", Product(a, b, c), PRODUCTS),) if m and n else ()
+    held = (Held("A", 0, a, 0, (0, k)), Held("B", 0, b, 0, (0, n)))
+    return Schedule(ONE, problem, (buffers,), (steps,), held, (Held("C", 0, c, 0, (0, n)),))
+
+
+def column_parallel(problem: Problem, ranks: int, chunks: int = 1) -> Schedule:
+    """Each rank has rows of A and columns of B, and gets all rows of its columns of C.
+
+    A chunk of rows is gathered from all ranks while the chunk before it is multiplied. Rows of C
+    lie in the order of the chunks, which is that of row_parallel with as many chunks.
+    """
+    rows = _rows(problem.m, whole("ranks", ranks), whole("chunks", chunks))
+    columns, k = parts(problem.n, ranks), problem.k
+    most = max(sum(map(length, chunk)) for chunk in rows)
+    a_of = [spans_to_parts("A", [chunk[rank] for chunk in rows]) for rank in range(ranks)]
+    c_of = spans_to_parts("C", [(0, sum(map(length, chunk))) for chunk in rows])
+    buffers, steps, inputs, outputs = [], [], [], []
+    for rank in range(ranks):
+        wide = length(columns[rank])
+        slots = {_slot("A", at): Buffer(most, k, "A") for at in range(min(SLOTS, chunks))}
+        buffers.append({
+            "A": Buffer(sum(one.rows for one in a_of[rank]), k, "A"), "B": Buffer(k, wide, "B"),
+            **slots, "C": Buffer(problem.m, wide, "C"),
+        })  # fmt: skip
+        b, own = Part("B", 0, k), []
+        for at, chunk in enumerate(rows):
+            kept = spans_to_parts(_slot("A", at), chunk)
+            messages = tuple(
+                Message(source, target, a_of[source][at], kept[source])
+                for source in range(ranks)
+                for target in range(ranks)
+            )
+            gathered = Part(_slot("A", at), 0, kept[-1].stop)
+            # the steps of a chunk
+            free = (f"product {at - SLOTS}",) if at >= SLOTS else ()
+            gather = Collective(ALL_GATHER, tuple(range(ranks)), messages)
+            own += [
+                Step(f"gather {at}", gather, COPIES, after=free),
+                Step(f"product {at}", Product(gathered, b, c_of[at]), PRODUCTS,
+                     after=(f"gather {at}",)),
+            ]  # fmt: skip
+        steps.append(tuple(own))
+        inputs += [Held("A", rank, a_of[rank][at], rows[at][rank][0], (0, k)) for at in range(chunks)]  # fmt: skip # noqa: E501
+        inputs.append(Held("B", rank, b, 0, columns[rank]))
+        outputs += _held_in_chunks("C", rank, c_of, rows, columns[rank])
+    return _made(COLUMN, problem, buffers, steps, inputs, outputs)
+
+
+def row_parallel(problem: Problem, ranks: int, chunks: int = 1) -> Schedule:
+    """Each rank has columns of A and the rows of B that they meet, and gets rows of C.
+
+    Its product is a part of the sum for all of C: when a chunk of rows is multiplied, each rank
+    gets its rows of it from all others, and adds them in the order of ranks, while the next chunk
+    is multiplied. Rows of A lie in the order of the chunks, as column_parallel leaves its C.
+    """
+    rows = _rows(problem.m, whole("ranks", ranks), whole("chunks", chunks))
+    sums, n = parts(problem.k, ranks), problem.n
+    most = max(sum(map(length, chunk)) for chunk in rows)
+    a_of = spans_to_parts("A", [(0, sum(map(length, chunk))) for chunk in rows])
+    buffers, steps, inputs, outputs = [], [], [], []
+    for rank in range(ranks):
+        deep, slots = length(sums[rank]), range(min(SLOTS, chunks))
+        c_of = spans_to_parts("C", [chunk[rank] for chunk in rows])
+        most_own = max(one.rows for one in c_of)
+        b, own = Part("B", 0, deep), []
+        buffers.append({
+            "A": Buffer(problem.m, deep, "A"), "B": Buffer(deep, n, "B"),
+            **{_slot("partial", at): Buffer(most, n, "C") for at in slots},
+            **{_slot(f"of rank {other}", at): Buffer(most_own, n, "C")
+               for at in slots for other in range(ranks) if other != rank},
+            "C": Buffer(sum(one.rows for one in c_of), n, "C"),
+        })  # fmt: skip
+        for at, chunk in enumerate(rows):
+            partial = spans_to_parts(_slot("partial", at), chunk)
+            messages = tuple(
+                Message(source, target, partial[target],
+                        Part(_slot(f"of rank {source}", at), 0, length(chunk[target])))
+                for source in range(ranks)
+                for target in range(ranks)
+                if source != target
+            )  # fmt: skip
+            terms = tuple(
+                partial[rank] if source == rank
+                else Part(_slot(f"of rank {source}", at), 0, length(chunk[rank]))
+                for source in range(ranks)
+            )  # fmt: skip
+            c = Part(_slot("partial", at), 0, partial[-1].stop)
+            # the steps of a chunk
+            free = (f"exchange {at - SLOTS}", f"sum {at - SLOTS}") if at >= SLOTS else ()
+            exchange = Collective(EXCHANGE, tuple(range(ranks)), messages)
+            own += [
+                Step(f"product {at}", Product(a_of[at], b, c), PRODUCTS, after=free),
+                Step(f"exchange {at}", exchange, COPIES, after=(f"product {at}",)),
+                Step(f"sum {at}", Sum(terms, c_of[at]), COPIES, after=(f"product {at}",)),
+            ]
+        steps.append(tuple(own))
+        inputs += _held_in_chunks("A", rank, a_of, rows, sums[rank])
+        inputs.append(Held("B", rank, b, sums[rank][0], (0, n)))
+        outputs += [Held("C", rank, c_of[at], rows[at][rank][0], (0, n)) for at in range(chunks)]
+    return _made(ROW, problem, buffers, steps, inputs, outputs)
+
+
+def summa(problem: Problem, grid: Grid, panels: int = 1) -> Schedule:
+    """Each rank of a grid has a tile of C, and panels of A and of B along K.
+
+    Panel after panel of A goes to all ranks of its row, of B to all of its column, while the panel
+    before it is multiplied and added to C. Panel t belongs to column, and row, t of the grid, which
+    begins anew after the last.
+    """
+    whole("panels", panels)
+    rows, columns = parts(problem.m, grid.rows), parts(problem.n, grid.columns)
+    depths = parts(problem.k, panels)
+    buffers, steps, inputs, outputs = [], [], [], []
+    for rank in range(grid.count):
+        i, j = grid.place(rank)
+        tall, wide = length(rows[i]), length(columns[j])
+        room = {"C": Buffer(tall, wide, "C")}
+        c, own = Part("C", 0, tall), []
+        for at, depth in enumerate(depths):
+            from_a, from_b = i * grid.columns + at % grid.columns, at % grid.rows * grid.columns + j
+            deep = length(depth)
+            a = Part(_panel("A", at, deep, rank == from_a), 0, tall)
+            b = Part(_panel("B", at, deep, rank == from_b), 0, deep)
+            room |= {a.buffer: Buffer(tall, deep, "A"), b.buffer: Buffer(deep, wide, "B")}
+            if rank == from_a:
+                inputs.append(Held("A", rank, a, rows[i][0], depth))
+            if rank == from_b:
+                inputs.append(Held("B", rank, b, depth[0], columns[j]))
+            # the steps of a panel
+            free = (f"product {at - SLOTS}",) if at >= SLOTS else ()
+            own += [
+                Step(f"A {at}", _broadcast(from_a, grid.row(i), "A", at, tall, deep), COPIES, free),
+                Step(f"B {at}", _broadcast(from_b, grid.column(j), "B", at, deep, deep), COPIES,
+                     free),
+                Step(f"product {at}", Product(a, b, c, add=at > 0), PRODUCTS,
+                     after=(f"A {at}", f"B {at}")),
+            ]  # fmt: skip
+        buffers.append(room)
+        steps.append(tuple(own))
+        outputs.append(Held("C", rank, c, rows[i][0], columns[j]))
+    return _made(f"{SUMMA} {grid}", problem, buffers, steps, inputs, outputs)
+
+
+def _broadcast(root: int, members: tuple[int, ...], matrix: str, at: int, rows: int, deep: int):
+    sent = Part(_panel(matrix, at, deep, True), 0, rows)
+    kept = Part(_panel(matrix, at, deep, False), 0, rows)
+    messages = tuple(Message(root, one, sent, kept) for one in members if one != root)
+    return Collective(BROADCAST, members, messages)
+
+
+def _rows(m: int, ranks: int, chunks: int) -> list[list[tuple[int, int]]]:
+    """Of each chunk the rows of each rank: its own rows in as many parts as there are chunks."""
+    of_ranks = [parts(length(own), chunks, own[0]) for own in parts(m, ranks)]
+    return [list(chunk) for chunk in zip(*of_ranks, strict=True)]
+
+
+def _slot(name: str, at: int) -> str:
+    return f"{name} slot {at % SLOTS}"
+
+
+def _panel(matrix: str, at: int, deep: int, own: bool) -> str:
+    """Its buffer: a rank's own panel, or the slot for that of another, one for each depth."""
+    return f"{matrix} panel {at}" if own else f"{_slot(matrix, at)} of {deep}"
+
+
+def _held_in_chunks(matrix: str, rank: int, of_chunks, rows, columns) -> list[Held]:
+    """Where rows lie that are in the order of chunks, and in each in that of ranks."""
+    return [
+        Held(matrix, rank, Part(matrix, part.start + at.start, part.start + at.stop), own[0],
+             columns)
+        for part, chunk in zip(of_chunks, rows, strict=True)
+        for at, own in zip(spans_to_parts(matrix, chunk), chunk, strict=True)
+    ]  # fmt: skip
+
+
+def _made(name: str, problem: Problem, buffers, steps, inputs, outputs) -> Schedule:
+    """Without messages, products and sums of nothing, and events of steps that are not there."""
+    kept = []
+    for own in steps:
+        there = [slim for step in own if (slim := _slim(step)) is not None]
+        names = {step.name for step in there}
+        kept.append(tuple(
+            Step(step.name, step.work, step.stream, tuple(n for n in step.after if n in names))
+            for step in there
+        ))  # fmt: skip
+    held = [tuple(one for one in every if one.part.rows) for every in (inputs, outputs)]
+    return Schedule(name, problem, tuple(buffers), tuple(kept), *held)
+
+
+def _slim(step: Step) -> Step | None:
+    work = step.work
+    if isinstance(work, Collective):
+        messages = tuple(one for one in work.messages if one.sent.rows)
+        if not any(one.source != one.target for one in messages) and work.kind != ALL_GATHER:
+            return None
+        slim = Collective(work.kind, work.members, messages)
+        return Step(step.name, slim, step.stream, step.after) if messages else None
+    if isinstance(work, Product):
+        return step if work.c.rows else None
+    return step if work.into.rows else None

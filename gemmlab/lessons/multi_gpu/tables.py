@@ -1,0 +1,219 @@
+"""Schedules over several GPUs: held against one rank, their traffic, the model, the measured."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gemmlab import ladder
+from gemmlab.kernel.operands import Operands
+from gemmlab.ladder import Precision, Problem
+from gemmlab.lessons.multi_gpu import cases, clock, in_turn, recorded
+from gemmlab.lessons.multi_gpu import schedules as make
+from gemmlab.lessons.multi_gpu.arithmetic import Bounded, ByKernel
+from gemmlab.lessons.multi_gpu.clock import Machine
+from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL
+from gemmlab.lessons.multi_gpu.steps import Schedule
+from gemmlab.lessons.multi_gpu.timeline import PRODUCT, Timeline
+from gemmlab.records import roofs, runs
+from gemmlab.records.runs import Measured
+
+if TYPE_CHECKING:
+    import pandas
+
+RUNS = ["rung", "schedule", "moved by", "GPUs"]  # what tells measured rows apart
+AT = cases.CUBE.shape  # whose recorded rate the model takes
+
+
+def machine(rung: str, link: float, network: float | None = None, hosts_of: int = 8) -> Machine:
+    """A GPU with the recorded rates of a rung at AT and of a copy, and with links as given.
+
+    `link`, `network`: bytes a second one way, of a GPU to others of its host, which has `hosts_of`,
+    and to those of others. Raises LadderError, NoRecord, StaleRecord and ScheduleError.
+    """
+    run = runs.replay_at(Measured(ladder.find(rung)), *AT)
+    memory = roofs.recorded_ceilings().bytes_per_second
+    return Machine(1e9 * run.gflops, memory, link, network, hosts_of)
+
+
+def against_one_rank(schedules: Iterable[Schedule], by: ByKernel, seed: int) -> pandas.DataFrame:
+    """Each run in this process on inputs of a seed, a row each, beside one rank's product.
+
+    Columns: ranks; whether the bits are those of one rank, and whether the schedule promises it;
+    the largest error in percent of its bound; bytes that came to the rank that gets most, counted
+    by the runner and summed from the schedule. Raises what in_turn.run raises.
+    """
+    import pandas
+
+    rows = {}
+    for schedule in schedules:
+        given = Operands.from_seed(schedule.problem, by.precision, seed)
+        alone = in_turn.run(make.one_rank(schedule.problem), by, given.A, given.B).C
+        found = in_turn.run(schedule, by, given.A, given.B)
+        expected, bound = in_turn.run(schedule, Bounded(by.precision), given.A, given.B).C
+        off = abs(by.precision.c.decode(found.C) - expected) / bound
+        bits = by.precision.c.bits
+        ranks = range(schedule.ranks)
+        rows[schedule.name] = {
+            "ranks": schedule.ranks,
+            "bits of one rank": _yes(np.array_equal(found.C.view(bits), alone.view(bits))),
+            "promised": _yes(schedule.same_bits),
+            "largest error, % of bound": round(100 * float(off.max()), 2),
+            "bytes in, counted": max(map(found.bytes_received, ranks)),
+            "from the schedule": max(schedule.received_bytes(r, by.precision) for r in ranks),
+        }  # fmt: skip
+    return pandas.DataFrame.from_dict(rows, orient="index").rename_axis("schedule")
+
+
+def _yes(true: bool) -> str:
+    return "yes" if true else "no"
+
+
+def traffic(
+    problem: Problem, ranks: int, machine: Machine, precision: Precision
+) -> pandas.DataFrame:
+    """What each of cases.MAKERS brings to a rank, and which link would hide it. A row for each.
+
+    Columns: GB that come to the rank that gets most; FLOP of a rank for each of these bytes; GB/s
+    of a link with which they come in the time of its products.
+    """
+    import pandas
+
+    rows = {}
+    for maker in cases.MAKERS.values():
+        schedule = maker(problem, ranks)
+        moved = max(schedule.received_bytes(rank, precision) for rank in range(ranks))
+        flop = problem.flop / ranks
+        rows[schedule.name] = {
+            "GB in": moved / 1e9, "FLOP per byte": flop / moved,
+            "GB/s to hide it": moved / (flop / machine.flop_per_second) / 1e9,
+        }  # fmt: skip
+    return pandas.DataFrame.from_dict(rows, orient="index").rename_axis(f"{ranks} ranks")
+
+
+# ---- measured ------------------------------------------------------------------------------------
+
+
+def recorded_link() -> float:
+    """Bytes a second one way that an all-reduce of NCCL reached among the fewest GPUs recorded.
+
+    Raises what registry.Table.read raises, as all below do.
+    """
+    table = recorded.scaling()
+    return 1e9 * float(table.all_reduce_gbytes[table.ranks.idxmin()])
+
+
+def beside_model(problem: Problem) -> pandas.DataFrame:
+    """What was measured of a product over several GPUs, and the model of it. A row for each rung,
+    schedule, way of moving and number of GPUs.
+
+    Columns: milliseconds of one, and of all; how many times as fast as one they are, and
+    percent of communication hidden, each measured and by the model, see _model.
+    """
+    import pandas
+
+    rows = {}
+    for row in recorded.scaling().itertuples():
+        if (row.m, row.n, row.k) != problem.shape:
+            continue
+        model = _model(row)
+        rows[row.kernel, row.schedule, row.moved_by, row.ranks] = {
+            "one GPU, ms": row.one_gpu_ms, "all, ms": row.ms,
+            "times one": row.one_gpu_ms / row.ms, "model: times one": row.one_gpu_ms / model.ms,
+            "% hidden": row.hidden_pct, "model: % hidden": 100 * model.hidden,
+        }  # fmt: skip
+    return pandas.DataFrame.from_dict(rows, orient="index").rename_axis(RUNS)
+
+
+def _model(row) -> Timeline:
+    """Of a recorded row: with the rate that one GPU had in the same recording, and the link by what
+    moved its parts."""
+    problem = Problem(row.m, row.n, row.k)
+    rate = problem.flop / (row.one_gpu_ms / clock.MS)
+    memory = roofs.recorded_ceilings().bytes_per_second
+    links = {NCCL: row.all_reduce_gbytes, DMA_ENGINES: row.peer_copy_gbytes}
+    machine = Machine(rate, memory, 1e9 * links[row.moved_by], gpus_per_host=row.ranks)
+    schedule = cases.MAKERS[row.schedule](problem, row.ranks)
+    return clock.timeline(schedule, machine, cases.of(row.kernel).precision)
+
+
+def grown() -> pandas.DataFrame:
+    """Weak scaling as it was measured: p GPUs with p times the rows that one has.
+
+    A row for each rung, schedule, way of moving and number of GPUs that was measured so. Columns:
+    the shape and milliseconds of one, and of all; percent of p GPUs that are used, measured and by
+    the model, see _model.
+    """
+    import pandas
+
+    table, rows = recorded.scaling(), {}
+    for case in filter(lambda case: case.grown, cases.CASES):
+        one = case.grown
+        of_rung = table[(table.kernel == case.rung.name) & (table.n == one.n) & (table.k == one.k)]
+        alone = float(of_rung.one_gpu_ms[of_rung.m == one.m].iloc[0])
+        for row in of_rung[of_rung.m == of_rung.ranks * one.m].itertuples():
+            rows[case.rung.name, row.schedule, row.moved_by, row.ranks] = {
+                "M×N×K of one": str(one), "one GPU, ms": alone,
+                "M×N×K of all": str(Problem(row.m, row.n, row.k)), "all, ms": row.ms,
+                "% of them used": 100 * alone / row.ms,
+                "model: % used": 100 * row.one_gpu_ms / row.ranks / _model(row).ms,
+            }  # fmt: skip
+    return pandas.DataFrame.from_dict(rows, orient="index").rename_axis(RUNS)
+
+
+def alone() -> pandas.DataFrame:
+    """TFLOP/s of one GPU in the recording of several, a row for each rung, a column for each shape;
+    NaN where a rung was not measured at a shape."""
+    import pandas
+
+    table = recorded.scaling().drop_duplicates(["kernel", "m", "n", "k"])
+    rows: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    for row in table.itertuples():
+        problem = Problem(row.m, row.n, row.k)
+        rows[row.kernel][str(problem)] = problem.flop / row.one_gpu_ms / 1e9
+    return pandas.DataFrame.from_dict(rows, orient="index").rename_axis("rung")
+
+
+def where_time_goes(schedule: Schedule) -> pandas.DataFrame:
+    """The recorded run of a schedule, of GPU 0, with each rung that ran it and way of moving, in
+    milliseconds.
+
+    Columns: all; while it multiplies; its part of what one GPU needs for the whole product; while
+    it multiplies nothing.
+    """
+    import pandas
+
+    table, rows, (m, n, k) = recorded.scaling(), {}, schedule.problem.shape
+    for case in cases.CASES:
+        kernel = case.rung.name
+        same = (table.m == m) & (table.n == n) & (table.k == k) & (table.kernel == kernel)
+        one = float(table.one_gpu_ms[same].iloc[0])
+        for way in table.moved_by[same].unique():
+            run = recorded.timeline(schedule, kernel, way)
+            multiplies = sum(step.ms for step in run.of(0, PRODUCT))
+            rows[kernel, way] = {
+                "all": run.ms, "products": multiplies,
+                f"1/{schedule.ranks} of one GPU": one / schedule.ranks,
+                "no product": run.ms - multiplies,
+            }  # fmt: skip
+    return pandas.DataFrame.from_dict(rows, orient="index").rename_axis(["rung", "moved by"])
+
+
+def chunk_times(run: Timeline, chunks: int) -> pandas.DataFrame:
+    """When GPU 0 gathers and multiplies its first chunks, milliseconds. A row for each chunk."""
+    import pandas
+
+    steps = {step.name: step for step in run.of(0)}
+    rows = {
+        at: {
+            f"{kind} {what}": value
+            for kind in ("gather", "product")
+            for step in [steps[f"{kind} {at}"]]
+            for what, value in (("from", step.start_ms), ("to", step.end_ms), ("ms", step.ms))
+        }
+        for at in range(chunks)
+    }  # fmt: skip
+    return pandas.DataFrame.from_dict(rows, orient="index").rename_axis("chunk")

@@ -1,0 +1,1 @@
+"""What notebook 18 alone needs."""

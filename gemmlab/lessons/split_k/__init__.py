@@ -1,0 +1,1 @@
+"""What notebook 12 alone needs."""

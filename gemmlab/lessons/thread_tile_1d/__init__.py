@@ -1,0 +1,1 @@
+"""What notebook 04 alone needs."""

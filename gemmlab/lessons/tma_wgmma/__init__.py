@@ -1,0 +1,1 @@
+"""What notebook 16 alone needs."""

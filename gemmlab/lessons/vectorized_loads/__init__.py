@@ -1,0 +1,1 @@
+"""What notebook 06 alone needs."""

@@ -1,0 +1,1 @@
+"""What notebook 17 alone needs."""

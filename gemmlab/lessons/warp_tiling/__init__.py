@@ -1,0 +1,1 @@
+"""What notebook 08 alone needs."""

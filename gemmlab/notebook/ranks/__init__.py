@@ -1,1 +1,0 @@
-"""What lives in 21_multi_gpu: sliders of a model, lines of schedules, exercises."""

@@ -1,1 +1,0 @@
-"""Figures of searches: the landscape of settings, what strategies find, what a model tells."""

@@ -1,1 +1,0 @@
-"""Figures of tensor cores: who holds which element, and how operands lie."""
