@@ -3,10 +3,10 @@
 import pandas
 import pytest
 
-from gemmlab import plots
 from gemmlab.lessons.tma_wgmma import block_phases
 from gemmlab.lessons.tma_wgmma import timeline as hopper_timeline
 from gemmlab.lessons.tma_wgmma.block_phases import TENSOR_FLOP_PER_CYCLE
+from gemmlab.lessons.warp_specialized import figures
 from gemmlab.records import wgmma_ceilings
 
 BLOCKS = pandas.DataFrame(
@@ -34,7 +34,7 @@ def test_phases_are_means_and_the_pause_is_between_two_blocks_of_an_sm():
 
 def test_all_blocks_of_an_sm_are_drawn_and_the_full_rate():
     means = block_phases.phases(BLOCKS)
-    above, below = plots.block_phases(BLOCKS, means, 60.0).axes
+    above, below = figures.block_phases(BLOCKS, means, 60.0).axes
     drawn = {(box.get_gid(), int(box.get_y())): box for box in above.patches}
     steps = drawn["first 132", 0]
     assert (steps.get_x(), steps.get_width()) == (110, 84)
@@ -43,7 +43,7 @@ def test_all_blocks_of_an_sm_are_drawn_and_the_full_rate():
     marks = [line.get_xdata()[0] for line in below.lines if line.get_gid() == "full rate"]
     assert marks == [mean + 60 for mean in means["until the first tiles are there"]]
     with pytest.raises(ValueError, match="no blocks of SM 5"):
-        plots.block_phases(BLOCKS, means, 60.0, sm=5)
+        figures.block_phases(BLOCKS, means, 60.0, sm=5)
 
 
 def test_the_full_rate_of_an_sm_is_above_what_wgmma_alone_was_measured_at():

@@ -12,9 +12,8 @@ from figures import (  # noqa: F401
 )
 
 import gemmlab as gl
-from gemmlab import plots
 from gemmlab.kernel.trace import TraceError
-from gemmlab.lessons.batched import copies
+from gemmlab.lessons.batched import copies, figures
 
 NAME, BK = "13_batched", 32
 SMALL = {"BM": 32, "BN": 32, "BK": BK, "TM": 8, "TN": 4, "STAGES": 2}
@@ -35,7 +34,7 @@ def found():
 
 @pytest.fixture(scope="module")
 def figure(found):
-    return plots.copies(found)
+    return figures.copies(found)
 
 
 def test_what_goes_along_k_is_copied_by_elements_and_all_else_by_sixteen_bytes(found):
@@ -95,6 +94,6 @@ def test_each_lane_is_drawn_in_the_matrix_and_in_the_banks(figure, found):
 
 def test_copies_refuses(found):
     with pytest.raises(ValueError, match="1 to 4 copies by name, not 0"):
-        plots.copies({})
+        figures.copies({})
     with pytest.raises(TypeError, match="not 3 as 'A'"):
-        plots.copies({"A": 3})
+        figures.copies({"A": 3})

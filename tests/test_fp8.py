@@ -5,7 +5,7 @@ import pandas
 import pytest
 from corpus import self_contained
 
-from gemmlab import ladder, plots
+from gemmlab import ladder
 from gemmlab.kernel import cut_sums, verify
 from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.kernel import Kernel
@@ -15,6 +15,7 @@ from gemmlab.ladder import IllegalSetting, Problem
 from gemmlab.ladder.element_types import E4M3, E5M2
 from gemmlab.ladder.rungs.fp8 import FP8
 from gemmlab.ladder.scales import OF_BLOCKS, OF_ROWS, OF_TENSORS
+from gemmlab.lessons.fp8 import figures
 
 SMALL = {"BM": 64, "BN": 64, "STAGES": 2}
 f4 = np.float32
@@ -226,11 +227,11 @@ def test_errors_are_drawn_as_they_are():
     ]  # fmt: skip
     rows += [{**row, "scales": "blocks", "whole_error": 1 / row["k"]} for row in rows]
     table = pandas.DataFrame(rows).drop_duplicates(["data", "scales", "promote", "k"])
-    figure = plots.fp8_errors(table)
+    figure = figures.fp8_errors(table)
     left, right = figure.axes[:2]
     (never,) = (line for line in left.lines if line.get_gid() == "0")
     assert never.get_ydata().tolist() == [2 / 128, 2 / 512]
     assert [line.get_gid() for line in right.lines] == ["tensors", "rows", "blocks"]
     assert [line.get_ydata()[0] * 128 for line in right.lines] == [3, 2, 1]
     with pytest.raises(ValueError, match="types is 'E3M4', it must be one of E4M3"):
-        plots.fp8_errors(table, types="E3M4")
+        figures.fp8_errors(table, types="E3M4")

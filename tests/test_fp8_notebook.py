@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 import gemmlab as gl
-from gemmlab import plots
 from gemmlab.kernel.operands import random_values
 from gemmlab.kernel.quantize import ELEMENTS
 from gemmlab.ladder.element_types import E4M3, E5M2
-from gemmlab.lessons.fp8 import conversions, costs, counts, errors, quantizing, scales
+from gemmlab.lessons.fp8 import conversions, costs, counts, errors, figures, quantizing, scales
 from gemmlab.lessons.fp8.scales import Region
 from gemmlab.lessons.warp_specialized import turns
 from gemmlab.records import runs
@@ -52,12 +51,12 @@ def test_the_largest_errors_are_those_of_their_fractions():
 
 def test_numbers_and_roundings_are_drawn_as_they_are():
     numbers = {name: conversions.numbers(element) for name, element in ELEMENTS.items()}
-    figure = plots.fp8_values(numbers, conversions.rounding())
+    figure = figures.fp8_values(numbers, conversions.rounding())
     (drawn,) = (one for one in figure.axes[0].collections if one.get_gid() == "E5M2")
     assert len(drawn.get_segments()) == (numbers[E5M2.name] <= 8).sum()
     assert "E4M3 ends at 448" in figure.caption and "at most 5.9 %" in figure.caption
     with pytest.raises(ValueError, match="takes the numbers of float8_e4m3 and float8_e5m2"):
-        plots.fp8_values({E4M3.name: numbers[E4M3.name]}, conversions.rounding())
+        figures.fp8_values({E4M3.name: numbers[E4M3.name]}, conversions.rounding())
 
 
 # ---- scales --------------------------------------------------------------------------------------
@@ -89,13 +88,13 @@ def test_elements_that_are_not_in_the_first_tile_and_kernels_without_scales_are_
 
 def test_the_reach_of_scales_is_drawn_as_it_is():
     found = scales.every_kind(partial(gl.load, NAME), 32, 256, 384, 9, 40)
-    figure = plots.scale_reach(*found)
+    figure = figures.scale_reach(*found)
     of_b = next(ax for ax in figure.axes if ax.get_gid() == "blocks B")
     boxes = [(p.get_x(), p.get_y(), p.get_width(), p.get_height()) for p in of_b.patches]
     assert boxes == [(0, at, 128, 128) for at in (0, 128, 256)]
     assert "3 and 3 of blocks" in figure.caption
     with pytest.raises(TypeError, match="takes what reach gives, not 'blocks'"):
-        plots.scale_reach("blocks")
+        figures.scale_reach("blocks")
 
 
 # ---- sums ----------------------------------------------------------------------------------------
@@ -104,7 +103,7 @@ def test_the_reach_of_scales_is_drawn_as_it_is():
 @pytest.mark.parametrize("interval, count", ((128, 7), (256, 4)))
 def test_sets_are_filled_in_turn_and_each_is_added_once(interval, count):
     found = turns.of(gl.load(NAME, PROMOTE=interval).trace(128, 128, 7 * 128))
-    figure = plots.sums_in_turn(found)
+    figure = figures.sums_in_turn(found)
     boxes = {patch.get_gid(): patch for patch in figure.axes[0].patches}
     assert set(boxes) == {f"{what} {n}" for what in ("products", "added") for n in range(count)}
     for n in range(count):
@@ -119,9 +118,9 @@ def test_sets_are_filled_in_turn_and_each_is_added_once(interval, count):
 
 def test_kernels_with_one_set_of_sums_are_refused():
     with pytest.raises(ValueError, match="has no two sets of sums"):
-        plots.sums_in_turn(turns.of(gl.load(NAME, PROMOTE=0).trace(128, 128, 512)))
+        figures.sums_in_turn(turns.of(gl.load(NAME, PROMOTE=0).trace(128, 128, 512)))
     with pytest.raises(TypeError, match="sums_in_turn takes what"):
-        plots.sums_in_turn("19_fp8")
+        figures.sums_in_turn("19_fp8")
 
 
 def test_a_step_is_counted_by_its_tile():
@@ -164,7 +163,7 @@ def test_kinds_of_scales_stand_beside_each_other():
 
 def test_speeds_are_drawn_as_they_are():
     table = costs.speeds()
-    figure = plots.fp8_speeds(table)
+    figure = figures.fp8_speeds(table)
     (drawn,) = (line for line in figure.axes[0].lines if line.get_gid() == "blocks")
     assert drawn.get_ydata().tolist() == table[table["scales"] == "blocks"]["pct_cublas"].tolist()
     bars = [one for one in figure.axes[1].patches if one.get_gid() == f"speed {costs.BF16}"]

@@ -5,13 +5,12 @@ import re
 import pytest
 import sample_record
 
-from gemmlab import plots
 from gemmlab.cuda.cublaslt import NoAlgorithm
 from gemmlab.folders import ROOT
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import written
 from gemmlab.ladder.rungs.fp8 import FP8, SCALES
-from gemmlab.lessons.fp8 import costs, cublas_errors, errors, quantizing, steps
+from gemmlab.lessons.fp8 import costs, cublas_errors, errors, figures, quantizing, steps
 from gemmlab.records import registry
 
 FORMS = (steps.TENSORS, steps.BY_ROWS, steps.BY_BLOCKS, *steps.OTHERS[-2:])
@@ -60,7 +59,7 @@ def test_recorded_errors_grow_where_sums_are_never_promoted():
     even = table[(table.data == "even") & (table.types == "E4M3") & (table.scales == "tensors")]
     by_interval = even.pivot(index="k", columns="promote", values="sum_error")
     assert by_interval[0].is_monotonic_increasing and by_interval[128].is_monotonic_decreasing
-    assert plots.fp8_errors(table).axes
+    assert figures.fp8_errors(table).axes
 
 
 def test_the_readme_has_the_recorded_figures():

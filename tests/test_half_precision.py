@@ -18,7 +18,7 @@ from gemmlab.kernel.compiler import options_for
 from gemmlab.kernel.operands import Operands, random_matrix
 from gemmlab.ladder import HALF, IllegalSetting, Problem
 from gemmlab.ladder.probes import MMA_SHAPE
-from gemmlab.lessons.wmma import fragments
+from gemmlab.lessons.wmma import figures, fragments
 from gemmlab.measure import ceilings
 from gemmlab.simulator.counters import FMA_METRIC, HMMA_METRIC
 
@@ -260,7 +260,7 @@ def test_the_traced_layout_is_the_documented_one():
 
 @pytest.fixture(scope="module")
 def figure():
-    return gl.plots.fragments(fragments.by_wmma(), lane=5)
+    return figures.fragments(fragments.by_wmma(), lane=5)
 
 
 def test_fragments_lie_as_ptx_documents_them():
@@ -282,9 +282,9 @@ def test_the_figure_shows_the_lane_of_every_element(figure):
         assert numbers == sorted(4 * list(range(32)))
     for lane in (32, -1, True, 1.0):
         with pytest.raises(ValueError, match="a warp has lanes 0 to 31"):
-            gl.plots.fragments(found, lane=lane)
+            figures.fragments(found, lane=lane)
     with pytest.raises(ValueError, match="no lane holds 8 elements of B"):
-        gl.plots.fragments({**found, "B": found["B"][:-1]})
+        figures.fragments({**found, "B": found["B"][:-1]})
 
 
 # ---- the roof of tensor cores --------------------------------------------------------------------

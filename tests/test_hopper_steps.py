@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from gemmlab import ladder, plots
+from gemmlab import ladder
 from gemmlab.folders import ROOT
 from gemmlab.kernel.compiler import compile_kernel
 from gemmlab.kernel.kernel import Kernel
@@ -19,6 +19,7 @@ from gemmlab.lessons.tma_wgmma import steps as hopper_steps
 from gemmlab.lessons.tma_wgmma import tables as hopper_way
 from gemmlab.lessons.tma_wgmma import timeline as hopper_timeline
 from gemmlab.lessons.tma_wgmma.steps import EVERY, LARGE, ROADS, TYPES, WAY
+from gemmlab.lessons.warp_specialized import figures
 from gemmlab.records import runs
 
 KINDS = {  # one step for each way to read A and B and to write C
@@ -142,7 +143,7 @@ def test_blocks_are_in_their_order_on_each_sm():
 
 def test_waits_are_drawn_from_their_readings():
     marks = hopper_timeline.marks()
-    figure = plots.waits(marks, first=20, steps=4)
+    figure = figures.waits(marks, first=20, steps=4)
     panels = [ax for ax in figure.axes if str(ax.get_gid()).startswith("waits ")]
     assert len(panels) == 2
     lead = marks[(marks.kernel == "16_tma_wgmma") & (marks.role == "warpgroup 0")].set_index("step")
@@ -150,4 +151,4 @@ def test_waits_are_drawn_from_their_readings():
     assert bar.get_x() == lead.loc[21, "goes_on"] - lead.loc[20, "waits"]
     assert bar.get_width() == lead.loc[21, "done"] - lead.loc[21, "goes_on"]
     with pytest.raises(ValueError, match="no steps from 62"):
-        plots.waits(marks, first=62, steps=4)
+        figures.waits(marks, first=62, steps=4)

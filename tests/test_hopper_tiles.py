@@ -15,9 +15,9 @@ from figures import (  # noqa: F401
     words,
 )
 
-from gemmlab import plots
 from gemmlab.kernel.compiler import compile_kernel
 from gemmlab.ladder.rungs.hopper import TMA_WGMMA
+from gemmlab.lessons.persistent import figures
 from gemmlab.lessons.persistent import tiles as hopper_tiles
 from gemmlab.lessons.persistent.tiles import EVENTS, MARKED, MOST, ROLES, SM
 
@@ -71,7 +71,7 @@ def readings():
 
 @pytest.fixture(scope="module")
 def figure():
-    return plots.tile_changes(readings())
+    return figures.tile_changes(readings())
 
 
 def test_bars_lie_where_the_clock_was_read(figure):
@@ -93,4 +93,4 @@ def test_cycles_without_products_are_told(figure):
 
 def test_a_tile_that_was_not_read_cannot_be_drawn():
     with pytest.raises(ValueError, match="no tiles 3 and 4"):
-        plots.tile_changes(readings(), turn=3)
+        figures.tile_changes(readings(), turn=3)

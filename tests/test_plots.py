@@ -32,6 +32,8 @@ from gemmlab import plots
 from gemmlab.cuda.device import GpuState
 from gemmlab.kernel.trace import Access, TraceError
 from gemmlab.ladder import RUNGS
+from gemmlab.lessons.ceilings.figures import spread
+from gemmlab.lessons.coalescing.figures import traffic
 from gemmlab.measure import ceilings
 from gemmlab.measure.timing import COLUMNS, Spread
 from gemmlab.plots import style
@@ -180,9 +182,9 @@ FIGURES = {
     "address map, steep": lambda t: plots.address_map(*all_accesses(t("naive"))),
     "address map, flat": lambda t: plots.address_map(*all_accesses(t("coalescing"))),
     "address map, one": lambda t: plots.address_map(t("odd").warp_access("A", occurrence=3)),
-    "traffic": lambda t: plots.traffic(t("naive"), t("coalescing")),
-    "traffic, large": lambda t: plots.traffic(t("naive"), t("odd"), quantity="bytes_asked"),
-    "traffic, predicted": lambda t: plots.traffic(
+    "traffic": lambda t: traffic(t("naive"), t("coalescing")),
+    "traffic, large": lambda t: traffic(t("naive"), t("odd"), quantity="bytes_asked"),
+    "traffic, predicted": lambda t: traffic(
         t("naive"), predicted={"A load": 1, "C store": 32}
     ),
     "gflops": lambda t: plots.gflops(measured()),
@@ -198,10 +200,10 @@ FIGURES = {
     "roofline, one point": lambda t: plots.roofline(CROWDED[:1], CEILINGS),
     "ladder": lambda t: plots.ladder(measured()),
     "ladder, above": lambda t: plots.ladder(measured({"10_register_banks": 99000.0})),
-    "spread, wide": lambda t: plots.spread(
+    "spread, wide": lambda t: spread(
         {"first": [12.5], "cold": [2.1, 2.2, 2.9], "warm": [0.26, 0.27, 0.265] * 7}
     ),
-    "spread, narrow": lambda t: plots.spread({"random": [2.0, 2.1], "zeros": [1.7, 1.71]}),
+    "spread, narrow": lambda t: spread({"random": [2.0, 2.1], "zeros": [1.7, 1.71]}),
 }  # fmt: skip
 
 
@@ -246,7 +248,7 @@ def test_the_same_data_gives_the_same_bytes_whatever_the_readers_settings(name, 
 
 def test_a_caption_of_ones_own_is_wrapped_and_nothing_in_it_is_mathematics():
     sentence = "Costs $1 and not $2, " + "over and over again, " * 30 + "that is all."
-    figure = plots.spread({"a": [1.0, 2.0]}, caption=sentence)
+    figure = spread({"a": [1.0, 2.0]}, caption=sentence)
     test_all_of_it_can_be_read(figure)
     test_the_caption_is_a_sentence_below_everything(figure)
     assert figure.caption == sentence
@@ -255,7 +257,7 @@ def test_a_caption_of_ones_own_is_wrapped_and_nothing_in_it_is_mathematics():
 @pytest.mark.parametrize("caption", ["", "  "])
 def test_an_empty_caption_is_refused(caption):
     with pytest.raises(ValueError, match="caption is empty"):
-        plots.spread({"a": [1.0, 2.0]}, caption=caption)
+        spread({"a": [1.0, 2.0]}, caption=caption)
 
 
 def test_importing_gemmlab_does_not_import_matplotlib():
@@ -461,14 +463,14 @@ def test_address_map_says_how_addresses_run(naive, coalescing):
 
 def test_traffic_bars_are_as_long_as_the_counts(naive, coalescing):
     for quantity in ("sectors_per_request", "sectors", "requests", "bytes_asked"):
-        figure = plots.traffic(naive, coalescing, quantity=quantity)
+        figure = traffic(naive, coalescing, quantity=quantity)
         drawn = sorted(bar.get_width() for bar in by_gid(axes(figure, "traffic"), "bar"))
         counted = pandas.concat([naive.lines, coalescing.lines])[quantity]
         assert drawn == sorted(counted.astype(float))
 
 
 def test_traffic_shows_the_prediction_beside_the_count(naive):
-    figure = plots.traffic(naive, predicted={"A load": 1, "B load": 1, "C store": 32})
+    figure = traffic(naive, predicted={"A load": 1, "B load": 1, "C store": 32})
     marks = {
         mark.get_gid(): float(mark.get_xdata()[0])
         for mark in by_gid(axes(figure, "traffic"), "predicted")
@@ -479,7 +481,7 @@ def test_traffic_shows_the_prediction_beside_the_count(naive):
 
 
 def test_traffic_says_when_a_prediction_is_right(naive):
-    caption = plots.traffic(naive, predicted={"A load": 32.0}).caption
+    caption = traffic(naive, predicted={"A load": 32.0}).caption
     assert caption == "Sectors per request of 01_naive: the prediction is right for A load."
 
 
@@ -489,19 +491,19 @@ def test_traffic_leaves_shared_memory_out(naive):
     trace = SimpleNamespace(
         kernel_name="03_shared_memory", m=64, n=64, k=64, lines=both, warp_access=lambda: None
     )
-    bars = by_gid(axes(plots.traffic(trace), "traffic"), "bar")
+    bars = by_gid(axes(traffic(trace), "traffic"), "bar")
     assert len(bars) == len(naive.lines)
     trace.lines = shared
     with pytest.raises(ValueError, match="nothing was loaded from global memory"):
-        plots.traffic(trace)
+        traffic(trace)
 
 
 def test_traffic_tells_traces_of_one_kernel_apart(naive, odd):
-    written = words(plots.traffic(naive, odd))
+    written = words(traffic(naive, odd))
     assert "01_naive at M=N=K=64" in written
     assert "01_naive at M=77, N=101, K=53" in written
     small = gemmlab.load("01_naive", BLOCK_X=32, BLOCK_Y=8).trace(64, 64, 64)
-    figure = plots.traffic(naive, small)
+    figure = traffic(naive, small)
     assert "01_naive at M=N=K=64, BLOCK_X=32, BLOCK_Y=8" in words(figure)
     faces = {bar.get_facecolor() for bar in by_gid(figure, "bar")}
     assert len(faces) == 2
@@ -519,18 +521,18 @@ def test_traffic_tells_traces_of_one_kernel_apart(naive, odd):
 )
 def test_traffic_refuses(arguments, message, naive):
     with pytest.raises(ValueError, match=message):
-        plots.traffic(naive, **arguments)
+        traffic(naive, **arguments)
 
 
 def test_traffic_refuses_one_prediction_for_several_traces_or_lines(naive, coalescing):
     with pytest.raises(ValueError, match="predicted goes with one trace, not with 2"):
-        plots.traffic(naive, coalescing, predicted={"A load": 1})
+        traffic(naive, coalescing, predicted={"A load": 1})
     twice = pandas.concat([naive.lines, naive.lines], ignore_index=True)
     trace = SimpleNamespace(kernel_name="x", m=1, n=1, k=1, lines=twice, warp_access=lambda: None)
     with pytest.raises(ValueError, match="'A load', which stands in 2 lines"):
-        plots.traffic(trace, predicted={"A load": 1})
+        traffic(trace, predicted={"A load": 1})
     with pytest.raises(ValueError, match="one trace or more"):
-        plots.traffic()
+        traffic()
 
 
 # ---- GFLOP/s -------------------------------------------------------------------------------------
@@ -799,7 +801,7 @@ def test_ladder_refuses_a_shape_that_nobody_measured():
 
 def test_spread_draws_every_time_and_every_median():
     samples = {"cold": [2.0, 3.0, 10.0], "warm": [0.2, 0.21, 0.22, 0.2]}
-    figure = plots.spread(samples)
+    figure = spread(samples)
     for label, times in samples.items():
         (marks,) = by_gid(figure, f"times {label}")
         assert marks.get_xdata().tolist() == times
@@ -810,7 +812,7 @@ def test_spread_draws_every_time_and_every_median():
 
 
 def test_spread_starts_at_zero_where_times_are_alike():
-    ax = axes(plots.spread({"a": [1.0, 1.1], "b": [1.2]}), "spread")
+    ax = axes(spread({"a": [1.0, 1.1], "b": [1.2]}), "spread")
     assert ax.get_xscale() == "linear"
     assert ax.get_xlim()[0] == 0
 
@@ -828,13 +830,13 @@ def test_spread_starts_at_zero_where_times_are_alike():
 )
 def test_spread_refuses(samples, error, message):
     with pytest.raises(error, match=message):
-        plots.spread(samples)
+        spread(samples)
 
 
 # ---- traces and accesses that are none -----------------------------------------------------------
 
 
-@pytest.mark.parametrize("draw", [plots.warp_map, plots.block_map, plots.traffic])
+@pytest.mark.parametrize("draw", [plots.warp_map, plots.block_map, traffic])
 def test_a_trace_figure_refuses_what_is_no_trace(draw):
     with pytest.raises(TypeError, match=f"{draw.__name__} takes a trace, .* not 'trace'"):
         draw("trace")

@@ -9,6 +9,7 @@ from figures import (  # noqa: F401
 
 import gemmlab
 from gemmlab import plots
+from gemmlab.lessons.warp_tiling import figures
 from gemmlab.simulator.counters import BANK_BYTES, BANKS
 
 SHAPE = (128, 128, 16)
@@ -52,9 +53,9 @@ def figure(request, traces):
     return {
         "stores": lambda: plots.bank_map(stores(traces)),
         "loads": lambda: plots.bank_map(loads(traces)),
-        "levels 07": lambda: plots.levels(traces["07"]),
-        "levels 08": lambda: plots.levels(traces["08"], warp=3, lane=17),
-        "by row": lambda: plots.levels(traces["by row"]),
+        "levels 07": lambda: figures.levels(traces["07"]),
+        "levels 08": lambda: figures.levels(traces["08"], warp=3, lane=17),
+        "by row": lambda: figures.levels(traces["by row"]),
     }[request.param]()
 
 
@@ -150,7 +151,7 @@ def area(figure, gid):
 
 @pytest.mark.parametrize(("name", "of_warp", "of_lane"), [("07", 2048, 64), ("08", 4096, 128)])
 def test_the_levels_have_the_elements_that_are_stored(name, of_warp, of_lane, traces):
-    figure = plots.levels(traces[name], warp=2, lane=9)
+    figure = figures.levels(traces[name], warp=2, lane=9)
     assert area(figure, "block") == 128 * 128
     assert area(figure, "warp") == of_warp
     assert area(figure, "lane") == of_lane
@@ -158,7 +159,7 @@ def test_the_levels_have_the_elements_that_are_stored(name, of_warp, of_lane, tr
 
 def test_a_lane_stands_where_it_stores(traces):
     lane = 22
-    figure = plots.levels(traces["08"], warp=1, lane=lane)
+    figure = figures.levels(traces["08"], warp=1, lane=lane)
     grid = boxes(axes(figure, "lanes"))
     assert len(grid) == 32
     store = traces["08"].warp_access("C", op="store", warp=1)
@@ -171,14 +172,14 @@ def test_a_lane_stands_where_it_stores(traces):
 
 
 def test_neighbours_form_squares_or_strips(traces):
-    squares = boxes(axes(plots.levels(traces["08"]), "lanes"))
+    squares = boxes(axes(figures.levels(traces["08"]), "lanes"))
     assert [squares[(lane,)][:2] for lane in range(4)] == [(0, 0), (1, 0), (0, 1), (1, 1)]
-    strips = boxes(axes(plots.levels(traces["by row"]), "lanes"))
+    strips = boxes(axes(figures.levels(traces["by row"]), "lanes"))
     assert [strips[(lane,)][:2] for lane in range(4)] == [(0, 0), (1, 0), (2, 0), (3, 0)]
 
 
 def test_lanes_and_pieces_are_drawn_nearly_as_high_as_the_tile(traces):
-    figure = plots.levels(traces["08"])
+    figure = figures.levels(traces["08"])
     tile, lanes, pieces = (
         axes(figure, gid).get_position().height for gid in ("map C", "lanes", "pieces B")
     )
@@ -186,12 +187,12 @@ def test_lanes_and_pieces_are_drawn_nearly_as_high_as_the_tile(traces):
 
 
 def test_the_caption_of_the_levels_has_the_wavefronts(traces):
-    assert "of A takes 2 wavefronts, that of B 2." in plots.levels(traces["08"]).caption
-    assert "of A takes 2 wavefronts, that of B 4." in plots.levels(traces["by row"]).caption
+    assert "of A takes 2 wavefronts, that of B 2." in figures.levels(traces["08"]).caption
+    assert "of A takes 2 wavefronts, that of B 4." in figures.levels(traces["by row"]).caption
 
 
 def test_levels_refuse_what_is_not_there(traces):
     with pytest.raises(ValueError, match="stores nothing"):
-        plots.levels(traces["08"], lane=32)
+        figures.levels(traces["08"], lane=32)
     with pytest.raises(TypeError, match="takes a trace"):
-        plots.levels("08")
+        figures.levels("08")

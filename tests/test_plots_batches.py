@@ -12,7 +12,8 @@ from figures import (  # noqa: F401
     words,
 )
 
-from gemmlab import ladder, plots
+from gemmlab import ladder
+from gemmlab.lessons.batched import figures as batched_figures
 from gemmlab.lessons.batched import tables as batch_times
 from gemmlab.lessons.batched.figures.batches import LOOKS
 from gemmlab.lessons.batched.measure import ADDRESSES, BATCHES, GRAPH, ONE, RUNG, SIZES, WAYS
@@ -33,7 +34,7 @@ def table():
 
 @pytest.fixture(scope="module")
 def figure(table):
-    return plots.batches(table)
+    return batched_figures.batches(table)
 
 
 def test_every_way_has_a_curve_of_its_time_for_a_product(figure):
@@ -52,11 +53,11 @@ def test_all_panels_have_one_scale(figure):
 
 def test_batches_refuses(table):
     with pytest.raises(ValueError, match="needs a table with the columns"):
-        plots.batches(table.drop(columns="batch"))
+        batched_figures.batches(table.drop(columns="batch"))
     with pytest.raises(ValueError, match="no square products"):
-        plots.batches(table.assign(m=1))
+        batched_figures.batches(table.assign(m=1))
     with pytest.raises(ValueError, match="must be a finite number above 0"):
-        plots.batches(table.assign(time_ms=0.0))
+        batched_figures.batches(table.assign(time_ms=0.0))
 
 
 def test_a_product_s_time_is_that_of_the_batch_shared_out(table):

@@ -12,7 +12,7 @@ from figures import (  # noqa: F401
     words,
 )
 
-from gemmlab import plots
+from gemmlab.lessons.fused_epilogue import figures
 from gemmlab.lessons.fused_epilogue.epilogues import (
     ALONE,
     BY_FOUR,
@@ -53,7 +53,7 @@ def table():
 
 @pytest.fixture(scope="module")
 def figure(table):
-    return plots.epilogue(table)
+    return figures.epilogue(table)
 
 
 def test_every_way_has_a_curve_of_its_ratios_over_k(figure):
@@ -71,7 +71,7 @@ def test_all_ways_are_named_and_all_sizes_too(figure):
 
 def test_the_caption_says_how_the_other_fused_product_does(table, figure):
     assert f"{LT} takes 0.600 times as long at best, at M=N=K=1024" in figure.caption
-    without = plots.epilogue(table[table["way"] != LT])
+    without = figures.epilogue(table[table["way"] != LT])
     assert LT not in without.caption and LT not in words(without)
 
 
@@ -86,7 +86,7 @@ def test_crossovers_that_meet_are_one_band_with_one_label(table):
     last = (there_and_back["k"] == 1024) & (there_and_back["way"] == BY_FOUR)
     there_and_back.loc[last, "ratio"] = 1.2
     assert crossovers(there_and_back) == [(64, 256), (256, 1024)]
-    figure = plots.epilogue(there_and_back)
+    figure = figures.epilogue(there_and_back)
     (band,) = by_gid(axes(figure, "M = N = 1024"), "crossover 1024")
     assert (band.get_x(), band.get_x() + band.get_width()) == (64, 1024)
     assert words(figure).count("crossover") == 1
@@ -100,6 +100,6 @@ def test_multiples_near_one_have_room(figure):
 
 def test_other_things_are_refused(table):
     with pytest.raises(TypeError, match="epilogue takes a pandas table"):
-        plots.epilogue([1.5])
+        figures.epilogue([1.5])
     with pytest.raises(ValueError, match="no curve of 'GELU by erf' is there"):
-        plots.epilogue(table, "GELU by erf")
+        figures.epilogue(table, "GELU by erf")

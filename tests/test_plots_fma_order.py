@@ -11,7 +11,7 @@ from figures import (  # noqa: F401
 )
 from matplotlib.colors import to_hex
 
-from gemmlab import plots
+from gemmlab.lessons.register_banks import figures
 from gemmlab.lessons.register_banks.figures import fma_order
 from gemmlab.lessons.register_banks.fma_order import ORDERS, VARIANTS
 from gemmlab.plots import style
@@ -44,7 +44,7 @@ def table():
 
 @pytest.fixture(scope="module")
 def figure(table):
-    return plots.fma_order(table)
+    return figures.fma_order(table)
 
 
 def test_bars_are_as_high_as_the_speed_without_loads(figure, table):
@@ -80,7 +80,7 @@ def test_the_caption_names_the_extremes(figure):
 
 def test_a_bar_of_a_launch_in_which_sms_differed_is_marked(figure, table):
     odd = (table["tile"] == "8×16") & (table["loads"] == 0) & (table["order"] == ORDERS[4])
-    marked = plots.fma_order(table.assign(**{"active, %": table["active, %"].mask(odd, 90.0)}))
+    marked = figures.fma_order(table.assign(**{"active, %": table["active, %"].mask(odd, 90.0)}))
     assert the_one(marked, f"uneven 8×16 {ORDERS[4]}").get_text() == "†"
     assert words(marked).count("†") == 1
     assert "In 1 of the bars (†) some SMs took longer" in marked.caption.replace("\n", " ")
@@ -93,10 +93,10 @@ def test_no_order_has_the_colour_of_a_matrix():
 
 def test_other_things_are_refused(table):
     with pytest.raises(TypeError, match="fma_order takes a pandas table"):
-        plots.fma_order(table.to_dict())
+        figures.fma_order(table.to_dict())
     with pytest.raises(ValueError, match="missing: loads"):
-        plots.fma_order(table.drop(columns="loads"))
+        figures.fma_order(table.drop(columns="loads"))
     with pytest.raises(ValueError, match="'sideways' is no order; there are row by row"):
-        plots.fma_order(table.replace("row by row", "sideways"))
+        figures.fma_order(table.replace("row by row", "sideways"))
     with pytest.raises(ValueError, match="rows with loads of one tile, not of 0"):
-        plots.fma_order(table[table["loads"] == 0])
+        figures.fma_order(table[table["loads"] == 0])

@@ -9,8 +9,8 @@ from figures import (  # noqa: F401
     words,
 )
 
-from gemmlab import plots
 from gemmlab.analysis import issue_slots
+from gemmlab.lessons.register_banks import figures
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def table():
 
 @pytest.fixture(scope="module")
 def figure(table):
-    return plots.issue_slots(table)
+    return figures.issue_slots(table)
 
 
 def test_a_bar_has_the_cycles_of_a_trip(figure, table):
@@ -47,18 +47,18 @@ def test_markers_stand_at_the_predicted_and_the_measured_share(figure, table):
 
 
 def test_a_kernel_that_is_faster_than_predicted_is_named(table):
-    assert "Faster than predicted" not in plots.issue_slots(table).caption
+    assert "Faster than predicted" not in figures.issue_slots(table).caption
     changed = table.copy()
     changed.loc[0, "measured, % of roof"] = 99.0
-    assert plots.issue_slots(changed).caption.endswith(
+    assert figures.issue_slots(changed).caption.endswith(
         f"Faster than predicted: {table['kernel'][0]}."
     )
 
 
 def test_other_things_are_refused(table):
     with pytest.raises(TypeError, match="issue_slots takes a pandas table"):
-        plots.issue_slots(table.to_dict())
+        figures.issue_slots(table.to_dict())
     with pytest.raises(ValueError, match="missing: waits"):
-        plots.issue_slots(table.drop(columns="waits"))
+        figures.issue_slots(table.drop(columns="waits"))
     with pytest.raises(ValueError, match="without rows"):
-        plots.issue_slots(table.iloc[:0])
+        figures.issue_slots(table.iloc[:0])

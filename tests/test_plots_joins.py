@@ -13,8 +13,8 @@ from figures import (  # noqa: F401
     words,
 )
 
-from gemmlab import plots
 from gemmlab.ladder.rungs.irregular import ALONE, CLUSTER, JOINS, STREAM_K
+from gemmlab.lessons.split_k import figures
 
 SHAPES = ((64, 64, 65536), (1536, 1536, 1536), (1001, 777, 513))
 
@@ -38,7 +38,7 @@ def rows(shapes=SHAPES, left_out=()):
 
 @pytest.fixture(scope="module")
 def figure():
-    return plots.joins(rows(left_out=[(0, CLUSTER)]))
+    return figures.joins(rows(left_out=[(0, CLUSTER)]))
 
 
 def test_every_way_stands_at_its_share_in_the_row_of_its_shape(figure):
@@ -52,7 +52,7 @@ def test_every_way_stands_at_its_share_in_the_row_of_its_shape(figure):
 
 
 def test_ways_with_the_same_share_do_not_hide_each_other():
-    figure = plots.joins(rows().assign(pct_cublas=90.0))
+    figure = figures.joins(rows().assign(pct_cublas=90.0))
     heights = [the_one(figure, f"{name} 0").get_ydata()[0] for name in JOINS]
     assert len(set(heights)) == len(JOINS) and heights == sorted(heights)
 
@@ -80,8 +80,8 @@ def test_the_caption_says_where_cutting_k_gains_most_and_least(figure):
 
 def test_what_is_no_such_table_is_refused():
     with pytest.raises(TypeError, match="joins takes a pandas table"):
-        plots.joins([1])
+        figures.joins([1])
     with pytest.raises(ValueError, match="missing: join"):
-        plots.joins(rows().drop(columns="join"))
+        figures.joins(rows().drop(columns="join"))
     with pytest.raises(ValueError, match="must be a finite number above 0"):
-        plots.joins(rows().assign(pct_cublas=0.0))
+        figures.joins(rows().assign(pct_cublas=0.0))

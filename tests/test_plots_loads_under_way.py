@@ -10,7 +10,7 @@ from figures import (  # noqa: F401
     the_one,
 )
 
-from gemmlab import plots
+from gemmlab.lessons.fp32_summit import figures as fp32_summit_figures
 from gemmlab.lessons.fp32_summit import hazards
 from gemmlab.lessons.fp32_summit.figures.loads_under_way import SLOTS
 from gemmlab.loading import load
@@ -27,7 +27,7 @@ def trips():
 
 @pytest.fixture(scope="module")
 def figure(trips):
-    return plots.loads_under_way(trips)
+    return fp32_summit_figures.loads_under_way(trips)
 
 
 def test_a_bar_reaches_from_a_load_to_an_instruction_that_waits(figure, trips):
@@ -54,10 +54,10 @@ def test_every_load_is_waited_for_before_its_result_is_used(trips):
 
 def test_other_things_are_refused(trips):
     with pytest.raises(ValueError, match="a loop or more"):
-        plots.loads_under_way({})
+        fp32_summit_figures.loads_under_way({})
     (trip, *_) = trips.values()
     bare = Loop(tuple(replace(one, control=None) for one in trip.instructions))
     with pytest.raises(ValueError, match="listing of it was made without control bits"):
-        plots.loads_under_way({"it": bare})
+        fp32_summit_figures.loads_under_way({"it": bare})
     with pytest.raises(ValueError, match="it loads nothing from shared memory"):
-        plots.loads_under_way({"it": Loop(tuple(trip.multiply_adds))})
+        fp32_summit_figures.loads_under_way({"it": Loop(tuple(trip.multiply_adds))})

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from gemmlab import plots
 from gemmlab.ladder import Problem
 from gemmlab.ladder.precision import BRAIN
 from gemmlab.lessons.multi_gpu import clock
+from gemmlab.lessons.multi_gpu import figures as multi_gpu_figures
 from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu.clock import Machine
 from gemmlab.lessons.multi_gpu.figures import timeline as drawn
@@ -38,20 +38,20 @@ def test_parts_of_sums_for_others_and_panels_are_told_apart():
 
 
 def test_the_picture_of_holdings_has_a_panel_of_each_matrix_of_each_rank():
-    figure = plots.rank_holdings(make.summa(SMALL, Grid(2, 2), 2))
+    figure = multi_gpu_figures.rank_holdings(make.summa(SMALL, Grid(2, 2), 2))
     panels = {axes.get_gid(): axes for axes in figure.axes}
     assert set(panels) == {f"rank {rank} {name}" for rank in range(4) for name in "ABC"}
     pixels = panels["rank 3 C"].images[0].get_array()
     assert np.allclose(pixels[6:, 4:], to_rgb(ARRAYS["C"])) and (pixels[:6] == 1).all()
     assert "Rank 0 holds 25 % of A and 25 % of B; from others comes 25 % of A" in figure.caption
-    row = plots.rank_holdings(make.row_parallel(SMALL, 2))
+    row = multi_gpu_figures.rank_holdings(make.row_parallel(SMALL, 2))
     assert "from others comes nothing" in row.caption
     assert "computes parts of the sums for 50 % of C besides" in row.caption
 
 
 def test_the_timeline_s_bars_are_the_steps_and_moving_is_cut_where_products_end():
     found = clock.timeline(make.column_parallel(LARGE, 2, 4), MACHINE, BRAIN)
-    figure = plots.rank_timeline(found)
+    figure = multi_gpu_figures.rank_timeline(found)
     bars = figure.axes[0].patches
     spans = {look: 0.0 for look in drawn.LOOKS}
     for bar in bars:
@@ -68,9 +68,9 @@ def test_the_timeline_s_bars_are_the_steps_and_moving_is_cut_where_products_end(
 
 
 def test_one_rank_moves_nothing_and_many_are_cut():
-    figure = plots.rank_timeline(clock.timeline(make.one_rank(LARGE), MACHINE, BRAIN))
+    figure = multi_gpu_figures.rank_timeline(clock.timeline(make.one_rank(LARGE), MACHINE, BRAIN))
     assert "nothing is moved" in figure.caption
     many = clock.timeline(make.column_parallel(LARGE, 16, 2), MACHINE, BRAIN)
-    figure = plots.rank_timeline(many, title="Sixteen of them")
+    figure = multi_gpu_figures.rank_timeline(many, title="Sixteen of them")
     assert "The first 8 are shown" in figure.caption
     assert "Sixteen of them" in {text.get_text() for text in figure.texts}

@@ -17,13 +17,12 @@ from matplotlib.patches import Rectangle
 from test_ring import PLACES, SETTINGS, TILES, found, trace  # noqa: F401
 
 import gemmlab
-from gemmlab import plots
-from gemmlab.lessons.register_banks import ring
+from gemmlab.lessons.register_banks import figures, ring
 
 
 @pytest.fixture(scope="module")
 def figure(found):  # noqa: F811
-    return plots.ring(found)
+    return figures.ring(found)
 
 
 def left(artist):
@@ -78,16 +77,16 @@ def test_the_caption_says_who_fills_and_who_reads(figure):
 
 def test_ring_refuses():
     with pytest.raises(TypeError, match="ring takes what analysis"):
-        plots.ring("10_register_banks")
+        figures.ring("10_register_banks")
     many = gemmlab.load("10_register_banks", **SETTINGS).trace(64, 64, 320)
     with pytest.raises(ValueError, match="20 tiles do not fit"):
-        plots.ring(ring.of(many))
+        figures.ring(ring.of(many))
 
 
 def test_a_batch_has_a_colour_for_each_product_and_a_row_for_c():
     kernel = gemmlab.load("13_batched", RESIDENT=1).scheduled_for(2)
     of_batch = ring.of(kernel.trace(64, 64, 32, batch=6))
-    figure = plots.ring(of_batch)
+    figure = figures.ring(of_batch)
     colours = {}
     for event in of_batch.events:
         if event.kind in (ring.READS, ring.STORES):

@@ -5,7 +5,7 @@ import pytest
 from figures import *  # noqa: F403
 from figures import axes, words
 
-from gemmlab import plots
+from gemmlab.lessons.autotuning import figures as autotuning_figures
 from gemmlab.lessons.autotuning import landscape, shape_rule, trials
 from gemmlab.lessons.autotuning.cost_model import Terms
 from gemmlab.lessons.autotuning.lab import search_lab
@@ -32,11 +32,13 @@ def every():
     searched = trials.compare(nine, NAMES, 45, seeds=4)
     rules = shape_rule.judged(TEN, {n: shape_rule.RULES[n] for n in list(shape_rule.RULES)[:3]})
     return {
-        "landscape": plots.landscape(landscape.landscape(nine), odd),
-        "best found": plots.best_found(searched),
-        "one search": plots.one_search(tuner.replay(nine, "genetic", 30, 1), nine),
-        "predicted": plots.predicted([(nine, made_up(nine)), (ten, made_up(ten))], searched[1]),
-        "rules": plots.rules(TEN, rules, nine.source),
+        "landscape": autotuning_figures.landscape(landscape.landscape(nine), odd),
+        "best found": autotuning_figures.best_found(searched),
+        "one search": autotuning_figures.one_search(tuner.replay(nine, "genetic", 30, 1), nine),
+        "predicted": autotuning_figures.predicted(
+            [(nine, made_up(nine)), (ten, made_up(ten))], searched[1]
+        ),
+        "rules": autotuning_figures.rules(TEN, rules, nine.source),
     }
 
 
@@ -79,9 +81,9 @@ def test_predictions_in_the_right_order_need_one_measurement(figures):
 
 def test_nothing_to_draw_is_an_error():
     with pytest.raises(ValueError, match="no trials"):
-        plots.best_found([])
+        autotuning_figures.best_found([])
     with pytest.raises(ValueError, match="not 0"):
-        plots.rules(TEN, [], "")
+        autotuning_figures.rules(TEN, [], "")
 
 
 # ---- the sliders ---------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from figures import (  # noqa: F401
 
 import gemmlab
 from gemmlab import plots
+from gemmlab.lessons.thread_tile_2d import figures
 
 OWNS = {  # rung: M, N, K; of thread 37 its rows and columns of C; the first ones of its warp
     "03_shared_memory": ((64, 64, 128), [1], [5], (1, 0)),
@@ -54,7 +55,7 @@ def figure(request, traces):
         trace = traces("03_shared_memory", (20, 27, 13), TILE=8, BK=8)
         return plots.tile_reuse(trace, block=(3, 2, 0))
     name = request.param.removeprefix("outer ")
-    draw = plots.thread_tile if name == request.param else plots.outer_product
+    draw = plots.thread_tile if name == request.param else figures.outer_product
     return draw(traces(name, OWNS[name][0]), thread=37)
 
 
@@ -217,7 +218,7 @@ def drawn(figure, panel, start):
 @pytest.mark.parametrize("name", OWNS)
 def test_each_register_of_a_meets_each_of_b(name, traces):
     shape, rows, columns, _ = OWNS[name]
-    figure = plots.outer_product(traces(name, shape), thread=37)
+    figure = figures.outer_product(traces(name, shape), thread=37)
     down, across = len(rows), len(columns)
     assert drawn(figure, "registers A", "A ") == [f"a{i}" for i in range(down)]
     assert drawn(figure, "registers B", "B ") == [f"b{j}" for j in range(across)]
@@ -240,14 +241,14 @@ def test_each_register_of_a_meets_each_of_b(name, traces):
     ],
 )
 def test_what_the_same_loads_bring_for_a_later_k_waits(name, k, waiting, traces):
-    figure = plots.outer_product(traces(name, OWNS[name][0]), thread=37, k=k)
+    figure = figures.outer_product(traces(name, OWNS[name][0]), thread=37, k=k)
     assert len(drawn(figure, "registers A", "waiting")) == waiting
     assert not drawn(figure, "registers B", "waiting")
     assert (f"{waiting} more elements came" in figure.caption) == (waiting > 0)
 
 
 def test_a_later_k_lies_at_the_right_as_in_the_matrix(traces):
-    figure = plots.outer_product(traces("05_thread_tile_2d", (128, 64, 32)), thread=37)
+    figure = figures.outer_product(traces("05_thread_tile_2d", (128, 64, 32)), thread=37)
     (ax,) = [ax for ax in figure.axes if ax.get_gid() == "registers A"]
     at = {part.get_gid(): [] for part in ax.patches}
     for part in ax.patches:
@@ -258,7 +259,7 @@ def test_a_later_k_lies_at_the_right_as_in_the_matrix(traces):
 
 def test_loads_for_one_k_are_those_of_the_step_shared_among_its_ks(traces):
     """16 bytes each: four k of a row of A, or four columns of B. 8 rows / 4 and 4 columns / 4."""
-    said = " ".join(words(plots.outer_product(traces("05_thread_tile_2d", (128, 64, 32)))))
+    said = " ".join(words(figures.outer_product(traces("05_thread_tile_2d", (128, 64, 32)))))
     assert "48 in the step of 16, so 3 for one k" in said
 
 
@@ -266,7 +267,7 @@ def test_a_k_outside_of_the_step_is_refused(traces):
     trace = traces("05_thread_tile_2d", (128, 64, 32))
     for k in (-1, 16, True, 1.5):
         with pytest.raises(ValueError, match="first step has k 0 to 15"):
-            plots.outer_product(trace, k=k)
+            figures.outer_product(trace, k=k)
 
 
 # ---- what cannot be drawn ------------------------------------------------------------------------
@@ -286,7 +287,7 @@ def test_a_thread_beyond_the_edge_of_c_is_refused(traces):
 
 def test_a_kernel_without_shared_memory_is_refused():
     trace = gemmlab.load("02_coalescing").trace(16, 16, 16)
-    for draw in (plots.tile_reuse, plots.thread_tile, plots.outer_product):
+    for draw in (plots.tile_reuse, plots.thread_tile, figures.outer_product):
         with pytest.raises(ValueError, match="reads nothing from shared memory"):
             draw(trace)
         with pytest.raises(TypeError, match="takes a trace"):

@@ -9,7 +9,7 @@ from figures import (  # noqa: F401
 )
 
 import gemmlab
-from gemmlab import plots
+from gemmlab.lessons.vectorized_loads import figures
 from gemmlab.simulator.counters import wavefronts
 
 SHAPE = (128, 128, 32)
@@ -44,11 +44,11 @@ def both(array, single, vectors):
 )
 def figure(request, single, vectors, swizzled, short_step):
     return {
-        "widths A": lambda: plots.access_widths(both("A", single, vectors)),
-        "widths B": lambda: plots.access_widths(both("B", single, vectors)),
-        "staging": lambda: plots.staging(vectors),
-        "swizzled": lambda: plots.staging(swizzled, warp=3),
-        "short step": lambda: plots.staging(short_step, warp=1),
+        "widths A": lambda: figures.access_widths(both("A", single, vectors)),
+        "widths B": lambda: figures.access_widths(both("B", single, vectors)),
+        "staging": lambda: figures.staging(vectors),
+        "swizzled": lambda: figures.staging(swizzled, warp=3),
+        "short step": lambda: figures.staging(short_step, warp=1),
     }[request.param]()
 
 
@@ -68,7 +68,7 @@ def axes(figure, gid):
 
 def test_every_lane_stands_at_its_bytes(single, vectors):
     for name, access in both("A", single, vectors).items():
-        figure = plots.access_widths({name: access})
+        figure = figures.access_widths({name: access})
         lanes = marked(axes(figure, f"lines {name}"), "lane ")
         lines = sorted({int(address) // 128 for address in access.addresses})
         assert len(lanes) == 32
@@ -81,14 +81,14 @@ def test_every_lane_stands_at_its_bytes(single, vectors):
 
 
 def test_the_widths_caption_says_what_was_counted(single, vectors):
-    caption = plots.access_widths(both("B", single, vectors)).caption
+    caption = figures.access_widths(both("B", single, vectors)).caption
     assert "05_thread_tile_2d moves 128 bytes in 1 request and 4 sectors" in caption
     assert "06_vectorized_loads moves 512 bytes in 1 request and 16 sectors" in caption
     assert "Every byte" in caption
 
 
 def test_a_store_that_uses_a_part_of_its_sectors_is_not_called_whole(single):
-    figure = plots.access_widths({"05": single.warp_access("C", op="store")})
+    figure = figures.access_widths({"05": single.warp_access("C", op="store")})
     assert "a store of C in 05 moves 128 bytes in 1 request and 32 sectors" in figure.caption
     assert "Every byte" not in figure.caption
 
@@ -96,21 +96,21 @@ def test_a_store_that_uses_a_part_of_its_sectors_is_not_called_whole(single):
 def test_what_cannot_be_drawn_is_refused():
     far = gemmlab.load("01_naive").trace(64, 64, 64).warp_access("A")
     with pytest.raises(ValueError, match="touches 32 lines"):
-        plots.access_widths({"01_naive": far})
+        figures.access_widths({"01_naive": far})
     shared = gemmlab.load("02_coalescing").trace(64, 64, 64).warp_access("A")
     with pytest.raises(ValueError, match="lanes share elements"):
-        plots.access_widths({"02_coalescing": shared})
+        figures.access_widths({"02_coalescing": shared})
     with pytest.raises(ValueError, match="one access or more"):
-        plots.access_widths({})
+        figures.access_widths({})
     with pytest.raises(TypeError, match="takes accesses"):
-        plots.access_widths({"nothing": None})
+        figures.access_widths({"nothing": None})
 
 
 # ---- the transposed tile -------------------------------------------------------------------------
 
 
 def test_every_lane_stores_where_it_was_traced(vectors):
-    banks = axes(plots.staging(vectors), "banks")
+    banks = axes(figures.staging(vectors), "banks")
     traced = [a for a in vectors.run.accesses((0, 0, 0), 0) if a.array == "shared memory"][:4]
     cells = marked(banks, "store ")
     assert len(cells) == 4 * 32
@@ -123,7 +123,7 @@ def test_every_lane_stores_where_it_was_traced(vectors):
 
 def test_each_row_of_the_tile_is_the_column_of_a_that_the_kernel_puts_there(vectors, swizzled):
     for trace in (vectors, swizzled):
-        ax = axes(plots.staging(trace), "banks")
+        ax = axes(figures.staging(trace), "banks")
         names = [label.get_text() for label in ax.get_yticklabels()]
         assert names == [f"A[:, {k}], byte {512 * k:,}" for k in range(16)]
 
@@ -131,14 +131,14 @@ def test_each_row_of_the_tile_is_the_column_of_a_that_the_kernel_puts_there(vect
 def test_wavefronts_are_those_that_are_counted(vectors, swizzled):
     for trace, words in ((vectors, "8 banks of 32 and takes 4 wavefronts"),
                          (swizzled, "32 banks of 32 and takes 1 wavefront.")):  # fmt: skip
-        assert words in plots.staging(trace).caption
+        assert words in figures.staging(trace).caption
         first = next(a for a in trace.run.accesses((0, 0, 0), 0) if a.array == "shared memory")
         counted = int(wavefronts(first.addresses[None], first.active[None], 4, 1)[0, 0])
-        assert f"takes {counted} wavefront" in plots.staging(trace).caption
+        assert f"takes {counted} wavefront" in figures.staging(trace).caption
 
 
 def test_what_is_read_first_is_outlined_where_the_stores_put_it(vectors):
-    figure = plots.staging(vectors)
+    figure = figures.staging(vectors)
     assert marked(axes(figure, "banks"), "read ") == {"read 0": (0, 0, 4, 1)}
     words = [text.get_text() for text, _ in texts(figure)]
     assert "read by lanes 0–15" in words and "read first" in words
@@ -146,7 +146,7 @@ def test_what_is_read_first_is_outlined_where_the_stores_put_it(vectors):
 
 
 def test_nothing_is_outlined_where_a_warp_reads_what_others_store(vectors):
-    figure = plots.staging(vectors, warp=3)
+    figure = figures.staging(vectors, warp=3)
     assert marked(axes(figure, "banks"), "read ") == {}
     assert "read first" not in [text.get_text() for text, _ in texts(figure)]
     assert "outlined" not in figure.caption
@@ -154,6 +154,6 @@ def test_nothing_is_outlined_where_a_warp_reads_what_others_store(vectors):
 
 def test_staging_is_refused_for_loads_of_4_bytes(single):
     with pytest.raises(ValueError, match="loads 4 bytes"):
-        plots.staging(single)
+        figures.staging(single)
     with pytest.raises(TypeError, match="takes a trace"):
-        plots.staging(None)
+        figures.staging(None)

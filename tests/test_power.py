@@ -4,10 +4,11 @@ import numpy as np
 import pandas
 import pytest
 
-from gemmlab import plots, simulator
+from gemmlab import simulator
 from gemmlab.cuda.device import Gpu
 from gemmlab.cuda.options import options_for
 from gemmlab.ladder.probes import WGMMA_CEILINGS
+from gemmlab.lessons.tma_wgmma import figures
 from gemmlab.measure import power, wgmma_ceilings
 from gemmlab.measure.wgmma_ceilings import Ceiling
 from gemmlab.records import registry
@@ -97,7 +98,7 @@ def test_ceilings_are_drawn_in_a_burst_and_sustained():
         dtype="float16", width=256, data="random", sm_clock_mhz=1500.0, joules_per_tflop=1.0,
         gpu="NVIDIA H200", recorded="2026-11-23",
     )  # fmt: skip
-    figure = plots.wgmma_ceilings(table)
+    figure = figures.wgmma_ceilings(table)
     speeds, *_ = figure.axes
     drawn = {line.get_gid(): float(line.get_xdata()[0]) for line in speeds.lines}
     assert drawn == {"burst 0": 800, "sustained 0": 640, "burst 1": 810, "sustained 1": 650}
@@ -117,7 +118,7 @@ def test_kernels_are_drawn_beside_cublas_under_each_load():
         dtype="float16", sm_clock_mhz=1500.0, joules_per_tflop=1.0, m=8192, n=8192, k=8192,
         gpu="NVIDIA H200", recorded="2026-11-23",
     )  # fmt: skip
-    figure = plots.power(table[table["data"] == "random"])
+    figure = figures.power(table[table["data"] == "random"])
     speeds, *_ = figure.axes
     drawn = {line.get_gid(): float(line.get_xdata()[0]) for line in speeds.lines}
     assert drawn == {
@@ -128,4 +129,4 @@ def test_kernels_are_drawn_beside_cublas_under_each_load():
     }
     assert "102.0 to 105.0 %" in figure.caption and "660 to 800" in figure.caption
     with pytest.raises(ValueError, match="missing: joules_per_tflop"):
-        plots.power(table.drop(columns="joules_per_tflop"))
+        figures.power(table.drop(columns="joules_per_tflop"))

@@ -11,8 +11,8 @@ from figures import (  # noqa: F401
     words,
 )
 
-from gemmlab import plots
 from gemmlab.ladder.rungs.mma_sync import TYPES
+from gemmlab.lessons.mma_sync import figures
 from gemmlab.lessons.mma_sync import tables as precisions
 
 NAMES = [one.name for one in TYPES]
@@ -29,7 +29,7 @@ def table():
 
 @pytest.fixture(scope="module")
 def figure(table):
-    return plots.error_over_k(table)
+    return figures.error_over_k(table)
 
 
 def test_every_type_has_its_curve_and_its_name(table, figure):
@@ -42,9 +42,9 @@ def test_every_type_has_its_curve_and_its_name(table, figure):
 
 def test_other_tables_are_refused(table):
     with pytest.raises(ValueError, match="float64"):
-        plots.error_over_k(table.assign(dtype="float64"))
+        figures.error_over_k(table.assign(dtype="float64"))
     with pytest.raises(ValueError, match="above 0"):
-        plots.error_over_k(table.assign(error=0.0))
+        figures.error_over_k(table.assign(error=0.0))
 
 
 @pytest.mark.parametrize("dtype", range(len(TYPES)), ids=NAMES)

@@ -4,7 +4,7 @@ import pytest
 
 import gemmlab as gl
 from gemmlab.cuda.architectures import REGISTERS_PER_SM
-from gemmlab.lessons.warp_specialized import register_budget
+from gemmlab.lessons.warp_specialized import figures, register_budget
 
 
 def test_what_one_role_gives_back_the_other_takes():
@@ -29,11 +29,11 @@ def test_kernels_that_move_none_are_refused():
 
 def test_the_figure_has_the_shares():
     shares = register_budget.of(gl.load("17_warp_specialized"))
-    (ax,) = gl.plots.register_budget(shares).axes
+    (ax,) = figures.register_budget(shares).axes
     drawn = {one.get_gid(): one for one in ax.patches}
     for one in shares:
         for when in ("at_launch", "then"):
             assert drawn[f"{one.role} {when}"].get_width() == one.threads * getattr(one, when)
     assert {one.get_text() for one in ax.texts} >= {"128 × 40", "consumers: 256 threads × 232"}
     with pytest.raises(TypeError, match="register_budget takes"):
-        gl.plots.register_budget(())
+        figures.register_budget(())

@@ -11,10 +11,11 @@ from figures import (  # noqa: F401
     words,
 )
 
-from gemmlab import ladder, plots
+from gemmlab import ladder
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.trace import TraceError
 from gemmlab.ladder.rungs.hopper import PERSISTENT, TMA_WGMMA, WARP_SPECIALIZED
+from gemmlab.lessons.persistent import figures as persistent_figures
 from gemmlab.lessons.persistent import rounds
 from gemmlab.lessons.persistent.schedule import moved, schedule
 
@@ -132,7 +133,9 @@ def test_one_that_forgets_its_later_tiles_does_not_pass_verification():
 
 
 def test_tiles_have_the_number_of_their_block_and_what_a_round_needs_is_dark(orders):
-    figure = plots.tile_order(*((f"GROUP={group}", one) for group, one in orders.items()))
+    figure = persistent_figures.tile_order(
+        *((f"GROUP={group}", one) for group, one in orders.items())
+    )
     first, second = (
         next(ax for ax in figure.axes if ax.get_gid() == f"C {one.settings}")
         for one in orders.values()
@@ -146,11 +149,11 @@ def test_tiles_have_the_number_of_their_block_and_what_a_round_needs_is_dark(ord
     assert needed == [1, 8, 4, 2]  # of A and B, row by row and in groups
     assert any("64 rows of A and 512 columns of B" in one for one in words(figure))
     with pytest.raises(ValueError, match="one or two schedules"):
-        plots.tile_order()
+        persistent_figures.tile_order()
 
 
 def test_what_both_blocks_get_stands_in_both_shared_memories(of_clusters):
-    figure = plots.multicast(of_clusters)
+    figure = persistent_figures.multicast(of_clusters)
     for block in (0, 1):
         there = next(ax for ax in figure.axes if ax.get_gid() == f"shared memory {block}")
         assert len(by_gid(there, "B ")) == 4 and len(by_gid(there, "A ")) == 1
@@ -162,11 +165,13 @@ def test_what_both_blocks_get_stands_in_both_shared_memories(of_clusters):
 
 def test_only_clusters_of_two_are_drawn(orders):
     with pytest.raises(ValueError, match=r"clusters of 2 that share B, .* not of 1"):
-        plots.multicast(orders[1])
+        persistent_figures.multicast(orders[1])
 
 
 @pytest.fixture(params=("order", "cluster"))
 def figure(request, orders, of_clusters):
     if request.param == "cluster":
-        return plots.multicast(of_clusters)
-    return plots.tile_order(*((f"GROUP={group}", one) for group, one in orders.items()))
+        return persistent_figures.multicast(of_clusters)
+    return persistent_figures.tile_order(
+        *((f"GROUP={group}", one) for group, one in orders.items())
+    )

@@ -10,6 +10,7 @@ from figures import (  # noqa: F401
 
 import gemmlab as gl
 from gemmlab.ladder.rungs.fp32_summit import BM, BN
+from gemmlab.lessons.fp32_summit import figures as fp32_summit_figures
 from gemmlab.lessons.fp32_summit.figures.sharing import BEGINS, GOES_ON, WHOLE
 from gemmlab.lessons.fp32_summit.sharing import idle, shared_tiles, sharing
 
@@ -30,7 +31,7 @@ def ways(kernel):
 
 @pytest.fixture(scope="module")
 def figure(ways):
-    return gl.plots.sharing(*ways.items())
+    return fp32_summit_figures.sharing(*ways.items())
 
 
 @pytest.mark.parametrize("shape", (SHAPE, (1, 1, 1), (130, 257, 640), (640, 1024, 192), (5, 5, 0)))
@@ -88,10 +89,10 @@ def test_other_rungs_and_other_things_are_refused(ways):
     with pytest.raises(ValueError, match="sharing takes a 22_fp32_summit, not 10_register"):
         sharing(gl.load("10_register_banks"), *SHAPE, SMS)
     with pytest.raises(ValueError, match="takes one"):
-        gl.plots.sharing()
+        fp32_summit_figures.sharing()
     other = sharing(gl.load(NAME), *SHAPE, SMS + 1)
     with pytest.raises(ValueError, match="as many SMs"):
-        gl.plots.sharing(("5", ways["stream-K"]), ("6", other))
+        fp32_summit_figures.sharing(("5", ways["stream-K"]), ("6", other))
 
 
 def test_the_figure_has_every_part_in_the_row_of_its_sm(figure, ways):

@@ -6,6 +6,7 @@ import re
 import pytest
 
 import gemmlab as gl
+from gemmlab.lessons.warp_specialized import figures as warp_specialized_figures
 from gemmlab.lessons.warp_specialized import turns
 from gemmlab.lessons.warp_specialized.figures.turns import moments
 
@@ -79,7 +80,7 @@ def test_other_kernels_and_other_things_are_refused():
     with pytest.raises(TypeError, match="turns takes a trace"):
         turns.of("17_warp_specialized")
     with pytest.raises(TypeError, match=r"turns takes what analysis\.traced\.turns"):
-        gl.plots.turns("17_warp_specialized")
+        warp_specialized_figures.turns("17_warp_specialized")
 
 
 def boxes(ax):
@@ -87,7 +88,7 @@ def boxes(ax):
 
 
 def test_the_figure_has_every_step_in_its_stage(specialized, together):
-    figure = gl.plots.turns(together, specialized)
+    figure = warp_specialized_figures.turns(together, specialized)
     for ax, found in zip(figure.axes, (together, specialized), strict=True):
         drawn, roles = boxes(ax), len(found.roles)
         for step in range(STEPS):
@@ -100,7 +101,7 @@ def test_the_figure_has_every_step_in_its_stage(specialized, together):
 
 def test_what_is_to_come_is_pale(specialized):
     every = moments(specialized)
-    (ax,) = gl.plots.turns(specialized, shown=5).axes
+    (ax,) = warp_specialized_figures.turns(specialized, shown=5).axes
     assert boxes(ax)["to come"].get_x() == 5
     assert every[0] == ("producer starts copies of step 0 into stage 0",)
     assert all(every) and "sends C" in every[-1][0]
@@ -108,7 +109,7 @@ def test_what_is_to_come_is_pale(specialized):
 
 def test_too_many_steps_do_not_fit():
     with pytest.raises(ValueError, match="smaller K"):
-        gl.plots.turns(traced("17_warp_specialized", k=40 * turns.STEP))
+        warp_specialized_figures.turns(traced("17_warp_specialized", k=40 * turns.STEP))
 
 
 def said(player):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gemmlab import plots
+from gemmlab.lessons.tma_wgmma import figures as tma_wgmma_figures
 from gemmlab.lessons.tma_wgmma import layouts as warpgroup_layouts
 
 MODES = ("none", "32B", "64B", "128B")
@@ -36,9 +36,9 @@ def test_each_sum_is_held_once_where_the_kernels_look_for_it():
 
 def test_figures_show_the_chosen_ones_and_say_what_they_are():
     boxes = {name: warpgroup_layouts.in_shared_memory(name) for name in ("none", "128B")}
-    figure = plots.swizzles(boxes)
+    figure = tma_wgmma_figures.swizzles(boxes)
     assert "4 without and 32 with 128 bytes" in figure.caption
-    dark = plots.warpgroup_sums(warpgroup_layouts.sums(), thread=37)
+    dark = tma_wgmma_figures.warpgroup_sums(warpgroup_layouts.sums(), thread=37)
     assert "lane 5 of warp 1" in dark.caption and "rows 17 and 25" in dark.caption
     (bands,) = (ax for ax in dark.axes if ax.get_gid() == "warps")
     assert sum(patch.get_width() == 1 for patch in bands.patches) == 32
@@ -46,9 +46,9 @@ def test_figures_show_the_chosen_ones_and_say_what_they_are():
 
 def test_what_is_no_layout_is_refused():
     with pytest.raises(ValueError, match="no box of 8 rows"):
-        plots.swizzles({"none": np.zeros(64, int)})
+        tma_wgmma_figures.swizzles({"none": np.zeros(64, int)})
     held = np.arange(64 * 64).reshape(128, 32)
     with pytest.raises(ValueError, match="threads 0 to 127"):
-        plots.warpgroup_sums(held, thread=128)
+        tma_wgmma_figures.warpgroup_sums(held, thread=128)
     with pytest.raises(ValueError, match="held by one thread"):
-        plots.warpgroup_sums(held // 2)
+        tma_wgmma_figures.warpgroup_sums(held // 2)

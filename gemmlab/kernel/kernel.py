@@ -290,7 +290,7 @@ class Kernel:
     def made_of(self, cubin: bytes) -> Kernel:
         """The same kernel, launched on a GPU with this machine code in place of its text's.
 
-        It is for code that was checked otherwise: see gemmlab.lessons.fp32_summit.rewriting. Raises NoGpu without
+        It is for code that was checked otherwise: see the lesson fp32_summit. Raises NoGpu without
         one, for the simulator runs PTX and no machine code.
         """
         require_gpu("Launching machine code")

@@ -11,9 +11,9 @@ from gemmlab.ladder import IllegalSetting
 from gemmlab.ladder.rungs.fp8 import FP8, SCALES
 from gemmlab.lessons.fp8 import errors
 from gemmlab.lessons.fp8.errors import Case
+from gemmlab.lessons.fp8.figures import fp8_errors_tried
 from gemmlab.loading import load
 from gemmlab.notebook.labs.panel import picture, status
-from gemmlab.plots import fp8_errors_tried
 from gemmlab.plots.style import VERMILION
 from gemmlab.simulator import LaunchError
 

@@ -11,10 +11,10 @@ from gemmlab.ladder import Precision, Problem
 from gemmlab.lessons.multi_gpu import clock
 from gemmlab.lessons.multi_gpu.cases import CHUNKS, CUBE, MAKERS
 from gemmlab.lessons.multi_gpu.clock import Machine
+from gemmlab.lessons.multi_gpu.figures import rank_timeline
 from gemmlab.lessons.multi_gpu.ranks import ScheduleError
 from gemmlab.lessons.multi_gpu.schedules import one_rank
 from gemmlab.notebook.labs.panel import PAPER, picture, status
-from gemmlab.plots import rank_timeline
 from gemmlab.plots.style import VERMILION
 
 SIZES = tuple(2**n for n in range(9, 16))

@@ -1,1 +1,6 @@
 """Figures of this lesson."""
+
+from gemmlab.lessons.batched.figures.batches import batches
+from gemmlab.lessons.batched.figures.copies import copies
+
+__all__ = ["batches", "copies"]  # fmt: skip
