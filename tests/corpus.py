@@ -20,7 +20,7 @@ from gemmlab.cuda.options import options_for
 from gemmlab.folders import KERNELS as RUNG_FILES
 from gemmlab.kernel.bounds import error_bound, reference
 from gemmlab.kernel.operands import random_matrix
-from gemmlab.ladder.rungs.shapes import ceil_div
+from gemmlab.ladder.shapes import ceil_div
 
 KERNELS = Path(__file__).parent / "kernels"
 OWN_HEADER = re.compile(r'^#include "(\w+\.cuh)"\n', re.M)

@@ -14,7 +14,7 @@ import numpy as np
 from gemmlab import simulator
 from gemmlab.kernel.bounds import error_bound, reference
 from gemmlab.kernel.operands import random_matrix
-from gemmlab.ladder.rungs.shapes import ceil_div
+from gemmlab.ladder.shapes import ceil_div
 
 f4 = np.float32
 

@@ -17,7 +17,7 @@ from gemmlab.notebook.reading import DEEPER, prose, words
 MOST_WORDS, MOST_CELLS, OPENING = 1500, 45, 12
 FOLDED = "jp-MarkdownHeadingCollapsed"
 RUNGS = [rung.name for rung in gl.RUNGS]
-CHAPTERS = [one.name for one in chapters.CHAPTERS]
+CHAPTERS = [one.name for one in chapters.chapters()]
 NAMES = chapters.names()
 # Numbers that need no cell: small ones, powers of two and their like in shapes and settings, warps.
 PLAIN = {*range(17), 20, 24, 100, *(2**n for n in range(4, 15)), 48, 96, 1000}

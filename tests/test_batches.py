@@ -14,8 +14,8 @@ from gemmlab import ladder
 from gemmlab.cuda.device import GpuState, gpu, why_no_gpu
 from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import Problem
-from gemmlab.ladder.rungs.irregular import BATCHED
 from gemmlab.lessons.batched import measure as batches
+from gemmlab.lessons.batched.rung import RUNG as BATCHED
 from gemmlab.measure import in_turn
 from gemmlab.records import registry, tuning
 from gemmlab.records.registry import StaleRecord

@@ -11,9 +11,9 @@ import gemmlab as gl
 from gemmlab import ladder
 from gemmlab.analysis.recorded import chosen as shares
 from gemmlab.ladder import SIMULATED, IllegalSetting, Problem
-from gemmlab.ladder.rungs.hopper import PERSISTENT
-from gemmlab.ladder.rungs.mma_sync import MMA_SYNC
-from gemmlab.ladder.rungs.shapes import operations, ops
+from gemmlab.ladder.shapes import operations, ops
+from gemmlab.lessons.mma_sync.rung import RUNG as MMA_SYNC
+from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.products import choosing, estimate, tensor_estimate
 from gemmlab.records import best_by_shape, registry, tuning
 

@@ -9,8 +9,8 @@ from gemmlab.analysis import facts
 from gemmlab.cuda import device
 from gemmlab.kernel import verify
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.ladder.rungs.fp32_summit import FP32_SUMMIT
 from gemmlab.ladder.settings import IllegalSetting
+from gemmlab.lessons.fp32_summit.rung import RUNG as FP32_SUMMIT
 
 MAPPED, UNMAPPED = "fp32_summit", "fp32_summit_unmapped"
 

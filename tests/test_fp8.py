@@ -13,9 +13,9 @@ from gemmlab.kernel.operands import random_values
 from gemmlab.kernel.quantize import quantize
 from gemmlab.ladder import IllegalSetting, Problem
 from gemmlab.ladder.element_types import E4M3, E5M2
-from gemmlab.ladder.rungs.fp8 import FP8
 from gemmlab.ladder.scales import OF_BLOCKS, OF_ROWS, OF_TENSORS
 from gemmlab.lessons.fp8 import figures
+from gemmlab.lessons.fp8.rung import RUNG as FP8
 
 SMALL = {"BM": 64, "BN": 64, "STAGES": 2}
 f4 = np.float32

@@ -9,8 +9,9 @@ from gemmlab.cuda.cublaslt import NoAlgorithm
 from gemmlab.folders import ROOT
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import written
-from gemmlab.ladder.rungs.fp8 import FP8, SCALES
 from gemmlab.lessons.fp8 import costs, cublas_errors, errors, figures, quantizing, steps
+from gemmlab.lessons.fp8.rung import RUNG as FP8
+from gemmlab.lessons.fp8.rung import SCALES
 from gemmlab.records import registry
 
 FORMS = (steps.TENSORS, steps.BY_ROWS, steps.BY_BLOCKS, *steps.OTHERS[-2:])

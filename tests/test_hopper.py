@@ -7,8 +7,10 @@ from corpus import self_contained
 from gemmlab import ladder
 from gemmlab.kernel import verify
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.ladder.rungs.hopper import PERSISTENT, TMA_WGMMA, WARP_SPECIALIZED
 from gemmlab.ladder.settings import IllegalSetting
+from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
+from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
+from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
 
 RUNGS = (TMA_WGMMA, WARP_SPECIALIZED, PERSISTENT)
 every_rung = pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)

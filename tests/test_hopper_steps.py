@@ -12,9 +12,9 @@ from gemmlab.folders import ROOT
 from gemmlab.kernel.compiler import compile_kernel
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import Problem, written
-from gemmlab.ladder.rungs.hopper import PERSISTENT, RUNGS
 from gemmlab.lessons.fp8 import hopper_changes
 from gemmlab.lessons.fp8.hopper_ablations import LOADED, RESTED
+from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.lessons.tma_wgmma import steps as hopper_steps
 from gemmlab.lessons.tma_wgmma import tables as hopper_way
 from gemmlab.lessons.tma_wgmma import timeline as hopper_timeline
@@ -92,7 +92,7 @@ def test_the_readme_has_the_recorded_shares():
     said = text[text.index("Hopper's own instructions") :].partition("\n")[0]
     shares = [
         100 * runs.replay_at(runs.Measured(rung), *shape).ratio.median
-        for rung in RUNGS for shape in (LARGE, hopper_steps.HUGE)
+        for rung in hopper_steps.HOPPER for shape in (LARGE, hopper_steps.HUGE)
     ]  # fmt: skip
     others = hopper_way.recordings()["% of cuBLAS"]
     assert others.iloc[0] == shares[4]

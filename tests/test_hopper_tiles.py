@@ -16,10 +16,10 @@ from figures import (  # noqa: F401
 )
 
 from gemmlab.kernel.compiler import compile_kernel
-from gemmlab.ladder.rungs.hopper import TMA_WGMMA
 from gemmlab.lessons.persistent import figures
 from gemmlab.lessons.persistent import tiles as hopper_tiles
 from gemmlab.lessons.persistent.tiles import EVENTS, MARKED, MOST, ROLES, SM
+from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
 
 ALONE, TOGETHER = "no clusters, sums sent at once", "clusters of 2, sums sent later"
 TILE, STORE, GAP = 30000, 900, {"17_warp_specialized": 3100, "18_persistent": 1200}

@@ -8,7 +8,7 @@ import pytest
 import gemmlab as gl
 from gemmlab import ladder, plots
 from gemmlab.ladder import Problem
-from gemmlab.ladder.rungs.hopper import PERSISTENT, THIN
+from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.lessons.persistent.schedule import moved, schedule
 from gemmlab.lessons.tma_wgmma import steps as hopper_steps
 from gemmlab.lessons.tma_wgmma import tables as hopper_way
@@ -20,6 +20,7 @@ from gemmlab.lessons.tma_wgmma.steps import (
     TITLES,
     WAY,
 )
+from gemmlab.lessons.warp_specialized.rung import THIN
 from gemmlab.records import runs, tuning
 
 

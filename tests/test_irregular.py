@@ -7,17 +7,10 @@ import pytest
 from gemmlab import ladder
 from gemmlab.kernel import verify
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.ladder.rungs.irregular import (
-    ALONE,
-    BATCHED,
-    CLUSTER,
-    EVERY_PART,
-    JOINS,
-    LAST_ARRIVER,
-    SPLIT_K,
-    STREAM_K,
-)
+from gemmlab.ladder.joins import ALONE, CLUSTER, EVERY_PART, JOINS, LAST_ARRIVER, STREAM_K
 from gemmlab.ladder.settings import IllegalSetting
+from gemmlab.lessons.batched.rung import RUNG as BATCHED
+from gemmlab.lessons.split_k.rung import RUNG as SPLIT_K
 
 OPS = [(a, b) for a in (0, 1) for b in (0, 1)]
 SMALL = {"BM": 32, "BN": 32, "BK": 32, "TM": 4, "TN": 4}

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from gemmlab import ladder
-from gemmlab.ladder.rungs.irregular import ATOMICS, CLUSTER, JOINS, TRIED
+from gemmlab.ladder.joins import ATOMICS, CLUSTER, JOINS
 from gemmlab.lessons.split_k import measure as joins
 from gemmlab.lessons.split_k import tables as told
+from gemmlab.lessons.split_k.rung import TRIED
 from gemmlab.measure.timing import Spread
 from gemmlab.records import registry
 

@@ -31,8 +31,8 @@ from gemmlab.ladder import (
     LadderError,
     Problem,
 )
-from gemmlab.ladder.rungs import register_banks
 from gemmlab.lessons.mma_sync import steps as mma_steps
+from gemmlab.lessons.register_banks import rung as register_banks
 from gemmlab.records import ablations
 
 every_rung = pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)

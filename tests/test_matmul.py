@@ -10,7 +10,7 @@ from gemmlab.kernel import in_simulator
 from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.bounds import error_bound, reference
 from gemmlab.ladder import BRAIN, HALF, SINGLE
-from gemmlab.ladder.rungs.fp32_summit import FP32_SUMMIT
+from gemmlab.lessons.fp32_summit.rung import RUNG as FP32_SUMMIT
 from gemmlab.products import call, choosing
 from gemmlab.simulator import TakesTooLong
 

@@ -16,11 +16,12 @@ from gemmlab.ladder import IllegalSetting, Problem
 from gemmlab.ladder.element_types import BFLOAT16, E4M3, E5M2, INT8, INT32
 from gemmlab.ladder.precision import INTEGER, TF32
 from gemmlab.ladder.probes import MMA_CEILINGS, mma_shape
-from gemmlab.ladder.rungs.mma_sync import MMA_SYNC, TYPES
-from gemmlab.ladder.rungs.shapes import ceil_div
+from gemmlab.ladder.probes import MMA_TYPES as TYPES
+from gemmlab.ladder.shapes import ceil_div
 from gemmlab.lessons.mma_sync import lanes as mma_lanes
 from gemmlab.lessons.mma_sync import steps as mma_steps
 from gemmlab.lessons.mma_sync import types as mma_types
+from gemmlab.lessons.mma_sync.rung import RUNG as MMA_SYNC
 from gemmlab.lessons.wmma import fragments
 from gemmlab.measure import ceilings
 from gemmlab.records import runs

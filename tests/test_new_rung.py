@@ -17,7 +17,12 @@ from gemmlab.records.runs import problems_of
 
 NAME, LIKE = "98_throwaway", "02_coalescing"
 ENTRY = """
-THROWAWAY = Rung(
+from gemmlab.ladder.launch import single
+from gemmlab.ladder.rung import Rung
+from gemmlab.ladder.shapes import ceil_div
+from gemmlab.lessons.coalescing.rung import RUNG as COALESCING
+
+RUNG = Rung(
     name="98_throwaway",
     title="Throwaway",
     idea="a rung that is there to be added",
@@ -26,13 +31,11 @@ THROWAWAY = Rung(
     plan=single(
         "throwaway",
         lambda m, n, s: (ceil_div(n, s["BLOCK_X"]), ceil_div(m, s["BLOCK_Y"]), 1),
-        _block,
+        lambda s: (s["BLOCK_X"], s["BLOCK_Y"], 1),
     ),
-    constraints=CONSTRAINTS,
-    model_bytes=_no_reuse,
+    constraints=COALESCING.constraints,
+    model_bytes=COALESCING.model_bytes,
 )
-
-RUNGS = (NAIVE, COALESCING, THROWAWAY)
 """
 USE = """
 import gemmlab as gl
@@ -61,8 +64,9 @@ def checkout(tmp_path_factory):
 
     source = (KERNELS / f"{LIKE}.cu").read_text("utf-8").replace("coalescing(", "throwaway(")
     (root / "kernels" / f"{NAME}.cu").write_text(source.replace("02  Coalescing", "98  Throwaway"))
-    family = root / "gemmlab" / "ladder" / "rungs" / "untiled.py"
-    family.write_text(family.read_text("utf-8").replace("\nRUNGS = (NAIVE, COALESCING)\n", ENTRY))
+    lesson = root / "gemmlab" / "lessons" / "throwaway"
+    lesson.mkdir()
+    (lesson / "rung.py").write_text(ENTRY)
     (root / "notebooks").mkdir()
     shutil.copy(NOTEBOOKS / f"{LIKE}.ipynb", root / "notebooks" / f"{NAME}.ipynb")
     path = root / "results" / "nvidia-h200" / "runs.json"
@@ -87,7 +91,7 @@ def test_four_files_are_a_rung(checkout):
     root, touched = checkout
     assert {str(path.relative_to(root)) for path in touched} == {
         f"kernels/{NAME}.cu",
-        "gemmlab/ladder/rungs/untiled.py",
+        "gemmlab/lessons/throwaway/rung.py",
         f"notebooks/{NAME}.ipynb",
         "results/nvidia-h200/runs.json",
     }

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gemmlab.ladder.rungs.irregular import (
+from gemmlab.ladder.joins import (
     ALONE,
     ATOMICS,
     CLUSTER,

@@ -6,8 +6,7 @@ import statistics
 import pytest
 
 from gemmlab.cuda.device import gpu, why_no_gpu
-from gemmlab.lessons.ceilings import pitfalls
-from gemmlab.records import registry, runs
+from gemmlab.records import pitfalls, registry, runs
 
 needs_gpu = pytest.mark.skipif(
     gpu() is None, reason=f"needs a GPU: {why_no_gpu() or 'there is one'}"

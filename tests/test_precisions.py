@@ -11,7 +11,7 @@ from figures import (  # noqa: F401
     words,
 )
 
-from gemmlab.ladder.rungs.mma_sync import TYPES
+from gemmlab.ladder.probes import MMA_TYPES as TYPES
 from gemmlab.lessons.mma_sync import figures
 from gemmlab.lessons.mma_sync import tables as precisions
 

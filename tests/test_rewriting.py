@@ -9,7 +9,6 @@ from gemmlab import ladder
 from gemmlab.cuda import nvrtc
 from gemmlab.cuda.disassembler import NoListing
 from gemmlab.cuda.options import options_for
-from gemmlab.ladder.rungs.fp32_summit import FP32_SUMMIT
 from gemmlab.lessons.fp32_summit import rewriting
 from gemmlab.lessons.fp32_summit.rewriting import (
     Change,
@@ -18,6 +17,7 @@ from gemmlab.lessons.fp32_summit.rewriting import (
     rewritten,
     with_control,
 )
+from gemmlab.lessons.fp32_summit.rung import RUNG as FP32_SUMMIT
 from gemmlab.sass.inner_loop import SHARED_LOAD, class_of
 from gemmlab.sass.loops import analyse
 

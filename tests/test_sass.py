@@ -16,7 +16,7 @@ from gemmlab.cuda.disassembler import Instruction, NoDisassembler, NoListing, pa
 from gemmlab.kernel import prebuilt
 from gemmlab.kernel.kernel import from_source
 from gemmlab.ladder import RUNGS, SINGLE, IllegalSetting
-from gemmlab.ladder.rungs.fp32_summit import FP32_SUMMIT
+from gemmlab.lessons.fp32_summit.rung import RUNG as FP32_SUMMIT
 from gemmlab.loading import load
 from gemmlab.records import registry, roofs, runs
 from gemmlab.sass import inner_loop as issue_slots

@@ -14,10 +14,12 @@ from figures import (  # noqa: F401
 from gemmlab import ladder
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.trace import TraceError
-from gemmlab.ladder.rungs.hopper import PERSISTENT, TMA_WGMMA, WARP_SPECIALIZED
 from gemmlab.lessons.persistent import figures as persistent_figures
-from gemmlab.lessons.persistent import rounds
+from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.lessons.persistent.schedule import moved, schedule
+from gemmlab.lessons.tma_wgmma import rounds
+from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
+from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
 
 SMALL = {"BM": 64, "BN": 64, "STAGES": 2, "CLUSTER": 1}
 

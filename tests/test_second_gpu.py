@@ -11,7 +11,7 @@ from gemmlab.analysis.recorded import gpus
 from gemmlab.cuda.device import Gpu
 from gemmlab.folders import RESULTS
 from gemmlab.ladder import RUNGS, IllegalSetting, find, nearest_on
-from gemmlab.ladder.rungs.hopper import PERSISTENT
+from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.measure.timing import TimingError
 from gemmlab.records import recorder, registry, roofs, runs
 from gemmlab.records.registry import Evidence, NoRecord, StaleRecord

@@ -14,11 +14,9 @@ from weakref import WeakKeyDictionary
 from gemmlab import ladder
 from gemmlab.cuda.architectures import LIMITS, WARP, base
 from gemmlab.ladder import SINGLE
-from gemmlab.lessons.mma_sync import steps as mma_steps
 from gemmlab.records import runs
 from gemmlab.records.roofs import recorded_ceilings
 from gemmlab.records.runs import Measured
-from gemmlab.records.wgmma_ceilings import LOADS
 from gemmlab.simulator.counters import FMA_METRIC, METRICS, SECTOR_BYTES, TIMING_DEPENDENT
 
 if TYPE_CHECKING:
@@ -240,31 +238,3 @@ def tensor_cycles(name: str, shape: tuple[int, int, int] = runs.LARGE) -> pandas
     table = pandas.DataFrame({"cycles": cycles})
     table["%"] = 100 * table["cycles"] / cycles["counted"]
     return table.round(0).astype(int)
-
-
-def tensor_paces(*names: str) -> pandas.DataFrame:
-    """14 and 15 at LARGE in FP16, in a burst after a rest and sustained, as 15_steps has them.
-
-    A row for each rung and load: TFLOP/s; the clock in MHz that the SMs counted; the share of their
-    cycles, in percent, that the products take at the ceiling of mma.sync; and what L2 moves in a
-    second, by the bytes of a counted launch, in percent of how fast it can be read. Raises
-    LadderError, NoRecord, StaleRecord.
-    """
-    import pandas
-
-    steps, roofs = mma_steps.steps().set_index("step"), recorded_ceilings()
-    flop, per_cycle = 2 * math.prod(runs.LARGE), roofs.flop_per_cycle(ladder.HALF.name)
-    rows = {}
-    for name in names:
-        row = steps.loc[mma_steps.title_of(name)]
-        _, counted = runs.counters_at(Measured(ladder.find(name)), *runs.LARGE)
-        bytes_per_flop = sum(map(counted.get, LEVELS["L2"])) / flop
-        for load in LOADS:
-            per_second, clock_mhz = 1e12 * row[f"{load} TFLOP/s"], row[f"{load} MHz"]
-            rows[name, load] = {
-                "TFLOP/s": per_second / 1e12,
-                "SM clock, MHz": clock_mhz,
-                "products, % of cycles": 100 * per_second / (1e6 * clock_mhz) / per_cycle,
-                "L2, % of its ceiling": 100 * per_second * bytes_per_flop / roofs.read_rate("L2"),
-            }
-    return pandas.DataFrame(rows).T

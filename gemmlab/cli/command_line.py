@@ -29,8 +29,6 @@ from gemmlab.kernel.compiler import CompileError, NoCompiler
 from gemmlab.kernel.faults import GpuFault
 from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import IllegalSetting, LadderError
-from gemmlab.lessons.multi_gpu.gpus.runner import NotEnoughGpus
-from gemmlab.lessons.multi_gpu.team import RankFailed
 from gemmlab.measure import profiler, timing
 from gemmlab.products.choosing import TYPES
 from gemmlab.records import runs
@@ -92,12 +90,11 @@ def main(given: Sequence[str] | None = None) -> int:
         LadderError, IllegalSetting, NoCheckout, timing.TimingError, UnknownDevice,
     ) as error:  # fmt: skip
         return _complain(error, USAGE)
-    except (NoGpu, NotEnoughGpus, NoRecord) as error:
+    except (NoGpu, NoRecord) as error:
         return _complain(error, UNAVAILABLE)
     except (
         VerificationError, CompileError, NoCompiler, NoDisassembler, NoListing, CublasError,
         StaleRecord, BadRecord, files.NotWritten, GpuFault, profiler.CountersUnavailable, NoTuner,
-        RankFailed,
     ) as error:  # fmt: skip
         return _complain(error, FAILED)
     except BrokenPipeError:  # the reader of the output, such as `head`, has had enough

@@ -1,12 +1,11 @@
 """What rungs there are: each with its file, parameters, launches and limits.
 
 This is the one list. Notebooks, tests, sweeps and records read it. To add a rung, touch four
-things: its kernel, `kernels/NN_name.cu`; its entry, a Rung in a file of `rungs/`, which is named in
-RUNGS there (a new file also in `rungs/__init__.py`); its record, `python -m gemmlab tune` and
-`record` on a GPU; its notebook. README.md has the commands.
+things: its kernel, `kernels/NN_name.cu`; its entry, RUNG in `gemmlab/lessons/name/rung.py`, which
+is found there; its record, `python -m gemmlab tune` and `record` on a GPU; its notebook.
 
 Read rung first, for what an entry says, and launch, for what its `plan` makes: grid, block,
-arguments. Then an entry in rungs/untiled. Then problem, precision, settings, constraints: what
+arguments. Then an entry, lessons/naive/rung. Then problem, precision, settings, constraints: what
 these are made of. choices and lookup are for those who ask.
 """
 
@@ -26,7 +25,7 @@ from gemmlab.ladder.choices import (
 from gemmlab.ladder.constraints import Constraint
 from gemmlab.ladder.element_types import ElementType
 from gemmlab.ladder.launch import SIMULATED, Launch, MapOf, Target, Workspace
-from gemmlab.ladder.lookup import LadderError, find
+from gemmlab.ladder.lookup import RUNGS, LadderError, find
 from gemmlab.ladder.precision import BRAIN, HALF, SINGLE, Precision
 from gemmlab.ladder.probes import (
     CEILINGS,
@@ -38,7 +37,6 @@ from gemmlab.ladder.probes import (
 )
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Rung
-from gemmlab.ladder.rungs import RUNGS
 from gemmlab.ladder.settings import (
     IllegalSetting,
     Parameter,

@@ -6,7 +6,11 @@ import difflib
 
 from gemmlab.ladder.probes import CEILINGS, LEVELS, TENSOR_CEILING
 from gemmlab.ladder.rung import Rung
-from gemmlab.ladder.rungs import RUNGS
+from gemmlab.lessons import modules
+
+RUNGS: tuple[Rung, ...] = tuple(
+    sorted((lesson.RUNG for lesson in modules("rung")), key=lambda rung: rung.name)
+)
 
 
 class LadderError(Exception):

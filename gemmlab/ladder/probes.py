@@ -7,9 +7,18 @@ from pathlib import Path
 
 from gemmlab.folders import KERNELS
 from gemmlab.ladder.launch import Launch
-from gemmlab.ladder.precision import Precision
+from gemmlab.ladder.precision import (
+    BRAIN,
+    FP8_E4M3,
+    FP8_E5M2,
+    HALF,
+    INTEGER,
+    TF32,
+    Precision,
+)
 from gemmlab.ladder.settings import Settings
 
+MMA_TYPES = (HALF, BRAIN, TF32, INTEGER, FP8_E4M3, FP8_E5M2)  # of mma.sync, by the value of DTYPE
 MMA_SHAPE = (16, 8, 16)  # M, N and K of one mma.sync of FP16
 MMA_ROW_BYTES = 32  # what one mma.sync takes of a row of A, whatever its type
 PIECE = 16  # rows and columns of what WMMA multiplies

@@ -10,8 +10,8 @@ from gemmlab.cuda.device import require_gpu
 from gemmlab.kernel.fingerprint import Fingerprint, fingerprint
 from gemmlab.kernel.on_gpu import loaded
 from gemmlab.ladder import Precision, Problem
+from gemmlab.ladder.probes import MMA_TYPES as TYPES
 from gemmlab.ladder.probes import WGMMA_CEILINGS
-from gemmlab.ladder.rungs.mma_sync import TYPES
 from gemmlab.measure.ceilings import CeilingsError
 from gemmlab.measure.power import Pace, Work
 

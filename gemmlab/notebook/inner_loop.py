@@ -43,7 +43,7 @@ class InnerLoop:
 def lines(rung: ladder.Rung) -> Listing:
     """The lines that `rung.inner_loop` names. Raises LadderError where the file has none such."""
     if not rung.inner_loop:
-        raise LadderError(f"{rung.name} has no inner_loop in its entry in gemmlab/ladder/rungs/")
+        raise LadderError(f"{rung.name} has no inner_loop in its entry in gemmlab/lessons/")
     source = rung.path.read_text(encoding="utf-8").splitlines()
     numbers: list[int | None] = []
     after = 0
@@ -65,5 +65,5 @@ def _next(rung: ladder.Rung, source: list[str], begins: str, at: int) -> int:
             return place
     raise LadderError(
         f"{rung.path.name} has no line that begins with {begins!r} after line {at}: the "
-        "inner_loop of its entry in gemmlab/ladder/rungs/ is out of date"
+        "inner_loop of its entry in gemmlab/lessons/ is out of date"
     )

@@ -23,7 +23,7 @@ from gemmlab.folders import RESULTS, ROOT
 from gemmlab.ladder import CEILINGS, RUNGS, SINGLE
 from gemmlab.loading import load
 from gemmlab.measure.timing import table
-from gemmlab.notebook.chapters import CHAPTERS
+from gemmlab.notebook.chapters import chapters
 from gemmlab.records import best_by_shape, published, registry, roofs, runs
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord, of_each
 from gemmlab.records.runs import Measured
@@ -139,7 +139,7 @@ def ladder_steps() -> list[Step]:
             steps.append(Step(rung.name, rung.title, rung.idea, *_speed(rung)))
         except NoRecord:
             steps.append(Step(rung.name, rung.title, rung.idea, "not recorded", ""))
-    steps += [Step(one.name, one.title, one.idea, "", "") for one in CHAPTERS]
+    steps += [Step(one.name, one.title, one.idea, "", "") for one in chapters()]
     return sorted(steps, key=lambda step: step.name)
 
 
@@ -252,7 +252,7 @@ def thumbnails() -> dict[Path, Image.Image]:
     pictures = {CEILINGS.name: thumbnails.roofs_thumbnail(roofs.recorded_ceilings())}
     for rung in RUNGS:
         pictures[rung.name] = thumbnails.thumbnail(facts.of(load(rung.name)))
-    pictures |= {one.name: one.draw() for one in CHAPTERS}
+    pictures |= {one.name: one.draw() for one in chapters()}
     return {thumbnail_path(name): picture for name, picture in sorted(pictures.items())}
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.colors import to_rgb
 from PIL import Image, ImageDraw
 
 from gemmlab.analysis.facts import Facts
-from gemmlab.lessons.multi_gpu.holdings import Holdings
 from gemmlab.plots import style
 from gemmlab.plots.kernel_view import colours, touched
 from gemmlab.records.roofs import Ceilings
@@ -67,15 +67,18 @@ def roofs_thumbnail(ceilings: Ceilings) -> Image.Image:
     return picture
 
 
-def ranks_thumbnail(own: Holdings) -> Image.Image:
-    """What a rank has of A, B and C in full colour, and what comes to it from others pale."""
+def ranks_thumbnail(holdings: Any) -> Image.Image:
+    """What a rank has of A, B and C in full colour, and what comes to it from others pale.
+
+    holdings: 0, 1 (it comes) or 2 (it is there) for each element, in its A, B and C.
+    """
     picture = Image.new("RGB", (SIDE, SIDE), style.GROUND)
     pen = ImageDraw.Draw(picture)
     side = (SIDE - GAP - 4) // 2
     far = side + 2 + GAP
     for name, x, y in (("A", 0, far), ("B", far, 0), ("C", far, far)):
         shades = [style.tint(style.ARRAYS[name], share) for share in (0.0, 0.28, 1.0)]
-        level = _fit(getattr(own, name), side, side)
+        level = _fit(getattr(holdings, name), side, side)
         pixels = np.round(255 * np.array(shades)[level]).astype(np.uint8)
         picture.paste(Image.fromarray(pixels), (x + 1, y + 1))
         pen.rectangle((x, y, x + side + 1, y + side + 1), outline=style.FAINT)

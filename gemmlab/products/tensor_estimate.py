@@ -11,7 +11,7 @@ from math import prod
 
 from gemmlab.cuda.architectures import LIMITS, base
 from gemmlab.ladder import Problem, Rung, Settings, Target
-from gemmlab.ladder.rungs.shapes import ceil_div
+from gemmlab.ladder.shapes import ceil_div
 
 PRODUCTS = {  # multiply-adds per second of an SM, if tiles could be as large as you like
     "14_wmma": 2.0e12, "15_mma_sync": 2.1e12, "16_tma_wgmma": 3.1e12,

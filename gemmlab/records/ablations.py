@@ -25,7 +25,6 @@ from gemmlab.kernel.compiler import Compiled, options_for, resources
 from gemmlab.kernel.fingerprint import Fingerprint, of_rung, shortened
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import LadderError, Problem, Settings, Target
-from gemmlab.lessons.register_banks import fma_order
 from gemmlab.measure.timing import compare, gflops
 from gemmlab.records.registry import (
     DATE,
@@ -42,6 +41,7 @@ from gemmlab.records.registry import (
 )
 from gemmlab.records.runs import LARGE
 from gemmlab.sass import loops
+from gemmlab.sass.inner_loop import register_reads
 
 if TYPE_CHECKING:
     import pandas
@@ -457,7 +457,7 @@ def _measure(name: str, step: Step, compiled: Compiled, say: Say) -> list[dict[s
         "settings": settings,
         "registers": taken.registers,
         "spilled_bytes": taken.spill_store_bytes + taken.spill_load_bytes,
-        **fma_order.of_registers(loop),
+        **register_reads(loop),
         **{which: versions[which] for which in ("driver", "cuda", "nvrtc", "cublas")},
     }
     rows = []

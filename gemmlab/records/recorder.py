@@ -32,29 +32,13 @@ from gemmlab.ladder import (
     Problem,
 )
 from gemmlab.ladder.rung import number
-from gemmlab.lessons.batched import measure as batches
-from gemmlab.lessons.ceilings import chains, pitfalls
-from gemmlab.lessons.fp8 import cublas_errors, hopper_ablations, quantizing
-from gemmlab.lessons.fp8 import errors as fp8_errors
-from gemmlab.lessons.fp8 import steps as fp8_steps
-from gemmlab.lessons.fp32_summit import steps as summit_steps
-from gemmlab.lessons.fp32_summit.rewriting import NotTheSame
-from gemmlab.lessons.fused_epilogue import measure as epilogue_timing
-from gemmlab.lessons.mma_sync import steps as mma_steps
-from gemmlab.lessons.mma_sync import types as mma_types
-from gemmlab.lessons.multi_gpu import measure as multi_gpu
-from gemmlab.lessons.naive import l1_passes
-from gemmlab.lessons.persistent import power
-from gemmlab.lessons.persistent import tiles as hopper_tiles
-from gemmlab.lessons.register_banks import fma_order
-from gemmlab.lessons.split_k import measure as joins
-from gemmlab.lessons.tma_wgmma import steps as hopper_steps
-from gemmlab.lessons.tma_wgmma import timeline as hopper_timeline
+from gemmlab.lessons import modules
 from gemmlab.measure import ceilings, levels, profiler
 from gemmlab.measure.timing import Measurement, TimingError, now, require_verified, sweep
 from gemmlab.records import (
     ablations,
     best_by_shape,
+    pitfalls,
     registry,
     roofs,
     runs,
@@ -129,25 +113,8 @@ def evidence(shapes: Shapes = runs.SHAPES) -> tuple[Evidence, ...]:
         Part(CEILINGS_NAME, RUNS, _remake_ceilings, roofs.recorded_ceilings),
         Part(TENSOR_CEILING.name, RUNS, _remake_tensor_ceiling, roofs.recorded_tensor_ceiling),
         Part(LEVELS.name, RUNS, _remake_levels, roofs.recorded_levels),
-        chains.EVIDENCE,
-        fma_order.EVIDENCE,
-        l1_passes.EVIDENCE,
-        mma_steps.EVIDENCE,
-        mma_types.EVIDENCE,
-        hopper_steps.EVIDENCE,
-        hopper_timeline.BY_STEPS,
-        hopper_timeline.BY_BLOCKS,
-        hopper_tiles.EVIDENCE,
-        *hopper_ablations.TABLES.values(),
+        *(piece for lesson in modules("evidence") for piece in lesson.EVIDENCE),
         wgmma_ceilings.EVIDENCE,
-        power.EVIDENCE,
-        fp8_steps.EVIDENCE,
-        fp8_errors.EVIDENCE,
-        cublas_errors.EVIDENCE,
-        quantizing.EVIDENCE,
-        summit_steps.EVIDENCE,
-        multi_gpu.EVIDENCE,
-        multi_gpu.TIMELINES,
         *(
             Part(rung.name, RUNS, partial(_remake_rung, rung.name, shapes),
                  partial(runs.entry, Measured(rung)))
@@ -157,10 +124,6 @@ def evidence(shapes: Shapes = runs.SHAPES) -> tuple[Evidence, ...]:
         *map(best_by_shape.evidence, RUNGS),
         *map(stalls.evidence, RUNGS),
         *map(ablations.evidence, ablations.PATHS),
-        epilogue_timing.EVIDENCE,
-        batches.EVIDENCE,
-        joins.TIMES_OF_JOINS,
-        joins.REPEATS,
     )  # fmt: skip
 
 
@@ -178,7 +141,7 @@ def refused() -> list[BadRecord | StaleRecord]:
 
 
 BY_DEFAULT = (
-    CEILINGS_NAME, TENSOR_CEILING.name, LEVELS.name, chains.NAME, fma_order.NAME,
+    CEILINGS_NAME, TENSOR_CEILING.name, LEVELS.name, "00_chains", "10_fma_order",
     *(rung.name for rung in RUNGS),
 )  # fmt: skip
 
@@ -186,7 +149,6 @@ BY_DEFAULT = (
 # What another GPU may lack, or its tools; a wrong result is none of these.
 CANNOT_RUN = (
     IllegalSetting, TimingError, CublasError, CompileError, NoCompiler, NoDisassembler, NoListing,
-    NotTheSame,
 )  # fmt: skip
 
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from gemmlab.cuda.device import require_gpu, software_versions
 from gemmlab.kernel.fingerprint import Fingerprint
 from gemmlab.ladder import Target
+from gemmlab.ladder.probes import MMA_TYPES as TYPES
 from gemmlab.ladder.probes import WGMMA_CEILINGS
-from gemmlab.ladder.rungs.mma_sync import TYPES
 from gemmlab.measure.power import Pace, Work, burst, sustained
 from gemmlab.measure.timing import now
 from gemmlab.measure.wgmma_ceilings import Ceiling, measure

@@ -327,3 +327,22 @@ def _successors(
     if one.target in at and (not met or unmet not in known):
         found.append((at[one.target], known | {met} if met else known))
     return found
+
+
+def register_reads(loop: Loop) -> dict[str, float]:
+    """How the FMAs of one trip read registers: see gl.fma_order()."""
+    fetched = fetches(loop.instructions)
+    banks = Counter(register % BANKS for registers in fetched for register in registers)
+    crowded = sum(
+        max(Counter(register % BANKS for register in registers).values(), default=0) > 1
+        for registers in fetched
+    )
+    return {
+        "slots": len(loop),
+        "ffma": loop.mix[MULTIPLY_ADD],
+        "bank_0": banks[0],
+        "bank_1": banks[1],
+        "two_in_a_bank": crowded,
+        "waits": loop.waits(),
+        "reuse_pct": 100 * loop.reuse_share,
+    }

@@ -19,7 +19,8 @@ from recorded.recording import Record
 from gemmlab import ladder
 from gemmlab.kernel.fingerprint import code_hash
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.ladder.rungs.mma_sync import MMA_SYNC, TYPES
+from gemmlab.ladder.probes import MMA_TYPES as TYPES
+from gemmlab.lessons.mma_sync.rung import RUNG as MMA_SYNC
 from gemmlab.measure.profiler import METRICS, SEED, TENSOR_METRICS, ncu_version, profiled
 from gemmlab.records.runs import result_digest
 

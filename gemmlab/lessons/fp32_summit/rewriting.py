@@ -32,7 +32,7 @@ BRANCH, OPEN = 0x947, 0x945  # opcodes of BRA and BSSY, whose targets are moved
 NOTHING = (0x7918, 0)  # NOP, but for its control bits
 
 
-class NotTheSame(Exception):
+class NotTheSame(NoListing):
     """A rewritten loop would not compute what it did. The message names the first difference."""
 
 

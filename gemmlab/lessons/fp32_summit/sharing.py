@@ -16,7 +16,7 @@ from gemmlab import simulator
 from gemmlab.cuda.options import options_for
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import Workspace
-from gemmlab.ladder.rungs.fp32_summit import FP32_SUMMIT
+from gemmlab.lessons.fp32_summit.rung import RUNG as FP32_SUMMIT
 from gemmlab.lessons.split_k.work import Part, Work
 
 if TYPE_CHECKING:

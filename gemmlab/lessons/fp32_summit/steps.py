@@ -25,9 +25,9 @@ from gemmlab.kernel.fingerprint import Fingerprint
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import SINGLE, Problem, Rung, Settings, Target
-from gemmlab.ladder.rungs.fp32_summit import FP32_SUMMIT
-from gemmlab.ladder.rungs.register_banks import REGISTER_BANKS
 from gemmlab.lessons.fp32_summit.rewriting import Change, rewritten
+from gemmlab.lessons.fp32_summit.rung import RUNG as FP32_SUMMIT
+from gemmlab.lessons.register_banks.rung import RUNG as REGISTER_BANKS
 from gemmlab.lessons.tma_wgmma.steps import shown
 from gemmlab.measure.in_turn import make_sets
 from gemmlab.measure.timing import Arena, Spread, gflops, now, require_verified

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gemmlab.ladder import Problem
-from gemmlab.ladder.rungs.fp8 import SCALES
 from gemmlab.lessons.fp8 import hopper_changes, quantizing, steps
 from gemmlab.lessons.fp8.hopper_ablations import LOADED
+from gemmlab.lessons.fp8.rung import SCALES
 from gemmlab.lessons.tma_wgmma.block_phases import TENSOR_FLOP_PER_CYCLE
 from gemmlab.records import runs
 

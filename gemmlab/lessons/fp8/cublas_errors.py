@@ -18,7 +18,6 @@ from gemmlab.cuda.cublaslt import CublasLt, NoAlgorithm, ScaledProduct
 from gemmlab.cuda.device import require_gpu, software_versions
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import Operands
-from gemmlab.ladder.rungs.fp8 import FP8, SCALES
 from gemmlab.lessons.fp8.errors import (
     BLOCK,
     DATA,
@@ -29,6 +28,8 @@ from gemmlab.lessons.fp8.errors import (
     fingerprint_of,
     operands_of,
 )
+from gemmlab.lessons.fp8.rung import RUNG as FP8
+from gemmlab.lessons.fp8.rung import SCALES
 from gemmlab.measure.timing import now
 from gemmlab.records.registry import DATE, NUMBER, SIZE, TEXT, Say, Table
 

@@ -8,10 +8,11 @@ from gemmlab import ladder
 from gemmlab.cuda.nvrtc import CompileError, NoCompiler
 from gemmlab.kernel.kernel import KernelMistake
 from gemmlab.ladder import IllegalSetting
-from gemmlab.ladder.rungs.fp8 import FP8, SCALES
 from gemmlab.lessons.fp8 import errors
 from gemmlab.lessons.fp8.errors import Case
 from gemmlab.lessons.fp8.figures import fp8_errors_tried
+from gemmlab.lessons.fp8.rung import RUNG as FP8
+from gemmlab.lessons.fp8.rung import SCALES
 from gemmlab.loading import load
 from gemmlab.notebook.labs.panel import picture, status
 from gemmlab.plots.style import VERMILION

@@ -22,7 +22,8 @@ from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import Operands, random_values
 from gemmlab.kernel.quantize import quantize
 from gemmlab.ladder import Problem, Settings, Target
-from gemmlab.ladder.rungs.fp8 import FACTORS, FP8, SCALES
+from gemmlab.lessons.fp8.rung import FACTORS, SCALES
+from gemmlab.lessons.fp8.rung import RUNG as FP8
 from gemmlab.measure.timing import now
 from gemmlab.records.registry import DATE, NUMBER, SIZE, TEXT, WHOLE, Say, Table
 

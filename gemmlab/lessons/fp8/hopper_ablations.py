@@ -29,18 +29,14 @@ from gemmlab.kernel.operands import Operands
 from gemmlab.kernel.verify import check_sample
 from gemmlab.ladder import Launch, Problem, Settings, Target
 from gemmlab.ladder.launch import MapOf
-from gemmlab.ladder.rungs.fp8 import FP8
-from gemmlab.ladder.rungs.hopper import (
-    GROUP_ROWS,
-    PERSISTENT,
-    ROW_BYTES,
-    SQUARE_BYTES,
-    TMA_WGMMA,
-    WARP_SPECIALIZED,
-)
 from gemmlab.lessons.fp8 import errors
 from gemmlab.lessons.fp8 import steps as fp8_steps
+from gemmlab.lessons.fp8.rung import RUNG as FP8
+from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
+from gemmlab.lessons.tma_wgmma.rung import GROUP_ROWS, ROW_BYTES, SQUARE_BYTES
+from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
 from gemmlab.lessons.tma_wgmma.steps import ALONE, AT_THE_END, HUGE, Step
+from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
 from gemmlab.measure.in_turn import Side, make_sets
 from gemmlab.measure.power import Sample, in_rounds
 from gemmlab.measure.timing import Arena, Spread, arena_of, gflops, now, require_verified

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.trace import Trace
 from gemmlab.ladder import Problem
-from gemmlab.ladder.rungs.fp8 import SCALES
-from gemmlab.ladder.rungs.hopper import GROUP_ROWS
 from gemmlab.ladder.scales import Scales
+from gemmlab.lessons.fp8.rung import SCALES
+from gemmlab.lessons.tma_wgmma.rung import GROUP_ROWS
 from gemmlab.simulator.threads.warpgroups import WARPS
 
 WARP_ROWS = GROUP_ROWS // WARPS  # of C, for which a warp has the sums

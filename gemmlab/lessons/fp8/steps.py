@@ -18,8 +18,8 @@ from gemmlab.cuda.device import require_gpu, software_versions
 from gemmlab.kernel.fingerprint import Fingerprint
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import Rung, Settings, Target
-from gemmlab.ladder.rungs.fp8 import FP8
-from gemmlab.ladder.rungs.hopper import PERSISTENT
+from gemmlab.lessons.fp8.rung import RUNG as FP8
+from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.measure.timing import arena_of, gflops, now, require_verified
 from gemmlab.records.registry import DATE, POSITIVE, REPORTED, SIZE, TEXT, Say, Table, of_row
 

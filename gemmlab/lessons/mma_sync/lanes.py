@@ -10,7 +10,7 @@ from gemmlab.cuda.options import options_for
 from gemmlab.folders import KERNELS
 from gemmlab.ladder import Precision, Settings
 from gemmlab.ladder.probes import LANES_PROBE, lanes_macros
-from gemmlab.ladder.rungs.mma_sync import TYPES
+from gemmlab.ladder.probes import MMA_TYPES as TYPES
 
 PROBE = KERNELS / f"{LANES_PROBE}.cu"
 ROWS = 16  # of A, and columns of what is drawn

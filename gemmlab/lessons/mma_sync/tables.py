@@ -7,16 +7,24 @@ simulator, with the results of an H200.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gemmlab import ladder
+from gemmlab.analysis.counters import LEVELS
 from gemmlab.kernel.bounds import error_bound, reference
 from gemmlab.kernel.operands import random_matrix
 from gemmlab.ladder import Precision
-from gemmlab.ladder.rungs.mma_sync import TYPES
+from gemmlab.ladder.probes import MMA_TYPES as TYPES
+from gemmlab.lessons.mma_sync import steps as mma_steps
 from gemmlab.loading import load
+from gemmlab.records import runs
+from gemmlab.records.roofs import recorded_ceilings
+from gemmlab.records.runs import Measured
+from gemmlab.records.wgmma_ceilings import LOADS
 
 if TYPE_CHECKING:
     import pandas
@@ -96,3 +104,31 @@ def over_k(depths: tuple[int, ...] = DEPTHS) -> pandas.DataFrame:
         for dtype, precision in enumerate(TYPES)
         for k in depths
     )
+
+
+def tensor_paces(*names: str) -> pandas.DataFrame:
+    """14 and 15 at LARGE in FP16, in a burst after a rest and sustained, as 15_steps has them.
+
+    A row for each rung and load: TFLOP/s; the clock in MHz that the SMs counted; the share of their
+    cycles, in percent, that the products take at the ceiling of mma.sync; and what L2 moves in a
+    second, by the bytes of a counted launch, in percent of how fast it can be read. Raises
+    LadderError, NoRecord, StaleRecord.
+    """
+    import pandas
+
+    steps, roofs = mma_steps.steps().set_index("step"), recorded_ceilings()
+    flop, per_cycle = 2 * math.prod(runs.LARGE), roofs.flop_per_cycle(ladder.HALF.name)
+    rows = {}
+    for name in names:
+        row = steps.loc[mma_steps.title_of(name)]
+        _, counted = runs.counters_at(Measured(ladder.find(name)), *runs.LARGE)
+        bytes_per_flop = sum(map(counted.get, LEVELS["L2"])) / flop
+        for state in LOADS:
+            per_second, clock_mhz = 1e12 * row[f"{state} TFLOP/s"], row[f"{state} MHz"]
+            rows[name, state] = {
+                "TFLOP/s": per_second / 1e12,
+                "SM clock, MHz": clock_mhz,
+                "products, % of cycles": 100 * per_second / (1e6 * clock_mhz) / per_cycle,
+                "L2, % of its ceiling": 100 * per_second * bytes_per_flop / roofs.read_rate("L2"),
+            }
+    return pandas.DataFrame(rows).T

@@ -22,7 +22,8 @@ from gemmlab.kernel.fingerprint import Fingerprint, shortened
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import Settings, Target
 from gemmlab.ladder.probes import MMA_CEILINGS
-from gemmlab.ladder.rungs.mma_sync import MMA_SYNC, TYPES
+from gemmlab.ladder.probes import MMA_TYPES as TYPES
+from gemmlab.lessons.mma_sync.rung import RUNG as MMA_SYNC
 from gemmlab.lessons.mma_sync.steps import OR_ZERO
 from gemmlab.measure import profiler
 from gemmlab.measure.ceilings import measure_mma_ceiling

@@ -8,12 +8,13 @@ from functools import partial
 
 from gemmlab import ladder
 from gemmlab.ladder import Precision, Problem, Rung, Settings
-from gemmlab.ladder.rungs.hopper import PERSISTENT, WARP_SPECIALIZED
-from gemmlab.ladder.rungs.register_banks import REGISTER_BANKS
 from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu.arithmetic import ByKernel
 from gemmlab.lessons.multi_gpu.ranks import squarest
 from gemmlab.lessons.multi_gpu.steps import Schedule
+from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
+from gemmlab.lessons.register_banks.rung import RUNG as REGISTER_BANKS
+from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
 from gemmlab.records.registry import COUNTED, DATE, NOTE, NUMBER, POSITIVE, SIZE, TEXT, WHOLE
 
 NAME = "21_multi_gpu"

@@ -12,12 +12,14 @@ from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from gemmlab.kernel.faults import GpuFault
+
 TO_END_S = 2.0  # for a process that was told to end, before it is killed
 STARTING = "its start"
 KILLED = "; a process that is killed has mostly asked for more memory than there is"
 
 
-class RankFailed(RuntimeError):
+class RankFailed(GpuFault):
     """A rank died, failed or stood still; the message names it, its step, and what to do."""
 
 

@@ -19,7 +19,9 @@ from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import Precision, Problem, Settings, Target
 from gemmlab.ladder.precision import BRAIN, HALF
-from gemmlab.ladder.rungs.hopper import PERSISTENT, TMA_WGMMA, WARP_SPECIALIZED
+from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
+from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
+from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
 from gemmlab.measure.in_turn import make_sets
 from gemmlab.measure.power import Work
 from gemmlab.measure.timing import now, require_verified

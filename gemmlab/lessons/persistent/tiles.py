@@ -20,7 +20,7 @@ from gemmlab.kernel import on_gpu
 from gemmlab.kernel.fingerprint import Fingerprint, code_hash, of_rung
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import Problem, Rung, Settings, Target
-from gemmlab.ladder.rungs.hopper import PERSISTENT, WARP_SPECIALIZED
+from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.lessons.tma_wgmma.timeline import (
     FULL_17,
     MEMORY,
@@ -28,6 +28,7 @@ from gemmlab.lessons.tma_wgmma.timeline import (
     ROLES,
     replaced,
 )
+from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
 from gemmlab.measure.in_turn import make_sets
 from gemmlab.measure.timing import now
 from gemmlab.records.registry import DATE, REPORTED, SIZE, TEXT, Say, Table

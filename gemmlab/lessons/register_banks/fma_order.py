@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
 from functools import cache
@@ -48,7 +47,7 @@ from gemmlab.records.registry import (
     Table,
 )
 from gemmlab.sass import loops
-from gemmlab.sass.inner_loop import BANKS, MULTIPLY_ADD, Loop, fetches
+from gemmlab.sass.inner_loop import register_reads
 
 if TYPE_CHECKING:
     import numpy
@@ -233,27 +232,8 @@ def _row(variant: Variant, program: nvrtc.Program) -> dict[str, Any]:
     loop = loops.analyse(program.cubin, ENTRY)
     return {
         **dict(zip(KEY, astuple(variant), strict=True)),
-        **of_registers(loop),
+        **register_reads(loop),
         "registers": resources(program.log)[ENTRY].registers,
-    }
-
-
-def of_registers(loop: Loop) -> dict[str, Any]:
-    """How the FMAs of one trip read registers: see gl.fma_order()."""
-    fetched = fetches(loop.instructions)
-    banks = Counter(register % BANKS for registers in fetched for register in registers)
-    crowded = sum(
-        max(Counter(register % BANKS for register in registers).values(), default=0) > 1
-        for registers in fetched
-    )
-    return {
-        "slots": len(loop),
-        "ffma": loop.mix[MULTIPLY_ADD],
-        "bank_0": banks[0],
-        "bank_1": banks[1],
-        "two_in_a_bank": crowded,
-        "waits": loop.waits(),
-        "reuse_pct": 100 * loop.reuse_share,
     }
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from gemmlab import simulator
 from gemmlab.cuda.options import options_for
 from gemmlab.folders import KERNELS
-from gemmlab.ladder.rungs.hopper import GROUP_THREADS, SQUARE
+from gemmlab.lessons.tma_wgmma.rung import GROUP_THREADS, SQUARE
 
 PROBE = KERNELS / "16_layouts.cu"
 SWIZZLE_BYTES = {"none": 128, "32B": 32, "64B": 64, "128B": 128}  # the widest row of a box

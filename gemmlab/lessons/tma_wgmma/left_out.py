@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gemmlab.kernel.kernel import Kernel, from_source
-from gemmlab.ladder.rungs.hopper import TMA_WGMMA
+from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
 
 if TYPE_CHECKING:
     import pandas

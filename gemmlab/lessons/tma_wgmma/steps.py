@@ -24,14 +24,8 @@ from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import Launch, Problem, Rung, Settings, Target
 from gemmlab.ladder.launch import Plan
-from gemmlab.ladder.rungs.hopper import (
-    PERSISTENT,
-    RUNGS,
-    SQUARE_BYTES,
-    TMA_WGMMA,
-    WARP_SPECIALIZED,
-)
-from gemmlab.ladder.rungs.shapes import ceil_div
+from gemmlab.ladder.shapes import ceil_div
+from gemmlab.lessons.tma_wgmma.rung import SQUARE_BYTES
 from gemmlab.measure import profiler
 from gemmlab.measure.in_turn import make_sets
 from gemmlab.measure.power import Work, sustained
@@ -42,6 +36,10 @@ from gemmlab.records.runs import LARGE
 if TYPE_CHECKING:
     import pandas
 
+TMA_WGMMA = ladder.find("16_tma_wgmma")
+WARP_SPECIALIZED = ladder.find("17_warp_specialized")
+PERSISTENT = ladder.find("18_persistent")
+HOPPER = (TMA_WGMMA, WARP_SPECIALIZED, PERSISTENT)
 NAME = "18_steps"
 PAIRS = 8  # of samples, in turn with cuBLAS
 HUGE = (8192, 8192, 8192)
@@ -177,7 +175,7 @@ SHAPES = (
 TYPES = tuple(
     Step(f"{rung.name[:2]}, {name}", rung, settings)
     for name, settings, some in (
-        ("BF16", BF16, RUNGS), ("B transposed", NT, RUNGS),
+        ("BF16", BF16, HOPPER), ("B transposed", NT, HOPPER),
         ("BF16, B transposed", BF16 | NT, (PERSISTENT,)),
         ("BF16, C in FP32", {**BF16, "OUT32": 1}, (PERSISTENT,)),
     )

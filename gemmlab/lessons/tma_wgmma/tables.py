@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from gemmlab import ladder
 from gemmlab.analysis.counters import PER_WARP_FMA
 from gemmlab.ladder import Problem, Target
-from gemmlab.ladder.rungs.hopper import PERSISTENT, WARP_SPECIALIZED
-from gemmlab.ladder.rungs.shapes import ceil_div
-from gemmlab.lessons.persistent.rounds import needs
+from gemmlab.ladder.shapes import ceil_div
 from gemmlab.lessons.tma_wgmma.block_phases import TENSOR_FLOP_PER_CYCLE
+from gemmlab.lessons.tma_wgmma.rounds import needs
 from gemmlab.lessons.tma_wgmma.steps import (
     EVIDENCE,
     HUGE,
@@ -27,6 +26,8 @@ from gemmlab.records.runs import LARGE, Measured
 if TYPE_CHECKING:
     import pandas
 
+WARP_SPECIALIZED = ladder.find("17_warp_specialized")
+PERSISTENT = ladder.find("18_persistent")
 GB = 1e9
 ORDERED_BY = ("GROUP", "CLUSTER", "SHARE_A")
 ORDERS = ((1, 1, 0), (16, 1, 0), (1, 2, 0), (16, 2, 0), (16, 2, 1))

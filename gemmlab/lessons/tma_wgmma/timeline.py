@@ -22,7 +22,6 @@ from gemmlab.kernel import on_gpu
 from gemmlab.kernel.fingerprint import Fingerprint, code_hash, of_rung
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import Problem, Rung, Target
-from gemmlab.ladder.rungs.hopper import TMA_WGMMA, WARP_SPECIALIZED
 from gemmlab.measure.in_turn import make_sets
 from gemmlab.measure.timing import now
 from gemmlab.records.registry import DATE, REPORTED, SIZE, TEXT, WHOLE, Say, Table
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     import numpy
     import pandas
 
+TMA_WGMMA, WARP_SPECIALIZED = map(ladder.find, ("16_tma_wgmma", "17_warp_specialized"))
 STEPS_NAME, BLOCKS_NAME = "17_timeline", "17_blocks"
 STEPS = LARGE[2] // 64
 ROLES = ("warpgroup 0", "warpgroup 1", "producer")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gemmlab.cuda.device import require_gpu
+from gemmlab.cuda.device import NoGpu, require_gpu
 from gemmlab.lessons.multi_gpu import rank_sum
 from gemmlab.lessons.multi_gpu.arithmetic import ByKernel, rows_of, to_host
 from gemmlab.lessons.multi_gpu.gpus.dma_engines import DmaEngines
@@ -33,7 +33,7 @@ PRIORITY = {COPIES: -1}  # an SM that gets free goes to NCCL's blocks before tho
 SPARE_BYTES = 2 * 2**30  # of a GPU's memory: its context, NCCL's buffers, workspaces
 
 
-class NotEnoughGpus(RuntimeError):
+class NotEnoughGpus(NoGpu):
     """There are fewer GPUs than ranks, or no NCCL; the message says what to do."""
 
 

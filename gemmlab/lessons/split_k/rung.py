@@ -1,20 +1,23 @@
-"""Rungs 12 and 13: products with fewer tiles than the GPU has SMs; many small ones in one launch.
-
-12 has three kinds of kernels. A block of most settings computes a tile, or a part of K of it. Where
-a thread has as many rows as the tile (TM = BM), C has few rows, and where it has as many columns
-(TN = BN), few columns: these read the large matrix once, and no tile of it is kept.
-"""
+"""Rung 12: its entry on the ladder."""
 
 from __future__ import annotations
 
 from gemmlab.cuda.architectures import LIMITS, base
-from gemmlab.ladder.constraints import Constraint, enough_registers
+from gemmlab.ladder.constraints import Constraint
+from gemmlab.ladder.joins import (
+    ALONE,
+    ATOMICS,
+    CLUSTER,
+    EVERY_PART,
+    JOINS,
+    LAST_ARRIVER,
+    SECOND_KERNEL,
+    STREAM_K,
+)
 from gemmlab.ladder.launch import (
     LEADING,
     MATRICES,
-    POINTERS,
     SIMULATED,
-    STRIDES,
     Launch,
     Target,
     Workspace,
@@ -22,7 +25,8 @@ from gemmlab.ladder.launch import (
 from gemmlab.ladder.planted import Planted
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Rung
-from gemmlab.ladder.rungs.shapes import (
+from gemmlab.ladder.settings import IllegalSetting, Parameter, Settings
+from gemmlab.ladder.shapes import (
     ceil_div,
     operations,
     ops,
@@ -31,14 +35,7 @@ from gemmlab.ladder.rungs.shapes import (
     tile_reuse,
     tiles_of_c,
 )
-from gemmlab.ladder.settings import IllegalSetting, Parameter, Settings
-from gemmlab.ladder.shape_set import BATCHES
 
-JOINS = (
-    "alone", "a second kernel", "atomics", "the last arriver", "every part", "a cluster",
-    "stream-K",
-)  # fmt: skip
-ALONE, SECOND_KERNEL, ATOMICS, LAST_ARRIVER, EVERY_PART, CLUSTER, STREAM_K = range(len(JOINS))
 PADDING = 4  # floats, of a row of what is transposed on its way into shared memory
 MOST_ROWS_OF_BLOCKS = 65535
 STATIC_BYTES = 256  # of shared memory, at most: barriers of a ring, and a flag
@@ -57,7 +54,7 @@ def _is_thin(s: Settings) -> bool:
     return _has_few_rows(s) or _has_few_columns(s)
 
 
-def _ring_bytes(s: Settings) -> int:
+def ring_bytes(s: Settings) -> int:
     """The stages: tiles of floats, whose rows are longer where elements come transposed."""
     a_row = s["BM"] + (0 if s["OP_A"] or _in_lines(s) else PADDING)
     b_row = s["BN"] + (PADDING if s["OP_B"] else 0)
@@ -69,12 +66,12 @@ def _in_lines(s: Settings) -> bool:
     return not s["OP_A"] and (s["BN"] < 32 or (s["BN"] <= 64 and s["TM"] * s["TN"] > 64))
 
 
-def _families(*choices: tuple[int, ...]) -> tuple[Settings, ...]:
+def families(*choices: tuple[int, ...]) -> tuple[Settings, ...]:
     names = ("BM", "BN", "BK", "TM", "TN", "STAGES", "PTXAS")
     return tuple(dict(zip(names, choice, strict=True)) for choice in choices)
 
 
-def _parameters(families: tuple[Settings, ...], default: Settings) -> tuple[Parameter, ...]:
+def parameters(families: tuple[Settings, ...], default: Settings) -> tuple[Parameter, ...]:
     """The parameters of tiles, with the values that some family has."""
     meanings = {
         "BM": "rows of C that a block computes", "BN": "columns of C that a block computes",
@@ -113,7 +110,7 @@ def _split_shared_bytes(s: Settings) -> int:
     if _has_few_columns(s):
         return 4 * s["STAGES"] * s["BN"] * (s["BK"] + PADDING)
     of_a_tile = 4 * s["BM"] * s["BN"] if s["JOIN"] == CLUSTER else 0
-    return max(_ring_bytes(s), of_a_tile)
+    return max(ring_bytes(s), of_a_tile)
 
 
 def _shares(s: Settings) -> int:
@@ -190,7 +187,7 @@ def _thin(s: Settings) -> str | None:
     return None
 
 
-SPLIT_FAMILIES = _families(
+SPLIT_FAMILIES = families(
     (64, 64, 16, 8, 8, 3, 3), (64, 64, 16, 8, 4, 4, 3), (64, 128, 16, 8, 8, 4, 3),
     (128, 128, 16, 8, 8, 4, 3), (128, 256, 32, 8, 16, 3, 1), (128, 256, 16, 8, 16, 4, 1),
     (32, 32, 32, 4, 4, 3, 3), (32, 128, 16, 8, 4, 3, 3), (16, 64, 32, 4, 4, 3, 3),
@@ -290,12 +287,12 @@ def _ships_split(s: Settings) -> bool:
     return s["SPLIT"] <= 4 if s["OP_A"] == s["OP_B"] == 0 else (s["SPLIT"], s["JOIN"]) == (4, 3)
 
 
-SPLIT_K = Rung(
+RUNG = Rung(
     name="12_split_k",
     title="Split-K",
     idea="fewer tiles than SMs: several blocks share a tile, each with a part of K",
     parameters=(
-        *_parameters(SPLIT_FAMILIES, SQUARE),
+        *parameters(SPLIT_FAMILIES, SQUARE),
         Parameter("SPLIT", 4, (1, 2, 3, 4, 7, 8, 16, 64, 66, 128, 256), "parts of K"),
         Parameter(
             "JOIN", LAST_ARRIVER, tuple(range(len(JOINS))),
@@ -333,87 +330,3 @@ SPLIT_K = Rung(
         "the reader wait for?",
     ),
 )  # fmt: skip
-
-
-# ---- 13 ------------------------------------------------------------------------------------------
-
-
-def _batched_plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
-    across, down, _ = tiles_of_c(problem.m, problem.n, s)
-    blocks = min(problem.batch * across * down, s["RESIDENT"] * target.sm_count)
-    args = (
-        *(POINTERS if s["POINTERS"] else MATRICES), "M", "N", "K", *LEADING, *STRIDES, "batch",
-        "alpha", "beta",
-    )  # fmt: skip
-    threads = threads_of_tiles(s)
-    return [Launch("batched", (blocks, 1, 1), (threads, 1, 1), _ring_bytes(s), args=args)]
-
-
-BATCHED_FAMILIES = _families(
-    (64, 64, 16, 8, 8, 3, 3), (64, 64, 16, 8, 4, 4, 3), (32, 32, 32, 8, 4, 2, 3),
-    (128, 128, 16, 8, 8, 4, 3), (128, 128, 16, 8, 16, 3, 1), (128, 256, 32, 8, 16, 3, 1),
-)  # fmt: skip
-
-
-def _suits(problem: Problem, s: Settings) -> bool:
-    """Whether a sweep tries the settings: on batches whose products are one to four tiles."""
-    m, n, _ = problem.shape
-    inside = s["BM"] <= m and s["BN"] <= n
-    return problem.batch > 1 and inside and 4 * s["BM"] * s["BN"] >= m * n
-
-
-def _ships_batched(s: Settings) -> bool:
-    """All tiles as a sweep tries them, and the default in all other ways to take matrices."""
-    if not (s["OP_A"] or s["OP_B"] or s["POINTERS"]):
-        return True
-    others = s["OP_A"] + s["OP_B"] == 0 or not s["POINTERS"]
-    return others and SQUARE.items() <= s.items() and s["RESIDENT"] == 6
-
-
-BATCHED = Rung(
-    name="13_batched",
-    title="Batched products",
-    idea="one stream of stages through all products of a batch: copies of the next one meanwhile",
-    inner_loop=(
-        ("if (fetched >= K)", "fetched += BK"),
-        ("for (; tile.product < batch", "sums, alpha, beta"),
-    ),
-    parameters=(
-        *_parameters(BATCHED_FAMILIES, SQUARE),
-        Parameter("RESIDENT", 6, (1, 2, 3, 4, 6, 8, 12), "blocks that run on an SM at a time"),
-        Parameter("POINTERS", 0, (0, 1), "1: arrays of addresses", tuned=False),
-        *operations(),
-    ),
-    families=BATCHED_FAMILIES,
-    ships=_ships_batched,
-    tuned_shapes=tuple((*one.shape, one.batch) for one in BATCHES),
-    swept=_suits,
-    tile=tile,
-    plan=_batched_plan,
-    constraints=(
-        enough_registers(
-            lambda s: s["TM"] * s["TN"] + 2 * (s["TM"] + s["TN"]),
-            lambda s: f"{s['TM']}×{s['TN']} sums, two columns, two rows",
-            threads_of_tiles,
-            lambda s: s["RESIDENT"],
-        ),
-    ),
-    model_bytes=lambda problem, s: problem.batch * tile_reuse(problem, s),
-    needs_arch=lambda s: "sm_80",
-    ops=ops,
-    batch=3,
-    shown_at=Problem(64, 64, 64, 4096),
-    planted=Planted(
-        old="factors.B = matrix(B, stride_b, next.product);",
-        new="factors.B = matrix(B, stride_a, next.product);",
-        what="the matrices of B are stride_b elements apart; this takes A's stride, which is "
-        "another where M and N differ",
-        kind="out-of-bounds read",
-        seen="kernel.check() sees reads past the end of B, and kernel.verify() fails where M and N "
-        "differ",
-        hint="kernel.check() names a read that is past the end of a matrix. Where does its address "
-        "come from?",
-    ),
-)
-
-RUNGS = (SPLIT_K, BATCHED)

@@ -7,9 +7,9 @@ from gemmlab.ladder.launch import Launch, MapOf, Target, Workspace
 from gemmlab.ladder.planted import Planted
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Rung
-from gemmlab.ladder.rungs.hopper import ARCH
-from gemmlab.ladder.rungs.shapes import ceil_div, fits, tile, tile_reuse
 from gemmlab.ladder.settings import Parameter, Settings
+from gemmlab.ladder.shapes import ceil_div, fits, tile, tile_reuse
+from gemmlab.lessons.tma_wgmma.rung import ARCH
 
 BM, BN, TM, TN = 128, 256, 8, 16  # as in rung 10 for large products
 CONSUMERS, PRODUCERS = BM // TM * (BN // TN), 128  # threads of a block
@@ -54,7 +54,7 @@ def _only_to_compare(s: Settings) -> str | None:
     return None
 
 
-FP32_SUMMIT = Rung(
+RUNG = Rung(
     name="22_fp32_summit",
     title="FP32 summit",
     idea="warps that only bring, warps that only multiply, and all SMs at work to the end",
@@ -91,5 +91,3 @@ FP32_SUMMIT = Rung(
         settings={"BK": 32},
     ),
 )
-
-RUNGS = (FP32_SUMMIT,)

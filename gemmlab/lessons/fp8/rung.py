@@ -12,7 +12,10 @@ from gemmlab.ladder.planted import Planted
 from gemmlab.ladder.precision import PROMOTED, Precision, by_warpgroups
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Rung
-from gemmlab.ladder.rungs.hopper import (
+from gemmlab.ladder.scales import OF_BLOCKS, OF_ROWS, OF_TENSORS
+from gemmlab.ladder.settings import Parameter, Settings
+from gemmlab.ladder.shapes import ceil_div, fits, tile, tile_reuse
+from gemmlab.lessons.tma_wgmma.rung import (
     ARCH,
     BARRIER_BYTES,
     GROUP_ROWS,
@@ -22,11 +25,8 @@ from gemmlab.ladder.rungs.hopper import (
     ROW_BYTES,
     SMALL_C,
     SQUARE_BYTES,
-    THIN,
 )
-from gemmlab.ladder.rungs.shapes import ceil_div, fits, tile, tile_reuse
-from gemmlab.ladder.scales import OF_BLOCKS, OF_ROWS, OF_TENSORS
-from gemmlab.ladder.settings import Parameter, Settings
+from gemmlab.lessons.warp_specialized.rung import THIN
 
 FACTORS = ((E4M3, E4M3), (E5M2, E4M3), (E4M3, E5M2))  # A and B, by the value of DTYPE
 SCALES = (OF_TENSORS, OF_ROWS, OF_BLOCKS)  # by the value of SCALES
@@ -127,7 +127,7 @@ OF_512 = {"BN": 64, "STAGES": 8}  # has room for two sums of 512 products
 
 def _ships(s: Settings) -> bool:
     """Each parameter by itself; all that goes into errors; some tiles, for both ends of scales."""
-    changed = {name for name, value in s.items() if value != FP8.defaults[name]}
+    changed = {name for name, value in s.items() if value != RUNG.defaults[name]}
     if len(changed) <= 1 or changed <= {"SCALES", "PROMOTE"} or changed <= {"SCALES", "CLUSTER"}:
         return True
     if s["OUT32"]:
@@ -139,7 +139,7 @@ def _ships(s: Settings) -> bool:
     return changed <= tiles and (s["BN"], s["STAGES"]) in TILES and s["SCALES"] != 1
 
 
-FP8 = Rung(
+RUNG = Rung(
     name="19_fp8",
     title="FP8 with scales",
     idea="8 bits and scales; sums of 13 bits, added every 128 products to others in float32",
@@ -194,5 +194,3 @@ FP8 = Rung(
         settings={"BM": 64, "BN": 64, "STAGES": 2, "SCALES": 2},
     ),
 )
-
-RUNGS = (FP8,)

@@ -43,7 +43,7 @@ def measure() -> Samples:
     """Take the samples on the GPU here, in a new process."""
     require_gpu("Timing examples")
     done = subprocess.run(
-        [sys.executable, "-m", "gemmlab.lessons.ceilings.pitfalls"],
+        [sys.executable, "-m", "gemmlab.records.pitfalls"],
         capture_output=True,
         text=True,
         timeout=TIME_LIMIT_S,

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gemmlab import simulator
+from gemmlab import ladder, simulator
 from gemmlab.cuda.options import options_for
 from gemmlab.ladder import Problem, Settings, Target
-from gemmlab.ladder.rungs.hopper import PERSISTENT
 
 if TYPE_CHECKING:
     import pandas
 
+PERSISTENT = ladder.find("18_persistent")
 THREADS = 128
 PLACES = """
 #include "warpgroup_tiles.cuh"

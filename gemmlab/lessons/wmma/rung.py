@@ -11,7 +11,8 @@ from gemmlab.ladder.planted import Planted
 from gemmlab.ladder.precision import HALF
 from gemmlab.ladder.probes import PIECE
 from gemmlab.ladder.rung import Rung
-from gemmlab.ladder.rungs.shapes import (
+from gemmlab.ladder.settings import Parameter, Settings
+from gemmlab.ladder.shapes import (
     block_tile,
     in_a_line,
     threads_of_warps,
@@ -19,7 +20,6 @@ from gemmlab.ladder.rungs.shapes import (
     tile_reuse,
     tiles_of_c,
 )
-from gemmlab.ladder.settings import Parameter, Settings
 
 HALVES_PADDING = FLOATS_PADDING = 8  # of a row; a step beside 14 has another, ROW_PAD
 
@@ -78,7 +78,7 @@ def _what_they_hold(s: Settings) -> str:
     return f"{down}×{across} pieces of C, two columns, two rows"
 
 
-WMMA = Rung(
+RUNG = Rung(
     name="14_wmma",
     title="Tensor cores through WMMA",
     idea="a warp multiplies pieces of 16×16 with one instruction; FP16 in, FP32 sums",
@@ -118,5 +118,3 @@ WMMA = Rung(
         settings={"BM": 64, "BN": 64, "BK": 32, "WM": 32},
     ),
 )
-
-RUNGS = (WMMA,)

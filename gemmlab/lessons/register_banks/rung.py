@@ -1,12 +1,12 @@
-"""Rungs 10 and 11: FP32 for all GPUs from sm_80 on; the same with a bias and an activation."""
+"""Rung 10: its entry on the ladder."""
 
 from __future__ import annotations
 
-from gemmlab.ladder.activations import ACTIVATIONS
 from gemmlab.ladder.constraints import Constraint, enough_registers, whole_block
 from gemmlab.ladder.launch import PRODUCT, Argument, Plan, single
 from gemmlab.ladder.rung import Rung
-from gemmlab.ladder.rungs.shapes import (
+from gemmlab.ladder.settings import Parameter, Settings, listed
+from gemmlab.ladder.shapes import (
     block_tile,
     in_a_line,
     threads_of_tiles,
@@ -14,7 +14,6 @@ from gemmlab.ladder.rungs.shapes import (
     tile_reuse,
     tiles_of_c,
 )
-from gemmlab.ladder.settings import Parameter, Settings, listed
 
 LARGE = {"BM": 128, "BN": 256, "BK": 32, "TM": 8, "TN": 16}  # for large products
 
@@ -66,61 +65,29 @@ CONSTRAINTS = (
 )
 
 
-def _needs_arch(s: Settings) -> str:
+def needs_arch(s: Settings) -> str:
     """Copies to shared memory and mbarriers."""
     return "sm_80"
 
 
-def _plan(entry: str, args: tuple[Argument, ...]) -> Plan:
+def plan(entry: str, args: tuple[Argument, ...]) -> Plan:
     return single(entry, tiles_of_c, in_a_line(threads_of_tiles), _shared_bytes, args)
 
 
-REGISTER_BANKS = Rung(
+RUNG = Rung(
     name="10_register_banks",
     title="Register banks",
     idea="nearly every issue slot an FMA, its operands in registers ahead of it",
     inner_loop=(("while (true)", "multiply<0, 1>(sums, mine[0])"),),
     parameters=PARAMETERS,
     tile=tile,
-    plan=_plan("register_banks", PRODUCT),
+    plan=plan("register_banks", PRODUCT),
     constraints=CONSTRAINTS,
     model_bytes=tile_reuse,
-    needs_arch=_needs_arch,
+    needs_arch=needs_arch,
     tuned_shapes=(
         *((size,) * 3 for size in (512, 1024, 2048)),
         (1024, 1024, 512),
         (128, 4096, 4096),
     ),
 )
-
-FUSED_EPILOGUE = Rung(
-    name="11_fused_epilogue",
-    title="Fused epilogue",
-    idea="bias and activation while C is in registers: no pass over C for them",
-    inner_loop=(("if (bias) {", "1.0f, 0.0f, inside"),),
-    parameters=(
-        *PARAMETERS,
-        Parameter(
-            "ACTIVATION",
-            1,
-            tuple(range(len(ACTIVATIONS))),
-            ", ".join(f"{value}: {name}" for value, name in enumerate(ACTIVATIONS)),
-            tuned=False,
-        ),
-    ),
-    tile=tile,
-    plan=_plan("fused_epilogue", (*PRODUCT, "bias")),
-    constraints=CONSTRAINTS,
-    model_bytes=tile_reuse,
-    needs_arch=_needs_arch,
-    tuned_shapes=(
-        (1024, 1024, 64),
-        (1024, 1024, 1024),
-        (8192, 8192, 64),
-        (8192, 8192, 256),
-        (8192, 8192, 1024),
-    ),
-    bias=True,
-)
-
-RUNGS = (REGISTER_BANKS, FUSED_EPILOGUE)

@@ -14,14 +14,14 @@ from gemmlab.ladder.precision import (
     FP8_E5M2,
     HALF,
     HALF_TO_SINGLE,
-    INTEGER,
-    TF32,
     Precision,
 )
 from gemmlab.ladder.probes import MMA_ROW_BYTES, MMA_SHAPE
+from gemmlab.ladder.probes import MMA_TYPES as TYPES
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Rung
-from gemmlab.ladder.rungs.shapes import (
+from gemmlab.ladder.settings import Parameter, Settings
+from gemmlab.ladder.shapes import (
     block_tile,
     fits,
     in_a_line,
@@ -30,9 +30,7 @@ from gemmlab.ladder.rungs.shapes import (
     tile_reuse,
     tiles_of_c,
 )
-from gemmlab.ladder.settings import Parameter, Settings
 
-TYPES = (HALF, BRAIN, TF32, INTEGER, FP8_E4M3, FP8_E5M2)  # by the value of DTYPE
 INTO_SINGLE = {HALF: HALF_TO_SINGLE, BRAIN: BRAIN_TO_SINGLE}  # with OUT32
 CHUNK_BYTES, BANK_BYTES = 16, 128
 WARPS = (4, 8)
@@ -161,7 +159,7 @@ def _what_they_hold(s: Settings) -> str:
     return f"{down}×{across} pieces of C, operands of two steps"
 
 
-MMA_SYNC = Rung(
+RUNG = Rung(
     name="15_mma_sync",
     title="Tensor cores through mma.sync",
     idea="ldmatrix from swizzled tiles, operands a step ahead, C from registers",
@@ -222,5 +220,3 @@ MMA_SYNC = Rung(
         settings={"BM": 64, "BN": 64, "BK": 16, "WM": 32, "WN": 32, "DTYPE": 2},
     ),
 )
-
-RUNGS = (MMA_SYNC,)

@@ -1,0 +1,108 @@
+"""Rung 13: its entry on the ladder."""
+
+from __future__ import annotations
+
+from gemmlab.ladder.constraints import enough_registers
+from gemmlab.ladder.launch import (
+    LEADING,
+    MATRICES,
+    POINTERS,
+    STRIDES,
+    Launch,
+    Target,
+)
+from gemmlab.ladder.planted import Planted
+from gemmlab.ladder.problem import Problem
+from gemmlab.ladder.rung import Rung
+from gemmlab.ladder.settings import Parameter, Settings
+from gemmlab.ladder.shape_set import BATCHES
+from gemmlab.ladder.shapes import (
+    operations,
+    ops,
+    threads_of_tiles,
+    tile,
+    tile_reuse,
+    tiles_of_c,
+)
+from gemmlab.lessons.split_k.rung import SQUARE, families, parameters, ring_bytes
+
+# ---- 13 ------------------------------------------------------------------------------------------
+
+
+def _batched_plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
+    across, down, _ = tiles_of_c(problem.m, problem.n, s)
+    blocks = min(problem.batch * across * down, s["RESIDENT"] * target.sm_count)
+    args = (
+        *(POINTERS if s["POINTERS"] else MATRICES), "M", "N", "K", *LEADING, *STRIDES, "batch",
+        "alpha", "beta",
+    )  # fmt: skip
+    threads = threads_of_tiles(s)
+    return [Launch("batched", (blocks, 1, 1), (threads, 1, 1), ring_bytes(s), args=args)]
+
+
+BATCHED_FAMILIES = families(
+    (64, 64, 16, 8, 8, 3, 3), (64, 64, 16, 8, 4, 4, 3), (32, 32, 32, 8, 4, 2, 3),
+    (128, 128, 16, 8, 8, 4, 3), (128, 128, 16, 8, 16, 3, 1), (128, 256, 32, 8, 16, 3, 1),
+)  # fmt: skip
+
+
+def _suits(problem: Problem, s: Settings) -> bool:
+    """Whether a sweep tries the settings: on batches whose products are one to four tiles."""
+    m, n, _ = problem.shape
+    inside = s["BM"] <= m and s["BN"] <= n
+    return problem.batch > 1 and inside and 4 * s["BM"] * s["BN"] >= m * n
+
+
+def _ships_batched(s: Settings) -> bool:
+    """All tiles as a sweep tries them, and the default in all other ways to take matrices."""
+    if not (s["OP_A"] or s["OP_B"] or s["POINTERS"]):
+        return True
+    others = s["OP_A"] + s["OP_B"] == 0 or not s["POINTERS"]
+    return others and SQUARE.items() <= s.items() and s["RESIDENT"] == 6
+
+
+RUNG = Rung(
+    name="13_batched",
+    title="Batched products",
+    idea="one stream of stages through all products of a batch: copies of the next one meanwhile",
+    inner_loop=(
+        ("if (fetched >= K)", "fetched += BK"),
+        ("for (; tile.product < batch", "sums, alpha, beta"),
+    ),
+    parameters=(
+        *parameters(BATCHED_FAMILIES, SQUARE),
+        Parameter("RESIDENT", 6, (1, 2, 3, 4, 6, 8, 12), "blocks that run on an SM at a time"),
+        Parameter("POINTERS", 0, (0, 1), "1: arrays of addresses", tuned=False),
+        *operations(),
+    ),
+    families=BATCHED_FAMILIES,
+    ships=_ships_batched,
+    tuned_shapes=tuple((*one.shape, one.batch) for one in BATCHES),
+    swept=_suits,
+    tile=tile,
+    plan=_batched_plan,
+    constraints=(
+        enough_registers(
+            lambda s: s["TM"] * s["TN"] + 2 * (s["TM"] + s["TN"]),
+            lambda s: f"{s['TM']}×{s['TN']} sums, two columns, two rows",
+            threads_of_tiles,
+            lambda s: s["RESIDENT"],
+        ),
+    ),
+    model_bytes=lambda problem, s: problem.batch * tile_reuse(problem, s),
+    needs_arch=lambda s: "sm_80",
+    ops=ops,
+    batch=3,
+    shown_at=Problem(64, 64, 64, 4096),
+    planted=Planted(
+        old="factors.B = matrix(B, stride_b, next.product);",
+        new="factors.B = matrix(B, stride_a, next.product);",
+        what="the matrices of B are stride_b elements apart; this takes A's stride, which is "
+        "another where M and N differ",
+        kind="out-of-bounds read",
+        seen="kernel.check() sees reads past the end of B, and kernel.verify() fails where M and N "
+        "differ",
+        hint="kernel.check() names a read that is past the end of a matrix. Where does its address "
+        "come from?",
+    ),
+)

@@ -1,0 +1,34 @@
+"""Rung 02: its entry on the ladder."""
+
+from __future__ import annotations
+
+from gemmlab.ladder.launch import single
+from gemmlab.ladder.planted import Planted
+from gemmlab.ladder.rung import Rung
+from gemmlab.ladder.shapes import ceil_div
+from gemmlab.lessons.naive.rung import CONSTRAINTS, block, block_xy, no_reuse
+
+RUNG = Rung(
+    name="02_coalescing",
+    title="Coalescing",
+    idea="the same, with the warp along a row",
+    inner_loop=(("const int row", "if (row"), ("float sum", "* B")),
+    parameters=block_xy("along the columns of C", "down the rows of C"),
+    tile=lambda s: (s["BLOCK_Y"], s["BLOCK_X"]),
+    plan=single(
+        "coalescing",
+        lambda m, n, s: (ceil_div(n, s["BLOCK_X"]), ceil_div(m, s["BLOCK_Y"]), 1),
+        block,
+    ),
+    constraints=CONSTRAINTS,
+    model_bytes=no_reuse,
+    planted=Planted(
+        old="row >= M || col >= N",
+        new="row > M || col >= N",
+        what="the threads of row M, one past the last, do not return: the last row is M - 1",
+        kind="out-of-bounds read",
+        seen="kernel.check() and kernel.verify() both report accesses out of bounds of A and C",
+        hint="kernel.check() names an element past the end of A. Which row is it in, and which "
+        "line should have sent its thread away?",
+    ),
+)

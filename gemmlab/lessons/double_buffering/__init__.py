@@ -1,0 +1,1 @@
+"""What notebook 09 alone needs."""

@@ -1,0 +1,43 @@
+"""Rung 11: its entry on the ladder."""
+
+from __future__ import annotations
+
+from gemmlab.ladder.activations import ACTIVATIONS
+from gemmlab.ladder.launch import PRODUCT
+from gemmlab.ladder.rung import Rung
+from gemmlab.ladder.settings import Parameter
+from gemmlab.ladder.shapes import (
+    tile,
+    tile_reuse,
+)
+from gemmlab.lessons.register_banks.rung import CONSTRAINTS, PARAMETERS, needs_arch, plan
+
+RUNG = Rung(
+    name="11_fused_epilogue",
+    title="Fused epilogue",
+    idea="bias and activation while C is in registers: no pass over C for them",
+    inner_loop=(("if (bias) {", "1.0f, 0.0f, inside"),),
+    parameters=(
+        *PARAMETERS,
+        Parameter(
+            "ACTIVATION",
+            1,
+            tuple(range(len(ACTIVATIONS))),
+            ", ".join(f"{value}: {name}" for value, name in enumerate(ACTIVATIONS)),
+            tuned=False,
+        ),
+    ),
+    tile=tile,
+    plan=plan("fused_epilogue", (*PRODUCT, "bias")),
+    constraints=CONSTRAINTS,
+    model_bytes=tile_reuse,
+    needs_arch=needs_arch,
+    tuned_shapes=(
+        (1024, 1024, 64),
+        (1024, 1024, 1024),
+        (8192, 8192, 64),
+        (8192, 8192, 256),
+        (8192, 8192, 1024),
+    ),
+    bias=True,
+)

@@ -1,0 +1,1 @@
+"""What notebook 03 alone needs."""

@@ -1,0 +1,44 @@
+"""Rung 04: its entry on the ladder."""
+
+from __future__ import annotations
+
+from gemmlab.ladder.constraints import fits
+from gemmlab.ladder.launch import single
+from gemmlab.ladder.rung import Rung
+from gemmlab.ladder.settings import Parameter, Settings
+from gemmlab.ladder.shapes import (
+    block_tile,
+    in_a_line,
+    tile,
+    tile_reuse,
+    tiles_of_c,
+)
+
+
+def _threads_04(s: Settings) -> int:
+    return s["BM"] * s["BN"] // s["TM"]
+
+
+def both_tiles(s: Settings) -> int:
+    """Floats of a tile of A and one of B."""
+    return s["BK"] * (s["BM"] + s["BN"])
+
+
+RUNG = Rung(
+    name="04_thread_tile_1d",
+    title="A column of outputs per thread",
+    idea="a thread computes a column of outputs",
+    inner_loop=(
+        ("const int x = thread", "const int y = thread"),
+        ("float sums[TM]", "for (int tile_k"),
+        ("__syncthreads", "__syncthreads("),
+    ),
+    parameters=(
+        *block_tile((32, 64, 128), (32, 64, 128), (8, 16, 32), (32, 64, 16)),
+        Parameter("TM", 16, (4, 8, 16), "rows of C that a thread computes"),
+    ),
+    tile=tile,
+    plan=single("thread_tile_1d", tiles_of_c, in_a_line(_threads_04)),
+    constraints=fits(_threads_04, lambda s: (s["TM"], 1), both_tiles),
+    model_bytes=tile_reuse,
+)

@@ -1,0 +1,174 @@
+"""Rung 16: its entry on the ladder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gemmlab.ladder.launch import PRODUCT, Launch, MapOf, Target
+from gemmlab.ladder.precision import BRAIN, BRAIN_TO_SINGLE, HALF, HALF_TO_SINGLE, Precision
+from gemmlab.ladder.problem import Problem
+from gemmlab.ladder.rung import Rung
+from gemmlab.ladder.settings import Parameter, Settings
+from gemmlab.ladder.shapes import ceil_div, fits, ops, tile, tile_reuse
+
+TYPES = ((HALF, HALF_TO_SINGLE), (BRAIN, BRAIN_TO_SINGLE))  # by the values of DTYPE and OUT32
+GROUP_THREADS, GROUP_ROWS = 128, 64  # of a warpgroup: its threads, and the rows of C it computes
+ROW_BYTES = 128  # of a tile in shared memory, and of a piece of C on its way out
+SQUARE = 64  # elements of 16 bits in a row, and as many rows: what one swizzled square holds
+SQUARE_BYTES = SQUARE * ROW_BYTES
+BARRIER_BYTES = 8
+MAP_ALIGNMENT = 16  # bytes, of the rows of a matrix that has a tensor map
+ARCH = "sm_90a"
+
+
+def precision(s: Settings) -> Precision:
+    return TYPES[s["DTYPE"]][s["OUT32"]]
+
+
+def stages_bytes(s: Settings) -> int:
+    return s["STAGES"] * (s["BM"] + s["BN"]) * ROW_BYTES
+
+
+def _copied_bytes(s: Settings) -> int:
+    """Of a block that copies what it multiplies: stages, an mbarrier for each."""
+    return stages_bytes(s) + BARRIER_BYTES * s["STAGES"]
+
+
+def _has_maps(problem: Problem) -> bool:
+    """Whether rows of A, B and C begin at multiples of 16 bytes, and there is something to sum.
+
+    A C of float32 has longer rows, but is held to the same.
+    """
+    widths = problem.shape_of_a[-1], problem.shape_of_b[-1], problem.n
+    return problem.k > 0 and all(width * HALF.a.bytes % MAP_ALIGNMENT == 0 for width in widths)
+
+
+def maps_of(s: Settings, rows_of_a: int, columns_of_b: int) -> tuple[MapOf, MapOf]:
+    """Of A and B, of which a block brings so many, those of B in one box where B is transposed."""
+    b = (columns_of_b, SQUARE) if s["OP_B"] else (SQUARE, SQUARE)
+    return MapOf("A", (rows_of_a, SQUARE), "128B"), MapOf("B", b, "128B")
+
+
+def tiles_of(problem: Problem, s: Settings) -> tuple[int, int]:
+    """Down and across, in blocks' tiles."""
+    return ceil_div(problem.m, s["BM"]), ceil_div(problem.n, s["BN"])
+
+
+Launched = Callable[[Problem, Settings, Target], Launch]
+
+
+def or_any_width(by_maps: Launched) -> Callable[[Problem, Settings, Target], list[Launch]]:
+    """The launch, or for matrices that cannot have tensor maps that of any_width.cuh."""
+
+    def plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
+        if _has_maps(problem):
+            return [by_maps(problem, s, target)]
+        grid = ceil_div(problem.n, SQUARE), ceil_div(problem.m, GROUP_ROWS), 1
+        return [Launch("any_width", grid, (GROUP_THREADS, 1, 1), args=PRODUCT)]
+
+    return plan
+
+
+def _one_block_a_tile(problem: Problem, s: Settings, target: Target) -> Launch:
+    down, across = tiles_of(problem, s)
+    threads = GROUP_THREADS * (s["BM"] // GROUP_ROWS)
+    return Launch(
+        "tma_wgmma", (down * across, 1, 1), (threads, 1, 1), _copied_bytes(s),
+        args=(*maps_of(s, s["BM"], s["BN"]), *PRODUCT[2:]),
+    )  # fmt: skip
+
+
+def parameters(stages: tuple[int, ...]) -> tuple[Parameter, ...]:
+    return (
+        Parameter("BM", 128, (64, 128), "rows of C that a block computes"),
+        Parameter("BN", 256, (64, 128, 256), "columns of C that a block computes"),
+        Parameter("STAGES", 4, stages, "pairs of tiles in shared memory"),
+        Parameter("GROUP", 16, (1, 2, 4, 8, 16, 32), "rows of tiles that are computed together"),
+    )
+
+
+WHAT = (
+    Parameter("OP_B", 0, (0, 1), "B: 0 as it is, 1 stored transposed", tuned=False),
+    Parameter("DTYPE", 0, (0, 1), "A and B: 0 float16, 1 bfloat16", tuned=False),
+    Parameter("OUT32", 0, (0, 1), "1: C is float32", tuned=False),
+)
+
+
+TILES = ("BM", "BN", "STAGES", "CLUSTER")
+OTHERS = ({"GROUP"}, {"OP_B", "DTYPE", "OUT32"}, {"SEND_LATER"}, {"EARLY_LAUNCH"})
+USUAL = {
+    "BM": 128, "BN": 256, "STAGES": 4, "GROUP": 16, "SPLIT": 1, "CLUSTER": 2, "SHARE_A": 0,
+    "SEND_LATER": 1, "EARLY_LAUNCH": 1, "OP_B": 0, "DTYPE": 0, "OUT32": 0,
+}  # fmt: skip
+THIN_STAGES = (4, 8)  # of tiles that are split, or share A
+SMALL_C = 2048 * 2048  # elements; below it few tiles are large
+LARGE_TILE = 128 * 128
+
+
+def _changed(s: Settings) -> set[str]:
+    return {name for name, value in s.items() if value != USUAL[name]}
+
+
+def _is_thin(s: Settings) -> bool:
+    """Whether a cluster computes one tile in parts, or tiles side by side: for C of few rows."""
+    return s.get("SPLIT", 1) > 1 or bool(s.get("SHARE_A", 0))
+
+
+def _ships(s: Settings) -> bool:
+    """All tiles; with the usual one also other orders of tiles, other types and another B."""
+    if _is_thin(s):
+        return _changed(s) <= {*TILES, "SPLIT", "SHARE_A"} and s["STAGES"] in THIN_STAGES
+    if s.get("CLUSTER", 1) > 2:
+        return False
+    return any(_changed(s) <= some for some in (set(TILES), *OTHERS))
+
+
+# What a sweep tries besides the default: of some forty that were timed on an NVIDIA H200 they were
+# the fastest somewhere, or near it.
+TRIED = tuple(
+    dict(zip(("BM", "BN", "STAGES", "SPLIT", "CLUSTER", "SHARE_A"), one, strict=True))
+    for one in (
+        (64, 64, 8, 2, 1, 0), (64, 64, 8, 1, 1, 0), (64, 128, 8, 2, 1, 0), (64, 128, 8, 1, 1, 0),
+        (128, 64, 8, 1, 1, 0), (128, 128, 6, 1, 1, 0), (128, 128, 4, 1, 1, 0),
+        (64, 128, 6, 1, 1, 0), (128, 256, 4, 1, 1, 0), (128, 64, 8, 1, 2, 1),
+        (128, 64, 8, 1, 4, 1), (64, 64, 8, 1, 2, 1),
+    )
+)  # fmt: skip
+
+
+def _swept(problem: Problem, s: Settings) -> bool:
+    """Small tiles where C is small; the default alone where there are no tensor maps."""
+    if not _has_maps(problem) or not _changed(s):
+        return not _changed(s)
+    of_tiles = {"SPLIT": 1, "CLUSTER": 1, "SHARE_A": 0} | s
+    tried = any(one.items() <= of_tiles.items() for one in TRIED) and s["GROUP"] == USUAL["GROUP"]
+    return tried and (problem.m * problem.n < SMALL_C or s["BM"] * s["BN"] >= LARGE_TILE)
+
+
+def _ops(s: Settings) -> str:
+    return ops({"OP_A": 0, **s})
+
+
+common = {
+    "tile": tile,
+    "depth": lambda s: SQUARE,
+    "model_bytes": lambda problem, s: tile_reuse(problem, s, precision(s)),
+    "needs_arch": lambda s: ARCH,
+    "precision": HALF,
+    "by_type": precision,
+    "ops": _ops,
+    "ships": _ships,
+    "swept": _swept,
+    "by_wgmma": True,
+}
+
+RUNG = Rung(
+    name="16_tma_wgmma",
+    title="Tensor copies and warpgroup products",
+    idea="one thread brings a box, and 128 threads multiply it with one instruction",
+    inner_loop=(("const auto fetch", "};"), ("for (int step = 0; step < steps", "}")),
+    parameters=(*parameters((1, 2, 3, 4, 6)), *WHAT),
+    plan=or_any_width(_one_block_a_tile),
+    constraints=(fits(_copied_bytes, ARCH),),
+    **common,
+)
