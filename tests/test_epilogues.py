@@ -3,6 +3,7 @@
 import ast
 import math
 import re
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -196,14 +197,25 @@ def test_rows_of_other_code_are_refused(table, other_file):
         epilogue_timing.epilogue()
 
 
-def test_a_change_of_the_kernel_makes_them_stale(table, tmp_path, monkeypatch):
-    rung = ladder.find(epilogues.NAME)
-    text = rung.path.read_text(encoding="utf-8")
-    copy = tmp_path / rung.path.name
-    copy.write_text(text + "\n// One comment more.\n", encoding="utf-8")
+@pytest.mark.parametrize(
+    ("name", "code", "changed"),
+    [
+        (epilogues.NAME, "0.044715f", "0.044716f"),
+        (epilogues.PLAIN, "alpha, beta,", "beta, alpha,"),
+    ],
+)
+def test_a_change_of_a_kernel_that_they_run_makes_them_stale(
+    table, tmp_path, monkeypatch, name, code, changed
+):
+    for rung in (epilogues.NAME, epilogues.PLAIN):
+        shutil.copy(ladder.find(rung).path, tmp_path)
+    copy = tmp_path / ladder.find(name).path.name
     monkeypatch.setattr("gemmlab.ladder.rung.KERNELS", tmp_path)
+    text = copy.read_text(encoding="utf-8")
+    copy.write_text(text + "\n// One comment more.\n", encoding="utf-8")
     assert len(epilogue_timing.epilogue()) == len(table)
-    copy.write_text(text.replace("0.044715f", "0.044716f"), encoding="utf-8")
+    assert code in text
+    copy.write_text(text.replace(code, changed), encoding="utf-8")
     with pytest.raises(StaleRecord):
         epilogue_timing.epilogue()
 

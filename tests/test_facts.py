@@ -12,9 +12,9 @@ from gemmlab.lessons.split_k.rung import RUNG as SPLIT_K
 from gemmlab.records import runs, tuning
 
 TILED = [rung.name for rung in RUNGS[3:]]
-# Copies past L1 are counted by where they go, too: 11's tile of B begins 16 bytes off a multiple of
-# 32, so 128 bytes fill five places instead of four; every other row of 14's tiles does.
-COUNTED_TWICE = {"11_fused_epilogue": (0, 1 / 4), "14_wmma": (1 / 8, 1 / 8)}
+# Copies past L1 are counted by where they go, too: every other row of 14's tiles begins 16 bytes
+# off a multiple of 32, so 128 bytes of it fill five places instead of four.
+COUNTED_TWICE = {"14_wmma": (1 / 8, 1 / 8)}
 # One multiply-add beside 128: the factor of an element, with a bias that is 0; its promotion.
 ADDED = {"15_mma_sync": 1 / 128, "19_fp8": 1 / 128}
 
