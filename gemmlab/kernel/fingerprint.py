@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from gemmlab.cuda.options import LEVEL
-from gemmlab.folders import KERNELS
+from gemmlab.folders import kernel_file
 from gemmlab.ladder import IllegalSetting, Launch, MapOf, Problem, Rung, Settings, Target, Workspace
 
 TEXT = "the text"  # the name of a source that is no file
@@ -44,10 +44,12 @@ def fingerprint(
     """Of a kernel's file or text with its settings, and of what is launched.
 
     Comments, white space, the compiler's version, and macros that nothing mentions do not count.
-    Headers are those in `kernels/`.
+    Headers are those in INCLUDE_FOLDERS.
     """
     text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
-    headers = tuple((name, (KERNELS / name).read_text(encoding="utf-8")) for name in _headers(text))
+    headers = tuple(
+        (name, kernel_file(name).read_text(encoding="utf-8")) for name in _headers(text)
+    )
     code = _Code.of((text, *(header for _, header in headers)))
     seen = {name: value for name, value in settings.items() if code.sees(name)}
     content = code.content + json.dumps(sorted(seen.items())) + "]"
@@ -134,9 +136,9 @@ def _headers(text: str, seen: set[str] | None = None) -> list[str]:
     seen = set() if seen is None else seen
     names = []
     for name in _included(text):
-        if name not in seen and (KERNELS / name).is_file():
+        if name not in seen and kernel_file(name).is_file():
             seen.add(name)
-            names += [name, *_headers((KERNELS / name).read_text(encoding="utf-8"), seen)]
+            names += [name, *_headers(kernel_file(name).read_text(encoding="utf-8"), seen)]
     return names
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gemmlab.folders import KERNELS
+from gemmlab.folders import kernel_file
 from gemmlab.ladder.launch import Launch
 from gemmlab.ladder.precision import Precision
 from gemmlab.ladder.settings import Settings
@@ -42,7 +42,7 @@ class CeilingsProbe:
 
     @property
     def path(self) -> Path:
-        return KERNELS / f"{self.name}.cu"
+        return kernel_file(f"{self.name}.cu")
 
     def copy_launch(self, sm_count: int) -> Launch:
         return Launch(self.copy_entry, (sm_count * 64, 1, 1), (1024, 1, 1))
@@ -62,7 +62,7 @@ class TensorCeilingProbe:
 
     @property
     def path(self) -> Path:
-        return KERNELS / f"{self.name}.cu"
+        return kernel_file(f"{self.name}.cu")
 
     def launch(self, sm_count: int) -> Launch:
         return Launch(self.entry, (sm_count * 4, 1, 1), (256, 1, 1))
@@ -77,7 +77,7 @@ class MmaCeilingsProbe:
 
     @property
     def path(self) -> Path:
-        return KERNELS / f"{self.name}.cu"
+        return kernel_file(f"{self.name}.cu")
 
     def macros(self, dtype: int) -> Settings:
         return {**TENSOR_CEILING.macros, "DTYPE": dtype}
@@ -99,7 +99,7 @@ class WgmmaCeilingsProbe:
 
     @property
     def path(self) -> Path:
-        return KERNELS / f"{self.name}.cu"
+        return kernel_file(f"{self.name}.cu")
 
     def macros(self, dtype: int, columns: int, in_registers: bool) -> Settings:
         return {"DTYPE": dtype, "COLUMNS": columns, "A_IN_REGISTERS": int(in_registers)}
@@ -117,7 +117,7 @@ class SmClockProbe:
 
     @property
     def path(self) -> Path:
-        return KERNELS / f"{self.name}.cu"
+        return kernel_file(f"{self.name}.cu")
 
     def launch(self, sm_count: int) -> Launch:
         return Launch(self.entry, (2 * sm_count, 1, 1), (1024, 1, 1))
@@ -166,7 +166,7 @@ class LevelsProbe:
 
     @property
     def path(self) -> Path:
-        return KERNELS / f"{self.name}.cu"
+        return kernel_file(f"{self.name}.cu")
 
 
 CEILINGS = CeilingsProbe()
