@@ -47,9 +47,7 @@ def fingerprint(
     Headers are those in INCLUDE_FOLDERS.
     """
     text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
-    headers = tuple(
-        (name, kernel_file(name).read_text(encoding="utf-8")) for name in _headers(text)
-    )
+    headers = _headers(text, set())
     code = _Code.of((text, *(header for _, header in headers)))
     seen = {name: value for name, value in settings.items() if code.sees(name)}
     content = code.content + json.dumps(sorted(seen.items())) + "]"
@@ -131,15 +129,18 @@ class _Code:
         )
 
 
-def _headers(text: str, seen: set[str] | None = None) -> list[str]:
-    """Names of own headers, directly or indirectly included, in the order of their mention."""
-    seen = set() if seen is None else seen
-    names = []
+def _headers(text: str, seen: set[str]) -> list[tuple[str, str]]:
+    """(name, text) of own headers, directly or indirectly included, in the order of their mention.
+
+    Those in `seen` are left out, and each that is found is added to it.
+    """
+    found: list[tuple[str, str]] = []
     for name in _included(text):
-        if name not in seen and kernel_file(name).is_file():
+        if name not in seen and (path := kernel_file(name)).is_file():
             seen.add(name)
-            names += [name, *_headers(kernel_file(name).read_text(encoding="utf-8"), seen)]
-    return names
+            header = path.read_text(encoding="utf-8")
+            found += [(name, header), *_headers(header, seen)]
+    return found
 
 
 @lru_cache(maxsize=256)
