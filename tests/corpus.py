@@ -17,7 +17,7 @@ import numpy as np
 
 from gemmlab import ladder, simulator
 from gemmlab.cuda.options import options_for
-from gemmlab.folders import KERNELS as RUNG_FILES
+from gemmlab.folders import kernel_file
 from gemmlab.kernel.bounds import error_bound, reference
 from gemmlab.kernel.operands import random_matrix
 from gemmlab.ladder.shapes import ceil_div
@@ -34,7 +34,7 @@ def self_contained(text: str) -> str:
         if found[1] in there:
             return ""
         there.add(found[1])
-        body = (RUNG_FILES / found[1]).read_text(encoding="utf-8")
+        body = kernel_file(found[1]).read_text(encoding="utf-8")
         return OWN_HEADER.sub(header, body.replace("#pragma once\n", ""))
 
     return OWN_HEADER.sub(header, text)

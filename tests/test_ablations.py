@@ -74,7 +74,7 @@ def test_a_step_is_the_rung_s_file_with_other_macros():
     assert kernel.settings == SECOND.all_settings and kernel.name == "01_naive"
     problems = [ladder.Problem(*SHAPES[0])]
     assert str(kernel.fingerprint(problems, sample_record.TARGET)) == code_of(SECOND)
-    elsewhere = Step("three", "", "01_naive", file="kernels/02_coalescing.cu")
+    elsewhere = Step("three", "", "01_naive", file="02_coalescing.cu")
     assert elsewhere.path == ladder.find("02_coalescing").path
     assert len({*map(code_of, (FIRST, SECOND, elsewhere))}) == 3
 

@@ -4,11 +4,10 @@ import re
 
 import pytest
 
-from gemmlab import cli
+from gemmlab import cli, folders
 from gemmlab.cuda import headers as cuda_headers
 from gemmlab.cuda import nvrtc, options
 from gemmlab.cuda.options import options_for
-from gemmlab.kernel import fingerprint
 from gemmlab.kernel.compiler import CompileError, code_hash, compile_kernel, require_compiles
 
 KERNEL = """// A kernel.
@@ -22,8 +21,8 @@ extern "C" __global__ void twice(float* x) {
 
 @pytest.fixture
 def headers(tmp_path, monkeypatch):
-    for module in (options, fingerprint):
-        monkeypatch.setattr(module, "KERNELS", tmp_path)
+    for module in (options, folders):
+        monkeypatch.setattr(module, "INCLUDE_FOLDERS", (tmp_path,))
     (tmp_path / "helper.cuh").write_text('#include "deeper.cuh"\n')
     (tmp_path / "deeper.cuh").write_text("#define DEPTH 1\n")
     return tmp_path

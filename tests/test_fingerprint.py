@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gemmlab.folders import KERNELS
+from gemmlab import folders
 from gemmlab.kernel import fingerprint
 from gemmlab.ladder import SIMULATED, Parameter, Problem, find
 from gemmlab.loading import load
@@ -99,11 +99,11 @@ def test_other_settings_than_the_recorded_ones_are_not_replayed():
 
 @pytest.fixture
 def kernels(tmp_path, monkeypatch):
-    """A copy of kernels/ that may be edited."""
-    for path in KERNELS.glob("*.cu*"):
+    """A copy of all files of kernels/ in one folder, which may be edited."""
+    for path in folders.kernel_files():
         (tmp_path / path.name).write_text(path.read_text("utf-8"), "utf-8")
     monkeypatch.setattr("gemmlab.ladder.rung.KERNELS", tmp_path)
-    monkeypatch.setattr(fingerprint, "KERNELS", tmp_path)
+    monkeypatch.setattr(folders, "INCLUDE_FOLDERS", (tmp_path,))
     return tmp_path
 
 

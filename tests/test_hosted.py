@@ -189,8 +189,8 @@ def test_links_of_a_copy_lead_to_copies_and_to_files_of_the_commit():
         return copies._target(text, WHERE)
 
     assert target("02_coalescing.ipynb#x").endswith("/owner/name/blob/colab/02_coalescing.ipynb#x")
-    file = target("../kernels/pipeline.cuh")
-    assert file == f"https://github.com/owner/name/blob/{COMMIT}/kernels/pipeline.cuh"
+    file = target("../kernels/common/pipeline.cuh")
+    assert file == f"https://github.com/owner/name/blob/{COMMIT}/kernels/common/pipeline.cuh"
     assert target("https://example.org/a") == "https://example.org/a"
     assert target("#here") == "#here"
 

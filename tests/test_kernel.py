@@ -121,6 +121,14 @@ def test_a_source_may_lie_in_a_file_and_is_checked_like_a_text(tmp_path):
     assert kernel.edited and kernel.text == TEXT and np.allclose(kernel(A, B), A @ B, atol=1e-5)
 
 
+def test_a_copy_of_a_rung_in_another_folder_finds_the_headers(tmp_path):
+    """Rung 12 includes some of kernels/common/ and some of its own folder."""
+    path = tmp_path / "copy.cu"
+    path.write_text(gl.load("12_split_k").text + "// mine\n", encoding="utf-8")
+    kernel = gl.from_source(path, like="12_split_k")
+    assert kernel.edited and np.allclose(kernel(A, B), A @ B, atol=1e-5)
+
+
 def test_c_may_be_anything_where_beta_is_0(kernel):
     assert np.isfinite(kernel(A, B, np.full((9, 9), np.nan))).all()
 

@@ -21,7 +21,7 @@ from gemmlab.cuda.architectures import (
     STATIC_SHARED_BYTES,
 )
 from gemmlab.cuda.options import LEVEL
-from gemmlab.folders import KERNELS
+from gemmlab.folders import COMMON, KERNELS, NOTEBOOKS, kernel_file, kernel_files
 from gemmlab.kernel import compiler, prebuilt
 from gemmlab.ladder import (
     RUNGS,
@@ -50,20 +50,40 @@ def included(text) -> list[str]:
     """Own headers, those that they include too."""
     found = []
     for name in re.findall(r'#include "(.*)"', text):
-        found += [name, *included((KERNELS / name).read_text(encoding="utf-8"))]
+        found += [name, *included(kernel_file(name).read_text(encoding="utf-8"))]
     return found
 
 
-@pytest.mark.parametrize("header", sorted(KERNELS.glob("*.cuh")), ids=lambda path: path.name)
-def test_a_header_of_few_rungs_names_those_that_include_it(header):
-    """As in "For 12 and 22.", above its first directive. One of four rungs or more need not."""
-    users = [
-        rung.name[:2] for rung in RUNGS if header.name in included(rung.path.read_text("utf-8"))
-    ]
-    about = header.read_text("utf-8").partition("#pragma once")[0].replace("\n// ", " ")
-    named = re.findall(r"\bFor ((?:\d\d, )*(?:\d\d and )?\d\d)\.", about)
-    assert named or not users or len(users) > 3
-    assert all(re.findall(r"\d\d", numbers) == users for numbers in named) and len(named) <= 1
+def test_no_two_files_of_kernels_have_one_name():
+    """For an include, a record and an error name a file without its folder."""
+    names = [path.name for path in kernel_files()]
+    below = [path for path in KERNELS.rglob("*.cu*") if path.is_file()]
+    assert len({*names}) == len(names) == len(below) > len(RUNGS)
+
+
+def test_a_rung_is_in_kernels_and_its_folder_bears_its_number():
+    assert {path.stem for path in KERNELS.glob("*.cu*")} == {rung.name for rung in RUNGS}
+    for path in kernel_files():
+        if path.parent not in (KERNELS, COMMON) and path.suffix == ".cu":
+            assert path.name[:3] == path.parent.name[:3]
+    for folder in {path.parent for path in kernel_files()} - {KERNELS, COMMON}:
+        assert (NOTEBOOKS / f"{folder.name}.ipynb").is_file()
+
+
+@pytest.mark.parametrize(
+    "header", [path for path in kernel_files() if path.suffix == ".cuh"], ids=lambda path: path.name
+)
+def test_a_header_is_in_common_if_several_rungs_need_it_else_in_the_folder_of_the_one(header):
+    """Which rung a file is of says its number, "00" for the ceilings."""
+    users = {
+        path.name[:2]
+        for path in kernel_files()
+        if path.suffix == ".cu" and header.name in included(path.read_text(encoding="utf-8"))
+    }
+    if header.parent == COMMON:
+        assert len(users) > 1
+    else:
+        assert users <= {header.parent.name[:2]}
 
 
 @every_rung
@@ -76,7 +96,7 @@ def test_its_kernel_file_says_what_the_ladder_says(rung):
     for part in ("Idea:", "Launch:", "Takes:"):
         assert re.search(rf"^// {part} +\S", header, re.M)
     own = macros(text)
-    headers = [KERNELS / name for name in included(text)]
+    headers = [kernel_file(name) for name in included(text)]
     defaults = {name: value for one in headers for name, value in macros(one).items()} | own
     parameters = {
         p.name: str(p.default)
@@ -381,5 +401,5 @@ def test_a_rung_is_named_in_text(name):
 
 def test_the_ring_of_10_has_the_places_that_its_header_says():
     """It is no setting any more, so its shared memory is worked out from a number of ours."""
-    header = (KERNELS / "register_tiles.cuh").read_text(encoding="utf-8")
+    header = kernel_file("register_tiles.cuh").read_text(encoding="utf-8")
     assert re.search(r"#define STAGES (\d+)", header)[1] == str(register_banks.STAGES)

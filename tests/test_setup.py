@@ -664,6 +664,7 @@ kernel = gl.load("03_shared_memory")
 print(folders.ROOT)
 print(kernel.check().passed, kernel(A := gl.random_matrix(5, 7, 1), A.T.copy()).shape)
 print(runs.replay_at(kernel, *runs.LARGE).gpu)
+print(gl.load("12_split_k").name)  # with headers of kernels/common and of its own folder
 print(len(gl.lab("01_naive").picture.value) > 1000)
 print([cli.main([command]) for command in ("compile", "record", "tune")])
 """
@@ -688,6 +689,7 @@ def test_a_wheel_has_all_that_the_package_reads(tmp_path):
         str(site / "gemmlab" / "data"),
         "True (5, 5)",
         "NVIDIA H200",
+        "12_split_k",
         "True",
         "[2, 2, 2]",
     ]

@@ -9,7 +9,7 @@ import re
 import pytest
 from PIL import Image
 
-from gemmlab.folders import KERNELS, NOTEBOOKS, ROOT
+from gemmlab.folders import KERNELS, NOTEBOOKS, ROOT, kernel_files
 from gemmlab.ladder import RUNGS
 from gemmlab.notebook import exercises, glossary
 from gemmlab.notebook.reading import DEEPER
@@ -68,7 +68,7 @@ def shown(page: notebook.Page) -> str:
         ("notebooks/index.ipynb", "index.html"),
         ("notebooks/01_naive.ipynb", "notebooks/01_naive.html"),
         ("docs/simulator.md", "simulator.html"),
-        ("kernels/tiles.cuh", "kernels/tiles.cuh.html"),
+        ("kernels/common/tiles.cuh", "kernels/common/tiles.cuh.html"),
         ("gemmlab/kernel", "gemmlab/kernel/index.html"),
         ("results/nvidia-h200/fp8_steps.csv", "results/nvidia-h200/fp8_steps.csv"),
     ],
@@ -243,8 +243,11 @@ def test_every_line_of_a_kernel_has_its_number_and_its_code():
 
 def test_an_include_leads_to_the_header():
     page = code.page("kernels/18_persistent.cu")
-    assert '<a href="send_tile.cuh.html">send_tile.cuh</a>' in page
+    assert '<a href="common/send_tile.cuh.html">send_tile.cuh</a>' in page
     assert "cuda_fp16.h.html" not in page
+    page = code.page("kernels/14_wmma/14_steps.cu")
+    assert '<a href="../14_wmma.cu.html">14_wmma.cu</a>' in page
+    assert '<a href="pieces.cuh.html">pieces.cuh</a>' in page
 
 
 def test_the_heat_of_a_rung_is_whole_and_other_files_have_none():
@@ -255,12 +258,16 @@ def test_the_heat_of_a_rung_is_whole_and_other_files_have_none():
         int(one.replace(",", "")) for one in re.findall(r'title="([\d,]+) sectors"', page)
     )
     assert f"of {counted:,} sectors" in page
-    for path in ("kernels/tiles.cuh", "gemmlab/files.py", "kernels/10_steps.cu"):
+    for path in (
+        "kernels/common/tiles.cuh",
+        "gemmlab/files.py",
+        "kernels/10_register_banks/10_steps.cu",
+    ):
         assert "--share" not in code.page(path)
 
 
 def test_what_a_file_is_for_is_a_sentence():
-    said = {path: code.about(path.name, path.read_text(encoding="utf-8")) for path in KERNELS.glob("*.cu*")}  # fmt: skip # noqa: E501
+    said = {path: code.about(path.name, path.read_text(encoding="utf-8")) for path in kernel_files()}  # fmt: skip # noqa: E501
     for path, sentence in said.items():
         assert re.fullmatch(r"[A-Z0-9\[a-z].{15,}\.", sentence), (path.name, sentence)
     assert said[KERNELS / "03_shared_memory.cu"] == (

@@ -26,7 +26,7 @@ MACROS = {
     "idle": {"WIDE": 1, "TRANSPOSED": 1, "WIDE_C": 1, "IDLE": 48},
 }
 WARPS = "08_warp_tiling"
-BUFFERED, FILE = "09_double_buffering", "kernels/09_a_by_rows.cu"
+BUFFERED, FILE = "09_double_buffering", "09_a_by_rows.cu"
 
 
 def test_variants_stand_beside_each_other_with_what_is_known_of_them():

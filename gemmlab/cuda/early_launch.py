@@ -1,4 +1,4 @@
-"""Programmatic dependent launch, which CuPy does not offer: see kernels/early_launch.cuh."""
+"""Programmatic dependent launch, which CuPy does not offer: see early_launch.cuh."""
 
 from __future__ import annotations
 

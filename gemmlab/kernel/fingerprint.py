@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from gemmlab.cuda.options import LEVEL
-from gemmlab.folders import KERNELS
+from gemmlab.folders import kernel_file
 from gemmlab.ladder import IllegalSetting, Launch, MapOf, Problem, Rung, Settings, Target, Workspace
 
 TEXT = "the text"  # the name of a source that is no file
@@ -44,10 +44,10 @@ def fingerprint(
     """Of a kernel's file or text with its settings, and of what is launched.
 
     Comments, white space, the compiler's version, and macros that nothing mentions do not count.
-    Headers are those in `kernels/`.
+    Headers are those in INCLUDE_FOLDERS.
     """
     text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
-    headers = tuple((name, (KERNELS / name).read_text(encoding="utf-8")) for name in _headers(text))
+    headers = _headers(text, set())
     code = _Code.of((text, *(header for _, header in headers)))
     seen = {name: value for name, value in settings.items() if code.sees(name)}
     content = code.content + json.dumps(sorted(seen.items())) + "]"
@@ -129,15 +129,18 @@ class _Code:
         )
 
 
-def _headers(text: str, seen: set[str] | None = None) -> list[str]:
-    """Names of own headers, directly or indirectly included, in the order of their mention."""
-    seen = set() if seen is None else seen
-    names = []
+def _headers(text: str, seen: set[str]) -> list[tuple[str, str]]:
+    """(name, text) of own headers, directly or indirectly included, in the order of their mention.
+
+    Those in `seen` are left out, and each that is found is added to it.
+    """
+    found: list[tuple[str, str]] = []
     for name in _included(text):
-        if name not in seen and (KERNELS / name).is_file():
+        if name not in seen and (path := kernel_file(name)).is_file():
             seen.add(name)
-            names += [name, *_headers((KERNELS / name).read_text(encoding="utf-8"), seen)]
-    return names
+            header = path.read_text(encoding="utf-8")
+            found += [(name, header), *_headers(header, seen)]
+    return found
 
 
 @lru_cache(maxsize=256)

@@ -27,7 +27,7 @@ from gemmlab.cuda import nvrtc
 from gemmlab.cuda.architectures import ARCHS, SIMULATED_ARCH
 from gemmlab.cuda.nvrtc import NoCompiler, Program
 from gemmlab.cuda.options import options_for
-from gemmlab.folders import KERNELS
+from gemmlab.folders import KERNELS, kernel_file
 from gemmlab.kernel.fingerprint import code_hash
 from gemmlab.ladder import (
     CEILINGS,
@@ -109,7 +109,7 @@ def build(
     The first settings are compiled for all of `archs` (those of archs_of if None), the others for
     SIMULATED_ARCH.
     """
-    source = (KERNELS / f"{name}.cu").read_text(encoding="utf-8")
+    source = kernel_file(f"{name}.cu").read_text(encoding="utf-8")
     wanted = [
         (source, name, chosen, arch)
         for at, chosen in enumerate(settings)
@@ -234,13 +234,13 @@ def _key(source: str, macros: dict[str, int]) -> str:
 @lru_cache
 def _names() -> dict[str, str]:
     """The whole text of each file in kernels/ that is compiled -> its name."""
-    return {(KERNELS / f"{name}.cu").read_text(encoding="utf-8"): name for name in NAMES}
+    return {kernel_file(f"{name}.cu").read_text(encoding="utf-8"): name for name in NAMES}
 
 
 def _macros(options: tuple[str, ...]) -> Settings | None:
     """The settings among NVRTC's options; None where there are other options than a rung has."""
     others = {o for o in options if not MACRO.fullmatch(o) and not LEVEL.fullmatch(o)}
-    if others - {f"-I{KERNELS}"}:
+    if others.difference(options_for({})):
         return None
     found = (MACRO.fullmatch(option) for option in options)
     return {match[1]: int(match[2]) for match in found if match}

@@ -1,6 +1,6 @@
 """Matrices in 8 bits with scales, as rung 19 takes them, made from float32 or bfloat16.
 
-The kernels are in kernels/19_quantize.cu; on a GPU they run there, else in the simulator.
+The kernels are in 19_quantize.cu; on a GPU they run there, else in the simulator.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from gemmlab.cuda.device import gpu
 from gemmlab.cuda.options import options_for
-from gemmlab.folders import KERNELS
+from gemmlab.folders import kernel_file
 from gemmlab.kernel import faults, in_simulator, on_gpu
 from gemmlab.kernel.arguments import ArgumentError, kind_of
 from gemmlab.kernel.compiler import code_hash
@@ -22,7 +22,7 @@ from gemmlab.ladder import Launch, Problem, Settings
 from gemmlab.ladder.element_types import BFLOAT16, E4M3, E5M2, FLOAT32, ElementType
 from gemmlab.ladder.scales import OF_BLOCKS, OF_ROWS, OF_TENSORS, Scales
 
-PATH = KERNELS / "19_quantize.cu"
+PATH = kernel_file("19_quantize.cu")
 TILE, THREADS = 128, 256  # of a block: rows and columns, and threads
 KINDS = {one.name: one for one in (OF_TENSORS, OF_ROWS, OF_BLOCKS)}
 ELEMENTS = {one.name: one for one in (E4M3, E5M2)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gemmlab.folders import KERNELS
+from gemmlab.folders import kernel_file
 from gemmlab.ladder.launch import Launch
 from gemmlab.ladder.precision import (
     BRAIN,
@@ -51,7 +51,7 @@ class CeilingsProbe:
 
     @property
     def path(self) -> Path:
-        return KERNELS / f"{self.name}.cu"
+        return kernel_file(f"{self.name}.cu")
 
     def copy_launch(self, sm_count: int) -> Launch:
         return Launch(self.copy_entry, (sm_count * 64, 1, 1), (1024, 1, 1))
@@ -71,7 +71,7 @@ class TensorCeilingProbe:
 
     @property
     def path(self) -> Path:
-        return KERNELS / f"{self.name}.cu"
+        return kernel_file(f"{self.name}.cu")
 
     def launch(self, sm_count: int) -> Launch:
         return Launch(self.entry, (sm_count * 4, 1, 1), (256, 1, 1))
@@ -86,7 +86,7 @@ class MmaCeilingsProbe:
 
     @property
     def path(self) -> Path:
-        return KERNELS / f"{self.name}.cu"
+        return kernel_file(f"{self.name}.cu")
 
     def macros(self, dtype: int) -> Settings:
         return {**TENSOR_CEILING.macros, "DTYPE": dtype}
@@ -108,7 +108,7 @@ class WgmmaCeilingsProbe:
 
     @property
     def path(self) -> Path:
-        return KERNELS / f"{self.name}.cu"
+        return kernel_file(f"{self.name}.cu")
 
     def macros(self, dtype: int, columns: int, in_registers: bool) -> Settings:
         return {"DTYPE": dtype, "COLUMNS": columns, "A_IN_REGISTERS": int(in_registers)}
@@ -126,7 +126,7 @@ class SmClockProbe:
 
     @property
     def path(self) -> Path:
-        return KERNELS / f"{self.name}.cu"
+        return kernel_file(f"{self.name}.cu")
 
     def launch(self, sm_count: int) -> Launch:
         return Launch(self.entry, (2 * sm_count, 1, 1), (1024, 1, 1))
@@ -175,7 +175,7 @@ class LevelsProbe:
 
     @property
     def path(self) -> Path:
-        return KERNELS / f"{self.name}.cu"
+        return kernel_file(f"{self.name}.cu")
 
 
 CEILINGS = CeilingsProbe()

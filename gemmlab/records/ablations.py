@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from gemmlab import ladder
 from gemmlab.cuda import nvrtc
 from gemmlab.cuda.device import require_gpu, software_versions
-from gemmlab.folders import ROOT
+from gemmlab.folders import kernel_file
 from gemmlab.kernel.compiler import Compiled, options_for, resources
 from gemmlab.kernel.fingerprint import Fingerprint, of_rung, shortened
 from gemmlab.kernel.kernel import Kernel
@@ -70,7 +70,7 @@ class Step:
 
     `like` is the rung that it is launched and verified as; `settings` come on top of the rung's
     defaults, and may be any macros of the file, which is the rung's own if `file` is empty, else
-    one below the project's root. `taken` is false for a road that led nowhere.
+    the one of that name in `kernels/`. `taken` is false for a road that led nowhere.
     """
 
     title: str
@@ -82,7 +82,7 @@ class Step:
 
     @property
     def path(self) -> Path:
-        return ROOT / self.file if self.file else ladder.find(self.like).path
+        return kernel_file(self.file) if self.file else ladder.find(self.like).path
 
     @property
     def all_settings(self) -> Settings:
@@ -95,8 +95,8 @@ class Step:
 
     @property
     def row(self) -> tuple[str, str]:
-        """What tells its rows apart: file and settings."""
-        return self.path.relative_to(ROOT).as_posix(), ladder.written(self.all_settings)
+        """What tells its rows apart: the file, wherever below kernels/ it lies, and settings."""
+        return f"kernels/{self.path.name}", ladder.written(self.all_settings)
 
     def kernel(self, compiled: Compiled | None = None) -> Kernel:
         """Ready to call: with what was compiled elsewhere, or compiled now. Raises CompileError."""
@@ -108,7 +108,7 @@ def _banks(title: str, predicted: str, taken: bool = True, **settings: int) -> S
 
 
 def _before(title: str, predicted: str, taken: bool = True, **settings: int) -> Step:
-    return Step(title, predicted, "10_register_banks", settings, "kernels/10_steps.cu", taken)
+    return Step(title, predicted, "10_register_banks", settings, "10_steps.cu", taken)
 
 
 _AHEAD = {"BK": 8, "STAGES": 1, "GROUP": 1, "PAIRS": 1}  # through registers, before the ring
@@ -117,19 +117,19 @@ _AHEAD = {"BK": 8, "STAGES": 1, "GROUP": 1, "PAIRS": 1}  # through registers, be
 def _part(title: str, predicted: str, taken: bool, **settings: int) -> Step:
     """05 with the tile of 06, and some of what else changed."""
     tile = {"BM": 128, "BN": 128, "BK": 16, "TM": 8, "TN": 8}
-    file = "kernels/06_parts.cu" if settings else ""
+    file = "06_parts.cu" if settings else ""
     return Step(title, predicted, "05_thread_tile_2d", tile | settings, file, taken)
 
 
 def _lanes(title: str, predicted: str, taken: bool = True, **settings: int) -> Step:
     """08 whose lanes stand elsewhere in the warp's tile."""
-    return Step(title, predicted, "08_warp_tiling", settings, "kernels/08_lanes.cu", taken)
+    return Step(title, predicted, "08_warp_tiling", settings, "08_lanes.cu", taken)
 
 
 def _copies(title: str, predicted: str, **settings: int) -> Step:
     """09 whose asynchronous copies are written otherwise, or whose tile of A lies by rows."""
     about = {"BY_ROWS": 1, "MIN_BLOCKS": 2} | settings
-    return Step(title, predicted, "09_double_buffering", about, "kernels/09_a_by_rows.cu", False)
+    return Step(title, predicted, "09_double_buffering", about, "09_a_by_rows.cu", False)
 
 
 _SQUARE = {"WM": 64, "WN": 64}

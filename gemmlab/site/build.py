@@ -14,7 +14,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from gemmlab import files
-from gemmlab.folders import KERNELS, NOTEBOOKS, ROOT, NoCheckout, require_checkout
+from gemmlab.folders import NOTEBOOKS, ROOT, NoCheckout, kernel_files, require_checkout
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
 from gemmlab.site import hosted, speeds, widgets
 from gemmlab.site.pages import code, links, logo, notebook, prose
@@ -83,7 +83,7 @@ def _write_sources() -> set[Path]:
         text, linked = prose.page(path)
         put(links.source(path), text.encode())
         met |= linked
-    met |= {f"kernels/{path.name}" for path in KERNELS.glob("*.cu*")}
+    met |= {path.relative_to(ROOT).as_posix() for path in kernel_files()}
     for path in _progress("code")(sorted(met), len(met)):
         _put_linked(path, put)
     put("logo.svg", logo.svg())

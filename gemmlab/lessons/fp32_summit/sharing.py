@@ -1,6 +1,6 @@
 """Who computes which tile of C, and which stages of it, where blocks stay and share what is left.
 
-The schedule is what kernels/stream_k.cuh computes, run in the simulator at any size of product;
+The schedule is what stream_k.cuh computes, run in the simulator at any size of product;
 nothing is multiplied. work.py has the same from the addresses of whole products, which must be
 small.
 """

@@ -22,7 +22,7 @@ def numbers(element: ElementType) -> np.ndarray:
 
 
 def converted(values: np.ndarray, element: ElementType) -> np.ndarray:
-    """What kernels/19_quantize.cu makes of values up to the largest number of `element`, float64.
+    """What 19_quantize.cu makes of values up to the largest number of `element`, float64.
 
     values: float32 (n,). They are quantized together with that number, so that their scale is 1.
     """

@@ -2,7 +2,7 @@
 
     python -m gemmlab record 19_errors
 
-quantizes random matrices with kernels/19_quantize.cu, multiplies them with rung 19, and compares
+quantizes random matrices with 19_quantize.cu, multiplies them with rung 19, and compares
 with float64; results/<gpu>/fp8_errors.csv holds it (see gemmlab.records.registry). The simulator
 has the same bits.
 """

@@ -76,7 +76,7 @@ def _ours(title: str, predicted: str = "", taken: bool = True, **settings: int) 
 
 def _apart(title: str, predicted: str, taken: bool = True, **settings: int) -> Step:
     """The ideas of the rung apart."""
-    file = "kernels/15_steps.cu"
+    file = "15_steps.cu"
     return Step(title, predicted, "15_mma_sync", FIRST | settings, file, taken)
 
 
@@ -102,7 +102,7 @@ STEPS = (
     _apart("rows padded by 32 bytes, C from registers",
            "whole sectors, but rows meet in the banks in pairs", False, PADDING=2),
     Step("14 with rows padded by 32 bytes", "whole sectors, but rows meet in the banks in pairs",
-         "14_wmma", {"ROW_PAD": 16}, "kernels/14_steps.cu", taken=False),
+         "14_wmma", {"ROW_PAD": 16}, "14_steps.cu", taken=False),
 )  # fmt: skip
 
 

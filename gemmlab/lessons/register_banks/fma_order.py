@@ -1,6 +1,6 @@
 """The order of FMAs, measured: outer products of registers, alone or with loads among them.
 
-kernels/10_fma_order.cu is what a thread of a fast kernel does most, and nothing else. It is
+10_fma_order.cu is what a thread of a fast kernel does most, and nothing else. It is
 compiled in many ways; each is taken apart by gemmlab.sass, timed, and counted by Nsight Compute,
 which runs this module on the very cubins that were timed:
 
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from gemmlab.cuda import nvrtc
 from gemmlab.cuda.device import Gpu, gpu, require_gpu, software_versions
 from gemmlab.cuda.options import LEVEL
-from gemmlab.folders import KERNELS
+from gemmlab.folders import kernel_file
 from gemmlab.kernel.compiler import options_for, resources
 from gemmlab.kernel.fingerprint import Fingerprint, fingerprint
 from gemmlab.ladder import CEILINGS, Launch, Problem, Settings, Target
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     import pandas
 
 NAME, ENTRY = "10_fma_order", "outer_products"
-PATH = KERNELS / f"{NAME}.cu"
+PATH = kernel_file(f"{NAME}.cu")
 ORDERS = (
     "row by row", "rows snaking", "columns snaking", "2×2 zigzag", "strips of four columns",
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """How a box lies in shared memory after a copy by tensor map, and which thread holds which sum.
 
-Found by running kernels/16_layouts.cu in the simulator, where both are as on an H200.
+Found by running 16_layouts.cu in the simulator, where both are as on an H200.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import numpy as np
 
 from gemmlab import simulator
 from gemmlab.cuda.options import options_for
-from gemmlab.folders import KERNELS
+from gemmlab.folders import kernel_file
 from gemmlab.lessons.tma_wgmma.rung import GROUP_THREADS, SQUARE
 
-PROBE = KERNELS / "16_layouts.cu"
+PROBE = kernel_file("16_layouts.cu")
 SWIZZLE_BYTES = {"none": 128, "32B": 32, "64B": 64, "128B": 128}  # the widest row of a box
 CHUNK = 8  # elements of 16 bytes, which a swizzle moves as a whole
 ROWS = 8  # of a box, after which every swizzle has begun anew

@@ -1,6 +1,6 @@
 """What the blocks that stay need of A and B in each of their rounds, at any size of product.
 
-The order of the tiles is what kernels/warpgroup_tiles.cuh computes, run in the simulator; nothing
+The order of the tiles is what warpgroup_tiles.cuh computes, run in the simulator; nothing
 is multiplied. schedule.py has the same from the copies of whole products, which must be small.
 """
 

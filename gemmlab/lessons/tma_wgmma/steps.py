@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from gemmlab import ladder
 from gemmlab.cuda.device import require_gpu, software_versions
-from gemmlab.folders import KERNELS
+from gemmlab.folders import kernel_file
 from gemmlab.kernel.fingerprint import Fingerprint, of_rung
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import Operands
@@ -51,9 +51,9 @@ BITS_SEED = 18
 class Step:
     """One kernel of the way, or of a road that was not taken: `what` it does.
 
-    `changes`: what is replaced in the text of the rung, each found there once. `file`: another
-    text, below kernels/. `plan`: how it is launched, if not as the rung. `counted` and `paced`: at
-    HUGE.
+    `changes`: what is replaced in the text of the rung, each found there once. `file`: the
+    name of another text in kernels/. `plan`: how it is launched, if not as the rung. `counted` and
+    `paced`: at HUGE.
     """
 
     what: str
@@ -73,7 +73,7 @@ class Step:
     @property
     def source(self) -> str | Path:
         """The kernel's file, or its text where something is replaced."""
-        path = KERNELS / self.file if self.file else self.rung.path
+        path = kernel_file(self.file) if self.file else self.rung.path
         if not self.changes:
             return path
         text = path.read_text(encoding="utf-8")

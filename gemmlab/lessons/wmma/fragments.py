@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from gemmlab import simulator
-from gemmlab.folders import KERNELS
+from gemmlab.folders import kernel_file
 from gemmlab.kernel.compiler import options_for
 from gemmlab.ladder import PIECES_PROBE
 from gemmlab.ladder.probes import PIECE
 
-PROBE = KERNELS / f"{PIECES_PROBE}.cu"
+PROBE = kernel_file(f"{PIECES_PROBE}.cu")
 LANES = 32
 
 
 def by_wmma() -> dict[str, np.ndarray]:
     """For "A", "B" and "C" the numbers, row * 16 + column, that each lane holds: int (32, places).
 
-    Found by running kernels/14_fragments.cu in the simulator, which holds them as an H200 does. Of
+    Found by running 14_fragments.cu in the simulator, which holds them as an H200 does. Of
     A and B every lane holds its eight elements twice, in places 0 to 7 and 8 to 15.
     """
     numbers = np.arange(PIECE * PIECE).reshape(PIECE, PIECE)

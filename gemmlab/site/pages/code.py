@@ -15,7 +15,7 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 
-from gemmlab.folders import ROOT
+from gemmlab.folders import ROOT, kernel_file
 from gemmlab.ladder import RUNGS
 from gemmlab.loading import load
 from gemmlab.notebook.heat import COUNTS, Heat, heat
@@ -128,8 +128,8 @@ def _cost(kind: str, line: dict) -> str:
 def _linked(path: str, line: str) -> str:
     """A highlighted line, with a link where it includes a header of ours."""
     found = _INCLUDE.match(html.unescape(re.sub(r"<[^>]*>", "", line)))
-    if not found or not (ROOT / posixpath.dirname(path) / found[1]).is_file():
+    if not found or not (header := kernel_file(found[1])).is_file():
         return line
-    target = links.address(links.source(posixpath.join(posixpath.dirname(path), found[1])))
+    target = links.address(links.source(header.relative_to(ROOT).as_posix()))
     where = links.between(links.source(path), target)
     return line.replace(found[1], f'<a href="{where}">{found[1]}</a>')

@@ -5,7 +5,7 @@ Each is Markdown, made of what the notebooks and README.md have it from.
 
 from __future__ import annotations
 
-from gemmlab.folders import KERNELS, ROOT
+from gemmlab.folders import ROOT, kernel_files
 from gemmlab.notebook import glossary as words
 from gemmlab.notebook import index, overview, reading
 from gemmlab.records.registry import NoRecord
@@ -70,9 +70,10 @@ def glossary() -> str:
 def kernels() -> str:
     """All files of kernels/: of each its page, and what it is for."""
     lines = ["| file | what it is |", "|---|---|"]
-    for path in sorted(KERNELS.glob("*.cu*")):
-        about = code.about(path.name, path.read_text(encoding="utf-8"))
-        lines.append(f"| [{path.name}]({links.source(f'kernels/{path.name}')}) | {about} |")
+    for path in kernel_files():
+        name = path.relative_to(ROOT).as_posix()
+        about = code.about(name, path.read_text(encoding="utf-8"))
+        lines.append(f"| [{name.removeprefix('kernels/')}]({links.source(name)}) | {about} |")
     return "\n".join(lines)
 
 

@@ -161,7 +161,7 @@ class Report:
         lines = (
             f"CUPY_CACHE_DIR=build/{self.name} CUPY_CACHE_SAVE_CUDA_SOURCE=1 \\",
             "  ncu --set full --clock-control none \\",
-            f"      --import-source yes --source-folders build/{self.name},kernels \\",
+            f"      --import-source yes --source-folders build/{self.name},kernels/common \\",
             f"      --kernel-name {self._launch.entry} --launch-count 1 -o build/{self.name} \\",
             f"      .venv/bin/python -m gemmlab.measure.profiler {self.name} "
             + "x".join(map(str, self.shape)),

@@ -1,5 +1,5 @@
 // Pieces of 16×16 elements, as WMMA of <mma.h> multiplies them, and the way of a warp's sums to C. A
-// warp has DOWN × ACROSS pieces of C, WM × WN elements. For 14.
+// warp has DOWN × ACROSS pieces of C, WM × WN elements.
 #pragma once
 
 using namespace nvcuda;

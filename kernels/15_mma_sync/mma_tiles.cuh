@@ -1,5 +1,5 @@
 // How tiles of A and B come to shared memory: by asynchronous copies of 16 bytes, or through
-// registers where rows of the matrices do not begin at multiples of 16 bytes. For 15.
+// registers where rows of the matrices do not begin at multiples of 16 bytes.
 #pragma once
 
 #include "mma_operands.cuh"

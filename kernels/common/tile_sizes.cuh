@@ -1,4 +1,4 @@
-// What a block and a thread compute, and how A and B are stored. For 12 and 13.
+// What a block and a thread compute, and how A and B are stored.
 #pragma once
 
 #ifndef BM

@@ -1,4 +1,4 @@
-// How the blocks of a cluster meet, and tell one another. For 17, 18 and 19.
+// How the blocks of a cluster meet, and tell one another.
 #pragma once
 
 #if CLUSTER > 1

@@ -1,4 +1,4 @@
-// How the sums of several blocks are joined: where they lie between, and who waits for whom. For 12.
+// How the sums of several blocks are joined: where they lie between, and who waits for whom.
 //
 // A part is the sums of one block, by fours: those of neighbouring threads are neighbours. Others
 // read them past L1, which may hold what was there before.

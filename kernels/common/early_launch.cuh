@@ -1,5 +1,5 @@
 // Programmatic dependent launch: the blocks of a launch begin where SMs have room, while the last
-// ones of the launch before it on the stream still run. For 17, 18 and 19.
+// ones of the launch before it on the stream still run.
 #pragma once
 
 #ifndef EARLY_LAUNCH

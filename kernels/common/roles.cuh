@@ -1,5 +1,5 @@
 // Producers and consumers of a block: how many threads they are, which registers they have, and
-// where each is in the ring of stages. For 17, 18 and 19.
+// where each is in the ring of stages.
 #pragma once
 
 #define THREADS ((GROUPS + 1) * GROUP_THREADS)   // the last warpgroup brings, the others multiply

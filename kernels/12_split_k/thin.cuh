@@ -1,4 +1,4 @@
-// Two kernels for products that read one large matrix once, and so are bound by memory. For 12.
+// Two kernels for products that read one large matrix once, and so are bound by memory.
 #pragma once
 
 #include "async_copy.cuh"

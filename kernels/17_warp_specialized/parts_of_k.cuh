@@ -1,5 +1,5 @@
 // How the blocks of a cluster, each with its part of K, add their sums of one tile of C: every one
-// adds its share of the columns, in the order of the parts. For 17.
+// adds its share of the columns, in the order of the parts.
 #pragma once
 
 #include "cluster.cuh"

@@ -1,5 +1,5 @@
 // Bringing a tile in two steps: from global memory into registers, and later from there into shared
-// memory. Between the two a kernel can wait, or work on something else. For 08 and 09.
+// memory. Between the two a kernel can wait, or work on something else.
 #pragma once
 
 #include "tiles.cuh"

@@ -1,4 +1,4 @@
-// Tiles of 8-bit floats, their scales, and sums in two levels. For 19.
+// Tiles of 8-bit floats, their scales, and sums in two levels.
 #pragma once
 
 #ifndef BM

@@ -1,5 +1,5 @@
 // The way of a warpgroup's sums to C through shared memory: stmatrix puts them there, a copy by
-// tensor map takes them on. For 17, 18 and 19.
+// tensor map takes them on.
 #pragma once
 
 #define SENT_COLUMNS (ROW_BYTES / (int)sizeof(OfC))            // of C, 64 rows at a time

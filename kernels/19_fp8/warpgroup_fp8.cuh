@@ -1,6 +1,6 @@
 // wgmma of 8-bit floats: 64 rows, 32 of K with one instruction. Both factors are K-major, for that
 // is the only way in which the instruction reads elements of 8 bits. What the tensor cores add keeps
-// 13 bits of the fraction. For sm_90a alone. For 19.
+// 13 bits of the fraction. For sm_90a alone.
 #pragma once
 
 #include "warpgroup.cuh"

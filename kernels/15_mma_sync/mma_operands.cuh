@@ -1,5 +1,5 @@
 // From tiles of A and B in shared memory to the words that a lane of a warp gives to mma.sync, and
-// from its sums to elements of C. A warp has DOWN × ACROSS pieces of 16×8. For 15.
+// from its sums to elements of C. A warp has DOWN × ACROSS pieces of 16×8.
 #pragma once
 
 #include "mma_instruction.cuh"

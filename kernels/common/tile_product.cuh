@@ -1,5 +1,5 @@
 // A block computes a BM×BN tile of op(A) @ op(B) over a range of K, in registers, TM×TN sums a
-// thread. Any M, N, K and leading dimensions; from sm_80 on. For 12 and 13.
+// thread. Any M, N, K and leading dimensions; from sm_80 on.
 // OP_A, OP_B: 0 where the matrix is stored as it is used, 1 where it is stored transposed. If K goes
 // down the stored rows (A transposed, B as it is), a tile is in shared memory as it is stored, and a
 // thread reads four neighbours for one k; copies are of 16 bytes, unless rows begin off 16 bytes. If

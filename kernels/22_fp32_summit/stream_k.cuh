@@ -1,5 +1,5 @@
 // Which tiles of C a block that stays computes, and over which part of K, so that all blocks have
-// as much to do; and how the sums of a tile that was cut come together. For 22.
+// as much to do; and how the sums of a tile that was cut come together.
 //
 // A part is the sums of one block. Neighbouring threads write neighbours, a float at a time: as
 // float4 the sums would have to lie in aligned registers, which the loop pays for. Others read them

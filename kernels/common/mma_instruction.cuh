@@ -2,7 +2,7 @@
 // instruction. From sm_80 on, 8-bit floats from sm_89.
 //
 // Whatever the type, one instruction goes 32 bytes along K: a lane has four words of A, two of B
-// and four sums of a 16×8 piece of C. For 15.
+// and four sums of a 16×8 piece of C.
 #pragma once
 
 #ifndef DTYPE

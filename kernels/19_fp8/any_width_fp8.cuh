@@ -1,5 +1,5 @@
 // The product where rows do not begin at multiples of 16 bytes, as tensor maps need, or K is 0:
-// threads load byte by byte, and one warpgroup computes 64×64 of C. Slow. For 19.
+// threads load byte by byte, and one warpgroup computes 64×64 of C. Slow.
 // Launch: block (128), grid (ceil(N / 64), ceil(M / 64)).
 #pragma once
 

@@ -1,4 +1,4 @@
-// How blocks meet: by counters in global memory, or in a cluster. For 12 and 22.
+// How blocks meet: by counters in global memory, or in a cluster.
 #pragma once
 
 #include "pipeline.cuh"

@@ -1,6 +1,6 @@
 // A warp's sums to C, with factors, a bias and an activation on the way: from registers, or through
 // shared memory where beta is not 0 or rows of C are no multiples of four elements. C is of 16 bits
-// as A and B, or float32 (OUT32, and from TF32 and 8-bit floats), or int32 from INT8. For 15.
+// as A and B, or float32 (OUT32, and from TF32 and 8-bit floats), or int32 from INT8.
 #pragma once
 
 #include "mma_operands.cuh"

@@ -1,5 +1,5 @@
 // The sizes, the outer product that a thread computes in registers, and the copies of a stage into
-// shared memory. For 10, 11 and 22.
+// shared memory.
 #pragma once
 
 #include "tiles.cuh"

@@ -1,5 +1,5 @@
-// Tiles of 16 bits, how they come, how a warpgroup multiplies them, and which tile of C is whose. For
-// 16, 17 and 18.
+// Tiles of 16 bits, how they come, how a warpgroup multiplies them,
+// and which tile of C is whose.
 #pragma once
 
 #ifndef BM
