@@ -15,7 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from gemmlab import ladder, simulator
+import ptxsim
+from gemmlab import ladder
 from gemmlab.cuda.options import options_for
 from gemmlab.folders import KERNELS as RUNG_FILES
 from gemmlab.kernel.bounds import error_bound, reference
@@ -63,14 +64,14 @@ class Entry:
     def options(self) -> tuple[str, ...]:
         return options_for(self.settings)
 
-    def run(self, grid, args, *, source: str | Path | None = None, **how) -> simulator.Run:
+    def run(self, grid, args, *, source: str | Path | None = None, **how) -> ptxsim.Run:
         """Run it in the simulator. `source`: another text, with a mistake in it for example.
 
-        `how`: what simulator.launch takes besides, such as count, check, blocks.
+        `how`: what ptxsim.launch takes besides, such as count, check, blocks.
         """
         usual = {"arch": self.arch, "options": self.options, "shared_bytes": self.shared_bytes}
         text = self.path if source is None else source
-        return simulator.launch(text, self.entry, grid, self.block, args, **{**usual, **how})
+        return ptxsim.launch(text, self.entry, grid, self.block, args, **{**usual, **how})
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gemmlab import simulator
+import ptxsim
 from gemmlab.kernel.bounds import error_bound, reference
 from gemmlab.kernel.operands import random_matrix
 from gemmlab.ladder.rungs.shapes import ceil_div
@@ -40,10 +40,10 @@ class Sample:
         """The lanes of about a fifth of its blocks, and of one block at least."""
         return int(np.prod(self.block) * max(1, np.prod(self.grid) // 5))
 
-    def run(self, **how) -> tuple[list, simulator.Run]:
-        """The arguments after a run in the simulator, and the run; `how`: as simulator.launch."""
+    def run(self, **how) -> tuple[list, ptxsim.Run]:
+        """The arguments after a run in the simulator, and the run; `how`: as ptxsim.launch."""
         args = self.args()
-        run = simulator.launch(
+        run = ptxsim.launch(
             self.text, self.entry, self.grid, self.block, args,
             shared_bytes=self.shared_bytes, options=self.options, **how,
         )  # fmt: skip

@@ -12,7 +12,7 @@ from gemmlab.analysis.traced.block_replay import Played
 from gemmlab.cuda import device
 from gemmlab.kernel import verify
 from gemmlab.plots.kernel_view import touched
-from gemmlab.simulator.async_copy import counted
+from ptxsim.async_copy import counted
 
 STEP = 64  # along K
 BROUGHT = counted.sectors_metric("tma_ld")

@@ -7,7 +7,8 @@ import pytest
 from recorded import record_forms
 
 import gemmlab as gl
-from gemmlab import ladder, plots, simulator
+import ptxsim
+from gemmlab import ladder, plots
 from gemmlab.analysis.traced import fragments, mma_lanes
 from gemmlab.cuda.options import options_for
 from gemmlab.kernel import verify
@@ -22,7 +23,7 @@ from gemmlab.ladder.rungs.shapes import ceil_div
 from gemmlab.measure import ceilings
 from gemmlab.records import runs
 from gemmlab.records.experiments import mma_steps, mma_types
-from gemmlab.simulator.counters import FMA_METRIC, MATRIX_METRICS, METRICS, TIMING_DEPENDENT
+from ptxsim.metrics import FMA_METRIC, MATRIX_METRICS, METRICS, TIMING_DEPENDENT
 
 FORMS = record_forms.RECORD.current()
 SMALL = {"BM": 64, "BN": 128, "WM": 32, "WN": 32}
@@ -319,7 +320,7 @@ def test_the_ceiling_of_a_type_has_a_twin(dtype):
     macros = MMA_CEILINGS.macros(dtype) | {"CHAINS": chains, "UNROLL": unroll}
     out = np.zeros(32, precision.accumulate.storage)
     lanes = ceilings.typed_lanes(precision, chains)
-    simulator.launch(
+    ptxsim.launch(
         MMA_CEILINGS.path, MMA_CEILINGS.entry, (1, 1, 1), (32, 1, 1),
         [out, *lanes, np.int32(3), np.uint32(0)], options=options_for(macros),
     )  # fmt: skip

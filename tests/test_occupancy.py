@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmlab.cuda.occupancy import LIMITS, OccupancyError, occupancy, sm_limits
+from ptxsim.occupancy import LIMITS, OccupancyError, occupancy, sm_limits
 
 # Printed by cudaOccMaxActiveBlocksPerMultiprocessor of cuda_occupancy.h, CUDA 13.0: architecture,
 # threads, registers, shared bytes; blocks by threads, slots, registers, shared memory; blocks.

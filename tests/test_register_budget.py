@@ -4,7 +4,7 @@ import pytest
 
 import gemmlab as gl
 from gemmlab.analysis import register_budget
-from gemmlab.cuda.architectures import REGISTERS_PER_SM
+from ptxsim.architectures import REGISTERS_PER_SM
 
 
 def test_what_one_role_gives_back_the_other_takes():

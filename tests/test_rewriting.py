@@ -6,7 +6,6 @@ from itertools import pairwise
 import pytest
 
 from gemmlab import ladder
-from gemmlab.cuda import nvrtc
 from gemmlab.cuda.disassembler import NoListing
 from gemmlab.cuda.options import options_for
 from gemmlab.ladder.rungs.fp32_summit import FP32_SUMMIT
@@ -20,6 +19,7 @@ from gemmlab.sass.rewriting import (
     rewritten,
     with_control,
 )
+from ptxsim.compile import nvrtc
 
 ENTRY = "fp32_summit"
 

@@ -4,7 +4,7 @@ import pytest
 
 import gemmlab
 from gemmlab.analysis.traced import ring
-from gemmlab.simulator import LaunchError
+from ptxsim import LaunchError
 
 BK, TILES, PLACES, WARPS = 16, 6, 3, 4
 SHAPE = (64, 64, BK * TILES)

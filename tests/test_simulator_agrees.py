@@ -16,7 +16,7 @@ from public_kernels import PUBLIC, integers, to_numbers
 from recorded import record_clusters
 from sample_kernels import SAMPLES, Sample, matches
 
-from gemmlab.simulator.arithmetic import compiled
+from ptxsim.arithmetic import compiled
 
 f4 = np.float32
 WAYS = [({flag: True} if flag else {}, worth_it)

@@ -9,12 +9,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import gemmlab as gl
-from gemmlab import simulator
+import ptxsim
 from gemmlab.ladder import SINGLE
-from gemmlab.simulator.arithmetic import exactness, halves, multiply_add, rounding
-from gemmlab.simulator.arithmetic import float32 as arithmetic
-from gemmlab.simulator.arithmetic.exactness import NOTHING_KNOWN
-from gemmlab.simulator.arithmetic.multiply_add import Magnitudes
+from ptxsim.arithmetic import exactness, halves, multiply_add, rounding
+from ptxsim.arithmetic import float32 as arithmetic
+from ptxsim.arithmetic.exactness import NOTHING_KNOWN
+from ptxsim.arithmetic.multiply_add import Magnitudes
 
 f4 = np.float32
 SMALLEST_NORMAL = 2.0**-126
@@ -294,7 +294,7 @@ def test_a_number_that_was_not_given_is_not_taken_for_one(way):
     x, out = np.full(3, whole, f4), np.ones(3, f4)
     tiny = np.ldexp(f4(-(-(2**47) // whole)), -71)
     args = [x, out, int(tiny.view(np.int32)), 1, 1.0]
-    assert simulator.launch(source, "k", (1, 1, 1), (3, 1, 1), args).findings == []
+    assert ptxsim.launch(source, "k", (1, 1, 1), (3, 1, 1), args).findings == []
     assert same(out, [exact_fma(whole, tiny, 1.0)] * 3)
     assert f4(np.float64(whole) * tiny + 1.0) != out[0], "no double rounding to be avoided"
 
@@ -390,7 +390,7 @@ def test_a_subnormal_number_made_in_the_kernel_counts_as_zero(how):
     x, bits = np.ldexp(values, 100), values.view(np.int32) ^ np.int32(0x3F800000)
     assert not arithmetic.has_subnormal(x) and not arithmetic.has_subnormal(bits.view(f4))
     out = np.zeros(12, f4)
-    simulator.launch(source, "k", (1, 1, 1), (4, 1, 1), [x, bits, out])
+    ptxsim.launch(source, "k", (1, 1, 1), (4, 1, 1), [x, bits, out])
     kept = np.where(np.abs(values) < f4(SMALLEST_NORMAL), np.copysign(f4(0), values), values)
     assert same(out[:4], kept * f4(2.0**40))
     assert same(out[8:], values)
@@ -456,6 +456,6 @@ def test_sixteen_bits_that_all_threads_share_are_computed_as_those_that_vary(c_t
     for i in range(len(bits) - 2):
         out = np.zeros((2, 8, 32 * (2 if two else 1)), np.uint16)
         args = [x if two else x[::2].copy(), out, i, 0]
-        simulator.launch(OF_SIXTEEN_BITS, "k", (1, 1, 1), (32, 1, 1), args, options=options)
+        ptxsim.launch(OF_SIXTEEN_BITS, "k", (1, 1, 1), (32, 1, 1), args, options=options)
         np.testing.assert_array_equal(out[0], out[1])
         assert out[0].any()

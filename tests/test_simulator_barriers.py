@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from gemmlab import simulator
+import ptxsim
 
 
 def run(body, threads=128, blocks=2, **how):
     """The int32 array that a kernel with this body leaves, one element a thread, and the run."""
     source = f'extern "C" __global__ void k(int* out) {{\n{body}\n}}'
     out = np.full(threads * blocks, -1, np.int32)
-    done = simulator.launch(source, "k", (blocks, 1, 1), (threads, 1, 1), [out], **how)
+    done = ptxsim.launch(source, "k", (blocks, 1, 1), (threads, 1, 1), [out], **how)
     return out.reshape(blocks, threads), done
 
 

@@ -9,15 +9,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gemmlab import ladder
-from gemmlab.cuda import nvrtc
 from gemmlab.loading import load
-from gemmlab.simulator import TakesTooLong, launch, ptx, uninitialised
-from gemmlab.simulator.checks import checker
-from gemmlab.simulator.checks.checker import Checker
-from gemmlab.simulator.checks.clocks import BlockClocks, ThreadClocks
-from gemmlab.simulator.checks.flags import flags_of
-from gemmlab.simulator.threads.barriers import Opened
-from gemmlab.simulator.threads.layout import Layout
+from ptxsim import TakesTooLong, launch, ptx, uninitialised
+from ptxsim.checks import checker
+from ptxsim.checks.checker import Checker
+from ptxsim.checks.clocks import BlockClocks, ThreadClocks
+from ptxsim.checks.flags import flags_of
+from ptxsim.compile import nvrtc
+from ptxsim.threads.barriers import Opened
+from ptxsim.threads.layout import Layout
 
 THREADS = 64
 

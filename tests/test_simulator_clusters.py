@@ -7,14 +7,14 @@ import pytest
 from cluster_mistakes import kernel_text, record
 from recorded import record_clusters as recorder
 
-from gemmlab import simulator
-from gemmlab.simulator.async_copy import counted
+import ptxsim
+from ptxsim.async_copy import counted
 
 SETTINGS = {"arch": "sm_90a", "options": ("-std=c++17",)}
 
 
-def tensor_map(box, array) -> simulator.TensorMap:
-    return simulator.TensorMap(box.view(array), box.box, swizzle=box.swizzle, fill=box.fill)
+def tensor_map(box, array) -> ptxsim.TensorMap:
+    return ptxsim.TensorMap(box.view(array), box.box, swizzle=box.swizzle, fill=box.fill)
 
 
 def launch(case, **how):
@@ -24,11 +24,11 @@ def launch(case, **how):
         if isinstance(arg, tuple):
             given.append(tensor_map(*arg))
         elif isinstance(arg, recorder.Maps):
-            given.append(simulator.TensorMaps([tensor_map(*one) for one in arg.maps]))
+            given.append(ptxsim.TensorMaps([tensor_map(*one) for one in arg.maps]))
         else:
             given.append(arg)
     grid, block = ((*shape, 1, 1)[:3] for shape in (case.grid, case.block))
-    run = simulator.launch(
+    run = ptxsim.launch(
         recorder.source(), case.entry, grid, block, given, shared_bytes=case.shared_bytes,
         **SETTINGS, **how,
     )  # fmt: skip
@@ -72,7 +72,7 @@ def test_inits_that_are_fenced_need_no_more_than_a_relaxed_arrival():
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
     const float* from"""
     args = case.args()
-    run = simulator.launch(text.replace(first, relaxed), "ring", (6, 1, 1), (160, 1, 1), args,
+    run = ptxsim.launch(text.replace(first, relaxed), "ring", (6, 1, 1), (160, 1, 1), args,
                            check=True, **SETTINGS)  # fmt: skip
     assert run.findings == []
     assert args[1].tobytes() == record()["ring 1"].tobytes()
@@ -99,7 +99,7 @@ RANKS = """extern "C" __global__ void ATTRIBUTE k(int* out) {
 
 def ranks(attribute="", grid=(4, 2, 1), **how):
     out = np.zeros((grid[1], grid[0], 32), np.int32)
-    run = simulator.launch(
+    run = ptxsim.launch(
         RANKS.replace("ATTRIBUTE", attribute), "k", grid, (32, 1, 1), [out], **SETTINGS, **how
     )
     return out, run
@@ -132,14 +132,14 @@ def test_without_one_each_block_is_a_cluster():
     ],
 )  # fmt: skip
 def test_a_cluster_that_no_gpu_takes_is_refused(attribute, grid, how, says):
-    with pytest.raises(simulator.LaunchError, match=says):
+    with pytest.raises(ptxsim.LaunchError, match=says):
         ranks(attribute, grid, **how)
 
 
 def test_before_hopper_there_are_no_clusters():
     source = 'extern "C" __global__ void k(int* out) { out[0] = 1; }'
-    with pytest.raises(simulator.LaunchError, match="sm_80 has no clusters"):
-        simulator.launch(source, "k", (2, 1, 1), (32, 1, 1), [np.zeros(1, np.int32)],
+    with pytest.raises(ptxsim.LaunchError, match="sm_80 has no clusters"):
+        ptxsim.launch(source, "k", (2, 1, 1), (32, 1, 1), [np.zeros(1, np.int32)],
                          arch="sm_80", cluster=(2,))  # fmt: skip
 
 
@@ -178,7 +178,7 @@ DIVIDED = """extern "C" __global__ void ATTRIBUTE k(int* out) {
 def test_warps_divide_the_registers_of_their_block(attribute, producer, few, many, kinds):
     text = DIVIDED.replace("ATTRIBUTE", attribute).replace("PRODUCER", producer)
     text, out = text.replace("FEW", str(few)).replace("MANY", str(many)), np.zeros(384, np.int32)
-    run = simulator.launch(text, "k", (1, 1, 1), (384, 1, 1), [out], check=True, **SETTINGS)
+    run = ptxsim.launch(text, "k", (1, 1, 1), (384, 1, 1), [out], check=True, **SETTINGS)
     found = {finding.kind for finding in run.findings}
     assert (found == kinds) if not kinds or producer == "dec" else (found & kinds)
     assert (out == 1).all()
@@ -190,7 +190,7 @@ def test_warps_divide_the_registers_of_their_block(attribute, producer, few, man
 def grid_barrier(blocks, threads=64, shared_bytes=0, **how):
     case, n = recorder.cases()["few steps"], blocks * threads
     args = [np.arange(n, dtype=np.uint32), np.zeros(n, np.uint32), np.zeros(1, np.uint32), 2]
-    return args, simulator.launch(
+    return args, ptxsim.launch(
         recorder.source(), case.entry, (blocks, 1, 1), (threads, 1, 1), args,
         shared_bytes=shared_bytes, **SETTINGS, **how,
     )  # fmt: skip
@@ -218,8 +218,8 @@ def test_one_block_more_than_fit_waits_for_ever(blocks, shared_bytes):
 
 
 def test_chunks_that_finish_together_are_not_taken_for_slow_ones(monkeypatch):
-    monkeypatch.setattr(simulator.grid, "CHUNK_LANES", 64)
-    monkeypatch.setattr(simulator.grid, "SEEN_S", 0.0)
+    monkeypatch.setattr(ptxsim.grid, "CHUNK_LANES", 64)
+    monkeypatch.setattr(ptxsim.grid, "SEEN_S", 0.0)
     args, run = grid_barrier(40, limit_s=3.0)
     assert run.findings == [] and args[2] == 80
 
@@ -242,7 +242,7 @@ BACK_OFF = """extern "C" __global__ void k(int* lock, int* sum, int rounds) {
 def test_a_lock_whose_loop_counts_is_given_on_too():
     """Chunks of few blocks: those in one wait for those in others."""
     lock, total = np.zeros((2, 1), np.int32)
-    run = simulator.launch(BACK_OFF, "k", (70, 1, 1), (64, 1, 1), [lock, total, 3], check=True)
+    run = ptxsim.launch(BACK_OFF, "k", (70, 1, 1), (64, 1, 1), [lock, total, 3], check=True)
     assert run.findings == [] and total == 210 and lock == 0
 
 
@@ -261,7 +261,7 @@ NEIGHBOURS = """extern "C" __global__ void k(volatile int* flags, int* out) {
 
 def test_first_blocks_may_wait_for_the_last():
     flags, out = np.zeros(300, np.int32), np.zeros((300, 64), np.int32)
-    run = simulator.launch(NEIGHBOURS, "k", (300, 1, 1), (64, 1, 1), [flags, out], check=True)
+    run = ptxsim.launch(NEIGHBOURS, "k", (300, 1, 1), (64, 1, 1), [flags, out], check=True)
     assert run.findings == []
     assert (out == np.arange(300)[:, None]).all()
 
@@ -269,7 +269,7 @@ def test_first_blocks_may_wait_for_the_last():
 def test_what_nobody_writes_is_a_deadlock():
     source = NEIGHBOURS.replace("flags[b] = before + 1;", "")
     args = [np.zeros(3, np.int32), np.zeros((3, 64), np.int32)]
-    run = simulator.launch(source, "k", (3, 1, 1), (64, 1, 1), args)
+    run = ptxsim.launch(source, "k", (3, 1, 1), (64, 1, 1), args)
     kinds = {(finding.kind, finding.line) for finding in run.findings}
     assert kinds == {("deadlock", 5), ("deadlock", 9)}
 
@@ -297,5 +297,5 @@ def test_a_box_takes_the_sectors_that_the_profiler_counted(name):
 def test_a_kernel_without_copies_has_no_counter_of_them():
     source = 'extern "C" __global__ void k(int* out) { out[threadIdx.x] = 1; }'
     out = np.zeros(32, np.int32)
-    run = simulator.launch(source, "k", (1, 1, 1), (32, 1, 1), [out], count=True)
+    run = ptxsim.launch(source, "k", (1, 1, 1), (32, 1, 1), [out], count=True)
     assert not [name for name in run.counters if "tma" in name or "dshared" in name]

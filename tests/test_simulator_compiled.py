@@ -7,11 +7,11 @@ import corpus
 import numpy as np
 import pytest
 
-from gemmlab.simulator import arithmetic
-from gemmlab.simulator.arithmetic import compiled, multiply_add
-from gemmlab.simulator.arithmetic.exactness import NOTHING_KNOWN
-from gemmlab.simulator.arithmetic.float32 import flush
-from gemmlab.simulator.arithmetic.multiply_add import Magnitudes
+from ptxsim import arithmetic
+from ptxsim.arithmetic import compiled, multiply_add
+from ptxsim.arithmetic.exactness import NOTHING_KNOWN
+from ptxsim.arithmetic.float32 import flush
+from ptxsim.arithmetic.multiply_add import Magnitudes
 
 f4, f8, u4 = np.float32, np.float64, np.uint32
 COUNT = 1 << 16
@@ -173,7 +173,7 @@ def test_without_numba_all_is_left_to_numpy(monkeypatch):
 
 def test_what_was_compiled_once_is_loaded_by_the_next_process():
     program = (
-        "from gemmlab.simulator.arithmetic import machine_code\n"
+        "from ptxsim.arithmetic import machine_code\n"
         "print(*map(len, machine_code.rows.stats[1:]))  # found in the cache, and not"
     )
     command = [sys.executable, "-c", program]

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from recorded import record_contraction as recorder
 
-from gemmlab import simulator
-from gemmlab.cuda import disassembler, nvrtc
-from gemmlab.simulator import ptx
-from gemmlab.simulator.arithmetic import double, halves, multiply_add, rounding
-from gemmlab.simulator.arithmetic.special_functions import reciprocal
-from gemmlab.simulator.contraction import contracted
+import ptxsim
+from gemmlab.cuda import disassembler
+from ptxsim import ptx
+from ptxsim.arithmetic import double, halves, multiply_add, rounding
+from ptxsim.arithmetic.special_functions import reciprocal
+from ptxsim.compile import nvrtc
+from ptxsim.contraction import contracted
 
 f4, f8 = np.float32, np.float64
 RECORD = Path(__file__).parent / "recorded" / "contraction.npz"
@@ -30,13 +31,13 @@ OPERATIONS = {
 }
 
 
-def simulated(source: str, name: str, kernel, options=()) -> tuple[np.ndarray, simulator.Run]:
+def simulated(source: str, name: str, kernel, options=()) -> tuple[np.ndarray, ptxsim.Run]:
     """The results as bits, and the run."""
     x = recorder.inputs(kernel.ptx_type)
     y = recorder.results(kernel, x)
     element = {"f32": f4, "f64": f8}.get(kernel.ptx_type, x.dtype)
     arrays = [x.view(element), y.view(element)]
-    run = simulator.launch(source, name, *SIZES, arrays, options=options, check=True)
+    run = ptxsim.launch(source, name, *SIZES, arrays, options=options, check=True)
     assert run.findings == []
     return y, run
 
@@ -264,7 +265,7 @@ def test_a_division_that_ends_in_a_sum_is_rounded_once():
     a, b = np.random.default_rng(1).uniform(1, 2, (2, 64)).astype(f4)
     quotients = a * reciprocal(b)
     c = quotients.copy()
-    simulator.launch(source, "k", *SIZES, [a, b, c])
+    ptxsim.launch(source, "k", *SIZES, [a, b, c])
     assert c.tobytes() == (f8(a) * f8(reciprocal(b)) - f8(quotients)).astype(f4).tobytes()
     assert np.count_nonzero(c) > 32
 
@@ -291,7 +292,7 @@ TWICE = """extern "C" __global__ void k(const float* x, float* y) {
 
 def test_the_sum_of_two_equal_products_is_noted_with_its_line():
     with pytest.warns(UserWarning, match="line 3: .*two equal products"):
-        run = simulator.launch(TWICE, "k", (1, 1, 1), (1, 1, 1), [np.ones(2, f4), np.ones(1, f4)])
+        run = ptxsim.launch(TWICE, "k", (1, 1, 1), (1, 1, 1), [np.ones(2, f4), np.ones(1, f4)])
     (note,) = run.notes
     assert note.kernel == "k" and note.lines == (3,) and run.findings == []
 

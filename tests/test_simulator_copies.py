@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gemmlab import simulator
-from gemmlab.simulator.memory.global_memory import POISON
+import ptxsim
+from ptxsim.memory.global_memory import POISON
 
 f4 = np.float32
 
@@ -62,7 +62,7 @@ def run(body, threads=64, blocks=2, source=IN, **how):
     text = f'{HEAD}extern "C" __global__ void k(const float* in, float* out) {{\n{body}\n}}'
     out = np.zeros((blocks, threads, 4), f4)
     args = [source, out]
-    done = simulator.launch(text, "k", (blocks, 1, 1), (threads, 1, 1), args, **how)
+    done = ptxsim.launch(text, "k", (blocks, 1, 1), (threads, 1, 1), args, **how)
     return out, done
 
 
@@ -297,9 +297,9 @@ def test_copies_past_l1_count_sectors_by_where_they_go(chunks, pitch, begin, tur
     args = [memory, chunks, pitch, begin, turned]
     how = {"count": True, "shared_bytes": 512}
     source = PAST_L1.replace("CACHE", "cg")
-    run = simulator.launch(source, "k", (1, 1, 1), (32, 1, 1), args, **how)
+    run = ptxsim.launch(source, "k", (1, 1, 1), (32, 1, 1), args, **how)
     assert run.counters["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"] == sectors
-    run = simulator.launch(PAST_L1.replace("CACHE", "ca"), "k", (1, 1, 1), (32, 1, 1), args, **how)
+    run = ptxsim.launch(PAST_L1.replace("CACHE", "ca"), "k", (1, 1, 1), (32, 1, 1), args, **how)
     lane = np.arange(32)
     touched = np.unique((begin + lane // chunks * pitch + 16 * (lane % chunks)) // 32).size
     assert run.counters["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"] == touched

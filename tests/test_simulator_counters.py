@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gemmlab as gl
-from gemmlab import simulator
-from gemmlab.simulator import counters
+import ptxsim
+from ptxsim import metrics
 
 f4 = np.float32
 BLOCKS = [(64, 8), (32, 32), (8, 16), (5, 7), (33, 3)]
@@ -106,13 +106,13 @@ def accesses(draw):
 
 @given(accesses())
 def test_sectors_are_the_32_bytes_that_are_touched(access):
-    assert counters.sectors(*access).tolist() == brute_sectors(*access)
+    assert metrics.sectors(*access).tolist() == brute_sectors(*access)
 
 
 @given(accesses())
 def test_wavefronts_are_the_most_words_of_one_bank(access):
     addresses, active, size = access
-    counter = counters.Counter()
+    counter = metrics.Counter()
     for operation in ("load", "store"):
         for row, lanes in zip(addresses, active, strict=True):
             key = (1, "shared", operation, "s")
@@ -127,7 +127,7 @@ def test_wavefronts_are_the_most_words_of_one_bank(access):
 )
 def test_known_bank_conflicts(stride, conflicts):
     addresses = 4 * stride * np.arange(32)[None]
-    assert counters.wavefronts(addresses, np.ones((1, 32), bool), 4, 1) == 1 + conflicts
+    assert metrics.wavefronts(addresses, np.ones((1, 32), bool), 4, 1) == 1 + conflicts
 
 
 # What Nsight Compute counted on an NVIDIA H200 of a load by one warp: bytes per lane; a, s and t of
@@ -143,7 +143,7 @@ LOADS_OF_A_WARP = [
 
 @pytest.mark.parametrize(("size", "a", "s", "t", "wavefronts", "conflicts"), LOADS_OF_A_WARP)
 def test_wide_loads_conflict_as_the_hardware_counts(size, a, s, t, wavefronts, conflicts):
-    lane, counter = np.arange(32), counters.Counter()
+    lane, counter = np.arange(32), metrics.Counter()
     places = (lane % a * s + lane // a * t) * size
     key = (1, "shared", "load", "s")
     counter.add(key, places[None], np.ones((1, 32), bool), size, np.ones(1, int))
@@ -163,7 +163,7 @@ def test_a_lane_that_takes_no_part_has_an_address_too(unit, wavefronts):
     """The first as counted on an NVIDIA H200; the second by the rule that fits what it counted of
     48 patterns with such lanes."""
     active = np.array([int(x) for x in "01100010101011101100100100100000"], bool)[None]
-    counter = counters.Counter()
+    counter = metrics.Counter()
     key = (1, "shared", "load", "s")
     counter.add(key, unit[None] * 16, active, 16, np.ones(1, int))
     totals = counter.totals()
@@ -174,7 +174,7 @@ def test_a_lane_that_takes_no_part_has_an_address_too(unit, wavefronts):
 def test_equal_warps_may_be_counted_together(access, seed):
     addresses, active, size = access
     times = np.random.default_rng(seed).integers(1, 5, len(addresses))
-    together, one_by_one = counters.Counter(), counters.Counter()
+    together, one_by_one = metrics.Counter(), metrics.Counter()
     for space in ("global", "shared"):
         key = (7, space, "load", "A")
         together.add(key, addresses, active, size, times)
@@ -233,7 +233,7 @@ def sums_agree(run, wide=False):
     they take 2 or 4 wavefronts at best.
     """
     lines, totals = run.lines, run.counters
-    for (space, operation), (requests, units, *conflicts) in counters.METRICS.items():
+    for (space, operation), (requests, units, *conflicts) in metrics.METRICS.items():
         some = [line for line in lines if (line.space, line.operation) == (space, operation)]
         assert totals[requests] == sum(line.requests for line in some)
         assert totals[units] == sum(line.units for line in some)
@@ -264,12 +264,12 @@ def test_a_product_asks_for_what_its_formulas_say(rung, block, m, n, k):
     A, B, C = np.ones((m, k), f4), np.ones((k, n), f4), np.ones((m, n), f4)
     source = rung.path.read_text(encoding="utf-8")
     options = (f"-DBLOCK_X={block[0]}", f"-DBLOCK_Y={block[1]}")
-    run = simulator.launch(
+    run = ptxsim.launch(
         source, rung.entry(rung.defaults), grid, (*block, 1), [A, B, C, m, n, k, 1.0, 0.0],
         options=options, count=True,
     )  # fmt: skip
     assert counted(run) == count_by_lanes(grid, block, warp)
-    assert run.counters[counters.FMA_METRIC] == m * n * k
+    assert run.counters[metrics.FMA_METRIC] == m * n * k
     sums_agree(run)
 
 
@@ -314,9 +314,7 @@ def test_shared_memory_counts_wavefronts(block, stride):
         yield "store out", 4, [4 * one if one < n else None for one in i]
 
     x, out = np.ones(blocks * threads, f4), np.zeros(blocks * threads, f4)
-    run = simulator.launch(
-        SHARED, "k", (blocks, 1, 1), (*block, 1), [x, out, n, stride], count=True
-    )
+    run = ptxsim.launch(SHARED, "k", (blocks, 1, 1), (*block, 1), [x, out, n, stride], count=True)
     assert counted(run) == count_by_lanes((blocks, 1), block, warp)
     sums_agree(run, wide=True)
 
@@ -338,7 +336,7 @@ def test_accesses_of_every_width_are_counted(size, stride):
         yield "load in", size, [size * stride * one for one in i]
         yield "store out", size, [size * one for one in i]
 
-    run = simulator.launch(source, "k", (blocks, 1, 1), (threads, 1, 1), arrays, count=True)
+    run = ptxsim.launch(source, "k", (blocks, 1, 1), (threads, 1, 1), arrays, count=True)
     assert not run.findings
     assert counted(run) == count_by_lanes((blocks, 1), (threads, 1), warp)
 
@@ -349,8 +347,8 @@ def test_counts_do_not_depend_on_how_many_blocks_run_together(name, monkeypatch)
     sample = sample_kernels.SAMPLES[name]
 
     _, together = sample.run(count=True)
-    monkeypatch.setattr(simulator.grid, "CHUNK_LANES", sample.fifth)
-    monkeypatch.setattr(simulator.grid, "THREADS", 4)
+    monkeypatch.setattr(ptxsim.grid, "CHUNK_LANES", sample.fifth)
+    monkeypatch.setattr(ptxsim.grid, "THREADS", 4)
     _, apart = sample.run(count=True)
     assert together.lines == apart.lines and together.lines
     assert together.counters == apart.counters
@@ -380,7 +378,7 @@ def test_multiply_adds_are_counted_per_lane(m, n, k):
     sample = sample_kernels.tiled(m, n, k)
     _, run = sample.run(count=True)
     steps = -(-k // 16) * 16
-    assert run.counters[counters.FMA_METRIC] == 256 * sample.grid[0] * sample.grid[1] * steps
+    assert run.counters[metrics.FMA_METRIC] == 256 * sample.grid[0] * sample.grid[1] * steps
 
 
 def test_nothing_is_counted_unless_asked_for():
@@ -388,18 +386,18 @@ def test_nothing_is_counted_unless_asked_for():
     _, run = sample.run()
     assert run.counters == {} and run.lines == []
     with pytest.raises(KeyError, match=r"nothing was counted; launch\(…, count=True\) counts"):
-        run.counters[counters.FMA_METRIC]
+        run.counters[metrics.FMA_METRIC]
 
 
 def test_a_metric_that_is_not_counted_names_the_nearest_and_what_did_not_occur_is_0():
     sample = sample_kernels.SAMPLES["tiled"]
     _, run = sample.run(count=True)
-    conflicts = counters.METRICS["shared", "load"][-1]
+    conflicts = metrics.METRICS["shared", "load"][-1]
     with pytest.raises(KeyError, match=f"_lod.sum is not counted .*nearest that are: {conflicts},"):
         run.counters[conflicts.replace("_ld.sum", "_lod.sum")]
     rare = "smsp__sass_inst_executed_op_tma_ld.sum"
     assert run.counters[rare] == 0 and rare not in run.counters
-    assert {name for name in counters.BULK_METRICS["global", "bulk load"]} <= counters.RARE
+    assert {name for name in metrics.BULK_METRICS["global", "bulk load"]} <= metrics.RARE
 
 
 def test_lines_are_those_of_the_source():
@@ -438,8 +436,8 @@ def test_addresses_that_move_in_a_loop_are_counted_each_time_as_they_lie(
     A, B, C = np.ones(4096, f4), np.ones(4096, f4), np.zeros(4096, f4)
     numbers = [np.int32(n) for n in (first, step, own, least, times)]
     given = STEPPING, "stepping", (1, 1, 1), (64, 1, 1), [A, B, C, *numbers]
-    each = simulator.launch(*given, count=True, blocks=[(0, 0, 0)]).accesses((0, 0, 0))
-    together = simulator.launch(*given, count=True)
+    each = ptxsim.launch(*given, count=True, blocks=[(0, 0, 0)]).accesses((0, 0, 0))
+    together = ptxsim.launch(*given, count=True)
     requests, units = Counter(), Counter()
     for a in each:
         rule = brute_sectors if a.space == "global" else brute_wavefronts

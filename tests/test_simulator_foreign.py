@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from gemmlab import simulator
-from gemmlab.cuda.headers import core_libraries
-from gemmlab.simulator import CompileError, LaunchError, PtxError, Structure, UnknownInstruction
+import ptxsim
+from ptxsim import CompileError, LaunchError, PtxError, Structure, UnknownInstruction
+from ptxsim.compile.headers import core_libraries
 
 f4 = np.float32
 
 
 def run(source, args, *, entry="k", threads=32, blocks=1, **how):
     how = {"check": True, **how}
-    return simulator.launch(source, entry, (blocks, 1, 1), (threads, 1, 1), args, **how)
+    return ptxsim.launch(source, entry, (blocks, 1, 1), (threads, 1, 1), args, **how)
 
 
 # --- functions ------------------------------------------------------------------------------------
@@ -164,9 +164,7 @@ def test_a_structure_is_put_together_from_its_members():
     out, numbers = np.zeros(32, f4), np.arange(32, dtype=np.int32)
     weights = np.arange(5, dtype=f4) / 4
     inner = Structure(np.int8(3), np.int16(-7), np.int16(90))
-    given = Structure(
-        np.int8(1), out, inner, np.float64(2.5), simulator.read_only(numbers), *weights
-    )
+    given = Structure(np.int8(1), out, inner, np.float64(2.5), ptxsim.read_only(numbers), *weights)
     assert given.size == 64 and given.alignment == 8
     assert not run(STRUCTURE, [given, 2]).findings
     t = np.arange(32)

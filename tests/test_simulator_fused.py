@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gemmlab import simulator
-from gemmlab.simulator import ptx
-from gemmlab.simulator.arithmetic import fused
-from gemmlab.simulator.arithmetic.exactness import NOTHING_KNOWN, known_sums
-from gemmlab.simulator.arithmetic.multiply_add import Magnitudes, fma_ftz
-from gemmlab.simulator.instructions import multiply_adds
+import ptxsim
+from ptxsim import ptx
+from ptxsim.arithmetic import fused
+from ptxsim.arithmetic.exactness import NOTHING_KNOWN, known_sums
+from ptxsim.arithmetic.multiply_add import Magnitudes, fma_ftz
+from ptxsim.instructions import multiply_adds
 
 f4, f8 = np.float32, np.float64
 
@@ -70,7 +70,7 @@ def test_any_order_of_dependent_and_independent_ones_gives_the_same_bits(lines, 
     source = KERNEL.replace("ASSEMBLY", inside.replace("%", "%%").replace("$", "%"))
     given = np.random.default_rng(seed).uniform(-2, 2, (40, 6)).astype(f4)
     out = np.zeros_like(given)
-    run = simulator.launch(source, "k", (1, 1, 1), (40, 1, 1), [given, out], count=True)
+    run = ptxsim.launch(source, "k", (1, 1, 1), (40, 1, 1), [given, out], count=True)
     with np.errstate(all="ignore"):
         assert out.T.tobytes() == np.array(plainly(lines, given.T)).tobytes()
     executed = sum(line.startswith("fma") for line in lines)

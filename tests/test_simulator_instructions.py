@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from recorded import record_arithmetic as recorder
 
-from gemmlab import simulator
-from gemmlab.simulator.arithmetic import special_functions
-from gemmlab.simulator.instructions import TABLE
-from gemmlab.simulator.ptx import LEAVES_BLOCK
+import ptxsim
+from ptxsim.arithmetic import special_functions
+from ptxsim.instructions import TABLE
+from ptxsim.ptx import LEAVES_BLOCK
 
 HERE = Path(__file__).parent
 f4 = np.float32
@@ -51,7 +51,7 @@ def simulated(forms) -> dict[str, np.ndarray]:
     def launch(text, kernel, x):
         out = np.zeros(len(x), np.uint64)
         grid = (-(-len(x) // 128), 1, 1)
-        done = simulator.launch(text, kernel, grid, (128, 1, 1), [x, out, len(x)])
+        done = ptxsim.launch(text, kernel, grid, (128, 1, 1), [x, out, len(x)])
         assert not done.findings
         return out
 
@@ -185,6 +185,6 @@ def test_functions_of_the_library_give_what_the_hardware_gave(number):
     x = recorder.library_operands()
     y = np.zeros_like(x)
     source, grid = recorder.LIBRARY_SOURCE, (2**7, 1, 1)
-    assert not simulator.launch(source, f"k{number}", grid, (256, 1, 1), [x, y]).findings
+    assert not ptxsim.launch(source, f"k{number}", grid, (256, 1, 1), [x, y]).findings
     wanted = json.loads(str(record()["about"]))["library"][recorder.LIBRARY[number]]
     assert recorder.digest(y.view(np.uint32)) == wanted

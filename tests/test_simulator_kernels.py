@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gemmlab.kernel.bounds import error_bound, reference
 from gemmlab.kernel.operands import random_matrix
-from gemmlab.simulator import LaunchError, UnknownInstruction, launch
+from ptxsim import LaunchError, UnknownInstruction, launch
 
 TILED = """
 #define T 8

@@ -12,8 +12,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from gemmlab import simulator
-from gemmlab.simulator import LaunchError, machine
+import ptxsim
+from ptxsim import LaunchError, machine
 
 SOURCE = """
 extern __shared__ float dynamic[];
@@ -43,7 +43,7 @@ f4 = np.float32
 def refused(entry, grid, block, args, **how) -> str:
     before = [arg.copy() if isinstance(arg, np.ndarray) else arg for arg in args]
     with pytest.raises(LaunchError) as error:
-        simulator.launch(SOURCE, entry, grid, block, args, **how)
+        ptxsim.launch(SOURCE, entry, grid, block, args, **how)
     for arg, old in zip(args, before, strict=True):
         assert np.array_equal(arg, old)
     return str(error.value)
@@ -132,7 +132,7 @@ def test_a_shape_that_no_gpu_takes(grid, block, what):
 )
 def test_shared_memory_is_limited_by_the_architecture(arch, most):
     args = [ones(), 2.0, 4]
-    simulator.launch(SOURCE, "scale", ONE, WARP, args, arch=arch, shared_bytes=most - 4096)
+    ptxsim.launch(SOURCE, "scale", ONE, WARP, args, arch=arch, shared_bytes=most - 4096)
     how = {"arch": arch, "shared_bytes": most - 4095}
     message = refused("scale", ONE, WARP, [ones(), 2.0, 4], **how)
     assert str(most) in message and str(most + 1) in message and arch in message
@@ -143,8 +143,8 @@ def test_negative_shared_memory_is_refused():
 
 
 def test_a_launch_that_would_take_minutes_says_so_and_how_to_go_on(monkeypatch):
-    monkeypatch.setattr(simulator.grid, "CHUNK_LANES", 1024)
-    monkeypatch.setattr(simulator.grid, "SEEN_S", 0.05)
+    monkeypatch.setattr(ptxsim.grid, "CHUNK_LANES", 1024)
+    monkeypatch.setattr(ptxsim.grid, "SEEN_S", 0.05)
     message = refused("walk", (100_000, 1, 1), (1024, 1, 1), [ones(), 2000])
     assert "minutes" in message and "blocks=[(0, 0, 0)]" in message and "limit_s=None" in message
 
@@ -152,7 +152,7 @@ def test_a_launch_that_would_take_minutes_says_so_and_how_to_go_on(monkeypatch):
 @pytest.mark.parametrize("grid", [2, np.int64(2), (2,), [2, 1]])
 def test_an_integer_is_a_shape_along_x(grid):
     x = ones(64)
-    assert not simulator.launch(SOURCE, "scale", grid, 32, [x, 2.0, 64]).findings
+    assert not ptxsim.launch(SOURCE, "scale", grid, 32, [x, 2.0, 64]).findings
     assert (x == 2).all()
 
 
@@ -202,14 +202,14 @@ def test_a_launch_that_waits_for_ever_ends_at_its_limit():
 
 
 def test_a_launch_that_waits_for_what_nobody_writes_ends_at_once():
-    run = simulator.launch(SOURCE, "wait", ONE, ONE, [ones()])
+    run = ptxsim.launch(SOURCE, "wait", ONE, ONE, [ones()])
     (finding,) = run.findings
     assert finding.kind == "deadlock" and "for what nobody writes" in finding.what
 
 
 def test_a_limit_that_is_not_reached_changes_nothing():
     x = ones(64)
-    run = simulator.launch(SOURCE, "scale", (2, 1, 1), WARP, [x, 2.0, 64], limit_s=60)
+    run = ptxsim.launch(SOURCE, "scale", (2, 1, 1), WARP, [x, 2.0, 64], limit_s=60)
     assert run.findings == [] and (x == 2).all()
 
 
@@ -239,10 +239,10 @@ extern "C" __global__ void __block_size__((32, 4, 1), (1, 1, 1)) fixed(float* x)
 def test_a_block_is_held_against_what_the_kernel_was_compiled_for(entry, block, says):
     x = np.zeros(128, f4)
     if says is None:
-        assert not simulator.launch(BOUNDED, entry, ONE, block, [x]).findings and x.all()
+        assert not ptxsim.launch(BOUNDED, entry, ONE, block, [x]).findings and x.all()
         return
     with pytest.raises(LaunchError, match=says):
-        simulator.launch(BOUNDED, entry, ONE, block, [x])
+        ptxsim.launch(BOUNDED, entry, ONE, block, [x])
     assert not x.any()
 
 
@@ -257,7 +257,7 @@ extern "C" __global__ void read(float* a, float* b) { b[threadIdx.x] = a[threadI
 def test_what_is_read_only_is_not_written(entry, line):
     a, b = np.zeros(64, f4), np.zeros(64, f4)
     a.flags.writeable = False
-    run = simulator.launch(WRITES, entry, ONE, WARP, [simulator.read_only(a), b], count=True)
+    run = ptxsim.launch(WRITES, entry, ONE, WARP, [ptxsim.read_only(a), b], count=True)
     assert not a.any()
     if line is None:
         assert not run.findings
@@ -273,10 +273,10 @@ def test_a_large_variable_takes_the_memory_that_is_used():
     source = """__device__ float g[1 << 29];
     extern "C" __global__ void k(float* x) { g[1 << 27] = 7; x[0] = g[1 << 27] + g[3]; }"""
     before, x = _memory_peak(), ones()
-    assert not simulator.launch(source, "k", ONE, ONE, [x]).findings and x[0] == 7
+    assert not ptxsim.launch(source, "k", ONE, ONE, [x]).findings and x[0] == 7
     assert _memory_peak() - before < 2**28  # of 2**31 bytes
     with pytest.raises(LaunchError, match="g alone has 68,719,476,736 bytes"):
-        simulator.launch(source.replace("1 << 29", "1ll << 34"), "k", ONE, ONE, [x])
+        ptxsim.launch(source.replace("1 << 29", "1ll << 34"), "k", ONE, ONE, [x])
 
 
 def _memory_peak() -> int:
@@ -287,22 +287,22 @@ def _memory_peak() -> int:
 
 
 def test_large_local_arrays_are_run_some_blocks_at_a_time_or_refused(monkeypatch):
-    monkeypatch.setattr(simulator.grid, "LOCAL_BYTES", 1 << 22)
+    monkeypatch.setattr(ptxsim.grid, "LOCAL_BYTES", 1 << 22)
     source = """extern "C" __global__ void k(float* x, int n) {
         float own[50000];
         for (int i = 0; i < n; ++i) own[i * 7919 % 50000] = i;
         x[blockIdx.x * blockDim.x + threadIdx.x] = own[n];
     }"""
     args = [np.zeros(512, f4), 7]
-    simulator.launch(source, "k", ONE, ONE, args)  # whatever is kept of the kernel
+    ptxsim.launch(source, "k", ONE, ONE, args)  # whatever is kept of the kernel
     tracemalloc.start()
     try:
-        assert not simulator.launch(source, "k", (16, 1, 1), WARP, args).findings
+        assert not ptxsim.launch(source, "k", (16, 1, 1), WARP, args).findings
         assert tracemalloc.get_traced_memory()[1] < 2**25  # of 16 * 32 * 200000 bytes
     finally:
         tracemalloc.stop()
     with pytest.raises(LaunchError, match="2,000,000 bytes of local memory"):
-        simulator.launch(source.replace("50000", "500000"), "k", ONE, ONE, args)
+        ptxsim.launch(source.replace("50000", "500000"), "k", ONE, ONE, args)
 
 
 # ---- pointers into arrays, and arrays of them ----------------------------------------------------
@@ -317,14 +317,14 @@ extern "C" __global__ void gather(const float* const* rows, const float* more, f
 
 
 def gathered(rows, more, out, n, **how):
-    return simulator.launch(GATHER, "gather", (1, 1, 1), (32, 1, 1), [rows, more, out, n], **how)
+    return ptxsim.launch(GATHER, "gather", (1, 1, 1), (32, 1, 1), [rows, more, out, n], **how)
 
 
 def test_an_array_of_pointers_leads_to_parts_of_an_array():
     x, y = np.arange(200, dtype=np.float32), np.arange(100, 148, dtype=np.float32)
     out = np.zeros((4, 32), np.float32)
     starts = [5, 100, 5, 0]
-    run = gathered(simulator.Pointers(x, starts), simulator.Part(y, 16), out, 4, count=True)
+    run = gathered(ptxsim.Pointers(x, starts), ptxsim.Part(y, 16), out, 4, count=True)
     expected = [x[start : start + 32] + y[16:] for start in starts]
     assert np.array_equal(out, expected) and not run.findings
     assert {line.array for line in run.lines} >= {"rows", "more", "out"}
@@ -332,25 +332,23 @@ def test_an_array_of_pointers_leads_to_parts_of_an_array():
 
 def test_pointers_past_the_end_and_into_what_is_read_only_or_unwritten_are_findings():
     x, out = np.zeros(64, np.float32), np.zeros((2, 32), np.float32)
-    (found,) = gathered(simulator.Pointers(x, [0, 40]), x.copy(), out, 2).findings
+    (found,) = gathered(ptxsim.Pointers(x, [0, 40]), x.copy(), out, 2).findings
     assert found.kind.startswith("out-of-bounds") and "rows[64] of 64 elements" in found.what
     (found,) = gathered(
-        simulator.Pointers(simulator.uninitialised(x), [0, 16]), x.copy(), out, 2, check=True
+        ptxsim.Pointers(ptxsim.uninitialised(x), [0, 16]), x.copy(), out, 2, check=True
     ).findings
     assert "uninitialised" in found.kind
-    (found,) = gathered(
-        simulator.Pointers(x, [0, 16]), x.copy(), simulator.read_only(out), 2
-    ).findings
+    (found,) = gathered(ptxsim.Pointers(x, [0, 16]), x.copy(), ptxsim.read_only(out), 2).findings
     assert "out is an input" in found.what
-    (found,) = gathered(simulator.Pointers(x, [0, 0]), simulator.Part(x, 33), out, 2).findings
+    (found,) = gathered(ptxsim.Pointers(x, [0, 0]), ptxsim.Part(x, 33), out, 2).findings
     assert found.kind.startswith("out-of-bounds")
 
 
 def test_pointers_are_for_parameters_that_are_pointers():
     x = np.zeros(64, np.float32)
-    for wrong in (simulator.Pointers(x, [0]), simulator.Part(x, 1)):
-        with pytest.raises(simulator.LaunchError, match=r"n is an array.*, the kernel takes a"):
-            gathered(simulator.Pointers(x, [0]), x, x.copy(), wrong)
+    for wrong in (ptxsim.Pointers(x, [0]), ptxsim.Part(x, 1)):
+        with pytest.raises(ptxsim.LaunchError, match=r"n is an array.*, the kernel takes a"):
+            gathered(ptxsim.Pointers(x, [0]), x, x.copy(), wrong)
 
 
 def test_none_is_a_null_pointer_alone_and_in_a_structure():
@@ -359,11 +357,11 @@ def test_none_is_a_null_pointer_alone_and_in_a_structure():
         out[threadIdx.x] = (bias ? bias[threadIdx.x] : 0) + (view.data ? 1 : view.count);
     }"""
     out = ones(32)
-    args = [None, simulator.Structure(None, np.int32(7)), out, 1]
-    assert not simulator.launch(source, "k", 1, 32, args, check=True).findings
+    args = [None, ptxsim.Structure(None, np.int32(7)), out, 1]
+    assert not ptxsim.launch(source, "k", 1, 32, args, check=True).findings
     assert (out == 7).all()
     with pytest.raises(LaunchError, match="n = None is no argument for a parameter of type size_t"):
-        simulator.launch(source, "k", 1, 32, [*args[:3], None])
+        ptxsim.launch(source, "k", 1, 32, [*args[:3], None])
 
 
 # ---- element types of pointers -------------------------------------------------------------------
@@ -424,9 +422,7 @@ extern "C" __global__ void k({} x) {{}}
 
 
 def given(pointer: str, dtype):
-    return simulator.launch(
-        POINTER.format(pointer), "k", 1, 1, [np.zeros(8, dtype)], by_symbol=True
-    )
+    return ptxsim.launch(POINTER.format(pointer), "k", 1, 1, [np.zeros(8, dtype)], by_symbol=True)
 
 
 @pytest.mark.parametrize("pointer", TAKEN)
@@ -447,12 +443,12 @@ def test_a_pointer_refuses_arrays_of_other_elements(pointer):
 
 def test_marked_arrays_and_parts_are_looked_at_too():
     x = np.zeros(64)
-    for arg in (simulator.read_only(x), simulator.uninitialised(x), simulator.Part(x, 3),
-                simulator.Part(simulator.read_only(x), 3)):  # fmt: skip
+    for arg in (ptxsim.read_only(x), ptxsim.uninitialised(x), ptxsim.Part(x, 3),
+                ptxsim.Part(ptxsim.read_only(x), 3)):  # fmt: skip
         with pytest.raises(LaunchError, match=r"x is an array of float64.* as float\*"):
-            simulator.launch(SOURCE, "scale", 1, 32, [arg, 2.0, 4])
+            ptxsim.launch(SOURCE, "scale", 1, 32, [arg, 2.0, 4])
     with pytest.raises(LaunchError, match="numbers is an array of float64"):
-        simulator.launch(SOURCE, "scale", 1, 32, [x, 2.0, 4], names=("numbers", "by", "n"))
+        ptxsim.launch(SOURCE, "scale", 1, 32, [x, 2.0, 4], names=("numbers", "by", "n"))
 
 
 @pytest.mark.parametrize(
@@ -472,9 +468,9 @@ def test_what_the_source_itself_gives_another_meaning_or_has_twice_is_not_refuse
     entry = "k<float>" if "template" in before else "k"
     x = ones()
     if twice:  # the one without n
-        simulator.launch(source, "_Z1kP6__half", 1, 1, [x])
+        ptxsim.launch(source, "_Z1kP6__half", 1, 1, [x])
     else:
-        simulator.launch(source, entry, 1, 1, [x, 1])
+        ptxsim.launch(source, entry, 1, 1, [x, 1])
     assert x[0] == (3 if twice else 2)
 
 
@@ -485,10 +481,10 @@ def test_types_are_those_of_the_kernel_whatever_else_has_its_name():
     extern "C" __global__ void __launch_bounds__(32) scale(float* x) { x[threadIdx.x] = 3; }
     """
     x = ones(32)
-    simulator.launch(source, "scale", 1, 32, [x], by_symbol=True)
+    ptxsim.launch(source, "scale", 1, 32, [x], by_symbol=True)
     assert (x == 3).all()
     with pytest.raises(LaunchError, match=r"x is an array of float64.* as float\*"):
-        simulator.launch(source, "scale", 1, 32, [x.astype(float)], by_symbol=True)
+        ptxsim.launch(source, "scale", 1, 32, [x.astype(float)], by_symbol=True)
 
 
 # ---- files ---------------------------------------------------------------------------------------
@@ -514,7 +510,7 @@ def project(tmp_path: Path) -> Path:
 
 def test_headers_are_found_beside_the_file_and_findings_name_their_lines(project):
     x, y = ones(32), ones(32)
-    run = simulator.launch(project, "add", 1, 32, [x, y])
+    run = ptxsim.launch(project, "add", 1, 32, [x, y])
     where = {(found.line, found.header) for found in run.findings}
     assert where == {(3, "helper.h, line 2"), (4, "far.h, line 3")}
     assert "'add', line 3 (helper.h, line 2): x[32] of 32 elements" in str(run.findings[0])
@@ -522,25 +518,25 @@ def test_headers_are_found_beside_the_file_and_findings_name_their_lines(project
 
 def test_a_header_that_changed_is_compiled_anew(project):
     x, y = ones(128), ones(32)
-    simulator.launch(project, "add", 1, 32, [x, y])
+    ptxsim.launch(project, "add", 1, 32, [x, y])
     assert (y == 2).all()
     header = project.parent / "deep" / "far.h"
     header.write_text(header.read_text().replace("x[i + 64]", "5"))
     os.utime(header, ns=(0, 0))  # whatever the clock of the file system tells apart
-    simulator.launch(project, "add", 1, 32, [x, y])
+    ptxsim.launch(project, "add", 1, 32, [x, y])
     assert (y == 6).all()
     by_option = project.read_text()
     options = (f"-I{project.parent}",)
     header.write_text(header.read_text().replace("5", "7"))
-    simulator.launch(by_option, "add", 1, 32, [x, y], options=options)
+    ptxsim.launch(by_option, "add", 1, 32, [x, y], options=options)
     assert (y == 8).all()
 
 
 def test_an_error_in_a_header_names_the_header(project):
     header = project.parent / "helper.h"
     header.write_text(header.read_text().replace("x[i + 1]", "z"))
-    with pytest.raises(simulator.CompileError) as error:
-        simulator.launch(project, "add", 1, 32, [ones(), ones()])
+    with pytest.raises(ptxsim.CompileError) as error:
+        ptxsim.launch(project, "add", 1, 32, [ones(), ones()])
     assert "add.cu does not compile" in str(error.value)
     assert 'helper.h, line 2: identifier "z" is undefined' in str(error.value)
 
@@ -559,7 +555,7 @@ def test_an_error_in_a_header_names_the_header(project):
 )
 def test_a_source_that_is_no_text_is_refused(source, says):
     with pytest.raises(LaunchError, match=says):
-        simulator.launch(source, "add", 1, 32, [])
+        ptxsim.launch(source, "add", 1, 32, [])
 
 
 def test_blackwells_tensor_memory_is_named():
@@ -571,5 +567,5 @@ def test_blackwells_tensor_memory_is_named():
         x[0] = at;
     }"""
     says = r"instruction: tcgen05\.alloc.*\(Blackwell's tensor memory, .* not simulated yet\)"
-    with pytest.raises(simulator.UnknownInstruction, match=says):
-        simulator.launch(source, "k", 1, 32, [np.zeros(1, np.int32)], arch="sm_100a")
+    with pytest.raises(ptxsim.UnknownInstruction, match=says):
+        ptxsim.launch(source, "k", 1, 32, [np.zeros(1, np.int32)], arch="sm_100a")

@@ -6,8 +6,8 @@ import sample_kernels
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gemmlab import simulator
-from gemmlab.simulator import LaunchError, UnknownInstruction
+import ptxsim
+from ptxsim import LaunchError, UnknownInstruction
 
 f4 = np.float32
 
@@ -29,8 +29,8 @@ def test_a_kernel_computes_what_its_source_says(name):
 def test_results_do_not_depend_on_how_many_blocks_run_together(name, monkeypatch):
     sample = sample_kernels.SAMPLES[name]
     whole, _ = sample.run()
-    monkeypatch.setattr(simulator.grid, "CHUNK_LANES", sample.fifth)
-    monkeypatch.setattr(simulator.grid, "THREADS", 4)
+    monkeypatch.setattr(ptxsim.grid, "CHUNK_LANES", sample.fifth)
+    monkeypatch.setattr(ptxsim.grid, "THREADS", 4)
     parts, _ = sample.run()
     for a, b in zip(whole, parts, strict=True):
         assert not isinstance(a, np.ndarray) or a.tobytes() == b.tobytes()
@@ -42,7 +42,7 @@ def test_results_do_not_depend_on_how_many_blocks_run_together(name, monkeypatch
 def test_threads_are_as_many_as_are_granted(granted, threads, monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 5)
     monkeypatch.setenv("OMP_NUM_THREADS", granted)
-    assert simulator.grid._threads() == threads
+    assert ptxsim.grid._threads() == threads
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_120"])
@@ -85,7 +85,7 @@ def test_64_bit_indexes_reach_past_4_gigabytes():
         out[threadIdx.x] = x[far - (long long)n * n];
     }"""
     x, out = np.arange(8, dtype=f4), np.zeros(8, f4)
-    done = simulator.launch(source, "k", (1, 1, 1), (8, 1, 1), [x, out, 100_000])
+    done = ptxsim.launch(source, "k", (1, 1, 1), (8, 1, 1), [x, out, 100_000])
     assert not done.findings and np.array_equal(out, x)
 
 
@@ -94,8 +94,8 @@ def test_arrays_may_have_no_elements():
         for (int i = 0; i < n; ++i) out[i] = x[i];
     }"""
     empty = np.zeros((0, 5), f4)
-    assert not simulator.launch(source, "k", (2, 1, 1), (8, 1, 1), [empty, empty, 0]).findings
-    (read, write) = simulator.launch(source, "k", (1, 1, 1), (1, 1, 1), [empty, empty, 1]).findings
+    assert not ptxsim.launch(source, "k", (2, 1, 1), (8, 1, 1), [empty, empty, 0]).findings
+    (read, write) = ptxsim.launch(source, "k", (1, 1, 1), (1, 1, 1), [empty, empty, 1]).findings
     assert str(read).endswith("x[0] of 0 elements, by block (0, 0, 0), thread (0, 0, 0)")
     assert (read.kind, write.kind) == ("out-of-bounds read", "out-of-bounds write")
 
@@ -106,14 +106,14 @@ def test_stores_of_threads_that_are_switched_off_do_nothing():
     }"""
     which = np.array([0, 1, 1, 0, 1], np.int32)
     x = np.arange(5, dtype=f4)
-    simulator.launch(source, "k", (1, 1, 1), (5, 1, 1), [x, which])
+    ptxsim.launch(source, "k", (1, 1, 1), (5, 1, 1), [x, which])
     assert x.tolist() == [0, 5, 5, 3, 5]
 
 
 def test_only_the_blocks_that_are_named_run():
     x = np.zeros(40, f4)
     source = 'extern "C" __global__ void k(float* x) { x[blockIdx.x * 10 + threadIdx.x] = 1.0f; }'
-    simulator.launch(source, "k", (4, 1, 1), (10, 1, 1), [x], blocks=[(1, 0, 0), (3, 0, 0)])
+    ptxsim.launch(source, "k", (4, 1, 1), (10, 1, 1), [x], blocks=[(1, 0, 0), (3, 0, 0)])
     assert x.reshape(4, 10).tolist() == [[0.0] * 10, [1.0] * 10] * 2
 
 
@@ -135,7 +135,7 @@ MISTAKES = """extern "C" __global__ void k(const float* x, float* out, int from,
 
 def mistakes(x_size=64, out_size=64, start=0, to=0, wild=0, **how):
     x, out = np.arange(x_size, dtype=f4), np.zeros(out_size, f4)
-    done = simulator.launch(MISTAKES, "k", (2, 1, 1), (32, 1, 1), [x, out, start, to, wild], **how)
+    done = ptxsim.launch(MISTAKES, "k", (2, 1, 1), (32, 1, 1), [x, out, start, to, wild], **how)
     return done.findings, out
 
 
@@ -200,7 +200,7 @@ def test_the_first_lane_and_its_element_belong_together():
         if (y == 0 ? x_ == 9 : x_ == 2) out[y * 32 + x_] = x[100 + 7 * x_];
     }"""
     arrays = [np.zeros(100, f4), np.zeros(64, f4)]
-    (found,) = simulator.launch(source, "k", (1, 1, 1), (32, 2, 1), arrays).findings
+    (found,) = ptxsim.launch(source, "k", (1, 1, 1), (32, 2, 1), arrays).findings
     assert found.thread == (9, 0, 0) and found.what == "x[163] of 100 elements"
 
 
@@ -210,7 +210,7 @@ def test_arrays_do_not_run_into_each_other():
     }"""
     a, b = np.zeros(4, f4), np.zeros(4, f4)
     for offset in (4, -4, 2**30, -(2**30)):
-        done = simulator.launch(source, "k", (1, 1, 1), (4, 1, 1), [a, b, offset])
+        done = ptxsim.launch(source, "k", (1, 1, 1), (4, 1, 1), [a, b, offset])
         assert done.findings[0].what == f"a[{offset}] of 4 elements"
     assert not a.any() and not b.any()
 
@@ -223,7 +223,7 @@ def test_shared_memory_starts_as_nan():
         out[threadIdx.x] = s[threadIdx.x + 16];
     }"""
     out = np.zeros(32, f4)
-    simulator.launch(source, "k", (1, 1, 1), (32, 1, 1), [out])
+    ptxsim.launch(source, "k", (1, 1, 1), (32, 1, 1), [out])
     assert (out[:16] == 1).all() and np.isnan(out[16:]).all()
 
 
@@ -242,9 +242,9 @@ def test_a_barrier_that_only_some_threads_reach_is_named():
 }"""
     x = np.ones(192, f4)
     x[:64] = 0  # block 0 goes one way, blocks 1 and 2 the other: that is allowed
-    assert simulator.launch(source, "k", (3, 1, 1), (64, 1, 1), [x.copy()]).findings == []
+    assert ptxsim.launch(source, "k", (3, 1, 1), (64, 1, 1), [x.copy()]).findings == []
     x[100] = 0
-    (found,) = simulator.launch(source, "k", (3, 1, 1), (64, 1, 1), [x]).findings
+    (found,) = ptxsim.launch(source, "k", (3, 1, 1), (64, 1, 1), [x]).findings
     assert found.kind == "divergent barrier" and found.line in (5, 9)
     assert found.block == (1, 0, 0) and (found.lanes == 1) == (found.thread == (36, 0, 0))
 
@@ -269,7 +269,7 @@ def test_an_unknown_instruction_is_named_before_anything_runs(statement, instruc
     }}"""
     x = np.zeros(64, f4)
     with pytest.raises(UnknownInstruction) as error:
-        simulator.launch(source, "k", (1, 1, 1), (64, 1, 1), [x])
+        ptxsim.launch(source, "k", (1, 1, 1), (64, 1, 1), [x])
     assert "kernel 'k', line 3: " in str(error.value) and instruction in str(error.value)
     assert not x.any()
 
@@ -309,14 +309,14 @@ GOOD = {"grid": (1, 1, 1), "block": (1, 1, 1), "args": [X, 1, 2.0, 3]}
 )
 def test_a_launch_that_cannot_be_is_refused(change, says):
     with pytest.raises(LaunchError, match=says):
-        simulator.launch(**{"source": TAKES, "entry": "k", **GOOD, **change})
+        ptxsim.launch(**{"source": TAKES, "entry": "k", **GOOD, **change})
     assert not X.any()
 
 
 def test_scalars_arrive_as_they_are():
     x = np.zeros(1, f4)
     for n, f, big in [(-7, 0.5, 2**40), (2**32 - 1, -2, -(2**40)), (np.int16(3), f4(1), 0)]:
-        simulator.launch(TAKES, "k", (1, 1, 1), (1, 1, 1), [x, n, f, big])
+        ptxsim.launch(TAKES, "k", (1, 1, 1), (1, 1, 1), [x, n, f, big])
         as_int = int(n) - 2**32 if n >= 2**31 else int(n)
         assert x[0] == f4(f4(f4(as_int) + f4(f)) + f4(big))
 
@@ -332,7 +332,7 @@ def test_accesses_are_those_of_the_source_in_their_order():
             out[i] = x[5 * i + j];
 }"""
     arrays = [np.zeros(5 * 100, f4), np.zeros(100, f4)]
-    done = simulator.launch(source, "k", (2, 1, 1), (64, 1, 1), [*arrays, 100], count=True)
+    done = ptxsim.launch(source, "k", (2, 1, 1), (64, 1, 1), [*arrays, 100], count=True)
     found = done.accesses((1, 0, 0), warp=1)
     i = np.arange(96, 128)
     assert len(found) == 6
@@ -351,7 +351,7 @@ def test_accesses_are_those_of_the_source_in_their_order():
 def test_accesses_leave_the_arrays_alone():
     source = 'extern "C" __global__ void k(float* x) { x[threadIdx.x] += 1.0f; }'
     x = np.zeros(32, f4)
-    done = simulator.launch(source, "k", (1, 1, 1), (32, 1, 1), [x], count=True)
+    done = ptxsim.launch(source, "k", (1, 1, 1), (32, 1, 1), [x], count=True)
     assert [a.operation for a in done.accesses()] == ["load", "store"]
     assert (x == 1).all()
 
@@ -360,8 +360,8 @@ def test_accesses_need_a_counted_run_and_a_block_of_the_grid():
     source = 'extern "C" __global__ void k(float* x) { x[threadIdx.x] = 1.0f; }'
     x = np.zeros(32, f4)
     with pytest.raises(LaunchError, match="count=True"):
-        simulator.launch(source, "k", (1, 1, 1), (32, 1, 1), [x]).accesses()
-    done = simulator.launch(source, "k", (1, 1, 1), (32, 1, 1), [x], count=True)
+        ptxsim.launch(source, "k", (1, 1, 1), (32, 1, 1), [x]).accesses()
+    done = ptxsim.launch(source, "k", (1, 1, 1), (32, 1, 1), [x], count=True)
     with pytest.raises(LaunchError, match=r"block \(0, 1, 0\) is not in the grid"):
         done.accesses((0, 1, 0))
 
@@ -375,7 +375,7 @@ def test_the_instructions_of_a_warp_are_given_in_the_order_of_execution():
         if (threadIdx.x < 32) x[threadIdx.x] = box[63 - threadIdx.x];
     }
     """
-    run = simulator.launch(source, "k", (1, 1, 1), (64, 1, 1), [np.ones(64, f4)], count=True)
+    run = ptxsim.launch(source, "k", (1, 1, 1), (64, 1, 1), [np.ones(64, f4)], count=True)
     for warp, last in ((0, ["shared load", "global store"]), (1, [])):
         steps = run.instructions((0, 0, 0), warp)
         done = []
@@ -398,7 +398,7 @@ def test_an_asynchronous_copy_is_recorded_with_both_its_ends_and_counted_as_befo
     }
     """
     x, y = np.arange(32, dtype=f4), np.zeros(32, f4)
-    run = simulator.launch(source, "k", (1, 1, 1), (32, 1, 1), [x, y], count=True)
+    run = ptxsim.launch(source, "k", (1, 1, 1), (32, 1, 1), [x, y], count=True)
     (copy,) = [s for s in run.instructions() if s.opcode.startswith("cp.async.ca")]
     source_, destination = copy.accesses
     assert (source_.space, source_.operation) == ("global", "load")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gemmlab import simulator
+import ptxsim
 
 f4 = np.float32
 
@@ -31,7 +31,7 @@ def test_each_thread_has_its_own_local_array(blocks, threads, n, seed):
     index = np.random.default_rng(seed).integers(0, 6, (blocks * threads, n), np.int32)
     out = np.zeros(blocks * threads, np.int32)
     args = [index, out, n]
-    done = simulator.launch(LOCAL, "k", (blocks, 1, 1), (threads, 1, 1), args, check=True)
+    done = ptxsim.launch(LOCAL, "k", (blocks, 1, 1), (threads, 1, 1), args, check=True)
     assert not done.findings
     for i, own in enumerate([10 * i + j for j in range(6)] for i in range(blocks * threads)):
         for a in index[i]:
@@ -46,7 +46,7 @@ def test_each_thread_has_its_own_local_array(blocks, threads, n, seed):
 def test_an_access_outside_a_local_array_is_found(index, element):
     index, out = np.full((2, 1), index, np.int32), np.zeros(2, np.int32)
     index[0] = 0
-    done = simulator.launch(LOCAL, "k", (1, 1, 1), (2, 1, 1), [index, out, 1])
+    done = ptxsim.launch(LOCAL, "k", (1, 1, 1), (2, 1, 1), [index, out, 1])
     (found,) = [one for one in done.findings if one.kind == "out-of-bounds write"]
     assert (found.line, found.thread, found.lanes) == (7, (1, 0, 0), 1)
     assert found.what == f"local memory[{element}] of 6 elements of 4 bytes"
@@ -79,7 +79,7 @@ GENERIC = """extern "C" __global__ void k(const int* which, int* x, int* out) {
 def test_a_generic_address_leads_to_the_memory_it_came_from(which):
     which, i = np.array(which, np.int32), np.arange(32, dtype=np.int32)
     x, out = 400 + i, np.zeros(128, np.int32)
-    done = simulator.launch(GENERIC, "k", (1, 1, 1), (32, 1, 1), [which, x, out], check=True)
+    done = ptxsim.launch(GENERIC, "k", (1, 1, 1), (32, 1, 1), [which, x, out], check=True)
     assert not done.findings
     first, second, shared, kind = out.reshape(4, 32)
     assert np.array_equal(first, np.choose(which, [400 + i, 100 + i, 200 + i]))
@@ -103,11 +103,11 @@ def test_variables_of_the_module_begin_as_declared():
     }"""
     index, out = np.array([0, 2, 0, 2], np.int32), np.zeros(4, f4)
     for _ in range(2):  # each launch finds them so
-        done = simulator.launch(source, "k", (1, 1, 1), (4, 1, 1), [out, index])
+        done = ptxsim.launch(source, "k", (1, 1, 1), (4, 1, 1), [out, index])
         assert not done.findings
         assert out.tolist() == [0.5 + 0.25 - 4 + 1, -1 - 4 + 2, 1.5 + 0.25 - 4 + 255, -4.0]
     index[1] = 3
-    (found,) = simulator.launch(source, "k", (1, 1, 1), (4, 1, 1), [out, index]).findings
+    (found,) = ptxsim.launch(source, "k", (1, 1, 1), (4, 1, 1), [out, index]).findings
     assert (found.kind, found.what) == ("out-of-bounds read", "weights[3] of 3 elements")
 
 
@@ -125,7 +125,7 @@ def test_caches_are_told_and_nothing_changes():
         __stcs(y + 16 + i, b);
     }"""
     x, y = np.arange(8, dtype=np.int32), np.zeros(24, np.int32)
-    assert not simulator.launch(source, "k", (1, 1, 1), (8, 1, 1), [x, y]).findings
+    assert not ptxsim.launch(source, "k", (1, 1, 1), (8, 1, 1), [x, y]).findings
     even = x // 2 * 2
     assert np.array_equal(y[:8], 110011 * x + 100 * even + 1000 * (even + 1))
     assert np.array_equal(y[8:16], x) and np.array_equal(y[16:], x)
@@ -157,7 +157,7 @@ def test_an_address_that_its_size_does_not_divide_is_found(base, access):
     source = MISALIGNED.format(base=base, access=ACCESSES[access])
     for off in (0, size // 2):
         x, y = np.zeros(64, f4), np.zeros(1, f4)
-        done = simulator.launch(source, "k", (1, 1, 1), (32, 1, 1), [x, off, y])
+        done = ptxsim.launch(source, "k", (1, 1, 1), (32, 1, 1), [x, off, y])
         kinds = {found.kind for found in done.findings}
         assert kinds == ({f"misaligned {kind}"} if off else set())
 
@@ -200,7 +200,7 @@ def test_blocks_read_their_own_shared_memory_however_alike_it_is(modes, more, le
     skipped[0] = 3
     out = np.zeros((3, 4, 64), np.int32)
     args = [np.int32(modes), np.int32([*added, *skipped]), out, n, edge]
-    assert not simulator.launch(ALIKE, "k", (4, 3, 1), (64, 1, 1), args).findings
+    assert not ptxsim.launch(ALIKE, "k", (4, 3, 1), (64, 1, 1), args).findings
     y, x, i = np.ogrid[:3, :4, :64]
     held, total = np.zeros((3, 4, 64), np.int32), np.zeros((3, 4, 64), np.int32)
     for step, mode in enumerate(modes):
@@ -228,7 +228,7 @@ BELOW = """extern "C" __global__ void k(int* out, int down, int differs) {
 def test_the_base_of_a_load_may_lie_below_what_it_leads_to(down, blocks, differs, count):
     out = np.zeros((blocks, 64), np.int32)
     args = [out, down, differs]
-    run = simulator.launch(BELOW, "k", (blocks, 1, 1), (64, 1, 1), args, count=count)
+    run = ptxsim.launch(BELOW, "k", (blocks, 1, 1), (64, 1, 1), args, count=count)
     assert run.findings == []
     i, x = np.arange(64), differs * np.arange(blocks)[:, None]
     held = np.concatenate([i**2 + x, -i[:34] - x], axis=1)

@@ -10,7 +10,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from gemmlab import simulator
+import ptxsim
 
 LOADS = "smsp__inst_executed_op_shared_ld.sum"
 WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
@@ -29,7 +29,7 @@ def run(body, start=START, array="float s[1024]"):
         {body}
     }}"""
     out, data = np.zeros(32, np.float32), np.arange(64, dtype=np.float32)
-    done = simulator.launch(source, "k", (1, 1, 1), (32, 1, 1), [out, data, 0, 0], count=True)
+    done = ptxsim.launch(source, "k", (1, 1, 1), (32, 1, 1), [out, data, 0, 0], count=True)
     assert not done.findings
     return out, done
 
@@ -226,7 +226,7 @@ def test_idle_loads_before_asynchronous_copies(then, idle):
     }""".replace("THEN", then)
     out = np.zeros(96, np.float32)
     data = np.arange(160, dtype=np.float32)
-    done = simulator.launch(source, "k", (1, 1, 1), (96, 1, 1), [out, data, 0], count=True)
+    done = ptxsim.launch(source, "k", (1, 1, 1), (96, 1, 1), [out, data, 0], count=True)
     assert not done.findings
     own = 3 * (1 + then.count("s[t ^ 1]"))
     assert done.counters[LOADS] == own + 3 * idle, "in each of three warps"

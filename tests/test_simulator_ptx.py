@@ -8,11 +8,11 @@ import pytest
 import sample_kernels
 
 import gemmlab as gl
-from gemmlab import simulator
-from gemmlab.cuda import nvrtc
+import ptxsim
 from gemmlab.kernel.compiler import options_for
-from gemmlab.simulator import ptx
-from gemmlab.simulator.ptx import Immediate, PtxError, Register
+from ptxsim import ptx
+from ptxsim.compile import nvrtc
+from ptxsim.ptx import Immediate, PtxError, Register
 
 HEADER = ".version 9.0\n.target sm_90a\n.address_size 64\n"
 
@@ -47,7 +47,7 @@ def test_inline_assembly_declares_registers_and_labels_anew():
     assert len({name for name in kernel.labels if name.startswith("again@")}) == 2
     assert len({name for name in kernel.registers if name.startswith("n@")}) == 2
     out = np.zeros(5, np.int32)
-    assert not simulator.launch(source, "k", (1, 1, 1), (5, 1, 1), [out, 3, 4]).findings
+    assert not ptxsim.launch(source, "k", (1, 1, 1), (5, 1, 1), [out, 3, 4]).findings
     assert out.tolist() == [sum(range(3 + t + 1)) + 1000 * 10 for t in range(5)]
 
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from recorded import record_doubles
 from recorded import record_tensor as record
 
-from gemmlab import simulator
+import ptxsim
 from gemmlab.kernel.bounds import error_bound
-from gemmlab.simulator import ptx, translate
-from gemmlab.simulator.instructions import tensor as instructions
-from gemmlab.simulator.tensor_cores import adding, fragments
-from gemmlab.simulator.types import register_types
+from ptxsim import ptx, translate
+from ptxsim.instructions import tensor as instructions
+from ptxsim.tensor_cores import adding, fragments
+from ptxsim.types import register_types
 
 HERE = Path(__file__).parent
 
@@ -55,7 +55,7 @@ def launcher(kind: str, **how):
 
     def launch(text, entry, blocks, args, shared_bytes):
         assert text in combined(kind)
-        run = simulator.launch(
+        run = ptxsim.launch(
             combined(kind), entry, (blocks, 1, 1), (32, 1, 1), args,
             shared_bytes=shared_bytes, **how,
         )  # fmt: skip
@@ -132,7 +132,7 @@ def test_transfers_cost_what_the_profiler_counts(name):
 
 def run_whole(one, args, grid, macros=None, **how):
     macros = one.macros if macros is None else macros
-    return simulator.launch(
+    return ptxsim.launch(
         record.KERNELS / one.file, one.entry, grid, (one.threads, 1, 1), args, options=macros, **how
     )
 
@@ -212,7 +212,7 @@ def test_satfinite_may_stand_behind_the_types():
     found = []
     for flags in ((".satfinite", ""), ("", ".satfinite"), ("", "")):
         out = np.zeros(128, np.int32)
-        run = simulator.launch(source % flags, "k", 1, 32, [out, 0x01010101, 2**31 - 9])
+        run = ptxsim.launch(source % flags, "k", 1, 32, [out, 0x01010101, 2**31 - 9])
         assert run.findings == []
         found.append(set(out.tolist()))
     assert found == [{2**31 - 1}, {2**31 - 1}, {-(2**31) + 23}]  # 32 products of 1
@@ -324,7 +324,7 @@ def loaded(step=16, first=0, last=64, written="256", leave="return", threads=64)
     memory, out = np.arange(256, dtype=u4), np.zeros(64, u4)
     text = LOAD % {"written": written, "leave": leave}
     args = [memory, out, step, first, last]
-    return simulator.launch(text, "k", (1, 1, 1), (threads, 1, 1), args, check=True), out
+    return ptxsim.launch(text, "k", (1, 1, 1), (threads, 1, 1), args, check=True), out
 
 
 def kinds(run) -> set[str]:
@@ -385,7 +385,7 @@ def test_wmma_loads_from_every_kind_of_pointer(place, matrix):
     form = {"space": space, "pointer": pointer, "constraint": constraint, "matrix": matrix}
     out = np.zeros((4, 32), u4)
     text = WMMA % {**form, "ld": "ld"}
-    run = simulator.launch(text, "k", (1, 1, 1), (32, 1, 1), [halves.view(u4), out, 24], check=True)
+    run = ptxsim.launch(text, "k", (1, 1, 1), (32, 1, 1), [halves.view(u4), out, 24], check=True)
     assert run.findings == []
     fragment = fragments.of_wmma(matrix, 16, 16, 16, 16, 4)
     wanted = fragment.fill(np.arange(1024).reshape(-1)[: 16 * 24].reshape(16, 24)[:, :16, None])
@@ -396,11 +396,11 @@ def test_wmma_finds_what_is_outside_and_lanes_that_disagree():
     space, pointer, constraint = PLACES["global"]
     form = {"space": space, "pointer": pointer, "constraint": constraint, "matrix": "a"}
     args = [np.zeros(512, u4), np.zeros((4, 32), u4), 72]
-    run = simulator.launch(WMMA % {**form, "ld": "ld"}, "k", (1, 1, 1), (32, 1, 1), args)
+    run = ptxsim.launch(WMMA % {**form, "ld": "ld"}, "k", (1, 1, 1), (32, 1, 1), args)
     assert kinds(run) == {"out-of-bounds read"}
     args[2] = 16
     text = WMMA % {**form, "ld": "ld + 8 * (threadIdx.x / 16)"}
-    assert "divergent warp" in kinds(simulator.launch(text, "k", (1, 1, 1), (32, 1, 1), args))
+    assert "divergent warp" in kinds(ptxsim.launch(text, "k", (1, 1, 1), (32, 1, 1), args))
 
 
 @pytest.mark.parametrize(
@@ -415,7 +415,7 @@ def test_an_unknown_form_is_refused(text):
     operands = "{%r0, %r1, %r2, %r3}, {%r4, %r5, %r6, %r7}, {%r8, %r9}, {%r0, %r1, %r2, %r3}"
     module = f".entry k(.param .u64 p) {{ .reg .b32 %r<10>; {text} {operands}; ret; }}"
     kernel = ptx.parse(module, "k.cu")["k"]
-    with pytest.raises(simulator.UnknownInstruction, match="m16n8k"):
+    with pytest.raises(ptxsim.UnknownInstruction, match="m16n8k"):
         translate.translate(
             kernel, kernel.blocks[0], register_types(kernel), {}, frozenset(), False
         )
@@ -429,7 +429,7 @@ def test_products_of_doubles_have_the_hardwares_bits(shape):
     A, B, C = record_doubles.inputs()[shape]
     found = np.zeros_like(C)
     source, args = record_doubles.source(shape), [A, B, C, found]
-    assert not simulator.launch(source, shape, (len(C), 1, 1), (32, 1, 1), args).findings
+    assert not ptxsim.launch(source, shape, (len(C), 1, 1), (32, 1, 1), args).findings
     with np.load(HERE / "recorded/doubles.npz") as file:
         recorded = file[shape]
     same = (found.view(np.uint64) == recorded.view(np.uint64)) | np.isnan(found) & np.isnan(
@@ -459,7 +459,7 @@ def test_wmma_of_doubles_multiplies():
     random = np.random.default_rng(4)
     A, B, C = (random.integers(-9, 9, shape).astype(float) for shape in ((8, 5), (8, 6), (8, 8)))
     expected = A[:, :4] @ B[:, :4].T + C
-    run = simulator.launch(WMMA_DOUBLES, "k", (1, 1, 1), (32, 1, 1), [A, B, C], check=True)
+    run = ptxsim.launch(WMMA_DOUBLES, "k", (1, 1, 1), (32, 1, 1), [A, B, C], check=True)
     # Column i of the transposed piece is row i: it is read back as it was meant.
     assert not run.findings and np.array_equal(C, expected)
 
@@ -479,5 +479,5 @@ def test_the_parts_of_ldmatrix_may_stand_in_any_order(opcode, space):
         for (int i = 0; i < 4; ++i) out[32 * i + threadIdx.x] = r[i];
     }}"""
     out = np.zeros(128, np.uint32)
-    assert not simulator.launch(source, "k", (1, 1, 1), (32, 1, 1), [out], check=True).findings
+    assert not ptxsim.launch(source, "k", (1, 1, 1), (32, 1, 1), [out], check=True).findings
     assert out.view(np.uint16).tolist() == list(range(256))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from recorded import record_tensor_maps as recorder
 
-from gemmlab import simulator
-from gemmlab.simulator.async_copy import counted
+import ptxsim
+from ptxsim.async_copy import counted
 
 HERE = Path(__file__).parent
 SETTINGS = {"arch": "sm_90a", "options": ("-std=c++17",)}
@@ -21,8 +21,8 @@ def record() -> dict[str, np.ndarray]:
         return dict(found)
 
 
-def tensor_map(box, array) -> simulator.TensorMap:
-    return simulator.TensorMap(box.view(array), box.box, swizzle=box.swizzle, fill=box.fill)
+def tensor_map(box, array) -> ptxsim.TensorMap:
+    return ptxsim.TensorMap(box.view(array), box.box, swizzle=box.swizzle, fill=box.fill)
 
 
 def launch(one, source=None, **how):
@@ -32,10 +32,10 @@ def launch(one, source=None, **how):
         if isinstance(arg, tuple):
             given.append(tensor_map(*arg))
         elif isinstance(arg, list):
-            given.append(simulator.TensorMaps([tensor_map(*each) for each in arg]))
+            given.append(ptxsim.TensorMaps([tensor_map(*each) for each in arg]))
         else:
             given.append(arg)
-    run = simulator.launch(
+    run = ptxsim.launch(
         source or recorder.source(), one.entry, (one.blocks, 1, 1), (one.threads, 1, 1), given,
         shared_bytes=one.shared_bytes, **SETTINGS, **how,
     )  # fmt: skip
@@ -150,7 +150,7 @@ def test_an_interleaved_layout_is_refused_in_words():
     text = recorder.source().replace(
         old, old + ' u64 given = 1; IS("interleave_layout", 1)', 1
     )  # fmt: skip
-    with pytest.raises(simulator.LaunchError, match="has an interleaved layout, which the simul"):
+    with pytest.raises(ptxsim.LaunchError, match="has an interleaved layout, which the simul"):
         launch(recorder.changed()["groups"], text)
 
 
@@ -164,9 +164,9 @@ def test_an_im2col_copy_is_refused_in_words():
                      :: "r"((unsigned)__cvta_generic_to_shared(box)), "l"(&map), "r"(0),
                      "r"((unsigned)__cvta_generic_to_shared(&full)), "h"((short)0) : "memory");
     }"""
-    given = [simulator.TensorMap(np.zeros((8, 8, 8), np.float32), (4, 4, 4))]
-    with pytest.raises(simulator.UnknownInstruction, match=r"line \d+: .*a tensor map of im2col"):
-        simulator.launch(source, "k", (1, 1, 1), (32, 1, 1), given, **SETTINGS)
+    given = [ptxsim.TensorMap(np.zeros((8, 8, 8), np.float32), (4, 4, 4))]
+    with pytest.raises(ptxsim.UnknownInstruction, match=r"line \d+: .*a tensor map of im2col"):
+        ptxsim.launch(source, "k", (1, 1, 1), (32, 1, 1), given, **SETTINGS)
 
 
 # --- maps as arguments ----------------------------------------------------------------------------
@@ -184,14 +184,14 @@ def test_an_im2col_copy_is_refused_in_words():
 )  # fmt: skip
 def test_a_map_that_cannot_be_is_refused(how, says):
     with pytest.raises(ValueError, match=says):
-        simulator.TensorMap(np.zeros((8, 16), np.float32), (4, 8), **how)
+        ptxsim.TensorMap(np.zeros((8, 16), np.float32), (4, 8), **how)
 
 
 def test_a_map_may_round_and_take_every_third_row():
     """The same by an argument as by a map that the kernel makes."""
     made = recorder.made()["steps (1, 3) of (16, 9)"]
     memory = recorder.numbers_of("uint32").view("u4").reshape(-1, 64)
-    given = simulator.TensorMap(memory[:30, :60], (9, 16), element_strides=(3, 1))
+    given = ptxsim.TensorMap(memory[:30, :60], (9, 16), element_strides=(3, 1))
     assert given.bytes == made.bytes
     for corner, landed in zip(made.corners, record()["made steps (1, 3) of (16, 9)"], strict=True):
         (got,) = given.read(np.array([corner[::-1]]))
@@ -222,7 +222,7 @@ KERNEL k(const __grid_constant__ TensorMap given, TensorMap* room, float* out)
 }"""
     )
     array, out = np.arange(96, dtype=np.float32).reshape(6, 16), np.zeros((4, 8), np.float32)
-    args = [simulator.TensorMap(array, (4, 8)), np.zeros(128, np.uint8), out]
-    run = simulator.launch(source, "k", (1, 1, 1), (32, 1, 1), args, check=True, **SETTINGS)
+    args = [ptxsim.TensorMap(array, (4, 8)), np.zeros(128, np.uint8), out]
+    run = ptxsim.launch(source, "k", (1, 1, 1), (32, 1, 1), args, check=True, **SETTINGS)
     assert run.findings == []
     assert (out == array[1:5, 8:]).all()

@@ -10,7 +10,7 @@ import pytest
 from recorded import record_bulk_copies
 from recorded import record_copies as recorder
 
-from gemmlab import simulator
+import ptxsim
 
 HERE = Path(__file__).parent
 f4 = np.float32
@@ -24,12 +24,12 @@ def record() -> dict[str, np.ndarray]:
 
 
 def launch(entry, grid, threads, args, shared_bytes=0):
-    return simulator.launch(recorder.SOURCE, entry, grid, (threads, 1, 1), args,
+    return ptxsim.launch(recorder.SOURCE, entry, grid, (threads, 1, 1), args,
                             shared_bytes=shared_bytes, **SETTINGS)  # fmt: skip
 
 
-def tensor_map(case, array) -> simulator.TensorMap:
-    return simulator.TensorMap(case.view(array), case.box, swizzle=case.swizzle, fill=case.fill)
+def tensor_map(case, array) -> ptxsim.TensorMap:
+    return ptxsim.TensorMap(case.view(array), case.box, swizzle=case.swizzle, fill=case.fill)
 
 
 # --- as recorded ----------------------------------------------------------------------------------
@@ -107,8 +107,8 @@ def test_copies_by_several_lanes_happen_and_count_as_on_the_hardware(name):
     wanted = record_bulk_copies.RECORD.read()["entries"][name]
     source = record_bulk_copies.source([name], AWAIT.replace("COPIES", str(wanted["copies"])))
     array, zeros, out = record_bulk_copies.arrays(name)
-    box, given = simulator.TensorMap(array, record_bulk_copies.BOX), record_bulk_copies.GIVEN
-    run = simulator.launch(
+    box, given = ptxsim.TensorMap(array, record_bulk_copies.BOX), record_bulk_copies.GIVEN
+    run = ptxsim.launch(
         source, record_bulk_copies.entry(name), (1, 1, 1), (record_bulk_copies.THREADS, 1, 1),
         [box, array, zeros, given, out], count=True, **SETTINGS,
     )  # fmt: skip
@@ -125,13 +125,13 @@ def test_a_product_has_the_bits_of_the_hardware(swizzle):
     tile, width = recorder.PRODUCTS[swizzle]
     arrays = [recorder.numbers(case.whole) for case in recorder.factors()]
     maps = [
-        simulator.TensorMap(case.view(array), (tile, tile), swizzle=own)
+        ptxsim.TensorMap(case.view(array), (tile, tile), swizzle=own)
         for case, array, own in zip(
             recorder.factors(), arrays, (swizzle, swizzle, "none"), strict=True
         )
     ]
     m, n, k = recorder.PRODUCT_SHAPE
-    run = simulator.launch(
+    run = ptxsim.launch(
         recorder.KERNELS, "product", (-(-n // tile), -(-m // tile), 1), (tile, tile, 1), [*maps, k],
         options=(f"-DTILE={tile}", f"-DWIDTH={width}"),
     )  # fmt: skip
@@ -176,9 +176,9 @@ def product(swizzle, m, n, k, source=KERNELS, **how):
     A, B = (random.uniform(-1, 1, (rows, -(-cols // 4) * 4)).astype(f4)[:, :cols]
             for rows, cols in ((m, k), (k, n)))  # fmt: skip
     C = np.full((m, -(-n // 4) * 4), np.nan, f4)
-    maps = [simulator.TensorMap(X, (tile, tile), swizzle=swizzle) for X in (A, B)]
-    maps.append(simulator.TensorMap(C[:, :n], (tile, tile)))
-    run = simulator.launch(
+    maps = [ptxsim.TensorMap(X, (tile, tile), swizzle=swizzle) for X in (A, B)]
+    maps.append(ptxsim.TensorMap(C[:, :n], (tile, tile)))
+    run = ptxsim.launch(
         source, "product", (-(-n // tile), -(-m // tile), 1), (tile, tile, 1), [*maps, k],
         options=(f"-DTILE={tile}", f"-DWIDTH={width}"), **how,
     )  # fmt: skip
@@ -209,9 +209,9 @@ def test_boxes_of_halves_are_copied(swizzle):
     cols = {"none": 40, "32B": 16, "64B": 32, "128B": 64}[swizzle]
     x = np.random.default_rng(8).standard_normal((30, 104)).astype(np.float16)
     out = np.zeros_like(x)
-    maps = [simulator.TensorMap(y, (16, cols), swizzle=swizzle) for y in (x, out)]
+    maps = [ptxsim.TensorMap(y, (16, cols), swizzle=swizzle) for y in (x, out)]
     grid = (-(-104 // cols), 2, 1)
-    run = simulator.launch(KERNELS, "copy_boxes", grid, (32, 1, 1), [*maps, 16, cols, 32 * cols],
+    run = ptxsim.launch(KERNELS, "copy_boxes", grid, (32, 1, 1), [*maps, 16, cols, 32 * cols],
                            shared_bytes=32 * cols, check=True)  # fmt: skip
     assert run.findings == []
     assert (out == x).all()
@@ -220,8 +220,8 @@ def test_boxes_of_halves_are_copied(swizzle):
 def test_stretches_are_stored():
     x = np.random.default_rng(9).standard_normal((5, 256)).astype(f4)
     out = np.zeros_like(x)
-    args = [x, simulator.uninitialised(out)]
-    run = simulator.launch(KERNELS, "double_rows", (5, 1, 1), (128, 1, 1), args, check=True)
+    args = [x, ptxsim.uninitialised(out)]
+    run = ptxsim.launch(KERNELS, "double_rows", (5, 1, 1), (128, 1, 1), args, check=True)
     assert run.findings == []
     assert (out == 2 * x).all()
 
@@ -302,8 +302,8 @@ X = np.arange(400, dtype=f4).reshape(20, 20)
 def small(array=X, box=(4, 16), form=FORM, before="", text=SMALL, fill="zero", **how):
     out = np.zeros(64, f4)
     text = text.replace("FORM", form).replace("BEFORE", before)
-    args = [simulator.TensorMap(array, box, fill=fill), out]
-    run = simulator.launch(text, "k", (1, 1, 1), (32, 1, 1), args, **{"check": True, **how})
+    args = [ptxsim.TensorMap(array, box, fill=fill), out]
+    run = ptxsim.launch(text, "k", (1, 1, 1), (32, 1, 1), args, **{"check": True, **how})
     return out, run
 
 
@@ -321,7 +321,7 @@ def test_the_forms_of_a_load(form):
 )  # fmt: skip
 def test_a_map_takes_the_types_of_ml_dtypes(dtype, box, element):
     array = (np.arange(32 * 32) % 17).reshape(32, 32).astype(dtype)
-    map = simulator.TensorMap(array, box)
+    map = ptxsim.TensorMap(array, box)
     assert map.element == element and map.bytes == 256 and np.shares_memory(map.array, array)
     out, run = small(array, box)
     assert run.findings == []
@@ -353,10 +353,10 @@ def test_registers_are_given_in_multiples_of_8():
     source = """extern "C" __global__ void __launch_bounds__(384, 1) k(int* out) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); out[threadIdx.x] = 1; }"""
     out = np.zeros(128, np.int32)
-    assert simulator.launch(source, "k", (1, 1, 1), (128, 1, 1), [out]).findings == []
+    assert ptxsim.launch(source, "k", (1, 1, 1), (128, 1, 1), [out]).findings == []
     assert (out == 1).all()
-    with pytest.raises((simulator.CompileError, simulator.UnknownInstruction)):
-        simulator.launch(source.replace("40;", "44;"), "k", (1, 1, 1), (128, 1, 1), [out])
+    with pytest.raises((ptxsim.CompileError, ptxsim.UnknownInstruction)):
+        ptxsim.launch(source.replace("40;", "44;"), "k", (1, 1, 1), (128, 1, 1), [out])
 
 
 def test_a_map_of_other_axes_is_found():
@@ -369,9 +369,9 @@ def test_a_map_of_other_axes_is_found():
 def test_a_box_of_what_nobody_wrote_is_found():
     text = SMALL.replace("TensorMap map, float* out", "TensorMap map, float* in, float* out")
     array = np.zeros((20, 20), f4)
-    args = [simulator.TensorMap(array, (4, 16)), simulator.uninitialised(array), np.zeros(64, f4)]
+    args = [ptxsim.TensorMap(array, (4, 16)), ptxsim.uninitialised(array), np.zeros(64, f4)]
     text = text.replace("FORM", FORM).replace("BEFORE", "")
-    run = simulator.launch(text, "k", (1, 1, 1), (32, 1, 1), args, check=True)
+    run = ptxsim.launch(text, "k", (1, 1, 1), (32, 1, 1), args, check=True)
     assert [finding.kind for finding in run.findings] == ["uninitialised read"]
 
 
@@ -394,11 +394,11 @@ extern "C" __global__ void ATTRIBUTE k(int* out) {
 def test_a_cluster_of_one_block():
     text = CLUSTER.replace("ATTRIBUTE", "__cluster_dims__(1, 1, 1)").replace("RANK", "rank")
     out = np.zeros(64, np.int32)
-    run = simulator.launch(text, "k", (3, 1, 1), (64, 1, 1), [out], check=True)
+    run = ptxsim.launch(text, "k", (3, 1, 1), (64, 1, 1), [out], check=True)
     assert run.findings == []
     assert (out == 1063 - np.arange(64)).all()
     text = CLUSTER.replace("ATTRIBUTE", "").replace("RANK", "1")
-    run = simulator.launch(text, "k", (1, 1, 1), (64, 1, 1), [out], check=True)
+    run = ptxsim.launch(text, "k", (1, 1, 1), (64, 1, 1), [out], check=True)
     assert {finding.kind for finding in run.findings} == {"wrong cluster rank"}
 
 
@@ -406,7 +406,7 @@ def test_without_the_cluster_barrier_there_is_a_race():
     text = CLUSTER.replace("ATTRIBUTE", "").replace("RANK", "0")
     lines = [line for line in text.splitlines() if "barrier.cluster" not in line]
     out = np.zeros(64, np.int32)
-    run = simulator.launch("\n".join(lines), "k", (1, 1, 1), (64, 1, 1), [out], check=True)
+    run = ptxsim.launch("\n".join(lines), "k", (1, 1, 1), (64, 1, 1), [out], check=True)
     assert {finding.kind for finding in run.findings} == {"read-after-write race"}
 
 
@@ -432,20 +432,20 @@ def test_without_the_cluster_barrier_there_is_a_race():
 )  # fmt: skip
 def test_a_map_that_cannot_be_made_says_why(array, box, how, says):
     with pytest.raises(ValueError, match=says):
-        simulator.TensorMap(array, box, **how)
+        ptxsim.TensorMap(array, box, **how)
 
 
 def test_arguments_that_are_no_maps_are_refused():
-    with pytest.raises(simulator.LaunchError, match="structure of 128 bytes"):
-        simulator.launch(SMALL.replace("FORM", FORM).replace("BEFORE", ""), "k", (1, 1, 1),
+    with pytest.raises(ptxsim.LaunchError, match="structure of 128 bytes"):
+        ptxsim.launch(SMALL.replace("FORM", FORM).replace("BEFORE", ""), "k", (1, 1, 1),
                          (32, 1, 1), [X, np.zeros(64, f4)])  # fmt: skip
-    with pytest.raises(simulator.LaunchError, match="out is a TensorMap"):
-        small_map = simulator.TensorMap(X, (4, 16))
-        simulator.launch(SMALL.replace("FORM", FORM).replace("BEFORE", ""), "k", (1, 1, 1),
+    with pytest.raises(ptxsim.LaunchError, match="out is a TensorMap"):
+        small_map = ptxsim.TensorMap(X, (4, 16))
+        ptxsim.launch(SMALL.replace("FORM", FORM).replace("BEFORE", ""), "k", (1, 1, 1),
                          (32, 1, 1), [small_map, small_map])  # fmt: skip
     text = SMALL.replace("FORM", FORM).replace("BEFORE", "").replace("__align__(64) ", "")
-    with pytest.raises(simulator.LaunchError, match="aligned to 1; a tensor map"):
-        simulator.launch(text, "k", (1, 1, 1), (32, 1, 1), [small_map, np.zeros(64, f4)])
+    with pytest.raises(ptxsim.LaunchError, match="aligned to 1; a tensor map"):
+        ptxsim.launch(text, "k", (1, 1, 1), (32, 1, 1), [small_map, np.zeros(64, f4)])
 
 
 def test_accesses_are_read_again_from_copies():
@@ -484,7 +484,7 @@ def groups(wait, before="fence();", after=""):
     """What was stored (2, 32), what the thread saw of it (2,), the kinds of findings."""
     text = GROUPS.replace("BEFORE", before).replace("AFTER", after).replace("WAIT", wait)
     to, out = np.zeros((2, 32), f4), np.zeros(2, f4)
-    run = simulator.launch(text, "k", (1, 1, 1), (32, 1, 1), [to, out], check=True)
+    run = ptxsim.launch(text, "k", (1, 1, 1), (32, 1, 1), [to, out], check=True)
     return to, out, {finding.kind for finding in run.findings}
 
 
@@ -500,7 +500,7 @@ def test_a_source_that_is_read_is_not_yet_stored():
     text = GROUPS.replace("wait_group WAIT", "wait_group.read WAIT")
     text = text.replace("BEFORE", "fence();").replace("AFTER", "").replace("WAIT", "0")
     to, out = np.zeros((2, 32), f4), np.zeros(2, f4)
-    run = simulator.launch(text, "k", (1, 1, 1), (32, 1, 1), [to, out], check=True)
+    run = ptxsim.launch(text, "k", (1, 1, 1), (32, 1, 1), [to, out], check=True)
     assert run.findings == []
     assert (to[:, 0] == [0, 10]).all() and (out == 0).all()
 

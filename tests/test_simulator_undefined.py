@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from recorded import record_undefined as recorder
 
-from gemmlab import simulator
+import ptxsim
 
 u4 = np.uint32
 BLOCKS = 3  # of a store; the recorded ones have thousands
@@ -21,7 +21,7 @@ def recorded():
 
 
 def launch(entry: str, grid: int, block: int, args, shared_bytes: int = 0):
-    return simulator.launch(
+    return ptxsim.launch(
         recorder.SOURCE, entry, (grid, 1, 1), (block, 1, 1), args, arch="sm_90a",
         options=("-std=c++17",), shared_bytes=shared_bytes, check=True,
     )  # fmt: skip
@@ -34,7 +34,7 @@ def test_a_bulk_store_that_nobody_waits_for_is_written_as_on_hardware(name, reco
     args = [out, case.words, case.pieces, 5, int(case.commit)]
     if case.entry == "store_box":
         box = recorder.boxes(case).box
-        args.insert(0, simulator.TensorMap(out.reshape(-1, box[1]), box))
+        args.insert(0, ptxsim.TensorMap(out.reshape(-1, box[1]), box))
     run = launch(case.entry, BLOCKS, 128, args, 4 * case.words)
     assert [finding.kind for finding in run.findings] == ["bulk store not waited for"]
     wanted = np.arange(len(out), dtype=u4) * u4(2654435761) + u4(5)

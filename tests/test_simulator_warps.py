@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recorded import record_warps as warps
 
-from gemmlab import simulator
-from gemmlab.simulator.memory.global_memory import POISON
+import ptxsim
+from ptxsim.memory.global_memory import POISON
 
 HERE = Path(__file__).parent
 f4 = np.float32
@@ -24,7 +24,7 @@ def test_every_instruction_of_a_warp_gives_what_the_hardware_gave(name):
     given = [recorded[key].copy() for key in ("value", "by", "clamp", "members")]
     out, truth = (np.zeros((warps.TRIALS, 32), np.uint32) for _ in range(2))
     grid = (warps.TRIALS, 1, 1)
-    done = simulator.launch(warps.SOURCE, name, grid, (32, 1, 1), [*given, out, truth])
+    done = ptxsim.launch(warps.SOURCE, name, grid, (32, 1, 1), [*given, out, truth])
     # Values from lanes that take no part, which are 0 there and here.
     absent = {"shuffle from an absent lane"} if name.startswith("shfl") else set()
     assert {finding.kind for finding in done.findings} == absent
@@ -48,7 +48,7 @@ def test_a_butterfly_sums_each_group_of_lanes(blocks, block, width, seed):
     """Also where a warp takes several rows of a block."""
     x = np.random.default_rng(seed).integers(-99, 99, blocks * block[0] * block[1]).astype(f4)
     out = np.zeros_like(x)
-    done = simulator.launch(SHUFFLES, "k", (blocks, 1, 1), (*block, 1), [x, out, width], check=True)
+    done = ptxsim.launch(SHUFFLES, "k", (blocks, 1, 1), (*block, 1), [x, out, width], check=True)
     assert not done.findings
     assert np.array_equal(out, np.repeat(x.reshape(-1, width).sum(axis=1), width))
 
@@ -60,7 +60,7 @@ def test_lanes_that_do_not_exist_take_no_part():
         out[40 + i] = __ballot_sync(__activemask(), 1);
     }"""
     out = np.zeros(80, np.int32)
-    (found,) = simulator.launch(source, "k", (1, 1, 1), (40, 1, 1), [out]).findings
+    (found,) = ptxsim.launch(source, "k", (1, 1, 1), (40, 1, 1), [out]).findings
     assert out[:31].tolist() == list(range(1, 32)) and out[31] == 31
     assert out[32:39].tolist() == list(range(33, 40)) and out[39] == 0
     assert (out[40:72] == -1).all() and (out[72:] == 0xFF).all()
@@ -77,7 +77,7 @@ ABSENT = """extern "C" __global__ void k(int* out) {
 
 def test_a_value_from_a_lane_of_another_branch_is_found_and_is_zero():
     out = np.zeros(32, np.int32)
-    run = simulator.launch(ABSENT, "k", (1, 1, 1), (32, 1, 1), [out], options=("-DMASK=0xffffu",))
+    run = ptxsim.launch(ABSENT, "k", (1, 1, 1), (32, 1, 1), [out], options=("-DMASK=0xffffu",))
     (found,) = run.findings
     assert (found.kind, found.line) == ("shuffle from an absent lane", 3)
     assert (found.thread, found.lanes) == ((8, 0, 0), 8)
@@ -87,7 +87,7 @@ def test_a_value_from_a_lane_of_another_branch_is_found_and_is_zero():
 def test_a_value_from_a_lane_that_the_mask_does_not_name_is_found():
     source = ABSENT.replace("threadIdx.x < 16", "threadIdx.x < 99")
     out = np.zeros(32, np.int32)
-    run = simulator.launch(
+    run = ptxsim.launch(
         source,
         "k",
         (1, 1, 1),
@@ -121,7 +121,7 @@ def test_groups_of_lanes_that_name_themselves_keep_to_themselves(kinds, parted, 
     label = np.random.default_rng(seed).integers(0, kinds, 32).astype(np.int32)
     out = np.zeros((4, 32), np.uint32)
     args = [label, out, int(parted)]
-    assert not simulator.launch(LABELS, "k", (1, 1, 1), (32, 1, 1), args, check=True).findings
+    assert not ptxsim.launch(LABELS, "k", (1, 1, 1), (32, 1, 1), args, check=True).findings
     lane = np.arange(32)
     for t in lane:
         group = lane[label == label[t]]
@@ -135,9 +135,7 @@ def test_a_lane_that_its_mask_does_not_name_is_found():
     if (threadIdx.x < 20)
         out[threadIdx.x] = __shfl_sync(0xffffu, threadIdx.x, 3);
     }"""
-    (found,) = simulator.launch(
-        source, "k", (1, 1, 1), (32, 1, 1), [np.zeros(32, np.int32)]
-    ).findings
+    (found,) = ptxsim.launch(source, "k", (1, 1, 1), (32, 1, 1), [np.zeros(32, np.int32)]).findings
     assert (found.kind, found.line, found.thread, found.lanes) == (
         "divergent warp",
         3,
@@ -193,7 +191,7 @@ def test_lanes_take_their_turns_at_one_place(change, blocks, block, seed):
     floats = np.zeros(8, f4)
     args = [place, value, memory, old, sums, floats]
     source = TURNS.replace("ATOMIC", change)
-    done = simulator.launch(source, "k", (blocks, 1, 1), (*block, 1), args, check=True)
+    done = ptxsim.launch(source, "k", (blocks, 1, 1), (*block, 1), args, check=True)
     assert not done.findings
     turns, wanted, added = [0] * 8, [], [f4(0)] * 8
     for p, v in zip(place.tolist(), value.tolist(), strict=True):
@@ -215,7 +213,7 @@ def test_an_atomic_out_of_bounds_is_found_and_changes_nothing():
     out[threadIdx.x] = atomicAdd(x + threadIdx.x, 1);
     }"""
     x, out = np.zeros(30, np.int32), np.zeros(32, np.int32)
-    (found,) = simulator.launch(source, "k", (1, 1, 1), (32, 1, 1), [x, out]).findings
+    (found,) = ptxsim.launch(source, "k", (1, 1, 1), (32, 1, 1), [x, out]).findings
     assert (found.kind, found.what, found.lanes) == (
         "out-of-bounds write",
         "x[30] of 30 elements",

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from recorded import record_tensor as tensor
 from recorded import record_wgmma as record
 
-from gemmlab import simulator
-from gemmlab.cuda import disassembler, nvrtc
-from gemmlab.simulator import ptx, translate
-from gemmlab.simulator.tensor_cores import adding, descriptors, wgmma
-from gemmlab.simulator.types import register_types
+import ptxsim
+from gemmlab.cuda import disassembler
+from ptxsim import hopper, ptx, translate
+from ptxsim.compile import nvrtc
+from ptxsim.tensor_cores import adding, wgmma
+from ptxsim.types import register_types
 
 device = importlib.import_module("gemmlab.cuda.device")
 
@@ -51,7 +52,7 @@ def launcher(**how):
     def launch(one, blocks, args, shared_bytes):
         name = tensor.entry(one.opcode) if isinstance(one, tensor.Product) else one.entry
         threads = 128 if isinstance(one, record.Form | record.Conversion) else 32
-        run = simulator.launch(
+        run = ptxsim.launch(
             source(one), name, (blocks, 1, 1), (threads, 1, 1), args, shared_bytes=shared_bytes,
             arch="sm_90a", **how,
         )  # fmt: skip
@@ -153,7 +154,7 @@ def elements(one, row) -> np.ndarray:
     """The element of shared memory at each place of the operand, as record.map_result gives it."""
     size = record.BITS[one.ptx_type] // 8
     shape = (one.form.k, 64 * size // 16) if one.transposed else (64, 2)
-    units = descriptors.places([record.descriptor(*row)], *shape, one.transposed)[0]
+    units = hopper.places([record.descriptor(*row)], *shape, one.transposed)[0]
     bytes_of = (units[:, :, None] + np.arange(0, 16, size)).reshape(shape[0], -1)
     return (bytes_of.T if one.transposed else bytes_of) // size
 
@@ -312,16 +313,16 @@ def test_integers_are_exact_and_stop_at_the_ends(seed, types):
 @given(st.sampled_from(sorted(record.CODES)), st.integers(0, 63), st.integers(1, 4))
 def test_no_two_places_of_an_operand_are_one(swizzle, start, apart):
     """With offsets that leave all lines and units room, wherever the operand begins."""
-    width = int(descriptors.WIDTHS[record.CODES[swizzle]])
+    width = int(hopper.WIDTHS[record.CODES[swizzle]])
     group = 8 * width
     # K-major, without a swizzle: the second half of k lies behind all groups.
     own = record.descriptor(16 * start, swizzle, 8 * group * apart, group * apart)
-    units = descriptors.places([own], 64, 2, False)
+    units = hopper.places([own], 64, 2, False)
     assert len(np.unique(units)) == units.size and (units % 16 == 0).all()
     # Transposed, the two offsets change places without a swizzle.
     far, near = 2 * group * apart, group * apart
     own = record.descriptor(16 * start, swizzle, *((near, far) if width == 16 else (far, near)))
-    units = descriptors.places([own], 16, 8, True)
+    units = hopper.places([own], 16, 8, True)
     assert len(np.unique(units)) == units.size
 
 
@@ -347,7 +348,7 @@ def test_a_kernel_has_every_bit_and_count_of_the_hardware(name):
     args = one.arguments()
     path = tensor.KERNELS / one.file
     threads = (one.threads, 1, 1)
-    run = simulator.launch(path, one.entry, one.grid, threads, args, options=one.macros, count=True)
+    run = ptxsim.launch(path, one.entry, one.grid, threads, args, options=one.macros, count=True)
     assert run.findings == []
     np.testing.assert_array_equal(args[2].view(u4), RECORDED[f"kernel {name}"].view(u4))
     assert {metric: run.counters[metric] for metric in wanted} == wanted
@@ -385,7 +386,7 @@ extern "C" __global__ void k(float* out) {{
     for (int i = 0; i < 4; i++) out[threadIdx.x * 4 + i] = d[i];
 }}"""
     out = np.zeros(4 * threads, f4)
-    run = simulator.launch(whole, "k", (1, 1, 1), (threads, 1, 1), [out], arch="sm_90a", **how)
+    run = ptxsim.launch(whole, "k", (1, 1, 1), (threads, 1, 1), [out], arch="sm_90a", **how)
     return run, out
 
 
@@ -442,7 +443,7 @@ def test_an_unknown_form_is_refused(text):
     text = text.replace("{S}", "{%f0, %f1, %f2, %f3}")
     registers = ".reg .f32 %f<4>; .reg .b64 %rd<1>;"
     kernel = ptx.parse(f".entry k(.param .u64 p) {{ {registers} {text} ret; }}", "k.cu")["k"]
-    with pytest.raises(simulator.UnknownInstruction, match="wgmma"):
+    with pytest.raises(ptxsim.UnknownInstruction, match="wgmma"):
         translate.translate(
             kernel, kernel.blocks[0], register_types(kernel), {}, frozenset(), False
         )

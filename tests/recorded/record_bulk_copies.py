@@ -22,10 +22,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from recorded.recording import Record
 
-from gemmlab.cuda.nvrtc import COMMON_OPTIONS
 from gemmlab.kernel.fingerprint import code_hash
 from gemmlab.measure.profiler import ncu_version, profiled
-from gemmlab.simulator.async_copy.counted import INSTRUCTIONS, sectors_metric
+from ptxsim.async_copy.counted import INSTRUCTIONS, sectors_metric
+from ptxsim.compile.nvrtc import COMMON_OPTIONS
 
 ARCH, THREADS = "sm_90a", 128
 PIECES, WORDS, BOX = 32, 256, (4, 64)  # pieces of the array, words and shape of a piece

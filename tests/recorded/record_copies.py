@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 
 WIDTHS = {"none": 0, "32B": 32, "64B": 64, "128B": 128}  # of a row in shared memory, at least
-# As gemmlab.simulator compiles, which CuPy does too.
+# As ptxsim compiles, which CuPy does too.
 COMMON_OPTIONS = ("-ftz=true", "-lineinfo", "-std=c++17")
 FILLING = 0xAB  # every byte of shared memory before a copy, and of arrays before a store
 THREADS = 64

@@ -18,7 +18,7 @@ from recorded import record_corpus, record_tensor
 from recorded.recording import Record
 
 from gemmlab.measure.profiler import ncu_version, profiled
-from gemmlab.simulator.counters import FMA_METRIC
+from ptxsim.metrics import FMA_METRIC
 
 SHAPES = ((128, 128, 64), (129, 97, 65))
 COPIES = "smsp__inst_executed_op_ldgsts.sum"  # asynchronous ones, not counted in the simulator

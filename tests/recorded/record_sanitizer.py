@@ -28,7 +28,7 @@ import mistakes
 from mistakes import MISTAKES, Mistake
 from recorded.recording import Record
 
-from gemmlab import simulator
+import ptxsim
 from gemmlab.kernel.fingerprint import code_hash
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
@@ -84,7 +84,7 @@ def run_one(name: str, fresh: bool) -> None:
         for shape in mistakes.shapes(mistakes.base(mistake.of), mistake):
             it = mistakes.prepare(mistake, shape)
             args = [
-                simulator.uninitialised(arg) if fresh and i in it.empty else arg
+                ptxsim.uninitialised(arg) if fresh and i in it.empty else arg
                 for i, arg in enumerate(it.args)
             ]
             hardware.launch(

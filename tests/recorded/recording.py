@@ -81,8 +81,8 @@ def write(path: Path, content: dict) -> None:
 
 def provenance() -> dict[str, str]:
     """Which GPU and compiler, and when. Raises NoGpu."""
-    from gemmlab.cuda import nvrtc
     from gemmlab.cuda.device import require_gpu
+    from ptxsim.compile import nvrtc
 
     here = require_gpu("Recording")
     return {

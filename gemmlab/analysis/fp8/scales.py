@@ -10,9 +10,9 @@ from gemmlab.ladder import Problem
 from gemmlab.ladder.rungs.fp8 import SCALES
 from gemmlab.ladder.rungs.hopper import GROUP_ROWS
 from gemmlab.ladder.scales import Scales
-from gemmlab.simulator.threads.warpgroups import WARPS
+from ptxsim.hopper import GROUP_WARPS
 
-WARP_ROWS = GROUP_ROWS // WARPS  # of C, for which a warp has the sums
+WARP_ROWS = GROUP_ROWS // GROUP_WARPS  # of C, for which a warp has the sums
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from gemmlab import ladder
 from gemmlab.analysis import counters
 from gemmlab.analysis.recorded import stalls
 from gemmlab.analysis.recorded.hopper_way import SHARES
-from gemmlab.cuda.architectures import LIMITS, base
 from gemmlab.ladder import SINGLE
 from gemmlab.records import runs
 from gemmlab.records.experiments import summit_steps
@@ -29,6 +28,7 @@ from gemmlab.records.experiments.summit_steps import (
 from gemmlab.records.registry import of_one_gpu
 from gemmlab.records.runs import Measured
 from gemmlab.sass.rewriting import Change
+from ptxsim.architectures import LIMITS, base
 
 if TYPE_CHECKING:
     import pandas

@@ -7,7 +7,6 @@ a thread has as many rows as the tile (TM = BM), C has few rows, and where it ha
 
 from __future__ import annotations
 
-from gemmlab.cuda.architectures import LIMITS, base
 from gemmlab.ladder.constraints import Constraint, enough_registers
 from gemmlab.ladder.launch import (
     LEADING,
@@ -33,6 +32,7 @@ from gemmlab.ladder.rungs.shapes import (
 )
 from gemmlab.ladder.settings import IllegalSetting, Parameter, Settings
 from gemmlab.ladder.shape_set import BATCHES
+from ptxsim.architectures import LIMITS, base
 
 JOINS = (
     "alone", "a second kernel", "atomics", "the last arriver", "every part", "a cluster",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gemmlab.cuda.architectures import WARP
 from gemmlab.ladder.activations import ACTIVATIONS
 from gemmlab.ladder.constraints import Constraint, enough_registers
 from gemmlab.ladder.launch import PRODUCT, single
@@ -31,6 +30,7 @@ from gemmlab.ladder.rungs.shapes import (
     tiles_of_c,
 )
 from gemmlab.ladder.settings import Parameter, Settings
+from ptxsim.architectures import WARP
 
 TYPES = (HALF, BRAIN, TF32, INTEGER, FP8_E4M3, FP8_E5M2)  # by the value of DTYPE
 INTO_SINGLE = {HALF: HALF_TO_SINGLE, BRAIN: BRAIN_TO_SINGLE}  # with OUT32

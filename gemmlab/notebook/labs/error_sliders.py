@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipywidgets
 
 from gemmlab import ladder
-from gemmlab.cuda.nvrtc import CompileError, NoCompiler
 from gemmlab.kernel.kernel import KernelMistake
 from gemmlab.ladder import IllegalSetting
 from gemmlab.ladder.rungs.fp8 import FP8, SCALES
@@ -15,7 +14,8 @@ from gemmlab.plots import fp8_errors_tried
 from gemmlab.plots.style import VERMILION
 from gemmlab.records.experiments.fp8 import errors
 from gemmlab.records.experiments.fp8.errors import Case
-from gemmlab.simulator import LaunchError
+from ptxsim import LaunchError
+from ptxsim.compile.nvrtc import CompileError, NoCompiler
 
 DEPTHS = tuple(k for k in errors.DEPTHS if k <= 4096)  # well below a second
 REASONS = (IllegalSetting, CompileError, NoCompiler, KernelMistake, LaunchError)

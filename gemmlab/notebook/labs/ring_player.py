@@ -14,7 +14,7 @@ from gemmlab.notebook.labs.panel import picture, status
 from gemmlab.plots import turns
 from gemmlab.plots.hopper.turns import moments
 from gemmlab.plots.style import FAINT, VERMILION
-from gemmlab.simulator import LaunchError
+from ptxsim import LaunchError
 
 STAGES = "STAGES"
 STEPS = 8  # along K

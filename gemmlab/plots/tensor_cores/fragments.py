@@ -9,11 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from gemmlab.analysis.traced.fragments import PIECE, lanes_of
-from gemmlab.cuda.architectures import WARP
 from gemmlab.plots import style
 from gemmlab.plots.matrix import draw_grid
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import ARRAYS, LARGE, NORMAL, SMALL, WIDTH, styled
+from ptxsim.architectures import WARP
 
 SIDE, GAP, TOP = 3.1, 0.75, 0.55  # inches: of a matrix, between two, above the first
 A_LEFT = (WIDTH - 2 * SIDE - GAP) / 2

@@ -24,7 +24,6 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gemmlab.cuda import nvrtc
 from gemmlab.cuda.device import Gpu, gpu, require_gpu, software_versions
 from gemmlab.cuda.options import LEVEL
 from gemmlab.folders import KERNELS
@@ -49,6 +48,7 @@ from gemmlab.records.registry import (
 )
 from gemmlab.sass import loops
 from gemmlab.sass.inner_loop import BANKS, MULTIPLY_ADD, Loop, fetches
+from ptxsim.compile import nvrtc
 
 if TYPE_CHECKING:
     import numpy

@@ -38,7 +38,7 @@ from gemmlab.records.registry import (
     stale,
 )
 from gemmlab.records.runs import LARGE
-from gemmlab.simulator.counters import SECTOR_BYTES
+from ptxsim.metrics import SECTOR_BYTES
 
 if TYPE_CHECKING:
     import pandas

@@ -4,29 +4,32 @@
     >>> run.counters["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"]
 
 Results of float32 kernels equal an NVIDIA H200's bit for bit, and so do the counts of requests and
-sectors of global memory, but for what counters.py names. Read in this order: launcher, ptx,
-contraction, translate with instructions/, grid, machine, memory/, arithmetic/, counters, checks/.
+sectors of global memory, but for what metrics.py names. Read in this order: launcher, ptx,
+contraction, translate with instructions/, grid, machine, memory/, arithmetic/, metrics, checks/.
 """
 
-from gemmlab.cuda.nvrtc import CompileError, NoCompiler
-from gemmlab.simulator.async_copy.tensor_map import TensorMap, TensorMaps
-from gemmlab.simulator.contraction import Note
-from gemmlab.simulator.counters import LineCount
-from gemmlab.simulator.counting import BoxCopy, FactorRead, WarpAccess
-from gemmlab.simulator.errors import LaunchError, TakesTooLong
-from gemmlab.simulator.launcher import launch
-from gemmlab.simulator.machine import Finding
-from gemmlab.simulator.memory.global_memory import read_only, uninitialised
-from gemmlab.simulator.memory.structures import Part, Pointers, Structure
-from gemmlab.simulator.ptx import PtxError
-from gemmlab.simulator.run import Run, Step
-from gemmlab.simulator.translate import UnknownInstruction
+from ptxsim.async_copy.tensor_map import TensorMap, TensorMaps
+from ptxsim.compile.nvrtc import CompileError, NoCompiler
+from ptxsim.contraction import Note
+from ptxsim.counting import BoxCopy, FactorRead, WarpAccess
+from ptxsim.errors import LaunchError, TakesTooLong
+from ptxsim.launcher import launch
+from ptxsim.machine import Deadline, Finding
+from ptxsim.memory.global_memory import read_only, uninitialised
+from ptxsim.memory.structures import Part, Pointers, Structure
+from ptxsim.metrics import LineCount
+from ptxsim.ptx import PtxError
+from ptxsim.run import Run, Step
+from ptxsim.system_calls import FirstLines
+from ptxsim.translate import UnknownInstruction
 
 __all__ = [
     "BoxCopy",
     "CompileError",
+    "Deadline",
     "FactorRead",
     "Finding",
+    "FirstLines",
     "LaunchError",
     "LineCount",
     "NoCompiler",

@@ -9,9 +9,9 @@ from keyword import iskeyword
 
 import numpy as np
 
-from gemmlab.simulator import machine, ptx
-from gemmlab.simulator.async_copy import map_bytes
-from gemmlab.simulator.async_copy.tensor_map import (
+from ptxsim import machine, ptx
+from ptxsim.async_copy import map_bytes
+from ptxsim.async_copy.tensor_map import (
     MAP_ALIGNMENT,
     MAP_BYTES,
     MapInUse,
@@ -20,8 +20,8 @@ from gemmlab.simulator.async_copy.tensor_map import (
     place_within,
     whole_memory,
 )
-from gemmlab.simulator.errors import LaunchError
-from gemmlab.simulator.memory.global_memory import (
+from ptxsim.errors import LaunchError
+from ptxsim.memory.global_memory import (
     MOST_VARIABLES,
     Given,
     GlobalMemory,
@@ -29,10 +29,10 @@ from gemmlab.simulator.memory.global_memory import (
     Uninitialised,
     pointer,
 )
-from gemmlab.simulator.memory.structures import POINTER_BYTES, Part, Pointers, Structure, as_bytes
-from gemmlab.simulator.parameters import Parameter
-from gemmlab.simulator.ptx import TYPE_BYTES
-from gemmlab.simulator.types import type_of
+from ptxsim.memory.structures import POINTER_BYTES, Part, Pointers, Structure, as_bytes
+from ptxsim.parameters import Parameter
+from ptxsim.ptx import TYPE_BYTES
+from ptxsim.types import type_of
 
 
 def arrays(args) -> list[np.ndarray]:

@@ -27,7 +27,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from gemmlab.simulator.ptx import (
+from ptxsim.ptx import (
     KEPT_KERNELS,
     Immediate,
     Instruction,

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
-from gemmlab.simulator import counters
-from gemmlab.simulator.memory import merging
-from gemmlab.simulator.threads import clusters, warpgroups
-from gemmlab.simulator.threads.layout import Triple
+from ptxsim import metrics
+from ptxsim.hopper import GROUP_THREADS
+from ptxsim.memory import merging
+from ptxsim.threads import clusters
+from ptxsim.threads.layout import Triple
 
 SHARED = "shared memory"  # what accesses to it are counted under
 ALIKE = 1 << 14  # addresses; what more of them cost is not kept
@@ -118,7 +119,7 @@ class Known:
     pattern: np.ndarray
     lead: int
     mask: np.ndarray | bool
-    cost: counters.Cost
+    cost: metrics.Cost
 
     def fits(self, pattern: np.ndarray, mask) -> bool:
         same = mask is self.mask or np.array_equal(mask, self.mask)
@@ -153,7 +154,7 @@ class Counting:
             return
         # In a loop all addresses of an access have often moved by the same number of bytes.
         first = addresses.flat[0]
-        place = index, addresses.shape, size, int(first) % counters.period(space, size)
+        place = index, addresses.shape, size, int(first) % metrics.period(space, size)
         pattern, known = addresses - first, self._known.get(place)
         if (
             known is not None
@@ -174,7 +175,7 @@ class Counting:
                 return
             offset, size = offset + wide.shift, wide.size
         costs = self.lanes.shared.plan(base, mask).costs
-        place = size, offset % counters.period("shared", size)
+        place = size, offset % metrics.period("shared", size)
         if place not in costs:
             addresses = base + np.int32(offset)
             costs[place] = self._look(index, "shared", "load", addresses, size, mask)
@@ -216,7 +217,7 @@ class Counting:
         lanes = self.lanes
         line = lanes.launch.kernel.instructions[index].line
         own = lanes.recorded_warps.start // lanes.layout.warps_per_block
-        each = lanes.layout.threads // warpgroups.THREADS
+        each = lanes.layout.threads // GROUP_THREADS
         for at, number in enumerate(np.flatnonzero(groups)):
             block, group = divmod(int(number), each)
             if block == own:

@@ -15,14 +15,14 @@ from itertools import islice, product
 from math import inf, prod
 from threading import Thread, current_thread
 
-from gemmlab.simulator.checks.checker import checked_lanes
-from gemmlab.simulator.counters import Counter
-from gemmlab.simulator.counting import Recorded
-from gemmlab.simulator.machine import Chunk, Deadline, PreparedLaunch, TooLong
-from gemmlab.simulator.residency import most_blocks, why_not_all
-from gemmlab.simulator.system_calls import FirstLines
-from gemmlab.simulator.threads.layout import Triple
-from gemmlab.simulator.threads.polling import polling_branches
+from ptxsim.checks.checker import checked_lanes
+from ptxsim.counting import Recorded
+from ptxsim.machine import Chunk, Deadline, PreparedLaunch, TooLong
+from ptxsim.metrics import Counter
+from ptxsim.residency import most_blocks, why_not_all
+from ptxsim.system_calls import FirstLines
+from ptxsim.threads.layout import Triple
+from ptxsim.threads.polling import polling_branches
 
 CHUNK_LANES = 1 << 17
 SMALL_CHUNK = 1 << 14  # lanes; fewer are not worth a thread

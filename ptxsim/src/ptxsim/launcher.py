@@ -12,20 +12,20 @@ from pathlib import Path
 
 import numpy as np
 
-from gemmlab.cuda import headers, nvrtc
-from gemmlab.cuda.architectures import SIMULATED_ARCH
-from gemmlab.cuda.nvrtc import CompileError, NoCompiler
-from gemmlab.simulator import arguments, limits, machine, ptx
-from gemmlab.simulator.arithmetic import exactness, float32
-from gemmlab.simulator.contraction import are_fused, contracted
-from gemmlab.simulator.counters import Totals
-from gemmlab.simulator.errors import LaunchError, TakesTooLong
-from gemmlab.simulator.grid import run as run_blocks
-from gemmlab.simulator.machine import TooLong
-from gemmlab.simulator.memory.global_memory import Uninitialised
-from gemmlab.simulator.parameters import of_kernel, source_name
-from gemmlab.simulator.ptx import KEPT_KERNELS
-from gemmlab.simulator.run import Run, check_block
+from ptxsim import arguments, limits, machine, ptx
+from ptxsim.architectures import SIMULATED_ARCH
+from ptxsim.arithmetic import exactness, float32
+from ptxsim.compile import headers, nvrtc
+from ptxsim.compile.nvrtc import CompileError, NoCompiler
+from ptxsim.contraction import are_fused, contracted
+from ptxsim.errors import LaunchError, TakesTooLong
+from ptxsim.grid import run as run_blocks
+from ptxsim.machine import TooLong
+from ptxsim.memory.global_memory import Uninitialised
+from ptxsim.metrics import Totals
+from ptxsim.parameters import of_kernel, source_name
+from ptxsim.ptx import KEPT_KERNELS
+from ptxsim.run import Run, check_block
 
 
 def launch(

@@ -7,9 +7,9 @@ import reprlib
 
 import numpy as np
 
-from gemmlab.cuda.architectures import LIMITS, MAX_THREADS_PER_BLOCK, base
-from gemmlab.simulator import machine, ptx
-from gemmlab.simulator.errors import LaunchError
+from ptxsim import machine, ptx
+from ptxsim.architectures import LIMITS, MAX_THREADS_PER_BLOCK, base
+from ptxsim.errors import LaunchError
 
 MAX_BLOCK = (1024, 1024, 64)
 MAX_GRID = (2**31 - 1, 65535, 65535)

@@ -21,29 +21,29 @@ from math import prod
 
 import numpy as np
 
-from gemmlab.cuda.architectures import SIMULATED_ARCH, WARP
-from gemmlab.simulator import counters
-from gemmlab.simulator.arithmetic import exactness
-from gemmlab.simulator.arithmetic.fused import Stacks
-from gemmlab.simulator.arithmetic.multiply_add import Magnitudes
-from gemmlab.simulator.async_copy import counted
-from gemmlab.simulator.async_copy.copies import Copies
-from gemmlab.simulator.async_copy.map_bytes import MapsInMemory
-from gemmlab.simulator.checks.checker import Checker
-from gemmlab.simulator.counting import SHARED, Counting, Recorded, Stretch
-from gemmlab.simulator.memory import global_memory, merging
-from gemmlab.simulator.memory.cluster_memory import ClusterMemory
-from gemmlab.simulator.memory.local_memory import LocalMemory
-from gemmlab.simulator.memory.shared_memory import SharedMemory
-from gemmlab.simulator.ptx import Instruction, Kernel, Symbol
-from gemmlab.simulator.system_calls import FirstLines
-from gemmlab.simulator.threads.barriers import Barriers
-from gemmlab.simulator.threads.clusters import ClusterBarrier, ranks_of
-from gemmlab.simulator.threads.layout import Layout, Triple
-from gemmlab.simulator.threads.polling import Polling
-from gemmlab.simulator.threads.warpgroups import to_groups
-from gemmlab.simulator.translate import translate
-from gemmlab.simulator.types import register_types
+from ptxsim import metrics
+from ptxsim.architectures import SIMULATED_ARCH, WARP
+from ptxsim.arithmetic import exactness
+from ptxsim.arithmetic.fused import Stacks
+from ptxsim.arithmetic.multiply_add import Magnitudes
+from ptxsim.async_copy import counted
+from ptxsim.async_copy.copies import Copies
+from ptxsim.async_copy.map_bytes import MapsInMemory
+from ptxsim.checks.checker import Checker
+from ptxsim.counting import SHARED, Counting, Recorded, Stretch
+from ptxsim.hopper import to_groups
+from ptxsim.memory import global_memory, merging
+from ptxsim.memory.cluster_memory import ClusterMemory
+from ptxsim.memory.local_memory import LocalMemory
+from ptxsim.memory.shared_memory import SharedMemory
+from ptxsim.ptx import Instruction, Kernel, Symbol
+from ptxsim.system_calls import FirstLines
+from ptxsim.threads.barriers import Barriers
+from ptxsim.threads.clusters import ClusterBarrier, ranks_of
+from ptxsim.threads.layout import Layout, Triple
+from ptxsim.threads.polling import Polling
+from ptxsim.translate import translate
+from ptxsim.types import register_types
 
 # Elements per step of a NumPy operation. Rows as long as this or longer are used where they are;
 # shorter ones are copied together first, which makes an outer product three times as slow.
@@ -194,7 +194,7 @@ class Chunk:
 
     def __init__(self, launch: PreparedLaunch, ranges, record: Triple | None, deadline: Deadline):
         self.launch, self.ranges, self.record = launch, ranges, record
-        self.counter, self.findings = counters.Counter(), {}
+        self.counter, self.findings = metrics.Counter(), {}
         self.recorded = Recorded()
         self.parameters, self.known_sums = launch.parameters, launch.known_sums
         self.magnitudes, self.stacks = Magnitudes(), Stacks()

@@ -34,9 +34,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gemmlab.cuda.architectures import WARP
-from gemmlab.simulator.async_copy import counted
-from gemmlab.simulator.threads.warpgroups import WARPS
+from ptxsim.architectures import WARP
+from ptxsim.async_copy import counted
+from ptxsim.hopper import GROUP_WARPS
 
 SECTOR_BYTES, LINE_BYTES = 32, 128
 SHARED_BITS = 20  # more than an address in shared memory has
@@ -189,16 +189,16 @@ class Counter:
         conflicts.
         """
         count = self._counts[line, "shared", "wgmma", "shared memory"]
-        count[0] += WARPS * groups
+        count[0] += GROUP_WARPS * groups
         count[1] += bytes_read // (BANKS * BANK_BYTES) * groups
         count[2] += bytes_read * groups
         multiply_adds = ROWS * product.n * product.k * groups
         self.tensor_multiply_adds += multiply_adds
         self._operations[WGMMA_OPERATIONS[product.types[1]]] += 2 * multiply_adds
         if product.types[0] == "s32":
-            self.imma += WARPS * groups
+            self.imma += GROUP_WARPS * groups
         else:
-            self.hmma += WARPS * groups
+            self.hmma += GROUP_WARPS * groups
 
     def add_requests(self, key: tuple[int, str, str, str], requests: int) -> None:
         """Count instructions that move nothing."""

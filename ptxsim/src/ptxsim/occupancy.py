@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from numbers import Integral
 
-from gemmlab.cuda.architectures import (
+from ptxsim.architectures import (
     LIMITS,
     MAX_REGISTERS_PER_THREAD,
     MAX_THREADS_PER_BLOCK,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-from gemmlab.cuda.architectures import base
-from gemmlab.cuda.occupancy import OccupancyError, occupancy
+from ptxsim.architectures import base
+from ptxsim.occupancy import OccupancyError, occupancy
 
 # Architecture -> a GPU of it, and its SMs.
 GPUS = {

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gemmlab.simulator import machine
-from gemmlab.simulator.contraction import Note
-from gemmlab.simulator.counters import LineCount, Totals
-from gemmlab.simulator.counting import BoxCopy, FactorRead, Recorded, WarpAccess
-from gemmlab.simulator.errors import LaunchError
-from gemmlab.simulator.grid import run as run_blocks
-from gemmlab.simulator.machine import Finding
+from ptxsim import machine
+from ptxsim.contraction import Note
+from ptxsim.counting import BoxCopy, FactorRead, Recorded, WarpAccess
+from ptxsim.errors import LaunchError
+from ptxsim.grid import run as run_blocks
+from ptxsim.machine import Finding
+from ptxsim.metrics import LineCount, Totals
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from bisect import bisect
 from functools import lru_cache
 
-from gemmlab.simulator.ptx import KEPT_KERNELS, Address, Instruction, Kernel, Register, Symbol
+from ptxsim.ptx import KEPT_KERNELS, Address, Instruction, Kernel, Register, Symbol
 
 
 @lru_cache(maxsize=KEPT_KERNELS)

@@ -6,10 +6,10 @@ import re
 
 import numpy as np
 
-from gemmlab.simulator.memory import generic
-from gemmlab.simulator.ptx import Symbol
-from gemmlab.simulator.threads.warps import active_lanes
-from gemmlab.simulator.types import SIGNED, Unknown
+from ptxsim.memory import generic
+from ptxsim.ptx import Symbol
+from ptxsim.threads.warps import active_lanes
+from ptxsim.types import SIGNED, Unknown
 
 MOST_LINES = 100  # that one launch prints
 MOST_PRINTED = 1 << 20  # characters, as many as a GPU's buffer has bytes by default

@@ -26,10 +26,10 @@ import re
 
 import numpy as np
 
-from gemmlab.simulator.arithmetic import float32
-from gemmlab.simulator.arithmetic.exactness import Exactness
-from gemmlab.simulator.instructions import TABLE, multiply_adds
-from gemmlab.simulator.ptx import (
+from ptxsim.arithmetic import float32
+from ptxsim.arithmetic.exactness import Exactness
+from ptxsim.instructions import TABLE, multiply_adds
+from ptxsim.ptx import (
     GRID_REGISTERS,
     GRID_WORKSPACE,
     LEAVES_BLOCK,
@@ -44,7 +44,7 @@ from gemmlab.simulator.ptx import (
     Special,
     Symbol,
 )
-from gemmlab.simulator.types import BOOL, FLOATS, SIGNED, Unknown
+from ptxsim.types import BOOL, FLOATS, SIGNED, Unknown
 
 # What counts instructions here is the GPU's clock, or its time in nanoseconds.
 CLOCKS = {

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from gemmlab.simulator.ptx import TYPE_BYTES, Kernel, Register
+from ptxsim.ptx import TYPE_BYTES, Kernel, Register
 
 BOOL = np.dtype(bool)
 FLOATS = {"f32": np.dtype("f4"), "f64": np.dtype("f8")}

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from gemmlab.simulator.arithmetic import special_functions
-from gemmlab.simulator.arithmetic.float32 import flush
-from gemmlab.simulator.arithmetic.rounding import round_float32
+from ptxsim.arithmetic import special_functions
+from ptxsim.arithmetic.float32 import flush
+from ptxsim.arithmetic.rounding import round_float32
 
 f4, f8, u8 = np.float32, np.float64, np.uint64
 

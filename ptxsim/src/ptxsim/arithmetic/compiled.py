@@ -24,7 +24,7 @@ A_CALL = 1 << 13  # elements that cost as much as calling NumPy for any
 WORTH_IT = 1 << 28  # elements, calls included
 FEW = 1 << 12  # elements that are done before rows of them are laid out
 AXES = 4  # of what machine_code.rows takes
-MACHINE_CODE = "gemmlab.simulator.arithmetic.machine_code"
+MACHINE_CODE = "ptxsim.arithmetic.machine_code"
 
 _done = 0
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from gemmlab.simulator.arithmetic import halves, rounding
-from gemmlab.simulator.arithmetic.float32 import float_to_integer
-from gemmlab.simulator.arithmetic.integers import clamp_to
-from gemmlab.simulator.arithmetic.rounding import from_bfloat16 as from_bf16
-from gemmlab.simulator.arithmetic.rounding import from_float16 as from_f16
+from ptxsim.arithmetic import halves, rounding
+from ptxsim.arithmetic.float32 import float_to_integer
+from ptxsim.arithmetic.integers import clamp_to
+from ptxsim.arithmetic.rounding import from_bfloat16 as from_bf16
+from ptxsim.arithmetic.rounding import from_float16 as from_f16
 
 __all__ = [
     "clamp_to",

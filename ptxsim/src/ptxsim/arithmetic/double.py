@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from gemmlab.simulator.arithmetic.rounding import sum_to_odd
+from ptxsim.arithmetic.rounding import sum_to_odd
 
 f8 = np.float64
 SPLIT = f8(2**27 + 1)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gemmlab.simulator.ptx import TYPE_BYTES, Immediate, Instruction, Kernel, Register, Vector
+from ptxsim.ptx import TYPE_BYTES, Immediate, Instruction, Kernel, Register, Vector
 
 UNKNOWN = 99
 HIGHEST_DEGREE = 4

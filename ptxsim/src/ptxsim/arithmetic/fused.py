@@ -11,8 +11,8 @@ from operator import is_
 
 import numpy as np
 
-from gemmlab.simulator.arithmetic import compiled
-from gemmlab.simulator.arithmetic.multiply_add import add, magnitude, multiply
+from ptxsim.arithmetic import compiled
+from ptxsim.arithmetic.multiply_add import add, magnitude, multiply
 
 f4, f8 = np.float32, np.float64
 

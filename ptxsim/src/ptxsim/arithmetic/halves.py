@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gemmlab.simulator.arithmetic import rounding, special_functions
+from ptxsim.arithmetic import rounding, special_functions
 
 f4, f8, i4, u2, u4 = np.float32, np.float64, np.int32, np.uint16, np.uint32
 

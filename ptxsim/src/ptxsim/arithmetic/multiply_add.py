@@ -22,8 +22,8 @@ import weakref
 
 import numpy as np
 
-from gemmlab.simulator.arithmetic import compiled
-from gemmlab.simulator.arithmetic.float32 import SMALLEST_NORMAL, to_float32_ftz
+from ptxsim.arithmetic import compiled
+from ptxsim.arithmetic.float32 import SMALLEST_NORMAL, to_float32_ftz
 
 f4, f8, i4, i8 = np.float32, np.float64, np.int32, np.int64
 

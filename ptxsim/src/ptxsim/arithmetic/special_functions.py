@@ -19,9 +19,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from gemmlab.simulator.arithmetic import special_tables
-from gemmlab.simulator.arithmetic.float32 import flush
-from gemmlab.simulator.arithmetic.rounding import round_float32
+from ptxsim.arithmetic import special_tables
+from ptxsim.arithmetic.float32 import flush
+from ptxsim.arithmetic.rounding import round_float32
 
 f4, f8, i4, i8, u4 = np.float32, np.float64, np.int32, np.int64, np.uint32
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gemmlab.simulator.arithmetic import exactness
-from gemmlab.simulator.async_copy import counted, map_bytes
-from gemmlab.simulator.async_copy.tensor_map import MOVED, UNIT
-from gemmlab.simulator.memory import atomics, global_memory
-from gemmlab.simulator.threads import clusters
+from ptxsim.arithmetic import exactness
+from ptxsim.async_copy import counted, map_bytes
+from ptxsim.async_copy.tensor_map import MOVED, UNIT
+from ptxsim.memory import atomics, global_memory
+from ptxsim.threads import clusters
 
 BOX_ALIGNMENT = 128  # bytes, of a box in shared memory
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gemmlab.simulator.async_copy import counted
-from gemmlab.simulator.async_copy.bulk import (
+from ptxsim.async_copy import counted
+from ptxsim.async_copy.bulk import (
     BOX_ALIGNMENT,
     aligned,
     aligned_corner,
@@ -26,9 +26,9 @@ from gemmlab.simulator.async_copy.bulk import (
     maps_at,
     of_lanes,
 )
-from gemmlab.simulator.async_copy.tensor_map import MOVED, UNIT
-from gemmlab.simulator.memory import atomics, global_memory
-from gemmlab.simulator.types import Unknown
+from ptxsim.async_copy.tensor_map import MOVED, UNIT
+from ptxsim.memory import atomics, global_memory
+from ptxsim.types import Unknown
 
 # Of a tensor map's elements: the type of PTX that a reduction takes them for.
 REDUCIBLE = {

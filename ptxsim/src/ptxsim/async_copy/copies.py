@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gemmlab.simulator.arithmetic import exactness
-from gemmlab.simulator.async_copy.bulk import BulkCopies
-from gemmlab.simulator.async_copy.bulk_stores import BulkStores
-from gemmlab.simulator.async_copy.mbarrier import Mbarriers
-from gemmlab.simulator.memory import global_memory
+from ptxsim.arithmetic import exactness
+from ptxsim.async_copy.bulk import BulkCopies
+from ptxsim.async_copy.bulk_stores import BulkStores
+from ptxsim.async_copy.mbarrier import Mbarriers
+from ptxsim.memory import global_memory
 
 # What moves so many bytes at once. NumPy has no wider integer; complex numbers move as they are.
 MOVED = {4: np.dtype("u4"), 8: np.dtype("u8"), 16: np.dtype("c16")}

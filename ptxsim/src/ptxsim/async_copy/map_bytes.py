@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gemmlab.simulator.async_copy.tensor_map import (
+from ptxsim.async_copy.tensor_map import (
     ELEMENTS,
     MAP_BYTES,
     MOST_AXES,
@@ -19,10 +19,10 @@ from gemmlab.simulator.async_copy.tensor_map import (
     MapInUse,
     TensorMap,
 )
-from gemmlab.simulator.errors import LaunchError
-from gemmlab.simulator.memory import generic
-from gemmlab.simulator.memory.global_memory import GlobalMemory
-from gemmlab.simulator.tensor_cores.mma import check_whole_warps
+from ptxsim.errors import LaunchError
+from ptxsim.memory import generic
+from ptxsim.memory.global_memory import GlobalMemory
+from ptxsim.tensor_cores.mma import check_whole_warps
 
 WORD = np.dtype("u4")
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gemmlab.simulator.threads import clusters
+from ptxsim.threads import clusters
 
 BYTES = 8
 MOST = 2**20 - 1  # arrivals, and bytes that may be expected

@@ -19,7 +19,7 @@ from math import prod
 
 import numpy as np
 
-from gemmlab.simulator.memory.global_memory import Buffer, GlobalMemory
+from ptxsim.memory.global_memory import Buffer, GlobalMemory
 
 UNIT = 16  # bytes: a swizzle moves as many at a time, and strides are multiples of it
 MOVED = np.dtype("c16")  # NumPy has no wider integer; complex numbers move as they are

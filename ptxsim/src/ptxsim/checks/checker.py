@@ -33,19 +33,19 @@ from math import prod
 
 import numpy as np
 
-from gemmlab.cuda.architectures import WARP
-from gemmlab.simulator.checks.clocks import BlockClocks, ThreadClocks
-from gemmlab.simulator.checks.flags import flags_of
-from gemmlab.simulator.checks.in_clusters import ClusterChecks
-from gemmlab.simulator.checks.races import BARRIER_BYTES, Races
-from gemmlab.simulator.checks.registers import Registers
-from gemmlab.simulator.checks.team import names, team_of, threads_of_rank
-from gemmlab.simulator.checks.warpgroups import Warpgroups
-from gemmlab.simulator.memory.names import ELEMENT
-from gemmlab.simulator.ptx import RESERVED, RESERVED_BYTES
-from gemmlab.simulator.speculation import chosen_later
-from gemmlab.simulator.threads.barriers import BARRIERS
-from gemmlab.simulator.threads.clusters import RANK_SHIFT
+from ptxsim.architectures import WARP
+from ptxsim.checks.clocks import BlockClocks, ThreadClocks
+from ptxsim.checks.flags import flags_of
+from ptxsim.checks.in_clusters import ClusterChecks
+from ptxsim.checks.races import BARRIER_BYTES, Races
+from ptxsim.checks.registers import Registers
+from ptxsim.checks.team import names, team_of, threads_of_rank
+from ptxsim.checks.warpgroups import Warpgroups
+from ptxsim.memory.names import ELEMENT
+from ptxsim.ptx import RESERVED, RESERVED_BYTES
+from ptxsim.speculation import chosen_later
+from ptxsim.threads.barriers import BARRIERS
+from ptxsim.threads.clusters import RANK_SHIFT
 
 CHECKED_LANES = 1 << 14  # that are run together
 # Where each thread has a clock: lanes, and bytes of what is kept for pairs of threads, and of

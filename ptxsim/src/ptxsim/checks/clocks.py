@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gemmlab.cuda.architectures import WARP
-from gemmlab.simulator.threads.layout import Layout
+from ptxsim.architectures import WARP
+from ptxsim.threads.layout import Layout
 
 KNOWN_TO_ALL = 1  # a time before all accesses
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gemmlab.simulator.ptx import KEPT_KERNELS, LEAVES_BLOCK, Kernel
-from gemmlab.simulator.threads.polling import polling_branches
+from ptxsim.ptx import KEPT_KERNELS, LEAVES_BLOCK, Kernel
+from ptxsim.threads.polling import polling_branches
 
 SHARED = {"shared", "shared::cta", "shared::cluster"}
 OTHER_SPACES = {"global", "local", "const", "param"}

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from gemmlab.simulator.checks.clocks import KNOWN_TO_ALL
-from gemmlab.simulator.checks.team import threads_of_rank
-from gemmlab.simulator.threads import clusters
+from ptxsim.checks.clocks import KNOWN_TO_ALL
+from ptxsim.checks.team import threads_of_rank
+from ptxsim.threads import clusters
 
 
 class ClusterChecks:

@@ -10,8 +10,8 @@ from math import gcd
 
 import numpy as np
 
-from gemmlab.simulator.checks.clocks import KNOWN_TO_ALL, ThreadClocks
-from gemmlab.simulator.checks.shadow import (
+from ptxsim.checks.clocks import KNOWN_TO_ALL, ThreadClocks
+from ptxsim.checks.shadow import (
     ACTOR,
     ACTOR_BITS,
     ReadsByThread,
@@ -19,12 +19,12 @@ from gemmlab.simulator.checks.shadow import (
     Touch,
     Writes,
 )
-from gemmlab.simulator.checks.team import places, threads_of_rank
-from gemmlab.simulator.memory import global_memory
-from gemmlab.simulator.memory.global_memory import ALIGNMENT, MaskCache
-from gemmlab.simulator.memory.names import ELEMENT, shared_place
-from gemmlab.simulator.ptx import TYPE_BYTES
-from gemmlab.simulator.threads.warpgroups import THREADS as GROUP_THREADS
+from ptxsim.checks.team import places, threads_of_rank
+from ptxsim.hopper import GROUP_THREADS
+from ptxsim.memory import global_memory
+from ptxsim.memory.global_memory import ALIGNMENT, MaskCache
+from ptxsim.memory.names import ELEMENT, shared_place
+from ptxsim.ptx import TYPE_BYTES
 
 BARRIER_BYTES = 8  # of an mbarrier
 COARSE = 16  # bytes of a granule, as long as no smaller access is met

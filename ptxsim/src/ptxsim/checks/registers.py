@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gemmlab.cuda.architectures import MAX_REGISTERS_PER_THREAD, REGISTERS_PER_SM
+from ptxsim.architectures import MAX_REGISTERS_PER_THREAD, REGISTERS_PER_SM
 
 REGISTER_STEP = 8
 

@@ -18,7 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gemmlab.simulator.threads.layout import Layout
+from ptxsim.threads.layout import Layout
 
 ACTOR_BITS = 16  # of a record: a thread of the block, or a column of an mbarrier
 ACTOR = (1 << ACTOR_BITS) - 1

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gemmlab.simulator.threads import clusters
-from gemmlab.simulator.threads.layout import Layout
+from ptxsim.threads import clusters
+from ptxsim.threads.layout import Layout
 
 GROUP = 128  # threads of a warpgroup
 

@@ -18,10 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gemmlab.simulator.ptx import Immediate, Instruction, Kernel, Register, Vector
-from gemmlab.simulator.tensor_cores.descriptors import UNIT
-from gemmlab.simulator.threads import warpgroups
-from gemmlab.simulator.threads.warpgroups import THREADS, from_groups, lanes_of, to_groups
+from ptxsim.hopper import GROUP_THREADS, UNIT, from_groups, group_count, lanes_of, to_groups
+from ptxsim.ptx import Immediate, Instruction, Kernel, Register, Vector
 
 NEVER = -1  # the line of no instruction
 CONSTANT = ""  # in place of the name of a register that is copied
@@ -45,7 +43,7 @@ class Warpgroups:
     def __init__(self, lanes, checker):
         self.lanes, self.layout, self.checker = lanes, lanes.layout, checker
         self.kernel = lanes.launch.kernel
-        count = warpgroups.count(self.layout)
+        count = group_count(self.layout)
         self._watched = watched(self.kernel)
         self._uses: dict[int, list] = {}  # by the start of a block
         self._fenced = np.zeros(count, bool)
@@ -106,9 +104,9 @@ class Warpgroups:
     def _pieces(self, places, groups):
         """Addresses over all lanes: each thread of a warpgroup stands for one unit."""
         units = places.shape[1]
-        for first in range(0, units, THREADS):
-            rows = np.zeros((len(groups), THREADS), np.int32)
-            rows[groups] = places[:, np.arange(first, first + THREADS) % units]
+        for first in range(0, units, GROUP_THREADS):
+            rows = np.zeros((len(groups), GROUP_THREADS), np.int32)
+            rows[groups] = places[:, np.arange(first, first + GROUP_THREADS) % units]
             yield from_groups(self.layout, rows)
 
     def _look_for_fence(self, index: int, names, groups) -> None:

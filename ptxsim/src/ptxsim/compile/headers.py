@@ -20,7 +20,7 @@ TOOLKIT = Path("/usr/local/cuda")
 CORE_HEADER = Path("nv", "target")  # which all of CUDA's C++ library needs
 BESIDE_CUPY = Path("_core", "include", "cupy", "_cccl", "libcudacxx")
 INSTALL = (
-    "run `make lab`, or install the wheel nvidia-cuda-crt in the version of your "
+    "install the wheel nvidia-cuda-crt in the version of your "
     "nvidia-cuda-runtime, or set CUDA_PATH to a CUDA toolkit"
 )
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.M)

@@ -1,7 +1,6 @@
-"""CUDA C++ to PTX and cubin with NVRTC, which needs no GPU.
+"""CUDA C++ to PTX and cubin with NVRTC, which needs no GPU and no driver.
 
-The binding is CuPy's (`cupy.cuda.nvrtc`), loaded on first use: importing CuPy takes time, and
-works without a driver. `signals_kept` makes Ctrl-C safe around it.
+`signals_kept` makes Ctrl-C safe around it.
 """
 
 from __future__ import annotations
@@ -11,12 +10,14 @@ import re
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import PurePath
 
-from gemmlab.cuda import headers, inline_assembly
+from ptxsim.compile import binding, headers, inline_assembly
+from ptxsim.compile.binding import NvrtcError
 
 # What CuPy adds to every RawModule: float32 subnormals count as zero. Compiling the same way is
 # what makes a simulated result equal to the GPU's, bit for bit.
@@ -26,10 +27,6 @@ CONTEXT_LINES = 2
 
 # Code for one architecture alone ("a") or for its family ("f"), and since which there is such.
 SUFFIXES = {"": 0, "a": 90, "f": 100}
-
-# A function of (source, filename, arch, options) that gives a Program which NVRTC made before, or
-# raises NoCompiler. Whoever has such programs puts it here.
-stock = None
 
 # Since this version NVRTC keeps results on disk where there is a driver, and one that comes from
 # there comes without the report of ptxas.
@@ -42,13 +39,8 @@ TAKEN_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 SIGACTION_BYTES = 256  # room for the C structure, which has 152 on Linux
 _signals = threading.Lock()  # what is kept must never be NVRTC's own handlers
 
-INSTALL = (
-    "run `make lab`, which installs everything into .venv of the clone; or in an environment of "
-    'your own, pip install "gemmlab[simulator]" where gemmlab is installed already, and in a clone '
-    'pip install -e ".[simulator]"'
-)
+INSTALL = 'pip install "ptxsim[nvrtc]", or install a CUDA toolkit and pip install cuda-pathfinder'
 MISSING = f"NVRTC, the compiler of CUDA C++, cannot be loaded: {INSTALL}"
-
 
 MISSING_HEADERS = (
     f"CUDA's headers {' and '.join(headers.NEEDED)} are not both here: {headers.INSTALL}."
@@ -80,6 +72,21 @@ class Program:
     lowered: dict[str, str] = field(default_factory=dict)  # name expression -> name in the PTX
 
 
+Find = Callable[[str, str, str, tuple[str, ...]], Program]
+"""Of (source, filename, arch, options), the Program that NVRTC made before; raises NoCompiler where
+there is none."""
+_store: Find | None = None
+
+
+def use_store(find: Find | None) -> None:
+    """From now on, take from `find` what NVRTC made before, instead of compiling it; None: no more.
+
+    What `find` raises NoCompiler for is compiled. Where NVRTC is missing, that error is raised.
+    """
+    global _store
+    _store = find
+
+
 def compile_source(
     source: str,
     filename: str,
@@ -88,9 +95,9 @@ def compile_source(
     options: tuple[str, ...] = (),
     names: tuple[str, ...] = (),
 ) -> Program:
-    """As `compile_anew`, but what is in stock is not compiled again, and the same call is free.
+    """As `compile_anew`, but what is in the store is not compiled again, and the same call is free.
 
-    Where NVRTC or CUDA's headers are missing, a Program in stock will do that has only the log.
+    Where NVRTC or CUDA's headers are missing, a Program of the store will do that has only the log.
     """
     return _kept(source, filename, arch, options, names).assembled
 
@@ -125,7 +132,7 @@ def kept(
 
 @dataclass(eq=False)
 class Source:
-    """A text, and what NVRTC makes of it, or what is in stock, once it is asked for."""
+    """A text, and what NVRTC makes of it, or what is in the store, once it is requested."""
 
     text: str
     filename: str
@@ -137,7 +144,7 @@ class Source:
     def assembled(self) -> Program:
         there, nothing = None, None
         try:
-            there = self._in_stock()
+            there = self._in_store()
         except NoCompiler as error:
             nothing = error
         if there is None or not (there.ptx or headers.are_missing(self.text)):
@@ -156,7 +163,7 @@ class Source:
     def translated(self) -> Program:
         if (
             "assembled" not in self.__dict__
-            and not self._is_in_stock()
+            and not self._is_in_store()
             and not inline_assembly.is_new(self.text, self.arch)
         ):
             try:
@@ -167,14 +174,14 @@ class Source:
                 return found
         return self.assembled
 
-    def _in_stock(self) -> Program | None:
-        if self.names or not stock:  # nothing in stock has been asked for by an expression
+    def _in_store(self) -> Program | None:
+        if self.names or not _store:  # nothing in the store has been named by an expression
             return None
-        return stock(self.text, self.filename, self.arch, self.options)
+        return _store(self.text, self.filename, self.arch, self.options)
 
-    def _is_in_stock(self) -> bool:
+    def _is_in_store(self) -> bool:
         try:
-            there = self._in_stock()
+            there = self._in_store()
             return bool(there and (there.ptx or headers.are_missing(self.text)))
         except NoCompiler:
             return False
@@ -199,62 +206,48 @@ def compile_anew(
 
     Raises CompileError with the lines around each error, NoCompiler where NVRTC is missing.
     """
-    nvrtc = _binding()
-    program = nvrtc.createProgram(source, filename, (), ())
-    try:
+    nvrtc = _library()
+    with nvrtc.program(source, filename, names) as program:
         flags = _flags(nvrtc, source, arch, ("--ptxas-options=-v", *options))
-        for name in names:
-            nvrtc.addNameExpression(program, name)
         try:
             with signals_kept():
-                nvrtc.compileProgram(program, flags)
-        except nvrtc.NVRTCError as error:
-            log = nvrtc.getProgramLog(program)
-            if not log.strip():
+                program.compile(flags)
+        except NvrtcError as error:
+            if not error.log.strip():
                 raise CompileError(
                     f"{filename}: NVRTC refused {' '.join(flags)}: {error}"
                 ) from None
-            message = _readable(log, source, filename, arch)
+            message = _readable(error.log, source, filename, arch)
             if headers.are_missing(source):
                 message += f"\n{MISSING_HEADERS}"
-            if headers.core_libraries() is None and CORE_LIBRARY.search(log):
+            if headers.core_libraries() is None and CORE_LIBRARY.search(error.log):
                 message += f"\n{MISSING_CORE_LIBRARY}"
             raise CompileError(message) from None
-        return Program(
-            ptx=_text(nvrtc.getPTX(program)),
-            cubin=bytes(nvrtc.getCUBIN(program)),
-            log=nvrtc.getProgramLog(program),
-            lowered={name: nvrtc.getLoweredName(program, name) for name in names},
-        )
-    finally:
-        nvrtc.destroyProgram(program)
+        lowered = {name: program.lowered(name) for name in names}
+        return Program(program.ptx(), program.cubin(), program.log(), lowered)
 
 
 def _translated(
     source: str, filename: str, arch: str, options: tuple[str, ...], names: tuple[str, ...]
 ) -> Program | None:
     """The PTX alone; None where there is an error, which `compile_anew` then tells."""
-    nvrtc = _binding()
-    program = nvrtc.createProgram(source, filename, (), ())
+    nvrtc = _library()
+    kept = tuple(option for option in options if not option.startswith("--ptxas-options"))
     try:
-        kept = tuple(option for option in options if not option.startswith("--ptxas-options"))
-        for name in names:
-            nvrtc.addNameExpression(program, name)
-        with signals_kept():
-            nvrtc.compileProgram(
-                program, _flags(nvrtc, source, arch.replace("sm_", "compute_"), kept)
-            )
-        lowered = {name: nvrtc.getLoweredName(program, name) for name in names}
-        return Program(_text(nvrtc.getPTX(program)), cubin=b"", log="", lowered=lowered)
-    except nvrtc.NVRTCError:
+        with nvrtc.program(source, filename, names) as program:
+            with signals_kept():
+                program.compile(_flags(nvrtc, source, arch.replace("sm_", "compute_"), kept))
+            lowered = {name: program.lowered(name) for name in names}
+            return Program(program.ptx(), cubin=b"", log="", lowered=lowered)
+    except NvrtcError:
         return None
-    finally:
-        nvrtc.destroyProgram(program)
 
 
-def _flags(nvrtc, source: str, arch: str, options: tuple[str, ...]) -> tuple[str, ...]:
+def _flags(
+    nvrtc: binding.Library, source: str, arch: str, options: tuple[str, ...]
+) -> tuple[str, ...]:
     flags = (f"-arch={arch}", *COMMON_OPTIONS, *options)
-    if nvrtc.getVersion() >= CACHES_SINCE:
+    if nvrtc.version() >= CACHES_SINCE:
         flags += ("--no-cache",)
     if "#include" in source:
         flags += header_options()
@@ -322,7 +315,7 @@ def archs() -> tuple[str, ...]:
     """All that the NVRTC here compiles for: "sm_75", …, "sm_90", "sm_90a", …. Raises NoCompiler."""
     return tuple(
         f"sm_{number}{suffix}"
-        for number in _binding().getSupportedArchs()
+        for number in _library().architectures()
         for suffix, oldest in SUFFIXES.items()
         if number >= oldest
     )
@@ -330,21 +323,14 @@ def archs() -> tuple[str, ...]:
 
 def version() -> str:
     """NVRTC's version, such as "13.0". Raises NoCompiler where NVRTC is missing."""
-    return ".".join(str(part) for part in _binding().getVersion())
+    return ".".join(str(part) for part in _library().version())
 
 
-def _binding():
+def _library() -> binding.Library:
     try:
-        from cupy.cuda import nvrtc
-
-        nvrtc.getVersion()
-    except Exception as error:  # CuPy reports a missing library in several ways
-        raise NoCompiler(f"{MISSING} ({error})") from None
-    return nvrtc
-
-
-def _text(ptx: bytes | str) -> str:
-    return (ptx.decode() if isinstance(ptx, bytes) else ptx).rstrip("\0")
+        return binding.library()
+    except (ImportError, OSError, RuntimeError) as error:
+        raise NoCompiler(f"{MISSING} ({str(error).splitlines()[0]})") from None
 
 
 def _readable(log: str, source: str, filename: str, arch: str) -> str:

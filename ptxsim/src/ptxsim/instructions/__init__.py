@@ -4,8 +4,8 @@ Such a function gets the Writer of translate.py, the instruction and its operand
 the Writer. For a form that it does not know it raises types.Unknown.
 """
 
-from gemmlab.simulator import system_calls
-from gemmlab.simulator.instructions import (
+from ptxsim import system_calls
+from ptxsim.instructions import (
     accesses,
     atomics,
     bits,

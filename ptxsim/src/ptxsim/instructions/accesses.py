@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from gemmlab.simulator.instructions import bulk_copies
-from gemmlab.simulator.memory import generic
-from gemmlab.simulator.ptx import STRUCTURE, TYPE_BYTES, Symbol, Vector
-from gemmlab.simulator.types import SIGNED, UNSIGNED, Unknown, type_of
+from ptxsim.instructions import bulk_copies
+from ptxsim.memory import generic
+from ptxsim.ptx import STRUCTURE, TYPE_BYTES, Symbol, Vector
+from ptxsim.types import SIGNED, UNSIGNED, Unknown, type_of
 
 SPACES = {"global", "shared", "local", "const"}
 FAR = "lanes.far"  # shared memory of any block of the cluster

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gemmlab.simulator.instructions import bulk_copies
-from gemmlab.simulator.memory import atomics
-from gemmlab.simulator.ptx import Vector
-from gemmlab.simulator.types import SIGNED, Unknown
+from ptxsim.instructions import bulk_copies
+from ptxsim.memory import atomics
+from ptxsim.ptx import Vector
+from ptxsim.types import SIGNED, Unknown
 
 SPACES = {"global", "shared", "shared::cta", "shared::cluster"}
 # Who is to see it when: here everybody does at once.

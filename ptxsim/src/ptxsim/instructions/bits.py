@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from gemmlab.simulator.arithmetic import integers
-from gemmlab.simulator.ptx import TYPE_BYTES
-from gemmlab.simulator.types import BITWISE, SIGNED, UNSIGNED, Unknown, type_of
+from ptxsim.arithmetic import integers
+from ptxsim.ptx import TYPE_BYTES
+from ptxsim.types import BITWISE, SIGNED, UNSIGNED, Unknown, type_of
 
 
 def _bitwise(w, instruction, target, a, b):

@@ -5,10 +5,10 @@ Stretches and boxes, loads and stores, and groups of stores.
 
 from __future__ import annotations
 
-from gemmlab.simulator.async_copy.bulk_stores import reduction
-from gemmlab.simulator.memory import atomics
-from gemmlab.simulator.ptx import Coordinates, Immediate, Vector
-from gemmlab.simulator.types import SIGNED, UNSIGNED, Unknown, type_of
+from ptxsim.async_copy.bulk_stores import reduction
+from ptxsim.memory import atomics
+from ptxsim.ptx import Coordinates, Immediate, Vector
+from ptxsim.types import SIGNED, UNSIGNED, Unknown, type_of
 
 SHARED = {"shared::cta", "shared::cluster"}
 TOLD, HINT, MULTICAST = "mbarrier::complete_tx::bytes", "L2::cache_hint", "multicast::cluster"

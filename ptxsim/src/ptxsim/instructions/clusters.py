@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import ceil
 
-from gemmlab.simulator.threads import clusters
-from gemmlab.simulator.types import SIGNED, Unknown
+from ptxsim.threads import clusters
+from ptxsim.types import SIGNED, Unknown
 
 REGISTERS = range(24, 257, 8)  # that setmaxnreg may ask for
 POLICY = 1 << 60

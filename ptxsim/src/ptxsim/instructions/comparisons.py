@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from gemmlab.simulator.arithmetic import float32
-from gemmlab.simulator.instructions import halves
-from gemmlab.simulator.ptx import Vector
-from gemmlab.simulator.speculation import loads_chosen_by
-from gemmlab.simulator.types import BITWISE, BOOL, FLOATS, SIGNED, UNSIGNED, Unknown, type_of
+from ptxsim.arithmetic import float32
+from ptxsim.instructions import halves
+from ptxsim.ptx import Vector
+from ptxsim.speculation import loads_chosen_by
+from ptxsim.types import BITWISE, BOOL, FLOATS, SIGNED, UNSIGNED, Unknown, type_of
 
 ORDERED = {"eq": "==", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
            "lo": "<", "ls": "<=", "hi": ">", "hs": ">="}  # fmt: skip

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from gemmlab.simulator.arithmetic import conversions as runtime
-from gemmlab.simulator.instructions.numbers import DIRECTIONS
-from gemmlab.simulator.ptx import Register
-from gemmlab.simulator.types import FLOATS, SIGNED, UNSIGNED, Unknown, type_of
+from ptxsim.arithmetic import conversions as runtime
+from ptxsim.instructions.numbers import DIRECTIONS
+from ptxsim.ptx import Register
+from ptxsim.types import FLOATS, SIGNED, UNSIGNED, Unknown, type_of
 
 NARROW = {"f16", "bf16"}
 EIGHT_BITS = {"e4m3x2", "e5m2x2"}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from gemmlab.simulator.async_copy import map_bytes
-from gemmlab.simulator.async_copy.mbarrier import pending_count
-from gemmlab.simulator.async_copy.tensor_map import MAP_BYTES
-from gemmlab.simulator.instructions import bulk_copies
-from gemmlab.simulator.ptx import Immediate, Register, Symbol
-from gemmlab.simulator.types import BOOL, SIGNED, Unknown
+from ptxsim.async_copy import map_bytes
+from ptxsim.async_copy.mbarrier import pending_count
+from ptxsim.async_copy.tensor_map import MAP_BYTES
+from ptxsim.instructions import bulk_copies
+from ptxsim.ptx import Immediate, Register, Symbol
+from ptxsim.types import BOOL, SIGNED, Unknown
 
 CACHES = {
     "ca", "cg", "L2::cache_hint", "L2::64B", "L2::128B", "L2::256B", "global",

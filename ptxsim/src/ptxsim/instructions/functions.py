@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from gemmlab.simulator.arithmetic import approximate, double, rounding
-from gemmlab.simulator.arithmetic import halves as runtime
-from gemmlab.simulator.instructions import halves
-from gemmlab.simulator.instructions.numbers import DIRECTIONS
-from gemmlab.simulator.types import FLOATS, Unknown, type_of
+from ptxsim.arithmetic import approximate, double, rounding
+from ptxsim.arithmetic import halves as runtime
+from ptxsim.instructions import halves
+from ptxsim.instructions.numbers import DIRECTIONS
+from ptxsim.types import FLOATS, Unknown, type_of
 
 F32, F64 = FLOATS["f32"], FLOATS["f64"]
 

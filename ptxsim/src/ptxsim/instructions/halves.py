@@ -6,8 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from gemmlab.simulator.arithmetic import halves as runtime
-from gemmlab.simulator.types import SIGNED, UNSIGNED, Unknown
+from ptxsim.arithmetic import halves as runtime
+from ptxsim.types import SIGNED, UNSIGNED, Unknown
 
 NAMES = {"f16": "f16", "f16x2": "f16", "bf16": "bf16", "bf16x2": "bf16"}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from gemmlab.simulator.memory import generic
-from gemmlab.simulator.ptx import TYPE_BYTES, Vector
-from gemmlab.simulator.types import BOOL, SIGNED, UNSIGNED, Unknown
+from ptxsim.memory import generic
+from ptxsim.ptx import TYPE_BYTES, Vector
+from ptxsim.types import BOOL, SIGNED, UNSIGNED, Unknown
 
 SPACES = {"global", "shared", "local", "const", "param"}
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gemmlab.simulator.arithmetic import fused
-from gemmlab.simulator.ptx import LEAVES_BLOCK, Instruction
-from gemmlab.simulator.types import FLOATS
+from ptxsim.arithmetic import fused
+from ptxsim.ptx import LEAVES_BLOCK, Instruction
+from ptxsim.types import FLOATS
 
 FUSED = "fma.rn.ftz.f32"
 

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from gemmlab.simulator.arithmetic import (
+from ptxsim.arithmetic import (
     approximate,
     double,
     float32,
@@ -14,8 +14,8 @@ from gemmlab.simulator.arithmetic import (
     multiply_add,
     rounding,
 )
-from gemmlab.simulator.instructions import halves
-from gemmlab.simulator.types import FLOATS, SIGNED, UNSIGNED, Unknown, type_of
+from ptxsim.instructions import halves
+from ptxsim.types import FLOATS, SIGNED, UNSIGNED, Unknown, type_of
 
 F32, F64 = FLOATS["f32"], FLOATS["f64"]
 DIRECTIONS = {"rn", "rz", "rm", "rp"}

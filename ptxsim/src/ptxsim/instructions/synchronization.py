@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gemmlab.simulator.async_copy import map_bytes
-from gemmlab.simulator.ptx import Immediate, Register
-from gemmlab.simulator.types import BOOL, SIGNED, Unknown
+from ptxsim.async_copy import map_bytes
+from ptxsim.ptx import Immediate, Register
+from ptxsim.types import BOOL, SIGNED, Unknown
 
 REDUCTIONS = {"popc", "and", "or"}
 ASYNC_FENCES = {

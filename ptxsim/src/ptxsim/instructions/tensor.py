@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from gemmlab.simulator.memory import generic
-from gemmlab.simulator.ptx import Immediate, Vector
-from gemmlab.simulator.tensor_cores import doubles, fragments, wgmma
-from gemmlab.simulator.tensor_cores import matrix_transfers as transfers
-from gemmlab.simulator.tensor_cores.adding import BITS
-from gemmlab.simulator.tensor_cores.mma import Product
-from gemmlab.simulator.types import BOOL, FLOATS, SIGNED, Unknown
+from ptxsim.memory import generic
+from ptxsim.ptx import Immediate, Vector
+from ptxsim.tensor_cores import doubles, fragments, wgmma
+from ptxsim.tensor_cores import matrix_transfers as transfers
+from ptxsim.tensor_cores.adding import BITS
+from ptxsim.tensor_cores.mma import Product
+from ptxsim.types import BOOL, FLOATS, SIGNED, Unknown
 
 SHAPES = {  # of mma.sync, by the type of A
     "f16": {"m16n8k8", "m16n8k16"}, "bf16": {"m16n8k8", "m16n8k16"},

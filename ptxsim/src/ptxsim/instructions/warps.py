@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gemmlab.simulator.ptx import Symbol, Vector
-from gemmlab.simulator.threads import warps
-from gemmlab.simulator.types import BOOL, SIGNED, Unknown, type_of
+from ptxsim.ptx import Symbol, Vector
+from ptxsim.threads import warps
+from ptxsim.types import BOOL, SIGNED, Unknown, type_of
 
 UNUSED = Symbol("_")
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gemmlab.simulator.arithmetic import halves
-from gemmlab.simulator.arithmetic.float32 import flush
-from gemmlab.simulator.memory import generic, global_memory
-from gemmlab.simulator.types import FLOATS, UNSIGNED, Unknown, type_of
+from ptxsim.arithmetic import halves
+from ptxsim.arithmetic.float32 import flush
+from ptxsim.memory import generic, global_memory
+from ptxsim.types import FLOATS, UNSIGNED, Unknown, type_of
 
 POISON = global_memory.POISON
 HALVES = {"f16", "bf16", "f16x2", "bf16x2"}

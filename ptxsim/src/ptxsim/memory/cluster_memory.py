@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from gemmlab.simulator.memory.global_memory import BadAccess
-from gemmlab.simulator.memory.shared_memory import SharedMemory
-from gemmlab.simulator.threads import clusters
+from ptxsim.memory.global_memory import BadAccess
+from ptxsim.memory.shared_memory import SharedMemory
+from ptxsim.threads import clusters
 
 
 class ClusterMemory:

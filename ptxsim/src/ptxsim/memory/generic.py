@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gemmlab.simulator.threads import clusters
+from ptxsim.threads import clusters
 
 WINDOW_BYTES = 1 << 32
 WINDOWS = {"shared": 0x7E00_0000_0000, "local": 0x7D00_0000_0000}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gemmlab.simulator.memory.global_memory import ALIGNMENT, POISON, Buffer, MaskCache
+from ptxsim.memory.global_memory import ALIGNMENT, POISON, Buffer, MaskCache
 
 ELEMENT = 4  # bytes, of an element in messages, unless the access has fewer
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gemmlab.simulator.ptx import (
+from ptxsim.ptx import (
     KEPT_KERNELS,
     LEAVES_BLOCK,
     TYPE_BYTES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from gemmlab.simulator.ptx import Kernel
+from ptxsim.ptx import Kernel
 
 ELEMENT = 4  # bytes, of an element of shared memory in messages, unless the access has fewer
 

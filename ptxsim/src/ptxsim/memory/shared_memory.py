@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from gemmlab.simulator.memory.global_memory import ALIGNMENT, POISON, Buffer, MaskCache
-from gemmlab.simulator.memory.names import ELEMENT, shared_place
-from gemmlab.simulator.ptx import RESERVED, RESERVED_BYTES, Kernel
+from ptxsim.memory.global_memory import ALIGNMENT, POISON, Buffer, MaskCache
+from ptxsim.memory.names import ELEMENT, shared_place
+from ptxsim.ptx import RESERVED, RESERVED_BYTES, Kernel
 
 PAGE = ALIGNMENT  # bytes
 WORDS = PAGE // 8  # of 64 bits

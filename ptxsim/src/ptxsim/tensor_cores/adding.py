@@ -23,7 +23,7 @@ from functools import cache
 
 import numpy as np
 
-from gemmlab.simulator.arithmetic import rounding
+from ptxsim.arithmetic import rounding
 
 f2, f4, f8 = np.float16, np.float32, np.float64
 i2, i4, i8, u2, u4, u8 = np.int16, np.int32, np.int64, np.uint16, np.uint32, np.uint64

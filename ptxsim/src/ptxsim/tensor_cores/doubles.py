@@ -13,10 +13,10 @@ from functools import cached_property
 
 import numpy as np
 
-from gemmlab.simulator.arithmetic.double import double_fma
-from gemmlab.simulator.memory import generic
-from gemmlab.simulator.tensor_cores.fragments import LINE, LINES, TURN
-from gemmlab.simulator.tensor_cores.mma import check_whole_warps
+from ptxsim.arithmetic.double import double_fma
+from ptxsim.memory import generic
+from ptxsim.tensor_cores.fragments import LINE, LINES, TURN
+from ptxsim.tensor_cores.mma import check_whole_warps
 
 SHAPES = {
     "m8n8k4": (8, 8, 4),

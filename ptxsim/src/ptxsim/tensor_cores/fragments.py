@@ -16,7 +16,7 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from gemmlab.cuda.architectures import WARP
+from ptxsim.architectures import WARP
 
 u4 = np.uint32
 LINES = 8  # of a piece

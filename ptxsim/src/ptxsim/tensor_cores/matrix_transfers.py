@@ -17,10 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gemmlab.cuda.architectures import WARP
-from gemmlab.simulator.memory import generic, global_memory
-from gemmlab.simulator.tensor_cores.fragments import LANE, LINE, LINES, TURN, Fragment
-from gemmlab.simulator.tensor_cores.mma import check_whole_warps
+from ptxsim.architectures import WARP
+from ptxsim.memory import generic, global_memory
+from ptxsim.tensor_cores.fragments import LANE, LINE, LINES, TURN, Fragment
+from ptxsim.tensor_cores.mma import check_whole_warps
 
 i4, u1, u2, u4 = np.int32, np.uint8, np.uint16, np.uint32
 WORD, BYTE = np.dtype(u4), np.dtype(u1)

@@ -14,8 +14,8 @@ from functools import cached_property
 
 import numpy as np
 
-from gemmlab.cuda.architectures import WARP
-from gemmlab.simulator.tensor_cores.adding import (
+from ptxsim.architectures import WARP
+from ptxsim.tensor_cores.adding import (
     BITS,
     Factors,
     decoded,
@@ -25,7 +25,7 @@ from gemmlab.simulator.tensor_cores.adding import (
     pattern,
     summed,
 )
-from gemmlab.simulator.tensor_cores.fragments import Fragment
+from ptxsim.tensor_cores.fragments import Fragment
 
 f2, f4, f8 = np.float16, np.float32, np.float64
 i4, i8, u4 = np.int32, np.int64, np.uint32

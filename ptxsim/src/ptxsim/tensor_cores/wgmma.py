@@ -14,10 +14,9 @@ from functools import cached_property
 
 import numpy as np
 
-from gemmlab.simulator.async_copy.tensor_map import MOVED
-from gemmlab.simulator.tensor_cores import adding
-from gemmlab.simulator.tensor_cores.descriptors import UNIT, places
-from gemmlab.simulator.threads.warpgroups import THREADS, from_groups, lanes_of, to_groups
+from ptxsim.async_copy.tensor_map import MOVED
+from ptxsim.hopper import GROUP_THREADS, UNIT, from_groups, lanes_of, places, to_groups
+from ptxsim.tensor_cores import adding
 
 f4, i4, i8, u1, u4 = np.float32, np.int32, np.int64, np.uint8, np.uint32
 ROWS = 64  # of A and of the sums
@@ -104,7 +103,7 @@ class GroupProduct:
     def _check_same(lanes, index: int, rows, groups) -> None:
         differs = rows != rows[:, :1]
         if differs.any():
-            wrong = np.zeros((len(groups), THREADS), bool)
+            wrong = np.zeros((len(groups), GROUP_THREADS), bool)
             wrong[groups] = differs
             what = "the threads of a warpgroup give it another descriptor, and all must the same"
             lanes.find("divergent warpgroup", index, what, from_groups(lanes.layout, wrong))
@@ -236,7 +235,7 @@ def _of_groups(lanes, registers, groups) -> np.ndarray:
 def _to_lanes(lanes, registers: np.ndarray, groups) -> list[np.ndarray]:
     """The reverse, as int32; 0 in other groups."""
     if not groups.all():
-        rows = np.zeros((len(registers), len(groups), THREADS), u4)
+        rows = np.zeros((len(registers), len(groups), GROUP_THREADS), u4)
         rows[:, groups] = registers
         registers = rows
     return [from_groups(lanes.layout, one).view(i4) for one in registers]
@@ -273,5 +272,5 @@ def _registers(sums: np.ndarray, ptx_type: str) -> np.ndarray:
     parts = sums.reshape(groups, 4, 2, 8, -1, 4, 2)
     if ptx_type == "f16":
         parts = parts[..., 0] | parts[..., 1] << u4(16)
-        return parts.transpose(4, 2, 0, 1, 3, 5).reshape(-1, groups, THREADS)
-    return parts.transpose(4, 2, 6, 0, 1, 3, 5).reshape(-1, groups, THREADS)
+        return parts.transpose(4, 2, 0, 1, 3, 5).reshape(-1, groups, GROUP_THREADS)
+    return parts.transpose(4, 2, 6, 0, 1, 3, 5).reshape(-1, groups, GROUP_THREADS)

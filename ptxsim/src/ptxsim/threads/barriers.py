@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gemmlab.cuda.architectures import WARP
+from ptxsim.architectures import WARP
 
 BARRIERS = 16
 ALL_LANES = np.uint32(0xFFFFFFFF)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gemmlab.cuda.architectures import WARP
+from ptxsim.architectures import WARP
 
 AXES = ("block z", "thread z", "block y", "thread y", "block x", "thread x")
 DIMENSIONS = "xyz"

@@ -15,8 +15,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from gemmlab.cuda.architectures import WARP
-from gemmlab.simulator.ptx import KEPT_KERNELS, Kernel
+from ptxsim.architectures import WARP
+from ptxsim.ptx import KEPT_KERNELS, Kernel
 
 PATIENCE = 32
 # Loads that a compiler may not move out of a loop, and instructions that make it read anew.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gemmlab.cuda.architectures import WARP
+from ptxsim.architectures import WARP
 
 i4, u4 = np.int32, np.uint32
 LANE = np.arange(WARP, dtype=i4)
