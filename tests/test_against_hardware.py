@@ -13,7 +13,9 @@ from pathlib import Path
 import hardware
 import numpy as np
 import pytest
+import record_wgmma
 import sample_kernels
+import test_wgmma
 
 import ptxsim
 from gemmlab.analysis import counters, known_differences
@@ -245,3 +247,18 @@ def test_a_rung_is_clean_under_compute_sanitizer(name, settings, tool):
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     summary = "ERROR SUMMARY: 0 errors" if tool == "memcheck" else "0 hazards displayed"
     assert summary in done.stdout
+
+
+@pytest.mark.gpu
+@needs_gpu
+@pytest.mark.parametrize("types", test_wgmma.TYPES, ids=" ".join)
+def test_products_that_are_not_recorded_are_those_of_the_gpu(types):
+    def on_gpu(form, blocks, args, shared_bytes):
+        launch = test_wgmma.source(form), form.entry, (blocks, 1, 1), (128, 1, 1), args
+        hardware.launch(*launch, arch="sm_90a", shared_bytes=shared_bytes)
+
+    form = record_wgmma.Form(types, 48, steps=2)
+    assert form.name not in test_wgmma.FORMS
+    with np.errstate(all="ignore"):
+        simulated = record_wgmma.wgmma_result(form, 26, test_wgmma.launcher())
+        np.testing.assert_array_equal(simulated, record_wgmma.wgmma_result(form, 26, on_gpu))

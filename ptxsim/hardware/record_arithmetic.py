@@ -1,6 +1,6 @@
 """Record what an NVIDIA GPU computes: operands and results of single PTX instructions.
 
-    python tests/recorded/record_arithmetic.py OUTDIR
+    python ptxsim/hardware/record_arithmetic.py OUTDIR
 
 writes OUTDIR/arithmetic.npz, and for the approximate functions prints the largest difference from
 the exact value over all operands (16 and 32 bits) or many (pairs). Needs CuPy and a GPU of compute
@@ -8,7 +8,7 @@ capability 9.0 or later.
 
 Each form is an instruction with the kinds of its result and operands. It becomes a small kernel
 whose inline assembly is that instruction alone, so no compiler stands between. The simulator runs
-the same kernels on the same operands: see test_simulator_instructions.py.
+the same kernels on the same operands: see test_instructions.py.
 """
 
 from __future__ import annotations
@@ -639,7 +639,7 @@ def provenance(cupy) -> dict[str, str]:
         "driver": str(cupy.cuda.runtime.driverGetVersion()),
         "nvrtc": ".".join(map(str, cupy.cuda.nvrtc.getVersion())),
         "date": date.today().isoformat(),
-        "command": "python tests/recorded/record_arithmetic.py OUTDIR",
+        "command": "python ptxsim/hardware/record_arithmetic.py OUTDIR",
     }
 
 

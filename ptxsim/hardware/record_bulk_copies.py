@@ -1,6 +1,6 @@
 """What an NVIDIA GPU makes of a bulk copy that several lanes execute: copies and counters.
 
-record_kernels.py records it, test_simulator_tma.py compares the simulator with it. Run as a
+record_kernels.py records it, test_tma.py compares the simulator with it. Run as a
 program, it launches the cases that are named; this is what runs under ncu.
 
 A case is an operation, of a box (by a tensor map) or of a stretch of bytes, and a form: which lanes
@@ -14,18 +14,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from recorded.recording import Record
-
-from gemmlab.kernel.fingerprint import code_hash
-from gemmlab.measure.profiler import ncu_version, profiled
 from ptxsim.async_copy.counted import INSTRUCTIONS, sectors_metric
 from ptxsim.compile.nvrtc import COMMON_OPTIONS
+from record_copies import Boxes, encode
 
 ARCH, THREADS = "sm_90a", 128
 PIECES, WORDS, BOX = 32, 256, (4, 64)  # pieces of the array, words and shape of a piece
@@ -203,33 +197,15 @@ def launched(names: list[str]) -> Iterator[int | None]:
     """The copies of each case, launched on the GPU."""
     import cupy
 
-    from gemmlab.cuda.tensor_maps import encode
-
     module = cupy.RawModule(code=source(names), options=(f"-arch={ARCH}", *COMMON_OPTIONS))
     for name in names:
         array, zeros, out = map(cupy.asarray, arrays(name))
-        args = (encode(array, BOX, "none"), array, zeros, np.int32(GIVEN), out)
+        code, tensor_map = encode(Boxes("uint32", array.shape, BOX, ()), array)
+        assert code == 0, f"{name}: cuTensorMapEncodeTiled returned {code}"
+        args = (tensor_map, array, zeros, np.int32(GIVEN), out)
         module.get_function(entry(name))((1,), (THREADS,), args)
         yield copies(name, cupy.asnumpy(array), cupy.asnumpy(out))
 
-
-def codes() -> dict[str, str]:
-    return {name: code_hash(source([name]), {}) for name in CASES}
-
-
-def recorded(names: list[str]) -> Iterator[tuple[str, dict]]:
-    if not names:
-        return
-    metrics = [metric(which) for which in KINDS.values() for metric in METRICS.values()]
-    counted = profiled(
-        [__file__, *names], "regex:^case_", len(names), metrics, "the cases of bulk copies"
-    )
-    for name, number, counters in zip(names, launched(names), counted, strict=True):
-        of_kind = {what: counters[metric(kind(name))] for what, metric in METRICS.items()}
-        yield name, {"copies": number, **of_kind}
-
-
-RECORD = Record("bulk_copies.json", codes, recorded, lambda: {"ncu": ncu_version()})
 
 if __name__ == "__main__":
     list(launched(sys.argv[1:]))

@@ -1,6 +1,6 @@
 """Record what blocks of a cluster, and blocks that wait for one another, do on an NVIDIA GPU.
 
-    python tests/recorded/record_clusters.py OUTDIR    writes OUTDIR/clusters.npz
+    python ptxsim/hardware/record_clusters.py OUTDIR    writes OUTDIR/clusters.npz
 
 The kernels are those of tests/kernels/clusters.cu and of REDUCTIONS below. The file holds, as
 `NAME I`, what argument I of the case NAME was afterwards, or of large ones the SHA-256 of their
@@ -8,7 +8,7 @@ bytes; in `counters` what Nsight Compute counted of the cases of COUNTED, and in
 boxes of record_copies.py, one number for each corner; and in `about` which GPU it was. Needs ncu,
 CuPy and a GPU of compute capability 9.0 or later; a cubin of SOURCE can be given as CUBIN in the
 environment, where there is no time to compile. The simulator runs the same kernels on the same
-arrays: see test_simulator_clusters.py.
+arrays: see test_clusters.py.
 """
 
 from __future__ import annotations
@@ -26,12 +26,10 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
 import record_copies
-from record_copies import Boxes, encode, pattern
-from recording import in_processes
+from record_copies import Boxes, encode, in_processes, pattern
 
-KERNELS = Path(__file__).resolve().parent.parent / "kernels" / "clusters.cu"
+KERNELS = Path(__file__).resolve().parents[1] / "tests" / "kernels" / "clusters.cu"
 OPTIONS = ("-arch=sm_90a", "-ftz=true", "-lineinfo", "-std=c++17")
 LIMIT_S = 40  # of one process that runs cases; the case that hangs is left out
 MOST_BYTES = 1 << 13  # of an array that is kept whole
@@ -344,6 +342,7 @@ def kept(array: np.ndarray) -> np.ndarray:
 def some(path: Path, without: set[str]) -> None:
     """Record what `path` does not have yet; it is whole after each case."""
     import cupy
+
     from record_arithmetic import provenance
 
     if "CUBIN" in os.environ:
@@ -351,7 +350,7 @@ def some(path: Path, without: set[str]) -> None:
     else:
         module = cupy.RawModule(code=source(), options=OPTIONS)
     found = dict(np.load(path)) if path.exists() else {}
-    about = {**provenance(cupy), "command": "python tests/recorded/record_clusters.py OUTDIR"}
+    about = {**provenance(cupy), "command": "python ptxsim/hardware/record_clusters.py OUTDIR"}
     found["about"] = np.array(json.dumps(about))
     for name, case in cases().items():
         if name in without or f"{name} {case.seen[0]}" in found:

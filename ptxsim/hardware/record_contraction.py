@@ -1,6 +1,6 @@
 """Record what an NVIDIA GPU computes of products and sums that its assembler may fuse.
 
-    python tests/recorded/record_contraction.py OUTDIR
+    python ptxsim/hardware/record_contraction.py OUTDIR
 
 writes OUTDIR/contraction.npz: inputs by type, and results of every kernel, as bits. Needs CuPy, a
 GPU of compute capability 9.0 and, for kernels with halves, CUDA's headers.
@@ -22,7 +22,7 @@ import numpy as np
 
 THREADS = 64
 INPUTS = 5
-COMMAND = "python tests/recorded/record_contraction.py OUTDIR"
+COMMAND = "python ptxsim/hardware/record_contraction.py OUTDIR"
 
 
 @dataclass(frozen=True)
@@ -263,6 +263,7 @@ def results(kernel: Program | Text, x: np.ndarray) -> np.ndarray:
 
 def main(outdir: Path) -> None:
     import cupy
+
     from record_arithmetic import provenance
 
     arrays = {f"inputs {ptx_type}": inputs(ptx_type) for ptx_type in KINDS}

@@ -1,9 +1,9 @@
 """Record what bulk copies, tensor maps and mbarriers do on an NVIDIA GPU.
 
-    python tests/recorded/record_copies.py OUTDIR
+    python ptxsim/hardware/record_copies.py OUTDIR
 
 writes OUTDIR/copies.npz. Needs CuPy and a GPU of compute capability 9.0 or later. The simulator
-runs the same kernels on the same arrays: see test_simulator_tma.py.
+runs the same kernels on the same arrays: see test_tma.py.
 
 The file holds, by the name of the case: `load NAME`, shared memory after a box has landed in it,
 uint8 (boxes, bytes); `store NAME`, the array's memory after boxes were stored in it; `stretch load`
@@ -362,7 +362,7 @@ def stretches() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 # Swizzle -> TILE and WIDTH of tests/kernels/tma.cu.
 PRODUCTS = {"none": (32, 0), "32B": (8, 32), "64B": (16, 64), "128B": (32, 128)}
 PRODUCT_SHAPE = (37, 45, 50)
-KERNELS = Path(__file__).resolve().parent.parent / "kernels" / "tma.cu"
+KERNELS = Path(__file__).resolve().parents[1] / "tests" / "kernels" / "tma.cu"
 
 
 def factors() -> list[Boxes]:
@@ -443,8 +443,37 @@ def encode(case: Boxes, array):
     return code, made.view("V128")
 
 
+def in_processes(script: str, path: Path, limit_s: float) -> None:
+    """Run `script --some path left_out` until all cases are in `path` or left out.
+
+    It prints the name of each case before it runs it. What fails or hangs takes its process with
+    it, and is left out by the next one. Exits where nothing runs at all.
+    """
+    without: set[str] = set()
+    while True:
+        command = [sys.executable, script, "--some", str(path), json.dumps(sorted(without))]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=limit_s, check=False
+            )
+            output, failed = done.stdout, done.returncode != 0
+            if failed:
+                print(done.stderr[-1500:], flush=True)
+        except subprocess.TimeoutExpired as error:
+            output, failed = (error.stdout or b"").decode(), True
+        names = output.strip().splitlines()
+        failure = f", the last one failed: {names[-1]}" if failed and names else ""
+        print(f"{len(names)} run{failure}", flush=True)
+        if not failed:
+            return
+        if not names:
+            sys.exit("nothing runs at all")
+        without.add(names[-1])
+
+
 def main(outdir: Path) -> None:
     import cupy
+
     from record_arithmetic import provenance
 
     module = cupy.RawModule(code=SOURCE, options=("-arch=sm_90a", "-std=c++17"))
@@ -469,7 +498,7 @@ def main(outdir: Path) -> None:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         probed = dict(zip(probes(), pool.map(_probe, probes()), strict=True))
     found["probed"] = np.array(json.dumps(probed))
-    about = {**provenance(cupy), "command": "python tests/recorded/record_copies.py OUTDIR"}
+    about = {**provenance(cupy), "command": "python ptxsim/hardware/record_copies.py OUTDIR"}
     found["about"] = np.array(json.dumps(about))
     np.savez_compressed(outdir / "copies.npz", **found)
 

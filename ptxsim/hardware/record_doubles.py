@@ -1,6 +1,6 @@
 """Record what an NVIDIA GPU's tensor cores compute of float64.
 
-    python tests/recorded/record_doubles.py OUTDIR
+    python ptxsim/hardware/record_doubles.py OUTDIR
 
 writes OUTDIR/doubles.npz: by the shape of mma.sync, the sums of each lane, (products, 32, sums).
 Operands are not stored: `inputs` makes the same ones anywhere. Needs CuPy and a GPU of compute
@@ -62,6 +62,7 @@ def inputs() -> dict[str, list[np.ndarray]]:
 
 def main(outdir: Path) -> None:
     import cupy
+
     from record_arithmetic import provenance
 
     arrays = {}
@@ -70,7 +71,7 @@ def main(outdir: Path) -> None:
         sums = cupy.zeros(C.shape)
         kernel((len(C),), (32,), (*map(cupy.asarray, (A, B, C)), sums))
         arrays[shape] = sums.get()
-    about = {**provenance(cupy), "command": "python tests/recorded/record_doubles.py OUTDIR"}
+    about = {**provenance(cupy), "command": "python ptxsim/hardware/record_doubles.py OUTDIR"}
     np.savez_compressed(outdir / "doubles.npz", **arrays, about=np.array(json.dumps(about)))
 
 

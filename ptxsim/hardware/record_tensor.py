@@ -1,10 +1,10 @@
 """Record what an NVIDIA GPU's tensor cores compute, how fragments lie, and what loads cost.
 
-    python tests/recorded/record_tensor.py OUTDIR
+    python ptxsim/hardware/record_tensor.py OUTDIR
 
 writes OUTDIR/tensor.npz. Needs CuPy, ncu (for the counters) and a GPU of compute capability 9.0 or
 later. Each form of an instruction becomes a small kernel, whose inline assembly is that instruction
-alone. The simulator runs the same kernels on the same operands: see test_simulator_tensor.py.
+alone. The simulator runs the same kernels on the same operands: see test_tensor_cores.py.
 
 The file holds, by the name of the form: `mma NAME`, the result registers (warps, registers, 32) of
 products; `fragment NAME`, the element of the matrix that each part of a register holds, (registers,
@@ -465,7 +465,7 @@ def counted() -> dict[str, tuple]:
     return found
 
 
-KERNELS = Path(__file__).parents[1] / "kernels"
+KERNELS = Path(__file__).parents[1] / "tests" / "kernels"
 
 
 @dataclass(frozen=True)
@@ -571,7 +571,7 @@ def provenance() -> dict[str, str]:
         "gpu": name, "driver": driver, "cupy": cupy.__version__,
         "nvrtc": ".".join(map(str, cupy.cuda.nvrtc.getVersion())), "arch": ARCH,
         "date": date.today().isoformat(),
-        "command": "python tests/recorded/record_tensor.py OUTDIR",
+        "command": "python ptxsim/hardware/record_tensor.py OUTDIR",
     }  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """Record tensor maps that kernels make and change, and what copies by them do, on an NVIDIA GPU.
 
-    python tests/recorded/record_tensor_maps.py OUTDIR    writes OUTDIR/tensor_maps.npz
+    python ptxsim/hardware/record_tensor_maps.py OUTDIR    writes OUTDIR/tensor_maps.npz
 
 The file holds `replaced NAME`, the words of a map after one tensormap.replace, uint32 (places,
 values, 32); `made NAME`, shared memory after a box came by a map that the kernel had made, of each
@@ -8,7 +8,7 @@ corner, uint32 (corners, words), with a last word that says whether the copy cam
 NAME`, the array's memory after boxes were stored by such a map; `changed NAME`, what kernels loaded
 by maps that they had changed; and in `sectors`, what Nsight Compute counted of boxes that went to
 several blocks: sectors and instructions. Needs CuPy, ncu and a GPU of compute capability 9.0. The
-simulator runs the same kernels on the same arrays: see test_simulator_tensor_maps.py.
+simulator runs the same kernels on the same arrays: see test_tensor_maps.py.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from record_copies import Boxes, encode, pattern
-from recording import in_processes
+from record_copies import Boxes, encode, in_processes, pattern
 
 OPTIONS = ("-arch=sm_90a", "-ftz=true", "-lineinfo", "-std=c++17")
 LIMIT_S = 25  # of one process that runs cases; the case that fails or hangs is left out
@@ -648,10 +646,11 @@ def on_gpu(cupy, module, launch: Launch):
 def some(path: Path, without: set[str]) -> None:
     """Record what `path` does not have yet; what fails or hangs takes the process with it."""
     import cupy
+
     from record_arithmetic import provenance
 
     found = dict(np.load(path)) if path.exists() else {}
-    about = {**provenance(cupy), "command": "python tests/recorded/record_tensor_maps.py OUTDIR"}
+    about = {**provenance(cupy), "command": "python ptxsim/hardware/record_tensor_maps.py OUTDIR"}
     found["about"] = np.array(json.dumps(about))
     module = cupy.RawModule(code=source(), options=OPTIONS)
     for name, launch in launches().items():

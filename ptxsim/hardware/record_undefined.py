@@ -1,6 +1,6 @@
 """Record what an NVIDIA GPU does where the PTX documentation leaves it open.
 
-    python tests/recorded/record_undefined.py OUTDIR
+    python ptxsim/hardware/record_undefined.py OUTDIR
 
 writes OUTDIR/undefined.npz. Needs CuPy and a GPU of compute capability 9.0 or later.
 
@@ -25,7 +25,6 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
 from record_copies import HEAD, Boxes, encode
 from record_warps import TEXTS, TRIALS
 
@@ -248,9 +247,10 @@ def some(path: Path, names: list[str]) -> None:
 
 def main(outdir: Path) -> None:
     import cupy
+
     from record_arithmetic import provenance
 
-    about = {**provenance(cupy), "command": "python tests/recorded/record_undefined.py OUTDIR"}
+    about = {**provenance(cupy), "command": "python ptxsim/hardware/record_undefined.py OUTDIR"}
     cupy.RawModule(code=SOURCE, options=OPTIONS).get_function("store")  # compiled for all
     groups = [[f"{kind}/{name}"] for kind, name in of_warps()] + [list(stores())]
     found = {"about": np.array(json.dumps(about))}

@@ -1,6 +1,6 @@
 """Record what instructions of a whole warp give on an NVIDIA GPU.
 
-    python tests/recorded/record_warps.py OUTDIR
+    python ptxsim/hardware/record_warps.py OUTDIR
 
 writes OUTDIR/warps.npz. Each kernel runs TRIALS warps; lanes take part by a random mask, and those
 that do not leave 0. Needs CuPy and a GPU of compute capability 9.0 or later.
@@ -69,6 +69,7 @@ def inputs() -> dict[str, np.ndarray]:
 
 def main(outdir: Path) -> None:
     import cupy
+
     from record_arithmetic import provenance
 
     module = cupy.RawModule(code=SOURCE, options=("-std=c++17",))
@@ -78,7 +79,7 @@ def main(outdir: Path) -> None:
         out, truth = (cupy.zeros((TRIALS, 32), "u4") for _ in range(2))
         module.get_function(name)((TRIALS,), (32,), (*given, out, truth))
         arrays[f"result {name}"], arrays[f"truth {name}"] = out.get(), truth.get()
-    about = {**provenance(cupy), "command": "python tests/recorded/record_warps.py OUTDIR"}
+    about = {**provenance(cupy), "command": "python ptxsim/hardware/record_warps.py OUTDIR"}
     arrays["about"] = np.array(json.dumps(about))
     np.savez_compressed(outdir / "warps.npz", **arrays)
 

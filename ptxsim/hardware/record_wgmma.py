@@ -1,10 +1,10 @@
 """Record what an NVIDIA H200 computes in wgmma and in FP8 mma.sync, and how operands lie.
 
-    python tests/recorded/record_wgmma.py OUTDIR
+    python ptxsim/hardware/record_wgmma.py OUTDIR
 
 writes OUTDIR/wgmma.npz. Needs CuPy, ncu (for the counters) and a GPU of compute capability 9.0.
 Each form of an instruction becomes a small kernel, whose inline assembly is that instruction alone.
-The simulator computes the same from the same operands: see test_simulator_wgmma.py.
+The simulator computes the same from the same operands: see test_wgmma.py.
 
 The file holds, by name: `wgmma NAME`, registers of the sums of the first cases, uint32 (cases,
 registers, 128), and `wgmma# NAME`, a digest of each of all cases; `mma NAME` and `mma# NAME`, the
@@ -29,9 +29,8 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from recorded import record_tensor as tensor
-from recorded.record_tensor import ARCH, Words
+import record_tensor as tensor
+from record_tensor import ARCH, Words
 
 u4, u8 = np.uint32, np.uint64
 GROUP_THREADS, WARP, ROWS = 128, 32, 64
@@ -827,7 +826,7 @@ def main(outdir: Path, folder: Path) -> None:
         outdir.mkdir(parents=True, exist_ok=True)
         np.savez_compressed(outdir / "wgmma.npz", **found)  # kept even if the rest fails
 
-    about = {**tensor.provenance(), "command": "python tests/recorded/record_wgmma.py OUTDIR"}
+    about = {**tensor.provenance(), "command": "python ptxsim/hardware/record_wgmma.py OUTDIR"}
     found["about"] = np.array(json.dumps(about))
     for name, (one, cases) in forms().items():
         result = wgmma_result(one, cases, launch)

@@ -9,6 +9,7 @@ each, a Sample with what NumPy says of it: see test_simulator_agrees.py.
 from __future__ import annotations
 
 import numpy as np
+
 from sample_kernels import Sample
 
 f4, f8, i4, u2, u4 = np.float32, np.float64, np.int32, np.uint16, np.uint32

@@ -1,6 +1,6 @@
-"""Kernels of the kind that the ladder's rungs contain, with what NumPy or Python says of them.
+"""Kernels of the kinds that occur in a series on products, with what NumPy or Python says of them.
 
-Each is run in the simulator, and on a GPU where there is one: see test_simulator_machine.py and
+Each is run in the simulator, and on a GPU where there is one: see test_machine.py and
 test_against_hardware.py.
 """
 
@@ -12,9 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import ptxsim
-from gemmlab.kernel.bounds import error_bound, reference
-from gemmlab.kernel.operands import random_matrix
-from gemmlab.ladder.rungs.shapes import ceil_div
+from matrices import ceil_div, error_bound, random_matrix, reference
 
 f4 = np.float32
 

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-import gemmlab as gl
 import ptxsim
-from gemmlab.ladder import SINGLE
+from matrices import random_matrix
 from ptxsim.arithmetic import exactness, halves, multiply_add, rounding
 from ptxsim.arithmetic import float32 as arithmetic
 from ptxsim.arithmetic.exactness import NOTHING_KNOWN
@@ -183,7 +182,7 @@ def test_the_finest_number_of_a_long_array_is_found_wherever_it_stands(where):
 
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 1000))
 def test_operands_of_any_broadcastable_shapes_are_taken(rows, cols, seed):
-    a, b, c = (gl.random_matrix(*shape, seed=seed) for shape in [(rows, 1), (1, cols), (1, 1)])
+    a, b, c = (random_matrix(*shape, seed=seed) for shape in [(rows, 1), (1, cols), (1, 1)])
     wanted = [[exact_fma(x, y, c[0, 0]) for y in b[0]] for x in a[:, 0]]
     known = exactness.known_sums([a, b, c])[2, True]
     for third in (c, c[0, 0], np.broadcast_to(c, (rows, cols)).copy()):
@@ -230,34 +229,6 @@ def test_what_is_known_of_sums_changes_no_bit(bits, exponent, k, seed, data):
             fast = fma_ftz(x, y, fast, known, magnitudes)
             slow = fma_ftz(x, y, slow, NOTHING_KNOWN)
     assert same(fast, slow)
-
-
-def operands_of(rung, m, n, k, scale=1.0):
-    """A and B; of a rung that takes batches, a batch of one."""
-    A, B = gl.random_matrix(m, k, 1) * f4(scale), gl.random_matrix(k, n, 2) * f4(scale)
-    return (A[None], B[None]) if rung.batch > 1 else (A, B)
-
-
-every_float32_rung = pytest.mark.parametrize(
-    "rung", [r for r in gl.RUNGS if r.precision is SINGLE], ids=lambda rung: rung.name
-)
-
-
-@every_float32_rung
-@pytest.mark.parametrize("scale", [1.0, 2.0**-30, 2.0**-60])
-def test_a_product_is_the_same_with_nothing_known(rung, scale, monkeypatch):
-    kernel = gl.load(rung.name)
-    A, B = operands_of(rung, 67, 35, 90, scale)
-    expected = kernel(A, B, alpha=0.3)
-    monkeypatch.setattr(exactness, "known_sums", lambda given: exactness.nothing_known())
-    assert kernel(A, B, alpha=0.3).tobytes() == expected.tobytes()
-
-
-@every_float32_rung
-def test_uniform_inputs_need_no_search(rung, monkeypatch):
-    """Else the two tests above would compare the slow way with itself."""
-    monkeypatch.setattr(multiply_add, "_half_way", lambda total: pytest.fail("searched"))
-    gl.load(rung.name)(*operands_of(rung, 40, 30, 50))
 
 
 THROUGH = {

@@ -8,8 +8,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gemmlab import ladder
-from gemmlab.loading import load
 from ptxsim import TakesTooLong, launch, ptx, uninitialised
 from ptxsim.checks import checker
 from ptxsim.checks.checker import Checker
@@ -619,15 +617,6 @@ def test_races_of_copies_and_mbarriers_are_those_of_brute_force(happened):
         else:
             told.meet(index)
     assert bool(told.found) == any_race(happened)
-
-
-# --- kernels of the series --------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("rung", ladder.RUNGS, ids=lambda rung: rung.name)
-def test_no_rung_has_a_finding(rung):
-    report = load(rung.name).check()
-    assert report.passed and len(report.cases) >= 4, report
 
 
 # --- random programs --------------------------------------------------------------------------

@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from cluster_mistakes import kernel_text, record
-from recorded import record_clusters as recorder
 
 import ptxsim
+import record_clusters as recorder
+from cluster_mistakes import kernel_text, record
 from ptxsim.async_copy import counted
 
 SETTINGS = {"arch": "sm_90a", "options": ("-std=c++17",)}

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from recorded import record_arithmetic as recorder
 
 import ptxsim
+import record_arithmetic as recorder
 from ptxsim.arithmetic import special_functions
 from ptxsim.instructions import TABLE
 from ptxsim.ptx import LEAVES_BLOCK

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gemmlab.kernel.bounds import error_bound, reference
-from gemmlab.kernel.operands import random_matrix
+from matrices import error_bound, random_matrix, reference
 from ptxsim import LaunchError, UnknownInstruction, launch
 
 TILED = """

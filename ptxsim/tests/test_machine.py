@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-import sample_kernels
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ptxsim
+import sample_kernels
 from ptxsim import LaunchError, UnknownInstruction
 
 f4 = np.float32

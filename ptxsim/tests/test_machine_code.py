@@ -3,7 +3,6 @@
 import subprocess
 import sys
 
-import corpus
 import numpy as np
 import pytest
 
@@ -12,6 +11,7 @@ from ptxsim.arithmetic import compiled, multiply_add
 from ptxsim.arithmetic.exactness import NOTHING_KNOWN
 from ptxsim.arithmetic.float32 import flush
 from ptxsim.arithmetic.multiply_add import Magnitudes
+from sample_kernels import SAMPLES
 
 f4, f8, u4 = np.float32, np.float64, np.uint32
 COUNT = 1 << 16
@@ -143,16 +143,13 @@ def test_a_row_is_given_up_only_where_it_must_be(monkeypatch):
     assert rows(0 * a, b, sums, np.empty_like(sums))
 
 
-@pytest.mark.parametrize("name", ["02_coalescing", "05_thread_tile_2d", "10_register_banks"])
+@pytest.mark.parametrize("name", ["tiled", "coarse"])
 def test_products(name, monkeypatch):
-    rung = corpus.rung(name)
-    inputs = rung.inputs(70, 65, 66)
     results = []
     for worth_it in (float("inf"), 0):
         monkeypatch.setattr(compiled, "WORTH_IT", worth_it)
-        arguments = rung.arguments(inputs)
-        rung.run(rung.grid(70, 65), arguments)
-        results.append(arguments[2])
+        args, _ = SAMPLES[name].run()
+        results.append(args[2])
     np.testing.assert_array_equal(*results)
     assert np.isfinite(results[0]).all() and results[0].any()
 

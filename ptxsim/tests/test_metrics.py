@@ -5,12 +5,11 @@ from collections import Counter
 
 import numpy as np
 import pytest
-import sample_kernels
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import gemmlab as gl
 import ptxsim
+import sample_kernels
 from ptxsim import metrics
 
 f4 = np.float32
@@ -240,37 +239,6 @@ def sums_agree(run, wide=False):
         for name in conflicts:
             most = totals[units] - totals[requests]
             assert totals[name] >= 0 if wide else totals[name] == most
-
-
-@pytest.mark.parametrize("block", BLOCKS, ids=str)
-@pytest.mark.parametrize("rung", ["01_naive", "02_coalescing"])
-@pytest.mark.parametrize(("m", "n", "k"), [(70, 37, 5), (9, 101, 7), (33, 64, 8)])
-def test_a_product_asks_for_what_its_formulas_say(rung, block, m, n, k):
-    """The formulas of the two kernels, lane by lane, tails included."""
-    rung = gl.RUNGS[[r.name for r in gl.RUNGS].index(rung)]
-    down_x = rung.name == "01_naive"
-
-    def warp(threads):
-        places = [(bx * block[0] + tx, by * block[1] + ty) for (bx, by), (tx, ty) in threads]
-        lanes = [place if down_x else place[::-1] for place in places]
-        lanes = [(row, col) if row < m and col < n else None for row, col in lanes]
-        for step in range(k):
-            yield "load A", 4, [lane and 4 * (lane[0] * k + step) for lane in lanes]
-            yield "load B", 4, [lane and 4 * (step * n + lane[1]) for lane in lanes]
-        yield "store C", 4, [lane and 4 * (lane[0] * n + lane[1]) for lane in lanes]
-
-    tall, wide = (m, n) if down_x else (n, m)
-    grid = (-(-tall // block[0]), -(-wide // block[1]), 1)
-    A, B, C = np.ones((m, k), f4), np.ones((k, n), f4), np.ones((m, n), f4)
-    source = rung.path.read_text(encoding="utf-8")
-    options = (f"-DBLOCK_X={block[0]}", f"-DBLOCK_Y={block[1]}")
-    run = ptxsim.launch(
-        source, rung.entry(rung.defaults), grid, (*block, 1), [A, B, C, m, n, k, 1.0, 0.0],
-        options=options, count=True,
-    )  # fmt: skip
-    assert counted(run) == count_by_lanes(grid, block, warp)
-    assert run.counters[metrics.FMA_METRIC] == m * n * k
-    sums_agree(run)
 
 
 SHARED = """extern "C" __global__ void

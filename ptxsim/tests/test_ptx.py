@@ -5,11 +5,9 @@ import re
 
 import numpy as np
 import pytest
-import sample_kernels
 
-import gemmlab as gl
 import ptxsim
-from gemmlab.kernel.compiler import options_for
+import sample_kernels
 from ptxsim import ptx
 from ptxsim.compile import nvrtc
 from ptxsim.ptx import Immediate, PtxError, Register
@@ -215,16 +213,6 @@ def test_everything_that_nvrtc_makes_of_the_samples_is_read(arch):
     """Of the oldest and the newest architecture, and the first with copies; all others run them."""
     for sample in sample_kernels.SAMPLES.values():
         check(compiled(sample.text, arch), sample.text)
-
-
-@pytest.mark.parametrize("rung", gl.RUNGS, ids=lambda rung: rung.name)
-def test_every_rung_is_read(rung):
-    text = rung.path.read_text(encoding="utf-8")
-    settings = gl.load(rung.name).settings
-    program = nvrtc.compile_source(text, rung.path.name, options=options_for(settings))
-    # Sums: the first products of a tile, or of a set, add nothing.
-    begins_unset = rung.name in ("18_persistent", "19_fp8")
-    check(ptx.parse(program.ptx, rung.path.name)[rung.entry(settings)], text, begins_unset)
 
 
 def check(kernel: ptx.Kernel, source: str, begins_unset: bool = False) -> None:

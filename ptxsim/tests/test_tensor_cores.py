@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recorded import record_doubles
-from recorded import record_tensor as record
 
 import ptxsim
-from gemmlab.kernel.bounds import error_bound
+import record_doubles
+import record_tensor as record
+from matrices import error_bound
 from ptxsim import ptx, translate
 from ptxsim.instructions import tensor as instructions
 from ptxsim.tensor_cores import adding, fragments

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from recorded import record_tensor_maps as recorder
 
 import ptxsim
+import record_tensor_maps as recorder
 from ptxsim.async_copy import counted
 
 HERE = Path(__file__).parent

@@ -7,10 +7,10 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-from recorded import record_bulk_copies
-from recorded import record_copies as recorder
 
 import ptxsim
+import record_bulk_copies
+import record_copies as recorder
 
 HERE = Path(__file__).parent
 f4 = np.float32
@@ -21,6 +21,13 @@ SETTINGS = {"arch": "sm_90a", "options": ("-std=c++17",)}
 def record() -> dict[str, np.ndarray]:
     with np.load(HERE / "recorded" / "copies.npz") as found:
         return dict(found)
+
+
+@lru_cache
+def bulk_copies() -> dict:
+    return json.loads((HERE / "recorded" / "bulk_copies.json").read_text(encoding="utf-8"))[
+        "entries"
+    ]
 
 
 def launch(entry, grid, threads, args, shared_bytes=0):
@@ -104,7 +111,7 @@ AWAIT = f"""const int copies = COPIES;
 
 @pytest.mark.parametrize("name", record_bulk_copies.CASES)
 def test_copies_by_several_lanes_happen_and_count_as_on_the_hardware(name):
-    wanted = record_bulk_copies.RECORD.read()["entries"][name]
+    wanted = bulk_copies()[name]
     source = record_bulk_copies.source([name], AWAIT.replace("COPIES", str(wanted["copies"])))
     array, zeros, out = record_bulk_copies.arrays(name)
     box, given = ptxsim.TensorMap(array, record_bulk_copies.BOX), record_bulk_copies.GIVEN

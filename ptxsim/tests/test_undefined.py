@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from recorded import record_undefined as recorder
 
 import ptxsim
+import record_undefined as recorder
 
 u4 = np.uint32
 BLOCKS = 3  # of a store; the recorded ones have thousands
@@ -16,7 +16,7 @@ DIVERGENT = "divergent warp"
 
 @pytest.fixture(scope="module")
 def recorded():
-    with np.load(Path(recorder.__file__).parent / "undefined.npz") as file:
+    with np.load(Path(__file__).parent / "recorded" / "undefined.npz") as file:
         return dict(file)
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recorded import record_warps as warps
 
 import ptxsim
+import record_warps as warps
 from ptxsim.memory.global_memory import POISON
 
 HERE = Path(__file__).parent

@@ -1,26 +1,20 @@
 """wgmma and FP8 mma.sync in the simulator: as recorded on an NVIDIA H200, and near exact."""
 
-import importlib
 import json
 from pathlib import Path
 
-import corpus
-import hardware
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recorded import record_tensor as tensor
-from recorded import record_wgmma as record
 
 import ptxsim
-from gemmlab.cuda import disassembler
+import record_tensor as tensor
+import record_wgmma as record
+import whole_kernels
 from ptxsim import hopper, ptx, translate
-from ptxsim.compile import nvrtc
 from ptxsim.tensor_cores import adding, wgmma
 from ptxsim.types import register_types
-
-device = importlib.import_module("gemmlab.cuda.device")
 
 RECORDED = np.load(Path(__file__).parent / "recorded/wgmma.npz")
 COUNTERS = json.loads(str(RECORDED["counters"]))
@@ -108,23 +102,20 @@ def test_kernels_have_every_bit_of_the_hardware(name):
     np.testing.assert_array_equal(record.digests(got), RECORDED[f"wgmma# {name}"])
 
 
+def behind_the_types(one) -> str:
+    """The kernel's text with .satfinite where CUTLASS has it."""
+    behind = one.opcode.replace(".satfinite", "") + ".satfinite"
+    assert one.opcode != behind and one.opcode in source(one)
+    return source(one).replace(one.opcode, behind)
+
+
 @pytest.mark.parametrize("name", ["s32 s8 u8 n8 satfinite", "s32 u8 s8 n8 registers satfinite"])
-def test_satfinite_may_stand_behind_the_types_where_cutlass_has_it(name, monkeypatch):
-    """ptxas makes the same machine code of both."""
+def test_satfinite_may_stand_behind_the_types(name, monkeypatch):
     one, cases = FORMS[name]
-    text, behind = source(one), one.opcode.replace(".satfinite", "") + ".satfinite"
-    other = text.replace(one.opcode, behind)
-    assert other != text
-    code = [instructions(nvrtc.compile_anew(each, "k.cu").cubin) for each in (text, other)]
-    assert code[0] == code[1] and any("IGMMA" in each for each in code[0])
-    monkeypatch.setattr(record, "wgmma_source", lambda form: other)
+    text = behind_the_types(one)
+    monkeypatch.setattr(record, "wgmma_source", lambda form: text)
     got = record.wgmma_result(one, cases, launcher())
     np.testing.assert_array_equal(record.digests(got), RECORDED[f"wgmma# {name}"])
-
-
-def instructions(cubin: bytes) -> list[str]:
-    listing = disassembler.disassemble(cubin)
-    return [str(each) for each in disassembler.parse(disassembler.section(listing))]
 
 
 @pytest.mark.parametrize("name", [name for name, (one, _) in FORMS.items() if one.saturate])
@@ -187,20 +178,6 @@ def test_mma_of_eight_bits_has_every_bit_of_the_hardware(name):
 def test_conversions_to_and_from_eight_bits_have_every_bit_of_the_hardware(name):
     got = record.conversion_result(record.conversions()[name], launcher())
     np.testing.assert_array_equal(got, RECORDED[f"cvt {name}"])
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(device.gpu() is None, reason=f"needs a GPU: {device.why_no_gpu()}")
-@pytest.mark.parametrize("types", TYPES, ids=" ".join)
-def test_products_that_are_not_recorded_are_those_of_the_gpu(types):
-    def on_gpu(one, blocks, args, shared_bytes):
-        launch = source(one), one.entry, (blocks, 1, 1), (128, 1, 1), args
-        hardware.launch(*launch, arch="sm_90a", shared_bytes=shared_bytes)
-
-    one = record.Form(types, 48, steps=2)
-    assert one.name not in FORMS
-    got = record.wgmma_result(one, 26, launcher())
-    np.testing.assert_array_equal(got, record.wgmma_result(one, 26, on_gpu))
 
 
 # --- as recorded: counters ------------------------------------------------------------------------
@@ -330,7 +307,7 @@ def test_no_two_places_of_an_operand_are_one(swizzle, start, apart):
 
 SHAPES = ((64, 64, 64, 1.0, 0.0), (61, 67, 171, 0.5, 2.0), (3, 200, 40, 1.0, 0.0),
           (17, 33, 0, 1.0, 0.5), (1, 1, 1, -1.0, 0.0))  # fmt: skip
-KERNELS = [one for one in corpus.PRODUCTS if one.entry.startswith("wgmma")]
+KERNELS = [one for one in whole_kernels.TENSOR_PRODUCTS if one.entry.startswith("wgmma")]
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda one: one.name)
@@ -356,7 +333,7 @@ def test_a_kernel_has_every_bit_and_count_of_the_hardware(name):
 
 def test_lanes_that_parted_meet_for_a_wgmma():
     """One warp comes later, by another way; warps of no warpgroup take no part."""
-    kernel = corpus.product("wgmma_shared")
+    kernel = whole_kernels.product("wgmma_shared")
     late = "        fence_registers();\n        for (int k = 0; k < TILE"
     text = kernel.text.replace(
         late, "        if (threadIdx.x / 32 == 2) __nanosleep(100);\n" + late

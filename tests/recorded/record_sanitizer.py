@@ -21,8 +21,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.extend(
+    str(Path(__file__).resolve().parents[2] / folder)
+    for folder in (".", "tests", "ptxsim/tests", "ptxsim/hardware")
+)
 import hardware
 import mistakes
 from mistakes import MISTAKES, Mistake
@@ -186,12 +188,12 @@ HEADING = """\
 # Planted mistakes: who finds them
 
 Each row is one change to a correct kernel: a rung of the ladder with these settings, a kernel of
-`tests/kernels/` or `tests/mistakes.py`, or a case of `tests/recorded/record_clusters.py`, of blocks
-of a cluster and of blocks that wait for one another. The simulator runs it with `check=True` (the
-column "checks": what its findings are called), and compares the result with what is right
-("verification"); `tests/test_simulator_mistakes.py` holds both columns to what happens. The last
-two columns are recorded: the same kernels alone on an {gpu}, and there under memcheck,
-racecheck, initcheck and synccheck of compute-sanitizer {tool} ({dates}).
+`ptxsim/tests/kernels/` or `tests/mistakes.py`, or a case of `ptxsim/hardware/record_clusters.py`,
+of blocks of a cluster and of blocks that wait for one another. The simulator runs it with
+`check=True` (the column "checks": what its findings are called), and compares the result with
+what is right ("verification"); `tests/test_simulator_mistakes.py` holds both columns to what
+happens. The last two columns are recorded: the same kernels alone on an {gpu}, and there under
+memcheck, racecheck, initcheck and synccheck of compute-sanitizer {tool} ({dates}).
 Made by `python tests/recorded/record_sanitizer.py --table`.
 
 Races in global memory are not among what the checks look for: a kernel with `findings == []` may

@@ -12,7 +12,7 @@ and the old sum at once, and does it so:
 
 The result is subnormal where it must be, infinite from 2**128 on, never -0, and a NaN has all bits
 set but its sign. Every result recorded on the H200 is met bit for bit: see
-tests/recorded/record_tensor.py and record_wgmma.py. GPUs of other generations add smaller groups
+hardware/record_tensor.py and record_wgmma.py. GPUs of other generations add smaller groups
 and keep fewer bits.
 """
 

@@ -2,7 +2,7 @@
 
 An element of the result is a chain of fused multiply-adds, each rounded to nearest, beginning with
 the old sum and going up along k. An NVIDIA H200 gives the same bits, but for which NaN it is: see
-tests/recorded/record_doubles.py. A lane holds the elements that PTX says for mma.sync; wmma, of
+hardware/record_doubles.py. A lane holds the elements that PTX says for mma.sync; wmma, of
 which PTX says nothing, is taken to do the same.
 """
 

@@ -10,17 +10,9 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 import numpy as np
+
+import record_clusters as recorder
 from planting import BOTH, CHECKS, Mistake
-from recorded import record_clusters as recorder
-
-RECORDED = Path(recorder.__file__).parent / "clusters.npz"
-
-
-@lru_cache
-def record() -> dict[str, np.ndarray]:
-    with np.load(RECORDED) as found:
-        return dict(found)
-
 
 WAIT_AT = """
 __device__ void wait_at(u32 b, int parity)
@@ -31,6 +23,15 @@ __device__ void wait_at(u32 b, int parity)
                      "selp.u32 %0, 1, 0, p; }" : "=r"(done) : "r"(b), "r"(parity) : "memory");
 }
 // --- where a block is"""
+
+
+RECORDED = Path(__file__).parent / "recorded" / "clusters.npz"
+
+
+@lru_cache
+def record() -> dict[str, np.ndarray]:
+    with np.load(RECORDED) as found:
+        return dict(found)
 
 
 @dataclass(frozen=True)
