@@ -25,8 +25,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 import corpus
 
-from gemmlab.simulator.arithmetic import compiled, halves, multiply_add
-from gemmlab.simulator.arithmetic.exactness import KnownSum
+from ptxsim.arithmetic import compiled, halves, multiply_add
+from ptxsim.arithmetic.exactness import KnownSum
 
 RUNGS = "03_shared_memory", "05_thread_tile_2d", "08_warp_tiling", "10_register_banks"
 WARM, LARGE, MIDDLE = (64, 64, 64), (1001, 777, 513), (256, 256, 256)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import corpus
 import numpy as np
 
-from gemmlab.cuda.nvrtc import COMMON_OPTIONS
-from gemmlab.simulator.memory.global_memory import Uninitialised
+from ptxsim.compile.nvrtc import COMMON_OPTIONS
+from ptxsim.memory.global_memory import Uninitialised
 
 
 def launch(

@@ -16,7 +16,7 @@ from cluster_mistakes import MISTAKES_IN_CLUSTERS, InCluster
 from planting import BOTH, CHECKS, VERIFICATION, Mistake
 from sample_kernels import Sample, matches
 
-from gemmlab import simulator
+import ptxsim
 from gemmlab.kernel.operands import random_matrix
 
 f4 = np.float32
@@ -34,7 +34,7 @@ SIZES = (100, 33)
 class Trial:
     """One run: how it was launched, and what came of it."""
 
-    findings: list[simulator.Finding]
+    findings: list[ptxsim.Finding]
     right: bool
 
 
@@ -1732,9 +1732,9 @@ def trials(mistake: Mistake, check: bool = True) -> Iterator[Trial]:
     for shape in shapes(base(mistake.of), mistake):
         it = prepare(mistake, shape)
         args = [
-            simulator.uninitialised(arg) if i in it.empty else arg for i, arg in enumerate(it.args)
+            ptxsim.uninitialised(arg) if i in it.empty else arg for i, arg in enumerate(it.args)
         ]
-        run = simulator.launch(
+        run = ptxsim.launch(
             it.source, it.entry, it.grid, it.block, args, arch=it.arch, options=it.options,
             shared_bytes=it.shared_bytes, check=check, limit_s=None,
         )  # fmt: skip

@@ -13,15 +13,17 @@ from pathlib import Path
 import hardware
 import numpy as np
 import pytest
+import record_wgmma
 import sample_kernels
+import test_wgmma
 
-from gemmlab import simulator
+import ptxsim
 from gemmlab.analysis import counters, known_differences
 from gemmlab.folders import ROOT
 from gemmlab.ladder import RUNGS, find, settings_for
 from gemmlab.loading import load
 from gemmlab.records import runs
-from gemmlab.simulator.counters import METRICS, TIMING_DEPENDENT
+from ptxsim.metrics import METRICS, TIMING_DEPENDENT
 
 device = importlib.import_module("gemmlab.cuda.device")
 
@@ -93,18 +95,18 @@ def test_every_recorded_counter_and_every_bit_of_recorded_results_is_the_same(ru
         launched.append(how[4])
         return run
 
-    simulate = simulator.launch
+    simulate = ptxsim.launch
     for shape, metrics in small.items():
         launched.clear()
         with monkeypatch.context() as patch:
-            patch.setattr(simulator, "launch", launch)
+            patch.setattr(ptxsim, "launch", launch)
             assert_counted(kernel, shape, metrics, seed)
         if shape == ODD:
             C = launched[0][2]
             wanted = results.pop((*ODD, 1.0, 0.0, seed))
             assert hashlib.sha256(C.tobytes()).hexdigest() == wanted
     results = {asked: wanted for asked, wanted in results.items() if asked[:3] != ODD}
-    monkeypatch.setattr(simulator.grid, "THREADS", 2)
+    monkeypatch.setattr(ptxsim.grid, "THREADS", 2)
     for asked, wanted in results.items():
         assert runs.result_digest(kernel, *asked) == wanted, asked
 
@@ -126,7 +128,7 @@ def on_gpu(source, grid, block, args, shared_bytes=0):
 
 def in_simulator(source, grid, block, args, shared_bytes=0):
     arch = device.gpu().arch
-    run = simulator.launch(source, "k", grid, block, args, arch=arch, shared_bytes=shared_bytes)
+    run = ptxsim.launch(source, "k", grid, block, args, arch=arch, shared_bytes=shared_bytes)
     assert run.findings == []
     return args
 
@@ -245,3 +247,18 @@ def test_a_rung_is_clean_under_compute_sanitizer(name, settings, tool):
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     summary = "ERROR SUMMARY: 0 errors" if tool == "memcheck" else "0 hazards displayed"
     assert summary in done.stdout
+
+
+@pytest.mark.gpu
+@needs_gpu
+@pytest.mark.parametrize("types", test_wgmma.TYPES, ids=" ".join)
+def test_products_that_are_not_recorded_are_those_of_the_gpu(types):
+    def on_gpu(form, blocks, args, shared_bytes):
+        launch = test_wgmma.source(form), form.entry, (blocks, 1, 1), (128, 1, 1), args
+        hardware.launch(*launch, arch="sm_90a", shared_bytes=shared_bytes)
+
+    form = record_wgmma.Form(types, 48, steps=2)
+    assert form.name not in test_wgmma.FORMS
+    with np.errstate(all="ignore"):
+        simulated = record_wgmma.wgmma_result(form, 26, test_wgmma.launcher())
+        np.testing.assert_array_equal(simulated, record_wgmma.wgmma_result(form, 26, on_gpu))

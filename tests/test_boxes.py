@@ -13,7 +13,7 @@ from gemmlab.kernel import verify
 from gemmlab.lessons.tma_wgmma import figures as tma_wgmma_figures
 from gemmlab.lessons.tma_wgmma import left_out
 from gemmlab.plots.kernel_view import touched
-from gemmlab.simulator.async_copy import counted
+from ptxsim.async_copy import counted
 
 STEP = 64  # along K
 BROUGHT = counted.sectors_metric("tma_ld")

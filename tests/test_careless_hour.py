@@ -16,7 +16,7 @@ from gemmlab.kernel import in_simulator, verify
 from gemmlab.kernel.edited import HARMLESS
 from gemmlab.kernel.kernel import Kernel, KernelMistake
 from gemmlab.notebook.exercises import check_kernel
-from gemmlab.simulator import LaunchError, PtxError, UnknownInstruction
+from ptxsim import LaunchError, PtxError, UnknownInstruction
 
 OWN = (gl.CompileError, KernelMistake, LaunchError, PtxError, UnknownInstruction)
 TWO, THREE, SIX = "02_coalescing", "03_shared_memory", "06_vectorized_loads"

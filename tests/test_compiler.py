@@ -5,10 +5,11 @@ import re
 import pytest
 
 from gemmlab import cli, folders
-from gemmlab.cuda import headers as cuda_headers
-from gemmlab.cuda import nvrtc, options
+from gemmlab.cuda import options
 from gemmlab.cuda.options import options_for
 from gemmlab.kernel.compiler import CompileError, code_hash, compile_kernel, require_compiles
+from ptxsim.compile import headers as cuda_headers
+from ptxsim.compile import nvrtc
 
 KERNEL = """// A kernel.
 #include "helper.cuh"

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gemmlab.cuda.architectures import SIMULATED_ARCH
 from gemmlab.kernel import verify
 from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.kernel import Kernel, KernelMistake
@@ -19,7 +18,8 @@ from gemmlab.ladder.rung import Rung
 from gemmlab.ladder.scales import OF_ROWS
 from gemmlab.ladder.settings import Parameter
 from gemmlab.ladder.shapes import ceil_div, operations, ops
-from gemmlab.simulator.counters import METRICS
+from ptxsim.architectures import SIMULATED_ARCH
+from ptxsim.metrics import METRICS
 
 FOLDER = Path(__file__).parent / "kernels"
 TILE = 16

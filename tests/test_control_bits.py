@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmlab.cuda import nvrtc
 from gemmlab.cuda.control_bits import BARRIERS, SHIFT, WIDTH, Control
 from gemmlab.cuda.disassembler import NoListing, disassemble, parse, section
 from gemmlab.ladder import RUNGS, SINGLE
@@ -15,6 +14,7 @@ from gemmlab.loading import load
 from gemmlab.sass import listing, listings, loops
 from gemmlab.sass.inner_loop import Loop
 from gemmlab.sass.view import CONTROL_HEADS, HEADS, LoopView
+from ptxsim.compile import nvrtc
 
 BARRIER = st.none() | st.integers(0, BARRIERS - 1)
 CONTROLS = st.builds(

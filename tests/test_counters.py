@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from recorded import record_clusters, record_wgmma
+import record_clusters
+import record_wgmma
 
 from gemmlab import ladder
 from gemmlab.analysis import counters

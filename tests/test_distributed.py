@@ -7,7 +7,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from gemmlab import simulator
+import ptxsim
 from gemmlab.kernel.operands import Operands, random_matrix
 from gemmlab.ladder import Problem
 from gemmlab.ladder.precision import BRAIN, HALF, SINGLE
@@ -318,9 +318,9 @@ def test_the_kernel_of_the_sum_gives_the_bits_of_numpy(precision):
     by.precision = precision
     by.total(list(stored), wanted)
     into = np.zeros(count, element.storage)
-    addresses = simulator.Pointers(stored, count * np.arange(terms))
+    addresses = ptxsim.Pointers(stored, count * np.arange(terms))
     options = rank_sum.options_for(rank_sum.macros(terms, element))
-    simulator.launch(
+    ptxsim.launch(
         rank_sum.PATH, rank_sum.ENTRY, (2, 1, 1), (rank_sum.THREADS, 1, 1),
         [addresses, into, np.int64(count)], options=options,
     )  # fmt: skip

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gemmlab as gl
-from gemmlab import simulator
+import ptxsim
 from gemmlab.cuda.disassembler import Instruction
 from gemmlab.lessons.register_banks import fma_order
 from gemmlab.lessons.register_banks.fma_order import (
@@ -48,7 +48,7 @@ needs_gpu = pytest.mark.skipif(device.gpu() is None, reason=f"needs a GPU: {devi
 def test_the_kernel_stores_what_its_twin_says(variant):
     blocks = 2
     out = numpy.full(blocks * THREADS, numpy.nan, numpy.float32)
-    run = simulator.launch(
+    run = ptxsim.launch(
         PATH, ENTRY, (blocks, 1, 1), (THREADS, 1, 1), [out, fma_order.numbers(variant), 3],
         options=variant.options, check=True,
     )  # fmt: skip

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gemmlab as gl
-from gemmlab import ladder, simulator
+import ptxsim
+from gemmlab import ladder
 from gemmlab.kernel import verify
 from gemmlab.kernel.bounds import error_bound, reference
 from gemmlab.kernel.compiler import options_for
@@ -20,7 +21,7 @@ from gemmlab.ladder import HALF, IllegalSetting, Problem
 from gemmlab.ladder.probes import MMA_SHAPE
 from gemmlab.lessons.wmma import figures, fragments
 from gemmlab.measure import ceilings
-from gemmlab.simulator.counters import FMA_METRIC, HMMA_METRIC
+from ptxsim.metrics import FMA_METRIC, HMMA_METRIC
 
 PLAIN = {"BM": 16, "BN": 16, "BK": 16, "WM": 16, "WN": 16, "STAGES": 0}
 SMALL = {"BM": 64, "BN": 64, "BK": 32, "WM": 32, "WN": 64, "STAGES": 3}
@@ -294,7 +295,7 @@ def test_the_figure_shows_the_lane_of_every_element(figure):
 def test_the_chain_of_products_is_its_twin_s(macros):
     probe = ladder.TENSOR_CEILING
     out = np.full(2 * 64, np.nan, np.float32)
-    run = simulator.launch(
+    run = ptxsim.launch(
         probe.path, probe.entry, (2, 1, 1), (64, 1, 1),
         [out, *ceilings.mma_lanes(**macros), 3], options=options_for(macros), count=True,
     )  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 import gemmlab as gl
 from gemmlab import ladder
 from gemmlab.plots import style
-from gemmlab.simulator.counters import BULK_METRICS, MATRIX_METRICS, METRICS, WGMMA_METRICS
+from ptxsim.metrics import BULK_METRICS, MATRIX_METRICS, METRICS, WGMMA_METRICS
 
 SHAPES = {"01_naive": (64, 64, 48), "03_shared_memory": (64, 64, 128)}
 

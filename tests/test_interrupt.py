@@ -35,10 +35,10 @@ PROGRAM = """
 import json, os, signal, threading, time
 import numpy as np
 import gemmlab as gl
-from gemmlab import simulator
+import ptxsim
 from gemmlab.analysis import judgement
-from gemmlab.cuda import nvrtc
-from gemmlab.simulator import grid
+from ptxsim.compile import nvrtc
+from ptxsim import grid
 
 grid.THREADS = 2
 x = np.ones(1 << 20, np.float32)
@@ -62,10 +62,10 @@ def launch(source, entry, threads, **how):
     nvrtc.compile_source(source, "kernel.cu")
     block = min(1024, threads)
     grid = (threads // block, 1, 1)
-    return lambda: simulator.launch(source, entry, grid, (block, 1, 1), [x], **how)
+    return lambda: ptxsim.launch(source, entry, grid, (block, 1, 1), [x], **how)
 
 nvrtc.compile_anew('extern "C" __global__ void empty() {}', "empty.cu")
-simulator.launch(CHAIN, "chain", (1, 1, 1), (32, 1, 1), [x.copy()])  # what it translates is kept
+ptxsim.launch(CHAIN, "chain", (1, 1, 1), (32, 1, 1), [x.copy()])  # what it translates is kept
 for name, work in {
     "a lock": lock.acquire,
     "one chunk": launch(LOOP, "loop", 32),
@@ -113,7 +113,7 @@ def test_after_nvrtc_has_compiled_ctrl_c_arrives_at_once(interrupted, name):
 
 WHILE_NUMBA_IS_IMPORTED = """
 import os, signal, threading, time
-from gemmlab.simulator.arithmetic import compiled
+from ptxsim.arithmetic import compiled
 compiled.WORTH_IT = 0
 for seconds in (0.02, 0.05, 0.1, 0.15):
     threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -135,7 +135,7 @@ def test_ctrl_c_leaves_nothing_half_imported():
 # Long to read, and nothing to compile then: as many functions as take a quarter of a second here.
 COMPILE = """
 import os, signal, sys, threading, time
-from gemmlab.cuda import nvrtc
+from ptxsim.compile import nvrtc
 
 empty, number = 'extern "C" __global__ void empty() {}', int(sys.argv[1])
 nvrtc.compile_anew(empty, "empty.cu")
@@ -233,15 +233,15 @@ def test_make_readme_ends_with_130_and_a_sentence(monkeypatch, capsys):
 
 CELL = """
 import numpy as np
-from gemmlab import simulator
-from gemmlab.cuda import nvrtc
+import ptxsim
+from ptxsim.compile import nvrtc
 source = '''extern "C" __global__ void loop(float* x) {
     while (x[threadIdx.x] >= 0) x[threadIdx.x] += 1;
 }'''
 nvrtc.compile_anew(source, "kernel.cu")
 x = np.ones(1 << 10, np.float32)
 print("started")
-simulator.launch(source, "loop", (1 << 10, 1, 1), (1 << 10, 1, 1), [x])
+ptxsim.launch(source, "loop", (1 << 10, 1, 1), (1 << 10, 1, 1), [x])
 """
 
 

@@ -12,7 +12,7 @@ from gemmlab.kernel import faults, in_simulator
 from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.kernel import Kernel, KernelMistake
 from gemmlab.kernel.verify import check as check_product
-from gemmlab.simulator import LaunchError, TakesTooLong, UnknownInstruction
+from ptxsim import LaunchError, TakesTooLong, UnknownInstruction
 
 A, B, C = (gl.random_matrix(*shape, seed=i) for i, shape in enumerate([(5, 7), (7, 3), (5, 3)]))
 

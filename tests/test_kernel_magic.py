@@ -8,11 +8,11 @@ from IPython.core.interactiveshell import InteractiveShell
 import gemmlab as gl
 from gemmlab.analysis import judgement
 from gemmlab.analysis.judgement import PRODUCTS, TENSOR_PRODUCTS, TRAFFIC, Judgement, judge
-from gemmlab.cuda.occupancy import occupancy
 from gemmlab.kernel.verify import Report
 from gemmlab.kernel.verify import check as check_product
 from gemmlab.notebook.kernel_magic import BadLine, parse
-from gemmlab.simulator.counters import MATRIX_METRICS, METRICS
+from ptxsim.metrics import MATRIX_METRICS, METRICS
+from ptxsim.occupancy import occupancy
 
 NAME = "03_shared_memory"
 COUNTED = TRAFFIC | PRODUCTS

@@ -12,14 +12,6 @@ from hypothesis import strategies as st
 
 import gemmlab as gl
 from gemmlab import ladder
-from gemmlab.cuda import nvrtc
-from gemmlab.cuda.architectures import (
-    ARCHS,
-    LIMITS,
-    REGISTERS_PER_SM,
-    SIMULATED_ARCH,
-    STATIC_SHARED_BYTES,
-)
 from gemmlab.cuda.options import LEVEL
 from gemmlab.folders import COMMON, KERNELS, NOTEBOOKS, kernel_file, kernel_files
 from gemmlab.kernel import compiler, prebuilt
@@ -34,6 +26,14 @@ from gemmlab.ladder import (
 from gemmlab.lessons.mma_sync import steps as mma_steps
 from gemmlab.lessons.register_banks import rung as register_banks
 from gemmlab.records import ablations
+from ptxsim.architectures import (
+    ARCHS,
+    LIMITS,
+    REGISTERS_PER_SM,
+    SIMULATED_ARCH,
+    STATIC_SHARED_BYTES,
+)
+from ptxsim.compile import nvrtc
 
 every_rung = pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
 NAIVE = ladder.find("01_naive")

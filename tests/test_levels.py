@@ -7,14 +7,14 @@ import numpy
 import pytest
 import sample_record
 
-from gemmlab import simulator
+import ptxsim
 from gemmlab.kernel.compiler import options_for
 from gemmlab.ladder import CEILINGS, LEVELS, LadderError, Launch, find
 from gemmlab.lessons.ceilings import chains
 from gemmlab.measure import ceilings, levels
 from gemmlab.measure.timing import Spread
 from gemmlab.records import recorder, registry, roofs, runs
-from gemmlab.simulator.counters import METRICS
+from ptxsim.metrics import METRICS
 
 device = importlib.import_module("gemmlab.cuda.device")
 needs_gpu = pytest.mark.skipif(device.gpu() is None, reason=f"needs a GPU: {device.why_no_gpu()}")
@@ -30,7 +30,7 @@ def read_in_simulator(read, trips=2, rounds=3):
     assert levels.BYTES * count == whole
     numbers = numpy.random.default_rng(4).integers(0, 4, (count, 4)).astype(numpy.float32)
     out = numpy.full((BLOCKS, THREADS), numpy.nan, numpy.float32)
-    run = simulator.launch(
+    run = ptxsim.launch(
         LEVELS.path, read.entry, shape.grid, shape.block, [numbers, out, count, rounds],
         options=options_for(read.macros), check=True, count=True,
         shared_bytes=levels.BYTES * count if read.entry == "read_shared" else 0,

@@ -12,7 +12,7 @@ from gemmlab.kernel.bounds import error_bound, reference
 from gemmlab.ladder import BRAIN, HALF, SINGLE
 from gemmlab.lessons.fp32_summit.rung import RUNG as FP32_SUMMIT
 from gemmlab.products import call, choosing
-from gemmlab.simulator import TakesTooLong
+from ptxsim import TakesTooLong
 
 
 def matrix(*shape, seed=1):

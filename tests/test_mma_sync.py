@@ -7,7 +7,8 @@ import pytest
 from recorded import record_forms
 
 import gemmlab as gl
-from gemmlab import ladder, plots, simulator
+import ptxsim
+from gemmlab import ladder, plots
 from gemmlab.cuda.options import options_for
 from gemmlab.kernel import verify
 from gemmlab.kernel.bounds import error_bound, reference
@@ -25,7 +26,7 @@ from gemmlab.lessons.mma_sync.rung import RUNG as MMA_SYNC
 from gemmlab.lessons.wmma import fragments
 from gemmlab.measure import ceilings
 from gemmlab.records import runs
-from gemmlab.simulator.counters import FMA_METRIC, MATRIX_METRICS, METRICS, TIMING_DEPENDENT
+from ptxsim.metrics import FMA_METRIC, MATRIX_METRICS, METRICS, TIMING_DEPENDENT
 
 FORMS = record_forms.RECORD.current()
 SMALL = {"BM": 64, "BN": 128, "WM": 32, "WN": 32}
@@ -322,7 +323,7 @@ def test_the_ceiling_of_a_type_has_a_twin(dtype):
     macros = MMA_CEILINGS.macros(dtype) | {"CHAINS": chains, "UNROLL": unroll}
     out = np.zeros(32, precision.accumulate.storage)
     lanes = ceilings.typed_lanes(precision, chains)
-    simulator.launch(
+    ptxsim.launch(
         MMA_CEILINGS.path, MMA_CEILINGS.entry, (1, 1, 1), (32, 1, 1),
         [out, *lanes, np.int32(3), np.uint32(0)], options=options_for(macros),
     )  # fmt: skip

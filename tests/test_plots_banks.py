@@ -10,7 +10,7 @@ from figures import (  # noqa: F401
 import gemmlab
 from gemmlab import plots
 from gemmlab.lessons.warp_tiling import figures
-from gemmlab.simulator.counters import BANK_BYTES, BANKS
+from ptxsim.metrics import BANK_BYTES, BANKS
 
 SHAPE = (128, 128, 16)
 SIX, SEVEN, EIGHT = "06_vectorized_loads", "07_bank_conflicts", "08_warp_tiling"

@@ -10,7 +10,7 @@ from figures import (  # noqa: F401
 
 import gemmlab
 from gemmlab.lessons.vectorized_loads import figures
-from gemmlab.simulator.counters import wavefronts
+from ptxsim.metrics import wavefronts
 
 SHAPE = (128, 128, 32)
 

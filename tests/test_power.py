@@ -4,7 +4,7 @@ import numpy as np
 import pandas
 import pytest
 
-from gemmlab import simulator
+import ptxsim
 from gemmlab.cuda.device import Gpu
 from gemmlab.cuda.options import options_for
 from gemmlab.ladder.probes import WGMMA_CEILINGS
@@ -26,7 +26,7 @@ def test_the_ceiling_of_wgmma_has_a_twin(ceiling):
     out = np.full(shape.block[0], np.nan, np.float32)
     numbers = wgmma_ceilings.operands(ceiling)
     rows = [wgmma_ceilings.words(one, ceiling.precision) for one in numbers]
-    run = simulator.launch(
+    run = ptxsim.launch(
         WGMMA_CEILINGS.path, WGMMA_CEILINGS.entry, shape.grid, shape.block,
         [out, *rows, np.int32(2), np.int32(steps)], options=options_for(ceiling.macros),
         check=True, count=True,

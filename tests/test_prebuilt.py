@@ -11,8 +11,6 @@ import pytest
 from gemmlab import cli, ladder
 from gemmlab.analysis import issue_slots
 from gemmlab.cli import compiling
-from gemmlab.cuda import headers, nvrtc
-from gemmlab.cuda.architectures import SIMULATED_ARCH
 from gemmlab.cuda.device import gpu
 from gemmlab.cuda.disassembler import NoDisassembler
 from gemmlab.kernel import compiler, prebuilt, verify
@@ -22,7 +20,9 @@ from gemmlab.ladder import RUNGS, IllegalSetting, settings_for
 from gemmlab.ladder.element_types import E4M3, E5M2
 from gemmlab.loading import load
 from gemmlab.sass import listings, loops
-from gemmlab.simulator import NoCompiler, launcher
+from ptxsim import NoCompiler, launcher
+from ptxsim.architectures import SIMULATED_ARCH
+from ptxsim.compile import headers, nvrtc
 
 A, B = np.float32(np.arange(35).reshape(5, 7)), np.float32(np.arange(63).reshape(7, 9))
 
@@ -37,7 +37,7 @@ def no_compiler(monkeypatch):
     caches = nvrtc.kept, launcher._compiled, launcher._translation
     for cached in caches:
         cached.cache_clear()
-    monkeypatch.setattr(nvrtc, "_binding", _missing)
+    monkeypatch.setattr(nvrtc, "_library", _missing)
     yield
     for cached in caches:
         cached.cache_clear()
@@ -107,7 +107,7 @@ def with_compiler(monkeypatch):
     """A product and its trace, made before the compiler is taken away, and not from the stock."""
     nvrtc.kept.cache_clear()
     with monkeypatch.context() as patch:
-        patch.setattr(nvrtc, "stock", None)
+        patch.setattr(nvrtc, "_store", None)
         return _product_and_trace()
 
 
@@ -126,7 +126,10 @@ def test_results_and_counts_are_the_same_with_and_without(with_compiler, no_comp
 
 @pytest.mark.parametrize(
     ("platform", "cure"),
-    [("linux", r'pip install "gemmlab\[simulator\]"'), ("darwin", "use Linux or Windows")],
+    [
+        ("linux", r'pip install -e ./ptxsim -e "\.\[simulator\]"'),
+        ("darwin", "use Linux or Windows"),
+    ],
 )
 def test_an_edited_kernel_needs_a_compiler_and_says_so(no_compiler, platform, cure, monkeypatch):
     monkeypatch.setattr(prebuilt.sys, "platform", platform)

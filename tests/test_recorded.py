@@ -7,7 +7,7 @@ import corpus
 import pytest
 from recorded import record_corpus, record_counters, record_kernels, record_sanitizer, recording
 
-from gemmlab import simulator
+import ptxsim
 
 A, B, C = ({"code": code, "recording": 0, "seen": code} for code in "abc")
 RUN = {"gpu": "some GPU", "recorded": "2026-11-21"}
@@ -83,7 +83,7 @@ def test_the_folder_may_come_from_the_environment(record, tmp_path, monkeypatch,
 def test_a_record_of_results_is_what_the_kernel_computes(monkeypatch):
     """With the simulator in the GPU's place: every argument of the launch is as it takes it."""
     monkeypatch.setattr(record_corpus, "RESULTS", ((5, 7, 3, 1.0, 0.0), (9, 20, 17, 0.5, 2.0)))
-    monkeypatch.setattr(record_corpus.hardware, "launch", simulator.launch)
+    monkeypatch.setattr(record_corpus.hardware, "launch", ptxsim.launch)
     entry = corpus.rung("03_shared_memory", TILE=8, BK=32, PAD=1)
     ((name, found),) = record_corpus.recorded([entry.name])
     assert name == entry.name

@@ -3,8 +3,8 @@
 import pytest
 
 import gemmlab as gl
-from gemmlab.cuda.architectures import REGISTERS_PER_SM
 from gemmlab.lessons.warp_specialized import figures, register_budget
+from ptxsim.architectures import REGISTERS_PER_SM
 
 
 def test_what_one_role_gives_back_the_other_takes():

@@ -6,7 +6,6 @@ from itertools import pairwise
 import pytest
 
 from gemmlab import ladder
-from gemmlab.cuda import nvrtc
 from gemmlab.cuda.disassembler import NoListing
 from gemmlab.cuda.options import options_for
 from gemmlab.lessons.fp32_summit import rewriting
@@ -20,6 +19,7 @@ from gemmlab.lessons.fp32_summit.rewriting import (
 from gemmlab.lessons.fp32_summit.rung import RUNG as FP32_SUMMIT
 from gemmlab.sass.inner_loop import SHARED_LOAD, class_of
 from gemmlab.sass.loops import analyse
+from ptxsim.compile import nvrtc
 
 ENTRY = "fp32_summit"
 

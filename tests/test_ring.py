@@ -4,7 +4,7 @@ import pytest
 
 import gemmlab
 from gemmlab.lessons.register_banks import ring
-from gemmlab.simulator import LaunchError
+from ptxsim import LaunchError
 
 BK, TILES, PLACES, WARPS = 16, 6, 3, 4
 SHAPE = (64, 64, BK * TILES)

@@ -8,7 +8,7 @@ import sample_record
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmlab import simulator
+import ptxsim
 from gemmlab.analysis import roofline
 from gemmlab.kernel.compiler import options_for
 from gemmlab.ladder import CEILINGS, HALF, SINGLE, Problem
@@ -101,7 +101,7 @@ def test_the_chain_of_the_kernel_file_is_its_twin_s_bit_for_bit(macros):
     blocks, threads = 3, 64
     out = numpy.full(blocks * threads, numpy.nan, numpy.float32)
     arguments = [out, 2, ceilings.MULTIPLIER, ceilings.ADDEND]
-    run = simulator.launch(
+    run = ptxsim.launch(
         CEILINGS.path, CEILINGS.fma_entry, (blocks, 1, 1), (threads, 1, 1), arguments,
         options=options_for(macros),
     )  # fmt: skip
@@ -114,7 +114,7 @@ def test_the_chain_of_the_kernel_file_is_its_twin_s_bit_for_bit(macros):
 def test_the_copy_of_the_kernel_file_copies_all_and_no_more(count):
     original = numpy.random.default_rng(count).random(4 * count + 8, dtype=numpy.float32)
     target = numpy.full_like(original, numpy.nan)
-    run = simulator.launch(
+    run = ptxsim.launch(
         CEILINGS.path, CEILINGS.copy_entry, (3, 1, 1), (64, 1, 1), [original, target, count]
     )
     assert not run.findings

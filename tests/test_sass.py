@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from gemmlab import cli
 from gemmlab.analysis import issue_slots as slot_table
-from gemmlab.cuda import disassembler, nvrtc
-from gemmlab.cuda.architectures import SIMULATED_ARCH
+from gemmlab.cuda import disassembler
 from gemmlab.cuda.disassembler import Instruction, NoDisassembler, NoListing, parse, section
 from gemmlab.kernel import prebuilt
 from gemmlab.kernel.kernel import from_source
@@ -22,7 +21,9 @@ from gemmlab.records import registry, roofs, runs
 from gemmlab.sass import inner_loop as issue_slots
 from gemmlab.sass import listings, loops
 from gemmlab.sass.inner_loop import BANKS, WINDOW, Loop, fetches, inner_loop, reused, waits
-from gemmlab.simulator.counters import FMA_METRIC, METRICS
+from ptxsim.architectures import SIMULATED_ARCH
+from ptxsim.compile import nvrtc
+from ptxsim.metrics import FMA_METRIC, METRICS
 
 PRODUCTS = [rung for rung in RUNGS if rung.precision is SINGLE]
 LARGE = (4096, 4096, 4096)

@@ -10,13 +10,13 @@ import corpus
 import mistakes
 import numpy as np
 import pytest
-import test_simulator_clusters as clusters
-import test_simulator_tma as tma
+import record_clusters
+import test_clusters as clusters
+import test_tma as tma
 from public_kernels import PUBLIC, integers, to_numbers
-from recorded import record_clusters
 from sample_kernels import SAMPLES, Sample, matches
 
-from gemmlab.simulator.arithmetic import compiled
+from ptxsim.arithmetic import compiled
 
 f4 = np.float32
 WAYS = [({flag: True} if flag else {}, worth_it)
@@ -28,7 +28,7 @@ MANY = 64  # blocks: of those that wait for one another, hundreds are run elsewh
 
 
 def of_file(name: str, entry: str, grid, block, args: Callable[[], list], options=()) -> Sample:
-    """A kernel of tests/kernels/ whose results other tests look at."""
+    """A kernel of ptxsim/tests/kernels/ whose results other tests look at."""
     text = (corpus.KERNELS / name).read_text(encoding="utf-8")
     return Sample(text, grid, block, args, lambda args: {}, entry=entry, options=options)
 

@@ -7,7 +7,7 @@ import pytest
 from mistakes import MISTAKES, OWN, correct, find, planted, trials
 from recorded import record_sanitizer
 
-from gemmlab import simulator
+import ptxsim
 from gemmlab.ladder import RUNGS
 
 ONE_OF_EACH_KERNEL = list({(one.of, one.shapes): one for one in MISTAKES}.values())
@@ -68,7 +68,7 @@ def test_a_reader_that_an_mbarrier_does_not_wait_for_races_with_the_next_copy(co
     source = source.replace("init(&empty[s], PIECE);", f"init(&empty[s], {count});")
     x, out = np.arange(pieces * 256, dtype=np.float32) % 97, np.zeros(256, np.float32)
     args, block = [x, out, pieces], (256 + 32, 1, 1)
-    run = simulator.launch(source, "k", (2, 1, 1), block, args, check=True)
+    run = ptxsim.launch(source, "k", (2, 1, 1), block, args, check=True)
     kinds = {(finding.kind, finding.thread, finding.lanes) for finding in run.findings}
     assert kinds == (set() if count == 256 else {("write-after-read race", (256, 0, 0), 2)})
     weights = 1 + np.arange(pieces)

@@ -12,9 +12,9 @@ from gemmlab.measure import profiler
 from gemmlab.records import stalls
 from gemmlab.records.registry import replayed
 from gemmlab.report import number
-from gemmlab.simulator.counters import METRICS
 from gemmlab.site.tables import profiler as profiler_tables
 from gemmlab.site.tables.profiler import BY_NAME, PARTS, PLACES, TITLES, WALK, Report
+from ptxsim.metrics import METRICS
 
 PAGE = (ROOT / "docs" / "nsight_compute.md").read_text(encoding="utf-8")
 SHARED_LOADS = METRICS["shared", "load"][0]

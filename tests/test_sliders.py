@@ -20,7 +20,7 @@ from gemmlab.notebook.labs.lab_view import View
 from gemmlab.plots.kernel_view import _patterns
 from gemmlab.records import runs, tuning
 from gemmlab.records.registry import NoRecord
-from gemmlab.simulator.counters import FMA_METRIC
+from ptxsim.metrics import FMA_METRIC
 
 
 def test_a_kernel_is_answered_with_the_name_of_its_rung():

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from gemmlab import ladder
-from gemmlab.cuda.architectures import LIMITS, WARP, base
 from gemmlab.ladder import SINGLE
 from gemmlab.records import runs
 from gemmlab.records.roofs import recorded_ceilings
 from gemmlab.records.runs import Measured
-from gemmlab.simulator.counters import FMA_METRIC, METRICS, SECTOR_BYTES, TIMING_DEPENDENT
+from ptxsim.architectures import LIMITS, WARP, base
+from ptxsim.metrics import FMA_METRIC, METRICS, SECTOR_BYTES, TIMING_DEPENDENT
 
 if TYPE_CHECKING:
     import pandas

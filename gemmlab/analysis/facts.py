@@ -15,7 +15,6 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from gemmlab.analysis.roofline import counted_intensity
-from gemmlab.cuda.occupancy import Occupancy, occupancy
 from gemmlab.kernel.compiler import Resources
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.trace import Trace
@@ -23,8 +22,9 @@ from gemmlab.ladder import IllegalSetting, listed
 from gemmlab.measure.timing import LaunchTooLong, compare
 from gemmlab.records import runs, tuning
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
-from gemmlab.simulator import LineCount
-from gemmlab.simulator.counters import METRICS, SECTOR_BYTES
+from ptxsim import LineCount
+from ptxsim.metrics import METRICS, SECTOR_BYTES
+from ptxsim.occupancy import Occupancy, occupancy
 
 if TYPE_CHECKING:
     import pandas

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from gemmlab.cuda.architectures import SIMULATED_ARCH
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import RUNGS, SINGLE
 from gemmlab.loading import load
@@ -14,6 +13,7 @@ from gemmlab.records import roofs, runs
 from gemmlab.records.registry import of_each
 from gemmlab.sass import loops
 from gemmlab.sass.inner_loop import CLASSES, MULTIPLY_ADD, class_of
+from ptxsim.architectures import SIMULATED_ARCH
 
 if TYPE_CHECKING:
     import pandas

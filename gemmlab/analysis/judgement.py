@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 from gemmlab import ladder
 from gemmlab.analysis import facts
-from gemmlab.cuda.occupancy import OccupancyError
 from gemmlab.kernel.compiler import CompileError, NoCompiler
 from gemmlab.kernel.faults import GpuFault
 from gemmlab.kernel.kernel import Kernel, KernelMistake, assembled
@@ -17,15 +16,15 @@ from gemmlab.kernel.verify import Case, Report
 from gemmlab.ladder import IllegalSetting, LadderError
 from gemmlab.loading import load
 from gemmlab.report import Sheet, number, ratio, times
-from gemmlab.simulator import Finding, LaunchError, PtxError, UnknownInstruction
-from gemmlab.simulator.counters import (
+from ptxsim import Finding, FirstLines, LaunchError, PtxError, UnknownInstruction
+from ptxsim.metrics import (
     FMA_METRIC,
     HMMA_METRIC,
     IMMA_METRIC,
     MATRIX_METRICS,
     METRICS,
 )
-from gemmlab.simulator.system_calls import FirstLines
+from ptxsim.occupancy import OccupancyError
 
 SEED = 0  # the same inputs each time: what a page shows must not move
 PARTS = {"global": ("requests", "sectors"), "shared": ("requests", "wavefronts", "bank conflicts")}

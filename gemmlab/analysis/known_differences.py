@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from gemmlab.cuda.architectures import WARP
 from gemmlab.kernel.trace import Trace
 from gemmlab.ladder import find
 from gemmlab.ladder.joins import LAST_ARRIVER
-from gemmlab.simulator.counters import METRICS
+from ptxsim.architectures import WARP
+from ptxsim.metrics import METRICS
 
 LOOKS = 8  # at a flag until it is set, at most, on average: more are not known
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from gemmlab import ladder
 from gemmlab.analysis import counters
-from gemmlab.cuda.architectures import WARP
 from gemmlab.kernel.kernel import Kernel, assembled
 from gemmlab.records import ablations, tuning
 from gemmlab.records.registry import NoRecord, StaleRecord
+from ptxsim.architectures import WARP
 
 if TYPE_CHECKING:
     import pandas

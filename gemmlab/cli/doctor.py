@@ -9,12 +9,13 @@ import sys
 from collections.abc import Iterator
 
 from gemmlab.cli.output import FAILED, OK
-from gemmlab.cuda import headers, nvrtc
 from gemmlab.cuda.device import gpu, software_versions, why_no_gpu
+from gemmlab.kernel import prebuilt
 from gemmlab.measure import profiler
 from gemmlab.records import registry
 from gemmlab.records.registry import NoRecord
 from gemmlab.records.runs import device
+from ptxsim.compile import headers
 
 
 def run(options: argparse.Namespace) -> int:
@@ -33,8 +34,17 @@ def _findings() -> Iterator[tuple[bool, bool, str, str]]:
     """(is it needed without a GPU too, is it here, what it is, what to do if it is not)."""
     version = ".".join(map(str, sys.version_info[:3]))
     yield True, sys.version_info >= (3, 10), f"Python {version}", "Install Python 3.10 or newer."
-    install = f"{nvrtc.INSTALL[0].upper()}{nvrtc.INSTALL[1:]}."
-    for package in ("numpy", "cupy", "pandas", "matplotlib", "tqdm", "pynvml", "ipywidgets"):
+    install = f"{prebuilt.INSTALL[0].upper()}{prebuilt.INSTALL[1:]}."
+    for package in (
+        "numpy",
+        "ptxsim",
+        "cupy",
+        "pandas",
+        "matplotlib",
+        "tqdm",
+        "pynvml",
+        "ipywidgets",
+    ):
         yield True, importlib.util.find_spec(package) is not None, f"package {package}", install
     versions = software_versions()
     compiler = versions.get("nvrtc")

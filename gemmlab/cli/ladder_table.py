@@ -16,7 +16,7 @@ from gemmlab.measure import timing
 from gemmlab.records import runs
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
 from gemmlab.records.runs import device
-from gemmlab.simulator.counters import TIMING_DEPENDENT
+from ptxsim.metrics import TIMING_DEPENDENT
 
 COUNT_SHAPE = (512, 512, 512)  # small enough for the simulator, and recorded
 

@@ -1,6 +1,6 @@
 """One `.cu` file and its settings to a compiled kernel: PTX, cubin, registers, spills.
 
-NVRTC does the work (see cuda/nvrtc.py), with or without a GPU. Where there is no NVRTC, what
+NVRTC does the work (see ptxsim.compile), with or without a GPU. Where there is no NVRTC, what
 prebuilt.py holds takes its place.
 """
 
@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from gemmlab.cuda import nvrtc
-from gemmlab.cuda.nvrtc import CompileError, NoCompiler
 from gemmlab.cuda.options import options_for
 from gemmlab.kernel import prebuilt
 from gemmlab.kernel.fingerprint import code_hash
+from ptxsim.compile import nvrtc, use_store
+from ptxsim.compile.nvrtc import CompileError, NoCompiler
 
 __all__ = [
     "CompileError",
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 
-nvrtc.stock = prebuilt.find
+use_store(prebuilt.find)
 
 
 @dataclass(frozen=True)

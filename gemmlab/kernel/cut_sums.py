@@ -1,7 +1,7 @@
 """What sums of 8-bit floats by wgmma lose: it keeps 13 bits of the fraction.
 
 An instruction adds 32 products and the sum before it, as recorded on an NVIDIA H200 (see
-gemmlab.simulator.tensor_cores.adding; the same in Khattak and Mikaitis, arXiv 2512.07004). With
+ptxsim.tensor_cores.adding; the same in Khattak and Mikaitis, arXiv 2512.07004). With
 2**e the largest power of two among these 33 terms, each is cut off below 2**(e - 13): it loses less
 than that. What is left is added exactly, and the sum cut off to 13 bits of its own fraction.
 Cutting off makes nothing larger, so what instructions lose adds up.

@@ -11,7 +11,7 @@ from contextlib import redirect_stdout
 from io import StringIO
 
 from gemmlab.kernel.verify import Case, Report
-from gemmlab.simulator import Finding, PtxError, TakesTooLong, UnknownInstruction
+from ptxsim import Finding, PtxError, TakesTooLong, UnknownInstruction
 
 # Findings that make a result wrong or leave it to chance. All others may fault or hang a GPU.
 HARMLESS = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 
-from gemmlab.simulator import LaunchError
+from ptxsim import LaunchError
 
 OUT_OF_RESOURCES = 701
 FAULTS = {  # the number of an error of CUDA after which nothing works -> what happened

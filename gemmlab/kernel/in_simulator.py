@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gemmlab import simulator
+import ptxsim
 from gemmlab.kernel import layout
 from gemmlab.ladder import Problem
 from gemmlab.ladder.launch import (
@@ -22,7 +22,7 @@ from gemmlab.ladder.launch import (
     Workspace,
     multiplying,
 )
-from gemmlab.simulator import Finding, TakesTooLong
+from ptxsim import Finding, TakesTooLong
 
 NOT_CLEARED = "workspace not cleared"  # a Finding's kind
 PATIENCE_S = 120.0  # for one product
@@ -38,12 +38,12 @@ def run(
     *,
     blocks: list[tuple[int, int, int]] | None = None,
     **how: Any,
-) -> list[simulator.Run]:
+) -> list[ptxsim.Run]:
     """Run them on NumPy arrays, which are changed in place; one Run each.
 
     `values`: what the names among the arguments stand for, an array perhaps marked as
     simulator.uninitialised or simulator.read_only. `blocks`: run only these of the launch that
-    multiplies, and no other launch. `how`: for simulator.launch, whose errors it raises.
+    multiplies, and no other launch. `how`: for ptxsim.launch, whose errors it raises.
     """
     memory: dict[str, Any] = {}
     zeroed: set[str] = set()
@@ -51,7 +51,7 @@ def run(
     for one in (one for launch in launches for one in launch.args):
         if isinstance(one, Workspace) and one.name not in memory:
             words = np.zeros(-(-one.bytes // 4), "V4")  # for pointers to numbers of any type
-            memory[one.name] = words if one.zeroed else simulator.uninitialised(words)
+            memory[one.name] = words if one.zeroed else ptxsim.uninitialised(words)
             if one.zeroed:
                 zeroed.add(one.name)
 
@@ -59,21 +59,21 @@ def run(
         if isinstance(one, Workspace):
             return memory[one.name]
         if isinstance(one, MapOf):
-            return simulator.TensorMap(_plain(values[one.matrix]), one.box, swizzle=one.swizzle)
+            return ptxsim.TensorMap(_plain(values[one.matrix]), one.box, swizzle=one.swizzle)
         if one in POINTERS:
             matrix = MATRICES[POINTERS.index(one)]
             spanned, first = spans[matrix]
-            return simulator.Pointers(spanned, first + layout.starts(_plain(values[matrix])))
+            return ptxsim.Pointers(spanned, first + layout.starts(_plain(values[matrix])))
         spanned, first = spans[one]
         if first:
-            return simulator.Part(spanned, first)
+            return ptxsim.Part(spanned, first)
         return spanned
 
     done = []
     for launch in launches if blocks is None else [launches[multiplying(launches)]]:
         args = [argument(one) for one in launch.args]
         done.append(
-            simulator.launch(
+            ptxsim.launch(
                 source, launch.entry, launch.grid, launch.block, args,
                 shared_bytes=launch.shared_bytes, blocks=blocks, by_symbol=True,
                 names=tuple(map(_name, launch.args)), **how,
@@ -129,8 +129,8 @@ def within_limit(
     name: str,
     problem: Problem,
     limit_s: float | None,
-    run: Callable[[float | None], list[simulator.Run]],
-) -> list[simulator.Run]:
+    run: Callable[[float | None], list[ptxsim.Run]],
+) -> list[ptxsim.Run]:
     """What run(limit_s) gives. Raises TakesTooLong, which says what to do."""
     small = _is_small(problem)
     if limit_s is not None and small:
@@ -141,7 +141,7 @@ def within_limit(
         raise _too_long(name, problem, small, limit_s, error.how_long) from None
 
 
-RunPart = Callable[["Problem", float], "list[simulator.Run]"]
+RunPart = Callable[["Problem", float], "list[ptxsim.Run]"]
 """Runs a smaller product within so many seconds."""
 
 

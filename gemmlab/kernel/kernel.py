@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from gemmlab import ladder, simulator
+import ptxsim
+from gemmlab import ladder
 from gemmlab.cuda.device import gpu, require_gpu
-from gemmlab.cuda.headers import is_name_of_file
-from gemmlab.cuda.occupancy import occupancy
 from gemmlab.kernel import edited, faults, in_simulator, on_gpu, prebuilt
 from gemmlab.kernel.arguments import ArgumentError, factor, kind_of, operands_of, problem_of
 from gemmlab.kernel.compiler import (
@@ -37,8 +36,10 @@ from gemmlab.ladder import SIMULATED, Launch, Problem, Rung, Target
 from gemmlab.ladder.activations import ACTIVATIONS
 from gemmlab.ladder.launch import POINTERS, Triple, multiplying
 from gemmlab.report import Listing
-from gemmlab.simulator import Finding
-from gemmlab.simulator.counters import Totals
+from ptxsim import Finding
+from ptxsim.compile.headers import is_name_of_file
+from ptxsim.metrics import Totals
+from ptxsim.occupancy import occupancy
 
 EDITED = "kernel.cu"  # the name of a text that is no file of ours
 # For which batches are launched: their largest product has several times as many tiles as there are
@@ -515,7 +516,7 @@ class Kernel:
         if (problem, self.limit_s) in self._in_time:
             return
 
-        def run(part: Problem, limit_s: float) -> list[simulator.Run]:
+        def run(part: Problem, limit_s: float) -> list[ptxsim.Run]:
             zeros = self.operands(part, 0).changed(np.zeros_like)
             return self._run(zeros, 1.0, 0.0, limit_s)
 
@@ -523,21 +524,21 @@ class Kernel:
         self._in_time.add((problem, self.limit_s))
 
     def _simulate(self, operands: Operands, alpha: float, beta: float, **how):
-        """The runs of all launches: list of simulator.Run. Raises TakesTooLong."""
+        """The runs of all launches: list of ptxsim.Run. Raises TakesTooLong."""
         run = partial(self._run, operands, alpha, beta, **how)
         return in_simulator.within_limit(self.name, operands.problem, self.limit_s, run)
 
     def _run(
         self, operands: Operands, alpha: float, beta: float, limit_s: float | None, **how
-    ) -> list[simulator.Run]:
+    ) -> list[ptxsim.Run]:
         values = operands.values(alpha, beta)
         values |= {
-            name: simulator.read_only(array)
+            name: ptxsim.read_only(array)
             for name, array in operands.arrays().items()
             if name != "C"
         }
         if how.get("check") and beta == 0:
-            values["C"] = simulator.uninitialised(operands.C)
+            values["C"] = ptxsim.uninitialised(operands.C)
         return in_simulator.run(
             self._source, self.launches(operands.problem), values, arch=self.arch,
             options=options_for(self.settings), limit_s=limit_s, **how,
@@ -565,5 +566,5 @@ class Kernel:
         return self._loaded
 
 
-def _findings(runs: list[simulator.Run]) -> tuple[Finding, ...]:
+def _findings(runs: list[ptxsim.Run]) -> tuple[Finding, ...]:
     return tuple(finding for run in runs for finding in run.findings)

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from gemmlab.cuda import early_launch, headers, nvrtc, tensor_maps
-from gemmlab.cuda.nvrtc import NoCompiler
+from gemmlab.cuda import early_launch, tensor_maps
 from gemmlab.cuda.options import options_for
 from gemmlab.kernel import prebuilt
 from gemmlab.ladder import Settings
 from gemmlab.ladder.launch import Argument, Launch, MapOf, Workspace
+from ptxsim.compile import headers, nvrtc
+from ptxsim.compile.nvrtc import NoCompiler
 
 
 def loaded(text: str, filename: str, arch: str, settings: Settings, code_hash: str) -> GpuKernels:

@@ -23,9 +23,6 @@ from pathlib import Path
 from tqdm.auto import tqdm
 
 from gemmlab import files
-from gemmlab.cuda import nvrtc
-from gemmlab.cuda.architectures import ARCHS, SIMULATED_ARCH
-from gemmlab.cuda.nvrtc import NoCompiler, Program
 from gemmlab.cuda.options import options_for
 from gemmlab.folders import KERNELS, kernel_file
 from gemmlab.kernel.fingerprint import code_hash
@@ -42,8 +39,15 @@ from gemmlab.ladder import (
 )
 from gemmlab.ladder.probes import LANES_PROBE, lanes_macros
 from gemmlab.processes import workers
+from ptxsim.architectures import ARCHS, SIMULATED_ARCH
+from ptxsim.compile import nvrtc
+from ptxsim.compile.nvrtc import NoCompiler, Program
 
 FOLDER = KERNELS / "compiled"
+INSTALL = (
+    "run `make lab`, which installs everything into .venv of the clone; or in an environment of "
+    'your own, in a clone, pip install -e ./ptxsim -e ".[simulator]"'
+)
 FEW = 4  # kernels, which are compiled sooner than other processes have started
 MACRO = re.compile(r"-D(\w+)=(-?\d+)")
 LEVEL = re.compile(r"--ptxas-options=-O\d")  # goes with a macro, see options.py
@@ -98,7 +102,7 @@ def find(source: str, filename: str, arch: str, options: tuple[str, ...]) -> Pro
 def _how_to_compile() -> str:
     if sys.platform == "darwin":
         return "use Linux or Windows, where `make lab` installs NVRTC"
-    return nvrtc.INSTALL
+    return INSTALL
 
 
 def build(

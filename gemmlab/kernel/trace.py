@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gemmlab.ladder import Problem
-from gemmlab.simulator import Run
-from gemmlab.simulator.counters import SECTOR_BYTES, sectors
+from ptxsim import Run
+from ptxsim.metrics import SECTOR_BYTES, sectors
 
 ELEMENT_BYTES = 4
 

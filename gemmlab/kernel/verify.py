@@ -20,7 +20,7 @@ from gemmlab.ladder import Problem
 from gemmlab.ladder.activations import activate
 from gemmlab.ladder.element_types import ElementType
 from gemmlab.ladder.precision import PRECISIONS, Precision
-from gemmlab.simulator import Finding
+from ptxsim import Finding
 
 GUARD_ALIGNMENT = 128  # elements: keeps what follows as aligned as cudaMalloc would
 

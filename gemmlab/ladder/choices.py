@@ -7,10 +7,10 @@ from functools import cache
 from itertools import product
 from math import log2
 
-from gemmlab.cuda import nvrtc
-from gemmlab.cuda.architectures import ARCHS
 from gemmlab.ladder.rung import Rung, number
 from gemmlab.ladder.settings import IllegalSetting, Settings, is_whole, listed
+from ptxsim.architectures import ARCHS
+from ptxsim.compile import nvrtc
 
 
 def settings_for(rung: Rung, given: Settings) -> Settings:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gemmlab.cuda.architectures import (
+from gemmlab.ladder.settings import Settings
+from ptxsim.architectures import (
     MAX_REGISTERS_PER_THREAD,
     MAX_THREADS_PER_BLOCK,
     REGISTERS_PER_SM,
     STATIC_SHARED_BYTES,
     WARP,
 )
-from gemmlab.ladder.settings import Settings
 
 FLOAT_BYTES = 4
 ADDRESSES = 20  # registers that a thread needs for indices and pointers, a low estimate

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gemmlab.cuda.architectures import SIMULATED_ARCH
 from gemmlab.ladder.settings import Settings
+from ptxsim.architectures import SIMULATED_ARCH
 
 if TYPE_CHECKING:
     from gemmlab.ladder.problem import Problem

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from gemmlab.cuda.architectures import LIMITS, STATIC_SHARED_BYTES, base
 from gemmlab.folders import KERNELS, NOTEBOOKS
 from gemmlab.ladder.constraints import Constraint
 from gemmlab.ladder.launch import SIMULATED, Launch, MapOf, Plan, Target, Triple, multiplying
@@ -15,6 +14,7 @@ from gemmlab.ladder.planted import Planted
 from gemmlab.ladder.precision import SINGLE, Precision
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.settings import IllegalSetting, Parameter, Settings
+from ptxsim.architectures import LIMITS, STATIC_SHARED_BYTES, base
 
 MAX_GRID = (2**31 - 1, 65535, 65535)  # blocks along x, y and z
 STEP = 64  # of k: rows so long begin at whole 16 bytes, as tensor maps ask for

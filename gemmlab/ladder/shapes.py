@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gemmlab.cuda.architectures import LIMITS, WARP, base
 from gemmlab.ladder.constraints import Constraint
 from gemmlab.ladder.launch import Triple
 from gemmlab.ladder.precision import SINGLE, Precision
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.settings import Parameter, Settings
+from ptxsim.architectures import LIMITS, WARP, base
 
 
 def ceil_div(a: int, b: int) -> int:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gemmlab.cuda.device import GpuState, require_gpu
-from gemmlab.cuda.nvrtc import signals_kept
 from gemmlab.kernel.compiler import options_for
 from gemmlab.kernel.fingerprint import Fingerprint, fingerprint
 from gemmlab.ladder import CEILINGS, TENSOR_CEILING, Launch, Precision, Problem
@@ -19,6 +18,7 @@ from gemmlab.ladder.probes import MMA_CEILINGS, MMA_SHAPE, mma_shape
 from gemmlab.measure.in_turn import wait
 from gemmlab.measure.power import SmClock, clock_mhz
 from gemmlab.measure.timing import Spread
+from ptxsim.compile.nvrtc import signals_kept
 
 if TYPE_CHECKING:
     from pathlib import Path

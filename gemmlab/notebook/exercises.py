@@ -15,8 +15,8 @@ from gemmlab.kernel.kernel import Kernel, from_source
 from gemmlab.ladder import RUNGS, LadderError
 from gemmlab.ladder.planted import Planted
 from gemmlab.report import Shown
-from gemmlab.simulator import LaunchError, PtxError, UnknownInstruction, launch
-from gemmlab.simulator.counters import METRICS
+from ptxsim import LaunchError, PtxError, UnknownInstruction, launch
+from ptxsim.metrics import METRICS
 
 if TYPE_CHECKING:
     import pandas

@@ -21,8 +21,8 @@ from gemmlab.plots.memory.banks import COUNTED, Banks
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import LINE, MARGIN, NORMAL, SMALL, WIDTH, plural, styled
 from gemmlab.records.roofs import Ceilings
-from gemmlab.simulator import BoxCopy, WarpAccess
-from gemmlab.simulator.counters import BANK_BYTES, BANKS
+from ptxsim import BoxCopy, WarpAccess
+from ptxsim.metrics import BANK_BYTES, BANKS
 
 TOP, SHORT, LONG = 0.95, 1.45, 2.95  # inches: the first panel, and the sides of the matrices
 A_LEFT, C_LEFT, C_TOP = 0.5, 2.5, TOP + SHORT + 0.6

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from math import prod
 
-from gemmlab.cuda.architectures import LIMITS, base
 from gemmlab.ladder import Problem, Rung, Settings, Target
 from gemmlab.ladder.joins import LAST_ARRIVER, STREAM_K
 from gemmlab.ladder.shapes import ceil_div
+from ptxsim.architectures import LIMITS, base
 
 PRODUCTS = 2.53e11  # multiply-adds per second of an SM that does nothing else
 MOST_SUMS, MOST_THREADS = 32768, 768  # of an SM: half of its registers hold sums

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from math import prod
 
-from gemmlab.cuda.architectures import LIMITS, base
 from gemmlab.ladder import Problem, Rung, Settings, Target
 from gemmlab.ladder.shapes import ceil_div
+from ptxsim.architectures import LIMITS, base
 
 PRODUCTS = {  # multiply-adds per second of an SM, if tiles could be as large as you like
     "14_wmma": 2.0e12, "15_mma_sync": 2.1e12, "16_tma_wgmma": 3.1e12,

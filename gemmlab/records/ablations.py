@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gemmlab import ladder
-from gemmlab.cuda import nvrtc
 from gemmlab.cuda.device import require_gpu, software_versions
 from gemmlab.folders import kernel_file
 from gemmlab.kernel.compiler import Compiled, options_for, resources
@@ -42,6 +41,7 @@ from gemmlab.records.registry import (
 from gemmlab.records.runs import LARGE
 from gemmlab.sass import loops
 from gemmlab.sass.inner_loop import register_reads
+from ptxsim.compile import nvrtc
 
 if TYPE_CHECKING:
     import pandas

@@ -18,7 +18,6 @@ from gemmlab import files, ladder
 from gemmlab.cuda.cublas import CublasError
 from gemmlab.cuda.device import Gpu, require_gpu, software_versions
 from gemmlab.cuda.disassembler import NoDisassembler, NoListing
-from gemmlab.cuda.nvrtc import CompileError, NoCompiler
 from gemmlab.folders import require_checkout
 from gemmlab.kernel.fingerprint import Fingerprint
 from gemmlab.kernel.kernel import by_default
@@ -48,6 +47,7 @@ from gemmlab.records import (
 )
 from gemmlab.records.registry import RUNS, BadRecord, Evidence, NoRecord, Say, StaleRecord
 from gemmlab.records.runs import Measured, Part
+from ptxsim.compile.nvrtc import CompileError, NoCompiler
 
 Shapes = Iterable[tuple[int, int, int]]
 

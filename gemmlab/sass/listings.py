@@ -9,13 +9,13 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from gemmlab.cuda import nvrtc
-from gemmlab.cuda.architectures import SIMULATED_ARCH
 from gemmlab.cuda.disassembler import NoDisassembler, disassemble, section
-from gemmlab.cuda.nvrtc import NoCompiler
 from gemmlab.kernel import prebuilt
 from gemmlab.kernel.compiler import code_hash, options_for
 from gemmlab.ladder import RUNGS, Rung, Settings, settings_for
+from ptxsim.architectures import SIMULATED_ARCH
+from ptxsim.compile import nvrtc
+from ptxsim.compile.nvrtc import NoCompiler
 
 NAMES = tuple(rung.name for rung in RUNGS)
 

@@ -9,7 +9,6 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from gemmlab.cuda.architectures import SIMULATED_ARCH, WARP
 from gemmlab.cuda.disassembler import Instruction, NoListing, disassemble, parse, section
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import SINGLE, require_arch
@@ -17,6 +16,7 @@ from gemmlab.ladder.probes import mma_shape
 from gemmlab.sass import listings
 from gemmlab.sass.inner_loop import COPY, Loop, inner_loop, runs_of
 from gemmlab.sass.view import LoopView
+from ptxsim.architectures import SIMULATED_ARCH, WARP
 
 if TYPE_CHECKING:
     pass

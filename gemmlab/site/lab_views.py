@@ -8,7 +8,6 @@ from pathlib import Path
 
 from gemmlab import ladder
 from gemmlab.analysis.facts import recorded_speed
-from gemmlab.cuda.architectures import SIMULATED_ARCH
 from gemmlab.cuda.device import simulator_wanted
 from gemmlab.kernel.fingerprint import code_hash
 from gemmlab.ladder import Rung, Settings
@@ -19,6 +18,7 @@ from gemmlab.processes import workers
 from gemmlab.site import cache as kept
 from gemmlab.site.cache import Shelf, code_of, key_of
 from gemmlab.site.webp import webp
+from ptxsim.architectures import SIMULATED_ARCH
 
 Task = tuple[str, Settings, Path]  # a rung's name, settings, and where the cache is
 

@@ -11,14 +11,17 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.extend(
+    str(Path(__file__).resolve().parents[2] / folder)
+    for folder in (".", "tests", "ptxsim/tests", "ptxsim/hardware")
+)
 import corpus
-from recorded import record_corpus, record_tensor
+import record_tensor
+from recorded import record_corpus
 from recorded.recording import Record
 
 from gemmlab.measure.profiler import ncu_version, profiled
-from gemmlab.simulator.counters import FMA_METRIC
+from ptxsim.metrics import FMA_METRIC
 
 SHAPES = ((128, 128, 64), (129, 97, 65))
 COPIES = "smsp__inst_executed_op_ldgsts.sum"  # asynchronous ones, not counted in the simulator

@@ -12,8 +12,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.extend(
+    str(Path(__file__).resolve().parents[2] / folder)
+    for folder in (".", "tests", "ptxsim/tests", "ptxsim/hardware")
+)
 from recorded.recording import Record
 
 from gemmlab import ladder

@@ -16,16 +16,50 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from recorded.record_bulk_copies import RECORD as BULK_COPIES
+sys.path.extend(
+    str(Path(__file__).resolve().parents[2] / folder)
+    for folder in (".", "tests", "ptxsim/tests", "ptxsim/hardware")
+)
+import record_bulk_copies
 from recorded.record_corpus import RECORD as RESULTS
 from recorded.record_counters import RECORD as COUNTERS
 from recorded.record_forms import RECORD as FORMS
 from recorded.record_sanitizer import RECORD as SANITIZER
+from recorded.recording import Record
 
+from gemmlab.kernel.fingerprint import code_hash
+from gemmlab.measure.profiler import ncu_version, profiled
+
+
+def bulk_copies_codes() -> dict[str, str]:
+    return {
+        name: code_hash(record_bulk_copies.source([name]), {}) for name in record_bulk_copies.CASES
+    }
+
+
+def bulk_copies_recorded(names: list[str]) -> Iterator[tuple[str, dict]]:
+    if not names:
+        return
+    kind, metrics = record_bulk_copies.kind, record_bulk_copies.METRICS
+    wanted = [metric(of) for of in record_bulk_copies.KINDS.values() for metric in metrics.values()]
+    counted = profiled(
+        [record_bulk_copies.__file__, *names], "regex:^case_", len(names), wanted,
+        "the cases of bulk copies",
+    )  # fmt: skip
+    launched = record_bulk_copies.launched(names)
+    for name, copies, counters in zip(names, launched, counted, strict=True):
+        of_kind = {what: counters[metric(kind(name))] for what, metric in metrics.items()}
+        yield name, {"copies": copies, **of_kind}
+
+
+BULK_COPIES = Record(
+    Path(record_bulk_copies.__file__).parents[1] / "tests/recorded/bulk_copies.json",
+    bulk_copies_codes, bulk_copies_recorded,
+    lambda: {"ncu": ncu_version()},
+)  # fmt: skip
 RECORDS = (RESULTS, COUNTERS, FORMS, BULK_COPIES, SANITIZER)
 
 
@@ -33,7 +67,7 @@ def main(arguments: list[str]) -> None:
     if arguments == ["--list"]:
         for record in RECORDS:
             stale = record.stale()
-            print(f"{record.file}: {len(stale)} of {len(record.codes())} to be recorded")
+            print(f"{record.path.name}: {len(stale)} of {len(record.codes())} to be recorded")
             print("".join(f"    {name}\n" for name in stale), end="")
         return
     folder = arguments[0] if arguments else os.environ.get("OUT")
@@ -46,8 +80,10 @@ def main(arguments: list[str]) -> None:
         total = len(record.stale())
         for done, name in enumerate(record.renew(out), 1):
             seconds = time.monotonic() - start
-            print(f"{seconds:4.0f} s  {record.file} {done}/{total}  {name}", flush=True)
-        print(f"{record.file}: {total} recorded, {len(record.codes()) - total} kept", flush=True)
+            print(f"{seconds:4.0f} s  {record.path.name} {done}/{total}  {name}", flush=True)
+        print(
+            f"{record.path.name}: {total} recorded, {len(record.codes()) - total} kept", flush=True
+        )
 
 
 if __name__ == "__main__":

@@ -21,14 +21,16 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.extend(
+    str(Path(__file__).resolve().parents[2] / folder)
+    for folder in (".", "tests", "ptxsim/tests", "ptxsim/hardware")
+)
 import hardware
 import mistakes
 from mistakes import MISTAKES, Mistake
 from recorded.recording import Record
 
-from gemmlab import simulator
+import ptxsim
 from gemmlab.kernel.fingerprint import code_hash
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
@@ -82,7 +84,7 @@ def run_one(name: str, fresh: bool) -> None:
         for shape in mistakes.shapes(mistakes.base(mistake.of), mistake):
             it = mistakes.prepare(mistake, shape)
             args = [
-                simulator.uninitialised(arg) if fresh and i in it.empty else arg
+                ptxsim.uninitialised(arg) if fresh and i in it.empty else arg
                 for i, arg in enumerate(it.args)
             ]
             hardware.launch(
@@ -184,12 +186,12 @@ HEADING = """\
 # Planted mistakes: who finds them
 
 Each row is one change to a correct kernel: a rung of the ladder with these settings, a kernel of
-`tests/kernels/` or `tests/mistakes.py`, or a case of `tests/recorded/record_clusters.py`, of blocks
-of a cluster and of blocks that wait for one another. The simulator runs it with `check=True` (the
-column "checks": what its findings are called), and compares the result with what is right
-("verification"); `tests/test_simulator_mistakes.py` holds both columns to what happens. The last
-two columns are recorded: the same kernels alone on an {gpu}, and there under memcheck,
-racecheck, initcheck and synccheck of compute-sanitizer {tool} ({dates}).
+`ptxsim/tests/kernels/` or `tests/mistakes.py`, or a case of `ptxsim/hardware/record_clusters.py`,
+of blocks of a cluster and of blocks that wait for one another. The simulator runs it with
+`check=True` (the column "checks": what its findings are called), and compares the result with
+what is right ("verification"); `tests/test_simulator_mistakes.py` holds both columns to what
+happens. The last two columns are recorded: the same kernels alone on an {gpu}, and there under
+memcheck, racecheck, initcheck and synccheck of compute-sanitizer {tool} ({dates}).
 Made by `python tests/recorded/record_sanitizer.py --table`.
 
 Races in global memory are not among what the checks look for: a kernel with `findings == []` may

@@ -9,8 +9,6 @@ An entry belongs to the code that was run, and names the recording it comes from
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
@@ -22,14 +20,14 @@ COMMAND = "python tests/recorded/record_kernels.py OUTDIR"
 
 @dataclass(frozen=True)
 class Record:
-    """The file `file` in this folder.
+    """The file `file` in this folder, or of a whole path.
 
     `codes`: of everything that belongs into it, by name. `make`: run those of these names on the
     GPU, and give (name, entry without its code) of each as soon as it is there. `tools`: versions
     of what it needs besides CuPy.
     """
 
-    file: str
+    file: str | Path
     codes: Callable[[], dict[str, str]]
     make: Callable[[list[str]], Iterable[tuple[str, dict]]]
     tools: Callable[[], dict[str, str]] = dict
@@ -65,11 +63,11 @@ class Record:
         if here not in recordings:
             recordings.append(here)
         number = recordings.index(here)
-        write(out / self.file, {"recordings": recordings, "entries": entries})
+        write(out / self.path.name, {"recordings": recordings, "entries": entries})
         for name, entry in self.make(self.stale()):
             entries[name] = {"code": codes[name], "recording": number, **entry}
             ordered = {one: entries[one] for one in codes if one in entries}
-            write(out / self.file, {"recordings": recordings, "entries": ordered})
+            write(out / self.path.name, {"recordings": recordings, "entries": ordered})
             yield name
 
 
@@ -81,8 +79,8 @@ def write(path: Path, content: dict) -> None:
 
 def provenance() -> dict[str, str]:
     """Which GPU and compiler, and when. Raises NoGpu."""
-    from gemmlab.cuda import nvrtc
     from gemmlab.cuda.device import require_gpu
+    from ptxsim.compile import nvrtc
 
     here = require_gpu("Recording")
     return {
@@ -92,31 +90,3 @@ def provenance() -> dict[str, str]:
         "recorded": date.today().isoformat(),
         "command": COMMAND,
     }
-
-
-def in_processes(script: str, path: Path, limit_s: float) -> None:
-    """Run `script --some path left_out` until all cases are in `path` or left out.
-
-    It prints the name of each case before it runs it. What fails or hangs takes its process with
-    it, and is left out by the next one. Exits where nothing runs at all.
-    """
-    without: set[str] = set()
-    while True:
-        command = [sys.executable, script, "--some", str(path), json.dumps(sorted(without))]
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=limit_s, check=False
-            )
-            output, failed = done.stdout, done.returncode != 0
-            if failed:
-                print(done.stderr[-1500:], flush=True)
-        except subprocess.TimeoutExpired as error:
-            output, failed = (error.stdout or b"").decode(), True
-        names = output.strip().splitlines()
-        failure = f", the last one failed: {names[-1]}" if failed and names else ""
-        print(f"{len(names)} run{failure}", flush=True)
-        if not failed:
-            return
-        if not names:
-            sys.exit("nothing runs at all")
-        without.add(names[-1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gemmlab.kernel.trace import Trace, TraceError
-from gemmlab.simulator import WarpAccess
+from ptxsim import WarpAccess
 
 
 def shared_access(trace: Trace, start: str, op: str = "load", warp: int = 0) -> WarpAccess:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gemmlab.cuda.architectures import WARP
 from gemmlab.kernel.trace import Trace
-from gemmlab.simulator import WarpAccess
+from ptxsim import WarpAccess
+from ptxsim.architectures import WARP
 
 SHARED = "shared memory"
 NOTHING = -1  # in place of an element's number: a lane that is not active, or a zero at an edge

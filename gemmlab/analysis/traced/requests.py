@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gemmlab.simulator.counters import SECTOR_BYTES
+from ptxsim.metrics import SECTOR_BYTES
 
 if TYPE_CHECKING:
     import pandas

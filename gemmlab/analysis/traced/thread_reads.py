@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gemmlab.analysis.traced.block_replay import NOTHING, Played
-from gemmlab.cuda.architectures import WARP
 from gemmlab.kernel.trace import Trace
+from ptxsim.architectures import WARP
 
 
 @dataclass(frozen=True)

@@ -18,16 +18,16 @@ from math import ceil, prod
 from typing import TYPE_CHECKING
 
 from gemmlab import ladder
-from gemmlab.cuda.architectures import WARP
 from gemmlab.cuda.device import arch_of
-from gemmlab.cuda.occupancy import SM_PARTITIONS, occupancy
 from gemmlab.ladder import SIMULATED, SINGLE, IllegalSetting, Problem, Rung, Settings
 from gemmlab.loading import load
 from gemmlab.records import runs
 from gemmlab.records.roofs import Ceilings, recorded_ceilings
 from gemmlab.search.recorded import Recorded
 from gemmlab.search.space import Point
-from gemmlab.simulator.counters import BANK_BYTES, BANKS, FMA_METRIC, METRICS, SECTOR_BYTES
+from ptxsim.architectures import WARP
+from ptxsim.metrics import BANK_BYTES, BANKS, FMA_METRIC, METRICS, SECTOR_BYTES
+from ptxsim.occupancy import SM_PARTITIONS, occupancy
 
 if TYPE_CHECKING:
     import pandas

@@ -11,13 +11,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gemmlab.cuda.architectures import WARP
 from gemmlab.cuda.device import require_gpu, software_versions
 from gemmlab.kernel.fingerprint import Fingerprint, fingerprint
 from gemmlab.ladder import CEILINGS, Launch, Settings, Target
 from gemmlab.measure import ceilings
 from gemmlab.measure.timing import now
 from gemmlab.records.registry import DATE, POSITIVE, REPORTED, SIZE, TEXT, Say, Table
+from ptxsim.architectures import WARP
 
 if TYPE_CHECKING:
     import pandas

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gemmlab import simulator
+import ptxsim
 from gemmlab.cuda.options import options_for
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import Workspace
@@ -57,7 +57,7 @@ def sharing(kernel: Kernel, m: int, n: int, k: int, sm_count: int) -> Work:
     tiles, stages = (-(-m // rows), -(-n // columns)), max(1, -(-k // depth))
     most = -(-tiles[0] * tiles[1] // blocks) + 2  # a cut at both ends of a share
     told, counts = np.full((blocks, most, TOLD), -1, np.int32), np.zeros(blocks, np.int32)
-    simulator.launch(
+    ptxsim.launch(
         SCHEDULE, "schedule", (blocks, 1, 1), (1, 1, 1), [told, counts, most, m, n, k],
         options=options_for(kernel.settings),
     )  # fmt: skip

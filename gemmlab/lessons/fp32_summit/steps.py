@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gemmlab import ladder
-from gemmlab.cuda import nvrtc
 from gemmlab.cuda.device import require_gpu, software_versions
 from gemmlab.cuda.disassembler import NoListing
 from gemmlab.cuda.options import options_for
@@ -33,6 +32,7 @@ from gemmlab.measure.in_turn import make_sets
 from gemmlab.measure.timing import Arena, Spread, gflops, now, require_verified
 from gemmlab.records.best_by_shape import LOAD_S, PAUSE_S
 from gemmlab.records.registry import DATE, POSITIVE, REPORTED, SIZE, TEXT, Say, Table, of_row
+from ptxsim.compile import nvrtc
 
 if TYPE_CHECKING:
     import pandas

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from gemmlab import ladder
 from gemmlab.analysis import counters
 from gemmlab.analysis.recorded import stalls
-from gemmlab.cuda.architectures import LIMITS, base
 from gemmlab.ladder import SINGLE
 from gemmlab.lessons.fp32_summit import steps as summit_steps
 from gemmlab.lessons.fp32_summit.rewriting import Change
@@ -29,6 +28,7 @@ from gemmlab.lessons.tma_wgmma.tables import SHARES
 from gemmlab.records import runs
 from gemmlab.records.registry import of_one_gpu
 from gemmlab.records.runs import Measured
+from ptxsim.architectures import LIMITS, base
 
 if TYPE_CHECKING:
     import pandas

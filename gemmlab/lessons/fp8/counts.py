@@ -5,12 +5,12 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from gemmlab.cuda.architectures import WARP
-from gemmlab.cuda.occupancy import SM_PARTITIONS
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder.scales import BLOCK
 from gemmlab.lessons.tma_wgmma.block_phases import TENSOR_FLOP_PER_CYCLE
-from gemmlab.simulator.counters import SECTOR_BYTES
+from ptxsim.architectures import WARP
+from ptxsim.metrics import SECTOR_BYTES
+from ptxsim.occupancy import SM_PARTITIONS
 
 if TYPE_CHECKING:
     import pandas

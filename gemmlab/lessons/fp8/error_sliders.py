@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipywidgets
 
 from gemmlab import ladder
-from gemmlab.cuda.nvrtc import CompileError, NoCompiler
 from gemmlab.kernel.kernel import KernelMistake
 from gemmlab.ladder import IllegalSetting
 from gemmlab.lessons.fp8 import errors
@@ -16,7 +15,8 @@ from gemmlab.lessons.fp8.rung import SCALES
 from gemmlab.loading import load
 from gemmlab.notebook.labs.panel import picture, status
 from gemmlab.plots.style import VERMILION
-from gemmlab.simulator import LaunchError
+from ptxsim import LaunchError
+from ptxsim.compile.nvrtc import CompileError, NoCompiler
 
 DEPTHS = tuple(k for k in errors.DEPTHS if k <= 4096)  # well below a second
 REASONS = (IllegalSetting, CompileError, NoCompiler, KernelMistake, LaunchError)

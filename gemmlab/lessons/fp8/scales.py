@@ -10,9 +10,9 @@ from gemmlab.ladder import Problem
 from gemmlab.ladder.scales import Scales
 from gemmlab.lessons.fp8.rung import SCALES
 from gemmlab.lessons.tma_wgmma.rung import GROUP_ROWS
-from gemmlab.simulator.threads.warpgroups import WARPS
+from ptxsim.hopper import GROUP_WARPS
 
-WARP_ROWS = GROUP_ROWS // WARPS  # of C, for which a warp has the sums
+WARP_ROWS = GROUP_ROWS // GROUP_WARPS  # of C, for which a warp has the sums
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from gemmlab import simulator
-from gemmlab.cuda.architectures import WARP
+import ptxsim
 from gemmlab.cuda.options import options_for
 from gemmlab.folders import kernel_file
 from gemmlab.ladder import Precision, Settings
 from gemmlab.ladder.probes import LANES_PROBE, lanes_macros
 from gemmlab.ladder.probes import MMA_TYPES as TYPES
+from ptxsim.architectures import WARP
 
 PROBE = kernel_file(f"{LANES_PROBE}.cu")
 ROWS = 16  # of A, and columns of what is drawn
@@ -61,7 +61,7 @@ def _run(macros: Settings, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, ..
     sums = TYPES[macros["DTYPE"]].accumulate.storage
     of_a, of_b = (np.zeros((WARP, size), np.uint32) for size in (4 * down, 2 * across))
     of_c = np.zeros((WARP, 4 * down * across), sums)
-    simulator.launch(
+    ptxsim.launch(
         PROBE, "lanes", (1, 1, 1), (WARP, 1, 1),
         [*(np.ascontiguousarray(one).view(np.uint32) for one in (A, B)), of_a, of_b, of_c],
         shared_bytes=A.nbytes + B.nbytes, options=options_for(macros),

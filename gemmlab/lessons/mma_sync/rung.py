@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gemmlab.cuda.architectures import WARP
 from gemmlab.ladder.activations import ACTIVATIONS
 from gemmlab.ladder.constraints import Constraint, enough_registers
 from gemmlab.ladder.launch import PRODUCT, single
@@ -30,6 +29,7 @@ from gemmlab.ladder.shapes import (
     tile_reuse,
     tiles_of_c,
 )
+from ptxsim.architectures import WARP
 
 INTO_SINGLE = {HALF: HALF_TO_SINGLE, BRAIN: BRAIN_TO_SINGLE}  # with OUT32
 CHUNK_BYTES, BANK_BYTES = 16, 128

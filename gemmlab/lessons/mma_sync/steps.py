@@ -38,7 +38,7 @@ from gemmlab.records.registry import (
 )
 from gemmlab.records.runs import LARGE
 from gemmlab.records.wgmma_ceilings import LOADS
-from gemmlab.simulator.counters import SECTOR_BYTES
+from ptxsim.metrics import SECTOR_BYTES
 
 if TYPE_CHECKING:
     import pandas

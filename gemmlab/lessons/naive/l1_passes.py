@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gemmlab import ladder
-from gemmlab.cuda.architectures import WARP
 from gemmlab.cuda.device import require_gpu, software_versions
 from gemmlab.measure import profiler
 from gemmlab.measure.timing import now
 from gemmlab.records.registry import DATE, NUMBER, SIZE, TEXT, Say, Table
 from gemmlab.records.runs import Measured, of_default
+from ptxsim.architectures import WARP
 
 if TYPE_CHECKING:
     import pandas

@@ -10,7 +10,7 @@ from math import prod
 
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.trace import Trace, TraceError
-from gemmlab.simulator import BoxCopy
+from ptxsim import BoxCopy
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gemmlab.cuda import nvrtc
 from gemmlab.cuda.device import Gpu, gpu, require_gpu, software_versions
 from gemmlab.cuda.options import LEVEL
 from gemmlab.folders import kernel_file
@@ -48,6 +47,7 @@ from gemmlab.records.registry import (
 )
 from gemmlab.sass import loops
 from gemmlab.sass.inner_loop import register_reads
+from ptxsim.compile import nvrtc
 
 if TYPE_CHECKING:
     import numpy

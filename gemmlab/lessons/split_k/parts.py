@@ -15,7 +15,7 @@ from gemmlab.ladder import IllegalSetting
 from gemmlab.ladder.joins import ALONE, ATOMICS, JOINS, SECOND_KERNEL, STREAM_K
 from gemmlab.ladder.launch import multiplying
 from gemmlab.loading import load
-from gemmlab.simulator.counters import SECTOR_BYTES
+from ptxsim.metrics import SECTOR_BYTES
 
 if TYPE_CHECKING:
     import pandas

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gemmlab.cuda.architectures import LIMITS, base
 from gemmlab.ladder.constraints import Constraint
 from gemmlab.ladder.joins import (
     ALONE,
@@ -35,6 +34,7 @@ from gemmlab.ladder.shapes import (
     tile_reuse,
     tiles_of_c,
 )
+from ptxsim.architectures import LIMITS, base
 
 PADDING = 4  # floats, of a row of what is transposed on its way into shared memory
 MOST_ROWS_OF_BLOCKS = 65535

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from gemmlab.cuda.architectures import WARP
 from gemmlab.loading import load
 from gemmlab.records import runs
+from ptxsim.architectures import WARP
 
 if TYPE_CHECKING:
     import pandas

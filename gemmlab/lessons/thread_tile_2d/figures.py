@@ -17,7 +17,7 @@ from gemmlab.plots.matrix import require_trace
 from gemmlab.plots.memory.tiles import write_notes
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import ARRAYS, LARGE, MARGIN, NORMAL, SMALL, WIDTH, plural, styled
-from gemmlab.simulator.counters import FMA_METRIC
+from ptxsim.metrics import FMA_METRIC
 
 MOST_SIDE = 16  # rows and columns of a thread's tile that can be drawn
 NOTES = 2.35  # inches for notes at the right

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gemmlab import simulator
+import ptxsim
 from gemmlab.cuda.options import options_for
 from gemmlab.folders import kernel_file
 from gemmlab.lessons.tma_wgmma.rung import GROUP_THREADS, SQUARE
@@ -26,9 +26,9 @@ def in_shared_memory(swizzle: str) -> np.ndarray:
     columns = SWIZZLE_BYTES[swizzle] // 2
     numbers = np.arange(ROWS * columns, dtype=np.uint16).reshape(ROWS, columns)
     lies = np.zeros(numbers.size, np.uint16)
-    simulator.launch(
+    ptxsim.launch(
         PROBE, "box", (1, 1, 1), (GROUP_THREADS, 1, 1),
-        [simulator.TensorMap(numbers, numbers.shape, swizzle=swizzle), lies, numbers.nbytes],
+        [ptxsim.TensorMap(numbers, numbers.shape, swizzle=swizzle), lies, numbers.nbytes],
         shared_bytes=numbers.nbytes, options=options_for({}), by_symbol=True,
     )  # fmt: skip
     return lies.reshape(-1, CHUNK)[:, 0].astype(int) // CHUNK
@@ -44,8 +44,8 @@ def sums() -> np.ndarray:
     a[:, 0], a[:, 1] = np.arange(SQUARE), 1
     b[0], b[1] = SQUARE, np.arange(SQUARE)
     held = np.full((GROUP_THREADS, 32), np.nan, np.float32)
-    maps = [simulator.TensorMap(one, one.shape, swizzle="128B") for one in (a, b)]
-    simulator.launch(
+    maps = [ptxsim.TensorMap(one, one.shape, swizzle="128B") for one in (a, b)]
+    ptxsim.launch(
         PROBE, "sums", (1, 1, 1), (GROUP_THREADS, 1, 1), [*maps, held], options=options_for({}),
         by_symbol=True,
     )  # fmt: skip

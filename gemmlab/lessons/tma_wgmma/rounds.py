@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gemmlab import ladder, simulator
+import ptxsim
+from gemmlab import ladder
 from gemmlab.cuda.options import options_for
 from gemmlab.ladder import Problem, Settings, Target
 
@@ -42,7 +43,7 @@ def order(settings: Settings, m: int, n: int) -> np.ndarray:
     down, across = (-(-end // size) for end, size in zip((m, n), _size(settings), strict=True))
     rows, columns = np.full((2, down * across), -1, np.int32)
     group = -(-settings["GROUP"] // PERSISTENT.cluster_tiles(settings)[0])
-    simulator.launch(
+    ptxsim.launch(
         PLACES, "places", (-(-rows.size // THREADS), 1, 1), (THREADS, 1, 1),
         [rows, columns, rows.size, down, across, group], options=options_for({}),
     )  # fmt: skip

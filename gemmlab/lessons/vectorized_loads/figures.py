@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from gemmlab.cuda.architectures import WARP
 from gemmlab.kernel.trace import Access, Trace
 from gemmlab.plots import style
 from gemmlab.plots.matrix import SECTOR_BYTES, require_access, require_trace
 from gemmlab.plots.memory.warps import lanes_in_words
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import MARGIN, NORMAL, SMALL, WIDTH, plural, styled
-from gemmlab.simulator import WarpAccess
+from ptxsim import WarpAccess
+from ptxsim.architectures import WARP
 
 LINE_BYTES = 128  # a line of the L1 cache; shared memory delivers as much in one wavefront
 WORD = 4

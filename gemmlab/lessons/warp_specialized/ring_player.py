@@ -14,7 +14,7 @@ from gemmlab.lessons.warp_specialized.figures.turns import moments
 from gemmlab.loading import load
 from gemmlab.notebook.labs.panel import picture, status
 from gemmlab.plots.style import FAINT, VERMILION
-from gemmlab.simulator import LaunchError
+from ptxsim import LaunchError
 
 STAGES = "STAGES"
 STEPS = 8  # along K

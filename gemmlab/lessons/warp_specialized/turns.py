@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gemmlab.kernel.trace import Trace
-from gemmlab.simulator import BoxCopy
-from gemmlab.simulator.run import Step
+from ptxsim import BoxCopy
+from ptxsim.run import Step
 
 WARPS = 4  # of a warpgroup
 STEP = 64  # of K

@@ -10,7 +10,6 @@ from matplotlib.collections import LineCollection
 from matplotlib.patches import Rectangle
 
 from gemmlab.analysis.traced.block_replay import NOTHING, Played
-from gemmlab.cuda.architectures import WARP
 from gemmlab.kernel.trace import Trace
 from gemmlab.plots import style
 from gemmlab.plots.matrix import draw_grid, require_trace
@@ -18,6 +17,7 @@ from gemmlab.plots.memory.banks import Banks
 from gemmlab.plots.memory.tiles import fill
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import ARRAYS, LINE, MARGIN, NORMAL, SMALL, WIDTH, plural, styled
+from ptxsim.architectures import WARP
 
 SIDE = 3.3  # inches, the longer side of the block's tile
 HEAD = 1.0  # room for the title, a name and numbers

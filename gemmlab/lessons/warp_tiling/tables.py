@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from gemmlab.analysis.counters import IN_L1
-from gemmlab.cuda.architectures import LIMITS, base
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import SIMULATED
 from gemmlab.records import runs
+from ptxsim.architectures import LIMITS, base
 
 if TYPE_CHECKING:
     import pandas

@@ -8,12 +8,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from gemmlab.cuda.architectures import WARP
 from gemmlab.lessons.wmma.fragments import PIECE, lanes_of
 from gemmlab.plots import style
 from gemmlab.plots.matrix import draw_grid
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import ARRAYS, LARGE, NORMAL, SMALL, WIDTH, styled
+from ptxsim.architectures import WARP
 
 SIDE, GAP, TOP = 3.1, 0.75, 0.55  # inches: of a matrix, between two, above the first
 A_LEFT = (WIDTH - 2 * SIDE - GAP) / 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gemmlab import simulator
+import ptxsim
 from gemmlab.folders import kernel_file
 from gemmlab.kernel.compiler import options_for
 from gemmlab.ladder import PIECES_PROBE
@@ -24,7 +24,7 @@ def by_wmma() -> dict[str, np.ndarray]:
     held = {name: np.full((LANES, places), np.nan, np.float32)
             for name, places in {"A": 16, "B": 16, "C": 8}.items()}  # fmt: skip
     halves = [numbers.astype(np.float16), numbers.astype(np.float16)]
-    simulator.launch(
+    ptxsim.launch(
         PROBE, "fragments", (1, 1, 1), (LANES, 1, 1),
         [*halves, numbers.astype(np.float32), *held.values()], options=options_for({}),
     )  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from gemmlab.cuda.architectures import WARP
 from gemmlab.ladder.constraints import Constraint, enough_registers, whole_block
 from gemmlab.ladder.launch import single
 from gemmlab.ladder.planted import Planted
@@ -20,6 +19,7 @@ from gemmlab.ladder.shapes import (
     tile_reuse,
     tiles_of_c,
 )
+from ptxsim.architectures import WARP
 
 HALVES_PADDING = FLOATS_PADDING = 8  # of a row; a step beside 14 has another, ROW_PAD
 

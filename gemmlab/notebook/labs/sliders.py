@@ -10,9 +10,6 @@ import html
 import ipywidgets
 
 from gemmlab import ladder
-from gemmlab.cuda.architectures import ARCHS, SIMULATED_ARCH
-from gemmlab.cuda.nvrtc import CompileError, NoCompiler
-from gemmlab.cuda.occupancy import OccupancyError
 from gemmlab.kernel.kernel import Kernel, KernelMistake
 from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import IllegalSetting, LadderError, Settings
@@ -22,7 +19,10 @@ from gemmlab.notebook.labs.lab_view import LINES_TITLE, NUMBERS_TITLE, View, kno
 from gemmlab.notebook.labs.panel import PAPER, picture, status
 from gemmlab.notebook.labs.refusal import USE, reason_of, refusal
 from gemmlab.plots.style import FAINT, VERMILION
-from gemmlab.simulator import LaunchError
+from ptxsim import LaunchError
+from ptxsim.architectures import ARCHS, SIMULATED_ARCH
+from ptxsim.compile.nvrtc import CompileError, NoCompiler
+from ptxsim.occupancy import OccupancyError
 
 PICTURE_WIDTH = "780px"  # with sliders and caption it fits a window of 1400×1000
 GRID = {  # as many columns of controls as there is room for

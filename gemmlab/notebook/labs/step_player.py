@@ -13,7 +13,7 @@ from gemmlab.ladder import IllegalSetting, Workspace
 from gemmlab.notebook.labs.panel import picture, status
 from gemmlab.plots import step
 from gemmlab.plots.style import FAINT, VERMILION, shape_label
-from gemmlab.simulator import LaunchError
+from ptxsim import LaunchError
 
 DPI = 130  # of the picture: sharp enough, and quickly drawn
 BLOCKS = 2  # along the rows and the columns of C, where no size is given

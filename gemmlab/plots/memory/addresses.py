@@ -9,12 +9,12 @@ import numpy
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from gemmlab.cuda.architectures import WARP
 from gemmlab.kernel.trace import Access
 from gemmlab.plots import style
 from gemmlab.plots.matrix import SECTOR_BYTES, require_access
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import MARGIN, SMALL, WIDTH, plural, styled
+from ptxsim.architectures import WARP
 
 MOST_OUTLINED = 128  # sectors that a panel spans with room for an outline around each
 

@@ -9,13 +9,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from gemmlab.cuda.architectures import WARP
 from gemmlab.plots import style
 from gemmlab.plots.memory.warps import lanes_in_words
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import MARGIN, NORMAL, SMALL, WIDTH, plural, styled
-from gemmlab.simulator import WarpAccess
-from gemmlab.simulator.counters import (
+from ptxsim import WarpAccess
+from ptxsim.architectures import WARP
+from ptxsim.metrics import (
     BANK_BYTES,
     BANKS,
     MATRIX_METRICS,

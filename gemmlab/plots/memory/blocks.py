@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from gemmlab.cuda.architectures import WARP
 from gemmlab.kernel.trace import Trace, TraceError
 from gemmlab.plots import style
 from gemmlab.plots.matrix import draw_grid, require_access, require_trace
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import MARGIN, SMALL, plural, styled
+from ptxsim.architectures import WARP
 
 MOST_CELLS = 128  # rows and columns of C that are shown at most
 SIDE = 4.5  # inches, of the map at most

@@ -13,7 +13,6 @@ from matplotlib.patches import Rectangle
 
 from gemmlab.analysis.traced.block_replay import NOTHING
 from gemmlab.analysis.traced.thread_reads import ThreadReads
-from gemmlab.cuda.architectures import WARP
 from gemmlab.kernel.trace import Trace
 from gemmlab.plots import style
 from gemmlab.plots.matrix import CUT, draw_grid, require_trace
@@ -21,6 +20,7 @@ from gemmlab.plots.memory.blocks import rectangles
 from gemmlab.plots.memory.tiles import fill, write_notes
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import ARRAYS, LINE, MARGIN, NORMAL, SMALL, WIDTH, plural, styled
+from ptxsim.architectures import WARP
 
 TILE = 0.7  # inches along K, of the tiles of A and B
 STRIP = 0.55  # room for the lanes beside A

@@ -11,12 +11,12 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.patches import Rectangle
 
-from gemmlab.cuda.architectures import WARP
 from gemmlab.kernel.trace import Access, Trace
 from gemmlab.plots import style
 from gemmlab.plots.matrix import SECTOR_BYTES, draw_grid, require_access, require_trace
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import LINE, MARGIN, NORMAL, SMALL, WIDTH, plural, styled
+from ptxsim.architectures import WARP
 
 MOST_CELLS = 32  # rows and columns of a matrix that are shown at most
 LEAST_CELLS = 16

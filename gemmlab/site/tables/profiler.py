@@ -28,8 +28,8 @@ from gemmlab.records import runs, stalls
 from gemmlab.records.registry import RUNS, NoRecord, replayed
 from gemmlab.records.runs import Measured
 from gemmlab.report import number
-from gemmlab.simulator.counters import FMA_METRIC, HMMA_METRIC, METRICS, TIMING_DEPENDENT
 from gemmlab.site import cache
+from ptxsim.metrics import FMA_METRIC, HMMA_METRIC, METRICS, TIMING_DEPENDENT
 
 WALK = "05_thread_tile_2d"  # the rung that docs/nsight_compute.md walks through
 SMALL = (512, 512, 512)

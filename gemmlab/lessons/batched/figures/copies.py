@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
-from gemmlab.cuda.architectures import WARP
 from gemmlab.lessons.batched.copies import BANKS, WORD_BYTES, Copy
 from gemmlab.plots import style
 from gemmlab.plots.matrix import SECTOR_BYTES
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import LINE, MARGIN, NORMAL, SMALL, WIDTH, plural, styled
+from ptxsim.architectures import WARP
 
 MOST = 4  # copies beside each other
 HEAD, NAMES, GAP, LEFT = 0.5, 0.42, 0.42, 0.34  # inches; LEFT is room for an arrow

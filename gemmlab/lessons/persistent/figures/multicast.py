@@ -8,7 +8,7 @@ from gemmlab.lessons.persistent.schedule import Schedule
 from gemmlab.plots import style
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import ARRAYS, LARGE, MARGIN, NORMAL, SMALL, WIDTH, styled
-from gemmlab.simulator import BoxCopy
+from ptxsim import BoxCopy
 
 SHARES = (0.55, 0.22)  # of a matrix's colour, for boxes that block 0, and block 1, asks for
 C_SHARES = (0.3, 0.12)

@@ -8,15 +8,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from gemmlab.cuda.architectures import WARP
 from gemmlab.kernel.trace import Trace
 from gemmlab.plots import style
 from gemmlab.plots.matrix import require_trace
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import ARRAYS, LARGE, LINE, MARGIN, NORMAL, SMALL, WIDTH, plural, styled
-from gemmlab.simulator import BoxCopy, FactorRead
-from gemmlab.simulator.tensor_cores.descriptors import Fields
-from gemmlab.simulator.threads.warpgroups import WARPS
+from ptxsim import BoxCopy, FactorRead
+from ptxsim.architectures import WARP
+from ptxsim.hopper import GROUP_WARPS, DescriptorFields
 
 MOST = 0.0165  # inches for an element
 LABELS, GAP, TOP, BAR = 0.4, 0.75, 0.95, 0.36  # inches
@@ -105,11 +104,11 @@ def _groups(trace: Trace, block) -> dict[int, tuple[int, int]]:
     for access in trace.run.accesses(block):
         if (access.array, access.operation) == ("C", "store"):
             rows = access.addresses[access.active] // trace.c_bytes // trace.n
-            found.setdefault(access.warp // WARPS, set()).update(rows.tolist())
+            found.setdefault(access.warp // GROUP_WARPS, set()).update(rows.tolist())
     for box in trace.run.boxes(block):
         if box.operation == "store":
             rows = range(box.corner[0], min(box.corner[0] + box.box[0], trace.m))
-            found.setdefault(box.warp // WARPS, set()).update(rows)
+            found.setdefault(box.warp // GROUP_WARPS, set()).update(rows)
     return {group: (min(rows), max(rows)) for group, rows in sorted(found.items())}
 
 
@@ -241,7 +240,7 @@ def _draw_reads(ax: Axes, name: str, reads: list[FactorRead]) -> None:
 
 
 def _described(reads: list[FactorRead]) -> str:
-    found = Fields.of(np.array([one.descriptor for one in reads]))
+    found = DescriptorFields.of(np.array([one.descriptor for one in reads]))
     begins = style.listed([str(at) for at in found.start - found.start[0]])
     words = (
         f"Descriptors: begin at bytes {begins} of it; a swizzle of {found.width[0]} bytes; "

@@ -8,11 +8,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from gemmlab.cuda.architectures import WARP
 from gemmlab.plots import style
 from gemmlab.plots.matrix import draw_grid
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import ARRAYS, LARGE, MARGIN, NORMAL, SMALL, WIDTH, styled
+from ptxsim.architectures import WARP
 
 BANKS, BANK_BYTES, CHUNK_BYTES, ROWS = 32, 4, 16, 8
 ACROSS = BANKS * BANK_BYTES // CHUNK_BYTES  # chunks side by side in all banks

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from gemmlab.cuda.architectures import REGISTERS_PER_SM
 from gemmlab.lessons.warp_specialized.register_budget import Share
 from gemmlab.plots import style
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import LARGE, MARGIN, NORMAL, SMALL, WIDTH, styled
+from ptxsim.architectures import REGISTERS_PER_SM
 
 COLOURS = {"producer": style.ORANGE, "consumers": style.SKY}
 ROW, BAR = 0.55, 0.4  # inches

@@ -1,0 +1,51 @@
+"""A CUDA kernel run on NumPy: NVRTC compiles it, its PTX is executed here. No GPU is needed.
+
+    >>> run = launch(Path("kernel.cu"), "scale", 1, 32, [x, 2.0], count=True)
+    >>> run.counters["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"]
+
+Results of float32 kernels equal an NVIDIA H200's bit for bit, and so do the counts of requests and
+sectors of global memory, but for what metrics.py names. Read in this order: launcher, ptx,
+contraction, translate with instructions/, grid, machine, memory/, arithmetic/, metrics, checks/.
+"""
+
+from ptxsim.async_copy.tensor_map import TensorMap, TensorMaps
+from ptxsim.compile.nvrtc import CompileError, NoCompiler
+from ptxsim.contraction import Note
+from ptxsim.counting import BoxCopy, FactorRead, WarpAccess
+from ptxsim.errors import LaunchError, TakesTooLong
+from ptxsim.launcher import launch
+from ptxsim.machine import Deadline, Finding
+from ptxsim.memory.global_memory import read_only, uninitialised
+from ptxsim.memory.structures import Part, Pointers, Structure
+from ptxsim.metrics import LineCount
+from ptxsim.ptx import PtxError
+from ptxsim.run import Run, Step
+from ptxsim.system_calls import FirstLines
+from ptxsim.translate import UnknownInstruction
+
+__all__ = [
+    "BoxCopy",
+    "CompileError",
+    "Deadline",
+    "FactorRead",
+    "Finding",
+    "FirstLines",
+    "LaunchError",
+    "LineCount",
+    "NoCompiler",
+    "Note",
+    "Part",
+    "Pointers",
+    "PtxError",
+    "Run",
+    "Step",
+    "Structure",
+    "TakesTooLong",
+    "TensorMap",
+    "TensorMaps",
+    "UnknownInstruction",
+    "WarpAccess",
+    "launch",
+    "read_only",
+    "uninitialised",
+]

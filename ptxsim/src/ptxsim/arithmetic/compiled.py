@@ -1,0 +1,101 @@
+"""The multiply-add as machine code, where numba is installed: the same bits, in less time.
+
+multiply_add.py is the model, and all that is needed. It takes six or more passes over its operands,
+each a call of NumPy; a processor's own fused multiply-add takes one. To load numba, and what it
+compiled once, costs about a second, so that waits until this process has spent as much on NumPy's
+way. Which NaN comes of two is left open, as NumPy leaves it.
+
+The functions are those of machine_code.py. A ufunc takes one element after the other wherever an
+operand is the same along an axis. `rows` takes as many as the processor can at once, and gives up
+where a result is NaN or subnormal: then the ufunc does it again.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, lru_cache, partial
+from importlib import import_module
+
+import numpy as np
+
+f4 = np.float32
+
+A_CALL = 1 << 13  # elements that cost as much as calling NumPy for any
+WORTH_IT = 1 << 28  # elements, calls included
+FEW = 1 << 12  # elements that are done before rows of them are laid out
+AXES = 4  # of what machine_code.rows takes
+MACHINE_CODE = "ptxsim.arithmetic.machine_code"
+
+_done = 0
+
+
+def fma(size: int):
+    """A function (float64 a, float64 b, float32 c, out=None) for float32 a * b + c, or None.
+
+    `size`: how many elements are asked for now. None where numba is missing, or not yet worth it.
+    """
+    return _of(size, 0)
+
+
+def fma_ftz(size: int):
+    """The same, where a result that is subnormal after rounding to 24 bits is zero."""
+    return _of(size, 1 if size < FEW else 2)
+
+
+def _of(size: int, which: int):
+    global _done
+    _done += size + A_CALL
+    return _functions()[which] if _done > WORTH_IT else None
+
+
+def _fma_ftz(rows, one_by_one, a, b, c, out=None):
+    """`rows` where it can, and the ufunc `one_by_one`. `out`: C-contiguous."""
+    layout = _layout(a.shape, b.shape, c.shape)
+    if layout is None:
+        return one_by_one(a, b, c, out=out)
+    whole, shapes, exchanged = layout
+    result = np.empty(whole, f4) if out is None else out
+    x, y = (b, a) if exchanged else (a, b)
+    given = map(np.ascontiguousarray, (x, y, c, result))
+    in_axes = map(np.ndarray.reshape, given, shapes)
+    return one_by_one(a, b, c, out=result) if rows(*in_axes) else result
+
+
+@lru_cache(1 << 12)
+def _layout(*shapes: tuple[int, ...]):
+    """The shape of the result; all four in AXES axes; whether the factors change places.
+
+    The first factor is whole along the last axis. Axes that all of them either have or not are one.
+    None where there are too many, or a sum that is the same along the last axis.
+    """
+    whole = np.broadcast_shapes(*shapes)
+    every = [(1,) * (len(whole) - len(shape)) + shape for shape in (*shapes, whole)]
+    merged: list[list[int]] = []
+    for lengths in zip(*every, strict=True):
+        if lengths[-1] == 1:
+            continue
+        if merged and [x == 1 for x in merged[-1]] == [x == 1 for x in lengths]:
+            merged[-1] = [x * y for x, y in zip(merged[-1], lengths, strict=True)]
+        else:
+            merged.append(list(lengths))
+    columns = [[1] * 4] * (AXES - len(merged)) + merged
+    a, b, c, result = zip(*columns, strict=True)
+    exchanged = a[-1] < b[-1]
+    if len(result) > AXES or max(a[-1], b[-1]) < result[-1] or c[-1] < result[-1]:
+        return None
+    return whole, ((b, a) if exchanged else (a, b)) + (c, result), exchanged
+
+
+@cache
+def _functions():
+    """fma, and fma_ftz of few and of many, compiled or loaded from numba's cache; or three None.
+
+    A Ctrl-C waits until numba is imported: half imported, it could not be imported again.
+    """
+    with ThreadPoolExecutor(1) as loader:  # signals interrupt the main thread alone
+        try:
+            machine_code = loader.submit(import_module, MACHINE_CODE).result()
+        except ImportError:  # numba is not there, or made for another NumPy
+            return None, None, None
+    in_rows = partial(_fma_ftz, machine_code.rows, machine_code.fma_ftz)
+    return machine_code.fma, machine_code.fma_ftz, in_rows

@@ -1,0 +1,275 @@
+"""Which fused multiply-adds are exact in float64, so that they cannot round twice.
+
+Looking for a second rounding costs half as much as the multiply-add itself (see multiply_add.py),
+and for nearly every instruction of a matrix product the range of its result tells enough.
+
+Take the *granule* of the numbers that a kernel is given: the largest power of two 2**g, at most 1,
+of which all are integer multiples. A product of d such numbers is a multiple of 2**(d * g), a sum
+of those is too, and rounding to float32 keeps it so. A float64 holds every multiple of 2**(d * g)
+below 2**(53 + d * g) exactly. And where d * g is at least -126, no result other than 0 is
+subnormal.
+
+`Exactness` finds d for every register from the program text, `known_sums` what that says of sums of
+degree d for the data at hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ptxsim.ptx import TYPE_BYTES, Immediate, Instruction, Kernel, Register, Vector
+
+UNKNOWN = 99
+HIGHEST_DEGREE = 4
+PIECE = 1 << 16  # numbers looked at together: what is made of them stays in the cache
+WRITES_MEMORY = {"st", "atom", "red", "stmatrix", "wmma"}
+SAME_AS_SOURCES = {"add", "sub", "neg", "abs", "min", "max"}
+WORDS = {"f32", "b32", "u32", "s32"}  # a copy of four float32 is one of four integers in PTX
+
+
+@dataclass(frozen=True)
+class KnownSum:
+    """What is known of a * b + c before it is computed.
+
+    Its float64 value is exact where its magnitude is below `exact_below`; it is never a subnormal
+    float32 if `normal`; the magnitude of a finite a * b is at most `largest_product`.
+    """
+
+    exact_below: float
+    normal: bool
+    largest_product: float
+
+
+NOTHING_KNOWN = KnownSum(0.0, False, np.inf)
+
+
+class Exactness:
+    """What the program text says of each register.
+
+    `degrees`: register -> of how many given numbers its value is at most a product; UNKNOWN if
+    unclear. `given`: the registers that hold nothing but given numbers and zeros. Given numbers are
+    float32 arguments and what is read from arrays that nobody has written yet: who reads from
+    others must no longer trust this (see `load` in machine.py).
+    """
+
+    def __init__(self, kernel: Kernel):
+        self._kernel = kernel
+        self._parameters = {name for name, ptx_type in kernel.parameters if ptx_type == "f32"}
+        self.degrees = self._find_degrees()
+        self.given = self._find_given()
+
+    def are_given(self, *operands) -> bool:
+        """Whether the operands are nothing but given numbers and zeros."""
+        return _all_given(self.given, operands)
+
+    def _find_degrees(self) -> dict[str, int]:
+        found = {name: 0 for name in self._kernel.registers}
+        shared, changed = 0, True
+        while changed:  # degrees only grow, and end at UNKNOWN
+            changed = False
+            for instruction in self._kernel.instructions:
+                stored = shared
+                if copies_to_shared(instruction):
+                    stored = 1
+                elif stores_to_shared(instruction):
+                    stored = _highest(found, instruction.operands[1:])
+                elif writes_shared(instruction):
+                    stored = UNKNOWN
+                changed, shared = changed or stored > shared, max(shared, stored)
+                degree = _degree(instruction, found, shared, self._parameters)
+                for register in instruction.defines:
+                    if degree > found[register]:
+                        found[register], changed = degree, True
+        return found
+
+    def _find_given(self) -> frozenset[str]:
+        given, shared, changed = set(self._kernel.registers), True, True
+        while changed:
+            changed = False
+            for instruction in self._kernel.instructions:
+                if copies_to_shared(instruction):
+                    pass
+                elif stores_to_shared(instruction):
+                    shared = shared and _all_given(given, instruction.operands[1:])
+                elif writes_shared(instruction):
+                    shared = False
+                lost = instruction.defines & given
+                if lost and not self._gives(instruction, given, shared):
+                    given -= lost
+                    changed = True
+        return frozenset(given)
+
+    def _gives(self, instruction: Instruction, given: set[str], shared: bool) -> bool:
+        """Whether the result is a given number, or zero."""
+        name, parts, sources = instruction.name, instruction.parts, instruction.operands[1:]
+        if name in ("mov", "selp"):
+            vector = any(isinstance(o, Vector) for o in instruction.operands)
+            return not vector and _all_given(given, sources[:2])
+        if name != "ld" or parts[-1] not in WORDS:
+            return False
+        if parts[1] == "param":
+            return sources[0].base.name in self._parameters
+        return "global" in parts or ("shared" in parts and shared)
+
+
+def copies_to_shared(instruction: Instruction) -> bool:
+    """Whether it brings data from global to shared memory as they are."""
+    return instruction.name == "cp"
+
+
+def stores_to_shared(instruction: Instruction) -> bool:
+    """Whether it stores single float32, or vectors of them, in shared memory."""
+    parts = instruction.parts
+    return parts[0] == "st" and "shared" in parts and TYPE_BYTES[parts[-1]] == 4
+
+
+def writes_shared(instruction: Instruction) -> bool:
+    """Whether it may change shared memory in any way."""
+    return instruction.name in WRITES_MEMORY and "global" not in instruction.parts
+
+
+def granule(values: list[np.ndarray]) -> int:
+    """The g of the module's text for everything in these arrays, seen as float32.
+
+    Infinities and NaN are left out: a result that comes from them is never in range.
+    """
+    lowest = 0
+    words = (as_float32(value).view(np.int32) for value in values)
+    for bits in (part for one in words for part in np.split(one, range(PIECE, one.size, PIECE))):
+        exponent, fraction = (bits >> 23) & 0xFF, bits & 0x7FFFFF
+        significand = np.where(exponent > 0, fraction | 0x800000, fraction)
+        # The lowest bit that is set is a power of two: as a float32, its exponent is its place.
+        lowest_bit = ((significand & -significand).astype(np.float32).view(np.int32) >> 23) - 127
+        place = lowest_bit + np.maximum(exponent, 1) - 150
+        counts = (significand != 0) & (exponent != 0xFF)
+        lowest = min(lowest, int(place.min(where=counts, initial=0)))
+    return lowest
+
+
+def as_float32(value) -> np.ndarray:
+    """The bytes of an array or a scalar, seen as float32."""
+    raw = np.asarray(value).reshape(-1).view(np.uint8)
+    return raw[: raw.size // 4 * 4].view(np.float32)
+
+
+def largest(values: list[np.ndarray]) -> float:
+    """The largest magnitude among the finite numbers in these arrays, seen as float32."""
+    highest = 0.0
+    for value in values:
+        magnitudes = np.abs(as_float32(value))
+        finite = magnitudes.max(initial=0.0, where=np.isfinite(magnitudes))
+        highest = max(highest, float(finite))
+    return highest
+
+
+def known_sums(values: list[np.ndarray]) -> dict[tuple[int, bool], KnownSum]:
+    """(degree, given) -> what is known of a * b + c of that degree, for the numbers in `values`.
+
+    `given`: whether both a and b are given numbers.
+    """
+    g, square = granule(values), largest(values) ** 2
+    known = {}
+    for degree in (*range(HIGHEST_DEGREE + 1), UNKNOWN):
+        for given in (False, True):
+            what = NOTHING_KNOWN
+            if degree * g >= -126 and degree != UNKNOWN:
+                what = KnownSum(2.0 ** (53 + degree * g), True, square if given else np.inf)
+            known[degree, given] = what
+    return known
+
+
+def nothing_known() -> dict[tuple[int, bool], KnownSum]:
+    """As `known_sums`, where the numbers are not known."""
+    degrees = (*range(HIGHEST_DEGREE + 1), UNKNOWN)
+    return {(degree, given): NOTHING_KNOWN for degree in degrees for given in (False, True)}
+
+
+def _degree(instruction: Instruction, found, shared: int, parameters: set[str]) -> int:
+    name, parts, sources = instruction.name, instruction.parts, instruction.operands[1:]
+    degree = UNKNOWN
+    if name == "mov" and not any(isinstance(o, Vector) for o in instruction.operands):
+        degree = _highest(found, sources)
+    elif parts[-1] not in WORDS:
+        pass
+    elif parts[:2] == ("ld", "param"):
+        degree = 1 if sources[0].base.name in parameters else UNKNOWN
+    elif parts[0] == "ld" and "global" in parts:
+        degree = 1
+    elif parts[0] == "ld" and "shared" in parts:
+        degree = shared
+    elif name in ("fma", "mul") and parts[-1] == "f32":
+        degree = _highest(found, sources[:1]) + _highest(found, sources[1:2])
+        degree = max(degree, _highest(found, sources[2:]))
+    elif name in SAME_AS_SOURCES and parts[-1] == "f32":
+        degree = _highest(found, sources)
+    elif name == "selp":
+        degree = _highest(found, sources[:2])
+    return degree if degree <= HIGHEST_DEGREE else UNKNOWN
+
+
+def _highest(found: dict[str, int], operands) -> int:
+    highest = 0
+    for operand in operands:
+        if isinstance(operand, Register):
+            highest = max(highest, found[operand.name])
+        elif isinstance(operand, Vector):
+            highest = max(highest, _highest(found, operand.items))
+        elif not (isinstance(operand, Immediate) and operand.value == 0):
+            return UNKNOWN
+    return highest
+
+
+def may_make_subnormals(kernel: Kernel, types) -> bool:
+    """Whether a float32 register can hold a subnormal number that no argument held.
+
+    Not by loads, moves and choices of what is none, and not by arithmetic with `.ftz`.
+    """
+    return any(
+        isinstance(target, Register)
+        and types[target.name] == np.float32
+        and not _flushes(instruction, types)
+        for instruction in kernel.instructions
+        if instruction.has_result
+        for target in _targets(instruction)
+    )
+
+
+def _targets(instruction: Instruction):
+    first = instruction.operands[0]
+    return first.items if isinstance(first, Vector) else (first,)
+
+
+def _flushes(instruction: Instruction, types) -> bool:
+    name, parts = instruction.name, instruction.parts
+    if name in ("ld", "ldu", "shfl"):
+        return True
+    if name in ("mov", "selp"):
+        return all(_is_normal(one, types) for one in instruction.operands[1:])
+    if name in ("neg", "abs", "copysign"):
+        return all(_is_normal(one, types) for one in instruction.operands[1:])
+    if name == "cvt":
+        return "ftz" in parts or parts[-1][0] in "us" or parts[-1] == "f16"
+    return "ftz" in parts
+
+
+def _is_normal(operand, types) -> bool:
+    if isinstance(operand, Register):
+        return types[operand.name] in (np.float32, np.bool_)
+    if isinstance(operand, Immediate):
+        return operand.value == 0 or (operand.is_float and abs(operand.value) >= 2.0**-126)
+    return False
+
+
+def _all_given(given: set[str], operands) -> bool:
+    for operand in operands:
+        if isinstance(operand, Register):
+            if operand.name not in given:
+                return False
+        elif isinstance(operand, Vector):
+            if not _all_given(given, operand.items):
+                return False
+        elif not (isinstance(operand, Immediate) and operand.value == 0):
+            return False
+    return True

@@ -1,0 +1,230 @@
+"""Arithmetic of float16 and bfloat16, alone or two in a register.
+
+A number is kept as its 16 bits. To compute, it becomes a float64, in which a product of two is
+exact, and a sum is rounded to odd (see rounding.py); the result is rounded once, to nearest. What
+needs no more than a float32 is faster that way: see "without flags".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptxsim.arithmetic import rounding, special_functions
+
+f4, f8, i4, u2, u4 = np.float32, np.float64, np.int32, np.uint16, np.uint32
+
+FROM_BITS = {"f16": rounding.from_float16, "bf16": rounding.from_bfloat16}
+TO_BITS = {"f16": rounding.to_float16, "bf16": rounding.to_bfloat16}
+TOO_LARGE = {"f16": 2.0**16, "bf16": 2.0**128}
+INFINITY = {"f16": u2(0x7C00), "bf16": u2(0x7F80)}
+SMALLEST_NORMAL = {"f16": 2.0**-14, "bf16": 2.0**-126}
+SIGN, MAGNITUDE = u2(0x8000), u2(0x7FFF)
+NAN = rounding.NARROW_NAN
+PIECE = 1 << 16  # numbers at a time: what is made of them stays in the cache
+
+SPREAD = i4(0x8FFFE000 - 2**32)  # sign, exponent and mantissa of a float16, 13 bits higher
+SCALE = f4(2.0**112)
+SUBNORMAL = u4(113 << 23)  # as bits of a float32: 2**-14; what is less is subnormal as a float16
+LEAST_TOO_LARGE = i4(0x477FF000)  # as bits of a float32: 65520, which rounds to infinity
+
+
+def each_half(function, words, count: int):
+    """`function` on both 16-bit parts of `count`-fold operands (int32), as int32."""
+    parts = [_parts(word) for word in words[:count]]
+    shape = np.broadcast_shapes(*(part.shape for part in parts))
+    halves = np.empty(shape, u2)
+    if halves.size <= PIECE:
+        halves[...] = function(*parts)
+        return halves.view(np.int32)[..., 0]
+    flat, rows = halves.reshape(-1), [np.broadcast_to(p, shape).reshape(-1) for p in parts]
+    for at in range(0, halves.size, PIECE):
+        flat[at : at + PIECE] = function(*(row[at : at + PIECE] for row in rows))
+    return halves.view(np.int32)[..., 0]
+
+
+def _parts(words):
+    """Both halves of int32 words along one more axis, the lower first: uint16."""
+    words = np.asarray(words)
+    return np.ascontiguousarray(words).view(u2).reshape(*words.shape, 2)
+
+
+def numbers(bits, name: str, ftz: bool = False):
+    """16-bit patterns as float64; with `ftz` subnormals are zeros."""
+    value = FROM_BITS[name](bits).astype(f8)
+    if ftz:
+        value = np.where(np.abs(value) < SMALLEST_NORMAL[name], np.copysign(0.0, value), value)
+    return value
+
+
+def pattern(value, name: str, ftz: bool = False, limit: str | None = None):
+    """float64, exact or rounded to odd, as 16 bits (uint16). `limit`: "sat" or "relu"."""
+    if limit == "sat":
+        value = rounding.saturate(value)
+    elif limit == "relu":
+        value = np.where(value < 0, 0.0, value)
+    if ftz:
+        scaled = numbers(TO_BITS[name](value * 16.0), name)  # rounded far from the subnormals
+        small = np.abs(value) < 2 * SMALLEST_NORMAL[name]
+        zero = small & (np.abs(scaled) < 16 * SMALLEST_NORMAL[name])
+        value = np.where(zero, np.copysign(0.0, value), value)
+    bits = TO_BITS[name](value)
+    if limit == "relu":
+        bits = np.where(bits == SIGN, u2(0), bits)
+    return bits
+
+
+def add(a, b, name, ftz, limit):
+    if not (ftz or limit):
+        return _from_sum(_single(a, name) + _single(b, name), name)
+    return pattern(rounding.sum_to_odd(numbers(a, name, ftz), numbers(b, name, ftz)),
+                   name, ftz, limit)  # fmt: skip
+
+
+def subtract(a, b, name, ftz, limit):
+    return add(a, b ^ SIGN, name, ftz, limit)
+
+
+def multiply(a, b, name, ftz, limit):
+    if not (ftz or limit):
+        return _from_sum(_single(a, name) * _single(b, name), name)
+    return pattern(numbers(a, name, ftz) * numbers(b, name, ftz), name, ftz, limit)
+
+
+def multiply_add(a, b, c, name, ftz, limit):
+    if not (ftz or limit):
+        if name == "f16":
+            return _multiply_add_float16(a, b, c)
+        return _multiply_add_bfloat16(a, b, c)
+    a, b, c = (numbers(x, name, ftz) for x in (a, b, c))
+    return pattern(rounding.sum_to_odd(a * b, c), name, ftz, limit)
+
+
+# ---- without flags -------------------------------------------------------------------------------
+# A float32 has more than twice the digits of a float16 or a bfloat16, and two more: the sum of two
+# of them, rounded to float32 and then once more, is the sum rounded once (Figueroa, "When is double
+# rounding innocuous?", 1995). Their product is a float32, or so small that both roundings agree.
+
+
+def _single(bits, name: str):
+    """16-bit patterns as float32."""
+    bits = np.asarray(bits, u2)
+    if name == "bf16":
+        return (bits.astype(u4) << u4(16)).view(f4)
+    if not bits.size or (bits & MAGNITUDE).max() >= INFINITY["f16"]:
+        return bits.view(np.float16).astype(f4)
+    # With its sign, exponent and mantissa where a float32 has them, it is too small by 2**112.
+    words = np.asarray(bits.view(np.int16).astype(i4))
+    words <<= i4(13)
+    words &= SPREAD
+    return words.view(f4) * SCALE
+
+
+def _from_sum(value, name: str):
+    """float32 to the nearest 16-bit number, as its bits."""
+    if name == "f16":
+        return _nearest_float16(value)
+    bits = value.view(u4)
+    bits = (bits + (u4(0x7FFF) + ((bits >> u4(16)) & u4(1))) >> u4(16)).astype(u2)
+    wrong = np.isnan(value)
+    return np.where(wrong, NAN, bits) if wrong.any() else bits
+
+
+def _nearest_float16(value):
+    """float32 to the nearest float16, as its bits: by integers, but for subnormals and the like."""
+    words = np.atleast_1d(value).view(i4)  # what NumPy computes of one number alone is no array
+    magnitudes = words & i4(0x7FFFFFFF)
+    # One less, and unsigned: 0 is as large as can be, and only subnormals are small.
+    special = magnitudes.view(u4) - u4(1) < SUBNORMAL - u4(1)
+    special |= magnitudes >= LEAST_TOO_LARGE
+    last = magnitudes >> i4(13)
+    last &= i4(1)
+    magnitudes += last
+    magnitudes -= i4((112 << 23) - 0xFFF)
+    np.maximum(magnitudes, i4(0), out=magnitudes)  # what was 0
+    magnitudes >>= i4(13)
+    signs = words >> i4(16)
+    signs &= i4(0x8000)
+    signs |= magnitudes
+    bits = signs.astype(u2)
+    if special.any():
+        bits[special] = _by_numpy(np.atleast_1d(value)[special])
+    return bits.reshape(np.shape(value))
+
+
+def _by_numpy(value):
+    """float32 or float64 to the nearest float16, as its bits."""
+    return np.where(np.isnan(value), NAN, value.astype(np.float16).view(u2))
+
+
+def _multiply_add_float16(a, b, c):
+    """A float64 has all digits of the sum, or lies on the same side of what separates float16s:
+    digits are lost only where one of the two is 2**53 times the last digit of the other.
+
+    As a float32 it still does, unless that is half-way between two float16, or subnormal as one.
+    """
+    product = _single(a, "f16") * _single(b, "f16")
+    total = product.astype(f8) + _single(c, "f16").astype(f8)
+    near = total.astype(f4)
+    bits = np.asarray(_nearest_float16(near))
+    words = near.view(u4)
+    again = (words & u4(0x1FFF)) == u4(0x1000)
+    again |= (words & u4(0x7FFFFFFF)) - u4(1) < SUBNORMAL
+    if again.any():
+        bits[again] = _by_numpy(total[again])
+    return bits
+
+
+def _multiply_add_bfloat16(a, b, c):
+    """As a float32, which decides unless it is half-way between two bfloat16: then, to odd."""
+    a, b, c = (_single(x, "bf16") for x in (a, b, c))
+    near = (a.astype(f8) * b.astype(f8) + c.astype(f8)).astype(f4)
+    bits = np.asarray(_from_sum(near, "bf16"))
+    half_way = (near.view(u4) & u4(0xFFFF)) == u4(0x8000)
+    if half_way.any():
+        a, b, c = (np.broadcast_to(x, near.shape)[half_way].astype(f8) for x in (a, b, c))
+        bits[half_way] = TO_BITS["bf16"](rounding.sum_to_odd(a * b, c))
+    return bits
+
+
+def negate(a, name, ftz):
+    return _flushed(a, name, ftz) ^ SIGN
+
+
+def magnitude(a, name, ftz):
+    return _flushed(a, name, ftz) & MAGNITUDE
+
+
+def extreme(a, b, name, ftz, larger: bool, nan: bool, xorsign: bool):
+    """The smaller or larger; of a number and a NaN the number, or with `nan` a NaN."""
+    a, b = _flushed(a, name, ftz), _flushed(b, name, ftz)
+    sign = (a ^ b) & SIGN
+    if xorsign:
+        a, b = a & MAGNITUDE, b & MAGNITUDE
+    x, y = numbers(a, name), numbers(b, name)
+    # Of two zeros the negative one is the smaller.
+    first = (x > y) if larger else (x < y)
+    first = first | ((x == y) & (((a & SIGN) == 0) == larger)) | np.isnan(y)
+    result = np.where(first, a, b)
+    result = np.where(np.isnan(x) & ~np.isnan(y), b, result)
+    wrong = (np.isnan(x) | np.isnan(y)) if nan else (np.isnan(x) & np.isnan(y))
+    if xorsign:
+        result = result | sign
+    return np.where(wrong, NAN, result)
+
+
+def power(a, name, ftz):
+    """2**a: that of float32, cut off."""
+    value = special_functions.power(numbers(a, name, ftz).astype(f4)).astype(f8)
+    bits = TO_BITS[name](value, "rz")
+    return np.where(value >= TOO_LARGE[name], INFINITY[name], bits)
+
+
+def tangent(a, name, ftz):
+    """The hyperbolic tangent."""
+    return pattern(np.tanh(numbers(a, name)), name)
+
+
+def _flushed(bits, name, ftz):
+    if not ftz:
+        return bits
+    return np.where(np.abs(numbers(bits, name)) < SMALLEST_NORMAL[name], bits & SIGN, bits)

@@ -1,0 +1,152 @@
+"""The fused multiply-add of float32: one rounding, as the GPU does it.
+
+The product of two float32 is exact in float64. Its sum with a third is not
+always, so rounding it again to float32 could round twice. That changes the result only where the
+float64 sum lies exactly half-way between two float32 (its low 29 bits are 1 followed by zeros) or
+is subnormal as a float32. There, and only there, the sum is corrected to "round to odd", after
+which the second rounding is right (Boldo and Melquiond, "Emulation of a FMA and correctly rounded
+sums", IEEE Transactions on Computers 57, 2008).
+
+Looking for such sums costs as much as the multiply-add. It can be left out where the float64 sum
+is known to be exact, which exactness.py says of sums below a limit. For that the largest magnitude
+that a running sum can have is kept beside it, in Magnitudes; only where that passes the limit, the
+values themselves are looked at.
+
+Where numba is installed, large products are left to the processor's own multiply-add: compiled.py.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+
+import numpy as np
+
+from ptxsim.arithmetic import compiled
+from ptxsim.arithmetic.float32 import SMALLEST_NORMAL, to_float32_ftz
+
+f4, f8, i4, i8 = np.float32, np.float64, np.int32, np.int64
+
+SPARE_BITS = 52 - 23  # the bits that a float64 has more than a float32
+HALF_WAY = i4(-(2**31))  # 1 followed by zeros, shifted to the top of 32 bits
+ROUNDED_UP = 1 + 2.0**-20  # more than the rounding of two float32 operations can add
+
+
+class Magnitudes:
+    """Upper bounds of the magnitudes in some arrays."""
+
+    def __init__(self):
+        self._bounds: dict = {}  # id of an array -> (weak reference to it, bound)
+
+    def take(self, array) -> float:
+        """The bound of `array`, forgotten with that: found by looking at it where none is known."""
+        reference, bound = self._bounds.pop(id(array), (None, np.nan))
+        if reference is None or reference() is not array or bound != bound:
+            return magnitude(array)
+        return bound
+
+    def put(self, array: np.ndarray, bound: float) -> None:
+        if len(self._bounds) > 4096:  # most of them of arrays that are gone
+            self._bounds.clear()
+        self._bounds[id(array)] = weakref.ref(array), bound
+
+
+def magnitude(values) -> float:
+    """The largest magnitude; NaN if one is NaN."""
+    return max(-float(values.min()), float(values.max()))
+
+
+def fma(a, b, c):
+    """float32 a * b + c with one rounding; `a` and `b` are the operands as float64, c float32."""
+    if machine_code := compiled.fma(np.broadcast(a, b, c).size):
+        return machine_code(a, b, c)
+    total = _sum(multiply(a, b), c)
+    small = (np.abs(total) < 2 * SMALLEST_NORMAL) & (total != 0)
+    return _made_odd(total, _half_way(total) | small, a, b, c).astype(f4)
+
+
+def fma_ftz(a, b, c, known, magnitudes: Magnitudes):
+    """As `fma`, but a subnormal result is zero.
+
+    The operands are taken as flushed already: see `flush`. `known` is a KnownSum of exactness.py.
+    """
+    if machine_code := compiled.fma_ftz(np.broadcast(a, b, c).size):
+        return machine_code(a, b, c)
+    product = multiply(a, b)
+    result = np.empty(np.broadcast(product, c).shape, f4)
+    bound = add(product, c, (a, b), magnitudes.take(c), known, result)
+    magnitudes.put(result, bound)
+    return result
+
+
+def multiply(a, b):
+    """float64 a * b, exact, in memory that the next call of this thread overwrites.
+
+    New memory for every product would cost more than the arithmetic: the system hands it out
+    zeroed.
+    """
+    return np.multiply(a, b, out=_scratch("product", np.broadcast(a, b).shape, f8))
+
+
+def add(product, c, factors, bound: float, known, out) -> float:
+    """float32 product + c into `out`, rounded once, subnormals as zero; a bound of its magnitudes.
+
+    `product`: float64, that of the two `factors`; `bound`: of the magnitudes in `c`.
+    """
+    limit = known.exact_below
+    if bound < limit:  # else it is not worth trying
+        np.add(product, c, out=out, dtype=f8, casting="same_kind")
+        bound = (bound + known.largest_product) * ROUNDED_UP
+        if not bound < limit:
+            bound = magnitude(out)
+        if bound < limit:
+            return bound
+    total = _sum(product, c)
+    total = _made_odd(total, _half_way(total), *factors, c)
+    out[...] = total if known.normal else to_float32_ftz(total)
+    return np.nan  # it was too much to know, and will be
+
+
+def _sum(product, c):
+    """float64 product + c, in place where the shape allows."""
+    fits = np.broadcast(product, c).shape == product.shape
+    return np.add(product, c, dtype=f8, out=product if fits else None)
+
+
+def _half_way(total):
+    """Where a float64 lies exactly between two neighbouring float32: a mask, or False."""
+    low = _scratch("low", total.shape, i4)
+    np.copyto(low, total.view(i8), casting="unsafe")  # the lower half of the bits
+    np.left_shift(low, i4(32 - SPARE_BITS), out=low)
+    return low == HALF_WAY if low.min() == HALF_WAY else False
+
+
+def _made_odd(total, doubtful, a, b, c):
+    """float64 `total` of a * b + c, where `doubtful` rounded to odd."""
+    if np.any(doubtful):
+        a, b, c = (np.broadcast_to(x, total.shape)[doubtful] for x in (a, b, c))
+        total[doubtful] = _round_to_odd(total[doubtful], a, b, c)
+    return total
+
+
+def _scratch(name: str, shape, dtype) -> np.ndarray:
+    arrays = _local.__dict__
+    if name not in arrays or arrays[name].shape != shape:
+        arrays[name] = np.empty(shape, dtype)
+    return arrays[name]
+
+
+_local = threading.local()
+
+
+def _round_to_odd(total, a, b, c):
+    """Where `total` is not exactly a * b + c: the neighbour whose last bit is 1."""
+    product, c = a * b, np.asarray(c, dtype=f8)
+    # Knuth's TwoSum: total + error is product + c exactly.
+    part = total - product
+    error = (product - (total - part)) + (c - part)
+    bits = total.view(i8)
+    inexact = (error != 0) & ((bits & i8(1)) == 0) & np.isfinite(total)
+    # Away from zero adds one to the bit pattern, towards zero subtracts one.
+    step = np.where((error > 0) == (total > 0), i8(1), i8(-1))
+    return np.where(inexact, bits + step, bits).view(f8)

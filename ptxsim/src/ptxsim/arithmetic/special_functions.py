@@ -1,0 +1,126 @@
+"""Four functions of a GPU's special function unit, bit for bit: 1/x, 1/√x, √x and 2**x.
+
+The unit cuts a function's range into 64 or 128 equal pieces and evaluates a quadratic polynomial in
+each, in integers (Oberman and Siu, "A high-performance area-efficient multifunction interpolator",
+IEEE Symposium on Computer Arithmetic, 2005). The position x in a piece is the lower 16 or 17 bits
+of the mantissa, as a fraction of the piece. Of its square only the 15 highest bits are kept:
+partial products below them are never formed, so no carry comes out of them. The result is
+
+    floor(c0 / 4 + bias + c1 / 2 * x + c2 / 2 * x²)
+
+in units of its last place. The coefficients in special_tables.py were found from the results of an
+NVIDIA H200 for all 2**23 mantissas: they are integers that meet every one of them. Subnormal
+operands and results are zeros of the same sign.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from ptxsim.arithmetic import special_tables
+from ptxsim.arithmetic.float32 import flush
+from ptxsim.arithmetic.rounding import round_float32
+
+f4, f8, i4, i8, u4 = np.float32, np.float64, np.int32, np.int64, np.uint32
+
+MANTISSA = 23  # bits
+SQUARE_BITS = 15  # that are kept
+RECIPROCAL_BIAS, POWER_BIAS, ROOT_BIAS = 0.061755, 0.1866, -4e-6
+
+
+def reciprocal(x):
+    """1 / x for float32 x."""
+    x, exponent, mantissa = _parts(x)
+    value = np.ldexp(_look_up("RECIPROCAL", RECIPROCAL_BIAS, mantissa), -24 - exponent)
+    value = np.where(x == 0, np.inf, np.where(np.isinf(x), 0.0, value))
+    return _result(np.where(np.isnan(x), x, np.copysign(value, x)))
+
+
+def reciprocal_root(x):
+    """1 / √x for float32 x."""
+    x, exponent, mantissa = _parts(x)
+    odd = (exponent & 1) == 1
+    value = np.where(
+        odd,
+        _look_up("RECIPROCAL_ROOT_FROM_2", ROOT_BIAS, mantissa),
+        _look_up("RECIPROCAL_ROOT_FROM_1", ROOT_BIAS, mantissa),
+    )
+    value = np.where(~odd & (mantissa == 0), 2.0**24, value)  # of a power of 4 it is exact
+    value = np.ldexp(value, -24 - (exponent >> 1))
+    value = np.where(x == np.inf, 0.0, np.where(x < 0, np.nan, value))
+    return _result(np.where(x == 0, np.copysign(np.inf, x), np.where(np.isnan(x), x, value)))
+
+
+def root(x):
+    """√x for float32 x."""
+    x, exponent, mantissa = _parts(x)
+    value = np.where(
+        (exponent & 1) == 1,
+        _look_up("ROOT_FROM_2", ROOT_BIAS, mantissa),
+        _look_up("ROOT_FROM_1", ROOT_BIAS, mantissa),
+    )
+    value = np.ldexp(value, -23 + (exponent >> 1))
+    value = np.where(x < 0, np.nan, value)
+    return _result(np.where((x == 0) | np.isnan(x) | (x == np.inf), x, value))
+
+
+def power(x):
+    """2**x for float32 x.
+
+    x is cut to 23 bits after the point. If they are not all 0, the bits of a negative x are turned
+    over then, which makes it a little less.
+    """
+    x = flush(x)
+    inside = np.clip(np.where(np.isnan(x), f4(0), x), f4(-200), f4(200)).astype(f8)
+    fixed = np.floor(np.abs(inside) * 2.0**MANTISSA).astype(i8)
+    whole = (fixed & i8(2**MANTISSA - 1)) == 0
+    fixed = np.where(inside < 0, np.where(whole, -fixed, ~fixed), fixed)
+    mantissa = (fixed & i8(2**MANTISSA - 1)).astype(i4)
+    value = _look_up("POWER", POWER_BIAS, mantissa)
+    value = np.ldexp(value, (fixed >> i8(MANTISSA)).astype(i4) - MANTISSA)
+    return _result(np.where(np.isnan(x), x, value))
+
+
+def _parts(x):
+    """(x without subnormals, its exponent, its mantissa (int32))."""
+    x = np.asarray(flush(x))
+    bits = x.view(i4)
+    return x, ((bits >> i4(MANTISSA)) & i4(0xFF)) - i4(127), bits & i4(2**MANTISSA - 1)
+
+
+def _result(value):
+    with np.errstate(all="ignore"):
+        return round_float32(value, "rn", ftz=True)
+
+
+def _look_up(name: str, bias: float, mantissa):
+    """The polynomial's value, an integer in float64."""
+    c0, c1, c2, bits, squares = _table(name, bias)
+    piece, position = mantissa >> i4(bits), mantissa & i4(2**bits - 1)
+    return np.floor(c0[piece] + c1[piece] * position + c2[piece] * squares[position])
+
+
+@lru_cache
+def _table(name: str, bias: float):
+    """(c0, c1, c2, bits of a position, squares), for positions and squares as integers."""
+    coefficients = np.array(getattr(special_tables, name), f8)
+    bits = MANTISSA - (len(coefficients).bit_length() - 1)
+    c0, c1, c2 = coefficients.T
+    scale = 2.0**bits
+    return c0 / 4 + bias, c1 / 2 / scale, c2 / 2 / scale**2, bits, _truncated_squares(bits)
+
+
+@lru_cache
+def _truncated_squares(bits: int) -> np.ndarray:
+    """(2**bits,) float64: the squares of all positions, without the lower partial products."""
+    x = np.arange(2**bits)
+    lowest = 2 * bits - SQUARE_BITS
+    square = np.zeros_like(x)
+    for i in range(bits):
+        for j in range(i, bits):
+            place = 2 * i if i == j else i + j + 1
+            if place >= lowest:
+                square += ((x >> i) & (x >> j) & 1) << place
+    return square.astype(f8)

@@ -1,0 +1,382 @@
+"""mbarriers: counters in shared memory, of arrivals and of bytes that copies bring.
+
+A phase completes when all expected arrivals have come and the bytes that are expected equal those
+that were brought. What is kept of an mbarrier is kept here, by its address; the eight bytes in
+shared memory stay as they are. The 64-bit state that an arrival returns is an encoding of the
+simulator's own: the number of the phase above, the arrivals that were missing below.
+
+An address may lead to an mbarrier of another block of the cluster. `at` below is then a Far, which
+puts together by the block of the mbarrier what a Near puts together by the block of the lanes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ptxsim.threads import clusters
+
+BYTES = 8
+MOST = 2**20 - 1  # arrivals, and bytes that may be expected
+COUNT_BITS = 20  # of a state
+
+
+@dataclass
+class Mbarrier:
+    """The mbarrier at one address, for all blocks: each array has an entry per block."""
+
+    blocks: int
+    valid: np.ndarray = field(init=False)
+    expected: np.ndarray = field(init=False)  # arrivals per phase
+    missing: np.ndarray = field(init=False)  # arrivals until this phase is complete
+    bytes: np.ndarray = field(init=False)  # still to be brought; below 0 if brought before
+    landed: np.ndarray = field(init=False)  # bytes that were brought in this phase
+    phase: np.ndarray = field(init=False)  # how many are complete
+    announced: np.ndarray = field(init=False)  # the last instruction that did, or -1
+    # Which thread of the block has initialised it and not told of it yet, by a fence; -1 for none.
+    unfenced: np.ndarray = field(init=False)
+
+    def __post_init__(self):
+        self.valid = np.zeros(self.blocks, bool)
+        self.unfenced, self.announced = np.full((2, self.blocks), -1)
+        for name in ("expected", "missing", "bytes", "landed", "phase"):
+            setattr(self, name, np.zeros(self.blocks, np.int64))
+
+
+class Near:
+    """The mbarriers at one address, each of the lanes' own block."""
+
+    def __init__(self, layout):
+        self.sum, self.of = layout.per_block, layout.of_block
+        self.layout, self.blocks = layout, np.broadcast_to(layout.block_number, layout.shape)
+
+    def most(self, values):
+        return self.layout.per_block(values, np.max)
+
+    def far(self, mask):
+        """The lanes of `mask` whose mbarrier is in another block."""
+        return np.zeros(self.layout.shape, bool)
+
+
+class Far:
+    """The mbarriers at one place, for each lane in the block of the number `blocks` has for it."""
+
+    def __init__(self, layout, blocks):
+        self.layout, self.blocks = layout, np.broadcast_to(blocks, layout.shape)
+
+    def sum(self, values):
+        found = np.zeros(self.layout.blocks, np.int64)
+        np.add.at(found, self.blocks, np.broadcast_to(values, self.layout.shape))
+        return found
+
+    def most(self, values):
+        found = np.zeros(self.layout.blocks, np.int64)
+        np.maximum.at(found, self.blocks, np.broadcast_to(values, self.layout.shape))
+        return found
+
+    def of(self, values):
+        return np.asarray(values)[self.blocks]
+
+    def far(self, mask):
+        return mask & (self.blocks != self.layout.block_number)
+
+
+class Mbarriers:
+    """The mbarriers of a chunk. `addresses` are int32, bytes from the start of shared memory."""
+
+    def __init__(self, lanes):
+        self.lanes, self.layout = lanes, lanes.layout
+        self.changed = False  # whether a phase was completed since this was last set to False
+        self._known: dict[int, Mbarrier] = {}
+        self._near = Near(self.layout)
+        self._coming: dict[int, tuple] = {}  # by address: bytes of each block, and who brings them
+        self._tried: dict[int, np.ndarray] = {}  # by instruction: the addresses last looked at
+
+    def init(self, index: int, addresses, count, mask) -> None:
+        for address, here, at in self._in_bounds(index, addresses, mask):
+            count = np.asarray(count)
+            if self.lanes.checker:
+                self._tell_checker(index, address, count, here)
+            wrong = ((count < 1) | (count > MOST)) & here
+            if np.any(wrong):
+                what = f"the count of an mbarrier must be 1 to {MOST}"
+                self.lanes.find("wrong mbarrier count", index, what, wrong)
+            one = self._known.setdefault(address, Mbarrier(self.layout.blocks))
+            blocks = at.sum(here) > 0
+            most = at.most(np.where(here, count, 0))
+            for values in (one.expected, one.missing):
+                values[blocks] = most[blocks]
+            one.valid[blocks], one.phase[blocks] = True, 0
+            one.bytes[blocks], one.landed[blocks] = 0, 0
+            thread = np.where(here, self.layout.thread_number, self.layout.threads)
+            one.unfenced[blocks] = self.layout.per_block(thread, np.min)[blocks]
+
+    def fence_inits(self, mask) -> None:
+        """Other blocks, and copies, may use what the lanes of `mask` have initialised."""
+        mask = np.broadcast_to(mask, self.layout.shape)
+        fences = np.zeros((self.layout.blocks, self.layout.threads), bool)
+        block, thread = self.layout.block_number, self.layout.thread_number
+        fences[tuple(np.broadcast_to(v, mask.shape)[mask] for v in (block, thread))] = True
+        for place, one in self._known.items():
+            told = (one.unfenced >= 0) & fences[np.arange(one.blocks), one.unfenced]
+            one.unfenced[told] = -1
+            if self.lanes.checker and told.any():
+                self.lanes.checker.mbarrier_fenced(place, told)
+
+    def _tell_checker(self, index: int, address: int, count, here) -> None:
+        """Of the initialisations that change something: many threads may do the same alike."""
+        one = self._known.get(address)
+        here = np.broadcast_to(here, self.layout.shape)
+        if one is not None:
+            fresh = one.valid & (one.phase == 0) & (one.missing == one.expected) & (one.bytes == 0)
+            alike = self.layout.of_block(fresh) & (self.layout.of_block(one.expected) == count)
+            here = here & ~alike
+        counts = np.broadcast_to(count, self.layout.shape)
+        most = self.layout.of_block(self._near.most(np.where(here, counts, 0)))
+        if (most == counts)[here].all():  # they agree: one of each block stands for all
+            number = np.where(here, self.layout.thread_number, self.layout.threads)
+            first = self.layout.of_block(self.layout.per_block(number, np.min))
+            here = here & (number == first)
+        if here.any():
+            self.lanes.checker.mbarrier_init(index, np.int32(address), here)
+
+    def invalidate(self, index: int, addresses, mask) -> None:
+        for _, one, here, at in self._valid(index, addresses, mask):
+            if self.lanes.checker:
+                self.lanes.checker.mbarrier_init(index, addresses, here)
+            one.valid[at.sum(here) > 0] = False
+
+    def arrive(self, index: int, addresses, count, expected_bytes, mask, drop=False):
+        """Each lane arrives `count` times, after it has announced the bytes; int64 states.
+
+        `drop`: the coming phases expect that many arrivals less.
+        """
+        states = np.zeros(self.layout.shape, np.int64)
+        for address, one, here, at in self._valid(index, addresses, mask):
+            counts = np.broadcast_to(np.where(here, count, 0), self.layout.shape)
+            arrivals = at.sum(counts)
+            before = None if (arrivals <= one.missing).all() else self._before(counts, at)
+            if at is self._near:  # an arrival at another block's gives no state
+                states = np.where(here, self._states(one, before), states)
+            announced = at.sum(np.where(here, expected_bytes, 0))
+            one.bytes += announced
+            one.announced[announced > 0] = index
+            if drop:
+                one.expected -= arrivals
+            self._arrived(index, address, addresses, arrivals, before, here, at)
+        return states
+
+    def _before(self, counts, at):
+        """How many arrivals at its mbarrier come before each lane's; threads come in their order.
+
+        `counts`: int (lanes,), the arrivals of each.
+        """
+        thread = self.layout.block_number * self.layout.threads + self.layout.thread_number
+        of_block = at.blocks.reshape(-1)
+        order = np.lexsort((np.broadcast_to(thread, self.layout.shape).reshape(-1), of_block))
+        arrivals, of_block = counts.reshape(-1)[order], of_block[order]
+        sums = np.cumsum(arrivals) - arrivals
+        before = np.empty_like(sums)
+        before[order] = sums - sums[np.searchsorted(of_block, of_block)]
+        return before.reshape(self.layout.shape)
+
+    def _arrived(self, index: int, address: int, addresses, arrivals, before, lanes, at) -> None:
+        """`arrivals`: (blocks,). Those beyond a phase that is complete belong to the next one.
+
+        `before`: as `_before` has it, or None where all belong to this phase. Who sees the phase
+        complete knows what those lanes did that arrived in it, and nothing of the others.
+        """
+        one, left, done = self._known[address], np.array(arrivals), np.zeros_like(arrivals)
+        while True:
+            now = np.minimum(left, one.missing)
+            if self.lanes.checker:
+                here = lanes
+                if before is not None:
+                    here = lanes & (before >= at.of(done)) & (before < at.of(done + now))
+                self.lanes.checker.mbarrier_arrive(index, addresses, here)
+            done = done + now
+            one.missing -= now
+            left = left - now
+            completed = self._complete(address, one)
+            if not (left > 0).any():
+                return
+            if not (completed & (left > 0)).any():
+                over = at.of(left > 0) & lanes
+                what = "more arrivals than the count of the mbarrier, in one phase"
+                self.lanes.find("mbarrier overflow", index, what, over)
+                return
+
+    def expect_bytes(self, index: int, addresses, number, mask) -> None:
+        """More bytes to be brought (number > 0), or bytes that were brought (number < 0)."""
+        for address, one, here, at in self._valid(index, addresses, mask):
+            if self.lanes.checker:
+                self.lanes.checker.mbarrier_look(index, addresses, here)
+            one.bytes += at.sum(np.where(here, number, 0))
+            one.landed -= at.sum(np.where(here, np.minimum(number, 0), 0))
+            self._too_many_bytes(index, one, here, at)
+            self._complete(address, one)
+
+    def comes(self, index: int, addresses, size: int, mask) -> None:
+        """As `brought`, of copies that land next: they are added up first."""
+        for address, here, at in self._by_place(addresses, mask):
+            total, _, _ = self._coming.get(address, (0, index, here))
+            self._coming[address] = total + at.sum(here) * size, index, here
+
+    def look_at_what_comes(self) -> None:
+        """Find phases that only wait for bytes, and for fewer than those that come."""
+        for address, (number, index, lanes) in self._coming.items():
+            one = self._known.get(address, Mbarrier(self.layout.blocks))
+            wrong = one.valid & (one.missing == 0) & (one.bytes < number) & (number > 0)
+            if wrong.any():
+                block = int(wrong.argmax())
+                what = (
+                    f"the copies bring {number[block]} bytes, and the phase of the mbarrier waits "
+                    f"for {one.bytes[block]}"
+                )
+                self.lanes.find("wrong transaction bytes", index, what, lanes)
+        self._coming = {}
+
+    def brought(self, index: int, addresses, size: int, mask) -> None:
+        """The copies of the lanes in `mask` have brought `size` bytes each."""
+        for address, here, at in self._by_place(addresses, mask):
+            one, number = self._known.get(address), at.sum(here) * size
+            if one is None or not one.valid[number > 0].all():
+                what = "a copy is to tell an mbarrier that is not initialised"
+                self.lanes.find("uninitialised mbarrier", index, what, here)
+                continue
+            unfenced = at.far(here) & at.of(one.unfenced >= 0)
+            if unfenced.any():
+                what = (
+                    "a copy tells an mbarrier of another block, where the thread that initialised "
+                    "it has executed no fence.mbarrier_init since"
+                )
+                self.lanes.find("mbarrier not fenced", index, what, unfenced)
+            one.bytes -= number
+            one.landed += number
+            self._too_many_bytes(index, one, here, at)
+            self._complete(address, one)
+
+    def expect_arrivals(self, index: int, addresses, mask) -> None:
+        """This phase waits for one arrival more of each lane."""
+        for _, one, here, at in self._valid(index, addresses, mask):
+            one.missing += at.sum(here)
+
+    def completed(self, index: int, addresses, waited, by_parity: bool, mask):
+        """Whether the phase is complete that has the parity or the state `waited`: bool."""
+        result = np.zeros(self.layout.shape, bool)
+        self._tried[index] = addresses
+        for _, one, here, at in self._valid(index, addresses, mask):
+            if (other := at.far(here)).any():
+                what = "waits for an mbarrier of another block: a thread waits for its own block's"
+                self.lanes.find("wait in another block", index, what, other)
+            if self.lanes.checker:
+                self.lanes.checker.mbarrier_look(index, addresses, here)
+            phase = at.of(one.phase)
+            if by_parity:
+                done = (phase & 1) != (np.asarray(waited) & 1)
+            else:
+                done = phase != (np.asarray(waited) >> COUNT_BITS)
+            done = done & here
+            if self.lanes.checker and np.any(done):
+                self.lanes.checker.mbarrier_acquire(index, addresses, done)
+            result |= done
+        return result
+
+    def finish(self) -> None:
+        """All threads have returned, and all copies landed."""
+        for one in self._known.values():
+            wrong = one.valid & (one.bytes != 0) & (one.announced >= 0)
+            if not wrong.any() or self.lanes.findings:
+                continue
+            block = int(wrong.argmax())
+            bytes_left, index = int(one.bytes[block]), int(one.announced[block])
+            how = f"{bytes_left} fewer" if bytes_left > 0 else f"{-bytes_left} more"
+            what = f"in the end {how} bytes were brought than this mbarrier was told to expect"
+            lanes = self.layout.block_number == block
+            self.lanes.find("wrong transaction bytes", index, what, lanes)
+
+    def missing(self, index: int, lanes) -> str:
+        """What the first of `lanes` waits for that looked at an mbarrier in instruction `index`."""
+        lanes = np.broadcast_to(lanes, self.layout.shape)
+        address = int(np.broadcast_to(self._tried[index], lanes.shape)[lanes][0]) & clusters.PLACE
+        block = int(np.broadcast_to(self.layout.block_number, lanes.shape)[lanes][0])
+        one = self._known.get(address)
+        if one is None or not one.valid[block]:
+            return "it is not initialised"
+        expected, arrivals = one.bytes[block] + one.landed[block], one.missing[block]
+        text = f"{arrivals} of {one.expected[block]} arrivals are missing"
+        if expected or one.landed[block]:
+            text += f", {expected} bytes are expected, {one.landed[block]} have landed"
+        return text
+
+    def _complete(self, address: int, one: Mbarrier):
+        done = one.valid & (one.missing == 0) & (one.bytes == 0)
+        if done.any():
+            one.phase[done] += 1
+            one.missing[done], one.landed[done] = one.expected[done], 0
+            self.changed = True
+            if self.lanes.checker:
+                self.lanes.checker.phase_completed(address, done)
+        return done
+
+    def _too_many_bytes(self, index: int, one: Mbarrier, lanes, at) -> None:
+        wrong = at.of(np.abs(one.bytes) > MOST) & lanes
+        if wrong.any():
+            what = f"an mbarrier can count {MOST} bytes at most"
+            self.lanes.find("mbarrier overflow", index, what, wrong)
+
+    def _states(self, one: Mbarrier, before):
+        """What the lanes are told: (lanes,). `before`: as `_arrived` takes it."""
+        of_block = self.layout.of_block
+        phase, missing, expected = map(of_block, (one.phase, one.missing, one.expected))
+        if before is None:
+            return phase << COUNT_BITS | missing
+        late, expected = before - missing, np.maximum(expected, 1)
+        number = phase + np.where(late < 0, 0, 1 + late // expected)
+        left = np.where(late < 0, -late, expected - late % expected)
+        return number << COUNT_BITS | left
+
+    def _in_bounds(self, index: int, addresses, mask):
+        """[(address, lanes, at)] of the places that can hold an mbarrier."""
+        addresses = np.asarray(addresses)
+        far = self.layout.cluster_size > 1 and clusters.are_far(np.where(mask, addresses, 0))
+        memory = self.lanes.space("cluster") if far else self.lanes.shared
+        [(_, _, allowed)], bad = memory.locate(addresses, BYTES, mask)
+        for access in bad:
+            self.lanes.find(f"{access.problem} write", index, access.what, access.lanes)
+        return self._by_place(addresses, allowed)
+
+    def _by_place(self, addresses, mask):
+        """[(address, lanes, at)], for each place in shared memory that the lanes name."""
+        addresses = np.asarray(addresses)
+        if not np.any(mask):
+            return []
+        at = self._near
+        if self.layout.cluster_size > 1 and clusters.are_far(np.where(mask, addresses, 0)):
+            at = Far(self.layout, clusters.owners(self.layout, addresses)[0])
+            addresses = clusters.place_of(addresses)
+        if addresses.size == 1:
+            return [(int(addresses.flat[0]), mask, at)]
+        addresses, mask = np.broadcast_arrays(addresses, mask)
+        return [(int(one), mask & (addresses == one), at) for one in np.unique(addresses[mask])]
+
+    def _valid(self, index: int, addresses, mask):
+        """[(address, Mbarrier, lanes, at)]; those that are not initialised are findings."""
+        found = []
+        for address, here, at in self._in_bounds(index, addresses, mask):
+            one = self._known.setdefault(address, Mbarrier(self.layout.blocks))
+            if not one.valid.all():
+                wrong = ~at.of(one.valid) & here
+                if np.any(wrong):
+                    what = f"the mbarrier at byte {address} of shared memory is not initialised"
+                    self.lanes.find("uninitialised mbarrier", index, what, wrong)
+                    here = here & ~wrong
+            if np.any(here):
+                found.append((address, one, here, at))
+        return found
+
+
+def pending_count(states):
+    """How many arrivals were missing when the state was taken, int64 to int32."""
+    return (np.asarray(states) & ((1 << COUNT_BITS) - 1)).astype(np.int32)

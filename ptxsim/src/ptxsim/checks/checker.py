@@ -1,0 +1,468 @@
+"""Mistakes that hardware hides: races, reads of what nobody wrote, barriers that threads miss.
+
+The rest of the simulator tells the Checker what happens, through the methods below. Addresses are
+bytes from the start of the block's shared memory (int, broadcastable to all lanes), `mask` the
+lanes concerned (True: all), `size` the bytes of each lane, `index` the instruction.
+
+What counts as ordered: accesses of one thread; and accesses with a barrier between that both
+threads take part in, of the block, of the cluster, of the warp (__syncwarp), with a count, or an
+mbarrier, whose phase tells of the arrivals that completed it and of no later ones; and what was
+done before a flag was written and after it was read (flags.py). Lanes of a warp are not ordered
+otherwise, and shuffles, votes, fences and other atomics order nothing, but `match` does where there
+are flags. No race are: two reads, two atomics, and a write of the value that is there already, so
+that many threads may set one flag. The order in which the simulator happens to run threads plays
+no part, but for who arrives at an mbarrier too late.
+
+The kinds of findings: "read-after-write race" and so on; "read of a copy in flight", "write of a
+copy in flight", "write to a copy's source"; "async-proxy race", where a bulk store or wgmma reads
+what a thread wrote without fence.proxy.async, or a bulk load writes over it; "uninitialised read";
+"missed barrier", by threads that went round it and have returned; "divergent barrier", "divergent
+warp", "wrong barrier count"; of clusters (in_clusters.py) "access to a block that may not run" and
+"access to a block that has left"; of setmaxnreg (registers.py) "registers over the budget"; "tensor
+map not fenced", of one that the kernel changed (map_bytes.py); those of wgmma (warpgroups.py). They
+are of one run, its inputs and its size: what a kernel does not do there is not looked at.
+
+Not seen: an index that runs past the end of one shared array into its neighbour, which is a right
+address of the wrong array; races in global memory, and between blocks that are in no cluster; a
+missing fence.proxy.async between a thread's write to global memory and a bulk load of it.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from ptxsim.architectures import WARP
+from ptxsim.checks.clocks import BlockClocks, ThreadClocks
+from ptxsim.checks.flags import flags_of
+from ptxsim.checks.in_clusters import ClusterChecks
+from ptxsim.checks.races import BARRIER_BYTES, Races
+from ptxsim.checks.registers import Registers
+from ptxsim.checks.team import names, team_of, threads_of_rank
+from ptxsim.checks.warpgroups import Warpgroups
+from ptxsim.memory.names import ELEMENT
+from ptxsim.ptx import RESERVED, RESERVED_BYTES
+from ptxsim.speculation import chosen_later
+from ptxsim.threads.barriers import BARRIERS
+from ptxsim.threads.clusters import RANK_SHIFT
+
+CHECKED_LANES = 1 << 14  # that are run together
+# Where each thread has a clock: lanes, and bytes of what is kept for pairs of threads, and of
+# threads and words of shared memory.
+CLOCKED_LANES, CLOCKED_BYTES = 1 << 12, 1 << 26
+
+
+def checked_lanes(launch) -> int:
+    """How many lanes to run together when a launch is checked: at least those of one cluster."""
+    if not needs_thread_clocks(launch):
+        return CHECKED_LANES
+    blocks = prod(launch.cluster)
+    threads, shared_bytes = blocks * prod(launch.block), blocks * launch.shared_bytes
+    bytes_per_team = 4 * threads * (threads + shared_bytes // 4)
+    return max(threads, min(CLOCKED_LANES, CLOCKED_BYTES // bytes_per_team * threads))
+
+
+def needs_thread_clocks(launch) -> bool:
+    """Whether any barrier is for less than the whole block, or more; or a wait, as for wgmma."""
+    if prod(launch.cluster) > 1 or flags_of(launch.kernel).reads:
+        return True
+    if RESERVED in launch.kernel.shared:
+        return True
+    return any(
+        i.is_warp_barrier
+        or "cluster" in i.parts[:2]
+        or i.name in ("mbarrier", "wgmma")
+        or "mbarrier" in i.opcode
+        or (i.name in ("bar", "barrier") and ("arrive" in i.parts or _has_count(i)))
+        for i in launch.kernel.instructions
+    )
+
+
+def _has_count(instruction) -> bool:
+    return len(instruction.operands) > (3 if "red" in instruction.parts else 1)
+
+
+class Checker:
+    """Watches the accesses and barriers of a chunk."""
+
+    def __init__(self, lanes):
+        self.lanes, self.layout = lanes, lanes.layout
+        self.kernel = lanes.launch.kernel
+        self.team, self.alone = team_of(self.layout), self.layout.cluster_size == 1
+        by_thread = needs_thread_clocks(lanes.launch)
+        self.clocks = ThreadClocks(self.team) if by_thread else BlockClocks(self.team)
+        self.races = Races(lanes, self.clocks, self.team)
+        self.cluster = ClusterChecks(lanes, self.clocks, self.team)
+        self._flags = flags_of(self.kernel)
+        self.warpgroups = Warpgroups(lanes, self)
+        self._chosen_later, self._loaded = chosen_later(self.kernel), {}
+        self.registers = Registers(lanes)
+        self._unwritten_local = None  # for each byte of local memory, whether nobody wrote it
+        self._expected = np.zeros((BARRIERS, self.layout.blocks), np.int64)  # counts of barriers
+        self._arrived: dict[int, np.ndarray] = {}  # barrier -> lanes that passed bar.arrive
+        self._last = np.zeros(self.layout.shape, np.int32)  # where each lane's last block begins
+
+    # --- accesses: called through lanes.note ------------------------------------------------------
+
+    def about_to_store(self, addresses, values, dtype, mask, space="shared") -> None:
+        """A store to shared memory will change memory next; `access` is told of it then."""
+        self.races.about_to_store(addresses, values, dtype, mask, space)
+
+    def access(self, index: int, space: str, operation: str, addresses, size: int, mask) -> None:
+        """`size` bytes per lane, all inside their memory. `operation`: "load", "store", "atomic".
+
+        Of an atomic on shared memory too: two atomics never race, an atomic and a load can.
+        """
+        if space == "shared" and RESERVED in self.kernel.shared:
+            mask = self._without_reserved(addresses, mask)
+        if index in self._chosen_later:
+            self._loaded[index] = addresses, size
+        elif space in ("shared", "cluster"):
+            if index in self._flags.reads or index in self._flags.writes:
+                self._access_flag(index, operation, addresses, size, mask)
+            else:
+                self.races.access(index, operation, addresses, size, mask)
+            if space == "cluster":
+                self.cluster.touched(index, addresses, mask)
+        elif space == "local" and index not in self.kernel.slot_loads:
+            self._access_local(index, operation, addresses, size, mask)
+        elif space == "global":  # constant memory, the other one, is written as it is declared
+            self._access_global(index, operation, addresses, size, mask)
+
+    def _access_flag(self, index: int, operation, addresses, size, mask) -> None:
+        """As `access`. Whoever writes a flag is not asked whether it knows of the last one."""
+        flags = [(("flag", place), self._sorted(here))
+                 for place, here in self._by_barrier(addresses, mask)]  # fmt: skip
+        for key, lanes in flags:
+            self.clocks.leave(key, *lanes)
+            if operation == "atomic" and index in self._flags.reads:
+                self.clocks.take_turns(*lanes)
+        of_flag = {"store": "tell", "load": "look", "atomic": "atomic"}
+        self.races.access(index, of_flag[operation], addresses, size, mask)
+        for key, lanes in flags if index in self._flags.writes else ():
+            self.clocks.release(key, *lanes)
+
+    def _without_reserved(self, addresses, mask):
+        """Less the lanes at what the driver reserves, where CUDA's own code keeps barriers.
+
+        Whoever comes there knows afterwards what all knew that came before.
+        """
+        first = self.kernel.shared[RESERVED].offset
+        inside = (np.asarray(addresses) >= first) & (addresses < first + RESERVED_BYTES)
+        here = np.broadcast_to(inside & mask, self.layout.shape)
+        if here.any():
+            self.clocks.release(RESERVED, *self._sorted(here))
+            self.clocks.leave(RESERVED, *self._sorted(here))
+        return mask & ~inside
+
+    def chosen(self, index: int, mask) -> None:
+        """The lanes of `mask` use what the load `index` gave all of them: see speculation.py."""
+        if index in self._loaded:
+            addresses, size = self._loaded.pop(index)
+            self.races.access(index, "load", addresses, size, mask)
+
+    # --- global and local memory ------------------------------------------------------------------
+
+    def _access_global(self, index, operation, addresses, size, mask) -> None:
+        everything = self.lanes.launch.memory
+        if not everything.unwritten:
+            return
+        parts, _ = everything.locate(addresses, size, mask)
+        for buffer, offsets, allowed in parts:
+            unwritten = everything.unwritten.get(buffer.base)
+            if unwritten is not None:
+                place = buffer.name, 0, buffer.element_bytes
+                self._follow(index, operation, unwritten, offsets, size, allowed, np.any, place)
+
+    def _access_local(self, index, operation, addresses, size, mask) -> None:
+        if self._unwritten_local is None:
+            self._unwritten_local = np.ones(self.lanes.local.buffer.bytes, bool)
+        parts, _ = self.lanes.local.locate(addresses, size, mask)
+        for _, offsets, allowed in parts:
+            # A wide copy may take along parts that are not used.
+            place = "local memory", self.lanes.local.lane_offsets, min(size, ELEMENT)
+            self._follow(
+                index, operation, self._unwritten_local, offsets, size, allowed, np.all, place
+            )
+
+    def _follow(self, index, operation, unwritten, offsets, size, mask, how, place) -> None:
+        """Note what is written now, or find what is read and was not written.
+
+        `unwritten`: bool for each byte; `how`: whether `any` or `all` bytes of a read count;
+        `place`: name, byte where it begins (for each lane), bytes per element.
+        """
+        offsets, mask = (np.broadcast_to(v, self.layout.shape) for v in (offsets, mask))
+        touched = offsets[mask][:, None] + np.arange(size)
+        if operation == "store":
+            unwritten[touched] = False
+            return
+        wrong = unwritten[touched]
+        lanes = np.zeros(self.layout.shape, bool)
+        lanes[mask] = how(wrong, axis=1)
+        if lanes.any():
+            name, begin, width = place
+            first = int(np.flatnonzero(lanes[mask])[0])
+            byte = touched[first, wrong[first].argmax()]
+            byte = byte - np.broadcast_to(begin, self.layout.shape)[mask][first]
+            what = f"{name}[{int(byte) // width}] was never written"
+            self.lanes.find("uninitialised read", index, what, lanes)
+
+    # --- barriers of blocks and warps -------------------------------------------------------------
+
+    def arrive(self, index: int, number, count, mask, waits: bool) -> None:
+        """The lanes of `mask` come to barrier `number` of their block, and stay if it `waits`.
+
+        `count`: how many threads they say the barrier is for, or None for all of the block.
+        """
+        if count is None:
+            return
+        number, count = (np.broadcast_to(v, self.layout.shape) for v in (number, count))
+        mask = np.broadcast_to(mask, self.layout.shape)
+        uneven = mask & (count % WARP != 0)
+        if uneven.any():
+            wrong = int(count[uneven][0])
+            what = f"the barrier is for {wrong} threads, which is no multiple of {WARP}"
+            self.lanes.find("wrong barrier count", index, what, uneven)
+        block = np.broadcast_to(self.layout.block_number, self.layout.shape)
+        for one in np.unique(number[mask]):
+            here = mask & (number == one)
+            known = self._expected[one]
+            most = self.layout.per_block(np.where(here, count, 0), np.max)
+            known[:] = np.where(known == 0, most, known)
+            differs = here & (count != known[block])
+            if differs.any():
+                said, before = int(count[differs][0]), int(known[block[differs][0]])
+                what = f"barrier {one} is for {said} threads here and for {before} elsewhere"
+                self.lanes.find("wrong barrier count", index, what, differs)
+            if not waits:
+                self._arrived[int(one)] = here | self._arrived.get(int(one), False)
+            self._by_rank(self.clocks.release, int(one), here)
+
+    def open(self, opened) -> None:
+        """A barrier opens: a barriers.Opened."""
+        index = min(opened.places) - 1
+        blocks, lanes = opened.blocks, np.broadcast_to(opened.lanes, self.layout.shape)
+        arrived = self._arrived.get(opened.number)
+        if arrived is None:
+            self._look_for_absent(index, opened, lanes)
+        else:
+            here = self.layout.of_block(blocks)
+            self._look_for_absent(index, opened, lanes | (arrived & here))
+            self._arrived[opened.number] = arrived & ~here
+        self._expected[opened.number, blocks] = 0
+        if not self.alone:
+            if opened.whole_block:
+                self._by_rank(self.clocks.release, opened.number, lanes)
+            self._by_rank(self.clocks.leave, opened.number, lanes)
+            return
+        if opened.whole_block:
+            self.clocks.barrier(blocks)
+            return
+        self._by_rank(self.clocks.leave, opened.number, lanes)
+        full = blocks & (self.layout.per_block(lanes) == self.layout.threads)
+        if full.any():
+            self.clocks.barrier(full)
+
+    def _by_rank(self, tell, number: int, lanes) -> None:
+        """Release or leave barrier `number`: each block of a cluster has its own."""
+        rank = self.layout.special["cluster_ctarank"]
+        for one in range(self.layout.cluster_size):
+            tell(("barrier", number, one), *self._sorted(lanes & (rank == one)))
+
+    def warp_barrier(self, members, lanes) -> None:
+        """Lanes meet that wait for others of their warp. `members`: uint32, whom each one names."""
+        rows, there = self.layout.to_warps(members), self.layout.to_warps(lanes)
+        some = there.any(axis=1)
+        thread = np.arange(len(rows) * WARP).reshape(-1, WARP)
+        thread %= self.layout.warps_per_block * WARP
+        there = there[some] & (thread[some] < self.layout.threads)
+        bits = (rows[some][:, :, None] >> np.arange(WARP, dtype=np.uint32)) & 1 == 1
+        named = bits & there[:, :, None] & there[:, None, :]
+        block = np.flatnonzero(some) // self.layout.warps_per_block
+        thread = thread[some]
+        if not self.alone:
+            rank = self.layout.per_block(self.layout.special["cluster_ctarank"], np.max)[block]
+            thread = thread + rank[:, None] * threads_of_rank(self.layout)
+            block = self.layout.per_block(self.layout.cluster_number, np.max)[block]
+        self.clocks.meet(block, np.where(there, thread, -1), named)
+
+    def matched(self, members, mask) -> None:
+        """Lanes have compared values: where there are flags, as if they had met.
+
+        CUDA's library lets one lane count down for all that it matches, after what these did.
+        """
+        if self._flags.reads:
+            members = np.broadcast_to(np.asarray(members).view(np.uint32), self.layout.shape)
+            self.warp_barrier(members, np.broadcast_to(mask, self.layout.shape))
+
+    def _look_for_absent(self, index, opened, lanes) -> None:
+        """Threads that a barrier was for and that are not among its `lanes`.
+
+        Nobody waits for those that have returned: since Volta, that is what CUDA promises. But who
+        has gone round the barrier before should have come to it. A barrier is for whole warps,
+        unless it is of the kind that need not be (not "aligned").
+        """
+        instruction = self.kernel.instructions[index]
+        if lanes.all() or not (instruction.name == "bar" or "aligned" in instruction.parts):
+            return
+        warps = self.layout.to_warps(lanes).any(axis=1, keepdims=True)
+        expected = self.layout.from_warps(np.broadcast_to(warps, (len(warps), WARP)))
+        if opened.whole_block:
+            expected = self.layout.of_block(opened.blocks)
+        alive = np.broadcast_to(self.lanes.alive, self.layout.shape)
+        absent = expected & ~lanes
+        gone = absent & ~alive
+        if gone.any():
+            behind = [one for one in np.unique(self._last[gone]) if not self._leads(one, index)]
+            gone &= np.isin(self._last, behind)
+        if gone.any():
+            what = (
+                "went another way and returned, and never comes to this barrier, where others wait"
+            )
+            self.lanes.find("missed barrier", index, what, gone)
+        if (absent & alive).any():
+            what = "does not come to this barrier, where others of its warp wait"
+            self.lanes.find("divergent barrier", index, what, absent & alive)
+
+    def executes(self, start: int, mask) -> None:
+        """The lanes of `mask` execute the basic block at `start`."""
+        block = self.kernel.blocks[start]
+        if block.end - start > 1 or block.successors:  # more than a return
+            np.copyto(self._last, start, where=mask)
+
+    def _leads(self, start: int, index: int) -> bool:
+        """Whether there is a way from the end of a basic block to an instruction."""
+        blocks = self.kernel.blocks
+        seen, new = set(), list(blocks[int(start)].successors)
+        while new:
+            one = new.pop()
+            if one in blocks and one not in seen:
+                if one <= index < blocks[one].end:
+                    return True
+                seen.add(one)
+                new += blocks[one].successors
+        return False
+
+    # --- asynchronous copies ----------------------------------------------------------------------
+
+    def copy_started(self, index: int, addresses, size: int, mask) -> None:
+        """Each lane of `mask` starts a copy into `size` bytes of shared memory, from `addresses`.
+
+        `size` may be large (a tile of a bulk copy). Until `copy_landed` is told of the same bytes,
+        whoever reads or writes them makes a mistake.
+        """
+        if np.any(mask):
+            self.races.copy_started(index, addresses, size, mask)
+            if not self.alone:
+                self.cluster.touched(index, addresses, mask, copies=True)
+
+    def copy_landed(self, index: int, addresses, size: int, mask, barrier=None) -> None:
+        """The copies that the lanes of `mask` started at instruction `index` are complete.
+
+        `barrier` None: the same lanes have just waited for them (cp.async.wait_group), so that the
+        bytes count as written by them now. Otherwise the byte address of the mbarrier that tells
+        of the copy (bulk copies, cp.async.mbarrier.arrive): who sees that mbarrier's phase complete
+        knows the bytes, and nobody else. Call `phase_completed` after it.
+        """
+        if np.any(mask):
+            if barrier is not None:
+                barrier = names(self.layout, barrier)
+            self.races.copy_landed(index, addresses, size, mask, barrier)
+            if not self.alone and barrier is not None:
+                self.cluster.landed(index, addresses, barrier, mask)
+
+    def reduced(self, barrier, mask) -> None:
+        """The asynchronous reductions of the lanes in `mask` are done: who sees the mbarrier's
+        phase complete knows what these lanes know."""
+        for one, here in self._by_barrier(barrier, mask):
+            self.clocks.release(one, *self._sorted(here))
+
+    def source_started(self, index: int, addresses, size: int, mask) -> None:
+        """Shared memory is read asynchronously from now on: the source of a bulk store.
+
+        Until `source_released`, whoever writes those bytes makes a mistake.
+        """
+        if np.any(mask):
+            self.races.source_started(index, addresses, size, mask)
+
+    def source_released(self, index: int, addresses, size: int, mask) -> None:
+        """The lanes that started the asynchronous read have waited for its end."""
+        if np.any(mask):
+            self.races.source_released(index, addresses, size, mask)
+
+    def fence_async(self, mask) -> None:
+        """The lanes of `mask` execute fence.proxy.async: see `source_started`."""
+        self.races.fence_async(mask)
+
+    # --- mbarriers: `barrier` is the byte address of each lane's mbarrier -------------------------
+
+    def mbarrier_init(self, index: int, barrier, mask) -> None:
+        """The lanes initialise (or invalidate) an mbarrier: a write of 8 bytes."""
+        self.access(index, "shared", "store", barrier, BARRIER_BYTES, mask)
+
+    def mbarrier_arrive(self, index: int, barrier, mask) -> None:
+        """The lanes arrive (arrive, arrive_drop, arrive.expect_tx): what they did before is known
+        to those who see the phase complete. Call it before the phase is completed."""
+        self.mbarrier_look(index, barrier, mask)
+        if not self.alone:
+            self.cluster.touched(index, barrier, mask)
+        for one, here in self._by_barrier(barrier, mask):
+            self.clocks.release(one, *self._sorted(here))
+
+    def mbarrier_look(self, index: int, barrier, mask) -> None:
+        """The lanes look at an mbarrier without effect: test_wait and try_wait, also expect_tx."""
+        self.access(index, "shared", "atomic", barrier, BARRIER_BYTES, mask)
+
+    def phase_completed(self, barrier: int, blocks) -> None:
+        """The mbarrier at byte `barrier` completes a phase in `blocks`, a (blocks,) bool array."""
+        of_team = blocks[self.layout.block_of]
+        for rank in np.flatnonzero(of_team.any(axis=0)).tolist():
+            self.clocks.complete(rank << RANK_SHIFT | int(barrier), of_team[:, rank])
+
+    def mbarrier_acquire(self, index: int, barrier, mask) -> None:
+        """The lanes have seen the last completed phase: a try_wait or test_wait gave true."""
+        for one, here in self._by_barrier(barrier, mask):
+            self.clocks.acquire(one, *self._sorted(here))
+
+    def mbarrier_fenced(self, barrier: int, blocks) -> None:
+        """Whoever initialised the mbarrier at byte `barrier` of the `blocks` told of it since."""
+        self.cluster.fenced(barrier, blocks)
+
+    # --- clusters ---------------------------------------------------------------------------------
+
+    def cluster_arrive(self, mask, releases: bool) -> None:
+        """The lanes arrive at the cluster's barrier; unless it `releases`, nothing is told."""
+        if releases:
+            self.clocks.release("cluster", *self._sorted(mask))
+
+    def cluster_opened(self, clusters) -> None:
+        """All have arrived, in some of the clusters: a (clusters,) mask."""
+        self.clocks.complete("cluster", clusters)
+        self.races.forget_inits(self.cluster.take_fenced(clusters))
+
+    def cluster_wait(self, mask) -> None:
+        """The lanes have waited for the cluster's barrier, and go on."""
+        self.clocks.acquire("cluster", *self._sorted(mask))
+        self.cluster.met(mask)
+
+    def set_registers(self, index: int, count: int, grows: bool, mask) -> None:
+        """setmaxnreg."""
+        self.registers.set(index, count, grows, mask)
+
+    def finish(self) -> None:
+        """All threads have returned."""
+        self.cluster.look_for_left()
+        self.registers.look_at_the_sum()
+
+    def _by_barrier(self, barrier, mask):
+        barrier = np.broadcast_to(names(self.layout, barrier), self.layout.shape)
+        mask = np.broadcast_to(mask, self.layout.shape)
+        return [(int(one), mask & (barrier == one)) for one in np.unique(barrier[mask])]
+
+    def _sorted(self, mask):
+        """Block and thread of each lane in `mask`, by block."""
+        block = np.broadcast_to(self.team.block_number, self.layout.shape)[mask]
+        thread = np.broadcast_to(self.team.thread_number, self.layout.shape)[mask]
+        order = np.argsort(block, kind="stable")
+        return block[order], thread[order]

@@ -1,0 +1,196 @@
+"""What a thread of a block can know of what the others did: the order that synchronisation makes.
+
+Time is one number for all blocks of a chunk, and every access gets its own. A thread *knows* an
+access if some chain of barriers leads from it to where the thread stands. Two accesses of which
+neither thread knew the other, at least one of them a write, are a race, whatever order they
+happened to run in.
+
+Most kernels synchronise whole blocks only: then a thread knows what was done before the block's
+last barrier, and what it did itself (`BlockClocks`). Warp barriers, barriers with a count and
+mbarriers need to know, for each pair of threads, up to which time the one knows the other
+(`ThreadClocks`, a vector clock for each thread).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptxsim.architectures import WARP
+from ptxsim.threads.layout import Layout
+
+KNOWN_TO_ALL = 1  # a time before all accesses
+
+
+class BlockClocks:
+    """The clocks of a kernel that synchronises whole blocks only.
+
+    `opened`: (blocks,) the time of each block's last barrier.
+    """
+
+    def __init__(self, layout: Layout):
+        self.layout = layout
+        self.now = 0
+        self._instructions = [-1]  # at each time
+        self.opened = np.zeros(layout.blocks, np.int64)
+
+    def tick(self, index: int) -> int:
+        """The time of a new access, by the instruction `index`."""
+        self._instructions.append(index)
+        self.now += 1
+        return self.now
+
+    def instruction(self, time: int) -> int:
+        return self._instructions[time]
+
+    def barrier(self, blocks) -> None:
+        """All threads of the `blocks`, a (blocks,) mask, have met."""
+        self.opened[blocks] = self.now
+
+    def unknown(self, block, thread, other, time):
+        """Whether `thread` does not know what `other` did at `time`; arrays that broadcast."""
+        return (time > self.opened[block]) & (other != thread)
+
+
+class ThreadClocks(BlockClocks):
+    """A vector clock for each thread.
+
+    `known`: (blocks, threads, threads + mbarriers) the time up to which a thread knows another.
+    The columns past the threads belong to mbarriers: what the copies wrote of which it tells; and
+    to warpgroups: what their wgmmas read. A thread's own entry is not used.
+    """
+
+    def __init__(self, layout: Layout):
+        super().__init__(layout)
+        self.threads = layout.threads
+        self.known = np.full((layout.blocks, self.threads, self.threads), KNOWN_TO_ALL, np.int32)
+        self.tick(-1)
+        self._columns: dict = {}  # address of an mbarrier, or a warpgroup -> its column
+        # What the threads that came to a barrier know: key -> (blocks, columns).
+        self._gathered: dict = {}
+        self._completed: dict[int, np.ndarray] = {}  # the same, of completed phases of mbarriers
+
+    def column(self, mbarrier) -> int:
+        """The column of the mbarrier at this address, or of ("wgmma", number of a warpgroup).
+
+        It is added when it is first asked for.
+        """
+        if mbarrier not in self._columns:
+            self._columns[mbarrier] = self.known.shape[2]
+            self.known = _one_more(self.known)
+            for table in (self._gathered, self._completed):
+                for key, rows in table.items():
+                    table[key] = _one_more(rows)
+        return self._columns[mbarrier]
+
+    # --- barriers of a block, and mbarriers -------------------------------------------------------
+
+    def release(self, key, block, thread) -> None:
+        """Threads come to the barrier `key`: those who leave it later know what they did.
+
+        `block`, `thread`: (n,), sorted by block.
+        """
+        if not len(block):
+            return
+        rows = self.known[block, thread]
+        rows[np.arange(len(rows)), thread] = self.now
+        first = np.flatnonzero(np.diff(block, prepend=-1))
+        gathered, these = self._row(self._gathered, key), block[first]
+        gathered[these] = np.maximum(gathered[these], np.maximum.reduceat(rows, first))
+
+    def complete(self, mbarrier: int, blocks) -> None:
+        """A phase is complete: what was gathered is what those who see it will know."""
+        column = self.column(mbarrier)
+        gathered = self._row(self._gathered, mbarrier)
+        gathered[blocks, column] = self.now
+        self._row(self._completed, mbarrier)[blocks] = gathered[blocks]
+
+    def learn(self, key, block, thread) -> None:
+        """Threads (n,) know what was done so far in the column of `key`."""
+        self.known[block, thread, self.column(key)] = self.now
+
+    def acquire(self, mbarrier: int, block, thread) -> None:
+        """Threads see the last completed phase of an mbarrier."""
+        self._learn(block, thread, self._row(self._completed, mbarrier))
+
+    def leave(self, key, block, thread) -> None:
+        """The barrier `key` has opened; threads (n,) leave it.
+
+        What was gathered stays: whoever uses the barrier again must know already what came before.
+        """
+        self._learn(block, thread, self._row(self._gathered, key))
+
+    def take_turns(self, block, thread) -> None:
+        """Threads (n,), sorted by block, are at one place in turn: each knows those before it."""
+        for rows in np.split(np.arange(len(block)), np.flatnonzero(np.diff(block)) + 1):
+            if len(rows) > 1:
+                here, these = block[rows[0]], thread[rows]
+                told = self.known[here, these]
+                told[np.arange(len(rows)), these] = self.now
+                told = np.maximum.accumulate(told[:-1])
+                self.known[here, these[1:]] = np.maximum(self.known[here, these[1:]], told)
+
+    def barrier(self, blocks) -> None:
+        super().barrier(blocks)
+        if self._columns:  # all now know what some knew of copies; of threads `opened` tells
+            copies = self.known[blocks, :, self.threads :]
+            self.known[blocks, :, self.threads :] = copies.max(axis=1, keepdims=True)
+
+    def _learn(self, block, thread, rows) -> None:
+        self.known[block, thread] = np.maximum(self.known[block, thread], rows[block])
+
+    def _row(self, table: dict, key) -> np.ndarray:
+        shape = (self.known.shape[0], self.known.shape[2])
+        return table.setdefault(key, np.zeros(shape, np.int32))
+
+    # --- barriers of a warp -----------------------------------------------------------------------
+
+    def meet(self, block, thread, named) -> None:
+        """Lanes of one or more warps learn from each other.
+
+        `block`: (warps,), `thread`: (warps, 32), -1 for no thread; `named`: (warps, 32, 32) bool,
+        whether the lane of the second index learns from that of the third.
+        """
+        lanes = np.maximum(thread, 0)
+        if named.all() and named.size == self.known[:, :, 0].size * WARP:
+            self._all_meet()
+            return
+        known = self.known[block[:, None], lanes]  # (warps, 32, columns)
+        own = (np.arange(len(block))[:, None], np.arange(WARP), lanes)
+        known[own] = np.where(thread >= 0, self.now, known[own])
+        learns, heard = named.any(axis=2), named.any(axis=1)
+        learnt = np.zeros_like(known)
+        # Most often all lanes that are there learn from the same lanes.
+        same = (named == (learns[:, :, None] & heard[:, None, :])).all(axis=(1, 2))
+        if same.any():
+            heard_of = np.where(heard[same, :, None], known[same], 0)
+            learnt[same] = heard_of.max(axis=1, keepdims=True)
+        for warp in np.flatnonzero(~same):
+            for lane in np.flatnonzero(learns[warp]):
+                learnt[warp, lane] = known[warp, named[warp, lane]].max(axis=0)
+        some = learns & (thread >= 0)
+        where = np.broadcast_to(block[:, None], thread.shape)[some], thread[some]
+        self.known[where] = np.maximum(self.known[where], learnt[some])
+
+    def _all_meet(self) -> None:
+        """All warps of all blocks meet, each in itself; a common case, done in place."""
+        columns = self.known.shape[2]
+        known = self.known.reshape(len(self.known), -1, WARP, columns)
+        learnt = known.max(axis=2)
+        warps = np.arange(learnt.shape[1])[:, None]
+        learnt[:, warps, warps * WARP + np.arange(WARP)] = self.now
+        known[...] = learnt[:, :, None, :]
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    def unknown(self, block, thread, other, time):
+        unknown = (other >= self.threads) | super().unknown(block, thread, other, time)
+        block, thread, other, time = np.broadcast_arrays(block, thread, other, time)
+        places = np.nonzero(unknown)
+        known = self.known[block[places], thread[places], other[places]]
+        unknown[places] = known < time[places]
+        return unknown
+
+
+def _one_more(rows: np.ndarray) -> np.ndarray:
+    """With one more column, of zeros."""
+    return np.concatenate([rows, np.zeros((*rows.shape[:-1], 1), rows.dtype)], axis=-1)

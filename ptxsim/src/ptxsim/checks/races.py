@@ -1,0 +1,417 @@
+"""Races in shared memory, and reads of what nobody wrote there.
+
+Every access is looked up in the shadow memory (shadow.py), and what the lanes cannot know of it
+(clocks.py) is a race. See checker.py for what counts as ordered.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+
+import numpy as np
+
+from ptxsim.checks.clocks import KNOWN_TO_ALL, ThreadClocks
+from ptxsim.checks.shadow import (
+    ACTOR,
+    ACTOR_BITS,
+    ReadsByThread,
+    ReadsSinceBarrier,
+    Touch,
+    Writes,
+)
+from ptxsim.checks.team import places, threads_of_rank
+from ptxsim.hopper import GROUP_THREADS
+from ptxsim.memory import global_memory
+from ptxsim.memory.global_memory import ALIGNMENT, MaskCache
+from ptxsim.memory.names import ELEMENT, shared_place
+from ptxsim.ptx import TYPE_BYTES
+
+BARRIER_BYTES = 8  # of an mbarrier
+COARSE = 16  # bytes of a granule, as long as no smaller access is met
+
+
+class Races:
+    """The shadow of the shared memory of a chunk.
+
+    The methods without an underscore take `index`, the instruction; `addresses`, bytes from the
+    start of each block's shared memory; `size`, bytes per lane; and `mask`, the lanes.
+    """
+
+    def __init__(self, lanes, clocks, team):
+        self.lanes, self.layout, self.clocks, self.team = lanes, lanes.layout, clocks, team
+        self.kernel = lanes.launch.kernel
+        self.granule = COARSE
+        self.stride = -(-lanes.launch.shared_bytes // ALIGNMENT) * ALIGNMENT
+        self.team_stride = self.stride * self.layout.cluster_size
+        self.writes = Writes(self._granules)
+        self.reads = self._reads()
+        self.atomics = None  # a table as of reads, made when it is needed
+        # Copies under way, as records of Writes: of their destination, and of what they read.
+        self.arriving: Writes | None = None
+        self.leaving: Writes | None = None
+        # What wgmmas have read that are complete, by warpgroup: who wrote there is who waited.
+        self.group_reads: dict[int, Writes] = {}
+        # What threads wrote and no fence.proxy.async was told of, where anything may read it so.
+        self.unfenced = Writes(self._granules) if _is_asynchronous(self.kernel) else None
+        self._overwritten = None  # (what a store is about to overwrite, what with)
+        self._masks, self._extremes = MaskCache(), {}
+
+    # --- accesses ---------------------------------------------------------------------------------
+
+    def about_to_store(self, addresses, values, dtype, mask, space) -> None:
+        memory = self.lanes.space(space)
+        before, _ = global_memory.load(memory, addresses, dtype, len(values), mask)
+        self._overwritten = before, values, addresses, dtype, memory
+
+    def access(self, index, operation, addresses, size, mask) -> None:
+        overwritten, self._overwritten = self._overwritten, None
+        if not np.any(mask):
+            return
+        touch = self._touch(addresses, size, mask)
+        time = self.clocks.tick(index)
+        if operation == "load":
+            self._load(index, size, touch)
+        elif operation == "store":
+            self._store(index, size, touch, time, overwritten)
+        elif operation == "tell":
+            self._tell(index, size, touch, time)
+        elif operation == "look":
+            self._look(index, size, touch)
+        else:
+            self._atomic(index, size, touch)
+
+    def _load(self, index, size, touch) -> None:
+        self._look_for_unwritten(index, size, touch)
+        self._look_for_writes(index, size, touch, "read")
+        if self.atomics:
+            self._look_for_others(index, size, touch, self.atomics, "read", "write", "updated")
+        self._look_for_copies(index, size, touch, "read")
+        self.reads.note(touch, index, self.clocks)
+
+    def _store(self, index, size, touch, time, overwritten) -> None:
+        new = True
+        if overwritten is not None:
+            before, values, *_ = overwritten
+            new = self._differs(touch, before, values)
+        self._look_for_writes(index, size, touch, "write", new)
+        self._look_for_readers(index, size, touch)
+        self._look_for_copies(index, size, touch, "write")
+        self._write(touch, time)
+        self._look_for_rivals(index, size, touch, overwritten)
+
+    def _write(self, touch, time) -> None:
+        self.writes.note(touch.lane_granules, touch.thread[:, None], time)
+        if self.unfenced is not None:
+            self.unfenced.note(touch.lane_granules, touch.thread[:, None], time)
+
+    def _atomic(self, index, size, touch) -> None:
+        if self.atomics is None:
+            self.atomics = self._reads()
+        self._look_for_unwritten(index, size, touch)
+        self._look_for_writes(index, size, touch, "write")
+        self._look_for_others(index, size, touch, self.reads, "write", "read", "read")
+        self._look_for_copies(index, size, touch, "write")
+        self.atomics.note(touch, index, self.clocks)
+
+    def _look(self, index, size, touch) -> None:
+        """A load of a flag: whoever writes it need not know of the load."""
+        self._look_for_unwritten(index, size, touch)
+        self._look_for_writes(index, size, touch, "read")
+        self._look_for_copies(index, size, touch, "read")
+
+    def _tell(self, index, size, touch, time) -> None:
+        """A store of a flag: a write, that need not know of atomics."""
+        self._look_for_writes(index, size, touch, "write")
+        self._look_for_others(index, size, touch, self.reads, "write", "read", "read")
+        self._look_for_copies(index, size, touch, "write")
+        self._write(touch, time)
+
+    # --- asynchronous copies ----------------------------------------------------------------------
+
+    def copy_started(self, index: int, addresses, size: int, mask) -> None:
+        if self.arriving is None:
+            self.arriving = Writes(self._granules)
+        touch = self._touch(addresses, size, mask)
+        time = self.clocks.tick(index)
+        self._look_for_writes(index, size, touch, "write")
+        self._look_for_readers(index, size, touch)
+        self._look_for_copies(index, size, touch, "write")
+        if _is_bulk(self.kernel.instructions[index]):
+            self._look_for_unfenced(index, size, touch)
+        self.arriving.note(touch.lane_granules, touch.thread[:, None], time)
+
+    def copy_landed(self, index: int, addresses, size: int, mask, barrier=None) -> None:
+        touch = self._touch(addresses, size, mask)
+        time = self.clocks.tick(index)
+        self.arriving.last[touch.lane_granules] = 0
+        if barrier is None:
+            self._write(touch, time)
+            return
+        barrier = np.broadcast_to(barrier, self.layout.shape).reshape(-1)[touch.lanes]
+        for one in np.unique(barrier):
+            granules = touch.lane_granules[barrier == one]
+            self.writes.note(granules, self.clocks.column(int(one)), time)
+        if self.unfenced is not None:
+            self.unfenced.last[touch.lane_granules] = 0
+
+    def source_started(self, index: int, addresses, size: int, mask) -> None:
+        touch = self._touch(addresses, size, mask)
+        self._load(index, size, touch)
+        self._look_for_unfenced(index, size, touch)
+        self._leave(index, touch)
+
+    def source_released(self, index: int, addresses, size: int, mask) -> None:
+        touch = self._touch(addresses, size, mask)
+        self.clocks.tick(index)
+        self.leaving.last[touch.lane_granules] = 0
+        self.reads.note(touch, index, self.clocks)
+
+    # --- wgmma ------------------------------------------------------------------------------------
+
+    def group_read_started(self, index: int, addresses, size: int, mask) -> None:
+        touch = self._touch(addresses, size, mask)
+        self._look_for_unwritten(index, size, touch)
+        self._look_for_writes(index, size, touch, "read")
+        if self.atomics:
+            self._look_for_others(index, size, touch, self.atomics, "read", "write", "updated")
+        self._look_for_copies(index, size, touch, "read")
+        self._look_for_unfenced(index, size, touch)
+        self._leave(index, touch)
+
+    def group_read_continues(self, index: int, addresses, size: int, mask) -> None:
+        self._leave(index, self._touch(addresses, size, mask))
+
+    def group_read_ended(self, index: int, addresses, size: int, mask) -> None:
+        touch = self._touch(addresses, size, mask)
+        time = self.clocks.tick(index)
+        self.leaving.last[touch.lane_granules] = 0
+        block, thread = np.divmod(touch.thread, self.layout.threads)  # of a cluster, if it is one
+        group = block * self.layout.threads + thread // GROUP_THREADS
+        for one in np.unique(group):
+            if one not in self.group_reads:
+                self.group_reads[one] = Writes(self._granules)
+            here, key = group == one, ("wgmma", int(one))
+            column = self.clocks.column(key)
+            self.group_reads[one].note(touch.lane_granules[here], column, time)
+            self.clocks.learn(key, touch.lane_block[here], touch.thread[here])
+
+    def _leave(self, index: int, touch) -> None:
+        if self.leaving is None:
+            self.leaving = Writes(self._granules)
+        time = self.clocks.tick(index)
+        self.leaving.note(touch.lane_granules, touch.thread[:, None], time)
+
+    # --- fences -----------------------------------------------------------------------------------
+
+    def fence_async(self, mask) -> None:
+        """Forget what the lanes wrote themselves, or know of, as not fenced."""
+        if self.unfenced is None:
+            return
+        granules = np.flatnonzero(self.unfenced.last)
+        actor, time = (
+            self.unfenced.last[granules] & ACTOR,
+            self.unfenced.last[granules] >> ACTOR_BITS,
+        )
+        block_of = granules * self.granule // self.team_stride
+        shape = self.layout.shape
+        mask = np.broadcast_to(mask, shape)
+        blocks = np.broadcast_to(self.team.block_number, shape)[mask]
+        threads = np.broadcast_to(self.team.thread_number, shape)[mask]
+        fences = np.zeros((self.team.blocks, self.team.threads), bool)
+        fences[blocks, threads] = True
+        known = fences[block_of, actor]
+        for block in np.unique(block_of[~known]):
+            here = np.flatnonzero((block_of == block) & ~known)
+            others = np.flatnonzero(fences[block])[:, None]
+            if len(others):
+                unknown = self.clocks.unknown(block, others, actor[here], time[here])
+                known[here] = ~unknown.all(axis=0)
+        self.unfenced.last[granules[known]] = 0
+
+    def forget_inits(self, mbarriers) -> None:
+        """All threads know that these were initialised: [(place, mask of blocks)]."""
+        size = self.layout.cluster_size
+        for place, blocks in mbarriers:
+            for team, rank in np.argwhere(blocks[self.layout.block_of]).tolist():
+                first = ((team * size + rank) * self.stride + place) // self.granule
+                granules = slice(first, first + max(1, BARRIER_BYTES // self.granule))
+                known = (KNOWN_TO_ALL << ACTOR_BITS) | (self.writes.last[granules] & ACTOR)
+                self.writes.last[granules] = known
+
+    # --- shadow memory ----------------------------------------------------------------------------
+
+    @property
+    def _granules(self) -> int:
+        return self.layout.blocks * self.stride // self.granule
+
+    def _reads(self):
+        if isinstance(self.clocks, ThreadClocks):
+            return ReadsByThread(self._granules, self.team.threads)
+        return ReadsSinceBarrier(self._granules)
+
+    def _touch(self, addresses, size: int, mask) -> Touch:
+        if size % self.granule:
+            factor, self.granule = self.granule // gcd(size, self.granule), gcd(size, self.granule)
+            tables = (self.writes, self.reads, self.atomics, self.arriving, self.leaving)
+            for table in (*tables, self.unfenced, *self.group_reads.values()):
+                if table is not None:
+                    table.refine(factor)
+        first = places(self.layout, addresses, self.stride) // self.granule
+        if mask is not True and np.size(mask) == 1:
+            mask = True  # the caller has looked whether any lane is active
+        reduced = True if mask is True else self._masks.reduced(mask, first.shape)
+        extremes = self._first_and_last(mask, first.shape)
+        return Touch(self.team, first, size // self.granule, mask, reduced, extremes)
+
+    def _first_and_last(self, mask, shape):
+        """The first and the last active thread for each element of an array of `shape`."""
+        last, found = self._extremes.get(shape, (None, None))
+        if last is not mask:
+            padded = (1,) * (len(self.layout.shape) - len(shape)) + tuple(shape)
+            lengths = zip(padded, self.layout.shape, strict=True)
+            axes = tuple(i for i, (own, lanes) in enumerate(lengths) if own < lanes)
+            thread = np.broadcast_to(self.team.thread_number, self.layout.shape)
+            where = np.broadcast_to(mask, thread.shape)
+            found = tuple(
+                how(thread, axis=axes, keepdims=True, where=where, initial=initial)
+                .reshape(shape)
+                .astype(np.int64)
+                for how, initial in ((np.min, self.team.threads), (np.max, 0))
+            )
+            self._extremes[shape] = mask, found
+        return found
+
+    # --- looking ----------------------------------------------------------------------------------
+
+    def _look_for_unwritten(self, index, size, touch) -> None:
+        if self.writes.last[touch.granules].all():
+            return
+        unwritten = self.writes.last[touch.lane_granules] == 0
+        if self.arriving is not None:
+            unwritten &= self.arriving.last[touch.lane_granules] == 0
+        if unwritten.any():
+            self._find("uninitialised read", index, size, touch, unwritten, "was never written")
+
+    def _look_for_writes(self, index, size, touch, does: str, new=True) -> None:
+        """Writes that the lanes do not know. `new`: (lanes,), those whose own write matters."""
+        self._look_for_others(index, size, touch, self.writes, does, "write", "written", new)
+
+    def _look_for_readers(self, index, size, touch) -> None:
+        """Reads, and atomics, that lanes which write do not know."""
+        self._look_for_others(index, size, touch, self.reads, "write", "read", "read")
+        if self.atomics:
+            self._look_for_others(index, size, touch, self.atomics, "write", "write", "updated")
+        for table in self.group_reads.values():
+            self._look_for_others(index, size, touch, table, "write", "read", "read")
+
+    def _look_for_others(self, index, size, touch, table, does, did, verb, new=True) -> None:
+        if not table.recent(touch.granules, touch.block, self.clocks).any():
+            return
+        granules = touch.lane_granules
+        parts = granules.shape[1]
+        block, thread = np.repeat(touch.lane_block, parts), np.repeat(touch.thread, parts)
+        conflict, who, when = table.others(granules.reshape(-1), block, thread, self.clocks)
+        conflict = conflict.reshape(granules.shape) & np.reshape(new, (-1, 1))
+        if not conflict.any():
+            return
+        first = int(conflict.reshape(-1).argmax())
+        actor, did_it = int(who[first]), table.instruction(int(when[first]), self.clocks)
+        line = self._line(did_it)
+        if actor < self.team.threads:
+            by = f"{verb} by thread {self._thread(actor)} in line {line} with no barrier between"
+        elif self.kernel.instructions[did_it].name == "wgmma":
+            by = f"{verb} by the wgmma of line {line}, for which the thread has not waited"
+        else:
+            by = f"{verb} by the copy of line {line}, whose mbarrier the thread has not waited for"
+        self._find(f"{does}-after-{did} race", index, size, touch, conflict, by)
+
+    def _look_for_copies(self, index, size, touch, does: str) -> None:
+        tables = [(self.arriving, f"{does} of a copy in flight", "is the destination of a copy")]
+        if does == "write":
+            tables.append((self.leaving, "write to a copy's source", "is read by a copy"))
+        for table, kind, what in tables:
+            if table is None or not table.last[touch.granules].any():
+                continue
+            record = table.last[touch.lane_granules]
+            under_way = record != 0
+            if under_way.any():
+                first = int(record[under_way][0])
+                started = self.clocks.instruction(first >> ACTOR_BITS)
+                by = f"that thread {self._thread(first & ACTOR)} started in line"
+                if self.kernel.instructions[started].name == "wgmma":
+                    kind, what, by = "write to a wgmma's source", "is read by", "the wgmma of line"
+                by = f"{what} {by} {self._line(started)}, which is not waited for"
+                self._find(kind, index, size, touch, under_way, by)
+
+    def _look_for_unfenced(self, index, size, touch) -> None:
+        if self.unfenced is None:
+            return
+        record = self.unfenced.last[touch.lane_granules]
+        if record.any():
+            first = int(record[record != 0][0])
+            line = self._line(self.clocks.instruction(first >> ACTOR_BITS))
+            by = f"thread {self._thread(first & ACTOR)} in line {line}"
+            what = f"was written by {by}, with no fence.proxy.async since"
+            self._find("async-proxy race", index, size, touch, record != 0, what)
+
+    def _look_for_rivals(self, index, size, touch, overwritten) -> None:
+        """Lanes of one store that write different values to the same place."""
+        winner = self.writes.last[touch.lane_granules] & ACTOR
+        beaten = winner != touch.thread[:, None]
+        if not beaten.any():
+            return
+        if overwritten is not None:
+            _, values, addresses, dtype, memory = overwritten
+            now, _ = global_memory.load(memory, addresses, dtype, len(values), touch.mask)
+            beaten &= self._differs(touch, now, values)[:, None]
+        if beaten.any():
+            thread = self._thread(int(winner[beaten][0]))
+            by = f"written by thread {thread} in the same instruction, with another value"
+            self._find("write-after-write race", index, size, touch, beaten, by)
+
+    def _differs(self, touch, some, others):
+        """(lanes,) whether any of the values of a lane differ in their bits."""
+        differs = np.zeros(len(touch.lanes), bool)
+        for a, b in zip(some, others, strict=True):
+            differs |= touch.of_lanes(_bits(a)) != touch.of_lanes(_bits(b))
+        return differs
+
+    # --- findings ---------------------------------------------------------------------------------
+
+    def _find(self, kind, index, size, touch, wrong, what: str) -> None:
+        """`wrong`: (lanes, parts) of `touch`."""
+        where = int(wrong.reshape(-1).argmax())
+        granule = int(touch.lane_granules.reshape(-1)[where])
+        element = self._element(index, granule * self.granule % self.stride, size)
+        lanes = np.zeros(int(np.prod(self.layout.shape)), bool)
+        lanes[touch.lanes[wrong.any(axis=1)]] = True
+        self.lanes.find(kind, index, f"{element} {what}", lanes.reshape(self.layout.shape))
+
+    def _element(self, index: int, offset: int, size: int) -> str:
+        """Which element of which shared array is at byte `offset`, as the instruction sees it."""
+        kind = self.kernel.instructions[index].parts[-1]
+        width = min(TYPE_BYTES.get(kind, ELEMENT), size)
+        return str(shared_place(self.kernel, self.lanes.launch.shared_bytes, offset, width))
+
+    def _thread(self, number: int) -> str:
+        (x, y, _), (rank, number) = self.layout.block, divmod(number, threads_of_rank(self.layout))
+        thread = f"{(number % x, number // x % y, number // (x * y))}"
+        return f"{thread} of rank {rank}" if self.layout.cluster_size > 1 else thread
+
+    def _line(self, index: int) -> int:
+        return self.kernel.instructions[index].line
+
+
+def _is_asynchronous(kernel) -> bool:
+    """Whether a bulk copy or wgmma reads or writes shared memory."""
+    return any(one.name == "wgmma" or _is_bulk(one) for one in kernel.instructions)
+
+
+def _is_bulk(instruction) -> bool:
+    """Whether it is a copy by the asynchronous proxy: cp.async and st.async are not."""
+    return instruction.opcode.startswith(("cp.async.bulk", "cp.reduce.async.bulk"))
+
+
+def _bits(values) -> np.ndarray:
+    values = np.asarray(values)
+    return values.view(f"u{values.itemsize}")

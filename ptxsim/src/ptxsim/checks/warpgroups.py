@@ -1,0 +1,227 @@
+"""What wgmma asks of the threads that use it, and hardware does not look at.
+
+Three mistakes are found. Sums that are read or written before wgmma.wait_group has waited for them,
+and A's registers that are written until then: "sums in flight", "registers in flight". Registers of
+a wgmma that other instructions have used since the last wgmma.fence, and a first wgmma without any:
+"missing wgmma.fence". Bytes of shared memory that are written while a wgmma reads them: "write to a
+wgmma's source", and after it by a thread that does not know that it is complete: a race. All
+threads of the warpgroup know once one has waited, as the four warps read together. A wgmma that is
+not committed is not waited for.
+
+A register is known by its name in the PTX. A plain `mov` is no use: of one register to another, the
+GPU's assembler takes one for both; and a constant comes into its register where the compiler likes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ptxsim.hopper import GROUP_THREADS, UNIT, from_groups, group_count, lanes_of, to_groups
+from ptxsim.ptx import Immediate, Instruction, Kernel, Register, Vector
+
+NEVER = -1  # the line of no instruction
+CONSTANT = ""  # in place of the name of a register that is copied
+
+
+@dataclass
+class Reading:
+    """Units of shared memory that a wgmma reads: `addresses` over all lanes, one unit each.
+
+    `group`: (groups,) the number of the commit group, 0 for warpgroups that do not take part.
+    """
+
+    index: int
+    addresses: np.ndarray
+    group: np.ndarray
+
+
+class Warpgroups:
+    """The wgmmas in flight of a chunk. `groups` is a bool (groups,) everywhere."""
+
+    def __init__(self, lanes, checker):
+        self.lanes, self.layout, self.checker = lanes, lanes.layout, checker
+        self.kernel = lanes.launch.kernel
+        count = group_count(self.layout)
+        self._watched = watched(self.kernel)
+        self._uses: dict[int, list] = {}  # by the start of a block
+        self._fenced = np.zeros(count, bool)
+        self._committed = np.zeros(count, np.int64)
+        # Register -> (groups,): the number of the commit group whose wgmma adds to it, or reads it;
+        # 0 where none is in flight. And the line that last used it since the fence.
+        self._sums, self._factors, self._used = {}, {}, {}
+        self._started_by: dict[str, int] = {}  # register -> the latest wgmma
+        self._reading: list[Reading] = []
+
+    # --- wgmma itself -----------------------------------------------------------------------------
+
+    def start(self, index: int, read, groups) -> None:
+        """A wgmma. `read`: bytes (active groups, units) where it reads shared memory."""
+        instruction = self.kernel.instructions[index]
+        sums, factors = registers_of(instruction)
+        self._look_for_fence(index, (*sums, *factors), groups)
+        for name in factors:
+            self._look(index, name, groups, writes=False)
+        number = np.where(groups, self._committed + 1, 0)
+        for table, names in ((self._sums, sums), (self._factors, factors)):
+            for name in names:
+                table[name] = np.maximum(table.get(name, 0), number)
+                self._started_by[name] = index
+        for places in read:
+            for one in self._pieces(places, groups):
+                self._reading.append(Reading(index, one, number.copy()))
+                mask = lanes_of(self.layout, groups)
+                self.checker.races.group_read_started(index, one, UNIT, mask)
+
+    def fence(self, groups) -> None:
+        self._fenced |= groups
+        for lines in self._used.values():
+            lines[groups] = NEVER
+
+    def commit(self, groups) -> None:
+        self._committed += groups
+
+    def wait(self, most: int, groups) -> None:
+        """All but the `most` latest commit groups are complete."""
+        complete = np.where(groups, np.maximum(self._committed - most, 0), 0)
+        for table in (self._sums, self._factors):
+            for number in table.values():
+                number[number <= complete] = 0
+        left = []
+        for one in self._reading:
+            done = (one.group > 0) & (one.group <= complete)
+            if done.any():
+                mask = lanes_of(self.layout, done)
+                self.checker.races.group_read_ended(one.index, one.addresses, UNIT, mask)
+                one.group[done] = 0
+            left += [one] * bool(one.group.any())
+        for one in left:  # the same bytes may have been released for another wgmma
+            mask = lanes_of(self.layout, one.group > 0)
+            self.checker.races.group_read_continues(one.index, one.addresses, UNIT, mask)
+        self._reading = left
+
+    def _pieces(self, places, groups):
+        """Addresses over all lanes: each thread of a warpgroup stands for one unit."""
+        units = places.shape[1]
+        for first in range(0, units, GROUP_THREADS):
+            rows = np.zeros((len(groups), GROUP_THREADS), np.int32)
+            rows[groups] = places[:, np.arange(first, first + GROUP_THREADS) % units]
+            yield from_groups(self.layout, rows)
+
+    def _look_for_fence(self, index: int, names, groups) -> None:
+        missing = groups & ~self._fenced
+        if missing.any():
+            what = "the warpgroup has executed no wgmma.fence before"
+            self._find("missing wgmma.fence", index, what, missing)
+            return
+        for name in names:
+            lines = self._used.get(name)
+            if lines is not None and (groups & (lines != NEVER)).any():
+                missing = groups & (lines != NEVER)
+                line = int(lines[missing][0])
+                what = f"line {line} used a register of it, with no wgmma.fence since"
+                self._find("missing wgmma.fence", index, what, missing)
+                return
+
+    # --- other instructions -----------------------------------------------------------------------
+
+    def executed(self, block, mask) -> None:
+        """The lanes of `mask` have executed a basic block."""
+        if not self._watched:
+            return
+        if block.start not in self._uses:
+            self._uses[block.start] = list(self._uses_in(block))
+        if not self._uses[block.start]:
+            return
+        groups = to_groups(self.layout, mask).any(axis=1)
+        for index, name, source, writes in self._uses[block.start]:
+            if source == CONSTANT:
+                self._look(index, name, groups, writes)
+                if name in self._used:
+                    self._used[name][groups] = NEVER
+                continue
+            if source is not None:
+                for table in (self._sums, self._factors, self._used):
+                    self._take_over(table, name, source, groups)
+                self._started_by[name] = self._started_by.get(source, index)
+                continue
+            self._look(index, name, groups, writes)
+            lines = self._used.setdefault(name, np.full(len(groups), NEVER))
+            lines[groups] = self.kernel.instructions[index].line
+
+    def _uses_in(self, block):
+        """(instruction, register, what is copied to it or None, whether it is written)."""
+        for one in self.kernel.instructions[block.start : block.end]:
+            if one.name == "wgmma":
+                continue
+            pair = copied(one)
+            if pair:
+                if pair[0] in self._watched:
+                    yield one.index, *pair, True
+                continue
+            if one.name == "mov" and isinstance(one.operands[-1], Immediate):
+                source = CONSTANT
+            else:
+                source = None
+            for name in sorted(one.uses & self._watched):
+                yield one.index, name, None, False
+            for name in sorted(one.defines & self._watched):
+                yield one.index, name, source, True
+
+    def _take_over(self, table, name, source, groups) -> None:
+        if name in table or source in table:
+            nothing = np.full(len(groups), NEVER if table is self._used else 0)
+            own, other = table.get(name, nothing), table.get(source, nothing)
+            table[name] = np.where(groups, other, own)
+
+    def _look(self, index: int, name: str, groups, writes: bool) -> None:
+        """Find uses of a register that a wgmma in flight adds to, or writes of one it reads."""
+        tables = [(self._sums, "sums in flight", "is one of the sums")]
+        if writes:
+            tables.append((self._factors, "registers in flight", "holds a part of A"))
+        for table, kind, what in tables:
+            under_way = table.get(name)
+            if under_way is None or not (groups & (under_way > 0)).any():
+                continue
+            line = self.kernel.instructions[self._started_by[name]].line
+            what = f"a register that it {'writes' if writes else 'reads'} {what} of the wgmma of "
+            what += f"line {line}, which is not waited for"
+            self._find(kind, index, what, groups & (under_way > 0))
+
+    def _find(self, kind: str, index: int, what: str, groups) -> None:
+        self.lanes.find(kind, index, what, lanes_of(self.layout, groups))
+
+
+def registers_of(instruction: Instruction) -> tuple[list[str], list[str]]:
+    """Of a wgmma.mma_async: those of the sums, and of A."""
+    d, a = instruction.operands[:2]
+    factors = [one.name for one in a.items] if isinstance(a, Vector) else []
+    return [one.name for one in d.items], factors
+
+
+def copied(instruction: Instruction) -> tuple[str, str] | None:
+    """(target, source) of a plain mov between registers."""
+    if instruction.name != "mov" or instruction.predicate is not None:
+        return None
+    operands = instruction.operands
+    both = all(isinstance(one, Register) for one in operands)
+    return (operands[0].name, operands[1].name) if both else None
+
+
+def watched(kernel: Kernel) -> frozenset[str]:
+    """The registers of all wgmmas, and those that they are copied from and to."""
+    found: set[str] = set()
+    for one in kernel.instructions:
+        if one.opcode.startswith("wgmma.mma_async"):
+            found.update(*registers_of(one))
+    if not found:
+        return frozenset()
+    copies = [pair for pair in map(copied, kernel.instructions) if pair]
+    before = 0
+    while len(found) > before:
+        before = len(found)
+        for pair in copies:
+            if not found.isdisjoint(pair):
+                found.update(pair)
+    return frozenset(found)

@@ -1,0 +1,109 @@
+"""Headers: where CUDA's own are, such as mma.h, and which others a source includes.
+
+CUDA's own are in a wheel, a conda environment or the toolkit.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+
+# mma.h is a few lines that include crt/mma.h. Wheels have the two in packages of their own, so an
+# environment can have the one without the other: PyTorch's for CUDA 13 does.
+NEEDED = ("mma.h", "crt/mma.h")
+TOOLKIT = Path("/usr/local/cuda")
+CORE_HEADER = Path("nv", "target")  # which all of CUDA's C++ library needs
+BESIDE_CUPY = Path("_core", "include", "cupy", "_cccl", "libcudacxx")
+INSTALL = (
+    "install the wheel nvidia-cuda-crt in the version of your "
+    "nvidia-cuda-runtime, or set CUDA_PATH to a CUDA toolkit"
+)
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.M)
+FOLDER = re.compile(r"(?:-I|--include-path=)(.+)")  # among the options of NVRTC
+
+
+@lru_cache
+def folder() -> Path | None:
+    """The first folder with all of NEEDED; where there is none, the first with any header of CUDA.
+
+    None where there is not even that.
+    """
+    found = [one for one in _places() if (one / "cuda_runtime.h").is_file()]
+    return next((one for one in found if not missing(one)), found[0] if found else None)
+
+
+@lru_cache
+def core_libraries() -> Path | None:
+    """The folder of CUDA's C++ library, with cuda/barrier, cuda/std/array and the like.
+
+    cooperative_groups.h needs it too. It is part of the toolkit, a wheel of its own
+    (nvidia-cuda-cccl), and comes with CuPy. None where there is none of these.
+    """
+    places = [place for one in _places() for place in (one / "cccl", one)]
+    if cupy := find_spec("cupy"):
+        places.append(Path(cupy.submodule_search_locations[0]) / BESIDE_CUPY)
+    return next((one for one in places if (one / CORE_HEADER).is_file()), None)
+
+
+def missing(where: Path | None) -> list[str]:
+    """Which of NEEDED a folder lacks."""
+    return [name for name in NEEDED if where is None or not (where / name).is_file()]
+
+
+def are_missing(source: str) -> bool:
+    """Whether CUDA C++ text includes a header of CUDA that cannot be found here."""
+    included = re.findall(r"^\s*#\s*include\s*<([^>]+)>", source, re.M)
+    return any(name in NEEDED for name in included) and bool(missing(folder()))
+
+
+def _places() -> Iterator[Path]:
+    """Where the headers may be, the likeliest first: beside the NVRTC that CuPy loads."""
+    try:
+        from cuda.pathfinder import find_nvidia_header_directory
+    except ImportError:  # on macOS there is no CUDA
+        pass
+    else:
+        if found := find_nvidia_header_directory("cudart"):
+            yield Path(found)
+    named = (os.environ.get(name) for name in ("CUDA_PATH", "CUDA_HOME"))
+    for toolkit in (*(Path(name) for name in named if name), TOOLKIT):
+        yield toolkit / "include"
+    for packages in sys.path:
+        yield from sorted(Path(packages).glob("nvidia/*/include"))
+
+
+def included(source: str, options: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """(name, text) of each file that the source includes in quotes, directly or indirectly.
+
+    As far as it is in a folder of the options, or beside the file that includes it.
+    """
+    folders = [Path(found[1]) for one in options if (found := FOLDER.fullmatch(one))]
+    found: dict[Path, str] = {}
+
+    def look(names: list[str], beside: list[Path]) -> None:
+        for name in names:
+            path = next((p for f in (*beside, *folders) if (p := f / name).is_file()), None)
+            if path is not None and path not in found:
+                status = path.stat()
+                found[path], further = _read(path, status.st_mtime_ns, status.st_size)
+                look(further, [path.parent])
+
+    look(INCLUDE.findall(source), [])
+    return tuple((path.name, text) for path, text in found.items())
+
+
+@lru_cache(maxsize=1024)
+def _read(path: Path, modified_ns: int, size: int) -> tuple[str, list[str]]:
+    """The text of a header as it is now, and what it includes."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    return text, INCLUDE.findall(text)
+
+
+def is_name_of_file(source: str) -> bool:
+    """Whether a text is not CUDA C++ but the name of a file with it."""
+    return bool(re.fullmatch(r"[^\n;{}]+\.(?:cu|cuh|cc|cpp|h|hpp)", source.strip()))

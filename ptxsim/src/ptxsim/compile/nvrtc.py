@@ -1,0 +1,358 @@
+"""CUDA C++ to PTX and cubin with NVRTC, which needs no GPU and no driver.
+
+`signals_kept` makes Ctrl-C safe around it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import PurePath
+
+from ptxsim.compile import binding, headers, inline_assembly
+from ptxsim.compile.binding import NvrtcError
+
+# What CuPy adds to every RawModule: float32 subnormals count as zero. Compiling the same way is
+# what makes a simulated result equal to the GPU's, bit for bit.
+COMMON_OPTIONS = ("-ftz=true", "-lineinfo", "-std=c++17")
+
+CONTEXT_LINES = 2
+
+# Code for one architecture alone ("a") or for its family ("f"), and since which there is such.
+SUFFIXES = {"": 0, "a": 90, "f": 100}
+
+# Since this version NVRTC keeps results on disk where there is a driver, and one that comes from
+# there comes without the report of ptxas.
+CACHES_SINCE = (12, 9)
+
+# Bytes of memory that ptxas lets a source declare: for a block, for a thread, for all.
+STATIC_BYTES = {"shared": 48 << 10, "local": 512 << 10, "const": 64 << 10}
+
+TAKEN_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGACTION_BYTES = 256  # room for the C structure, which has 152 on Linux
+_signals = threading.Lock()  # what is kept must never be NVRTC's own handlers
+
+INSTALL = 'pip install "ptxsim[nvrtc]", or install a CUDA toolkit and pip install cuda-pathfinder'
+MISSING = f"NVRTC, the compiler of CUDA C++, cannot be loaded: {INSTALL}"
+
+MISSING_HEADERS = (
+    f"CUDA's headers {' and '.join(headers.NEEDED)} are not both here: {headers.INSTALL}."
+)
+# A header of CUDA's C++ library that the compiler did not find.
+CORE_LIBRARY = re.compile(r'cannot open source file "(cuda|nv)/')
+MISSING_CORE_LIBRARY = (
+    "CUDA's C++ library, which <cuda/...> and <cooperative_groups.h> need, is not here: install "
+    "the wheel nvidia-cuda-cccl in the version of your nvidia-cuda-runtime, or set CUDA_PATH to a "
+    "CUDA toolkit."
+)
+
+
+class CompileError(Exception):
+    """The source does not compile. The message shows the lines around each error."""
+
+
+class NoCompiler(Exception):
+    """NVRTC cannot be loaded here. The message says what to install."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """What NVRTC made of one source."""
+
+    ptx: str
+    cubin: bytes
+    log: str
+    lowered: dict[str, str] = field(default_factory=dict)  # name expression -> name in the PTX
+
+
+Find = Callable[[str, str, str, tuple[str, ...]], Program]
+"""Of (source, filename, arch, options), the Program that NVRTC made before; raises NoCompiler where
+there is none."""
+_store: Find | None = None
+
+
+def use_store(find: Find | None) -> None:
+    """From now on, take from `find` what NVRTC made before, instead of compiling it; None: no more.
+
+    What `find` raises NoCompiler for is compiled. Where NVRTC is missing, that error is raised.
+    """
+    global _store
+    _store = find
+
+
+def compile_source(
+    source: str,
+    filename: str,
+    *,
+    arch: str = "sm_90a",
+    options: tuple[str, ...] = (),
+    names: tuple[str, ...] = (),
+) -> Program:
+    """As `compile_anew`, but what is in the store is not compiled again, and the same call is free.
+
+    Where NVRTC or CUDA's headers are missing, a Program of the store will do that has only the log.
+    """
+    return _kept(source, filename, arch, options, names).assembled
+
+
+def translate_source(
+    source: str,
+    filename: str,
+    *,
+    arch: str = "sm_90a",
+    options: tuple[str, ...] = (),
+    names: tuple[str, ...] = (),
+) -> Program:
+    """As `compile_source`, perhaps without cubin and log, in half the time; raises the same.
+
+    The assembler, ptxas, is left out where it could not find an error.
+    """
+    return _kept(source, filename, arch, options, names).translated
+
+
+def _kept(source: str, filename: str, arch: str, options, names) -> Source:
+    return kept(source, filename, arch, options, names, headers.included(source, options))
+
+
+@lru_cache(maxsize=256)
+def kept(
+    source: str, filename: str, arch: str, options: tuple[str, ...], names: tuple[str, ...],
+    included: tuple[tuple[str, str], ...],
+) -> Source:  # fmt: skip
+    """The same Source for the same call, as long as the headers that it includes are the same."""
+    return Source(source, filename, arch, options, names)
+
+
+@dataclass(eq=False)
+class Source:
+    """A text, and what NVRTC makes of it, or what is in the store, once it is requested."""
+
+    text: str
+    filename: str
+    arch: str
+    options: tuple[str, ...]
+    names: tuple[str, ...]
+
+    @cached_property
+    def assembled(self) -> Program:
+        there, nothing = None, None
+        try:
+            there = self._in_store()
+        except NoCompiler as error:
+            nothing = error
+        if there is None or not (there.ptx or headers.are_missing(self.text)):
+            try:
+                there = compile_anew(
+                    self.text, self.filename,
+                    arch=self.arch, options=self.options, names=self.names,
+                )  # fmt: skip
+            except NoCompiler as error:
+                if there is None:
+                    raise (nothing or error) from None
+        inline_assembly.accept(self.text, there.ptx, self.arch)
+        return there
+
+    @cached_property
+    def translated(self) -> Program:
+        if (
+            "assembled" not in self.__dict__
+            and not self._is_in_store()
+            and not inline_assembly.is_new(self.text, self.arch)
+        ):
+            try:
+                found = _translated(self.text, self.filename, self.arch, self.options, self.names)
+            except NoCompiler:
+                found = None
+            if found and not _may_be_refused(found.ptx, self.arch):
+                return found
+        return self.assembled
+
+    def _in_store(self) -> Program | None:
+        if self.names or not _store:  # nothing in the store has been named by an expression
+            return None
+        return _store(self.text, self.filename, self.arch, self.options)
+
+    def _is_in_store(self) -> bool:
+        try:
+            there = self._in_store()
+            return bool(there and (there.ptx or headers.are_missing(self.text)))
+        except NoCompiler:
+            return False
+
+
+def compile_anew(
+    source: str,
+    filename: str,
+    *,
+    arch: str = "sm_90a",
+    options: tuple[str, ...] = (),
+    names: tuple[str, ...] = (),
+) -> Program:
+    """Compile CUDA C++ `source` for `arch` ("sm_80", "sm_90a", …).
+
+    `names`: expressions such as "scale<float>", whose instances are made, and whose names in the
+    PTX the Program has in `lowered`.
+
+    `filename` is the name that errors and line tables carry. `options` go to NVRTC as they are,
+    after `COMMON_OPTIONS`. The log holds what ptxas says of registers and spills. Ctrl-C takes
+    effect once NVRTC is done: a second or two for a rung.
+
+    Raises CompileError with the lines around each error, NoCompiler where NVRTC is missing.
+    """
+    nvrtc = _library()
+    with nvrtc.program(source, filename, names) as program:
+        flags = _flags(nvrtc, source, arch, ("--ptxas-options=-v", *options))
+        try:
+            with signals_kept():
+                program.compile(flags)
+        except NvrtcError as error:
+            if not error.log.strip():
+                raise CompileError(
+                    f"{filename}: NVRTC refused {' '.join(flags)}: {error}"
+                ) from None
+            message = _readable(error.log, source, filename, arch)
+            if headers.are_missing(source):
+                message += f"\n{MISSING_HEADERS}"
+            if headers.core_libraries() is None and CORE_LIBRARY.search(error.log):
+                message += f"\n{MISSING_CORE_LIBRARY}"
+            raise CompileError(message) from None
+        lowered = {name: program.lowered(name) for name in names}
+        return Program(program.ptx(), program.cubin(), program.log(), lowered)
+
+
+def _translated(
+    source: str, filename: str, arch: str, options: tuple[str, ...], names: tuple[str, ...]
+) -> Program | None:
+    """The PTX alone; None where there is an error, which `compile_anew` then tells."""
+    nvrtc = _library()
+    kept = tuple(option for option in options if not option.startswith("--ptxas-options"))
+    try:
+        with nvrtc.program(source, filename, names) as program:
+            with signals_kept():
+                program.compile(_flags(nvrtc, source, arch.replace("sm_", "compute_"), kept))
+            lowered = {name: program.lowered(name) for name in names}
+            return Program(program.ptx(), cubin=b"", log="", lowered=lowered)
+    except NvrtcError:
+        return None
+
+
+def _flags(
+    nvrtc: binding.Library, source: str, arch: str, options: tuple[str, ...]
+) -> tuple[str, ...]:
+    flags = (f"-arch={arch}", *COMMON_OPTIONS, *options)
+    if nvrtc.version() >= CACHES_SINCE:
+        flags += ("--no-cache",)
+    if "#include" in source:
+        flags += header_options()
+    return flags
+
+
+def _may_be_refused(ptx: str, arch: str) -> bool:
+    """Whether ptxas may find an error in what NVRTC made.
+
+    That is in what the reader wrote as PTX, in what is defined nowhere, or in too much memory.
+    """
+    if ".extern .func" in ptx or not inline_assembly.is_accepted(ptx, arch):
+        return True
+    taken = dict.fromkeys(STATIC_BYTES, 0)
+    for space, bits, count in re.findall(
+        r"^\s*(?:\.\w+ )*\.(shared|local|const)\b.*?\.[bfsu](\d+) \S+?(?:\[(\d+)\])?(?:;| =)",
+        ptx,
+        re.M,
+    ):
+        taken[space] += int(bits) // 8 * int(count or 1)
+    return any(taken[space] > most for space, most in STATIC_BYTES.items())
+
+
+@contextmanager
+def signals_kept():
+    """Around all that calls NVRTC: what it does to signals is undone, meanwhile and afterwards.
+
+    While its front end reads the text, NVRTC answers SIGINT and SIGTERM itself: it ends the process
+    with exit code 4. Then it puts the earlier handlers back with SA_RESTART, and from there on
+    Ctrl-C does not wake a thread that waits for a lock. NVRTC cannot be stopped, so Ctrl-C during
+    the call takes effect right after it.
+    """
+    if sys.platform != "linux":
+        yield
+        return
+    with _signals:
+        sigaction, done = ctypes.CDLL(None).sigaction, threading.Event()
+        before = {number: ctypes.create_string_buffer(SIGACTION_BYTES) for number in TAKEN_SIGNALS}
+        for number, handling in before.items():
+            sigaction(number, None, handling)
+
+        def keep() -> None:
+            last = False
+            while not last:
+                last = done.wait(0.001)
+                for number, handling in before.items():
+                    sigaction(number, handling, None)
+
+        keeper = threading.Thread(target=keep, daemon=True)
+        try:
+            keeper.start()
+            yield
+        finally:
+            done.set()
+            if keeper.is_alive():
+                keeper.join()
+
+
+def header_options() -> tuple[str, ...]:
+    """The options that say where CUDA's own headers are; none where there are none."""
+    return tuple(f"-I{found}" for found in (headers.folder(), headers.core_libraries()) if found)
+
+
+def archs() -> tuple[str, ...]:
+    """All that the NVRTC here compiles for: "sm_75", …, "sm_90", "sm_90a", …. Raises NoCompiler."""
+    return tuple(
+        f"sm_{number}{suffix}"
+        for number in _library().architectures()
+        for suffix, oldest in SUFFIXES.items()
+        if number >= oldest
+    )
+
+
+def version() -> str:
+    """NVRTC's version, such as "13.0". Raises NoCompiler where NVRTC is missing."""
+    return ".".join(str(part) for part in _library().version())
+
+
+def _library() -> binding.Library:
+    try:
+        return binding.library()
+    except (ImportError, OSError, RuntimeError) as error:
+        raise NoCompiler(f"{MISSING} ({str(error).splitlines()[0]})") from None
+
+
+def _readable(log: str, source: str, filename: str, arch: str) -> str:
+    """The errors of NVRTC's log, each with the lines around it in the reader's file."""
+    lines = source.splitlines()
+    parts = [f"{filename} does not compile for {arch}."]
+    for where, number, message in re.findall(
+        r"^(?:(.*?)\((\d+)\)|At end of source): (?:catastrophic )?error:? *(.*)$", log, re.M
+    ):
+        if not number:  # a bracket that is never closed: what helps is where it was opened
+            opened = re.search(r"^(.*?)\((\d+)\): note.*?: *(to match .*)$", log, re.M)
+            where, number = opened.groups()[:2] if opened else (filename, str(len(lines)))
+            message = f"{message} at the end of the file" + (f" {opened[3]}" if opened else "")
+        parts.append(f"\n{where}, line {number}: {message}")
+        if PurePath(where).name != filename:
+            continue
+        middle = int(number)
+        first = max(1, middle - CONTEXT_LINES)
+        for shown in range(first, min(len(lines), middle + CONTEXT_LINES) + 1):
+            mark = ">" if shown == middle else " "
+            parts.append(f"  {mark} {shown:4d} | {lines[shown - 1]}")
+    if len(parts) == 1:  # ptxas, which has no lines; what it says of success holds a time as well
+        said = (line.strip("\0 ") for line in log.splitlines())
+        parts += [line for line in said if line and not re.match(r"ptxas *(info|\.) ", line)]
+    return "\n".join(parts)

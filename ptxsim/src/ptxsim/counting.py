@@ -1,0 +1,266 @@
+"""What accesses to memory cost, warp by warp: told to the counters, and kept for a recorded block.
+
+In a loop an access costs the same again and again, at addresses that have moved: what that is, is
+kept, so that it is not counted anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+
+from ptxsim import metrics
+from ptxsim.hopper import GROUP_THREADS
+from ptxsim.memory import merging
+from ptxsim.threads import clusters
+from ptxsim.threads.layout import Triple
+
+SHARED = "shared memory"  # what accesses to it are counted under
+ALIKE = 1 << 14  # addresses; what more of them cost is not kept
+KNOWN = 512  # accesses whose cost is kept
+
+
+@dataclass(frozen=True)
+class WarpAccess:
+    """What one warp asked of memory in one instruction.
+
+    `addresses`: int64 (32,), byte offsets from the start of `array`, valid where `active`.
+    `size`: bytes per lane. `index`: the instruction's place in the kernel. An asynchronous copy is
+    a load from global memory and, for the place where it will arrive, a "copy" to shared memory.
+    """
+
+    line: int
+    space: str
+    operation: str
+    array: str
+    block: Triple
+    warp: int
+    addresses: np.ndarray
+    active: np.ndarray
+    size: int
+    index: int
+
+
+@dataclass(frozen=True)
+class BoxCopy:
+    """A box of `array` that one thread had the copy engine bring or store, by tensor map.
+
+    `corner`: its first element, and `box`: how many of them, along each axis of the array as it is
+    stored; a part of the box may lie outside. `place`: where it begins in shared memory, in bytes.
+    `ranks`: the blocks of the cluster that get it, by multicast; () for the own block.
+    """
+
+    line: int
+    operation: str  # "load" or "store"
+    array: str
+    block: Triple
+    warp: int
+    lane: int
+    corner: tuple[int, ...]
+    box: tuple[int, ...]
+    place: int
+    ranks: tuple[int, ...]
+    index: int
+
+
+@dataclass(frozen=True)
+class FactorRead:
+    """A factor that a wgmma read from shared memory.
+
+    `factor`: "A" or "B" of the product. `descriptor`: the number that the warpgroup gave. `places`:
+    int64 (lines, units), where each unit of 16 bytes lies in shared memory, in bytes; lines run
+    along K, or where the factor is transposed across it, one for each k.
+    """
+
+    line: int
+    factor: str
+    block: Triple
+    group: int
+    descriptor: int
+    transposed: bool
+    places: np.ndarray
+    index: int
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A basic block that some warps executed; with which access and which box it begins."""
+
+    start: int
+    end: int
+    warps: np.ndarray  # bool (warps,)
+    first_access: int
+    first_box: int
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a block did, in the order of execution."""
+
+    accesses: list[WarpAccess] = field(default_factory=list)
+    boxes: list[BoxCopy] = field(default_factory=list)
+    factors: list[FactorRead] = field(default_factory=list)
+    stretches: list[Stretch] = field(default_factory=list)
+
+    def extend(self, other: Recorded) -> None:
+        for one in fields(self):
+            getattr(self, one.name).extend(getattr(other, one.name))
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What an access costs whose addresses differ from their first by `pattern`.
+
+    `key`: what it is counted under; `lead`: from the first address to that of an active lane.
+    """
+
+    key: tuple[int, str, str, str]
+    pattern: np.ndarray
+    lead: int
+    mask: np.ndarray | bool
+    cost: metrics.Cost
+
+    def fits(self, pattern: np.ndarray, mask) -> bool:
+        same = mask is self.mask or np.array_equal(mask, self.mask)
+        return same and np.array_equal(pattern, self.pattern)
+
+
+class Counting:
+    """The accesses of a chunk, `lanes`; see machine.py."""
+
+    def __init__(self, lanes):
+        self.lanes = lanes
+        self._merged = merging.merged_loads(lanes.launch.kernel) if lanes.observed else {}
+        self._known: dict = {}  # what accesses cost, and with which addresses
+
+    def access(self, index, space, operation, addresses, size, mask, destination=None) -> None:
+        """Count an access, and keep it if its block is recorded.
+
+        `destination`: of a copy past the L1 cache, the addresses in shared memory.
+        """
+        if destination is not None:
+            addresses, destination = np.broadcast_arrays(addresses, destination)
+        if index in self._merged:
+            wide = self._merged[index]
+            if wide is None:  # part of one that is counted already
+                return
+            addresses, size = addresses + np.int32(wide.shift), wide.size
+        few = 0 < addresses.size <= ALIKE
+        if self.lanes.record or destination is not None or not (self.lanes.launch.count and few):
+            self._look(index, space, operation, addresses, size, mask, destination)
+            return
+        if operation == "copy":  # it is counted as a load from global memory
+            return
+        # In a loop all addresses of an access have often moved by the same number of bytes.
+        first = addresses.flat[0]
+        place = index, addresses.shape, size, int(first) % metrics.period(space, size)
+        pattern, known = addresses - first, self._known.get(place)
+        if (
+            known is not None
+            and known.fits(pattern, mask)
+            and self._array(space, int(first) + known.lead) == known.key[3]
+        ):
+            self.lanes.counter.add_again(known.key, known.cost)
+        elif found := self._look(index, space, operation, addresses, size, mask):
+            key, active, cost = found
+            if len(self._known) < KNOWN:
+                self._known[place] = Known(key, pattern, active - int(first), mask, cost)
+
+    def planned(self, index, base, offset: int, size: int, mask) -> None:
+        """As `access`, for a load from shared memory at base + offset."""
+        if index in self._merged:
+            wide = self._merged[index]
+            if wide is None:
+                return
+            offset, size = offset + wide.shift, wide.size
+        costs = self.lanes.shared.plan(base, mask).costs
+        place = size, offset % metrics.period("shared", size)
+        if place not in costs:
+            addresses = base + np.int32(offset)
+            costs[place] = self._look(index, "shared", "load", addresses, size, mask)
+        elif found := costs[place]:
+            line = self.lanes.launch.kernel.instructions[index].line
+            self.lanes.counter.add_again((line, "shared", "load", SHARED), found[2])
+
+    def boxes(self, index, operation, used, coordinates, place, mask, ranks=None) -> None:
+        """Keep the boxes of a MapInUse that lanes of the recorded block name.
+
+        `coordinates`: the last axis first; `ranks`: bits of the blocks that get a box, or None.
+        """
+        lanes = self.lanes
+        line = lanes.launch.kernel.instructions[index].line
+
+        def of_block(value):
+            return lanes.layout.to_warps(value)[lanes.recorded_warps]
+
+        corners = [of_block(one) for one in reversed(coordinates)]
+        places = of_block(place)
+        bits = np.zeros_like(places) if ranks is None else of_block(ranks)
+        for warp, lane in np.argwhere(of_block(mask)).tolist():
+            of_lane = int(bits[warp, lane])
+            lanes.recorded.boxes.append(
+                BoxCopy(
+                    line, operation, used.name, lanes.record, warp, lane,
+                    tuple(int(one[warp, lane]) for one in corners), used.map.box,
+                    int(clusters.place_of(places[warp, lane])),
+                    tuple(rank for rank in range(16) if of_lane >> rank & 1), index,
+                )
+            )  # fmt: skip
+
+    def factor(self, index, factor, transposed, descriptors, places, groups) -> None:
+        """Keep what the warpgroups of the recorded block read of a factor.
+
+        `descriptors`: (n,) of the n warpgroups that `groups`, bool (groups,), names; `places`:
+        (n, lines, units).
+        """
+        lanes = self.lanes
+        line = lanes.launch.kernel.instructions[index].line
+        own = lanes.recorded_warps.start // lanes.layout.warps_per_block
+        each = lanes.layout.threads // GROUP_THREADS
+        for at, number in enumerate(np.flatnonzero(groups)):
+            block, group = divmod(int(number), each)
+            if block == own:
+                lanes.recorded.factors.append(
+                    FactorRead(
+                        line, factor, lanes.record, group, int(descriptors[at]), transposed,
+                        places[at].copy(), index,
+                    )
+                )  # fmt: skip
+
+    def _array(self, space: str, address: int) -> str | None:
+        """What an access is counted under; None for a wild pointer."""
+        if space != "global":
+            return SHARED
+        buffer = self.lanes.launch.memory.buffer_at(address)
+        return buffer and buffer.name
+
+    def _look(self, index, space, operation, addresses, size, mask, destination=None):
+        """Count an access, warp by warp: (key, an active lane's address, Cost), or None."""
+        warps = self.lanes.layout.distinct_warps(mask, addresses.shape)
+        if not len(warps.times):
+            return None
+        line = self.lanes.launch.kernel.instructions[index].line
+        rows = self.lanes.layout.rows(addresses)[warps.row]
+        array, offsets, found = SHARED, rows, None
+        active = int(rows[warps.active][0])
+        if space == "global":
+            buffer = self.lanes.launch.memory.buffer_at(active)
+            if buffer is None:  # a wild pointer: it is a finding already
+                return None
+            array, offsets = buffer.name, rows - buffer.base
+        if (
+            self.lanes.launch.count and operation != "copy"
+        ):  # it is counted as a load from global memory
+            key = line, space, operation, array
+            to = None if destination is None else self.lanes.layout.rows(destination)[warps.row]
+            cost = self.lanes.counter.add(key, offsets, warps.active, size, warps.times, to)
+            found = key, active, cost
+        if self.lanes.record is not None:
+            for warp, row in enumerate(warps.of_warp[self.lanes.recorded_warps]):
+                if row >= 0:
+                    self.lanes.recorded.accesses.append(
+                        WarpAccess(line, space, operation, array, self.lanes.record, warp,
+                                   offsets[row], warps.active[row], size, index)
+                    )  # fmt: skip
+        return found

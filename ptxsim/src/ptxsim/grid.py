@@ -1,0 +1,228 @@
+"""All blocks of a launch: cut into chunks, which run side by side on the cores of this machine.
+
+NumPy lets go of Python's lock while it works on an array, so threads are enough. Chunks of a kernel
+with atomics run one after the other, in the order of their blocks; so do checked ones. Where
+threads poll, for what those of other blocks write, chunks take turns.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import closing
+from itertools import islice, product
+from math import inf, prod
+from threading import Thread, current_thread
+
+from ptxsim.checks.checker import checked_lanes
+from ptxsim.counting import Recorded
+from ptxsim.machine import Chunk, Deadline, PreparedLaunch, TooLong
+from ptxsim.metrics import Counter
+from ptxsim.residency import most_blocks, why_not_all
+from ptxsim.system_calls import FirstLines
+from ptxsim.threads.layout import Triple
+from ptxsim.threads.polling import polling_branches
+
+CHUNK_LANES = 1 << 17
+SMALL_CHUNK = 1 << 14  # lanes; fewer are not worth a thread
+LOCAL_BYTES = 1 << 28  # of local memory of the lanes that run together
+MOST_THREADS = 8
+LOOK_S = 0.1  # until a waiting main thread sees Ctrl-C, wherever a lock would hide it
+SEEN_S = 1.0  # a run is long enough by then to tell how long all of it will take
+ORDERED = {"atom", "red", "membar", "fence"}  # instructions by which blocks tell one another
+
+
+def _threads() -> int:
+    """As many as OMP_NUM_THREADS grants, as it does NumPy's own; by default one for each core."""
+    granted = os.environ.get("OMP_NUM_THREADS", "")
+    cores = int(granted) if granted.isdecimal() else os.cpu_count() or 1
+    return max(1, min(MOST_THREADS, cores))
+
+
+THREADS = _threads()
+
+
+def run(
+    launch: PreparedLaunch,
+    blocks: list[Triple] | None = None,
+    record: Triple | None = None,
+    deadline: Deadline | None = None,
+):
+    """Run all blocks, or only the clusters of those named, each of them in a chunk of its own.
+
+    Returns (counter, findings, recorded): the last of the block `record`.
+    Raises TooLong as soon as it is clear that the run will pass the deadline.
+    Whatever ends it, nothing runs on and writes to memory afterwards.
+    """
+    counter, findings, recorded = Counter(), {}, Recorded()
+    threads = 1 if launch.check or _is_ordered(launch) else THREADS
+    number, every = _ranges(launch, blocks, threads)
+    deadline = deadline or Deadline(inf)
+    chunks = (
+        Chunk(launch, ranges, record if _is_in(record, ranges) else None, deadline)
+        for ranges in every
+    )
+    in_turns = bool(polling_branches(launch.kernel))
+    if in_turns:
+        finishing = _in_turns(chunks, launch)
+    else:
+        finishing = _finished(chunks, min(threads, number), deadline)
+    with closing(FirstLines(sys.stdout)) as output, closing(finishing) as finished:
+        for done, chunk in enumerate(finished, start=1):
+            counter.merge(chunk.counter)
+            if launch.prints:
+                output.write(chunk.printed.stream.getvalue())
+                if chunk.printed.is_cut:
+                    output.leave_out(chunk.printed.left_out)
+            recorded.extend(chunk.recorded)
+            for key, finding in chunk.findings.items():
+                findings.setdefault(key, finding)
+            expected = deadline.elapsed / done * number
+            late = deadline.elapsed > SEEN_S and expected > deadline.limit_s
+            if late and not in_turns:  # those that wait for others may all finish at the end
+                raise TooLong(f"about {expected / 60:,.1f} minutes")
+    return counter, list(findings.values()), recorded
+
+
+def _in_turns(chunks, launch: PreparedLaunch):
+    """The chunks as they finish, where blocks may wait for others.
+
+    Each runs until what is left of it waits for other chunks. As many are at work as have room on a
+    GPU; the first begins alone, and the next ones when it cannot go on, or has finished.
+    """
+    chunks, room = _Peekable(chunks), most_blocks(launch)
+    working: list[Chunk] = []
+    while True:
+        before, moved = [chunk.changes for chunk in working], False
+        for chunk in list(working):
+            if chunk.go_as_far_as_possible():
+                working.remove(chunk)
+                moved = True
+                yield chunk
+        moved = moved or before != [chunk.changes for chunk in working]
+        following = chunks.peek()
+        if following is None and not working:
+            return
+        left = room - sum(chunk.blocks_left for chunk in working)
+        if following is not None and (not working or following.blocks <= left):
+            working.append(next(chunks))
+        elif not moved and all(chunk.polling.surely_in_vain for chunk in working):
+            begun = sum(chunk.blocks_left for chunk in working)
+            waiting = sum(chunk.blocks for chunk in chunks) + begun - room
+            for chunk in working:
+                if waiting > 0:
+                    chunk.why_for_ever = why_not_all(launch, waiting)
+                chunk.go_as_far_as_possible(last=True)
+                yield chunk
+            return
+
+
+class _Peekable:
+    """An iterator whose next item can be looked at."""
+
+    def __init__(self, items):
+        self._items, self._next = iter(items), []
+
+    def peek(self):
+        """The next item; None at the end."""
+        if not self._next:
+            self._next = list(islice(self._items, 1))
+        return self._next[0] if self._next else None
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.peek() is None:
+            raise StopIteration
+        return self._next.pop()
+
+
+def _finished(chunks, threads: int, deadline: Deadline):
+    """The chunks in their order, each once it has run. At most two for each thread are at work."""
+    if threads == 1:
+        for chunk in chunks:
+            chunk.run()
+            yield chunk
+        return
+    own: list[Thread] = []  # the pool forgets one at whose start Ctrl-C arrives
+    waiting = []
+    try:
+        with ThreadPoolExecutor(threads, initializer=lambda: own.append(current_thread())) as pool:
+            try:
+                while True:
+                    for chunk in islice(chunks, 2 * threads - len(waiting)):
+                        waiting.append((chunk, pool.submit(chunk.run)))
+                    if not waiting:
+                        return
+                    chunk, running = waiting[0]
+                    while not running.done():
+                        wait([running], LOOK_S)
+                    running.result()
+                    waiting.pop(0)
+                    yield chunk
+            finally:  # on an error, on Ctrl-C, and when nobody wants the rest: stop what still runs
+                deadline.stop()
+                for _, running in waiting:
+                    running.cancel()
+    finally:
+        for thread in own:
+            thread.join()
+
+
+def _is_ordered(launch: PreparedLaunch) -> bool:
+    instructions = launch.kernel.instructions
+    return bool(polling_branches(launch.kernel)) or any(
+        one.name in ORDERED and "shared" not in one.parts for one in instructions
+    )
+
+
+def _ranges(launch: PreparedLaunch, blocks: list[Triple] | None, threads: int):
+    """How many boxes of block indices, and each of them, as ((x0, x1), (y0, y1), (z0, z1))."""
+    if blocks is not None:
+        chosen = {tuple(i // n for i, n in zip(block, launch.cluster, strict=True)): None
+                  for block in blocks}  # fmt: skip
+        return len(chosen), (
+            tuple((i * n, (i + 1) * n) for i, n in zip(one, launch.cluster, strict=True))
+            for one in chosen
+        )
+    lanes = CHUNK_LANES
+    if launch.check:
+        lanes = checked_lanes(launch)
+    elif threads > 1:  # some for each thread
+        share = -(-prod(launch.grid) * prod(launch.block) // threads)
+        lanes = min(lanes, max(share, SMALL_CHUNK))
+    if local := launch.kernel.local_bytes:
+        lanes = min(lanes, LOCAL_BYTES // local)
+    if polling_branches(launch.kernel):
+        # So that all blocks that a GPU has room for are in chunks that can be at work together.
+        room = most_blocks(launch) * prod(launch.block)
+        lanes = room // -(-room // lanes)
+    # In clusters, each of which is in one chunk.
+    grid = [n // own for n, own in zip(launch.grid, launch.cluster, strict=True)]
+    room = max(1, -(-lanes // (prod(launch.block) * prod(launch.cluster))))
+    width_x = min(grid[0], room)
+    width_y = _even(grid[1], room // width_x, threads)
+    steps = [n * own for n, own in zip((width_x, width_y, 1), launch.cluster, strict=True)]
+    starts = [range(0, n, step) for n, step in zip(launch.grid, steps, strict=True)]
+    boxes = (
+        tuple((s, min(s + step, n)) for s, step, n in zip(start, steps, launch.grid, strict=True))
+        for start in product(*starts)
+    )
+    return prod(len(along) for along in starts), boxes
+
+
+def _is_in(block: Triple | None, ranges) -> bool:
+    return block is not None and all(
+        first <= i < end for i, (first, end) in zip(block, ranges, strict=True)
+    )
+
+
+def _even(count: int, most: int, threads: int) -> int:
+    """How many of `count` rows to take at a time, at most `most`, so that all threads have work."""
+    if count <= most or most <= 1:
+        return max(1, min(count, most))
+    chunks = -(-count // most)
+    chunks += -chunks % threads
+    return -(-count // chunks)

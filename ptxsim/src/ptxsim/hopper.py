@@ -1,0 +1,100 @@
+"""What wgmma, Hopper's product of matrices, is made of: warpgroups, and descriptors of operands.
+
+A warpgroup is four warps of a block, one after the other, that execute wgmma together.
+
+A descriptor says where the units of an operand lie in shared memory. It is a 64-bit number. Bits 0
+to 13 are the address, 16 to 29 the leading offset, 32 to 45
+the stride offset, all three in units of 16 bytes; 49 to 51 the base offset; 62 and 63 the swizzle:
+none, 128, 64 or 32 bytes. No other bit has a meaning.
+
+An operand is made of lines of units. K-major, a line is a row of A or a column of B, two units of
+k. Transposed, a line is one k, its units run along m or n. Eight lines are a group, whose lines
+follow one another, each as wide as the swizzle (16 bytes without). The PTX ISA says what the two
+offsets count, in its sections on wgmma; recorded on an NVIDIA H200, see record_wgmma.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ptxsim.architectures import WARP
+from ptxsim.threads.layout import Layout
+
+GROUP_WARPS = 4
+GROUP_THREADS = GROUP_WARPS * WARP
+
+UNIT = 16  # bytes
+LINES = 8  # of a group
+WIDTHS = np.array([16, 128, 64, 32])  # bytes of a line, by the code of the swizzle
+FIELD = 0x3FFF  # 14 bits
+
+
+def group_count(layout: Layout) -> int:
+    """Whole warpgroups of all blocks; the warps that are left over belong to none."""
+    return layout.blocks * (layout.threads // GROUP_THREADS)
+
+
+def to_groups(layout: Layout, value) -> np.ndarray:
+    """(groups, 128): a value of every lane, a row for each warpgroup."""
+    rows = layout.to_warps(value)
+    if layout.threads % GROUP_THREADS:
+        rows = rows.reshape(layout.blocks, layout.warps_per_block, WARP)
+        rows = rows[:, : layout.threads // GROUP_THREADS * GROUP_WARPS]
+    return rows.reshape(-1, GROUP_THREADS)
+
+
+def from_groups(layout: Layout, rows) -> np.ndarray:
+    """The reverse of `to_groups`: an array of the layout's shape, 0 in warps of no group."""
+    if layout.threads % GROUP_THREADS:
+        own = rows.reshape(layout.blocks, -1)
+        rows = np.zeros((layout.blocks, layout.warps_per_block * WARP), rows.dtype)
+        rows[:, : own.shape[1]] = own
+    return layout.from_warps(rows)
+
+
+def lanes_of(layout: Layout, groups) -> np.ndarray:
+    """The mask of the lanes of some groups, a bool (groups,)."""
+    return from_groups(layout, np.repeat(groups, GROUP_THREADS).reshape(-1, GROUP_THREADS))
+
+
+@dataclass(frozen=True)
+class DescriptorFields:
+    """Of descriptors, (n,) each, int64: bytes, and of `width` those of a swizzled line."""
+
+    start: np.ndarray
+    leading: np.ndarray
+    stride: np.ndarray
+    base: np.ndarray
+    width: np.ndarray
+
+    @staticmethod
+    def of(descriptors) -> DescriptorFields:
+        bits = np.asarray(descriptors).astype(np.uint64)
+        start, leading, stride = (
+            ((bits >> np.uint64(shift)).astype(np.int64) & FIELD) * UNIT for shift in (0, 16, 32)
+        )
+        base = (bits >> np.uint64(49)).astype(np.int64) & 7
+        return DescriptorFields(start, leading, stride, base, WIDTHS[bits >> np.uint64(62)])
+
+
+def places(descriptors, lines: int, units: int, transposed: bool) -> np.ndarray:
+    """int64 (n, lines, units): the byte of shared memory where each unit begins."""
+    own = DescriptorFields.of(descriptors)
+    start, leading, stride, base, width = (
+        x[:, None, None] for x in (own.start, own.leading, own.stride, own.base, own.width)
+    )
+    line, unit = np.arange(lines)[:, None], np.arange(units)
+    group, plain, per_line = line // LINES, width == UNIT, width // UNIT
+    if transposed:
+        further = np.where(
+            plain,
+            group * leading + unit * stride,
+            group * stride + unit // per_line * leading + unit % per_line * UNIT,
+        )
+    else:
+        further = group * stride + unit * np.where(plain, leading, UNIT)
+    address = start + further + line % LINES * width
+    turn = (address >> 7) - base & per_line - 1
+    return address ^ turn * UNIT

@@ -1,0 +1,45 @@
+"""What each instruction does, as lines of Python: a function `op_NAME` for `NAME.…` of PTX.
+
+Such a function gets the Writer of translate.py, the instruction and its operands, and adds lines to
+the Writer. For a form that it does not know it raises types.Unknown.
+"""
+
+from ptxsim import system_calls
+from ptxsim.instructions import (
+    accesses,
+    atomics,
+    bits,
+    clusters,
+    comparisons,
+    conversions,
+    copies,
+    functions,
+    moves,
+    numbers,
+    synchronization,
+    tensor,
+    warps,
+)
+
+MODULES = [
+    accesses,
+    atomics,
+    bits,
+    clusters,
+    comparisons,
+    conversions,
+    copies,
+    functions,
+    moves,
+    numbers,
+    synchronization,
+    system_calls,
+    tensor,
+    warps,
+]
+TABLE = {
+    name.removeprefix("op_"): function
+    for module in MODULES
+    for name, function in vars(module).items()
+    if name.startswith("op_")
+}

@@ -1,0 +1,307 @@
+"""Matrices: mma, wmma, wgmma, ldmatrix, stmatrix and movmatrix."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from ptxsim.memory import generic
+from ptxsim.ptx import Immediate, Vector
+from ptxsim.tensor_cores import doubles, fragments, wgmma
+from ptxsim.tensor_cores import matrix_transfers as transfers
+from ptxsim.tensor_cores.adding import BITS
+from ptxsim.tensor_cores.mma import Product
+from ptxsim.types import BOOL, FLOATS, SIGNED, Unknown
+
+SHAPES = {  # of mma.sync, by the type of A
+    "f16": {"m16n8k8", "m16n8k16"}, "bf16": {"m16n8k8", "m16n8k16"},
+    "tf32": {"m16n8k4", "m16n8k8"},
+    "s8": {"m8n8k16", "m16n8k16", "m16n8k32"}, "u8": {"m8n8k16", "m16n8k16", "m16n8k32"},
+    "e4m3": {"m16n8k16", "m16n8k32"}, "e5m2": {"m16n8k16", "m16n8k32"},
+}  # fmt: skip
+# The types that may be mixed, and the types of their sums.
+FAMILIES = (
+    ({"f16"}, {"f16", "f32"}), ({"bf16"}, {"f32"}), ({"tf32"}, {"f32"}),
+    ({"e4m3", "e5m2"}, {"f16", "f32"}), ({"s8", "u8"}, {"s32"}),
+)  # fmt: skip
+WMMA_SHAPES = {"m16n16k16", "m32n8k16", "m8n32k16"}
+TF32_SHAPE = "m16n16k8"
+GROUP, TF32_GROUP = 16, 4  # products added at once; wmma of tf32 becomes two steps of 4
+LAYOUTS = {"row": False, "col": True}  # whether columns are contiguous
+
+
+def _items(operand) -> tuple:
+    return operand.items if isinstance(operand, Vector) else (operand,)
+
+
+def _registers(w, operand, dtype=SIGNED[4]) -> str:
+    return "(" + "".join(f"{w.value(one, dtype)}, " for one in _items(operand)) + ")"
+
+
+def _assign_all(w, instruction, target, text, dtype=SIGNED[4]) -> None:
+    names = [f"t{i}" for i in range(len(_items(target)))]
+    w.lines.append(f"{', '.join(names)}, = {text}")
+    for name, one in zip(names, _items(target), strict=True):
+        w.assign(one, name, dtype, instruction)
+
+
+def _check_counts(operands, wanted) -> None:
+    if any(len(_items(one)) != f.registers for one, f in zip(operands, wanted, strict=True)):
+        raise Unknown
+
+
+# --- products -------------------------------------------------------------------------------------
+
+
+def op_mma(w, instruction, d, a, b, c):
+    """mma.sync.aligned.SHAPE.row.col{.satfinite}.D.A.B.C"""
+    _, sync, aligned, shape, *layouts = instruction.parts[:6]
+    *flags, dt, at, bt, ct = _satfinite_first(instruction.parts[6:])
+    if [sync, aligned, *layouts] != ["sync", "aligned", "row", "col"]:
+        raise Unknown
+    if {dt, at, bt, ct} == {"f64"} and not flags and shape in doubles.SHAPES:
+        _multiply_doubles(w, instruction, shape, d, a, b, c)
+        return
+    product = _mma(shape, tuple(flags), dt, at, bt, ct)
+    _multiply(w, instruction, product, d, a, b, c)
+
+
+def _satfinite_first(parts) -> tuple[str, ...]:
+    """ptxas takes `.satfinite` after the types too, where CUTLASS has it."""
+    return ("satfinite", *parts[:-1]) if parts[-1:] == ("satfinite",) else parts
+
+
+def _multiply_doubles(w, instruction, shape, d, a, b, c) -> None:
+    product = doubles.DoubleProduct(shape)
+    if tuple(len(_items(one)) for one in (d, a, b, c)) != product.registers:
+        raise Unknown
+    given = ", ".join(_registers(w, one, FLOATS["f64"]) for one in (a, b, c))
+    text = f"{w.constant(product.run)}(lanes, {instruction.index}, {given}, {w.mask(instruction)})"
+    _assign_all(w, instruction, d, text, FLOATS["f64"])
+
+
+def _multiply(w, instruction, product: Product, d, a, b, c) -> None:
+    _check_counts((d, a, b, c), product.fragments)
+    given = ", ".join(_registers(w, one) for one in (a, b, c))
+    text = f"{w.constant(product.run)}(lanes, {instruction.index}, {given}, {w.mask(instruction)})"
+    _assign_all(w, instruction, d, text)
+
+
+@cache
+def _mma(shape: str, flags: tuple[str, ...], *types: str) -> Product:
+    dt, at, bt, ct = types
+    allowed = {(), ("satfinite",)} if dt == "s32" else {()}
+    if shape not in SHAPES[at] or not _known(dt, at, bt) or ct != dt or flags not in allowed:
+        raise Unknown
+    m, n, k = _extents(shape)
+    places = zip("dabc", types, strict=True)
+    own = tuple(fragments.of_product(matrix, m, n, k, BITS[kind]) for matrix, kind in places)
+    return Product(types, own, GROUP, dt, bool(flags))
+
+
+def _known(dt: str, at: str, bt: str) -> bool:
+    """Whether factors of these types may be multiplied to such sums."""
+    return any({at, bt} <= family and dt in sums for family, sums in FAMILIES)
+
+
+def _extents(shape: str) -> tuple[int, int, int]:
+    m, n, k = re.fullmatch(r"m(\d+)n(\d+)k(\d+)", shape).groups()
+    return int(m), int(n), int(k)
+
+
+@cache
+def _wmma(shape: str, saturate: bool, *types: str) -> Product:
+    dt, at, bt, ct = types
+    integral = at in ("s8", "u8")
+    sums = {"f16": {"f16", "f32"}}.get(at, {"s32" if integral else "f32"})
+    if at != bt or not {dt, ct} <= sums or (saturate and not integral):
+        raise Unknown
+    own = tuple(_fragment(matrix, shape, kind) for matrix, kind in zip("dabc", types, strict=True))
+    # Of two sums of different types the hardware computes in float32 and converts.
+    inner = "f16" if (dt, ct) == ("f16", "f16") else "f32"
+    return Product(types, own, TF32_GROUP if at == "tf32" else GROUP, inner, saturate)
+
+
+def _fragment(matrix: str, shape: str, kind: str) -> fragments.Fragment:
+    if shape not in WMMA_SHAPES | {TF32_SHAPE} or (kind == "tf32" and shape != TF32_SHAPE):
+        raise Unknown
+    if matrix in "ab" and kind != "tf32" and shape == TF32_SHAPE:
+        raise Unknown
+    m, n, k = _extents(shape)
+    bits = BITS[kind]
+    rows, cols = {"a": (m, k), "b": (k, n)}.get(matrix, (m, n))
+    registers = rows * cols * bits // (32 * fragments.WARP)
+    if kind == "f16" and matrix in "ab":
+        registers = 8  # for every shape
+    return fragments.of_wmma(matrix, m, n, k, bits, registers)
+
+
+# --- products of a warpgroup ----------------------------------------------------------------------
+
+
+def op_wgmma(w, instruction, *operands):
+    """wgmma.mma_async, .fence, .commit_group and .wait_group"""
+    what, *rest = instruction.parts[1:]
+    if rest[:2] != ["sync", "aligned"]:
+        raise Unknown
+    if what == "mma_async":
+        _mma_async(w, instruction, rest[2:], *operands)
+        return
+    order = {"fence": wgmma.fence, "commit_group": wgmma.commit, "wait_group": wgmma.wait}[what]
+    if not all(isinstance(one, Immediate) for one in operands) or rest[2:]:
+        raise Unknown
+    if len(operands) != (what == "wait_group"):
+        raise Unknown
+    most = "".join(f"{one.value}, " for one in operands)
+    w.lines.append(f"{w.constant(order)}(lanes, {instruction.index}, {most}{w.mask(instruction)})")
+
+
+def _mma_async(w, instruction, parts, d, a, b, keep, *how):
+    """wgmma.mma_async.sync.aligned.SHAPE{.satfinite}.D.A.B, with A in registers or not.
+
+    After scale-d floats have two signs, and halves whether operands in memory are transposed.
+    """
+    shape, *flags, dt, at, bt = parts[0], *_satfinite_first(tuple(parts[1:]))
+    m, n, k = _extents(shape)
+    integral, halves, in_memory = dt == "s32", BITS[at] == 16, not isinstance(a, Vector)
+    allowed = {(), ("satfinite",)} if integral else {()}
+    more = 0 if integral else 2 + (1 + in_memory if halves else 0)
+    if not _known(dt, at, bt) or tuple(flags) not in allowed or len(how) != more:
+        raise Unknown
+    if not all(isinstance(one, Immediate) for one in how):
+        raise Unknown
+    numbers = tuple(one.value for one in how)
+    signs, across = numbers[:2] or (1, 1), (0, 0, *numbers[2:])[-2:]
+    if not set(signs) <= {1, -1} or not set(across) <= {0, 1}:
+        raise Unknown
+    product = wgmma.GroupProduct((dt, at, bt), n, signs, tuple(map(bool, across)), bool(flags))
+    wide = n in range(8, 257, 8) and (not integral or n % 16 == 0 or n in (8, 24))
+    counts = len(_items(d)), 1 if in_memory else len(a.items)
+    if (m, k) != (wgmma.ROWS, product.k) or not wide:
+        raise Unknown
+    if counts != (product.registers, 1 if in_memory else wgmma.LEFT_REGISTERS):
+        raise Unknown
+    left = f"({w.value(a, SIGNED[8])},)" if in_memory else _registers(w, a)
+    scale = bool(keep.value) if isinstance(keep, Immediate) else w.value(keep, BOOL)
+    text = (
+        f"{w.constant(product.run)}(lanes, {instruction.index}, {_registers(w, d)}, {left}, "
+        f"{w.value(b, SIGNED[8])}, {scale}, {w.mask(instruction)})"
+    )
+    _assign_all(w, instruction, d, text)
+
+
+# --- between memory and registers -----------------------------------------------------------------
+
+
+def op_wmma(w, instruction, *operands):
+    """wmma.mma, wmma.load.{a,b,c} and wmma.store.d"""
+    what = instruction.parts[1]
+    {"mma": _wmma_mma, "load": _wmma_load, "store": _wmma_store}[what](w, instruction, *operands)
+
+
+def _wmma_mma(w, instruction, d, a, b, c):
+    """wmma.mma.sync.aligned.{row,col}.{row,col}.SHAPE.D{.A.B}.C{.satfinite}"""
+    sync, aligned, a_layout, b_layout, shape, *types = instruction.parts[2:]
+    if (sync, aligned) != ("sync", "aligned") or not {a_layout, b_layout} <= set(LAYOUTS):
+        raise Unknown
+    saturate = types[-1] == "satfinite"
+    types = types[:-1] if saturate else types
+    if len(types) == 2:
+        types = [types[0], "f16", "f16", types[1]]
+    if set(types) - {"rn"} == {"f64"} and shape == doubles.WMMA_SHAPE:
+        _multiply_doubles(w, instruction, shape, d, a, b, c)
+        return
+    _multiply(w, instruction, _wmma(shape, saturate, *types), d, a, b, c)
+
+
+def _wmma_load(w, instruction, target, address, stride=None):
+    matrix = instruction.parts[2]
+    if matrix not in "abc":
+        raise Unknown
+    transfer, given, dtype = _transfer(w, instruction, target, address, stride)
+    text = f"{w.constant(transfer.load)}(lanes, {instruction.index}, {given}"
+    _assign_all(w, instruction, target, f"{text}, {w.mask(instruction)})", dtype)
+
+
+def _wmma_store(w, instruction, address, source, stride=None):
+    if instruction.parts[2] != "d":
+        raise Unknown
+    transfer, given, dtype = _transfer(w, instruction, source, address, stride)
+    text = f"{w.constant(transfer.store)}(lanes, {instruction.index}, {given}"
+    w.lines.append(f"{text}, {_registers(w, source, dtype)}, {w.mask(instruction)})")
+
+
+def _transfer(w, instruction, registers, address, stride):
+    """wmma.load.a.sync.aligned.LAYOUT.SHAPE{.SPACE}.TYPE
+
+    (what it does, address and stride, the type of a register).
+    """
+    matrix, sync, aligned, layout, shape, *space, kind = instruction.parts[2:]
+    space = space[0].removesuffix("::cta") if space else "generic"
+    if (sync, aligned) != ("sync", "aligned") or space not in ("global", "shared", "generic"):
+        raise Unknown
+    by_columns = LAYOUTS[layout]
+    if kind == "f64" and shape == doubles.WMMA_SHAPE:
+        m, n, k = doubles.SHAPES[shape]
+        rows, cols = {"a": (m, k), "b": (k, n)}.get(matrix, (m, n))
+        if len(_items(registers)) != len(doubles.places(matrix, shape)):
+            raise Unknown
+        transfer, dtype = doubles.DoubleTransfer(matrix, by_columns, space), FLOATS["f64"]
+    else:
+        fragment = _fragment(matrix, shape, kind)
+        _check_counts((registers,), (fragment,))
+        rows, cols = fragment.shape
+        transfer = transfers.Transfer(fragment, by_columns, space, matrix in "ab")
+        dtype = SIGNED[4]
+    place = w.address(address, SIGNED[4] if space == "shared" else SIGNED[8])
+    if stride is None:  # then lines follow one another
+        return transfer, f"{place}, {rows if by_columns else cols}", dtype
+    return transfer, f"{place}, {w.value(stride, SIGNED[4])}", dtype
+
+
+def _count(instruction, operand) -> tuple[int, bool]:
+    """Of {ld,st}matrix.sync.aligned.m8n8.x4{.trans}.shared.b16: how many, whether transposed.
+
+    The parts between may stand in any order, and without .shared the address is generic.
+    """
+    parts = [part.removesuffix("::cta") for part in instruction.parts[1:]]
+    count = len(_items(operand))
+    needed = ["sync", "aligned", "m8n8", f"x{count}", "b16"]
+    if parts[:2] != needed[:2] or parts[-1] != "b16" or not set(needed) <= set(parts):
+        raise Unknown
+    if count not in (1, 2, 4) or set(parts) - {*needed, "trans", "shared"}:
+        raise Unknown
+    return count, "trans" in parts
+
+
+def _place(w, instruction, address) -> str:
+    """The address in shared memory."""
+    if any(part.startswith("shared") for part in instruction.parts):
+        return w.address(address, SIGNED[4])
+    start = w.constant(generic.window("shared"))
+    return f"({w.address(address, SIGNED[8])} - {start}).astype({w.dtype(SIGNED[4])})"
+
+
+def op_ldmatrix(w, instruction, target, address):
+    count, transposed = _count(instruction, target)
+    place, mask = _place(w, instruction, address), w.mask(instruction)
+    function = w.use(transfers.load_matrices)
+    text = f"{function}(lanes, {instruction.index}, {place}, {count}, {transposed}, {mask})"
+    _assign_all(w, instruction, target, text)
+
+
+def op_stmatrix(w, instruction, address, source):
+    _, transposed = _count(instruction, source)
+    place, mask = _place(w, instruction, address), w.mask(instruction)
+    function, values = w.use(transfers.store_matrices), _registers(w, source)
+    w.lines.append(
+        f"{function}(lanes, {instruction.index}, {place}, {values}, {transposed}, {mask})"
+    )
+
+
+def op_movmatrix(w, instruction, target, source):
+    if instruction.opcode != "movmatrix.sync.aligned.m8n8.trans.b16":
+        raise Unknown
+    function, value = w.use(transfers.transpose), w.value(source, SIGNED[4])
+    text = f"{function}(lanes, {instruction.index}, {value}, {w.mask(instruction)})"
+    w.assign(target, text, SIGNED[4], instruction)

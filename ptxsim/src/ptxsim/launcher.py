@@ -1,0 +1,243 @@
+"""One launch: the kernel compiled, its arguments placed, all its blocks run."""
+
+from __future__ import annotations
+
+import gc
+import reprlib
+import warnings
+from contextlib import contextmanager
+from functools import lru_cache
+from math import inf
+from pathlib import Path
+
+import numpy as np
+
+from ptxsim import arguments, limits, machine, ptx
+from ptxsim.architectures import SIMULATED_ARCH
+from ptxsim.arithmetic import exactness, float32
+from ptxsim.compile import headers, nvrtc
+from ptxsim.compile.nvrtc import CompileError, NoCompiler
+from ptxsim.contraction import are_fused, contracted
+from ptxsim.errors import LaunchError, TakesTooLong
+from ptxsim.grid import run as run_blocks
+from ptxsim.machine import TooLong
+from ptxsim.memory.global_memory import Uninitialised
+from ptxsim.metrics import Totals
+from ptxsim.parameters import of_kernel, source_name
+from ptxsim.ptx import KEPT_KERNELS
+from ptxsim.run import Run, check_block
+
+
+def launch(
+    source: str | Path,
+    entry: str,
+    grid: int | tuple[int, ...],
+    block: int | tuple[int, ...],
+    args: list,
+    *,
+    arch: str = SIMULATED_ARCH,
+    options: tuple[str, ...] = (),
+    shared_bytes: int = 0,
+    cluster: tuple[int, ...] | None = None,
+    count: bool = False,
+    check: bool = False,
+    blocks: list[tuple[int, int, int]] | None = None,
+    limit_s: float | None = 120.0,
+    variables: dict[str, np.ndarray] | None = None,
+    by_symbol: bool = False,
+    names: tuple[str, ...] = (),
+) -> Run:
+    """Run the kernel `entry` of `source`, CUDA C++ text or the Path of a file.
+
+    Files that a file includes in quotes are looked for in its own folder first.
+    `grid`, `block`: how many blocks, and threads of a block, along x, y and z; 1 where left out.
+    `entry`: a name, with the arguments of a template where it is one, such as "scale<float, 4>".
+    `by_symbol`: it is the name in the PTX, which is all that a GPU's driver would take.
+    `names`: what the arguments are called, if not as in `source`.
+    `args`: C-contiguous NumPy arrays, which are the device's memory and are changed in place;
+    scalars; None for a null pointer. An array has the element type of the pointer in the source,
+    where that is one of CUDA's own types. `uninitialised(array)` is for memory that nobody has
+    written yet, `read_only(array)` for what the kernel must not write, `Part` for a pointer into an
+    array, `Pointers` for an array of them. For a structure by value: a `Structure` of its members,
+    a NumPy scalar or bytes of its size; a `TensorMap` where it is one of 128 bytes.
+    `variables`: what `__constant__` and `__device__` variables of these names hold: an array of
+    the same number of bytes each, changed in place, so that the next launch can be given it again.
+    Others begin as they are declared.
+    `options`: for NVRTC, such as "-DTILE=16".
+    `shared_bytes`: dynamic shared memory. `cluster`: in blocks, if not as __cluster_dims__ says.
+    `count`: fill in the counters.
+    `check`: look for races in shared memory, uninitialised reads and lost barriers too, which takes
+    longer. Races in global memory are not found.
+    `blocks`: run only these (x, y, z), in this order; the others do nothing. `limit_s`: a launch
+    that will take longer than so many seconds is refused, once its speed is seen, and leaves the
+    arrays as they were, as Ctrl-C does; None for no limit, where Ctrl-C leaves what was written so
+    far.
+
+    What the kernel prints goes to sys.stdout, the first 100 lines of it.
+
+    Raises CompileError, NoCompiler, LaunchError (before anything runs), TakesTooLong (a LaunchError
+    too), PtxError for what cannot be read, a call of an unknown function among it, and
+    UnknownInstruction.
+    A kernel's own mistakes, such as an access out of bounds, are in the result's `findings`. Where
+    the last bits of results are not known to be the GPU's, the result's `notes` say so, and so does
+    a warning.
+    """
+    text, filename, options = _source(source, tuple(options))
+    kernel, notes = _find(text, filename, arch, options, entry, by_symbol), ()
+    if are_fused(options):
+        kernel, notes = contracted(kernel)
+    for note in notes:
+        warnings.warn(str(note), stacklevel=2)
+    limits.check_limit(limit_s)
+    grid, block = (
+        limits.shape("grid", grid, limits.MAX_GRID),
+        limits.shape("block", block, limits.MAX_BLOCK),
+    )
+    limits.check_threads(kernel, block)
+    limits.check_shared(kernel, shared_bytes, arch)
+    cluster = limits.cluster_shape(kernel, cluster, grid, arch)
+    limits.check_local(kernel)
+    variables = dict(variables or {})
+    declared = of_kernel(text, entry, len(kernel.parameters), tuple(names))
+    memory, parameters, maps = arguments.bind(kernel, args, declared, variables)
+    marked = arguments.given_arrays(args)
+    unwritten = {id(arg.array): arg for arg in marked if isinstance(arg, Uninitialised)}
+    args = [arguments.plain(arg) for arg in args]
+    arrays = arguments.arrays(args)
+    for number, array in enumerate(arrays if check else []):
+        if id(array) in unwritten:
+            memory.forget(number, unwritten[id(array)].unwritten)
+    mapped = [used.map.array for used in maps.values()]
+    for used in maps.values():
+        used.look_for_unwritten(memory)
+    given = [*arrays, *(value for value in parameters.values() if value.dtype == np.float32)]
+    given += [np.ascontiguousarray(array) for array in mapped]
+    given += [np.frombuffer(v.initial, np.uint8) for v in kernel.variables.values()]
+    given += memory.given()
+    prepared = machine.PreparedLaunch(
+        kernel=kernel,
+        grid=grid,
+        block=block,
+        parameters=parameters,
+        memory=memory,
+        shared_bytes=kernel.shared_bytes + shared_bytes,
+        dynamic_bytes=shared_bytes,
+        translation=_translation(kernel, _may_be_subnormal(given)),
+        known_sums=exactness.known_sums(given),
+        count=count,
+        check=check,
+        cluster=cluster,
+        arch=arch,
+        maps=maps,
+    )
+    for one in blocks or []:
+        check_block(one, grid)
+    changed = [a for a, b in zip(arrays, memory.buffers, strict=True) if not b.read_only]
+    changed += [*mapped, *variables.values()]
+    before = [(array, array.copy()) for array in changed] if limit_s is not None else []
+    record = tuple(blocks[-1]) if count and blocks else None
+    deadline = machine.Deadline(inf if limit_s is None else limit_s)
+    try:
+        counter, findings, seen = run_blocks(prepared, blocks, record, deadline)
+    except BaseException as error:  # Ctrl-C too
+        for array, old in before:
+            array[...] = old
+        if not isinstance(error, TooLong):
+            raise
+        raise TakesTooLong(
+            f"kernel '{entry}' on a grid of {grid} blocks was given {limit_s:g} seconds and takes "
+            f"{error}: run a smaller problem, some blocks only (blocks=[(0, 0, 0)]), wait for it "
+            "(limit_s=None), or look for a loop that goes on for ever",
+            str(error),
+        ) from None
+    elapsed_s = deadline.elapsed
+    if not count:
+        return Run(Totals(), [], findings, list(notes), elapsed_s)
+    done = counter.fma_lanes + counter.tensor_multiply_adds
+    again = arguments.copy(prepared, args)
+    totals, lines = counter.totals(), counter.lines()
+    run = Run(totals, lines, findings, list(notes), elapsed_s, done, again)
+    if record:
+        run._seen[record] = seen
+    return run
+
+
+def _find(text: str, filename: str, arch: str, options, entry: str, by_symbol) -> ptx.Kernel:
+    """The kernel of this name, or the one instance of a template that the expression names."""
+    own = headers.included(text, options)
+    kernels, _ = _compiled(text, filename, arch, options, own)
+    found = [k for k in kernels if k == entry or (not by_symbol and _is_plainly(k, entry))]
+    if len(found) != 1 and not by_symbol and source_name(entry) in text:
+        try:
+            kernels, lowered = _compiled(text, filename, arch, options, own, entry)
+        except CompileError:
+            if "<" in entry:
+                raise
+        else:
+            found = [lowered]
+    if len(found) != 1:
+        there = ", ".join(kernels) or "none"
+        raise LaunchError(f"{filename} has no kernel '{entry}'; it has {there}")
+    with _collector_paused():
+        return kernels[found[0]]
+
+
+def _is_plainly(mangled: str, name: str) -> bool:
+    """Whether a mangled name is that of a kernel `name` outside of namespaces, of no template."""
+    begin = f"_Z{len(name)}{name}"
+    return mangled.startswith(begin) and not mangled.startswith(begin + "I")
+
+
+@lru_cache(maxsize=KEPT_KERNELS)
+def _compiled(text: str, filename: str, arch: str, options, own_headers, expression: str = ""):
+    """The kernels, and the name among them of what the expression names."""
+    names = (expression,) if expression else ()
+    program = nvrtc.translate_source(text, filename, arch=arch, options=options, names=names)
+    if not program.ptx:
+        raise NoCompiler(f"the PTX of {filename} for {arch} is not here, and no NVRTC to make it")
+    own = frozenset(name for name, _ in own_headers)
+    with _collector_paused():
+        return ptx.parse(program.ptx, filename, own), program.lowered.get(expression, "")
+
+
+@lru_cache(maxsize=KEPT_KERNELS)
+def _translation(kernel: ptx.Kernel, flush_operands: bool) -> machine.Translation:
+    with _collector_paused():
+        return machine.Translation(kernel, flush_operands)
+
+
+@contextmanager
+def _collector_paused():
+    """While ten thousand small objects are made that all stay, looking for garbage only costs."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _source(source: str | Path, options: tuple[str, ...]) -> tuple[str, str, tuple[str, ...]]:
+    """The text, what its file is called, and the options with the folder of that file."""
+    if isinstance(source, Path):
+        folder = f"-I{source.parent}"
+        text = source.read_text(encoding="utf-8")
+        more = () if folder in options or not headers.INCLUDE.search(text) else (folder,)
+        return text, source.name, (*more, *options)
+    if not isinstance(source, str):
+        raise LaunchError(
+            f"source is {reprlib.repr(source)}, of type {type(source).__name__}: pass CUDA C++ as "
+            "str, or the pathlib.Path of a file"
+        )
+    if headers.is_name_of_file(source):
+        raise LaunchError(
+            f"source is {source!r}, which is not CUDA C++ but the name of a file: pass "
+            f"Path({source!r})"
+        )
+    return source, "kernel.cu", options
+
+
+def _may_be_subnormal(given) -> bool:
+    floats = (exactness.as_float32(value) for value in given)
+    return any(float32.has_subnormal(value) for value in floats if value.size)

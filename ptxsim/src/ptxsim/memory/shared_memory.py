@@ -1,0 +1,230 @@
+"""Shared memory: a part for each block, and what its parts have in common.
+
+In a matrix product most of shared memory is the same in many blocks: all blocks of a row of blocks
+keep the same tile of A. Pages in which blocks along an axis cannot differ are noted, and a load
+from them is done once for all these blocks. Its result does not vary along that axis then, which
+makes later arithmetic an outer product. Where blocks at an edge have stored on their own, pages may
+be alike all the same: that is looked for after barriers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptxsim.memory.global_memory import ALIGNMENT, POISON, Buffer, MaskCache
+from ptxsim.memory.names import ELEMENT, shared_place
+from ptxsim.ptx import RESERVED, RESERVED_BYTES, Kernel
+
+PAGE = ALIGNMENT  # bytes
+WORDS = PAGE // 8  # of 64 bits
+PATIENCE = 4  # times that blocks are compared in vain, until it is done at fewer barriers ...
+LONGEST_REST = 64  # ... with at most so many between
+PLANS = 8  # bases of addresses, such as one for each tile, that are remembered
+
+
+class SharedPart(Buffer):
+    """The shared memory of one block, which describes places by the kernel's arrays."""
+
+    def __init__(self, raw: np.ndarray, kernel: Kernel):
+        super().__init__("shared memory", raw, 0, 1)
+        self._kernel = kernel
+
+    def _describe(self, problem: str, offset: int, size: int) -> str:
+        width = min(size, ELEMENT)
+        place = shared_place(self._kernel, self.bytes, offset, width)
+        if problem == "misaligned":
+            at = f"{place}, byte {offset} of shared memory"
+            return f"{size} bytes at {at}, which {size} does not divide"
+        at = f"{place.name}[{place.index}] of {place.count} elements of {width} bytes"
+        return f"{at} in shared memory"
+
+
+class Plan:
+    """Loads from one base: its addresses where lanes are active, where they lead, what they cost.
+
+    An unrolled loop loads from the same base at many offsets, and again in its next iteration.
+    """
+
+    def __init__(self, base, mask, addresses):
+        self.base, self.mask, self.addresses = base, mask, addresses
+        self.lowest, self.highest = int(addresses.min()), int(addresses.max())
+        self.first = int(addresses.flat[0])
+        self._differs = int(np.bitwise_or.reduce(addresses ^ addresses.flat[0], axis=None))
+        # (version, offset, dtype, count) -> (where the view begins, indexes from there on)
+        self.places: dict = {}
+        self.indexes: dict = {}  # the same ones serve many offsets
+        self.costs: dict = {}  # what its loads are counted as: see machine.py
+
+    def is_aligned(self, offset: int, size: int) -> bool:
+        """Whether all addresses + offset are multiples of `size`, a power of two."""
+        return not (self._differs | (self.first + offset)) & (size - 1)
+
+
+class SharedMemory:
+    """The shared memory of all blocks of a Layout, one after the other; filled with poison."""
+
+    def __init__(self, layout, bytes_per_block: int, kernel: Kernel):
+        self.bytes_per_block = bytes_per_block
+        self.stride = stride = -(-bytes_per_block // ALIGNMENT) * ALIGNMENT
+        self.block_offsets = np.asarray(layout.block_number * stride)
+        raw = np.full(layout.blocks * stride // 4, POISON, np.uint32).view(np.uint8)
+        if RESERVED in kernel.shared:
+            first = kernel.shared[RESERVED].offset
+            raw.reshape(layout.blocks, stride)[:, first : first + RESERVED_BYTES] = 0
+        self.buffer = Buffer("shared memory", raw, 0, 1)
+        self.own = SharedPart(raw[:bytes_per_block], kernel)
+        self._masks = MaskCache()
+        self._dimensions, self._blocks = len(layout.shape), layout.blocks
+        self._block_axes = [i for i, n in enumerate(self.block_offsets.shape) if n > 1]
+        # By axis and page: whether blocks along the axis may hold different bytes there.
+        self._differs = np.zeros((len(self._block_axes), stride // PAGE), bool)
+        self._stored = np.zeros(stride // PAGE, bool)  # since blocks were last compared
+        self._versions: dict[bytes, int] = {}  # what `_differs` has been -> its number
+        self._version = 0
+        lengths = [self.block_offsets.shape[axis] for axis in self._block_axes]
+        self._words = raw.view(np.uint64).reshape(*lengths, -1)  # blocks along each axis, words
+        self._may_be_alike, self._rest, self._vain = False, 0, 0
+        self._offsets_for: dict = {}
+        self._plans: dict[int, Plan] = {}  # by the identity of the base
+
+    def take_from(self, base, offset: int, dtype: np.dtype, count: int, mask):
+        """As `take` at base + offset; None where an address is out of bounds or misaligned."""
+        if self._may_be_alike:
+            self._find_alike()
+        plan = self.plan(base, mask)
+        key = self._version, offset, dtype, count
+        found = plan.places.get(key)
+        if found is None:
+            size = dtype.itemsize * count
+            lowest, end = plan.lowest + offset, plan.highest + offset + size
+            if lowest < 0 or end > self.bytes_per_block or not plan.is_aligned(offset, size):
+                return None
+            differs = self._pages(lowest, end) if self._block_axes else ()
+            found = plan.places[key] = self._indexes(plan, offset, dtype.itemsize, differs)
+        start, indexes = found
+        view = self.buffer.view(dtype)
+        return [view[start + i :].take(indexes) for i in range(count)]
+
+    def _indexes(self, plan: Plan, offset: int, size: int, differs: tuple[bool, ...]):
+        """Where each lane finds its element of `size` bytes: (start, indexes from there on)."""
+        rest = plan.first % size  # of all addresses
+        key = size, differs
+        if key not in plan.indexes:
+            offsets = self._offsets(differs) if differs else self.block_offsets
+            plan.indexes[key] = (plan.addresses + (offsets - rest)) >> (size.bit_length() - 1)
+        start, indexes = (offset + rest) // size, plan.indexes[key]
+        # NumPy counts a negative index from the end: a base may lie below what it leads to.
+        return (start, indexes) if start >= 0 and plan.lowest >= 0 else (0, indexes + start)
+
+    def plan(self, base, mask) -> Plan:
+        """The same for the same objects, as long as it is one of the last PLANS."""
+        plan = self._plans.get(id(base))
+        if plan is None or plan.base is not base or plan.mask is not mask:
+            if len(self._plans) >= PLANS:
+                self._plans.pop(next(iter(self._plans)))
+            addresses = self._masks.only_active(np.asarray(base), mask)
+            plan = self._plans[id(base)] = Plan(base, mask, addresses)
+        return plan
+
+    def take(self, addresses, dtype: np.dtype, count: int, mask):
+        """As GlobalMemory.take; `addresses` count from the start of the block's own part."""
+        if self._may_be_alike:
+            self._find_alike()
+        addresses = self._masks.only_active(addresses, mask)
+        end = int(addresses.view(np.uint32).max()) + dtype.itemsize * count
+        if end > self.bytes_per_block:
+            raise IndexError("outside")
+        if self._block_axes:
+            offsets = self._offsets(self._pages(int(addresses.min()), end))
+            return self.buffer.take(addresses + offsets, dtype, count)
+        return self.buffer.take(addresses + self.block_offsets, dtype, count)
+
+    def locate(self, addresses, size: int, mask):
+        """As GlobalMemory.locate; `addresses` count from the start of the block's own part."""
+        allowed, bad = self.own.check(addresses, size, mask)
+        offsets = addresses + self.block_offsets
+        return [(self.buffer, offsets, allowed)], bad
+
+    def stored(self, addresses, size: int, *given) -> None:
+        """Take note of a store of `size` bytes at `addresses`.
+
+        `given`: all that says what is stored where, such as values and mask. What does not vary
+        along an axis of blocks leaves these blocks alike.
+        """
+        varies = [self._varies((addresses, *given), axis) for axis in self._block_axes]
+        if any(varies) and addresses.size:
+            lowest, highest = int(addresses.min()), int(addresses.max()) + size
+            pages = slice(max(lowest, 0) // PAGE, -(-max(highest, 0) // PAGE))
+            self._stored[pages] = True
+            if not self._differs[varies, pages].all():
+                self._differs[varies, pages] = True
+                self._number()
+
+    def changed(self, places) -> None:
+        """Take note that bytes at `places`, counted from the first block's part, were written.
+
+        Whoever writes without `stored` calls this each time: also for what arrives late.
+        """
+        if self._block_axes and places.size:
+            own = places % (self.buffer.bytes // self._blocks)
+            pages = slice(int(own.min()) // PAGE, int(own.max()) // PAGE + 1)
+            self._stored[pages] = True
+            self._differs[:, pages] = True
+            self._number()
+
+    def synchronized(self) -> None:
+        """Threads have passed a barrier, or a phase: what they stored may be whole now."""
+        self._may_be_alike = bool(self._block_axes)
+
+    def _find_alike(self) -> None:
+        """Look where pages that may differ do not."""
+        self._may_be_alike = False
+        if self._rest:
+            self._rest -= 1
+            return
+        before = self._differs.copy()
+        for axis, differs in enumerate(self._differs):
+            # Most pages that differ do so in the first two blocks already.
+            alike = self._alike(axis, differs & self._stored, 2)
+            differs &= ~self._alike(axis, alike, None)
+        self._stored[:] = False
+        in_vain = np.array_equal(before, self._differs)
+        self._vain = self._vain + 1 if in_vain else 0
+        self._rest = min(2**self._vain, LONGEST_REST) if self._vain > PATIENCE else 0
+        self._number()
+
+    def _alike(self, axis: int, pages, most: int | None) -> np.ndarray:
+        """Which of these pages, bool (pages,), the first `most` blocks along an axis have alike."""
+        if not pages.any():
+            return pages
+        some = np.flatnonzero(pages)
+        first, last = some[0], some[-1] + 1
+        held = self._words[..., first * WORDS : last * WORDS]
+        held = np.moveaxis(held, axis, 0)[:most]
+        alike = pages.copy()
+        unlike = (held != held[:1]).reshape(-1, last - first, WORDS)
+        alike[first:last] &= ~unlike.any(axis=(0, 2))
+        return alike
+
+    def _number(self) -> None:
+        self._version = self._versions.setdefault(self._differs.tobytes(), len(self._versions) + 1)
+
+    def _pages(self, start: int, end: int) -> tuple[bool, ...]:
+        """For each axis of blocks: whether the bytes from `start` to `end` may differ."""
+        pages = slice(start // PAGE, -(-end // PAGE))
+        return tuple(self._differs[:, pages].any(axis=1))
+
+    def _offsets(self, differs: tuple[bool, ...]):
+        """Where each block's part begins, or that of the first block along axes that are alike."""
+        if differs not in self._offsets_for:
+            along = [slice(None)] * self._dimensions
+            for axis, differ in zip(self._block_axes, differs, strict=True):
+                if not differ:
+                    along[axis] = slice(0, 1)
+            self._offsets_for[differs] = self.block_offsets[tuple(along)]
+        return self._offsets_for[differs]
+
+    def _varies(self, given, axis: int) -> bool:
+        from_end = self._dimensions - axis
+        shapes = (np.shape(value) for value in given)
+        return any(len(shape) >= from_end and shape[-from_end] > 1 for shape in shapes)

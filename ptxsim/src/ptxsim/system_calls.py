@@ -1,0 +1,208 @@
+"""What a kernel calls of the system: printf, and assert and trap, which end it."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from ptxsim.memory import generic
+from ptxsim.ptx import Symbol
+from ptxsim.threads.warps import active_lanes
+from ptxsim.types import SIGNED, Unknown
+
+MOST_LINES = 100  # that one launch prints
+MOST_PRINTED = 1 << 20  # characters, as many as a GPU's buffer has bytes by default
+MOST_TEXT = 1 << 16  # bytes of one string
+SPECIFIER = re.compile(
+    r"%(?P<flags>[-+ #0]*)(?P<width>\*|\d*)(?:\.(?P<precision>\*|\d*))?"
+    r"(?P<length>hh|h|ll|l|j|z|t|L)?(?P<kind>[diouxXcsfFeEgGaAp%])"
+)
+LONG = {"l", "ll", "j", "z", "t"}
+
+
+class FirstLines:
+    """A text stream that hands on the first lines to another one, and counts the others."""
+
+    def __init__(self, stream, most: int = MOST_LINES):
+        self.stream, self.most = stream, most
+        self.lines = self.characters = self.left_out = 0
+        self.is_cut = self.within_line = False
+
+    def write(self, text: str) -> int:
+        for line in re.findall(r"[^\n]*\n|[^\n]+", text):
+            if self.lines < self.most and self.characters < MOST_PRINTED:
+                self.stream.write(line)
+                self.lines += line.endswith("\n")
+                self.within_line = not line.endswith("\n")
+                self.characters += len(line)
+            else:
+                self.leave_out(line.count("\n"))
+        return len(text)
+
+    def __getattr__(self, name: str):
+        return getattr(self.stream, name)
+
+    def leave_out(self, lines: int) -> None:
+        self.is_cut, self.left_out = True, self.left_out + lines
+
+    def close(self) -> None:
+        """Say how much was left out, if anything. The other stream stays open."""
+        if not self.is_cut:
+            return
+        if isinstance(self.stream, FirstLines):
+            self.stream.leave_out(self.left_out)
+            return
+        more = f"{self.left_out:,} more lines" if self.left_out else "more"
+        begin = "\n" if self.within_line else ""
+        self.stream.write(f"{begin}… and {more} of what the kernel prints\n")
+
+
+def op_call(w, instruction, *operands):
+    function = instruction.parts[1]
+    if function == "vprintf":
+        target, text, values = operands
+        given = ", ".join(w.value(one, SIGNED[8]) for one in (text, values))
+        call = f"{w.use(printf)}(lanes, {instruction.index}, {given}, {w.mask(instruction)})"
+        if target == Symbol("_"):
+            w.lines.append(call)
+        else:
+            w.assign(target, call, SIGNED[4], instruction)
+    elif function == "__assertfail":
+        message, file, line, name, _ = operands
+        given = ", ".join(w.value(one, SIGNED[8]) for one in (message, file, name))
+        line = w.value(line, SIGNED[4])
+        call = f"{w.use(fail)}(lanes, {instruction.index}, {given}, {line}, {w.mask(instruction)})"
+        w.lines.append(call)
+    else:
+        raise Unknown
+
+
+def op_trap(w, instruction):
+    w.lines.append(f"{w.use(trap)}(lanes, {instruction.index}, {w.mask(instruction)})")
+
+
+def op_brkpt(w, instruction):
+    """There is no debugger."""
+
+
+def fail(lanes, index: int, message, file, name, line, mask) -> None:
+    """assert that does not hold: a finding. The thread ends."""
+    if not np.any(mask):
+        return
+    message, file, name = (_text(lanes, _first(one, lanes, mask)) for one in (message, file, name))
+    at = int(_first(line, lanes, mask))
+    what = f"assertion `{message}` does not hold, {file}:{at}, {name}"
+    lanes.find("failed assertion", index, what, mask)
+
+
+def trap(lanes, index: int, mask) -> None:
+    """A finding: on a GPU the whole launch ends with an error."""
+    if np.any(mask):
+        lanes.find("trap", index, "the kernel ends itself with an error", mask)
+
+
+def printf(lanes, index: int, text, values, mask) -> np.int32:
+    """vprintf: what the lanes of `mask` print, one after the other. How many values are printed.
+
+    `text`, `values`: generic addresses (int64), of the format and of the values behind it, each at
+    a multiple of its size.
+    """
+    active = active_lanes(lanes, mask)
+    places = [tuple(place) for place in np.argwhere(active)]
+    if not places:
+        return np.int32(0)
+    rows = lanes.layout.to_warps(text)
+    count = 0
+    lines: dict[tuple[int, int], str] = {}
+    for address in np.unique(rows[active]):
+        here = lanes.both(mask, np.asarray(text) == address)
+        own = [place for place in places if rows[place] == address]
+        count, found = _formatted(lanes, index, _text(lanes, address), values, here, own)
+        lines |= dict(zip(own, found, strict=True))
+    for place in places:
+        lanes.printed.write(lines[place])
+    return np.int32(count)
+
+
+def _formatted(lanes, index, form: str, values, mask, places) -> tuple[int, list[str]]:
+    """How many values the format takes, and its text for each of the lanes at `places`."""
+    pieces, offset, count, position = [], 0, 0, 0
+
+    def value(dtype) -> list:
+        nonlocal offset, count
+        offset = -(-offset // dtype.itemsize) * dtype.itemsize
+        at = np.asarray(values) + np.int64(offset)
+        (found,) = generic.load_generic(lanes, index, at, dtype, 1, mask)
+        offset, count = offset + dtype.itemsize, count + 1
+        rows = lanes.layout.to_warps(found)
+        return [rows[place].item() for place in places]
+
+    for found in SPECIFIER.finditer(form):
+        pieces.append([form[position : found.start()]] * len(places))
+        position = found.end()
+        if found["kind"] == "%":
+            pieces.append(["%"] * len(places))
+            continue
+        stars = [value(np.dtype("i4")) for part in ("width", "precision") if found[part] == "*"]
+        given = value(_type(found["kind"], found["length"]))
+        stars = zip(*stars, strict=True) if stars else [()] * len(places)
+        pieces.append(
+            [_one(lanes, found, one, list(own)) for one, own in zip(given, stars, strict=True)]
+        )
+    pieces.append([form[position:]] * len(places))
+    return count, ["".join(parts) for parts in zip(*pieces, strict=True)]
+
+
+def _type(kind: str, length: str | None) -> np.dtype:
+    if kind in "fFeEgGaA":
+        return np.dtype("f8")
+    if kind in "sp" or length in LONG:
+        return np.dtype("u8") if kind in "oxXup" else np.dtype("i8")
+    return np.dtype("u4") if kind in "oxXu" else np.dtype("i4")
+
+
+def _one(lanes, found: re.Match, value, stars: list[int]) -> str:
+    """One value as C prints it."""
+    flags, kind = found["flags"], found["kind"]
+    width = stars.pop(0) if found["width"] == "*" else int(found["width"] or 0)
+    precision = found["precision"]
+    if precision is not None:
+        precision = stars.pop(0) if precision == "*" else int(precision or 0)
+    if width < 0:
+        flags, width = flags + "-", -width
+    if kind == "c":
+        text = chr(value & 255)
+    elif kind == "s":
+        text = _text(lanes, value) if value else "(null)"
+        text = text[:precision] if precision is not None else text
+    elif kind == "p":
+        text = f"{value:#x}" if value else "(nil)"
+    elif kind in "aA":
+        text = float(value).hex()
+        text = text.upper() if kind == "A" else text
+    else:
+        spec = "d" if kind in "iu" else kind
+        dot = "" if precision is None else f".{precision}"
+        if found["length"] in ("h", "hh") and kind in "diouxX":
+            bits = 8 if found["length"] == "hh" else 16
+            value &= (1 << bits) - 1
+            value -= (value >> (bits - 1) << bits) if kind in "di" else 0
+        return f"%{flags}{width or ''}{dot}{spec}" % value
+    return text.ljust(width) if "-" in flags else text.rjust(width)
+
+
+def _text(lanes, address) -> str:
+    """The string at a generic address."""
+    address = int(address)
+    buffer = lanes.launch.memory.buffer_at(address)
+    if buffer is None:
+        return f"(no string at {address:#x})"
+    begin = address - buffer.base
+    raw = buffer.view(np.dtype("u1"))[begin : begin + MOST_TEXT].tobytes()
+    return raw.partition(b"\0")[0].decode("utf-8", "replace")
+
+
+def _first(values, lanes, mask):
+    here = np.broadcast_to(mask, lanes.shape)
+    return np.broadcast_to(values, lanes.shape)[here][0]

@@ -1,0 +1,198 @@
+"""How the tensor cores add: formats of factors, alignment, cutting off.
+
+Of floats, an NVIDIA H200 adds the products of a group of k, up to 16 of them (32 of 8-bit floats),
+and the old sum at once, and does it so:
+
+1. Products are exact. Each has the exponent of its factors together; that of a subnormal factor is
+   the smallest there is. The old sum takes part as it is.
+2. All are aligned to the largest exponent among them and cut off 25 bits below it, or 13: towards
+   zero.
+3. What is left is added exactly, and the sum cut off to float32, or to 13 bits, or rounded to the
+   nearest float16.
+
+The result is subnormal where it must be, infinite from 2**128 on, never -0, and a NaN has all bits
+set but its sign. Every result recorded on the H200 is met bit for bit: see
+hardware/record_tensor.py and record_wgmma.py. GPUs of other generations add smaller groups
+and keep fewer bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from ptxsim.arithmetic import rounding
+
+f2, f4, f8 = np.float16, np.float32, np.float64
+i2, i4, i8, u2, u4, u8 = np.int16, np.int32, np.int64, np.uint16, np.uint32, np.uint64
+
+KEPT_BITS = 25  # below the largest exponent
+# type -> the exponent of its subnormal numbers
+LOWEST = {"f16": -14, "bf16": -126, "tf32": -126, "f32": -126, "e4m3": -6, "e5m2": -14}
+# type -> bits of an element
+BITS = {
+    "f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "s32": 32,
+    "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8,
+}  # fmt: skip
+OF_ZERO = -10000  # an exponent that no other is smaller than, also added to another
+NAN = {"f32": u4(0x7FFFFFFF), "f16": u4(0x7FFF)}
+LEAST = -100  # the lowest exponent of a product for which the quick way is taken
+
+
+@dataclass(frozen=True)
+class Factors:
+    """Factors of the products that are added at once.
+
+    `a` (m, k, …), `b` (k, n, …): float32 values, whose later axes broadcast; `a_exponents`,
+    `b_exponents`: theirs, int16.
+    """
+
+    a: np.ndarray
+    a_exponents: np.ndarray
+    b: np.ndarray
+    b_exponents: np.ndarray
+
+    exponent_type = i2
+
+    @property
+    def count(self) -> int:
+        return len(self.b)
+
+    def product(self, k: int, out) -> None:
+        """The products of step k, as float32 or float64."""
+        np.multiply(self.a[:, k, None], self.b[k], out=out, dtype=out.dtype)
+
+    def exponent(self, k: int, out) -> None:
+        np.add(self.a_exponents[:, k, None], self.b_exponents[k], out=out)
+
+
+def summed(factors, c, ptx_type: str, to: str, kept: int = KEPT_BITS):
+    """float64: the products of a group and `c` added as above, with the value of a `to`.
+
+    `factors`: a Factors; `ptx_type`: of a. `kept`: bits below the largest exponent that are not cut
+    off, and of the sum.
+    """
+    add = add_moderate if is_moderate(factors, ptx_type) and np.isfinite(c).all() else add_any
+    total = add(factors, c, exponents(c, to), kept)
+    return narrowed(total, to, kept) + 0.0  # a sum is never -0
+
+
+def add_any(factors: Factors, c, c_exponents, kept: int):
+    """float64: the products of a group and `c` added, each cut off below the largest exponent."""
+    largest = _largest(factors, c_exponents)
+    # Where all is zero, or not finite, any scale will do.
+    scale = power_of_two(kept - np.clip(largest, -600, 600))
+    total = np.trunc(c * scale)
+    term = np.empty_like(total)
+    for k in range(factors.count):
+        factors.product(k, term)
+        term *= scale
+        total += np.trunc(term, out=term)
+    return total / scale
+
+
+def add_moderate(factors: Factors, c, c_exponents, kept: int):
+    """As `add_any`, where the products are moderate: four times as fast.
+
+    A product has at most 22 bits, so it is exact in float32, also when it is cut off; and 16 of
+    them, each below 4 * 2**KEPT_BITS, fit into int32, to which a conversion cuts off.
+    """
+    largest = _largest(factors, c_exponents)
+    of_sum = power_of_two(kept - np.maximum(largest, 2 * LOWEST["f32"]))
+    # Below LEAST no product is other than zero.
+    scale = np.minimum(of_sum, 2.0 ** (kept - LEAST)).astype(f4)
+    total = np.zeros(scale.shape, i4)
+    term, whole = np.empty(scale.shape, f4), np.empty(scale.shape, i4)
+    for k in range(factors.count):
+        factors.product(k, term)
+        np.multiply(term, scale, out=term)
+        whole[...] = term
+        total += whole
+    exact = np.trunc(c * of_sum)
+    exact += total
+    return np.divide(exact, of_sum, out=exact)
+
+
+def _largest(factors: Factors, c_exponents):
+    """int64: the largest exponent of the products of a group and of c."""
+    largest = c_exponents.astype(factors.exponent_type)
+    one = np.empty_like(largest)
+    for k in range(factors.count):
+        factors.exponent(k, one)
+        np.maximum(largest, one, out=largest)
+    return largest.astype(i8)
+
+
+def is_moderate(factors: Factors, ptx_type: str) -> bool:
+    """Whether the products are far from the ends of float32.
+
+    Infinities and NaN have an exponent past all others.
+    """
+    exponents_of = factors.a_exponents, factors.b_exponents
+    if sum(int(e.max(initial=0)) for e in exponents_of) >= -LEAST:
+        return False
+    if 2 * LOWEST[ptx_type] > LEAST:
+        return True
+    return sum(int(e.min(where=e != OF_ZERO, initial=0)) for e in exponents_of) > LEAST
+
+
+@cache
+def _table(ptx_type: str):
+    """Of all patterns of 8 or 16 bits: values (float32) and exponents (int16)."""
+    values = numbers(np.arange(1 << BITS[ptx_type], dtype=u4), ptx_type)
+    return values.astype(f4), exponents(values, ptx_type)
+
+
+def decoded(bits, ptx_type: str):
+    """float32 values and int16 exponents of patterns of floats of up to 16 bits, or of tf32."""
+    if ptx_type == "tf32":
+        values = numbers(bits, ptx_type)
+        return values.astype(f4), exponents(values, ptx_type)
+    values, powers = _table(ptx_type)
+    return values.take(bits), powers.take(bits)
+
+
+def numbers(bits, ptx_type: str):
+    """uint32 patterns as float64. Of tf32 the lowest 13 bits do not count."""
+    if ptx_type == "f16":
+        return bits.astype(u2).view(f2).astype(f8)
+    if BITS[ptx_type] == 8:
+        return rounding.from_eight_bits(bits, ptx_type)
+    if ptx_type == "bf16":
+        bits = bits << u4(16)
+    elif ptx_type == "tf32":
+        bits = bits & u4(0xFFFFE000)
+    return bits.view(f4).astype(f8)
+
+
+def exponents(values, ptx_type: str):
+    """int16 exponents of numbers of this type, given as float64."""
+    found = (values.view(i8) >> 52 & 0x7FF).astype(i2) - i2(1023)
+    found = np.maximum(found, i2(LOWEST[ptx_type]))
+    return np.where(values == 0, i2(OF_ZERO), found)
+
+
+def power_of_two(exponent):
+    """float64, of int64 in the normal range."""
+    return (exponent + 1023 << 52).view(f8)
+
+
+def narrowed(values, ptx_type: str, kept: int = KEPT_BITS):
+    """float64 with the value as a float32, cut off, or as the nearest float16."""
+    if ptx_type == "f16":
+        return values.astype(f2).astype(f8)
+    cut = (values.view(u8) & ~u8((1 << 52 - min(kept, 23)) - 1)).view(f8)
+    small = np.abs(values) < 2.0**-126
+    if small.any():
+        cut = np.where(small, np.trunc(values * 2.0**149) * 2.0**-149, cut)
+    return cut.astype(f4).astype(f8)
+
+
+def pattern(values, ptx_type: str):
+    """float64 values of this type as uint32 patterns."""
+    bits = (
+        values.astype(f2).view(u2).astype(u4) if ptx_type == "f16" else values.astype(f4).view(u4)
+    )
+    return np.where(np.isnan(values), NAN[ptx_type], bits)

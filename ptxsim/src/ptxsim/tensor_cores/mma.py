@@ -1,0 +1,143 @@
+"""mma.sync and wmma.mma: products of small matrices by one warp.
+
+Integers are exact. Floats are added as adding.py says, up to 16 products at once. Factors of 8 bits
+become f16 first, for two products, as the GPU's assembler has it: of the elements k with k % 4 < 2
+from 0 on, then of the others onto that. The old sum is added last, and rounded.
+
+Matrices are (rows, columns, warps) here: NumPy then works along the warps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ptxsim.architectures import WARP
+from ptxsim.tensor_cores.adding import (
+    BITS,
+    Factors,
+    decoded,
+    exponents,
+    narrowed,
+    numbers,
+    pattern,
+    summed,
+)
+from ptxsim.tensor_cores.fragments import Fragment
+
+f2, f4, f8 = np.float16, np.float32, np.float64
+i4, i8, u4 = np.int32, np.int64, np.uint32
+WARPS_AT_ONCE = 256  # whose sums fit into a processor's cache
+
+
+@dataclass(frozen=True)
+class Product:
+    """d = a @ b + c for the warps that execute it.
+
+    `types`: of d, a, b, c; `fragments`: theirs; `group`: how many products are added at once;
+    `inner`: the type in which float sums are kept; `saturate`: whether integer sums stop at the
+    ends of their range.
+    """
+
+    types: tuple[str, str, str, str]
+    fragments: tuple[Fragment, Fragment, Fragment, Fragment]
+    group: int
+    inner: str
+    saturate: bool = False
+
+    def run(self, lanes, index: int, a, b, c, mask):
+        """Registers of d. `a`, `b`, `c`: registers of all lanes."""
+        check_whole_warps(lanes, index, mask)
+        multiply_adds, hmma, imma = self._work
+        lanes.count_product(multiply_adds, hmma, mask, imma)
+        matrices = [
+            fragment.matrix(to_columns(lanes, registers))
+            for fragment, registers in zip(self.fragments[1:], (a, b, c), strict=True)
+        ]
+        compute = self._integers if self.types[0] == "s32" else self._floats
+        result = np.concatenate(
+            [
+                compute(*(m[..., first : first + WARPS_AT_ONCE] for m in matrices))
+                for first in range(0, matrices[0].shape[-1], WARPS_AT_ONCE)
+            ],
+            axis=-1,
+        )
+        return from_columns(lanes, self.fragments[0].fill(result))
+
+    @cached_property
+    def _work(self) -> tuple[int, int, int]:
+        """Multiply-adds of a warp, and how many HMMA and IMMA do them: 16×8 sums each."""
+        (m, n), k = self.fragments[0].shape, self.fragments[1].shape[1]
+        if self.types[0] == "s32":
+            return m * n * k, 0, max(1, m * n // 128)
+        steps = 2 if BITS[self.types[1]] == 8 else -(-k // self.group)
+        return m * n * k, m * n // 128 * steps, 0
+
+    def _integers(self, a, b, c):
+        a, b = (
+            bits.astype(np.int8 if kind == "s8" else np.uint8).astype(i4)
+            for bits, kind in zip((a, b), self.types[1:3], strict=True)
+        )
+        total = c.view(i4).astype(i8)
+        for k in range(len(b)):
+            total += a[:, k, None] * b[k]
+        if self.saturate:
+            limits = np.iinfo(i4)
+            total = np.clip(total, limits.min, limits.max)
+        return total.astype(i4).view(u4)
+
+    def _floats(self, a, b, c):
+        d_type, a_type, b_type, c_type = self.types
+        c = numbers(c, c_type)
+        if BITS[a_type] == 8:
+            return self._of_eight_bits(a, b, c)
+        a, a_exponents = decoded(a, a_type)
+        b, b_exponents = decoded(b, b_type)
+        for k in range(0, len(b), self.group):
+            part = slice(k, k + self.group)
+            factors = Factors(a[:, part], a_exponents[:, part], b[part], b_exponents[part])
+            c = summed(factors, c, a_type, self.inner)
+        return pattern(c if d_type == self.inner else narrowed(c, d_type), d_type)
+
+    def _of_eight_bits(self, a, b, c):
+        d_type, a_type, b_type, _ = self.types
+        a, b = numbers(a, a_type), numbers(b, b_type)
+        k, total = np.arange(len(b)) % 4, np.zeros_like(c)
+        for part in (k < 2, k >= 2):
+            a_part, b_part = a[:, part], b[part]
+            factors = Factors(
+                a_part.astype(f4), exponents(a_part, "f16"),
+                b_part.astype(f4), exponents(b_part, "f16"),
+            )  # fmt: skip
+            total = summed(factors, total, "f16", d_type)
+        return pattern((total + c).astype(f2 if d_type == "f16" else f4).astype(f8), d_type)
+
+
+# --- lanes and warps ------------------------------------------------------------------------------
+
+
+def to_columns(lanes, registers) -> np.ndarray:
+    """uint32 (registers, 32, warps) from one array of all lanes for each register."""
+    rows = [lanes.layout.to_warps(value) for value in registers]
+    return np.stack([row.view(u4).T for row in rows])
+
+
+def from_columns(lanes, registers: np.ndarray) -> list[np.ndarray]:
+    """The reverse of `to_columns`, as int32."""
+    return [lanes.layout.from_warps(column.T).view(i4) for column in registers]
+
+
+def check_whole_warps(lanes, index: int, mask) -> None:
+    """Find warps of which only a part executes an instruction that is `.aligned`."""
+    if mask is True and lanes.layout.threads % WARP == 0:
+        return
+    rows = lanes.layout.to_warps(np.broadcast_to(mask, lanes.shape)).copy()
+    spare = -lanes.layout.threads % WARP
+    if spare:
+        rows.reshape(lanes.layout.blocks, -1)[:, -spare:] = False
+    part = rows & ~rows.all(axis=1, keepdims=True)
+    if part.any():
+        what = "only a part of the warp executes it, and all 32 lanes must"
+        lanes.find("divergent warp", index, what, lanes.layout.from_warps(part))

@@ -1,0 +1,295 @@
+"""A basic block of PTX to one Python function on NumPy arrays.
+
+A register is an array over all lanes that run together, or a smaller array that broadcasts against
+them: a value that is the same for all lanes is a scalar, one that depends on the column alone is a
+row. NumPy's broadcasting then does the work once for all lanes that share it.
+
+The function made from a block looks like this (the loop of a naive kernel, shortened):
+
+    def block(R, lanes, mask):
+        v_rd44 = R['%rd44']; v_f35 = R['%f35']
+        v_f17, = lanes.load(36, 'global', v_rd44, D_float32, 1, mask)
+        v_f35 = fma_ftz(v_f18, v_f17, v_f35)
+        v_p6 = v_r25 != K0
+        R['%f35'] = v_f35
+        return v_p6
+
+`R` holds the registers that live between blocks, `mask` the active lanes or True. The result is
+the condition of the branch that ends the block, or None. An instruction that has no translation
+raises UnknownInstruction: nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import numpy as np
+
+from ptxsim.arithmetic import float32
+from ptxsim.arithmetic.exactness import Exactness
+from ptxsim.instructions import TABLE, multiply_adds
+from ptxsim.ptx import (
+    GRID_REGISTERS,
+    GRID_WORKSPACE,
+    LEAVES_BLOCK,
+    RESERVED,
+    STRUCTURE,
+    Address,
+    Block,
+    Immediate,
+    Instruction,
+    Kernel,
+    Register,
+    Special,
+    Symbol,
+)
+from ptxsim.types import BOOL, FLOATS, SIGNED, Unknown
+
+# What counts instructions here is the GPU's clock, or its time in nanoseconds.
+CLOCKS = {
+    "clock", "clock_hi", "clock64", "globaltimer", "globaltimer_lo", "globaltimer_hi",
+}  # fmt: skip
+LAUNCH_SIZES = {"dynamic_smem_size": "dynamic_bytes", "total_smem_size": "shared_bytes"}
+# What is not known, in words, by how its instruction begins, or by a register that it reads.
+REASONS = (
+    (r"(tex|tld4|txq)\b", "it reads a texture"),
+    (r"(suld|sust|sured|suq)\b", "it uses a surface"),
+    (r"cp\..*im2col", "a copy by a tensor map of im2col"),
+    (r"mma\.sp|.*\.sp\b", "a product of sparse matrices"),
+    (r".*%(smid|nsmid|gridid|pm\d|envreg|reserved_smem)",
+     "a register that says where on the GPU it runs, or that the driver fills"),
+    (r"tcgen05", "Blackwell's tensor memory, which is not simulated yet"),
+    (r"alloca|stackrestore|stacksave", "memory taken from the stack as it runs"),
+    (r"brx", "a jump through a table"),
+)  # fmt: skip
+
+LINES_AT_ONCE = 4  # of a block, until it looks whether it shall go on; looking takes 0.1 µs
+
+
+class UnknownInstruction(Exception):
+    """A PTX instruction that the simulator does not know. The message names it and its line."""
+
+
+def translate(
+    kernel: Kernel,
+    block: Block,
+    types: dict[str, np.dtype],
+    exactness: Exactness,
+    kept: frozenset,
+    flush_operands: bool,
+):
+    """The Python function of one basic block; its text is in the attribute `text`.
+
+    `types`: from `register_types`; `exactness`: of the kernel. `kept`: registers whose values
+    waiting lanes still need, so that only active lanes may change them. `flush_operands`: whether
+    a float32 operand can be subnormal at all (see `flush` in arithmetic/float32.py); if not,
+    looking is left out.
+    """
+    writer = Writer(kernel, block, types, exactness, flush_operands)
+    condition = None
+    for step in multiply_adds.steps(kernel.instructions[block.start : block.end]):
+        if isinstance(step, list):
+            multiply_adds.write(writer, step)
+        elif step.name in LEAVES_BLOCK:
+            condition = writer.ending(step)
+        else:
+            writer.instruction(step)
+            condition = writer.tried
+    text = writer.function(kept, condition)
+    namespace = dict(writer.constants)
+    exec(compile(text, f"<{kernel.name}, block {block.start}>", "exec"), namespace)
+    function = namespace["block"]
+    function.text = text
+    return function
+
+
+class Writer:
+    """Collects the lines of one function."""
+
+    def __init__(self, kernel, block, types, exactness, flush_operands):
+        self.kernel, self.block, self.types, self.exactness = kernel, block, types, exactness
+        self.flush_operands = flush_operands
+        self.lines: list[str] = []
+        self.names: dict[str, str] = {}
+        self.constants = {
+            "np": np,
+            "where": np.where,
+            **{
+                name: value
+                for name, value in vars(float32).items()
+                if inspect.isfunction(value) and not name.startswith("_")
+            },
+        }
+        # Expression -> the variable that holds its value; name -> the expressions that it is in.
+        self.made: dict[str, str] = {}
+        self.made_of: dict[str, set[str]] = {}
+        self.fma_count = 0
+        self.at = block.start
+        self.tried: str | None = None  # the result of a look at an mbarrier
+
+    # --- names and values ---------------------------------------------------------------------
+
+    def variable(self, register: str) -> str:
+        return self.names.setdefault(register, "v" + re.sub(r"\W", "_", register))
+
+    def dtype(self, dtype: np.dtype) -> str:
+        name = f"D_{dtype.name}"
+        self.constants[name] = dtype
+        return name
+
+    def use(self, function) -> str:
+        """The name by which the text can call `function`."""
+        self.constants[function.__name__] = function
+        return function.__name__
+
+    def constant(self, value) -> str:
+        name = f"K{len(self.constants)}"
+        self.constants[name] = value
+        return name
+
+    def value(self, operand, dtype: np.dtype) -> str:
+        """An expression for `operand`, its bits seen as `dtype`."""
+        if isinstance(operand, Register):
+            return self._view(self.variable(operand.name), self.types[operand.name], dtype)
+        if isinstance(operand, Immediate):
+            return self.constant(_immediate(operand, dtype))
+        if isinstance(operand, Special) and operand.name == "is_explicit_cluster":
+            return self._view(f"lanes.special[{operand.name!r}]", BOOL, dtype)
+        if isinstance(operand, Special):
+            return self._special(operand.name, dtype)
+        if isinstance(operand, Symbol):
+            for own in (self.kernel.shared, self.kernel.local):
+                if operand.name in own:
+                    return self.constant(dtype.type(own[operand.name].offset))
+            if operand.name in self.kernel.variables:
+                text = f"lanes.launch.memory.address({operand.name!r})"
+                return self._view(text, SIGNED[8], dtype)
+            if STRUCTURE.match(dict(self.kernel.parameters).get(operand.name, "")):
+                return self._view(f"lanes.parameters[{operand.name!r}]", SIGNED[8], dtype)
+        raise Unknown
+
+    def _special(self, name: str, dtype: np.dtype) -> str:
+        if name in CLOCKS:
+            text = f"lanes.clock({self.at - self.block.start})"
+            text += " >> np.int64(32)" if name.endswith("_hi") else ""
+            return self._view(f"({text})", SIGNED[8], dtype)
+        if name in GRID_REGISTERS:
+            text = f"lanes.launch.memory.address({GRID_WORKSPACE!r})"
+            text += " >> np.int64(32)" if name == "envreg1" else ""
+            return self._view(f"({text})", SIGNED[8], dtype)
+        if name == "reserved_smem_offset_1":
+            offset = self.kernel.shared[RESERVED].offset
+            return self._view(self.constant(np.int32(offset)), SIGNED[4], dtype)
+        if name in LAUNCH_SIZES:
+            return self._view(f"np.int32(lanes.launch.{LAUNCH_SIZES[name]})", SIGNED[4], dtype)
+        return self._view(f"lanes.special[{name!r}]", SIGNED[4], dtype)
+
+    def number(self, operand, dtype: np.dtype, ftz: bool) -> str:
+        """As `value`, for a float operand of arithmetic that may flush subnormals to zero."""
+        text = self.value(operand, dtype)
+        bits_from_elsewhere = isinstance(operand, Register) and self.types[operand.name].kind != "f"
+        return f"flush({text})" if ftz and (self.flush_operands or bits_from_elsewhere) else text
+
+    def wide(self, operand, ftz: bool) -> str:
+        """As `number` for a float32, turned into a float64."""
+        text = self.number(operand, FLOATS["f32"], ftz)
+        return self.once(f"{text}.astype({self.dtype(FLOATS['f64'])})")
+
+    def once(self, text: str) -> str:
+        """A variable with the value of an expression, for all its uses in the block."""
+        if text.isidentifier():
+            return text
+        if text not in self.made:
+            name = f"o{len(self.lines)}"
+            self.made[text] = name
+            for part in re.findall(r"\w+", text):
+                self.made_of.setdefault(part, set()).add(text)
+            self.lines.append(f"{name} = {text}")
+        return self.made[text]
+
+    def _view(self, text: str, have: np.dtype, want: np.dtype) -> str:
+        if have == want:
+            return text
+        if have.itemsize == want.itemsize and BOOL not in (have, want):
+            return f"{text}.view({self.dtype(want)})"
+        if have.kind in "iu" and want.kind in "iu":  # a narrower part, or extended by its sign
+            return f"{text}.astype({self.dtype(want)})"
+        raise Unknown
+
+    def address(self, operand: Address, dtype: np.dtype) -> str:
+        base = self.value(operand.base, dtype)
+        return f"{base} + {self.constant(dtype.type(operand.offset))}" if operand.offset else base
+
+    def condition(self, instruction: Instruction) -> str:
+        name = self.variable(instruction.predicate.name)
+        return f"~{name}" if instruction.negated else name
+
+    def mask(self, instruction: Instruction) -> str:
+        if instruction.predicate is None:
+            return "mask"
+        return f"lanes.both(mask, {self.condition(instruction)})"
+
+    def assign(self, operand, expression: str, dtype: np.dtype, instruction: Instruction) -> None:
+        if not isinstance(operand, Register):
+            raise Unknown
+        own, name = self.types[operand.name], self.variable(operand.name)
+        text = expression if own == dtype else self._view(f"({expression})", dtype, own)
+        if instruction.predicate is not None:
+            text = f"where({self.condition(instruction)}, {text}, {name})"
+        self.lines.append(f"{name} = {text}")
+        # What was made of the old value no longer holds.
+        for text in self.made_of.pop(name, ()):
+            self.made.pop(text, None)
+
+    def function(self, kept: frozenset, condition: str | None) -> str:
+        before = [
+            f"{name} = R[{register!r}]"
+            for register, name in self.names.items()
+            if register in self.block.live_in
+        ]
+        after = []
+        for register in sorted(self.block.defined & (self.block.live_out | kept)):
+            name = self.variable(register)
+            keep = f"where(mask, {name}, R[{register!r}])" if register in kept else name
+            after.append(f"R[{register!r}] = {keep}")
+        if self.fma_count:
+            after.append(f"lanes.count_fma({self.fma_count}, mask)")
+        lines = []
+        for at, line in enumerate(self.lines, start=1):
+            lines += [line] if at % LINES_AT_ONCE else [line, "lanes.go_on()"]
+        body = [*before, *lines, *after, f"return {condition}"]
+        return "def block(R, lanes, mask):\n" + "".join(f"    {line}\n" for line in body)
+
+    # --- instructions -------------------------------------------------------------------------
+
+    def instruction(self, instruction: Instruction) -> None:
+        self.at = instruction.index
+        method = TABLE.get(instruction.name)
+        if method is None:
+            raise self._unknown(instruction)
+        try:
+            method(self, instruction, *instruction.operands)
+        except (Unknown, KeyError, TypeError, ValueError) as error:
+            raise self._unknown(instruction) from error
+
+    def ending(self, instruction: Instruction) -> str | None:
+        """The condition of the instruction that ends the block: see machine.py for the rest."""
+        return None if instruction.predicate is None else self.condition(instruction)
+
+    def _unknown(self, instruction: Instruction) -> UnknownInstruction:
+        reasons = (reason for begins, reason in REASONS if re.match(begins, instruction.text))
+        why = next((f" ({reason})" for reason in reasons), "")
+        return UnknownInstruction(
+            f"kernel '{self.kernel.name}', {instruction.where}: the simulator does not know "
+            f"the instruction: {instruction.text}{why}"
+        )
+
+
+def _immediate(operand: Immediate, dtype: np.dtype):
+    if operand.is_float:
+        return np.frombuffer(np.array(operand.value, f"f{dtype.itemsize}").tobytes(), dtype)[0]
+    if dtype == BOOL:
+        return np.bool_(operand.value)
+    mask = (1 << (8 * dtype.itemsize)) - 1
+    return np.frombuffer((int(operand.value) & mask).to_bytes(dtype.itemsize, "little"), dtype)[0]

@@ -1,0 +1,408 @@
+"""Whole kernels in the simulator: results against NumPy and Python, and the mistakes it names."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ptxsim
+import sample_kernels
+from ptxsim import LaunchError, UnknownInstruction
+
+f4 = np.float32
+
+
+def check(sample, **how):
+    before = sample.args()
+    args, done = sample.run(**how)
+    assert done.findings == []
+    for index, expected in sample.expected(before).items():
+        assert sample_kernels.matches(args[index], expected)
+
+
+@pytest.mark.parametrize("name", sample_kernels.SAMPLES)
+def test_a_kernel_computes_what_its_source_says(name):
+    check(sample_kernels.SAMPLES[name])
+
+
+@pytest.mark.parametrize("name", sample_kernels.SAMPLES)
+def test_results_do_not_depend_on_how_many_blocks_run_together(name, monkeypatch):
+    sample = sample_kernels.SAMPLES[name]
+    whole, _ = sample.run()
+    monkeypatch.setattr(ptxsim.grid, "CHUNK_LANES", sample.fifth)
+    monkeypatch.setattr(ptxsim.grid, "THREADS", 4)
+    parts, _ = sample.run()
+    for a, b in zip(whole, parts, strict=True):
+        assert not isinstance(a, np.ndarray) or a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("granted", "threads"), [("1", 1), ("3", 3), ("99", 8), ("0", 1), ("", 5), ("4,2", 5)]
+)
+def test_threads_are_as_many_as_are_granted(granted, threads, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 5)
+    monkeypatch.setenv("OMP_NUM_THREADS", granted)
+    assert ptxsim.grid._threads() == threads
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_120"])
+@pytest.mark.parametrize("name", ["tiled", "vector", "reduction", "unsigned char", "float"])
+def test_kernels_for_other_architectures_run_too(name, arch):
+    check(sample_kernels.SAMPLES[name], arch=arch)
+
+
+sizes = st.integers(1, 70)
+
+
+@settings(max_examples=25)
+@given(sizes, sizes, st.integers(0, 70), st.sampled_from([(4, 0), (8, 1), (16, 0), (16, 1)]))
+def test_tiled_products_of_any_shape(m, n, k, tile_and_pad):
+    check(sample_kernels.tiled(m, n, k, *tile_and_pad))
+
+
+@settings(max_examples=25)
+@given(sizes, sizes, st.integers(0, 70))
+def test_coarse_products_of_any_shape(m, n, k):
+    check(sample_kernels.coarse(m, n, k))
+
+
+@settings(max_examples=25)
+@given(sizes, st.integers(1, 20), st.integers(0, 20))
+def test_vector_products_of_any_shape(m, n, k):
+    check(sample_kernels.vector(m, n, k))
+
+
+@settings(max_examples=40)
+@given(st.tuples(*[st.integers(1, 4)] * 3), st.tuples(*[st.integers(1, 9)] * 3))
+def test_any_grid_and_block(grid, block):
+    check(sample_kernels.positions(grid, block))
+
+
+def test_64_bit_indexes_reach_past_4_gigabytes():
+    """Only the address is that large: it is brought back before it is used."""
+    source = """extern "C" __global__ void k(const float* x, float* out, int n) {
+        const long long far = (long long)n * n + threadIdx.x;
+        out[threadIdx.x] = x[far - (long long)n * n];
+    }"""
+    x, out = np.arange(8, dtype=f4), np.zeros(8, f4)
+    done = ptxsim.launch(source, "k", (1, 1, 1), (8, 1, 1), [x, out, 100_000])
+    assert not done.findings and np.array_equal(out, x)
+
+
+def test_arrays_may_have_no_elements():
+    source = """extern "C" __global__ void k(const float* x, float* out, int n) {
+        for (int i = 0; i < n; ++i) out[i] = x[i];
+    }"""
+    empty = np.zeros((0, 5), f4)
+    assert not ptxsim.launch(source, "k", (2, 1, 1), (8, 1, 1), [empty, empty, 0]).findings
+    (read, write) = ptxsim.launch(source, "k", (1, 1, 1), (1, 1, 1), [empty, empty, 1]).findings
+    assert str(read).endswith("x[0] of 0 elements, by block (0, 0, 0), thread (0, 0, 0)")
+    assert (read.kind, write.kind) == ("out-of-bounds read", "out-of-bounds write")
+
+
+def test_stores_of_threads_that_are_switched_off_do_nothing():
+    source = """extern "C" __global__ void k(float* x, const int* which) {
+        if (which[threadIdx.x]) x[threadIdx.x] = 5.0f;
+    }"""
+    which = np.array([0, 1, 1, 0, 1], np.int32)
+    x = np.arange(5, dtype=f4)
+    ptxsim.launch(source, "k", (1, 1, 1), (5, 1, 1), [x, which])
+    assert x.tolist() == [0, 5, 5, 3, 5]
+
+
+def test_only_the_blocks_that_are_named_run():
+    x = np.zeros(40, f4)
+    source = 'extern "C" __global__ void k(float* x) { x[blockIdx.x * 10 + threadIdx.x] = 1.0f; }'
+    ptxsim.launch(source, "k", (4, 1, 1), (10, 1, 1), [x], blocks=[(1, 0, 0), (3, 0, 0)])
+    assert x.reshape(4, 10).tolist() == [[0.0] * 10, [1.0] * 10] * 2
+
+
+# --- mistakes -------------------------------------------------------------------------------------
+
+MISTAKES = """extern "C" __global__ void k(const float* x, float* out, int from, int to, int wild) {
+    __shared__ __align__(16) float s[48];
+    const int t = threadIdx.x + blockIdx.x * blockDim.x;
+    s[threadIdx.x % 48] = 1.0f;
+    if (t % 3 == 1) return;
+    float v = x[t + from];
+    if (wild == 1) v += x[t + (1ll << 44)];
+    if (wild == 2) v += s[threadIdx.x + 25];
+    if (wild == 3) s[threadIdx.x - 3] = v;
+    if (wild == 4) { const float4 u = ((const float4*)(x + 1))[t]; v += u.x + u.y + u.z + u.w; }
+    out[t + to] = v;
+}"""
+
+
+def mistakes(x_size=64, out_size=64, start=0, to=0, wild=0, **how):
+    x, out = np.arange(x_size, dtype=f4), np.zeros(out_size, f4)
+    done = ptxsim.launch(MISTAKES, "k", (2, 1, 1), (32, 1, 1), [x, out, start, to, wild], **how)
+    return done.findings, out
+
+
+OF_S = "of 48 elements of 4 bytes in shared memory"
+
+
+def test_a_correct_launch_has_no_findings():
+    findings, out = mistakes()
+    t = np.arange(64)
+    assert findings == [] and np.array_equal(out, np.where(t % 3 == 1, 0, t))
+
+
+@pytest.mark.parametrize(
+    ("how", "kind", "line", "what", "block", "thread", "lanes"),
+    [
+        # 60 and 63 pass (60 % 3 = 0); 61 returned; the first outside is 62 + 2.
+        ({"start": 2}, "out-of-bounds read", 6, "x[64] of 64 elements", 1, 30, 2),
+        ({"start": -2}, "out-of-bounds read", 6, "x[-2] of 64 elements", 0, 0, 1),
+        ({"to": 1}, "out-of-bounds write", 11, "out[64] of 64 elements", 1, 31, 1),
+        ({"to": -1}, "out-of-bounds write", 11, "out[-1] of 64 elements", 0, 0, 1),
+        ({"start": 2**28}, "out-of-bounds read", 6, f"x[{2**28}] of 64 elements", 0, 0, 43),
+        ({"start": -(2**28)}, "out-of-bounds read", 6, f"x[{-(2**28)}] of 64 elements", 0, 0, 43),
+        ({"wild": 1}, "out-of-bounds read", 7, "address 0xbf0800000000 of no array", 0, 0, 43),
+        # Blocks of 32: threads 23 and later are outside; 23 and 24 of block 0, 23 % 3 = 2.
+        ({"wild": 2}, "out-of-bounds read", 8, f"s[48] {OF_S}", 0, 23, 12),
+        ({"wild": 3}, "out-of-bounds write", 9, f"s[-3] {OF_S}", 0, 0, 4),
+    ],
+)
+def test_an_access_out_of_bounds_is_named(how, kind, line, what, block, thread, lanes):
+    findings, _ = mistakes(**how)
+    found = findings[0]
+    assert (found.kind, found.kernel, found.line, found.what) == (kind, "k", line, what)
+    assert (found.block, found.thread) == ((block, 0, 0), (thread, 0, 0))
+    active = [t for t in range(64) if t % 3 != 1]
+    if "start" in how:
+        assert found.lanes == sum(not 0 <= t + how["start"] < 64 for t in active)
+    assert len(findings) == 1 and found.lanes == lanes
+    more = f" and {lanes - 1} more" if lanes > 1 else ""
+    assert str(found) == (
+        f"{kind} in kernel 'k', line {line}: {what}, by block {found.block}, "
+        f"thread {found.thread}{more}"
+    )
+
+
+def test_an_access_out_of_bounds_changes_nothing_and_reads_nan():
+    _, out = mistakes(start=2)
+    assert np.isnan(out[[62, 63]]).all() and out[60] == 62
+    findings, out = mistakes(to=1)
+    assert len(findings) == 1 and out[63] == 62 and out[0] == 0
+
+
+def test_a_misaligned_vector_is_a_finding():
+    findings, _ = mistakes(x_size=1000, wild=4)
+    assert findings[0].kind == "misaligned read" and findings[0].line == 10
+    assert "16 bytes at x[1], byte 4" in findings[0].what
+
+
+def test_the_first_lane_and_its_element_belong_together():
+    """The address depends on y alone; in row 0 only x = 9 is active, and reads row 0's element."""
+    source = """extern "C" __global__ void k(const float* x, float* out) {
+        const int x_ = threadIdx.x, y = threadIdx.y;
+        if (y == 0 ? x_ == 9 : x_ == 2) out[y * 32 + x_] = x[100 + 7 * x_];
+    }"""
+    arrays = [np.zeros(100, f4), np.zeros(64, f4)]
+    (found,) = ptxsim.launch(source, "k", (1, 1, 1), (32, 2, 1), arrays).findings
+    assert found.thread == (9, 0, 0) and found.what == "x[163] of 100 elements"
+
+
+def test_arrays_do_not_run_into_each_other():
+    source = """extern "C" __global__ void k(float* a, float* b, long long offset) {
+        a[offset + threadIdx.x] = 1.0f;
+    }"""
+    a, b = np.zeros(4, f4), np.zeros(4, f4)
+    for offset in (4, -4, 2**30, -(2**30)):
+        done = ptxsim.launch(source, "k", (1, 1, 1), (4, 1, 1), [a, b, offset])
+        assert done.findings[0].what == f"a[{offset}] of 4 elements"
+    assert not a.any() and not b.any()
+
+
+def test_shared_memory_starts_as_nan():
+    source = """extern "C" __global__ void k(float* out) {
+        __shared__ float s[64];
+        s[threadIdx.x] = 1.0f;
+        __syncthreads();
+        out[threadIdx.x] = s[threadIdx.x + 16];
+    }"""
+    out = np.zeros(32, f4)
+    ptxsim.launch(source, "k", (1, 1, 1), (32, 1, 1), [out])
+    assert (out[:16] == 1).all() and np.isnan(out[16:]).all()
+
+
+def test_a_barrier_that_only_some_threads_reach_is_named():
+    source = """extern "C" __global__ void k(float* x) {
+    __shared__ float s[64];
+    if (x[blockIdx.x * 64 + threadIdx.x] > 0.0f) {
+        s[threadIdx.x] = 1.0f;
+        __syncthreads();
+        x[blockIdx.x * 64 + threadIdx.x] = s[threadIdx.x ^ 1];
+    } else {
+        s[threadIdx.x] = 2.0f;
+        __syncthreads();
+        x[blockIdx.x * 64 + threadIdx.x] = s[threadIdx.x ^ 1] - 2.0f;
+    }
+}"""
+    x = np.ones(192, f4)
+    x[:64] = 0  # block 0 goes one way, blocks 1 and 2 the other: that is allowed
+    assert ptxsim.launch(source, "k", (3, 1, 1), (64, 1, 1), [x.copy()]).findings == []
+    x[100] = 0
+    (found,) = ptxsim.launch(source, "k", (3, 1, 1), (64, 1, 1), [x]).findings
+    assert found.kind == "divergent barrier" and found.line in (5, 9)
+    assert found.block == (1, 0, 0) and (found.lanes == 1) == (found.thread == (36, 0, 0))
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("statement", "instruction"),
+    [
+        ('asm("{ .reg .b32 r; fns.b32 r, r, r, r; }");', "fns.b32"),
+        ('asm("{ .reg .b32 r; vabsdiff4.u32.u32.u32.add r, r, r, r; }");', "vabsdiff4"),
+        ('asm("{ .reg .b32 r; mad.lo.cc.u32 r, r, r, r; subc.u32 r, r, r; }");', "subc.u32"),
+        ('asm("pmevent 1;");', "pmevent 1"),
+        ('unsigned n; asm("mov.u32 %0, %smid;" : "=r"(n)); x[0] = n;', "%smid"),
+    ],
+)
+def test_an_unknown_instruction_is_named_before_anything_runs(statement, instruction):
+    source = f"""extern "C" __global__ void k(float* x) {{
+    x[threadIdx.x] = 1.0f;
+    {statement}
+    }}"""
+    x = np.zeros(64, f4)
+    with pytest.raises(UnknownInstruction) as error:
+        ptxsim.launch(source, "k", (1, 1, 1), (64, 1, 1), [x])
+    assert "kernel 'k', line 3: " in str(error.value) and instruction in str(error.value)
+    assert not x.any()
+
+
+TAKES = """extern "C" __global__ void k(float* x, int n, float f, long long l) {
+    x[0] = n + f + l;
+}"""
+X = np.zeros(4, f4)
+READ_ONLY = np.zeros(4, f4)
+READ_ONLY.setflags(write=False)
+GOOD = {"grid": (1, 1, 1), "block": (1, 1, 1), "args": [X, 1, 2.0, 3]}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"entry": "other"}, "has no kernel 'other'; it has k"),
+        ({"grid": (0, 1, 1)}, r"grid \(0, 1, 1\): x is 0, it must be 1 to 2147483647"),
+        ({"grid": (1, 65536, 1)}, "y is 65536, it must be 1 to 65535"),
+        ({"block": (1025, 1, 1)}, "x is 1025, it must be 1 to 1024"),
+        ({"block": (1, 1, 65)}, "z is 65, it must be 1 to 64"),
+        ({"block": (32, 33, 1)}, "1056 threads, at most 1024"),
+        ({"block": (1, 1, 1, 1)}, "more than three dimensions"),
+        ({"args": [X, 1, 2.0]}, "takes 4 arguments, not 3"),
+        ({"args": [X[::2], 1, 2.0, 3]}, "x is not C-contiguous"),
+        ({"args": [READ_ONLY, 1, 2.0, 3]}, "x is read-only"),
+        ({"args": [X, X, 2.0, 3]}, "n is an array, the kernel takes a u32 there"),
+        ({"args": [X, 1, X, 3]}, "f is an array, the kernel takes a f32 there"),
+        ({"args": [X, 1.5, 2.0, 3]}, "n = 1.5 is no argument for a parameter of type int"),
+        ({"args": [X, True, 2.0, 3]}, "n = True is no argument"),
+        ({"args": [X, 2**32, 2.0, 3]}, "n = 4294967296 does not fit into 32 bits"),
+        ({"args": [X, 1, "2", 3]}, "f = '2' is no argument"),
+        ({"args": [X, 1, 2.0, None]}, "l = None is no argument"),
+        ({"blocks": [(1, 0, 0)]}, r"block \(1, 0, 0\) is not in the grid \(1, 1, 1\)"),
+        ({"blocks": [(0, 0)]}, r"block \(0, 0\) is not in the grid"),
+    ],
+)
+def test_a_launch_that_cannot_be_is_refused(change, says):
+    with pytest.raises(LaunchError, match=says):
+        ptxsim.launch(**{"source": TAKES, "entry": "k", **GOOD, **change})
+    assert not X.any()
+
+
+def test_scalars_arrive_as_they_are():
+    x = np.zeros(1, f4)
+    for n, f, big in [(-7, 0.5, 2**40), (2**32 - 1, -2, -(2**40)), (np.int16(3), f4(1), 0)]:
+        ptxsim.launch(TAKES, "k", (1, 1, 1), (1, 1, 1), [x, n, f, big])
+        as_int = int(n) - 2**32 if n >= 2**31 else int(n)
+        assert x[0] == f4(f4(f4(as_int) + f4(f)) + f4(big))
+
+
+# --- single accesses ------------------------------------------------------------------------------
+
+
+def test_accesses_are_those_of_the_source_in_their_order():
+    source = """extern "C" __global__ void k(const float* x, float* out, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        for (int j = 0; j < 3; ++j)
+            out[i] = x[5 * i + j];
+}"""
+    arrays = [np.zeros(5 * 100, f4), np.zeros(100, f4)]
+    done = ptxsim.launch(source, "k", (2, 1, 1), (64, 1, 1), [*arrays, 100], count=True)
+    found = done.accesses((1, 0, 0), warp=1)
+    i = np.arange(96, 128)
+    assert len(found) == 6
+    for number, access in enumerate(found):
+        j, store = divmod(number, 2)
+        assert (access.array, access.operation) == [("x", "load"), ("out", "store")][store]
+        assert access.line == 5 and access.space == "global" and access.size == 4
+        assert (access.block, access.warp) == ((1, 0, 0), 1)
+        assert np.array_equal(access.active, i < 100)
+        wanted = 4 * (i if store else 5 * i + j)
+        assert np.array_equal(access.addresses[access.active], wanted[access.active])
+    assert len(done.accesses((1, 0, 0))) == 12
+    assert [a.warp for a in done.accesses((0, 0, 0))] == [0, 1] * 6
+
+
+def test_accesses_leave_the_arrays_alone():
+    source = 'extern "C" __global__ void k(float* x) { x[threadIdx.x] += 1.0f; }'
+    x = np.zeros(32, f4)
+    done = ptxsim.launch(source, "k", (1, 1, 1), (32, 1, 1), [x], count=True)
+    assert [a.operation for a in done.accesses()] == ["load", "store"]
+    assert (x == 1).all()
+
+
+def test_accesses_need_a_counted_run_and_a_block_of_the_grid():
+    source = 'extern "C" __global__ void k(float* x) { x[threadIdx.x] = 1.0f; }'
+    x = np.zeros(32, f4)
+    with pytest.raises(LaunchError, match="count=True"):
+        ptxsim.launch(source, "k", (1, 1, 1), (32, 1, 1), [x]).accesses()
+    done = ptxsim.launch(source, "k", (1, 1, 1), (32, 1, 1), [x], count=True)
+    with pytest.raises(LaunchError, match=r"block \(0, 1, 0\) is not in the grid"):
+        done.accesses((0, 1, 0))
+
+
+def test_the_instructions_of_a_warp_are_given_in_the_order_of_execution():
+    source = """
+    extern "C" __global__ void k(float* x) {
+        __shared__ float box[64];
+        box[threadIdx.x] = x[threadIdx.x];
+        __syncthreads();
+        if (threadIdx.x < 32) x[threadIdx.x] = box[63 - threadIdx.x];
+    }
+    """
+    run = ptxsim.launch(source, "k", (1, 1, 1), (64, 1, 1), [np.ones(64, f4)], count=True)
+    for warp, last in ((0, ["shared load", "global store"]), (1, [])):
+        steps = run.instructions((0, 0, 0), warp)
+        done = []
+        for step in steps:
+            done += ["barrier"] if step.opcode.startswith("bar") else []
+            done += [f"{access.space} {access.operation}" for access in step.accesses]
+        assert done == ["global load", "shared store", "barrier", *last]
+        assert [a for step in steps for a in step.accesses] == run.accesses((0, 0, 0), warp)
+        assert steps[-1].opcode.startswith("ret")
+
+
+def test_an_asynchronous_copy_is_recorded_with_both_its_ends_and_counted_as_before():
+    source = """
+    extern "C" __global__ void k(const float* x, float* y) {
+        __shared__ float box[32];
+        const unsigned to = (unsigned)__cvta_generic_to_shared(&box[31 - threadIdx.x]);
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(to), "l"(x + threadIdx.x));
+        asm volatile("cp.async.wait_all;" ::: "memory");
+        y[threadIdx.x] = box[threadIdx.x];
+    }
+    """
+    x, y = np.arange(32, dtype=f4), np.zeros(32, f4)
+    run = ptxsim.launch(source, "k", (1, 1, 1), (32, 1, 1), [x, y], count=True)
+    (copy,) = [s for s in run.instructions() if s.opcode.startswith("cp.async.ca")]
+    source_, destination = copy.accesses
+    assert (source_.space, source_.operation) == ("global", "load")
+    assert (destination.space, destination.operation) == ("shared", "copy")
+    assert source_.addresses.tolist() == list(range(0, 128, 4))
+    assert destination.addresses.tolist() == list(range(124, -1, -4))
+    assert "copy" not in {line.operation for line in run.lines}

@@ -1,0 +1,183 @@
+"""The compiled multiply-add gives the bits of NumPy's way, and is not needed."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from ptxsim import arithmetic
+from ptxsim.arithmetic import compiled, multiply_add
+from ptxsim.arithmetic.exactness import NOTHING_KNOWN
+from ptxsim.arithmetic.float32 import flush
+from ptxsim.arithmetic.multiply_add import Magnitudes
+from sample_kernels import SAMPLES
+
+f4, f8, u4 = np.float32, np.float64, np.uint32
+COUNT = 1 << 16
+SMALLEST = u4(1 << 23)  # the bits of the smallest normal number
+
+
+def of_bits(bits):
+    return np.asarray(bits, u4).view(f4)
+
+
+def any_bits(random):
+    return [of_bits(random.integers(0, 1 << 32, COUNT)) for _ in range(3)]
+
+
+def few_digits(random):
+    """Sums half-way between two float32 are common among them."""
+    return [of_bits(random.integers(0, 1 << 32, COUNT) & 0xFFFFFFFF << 18) for _ in range(3)]
+
+
+def around_the_smallest_normal(random):
+    """A product of any small size, added to a number next to the smallest normal one."""
+    exponents = random.integers(20, 80, COUNT)
+    others = np.clip(127 + 127 - 126 - 24 - exponents + random.integers(-3, 6, COUNT), 1, 250)
+    a, b = (of_bits(e << 23 | random.integers(0, 4, COUNT) << 21) for e in (exponents, others))
+    signs = random.choice([f4(1), f4(-1)], (2, COUNT))
+    return [a, b * signs[0], of_bits(SMALLEST + random.integers(-2, 3, COUNT)) * signs[1]]
+
+
+@pytest.fixture(params=[any_bits, few_digits, around_the_smallest_normal])
+def operands(request):
+    return request.param(np.random.default_rng(1))
+
+
+@pytest.fixture(autouse=True)
+def few_are_in_rows_too(monkeypatch):
+    monkeypatch.setattr(compiled, "FEW", 0)
+
+
+def same(one, other):
+    """Bit for bit, but for which NaN it is."""
+    nan = np.isnan(one)
+    return (nan == np.isnan(other)).all() and (one.view(u4) == other.view(u4))[~nan].all()
+
+
+@pytest.mark.parametrize("ftz", [False, True])
+def test_bits(operands, ftz, monkeypatch):
+    a, b, c = map(flush, operands) if ftz else operands
+    with np.errstate(invalid="ignore"):
+        a, b = a.astype(f8), b.astype(f8)
+
+    def result():
+        with np.errstate(all="ignore"):
+            if ftz:
+                return multiply_add.fma_ftz(a, b, c, NOTHING_KNOWN, Magnitudes())
+            return multiply_add.fma(a, b, c)
+
+    monkeypatch.setattr(compiled, "WORTH_IT", float("inf"))
+    by_numpy = result()
+    monkeypatch.setattr(compiled, "WORTH_IT", 0)
+    assert (compiled.fma_ftz if ftz else compiled.fma)(1) is not None
+    assert same(result(), by_numpy)
+
+
+# Of a, b and c: as rungs have them, a and b exchanged, more axes than are taken at once, scalars,
+# and a sum that is the same for all.
+SHAPES = [
+    ((8, 1, 96), (8, 1, 5, 96), (8, 8, 5, 96)),
+    ((1, 5, 96), (8, 8, 1, 96), (8, 8, 5, 96)),
+    ((5, 9, 1, 1), (1, 1, 7, 33), (5, 9, 7, 33)),
+    ((1, 1, 7, 33), (5, 9, 1, 1), (5, 9, 7, 33)),
+    ((2, 1, 3, 1, 2, 1), (1, 4, 1, 3, 1, 40), (2, 4, 3, 3, 2, 40)),
+    ((), (50,), (50,)),
+    ((50,), (), (3, 50)),
+    ((3, 50), (3, 50), (1,)),
+    ((7,), (3, 1), (3, 1)),
+    ((), (), ()),
+]
+
+
+def some_numbers(random, shape):
+    """Positive, so that no sum is NaN or subnormal; some are half-way between two float32."""
+    bits = random.integers(100, 150, shape) << 23 | random.integers(0, 64, shape) << 17
+    return of_bits(bits)
+
+
+@pytest.mark.parametrize("seen", ["numbers", "NaN", "subnormal"])
+@pytest.mark.parametrize("shapes", SHAPES)
+def test_operands_that_are_the_same_along_axes(shapes, seen, monkeypatch):
+    random = np.random.default_rng(2)
+    a, b, c = (some_numbers(random, shape) for shape in shapes)
+    if seen != "numbers" and c.ndim:
+        # In one place the sum is NaN, or below the smallest normal number.
+        b = b * f4(0)
+        c.flat[-1] = np.nan if seen == "NaN" else of_bits(SMALLEST - u4(1))
+    factors = a.astype(f8), b.astype(f8)
+    results = []
+    for worth_it in (float("inf"), 0):
+        monkeypatch.setattr(compiled, "WORTH_IT", worth_it)
+        with np.errstate(invalid="ignore"):
+            results.append(multiply_add.fma_ftz(*factors, c, NOTHING_KNOWN, Magnitudes()))
+    assert same(*results) and results[0].shape == results[1].shape
+    assert seen == "numbers" or not c.ndim or not (results[0] > 0).all()
+
+
+def test_operands_need_not_lie_in_order(monkeypatch):
+    a, b, c = (some_numbers(np.random.default_rng(seed), (6, 40)) for seed in (3, 4, 5))
+    operands = a.astype(f8)[::2, ::-1], b.astype(f8).T[:40, ::2].T, np.asfortranarray(c)[1::2]
+    results = []
+    for worth_it in (float("inf"), 0):
+        monkeypatch.setattr(compiled, "WORTH_IT", worth_it)
+        results.append(multiply_add.fma_ftz(*operands, NOTHING_KNOWN, Magnitudes()))
+    assert same(*results)
+
+
+def test_a_row_is_given_up_only_where_it_must_be(monkeypatch):
+    monkeypatch.setattr(compiled, "WORTH_IT", 0)
+    rows = compiled.fma_ftz(1).args[0]
+    a, b = np.ones((2, 1, 1, 1, 8))
+    for c, strange in (
+        (-1, False),
+        (0, False),
+        (np.nan, True),
+        (1e-40 - 1, False),
+        (np.inf, False),
+    ):
+        sums = np.full((1, 1, 1, 8), c, f4)
+        assert rows(a, b, sums, np.empty_like(sums)) == strange, c
+    sums = np.full((1, 1, 1, 8), -(2.0**-127), f4)
+    assert rows(0 * a, b, sums, np.empty_like(sums))
+
+
+@pytest.mark.parametrize("name", ["tiled", "coarse"])
+def test_products(name, monkeypatch):
+    results = []
+    for worth_it in (float("inf"), 0):
+        monkeypatch.setattr(compiled, "WORTH_IT", worth_it)
+        args, _ = SAMPLES[name].run()
+        results.append(args[2])
+    np.testing.assert_array_equal(*results)
+    assert np.isfinite(results[0]).all() and results[0].any()
+
+
+def test_without_numba_all_is_left_to_numpy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "numba", None)
+    monkeypatch.delitem(sys.modules, f"{arithmetic.__name__}.machine_code", raising=False)
+    monkeypatch.delattr(arithmetic, "machine_code", raising=False)
+    monkeypatch.setattr(compiled, "WORTH_IT", 0)
+    compiled._functions.cache_clear()
+    try:
+        assert compiled.fma(1) is None and compiled.fma_ftz(1) is None
+        one = np.ones(3)
+        assert (multiply_add.fma(one, one, one.astype(f4)) == 2).all()
+    finally:
+        compiled._functions.cache_clear()
+
+
+def test_what_was_compiled_once_is_loaded_by_the_next_process():
+    program = (
+        "from ptxsim.arithmetic import machine_code\n"
+        "print(*map(len, machine_code.rows.stats[1:]))  # found in the cache, and not"
+    )
+    command = [sys.executable, "-c", program]
+    said = [subprocess.run(command, capture_output=True, text=True).stdout for _ in range(2)]
+    assert said[1] == "1 0\n", said
+
+
+def test_numba_is_not_loaded_for_a_little_work(monkeypatch):
+    monkeypatch.setattr(compiled, "_done", 0)
+    assert compiled.fma(1000) is None

@@ -1,0 +1,266 @@
+"""Reading PTX: scopes, source lines, liveness, and errors that say what was not understood."""
+
+import itertools
+import re
+
+import numpy as np
+import pytest
+
+import ptxsim
+import sample_kernels
+from ptxsim import ptx
+from ptxsim.compile import nvrtc
+from ptxsim.ptx import Immediate, PtxError, Register
+
+HEADER = ".version 9.0\n.target sm_90a\n.address_size 64\n"
+
+
+def parse(body: str, parameters: str = ".param .u64 k_param_0") -> ptx.Kernel:
+    text = f"{HEADER}.visible .entry k(\n{parameters}\n)\n{{\n{body}\n}}\n"
+    return ptx.parse(text + '.file 1 "/somewhere/mine.cu"\n.file 2 "/x/other.h"\n', "mine.cu")["k"]
+
+
+def compiled(source: str, arch: str = "sm_90a", options: tuple = ()) -> ptx.Kernel:
+    program = nvrtc.compile_source(source, "mine.cu", arch=arch, options=options)
+    return ptx.parse(program.ptx, "mine.cu")["k"]
+
+
+# --- scopes ---------------------------------------------------------------------------------------
+
+
+def test_inline_assembly_declares_registers_and_labels_anew():
+    """Twice the same block of assembly, with the same names, around a loop of its own."""
+    asm = """asm volatile("{ .reg .pred p; .reg .s32 n; mov.s32 n, %1; mov.s32 %0, 0;"
+        " again: add.s32 %0, %0, n; sub.s32 n, n, 1; setp.ne.s32 p, n, 0; @p bra again; }"
+        : "=&r"(sum) : "r"(count));"""
+    source = f"""extern "C" __global__ void k(int* out, int a, int b) {{
+        int sum, count = a + threadIdx.x;
+        {asm}
+        out[threadIdx.x] = sum;
+        count = b;
+        {asm}
+        out[threadIdx.x] += 1000 * sum;
+    }}"""
+    kernel = compiled(source)
+    assert len({name for name in kernel.labels if name.startswith("again@")}) == 2
+    assert len({name for name in kernel.registers if name.startswith("n@")}) == 2
+    out = np.zeros(5, np.int32)
+    assert not ptxsim.launch(source, "k", (1, 1, 1), (5, 1, 1), [out, 3, 4]).findings
+    assert out.tolist() == [sum(range(3 + t + 1)) + 1000 * 10 for t in range(5)]
+
+
+def test_an_inner_name_hides_an_outer_one_until_its_brace():
+    kernel = parse("""
+        .reg .b32 a, b;
+        mov.u32 a, 1;
+        { .reg .b32 a; mov.u32 a, 2; mov.u32 b, a; }
+        mov.u32 b, a;
+        ret;""")
+    outer, inner, from_inner, from_outer = kernel.instructions[:4]
+    assert outer.operands[0] == from_outer.operands[1] == Register("a")
+    assert inner.operands[0] == from_inner.operands[1] != Register("a")
+    assert from_inner.operands[0] == from_outer.operands[0] == Register("b")
+
+
+def test_a_label_may_stand_after_its_branch_and_at_the_end():
+    kernel = parse("bra.uni end;\nret;\nend:", "")
+    assert kernel.blocks[0].target == 2 and kernel.blocks[0].successors == ()
+
+
+# --- lines ----------------------------------------------------------------------------------------
+
+INLINED = """#line 1 "other.h"
+__device__ float from_header(const float* p) { return p[7]; }
+#line 2 "mine.cu"
+__device__ float helper(const float* p)
+{
+    return p[3];
+}
+extern "C" __global__ void k(const float* in, float* out)
+{
+    float a = in[5];
+    float b = helper(in);
+    float c = from_header(in);
+    out[0] = a + b + c;
+}"""
+
+
+def test_every_access_is_at_the_readers_line():
+    kernel = compiled(INLINED)
+    loads = [i for i in kernel.instructions if i.parts[:2] == ("ld", "global")]
+    loads = {i.operands[1].offset: i.line for i in loads}
+    stores = [i.line for i in kernel.instructions if i.name == "st"]
+    # The own helper's line; for the header's function the line that calls it.
+    assert loads[4 * 5] == 8 and loads[4 * 3] == 4 and loads[4 * 7] == 10
+    assert stores == [11]
+
+
+def test_line_0_and_foreign_files_do_not_count():
+    kernel = parse("""
+        .reg .b32 r;
+        .loc 1 12 5
+        mov.u32 r, 1;
+        .loc 1 0 3
+        mov.u32 r, 2;
+        .loc 2 99 1
+        mov.u32 r, 3;
+        .loc 2 99 1, function_name $L__info_string0, inlined_at 1 14 2
+        mov.u32 r, 4;
+        .loc 1 20 1, function_name $L__info_string0, inlined_at 1 15 2
+        mov.u32 r, 5;
+        ret;""")
+    assert [i.line for i in kernel.instructions[:5]] == [12, 12, 12, 14, 20]
+
+
+# --- instructions, blocks, liveness ---------------------------------------------------------------
+
+
+def test_operands_are_read_as_what_they_are():
+    kernel = parse("""
+        .reg .pred %p<3>;
+        .reg .b32 %r<4>;
+        .reg .f32 %f<5>;
+        .reg .b64 %rd<2>;
+        ld.global.v2.f32 {%f1, %f2}, [%rd1+-8];
+        add.s32 %r1, %r2, -7;
+        mov.u32 %r1, 0xFF;
+        mov.f32 %f1, 0f3FC00000;
+        mov.u32 %r3, %ctaid.y;
+        @!%p1 st.global.f32 [k_param_0], %f1;
+        setp.lt.and.s32 %p1|%p2, %r1, %r2, %p2;
+        ret;""")
+    load, add, hexadecimal, fraction, special, store, compare, _ = kernel.instructions
+    assert load.defines == {"%f1", "%f2"} and load.uses == {"%rd1"}
+    assert load.operands[1].offset == -8
+    assert add.operands[2] == Immediate(-7, False) and add.uses == {"%r2"}
+    assert hexadecimal.operands[1] == Immediate(255, False)
+    assert fraction.operands[1] == Immediate(1.5, True)
+    assert special.operands[1] == ptx.Special("ctaid.y")
+    assert store.negated and store.predicate == Register("%p1") and store.defines == set()
+    assert store.uses == {"%p1", "%f1"}
+    assert compare.operands[0] == ptx.Vector((Register("%p1"), Register("%p2")))
+    assert compare.defines == {"%p1", "%p2"}
+
+
+LOOP = """
+    .reg .pred p;
+    .reg .b32 i, n, sum, dead;
+    mov.u32 n, 10;
+    mov.u32 i, 0;
+    mov.u32 sum, 0;
+    mov.u32 dead, 5;
+loop:
+    add.s32 sum, sum, i;
+    add.s32 i, i, 1;
+    setp.lt.s32 p, i, n;
+    @p bra loop;
+    mov.u32 dead, sum;
+    @p mov.u32 n, dead;
+    st.shared.u32 [0], n;
+    ret;"""
+
+
+def test_liveness_is_what_is_read_later():
+    blocks = parse(LOOP, "").blocks
+    assert [(b.start, b.end, b.successors) for b in blocks.values()] == [
+        (0, 4, (4,)), (4, 8, (4, 8)), (8, 12, ()),
+    ]  # fmt: skip
+    before, loop, after = blocks.values()
+    assert before.live_in == set() and before.live_out == {"n", "i", "sum"}
+    # p is read after the loop by the guarded move, which may also leave n as it was.
+    assert loop.live_in == {"n", "i", "sum"} and loop.live_out == {"n", "i", "sum", "p"}
+    assert after.live_in == {"sum", "p", "n"} and after.live_out == set()
+    assert loop.defined == {"sum", "i", "p"}
+
+
+def test_shared_variables_get_places_that_do_not_overlap():
+    source = """
+    __shared__ float everywhere[10];
+    extern __shared__ double dynamic[];
+    __shared__ float unused[1000];
+    extern "C" __global__ void k(float* out, int n) {
+        __shared__ char c[3];
+        __shared__ __align__(16) float4 v[2];
+        const int t = threadIdx.x;
+        c[t] = n; v[t] = make_float4(n, n, n, n); everywhere[t] = n; dynamic[t] = n;
+        __syncthreads();
+        out[t] = c[n] + v[n].x + everywhere[n] + (float)dynamic[n];
+    }"""
+    kernel = compiled(source)
+    places = sorted((v.offset, v.offset + v.size) for v in kernel.shared.values())
+    assert all(end <= start for (_, end), (start, _) in itertools.pairwise(places))
+    assert sorted(end - start for start, end in places) == [0, 3, 32, 40]
+    assert places[-1][0] == places[-1][1] and places[-1][0] % 8 == 0  # dynamic: last, no size
+    assert all(v.offset % 16 == 0 for v in kernel.shared.values() if v.size == 32)
+
+
+def test_parameters_of_newer_compilers_are_read():
+    parameters = """.param .u64 .ptr .align 1 k_param_0,
+        .param .u64 .ptr .global .align 16 k_param_1,
+        .param .align 8 .b8 k_param_2[16],
+        .param .f32 k_param_3"""
+    assert parse("ret;", parameters).parameters == [
+        ("k_param_0", "u64"), ("k_param_1", "u64"),
+            ("k_param_2", "structure 8 16"), ("k_param_3", "f32"),
+    ]  # fmt: skip
+
+
+# --- what the compiler emits ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_120"])
+def test_everything_that_nvrtc_makes_of_the_samples_is_read(arch):
+    """Of the oldest and the newest architecture, and the first with copies; all others run them."""
+    for sample in sample_kernels.SAMPLES.values():
+        check(compiled(sample.text, arch), sample.text)
+
+
+def check(kernel: ptx.Kernel, source: str, begins_unset: bool = False) -> None:
+    instructions = kernel.instructions
+    assert instructions[-1].name in ("ret", "bra") and instructions[-1].predicate is None
+    assert [i for b in kernel.blocks.values() for i in range(b.start, b.end)] == [
+        i.index for i in instructions
+    ]  # every instruction in one block
+    for block in kernel.blocks.values():
+        assert not any(i.name in ptx.ENDS_BLOCK for i in instructions[block.start : block.end - 1])
+    used = {name for i in instructions for name in i.uses | i.defines}
+    assert used and used <= kernel.registers.keys()
+    assert bool(kernel.blocks[0].live_in) == begins_unset  # else all is written before it is read
+    # From sm_100 on, the compiler leaves a few accesses at the line before.
+    lines = source.splitlines()
+    accesses = [i for i in instructions if i.name in ("ld", "st") and "param" not in i.parts]
+    at = [lines[i.line - 1] for i in accesses]
+    at = [line for line in at if line.strip() != "}"]  # the end of what was put in for a call
+    # The last: a call of a function of the rung or of a header.
+    calls = "read|load|fetch|keep|store|multiply|put|take|add|combine|send|leave"
+    names_memory = re.compile(rf"\[|\*|\b({calls})\w*[<(]")
+    assert sum(bool(names_memory.search(line)) for line in at) >= 0.9 * len(at)
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (".loc 1 7 1\ncall.uni malloc, (depot);\nret;", "line 7: calls malloc, a function that"),
+        (
+            ".loc 1 7 1\n.reg .b64 r;\ncall r, (depot), prototype;\nret;",
+            "line 7: calls a function through a pointer",
+        ),
+        ("ts: .branchtargets a, b;\nret;", "not understood: .branchtargets a, b"),
+        (".reg .b32 r;\nadd.s32 r,, r;\nret;", "an operand is missing"),
+        (".reg .b64 r;\nld.global.f32 r, [r*4];\nret;", r"not understood: \[r\*4\]"),
+        ("bra.uni nowhere;", "no label for: bra.uni nowhere"),
+        ("ret", "not understood: ret"),
+        ("ret; {", "kernel 'k' has no end"),
+    ],
+)
+def test_malformed_ptx_is_quoted(body, says):
+    with pytest.raises(PtxError, match=says):
+        parse(body)
+
+
+def test_a_malformed_parameter_is_quoted():
+    with pytest.raises(PtxError, match="parameter not understood: something"):
+        parse("ret;", "something")

@@ -1,0 +1,426 @@
+"""wgmma and FP8 mma.sync in the simulator: as recorded on an NVIDIA H200, and near exact."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ptxsim
+import record_tensor as tensor
+import record_wgmma as record
+import whole_kernels
+from ptxsim import hopper, ptx, translate
+from ptxsim.tensor_cores import adding, wgmma
+from ptxsim.types import register_types
+
+RECORDED = np.load(Path(__file__).parent / "recorded/wgmma.npz")
+COUNTERS = json.loads(str(RECORDED["counters"]))
+FORMS, MAPS, SMALLS, WHOLES = record.forms(), record.maps(), record.smalls(), record.wholes()
+TYPES = sorted({one.types for one, _ in FORMS.values()})
+
+f4, f8, u4, u8 = np.float32, np.float64, np.uint32, np.uint64
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with np.errstate(all="ignore"):
+        yield
+
+
+def source(one) -> str:
+    if isinstance(one, record.Form):
+        return record.wgmma_source(one)
+    if isinstance(one, tensor.Product):
+        return tensor.product_source(one)
+    own = record.small_source if isinstance(one, record.Small) else record.conversion_source
+    return own(one)
+
+
+def launcher(**how):
+    """The `launch` that record_wgmma's functions take, in the simulator."""
+    runs = []
+
+    def launch(one, blocks, args, shared_bytes):
+        name = tensor.entry(one.opcode) if isinstance(one, tensor.Product) else one.entry
+        threads = 128 if isinstance(one, record.Form | record.Conversion) else 32
+        run = ptxsim.launch(
+            source(one), name, (blocks, 1, 1), (threads, 1, 1), args, shared_bytes=shared_bytes,
+            arch="sm_90a", **how,
+        )  # fmt: skip
+        assert run.findings == []
+        runs.append(run)
+
+    launch.runs = runs
+    return launch
+
+
+# --- as recorded: bits ----------------------------------------------------------------------------
+
+
+def modelled(one, case: int) -> np.ndarray:
+    """Registers of the sums of a case, uint32 (registers, 128), without a kernel around them."""
+    A, B, sums = record.operands(one, case)
+    product = wgmma.GroupProduct(
+        one.types, one.n, one.signs, tuple(map(bool, one.transposed)), one.saturate
+    )
+    compute = product._integers if one.integral else product._floats
+    sums = sums[None] if one.scale_d else np.zeros_like(sums)[None]
+    for step in range(one.steps):
+        k = slice(one.k * step, one.k * (step + 1))
+        sums = compute(A[None, :, k], B[None, :, k], sums)
+    return record.sum_registers(sums[0], record.BITS[one.types[0]])
+
+
+@pytest.mark.parametrize("types", TYPES, ids=" ".join)
+def test_all_products_have_every_bit_of_the_hardware(types):
+    """Every kind of numbers, every n, signs, steps that go on from one another."""
+    own = {name: one for name, one in FORMS.items() if one[0].types == types}
+    assert len(own) >= 12
+    for name, (one, cases) in own.items():
+        got = [modelled(one, case) for case in range(cases)]
+        if f"wgmma {name}" in RECORDED:
+            kept = RECORDED[f"wgmma {name}"]
+            np.testing.assert_array_equal(got[: len(kept)], kept, name)
+        np.testing.assert_array_equal(record.digests(got), RECORDED[f"wgmma# {name}"], name)
+
+
+IN_KERNELS = [
+    name
+    for name, (one, _) in FORMS.items()
+    if (one.n == 8 and not one.alone) or one.n == 64 or one.n == 256
+]
+
+
+@pytest.mark.parametrize("name", IN_KERNELS[::3])
+def test_kernels_have_every_bit_of_the_hardware(name):
+    """With all that reads operands and writes sums: descriptors, registers, transposed ones."""
+    one, cases = FORMS[name]
+    got = record.wgmma_result(one, cases, launcher(check=one.n == 8))
+    np.testing.assert_array_equal(record.digests(got), RECORDED[f"wgmma# {name}"])
+
+
+def behind_the_types(one) -> str:
+    """The kernel's text with .satfinite where CUTLASS has it."""
+    behind = one.opcode.replace(".satfinite", "") + ".satfinite"
+    assert one.opcode != behind and one.opcode in source(one)
+    return source(one).replace(one.opcode, behind)
+
+
+@pytest.mark.parametrize("name", ["s32 s8 u8 n8 satfinite", "s32 u8 s8 n8 registers satfinite"])
+def test_satfinite_may_stand_behind_the_types(name, monkeypatch):
+    one, cases = FORMS[name]
+    text = behind_the_types(one)
+    monkeypatch.setattr(record, "wgmma_source", lambda form: text)
+    got = record.wgmma_result(one, cases, launcher())
+    np.testing.assert_array_equal(record.digests(got), RECORDED[f"wgmma# {name}"])
+
+
+@pytest.mark.parametrize("name", [name for name, (one, _) in FORMS.items() if one.saturate])
+def test_a_saturated_sum_is_clamped_once_for_an_instruction(name):
+    """Against int64: single products may leave the range on the way, and the sum come back."""
+    one, cases = FORMS[name]
+    back = stopped = 0
+    for case in range(cases):
+        A, B, C = record.operands(one, case)
+        a, b = (m.astype(np.int8 if t == "s8" else np.uint8).astype(np.int64)
+                for m, t in zip((A, B), one.types[1:], strict=True))  # fmt: skip
+        sums = C.view(np.int32).astype(np.int64) * one.scale_d
+        for step in range(one.steps):
+            k = slice(one.k * step, one.k * (step + 1))
+            way = sums[..., None] + np.cumsum(a[:, None, k] * b[None, :, k], axis=-1)
+            sums = np.clip(way[..., -1], -(2**31), 2**31 - 1)
+            outside = (way.max(axis=-1) >= 2**31) | (way.min(axis=-1) < -(2**31))
+            stopped += int((sums != way[..., -1]).sum())
+            back += int((outside & (sums == way[..., -1])).sum())
+        registers = record.sum_registers(sums.astype(np.int32).view(u4), 32)
+        np.testing.assert_array_equal(modelled(one, case), registers)
+    signed = "s8" in one.types
+    assert (stopped > 0, back > 0) == (one.scale_d, one.scale_d and signed)
+
+
+def elements(one, row) -> np.ndarray:
+    """The element of shared memory at each place of the operand, as record.map_result gives it."""
+    size = record.BITS[one.ptx_type] // 8
+    shape = (one.form.k, 64 * size // 16) if one.transposed else (64, 2)
+    units = hopper.places([record.descriptor(*row)], *shape, one.transposed)[0]
+    bytes_of = (units[:, :, None] + np.arange(0, 16, size)).reshape(shape[0], -1)
+    return (bytes_of.T if one.transposed else bytes_of) // size
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_operands_lie_as_on_the_hardware(name):
+    """Every swizzle, with awkward offsets, begins inside of atoms, and base offsets."""
+    one, rows = MAPS[name], record.layouts()
+    assert {row[1] for row in rows} == {"none", "32B", "64B", "128B"}
+    got = [elements(one, row).astype(np.int32) for row in rows]
+    np.testing.assert_array_equal(record.digests(got), RECORDED[f"map# {name}"])
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_a_kernel_reads_operands_where_they_lie(name):
+    rows = record.layouts()[::29]
+    got = record.map_result(MAPS[name], launcher(), rows)
+    np.testing.assert_array_equal(record.digests(got), RECORDED[f"map# {name}"][::29])
+
+
+@pytest.mark.parametrize("name", SMALLS)
+def test_mma_of_eight_bits_has_every_bit_of_the_hardware(name):
+    got = record.small_result(SMALLS[name], launcher())
+    kept = RECORDED[f"mma {name}"]
+    np.testing.assert_array_equal(got[: len(kept)], kept)
+    np.testing.assert_array_equal(record.digests(got), RECORDED[f"mma# {name}"])
+
+
+@pytest.mark.parametrize("name", record.conversions())
+def test_conversions_to_and_from_eight_bits_have_every_bit_of_the_hardware(name):
+    got = record.conversion_result(record.conversions()[name], launcher())
+    np.testing.assert_array_equal(got, RECORDED[f"cvt {name}"])
+
+
+# --- as recorded: counters ------------------------------------------------------------------------
+
+
+def is_second(name: str) -> bool:
+    """Whether it is the second launch of a map, which differs in the numbers alone."""
+    return name.startswith("map") and name.endswith("1")
+
+
+def counted(name: str):
+    """Of one launch in the simulator."""
+    launch = launcher(count=True)
+    if name in record.counted():
+        one, blocks = record.counted()[name]
+        record.wgmma_result(one, blocks, launch)
+    elif name in SMALLS:
+        record.small_result(SMALLS[name], launch)
+    elif name in record.in_warps():
+        record.in_warp_result(record.in_warps()[name], launch)
+    else:
+        record.map_result(MAPS[name.removeprefix("map ")[:-2]], launch)
+    return launch.runs[-1].counters
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in record.watched() if not is_second(n) and n not in WHOLES]
+)
+def test_products_count_what_the_profiler_counts(name):
+    """No layout of an operand has bank conflicts: `map` has all of them."""
+    got, wanted = counted(name), COUNTERS[name]
+    assert set(wanted) == set(record.METRICS)
+    assert {metric: got[metric] for metric in wanted} == wanted
+
+
+# --- exact ----------------------------------------------------------------------------------------
+
+
+def multiplied(types, n, a, b, c, **how):
+    """Sums, uint32 patterns (64, n), of patterns a (64, k), b (n, k), c (64, n)."""
+    product = wgmma.GroupProduct(types, n, **how)
+    compute = product._integers if types[0] == "s32" else product._floats
+    return compute(a[None].astype(u4), b[None].astype(u4), c[None].astype(u4))[0]
+
+
+ULPS = {"f16": 2.0**-24, "bf16": 2.0**-24, "tf32": 2.0**-24, "e4m3": 2.0**-13, "e5m2": 2.0**-13}
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 2**32), st.sampled_from([t for t in TYPES if t[0] == "f32"]),
+    st.sampled_from(record.WIDTHS), st.sampled_from([0, 1, 2, 10]),
+)  # fmt: skip
+def test_a_sum_loses_at_most_what_is_cut_off(seed, types, n, kind):
+    """Each of the products and the sum before, 25 bits below the largest (13), and the result."""
+    form = record.Form(types, n)
+    words = tensor.Words(f"{seed} {types} {n}")
+    a, b, c = record.factors(words, form, kind, 64, n, form.k)
+    got = multiplied(types, n, a, b, c).view(f4).astype(f8)
+    x, y = (record.values(m, t) for m, t in ((a, types[1]), (b, types[2])))
+    if types[1] == "tf32":
+        x, y = ((m & u4(0xFFFFE000)).view(f4).astype(f8) for m in (a, b))
+    c = c.view(f4).astype(f8)
+    exact = x @ y.T + c
+    # A subnormal factor counts as the smallest normal one.
+    x, y = (
+        np.where(v == 0, 0, np.maximum(np.abs(v), 2.0 ** adding.LOWEST[t]))
+        for v, t in ((x, types[1]), (y, types[2]))
+    )
+    largest = np.maximum((x[:, None] * y).max(axis=2), np.abs(c))
+    ulp = ULPS[types[1]]
+    assert (np.abs(got - exact) <= (form.k + 1) * largest * ulp + np.abs(exact) * 2 * ulp).all()
+    assert (np.abs(got) <= np.abs(exact) * (1 + 2.0**-40) + (form.k + 1) * largest * ulp).all()
+
+
+def test_a_sum_of_eight_bits_keeps_thirteen_bits():
+    """1 and 31 products of 2**-14: each alone is below what is kept. A sum before is cut off."""
+    a, b, c = np.zeros((64, 32)), np.zeros((8, 32)), np.zeros((64, 8), f4)
+    a[0], b[:, 0], b[:, 1:] = 1, 1, 2.0**-7
+    a[0, 1:] = 2.0**-7
+    bits = [np.vectorize(E4M3.index)(m) for m in (a, b)]
+    types = "f32", "e4m3", "e4m3"
+    assert multiplied(types, 8, *bits, c.view(u4)).view(f4)[0, 0] == 1
+    bits[0][0, 0] = 0  # without the 1 they count
+    assert multiplied(types, 8, *bits, c.view(u4)).view(f4)[0, 0] == 31 * 2.0**-14
+    c[1] = 1 + 2.0**-13 + 2.0**-14
+    assert multiplied(types, 8, *bits, c.view(u4)).view(f4)[1, 0] == 1 + 2.0**-13
+
+
+E4M3 = record.values(np.arange(127, dtype=u4), "e4m3").tolist()
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from([t for t in TYPES if t[0] == "s32"]))
+def test_integers_are_exact_and_stop_at_the_ends(seed, types):
+    random = np.random.default_rng(seed)
+    low, high = ([0, 256] if t == "u8" else [-128, 128] for t in types[1:])
+    a, b = random.integers(*low, (64, 32)), random.integers(*high, (16, 32))
+    ends = np.array([-(2**31), 2**31 - 1, 0])
+    c = np.clip(random.choice(ends, (64, 16)) + random.integers(-9, 10, (64, 16)), -(2**31),
+                2**31 - 1)  # fmt: skip
+    bits = a & 0xFF, b & 0xFF, c.astype(np.int32).view(u4)
+    exact = a @ b.T + c
+    wrapped = multiplied(types, 16, *bits).view(np.int32)
+    np.testing.assert_array_equal(wrapped, exact.astype(np.int32))
+    stopped = multiplied(types, 16, *bits, saturate=True).view(np.int32)
+    np.testing.assert_array_equal(stopped, np.clip(exact, -(2**31), 2**31 - 1))
+
+
+@given(st.sampled_from(sorted(record.CODES)), st.integers(0, 63), st.integers(1, 4))
+def test_no_two_places_of_an_operand_are_one(swizzle, start, apart):
+    """With offsets that leave all lines and units room, wherever the operand begins."""
+    width = int(hopper.WIDTHS[record.CODES[swizzle]])
+    group = 8 * width
+    # K-major, without a swizzle: the second half of k lies behind all groups.
+    own = record.descriptor(16 * start, swizzle, 8 * group * apart, group * apart)
+    units = hopper.places([own], 64, 2, False)
+    assert len(np.unique(units)) == units.size and (units % 16 == 0).all()
+    # Transposed, the two offsets change places without a swizzle.
+    far, near = 2 * group * apart, group * apart
+    own = record.descriptor(16 * start, swizzle, *((near, far) if width == 16 else (far, near)))
+    units = hopper.places([own], 16, 8, True)
+    assert len(np.unique(units)) == units.size
+
+
+# --- whole kernels, and mistakes ------------------------------------------------------------------
+
+SHAPES = ((64, 64, 64, 1.0, 0.0), (61, 67, 171, 0.5, 2.0), (3, 200, 40, 1.0, 0.0),
+          (17, 33, 0, 1.0, 0.5), (1, 1, 1, -1.0, 0.0))  # fmt: skip
+KERNELS = [one for one in whole_kernels.TENSOR_PRODUCTS if one.entry.startswith("wgmma")]
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda one: one.name)
+def test_a_kernel_is_right_at_awkward_shapes(kernel):
+    for m, n, k, alpha, beta in SHAPES:
+        before = kernel.inputs(m, n, k, alpha, beta)
+        C, run = kernel.launch(m, n, k, alpha, beta, check=(m, n) != (64, 64))
+        assert run.findings == []
+        assert kernel.wrong_elements(C, before) == 0, (m, n, k)
+
+
+@pytest.mark.parametrize("name", WHOLES)
+def test_a_kernel_has_every_bit_and_count_of_the_hardware(name):
+    one, wanted = WHOLES[name], COUNTERS[name]
+    args = one.arguments()
+    path = tensor.KERNELS / one.file
+    threads = (one.threads, 1, 1)
+    run = ptxsim.launch(path, one.entry, one.grid, threads, args, options=one.macros, count=True)
+    assert run.findings == []
+    np.testing.assert_array_equal(args[2].view(u4), RECORDED[f"kernel {name}"].view(u4))
+    assert {metric: run.counters[metric] for metric in wanted} == wanted
+
+
+def test_lanes_that_parted_meet_for_a_wgmma():
+    """One warp comes later, by another way; warps of no warpgroup take no part."""
+    kernel = whole_kernels.product("wgmma_shared")
+    late = "        fence_registers();\n        for (int k = 0; k < TILE"
+    text = kernel.text.replace(
+        late, "        if (threadIdx.x / 32 == 2) __nanosleep(100);\n" + late
+    )
+    assert text != kernel.text
+    given = kernel.inputs(64, 64, 128)
+    run = kernel.run((1, 1, 1), kernel.arguments(given), source=text, check=True)
+    assert run.findings == [] and kernel.wrong_elements(given.C, given) == 0
+
+
+def kinds(run) -> set[str]:
+    return {finding.kind for finding in run.findings}
+
+
+def launched(threads: int, text: str, **how):
+    """`text` in a kernel with a tile of 0 and the sums d[4], after wgmma.fence."""
+    whole = f"""
+extern "C" __global__ void k(float* out) {{
+    __shared__ __align__(1024) unsigned s[{how.pop("words", 4096)}];
+    for (int i = threadIdx.x; i < sizeof(s) / 4; i += blockDim.x) s[i] = 0;
+    asm volatile("fence.proxy.async;" ::: "memory");
+    __syncthreads();
+    float d[4] = {{1, 2, 3, 4}};
+    unsigned long long a = (unsigned)__cvta_generic_to_shared(s) >> 4 | 64ull << 32 | 1ull << 62;
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    {text}
+    for (int i = 0; i < 4; i++) out[threadIdx.x * 4 + i] = d[i];
+}}"""
+    out = np.zeros(4 * threads, f4)
+    run = ptxsim.launch(whole, "k", (1, 1, 1), (threads, 1, 1), [out], arch="sm_90a", **how)
+    return run, out
+
+
+MULTIPLY = """asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%0, %1, %2, %3}, "
+    "%4, %5, 1, 1, 1, 0, 0;" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "l"(a), "l"(a));
+    """
+FINISH = """asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");"""
+
+
+def test_two_warpgroups_and_warps_of_none():
+    run, out = launched(256, MULTIPLY + FINISH, check=True)
+    assert run.findings == [] and (out.reshape(-1, 4) == [1, 2, 3, 4]).all()
+    run, _ = launched(288, f"if (threadIdx.x < 256) {{ {MULTIPLY} {FINISH} }}", check=True)
+    assert kinds(run) == {"divergent warpgroup"}  # the fence above, by the ninth warp
+    run, _ = launched(96, MULTIPLY + FINISH)
+    assert kinds(run) == {"divergent warpgroup"}
+
+
+def test_an_operand_outside_of_shared_memory():
+    run, _ = launched(128, MULTIPLY + FINISH, words=1024)  # half of A
+    assert kinds(run) == {"out-of-bounds read"}
+
+
+def test_what_nobody_wrote_is_found():
+    text = "a += 1024; " + MULTIPLY + FINISH
+    run, _ = launched(128, text, words=4096, shared_bytes=32768, check=True)
+    assert kinds(run) == {"uninitialised read"}
+
+
+def test_sums_may_go_from_one_product_to_the_next_without_a_fence():
+    run, _ = launched(128, 3 * MULTIPLY + FINISH, check=True)
+    assert run.findings == []
+    used = "d[0] += 1.0f; "
+    run, _ = launched(128, MULTIPLY + FINISH + used + MULTIPLY + FINISH, check=True)
+    assert kinds(run) == {"missing wgmma.fence"}
+    run, _ = launched(128, MULTIPLY + used + FINISH, check=True)
+    assert kinds(run) == {"sums in flight"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "wgmma.mma_async.sync.aligned.m64n12k16.f32.f16.f16 {S}, %rd0, %rd0, 1, 1, 1, 0, 0;",
+        "wgmma.mma_async.sync.aligned.m64n8k8.f32.f16.f16 {S}, %rd0, %rd0, 1, 1, 1, 0, 0;",
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.bf16 {S}, %rd0, %rd0, 1, 1, 1, 0, 0;",
+        "wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3 {S}, %rd0, %rd0, 1, 1, 1, 0, 0;",
+        "wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32 {S}, %rd0, %rd0, 1, 1, 2;",
+        "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {S}, %rd0, %rd0, 1, 1, 1, 0, 0;",
+        "wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 {S}, %rd0, %rd0, 0, 0, 1, 1, 1;",
+    ],
+)
+def test_an_unknown_form_is_refused(text):
+    text = text.replace("{S}", "{%f0, %f1, %f2, %f3}")
+    registers = ".reg .f32 %f<4>; .reg .b64 %rd<1>;"
+    kernel = ptx.parse(f".entry k(.param .u64 p) {{ {registers} {text} ret; }}", "k.cu")["k"]
+    with pytest.raises(ptxsim.UnknownInstruction, match="wgmma"):
+        translate.translate(
+            kernel, kernel.blocks[0], register_types(kernel), {}, frozenset(), False
+        )
