@@ -9,12 +9,14 @@ import re
 import pytest
 from PIL import Image
 
-from gemmlab.folders import KERNELS, NOTEBOOKS, ROOT
+from gemmlab.folders import KERNELS, NOTEBOOKS, RESULTS, ROOT
 from gemmlab.ladder import RUNGS
 from gemmlab.notebook import exercises, glossary
 from gemmlab.notebook.reading import DEEPER
+from gemmlab.records import registry
 from gemmlab.site import widgets
 from gemmlab.site.pages import code, links, lists, notebook, prose, terms
+from gemmlab.site.tables import speeds
 
 
 def picture() -> str:
@@ -286,7 +288,7 @@ def test_the_glossary_has_every_term_with_its_notebook():
 
 
 def test_the_ladder_has_every_rung_in_order():
-    found = re.findall(r"\]\(notebooks/(\w+)\.ipynb\)", lists.ladder())
+    found = re.findall(r"\]\(../notebooks/(\w+)\.ipynb\)", lists.ladder())
     of_rungs = [name for name in found if name in {rung.name for rung in RUNGS}]
     assert of_rungs == [rung.name for rung in RUNGS]
 
@@ -306,6 +308,22 @@ def test_a_mark_becomes_what_is_made_and_an_unknown_one_is_told(tmp_path, monkey
     page.write_text("<!-- made: nothing -->\n")
     with pytest.raises(prose.UnknownMark, match=r"docs/page.md has a mark 'nothing', .*kernels"):
         prose.page("docs/page.md")
+
+
+def test_the_table_of_speeds_has_a_row_for_every_run_and_a_link_to_every_file():
+    cells = [[html.unescape(re.sub("<[^>]*>", "", cell)) for cell in re.findall("<td.*?</td>", row)]
+             for row in speeds.table().splitlines() if row.startswith("<tr>")]  # fmt: skip
+    linked = speeds.files()
+    for slug in registry.gpus():
+        record = json.loads((RESULTS / slug / "runs.json").read_text(encoding="utf-8"))
+        for name, entry in record["rungs"].items():
+            for run in entry["runs"]:
+                flop = 2 * run["m"] * run["n"] * run["k"] * run.get("batch", 1)
+                wanted = (name, f"{flop / run['time_ms']['median'] / 1e9:.2f}",
+                          f"{100 * run['ratio']['median']:.1f}", run["gpu"])  # fmt: skip
+                assert wanted in {(row[0], *row[4:7]) for row in cells}
+        for path in (RESULTS / slug).rglob("*.csv"):
+            assert f"](../{path.relative_to(ROOT).as_posix()})" in linked
 
 
 # ---- terms ---------------------------------------------------------------------------------------

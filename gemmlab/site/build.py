@@ -16,7 +16,7 @@ from tqdm import tqdm
 from gemmlab import files
 from gemmlab.folders import KERNELS, NOTEBOOKS, ROOT, NoCheckout, require_checkout
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
-from gemmlab.site import hosted, speeds, widgets
+from gemmlab.site import hosted, widgets
 from gemmlab.site.pages import code, links, logo, notebook, prose
 
 BUILD = ROOT / "build"
@@ -48,7 +48,6 @@ def build() -> Path:
     files.require_writable(BUILD)
     shutil.rmtree(UNFINISHED, ignore_errors=True)
     widgets.write(UNFINISHED)
-    speeds.write(UNFINISHED / "_static")
     if where := hosted.repository():
         hosted.write(UNFINISHED, where)
     written = _write_sources()

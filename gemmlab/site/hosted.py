@@ -208,7 +208,7 @@ def every_link(where: Repository | None) -> str:
             f"`{VARIABLE}=https://github.com/OWNER/NAME make site`."
         )
     rows = [
-        f"| [{name}](notebooks/{name}.ipynb) | [Colab]({where.on_colab(name)}) "
+        f"| [{name}](../notebooks/{name}.ipynb) | [Colab]({where.on_colab(name)}) "
         f"| [Binder]({where.on_binder(name)}) "
         f'| <a href="{FOLDER}/{name}.ipynb" download>copy for Colab</a> |'
         for name in sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb"))

@@ -104,6 +104,19 @@ def test_a_word_leads_to_the_glossary(page):
     assert target
 
 
+def test_a_column_of_speeds_is_sorted_by_its_head(page):
+    page.goto("speeds.html")
+    column = page.locator("table.sortable thead th").all_inner_texts().index("TFLOP/s") + 1
+    for order, way in (("descending", True), ("ascending", False)):
+        page.get_by_role("button", name="TFLOP/s").click()
+        cells = page.locator(f"table.sortable tbody td:nth-child({column})").all_inner_texts()
+        numbers = [float(cell) for cell in cells]
+        assert len(numbers) > 500 and numbers == sorted(numbers, reverse=way)
+        expect(page.locator(f"th[aria-sort={order}]")).to_have_text("TFLOP/s")
+    page.get_by_role("button", name="M×N×K").click()
+    expect(page.locator("th[aria-sort=ascending]")).to_have_text("M×N×K")
+
+
 def test_previous_and_next_follow_the_ladder(page):
     page.goto(NOTEBOOK)
     page.locator("a.next-page").click()

@@ -9,7 +9,7 @@ from gemmlab.folders import KERNELS, ROOT
 from gemmlab.notebook import glossary as words
 from gemmlab.notebook import index, overview, reading
 from gemmlab.records.registry import NoRecord
-from gemmlab.site.pages import code, links
+from gemmlab.site.pages import code
 
 THUMBNAIL = 84  # pixels on the screen
 
@@ -30,8 +30,8 @@ def ladder() -> str:
             raise NoRecord(f"{picture} is not there: run `make readme`")
         size = f"{{width={THUMBNAIL}px height={THUMBNAIL}px}}"
         lines.append(
-            f"| ![{index.alt(step.name)}]({picture}){size} "
-            f"| **[{index.label(step.name)}](notebooks/{step.name}.ipynb)**<br>{step.idea} "
+            f"| ![{index.alt(step.name)}](../{picture}){size} "
+            f"| **[{index.label(step.name)}](../notebooks/{step.name}.ipynb)**<br>{step.idea} "
             f"| {_with_unit(step.tflops)} | {step.share} | {reading.minutes(step.name)} |"
         )
     below = (index.KEY, overview.ladder_source(), reading.FORMULA)
@@ -51,7 +51,7 @@ def ways() -> str:
     items = []
     for title, names in index.routes().items():
         total = sum(map(reading.minutes, names))
-        through = " · ".join(f"[{index.label(name)}](notebooks/{name}.ipynb)" for name in names)
+        through = " · ".join(f"[{index.label(name)}](../notebooks/{name}.ipynb)" for name in names)
         head = f"{title}: {len(names)} notebooks, {total // 60} h {total % 60} min"
         items.append(f"**{head}**<br>{through}\n")
     return "\n".join(items)
@@ -61,7 +61,7 @@ def glossary() -> str:
     """All terms in the order of the alphabet, each with the notebook that explains it."""
     entries = []
     for term in sorted(words.TERMS, key=lambda term: term.name.lower().strip("_")):
-        where = f"[{index.label(term.notebook)}](notebooks/{term.notebook}.ipynb)"
+        where = f"[{index.label(term.notebook)}](../notebooks/{term.notebook}.ipynb)"
         names = "\n".join(map(_quoted, (term.name, *term.also)))
         entries.append(f"{names}\n  {term.meaning} {where}\n")
     return "\n".join(["```{glossary}", *entries, "```"])
@@ -72,7 +72,7 @@ def kernels() -> str:
     lines = ["| file | what it is |", "|---|---|"]
     for path in sorted(KERNELS.glob("*.cu*")):
         about = code.about(path.name, path.read_text(encoding="utf-8"))
-        lines.append(f"| [{path.name}]({links.source(f'kernels/{path.name}')}) | {about} |")
+        lines.append(f"| [{path.name}](../kernels/{path.name}) | {about} |")
     return "\n".join(lines)
 
 

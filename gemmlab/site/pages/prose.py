@@ -1,4 +1,4 @@
-"""Pages from docs/*.md and README.md: links rewritten, and lists made where a mark stands."""
+"""Pages from docs/*.md and README.md: lists made where a mark stands, and links rewritten."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from collections.abc import Callable
 from gemmlab.folders import ROOT
 from gemmlab.site import hosted
 from gemmlab.site.pages import links, lists
-from gemmlab.site.tables import profiler, teaching
+from gemmlab.site.tables import profiler, speeds, teaching
 
 _MARK = re.compile(r"^<!-- made: ([\w-]+) -->$", re.M)
+# Links of what is made lead from docs/, as those of the pages themselves do.
 MADE: dict[str, Callable[[], str]] = {
     "ladder": lists.ladder,
     "ways": lists.ways,
     "glossary": lists.glossary,
     "kernels": lists.kernels,
+    "speeds": speeds.table,
+    "records": speeds.files,
     "hosted": lambda: hosted.every_link(hosted.repository()),
     **profiler.PARTS,
     **teaching.PARTS,
@@ -31,9 +34,10 @@ def page(path: str) -> tuple[str, set[str]]:
 
     Raises links.DeadLink, UnknownMark, and what making the lists raises.
     """
+    text = (ROOT / path).read_text(encoding="utf-8")
+    text = _MARK.sub(lambda mark: _made(path, mark[1]), text)
     rewriter = links.Rewriter(path)
-    text = rewriter.html(rewriter.markdown((ROOT / path).read_text(encoding="utf-8")))
-    return _MARK.sub(lambda mark: _made(path, mark[1]), text), rewriter.met
+    return rewriter.html(rewriter.markdown(text)), rewriter.met
 
 
 def _made(path: str, name: str) -> str:

@@ -90,11 +90,11 @@ def notebooks() -> str:
     costs = _costs()
     rows = []
     for name in _names():
-        before = ", ".join(f"[{index.short(one)}](notebooks/{one}.ipynb)"
+        before = ", ".join(f"[{index.short(one)}](../notebooks/{one}.ipynb)"
                            for one in reading.needed(name))  # fmt: skip
         cost = costs.get(name)
         spent = (cost["processor_s"], cost["peak_mb"]) if cost else ("–", "–")
-        cells = (f"[{index.label(name)}](notebooks/{name}.ipynb)", before or "–",
+        cells = (f"[{index.label(name)}](../notebooks/{name}.ipynb)", before or "–",
                  str(reading.minutes(name)), exercises(name), *spent, _gpu(name))  # fmt: skip
         rows.append(cells)
     heads = ("notebook", "read before", "minutes", "exercises", "s to run", "MB", "its own GPU")
@@ -125,7 +125,7 @@ def plan(name: str) -> str:
         minutes = sum(map(reading.minutes, session.notebooks))
         total += minutes
         links = ", ".join(
-            f"[{index.short(one)}](notebooks/{one}.ipynb)" for one in session.notebooks
+            f"[{index.short(one)}](../notebooks/{one}.ipynb)" for one in session.notebooks
         )
         rows.append((session.title, links, str(minutes), session.work))
     rows.append(("**in all**", "", f"**{total}**", ""))
