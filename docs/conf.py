@@ -14,7 +14,7 @@ author = "The GEMM Lab developers"
 version = release = __version__
 language = "en"
 
-extensions = ["myst_nb", "sphinx_design", "sphinxext.opengraph", "folds", "terms", "widgets"]
+extensions = ["myst_nb", "sphinx_design", "sphinxext.opengraph", "folds", "terms"]
 templates_path = ["_templates"]
 exclude_patterns = []
 smartquotes = False
@@ -29,7 +29,7 @@ html_theme = "furo"
 html_title = "GEMM Lab"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_js_files = [("site.js", {"defer": "defer"})]
+html_js_files = [("site.js", {"defer": "defer"}), ("widgets.js", {"defer": "defer"})]
 html_logo = str(SOURCE / "logo.svg")
 html_favicon = html_logo
 html_copy_source = False

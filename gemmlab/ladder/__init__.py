@@ -11,7 +11,6 @@ these are made of. choices and lookup are for those who ask.
 """
 
 from gemmlab.ladder.choices import (
-    distance_between,
     filled_in,
     legal_settings,
     nearest,
@@ -74,7 +73,6 @@ __all__ = [
     "Settings",
     "Target",
     "Workspace",
-    "distance_between",
     "filled_in",
     "find",
     "is_whole",

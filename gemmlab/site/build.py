@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from tqdm import tqdm
@@ -42,15 +42,15 @@ def build() -> Path:
     the new one is whole.
 
     Raises NoCheckout, BuildFailed, NotWritten, NoRecord, StaleRecord, BadRecord, and what
-    notebook.page, prose.page and widgets.write raise.
+    widgets.write, notebook.page and prose.page raise.
     """
     require_checkout("the site")
     files.require_writable(BUILD)
     shutil.rmtree(UNFINISHED, ignore_errors=True)
-    widgets.write(UNFINISHED)
+    drawn = widgets.write(UNFINISHED, widgets.of_notebooks(), _progress("pictures of sliders"))
     if where := hosted.repository():
         hosted.write(UNFINISHED, where)
-    written = _write_sources()
+    written = _write_sources(drawn)
     for stale in sorted(set(SOURCE.rglob("*")) - written, reverse=True):
         stale.unlink() if stale.is_file() else _remove_empty(stale)
     _run_sphinx()
@@ -59,8 +59,11 @@ def build() -> Path:
     return SITE / "index.html"
 
 
-def _write_sources() -> set[Path]:
-    """Write the source of every page, and the notebooks' pictures; all sources."""
+def _write_sources(drawn: Mapping[str, str]) -> set[Path]:
+    """Write the source of every page, and the notebooks' pictures; all sources.
+
+    drawn: the HTML of the notebooks' sliders and players, by their names.
+    """
     written: set[Path] = set()
     met: set[str] = set()
 
@@ -73,7 +76,7 @@ def _write_sources() -> set[Path]:
 
     names = [path.stem for path in sorted(NOTEBOOKS.glob("*.ipynb")) if path.stem not in NOT_PAGES]
     for name in _progress("notebooks")(names, len(names)):
-        made = notebook.page(name)
+        made = notebook.page(name, drawn)
         put(f"notebooks/{name}.ipynb", json.dumps(made.notebook, ensure_ascii=False).encode())
         for path, content in made.files.items():
             files.write(UNFINISHED / path, content)

@@ -27,6 +27,11 @@ class Call:
     kernel: Loaded
     shape: tuple[int, ...] = ()
 
+    @property
+    def name(self) -> str:
+        """Of its files on the site."""
+        return f"{self.kernel.name}_{self.function}"
+
 
 def constants(code: str, known: dict[str, object]) -> dict[str, object]:
     """What a cell assigns that is told without running it: constants, settings, kernels loaded.

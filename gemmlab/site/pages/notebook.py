@@ -10,14 +10,14 @@ import hashlib
 import html
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gemmlab.folders import NOTEBOOKS
 from gemmlab.notebook.reading import DEEPER
-from gemmlab.site import hosted, interactive, widgets
+from gemmlab.site import hosted, interactive
 from gemmlab.site.pages import links
 
-ROOT = "../"  # from the page of a notebook to the first page
 PICTURES = "pictures"  # the folder of the site
 FOLDED = "jp-MarkdownHeadingCollapsed"
 _HEADING = re.compile(r"^(#{1,6}) ")
@@ -42,12 +42,14 @@ class Page:
     met: set[str] = field(default_factory=set)
 
 
-def page(name: str) -> Page:
-    """The page of notebooks/<name>.ipynb. Raises UnfitNotebook, links.DeadLink, and what
-    interactive.call, widgets.placeholder and hosted.repository raise."""
+def page(name: str, widgets: Mapping[str, str]) -> Page:
+    """The page of notebooks/<name>.ipynb; widgets: HTML of sliders and players, by their names.
+
+    Raises UnfitNotebook, links.DeadLink, and what interactive.call and hosted.repository raise.
+    """
     path = f"notebooks/{name}.ipynb"
     notebook = json.loads((NOTEBOOKS / f"{name}.ipynb").read_text(encoding="utf-8"))
-    made = _Maker(name, links.Rewriter(path))
+    made = _Maker(name, links.Rewriter(path), widgets)
     cells = [one for cell in notebook["cells"] for one in made.cells(cell)]
     cells.insert(1, _words("how-to-run", hosted.words(name, hosted.repository())))
     return Page({**notebook, "cells": cells}, made.files, made.rewriter.met)
@@ -56,8 +58,8 @@ def page(name: str) -> Page:
 class _Maker:
     """Makes cells of a page from those of a notebook, one after the other."""
 
-    def __init__(self, name: str, rewriter: links.Rewriter):
-        self.name, self.rewriter = name, rewriter
+    def __init__(self, name: str, rewriter: links.Rewriter, widgets: Mapping[str, str]):
+        self.name, self.rewriter, self.widgets = name, rewriter, widgets
         self.files: dict[str, bytes] = {}
         self.deeper = False
         self.known: dict[str, object] = {}  # names with their constants, for calls of players
@@ -98,7 +100,7 @@ class _Maker:
             size = output["metadata"].get("image/png", {})
             return _shown(self._picture(cell, "".join(data["image/png"]), words, size))
         if moved := interactive.call(code, self.known):
-            return _shown(widgets.placeholder(moved, ROOT))
+            return _shown(self.widgets[moved.name])
         if _WIDGET in data:
             return _shown(_only_in_the_notebook(words))
         if "text/html" in data:
@@ -163,7 +165,7 @@ def _only_in_the_notebook(words: str) -> str:
     what = html.escape(words.partition(". Run this cell")[0])
     return (
         f"<p>{what}. They compute anew with every move, so they work in the notebook, not on this "
-        f'page: <a href="{ROOT}running.html">how to run it</a>.</p>'
+        f'page: <a href="../running.html">how to run it</a>.</p>'
     )
 
 
