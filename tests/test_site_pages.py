@@ -14,8 +14,8 @@ from gemmlab.ladder import RUNGS
 from gemmlab.notebook import exercises, glossary
 from gemmlab.notebook.reading import DEEPER
 from gemmlab.records import registry
-from gemmlab.site.pages import code, links, lists, notebook, prose, terms
-from gemmlab.site.tables import speeds
+from tools.site.pages import code, links, lists, notebook, prose, terms
+from tools.site.tables import speeds
 
 
 def picture() -> str:
@@ -167,7 +167,7 @@ def test_an_inner_loop_leads_to_its_line_of_the_kernel(made):
 
     loop = gl.inner_loop("03_shared_memory", beside="02_coalescing")
     page = made(ran("loop", **{"text/plain": repr(loop), "text/html": loop._repr_html_()}))
-    found = re.findall(r'<a href="([^"#]+)#L(\d+)">([\w.]+)</a>', shown(page))
+    found = re.findall(r'<a href="([^"#]+)#L-(\d+)">([\w.]+)</a>', shown(page))
     assert [name for _, _, name in found] == ["02_coalescing.cu", "03_shared_memory.cu"]
     for (to, line, name), (_, listing) in zip(found, loop.parts, strict=True):
         assert to == f"../kernels/{name}.html" and int(line) == listing.numbers[0]
@@ -233,32 +233,24 @@ def test_every_notebook_makes_a_page_with_one_title_and_texts_for_its_pictures(p
 
 def test_every_line_of_a_kernel_has_its_number_and_its_code():
     page = code.page("kernels/03_shared_memory.cu")
-    rows = re.findall(r'<tr id="L(\d+)">.*?<pre>(.*?)</pre>', page, re.S)
-    source = (KERNELS / "03_shared_memory.cu").read_text(encoding="utf-8").splitlines()
-    assert [int(number) for number, _ in rows] == [*range(1, len(source) + 1)]
-    assert [html.unescape(re.sub(r"<[^>]*>", "", line)) for _, line in rows] == source
+    source = (KERNELS / "03_shared_memory.cu").read_text(encoding="utf-8")
+    (shown,) = re.findall(r'<td class="code">(.*)</td>', page, re.S)
+    assert html.unescape(re.sub(r"<[^>]*>", "", shown)).strip() == source.strip()
+    anchors = re.findall(r'<a id="L-(\d+)"', shown)
+    assert [int(number) for number in anchors] == [*range(1, len(source.splitlines()) + 1)]
+    assert re.findall(r'<a href="#L-(\d+)">', page) == anchors
 
 
 def test_an_include_leads_to_the_header():
     page = code.page("kernels/18_persistent.cu")
-    assert '<a href="send_tile.cuh.html">send_tile.cuh</a>' in page
+    (header,) = (path for path in code.kernels() if path.name == "send_tile.cuh")
+    where = header.relative_to(KERNELS).as_posix()
+    assert f'<a href="{where}.html">send_tile.cuh</a>' in page
     assert "cuda_fp16.h.html" not in page
 
 
-def test_the_heat_of_a_rung_is_whole_and_other_files_have_none():
-    page = code.page("kernels/02_coalescing.cu")
-    shares = [float(one) for one in re.findall(r"--share: ([\d.]+)%", page)]
-    assert sum(shares) == pytest.approx(100, abs=0.1 * len(shares))
-    counted = sum(
-        int(one.replace(",", "")) for one in re.findall(r'title="([\d,]+) sectors"', page)
-    )
-    assert f"of {counted:,} sectors" in page
-    for path in ("kernels/tiles.cuh", "gemmlab/files.py", "kernels/10_steps.cu"):
-        assert "--share" not in code.page(path)
-
-
 def test_what_a_file_is_for_is_a_sentence():
-    said = {path: code.about(path.name, path.read_text(encoding="utf-8")) for path in KERNELS.glob("*.cu*")}  # fmt: skip # noqa: E501
+    said = {path: code.about(path.name, path.read_text(encoding="utf-8")) for path in code.kernels()}  # fmt: skip # noqa: E501
     for path, sentence in said.items():
         assert re.fullmatch(r"[A-Z0-9\[a-z].{15,}\.", sentence), (path.name, sentence)
     assert said[KERNELS / "03_shared_memory.cu"] == (

@@ -12,8 +12,8 @@ from gemmlab.records import stalls
 from gemmlab.records.registry import replayed
 from gemmlab.records.runs import LARGE
 from gemmlab.report import number
-from gemmlab.site.tables import profiler as tables
-from gemmlab.site.tables.profiler import PARTS, PLACES, TITLES, WALK
+from tools.site.tables import profiler as tables
+from tools.site.tables.profiler import PARTS, PLACES, TITLES, WALK
 
 PAGE = (ROOT / "docs" / "nsight_compute.md").read_text(encoding="utf-8")
 

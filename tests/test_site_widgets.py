@@ -17,8 +17,8 @@ from gemmlab import ladder
 from gemmlab.ladder import RUNGS
 from gemmlab.notebook.labs.refusal import reason_of, refusal
 from gemmlab.notebook.labs.ring_player import RingPlayer
-from gemmlab.site import widgets
-from gemmlab.site.interactive import Call, Loaded, call, constants
+from tools.site import widgets
+from tools.site.interactive import Call, Loaded, call, constants
 
 NAME = "03_shared_memory"
 SMALL = {"TILE": 8, "BK": 8, "PAD": 0}

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from gemmlab.folders import ROOT
-from gemmlab.site import build
+from tools.site import build
 
 WORKFLOWS = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8"))
              for path in (ROOT / ".github" / "workflows").glob("*.yml")}  # fmt: skip

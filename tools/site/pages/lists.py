@@ -9,7 +9,7 @@ from gemmlab.folders import KERNELS, ROOT
 from gemmlab.notebook import glossary as words
 from gemmlab.notebook import index, overview, reading
 from gemmlab.records.registry import NoRecord
-from gemmlab.site.pages import code
+from tools.site.pages import code
 
 THUMBNAIL = 84  # pixels on the screen
 
@@ -70,9 +70,9 @@ def glossary() -> str:
 def kernels() -> str:
     """All files of kernels/: of each its page, and what it is for."""
     lines = ["| file | what it is |", "|---|---|"]
-    for path in sorted(KERNELS.glob("*.cu*")):
+    for path in code.kernels():
         about = code.about(path.name, path.read_text(encoding="utf-8"))
-        lines.append(f"| [{path.name}](../kernels/{path.name}) | {about} |")
+        lines.append(f"| [{path.relative_to(KERNELS)}](../{path.relative_to(ROOT)}) | {about} |")
     return "\n".join(lines)
 
 

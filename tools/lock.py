@@ -1,4 +1,4 @@
-"""`make lock`: resolve pyproject.toml into the pinned files that the set-up installs.
+"""`make lock`: resolve pyproject.toml into requirements/*.txt, which the set-up installs.
 
     lab.txt           everything but CuPy: dependencies, extras lab, tune, fast, test, build needs
     site.txt          extra site, on top of lab.txt: only `make site` installs it
@@ -20,8 +20,8 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-REQUIREMENTS = Path(__file__).resolve().parent
-PYPROJECT = REQUIREMENTS.parent / "pyproject.toml"
+ROOT = Path(__file__).resolve().parent.parent
+REQUIREMENTS, PYPROJECT = ROOT / "requirements", ROOT / "pyproject.toml"
 
 HEADER = "# Made by `make lock` from pyproject.toml; do not edit.\n"
 
@@ -38,7 +38,7 @@ def resolve(requirements: list[str], output: Path, *options: str) -> None:
             [*command, *options, "--output-file", temporary],
             input="\n".join(requirements),
             stdout=subprocess.DEVNULL,
-            cwd=PYPROJECT.parent,  # uv reads [tool.uv] there
+            cwd=ROOT,  # uv reads [tool.uv] there
             text=True,
             check=True,
         )

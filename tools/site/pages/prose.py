@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 
 from gemmlab.folders import ROOT
-from gemmlab.site import hosted
-from gemmlab.site.pages import links, lists
-from gemmlab.site.tables import profiler, speeds, teaching
+from tools.site import hosted
+from tools.site.pages import links, lists
+from tools.site.tables import profiler, speeds, teaching
 
 _MARK = re.compile(r"^<!-- made: ([\w-]+) -->$", re.M)
 # Links of what is made lead from docs/, as those of the pages themselves do.
@@ -19,7 +19,7 @@ MADE: dict[str, Callable[[], str]] = {
     "kernels": lists.kernels,
     "speeds": speeds.table,
     "records": speeds.files,
-    "hosted": lambda: hosted.every_link(hosted.repository()),
+    "colab": hosted.first_cell,
     **profiler.PARTS,
     **teaching.PARTS,
 }

@@ -13,10 +13,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gemmlab.folders import NOTEBOOKS
+from gemmlab.folders import NOTEBOOKS, ROOT
 from gemmlab.notebook.reading import DEEPER
-from gemmlab.site import hosted, interactive
-from gemmlab.site.pages import links
+from tools.site import hosted, interactive
+from tools.site.pages import code, links
 
 PICTURES = "pictures"  # the folder of the site
 FOLDED = "jp-MarkdownHeadingCollapsed"
@@ -51,7 +51,7 @@ def page(name: str, widgets: Mapping[str, str]) -> Page:
     notebook = json.loads((NOTEBOOKS / f"{name}.ipynb").read_text(encoding="utf-8"))
     made = _Maker(name, links.Rewriter(path), widgets)
     cells = [one for cell in notebook["cells"] for one in made.cells(cell)]
-    cells.insert(1, _words("how-to-run", hosted.words(name, hosted.repository())))
+    cells.insert(1, _words("how-to-run", hosted.links(name, hosted.repository())))
     return Page({**notebook, "cells": cells}, made.files, made.rewriter.met)
 
 
@@ -91,7 +91,7 @@ class _Maker:
             lines.append(line)
         return "\n".join(lines)
 
-    def _output(self, cell: dict, code: str, output: dict) -> dict:
+    def _output(self, cell: dict, source: str, output: dict) -> dict:
         data = output.get("data")
         if data is None:
             return output
@@ -99,7 +99,7 @@ class _Maker:
         if "image/png" in data:
             size = output["metadata"].get("image/png", {})
             return _shown(self._picture(cell, "".join(data["image/png"]), words, size))
-        if moved := interactive.call(code, self.known):
+        if moved := interactive.call(source, self.known):
             return _shown(self.widgets[moved.name])
         if _WIDGET in data:
             return _shown(_only_in_the_notebook(words))
@@ -138,26 +138,27 @@ class _Maker:
         )
         return f'<div class="shown">{_FILE_HEAD.sub(self._kernel_link, text)}</div>'
 
-    def _whole_file(self, code: str) -> list[dict]:
+    def _whole_file(self, source: str) -> list[dict]:
         """A link to the kernel's page, below a cell that shows all of its source."""
-        shows = re.search(r"^(\w+)\.source\(\)$", code.strip().rpartition("\n")[2])
+        shows = re.search(r"^(\w+)\.source\(\)$", source.strip().rpartition("\n")[2])
         kernel = self.known.get(shows[1]) if shows else None
         if not isinstance(kernel, interactive.Loaded):
             return []
-        path = f"kernels/{kernel.name}.cu"
-        self.rewriter.met.add(path)
-        where = links.between(self.rewriter.page, links.address(links.source(path)))
-        words = f'<a href="{where}">{path}</a> on a page of its own, with what each line costs.'
+        file = f"{kernel.name}.cu"
+        words = f'<a href="{self._page_of(file)}">{file}</a> on a page of its own.'
         return [_shown(f'<p class="source">{words}</p>')]
 
     def _kernel_link(self, found: re.Match) -> str:
-        path = f"kernels/{found[2]}"
-        self.rewriter.met.add(path)
-        where = links.between(self.rewriter.page, links.address(links.source(path)))
         line = _FIRST_LINE.search(found.string, found.end())
-        return (
-            f'{found[1]}<a href="{where}{f"#L{line[1]}" if line else ""}">{found[2]}</a>{found[3]}'
-        )
+        anchor = f"#{code.ANCHOR}-{line[1]}" if line else ""
+        return f'{found[1]}<a href="{self._page_of(found[2])}{anchor}">{found[2]}</a>{found[3]}'
+
+    def _page_of(self, file: str) -> str:
+        """The address of the page of a kernel's file."""
+        (path,) = (one for one in code.kernels() if one.name == file)
+        path = path.relative_to(ROOT).as_posix()
+        self.rewriter.met.add(path)
+        return links.between(self.rewriter.page, links.address(links.source(path)))
 
 
 def _only_in_the_notebook(words: str) -> str:

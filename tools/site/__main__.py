@@ -1,4 +1,4 @@
-"""`python -m gemmlab.site`."""
+"""`python -m tools.site`."""
 
 import os
 import sys
@@ -6,6 +6,6 @@ import sys
 # Pages are the same wherever they are built: with the simulator's counts and recorded times.
 os.environ["GEMMLAB_DEVICE"] = "simulator"
 
-from gemmlab.site.build import main
+from tools.site.build import main
 
 sys.exit(main())

@@ -14,18 +14,17 @@ from pathlib import Path
 from tqdm import tqdm
 
 from gemmlab import files
-from gemmlab.folders import KERNELS, NOTEBOOKS, ROOT, NoCheckout, require_checkout
+from gemmlab.folders import NOTEBOOKS, ROOT, NoCheckout, require_checkout
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
-from gemmlab.site import hosted, widgets
-from gemmlab.site.pages import code, links, logo, notebook, prose
+from tools.site import hosted, widgets
+from tools.site.pages import code, links, notebook, prose
 
 BUILD = ROOT / "build"
 SITE, SOURCE, DOCTREES = BUILD / "site", BUILD / "site-source", BUILD / "site-doctrees"
 UNFINISHED = BUILD / "site-unfinished"  # becomes SITE when all is there
 DOCS = ROOT / "docs"
 NOT_PAGES = {"index"}  # notebooks that the landing page stands for
-# How pages of code begin: no list of their sections. Most are in no list of pages either, and no
-# other site shows a card of them.
+# How pages of code begin: no list of their sections. Most are in no list of pages either.
 LISTED = "---\nhide-toc: true\n---\n"
 ORPHAN = "---\nhide-toc: true\norphan: true\nogp_disable: true\n---\n"
 
@@ -48,8 +47,6 @@ def build() -> Path:
     files.require_writable(BUILD)
     shutil.rmtree(UNFINISHED, ignore_errors=True)
     drawn = widgets.write(UNFINISHED, widgets.of_notebooks(), _progress("pictures of sliders"))
-    if where := hosted.repository():
-        hosted.write(UNFINISHED, where)
     written = _write_sources(drawn)
     for stale in sorted(set(SOURCE.rglob("*")) - written, reverse=True):
         stale.unlink() if stale.is_file() else _remove_empty(stale)
@@ -85,11 +82,9 @@ def _write_sources(drawn: Mapping[str, str]) -> set[Path]:
         text, linked = prose.page(path)
         put(links.source(path), text.encode())
         met |= linked
-    met |= {f"kernels/{path.name}" for path in KERNELS.glob("*.cu*")}
+    met |= {path.relative_to(ROOT).as_posix() for path in code.kernels()}
     for path in _progress("code")(sorted(met), len(met)):
         _put_linked(path, put)
-    put("logo.svg", logo.svg())
-    put("logo.png", logo.png())
     for picture in sorted((ROOT / "results" / "pictures").rglob("*.png")):
         put(picture.relative_to(ROOT).as_posix(), picture.read_bytes())
     return written

@@ -29,7 +29,7 @@ from gemmlab.notebook.labs import ring_player, step_player
 from gemmlab.notebook.labs.lab_view import NUMBERS_TITLE, known_roofs, view_of
 from gemmlab.notebook.labs.refusal import reason_of, refusal
 from gemmlab.processes import workers
-from gemmlab.site.interactive import LAB, RING_PLAYER, Call, calls
+from tools.site.interactive import LAB, RING_PLAYER, Call, calls
 
 FOLDER = "widgets"
 FARTHEST = 3  # settings that a view changes of those at which the sliders stand at first, at most
