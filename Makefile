@@ -74,7 +74,7 @@ notebooks: setup
 	@GEMMLAB_DEVICE=simulator $(JUPYTER) nbconvert --to notebook --execute --inplace notebooks/*.ipynb
 
 readme: setup
-	@GEMMLAB_DEVICE=simulator $(VENV_PYTHON) -m gemmlab.notebook.overview
+	@GEMMLAB_DEVICE=simulator $(VENV_PYTHON) -m tools.readme
 
 compiled: setup
 	@$(VENV_PYTHON) -m gemmlab compile
@@ -84,7 +84,7 @@ setup-site:
 	@$(MAKE) --no-print-directory setup WITH=--site
 
 site: setup-site
-	@$(VENV_PYTHON) -m gemmlab.site
+	@$(VENV_PYTHON) -m tools.site
 
 test-site: site
 	$(PYTEST) $(BUILT)
@@ -92,7 +92,7 @@ test-site: site
 # uv is the one tool outside the lock: only this command needs it.
 lock: setup
 	@$(VENV_PYTHON) -m pip install --quiet uv==0.13.8
-	@$(VENV_PYTHON) requirements/lock.py
+	@$(VENV_PYTHON) -m tools.lock
 
 clean:
 	rm -rf .venv build .pytest_cache .ruff_cache .hypothesis

@@ -1,4 +1,4 @@
-"""How Sphinx makes the site out of build/site-source, which `python -m gemmlab.site` fills."""
+"""How Sphinx makes the site out of build/site-source, which `python -m tools.site` fills."""
 
 import os
 import sys
@@ -7,14 +7,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
 from gemmlab._version import __version__
-from gemmlab.site.build import SOURCE
 
 project = "GEMM Lab"
 author = "The GEMM Lab developers"
 version = release = __version__
 language = "en"
 
-extensions = ["myst_nb", "sphinx_design", "sphinxext.opengraph", "folds", "terms", "widgets"]
+extensions = ["myst_nb", "sphinx_design", "sphinxext.opengraph", "folds", "terms"]
 templates_path = ["_templates"]
 exclude_patterns = []
 smartquotes = False
@@ -29,9 +28,8 @@ html_theme = "furo"
 html_title = "GEMM Lab"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_js_files = [("site.js", {"defer": "defer"})]
-html_logo = str(SOURCE / "logo.svg")
-html_favicon = html_logo
+html_js_files = [("site.js", {"defer": "defer"}), ("widgets.js", {"defer": "defer"})]
+html_logo = html_favicon = "_static/logo.svg"
 html_copy_source = False
 html_scaled_image_link = False
 html_show_sphinx = False
@@ -51,7 +49,7 @@ ogp_site_url = html_baseurl
 ogp_site_name = project
 ogp_description_length = 160
 ogp_social_cards = {
-    "image": "logo.png",
+    "image": "_static/logo.png",
     "image_mini": "logo.png",
     "line_color": "#0072B2",
     "font": "DejaVu Sans",  # which has all signs of the titles

@@ -16,6 +16,7 @@ from gemmlab.loading import load
 from gemmlab.notebook import chapters, glossary, index, overview, reading
 from gemmlab.plots import style, thumbnails
 from gemmlab.records.registry import NoRecord
+from tools import readme
 
 NAMES = chapters.names()
 MOST_BYTES = 300_000
@@ -83,14 +84,12 @@ def test_without_the_repository_it_is_said_where_notebooks_are(monkeypatch):
 # ---- the ladder and the ways ---------------------------------------------------------------------
 
 
-def test_the_ladder_links_every_notebook_and_has_the_numbers_of_the_readme():
+def test_the_ladder_links_every_notebook_and_has_its_numbers():
     shown = index.ladder()
     assert links(shown.markup) == [f"{name}.ipynb" for name in NAMES]
-    readme = overview.README.read_text(encoding="utf-8")
     rows = {row.split()[0]: row for row in repr(shown).splitlines() if row[:1].isdigit()}
     assert list(rows) == NAMES
     for step in overview.ladder_steps():
-        assert f"({'notebooks/' + step.name}.ipynb) | {step.idea} | {step.tflops} |" in readme
         numbers = f"{step.tflops} {step.share} {reading.minutes(step.name)}".split()
         assert rows[step.name].split()[-len(numbers) :] == numbers
     assert reading.FORMULA in repr(shown)
@@ -137,7 +136,7 @@ def test_the_index_is_small():
 
 
 def test_the_thumbnails_are_those_of_the_kernels():
-    drawn = overview.thumbnails()
+    drawn = readme.pictures()
     assert [path.stem for path in drawn] == NAMES
     for path, picture in drawn.items():
         kept = np.asarray(Image.open(path).convert("RGB"))

@@ -11,9 +11,9 @@ import time
 import pytest
 from jupyter_client.manager import start_new_kernel
 
-from gemmlab.notebook import overview
 from gemmlab.notebook.labs import sliders
 from gemmlab.plots import thumbnails
+from tools import readme
 
 EMPTY = 'extern "C" __global__ void empty() {}'
 SOON_S = 5.0  # on a busy machine; on an idle one it is some 0.1 s at most, and without care never
@@ -223,9 +223,9 @@ def test_make_readme_ends_with_130_and_a_sentence(monkeypatch, capsys):
         time.sleep(SOON_S)
 
     monkeypatch.setattr(thumbnails, "roofs_thumbnail", interrupted)
-    monkeypatch.delitem(sys.modules, overview.__name__)  # else runpy warns of it
+    monkeypatch.delitem(sys.modules, readme.__name__)  # else runpy warns of it
     with pytest.raises(SystemExit) as ended:
-        runpy.run_module(overview.__name__, run_name="__main__")
+        runpy.run_module(readme.__name__, run_name="__main__")
     assert ended.value.code == 130 and capsys.readouterr().err == "gemmlab: stopped\n"
 
 

@@ -1,20 +1,22 @@
-"""README.md: what it shows of kernels and records is what they say now."""
+"""The ladder as a whole, and the part of README.md that is made of it."""
 
 import json
 import shutil
 
 import pytest
 
+from gemmlab.folders import ROOT
 from gemmlab.ladder import RUNGS, SIMULATED, LadderError, Problem, find
 from gemmlab.loading import load
 from gemmlab.notebook import overview
 from gemmlab.records import best_by_shape, registry, roofs, runs
 from gemmlab.records.runs import LARGE, Measured
+from tools import readme
 
 
 def test_the_readme_shows_the_records_as_they_are():
-    readme = overview.README.read_text(encoding="utf-8")
-    assert overview.updated(readme) == readme, "run `make readme`"
+    text = readme.README.read_text(encoding="utf-8")
+    assert readme.updated(text) == text, "run `make readme`"
 
 
 def test_the_ladder_has_the_days_of_all_its_rows():
@@ -28,10 +30,10 @@ def test_the_ladder_has_the_days_of_all_its_rows():
 
 
 def test_the_pictures_are_there_and_shown():
-    readme = overview.README.read_text(encoding="utf-8")
-    for path in (overview.VIEW, overview.SHAPES, overview.CLIMB, overview.SHARES):
+    text = readme.README.read_text(encoding="utf-8")
+    for path in readme.FIGURES:
         assert path.read_bytes().startswith(b"\x89PNG\r\n")
-        assert f"]({path.relative_to(overview.ROOT).as_posix()})" in readme
+        assert f"]({path.relative_to(ROOT).as_posix()})" in text
 
 
 def test_a_rung_for_other_products_is_shown_at_one_of_these_and_climbs_no_squares(monkeypatch):
@@ -43,7 +45,7 @@ def test_a_rung_for_other_products_is_shown_at_one_of_these_and_climbs_no_square
 
 
 def test_gpus_stand_beside_each_other_with_what_each_was_recorded_with():
-    lines = overview.gpus_table().splitlines()
+    lines = readme.gpus_table().splitlines()
     rows = {line.split("|")[1].strip(): line for line in lines[2:] if "|" in line}
     assert "NVIDIA H200: TFLOP/s | % of cuBLAS | % of the FP32 roof | NVIDIA H100" in lines[0]
     assert {"01_naive", "22_fp32_summit"} < set(rows) and "12_split_k" not in rows  # on no square
@@ -62,7 +64,7 @@ def test_what_one_gpu_alone_has_is_left_out(monkeypatch, tmp_path):
     del kept["rungs"]["01_naive"]
     path.write_text(json.dumps(kept))
     monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    table = overview.gpus_table()
+    table = readme.gpus_table()
     assert "01_naive" not in table and "02_coalescing" in table
 
 
@@ -90,11 +92,11 @@ def test_records_are_looked_up_without_compiling():
 
 
 def test_a_changed_figure_is_noticed():
-    readme = overview.README.read_text(encoding="utf-8")
-    row = next(line for line in readme.splitlines() if "[02_coalescing]" in line)
-    assert overview.updated(readme.replace(row, row.replace("|", "| 9", 1))) == readme
+    text = readme.README.read_text(encoding="utf-8")
+    row = next(line for line in text.splitlines() if "[02_coalescing]" in line)
+    assert readme.updated(text.replace(row, row.replace("|", "| 9", 1))) == text
 
 
 def test_a_readme_without_the_markers_is_refused():
     with pytest.raises(ValueError, match="no part between"):
-        overview.updated("# GEMM Lab\n")
+        readme.updated("# GEMM Lab\n")

@@ -9,12 +9,13 @@ import re
 import pytest
 from PIL import Image
 
-from gemmlab.folders import KERNELS, NOTEBOOKS, ROOT, kernel_files
+from gemmlab.folders import KERNELS, NOTEBOOKS, RESULTS, ROOT, kernel_files
 from gemmlab.ladder import RUNGS
 from gemmlab.notebook import exercises, glossary
 from gemmlab.notebook.reading import DEEPER
-from gemmlab.site import widgets
-from gemmlab.site.pages import code, links, lists, notebook, prose, terms
+from gemmlab.records import registry
+from tools.site.pages import code, links, lists, notebook, prose, terms
+from tools.site.tables import speeds
 
 
 def picture() -> str:
@@ -35,6 +36,11 @@ def ran(source: str, **data) -> dict:
     return {"cell_type": "code", "id": "c", "metadata": {}, "source": [source], "outputs": outputs}
 
 
+class AnyWidget(dict):
+    def __missing__(self, name):
+        return f'<img alt="first picture of {name}">'
+
+
 @pytest.fixture
 def made(tmp_path, monkeypatch):
     """Makes a page of cells, as of a notebook called 03_shared_memory."""
@@ -43,7 +49,7 @@ def made(tmp_path, monkeypatch):
     def make(*cells: dict) -> notebook.Page:
         text = json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
         (tmp_path / "03_shared_memory.ipynb").write_text(text, encoding="utf-8")
-        return notebook.page("03_shared_memory")
+        return notebook.page("03_shared_memory", AnyWidget())
 
     return make
 
@@ -161,7 +167,7 @@ def test_an_inner_loop_leads_to_its_line_of_the_kernel(made):
 
     loop = gl.inner_loop("03_shared_memory", beside="02_coalescing")
     page = made(ran("loop", **{"text/plain": repr(loop), "text/html": loop._repr_html_()}))
-    found = re.findall(r'<a href="([^"#]+)#L(\d+)">([\w.]+)</a>', shown(page))
+    found = re.findall(r'<a href="([^"#]+)#L-(\d+)">([\w.]+)</a>', shown(page))
     assert [name for _, _, name in found] == ["02_coalescing.cu", "03_shared_memory.cu"]
     for (to, line, name), (_, listing) in zip(found, loop.parts, strict=True):
         assert to == f"../kernels/{name}.html" and int(line) == listing.numbers[0]
@@ -186,24 +192,17 @@ def test_a_kernel_that_is_edited_in_a_cell_is_shown_as_cuda(made):
     assert cell["metadata"] == {"tags": ["remove-input"]}
 
 
-def test_sliders_stand_where_the_cell_shows_them(made, monkeypatch):
-    asked = []
-    monkeypatch.setattr(widgets, "placeholder", lambda *what: asked.append(what) or "<b>here</b>")
+def test_sliders_stand_where_the_cell_shows_them(made):
     page = made(
         ran('NAME, SMALL = "15_mma_sync", dict(BM=64)'),
         ran("gl.lab(NAME, **SMALL)", **{"text/plain": "Sliders for 15_mma_sync."}),
         ran("kernel = gl.load(NAME, BK=32)"),
         ran("gl.step_player(kernel, 64, 64, 160)", **{"text/plain": "Step player."}),
     )
-    assert shown(page) == "<b>here</b>\n<b>here</b>"
-    (lab, root), (player, _) = asked
-    assert (lab.function, lab.kernel.name, lab.kernel.settings) == (
-        "lab",
-        "15_mma_sync",
-        {"BM": 64},
-    )
-    assert (player.kernel.settings, player.shape) == ({"BK": 32}, (64, 64, 160))
-    assert root == "../"
+    assert re.findall('first picture of ([^"]+)', shown(page)) == [
+        "15_mma_sync_lab",
+        "15_mma_sync_step_player",
+    ]
 
 
 def test_sliders_that_compute_say_where_they_work(made):
@@ -215,9 +214,8 @@ def test_sliders_that_compute_say_where_they_work(made):
 
 
 @pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*_*.ipynb")), ids=lambda path: path.stem)
-def test_every_notebook_makes_a_page_with_one_title_and_texts_for_its_pictures(path, monkeypatch):
-    monkeypatch.setattr(widgets, "placeholder", lambda call, root: '<img alt="first picture">')
-    page = notebook.page(path.stem)
+def test_every_notebook_makes_a_page_with_one_title_and_texts_for_its_pictures(path):
+    page = notebook.page(path.stem, AnyWidget())
     outside = re.sub(r"^```.*?^```", "", words(page), flags=re.S | re.M)
     assert len(re.findall(r"^# ", outside, re.M)) == 1
     for tag in re.findall(r"<img\b[^>]*>", json.dumps(page.notebook).replace('\\"', '"')):
@@ -235,35 +233,23 @@ def test_every_notebook_makes_a_page_with_one_title_and_texts_for_its_pictures(p
 
 def test_every_line_of_a_kernel_has_its_number_and_its_code():
     page = code.page("kernels/03_shared_memory.cu")
-    rows = re.findall(r'<tr id="L(\d+)">.*?<pre>(.*?)</pre>', page, re.S)
-    source = (KERNELS / "03_shared_memory.cu").read_text(encoding="utf-8").splitlines()
-    assert [int(number) for number, _ in rows] == [*range(1, len(source) + 1)]
-    assert [html.unescape(re.sub(r"<[^>]*>", "", line)) for _, line in rows] == source
+    source = (KERNELS / "03_shared_memory.cu").read_text(encoding="utf-8")
+    (shown,) = re.findall(r'<td class="code">(.*)</td>', page, re.S)
+    assert html.unescape(re.sub(r"<[^>]*>", "", shown)).strip() == source.strip()
+    anchors = re.findall(r'<a id="L-(\d+)"', shown)
+    assert [int(number) for number in anchors] == [*range(1, len(source.splitlines()) + 1)]
+    assert re.findall(r'<a href="#L-(\d+)">', page) == anchors
 
 
 def test_an_include_leads_to_the_header():
     page = code.page("kernels/18_persistent.cu")
-    assert '<a href="common/send_tile.cuh.html">send_tile.cuh</a>' in page
+    (header,) = (path for path in kernel_files() if path.name == "send_tile.cuh")
+    where = header.relative_to(KERNELS).as_posix()
+    assert f'<a href="{where}.html">send_tile.cuh</a>' in page
     assert "cuda_fp16.h.html" not in page
     page = code.page("kernels/14_wmma/14_steps.cu")
     assert '<a href="../14_wmma.cu.html">14_wmma.cu</a>' in page
     assert '<a href="pieces.cuh.html">pieces.cuh</a>' in page
-
-
-def test_the_heat_of_a_rung_is_whole_and_other_files_have_none():
-    page = code.page("kernels/02_coalescing.cu")
-    shares = [float(one) for one in re.findall(r"--share: ([\d.]+)%", page)]
-    assert sum(shares) == pytest.approx(100, abs=0.1 * len(shares))
-    counted = sum(
-        int(one.replace(",", "")) for one in re.findall(r'title="([\d,]+) sectors"', page)
-    )
-    assert f"of {counted:,} sectors" in page
-    for path in (
-        "kernels/common/tiles.cuh",
-        "gemmlab/files.py",
-        "kernels/10_register_banks/10_steps.cu",
-    ):
-        assert "--share" not in code.page(path)
 
 
 def test_what_a_file_is_for_is_a_sentence():
@@ -293,7 +279,7 @@ def test_the_glossary_has_every_term_with_its_notebook():
 
 
 def test_the_ladder_has_every_rung_in_order():
-    found = re.findall(r"\]\(notebooks/(\w+)\.ipynb\)", lists.ladder())
+    found = re.findall(r"\]\(../notebooks/(\w+)\.ipynb\)", lists.ladder())
     of_rungs = [name for name in found if name in {rung.name for rung in RUNGS}]
     assert of_rungs == [rung.name for rung in RUNGS]
 
@@ -313,6 +299,22 @@ def test_a_mark_becomes_what_is_made_and_an_unknown_one_is_told(tmp_path, monkey
     page.write_text("<!-- made: nothing -->\n")
     with pytest.raises(prose.UnknownMark, match=r"docs/page.md has a mark 'nothing', .*kernels"):
         prose.page("docs/page.md")
+
+
+def test_the_table_of_speeds_has_a_row_for_every_run_and_a_link_to_every_file():
+    cells = [[html.unescape(re.sub("<[^>]*>", "", cell)) for cell in re.findall("<td.*?</td>", row)]
+             for row in speeds.table().splitlines() if row.startswith("<tr>")]  # fmt: skip
+    linked = speeds.files()
+    for slug in registry.gpus():
+        record = json.loads((RESULTS / slug / "runs.json").read_text(encoding="utf-8"))
+        for name, entry in record["rungs"].items():
+            for run in entry["runs"]:
+                flop = 2 * run["m"] * run["n"] * run["k"] * run.get("batch", 1)
+                wanted = (name, f"{flop / run['time_ms']['median'] / 1e9:.2f}",
+                          f"{100 * run['ratio']['median']:.1f}", run["gpu"])  # fmt: skip
+                assert wanted in {(row[0], *row[4:7]) for row in cells}
+        for path in (RESULTS / slug).rglob("*.csv"):
+            assert f"](../{path.relative_to(ROOT).as_posix()})" in linked
 
 
 # ---- terms ---------------------------------------------------------------------------------------

@@ -10,8 +10,7 @@ from gemmlab.analysis import counters
 from gemmlab.folders import NOTEBOOKS, ROOT
 from gemmlab.loading import load
 from gemmlab.notebook import reading
-from gemmlab.site.tables import teaching as teaching_tables
-from gemmlab.site.tables.teaching import PARTS, PLANS
+from tools.site.tables import teaching
 
 PAGE = (ROOT / "docs" / "teaching.md").read_text(encoding="utf-8")
 SNIPPET = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)[1]
@@ -21,53 +20,42 @@ def rows(table):
     return [line.strip("| ").split(" | ") for line in table.splitlines() if line[:2] == "| "][2:]
 
 
-def test_the_page_has_a_mark_for_every_part_and_a_part_for_every_mark():
-    assert sorted(re.findall(r"<!-- made: (teaching-[\w-]+) -->", PAGE)) == sorted(PARTS)
+def plan(title):
+    """The notebooks of a plan, in order, a list for each of its parts."""
+    section = PAGE.partition(f"### {title}\n")[2].partition("\n#")[0]
+    return [re.findall(r"notebooks/(\w+)\.ipynb", line)
+            for line in section.splitlines() if line.startswith("| ")][1:]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PLANS)
-def test_what_a_notebook_needs_comes_before_it(name):
+PLANS = {title: plan(title) for title in re.findall(r"^### (A .*)$", PAGE, re.MULTILINE)}
+
+
+@pytest.mark.parametrize("title", PLANS)
+def test_what_a_notebook_needs_comes_before_it(title):
     seen = set()
-    for session in PLANS[name]:
-        for one in session.notebooks:
-            assert set(reading.needed(one)) <= seen, one
-            seen.add(one)
+    for notebooks in PLANS[title]:
+        assert notebooks
+        for name in notebooks:
+            assert set(reading.needed(name)) <= seen, name
+            seen.add(name)
 
 
 def test_plans_fit_into_their_time():
-    minutes = {name: sum(reading.minutes(one) for part in parts for one in part.notebooks)
-               for name, parts in PLANS.items()}  # fmt: skip
-    assert minutes["lecture"] <= 90 and 2 * minutes["day"] <= 6 * 60
-    assert len(PLANS["course"]) == 6
-    assert rows(PARTS["teaching-lecture"]())[-1][2] == f"**{minutes['lecture']}**"
+    lecture, day, course = (
+        sum(reading.minutes(name) for part in plan for name in part) for plan in PLANS.values()
+    )
+    assert lecture <= 90 and 2 * day <= 6 * 60 < 2 * course
+    assert [len(plan) for plan in PLANS.values()] == [4, 4, 6]
 
 
 def test_every_notebook_has_a_row_with_its_minutes():
-    found = {re.search(r"notebooks/(\w+)\.ipynb", cells[0])[1]: cells for cells in rows(PARTS["teaching-notebooks"]())}  # fmt: skip # noqa: E501
+    found = {re.search(r"notebooks/(\w+)\.ipynb", cells[0])[1]: cells for cells in rows(teaching.notebooks())}  # fmt: skip # noqa: E501
     assert found.keys() == {path.stem for path in NOTEBOOKS.glob("*.ipynb")} - {"index"}
     assert all(int(cells[2]) == reading.minutes(name) for name, cells in found.items())
     assert found["03_shared_memory"][3] == "a number, a kernel, a planted mistake"
     assert found["21_multi_gpu"][3] == "2 functions, a planted mistake"
     assert all(cells[3] for cells in found.values())
     assert found["01_naive"][6] == "any" and found["18_persistent"][6] == "sm_90a alone"
-
-
-def test_costs_are_those_of_notebooks_that_are_there():
-    costs = teaching_tables._costs()
-    assert costs.keys() <= {path.stem for path in NOTEBOOKS.glob("*.ipynb")}
-    largest = max(float(row["peak_mb"]) for row in costs.values())
-    assert f"{largest:,.0f} MB" in PARTS["teaching-machine"]()
-
-
-def test_every_planted_mistake_is_of_one_kind():
-    table = [list(map(int, cells[1:])) for cells in rows(PARTS["teaching-mistakes"]())]
-    total, checks, verification, right = map(sum, zip(*table, strict=True))
-    said = " ".join((ROOT / "docs" / "mistakes.md").read_text(encoding="utf-8").split())
-    assert f"Of {total} mistakes the simulator's checks find {checks} and" in said
-    assert f"verification {verification};" in said
-    assert f"on the GPU alone the result of {right} is right" in said
-    assert min(numbers[0] for numbers in table) > 0
-    assert table[-1][1] == 0 and table[-1][0] == table[-1][2]  # by comparing numbers alone
 
 
 def test_rungs_that_are_named_are_faster_with_fewer_warps_than_the_one_before():

@@ -1,6 +1,7 @@
 """The packages of gemmlab import downwards only, the core no lesson; each says what it is for."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ HOUSE = Path(gemmlab.__file__).parent
 FLOORS = (
     "folders", "files", "processes", "_version", "report", "cuda", "simulator", "ladder", "kernel",
     "sass", "measure", "records", "loading",
-    "products", "analysis", "search", "plots", "notebook", "lessons", "site", "cli", "__init__",
+    "products", "analysis", "search", "plots", "notebook", "lessons", "cli", "__init__",
     "__main__",
 )  # fmt: skip
 # In the order of the ladder: each may import from those before it.
@@ -79,6 +80,13 @@ def test_every_entry_has_its_floor():
 @pytest.mark.parametrize("path", FILES, ids=lambda path: "/".join(path.relative_to(HOUSE).parts))
 def test_imports_lead_downwards(path):
     assert breaches(path, path.read_text(encoding="utf-8")) == []
+
+
+def test_the_package_needs_no_tools():
+    """They are in no wheel."""
+    for path in FILES:
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"^\s*(from|import) tools\b", text, re.MULTILINE), path
 
 
 def test_an_import_from_above_is_found():

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from gemmlab.folders import ROOT
-from gemmlab.site import build, cache
+from tools.site import build
 
 WORKFLOWS = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8"))
              for path in (ROOT / ".github" / "workflows").glob("*.yml")}  # fmt: skip
@@ -49,13 +49,6 @@ def test_the_site_is_published_from_main_alone_after_its_tests():
     tested = next(at for at, one in enumerate(order) if one.get("run") == ".ci/run test-site")
     assert order.index(upload) > tested and "refs/heads/main" in upload["if"]
     assert ROOT / upload["with"]["path"] == build.SITE
-
-
-def test_what_was_rendered_is_kept_between_builds():
-    kept = with_action("site", "actions/cache")["with"]
-    assert ROOT / kept["path"] == cache.FOLDER
-    folders = re.findall(r"'([\w*]+)/\*", kept["key"])
-    assert folders and all((ROOT / one).is_dir() for one in folders)
 
 
 def test_the_address_reaches_sphinx():

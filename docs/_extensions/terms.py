@@ -9,10 +9,16 @@ import re
 
 from docutils import nodes
 
-from gemmlab.site.pages.terms import uses
+from tools.site.pages.terms import uses
 
 GLOSSARY = "glossary"
-PLAIN = ("kernels/", "gemmlab/", "results/", GLOSSARY)  # pages that hardly have prose, or are it
+PLAIN = (
+    "kernels/",
+    "gemmlab/",
+    "tools/",
+    "results/",
+    GLOSSARY,
+)  # pages that hardly have prose, or are it
 # What is inside of these stays as it is.
 KEPT = (
     nodes.title, nodes.reference, nodes.literal, nodes.literal_block, nodes.raw, nodes.Invisible,

@@ -1,4 +1,5 @@
-/* Folds that open for whom they concern, words of the glossary on touch, boxes that scroll. */
+/* Folds that open for whom they concern, words of the glossary on touch, tables that sort, boxes
+   that scroll. */
 "use strict";
 
 const FOLDS = "article details";
@@ -98,6 +99,30 @@ function addMeanings() {
   });
 }
 
+/* A click on a column's head sorts the rows by it, and a second one turns their order around. */
+function addSorting(table) {
+  const [head, body] = [table.tHead.rows[0], table.tBodies[0]];
+  const valueOf = (row, at) => row.cells[at].textContent;
+  const compare = new Intl.Collator("en", { numeric: true }).compare;
+  for (const [at, cell] of [...head.cells].entries()) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(...cell.childNodes);
+    cell.append(button);
+    button.addEventListener("click", () => {
+      const isNumber = body.rows[0].cells[at].className === "number";
+      const turned = cell.ariaSort === (isNumber ? "descending" : "ascending") ? -1 : 1;
+      const rows = [...body.rows].sort((row, other) => {
+        const [one, two] = [valueOf(row, at), valueOf(other, at)];
+        return turned * (isNumber ? Number(two) - Number(one) : compare(one, two));
+      });
+      body.append(...rows);
+      for (const other of head.cells) other.ariaSort = null;
+      cell.ariaSort = isNumber === (turned === 1) ? "descending" : "ascending";
+    });
+  }
+}
+
 /* What is wider than its box can be scrolled with the keyboard, too. */
 function makeScrollable() {
   const boxes = ".shown, .shown div, figure.picture, .code-page, .table-wrapper, article pre";
@@ -109,6 +134,7 @@ function makeScrollable() {
 
 addOpenAll();
 addMeanings();
+document.querySelectorAll("table.sortable").forEach(addSorting);
 window.addEventListener("hashchange", openTarget);
 window.addEventListener("load", () => {
   for (const found of document.querySelectorAll("details span.highlighted")) openAround(found);

@@ -10,7 +10,6 @@ these are made of. choices and lookup are for those who ask.
 """
 
 from gemmlab.ladder.choices import (
-    distance_between,
     filled_in,
     legal_settings,
     nearest,
@@ -72,7 +71,6 @@ __all__ = [
     "Settings",
     "Target",
     "Workspace",
-    "distance_between",
     "filled_in",
     "find",
     "is_whole",

@@ -129,27 +129,28 @@ def stored_as(rung: Rung, ops: str) -> Settings:
     return {name: "NT".index(letter) for name, letter in letters if name in rung.defaults}
 
 
-def nearest(rung: Rung, wanted: Settings, keep: Collection[str] = ()) -> Settings:
+def nearest(
+    rung: Rung,
+    wanted: Settings,
+    keep: Collection[str] = (),
+    among: Collection[Settings] | None = None,
+) -> Settings:
     """The legal combination that changes the fewest parameters, and those the least.
 
     keep: parameters that come before the others. As many of them as some legal combination allows
-    have the wanted value, whatever that changes of the rest.
+    have the wanted value, whatever that changes of the rest. among: the combinations to choose
+    from, all legal ones if None.
     """
-    return _nearest_of(legal_settings(rung), wanted, keep)
+    return _nearest_of(legal_settings(rung) if among is None else among, wanted, keep)
 
 
-def distance_between(value: int, other: int) -> int:
-    """How far apart two values of a parameter are: in billionths of a doubling of value + 1.
-
-    Whole, so that sums are the same in every order and language.
-    """
-    return round(1e9 * abs(log2((other + 1) / (value + 1))))
-
-
-def _nearest_of(choices: list[Settings], wanted: Settings, keep: Collection[str] = ()) -> Settings:
+def _nearest_of(
+    choices: Collection[Settings], wanted: Settings, keep: Collection[str] = ()
+) -> Settings:
     def distance(settings: Settings):
+        # In billionths of a doubling of value + 1: whole, so that sums are the same in every order.
         steps = {
-            name: distance_between(value, settings[name])
+            name: round(1e9 * abs(log2((settings[name] + 1) / (value + 1))))
             for name, value in wanted.items()
             if settings[name] != value
         }

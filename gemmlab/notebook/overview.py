@@ -1,49 +1,24 @@
-"""The ladder as a whole, from the records: for README.md, and for the last part of each notebook.
-
-`make readme` writes README.md's table and pictures, and the thumbnails of notebooks/index.ipynb.
-Tests hold them against records and kernels, so they cannot grow stale.
-"""
+"""The ladder as a whole, from the records: its steps, and its speeds up to one of them."""
 
 from __future__ import annotations
 
-import io
-import re
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from PIL import Image
-
-from gemmlab import files, ladder
-from gemmlab.analysis import facts
-from gemmlab.analysis.recorded import chosen, gpus
-from gemmlab.folders import RESULTS, ROOT
+from gemmlab import ladder
+from gemmlab.folders import RESULTS
 from gemmlab.ladder import CEILINGS, RUNGS, SINGLE
-from gemmlab.loading import load
 from gemmlab.measure.timing import table
 from gemmlab.notebook.chapters import chapters
-from gemmlab.records import best_by_shape, published, registry, roofs, runs
-from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord, of_each
+from gemmlab.records import best_by_shape, published, roofs, runs
+from gemmlab.records.registry import NoRecord, of_each
 from gemmlab.records.runs import Measured
 
-README = ROOT / "README.md"
 PICTURES = RESULTS / "pictures"
-VIEW, SHAPES, CLIMB, SHARES = (
-    PICTURES / f"{name}.png"
-    for name in ("03_shared_memory_view", "shape_shares", "ladder_gflops", "ladder_shares")
-)
 SIZE = 4096
-STOPPED = 130  # as a shell says of a command that Ctrl-C ended
-GPU_COLUMNS = ((gpus.TFLOPS, ".2f"), (gpus.CUBLAS, ".1f"), (gpus.ROOF, ".1f"))  # and how
 CEILINGS_TITLE = "Two roofs"
-BEGIN, END = "<!-- made by `make readme`, not by hand -->", "<!-- end of what is made -->"
-
-
-# ---- all rungs so far ----------------------------------------------------------------------------
-
-
 ON_SQUARES = tuple(rung for rung in RUNGS if rung.shown_at is None)
 
 
@@ -77,16 +52,6 @@ def shares(last: str | None = None):
     return plots.shares(_so_far(last or summit()), published.shares(), (SIZE, SIZE, SIZE))
 
 
-def shape_shares():
-    """Figure: the recorded share of cuBLAS of what gl.matmul takes, over shapes of all kinds.
-
-    Raises NoRecord and BadRecord.
-    """
-    from gemmlab import plots
-
-    return plots.shape_shares(chosen.shares())
-
-
 def _so_far(last: str):
     """The recorded runs of the rungs up to `last` in its precision, as one table."""
     end = ladder.find(last)
@@ -94,20 +59,6 @@ def _so_far(last: str):
     rungs = [rung for rung in ON_SQUARES if rung in before and rung.precision is end.precision]
     runs.entry(Measured(end))
     return table(chain.from_iterable(of_each(map(Measured, rungs), runs.replay)))
-
-
-# ---- README --------------------------------------------------------------------------------------
-
-
-def made() -> str:
-    """The part of README.md between BEGIN and END, both included, from kernels and records."""
-    shapes, climbed, shared = (
-        _shown(path, draw())
-        for path, draw in ((SHAPES, shape_shares), (CLIMB, climb), (SHARES, shares))
-    )
-    markers = f"The markers' sources: {published.links()}."
-    parts = (_shown(VIEW, _view()), ladder_table(), shapes, climbed, shared, markers, gpus_table())
-    return "\n\n".join([BEGIN, *parts, END])
 
 
 @dataclass(frozen=True)
@@ -133,7 +84,7 @@ def ladder_steps() -> list[Step]:
     found = roofs.recorded_ceilings()
     copied = f"measure the roofs first: {found.bytes_per_second / 1e12:.2f} TB/s copied"
     rate = f"{found.flop_per_second / 1e12:.1f}"
-    steps = [Step(CEILINGS.name, CEILINGS_TITLE, copied, rate, "", _day(found.recorded))]
+    steps = [Step(CEILINGS.name, CEILINGS_TITLE, copied, rate, "", day_of(found.recorded))]
     for rung in RUNGS:
         try:
             steps.append(Step(rung.name, rung.title, rung.idea, *_speed(rung)))
@@ -147,17 +98,17 @@ def _speed(rung: ladder.Rung) -> tuple[str, str, str]:
     """TFLOP/s, and at what if not at SIZE³; percent of cuBLAS; the day of the recording."""
     if (problem := rung.shown_at) is None:
         run = runs.replay_at(Measured(rung), SIZE, SIZE, SIZE)
-        return f"{run.gflops / 1e3:.2f}", f"{100 * run.ratio.median:.1f} %", _day(run.recorded)
+        return f"{run.gflops / 1e3:.2f}", f"{100 * run.ratio.median:.1f} %", day_of(run.recorded)
     row = best_by_shape.at(rung.name, problem)
     rate = f"{row['tflops']:.2f} at {problem}"
-    return rate, f"{row['pct_cublas']:.1f} %", _day(row["recorded"])
+    return rate, f"{row['pct_cublas']:.1f} %", day_of(row["recorded"])
 
 
-def _day(recorded: str) -> str:
+def day_of(recorded: str) -> str:
     return recorded[:10]
 
 
-def _span(days: Iterable[str]) -> str:
+def span(days: Iterable[str]) -> str:
     """From the first of some days to the last."""
     found = sorted(days)
     return " to ".join(dict.fromkeys((found[0], found[-1])))
@@ -166,7 +117,7 @@ def _span(days: Iterable[str]) -> str:
 def ladder_source() -> str:
     """Where the numbers of the ladder come from, in a sentence. Raises NoRecord and BadRecord."""
     provenance = runs.entry(Measured(RUNGS[0]))["provenance"]
-    days = _span(step.day for step in ladder_steps() if step.day)
+    days = span(step.day for step in ladder_steps() if step.day)
     return (
         "FP32 where a row does not say otherwise, each beside cuBLAS of the same precision, "
         f"measured on one {provenance['gpu']} with CUDA {provenance['cuda']} and cuBLAS "
@@ -174,109 +125,5 @@ def ladder_source() -> str:
     )
 
 
-def ladder_table() -> str:
-    """The ladder as a Markdown table: every rung, its idea, and its recorded speed at 4096³."""
-    lines = [f"| rung | idea | TFLOP/s at {SIZE}³ | of cuBLAS |", "|---|---|---|---|"]
-    for step in ladder_steps():
-        share = f" {step.share} |" if step.share else " |"
-        lines.append(
-            f"| [{step.name}](notebooks/{step.name}.ipynb) | {step.idea} | {step.tflops} |{share}"
-        )
-    return "\n".join([*lines, "", ladder_source()])
-
-
-def gpus_table() -> str:
-    """Rungs that are recorded on several GPUs, beside cuBLAS, as a Markdown table.
-
-    In float32 also as a share of the FP32 roof; that of tensor cores falls with the clock. Raises
-    NoRecord and BadRecord.
-    """
-    speeds = gpus.speeds((SIZE, SIZE, SIZE))
-    names = list(speeds.columns.unique(0))
-    several = speeds[speeds.xs(gpus.TFLOPS, axis=1, level=1).count(axis=1) > 1]
-    head = " | ".join(f"{name}: TFLOP/s | % of cuBLAS | % of the FP32 roof" for name in names)
-    lines = [f"| at {SIZE}³ | {head} |", "|---" * (1 + 3 * len(names)) + "|"]
-    for rung, row in several.iterrows():
-        single = ladder.find(rung).precision is SINGLE
-        cells = [
-            f"{row[name, column]:{form}}"
-            if row.notna()[name, column] and (single or column != gpus.ROOF)
-            else ""
-            for name in names
-            for column, form in GPU_COLUMNS
-        ]
-        lines.append(f"| {rung} | {' | '.join(cells)} |")
-    dates = [_dates(slug, several.index) for slug in registry.gpus()]
-    said = (
-        "Rungs that were recorded on more than one GPU, beside cuBLAS of the same precision, and "
-        "in FP32 as a share of what the FP32 units of the same GPU reach alone; empty where that "
-        "is not recorded. Tensor cores are at the limit of power, where the clock falls and their "
-        f"roof with it, so their rungs have no such share. Recorded: {', '.join(dates)}."
-    )
-    return "\n".join([*lines, "", said])
-
-
-def _dates(slug: str, names: Iterable[str]) -> str:
-    """The GPU, and on which days these of its rungs were recorded, from the first to the last."""
-    with registry.records_of(slug):
-        told = [
-            runs.entry(Measured(ladder.find(name)))["provenance"]
-            for name in names
-            if runs.is_recorded(ladder.find(name))
-        ]
-    return f"{told[0]['gpu']} {_span(_day(one['recorded']) for one in told)}"
-
-
-def updated(readme: str) -> str:
-    """`readme` with the made part renewed. Raises ValueError where its markers are not there."""
-    pattern = re.compile(re.escape(BEGIN) + ".*?" + re.escape(END), re.S)
-    if not pattern.search(readme):
-        raise ValueError(f"README.md has no part between '{BEGIN}' and '{END}'")
-    return pattern.sub(lambda _: made(), readme)
-
-
-def _view():
-    from gemmlab.plots import kernel_view
-
-    return kernel_view(facts.of(load("03_shared_memory")), roofs.recorded_ceilings())
-
-
-def _shown(path: Path, picture) -> str:
-    return f"![{picture.caption}]({path.relative_to(ROOT).as_posix()})"
-
-
-def thumbnails() -> dict[Path, Image.Image]:
-    """For each row of the ladder its small picture, and the file that it belongs in."""
-    from gemmlab.plots import thumbnails
-
-    pictures = {CEILINGS.name: thumbnails.roofs_thumbnail(roofs.recorded_ceilings())}
-    for rung in RUNGS:
-        pictures[rung.name] = thumbnails.thumbnail(facts.of(load(rung.name)))
-    pictures |= {one.name: one.draw() for one in chapters()}
-    return {thumbnail_path(name): picture for name, picture in sorted(pictures.items())}
-
-
 def thumbnail_path(name: str) -> Path:
     return PICTURES / "thumbnails" / f"{name}.png"
-
-
-def main() -> None:
-    for path, picture in thumbnails().items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        drawn = io.BytesIO()
-        picture.save(drawn, format="png", optimize=True)
-        files.write(path, drawn.getvalue())
-    figures = ((VIEW, _view), (SHAPES, shape_shares), (CLIMB, climb), (SHARES, shares))
-    for path, draw in figures:
-        files.write(path, draw().png())
-    files.write(README, updated(README.read_text(encoding="utf-8")).encode())
-
-
-if __name__ == "__main__":
-    try:
-        main()
-    except (files.NotWritten, BadRecord, NoRecord, StaleRecord) as error:
-        sys.exit(f"gemmlab: {error}")
-    except KeyboardInterrupt:
-        print("gemmlab: stopped", file=sys.stderr)
-        sys.exit(STOPPED)

@@ -80,9 +80,6 @@ def copy(tmp_path_factory):
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name)
-    kept = ROOT / "build" / "site-cache"
-    if kept.is_dir():  # what `make test-site` rendered
-        shutil.copytree(kept, folder / "build" / "site-cache")
     assert shell("make setup", folder).returncode == 0
     return folder
 
@@ -125,7 +122,7 @@ def test_every_line_of_a_block_is_a_command_or_python():
 def test_test_all_runs_what_is_not_run_here():
     done = shell("make --dry-run test-all", ROOT)
     assert done.returncode == 0
-    for part in ("notebooks tests", "-m gemmlab.site", "tests/site", "tests/readme"):
+    for part in ("notebooks tests", "-m tools.site", "tests/site", "tests/readme"):
         assert part in done.stdout
 
 

@@ -30,8 +30,8 @@ def dead(path: str, target: str) -> bool:
     if to.startswith("..") or not (SITE / to).is_file():
         return True
     anchor = unquote(parts.fragment)
-    if not anchor or not to.endswith(".html") or (to == "speeds.html" and "=" in anchor):
-        return False  # what is chosen among the speeds stands in the address
+    if not anchor or not to.endswith(".html"):
+        return False
     return anchor not in parsed(to).ids
 
 

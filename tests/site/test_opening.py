@@ -6,7 +6,7 @@ from built import SITE, Watched, parsed
 DESKTOP, PHONE = {"width": 1400, "height": 1000}, {"width": 390, "height": 844}  # pixels
 MOST_BYTES = 2e6  # of a notebook's page, before the reader does anything
 # Pages that show code are all made alike: of each folder of the package one is opened.
-CODE = ("gemmlab/", "tests/", "benchmarks/", "requirements/")
+CODE = ("gemmlab/", "tools/", "tests/", "benchmarks/", "requirements/")
 
 TRANSFERRED = """() => performance.getEntriesByType('navigation')
     .concat(performance.getEntriesByType('resource'))

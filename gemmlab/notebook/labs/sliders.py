@@ -17,7 +17,7 @@ from gemmlab.loading import load
 from gemmlab.measure.timing import TimingError
 from gemmlab.notebook.labs.lab_view import LINES_TITLE, NUMBERS_TITLE, View, known_roofs, view_of
 from gemmlab.notebook.labs.panel import PAPER, picture, status
-from gemmlab.notebook.labs.refusal import USE, reason_of, refusal
+from gemmlab.notebook.labs.refusal import reason_of, refusal
 from gemmlab.plots.style import FAINT, VERMILION
 from ptxsim import LaunchError
 from ptxsim.architectures import ARCHS, SIMULATED_ARCH
@@ -156,7 +156,7 @@ class Lab(ipywidgets.VBox):
         for one in self.rung.parameters:
             value = _label(one.name, one.meaning, changes.get(one.name))
             self.labels[one.name].value = value
-        self.offer.description = USE.format(changes=ladder.listed(changes))
+        self.offer.description = f"Use {ladder.listed(changes)}"
         self.offer.layout.display = None if changes else "none"
 
     def _take_offer(self, _button) -> None:

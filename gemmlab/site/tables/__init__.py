@@ -1,4 +1,0 @@
-"""What pages of docs/ only name by a mark, made of records, notebooks and counts: Markdown.
-
-profiler is for docs/nsight_compute.md, teaching for docs/teaching.md.
-"""
