@@ -12,6 +12,25 @@ KERNELS = ROOT / "kernels"
 NOTEBOOKS = ROOT / "notebooks"
 RESULTS = ROOT / "results"
 
+COMMON = KERNELS / "common"
+"""Headers that several rungs include."""
+
+INCLUDE_FOLDERS = (KERNELS, COMMON, *sorted(p for p in KERNELS.glob("[0-9]*") if p.is_dir()))
+"""Where `#include "..."` finds a file: rungs, COMMON, then for each rung the folder of what it
+alone needs. A name is in one of them only.
+"""
+
+
+def kernel_file(name: str) -> Path:
+    """The rung, probe or header of this name, such as "tiles.cuh"; below KERNELS if it is new."""
+    paths = (folder / name for folder in INCLUDE_FOLDERS)
+    return next((path for path in paths if path.is_file()), KERNELS / name)
+
+
+def kernel_files() -> list[Path]:
+    """All rungs, probes and headers, folder by folder."""
+    return [path for folder in INCLUDE_FOLDERS for path in sorted(folder.glob("*.cu*"))]
+
 
 class NoCheckout(Exception):
     """Something is to be written that belongs into a checkout. The message says what to do."""

@@ -11,11 +11,19 @@ from gemmlab import simulator
 from gemmlab.kernel.operands import Operands, random_matrix
 from gemmlab.ladder import Problem
 from gemmlab.ladder.precision import BRAIN, HALF, SINGLE
-from gemmlab.lessons.multi_gpu import by_processes, in_turn, order, rank_sum
+from gemmlab.lessons.multi_gpu import by_processes, in_turn, order
 from gemmlab.lessons.multi_gpu import schedules as make
-from gemmlab.lessons.multi_gpu.arithmetic import Bounded, ByKernel
-from gemmlab.lessons.multi_gpu.ranks import Grid, ScheduleError, length, parts, squarest
-from gemmlab.lessons.multi_gpu.steps import COPIES, Collective
+from gemmlab.lessons.multi_gpu.gpus import rank_sum
+from gemmlab.lessons.multi_gpu.in_turn import Bounded, ByKernel
+from gemmlab.lessons.multi_gpu.schedule import (
+    COPIES,
+    Collective,
+    Grid,
+    ScheduleError,
+    length,
+    parts,
+    squarest,
+)
 
 SHAPES = [(37, 29, 41), (16, 8, 24), (3, 5, 2), (1, 1, 1), (5, 7, 0), (0, 3, 4), (4, 0, 4)]
 UNEVEN = Problem(37, 29, 41)

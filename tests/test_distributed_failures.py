@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from gemmlab.ladder import Problem
-from gemmlab.lessons.multi_gpu import by_processes, team
+from gemmlab.lessons.multi_gpu import by_processes
 from gemmlab.lessons.multi_gpu import schedules as make
-from gemmlab.lessons.multi_gpu.arithmetic import ByKernel
-from gemmlab.lessons.multi_gpu.gpus import runner
-from gemmlab.lessons.multi_gpu.team import RankFailed
+from gemmlab.lessons.multi_gpu.gpus import runner, team
+from gemmlab.lessons.multi_gpu.gpus.team import RankFailed
+from gemmlab.lessons.multi_gpu.in_turn import ByKernel
 
 SHORT_S, FOR_EVER_S = 1.0, 60
 PROBLEM = Problem(8, 8, 8)

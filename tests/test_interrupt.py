@@ -11,8 +11,8 @@ import time
 import pytest
 from jupyter_client.manager import start_new_kernel
 
+from gemmlab.notebook import lab as sliders
 from gemmlab.notebook import overview
-from gemmlab.notebook.labs import sliders
 from gemmlab.plots import thumbnails
 
 EMPTY = 'extern "C" __global__ void empty() {}'

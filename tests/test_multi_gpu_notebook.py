@@ -10,11 +10,11 @@ from gemmlab.ladder.precision import HALF
 from gemmlab.lessons.multi_gpu import exercises
 from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu import tables as several_gpus
-from gemmlab.lessons.multi_gpu.arithmetic import ByKernel
-from gemmlab.lessons.multi_gpu.clock import Machine, link_needed
+from gemmlab.lessons.multi_gpu.in_turn import ByKernel
 from gemmlab.lessons.multi_gpu.lab import ranks_lab
-from gemmlab.lessons.multi_gpu.lines import schedule_lines
-from gemmlab.lessons.multi_gpu.ranks import Grid
+from gemmlab.lessons.multi_gpu.schedule import Grid
+from gemmlab.lessons.multi_gpu.schedules import schedule_lines
+from gemmlab.lessons.multi_gpu.timeline import Machine, link_needed
 from gemmlab.records import runs
 from gemmlab.records.runs import Measured
 

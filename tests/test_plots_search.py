@@ -6,10 +6,11 @@ from figures import *  # noqa: F403
 from figures import axes, words
 
 from gemmlab.lessons.autotuning import figures as autotuning_figures
-from gemmlab.lessons.autotuning import landscape, shape_rule, trials
+from gemmlab.lessons.autotuning import shape_rule, trials, tuner
+from gemmlab.lessons.autotuning import space as landscape
+from gemmlab.lessons.autotuning import space as recorded
 from gemmlab.lessons.autotuning.cost_model import Terms
 from gemmlab.lessons.autotuning.lab import search_lab
-from gemmlab.search import recorded, tuner
 
 SQUARE, ODD = (4096, 4096, 4096), (1001, 777, 513)
 NINE, TEN = "09_double_buffering", "10_register_banks"

@@ -23,8 +23,8 @@ import gemmlab as gl
 from gemmlab import ladder
 from gemmlab.folders import NOTEBOOKS, ROOT
 from gemmlab.ladder import RUNGS
-from gemmlab.lessons.warp_specialized.ring_player import RingPlayer
-from gemmlab.notebook.labs.refusal import reason_of, refusal
+from gemmlab.lessons.warp_specialized.lab import RingPlayer
+from gemmlab.notebook.lab import reason_of, refusal
 from gemmlab.site import cache, lab_views, labs, player_frames, players
 from gemmlab.site.constraint_tables import FAMILY, tables
 from gemmlab.site.interactive import Call, Loaded, calls

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from gemmlab.cuda.architectures import SIMULATED_ARCH
@@ -13,7 +12,7 @@ from gemmlab.loading import load
 from gemmlab.records import roofs, runs
 from gemmlab.records.registry import of_each
 from gemmlab.sass import loops
-from gemmlab.sass.inner_loop import CLASSES, MULTIPLY_ADD, class_of
+from gemmlab.sass.inner_loop import CLASSES, MULTIPLY_ADD
 
 if TYPE_CHECKING:
     import pandas
@@ -43,36 +42,6 @@ def issue_slots(kernels: Iterable[Kernel] | None = None) -> pandas.DataFrame:
         rungs = list(filter(runs.is_recorded, rungs)) or rungs
         kernels = [load(rung.name, SIMULATED_ARCH) for rung in rungs]
     return pandas.DataFrame(of_each(kernels, _row))
-
-
-def of_a_warp(kernels: Mapping[str, Kernel], depth: int) -> pandas.DataFrame:
-    """What a warp that multiplies issues for `depth` steps along K, a column for each kernel.
-
-    Rows: issue slots of each class of instructions, of all, the FFMAs in percent of them, and the
-    cycles that FFMAs wait for registers, as Loop.waits() counts them. The code is that for sm_90a,
-    without a GPU. Where other warps bring the tiles, the change of stage counts once for each
-    stage. Raises ValueError for a depth that is not whole stages of each, and what sass.loop()
-    raises.
-    """
-    import pandas
-
-    found = {}
-    for name, kernel in kernels.items():
-        stages, rest = divmod(depth, kernel.rung.depth(kernel.settings))
-        if rest or not stages:
-            raise ValueError(f"depth is {depth}, which is no whole stages of {name}")
-        trip, adds = loops.loop(kernel, SIMULATED_ARCH), loops.adds_per_tile(kernel)
-        slots = Counter({kind: n * adds // trip.mix[MULTIPLY_ADD] for kind, n in trip.mix.items()})
-        if trip.mix[MULTIPLY_ADD] < adds:
-            slots += Counter(map(class_of, loops.change_of_stage(kernel)))
-        every = {kind: stages * slots[kind] for kind in CLASSES}
-        total, waits = sum(every.values()), stages * trip.waits() * adds // trip.mix[MULTIPLY_ADD]
-        share = round(100 * every[MULTIPLY_ADD] / total, 1)
-        found[name] = pandas.Series(
-            every | {"issue slots": total, "FFMA, %": share, "waits for registers": waits},
-            dtype=object,
-        )
-    return pandas.DataFrame(found)
 
 
 def _row(kernel: Kernel) -> dict[str, object]:

@@ -14,7 +14,7 @@ from gemmlab.kernel.fingerprint import code_hash
 from gemmlab.ladder import Rung, Settings
 from gemmlab.loading import load
 from gemmlab.notebook.heat import Heat
-from gemmlab.notebook.labs.lab_view import known_roofs, view_of
+from gemmlab.notebook.lab import known_roofs, view_of
 from gemmlab.processes import workers
 from gemmlab.site import cache as kept
 from gemmlab.site.cache import Shelf, code_of, key_of

@@ -16,8 +16,8 @@ from pathlib import Path
 from gemmlab import files, ladder
 from gemmlab.cuda.architectures import SIMULATED_ARCH
 from gemmlab.ladder import RUNGS, Rung, Settings
-from gemmlab.notebook.labs import refusal
-from gemmlab.notebook.labs.lab_view import LINES_TITLE, NUMBERS_TITLE, known_roofs
+from gemmlab.notebook import lab as refusal
+from gemmlab.notebook.lab import LINES_TITLE, NUMBERS_TITLE, known_roofs
 from gemmlab.site import cache as kept
 from gemmlab.site import lab_views
 from gemmlab.site.constraint_tables import tables

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from gemmlab.kernel.fingerprint import code_hash
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.lessons.warp_specialized.ring_player import STAGES, RingPlayer
+from gemmlab.lessons.warp_specialized.lab import STAGES, RingPlayer
 from gemmlab.loading import load
-from gemmlab.notebook.labs.step_player import StepPlayer, step_player
+from gemmlab.notebook.step_player import StepPlayer, step_player
 from gemmlab.processes import workers
 from gemmlab.site.cache import Shelf, code_of, key_of
 from gemmlab.site.interactive import RING_PLAYER, Call

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from gemmlab import files
 from gemmlab.folders import NOTEBOOKS
-from gemmlab.lessons.warp_specialized import ring_player
-from gemmlab.notebook.labs import step_player
+from gemmlab.lessons.warp_specialized import lab as ring_player
+from gemmlab.notebook import step_player
 from gemmlab.site import cache as kept
 from gemmlab.site.interactive import LAB, RING_PLAYER, Call, calls
 from gemmlab.site.labs import Progress

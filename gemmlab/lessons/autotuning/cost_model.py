@@ -22,11 +22,10 @@ from gemmlab.cuda.architectures import WARP
 from gemmlab.cuda.device import arch_of
 from gemmlab.cuda.occupancy import SM_PARTITIONS, occupancy
 from gemmlab.ladder import SIMULATED, SINGLE, IllegalSetting, Problem, Rung, Settings
+from gemmlab.lessons.autotuning.space import Point, Recorded
 from gemmlab.loading import load
 from gemmlab.records import runs
 from gemmlab.records.roofs import Ceilings, recorded_ceilings
-from gemmlab.search.recorded import Recorded
-from gemmlab.search.space import Point
 from gemmlab.simulator.counters import BANK_BYTES, BANKS, FMA_METRIC, METRICS, SECTOR_BYTES
 
 if TYPE_CHECKING:
@@ -255,7 +254,7 @@ def table(names: tuple[str, ...], shape: tuple[int, int, int], keep: int = 10) -
     """
     import pandas
 
-    from gemmlab.search.recorded import recorded
+    from gemmlab.lessons.autotuning.space import recorded
 
     rows = []
     for name in names:

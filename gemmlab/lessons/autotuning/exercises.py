@@ -9,11 +9,11 @@ from statistics import median
 
 from gemmlab import ladder
 from gemmlab.ladder import Problem
-from gemmlab.lessons.autotuning import cost_model, landscape
+from gemmlab.lessons.autotuning import cost_model
+from gemmlab.lessons.autotuning import space as landscape
 from gemmlab.lessons.autotuning.cost_model import Own
+from gemmlab.lessons.autotuning.space import Point, Recorded, Space, space_of
 from gemmlab.lessons.autotuning.trials import NEAR
-from gemmlab.search.recorded import Recorded
-from gemmlab.search.space import Point, Space, space_of
 
 SEEDS = 20
 BETTER = 0.1  # of a correlation of ranks: what a term must add

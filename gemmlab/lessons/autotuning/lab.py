@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ipywidgets
 
+from gemmlab.lessons.autotuning import tuner
 from gemmlab.lessons.autotuning.figures.strategies import one_search
-from gemmlab.notebook.labs.panel import picture, status
-from gemmlab.search import tuner
-from gemmlab.search.recorded import Recorded, recorded
+from gemmlab.lessons.autotuning.space import Recorded, recorded
+from gemmlab.notebook.widgets import picture, status
 
 SEEDS = 50
 

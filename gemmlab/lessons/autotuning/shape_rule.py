@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 from gemmlab import ladder
 from gemmlab.ladder import LadderError
 from gemmlab.lessons.autotuning import cost_model
+from gemmlab.lessons.autotuning.space import Point, Recorded, recorded
 from gemmlab.records import tuning
 from gemmlab.records.tuning import Shape
-from gemmlab.search.recorded import Recorded, recorded
-from gemmlab.search.space import Point
 
 if TYPE_CHECKING:
     import pandas

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from gemmlab.search import tuner
-from gemmlab.search.recorded import Recorded
-from gemmlab.search.tuner import Search
+from gemmlab.lessons.autotuning import tuner
+from gemmlab.lessons.autotuning.space import Recorded
+from gemmlab.lessons.autotuning.tuner import Search
 
 if TYPE_CHECKING:
     import numpy

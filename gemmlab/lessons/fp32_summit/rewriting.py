@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from gemmlab.cuda import nvrtc
 from gemmlab.cuda.control_bits import Control
 from gemmlab.cuda.disassembler import (
     INSTRUCTION_BYTES,
@@ -22,8 +23,10 @@ from gemmlab.cuda.disassembler import (
     parse,
     section,
 )
+from gemmlab.cuda.options import options_for
+from gemmlab.kernel.kernel import Kernel
 from gemmlab.lessons.fp32_summit import hazards
-from gemmlab.lessons.fp32_summit.effects import effect, values
+from gemmlab.lessons.fp32_summit.hazards import effect, values
 from gemmlab.sass.inner_loop import MULTIPLY_ADD, SHARED_LOAD, class_of, inner_loop, runs_of
 
 NEAR = 30  # slots: loads that lie closer together belong to one step
@@ -66,6 +69,17 @@ class Line:
     def set_control(self, control: Control) -> None:
         self.one = replace(self.one, control=control)
         self.upper = control.put_into(self.upper)
+
+
+def compiled_here(kernel: Kernel) -> bytes:
+    """Its cubin, compiled now by the NVRTC that is installed. Raises NoCompiler, CompileError."""
+    options, name = options_for(kernel.settings), kernel.rung.path.name
+    return nvrtc.compile_anew(kernel.text, name, arch=kernel.arch, options=options).cubin
+
+
+def nvrtc_version() -> str:
+    """Of the NVRTC that is installed, such as "13.0". Raises NoCompiler."""
+    return nvrtc.version()
 
 
 def rewritten(cubin: bytes, entry: str, change: Change) -> bytes:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from gemmlab import ladder
 from gemmlab.analysis import counters
-from gemmlab.analysis.recorded import stalls
-from gemmlab.cuda.architectures import LIMITS, base
+from gemmlab.analysis import recorded as stalls
+from gemmlab.cuda.architectures import LIMITS, SIMULATED_ARCH, base
+from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import SINGLE
 from gemmlab.lessons.fp32_summit import steps as summit_steps
 from gemmlab.lessons.fp32_summit.rewriting import Change
@@ -29,6 +31,8 @@ from gemmlab.lessons.tma_wgmma.tables import SHARES
 from gemmlab.records import runs
 from gemmlab.records.registry import of_one_gpu
 from gemmlab.records.runs import Measured
+from gemmlab.sass import loops
+from gemmlab.sass.inner_loop import CLASSES, MULTIPLY_ADD, class_of
 
 if TYPE_CHECKING:
     import pandas
@@ -74,6 +78,36 @@ def _settings(step: Step) -> str:
     return f"{step.rung.name} {ladder.written(changed)}".rstrip()
 
 
+def issue_slots(kernels: Mapping[str, Kernel], depth: int) -> pandas.DataFrame:
+    """What a warp that multiplies issues for `depth` steps along K, a column for each kernel.
+
+    Rows: issue slots of each class of instructions, of all, the FFMAs in percent of them, and the
+    cycles that FFMAs wait for registers, as Loop.waits() counts them. The code is that for sm_90a,
+    without a GPU. Where other warps bring the tiles, the change of stage counts once for each
+    stage. Raises ValueError for a depth that is not whole stages of each, and what sass.loop()
+    raises.
+    """
+    import pandas
+
+    columns = {}
+    for name, kernel in kernels.items():
+        stages, rest = divmod(depth, kernel.rung.depth(kernel.settings))
+        if rest or not stages:
+            raise ValueError(f"depth is {depth}, which is no whole stages of {name}")
+        trip, adds = loops.loop(kernel, SIMULATED_ARCH), loops.adds_per_tile(kernel)
+        slots = Counter({kind: n * adds // trip.mix[MULTIPLY_ADD] for kind, n in trip.mix.items()})
+        if trip.mix[MULTIPLY_ADD] < adds:
+            slots += Counter(map(class_of, loops.change_of_stage(kernel)))
+        every = {kind: stages * slots[kind] for kind in CLASSES}
+        total, waits = sum(every.values()), stages * trip.waits() * adds // trip.mix[MULTIPLY_ADD]
+        share = round(100 * every[MULTIPLY_ADD] / total, 1)
+        columns[name] = pandas.Series(
+            every | {"issue slots": total, "FFMA, %": share, "waits for registers": waits},
+            dtype=object,
+        )
+    return pandas.DataFrame(columns)
+
+
 def cycles(idle: Mapping[str, float]) -> pandas.DataFrame:
     """Where the cycles of all SMs went at LARGE³, in percent, a column for each rung in float32.
 
@@ -112,8 +146,8 @@ def _cycles(name: str, idle: float) -> dict[str, float]:
 def by_counts(counts: pandas.DataFrame, slots: pandas.DataFrame) -> pandas.DataFrame:
     """What 22 should reach if its slots and SMs without work were all that changed after 10.
 
-    counts: as traced.sharing.idle gives for "whole tiles" and "stream-K". slots: as
-    issue_slots.of_a_warp gives for both rungs. A row for each of their squares that is recorded:
+    counts: as sharing.idle gives for "whole tiles" and "stream-K". slots: as
+    issue_slots gives for both rungs. A row for each of their squares that is recorded:
     TFLOP/s of 10 as recorded, those expected, and those of 22 as recorded. Raises what
     registry.Table.read raises.
     """

@@ -7,12 +7,12 @@ import numpy as np
 from gemmlab import simulator
 from gemmlab.cuda.architectures import WARP
 from gemmlab.cuda.options import options_for
-from gemmlab.folders import KERNELS
+from gemmlab.folders import kernel_file
 from gemmlab.ladder import Precision, Settings
 from gemmlab.ladder.probes import LANES_PROBE, lanes_macros
 from gemmlab.ladder.probes import MMA_TYPES as TYPES
 
-PROBE = KERNELS / f"{LANES_PROBE}.cu"
+PROBE = kernel_file(f"{LANES_PROBE}.cu")
 ROWS = 16  # of A, and columns of what is drawn
 BASE, DIGITS = 4, 4  # of numbers that are written in digits which all types hold
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 import ipywidgets
 
 from gemmlab.ladder import Precision, Problem
-from gemmlab.lessons.multi_gpu import clock
+from gemmlab.lessons.multi_gpu import timeline as clock
 from gemmlab.lessons.multi_gpu.cases import CHUNKS, CUBE, MAKERS
-from gemmlab.lessons.multi_gpu.clock import Machine
 from gemmlab.lessons.multi_gpu.figures import rank_timeline
-from gemmlab.lessons.multi_gpu.ranks import ScheduleError
+from gemmlab.lessons.multi_gpu.schedule import ScheduleError
 from gemmlab.lessons.multi_gpu.schedules import one_rank
-from gemmlab.notebook.labs.panel import PAPER, picture, status
+from gemmlab.lessons.multi_gpu.timeline import Machine
+from gemmlab.notebook.widgets import PAPER, picture, status
 from gemmlab.plots.style import VERMILION
 
 SIZES = tuple(2**n for n in range(9, 16))
@@ -82,8 +82,8 @@ class RanksLab(ipywidgets.VBox):
         problem = Problem(at["M"], at["N"], at["K"])
         try:
             schedule = MAKERS[at["schedule"]](problem, at["GPUs"], chunks=at["chunks"])
-            found = clock.timeline(schedule, machine, self._precision)
-            alone = clock.timeline(one_rank(problem), machine, self._precision).ms
+            found = clock.modelled(schedule, machine, self._precision)
+            alone = clock.modelled(one_rank(problem), machine, self._precision).ms
         except ScheduleError as reason:
             self.picture.value, self.caption.value = b"", ""
             self.message.value = status(f"No picture: {reason}.", VERMILION)

@@ -14,8 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import combinations
 
-from gemmlab.lessons.multi_gpu.ranks import ScheduleError
-from gemmlab.lessons.multi_gpu.steps import Collective, Part, Schedule, Step
+from gemmlab.lessons.multi_gpu.schedule import Collective, Part, Schedule, ScheduleError, Step
 
 Unit = list[tuple[int, Step]]  # a step of one rank, or a collective with that of each member
 

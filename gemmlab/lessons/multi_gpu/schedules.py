@@ -9,9 +9,11 @@ Sizes need not be multiples of anything.
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+
 from gemmlab.ladder import Problem
-from gemmlab.lessons.multi_gpu.ranks import Grid, length, parts, whole
-from gemmlab.lessons.multi_gpu.steps import (
+from gemmlab.lessons.multi_gpu.schedule import (
     ALL_GATHER,
     BROADCAST,
     COPIES,
@@ -19,6 +21,7 @@ from gemmlab.lessons.multi_gpu.steps import (
     PRODUCTS,
     Buffer,
     Collective,
+    Grid,
     Held,
     Message,
     Part,
@@ -26,8 +29,12 @@ from gemmlab.lessons.multi_gpu.steps import (
     Schedule,
     Step,
     Sum,
+    length,
+    parts,
     spans_to_parts,
+    whole,
 )
+from gemmlab.report import Listing
 
 SLOTS = 2  # of chunks: one is multiplied, one is on its way
 COLUMN, ROW, SUMMA, ONE = "column parallel", "row parallel", "SUMMA", "one rank"
@@ -238,3 +245,28 @@ def _slim(step: Step) -> Step | None:
     if isinstance(work, Product):
         return step if work.c.rows else None
     return step if work.into.rows else None
+
+
+MARK = "# the steps of a "
+
+
+def schedule_lines(maker: Callable[..., Schedule]) -> Listing:
+    """From the mark in a maker's source to the end of that block, with the numbers of the file.
+
+    Raises ValueError for a function without a mark.
+    """
+    source, first = inspect.getsourcelines(maker)
+    begins = [at for at, line in enumerate(source) if line.strip().startswith(MARK)]
+    if not begins:
+        raise ValueError(f"{maker.__name__} has no line that begins with {MARK!r}")
+    at = begins[0]
+    margin = len(source[at]) - len(source[at].lstrip())
+    kept = [source[at]]
+    for line in source[at + 1 :]:
+        if line.strip() and len(line) - len(line.lstrip()) < margin:
+            break
+        kept.append(line)
+    text = "".join(line[margin:] if line.strip() else line for line in kept)
+    text = "\n".join(line.partition("  # fmt")[0].rstrip() for line in text.rstrip().split("\n"))
+    numbers = tuple(range(first + at, first + at + text.count("\n") + 1))
+    return Listing(text, "python", numbers)

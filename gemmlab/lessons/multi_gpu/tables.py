@@ -11,13 +11,13 @@ import numpy as np
 from gemmlab import ladder
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import Precision, Problem
-from gemmlab.lessons.multi_gpu import cases, clock, in_turn, recorded
+from gemmlab.lessons.multi_gpu import cases, in_turn, recorded
 from gemmlab.lessons.multi_gpu import schedules as make
-from gemmlab.lessons.multi_gpu.arithmetic import Bounded, ByKernel
-from gemmlab.lessons.multi_gpu.clock import Machine
+from gemmlab.lessons.multi_gpu import timeline as clock
 from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL
-from gemmlab.lessons.multi_gpu.steps import Schedule
-from gemmlab.lessons.multi_gpu.timeline import PRODUCT, Timeline
+from gemmlab.lessons.multi_gpu.in_turn import Bounded, ByKernel
+from gemmlab.lessons.multi_gpu.schedule import Schedule
+from gemmlab.lessons.multi_gpu.timeline import PRODUCT, Machine, Timeline
 from gemmlab.records import roofs, runs
 from gemmlab.records.runs import Measured
 
@@ -137,7 +137,7 @@ def _model(row) -> Timeline:
     links = {NCCL: row.all_reduce_gbytes, DMA_ENGINES: row.peer_copy_gbytes}
     machine = Machine(rate, memory, 1e9 * links[row.moved_by], gpus_per_host=row.ranks)
     schedule = cases.MAKERS[row.schedule](problem, row.ranks)
-    return clock.timeline(schedule, machine, cases.of(row.kernel).precision)
+    return clock.modelled(schedule, machine, cases.of(row.kernel).precision)
 
 
 def grown() -> pandas.DataFrame:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gemmlab.analysis.traced.block_replay import COPY, NOTHING, READ, Move, Played
+from gemmlab.analysis.block_replay import COPY, NOTHING, READ, Move, Played
 from gemmlab.kernel.trace import Trace
 
 # What a warp does. It copies its part of a tile into a place and leaves its arrival at the place's

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from gemmlab import simulator
-from gemmlab.folders import KERNELS
+from gemmlab.folders import kernel_file
 from gemmlab.kernel.compiler import options_for
 from gemmlab.ladder import PIECES_PROBE
 from gemmlab.ladder.probes import PIECE
 
-PROBE = KERNELS / f"{PIECES_PROBE}.cu"
+PROBE = kernel_file(f"{PIECES_PROBE}.cu")
 LANES = 32
 
 

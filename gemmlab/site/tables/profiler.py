@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from gemmlab.analysis import counters, known_differences
+from gemmlab.analysis import recorded as recorded_stalls
 from gemmlab.analysis.counters import ACTIVE_WARPS
 from gemmlab.analysis.judgement import TRAFFIC
-from gemmlab.analysis.recorded import stalls as recorded_stalls
 from gemmlab.kernel.fingerprint import code_hash
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.trace import Trace

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from gemmlab.cuda.architectures import WARP
-from gemmlab.lessons.batched.copies import BANKS, WORD_BYTES, Copy
+from gemmlab.lessons.batched.tables import BANKS, WORD_BYTES, Copy
 from gemmlab.plots import style
 from gemmlab.plots.matrix import SECTOR_BYTES
 from gemmlab.plots.picture import Picture

@@ -9,19 +9,18 @@ write and wait for these flags; the host is not asked.
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
-from gemmlab.lessons.multi_gpu.arithmetic import rows_of
-from gemmlab.lessons.multi_gpu.gpus import stream_values
-from gemmlab.lessons.multi_gpu.in_turn import Buffers
-from gemmlab.lessons.multi_gpu.steps import Collective, Message, Schedule, Step
-from gemmlab.lessons.multi_gpu.team import RankFailed
+from gemmlab.lessons.multi_gpu.gpus.team import RankFailed
+from gemmlab.lessons.multi_gpu.in_turn import Buffers, rows_of
+from gemmlab.lessons.multi_gpu.schedule import Collective, Message, Schedule, Step
 
 READY, DONE = range(2)  # kinds of flags
 FLAGS = "flags"  # the name under which a rank shows them to others
@@ -88,15 +87,15 @@ class DmaEngines:
         def enqueue(stream) -> None:
             run = next(runs)
             for flag in ready_there:
-                stream_values.write(stream.ptr, flag, run)
+                write_value(stream.ptr, flag, run)
             for flag in ready_here:
-                stream_values.wait(stream.ptr, flag, run)
+                wait_for_value(stream.ptr, flag, run)
             for copy in copies:
                 copy(stream.ptr)
             for flag in done_there:
-                stream_values.write(stream.ptr, flag, run)
+                write_value(stream.ptr, flag, run)
             for flag in done_here:
-                stream_values.wait(stream.ptr, flag, run)
+                wait_for_value(stream.ptr, flag, run)
 
         return enqueue
 
@@ -164,7 +163,7 @@ def _handle(array) -> np.ndarray:
     """How another process finds it: bytes."""
     from cupy.cuda import runtime
 
-    begins = stream_values.allocation_of(array.data.ptr)
+    begins = allocation_of(array.data.ptr)
     offset = (array.data.ptr - begins).to_bytes(OFFSET_BYTES, "little")
     return np.frombuffer(runtime.ipcGetMemHandle(begins) + offset, np.uint8)
 
@@ -197,3 +196,50 @@ def _opened(opened: dict[bytes, int], handle: np.ndarray, rank: int, other: int)
                 f"GPU {rank} cannot map memory of GPU {other} ({error}): let NCCL move it"
             ) from None
     return opened[of_allocation] + int.from_bytes(offset, "little")
+
+
+AT_LEAST = 0  # CU_STREAM_WAIT_VALUE_GEQ: the difference, as a signed number, is not negative
+WITH_BARRIER = 0  # what the stream did before is seen by whoever sees the number
+
+
+class StreamValueError(RuntimeError):
+    """The driver refused; the message says what and with which error."""
+
+
+def write_value(stream: int, address: int, value: int) -> None:
+    """Enqueue on a stream, given by its pointer: store `value`, 32 bits, at an address.
+
+    Raises StreamValueError, as all here do.
+    """
+    _call("cuStreamWriteValue32_v2", stream, address, value, WITH_BARRIER)
+
+
+def wait_for_value(stream: int, address: int, value: int) -> None:
+    """Enqueue: go on when the 32 bits at an address of this GPU are `value`, or more."""
+    _call("cuStreamWaitValue32_v2", stream, address, value, AT_LEAST)
+
+
+def _call(name: str, stream: int, address: int, value: int, flags: int) -> None:
+    _check(name, getattr(_driver(), name)(
+        ctypes.c_void_p(stream), ctypes.c_uint64(address), ctypes.c_uint32(value),
+        ctypes.c_uint(flags),
+    ))  # fmt: skip
+
+
+def allocation_of(address: int) -> int:
+    """Where the allocation begins in which an address of GPU memory lies."""
+    base, size = ctypes.c_uint64(), ctypes.c_size_t()
+    _check("cuMemGetAddressRange_v2", _driver().cuMemGetAddressRange_v2(
+        ctypes.byref(base), ctypes.byref(size), ctypes.c_uint64(address)
+    ))  # fmt: skip
+    return base.value
+
+
+def _check(name: str, code: int) -> None:
+    if code:
+        raise StreamValueError(f"{name} failed (CUDA error {code})")
+
+
+@cache
+def _driver():
+    return ctypes.CDLL("libcuda.so.1")

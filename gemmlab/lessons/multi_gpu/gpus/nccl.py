@@ -6,9 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from gemmlab.lessons.multi_gpu.arithmetic import rows_of
-from gemmlab.lessons.multi_gpu.in_turn import Buffers
-from gemmlab.lessons.multi_gpu.steps import ALL_GATHER, BROADCAST, Collective, Part, Step
+from gemmlab.lessons.multi_gpu.in_turn import Buffers, rows_of
+from gemmlab.lessons.multi_gpu.schedule import ALL_GATHER, BROADCAST, Collective, Part, Step
 
 
 class Collectives:

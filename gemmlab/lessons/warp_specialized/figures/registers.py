@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from gemmlab.cuda.architectures import REGISTERS_PER_SM
-from gemmlab.lessons.warp_specialized.register_budget import Share
+from gemmlab.lessons.warp_specialized.tables import Share
 from gemmlab.plots import style
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import LARGE, MARGIN, NORMAL, SMALL, WIDTH, styled

@@ -14,7 +14,7 @@ from gemmlab.lessons.fp8.figures import fp8_errors_tried
 from gemmlab.lessons.fp8.rung import RUNG as FP8
 from gemmlab.lessons.fp8.rung import SCALES
 from gemmlab.loading import load
-from gemmlab.notebook.labs.panel import picture, status
+from gemmlab.notebook.widgets import picture, status
 from gemmlab.plots.style import VERMILION
 from gemmlab.simulator import LaunchError
 

@@ -1,4 +1,4 @@
-"""Variants of a kernel, of edited text or with other settings, counted and compiled."""
+"""Variants of a kernel, counted and compiled; single accesses of a warp to shared memory."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from gemmlab import ladder
 from gemmlab.analysis import counters
 from gemmlab.cuda.architectures import WARP
 from gemmlab.kernel.kernel import Kernel, assembled
+from gemmlab.kernel.trace import Trace, TraceError
 from gemmlab.records import ablations, tuning
 from gemmlab.records.registry import NoRecord, StaleRecord
+from gemmlab.simulator import WarpAccess
 
 if TYPE_CHECKING:
     import pandas
@@ -85,3 +87,32 @@ def _of(
     except (NoRecord, StaleRecord):
         speed = NOT_RECORDED
     return pandas.Series(rows | {SPEED: speed}, dtype=object)
+
+
+def shared_access(trace: Trace, start: str, op: str = "load", warp: int = 0) -> WarpAccess:
+    """The first load or store (`op`) of shared memory by a warp of block (0, 0, 0) on such a line.
+
+    start: how the line of source begins, without its indent. Raises TraceError where no line that
+    begins so has one.
+    """
+    lines = [line.strip() for line in trace.text.splitlines()]
+    for access in trace.run.accesses((0, 0, 0), warp):
+        wanted = (access.space, access.operation) == ("shared", op)
+        if wanted and lines[access.line - 1].startswith(start):
+            return access
+    raise TraceError(
+        f"{trace.kernel_name}: warp {warp} has no {op} of shared memory on a line that begins "
+        f"with {start!r}"
+    )
+
+
+def wavefronts(trace: Trace, start: str, op: str = "load") -> float:
+    """How many wavefronts one access of such a line takes, the mean of all warps that were traced.
+
+    start, op, and what it raises: as of shared_access.
+    """
+    shared_access(trace, start, op)
+    lines = trace.lines
+    there = lines["source"].str.startswith(start) & (lines["space"] == "shared")
+    found = lines[there & (lines["op"] == op)]
+    return float(found["wavefronts"].sum() / found["requests"].sum())

@@ -6,23 +6,124 @@ Every move loads the kernel with the new settings, traces one block of a small p
 from __future__ import annotations
 
 import html
+import math
+from collections.abc import Collection
+from dataclasses import dataclass
 
 import ipywidgets
 
 from gemmlab import ladder
+from gemmlab.analysis import facts as facts_of
 from gemmlab.cuda.architectures import ARCHS, SIMULATED_ARCH
 from gemmlab.cuda.nvrtc import CompileError, NoCompiler
 from gemmlab.cuda.occupancy import OccupancyError
 from gemmlab.kernel.kernel import Kernel, KernelMistake
 from gemmlab.kernel.verify import VerificationError
-from gemmlab.ladder import IllegalSetting, LadderError, Settings
+from gemmlab.ladder import IllegalSetting, LadderError, Rung, Settings
 from gemmlab.loading import load
+from gemmlab.measure.ceilings import CeilingsError
 from gemmlab.measure.timing import TimingError
-from gemmlab.notebook.labs.lab_view import LINES_TITLE, NUMBERS_TITLE, View, known_roofs, view_of
-from gemmlab.notebook.labs.panel import PAPER, picture, status
-from gemmlab.notebook.labs.refusal import USE, reason_of, refusal
+from gemmlab.notebook.heat import Heat, heat
+from gemmlab.notebook.widgets import PAPER, picture, status
+from gemmlab.plots.kernel_view import caption_of, panels, resources
 from gemmlab.plots.style import FAINT, VERMILION
+from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
+from gemmlab.records.roofs import Ceilings, ceilings
 from gemmlab.simulator import LaunchError
+
+DPI = 120  # of the picture: more take longer to draw
+LINES_TITLE = "The kernel's lines and what they cost"
+NUMBERS_TITLE = "All numbers"
+
+
+@dataclass(frozen=True)
+class View:
+    """What is shown of one choice of settings.
+
+    `picture`: a PNG file. `said`: sentences, the caption of the picture first. `lines`: the
+    kernel's source with what each line costs. `numbers`: quantity, value and unit in words.
+    """
+
+    picture: bytes
+    said: tuple[str, ...]
+    lines: Heat
+    numbers: tuple[tuple[str, str, str], ...]
+
+
+def known_roofs() -> tuple[Ceilings | None, str]:
+    """The roofs, or None and why there are none: without a record only the speed is missing."""
+    try:
+        return ceilings(), ""
+    except (NoRecord, StaleRecord, BadRecord, CeilingsError) as reason:
+        return None, f"No roofline: {reason}"
+
+
+def view_of(kernel: Kernel, arch: str, roofs: Ceilings | None, no_roofs: str = "") -> View:
+    """The view of a kernel, with registers and occupancy of `arch`.
+
+    roofs, no_roofs: as known_roofs gives. Raises what gemmlab.analysis.facts.of raises.
+    """
+    found = facts_of.of(kernel, arch)
+    said = (caption_of(found, roofs), *resources(found), no_roofs)
+    numbers = tuple(
+        (quantity, _words(value), unit)
+        for quantity, value, unit in found.table().itertuples(index=False)
+    )
+    return View(panels(found, roofs, DPI), tuple(filter(None, said)), heat(found.trace), numbers)
+
+
+def _words(value) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "not recorded"
+    return value if isinstance(value, str) else f"{value:,.4g}" if value % 1 else f"{value:,.0f}"
+
+
+NO_PICTURE = "No picture: {reason}"
+REASON = "{settings} {broken}."
+NEAREST = "The nearest"
+NEAREST_WITH = "The nearest with {moved}"
+NOTHING_WITH = "Nothing legal has {moved}. The nearest"
+CHANGE = "from {name}={value} to {name}={other}"
+USE = "Use {changes}"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """`words`: the whole sentence. `changes`: the settings that cure it; none where none can."""
+
+    words: str
+    changes: Settings
+
+
+def refusal(rung: Rung, settings: Settings, moved: Collection[str], reason: str) -> Refusal:
+    """Why there is no picture of these settings, and the nearest legal ones.
+
+    moved: the parameters of the last move, which these keep if they can. reason: a sentence.
+    """
+    near = ladder.nearest(rung, settings, keep=moved)
+    changes = {name: value for name, value in near.items() if value != settings[name]}
+    words = NO_PICTURE.format(reason=reason)
+    return Refusal(f"{words} {_way_out(settings, changes, moved)}" if changes else words, changes)
+
+
+def reason_of(rung: Rung, settings: Settings) -> str:
+    """Why settings do not go together, as a sentence; empty where they do."""
+    broken = rung.broken(settings)
+    return REASON.format(settings=ladder.listed(settings), broken=broken) if broken else ""
+
+
+def _way_out(settings: Settings, changes: Settings, moved: Collection[str]) -> str:
+    """What the nearest legal settings change, and whether they keep the last move."""
+    wanted = ladder.listed({name: settings[name] for name in moved})
+    begin = NEAREST_WITH if moved else NEAREST
+    if changes.keys() & set(moved):
+        begin = NOTHING_WITH
+    steps = (
+        CHANGE.format(name=name, value=settings[name], other=value)
+        for name, value in changes.items()
+    )
+    return f"{begin.format(moved=wanted)}: {', '.join(steps)}."
+
 
 PICTURE_WIDTH = "780px"  # with sliders and caption it fits a window of 1400×1000
 GRID = {  # as many columns of controls as there is room for

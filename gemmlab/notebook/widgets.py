@@ -1,4 +1,4 @@
-"""What the sliders and the step player share: a picture, and words on a light ground."""
+"""What sliders and players share: a picture, and words on a light ground."""
 
 from __future__ import annotations
 

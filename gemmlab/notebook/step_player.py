@@ -7,10 +7,10 @@ from numbers import Integral
 
 import ipywidgets
 
-from gemmlab.analysis.traced import k_steps
+from gemmlab.analysis import k_steps
 from gemmlab.kernel.kernel import Kernel, KernelMistake
 from gemmlab.ladder import IllegalSetting, Workspace
-from gemmlab.notebook.labs.panel import picture, status
+from gemmlab.notebook.widgets import picture, status
 from gemmlab.plots import step
 from gemmlab.plots.style import FAINT, VERMILION, shape_label
 from gemmlab.simulator import LaunchError

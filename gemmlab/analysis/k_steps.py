@@ -14,17 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gemmlab.analysis.traced.block_replay import (
-    COPY,
-    KEEP,
-    LOAD,
-    NOTHING,
-    OUT,
-    READ,
-    WRITE,
-    Move,
-    Played,
-)
+from gemmlab.analysis.block_replay import COPY, KEEP, LOAD, NOTHING, OUT, READ, WRITE, Move, Played
 from gemmlab.kernel.trace import Trace
 
 STRETCH = 16  # along K, where no barriers part the way

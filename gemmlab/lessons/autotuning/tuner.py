@@ -22,8 +22,7 @@ from typing import Any
 import numpy
 
 from gemmlab.ladder import Constraint, IllegalSetting, Settings
-from gemmlab.search.recorded import Recorded
-from gemmlab.search.space import Point, Space
+from gemmlab.lessons.autotuning.space import Point, Recorded, Space
 
 Times = Mapping[Point, float | None]
 """Milliseconds of points; None of one that fails: it does not compile, launch or pass."""

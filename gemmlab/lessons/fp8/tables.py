@@ -1,18 +1,106 @@
-"""What FP8 costs and brings, as recorded: speeds, quantizing beside the product, promotion."""
+"""Numbers of 8 bits, what a block does for 128 of K, and what FP8 costs and brings, as recorded."""
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from gemmlab.cuda.architectures import WARP
+from gemmlab.cuda.occupancy import SM_PARTITIONS
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.kernel.quantize import ELEMENTS, quantize
 from gemmlab.ladder import Problem
+from gemmlab.ladder.element_types import ElementType
+from gemmlab.ladder.scales import BLOCK
 from gemmlab.lessons.fp8 import hopper_changes, quantizing, steps
 from gemmlab.lessons.fp8.hopper_ablations import LOADED
 from gemmlab.lessons.fp8.rung import SCALES
-from gemmlab.lessons.tma_wgmma.block_phases import TENSOR_FLOP_PER_CYCLE
+from gemmlab.lessons.tma_wgmma.tables import TENSOR_FLOP_PER_CYCLE
 from gemmlab.records import runs
+from gemmlab.simulator.counters import SECTOR_BYTES
 
 if TYPE_CHECKING:
     import pandas
+
+EACH = 256  # values that are converted of each octave
+
+
+def numbers(element: ElementType) -> np.ndarray:
+    """All finite numbers above 0 of an 8-bit float, in order, float64."""
+    every = element.decode(np.arange(128, dtype=np.uint8))
+    return np.sort(every[np.isfinite(every) & (every > 0)])
+
+
+def converted(values: np.ndarray, element: ElementType) -> np.ndarray:
+    """What kernels/19_quantize.cu makes of values up to the largest number of `element`, float64.
+
+    values: float32 (n,). They are quantized together with that number, so that their scale is 1.
+    """
+    largest = np.float32(numbers(element)[-1])
+    Q, scale = quantize(np.append(values, largest)[None], "tensors", element=element.name)
+    assert scale[0] == 1, "with the largest number there is, the scale is 1"
+    return element.decode(Q[0, :-1])
+
+
+def rounding() -> pandas.DataFrame:
+    """The largest relative error of a conversion in each octave, for both types.
+
+    A row for each octave, as far as it has a number of the type that is converted to. Columns:
+    element, from (where the octave begins, 2**exponent), error (a share of the value).
+    """
+    import pandas
+
+    rows = []
+    for element in ELEMENTS.values():
+        every = numbers(element)
+        between = (np.append(0.0, every[:-1]) + every) / 2  # as far from both neighbours
+        first, last = (int(np.floor(np.log2(one))) for one in (every[0] / 2, every[-1]))
+        for exponent in range(first, last + 1):
+            values = np.append(between, np.exp2(exponent + np.arange(EACH) / EACH))
+            inside = (values >= 2.0**exponent) & (values < 2.0 ** (exponent + 1))
+            values = values[inside & (values <= every[-1])].astype(np.float32)
+            error = abs(converted(values, element) - values) / values
+            rows.append({"element": element.name, "from": 2.0**exponent, "error": error.max()})
+    return pandas.DataFrame(rows)
+
+
+TRACED_DEPTHS = 4 * BLOCK, 8 * BLOCK  # of K: what one has more than the other is of the steps alone
+ADDITIONS = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
+COPIED = "l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld.sum"
+
+
+def of_a_step(*kernels: Kernel) -> pandas.DataFrame:
+    """A column for each kernel; traced, of one block and 128 of K, first and last steps left out.
+
+    Rows: FLOP; bytes copied to the block's shared memory; FLOP for each of them; cycles of the
+    tensor cores at their full rate; cycles in which each of the SM's schedulers starts a float32
+    multiply-add. For kernels by wgmma, of 8 and 16 bits.
+    """
+    import pandas
+
+    found = {}
+    for kernel in kernels:
+        (rows, columns), (down, across) = (
+            of(kernel.settings) for of in (kernel.rung.tile, kernel.rung.cluster_tiles)
+        )
+        short, long = (kernel.trace(rows * down, columns * across, k) for k in TRACED_DEPTHS)
+        steps = (TRACED_DEPTHS[1] - TRACED_DEPTHS[0]) // BLOCK * prod(long.grid)
+        added, copied = (
+            (long.counters.get(one, 0) - short.counters.get(one, 0)) / steps
+            for one in (ADDITIONS, COPIED)
+        )
+        flop = 2 * rows * columns * BLOCK
+        per_cycle = TENSOR_FLOP_PER_CYCLE * 2 // kernel.precision.a.bytes
+        found[kernel.name] = {
+            "FLOP": flop, "bytes copied": copied * SECTOR_BYTES,
+            "FLOP per byte": flop / (copied * SECTOR_BYTES),
+            "cycles of the tensor cores": flop / per_cycle,
+            "cycles of float32 additions": added / WARP / SM_PARTITIONS,
+        }  # fmt: skip
+    return pandas.DataFrame(found)
+
 
 BF16 = "BF16"  # in a column `scales`: rung 18, which takes none
 CLOCKED = {  # a variant of hopper_ablations: the step of fp8_steps that it is

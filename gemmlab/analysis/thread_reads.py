@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gemmlab.analysis.traced.block_replay import NOTHING, Played
+from gemmlab.analysis.block_replay import NOTHING, Played
 from gemmlab.cuda.architectures import WARP
 from gemmlab.kernel.trace import Trace
 

@@ -12,7 +12,7 @@ from gemmlab.lessons.warp_specialized import turns as traced
 from gemmlab.lessons.warp_specialized.figures import turns
 from gemmlab.lessons.warp_specialized.figures.turns import moments
 from gemmlab.loading import load
-from gemmlab.notebook.labs.panel import picture, status
+from gemmlab.notebook.widgets import picture, status
 from gemmlab.plots.style import FAINT, VERMILION
 from gemmlab.simulator import LaunchError
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from gemmlab.cuda.nvrtc import signals_kept
 from gemmlab.cuda.options import options_for
-from gemmlab.folders import KERNELS
+from gemmlab.folders import kernel_file
 from gemmlab.ladder.element_types import BFLOAT16, FLOAT16, FLOAT32, ElementType
 
-PATH, ENTRY = KERNELS / "21_rank_sum.cu", "rank_sum"
+PATH, ENTRY = kernel_file("21_rank_sum.cu"), "rank_sum"
 THREADS, BLOCKS_PER_SM = 256, 8
 ELEMENTS = (FLOAT32, FLOAT16, BFLOAT16)  # by the value of DTYPE
 
