@@ -6,9 +6,10 @@ from figures import *  # noqa: F403
 from figures import axes, words
 
 from gemmlab.lessons.autotuning import figures as autotuning_figures
-from gemmlab.lessons.autotuning import shape_rule, trials, tuner
+from gemmlab.lessons.autotuning import shape_rule, tuner
 from gemmlab.lessons.autotuning import space as landscape
 from gemmlab.lessons.autotuning import space as recorded
+from gemmlab.lessons.autotuning import tuner as trials
 from gemmlab.lessons.autotuning.cost_model import Terms
 from gemmlab.lessons.autotuning.lab import search_lab
 

@@ -12,7 +12,8 @@ from gemmlab import ladder
 from gemmlab.ladder import IllegalSetting
 from gemmlab.lessons.autotuning import space as landscape
 from gemmlab.lessons.autotuning import space as recorded
-from gemmlab.lessons.autotuning import trials, tuner
+from gemmlab.lessons.autotuning import tuner
+from gemmlab.lessons.autotuning import tuner as trials
 from gemmlab.lessons.autotuning.space import space_of
 from gemmlab.records import tuning
 

@@ -187,8 +187,10 @@ def gpu_speeds(shape: tuple[int, int, int] = runs.LARGE) -> pandas.DataFrame:
 
 
 def gpus_side_by_side(shape: tuple[int, int, int] = runs.LARGE) -> SideBySide:
-    """The ROOF of `gpu_speeds` alone, a column for each GPU. Raises NoRecord where nothing is recorded
-    at all."""
+    """The ROOF of `gpu_speeds` alone, a column for each GPU.
+
+    Raises NoRecord where nothing is recorded at all.
+    """
     table = gpu_speeds(shape).xs(ROOF, axis=1, level=1).rename_axis(ROOF)
     lacking = int(table.isna().to_numpy().sum())
     missing = f" {lacking} cells are empty: the rung or its roof is not recorded there, or of another version." if lacking else ""  # fmt: skip # noqa: E501

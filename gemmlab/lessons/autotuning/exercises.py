@@ -13,7 +13,7 @@ from gemmlab.lessons.autotuning import cost_model
 from gemmlab.lessons.autotuning import space as landscape
 from gemmlab.lessons.autotuning.cost_model import Own
 from gemmlab.lessons.autotuning.space import Point, Recorded, Space, space_of
-from gemmlab.lessons.autotuning.trials import NEAR
+from gemmlab.lessons.autotuning.tuner import NEAR
 
 SEEDS = 20
 BETTER = 0.1  # of a correlation of ranks: what a term must add

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from gemmlab.lessons.autotuning import cost_model
 from gemmlab.lessons.autotuning.cost_model import Terms
 from gemmlab.lessons.autotuning.space import Point, Recorded
-from gemmlab.lessons.autotuning.trials import NEAR, Trials
+from gemmlab.lessons.autotuning.tuner import NEAR, Trials
 from gemmlab.plots import style
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import (

@@ -9,8 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MultipleLocator
 
 from gemmlab.lessons.autotuning.space import Recorded
-from gemmlab.lessons.autotuning.trials import NEAR, Trials
-from gemmlab.lessons.autotuning.tuner import Search
+from gemmlab.lessons.autotuning.tuner import NEAR, Search, Trials
 from gemmlab.plots import style
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import BLACK, BLUE, FAINT, LARGE, MARGIN, SMALL, WIDTH, styled
