@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+
+import pandas
 
 from gemmlab.analysis import facts
 from gemmlab.analysis.facts import OF_CUBLAS, Facts
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.report import Sheet, number, ratio, times
-
-if TYPE_CHECKING:
-    import pandas
-
 
 NOT_RECORDED = "not recorded"
 
@@ -61,8 +58,6 @@ class Comparison:
 
         ratio is NaN where a value is 0, a word or not recorded.
         """
-        import pandas
-
         table, other = self.a.table(), self.b.table()
         pairs = list(zip(table["value"], other["value"], strict=True))
         first, second = self.names

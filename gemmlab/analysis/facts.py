@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from math import prod
-from typing import TYPE_CHECKING
+
+import pandas
 
 from gemmlab.analysis.roofline import counted_intensity
 from gemmlab.cuda.occupancy import Occupancy, occupancy
@@ -25,9 +26,6 @@ from gemmlab.records import runs, tuning
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
 from gemmlab.simulator import LineCount
 from gemmlab.simulator.counters import METRICS, SECTOR_BYTES
-
-if TYPE_CHECKING:
-    import pandas
 
 WINDOW = 128  # rows and columns of C that are looked at, at least
 STEPS = 2  # along K, at least
@@ -127,8 +125,6 @@ class Facts:
 
     def table(self) -> pandas.DataFrame:
         """Columns quantity, value, unit: the same quantities in the same order for every kernel."""
-        import pandas
-
         rows, columns = self.kernel.rung.tile(self.kernel.settings)
         taken, fits = self.taken, self.fits
         shared = {one: self.units_per_request(SHARED, one) for one in ("load", "store")}
@@ -206,8 +202,6 @@ def side_by_side(kernels: Mapping[str, Kernel]) -> pandas.DataFrame:
 
     Raises what `of` raises.
     """
-    import pandas
-
     tables = {name: of(kernel).table() for name, kernel in kernels.items()}
     return pandas.DataFrame(
         {name: table.set_index("quantity").value for name, table in tables.items()}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+
+import pandas
 
 from gemmlab.cuda.architectures import SIMULATED_ARCH
 from gemmlab.kernel.kernel import Kernel
@@ -13,9 +14,6 @@ from gemmlab.records import roofs, runs
 from gemmlab.records.registry import of_each
 from gemmlab.sass import loops
 from gemmlab.sass.inner_loop import CLASSES, MULTIPLY_ADD
-
-if TYPE_CHECKING:
-    import pandas
 
 FIRST = "05_thread_tile_2d"  # the first to use each register several times in a row
 
@@ -34,8 +32,6 @@ def issue_slots(kernels: Iterable[Kernel] | None = None) -> pandas.DataFrame:
     for others, BadRecord, and what sass.loop() raises. Kernels without a current record are left
     out, and named; where nothing is left, raises NoRecord or StaleRecord.
     """
-    import pandas
-
     if kernels is None:
         at = [rung.name for rung in RUNGS].index(FIRST)
         rungs = [rung for rung in RUNGS[at:] if rung.precision is SINGLE]

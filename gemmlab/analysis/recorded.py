@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+
+import pandas
 
 from gemmlab import ladder
 from gemmlab.ladder import RUNGS, SINGLE, Problem, Rung
@@ -17,9 +18,6 @@ from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord, again, of
 from gemmlab.records.roofs import Ceilings
 from gemmlab.records.runs import Measured
 from gemmlab.records.tuning import SIZES, sizes_of
-
-if TYPE_CHECKING:
-    import pandas
 
 LEAST = 1.0  # percent: what is less in every column is summed up as the rest
 REST = "the rest"
@@ -38,8 +36,6 @@ def stalls(*names: str, shape: tuple[int, ...] = runs.LARGE) -> pandas.DataFrame
     where all rungs multiply by wgmma. Reasons below 1 % in every rung are the rest. Raises
     LadderError, NoRecord, StaleRecord, BadRecord.
     """
-    import pandas
-
     rows = {name: row(ladder.find(name), shape) for name in names}
     reasons = list(recorded.REASONS)
     per_issue = pandas.DataFrame({name: one[reasons] for name, one in rows.items()}).fillna(0.0)
@@ -89,8 +85,6 @@ def chosen_shares(dtype: str = SINGLE.name) -> pandas.DataFrame:
     Of one GPU, see registry.of_one_gpu. Columns: group, kernel, settings, dtype, m, n, k, batch,
     tflops, pct_cublas, gpu, recorded. Raises NoRecord where nothing is recorded, BadRecord.
     """
-    import pandas
-
     taken = of_one_gpu(partial(_taken, dtype))
     group_of = {problem: group for group, problems in GROUPS.items() for problem in problems}
     order = {problem: at for at, problem in enumerate(group_of)}
@@ -123,8 +117,6 @@ def chosen_rungs() -> pandas.DataFrame:
     Columns: panel (SQUARE_C or OF_ONE_DEPTH), m, n, k, kernel, settings, recorded: whether a rung
     was measured at this very shape. Raises BadRecord.
     """
-    import pandas
-
     measured = {row.problem for row in choosing.recorded()}
     return pandas.DataFrame(
         {
@@ -168,8 +160,6 @@ def gpu_speeds(shape: tuple[int, int, int] = runs.LARGE) -> pandas.DataFrame:
     tensor cores, as the rung multiplies. A cell is NaN where the rung, or the roof, is not recorded
     on that GPU, or is stale. Raises NoRecord where nothing is recorded at all.
     """
-    import pandas
-
     there = registry.gpus()
     if not there:
         raise NoRecord(f"No GPU is recorded yet. {HOW}")

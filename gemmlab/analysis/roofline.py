@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas
 
 from gemmlab.ladder import Problem
 from gemmlab.measure.timing import Measurement
 from gemmlab.records import runs
 from gemmlab.records.registry import of_each
 from gemmlab.records.roofs import Ceilings
-
-if TYPE_CHECKING:
-    import pandas
 
 DRAM = ("dram__bytes_read.sum", "dram__bytes_write.sum")
 L2 = "lts__t_bytes.sum"
@@ -49,8 +48,6 @@ def points(kernels: Iterable) -> pandas.DataFrame:
     ...; gpu, recorded. Kernels without a current record are left out, and named.
     Raises BadRecord, and where nothing is left NoRecord or StaleRecord.
     """
-    import pandas
-
     return pandas.DataFrame([point for points in of_each(kernels, _points) for point in points])
 
 

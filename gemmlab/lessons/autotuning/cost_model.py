@@ -15,7 +15,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from math import ceil, prod
-from typing import TYPE_CHECKING
+
+import pandas
 
 from gemmlab import ladder
 from gemmlab.cuda.architectures import WARP
@@ -27,9 +28,6 @@ from gemmlab.loading import load
 from gemmlab.records import runs
 from gemmlab.records.roofs import Ceilings, recorded_ceilings
 from gemmlab.simulator.counters import BANK_BYTES, BANKS, FMA_METRIC, METRICS, SECTOR_BYTES
-
-if TYPE_CHECKING:
-    import pandas
 
 STEPS = 2  # of a tile along K, which are counted
 FLOP = 2  # of a multiply-add
@@ -252,8 +250,6 @@ def table(names: tuple[str, ...], shape: tuple[int, int, int], keep: int = 10) -
     order, as a share of the fastest; how many must be measured in its order to 98 %, and what part
     of all they are. Raises what `recorded` and `predictions` raise.
     """
-    import pandas
-
     from gemmlab.lessons.autotuning.space import recorded
 
     rows = []

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, exp, log, log2
 from statistics import mean
-from typing import TYPE_CHECKING
+
+import pandas
 
 from gemmlab import ladder
 from gemmlab.ladder import LadderError
@@ -18,9 +19,6 @@ from gemmlab.lessons.autotuning import cost_model
 from gemmlab.lessons.autotuning.space import Point, Recorded, recorded
 from gemmlab.records import tuning
 from gemmlab.records.tuning import Shape
-
-if TYPE_CHECKING:
-    import pandas
 
 Others = dict[Shape, Recorded]
 Rule = Callable[[Shape, Others], Point]
@@ -135,8 +133,6 @@ def judged(name: str, rules: dict[str, Rule] = RULES) -> list[Judged]:
 
 def table(every: list[Judged]) -> pandas.DataFrame:
     """A row for each shape that was left out, a column for each rule: percent of the best there."""
-    import pandas
-
     rows = [
         {"left out": str(ladder.Problem(*shape))}
         | {one.rule: f"{100 * one.shares[shape]:.1f} %" for one in every}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas
 
 from gemmlab import ladder
 from gemmlab.kernel.trace import Access, Trace, TraceError
@@ -15,9 +15,6 @@ from gemmlab.ladder.problem import OPERATIONS
 from gemmlab.lessons.batched import measure as batches
 from gemmlab.loading import load
 from gemmlab.records import roofs, runs
-
-if TYPE_CHECKING:
-    import pandas
 
 
 def per_product(table: pandas.DataFrame, size: int) -> pandas.DataFrame:
@@ -43,8 +40,6 @@ def rounds(rows: pandas.DataFrame) -> pandas.DataFrame:
     rows: of best_by_shape.tuned("13_batched"). A row for each: tiles, blocks, tiles for each block
     at most, and the percentage of the blocks' turns in which there is a tile, all being as long.
     """
-    import pandas
-
     rung, found = ladder.find(batches.RUNG), {}
     gpu = runs.current()["gpu"]
     for row in rows.itertuples():
@@ -67,8 +62,6 @@ def under_the_roofs(table: pandas.DataFrame) -> pandas.DataFrame:
     Nanoseconds for a product; FLOP per byte and TB/s if A and B are read once and C is written
     once, and TFLOP/s, with shares of the copy's rate and of the FMA ceiling in percent.
     """
-    import pandas
-
     ceilings, found = roofs.recorded_ceilings(), {}
     for size, rows in table[table["way"] == batches.ONE].groupby("m"):
         last = rows.sort_values("batch").iloc[-1]
@@ -142,8 +135,6 @@ def by_layout(name: str, **settings: int) -> pandas.DataFrame:
     A row for each of NN, NT, TN and TT. settings: of the rung, without OP_A and OP_B. Raises what
     gl.load raises.
     """
-    import pandas
-
     rung, found = ladder.find(name), {}
     for ops in OPERATIONS:
         kernel = load(name, **settings, **ladder.stored_as(rung, ops))

@@ -8,9 +8,9 @@ small.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas
 
 from gemmlab import simulator
 from gemmlab.cuda.options import options_for
@@ -18,9 +18,6 @@ from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import Workspace
 from gemmlab.lessons.fp32_summit.rung import RUNG as FP32_SUMMIT
 from gemmlab.lessons.split_k.work import Part, Work
-
-if TYPE_CHECKING:
-    import pandas
 
 TOLD = 4  # numbers of a part: its tile's first row and column, its first stage, the one after
 SCHEDULE = """
@@ -88,8 +85,6 @@ def idle(
     stages until the last SM is done; idle, percent of all SMs' time until then; shared tiles;
     workspace, MB, that holds their parts. Raises what sharing() raises.
     """
-    import pandas
-
     rows = []
     for shape in shapes:
         for name, kernel in kernels.items():

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+
+import pandas
 
 from gemmlab import ladder
 from gemmlab.analysis import counters
@@ -34,15 +35,12 @@ from gemmlab.records.runs import Measured
 from gemmlab.sass import loops
 from gemmlab.sass.inner_loop import CLASSES, MULTIPLY_ADD, class_of
 
-if TYPE_CHECKING:
-    import pandas
-
 
 def path(size: int) -> pandas.DataFrame:
     """For plots.path: the steps from 10 to 22 at size³, then the roads of 22 that were not taken.
 
     Columns: step, predicted (of which rung, and what of its settings is not the default), taken,
-    TFLOP/s, % of cuBLAS and its quartiles, gpu, recorded. Raises what registry.Table.read raises.
+    TFLOP/s, % of cuBLAS and its quartiles, gpu, recorded.
     """
     return _path(size, WAY, ROADS)
 
@@ -87,8 +85,6 @@ def issue_slots(kernels: Mapping[str, Kernel], depth: int) -> pandas.DataFrame:
     stage. Raises ValueError for a depth that is not whole stages of each, and what sass.loop()
     raises.
     """
-    import pandas
-
     columns = {}
     for name, kernel in kernels.items():
         stages, rest = divmod(depth, kernel.rung.depth(kernel.settings))
@@ -118,8 +114,6 @@ def cycles(idle: Mapping[str, float]) -> pandas.DataFrame:
     Compute, for SMs that had work. Raises LadderError, ValueError for a rung that is not in
     float32, NoRecord, StaleRecord, BadRecord.
     """
-    import pandas
-
     return of_one_gpu(
         lambda: pandas.DataFrame({name: _cycles(name, share) for name, share in idle.items()})
     )
@@ -148,11 +142,8 @@ def by_counts(counts: pandas.DataFrame, slots: pandas.DataFrame) -> pandas.DataF
 
     counts: as sharing.idle gives for "whole tiles" and "stream-K". slots: as
     issue_slots gives for both rungs. A row for each of their squares that is recorded:
-    TFLOP/s of 10 as recorded, those expected, and those of 22 as recorded. Raises what
-    registry.Table.read raises.
+    TFLOP/s of 10 as recorded, those expected, and those of 22 as recorded.
     """
-    import pandas
-
     before, after = WAY[0], WAY[-1]
     fewer = slots.loc["issue slots", before.rung.name] / slots.loc["issue slots", after.rung.name]
     busy = 1 - counts.pivot(index="M×N×K", columns="blocks", values="idle, %") / 100
@@ -170,10 +161,8 @@ def by_counts(counts: pandas.DataFrame, slots: pandas.DataFrame) -> pandas.DataF
 def lasting() -> pandas.DataFrame:
     """Those that were timed after a pause and for seconds, a row for each way and size.
 
-    Columns: those of summit_steps.steps, and way. Raises what registry.Table.read raises.
+    Columns: those of summit_steps.steps, and way.
     """
-    import pandas
-
     long = tuple(step for step in EVERY if step.at_length)
     parts = [summit_steps.steps(long, way).assign(way=way) for way in (BURST, SUSTAINED)]
     return pandas.concat(parts, ignore_index=True)
@@ -182,7 +171,7 @@ def lasting() -> pandas.DataFrame:
 def errors() -> pandas.DataFrame:
     """At LARGE³: how far C lies from float64, as a share of its length, beside that of cuBLAS.
 
-    A row for each step of the way. Raises what registry.Table.read raises.
+    A row for each step of the way.
     """
     table = EVIDENCE.read()
     table = table[(table["m"] == LARGE) & (table["way"] == IN_TURN)].set_index("step")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipywidgets
+import pandas
 
 from gemmlab import ladder
 from gemmlab.cuda.nvrtc import CompileError, NoCompiler
@@ -71,8 +72,6 @@ class ErrorSliders(ipywidgets.VBox):
         except REASONS as reason:
             self._say(f"Not multiplied: {reason}")
             return
-        import pandas
-
         self._tried.append(row)
         drawn = fp8_errors_tried(pandas.DataFrame(self._tried))
         self.picture.value, self.caption.value = drawn.png(), status(drawn.caption)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas
 
 from gemmlab.cuda.architectures import WARP
 from gemmlab.cuda.occupancy import SM_PARTITIONS
@@ -20,9 +20,6 @@ from gemmlab.lessons.fp8.rung import SCALES
 from gemmlab.lessons.tma_wgmma.tables import TENSOR_FLOP_PER_CYCLE
 from gemmlab.records import runs
 from gemmlab.simulator.counters import SECTOR_BYTES
-
-if TYPE_CHECKING:
-    import pandas
 
 EACH = 256  # values that are converted of each octave
 
@@ -50,8 +47,6 @@ def rounding() -> pandas.DataFrame:
     A row for each octave, as far as it has a number of the type that is converted to. Columns:
     element, from (where the octave begins, 2**exponent), error (a share of the value).
     """
-    import pandas
-
     rows = []
     for element in ELEMENTS.values():
         every = numbers(element)
@@ -78,8 +73,6 @@ def of_a_step(*kernels: Kernel) -> pandas.DataFrame:
     tensor cores at their full rate; cycles in which each of the SM's schedulers starts a float32
     multiply-add. For kernels by wgmma, of 8 and 16 bits.
     """
-    import pandas
-
     found = {}
     for kernel in kernels:
         (rows, columns), (down, across) = (
@@ -113,8 +106,7 @@ BY_SCALES = (steps.TENSORS, steps.BY_ROWS, steps.BY_BLOCKS)  # in the order of S
 def speeds() -> pandas.DataFrame:
     """The rows of fp8_steps.csv of all kinds of scales, and of rung 18 in BF16, at large shapes.
 
-    A column `scales` says which: "BF16", "tensors", "rows" or "blocks". Raises what
-    registry.Table.read raises.
+    A column `scales` says which: "BF16", "tensors", "rows" or "blocks".
     """
     names = {step.what: kind.name for step, kind in zip(BY_SCALES, SCALES, strict=True)}
     table = steps.EVIDENCE.read()
@@ -126,8 +118,7 @@ def by_kind() -> pandas.DataFrame:
     """Each kind of scales at large shapes, beside cuBLASLt, scales of tensors, and rung 18 in BF16.
 
     A row for each of BY_SCALES and shape. Columns: step, M×N×K, µs, TFLOP/s, % of cuBLASLt (with
-    the same kind of scales), % of scales of tensors, times 18 in BF16. Raises what
-    registry.Table.read raises.
+    the same kind of scales), % of scales of tensors, times 18 in BF16.
     """
     table = steps.steps(*BY_SCALES)
     tensors, bf16 = (
@@ -146,11 +137,8 @@ def beside_the_product() -> pandas.DataFrame:
     """Quantizing A and a B stored K×N, from bfloat16, beside the product of squares; by scales.
 
     A row for each kind of scales and square. Columns, in µs: quantizing A; quantizing B,
-    transposed; the product; all three; 18 in BF16, which needs no quantizing. Raises what
-    registry.Table.read raises.
+    transposed; the product; all three; 18 in BF16, which needs no quantizing.
     """
-    import pandas
-
     products, rows = speeds().set_index(["scales", "m", "n", "k"])["us"], {}
     made = quantizing.times().set_index(["scales", "which", "transposed", "rows", "cols"])["us"]
     for kind in SCALES:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas
 
 from gemmlab import ladder
 from gemmlab.kernel.operands import Operands
@@ -20,9 +20,6 @@ from gemmlab.lessons.multi_gpu.schedule import Schedule
 from gemmlab.lessons.multi_gpu.timeline import PRODUCT, Machine, Timeline
 from gemmlab.records import roofs, runs
 from gemmlab.records.runs import Measured
-
-if TYPE_CHECKING:
-    import pandas
 
 RUNS = ["rung", "schedule", "moved by", "GPUs"]  # what tells measured rows apart
 AT = cases.CUBE.shape  # whose recorded rate the model takes
@@ -46,8 +43,6 @@ def against_one_rank(schedules: Iterable[Schedule], by: ByKernel, seed: int) -> 
     the largest error in percent of its bound; bytes that came to the rank that gets most, counted
     by the runner and summed from the schedule. Raises what in_turn.run raises.
     """
-    import pandas
-
     rows = {}
     for schedule in schedules:
         given = Operands.from_seed(schedule.problem, by.precision, seed)
@@ -80,8 +75,6 @@ def traffic(
     Columns: GB that come to the rank that gets most; FLOP of a rank for each of these bytes; GB/s
     of a link with which they come in the time of its products.
     """
-    import pandas
-
     rows = {}
     for maker in cases.MAKERS.values():
         schedule = maker(problem, ranks)
@@ -98,10 +91,7 @@ def traffic(
 
 
 def recorded_link() -> float:
-    """Bytes a second one way that an all-reduce of NCCL reached among the fewest GPUs recorded.
-
-    Raises what registry.Table.read raises, as all below do.
-    """
+    """Bytes a second one way that an all-reduce of NCCL reached among the fewest GPUs recorded."""
     table = recorded.scaling()
     return 1e9 * float(table.all_reduce_gbytes[table.ranks.idxmin()])
 
@@ -113,8 +103,6 @@ def beside_model(problem: Problem) -> pandas.DataFrame:
     Columns: milliseconds of one, and of all; how many times as fast as one they are, and
     percent of communication hidden, each measured and by the model, see _model.
     """
-    import pandas
-
     rows = {}
     for row in recorded.scaling().itertuples():
         if (row.m, row.n, row.k) != problem.shape:
@@ -147,8 +135,6 @@ def grown() -> pandas.DataFrame:
     the shape and milliseconds of one, and of all; percent of p GPUs that are used, measured and by
     the model, see _model.
     """
-    import pandas
-
     table, rows = recorded.scaling(), {}
     for case in filter(lambda case: case.grown, cases.CASES):
         one = case.grown
@@ -167,8 +153,6 @@ def grown() -> pandas.DataFrame:
 def alone() -> pandas.DataFrame:
     """TFLOP/s of one GPU in the recording of several, a row for each rung, a column for each shape;
     NaN where a rung was not measured at a shape."""
-    import pandas
-
     table = recorded.scaling().drop_duplicates(["kernel", "m", "n", "k"])
     rows: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for row in table.itertuples():
@@ -184,8 +168,6 @@ def where_time_goes(schedule: Schedule) -> pandas.DataFrame:
     Columns: all; while it multiplies; its part of what one GPU needs for the whole product; while
     it multiplies nothing.
     """
-    import pandas
-
     table, rows, (m, n, k) = recorded.scaling(), {}, schedule.problem.shape
     for case in cases.CASES:
         kernel = case.rung.name
@@ -204,8 +186,6 @@ def where_time_goes(schedule: Schedule) -> pandas.DataFrame:
 
 def chunk_times(run: Timeline, chunks: int) -> pandas.DataFrame:
     """When GPU 0 gathers and multiplies its first chunks, milliseconds. A row for each chunk."""
-    import pandas
-
     steps = {step.name: step for step in run.of(0)}
     rows = {
         at: {

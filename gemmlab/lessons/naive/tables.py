@@ -9,12 +9,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas
 
 from gemmlab.simulator.counters import SECTOR_BYTES
 
 if TYPE_CHECKING:
-    import pandas
-
     from gemmlab.kernel.kernel import Kernel
     from gemmlab.kernel.trace import Trace
 
@@ -30,8 +29,6 @@ def by_k(kernel: Kernel, ks: Iterable[int], array: str = "A") -> pandas.DataFram
     For kernels that load an element of `array` a step, with 4 bytes a lane, as 01 and 02 do. Raises
     TraceError where there are fewer loads.
     """
-    import pandas
-
     rows, columns = kernel.rung.tile(kernel.settings)
     traces = {k: kernel.trace(rows, columns, k) for k in ks}
     return pandas.DataFrame({f"K = {k}": _spread(trace, array) for k, trace in traces.items()})

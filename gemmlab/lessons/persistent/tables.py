@@ -8,9 +8,9 @@ small.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas
 
 from gemmlab import ladder, simulator
 from gemmlab.cuda.options import options_for
@@ -30,9 +30,6 @@ from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
 from gemmlab.records import best_by_shape, roofs, runs, tuning
 from gemmlab.records.registry import of_one_gpu
 from gemmlab.records.runs import LARGE, Measured
-
-if TYPE_CHECKING:
-    import pandas
 
 PLACES = """
 #include "warpgroup_tiles.cuh"
@@ -80,8 +77,6 @@ def needs(settings: Settings, m: int, n: int, k: int, sm_count: int) -> pandas.D
     Columns: tiles; rows of A and columns of B, each counted once; GB needed, those times K; GB
     asked for, by all blocks together, boxes for a whole cluster once.
     """
-    import pandas
-
     together, size = settings["CLUSTER"], _size(settings)
     (launch,) = PERSISTENT.launches(Problem(m, n, k), settings, Target("sm_90a", sm_count))
     clusters = launch.grid[0] // together
@@ -114,7 +109,7 @@ def path(shape: tuple[int, int, int]) -> pandas.DataFrame:
     """For plots.path: the steps of the way at this shape (M, N, K), then roads of 18 not taken.
 
     Columns: step, predicted (of which rung, and what of its settings is not the default), taken,
-    TFLOP/s, % of cuBLAS and its quartiles, gpu, recorded. Raises what registry.Table.read raises.
+    TFLOP/s, % of cuBLAS and its quartiles, gpu, recorded.
     """
     table = EVIDENCE.read()
     table = table[(table[["m", "n", "k"]] == list(shape)).all(axis=1)]
@@ -141,7 +136,6 @@ def energy() -> pandas.DataFrame:
     """What the steps and roads that were launched without a pause at HUGE took, in their order.
 
     Columns: TFLOP/s; SM clock, MHz, as the SMs counted, and as the driver says; W; J per TFLOP.
-    Raises what registry.Table.read raises.
     """
     table = EVIDENCE.read()
     return (
@@ -157,10 +151,7 @@ def traffic() -> pandas.DataFrame:
     A row for each order and kind of cluster. Columns: GB needed, by each round once; GB asked for,
     by all blocks; shared, %: of that, what another block of the round asks for too; then as
     counted, caches cold, or nothing where it was not: L2 hits, %, and GB through L2 and from DRAM.
-    Raises what registry.Table.read raises.
     """
-    import pandas
-
     table = EVIDENCE.read()
     counted = {}
     for row in table[
@@ -188,8 +179,6 @@ def recordings() -> pandas.DataFrame:
     """18 with its default settings at LARGE, wherever it is recorded. Columns: TFLOP/s, % of cuBLAS
     (its first choice). Raises NoRecord, and what registry.Table.read raises.
     """
-    import pandas
-
     kernel = Measured(PERSISTENT)
     run = runs.replay_at(kernel, *LARGE)
     (step,) = steps(WAY[-1]).head(1).to_dict("records")
@@ -231,8 +220,6 @@ def at_l2(shape: tuple[int, int, int]) -> pandas.DataFrame:
 
 
 def _at_l2(shape: tuple[int, int, int]) -> pandas.DataFrame:
-    import pandas
-
     problem, found = Problem(*shape), []
     roof = roofs.recorded_levels()["L2"].per_second.median
     for rung in (WARP_SPECIALIZED, PERSISTENT):
@@ -258,8 +245,6 @@ def shapes(table: pandas.DataFrame) -> pandas.DataFrame:
     table: as kernel.benchmark() gives of it. Columns: tiles; blocks; rounds; SMs busy, %, of their
     time until the last is done, all tiles taken as equally long; % of cuBLAS.
     """
-    import pandas
-
     sms, settings, rows = sm_count(), PERSISTENT.defaults, {}
     for row in table[table["kernel"] == PERSISTENT.name].itertuples():
         problem = Problem(row.m, row.n, row.k)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import pandas
+
 from gemmlab.cuda.architectures import SIMULATED_ARCH, WARP
 from gemmlab.cuda.occupancy import SM_PARTITIONS
 from gemmlab.lessons.register_banks.fma_order import ORDERS
@@ -15,8 +17,6 @@ from gemmlab.sass import loops
 from gemmlab.sass.inner_loop import MULTIPLY_ADD, SHARED_LOAD
 
 if TYPE_CHECKING:
-    import pandas
-
     from gemmlab.kernel.kernel import Kernel
 
 BY_ROWS, SNAKING = ORDERS[0], ORDERS[2]
@@ -36,8 +36,6 @@ def places(order: str, rows: int, columns: int) -> list[tuple[int, int]]:
 
 def turns(rows: int, columns: int) -> pandas.DataFrame:
     """Of both orders, one above the other: when each sum has its turn, from 0 on."""
-    import pandas
-
     return pandas.concat({
         order: pandas.Series({at: n for n, at in enumerate(places(order, rows, columns))})
         .sort_index().unstack()
@@ -106,8 +104,6 @@ def budget(kernel: Kernel, costs: Costs) -> pandas.DataFrame:
     a time, so a last wave of blocks that is not full leaves SMs without one; it costs time, and no
     cycles of an SM at work. Raises what sass.loop() raises, NoRecord and StaleRecord.
     """
-    import pandas
-
     trip = loops.loop(kernel, SIMULATED_ARCH)
     roof, run = roofs.recorded_ceilings(), runs.replay_at(kernel, *runs.LARGE)
     m, n, k = runs.LARGE

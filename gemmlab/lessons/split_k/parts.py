@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas
 
 from gemmlab.cuda.options import options_for
 from gemmlab.kernel import in_simulator
@@ -16,9 +16,6 @@ from gemmlab.ladder.joins import ALONE, ATOMICS, JOINS, SECOND_KERNEL, STREAM_K
 from gemmlab.ladder.launch import multiplying
 from gemmlab.loading import load
 from gemmlab.simulator.counters import SECTOR_BYTES
-
-if TYPE_CHECKING:
-    import pandas
 
 RUNG = "12_split_k"
 KIB = 1024
@@ -53,8 +50,6 @@ def moved(m: int, n: int, k: int, sm_count: int, **settings: int) -> pandas.Data
     from the shared memory of other blocks. And how many kernels there are, and how many atomic
     additions, which is one for each element and part.
     """
-    import pandas
-
     rows = {}
     for name, kernel in kernels(**settings).items():
         kernel = kernel.scheduled_for(sm_count)
@@ -82,8 +77,6 @@ def in_orders(
     bits, and how many elements of C are not the same in all. Orders are of a seed; the blocks of a
     cluster stay together.
     """
-    import pandas
-
     joins = tuple(join for join in range(len(JOINS)) if join not in (ALONE, SECOND_KERNEL))
     rows = {}
     for name, kernel in kernels(joins, **settings).items():

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pandas
 
 from gemmlab.ladder import SINGLE, Problem, read_settings
 from gemmlab.ladder.joins import ALONE, JOINS, STREAM_K
 from gemmlab.lessons.split_k.measure import joins, repeats
 from gemmlab.records import best_by_shape, roofs
-
-if TYPE_CHECKING:
-    import pandas
 
 MICROSECONDS = 1e3  # of a millisecond
 MIB = 2**20
@@ -19,7 +16,7 @@ MIB = 2**20
 def times() -> pandas.DataFrame:
     """Microseconds of a product, a row for each shape M×N×K and a column for each way to join.
 
-    Also the tile, the parts that K is cut into, and cuBLAS. Raises what joins() raises.
+    Also the tile, the parts that K is cut into, and cuBLAS.
     """
     table = joins()
     table["shape"] = [f"{m}×{n}×{k}" for m, n, k in table[["m", "n", "k"]].to_numpy()]
@@ -43,10 +40,7 @@ def _settings(table: pandas.DataFrame) -> dict[str, list]:
 
 
 def bits() -> pandas.DataFrame:
-    """For each way to join: runs of one product, different results, and where they differ.
-
-    Raises what repeats() raises.
-    """
+    """For each way to join: runs of one product, different results, and where they differ."""
     table = repeats().set_index("join").reindex(JOINS).dropna(subset="times")
     columns = {
         "times": "runs", "results": "different results", "elements": "elements that differ",
@@ -65,10 +59,8 @@ def gains(sm_count: int) -> pandas.DataFrame:
 
     Columns: the tile, how many tiles there are, into how many parts K is cut; MiB of A and B, and
     of all parts; the factor from `steps_of_k`, as if joining took no time; the recorded one, of the
-    fastest way that cuts K into equal parts, and which way that is. Raises what joins() raises.
+    fastest way that cuts K into equal parts, and which way that is.
     """
-    import pandas
-
     rows = {}
     for (m, n, k), own in joins().groupby(["m", "n", "k"], sort=False):
         times = own.set_index("join")["time_ms"]
@@ -97,8 +89,6 @@ def under_the_copy_roof(name: str, most: int) -> pandas.DataFrame:
     reaches; operations for each byte of it; and the share of cuBLAS. Raises what
     best_by_shape.tuned and roofs.recorded_ceilings raise.
     """
-    import pandas
-
     table, roof = best_by_shape.tuned(name), roofs.recorded_ceilings()
     rows = {}
     for row in table.query("way == 'in turn' and ops == 'NN' and batch == 1").itertuples():

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+
+import pandas
 
 from gemmlab.cuda.architectures import WARP
 from gemmlab.loading import load
 from gemmlab.records import runs
-
-if TYPE_CHECKING:
-    import pandas
 
 
 def against(before: str, after: str) -> pandas.DataFrame:
@@ -19,8 +17,6 @@ def against(before: str, after: str) -> pandas.DataFrame:
     Index: M = N = K. Beside the factor, of each rung the blocks and the warps of the whole product
     for each SM of the GPU whose records are replayed. Raises LadderError, NoRecord, StaleRecord.
     """
-    import pandas
-
     sms = runs.current()["gpu"]["sm_count"]
     speeds, rest = [], {}
     for name in (before, after):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas
 
 from gemmlab import ladder, simulator
 from gemmlab.analysis.counters import PER_WARP_FMA
@@ -20,9 +20,6 @@ from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
 from gemmlab.records import runs
 from gemmlab.records.runs import LARGE, Measured
 from gemmlab.records.wgmma_ceilings import EVIDENCE as WGMMA_CEILINGS
-
-if TYPE_CHECKING:
-    import pandas
 
 # From one reading of the clock to the next, and what it is called.
 PHASES = {
@@ -45,7 +42,7 @@ def phases(blocks: pandas.DataFrame | None = None) -> pandas.DataFrame:
     """Mean cycles of each phase, a row for each kernel, and the whole of a block.
 
     blocks: as hopper_timeline.blocks() gives, which is the default. The last phase is of blocks
-    that another follows on their SM. Raises what registry.Table.read raises.
+    that another follows on their SM.
     """
     blocks = hopper_timeline.blocks() if blocks is None else blocks
     blocks = blocks.sort_values(["kernel", "sm", "began"])
@@ -75,8 +72,6 @@ def cycles(*names: str) -> pandas.DataFrame:
     the cycles themselves, of an SM: those that were counted while it had warps, over the share of
     SMs that had a tile. Raises LadderError, NoRecord, StaleRecord.
     """
-    import pandas
-
     return pandas.DataFrame({name: _cycles(ladder.find(name)) for name in names})
 
 
@@ -194,8 +189,6 @@ EVERY = (
 
 def left_out() -> pandas.DataFrame:
     """A row for each of EVERY: what may happen without it, and what the checks find."""
-    import pandas
-
     rows = {}
     for one in EVERY:
         report = one.kernel().check()

@@ -6,7 +6,8 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+
+import pandas
 
 from gemmlab import ladder
 from gemmlab.analysis import counters
@@ -16,9 +17,6 @@ from gemmlab.kernel.trace import Trace, TraceError
 from gemmlab.records import ablations, tuning
 from gemmlab.records.registry import NoRecord, StaleRecord
 from gemmlab.simulator import WarpAccess
-
-if TYPE_CHECKING:
-    import pandas
 
 TAKEN = ("registers per thread", "spilled bytes", "blocks per SM")
 COUNTED = {name: counters.PER_WARP_FMA[name] for name in ("global loads", "global sectors")} | {
@@ -60,8 +58,6 @@ def side_by_side(
     here: from the sweep of settings, or from the path to the rung `path`, where all were measured
     one after the other. "not recorded" of a kernel that is not there. Raises LadderError.
     """
-    import pandas
-
     rate = partial(ablations.rate_of, path) if path else _rate_in_sweep
     return pandas.DataFrame({name: _of(one, (m, n, k), rate) for name, one in kernels.items()})
 
@@ -73,8 +69,6 @@ def _rate_in_sweep(kernel: Kernel) -> float:
 def _of(
     kernel: Kernel, shape: tuple[int, int, int], rate: Callable[[Kernel], float]
 ) -> pandas.Series:
-    import pandas
-
     (taken,) = kernel.resources().to_dict("records")
     counted, warp_fmas = counters.simulated(kernel, *shape), math.prod(shape) / WARP
     rows: dict[str, object] = {name: taken[name] for name in TAKEN}

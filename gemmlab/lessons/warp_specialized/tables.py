@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import pandas
 
 from gemmlab.kernel.kernel import Kernel, from_source
 from gemmlab.loading import load
-
-if TYPE_CHECKING:
-    import pandas
 
 GROUP_THREADS = 128  # setmaxnreg is for a whole warpgroup
 MOVED = re.compile(r"setmaxnreg\.(inc|dec)\.sync\.aligned\.u32 (\d+)")
@@ -58,8 +56,6 @@ def with_changes(
     finding of kernel.check(), "nothing" if there is none. Raises ValueError where a line does not
     stand there once, and what gl.from_source raises.
     """
-    import pandas
-
     text, rows = load(name, **settings).text, {}
     for what, (line, other) in changes.items():
         if (times := text.count(line)) != 1:

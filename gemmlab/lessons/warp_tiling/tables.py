@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+
+import pandas
 
 from gemmlab import ladder
 from gemmlab.analysis.counters import IN_L1
@@ -13,9 +14,6 @@ from gemmlab.cuda.architectures import LIMITS, base
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import SIMULATED, Problem
 from gemmlab.records import runs, tuning
-
-if TYPE_CHECKING:
-    import pandas
 
 SHAPE = ("m", "n", "k")
 
@@ -26,8 +24,6 @@ def over_shapes(table: pandas.DataFrame, name: str, before: str) -> pandas.DataF
     table: as benchmark() gives, of both, one under the other. Columns: blocks, those of rung `name`
     with its default settings; blocks for each SM of the recorded GPU; times as fast.
     """
-    import pandas
-
     rung = ladder.find(name)
     sms = runs.current()["gpu"]["sm_count"]
     times = [table[table["kernel"] == one].set_index([*SHAPE])["time_ms"] for one in (before, name)]
@@ -55,8 +51,6 @@ def at_equal_settings(
     others in TFLOP/s, a column for each rung, and the factor between them. fixed: parameters held
     at a value; one that a rung does not have is left out for it. Raises LadderError and NoRecord.
     """
-    import pandas
-
     best = {}
     for one in (before, name):
         sweep = tuning.recorded(one)
@@ -90,8 +84,6 @@ def cycles(
     the multiply-adds of the step take of it if its lanes never pause; `besides` is the rest. Of
     float32 kernels with a parameter BK. Raises NoRecord and StaleRecord.
     """
-    import pandas
-
     kernels = list(kernels)
     rows = []
     for m, n, k in shapes:
@@ -123,8 +115,6 @@ def instructions(kernels: Mapping[str, Kernel]) -> pandas.DataFrame:
     Columns: those of KINDS, all else, together. Counted in the simulator, as what a product of four
     steps executes more than one of two, so that what stands outside of the loop is left out.
     """
-    import pandas
-
     table = pandas.DataFrame({name: _per_step(one) for name, one in kernels.items()}).T
     return table.assign(together=table.sum(axis=1)).astype(int)
 
