@@ -1,7 +1,6 @@
 """A product over ranks: the schedules' results, bits and bytes, and the order of their steps."""
 
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise, product
 
 import numpy as np
@@ -11,7 +10,7 @@ from gemmlab import simulator
 from gemmlab.kernel.operands import Operands, random_matrix
 from gemmlab.ladder import Problem
 from gemmlab.ladder.precision import BRAIN, HALF, SINGLE
-from gemmlab.lessons.multi_gpu import by_processes, in_turn, order
+from gemmlab.lessons.multi_gpu import in_turn, order
 from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu.gpus import rank_sum
 from gemmlab.lessons.multi_gpu.in_turn import Bounded, ByKernel
@@ -302,18 +301,7 @@ def test_collectives_are_on_a_stream_of_their_own():
         assert all(step.stream == COPIES for _, step in schedule if isinstance(step.work, Collective))  # fmt: skip # noqa: E501
 
 
-# ---- processes, and the sum's kernel -------------------------------------------------------------
-
-
-def test_processes_give_the_bits_and_counts_of_one_process():
-    A, B = matrices(UNEVEN)
-    by = partial(ByKernel.of, RUNG)
-    for schedule in (make.row_parallel(UNEVEN, 2, 2), make.summa(UNEVEN, Grid(2, 1), 3)):
-        found, alone = (
-            by_processes.run(schedule, by, A, B, limit_s=60), in_turn.run(schedule, by(), A, B)
-        )  # fmt: skip
-        assert (found.C.view("u4") == alone.C.view("u4")).all()
-        assert (found.received, found.flop) == (alone.received, alone.flop)
+# ---- the sum's kernel -------------------------------------------------------------
 
 
 @pytest.mark.parametrize("precision", [SINGLE, HALF, BRAIN], ids=lambda one: one.name)

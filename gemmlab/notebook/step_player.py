@@ -5,14 +5,12 @@ from __future__ import annotations
 import io
 from numbers import Integral
 
-import ipywidgets
-
 from gemmlab.analysis import k_steps
 from gemmlab.kernel.kernel import Kernel, KernelMistake
 from gemmlab.ladder import IllegalSetting, Workspace
-from gemmlab.notebook.widgets import picture, status
+from gemmlab.notebook.widgets import Player
 from gemmlab.plots import step
-from gemmlab.plots.style import FAINT, VERMILION, shape_label
+from gemmlab.plots.style import VERMILION, shape_label
 from gemmlab.simulator import LaunchError
 
 DPI = 130  # of the picture: sharp enough, and quickly drawn
@@ -37,56 +35,41 @@ def step_player(
     rows, columns = kernel.rung.tile(kernel.settings)
     along = kernel.settings.get("BK", k_steps.STRETCH)
     usual = (BLOCKS * rows, BLOCKS * columns, STEPS * along)
-    given = (m, n, k)
-    return StepPlayer(
-        kernel, *(u if one is None else one for one, u in zip(given, usual, strict=True))
-    )
+    given = zip((m, n, k), usual, strict=True)
+    return StepPlayer(kernel, *(default if size is None else size for size, default in given))
 
 
-class StepPlayer(ipywidgets.VBox):
+class StepPlayer(Player):
     """`slider` chooses the frame, from 1 on; `picture` shows it, `caption` says it in words.
 
-    `frames`: as gl.k_steps.of gives, none where they cannot be made. A frame is drawn
-    once.
+    `frames`: as gl.k_steps.of gives, none where they cannot be made. A frame is drawn once.
     """
 
     def __init__(self, kernel: Kernel, m: int, n: int, k: int):
-        self.picture = picture()
-        self.caption = ipywidgets.HTML()
+        super().__init__("frame", "which frame of the block's way along K", INTERVAL)
         self.frames: list[k_steps.Frame] = []
         self._pictures: dict[int, bytes] = {}
+        self._kernel_name = kernel.name
         try:
             self.frames = _frames(kernel, m, n, k)
         except REASONS as reason:
-            self._say(f"No picture: {reason}", VERMILION)
-        last = max(1, len(self.frames))
-        self.slider = ipywidgets.IntSlider(
-            value=1, min=1, max=last, description="frame", continuous_update=False,
-            tooltip="which frame of the block's way along K",
-        )  # fmt: skip
-        self.play = ipywidgets.Play(value=1, min=1, max=last, interval=INTERVAL)
-        ipywidgets.jslink((self.play, "value"), (self.slider, "value"))
+            self.say(f"No picture: {reason}", VERMILION)
+            self.picture.layout.display = self.controls.layout.display = "none"
+            return
         # Kernel, shape and block; the same for all frames, so that none is higher than another.
         self._words = (
             f"{kernel} at {shape_label(m, n, k)}, followed through the trace of block {BLOCK}."
         )
-        controls = ipywidgets.HBox([self.play, self.slider])
-        if not self.frames:
-            self.picture.layout.display = controls.layout.display = "none"
-        super().__init__([controls, self.picture, self.caption])
-        self._kernel_name = kernel.name
-        self.slider.observe(self._show, names="value")
-        self._show()
+        self.end_at(len(self.frames))
+        self.show()
 
     def __repr__(self) -> str:
         return f"Step player for {self._kernel_name}. Run this cell to play it."
 
-    def _show(self, _change=None) -> None:
+    def show(self) -> None:
         number = self.slider.value - 1
-        if number >= len(self.frames):
-            return
         self.picture.value = self.drawn(number)
-        self._say(self.told(number))
+        self.say(self.told(number))
 
     def drawn(self, number: int) -> bytes:
         """A frame, from 0 on, as a PNG file."""
@@ -101,12 +84,9 @@ class StepPlayer(ipywidgets.VBox):
         """The same in words."""
         return f"Frame {number + 1} of {len(self.frames)}. {self.frames[number].caption}"
 
-    def _say(self, words: str, colour: str = FAINT) -> None:
-        self.caption.value = status(words, colour)
-
 
 def _frames(kernel: Kernel, m: int, n: int, k: int) -> list[k_steps.Frame]:
-    """The frames of the first block. Raises ValueError for sizes that are none, and REASONS."""
+    """The frames of the first block. Raises REASONS; ValueError for wrong sizes."""
     for name, size in zip("mnk", (m, n, k), strict=True):
         if isinstance(size, bool) or not isinstance(size, Integral) or size < 1:
             raise ValueError(f"{name} is {size!r}; it must be a whole number above 0.")
@@ -115,7 +95,7 @@ def _frames(kernel: Kernel, m: int, n: int, k: int) -> list[k_steps.Frame]:
             f"A, B and C have {elements:,} elements, at most {MOST:,} can be seen: "
             "choose a smaller m, n or k."
         )
-    args = [arg for one in kernel.rung.one_tile(kernel.settings) for arg in one.args]
+    args = [arg for launch in kernel.rung.one_tile(kernel.settings) for arg in launch.args]
     waits = any(isinstance(arg, Workspace) for arg in args)  # for what other blocks leave there
     blocks = None if waits else [BLOCK]
     return k_steps.of(kernel.trace(int(m), int(n), int(k), blocks=blocks), BLOCK)

@@ -12,8 +12,8 @@ from gemmlab.lessons.warp_specialized import turns as traced
 from gemmlab.lessons.warp_specialized.figures import turns
 from gemmlab.lessons.warp_specialized.figures.turns import moments
 from gemmlab.loading import load
-from gemmlab.notebook.widgets import picture, status
-from gemmlab.plots.style import FAINT, VERMILION
+from gemmlab.notebook.widgets import Player
+from gemmlab.plots.style import VERMILION
 from gemmlab.simulator import LaunchError
 
 STAGES = "STAGES"
@@ -30,7 +30,7 @@ def ring_player(name: str, **settings: int) -> RingPlayer:
     return RingPlayer(load(name, **settings))
 
 
-class RingPlayer(ipywidgets.VBox):
+class RingPlayer(Player):
     """`stages` chooses how many pairs of tiles there are, `slider` the moment; `picture` shows it.
 
     What cannot be traced is said in place of the picture. A picture is drawn once.
@@ -38,23 +38,14 @@ class RingPlayer(ipywidgets.VBox):
 
     def __init__(self, kernel: Kernel):
         self._name, self._settings = kernel.name, dict(kernel.settings)
-        self._found: dict[int, traced.Turns] = {}
+        self._turns: dict[int, traced.Turns] = {}
         self._pictures: dict[tuple[int, int], bytes] = {}
-        self.picture, self.caption = picture(), ipywidgets.HTML()
         self.stages = ipywidgets.SelectionSlider(
             options=self.choices(kernel), value=kernel.settings[STAGES], description=STAGES,
             continuous_update=False, tooltip="pairs of tiles in shared memory",
         )  # fmt: skip
-        self.slider = ipywidgets.IntSlider(
-            value=1, min=1, max=1, description="moment", continuous_update=False,
-            tooltip="how far the block has come",
-        )  # fmt: skip
-        self.play = ipywidgets.Play(value=1, min=1, max=1, interval=INTERVAL)
-        ipywidgets.jslink((self.play, "value"), (self.slider, "value"))
-        controls = ipywidgets.HBox([self.stages, self.play, self.slider])
-        super().__init__([controls, self.picture, self.caption])
+        super().__init__("moment", "how far the block has come", INTERVAL, self.stages)
         self.stages.observe(self._begin, names="value")
-        self.slider.observe(self._show, names="value")
         self._begin()
 
     def __repr__(self) -> str:
@@ -65,24 +56,23 @@ class RingPlayer(ipywidgets.VBox):
         """The values of STAGES that go with the kernel's other settings."""
         others = {key: value for key, value in kernel.settings.items() if key != STAGES}
         legal = legal_settings(kernel.rung)
-        return tuple(sorted({one[STAGES] for one in legal if others.items() <= one.items()}))
+        return tuple(sorted({each[STAGES] for each in legal if others.items() <= each.items()}))
 
     def _begin(self, _change=None) -> None:
         stages = self.stages.value
         try:
             last = self.moments(stages)
         except REASONS as reason:
-            self.caption.value = status(f"No picture: {reason}", VERMILION)
+            self.say(f"No picture: {reason}", VERMILION)
             return
-        self.slider.max = self.play.max = last
-        self.slider.value = min(self.slider.value, last)
-        self._show()
+        self.end_at(last)
+        self.show()
 
     def moments(self, stages: int) -> int:
         """How many there are with so many stages. Raises REASONS."""
-        if stages not in self._found:
-            self._found[stages] = self._traced(stages)
-        return len(moments(self._found[stages]))
+        if stages not in self._turns:
+            self._turns[stages] = self._traced(stages)
+        return len(moments(self._turns[stages]))
 
     def _traced(self, stages: int) -> traced.Turns:
         # On one SM, so that a block that shares tiles with others has a whole one.
@@ -92,21 +82,20 @@ class RingPlayer(ipywidgets.VBox):
         trace = kernel.trace(rows, columns, STEPS * traced.STEP, blocks=[block])
         return traced.of(trace, block)
 
-    def _show(self, _change=None) -> None:
+    def show(self) -> None:
         stages, shown = self.stages.value, self.slider.value
-        if stages not in self._found:
-            return
-        self.picture.value = self.drawn(stages, shown)
-        self.caption.value = status(self.told(stages, shown), FAINT)
+        if stages in self._turns:
+            self.picture.value = self.drawn(stages, shown)
+            self.say(self.told(stages, shown))
 
     def drawn(self, stages: int, shown: int) -> bytes:
         """A moment, from 1 on, as a PNG file."""
         if (stages, shown) not in self._pictures:
-            self._pictures[stages, shown] = turns(self._found[stages], shown=shown).png()
+            self._pictures[stages, shown] = turns(self._turns[stages], shown=shown).png()
         return self._pictures[stages, shown]
 
     def told(self, stages: int, shown: int) -> str:
         """The same in words."""
-        told = moments(self._found[stages])
-        words = re.sub("; (warpgroup 1|warp 4)", r", and \1", "; ".join(told[shown - 1]))
-        return f"Moment {shown} of {len(told)}: {words}."
+        every = moments(self._turns[stages])
+        words = re.sub("; (warpgroup 1|warp 4)", r", and \1", "; ".join(every[shown - 1]))
+        return f"Moment {shown} of {len(every)}: {words}."
