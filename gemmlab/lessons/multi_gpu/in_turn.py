@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -155,12 +155,10 @@ Buffers = dict[str, Any]
 
 @dataclass
 class Result:
-    """C as the ranks have it together, and what each did: bytes that came from others, by kind of
-    collective, and floating-point operations of products."""
+    """C as the ranks have it together, and the bytes that came to each, by kind of collective."""
 
     C: Any
     received: tuple[Counter[str], ...] = ()
-    flop: tuple[int, ...] = field(default=())
 
     def bytes_received(self, rank: int) -> int:
         return sum(self.received[rank].values())
@@ -174,7 +172,7 @@ def run(schedule: Schedule, arithmetic: ByKernel | Bounded, A, B) -> Result:
     """
     units = require_sound(schedule)
     ranks = [placed(schedule, rank, arithmetic, A, B) for rank in range(schedule.ranks)]
-    received, flop = [Counter() for _ in ranks], [0] * schedule.ranks
+    received = [Counter() for _ in ranks]
     for unit in units:
         rank, step = unit[0]
         if isinstance(step.work, Collective):
@@ -185,9 +183,7 @@ def run(schedule: Schedule, arithmetic: ByKernel | Bounded, A, B) -> Result:
                     received[one.target][step.work.kind] += kept.nbytes
         else:
             compute(step.work, ranks[rank], arithmetic)
-            if isinstance(step.work, Product):
-                flop[rank] += schedule.flop(rank, step.work)
-    return Result(gathered(schedule, ranks, arithmetic), tuple(received), tuple(flop))
+    return Result(gathered(schedule, ranks, arithmetic), tuple(received))
 
 
 def placed(schedule: Schedule, rank: int, arithmetic, A, B) -> Buffers:

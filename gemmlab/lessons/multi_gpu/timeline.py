@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from gemmlab.ladder import Precision, Problem
+from gemmlab.ladder import Precision
 from gemmlab.lessons.multi_gpu.order import in_order
 from gemmlab.lessons.multi_gpu.schedule import (
     ALL_GATHER,
@@ -222,15 +222,3 @@ def _moving_s(
             busy[one.source, "out", wire] += size / wire
             busy[one.target, "in", wire] += size / wire
     return max(busy.values(), default=0.0)
-
-
-def link_needed(problem: Problem, ranks: int, machine: Machine, precision: Precision) -> float:
-    """Bytes a second, one way, below which not all rows of A can be gathered while they are
-    multiplied, column parallel on so many ranks.
-
-    Each rank gets (p - 1)/p · M·K elements in the time of 2·M·N·K / p FLOP: both cut by M·K, it is
-    (p - 1) · bytes · rate / (2 N). Only N counts.
-    """
-    if problem.n < 1:
-        raise ScheduleError("N is 0: there is nothing to multiply")
-    return (ranks - 1) * precision.a.bytes * machine.flop_per_second / (2 * problem.n)
