@@ -108,7 +108,6 @@ def test_every_schedule_gives_the_product_of_any_shape(shape):
     for schedule in every(problem):
         result = in_turn.run(schedule, Whole(), A, B)
         assert (result.C == A @ B).all(), schedule
-        assert sum(result.flop) == problem.flop, schedule
 
 
 def test_what_is_held_is_the_whole_of_each_matrix_once():

@@ -109,16 +109,6 @@ def test_a_faster_link_is_never_slower_and_without_one_p_gpus_are_p_times_one(sc
     assert 3.8 < alone / times[-1] <= 4.0 + 1e-9
 
 
-def test_the_link_that_is_needed_is_where_gathers_and_products_take_as_long():
-    for ranks in (2, 8):
-        needed = clock.link_needed(LARGE, ranks, FAST, BRAIN)
-        found = clock.modelled(
-            columns(LARGE, ranks), replace(FAST, link_bytes_per_second=needed), BRAIN
-        )
-        assert math.isclose(found.of(0, COLLECTIVE)[0].ms, found.of(0, PRODUCT)[0].ms)
-    assert math.isclose(clock.link_needed(LARGE, 2, FAST, BRAIN), 700e12 / 16384)
-
-
 def test_hidden_is_what_lies_under_products_of_the_rank_that_hides_least():
     ran = [
         Ran(0, "c", "a", COLLECTIVE, 0.0, 2.0), Ran(0, "d", "b", COLLECTIVE, 1.0, 4.0),

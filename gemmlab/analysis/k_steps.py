@@ -57,7 +57,9 @@ class Frame:
     @property
     def buffers(self) -> int:
         """How many buffers of shared memory hold a tile at the end."""
-        return len({int(one) for kept in self.kept.values() for one in np.unique(kept)} - {NOTHING})
+        return len(
+            {int(buffer) for kept in self.kept.values() for buffer in np.unique(kept)} - {NOTHING}
+        )
 
     @cached_property
     def products(self) -> tuple[int, int]:
@@ -79,9 +81,9 @@ class Frame:
         What is loaded and stored in the same frame is said to be loaded.
         """
         happens = {
-            "load": any(one.any() for one in self.loaded.values()),
-            "store": any(one.any() for one in self._only_stored().values()),
-            "multiply": any(one.any() for one in self.read.values()),
+            "load": any(mask.any() for mask in self.loaded.values()),
+            "store": any(mask.any() for mask in self._only_stored().values()),
+            "multiply": any(mask.any() for mask in self.read.values()),
             "write C": self.written.any(),
         }
         return [word for word, does in happens.items() if does]
@@ -100,9 +102,9 @@ class Frame:
             parts.append(f"writes its {int(self.written.sum()):,} elements of C")
         what = " and ".join(parts)
         after = [f"each sum has {self.progress}"]
-        if any((one != NOTHING).any() for one in self.kept.values()):
+        if any((elements != NOTHING).any() for elements in self.kept.values()):
             after.append(f"{_elements(self._there())} lie in shared memory")
-        if any(one.any() for one in self.arriving.values()):
+        if any(elements.any() for elements in self.arriving.values()):
             after.append(f"{_elements(self.arriving)} are on their way")
         return f"Block {self.block} {what}. Then {'; '.join(after)}."
 
@@ -126,7 +128,10 @@ def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0)) -> list[Frame]:
     """
     if not isinstance(trace, Trace):
         raise TypeError(f"steps takes a trace, as kernel.trace(m, n, k) gives, not {trace!r}.")
-    if any(one.opcode.startswith("mbarrier.") for one in trace.run.instructions(tuple(block), 0)):
+    if any(
+        instruction.opcode.startswith("mbarrier.")
+        for instruction in trace.run.instructions(tuple(block), 0)
+    ):
         raise ValueError(
             f"steps: the warps of {trace.kernel_name} wait for mbarriers, each at its own time: "
             "there are no steps that a whole block takes together."
@@ -282,16 +287,16 @@ def _buffer_of_words(starts: dict[str, np.ndarray], words: int) -> np.ndarray:
 def _in_buffers(played: Played, memory, held, starts: dict[str, np.ndarray]) -> np.ndarray:
     """int: of each element of A and then of B its buffer, NOTHING for those that are not `held`."""
     first_of_b = played.trace.m * played.trace.k
-    found = np.full(first_of_b + played.trace.k * played.trace.n, NOTHING, np.int8)
-    there = np.zeros(len(found), bool)
+    buffer_of = np.full(first_of_b + played.trace.k * played.trace.n, NOTHING, np.int8)
+    there = np.zeros(len(buffer_of), bool)
     there[held] = True
     words = np.flatnonzero(memory != NOTHING)
     elements = memory[words]
     for name in NAMES:
-        own = (elements >= first_of_b) == (name == "B")
-        buffers = np.searchsorted(starts[name], words[own], side="right") - 1
-        found[elements[own]] = buffers
-    return np.where(there, found, NOTHING)
+        of_matrix = (elements >= first_of_b) == (name == "B")
+        buffers = np.searchsorted(starts[name], words[of_matrix], side="right") - 1
+        buffer_of[elements[of_matrix]] = buffers
+    return np.where(there, buffer_of, NOTHING)
 
 
 def _named(played: Played, values: np.ndarray) -> dict[str, np.ndarray]:

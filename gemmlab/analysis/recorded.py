@@ -38,10 +38,14 @@ def stalls(*names: str, shape: tuple[int, ...] = runs.LARGE) -> pandas.DataFrame
     """
     rows = {name: row(ladder.find(name), shape) for name in names}
     reasons = list(recorded.REASONS)
-    per_issue = pandas.DataFrame({name: one[reasons] for name, one in rows.items()}).fillna(0.0)
+    per_issue = pandas.DataFrame(
+        {name: row_of_rung[reasons] for name, row_of_rung in rows.items()}
+    ).fillna(0.0)
     shares = 100 * per_issue.astype(float) / per_issue.sum()
     large = shares[(shares >= LEAST).any(axis=1)].sort_values(names[-1], ascending=False)
-    issues = pandas.Series({name: one["issue_active_pct"] for name, one in rows.items()})
+    issues = pandas.Series(
+        {name: row_of_rung["issue_active_pct"] for name, row_of_rung in rows.items()}
+    )
     table = pandas.concat([
         pandas.DataFrame({
             "issue active": issues, "warps of a scheduler": per_issue.sum() * issues / 100,
@@ -62,13 +66,13 @@ def row(rung: ladder.Rung, shape: tuple[int, ...]) -> pandas.Series:
     """
     table = recorded.evidence(rung).read()
     sizes = table[list(SIZES)]
-    found = table[(sizes == list(sizes_of(shape))).all(axis=1)]
-    if found.empty:
-        there = ", ".join(str(Problem(*one)) for one in sizes.to_numpy().tolist())
+    rows = table[(sizes == list(sizes_of(shape))).all(axis=1)]
+    if rows.empty:
+        there = ", ".join(str(Problem(*size)) for size in sizes.to_numpy().tolist())
         raise NoRecord(
             f"{rung.name}: no stall reasons were recorded at {shape}; there are: {there}."
         )
-    return found.iloc[0]
+    return rows.iloc[0]
 
 
 LARGE = "large"  # the group of what is recorded beside the shape set
@@ -90,7 +94,7 @@ def chosen_shares(dtype: str = SINGLE.name) -> pandas.DataFrame:
     order = {problem: at for at, problem in enumerate(group_of)}
     groups = [*(group for group in GROUPS if group != "batches"), LARGE, "batches"]
     rows = []
-    for problem in sorted(taken, key=lambda one: (order.get(one, len(order)), one.flop)):
+    for problem in sorted(taken, key=lambda p: (order.get(p, len(order)), p.flop)):
         row = taken[problem]
         rows.append({
             "group": group_of.get(problem, LARGE), "kernel": row.rung.name,
@@ -104,8 +108,8 @@ def chosen_shares(dtype: str = SINGLE.name) -> pandas.DataFrame:
 
 
 def _taken(dtype: str) -> dict[Problem, choosing.Row]:
-    if found := choosing.taken(dtype):
-        return found
+    if taken := choosing.taken(dtype):
+        return taken
     raise NoRecord(
         f"nothing is recorded of gl.matmul in {dtype}; {again('best_by_shape')} on a GPU."
     )
@@ -199,14 +203,14 @@ def _speed(
     rung: Rung, shape: tuple[int, int, int], known: Ceilings | None
 ) -> tuple[float | None, float | None, float | None]:
     """The columns of `gpu_speeds`; None where it is not known."""
-    one = Measured(rung)
+    measured = Measured(rung)
     try:
-        run = runs.replay_at(one, *shape)
+        run = runs.replay_at(measured, *shape)
     except (NoRecord, StaleRecord, BadRecord):
         return None, None, None
     tflops, share = run.gflops / 1e3, 100 * run.ratio.median
     try:
-        roof = known.arithmetic(one.precision.name, rung.by_wgmma) if known else None
+        roof = known.arithmetic(measured.precision.name, rung.by_wgmma) if known else None
     except NoRecord:
         roof = None
     return tflops, share, 100e12 * tflops / roof if roof else None

@@ -74,7 +74,7 @@ class ThreadReads:
 
     def read_by(self, lanes: int | slice) -> dict[str, np.ndarray]:
         """Which elements some lanes read in the step: "A", bool (M, K), and "B", bool (K, N)."""
-        mine = np.concatenate([one[lanes].ravel() for one in self.loads])
+        mine = np.concatenate([load[lanes].ravel() for load in self.loads])
         mine = mine[(mine != NOTHING) & (self.played.along(mine) < len(self.ks))]
         both = self.played.matrices(mine)
         return {name: counts > 0 for name, counts in zip("AB", both, strict=True)}
@@ -83,8 +83,8 @@ class ThreadReads:
         """The lanes that read each row of A, "A", and each column of B, "B", at one k."""
         by_lane = [self.read_by(lane) for lane in range(WARP)]
         at_k = {
-            "A": np.stack([one["A"][:, k] for one in by_lane]),
-            "B": np.stack([one["B"][k] for one in by_lane]),
+            "A": np.stack([read_by_lane["A"][:, k] for read_by_lane in by_lane]),
+            "B": np.stack([read_by_lane["B"][k] for read_by_lane in by_lane]),
         }
         return {
             name: [frozenset(np.flatnonzero(column).tolist()) for column in read.T]
@@ -97,15 +97,15 @@ class ThreadReads:
         "A" and "B": of each load the elements, int (words, 2), as row and column.
         """
         m, n, depth = self.trace.m, self.trace.n, self.trace.k
-        found: dict[str, list[np.ndarray]] = {"A": [], "B": []}
+        loads: dict[str, list[np.ndarray]] = {"A": [], "B": []}
         for load in self.loads:
             words = load[self.lane]
             if k in self.played.along(words):
                 name, first, width = (
                     ("A", 0, depth) if words[0] < m * depth else ("B", m * depth, n)
                 )
-                found[name].append(np.stack(np.divmod(words - first, width), axis=1))
-        return found
+                loads[name].append(np.stack(np.divmod(words - first, width), axis=1))
+        return loads
 
 
 def _number(trace: Trace, thread: object, who: str) -> int:

@@ -37,8 +37,8 @@ ENTRY = re.compile(r"- \*\*(.+?)\*\*(?: \((.+?)\))?, (\w+): (.+)")
 def _read() -> tuple[Term, ...]:
     """The terms of glossary.md, in the order of the alphabet."""
     text = Path(__file__).with_name("glossary.md").read_text(encoding="utf-8")
-    found = (ENTRY.fullmatch(line) for line in text.splitlines() if line.startswith("- "))
-    terms = [Term(e[1], e[3], e[4], tuple(e[2].split(", ")) if e[2] else ()) for e in found]
+    entries = (ENTRY.fullmatch(line) for line in text.splitlines() if line.startswith("- "))
+    terms = [Term(e[1], e[3], e[4], tuple(e[2].split(", ")) if e[2] else ()) for e in entries]
     return tuple(sorted(terms, key=lambda term: term.name.lower().strip("_")))
 
 

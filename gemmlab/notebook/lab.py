@@ -63,13 +63,13 @@ def view_of(kernel: Kernel, arch: str, roofs: Ceilings | None, no_roofs: str = "
 
     roofs, no_roofs: as known_roofs gives. Raises what gemmlab.analysis.facts.of raises.
     """
-    found = facts_of.of(kernel, arch)
-    said = (caption_of(found, roofs), *resources(found), no_roofs)
+    facts = facts_of.of(kernel, arch)
+    said = (caption_of(facts, roofs), *resources(facts), no_roofs)
     numbers = tuple(
         (quantity, _words(value), unit)
-        for quantity, value, unit in found.table().itertuples(index=False)
+        for quantity, value, unit in facts.table().itertuples(index=False)
     )
-    return View(panels(found, roofs, DPI), tuple(filter(None, said)), heat(found.trace), numbers)
+    return View(panels(facts, roofs, DPI), tuple(filter(None, said)), heat(facts.trace), numbers)
 
 
 def _words(value) -> str:
@@ -167,8 +167,11 @@ class Lab(ipywidgets.VBox):
         self._last = tuple(settings)  # the parameters of the last move
         self._offered: Settings = {}
         start = ladder.filled_in(rung, settings)
-        self.sliders = {one.name: _slider(one, start[one.name]) for one in rung.parameters}
-        self.labels = {one.name: ipywidgets.HTML() for one in rung.parameters}
+        self.sliders = {
+            parameter.name: _slider(parameter, start[parameter.name])
+            for parameter in rung.parameters
+        }
+        self.labels = {parameter.name: ipywidgets.HTML() for parameter in rung.parameters}
         self.arch = ipywidgets.Dropdown(
             options=ARCHS, value=SIMULATED_ARCH, tooltip="GPU architecture",
             layout=ipywidgets.Layout(width="auto"),
@@ -181,7 +184,7 @@ class Lab(ipywidgets.VBox):
             [self.lines, self.numbers],
             titles=(LINES_TITLE, NUMBERS_TITLE),
         )
-        controls = [_control(self.labels[name], one) for name, one in self.sliders.items()]
+        controls = [_control(self.labels[name], slider) for name, slider in self.sliders.items()]
         arch = ipywidgets.HTML(_label("GPU", "whose registers and occupancy are shown"))
         grid = ipywidgets.GridBox([*controls, _control(arch, self.arch)], layout=GRID)
         super().__init__([grid, self.message, self.offer, self.picture, self.caption, details])
@@ -215,7 +218,7 @@ class Lab(ipywidgets.VBox):
     def _moved(self, change) -> None:
         if self._setting:
             return
-        moved = tuple(name for name, one in self.sliders.items() if one is change["owner"])
+        moved = tuple(name for name, slider in self.sliders.items() if slider is change["owner"])
         self._last = moved or self._last  # another architecture is no move of a slider
         self._show()
 
@@ -254,9 +257,9 @@ class Lab(ipywidgets.VBox):
     def _make_offer(self, changes: Settings) -> None:
         """Mark what a way out changes, and show its button; {} for none."""
         self._offered = changes
-        for one in self.rung.parameters:
-            value = _label(one.name, one.meaning, changes.get(one.name))
-            self.labels[one.name].value = value
+        for parameter in self.rung.parameters:
+            value = _label(parameter.name, parameter.meaning, changes.get(parameter.name))
+            self.labels[parameter.name].value = value
         self.offer.description = USE.format(changes=ladder.listed(changes))
         self.offer.layout.display = None if changes else "none"
 

@@ -60,11 +60,11 @@ def run(wanted: Wanted, say: Say) -> list[str]:
 
 def _replayed(wanted: Wanted) -> list[str]:
     known = recorded(wanted.rung, wanted.shape)
-    found = tuner.replay(known, wanted.strategy, wanted.budget, wanted.seed)
-    _, best_ms = found.best
+    result = tuner.replay(known, wanted.strategy, wanted.budget, wanted.seed)
+    _, best_ms = result.best
     return [
         f"No GPU here: replayed from the sweep of {known.source}.",
-        *_told(found, len(known.space.legal())),
+        *_lines(result, len(known.space.legal())),
         f"  of the fastest recorded {100 * known.best_ms / best_ms:.1f} %",
     ]
 
@@ -81,8 +81,8 @@ def _on_gpu(wanted: Wanted, say: Say) -> list[str]:
     space = space_of(wanted.rung, wanted.shape, runs_here)
     path = journal_path(wanted, here.slug)
     with _gpu_timer(space, here) as timer:
-        found = search(space, wanted, path, timer, say)
-    return [*_told(found, len(runs_here)), f"  measured: {path}"]
+        result = search(space, wanted, path, timer, say)
+    return [*_lines(result, len(runs_here)), f"  measured: {path}"]
 
 
 def journal_path(wanted: Wanted, slug: str) -> Path:
@@ -156,15 +156,15 @@ def _gpu_timer(space: Space, here: Gpu) -> Iterator[Timer]:
         yield timed
 
 
-def _told(found: Search, settings: int) -> list[str]:
-    space = found.space
-    failed = sum(time_ms is None for _, time_ms in found.evaluated)
+def _lines(result: Search, settings: int) -> list[str]:
+    space = result.space
+    failed = sum(time_ms is None for _, time_ms in result.evaluated)
     lines = [
-        f"{space.rung.name} at {space.problem}: {found.strategy}, seed {found.seed}, "
-        f"{len(found.evaluated)} of {settings} settings"
+        f"{space.rung.name} at {space.problem}: {result.strategy}, seed {result.seed}, "
+        f"{len(result.evaluated)} of {settings} settings"
     ]
-    if failed < len(found.evaluated):
-        best, best_ms = found.best
+    if failed < len(result.evaluated):
+        best, best_ms = result.best
         rate = space.problem.flop / (best_ms * 1e9)
         lines.append(
             f"  the fastest: {best_ms:.4g} ms, {rate:.1f} TFLOP/s with {ladder.written(best)}"

@@ -51,7 +51,7 @@ class SearchLab(ipywidgets.VBox):
         self._show()
 
     def _show(self) -> None:
-        found = tuner.replay(self.known, self.strategy.value, self.budget.value, self.seed.value)
-        figure = one_search(found, self.known)
+        search = tuner.replay(self.known, self.strategy.value, self.budget.value, self.seed.value)
+        figure = one_search(search, self.known)
         self.picture.value = figure.png()
         self.message.value = status(figure.caption)

@@ -60,7 +60,7 @@ class Space:
     def legal(self) -> list[Point]:
         """Every point that meets the restrictions, in the ladder's order."""
         points = map(self.point, ladder.tuned_settings(self.rung, self.fixed))
-        return [one for one in points if self.among is None or one in self.among]
+        return [point for point in points if self.among is None or point in self.among]
 
 
 def space_of(name: str, shape: tuple[int, ...], among: Iterable[Point] | None = None) -> Space:
@@ -69,22 +69,21 @@ def space_of(name: str, shape: tuple[int, ...], among: Iterable[Point] | None = 
     Raises LadderError for a name that is not there, and IllegalSetting for no shape.
     """
     rung = ladder.find(name)
-    tuned = [parameter for parameter in rung.parameters if parameter.tuned]
     families = ()
     if rung.families:
         families = (Constraint("choices that go together", lambda s: _of_no_family(rung, s)),)
     return Space(
         rung=rung,
         problem=Problem(*sizes_of(tuple(shape))),
-        values={one.name: one.legal for one in tuned},
-        fixed={one.name: one.default for one in rung.parameters if not one.tuned},
+        values={p.name: p.legal for p in rung.parameters if p.tuned},
+        fixed={p.name: p.default for p in rung.parameters if not p.tuned},
         restrictions=(*families, *rung.constraints),
         among=None if among is None else frozenset(among),
     )
 
 
 def _of_no_family(rung: Rung, settings: Settings) -> str | None:
-    if any(one.items() <= settings.items() for one in rung.families):
+    if any(family.items() <= settings.items() for family in rung.families):
         return None
     return f"is not among the {len(rung.families)} choices that go together"
 
@@ -124,9 +123,9 @@ def recorded(name: str, shape: tuple[int, ...]) -> Recorded:
     """
     rung = ladder.find(name)
     rows = tuning.at(tuning.recorded(name), shape)
-    whole = space_of(name, shape)
+    space = space_of(name, shape)
     times = {
-        whole.point({parameter.name: row[parameter.name] for parameter in rung.parameters}): float(
+        space.point({parameter.name: row[parameter.name] for parameter in rung.parameters}): float(
             row["time_ms"]
         )
         for row in rows.to_dict("records")
@@ -154,13 +153,13 @@ def coverage(names: tuple[str, ...], shape: tuple[int, int, int] = tuning.SHAPES
             "median of it": "",
         }  # fmt: skip
         try:
-            found = recorded(name, shape)
+            known = recorded(name, shape)
         except NoRecord:
             rows.append(row)
             continue
-        shares = sorted(map(found.share, found.times_ms))
-        row["recorded"] = str(len(found.times_ms))
-        row["best TFLOP/s"] = f"{Problem(*shape).flop / found.best_ms / 1e9:.1f}"
+        shares = sorted(map(known.share, known.times_ms))
+        row["recorded"] = str(len(known.times_ms))
+        row["best TFLOP/s"] = f"{Problem(*shape).flop / known.best_ms / 1e9:.1f}"
         row["median of it"] = f"{100 * shares[len(shares) // 2]:.0f} %"
         rows.append(row)
     return pandas.DataFrame(rows)
@@ -200,13 +199,13 @@ def landscape(known: Recorded) -> Landscape:
 def neighbours(space: Space, point: Point, among) -> tuple[Point, ...]:
     """Of a point those in `among` that differ in one parameter, by the next value up or down that
     is there."""
-    found = []
+    near = []
     for at, values in enumerate(space.values.values()):
         place = values.index(point[at])
         for others in (values[place + 1 :], values[:place][::-1]):
             steps = ((*point[:at], value, *point[at + 1 :]) for value in others)
-            found += [step for step in steps if step in among][:1]
-    return tuple(found)
+            near += [step for step in steps if step in among][:1]
+    return tuple(near)
 
 
 def shares(known: Recorded) -> list[float]:
@@ -218,8 +217,8 @@ def best_by_two(known: Recorded, down: str, across: str) -> dict[tuple[int, int]
     """For values of two parameters the best share that the others allow; nothing where no point
     is legal."""
     rows, columns = known.space.names.index(down), known.space.names.index(across)
-    found: dict[tuple[int, int], float] = {}
+    best: dict[tuple[int, int], float] = {}
     for point in known.times_ms:
         cell = point[rows], point[columns]
-        found[cell] = max(found.get(cell, 0.0), known.share(point))
-    return found
+        best[cell] = max(best.get(cell, 0.0), known.share(point))
+    return best

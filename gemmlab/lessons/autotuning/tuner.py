@@ -82,19 +82,19 @@ class Search:
 
     def best_so_far(self) -> list[float]:
         """After each evaluation the lowest time, in milliseconds; infinite before the first."""
-        best, found = float("inf"), []
+        best, times = float("inf"), []
         for _, time_ms in self.evaluated:
             best = min(best, float("inf") if time_ms is None else time_ms)
-            found.append(best)
-        return found
+            times.append(best)
+        return times
 
     @property
     def best(self) -> tuple[Settings, float]:
         """The fastest settings that it met, and their time. Raises ValueError if all failed."""
-        passed = [one for one in self.evaluated if one[1] is not None]
+        passed = [evaluation for evaluation in self.evaluated if evaluation[1] is not None]
         if not passed:
             raise ValueError(f"none of the {len(self.evaluated)} settings passed")
-        point, time_ms = min(passed, key=lambda one: one[1])
+        point, time_ms = min(passed, key=lambda evaluation: evaluation[1])
         return self.space.settings(point), time_ms
 
 
@@ -162,10 +162,10 @@ def restrictions(space: Space) -> list:
     """The space's constraints as Kernel Tuner takes them, each a function of all values."""
     from constraint import FunctionConstraint
 
-    def allows(one: Constraint) -> Callable[..., bool]:
-        return lambda *point: one.broken(space.settings(point)) is None
+    def allows(constraint: Constraint) -> Callable[..., bool]:
+        return lambda *point: constraint.broken(space.settings(point)) is None
 
-    made = [FunctionConstraint(allows(one)) for one in space.restrictions]
+    made = [FunctionConstraint(allows(restriction)) for restriction in space.restrictions]
     if space.among is not None:
         made.append(FunctionConstraint(lambda *point: tuple(map(int, point)) in space.among))
     return made
@@ -221,7 +221,7 @@ class _Runner:
         return getattr(self._runner, name)
 
     def run(self, points, options) -> list:
-        return [self._run_one(tuple(map(int, one)), options) for one in points]
+        return [self._run_one(tuple(map(int, point)), options) for point in points]
 
     def _run_one(self, point: Point, options):
         watched = self._watched
@@ -300,8 +300,8 @@ class Trials:
 
 def trials(known: Recorded, strategy: str, budget: int, seeds: int = SEEDS) -> Trials:
     """Search recorded times with seeds 0, 1, 2, ... Raises what replay raises."""
-    found = [replay(known, strategy, budget, seed) for seed in range(seeds)]
-    return of_searches(known, strategy, budget, found)
+    searches = [replay(known, strategy, budget, seed) for seed in range(seeds)]
+    return of_searches(known, strategy, budget, searches)
 
 
 def of_searches(known: Recorded, strategy: str, budget: int, searches: Sequence[Search]) -> Trials:
@@ -309,8 +309,8 @@ def of_searches(known: Recorded, strategy: str, budget: int, searches: Sequence[
     import numpy
 
     shares = numpy.zeros((len(searches), budget))
-    for row, one in zip(shares, searches, strict=True):
-        best = [known.best_ms / time_ms for time_ms in one.best_so_far()]
+    for row, search in zip(shares, searches, strict=True):
+        best = [known.best_ms / time_ms for time_ms in search.best_so_far()]
         row[: len(best)] = best
         row[len(best) :] = best[-1]
     return Trials(known, strategy, shares)
@@ -335,16 +335,16 @@ def table(every: Sequence[Trials], after: Sequence[int] = (10, 20, 40)) -> panda
     import pandas
 
     rows = []
-    for one in every:
-        middle = one.quartiles()[1]
-        needed = one.needed()
+    for trials_of_strategy in every:
+        middle = trials_of_strategy.quartiles()[1]
+        needed = trials_of_strategy.needed()
         got = [count for count in needed if count is not None]
-        row = {"strategy": one.strategy}
+        row = {"strategy": trials_of_strategy.strategy}
         row |= {f"after {count}": f"{100 * middle[count - 1]:.1f} %" for count in after}
         # Of all seeds, those that did not get there being the last.
-        half = sorted(count or one.shares.shape[1] + 1 for count in needed)
+        half = sorted(count or trials_of_strategy.shares.shape[1] + 1 for count in needed)
         middle_needed = median(half)
-        within = middle_needed <= one.shares.shape[1]
+        within = middle_needed <= trials_of_strategy.shares.shape[1]
         row[f"to {100 * NEAR:.0f} %"] = f"{middle_needed:.0f}" if within else "more"
         row["seeds there"] = f"{len(got)} of {len(needed)}"
         rows.append(row)

@@ -24,8 +24,8 @@ def per_product(table: pandas.DataFrame, size: int) -> pandas.DataFrame:
     """
     rows = table[table["m"] == size]
     times = rows.assign(us=1e3 * rows["time_ms"] / rows["batch"])
-    found = times.pivot(index="batch", columns="way", values="us")
-    return found[[way for way in batches.WAYS if way in found]]
+    table_of_ways = times.pivot(index="batch", columns="way", values="us")
+    return table_of_ways[[way for way in batches.WAYS if way in table_of_ways]]
 
 
 def meanwhile(table: pandas.DataFrame, size: int, batch: int) -> float:
@@ -40,7 +40,7 @@ def rounds(rows: pandas.DataFrame) -> pandas.DataFrame:
     rows: of best_by_shape.tuned("13_batched"). A row for each: tiles, blocks, tiles for each block
     at most, and the percentage of the blocks' turns in which there is a tile, all being as long.
     """
-    rung, found = ladder.find(batches.RUNG), {}
+    rung, rounds_of = ladder.find(batches.RUNG), {}
     gpu = runs.current()["gpu"]
     for row in rows.itertuples():
         problem, settings = Problem(row.m, row.n, row.k, row.batch), read_settings(row.settings)
@@ -49,11 +49,11 @@ def rounds(rows: pandas.DataFrame) -> pandas.DataFrame:
         height, width = rung.tile(settings)
         tiles = problem.batch * -(-problem.m // height) * -(-problem.n // width)
         most = -(-tiles // blocks)
-        found[str(problem)] = {
+        rounds_of[str(problem)] = {
             "tiles": tiles, "blocks": blocks, "tiles of a block": most,
             "turns taken, %": 100 * tiles / (most * blocks),
         }  # fmt: skip
-    return pandas.DataFrame.from_dict(found, orient="index")
+    return pandas.DataFrame.from_dict(rounds_of, orient="index")
 
 
 def under_the_roofs(table: pandas.DataFrame) -> pandas.DataFrame:
@@ -62,19 +62,19 @@ def under_the_roofs(table: pandas.DataFrame) -> pandas.DataFrame:
     Nanoseconds for a product; FLOP per byte and TB/s if A and B are read once and C is written
     once, and TFLOP/s, with shares of the copy's rate and of the FMA ceiling in percent.
     """
-    ceilings, found = roofs.recorded_ceilings(), {}
+    ceilings, by_shape = roofs.recorded_ceilings(), {}
     for size, rows in table[table["way"] == batches.ONE].groupby("m"):
         last = rows.sort_values("batch").iloc[-1]
         problem = Problem(*(int(last[name]) for name in ("m", "n", "k", "batch")))
         seconds = last["time_ms"] / 1e3
         moved, done = problem.least_bytes(SINGLE) / seconds, problem.flop / seconds
-        found[f"{size}×{size}×{size}"] = {
+        by_shape[f"{size}×{size}×{size}"] = {
             "ns for a product": 1e9 * seconds / problem.batch,
             "FLOP per byte": problem.flop / problem.least_bytes(SINGLE),
             "TB/s": moved / 1e12, "of a copy's rate, %": 100 * moved / ceilings.bytes_per_second,
             "TFLOP/s": done / 1e12, "of the FP32 roof, %": 100 * done / ceilings.flop_per_second,
         }  # fmt: skip
-    return pandas.DataFrame(found).T
+    return pandas.DataFrame(by_shape).T
 
 
 BANKS, WORD_BYTES = 32, 4
@@ -116,11 +116,13 @@ def copy_of(
         raise TraceError(
             f"{trace.kernel_name}: warp {warp} of block {block} copies nothing of {array}"
         )
-    every = [one.addresses[one.active] for one in trace.run.accesses(block) if _is_copy(one)]
+    every = [
+        access.addresses[access.active] for access in trace.run.accesses(block) if _is_copy(access)
+    ]
     base = min(int(addresses.min()) for addresses in every)
     first = (kept.addresses[kept.active] - base) // WORD_BYTES
     letter = trace.ops["AB".index(array)]
-    loads = [one for one in trace.run.accesses(block) if one.array == array]
+    loads = [access for access in trace.run.accesses(block) if access.array == array]
     return Copy(
         access=trace.warp_access(array, block=block, warp=warp),
         words=first[:, None] + np.arange(kept.size // WORD_BYTES),
@@ -135,16 +137,16 @@ def by_layout(name: str, **settings: int) -> pandas.DataFrame:
     A row for each of NN, NT, TN and TT. settings: of the rung, without OP_A and OP_B. Raises what
     gl.load raises.
     """
-    rung, found = ladder.find(name), {}
+    rung, by_ops = ladder.find(name), {}
     for ops in OPERATIONS:
         kernel = load(name, **settings, **ladder.stored_as(rung, ops))
         trace = kernel.trace(*rung.tile(kernel.settings), kernel.settings["BK"])
-        found[ops] = {
+        by_ops[ops] = {
             f"{what} of {array}": value
             for array in "AB"
             for what, value in _counted(copy_of(trace, array)).items()
         }
-    return pandas.DataFrame(found).T
+    return pandas.DataFrame(by_ops).T
 
 
 def _counted(copy: Copy) -> dict[str, int]:

@@ -55,8 +55,8 @@ def _path(size: int, taken: tuple[Step, ...], others: tuple[Step, ...]) -> panda
     table = table[(table[["m", "n", "k"]] == size).all(axis=1) & (table["way"] == IN_TURN)]
     table = table.set_index("step")
     every = [step for step in (*taken, *others) if step.what in table.index]
-    found = table.loc[[step.what for step in every]].reset_index()
-    return found.assign(
+    rows = table.loc[[step.what for step in every]].reset_index()
+    return rows.assign(
         predicted=[_settings(step) for step in every], taken=[step in taken for step in every]
     ).rename(columns=SHARES)[["step", "predicted", "taken", *SHARES.values(), "gpu", "recorded"]]
 
@@ -147,15 +147,15 @@ def by_counts(counts: pandas.DataFrame, slots: pandas.DataFrame) -> pandas.DataF
     before, after = WAY[0], WAY[-1]
     fewer = slots.loc["issue slots", before.rung.name] / slots.loc["issue slots", after.rung.name]
     busy = 1 - counts.pivot(index="M×N×K", columns="blocks", values="idle, %") / 100
-    speeds = [summit_steps.steps((one,)).set_index("M×N×K")["TFLOP/s"] for one in (before, after)]
-    found = pandas.DataFrame(
+    speeds = [summit_steps.steps((step,)).set_index("M×N×K")["TFLOP/s"] for step in (before, after)]
+    table = pandas.DataFrame(
         {
             "10, TFLOP/s": speeds[0],
             "22 by both counts": speeds[0] * fewer * busy["stream-K"] / busy["whole tiles"],
             "22, TFLOP/s": speeds[1],
         }
     )
-    return found.dropna()
+    return table.dropna()
 
 
 def lasting() -> pandas.DataFrame:

@@ -49,8 +49,8 @@ class ErrorSliders(ipywidgets.VBox):
             list(self.sliders.values()), layout=ipywidgets.Layout(flex_flow="row wrap")
         )
         super().__init__([controls, self.message, self.picture, self.caption])
-        for one in self.sliders.values():
-            one.observe(self._moved, names="value")
+        for slider in self.sliders.values():
+            slider.observe(self._moved, names="value")
         self._moved()
 
     def __repr__(self) -> str:
@@ -59,7 +59,7 @@ class ErrorSliders(ipywidgets.VBox):
     @property
     def case(self) -> Case:
         """As the sliders stand."""
-        return Case(**{name: one.value for name, one in self.sliders.items()})
+        return Case(**{name: slider.value for name, slider in self.sliders.items()})
 
     def _moved(self, _change=None) -> None:
         case = self.case

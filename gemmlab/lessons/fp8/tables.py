@@ -51,7 +51,7 @@ def rounding() -> pandas.DataFrame:
     for element in ELEMENTS.values():
         every = numbers(element)
         between = (np.append(0.0, every[:-1]) + every) / 2  # as far from both neighbours
-        first, last = (int(np.floor(np.log2(one))) for one in (every[0] / 2, every[-1]))
+        first, last = (int(np.floor(np.log2(number))) for number in (every[0] / 2, every[-1]))
         for exponent in range(first, last + 1):
             values = np.append(between, np.exp2(exponent + np.arange(EACH) / EACH))
             inside = (values >= 2.0**exponent) & (values < 2.0 ** (exponent + 1))
@@ -73,7 +73,7 @@ def of_a_step(*kernels: Kernel) -> pandas.DataFrame:
     tensor cores at their full rate; cycles in which each of the SM's schedulers starts a float32
     multiply-add. For kernels by wgmma, of 8 and 16 bits.
     """
-    found = {}
+    by_kernel = {}
     for kernel in kernels:
         (rows, columns), (down, across) = (
             of(kernel.settings) for of in (kernel.rung.tile, kernel.rung.cluster_tiles)
@@ -81,18 +81,18 @@ def of_a_step(*kernels: Kernel) -> pandas.DataFrame:
         short, long = (kernel.trace(rows * down, columns * across, k) for k in TRACED_DEPTHS)
         steps = (TRACED_DEPTHS[1] - TRACED_DEPTHS[0]) // BLOCK * prod(long.grid)
         added, copied = (
-            (long.counters.get(one, 0) - short.counters.get(one, 0)) / steps
-            for one in (ADDITIONS, COPIED)
+            (long.counters.get(metric, 0) - short.counters.get(metric, 0)) / steps
+            for metric in (ADDITIONS, COPIED)
         )
         flop = 2 * rows * columns * BLOCK
         per_cycle = TENSOR_FLOP_PER_CYCLE * 2 // kernel.precision.a.bytes
-        found[kernel.name] = {
+        by_kernel[kernel.name] = {
             "FLOP": flop, "bytes copied": copied * SECTOR_BYTES,
             "FLOP per byte": flop / (copied * SECTOR_BYTES),
             "cycles of the tensor cores": flop / per_cycle,
             "cycles of float32 additions": added / WARP / SM_PARTITIONS,
         }  # fmt: skip
-    return pandas.DataFrame(found)
+    return pandas.DataFrame(by_kernel)
 
 
 BF16 = "BF16"  # in a column `scales`: rung 18, which takes none
@@ -160,8 +160,8 @@ def at_its_clock() -> pandas.DataFrame:
     of full rate: of 8,192 FLOP for each SM and cycle of that clock. Raises what registry.Table.read
     raises, also where the question "accumulators" of hopper_ablations is not recorded.
     """
-    found = hopper_changes.changes("accumulators", LOADED).loc[str(Problem(*steps.HUGE))]
-    found = found.set_index("variant").loc[[*CLOCKED]].rename(index=CLOCKED).rename_axis("step")
-    cycles = runs.current()["gpu"]["sm_count"] * 1e6 * found["SM clock, MHz"]
-    found["% of full rate"] = 100e12 * found["TFLOP/s"] / (2 * TENSOR_FLOP_PER_CYCLE * cycles)
-    return found[["TFLOP/s", "SM clock, MHz", "% of full rate"]]
+    table = hopper_changes.changes("accumulators", LOADED).loc[str(Problem(*steps.HUGE))]
+    table = table.set_index("variant").loc[[*CLOCKED]].rename(index=CLOCKED).rename_axis("step")
+    cycles = runs.current()["gpu"]["sm_count"] * 1e6 * table["SM clock, MHz"]
+    table["% of full rate"] = 100e12 * table["TFLOP/s"] / (2 * TENSOR_FLOP_PER_CYCLE * cycles)
+    return table[["TFLOP/s", "SM clock, MHz", "% of full rate"]]

@@ -103,8 +103,8 @@ class ByKernel:
         """In float32, from the first term to the last, rounded once at the end."""
         element = self.precision.c
         added = element.decode(terms[0]).astype(np.float32)
-        for one in terms[1:]:
-            added += element.decode(one).astype(np.float32)
+        for term in terms[1:]:
+            added += element.decode(term).astype(np.float32)
         into[...] = element.encode(added, element.storage)
 
 
@@ -135,7 +135,7 @@ class Bounded:
         c[1] = self._rounded(c[0], bound)
 
     def total(self, terms: list[np.ndarray], into: np.ndarray) -> None:
-        values, bounds = np.stack([one[0] for one in terms]), sum(one[1] for one in terms)
+        values, bounds = np.stack([term[0] for term in terms]), sum(term[1] for term in terms)
         roundings = (len(terms) - 1) * FLOAT32.unit_roundoff
         bounds = bounds + roundings / (1 - roundings) * (abs(values).sum(axis=0) + bounds)
         into[0] = values.sum(axis=0)
@@ -176,11 +176,11 @@ def run(schedule: Schedule, arithmetic: ByKernel | Bounded, A, B) -> Result:
     for unit in units:
         rank, step = unit[0]
         if isinstance(step.work, Collective):
-            for one in step.work.messages:
-                kept = rows_of(ranks[one.target], one.kept)
-                kept[...] = rows_of(ranks[one.source], one.sent)
-                if one.source != one.target:
-                    received[one.target][step.work.kind] += kept.nbytes
+            for message in step.work.messages:
+                kept = rows_of(ranks[message.target], message.kept)
+                kept[...] = rows_of(ranks[message.source], message.sent)
+                if message.source != message.target:
+                    received[message.target][step.work.kind] += kept.nbytes
         else:
             compute(step.work, ranks[rank], arithmetic)
     return Result(gathered(schedule, ranks, arithmetic), tuple(received))
@@ -195,8 +195,8 @@ def placed(schedule: Schedule, rank: int, arithmetic, A, B) -> Buffers:
                 f"{name} has the shape {array.shape}; the schedule is for {problem}: {shape}"
             )
     buffers = {
-        name: arithmetic.empty(one.rows, one.columns, one.matrix)
-        for name, one in schedule.buffers[rank].items()
+        name: arithmetic.empty(buffer.rows, buffer.columns, buffer.matrix)
+        for name, buffer in schedule.buffers[rank].items()
     }
     for held in schedule.inputs:
         if held.rank == rank:
@@ -249,30 +249,30 @@ def holdings(schedule: Schedule) -> list[Holdings]:
     """
     problem = schedule.problem
     shapes = problem.shape_of_a, problem.shape_of_b, problem.shape_of_c
-    found = [Holdings(*(np.zeros(shape, np.int8) for shape in shapes)) for _ in schedule.steps]
+    by_rank = [Holdings(*(np.zeros(shape, np.int8) for shape in shapes)) for _ in schedule.steps]
     places = _Places()
     A, B, C = (np.arange(m * n).reshape(m, n) for m, n in shapes)
     ranks = [placed(schedule, rank, places, A, B) for rank in range(schedule.ranks)]
     for held in (*schedule.inputs, *schedule.outputs):
-        matrix = getattr(found[held.rank], held.matrix)
+        matrix = getattr(by_rank[held.rank], held.matrix)
         matrix[slice(*held.rows), slice(*held.columns)] = HOLDS
     for unit in in_order(schedule):
         rank, step = unit[0]
-        work, own = step.work, ranks[rank]
+        work, buffers = step.work, ranks[rank]
         if isinstance(work, Collective):
-            for one in work.messages:
-                kept = rows_of(ranks[one.target], one.kept)
-                kept[...] = rows_of(ranks[one.source], one.sent)
+            for message in work.messages:
+                kept = rows_of(ranks[message.target], message.kept)
+                kept[...] = rows_of(ranks[message.source], message.sent)
         elif isinstance(work, Product):
-            a, b, c = (rows_of(own, part) for part in (work.a, work.b, work.c))
-            _mark(found[rank].A, a)
-            _mark(found[rank].B, b)
+            a, b, c = (rows_of(buffers, part) for part in (work.a, work.b, work.c))
+            _mark(by_rank[rank].A, a)
+            _mark(by_rank[rank].B, b)
             if a.size and b.size:
                 c[...] = C[np.ix_(a[:, 0] // problem.k, b[0] % problem.n)]
-                _mark(found[rank].C, c)
+                _mark(by_rank[rank].C, c)
         elif isinstance(work, Sum):
-            rows_of(own, work.into)[...] = rows_of(own, work.terms[0])
-    return found
+            rows_of(buffers, work.into)[...] = rows_of(buffers, work.terms[0])
+    return by_rank
 
 
 def _mark(matrix: np.ndarray, numbers: np.ndarray) -> None:

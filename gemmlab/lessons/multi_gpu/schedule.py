@@ -75,7 +75,9 @@ class Grid:
 def squarest(count: int) -> Grid:
     """The grid of so many ranks whose sides differ least, no more rows than columns."""
     whole("the number of ranks", count)
-    rows = max(one for one in range(1, int(count**0.5) + 1) if count % one == 0)
+    rows = max(
+        rows_tried for rows_tried in range(1, int(count**0.5) + 1) if count % rows_tried == 0
+    )
     return Grid(rows, count // rows)
 
 
@@ -171,10 +173,10 @@ class Collective:
     messages: tuple[Message, ...]
 
     def sent_by(self, rank: int) -> list[Message]:
-        return [one for one in self.messages if one.source == rank]
+        return [message for message in self.messages if message.source == rank]
 
     def kept_by(self, rank: int) -> list[Message]:
-        return [one for one in self.messages if one.target == rank]
+        return [message for message in self.messages if message.target == rank]
 
 
 Work = Product | Sum | Collective
@@ -191,12 +193,12 @@ class Step:
 
     def reads(self, rank: int) -> tuple[Part, ...]:
         if isinstance(self.work, Collective):
-            return tuple(one.sent for one in self.work.sent_by(rank))
+            return tuple(message.sent for message in self.work.sent_by(rank))
         return self.work.reads
 
     def writes(self, rank: int) -> tuple[Part, ...]:
         if isinstance(self.work, Collective):
-            return tuple(one.kept for one in self.work.kept_by(rank))
+            return tuple(message.kept for message in self.work.kept_by(rank))
         return self.work.writes
 
 
@@ -238,17 +240,17 @@ class Schedule:
 
     @cached_property
     def streams(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(step.stream for own in self.steps for step in own))
+        return tuple(dict.fromkeys(step.stream for steps in self.steps for step in steps))
 
     @cached_property
     def groups(self) -> list[tuple[int, ...]]:
         """The members of its collectives, each set of ranks once, sorted."""
-        works = (step.work for own in self.steps for step in own)
+        works = (step.work for steps in self.steps for step in steps)
         return sorted({work.members for work in works if isinstance(work, Collective)})
 
     def __iter__(self) -> Iterator[tuple[int, Step]]:
         """Rank and step, of all."""
-        return ((rank, step) for rank, own in enumerate(self.steps) for step in own)
+        return ((rank, step) for rank, steps in enumerate(self.steps) for step in steps)
 
     def width(self, rank: int, part: Part) -> int:
         """Columns of the buffer that it is a part of."""
@@ -262,13 +264,13 @@ class Schedule:
     def received_bytes(self, rank: int, precision: Precision) -> int:
         """What other ranks send to this one, in all."""
         return sum(
-            one.kept.rows
-            * self.width(rank, one.kept)
-            * self.element_bytes(rank, one.kept, precision)
+            message.kept.rows
+            * self.width(rank, message.kept)
+            * self.element_bytes(rank, message.kept, precision)
             for step in self.steps[rank]
             if isinstance(step.work, Collective)
-            for one in step.work.kept_by(rank)
-            if one.source != rank
+            for message in step.work.kept_by(rank)
+            if message.source != rank
         )
 
     def element_bytes(self, rank: int, part: Part, precision: Precision) -> int:
@@ -284,17 +286,20 @@ class Schedule:
         products = [(rank, step.work) for rank, step in self if isinstance(step.work, Product)]
         sums = any(isinstance(step.work, Sum) for _, step in self)
         return not sums and all(
-            not one.add and self.width(rank, one.a) == self.problem.k for rank, one in products
+            not product.add and self.width(rank, product.a) == self.problem.k
+            for rank, product in products
         )
 
     def listing(self, rank: int) -> str:
         """The steps of a rank, a line each: stream, name, what it does, what it waits for."""
-        own = self.steps[rank]
-        wide = [max(len(words) for words in one) for one in zip(*map(_words, own), strict=True)]
+        steps = self.steps[rank]
+        wide = [
+            max(len(words) for words in column) for column in zip(*map(_words, steps), strict=True)
+        ]
         return "\n".join(
             "  ".join(words.ljust(width) for words, width in zip(_words(step), wide, strict=True))
             .rstrip()
-            for step in own
+            for step in steps
         )  # fmt: skip
 
     def without(self, rank: int, name: str, event: str) -> Schedule:
@@ -305,7 +310,7 @@ class Schedule:
         step = self._step(rank, name)
         if event not in step.after:
             raise ScheduleError(f"rank {rank}: {name!r} does not wait for {event!r}")
-        return self._changed(rank, step, tuple(one for one in step.after if one != event))
+        return self._changed(rank, step, tuple(other for other in step.after if other != event))
 
     def with_event(self, rank: int, name: str, event: str) -> Schedule:
         """The same with one event more that this step of this rank waits for.
@@ -316,14 +321,16 @@ class Schedule:
         return self._changed(rank, step, (*step.after, self._step(rank, event).name))
 
     def _step(self, rank: int, name: str) -> Step:
-        for one in self.steps[rank] if 0 <= rank < self.ranks else ():
-            if one.name == name:
-                return one
+        for step in self.steps[rank] if 0 <= rank < self.ranks else ():
+            if step.name == name:
+                return step
         raise ScheduleError(f"rank {rank} has no step {name!r}; see listing({rank})")
 
     def _changed(self, rank: int, step: Step, after: tuple[str, ...]) -> Schedule:
-        own = (replace(one, after=after) if one is step else one for one in self.steps[rank])
-        steps = (*self.steps[:rank], tuple(own), *self.steps[rank + 1 :])
+        changed = (
+            replace(other, after=after) if other is step else other for other in self.steps[rank]
+        )
+        steps = (*self.steps[:rank], tuple(changed), *self.steps[rank + 1 :])
         return replace(self, steps=steps)
 
 

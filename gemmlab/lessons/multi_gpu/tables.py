@@ -13,11 +13,10 @@ from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import Precision, Problem
 from gemmlab.lessons.multi_gpu import cases, in_turn, recorded
 from gemmlab.lessons.multi_gpu import schedules as make
-from gemmlab.lessons.multi_gpu import timeline as clock
 from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL
 from gemmlab.lessons.multi_gpu.in_turn import Bounded, ByKernel
 from gemmlab.lessons.multi_gpu.schedule import Schedule
-from gemmlab.lessons.multi_gpu.timeline import PRODUCT, Machine, Timeline
+from gemmlab.lessons.multi_gpu.timeline import MS, PRODUCT, Machine, Timeline, modelled
 from gemmlab.records import roofs, runs
 from gemmlab.records.runs import Measured
 
@@ -47,17 +46,17 @@ def against_one_rank(schedules: Iterable[Schedule], by: ByKernel, seed: int) -> 
     for schedule in schedules:
         given = Operands.from_seed(schedule.problem, by.precision, seed)
         alone = in_turn.run(make.one_rank(schedule.problem), by, given.A, given.B).C
-        found = in_turn.run(schedule, by, given.A, given.B)
+        result = in_turn.run(schedule, by, given.A, given.B)
         expected, bound = in_turn.run(schedule, Bounded(by.precision), given.A, given.B).C
-        off = abs(by.precision.c.decode(found.C) - expected) / bound
+        off = abs(by.precision.c.decode(result.C) - expected) / bound
         bits = by.precision.c.bits
         ranks = range(schedule.ranks)
         rows[schedule.name] = {
             "ranks": schedule.ranks,
-            "bits of one rank": _yes(np.array_equal(found.C.view(bits), alone.view(bits))),
+            "bits of one rank": _yes(np.array_equal(result.C.view(bits), alone.view(bits))),
             "promised": _yes(schedule.same_bits),
             "largest error, % of bound": round(100 * float(off.max()), 2),
-            "bytes in, counted": max(map(found.bytes_received, ranks)),
+            "bytes in, counted": max(map(result.bytes_received, ranks)),
             "from the schedule": max(schedule.received_bytes(r, by.precision) for r in ranks),
         }  # fmt: skip
     return pandas.DataFrame.from_dict(rows, orient="index").rename_axis("schedule")
@@ -120,12 +119,12 @@ def _model(row) -> Timeline:
     """Of a recorded row: with the rate that one GPU had in the same recording, and the link by what
     moved its parts."""
     problem = Problem(row.m, row.n, row.k)
-    rate = problem.flop / (row.one_gpu_ms / clock.MS)
+    rate = problem.flop / (row.one_gpu_ms / MS)
     memory = roofs.recorded_ceilings().bytes_per_second
     links = {NCCL: row.all_reduce_gbytes, DMA_ENGINES: row.peer_copy_gbytes}
     machine = Machine(rate, memory, 1e9 * links[row.moved_by], gpus_per_host=row.ranks)
     schedule = cases.MAKERS[row.schedule](problem, row.ranks)
-    return clock.modelled(schedule, machine, cases.of(row.kernel).precision)
+    return modelled(schedule, machine, cases.of(row.kernel).precision)
 
 
 def grown() -> pandas.DataFrame:
@@ -137,12 +136,14 @@ def grown() -> pandas.DataFrame:
     """
     table, rows = recorded.scaling(), {}
     for case in filter(lambda case: case.grown, cases.CASES):
-        one = case.grown
-        of_rung = table[(table.kernel == case.rung.name) & (table.n == one.n) & (table.k == one.k)]
-        alone = float(of_rung.one_gpu_ms[of_rung.m == one.m].iloc[0])
-        for row in of_rung[of_rung.m == of_rung.ranks * one.m].itertuples():
+        of_one = case.grown
+        of_rung = table[
+            (table.kernel == case.rung.name) & (table.n == of_one.n) & (table.k == of_one.k)
+        ]
+        alone = float(of_rung.one_gpu_ms[of_rung.m == of_one.m].iloc[0])
+        for row in of_rung[of_rung.m == of_rung.ranks * of_one.m].itertuples():
             rows[case.rung.name, row.schedule, row.moved_by, row.ranks] = {
-                "M×N×K of one": str(one), "one GPU, ms": alone,
+                "M×N×K of one": str(of_one), "one GPU, ms": alone,
                 "M×N×K of all": str(Problem(row.m, row.n, row.k)), "all, ms": row.ms,
                 "% of them used": 100 * alone / row.ms,
                 "model: % used": 100 * row.one_gpu_ms / row.ranks / _model(row).ms,
@@ -172,13 +173,13 @@ def where_time_goes(schedule: Schedule) -> pandas.DataFrame:
     for case in cases.CASES:
         kernel = case.rung.name
         same = (table.m == m) & (table.n == n) & (table.k == k) & (table.kernel == kernel)
-        one = float(table.one_gpu_ms[same].iloc[0])
+        one_gpu_ms = float(table.one_gpu_ms[same].iloc[0])
         for way in table.moved_by[same].unique():
             run = recorded.timeline(schedule, kernel, way)
             multiplies = sum(step.ms for step in run.of(0, PRODUCT))
             rows[kernel, way] = {
                 "all": run.ms, "products": multiplies,
-                f"1/{schedule.ranks} of one GPU": one / schedule.ranks,
+                f"1/{schedule.ranks} of one GPU": one_gpu_ms / schedule.ranks,
                 "no product": run.ms - multiplies,
             }  # fmt: skip
     return pandas.DataFrame.from_dict(rows, orient="index").rename_axis(["rung", "moved by"])

@@ -61,11 +61,13 @@ class Timeline:
         """From the first begin to the last end."""
         if not self.steps:
             return 0.0
-        return max(one.end_ms for one in self.steps) - min(one.start_ms for one in self.steps)
+        return max(step.end_ms for step in self.steps) - min(step.start_ms for step in self.steps)
 
     def of(self, rank: int, *kinds: str) -> list[Ran]:
         """The steps of a rank, of these kinds, or all."""
-        return [one for one in self.steps if one.rank == rank and (not kinds or one.kind in kinds)]
+        return [
+            step for step in self.steps if step.rank == rank and (not kinds or step.kind in kinds)
+        ]
 
     def moving_ms(self, rank: int) -> float:
         """How long collectives of the rank ran, those at the same time once."""
@@ -103,11 +105,11 @@ def kind_of(work: Work) -> str:
 def _joined(steps: list[Ran]) -> list[tuple[float, float]]:
     """Their times, those that touch as one."""
     joined: list[tuple[float, float]] = []
-    for one in sorted(steps, key=lambda one: one.start_ms):
-        if joined and one.start_ms <= joined[-1][1]:
-            joined[-1] = joined[-1][0], max(joined[-1][1], one.end_ms)
+    for step in sorted(steps, key=lambda step: step.start_ms):
+        if joined and step.start_ms <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], step.end_ms)
         else:
-            joined.append((one.start_ms, one.end_ms))
+            joined.append((step.start_ms, step.end_ms))
     return joined
 
 
@@ -131,9 +133,9 @@ class Machine:
 
     def __post_init__(self):
         rates = (self.flop_per_second, self.memory_bytes_per_second, self.link_bytes_per_second)
-        for one in (*rates, *filter(None, [self.network_bytes_per_second])):
-            if not one > 0:
-                raise ScheduleError(f"a rate is {one!r}; it must be above 0")
+        for rate in (*rates, *filter(None, [self.network_bytes_per_second])):
+            if not rate > 0:
+                raise ScheduleError(f"a rate is {rate!r}; it must be above 0")
         if self.latency_s < 0:
             raise ScheduleError(f"latency_s is {self.latency_s!r}; it must be 0 or more")
         whole("gpus_per_host", self.gpus_per_host)
@@ -142,13 +144,13 @@ class Machine:
         """The host that a rank is on: the first gpus_per_host ranks are on the first."""
         return rank // self.gpus_per_host
 
-    def wire(self, one: int, other: int) -> float:
+    def wire(self, rank: int, other: int) -> float:
         """Bytes a second from a rank to another. Raises ScheduleError without a network's rate."""
-        if self.host(one) == self.host(other):
+        if self.host(rank) == self.host(other):
             return self.link_bytes_per_second
         if self.network_bytes_per_second is None:
             raise ScheduleError(
-                f"ranks {one} and {other} are on different hosts of {self.gpus_per_host} GPUs: "
+                f"ranks {rank} and {other} are on different hosts of {self.gpus_per_host} GPUs: "
                 "give network_bytes_per_second"
             )
         return self.network_bytes_per_second
@@ -192,7 +194,7 @@ def seconds(
         return max(flop / machine.flop_per_second, moved / machine.memory_bytes_per_second)
     if isinstance(work, Sum):
         parts = (*work.terms, work.into)
-        moved = sum(one.rows * schedule.width(rank, one) for one in parts) * precision.c.bytes
+        moved = sum(part.rows * schedule.width(rank, part) for part in parts) * precision.c.bytes
         return moved / machine.memory_bytes_per_second
     return machine.latency_s + _moving_s(schedule, work, machine, precision)
 
@@ -203,22 +205,22 @@ def _moving_s(
     """The longest of what each wire has to carry."""
     busy: defaultdict[tuple, float] = defaultdict(float)
     crossed = set()
-    for one in work.messages:
-        if one.source == one.target:
+    for message in work.messages:
+        if message.source == message.target:
             continue
-        size = one.sent.rows * schedule.width(one.source, one.sent)
-        size *= schedule.element_bytes(one.source, one.sent, precision)
-        wire, host = machine.wire(one.source, one.target), machine.host(one.target)
+        size = message.sent.rows * schedule.width(message.source, message.sent)
+        size *= schedule.element_bytes(message.source, message.sent, precision)
+        wire, host = machine.wire(message.source, message.target), machine.host(message.target)
         if work.kind == ALL_GATHER:
-            busy[one.target, "in"] += size / machine.link_bytes_per_second
-            if machine.host(one.source) != host and (one.source, host) not in crossed:
-                crossed.add((one.source, host))  # once for all GPUs of the host, which share it
+            busy[message.target, "in"] += size / machine.link_bytes_per_second
+            if machine.host(message.source) != host and (message.source, host) not in crossed:
+                crossed.add((message.source, host))  # once for all GPUs of the host, which share it
                 beside = sum(machine.host(rank) == host for rank in work.members)
                 busy["network", host] += size / wire / beside
         elif work.kind == BROADCAST:  # passed on, so each sends it once
-            busy[one.source, "out"] = max(busy[one.source, "out"], size / wire)
-            busy[one.target, "in"] += size / wire
+            busy[message.source, "out"] = max(busy[message.source, "out"], size / wire)
+            busy[message.target, "in"] += size / wire
         else:
-            busy[one.source, "out", wire] += size / wire
-            busy[one.target, "in", wire] += size / wire
+            busy[message.source, "out", wire] += size / wire
+            busy[message.target, "in", wire] += size / wire
     return max(busy.values(), default=0.0)

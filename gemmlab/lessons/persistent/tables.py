@@ -116,10 +116,10 @@ def path(shape: tuple[int, int, int]) -> pandas.DataFrame:
     taken = [step.what for step in WAY]
     not_taken = [step.what for step in ROADS if step.rung is PERSISTENT]
     every = [what for what in (*taken, *not_taken) if what in set(table["step"])]
-    found = table.set_index("step").loc[every].reset_index()
-    return found.assign(
-        predicted=found.apply(_of_rung, axis=1), taken=found["step"].isin(taken),
-        step=found["step"].replace(TITLES),
+    rows = table.set_index("step").loc[every].reset_index()
+    return rows.assign(
+        predicted=rows.apply(_of_rung, axis=1), taken=rows["step"].isin(taken),
+        step=rows["step"].replace(TITLES),
     ).rename(columns=SHARES)[
         ["step", "predicted", "taken", *SHARES.values(), "gpu", "recorded"]
     ]  # fmt: skip
@@ -164,11 +164,12 @@ def traffic() -> pandas.DataFrame:
         }  # fmt: skip
     rows = {}
     for values in ORDERS:
-        own = dict(zip(ORDERED_BY, values, strict=True))
-        round_by_round = needs(ladder.settings_for(PERSISTENT, own), *HUGE, sm_count())
+        group, cluster, share_a = values
+        changed = dict(zip(ORDERED_BY, values, strict=True))
+        round_by_round = needs(ladder.settings_for(PERSISTENT, changed), *HUGE, sm_count())
         needed, asked = (round_by_round[f"GB {what}"].sum() for what in ("needed", "asked for"))
-        how = f"clusters share {'A' if own['SHARE_A'] else 'B'}"
-        rows[f"GROUP={own['GROUP']}, {how if own['CLUSTER'] > 1 else 'no clusters'}"] = {
+        how = f"clusters share {'A' if share_a else 'B'}" if cluster > 1 else "no clusters"
+        rows[f"GROUP={group}, {how}"] = {
             "GB needed": needed, "GB asked for": asked, "shared, %": 100 * (1 - needed / asked),
             **counted.get(values, {}),
         }  # fmt: skip
@@ -220,7 +221,7 @@ def at_l2(shape: tuple[int, int, int]) -> pandas.DataFrame:
 
 
 def _at_l2(shape: tuple[int, int, int]) -> pandas.DataFrame:
-    problem, found = Problem(*shape), []
+    problem, rows = Problem(*shape), []
     roof = roofs.recorded_levels()["L2"].per_second.median
     for rung in (WARP_SPECIALIZED, PERSISTENT):
         for row in tuning.at(tuning.recorded(rung.name), shape).to_dict("records"):
@@ -229,14 +230,14 @@ def _at_l2(shape: tuple[int, int, int]) -> pandas.DataFrame:
             asked, cluster = asked_for(rung, settings, problem), settings.get("CLUSTER", 1)
             rate = asked / (1e-3 * row["time_ms"])
             shared = f"{cluster}, share {'A' if settings.get('SHARE_A') else 'B'}"
-            found.append({
+            rows.append({
                 "rung": rung.name, "tile": f"{settings['BM']}×{settings['BN']}",
                 "stages": settings["STAGES"], "parts of K": settings.get("SPLIT", 1),
                 "cluster": shared if cluster > 1 else "-", "blocks": launch.grid[0],
                 "MB asked for": asked / 1e6, "TB/s": rate / 1e12, "of L2, %": 100 * rate / roof,
                 "% of cuBLAS": row["pct_cublas"], "time": row["time_ms"],
             })  # fmt: skip
-    return pandas.DataFrame(found).sort_values("time", ignore_index=True).drop(columns="time")
+    return pandas.DataFrame(rows).sort_values("time", ignore_index=True).drop(columns="time")
 
 
 def shapes(table: pandas.DataFrame) -> pandas.DataFrame:
@@ -257,5 +258,5 @@ def shapes(table: pandas.DataFrame) -> pandas.DataFrame:
             "tiles": tiles, "blocks": launch.grid[0], "rounds": rounds,
             "SMs busy, %": 100 * tiles / (rounds * sms), "% of cuBLAS": row.pct_cublas,
         }  # fmt: skip
-    found = pandas.DataFrame(rows).T.rename_axis("M×N×K").sort_values("tiles", kind="stable")
-    return found.astype(dict.fromkeys(("tiles", "blocks", "rounds"), int))
+    result = pandas.DataFrame(rows).T.rename_axis("M×N×K").sort_values("tiles", kind="stable")
+    return result.astype(dict.fromkeys(("tiles", "blocks", "rounds"), int))

@@ -46,8 +46,8 @@ def turns(rows: int, columns: int) -> pandas.DataFrame:
 def kept(order: str, rows: int, columns: int) -> int:
     """How many FMAs of one outer product share an operand of A or B with the one before."""
     return sum(
-        one[0] == other[0] or one[1] == other[1]
-        for one, other in pairwise(places(order, rows, columns))
+        place[0] == other[0] or place[1] == other[1]
+        for place, other in pairwise(places(order, rows, columns))
     )
 
 
@@ -66,10 +66,10 @@ def uneven(table: pandas.DataFrame, most: float = 95.0) -> pandas.DataFrame:
     issued = table["issue active, %"] / 100 * table["FFMA"] / table["issue slots"]
     gives, measured = issued * table["roof TFLOP/s"], table["measured TFLOP/s"]
     columns = ["tile", "order", "loads", "ptxas", "issue active, %", "active, %"]
-    found = table[columns].assign(
+    shown = table[columns].assign(
         **{"issued give TFLOP/s": gives.round(1), "measured TFLOP/s": measured}
     )
-    return found[(table["active, %"] < most) | (100 * measured / gives < most)]
+    return shown[(table["active, %"] < most) | (100 * measured / gives < most)]
 
 
 @dataclass(frozen=True)
@@ -91,9 +91,9 @@ def costs(table: pandas.DataFrame) -> Costs:
     sums = rows["tile"].map(lambda tile: math.prod(map(int, tile.split("×"))))
     causes = numpy.stack([rows["waits"], rows["FFMA"] / sums * rows["loads"]], axis=1)
     beyond = cycles - rows["issue slots"]
-    found, *_ = numpy.linalg.lstsq(causes, beyond, rcond=None)
-    left = numpy.sqrt(numpy.mean((causes @ found - beyond) ** 2)) / cycles.mean()
-    return Costs(float(found[0]), float(found[1]), float(left))
+    fitted, *_ = numpy.linalg.lstsq(causes, beyond, rcond=None)
+    left = numpy.sqrt(numpy.mean((causes @ fitted - beyond) ** 2)) / cycles.mean()
+    return Costs(float(fitted[0]), float(fitted[1]), float(left))
 
 
 def budget(kernel: Kernel, costs: Costs) -> pandas.DataFrame:

@@ -35,9 +35,9 @@ def kernels(
     """
     made = {}
     for join in joins:
-        own = settings | {"JOIN": join} | ({"SPLIT": 1} if join in (ALONE, STREAM_K) else {})
+        of_join = settings | {"JOIN": join} | ({"SPLIT": 1} if join in (ALONE, STREAM_K) else {})
         try:
-            made[JOINS[join]] = load(RUNG, **own)
+            made[JOINS[join]] = load(RUNG, **of_join)
         except IllegalSetting:
             continue
     return made
@@ -81,8 +81,8 @@ def in_orders(
     rows = {}
     for name, kernel in kernels(joins, **settings).items():
         results = list(results_in_orders(kernel.scheduled_for(sm_count), m, n, k, orders))
-        bits = np.stack([one.view(np.uint32) for one in results])
-        different = len({one.tobytes() for one in results})
+        bits = np.stack([result.view(np.uint32) for result in results])
+        different = len({result.tobytes() for result in results})
         rows[name] = [orders, different, int((bits != bits[0]).any(axis=0).sum())]
     columns = ["orders", "different results", "elements that differ"]
     return pandas.DataFrame.from_dict(rows, orient="index", columns=columns)
@@ -92,8 +92,8 @@ def results_in_orders(kernel: Kernel, m: int, n: int, k: int, orders: int) -> It
     """C of the same product in the simulator, its blocks run in so many orders, those of a seed."""
     problem, random = kernel.problem(m, n, k), np.random.default_rng(0)
     launches = kernel.launches(problem)
-    own = launches[multiplying(launches)]
-    axes = [*zip(own.grid, own.cluster, strict=True)]
+    launch = launches[multiplying(launches)]
+    axes = [*zip(launch.grid, launch.cluster, strict=True)]
     clusters = [*product(*(range(0, size, of) for size, of in axes))]  # by their first blocks
     for _ in range(orders):
         blocks = [clusters[at] for at in random.permutation(len(clusters))]

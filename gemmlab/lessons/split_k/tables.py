@@ -34,8 +34,8 @@ def times() -> pandas.DataFrame:
 def _settings(table: pandas.DataFrame) -> dict[str, list]:
     every = [read_settings(text) for text in table["settings"]]
     return {
-        "tile": [f"{one['BM']}×{one['BN']}" for one in every],
-        "parts": [one["SPLIT"] for one in every],
+        "tile": [f"{settings['BM']}×{settings['BN']}" for settings in every],
+        "parts": [settings["SPLIT"] for settings in every],
     }
 
 
@@ -62,12 +62,12 @@ def gains(sm_count: int) -> pandas.DataFrame:
     fastest way that cuts K into equal parts, and which way that is.
     """
     rows = {}
-    for (m, n, k), own in joins().groupby(["m", "n", "k"], sort=False):
-        times = own.set_index("join")["time_ms"]
+    for (m, n, k), rows_of_shape in joins().groupby(["m", "n", "k"], sort=False):
+        times = rows_of_shape.set_index("join")["time_ms"]
         cut = times.drop([JOINS[ALONE], JOINS[STREAM_K]], errors="ignore")
         if JOINS[ALONE] not in times or cut.empty:
             continue
-        settings = read_settings(own.set_index("join").loc[cut.idxmin(), "settings"])
+        settings = read_settings(rows_of_shape.set_index("join").loc[cut.idxmin(), "settings"])
         tiles, parts = -(-m // settings["BM"]) * -(-n // settings["BN"]), settings["SPLIT"]
         predicted = steps_of_k(tiles, 1, sm_count) / steps_of_k(tiles, parts, sm_count)
         rows[f"{m}×{n}×{k}"] = [

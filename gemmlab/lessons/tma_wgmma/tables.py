@@ -49,9 +49,9 @@ def phases(blocks: pandas.DataFrame | None = None) -> pandas.DataFrame:
     blocks["next"] = blocks.groupby(["kernel", "sm"])["began"].shift(-1)
     for (start, stop), name in PHASES.items():
         blocks[name] = blocks[stop] - blocks[start]
-    found = blocks.groupby("kernel")[list(PHASES.values())].mean()
-    found["a block"] = found.sum(axis=1)
-    return found
+    means = blocks.groupby("kernel")[list(PHASES.values())].mean()
+    means["a block"] = means.sum(axis=1)
+    return means
 
 
 def at_full_rate() -> int:
@@ -127,7 +127,7 @@ def sums() -> np.ndarray:
     a[:, 0], a[:, 1] = np.arange(SQUARE), 1
     b[0], b[1] = SQUARE, np.arange(SQUARE)
     held = np.full((GROUP_THREADS, 32), np.nan, np.float32)
-    maps = [simulator.TensorMap(one, one.shape, swizzle="128B") for one in (a, b)]
+    maps = [simulator.TensorMap(matrix, matrix.shape, swizzle="128B") for matrix in (a, b)]
     simulator.launch(
         PROBE, "sums", (1, 1, 1), (GROUP_THREADS, 1, 1), [*maps, held], options=options_for({}),
         by_symbol=True,
@@ -190,8 +190,8 @@ EVERY = (
 def left_out() -> pandas.DataFrame:
     """A row for each of EVERY: what may happen without it, and what the checks find."""
     rows = {}
-    for one in EVERY:
-        report = one.kernel().check()
+    for line in EVERY:
+        report = line.kernel().check()
         kinds = {finding.kind: None for case in report.cases for finding in case.findings}
-        rows[one.what] = {"then": one.may, "the checks find": next(iter(kinds), "nothing")}
+        rows[line.what] = {"then": line.may, "the checks find": next(iter(kinds), "nothing")}
     return pandas.DataFrame.from_dict(rows, orient="index").rename_axis("left out")

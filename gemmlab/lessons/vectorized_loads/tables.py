@@ -59,7 +59,9 @@ def side_by_side(
     one after the other. "not recorded" of a kernel that is not there. Raises LadderError.
     """
     rate = partial(ablations.rate_of, path) if path else _rate_in_sweep
-    return pandas.DataFrame({name: _of(one, (m, n, k), rate) for name, one in kernels.items()})
+    return pandas.DataFrame(
+        {name: _of(kernel, (m, n, k), rate) for name, kernel in kernels.items()}
+    )
 
 
 def _rate_in_sweep(kernel: Kernel) -> float:
@@ -108,5 +110,5 @@ def wavefronts(trace: Trace, start: str, op: str = "load") -> float:
     shared_access(trace, start, op)
     lines = trace.lines
     there = lines["source"].str.startswith(start) & (lines["space"] == "shared")
-    found = lines[there & (lines["op"] == op)]
-    return float(found["wavefronts"].sum() / found["requests"].sum())
+    accesses = lines[there & (lines["op"] == op)]
+    return float(accesses["wavefronts"].sum() / accesses["requests"].sum())

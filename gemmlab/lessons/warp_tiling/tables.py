@@ -26,7 +26,10 @@ def over_shapes(table: pandas.DataFrame, name: str, before: str) -> pandas.DataF
     """
     rung = ladder.find(name)
     sms = runs.current()["gpu"]["sm_count"]
-    times = [table[table["kernel"] == one].set_index([*SHAPE])["time_ms"] for one in (before, name)]
+    times = [
+        table[table["kernel"] == rung_name].set_index([*SHAPE])["time_ms"]
+        for rung_name in (before, name)
+    ]
     factor = (times[0] / times[1]).dropna()
     launches = [
         rung.launches(Problem(*shape), rung.defaults, SIMULATED)[0] for shape in factor.index
@@ -52,12 +55,12 @@ def at_equal_settings(
     at a value; one that a rung does not have is left out for it. Raises LadderError and NoRecord.
     """
     best = {}
-    for one in (before, name):
-        sweep = tuning.recorded(one)
+    for rung_name in (before, name):
+        sweep = tuning.recorded(rung_name)
         for parameter, value in fixed.items():
             if parameter in sweep:
                 sweep = sweep[sweep[parameter] == value]
-        best[one] = sweep.groupby([*SHAPE, *by])["gflops"].max() / 1e3
+        best[rung_name] = sweep.groupby([*SHAPE, *by])["gflops"].max() / 1e3
     both = pandas.DataFrame(best).dropna()
     both = both.assign(**{"times as fast": both[name] / both[before]}).round(2).reset_index()
     both.insert(0, "M×N×K", [f"{m}×{n}×{k}" for m, n, k in both[[*SHAPE]].to_numpy()])
@@ -115,7 +118,7 @@ def instructions(kernels: Mapping[str, Kernel]) -> pandas.DataFrame:
     Columns: those of KINDS, all else, together. Counted in the simulator, as what a product of four
     steps executes more than one of two, so that what stands outside of the loop is left out.
     """
-    table = pandas.DataFrame({name: _per_step(one) for name, one in kernels.items()}).T
+    table = pandas.DataFrame({name: _per_step(kernel) for name, kernel in kernels.items()}).T
     return table.assign(together=table.sum(axis=1)).astype(int)
 
 

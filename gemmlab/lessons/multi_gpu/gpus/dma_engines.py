@@ -33,9 +33,9 @@ def why_not(ranks: int) -> str | None:
     """Why the GPUs of so many ranks cannot fetch from one another, or None if they can."""
     from cupy.cuda import runtime
 
-    for one, other in itertools.permutations(range(ranks), 2):
-        if not runtime.deviceCanAccessPeer(one, other):
-            return f"GPU {one} cannot read the memory of GPU {other}"
+    for gpu, other in itertools.permutations(range(ranks), 2):
+        if not runtime.deviceCanAccessPeer(gpu, other):
+            return f"GPU {gpu} cannot read the memory of GPU {other}"
     return None
 
 
@@ -58,8 +58,10 @@ class DmaEngines:
 
         flags = cupy.zeros(flags_shape(schedule), cupy.uint32)
         cupy.cuda.Device().synchronize()  # none is set when the first is told
-        own = {FLAGS: flags} | {name: buffers[name] for name in _shown(schedule, rank)}
-        shown = _exchanged(everyone, schedule, [_handle(own[name]) for name in sorted(own)])
+        shown_here = {FLAGS: flags} | {name: buffers[name] for name in _shown(schedule, rank)}
+        shown = _exchanged(
+            everyone, schedule, [_handle(shown_here[name]) for name in sorted(shown_here)]
+        )
         addresses, opened = {}, {}
         for other, handles in enumerate(shown):
             if other == rank:
@@ -75,13 +77,13 @@ class DmaEngines:
         """What enqueues the messages of a step on a stream, of the next run each time."""
         work: Collective = step.work
         at = _names(self.schedule).index(step.name)
-        copies = [self._copy(one, buffers) for one in work.kept_by(self.rank)]
-        sources = {one.source for one in work.kept_by(self.rank)} - {self.rank}
-        targets = {one.target for one in work.sent_by(self.rank)} - {self.rank}
-        ready_there = [self._flag_of(one, READY, at) for one in targets]
-        ready_here = [self._flag(READY, at, one) for one in sources]
-        done_there = [self._flag_of(one, DONE, at) for one in sources]
-        done_here = [self._flag(DONE, at, one) for one in targets]
+        copies = [self._copy(message, buffers) for message in work.kept_by(self.rank)]
+        sources = {message.source for message in work.kept_by(self.rank)} - {self.rank}
+        targets = {message.target for message in work.sent_by(self.rank)} - {self.rank}
+        ready_there = [self._flag_of(target, READY, at) for target in targets]
+        ready_here = [self._flag(READY, at, source) for source in sources]
+        done_there = [self._flag_of(source, DONE, at) for source in sources]
+        done_here = [self._flag(DONE, at, target) for target in targets]
         runs = itertools.count(1)
 
         def enqueue(stream) -> None:
@@ -152,10 +154,10 @@ def _shown(schedule: Schedule, rank: int) -> set[str]:
     """The buffers of a rank from which others read."""
     collectives = (s.work for at, s in schedule if at == rank and isinstance(s.work, Collective))
     return {
-        one.sent.buffer
+        message.sent.buffer
         for work in collectives
-        for one in work.sent_by(rank)
-        if one.target != rank
+        for message in work.sent_by(rank)
+        if message.target != rank
     }  # fmt: skip
 
 
@@ -168,14 +170,14 @@ def _handle(array) -> np.ndarray:
     return np.frombuffer(runtime.ipcGetMemHandle(begins) + offset, np.uint8)
 
 
-def _exchanged(everyone, schedule: Schedule, own: list[np.ndarray]) -> np.ndarray:
+def _exchanged(everyone, schedule: Schedule, handles: list[np.ndarray]) -> np.ndarray:
     """The handles of all ranks: (ranks, as many as the rank with the most has, bytes)."""
     import cupy
     from cupy.cuda import nccl
 
     most = 1 + max(len(_shown(schedule, rank)) for rank in range(schedule.ranks))
     sent = np.zeros((most, HANDLE_BYTES + OFFSET_BYTES), np.uint8)
-    sent[: len(own)] = own
+    sent[: len(handles)] = handles
     here, stream = cupy.asarray(sent), cupy.cuda.Stream.null
     kept = cupy.empty((schedule.ranks, *sent.shape), cupy.uint8)
     everyone.allGather(here.data.ptr, kept.data.ptr, here.nbytes, nccl.NCCL_UINT8, stream.ptr)

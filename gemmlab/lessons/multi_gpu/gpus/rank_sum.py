@@ -31,7 +31,7 @@ def prepared(
     """
     import cupy
 
-    addresses = cupy.asarray([one.data.ptr for one in terms], np.uint64)
+    addresses = cupy.asarray([term.data.ptr for term in terms], np.uint64)
     arguments = (addresses, into, np.int64(into.size))
     launch = _kernel(len(terms), element)
     return partial(launch, (BLOCKS_PER_SM * sm_count,), (THREADS,), arguments)

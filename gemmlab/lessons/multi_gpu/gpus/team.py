@@ -43,25 +43,18 @@ def run_ranks(
     the first is reported. Raises RankFailed, when no process of them is left.
     """
     context = multiprocessing.get_context("spawn")
-    ranks = []
+    ranks: list[_Rank] = []
     try:
-        for own in arguments:
+        for of_rank in arguments:
             here, there = context.Pipe(duplex=False)
-            process = context.Process(target=_entry, args=(there, work, own), daemon=True)
+            process = context.Process(target=_entry, args=(there, work, of_rank), daemon=True)
             process.start()
             there.close()
-            ranks.append(_Rank(process, here))
+            ranks.append(_Rank(len(ranks), len(arguments), process, here))
         _watch(ranks, limit_s, start_s)
-        return [one.result for one in ranks]
+        return [rank.result for rank in ranks]
     finally:
-        _end([one.process for one in ranks])
-
-
-class _Rank:
-    def __init__(self, process, connection: Connection):
-        self.process, self.connection = process, connection
-        self.step, self.steps, self.since = STARTING, 0, time.monotonic()
-        self.done, self.result = False, None
+        _end([rank.process for rank in ranks])
 
 
 def _entry(connection: Connection, work: Callable[..., Any], arguments: tuple) -> None:
@@ -74,43 +67,52 @@ def _entry(connection: Connection, work: Callable[..., Any], arguments: tuple) -
     connection.close()
 
 
+class _Rank:
+    """A process as it is watched: its step, how many it has reported, since when, its result."""
+
+    def __init__(self, number: int, count: int, process, connection: Connection):
+        self.name, self.process, self.connection = f"rank {number}", process, connection
+        self.of_all = f"{self.name} of {count}"
+        self.step, self.steps, self.since = STARTING, 0, time.monotonic()
+        self.done, self.result = False, None
+
+    def hear(self) -> None:
+        """Take one report. Raises RankFailed for an error, and for a process that is gone."""
+        try:
+            kind, content = self.connection.recv()
+        except (EOFError, ConnectionError):
+            self.process.join(TO_END_S)
+            raise RankFailed(
+                f"{self.of_all} died in {self.step!r} ({_ending(self.process.exitcode)}). The "
+                "other ranks were ended. Run it again, or with less memory for each rank: more "
+                "ranks, or more chunks"
+            ) from None
+        self.since = time.monotonic()
+        if kind == "error":
+            raise RankFailed(
+                f"{self.of_all} failed in {self.step!r}: {content}. The other ranks were ended"
+            )
+        if kind == "done":
+            self.done, self.result = True, content
+        else:
+            self.step, self.steps = content, self.steps + 1
+
+
 def _watch(ranks: list[_Rank], limit_s: float, start_s: float) -> None:
-    while not all(one.done for one in ranks):
-        running = [one for one in ranks if not one.done]
+    while running := [rank for rank in ranks if not rank.done]:
         # A rank that waits for another stands still too: only when no rank goes on it is too long.
-        last = max(running, key=lambda one: one.since)
-        starting = any(one.step == STARTING for one in running)
-        left = last.since + (max(limit_s, start_s) if starting else limit_s) - time.monotonic()
-        heard = wait([one.connection for one in running], max(left, 0.0))
-        if not heard and left <= 0:
+        starting = any(rank.step == STARTING for rank in running)
+        limit = max(limit_s, start_s) if starting else limit_s
+        left = max(rank.since for rank in running) + limit - time.monotonic()
+        reports = wait([rank.connection for rank in running], max(left, 0.0))
+        if not reports and left <= 0:
             raise RankFailed(_stood_still(ranks, start_s if starting else limit_s))
-        for rank, one in enumerate(ranks):
-            if one.connection in heard:
-                _hear(rank, one, len(ranks))
+        for rank in running:
+            if rank.connection in reports:
+                rank.hear()
 
 
-def _hear(rank: int, one: _Rank, count: int) -> None:
-    try:
-        kind, what = one.connection.recv()
-    except (EOFError, ConnectionError):
-        one.process.join(TO_END_S)
-        raise RankFailed(
-            f"rank {rank} of {count} died in {one.step!r} ({_how(one.process.exitcode)}). The "
-            "other ranks were ended. Run it again, or with less memory for each rank: more ranks, "
-            "or more chunks"
-        ) from None
-    one.since = time.monotonic()
-    if kind == "error":
-        raise RankFailed(
-            f"rank {rank} of {count} failed in {one.step!r}: {what}. The other ranks were ended"
-        )
-    if kind == "done":
-        one.done, one.result = True, what
-    else:
-        one.step, one.steps = what, one.steps + 1
-
-
-def _how(exit_code: int | None) -> str:
+def _ending(exit_code: int | None) -> str:
     if exit_code is None or exit_code >= 0:
         return f"exit code {exit_code}"
     name = signal.Signals(-exit_code).name
@@ -118,25 +120,21 @@ def _how(exit_code: int | None) -> str:
 
 
 def _stood_still(ranks: list[_Rank], limit_s: float) -> str:
-    running = [one for one in ranks if not one.done]
-    behind = min(running, key=lambda one: (one.steps, one.since))
-    where = ", ".join(
-        f"rank {rank} {'was done' if one.done else f'in {one.step!r}'}"
-        for rank, one in enumerate(ranks)
-    )
+    where = (f"{rank.name} {'was done' if rank.done else f'in {rank.step!r}'}" for rank in ranks)
+    behind = min((r for r in ranks if not r.done), key=lambda rank: (rank.steps, rank.since))
     return (
-        f"no rank went on for {limit_s:g} s: {where}. Rank {ranks.index(behind)} is the "
+        f"no rank went on for {limit_s:g} s: {', '.join(where)}. {behind.name.capitalize()} is the "
         "furthest behind: look there first. All ranks were ended; where a step truly takes that "
         "long, give a larger limit_s"
     )
 
 
 def _end(processes: list) -> None:
-    for one in processes:
-        if one.is_alive():
-            one.terminate()
-    for one in processes:
-        one.join(TO_END_S)
-        if one.is_alive():
-            one.kill()
-            one.join()
+    for process in processes:
+        if process.is_alive():
+            process.terminate()
+    for process in processes:
+        process.join(TO_END_S)
+        if process.is_alive():
+            process.kill()
+            process.join()
