@@ -9,8 +9,9 @@ C = gl.matmul(A, B)  # by the rung that suits the shape
 
 from importlib import import_module
 
-from gemmlab import simulator
+from gemmlab import folders, simulator
 from gemmlab._version import __version__ as __version__
+from gemmlab.cuda.device import NoGpu
 from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.bounds import error_bound, reference
 from gemmlab.kernel.compiler import CompileError
@@ -21,7 +22,9 @@ from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import CEILINGS, HALF, RUNGS, IllegalSetting, LadderError, Problem
 from gemmlab.loading import load
 from gemmlab.notebook.heat import heat
+from gemmlab.records.registry import NoRecord
 from gemmlab.records.runs import device
+from gemmlab.report import Listing
 
 __all__ = [
     "CEILINGS",
@@ -34,22 +37,26 @@ __all__ = [
     "Kernel",
     "KernelMistake",
     "LadderError",
+    "Listing",
+    "NoGpu",
+    "NoRecord",
     "Problem",
     "VerificationError",
-    "batches",
+    "best_by_shape",
     "ceilings",
     "choose",
+    "chosen_rungs",
+    "chosen_shares",
     "compare",
     "counters",
     "device",
-    "epilogue",
     "error_bound",
-    "error_sliders",
     "exercises",
     "facts",
-    "fma_order",
+    "folders",
     "from_source",
     "glossary",
+    "gpu_speeds",
     "gpus_side_by_side",
     "heat",
     "index",
@@ -59,58 +66,58 @@ __all__ = [
     "lab",
     "load",
     "matmul",
+    "occupancy",
     "overview",
     "path",
     "plots",
     "quantize",
     "random_matrix",
-    "ranks_lab",
     "recorded_ceilings",
     "reference",
-    "ring_player",
+    "roofline",
+    "runs",
     "sass",
-    "schedule_lines",
-    "search_lab",
     "simulator",
     "stalls",
     "step_player",
     "tuning",
+    "verify_at",
 ]
 
 # What needs pandas and matplotlib is loaded only when it is used: name -> its module, and what of
 # it is meant, where that is not the module itself.
 _LATER = {
-    "batches": ("lessons.batched.measure", "batches"),
+    "best_by_shape": ("records.best_by_shape", None),
     "ceilings": ("records.roofs", "ceilings"),
     "choose": ("products.choosing", "choose"),
+    "chosen_rungs": ("analysis.recorded", "chosen_rungs"),
+    "chosen_shares": ("analysis.recorded", "chosen_shares"),
     "compare": ("analysis.comparison", "compare"),
     "counters": ("analysis.counters", None),
-    "epilogue": ("lessons.fused_epilogue.measure", "epilogue"),
-    "error_sliders": ("lessons.fp8.error_sliders", "error_sliders"),
     "exercises": ("notebook.exercises", None),
     "facts": ("analysis.facts", None),
-    "fma_order": ("lessons.register_banks.fma_order", "fma_order"),
     "glossary": ("notebook.glossary", "glossary"),
-    "gpus_side_by_side": ("analysis.recorded.gpus", "of_roofs"),
+    "gpu_speeds": ("analysis.recorded", "gpu_speeds"),
+    "gpus_side_by_side": ("analysis.recorded", "gpus_side_by_side"),
     "index": ("notebook.index", None),
     "inner_loop": ("notebook.inner_loop", "inner_loop"),
     "issue_slots": ("analysis.issue_slots", "issue_slots"),
-    "k_steps": ("analysis.traced.k_steps", None),
-    "lab": ("notebook.labs.sliders", "lab"),
+    "k_steps": ("analysis.k_steps", None),
+    "lab": ("notebook.lab", "lab"),
     "matmul": ("products.call", "matmul"),
+    "occupancy": ("analysis.facts", "occupancy"),
     "overview": ("notebook.overview", None),
     "path": ("records.ablations", "path"),
     "plots": ("plots", None),
     "quantize": ("kernel.quantize", "quantize"),
-    "ranks_lab": ("lessons.multi_gpu.lab", "ranks_lab"),
     "recorded_ceilings": ("records.roofs", "recorded_ceilings"),
-    "ring_player": ("lessons.warp_specialized.ring_player", "ring_player"),
+    "roofline": ("analysis.roofline", None),
+    "runs": ("records.runs", None),
     "sass": ("sass", None),
-    "schedule_lines": ("lessons.multi_gpu.lines", "schedule_lines"),
-    "search_lab": ("lessons.autotuning.lab", "search_lab"),
-    "stalls": ("analysis.recorded.stalls", "stalls"),
-    "step_player": ("notebook.labs.step_player", "step_player"),
+    "stalls": ("analysis.recorded", "stalls"),
+    "step_player": ("notebook.step_player", "step_player"),
     "tuning": ("records.tuning", None),
+    "verify_at": ("kernel.verify", "check"),
 }
 
 

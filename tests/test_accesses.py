@@ -3,8 +3,8 @@
 import pytest
 
 import gemmlab
-from gemmlab.analysis.traced.accesses import shared_access, wavefronts
 from gemmlab.kernel.trace import TraceError
+from gemmlab.lessons.vectorized_loads.tables import shared_access, wavefronts
 
 
 @pytest.fixture(scope="module")

@@ -3,9 +3,9 @@
 import pandas
 import pytest
 
-from gemmlab.lessons.tma_wgmma import block_phases
+from gemmlab.lessons.tma_wgmma import tables as block_phases
 from gemmlab.lessons.tma_wgmma import timeline as hopper_timeline
-from gemmlab.lessons.tma_wgmma.block_phases import TENSOR_FLOP_PER_CYCLE
+from gemmlab.lessons.tma_wgmma.tables import TENSOR_FLOP_PER_CYCLE
 from gemmlab.lessons.warp_specialized import figures
 from gemmlab.records import wgmma_ceilings
 

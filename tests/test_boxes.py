@@ -7,11 +7,11 @@ import pytest
 
 import gemmlab as gl
 from gemmlab.analysis import counters, facts
-from gemmlab.analysis.traced.block_replay import Played
+from gemmlab.analysis.block_replay import Played
 from gemmlab.cuda import device
 from gemmlab.kernel import verify
 from gemmlab.lessons.tma_wgmma import figures as tma_wgmma_figures
-from gemmlab.lessons.tma_wgmma import left_out
+from gemmlab.lessons.tma_wgmma import tables as left_out
 from gemmlab.plots.kernel_view import touched
 from ptxsim.async_copy import counted
 
@@ -194,7 +194,7 @@ def test_kernels_without_boxes_are_refused():
 def test_whatever_is_left_out_is_found():
     text = gl.load("16_tma_wgmma").text
     assert all(text.count(one.old) == 1 for one in left_out.EVERY)
-    found = left_out.table()["the checks find"]
+    found = left_out.left_out()["the checks find"]
     assert "nothing" not in set(found)
     assert found["wgmma.fence"] == "missing wgmma.fence"
     assert found["fence.proxy.async"] == "async-proxy race"

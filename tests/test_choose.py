@@ -9,7 +9,7 @@ import sample_record
 
 import gemmlab as gl
 from gemmlab import ladder
-from gemmlab.analysis.recorded import chosen as shares
+from gemmlab.analysis import recorded as shares
 from gemmlab.ladder import SIMULATED, IllegalSetting, Problem
 from gemmlab.ladder.shapes import operations, ops
 from gemmlab.lessons.mma_sync.rung import RUNG as MMA_SYNC

@@ -17,7 +17,7 @@ from gemmlab.cli import bench, doctor, ladder_table, sweep
 from gemmlab.kernel import prebuilt, verify
 from gemmlab.ladder import RUNGS, Problem
 from gemmlab.lessons.multi_gpu.gpus.runner import NotEnoughGpus
-from gemmlab.lessons.multi_gpu.team import RankFailed
+from gemmlab.lessons.multi_gpu.gpus.team import RankFailed
 from gemmlab.measure import timing
 from gemmlab.products import choosing
 from gemmlab.records import best_by_shape, recorder, registry, runs, tuning

@@ -13,7 +13,8 @@ from figures import (  # noqa: F401
 
 import gemmlab as gl
 from gemmlab.kernel.trace import TraceError
-from gemmlab.lessons.batched import copies, figures
+from gemmlab.lessons.batched import figures
+from gemmlab.lessons.batched import tables as copies
 
 NAME, BK = "13_batched", 32
 SMALL = {"BM": 32, "BN": 32, "BK": BK, "TM": 8, "TN": 4, "STAGES": 2}
@@ -26,7 +27,7 @@ def found():
         for which in (0, 1)
     ]
     return {
-        f"{array}, {'NT'[which]}": copies.of(trace, array)
+        f"{array}, {'NT'[which]}": copies.copy_of(trace, array)
         for array in "AB"
         for which, trace in enumerate(traces)
     }
@@ -75,7 +76,7 @@ def test_layouts_are_counted_by_their_letters():
 def test_a_warp_that_copies_nothing_is_named():
     trace = gl.load("02_coalescing").trace(32, 32, 8)
     with pytest.raises(TraceError, match=r"02_coalescing: warp 0 of block .* copies nothing of A"):
-        copies.of(trace, "A")
+        copies.copy_of(trace, "A")
 
 
 def test_each_lane_is_drawn_in_the_matrix_and_in_the_banks(figure, found):

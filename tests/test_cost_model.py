@@ -7,8 +7,8 @@ import pytest
 from gemmlab.ladder import IllegalSetting, Problem, find
 from gemmlab.lessons.autotuning import cost_model, shape_rule
 from gemmlab.lessons.autotuning import exercises as search_exercises
+from gemmlab.lessons.autotuning import space as recorded
 from gemmlab.lessons.autotuning.cost_model import Counts, Machine
-from gemmlab.search import recorded
 
 GPU = Machine(sms=10, instructions=100.0, wavefronts=50.0, l2_bytes=1000.0, dram_bytes=500.0)
 BLOCK = Counts(

@@ -7,11 +7,10 @@ import pytest
 
 from gemmlab.ladder import Problem
 from gemmlab.ladder.precision import BRAIN, SINGLE
-from gemmlab.lessons.multi_gpu import clock
 from gemmlab.lessons.multi_gpu import schedules as make
-from gemmlab.lessons.multi_gpu.clock import Machine
-from gemmlab.lessons.multi_gpu.ranks import Grid, ScheduleError, squarest
-from gemmlab.lessons.multi_gpu.timeline import COLLECTIVE, PRODUCT, Ran, Timeline
+from gemmlab.lessons.multi_gpu import timeline as clock
+from gemmlab.lessons.multi_gpu.schedule import Grid, ScheduleError, squarest
+from gemmlab.lessons.multi_gpu.timeline import COLLECTIVE, PRODUCT, Machine, Ran, Timeline
 
 LARGE = Problem(16384, 16384, 16384)
 FAST = Machine(flop_per_second=700e12, memory_bytes_per_second=4e12, link_bytes_per_second=450e9)
@@ -24,7 +23,7 @@ def columns(problem, ranks, chunks=8):
 
 @pytest.mark.parametrize("ranks", [2, 4, 8])
 def test_one_chunk_takes_the_gather_and_then_the_product(ranks):
-    found = clock.timeline(columns(LARGE, ranks, 1), FAST, BRAIN)
+    found = clock.modelled(columns(LARGE, ranks, 1), FAST, BRAIN)
     gather = (ranks - 1) / ranks * LARGE.m * LARGE.k * 2 / FAST.link_bytes_per_second
     multiply = LARGE.flop / ranks / FAST.flop_per_second
     assert math.isclose(found.ms, 1e3 * (gather + multiply))
@@ -33,7 +32,7 @@ def test_one_chunk_takes_the_gather_and_then_the_product(ranks):
 
 def test_chunks_hide_all_but_the_first_gather_where_the_link_allows_it():
     ranks, chunks = 2, 8
-    found = clock.timeline(columns(LARGE, ranks, chunks), FAST, BRAIN)
+    found = clock.modelled(columns(LARGE, ranks, chunks), FAST, BRAIN)
     gather = LARGE.m * LARGE.k / FAST.link_bytes_per_second
     multiply = LARGE.flop / ranks / FAST.flop_per_second
     assert math.isclose(found.ms, 1e3 * (gather / chunks + multiply))
@@ -41,7 +40,7 @@ def test_chunks_hide_all_but_the_first_gather_where_the_link_allows_it():
 
 
 def test_the_sum_of_row_parallel_counts_the_bytes_of_memory():
-    found = clock.timeline(make.row_parallel(LARGE, 2), FAST, SINGLE)
+    found = clock.modelled(make.row_parallel(LARGE, 2), FAST, SINGLE)
     (own,) = [one for one in found.of(0) if one.name == "sum 0"]
     moved = 3 * LARGE.m / 2 * LARGE.n * 4  # two terms and what is written
     assert math.isclose(own.ms, 1e3 * moved / FAST.memory_bytes_per_second)
@@ -49,13 +48,13 @@ def test_the_sum_of_row_parallel_counts_the_bytes_of_memory():
 
 def test_a_thin_product_takes_as_long_as_its_bytes():
     thin = Problem(1, 4096, 4096)
-    found = clock.timeline(make.one_rank(thin), FAST, SINGLE)
+    found = clock.modelled(make.one_rank(thin), FAST, SINGLE)
     assert math.isclose(found.ms, 1e3 * thin.least_bytes(SINGLE) / FAST.memory_bytes_per_second)
 
 
 def test_a_broadcast_costs_its_bytes_once_however_many_take_it():
     for width in (2, 4):
-        found = clock.timeline(make.summa(LARGE, Grid(1, width), width), FAST, BRAIN)
+        found = clock.modelled(make.summa(LARGE, Grid(1, width), width), FAST, BRAIN)
         one = next(ran for ran in found.steps if ran.name == "A 0")
         panel = LARGE.m * LARGE.k / width * 2
         assert math.isclose(one.ms, 1e3 * panel / FAST.link_bytes_per_second)
@@ -63,20 +62,20 @@ def test_a_broadcast_costs_its_bytes_once_however_many_take_it():
 
 def test_messages_between_hosts_go_over_the_network():
     hosts = replace(FAST, gpus_per_host=2, network_bytes_per_second=50e9)
-    near, far = (clock.timeline(columns(LARGE, ranks, 1), hosts, BRAIN) for ranks in (2, 4))
+    near, far = (clock.modelled(columns(LARGE, ranks, 1), hosts, BRAIN) for ranks in (2, 4))
     gather = far.of(0, COLLECTIVE)[0].ms
     of_a_host = LARGE.m * LARGE.k * 2 / 2  # half of A comes from the other, by two GPUs at once
     assert math.isclose(gather, 1e3 * of_a_host / 2 / 50e9)
-    (exchange,) = clock.timeline(make.row_parallel(LARGE, 4), hosts, BRAIN).of(0, COLLECTIVE)
+    (exchange,) = clock.modelled(make.row_parallel(LARGE, 4), hosts, BRAIN).of(0, COLLECTIVE)
     assert math.isclose(exchange.ms, 1e3 * LARGE.m / 4 * LARGE.n * 2 * 2 / 50e9)  # of two ranks
     assert "between hosts" in far.source and "between hosts" not in near.source
     with pytest.raises(ScheduleError, match="ranks 0 and 2 are on different hosts of 2 GPUs: give"):
-        clock.timeline(columns(LARGE, 4), replace(FAST, gpus_per_host=2), BRAIN)
+        clock.modelled(columns(LARGE, 4), replace(FAST, gpus_per_host=2), BRAIN)
 
 
 def test_a_latency_counts_with_each_collective():
     late = replace(FAST, latency_s=1e-4)
-    one, other = (clock.timeline(columns(LARGE, 2, 1), m, BRAIN).ms for m in (FAST, late))
+    one, other = (clock.modelled(columns(LARGE, 2, 1), m, BRAIN).ms for m in (FAST, late))
     assert math.isclose(other - one, 0.1)
 
 
@@ -84,7 +83,7 @@ def test_no_timeline_overlaps_on_a_stream_or_begins_before_its_events():
     for schedule in (
         columns(LARGE, 4), make.row_parallel(LARGE, 4, 8), make.summa(LARGE, Grid(2, 2), 8)
     ):  # fmt: skip
-        found = clock.timeline(schedule, FAST, BRAIN)
+        found = clock.modelled(schedule, FAST, BRAIN)
         at = {(one.rank, one.name): one for one in found.steps}
         assert len(at) == len(list(schedule))
         last = {}
@@ -102,22 +101,12 @@ def test_no_timeline_overlaps_on_a_stream_or_begins_before_its_events():
 )
 def test_a_faster_link_is_never_slower_and_without_one_p_gpus_are_p_times_one(schedule):
     times = [
-        clock.timeline(schedule, replace(FAST, link_bytes_per_second=rate), BRAIN).ms
+        clock.modelled(schedule, replace(FAST, link_bytes_per_second=rate), BRAIN).ms
         for rate in (10e9, 100e9, 450e9, 1e30)
     ]
     assert times == sorted(times, reverse=True)
-    alone = clock.timeline(make.one_rank(LARGE), FAST, BRAIN).ms
+    alone = clock.modelled(make.one_rank(LARGE), FAST, BRAIN).ms
     assert 3.8 < alone / times[-1] <= 4.0 + 1e-9
-
-
-def test_the_link_that_is_needed_is_where_gathers_and_products_take_as_long():
-    for ranks in (2, 8):
-        needed = clock.link_needed(LARGE, ranks, FAST, BRAIN)
-        found = clock.timeline(
-            columns(LARGE, ranks), replace(FAST, link_bytes_per_second=needed), BRAIN
-        )
-        assert math.isclose(found.of(0, COLLECTIVE)[0].ms, found.of(0, PRODUCT)[0].ms)
-    assert math.isclose(clock.link_needed(LARGE, 2, FAST, BRAIN), 700e12 / 16384)
 
 
 def test_hidden_is_what_lies_under_products_of_the_rank_that_hides_least():

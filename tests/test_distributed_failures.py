@@ -2,19 +2,17 @@
 
 import multiprocessing
 import os
+import re
 import signal
 import time
-from functools import partial
 
-import numpy as np
 import pytest
 
 from gemmlab.ladder import Problem
-from gemmlab.lessons.multi_gpu import by_processes, team
 from gemmlab.lessons.multi_gpu import schedules as make
-from gemmlab.lessons.multi_gpu.arithmetic import ByKernel
-from gemmlab.lessons.multi_gpu.gpus import runner
-from gemmlab.lessons.multi_gpu.team import RankFailed
+from gemmlab.lessons.multi_gpu.gpus import runner, team
+from gemmlab.lessons.multi_gpu.gpus.team import RankFailed
+from gemmlab.lessons.multi_gpu.in_turn import ByKernel
 
 SHORT_S, FOR_EVER_S = 1.0, 60
 PROBLEM = Problem(8, 8, 8)
@@ -25,6 +23,11 @@ def kills_itself(reporter, rank):
     if rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(FOR_EVER_S)
+
+
+def fails(reporter, rank):
+    reporter.step("first")
+    raise ValueError("no such rung")
 
 
 def stands_still(reporter, rank):
@@ -42,21 +45,6 @@ def deaf(reporter, rank):
     """Stands still and ignores what it is told."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     stands_still(reporter, rank)
-
-
-class SecondIsAbsent:
-    """float64 products; the second of two ranks stands still in its own."""
-
-    def encoded(self, values, matrix):
-        return values
-
-    def empty(self, rows, columns, matrix):
-        return np.zeros((rows, columns))
-
-    def multiply(self, a, b, c, add):
-        if a[0, 0] > 1:  # what only that rank holds
-            time.sleep(FOR_EVER_S)
-        c[...] = a @ b
 
 
 def failure(call):
@@ -81,21 +69,9 @@ def test_a_rank_that_stands_still_is_named_and_where_the_others_are(monkeypatch)
     assert "Rank 1 is the furthest behind" in said
 
 
-def test_a_collective_that_never_ends_is_named_in_a_run_of_a_schedule():
-    schedule = make.row_parallel(PROBLEM, 2)
-    A = np.repeat([1.0, 2.0], 4) * np.ones((8, 1))
-    B = np.ones((8, 8))
-    said = failure(lambda: by_processes.run(schedule, SecondIsAbsent, A, B, limit_s=SHORT_S))
-    assert "rank 0 in 'exchange 0', rank 1 in 'product 0'. Rank 1 is" in said
-
-
 def test_what_a_rank_raises_is_told_with_its_rank():
-    A = B = np.ones((8, 8), "f4")
-    schedule = make.row_parallel(PROBLEM, 2)
-    said = failure(
-        lambda: by_processes.run(schedule, partial(ByKernel.of, "99_none"), A, B, limit_s=20)
-    )
-    assert "of 2 failed in 'its start': LadderError: there is no rung '99_none'" in said
+    said = failure(lambda: team.run_ranks(fails, [(0,), (1,)], 20))
+    assert re.search(r"rank [01] of 2 failed in 'first': ValueError: no such rung", said)
 
 
 def test_a_start_that_takes_too_long_ends_too():

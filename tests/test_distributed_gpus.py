@@ -15,16 +15,15 @@ import pytest
 from gemmlab.cuda.device import NoGpu
 from gemmlab.ladder import Problem
 from gemmlab.ladder.element_types import FLOAT32
-from gemmlab.lessons.multi_gpu import in_turn, rank_sum
+from gemmlab.lessons.multi_gpu import in_turn
 from gemmlab.lessons.multi_gpu import schedules as make
-from gemmlab.lessons.multi_gpu.gpus import dma_engines, runner, stream_values
+from gemmlab.lessons.multi_gpu.gpus import dma_engines, rank_sum, runner
 from gemmlab.lessons.multi_gpu.gpus.dma_engines import DmaEngines
 from gemmlab.lessons.multi_gpu.gpus.nccl import Collectives
 from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL
+from gemmlab.lessons.multi_gpu.gpus.team import RankFailed
 from gemmlab.lessons.multi_gpu.order import in_order
-from gemmlab.lessons.multi_gpu.ranks import Grid, ScheduleError
-from gemmlab.lessons.multi_gpu.steps import Collective
-from gemmlab.lessons.multi_gpu.team import RankFailed
+from gemmlab.lessons.multi_gpu.schedule import Collective, Grid, ScheduleError
 
 UNEVEN, EVEN = Problem(37, 29, 41), Problem(24, 16, 32)
 
@@ -224,8 +223,8 @@ def host(monkeypatch):
         }.items():  # fmt: skip
             monkeypatch.setattr(nccl, name, value, raising=False)
         monkeypatch.setattr(cupy.cuda.runtime, "memcpyAsync", made.copy)
-        monkeypatch.setattr(stream_values, "write", made.write)
-        monkeypatch.setattr(stream_values, "wait", made.wait)
+        monkeypatch.setattr(dma_engines, "write", made.write)
+        monkeypatch.setattr(dma_engines, "wait", made.wait)
         monkeypatch.setattr(rank_sum, "prepared", lambda *given: prepared_sum(made, *given))
         return made
 
@@ -426,7 +425,7 @@ def memory(monkeypatch):
 
     made = Memory()
     monkeypatch.setattr(cupy.cuda, "runtime", made)
-    monkeypatch.setattr(stream_values, "allocation_of", lambda address: address // 4096 * 4096)
+    monkeypatch.setattr(dma_engines, "allocation_of", lambda address: address // 4096 * 4096)
     return made
 
 

@@ -8,6 +8,7 @@ from gemmlab.folders import ROOT
 from gemmlab.ladder.activations import ACTIVATIONS
 from gemmlab.lessons.fused_epilogue import epilogues
 from gemmlab.lessons.fused_epilogue import tables as epilogue_costs
+from gemmlab.lessons.fused_epilogue.measure import epilogue
 
 MIB, SIDE = 2**20, 8192
 C_MIB = 4 * SIDE * SIDE / MIB
@@ -15,7 +16,7 @@ C_MIB = 4 * SIDE * SIDE / MIB
 
 @pytest.fixture(scope="module")
 def table():
-    return gl.epilogue()
+    return epilogue()
 
 
 def test_numbers_go_through_the_epilogue_of_a_kernel():

@@ -181,7 +181,7 @@ def test_what_is_recorded_is_replayed(recording):
     lines = []
     assert fma_order.record(lines.append) == recording
     assert len(lines) == len(FEW)
-    found = gl.fma_order()
+    found = fma_order.fma_order()
     assert found["tile"].tolist() == ["8×16"] * 2
     assert found["order"].tolist() == ["row by row", "rows snaking"]
     assert found["loads"].tolist() == [0, 2] and found["ptxas"].tolist() == ["-O3", "-O1"]
@@ -206,22 +206,22 @@ def test_without_counters_the_rest_is_recorded(recording, monkeypatch):
     lines = []
     fma_order.record(lines.append)
     assert lines[-1].endswith("there is no ncu")
-    found = gl.fma_order()
+    found = fma_order.fma_order()
     assert found["dispatch stall"].isna().all() and found["measured TFLOP/s"].notna().all()
 
 
 def test_a_record_of_other_code_is_refused(recording):
     with pytest.raises(registry.NoRecord, match="record 10_fma_order"):
-        gl.fma_order()
+        fma_order.fma_order()
     fma_order.record(lambda line: None)
     text = recording.read_text()
     first = text.splitlines()[1].split(",")[list(fma_order.COLUMNS).index("code")]
     recording.write_text(text.replace(first, "0123456789abcdef"))
     with pytest.raises(registry.StaleRecord, match="another version of this kernel"):
-        gl.fma_order()
+        fma_order.fma_order()
     recording.write_text(text.replace("two_in_a_bank", "other"))
     with pytest.raises(registry.BadRecord, match="lacks two_in_a_bank"):
-        gl.fma_order()
+        fma_order.fma_order()
 
 
 def test_every_variant_is_recorded_on_an_h200(monkeypatch):

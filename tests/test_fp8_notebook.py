@@ -10,7 +10,8 @@ import gemmlab as gl
 from gemmlab.kernel.operands import random_values
 from gemmlab.kernel.quantize import ELEMENTS
 from gemmlab.ladder.element_types import E4M3, E5M2
-from gemmlab.lessons.fp8 import conversions, costs, counts, errors, figures, quantizing, scales
+from gemmlab.lessons.fp8 import errors, figures, quantizing, scales, tables
+from gemmlab.lessons.fp8.lab import error_sliders
 from gemmlab.lessons.fp8.scales import Region
 from gemmlab.lessons.warp_specialized import turns
 from gemmlab.records import runs
@@ -26,22 +27,22 @@ def test_the_numbers_of_both_types():
     for element, largest, smallest, octave, count in (
         (E4M3, 448, 2.0**-9, 8, 126), (E5M2, 57344, 2.0**-16, 4, 123),
     ):  # fmt: skip
-        found = conversions.numbers(element)
+        found = tables.numbers(element)
         assert (found[-1], found[0], len(found)) == (largest, smallest, count)
         assert ((found >= 1) & (found < 2)).sum() == octave
 
 
 @pytest.mark.parametrize("element", (E4M3, E5M2), ids=lambda one: one.name)
 def test_a_value_becomes_the_nearest_number(element):
-    every = np.append(0.0, conversions.numbers(element))
+    every = np.append(0.0, tables.numbers(element))
     values = abs(random_values(300, 5)) * np.float32(every[-1])
-    found = conversions.converted(values, element)
+    found = tables.converted(values, element)
     assert (abs(found - values) == abs(every - values[:, None]).min(axis=1)).all()
 
 
 def test_the_largest_errors_are_those_of_their_fractions():
     """Half a step over the number below it: 1/17 with 3 bits of fraction, 1/9 with 2."""
-    table = conversions.rounding()
+    table = tables.rounding()
     for element, bits in ((E4M3, 3), (E5M2, 2)):
         rows = table[table["element"] == element.name].set_index("from")["error"]
         whole = rows[rows.index >= element.smallest_normal]
@@ -50,13 +51,13 @@ def test_the_largest_errors_are_those_of_their_fractions():
 
 
 def test_numbers_and_roundings_are_drawn_as_they_are():
-    numbers = {name: conversions.numbers(element) for name, element in ELEMENTS.items()}
-    figure = figures.fp8_values(numbers, conversions.rounding())
+    numbers = {name: tables.numbers(element) for name, element in ELEMENTS.items()}
+    figure = figures.fp8_values(numbers, tables.rounding())
     (drawn,) = (one for one in figure.axes[0].collections if one.get_gid() == "E5M2")
     assert len(drawn.get_segments()) == (numbers[E5M2.name] <= 8).sum()
     assert "E4M3 ends at 448" in figure.caption and "at most 5.9 %" in figure.caption
     with pytest.raises(ValueError, match="takes the numbers of float8_e4m3 and float8_e5m2"):
-        figures.fp8_values({E4M3.name: numbers[E4M3.name]}, conversions.rounding())
+        figures.fp8_values({E4M3.name: numbers[E4M3.name]}, tables.rounding())
 
 
 # ---- scales --------------------------------------------------------------------------------------
@@ -125,7 +126,7 @@ def test_kernels_with_one_set_of_sums_are_refused():
 
 def test_a_step_is_counted_by_its_tile():
     """By hand: a multiply-add for each element of C, 32 a warp, on four schedulers."""
-    table = counts.of_a_step(gl.load("18_persistent", DTYPE=1, OP_B=1), gl.load(NAME))
+    table = tables.of_a_step(gl.load("18_persistent", DTYPE=1, OP_B=1), gl.load(NAME))
     mine = table[NAME]
     assert mine["FLOP"] == 2 * 128**3 and mine["bytes copied"] == 2 * 128**2
     assert mine["cycles of float32 additions"] == 128 * 128 / 32 / 4
@@ -139,7 +140,7 @@ def test_a_step_is_counted_by_its_tile():
 
 
 def test_costs_are_those_of_the_records():
-    table = costs.beside_the_product()
+    table = tables.beside_the_product()
     assert len(table) == 6
     row = table.loc[("blocks", "8192×8192×8192")]
     times = quantizing.times().set_index(["scales", "which", "transposed", "rows"])["us"]
@@ -149,7 +150,7 @@ def test_costs_are_those_of_the_records():
 
 
 def test_kinds_of_scales_stand_beside_each_other():
-    table = costs.by_kind().set_index(["step", "M×N×K"])
+    table = tables.by_kind().set_index(["step", "M×N×K"])
     assert (
         len(table) == 9 and (table.loc["scales of tensors", "% of scales of tensors"] == 100).all()
     )
@@ -162,11 +163,11 @@ def test_kinds_of_scales_stand_beside_each_other():
 
 
 def test_speeds_are_drawn_as_they_are():
-    table = costs.speeds()
+    table = tables.speeds()
     figure = figures.fp8_speeds(table)
     (drawn,) = (line for line in figure.axes[0].lines if line.get_gid() == "blocks")
     assert drawn.get_ydata().tolist() == table[table["scales"] == "blocks"]["pct_cublas"].tolist()
-    bars = [one for one in figure.axes[1].patches if one.get_gid() == f"speed {costs.BF16}"]
+    bars = [one for one in figure.axes[1].patches if one.get_gid() == f"speed {tables.BF16}"]
     assert [one.get_height() for one in bars] == table[table["scales"] == "BF16"]["tflops"].tolist()
 
 
@@ -174,7 +175,7 @@ def test_speeds_are_drawn_as_they_are():
 
 
 def test_each_move_multiplies_once_and_what_was_tried_stays():
-    sliders = gl.error_sliders()
+    sliders = error_sliders()
     assert "Sliders for the errors" in repr(sliders) and sliders.picture.value
     sliders.sliders["k"].value = 256
     assert [row["k"] for row in sliders._tried] == [1024, 256]
@@ -185,7 +186,7 @@ def test_each_move_multiplies_once_and_what_was_tried_stays():
 
 
 def test_what_does_not_go_together_is_said_and_not_multiplied():
-    sliders = gl.error_sliders()
+    sliders = error_sliders()
     before = sliders.picture.value
     sliders.sliders["promote"].value = 0
     sliders.sliders["scales"].value = 2

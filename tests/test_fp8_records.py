@@ -9,7 +9,8 @@ from gemmlab.cuda.cublaslt import NoAlgorithm
 from gemmlab.folders import ROOT
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import written
-from gemmlab.lessons.fp8 import costs, cublas_errors, errors, figures, quantizing, steps
+from gemmlab.lessons.fp8 import cublas_errors, errors, figures, quantizing, steps
+from gemmlab.lessons.fp8 import tables as costs
 from gemmlab.lessons.fp8.rung import RUNG as FP8
 from gemmlab.lessons.fp8.rung import SCALES
 from gemmlab.records import registry

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 import gemmlab
-from gemmlab.lessons.warp_tiling import gains
+from gemmlab.lessons.warp_tiling import tables as gains
 
 BEFORE, NAME = "08_warp_tiling", "09_double_buffering"
 

@@ -7,8 +7,9 @@ import pytest
 import sample_record
 
 from gemmlab.kernel.compiler import compiled_resources
-from gemmlab.lessons.fp8 import costs, hopper_ablations, hopper_changes
+from gemmlab.lessons.fp8 import hopper_ablations, hopper_changes
 from gemmlab.lessons.fp8 import steps as fp8_steps
+from gemmlab.lessons.fp8 import tables as costs
 from gemmlab.lessons.fp8.hopper_ablations import (
     FASTEST_PROPOSAL,
     FIRST_CHOICE,

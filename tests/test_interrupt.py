@@ -11,7 +11,7 @@ import time
 import pytest
 from jupyter_client.manager import start_new_kernel
 
-from gemmlab.notebook.labs import sliders
+from gemmlab.notebook import lab as sliders
 from gemmlab.plots import thumbnails
 from tools import readme
 

@@ -7,8 +7,8 @@ import pytest
 
 import gemmlab as gl
 from gemmlab import ladder
-from gemmlab.analysis.traced import k_steps
-from gemmlab.analysis.traced.block_replay import NOTHING
+from gemmlab.analysis import k_steps
+from gemmlab.analysis.block_replay import NOTHING
 from ptxsim import LaunchError
 
 # Rungs whose warps take no steps together, or whose tiles are brought and read by no thread.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gemmlab.lessons.warp_specialized import mistakes
+from gemmlab.lessons.warp_specialized import tables as mistakes
 
 SMALL = {"BN": 64, "STAGES": 2}
 
@@ -12,7 +12,7 @@ def test_what_no_result_shows_is_found_and_a_comment_changes_nothing():
         "no fence": ("fence_sums();", ""),
         "a comment": ("// a consumer", "// one that multiplies"),
     }
-    table = mistakes.found("17_warp_specialized", changes, **SMALL)
+    table = mistakes.with_changes("17_warp_specialized", changes, **SMALL)
     assert list(table.index) == list(changes)
     assert table.loc["no fence", "check() finds"] == "missing wgmma.fence"
     assert table.loc["a comment", "check() finds"] == "nothing"
@@ -23,4 +23,4 @@ def test_what_no_result_shows_is_found_and_a_comment_changes_nothing():
 
 def test_a_line_that_is_not_there_once_is_refused():
     with pytest.raises(ValueError, match="stands 0 times"):
-        mistakes.found("17_warp_specialized", {"none": ("no such line", "")}, **SMALL)
+        mistakes.with_changes("17_warp_specialized", {"none": ("no such line", "")}, **SMALL)

@@ -10,11 +10,11 @@ from gemmlab.ladder.precision import HALF
 from gemmlab.lessons.multi_gpu import exercises
 from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu import tables as several_gpus
-from gemmlab.lessons.multi_gpu.arithmetic import ByKernel
-from gemmlab.lessons.multi_gpu.clock import Machine, link_needed
+from gemmlab.lessons.multi_gpu.in_turn import ByKernel
 from gemmlab.lessons.multi_gpu.lab import ranks_lab
-from gemmlab.lessons.multi_gpu.lines import schedule_lines
-from gemmlab.lessons.multi_gpu.ranks import Grid
+from gemmlab.lessons.multi_gpu.schedule import Grid
+from gemmlab.lessons.multi_gpu.schedules import schedule_lines
+from gemmlab.lessons.multi_gpu.timeline import Machine
 from gemmlab.records import runs
 from gemmlab.records.runs import Measured
 
@@ -49,7 +49,8 @@ def test_schedules_are_held_against_one_rank():
 
 def test_the_link_that_hides_the_traffic_is_that_of_the_formula():
     table = several_gpus.traffic(LARGE, 4, MACHINE, HALF)
-    needed = link_needed(LARGE, 4, MACHINE, HALF) / 1e9
+    # (p - 1)/p · M·K elements of 2 bytes in the time of 2·M·N·K / p FLOP.
+    needed = 3 * 2 * MACHINE.flop_per_second / (2 * LARGE.n) / 1e9
     assert table.loc["column parallel", "GB/s to hide it"] == pytest.approx(needed)
     assert table.loc["column parallel", "GB in"] == pytest.approx(2 * 0.75 * 16384**2 / 1e9)
     flop = table["FLOP per byte"] * table["GB in"] * 1e9

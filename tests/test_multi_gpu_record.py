@@ -14,12 +14,13 @@ from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import RUNGS, Problem
 from gemmlab.ladder.precision import BRAIN, SINGLE
 from gemmlab.lessons.ceilings import chains
-from gemmlab.lessons.multi_gpu import cases, clock, recorded
+from gemmlab.lessons.multi_gpu import cases, recorded
 from gemmlab.lessons.multi_gpu import measure as measuring
 from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu import tables as several_gpus
-from gemmlab.lessons.multi_gpu.clock import Machine
+from gemmlab.lessons.multi_gpu import timeline as clock
 from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL, Measured, NotEnoughGpus
+from gemmlab.lessons.multi_gpu.timeline import Machine
 from gemmlab.records import registry
 from gemmlab.records.registry import NoRecord
 
@@ -49,7 +50,7 @@ def gpus(monkeypatch, tmp_path):
         return by.precision.c.encode(C, by.precision.c.storage)
 
     def times(job):
-        found = clock.timeline(job.schedule, MACHINE, BRAIN)
+        found = clock.modelled(job.schedule, MACHINE, BRAIN)
         return tuple(slowed(found, 1 + 0.01 * at) for at in range(job.repeats))
 
     monkeypatch.setattr(registry, "RESULTS", tmp_path)
@@ -131,8 +132,8 @@ def test_rows_hold_the_median_and_its_share_of_so_many_times_one_gpu(gpus, tmp_p
         if (one.schedule, one.kernel, one.moved_by, one.ranks, one.n)
         == (make.COLUMN, RUNG, DMA_ENGINES, 2, 16384)
     ]  # fmt: skip
-    alone = 1.04 * clock.timeline(make.one_rank(cube), MACHINE, BRAIN).ms
-    both = slowed(clock.timeline(make.column_parallel(cube, 2, cases.CHUNKS), MACHINE, BRAIN), 1.04)
+    alone = 1.04 * clock.modelled(make.one_rank(cube), MACHINE, BRAIN).ms
+    both = slowed(clock.modelled(make.column_parallel(cube, 2, cases.CHUNKS), MACHINE, BRAIN), 1.04)
     assert row.ms == pytest.approx(both.ms, rel=1e-5)
     assert row.one_gpu_ms == pytest.approx(alone, rel=1e-5)
     assert row.pct_of_ranks == pytest.approx(100 * alone / both.ms / 2, rel=1e-5)
@@ -144,7 +145,7 @@ def test_the_timeline_of_the_median_run_is_read_back(gpus, tmp_path):
     measured(tmp_path)
     schedule = cases.MAKERS[make.SUMMA](cases.CUBE, 2)
     found = recorded.timeline(schedule, RUNG)
-    wanted = slowed(clock.timeline(schedule, MACHINE, BRAIN), 1.04)
+    wanted = slowed(clock.modelled(schedule, MACHINE, BRAIN), 1.04)
     assert len(found.steps) == len(wanted.steps)
     assert found.ms == pytest.approx(wanted.ms, rel=1e-5)
     assert found.hidden == pytest.approx(wanted.hidden, rel=1e-4)

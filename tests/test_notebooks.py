@@ -1,5 +1,6 @@
 """Every notebook: executed in order, small, without widget state or errors, and for every rung."""
 
+import ast
 import base64
 import io
 import os
@@ -22,6 +23,9 @@ PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
 PAGES = ["host_code", "index"]  # notebooks that belong to no rung
 MOST_BYTES = 1_000_000
 MOST_LINES = 15
+# Notebooks that show what a later one measured: of 14 the pace that 15's steps recorded, of 17 and
+# 18 single changes, which were measured for 19.
+LATER = {"14_wmma": {"mma_sync"}, "17_warp_specialized": {"fp8"}, "18_persistent": {"fp8"}}
 
 every_notebook = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 
@@ -78,6 +82,38 @@ def test_every_figure_carries_its_caption_as_text(path):
 def test_code_is_short_but_for_kernels_to_write(path):
     for cell in cells(path, "code"):
         assert len(cell.source.splitlines()) <= MOST_LINES or "TODO" in cell.source, cell.source
+
+
+def imported(source: str) -> set[str]:
+    """The modules of gemmlab that a cell imports; lines for IPython are left out."""
+    code = "\n".join(line for line in source.splitlines() if not line.startswith("%"))
+    nodes = [] if source.startswith("%%") else [*ast.walk(ast.parse(code))]
+    plain = [name.name for node in nodes if isinstance(node, ast.Import) for name in node.names]
+    sources = [node.module for node in nodes if isinstance(node, ast.ImportFrom)]
+    return {name for name in (*plain, *sources) if name.partition(".")[0] == "gemmlab"}
+
+
+def foreign(name: str, source: str) -> list[str]:
+    """What a cell of a notebook takes from inside of the core, or from a lesson after its own."""
+    lessons = [one.partition("_")[2] for one in chapters.names()]
+    own = chapters.names().index(name) + 1 if name in chapters.names() else 0
+    allowed = {*lessons[:own], *LATER.get(name, ())}
+    return [
+        module
+        for module in sorted(imported(source) - {"gemmlab"})
+        if module.split(".")[1] != "lessons" or module.split(".")[2] not in allowed
+    ]
+
+
+@every_notebook
+def test_cells_import_gemmlab_and_lessons_up_to_their_own(path):
+    assert [one for cell in cells(path, "code") for one in foreign(path.stem, cell.source)] == []
+
+
+def test_an_import_of_the_core_or_of_a_later_lesson_is_found():
+    for source in ("from gemmlab.records import runs", "from gemmlab.lessons.fp8 import tables"):
+        assert foreign("08_warp_tiling", source) == [source.split()[1]]
+    assert foreign("08_warp_tiling", "%load_ext gemmlab\nimport gemmlab as gl") == []
 
 
 @every_notebook

@@ -5,13 +5,13 @@ import pytest
 
 from gemmlab.ladder import Problem
 from gemmlab.ladder.precision import BRAIN
-from gemmlab.lessons.multi_gpu import clock
 from gemmlab.lessons.multi_gpu import figures as multi_gpu_figures
 from gemmlab.lessons.multi_gpu import schedules as make
-from gemmlab.lessons.multi_gpu.clock import Machine
+from gemmlab.lessons.multi_gpu import timeline as clock
 from gemmlab.lessons.multi_gpu.figures import timeline as drawn
-from gemmlab.lessons.multi_gpu.holdings import COMES, HOLDS, NONE, holdings
-from gemmlab.lessons.multi_gpu.ranks import Grid
+from gemmlab.lessons.multi_gpu.in_turn import COMES, HOLDS, NONE, holdings
+from gemmlab.lessons.multi_gpu.schedule import Grid
+from gemmlab.lessons.multi_gpu.timeline import Machine
 from gemmlab.plots.style import ARRAYS, to_rgb
 
 SMALL, LARGE = Problem(12, 8, 6), Problem(8192, 8192, 8192)
@@ -50,7 +50,7 @@ def test_the_picture_of_holdings_has_a_panel_of_each_matrix_of_each_rank():
 
 
 def test_the_timeline_s_bars_are_the_steps_and_moving_is_cut_where_products_end():
-    found = clock.timeline(make.column_parallel(LARGE, 2, 4), MACHINE, BRAIN)
+    found = clock.modelled(make.column_parallel(LARGE, 2, 4), MACHINE, BRAIN)
     figure = multi_gpu_figures.rank_timeline(found)
     bars = figure.axes[0].patches
     spans = {look: 0.0 for look in drawn.LOOKS}
@@ -68,9 +68,9 @@ def test_the_timeline_s_bars_are_the_steps_and_moving_is_cut_where_products_end(
 
 
 def test_one_rank_moves_nothing_and_many_are_cut():
-    figure = multi_gpu_figures.rank_timeline(clock.timeline(make.one_rank(LARGE), MACHINE, BRAIN))
+    figure = multi_gpu_figures.rank_timeline(clock.modelled(make.one_rank(LARGE), MACHINE, BRAIN))
     assert "nothing is moved" in figure.caption
-    many = clock.timeline(make.column_parallel(LARGE, 16, 2), MACHINE, BRAIN)
+    many = clock.modelled(make.column_parallel(LARGE, 16, 2), MACHINE, BRAIN)
     figure = multi_gpu_figures.rank_timeline(many, title="Sixteen of them")
     assert "The first 8 are shown" in figure.caption
     assert "Sixteen of them" in {text.get_text() for text in figure.texts}

@@ -6,10 +6,9 @@ from figures import *  # noqa: F403
 from figures import axes, words
 
 from gemmlab.lessons.autotuning import figures as autotuning_figures
-from gemmlab.lessons.autotuning import landscape, shape_rule, trials
+from gemmlab.lessons.autotuning import shape_rule, space, tuner
 from gemmlab.lessons.autotuning.cost_model import Terms
 from gemmlab.lessons.autotuning.lab import search_lab
-from gemmlab.search import recorded, tuner
 
 SQUARE, ODD = (4096, 4096, 4096), (1001, 777, 513)
 NINE, TEN = "09_double_buffering", "10_register_banks"
@@ -28,11 +27,11 @@ def made_up(known):
 
 
 def every():
-    nine, odd, ten = (recorded.recorded(*one) for one in ((NINE, SQUARE), (NINE, ODD), (TEN, SQUARE)))  # fmt: skip # noqa: E501
-    searched = trials.compare(nine, NAMES, 45, seeds=4)
+    nine, odd, ten = (space.recorded(*one) for one in ((NINE, SQUARE), (NINE, ODD), (TEN, SQUARE)))  # fmt: skip # noqa: E501
+    searched = tuner.compare(nine, NAMES, 45, seeds=4)
     rules = shape_rule.judged(TEN, {n: shape_rule.RULES[n] for n in list(shape_rule.RULES)[:3]})
     return {
-        "landscape": autotuning_figures.landscape(landscape.landscape(nine), odd),
+        "landscape": autotuning_figures.landscape(space.landscape(nine), odd),
         "best found": autotuning_figures.best_found(searched),
         "one search": autotuning_figures.one_search(tuner.replay(nine, "genetic", 30, 1), nine),
         "predicted": autotuning_figures.predicted(
@@ -57,7 +56,7 @@ def test_the_figures_say_where_times_come_from(figure):
 
 
 def test_every_setting_is_a_dot_of_the_landscape(figures):
-    known = recorded.recorded(NINE, SQUARE)
+    known = space.recorded(NINE, SQUARE)
     ax = axes(figures["landscape"], "valleys")
     dots = [line for line in ax.lines if line.get_marker() == "o"]
     heights = sorted(float(line.get_ydata()[0]) for line in dots)
@@ -65,9 +64,9 @@ def test_every_setting_is_a_dot_of_the_landscape(figures):
 
 
 def test_each_panel_has_the_median_of_its_strategy(figures):
-    known = recorded.recorded(NINE, SQUARE)
+    known = space.recorded(NINE, SQUARE)
     ax = axes(figures["best found"], "strategy genetic")
-    wanted = 100 * trials.trials(known, "genetic", 45, seeds=4).quartiles()[1]
+    wanted = 100 * tuner.trials(known, "genetic", 45, seeds=4).quartiles()[1]
     assert any(
         numpy.allclose(line.get_ydata(), wanted) for line in ax.lines if len(line.get_ydata()) == 45
     )
@@ -93,7 +92,7 @@ def test_moves_are_searches():
     lab = search_lab(TEN)
     first = lab.picture.value
     lab.strategy.value, lab.budget.value, lab.seed.value = "annealing", 35, 4
-    found = tuner.replay(recorded.recorded(TEN, SQUARE), "annealing", 35, 4)
+    found = tuner.replay(space.recorded(TEN, SQUARE), "annealing", 35, 4)
     assert lab.picture.value != first and bytes(first).startswith(b"\x89PNG")
     assert f"{len(found.evaluated)} of 35 settings" in lab.message.value
     assert repr(lab).startswith("Sliders for a search of 10_register_banks")

@@ -15,7 +15,7 @@ from figures import (  # noqa: F401
 from matplotlib.colors import same_color
 
 from gemmlab import ladder, plots
-from gemmlab.analysis.recorded import chosen
+from gemmlab.analysis import recorded as chosen
 from gemmlab.ladder import Problem
 from gemmlab.ladder.shape_set import GROUPS
 from gemmlab.plots import style

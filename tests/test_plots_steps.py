@@ -12,7 +12,7 @@ from figures import (  # noqa: F401
 
 import gemmlab as gl
 from gemmlab import plots
-from gemmlab.analysis.traced import k_steps
+from gemmlab.analysis import k_steps
 from gemmlab.plots import style
 
 SHAPES = {  # two by two blocks, four steps along K

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gemmlab.analysis.traced import requests
 from gemmlab.kernel.trace import TraceError
+from gemmlab.lessons.naive import tables as requests
 from gemmlab.loading import load
 
 

@@ -17,7 +17,7 @@ from gemmlab.kernel.trace import TraceError
 from gemmlab.lessons.persistent import figures as persistent_figures
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.lessons.persistent.schedule import moved, schedule
-from gemmlab.lessons.tma_wgmma import rounds
+from gemmlab.lessons.tma_wgmma import tables as rounds
 from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
 from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
 

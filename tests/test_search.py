@@ -10,10 +10,12 @@ from kernel_tuner.searchspace import Searchspace
 
 from gemmlab import ladder
 from gemmlab.ladder import IllegalSetting
-from gemmlab.lessons.autotuning import landscape, trials
+from gemmlab.lessons.autotuning import space as landscape
+from gemmlab.lessons.autotuning import space as recorded
+from gemmlab.lessons.autotuning import tuner
+from gemmlab.lessons.autotuning import tuner as trials
+from gemmlab.lessons.autotuning.space import space_of
 from gemmlab.records import tuning
-from gemmlab.search import recorded, tuner
-from gemmlab.search.space import space_of
 
 SQUARE, ODD = (4096, 4096, 4096), (1001, 777, 513)
 NINE, TEN = "09_double_buffering", "10_register_banks"

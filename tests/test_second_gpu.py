@@ -7,7 +7,7 @@ import statistics
 
 import pytest
 
-from gemmlab.analysis.recorded import gpus
+from gemmlab.analysis import recorded as gpus
 from gemmlab.cuda.device import Gpu
 from gemmlab.folders import RESULTS
 from gemmlab.ladder import RUNGS, IllegalSetting, find, nearest_on

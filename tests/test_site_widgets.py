@@ -15,8 +15,8 @@ from PIL import Image
 import gemmlab as gl
 from gemmlab import ladder
 from gemmlab.ladder import RUNGS
-from gemmlab.lessons.warp_specialized.ring_player import RingPlayer
-from gemmlab.notebook.labs.refusal import reason_of, refusal
+from gemmlab.lessons.warp_specialized.lab import RingPlayer
+from gemmlab.notebook.lab import reason_of, refusal
 from tools.site import widgets
 from tools.site.interactive import Call, Loaded, call, constants
 

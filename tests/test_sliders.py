@@ -15,8 +15,8 @@ import gemmlab as gl
 from gemmlab import ladder
 from gemmlab.analysis import facts
 from gemmlab.kernel import prebuilt
-from gemmlab.notebook.labs import sliders
-from gemmlab.notebook.labs.lab_view import View
+from gemmlab.notebook import lab as sliders
+from gemmlab.notebook.lab import View
 from gemmlab.plots.kernel_view import _patterns
 from gemmlab.records import runs, tuning
 from gemmlab.records.registry import NoRecord

@@ -49,7 +49,7 @@ def test_a_frame_is_drawn_once(monkeypatch):
     player.slider.value = 2
     first = player.picture.value
     player.slider.value = 1
-    monkeypatch.setattr("gemmlab.notebook.labs.step_player.step", None)
+    monkeypatch.setattr("gemmlab.notebook.step_player.step", None)
     player.slider.value = 2
     assert player.picture.value == first
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gemmlab.lessons.multi_gpu.gpus import stream_values
-from gemmlab.lessons.multi_gpu.gpus.stream_values import StreamValueError
+from gemmlab.lessons.multi_gpu.gpus import dma_engines as stream_values
+from gemmlab.lessons.multi_gpu.gpus.dma_engines import StreamValueError
 
 
 class Driver:
@@ -34,8 +34,8 @@ def driver(monkeypatch):
 
 
 def test_streams_write_behind_what_they_did_and_wait_for_no_less(driver):
-    stream_values.write(7, 2**40, 3)
-    stream_values.wait(7, 2**40, 3)
+    stream_values.write_value(7, 2**40, 3)
+    stream_values.wait_for_value(7, 2**40, 3)
     behind, at_least = 0, 0  # CU_STREAM_WRITE_VALUE_DEFAULT, CU_STREAM_WAIT_VALUE_GEQ
     assert driver.asked == [
         ("cuStreamWriteValue32_v2", 7, 2**40, 3, behind),
@@ -49,6 +49,9 @@ def test_an_allocation_begins_before_what_lies_in_it(driver):
 
 def test_what_the_driver_refuses_is_named(driver):
     driver.code = 801
-    for call in (lambda: stream_values.wait(7, 8, 1), lambda: stream_values.allocation_of(8)):
+    for call in (
+        lambda: stream_values.wait_for_value(7, 8, 1),
+        lambda: stream_values.allocation_of(8),
+    ):
         with pytest.raises(StreamValueError, match=r"cu\w+_v2 failed \(CUDA error 801\)"):
             call()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gemmlab.lessons.split_k import thin
+from gemmlab.lessons.split_k import tables as thin
 from gemmlab.records import best_by_shape, roofs
 
 NAME, MOST = "10_register_banks", 1024

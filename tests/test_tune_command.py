@@ -13,12 +13,13 @@ import pytest
 from gemmlab import cli
 from gemmlab.folders import ROOT
 from gemmlab.ladder import find
+from gemmlab.lessons.autotuning import command, tuner
+from gemmlab.lessons.autotuning import space as recorded
+from gemmlab.lessons.autotuning.command import Wanted
 from gemmlab.measure.timing import TimingError
 from gemmlab.records import tuning
 from gemmlab.records.journal import Journal
 from gemmlab.records.registry import BadRecord
-from gemmlab.search import command, recorded, tuner
-from gemmlab.search.command import Wanted
 
 TEN, SQUARE = "10_register_banks", (4096, 4096, 4096)
 WANTED = Wanted(TEN, SQUARE, "genetic", 14, 2)
@@ -28,7 +29,8 @@ FAKE = textwrap.dedent('''
     import sys, time
     from pathlib import Path
     from gemmlab.records import tuning
-    from gemmlab.search import command, recorded
+    from gemmlab.lessons.autotuning import command
+    from gemmlab.lessons.autotuning import space as recorded
 
     known = recorded.recorded("10_register_banks", (4096, 4096, 4096))
     wanted = command.Wanted("10_register_banks", (4096, 4096, 4096), "genetic", 14, 2)

@@ -9,6 +9,7 @@ import gemmlab as gl
 from gemmlab.lessons.warp_specialized import figures as warp_specialized_figures
 from gemmlab.lessons.warp_specialized import turns
 from gemmlab.lessons.warp_specialized.figures.turns import moments
+from gemmlab.lessons.warp_specialized.lab import ring_player
 
 STEPS = 7
 TILE = (128, 256)
@@ -117,7 +118,7 @@ def said(player):
 
 
 def test_the_player_moves_through_moments_and_stages():
-    player = gl.ring_player("17_warp_specialized", BN=128)
+    player = ring_player("17_warp_specialized", BN=128)
     assert list(player.stages.options) == [2, 3, 4, 6] and player.stages.value == 4
     assert said(player).startswith("Moment 1 of") and player.slider.max > 20
     first = player.picture.value
@@ -129,9 +130,9 @@ def test_the_player_moves_through_moments_and_stages():
     player.stages.value = 4
     assert player.picture.value == seen
     with pytest.raises(gl.LadderError):
-        gl.ring_player("17")
+        ring_player("17")
 
 
 def test_what_has_no_turns_is_said_in_place_of_the_picture():
-    player = gl.ring_player("15_mma_sync", BM=64, BN=64, BK=64, WM=32, WN=32)
+    player = ring_player("15_mma_sync", BM=64, BN=64, BK=64, WM=32, WN=32)
     assert "No picture: turns: 15_mma_sync does not copy by tensor maps" in said(player)

@@ -13,10 +13,10 @@ from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import SINGLE, Problem
 from gemmlab.lessons.multi_gpu import cases, in_turn
 from gemmlab.lessons.multi_gpu import schedules as make
-from gemmlab.lessons.multi_gpu.arithmetic import Bounded, ByKernel
 from gemmlab.lessons.multi_gpu.gpus import runner
 from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL, Job
-from gemmlab.lessons.multi_gpu.team import RankFailed
+from gemmlab.lessons.multi_gpu.gpus.team import RankFailed
+from gemmlab.lessons.multi_gpu.in_turn import Bounded, ByKernel
 
 WAYS = NCCL, DMA_ENGINES
 UNEVEN, LARGE = Problem(1037, 520, 777), Problem(4096, 4096, 4096)

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from pytest import approx
 
-from gemmlab.analysis import variants
 from gemmlab.kernel.verify import check as check_product
 from gemmlab.ladder import LadderError
+from gemmlab.lessons.vectorized_loads import tables as variants
 from gemmlab.lessons.warp_tiling import tables as tile_steps
 from gemmlab.loading import load
 from gemmlab.records import ablations, tuning

@@ -13,7 +13,7 @@ HOUSE = Path(gemmlab.__file__).parent
 FLOORS = (
     "folders", "files", "processes", "_version", "report", "cuda", "simulator", "ladder", "kernel",
     "sass", "measure", "records", "loading",
-    "products", "analysis", "search", "plots", "notebook", "lessons", "cli", "__init__",
+    "products", "analysis", "plots", "notebook", "lessons", "cli", "__init__",
     "__main__",
 )  # fmt: skip
 # In the order of the ladder: each may import from those before it.

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gemmlab.lessons.tma_wgmma import figures as tma_wgmma_figures
-from gemmlab.lessons.tma_wgmma import layouts as warpgroup_layouts
+from gemmlab.lessons.tma_wgmma import tables as warpgroup_layouts
 
 MODES = ("none", "32B", "64B", "128B")
 

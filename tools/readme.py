@@ -14,8 +14,7 @@ from pathlib import Path
 from PIL import Image
 
 from gemmlab import files, ladder, plots
-from gemmlab.analysis import facts
-from gemmlab.analysis.recorded import chosen, gpus
+from gemmlab.analysis import facts, recorded
 from gemmlab.folders import ROOT
 from gemmlab.ladder import CEILINGS, RUNGS, SINGLE
 from gemmlab.loading import load
@@ -29,7 +28,11 @@ from gemmlab.records.runs import Measured
 
 README = ROOT / "README.md"
 STOPPED = 130  # as a shell says of a command that Ctrl-C ended
-GPU_COLUMNS = ((gpus.TFLOPS, ".2f"), (gpus.CUBLAS, ".1f"), (gpus.ROOF, ".1f"))  # and how
+GPU_COLUMNS = (
+    (recorded.TFLOPS, ".2f"),
+    (recorded.CUBLAS, ".1f"),
+    (recorded.ROOF, ".1f"),
+)
 BEGIN, END = "<!-- made by `make readme`, not by hand -->", "<!-- end of what is made -->"
 
 
@@ -59,7 +62,7 @@ def _view():
 
 FIGURES = {
     PICTURES / "03_shared_memory_view.png": _view,
-    PICTURES / "shape_shares.png": lambda: plots.shape_shares(chosen.shares()),
+    PICTURES / "shape_shares.png": lambda: plots.shape_shares(recorded.chosen_shares()),
     PICTURES / "ladder_gflops.png": overview.climb,
     PICTURES / "ladder_shares.png": overview.shares,
 }
@@ -82,16 +85,16 @@ def gpus_table() -> str:
     In float32 also as a share of the FP32 roof; that of tensor cores falls with the clock. Raises
     NoRecord and BadRecord.
     """
-    speeds = gpus.speeds((SIZE, SIZE, SIZE))
+    speeds = recorded.gpu_speeds((SIZE, SIZE, SIZE))
     names = list(speeds.columns.unique(0))
-    several = speeds[speeds.xs(gpus.TFLOPS, axis=1, level=1).count(axis=1) > 1]
+    several = speeds[speeds.xs(recorded.TFLOPS, axis=1, level=1).count(axis=1) > 1]
     head = " | ".join(f"{name}: TFLOP/s | % of cuBLAS | % of the FP32 roof" for name in names)
     lines = [f"| at {SIZE}³ | {head} |", "|---" * (1 + 3 * len(names)) + "|"]
     for rung, row in several.iterrows():
         single = ladder.find(rung).precision is SINGLE
         cells = [
             f"{row[name, column]:{form}}"
-            if row.notna()[name, column] and (single or column != gpus.ROOF)
+            if row.notna()[name, column] and (single or column != recorded.ROOF)
             else ""
             for name in names
             for column, form in GPU_COLUMNS

@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+
+import pandas
 
 from gemmlab.analysis import facts
 from gemmlab.analysis.facts import OF_CUBLAS, Facts
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.report import Sheet, number, ratio, times
-
-if TYPE_CHECKING:
-    import pandas
-
 
 NOT_RECORDED = "not recorded"
 
@@ -46,8 +43,8 @@ class Comparison:
     @cached_property
     def names(self) -> tuple[str, str]:
         """What the two are called: the rung and the settings in which they differ."""
-        one, other = self.a.kernel, self.b.kernel
-        names = _name(one, other), _name(other, one)
+        kernel, other = self.a.kernel, self.b.kernel
+        names = _name(kernel, other), _name(other, kernel)
         return names if names[0] != names[1] else (f"{names[0]} (a)", f"{names[1]} (b)")
 
     @property
@@ -61,8 +58,6 @@ class Comparison:
 
         ratio is NaN where a value is 0, a word or not recorded.
         """
-        import pandas
-
         table, other = self.a.table(), self.b.table()
         pairs = list(zip(table["value"], other["value"], strict=True))
         first, second = self.names
@@ -83,18 +78,20 @@ class Comparison:
     def sentences(self) -> list[str]:
         """What was traced, and where the speed comes from."""
         both = (self.a, self.b)
-        products = [f"{one.trace.m}×{one.trace.n}×{one.trace.k}" for one in both]
+        products = [f"{facts.trace.m}×{facts.trace.n}×{facts.trace.k}" for facts in both]
         where = [
-            f"{'×'.join(map(str, one.speed.shape))}: {one.speed.where}" for one in both if one.speed
+            f"{'×'.join(map(str, facts.speed.shape))}: {facts.speed.where}"
+            for facts in both
+            if facts.speed
         ]
         traced = " and ".join(dict.fromkeys(products))
-        said = [f"Counted in the simulator: one block, at {traced}."]
+        sentences = [f"Counted in the simulator: one block, at {traced}."]
         if self.mixed:
-            each = " and ".join(f"{one.kernel.name} {one.kernel.dtype}" for one in both)
-            said.append(f"{each}: each share is of cuBLAS in the same precision.")
+            each = " and ".join(f"{facts.kernel.name} {facts.kernel.dtype}" for facts in both)
+            sentences.append(f"{each}: each share is of cuBLAS in the same precision.")
         if where:
-            said.append(f"Speed at {'; at '.join(dict.fromkeys(where))}.")
-        return said
+            sentences.append(f"Speed at {'; at '.join(dict.fromkeys(where))}.")
+        return sentences
 
     def __repr__(self) -> str:
         return str(self._sheet())

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+import pandas
+
 from gemmlab import ladder
 from gemmlab.ladder import SINGLE
 from gemmlab.records import runs
@@ -20,8 +22,6 @@ from ptxsim.architectures import LIMITS, WARP, base
 from ptxsim.metrics import FMA_METRIC, METRICS, SECTOR_BYTES, TIMING_DEPENDENT
 
 if TYPE_CHECKING:
-    import pandas
-
     from gemmlab.kernel.kernel import Kernel
     from gemmlab.kernel.trace import Trace
 
@@ -83,8 +83,6 @@ def collisions(kernel: Kernel, m: int, n: int, k: int) -> pandas.DataFrame:
 
 def _beside(kernel: Kernel, m: int, n: int, k: int) -> tuple[pandas.DataFrame, str]:
     """Every counter that both have, and the name of the GPU, which heads its column."""
-    import pandas
-
     gpu_name, recorded = runs.counters_at(kernel, m, n, k)
     rows = [
         {"metric": metric, "simulator": value, gpu_name: recorded[metric]}
@@ -132,8 +130,6 @@ def per_warp_fma(kernel: Kernel, digits: int = 1) -> pandas.DataFrame:
     to so many digits after the point.
     Raises ValueError for a kernel on tensor cores, which do more at once, NoRecord and StaleRecord.
     """
-    import pandas
-
     if kernel.rung.precision is not SINGLE:
         raise ValueError(f"{kernel.name} is {kernel.dtype}; warp FMAs are those of float32 kernels")
     rows = []
@@ -151,8 +147,6 @@ def shared_per_warp_fma(kernels: Mapping[str, Kernel], m: int, n: int, k: int) -
     A column for each of `kernels`, under its name there: loads and stores, the wavefronts that they
     take, and how many of these are bank conflicts.
     """
-    import pandas
-
     warp_fmas = m * n * k / WARP
     columns = {}
     for name, kernel in kernels.items():
@@ -167,8 +161,6 @@ def load_intensity(kernels: Mapping[str, Kernel], m: int, n: int, k: int) -> pan
     A row for each of `kernels`, under its name there, for a product of m×n×k. Loads move whole
     sectors, however little of them lanes ask for.
     """
-    import pandas
-
     rows = {}
     for name, kernel in kernels.items():
         lines = kernel.trace(m, n, k).lines.query("space == 'global' and op == 'load'")
@@ -188,8 +180,6 @@ def side_by_side(*names: str, shape: tuple[int, int, int] = runs.LARGE) -> panda
     records.roofs), where these are recorded. Last the share of warps an SM had of those it can
     have. Raises LadderError, NoRecord, StaleRecord.
     """
-    import pandas
-
     return pandas.DataFrame({name: _counted(ladder.find(name), shape) for name in names})
 
 
@@ -221,8 +211,6 @@ def tensor_cycles(name: str, shape: tuple[int, int, int] = runs.LARGE) -> pandas
     recorded ceiling, the wavefronts of L1 and shared memory, a cycle each, and the cycles counted.
     Raises ValueError for a rung in float32, LadderError, NoRecord, StaleRecord.
     """
-    import pandas
-
     rung = ladder.find(name)
     if rung.precision is SINGLE:
         raise ValueError(f"{name} is {rung.precision.name}; tensor_cycles is of tensor cores")

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from math import prod
-from typing import TYPE_CHECKING
+
+import pandas
 
 from gemmlab.analysis.roofline import counted_intensity
 from gemmlab.kernel.compiler import Resources
@@ -25,9 +26,6 @@ from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
 from ptxsim import LineCount
 from ptxsim.metrics import METRICS, SECTOR_BYTES
 from ptxsim.occupancy import Occupancy, occupancy
-
-if TYPE_CHECKING:
-    import pandas
 
 WINDOW = 128  # rows and columns of C that are looked at, at least
 STEPS = 2  # along K, at least
@@ -94,22 +92,22 @@ class Facts:
 
     def units_per_request(self, space: str, operation: str, array: str | None = None) -> float:
         """Sectors of global memory, or wavefronts of shared, per request; 0 without requests."""
-        lines = [one for one in self._lines(space, operation) if array in (None, one.array)]
-        requests = sum(one.requests for one in lines)
-        return sum(one.units for one in lines) / requests if requests else 0.0
+        lines = [line for line in self._lines(space, operation) if array in (None, line.array)]
+        requests = sum(line.requests for line in lines)
+        return sum(line.units for line in lines) / requests if requests else 0.0
 
     @cached_property
     def loaded_bytes(self) -> int:
         """What loads of A and B move: whole sectors. A bias and sums of others do not count."""
         lines = self._lines(GLOBAL, "load")
-        return SECTOR_BYTES * sum(one.units for one in lines if one.array in "AB")
+        return SECTOR_BYTES * sum(line.units for line in lines if line.array in "AB")
 
     def _lines(self, space: str, operation: str) -> list[LineCount]:
         operations = (operation, *ALSO[space, operation])
         return [
-            one
-            for one in self.trace.run.lines
-            if one.space == space and one.operation in operations
+            line
+            for line in self.trace.run.lines
+            if line.space == space and line.operation in operations
         ]
 
     @cached_property
@@ -121,18 +119,20 @@ class Facts:
     def conflicts(self) -> float:
         """Bank conflicts per request to shared memory, loads and stores together."""
         operations = ("load", "store")
-        found = sum(self.trace.counters[METRICS[SHARED, one][-1]] for one in operations)
-        requests = sum(line.requests for one in operations for line in self._lines(SHARED, one))
-        return found / requests if requests else 0.0
+        conflicts = sum(
+            self.trace.counters[METRICS[SHARED, operation][-1]] for operation in operations
+        )
+        requests = sum(
+            line.requests for operation in operations for line in self._lines(SHARED, operation)
+        )
+        return conflicts / requests if requests else 0.0
 
     def table(self) -> pandas.DataFrame:
         """Columns quantity, value, unit: the same quantities in the same order for every kernel."""
-        import pandas
-
         rows, columns = self.kernel.rung.tile(self.kernel.settings)
         taken, fits = self.taken, self.fits
         shared = {one: self.units_per_request(SHARED, one) for one in ("load", "store")}
-        found: list[tuple[str, object, str]] = [
+        rows_of_table: list[tuple[str, object, str]] = [
             ("threads per block", self.threads, "threads"),
             ("C per block", rows * columns, "elements"),
             *(
@@ -156,7 +156,7 @@ class Facts:
             ("speed", self.speed and round(self.speed.gflops), "GFLOP/s"),
             (OF_CUBLAS, self.speed and round(self.speed.pct_cublas, 1), "%"),
         ]
-        return pandas.DataFrame(found, columns=["quantity", "value", "unit"])
+        return pandas.DataFrame(rows_of_table, columns=["quantity", "value", "unit"])
 
 
 def of(kernel: Kernel, arch: str | None = None) -> Facts:
@@ -206,8 +206,6 @@ def side_by_side(kernels: Mapping[str, Kernel]) -> pandas.DataFrame:
 
     Raises what `of` raises.
     """
-    import pandas
-
     tables = {name: of(kernel).table() for name, kernel in kernels.items()}
     return pandas.DataFrame(
         {name: table.set_index("quantity").value for name, table in tables.items()}
@@ -260,9 +258,9 @@ def recorded_speed(kernel: Kernel) -> Speed | None:
 
 
 def _swept(kernel: Kernel, shape: tuple[int, int, int]) -> Speed:
-    found = tuning.of(kernel, shape)
-    where, counted = _recorded(found), _counted(kernel, shape)
-    return Speed(found["gflops"], found["pct_cublas"], shape, where, counted)
+    row = tuning.of(kernel, shape)
+    where, counted = _recorded(row), _counted(kernel, shape)
+    return Speed(row["gflops"], row["pct_cublas"], shape, where, counted)
 
 
 def _run(kernel: Kernel, shape: tuple[int, int, int]) -> Speed:
@@ -287,5 +285,5 @@ def _warn(sentence: str) -> None:
     logging.getLogger(__name__).warning(sentence)
 
 
-def _recorded(found) -> str:
-    return f"{found['gpu']}, recorded {found['recorded'][:10]}"
+def _recorded(row) -> str:
+    return f"{row['gpu']}, recorded {row['recorded'][:10]}"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+
+import pandas
 
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import RUNGS, SINGLE
@@ -12,11 +12,8 @@ from gemmlab.loading import load
 from gemmlab.records import roofs, runs
 from gemmlab.records.registry import of_each
 from gemmlab.sass import loops
-from gemmlab.sass.inner_loop import CLASSES, MULTIPLY_ADD, class_of
+from gemmlab.sass.inner_loop import CLASSES, MULTIPLY_ADD
 from ptxsim.architectures import SIMULATED_ARCH
-
-if TYPE_CHECKING:
-    import pandas
 
 FIRST = "05_thread_tile_2d"  # the first to use each register several times in a row
 
@@ -35,44 +32,12 @@ def issue_slots(kernels: Iterable[Kernel] | None = None) -> pandas.DataFrame:
     for others, BadRecord, and what sass.loop() raises. Kernels without a current record are left
     out, and named; where nothing is left, raises NoRecord or StaleRecord.
     """
-    import pandas
-
     if kernels is None:
         at = [rung.name for rung in RUNGS].index(FIRST)
         rungs = [rung for rung in RUNGS[at:] if rung.precision is SINGLE]
         rungs = list(filter(runs.is_recorded, rungs)) or rungs
         kernels = [load(rung.name, SIMULATED_ARCH) for rung in rungs]
     return pandas.DataFrame(of_each(kernels, _row))
-
-
-def of_a_warp(kernels: Mapping[str, Kernel], depth: int) -> pandas.DataFrame:
-    """What a warp that multiplies issues for `depth` steps along K, a column for each kernel.
-
-    Rows: issue slots of each class of instructions, of all, the FFMAs in percent of them, and the
-    cycles that FFMAs wait for registers, as Loop.waits() counts them. The code is that for sm_90a,
-    without a GPU. Where other warps bring the tiles, the change of stage counts once for each
-    stage. Raises ValueError for a depth that is not whole stages of each, and what sass.loop()
-    raises.
-    """
-    import pandas
-
-    found = {}
-    for name, kernel in kernels.items():
-        stages, rest = divmod(depth, kernel.rung.depth(kernel.settings))
-        if rest or not stages:
-            raise ValueError(f"depth is {depth}, which is no whole stages of {name}")
-        trip, adds = loops.loop(kernel, SIMULATED_ARCH), loops.adds_per_tile(kernel)
-        slots = Counter({kind: n * adds // trip.mix[MULTIPLY_ADD] for kind, n in trip.mix.items()})
-        if trip.mix[MULTIPLY_ADD] < adds:
-            slots += Counter(map(class_of, loops.change_of_stage(kernel)))
-        every = {kind: stages * slots[kind] for kind in CLASSES}
-        total, waits = sum(every.values()), stages * trip.waits() * adds // trip.mix[MULTIPLY_ADD]
-        share = round(100 * every[MULTIPLY_ADD] / total, 1)
-        found[name] = pandas.Series(
-            every | {"issue slots": total, "FFMA, %": share, "waits for registers": waits},
-            dtype=object,
-        )
-    return pandas.DataFrame(found)
 
 
 def _row(kernel: Kernel) -> dict[str, object]:

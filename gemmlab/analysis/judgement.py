@@ -66,38 +66,40 @@ def judge(source: str, like: str, /, **settings: int) -> Judgement:
     checks are the simulator's and come first. A kernel in which they find a mistake is verified in
     the simulator too, also where there is a GPU.
     """
-    found = Judgement(like)
+    judgement = Judgement(like)
     try:
         ladder.settings_for(ladder.find(like), settings)  # a name such as arch is no setting
-        found.before = load(like, **settings)
-        kernel = found.kernel = assembled(source, like, **found.before.settings)
+        judgement.before = load(like, **settings)
+        kernel = judgement.kernel = assembled(source, like, **judgement.before.settings)
     except REFUSALS as error:
-        found.stopped = str(error)
-        return found
+        judgement.stopped = str(error)
+        return judgement
     try:
         with closing(FirstLines(sys.stdout, MOST_PRINTED)) as printed, redirect_stdout(printed):
-            _run(kernel, found)
+            _run(kernel, judgement)
     except (UnknownInstruction, PtxError) as error:
-        found.stopped = f"The simulator does not know what it uses. {error}"
+        judgement.stopped = f"The simulator does not know what it uses. {error}"
     except (LaunchError, KernelMistake, OccupancyError, GpuFault) as error:
-        found.stopped = str(error)
-    return found
+        judgement.stopped = str(error)
+    return judgement
 
 
-def _run(kernel: Kernel, found: Judgement) -> None:
+def _run(kernel: Kernel, judgement: Judgement) -> None:
     """Fill in what is found, in this order, as far as it goes."""
-    found.checked = kernel.check()
-    found.resources = [one.resources().iloc[0].to_dict() for one in (found.before, kernel)]
-    if not found.resources[1]["blocks per SM"]:
-        found.stopped = f"No block of it fits on an SM of {kernel.arch}: see what one takes."
+    judgement.checked = kernel.check()
+    judgement.resources = [
+        each.resources().iloc[0].to_dict() for each in (judgement.before, kernel)
+    ]
+    if not judgement.resources[1]["blocks per SM"]:
+        judgement.stopped = f"No block of it fits on an SM of {kernel.arch}: see what one takes."
         return
     safe = copy(kernel)
-    safe.on_gpu = kernel.on_gpu and found.checked.passed
-    found.verified = safe.verify(seed=SEED)
-    if found.verified.passed:
-        found.shape = facts.shape(kernel)
-        traces = [one.trace(*found.shape) for one in (found.before, kernel)]
-        found.counters = [trace.counters for trace in traces]
+    safe.on_gpu = kernel.on_gpu and judgement.checked.passed
+    judgement.verified = safe.verify(seed=SEED)
+    if judgement.verified.passed:
+        judgement.shape = facts.shape(kernel)
+        traces = [each.trace(*judgement.shape) for each in (judgement.before, kernel)]
+        judgement.counters = [trace.counters for trace in traces]
 
 
 @dataclass(repr=False)
@@ -197,19 +199,19 @@ class Judgement:
     def _say_findings(self, sheet: Sheet) -> None:
         if self.checked is None:
             return
-        found = self.findings
-        if not found:
+        findings = self.findings
+        if not findings:
             sheet.say(f"Checks: no mistakes found in {len(self.checked.cases)} small products.")
             return
         lines = self.kernel.text.splitlines()
-        noun = "mistake" if len(found) == 1 else "mistakes"
-        sheet.say(f"Checks: {len(found)} {noun} found.")
-        for case, finding in found[:MOST_FINDINGS]:
+        noun = "mistake" if len(findings) == 1 else "mistakes"
+        sheet.say(f"Checks: {len(findings)} {noun} found.")
+        for case, finding in findings[:MOST_FINDINGS]:
             sheet.say(f"At {_product(case)}: {finding}.")
             if 1 <= finding.line <= len(lines):
                 sheet.code(f"  > {finding.line:4d} | {lines[finding.line - 1]}")
-        if len(found) > MOST_FINDINGS:
-            sheet.say(f"And {len(found) - MOST_FINDINGS} more: see kernel.check().")
+        if len(findings) > MOST_FINDINGS:
+            sheet.say(f"And {len(findings) - MOST_FINDINGS} more: see kernel.check().")
 
     def _say_counters(self, sheet: Sheet) -> None:
         changed = self.changed

@@ -41,16 +41,17 @@ class Difference:
 def of(trace: Trace) -> list[Difference]:
     """Those that a trace of a rung meets, in which the simulator looked at all that it counts."""
     return [
-        one
-        for one in DIFFERENCES
-        if trace.kernel_name in one.rungs and (one.more(trace) or (one.most and one.most(trace)))
+        difference
+        for difference in DIFFERENCES
+        if trace.kernel_name in difference.rungs
+        and (difference.more(trace) or (difference.most and difference.most(trace)))
     ]
 
 
 def is_known(trace: Trace, metric: str, more: float) -> bool:
     """Whether the GPU counts so many more: as is known of the metric, else as many as here."""
-    known = [one for one in of(trace) if one.metric == metric]
-    return all(one.explains(trace, more) for one in known) if known else not more
+    known = [difference for difference in of(trace) if difference.metric == metric]
+    return all(difference.explains(trace, more) for difference in known) if known else not more
 
 
 def _predicated(trace: Trace) -> int:

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas
 
 from gemmlab.ladder import Problem
 from gemmlab.measure.timing import Measurement
 from gemmlab.records import runs
 from gemmlab.records.registry import of_each
-from gemmlab.records.roofs import Ceilings
-
-if TYPE_CHECKING:
-    import pandas
 
 DRAM = ("dram__bytes_read.sum", "dram__bytes_write.sum")
 L2 = "lts__t_bytes.sum"
@@ -30,11 +28,6 @@ L2 = "lts__t_bytes.sum"
 def intensity(operations: float, moved_bytes: float) -> float:
     """FLOP per byte; infinite where nothing is moved."""
     return operations / moved_bytes if moved_bytes else math.inf
-
-
-def attainable(flop_per_byte: float, roofs: Ceilings, dtype: str = "float32") -> float:
-    """The most FLOP per second that the roofs allow at an intensity. Raises NoRecord."""
-    return min(roofs.arithmetic(dtype), flop_per_byte * roofs.bytes_per_second)
 
 
 # ---- where the kernels stand ---------------------------------------------------------------------
@@ -49,8 +42,6 @@ def points(kernels: Iterable) -> pandas.DataFrame:
     ...; gpu, recorded. Kernels without a current record are left out, and named.
     Raises BadRecord, and where nothing is left NoRecord or StaleRecord.
     """
-    import pandas
-
     return pandas.DataFrame([point for points in of_each(kernels, _points) for point in points])
 
 

@@ -21,6 +21,7 @@ from gemmlab.cli import (
     sweep,
 )
 from gemmlab.cli.output import FAILED, OK, STOPPED, UNAVAILABLE, USAGE
+from gemmlab.cli.recording import searching
 from gemmlab.cuda.cublas import CublasError
 from gemmlab.cuda.device import NoGpu, UnknownDevice, simulator_wanted
 from gemmlab.cuda.disassembler import NoDisassembler, NoListing
@@ -33,8 +34,6 @@ from gemmlab.measure import profiler, timing
 from gemmlab.products.choosing import TYPES
 from gemmlab.records import runs
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
-from gemmlab.search.command import BUDGET
-from gemmlab.search.tuner import STRATEGIES, NoTuner
 
 DESCRIPTION = """\
 Climb from the naive matrix product to kernels that beat cuBLAS.
@@ -94,7 +93,8 @@ def main(given: Sequence[str] | None = None) -> int:
         return _complain(error, UNAVAILABLE)
     except (
         VerificationError, CompileError, NoCompiler, NoDisassembler, NoListing, CublasError,
-        StaleRecord, BadRecord, files.NotWritten, GpuFault, profiler.CountersUnavailable, NoTuner,
+        StaleRecord, BadRecord, files.NotWritten, GpuFault, profiler.CountersUnavailable,
+        searching.NoTuner,
     ) as error:  # fmt: skip
         return _complain(error, FAILED)
     except BrokenPipeError:  # the reader of the output, such as `head`, has had enough
@@ -211,10 +211,10 @@ def _parser() -> argparse.ArgumentParser:
         "searched.",
     )  # fmt: skip
     best.add_argument("kernels", nargs="*", metavar="KERNEL", help="rungs; all if none is named")
-    best.add_argument("--strategy", choices=STRATEGIES, help="how to search")
+    best.add_argument("--strategy", choices=searching.STRATEGIES, help="how to search")
     best.add_argument(
         "--budget", type=arguments.size, metavar="N",
-        help=f"of a search: settings that are tried at most (default: {BUDGET})",
+        help=f"of a search: settings that are tried at most (default: {searching.BUDGET})",
     )  # fmt: skip
     best.add_argument(
         "--shape",

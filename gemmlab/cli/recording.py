@@ -8,9 +8,10 @@ from gemmlab.cli.output import OK, say
 from gemmlab.cuda.device import NoGpu, gpu, why_no_gpu
 from gemmlab.folders import require_checkout
 from gemmlab.ladder import RUNGS, IllegalSetting, find
+from gemmlab.lessons import modules
 from gemmlab.records import runs
-from gemmlab.search.command import BUDGET, Wanted
-from gemmlab.search.command import run as search
+
+(searching,) = modules("command")
 
 
 def record(options: argparse.Namespace) -> int:
@@ -49,9 +50,9 @@ def _search(options: argparse.Namespace) -> int:
             "tune 10_register_banks --strategy genetic"
         )
     (name,) = options.kernels
-    wanted = Wanted(
-        name, options.shape or runs.LARGE, options.strategy, options.budget or BUDGET,
+    wanted = searching.Wanted(
+        name, options.shape or runs.LARGE, options.strategy, options.budget or searching.BUDGET,
         options.seed or 0,
     )  # fmt: skip
-    print(*search(wanted, say), sep="\n")
+    print(*searching.run(wanted, say), sep="\n")
     return OK

@@ -28,8 +28,8 @@ class Chapter:
 
 def chapters() -> list[Chapter]:
     """In the order of the series: CHAPTER of each lesson that has a module `chapter`."""
-    found = (lesson.CHAPTER for lesson in modules("chapter"))
-    return sorted(found, key=lambda chapter: chapter.name)
+    every = (lesson.CHAPTER for lesson in modules("chapter"))
+    return sorted(every, key=lambda chapter: chapter.name)
 
 
 def names() -> list[str]:

@@ -101,9 +101,11 @@ def check_kernel(
     failed = [case for case in report.cases if not case.passed]
     if not failed:
         checked = kernel.check().cases if mistakes else []
-        found = [case.message.split("; ")[0] for case in checked if not case.passed]
-        if found:
-            print(f"Not yet: all {len(report.cases)} cases pass, but there is a {found[0]}.")
+        mistakes_found = [case.message.split("; ")[0] for case in checked if not case.passed]
+        if mistakes_found:
+            print(
+                f"Not yet: all {len(report.cases)} cases pass, but there is a {mistakes_found[0]}."
+            )
         elif conflicts and (more := _conflicts(kernel)):
             print(
                 f"Not yet: all {len(report.cases)} cases pass, but of the wavefronts of one tile "
@@ -146,7 +148,7 @@ def check_launch(
     except (CompileError, LaunchError, PtxError, UnknownInstruction) as error:
         print(f"Not yet: {error}")
         return
-    written = [one for one in args if isinstance(one, np.ndarray)][-1]
+    written = [arg for arg in args if isinstance(arg, np.ndarray)][-1]
     wrong = int((written != expected).sum())
     if run.findings:
         print(f"Not yet: {run.findings[0]}.")

@@ -165,7 +165,7 @@ class Heat:
     def rows(self) -> list[Row]:
         """Lines to show. A long run of lines without traffic becomes one row, but for its ends."""
         records = self.table.to_dict("records")
-        busy = [at for at, one in enumerate(records) if any(one[kind] for kind in COUNTS)]
+        busy = [at for at, record in enumerate(records) if any(record[kind] for kind in COUNTS)]
         rows: list[Row] = []
         for before, after in zip([-1, *busy], [*busy, len(records)], strict=True):
             if before >= 0:

@@ -80,7 +80,7 @@ def label(name: str) -> str:
     if name == reading.HOST_CODE:
         return "Host code"
     titles = {CEILINGS.name: overview.CEILINGS_TITLE}
-    titles |= {one.name: one.title for one in (*RUNGS, *chapters.chapters())}
+    titles |= {lesson.name: lesson.title for lesson in (*RUNGS, *chapters.chapters())}
     return f"{short(name)} {titles[name]}"
 
 
@@ -103,7 +103,7 @@ def alt(name: str) -> str:
     """What is to be seen in a thumbnail, for those who cannot see it."""
     if name == CEILINGS.name:
         return "A slope that ends in a flat roof."
-    if chapter := next((one for one in chapters.chapters() if one.name == name), None):
+    if chapter := next((chapter for chapter in chapters.chapters() if chapter.name == name), None):
         return chapter.alt
     rung = find(name)
     rows, columns = rung.tile(rung.defaults)
@@ -125,6 +125,6 @@ def _row(step: overview.Step) -> str:
     return (
         f'<tr style="{PAPER}"><td style="{CELL}">{picture}</td>'
         f'<td style="text-align: left; {CELL}">{words}</td>'
-        + "".join(f'<td style="text-align: right; {CELL}">{one}</td>' for one in numbers)
+        + "".join(f'<td style="text-align: right; {CELL}">{number}</td>' for number in numbers)
         + "</tr>"
     )

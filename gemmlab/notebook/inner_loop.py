@@ -18,7 +18,7 @@ def inner_loop(name: str, beside: str | None = None) -> InnerLoop:
     not there, and for a rung whose entry does not say which lines these are.
     """
     names = [name] if beside is None else [beside, name]
-    return InnerLoop(tuple((f"{one}.cu", lines(ladder.find(one))) for one in names))
+    return InnerLoop(tuple((f"{name}.cu", lines(ladder.find(name))) for name in names))
 
 
 @dataclass(frozen=True)

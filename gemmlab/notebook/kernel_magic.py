@@ -42,8 +42,8 @@ def parse(line: str) -> tuple[str, dict[str, int], str | None]:
         else:
             rungs.append(word)
     if len(rungs) != 1:
-        found = f"there are several: {', '.join(rungs)}" if rungs else "no rung is named"
-        raise BadLine(f"{found}; {USAGE}.")
+        reason = f"there are several: {', '.join(rungs)}" if rungs else "no rung is named"
+        raise BadLine(f"{reason}; {USAGE}.")
     return rungs[0], settings, name
 
 
@@ -72,11 +72,11 @@ def register(ipython) -> None:
             _require_free(name, ipython.user_ns)
         except BadLine as error:
             return Judgement("", stopped=f"%%kernel: {error}")
-        found = judge(cell, rung, **settings)
-        if name and found.kernel is not None:
-            ipython.user_ns[name] = found.kernel
+        judgement = judge(cell, rung, **settings)
+        if name and judgement.kernel is not None:
+            ipython.user_ns[name] = judgement.kernel
         elif name and isinstance(ipython.user_ns.get(name), Kernel):
             del ipython.user_ns[name]  # it would be the kernel of an earlier run
-        return found
+        return judgement
 
     ipython.register_magic_function(kernel, magic_kind="cell", magic_name="kernel")

@@ -61,8 +61,8 @@ def needed(name: str) -> list[str]:
     Raises what main_path raises.
     """
     for cell in main_path(name):
-        _, found, rest = _text(cell).partition("**You need**")
-        if found and cell["cell_type"] == "markdown":
+        _, heading, rest = _text(cell).partition("**You need**")
+        if heading and cell["cell_type"] == "markdown":
             return list(dict.fromkeys(re.findall(r"\]\((\w+)\.ipynb\)", rest)))
     return []
 
@@ -72,14 +72,14 @@ def with_needed(names: Iterable[str]) -> set[str]:
 
     Raises what main_path raises.
     """
-    found: set[str] = set()
+    needed_names: set[str] = set()
     ahead = list(names)
     while ahead:
         name = ahead.pop()
-        if name not in found:
-            found.add(name)
+        if name not in needed_names:
+            needed_names.add(name)
             ahead += needed(name)
-    return found
+    return needed_names
 
 
 def _cells(name: str) -> list[dict]:

@@ -23,11 +23,10 @@ from PIL import Image
 from gemmlab import files, ladder
 from gemmlab.folders import NOTEBOOKS
 from gemmlab.ladder import Rung, Settings
-from gemmlab.lessons.warp_specialized import ring_player
+from gemmlab.lessons.warp_specialized import lab as ring_player
 from gemmlab.loading import load
-from gemmlab.notebook.labs import step_player
-from gemmlab.notebook.labs.lab_view import NUMBERS_TITLE, known_roofs, view_of
-from gemmlab.notebook.labs.refusal import reason_of, refusal
+from gemmlab.notebook import step_player
+from gemmlab.notebook.lab import NUMBERS_TITLE, known_roofs, reason_of, refusal, view_of
 from gemmlab.processes import workers
 from ptxsim.architectures import SIMULATED_ARCH
 from tools.site.interactive import LAB, RING_PLAYER, Call, calls

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from PIL import Image
 
-from gemmlab.lessons.autotuning import landscape
+from gemmlab.lessons.autotuning import space as landscape
+from gemmlab.lessons.autotuning.space import recorded
 from gemmlab.notebook.chapters import Chapter
 from gemmlab.plots import thumbnails
 from gemmlab.records import runs
-from gemmlab.search.recorded import recorded
 
 
 def _shares() -> Image.Image:

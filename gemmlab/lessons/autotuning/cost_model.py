@@ -15,22 +15,19 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from math import ceil, prod
-from typing import TYPE_CHECKING
+
+import pandas
 
 from gemmlab import ladder
 from gemmlab.cuda.device import arch_of
 from gemmlab.ladder import SIMULATED, SINGLE, IllegalSetting, Problem, Rung, Settings
+from gemmlab.lessons.autotuning.space import Point, Recorded
 from gemmlab.loading import load
 from gemmlab.records import runs
 from gemmlab.records.roofs import Ceilings, recorded_ceilings
-from gemmlab.search.recorded import Recorded
-from gemmlab.search.space import Point
 from ptxsim.architectures import WARP
 from ptxsim.metrics import BANK_BYTES, BANKS, FMA_METRIC, METRICS, SECTOR_BYTES
 from ptxsim.occupancy import SM_PARTITIONS, occupancy
-
-if TYPE_CHECKING:
-    import pandas
 
 STEPS = 2  # of a tile along K, which are counted
 FLOP = 2  # of a multiply-add
@@ -151,7 +148,9 @@ def _counted(rung: Rung, settings: tuple[tuple[str, int], ...]) -> Counts:
         arch, threads=threads, registers=taken.registers, shared_bytes=taken.shared_bytes
     )
     wavefronts = sum(counted[METRICS["shared", operation][1]] for operation in ("load", "store"))
-    accesses = sum(counted[METRICS[one][0]] for one in (*METRICS,) if one != ("global", "store"))
+    accesses = sum(
+        counted[METRICS[access][0]] for access in (*METRICS,) if access != ("global", "store")
+    )
     return Counts(
         settings=dict(settings),
         instructions=(counted[FMA_METRIC] / WARP + accesses) / STEPS,
@@ -174,13 +173,13 @@ def terms(counted: Counts, problem: Problem, gpu: Machine, own: Own | None = Non
         issued += times * together * counted.instructions * SM_PARTITIONS / schedulers
         wavefronts += times * together * counted.wavefronts
     steps = counted.steps(problem)
-    found = Terms(
+    result = Terms(
         issue=steps * issued / gpu.instructions,
         shared_memory=steps * wavefronts / gpu.wavefronts,
         l2=counted.blocks(problem) * steps * counted.bytes / gpu.l2_bytes,
         dram=problem.least_bytes(SINGLE) / gpu.dram_bytes,
     )
-    return found if own is None else replace(found, more=own(counted, problem, gpu))
+    return result if own is None else replace(result, more=own(counted, problem, gpu))
 
 
 def rounds(counted: Counts, problem: Problem, gpu: Machine) -> list[tuple[int, int]]:
@@ -235,8 +234,10 @@ def judged(known: Recorded, predicted: dict[Point, Terms], near: float = 0.98) -
         best = max(best, known.share(point))
         shares.append(best)
     times = [known.times_ms[point] for point in order]
-    said = [predicted[point].seconds for point in order]
-    correlation = float(spearmanr(said, times).statistic) if len(set(said)) > 1 else 0.0
+    predicted_s = [predicted[point].seconds for point in order]
+    correlation = (
+        float(spearmanr(predicted_s, times).statistic) if len(set(predicted_s)) > 1 else 0.0
+    )
     return Ranking(
         settings=len(order),
         correlation=correlation,
@@ -253,19 +254,17 @@ def table(names: tuple[str, ...], shape: tuple[int, int, int], keep: int = 10) -
     order, as a share of the fastest; how many must be measured in its order to 98 %, and what part
     of all they are. Raises what `recorded` and `predictions` raise.
     """
-    import pandas
-
-    from gemmlab.search.recorded import recorded
+    from gemmlab.lessons.autotuning.space import recorded
 
     rows = []
     for name in names:
         known = recorded(name, shape)
-        found = judged(known, predictions(known))
+        ranking = judged(known, predictions(known))
         rows.append({
-            "rung": name, "settings": found.settings,
-            "correlation": f"{found.correlation:.2f}",
-            f"best of {keep}": f"{100 * found.best_after[keep - 1]:.1f} %",
-            "measured to 98 %": found.until_near,
-            "of all": f"{100 * found.until_near / found.settings:.0f} %",
+            "rung": name, "settings": ranking.settings,
+            "correlation": f"{ranking.correlation:.2f}",
+            f"best of {keep}": f"{100 * ranking.best_after[keep - 1]:.1f} %",
+            "measured to 98 %": ranking.until_near,
+            "of all": f"{100 * ranking.until_near / ranking.settings:.0f} %",
         })  # fmt: skip
     return pandas.DataFrame(rows)

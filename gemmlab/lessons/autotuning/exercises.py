@@ -9,11 +9,11 @@ from statistics import median
 
 from gemmlab import ladder
 from gemmlab.ladder import Problem
-from gemmlab.lessons.autotuning import cost_model, landscape
+from gemmlab.lessons.autotuning import cost_model
+from gemmlab.lessons.autotuning import space as landscape
 from gemmlab.lessons.autotuning.cost_model import Own
-from gemmlab.lessons.autotuning.trials import NEAR
-from gemmlab.search.recorded import Recorded
-from gemmlab.search.space import Point, Space, space_of
+from gemmlab.lessons.autotuning.space import Point, Recorded, Space, space_of
+from gemmlab.lessons.autotuning.tuner import NEAR
 
 SEEDS = 20
 BETTER = 0.1  # of a correlation of ranks: what a term must add
@@ -30,15 +30,22 @@ def check_restriction(allows: Callable[..., bool], name: str, restriction: str) 
     allows: takes the rung's tuned parameters by name, and says whether they go together.
     """
     space = space_of(name, (4096, 4096, 4096))
-    (wanted,) = [one for one in space.restrictions if one.name == restriction]
+    (wanted,) = [
+        restriction_of_rung
+        for restriction_of_rung in space.restrictions
+        if restriction_of_rung.name == restriction
+    ]
     points = list(product(*space.values.values()))
     for point in points:
         settings = space.settings(point)
-        reason, said = wanted.broken(settings), allows(**dict(zip(space.names, point, strict=True)))
-        if bool(said) == (reason is None):
+        reason, allowed = (
+            wanted.broken(settings),
+            allows(**dict(zip(space.names, point, strict=True))),
+        )
+        if bool(allowed) == (reason is None):
             continue
         shown = ladder.listed(settings)
-        if said:
+        if allowed:
             print(f"Not yet: it allows {shown}, which {reason}.")
         else:
             print(f"Not yet: it forbids {shown}, which the ladder allows.")
@@ -55,11 +62,11 @@ def check_step(step: Step, known: Recorded) -> None:
     blind = median(
         _evaluations(lambda *_: None, known, land.neighbours, seed) for seed in range(SEEDS)
     )
-    said = (
+    sentence = (
         f"to {100 * NEAR:.0f} % of the fastest's speed it takes {yours:g} evaluations, the median "
         f"of {SEEDS} seeds; new random points alone take {blind:g}"
     )
-    print(f"Right: {said}." if yours < blind else f"Not yet: {said}.")
+    print(f"Right: {sentence}." if yours < blind else f"Not yet: {sentence}.")
 
 
 def _evaluations(
@@ -114,7 +121,7 @@ def check_term(own: Own, known: Recorded) -> None:
 def forgotten(name: str) -> Space:
     """The space of a rung with one of its restrictions forgotten."""
     space = space_of(name, (4096, 4096, 4096))
-    kept = tuple(one for one in space.restrictions if one.name != LACKING)
+    kept = tuple(restriction for restriction in space.restrictions if restriction.name != LACKING)
     return Space(space.rung, space.problem, space.values, space.fixed, kept)
 
 
@@ -125,14 +132,23 @@ def proposed_wrongly(space: Space) -> list[Point]:
         point
         for point in product(*space.values.values())
         if point not in legal
-        and all(one.broken(space.settings(point)) is None for one in space.restrictions)
+        and all(
+            restriction.broken(space.settings(point)) is None for restriction in space.restrictions
+        )
     ]
 
 
 def find_forgotten(space: Space, answer: str | None) -> None:
     """Say whether `answer` names the restriction that `forgotten` left out. None: no answer yet."""
-    names = [one.name for one in space_of(space.rung.name, Problem(1, 1, 1).shape).restrictions]
-    (right,) = [name for name in names if name not in [one.name for one in space.restrictions]]
+    names = [
+        restriction.name
+        for restriction in space_of(space.rung.name, Problem(1, 1, 1).shape).restrictions
+    ]
+    (right,) = [
+        name
+        for name in names
+        if name not in [restriction.name for restriction in space.restrictions]
+    ]
     if answer is None:
         print(f"Not answered yet: put one of these in place of None: {', '.join(names)}.")
     elif answer == right:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ipywidgets
 
+from gemmlab.lessons.autotuning import tuner
 from gemmlab.lessons.autotuning.figures.strategies import one_search
-from gemmlab.notebook.labs.panel import picture, status
-from gemmlab.search import tuner
-from gemmlab.search.recorded import Recorded, recorded
+from gemmlab.lessons.autotuning.space import Recorded, recorded
+from gemmlab.notebook.widgets import picture, status
 
 SEEDS = 50
 
@@ -51,7 +51,7 @@ class SearchLab(ipywidgets.VBox):
         self._show()
 
     def _show(self) -> None:
-        found = tuner.replay(self.known, self.strategy.value, self.budget.value, self.seed.value)
-        figure = one_search(found, self.known)
+        search = tuner.replay(self.known, self.strategy.value, self.budget.value, self.seed.value)
+        figure = one_search(search, self.known)
         self.picture.value = figure.png()
         self.message.value = status(figure.caption)

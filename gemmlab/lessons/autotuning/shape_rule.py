@@ -10,18 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, exp, log, log2
 from statistics import mean
-from typing import TYPE_CHECKING
+
+import pandas
 
 from gemmlab import ladder
 from gemmlab.ladder import LadderError
 from gemmlab.lessons.autotuning import cost_model
+from gemmlab.lessons.autotuning.space import Point, Recorded, recorded
 from gemmlab.records import tuning
 from gemmlab.records.tuning import Shape
-from gemmlab.search.recorded import Recorded, recorded
-from gemmlab.search.space import Point
-
-if TYPE_CHECKING:
-    import pandas
 
 Others = dict[Shape, Recorded]
 Rule = Callable[[Shape, Others], Point]
@@ -36,10 +33,10 @@ def shapes_of(name: str) -> Others:
     Raises LadderError for a rung whose shapes have different settings, NoRecord.
     """
     rung = ladder.find(name)
-    found = {shape: recorded(name, shape) for shape in tuning.shapes_of(rung)}
-    if len({frozenset(one.times_ms) for one in found.values()}) > 1:
+    by_shape = {shape: recorded(name, shape) for shape in tuning.shapes_of(rung)}
+    if len({frozenset(known.times_ms) for known in by_shape.values()}) > 1:
         raise LadderError(f"{name}: its sweep tries other settings at each shape; no rule is fair")
-    return found
+    return by_shape
 
 
 def nearest_shape(shape: Shape, others: Others) -> Point:
@@ -50,7 +47,7 @@ def nearest_shape(shape: Shape, others: Others) -> Point:
 def one_for_all(shape: Shape, others: Others) -> Point:
     """The settings that lose the least on all other shapes, by the mean of logarithms."""
     points = next(iter(others.values())).times_ms
-    return max(points, key=lambda point: mean(log(one.share(point)) for one in others.values()))
+    return max(points, key=lambda point: mean(log(other.share(point)) for other in others.values()))
 
 
 def decision_tree(shape: Shape, others: Others) -> Point:
@@ -123,25 +120,23 @@ def judged(name: str, rules: dict[str, Rule] = RULES) -> list[Judged]:
     Raises what shapes_of raises, and what a rule raises.
     """
     every = shapes_of(name)
-    found = []
+    results = []
     for title, rule in rules.items():
         points = {
-            shape: rule(shape, {other: one for other, one in every.items() if other != shape})
+            shape: rule(shape, {other: known for other, known in every.items() if other != shape})
             for shape in every
         }
         shares = {shape: every[shape].share(point) for shape, point in points.items()}
-        found.append(Judged(title, points, shares))
-    return found
+        results.append(Judged(title, points, shares))
+    return results
 
 
 def table(every: list[Judged]) -> pandas.DataFrame:
     """A row for each shape that was left out, a column for each rule: percent of the best there."""
-    import pandas
-
     rows = [
         {"left out": str(ladder.Problem(*shape))}
-        | {one.rule: f"{100 * one.shares[shape]:.1f} %" for one in every}
+        | {judged_rule.rule: f"{100 * judged_rule.shares[shape]:.1f} %" for judged_rule in every}
         for shape in every[0].shares
     ]
-    means = {one.rule: f"{100 * one.mean:.1f} %" for one in every}
+    means = {judged_rule.rule: f"{100 * judged_rule.mean:.1f} %" for judged_rule in every}
     return pandas.DataFrame([*rows, {"left out": "geometric mean"} | means])

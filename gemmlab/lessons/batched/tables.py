@@ -1,16 +1,20 @@
-"""What a product of a batch takes, by the ways to launch it, and one launch under the roofs."""
+"""What a product of a batch takes, by the ways to launch it; and how a block copies its tiles."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pandas
 
 from gemmlab import ladder
+from gemmlab.kernel.trace import Access, Trace, TraceError
 from gemmlab.ladder import SINGLE, Problem, Target, read_settings
+from gemmlab.ladder.problem import OPERATIONS
 from gemmlab.lessons.batched import measure as batches
+from gemmlab.loading import load
 from gemmlab.records import roofs, runs
-
-if TYPE_CHECKING:
-    import pandas
 
 
 def per_product(table: pandas.DataFrame, size: int) -> pandas.DataFrame:
@@ -20,8 +24,8 @@ def per_product(table: pandas.DataFrame, size: int) -> pandas.DataFrame:
     """
     rows = table[table["m"] == size]
     times = rows.assign(us=1e3 * rows["time_ms"] / rows["batch"])
-    found = times.pivot(index="batch", columns="way", values="us")
-    return found[[way for way in batches.WAYS if way in found]]
+    table_of_ways = times.pivot(index="batch", columns="way", values="us")
+    return table_of_ways[[way for way in batches.WAYS if way in table_of_ways]]
 
 
 def meanwhile(table: pandas.DataFrame, size: int, batch: int) -> float:
@@ -36,9 +40,7 @@ def rounds(rows: pandas.DataFrame) -> pandas.DataFrame:
     rows: of best_by_shape.tuned("13_batched"). A row for each: tiles, blocks, tiles for each block
     at most, and the percentage of the blocks' turns in which there is a tile, all being as long.
     """
-    import pandas
-
-    rung, found = ladder.find(batches.RUNG), {}
+    rung, rounds_of = ladder.find(batches.RUNG), {}
     gpu = runs.current()["gpu"]
     for row in rows.itertuples():
         problem, settings = Problem(row.m, row.n, row.k, row.batch), read_settings(row.settings)
@@ -47,11 +49,11 @@ def rounds(rows: pandas.DataFrame) -> pandas.DataFrame:
         height, width = rung.tile(settings)
         tiles = problem.batch * -(-problem.m // height) * -(-problem.n // width)
         most = -(-tiles // blocks)
-        found[str(problem)] = {
+        rounds_of[str(problem)] = {
             "tiles": tiles, "blocks": blocks, "tiles of a block": most,
             "turns taken, %": 100 * tiles / (most * blocks),
         }  # fmt: skip
-    return pandas.DataFrame.from_dict(found, orient="index")
+    return pandas.DataFrame.from_dict(rounds_of, orient="index")
 
 
 def under_the_roofs(table: pandas.DataFrame) -> pandas.DataFrame:
@@ -60,18 +62,99 @@ def under_the_roofs(table: pandas.DataFrame) -> pandas.DataFrame:
     Nanoseconds for a product; FLOP per byte and TB/s if A and B are read once and C is written
     once, and TFLOP/s, with shares of the copy's rate and of the FMA ceiling in percent.
     """
-    import pandas
-
-    ceilings, found = roofs.recorded_ceilings(), {}
+    ceilings, by_shape = roofs.recorded_ceilings(), {}
     for size, rows in table[table["way"] == batches.ONE].groupby("m"):
         last = rows.sort_values("batch").iloc[-1]
         problem = Problem(*(int(last[name]) for name in ("m", "n", "k", "batch")))
         seconds = last["time_ms"] / 1e3
         moved, done = problem.least_bytes(SINGLE) / seconds, problem.flop / seconds
-        found[f"{size}×{size}×{size}"] = {
+        by_shape[f"{size}×{size}×{size}"] = {
             "ns for a product": 1e9 * seconds / problem.batch,
             "FLOP per byte": problem.flop / problem.least_bytes(SINGLE),
             "TB/s": moved / 1e12, "of a copy's rate, %": 100 * moved / ceilings.bytes_per_second,
             "TFLOP/s": done / 1e12, "of the FP32 roof, %": 100 * done / ceilings.flop_per_second,
         }  # fmt: skip
-    return pandas.DataFrame(found).T
+    return pandas.DataFrame(by_shape).T
+
+
+BANKS, WORD_BYTES = 32, 4
+
+
+@dataclass(frozen=True)
+class Copy:
+    """One copy of one warp.
+
+    `access`: what it reads of the matrix as it is stored. `words`: int (L, each), the words of
+    shared memory that each of its lanes fills, counted from the first word of the block's tiles.
+    `along_k`: whether K goes along the stored rows, else down them. `requests`: the copies by which
+    all warps of the block bring their tile of this matrix.
+    """
+
+    access: Access
+    words: np.ndarray
+    along_k: bool
+    requests: int
+
+    @property
+    def banks(self) -> np.ndarray:
+        """int (32,): how many words go to each bank."""
+        return np.bincount(self.words.ravel() % BANKS, minlength=BANKS)
+
+
+def copy_of(
+    trace: Trace, array: str, block: tuple[int, int, int] = (0, 0, 0), warp: int = 0
+) -> Copy:
+    """The first copy of `array`, "A" or "B", by a warp.
+
+    trace: of a kernel that brings tiles by asynchronous copies; with K of one step, `requests` are
+    those of one tile. Raises TraceError for a warp that copies nothing of the matrix.
+    """
+    accesses = trace.run.accesses(block, warp)
+    pairs = pairwise(accesses)
+    kept = next((to for at, to in pairs if at.array == array and to.operation == "copy"), None)
+    if kept is None:
+        raise TraceError(
+            f"{trace.kernel_name}: warp {warp} of block {block} copies nothing of {array}"
+        )
+    every = [
+        access.addresses[access.active] for access in trace.run.accesses(block) if _is_copy(access)
+    ]
+    base = min(int(addresses.min()) for addresses in every)
+    first = (kept.addresses[kept.active] - base) // WORD_BYTES
+    letter = trace.ops["AB".index(array)]
+    loads = [access for access in trace.run.accesses(block) if access.array == array]
+    return Copy(
+        access=trace.warp_access(array, block=block, warp=warp),
+        words=first[:, None] + np.arange(kept.size // WORD_BYTES),
+        along_k=(array == "A") == (letter == "N"),
+        requests=len(loads),
+    )
+
+
+def by_layout(name: str, **settings: int) -> pandas.DataFrame:
+    """Copies by which a block of rung `name` brings a tile of A and one of B, for each layout.
+
+    A row for each of NN, NT, TN and TT. settings: of the rung, without OP_A and OP_B. Raises what
+    gl.load raises.
+    """
+    rung, by_ops = ladder.find(name), {}
+    for ops in OPERATIONS:
+        kernel = load(name, **settings, **ladder.stored_as(rung, ops))
+        trace = kernel.trace(*rung.tile(kernel.settings), kernel.settings["BK"])
+        by_ops[ops] = {
+            f"{what} of {array}": value
+            for array in "AB"
+            for what, value in _counted(copy_of(trace, array)).items()
+        }
+    return pandas.DataFrame(by_ops).T
+
+
+def _counted(copy: Copy) -> dict[str, int]:
+    return {
+        "copies": copy.requests, "bytes a lane": copy.access.width,
+        "sectors a copy": copy.access.sectors,
+    }  # fmt: skip
+
+
+def _is_copy(access) -> bool:
+    return access.space == "shared" and access.operation == "copy"

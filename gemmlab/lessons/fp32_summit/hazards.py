@@ -3,16 +3,66 @@
 Hardware looks at neither. Of a load from shared memory, a barrier counts until its result is there
 or its address is read; loads are done in their order. Of all else the assembler knows how many
 cycles it takes.
+
+Registers are "R12", predicates "P0". A value is the text of the operation on the values of its
+sources: enough to tell whether two orders of the same instructions compute the same.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gemmlab.cuda.disassembler import Instruction
-from gemmlab.lessons.fp32_summit.effects import effect
 from gemmlab.sass.inner_loop import SHARED_LOAD, class_of
+
+NO_RESULT = ("BRA", "BSSY", "BSYNC", "BREAK", "NOP", "YIELD", "WARPSYNC", "EXIT")
+COMPARES = ("ISETP", "PLOP3")  # write two predicates
+WIDTHS = {"128": 4, "64": 2}  # registers, by a modifier of the opcode
+_NAME = re.compile(r"\b(?:R\d+|U?P\d|UR\d+)\b")
+_NUMBERED = re.compile(r"R(\d+)")
+
+
+@dataclass(frozen=True)
+class Effect:
+    """Of one instruction: the names that it writes, and those that it reads."""
+
+    writes: tuple[str, ...]
+    reads: tuple[str, ...]
+
+
+def results_of(instruction: Instruction) -> int:
+    """How many of its operands, the first ones, are written."""
+    return (
+        0 if instruction.operation in NO_RESULT else 2 if instruction.operation in COMPARES else 1
+    )
+
+
+def effect(instruction: Instruction) -> Effect:
+    """What it reads and writes; a memory load reads its address."""
+    results = results_of(instruction)
+    writes = [name for text in instruction.operands[:results] for name in _NAME.findall(text)]
+    width = next((WIDTHS[part] for part in instruction.opcode.split(".") if part in WIDTHS), 1)
+    if width > 1 and (first := _NUMBERED.fullmatch(instruction.operands[0])):
+        writes = [f"R{int(first[1]) + n}" for n in range(width)]
+    texts = [instruction.predicate, *instruction.operands[results:]]
+    return Effect(tuple(writes), tuple(name for text in texts for name in _NAME.findall(text)))
+
+
+def values(instructions: Sequence[Instruction]) -> dict[str, int]:
+    """What stands in each register and predicate that they write, as the hash of its expression."""
+    state: dict[str, int | str] = {}
+    for instruction in instructions:
+        done = effect(instruction)
+        sources = tuple(
+            _NAME.sub(lambda match: str(state.get(match[0], match[0])), text.replace(".reuse", ""))
+            for text in (instruction.predicate, *instruction.operands[results_of(instruction) :])
+        )
+        for at, name in enumerate(done.writes):
+            state[name] = hash((instruction.opcode, sources, at))
+    return state
+
 
 ENOUGH = 6  # cycles: what takes a fixed number of them is done by then
 
@@ -28,22 +78,24 @@ class Load:
 
 def under_way(trip: Sequence[Instruction]) -> list[str]:
     """Uses of what loads have not brought yet, in one trip of many; empty where there are none."""
-    found: list[str] = []
+    uses: list[str] = []
     loads: list[Load] = []
-    for at, one in enumerate((*trip, *trip)):
-        for barrier in one.control.waits_for:
+    for at, instruction in enumerate((*trip, *trip)):
+        for barrier in instruction.control.waits_for:
             loads = _after(loads, barrier)
-        done, is_load = effect(one), class_of(one) == SHARED_LOAD
+        done, is_load = effect(instruction), class_of(instruction) == SHARED_LOAD
         for load in loads if at >= len(trip) else ():
             used = load.results & {*done.reads, *done.writes}
             if not is_load:  # which would write only after this one has read its address
                 used |= load.address & {*done.writes}
             if used:
                 names = ", ".join(sorted(used))
-                found.append(f"slot {at - len(trip)}, {one}: {names} is in use by {load.one}")
+                uses.append(
+                    f"slot {at - len(trip)}, {instruction}: {names} is in use by {load.one}"
+                )
         if is_load:
-            loads.append(Load(one, frozenset(done.writes), frozenset(done.reads)))
-    return found
+            loads.append(Load(instruction, frozenset(done.writes), frozenset(done.reads)))
+    return uses
 
 
 def _after(loads: list[Load], barrier: int) -> list[Load]:
@@ -67,28 +119,28 @@ def distances(trip: Sequence[Instruction]) -> list[tuple[int, int, int]]:
     Of one trip of many: what the trip before left may be used, too.
     """
     wrote: dict[str, tuple[int, int]] = {}
-    found, now = [], 0
-    for at, one in enumerate((*trip, *trip)):
-        done = effect(one)
+    used_soon, now = [], 0
+    for at, instruction in enumerate((*trip, *trip)):
+        done = effect(instruction)
         for name in done.reads:
             if name in wrote and (cycles := now - wrote[name][1]) < ENOUGH and at >= len(trip):
-                found.append((wrote[name][0] % len(trip), at % len(trip), cycles))
+                used_soon.append((wrote[name][0] % len(trip), at % len(trip), cycles))
         for name in done.writes:
-            if class_of(one) == SHARED_LOAD:
+            if class_of(instruction) == SHARED_LOAD:
                 wrote.pop(name, None)
             else:
                 wrote[name] = at, now
-        now += max(1, one.control.stall)
-    return found
+        now += max(1, instruction.control.stall)
+    return used_soon
 
 
 def shortest(trip: Sequence[Instruction]) -> dict[tuple[str, str], int]:
     """The fewest cycles that lie between a result and its use, by operations, below ENOUGH."""
-    found: dict[tuple[str, str], int] = {}
+    fewest: dict[tuple[str, str], int] = {}
     for producer, user, cycles in distances(trip):
         pair = trip[producer].operation, trip[user].operation
-        found[pair] = min(cycles, found.get(pair, ENOUGH))
-    return found
+        fewest[pair] = min(cycles, fewest.get(pair, ENOUGH))
+    return fewest
 
 
 def too_soon(
@@ -98,12 +150,12 @@ def too_soon(
 
     `allowed`: as `shortest` found it in a listing of the assembler; ENOUGH for other pairs.
     """
-    found = []
+    early = []
     for producer, user, cycles in distances(trip):
         pair = trip[producer].operation, trip[user].operation
         if (lack := allowed.get(pair, ENOUGH) - cycles) > 0:
-            found.append((producer, lack))
-    return found
+            early.append((producer, lack))
+    return early
 
 
 def flights(trip: Sequence[Instruction]) -> list[tuple[int, int]]:
@@ -113,16 +165,16 @@ def flights(trip: Sequence[Instruction]) -> list[tuple[int, int]]:
     """
     loads: list[Load] = []
     began: dict[int, int] = {}  # by identity: the same load comes again with the next trip
-    found = []
-    for at, one in enumerate((*trip, *trip)):
-        for barrier in one.control.waits_for:
+    slots = []
+    for at, instruction in enumerate((*trip, *trip)):
+        for barrier in instruction.control.waits_for:
             rest = _after(loads, barrier)
             for load in loads[: len(loads) - len(rest)]:
                 if (slot := began[id(load.results)]) < len(trip):
-                    found.append((slot, at))
+                    slots.append((slot, at))
             loads = rest
-        if class_of(one) == SHARED_LOAD:
-            done = effect(one)
-            loads.append(Load(one, frozenset(done.writes), frozenset(done.reads)))
+        if class_of(instruction) == SHARED_LOAD:
+            done = effect(instruction)
+            loads.append(Load(instruction, frozenset(done.writes), frozenset(done.reads)))
             began[id(loads[-1].results)] = at
-    return sorted(found)
+    return sorted(slots)

@@ -22,9 +22,12 @@ from gemmlab.cuda.disassembler import (
     parse,
     section,
 )
+from gemmlab.cuda.options import options_for
+from gemmlab.kernel.kernel import Kernel
 from gemmlab.lessons.fp32_summit import hazards
-from gemmlab.lessons.fp32_summit.effects import effect, values
+from gemmlab.lessons.fp32_summit.hazards import effect, values
 from gemmlab.sass.inner_loop import MULTIPLY_ADD, SHARED_LOAD, class_of, inner_loop, runs_of
+from ptxsim.compile import nvrtc
 
 NEAR = 30  # slots: loads that lie closer together belong to one step
 MEETINGS = ("BSSY", "BSYNC", "BREAK")  # where threads that went different ways meet again
@@ -68,6 +71,17 @@ class Line:
         self.upper = control.put_into(self.upper)
 
 
+def compiled_here(kernel: Kernel) -> bytes:
+    """Its cubin, compiled now by the NVRTC that is installed. Raises NoCompiler, CompileError."""
+    options, name = options_for(kernel.settings), kernel.rung.path.name
+    return nvrtc.compile_anew(kernel.text, name, arch=kernel.arch, options=options).cubin
+
+
+def nvrtc_version() -> str:
+    """Of the NVRTC that is installed, such as "13.0". Raises NoCompiler."""
+    return nvrtc.version()
+
+
 def rewritten(cubin: bytes, entry: str, change: Change) -> bytes:
     """The cubin with kernel `entry`'s inner loop changed, and checked.
 
@@ -106,14 +120,14 @@ def require_same(before: bytes, after: bytes, entry: str) -> None:
     And unless the trip uses nothing that is under way, or comes sooner after what it needs than
     in `before`; and unless the rest of the kernel has the same instructions.
     """
-    old, new = (parse(section(disassemble(one), entry)) for one in (before, after))
+    old, new = (parse(section(disassemble(binary), entry)) for binary in (before, after))
     old_trip, new_trip = (inner_loop(code).instructions for code in (old, new))
     computed = values(old_trip), values(new_trip)
     for name in sorted({*computed[0], *computed[1]}):
         if computed[0].get(name) != computed[1].get(name):
             raise NotTheSame(f"{entry}: {name} is another after one trip")
-    for found in hazards.under_way(new_trip):
-        raise NotTheSame(f"{entry}: {found}")
+    for use in hazards.under_way(new_trip):
+        raise NotTheSame(f"{entry}: {use}")
     for at, lack in hazards.too_soon(new_trip, hazards.shortest(old_trip)):
         raise NotTheSame(f"{entry}: the result of slot {at}, {new_trip[at]}, lacks {lack} cycles")
     others = (_others(code, trip) for code, trip in ((old, old_trip), (new, new_trip)))
@@ -141,24 +155,29 @@ def with_control(cubin: bytes, entry: str, slot: int, **fields) -> bytes:
 
 def _others(code: Sequence[Instruction], trip: Sequence[Instruction]) -> list[str]:
     """The instructions outside of a trip, and where branches among them go, without meetings."""
-    inside, at = {one.address for one in trip}, {one.address: one for one in code}
-    found = []
-    for one in code:
-        if one.address in inside or one.operation in (*MEETINGS, "NOP"):
+    inside, at = (
+        {instruction.address for instruction in trip},
+        {instruction.address: instruction for instruction in code},
+    )
+    texts = []
+    for instruction in code:
+        if instruction.address in inside or instruction.operation in (*MEETINGS, "NOP"):
             continue
-        if one.operation == "BRA" and not one.predicate:  # the one that goes back into the loop
+        if (
+            instruction.operation == "BRA" and not instruction.predicate
+        ):  # the one that goes back into the loop
             continue
-        words = " ".join(one.operands)
-        if one.target is not None and (goal := at.get(one.target)):
+        words = " ".join(instruction.operands)
+        if instruction.target is not None and (goal := at.get(instruction.target)):
             words = "to" if goal.operation in (*MEETINGS, "NOP", "BRA") else f"to {_text(goal)}"
-        found.append(f"{_text(one, words)}")
-    return found
+        texts.append(f"{_text(instruction, words)}")
+    return texts
 
 
-def _text(one: Instruction, words: str | None = None) -> str:
+def _text(instruction: Instruction, words: str | None = None) -> str:
     """Without the names of labels, which count from the kernel's start."""
-    operands = "" if one.target is not None else " ".join(one.operands)
-    return f"{one.predicate} {one.opcode} {operands if words is None else words}"
+    operands = "" if instruction.target is not None else " ".join(instruction.operands)
+    return f"{instruction.predicate} {instruction.opcode} {operands if words is None else words}"
 
 
 # ---- the words of a kernel ----------------------------------------------------------------------
@@ -171,7 +190,10 @@ def _lines(cubin: bytes, entry: str) -> tuple[int, list[Line]]:
     if size < len(code) * INSTRUCTION_BYTES:
         raise NoListing(f"{entry} has {size} bytes, and {len(code)} instructions")
     words = struct.iter_unpack("<QQ", cubin[start : start + len(code) * INSTRUCTION_BYTES])
-    lines = [Line(one, *pair, at) for at, (one, pair) in enumerate(zip(code, words, strict=True))]
+    lines = [
+        Line(instruction, *pair, at)
+        for at, (instruction, pair) in enumerate(zip(code, words, strict=True))
+    ]
     for line in lines:
         if line.one.address != line.was * INSTRUCTION_BYTES:
             raise NoListing(f"{entry} has a gap before {line.one}")
@@ -269,11 +291,11 @@ def _spread(part: list[Line], first: int, spacing: int) -> list[Line]:
     return part
 
 
-def _stops(one: Instruction, load: Instruction) -> bool:
+def _stops(instruction: Instruction, load: Instruction) -> bool:
     """Whether a load cannot be moved behind an instruction."""
-    if class_of(one) == SHARED_LOAD or one.target is not None:
+    if class_of(instruction) == SHARED_LOAD or instruction.target is not None:
         return True
-    loads, does = effect(load), effect(one)
+    loads, does = effect(load), effect(instruction)
     touched = {*does.reads, *does.writes}
     return bool(touched & set(loads.writes)) or bool(set(does.writes) & set(loads.reads))
 
@@ -293,8 +315,8 @@ def _let_yield(part: list[Line], every: int) -> None:
 
 def _mend(part: list[Line], allowed: dict[tuple[str, str], int]) -> None:
     """Where a result would come too late, let its instruction stall longer."""
-    while found := hazards.too_soon([line.one for line in part], allowed):
-        at, lack = found[0]
+    while early := hazards.too_soon([line.one for line in part], allowed):
+        at, lack = early[0]
         control = part[at].one.control
         part[at].set_control(control.but(stall=control.stall + lack))
 

@@ -8,9 +8,9 @@ small.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas
 
 import ptxsim
 from gemmlab.cuda.options import options_for
@@ -18,9 +18,6 @@ from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import Workspace
 from gemmlab.lessons.fp32_summit.rung import RUNG as FP32_SUMMIT
 from gemmlab.lessons.split_k.work import Part, Work
-
-if TYPE_CHECKING:
-    import pandas
 
 TOLD = 4  # numbers of a part: its tile's first row and column, its first stage, the one after
 SCHEDULE = """
@@ -56,27 +53,27 @@ def sharing(kernel: Kernel, m: int, n: int, k: int, sm_count: int) -> Work:
     (rows, columns), depth = kernel.rung.tile(kernel.settings), kernel.settings["BK"]
     tiles, stages = (-(-m // rows), -(-n // columns)), max(1, -(-k // depth))
     most = -(-tiles[0] * tiles[1] // blocks) + 2  # a cut at both ends of a share
-    told, counts = np.full((blocks, most, TOLD), -1, np.int32), np.zeros(blocks, np.int32)
+    numbers, counts = np.full((blocks, most, TOLD), -1, np.int32), np.zeros(blocks, np.int32)
     ptxsim.launch(
-        SCHEDULE, "schedule", (blocks, 1, 1), (1, 1, 1), [told, counts, most, m, n, k],
+        SCHEDULE, "schedule", (blocks, 1, 1), (1, 1, 1), [numbers, counts, most, m, n, k],
         options=options_for(kernel.settings),
     )  # fmt: skip
     parts = []
     for block in range(blocks):
         start = 0
-        for top, left, first, end in told[block, : counts[block]].tolist():
+        for top, left, first, end in numbers[block, : counts[block]].tolist():
             tile = top // rows, left // columns
             parts.append(Part((block, 0, 0), tile, first, end, block, start))
             start = parts[-1].stop
     return Work(kernel.name, kernel.settings, (m, n, k), sm_count, tiles, stages, tuple(parts))
 
 
-def shared_tiles(one: Work) -> dict[tuple[int, int], list[Part]]:
+def shared_tiles(work: Work) -> dict[tuple[int, int], list[Part]]:
     """The tiles that several blocks compute, each with its parts from the first stage on."""
-    found: dict[tuple[int, int], list[Part]] = {}
-    for part in sorted(one.parts, key=lambda part: part.first):
-        found.setdefault(part.tile, []).append(part)
-    return {tile: parts for tile, parts in found.items() if len(parts) > 1}
+    parts_of: dict[tuple[int, int], list[Part]] = {}
+    for part in sorted(work.parts, key=lambda part: part.first):
+        parts_of.setdefault(part.tile, []).append(part)
+    return {tile: parts for tile, parts in parts_of.items() if len(parts) > 1}
 
 
 def idle(
@@ -88,19 +85,17 @@ def idle(
     stages until the last SM is done; idle, percent of all SMs' time until then; shared tiles;
     workspace, MB, that holds their parts. Raises what sharing() raises.
     """
-    import pandas
-
     rows = []
     for shape in shapes:
         for name, kernel in kernels.items():
-            one = sharing(kernel, *shape, sm_count)
+            work = sharing(kernel, *shape, sm_count)
             launch = kernel.scheduled_for(sm_count).launches(kernel.problem(*shape))[0]
             room = sum(arg.bytes for arg in launch.args if isinstance(arg, Workspace))
-            shared = len(shared_tiles(one))
+            shared = len(shared_tiles(work))
             rows.append({
                 "M×N×K": "×".join(map(str, shape)), "blocks": name,
-                "tiles": one.tiles[0] * one.tiles[1], "stages": one.length,
-                "idle, %": round(100 * (1 - one.busy), 1), "shared tiles": shared,
+                "tiles": work.tiles[0] * work.tiles[1], "stages": work.length,
+                "idle, %": round(100 * (1 - work.busy), 1), "shared tiles": shared,
                 "workspace, MB": round(room / 1e6, 2) if shared else 0.0,
             })  # fmt: skip
     return pandas.DataFrame(rows)

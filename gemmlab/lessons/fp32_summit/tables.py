@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+
+import pandas
 
 from gemmlab import ladder
 from gemmlab.analysis import counters
-from gemmlab.analysis.recorded import stalls
+from gemmlab.analysis import recorded as stalls
+from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import SINGLE
 from gemmlab.lessons.fp32_summit import steps as summit_steps
 from gemmlab.lessons.fp32_summit.rewriting import Change
@@ -28,17 +31,16 @@ from gemmlab.lessons.tma_wgmma.tables import SHARES
 from gemmlab.records import runs
 from gemmlab.records.registry import of_one_gpu
 from gemmlab.records.runs import Measured
-from ptxsim.architectures import LIMITS, base
-
-if TYPE_CHECKING:
-    import pandas
+from gemmlab.sass import loops
+from gemmlab.sass.inner_loop import CLASSES, MULTIPLY_ADD, class_of
+from ptxsim.architectures import LIMITS, SIMULATED_ARCH, base
 
 
 def path(size: int) -> pandas.DataFrame:
     """For plots.path: the steps from 10 to 22 at size³, then the roads of 22 that were not taken.
 
     Columns: step, predicted (of which rung, and what of its settings is not the default), taken,
-    TFLOP/s, % of cuBLAS and its quartiles, gpu, recorded. Raises what registry.Table.read raises.
+    TFLOP/s, % of cuBLAS and its quartiles, gpu, recorded.
     """
     return _path(size, WAY, ROADS)
 
@@ -53,8 +55,8 @@ def _path(size: int, taken: tuple[Step, ...], others: tuple[Step, ...]) -> panda
     table = table[(table[["m", "n", "k"]] == size).all(axis=1) & (table["way"] == IN_TURN)]
     table = table.set_index("step")
     every = [step for step in (*taken, *others) if step.what in table.index]
-    found = table.loc[[step.what for step in every]].reset_index()
-    return found.assign(
+    rows = table.loc[[step.what for step in every]].reset_index()
+    return rows.assign(
         predicted=[_settings(step) for step in every], taken=[step in taken for step in every]
     ).rename(columns=SHARES)[["step", "predicted", "taken", *SHARES.values(), "gpu", "recorded"]]
 
@@ -74,6 +76,34 @@ def _settings(step: Step) -> str:
     return f"{step.rung.name} {ladder.written(changed)}".rstrip()
 
 
+def issue_slots(kernels: Mapping[str, Kernel], depth: int) -> pandas.DataFrame:
+    """What a warp that multiplies issues for `depth` steps along K, a column for each kernel.
+
+    Rows: issue slots of each class of instructions, of all, the FFMAs in percent of them, and the
+    cycles that FFMAs wait for registers, as Loop.waits() counts them. The code is that for sm_90a,
+    without a GPU. Where other warps bring the tiles, the change of stage counts once for each
+    stage. Raises ValueError for a depth that is not whole stages of each, and what sass.loop()
+    raises.
+    """
+    columns = {}
+    for name, kernel in kernels.items():
+        stages, rest = divmod(depth, kernel.rung.depth(kernel.settings))
+        if rest or not stages:
+            raise ValueError(f"depth is {depth}, which is no whole stages of {name}")
+        trip, adds = loops.loop(kernel, SIMULATED_ARCH), loops.adds_per_tile(kernel)
+        slots = Counter({kind: n * adds // trip.mix[MULTIPLY_ADD] for kind, n in trip.mix.items()})
+        if trip.mix[MULTIPLY_ADD] < adds:
+            slots += Counter(map(class_of, loops.change_of_stage(kernel)))
+        every = {kind: stages * slots[kind] for kind in CLASSES}
+        total, waits = sum(every.values()), stages * trip.waits() * adds // trip.mix[MULTIPLY_ADD]
+        share = round(100 * every[MULTIPLY_ADD] / total, 1)
+        columns[name] = pandas.Series(
+            every | {"issue slots": total, "FFMA, %": share, "waits for registers": waits},
+            dtype=object,
+        )
+    return pandas.DataFrame(columns)
+
+
 def cycles(idle: Mapping[str, float]) -> pandas.DataFrame:
     """Where the cycles of all SMs went at LARGE³, in percent, a column for each rung in float32.
 
@@ -84,8 +114,6 @@ def cycles(idle: Mapping[str, float]) -> pandas.DataFrame:
     Compute, for SMs that had work. Raises LadderError, ValueError for a rung that is not in
     float32, NoRecord, StaleRecord, BadRecord.
     """
-    import pandas
-
     return of_one_gpu(
         lambda: pandas.DataFrame({name: _cycles(name, share) for name, share in idle.items()})
     )
@@ -112,34 +140,29 @@ def _cycles(name: str, idle: float) -> dict[str, float]:
 def by_counts(counts: pandas.DataFrame, slots: pandas.DataFrame) -> pandas.DataFrame:
     """What 22 should reach if its slots and SMs without work were all that changed after 10.
 
-    counts: as traced.sharing.idle gives for "whole tiles" and "stream-K". slots: as
-    issue_slots.of_a_warp gives for both rungs. A row for each of their squares that is recorded:
-    TFLOP/s of 10 as recorded, those expected, and those of 22 as recorded. Raises what
-    registry.Table.read raises.
+    counts: as sharing.idle gives for "whole tiles" and "stream-K". slots: as
+    issue_slots gives for both rungs. A row for each of their squares that is recorded:
+    TFLOP/s of 10 as recorded, those expected, and those of 22 as recorded.
     """
-    import pandas
-
     before, after = WAY[0], WAY[-1]
     fewer = slots.loc["issue slots", before.rung.name] / slots.loc["issue slots", after.rung.name]
     busy = 1 - counts.pivot(index="M×N×K", columns="blocks", values="idle, %") / 100
-    speeds = [summit_steps.steps((one,)).set_index("M×N×K")["TFLOP/s"] for one in (before, after)]
-    found = pandas.DataFrame(
+    speeds = [summit_steps.steps((step,)).set_index("M×N×K")["TFLOP/s"] for step in (before, after)]
+    table = pandas.DataFrame(
         {
             "10, TFLOP/s": speeds[0],
             "22 by both counts": speeds[0] * fewer * busy["stream-K"] / busy["whole tiles"],
             "22, TFLOP/s": speeds[1],
         }
     )
-    return found.dropna()
+    return table.dropna()
 
 
 def lasting() -> pandas.DataFrame:
     """Those that were timed after a pause and for seconds, a row for each way and size.
 
-    Columns: those of summit_steps.steps, and way. Raises what registry.Table.read raises.
+    Columns: those of summit_steps.steps, and way.
     """
-    import pandas
-
     long = tuple(step for step in EVERY if step.at_length)
     parts = [summit_steps.steps(long, way).assign(way=way) for way in (BURST, SUSTAINED)]
     return pandas.concat(parts, ignore_index=True)
@@ -148,7 +171,7 @@ def lasting() -> pandas.DataFrame:
 def errors() -> pandas.DataFrame:
     """At LARGE³: how far C lies from float64, as a share of its length, beside that of cuBLAS.
 
-    A row for each step of the way. Raises what registry.Table.read raises.
+    A row for each step of the way.
     """
     table = EVIDENCE.read()
     table = table[(table["m"] == LARGE) & (table["way"] == IN_TURN)].set_index("step")

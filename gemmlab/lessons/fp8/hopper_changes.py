@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pandas
 
 from gemmlab.ladder import Problem
 from gemmlab.lessons.fp8 import hopper_ablations
@@ -12,9 +12,6 @@ from gemmlab.lessons.fp8.hopper_ablations import (
     LIBRARY,
     RESTED,
 )
-
-if TYPE_CHECKING:
-    import pandas
 
 RACE = ["race", "m", "n", "k"]  # at a load: what was timed in turn
 NAMES = {
@@ -56,7 +53,7 @@ def changes(question: str, load: str = RESTED) -> pandas.DataFrame:
 
 def roles(load: str = RESTED) -> pandas.DataFrame:
     """Cycles of an SM with and without 17's two changes: a row for each shape and ALL_THREADS or
-    ROLES, the columns STORED and SENT. Raises what registry.Table.read raises.
+    ROLES, the columns STORED and SENT.
     """
     table = changes("roles", load).reset_index()
     table[["loop", "C"]] = [GRID[variant] for variant in table["variant"]]

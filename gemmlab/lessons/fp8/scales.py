@@ -55,7 +55,7 @@ def reach(kernel: Kernel, m: int, n: int, k: int, row: int, column: int) -> Reac
     of_b = _read(trace, warp, "scale_b", scales.shape_of_b(problem))
     over_a = _regions(of_a, scales.rows, scales.depth, m, k, row)
     over_b = _regions(of_b, scales.columns, scales.depth, n, k, column)
-    turned = tuple(Region(one.columns, one.rows) for one in over_b)
+    turned = tuple(Region(region.columns, region.rows) for region in over_b)
     return Reach(scales, problem, row, column, over_a, turned)
 
 
@@ -66,25 +66,25 @@ def every_kind(load, m: int, n: int, k: int, row: int, column: int) -> list[Reac
 
 def _read(trace: Trace, warp: int, name: str, shape: tuple[int, ...]) -> set[tuple[int, int]]:
     """Places of scales, (of lines, along k), that this warp of the first block reads."""
-    found = {
+    numbers = {
         int(address) // 4
         for access in trace.run.accesses((0, 0, 0), warp)
         if access.array == name
         for address in access.addresses[access.active]
     }
     along = shape[1] if len(shape) > 1 else 1
-    return {divmod(one, along) for one in found}
+    return {divmod(number, along) for number in numbers}
 
 
 def _regions(
     places: set[tuple[int, int]], together: int, depth: int, lines: int, k: int, line: int
 ) -> tuple[Region, ...]:
     """Of a matrix of `lines` × k, what these scales reach, as far as `line` is in it."""
-    found = []
+    regions = []
     for of_lines, along in sorted(places):
         low = of_lines * together
         high = min(low + together, lines) if together else lines
         if low <= line < high:
             deep = (along * depth, min((along + 1) * depth, k)) if depth else (0, k)
-            found.append(Region((low, high), deep))
-    return tuple(found)
+            regions.append(Region((low, high), deep))
+    return tuple(regions)

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas
 
 from gemmlab.ladder.activations import ACTIVATIONS
 from gemmlab.lessons.fused_epilogue import epilogues
 from gemmlab.records import roofs
 
 if TYPE_CHECKING:
-    import pandas
-
     from gemmlab.kernel.kernel import Kernel
 
 MIB = 2**20
@@ -30,8 +29,6 @@ def through(kernel: Kernel, x: Sequence[float]) -> np.ndarray:
 
 def passes(activation: str) -> pandas.DataFrame:
     """How often each way reads and writes all of C, its own product's store among it."""
-    import pandas
-
     ways = (epilogues.FUSED, epilogues.BY_FOUR, epilogues.SEPARATE)
     count = {way: epilogues.passes(way, activation) for way in ways}
     return pandas.DataFrame(count, index=["reads of C", "writes of C"]).T
@@ -42,8 +39,6 @@ def dram(table: pandas.DataFrame) -> pandas.DataFrame:
 
     table: as gl.epilogue() gives; a row for each activation and way whose bytes were counted.
     """
-    import pandas
-
     rows = {}
     for row in table.dropna(subset="dram_read_bytes").itertuples():
         read, written = epilogues.predicted_bytes(row.way, row.activation, row.m, row.n, row.k)
@@ -76,8 +71,6 @@ def under_the_roofs(table: pandas.DataFrame, side: int) -> pandas.DataFrame:
     The time, TFLOP/s, and in percent: of the FMA ceiling, and of the copy's rate that storing C
     alone takes.
     """
-    import pandas
-
     chosen = (table["way"] == epilogues.FUSED) & (table["activation"] == epilogues.CURVE_OF)
     rows = table[chosen & (table["m"] == side) & (table["n"] == side)]
     ceilings, seconds = roofs.recorded_ceilings(), rows["time_ms"] / 1e3

@@ -28,13 +28,13 @@ def by_mma(dtype: int = 0) -> dict[str, np.ndarray]:
     macros = lanes_macros(dtype, precision)
     columns = macros["BN"]
     a_shape, b_shape = (ROWS, macros["BK"]), (macros["BK"], columns)
-    found: dict[str, list[np.ndarray]] = {"A": [], "B": []}
+    elements: dict[str, list[np.ndarray]] = {"A": [], "B": []}
     for axis in (0, 1):
         a, b, _ = _run(macros, *(
             np.indices(shape)[axis].astype(precision.a.bits) for shape in (a_shape, b_shape)
         ))  # fmt: skip
         for name, words in (("A", a), ("B", b)):
-            found[name].append(words.reshape(WARP, -1).view(precision.a.bits))
+            elements[name].append(words.reshape(WARP, -1).view(precision.a.bits))
     sums = []
     weights = BASE ** np.arange(DIGITS)
     for axis, size in enumerate((ROWS, columns)):  # C is the row, or the column, of each element
@@ -44,7 +44,7 @@ def by_mma(dtype: int = 0) -> dict[str, np.ndarray]:
         b[:DIGITS] = weights[:, None] if axis == 0 else digits.T
         _, _, c = _run(macros, _stored(a, precision), _stored(b, precision))
         sums.append(c.reshape(WARP, -1))
-    every = {name: np.stack(both, axis=-1).astype(int) for name, both in found.items()}
+    every = {name: np.stack(both, axis=-1).astype(int) for name, both in elements.items()}
     return every | {"C": np.stack(sums, axis=-1).astype(int)}
 
 
@@ -63,7 +63,7 @@ def _run(macros: Settings, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, ..
     of_c = np.zeros((WARP, 4 * down * across), sums)
     ptxsim.launch(
         PROBE, "lanes", (1, 1, 1), (WARP, 1, 1),
-        [*(np.ascontiguousarray(one).view(np.uint32) for one in (A, B)), of_a, of_b, of_c],
+        [*(np.ascontiguousarray(matrix).view(np.uint32) for matrix in (A, B)), of_a, of_b, of_c],
         shared_bytes=A.nbytes + B.nbytes, options=options_for(macros),
     )  # fmt: skip
     return of_a, of_b, of_c
@@ -74,9 +74,9 @@ def in_a_square(held: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
     The numbers row * 16 + column: int (32, 8) for "A", "B" and "C".
     """
-    found = {}
+    numbers_of = {}
     for name, places in held.items():
         inside = places[..., 1] < ROWS
         numbers = places[..., 0] * ROWS + places[..., 1]
-        found[name] = np.array([row[mask] for row, mask in zip(numbers, inside, strict=True)])
-    return found
+        numbers_of[name] = np.array([row[mask] for row, mask in zip(numbers, inside, strict=True)])
+    return numbers_of

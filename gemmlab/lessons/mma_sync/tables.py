@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas
 
 from gemmlab import ladder
 from gemmlab.analysis.counters import LEVELS
@@ -25,9 +25,6 @@ from gemmlab.records import runs
 from gemmlab.records.roofs import recorded_ceilings
 from gemmlab.records.runs import Measured
 from gemmlab.records.wgmma_ceilings import LOADS
-
-if TYPE_CHECKING:
-    import pandas
 
 NAME = "15_mma_sync"
 SIDE = 16  # rows and columns of C
@@ -80,8 +77,6 @@ def held(stored: np.ndarray, precision: Precision) -> np.ndarray:
 
 def table(k: int = 256) -> pandas.DataFrame:
     """A row for each type: bits, the largest number, C, and mean errors at one K."""
-    import pandas
-
     rows = {}
     for dtype, precision in enumerate(TYPES):
         errors = of_type(dtype, k)
@@ -97,8 +92,6 @@ def table(k: int = 256) -> pandas.DataFrame:
 
 def over_k(depths: tuple[int, ...] = DEPTHS) -> pandas.DataFrame:
     """Rows of dtype, k and the error of the product that was meant: for gl.plots.error_over_k."""
-    import pandas
-
     return pandas.DataFrame(
         {"dtype": precision.name, "k": k, "error": of_type(dtype, k).meant}
         for dtype, precision in enumerate(TYPES)
@@ -114,8 +107,6 @@ def tensor_paces(*names: str) -> pandas.DataFrame:
     second, by the bytes of a counted launch, in percent of how fast it can be read. Raises
     LadderError, NoRecord, StaleRecord.
     """
-    import pandas
-
     steps, roofs = mma_steps.steps().set_index("step"), recorded_ceilings()
     flop, per_cycle = 2 * math.prod(runs.LARGE), roofs.flop_per_cycle(ladder.HALF.name)
     rows = {}

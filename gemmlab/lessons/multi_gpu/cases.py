@@ -9,9 +9,8 @@ from functools import partial
 from gemmlab import ladder
 from gemmlab.ladder import Precision, Problem, Rung, Settings
 from gemmlab.lessons.multi_gpu import schedules as make
-from gemmlab.lessons.multi_gpu.arithmetic import ByKernel
-from gemmlab.lessons.multi_gpu.ranks import squarest
-from gemmlab.lessons.multi_gpu.steps import Schedule
+from gemmlab.lessons.multi_gpu.in_turn import ByKernel
+from gemmlab.lessons.multi_gpu.schedule import Schedule, squarest
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.lessons.register_banks.rung import RUNG as REGISTER_BANKS
 from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED

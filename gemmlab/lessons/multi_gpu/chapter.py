@@ -5,8 +5,8 @@ from __future__ import annotations
 from PIL import Image
 
 from gemmlab.ladder import Problem
-from gemmlab.lessons.multi_gpu.holdings import holdings
-from gemmlab.lessons.multi_gpu.ranks import Grid
+from gemmlab.lessons.multi_gpu.in_turn import holdings
+from gemmlab.lessons.multi_gpu.schedule import Grid
 from gemmlab.lessons.multi_gpu.schedules import summa
 from gemmlab.notebook.chapters import Chapter
 from gemmlab.plots import thumbnails

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 
 from gemmlab.ladder import Problem
 from gemmlab.lessons.multi_gpu import order
-from gemmlab.lessons.multi_gpu.ranks import ScheduleError
+from gemmlab.lessons.multi_gpu.schedule import Schedule, ScheduleError
 from gemmlab.lessons.multi_gpu.schedules import column_parallel
-from gemmlab.lessons.multi_gpu.steps import Schedule
 
 COUNTS = (2, 3, 4, 7)
 PLANTED = (1, "gather 3", "product 1")  # rank, step, and the event that it lacks
@@ -37,8 +36,8 @@ def check_all_gather(ring: Ring) -> None:
                     return
             for rank in range(ranks):
                 held[(rank + 1) % ranks].add(rounds[rank][at])
-        for rank, own in enumerate(held):
-            if lacks := sorted(set(range(ranks)) - own):
+        for rank, parts in enumerate(held):
+            if lacks := sorted(set(range(ranks)) - parts):
                 print(f"Not yet: of {ranks} ranks, rank {rank} lacks part {lacks[0]} at the end.")
                 return
     print(f"Right: with {_listed(COUNTS)} ranks all have all parts after one round less.")
@@ -74,7 +73,7 @@ def check_reduce_scatter(ring: Ring) -> None:
 
 def _rounds(ring: Ring, ranks: int) -> list[list[int]] | None:
     """Of each rank the part of each round; None, said, where it is something else."""
-    found = []
+    rounds = []
     for rank in range(ranks):
         given = ring(rank, ranks)
         parts = list(given) if isinstance(given, Sequence) else None
@@ -84,15 +83,15 @@ def _rounds(ring: Ring, ranks: int) -> list[list[int]] | None:
                 "for each round."
             )
             return None
-        wrong = [one for one in parts if one not in range(ranks)]
+        wrong = [part for part in parts if part not in range(ranks)]
         if wrong:
             print(
                 f"Not yet: of {ranks} ranks, rank {rank} sends part {wrong[0]!r}; there are 0 to "
                 f"{ranks - 1}."
             )
             return None
-        found.append([int(one) for one in parts])
-    return found
+        rounds.append([int(part) for part in parts])
+    return rounds
 
 
 def _listed(counts: Sequence[int]) -> str:

@@ -1,29 +1,164 @@
-"""A schedule run in this process: every rank's steps in turn, in an order that its events allow."""
+"""A schedule run in this process: every rank's steps in turn, in an order that its events allow.
+
+A rank computes by a rung's kernel, or bounds in float64, or moves the numbers of elements, which
+tells who holds what. A runner needs of its arithmetic `empty` room, `multiply` and `total`. Arrays
+have their rows along axis -2.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from gemmlab.lessons.multi_gpu.arithmetic import Bounded, ByKernel, put, rows_of, to_host
-from gemmlab.lessons.multi_gpu.order import require_sound
-from gemmlab.lessons.multi_gpu.ranks import ScheduleError
-from gemmlab.lessons.multi_gpu.steps import Collective, Product, Schedule, Work
+from gemmlab.kernel.bounds import error_bound
+from gemmlab.kernel.kernel import Kernel, by_default
+from gemmlab.ladder import Precision, Settings, find, settings_for
+from gemmlab.ladder.element_types import FLOAT32, ElementType
+from gemmlab.lessons.multi_gpu.order import in_order, require_sound
+from gemmlab.lessons.multi_gpu.schedule import (
+    Collective,
+    Part,
+    Product,
+    Schedule,
+    ScheduleError,
+    Sum,
+    Work,
+)
+
+Array = Any  # NumPy or CuPy
+
+
+def rows_of(buffers: dict[str, Array], part: Part) -> Array:
+    """The rows of a buffer that a part is, contiguous, not copied."""
+    return buffers[part.buffer][..., part.start : part.stop, :]
+
+
+def to_host(array: Array) -> np.ndarray:
+    return array if isinstance(array, np.ndarray) else array.get()
+
+
+def put(values: np.ndarray, into: Array) -> None:
+    """Values of the host into rows of a buffer, wherever that is."""
+    if isinstance(into, np.ndarray):
+        into[...] = values
+    else:
+        into.set(values)
+
+
+class ByKernel:
+    """Products by a rung's kernel, on the GPU that is current or in the simulator."""
+
+    def __init__(self, kernel: Kernel):
+        """Raises ScheduleError for a rung whose products have more than A, B and C."""
+        rung, scales = kernel.rung, kernel.precision.scales
+        if kernel.ops != "NN" or rung.takes_bias(kernel.settings) or scales or rung.batch > 1:
+            raise ScheduleError(
+                f"{kernel.name} takes batches, a bias, scales or transposed matrices; take a rung "
+                "of plain products, such as 10_register_banks or 18_persistent"
+            )
+        self.kernel, self.precision = kernel, kernel.precision
+
+    @classmethod
+    def of(cls, rung: str, settings: Settings | None = None) -> ByKernel:
+        """By a rung's name and its macros: what can be sent to another process.
+
+        Without settings, its defaults or the nearest that run here.
+        """
+        if settings is None:
+            return cls(by_default(find(rung)))
+        chosen = settings_for(find(rung), {}) | settings
+        return cls(Kernel(find(rung), chosen, None, find(rung).path))
+
+    def element(self, matrix: str) -> ElementType:
+        """Of "A", "B" or "C"."""
+        return getattr(self.precision, matrix.lower())
+
+    def encoded(self, values: np.ndarray, matrix: str) -> np.ndarray:
+        """A matrix as it is given, in the type of "A" or "B"."""
+        return np.ascontiguousarray(values, self.element(matrix).storage)
+
+    def empty(self, rows: int, columns: int, matrix: str) -> Array:
+        """Bits that no arithmetic makes, so that what nobody wrote shows."""
+        element = self.element(matrix)
+        made = self.kernel.array_module.full((rows, columns), element.guard, element.bits)
+        return made.view(element.storage)
+
+    def multiply(self, a: Array, b: Array, c: Array, add: bool) -> None:
+        self.kernel.launch_into(a, b, c, 1.0, float(add))
+
+    def prepared(self, a: Array, b: Array, c: Array, add: bool) -> Callable[[], None]:
+        """What multiplies these each time it is called, on the stream that is current then too.
+
+        Making its arguments takes the host longer than a small product takes the GPU.
+        """
+        if not c.size:
+            return lambda: None
+        return self.kernel.prepared(self.kernel.given(a, b, c), 1.0, float(add))
+
+    def total(self, terms: list[Array], into: Array) -> None:
+        """In float32, from the first term to the last, rounded once at the end."""
+        element = self.precision.c
+        added = element.decode(terms[0]).astype(np.float32)
+        for term in terms[1:]:
+            added += element.decode(term).astype(np.float32)
+        into[...] = element.encode(added, element.storage)
+
+
+class Bounded:
+    """Float64 products and how far those of a kernel of this precision may be from them.
+
+    An array is (2, rows, columns): values, and bounds of their errors. Each product adds what
+    kernel.bounds says; what is added to, or sent, brings its own bound; a sum of p terms in float32
+    adds p - 1 roundings of all that is added, and the one to the type of C.
+    """
+
+    def __init__(self, precision: Precision):
+        self.precision = precision
+
+    def encoded(self, values: np.ndarray, matrix: str) -> np.ndarray:
+        number = getattr(self.precision, matrix.lower()).decode(np.asarray(values))
+        return np.stack([number, np.zeros_like(number)])
+
+    def empty(self, rows: int, columns: int, matrix: str) -> np.ndarray:
+        return np.full((2, rows, columns), np.nan)
+
+    def multiply(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, add: bool) -> None:
+        before, its_bound = (c[0].copy(), c[1].copy()) if add else (np.zeros_like(c[0]),) * 2
+        summed = replace(self.precision, c=FLOAT32)
+        largest = abs(before) + its_bound
+        bound = its_bound + error_bound(a[0], b[0], largest, 1.0, float(add), summed)
+        c[0] = a[0] @ b[0] + before
+        c[1] = self._rounded(c[0], bound)
+
+    def total(self, terms: list[np.ndarray], into: np.ndarray) -> None:
+        values, bounds = np.stack([term[0] for term in terms]), sum(term[1] for term in terms)
+        roundings = (len(terms) - 1) * FLOAT32.unit_roundoff
+        bounds = bounds + roundings / (1 - roundings) * (abs(values).sum(axis=0) + bounds)
+        into[0] = values.sum(axis=0)
+        into[1] = self._rounded(into[0], bounds)
+
+    def _rounded(self, values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+        """The bounds after the one rounding to the type of C."""
+        element = self.precision.c
+        if element is FLOAT32:
+            return bounds
+        largest = abs(values) + bounds
+        return bounds + element.unit_roundoff * largest + element.smallest_subnormal / 2
+
 
 Buffers = dict[str, Any]
 
 
 @dataclass
 class Result:
-    """C as the ranks have it together, and what each did: bytes that came from others, by kind of
-    collective, and floating-point operations of products."""
+    """C as the ranks have it together, and the bytes that came to each, by kind of collective."""
 
     C: Any
     received: tuple[Counter[str], ...] = ()
-    flop: tuple[int, ...] = field(default=())
 
     def bytes_received(self, rank: int) -> int:
         return sum(self.received[rank].values())
@@ -37,20 +172,18 @@ def run(schedule: Schedule, arithmetic: ByKernel | Bounded, A, B) -> Result:
     """
     units = require_sound(schedule)
     ranks = [placed(schedule, rank, arithmetic, A, B) for rank in range(schedule.ranks)]
-    received, flop = [Counter() for _ in ranks], [0] * schedule.ranks
+    received = [Counter() for _ in ranks]
     for unit in units:
         rank, step = unit[0]
         if isinstance(step.work, Collective):
-            for one in step.work.messages:
-                kept = rows_of(ranks[one.target], one.kept)
-                kept[...] = rows_of(ranks[one.source], one.sent)
-                if one.source != one.target:
-                    received[one.target][step.work.kind] += kept.nbytes
+            for message in step.work.messages:
+                kept = rows_of(ranks[message.target], message.kept)
+                kept[...] = rows_of(ranks[message.source], message.sent)
+                if message.source != message.target:
+                    received[message.target][step.work.kind] += kept.nbytes
         else:
             compute(step.work, ranks[rank], arithmetic)
-            if isinstance(step.work, Product):
-                flop[rank] += schedule.flop(rank, step.work)
-    return Result(gathered(schedule, ranks, arithmetic), tuple(received), tuple(flop))
+    return Result(gathered(schedule, ranks, arithmetic), tuple(received))
 
 
 def placed(schedule: Schedule, rank: int, arithmetic, A, B) -> Buffers:
@@ -62,8 +195,8 @@ def placed(schedule: Schedule, rank: int, arithmetic, A, B) -> Buffers:
                 f"{name} has the shape {array.shape}; the schedule is for {problem}: {shape}"
             )
     buffers = {
-        name: arithmetic.empty(one.rows, one.columns, one.matrix)
-        for name, one in schedule.buffers[rank].items()
+        name: arithmetic.empty(buffer.rows, buffer.columns, buffer.matrix)
+        for name, buffer in schedule.buffers[rank].items()
     }
     for held in schedule.inputs:
         if held.rank == rank:
@@ -91,3 +224,67 @@ def gathered(schedule: Schedule, ranks: list[Buffers], arithmetic) -> Any:
         rows = to_host(rows_of(ranks[held.rank], held.part))
         C[..., slice(*held.rows), slice(*held.columns)] = rows
     return C
+
+
+NONE, COMES, HOLDS = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """Of one rank a number for each element of A, B and C, in arrays of their shapes.
+
+    HOLDS: it has the element of A or B from the beginning, or of C at the end. COMES: of A and B,
+    another sends it; of C, it computes a part of its sum for another.
+    """
+
+    A: np.ndarray
+    B: np.ndarray
+    C: np.ndarray
+
+
+def holdings(schedule: Schedule) -> list[Holdings]:
+    """Of each rank. Buffers are filled with the numbers of elements, which messages move on.
+
+    Raises Stuck. It takes memory as a product does: draw a small one.
+    """
+    problem = schedule.problem
+    shapes = problem.shape_of_a, problem.shape_of_b, problem.shape_of_c
+    by_rank = [Holdings(*(np.zeros(shape, np.int8) for shape in shapes)) for _ in schedule.steps]
+    places = _Places()
+    A, B, C = (np.arange(m * n).reshape(m, n) for m, n in shapes)
+    ranks = [placed(schedule, rank, places, A, B) for rank in range(schedule.ranks)]
+    for held in (*schedule.inputs, *schedule.outputs):
+        matrix = getattr(by_rank[held.rank], held.matrix)
+        matrix[slice(*held.rows), slice(*held.columns)] = HOLDS
+    for unit in in_order(schedule):
+        rank, step = unit[0]
+        work, buffers = step.work, ranks[rank]
+        if isinstance(work, Collective):
+            for message in work.messages:
+                kept = rows_of(ranks[message.target], message.kept)
+                kept[...] = rows_of(ranks[message.source], message.sent)
+        elif isinstance(work, Product):
+            a, b, c = (rows_of(buffers, part) for part in (work.a, work.b, work.c))
+            _mark(by_rank[rank].A, a)
+            _mark(by_rank[rank].B, b)
+            if a.size and b.size:
+                c[...] = C[np.ix_(a[:, 0] // problem.k, b[0] % problem.n)]
+                _mark(by_rank[rank].C, c)
+        elif isinstance(work, Sum):
+            rows_of(buffers, work.into)[...] = rows_of(buffers, work.terms[0])
+    return by_rank
+
+
+def _mark(matrix: np.ndarray, numbers: np.ndarray) -> None:
+    flat = matrix.reshape(-1)
+    flat[numbers] = np.maximum(flat[numbers], COMES)
+
+
+class _Places:
+    """Buffers of numbers of elements."""
+
+    def encoded(self, values: np.ndarray, matrix: str) -> np.ndarray:
+        return values
+
+    def empty(self, rows: int, columns: int, matrix: str) -> np.ndarray:
+        return np.zeros((rows, columns), np.int64)

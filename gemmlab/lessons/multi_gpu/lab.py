@@ -8,13 +8,12 @@ from dataclasses import replace
 import ipywidgets
 
 from gemmlab.ladder import Precision, Problem
-from gemmlab.lessons.multi_gpu import clock
 from gemmlab.lessons.multi_gpu.cases import CHUNKS, CUBE, MAKERS
-from gemmlab.lessons.multi_gpu.clock import Machine
 from gemmlab.lessons.multi_gpu.figures import rank_timeline
-from gemmlab.lessons.multi_gpu.ranks import ScheduleError
+from gemmlab.lessons.multi_gpu.schedule import ScheduleError
 from gemmlab.lessons.multi_gpu.schedules import one_rank
-from gemmlab.notebook.labs.panel import PAPER, picture, status
+from gemmlab.lessons.multi_gpu.timeline import Machine, modelled
+from gemmlab.notebook.widgets import PAPER, picture, status
 from gemmlab.plots.style import VERMILION
 
 SIZES = tuple(2**n for n in range(9, 16))
@@ -82,23 +81,23 @@ class RanksLab(ipywidgets.VBox):
         problem = Problem(at["M"], at["N"], at["K"])
         try:
             schedule = MAKERS[at["schedule"]](problem, at["GPUs"], chunks=at["chunks"])
-            found = clock.timeline(schedule, machine, self._precision)
-            alone = clock.timeline(one_rank(problem), machine, self._precision).ms
+            run = modelled(schedule, machine, self._precision)
+            alone = modelled(one_rank(problem), machine, self._precision).ms
         except ScheduleError as reason:
             self.picture.value, self.caption.value = b"", ""
             self.message.value = status(f"No picture: {reason}.", VERMILION)
             return
-        figure = rank_timeline(found)
+        figure = rank_timeline(run)
         moved = max(
             schedule.received_bytes(rank, self._precision) for rank in range(schedule.ranks)
         )
-        said = (
-            f"{figure.caption} One GPU takes {alone:,.3g} ms: {alone / found.ms:.2f} times as "
-            f"long, {100 * alone / found.ms / schedule.ranks:.1f} % of {schedule.ranks} times one. "
+        sentence = (
+            f"{figure.caption} One GPU takes {alone:,.3g} ms: {alone / run.ms:.2f} times as "
+            f"long, {100 * alone / run.ms / schedule.ranks:.1f} % of {schedule.ranks} times one. "
             f"{moved / 1e9:,.3g} GB come to the GPU that gets most."
         )
         self.message.value, self.picture.value = "", figure.png()
-        self.caption.value = f'<div style="{PAPER}">{html.escape(said)}</div>'
+        self.caption.value = f'<div style="{PAPER}">{html.escape(sentence)}</div>'
 
 
 def _near(values: tuple[float, ...], wanted: float) -> float:

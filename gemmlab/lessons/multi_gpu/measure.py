@@ -22,9 +22,8 @@ from gemmlab.kernel.fingerprint import Fingerprint, fingerprint, shortened
 from gemmlab.kernel.operands import Operands
 from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import Target
-from gemmlab.lessons.multi_gpu import in_turn, rank_sum
+from gemmlab.lessons.multi_gpu import in_turn
 from gemmlab.lessons.multi_gpu import schedules as make
-from gemmlab.lessons.multi_gpu.arithmetic import Bounded
 from gemmlab.lessons.multi_gpu.cases import (
     CASES,
     CHUNKS,
@@ -42,8 +41,10 @@ from gemmlab.lessons.multi_gpu.cases import (
     kept_name,
     of,
 )
-from gemmlab.lessons.multi_gpu.gpus import dma_engines, link, runner
+from gemmlab.lessons.multi_gpu.gpus import dma_engines, rank_sum, runner
+from gemmlab.lessons.multi_gpu.gpus import runner as link
 from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL, Job, Measured
+from gemmlab.lessons.multi_gpu.in_turn import Bounded
 from gemmlab.lessons.multi_gpu.timeline import Timeline
 from gemmlab.measure.timing import Spread, now
 from gemmlab.records.registry import Say, Table, of_row
@@ -133,7 +134,7 @@ def _require_right(case: Case, job: Job, C: Any) -> None:
 
 
 def _links(ranks: int, say: Say) -> dict[str, float]:
-    summed, copied = link.measure(ranks)
+    summed, copied = link.link_rates(ranks)
     found = {
         "all_reduce_gbytes": statistics.median(summed) / 1e9,
         "peer_copy_gbytes": statistics.median(copied) / 1e9,

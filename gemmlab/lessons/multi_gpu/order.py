@@ -14,8 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import combinations
 
-from gemmlab.lessons.multi_gpu.ranks import ScheduleError
-from gemmlab.lessons.multi_gpu.steps import Collective, Part, Schedule, Step
+from gemmlab.lessons.multi_gpu.schedule import Collective, Part, Schedule, ScheduleError, Step
 
 Unit = list[tuple[int, Step]]  # a step of one rank, or a collective with that of each member
 
@@ -49,9 +48,9 @@ def in_order(schedule: Schedule) -> list[Unit]:
                 continue
             work = steps[rank, name].work
             members = work.members if isinstance(work, Collective) else (rank,)
-            if all((one, name) in ready for one in members):
-                units.append([(one, steps[one, name]) for one in members])
-                done |= {(one, name) for one in members}
+            if all((member, name) in ready for member in members):
+                units.append([(member, steps[member, name]) for member in members])
+                done |= {(member, name) for member in members}
         if len(done) == before:
             raise Stuck(_why_stuck(steps, waiting, done, left, ready))
         left = [key for key in left if key not in done]
@@ -59,9 +58,9 @@ def in_order(schedule: Schedule) -> list[Unit]:
 
 
 def _require_names(schedule: Schedule) -> None:
-    for rank, own in enumerate(schedule.steps):
-        names = [step.name for step in own]
-        for step in own:
+    for rank, steps in enumerate(schedule.steps):
+        names = [step.name for step in steps]
+        for step in steps:
             if names.count(step.name) > 1:
                 raise ScheduleError(f"rank {rank} has two steps {step.name!r}")
             for event in step.after:
@@ -72,9 +71,9 @@ def _require_names(schedule: Schedule) -> None:
                     )
 
 
-def _before(own: tuple[Step, ...], step: Step) -> tuple[str, ...]:
+def _before(steps: tuple[Step, ...], step: Step) -> tuple[str, ...]:
     """The names of the steps that this one directly comes after."""
-    same = [one.name for one in own[: own.index(step)] if one.stream == step.stream]
+    same = [one.name for one in steps[: steps.index(step)] if one.stream == step.stream]
     return (*same[-1:], *step.after)
 
 
@@ -83,7 +82,9 @@ def _why_stuck(steps, waiting, done, left, ready) -> str:
     for rank, name in left:
         if (rank, name) not in ready:
             continue
-        missing = [one for one in steps[rank, name].work.members if (one, name) not in ready]
+        missing = [
+            member for member in steps[rank, name].work.members if (member, name) not in ready
+        ]
         other = missing[0]
         if (other, name) not in steps:
             why = "which has no such step"
@@ -92,7 +93,7 @@ def _why_stuck(steps, waiting, done, left, ready) -> str:
             why = f"which waits for {held!r} before it"
         return f"rank {rank} would wait for ever in {name!r} for rank {other}, {why}"
     rank, name = left[0]
-    held = next(one for one in waiting[rank, name] if (rank, one) not in done)
+    held = next(event for event in waiting[rank, name] if (rank, event) not in done)
     return f"rank {rank}: {name!r} waits for {held!r}, which itself waits for it"
 
 
@@ -101,12 +102,12 @@ def _why_stuck(steps, waiting, done, left, ready) -> str:
 
 def earlier(schedule: Schedule) -> dict[tuple[int, str], frozenset[tuple[int, str]]]:
     """Of each step, by rank and name, all that happen before it. Raises Stuck."""
-    found: dict[tuple[int, str], frozenset] = {}
+    before: dict[tuple[int, str], frozenset] = {}
     for unit in in_order(schedule):
-        own = {
+        before_on_rank = {
             rank: frozenset().union(
                 *(
-                    found[rank, name] | {(rank, name)}
+                    before[rank, name] | {(rank, name)}
                     for name in _before(schedule.steps[rank], step)
                 )
             )
@@ -116,8 +117,10 @@ def earlier(schedule: Schedule) -> dict[tuple[int, str], frozenset[tuple[int, st
             sources = ()
             if isinstance(step.work, Collective):
                 sources = {one.source for one in step.work.kept_by(rank)}
-            found[rank, step.name] = own[rank].union(*(own[source] for source in sources))
-    return found
+            before[rank, step.name] = before_on_rank[rank].union(
+                *(before_on_rank[source] for source in sources)
+            )
+    return before
 
 
 def findings(schedule: Schedule) -> list[str]:
@@ -129,40 +132,40 @@ def findings(schedule: Schedule) -> list[str]:
     given: dict[int, list[Part]] = defaultdict(list)
     for held in schedule.inputs:
         given[held.rank].append(held.part)
-    found = []
-    for rank, own in enumerate(schedule.steps):
-        for one, other in combinations(own, 2):
+    sentences = []
+    for rank, steps in enumerate(schedule.steps):
+        for one, other in combinations(steps, 2):
             ordered = (rank, one.name) in before[rank, other.name] or (
                 (rank, other.name) in before[rank, one.name]
             )
             if not ordered:
-                found += _races(rank, one, other)
-        for step in own:
+                sentences += _races(rank, one, other)
+        for step in steps:
             written = given[rank] + [
                 part
                 for earlier_rank, name in before[rank, step.name]
                 if earlier_rank == rank
-                for part in next(s for s in own if s.name == name).writes(rank)
+                for part in next(s for s in steps if s.name == name).writes(rank)
             ]
             for part in step.reads(rank):
                 if not _covered(part, written):
-                    found.append(
+                    sentences.append(
                         f"rank {rank}: {step.name!r} reads {part}, of which some rows nobody has "
                         "surely written before"
                     )
-    return found
+    return sentences
 
 
-def _races(rank: int, one: Step, other: Step) -> Iterator[str]:
+def _races(rank: int, step: Step, other: Step) -> Iterator[str]:
     pairs = (
-        (one.writes(rank), other.writes(rank), "write", "writes"),
-        (one.writes(rank), other.reads(rank), "write", "reads"),
-        (one.reads(rank), other.writes(rank), "read", "writes"),
+        (step.writes(rank), other.writes(rank), "write", "writes"),
+        (step.writes(rank), other.reads(rank), "write", "reads"),
+        (step.reads(rank), other.writes(rank), "read", "writes"),
     )
     for firsts, seconds, first_does, second_does in pairs:
         for rows in _shared(firsts, seconds):
             yield (
-                f"rank {rank}: {other.name!r} {second_does} {rows} while {one.name!r} may "
+                f"rank {rank}: {other.name!r} {second_does} {rows} while {step.name!r} may "
                 f"{first_does} it: no event orders the two"
             )
             return
@@ -178,16 +181,16 @@ def _shared(firsts: Iterable[Part], seconds: tuple[Part, ...]) -> Iterator[Part]
 def _covered(part: Part, written: Iterable[Part]) -> bool:
     """Whether each row of it is in one of the written parts."""
     reached = part.start
-    for one in sorted(filter(None, (part.shared(other) for other in written)), key=lambda p: p.start):  # fmt: skip # noqa: E501
-        if one.start > reached:
+    for rows in sorted(filter(None, (part.shared(other) for other in written)), key=lambda p: p.start):  # fmt: skip # noqa: E501
+        if rows.start > reached:
             break
-        reached = max(reached, one.stop)
+        reached = max(reached, rows.stop)
     return reached >= part.stop
 
 
 def require_sound(schedule: Schedule) -> list[Unit]:
     """Its steps in order, if it has no findings. Raises Race, Stuck."""
-    if found := findings(schedule):
-        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        raise Race(f"{found[0]}{more}")
+    if races := findings(schedule):
+        more = f" (and {len(races) - 1} more)" if len(races) > 1 else ""
+        raise Race(f"{races[0]}{more}")
     return in_order(schedule)

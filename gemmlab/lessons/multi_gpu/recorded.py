@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gemmlab.lessons.multi_gpu.cases import NAME, kept_name
 from gemmlab.lessons.multi_gpu.gpus.runner import NCCL
 from gemmlab.lessons.multi_gpu.measure import EVIDENCE, TIMELINES
-from gemmlab.lessons.multi_gpu.steps import Schedule
+from gemmlab.lessons.multi_gpu.schedule import Schedule
 from gemmlab.lessons.multi_gpu.timeline import Ran, Timeline
 from gemmlab.records.registry import NoRecord
 

@@ -9,9 +9,11 @@ Sizes need not be multiples of anything.
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+
 from gemmlab.ladder import Problem
-from gemmlab.lessons.multi_gpu.ranks import Grid, length, parts, whole
-from gemmlab.lessons.multi_gpu.steps import (
+from gemmlab.lessons.multi_gpu.schedule import (
     ALL_GATHER,
     BROADCAST,
     COPIES,
@@ -19,6 +21,7 @@ from gemmlab.lessons.multi_gpu.steps import (
     PRODUCTS,
     Buffer,
     Collective,
+    Grid,
     Held,
     Message,
     Part,
@@ -26,8 +29,12 @@ from gemmlab.lessons.multi_gpu.steps import (
     Schedule,
     Step,
     Sum,
+    length,
+    parts,
     spans_to_parts,
+    whole,
 )
+from gemmlab.report import Listing
 
 SLOTS = 2  # of chunks: one is multiplied, one is on its way
 COLUMN, ROW, SUMMA, ONE = "column parallel", "row parallel", "SUMMA", "one rank"
@@ -59,10 +66,10 @@ def column_parallel(problem: Problem, ranks: int, chunks: int = 1) -> Schedule:
         wide = length(columns[rank])
         slots = {_slot("A", at): Buffer(most, k, "A") for at in range(min(SLOTS, chunks))}
         buffers.append({
-            "A": Buffer(sum(one.rows for one in a_of[rank]), k, "A"), "B": Buffer(k, wide, "B"),
+            "A": Buffer(sum(part.rows for part in a_of[rank]), k, "A"), "B": Buffer(k, wide, "B"),
             **slots, "C": Buffer(problem.m, wide, "C"),
         })  # fmt: skip
-        b, own = Part("B", 0, k), []
+        b, rank_steps = Part("B", 0, k), []
         for at, chunk in enumerate(rows):
             kept = spans_to_parts(_slot("A", at), chunk)
             messages = tuple(
@@ -74,12 +81,12 @@ def column_parallel(problem: Problem, ranks: int, chunks: int = 1) -> Schedule:
             # the steps of a chunk
             free = (f"product {at - SLOTS}",) if at >= SLOTS else ()
             gather = Collective(ALL_GATHER, tuple(range(ranks)), messages)
-            own += [
+            rank_steps += [
                 Step(f"gather {at}", gather, COPIES, after=free),
                 Step(f"product {at}", Product(gathered, b, c_of[at]), PRODUCTS,
                      after=(f"gather {at}",)),
             ]  # fmt: skip
-        steps.append(tuple(own))
+        steps.append(tuple(rank_steps))
         inputs += [Held("A", rank, a_of[rank][at], rows[at][rank][0], (0, k)) for at in range(chunks)]  # fmt: skip # noqa: E501
         inputs.append(Held("B", rank, b, 0, columns[rank]))
         outputs += _held_in_chunks("C", rank, c_of, rows, columns[rank])
@@ -101,14 +108,14 @@ def row_parallel(problem: Problem, ranks: int, chunks: int = 1) -> Schedule:
     for rank in range(ranks):
         deep, slots = length(sums[rank]), range(min(SLOTS, chunks))
         c_of = spans_to_parts("C", [chunk[rank] for chunk in rows])
-        most_own = max(one.rows for one in c_of)
-        b, own = Part("B", 0, deep), []
+        most_own = max(part.rows for part in c_of)
+        b, rank_steps = Part("B", 0, deep), []
         buffers.append({
             "A": Buffer(problem.m, deep, "A"), "B": Buffer(deep, n, "B"),
             **{_slot("partial", at): Buffer(most, n, "C") for at in slots},
             **{_slot(f"of rank {other}", at): Buffer(most_own, n, "C")
                for at in slots for other in range(ranks) if other != rank},
-            "C": Buffer(sum(one.rows for one in c_of), n, "C"),
+            "C": Buffer(sum(part.rows for part in c_of), n, "C"),
         })  # fmt: skip
         for at, chunk in enumerate(rows):
             partial = spans_to_parts(_slot("partial", at), chunk)
@@ -128,12 +135,12 @@ def row_parallel(problem: Problem, ranks: int, chunks: int = 1) -> Schedule:
             # the steps of a chunk
             free = (f"exchange {at - SLOTS}", f"sum {at - SLOTS}") if at >= SLOTS else ()
             exchange = Collective(EXCHANGE, tuple(range(ranks)), messages)
-            own += [
+            rank_steps += [
                 Step(f"product {at}", Product(a_of[at], b, c), PRODUCTS, after=free),
                 Step(f"exchange {at}", exchange, COPIES, after=(f"product {at}",)),
                 Step(f"sum {at}", Sum(terms, c_of[at]), COPIES, after=(f"product {at}",)),
             ]
-        steps.append(tuple(own))
+        steps.append(tuple(rank_steps))
         inputs += _held_in_chunks("A", rank, a_of, rows, sums[rank])
         inputs.append(Held("B", rank, b, sums[rank][0], (0, n)))
         outputs += [Held("C", rank, c_of[at], rows[at][rank][0], (0, n)) for at in range(chunks)]
@@ -155,7 +162,7 @@ def summa(problem: Problem, grid: Grid, panels: int = 1) -> Schedule:
         i, j = grid.place(rank)
         tall, wide = length(rows[i]), length(columns[j])
         room = {"C": Buffer(tall, wide, "C")}
-        c, own = Part("C", 0, tall), []
+        c, rank_steps = Part("C", 0, tall), []
         for at, depth in enumerate(depths):
             from_a, from_b = i * grid.columns + at % grid.columns, at % grid.rows * grid.columns + j
             deep = length(depth)
@@ -168,7 +175,7 @@ def summa(problem: Problem, grid: Grid, panels: int = 1) -> Schedule:
                 inputs.append(Held("B", rank, b, depth[0], columns[j]))
             # the steps of a panel
             free = (f"product {at - SLOTS}",) if at >= SLOTS else ()
-            own += [
+            rank_steps += [
                 Step(f"A {at}", _broadcast(from_a, grid.row(i), "A", at, tall, deep), COPIES, free),
                 Step(f"B {at}", _broadcast(from_b, grid.column(j), "B", at, deep, deep), COPIES,
                      free),
@@ -176,7 +183,7 @@ def summa(problem: Problem, grid: Grid, panels: int = 1) -> Schedule:
                      after=(f"A {at}", f"B {at}")),
             ]  # fmt: skip
         buffers.append(room)
-        steps.append(tuple(own))
+        steps.append(tuple(rank_steps))
         outputs.append(Held("C", rank, c, rows[i][0], columns[j]))
     return _made(f"{SUMMA} {grid}", problem, buffers, steps, inputs, outputs)
 
@@ -184,13 +191,13 @@ def summa(problem: Problem, grid: Grid, panels: int = 1) -> Schedule:
 def _broadcast(root: int, members: tuple[int, ...], matrix: str, at: int, rows: int, deep: int):
     sent = Part(_panel(matrix, at, deep, True), 0, rows)
     kept = Part(_panel(matrix, at, deep, False), 0, rows)
-    messages = tuple(Message(root, one, sent, kept) for one in members if one != root)
+    messages = tuple(Message(root, member, sent, kept) for member in members if member != root)
     return Collective(BROADCAST, members, messages)
 
 
 def _rows(m: int, ranks: int, chunks: int) -> list[list[tuple[int, int]]]:
     """Of each chunk the rows of each rank: its own rows in as many parts as there are chunks."""
-    of_ranks = [parts(length(own), chunks, own[0]) for own in parts(m, ranks)]
+    of_ranks = [parts(length(span), chunks, span[0]) for span in parts(m, ranks)]
     return [list(chunk) for chunk in zip(*of_ranks, strict=True)]
 
 
@@ -198,43 +205,74 @@ def _slot(name: str, at: int) -> str:
     return f"{name} slot {at % SLOTS}"
 
 
-def _panel(matrix: str, at: int, deep: int, own: bool) -> str:
+def _panel(matrix: str, at: int, deep: int, held_here: bool) -> str:
     """Its buffer: a rank's own panel, or the slot for that of another, one for each depth."""
-    return f"{matrix} panel {at}" if own else f"{_slot(matrix, at)} of {deep}"
+    return f"{matrix} panel {at}" if held_here else f"{_slot(matrix, at)} of {deep}"
 
 
 def _held_in_chunks(matrix: str, rank: int, of_chunks, rows, columns) -> list[Held]:
     """Where rows lie that are in the order of chunks, and in each in that of ranks."""
     return [
-        Held(matrix, rank, Part(matrix, part.start + at.start, part.start + at.stop), own[0],
+        Held(matrix, rank, Part(matrix, part.start + at.start, part.start + at.stop), span[0],
              columns)
         for part, chunk in zip(of_chunks, rows, strict=True)
-        for at, own in zip(spans_to_parts(matrix, chunk), chunk, strict=True)
+        for at, span in zip(spans_to_parts(matrix, chunk), chunk, strict=True)
     ]  # fmt: skip
 
 
 def _made(name: str, problem: Problem, buffers, steps, inputs, outputs) -> Schedule:
     """Without messages, products and sums of nothing, and events of steps that are not there."""
     kept = []
-    for own in steps:
-        there = [slim for step in own if (slim := _slim(step)) is not None]
+    for rank_steps in steps:
+        there = [slim for step in rank_steps if (slim := _slim(step)) is not None]
         names = {step.name for step in there}
         kept.append(tuple(
             Step(step.name, step.work, step.stream, tuple(n for n in step.after if n in names))
             for step in there
         ))  # fmt: skip
-    held = [tuple(one for one in every if one.part.rows) for every in (inputs, outputs)]
+    held = [
+        tuple(held_part for held_part in every if held_part.part.rows)
+        for every in (inputs, outputs)
+    ]
     return Schedule(name, problem, tuple(buffers), tuple(kept), *held)
 
 
 def _slim(step: Step) -> Step | None:
     work = step.work
     if isinstance(work, Collective):
-        messages = tuple(one for one in work.messages if one.sent.rows)
-        if not any(one.source != one.target for one in messages) and work.kind != ALL_GATHER:
+        messages = tuple(message for message in work.messages if message.sent.rows)
+        if (
+            not any(message.source != message.target for message in messages)
+            and work.kind != ALL_GATHER
+        ):
             return None
         slim = Collective(work.kind, work.members, messages)
         return Step(step.name, slim, step.stream, step.after) if messages else None
     if isinstance(work, Product):
         return step if work.c.rows else None
     return step if work.into.rows else None
+
+
+MARK = "# the steps of a "
+
+
+def schedule_lines(maker: Callable[..., Schedule]) -> Listing:
+    """From the mark in a maker's source to the end of that block, with the numbers of the file.
+
+    Raises ValueError for a function without a mark.
+    """
+    source, first = inspect.getsourcelines(maker)
+    begins = [at for at, line in enumerate(source) if line.strip().startswith(MARK)]
+    if not begins:
+        raise ValueError(f"{maker.__name__} has no line that begins with {MARK!r}")
+    at = begins[0]
+    margin = len(source[at]) - len(source[at].lstrip())
+    kept = [source[at]]
+    for line in source[at + 1 :]:
+        if line.strip() and len(line) - len(line.lstrip()) < margin:
+            break
+        kept.append(line)
+    text = "".join(line[margin:] if line.strip() else line for line in kept)
+    text = "\n".join(line.partition("  # fmt")[0].rstrip() for line in text.rstrip().split("\n"))
+    numbers = tuple(range(first + at, first + at + text.count("\n") + 1))
+    return Listing(text, "python", numbers)

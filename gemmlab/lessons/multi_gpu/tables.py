@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas
 
 from gemmlab import ladder
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import Precision, Problem
-from gemmlab.lessons.multi_gpu import cases, clock, in_turn, recorded
+from gemmlab.lessons.multi_gpu import cases, in_turn, recorded
 from gemmlab.lessons.multi_gpu import schedules as make
-from gemmlab.lessons.multi_gpu.arithmetic import Bounded, ByKernel
-from gemmlab.lessons.multi_gpu.clock import Machine
 from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL
-from gemmlab.lessons.multi_gpu.steps import Schedule
-from gemmlab.lessons.multi_gpu.timeline import PRODUCT, Timeline
+from gemmlab.lessons.multi_gpu.in_turn import Bounded, ByKernel
+from gemmlab.lessons.multi_gpu.schedule import Schedule
+from gemmlab.lessons.multi_gpu.timeline import MS, PRODUCT, Machine, Timeline, modelled
 from gemmlab.records import roofs, runs
 from gemmlab.records.runs import Measured
-
-if TYPE_CHECKING:
-    import pandas
 
 RUNS = ["rung", "schedule", "moved by", "GPUs"]  # what tells measured rows apart
 AT = cases.CUBE.shape  # whose recorded rate the model takes
@@ -46,23 +42,21 @@ def against_one_rank(schedules: Iterable[Schedule], by: ByKernel, seed: int) -> 
     the largest error in percent of its bound; bytes that came to the rank that gets most, counted
     by the runner and summed from the schedule. Raises what in_turn.run raises.
     """
-    import pandas
-
     rows = {}
     for schedule in schedules:
         given = Operands.from_seed(schedule.problem, by.precision, seed)
         alone = in_turn.run(make.one_rank(schedule.problem), by, given.A, given.B).C
-        found = in_turn.run(schedule, by, given.A, given.B)
+        result = in_turn.run(schedule, by, given.A, given.B)
         expected, bound = in_turn.run(schedule, Bounded(by.precision), given.A, given.B).C
-        off = abs(by.precision.c.decode(found.C) - expected) / bound
+        off = abs(by.precision.c.decode(result.C) - expected) / bound
         bits = by.precision.c.bits
         ranks = range(schedule.ranks)
         rows[schedule.name] = {
             "ranks": schedule.ranks,
-            "bits of one rank": _yes(np.array_equal(found.C.view(bits), alone.view(bits))),
+            "bits of one rank": _yes(np.array_equal(result.C.view(bits), alone.view(bits))),
             "promised": _yes(schedule.same_bits),
             "largest error, % of bound": round(100 * float(off.max()), 2),
-            "bytes in, counted": max(map(found.bytes_received, ranks)),
+            "bytes in, counted": max(map(result.bytes_received, ranks)),
             "from the schedule": max(schedule.received_bytes(r, by.precision) for r in ranks),
         }  # fmt: skip
     return pandas.DataFrame.from_dict(rows, orient="index").rename_axis("schedule")
@@ -80,8 +74,6 @@ def traffic(
     Columns: GB that come to the rank that gets most; FLOP of a rank for each of these bytes; GB/s
     of a link with which they come in the time of its products.
     """
-    import pandas
-
     rows = {}
     for maker in cases.MAKERS.values():
         schedule = maker(problem, ranks)
@@ -98,10 +90,7 @@ def traffic(
 
 
 def recorded_link() -> float:
-    """Bytes a second one way that an all-reduce of NCCL reached among the fewest GPUs recorded.
-
-    Raises what registry.Table.read raises, as all below do.
-    """
+    """Bytes a second one way that an all-reduce of NCCL reached among the fewest GPUs recorded."""
     table = recorded.scaling()
     return 1e9 * float(table.all_reduce_gbytes[table.ranks.idxmin()])
 
@@ -113,8 +102,6 @@ def beside_model(problem: Problem) -> pandas.DataFrame:
     Columns: milliseconds of one, and of all; how many times as fast as one they are, and
     percent of communication hidden, each measured and by the model, see _model.
     """
-    import pandas
-
     rows = {}
     for row in recorded.scaling().itertuples():
         if (row.m, row.n, row.k) != problem.shape:
@@ -132,12 +119,12 @@ def _model(row) -> Timeline:
     """Of a recorded row: with the rate that one GPU had in the same recording, and the link by what
     moved its parts."""
     problem = Problem(row.m, row.n, row.k)
-    rate = problem.flop / (row.one_gpu_ms / clock.MS)
+    rate = problem.flop / (row.one_gpu_ms / MS)
     memory = roofs.recorded_ceilings().bytes_per_second
     links = {NCCL: row.all_reduce_gbytes, DMA_ENGINES: row.peer_copy_gbytes}
     machine = Machine(rate, memory, 1e9 * links[row.moved_by], gpus_per_host=row.ranks)
     schedule = cases.MAKERS[row.schedule](problem, row.ranks)
-    return clock.timeline(schedule, machine, cases.of(row.kernel).precision)
+    return modelled(schedule, machine, cases.of(row.kernel).precision)
 
 
 def grown() -> pandas.DataFrame:
@@ -147,16 +134,16 @@ def grown() -> pandas.DataFrame:
     the shape and milliseconds of one, and of all; percent of p GPUs that are used, measured and by
     the model, see _model.
     """
-    import pandas
-
     table, rows = recorded.scaling(), {}
     for case in filter(lambda case: case.grown, cases.CASES):
-        one = case.grown
-        of_rung = table[(table.kernel == case.rung.name) & (table.n == one.n) & (table.k == one.k)]
-        alone = float(of_rung.one_gpu_ms[of_rung.m == one.m].iloc[0])
-        for row in of_rung[of_rung.m == of_rung.ranks * one.m].itertuples():
+        of_one = case.grown
+        of_rung = table[
+            (table.kernel == case.rung.name) & (table.n == of_one.n) & (table.k == of_one.k)
+        ]
+        alone = float(of_rung.one_gpu_ms[of_rung.m == of_one.m].iloc[0])
+        for row in of_rung[of_rung.m == of_rung.ranks * of_one.m].itertuples():
             rows[case.rung.name, row.schedule, row.moved_by, row.ranks] = {
-                "M×N×K of one": str(one), "one GPU, ms": alone,
+                "M×N×K of one": str(of_one), "one GPU, ms": alone,
                 "M×N×K of all": str(Problem(row.m, row.n, row.k)), "all, ms": row.ms,
                 "% of them used": 100 * alone / row.ms,
                 "model: % used": 100 * row.one_gpu_ms / row.ranks / _model(row).ms,
@@ -167,8 +154,6 @@ def grown() -> pandas.DataFrame:
 def alone() -> pandas.DataFrame:
     """TFLOP/s of one GPU in the recording of several, a row for each rung, a column for each shape;
     NaN where a rung was not measured at a shape."""
-    import pandas
-
     table = recorded.scaling().drop_duplicates(["kernel", "m", "n", "k"])
     rows: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for row in table.itertuples():
@@ -184,19 +169,17 @@ def where_time_goes(schedule: Schedule) -> pandas.DataFrame:
     Columns: all; while it multiplies; its part of what one GPU needs for the whole product; while
     it multiplies nothing.
     """
-    import pandas
-
     table, rows, (m, n, k) = recorded.scaling(), {}, schedule.problem.shape
     for case in cases.CASES:
         kernel = case.rung.name
         same = (table.m == m) & (table.n == n) & (table.k == k) & (table.kernel == kernel)
-        one = float(table.one_gpu_ms[same].iloc[0])
+        one_gpu_ms = float(table.one_gpu_ms[same].iloc[0])
         for way in table.moved_by[same].unique():
             run = recorded.timeline(schedule, kernel, way)
             multiplies = sum(step.ms for step in run.of(0, PRODUCT))
             rows[kernel, way] = {
                 "all": run.ms, "products": multiplies,
-                f"1/{schedule.ranks} of one GPU": one / schedule.ranks,
+                f"1/{schedule.ranks} of one GPU": one_gpu_ms / schedule.ranks,
                 "no product": run.ms - multiplies,
             }  # fmt: skip
     return pandas.DataFrame.from_dict(rows, orient="index").rename_axis(["rung", "moved by"])
@@ -204,8 +187,6 @@ def where_time_goes(schedule: Schedule) -> pandas.DataFrame:
 
 def chunk_times(run: Timeline, chunks: int) -> pandas.DataFrame:
     """When GPU 0 gathers and multiplies its first chunks, milliseconds. A row for each chunk."""
-    import pandas
-
     steps = {step.name: step for step in run.of(0)}
     rows = {
         at: {

@@ -1,10 +1,33 @@
-"""When each step of each rank ran, whoever tells it: the clock of a model, or events of GPUs."""
+"""A schedule timed on paper: counted work over given rates. A model, no measurement.
+
+A product takes the longer of its FLOP over a GPU's rate and its bytes over the rate of its memory;
+a sum its bytes over the latter. A collective takes, after a latency, the longest of what any member
+sends or keeps over the link of a GPU, or over its part of the network where the other rank is on
+another host. A broadcast goes on from rank to rank: each sends it once. An all-gather brings to a
+host once what all its GPUs need, spread over their parts of the network. Streams of a GPU do not
+slow each other down, and all members of a collective begin together. What the model leaves out:
+parts of a product are slower than the whole where they have fewer tiles than fill the GPU; what
+NCCL needs of SMs and memory; hosts that are late.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 
-from gemmlab.lessons.multi_gpu.steps import Collective, Product, Schedule, Work
+from gemmlab.ladder import Precision
+from gemmlab.lessons.multi_gpu.order import in_order
+from gemmlab.lessons.multi_gpu.schedule import (
+    ALL_GATHER,
+    BROADCAST,
+    Collective,
+    Product,
+    Schedule,
+    ScheduleError,
+    Sum,
+    Work,
+    whole,
+)
 
 PRODUCT, SUM, COLLECTIVE = "product", "sum", "collective"  # kinds of work
 
@@ -38,11 +61,13 @@ class Timeline:
         """From the first begin to the last end."""
         if not self.steps:
             return 0.0
-        return max(one.end_ms for one in self.steps) - min(one.start_ms for one in self.steps)
+        return max(step.end_ms for step in self.steps) - min(step.start_ms for step in self.steps)
 
     def of(self, rank: int, *kinds: str) -> list[Ran]:
         """The steps of a rank, of these kinds, or all."""
-        return [one for one in self.steps if one.rank == rank and (not kinds or one.kind in kinds)]
+        return [
+            step for step in self.steps if step.rank == rank and (not kinds or step.kind in kinds)
+        ]
 
     def moving_ms(self, rank: int) -> float:
         """How long collectives of the rank ran, those at the same time once."""
@@ -80,9 +105,122 @@ def kind_of(work: Work) -> str:
 def _joined(steps: list[Ran]) -> list[tuple[float, float]]:
     """Their times, those that touch as one."""
     joined: list[tuple[float, float]] = []
-    for one in sorted(steps, key=lambda one: one.start_ms):
-        if joined and one.start_ms <= joined[-1][1]:
-            joined[-1] = joined[-1][0], max(joined[-1][1], one.end_ms)
+    for step in sorted(steps, key=lambda step: step.start_ms):
+        if joined and step.start_ms <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], step.end_ms)
         else:
-            joined.append((one.start_ms, one.end_ms))
+            joined.append((step.start_ms, step.end_ms))
     return joined
+
+
+MS = 1e3
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Rates of one GPU, in a second: FLOP of products, bytes of its memory, bytes one way over its
+    link to GPUs of its host, and over its part of the network to those of others.
+
+    Raises ScheduleError for rates that are not above 0.
+    """
+
+    flop_per_second: float
+    memory_bytes_per_second: float
+    link_bytes_per_second: float
+    network_bytes_per_second: float | None = None
+    gpus_per_host: int = 8
+    latency_s: float = 0.0
+
+    def __post_init__(self):
+        rates = (self.flop_per_second, self.memory_bytes_per_second, self.link_bytes_per_second)
+        for rate in (*rates, *filter(None, [self.network_bytes_per_second])):
+            if not rate > 0:
+                raise ScheduleError(f"a rate is {rate!r}; it must be above 0")
+        if self.latency_s < 0:
+            raise ScheduleError(f"latency_s is {self.latency_s!r}; it must be 0 or more")
+        whole("gpus_per_host", self.gpus_per_host)
+
+    def host(self, rank: int) -> int:
+        """The host that a rank is on: the first gpus_per_host ranks are on the first."""
+        return rank // self.gpus_per_host
+
+    def wire(self, rank: int, other: int) -> float:
+        """Bytes a second from a rank to another. Raises ScheduleError without a network's rate."""
+        if self.host(rank) == self.host(other):
+            return self.link_bytes_per_second
+        if self.network_bytes_per_second is None:
+            raise ScheduleError(
+                f"ranks {rank} and {other} are on different hosts of {self.gpus_per_host} GPUs: "
+                "give network_bytes_per_second"
+            )
+        return self.network_bytes_per_second
+
+
+def modelled(schedule: Schedule, machine: Machine, precision: Precision) -> Timeline:
+    """When each step would run. Raises Stuck, and ScheduleError without a rate that is needed."""
+    ended: dict[tuple[int, str], float] = {}
+    free: dict[tuple[int, str], float] = {}
+    ran = []
+    for unit in in_order(schedule):
+        start = max(
+            max([free.get((rank, step.stream), 0.0)]
+                + [ended[rank, event] for event in step.after])
+            for rank, step in unit
+        )  # fmt: skip
+        rank, first = unit[0]
+        end = start + MS * seconds(schedule, rank, first.work, machine, precision)
+        for rank, step in unit:
+            ended[rank, step.name] = free[rank, step.stream] = end
+            ran.append(Ran(rank, step.stream, step.name, kind_of(step.work), start, end))
+    rates = (
+        f"{machine.flop_per_second / 1e12:.0f} TFLOP/s a GPU, "
+        f"{machine.link_bytes_per_second / 1e9:.0f} GB/s a link one way"
+    )
+    if machine.network_bytes_per_second and schedule.ranks > machine.gpus_per_host:
+        rates += f", {machine.network_bytes_per_second / 1e9:.0f} GB/s a GPU between hosts"
+    return Timeline(schedule, tuple(ran), f"A model, not measured: {rates}")
+
+
+def seconds(
+    schedule: Schedule, rank: int, work: Work, machine: Machine, precision: Precision
+) -> float:
+    """How long a piece of work of a rank takes by the model."""
+    if isinstance(work, Product):
+        moved = sum(
+            part.rows * schedule.width(rank, part) * schedule.element_bytes(rank, part, precision)
+            for part in (*work.reads, *work.writes)
+        )
+        flop = schedule.flop(rank, work)
+        return max(flop / machine.flop_per_second, moved / machine.memory_bytes_per_second)
+    if isinstance(work, Sum):
+        parts = (*work.terms, work.into)
+        moved = sum(part.rows * schedule.width(rank, part) for part in parts) * precision.c.bytes
+        return moved / machine.memory_bytes_per_second
+    return machine.latency_s + _moving_s(schedule, work, machine, precision)
+
+
+def _moving_s(
+    schedule: Schedule, work: Collective, machine: Machine, precision: Precision
+) -> float:
+    """The longest of what each wire has to carry."""
+    busy: defaultdict[tuple, float] = defaultdict(float)
+    crossed = set()
+    for message in work.messages:
+        if message.source == message.target:
+            continue
+        size = message.sent.rows * schedule.width(message.source, message.sent)
+        size *= schedule.element_bytes(message.source, message.sent, precision)
+        wire, host = machine.wire(message.source, message.target), machine.host(message.target)
+        if work.kind == ALL_GATHER:
+            busy[message.target, "in"] += size / machine.link_bytes_per_second
+            if machine.host(message.source) != host and (message.source, host) not in crossed:
+                crossed.add((message.source, host))  # once for all GPUs of the host, which share it
+                beside = sum(machine.host(rank) == host for rank in work.members)
+                busy["network", host] += size / wire / beside
+        elif work.kind == BROADCAST:  # passed on, so each sends it once
+            busy[message.source, "out"] = max(busy[message.source, "out"], size / wire)
+            busy[message.target, "in"] += size / wire
+        else:
+            busy[message.source, "out", wire] += size / wire
+            busy[message.target, "in", wire] += size / wire
+    return max(busy.values(), default=0.0)

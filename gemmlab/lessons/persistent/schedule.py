@@ -76,13 +76,13 @@ def schedule(kernel: Kernel, m: int, n: int, k: int, sm_count: int) -> Schedule:
     )  # fmt: skip
 
 
-def moved(one: Schedule) -> dict[str, int]:
+def moved(schedule: Schedule) -> dict[str, int]:
     """Of A and B: the boxes that are asked for, their bytes, and the bytes that arrive in blocks.
 
     A box by multicast is asked for once, and arrives in several blocks.
     """
-    boxes = [box for turn in one.turns for box in turn.loads]
-    sizes = [prod(box.box) * one.element_bytes for box in boxes]
+    boxes = [box for turn in schedule.turns for box in turn.loads]
+    sizes = [prod(box.box) * schedule.element_bytes for box in boxes]
     arrive = sum(size * max(1, len(box.ranks)) for box, size in zip(boxes, sizes, strict=True))
     return {"boxes": len(boxes), "bytes asked for": sum(sizes), "bytes that arrive": arrive}
 

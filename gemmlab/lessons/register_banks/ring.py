@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gemmlab.analysis.traced.block_replay import COPY, NOTHING, READ, Move, Played
+from gemmlab.analysis.block_replay import COPY, NOTHING, READ, Move, Played
 from gemmlab.kernel.trace import Trace
 
 # What a warp does. It copies its part of a tile into a place and leaves its arrival at the place's
@@ -95,11 +95,11 @@ def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0), warp: int = 0) -> 
     played.require_reads("ring")
     tiles = {id(move.access): _tile(played, move) for move in played.moves if _in_ring(move)}
     places = _places(played, tiles)
-    events = {one: _events(played, one, tiles, places) for one in warps}
+    events = {warp: _events(played, warp, tiles, places) for warp in warps}
     copied, read, elements = (
         _most(played, tiles, kind, who) for kind, who in ((COPY, warp), (READ, warp), (COPY, None))
     )
-    alike = sum(events[one] == events[warp] for one in warps)
+    alike = sum(events[other] == events[warp] for other in warps)
     return Ring(
         trace, tuple(block), warp, events[warp], len(warps), alike, elements, copied, read
     )  # fmt: skip
@@ -113,10 +113,10 @@ def _tile(played: Played, move: Move) -> int:
     """The tile along K that an access belongs to. Raises ValueError where it is of several."""
     real = move.elements[move.elements != NOTHING]
     along = played.along(real) // played.trace.settings["BK"]
-    found = set(np.unique(played.product(real) * _tiles_of_product(played.trace) + along))
-    if len(found) > 1:
+    tiles = set(np.unique(played.product(real) * _tiles_of_product(played.trace) + along))
+    if len(tiles) > 1:
         raise ValueError(f"ring: line {move.access.line} moves parts of several tiles at once.")
-    return int(found.pop())
+    return int(tiles.pop())
 
 
 def _tiles_of_product(trace: Trace) -> int:

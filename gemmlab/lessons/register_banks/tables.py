@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import pandas
+
 from gemmlab.lessons.register_banks.fma_order import ORDERS
 from gemmlab.records import roofs, runs
 from gemmlab.sass import loops
@@ -15,8 +17,6 @@ from ptxsim.architectures import SIMULATED_ARCH, WARP
 from ptxsim.occupancy import SM_PARTITIONS
 
 if TYPE_CHECKING:
-    import pandas
-
     from gemmlab.kernel.kernel import Kernel
 
 BY_ROWS, SNAKING = ORDERS[0], ORDERS[2]
@@ -36,8 +36,6 @@ def places(order: str, rows: int, columns: int) -> list[tuple[int, int]]:
 
 def turns(rows: int, columns: int) -> pandas.DataFrame:
     """Of both orders, one above the other: when each sum has its turn, from 0 on."""
-    import pandas
-
     return pandas.concat({
         order: pandas.Series({at: n for n, at in enumerate(places(order, rows, columns))})
         .sort_index().unstack()
@@ -48,8 +46,8 @@ def turns(rows: int, columns: int) -> pandas.DataFrame:
 def kept(order: str, rows: int, columns: int) -> int:
     """How many FMAs of one outer product share an operand of A or B with the one before."""
     return sum(
-        one[0] == other[0] or one[1] == other[1]
-        for one, other in pairwise(places(order, rows, columns))
+        place[0] == other[0] or place[1] == other[1]
+        for place, other in pairwise(places(order, rows, columns))
     )
 
 
@@ -68,10 +66,10 @@ def uneven(table: pandas.DataFrame, most: float = 95.0) -> pandas.DataFrame:
     issued = table["issue active, %"] / 100 * table["FFMA"] / table["issue slots"]
     gives, measured = issued * table["roof TFLOP/s"], table["measured TFLOP/s"]
     columns = ["tile", "order", "loads", "ptxas", "issue active, %", "active, %"]
-    found = table[columns].assign(
+    shown = table[columns].assign(
         **{"issued give TFLOP/s": gives.round(1), "measured TFLOP/s": measured}
     )
-    return found[(table["active, %"] < most) | (100 * measured / gives < most)]
+    return shown[(table["active, %"] < most) | (100 * measured / gives < most)]
 
 
 @dataclass(frozen=True)
@@ -93,9 +91,9 @@ def costs(table: pandas.DataFrame) -> Costs:
     sums = rows["tile"].map(lambda tile: math.prod(map(int, tile.split("×"))))
     causes = numpy.stack([rows["waits"], rows["FFMA"] / sums * rows["loads"]], axis=1)
     beyond = cycles - rows["issue slots"]
-    found, *_ = numpy.linalg.lstsq(causes, beyond, rcond=None)
-    left = numpy.sqrt(numpy.mean((causes @ found - beyond) ** 2)) / cycles.mean()
-    return Costs(float(found[0]), float(found[1]), float(left))
+    fitted, *_ = numpy.linalg.lstsq(causes, beyond, rcond=None)
+    left = numpy.sqrt(numpy.mean((causes @ fitted - beyond) ** 2)) / cycles.mean()
+    return Costs(float(fitted[0]), float(fitted[1]), float(left))
 
 
 def budget(kernel: Kernel, costs: Costs) -> pandas.DataFrame:
@@ -106,8 +104,6 @@ def budget(kernel: Kernel, costs: Costs) -> pandas.DataFrame:
     a time, so a last wave of blocks that is not full leaves SMs without one; it costs time, and no
     cycles of an SM at work. Raises what sass.loop() raises, NoRecord and StaleRecord.
     """
-    import pandas
-
     trip = loops.loop(kernel, SIMULATED_ARCH)
     roof, run = roofs.recorded_ceilings(), runs.replay_at(kernel, *runs.LARGE)
     m, n, k = runs.LARGE

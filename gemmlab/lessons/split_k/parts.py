@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas
 
 from gemmlab.cuda.options import options_for
 from gemmlab.kernel import in_simulator
@@ -16,9 +16,6 @@ from gemmlab.ladder.joins import ALONE, ATOMICS, JOINS, SECOND_KERNEL, STREAM_K
 from gemmlab.ladder.launch import multiplying
 from gemmlab.loading import load
 from ptxsim.metrics import SECTOR_BYTES
-
-if TYPE_CHECKING:
-    import pandas
 
 RUNG = "12_split_k"
 KIB = 1024
@@ -38,9 +35,9 @@ def kernels(
     """
     made = {}
     for join in joins:
-        own = settings | {"JOIN": join} | ({"SPLIT": 1} if join in (ALONE, STREAM_K) else {})
+        of_join = settings | {"JOIN": join} | ({"SPLIT": 1} if join in (ALONE, STREAM_K) else {})
         try:
-            made[JOINS[join]] = load(RUNG, **own)
+            made[JOINS[join]] = load(RUNG, **of_join)
         except IllegalSetting:
             continue
     return made
@@ -53,8 +50,6 @@ def moved(m: int, n: int, k: int, sm_count: int, **settings: int) -> pandas.Data
     from the shared memory of other blocks. And how many kernels there are, and how many atomic
     additions, which is one for each element and part.
     """
-    import pandas
-
     rows = {}
     for name, kernel in kernels(**settings).items():
         kernel = kernel.scheduled_for(sm_count)
@@ -82,14 +77,12 @@ def in_orders(
     bits, and how many elements of C are not the same in all. Orders are of a seed; the blocks of a
     cluster stay together.
     """
-    import pandas
-
     joins = tuple(join for join in range(len(JOINS)) if join not in (ALONE, SECOND_KERNEL))
     rows = {}
     for name, kernel in kernels(joins, **settings).items():
         results = list(results_in_orders(kernel.scheduled_for(sm_count), m, n, k, orders))
-        bits = np.stack([one.view(np.uint32) for one in results])
-        different = len({one.tobytes() for one in results})
+        bits = np.stack([result.view(np.uint32) for result in results])
+        different = len({result.tobytes() for result in results})
         rows[name] = [orders, different, int((bits != bits[0]).any(axis=0).sum())]
     columns = ["orders", "different results", "elements that differ"]
     return pandas.DataFrame.from_dict(rows, orient="index", columns=columns)
@@ -99,8 +92,8 @@ def results_in_orders(kernel: Kernel, m: int, n: int, k: int, orders: int) -> It
     """C of the same product in the simulator, its blocks run in so many orders, those of a seed."""
     problem, random = kernel.problem(m, n, k), np.random.default_rng(0)
     launches = kernel.launches(problem)
-    own = launches[multiplying(launches)]
-    axes = [*zip(own.grid, own.cluster, strict=True)]
+    launch = launches[multiplying(launches)]
+    axes = [*zip(launch.grid, launch.cluster, strict=True)]
     clusters = [*product(*(range(0, size, of) for size, of in axes))]  # by their first blocks
     for _ in range(orders):
         blocks = [clusters[at] for at in random.permutation(len(clusters))]

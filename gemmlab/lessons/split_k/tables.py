@@ -1,23 +1,22 @@
-"""Ways to join the parts of K, from records: their times by shape, and which of them repeat."""
+"""Ways to join the parts of K, what cutting K gains, and thin products, from records."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pandas
 
-from gemmlab.ladder import read_settings
-from gemmlab.ladder.joins import JOINS
+from gemmlab.ladder import SINGLE, Problem, read_settings
+from gemmlab.ladder.joins import ALONE, JOINS, STREAM_K
 from gemmlab.lessons.split_k.measure import joins, repeats
-
-if TYPE_CHECKING:
-    import pandas
+from gemmlab.records import best_by_shape, roofs
 
 MICROSECONDS = 1e3  # of a millisecond
+MIB = 2**20
 
 
 def times() -> pandas.DataFrame:
     """Microseconds of a product, a row for each shape M×N×K and a column for each way to join.
 
-    Also the tile, the parts that K is cut into, and cuBLAS. Raises what joins() raises.
+    Also the tile, the parts that K is cut into, and cuBLAS.
     """
     table = joins()
     table["shape"] = [f"{m}×{n}×{k}" for m, n, k in table[["m", "n", "k"]].to_numpy()]
@@ -35,19 +34,73 @@ def times() -> pandas.DataFrame:
 def _settings(table: pandas.DataFrame) -> dict[str, list]:
     every = [read_settings(text) for text in table["settings"]]
     return {
-        "tile": [f"{one['BM']}×{one['BN']}" for one in every],
-        "parts": [one["SPLIT"] for one in every],
+        "tile": [f"{settings['BM']}×{settings['BN']}" for settings in every],
+        "parts": [settings["SPLIT"] for settings in every],
     }
 
 
 def bits() -> pandas.DataFrame:
-    """For each way to join: runs of one product, different results, and where they differ.
-
-    Raises what repeats() raises.
-    """
+    """For each way to join: runs of one product, different results, and where they differ."""
     table = repeats().set_index("join").reindex(JOINS).dropna(subset="times")
     columns = {
         "times": "runs", "results": "different results", "elements": "elements that differ",
         "most_ulps": "most units in the last place",
     }  # fmt: skip
     return table[[*columns]].astype(int).rename(columns=columns)
+
+
+def steps_of_k(tiles: int, parts: int, sm_count: int) -> float:
+    """How many times K the busiest SM goes along, if blocks have an SM for themselves in turn."""
+    return -(-tiles * parts // sm_count) / parts
+
+
+def gains(sm_count: int) -> pandas.DataFrame:
+    """A row for each shape M×N×K: how many times as fast its product is with K cut as without.
+
+    Columns: the tile, how many tiles there are, into how many parts K is cut; MiB of A and B, and
+    of all parts; the factor from `steps_of_k`, as if joining took no time; the recorded one, of the
+    fastest way that cuts K into equal parts, and which way that is.
+    """
+    rows = {}
+    for (m, n, k), rows_of_shape in joins().groupby(["m", "n", "k"], sort=False):
+        times = rows_of_shape.set_index("join")["time_ms"]
+        cut = times.drop([JOINS[ALONE], JOINS[STREAM_K]], errors="ignore")
+        if JOINS[ALONE] not in times or cut.empty:
+            continue
+        settings = read_settings(rows_of_shape.set_index("join").loc[cut.idxmin(), "settings"])
+        tiles, parts = -(-m // settings["BM"]) * -(-n // settings["BN"]), settings["SPLIT"]
+        predicted = steps_of_k(tiles, 1, sm_count) / steps_of_k(tiles, parts, sm_count)
+        rows[f"{m}×{n}×{k}"] = [
+            f"{settings['BM']}×{settings['BN']}", tiles, parts, 4 * (m * k + k * n) / MIB,
+            4 * settings["BM"] * settings["BN"] * tiles * parts / MIB, predicted,
+            times[JOINS[ALONE]] / cut.min(), cut.idxmin(),
+        ]  # fmt: skip
+    columns = [
+        "tile", "tiles", "parts", "A and B, MiB", "parts, MiB", "gain, by waves", "gain, measured",
+        "fastest way",
+    ]  # fmt: skip
+    return pandas.DataFrame.from_dict(rows, orient="index", columns=columns)
+
+
+def under_the_copy_roof(name: str, most: int) -> pandas.DataFrame:
+    """The rung where M or N is at most `most`, A and B as they are, a row for each M×N×K.
+
+    What moving A, B and C once makes at the recorded speed, in TB/s, and in percent of what a copy
+    reaches; operations for each byte of it; and the share of cuBLAS. Raises what
+    best_by_shape.tuned and roofs.recorded_ceilings raise.
+    """
+    table, roof = best_by_shape.tuned(name), roofs.recorded_ceilings()
+    rows = {}
+    for row in table.query("way == 'in turn' and ops == 'NN' and batch == 1").itertuples():
+        problem = Problem(row.m, row.n, row.k)
+        if min(row.m, row.n) > most:
+            continue
+        seconds = problem.flop / (row.tflops * 1e12)
+        moved = problem.least_bytes(SINGLE)
+        rate = moved / seconds
+        rows[f"{row.m}×{row.n}×{row.k}"] = [
+            moved / MIB, problem.flop / moved, 1e6 * seconds,
+            rate / 1e12, 100 * rate / roof.bytes_per_second, row.pct_cublas,
+        ]  # fmt: skip
+    columns = ["MiB", "FLOP per byte", "µs", "TB/s", "of a copy's rate, %", "% of cuBLAS"]
+    return pandas.DataFrame.from_dict(rows, orient="index", columns=columns)

@@ -92,14 +92,14 @@ def work(kernel: Kernel, m: int, n: int, k: int, sm_count: int, batch: int = 1) 
     )  # fmt: skip
 
 
-def launch_by_launch(one: Work, batch: int) -> Work:
+def launch_by_launch(product: Work, batch: int) -> Work:
     """A product as often as the batch has products, each in a launch that waits for the last."""
     parts = [
-        replace(part, start=part.start + at * one.length, product=at)
+        replace(part, start=part.start + at * product.length, product=at)
         for at in range(batch)
-        for part in one.parts
+        for part in product.parts
     ]
-    return replace(one, parts=tuple(parts), batch=batch)
+    return replace(product, parts=tuple(parts), batch=batch)
 
 
 def _in_order(grid: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
@@ -134,7 +134,7 @@ def _stretches(
             met.append({"A": set(), "B": set()})
         where = zip(number, side, along // step, strict=True)
         met[-1][access.array].update(tuple(map(int, one)) for one in where)
-    found: list[tuple[tuple[int, int, int], int, int]] = []
+    stretches: list[tuple[tuple[int, int, int], int, int]] = []
     for one in met:
         (number, row, along), *more = one["A"]
         (beside, column, as_far), *others = one["B"]
@@ -143,8 +143,8 @@ def _stretches(
                 f"{trace.kernel_name}: block {block} does not read A and B step by step"
             )
         tile = number, row, column
-        if found and found[-1][0] == tile and found[-1][2] == along:
-            found[-1] = tile, found[-1][1], along + 1
+        if stretches and stretches[-1][0] == tile and stretches[-1][2] == along:
+            stretches[-1] = tile, stretches[-1][1], along + 1
         else:
-            found.append((tile, along, along + 1))
-    return found
+            stretches.append((tile, along, along + 1))
+    return stretches

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+
+import pandas
 
 from gemmlab.loading import load
 from gemmlab.records import runs
 from ptxsim.architectures import WARP
-
-if TYPE_CHECKING:
-    import pandas
 
 
 def against(before: str, after: str) -> pandas.DataFrame:
@@ -19,19 +17,19 @@ def against(before: str, after: str) -> pandas.DataFrame:
     Index: M = N = K. Beside the factor, of each rung the blocks and the warps of the whole product
     for each SM of the GPU whose records are replayed. Raises LadderError, NoRecord, StaleRecord.
     """
-    import pandas
-
     sms = runs.current()["gpu"]["sm_count"]
     speeds, rest = [], {}
     for name in (before, after):
         kernel = load(name)
         table = kernel.benchmark()
-        own = table[(table.kernel == name) & (table.m == table.n) & (table.n == table.k)]
-        speeds.append(own.set_index("m").gflops)
+        squares = table[(table.kernel == name) & (table.m == table.n) & (table.n == table.k)]
+        speeds.append(squares.set_index("m").gflops)
         number = name.partition("_")[0]
-        launches = {n: kernel.launches(kernel.problem(n, n, n))[0] for n in own.m}
-        blocks = pandas.Series({n: math.prod(one.grid) for n, one in launches.items()})
-        warps = pandas.Series({n: math.prod(one.block) // WARP for n, one in launches.items()})
+        launches = {n: kernel.launches(kernel.problem(n, n, n))[0] for n in squares.m}
+        blocks = pandas.Series({n: math.prod(launch.grid) for n, launch in launches.items()})
+        warps = pandas.Series(
+            {n: math.prod(launch.block) // WARP for n, launch in launches.items()}
+        )
         rest[f"blocks for each SM, {number}"] = blocks / sms
         rest[f"warps for each SM, {number}"] = blocks * warps / sms
     factor = f"{after.partition('_')[0]} over {before.partition('_')[0]}"

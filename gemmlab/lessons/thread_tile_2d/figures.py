@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from gemmlab.analysis.traced.thread_reads import ThreadReads
+from gemmlab.analysis.thread_reads import ThreadReads
 from gemmlab.kernel.trace import Trace
 from gemmlab.plots import style
 from gemmlab.plots.matrix import require_trace

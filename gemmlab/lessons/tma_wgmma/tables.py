@@ -1,114 +1,68 @@
-"""The way from 16 to 18 as recorded: its steps, what each moved, and where the cycles went."""
+"""The steps of 16 as recorded, and what the simulator tells of its layouts and its waits."""
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
+import numpy as np
+import pandas
+
+import ptxsim
 from gemmlab import ladder
 from gemmlab.analysis.counters import PER_WARP_FMA
-from gemmlab.ladder import Problem, Target
+from gemmlab.cuda.options import options_for
+from gemmlab.folders import kernel_file
+from gemmlab.kernel.kernel import Kernel, from_source
+from gemmlab.ladder import Problem
 from gemmlab.ladder.shapes import ceil_div
-from gemmlab.lessons.tma_wgmma.block_phases import TENSOR_FLOP_PER_CYCLE
-from gemmlab.lessons.tma_wgmma.rounds import needs
-from gemmlab.lessons.tma_wgmma.steps import (
-    EVIDENCE,
-    HUGE,
-    ROADS,
-    TITLES,
-    WAY,
-    steps,
-)
-from gemmlab.records import best_by_shape, roofs, runs, tuning
-from gemmlab.records.registry import of_one_gpu
+from gemmlab.lessons.tma_wgmma import timeline as hopper_timeline
+from gemmlab.lessons.tma_wgmma.rung import GROUP_THREADS, SQUARE
+from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
+from gemmlab.records import runs
 from gemmlab.records.runs import LARGE, Measured
+from gemmlab.records.wgmma_ceilings import EVIDENCE as WGMMA_CEILINGS
 
-if TYPE_CHECKING:
-    import pandas
-
-WARP_SPECIALIZED = ladder.find("17_warp_specialized")
-PERSISTENT = ladder.find("18_persistent")
-GB = 1e9
-ORDERED_BY = ("GROUP", "CLUSTER", "SHARE_A")
-ORDERS = ((1, 1, 0), (16, 1, 0), (1, 2, 0), (16, 2, 0), (16, 2, 1))
+# From one reading of the clock to the next, and what it is called.
+PHASES = {
+    ("began", "first"): "until the first tiles are there",
+    ("first", "summed"): "steps along K",
+    ("summed", "stored"): "C on its way",
+    ("stored", "next"): "until the next block begins",
+}
+# Of one SM in FP16: NVIDIA, "NVIDIA H100 Tensor Core GPU Architecture", which says it of the H100.
+TENSOR_FLOP_PER_CYCLE = 4096
+TILE = 128, 256  # rows and columns of C of a block, as was recorded
+SM_CYCLES = PER_WARP_FMA["SM cycles"]
 SHARES = {
     "tflops": "TFLOP/s", "pct_cublas": "% of cuBLAS", "pct_cublas_q1": "from",
     "pct_cublas_q3": "to",
 }  # fmt: skip
-PACED_AS = {
-    "sustained_tflops": "TFLOP/s", "sustained_clock_mhz": "SM clock, MHz",
-    "sustained_driver_clock_mhz": "driver's clock, MHz", "sustained_power_w": "W",
-    "joules_per_tflop": "J per TFLOP",
-}  # fmt: skip
-
-SM_CYCLES = PER_WARP_FMA["SM cycles"]
 
 
-def path(shape: tuple[int, int, int]) -> pandas.DataFrame:
-    """For plots.path: the steps of the way at this shape (M, N, K), then roads of 18 not taken.
+def phases(blocks: pandas.DataFrame | None = None) -> pandas.DataFrame:
+    """Mean cycles of each phase, a row for each kernel, and the whole of a block.
 
-    Columns: step, predicted (of which rung, and what of its settings is not the default), taken,
-    TFLOP/s, % of cuBLAS and its quartiles, gpu, recorded. Raises what registry.Table.read raises.
+    blocks: as hopper_timeline.blocks() gives, which is the default. The last phase is of blocks
+    that another follows on their SM.
     """
-    table = EVIDENCE.read()
-    table = table[(table[["m", "n", "k"]] == list(shape)).all(axis=1)]
-    taken = [step.what for step in WAY]
-    not_taken = [step.what for step in ROADS if step.rung is PERSISTENT]
-    every = [what for what in (*taken, *not_taken) if what in set(table["step"])]
-    found = table.set_index("step").loc[every].reset_index()
-    return found.assign(
-        predicted=found.apply(_of_rung, axis=1), taken=found["step"].isin(taken),
-        step=found["step"].replace(TITLES),
-    ).rename(columns=SHARES)[
-        ["step", "predicted", "taken", *SHARES.values(), "gpu", "recorded"]
-    ]  # fmt: skip
+    blocks = hopper_timeline.blocks() if blocks is None else blocks
+    blocks = blocks.sort_values(["kernel", "sm", "began"])
+    blocks["next"] = blocks.groupby(["kernel", "sm"])["began"].shift(-1)
+    for (start, stop), name in PHASES.items():
+        blocks[name] = blocks[stop] - blocks[start]
+    means = blocks.groupby("kernel")[list(PHASES.values())].mean()
+    means["a block"] = means.sum(axis=1)
+    return means
 
 
-def energy() -> pandas.DataFrame:
-    """What the steps and roads that were launched without a pause at HUGE took, in their order.
-
-    Columns: TFLOP/s; SM clock, MHz, as the SMs counted, and as the driver says; W; J per TFLOP.
-    Raises what registry.Table.read raises.
-    """
-    table = EVIDENCE.read()
-    return (
-        table[table["joules_per_tflop"].notna()]
-        .set_index("step")
-        .rename(index=TITLES, columns=PACED_AS)[[*PACED_AS.values()]]
-    )
+def at_full_rate() -> int:
+    """Cycles in which the tensor cores of an SM can multiply a block's part of C."""
+    return 2 * TILE[0] * TILE[1] * LARGE[2] // TENSOR_FLOP_PER_CYCLE
 
 
-def traffic() -> pandas.DataFrame:
-    """What 18 asks L2 and DRAM for at HUGE, by its order of tiles and as counted.
-
-    A row for each order and kind of cluster. Columns: GB needed, by each round once; GB asked for,
-    by all blocks; shared, %: of that, what another block of the round asks for too; then as
-    counted, caches cold, or nothing where it was not: L2 hits, %, and GB through L2 and from DRAM.
-    Raises what registry.Table.read raises.
-    """
-    import pandas
-
-    table = EVIDENCE.read()
-    counted = {}
-    for row in table[
-        table["l2_hit_pct"].notna() & (table["kernel"] == PERSISTENT.name)
-    ].itertuples():
-        settings = ladder.read_settings(row.settings)
-        counted[tuple(settings[name] for name in ORDERED_BY)] = {
-            "L2 hits, %": row.l2_hit_pct, "GB through L2": row.l2_bytes / GB,
-            "GB from DRAM": row.dram_bytes / GB,
-        }  # fmt: skip
-    rows = {}
-    for values in ORDERS:
-        own = dict(zip(ORDERED_BY, values, strict=True))
-        round_by_round = needs(ladder.settings_for(PERSISTENT, own), *HUGE, _sm_count())
-        needed, asked = (round_by_round[f"GB {what}"].sum() for what in ("needed", "asked for"))
-        how = f"clusters share {'A' if own['SHARE_A'] else 'B'}"
-        rows[f"GROUP={own['GROUP']}, {how if own['CLUSTER'] > 1 else 'no clusters'}"] = {
-            "GB needed": needed, "GB asked for": asked, "shared, %": 100 * (1 - needed / asked),
-            **counted.get(values, {}),
-        }  # fmt: skip
-    return pandas.DataFrame(rows).T
+def wgmma_ceilings() -> pandas.DataFrame:
+    """The recorded ceilings of wgmma, a row for each shape of the instruction, type and load."""
+    return WGMMA_CEILINGS.read()
 
 
 def cycles(*names: str) -> pandas.DataFrame:
@@ -119,13 +73,11 @@ def cycles(*names: str) -> pandas.DataFrame:
     the cycles themselves, of an SM: those that were counted while it had warps, over the share of
     SMs that had a tile. Raises LadderError, NoRecord, StaleRecord.
     """
-    import pandas
-
     return pandas.DataFrame({name: _cycles(ladder.find(name)) for name in names})
 
 
 def _cycles(rung: ladder.Rung) -> dict[str, float]:
-    sms, problem = _sm_count(), Problem(*LARGE)
+    sms, problem = sm_count(), Problem(*LARGE)
     _, counted = runs.counters_at(Measured(rung), *LARGE)
     rows, columns = rung.tile(rung.defaults)
     tiles = ceil_div(problem.m, rows) * ceil_div(problem.n, columns)
@@ -139,105 +91,108 @@ def _cycles(rung: ladder.Rung) -> dict[str, float]:
     }  # fmt: skip
 
 
-def recordings() -> pandas.DataFrame:
-    """18 with its default settings at LARGE, wherever it is recorded. Columns: TFLOP/s, % of cuBLAS
-    (its first choice). Raises NoRecord, and what registry.Table.read raises.
-    """
-    import pandas
-
-    kernel = Measured(PERSISTENT)
-    run = runs.replay_at(kernel, *LARGE)
-    (step,) = steps(WAY[-1]).head(1).to_dict("records")
-    shape = best_by_shape.at(PERSISTENT.name, Problem(*LARGE))
-    swept = tuning.at(tuning.recorded(PERSISTENT.name), LARGE)
-    defaults = PERSISTENT.defaults
-    (sweep,) = swept[(swept[[*defaults]] == [*defaults.values()]).all(axis=1)].to_dict("records")
-    rows = {
-        "the record, runs.json": (run.gflops / 1e3, 100 * run.ratio.median),
-        "its steps, hopper_steps.csv": (step["TFLOP/s"], step["% of cuBLAS"]),
-        "the sweep, tuning/18_persistent.csv": (
-            Problem(*LARGE).flop / sweep["time_ms"] / 1e9, sweep["pct_cublas"],
-        ),
-        "for gl.choose, best_by_shape.csv": (shape["tflops"], shape["pct_cublas"]),
-    }  # fmt: skip
-    return pandas.DataFrame.from_dict(rows, orient="index", columns=["TFLOP/s", "% of cuBLAS"])
-
-
-def asked_for(rung: ladder.Rung, settings: ladder.Settings, problem: Problem) -> int:
-    """Bytes of A and B for which all blocks of 17 or 18 ask; a box for a whole cluster once.
-
-    K is a multiple of what all parts of it take in a step, 64 columns of A.
-    """
-    (rows, columns), (down, across) = rung.tile(settings), rung.cluster_tiles(settings)
-    tiles_down = down * ceil_div(ceil_div(problem.m, rows), down)
-    tiles_across = across * ceil_div(ceil_div(problem.n, columns), across)
-    of_a_tile = (rows // across + columns // down) * problem.k * rung.precision_of(settings).a.bytes
-    return tiles_down * tiles_across * of_a_tile
-
-
-def at_l2(shape: tuple[int, int, int]) -> pandas.DataFrame:
-    """What settings of 17 and 18 ask for at a shape (M, N, K) of their sweeps, the fastest first.
-
-    Columns: tile; parts of K; cluster, "-" where blocks share nothing; blocks; MB asked for; TB/s,
-    those bytes in the recorded time; of L2, %: of the recorded roof of reading it; % of cuBLAS.
-    Raises what tuning.recorded and roofs.recorded_levels raise.
-    """
-    return of_one_gpu(partial(_at_l2, shape))
-
-
-def _at_l2(shape: tuple[int, int, int]) -> pandas.DataFrame:
-    import pandas
-
-    problem, found = Problem(*shape), []
-    roof = roofs.recorded_levels()["L2"].per_second.median
-    for rung in (WARP_SPECIALIZED, PERSISTENT):
-        for row in tuning.at(tuning.recorded(rung.name), shape).to_dict("records"):
-            settings = {name: row[name] for name in tuning.rung_parameters(rung)}
-            (launch,) = rung.launches(problem, settings, Target("sm_90a", _sm_count()))
-            asked, cluster = asked_for(rung, settings, problem), settings.get("CLUSTER", 1)
-            rate = asked / (1e-3 * row["time_ms"])
-            shared = f"{cluster}, share {'A' if settings.get('SHARE_A') else 'B'}"
-            found.append({
-                "rung": rung.name, "tile": f"{settings['BM']}×{settings['BN']}",
-                "stages": settings["STAGES"], "parts of K": settings.get("SPLIT", 1),
-                "cluster": shared if cluster > 1 else "-", "blocks": launch.grid[0],
-                "MB asked for": asked / 1e6, "TB/s": rate / 1e12, "of L2, %": 100 * rate / roof,
-                "% of cuBLAS": row["pct_cublas"], "time": row["time_ms"],
-            })  # fmt: skip
-    return pandas.DataFrame(found).sort_values("time", ignore_index=True).drop(columns="time")
-
-
-def shapes(table: pandas.DataFrame) -> pandas.DataFrame:
-    """How often blocks of 18 with its default settings go round, a row for each shape of a table.
-
-    table: as kernel.benchmark() gives of it. Columns: tiles; blocks; rounds; SMs busy, %, of their
-    time until the last is done, all tiles taken as equally long; % of cuBLAS.
-    """
-    import pandas
-
-    sms, settings, rows = _sm_count(), PERSISTENT.defaults, {}
-    for row in table[table["kernel"] == PERSISTENT.name].itertuples():
-        problem = Problem(row.m, row.n, row.k)
-        (launch,) = PERSISTENT.launches(problem, settings, Target("sm_90a", sms))
-        if launch.entry != PERSISTENT.entry(settings):
-            continue  # rows off 16 bytes
-        tiles = -(-row.m // settings["BM"]) * -(-row.n // settings["BN"])
-        rounds = -(-tiles // launch.grid[0])
-        rows[f"{row.m}×{row.n}×{row.k}"] = {
-            "tiles": tiles, "blocks": launch.grid[0], "rounds": rounds,
-            "SMs busy, %": 100 * tiles / (rounds * sms), "% of cuBLAS": row.pct_cublas,
-        }  # fmt: skip
-    found = pandas.DataFrame(rows).T.rename_axis("M×N×K").sort_values("tiles", kind="stable")
-    return found.astype(dict.fromkeys(("tiles", "blocks", "rounds"), int))
-
-
-def _of_rung(row: pandas.Series) -> str:
-    defaults = ladder.find(row["kernel"]).defaults
-    settings = ladder.read_settings(row["settings"])
-    changed = {name: value for name, value in settings.items() if defaults.get(name) != value}
-    return f"{row['kernel']}{f', {ladder.listed(changed)}' if changed else ''}"
-
-
-def _sm_count() -> int:
+def sm_count() -> int:
     """Of the recorded GPU."""
     return runs.current()["gpu"]["sm_count"]
+
+
+PROBE = kernel_file("16_layouts.cu")
+SWIZZLE_BYTES = {"none": 128, "32B": 32, "64B": 64, "128B": 128}  # the widest row of a box
+CHUNK = 8  # elements of 16 bytes, which a swizzle moves as a whole
+ROWS = 8  # of a box, after which every swizzle has begun anew
+
+
+def in_shared_memory(swizzle: str) -> np.ndarray:
+    """int (places,): the chunk of 16 bytes that lies at each place, of a box of ROWS rows.
+
+    The box is as wide as the swizzle takes it; its chunks count along its rows, row by row.
+    """
+    columns = SWIZZLE_BYTES[swizzle] // 2
+    numbers = np.arange(ROWS * columns, dtype=np.uint16).reshape(ROWS, columns)
+    lies = np.zeros(numbers.size, np.uint16)
+    ptxsim.launch(
+        PROBE, "box", (1, 1, 1), (GROUP_THREADS, 1, 1),
+        [ptxsim.TensorMap(numbers, numbers.shape, swizzle=swizzle), lies, numbers.nbytes],
+        shared_bytes=numbers.nbytes, options=options_for({}), by_symbol=True,
+    )  # fmt: skip
+    return lies.reshape(-1, CHUNK)[:, 0].astype(int) // CHUNK
+
+
+def sums() -> np.ndarray:
+    """int (128, 32): of the 64×64 sums of a warpgroup, row * 64 + column of each that a thread has.
+
+    A thread's sums come in their order. C is its own numbering: A has the row and a 1, B has 64 and
+    the column, and whatever the tensor cores add is exact.
+    """
+    a, b = np.zeros((SQUARE, SQUARE), np.float16), np.zeros((SQUARE, SQUARE), np.float16)
+    a[:, 0], a[:, 1] = np.arange(SQUARE), 1
+    b[0], b[1] = SQUARE, np.arange(SQUARE)
+    held = np.full((GROUP_THREADS, 32), np.nan, np.float32)
+    maps = [ptxsim.TensorMap(matrix, matrix.shape, swizzle="128B") for matrix in (a, b)]
+    ptxsim.launch(
+        PROBE, "sums", (1, 1, 1), (GROUP_THREADS, 1, 1), [*maps, held], options=options_for({}),
+        by_symbol=True,
+    )  # fmt: skip
+    return held.astype(int)
+
+
+SMALL = {"BM": 128, "BN": 64, "STAGES": 2, "GROUP": 2}
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """`old`, which stands once in the kernel's file, became `new`: then `may` can happen."""
+
+    what: str
+    old: str
+    new: str
+    may: str
+
+    def kernel(self) -> Kernel:
+        text = TMA_WGMMA.path.read_text(encoding="utf-8")
+        return from_source(text.replace(self.old, self.new), TMA_WGMMA.name, **SMALL)
+
+
+EVERY = (
+    LeftOut(
+        "the wait for the mbarrier", "wait_for(full + 8 * (step % STAGES), step / STAGES % 2);", "",
+        "products read a box before it is there",
+    ),
+    LeftOut(
+        "half of the bytes told", "expect_bytes(told, sizeof(Stage));",
+        "expect_bytes(told, sizeof(Stage) / 2);", "the phase ends before all bytes are there",
+    ),
+    LeftOut(
+        "the barrier of the block", "__syncthreads();                         // all have", "// ",
+        "a box overwrites what others still multiply",
+    ),
+    LeftOut(
+        "wgmma.fence", "fence_sums();", "", "products begin before the sums are 0",
+    ),
+    LeftOut(
+        "wgmma.commit_group", "commit_products();", "", "nobody can wait for the products",
+    ),
+    LeftOut(
+        "a group too many under way", "wait_for_products<LAG>();",
+        "wait_for_products<LAG + 1>();", "a box overwrites what is still read",
+    ),
+    LeftOut(
+        "the last wait", "    }\n    wait_for_products<0>();\n", "    }\n",
+        "sums are stored while they are computed",
+    ),
+    LeftOut(
+        "fence.proxy.async", '#include "warpgroup_tiles.cuh"',
+        '#include "tensor_copy.cuh"\n#define publish_stores()\n#include "warpgroup_tiles.cuh"',
+        "wgmma misses what threads have stored",
+    ),
+)  # fmt: skip
+
+
+def left_out() -> pandas.DataFrame:
+    """A row for each of EVERY: what may happen without it, and what the checks find."""
+    rows = {}
+    for line in EVERY:
+        report = line.kernel().check()
+        kinds = {finding.kind: None for case in report.cases for finding in case.findings}
+        rows[line.what] = {"then": line.may, "the checks find": next(iter(kinds), "nothing")}
+    return pandas.DataFrame.from_dict(rows, orient="index").rename_axis("left out")

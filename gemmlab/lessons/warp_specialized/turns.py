@@ -120,7 +120,7 @@ def _turns(executed: list[Step], stages: list[int]) -> tuple[Turn, ...]:
 
     for step in executed:
         opcode, at = step.opcode, step.at
-        if opcode.startswith("stmatrix") or any(one.array == "C" for one in step.accesses):
+        if opcode.startswith("stmatrix") or any(access.array == "C" for access in step.accesses):
             while turns[-1].kind == MEETS:  # those of a warpgroup, on the way to C
                 turns.pop()
             put(SENDS, OF_C, at, executed[-1].at)

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.patches import Rectangle
 
-from gemmlab.analysis.traced.block_replay import NOTHING, Played
+from gemmlab.analysis.block_replay import NOTHING, Played
 from gemmlab.kernel.trace import Trace
 from gemmlab.plots import style
 from gemmlab.plots.matrix import draw_grid, require_trace

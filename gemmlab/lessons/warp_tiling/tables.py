@@ -1,20 +1,71 @@
-"""What a block's step along K, of BK elements, costs: cycles that a GPU counted, instructions."""
+"""By what factor a rung is faster than another, and what a block's step along K costs."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
 
+import pandas
+
+from gemmlab import ladder
 from gemmlab.analysis.counters import IN_L1
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.ladder import SIMULATED
-from gemmlab.records import runs
+from gemmlab.ladder import SIMULATED, Problem
+from gemmlab.records import runs, tuning
 from ptxsim.architectures import LIMITS, base
 
-if TYPE_CHECKING:
-    import pandas
+SHAPE = ("m", "n", "k")
+
+
+def over_shapes(table: pandas.DataFrame, name: str, before: str) -> pandas.DataFrame:
+    """Rung `name` over rung `before`, a row for each shape (M×N×K) that both have in `table`.
+
+    table: as benchmark() gives, of both, one under the other. Columns: blocks, those of rung `name`
+    with its default settings; blocks for each SM of the recorded GPU; times as fast.
+    """
+    rung = ladder.find(name)
+    sms = runs.current()["gpu"]["sm_count"]
+    times = [
+        table[table["kernel"] == rung_name].set_index([*SHAPE])["time_ms"]
+        for rung_name in (before, name)
+    ]
+    factor = (times[0] / times[1]).dropna()
+    launches = [
+        rung.launches(Problem(*shape), rung.defaults, SIMULATED)[0] for shape in factor.index
+    ]
+    blocks = [math.prod(launch.grid) for launch in launches]
+    return pandas.DataFrame(
+        {
+            "blocks": blocks,
+            "blocks for each SM": [round(some / sms, 2) for some in blocks],
+            "times as fast": factor.round(3).tolist(),
+        },
+        index=pandas.Index([f"{m}×{n}×{k}" for m, n, k in factor.index], name="M×N×K"),
+    )
+
+
+def at_equal_settings(
+    name: str, before: str, by: Sequence[str], fixed: Mapping[str, int]
+) -> pandas.DataFrame:
+    """The recorded sweeps of two rungs, joined where they have the same settings.
+
+    A row for each shape and each value of the parameters `by`, with the rate of the fastest of all
+    others in TFLOP/s, a column for each rung, and the factor between them. fixed: parameters held
+    at a value; one that a rung does not have is left out for it. Raises LadderError and NoRecord.
+    """
+    best = {}
+    for rung_name in (before, name):
+        sweep = tuning.recorded(rung_name)
+        for parameter, value in fixed.items():
+            if parameter in sweep:
+                sweep = sweep[sweep[parameter] == value]
+        best[rung_name] = sweep.groupby([*SHAPE, *by])["gflops"].max() / 1e3
+    both = pandas.DataFrame(best).dropna()
+    both = both.assign(**{"times as fast": both[name] / both[before]}).round(2).reset_index()
+    both.insert(0, "M×N×K", [f"{m}×{n}×{k}" for m, n, k in both[[*SHAPE]].to_numpy()])
+    return both.drop(columns=[*SHAPE])
+
 
 KINDS = {  # how an instruction of PTX begins -> what it is counted as
     "fma": "multiply-adds",
@@ -36,8 +87,6 @@ def cycles(
     the multiply-adds of the step take of it if its lanes never pause; `besides` is the rest. Of
     float32 kernels with a parameter BK. Raises NoRecord and StaleRecord.
     """
-    import pandas
-
     kernels = list(kernels)
     rows = []
     for m, n, k in shapes:
@@ -69,9 +118,7 @@ def instructions(kernels: Mapping[str, Kernel]) -> pandas.DataFrame:
     Columns: those of KINDS, all else, together. Counted in the simulator, as what a product of four
     steps executes more than one of two, so that what stands outside of the loop is left out.
     """
-    import pandas
-
-    table = pandas.DataFrame({name: _per_step(one) for name, one in kernels.items()}).T
+    table = pandas.DataFrame({name: _per_step(kernel) for name, kernel in kernels.items()}).T
     return table.assign(together=table.sum(axis=1)).astype(int)
 
 

@@ -43,18 +43,18 @@ def as_documented() -> dict[str, bool]:
     pair, low, right = place % 2, place // 2 % 2, place // 4
     by_rows = (g + 8 * low) * PIECE + 2 * t + pair + 8 * right
     by_columns = (2 * t + pair + 8 * low) * PIECE + g + 8 * right
-    told = {"A": by_rows, "B": by_columns, "C": by_rows}
+    documented = {"A": by_rows, "B": by_columns, "C": by_rows}
     held = by_wmma()
     return {
         name: all(
             (held[name][:, at : at + 8] == layout).all() for at in range(0, held[name].shape[1], 8)
         )
-        for name, layout in told.items()
+        for name, layout in documented.items()
     }
 
 
 def lanes_of(held: np.ndarray) -> np.ndarray:
     """int (16, 16): the lane that holds each element, from one of the arrays of `by_wmma`."""
-    found = np.full(PIECE * PIECE, -1)
-    found[held] = np.arange(len(held))[:, None]
-    return found.reshape(PIECE, PIECE)
+    lanes = np.full(PIECE * PIECE, -1)
+    lanes[held] = np.arange(len(held))[:, None]
+    return lanes.reshape(PIECE, PIECE)

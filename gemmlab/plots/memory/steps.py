@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from gemmlab.analysis.traced.block_replay import NOTHING
-from gemmlab.analysis.traced.k_steps import STRETCH, Frame
+from gemmlab.analysis.block_replay import NOTHING
+from gemmlab.analysis.k_steps import STRETCH, Frame
 from gemmlab.plots import style
 from gemmlab.plots.memory.blocks import rectangles
 from gemmlab.plots.picture import Picture

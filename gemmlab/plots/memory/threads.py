@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from gemmlab.analysis.traced.block_replay import NOTHING
-from gemmlab.analysis.traced.thread_reads import ThreadReads
+from gemmlab.analysis.block_replay import NOTHING
+from gemmlab.analysis.thread_reads import ThreadReads
 from gemmlab.kernel.trace import Trace
 from gemmlab.plots import style
 from gemmlab.plots.matrix import CUT, draw_grid, require_trace

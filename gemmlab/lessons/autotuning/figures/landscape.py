@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
-from gemmlab.lessons.autotuning import landscape as found
-from gemmlab.lessons.autotuning.landscape import Landscape
+from gemmlab.lessons.autotuning import space as found
+from gemmlab.lessons.autotuning.space import Landscape, Recorded
 from gemmlab.plots import style
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import (
@@ -22,7 +22,6 @@ from gemmlab.plots.style import (
     WIDTH,
     styled,
 )
-from gemmlab.search.recorded import Recorded
 
 HIGH = 3.0  # inches
 MARKS = (98, 90)  # percent of the fastest

@@ -8,7 +8,8 @@ from matplotlib.axes import Axes
 
 from gemmlab.lessons.autotuning import cost_model
 from gemmlab.lessons.autotuning.cost_model import Terms
-from gemmlab.lessons.autotuning.trials import NEAR, Trials
+from gemmlab.lessons.autotuning.space import Point, Recorded
+from gemmlab.lessons.autotuning.tuner import NEAR, Trials
 from gemmlab.plots import style
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import (
@@ -25,8 +26,6 @@ from gemmlab.plots.style import (
     WIDTH,
     styled,
 )
-from gemmlab.search.recorded import Recorded
-from gemmlab.search.space import Point
 
 SIDE = 2.55  # inches of a panel
 LOOKS = {

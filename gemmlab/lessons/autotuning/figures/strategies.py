@@ -8,12 +8,11 @@ from math import ceil
 from matplotlib.axes import Axes
 from matplotlib.ticker import MultipleLocator
 
-from gemmlab.lessons.autotuning.trials import NEAR, Trials
+from gemmlab.lessons.autotuning.space import Recorded
+from gemmlab.lessons.autotuning.tuner import NEAR, Search, Trials
 from gemmlab.plots import style
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import BLACK, BLUE, FAINT, LARGE, MARGIN, SMALL, WIDTH, styled
-from gemmlab.search.recorded import Recorded
-from gemmlab.search.tuner import Search
 
 COLUMNS = 3
 PANEL, GAP, LEFT, BESIDES = 1.75, 0.62, 0.65, 0.45  # inches

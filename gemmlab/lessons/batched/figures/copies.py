@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
-from gemmlab.lessons.batched.copies import BANKS, WORD_BYTES, Copy
+from gemmlab.lessons.batched.tables import BANKS, WORD_BYTES, Copy
 from gemmlab.plots import style
 from gemmlab.plots.matrix import SECTOR_BYTES
 from gemmlab.plots.picture import Picture

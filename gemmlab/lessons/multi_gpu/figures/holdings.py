@@ -6,8 +6,8 @@ import numpy as np
 from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 
-from gemmlab.lessons.multi_gpu.holdings import COMES, HOLDS, Holdings, holdings
-from gemmlab.lessons.multi_gpu.steps import Schedule
+from gemmlab.lessons.multi_gpu.in_turn import COMES, HOLDS, Holdings, holdings
+from gemmlab.lessons.multi_gpu.schedule import Schedule
 from gemmlab.plots import style
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import ARRAYS, FAINT, LARGE, MARGIN, NORMAL, SMALL, WIDTH, styled

@@ -9,19 +9,18 @@ write and wait for these flags; the host is not asked.
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
-from gemmlab.lessons.multi_gpu.arithmetic import rows_of
-from gemmlab.lessons.multi_gpu.gpus import stream_values
-from gemmlab.lessons.multi_gpu.in_turn import Buffers
-from gemmlab.lessons.multi_gpu.steps import Collective, Message, Schedule, Step
-from gemmlab.lessons.multi_gpu.team import RankFailed
+from gemmlab.lessons.multi_gpu.gpus.team import RankFailed
+from gemmlab.lessons.multi_gpu.in_turn import Buffers, rows_of
+from gemmlab.lessons.multi_gpu.schedule import Collective, Message, Schedule, Step
 
 READY, DONE = range(2)  # kinds of flags
 FLAGS = "flags"  # the name under which a rank shows them to others
@@ -34,9 +33,9 @@ def why_not(ranks: int) -> str | None:
     """Why the GPUs of so many ranks cannot fetch from one another, or None if they can."""
     from cupy.cuda import runtime
 
-    for one, other in itertools.permutations(range(ranks), 2):
-        if not runtime.deviceCanAccessPeer(one, other):
-            return f"GPU {one} cannot read the memory of GPU {other}"
+    for gpu, other in itertools.permutations(range(ranks), 2):
+        if not runtime.deviceCanAccessPeer(gpu, other):
+            return f"GPU {gpu} cannot read the memory of GPU {other}"
     return None
 
 
@@ -59,8 +58,10 @@ class DmaEngines:
 
         flags = cupy.zeros(flags_shape(schedule), cupy.uint32)
         cupy.cuda.Device().synchronize()  # none is set when the first is told
-        own = {FLAGS: flags} | {name: buffers[name] for name in _shown(schedule, rank)}
-        shown = _exchanged(everyone, schedule, [_handle(own[name]) for name in sorted(own)])
+        shown_here = {FLAGS: flags} | {name: buffers[name] for name in _shown(schedule, rank)}
+        shown = _exchanged(
+            everyone, schedule, [_handle(shown_here[name]) for name in sorted(shown_here)]
+        )
         addresses, opened = {}, {}
         for other, handles in enumerate(shown):
             if other == rank:
@@ -76,27 +77,27 @@ class DmaEngines:
         """What enqueues the messages of a step on a stream, of the next run each time."""
         work: Collective = step.work
         at = _names(self.schedule).index(step.name)
-        copies = [self._copy(one, buffers) for one in work.kept_by(self.rank)]
-        sources = {one.source for one in work.kept_by(self.rank)} - {self.rank}
-        targets = {one.target for one in work.sent_by(self.rank)} - {self.rank}
-        ready_there = [self._flag_of(one, READY, at) for one in targets]
-        ready_here = [self._flag(READY, at, one) for one in sources]
-        done_there = [self._flag_of(one, DONE, at) for one in sources]
-        done_here = [self._flag(DONE, at, one) for one in targets]
+        copies = [self._copy(message, buffers) for message in work.kept_by(self.rank)]
+        sources = {message.source for message in work.kept_by(self.rank)} - {self.rank}
+        targets = {message.target for message in work.sent_by(self.rank)} - {self.rank}
+        ready_there = [self._flag_of(target, READY, at) for target in targets]
+        ready_here = [self._flag(READY, at, source) for source in sources]
+        done_there = [self._flag_of(source, DONE, at) for source in sources]
+        done_here = [self._flag(DONE, at, target) for target in targets]
         runs = itertools.count(1)
 
         def enqueue(stream) -> None:
             run = next(runs)
             for flag in ready_there:
-                stream_values.write(stream.ptr, flag, run)
+                write_value(stream.ptr, flag, run)
             for flag in ready_here:
-                stream_values.wait(stream.ptr, flag, run)
+                wait_for_value(stream.ptr, flag, run)
             for copy in copies:
                 copy(stream.ptr)
             for flag in done_there:
-                stream_values.write(stream.ptr, flag, run)
+                write_value(stream.ptr, flag, run)
             for flag in done_here:
-                stream_values.wait(stream.ptr, flag, run)
+                wait_for_value(stream.ptr, flag, run)
 
         return enqueue
 
@@ -153,10 +154,10 @@ def _shown(schedule: Schedule, rank: int) -> set[str]:
     """The buffers of a rank from which others read."""
     collectives = (s.work for at, s in schedule if at == rank and isinstance(s.work, Collective))
     return {
-        one.sent.buffer
+        message.sent.buffer
         for work in collectives
-        for one in work.sent_by(rank)
-        if one.target != rank
+        for message in work.sent_by(rank)
+        if message.target != rank
     }  # fmt: skip
 
 
@@ -164,19 +165,19 @@ def _handle(array) -> np.ndarray:
     """How another process finds it: bytes."""
     from cupy.cuda import runtime
 
-    begins = stream_values.allocation_of(array.data.ptr)
+    begins = allocation_of(array.data.ptr)
     offset = (array.data.ptr - begins).to_bytes(OFFSET_BYTES, "little")
     return np.frombuffer(runtime.ipcGetMemHandle(begins) + offset, np.uint8)
 
 
-def _exchanged(everyone, schedule: Schedule, own: list[np.ndarray]) -> np.ndarray:
+def _exchanged(everyone, schedule: Schedule, handles: list[np.ndarray]) -> np.ndarray:
     """The handles of all ranks: (ranks, as many as the rank with the most has, bytes)."""
     import cupy
     from cupy.cuda import nccl
 
     most = 1 + max(len(_shown(schedule, rank)) for rank in range(schedule.ranks))
     sent = np.zeros((most, HANDLE_BYTES + OFFSET_BYTES), np.uint8)
-    sent[: len(own)] = own
+    sent[: len(handles)] = handles
     here, stream = cupy.asarray(sent), cupy.cuda.Stream.null
     kept = cupy.empty((schedule.ranks, *sent.shape), cupy.uint8)
     everyone.allGather(here.data.ptr, kept.data.ptr, here.nbytes, nccl.NCCL_UINT8, stream.ptr)
@@ -197,3 +198,50 @@ def _opened(opened: dict[bytes, int], handle: np.ndarray, rank: int, other: int)
                 f"GPU {rank} cannot map memory of GPU {other} ({error}): let NCCL move it"
             ) from None
     return opened[of_allocation] + int.from_bytes(offset, "little")
+
+
+AT_LEAST = 0  # CU_STREAM_WAIT_VALUE_GEQ: the difference, as a signed number, is not negative
+WITH_BARRIER = 0  # what the stream did before is seen by whoever sees the number
+
+
+class StreamValueError(RuntimeError):
+    """The driver refused; the message says what and with which error."""
+
+
+def write_value(stream: int, address: int, value: int) -> None:
+    """Enqueue on a stream, given by its pointer: store `value`, 32 bits, at an address.
+
+    Raises StreamValueError, as all here do.
+    """
+    _call("cuStreamWriteValue32_v2", stream, address, value, WITH_BARRIER)
+
+
+def wait_for_value(stream: int, address: int, value: int) -> None:
+    """Enqueue: go on when the 32 bits at an address of this GPU are `value`, or more."""
+    _call("cuStreamWaitValue32_v2", stream, address, value, AT_LEAST)
+
+
+def _call(name: str, stream: int, address: int, value: int, flags: int) -> None:
+    _check(name, getattr(_driver(), name)(
+        ctypes.c_void_p(stream), ctypes.c_uint64(address), ctypes.c_uint32(value),
+        ctypes.c_uint(flags),
+    ))  # fmt: skip
+
+
+def allocation_of(address: int) -> int:
+    """Where the allocation begins in which an address of GPU memory lies."""
+    base, size = ctypes.c_uint64(), ctypes.c_size_t()
+    _check("cuMemGetAddressRange_v2", _driver().cuMemGetAddressRange_v2(
+        ctypes.byref(base), ctypes.byref(size), ctypes.c_uint64(address)
+    ))  # fmt: skip
+    return base.value
+
+
+def _check(name: str, code: int) -> None:
+    if code:
+        raise StreamValueError(f"{name} failed (CUDA error {code})")
+
+
+@cache
+def _driver():
+    return ctypes.CDLL("libcuda.so.1")

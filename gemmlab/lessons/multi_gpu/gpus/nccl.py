@@ -6,9 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from gemmlab.lessons.multi_gpu.arithmetic import rows_of
-from gemmlab.lessons.multi_gpu.in_turn import Buffers
-from gemmlab.lessons.multi_gpu.steps import ALL_GATHER, BROADCAST, Collective, Part, Step
+from gemmlab.lessons.multi_gpu.in_turn import Buffers, rows_of
+from gemmlab.lessons.multi_gpu.schedule import ALL_GATHER, BROADCAST, Collective, Part, Step
 
 
 class Collectives:
@@ -24,8 +23,8 @@ class Collectives:
 
     def give_up(self) -> None:
         """End what still waits for others."""
-        for one in self._connected.values():
-            one.abort()
+        for communicator in self._connected.values():
+            communicator.abort()
 
     def close(self) -> None:
         """Nothing is held."""
@@ -47,17 +46,19 @@ def _communicate(work: Collective, rank: int, buffers: Buffers, communicator, st
         array = rows_of(buffers, part)
         return array.data.ptr, array.nbytes
 
-    if work.kind == ALL_GATHER and _one_behind_another([kept.get(one) for one in work.members]):
+    if work.kind == ALL_GATHER and _one_behind_another(
+        [kept.get(member) for member in work.members]
+    ):
         source, size = rows(sent[0].sent)
         communicator.allGather(source, rows(kept[work.members[0]])[0], size, kind, stream.ptr)
         return
     nccl.groupStart()
     if work.kind in (ALL_GATHER, BROADCAST):
-        for root in sorted({one.source for one in work.messages}):
+        for root in sorted({message.source for message in work.messages}):
             if root == rank:
                 source, size = rows(sent[0].sent)
-                own = rows(kept[rank])[0] if rank in kept else source
-                communicator.broadcast(source, own, size, kind, me, stream.ptr)
+                into = rows(kept[rank])[0] if rank in kept else source
+                communicator.broadcast(source, into, size, kind, me, stream.ptr)
             else:
                 target, size = rows(kept[root])
                 index = work.members.index(root)

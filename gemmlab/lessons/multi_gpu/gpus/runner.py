@@ -14,15 +14,20 @@ from typing import Any
 import numpy as np
 
 from gemmlab.cuda.device import NoGpu, require_gpu
-from gemmlab.lessons.multi_gpu import rank_sum
-from gemmlab.lessons.multi_gpu.arithmetic import ByKernel, rows_of, to_host
+from gemmlab.lessons.multi_gpu.gpus import rank_sum
 from gemmlab.lessons.multi_gpu.gpus.dma_engines import DmaEngines
 from gemmlab.lessons.multi_gpu.gpus.nccl import Collectives
-from gemmlab.lessons.multi_gpu.in_turn import Buffers, gathered, placed
+from gemmlab.lessons.multi_gpu.gpus.team import RankFailed, Reporter, run_ranks
+from gemmlab.lessons.multi_gpu.in_turn import Buffers, ByKernel, gathered, placed, rows_of, to_host
 from gemmlab.lessons.multi_gpu.order import require_sound
-from gemmlab.lessons.multi_gpu.ranks import ScheduleError
-from gemmlab.lessons.multi_gpu.steps import COPIES, Collective, Product, Schedule, Step
-from gemmlab.lessons.multi_gpu.team import RankFailed, Reporter, run_ranks
+from gemmlab.lessons.multi_gpu.schedule import (
+    COPIES,
+    Collective,
+    Product,
+    Schedule,
+    ScheduleError,
+    Step,
+)
 from gemmlab.lessons.multi_gpu.timeline import Ran, Timeline, kind_of
 
 LIMIT_S = 30.0  # for each step
@@ -103,10 +108,13 @@ def run(
     ids = {members: nccl.get_unique_id() for members in _groups(jobs)}
     arguments = []
     for rank in range(count):
-        own = [[step for unit in one for at, step in unit if at == rank] for one in units]
-        arguments.append((rank, jobs, own, arithmetic, ids, limit_s))
-    found = run_ranks(_rank, arguments, limit_s)
-    names = {name for _, name in found}
+        steps = [
+            [step for unit in units_of_job for at, step in unit if at == rank]
+            for units_of_job in units
+        ]
+        arguments.append((rank, jobs, steps, arithmetic, ids, limit_s))
+    by_rank = run_ranks(_rank, arguments, limit_s)
+    names = {name for _, name in by_rank}
     if len(names) > 1:
         raise RankFailed(
             f"the ranks have GPUs of {len(names)} kinds: {', '.join(sorted(names))}. All have "
@@ -115,7 +123,7 @@ def run(
         )
     source = f"Measured on {count} × {names.pop()}, by events"
     return [
-        _measured(job, [results[at] for results, _ in found], arithmetic, source)
+        _measured(job, [results[at] for results, _ in by_rank], arithmetic, source)
         for at, job in enumerate(jobs)
     ]
 
@@ -126,7 +134,7 @@ def _measured(job: Job, of_ranks: list, arithmetic, source: str) -> Measured:
     if job.A is not None:
         C = gathered(job.schedule, list(buffers), arithmetic())
     timelines = (
-        Timeline(job.schedule, tuple(ran for own in each for ran in own), source)
+        Timeline(job.schedule, tuple(ran for of_rank in each for ran in of_rank), source)
         for each in zip(*runs, strict=True)
     )
     return Measured(C, tuple(timelines))
@@ -154,20 +162,20 @@ def _rank(reporter: Reporter, rank: int, jobs: Sequence[Job], steps: list[list[S
         require_memory(job.schedule, rank, by)
     reporter.step(CONNECTING)
     connected = {
-        members: nccl.NcclCommunicator(len(members), one, members.index(rank))
-        for members, one in ids.items()
+        members: nccl.NcclCommunicator(len(members), unique, members.index(rank))
+        for members, unique in ids.items()
         if rank in members
     }
     results = [
-        _run_job(reporter, rank, job, own, by, connected, limit_s)
-        for job, own in zip(jobs, steps, strict=True)
+        _run_job(reporter, rank, job, rank_steps, by, connected, limit_s)
+        for job, rank_steps in zip(jobs, steps, strict=True)
     ]
-    for one in connected.values():
-        one.destroy()
+    for unique in connected.values():
+        unique.destroy()
     return results, cupy.cuda.runtime.getDeviceProperties(rank)["name"].decode()
 
 
-def _run_job(reporter: Reporter, rank: int, job: Job, own: list[Step], by: ByKernel,
+def _run_job(reporter: Reporter, rank: int, job: Job, rank_steps: list[Step], by: ByKernel,
              connected: dict, limit_s: float):  # fmt: skip
     import cupy
 
@@ -178,7 +186,7 @@ def _run_job(reporter: Reporter, rank: int, job: Job, own: list[Step], by: ByKer
         buffers = placed(job.schedule, rank, by, job.A, job.B)
     cupy.cuda.Device().synchronize()
     moves = _moves(rank, job, buffers, connected)
-    streams = OnStreams(rank, job.schedule, own, by, buffers, moves, connected)
+    streams = OnStreams(rank, job.schedule, rank_steps, by, buffers, moves, connected)
     runs = []
     for _ in range(job.repeats + 1):
         streams.enqueue()
@@ -206,14 +214,14 @@ def require_memory(schedule: Schedule, rank: int, by: ByKernel) -> None:
     """Raises RankFailed where the buffers of this rank do not fit on its GPU, now."""
     from cupy.cuda import runtime
 
-    free, whole = runtime.memGetInfo()
+    free, total = runtime.memGetInfo()
     needed = sum(
-        one.rows * one.columns * by.element(one.matrix).bytes
-        for one in schedule.buffers[rank].values()
+        buffer.rows * buffer.columns * by.element(buffer.matrix).bytes
+        for buffer in schedule.buffers[rank].values()
     )
     if needed + SPARE_BYTES > free:
         raise RankFailed(
-            f"GPU {rank} has {free / 1e9:.1f} of {whole / 1e9:.1f} GB free, and this rank needs "
+            f"GPU {rank} has {free / 1e9:.1f} of {total / 1e9:.1f} GB free, and this rank needs "
             f"{needed / 1e9:.1f} GB and {SPARE_BYTES / 1e9:.1f} GB to spare. End what else runs "
             "there, or take a smaller product or more ranks: all ranks hold parts of one size, so "
             "the GPU with the least memory counts"
@@ -225,8 +233,8 @@ def _random(schedule: Schedule, rank: int, by: ByKernel) -> Buffers:
     import cupy
 
     buffers = {
-        name: by.empty(one.rows, one.columns, one.matrix)
-        for name, one in schedule.buffers[rank].items()
+        name: by.empty(buffer.rows, buffer.columns, buffer.matrix)
+        for name, buffer in schedule.buffers[rank].items()
     }
     random = cupy.random.RandomState(1 + rank)
     for held in schedule.inputs:
@@ -242,17 +250,17 @@ def _random(schedule: Schedule, rank: int, by: ByKernel) -> Buffers:
 class OnStreams:
     """The steps of a rank on its GPU's streams."""
 
-    def __init__(self, rank: int, schedule: Schedule, own: list[Step], by: ByKernel,
+    def __init__(self, rank: int, schedule: Schedule, rank_steps: list[Step], by: ByKernel,
                  buffers: Buffers, moves: Collectives | DmaEngines, connected: dict):  # fmt: skip
         import cupy
 
-        self._cupy, self.rank, self.own, self._moves = cupy, rank, own, moves
+        self._cupy, self.rank, self.own, self._moves = cupy, rank, rank_steps, moves
         self._streams = {
             name: cupy.cuda.Stream(non_blocking=True, priority=PRIORITY.get(name, 0))
             for name in dict.fromkeys([*schedule.streams, COPIES])
         }
         self._connected, self._everyone = connected, _everyone(schedule)
-        self._do = {step.name: self._prepared(step, by, buffers) for step in own}
+        self._do = {step.name: self._prepared(step, by, buffers) for step in rank_steps}
         self._meeting = cupy.zeros(1, np.float32)
         self._begun, self._ran = None, []
 
@@ -313,7 +321,7 @@ class OnStreams:
             with self._streams[step.stream]:  # whose workspaces it takes
                 multiply = by.prepared(a, b, c, work.add)
             return lambda stream: multiply()
-        terms, into = [rows_of(buffers, one) for one in work.terms], rows_of(buffers, work.into)
+        terms, into = [rows_of(buffers, term) for term in work.terms], rows_of(buffers, work.into)
         add = rank_sum.prepared(terms, into, by.element("C"), by.kernel.target.sm_count)
         return lambda stream: add()
 
@@ -337,3 +345,68 @@ def ended(event, limit_s: float) -> bool:
             return False
         time.sleep(POLL_S)
     return True
+
+
+def link_rates(ranks: int, size: int = 2**29, repeats: int = 9, limit_s: float = LIMIT_S):
+    """Bytes a second of the link, from a sum over all ranks and from a copy between two GPUs.
+
+    Of a sum of n bytes over p ranks each must send and receive 2 (p - 1)/p · n. A pair of lists,
+    a number for each repeat. Raises NoGpu, NotEnoughGpus, RankFailed.
+    """
+    require_gpus(ranks)
+    from cupy.cuda import nccl
+
+    unique = nccl.get_unique_id()
+    arguments = [(rank, ranks, unique, size, repeats, limit_s) for rank in range(ranks)]
+    return run_ranks(_link_of_rank, arguments, limit_s)[0]
+
+
+def _link_of_rank(reporter: Reporter, rank: int, ranks: int, unique, size: int, repeats: int,
+                  limit_s: float):  # fmt: skip
+    import cupy
+    from cupy.cuda import nccl, runtime
+
+    cupy.cuda.Device(rank).use()
+    reporter.step(CONNECTING)
+    communicator = nccl.NcclCommunicator(ranks, unique, rank)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    numbers = cupy.ones(size // 4, np.float32)
+
+    def add() -> None:
+        at = numbers.data.ptr
+        communicator.allReduce(at, at, numbers.size, nccl.NCCL_FLOAT32, nccl.NCCL_MAX, stream.ptr)
+
+    reporter.step("all-reduce")
+    moved = 2 * (ranks - 1) / ranks * numbers.nbytes
+    summed = [moved / ms * 1e3 for ms in _times_ms(add, stream, repeats, limit_s)]
+    copied = []
+    if rank == 0 and ranks > 1:
+        with cupy.cuda.Device(1):
+            there = cupy.empty_like(numbers)
+        if runtime.deviceCanAccessPeer(0, 1):  # else the copy goes by way of the host
+            runtime.deviceEnablePeerAccess(1)
+        reporter.step("peer copy")
+
+        def copy() -> None:
+            runtime.memcpyPeerAsync(
+                there.data.ptr, 1, numbers.data.ptr, 0, numbers.nbytes, stream.ptr
+            )
+
+        copied = [numbers.nbytes / ms * 1e3 for ms in _times_ms(copy, stream, repeats, limit_s)]
+    communicator.destroy()
+    return summed, copied
+
+
+def _times_ms(start: Callable[[], None], stream, repeats: int, limit_s: float) -> list[float]:
+    """Of each of `repeats`, after one to warm up. Raises RankFailed for one that does not end."""
+    import cupy
+
+    times = []
+    for _ in range(repeats + 1):
+        begin = stream.record()
+        start()
+        end = stream.record()
+        if not ended(end, limit_s):
+            raise RankFailed(f"it did not end in {limit_s:g} s")
+        times.append(cupy.cuda.get_elapsed_time(begin, end))
+    return times[1:]

@@ -6,7 +6,7 @@ import pandas
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from gemmlab.lessons.tma_wgmma.block_phases import PHASES
+from gemmlab.lessons.tma_wgmma.tables import PHASES
 from gemmlab.plots import style
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import LARGE, MARGIN, NORMAL, SMALL, WIDTH, styled

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from gemmlab.lessons.warp_specialized.register_budget import Share
+from gemmlab.lessons.warp_specialized.tables import Share
 from gemmlab.plots import style
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import LARGE, MARGIN, NORMAL, SMALL, WIDTH, styled

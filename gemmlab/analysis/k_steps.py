@@ -1,0 +1,320 @@
+"""One block's way along K, frame by frame, made from its trace alone.
+
+What happens between two barriers may happen in any order, so that is a frame: what a block loads,
+what lies in shared memory at its end, what was read of it, and how far its sums are. A kernel
+without shared memory has no barriers; a frame of it is a stretch along K. C is written in a frame
+of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from gemmlab.analysis.block_replay import COPY, KEEP, LOAD, NOTHING, OUT, READ, WRITE, Move, Played
+from gemmlab.kernel.trace import Trace
+
+STRETCH = 16  # along K, where no barriers part the way
+NAMES = ("A", "B")
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What one block does in a stretch of its way along K, and how things stand at its end.
+
+    Dictionaries have the keys "A", of shape (M, K), and "B", of shape (K, N).
+
+    `loaded`: bool, elements that the block loaded from global memory in this frame. `stored`: bool,
+    those that it stored from registers into shared memory. `read`: bool, those that threads took
+    for products: from shared memory or, where there is none, from global memory. `kept`: int, the
+    buffer of shared memory in which the element lies at the end, or NOTHING. `arriving`: bool,
+    loaded or copied, but not there yet at the end.
+    `memory`: int (words,), the element in each word of shared memory, numbered through A and then
+    B, or NOTHING; those that are arriving included. `sums`: bool (words,), where sums lie on their
+    way to C; what is left of a tile that they overwrote is no tile, and NOTHING. `done`: int
+    (M, N), of each sum of the block, how many of its K products have had both elements read.
+    `written`: bool (M, N), of C.
+    """
+
+    trace: Trace
+    block: tuple[int, int, int]
+    number: int
+    frames: int
+    loaded: dict[str, np.ndarray]
+    stored: dict[str, np.ndarray]
+    read: dict[str, np.ndarray]
+    kept: dict[str, np.ndarray]
+    arriving: dict[str, np.ndarray]
+    memory: np.ndarray
+    sums: np.ndarray
+    mine: np.ndarray  # bool (M, N), the block's elements of C
+    done: np.ndarray
+    written: np.ndarray
+
+    @property
+    def buffers(self) -> int:
+        """How many buffers of shared memory hold a tile at the end."""
+        return len(
+            {int(buffer) for kept in self.kept.values() for buffer in np.unique(kept)} - {NOTHING}
+        )
+
+    @cached_property
+    def products(self) -> tuple[int, int]:
+        """The fewest and the most products that are done, over the block's sums."""
+        done = self.done[self.mine]
+        return (int(done.min()), int(done.max())) if done.size else (0, 0)
+
+    @property
+    def progress(self) -> str:
+        """ "48 of 64 products", of each sum."""
+        low, high = self.products
+        some = f"{low}" if low == high else f"{low} to {high}"
+        return f"{some} of {self.trace.k} products"
+
+    @property
+    def actions(self) -> list[str]:
+        """What happens in the frame, in a word each: "load", "store", "multiply", "write C".
+
+        What is loaded and stored in the same frame is said to be loaded.
+        """
+        happens = {
+            "load": any(mask.any() for mask in self.loaded.values()),
+            "store": any(mask.any() for mask in self._only_stored().values()),
+            "multiply": any(mask.any() for mask in self.read.values()),
+            "write C": self.written.any(),
+        }
+        return [word for word, does in happens.items() if does]
+
+    @property
+    def caption(self) -> str:
+        """All of it in two sentences."""
+        parts = []
+        if "load" in self.actions:
+            parts.append(f"loads {_elements(self.loaded)}")
+        if "store" in self.actions:
+            parts.append(f"stores {_elements(self._only_stored())} from registers")
+        if "multiply" in self.actions:
+            parts.append(f"multiplies {_elements(self.read)}")
+        if "write C" in self.actions:
+            parts.append(f"writes its {int(self.written.sum()):,} elements of C")
+        what = " and ".join(parts)
+        after = [f"each sum has {self.progress}"]
+        if any((elements != NOTHING).any() for elements in self.kept.values()):
+            after.append(f"{_elements(self._there())} lie in shared memory")
+        if any(elements.any() for elements in self.arriving.values()):
+            after.append(f"{_elements(self.arriving)} are on their way")
+        return f"Block {self.block} {what}. Then {'; '.join(after)}."
+
+    def _only_stored(self) -> dict[str, np.ndarray]:
+        return {name: stored & ~self.loaded[name] for name, stored in self.stored.items()}
+
+    def _there(self) -> dict[str, np.ndarray]:
+        return {name: kept != NOTHING for name, kept in self.kept.items()}
+
+
+def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0)) -> list[Frame]:
+    """The frames of one block, in their order.
+
+    Barriers are those that each warp executed, found in its instructions. An asynchronous copy
+    counts as arrived at the end of the frame before its first read: it is then that its warp has
+    waited for it. A product counts as done once both of its elements have been read.
+
+    Raises TypeError for anything but a trace, LaunchError for a block that is not there, and
+    ValueError where threads seem to read what their elements of C do not need, and for a kernel
+    with mbarriers, whose warps take no steps together.
+    """
+    if not isinstance(trace, Trace):
+        raise TypeError(f"steps takes a trace, as kernel.trace(m, n, k) gives, not {trace!r}.")
+    if any(
+        instruction.opcode.startswith("mbarrier.")
+        for instruction in trace.run.instructions(tuple(block), 0)
+    ):
+        raise ValueError(
+            f"steps: the warps of {trace.kernel_name} wait for mbarriers, each at its own time: "
+            "there are no steps that a whole block takes together."
+        )
+    played = Played.of(trace, tuple(block))
+    in_shared = bool(played.reads)
+    if in_shared:
+        played.require_reads("steps")
+    groups = _groups(played, in_shared)
+    takes = READ if in_shared else LOAD
+    starts = _buffers(played)
+    memory = np.full(played.shared_words, NOTHING)
+    unread = np.zeros(len(memory), bool)  # copied, not known to have arrived
+    sums = unread.copy()
+    buffer = _buffer_of_words(starts, len(memory))
+    reads = [_words(group, READ, len(memory)) for group in [*groups, []]]
+    seen = np.zeros(trace.m * trace.k + trace.k * trace.n, bool)
+    in_registers = seen.copy()
+    written = np.zeros(trace.m * trace.n, bool)
+    mine = played.owner != NOTHING
+    frames = []
+    for number, group in enumerate(groups):
+        for move in group:
+            active = move.elements != NOTHING
+            if move.kind in (KEEP, COPY):
+                lanes = move.access.active
+                memory[move.words[lanes]] = move.elements[lanes]
+                unread[move.words[lanes]] = move.kind == COPY
+                sums[move.words[lanes]] = False
+                in_registers[move.elements[active]] = False
+            elif move.kind == LOAD:
+                in_registers[move.elements[active]] = in_shared
+            elif move.kind == OUT:
+                sums[move.words[move.access.active]] = True
+            elif move.kind == WRITE:
+                written[move.elements[active]] = True
+        memory[np.isin(buffer, buffer[sums])] = NOTHING
+        read = _taken(played, group, takes)
+        seen |= read
+        unread &= ~(reads[number] | reads[number + 1])
+        held = memory[~unread & (memory != NOTHING)]
+        on_way = in_registers.copy()
+        on_way[memory[unread & (memory != NOTHING)]] = True
+        a, b = played.split(seen)
+        frames.append(
+            Frame(
+                trace=trace,
+                block=tuple(block),
+                number=number,
+                frames=len(groups),
+                loaded=_named(played, _taken(played, group, LOAD)),
+                stored=_named(played, _taken(played, group, KEEP)),
+                read=_named(played, read),
+                kept=_named(played, _in_buffers(played, memory, held, starts)),
+                arriving=_named(played, on_way),
+                memory=memory.copy(),
+                sums=sums.copy(),
+                mine=mine,
+                done=np.where(mine, a.astype(np.float32) @ b.astype(np.float32), 0).astype(
+                    np.int32
+                ),
+                written=written.reshape(mine.shape).copy(),
+            )
+        )
+    return frames
+
+
+# ---- where frames begin --------------------------------------------------------------------------
+
+
+def _groups(played: Played, in_shared: bool) -> list[list[Move]]:
+    """The moves of each frame, in the order of execution."""
+    phases = _phases(played) if in_shared else None
+    keyed: dict[tuple[int, int], list[Move]] = {}
+    for move in played.moves:
+        writes = move.kind == WRITE
+        if phases is not None:
+            key = (phases[id(move.access)], int(writes))
+        else:
+            key = (played.trace.k if writes else played.along(move.elements).max() // STRETCH, 0)
+        keyed.setdefault(key, []).append(move)
+    groups: list[list[Move]] = []
+    empty: list[Move] = []  # sums on their way through shared memory: they go with what follows
+    for key in sorted(keyed):
+        empty += keyed[key]
+        if any(move.moves_elements for move in keyed[key]):
+            groups.append(empty)
+            empty = []
+    return groups
+
+
+def _phases(played: Played) -> dict[int, int]:
+    """{id of an access: how many barriers its warp had passed before}."""
+    phases = {}
+    for warp in {move.warp for move in played.moves}:
+        passed = 0
+        for step in played.trace.run.instructions(played.block, warp):
+            for access in step.accesses:
+                phases[id(access)] = passed
+            if step.opcode.startswith(("bar.", "barrier.")) and ".warp." not in step.opcode:
+                passed += 1
+    return phases
+
+
+# ---- what lies where -----------------------------------------------------------------------------
+
+
+def _words(group: Iterable[Move], kind: str, words: int) -> np.ndarray:
+    """bool (words,): which words of shared memory these moves of a kind touch."""
+    touched = np.zeros(words, bool)
+    for move in group:
+        if move.kind == kind:
+            touched[move.words[move.access.active]] = True
+    return touched
+
+
+def _taken(played: Played, group: Iterable[Move], kind: str) -> np.ndarray:
+    """bool: which elements of A and then of B these moves of a kind moved."""
+    trace = played.trace
+    taken = np.zeros(trace.m * trace.k + trace.k * trace.n, bool)
+    for move in group:
+        if move.kind == kind:
+            taken[move.elements[move.elements != NOTHING]] = True
+    return taken
+
+
+def _buffers(played: Played) -> dict[str, np.ndarray]:
+    """For A and B, the first word of each buffer: the lowest that a tile along K was kept in."""
+    first_of_b = played.trace.m * played.trace.k
+    step = played.trace.settings.get("BK", played.trace.k)
+    lowest: dict[tuple[str, int], int] = {}
+    for move in played.moves:
+        if move.kind not in (KEEP, COPY):
+            continue
+        tiles = played.along(move.elements) // step
+        for name in NAMES:
+            inside = (move.elements != NOTHING) & ((move.elements >= first_of_b) == (name == "B"))
+            for tile in np.unique(tiles[inside]):
+                low = int(move.words[inside & (tiles == tile)].min())
+                lowest[name, tile] = min(lowest.get((name, tile), low), low)
+    return {
+        name: np.unique([low for (of, _), low in lowest.items() if of == name]) for name in NAMES
+    }
+
+
+def _buffer_of_words(starts: dict[str, np.ndarray], words: int) -> np.ndarray:
+    """int (words,): a number for the buffer of A or of B that each word of shared memory is in."""
+    return np.searchsorted(
+        np.unique(np.concatenate(list(starts.values()))), np.arange(words), "right"
+    )
+
+
+def _in_buffers(played: Played, memory, held, starts: dict[str, np.ndarray]) -> np.ndarray:
+    """int: of each element of A and then of B its buffer, NOTHING for those that are not `held`."""
+    first_of_b = played.trace.m * played.trace.k
+    buffer_of = np.full(first_of_b + played.trace.k * played.trace.n, NOTHING, np.int8)
+    there = np.zeros(len(buffer_of), bool)
+    there[held] = True
+    words = np.flatnonzero(memory != NOTHING)
+    elements = memory[words]
+    for name in NAMES:
+        of_matrix = (elements >= first_of_b) == (name == "B")
+        buffers = np.searchsorted(starts[name], words[of_matrix], side="right") - 1
+        buffer_of[elements[of_matrix]] = buffers
+    return np.where(there, buffer_of, NOTHING)
+
+
+def _named(played: Played, values: np.ndarray) -> dict[str, np.ndarray]:
+    return dict(zip(NAMES, played.split(values), strict=True))
+
+
+def _elements(masks: dict[str, np.ndarray]) -> str:
+    """ "k 0 to 63 of A and B", or each for itself where they differ."""
+    ks = {name: _ks(masks[name].any(axis=0 if name == "A" else 1)) for name in NAMES}
+    there = {name: words for name, words in ks.items() if words}
+    if len(set(there.values())) == 1:
+        return f"{next(iter(there.values()))} of {' and '.join(there)}"
+    return " and ".join(f"{words} of {name}" for name, words in there.items())
+
+
+def _ks(touched: np.ndarray) -> str:
+    """ "k 0 to 7", "k 0 to 7 and 16 to 23", "k 4"; empty where there are none."""
+    edges = np.flatnonzero(np.diff(np.r_[0, touched.astype(int), 0]))
+    runs = zip(edges[::2], edges[1::2] - 1, strict=True)
+    words = [f"{first}" if first == last else f"{first} to {last}" for first, last in runs]
+    return f"k {' and '.join(words)}" if words else ""

@@ -1,0 +1,224 @@
+"""What a search looks through: settings, their recorded times, and who is whose neighbour.
+
+Two settings are neighbours where one parameter has the next value that is legal there, the others
+being equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from gemmlab import ladder
+from gemmlab.ladder import Constraint, Problem, Rung, Settings
+from gemmlab.records import tuning
+from gemmlab.records.registry import NoRecord
+from gemmlab.records.tuning import sizes_of
+
+Point = tuple[int, ...]
+"""The values of the tuned parameters, in their order: settings without what is computed."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """The legal settings of a rung for a problem, as a search sees them.
+
+    `values`: of each tuned parameter those that are legal by themselves. `fixed`: of the others,
+    which say what is computed, the value. `restrictions`: the ladder's constraints, under which
+    values go together. `among`: only these points, where others are not known; all if None.
+    """
+
+    rung: Rung
+    problem: Problem
+    values: dict[str, Point]
+    fixed: Settings
+    restrictions: tuple[Constraint, ...]
+    among: frozenset[Point] | None = field(default=None, repr=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the tuned parameters."""
+        return tuple(self.values)
+
+    @property
+    def every(self) -> int:
+        """How many combinations there were without restrictions."""
+        count = 1
+        for values in self.values.values():
+            count *= len(values)
+        return count
+
+    def settings(self, point: Point) -> Settings:
+        """All parameters of the rung, as a point sets them."""
+        given = dict(zip(self.names, point, strict=True)) | self.fixed
+        return {name: int(given[name]) for name in self.rung.defaults}
+
+    def point(self, settings: Settings) -> Point:
+        """Where settings lie in the space."""
+        return tuple(int(settings[name]) for name in self.names)
+
+    def legal(self) -> list[Point]:
+        """Every point that meets the restrictions, in the ladder's order."""
+        points = map(self.point, ladder.tuned_settings(self.rung, self.fixed))
+        return [point for point in points if self.among is None or point in self.among]
+
+
+def space_of(name: str, shape: tuple[int, ...], among: Iterable[Point] | None = None) -> Space:
+    """The space of the rung `name` at a shape (M, N, K), or (M, N, K, batch).
+
+    Raises LadderError for a name that is not there, and IllegalSetting for no shape.
+    """
+    rung = ladder.find(name)
+    families = ()
+    if rung.families:
+        families = (Constraint("choices that go together", lambda s: _of_no_family(rung, s)),)
+    return Space(
+        rung=rung,
+        problem=Problem(*sizes_of(tuple(shape))),
+        values={p.name: p.legal for p in rung.parameters if p.tuned},
+        fixed={p.name: p.default for p in rung.parameters if not p.tuned},
+        restrictions=(*families, *rung.constraints),
+        among=None if among is None else frozenset(among),
+    )
+
+
+def _of_no_family(rung: Rung, settings: Settings) -> str | None:
+    if any(family.items() <= settings.items() for family in rung.families):
+        return None
+    return f"is not among the {len(rung.families)} choices that go together"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Times of all points of a space, in milliseconds, where and when they were measured."""
+
+    space: Space
+    times_ms: dict[Point, float]
+    gpu: str
+    recorded: str  # ISO date and time, UTC, of the last of them
+
+    @property
+    def best_ms(self) -> float:
+        return min(self.times_ms.values())
+
+    @property
+    def best(self) -> Point:
+        """The fastest point."""
+        return min(self.times_ms, key=self.times_ms.__getitem__)
+
+    def share(self, point: Point) -> float:
+        """Of the speed of the fastest point, 0 to 1."""
+        return self.best_ms / self.times_ms[point]
+
+    @property
+    def source(self) -> str:
+        """Where the times come from, for the foot of a figure."""
+        return f"{self.gpu}, recorded {self.recorded[:10]}"
+
+
+def recorded(name: str, shape: tuple[int, ...]) -> Recorded:
+    """The sweep of the rung `name` at a shape (M, N, K); its space has the recorded points alone.
+
+    Raises LadderError, NoRecord where the rung or the shape is not recorded, and StaleRecord.
+    """
+    rung = ladder.find(name)
+    rows = tuning.at(tuning.recorded(name), shape)
+    space = space_of(name, shape)
+    times = {
+        space.point({parameter.name: row[parameter.name] for parameter in rung.parameters}): float(
+            row["time_ms"]
+        )
+        for row in rows.to_dict("records")
+    }
+    first = rows.iloc[0]
+    return Recorded(
+        space_of(name, shape, times), times, str(first["gpu"]), str(rows["recorded"].max())
+    )
+
+
+def coverage(names: tuple[str, ...], shape: tuple[int, int, int] = tuning.SHAPES[0]):
+    """pandas.DataFrame: how much of each rung's space is recorded at a shape (M, N, K).
+
+    Columns: rung, combinations (of all values), legal, recorded, best TFLOP/s, median share of it.
+    A rung whose sweep is not recorded has a "not yet" in place of these. Raises LadderError.
+    """
+    import pandas
+
+    rows = []
+    for name in names:
+        space = space_of(name, shape)
+        row = {
+            "rung": name, "parameters": len(space.names), "combinations": space.every,
+            "legal": len(space.legal()), "recorded": "not yet", "best TFLOP/s": "",
+            "median of it": "",
+        }  # fmt: skip
+        try:
+            known = recorded(name, shape)
+        except NoRecord:
+            rows.append(row)
+            continue
+        shares = sorted(map(known.share, known.times_ms))
+        row["recorded"] = str(len(known.times_ms))
+        row["best TFLOP/s"] = f"{Problem(*shape).flop / known.best_ms / 1e9:.1f}"
+        row["median of it"] = f"{100 * shares[len(shares) // 2]:.0f} %"
+        rows.append(row)
+    return pandas.DataFrame(rows)
+
+
+@dataclass(frozen=True)
+class Landscape:
+    """Of each recorded point its neighbours, and where going to the fastest of them ends."""
+
+    known: Recorded
+    neighbours: dict[Point, tuple[Point, ...]]
+    ends: dict[Point, Point]
+
+    @property
+    def valleys(self) -> list[Point]:
+        """Points that no neighbour is faster than, the fastest first."""
+        return sorted(set(self.ends.values()), key=self.known.times_ms.__getitem__)
+
+    def basin(self, valley: Point) -> int:
+        """How many points end there."""
+        return sum(end == valley for end in self.ends.values())
+
+
+def landscape(known: Recorded) -> Landscape:
+    """The neighbours of every recorded point, and the valley that each leads down to."""
+    there = known.times_ms
+    near = {point: neighbours(known.space, point, there) for point in there}
+    ends = {}
+    for point in there:
+        at = point
+        while (down := min((at, *near[at]), key=there.__getitem__)) != at:
+            at = down
+        ends[point] = at
+    return Landscape(known, near, ends)
+
+
+def neighbours(space: Space, point: Point, among) -> tuple[Point, ...]:
+    """Of a point those in `among` that differ in one parameter, by the next value up or down that
+    is there."""
+    near = []
+    for at, values in enumerate(space.values.values()):
+        place = values.index(point[at])
+        for others in (values[place + 1 :], values[:place][::-1]):
+            steps = ((*point[:at], value, *point[at + 1 :]) for value in others)
+            near += [step for step in steps if step in among][:1]
+    return tuple(near)
+
+
+def shares(known: Recorded) -> list[float]:
+    """Of every point the share of the fastest's speed, 0 to 1, the best first."""
+    return sorted(map(known.share, known.times_ms), reverse=True)
+
+
+def best_by_two(known: Recorded, down: str, across: str) -> dict[tuple[int, int], float]:
+    """For values of two parameters the best share that the others allow; nothing where no point
+    is legal."""
+    rows, columns = known.space.names.index(down), known.space.names.index(across)
+    best: dict[tuple[int, int], float] = {}
+    for point in known.times_ms:
+        cell = point[rows], point[columns]
+        best[cell] = max(best.get(cell, 0.0), known.share(point))
+    return best

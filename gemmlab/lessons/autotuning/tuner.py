@@ -1,0 +1,351 @@
+"""Kernel Tuner's strategies on a space: replayed from known times, or measuring what they ask for.
+
+Kernel Tuner (van Werkhoven, Future Generation Computer Systems 90, 2019) has the strategies. It
+gets the space, the ladder's constraints as restrictions, and a cache file with the times that are
+known, which its simulation mode answers from. What the file lacks is measured by the function that
+is given: compiling, the gate and timing stay those of this package, for Kernel Tuner's own cannot
+launch a rung that takes tensor maps or several kernels.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from gemmlab.ladder import Constraint, IllegalSetting, Settings
+from gemmlab.lessons.autotuning.space import Point, Recorded, Space
+
+if TYPE_CHECKING:
+    import numpy
+    import pandas
+
+Times = Mapping[Point, float | None]
+"""Milliseconds of points; None of one that fails: it does not compile, launch or pass."""
+
+FAILED = "RuntimeFailedConfig"  # as Kernel Tuner's cache files name it
+FIRST = 10  # points: of the genetic search's population, and of the Bayesian one's first guesses
+
+
+class NoTuner(ImportError):
+    """Kernel Tuner is not installed."""
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """One of Kernel Tuner's strategies: its name there, its options, what it does, in a clause."""
+
+    name: str
+    options: dict[str, Any]
+    what: str
+
+
+STRATEGIES = {
+    "exhaustive": Strategy("brute_force", {}, "every legal setting, in order"),
+    "random": Strategy("random_sample", {}, "settings drawn at random"),
+    "genetic": Strategy(
+        "genetic_algorithm", {"popsize": FIRST, "mutation_chance": 10},
+        "pairs of good settings are crossed, and some of their children changed",
+    ),
+    "annealing": Strategy(
+        "simulated_annealing", {},
+        "steps to neighbours; a slower one is taken too, more rarely as time goes on",
+    ),
+    "basin-hopping": Strategy(
+        "basinhopping", {}, "down the slope from a point, then a jump and down again"
+    ),
+    "bayesian": Strategy(
+        "bayes_opt",  # by its defaults it takes no seed, and goes by how long its own steps take
+        {"popsize": FIRST, "samplingmethod": "random", "method": "multi-advanced"},
+        "a Gaussian process guesses all times from those measured, and says what to try next",
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Search:
+    """What a search evaluated, each point once and in order, with its time; None if it failed."""
+
+    space: Space
+    strategy: str
+    seed: int
+    evaluated: tuple[tuple[Point, float | None], ...]
+
+    def best_so_far(self) -> list[float]:
+        """After each evaluation the lowest time, in milliseconds; infinite before the first."""
+        best, times = float("inf"), []
+        for _, time_ms in self.evaluated:
+            best = min(best, float("inf") if time_ms is None else time_ms)
+            times.append(best)
+        return times
+
+    @property
+    def best(self) -> tuple[Settings, float]:
+        """The fastest settings that it met, and their time. Raises ValueError if all failed."""
+        passed = [evaluation for evaluation in self.evaluated if evaluation[1] is not None]
+        if not passed:
+            raise ValueError(f"none of the {len(self.evaluated)} settings passed")
+        point, time_ms = min(passed, key=lambda evaluation: evaluation[1])
+        return self.space.settings(point), time_ms
+
+
+def replay(known: Recorded, strategy: str, budget: int, seed: int = 0) -> Search:
+    """A search through recorded times: no GPU is asked.
+
+    Raises IllegalSetting for a strategy that is not there or a budget below 1, NoTuner.
+    """
+    return search(known.space, strategy, budget, seed, known.times_ms)
+
+
+def search(
+    space: Space,
+    strategy: str | Any,
+    budget: int,
+    seed: int = 0,
+    known: Times | None = None,
+    measure: Callable[[Point], float | None] | None = None,
+    evaluated: Callable[[], None] = lambda: None,
+) -> Search:
+    """Look for the fastest point with at most `budget` evaluations of different points.
+
+    strategy: a name of STRATEGIES, or an object as Kernel Tuner takes one, with a method
+    tune(searchspace, runner, options). known: times that need not be measured. measure: what
+    gives the milliseconds of others, None for a point that fails; without it all must be known.
+    evaluated: called after each evaluation.
+
+    The same seed and the same times give the same search. Raises IllegalSetting for a strategy
+    that is not there or a budget below 1, NoTuner.
+    """
+    require_budget(budget)
+    tuner = _kernel_tuner()
+    name, chosen, options = type(strategy).__name__, strategy, {}
+    if isinstance(strategy, str):
+        name, named = strategy, require_strategy(strategy)
+        chosen, options = tuner.interface.strategy_map[named.name], dict(named.options)
+    if name != "exhaustive":  # which takes no budget there
+        options["max_fevals"] = min(budget, len(space.legal()))
+    watched = _Watched(chosen, space, budget, measure, evaluated)
+    with tempfile.TemporaryDirectory() as folder, _seeded(seed), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that none of the parameters is named block_size_x
+        path = write_cache(Path(folder) / "known.json", space, known or {})
+        tuner.tune_kernel(
+            space.rung.name, "", space.problem.shape, [], _lists(space), lang="CUDA", quiet=True,
+            restrictions=restrictions(space), cache=str(path), simulation_mode=True,
+            strategy=watched, strategy_options=options,
+        )  # fmt: skip
+    return Search(space, name, seed, tuple(watched.found.items()))
+
+
+def require_strategy(name: str) -> Strategy:
+    """The strategy of a name. Raises IllegalSetting where there is none."""
+    if name not in STRATEGIES:
+        raise IllegalSetting(f"there is no strategy {name!r}; there are {', '.join(STRATEGIES)}")
+    return STRATEGIES[name]
+
+
+def require_budget(budget: int) -> None:
+    """Raise IllegalSetting for a number of evaluations below 1."""
+    if budget < 1:
+        raise IllegalSetting(f"the budget is {budget} evaluations; it must be 1 or more")
+
+
+def restrictions(space: Space) -> list:
+    """The space's constraints as Kernel Tuner takes them, each a function of all values."""
+    from constraint import FunctionConstraint
+
+    def allows(constraint: Constraint) -> Callable[..., bool]:
+        return lambda *point: constraint.broken(space.settings(point)) is None
+
+    made = [FunctionConstraint(allows(restriction)) for restriction in space.restrictions]
+    if space.among is not None:
+        made.append(FunctionConstraint(lambda *point: tuple(map(int, point)) in space.among))
+    return made
+
+
+def write_cache(path: Path, space: Space, known: Times) -> Path:
+    """Times as a cache file of Kernel Tuner, JSON: an entry for each point."""
+    entries = {
+        key_of(point): _entry(space, point, time_ms, FAILED) for point, time_ms in known.items()
+    }
+    head = {
+        "device_name": "recorded", "kernel_name": space.rung.name,
+        "problem_size": list(space.problem.shape), "tune_params_keys": list(space.names),
+        "tune_params": _lists(space),
+        "objective": "time", "cache": entries,
+    }  # fmt: skip
+    # Without an entry too the end is one that Kernel Tuner takes for a whole file.
+    path.write_text(json.dumps(head, indent=""), encoding="utf-8")
+    return path
+
+
+def _lists(space: Space) -> dict[str, list[int]]:
+    return {name: list(values) for name, values in space.values.items()}
+
+
+def key_of(point: Sequence[int]) -> str:
+    """Of a point in a cache file."""
+    return ",".join(str(int(value)) for value in point)
+
+
+class _Watched:
+    """A strategy whose runner notes what is evaluated, and measures what the cache lacks."""
+
+    def __init__(self, strategy, space: Space, budget: int, measure, evaluated) -> None:
+        self.strategy, self.space, self.budget = strategy, space, budget
+        self.measure, self.evaluated = measure, evaluated
+        self.found: dict[Point, float | None] = {}
+
+    def tune(self, searchspace, runner, options) -> list:
+        """As Kernel Tuner calls a strategy; what it found is in `found`."""
+        with suppress(_kernel_tuner().util.StopCriterionReached):  # some let it through
+            self.strategy.tune(searchspace, _Runner(runner, self), options)
+        return []
+
+
+class _Runner:
+    """Kernel Tuner's runner of its simulation mode, that measures first what it does not know."""
+
+    def __init__(self, runner, watched: _Watched) -> None:
+        self._runner, self._watched = runner, watched
+
+    def __getattr__(self, name: str):
+        return getattr(self._runner, name)
+
+    def run(self, points, options) -> list:
+        return [self._run_one(tuple(map(int, point)), options) for point in points]
+
+    def _run_one(self, point: Point, options):
+        watched = self._watched
+        key = key_of(point)
+        if point in watched.found:
+            return dict(options.cache[key])
+        if len(watched.found) >= watched.budget:
+            return None  # as Kernel Tuner says that the budget is spent
+        if key not in options.cache and watched.measure is not None:
+            failed = _kernel_tuner().util.RuntimeFailedConfig()
+            options.cache[key] = _entry(watched.space, point, watched.measure(point), failed)
+        (result,) = self._runner.run([point], options)
+        if result is not None:
+            watched.found[point] = options.cache[key]["time"]
+            watched.evaluated()
+        return result
+
+
+def _entry(space: Space, point: Point, time_ms: float | None, failed: object) -> dict[str, Any]:
+    """Of a point in a cache; `failed` tells that it has no time."""
+    entry = dict(zip(space.names, map(int, point), strict=True)) | {"time": time_ms}
+    return entry if time_ms is not None else entry | {"__error__": failed}
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Kernel Tuner draws from the generators of Python and NumPy: set, and then as they were."""
+    before = random.getstate(), numpy.random.get_state()
+    random.seed(seed)
+    numpy.random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(before[0])
+        numpy.random.set_state(before[1])
+
+
+def _kernel_tuner():
+    try:
+        import kernel_tuner
+        import kernel_tuner.interface
+        import kernel_tuner.util
+    except ImportError as error:
+        raise NoTuner(
+            f'Searching needs Kernel Tuner ({error}): pip install "kernel-tuner>=1.5,<2".'
+        ) from None
+    return kernel_tuner
+
+
+SEEDS = 20
+NEAR = 0.98  # of the speed of the fastest settings: who is there has found it, but for noise
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Searches of one space by one strategy, a seed each.
+
+    `shares`: float (seeds, budget), the best so far as a share of the fastest's speed, 0 to 1.
+    """
+
+    known: Recorded
+    strategy: str
+    shares: numpy.ndarray
+
+    def quartiles(self) -> numpy.ndarray:
+        """Float (3, budget): after each evaluation the lower quartile, the median, the upper."""
+        import numpy
+
+        return numpy.quantile(self.shares, (0.25, 0.5, 0.75), axis=0)
+
+    def needed(self, share: float = NEAR) -> list[int | None]:
+        """Of each seed the evaluations until such a share was reached; None where it was not."""
+        reached = self.shares >= share
+        return [int(row.argmax()) + 1 if row.any() else None for row in reached]
+
+
+def trials(known: Recorded, strategy: str, budget: int, seeds: int = SEEDS) -> Trials:
+    """Search recorded times with seeds 0, 1, 2, ... Raises what replay raises."""
+    searches = [replay(known, strategy, budget, seed) for seed in range(seeds)]
+    return of_searches(known, strategy, budget, searches)
+
+
+def of_searches(known: Recorded, strategy: str, budget: int, searches: Sequence[Search]) -> Trials:
+    """Searches side by side; one that ends before the budget keeps what it found."""
+    import numpy
+
+    shares = numpy.zeros((len(searches), budget))
+    for row, search in zip(shares, searches, strict=True):
+        best = [known.best_ms / time_ms for time_ms in search.best_so_far()]
+        row[: len(best)] = best
+        row[len(best) :] = best[-1]
+    return Trials(known, strategy, shares)
+
+
+def compare(
+    known: Recorded, strategies: Sequence[str] = tuple(STRATEGIES), budget: int = 60,
+    seeds: int = SEEDS,
+) -> list[Trials]:  # fmt: skip
+    """Every strategy on the same space; the exhaustive one once, for no seed changes it."""
+    return [
+        trials(known, name, budget, 1 if name == "exhaustive" else seeds) for name in strategies
+    ]
+
+
+def table(every: Sequence[Trials], after: Sequence[int] = (10, 20, 40)) -> pandas.DataFrame:
+    """What the strategies reached, in percent of the fastest's speed.
+
+    Columns: strategy; for each number of evaluations in `after` the median over the seeds; the
+    median number of evaluations until NEAR, and how many seeds got there.
+    """
+    import pandas
+
+    rows = []
+    for trials_of_strategy in every:
+        middle = trials_of_strategy.quartiles()[1]
+        needed = trials_of_strategy.needed()
+        got = [count for count in needed if count is not None]
+        row = {"strategy": trials_of_strategy.strategy}
+        row |= {f"after {count}": f"{100 * middle[count - 1]:.1f} %" for count in after}
+        # Of all seeds, those that did not get there being the last.
+        half = sorted(count or trials_of_strategy.shares.shape[1] + 1 for count in needed)
+        middle_needed = median(half)
+        within = middle_needed <= trials_of_strategy.shares.shape[1]
+        row[f"to {100 * NEAR:.0f} %"] = f"{middle_needed:.0f}" if within else "more"
+        row["seeds there"] = f"{len(got)} of {len(needed)}"
+        rows.append(row)
+    return pandas.DataFrame(rows)

@@ -1,0 +1,98 @@
+"""Sliders for what decides the error of a product of 8-bit floats: each move multiplies once."""
+
+from __future__ import annotations
+
+import ipywidgets
+import pandas
+
+from gemmlab import ladder
+from gemmlab.kernel.kernel import KernelMistake
+from gemmlab.ladder import IllegalSetting
+from gemmlab.lessons.fp8 import errors
+from gemmlab.lessons.fp8.errors import Case
+from gemmlab.lessons.fp8.figures import fp8_errors_tried
+from gemmlab.lessons.fp8.rung import RUNG as FP8
+from gemmlab.lessons.fp8.rung import SCALES
+from gemmlab.loading import load
+from gemmlab.notebook.widgets import picture, status
+from gemmlab.plots.style import VERMILION
+from ptxsim import LaunchError
+from ptxsim.compile.nvrtc import CompileError, NoCompiler
+
+DEPTHS = tuple(k for k in errors.DEPTHS if k <= 4096)  # well below a second
+REASONS = (IllegalSetting, CompileError, NoCompiler, KernelMistake, LaunchError)
+
+
+def error_sliders() -> ErrorSliders:
+    """Types, kind of scales, promotion interval, data and K, of products of rung 19."""
+    return ErrorSliders()
+
+
+class ErrorSliders(ipywidgets.VBox):
+    """Each move quantizes random matrices, multiplies them, and compares with float64.
+
+    What was tried stays in the picture. What does not go together is answered with the reason.
+    """
+
+    def __init__(self) -> None:
+        self._tried: list[dict] = []
+        self._found: dict[Case, dict] = {}
+        self.sliders = {
+            "dtype": _slider("types", enumerate(errors.TYPES), 0),
+            "scales": _slider("scales of", enumerate(kind.name for kind in SCALES), 0),
+            "promote": _slider("promoted", [(n, str(n or "never")) for n in errors.INTERVALS], 128),
+            "data": _slider("data", [(one, one) for one in errors.DATA], errors.DATA[0]),
+            "k": _slider("K", [(k, str(k)) for k in DEPTHS], 1024),
+        }
+        self.message, self.picture, self.caption = ipywidgets.HTML(), picture(), ipywidgets.HTML()
+        controls = ipywidgets.HBox(
+            list(self.sliders.values()), layout=ipywidgets.Layout(flex_flow="row wrap")
+        )
+        super().__init__([controls, self.message, self.picture, self.caption])
+        for slider in self.sliders.values():
+            slider.observe(self._moved, names="value")
+        self._moved()
+
+    def __repr__(self) -> str:
+        return "Sliders for the errors of 19_fp8. Run this cell to move them."
+
+    @property
+    def case(self) -> Case:
+        """As the sliders stand."""
+        return Case(**{name: slider.value for name, slider in self.sliders.items()})
+
+    def _moved(self, _change=None) -> None:
+        case = self.case
+        settings = {"SCALES": case.scales, "PROMOTE": case.promote}
+        if broken := FP8.broken(FP8.defaults | settings | errors.tiles_of(case.promote)):
+            self._say(f"Not multiplied: {ladder.listed(settings)} {broken}.")
+            return
+        try:
+            row = self._row(case)
+        except REASONS as reason:
+            self._say(f"Not multiplied: {reason}")
+            return
+        self._tried.append(row)
+        drawn = fp8_errors_tried(pandas.DataFrame(self._tried))
+        self.picture.value, self.caption.value = drawn.png(), status(drawn.caption)
+        self._say("")
+
+    def _row(self, case: Case) -> dict:
+        if case not in self._found:
+            by_sums, by_all = errors.errors(case, load(FP8.name, **case.settings))
+            self._found[case] = {
+                "data": case.data, "types": errors.TYPES[case.dtype],
+                "scales": SCALES[case.scales].name, "promote": case.promote, "k": case.k,
+                "sum_error": by_sums, "whole_error": by_all,
+            }  # fmt: skip
+        return self._found[case]
+
+    def _say(self, words: str) -> None:
+        self.message.value = status(words, VERMILION)
+
+
+def _slider(name: str, options, value) -> ipywidgets.SelectionSlider:
+    return ipywidgets.SelectionSlider(
+        options=[(words, one) for one, words in options], value=value, description=name,
+        continuous_update=False,
+    )  # fmt: skip

@@ -1,0 +1,167 @@
+"""Numbers of 8 bits, what a block does for 128 of K, and what FP8 costs and brings, as recorded."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+import pandas
+
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.kernel.quantize import ELEMENTS, quantize
+from gemmlab.ladder import Problem
+from gemmlab.ladder.element_types import ElementType
+from gemmlab.ladder.scales import BLOCK
+from gemmlab.lessons.fp8 import hopper_changes, quantizing, steps
+from gemmlab.lessons.fp8.hopper_ablations import LOADED
+from gemmlab.lessons.fp8.rung import SCALES
+from gemmlab.lessons.tma_wgmma.tables import TENSOR_FLOP_PER_CYCLE
+from gemmlab.records import runs
+from ptxsim.architectures import WARP
+from ptxsim.metrics import SECTOR_BYTES
+from ptxsim.occupancy import SM_PARTITIONS
+
+EACH = 256  # values that are converted of each octave
+
+
+def numbers(element: ElementType) -> np.ndarray:
+    """All finite numbers above 0 of an 8-bit float, in order, float64."""
+    every = element.decode(np.arange(128, dtype=np.uint8))
+    return np.sort(every[np.isfinite(every) & (every > 0)])
+
+
+def converted(values: np.ndarray, element: ElementType) -> np.ndarray:
+    """What kernels/19_quantize.cu makes of values up to the largest number of `element`, float64.
+
+    values: float32 (n,). They are quantized together with that number, so that their scale is 1.
+    """
+    largest = np.float32(numbers(element)[-1])
+    Q, scale = quantize(np.append(values, largest)[None], "tensors", element=element.name)
+    assert scale[0] == 1, "with the largest number there is, the scale is 1"
+    return element.decode(Q[0, :-1])
+
+
+def rounding() -> pandas.DataFrame:
+    """The largest relative error of a conversion in each octave, for both types.
+
+    A row for each octave, as far as it has a number of the type that is converted to. Columns:
+    element, from (where the octave begins, 2**exponent), error (a share of the value).
+    """
+    rows = []
+    for element in ELEMENTS.values():
+        every = numbers(element)
+        between = (np.append(0.0, every[:-1]) + every) / 2  # as far from both neighbours
+        first, last = (int(np.floor(np.log2(number))) for number in (every[0] / 2, every[-1]))
+        for exponent in range(first, last + 1):
+            values = np.append(between, np.exp2(exponent + np.arange(EACH) / EACH))
+            inside = (values >= 2.0**exponent) & (values < 2.0 ** (exponent + 1))
+            values = values[inside & (values <= every[-1])].astype(np.float32)
+            error = abs(converted(values, element) - values) / values
+            rows.append({"element": element.name, "from": 2.0**exponent, "error": error.max()})
+    return pandas.DataFrame(rows)
+
+
+TRACED_DEPTHS = 4 * BLOCK, 8 * BLOCK  # of K: what one has more than the other is of the steps alone
+ADDITIONS = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
+COPIED = "l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld.sum"
+
+
+def of_a_step(*kernels: Kernel) -> pandas.DataFrame:
+    """A column for each kernel; traced, of one block and 128 of K, first and last steps left out.
+
+    Rows: FLOP; bytes copied to the block's shared memory; FLOP for each of them; cycles of the
+    tensor cores at their full rate; cycles in which each of the SM's schedulers starts a float32
+    multiply-add. For kernels by wgmma, of 8 and 16 bits.
+    """
+    by_kernel = {}
+    for kernel in kernels:
+        (rows, columns), (down, across) = (
+            of(kernel.settings) for of in (kernel.rung.tile, kernel.rung.cluster_tiles)
+        )
+        short, long = (kernel.trace(rows * down, columns * across, k) for k in TRACED_DEPTHS)
+        steps = (TRACED_DEPTHS[1] - TRACED_DEPTHS[0]) // BLOCK * prod(long.grid)
+        added, copied = (
+            (long.counters.get(metric, 0) - short.counters.get(metric, 0)) / steps
+            for metric in (ADDITIONS, COPIED)
+        )
+        flop = 2 * rows * columns * BLOCK
+        per_cycle = TENSOR_FLOP_PER_CYCLE * 2 // kernel.precision.a.bytes
+        by_kernel[kernel.name] = {
+            "FLOP": flop, "bytes copied": copied * SECTOR_BYTES,
+            "FLOP per byte": flop / (copied * SECTOR_BYTES),
+            "cycles of the tensor cores": flop / per_cycle,
+            "cycles of float32 additions": added / WARP / SM_PARTITIONS,
+        }  # fmt: skip
+    return pandas.DataFrame(by_kernel)
+
+
+BF16 = "BF16"  # in a column `scales`: rung 18, which takes none
+CLOCKED = {  # a variant of hopper_ablations: the step of fp8_steps that it is
+    "two sets": steps.TENSORS.what, "never promoted, 128×256": steps.ONE_SUM.what,
+    "row scales, two sets": steps.BY_ROWS.what, "block scales, two sets": steps.BY_BLOCKS.what,
+}  # fmt: skip
+BY_SCALES = (steps.TENSORS, steps.BY_ROWS, steps.BY_BLOCKS)  # in the order of SCALES
+
+
+def speeds() -> pandas.DataFrame:
+    """The rows of fp8_steps.csv of all kinds of scales, and of rung 18 in BF16, at large shapes.
+
+    A column `scales` says which: "BF16", "tensors", "rows" or "blocks".
+    """
+    names = {step.what: kind.name for step, kind in zip(BY_SCALES, SCALES, strict=True)}
+    table = steps.EVIDENCE.read()
+    table = table.assign(scales=table["step"].map(names | {steps.BESIDE[0].what: BF16}))
+    return table[table["scales"].notna()].reset_index(drop=True)
+
+
+def by_kind() -> pandas.DataFrame:
+    """Each kind of scales at large shapes, beside cuBLASLt, scales of tensors, and rung 18 in BF16.
+
+    A row for each of BY_SCALES and shape. Columns: step, M×N×K, µs, TFLOP/s, % of cuBLASLt (with
+    the same kind of scales), % of scales of tensors, times 18 in BF16.
+    """
+    table = steps.steps(*BY_SCALES)
+    tensors, bf16 = (
+        table["M×N×K"].map(steps.steps(step).set_index("M×N×K")["µs"])
+        for step in (steps.TENSORS, steps.BESIDE[0])
+    )
+    table["% of scales of tensors"] = 100 * tensors / table["µs"]
+    table["times 18 in BF16"] = bf16 / table["µs"]
+    return table[[
+        "step", "M×N×K", "µs", "TFLOP/s", "% of cuBLASLt", "% of scales of tensors",
+        "times 18 in BF16",
+    ]]  # fmt: skip
+
+
+def beside_the_product() -> pandas.DataFrame:
+    """Quantizing A and a B stored K×N, from bfloat16, beside the product of squares; by scales.
+
+    A row for each kind of scales and square. Columns, in µs: quantizing A; quantizing B,
+    transposed; the product; all three; 18 in BF16, which needs no quantizing.
+    """
+    products, rows = speeds().set_index(["scales", "m", "n", "k"])["us"], {}
+    made = quantizing.times().set_index(["scales", "which", "transposed", "rows", "cols"])["us"]
+    for kind in SCALES:
+        of_b = "B" if kind.depth else "A"  # of others A and B are quantized alike
+        for m, n, k in steps.SQUARES:
+            a, b = made[kind.name, "A", "no", m, k], made[kind.name, of_b, "yes", k, n]
+            product = products[kind.name, m, n, k]
+            rows[kind.name, f"{m}×{n}×{k}"] = {
+                "quantizing A": a, "quantizing B, transposed": b, "product": product,
+                "all": a + b + product, "18 in BF16": products[BF16, m, n, k],
+            }  # fmt: skip
+    return pandas.DataFrame(rows).T.rename_axis(["scales", "M×N×K"])
+
+
+def at_its_clock() -> pandas.DataFrame:
+    """How near the tensor cores' full rate products of 8192×8192×8192 are, without a pause.
+
+    A row for each of CLOCKED. Columns: TFLOP/s; SM clock, MHz, as the SMs counted it meanwhile; %
+    of full rate: of 8,192 FLOP for each SM and cycle of that clock. Raises what registry.Table.read
+    raises, also where the question "accumulators" of hopper_ablations is not recorded.
+    """
+    table = hopper_changes.changes("accumulators", LOADED).loc[str(Problem(*steps.HUGE))]
+    table = table.set_index("variant").loc[[*CLOCKED]].rename(index=CLOCKED).rename_axis("step")
+    cycles = runs.current()["gpu"]["sm_count"] * 1e6 * table["SM clock, MHz"]
+    table["% of full rate"] = 100e12 * table["TFLOP/s"] / (2 * TENSOR_FLOP_PER_CYCLE * cycles)
+    return table[["TFLOP/s", "SM clock, MHz", "% of full rate"]]

@@ -1,0 +1,355 @@
+"""What a schedule is made of: buffers, steps that read and write rows of them, streams, events.
+
+A buffer is a matrix of one rank, stored row by row, so that rows next to each other are contiguous:
+that is all that a collective can move. Steps of a stream run one after the other; a step may wait
+for others of its rank by their names, as a stream waits for an event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+
+from gemmlab.ladder import Precision, Problem, is_whole
+
+Span = tuple[int, int]  # from, up to
+
+
+class ScheduleError(ValueError):
+    """A schedule that cannot be made, or cannot be run; the message says what would be right."""
+
+
+def whole(name: str, value: object, least: int = 1) -> int:
+    """The value, if it is a whole number from `least` on. Raises ScheduleError."""
+    if not is_whole(value) or value < least:
+        raise ScheduleError(f"{name} is {value!r}; it must be a whole number, {least} or more")
+    return int(value)
+
+
+def parts(size: int, count: int, start: int = 0) -> list[Span]:
+    """`size` numbers from `start` on in `count` spans, whose lengths differ by 1 at most.
+
+    The longer ones come first; where there are more spans than numbers the last ones are empty.
+    """
+    cuts = [start + at * (size // count) + min(at, size % count) for at in range(count + 1)]
+    return list(pairwise(cuts))
+
+
+def length(span: Span) -> int:
+    return span[1] - span[0]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """`rows` × `columns` ranks, numbered along the rows. Raises ScheduleError for sizes below 1."""
+
+    rows: int
+    columns: int
+
+    def __post_init__(self):
+        whole("rows of the grid", self.rows)
+        whole("columns of the grid", self.columns)
+
+    def __str__(self) -> str:
+        return f"{self.rows}×{self.columns}"
+
+    @property
+    def count(self) -> int:
+        return self.rows * self.columns
+
+    def place(self, rank: int) -> tuple[int, int]:
+        """Row and column of a rank."""
+        return divmod(rank, self.columns)
+
+    def row(self, at: int) -> tuple[int, ...]:
+        """The ranks of a row."""
+        return tuple(range(at * self.columns, (at + 1) * self.columns))
+
+    def column(self, at: int) -> tuple[int, ...]:
+        """The ranks of a column."""
+        return tuple(range(at, self.count, self.columns))
+
+
+def squarest(count: int) -> Grid:
+    """The grid of so many ranks whose sides differ least, no more rows than columns."""
+    whole("the number of ranks", count)
+    rows = max(
+        rows_tried for rows_tried in range(1, int(count**0.5) + 1) if count % rows_tried == 0
+    )
+    return Grid(rows, count // rows)
+
+
+PRODUCTS, COPIES = "products", "copies"  # streams
+ALL_GATHER, BROADCAST, EXCHANGE = "all-gather", "broadcast", "exchange"  # kinds of collectives
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Room of a rank for a matrix. `matrix`: "A", "B" or "C", whose element type it has."""
+
+    rows: int
+    columns: int
+    matrix: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows `start` up to `stop` of a buffer."""
+
+    buffer: str
+    start: int
+    stop: int
+
+    def __str__(self) -> str:
+        return f"{self.buffer}[{self.start}:{self.stop}]"
+
+    @property
+    def rows(self) -> int:
+        return self.stop - self.start
+
+    def shared(self, other: Part) -> Part | None:
+        """The rows that are in both; None where there are none."""
+        start, stop = max(self.start, other.start), min(self.stop, other.stop)
+        same = self.buffer == other.buffer and start < stop
+        return Part(self.buffer, start, stop) if same else None
+
+
+@dataclass(frozen=True)
+class Product:
+    """c = a @ b, or where `add` c += a @ b, by the rung's kernel."""
+
+    a: Part
+    b: Part
+    c: Part
+    add: bool = False
+
+    @property
+    def reads(self) -> tuple[Part, ...]:
+        return (self.a, self.b, self.c) if self.add else (self.a, self.b)
+
+    @property
+    def writes(self) -> tuple[Part, ...]:
+        return (self.c,)
+
+
+@dataclass(frozen=True)
+class Sum:
+    """into = the terms added in float32, in this order, and rounded once."""
+
+    terms: tuple[Part, ...]
+    into: Part
+
+    @property
+    def reads(self) -> tuple[Part, ...]:
+        return self.terms
+
+    @property
+    def writes(self) -> tuple[Part, ...]:
+        return (self.into,)
+
+
+@dataclass(frozen=True)
+class Message:
+    """What rank `source` sends of its buffers, and where rank `target` keeps it."""
+
+    source: int
+    target: int
+    sent: Part
+    kept: Part
+
+
+@dataclass(frozen=True)
+class Collective:
+    """Messages among `members`, in a step that each of them has under the same name.
+
+    `kind`: how NCCL is asked for it. ALL_GATHER: all have the parts of all, in the order of ranks;
+    BROADCAST: all others have what one has; EXCHANGE: any messages.
+    """
+
+    kind: str
+    members: tuple[int, ...]
+    messages: tuple[Message, ...]
+
+    def sent_by(self, rank: int) -> list[Message]:
+        return [message for message in self.messages if message.source == rank]
+
+    def kept_by(self, rank: int) -> list[Message]:
+        return [message for message in self.messages if message.target == rank]
+
+
+Work = Product | Sum | Collective
+
+
+@dataclass(frozen=True)
+class Step:
+    """Work on a stream, begun when the steps of the same rank that `after` names are done."""
+
+    name: str
+    work: Work
+    stream: str
+    after: tuple[str, ...] = ()
+
+    def reads(self, rank: int) -> tuple[Part, ...]:
+        if isinstance(self.work, Collective):
+            return tuple(message.sent for message in self.work.sent_by(rank))
+        return self.work.reads
+
+    def writes(self, rank: int) -> tuple[Part, ...]:
+        if isinstance(self.work, Collective):
+            return tuple(message.kept for message in self.work.kept_by(rank))
+        return self.work.writes
+
+
+@dataclass(frozen=True)
+class Held:
+    """Which part of a matrix a rank has: rows from `row` on, and a span of columns."""
+
+    matrix: str
+    rank: int
+    part: Part
+    row: int
+    columns: Span
+
+    @property
+    def rows(self) -> Span:
+        return self.row, self.row + self.part.rows
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What each rank has, does and gets. `steps`: of each rank, in the order of its program.
+
+    `inputs`: where A and B are before, `outputs`: where C is after. `buffers`: of each rank.
+    """
+
+    name: str
+    problem: Problem
+    buffers: tuple[dict[str, Buffer], ...]
+    steps: tuple[tuple[Step, ...], ...]
+    inputs: tuple[Held, ...]
+    outputs: tuple[Held, ...]
+
+    def __repr__(self) -> str:
+        return f"{self.name}, {self.problem}, {self.ranks} ranks"
+
+    @property
+    def ranks(self) -> int:
+        return len(self.steps)
+
+    @cached_property
+    def streams(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(step.stream for steps in self.steps for step in steps))
+
+    @cached_property
+    def groups(self) -> list[tuple[int, ...]]:
+        """The members of its collectives, each set of ranks once, sorted."""
+        works = (step.work for steps in self.steps for step in steps)
+        return sorted({work.members for work in works if isinstance(work, Collective)})
+
+    def __iter__(self) -> Iterator[tuple[int, Step]]:
+        """Rank and step, of all."""
+        return ((rank, step) for rank, steps in enumerate(self.steps) for step in steps)
+
+    def width(self, rank: int, part: Part) -> int:
+        """Columns of the buffer that it is a part of."""
+        return self.buffers[rank][part.buffer].columns
+
+    def flop(self, rank: int, work: Product) -> int:
+        """Of one product: a multiplication and an addition for each element of A and column of
+        B."""
+        return 2 * work.c.rows * self.width(rank, work.a) * self.width(rank, work.b)
+
+    def received_bytes(self, rank: int, precision: Precision) -> int:
+        """What other ranks send to this one, in all."""
+        return sum(
+            message.kept.rows
+            * self.width(rank, message.kept)
+            * self.element_bytes(rank, message.kept, precision)
+            for step in self.steps[rank]
+            if isinstance(step.work, Collective)
+            for message in step.work.kept_by(rank)
+            if message.source != rank
+        )
+
+    def element_bytes(self, rank: int, part: Part, precision: Precision) -> int:
+        """Of an element of the buffer that it is a part of."""
+        return getattr(precision, self.buffers[rank][part.buffer].matrix.lower()).bytes
+
+    @cached_property
+    def same_bits(self) -> bool:
+        """Whether each element of C comes of one product over the whole of K, as on one rank.
+
+        A kernel whose order of additions does not depend on M and N gives the same bits then.
+        """
+        products = [(rank, step.work) for rank, step in self if isinstance(step.work, Product)]
+        sums = any(isinstance(step.work, Sum) for _, step in self)
+        return not sums and all(
+            not product.add and self.width(rank, product.a) == self.problem.k
+            for rank, product in products
+        )
+
+    def listing(self, rank: int) -> str:
+        """The steps of a rank, a line each: stream, name, what it does, what it waits for."""
+        steps = self.steps[rank]
+        wide = [
+            max(len(words) for words in column) for column in zip(*map(_words, steps), strict=True)
+        ]
+        return "\n".join(
+            "  ".join(words.ljust(width) for words, width in zip(_words(step), wide, strict=True))
+            .rstrip()
+            for step in steps
+        )  # fmt: skip
+
+    def without(self, rank: int, name: str, event: str) -> Schedule:
+        """The same with one event less that this step of this rank waits for.
+
+        Raises ScheduleError for a step that does not wait for it.
+        """
+        step = self._step(rank, name)
+        if event not in step.after:
+            raise ScheduleError(f"rank {rank}: {name!r} does not wait for {event!r}")
+        return self._changed(rank, step, tuple(other for other in step.after if other != event))
+
+    def with_event(self, rank: int, name: str, event: str) -> Schedule:
+        """The same with one event more that this step of this rank waits for.
+
+        Raises ScheduleError for steps that the rank does not have.
+        """
+        step = self._step(rank, name)
+        return self._changed(rank, step, (*step.after, self._step(rank, event).name))
+
+    def _step(self, rank: int, name: str) -> Step:
+        for step in self.steps[rank] if 0 <= rank < self.ranks else ():
+            if step.name == name:
+                return step
+        raise ScheduleError(f"rank {rank} has no step {name!r}; see listing({rank})")
+
+    def _changed(self, rank: int, step: Step, after: tuple[str, ...]) -> Schedule:
+        changed = (
+            replace(other, after=after) if other is step else other for other in self.steps[rank]
+        )
+        steps = (*self.steps[:rank], tuple(changed), *self.steps[rank + 1 :])
+        return replace(self, steps=steps)
+
+
+def _words(step: Step) -> tuple[str, str, str, str]:
+    work = step.work
+    if isinstance(work, Product):
+        does = f"{work.c} {'+=' if work.add else '='} {work.a} @ {work.b}"
+    elif isinstance(work, Sum):
+        does = f"{work.into} = {' + '.join(map(str, work.terms))}"
+    else:
+        does = f"{work.kind} among {', '.join(map(str, work.members))}"
+    waits = f"after {', '.join(step.after)}" if step.after else ""
+    return step.stream, step.name, does, waits
+
+
+def spans_to_parts(buffer: str, spans: list[Span]) -> list[Part]:
+    """Parts of a buffer that lie behind one another, as long as the spans."""
+    made, start = [], 0
+    for span in spans:
+        made.append(Part(buffer, start, start + length(span)))
+        start += length(span)
+    return made

@@ -1,0 +1,263 @@
+"""The steps from 16 to 18 as recorded, and what 18 asks of L2 and DRAM by its order of tiles.
+
+The order is what kernels/warpgroup_tiles.cuh computes, run in the simulator at any size of product;
+nothing is multiplied. schedule.py has the same from the copies of whole products, which must be
+small.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pandas
+
+import ptxsim
+from gemmlab import ladder
+from gemmlab.cuda.options import options_for
+from gemmlab.ladder import Problem, Settings, Target
+from gemmlab.ladder.shapes import ceil_div
+from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
+from gemmlab.lessons.tma_wgmma.steps import (
+    EVIDENCE,
+    HUGE,
+    ROADS,
+    TITLES,
+    WAY,
+    steps,
+)
+from gemmlab.lessons.tma_wgmma.tables import SHARES, sm_count
+from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
+from gemmlab.records import best_by_shape, roofs, runs, tuning
+from gemmlab.records.registry import of_one_gpu
+from gemmlab.records.runs import LARGE, Measured
+
+PLACES = """
+#include "warpgroup_tiles.cuh"
+
+extern "C" __global__ void places(int* rows, int* columns, int count, int down, int across,
+                                  int group)
+{
+    const int number = blockIdx.x * blockDim.x + threadIdx.x;
+    if (number >= count) return;
+    const Corner place = tile_at(number, down, across, group);
+    rows[number] = place.row;
+    columns[number] = place.col;
+}
+"""
+THREADS = 128
+ORDERED_BY = ("GROUP", "CLUSTER", "SHARE_A")
+ORDERS = ((1, 1, 0), (16, 1, 0), (1, 2, 0), (16, 2, 0), (16, 2, 1))
+GB = 1e9
+PACED_AS = {
+    "sustained_tflops": "TFLOP/s", "sustained_clock_mhz": "SM clock, MHz",
+    "sustained_driver_clock_mhz": "driver's clock, MHz", "sustained_power_w": "W",
+    "joules_per_tflop": "J per TFLOP",
+}  # fmt: skip
+
+
+def order(settings: Settings, m: int, n: int) -> np.ndarray:
+    """int (tiles, 2): row and column of each cluster's tile, by its number, counted in such tiles.
+
+    settings: of 18_persistent, whose blocks go through them so.
+    """
+    down, across = (-(-end // size) for end, size in zip((m, n), _size(settings), strict=True))
+    rows, columns = np.full((2, down * across), -1, np.int32)
+    group = -(-settings["GROUP"] // PERSISTENT.cluster_tiles(settings)[0])
+    ptxsim.launch(
+        PLACES, "places", (-(-rows.size // THREADS), 1, 1), (THREADS, 1, 1),
+        [rows, columns, rows.size, down, across, group], options=options_for({}),
+    )  # fmt: skip
+    return np.stack([rows, columns], axis=1)
+
+
+def needs(settings: Settings, m: int, n: int, k: int, sm_count: int) -> pandas.DataFrame:
+    """Of each round: how many tiles it has, and what of A and B its blocks need and ask for.
+
+    settings: of 18_persistent; sm_count: of the GPU.
+    Columns: tiles; rows of A and columns of B, each counted once; GB needed, those times K; GB
+    asked for, by all blocks together, boxes for a whole cluster once.
+    """
+    together, size = settings["CLUSTER"], _size(settings)
+    (launch,) = PERSISTENT.launches(Problem(m, n, k), settings, Target("sm_90a", sm_count))
+    clusters = launch.grid[0] // together
+    bytes_of_k = k * PERSISTENT.precision_of(settings).a.bytes
+    every = order(settings, m, n)
+    rows = []
+    for first in range(0, len(every), clusters):
+        some = every[first : first + clusters]
+        needed = [_covered(np.unique(some[:, axis]), size[axis], (m, n)[axis]) for axis in (0, 1)]
+        rows.append({
+            "tiles": len(some) * together, "rows of A": needed[0], "columns of B": needed[1],
+            "GB needed": sum(needed) * bytes_of_k / 1e9,
+            "GB asked for": len(some) * sum(size) * bytes_of_k / 1e9,
+        })  # fmt: skip
+    return pandas.DataFrame(rows, index=pandas.RangeIndex(len(rows), name="round"))
+
+
+def _size(settings: Settings) -> tuple[int, int]:
+    """Rows and columns of a whole cluster's tile."""
+    down, across = PERSISTENT.cluster_tiles(settings)
+    return settings["BM"] * down, settings["BN"] * across
+
+
+def _covered(tiles: np.ndarray, size: int, end: int) -> int:
+    """Rows, or columns, of these tiles that lie in the matrix."""
+    return int(np.minimum(size, end - tiles * size).sum())
+
+
+def path(shape: tuple[int, int, int]) -> pandas.DataFrame:
+    """For plots.path: the steps of the way at this shape (M, N, K), then roads of 18 not taken.
+
+    Columns: step, predicted (of which rung, and what of its settings is not the default), taken,
+    TFLOP/s, % of cuBLAS and its quartiles, gpu, recorded.
+    """
+    table = EVIDENCE.read()
+    table = table[(table[["m", "n", "k"]] == list(shape)).all(axis=1)]
+    taken = [step.what for step in WAY]
+    not_taken = [step.what for step in ROADS if step.rung is PERSISTENT]
+    every = [what for what in (*taken, *not_taken) if what in set(table["step"])]
+    rows = table.set_index("step").loc[every].reset_index()
+    return rows.assign(
+        predicted=rows.apply(_of_rung, axis=1), taken=rows["step"].isin(taken),
+        step=rows["step"].replace(TITLES),
+    ).rename(columns=SHARES)[
+        ["step", "predicted", "taken", *SHARES.values(), "gpu", "recorded"]
+    ]  # fmt: skip
+
+
+def _of_rung(row: pandas.Series) -> str:
+    defaults = ladder.find(row["kernel"]).defaults
+    settings = ladder.read_settings(row["settings"])
+    changed = {name: value for name, value in settings.items() if defaults.get(name) != value}
+    return f"{row['kernel']}{f', {ladder.listed(changed)}' if changed else ''}"
+
+
+def energy() -> pandas.DataFrame:
+    """What the steps and roads that were launched without a pause at HUGE took, in their order.
+
+    Columns: TFLOP/s; SM clock, MHz, as the SMs counted, and as the driver says; W; J per TFLOP.
+    """
+    table = EVIDENCE.read()
+    return (
+        table[table["joules_per_tflop"].notna()]
+        .set_index("step")
+        .rename(index=TITLES, columns=PACED_AS)[[*PACED_AS.values()]]
+    )
+
+
+def traffic() -> pandas.DataFrame:
+    """What 18 asks L2 and DRAM for at HUGE, by its order of tiles and as counted.
+
+    A row for each order and kind of cluster. Columns: GB needed, by each round once; GB asked for,
+    by all blocks; shared, %: of that, what another block of the round asks for too; then as
+    counted, caches cold, or nothing where it was not: L2 hits, %, and GB through L2 and from DRAM.
+    """
+    table = EVIDENCE.read()
+    counted = {}
+    for row in table[
+        table["l2_hit_pct"].notna() & (table["kernel"] == PERSISTENT.name)
+    ].itertuples():
+        settings = ladder.read_settings(row.settings)
+        counted[tuple(settings[name] for name in ORDERED_BY)] = {
+            "L2 hits, %": row.l2_hit_pct, "GB through L2": row.l2_bytes / GB,
+            "GB from DRAM": row.dram_bytes / GB,
+        }  # fmt: skip
+    rows = {}
+    for values in ORDERS:
+        group, cluster, share_a = values
+        changed = dict(zip(ORDERED_BY, values, strict=True))
+        round_by_round = needs(ladder.settings_for(PERSISTENT, changed), *HUGE, sm_count())
+        needed, asked = (round_by_round[f"GB {what}"].sum() for what in ("needed", "asked for"))
+        how = f"clusters share {'A' if share_a else 'B'}" if cluster > 1 else "no clusters"
+        rows[f"GROUP={group}, {how}"] = {
+            "GB needed": needed, "GB asked for": asked, "shared, %": 100 * (1 - needed / asked),
+            **counted.get(values, {}),
+        }  # fmt: skip
+    return pandas.DataFrame(rows).T
+
+
+def recordings() -> pandas.DataFrame:
+    """18 with its default settings at LARGE, wherever it is recorded. Columns: TFLOP/s, % of cuBLAS
+    (its first choice). Raises NoRecord, and what registry.Table.read raises.
+    """
+    kernel = Measured(PERSISTENT)
+    run = runs.replay_at(kernel, *LARGE)
+    (step,) = steps(WAY[-1]).head(1).to_dict("records")
+    shape = best_by_shape.at(PERSISTENT.name, Problem(*LARGE))
+    swept = tuning.at(tuning.recorded(PERSISTENT.name), LARGE)
+    defaults = PERSISTENT.defaults
+    (sweep,) = swept[(swept[[*defaults]] == [*defaults.values()]).all(axis=1)].to_dict("records")
+    rows = {
+        "the record, runs.json": (run.gflops / 1e3, 100 * run.ratio.median),
+        "its steps, hopper_steps.csv": (step["TFLOP/s"], step["% of cuBLAS"]),
+        "the sweep, tuning/18_persistent.csv": (
+            Problem(*LARGE).flop / sweep["time_ms"] / 1e9, sweep["pct_cublas"],
+        ),
+        "for gl.choose, best_by_shape.csv": (shape["tflops"], shape["pct_cublas"]),
+    }  # fmt: skip
+    return pandas.DataFrame.from_dict(rows, orient="index", columns=["TFLOP/s", "% of cuBLAS"])
+
+
+def asked_for(rung: ladder.Rung, settings: ladder.Settings, problem: Problem) -> int:
+    """Bytes of A and B for which all blocks of 17 or 18 ask; a box for a whole cluster once.
+
+    K is a multiple of what all parts of it take in a step, 64 columns of A.
+    """
+    (rows, columns), (down, across) = rung.tile(settings), rung.cluster_tiles(settings)
+    tiles_down = down * ceil_div(ceil_div(problem.m, rows), down)
+    tiles_across = across * ceil_div(ceil_div(problem.n, columns), across)
+    of_a_tile = (rows // across + columns // down) * problem.k * rung.precision_of(settings).a.bytes
+    return tiles_down * tiles_across * of_a_tile
+
+
+def at_l2(shape: tuple[int, int, int]) -> pandas.DataFrame:
+    """What settings of 17 and 18 ask for at a shape (M, N, K) of their sweeps, the fastest first.
+
+    Columns: tile; parts of K; cluster, "-" where blocks share nothing; blocks; MB asked for; TB/s,
+    those bytes in the recorded time; of L2, %: of the recorded roof of reading it; % of cuBLAS.
+    Raises what tuning.recorded and roofs.recorded_levels raise.
+    """
+    return of_one_gpu(partial(_at_l2, shape))
+
+
+def _at_l2(shape: tuple[int, int, int]) -> pandas.DataFrame:
+    problem, rows = Problem(*shape), []
+    roof = roofs.recorded_levels()["L2"].per_second.median
+    for rung in (WARP_SPECIALIZED, PERSISTENT):
+        for row in tuning.at(tuning.recorded(rung.name), shape).to_dict("records"):
+            settings = {name: row[name] for name in tuning.rung_parameters(rung)}
+            (launch,) = rung.launches(problem, settings, Target("sm_90a", sm_count()))
+            asked, cluster = asked_for(rung, settings, problem), settings.get("CLUSTER", 1)
+            rate = asked / (1e-3 * row["time_ms"])
+            shared = f"{cluster}, share {'A' if settings.get('SHARE_A') else 'B'}"
+            rows.append({
+                "rung": rung.name, "tile": f"{settings['BM']}×{settings['BN']}",
+                "stages": settings["STAGES"], "parts of K": settings.get("SPLIT", 1),
+                "cluster": shared if cluster > 1 else "-", "blocks": launch.grid[0],
+                "MB asked for": asked / 1e6, "TB/s": rate / 1e12, "of L2, %": 100 * rate / roof,
+                "% of cuBLAS": row["pct_cublas"], "time": row["time_ms"],
+            })  # fmt: skip
+    return pandas.DataFrame(rows).sort_values("time", ignore_index=True).drop(columns="time")
+
+
+def shapes(table: pandas.DataFrame) -> pandas.DataFrame:
+    """How often blocks of 18 with its default settings go round, a row for each shape of a table.
+
+    table: as kernel.benchmark() gives of it. Columns: tiles; blocks; rounds; SMs busy, %, of their
+    time until the last is done, all tiles taken as equally long; % of cuBLAS.
+    """
+    sms, settings, rows = sm_count(), PERSISTENT.defaults, {}
+    for row in table[table["kernel"] == PERSISTENT.name].itertuples():
+        problem = Problem(row.m, row.n, row.k)
+        (launch,) = PERSISTENT.launches(problem, settings, Target("sm_90a", sms))
+        if launch.entry != PERSISTENT.entry(settings):
+            continue  # rows off 16 bytes
+        tiles = -(-row.m // settings["BM"]) * -(-row.n // settings["BN"])
+        rounds = -(-tiles // launch.grid[0])
+        rows[f"{row.m}×{row.n}×{row.k}"] = {
+            "tiles": tiles, "blocks": launch.grid[0], "rounds": rounds,
+            "SMs busy, %": 100 * tiles / (rounds * sms), "% of cuBLAS": row.pct_cublas,
+        }  # fmt: skip
+    result = pandas.DataFrame(rows).T.rename_axis("M×N×K").sort_values("tiles", kind="stable")
+    return result.astype(dict.fromkeys(("tiles", "blocks", "rounds"), int))

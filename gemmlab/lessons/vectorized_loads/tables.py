@@ -1,0 +1,114 @@
+"""Variants of a kernel, counted and compiled; single accesses of a warp to shared memory."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import pandas
+
+from gemmlab import ladder
+from gemmlab.analysis import counters
+from gemmlab.kernel.kernel import Kernel, assembled
+from gemmlab.kernel.trace import Trace, TraceError
+from gemmlab.records import ablations, tuning
+from gemmlab.records.registry import NoRecord, StaleRecord
+from ptxsim import WarpAccess
+from ptxsim.architectures import WARP
+
+TAKEN = ("registers per thread", "spilled bytes", "blocks per SM")
+COUNTED = {name: counters.PER_WARP_FMA[name] for name in ("global loads", "global sectors")} | {
+    re.sub("(loads|stores)", r"shared \1", what): metric for what, metric in counters.SHARED.items()
+}
+DIGITS = 3  # after the point, of counts per warp FMA
+SPEED = f"TFLOP/s at {'×'.join(map(str, tuning.SHAPES[0]))}"
+NOT_RECORDED = "not recorded"
+
+
+def parts(name: str) -> dict[str, Kernel]:
+    """What was changed -> the kernel, for each step of the path to rung `name`.
+
+    Raises LadderError for a rung to which no path is kept.
+    """
+    return {step.title: step.kernel() for step in ablations.steps(name)}
+
+
+def edited(name: str, changes: Mapping[str, str], **settings: int) -> Kernel:
+    """The rung `name` with pieces of its text replaced: `changes`, from the old to the new.
+
+    Raises ValueError for a piece that the text does not have, and else what from_source raises.
+    """
+    text = ladder.find(name).path.read_text(encoding="utf-8")
+    for old, new in changes.items():
+        if old not in text:
+            raise ValueError(f"{name}.cu has no {old!r}; changes are from what stands there.")
+        text = text.replace(old, new)
+    return assembled(text, name, **settings)
+
+
+def side_by_side(
+    kernels: Mapping[str, Kernel], m: int, n: int, k: int, *, path: str = ""
+) -> pandas.DataFrame:
+    """What kernels take of an SM, and what they ask of memory, a column for each under its name.
+
+    First registers, spilled bytes and blocks, from the compiler. Then counts of a product of this
+    shape (M, N, K), simulated, per warp FMA. Last the speed in TFLOP/s, whatever the shape
+    here: from the sweep of settings, or from the path to the rung `path`, where all were measured
+    one after the other. "not recorded" of a kernel that is not there. Raises LadderError.
+    """
+    rate = partial(ablations.rate_of, path) if path else _rate_in_sweep
+    return pandas.DataFrame(
+        {name: _of(kernel, (m, n, k), rate) for name, kernel in kernels.items()}
+    )
+
+
+def _rate_in_sweep(kernel: Kernel) -> float:
+    return tuning.of(kernel)["gflops"] / 1e3
+
+
+def _of(
+    kernel: Kernel, shape: tuple[int, int, int], rate: Callable[[Kernel], float]
+) -> pandas.Series:
+    (taken,) = kernel.resources().to_dict("records")
+    counted, warp_fmas = counters.simulated(kernel, *shape), math.prod(shape) / WARP
+    rows: dict[str, object] = {name: taken[name] for name in TAKEN}
+    rows |= {
+        f"{name} {counters.UNIT}": round(counted[metric] / warp_fmas, DIGITS)
+        for name, metric in COUNTED.items()
+    }
+    try:
+        speed: object = round(rate(kernel), 1)
+    except (NoRecord, StaleRecord):
+        speed = NOT_RECORDED
+    return pandas.Series(rows | {SPEED: speed}, dtype=object)
+
+
+def shared_access(trace: Trace, start: str, op: str = "load", warp: int = 0) -> WarpAccess:
+    """The first load or store (`op`) of shared memory by a warp of block (0, 0, 0) on such a line.
+
+    start: how the line of source begins, without its indent. Raises TraceError where no line that
+    begins so has one.
+    """
+    lines = [line.strip() for line in trace.text.splitlines()]
+    for access in trace.run.accesses((0, 0, 0), warp):
+        wanted = (access.space, access.operation) == ("shared", op)
+        if wanted and lines[access.line - 1].startswith(start):
+            return access
+    raise TraceError(
+        f"{trace.kernel_name}: warp {warp} has no {op} of shared memory on a line that begins "
+        f"with {start!r}"
+    )
+
+
+def wavefronts(trace: Trace, start: str, op: str = "load") -> float:
+    """How many wavefronts one access of such a line takes, the mean of all warps that were traced.
+
+    start, op, and what it raises: as of shared_access.
+    """
+    shared_access(trace, start, op)
+    lines = trace.lines
+    there = lines["source"].str.startswith(start) & (lines["space"] == "shared")
+    accesses = lines[there & (lines["op"] == op)]
+    return float(accesses["wavefronts"].sum() / accesses["requests"].sum())

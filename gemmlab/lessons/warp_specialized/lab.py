@@ -1,0 +1,101 @@
+"""The ring player: producer and consumers of a block at work, moment by moment."""
+
+from __future__ import annotations
+
+import re
+
+import ipywidgets
+
+from gemmlab.kernel.kernel import Kernel, KernelMistake
+from gemmlab.ladder import IllegalSetting, legal_settings
+from gemmlab.lessons.warp_specialized import turns as traced
+from gemmlab.lessons.warp_specialized.figures import turns
+from gemmlab.lessons.warp_specialized.figures.turns import moments
+from gemmlab.loading import load
+from gemmlab.notebook.widgets import Player
+from gemmlab.plots.style import VERMILION
+from ptxsim import LaunchError
+
+STAGES = "STAGES"
+STEPS = 8  # along K
+INTERVAL = 1200  # milliseconds from moment to moment
+REASONS = (IllegalSetting, KernelMistake, LaunchError, ValueError)
+
+
+def ring_player(name: str, **settings: int) -> RingPlayer:
+    """Sliders for STAGES and for the moment, of one block of rung `name` and eight steps along K.
+
+    settings: of the rung, the others its defaults. Raises what gl.load raises.
+    """
+    return RingPlayer(load(name, **settings))
+
+
+class RingPlayer(Player):
+    """`stages` chooses how many pairs of tiles there are, `slider` the moment; `picture` shows it.
+
+    What cannot be traced is said in place of the picture. A picture is drawn once.
+    """
+
+    def __init__(self, kernel: Kernel):
+        self._name, self._settings = kernel.name, dict(kernel.settings)
+        self._turns: dict[int, traced.Turns] = {}
+        self._pictures: dict[tuple[int, int], bytes] = {}
+        self.stages = ipywidgets.SelectionSlider(
+            options=self.choices(kernel), value=kernel.settings[STAGES], description=STAGES,
+            continuous_update=False, tooltip="pairs of tiles in shared memory",
+        )  # fmt: skip
+        super().__init__("moment", "how far the block has come", INTERVAL, self.stages)
+        self.stages.observe(self._begin, names="value")
+        self._begin()
+
+    def __repr__(self) -> str:
+        return f"Ring player for {self._name}. Run this cell to play it."
+
+    @staticmethod
+    def choices(kernel: Kernel) -> tuple[int, ...]:
+        """The values of STAGES that go with the kernel's other settings."""
+        others = {key: value for key, value in kernel.settings.items() if key != STAGES}
+        legal = legal_settings(kernel.rung)
+        return tuple(sorted({each[STAGES] for each in legal if others.items() <= each.items()}))
+
+    def _begin(self, _change=None) -> None:
+        stages = self.stages.value
+        try:
+            last = self.moments(stages)
+        except REASONS as reason:
+            self.say(f"No picture: {reason}", VERMILION)
+            return
+        self.end_at(last)
+        self.show()
+
+    def moments(self, stages: int) -> int:
+        """How many there are with so many stages. Raises REASONS."""
+        if stages not in self._turns:
+            self._turns[stages] = self._traced(stages)
+        return len(moments(self._turns[stages]))
+
+    def _traced(self, stages: int) -> traced.Turns:
+        # On one SM, so that a block that shares tiles with others has a whole one.
+        kernel = load(self._name, **self._settings | {STAGES: stages}).scheduled_for(1)
+        rows, columns = kernel.rung.tile(kernel.settings)
+        block = (0, 0, 0)
+        trace = kernel.trace(rows, columns, STEPS * traced.STEP, blocks=[block])
+        return traced.of(trace, block)
+
+    def show(self) -> None:
+        stages, shown = self.stages.value, self.slider.value
+        if stages in self._turns:
+            self.picture.value = self.drawn(stages, shown)
+            self.say(self.told(stages, shown))
+
+    def drawn(self, stages: int, shown: int) -> bytes:
+        """A moment, from 1 on, as a PNG file."""
+        if (stages, shown) not in self._pictures:
+            self._pictures[stages, shown] = turns(self._turns[stages], shown=shown).png()
+        return self._pictures[stages, shown]
+
+    def told(self, stages: int, shown: int) -> str:
+        """The same in words."""
+        every = moments(self._turns[stages])
+        words = re.sub("; (warpgroup 1|warp 4)", r", and \1", "; ".join(every[shown - 1]))
+        return f"Moment {shown} of {len(every)}: {words}."

@@ -1,0 +1,71 @@
+"""A block's registers by role, and what the checks find where lines are left out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pandas
+
+from gemmlab.kernel.kernel import Kernel, from_source
+from gemmlab.loading import load
+
+GROUP_THREADS = 128  # setmaxnreg is for a whole warpgroup
+MOVED = re.compile(r"setmaxnreg\.(inc|dec)\.sync\.aligned\.u32 (\d+)")
+
+
+@dataclass(frozen=True)
+class Share:
+    """What `threads` threads of one role have: registers of each, at the launch and then."""
+
+    role: str
+    threads: int
+    at_launch: int
+    then: int
+
+
+def register_budget(kernel: Kernel) -> tuple[Share, Share]:
+    """The shares of the producer and of the consumers.
+
+    Registers at the launch are what the assembler gave a thread, the others what the kernel's
+    setmaxnreg asks for. Raises TypeError for anything but a kernel, and ValueError for one that
+    moves no registers.
+    """
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"register_budget takes a kernel, as gl.load(name) gives, not {kernel!r}.")
+    moved = dict(MOVED.findall(kernel.compiled.ptx))
+    if set(moved) != {"inc", "dec"}:
+        raise ValueError(f"{kernel} moves no registers between warpgroups: it has no setmaxnreg.")
+    rows, columns = kernel.rung.tile(kernel.settings)
+    (launch, *_) = kernel.launches(kernel.problem(rows, columns, GROUP_THREADS))
+    consumers = launch.block[0] - GROUP_THREADS
+    at_launch = kernel.compiled.entries[launch.entry].registers
+    return (
+        Share("producer", GROUP_THREADS, at_launch, int(moved["dec"])),
+        Share("consumers", consumers, at_launch, int(moved["inc"])),
+    )
+
+
+def with_changes(
+    name: str, changes: Mapping[str, tuple[str, str]], **settings: int
+) -> pandas.DataFrame:
+    """A row for each change {what: (line, what stands in its place)} of the kernel of rung `name`.
+
+    Columns: how many cases of verification are right all the same, and the kind of the first
+    finding of kernel.check(), "nothing" if there is none. Raises ValueError where a line does not
+    stand there once, and what gl.from_source raises.
+    """
+    text, rows = load(name, **settings).text, {}
+    for what, (line, other) in changes.items():
+        if (times := text.count(line)) != 1:
+            raise ValueError(f"{line!r} stands {times} times in {name}, it must stand there once")
+        kernel = from_source(text.replace(line, other), name, **settings)
+        cases = kernel.verify().cases
+        findings = [case.findings[0].kind for case in kernel.check().cases if case.findings]
+        right = sum(case.passed for case in cases)
+        rows[what] = {
+            "right": f"{right} of {len(cases)}",
+            "check() finds": findings[0] if findings else "nothing",
+        }
+    return pandas.DataFrame(rows).T

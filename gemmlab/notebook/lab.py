@@ -1,0 +1,308 @@
+"""The lab: sliders for the tile parameters of a rung, and what they change.
+
+Every move loads the kernel with the new settings, traces one block of a small product, and redraws.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import ipywidgets
+
+from gemmlab import ladder
+from gemmlab.analysis import facts as facts_of
+from gemmlab.kernel.kernel import Kernel, KernelMistake
+from gemmlab.kernel.verify import VerificationError
+from gemmlab.ladder import IllegalSetting, LadderError, Rung, Settings
+from gemmlab.loading import load
+from gemmlab.measure.ceilings import CeilingsError
+from gemmlab.measure.timing import TimingError
+from gemmlab.notebook.heat import Heat, heat
+from gemmlab.notebook.widgets import PAPER, picture, status
+from gemmlab.plots.kernel_view import caption_of, panels, resources
+from gemmlab.plots.style import FAINT, VERMILION
+from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
+from gemmlab.records.roofs import Ceilings, ceilings
+from ptxsim import LaunchError
+from ptxsim.architectures import ARCHS, SIMULATED_ARCH
+from ptxsim.compile.nvrtc import CompileError, NoCompiler
+from ptxsim.occupancy import OccupancyError
+
+DPI = 120  # of the picture: more take longer to draw
+LINES_TITLE = "The kernel's lines and what they cost"
+NUMBERS_TITLE = "All numbers"
+
+
+@dataclass(frozen=True)
+class View:
+    """What is shown of one choice of settings.
+
+    `picture`: a PNG file. `said`: sentences, the caption of the picture first. `lines`: the
+    kernel's source with what each line costs. `numbers`: quantity, value and unit in words.
+    """
+
+    picture: bytes
+    said: tuple[str, ...]
+    lines: Heat
+    numbers: tuple[tuple[str, str, str], ...]
+
+
+def known_roofs() -> tuple[Ceilings | None, str]:
+    """The roofs, or None and why there are none: without a record only the speed is missing."""
+    try:
+        return ceilings(), ""
+    except (NoRecord, StaleRecord, BadRecord, CeilingsError) as reason:
+        return None, f"No roofline: {reason}"
+
+
+def view_of(kernel: Kernel, arch: str, roofs: Ceilings | None, no_roofs: str = "") -> View:
+    """The view of a kernel, with registers and occupancy of `arch`.
+
+    roofs, no_roofs: as known_roofs gives. Raises what gemmlab.analysis.facts.of raises.
+    """
+    facts = facts_of.of(kernel, arch)
+    said = (caption_of(facts, roofs), *resources(facts), no_roofs)
+    numbers = tuple(
+        (quantity, _words(value), unit)
+        for quantity, value, unit in facts.table().itertuples(index=False)
+    )
+    return View(panels(facts, roofs, DPI), tuple(filter(None, said)), heat(facts.trace), numbers)
+
+
+def _words(value) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "not recorded"
+    return value if isinstance(value, str) else f"{value:,.4g}" if value % 1 else f"{value:,.0f}"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """`words`: the whole sentence. `changes`: the settings that cure it; none where none can."""
+
+    words: str
+    changes: Settings
+
+
+def refusal(
+    rung: Rung,
+    settings: Settings,
+    moved: Collection[str],
+    reason: str,
+    among: Collection[Settings] | None = None,
+) -> Refusal:
+    """Why there is no picture of these settings, and the nearest legal ones.
+
+    moved: the parameters of the last move, which these keep if they can. reason: a sentence.
+    among: the settings that a page has a picture of, where that is not all that are legal.
+    """
+    near = ladder.nearest(rung, settings, keep=moved, among=among)
+    changes = {name: value for name, value in near.items() if value != settings[name]}
+    words = f"No picture: {reason}"
+    if changes:
+        words += f" {_way_out(settings, changes, moved, among is None)}"
+    return Refusal(words, changes)
+
+
+def reason_of(rung: Rung, settings: Settings) -> str:
+    """Why settings do not go together, as a sentence; empty where they do."""
+    broken = rung.broken(settings)
+    return f"{ladder.listed(settings)} {broken}." if broken else ""
+
+
+def _way_out(settings: Settings, changes: Settings, moved: Collection[str], of_all: bool) -> str:
+    """What the nearest settings change, and whether they keep the last move."""
+    wanted = ladder.listed({name: settings[name] for name in moved})
+    here = "" if of_all else " that this page has"
+    begin = f"The nearest with {wanted}{here}" if moved else f"The nearest{here}"
+    if changes.keys() & set(moved):
+        nothing = (
+            f"Nothing legal has {wanted}" if of_all else f"This page has nothing with {wanted}"
+        )
+        begin = f"{nothing}. The nearest"
+    steps = (f"from {name}={settings[name]} to {name}={value}" for name, value in changes.items())
+    return f"{begin}: {', '.join(steps)}."
+
+
+PICTURE_WIDTH = "780px"  # with sliders and caption it fits a window of 1400×1000
+GRID = {  # as many columns of controls as there is room for
+    "grid_template_columns": "repeat(auto-fit, minmax(165px, 1fr))", "grid_gap": "4px 12px",
+    "align_items": "flex-end", "max_width": "960px", "overflow": "visible",
+}  # fmt: skip
+REASONS = (
+    IllegalSetting, CompileError, NoCompiler, KernelMistake, LaunchError, OccupancyError,
+    TimingError, VerificationError,
+)  # fmt: skip
+
+
+def lab(name: str, **settings: int) -> Lab:
+    """Sliders for the tile parameters of the rung `name`, and a picture that follows them.
+
+    settings: where the sliders stand at first, the default of all others. Raises LadderError for a
+    name that is not there, and IllegalSetting for a parameter or a value that the rung does not
+    have. Values that do not go together are answered as a move there would be.
+    """
+    if isinstance(name, Kernel):
+        raise LadderError(
+            f"gl.lab takes the name of a rung, not a kernel: gl.lab({name.name!r}) has the sliders "
+            "of this one"
+        )
+    return Lab(ladder.find(name), settings)
+
+
+class Lab(ipywidgets.VBox):
+    """Sliders, a GPU architecture to choose, one picture, and the same as text.
+
+    Settings that do not go together are answered with the reason in place of the picture, and with
+    a button for the nearest ones that do. These keep what was moved last, if any legal settings do;
+    the labels of what they change are marked. What was shown once is kept.
+    """
+
+    def __init__(self, rung: ladder.Rung, settings: Settings):
+        self.rung = rung
+        self._views: dict[tuple, View] = {}
+        self._roofs, self._no_roofs = known_roofs()
+        self._setting = False  # several sliders at once: one picture, not one for each
+        self._last = tuple(settings)  # the parameters of the last move
+        self._offered: Settings = {}
+        start = ladder.filled_in(rung, settings)
+        self.sliders = {
+            parameter.name: _slider(parameter, start[parameter.name])
+            for parameter in rung.parameters
+        }
+        self.labels = {parameter.name: ipywidgets.HTML() for parameter in rung.parameters}
+        self.arch = ipywidgets.Dropdown(
+            options=ARCHS, value=SIMULATED_ARCH, tooltip="GPU architecture",
+            layout=ipywidgets.Layout(width="auto"),
+        )  # fmt: skip
+        self.message = ipywidgets.HTML()
+        self.offer = ipywidgets.Button(layout=ipywidgets.Layout(display="none", width="auto"))
+        self.picture = picture(PICTURE_WIDTH)
+        self.caption, self.lines, self.numbers = (ipywidgets.HTML() for _ in range(3))
+        details = ipywidgets.Accordion(
+            [self.lines, self.numbers],
+            titles=(LINES_TITLE, NUMBERS_TITLE),
+        )
+        controls = [_control(self.labels[name], slider) for name, slider in self.sliders.items()]
+        arch = ipywidgets.HTML(_label("GPU", "whose registers and occupancy are shown"))
+        grid = ipywidgets.GridBox([*controls, _control(arch, self.arch)], layout=GRID)
+        super().__init__([grid, self.message, self.offer, self.picture, self.caption, details])
+        self.caption.add_class("gemmlab-caption")
+        self.add_class("gemmlab-lab")
+        for control in (*self.sliders.values(), self.arch):
+            control.observe(self._moved, names="value")
+        self.offer.on_click(self._take_offer)
+        self._show()
+
+    def __repr__(self) -> str:
+        sliders = ", ".join(self.sliders)
+        return f"Sliders for {self.rung.name}: {sliders}. Run this cell to move them."
+
+    @property
+    def settings(self) -> Settings:
+        """As the sliders stand."""
+        return {name: slider.value for name, slider in self.sliders.items()}
+
+    def choose(self, settings: Settings) -> None:
+        """Move several sliders at once."""
+        self._last = tuple(n for n, value in settings.items() if self.sliders[n].value != value)
+        self._setting = True
+        try:
+            for name, value in settings.items():
+                self.sliders[name].value = value
+        finally:
+            self._setting = False
+        self._show()
+
+    def _moved(self, change) -> None:
+        if self._setting:
+            return
+        moved = tuple(name for name, slider in self.sliders.items() if slider is change["owner"])
+        self._last = moved or self._last  # another architecture is no move of a slider
+        self._show()
+
+    def _show(self) -> None:
+        settings = self.settings
+        if reason := reason_of(self.rung, settings):
+            self._refuse(reason)
+            return
+        key = (*settings.values(), self.arch.value)
+        try:
+            if key not in self._views:
+                self._say("Tracing …")
+                kernel = load(self.rung.name, **settings)
+                self._views[key] = view_of(kernel, self.arch.value, self._roofs, self._no_roofs)
+        except REASONS as reason:
+            self._refuse(str(reason))
+            return
+        except KeyboardInterrupt:
+            self._say("Stopped. Move a slider to draw again.")
+            raise
+        view = self._views[key]
+        self.picture.value, self.picture.layout.display = view.picture, None
+        self.caption.value = _paper("<br>".join(map(html.escape, view.said)))
+        self.lines.value, self.numbers.value = view.lines._repr_html_(), _numbers(view)
+        self._make_offer({})
+        self._say("")
+
+    def _refuse(self, reason: str) -> None:
+        """No picture, the reason, and where sliders can cure it a button and what it changes."""
+        self.picture.value, self.picture.layout.display = b"", "none"
+        self.caption.value = self.lines.value = self.numbers.value = ""
+        refused = refusal(self.rung, self.settings, self._last, reason)
+        self._say(refused.words, VERMILION)
+        self._make_offer(refused.changes)
+
+    def _make_offer(self, changes: Settings) -> None:
+        """Mark what a way out changes, and show its button; {} for none."""
+        self._offered = changes
+        for parameter in self.rung.parameters:
+            value = _label(parameter.name, parameter.meaning, changes.get(parameter.name))
+            self.labels[parameter.name].value = value
+        self.offer.description = f"Use {ladder.listed(changes)}"
+        self.offer.layout.display = None if changes else "none"
+
+    def _take_offer(self, _button) -> None:
+        self.choose(self._offered)
+
+    def _say(self, words: str, colour: str = FAINT) -> None:
+        self.message.value = status(words, colour)
+
+
+def _slider(parameter: ladder.Parameter, value: int) -> ipywidgets.SelectionSlider:
+    slider = ipywidgets.SelectionSlider(
+        options=parameter.legal, value=value, continuous_update=False, tooltip=parameter.meaning,
+        layout=ipywidgets.Layout(width="auto", margin="2px 2px 2px 8px"),  # half a handle
+    )  # fmt: skip
+    slider.add_class(f"gemmlab-{parameter.name}")
+    return slider
+
+
+def _label(name: str, meaning: str, offered: int | None = None) -> str:
+    """HTML: a parameter's name and meaning, and marked the value that a way out offers."""
+    look, to = ("", "") if offered is None else (f"; color: {VERMILION}", f" → {offered}")
+    return (
+        '<div class="gemmlab-label" style="line-height: 1.25; white-space: normal">'
+        f'<span style="font-weight: 600{look}">{name}{to}</span> {html.escape(meaning)}</div>'
+    )
+
+
+def _control(label: ipywidgets.HTML, control: ipywidgets.DOMWidget) -> ipywidgets.VBox:
+    """The label above, so that both have the whole width."""
+    layout = ipywidgets.Layout(overflow="visible", min_width="0")
+    return ipywidgets.VBox([label, control], layout=layout)
+
+
+def _numbers(view: View) -> str:
+    cells = "".join(
+        f'<tr><th scope="row" style="text-align: left; font-weight: normal">{quantity}</th>'
+        f'<td style="text-align: right; padding: 0 0.6em">{value}</td><td>{unit}</td></tr>'
+        for quantity, value, unit in view.numbers
+    )
+    return _paper(f"<table>{cells}</table>")
+
+
+def _paper(content: str) -> str:
+    return f'<div style="{PAPER}">{content}</div>'
