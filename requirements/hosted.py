@@ -59,10 +59,11 @@ def set_up(root, also=(), driver=None, version=None, run=install.run):
         raise NotReady(
             f"Installed; {' and '.join(old)} had been loaded before, in another version: {RESTART}."
         )
-    sys.path.insert(0, str(root))
+    folders = [str(root), os.path.join(str(root), "ptxsim", "src")]
+    sys.path[:0] = folders
     # Processes that gemmlab starts look there, too.
     os.environ["PYTHONPATH"] = os.pathsep.join(
-        [str(root), *filter(None, [os.environ.get("PYTHONPATH")])]
+        [*folders, *filter(None, [os.environ.get("PYTHONPATH")])]
     )
     os.chdir(os.path.join(str(root), "notebooks"))
     print("Ready: go on with the cells below.")

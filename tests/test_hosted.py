@@ -4,6 +4,7 @@ import ast
 import importlib.util
 import json
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -13,11 +14,6 @@ import yaml
 
 from gemmlab.folders import NOTEBOOKS, ROOT
 from gemmlab.site import hosted as copies
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 REQUIREMENTS = ROOT / "requirements"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -45,8 +41,8 @@ def name_of(line: str) -> str:
 
 
 def test_what_the_package_needs_is_what_is_wanted(hosted):
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    needs = [*project["dependencies"], *project["optional-dependencies"]["fast"]]
+    listed = runpy.run_path(str(ROOT / "requirements/lock.py"))["read_requirements"]()
+    needs = [*listed["project"], *listed["fast"]]
     assert {re.match(r"[\w-]+", one)[0] for one in needs} == set(hosted.WANTED)
 
 
@@ -107,8 +103,9 @@ def test_it_installs_and_says_what_it_found(hosted, here, capsys):
     assert "nvidia-cuda-nvrtc==" in pip.requirements
     said = capsys.readouterr().out
     assert "simulator" in said and said.endswith("Ready: go on with the cells below.\n")
-    assert sys.path[0] == str(ROOT) and Path.cwd() == NOTEBOOKS
-    assert hosted.os.environ["PYTHONPATH"].split(hosted.os.pathsep) == [str(ROOT), "/elsewhere"]
+    folders = [str(ROOT), str(ROOT / "ptxsim" / "src")]
+    assert sys.path[:2] == folders and Path.cwd() == NOTEBOOKS
+    assert hosted.os.environ["PYTHONPATH"].split(hosted.os.pathsep) == [*folders, "/elsewhere"]
 
 
 def test_a_driver_decides_which_cupy(hosted, here, capsys):
@@ -272,7 +269,7 @@ def test_binder_installs_the_locks_and_nothing_else():
     for line in named:
         assert (ROOT / ".binder" / line.removeprefix("-r ")).is_file()
     build = (ROOT / ".binder" / "postBuild").read_text(encoding="utf-8")
-    assert "--no-deps --no-build-isolation --editable ." in build
+    assert "--no-deps --no-build-isolation --editable ./ptxsim --editable ." in build
 
 
 def test_binder_has_a_python_that_the_locks_are_for(hosted):
