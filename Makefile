@@ -27,7 +27,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 help:
 	@echo 'make lab         set up, then open JupyterLab on the notebooks (ARGS="--port 9000": more for Jupyter)'
-	@echo 'make test        set up, then check code and notebooks: ruff, pytest, nbval'
+	@echo 'make test        set up, then check code and notebooks: ruff, mypy, pytest, nbval'
 	@echo 'make test-ptxsim the tests of the simulator alone'
 	@echo 'make test-all    make test, then make test-site, then every command that README.md shows'
 	@echo 'make notebooks   run all notebooks in the simulator and write their outputs into them'
@@ -73,6 +73,7 @@ test-readme: setup
 lint: setup
 	$(VENV_PYTHON) -m ruff check --quiet .
 	$(VENV_PYTHON) -m ruff format --check --quiet .
+	$(VENV_PYTHON) -m mypy --config-file ptxsim/pyproject.toml --no-error-summary
 
 notebooks: setup
 	@GEMMLAB_DEVICE=simulator $(JUPYTER) nbconvert --to notebook --execute --inplace notebooks/*.ipynb
@@ -99,5 +100,5 @@ lock: setup
 	@$(VENV_PYTHON) requirements/lock.py
 
 clean:
-	rm -rf .venv build .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv build .pytest_cache .ruff_cache .mypy_cache .hypothesis ptxsim/.pytest_cache ptxsim/.hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
