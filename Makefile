@@ -12,6 +12,7 @@ JUPYTER := JUPYTER_CONFIG_PATH=requirements/jupyter JUPYTER_PREFER_ENV_PATH=1 $(
 PYTEST := OMP_NUM_THREADS=1 $(VENV_PYTHON) -m pytest --quiet --numprocesses logical --maxprocesses 8 --dist loadfile
 NBVAL := --nbval --nbval-current-env --nbval-cell-timeout 300
 HARDWARE := tests/test_against_hardware.py
+PTXSIM := ptxsim/tests
 BUILT := tests/site
 # Takes minutes, and a copy of the checkout with a .venv of its own.
 SHOWN := tests/readme
@@ -22,11 +23,12 @@ unexport PYTHONPATH PYTHONHOME
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab test test-unit test-hardware test-notebooks test-all test-readme lint notebooks readme compiled site setup-site test-site lock clean
+.PHONY: help setup lab test test-unit test-ptxsim test-hardware test-notebooks test-all test-readme lint notebooks readme compiled site setup-site test-site lock clean
 
 help:
 	@echo 'make lab         set up, then open JupyterLab on the notebooks (ARGS="--port 9000": more for Jupyter)'
-	@echo 'make test        set up, then check code and notebooks: ruff, pytest, nbval'
+	@echo 'make test        set up, then check code and notebooks: ruff, mypy, pytest, nbval'
+	@echo 'make test-ptxsim the tests of the simulator alone'
 	@echo 'make test-all    make test, then make test-site, then every command that README.md shows'
 	@echo 'make notebooks   run all notebooks in the simulator and write their outputs into them'
 	@echo 'make readme      write the ladder table, the pictures and the thumbnails anew'
@@ -47,11 +49,13 @@ lab: setup
 	@$(JUPYTER) jupyterlab --log-level=WARN $(ARGS)
 
 test: lint
-	$(PYTEST) $(NBVAL) --ignore $(BUILT) --ignore $(SHOWN) notebooks tests
+	$(PYTEST) $(NBVAL) --ignore $(BUILT) --ignore $(SHOWN) notebooks tests $(PTXSIM)
 
 # The same in three parts, for machines side by side.
 test-unit: lint
-	$(PYTEST) --ignore $(HARDWARE) --ignore $(BUILT) --ignore $(SHOWN) tests
+	$(PYTEST) --ignore $(HARDWARE) --ignore $(BUILT) --ignore $(SHOWN) tests $(PTXSIM)
+test-ptxsim: setup
+	$(PYTEST) $(PTXSIM)
 test-hardware: setup
 	$(PYTEST) $(HARDWARE)
 test-notebooks: setup
@@ -69,6 +73,7 @@ test-readme: setup
 lint: setup
 	$(VENV_PYTHON) -m ruff check --quiet .
 	$(VENV_PYTHON) -m ruff format --check --quiet .
+	$(VENV_PYTHON) -m mypy --config-file ptxsim/pyproject.toml --no-error-summary
 
 notebooks: setup
 	@GEMMLAB_DEVICE=simulator $(JUPYTER) nbconvert --to notebook --execute --inplace notebooks/*.ipynb
@@ -95,5 +100,5 @@ lock: setup
 	@$(VENV_PYTHON) -m tools.lock
 
 clean:
-	rm -rf .venv build .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv build .pytest_cache .ruff_cache .mypy_cache .hypothesis ptxsim/.pytest_cache ptxsim/.hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

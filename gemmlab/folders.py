@@ -41,5 +41,6 @@ def require_checkout(what: str) -> None:
     if not IS_CHECKOUT:
         raise NoCheckout(
             f"{what} writes into the repository, and gemmlab was installed without it, in "
-            f'{PACKAGE}: clone the repository and install that with pip install -e ".[simulator]".'
+            f"{PACKAGE}: clone the repository and install that with pip "
+            'install -e ./ptxsim -e ".[simulator]".'
         )

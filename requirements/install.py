@@ -295,9 +295,19 @@ def pip_install(venv, arguments, cupy, run):
     must_run([*pip, "--no-compile", "--no-deps", *arguments], cupy, run)
 
 
+def projects(root):
+    """The folders of the checkout that are distributions: the simulator, and gemmlab on top."""
+    return [os.path.join(root, "ptxsim"), root]
+
+
+def project_files(root):
+    return [os.path.join(folder, "pyproject.toml") for folder in projects(root)]
+
+
 def install_project(venv, root, cupy, run):
     # The build requirements are pinned in lab.txt, so no build environment is fetched.
-    pip_install(venv, ["--no-build-isolation", "--editable", root], cupy, run)
+    folders = [part for folder in projects(root) for part in ("--editable", folder)]
+    pip_install(venv, ["--no-build-isolation", *folders], cupy, run)
 
 
 def build(venv, root, cupy, run):
@@ -346,12 +356,12 @@ def set_up(root, exact_python=False, driver=None, version=None, run=run):
     keep = stamp.get("cupy", cupy) if cupy == "none" else cupy
     wanted = {"root": root, "cupy": keep, "locks": hash_files(*lock_files(root, keep))}
     wanted["python"] = this_python if exact_python else stamp.get("python")
-    project = hash_files(os.path.join(root, "pyproject.toml"))
+    project = hash_files(*project_files(root))
 
     reason = why_rebuild(venv, stamp, wanted, run)
     if reason is None:
         if stamp.get("project") != project:
-            print("pyproject.toml changed: installing gemmlab again.")
+            print("pyproject.toml changed: installing gemmlab and ptxsim again.")
             install_project(venv, root, keep, run)
             write_stamp(venv, dict(stamp, project=project))
         return

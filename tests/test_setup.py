@@ -43,30 +43,30 @@ CONDA_NAMES = {
 }
 
 
-def load_install():
-    spec = importlib.util.spec_from_file_location("install", INSTALL)
+def load(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-install = load_install()
+install, lock = load(INSTALL), load(REQUIREMENTS / "lock.py")
 
 
 # ---- the lists: pyproject.toml, the locks, environment.yml ---------------------------------------
 
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-EXTRAS = PYPROJECT["project"]["optional-dependencies"]
+PTXSIM = tomllib.loads((ROOT / "ptxsim" / "pyproject.toml").read_text("utf-8"))
+EXTRAS = lock.read_requirements()
 CONSTRAINTS = PYPROJECT["tool"]["uv"]["constraint-dependencies"]
 # Which list of pyproject.toml each lock pins.
 LOCKED = {
-    "lab": PYPROJECT["project"]["dependencies"]
-    + EXTRAS["lab"]
-    + EXTRAS["tune"]
-    + EXTRAS["fast"]
-    + EXTRAS["test"]
-    + PYPROJECT["build-system"]["requires"],
+    "lab": [
+        requirement
+        for name in ("project", "lab", "tune", "fast", "test", "build")
+        for requirement in EXTRAS[name]
+    ],
     "site": EXTRAS["site"],
     "cupy-none": EXTRAS["simulator"],
     "cupy-cuda12": EXTRAS["cuda12"],
@@ -153,8 +153,11 @@ def conda_requirements() -> dict[str, SpecifierSet]:
 @pytest.mark.parametrize(
     "wanted",
     [
-        *PYPROJECT["project"]["dependencies"],
-        *(one for name in ("lab", "tune", "fast", "test", "simulator") for one in EXTRAS[name]),
+        *(
+            one
+            for name in ("project", "lab", "tune", "fast", "test", "simulator")
+            for one in EXTRAS[name]
+        ),
         *CONSTRAINTS,
     ],
 )
@@ -177,12 +180,13 @@ def test_the_conda_route_asks_for_nothing_else():
 def test_conda_installs_the_checkout_in_place():
     listed = yaml.safe_load((ROOT / "environment.yml").read_text("utf-8"))["dependencies"]
     (with_pip,) = (line["pip"] for line in listed if isinstance(line, dict))
-    assert "-e ." in with_pip
+    assert with_pip[-2:] == ["-e ./ptxsim", "-e ."]
 
 
 def test_the_oldest_python_is_the_same_everywhere():
     oldest = ".".join(map(str, install.OLDEST_PYTHON))
-    assert PYPROJECT["project"]["requires-python"] == f">={oldest}"
+    for project in (PYPROJECT, PTXSIM):
+        assert project["project"]["requires-python"] == f">={oldest}"
     assert (PYTHONS[0], PYTHONS[-1]) == (oldest, install.NEWEST_PYTHON)
 
 
@@ -260,7 +264,9 @@ class FakeSetUp:
         (root / "requirements").mkdir()
         for lock in LOCKED:
             (root / f"requirements/{lock}.txt").write_text(f"{lock}==1\n")
-        (root / "pyproject.toml").write_text("[project]\n")
+        (root / "ptxsim").mkdir()
+        for folder in (root, root / "ptxsim"):
+            (folder / "pyproject.toml").write_text("[project]\n")
 
     @property
     def packages(self) -> Path:
@@ -311,7 +317,8 @@ def locks_in(words):
 def test_a_fresh_clone_gets_the_locks_and_the_project(checkout, capsys):
     words = checkout()
     assert locks_in(words) == {"lab.txt", "cupy-none.txt"}
-    assert words[-2:] == ["--editable", str(checkout.root)]
+    folders = str(checkout.root / "ptxsim"), str(checkout.root)
+    assert words[-4:] == ["--editable", folders[0], "--editable", folders[1]]
     assert checkout.finished
     assert "simulator" in capsys.readouterr().out
 
@@ -377,9 +384,10 @@ def test_new_pins_make_it_anew(checkout, lock, capsys):
     assert checkout() == []
 
 
-def test_other_settings_in_pyproject_install_the_project_alone(checkout):
+@pytest.mark.parametrize("folder", [".", "ptxsim"])
+def test_other_settings_in_pyproject_install_the_project_alone(checkout, folder):
     checkout()
-    (checkout.root / "pyproject.toml").write_text("[project]\nname = 'gemmlab'\n")
+    (checkout.root / folder / "pyproject.toml").write_text("[project]\nname = 'gemmlab'\n")
     words = checkout()
     assert words[-2:] == ["--editable", str(checkout.root)]
     assert len(checkout.commands) == 1
@@ -597,9 +605,10 @@ with install["one_at_a_time"]({str(tmp_path)!r}):
 
 def test_without_a_network_the_script_says_so(tmp_path):
     """The real script, venv and pip, with an index that nobody serves."""
-    for name in ("requirements", "pyproject.toml"):
-        source = ROOT / name
-        (shutil.copytree if source.is_dir() else shutil.copy)(source, tmp_path / name)
+    (tmp_path / "ptxsim").mkdir()
+    shutil.copytree(REQUIREMENTS, tmp_path / "requirements")
+    for name in ("pyproject.toml", "ptxsim/pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path / name)
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(tmp_path),
@@ -647,7 +656,8 @@ def test_make_alone_lists_the_commands():
 
 
 def test_no_list_names_an_index():
-    for path in [*REQUIREMENTS.rglob("*"), ROOT / "Makefile", ROOT / "pyproject.toml"]:
+    named = (ROOT / name for name in ("Makefile", "pyproject.toml", "ptxsim/pyproject.toml"))
+    for path in [*REQUIREMENTS.rglob("*"), *named]:
         if path.is_file() and "__pycache__" not in path.parts:
             assert "://" not in path.read_text("utf-8"), path
 
@@ -709,8 +719,8 @@ def test_an_editable_install_has_no_second_copy_of_the_data(tmp_path):
 
 def test_the_line_of_the_readme_installs_all_that_the_readme_shows():
     readme = (ROOT / "README.md").read_text("utf-8")
-    (extras,) = re.findall(r'pip install -e "\.\[([\w,]+)\]"', readme)
-    listed = [*PYPROJECT["project"]["dependencies"]]
+    (extras,) = re.findall(r'pip install -e \./ptxsim -e "\.\[([\w,]+)\]"', readme)
+    listed = [*EXTRAS["project"]]
     for extra in extras.split(","):
         listed += EXTRAS[extra]
     found = {canonicalize_name(Requirement(one).name) for one in listed}

@@ -73,7 +73,7 @@ def shown(page: notebook.Page) -> str:
         ("README.md", "readme.html"),
         ("notebooks/index.ipynb", "index.html"),
         ("notebooks/01_naive.ipynb", "notebooks/01_naive.html"),
-        ("docs/simulator.md", "simulator.html"),
+        ("ptxsim/docs/simulator.md", "simulator.html"),
         ("kernels/common/tiles.cuh", "kernels/common/tiles.cuh.html"),
         ("gemmlab/kernel", "gemmlab/kernel/index.html"),
         ("results/nvidia-h200/fp8_steps.csv", "results/nvidia-h200/fp8_steps.csv"),

@@ -11,7 +11,7 @@ import gemmlab
 HOUSE = Path(gemmlab.__file__).parent
 # From the ground up: each may import from those before it, and from itself.
 FLOORS = (
-    "folders", "files", "processes", "_version", "report", "cuda", "simulator", "ladder", "kernel",
+    "folders", "files", "processes", "_version", "report", "simulator", "cuda", "ladder", "kernel",
     "sass", "measure", "records", "loading",
     "products", "analysis", "plots", "notebook", "lessons", "cli", "__init__",
     "__main__",

@@ -1,4 +1,4 @@
-"""`make lock`: resolve pyproject.toml into requirements/*.txt, which the set-up installs.
+"""`make lock`: resolve both pyproject.toml into requirements/*.txt, which the set-up installs.
 
     lab.txt           everything but CuPy: dependencies, extras lab, tune, fast, test, build needs
     site.txt          extra site, on top of lab.txt: only `make site` installs it
@@ -11,6 +11,7 @@ file to resolve it anew. Runs in .venv, which must hold uv.
 """
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,7 @@ else:
 
 ROOT = Path(__file__).resolve().parent.parent
 REQUIREMENTS, PYPROJECT = ROOT / "requirements", ROOT / "pyproject.toml"
+PTXSIM = ROOT / "ptxsim" / "pyproject.toml"
 
 HEADER = "# Made by `make lock` from pyproject.toml; do not edit.\n"
 
@@ -49,25 +51,42 @@ def resolve(requirements: list[str], output: Path, *options: str) -> None:
     print(f"requirements/{output.name}")
 
 
+def read_requirements() -> dict[str, list[str]]:
+    """What gemmlab requires ("project"), each of its extras by name, and what builds it ("build").
+
+    ptxsim, which the checkout has and no index, is replaced by what it requires itself.
+    """
+    gemmlab, ptxsim = (tomllib.loads(path.read_text("utf-8")) for path in (PYPROJECT, PTXSIM))
+    extras = ptxsim["project"]["optional-dependencies"]
+
+    def replaced(requirements: list[str]) -> list[str]:
+        result = []
+        for requirement in requirements:
+            ours = re.fullmatch(r"ptxsim(?:\[(\w+)\])?(?:[<>=].*)?", requirement)
+            if not ours:
+                result.append(requirement)
+            else:
+                result += extras[ours[1]] if ours[1] else ptxsim["project"]["dependencies"]
+        return result
+
+    listed = {
+        "project": gemmlab["project"]["dependencies"],
+        "build": gemmlab["build-system"]["requires"],
+        **gemmlab["project"]["optional-dependencies"],
+    }
+    return {name: replaced(requirements) for name, requirements in listed.items()}
+
+
 def main() -> None:
-    settings = tomllib.loads(PYPROJECT.read_text())
-    project = settings["project"]
-    extras = project["optional-dependencies"]
+    wanted = read_requirements()
     lab = REQUIREMENTS / "lab.txt"
-    resolve(
-        project["dependencies"]
-        + extras["lab"]
-        + extras["tune"]
-        + extras["fast"]
-        + extras["test"]
-        + settings["build-system"]["requires"],
-        lab,
-    )
-    resolve(extras["site"], REQUIREMENTS / "site.txt", "--constraint", str(lab))
+    names = ("project", "lab", "tune", "fast", "test", "build")
+    resolve([requirement for name in names for requirement in wanted[name]], lab)
+    resolve(wanted["site"], REQUIREMENTS / "site.txt", "--constraint", str(lab))
     for variant, extra in (("none", "simulator"), ("cuda12", "cuda12"), ("cuda13", "cuda13")):
         # NumPy comes from lab.txt, which CuPy's pins must agree with.
         options = ("--constraint", str(lab), "--no-emit-package", "numpy")
-        resolve(extras[extra], REQUIREMENTS / f"cupy-{variant}.txt", *options)
+        resolve(wanted[extra], REQUIREMENTS / f"cupy-{variant}.txt", *options)
 
 
 if __name__ == "__main__":

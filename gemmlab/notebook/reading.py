@@ -86,7 +86,8 @@ def _cells(name: str) -> list[dict]:
     if not IS_CHECKOUT:
         raise NoCheckout(
             f"the notebooks are in the repository, and gemmlab was installed without it, in "
-            f'{PACKAGE}: clone the repository and install that with pip install -e ".[simulator]".'
+            f"{PACKAGE}: clone the repository and install that with pip "
+            'install -e ./ptxsim -e ".[simulator]".'
         )
     return json.loads(_path(name).read_text(encoding="utf-8"))["cells"]
 

@@ -78,7 +78,8 @@ def _write_sources(drawn: Mapping[str, str]) -> set[Path]:
         for path, content in made.files.items():
             files.write(UNFINISHED / path, content)
         met |= made.met
-    for path in ["README.md", *(f"docs/{one.name}" for one in sorted(DOCS.glob("*.md")))]:
+    pages = [*sorted(DOCS.glob("*.md")), *sorted((ROOT / "ptxsim" / "docs").glob("*.md"))]
+    for path in ["README.md", *(page.relative_to(ROOT).as_posix() for page in pages)]:
         text, linked = prose.page(path)
         put(links.source(path), text.encode())
         met |= linked

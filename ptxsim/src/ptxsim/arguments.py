@@ -73,8 +73,8 @@ def bind(
         _check_array(name, array)
         if not array.flags.writeable and name not in protected:
             raise LaunchError(f"{name} is read-only: pass a copy")
-    for parameter, arg in zip(declared, args, strict=True):
-        _check_elements(parameter, arg)
+    for source, arg in zip(declared, args, strict=True):
+        _check_elements(source, arg)
     structures = {
         parameter: Given(np.zeros(int(structure[2]), np.uint8), 1)
         for (parameter, ptx_type), arg in zip(kernel.parameters, args, strict=True)
@@ -88,14 +88,15 @@ def bind(
     structures |= _room_for_maps(kernel, args, names, [array for _, array in found])
     memory = _memory(kernel, found, protected, _given_variables(kernel, given) | structures)
     pointers = iter([pointer(buffer) for buffer in memory.buffers])
-    parameters, maps = {}, {}
+    parameters: dict[str, np.generic] = {}
+    maps: dict[int, MapInUse] = {}
     for (parameter, ptx_type), source, arg in zip(kernel.parameters, declared, args, strict=True):
         name = source.name
         if isinstance(arg, (TensorMap, TensorMaps)):
             _check_map(arg, ptx_type, name)
             parameters[parameter] = address = memory.address(parameter)
-            own = {name: arg} if isinstance(arg, TensorMap) else arg.named(name)
-            for i, (its_name, one) in enumerate(own.items()):
+            its_maps = {name: arg} if isinstance(arg, TensorMap) else arg.named(name)
+            for i, (its_name, one) in enumerate(its_maps.items()):
                 used = _map_in_use(memory, its_name, one)
                 begin = MAP_BYTES * i
                 structures[parameter].bytes[begin : begin + MAP_BYTES] = np.frombuffer(
@@ -105,7 +106,9 @@ def bind(
             continue
         if isinstance(arg, Pointers):
             _check_pointer(name, "array of addresses", ptx_type)
-            structures[parameter].bytes[:] = np.frombuffer(arg.packed(next(pointers)), np.uint8)
+            structures[parameter].bytes[:] = np.frombuffer(
+                arg.packed(int(next(pointers))), np.uint8
+            )
             parameters[parameter] = memory.address(parameter)
             continue
         if isinstance(arg, Part):
@@ -127,7 +130,8 @@ def bind(
 
 def _room_for_maps(kernel: ptx.Kernel, args, names, arrays) -> dict[str, Given]:
     """Where the tensor maps lie, and their arrays that are no arguments themselves."""
-    room, owners = {}, {}
+    room: dict[str, Given] = {}
+    owners: dict = {}
     for (parameter, _), name, arg in zip(kernel.parameters, names, args, strict=True):
         if not isinstance(arg, (TensorMap, TensorMaps)):
             continue
@@ -322,7 +326,8 @@ def copy(prepared: machine.PreparedLaunch, args) -> machine.PreparedLaunch:
     copied = [(n, a.copy()) for n, a in zip(names, given, strict=True)]
     protected = {buffer.name for buffer in prepared.memory.buffers if buffer.read_only}
     copies = GlobalMemory(copied, prepared.memory.copied_variables(), protected)
-    maps = {address: _copy_of_map(used, copies) for address, used in prepared.maps.given.items()}
+    there = prepared.maps.given if prepared.maps else {}
+    maps = {address: _copy_of_map(used, copies) for address, used in there.items()}
     return replace(
         prepared, memory=copies, maps=map_bytes.MapsInMemory(maps, copies), count=False,
         check=False, prints=False,
@@ -331,6 +336,5 @@ def copy(prepared: machine.PreparedLaunch, args) -> machine.PreparedLaunch:
 
 def _copy_of_map(used: MapInUse, memory: GlobalMemory) -> MapInUse:
     array = used.map.array
-    array = map_bytes.seen_at(memory, used.begin, array.shape, array.dtype, array.strides)
-    buffer = memory.buffer_at(used.begin)
+    array, buffer = map_bytes.seen_at(memory, used.begin, array.shape, array.dtype, array.strides)
     return replace(used, map=replace(used.map, array=array), buffer=buffer, unwritten=None)

@@ -86,7 +86,9 @@ class _Product:
     @property
     def form(self) -> tuple:
         """The `.ftz` and the type."""
-        return PRODUCT.fullmatch(self.instruction.opcode).groups()
+        match = PRODUCT.fullmatch(self.instruction.opcode)
+        assert match is not None
+        return match.groups()
 
     @property
     def factors(self) -> tuple:
@@ -117,7 +119,8 @@ class _Use:
 @lru_cache(maxsize=KEPT_KERNELS)
 def contracted(kernel: Kernel) -> tuple[Kernel, tuple[Note, ...]]:
     """The kernel with the multiply-adds that ptxas makes, and what is not known about them."""
-    fused, unclear = [], []
+    fused: list = []
+    unclear: list = []
     for stretch in _stretches(kernel):
         uses = _uses(kernel, stretch)
         fused += [(use, stretch) for use in _chosen(uses, unclear)]
@@ -149,7 +152,8 @@ def _stretches(kernel: Kernel) -> Iterator[list[Instruction]]:
     Calls and the like do not divide them yet.
     """
     blocks = kernel.blocks
-    before = {start: set() if start else {"the launch"} for start in blocks}
+    launch = -1  # before the first block
+    before = {start: set() if start else {launch} for start in blocks}
     for block in blocks.values():
         for start in block.successors:
             before[start].add(block.start)
@@ -160,12 +164,12 @@ def _stretches(kernel: Kernel) -> Iterator[list[Instruction]]:
             (start,) = after
             if before[start] == {block.start}:
                 follower[block.start] = start
-    for start in blocks.keys() - set(follower.values()):
-        stretch = []
-        while start is not None:
-            block = blocks[start]
-            stretch += kernel.instructions[block.start : block.end]
-            start = follower.get(start)
+    for first in blocks.keys() - set(follower.values()):
+        stretch: list[Instruction] = []
+        at: int | None = first
+        while at is not None:
+            stretch += kernel.instructions[blocks[at].start : blocks[at].end]
+            at = follower.get(at)
         if any(map(_is_product, stretch)):
             yield stretch
 
@@ -339,7 +343,8 @@ class _Rewriting:
         return target
 
     def kernel(self) -> Kernel:
-        new, places = [], []
+        new: list[Instruction] = []
+        places: list[int] = []
         for one in self.old.instructions:
             places.append(len(new))
             new += self.before.get(one.index, ())

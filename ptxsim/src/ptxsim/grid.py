@@ -55,7 +55,8 @@ def run(
     Raises TooLong as soon as it is clear that the run will pass the deadline.
     Whatever ends it, nothing runs on and writes to memory afterwards.
     """
-    counter, findings, recorded = Counter(), {}, Recorded()
+    counter, recorded = Counter(), Recorded()
+    findings: dict = {}
     threads = 1 if launch.check or _is_ordered(launch) else THREADS
     number, every = _ranges(launch, blocks, threads)
     deadline = deadline or Deadline(inf)
@@ -147,7 +148,7 @@ def _finished(chunks, threads: int, deadline: Deadline):
             yield chunk
         return
     own: list[Thread] = []  # the pool forgets one at whose start Ctrl-C arrives
-    waiting = []
+    waiting: list = []
     try:
         with ThreadPoolExecutor(threads, initializer=lambda: own.append(current_thread())) as pool:
             try:

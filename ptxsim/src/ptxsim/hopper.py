@@ -18,6 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from ptxsim.architectures import WARP
 from ptxsim.threads.layout import Layout
@@ -36,7 +37,7 @@ def group_count(layout: Layout) -> int:
     return layout.blocks * (layout.threads // GROUP_THREADS)
 
 
-def to_groups(layout: Layout, value) -> np.ndarray:
+def to_groups(layout: Layout, value: npt.ArrayLike) -> np.ndarray:
     """(groups, 128): a value of every lane, a row for each warpgroup."""
     rows = layout.to_warps(value)
     if layout.threads % GROUP_THREADS:
@@ -45,7 +46,7 @@ def to_groups(layout: Layout, value) -> np.ndarray:
     return rows.reshape(-1, GROUP_THREADS)
 
 
-def from_groups(layout: Layout, rows) -> np.ndarray:
+def from_groups(layout: Layout, rows: np.ndarray) -> np.ndarray:
     """The reverse of `to_groups`: an array of the layout's shape, 0 in warps of no group."""
     if layout.threads % GROUP_THREADS:
         own = rows.reshape(layout.blocks, -1)
@@ -54,7 +55,7 @@ def from_groups(layout: Layout, rows) -> np.ndarray:
     return layout.from_warps(rows)
 
 
-def lanes_of(layout: Layout, groups) -> np.ndarray:
+def lanes_of(layout: Layout, groups: np.ndarray) -> np.ndarray:
     """The mask of the lanes of some groups, a bool (groups,)."""
     return from_groups(layout, np.repeat(groups, GROUP_THREADS).reshape(-1, GROUP_THREADS))
 
@@ -70,7 +71,7 @@ class DescriptorFields:
     width: np.ndarray
 
     @staticmethod
-    def of(descriptors) -> DescriptorFields:
+    def of(descriptors: npt.ArrayLike) -> DescriptorFields:
         bits = np.asarray(descriptors).astype(np.uint64)
         start, leading, stride = (
             ((bits >> np.uint64(shift)).astype(np.int64) & FIELD) * UNIT for shift in (0, 16, 32)
@@ -79,7 +80,7 @@ class DescriptorFields:
         return DescriptorFields(start, leading, stride, base, WIDTHS[bits >> np.uint64(62)])
 
 
-def places(descriptors, lines: int, units: int, transposed: bool) -> np.ndarray:
+def places(descriptors: npt.ArrayLike, lines: int, units: int, transposed: bool) -> np.ndarray:
     """int64 (n, lines, units): the byte of shared memory where each unit begins."""
     own = DescriptorFields.of(descriptors)
     start, leading, stride, base, width = (

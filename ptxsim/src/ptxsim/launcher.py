@@ -5,10 +5,12 @@ from __future__ import annotations
 import gc
 import reprlib
 import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from math import inf
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +19,7 @@ from ptxsim.architectures import SIMULATED_ARCH
 from ptxsim.arithmetic import exactness, float32
 from ptxsim.compile import headers, nvrtc
 from ptxsim.compile.nvrtc import CompileError, NoCompiler
-from ptxsim.contraction import are_fused, contracted
+from ptxsim.contraction import Note, are_fused, contracted
 from ptxsim.errors import LaunchError, TakesTooLong
 from ptxsim.grid import run as run_blocks
 from ptxsim.machine import TooLong
@@ -33,7 +35,7 @@ def launch(
     entry: str,
     grid: int | tuple[int, ...],
     block: int | tuple[int, ...],
-    args: list,
+    args: Sequence[Any],
     *,
     arch: str = SIMULATED_ARCH,
     options: tuple[str, ...] = (),
@@ -83,7 +85,8 @@ def launch(
     a warning.
     """
     text, filename, options = _source(source, tuple(options))
-    kernel, notes = _find(text, filename, arch, options, entry, by_symbol), ()
+    kernel = _find(text, filename, arch, options, entry, by_symbol)
+    notes: tuple[Note, ...] = ()
     if are_fused(options):
         kernel, notes = contracted(kernel)
     for note in notes:
@@ -110,7 +113,7 @@ def launch(
     mapped = [used.map.array for used in maps.values()]
     for used in maps.values():
         used.look_for_unwritten(memory)
-    given = [*arrays, *(value for value in parameters.values() if value.dtype == np.float32)]
+    given: list = [*arrays, *(value for value in parameters.values() if value.dtype == np.float32)]
     given += [np.ascontiguousarray(array) for array in mapped]
     given += [np.frombuffer(v.initial, np.uint8) for v in kernel.variables.values()]
     given += memory.given()
@@ -135,7 +138,10 @@ def launch(
     changed = [a for a, b in zip(arrays, memory.buffers, strict=True) if not b.read_only]
     changed += [*mapped, *variables.values()]
     before = [(array, array.copy()) for array in changed] if limit_s is not None else []
-    record = tuple(blocks[-1]) if count and blocks else None
+    record: machine.Triple | None = None
+    if count and blocks:
+        x, y, z = blocks[-1]
+        record = x, y, z
     deadline = machine.Deadline(inf if limit_s is None else limit_s)
     try:
         counter, findings, seen = run_blocks(prepared, blocks, record, deadline)
@@ -162,7 +168,9 @@ def launch(
     return run
 
 
-def _find(text: str, filename: str, arch: str, options, entry: str, by_symbol) -> ptx.Kernel:
+def _find(
+    text: str, filename: str, arch: str, options: tuple[str, ...], entry: str, by_symbol: bool
+) -> ptx.Kernel:
     """The kernel of this name, or the one instance of a template that the expression names."""
     own = headers.included(text, options)
     kernels, _ = _compiled(text, filename, arch, options, own)
@@ -189,7 +197,10 @@ def _is_plainly(mangled: str, name: str) -> bool:
 
 
 @lru_cache(maxsize=KEPT_KERNELS)
-def _compiled(text: str, filename: str, arch: str, options, own_headers, expression: str = ""):
+def _compiled(
+    text: str, filename: str, arch: str, options: tuple[str, ...],
+    own_headers: tuple[tuple[str, str], ...], expression: str = "",
+) -> tuple[Mapping[str, ptx.Kernel], str]:  # fmt: skip
     """The kernels, and the name among them of what the expression names."""
     names = (expression,) if expression else ()
     program = nvrtc.translate_source(text, filename, arch=arch, options=options, names=names)
@@ -207,7 +218,7 @@ def _translation(kernel: ptx.Kernel, flush_operands: bool) -> machine.Translatio
 
 
 @contextmanager
-def _collector_paused():
+def _collector_paused() -> Iterator[None]:
     """While ten thousand small objects are made that all stay, looking for garbage only costs."""
     enabled = gc.isenabled()
     gc.disable()
@@ -238,6 +249,6 @@ def _source(source: str | Path, options: tuple[str, ...]) -> tuple[str, str, tup
     return source, "kernel.cu", options
 
 
-def _may_be_subnormal(given) -> bool:
+def _may_be_subnormal(given: list) -> bool:
     floats = (exactness.as_float32(value) for value in given)
     return any(float32.has_subnormal(value) for value in floats if value.size)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import reprlib
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ PORTABLE_CLUSTER, MAX_CLUSTER = 8, 16  # blocks; more than 8 only where a launch
 CLUSTERS_SINCE = 90
 
 
-def shape(what: str, given, limits) -> machine.Triple:
+def shape(what: str, given: Any, limits: Sequence[int]) -> machine.Triple:
     """An integer, or one for each of up to three dimensions, as three."""
     along = (given,) if np.ndim(given) == 0 else tuple(given)
     if not all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in along):
@@ -31,10 +32,11 @@ def shape(what: str, given, limits) -> machine.Triple:
     for n, limit, dimension in zip(shape, limits, "xyz", strict=True):
         if not 1 <= n <= limit:
             raise LaunchError(f"{what} {shape}: {dimension} is {n}, it must be 1 to {limit}")
-    return shape
+    x, y, z = shape
+    return x, y, z
 
 
-def check_limit(limit_s) -> None:
+def check_limit(limit_s: Any) -> None:
     is_number = isinstance(limit_s, (int, float, np.number)) and not isinstance(limit_s, bool)
     if limit_s is not None and not (is_number and limit_s >= 0):
         raise LaunchError(f"limit_s is {reprlib.repr(limit_s)}: pass seconds, or None for no limit")
@@ -78,9 +80,12 @@ def check_local(kernel: ptx.Kernel) -> None:
         )
 
 
-def cluster_shape(kernel: ptx.Kernel, asked, grid: machine.Triple, arch: str) -> machine.Triple:
+def cluster_shape(
+    kernel: ptx.Kernel, asked: Any, grid: machine.Triple, arch: str
+) -> machine.Triple:
     """The cluster of a launch, in blocks: what the kernel says, or else what is asked for."""
-    own = (*kernel.cluster, 1, 1)[:3]
+    x, y, z, *_ = (*kernel.cluster, 1, 1)
+    own = x, y, z
     if asked is None:
         found = own
     else:
@@ -91,7 +96,7 @@ def cluster_shape(kernel: ptx.Kernel, asked, grid: machine.Triple, arch: str) ->
                 f"(__cluster_dims__), not {_times(found)}"
             )
     blocks = int(np.prod(found))
-    if blocks > 1 and int(re.search(r"\d+", arch)[0]) < CLUSTERS_SINCE:
+    if blocks > 1 and int(base(arch).removeprefix("sm_")) < CLUSTERS_SINCE:
         raise LaunchError(f"{arch} has no clusters: they are there from sm_{CLUSTERS_SINCE} on")
     if blocks > MAX_CLUSTER:
         raise LaunchError(
@@ -108,5 +113,5 @@ def cluster_shape(kernel: ptx.Kernel, asked, grid: machine.Triple, arch: str) ->
     return found
 
 
-def _times(shape) -> str:
+def _times(shape: Sequence[int]) -> str:
     return "×".join(map(str, shape))

@@ -86,7 +86,7 @@ def _form(instruction: Instruction) -> tuple | None:
     """What tells whether it can be translated; None if more than its form does."""
     if instruction.name not in PLAIN or "param" in instruction.parts:
         return None
-    symbols = ()
+    symbols: tuple[str, ...] = ()
     if instruction.name != "bra":  # whose label is known to be there
         symbols = tuple(one.name for one in instruction.operands if isinstance(one, Symbol))
     return instruction.opcode, tuple(map(type, instruction.operands)), symbols
@@ -194,7 +194,8 @@ class Chunk:
 
     def __init__(self, launch: PreparedLaunch, ranges, record: Triple | None, deadline: Deadline):
         self.launch, self.ranges, self.record = launch, ranges, record
-        self.counter, self.findings = metrics.Counter(), {}
+        self.counter = metrics.Counter()
+        self.findings: dict = {}  # (kind, instruction) -> Finding
         self.recorded = Recorded()
         self.parameters, self.known_sums = launch.parameters, launch.known_sums
         self.magnitudes, self.stacks = Magnitudes(), Stacks()
@@ -204,7 +205,7 @@ class Chunk:
         self.deadline = deadline
         self._begun, self._is_last = False, False
         self.why_for_ever = ""  # what the grid has to say to a deadlock
-        self._free = None
+        self._free: tuple | None = None
         self.changes = 0  # how often anything was changed that a lane can wait for
         self.printed = FirstLines(StringIO())
         self.fenced_maps: dict = {}  # (address, bytes) of a tensor map -> blocks that know it so
@@ -244,8 +245,8 @@ class Chunk:
         finally:
             np.setbufsize(before)
             if done:  # these hold the chunk: let go of all its memory
-                self.checker = self.copies = self.cluster_barrier = self.polling = None
-                self.counting = None
+                for name in ("checker", "copies", "cluster_barrier", "polling", "counting"):
+                    setattr(self, name, None)
         return done
 
     def _prepare(self) -> None:
@@ -266,7 +267,8 @@ class Chunk:
         self.polling = Polling(self)
         self.registers = {n: t.type(0) for n, t in launch.translation.types.items()}
         # Instruction -> lanes that stand there: a mask, or True for all lanes of the chunk.
-        self.ready, self.trying = {0: True}, {}
+        self.ready: dict = {0: True}
+        self.trying: dict = {}
         self._parked = False  # the lanes that the last instruction left at a barrier
 
     # --- who runs next --------------------------------------------------------------------------
@@ -289,7 +291,7 @@ class Chunk:
             if self.polling.places:
                 mask = self._without_held(start, mask)
             block = blocks[start]
-            at_barriers = [
+            at_barriers: list = [
                 *self.barriers.waiting, *self.barriers.in_warps, *self.cluster_barrier.waiting,
             ]  # fmt: skip
             elsewhere = [
@@ -300,7 +302,7 @@ class Chunk:
             kept = frozenset(block.defined.intersection(set().union(*waiting)))
             function = self.launch.translation.function(start, kept)
             if self.record is not None:
-                warps = self.layout.to_warps(mask).any(axis=1)[self.recorded_warps]
+                warps = np.any(self.layout.to_warps(mask), axis=1)[self.recorded_warps]
                 done = self.recorded
                 first = len(done.accesses), len(done.boxes)
                 done.stretches.append(Stretch(start, block.end, warps, *first))
@@ -537,7 +539,8 @@ class Chunk:
             seen |= waiting.any(self.layout.thread_axes, keepdims=True)
 
     def _report_deadlock(self) -> None:
-        for one in (*self.barriers.waiting, *self.cluster_barrier.waiting):
+        stuck: list = [*self.barriers.waiting, *self.cluster_barrier.waiting]
+        for one in stuck:
             what = "threads wait at this barrier for others that never come"
             self.find("deadlock", one.place - 1, what, one.mask)
         for place, mask in self.trying.items():

@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -160,8 +160,8 @@ class Totals(dict):
 class Counter:
     """Adds up accesses by (line, space, operation, array)."""
 
-    def __init__(self):
-        self._counts = defaultdict(lambda: [0, 0, 0, 0])  # as a Cost
+    def __init__(self) -> None:
+        self._counts: defaultdict = defaultdict(lambda: [0, 0, 0, 0])  # as a Cost
         self.fma_lanes = 0
         self.hmma, self.imma = 0, 0
         self.tensor_multiply_adds = 0
@@ -169,7 +169,13 @@ class Counter:
         self.events: dict[str, int] = defaultdict(int)  # by metric: see async_copy/counted.py
 
     def add(
-        self, key: tuple[int, str, str, str], addresses, active, size: int, times, to=None
+        self,
+        key: tuple[int, str, str, str],
+        addresses: np.ndarray,
+        active: np.ndarray,
+        size: int,
+        times: np.ndarray,
+        to: np.ndarray | None = None,
     ) -> Cost:
         """Count one instruction, whose `key` is (line, space, operation, array); its `cost`."""
         found = cost(*key[1:3], addresses, active, size, times, to)
@@ -182,7 +188,7 @@ class Counter:
         for at, amount in enumerate(cost):
             count[at] += amount
 
-    def add_wgmma(self, line: int, product, bytes_read: int, groups: int) -> None:
+    def add_wgmma(self, line: int, product: Any, bytes_read: int, groups: int) -> None:
         """Count a wgmma (a wgmma.GroupProduct) of so many warpgroups.
 
         The banks deliver 128 bytes of an operand at a time: no layout of a descriptor has
@@ -236,7 +242,10 @@ class Counter:
         return Totals(totals | self.events)
 
 
-def cost(space: str, operation: str, addresses, active, size: int, times, to=None) -> Cost:
+def cost(
+    space: str, operation: str, addresses: np.ndarray, active: np.ndarray, size: int,
+    times: np.ndarray, to: np.ndarray | None = None,
+) -> Cost:  # fmt: skip
     """What one instruction asks of memory.
 
     `addresses`, `active`: arrays (rows, 32), byte addresses and active lanes of one warp a row, at
@@ -249,7 +258,7 @@ def cost(space: str, operation: str, addresses, active, size: int, times, to=Non
         return Cost(requests, int(found @ times), asked, 0)
     parts = max(1, size // BANK_BYTES)  # of a warp: whole, half or quarter
     passes = wavefronts(addresses, active, size, parts)
-    some = active.reshape(len(active), parts, WARP // parts).any(axis=2)
+    some = np.any(active.reshape(len(active), parts, WARP // parts), axis=2)
     if operation == "load" and parts > 1:
         together = wavefronts(addresses, active, size, parts // 2)
         apart, of_pair = (x.reshape(len(x), -1, 2).sum(axis=2) for x in (passes, some))
@@ -265,18 +274,18 @@ def period(space: str, size: int) -> int:
     return SECTOR_BYTES if space == "global" else max(BANK_BYTES, size)
 
 
-def sectors(addresses, active, size: int):
+def sectors(addresses: np.ndarray, active: np.ndarray, size: int) -> np.ndarray:
     """Sectors per warp. An access of 16 aligned bytes or fewer lies inside one sector."""
     return _first_of_each(addresses // SECTOR_BYTES, active)[1].sum(axis=1)
 
 
-def past_l1(addresses, to, active):
+def past_l1(addresses: np.ndarray, to: np.ndarray, active: np.ndarray) -> np.ndarray:
     """Sectors per warp of a copy that goes to shared memory past the L1 cache."""
     both = (addresses // LINE_BYTES << SHARED_BITS) + to // SECTOR_BYTES
     return _first_of_each(both, active)[1].sum(axis=1)
 
 
-def wavefronts(addresses, active, size: int, parts: int):
+def wavefronts(addresses: np.ndarray, active: np.ndarray, size: int, parts: int) -> np.ndarray:
     """(warps, parts): wavefronts of each of so many parts of a warp, on its own."""
     words = max(1, size // BANK_BYTES)
     places = BANKS // words  # at each one unit of so many words is delivered at a time
@@ -289,7 +298,7 @@ def wavefronts(addresses, active, size: int, parts: int):
     return asked.max(axis=1).reshape(len(addresses), parts)
 
 
-def in_pairs(addresses, active, parts: int):
+def in_pairs(addresses: np.ndarray, active: np.ndarray, parts: int) -> np.ndarray:
     """(warps, parts): whether each lane has the address of its neighbour, or of the next but one.
 
     Of two neighbours, or lanes two apart, of which at least one is active.
@@ -303,7 +312,7 @@ def in_pairs(addresses, active, parts: int):
     return found
 
 
-def _first_of_each(values, active):
+def _first_of_each(values: np.ndarray, active: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Each row sorted, and where in it each different value of an active entry stands first."""
     if not active.all():
         # An inactive lane takes the row's largest active value, which counts once anyway.
@@ -314,4 +323,4 @@ def _first_of_each(values, active):
     first = np.empty(values.shape, bool)
     first[:, 0] = True
     np.not_equal(values[:, 1:], values[:, :-1], out=first[:, 1:])
-    return values, first & active.any(axis=1)[:, None]
+    return values, first & np.any(active, axis=1)[:, None]

@@ -84,8 +84,9 @@ def occupancy(arch: str, *, threads: int, registers: int, shared_bytes: int = 0)
         "shared memory": sm.shared_bytes // shared if shared else None,
     }
     # min takes the first of equals, hence the order of limited_by.
-    limited_by = min((name for name in blocks_by if blocks_by[name] is not None), key=blocks_by.get)
-    blocks = blocks_by[limited_by]
+    finite = {name: blocks for name, blocks in blocks_by.items() if blocks is not None}
+    limited_by = min(finite, key=finite.__getitem__)
+    blocks = finite[limited_by]
     return Occupancy(
         arch=arch,
         blocks_per_sm=blocks,

@@ -347,11 +347,11 @@ class _Module(Mapping):
             if found["entry"]:
                 self._entries[name] = found["parameters"], found["directives"], body
             else:
-                slots = (
+                result, given = (
                     tuple(_parameter(text)[0] for text in _split(found[group] or ""))
                     for group in ("result", "given")
                 )
-                self._functions[name] = Function(name, *slots, body)
+                self._functions[name] = Function(name, result, given, body)
         self._outside = "".join([*outside, ptx[position:]])
 
     def __iter__(self):
@@ -670,7 +670,9 @@ def _where(line: int, header: str) -> str:
 
 
 def _integer(text: str) -> int:
-    sign, *digits = INTEGER.fullmatch(text).groups()
+    match = INTEGER.fullmatch(text)
+    assert match is not None
+    sign, *digits = match.groups()
     value = next(int(d, base) for d, base in zip(digits, (16, 2, 8, 10), strict=True) if d)
     return -value if sign else value
 

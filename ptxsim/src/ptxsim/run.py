@@ -53,7 +53,9 @@ class Run:
     _again: machine.PreparedLaunch | None = field(repr=False, default=None)
     _seen: dict = field(repr=False, default_factory=dict)  # block -> Recorded
 
-    def accesses(self, block=(0, 0, 0), warp: int | None = None) -> list[WarpAccess]:
+    def accesses(
+        self, block: machine.Triple = (0, 0, 0), warp: int | None = None
+    ) -> list[WarpAccess]:
         """Every memory access of one block, or of one of its warps, in the order of execution.
 
         The block is run once more for this, on copies of the arrays as the launch left them, unless
@@ -62,7 +64,7 @@ class Run:
         accesses = self._recorded(block).accesses
         return [access for access in accesses if warp is None or access.warp == warp]
 
-    def boxes(self, block=(0, 0, 0), warp: int | None = None) -> list[BoxCopy]:
+    def boxes(self, block: machine.Triple = (0, 0, 0), warp: int | None = None) -> list[BoxCopy]:
         """What threads of one block, or of one of its warps, had copied by tensor maps, in order.
 
         Found as `accesses` is.
@@ -70,7 +72,9 @@ class Run:
         boxes = self._recorded(block).boxes
         return [box for box in boxes if warp is None or box.warp == warp]
 
-    def factors(self, block=(0, 0, 0), group: int | None = None) -> list[FactorRead]:
+    def factors(
+        self, block: machine.Triple = (0, 0, 0), group: int | None = None
+    ) -> list[FactorRead]:
         """What the wgmmas of one block, or of one of its warpgroups, read of shared memory.
 
         A product reads A, where that is not in registers, and then B. Found as `accesses` is.
@@ -82,31 +86,30 @@ class Run:
         """Of the instruction that made an access, such as "ld.global.f32"."""
         return self._kept().kernel.instructions[access.index].opcode
 
-    def instructions(self, block=(0, 0, 0), warp: int = 0) -> list[Step]:
+    def instructions(self, block: machine.Triple = (0, 0, 0), warp: int = 0) -> list[Step]:
         """What one warp executed, in order. Found as `accesses` is."""
-        seen = self._recorded(block)
+        seen, instructions = self._recorded(block), self._kept().kernel.instructions
         accesses, boxes, stretches = seen.accesses, seen.boxes, seen.stretches
         steps = []
         for at, stretch in enumerate(stretches):
             if not stretch.warps[warp]:
                 continue
             after = stretches[at + 1] if at + 1 < len(stretches) else None
-            of_stretch = slice(stretch.first_access, after and after.first_access)
-            own = [one for one in accesses[of_stretch] if one.warp == warp]
-            of_stretch = slice(stretch.first_box, after and after.first_box)
-            copies = [one for one in boxes[of_stretch] if one.warp == warp]
+            end_access, end_box = (after.first_access, after.first_box) if after else (None, None)
+            own = [one for one in accesses[stretch.first_access : end_access] if one.warp == warp]
+            copies = [one for one in boxes[stretch.first_box : end_box] if one.warp == warp]
             for index in range(stretch.start, stretch.end):
-                one = self._again.kernel.instructions[index]
+                one = instructions[index]
                 made = tuple(access for access in own if access.index == index)
                 brought = tuple(box for box in copies if box.index == index)
                 steps.append(Step(one.opcode, one.line, at, made, brought))
         return steps
 
-    def _recorded(self, block) -> Recorded:
-        block = tuple(block)
+    def _recorded(self, block: machine.Triple) -> Recorded:
         check_block(block, self._kept().grid)
+        block = block[0], block[1], block[2]  # not a list
         if block not in self._seen:
-            _, _, self._seen[block] = run_blocks(self._again, [block], record=block)
+            _, _, self._seen[block] = run_blocks(self._kept(), [block], record=block)
         return self._seen[block]
 
     def _kept(self) -> machine.PreparedLaunch:
@@ -115,6 +118,6 @@ class Run:
         return self._again
 
 
-def check_block(block, grid: machine.Triple) -> None:
+def check_block(block: machine.Triple, grid: machine.Triple) -> None:
     if np.shape(block) != (3,) or any(not 0 <= i < n for i, n in zip(block, grid, strict=True)):
         raise LaunchError(f"block {block} is not in the grid {grid}: name it as (x, y, z)")

@@ -25,7 +25,8 @@ def chosen_later(kernel: Kernel) -> dict[int, int]:
     """
     loads = [load for load in kernel.instructions if _is_fixed(load)]
     results = {load.operands[0].name for load in loads}
-    users, makers = ({name: [] for name in results} for _ in range(2))
+    users: dict[str, list[Instruction]] = {name: [] for name in results}
+    makers: dict[str, list[Instruction]] = {name: [] for name in results}
     for one in kernel.instructions:
         for name in results.intersection(one.uses):
             users[name].append(one)

@@ -146,9 +146,9 @@ def _formatted(lanes, index, form: str, values, mask, places) -> tuple[int, list
             continue
         stars = [value(np.dtype("i4")) for part in ("width", "precision") if found[part] == "*"]
         given = value(_type(found["kind"], found["length"]))
-        stars = zip(*stars, strict=True) if stars else [()] * len(places)
+        by_place = list(zip(*stars, strict=True)) if stars else [()] * len(places)
         pieces.append(
-            [_one(lanes, found, one, list(own)) for one, own in zip(given, stars, strict=True)]
+            [_one(lanes, found, one, list(own)) for one, own in zip(given, by_place, strict=True)]
         )
     pieces.append([form[position:]] * len(places))
     return count, ["".join(parts) for parts in zip(*pieces, strict=True)]

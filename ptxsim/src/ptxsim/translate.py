@@ -222,6 +222,7 @@ class Writer:
         return f"{base} + {self.constant(dtype.type(operand.offset))}" if operand.offset else base
 
     def condition(self, instruction: Instruction) -> str:
+        assert instruction.predicate is not None
         name = self.variable(instruction.predicate.name)
         return f"~{name}" if instruction.negated else name
 

@@ -9,9 +9,9 @@ import numpy as np
 from ptxsim.ptx import TYPE_BYTES, Kernel, Register
 
 BOOL = np.dtype(bool)
-FLOATS = {"f32": np.dtype("f4"), "f64": np.dtype("f8")}
-SIGNED = {1: np.dtype("i1"), 2: np.dtype("i2"), 4: np.dtype("i4"), 8: np.dtype("i8")}
-UNSIGNED = {size: np.dtype(f"u{size}") for size in SIGNED}
+FLOATS: dict[str, np.dtype] = {"f32": np.dtype("f4"), "f64": np.dtype("f8")}
+SIGNED: dict[int, np.dtype] = {size: np.dtype(f"i{size}") for size in (1, 2, 4, 8)}
+UNSIGNED: dict[int, np.dtype] = {size: np.dtype(f"u{size}") for size in SIGNED}
 BITWISE = {"and": "&", "or": "|", "xor": "^"}
 
 

@@ -28,7 +28,7 @@ def source(path: str) -> str:
     """
     if path in INSTEAD:
         return INSTEAD[path]
-    if posixpath.dirname(path) == "docs" and path.endswith(".md"):
+    if posixpath.dirname(path) in ("docs", "ptxsim/docs") and path.endswith(".md"):
         return posixpath.basename(path)
     if posixpath.splitext(path)[1] in CODE:
         return path + ".md"

@@ -15,6 +15,7 @@ degree d for the data at hand.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -262,7 +263,7 @@ def _is_normal(operand, types) -> bool:
     return False
 
 
-def _all_given(given: set[str], operands) -> bool:
+def _all_given(given: Set[str], operands) -> bool:
     for operand in operands:
         if isinstance(operand, Register):
             if operand.name not in given:

@@ -118,7 +118,7 @@ def float_to_integer(x, rounding: str, dtype):
     return np.where(np.isnan(wide), dtype(no_number), limited)
 
 
-def _smallest(x) -> u4:
+def _smallest(x) -> np.uint32:
     """The smallest magnitude in float32 `x` but for 0: its bits, doubled, less 1."""
     magnitude = np.asarray(x).view(u4) << u4(1)  # without the sign
     return np.subtract(magnitude, u4(1)).min()  # 0 wraps round to the largest number

@@ -102,7 +102,8 @@ def add(product, c, factors, bound: float, known, out) -> float:
         if bound < limit:
             return bound
     total = _sum(product, c)
-    total = _made_odd(total, _half_way(total), *factors, c)
+    a, b = factors
+    total = _made_odd(total, _half_way(total), a, b, c)
     out[...] = total if known.normal else to_float32_ftz(total)
     return np.nan  # it was too much to know, and will be
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -117,7 +118,7 @@ class BulkCopies:
                 BulkCopy(
                     index, one, destination, np.asarray(mbarrier), here,
                     begins(lanes, destination, here)[:, None] + steps,
-                    lambda begin=begin, dtype=dtype: self._in_shared(begin, dtype),
+                    partial(self._in_shared, begin, dtype),
                     one, dtype, how, source,
                 ), (lanes.layout.block_number,),
             )  # fmt: skip

@@ -229,7 +229,7 @@ def reduction(how: str, ptx_type: str):
     It keeps subnormal numbers, in global memory too, where atomics flush them.
     """
     operation, dtype = atomics.operation_of(how, ptx_type)
-    return (operation if isinstance(operation, atomics.Operation) else operation("shared")), dtype
+    return (operation("shared") if callable(operation) else operation), dtype
 
 
 def _reduce(memory, addresses, values, operation: atomics.Operation, dtype: np.dtype):

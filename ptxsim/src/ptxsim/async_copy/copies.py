@@ -19,7 +19,7 @@ from ptxsim.async_copy.mbarrier import Mbarriers
 from ptxsim.memory import global_memory
 
 # What moves so many bytes at once. NumPy has no wider integer; complex numbers move as they are.
-MOVED = {4: np.dtype("u4"), 8: np.dtype("u8"), 16: np.dtype("c16")}
+MOVED: dict[int, np.dtype] = {4: np.dtype("u4"), 8: np.dtype("u8"), 16: np.dtype("c16")}
 POISON = {
     size: np.frombuffer(np.full(4, global_memory.POISON, np.uint32).tobytes(), dtype)[0]
     for size, dtype in MOVED.items()

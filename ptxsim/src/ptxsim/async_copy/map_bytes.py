@@ -21,7 +21,7 @@ from ptxsim.async_copy.tensor_map import (
 )
 from ptxsim.errors import LaunchError
 from ptxsim.memory import generic
-from ptxsim.memory.global_memory import GlobalMemory
+from ptxsim.memory.global_memory import Buffer, GlobalMemory
 from ptxsim.tensor_cores.mma import check_whole_warps
 
 WORD = np.dtype("u4")
@@ -129,18 +129,19 @@ def decode(data: bytes, memory: GlobalMemory, name: str) -> MapInUse:
     outer = [get("global_stride", i) for i in range(axes - 1)]
     strides = (*outer[::-1], dtype.itemsize)
     begin = get("global_address")
-    return MapInUse(
-        name,
-        TensorMap(
-            seen_at(memory, begin, shape, dtype, strides), box, swizzle=MODES[get("swizzle_mode")],
-            fill=FILLS[get("fill_mode")], element=element, element_strides=(*steps[:-1], 1),
-        ),
-        memory.buffer_at(begin), begin, data,
+    array, buffer = seen_at(memory, begin, shape, dtype, strides)
+    tensor_map = TensorMap(
+        array, box, swizzle=MODES[get("swizzle_mode")], fill=FILLS[get("fill_mode")],
+        element=element, element_strides=(*steps[:-1], 1),
     )  # fmt: skip
+    return MapInUse(name, tensor_map, buffer, begin, data)
 
 
-def seen_at(memory: GlobalMemory, begin: int, shape, dtype, strides) -> np.ndarray:
-    """The elements of global memory at address `begin`. Raises ValueError if there are none."""
+def seen_at(memory: GlobalMemory, begin: int, shape, dtype, strides) -> tuple[np.ndarray, Buffer]:
+    """The elements of global memory at address `begin`, and whose they are.
+
+    Raises ValueError if there are none.
+    """
     buffer = memory.buffer_at(begin)
     if buffer is None:
         raise ValueError(f"its array is at address {begin:#x}, where no array is")
@@ -151,7 +152,7 @@ def seen_at(memory: GlobalMemory, begin: int, shape, dtype, strides) -> np.ndarr
             f"its array of {shape} elements with strides of {strides} bytes is at bytes {offset} "
             f"to {end} of {buffer.name}, which has {buffer.bytes}"
         )
-    return np.ndarray(shape, dtype, buffer.view(np.dtype("u1")), offset, strides)
+    return np.ndarray(shape, dtype, buffer.view(np.dtype("u1")), offset, strides), buffer
 
 
 class MapsInMemory:
@@ -191,7 +192,8 @@ class MapsInMemory:
         if data not in self._made:
             before = self.given.get(address)
             buffer = self._memory.buffer_at(address)
-            name = before.name if before else f"the tensor map in {buffer.name}"
+            place = buffer.name if buffer else "memory"
+            name = before.name if before else f"the tensor map in {place}"
             made = decode(data, self._memory, name)
             made.look_for_unwritten(self._memory)
             self._made[data] = made
@@ -214,10 +216,10 @@ def replace(lanes, index: int, space: str, address, field: str, ordinal: int, va
     words: dict[int, list[Part]] = {}
     for part in parts:
         words.setdefault(part.word, []).append(part)
-    for word, parts in words.items():
+    for word, parts_of_word in words.items():
         where = address + address.dtype.type(WORD.itemsize * word)
         keep, new = WORD.type(0xFFFFFFFF), WORD.type(0)
-        for part in parts:
+        for part in parts_of_word:
             keep = keep & WORD.type(~(part.mask << part.at) & 0xFFFFFFFF)
             bits = (value >> np.int64(part.of)) & np.int64(part.mask)
             new = new | (bits << np.int64(part.at)).astype(WORD)

@@ -12,10 +12,11 @@ fills single elements outside the array; a store writes whole units, also where 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -72,7 +73,7 @@ class TensorMap:
     element: str = field(default="", kw_only=True)
     element_strides: Sequence[int] = field(default=(), kw_only=True)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "box", tuple(int(n) for n in self.box))
         array, element = _with_own_type(self.array)
         object.__setattr__(self, "array", array)
@@ -157,7 +158,9 @@ class TensorMap:
             given = np.ascontiguousarray(units[rows]).view(elements.dtype).reshape(inside.shape)
             elements[tuple(i[inside] for i in where)] = given[inside]
 
-    def reduce(self, corners: np.ndarray, units: np.ndarray, operation, dtype: np.dtype) -> None:
+    def reduce(
+        self, corners: np.ndarray, units: np.ndarray, operation: Any, dtype: np.dtype
+    ) -> None:
         """As `write`, of what the operation gives for the old elements and the new ones."""
         for row in range(len(corners)):  # boxes may overlap
             here = slice(row, row + 1)
@@ -181,12 +184,12 @@ class TensorMap:
         shape = (*elements.shape[:-1], elements.shape[-1] + more)
         return np.lib.stride_tricks.as_strided(elements, shape, elements.strides)
 
-    def _filling(self, dtype: np.dtype):
+    def _filling(self, dtype: np.dtype) -> np.generic:
         if self.fill == "zero":
             return dtype.type(0)
         return np.full(UNIT // 2, NAN_BITS, np.uint16).view(dtype)[0]
 
-    def _pieces(self, corners, elements):
+    def _pieces(self, corners: np.ndarray, elements: np.ndarray) -> Iterator[tuple]:
         """For some of the boxes at a time: which, the elements, their indices, who is inside.
 
         Where each row is made of whole units, these are the elements.
@@ -214,7 +217,7 @@ class TensorMaps:
 
     maps: Sequence[TensorMap]
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for one in self.maps:
             if not isinstance(one, TensorMap):
                 raise ValueError(f"an array of tensor maps has a {type(one).__name__} in it")
@@ -248,7 +251,7 @@ class MapInUse:
                                self.begin - self.buffer.base, array.strides)  # fmt: skip
             self.unwritten = replace(self.map, array=flags, element="", fill="zero")
 
-    def store(self, corners, units, reduction=None) -> None:
+    def store(self, corners: np.ndarray, units: np.ndarray, reduction: tuple | None = None) -> None:
         """`reduction`: (atomics.Operation, dtype) of what is done with each element there."""
         self.buffer.written = True
         if reduction is None:
@@ -291,7 +294,7 @@ def _owner(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def _with_own_type(array) -> tuple[np.ndarray, str]:
+def _with_own_type(array: np.ndarray) -> tuple[np.ndarray, str]:
     """An array of a type that NumPy has, and what its elements are."""
     if not isinstance(array, np.ndarray):
         raise ValueError(f"a tensor map is of a NumPy array, not of {type(array).__name__}")
@@ -340,7 +343,7 @@ def _check_array(array: np.ndarray) -> None:
         )
 
 
-def _check_element(array, element: str) -> None:
+def _check_element(array: np.ndarray, element: str) -> None:
     if element not in ELEMENTS or ELEMENTS[element][1] != array.dtype.name:
         fits = [name for name, (_, dtype) in ELEMENTS.items() if dtype == array.dtype.name]
         raise ValueError(
@@ -348,7 +351,7 @@ def _check_element(array, element: str) -> None:
         )
 
 
-def _check_steps(box, steps: tuple[int, ...]) -> None:
+def _check_steps(box: Sequence[int], steps: Sequence[int]) -> None:
     if len(steps) != len(box) or not all(1 <= n <= MOST_STEP for n in steps):
         raise ValueError(
             f"element_strides are {steps}, there must be {len(box)} of 1 to {MOST_STEP}"
@@ -357,7 +360,7 @@ def _check_steps(box, steps: tuple[int, ...]) -> None:
         raise ValueError(f"element_strides are {steps}: along the last axis the GPU takes all")
 
 
-def _check_box(array: np.ndarray, box: tuple[int, ...]) -> None:
+def _check_box(array: np.ndarray, box: Sequence[int]) -> None:
     if len(box) != array.ndim:
         raise ValueError(f"the box {box} has {len(box)} axes, the array has {array.ndim}")
     for axis, length in enumerate(box):

@@ -55,6 +55,7 @@ def _deciding(kernel: Kernel, start: int) -> set[int]:
     Branches that repeat or leave the loop, what these read, and branches round any of them.
     """
     first, end = kernel.blocks[start].target, kernel.blocks[start].end
+    assert first is not None  # a loop's last block leads back
     loop = kernel.instructions[first:end]
     leads = {one.index: kernel.labels[one.operands[0].name] if one.name == "bra" else end
              for one in loop if one.name in LEAVES_BLOCK}  # fmt: skip

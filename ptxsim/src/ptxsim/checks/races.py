@@ -143,6 +143,7 @@ class Races:
     def copy_landed(self, index: int, addresses, size: int, mask, barrier=None) -> None:
         touch = self._touch(addresses, size, mask)
         time = self.clocks.tick(index)
+        assert self.arriving is not None  # a copy that lands has started
         self.arriving.last[touch.lane_granules] = 0
         if barrier is None:
             self._write(touch, time)
@@ -163,6 +164,7 @@ class Races:
     def source_released(self, index: int, addresses, size: int, mask) -> None:
         touch = self._touch(addresses, size, mask)
         self.clocks.tick(index)
+        assert self.leaving is not None
         self.leaving.last[touch.lane_granules] = 0
         self.reads.note(touch, index, self.clocks)
 
@@ -184,6 +186,7 @@ class Races:
     def group_read_ended(self, index: int, addresses, size: int, mask) -> None:
         touch = self._touch(addresses, size, mask)
         time = self.clocks.tick(index)
+        assert self.leaving is not None
         self.leaving.last[touch.lane_granules] = 0
         block, thread = np.divmod(touch.thread, self.layout.threads)  # of a cluster, if it is one
         group = block * self.layout.threads + thread // GROUP_THREADS

@@ -147,7 +147,7 @@ class Warpgroups:
                 self._started_by[name] = self._started_by.get(source, index)
                 continue
             self._look(index, name, groups, writes)
-            lines = self._used.setdefault(name, np.full(len(groups), NEVER))
+            lines = self._used.setdefault(name, np.full(groups.size, NEVER))
             lines[groups] = self.kernel.instructions[index].line
 
     def _uses_in(self, block):

@@ -7,7 +7,7 @@ in the same way, so that both compile alike.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 
@@ -41,7 +41,9 @@ class Library:
         return list(numbers)
 
     @contextmanager
-    def program(self, source: str, filename: str, names: Sequence[str] = ()):
+    def program(
+        self, source: str, filename: str, names: Sequence[str] = ()
+    ) -> Iterator[Compilation]:
         """A Compilation of the text, freed at the end. `names`: expressions of instances to make.
 
         Raises NvrtcError.

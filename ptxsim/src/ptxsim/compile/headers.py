@@ -45,7 +45,7 @@ def core_libraries() -> Path | None:
     (nvidia-cuda-cccl), and comes with CuPy. None where there is none of these.
     """
     places = [place for one in _places() for place in (one / "cccl", one)]
-    if cupy := find_spec("cupy"):
+    if (cupy := find_spec("cupy")) and cupy.submodule_search_locations:
         places.append(Path(cupy.submodule_search_locations[0]) / BESIDE_CUPY)
     return next((one for one in places if (one / CORE_HEADER).is_file()), None)
 
@@ -82,19 +82,19 @@ def included(source: str, options: tuple[str, ...]) -> tuple[tuple[str, str], ..
 
     As far as it is in a folder of the options, or beside the file that includes it.
     """
-    folders = [Path(found[1]) for one in options if (found := FOLDER.fullmatch(one))]
-    found: dict[Path, str] = {}
+    folders = [Path(match[1]) for option in options if (match := FOLDER.fullmatch(option))]
+    texts: dict[Path, str] = {}
 
     def look(names: list[str], beside: list[Path]) -> None:
         for name in names:
             path = next((p for f in (*beside, *folders) if (p := f / name).is_file()), None)
-            if path is not None and path not in found:
+            if path is not None and path not in texts:
                 status = path.stat()
-                found[path], further = _read(path, status.st_mtime_ns, status.st_size)
+                texts[path], further = _read(path, status.st_mtime_ns, status.st_size)
                 look(further, [path.parent])
 
     look(INCLUDE.findall(source), [])
-    return tuple((path.name, text) for path, text in found.items())
+    return tuple((path.name, text) for path, text in texts.items())
 
 
 @lru_cache(maxsize=1024)

@@ -10,7 +10,7 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -117,7 +117,9 @@ def translate_source(
     return _kept(source, filename, arch, options, names).translated
 
 
-def _kept(source: str, filename: str, arch: str, options, names) -> Source:
+def _kept(
+    source: str, filename: str, arch: str, options: tuple[str, ...], names: tuple[str, ...]
+) -> Source:
     return kept(source, filename, arch, options, names, headers.included(source, options))
 
 
@@ -272,7 +274,7 @@ def _may_be_refused(ptx: str, arch: str) -> bool:
 
 
 @contextmanager
-def signals_kept():
+def signals_kept() -> Iterator[None]:
     """Around all that calls NVRTC: what it does to signals is undone, meanwhile and afterwards.
 
     While its front end reads the text, NVRTC answers SIGINT and SIGTERM itself: it ends the process

@@ -83,7 +83,7 @@ def op_set(w, instruction, target, a, b, *combined):
 
 def _true_value(to: str, parts: int) -> tuple[int, np.dtype]:
     """What stands for "true" in a result of type `to`, of each of `parts` parts."""
-    half = {"f16": 0x3C00, "bf16": 0x3F80}.get(halves.NAMES.get(to))
+    half = {"f16": 0x3C00, "bf16": 0x3F80}.get(halves.NAMES.get(to, ""))
     if half is not None:
         return half, UNSIGNED[4 if halves.pack_of(to) else 2]
     if to == "f32":

@@ -94,9 +94,11 @@ def _mma(shape: str, flags: tuple[str, ...], *types: str) -> Product:
     if shape not in SHAPES[at] or not _known(dt, at, bt) or ct != dt or flags not in allowed:
         raise Unknown
     m, n, k = _extents(shape)
-    places = zip("dabc", types, strict=True)
-    own = tuple(fragments.of_product(matrix, m, n, k, BITS[kind]) for matrix, kind in places)
-    return Product(types, own, GROUP, dt, bool(flags))
+    d, a, b, c = (
+        fragments.of_product(matrix, m, n, k, BITS[kind])
+        for matrix, kind in zip("dabc", types, strict=True)
+    )
+    return Product((dt, at, bt, ct), (d, a, b, c), GROUP, dt, bool(flags))
 
 
 def _known(dt: str, at: str, bt: str) -> bool:
@@ -105,8 +107,8 @@ def _known(dt: str, at: str, bt: str) -> bool:
 
 
 def _extents(shape: str) -> tuple[int, int, int]:
-    m, n, k = re.fullmatch(r"m(\d+)n(\d+)k(\d+)", shape).groups()
-    return int(m), int(n), int(k)
+    m, n, k = map(int, re.findall(r"\d+", shape))
+    return m, n, k
 
 
 @cache
@@ -116,10 +118,13 @@ def _wmma(shape: str, saturate: bool, *types: str) -> Product:
     sums = {"f16": {"f16", "f32"}}.get(at, {"s32" if integral else "f32"})
     if at != bt or not {dt, ct} <= sums or (saturate and not integral):
         raise Unknown
-    own = tuple(_fragment(matrix, shape, kind) for matrix, kind in zip("dabc", types, strict=True))
+    d, a, b, c = (
+        _fragment(matrix, shape, kind) for matrix, kind in zip("dabc", types, strict=True)
+    )
     # Of two sums of different types the hardware computes in float32 and converts.
     inner = "f16" if (dt, ct) == ("f16", "f16") else "f32"
-    return Product(types, own, TF32_GROUP if at == "tf32" else GROUP, inner, saturate)
+    group = TF32_GROUP if at == "tf32" else GROUP
+    return Product((dt, at, bt, ct), (d, a, b, c), group, inner, saturate)
 
 
 def _fragment(matrix: str, shape: str, kind: str) -> fragments.Fragment:
@@ -161,7 +166,8 @@ def _mma_async(w, instruction, parts, d, a, b, keep, *how):
 
     After scale-d floats have two signs, and halves whether operands in memory are transposed.
     """
-    shape, *flags, dt, at, bt = parts[0], *_satfinite_first(tuple(parts[1:]))
+    shape = parts[0]
+    *flags, dt, at, bt = _satfinite_first(tuple(parts[1:]))
     m, n, k = _extents(shape)
     integral, halves, in_memory = dt == "s32", BITS[at] == 16, not isinstance(a, Vector)
     allowed = {(), ("satfinite",)} if integral else {()}

@@ -26,8 +26,8 @@ def _assign_both(w, instruction, target, text, dtype) -> None:
 
 
 def _call(w, instruction, function, *given) -> str:
-    *given, members = given
-    inner = ", ".join([*given, w.value(members, SIGNED[4]), w.mask(instruction)])
+    *operands, members = given
+    inner = ", ".join([*operands, w.value(members, SIGNED[4]), w.mask(instruction)])
     return f"{w.use(function)}(lanes, {instruction.index}, {inner})"
 
 

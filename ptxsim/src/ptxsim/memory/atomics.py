@@ -129,12 +129,12 @@ def atomic(lanes, index: int, space: str, operation, addresses, operands, dtype,
         parts = generic.split(lanes, addresses, mask)
     else:
         parts = [(space, addresses, mask)]
-    result = np.zeros(lanes.shape, dtype) if wanted else None
+    result: np.ndarray | None = np.zeros(lanes.shape, dtype) if wanted else None
     for own_space, own, active in parts:
         chosen = operation if isinstance(operation, Operation) else operation(own_space)
         old = _in_space(lanes, index, own_space, chosen, own, operands, dtype, active, wanted)
-        if wanted:
-            result = np.where(active, old, result)
+        if result is not None:
+            result = np.where(active, np.asarray(old), result)
     return result
 
 

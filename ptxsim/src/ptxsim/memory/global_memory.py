@@ -43,7 +43,8 @@ class Buffer:
         self.element_bytes = element_bytes
         self.written = False  # whether a kernel has stored in it
         self.read_only = False  # whether a kernel must not
-        self._raw, self._views = raw, {}
+        self._raw = raw
+        self._views: dict[np.dtype, np.ndarray] = {}
 
     def view(self, dtype: np.dtype) -> np.ndarray:
         if dtype not in self._views:

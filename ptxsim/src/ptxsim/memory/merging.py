@@ -167,7 +167,7 @@ def _alignment_of_result(one: Instruction, kernel: Kernel, known: dict[str, int]
         return product if name == "mul" else min(product, of(3))
     if name == "shl":
         by = one.operands[2]
-        return min(WIDEST, of(1) << by.value) if isinstance(by, Immediate) else of(1)
+        return min(WIDEST, of(1) << int(by.value)) if isinstance(by, Immediate) else of(1)
     return 1
 
 
@@ -176,7 +176,7 @@ def _alignment_of(operand, kernel: Kernel, known: dict[str, int]) -> int:
         return known.get(operand.name, 1)
     value = 1
     if isinstance(operand, Immediate) and not operand.is_float:
-        value = operand.value
+        value = int(operand.value)
     elif isinstance(operand, Symbol) and operand.name in kernel.shared:
         value = kernel.shared[operand.name].offset
     return min(WIDEST, value & -value) if value else WIDEST

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 POINTER_BYTES = 8
 
@@ -22,9 +24,10 @@ class Structure:
     Raises TypeError for a member of another type, such as a Python number, whose size is not known.
     """
 
-    def __init__(self, *members):
+    def __init__(self, *members: Any) -> None:
         self.members = members
-        self._places, end, self.alignment = [], 0, 1
+        self._places: list[int] = []
+        end, self.alignment = 0, 1
         for number, member in enumerate(members):
             size, alignment = _size(member, number)
             begin = -(-end // alignment) * alignment
@@ -32,7 +35,7 @@ class Structure:
             end, self.alignment = begin + size, max(self.alignment, alignment)
         self.size = -(-end // self.alignment) * self.alignment
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Structure of {self.size} bytes"
 
     def arrays(self) -> list:
@@ -56,7 +59,7 @@ class Structure:
             elif member is None:
                 part = bytes(POINTER_BYTES)
             else:
-                part = as_bytes(member)
+                part = as_bytes(member) or b""
             data[begin : begin + len(part)] = part
         return bytes(data)
 
@@ -68,12 +71,12 @@ class Pointers:
     integers, the element of it that each address is that of.
     """
 
-    def __init__(self, array, starts):
+    def __init__(self, array: Any, starts: npt.ArrayLike) -> None:
         self.array, self.starts = array, np.asarray(starts, np.int64)
 
     def packed(self, address: int) -> bytes:
         """The addresses, where that of the array is `address`."""
-        return (self.starts * _array(self).itemsize + address).astype(np.uint64).tobytes()
+        return (self.starts * _itemsize(self) + address).astype(np.uint64).tobytes()
 
 
 class Part:
@@ -82,28 +85,37 @@ class Part:
     `array`: perhaps marked as read only or uninitialised; `start`: which element.
     """
 
-    def __init__(self, array, start: int):
+    def __init__(self, array: Any, start: int) -> None:
         self.array, self.start = array, int(start)
 
     def offset(self) -> int:
         """Bytes from the beginning of the array."""
-        return self.start * _array(self).itemsize
+        return self.start * _itemsize(self)
 
 
-def as_bytes(value) -> bytes | None:
+def as_bytes(value: object) -> bytes | None:
     """The bytes of something that has a size of its own; None for others."""
     if isinstance(value, (bytes, bytearray)):
         return bytes(value)
     return value.tobytes() if isinstance(value, np.generic) else None
 
 
-def _array(member) -> np.ndarray | None:
+def _array(member: Any) -> np.ndarray | None:
     while hasattr(member, "array"):  # of one that is marked, as read only for example
         member = member.array
     return member if isinstance(member, np.ndarray) else None
 
 
-def _size(member, number: int) -> tuple[int, int]:
+def _itemsize(pointer: Part | Pointers) -> int:
+    array = _array(pointer)
+    if array is None:
+        raise TypeError(
+            f"a {type(pointer).__name__} is of a NumPy array, not {reprlib.repr(pointer.array)}"
+        )
+    return array.itemsize
+
+
+def _size(member: Any, number: int) -> tuple[int, int]:
     """Size and alignment in bytes."""
     if isinstance(member, Structure):
         return member.size, member.alignment

@@ -54,7 +54,7 @@ class Factors:
     b: np.ndarray
     b_exponents: np.ndarray
 
-    exponent_type = i2
+    exponent_type: type[np.generic] = i2
 
     @property
     def count(self) -> int:

@@ -59,8 +59,8 @@ class DoubleProduct:
             for matrix, registers, size in (("a", a, (m, k)), ("b", b, (k, n)), ("c", c, (m, n)))
         )
         for i in range(k):
-            pair = np.broadcast_arrays(a[:, :, i, None], b[:, i, None, :])
-            total = double_fma(*map(np.ascontiguousarray, pair), total)
+            column, row = np.broadcast_arrays(a[:, :, i, None], b[:, i, None, :])
+            total = double_fma(np.ascontiguousarray(column), np.ascontiguousarray(row), total)
         return [lanes.layout.from_warps(total[:, row, col]) for row, col in places("d", self.shape)]
 
     def _matrix(self, lanes, matrix, registers, size):

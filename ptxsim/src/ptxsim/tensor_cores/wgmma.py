@@ -147,12 +147,14 @@ class Rows(adding.Factors):
 
     def product(self, k: int, out) -> None:
         if out.dtype == f4:
-            np.matmul(*self._values[k], out=out)
+            column, row = self._values[k]
+            np.matmul(column, row, out=out)
         else:
             np.multiply(self.a[:, :, None, k], self.b[:, None, :, k], out=out, dtype=out.dtype)
 
     def exponent(self, k: int, out) -> None:
-        np.matmul(*self._powers[k], out=out)
+        column, row = self._powers[k]
+        np.matmul(column, row, out=out)
 
     @cached_property
     def _values(self):
@@ -200,7 +202,7 @@ def whole_groups(lanes, index: int, mask) -> np.ndarray:
     """(groups,) bool: the warpgroups that execute an instruction; finds those that do in part."""
     layout = lanes.layout
     rows = to_groups(layout, mask)
-    groups = rows.all(axis=1)
+    groups = np.asarray(rows.all(axis=1))
     wrong = np.broadcast_to(mask, lanes.shape) & ~lanes_of(layout, groups)
     if wrong.any():
         what = "only a part of the warpgroup executes it, and all 128 threads must"

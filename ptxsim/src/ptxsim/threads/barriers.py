@@ -95,7 +95,8 @@ class Barriers:
         ready = (there > 0) & (there + self.arrived[number] >= needed)
         if not ready.any():
             return None
-        places, rest = {}, []
+        places: dict = {}
+        rest = []
         everyone = ready.all()
         go = True if everyone else layout.of_block(ready)
         for one, mask in zip(here, masks, strict=True):

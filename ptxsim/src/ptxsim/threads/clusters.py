@@ -119,7 +119,8 @@ class ClusterBarrier:
                 self._let_go, self._arrived = self._let_go | opened, self._arrived & ~opened
                 if self.lanes.checker:
                     self.lanes.checker.cluster_opened(complete)
-        places, left = {}, []
+        places: dict = {}
+        left = []
         for one in self.waiting:
             goes = one.mask & self._let_go
             if goes.any():

@@ -169,10 +169,10 @@ class Layout:
         lanes = np.broadcast_to(lanes, self.shape)
         first = dict(zip(self.axes, np.argwhere(lanes)[0], strict=True))
         block, thread = (
-            tuple(int(first.get(f"{kind} {d}", 0)) for d in DIMENSIONS)
-            for kind in ("block", "thread")
+            [int(first.get(f"{kind} {d}", 0)) for d in DIMENSIONS] for kind in ("block", "thread")
         )
-        return tuple(i + low for i, (low, _) in zip(block, self.ranges, strict=True)), thread
+        x, y, z = (i + low for i, (low, _) in zip(block, self.ranges, strict=True))
+        return (x, y, z), (thread[0], thread[1], thread[2])
 
     # --- equal warps taken together ---------------------------------------------------------------
 

@@ -145,8 +145,8 @@ def reduce(lanes, index: int, how: str, value, members, mask):
     part = _members(lanes, index, members, mask)
     rows = lanes.layout.to_warps(value)
     limits = np.iinfo(rows.dtype)
-    neutral = {"min": limits.max, "max": limits.min, **NEUTRAL}[how]
-    neutral = np.array(neutral, np.int64).astype(rows.dtype)
+    unchanged = {"min": limits.max, "max": limits.min, **NEUTRAL}[how]
+    neutral = np.array(unchanged, np.int64).astype(rows.dtype)
     values = np.where(part, rows if part.ndim == 2 else rows[:, None, :], neutral)
     return _of_group(lanes, COMBINE[how].reduce(values, axis=-1, dtype=rows.dtype))
 
