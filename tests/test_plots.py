@@ -37,7 +37,7 @@ from gemmlab.lessons.coalescing.figures import traffic
 from gemmlab.measure import ceilings
 from gemmlab.measure.timing import COLUMNS, Spread
 from gemmlab.plots import style
-from gemmlab.plots.memory.warps import lanes_in_words
+from gemmlab.plots.maps import lanes_in_words
 from gemmlab.records import roofs as r_roofs
 from gemmlab.records.registry import NoRecord
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipywidgets
 
-from gemmlab.lessons.autotuning.figures.strategies import one_search
+from gemmlab.lessons.autotuning.figures import one_search
 from gemmlab.notebook.labs.panel import picture, status
 from gemmlab.search import tuner
 from gemmlab.search.recorded import Recorded, recorded
