@@ -31,7 +31,7 @@ HEAD = 0.5  # of one access: its name, and the numbers of the banks
 GROUP_GAP = 0.12  # of a row, between lanes that go apart
 GAP = 0.16
 LEFT = MARGIN + 0.95  # room for the lanes that go together
-GOES = swatch(style.BLUE)
+GOES = swatch(style.SKY, 0.65, edgecolor=style.BLUE)
 WAITS = {
     "facecolor": style.tint(style.ORANGE, 0.45), "edgecolor": style.VERMILION, "hatch": "////",
 }  # fmt: skip

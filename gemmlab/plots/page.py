@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
@@ -90,6 +91,7 @@ def _make_ticks(figure: Picture) -> None:
 TITLE_TOP, KEY_ROW = 0.12, 0.22  # inches
 BOLD = 0.88  # a line of the title may be so much of the page wide, since it is bold
 SIGN, SIGN_GAP, KEY_GAP = 0.2, 0.08, 0.24  # inches: a swatch, from it to its words, to the next
+CLOSE = SIGN + 0.03  # inches, from a sign without words to the next one
 Entry = tuple[str, Mapping[str, Any] | None]
 
 
@@ -154,12 +156,15 @@ def _places(
 ) -> list[tuple[int, float, str, Mapping[str, Any] | None]]:
     """The row of each entry and where it begins. Signs without words stand close together."""
     places, row, x = [], 0, left
-    for words, look in key:
-        wide = _width(words, look)
-        if x > left and x + wide > right + 1e-9:
+    for at, (words, look) in enumerate(key):
+        together = list(itertools.takewhile(lambda entry: not entry[0], key[at:]))
+        last = key[at + len(together)] if at + len(together) < len(key) else ("", None)
+        wide = len(together) * CLOSE + _width(*last)
+        starts = at == 0 or key[at - 1][0]  # a group of signs and the words of the last of them
+        if starts and x > left and x + wide > right + 1e-9:
             row, x = row + 1, left
         places.append((row, x, words, look))
-        x += wide + KEY_GAP if words else SIGN + 0.03
+        x += _width(words, look) + KEY_GAP if words else CLOSE
     return places
 
 

@@ -173,7 +173,7 @@ def thread_tile(
     reads = ThreadReads.of(trace, tuple(block), thread, "thread_tile")
     panels = _Panels.of(reads)
     title = f"{trace.kernel_name}: what each lane of warp {reads.warp} owns of C, and reads for it"
-    height = max(panels.bottom, panels.head + 4.25) - 0.27
+    height = max(panels.bottom, panels.head + 4.35) - 0.27
     fig = page(title, height, caption or _caption(reads))
     for name, ax in panels.draw(fig).items():
         _draw_warp(ax, name, reads, panels)

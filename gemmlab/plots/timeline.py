@@ -96,7 +96,7 @@ def timeline(
     gap = 0.5
     caption = caption or _caption(orders, block, warp)
     tiles = 1 + max(event.tile for order in orders for event in order.events)
-    key = [("", swatch(colour, DARK)) for colour in TILE_COLOURS[:tiles]]
+    key = [(str(at), swatch(colour, DARK)) for at, colour in enumerate(TILE_COLOURS[:tiles])]
     key += [
         ("a pair of tiles, of A and B, and its number", None),
         ("on its way until it is needed", {"color": TILE_COLOURS[0], **ON_ITS_WAY}),
