@@ -37,7 +37,7 @@ from gemmlab.lessons.coalescing.figures import traffic
 from gemmlab.measure import ceilings
 from gemmlab.measure.timing import COLUMNS, Spread
 from gemmlab.plots import style
-from gemmlab.plots.memory.warps import lanes_in_words
+from gemmlab.plots.maps import lanes_in_words
 from gemmlab.records import roofs as r_roofs
 from gemmlab.records.registry import NoRecord
 
@@ -198,8 +198,6 @@ FIGURES = {
     "roofline": lambda t: plots.roofline(CROWDED, CEILINGS),
     "roofline, two precisions": lambda t: plots.roofline(MIXED, ALL_ROOFS),
     "roofline, one point": lambda t: plots.roofline(CROWDED[:1], CEILINGS),
-    "ladder": lambda t: plots.ladder(measured()),
-    "ladder, above": lambda t: plots.ladder(measured({"10_register_banks": 99000.0})),
     "spread, wide": lambda t: spread(
         {"first": [12.5], "cold": [2.1, 2.2, 2.9], "warm": [0.26, 0.27, 0.265] * 7}
     ),
@@ -220,7 +218,7 @@ def figure(request, traces):
 @pytest.mark.parametrize(
     "name",
     ["warp map, row", "block map, column", "address map, steep", "traffic", "gflops, many",
-     "roofline", "ladder", "spread, wide"],
+     "roofline", "spread, wide"],
 )  # fmt: skip
 def test_as_an_image_it_is_light_opaque_small_and_as_wide_as_a_page(name, traces):
     figure = FIGURES[name](traces)
@@ -608,7 +606,7 @@ def test_gflops_captions_the_largest_shape_that_all_kernels_have():
     assert f"{row['pct_cublas']:.2f} % of cuBLAS" in caption
 
 
-TABLE_FIGURES = [plots.gflops, plots.ladder]
+TABLE_FIGURES = [plots.gflops, plots.cublas_share]
 
 
 @pytest.mark.parametrize("draw", TABLE_FIGURES)
@@ -765,35 +763,6 @@ def test_roofline_names_the_shape_only_where_a_kernel_has_several():
 def test_roofline_refuses(given, roofs, error, message):
     with pytest.raises(error, match=message):
         plots.roofline(given, roofs)
-
-
-# ---- ladder --------------------------------------------------------------------------------------
-
-
-def test_ladder_draws_the_share_of_cublas_from_the_bottom_rung_on():
-    table = measured()
-    ax = axes(plots.ladder(table), "ladder")
-    at_shape = table[(table["m"] == 4096) & (table["k"] == 4096)].set_index("kernel")
-    bars = by_gid(ax, "bar")
-    assert [bar.get_gid()[4:] for bar in bars] == list(PEAKS)
-    assert [bar.get_width() for bar in bars] == at_shape["pct_cublas"][list(PEAKS)].tolist()
-    assert [label.get_text() for label in ax.get_yticklabels()] == list(PEAKS)
-
-
-def test_ladder_says_who_is_fastest_and_who_was_not_measured():
-    table = measured()
-    table = table[(table["kernel"] != "01_naive") | (table["m"] < 4096)]
-    caption = plots.ladder(table).caption
-    assert "10_register_banks is the fastest with 100.6 %" in caption
-    assert "Not measured at this shape: 01_naive." in caption
-
-
-def test_ladder_refuses_a_shape_that_nobody_measured():
-    with pytest.raises(ValueError, match=r"at M=1, N=2, K=3; measured are, .*\(64, 64, 64\)"):
-        plots.ladder(measured(), (1, 2, 3))
-    only_cublas = measured({}, SQUARES)
-    with pytest.raises(ValueError, match="no kernel was measured at M=N=K=4096"):
-        plots.ladder(only_cublas)
 
 
 # ---- spread --------------------------------------------------------------------------------------

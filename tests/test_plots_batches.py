@@ -15,7 +15,7 @@ from figures import (  # noqa: F401
 from gemmlab import ladder
 from gemmlab.lessons.batched import figures as batched_figures
 from gemmlab.lessons.batched import tables as batch_times
-from gemmlab.lessons.batched.figures.batches import LOOKS
+from gemmlab.lessons.batched.figures import LOOKS
 from gemmlab.lessons.batched.measure import ADDRESSES, BATCHES, GRAPH, ONE, RUNG, SIZES, WAYS
 from gemmlab.records import roofs
 

@@ -12,7 +12,6 @@ from figures import (  # noqa: F401
 from matplotlib.colors import to_hex
 
 from gemmlab.lessons.register_banks import figures
-from gemmlab.lessons.register_banks.figures import fma_order
 from gemmlab.lessons.register_banks.fma_order import ORDERS, VARIANTS
 from gemmlab.plots import style
 
@@ -88,7 +87,7 @@ def test_a_bar_of_a_launch_in_which_sms_differed_is_marked(figure, table):
 
 
 def test_no_order_has_the_colour_of_a_matrix():
-    assert not {colour for colour, _ in fma_order.LOOKS.values()} & set(style.ARRAYS.values())
+    assert not {colour for colour, _ in figures.LOOKS.values()} & set(style.ARRAYS.values())
 
 
 def test_other_things_are_refused(table):

@@ -12,7 +12,7 @@ from figures import (  # noqa: F401
 
 from gemmlab.lessons.fp32_summit import figures as fp32_summit_figures
 from gemmlab.lessons.fp32_summit import hazards
-from gemmlab.lessons.fp32_summit.figures.loads_under_way import SLOTS
+from gemmlab.lessons.fp32_summit.figures import SLOTS
 from gemmlab.loading import load
 from gemmlab.sass import loops
 from gemmlab.sass.inner_loop import SHARED_LOAD, Loop, class_of

@@ -8,7 +8,6 @@ from gemmlab.ladder.precision import BRAIN
 from gemmlab.lessons.multi_gpu import figures as multi_gpu_figures
 from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu import timeline as clock
-from gemmlab.lessons.multi_gpu.figures import timeline as drawn
 from gemmlab.lessons.multi_gpu.in_turn import COMES, HOLDS, NONE, holdings
 from gemmlab.lessons.multi_gpu.schedule import Grid
 from gemmlab.lessons.multi_gpu.timeline import Machine
@@ -53,14 +52,14 @@ def test_the_timeline_s_bars_are_the_steps_and_moving_is_cut_where_products_end(
     found = clock.modelled(make.column_parallel(LARGE, 2, 4), MACHINE, BRAIN)
     figure = multi_gpu_figures.rank_timeline(found)
     bars = figure.axes[0].patches
-    spans = {look: 0.0 for look in drawn.LOOKS}
+    spans = {look: 0.0 for look in multi_gpu_figures.LOOKS}
     for bar in bars:
         spans[bar.get_gid()] += bar.get_width()
     hidden = sum(found.hidden_ms(rank) for rank in range(2))
     moving = sum(found.moving_ms(rank) for rank in range(2))
-    assert spans[drawn.HIDDEN] == pytest.approx(hidden)
-    assert spans[drawn.OPEN] == pytest.approx(moving - hidden)
-    assert spans[drawn.MULTIPLIES] == pytest.approx(
+    assert spans[multi_gpu_figures.HIDDEN] == pytest.approx(hidden)
+    assert spans[multi_gpu_figures.OPEN] == pytest.approx(moving - hidden)
+    assert spans[multi_gpu_figures.MULTIPLIES] == pytest.approx(
         sum(one.ms for one in found.steps if one.kind == "product")
     )
     assert "75.0 % of moving is behind products" in figure.caption

@@ -14,7 +14,6 @@ from figures import (  # noqa: F401
 import gemmlab
 from gemmlab import plots
 from gemmlab.plots import style
-from gemmlab.plots.memory import timeline
 
 SHAPE = (128, 128, 32)
 TILES, PER_TILE = 4, 512  # multiply-adds of a thread for one tile: 8×8 sums, 8 along K
@@ -123,7 +122,7 @@ def test_the_key_has_the_colour_of_each_tile(figure, traced):
 
 
 def test_no_tile_has_the_colour_of_a_matrix():
-    assert not set(timeline.TILE_COLOURS) & set(style.ARRAYS.values())
+    assert not set(style.TILE_COLOURS) & set(style.ARRAYS.values())
 
 
 def test_timeline_refuses(traced):

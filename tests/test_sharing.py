@@ -10,7 +10,7 @@ from figures import (  # noqa: F401
 
 import gemmlab as gl
 from gemmlab.lessons.fp32_summit import figures as fp32_summit_figures
-from gemmlab.lessons.fp32_summit.figures.sharing import BEGINS, GOES_ON, WHOLE
+from gemmlab.lessons.fp32_summit.figures import BEGINS, GOES_ON, WHOLE
 from gemmlab.lessons.fp32_summit.rung import BM, BN
 from gemmlab.lessons.fp32_summit.sharing import idle, shared_tiles, sharing
 

@@ -8,7 +8,7 @@ import pytest
 import gemmlab as gl
 from gemmlab.lessons.warp_specialized import figures as warp_specialized_figures
 from gemmlab.lessons.warp_specialized import turns
-from gemmlab.lessons.warp_specialized.figures.turns import moments
+from gemmlab.lessons.warp_specialized.figures import moments
 from gemmlab.lessons.warp_specialized.lab import ring_player
 
 STEPS = 7

@@ -8,7 +8,7 @@ import pytest
 import gemmlab as gl
 from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.trace import TraceError
-from gemmlab.lessons.split_k.figures.waves import waves
+from gemmlab.lessons.split_k.figures import waves
 from gemmlab.lessons.split_k.work import launch_by_launch, work
 
 SMALL = {"BM": 64, "BN": 64, "BK": 8, "WM": 32, "WN": 32}

@@ -11,15 +11,15 @@ import matplotlib.style
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
-from matplotlib.patches import Rectangle
 
 from gemmlab.analysis.facts import SHARED, Facts
 from gemmlab.kernel.trace import Trace
 from gemmlab.ladder import listed
 from gemmlab.plots import style
-from gemmlab.plots.memory.banks import COUNTED, Banks
-from gemmlab.plots.picture import Picture
-from gemmlab.plots.style import LINE, MARGIN, NORMAL, SMALL, WIDTH, plural, styled
+from gemmlab.plots.banks import COUNTED, Banks
+from gemmlab.plots.cells import box
+from gemmlab.plots.page import Picture, page, styled
+from gemmlab.plots.style import LINE, MARGIN, NORMAL, SMALL, WIDTH, plural
 from gemmlab.records.roofs import Ceilings
 from ptxsim import BoxCopy, WarpAccess
 from ptxsim.metrics import BANK_BYTES, BANKS
@@ -53,9 +53,8 @@ def kernel_view(facts: Facts, ceilings: Ceilings | None, *, caption: str | None 
         for sentence in resources(facts)
         for line in style.wrap(sentence, WIDTH - 2 * MARGIN, SMALL)
     ]
-    fig = style.page(
-        BOTTOM + 0.25 + len(lines) * SMALL * LINE / 72, caption or caption_of(facts, ceilings)
-    )
+    height = BOTTOM + 0.13 + len(lines) * SMALL * LINE / 72
+    fig = page("", height, caption or caption_of(facts, ceilings))
     _draw(fig, facts, ceilings)
     fig.text_at(MARGIN, BOTTOM + 0.12, "\n".join(lines), size=SMALL, linespacing=LINE)
     return fig
@@ -99,9 +98,9 @@ def _settings(facts: Facts, room: float) -> str:
         return facts.settings
     settings = facts.kernel.settings
     return listed({
-        one.name: settings[one.name]
-        for one in facts.kernel.rung.parameters
-        if one.tuned or settings[one.name] != one.default
+        parameter.name: settings[parameter.name]
+        for parameter in facts.kernel.rung.parameters
+        if parameter.tuned or settings[parameter.name] != parameter.default
     })  # fmt: skip
 
 
@@ -112,7 +111,7 @@ def _words(ax: Axes, x: float, y: float, words: str, **look) -> None:
 
 def _frame(ax: Axes, x: float, y: float, width: float, height: float, **look) -> None:
     look = {"fill": False, "edgecolor": style.FAINT, "linewidth": 0.8, "zorder": 3, **look}
-    ax.add_patch(Rectangle((x, y), width, height, **look))
+    box(ax, x, y, width, height, **look)
 
 
 # ---- the matrices --------------------------------------------------------------------------------
@@ -124,8 +123,8 @@ def touched(facts: Facts) -> dict[str, np.ndarray]:
     stored = {"A": problem.shape_of_a, "B": problem.shape_of_b, "C": problem.shape_of_c}
     level = {array: np.zeros(shape[-2:], np.uint8) for array, shape in stored.items()}
     boxes = trace.run.boxes(facts.block)
-    for box in boxes:
-        np.maximum(part := level[box.array][_inside(box)], 1, out=part)
+    for copy in boxes:
+        np.maximum(part := level[copy.array][_inside(copy)], 1, out=part)
     first: dict[str, WarpAccess] = {}
     for access in trace.run.accesses(facts.block):
         if access.array not in level:
@@ -143,15 +142,15 @@ def touched(facts: Facts) -> dict[str, np.ndarray]:
         for part in (of_a[:, begin : begin + step], of_b[begin : begin + step]):
             part[part == 1] = 2
     for array in level:
-        if own := [box for box in boxes if box.array == array]:
-            for box in own[:1] if array != "C" else (one for one in own if one.warp == 0):
-                level[array][_inside(box)] = 3
+        copies = [copy for copy in boxes if copy.array == array]
+        for copy in copies[:1] if array != "C" else (c for c in copies if c.warp == 0):
+            level[array][_inside(copy)] = 3
     for array, access in first.items():
         flat = level[array].reshape(-1)
         if array == "C":  # all that the warp computes
             stores = [a for a in trace.run.accesses(facts.block, warp=0) if a.array == "C"]
-            flat[np.concatenate([_elements(one, trace).ravel() for one in stores])] = 3
-            flat[np.concatenate([_elements(one, trace)[:1].ravel() for one in stores])] = 4
+            flat[np.concatenate([_elements(store, trace).ravel() for store in stores])] = 3
+            flat[np.concatenate([_elements(store, trace)[:1].ravel() for store in stores])] = 4
         else:
             flat[_elements(access, trace).ravel()] = 3
             flat[_elements(access, trace)[0]] = 4
@@ -161,9 +160,9 @@ def touched(facts: Facts) -> dict[str, np.ndarray]:
     return level
 
 
-def _inside(box: BoxCopy) -> tuple[slice, ...]:
+def _inside(copy: BoxCopy) -> tuple[slice, ...]:
     """The rows and columns of a box, of the matrix as it is stored; slices end with the matrix."""
-    return tuple(slice(at, at + n) for at, n in zip(box.corner[-2:], box.box[-2:], strict=True))
+    return tuple(slice(at, at + n) for at, n in zip(copy.corner[-2:], copy.box[-2:], strict=True))
 
 
 def _elements(access: WarpAccess, trace: Trace) -> np.ndarray:
@@ -175,8 +174,7 @@ def _elements(access: WarpAccess, trace: Trace) -> np.ndarray:
 
 def colours(array: str) -> np.ndarray:
     """float (5, 3): RGB of untouched, of each of SHARES, and of lane 0."""
-    own = style.ARRAYS[array]
-    tints = [style.tint(own, share) for share in SHARES.values()]
+    tints = [style.tint(style.ARRAYS[array], share) for share in SHARES.values()]
     return np.array([(1, 1, 1), *tints, (0, 0, 0)])
 
 
@@ -202,7 +200,7 @@ def _draw_matrix(ax: Axes, array: str, level: np.ndarray, facts: Facts, place: t
         _words(ax, x - 0.05, y + share * height, str(int(share * rows)), va="center", ha="right")
     operation = "store" if array == "C" else "load"
     sectors = facts.units_per_request("global", operation, array)
-    boxes = any(box.array == array for box in facts.trace.run.boxes(facts.block))
+    boxes = any(copy.array == array for copy in facts.trace.run.boxes(facts.block))
     heading = (
         f"{array}: a {'box' if boxes else operation} takes {sectors:{'.0f' if boxes else '.3g'}} "
         f"{'sector' if sectors == 1 else 'sectors'}"
@@ -218,7 +216,7 @@ def _draw_key(ax: Axes, facts: Facts) -> None:
     boxes = facts.trace.run.boxes(facts.block)
     most = "a box; of C what warp 0 stores" if boxes else "warp 0: one load, all stores"
     names.append((most, SHARES["warp"]))
-    if not any(box.array == "C" for box in boxes):
+    if not any(copy.array == "C" for copy in boxes):
         names.append(("lane 0 of it", None))
     y = TOP + 0.02
     for words, share in names:
@@ -311,13 +309,13 @@ def _patterns(accesses: Iterable[WarpAccess]) -> list[_Pattern]:
             found.setdefault(key, {}).setdefault(place.tobytes(), access)
     patterns: dict[tuple, _Pattern] = {}
     for (line, operation, size, _), those in found.items():
-        banks = max(map(Banks.of, those.values()), key=lambda one: one.wavefronts)
+        banks = max(map(Banks.of, those.values()), key=lambda met: met.wavefronts)
         cells = _bank_cells(banks)
         key = operation, size, cells.shape, cells.tobytes()
         pattern = patterns.setdefault(key, _Pattern(banks, cells, []))
         if line not in pattern.lines:
             pattern.lines.append(line)
-    return sorted(patterns.values(), key=lambda one: -one.banks.wavefronts)
+    return sorted(patterns.values(), key=lambda pattern: -pattern.banks.wavefronts)
 
 
 def _where(access: WarpAccess) -> tuple[np.ndarray, np.ndarray]:

@@ -1,15 +1,14 @@
-"""What all figures share: the palette, the page, the caption, and checks of what they are given."""
+"""What all figures share: the palette, how text is set, and checks of what figures are given."""
 
 from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Iterable, Sequence
-from functools import cache, lru_cache, wraps
+from collections.abc import Iterable, Sequence
+from functools import cache, lru_cache
 from numbers import Real
 from typing import Any
 
-import matplotlib.style
 import pandas
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import RendererAgg
@@ -17,7 +16,6 @@ from matplotlib.colors import to_rgb
 from matplotlib.font_manager import FontProperties
 from matplotlib.ticker import LogLocator, NullLocator
 
-from gemmlab.plots.picture import Picture
 from gemmlab.report import GROUND, INK, RULE
 
 WIDTH = 9.0  # inches, the width of a page at 100 dots an inch
@@ -42,6 +40,7 @@ KERNEL_MARKERS = ("o", "s", "^", "D", "v", "P")
 KERNEL_HATCHES = ("", "///", "...", "xxx", "|||", "---")
 WARP_COLOURS = (SKY, ORANGE, GREEN, PURPLE, VERMILION)  # of warps other than warp 0 ...
 WARP_HATCHES = ("", "///", "...", "xxx")  # ... which is solid blue
+TILE_COLOURS = (ORANGE, SKY, PURPLE, FAINT)  # of tiles, steps and products in turn
 
 RC = {
     "font.family": "DejaVu Sans",
@@ -72,48 +71,7 @@ RC = {
 }
 
 
-def styled(draw: Callable[..., Picture]) -> Callable[..., Picture]:
-    """Draw with this style alone, whatever the reader's matplotlib settings are."""
-
-    @wraps(draw)
-    def inner(*args: Any, **kwargs: Any) -> Picture:
-        with matplotlib.style.context(["default", RC]):
-            figure = draw(*args, **kwargs)
-            _make_ticks(figure)
-            return figure
-
-    return inner
-
-
-def _make_ticks(figure: Picture) -> None:
-    """Ticks take the style of when they are made, which is when they are first asked for."""
-    for axes in figure.axes:
-        for axis in (axes.xaxis, axes.yaxis):
-            if axes.axison and axis.get_visible():
-                axis.get_ticklabels(which="both")
-
-
-# ---- the page ------------------------------------------------------------------------------------
-
-
-def page(height: float, caption: str, footer: str = "") -> Picture:
-    """A figure of the width of a page: `height` inches to draw on, below them the caption.
-
-    The caption is wrapped to the width; the footer, a line in smaller type, says where numbers
-    come from. Raises ValueError if the caption is empty.
-    """
-    if not caption.strip():
-        raise ValueError("caption is empty; give a sentence, or None for one made from the data.")
-    lines = wrap(caption, WIDTH - 2 * MARGIN, NORMAL)
-    caption_height = len(lines) * NORMAL * LINE / 72
-    footer_height = SMALL * LINE / 72 + 0.03 if footer else 0.0
-    whole = math.ceil((height + caption_height + footer_height + MARGIN) * DPI) / DPI
-    fig = Picture(WIDTH, whole, caption, dpi=DPI)
-    fig.text_at(MARGIN, height, "\n".join(lines), size=NORMAL, linespacing=LINE, gid="caption")
-    if footer:
-        top = height + caption_height + 0.03
-        fig.text_at(MARGIN, top, footer, size=SMALL, color=FAINT, gid="footer")
-    return fig
+# ---- text and axes -------------------------------------------------------------------------------
 
 
 def wrap(words: str, width: float, size: float) -> list[str]:
@@ -141,6 +99,12 @@ def text_width(words: str, size: float, weight: str = "normal") -> float:
 @cache
 def _renderer():
     return RendererAgg(1, 1, DPI)
+
+
+def widest(words: Iterable[str], size: float = NORMAL, weight: str = "normal") -> float:
+    """The width in inches of the widest of some texts, of all their lines; 0 for none."""
+    lines = [line for text in words for line in text.split("\n")]
+    return max((text_width(line, size, weight) for line in lines), default=0.0)
 
 
 def spread_out(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipywidgets
 
 from gemmlab.lessons.autotuning import tuner
-from gemmlab.lessons.autotuning.figures.strategies import one_search
+from gemmlab.lessons.autotuning.figures import one_search
 from gemmlab.lessons.autotuning.space import Recorded, recorded
 from gemmlab.notebook.widgets import picture, status
 

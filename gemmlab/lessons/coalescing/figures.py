@@ -9,23 +9,25 @@ from numbers import Real
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
-from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from gemmlab.kernel.trace import Trace
 from gemmlab.plots import style
-from gemmlab.plots.matrix import require_trace
-from gemmlab.plots.picture import Picture
-from gemmlab.plots.style import MARGIN, NORMAL, SMALL, WIDTH, styled
+from gemmlab.plots.cells import plate, require_trace
+from gemmlab.plots.page import Picture, draw_key, page, styled
+from gemmlab.plots.rows import note
+from gemmlab.plots.style import MARGIN, NORMAL, WIDTH
 
-KEY_LINE = 0.24  # inches
+BAR, PAD = 0.22, 0.16  # inches: of a bar, between groups of them
 QUANTITIES = {
     "sectors_per_request": "sectors per request",
     "sectors": "sectors",
     "requests": "requests",
     "bytes_asked": "bytes asked for",
 }
+MARK = {
+    "marker": "D", "markersize": 7, "markerfacecolor": "white", "color": "black", "linestyle": "",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -54,27 +56,25 @@ def traffic(
     predicted = dict(predicted or {})
     _require_predictions(predicted, traces, bars)
     groups = list(dict.fromkeys(bar.access for bar in bars))
-    bar_height, pad = 0.22, 0.16
-    height = len(bars) * bar_height + (len(groups) + 1) * pad
-    left = MARGIN + max(style.text_width(group, NORMAL) for group in groups) + 0.15
-    head = 0.38 + len(traces) * KEY_LINE
-    if caption is None:
-        caption = _traffic_caption(traces, bars, QUANTITIES[quantity], predicted)
-    fig = style.page(head + height + 0.6, caption)
-    _traffic_key(fig, traces, predicted)
-    ax = fig.add_axes_at(left, head, WIDTH - MARGIN - left, height, gid="traffic")
-
+    height = len(bars) * BAR + (len(groups) + 1) * PAD
+    left = MARGIN + style.widest(groups) + 0.15
     looks = _looks(traces)
+    key = list(zip(_names(traces), looks, strict=True))
+    if predicted:
+        key.append(("predicted", MARK))
+    caption = caption or _traffic_caption(traces, bars, QUANTITIES[quantity], predicted)
+    fig = page("", 0.26 + 0.24 * len(traces) + height + 0.6, caption)
+    top = draw_key(fig, key, 0.18)
+    ax = fig.add_axes_at(left, top, WIDTH - MARGIN - left, height, gid="traffic")
     most = max([bar.value for bar in bars] + list(predicted.values()))
     y, middles = 0.0, []
     for group in groups:
         members = [bar for bar in bars if bar.access == group]
-        y += pad
-        middles.append(y + len(members) * bar_height / 2)
+        y += PAD
+        middles.append(y + len(members) * BAR / 2)
         for bar in members:
-            expected = predicted.get(group)
-            _draw_bar(ax, bar, y + bar_height / 2, bar_height * 0.84, looks[bar.trace], expected)
-            y += bar_height
+            _draw_bar(ax, bar, y + BAR / 2, looks[bar.trace], predicted.get(group))
+            y += BAR
     # A third of the width is for the words at the end of the longest bar.
     ax.set(xlim=(0, most * 1.5 or 1), ylim=(height, 0), xlabel=QUANTITIES[quantity])
     ax.set_yticks(middles, groups)
@@ -140,41 +140,14 @@ def _looks(traces: Sequence[Trace]) -> list[dict[str, Any]]:
     return looks
 
 
-def _draw_bar(
-    ax: Axes, bar: _Bar, y: float, height: float, look: Mapping, expected: float | None
-) -> None:
-    ax.barh(y, bar.value, height, gid=f"bar {bar.access}", **look)
+def _draw_bar(ax: Axes, bar: _Bar, y: float, look: Mapping, expected: float | None) -> None:
+    ax.barh(y, bar.value, 0.84 * BAR, gid=f"bar {bar.access}", **look)
     words, end = f"{_amount(bar.value)}  (line {bar.line})", bar.value
     if expected is not None:
         words = f"{_amount(bar.value)} counted, {_amount(expected)} predicted  (line {bar.line})"
         end = max(end, expected)
-        ax.plot(
-            expected, y, "D", markersize=7, markerfacecolor="white", markeredgecolor="black",
-            zorder=4, clip_on=False, gid=f"predicted {bar.access}",
-        )  # fmt: skip
-    ax.annotate(
-        words, (end, y), (8, 0), textcoords="offset points", size=SMALL, va="center",
-        bbox={"facecolor": style.GROUND, "edgecolor": "none", "pad": 0.5},
-    )  # fmt: skip
-
-
-def _traffic_key(fig: Picture, traces: Sequence[Trace], predicted: Mapping) -> None:
-    """A line for each trace above the bars: its filling and its name; the prediction's mark."""
-    across, down = fig.get_size_inches()
-    for at, (words, look) in enumerate(zip(_names(traces), _looks(traces), strict=True)):
-        y = 0.18 + at * KEY_LINE
-        corner = (MARGIN / across, 1 - (y + 0.15) / down)
-        fig.add_artist(Rectangle(corner, 0.3 / across, 0.16 / down, **look))
-        fig.text_at(MARGIN + 0.38, y, words, size=NORMAL)
-    if predicted:
-        x = MARGIN + 0.38 + style.text_width(words, NORMAL) + 0.3
-        fig.add_artist(
-            Line2D(
-                [x / across], [1 - 0.25 / down], marker="D", markersize=7, markerfacecolor="white",
-                markeredgecolor="black", linestyle="",
-            )
-        )  # fmt: skip
-        fig.text_at(x + 0.12, 0.18, "predicted", size=NORMAL)
+        ax.plot(expected, y, **MARK, zorder=4, clip_on=False, gid=f"predicted {bar.access}")
+    note(ax, words, (end, y), (8, 0), va="center", bbox=plate(0.5))
 
 
 def _amount(value: float) -> str:

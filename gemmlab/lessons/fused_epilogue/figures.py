@@ -5,8 +5,6 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pandas
-from matplotlib.lines import Line2D
-from matplotlib.ticker import NullLocator
 
 from gemmlab.lessons.fused_epilogue.epilogues import (
     ALONE,
@@ -21,23 +19,36 @@ from gemmlab.lessons.fused_epilogue.epilogues import (
     SEPARATE,
 )
 from gemmlab.plots import style
-from gemmlab.plots.picture import Picture
-from gemmlab.plots.style import LARGE, MARGIN, SMALL, WIDTH, styled
+from gemmlab.plots.curves import Curve, draw_curves
+from gemmlab.plots.page import Picture, page, styled
+from gemmlab.plots.rows import note
+from gemmlab.plots.style import LARGE, MARGIN, WIDTH
 
 COLUMNS = ("m", "n", "k", "activation", "way", "ratio", "gpu", "recorded")
 OF_10 = style.kernel_style(PLAIN)
-LOOKS = {  # colour, marker, line; no colour is a matrix's, and 10 has its own
-    SEPARATE: (style.PURPLE, "^", "-"),
-    ONE_KERNEL: (style.ORANGE, "D", "-"),
-    BY_FOUR: (style.SKY, "o", "-"),
-    OURS_BY_FOUR: (OF_10["color"], OF_10["marker"], "-"),
-    LT: (style.FAINT, "s", "-"),
-    CUBLAS: (style.INK, "*", "--"),
-    ALONE: (OF_10["color"], OF_10["marker"], ":"),
+LOOKS = {
+    way: {
+        "color": colour,
+        "marker": marker,
+        "linestyle": line,
+        "linewidth": 1.4,
+        "markersize": size,
+    }
+    for way, colour, marker, line, size in (
+        (SEPARATE, style.PURPLE, "^", "-", 5.5),
+        (ONE_KERNEL, style.ORANGE, "D", "-", 5.5),
+        (BY_FOUR, style.SKY, "o", "-", 5.5),
+        (OURS_BY_FOUR, OF_10["color"], OF_10["marker"], "-", 5.5),
+        (LT, style.FAINT, "s", "-", 5.5),
+        (CUBLAS, style.INK, "*", "--", 8),
+        (ALONE, OF_10["color"], OF_10["marker"], ":", 4),
+    )
 }
-SIZES = {CUBLAS: 8, ALONE: 4}  # of markers, in points; of all others 5.5
+"""Of each way; no colour is a matrix's, and 10 has its own."""
+LOOKS[ALONE]["markerfacecolor"] = style.GROUND
+LINE_OF_11 = {"color": style.BLACK, "linewidth": 1.4}
 MULTIPLES = (0.8, 1, 1.2, 1.5, 2, 3, 4, 6, 8, 12, 16)  # on the axis of time
-LEFT, GAP, TOP, HEIGHT = 0.75, 0.4, 1.32, 3.6  # inches
+LEFT, GAP, HEIGHT = 0.75, 0.4, 3.6  # inches
 
 
 @styled
@@ -60,41 +71,32 @@ def epilogue(
         there = ", ".join(sorted(set(table["activation"])))
         raise ValueError(f"epilogue: no curve of {activation!r} is there; there is {there}.")
     rows = rows[rows["m"].isin(sides)]
-    fig = style.page(
-        TOP + HEIGHT + 0.65, caption or _caption(rows, activation), style.provenance(rows)
-    )
-    _draw_key(fig, [way for way in LOOKS if way in set(rows["way"])])
+    key = [(way, look) for way, look in LOOKS.items() if way in set(rows["way"])]
+    caption, source = caption or _caption(rows, activation), style.provenance(rows)
+    body = 0.26 + HEIGHT + 0.5
+    fig = page("Time beside rung 11", body, caption, source, key=[*key, (FUSED, LINE_OF_11)])
     width = (WIDTH - LEFT - MARGIN - GAP * (len(sides) - 1)) / len(sides)
     low, high = rows["ratio"].min() / 1.08, 1.2 * rows["ratio"].max()
-    multiples = [one for one in MULTIPLES if low <= one <= high]
+    multiples = [factor for factor in MULTIPLES if low <= factor <= high]
     for at, side in enumerate(sides):
-        x = LEFT + at * (width + GAP)
-        fig.text_at(x, TOP - 0.26, f"M = N = {side}", size=LARGE, weight="bold")
-        ax = fig.add_axes_at(x, TOP, width, HEIGHT, gid=f"M = N = {side}")
-        own = rows[rows["m"] == side]
-        ax.set(xscale="log", yscale="log", ylim=(low, high), xlabel="K")
-        depths = sorted(set(own["k"]))
-        ax.set_xticks(depths, [str(depth) for depth in depths], rotation=60)
-        ax.set_yticks(multiples, [f"{one:g}" for one in multiples])
-        for axis in (ax.xaxis, ax.yaxis):
-            axis.set_minor_locator(NullLocator())
-        ax.set_xlim(depths[0] / 1.3, depths[-1] * 1.3)
-        ax.axhline(1, color=style.BLACK, linewidth=1.4, gid="rung 11")
-        for way, (colour, marker, line) in LOOKS.items():
-            curve = own[own["way"] == way].sort_values("k")
-            ax.plot(
-                curve["k"], curve["ratio"], line, marker=marker, color=colour, linewidth=1.4,
-                markersize=SIZES.get(way, 5.5), gid=f"{way} {side}",
-                markerfacecolor=style.GROUND if way == ALONE else colour,
-            )  # fmt: skip
+        x, gid = LEFT + at * (width + GAP), f"M = N = {side}"
+        fig.text_at(x, fig.top, gid, size=LARGE, weight="bold")
+        ax = fig.add_axes_at(x, fig.top + 0.26, width, HEIGHT, gid=gid)
+        own = rows[rows["m"] == side].sort_values("k")
+        given = [
+            Curve(way, list(curve["k"]), list(curve["ratio"]), {**look, "gid": f"{way} {side}"})
+            for way, look in LOOKS.items()
+            if len(curve := own[own["way"] == way])
+        ]
+        draw_curves(ax, given, named=False)
+        ax.set(ylim=(low, high), xlabel="K")
+        ax.set_yticks(multiples, [f"{factor:g}" for factor in multiples])
+        ax.axhline(1, gid="rung 11", **LINE_OF_11)
         for before, after in joined(crossovers(own)):
-            ax.axvspan(before, after, color=style.tint(style.FAINT, 0.15), linewidth=0, zorder=0,
-                       gid=f"crossover {side}")  # fmt: skip
-            ax.annotate(
-                "crossover", ((before * after) ** 0.5, high), (0, -4), textcoords="offset points",
-                size=SMALL, ha="center", va="top", rotation=90,
-            )  # fmt: skip
-        ax.grid(axis="y")
+            ground = {"color": style.tint(style.FAINT, 0.15), "linewidth": 0, "zorder": 0}
+            ax.axvspan(before, after, gid=f"crossover {side}", **ground)
+            look = {"ha": "center", "va": "top", "rotation": 90}
+            note(ax, "crossover", ((before * after) ** 0.5, high), (0, -4), **look)
         if at == 0:
             ax.set_ylabel("time, as a multiple of 11's")
     return fig
@@ -104,43 +106,22 @@ def crossovers(rows: pandas.DataFrame) -> list[tuple[int, int]]:
     """Pairs of neighbouring K between which cuBLAS and one kernel by float4 passes rung 11."""
     curve = rows[rows["way"] == BY_FOUR].sort_values("k")
     points = list(zip(curve["k"], curve["ratio"], strict=True))
-    return [(one[0], two[0]) for one, two in pairwise(points) if (one[1] > 1) != (two[1] > 1)]
+    return [(a, b) for (a, x), (b, y) in pairwise(points) if (x > 1) != (y > 1)]
 
 
 def joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """The same in order, those that meet made one."""
-    found: list[tuple[int, int]] = []
+    merged: list[tuple[int, int]] = []
     for first, last in spans:
-        if found and found[-1][1] == first:
-            found[-1] = (found[-1][0], last)
-        else:
-            found.append((first, last))
-    return found
-
-
-def _draw_key(fig: Picture, ways: list[str]) -> None:
-    across, down = fig.get_size_inches()
-    x = LEFT
-    y = 0.14
-    for way in (*ways, FUSED):
-        colour, marker, line = LOOKS.get(way, (style.BLACK, "", "-"))
-        if x + 0.38 + style.text_width(way, SMALL) > WIDTH - MARGIN:
-            x, y = LEFT, y + 0.28
-        fig.add_artist(
-            Line2D(
-                [x / across, (x + 0.15) / across, (x + 0.3) / across], [1 - (y + 0.08) / down] * 3,
-                color=colour, linestyle=line, marker=marker, markevery=[1],
-                markersize=SIZES.get(way, 5.5),
-                markerfacecolor=style.GROUND if way == ALONE else colour,
-            )
-        )  # fmt: skip
-        fig.text_at(x + 0.38, y, way, size=SMALL)
-        x += 0.38 + style.text_width(way, SMALL) + 0.25
+        if merged and merged[-1][1] == first:
+            first, _ = merged.pop()
+        merged.append((first, last))
+    return merged
 
 
 def _caption(rows: pandas.DataFrame, activation: str) -> str:
-    one = rows[rows["way"] == BY_FOUR].sort_values("ratio")
-    most, least = one.iloc[-1], one.iloc[0]
+    by_four = rows[rows["way"] == BY_FOUR].sort_values("ratio")
+    most, least = by_four.iloc[-1], by_four.iloc[0]
     words = (
         f"Bias and {activation}. {BY_FOUR} takes "
         f"{style.digits(most['ratio'])} times as long as rung 11 at "
@@ -158,9 +139,9 @@ def _caption(rows: pandas.DataFrame, activation: str) -> str:
         side: [f"{before} to {after}" for before, after in joined(crossovers(own))]
         for side, own in rows.groupby("m")
     }
-    found = [
+    crossed = [
         f"M=N={side} with K from {style.listed(between)}"
         for side, between in places.items()
         if between
     ]
-    return words + (f" {BY_FOUR} crosses rung 11 at {style.listed(found)}." if found else "")
+    return words + (f" {BY_FOUR} crosses rung 11 at {style.listed(crossed)}." if crossed else "")

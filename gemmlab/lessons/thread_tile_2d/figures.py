@@ -8,15 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
 
 from gemmlab.analysis.thread_reads import ThreadReads
 from gemmlab.kernel.trace import Trace
 from gemmlab.plots import style
-from gemmlab.plots.matrix import require_trace
-from gemmlab.plots.memory.tiles import write_notes
-from gemmlab.plots.picture import Picture
-from gemmlab.plots.style import ARRAYS, LARGE, MARGIN, NORMAL, SMALL, WIDTH, plural, styled
+from gemmlab.plots.cells import bare, box, require_trace
+from gemmlab.plots.page import Entry, Picture, draw_key, page, styled, write_notes
+from gemmlab.plots.style import ARRAYS, MARGIN, NORMAL, SMALL, WIDTH, plural
 from ptxsim.metrics import FMA_METRIC
 
 MOST_SIDE = 16  # rows and columns of a thread's tile that can be drawn
@@ -54,15 +52,16 @@ def outer_product(
     if isinstance(k, bool) or k not in reads.ks:
         raise ValueError(f"outer_product: k is {k!r}; the first step has k 0 to {reads.ks[-1]}.")
     drawn = _Drawn.of(reads, k)
-    fig = style.page(max(drawn.bottom, HEAD + 3.6) + 0.2, caption or _caption(drawn))
     title = (
         f"{trace.kernel_name}: {len(drawn.rows)} + {len(drawn.columns)} registers feed "
         f"{plural(drawn.products, 'multiply-add')}"
     )
-    fig.text_at(MARGIN, 0.12, title, size=LARGE, weight="bold")
+    height = max(drawn.bottom, HEAD + 3.6) + 0.2 - 0.42
+    fig = page(title, height, caption or _caption(drawn))
     drawn.draw(fig)
-    top = _key(fig, drawn, WIDTH - MARGIN - NOTES, HEAD)
-    write_notes(fig, WIDTH - MARGIN - NOTES, top + 0.12, _notes(drawn))
+    left = WIDTH - MARGIN - NOTES
+    top = draw_key(fig, _key(drawn), HEAD, left, left)
+    write_notes(fig, left, top + 0.12, _notes(drawn))
     return fig
 
 
@@ -71,8 +70,7 @@ class _Drawn:
     """What is drawn, and where, in inches.
 
     `rows`, `columns`: of C, those that the thread owns. `a`: along k from k on, which elements of
-    its rows are in registers, bool (rows, ks); `b`: bool (ks, columns). `loads`: how many bring
-    those of k, of A and of B.
+    its rows are in registers, bool (rows, ks); `b`: bool (ks, columns).
     """
 
     reads: ThreadReads
@@ -81,7 +79,6 @@ class _Drawn:
     columns: list[int]
     a: np.ndarray
     b: np.ndarray
-    loads: dict[str, int]
 
     @classmethod
     def of(cls, reads: ThreadReads, k: int) -> _Drawn:
@@ -91,17 +88,16 @@ class _Drawn:
                 f"outer_product: thread {reads.thread} owns {len(rows)} × {len(columns)} elements "
                 f"of C; it draws {MOST_SIDE} × {MOST_SIDE} at most."
             )
-        found = reads.loads_at(k)
         m, n, depth = reads.trace.m, reads.trace.n, reads.trace.k
         there = {"A": np.zeros((m, depth), bool), "B": np.zeros((depth, n), bool)}
-        for name, loads in found.items():
+        for name, loads in reads.loads_at(k).items():
             for row, column in np.concatenate(loads):
                 there[name][row, column] = True
-        ks = there["A"].any(axis=0), there["B"].any(axis=1)
-        last = [int(np.flatnonzero(some)[-1]) + 1 for some in ks]
+        along = there["A"].any(axis=0), there["B"].any(axis=1)
+        last = [int(np.flatnonzero(ks)[-1]) + 1 for ks in along]
         a = there["A"][rows, k : last[0]]
         b = there["B"][k : last[1], columns]
-        return cls(reads, k, rows, columns, a, b, {name: len(one) for name, one in found.items()})
+        return cls(reads, k, rows, columns, a, b)
 
     @property
     def products(self) -> int:
@@ -134,51 +130,40 @@ class _Drawn:
         owned = self.reads.owned[np.ix_(self.rows, self.columns)]
         down, across = len(self.rows), len(self.columns)
         wide, high = across * self.width, down * self.height
-        c = fig.add_axes_at(self.left, self.top, wide, high, gid="sums")
-        c.set(xlim=(0, across), ylim=(down, 0))
+        c = bare(fig.add_axes_at(self.left, self.top, wide, high, gid="sums"), across, down)
         for row, column in np.argwhere(owned):
             self._cell(c, "C", (column, row, 1, 1), f"a{row}·b{column}", PALE)
         # Along K as in the matrices: what waits for a later k at the right of A, below B.
         along = self.width + (self.a.shape[1] - 1) * WAITING
         a = fig.add_axes_at(self.left - GAP - along, self.top, along, high, gid="registers A")
-        a.set(xlim=(0, along), ylim=(down, 0))
+        bare(a, along, down)
         for row, later in np.argwhere(self.a):
             self._register(a, "A", row, later)
         along = self.height + (self.b.shape[0] - 1) * WAITING
         b = fig.add_axes_at(self.left, self.top - GAP - along, wide, along, gid="registers B")
-        b.set(xlim=(0, across), ylim=(along, 0))
+        bare(b, across, along)
         for later, column in np.argwhere(self.b):
             self._register(b, "B", column, later)
-        for ax in (a, b, c):
-            ax.axis("off")
         self._label(fig, owned)
 
     def _cell(
-        self, ax: Axes, name: str, box: tuple[float, float, float, float], words: str, share: float
-    ) -> None:
-        x, y, across, down = box
-        ax.add_patch(
-            Rectangle((x, y), across, down, facecolor=style.tint(ARRAYS[name], share),
-                      edgecolor="white", linewidth=1.2, gid=f"{name} {words}")
-        )  # fmt: skip
-        if style.text_width(words, SMALL) < self.width - 0.04:
-            ax.text(
-                x + across / 2, y + down / 2, words, size=SMALL, ha="center", va="center_baseline",
-                color="white" if share == 1 else style.INK,
-            )  # fmt: skip
+        self, ax: Axes, name: str, place: tuple[float, float, float, float], words: str,
+        share: float,
+    ) -> None:  # fmt: skip
+        look = {"facecolor": style.tint(ARRAYS[name], share), "linewidth": 1.2}
+        fits = style.text_width(words, SMALL) < self.width - 0.04
+        text = {"color": "white" if share == 1 else style.INK}
+        box(ax, *place, words if fits else "", text, gid=f"{name} {words}", **look)
 
     def _register(self, ax: Axes, name: str, at: int, later: int) -> None:
         """Element `at` of the column or row; hatched where it is for a `later` k."""
         if later == 0:
-            box = (0, at, self.width, 1) if name == "A" else (at, 0, 1, self.height)
-            self._cell(ax, name, box, f"{name.lower()}{at}", 1)
+            place = (0, at, self.width, 1) if name == "A" else (at, 0, 1, self.height)
+            self._cell(ax, name, place, f"{name.lower()}{at}", 1)
             return
         away = (self.width if name == "A" else self.height) + (later - 1) * WAITING
-        corner, size = ((away, at), (WAITING, 1)) if name == "A" else ((at, away), (1, WAITING))
-        ax.add_patch(
-            Rectangle(corner, *size, facecolor=style.tint(ARRAYS[name], LATER), hatch="////",
-                      edgecolor="white", linewidth=1.2, gid=f"waiting {name}")
-        )  # fmt: skip
+        place = (away, at, WAITING, 1) if name == "A" else (at, away, 1, WAITING)
+        box(ax, *place, linewidth=1.2, gid=f"waiting {name}", **_waiting(name))
 
     def _label(self, fig: Picture, owned: np.ndarray) -> None:
         """Beside each register its row or column, and how many products use it."""
@@ -197,35 +182,29 @@ class _Drawn:
             words = f"{column}\n{owned[:, at].sum()}×"
             look = {"size": SMALL, "ha": "center", "va": "bottom", "linespacing": style.LINE}
             fig.text_at(middle, bottom, words, **look)
-        fig.text_at(
-            self.left - 0.08, bottom, "column\nused", size=SMALL, ha="right", va="bottom",
-            linespacing=style.LINE,
-        )  # fmt: skip
+        look = {"size": SMALL, "ha": "right", "va": "bottom", "linespacing": style.LINE}
+        fig.text_at(self.left - 0.08, bottom, "column\nused", **look)
         name = {"size": NORMAL, "weight": "bold"}
         fig.text_at(self.left, HEAD, f"B, row k = {self.k}", **name)
         fig.text_at(MARGIN + 0.1, self.top - 0.64, f"A, column\nk = {self.k}", **name)
 
 
-def _key(fig: Picture, drawn: _Drawn, left: float, top: float) -> float:
-    across, down = fig.get_size_inches()
-    looks = [
+def _waiting(name: str) -> dict:
+    """How an element for a later k looks."""
+    return {"facecolor": style.tint(ARRAYS[name], LATER), "hatch": "////", "edgecolor": "white"}
+
+
+def _key(drawn: _Drawn) -> list[Entry]:
+    return [
         ("a register, an element of A", {"facecolor": ARRAYS["A"]}),
         ("a register, an element of B", {"facecolor": ARRAYS["B"]}),
         ("a register, a sum: += a · b", {"facecolor": style.tint(ARRAYS["C"], PALE)}),
+        *(
+            ("from the same loads, for a later k", _waiting(name))
+            for name, cells in (("A", drawn.a[:, 1:]), ("B", drawn.b[1:]))
+            if cells.any()
+        ),
     ]
-    for name, cells in (("A", drawn.a[:, 1:]), ("B", drawn.b[1:])):
-        if cells.any():
-            colour = style.tint(ARRAYS[name], LATER)
-            look = {"facecolor": colour, "hatch": "////"}
-            looks.append(("from the same loads, for a later k", look))
-    for words, look in looks:
-        corner = (left / across, 1 - (top + 0.145) / down)
-        fig.add_artist(
-            Rectangle(corner, 0.22 / across, 0.14 / down, edgecolor="white", linewidth=0, **look)
-        )
-        fig.text_at(left + 0.3, top, words, size=SMALL)
-        top += 0.2
-    return top
 
 
 def _used(counts: Sequence[int]) -> str:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
 
 from gemmlab.kernel.trace import Access, Trace
 from gemmlab.plots import style
-from gemmlab.plots.matrix import SECTOR_BYTES, require_access, require_trace
-from gemmlab.plots.memory.warps import lanes_in_words
-from gemmlab.plots.picture import Picture
-from gemmlab.plots.style import MARGIN, NORMAL, SMALL, WIDTH, plural, styled
+from gemmlab.plots.cells import (
+    SECTOR_BYTES,
+    bare,
+    box,
+    number_above,
+    require_access,
+    require_trace,
+    write,
+)
+from gemmlab.plots.maps import lanes_in_words
+from gemmlab.plots.page import Picture, page, styled
+from gemmlab.plots.style import MARGIN, NORMAL, SMALL, WIDTH, plural
 from ptxsim import WarpAccess
 from ptxsim.architectures import WARP
 
@@ -51,19 +60,18 @@ def access_widths(accesses: Mapping[str, Access], *, caption: str | None = None)
                 f"access_widths: the {access.op} of {access.array} touches {len(_lines(access))} "
                 f"lines of {LINE_BYTES} bytes; at most {MOST_LINES} can be drawn."
             )
-    left, right, row, head, gap = MARGIN + 0.85, MARGIN, 0.24, 0.62, 0.18
+    left, row, head, gap = MARGIN + 0.85, 0.24, 0.62, 0.18
     height = sum(head + row * len(_lines(access)) + gap for access in accesses.values())
-    fig = style.page(0.45 + height, caption or _widths_caption(accesses))
-    fig.text_at(MARGIN, 0.12, "One instruction of one warp", size=style.LARGE, weight="bold")
-    note = "each row a line of 128 bytes, in four sectors; each box what one lane asks for"
-    fig.text_at(WIDTH - MARGIN, 0.14, note, size=SMALL, ha="right")
-    top = 0.4
+    words = "each row a line of 128 bytes, in four sectors; each box what one lane asks for"
+    caption = caption or _widths_caption(accesses)
+    fig = page("One instruction of one warp", 0.03 + height, caption, key=[(words, None)])
+    top = fig.top - 0.02
     for name, access in accesses.items():
         lines = _lines(access)
         fig.text_at(MARGIN, top + 0.08, f"{name}, line {access.line}", size=NORMAL, weight="bold")
         words = f"{access.op} of {access.array}, {access.width} bytes a lane: {_cost(access)}"
         fig.text_at(MARGIN, top + 0.28, words, size=NORMAL)
-        size = (WIDTH - left - right, row * len(lines))
+        size = (WIDTH - left - MARGIN, row * len(lines))
         ax = fig.add_axes_at(left, top + head - 0.1, *size, gid=f"lines {name}")
         _draw_lines(ax, access, lines)
         top += head + size[1] + gap
@@ -84,34 +92,20 @@ def _cost(access: Access) -> str:
 
 def _draw_lines(ax: Axes, access: Access, lines: list[int]) -> None:
     colour = style.ARRAYS[access.array]
-    ax.set(xlim=(0, LINE_BYTES), ylim=(len(lines), 0))
-    ax.spines[:].set_visible(False)
-    ax.set_xticks([])
-    ax.tick_params(length=0)
+    bare(ax, LINE_BYTES, len(lines))
     names = []
     for at, line in enumerate(lines):
         row, column = divmod(line * LINE_BYTES // WORD, access.shape[1])
         names.append(f"{access.array}[{row}, {column}]")
-        for sector in range(LINE_BYTES // SECTOR_BYTES):
-            ax.add_patch(
-                Rectangle(
-                    (sector * SECTOR_BYTES, at), SECTOR_BYTES, 1, facecolor="white",
-                    edgecolor=style.FAINT, linewidth=1.0, clip_on=False, gid="sector",
-                )
-            )  # fmt: skip
+        look = {"facecolor": "white", "edgecolor": style.FAINT, "linewidth": 1.0, "clip_on": False}
+        for sector in range(0, LINE_BYTES, SECTOR_BYTES):
+            box(ax, sector, at, SECTOR_BYTES, 1, gid="sector", **look)
     ax.set_yticks([at + 0.5 for at in range(len(lines))], names)
+    ax.tick_params(length=0)
     for lane, address in zip(access.lanes, access.addresses, strict=True):
-        x, y = int(address) % LINE_BYTES, lines.index(int(address) // LINE_BYTES)
-        ax.add_patch(
-            Rectangle(
-                (x + 0.15, y + 0.12), access.width - 0.3, 0.76, facecolor=colour, linewidth=0,
-                gid=f"lane {lane}",
-            )
-        )  # fmt: skip
-        ax.text(
-            x + access.width / 2, y + 0.53, str(lane), size=SMALL, color="white", ha="center",
-            va="center_baseline",
-        )  # fmt: skip
+        x, y = int(address) % LINE_BYTES + 0.15, lines.index(int(address) // LINE_BYTES) + 0.12
+        look = {"facecolor": colour, "linewidth": 0, "gid": f"lane {lane}"}
+        box(ax, x, y, access.width - 0.3, 0.76, str(lane), {"color": "white"}, **look)
 
 
 def _widths_caption(accesses: Mapping[str, Access]) -> str:
@@ -163,18 +157,11 @@ class _Staged:
         return {int(a) for store in self.stores for a in store.addresses[store.active]}
 
     @property
-    def wavefronts(self) -> int:
-        """How many different words the busiest bank takes in the first store."""
+    def words_of_banks(self) -> Counter[int]:
+        """How many different words the first store writes in each bank that it falls into."""
         store = self.stores[0]
         words = {int(address) // WORD for address in store.addresses[store.active]}
-        banks = [word % BANKS for word in words]
-        return max(banks.count(bank) for bank in banks)
-
-    @property
-    def banks(self) -> int:
-        """How many banks the first store falls into."""
-        store = self.stores[0]
-        return len({int(address) // WORD % BANKS for address in store.addresses[store.active]})
+        return Counter(word % BANKS for word in words)
 
     def column(self, row: int) -> str:
         """Which column of A stands in a stretch: the n-th store keeps the n-th of four neighbours.
@@ -229,41 +216,31 @@ def staging(
             f"staging: the stores fall into {len(rows)} stretches of {LINE_BYTES} bytes; "
             f"at most {MOST_LINES} can be drawn."
         )
-    head, cell, left = 0.95, 0.2, MARGIN + 0.3
+    head, cell, left = 0.5, 0.2, MARGIN + 0.3
     side = 1.75  # inches, of the piece of A
     x = left + side + 1.45  # room for the names of the rows
-    height = cell * max(len(rows), _extent(staged.load)[0])
-    fig = style.page(head + height + 0.3, caption or _staging_caption(trace, staged, block, warp))
+    down = _extent(staged.load)[0]
+    key = [("the first store", _look(True)), ("the other three", _look(False))]
+    if staged.readers():
+        key.append(("read first", {"facecolor": "white", **OUTLINE}))
+    height = head + cell * max(len(rows), down) + 0.3
     title = f"{trace.kernel_name}: block {tuple(block)}, warp {warp}"
-    fig.text_at(MARGIN, 0.12, title, size=style.LARGE, weight="bold")
-    fig.text_at(left, 0.45, "A: one load", size=NORMAL, weight="bold")
-    words = "shared memory: four stores, over the 32 banks"
-    fig.text_at(x, 0.45, words, size=NORMAL, weight="bold")
-    _key(fig, outlined=bool(staged.readers()))
-    piece = fig.add_axes_at(left, head, side, cell * _extent(staged.load)[0], gid="piece of A")
-    _draw_piece(piece, staged.load)
-    banks = fig.add_axes_at(x, head, WIDTH - MARGIN - x, cell * len(rows), gid="banks")
-    _draw_banks(banks, staged, rows)
+    fig = page(title, height, caption or _staging_caption(trace, staged, block, warp), key=key)
+    top = fig.top + head
+    for at, words in ((left, "A: one load"), (x, "shared memory: four stores, over the 32 banks")):
+        fig.text_at(at, fig.top, words, size=NORMAL, weight="bold")
+    _draw_piece(fig.add_axes_at(left, top, side, cell * down, gid="piece of A"), staged.load)
+    size = (WIDTH - MARGIN - x, cell * len(rows))
+    _draw_banks(fig.add_axes_at(x, top, *size, gid="banks"), staged, rows)
     return fig
 
 
-def _key(fig: Picture, *, outlined: bool) -> None:
-    across, down = fig.get_size_inches()
-    right = WIDTH - MARGIN
-    looks = [
-        ("the other three", {"facecolor": style.tint(style.BLUE, 0.25), "linewidth": 0}),
-        ("the first store", {"facecolor": style.BLUE, "linewidth": 0}),
-    ]
-    if outlined:
-        frame = {"facecolor": "white", "edgecolor": style.VERMILION, "linewidth": 2}
-        looks.insert(0, ("read first", frame))
-    for words, look in looks:
-        right -= style.text_width(words, SMALL) + 0.05
-        fig.text_at(right, 0.15, words, size=SMALL)
-        right -= 0.2
-        corner = (right / across, 1 - 0.275 / down)
-        fig.add_artist(Rectangle(corner, 0.14 / across, 0.12 / down, **look))
-        right -= 0.15
+OUTLINE = {"edgecolor": style.VERMILION, "linewidth": 2}
+
+
+def _look(first: bool) -> dict:
+    """Of an element that the first of the four stores writes, or another."""
+    return {"facecolor": style.BLUE if first else style.tint(style.BLUE, 0.25), "linewidth": 0.5}
 
 
 def _extent(load: Access) -> tuple[int, int]:
@@ -276,45 +253,37 @@ def _draw_piece(ax: Axes, load: Access) -> None:
     """Each lane's four neighbours: the first dark, and the lane's number on the others."""
     top, left = (int(index) for index in load.elements.min(axis=(0, 1)))
     rows, columns = _extent(load)
-    ax.set(xlim=(0, columns), ylim=(rows, 0))
-    ax.spines[:].set_visible(False)
+    bare(ax, columns, rows)
     for lane, words in zip(load.lanes, load.elements, strict=True):
         for at, (row, column) in enumerate(words):
-            _cell(ax, int(column) - left, int(row) - top, first=at == 0)
+            box(ax, int(column) - left, int(row) - top, 1, 1, **_look(at == 0))
         row, column = int(words[0][0]) - top, int(words[0][1]) - left
-        ax.add_patch(Rectangle((column, row), 4, 1, fill=False, edgecolor=style.INK, linewidth=0.9))
-        ax.text(column + 2.5, row + 0.55, str(lane), size=SMALL, ha="center", va="center_baseline")
+        box(ax, column, row, 4, 1, fill=False, edgecolor=style.INK, linewidth=0.9)
+        write(ax, column + 2.5, row + 0.55, str(lane))
     ax.set_yticks([at + 0.5 for at in range(rows)], [str(top + at) for at in range(rows)])
     marks = range(0, columns, 4)
     ax.set_xticks([at + 0.5 for at in marks], [str(left + at) for at in marks])
-    ax.tick_params(length=0, pad=2, top=False, labeltop=True, bottom=False, labelbottom=False)
+    number_above(ax)
 
 
 def _draw_banks(ax: Axes, staged: _Staged, rows: list[int]) -> None:
-    ax.set(xlim=(0, BANKS), ylim=(len(rows), 0))
-    ax.spines[:].set_visible(False)
-    ax.add_patch(Rectangle((0, 0), BANKS, len(rows), facecolor="white", zorder=0))
-    ax.hlines(range(len(rows) + 1), 0, BANKS, color=style.GRID, linewidth=0.5, zorder=0.5)
-    ax.vlines(range(BANKS + 1), 0, len(rows), color=style.GRID, linewidth=0.5, zorder=0.5)
+    bare(ax, BANKS, len(rows))
+    box(ax, 0, 0, BANKS, len(rows), facecolor="white", zorder=0)
+    look = {"color": style.GRID, "linewidth": 0.5, "zorder": 0.5}
+    ax.hlines(range(len(rows) + 1), 0, BANKS, **look)
+    ax.vlines(range(BANKS + 1), 0, len(rows), **look)
     for number, store in enumerate(staged.stores):
-        for lane in range(WARP):
-            if not store.active[lane]:
-                continue
+        for lane in np.flatnonzero(store.active):
             line, byte = divmod(int(store.addresses[lane]), LINE_BYTES)
-            x, y = byte // WORD, rows.index(line)
-            _cell(ax, x, y, first=number == 0, gid=f"store {number} lane {lane}")
-            ax.text(
-                x + 0.5, y + 0.55, str(lane), size=SMALL, ha="center", va="center_baseline",
-                color="white" if number == 0 else style.INK,
-            )  # fmt: skip
+            text = {"color": "white" if number == 0 else style.INK}
+            look = {"gid": f"store {number} lane {lane}", **_look(number == 0)}
+            box(ax, byte // WORD, rows.index(line), 1, 1, str(lane), text, **look)
     _draw_readers(ax, staged, rows)
-    ax.set_yticks(
-        [at + 0.5 for at in range(len(rows))],
-        [f"{staged.column(line)}byte {line * LINE_BYTES:,}" for line in rows],
-    )
+    names = [f"{staged.column(line)}byte {line * LINE_BYTES:,}" for line in rows]
+    ax.set_yticks([at + 0.5 for at in range(len(rows))], names)
     marks = [*range(0, BANKS, 4), BANKS - 1]
     ax.set_xticks([bank + 0.5 for bank in marks], [str(bank) for bank in marks])
-    ax.tick_params(length=0, pad=2, top=False, labeltop=True, bottom=False, labelbottom=False)
+    number_above(ax)
 
 
 def _draw_readers(ax: Axes, staged: _Staged, rows: list[int]) -> None:
@@ -322,25 +291,15 @@ def _draw_readers(ax: Axes, staged: _Staged, rows: list[int]) -> None:
     readers = staged.readers()
     for address in readers:
         line, byte = divmod(address, LINE_BYTES)
-        ax.add_patch(
-            Rectangle((byte // WORD, rows.index(line)), 4, 1, fill=False, linewidth=2, zorder=4,
-                      edgecolor=style.VERMILION, clip_on=False, gid=f"read {address}")
-        )  # fmt: skip
+        look = {"fill": False, "clip_on": False, "zorder": 4, **OUTLINE}
+        box(ax, byte // WORD, rows.index(line), 4, 1, gid=f"read {address}", **look)
     if not readers:
         return
     words = f"read by {' and by '.join(map(lanes_in_words, readers.values()))}"
     line = min(readers) // LINE_BYTES
     end = 1 + max(byte for byte in staged.stored if byte // LINE_BYTES == line) % LINE_BYTES // WORD
     if style.text_width(words, SMALL) < (BANKS - end - 1) * 0.16:
-        y = rows.index(line) + 0.55
-        ax.text(end + 0.5, y, words, size=SMALL, va="center_baseline")
-
-
-def _cell(ax: Axes, x: int, y: int, *, first: bool, gid: str | None = None) -> None:
-    colour = style.BLUE if first else style.tint(style.BLUE, 0.25)
-    ax.add_patch(
-        Rectangle((x, y), 1, 1, facecolor=colour, edgecolor="white", linewidth=0.5, gid=gid)
-    )
+        write(ax, end + 0.5, rows.index(line) + 0.55, words, ha="left")
 
 
 def _staging_caption(trace: Trace, staged: _Staged, block: tuple, warp: int) -> str:
@@ -349,10 +308,11 @@ def _staging_caption(trace: Trace, staged: _Staged, block: tuple, warp: int) -> 
         "of the tile."
         for lanes in staged.readers().values()
     )
+    banks = staged.words_of_banks
     return (
         f"Warp {warp} of block {tuple(block)} of {trace.kernel_name} at its first load of A. "
         "Numbers are lanes. Each lane brings four neighbours of a row and stores them one by one. "
         f"Each row of shared memory is {BANKS} words, one in each bank. The first of the four "
-        f"stores, dark, falls into {plural(staged.banks, 'bank')} of {BANKS} and takes "
-        f"{plural(staged.wavefronts, 'wavefront')}.{read}"
+        f"stores, dark, falls into {plural(len(banks), 'bank')} of {BANKS} and takes "
+        f"{plural(max(banks.values()), 'wavefront')}.{read}"
     )

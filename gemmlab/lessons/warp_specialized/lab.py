@@ -9,8 +9,7 @@ import ipywidgets
 from gemmlab.kernel.kernel import Kernel, KernelMistake
 from gemmlab.ladder import IllegalSetting, legal_settings
 from gemmlab.lessons.warp_specialized import turns as traced
-from gemmlab.lessons.warp_specialized.figures import turns
-from gemmlab.lessons.warp_specialized.figures.turns import moments
+from gemmlab.lessons.warp_specialized.figures import moments, turns
 from gemmlab.loading import load
 from gemmlab.notebook.widgets import Player
 from gemmlab.plots.style import VERMILION

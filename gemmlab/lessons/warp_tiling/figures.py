@@ -7,26 +7,32 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
-from matplotlib.patches import Rectangle
 
 from gemmlab.analysis.block_replay import NOTHING, Played
 from gemmlab.kernel.trace import Trace
 from gemmlab.plots import style
-from gemmlab.plots.matrix import draw_grid, require_trace
-from gemmlab.plots.memory.banks import Banks
-from gemmlab.plots.memory.tiles import fill
-from gemmlab.plots.picture import Picture
-from gemmlab.plots.style import ARRAYS, LINE, MARGIN, NORMAL, SMALL, WIDTH, plural, styled
+from gemmlab.plots.banks import Banks
+from gemmlab.plots.cells import bare, box, draw_grid, fill, number_above, require_trace
+from gemmlab.plots.page import Picture, page, styled
+from gemmlab.plots.style import ARRAYS, LINE, MARGIN, NORMAL, SMALL, WIDTH, plural
 from ptxsim.architectures import WARP
 
 SIDE = 3.3  # inches, the longer side of the block's tile
-HEAD = 1.0  # room for the title, a name and numbers
+HEAD = 0.58  # room for a name and numbers
 LEFT = MARGIN + 0.35
 BETWEEN = 1.25  # room for the rows of A
 STRIP, STRIP_GAP = 0.24, 0.1  # inches: the pieces of A and of B beside the lanes that read them
 LEAST_PIECE, MOST_PIECE = 0.3, 0.62  # inches, the height of a lane's cell
 FLOATS = 4  # that a load of 16 bytes brings to a lane
 TOGETHER = 8  # lanes that a load of 16 bytes serves at a time
+LOOKS = {
+    name: {"facecolor": style.tint(style.GREEN, share)}
+    for name, share in (("block", 0.12), ("warp", 0.4), ("lane", 1.0))
+}
+# Of the warp, eight lanes each; none has a matrix's colour.
+QUARTERS = tuple(
+    style.tint(colour, share) for colour in (style.PURPLE, style.FAINT) for share in (0.25, 0.55)
+)
 
 
 @dataclass(frozen=True)
@@ -76,15 +82,15 @@ class _Levels:
 
     def grid(self) -> dict[tuple[int, int], list[int]]:
         """(which piece of A, which of B), as places among the different ones: the lanes there."""
-        found: dict[tuple[int, int], list[int]] = {}
+        lanes_at: dict[tuple[int, int], list[int]] = {}
         places = {
             name: {piece: at for at, piece in enumerate(load.different)}
             for name, load in self.loads.items()
         }
         for lane in range(WARP):
             at = tuple(places[name][int(self.loads[name].pieces[lane])] for name in "AB")
-            found.setdefault(at, []).append(lane)
-        return found
+            lanes_at.setdefault(at, []).append(lane)
+        return lanes_at
 
     def sharing(self, name: str) -> list[int]:
         """How many lanes read each different piece, from few to many, each number once."""
@@ -141,98 +147,55 @@ def levels(
     piece = (cell * len(rows) - strips - 0.2 - text) / len(a)
     piece = min(max(piece, LEAST_PIECE), MOST_PIECE)
     body = max(cell * len(rows), strips + piece * len(a) + 0.2 + text)
-    fig = style.page(HEAD + body + 0.2, caption or _caption(found))
     title = f"{trace.kernel_name}: block {block}, warp {warp}, lane {lane}"
-    fig.text_at(MARGIN, 0.12, title, size=style.LARGE, weight="bold")
-    fig.text_at(LEFT, 0.48, "C: the block's tile", size=NORMAL, weight="bold")
-    _key(fig)
-    ax = fig.add_axes_at(LEFT, HEAD, cell * len(columns), cell * len(rows), gid="map C")
+    edge = {"edgecolor": style.INK, "linewidth": 0.6}
+    key = [(f"of the {name}", {**look, **edge}) for name, look in LOOKS.items()]
+    fig = page(title, HEAD + body + 0.2, caption or _caption(found), key=key)
+    top, names_at = fig.top + HEAD, x - strips - 0.55
+    y = top + strips
+    fig.text_at(LEFT, fig.top + 0.06, "C: the block's tile", size=NORMAL, weight="bold")
+    ax = fig.add_axes_at(LEFT, top, cell * len(columns), cell * len(rows), gid="map C")
     _draw_tile(ax, found, rows, columns, cell)
     heading = f"The {WARP} lanes of the warp, and what each reads"
-    fig.text_at(x - strips - 0.55, 0.48, heading, size=NORMAL, weight="bold")
-    y = HEAD + strips
-    grid = fig.add_axes_at(x, y, width * len(b), piece * len(a), gid="lanes")
-    _draw_lanes(grid, found)
-    rows_of_a = fig.add_axes_at(x - strips, y, STRIP, piece * len(a), gid="pieces A")
-    _draw_pieces(rows_of_a, "A", a)
-    columns_of_b = fig.add_axes_at(x, HEAD, width * len(b), STRIP, gid="pieces B")
-    _draw_pieces(columns_of_b, "B", b)
-    for words, name, below in (("column of B", "B", HEAD - 0.165), ("row of A", "A", y - 0.07)):
+    fig.text_at(names_at, fig.top + 0.06, heading, size=NORMAL, weight="bold")
+    _draw_lanes(fig.add_axes_at(x, y, width * len(b), piece * len(a), gid="lanes"), found)
+    ax = fig.add_axes_at(x - strips, y, STRIP, piece * len(a), gid="pieces A")
+    _draw_pieces(ax, "A", a)
+    _draw_pieces(fig.add_axes_at(x, top, width * len(b), STRIP, gid="pieces B"), "B", b)
+    for words, name, below in (("column of B", "B", top - 0.165), ("row of A", "A", y - 0.07)):
         fig.text_at(x - strips - 0.08, below, words, size=SMALL, ha="right", color=ARRAYS[name])
-    top = y + piece * len(a) + 0.2
-    fig.text_at(x - strips - 0.55, top, "\n".join(notes), size=SMALL, linespacing=LINE, gid="notes")
+    below = y + piece * len(a) + 0.2
+    fig.text_at(names_at, below, "\n".join(notes), size=SMALL, linespacing=LINE, gid="notes")
     return fig
 
 
 def _draw_pieces(ax: Axes, name: str, pieces: list[int]) -> None:
     """The 16 bytes of A beside the rows of lanes that read them, or of B above the columns."""
-    many = len(pieces)
-    ax.set(xlim=(0, 1 if name == "A" else many), ylim=(many if name == "A" else 1, 0))
-    ax.spines[:].set_visible(False)
-    ax.tick_params(length=0, pad=3, top=False, bottom=False, left=False)
-    ax.set(xticks=[], yticks=[])
-    for at in range(many):
-        corner = (0, at) if name == "A" else (at, 0)
-        ax.add_patch(
-            Rectangle(
-                corner, 1, 1, facecolor=style.tint(ARRAYS[name], 0.45), edgecolor="white",
-                linewidth=0.8, gid=f"piece {pieces[at]}",
-            )
-        )  # fmt: skip
+    upright, many = name == "A", len(pieces)
+    bare(ax, *((1, many) if upright else (many, 1)))
+    for at, piece in enumerate(pieces):
+        look = {"facecolor": style.tint(ARRAYS[name], 0.45), "gid": f"piece {piece}"}
+        box(ax, *((0, at) if upright else (at, 0)), 1, 1, **look)
     middles = [at + 0.5 for at in range(many)]
-    if name == "A":
+    if upright:
         ax.set_yticks(middles, [f"{row}–{row + FLOATS - 1}" for row in pieces])
     else:
         ax.set_xticks(middles, [str(column) for column in pieces])
-        ax.tick_params(labeltop=True, labelbottom=False)
-
-
-LOOKS = {
-    "block": style.tint(style.GREEN, 0.12),
-    "warp": style.tint(style.GREEN, 0.4),
-    "lane": style.GREEN,
-}
-# Of the warp, eight lanes each; none has a matrix's colour.
-QUARTERS = tuple(
-    style.tint(colour, share) for colour in (style.PURPLE, style.FAINT) for share in (0.25, 0.55)
-)
-
-
-def _key(fig: Picture) -> None:
-    across, down = fig.get_size_inches()
-    right = WIDTH - MARGIN
-    for name in reversed(LOOKS):
-        words = f"of the {name}"
-        right -= style.text_width(words, SMALL) + 0.05
-        fig.text_at(right, 0.15, words, size=SMALL)
-        right -= 0.2
-        corner = (right / across, 1 - 0.275 / down)
-        fig.add_artist(
-            Rectangle(
-                corner, 0.14 / across, 0.12 / down, facecolor=LOOKS[name], edgecolor=style.INK,
-                linewidth=0.6,
-            )
-        )  # fmt: skip
-        right -= 0.15
+    number_above(ax, pad=3)
 
 
 def _draw_tile(ax: Axes, found: _Levels, rows: range, columns: range, cell: float) -> None:
     owner = found.played.owner[rows.start : rows.stop, columns.start : columns.stop]
-    shape = found.played.owner.shape
-    ax.set(xlim=(0, len(columns)), ylim=(len(rows), 0))
-    ax.spines[:].set_visible(False)
-    draw_grid(ax, rows, columns, shape, cell, cell)
-    fill(ax, owner != NOTHING, "block", facecolor=LOOKS["block"], linewidth=0)
+    bare(ax, len(columns), len(rows))
+    draw_grid(ax, rows, columns, found.played.owner.shape, cell, cell)
     of_warp = np.where(owner == NOTHING, NOTHING, owner // WARP)
-    fill(ax, of_warp == found.warp, "warp", facecolor=LOOKS["warp"], linewidth=0, zorder=1.1)
     mine = owner == found.warp * WARP + found.lane
-    fill(ax, mine, "lane", facecolor=LOOKS["lane"], linewidth=0, zorder=1.2)
-    ax.add_collection(
-        LineCollection(
-            _boundaries(of_warp), colors=style.INK, linewidths=1.6, gid="warps", zorder=2
-        ),
-        autolim=False,
-    )
+    for order, (name, cells) in enumerate(
+        {"block": owner != NOTHING, "warp": of_warp == found.warp, "lane": mine}.items()
+    ):
+        fill(ax, cells, name, linewidth=0, zorder=1 + 0.1 * order, **LOOKS[name])
+    look = {"colors": style.INK, "linewidths": 1.6, "zorder": 2, "gid": "warps"}
+    ax.add_collection(LineCollection(_boundaries(of_warp), **look), autolim=False)
 
 
 def _boundaries(numbers: np.ndarray) -> list[list[tuple[int, int]]]:
@@ -247,27 +210,18 @@ def _boundaries(numbers: np.ndarray) -> list[list[tuple[int, int]]]:
 
 def _draw_lanes(ax: Axes, found: _Levels) -> None:
     a, b = (found.loads[name].different for name in "AB")
-    ax.set(xlim=(0, len(b)), ylim=(len(a), 0))
-    ax.spines[:].set_visible(False)
+    bare(ax, len(b), len(a))
     fours = np.full((len(a), len(b)), NOTHING)
     for (y, x), lanes in found.grid().items():
         fours[y, x] = lanes[0] // 4
-        colour = QUARTERS[lanes[0] // TOGETHER % len(QUARTERS)]
-        ax.add_patch(
-            Rectangle(
-                (x, y), 1, 1, facecolor=colour, edgecolor="white",
-                linewidth=0.8, gid=f"lanes {' '.join(map(str, lanes))}",
-            )
-        )  # fmt: skip
+        look = {"facecolor": QUARTERS[lanes[0] // TOGETHER % len(QUARTERS)]}
         words = str(lanes[0]) if len(lanes) == 1 else f"×{len(lanes)}"
-        ax.text(x + 0.5, y + 0.53, words, size=NORMAL, ha="center", va="center_baseline")
+        gid = f"lanes {' '.join(map(str, lanes))}"
+        box(ax, x, y, 1, 1, words, {"size": NORMAL}, gid=gid, **look)
     around = np.pad(fours, 1, constant_values=NOTHING)
     lines = [[(x - 1, y - 1) for x, y in line] for line in _boundaries(around)]
-    ax.add_collection(
-        LineCollection(lines, colors=style.INK, linewidths=1.8, zorder=3, clip_on=False),
-        autolim=False,
-    )
-    ax.set(xticks=[], yticks=[])
+    look = {"colors": style.INK, "linewidths": 1.8, "zorder": 3, "clip_on": False}
+    ax.add_collection(LineCollection(lines, **look), autolim=False)
 
 
 def _notes(found: _Levels) -> list[str]:

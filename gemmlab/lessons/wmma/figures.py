@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
 
 from gemmlab.lessons.wmma.fragments import PIECE, lanes_of
 from gemmlab.plots import style
-from gemmlab.plots.matrix import draw_grid
-from gemmlab.plots.picture import Picture
-from gemmlab.plots.style import ARRAYS, LARGE, NORMAL, SMALL, WIDTH, styled
+from gemmlab.plots.cells import box, draw_grid
+from gemmlab.plots.page import Picture, page, styled
+from gemmlab.plots.style import ARRAYS, LARGE, NORMAL, WIDTH
 from ptxsim.architectures import WARP
 
 SIDE, GAP, TOP = 3.1, 0.75, 0.55  # inches: of a matrix, between two, above the first
@@ -40,7 +40,7 @@ def fragments(
             raise ValueError(
                 f"fragments: no lane holds {int((owner < 0).sum())} elements of {name}."
             )
-    fig = style.page(C_TOP + SIDE + 0.15, caption or _caption(lanes, lane))
+    fig = page("", C_TOP + SIDE + 0.03, caption or _caption(lanes, lane))
     for name, owner in lanes.items():
         left, top = PLACES[name]
         fig.text_at(left, top - 0.48, f"{name}, {PIECE} × {PIECE}", size=LARGE, weight="bold")
@@ -55,19 +55,12 @@ def _draw(ax: Axes, name: str, owner: np.ndarray, lane: int) -> None:
     draw_grid(ax, range(PIECE), range(PIECE), owner.shape, SIDE / PIECE, SIDE / PIECE)
     across = bool((owner[:, 0] == owner[:, 1]).all())  # neighbours of a row, or of a column
     width, height = (2, 1) if across else (1, 2)
-    for row in range(0, PIECE, height):
-        for column in range(0, PIECE, width):
-            own = int(owner[row, column])
-            share = CHOSEN if own == lane else SHARES[(own % 4 + own // 4) % 2]
-            ax.add_patch(
-                Rectangle((column, row), width, height, zorder=1, linewidth=0.5,
-                          facecolor=style.tint(ARRAYS[name], share), edgecolor=style.GRID)
-            )  # fmt: skip
-            look = {"weight": "bold"} if own == lane else {}
-            ax.text(
-                column + width / 2, row + height / 2, str(own), size=SMALL, ha="center",
-                va="center_baseline", zorder=2, **look,
-            )  # fmt: skip
+    for row, column in product(range(0, PIECE, height), range(0, PIECE, width)):
+        holder = int(owner[row, column])
+        share = CHOSEN if holder == lane else SHARES[(holder % 4 + holder // 4) % 2]
+        look = {"facecolor": style.tint(ARRAYS[name], share), "edgecolor": style.GRID}
+        text = {"zorder": 2, "weight": "bold" if holder == lane else "normal"}
+        box(ax, column, row, width, height, str(holder), text, zorder=1, linewidth=0.5, **look)
 
 
 def _caption(lanes: Mapping[str, np.ndarray], lane: int) -> str:
@@ -83,6 +76,6 @@ def _caption(lanes: Mapping[str, np.ndarray], lane: int) -> str:
     )
 
 
-def _some(what: str, numbers: np.ndarray) -> str:
-    different = [str(one) for one in np.unique(numbers)]
-    return f"{what}{'s' if len(different) > 1 else ''} {style.listed(different)}"
+def _some(noun: str, numbers: np.ndarray) -> str:
+    different = [str(number) for number in np.unique(numbers)]
+    return f"{noun}{'s' if len(different) > 1 else ''} {style.listed(different)}"

@@ -1,0 +1,347 @@
+"""Figures of this lesson: landscapes of settings, searches, a model's predictions, rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import MultipleLocator
+
+from gemmlab.ladder import Problem
+from gemmlab.lessons.autotuning import cost_model, space
+from gemmlab.lessons.autotuning.cost_model import Terms
+from gemmlab.lessons.autotuning.shape_rule import Judged
+from gemmlab.lessons.autotuning.space import Landscape, Point, Recorded
+from gemmlab.lessons.autotuning.tuner import NEAR, Search, Trials
+from gemmlab.plots import style
+from gemmlab.plots.page import Picture, page, styled
+from gemmlab.plots.rows import line_of_cublas, note, rows_of
+from gemmlab.plots.style import (
+    BLACK,
+    BLUE,
+    FAINT,
+    GREEN,
+    MARGIN,
+    NORMAL,
+    ORANGE,
+    PURPLE,
+    SMALL,
+    VERMILION,
+    WIDTH,
+)
+
+HIGH = 3.0  # inches
+MARKS = (98, 90)  # percent of the fastest
+
+
+def _line_of_near(ax: Axes) -> None:
+    """Where a search has found what counts as the fastest."""
+    ax.axhline(100 * NEAR, color=BLACK, linewidth=0.8, linestyle="--")
+
+
+# ---- all settings --------------------------------------------------------------------------------
+
+
+@styled
+def landscape(
+    land: Landscape, beside: Recorded | None = None, *, caption: str | None = None
+) -> Picture:
+    """Left, all settings from the fastest on; right, a column for each valley with those that end
+    there.
+
+    beside: the same rung at another shape, drawn into the left panel too.
+    """
+    known = land.known
+    every = [known] if beside is None else [known, beside]
+    title = f"{len(known.times_ms)} legal settings of {known.space.rung.name}: few are near the top"
+    fig = page(title, HIGH + 0.68, caption or _of_landscape(land, every), known.source)
+    top = fig.top + 0.23
+    _draw_order(fig.add_axes_at(0.6, top, 3.1, HIGH, gid="settings in order"), every)
+    _draw_valleys(fig.add_axes_at(4.25, top, WIDTH - 4.25 - MARGIN, HIGH, gid="valleys"), land)
+    return fig
+
+
+def _draw_order(ax: Axes, every: Sequence[Recorded]) -> None:
+    for known, colour, line in zip(every, (BLUE, VERMILION), ("-", "--"), strict=False):
+        shares = [100 * share for share in space.shares(known)]
+        name = str(known.space.problem)
+        ax.plot(range(1, len(shares) + 1), shares, line, color=colour, label=name)
+    for mark in MARKS:
+        count = sum(100 * share >= mark for share in space.shares(every[0]))
+        ax.axhline(mark, color=FAINT, linewidth=0.6, linestyle=":")
+        look = {"va": "top", "ha": "right", "xycoords": ("axes fraction", "data")}
+        note(ax, f"{count} reach {mark} %", (1, mark), (0, -3), **look)
+    ax.set(xlabel="settings, the fastest first", ylabel="% of the fastest", ylim=(0, 103))
+    ax.set_title("Every setting", loc="left", size=NORMAL, weight="bold")
+    ax.legend(loc="lower left", frameon=False, fontsize=SMALL)
+
+
+def _draw_valleys(ax: Axes, land: Landscape) -> None:
+    known = land.known
+    lowest = 100.0
+    for column, valley in enumerate(land.valleys):
+        members = sorted((p for p, end in land.ends.items() if end == valley), key=known.share)
+        # Beside each other in their column, so that few hide others.
+        place = {
+            point: ((at * 7) % 11 - 5) * 0.07 + column for at, point in enumerate(members[::-1])
+        }
+        place[valley] = column
+        for point in members:
+            down = min((point, *land.neighbours[point]), key=known.times_ms.__getitem__)
+            ends = place[point], place.get(down, column)
+            heights = 100 * known.share(point), 100 * known.share(down)
+            ax.plot(ends, heights, color=style.tint(BLUE, 0.35), linewidth=0.6, zorder=1)
+            ax.plot(ends[0], heights[0], "o", color=BLUE, markersize=2.6)
+            lowest = min(lowest, heights[0])
+        best = 100 * known.share(valley)
+        look = {"markersize": 8, "markeredgecolor": BLACK, "markeredgewidth": 0.6, "zorder": 3}
+        ax.plot(column, best, "^", color=ORANGE, **look)
+        words = f"{best:.1f} %\n{land.basin(valley)}"
+        note(ax, words, (column, 100), (0, 8), ha="center", va="bottom")
+    ax.set(xlim=(-0.5, len(land.valleys) - 0.5), ylim=(lowest - 3, 113), xticks=[])
+    ax.set_yticks(range(40, 101, 10))
+    title = "Where going to the fastest neighbour ends"
+    ax.set_title(title, loc="left", size=NORMAL, weight="bold")
+
+
+def _of_landscape(land: Landscape, every: Sequence[Recorded]) -> str:
+    problems = style.listed([str(known.space.problem) for known in every])
+    return (
+        f"Left: the share of the fastest's speed at {problems}. "
+        f"Right, at {land.known.space.problem}: a dot is a setting, a line leads to the fastest of "
+        f"its neighbours, which differ in one parameter by one value. Triangles: "
+        f"{len(land.valleys)} settings that no neighbour beats, above them their share and how "
+        "many settings end there."
+    )
+
+
+# ---- searches ------------------------------------------------------------------------------------
+
+COLUMNS = 3
+PANEL, GAP, LEFT, BESIDES = 1.75, 0.62, 0.65, 0.45  # inches
+BESIDE = "random"  # the strategy that stands in every panel
+
+
+@styled
+def best_found(every: Sequence[Trials], *, caption: str | None = None) -> Picture:
+    """The best found so far over evaluations: a panel for each strategy, its median and quartiles.
+
+    every: trials of the same space. Raises ValueError where there are none.
+    """
+    if not every:
+        raise ValueError("best_found was given no trials; there is nothing to draw.")
+    known, rows = every[0].known, ceil(len(every) / COLUMNS)
+    title = f"Evaluations are what a search pays: {known.space.rung.name} at {known.space.problem}"
+    height = 0.33 + rows * (PANEL + GAP)
+    fig = page(title, height, caption or _of_strategies(every), known.source)
+    width = (WIDTH - MARGIN - LEFT - (COLUMNS - 1) * BESIDES) / COLUMNS
+    reference = next((trials for trials in every if trials.strategy == BESIDE), None)
+    low = min(float(trials.quartiles()[0][1:].min()) for trials in every)
+    for at, trials in enumerate(every):
+        down, across = divmod(at, COLUMNS)
+        left, top = LEFT + across * (width + BESIDES), fig.top + 0.28 + down * (PANEL + GAP)
+        ax = fig.add_axes_at(left, top, width, PANEL, gid=f"strategy {trials.strategy}")
+        _draw_strategy(ax, trials, reference if trials is not reference else None)
+        ax.set(xlim=(1, trials.shares.shape[1]), ylim=(100 * low - 1, 101))
+        ax.xaxis.set_major_locator(MultipleLocator(20))
+        if across == 0:
+            ax.set_ylabel("% of the fastest")
+        if at >= len(every) - COLUMNS:
+            ax.set_xlabel("evaluations")
+    return fig
+
+
+def _draw_strategy(ax: Axes, trials: Trials, reference: Trials | None) -> None:
+    low, middle, high = 100 * trials.quartiles()
+    over = range(1, len(middle) + 1)
+    if len(trials.shares) > 1:
+        ax.fill_between(over, low, high, color=style.tint(BLUE, 0.25), linewidth=0, step="post")
+    if reference is not None:
+        look = {"color": FAINT, "linewidth": 1.0, "linestyle": ":"}
+        ax.step(over, 100 * reference.quartiles()[1], where="post", **look)
+    ax.step(over, middle, where="post", color=BLUE, linewidth=1.8)
+    _line_of_near(ax)
+    ax.set_title(trials.strategy, loc="left", weight="bold", size=SMALL + 1)
+    ax.grid(axis="y")
+
+
+def _of_strategies(every: Sequence[Trials]) -> str:
+    seeds = max(len(trials.shares) for trials in every)
+    return (
+        f"Blue: the best so far, the median of {seeds} seeds; pale: from the lower to the upper "
+        f"quartile. Dotted: the median of the {BESIDE} search. Dashed: {100 * NEAR:.0f} % of the "
+        "fastest's speed; what reaches it counts as found. The exhaustive search has no seeds."
+    )
+
+
+@styled
+def one_search(search: Search, known: Recorded, *, caption: str | None = None) -> Picture:
+    """Every evaluation of one search, and the best so far, in percent of the fastest's speed."""
+    shares = [0.0 if time is None else 100 * known.best_ms / time for _, time in search.evaluated]
+    best = [100 * known.best_ms / time_ms for time_ms in search.best_so_far()]
+    settings, _ = search.best
+    chosen = ", ".join(f"{name}={settings[name]}" for name in known.space.names)
+    caption = caption or (
+        f"A dot is a setting that the {search.strategy} search tried, the line the best so far: "
+        f"{best[-1]:.1f} % after {len(best)} of {len(known.times_ms)} settings, with {chosen}."
+    )
+    title = f"One search, seed {search.seed}: {known.space.rung.name} at {known.space.problem}"
+    fig = page(title, 2.7, caption, known.source)
+    ax = fig.add_axes_at(0.6, fig.top + 0.08, WIDTH - 0.6 - MARGIN, 2.1, gid="search")
+    over = range(1, len(shares) + 1)
+    ax.step(over, best, where="post", color=BLUE, linewidth=1.8)
+    ax.plot(over, shares, "o", color=FAINT, markersize=4)
+    _line_of_near(ax)
+    ax.set(xlim=(0.5, max(len(shares), 10) + 0.5), ylim=(min(40, *shares) - 2, 102))
+    ax.set(xlabel="evaluations", ylabel="% of the fastest")
+    ax.grid(axis="y")
+    return fig
+
+
+# ---- predictions ---------------------------------------------------------------------------------
+
+SIDE, BETWEEN = 2.55, 0.62  # inches: of a panel, between two
+LONGEST = {  # term of a prediction: its name, colour and marker
+    "issue": ("issue slots", BLUE, "o"),
+    "shared memory": ("shared memory", VERMILION, "s"),
+    "l2": ("L2", GREEN, "^"),
+    "dram": ("DRAM", ORANGE, "D"),
+    "more": ("your term", BLACK, "x"),
+}
+Predicted = dict[Point, Terms]
+
+
+@styled
+def predicted(
+    every: Sequence[tuple[Recorded, Predicted]],
+    beside: Trials | None = None,
+    *,
+    caption: str | None = None,
+) -> Picture:
+    """A panel for each rung, predicted over measured time; and the best found in the model's order.
+
+    every: what is recorded, and what the model predicts of it; the last panel is of the first of
+    them, beside `beside`, trials of another strategy there.
+    """
+    longest = {terms.holds for _, predictions in every for terms in predictions.values()}
+    key = [("the longest term:", None)] + [
+        (name, {"color": colour, "marker": marker, "markersize": 4, "linestyle": ""})
+        for term, (name, colour, marker) in LONGEST.items()
+        if term in longest
+    ]
+    title = f"What counts predict, and what was measured, at {every[0][0].space.problem}"
+    caption, source = caption or _of_predictions(every), every[0][0].source
+    fig = page(title, 0.2 + SIDE + 0.5, caption, source, key=key)
+    width = (WIDTH - MARGIN - LEFT - len(every) * BETWEEN) / (len(every) + 1)
+    top = fig.top + 0.2
+    for at, (known, predictions) in enumerate(every):
+        left, gid = LEFT + at * (width + BETWEEN), f"model {known.space.rung.name}"
+        ax = fig.add_axes_at(left, top, width, SIDE, gid=gid)
+        _draw_times(ax, known, predictions)
+        if at == 0:
+            ax.set_ylabel("predicted, ms")
+    left = LEFT + len(every) * (width + BETWEEN)
+    ax = fig.add_axes_at(left, top, width, SIDE, gid="in its order")
+    _draw_order_of_model(ax, *every[0], beside)
+    return fig
+
+
+def _draw_times(ax: Axes, known: Recorded, predictions: Predicted) -> None:
+    for term, (_, colour, marker) in LONGEST.items():
+        points = [point for point, terms in predictions.items() if terms.holds == term]
+        if points:
+            measured = [known.times_ms[point] for point in points]
+            times = [1e3 * predictions[point].seconds for point in points]
+            look = {"color": colour, "markersize": 3.6, "linestyle": "none", "alpha": 0.8}
+            ax.plot(measured, times, marker, **look)
+    ax.set(xscale="log", xlabel="measured, ms")
+    low, high = ax.get_xlim()
+    ax.set_xlim(low * 0.97, high * 1.03)
+    ax.set_ylim(bottom=0.97 * ax.get_ylim()[0])
+    style.plain_log_ticks(ax.xaxis)
+    ax.set_title(known.space.rung.name, loc="left", size=NORMAL, weight="bold")
+
+
+def _draw_order_of_model(
+    ax: Axes, known: Recorded, predictions: Predicted, beside: Trials | None
+) -> None:
+    best = [100 * share for share in cost_model.judged(known, predictions).best_after]
+    most = 40
+    ax.step(range(1, most + 1), best[:most], where="post", color=BLUE, linewidth=1.8)
+    look = {"xycoords": "axes fraction", "ha": "right"}
+    if beside is not None:
+        middle = 100 * beside.quartiles()[1][:most]
+        ax.step(range(1, len(middle) + 1), middle, where="post", color=FAINT, linestyle=":")
+        note(ax, f"dotted: {beside.strategy}", (1, 0), (-4, 8), color=FAINT, **look)
+    note(ax, "line: the model's order", (1, 0), (-4, 22), color=BLUE, **look)
+    _line_of_near(ax)
+    ax.set(xlim=(1, most), ylim=(min(*best[:most], 88) - 1, 101), xlabel="settings measured")
+    ax.set_ylabel("% of the fastest")
+    ax.set_title(f"Best of {known.space.rung.name}", loc="left", size=NORMAL, weight="bold")
+    ax.grid(axis="y")
+
+
+def _of_predictions(every: Sequence[tuple[Recorded, Predicted]]) -> str:
+    parts = []
+    for known, predictions in every:
+        judged = cost_model.judged(known, predictions)
+        parts.append(
+            f"of {known.space.rung.name} {judged.until_near} of {judged.settings} settings "
+            f"(correlation of ranks {judged.correlation:.2f})"
+        )
+    return (
+        "A dot is a setting; no axis begins at 0. Measured in the order of the predictions, "
+        f"{style.listed(parts)} are enough for {100 * NEAR:.0f} % of the fastest's speed. Right: "
+        "the best so far in that order."
+    )
+
+
+# ---- rules ---------------------------------------------------------------------------------------
+
+LOOKS = ((FAINT, "x"), (VERMILION, "s"), (PURPLE, "^"), (BLUE, "o"), (GREEN, "D"), (BLACK, "*"))
+
+
+@styled
+def rules(
+    name: str, every: Sequence[Judged], source: str, *, caption: str | None = None
+) -> Picture:
+    """A row for each shape that was left out, a marker for each rule at its share of the best.
+
+    Raises ValueError where there are no rules, or more than there are markers.
+    """
+    if not 0 < len(every) <= len(LOOKS):
+        raise ValueError(f"rules draws 1 to {len(LOOKS)} rules, not {len(every)}.")
+    shapes = list(every[0].shares)
+    looks = [
+        {"color": colour, "marker": marker, "markersize": 5, "linestyle": ""}
+        for colour, marker in LOOKS[: len(every)]
+    ]
+    title = f"{name}: which settings for a shape that nobody measured"
+    key = [(judged.rule, look) for judged, look in zip(every, looks, strict=True)]
+    height = 0.3 * len(shapes) + 0.6
+    fig = page(title, height, caption or _of_rules(every), source, key=key)
+    ax = rows_of(
+        fig, [str(Problem(*shape)) for shape in shapes], fig.top, 0.3, right=WIDTH - 2 * MARGIN,
+        gid="rules", xlim=(0, 103),
+        xlabel="% of the speed of the fastest recorded settings at the shape",
+    )  # fmt: skip
+    ax.grid(visible=False)
+    ax.hlines([row + 0.5 for row in range(len(shapes))], 0, 103, color=style.GRID, linewidth=0.6)
+    for order, (judged, look) in enumerate(zip(every, looks, strict=True)):
+        aside = 0.5 + (order - (len(every) - 1) / 2) * 0.16
+        shares = [100 * judged.shares[shape] for shape in shapes]
+        ax.plot(shares, [row + aside for row in range(len(shapes))], clip_on=False, **look)
+    line_of_cublas(ax, linewidth=0.8)
+    return fig
+
+
+def _of_rules(every: Sequence[Judged]) -> str:
+    means = [f"{judged.rule} {100 * judged.mean:.1f} %" for judged in every]
+    worst = min(every, key=lambda judged: min(judged.shares.values()))
+    shape = min(worst.shares, key=worst.shares.__getitem__)
+    return (
+        "Each shape is left out in turn, and named from the others alone. Geometric means: "
+        f"{style.listed(means)}. The worst single choice, {100 * worst.shares[shape]:.1f} % at "
+        f"{Problem(*shape)}, is that of the {worst.rule}."
+    )

@@ -1,0 +1,155 @@
+"""Figures of this lesson: what every SM computes, and loads that are under way."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from statistics import median
+
+from matplotlib.axes import Axes
+
+from gemmlab.lessons.fp32_summit import hazards
+from gemmlab.lessons.fp32_summit.sharing import shared_tiles
+from gemmlab.lessons.split_k.work import Work
+from gemmlab.plots import style
+from gemmlab.plots.cells import box
+from gemmlab.plots.page import Picture, page, styled, swatch
+from gemmlab.plots.style import MARGIN, NORMAL, SMALL, WIDTH
+from gemmlab.sass.inner_loop import MULTIPLY_ADD, SHARED_LOAD, Loop, class_of
+
+ROW, LEAST = 0.0145, 1.0  # inches: of an SM, and of a panel
+TITLE, GAP, LEFT = 0.26, 0.42, 0.75
+OVER = 1.4  # rows: a part's height, of which the next row covers the rest; else lines stay between
+MARKED = 4  # SMs that have a tick
+WHOLE, BEGINS, GOES_ON = "whole", "begins", "goes on"
+LOOKS = {  # a part's colour and what it is; neighbours of one SM differ in their shade
+    WHOLE: (style.BLUE, "a whole tile"),
+    BEGINS: (style.GREEN, "the beginning of a tile: adds what others leave"),
+    GOES_ON: (style.ORANGE, "the rest of one: left for it"),
+}
+SHADES = (0.35, 0.6)
+IDLE = {"facecolor": style.GROUND, "edgecolor": style.FAINT, "linewidth": 0.8}
+
+
+@styled
+def sharing(*works: tuple[str, Work], caption: str | None = None) -> Picture:
+    """A panel for each way to spread a product over all SMs, a thin row for each SM.
+
+    works: (name, analysis.traced.sharing.sharing(kernel, m, n, k, sm_count)) each. All stages count
+    as equally long. Raises ValueError without one, and for ways that have other SMs.
+    """
+    if not works:
+        raise ValueError("sharing takes one (name, work) or more, of analysis.traced.sharing")
+    sms = {work.sm_count for _, work in works}
+    if len(sms) > 1:
+        raise ValueError(f"sharing takes ways for as many SMs, not for {sorted(sms)}")
+    longest = max(work.length for _, work in works)
+    height = max(LEAST, ROW * sms.pop())
+    key = [
+        (words, {"facecolor": style.tint(colour, SHADES[-1])}) for colour, words in LOOKS.values()
+    ]
+    title = "What every SM does, from the first stage to the last"
+    body = len(works) * (TITLE + height + GAP) + 0.02
+    fig = page(title, body, caption or _of_sharing(works), key=[*key, ("nothing to do", IDLE)])
+    top = fig.top
+    for name, work in works:
+        words = f"{name}: {work.length} stages, SMs idle in {100 * (1 - work.busy):.1f} % of it"
+        fig.text_at(MARGIN, top, words, size=NORMAL, weight="bold")
+        top += TITLE
+        ax = fig.add_axes_at(LEFT, top, WIDTH - LEFT - MARGIN, height, gid=f"sharing {name}")
+        _draw(ax, work)
+        ax.set(xlim=(0, longest), ylim=(work.sm_count, 0))
+        ax.set_xlabel("stages along K, one after the other", size=SMALL)
+        top += height + GAP
+    return fig
+
+
+def _draw(ax: Axes, work: Work) -> None:
+    shared = shared_tiles(work)
+    begun: dict[int, int] = defaultdict(int)  # parts of an SM so far
+    box(ax, 0, 0, work.length, work.sm_count, gid="all SMs' time", **IDLE)
+    for part in sorted(work.parts, key=lambda part: part.sm):
+        kind = WHOLE if part.tile not in shared else GOES_ON if part.first else BEGINS
+        colour = style.tint(LOOKS[kind][0], SHADES[begun[part.sm] % len(SHADES)])
+        begun[part.sm] += 1
+        look = {"facecolor": colour, "linewidth": 0, "antialiased": False}
+        gid = f"{kind} {part.tile} {part.first}"
+        box(ax, part.start, part.sm, part.end - part.first, OVER, gid=gid, **look)
+    step = max(1, work.sm_count // MARKED)
+    marked = [*range(0, work.sm_count - 1 - step // 2, step), work.sm_count - 1]
+    ax.set_yticks([sm + 0.5 for sm in marked], [f"SM {sm}" for sm in marked])
+    ax.tick_params(axis="y", length=0, labelsize=SMALL)
+    ax.spines[:].set_visible(False)
+
+
+def _of_sharing(works: Sequence[tuple[str, Work]]) -> str:
+    _, first = works[0]
+    in_parts = [
+        f" In parts by {name}: {shared} of {work.tiles[0] * work.tiles[1]} tiles."
+        for name, work in works
+        if (shared := len(shared_tiles(work)))
+    ]
+    return (
+        f"{style.shape_label(*first.shape)} on a GPU of {style.plural(first.sm_count, 'SM')}, by "
+        "the schedule that the kernel computes. All stages count as equally long: these are no "
+        f"times. Light and dark tell an SM's neighbouring tiles apart.{''.join(in_parts)}"
+    )
+
+
+# ---- loads under way -----------------------------------------------------------------------------
+
+SLOTS = 400  # that are shown, from the trip's first on
+LANES = 6  # lines on which loads follow one another
+LANE, BETWEEN = 0.1, 0.5  # inches: of a line, and between two loops
+
+
+@styled
+def loads_under_way(loops: Mapping[str, Loop], *, caption: str | None = None) -> Picture:
+    """The first SLOTS issue slots of one trip through each loop, by its control bits.
+
+    A bar is a load from shared memory: from its issue to the instruction that waits for its
+    barrier. Below it stand the slots of multiply-adds, so that loads among them are gaps. Raises
+    ValueError for no loops, and for those without loads or without control bits.
+    """
+    if not loops:
+        raise ValueError("loads_under_way takes a loop or more, by name")
+    for name, loop in loops.items():
+        if any(instruction.control is None for instruction in loop.instructions):
+            raise ValueError(f"the listing of {name} was made without control bits")
+        if not loop.mix[SHARED_LOAD]:
+            raise ValueError(f"{name} loads nothing from shared memory")
+    left = MARGIN + style.widest(loops) + 0.15
+    height = LANES * LANE + 0.2
+    load = swatch(style.GREEN)
+    key = [("a load, until an instruction waits for it", load),
+           ("slots with a multiply-add", {"facecolor": style.BLUE})]  # fmt: skip
+    title = "How long a load from shared memory is under way before somebody waits for it"
+    body = len(loops) * (height + BETWEEN) + 0.2
+    fig = page(title, body, caption or _of_loads(loops), "sm_90a", key=key)
+    for at, (name, loop) in enumerate(loops.items()):
+        top = fig.top + 0.1 + at * (height + BETWEEN)
+        ax = fig.add_axes_at(left, top, WIDTH - left - MARGIN, height, gid=name)
+        ax.set(xlim=(0, SLOTS), ylim=(height, 0), yticks=[])
+        fig.text_at(left - 0.12, top + height / 2, name, size=NORMAL, ha="right", va="center")
+        for order, (start, end) in enumerate(hazards.flights(loop.instructions)):
+            if start < SLOTS:
+                y, gid = order % LANES * LANE + 0.02, f"load at {start} of {name}"
+                box(ax, start, y, min(end, SLOTS) - start, LANE - 0.03, gid=gid, **load)
+        shown = loop.instructions[:SLOTS]
+        adds = [slot for slot, line in enumerate(shown) if class_of(line) == MULTIPLY_ADD]
+        look = {"align": "edge", "color": style.BLUE, "linewidth": 0}
+        ax.bar(adds, 0.12, 1.0, LANES * LANE + 0.04, gid=f"multiply-adds of {name}", **look)
+    ax.set_xlabel("issue slot of the trip")
+    return fig
+
+
+def _of_loads(loops: Mapping[str, Loop]) -> str:
+    """Slots from a load to the next one, and to who waits, in the middle."""
+    parts = []
+    for name, loop in loops.items():
+        flights = hazards.flights(loop.instructions)
+        apart = median(b[0] - a[0] for a, b in pairwise(flights))
+        under_way = median(end - start for start, end in flights)
+        parts.append(f"{name}: {apart:g} slots to the next load, {under_way:g} under way")
+    return f"In the middle of all loads of a trip, {'; '.join(parts)}."

@@ -1,0 +1,465 @@
+"""Figures of this lesson: numbers and errors of 8-bit floats, their scales, their speed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import pandas
+from matplotlib.axes import Axes
+from matplotlib.ticker import NullLocator
+
+from gemmlab.lessons.fp8.scales import Reach, Region
+from gemmlab.lessons.warp_specialized import turns as traced
+from gemmlab.lessons.warp_specialized.turns import Turn, Turns
+from gemmlab.plots import style
+from gemmlab.plots.cells import box, write
+from gemmlab.plots.curves import Curve, draw_curves, size_ticks
+from gemmlab.plots.page import Picture, page, styled, swatch
+from gemmlab.plots.rows import bar, note, rows_of
+from gemmlab.plots.style import ARRAYS, MARGIN, NORMAL, TILE_COLOURS, WIDTH, plural
+
+KINDS = {  # of scales -> colour, marker
+    "tensors": (style.BLACK, "s"), "rows": (style.ORANGE, "D"), "blocks": (style.PURPLE, "o"),
+}  # fmt: skip
+
+
+# ---- numbers -------------------------------------------------------------------------------------
+
+NUMBERS = ("element", "from", "error")
+ELEMENTS = {"float8_e4m3": ("E4M3", style.PURPLE), "float8_e5m2": ("E5M2", style.ORANGE)}
+SHOWN = (0.0, 8.0)  # of the numbers
+PERCENT = (5, 10, 20, 50, 100)
+
+
+@styled
+def fp8_values(
+    numbers: Mapping[str, np.ndarray], rounding: pandas.DataFrame, *, caption: str | None = None
+) -> Picture:
+    """The numbers of E4M3 and of E5M2 from 0 to 8, and the largest error of rounding to them.
+
+    numbers: {name of the element type: its finite numbers above 0}, as analysis.fp8.conversions
+    gives; rounding: as its function of that name. Raises TypeError and ValueError.
+    """
+    style.require_table(rounding, NUMBERS, "fp8_values")
+    if set(numbers) != set(ELEMENTS) or set(rounding["element"]) != set(ELEMENTS):
+        raise ValueError(f"fp8_values takes the numbers of {style.listed(sorted(ELEMENTS))}.")
+    title = "E4M3 has twice as many numbers in an octave, E5M2 reaches further both ways"
+    fig = page(title, 0.33 + 2.5 + 0.75, caption or _of_values(numbers, rounding))
+    top = fig.top + 0.33
+    names = [words for words, _ in ELEMENTS.values()]
+    ax = rows_of(fig, names, top, 1.25, left=0.65, right=3.85, gid="numbers")
+    _draw_numbers(ax, numbers)
+    ax = fig.add_axes_at(5.0, top, WIDTH - 5.0 - MARGIN - 0.1, 2.5, gid="rounding")
+    _draw_rounding(ax, rounding)
+    return fig
+
+
+def _draw_numbers(ax: Axes, numbers: Mapping[str, np.ndarray]) -> None:
+    for row, (name, (words, colour)) in enumerate(ELEMENTS.items()):
+        chosen = numbers[name][numbers[name] <= SHOWN[1]]
+        ax.vlines(chosen, row + 0.22, row + 0.78, color=colour, linewidth=1.0, gid=words)
+        octave = int(((numbers[name] >= 1) & (numbers[name] < 2)).sum())
+        note(ax, f"{octave} from 1 to 2", (SHOWN[1], row + 0.1), (0, 0), ha="right")
+    ax.set(xlim=(-0.1, SHOWN[1] + 0.1), xlabel="number", xticks=[0, 1, 2, 4, 8])
+    ax.grid(visible=False)
+    ax.spines["left"].set_visible(False)
+    ax.set_title("The numbers from 0 to 8", size=NORMAL, loc="left")
+
+
+def _draw_rounding(ax: Axes, rounding: pandas.DataFrame) -> None:
+    for name, (words, colour) in ELEMENTS.items():
+        rows = rounding[rounding["element"] == name].sort_values("from")
+        edges = np.append(rows["from"], 2 * rows["from"].iloc[-1])
+        ax.stairs(100 * rows["error"], edges, color=colour, linewidth=1.8, gid=words)
+        flat = 100 * rows["error"].min()
+        note(ax, f"{words}: {flat:.1f} %", (1, flat), (0, 5), ha="center", color=style.INK)
+    exponents = np.log2(rounding["from"]).astype(int)
+    ticks = range(4 * math.floor(exponents.min() / 4), exponents.max() + 2, 4)
+    ax.set(xscale="log", yscale="log", ylim=(4, 125), xlabel="value that is converted")
+    ax.set_xticks([2.0**exponent for exponent in ticks], [_power(exponent) for exponent in ticks])
+    ax.set_yticks(PERCENT, [f"{percent} %" for percent in PERCENT])
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_minor_locator(NullLocator())
+    ax.grid(axis="y")
+    ax.set_title("Rounding: the largest error in each octave", size=NORMAL, loc="left")
+
+
+def _power(exponent: int) -> str:
+    digits = str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"2{digits}" if exponent else "1"
+
+
+def _of_values(numbers: Mapping[str, np.ndarray], rounding: pandas.DataFrame) -> str:
+    parts = []
+    for name, (words, _) in ELEMENTS.items():
+        flat = rounding[rounding["element"] == name]["error"].min()
+        parts.append(
+            f"{words} ends at {numbers[name][-1]:,.0f} and is off by at most {100 * flat:.1f} %"
+        )
+    return (
+        f"{'; '.join(parts)}, as far as its numbers have all their bits. Below, the distance from "
+        "one to the next stays the same, so errors grow up to 100 %, where a value becomes 0. "
+        "Values converted by the compiled quantizer."
+    )
+
+
+# ---- errors --------------------------------------------------------------------------------------
+
+COLUMNS = ("data", "types", "scales", "promote", "k", "sum_error", "whole_error")
+SUMS = {  # promote -> colour, marker
+    128: (style.PURPLE, "o"), 256: (style.SKY, "^"), 512: (style.ORANGE, "D"),
+    0: (style.BLACK, "s"),
+}  # fmt: skip
+LEFT, BETWEEN, RIGHT, TOP, HEIGHT = 0.8, 1.75, 1.1, 0.33, 3.1  # inches
+PANELS = (
+    ("sum_error", "The sums alone", (5e-7, 1e-4)), ("whole_error", "Quantizing too", (1e-4, 5e-2)),
+)  # fmt: skip
+DEPTHS = [2**n for n in range(7, 13)]  # of K, as far as it is shown
+HOLLOW = {"markerfacecolor": style.GROUND}  # where the data are uneven
+
+
+@styled
+def fp8_errors(
+    table: pandas.DataFrame, *, types: str = "E4M3", caption: str | None = None
+) -> Picture:
+    """Errors as shares of |A| @ |B|, root mean squares, in two panels with K along both.
+
+    Left: of the sums alone, a curve for each number of products that one sum of the tensor cores
+    takes. Right: of all, quantizing included, a curve for each kind of scales, on uneven data.
+    table: as records.experiments.fp8.errors.recorded_errors gives. Raises TypeError and ValueError.
+    """
+    style.require_table(table, COLUMNS, "fp8_errors")
+    chosen = table[table["types"] == types]
+    if chosen.empty:
+        raise ValueError(
+            f"types is {types!r}, it must be one of {', '.join(sorted(set(table['types'])))}"
+        )
+    even = chosen[(chosen["data"] == "even") & (chosen["scales"] == "tensors")]
+    uneven = chosen[(chosen["data"] == "uneven") & (chosen["promote"] == 128)]
+    title = f"A sum that is promoted early loses little; errors of {types}"
+    fig = page(title, TOP + HEIGHT + 0.65, caption or _of_errors(even, uneven))
+    wide = (WIDTH - LEFT - BETWEEN - RIGHT - MARGIN) / 2
+    for x, gid, rows, by, error, looks, words in (
+        (LEFT, "sums", even, "promote", "sum_error", SUMS, "The sums alone, by promotion"),
+        (LEFT + wide + BETWEEN, "scales", uneven, "scales", "whole_error", KINDS,
+         "Quantizing too, by scales, on uneven data"),
+    ):  # fmt: skip
+        ax = fig.add_axes_at(x, fig.top + TOP, wide, HEIGHT, gid=gid)
+        given = []
+        for value, (colour, marker) in looks.items():
+            own = rows[rows[by] == value].sort_values("k")
+            name = value if by == "scales" else _every(value)
+            look = {"color": colour, "marker": marker, "gid": str(value)}
+            if len(own):
+                given.append(Curve(name, list(own["k"]), list(own[error]), look))
+        draw_curves(ax, given)
+        ax.set(xlabel="K", ylabel="error / |A| |B|")
+        _error_ticks(ax, (1, 2, 5))
+        ax.set_title(words, size=NORMAL, loc="left")
+    return fig
+
+
+def _error_ticks(ax: Axes, digits: tuple[int, ...]) -> None:
+    """Ticks at these digits of each power of ten that is in view."""
+    low, high = ax.get_ylim()
+    ticks = [d * 10.0**n for n in range(-8, 0) for d in digits if low <= d * 10.0**n <= high]
+    ax.set_yticks(ticks, [f"{tick:.0e}".replace("e-0", "e-") for tick in ticks])
+    ax.yaxis.set_minor_locator(NullLocator())
+
+
+def _of_errors(even: pandas.DataFrame, uneven: pandas.DataFrame) -> str:
+    last = even[even["k"] == even["k"].max()].set_index("promote")["sum_error"]
+    kinds = uneven[uneven["k"] == uneven["k"].max()].set_index("scales")["whole_error"]
+    return (
+        f"Left: at K = {even['k'].max()} one sum of all products is {last[0] / last[128]:.0f} "
+        "times as wrong as sums of 128 that are added in float32. Right: where rows and blocks of "
+        "K differ in size, one scale for a matrix makes "
+        f"{kinds['tensors'] / kinds['blocks']:.1f} times the error of a scale for each block."
+    )
+
+
+@styled
+def fp8_errors_tried(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
+    """The errors of products that were tried, over K; a ring around the last of them.
+
+    table: a row for each, in their order, with the columns data, types, scales, promote, k,
+    sum_error, whole_error. A colour for each promotion interval, a marker for each kind of scales;
+    lines join those that differ in K alone. Raises TypeError and ValueError.
+    """
+    style.require_table(table, COLUMNS, "fp8_errors_tried")
+    key = [
+        (_every(promote), {"color": colour, "linewidth": 2.5})
+        for promote, (colour, _) in SUMS.items()
+    ]
+    sign = {"color": style.FAINT, "linestyle": ""}
+    key += [(kind, {"marker": marker, **sign}) for kind, (_, marker) in KINDS.items()]
+    key.append(("uneven data", {"marker": "p", **sign, **HOLLOW}))
+    title = "What was tried so far: errors over K"
+    fig = page(title, TOP + HEIGHT + 0.65, caption or _of_last(table.iloc[-1]), key=key)
+    wide = (WIDTH - 2 * LEFT - 0.4 - MARGIN) / 2
+    last = table.iloc[-1]
+    for at, (error, words, (low, high)) in enumerate(PANELS):
+        x = LEFT + at * (wide + 0.9)
+        ax = fig.add_axes_at(x, fig.top + TOP, wide, HEIGHT, gid=error)
+        low, high = min(low, 0.8 * table[error].min()), max(high, 1.25 * table[error].max())
+        for (data, _, scales, promote), rows in table.groupby(list(COLUMNS[:4])):
+            alike = rows.drop_duplicates("k").sort_values("k")
+            look = HOLLOW if data == "uneven" else {}
+            look = {"color": SUMS[promote][0], "marker": KINDS[scales][1], **look}
+            ax.plot(alike["k"], alike[error], **look)
+        look = {"markersize": 14, "markerfacecolor": "none", "markeredgewidth": 1.4}
+        ax.plot(last["k"], last[error], "o", color=style.INK, gid="last", **look)
+        ax.set(xscale="log", yscale="log", xlabel="K", ylabel="error / |A| |B|")
+        ax.set(xlim=(0.8 * DEPTHS[0], 1.25 * DEPTHS[-1]), ylim=(low, high))
+        size_ticks(ax, DEPTHS)
+        _error_ticks(ax, (1,))
+        ax.set_title(words, size=NORMAL, loc="left")
+        ax.grid(axis="y")
+    return fig
+
+
+def _every(promote: int) -> str:
+    return f"every {promote}" if promote else "never"
+
+
+def _of_last(row: pandas.Series) -> str:
+    how = f"promoted {_every(row['promote'])}{' products' if row['promote'] else ''}"
+    return (
+        f"The last: {row['types']}, scales of {row['scales']}, {row['data']} data, {how}, "
+        f"K = {row['k']}. Beside float64, as shares of |A| |B|: the sums are off by "
+        f"{row['sum_error']:.2g}, all of it, quantizing included, by {row['whole_error']:.2g} "
+        "(root mean squares)."
+    )
+
+
+# ---- scales --------------------------------------------------------------------------------------
+
+TALL_B, WIDE_A, REACH_GAP, PANEL_GAP, TALL_C = 1.15, 1.05, 0.12, 0.3, 1.05  # inches
+PALE, STRONG, SECOND = 0.1, 0.75, 0.4  # of a matrix's colour
+
+
+@styled
+def scale_reach(*found: Reach, caption: str | None = None) -> Picture:
+    """A panel for each kind of scales: what of A and B they reach that go into one element of C.
+
+    found: as analysis.fp8.scales.reach gives. Regions that lie behind one another along K have
+    scales of their own, drawn in turn dark and lighter. Rows and columns are not to one scale.
+    Raises TypeError and ValueError for anything else.
+    """
+    if not found:
+        raise ValueError("scale_reach takes what analysis.fp8.scales.reach gives, one or more.")
+    for reach in found:
+        if not isinstance(reach, Reach):
+            raise TypeError(f"scale_reach takes what reach gives, not {reach!r}.")
+    key = [("the element of C", {"facecolor": ARRAYS["C"]})]
+    for name in "AB":
+        strong, second = ({"facecolor": style.tint(ARRAYS[name], s)} for s in (STRONG, SECOND))
+        key += [(f"what a scale of {name} reaches;", strong), ("the next along K", second)]
+    title = "What shares a scale: all of a matrix, a row of A or column of B, or a block"
+    height = 0.28 + TALL_B + REACH_GAP + TALL_C + 0.2
+    fig = page(title, height, caption or _of_scales(found), key=key)
+    each = (WIDTH - 2 * MARGIN - PANEL_GAP * (len(found) - 1)) / len(found)
+    wide, top = each - WIDE_A - REACH_GAP, fig.top + 0.28
+    for at, reach in enumerate(found):
+        left = MARGIN + at * (each + PANEL_GAP)
+        kind = reach.scales.name
+        words = f"of {kind}: {plural(len(reach.a), 'scale')} of A, {len(reach.b)} of B"
+        fig.text_at(left, fig.top, words, size=NORMAL, weight="bold")
+        right, below = left + WIDE_A + REACH_GAP, top + TALL_B + REACH_GAP
+        m, n, k = reach.problem.shape
+        for name, *place, rows, columns, regions in (
+            ("A", left, below, WIDE_A, TALL_C, m, k, reach.a),
+            ("B", right, top, wide, TALL_B, k, n, reach.b),
+            ("C", right, below, wide, TALL_C, m, n, ()),
+        ):
+            ax = fig.add_axes_at(*place, gid=f"{kind} {name}")
+            _draw_reach(ax, name, rows, columns, regions)
+        # one element, too small to see
+        ax.plot(reach.column, reach.row, "s", color=ARRAYS["C"], markersize=6, gid="C 0")
+    return fig
+
+
+def _draw_reach(ax: Axes, name: str, rows: int, columns: int, regions: tuple[Region, ...]) -> None:
+    ax.set(xlim=(0, columns), ylim=(rows, 0), xticks=[], yticks=[])
+    ax.set_facecolor(style.tint(ARRAYS[name], PALE))
+    ax.spines[:].set(visible=True, color=style.FAINT, linewidth=0.6)
+    for at, region in enumerate(regions):
+        (top, bottom), (left, right) = region.rows, region.columns
+        colour = style.tint(ARRAYS[name], (STRONG, SECOND)[at % 2])
+        look = {"facecolor": colour, "edgecolor": "none", "gid": f"{name} {at}"}
+        box(ax, left, top, right - left, bottom - top, **look)
+    ground = {"facecolor": style.GROUND, "edgecolor": "none", "alpha": 0.75, "pad": 1.5}
+    look = {"transform": ax.transAxes, "ha": "right", "va": "top", "bbox": ground}
+    write(ax, 0.97, 0.95, f"{name} {rows}×{columns}", **look)
+
+
+def _of_scales(found: tuple[Reach, ...]) -> str:
+    reach = found[0]
+    counts = [f"{len(each.a)} and {len(each.b)} of {each.scales.name}" for each in found]
+    return (
+        f"C[{reach.row}, {reach.column}] of a product of {reach.problem.m}×{reach.problem.n}×"
+        f"{reach.problem.k} (M×N×K) and the scales of A and B that go into it, of those that its "
+        "warp reads: "
+        f"{style.listed(counts)}. M, N and K are not drawn to one scale."
+    )
+
+
+# ---- two sets of sums ----------------------------------------------------------------------------
+
+ROLE = "warpgroup 0"
+LANES = ("sums: one", "sums: two", "totals, float32")
+SETS = 2
+MULTIPLIED, ADDED = 0.5, 0.9  # of a step's colour
+
+
+@styled
+def sums_in_turn(found: Turns, *, caption: str | None = None) -> Picture:
+    """A row for each of the two sets of sums and one for the totals of warpgroup 0, step by step.
+
+    found: as analysis.traced.turns.of(trace) gives, of rung 19 with promotion. Left to right is the
+    order in which they were executed, not time. Raises TypeError, and ValueError for a kernel that
+    has one set of sums.
+    """
+    if not isinstance(found, Turns):
+        raise TypeError(f"sums_in_turn takes what analysis.traced.turns.of gives, not {found!r}.")
+    promote = found.trace.settings.get("PROMOTE")
+    if not promote:
+        raise ValueError(f"sums_in_turn: {found.trace.kernel_name} has no two sets of sums here.")
+    events = _events(found.roles[ROLE])
+    started = {number: at for at, (kind, number) in enumerate(events) if kind == traced.STARTS}
+    added = {number: at for at, (kind, number) in enumerate(events) if kind == traced.ARRIVES}
+    words = (f"wgmma adds products, {promote} along K",
+             "they are added to the totals, and the set is free")  # fmt: skip
+    key = [
+        (text, {"facecolor": style.tint(TILE_COLOURS[0], share), "edgecolor": style.FAINT})
+        for text, share in zip(words, (MULTIPLIED, ADDED), strict=True)
+    ]
+    title = "While the tensor cores fill one set of sums, the other is added to the totals"
+    fig = page(title, 0.42 * len(LANES) + 0.2, caption or _of_sums(found, len(started)), key=key)
+    ax = rows_of(fig, LANES, fig.top + 0.05, 0.42, gid="sums in turn", xticks=[])
+    for step, at in started.items():
+        colour = TILE_COLOURS[step % len(TILE_COLOURS)]
+        for row, low, high, share, words, gid in (
+            (step % SETS, at, added[step], MULTIPLIED, str(step), f"products {step}"),
+            (SETS, added[step], added[step] + 1, ADDED, f"+{step}", f"added {step}"),
+        ):
+            dark = share == ADDED and colour in TILE_COLOURS[3:]
+            text = {"color": "white" if dark else style.INK}
+            look = {"facecolor": style.tint(colour, share), "edgecolor": style.FAINT, "gid": gid}
+            bar(ax, row, low, high, words, text=text, **look)
+    ax.set_xlim(-0.1, len(events) + 0.1)
+    ax.spines[:].set_visible(False)
+    return fig
+
+
+def _events(mine: tuple[Turn, ...]) -> list[tuple[str, int]]:
+    """In order: the products of a set are started, its stages given back and its sums added.
+
+    Each wait for products is for those of the next set, after which all of its stages go back.
+    """
+    events: list[tuple[str, int]] = []
+    waited = 0
+    for turn in mine:
+        if turn.kind == traced.STARTS:
+            events.append((traced.STARTS, turn.step))
+        elif turn.kind == traced.AWAITS_PRODUCTS:
+            waited += 1
+        elif turn.kind == traced.ARRIVES and (last := (traced.ARRIVES, waited - 1)) not in events:
+            events.append(last)
+    return events
+
+
+def _of_sums(found: Turns, count: int) -> str:
+    trace = found.trace
+    shape = style.shape_label(trace.m, trace.n, trace.k)
+    return (
+        f"{ROLE.capitalize()} of block {found.block} at {shape}, followed through its trace: "
+        f"{style.plural(count, 'set')} of products. Each is added to the totals while the next is "
+        "multiplied; only the last has none beside it. An order, not times."
+    )
+
+
+# ---- speeds --------------------------------------------------------------------------------------
+
+SPEEDS = (
+    "scales", "m", "n", "k", "tflops", "pct_cublas", "pct_cublas_q1", "pct_cublas_q3",
+    "cublas_tflops", "gpu", "recorded",
+)  # fmt: skip
+BF16 = "BF16"  # in `scales`, of rung 18
+OF_BF16 = style.kernel_style("18_persistent")["color"]
+BAR = 0.2  # of the room of a shape
+
+
+@styled
+def fp8_speeds(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
+    """Two panels over shapes: the share of cuBLASLt, and TFLOP/s beside those of BF16.
+
+    table: as analysis.fp8.costs.speeds gives. A marker is a median, its line the middle half of all
+    pairs. Raises TypeError and ValueError.
+    """
+    style.require_table(table, SPEEDS, "fp8_speeds")
+    shapes = list(dict.fromkeys(zip(table["m"], table["n"], table["k"], strict=True)))
+    by_shape = table.set_index(["m", "n", "k"])
+    rows = {scales: by_shape[by_shape["scales"] == scales].loc[shapes] for scales in (BF16, *KINDS)}
+    key = [("Scales:", None)] + [
+        (f"of {kind}", {**swatch(colour, 0.35), "hatch": None})
+        for kind, (colour, _) in KINDS.items()
+    ]
+    key.append(("18_persistent in BF16, without scales", swatch(OF_BF16, 0.35)))
+    title = "Beside cuBLASLt with the same kind of scales, and beside 16 bits"
+    caption, source = caption or _of_speeds(table), style.provenance(table)
+    fig = page(title, 0.25 + 2.9 + 0.55, caption, source, key=key)
+    top, places = fig.top + 0.25, range(len(shapes))
+    ax = fig.add_axes_at(0.6, top, 3.6, 2.9, gid="shares")
+    for at, (kind, (colour, marker)) in enumerate(KINDS.items()):
+        own, x = rows[kind], [place + (at - 1) * BAR for place in places]
+        ax.vlines(x, own["pct_cublas_q1"], own["pct_cublas_q3"], color=colour, linewidth=2.2)
+        ax.plot(x, own["pct_cublas"], marker, color=colour, markersize=7, gid=kind)
+        for place, row in zip(x, own.itertuples(), strict=True):
+            above = row.pct_cublas >= 100  # away from the line at 100
+            at_end = (place, row.pct_cublas_q3 if above else row.pct_cublas_q1)
+            note(ax, f"{row.pct_cublas:.1f}", at_end, (0, 7 if above else -14), ha="center")
+    ax.axhline(100, color=style.BLACK, linewidth=1.2, linestyle="--", gid="cuBLASLt")
+    low, high = table["pct_cublas_q1"].min(), table["pct_cublas_q3"].max()
+    ax.set_ylim(min(low, 100) - 2.5, max(high, 100) + 2.5)
+    ax.set_title("% of cuBLASLt (dashed)", size=NORMAL, loc="left")
+    ax.grid(axis="y")
+    _shapes_below(ax, shapes)
+    ax = fig.add_axes_at(4.95, top, WIDTH - 4.95 - 0.15, 2.9, gid="speeds")
+    for at, (kind, own) in enumerate(rows.items()):
+        colour = OF_BF16 if kind == BF16 else KINDS[kind][0]
+        x = [place + (at - 1.5) * BAR for place in places]
+        ax.bar(x, own["tflops"], 0.9 * BAR, gid=f"speed {kind}", **swatch(colour, 0.35))
+        for place, speed in zip(x, own["tflops"], strict=True):
+            look = {"ha": "center", "va": "top", "rotation": 90}
+            note(ax, f"{speed:,.0f}", (place, speed), (0, -5), **look)
+    ax.set_ylim(0, 1.05 * table["tflops"].max())
+    ax.set_title("TFLOP/s", size=NORMAL, loc="left")
+    _shapes_below(ax, shapes)
+    return fig
+
+
+def _shapes_below(ax: Axes, shapes: list) -> None:
+    ax.set_xticks(range(len(shapes)), [f"{m}×{n}\n×{k}" for m, n, k in shapes])
+    ax.tick_params(axis="x", length=0)
+    ax.set_xlim(-0.55, len(shapes) - 0.45)
+
+
+def _of_speeds(table: pandas.DataFrame) -> str:
+    kinds = table[table["scales"] != BF16]
+    best = kinds.loc[kinds["pct_cublas"].idxmax()]
+    least = kinds.loc[kinds["pct_cublas"].idxmin()]
+    bf16 = table[table["scales"] == BF16].set_index(["m", "n", "k"])["tflops"]
+    gains = [row.tflops / bf16[row.m, row.n, row.k] for row in kinds.itertuples()]
+    return (
+        f"From {least['pct_cublas']:.1f} % of cuBLASLt, with scales of {least['scales']} at "
+        f"{_shape(least)}, to {best['pct_cublas']:.1f} %, with scales of {best['scales']} at "
+        f"{_shape(best)}; {min(gains):.2f} to {max(gains):.2f} times as fast as 18_persistent in "
+        "BF16. Lines at markers: the middle half of the pairs of samples."
+    )
+
+
+def _shape(row: pandas.Series) -> str:
+    return "×".join(str(row[size]) for size in ("m", "n", "k"))

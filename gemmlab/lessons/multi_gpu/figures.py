@@ -1,0 +1,171 @@
+"""Figures of this lesson: who holds what, and what runs when."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import AutoLocator
+
+from gemmlab.lessons.multi_gpu.in_turn import COMES, HOLDS, Holdings, holdings
+from gemmlab.lessons.multi_gpu.schedule import Schedule
+from gemmlab.lessons.multi_gpu.timeline import COLLECTIVE, PRODUCT, SUM, Ran, Timeline
+from gemmlab.plots import style
+from gemmlab.plots.cells import bare, box
+from gemmlab.plots.page import Picture, page, styled
+from gemmlab.plots.style import ARRAYS, FAINT, MARGIN, NORMAL, ORANGE, SKY, SMALL, WIDTH
+
+PALE = 0.28
+HEAD, GAP, BETWEEN = 0.28, 0.07, 0.35  # inches
+MOST = 4  # panels beside one another
+LARGEST = 2.0  # inches of a panel
+
+
+@styled
+def rank_holdings(schedule: Schedule, *, caption: str | None = None) -> Picture:
+    """A panel for each rank: A at the left, B above, C in the corner, as everywhere.
+
+    Take a small product: it is traced element by element.
+    """
+    found = holdings(schedule)
+    problem = schedule.problem
+    across = min(MOST, len(found))
+    down = -(-len(found) // across)
+    side = min(LARGEST, (WIDTH - 2 * MARGIN - BETWEEN * (across - 1)) / across)
+    scale = (side - GAP) / max(problem.k + problem.n, problem.k + problem.m)
+    key = []
+    for share, words in (
+        (1.0, "holds: A and B at the beginning, C at the end"),
+        (PALE, "A and B: comes from another rank; C: computes a part of the sum for another"),
+    ):
+        for name in "ABC":
+            look = {"facecolor": style.tint(ARRAYS[name], share), "edgecolor": FAINT}
+            key.append((words if name == "C" else "", look))
+    title = f"Who holds what: {schedule.name}, {schedule.ranks} ranks"
+    height = down * (HEAD + side + 0.2)
+    fig = page(title, height, caption or _of_holdings(schedule, found), key=key)
+    for rank, own in enumerate(found):
+        row, column = divmod(rank, across)
+        left, top = MARGIN + column * (side + BETWEEN), fig.top + row * (HEAD + side + 0.2)
+        fig.text_at(left, top, f"rank {rank}", size=NORMAL, weight="bold")
+        top += HEAD
+        right, below = left + own.A.shape[1] * scale + GAP, top + own.B.shape[0] * scale + GAP
+        for name, x, y in (("A", left, below), ("B", right, top), ("C", right, below)):
+            matrix = getattr(own, name)
+            size = (matrix.shape[1] * scale, matrix.shape[0] * scale)
+            _draw(fig.add_axes_at(x, y, *size, gid=f"rank {rank} {name}"), name, matrix)
+    return fig
+
+
+def _draw(ax: Axes, name: str, matrix: np.ndarray) -> None:
+    pixels = np.ones((*matrix.shape, 3))
+    pixels[matrix == COMES] = style.tint(ARRAYS[name], PALE)
+    pixels[matrix == HOLDS] = style.tint(ARRAYS[name], 1.0)
+    ax.imshow(pixels, interpolation="nearest", aspect="auto")
+    ax.set(xticks=[], yticks=[])
+    ax.spines[:].set(visible=True, color=FAINT, linewidth=0.8)
+    around = [withStroke(linewidth=2.5, foreground="white")]
+    look = {"va": "top", "size": NORMAL, "weight": "bold", "path_effects": around}
+    ax.text(0.06, 0.92, name, transform=ax.transAxes, **look)
+
+
+def _of_holdings(schedule: Schedule, found: list[Holdings]) -> str:
+    """What rank 0 holds and gets, in shares of each matrix."""
+    own = found[0]
+
+    def of(what: int, names: str) -> str:
+        shares = {
+            name: float((matrix == what).mean()) if matrix.size else 0.0
+            for name in names
+            for matrix in [getattr(own, name)]
+        }
+        parts = [f"{100 * share:.3g} % of {name}" for name, share in shares.items() if share]
+        return style.listed(parts) or "nothing"
+
+    more = of(COMES, "C")
+    besides = "" if more == "nothing" else f" It computes parts of the sums for {more} besides."
+    return (
+        f"{schedule.problem} by {schedule.ranks} ranks, {schedule.name}. Rank 0 holds "
+        f"{of(HOLDS, 'AB')}; from others comes {of(COMES, 'AB')}. At the end it has "
+        f"{of(HOLDS, 'C')}.{besides}"
+    )
+
+
+# ---- what runs when ------------------------------------------------------------------------------
+
+LOOKS = {  # of a piece of time
+    "product": {"facecolor": "#5B6C8A"},
+    "moving, behind a product": {"facecolor": SKY},
+    "moving, nothing to multiply": {"facecolor": ORANGE, "hatch": "///"},
+    "adding the parts of a sum": {"facecolor": "#C9C9C4"},
+}
+MULTIPLIES, HIDDEN, OPEN, ADDS = LOOKS
+LEFT, LANE, RANK_GAP = 1.35, 0.24, 0.16  # inches
+MOST_RANKS = 8
+TITLE = "What runs when, and what of moving is hidden"
+
+
+@styled
+def rank_timeline(timeline: Timeline, *, title: str = TITLE, caption: str | None = None) -> Picture:
+    """A row for each stream of each rank, of the first MOST_RANKS. The caption has the source."""
+    schedule = timeline.schedule
+    streams, shown = schedule.streams, range(min(schedule.ranks, MOST_RANKS))
+    tall = len(streams) * LANE
+    plot = len(shown) * (tall + RANK_GAP) - RANK_GAP
+    pieces = [
+        (rank * (tall + RANK_GAP) + streams.index(ran.stream) * LANE, *piece)
+        for rank in shown
+        for ran in timeline.of(rank)
+        for piece in _pieces(ran, timeline.of(rank, PRODUCT))
+    ]
+    key = [
+        (name, {"edgecolor": "white", **look})
+        for name, look in LOOKS.items()
+        if name in {name for *_, name in pieces}
+    ]
+    fig = page(title, plot + 0.6, caption or _of_timeline(timeline), key=key)
+    top = fig.top + 0.05
+    ax = fig.add_axes_at(LEFT, top, WIDTH - LEFT - MARGIN - 0.1, plot, gid="timeline")
+    bare(ax, timeline.ms or 1, plot).xaxis.set_major_locator(AutoLocator())
+    ax.set_xlabel("milliseconds")
+    ax.spines["bottom"].set_visible(True)
+    ax.grid(axis="x")
+    for rank in shown:
+        y = top + rank * (tall + RANK_GAP)
+        fig.text_at(MARGIN, y + tall / 2 - 0.07, f"GPU {rank}", size=NORMAL, weight="bold")
+        for at, stream in enumerate(streams):
+            look = {"size": SMALL, "color": FAINT, "ha": "right"}
+            fig.text_at(LEFT - 0.08, y + at * LANE + 0.05, stream, **look)
+    for y, start, end, name in pieces:
+        look = {"linewidth": 0.7, "gid": name, **LOOKS[name]}
+        box(ax, start, y + 0.03, end - start, LANE - 0.06, **look)
+    return fig
+
+
+def _pieces(ran: Ran, products: list[Ran]) -> list[tuple[float, float, str]]:
+    """The time of a step, where it moves in the parts that are behind products, and others."""
+    if ran.kind != COLLECTIVE:
+        return [(ran.start_ms, ran.end_ms, ADDS if ran.kind == SUM else MULTIPLIES)]
+    cuts = {ran.start_ms, ran.end_ms}
+    for product in products:
+        cuts |= {t for t in (product.start_ms, product.end_ms) if ran.start_ms < t < ran.end_ms}
+    ordered = sorted(cuts)
+    pieces = []
+    for start, end in pairwise(ordered):
+        middle = (start + end) / 2
+        behind = any(product.start_ms <= middle <= product.end_ms for product in products)
+        pieces.append((start, end, HIDDEN if behind else OPEN))
+    return pieces
+
+
+def _of_timeline(timeline: Timeline) -> str:
+    schedule, hidden = timeline.schedule, timeline.hidden
+    what = f"{schedule.problem} on {style.plural(schedule.ranks, 'GPU')}, {schedule.name}"
+    took = f"{style.digits(timeline.ms)} ms"
+    more = f" The first {MOST_RANKS} are shown." if schedule.ranks > MOST_RANKS else ""
+    if hidden is None:
+        return f"{what}: {took}, and nothing is moved.{more} {timeline.source}."
+    share = f"{100 * hidden:.1f} % of moving is behind products"
+    return f"{what}: {took}; {share}.{more} {timeline.source}."

@@ -1,0 +1,312 @@
+"""Figures of this lesson: the order of tiles, multicast copies, and changes of tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import pandas
+from matplotlib.axes import Axes
+
+from gemmlab.lessons.persistent.schedule import Schedule
+from gemmlab.plots import style
+from gemmlab.plots.cells import bare, box, write
+from gemmlab.plots.page import Picture, page, styled, swatch
+from gemmlab.plots.rows import bar, rows_of
+from gemmlab.plots.style import ARRAYS, MARGIN, NORMAL, SMALL, TILE_COLOURS, WIDTH
+from ptxsim import BoxCopy
+
+STRIP, GAP = 0.24, 0.07  # inches: of A and B beside C, to C
+SHOWN = (0.55, 0.3)  # of C's colour, for the rounds whose blocks have numbers
+LATER = (0.06, 0.12)  # ... and for those that follow, in turn
+NEEDED, REST = 0.6, 0.08  # of the colours of A and B
+
+
+@styled
+def tile_order(*orders: tuple[str, Schedule], caption: str | None = None) -> Picture:
+    """Which block computes which tile of C, in which round; what the first round needs is dark.
+
+    orders: (name, analysis.traced.schedule.schedule(kernel, m, n, k, sm_count)), one or two, of one
+    shape. Raises ValueError for another number of them.
+    """
+    if not 1 <= len(orders) <= 2:
+        raise ValueError(f"tile_order draws one or two schedules, not {len(orders)}.")
+    room = (WIDTH - MARGIN) / 2 - 0.3
+    side = room - STRIP - GAP
+    down = max(
+        order.tiles[0] * order.tile[0] / (order.tiles[1] * order.tile[1]) for _, order in orders
+    )
+    key = [
+        (words, {"facecolor": style.tint(ARRAYS[array], share)})
+        for array, share, words in (
+            ("C", SHOWN[0], "round 0, the first tile of every block: its number"),
+            ("C", SHOWN[1], "round 1"), ("C", LATER[1], "later rounds"),
+            ("A", NEEDED, ""), ("B", NEEDED, "brought in round 0"),
+        )
+    ]  # fmt: skip
+    title = "Which block computes which tile of C, and when"
+    height = 0.44 + STRIP + GAP + side * min(1.0, down) + 0.12
+    fig = page(title, height, caption or _of_orders(orders), key=key)
+    for at, (name, order) in enumerate(orders):
+        left = MARGIN + at * (room + 0.45)
+        fig.text_at(left, fig.top, name, size=NORMAL, weight="bold")
+        words = (
+            f"round 0 needs {len(order.brought(0, 'A')):,} rows of A and "
+            f"{len(order.brought(0, 'B')):,} columns of B"
+        )
+        fig.text_at(left, fig.top + 0.21, words, size=SMALL)
+        _draw(fig, order, left, fig.top + 0.44, side)
+    return fig
+
+
+def _draw(fig: Picture, order: Schedule, left: float, top: float, side: float) -> None:
+    rows, columns = order.tiles
+    cell = min(side / columns, side / rows)
+    wide, tall = cell * columns, cell * rows
+    right, below = left + STRIP + GAP, top + STRIP + GAP
+    ax = bare(fig.add_axes_at(right, below, wide, tall, gid=f"C {order.settings}"), columns, rows)
+    for turn in order.turns:
+        shown = turn.round < len(SHOWN)
+        share = SHOWN[turn.round] if shown else LATER[turn.round % len(LATER)]
+        words = str(turn.block) if shown and cell > style.text_width("00", SMALL) else ""
+        look = {"facecolor": style.tint(ARRAYS["C"], share)}
+        gid = f"block {turn.block} round {turn.round}"
+        box(ax, turn.column, turn.row, 1, 1, words, gid=gid, **look)
+    for array, *place in (("A", left, below, STRIP, tall), ("B", right, top, wide, STRIP)):
+        _strip(fig, order, array, *place)
+
+
+def _strip(
+    fig: Picture, order: Schedule, array: str, left: float, top: float, wide: float, tall: float
+) -> None:
+    """A beside C, or B above it: the rows, or columns, that round 0 needs are dark."""
+    upright = array == "A"
+    length = order.tile[0 if upright else 1]
+    count = -(-order.shape[0 if upright else 1] // length)
+    needed = {at // length for at in order.brought(0, array)}
+    ax = fig.add_axes_at(left, top, wide, tall, gid=f"{array} {order.settings}")
+    bare(ax, *((1, count) if upright else (count, 1)))
+    for at in range(count):
+        look = {"facecolor": style.tint(ARRAYS[array], NEEDED if at in needed else REST)}
+        gid = f"{array} {at} {'needed' if at in needed else ''}"
+        box(ax, *((0, at) if upright else (at, 0)), 1, 1, gid=gid, **look)
+    look = {"transform": ax.transAxes, "size": NORMAL, "weight": "bold", "va": "center"}
+    write(ax, 0.5, 0.5, array, **look)
+
+
+def _of_orders(orders: Sequence[tuple[str, Schedule]]) -> str:
+    _, first = orders[0]
+    m, n, k = first.shape
+    needs = [
+        f"{name} {len(order.brought(0, 'A')):,} rows of A and {len(order.brought(0, 'B')):,} "
+        "columns of B"
+        for name, order in orders
+    ]
+    return (
+        f"A product of {m}×{n}×{k} by {style.plural(first.blocks, 'block')} that stay, with tiles "
+        f"of {first.tile[0]}×{first.tile[1]}, as the copies tell that their threads ask for. "
+        f"A block computes a tile in each of {style.plural(first.rounds, 'round')}. The first "
+        f"round needs: {'; '.join(needs)}."
+    )
+
+
+# ---- one step of a cluster -----------------------------------------------------------------------
+
+SHARES = (0.55, 0.22)  # of a matrix's colour, for boxes that block 0, and block 1, asks for
+C_SHARES = (0.3, 0.12)
+SIDE, APART = 1.75, 0.08  # inches: the larger side of C, to its factors
+COLUMN, BETWEEN = 2.75, 0.3  # of a block's shared memory
+KIB = 1024
+
+
+@styled
+def multicast(schedule: Schedule, *, caption: str | None = None) -> Picture:
+    """The first step along K of the first cluster: what its two blocks ask for, and what they get.
+
+    schedule: analysis.traced.schedule.schedule(kernel, m, n, k, sm_count) of a kernel that takes B
+    as it is, in clusters of two that share it. Raises ValueError for another.
+    """
+    shares_a = schedule.settings.get("SHARE_A", 0)
+    if schedule.cluster != 2 or schedule.ops != "NN" or shares_a:
+        raise ValueError(
+            "multicast draws clusters of 2 that share B, with A and B as they are, not of "
+            f"{schedule.cluster} with {schedule.ops}{' that share A' if shares_a else ''}."
+        )
+    asked = [_first_step(schedule, block) for block in range(schedule.cluster)]
+    key = [
+        (f"asked for by block {block}" if array == "B" else "",
+         {"facecolor": style.tint(ARRAYS[array], share)})
+        for block, share in enumerate(SHARES) for array in "AB"
+    ]  # fmt: skip
+    title = "One step of a cluster: who asks for which box, and who gets it"
+    fig = page(title, 0.22 + 0.45 + SIDE + 0.15, caption or _of_multicast(schedule, asked), key=key)
+    _draw_matrices(fig, schedule, asked)
+    for block in range(schedule.cluster):
+        left = WIDTH - MARGIN - (schedule.cluster - block) * COLUMN - (1 - block) * BETWEEN
+        _draw_shared(fig, schedule, asked, block, left)
+    return fig
+
+
+def _first_step(schedule: Schedule, block: int) -> list[BoxCopy]:
+    (turn,) = (turn for turn in schedule.turns if (turn.block, turn.round) == (block, 0))
+    return [box for box in turn.loads if box.corner[1 if box.array == "A" else 0] == 0]
+
+
+def _bytes(schedule: Schedule, box: BoxCopy) -> int:
+    return box.box[0] * box.box[1] * schedule.element_bytes
+
+
+def _gets(asked: list[list[BoxCopy]], block: int) -> list[tuple[int, BoxCopy]]:
+    """(who asked for it, box), in the order of their places in the block's shared memory."""
+    arrived = [
+        (asker, box)
+        for asker, boxes in enumerate(asked)
+        for box in boxes
+        if block in (box.ranks or (asker,))
+    ]
+    return sorted(arrived, key=lambda pair: pair[1].place)
+
+
+def _draw_matrices(fig: Picture, schedule: Schedule, asked: list[list[BoxCopy]]) -> None:
+    """C of the cluster, the rows of A beside it and the columns of B above, in one scale."""
+    rows, columns = schedule.tile[0] * schedule.cluster, schedule.tile[1]
+    scale = SIDE / max(rows, columns)
+    deep = asked[0][0].box[1]
+    across, down = deep + APART / scale + columns, deep + APART / scale + rows
+    size = (across * scale, down * scale)
+    ax = bare(fig.add_axes_at(MARGIN + 0.05, fig.top + 0.22, *size, gid="matrices"), across, down)
+    text = {"va": "center", "linespacing": 1.3}
+    corner = deep + APART / scale
+    for block, copies in enumerate(asked):
+        top, tall = corner + block * schedule.tile[0], schedule.tile[0]
+        look = {"facecolor": style.tint(ARRAYS["C"], C_SHARES[block]), "linewidth": 1}
+        words, gid = f"C of block {block}", f"C {block}"
+        box(ax, corner, top, columns, tall, words, text, gid=gid, **look)
+        for copy in copies:
+            (y, x), (tall, wide) = copy.corner, copy.box
+            x, y = (0, corner + y) if copy.array == "A" else (corner + x, 0)
+            look = {"facecolor": style.tint(ARRAYS[copy.array], SHARES[block]), "linewidth": 1}
+            gid = f"{copy.array} {copy.corner} asked by {block}"
+            box(ax, x, y, wide, tall, copy.array, text, gid=gid, **look)
+
+
+def _draw_shared(
+    fig: Picture, schedule: Schedule, asked: list[list[BoxCopy]], block: int, left: float
+) -> None:
+    found = _gets(asked, block)
+    total = sum(_bytes(schedule, copy) for _, copy in found)
+    fig.text_at(left, fig.top, f"shared memory of block {block}", size=NORMAL, weight="bold")
+    size, gid = (COLUMN, SIDE + 0.45), f"shared memory {block}"
+    ax = bare(fig.add_axes_at(left, fig.top + 0.22, *size, gid=gid), 1, total)
+    first = found[0][1].place
+    for asker, copy in found:
+        axis, size = 0 if copy.array == "A" else 1, _bytes(schedule, copy)
+        begin, end = copy.corner[axis], copy.corner[axis] + copy.box[axis] - 1
+        side = "rows" if copy.array == "A" else "columns"
+        words = f"{copy.array}, {side} {begin}–{end}: {size // KIB} KiB, asked by {asker}"
+        look = {"facecolor": style.tint(ARRAYS[copy.array], SHARES[asker]), "linewidth": 1}
+        gid = f"{copy.array} {copy.corner} asked by {asker} in {block}"
+        box(ax, 0, copy.place - first, 1, size, words, {"va": "center"}, gid=gid, **look)
+
+
+def _of_multicast(schedule: Schedule, asked: list[list[BoxCopy]]) -> str:
+    asks = sum(_bytes(schedule, box) for boxes in asked for box in boxes)
+    gets = sum(
+        _bytes(schedule, box) for block in range(len(asked)) for _, box in _gets(asked, block)
+    )
+    shared = [box for boxes in asked for box in boxes if len(box.ranks) > 1]
+    return (
+        f"The boxes of the first step along K, as the copies tell. Of B each block asks for a part "
+        f"and every part goes to both. The two ask for {asks // KIB} KiB and get {gets // KIB} "
+        f"KiB; {len(shared)} boxes go to both."
+    )
+
+
+# ---- between two tiles ---------------------------------------------------------------------------
+
+ROW, BAR, BELOW = 0.3, 0.22, 0.62  # inches
+EVENTS = {  # from one event to the next: words of the key, share of the tile's colour, hatch, size
+    ("starts", "ends"): ("copies asked for, or products", 0.5, "", 1.0),
+    ("sends", "sent"): ("sums to shared memory and on to C", 0.2, "///", 0.6),
+    ("sent", "gone"): ("waits until C is there", 0.2, "...", 0.6),
+}
+PRODUCER = "producer"
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """One kernel around the end of a tile: its rows, and the clock that counts as 0."""
+
+    name: str
+    rows: pandas.DataFrame
+    zero: float
+    gap: float  # cycles in which no warpgroup multiplies
+
+
+@styled
+def tile_changes(
+    marks: pandas.DataFrame, *, turn: int = 2, before: int = 3000, after: int = 7000,
+    caption: str | None = None,
+) -> Picture:  # fmt: skip
+    """Bars from one clock reading to the next around the end of a tile, a panel for each kernel.
+
+    marks: as records.experiments.hopper_tiles.tiles gives. Cycle 0 is when the last warpgroup has
+    all products of the tile number `turn`; shown are so many cycles `before` and `after`.
+    Raises ValueError for a kernel without that tile and a next one.
+    """
+    panels = [_panel(key, rows, turn) for key, rows in marks.groupby(["kernel", "how"], sort=False)]
+    roles = list(dict.fromkeys(marks["role"]))
+    each = len(roles) * ROW + BELOW
+    key = [
+        (words, swatch(style.FAINT, share, hatch=hatch))
+        for words, share, hatch, _ in EVENTS.values()
+    ]
+    key.append(("a colour is a tile", None))
+    title = "Between two tiles of C on one SM"
+    fig = page(title, len(panels) * each + 0.1, caption or _of_changes(panels), key=key)
+    top = fig.top
+    for panel in panels:
+        words = f"{panel.name}: {panel.gap:,.0f} cycles without products"
+        fig.text_at(MARGIN, top, words, size=NORMAL, weight="bold")
+        ax = rows_of(fig, roles, top + 0.22, ROW, gid=f"changes {panel.name}")
+        _draw_changes(ax, panel, roles, before, after)
+        top += each
+    ax.set_xlabel("cycles of the SM's clock", size=SMALL)
+    return fig
+
+
+def _panel(kernel: tuple[str, str], rows: pandas.DataFrame, turn: int) -> _Panel:
+    name = ", ".join(filter(None, kernel))
+    consumers = rows[rows["role"] != PRODUCER].groupby("turn")
+    starts, ends = consumers["starts"].min(), consumers["ends"].max()
+    if not {turn, turn + 1} <= set(starts.index):
+        raise ValueError(f"tile_changes: {name} has no tiles {turn} and {turn + 1}.")
+    return _Panel(name, rows, ends[turn], max(0, starts[turn + 1] - ends[turn]))
+
+
+def _draw_changes(ax: Axes, panel: _Panel, roles: list[str], before: int, after: int) -> None:
+    ax.set_xlim(-before, after)
+    for (at, role), ((start, stop), (_, share, hatch, size)) in product(
+        enumerate(roles), EVENTS.items()
+    ):
+        for mark in panel.rows[panel.rows["role"] == role].itertuples():
+            low, high = getattr(mark, start) - panel.zero, getattr(mark, stop) - panel.zero
+            low, high = max(low, -before), min(high, after)
+            if not low < high:  # also where there is no such mark
+                continue
+            look = swatch(TILE_COLOURS[mark.turn % 2], share, hatch=hatch)
+            gid = f"{role} {start} {mark.turn}"
+            bar(ax, at, low, high, share=size * BAR / ROW, zorder=3 - size, gid=gid, **look)
+            if start == "starts" and high - low > (before + after) / 12:
+                x, words = low + (before + after) / 60, f"tile {mark.turn}"
+                write(ax, x, at + 0.5, words, ha="left", zorder=4)
+    ax.axvline(0, color=style.BLACK, linewidth=0.8, linestyle=":")
+
+
+def _of_changes(panels: list[_Panel]) -> str:
+    gaps = [f"{panel.name} {panel.gap:,.0f}" for panel in panels]
+    return (
+        "One SM around the end of a tile, by readings of its clock. Cycles from the end of a "
+        f"tile's products to the begin of the next one's: {style.listed(gaps)}."
+    )

@@ -1,0 +1,389 @@
+"""Figures of this lesson: the order of FMAs, issue slots, and the ring of tiles."""
+
+from __future__ import annotations
+
+from itertools import cycle
+
+import pandas
+from matplotlib.axes import Axes
+
+from gemmlab.lessons.register_banks import ring as rings
+from gemmlab.lessons.register_banks.fma_order import DEFAULT_LEVEL, KEEPS_ORDER, ORDERS
+from gemmlab.lessons.register_banks.ring import Event, Ring
+from gemmlab.lessons.register_banks.tables import uneven
+from gemmlab.plots import style
+from gemmlab.plots.cells import bare, box, plate
+from gemmlab.plots.page import Entry, Picture, page, styled, swatch
+from gemmlab.plots.rows import at_edge, bar, note, rows_of
+from gemmlab.plots.style import LARGE, MARGIN, NORMAL, TILE_COLOURS, WIDTH, percent, plural
+from gemmlab.sass.inner_loop import ADDRESS, CONTROL, COPY, OTHER, SHARED_LOAD
+
+SLOTS, PREDICTED, MEASURED, ROOF = (
+    "slots alone TFLOP/s", "predicted TFLOP/s", "measured TFLOP/s", "roof TFLOP/s",
+)  # fmt: skip
+COLUMNS = (
+    "tile", "order", "loads", "ptxas", "FFMA", "issue slots", SLOTS, PREDICTED, MEASURED, ROOF,
+    "issue active, %", "active, %", "gpu", "recorded",
+)  # fmt: skip
+DEFAULT, ORDERED = f"-O{DEFAULT_LEVEL}", f"-O{KEEPS_ORDER}"
+LOOKS = {  # of an order: colour, which is none of a matrix, and marker
+    ORDERS[0]: (style.ORANGE, "s"),
+    ORDERS[1]: (style.SKY, "o"),
+    ORDERS[2]: (style.PURPLE, "^"),
+    ORDERS[3]: (style.FAINT, "D"),
+    ORDERS[4]: (style.BLACK, "P"),
+}
+UNEVEN = "†"  # on the speed of a launch in which SMs took different times
+LEFT, SPLIT, HEIGHT = 0.62, 5.0, 3.0  # inches: axes from the left, the second ones, their height
+BAR = 0.8 / len(ORDERS)
+PREDICTED_LOOK = {
+    "marker": "v", "color": style.BLACK, "markeredgecolor": style.GROUND, "linestyle": "",
+}  # fmt: skip
+
+
+@styled
+def fma_order(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
+    """Outer products without loads by the order of their FMAs; and with loads among them.
+
+    table: as gl.fma_order() gives. Left: a group of bars for each tile of sums, no loads, the
+    assembler's default level; a triangle is what slots and waits for banks let expect. Right, of
+    the tile that was measured with loads: filled marks with level 1, which keeps most of the
+    source's order, hollow ones with the default; the line is what issue slots alone let expect.
+
+    Raises TypeError and ValueError for anything else.
+    """
+    style.require_table(table, COLUMNS, "fma_order")
+    unknown = sorted(set(table["order"]) - set(LOOKS))
+    if unknown:
+        raise ValueError(f"fma_order: {unknown[0]!r} is no order; there are {', '.join(LOOKS)}.")
+    bare = table[(table["loads"] == 0) & (table["ptxas"] == DEFAULT)]
+    loaded_tiles = set(table[table["loads"] > 0]["tile"])
+    if bare.empty or len(loaded_tiles) != 1:
+        raise ValueError(
+            "fma_order needs rows without loads, and rows with loads of one tile, not of "
+            f"{len(loaded_tiles)}."
+        )
+    (tile,) = loaded_tiles
+    orders = set(table[table["loads"] > 0]["order"])
+    loaded = table[(table["tile"] == tile) & table["order"].isin(orders)]
+    key = []
+    for order, (colour, marker) in LOOKS.items():
+        key += [("", swatch(colour)), (order, {"color": colour, "marker": marker, "linestyle": ""})]
+    ink = {"color": style.INK, "marker": "o", "linestyle": ""}
+    key += [
+        ("expected of slots and waits for register banks", PREDICTED_LOOK),
+        (f"ptxas {ORDERED}", ink),
+        (f"ptxas {DEFAULT}", {**ink, "markerfacecolor": style.GROUND}),
+        ("expected of issue slots alone", {"color": style.BLACK}),
+    ]
+    caption, source = caption or _of_orders(bare, loaded, tile), style.provenance(table)
+    title = "Outer products by the order of their FMAs"
+    fig = page(title, 0.3 + HEIGHT + 0.5, caption, source, key=key)
+    high, top = 1.12 * table[ROOF].max(), fig.top + 0.3
+    size = (SPLIT - LEFT - 0.7, HEIGHT)
+    _draw_bars(fig.add_axes_at(LEFT, top, *size, gid="orders", ylim=(0, high)), bare)
+    fig.text_at(LEFT, fig.top, "no loads", size=LARGE, weight="bold")
+    _draw_loads(fig.add_axes_at(SPLIT, top, WIDTH - MARGIN - SPLIT, HEIGHT, gid="loads"), loaded)
+    fig.text_at(SPLIT, fig.top, f"with loads, {tile}", size=LARGE, weight="bold")
+    return fig
+
+
+def _draw_roof(ax: Axes, roof: float) -> None:
+    ax.axhline(roof, color=style.BLACK, linewidth=1.2, linestyle="--", gid="roof")
+    look = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom"}
+    note(ax, f"roof {style.digits(roof)}", (1, roof), (0, 3), **look)
+
+
+def _draw_bars(ax: Axes, bare: pandas.DataFrame) -> None:
+    tiles = list(dict.fromkeys(bare["tile"]))
+    marked = uneven(bare).index
+    for at, row in bare.iterrows():
+        colour, _ = LOOKS[row["order"]]
+        x = tiles.index(row["tile"]) + (list(LOOKS).index(row["order"]) - 2) * BAR
+        gid = f"{row['tile']} {row['order']}"
+        ax.bar(x, row[MEASURED], 0.9 * BAR, gid=gid, **swatch(colour))
+        ax.plot(x, row[PREDICTED], **PREDICTED_LOOK, zorder=4, gid=f"predicted {gid}")
+        look = {"ha": "center", "va": "bottom", "rotation": 90, "bbox": plate(1)}
+        note(ax, style.digits(row[MEASURED]), (x, 0), (0, 4), **look)
+        if at in marked:
+            look = {"ha": "center", "va": "top", "size": NORMAL, "weight": "bold"}
+            note(ax, UNEVEN, (x, row[MEASURED]), (0, -5), gid=f"uneven {gid}", **look)
+    _draw_roof(ax, bare[ROOF].max())
+    ax.set_xticks(range(len(tiles)), [f"{tile} sums" for tile in tiles])
+    ax.tick_params(axis="x", length=0, labelsize=NORMAL)
+    ax.set_ylabel("TFLOP/s")
+    ax.grid(axis="y")
+
+
+def _draw_loads(ax: Axes, loaded: pandas.DataFrame) -> None:
+    slots = loaded.groupby("loads")[SLOTS].max()
+    ax.plot(slots.index, slots, color=style.BLACK, gid="slots alone")
+    for (order, level), rows in loaded.groupby(["order", "ptxas"], sort=False):
+        colour, marker = LOOKS[order]
+        rows, ordered = rows.sort_values("loads"), level == ORDERED
+        ax.plot(
+            rows["loads"], rows[MEASURED], marker, color=colour, markersize=6.5, zorder=3,
+            linestyle="-" if ordered else ":", linewidth=1.0,
+            markerfacecolor=colour if ordered else style.GROUND, gid=f"loads {order} {level}",
+        )  # fmt: skip
+    _draw_roof(ax, loaded[ROOF].max())
+    low = 0.94 * loaded[MEASURED].min()
+    ax.set(ylim=(low, loaded[ROOF].max() + (loaded[ROOF].max() - low) * 0.12))
+    ax.set_xticks(sorted(set(loaded["loads"])))
+    ax.set_xlabel("16-byte loads from shared memory for each outer product")
+    ax.set_ylabel("TFLOP/s, not from 0")
+    ax.grid(axis="y")
+
+
+def _of_orders(bare: pandas.DataFrame, loaded: pandas.DataFrame, tile: str) -> str:
+    """How far orders lie apart, where most, and what the loads cost beyond their slots."""
+    both = bare.groupby("tile")[MEASURED].agg(["min", "max"])
+    widest = (both["max"] / both["min"]).idxmax()
+    rows = bare[bare["tile"] == widest].set_index("order")[MEASURED]
+    ordered = loaded[loaded["ptxas"] == ORDERED]
+    most = ordered["loads"].max()
+    best = ordered[ordered["loads"] == most].sort_values(MEASURED).iloc[-1]
+    marked = len(uneven(bare))
+    words = (
+        f" In {marked} of the bars ({UNEVEN}) some SMs took longer than others for the same work, "
+        "when it was timed or when it was counted; a launch ends with its slowest."
+    )
+    return (
+        "The same outer products, the same number of instructions, another order: with "
+        f"{widest} sums a thread does {style.rate(1e3 * rows.min())} {rows.idxmin()} and "
+        f"{style.rate(1e3 * rows.max())} {_with(rows.idxmax())}. With {most} loads for each "
+        f"{tile} outer product the fastest order reaches {style.rate(1e3 * best[MEASURED])}; "
+        f"their issue slots alone would leave {style.rate(1e3 * best[SLOTS])}."
+        + (words if marked else "")
+    )
+
+
+def _with(order: str) -> str:
+    return order if order == ORDERS[0] else f"with {order}"
+
+
+# ---- issue slots ---------------------------------------------------------------------------------
+
+MULTIPLY_ADD, WAITS, REST = "FFMA", "waits", "control and other"
+SHARE_PREDICTED, SHARE_MEASURED = "predicted, % of roof", "measured, % of roof"
+TRIPS = (
+    "kernel", "issue slots", MULTIPLY_ADD, SHARED_LOAD, COPY, ADDRESS, CONTROL, OTHER, WAITS,
+    SHARE_PREDICTED, SHARE_MEASURED, "gpu", "recorded",
+)  # fmt: skip
+PARTS = {  # what a bar is made of, from the left: its name in the key, its look
+    MULTIPLY_ADD: ("multiply-adds", swatch(style.BLUE)),
+    SHARED_LOAD: ("shared loads", swatch(style.GREEN, hatch="///")),
+    COPY: ("copies", swatch(style.ORANGE, hatch="...")),
+    ADDRESS: ("addresses", swatch(style.PURPLE, hatch="\\\\\\")),
+    REST: (REST, swatch(style.SKY, hatch="xxx")),
+    WAITS: ("waits for register banks", swatch(style.VERMILION, hatch="---")),
+}
+MARKS = {
+    SHARE_PREDICTED: {**PREDICTED_LOOK, "markersize": 7},
+    SHARE_MEASURED: {**PREDICTED_LOOK, "marker": "D", "markersize": 7},
+}
+
+
+@styled
+def issue_slots(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
+    """The cycles of one trip through each kernel's inner loop, by what the scheduler does in them.
+
+    table: as gl.issue_slots() gives. A bar is a trip, a cycle for every issue slot and every wait.
+    Two markers show shares of the arithmetic roof: where multiply-adds end, and the measured one.
+
+    Raises TypeError and ValueError for anything else.
+    """
+    style.require_table(table, TRIPS, "issue_slots")
+    style.require_positive(table, ("issue slots", *MARKS), "issue_slots")
+    both = zip(table["issue slots"], table[WAITS], strict=True)
+    labels = ["slots + waits", *(f"{slots:,} + {lost:,}" for slots, lost in both)]
+    right = WIDTH - MARGIN - style.widest(labels) - 0.15
+    key = [*PARTS.values()]
+    key += [(f"{name.split(',')[0]} share of the roof", look) for name, look in MARKS.items()]
+    title = "One trip through the inner loop, cycle by cycle"
+    caption, source = caption or _of_slots(table), style.provenance(table)
+    fig = page(title, 0.2 + 0.46 * len(table) + 0.6, caption, source, key=key)
+    top, names = fig.top + 0.2, list(table["kernel"])
+    ax = rows_of(fig, names, top, 0.46, right=right, gid="issue slots", xlim=(0, 100))
+    ax.set_xlabel("share of the cycles, and of the roof, %")
+    at_edge(ax, -0.75, labels[0])
+    for at, (_, row) in enumerate(table.iterrows()):
+        parts = _parts(row)
+        start = 0.0
+        for name, (_, look) in PARTS.items():
+            end = start + 100 * parts[name] / sum(parts.values())
+            bar(ax, at, start, end, share=0.57, gid=f"{name} {row['kernel']}", **look)
+            start = end
+        for name, look in MARKS.items():
+            y = at + (0.11 if name == SHARE_PREDICTED else 0.5)
+            ax.plot(row[name], y, zorder=3, clip_on=False, gid=f"{name} {row['kernel']}", **look)
+        at_edge(ax, at, labels[at + 1])
+    return fig
+
+
+def _parts(row: pandas.Series) -> dict[str, int]:
+    """Cycles of a trip, by the names of PARTS."""
+    known = {name: row[name] for name in PARTS if name != REST}
+    return {name: known.get(name, row[CONTROL] + row[OTHER]) for name in PARTS}
+
+
+def _of_slots(table: pandas.DataFrame) -> str:
+    """Which kernel gives multiply-adds most, which comes nearest to that, and which exceed it."""
+    rows = table.set_index("kernel")
+    best = rows[SHARE_PREDICTED].idxmax()
+    reached = rows[SHARE_MEASURED] / rows[SHARE_PREDICTED]
+    nearest, most = reached.idxmax(), percent(100 * reached.max())
+    words = (
+        f"Cycles of one trip through the inner loop, as the compiled code has them: {best} gives "
+        f"multiply-adds {percent(rows[SHARE_PREDICTED][best])} of them, the largest share. The "
+        f"measured speed of {nearest} comes nearest to its prediction, with {most} of it."
+    )
+    if over := list(reached.index[reached > 1]):
+        words += f" Faster than predicted: {style.listed(over)}."
+    return words
+
+
+# ---- the ring ------------------------------------------------------------------------------------
+
+# Of a column; those of mbarriers are narrow.
+WIDTHS = {rings.READS: 3.0, rings.COPIES: 1.2, rings.STORES: 1.2}
+NARROW = 0.6
+MOST = 70.0  # columns' widths in all: more would be too narrow for a number
+ROW, GAP = 0.42, 0.2  # inches: a place of the ring, the room below it
+RING_LEFT = 0.78
+NO_TILE = style.INK  # in the key, which is of all tiles
+MBARRIERS = {  # what a warp does at one: how it looks
+    rings.LEAVES_FULL: {"color": style.BLACK, "marker": "^", "markersize": 5.5, "linestyle": ""},
+    rings.ARRIVES_EMPTY: {"color": style.BLACK, "marker": "v", "markersize": 5.5, "linestyle": ""},
+    rings.AWAITS_FULL: {"color": style.BLACK, "linewidth": 2.0, "linestyle": "-"},
+    rings.AWAITS_EMPTY: {"color": style.BLACK, "linewidth": 2.0, "linestyle": ":"},
+}
+ON_ITS_WAY = {"linewidth": 2.0, "linestyle": (0, (2, 1))}
+
+
+@styled
+def ring(found: Ring, caption: str | None = None) -> Picture:
+    """The places of a ring of tiles, one below the other, as one warp fills and reads them.
+
+    found: as analysis.traced.ring.of(trace) gives. Left to right is the order in which the warp
+    does it, not time; a cell has the number of its tile. Of a batch, a colour is a product, tiles
+    are counted in each, and a row below shows when C is stored. Raises TypeError for anything else,
+    and ValueError for more than fits.
+    """
+    if not isinstance(found, Ring):
+        raise TypeError(f"ring takes what analysis.traced.ring.of(trace) gives, not {found!r}.")
+    starts, end = _columns(found.events)
+    if end > MOST:
+        tiles = 1 + max(event.tile for event in found.events)
+        raise ValueError(
+            f"ring: {plural(tiles, 'tile')} do not fit; trace a product with a smaller K."
+        )
+    rows = found.places + (found.trace.batch > 1)  # the last one for C
+    height = rows * (ROW + GAP)
+    title = f"The ring of {found.trace.kernel_name}, in the order of execution of one warp"
+    fig = page(title, 0.05 + height + 0.1, caption or _of_ring(found), key=_key(found))
+    top = fig.top + 0.05
+    size = (WIDTH - MARGIN - RING_LEFT, height)
+    ax = bare(fig.add_axes_at(RING_LEFT, top, *size, gid="ring"), end, height)
+    ax.set_xlim(-0.1, end + 0.1)
+    for row in range(rows):
+        y = row * (ROW + GAP)
+        box(ax, 0, y, end, ROW, facecolor="none", edgecolor=style.GRID, zorder=0)
+        name = f"place {row}" if row < found.places else "C"
+        fig.text_at(MARGIN, top + y + ROW / 2, name, size=NORMAL, va="center")
+    for event, x in zip(found.events, starts, strict=True):
+        _draw(ax, found, event, x)
+        if event.kind == rings.COPIES:
+            _draw_flight(ax, found, starts, event, x)
+    return fig
+
+
+def _key(found: Ring) -> list[Entry]:
+    key = [
+        ("starts its copies of a tile", _look(rings.COPIES, NO_TILE)),
+        ("they are on their way", {"color": NO_TILE, **ON_ITS_WAY}),
+        ("reads the tile, and multiplies", _look(rings.READS, NO_TILE)),
+        ("leaves its arrival at full with the copies", MBARRIERS[rings.LEAVES_FULL]),
+        ("waits until full", MBARRIERS[rings.AWAITS_FULL]),
+        ("has read: arrives at empty", MBARRIERS[rings.ARRIVES_EMPTY]),
+        ("waits until empty", MBARRIERS[rings.AWAITS_EMPTY]),
+    ]
+    if found.trace.batch == 1:
+        return [*key, ("neighbouring tiles have different colours", None)]
+    key.append(("stores its part of C", _look(rings.STORES, NO_TILE)))
+    return key + [(f"product {at}", _look("", colour)) for at, colour in _colours(found).items()]
+
+
+def _columns(events: tuple[Event, ...]) -> tuple[list[float], float]:
+    """Where the column of each event begins, and where the last one ends."""
+    starts, x = [], 0.0
+    for event in events:
+        starts.append(x)
+        x += WIDTHS.get(event.kind, NARROW)
+    return starts, x
+
+
+def _top(found: Ring, event: Event) -> float:
+    return (found.places if event.kind == rings.STORES else event.place) * (ROW + GAP)
+
+
+def _colours(found: Ring) -> dict[int, str]:
+    """Of each product of the batch that the block computes, in its order."""
+    products = dict.fromkeys(found.product(event.tile)[0] for event in found.events)
+    return dict(zip(products, cycle(TILE_COLOURS), strict=False))
+
+
+def _colour(found: Ring, tile: int) -> str:
+    if found.trace.batch > 1:
+        return _colours(found)[found.product(tile)[0]]
+    return TILE_COLOURS[tile % len(TILE_COLOURS)]
+
+
+def _look(kind: str, colour: str) -> dict:
+    return swatch(colour, 0.12, hatch="////") if kind == rings.COPIES else swatch(colour, 0.5)
+
+
+def _draw(ax: Axes, found: Ring, event: Event, x: float) -> None:
+    gid = f"{event.kind} {event.tile}"
+    top, middle = _top(found, event), x + NARROW / 2
+    if event.kind in WIDTHS:
+        _, number = found.product(event.tile)
+        words = "" if event.kind == rings.STORES else str(number)
+        text = {"size": NORMAL, "zorder": 4, "bbox": plate()}
+        look = _look(event.kind, _colour(found, event.tile))
+        box(ax, x, top, WIDTHS[event.kind], ROW, words, text, gid=gid, **look)
+        return
+    look = {"gid": gid, "zorder": 3, **MBARRIERS[event.kind]}
+    if "marker" in look:
+        ax.plot(middle, top + ROW / 2, **look)
+    else:
+        ax.plot([middle] * 2, [top - 0.05, top + ROW + 0.05], **look)
+
+
+def _draw_flight(ax: Axes, found: Ring, starts: list[float], event: Event, x: float) -> None:
+    """From the copies of a tile to the wait after which it is read."""
+    for other, at in zip(found.events, starts, strict=True):
+        if (other.kind, other.tile) == (rings.AWAITS_FULL, event.tile):
+            y = _top(found, event) + ROW / 2
+            ends = [x + WIDTHS[event.kind] + NARROW, at + NARROW / 2]
+            look = {"color": _colour(found, event.tile), "zorder": 2, **ON_ITS_WAY}
+            ax.plot(ends, [y, y], gid=f"way {event.tile}", **look)
+            return
+
+
+def _of_ring(found: Ring) -> str:
+    trace = found.trace
+    who = "all" if found.alike == found.warps else str(found.alike)
+    shape = style.shape_label(trace.m, trace.n, trace.k)
+    where, what = shape, "a tile"
+    if trace.batch > 1:
+        where, what = f"a batch of {trace.batch}, {shape}", "a tile in its product,"
+    return (
+        f"What warp {found.warp} of block {found.block} does with the "
+        f"{plural(found.places, 'place')} of the ring at {where}, from the trace: an order, not "
+        f"times. A number is that of {what} of {trace.settings['BK']} steps along K; a column is a "
+        "run of instructions of one kind. "
+        f"Of the {found.elements:,} elements of a tile this warp copies "
+        f"{found.copied:,} and reads {found.read:,}. Of the block's {plural(found.warps, 'warp')} "
+        f"{who} do the same in this order, each at its own time."
+    )

@@ -1,0 +1,226 @@
+"""Figures of this lesson: which SM computes what, and ways to join parts of K."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil, sqrt
+
+import pandas
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from gemmlab.ladder import read_settings
+from gemmlab.ladder.joins import ALONE, JOINS
+from gemmlab.lessons.split_k.work import Part, Work
+from gemmlab.plots import style
+from gemmlab.plots.cells import bare, box
+from gemmlab.plots.page import Picture, page, styled
+from gemmlab.plots.rows import bar, line_of_cublas, rows_of, stripes
+from gemmlab.plots.style import MARGIN, NORMAL, SMALL, TILE_COLOURS, WIDTH, percent, plural
+
+SHARES = (0.45, 0.22)  # of a colour, for the first tiles and for the next ones
+ROW = 0.27  # inches, of an SM
+MAP = 1.25  # inches, the longer side of C
+TITLE, GAP = 0.26, 0.3
+OF_A_PRODUCT = (
+    "left: the tiles of C; right: a box is a part of one of them, with its tile and its steps "
+    "along K"
+)
+OF_A_BATCH = (
+    "left: C of each product of the batch; right: a box is a tile of one of them, all its steps"
+)
+
+
+@styled
+def waves(*works: tuple[str, Work], caption: str | None = None) -> Picture:
+    """What each SM computes, one panel for each way to spread a product, all on one scale.
+
+    works: (name, work(kernel, m, n, k, sm_count, batch)) each. Steps count as equally long, and one
+    block has an SM at a time. Of a batch, a colour is a product. Raises ValueError without one.
+    """
+    if not works:
+        raise ValueError("waves takes one (name, work) or more, see gemmlab.lessons.split_k.work")
+    longest = max(work.length for _, work in works)
+    left, right = MARGIN + MAP + 0.75, WIDTH - MARGIN - 0.1
+    heights = [max(work.sm_count * ROW, _map(work)[0] * _side(work)) for _, work in works]
+    words = OF_A_BATCH if max(work.batch for _, work in works) > 1 else OF_A_PRODUCT
+    title, body = "Which SM computes what", sum(heights) + len(works) * (TITLE + GAP) + 0.12
+    fig = page(title, body, caption or _of_waves(works), key=[(words, None)])
+    top = fig.top
+    for (name, work), height in zip(works, heights, strict=True):
+        steps = style.plural(work.length, "step")
+        words = f"{name}: {steps}, SMs busy in {100 * work.busy:.0f} % of it"
+        fig.text_at(MARGIN, top, words, size=NORMAL, weight="bold")
+        top += TITLE
+        _draw_tiles(fig, work, top)
+        ax = rows_of(
+            fig, [f"SM {sm}" for sm in range(work.sm_count)], top, ROW, left=left, right=right,
+            size=SMALL, gid=f"waves {name}", xlim=(0, longest),
+        )  # fmt: skip
+        _draw_time(ax, work, (right - left) / longest)
+        top += height + GAP
+    ax.set_xlabel("steps along K, one after the other", size=SMALL)
+    ax.tick_params(labelbottom=True)
+    return fig
+
+
+def _number(part: Part, work: Work) -> int:
+    """Of the product, or where there is only one, of the tile of C."""
+    return part.product if work.batch > 1 else part.tile[0] * work.tiles[1] + part.tile[1]
+
+
+def _colour(number: int) -> tuple[float, float, float]:
+    share = SHARES[number // len(TILE_COLOURS) % len(SHARES)]
+    return style.tint(TILE_COLOURS[number % len(TILE_COLOURS)], share)
+
+
+def _map(work: Work) -> tuple[int, int]:
+    """Rows and columns of the tiles of C, or of a batch's products."""
+    if work.batch == 1:
+        return work.tiles
+    across = ceil(sqrt(work.batch))
+    return ceil(work.batch / across), across
+
+
+def _side(work: Work) -> float:
+    """Of one of them, in inches."""
+    return MAP / max(_map(work))
+
+
+def _draw_tiles(fig: Picture, work: Work, top: float) -> None:
+    """The tiles of C; of a batch, its products in rows."""
+    (down, across), side = _map(work), _side(work)
+    ax = fig.add_axes_at(MARGIN + 0.1, top, across * side, down * side, gid="tiles of C")
+    bare(ax, across, down)
+    for at in range(work.batch if work.batch > 1 else across * down):
+        row, column = divmod(at, across)
+        look = {"facecolor": _colour(at), "linewidth": 1}
+        box(ax, column, row, 1, 1, str(at) if side >= 0.2 else "", {"va": "center"}, **look)
+
+
+def _draw_time(ax: Axes, work: Work, inches: float) -> None:
+    """`inches`: of a step."""
+    for part in work.parts:
+        steps, gid = part.end - part.first, f"part {part.product} {part.block} {part.tile}"
+        room = steps * inches - 0.06
+        fitting = (words for words in _words(part, work) if style.text_width(words, SMALL) <= room)
+        look = {"facecolor": _colour(_number(part, work)), "edgecolor": "white", "linewidth": 1.2}
+        end = part.start + steps
+        bar(ax, part.sm, part.start, end, next(fitting, ""), share=0.88, gid=gid, **look)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.tick_params(labelbottom=False)
+    ax.spines["left"].set_visible(False)
+    ax.grid(visible=False)
+
+
+def _words(part: Part, work: Work) -> tuple[str, ...]:
+    at = _number(part, work)
+    if work.batch > 1:
+        tile = "" if work.tiles == (1, 1) else f", tile {part.tile[0]}, {part.tile[1]}"
+        return f"product {at}{tile}", f"product {at}", str(at)
+    steps = str(part.first) if part.end == part.first + 1 else f"{part.first}–{part.end - 1}"
+    return f"tile {at}, {steps}", f"{at}: {steps}", str(at)
+
+
+def _of_waves(works: Sequence[tuple[str, Work]]) -> str:
+    _, first = works[0]
+    m, n, k = first.shape
+    shares = style.listed([f"{name} {100 * work.busy:.0f} %" for name, work in works])
+    what = f"{first.batch} products" if first.batch > 1 else "A product"
+    return (
+        f"{what} of {m}×{n}×{k} on a GPU with {style.plural(first.sm_count, 'SM')}, as the "
+        "addresses tell that the blocks load from. A block goes to the SM that is free first, and "
+        "all steps count as equally long: these are no times. Of the SMs' time until the last one "
+        f"is done, they have work in: {shares}."
+    )
+
+
+# ---- ways to join --------------------------------------------------------------------------------
+
+COLUMNS = ("m", "n", "k", "join", "settings", "pct_cublas", "gpu", "recorded")
+LOOKS = {
+    join: {"color": colour, "marker": marker, "markersize": size, "linestyle": "",
+           "markeredgewidth": 2 if marker == "|" else 0.6,
+           "markeredgecolor": colour if marker == "|" else style.GROUND}
+    for join, (colour, marker, size) in zip(
+        JOINS,
+        (
+            (style.BLACK, "|", 7), (style.SKY, "s", 5.5), (style.PURPLE, "^", 6),
+            (style.INK, "o", 5.5), (style.ORANGE, "v", 6), (style.FAINT, "D", 5),
+            (style.PURPLE, "P", 7),
+        ),
+        strict=True,
+    )
+}  # fmt: skip
+"""How each way looks; no colour is a matrix's."""
+JOIN_ROW = 0.54  # inches
+LANE = 0.125  # of a row: how far one way stands below the other
+
+
+@styled
+def joins(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
+    """The share of cuBLAS of every way to join parts, shape by shape, a lane for each way.
+
+    table: as records.experiments.joins.joins() gives, its shapes in their order there. Raises
+    TypeError and ValueError for anything else.
+    """
+    style.require_table(table, COLUMNS, "joins")
+    style.require_positive(table.rename(columns={"join": "kernel"}), ("pct_cublas",), "joins")
+    shapes = [own for _, own in table.groupby(["m", "n", "k"], sort=False)]
+    key = [
+        ("one block for each tile" if join == JOINS[ALONE] else join, look)
+        for join, look in LOOKS.items()
+        if join in set(table["join"])
+    ]
+    caption, source = caption or _of_joins(table), style.provenance(table)
+    title = "Ways to join the parts, beside cuBLAS"
+    fig = page(title, JOIN_ROW * len(shapes) + 0.5, caption, source, key=key)
+    most = max(100.0, table["pct_cublas"].max()) * 1.04
+    ax = rows_of(
+        fig, [_name(own) for own in shapes], fig.top, JOIN_ROW, right=WIDTH - MARGIN - 0.15,
+        size=SMALL, gid="shares of joins", xlim=(0, most),
+        xlabel="share of cuBLAS, %; dashed: cuBLAS",
+    )  # fmt: skip
+    stripes(ax, len(shapes))
+    for at, own in enumerate(shapes):
+        shares = own.set_index("join")["pct_cublas"]
+        for lane, join in enumerate(JOINS):
+            if join in shares:
+                y = at + 0.5 + LANE * (lane - len(JOINS) // 2)
+                look = {"zorder": 2, "clip_on": False, "gid": f"{join} {at}", **LOOKS[join]}
+                ax.plot(shares[join], y, **look)
+    line_of_cublas(ax, linewidth=1.2, zorder=1)
+    ax.spines["left"].set_visible(False)
+    return fig
+
+
+def _name(own: pandas.DataFrame) -> str:
+    """Of a shape: its sizes, and the tile and the parts of those ways that cut K."""
+    m, n, k = own.iloc[0][["m", "n", "k"]]
+    settings = [read_settings(text) for text in own["settings"]]
+    parts = max(chosen["SPLIT"] for chosen in settings)
+    tile = f"tiles {settings[0]['BM']}×{settings[0]['BN']}"
+    return f"{m}×{n}×{k}\n{tile}, {plural(parts, 'part')}"
+
+
+def _of_joins(table: pandas.DataFrame) -> str:
+    """Where cutting K gains most over one block for each tile, and where it gains least."""
+    gains = []
+    for (m, n, k), own in table.groupby(["m", "n", "k"], sort=False):
+        shares = own.set_index("join")["pct_cublas"]
+        if JOINS[ALONE] in shares and len(shares) > 1:
+            others = shares.drop(JOINS[ALONE])
+            gain = others.max() / shares[JOINS[ALONE]]
+            gains.append(
+                (gain, f"{m}×{n}×{k}", others.idxmax(), shares[JOINS[ALONE]], others.max())
+            )
+    if not gains:
+        _, row = next(table.iterrows())
+        return f"{row['join']}: {percent(row['pct_cublas'])} of cuBLAS at its first shape."
+    (most, shape, join, alone, cut), least = max(gains), min(gains)
+    return (
+        f"The same tile, with K cut and without. At {shape} one block for each tile reaches "
+        f"{percent(alone)} of cuBLAS, and the fastest way to join, {join}, {percent(cut)}: "
+        f"{style.digits(most)} times as much. The least gain is at {least[1]}: "
+        f"{style.digits(least[0])} times."
+    )

@@ -1,0 +1,217 @@
+"""The 32 banks of shared memory: which lanes of a warp meet in one, and who waits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from gemmlab.plots import style
+from gemmlab.plots.cells import bare, box, number_above, plate
+from gemmlab.plots.maps import lanes_in_words
+from gemmlab.plots.page import Picture, page, styled, swatch
+from gemmlab.plots.style import MARGIN, NORMAL, SMALL, WIDTH, plural
+from ptxsim import WarpAccess
+from ptxsim.architectures import WARP
+from ptxsim.metrics import (
+    BANK_BYTES,
+    BANKS,
+    MATRIX_METRICS,
+    METRICS,
+    Counter,
+    in_pairs,
+    wavefronts,
+)
+
+COUNTED = METRICS | MATRIX_METRICS
+ROW = 0.215  # inches, of one wavefront
+HEAD = 0.5  # of one access: its name, and the numbers of the banks
+GROUP_GAP = 0.12  # of a row, between lanes that go apart
+GAP = 0.16
+LEFT = MARGIN + 0.95  # room for the lanes that go together
+GOES = swatch(style.SKY, 0.65, edgecolor=style.BLUE)
+WAITS = {
+    "facecolor": style.tint(style.ORANGE, 0.45), "edgecolor": style.VERMILION, "hatch": "////",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Group:
+    """Lanes whose words the banks deliver together, in one wavefront or in several.
+
+    `stacks`: for each place that one lane's bytes take (a bank, or 2 or 4 banks), the lanes of
+    each different address there. They wait for each other: the n-th goes with wavefront n.
+    """
+
+    lanes: tuple[int, ...]
+    stacks: dict[int, list[list[int]]]
+    wavefronts: int
+
+
+@dataclass(frozen=True)
+class Banks:
+    """One access of one warp to shared memory, as the simulator counts it."""
+
+    access: WarpAccess
+    groups: list[Group]
+    wavefronts: int
+    conflicts: int
+
+    @classmethod
+    def of(cls, access: WarpAccess) -> Banks:
+        """Raises ValueError for an access that is not to shared memory, or moves nothing."""
+        if (access.space, access.operation) not in COUNTED or access.space != "shared":
+            raise ValueError(
+                f"bank_map takes loads and stores of shared memory, not a {access.operation} of "
+                f"{access.array}."
+            )
+        if not access.active.any():
+            raise ValueError(f"bank_map: no lane is active in this {access.operation}.")
+        rows = access.addresses[None], access.active[None]
+        counter = Counter()
+        key = access.line, access.space, access.operation, access.array
+        counter.add(key, *rows, access.size, np.ones(1, int))
+        _, *metrics = COUNTED["shared", access.operation]
+        units, conflicts = (counter.totals()[metric] for metric in metrics)
+        groups = [_group(access, lanes) for lanes in _together(access)]
+        return cls(access, groups, units, conflicts)
+
+    @property
+    def cost(self) -> str:
+        return f"{plural(self.wavefronts, 'wavefront')}, {plural(self.conflicts, 'conflict')}"
+
+    @property
+    def height(self) -> float:
+        """In rows."""
+        return sum(group.wavefronts for group in self.groups) + GROUP_GAP * (len(self.groups) - 1)
+
+
+def _together(access: WarpAccess) -> list[tuple[int, ...]]:
+    """The lanes of each part of the warp that goes by itself: quarters of it for 16 bytes."""
+    parts = max(1, access.size // BANK_BYTES)
+    lanes = np.arange(WARP).reshape(parts, -1)
+    if parts == 1 or access.operation != "load":
+        groups = [tuple(part.tolist()) for part in lanes]
+    else:
+        paired = in_pairs(access.addresses[None], access.active[None], parts // 2)[0]
+        groups = []
+        for pair, goes_together in zip(lanes.reshape(parts // 2, 2, -1), paired, strict=True):
+            halves = [pair.ravel()] if goes_together else list(pair)
+            groups += [tuple(half.tolist()) for half in halves]
+    return [group for group in groups if access.active[list(group)].any()]
+
+
+def _group(access: WarpAccess, lanes: tuple[int, ...]) -> Group:
+    width = max(BANK_BYTES, access.size)
+    places = BANKS * BANK_BYTES // width
+    units: dict[int, list[int]] = {}
+    for lane in lanes:
+        if access.active[lane]:
+            units.setdefault(int(access.addresses[lane]) // width, []).append(lane)
+    stacks: dict[int, list[list[int]]] = {}
+    for unit, who in units.items():
+        stacks.setdefault(unit % places, []).append(who)
+    mine = np.zeros(WARP, bool)
+    mine[list(lanes)] = access.active[list(lanes)]
+    passes = int(wavefronts(access.addresses[None], mine[None], access.size, 1)[0, 0])
+    return Group(lanes, stacks, passes)
+
+
+@styled
+def bank_map(accesses: Mapping[str, WarpAccess], *, caption: str | None = None) -> Picture:
+    """Which lanes of one warp touch which banks of shared memory, for each named access.
+
+    The 32 banks lie along x. Lanes that the hardware serves together are one group of rows: the
+    whole warp, or halves or quarters of it where a lane moves 8 or 16 bytes. What lies above each
+    other in a bank are different words: each row is one wavefront. Each box carries the lanes that
+    it serves, or how many where their numbers do not fit.
+
+    accesses: loads or stores, as trace.run.accesses(block, warp) has them. Raises ValueError for
+    none, and for other accesses than loads and stores of shared memory.
+    """
+    if not accesses:
+        raise ValueError("bank_map takes one access or more, by name.")
+    banks = {name: Banks.of(access) for name, access in accesses.items()}
+    key = [("no bank conflict", GOES)]
+    groups = [group for access in banks.values() for group in access.groups]
+    if any(len(stack) > 1 for group in groups for stack in group.stacks.values()):
+        key.append(("a bank conflict: waits for the row above", WAITS))
+    height = 0.3 + sum(HEAD + ROW * access.height + GAP for access in banks.values())
+    title = "One access of one warp, over the banks"
+    fig = page(title, height, caption or _caption(banks), key=key)
+    top = fig.top + 0.08
+    for name, found in banks.items():
+        access = found.access
+        words = (
+            f"{access.operation} of {access.size} bytes a lane, line {access.line}: {found.cost}"
+        )
+        fig.text_at(MARGIN, top, name, size=NORMAL, weight="bold")
+        fig.text_at(WIDTH - MARGIN, top, words, size=NORMAL, ha="right")
+        size = (WIDTH - MARGIN - LEFT, ROW * found.height)
+        ax = fig.add_axes_at(LEFT, top + HEAD - 0.1, *size, gid=f"banks {name}")
+        _draw(ax, found)
+        top += HEAD + size[1] + GAP
+    words = "Each row is one wavefront; the numbers are lanes"
+    if any(text.get_text().startswith("×") for ax in fig.axes for text in ax.texts):
+        words += ", ×n is n lanes at one word"
+    fig.text_at(MARGIN, top + 0.02, f"{words}.", size=SMALL)
+    return fig
+
+
+def _draw(ax: Axes, banks: Banks) -> None:
+    across = max(1, banks.access.size // BANK_BYTES)  # banks that one lane's bytes take
+    room = (WIDTH - MARGIN - LEFT) / BANKS * across - 0.06
+    bare(ax, BANKS, banks.height)
+    top, ticks, names = 0.0, [], []
+    for group in banks.groups:
+        bottom = top + group.wavefronts
+        box(ax, 0, top, BANKS, group.wavefronts, facecolor="white", zorder=0)
+        look = {"zorder": 0.5, "clip_on": False}
+        ax.hlines([top, bottom], 0, BANKS, color=style.FAINT, linewidth=0.8, **look)
+        ax.vlines(range(BANKS + 1), top, bottom, color=style.GRID, linewidth=0.5, **look)
+        for place, stack in group.stacks.items():
+            for level, lanes in enumerate(stack):
+                look = {**(WAITS if level else GOES), "gid": f"lanes {' '.join(map(str, lanes))}"}
+                text = {"bbox": plate(0.5, 1) if level else None}
+                words, x = _label(lanes, room), place * across + 0.06
+                box(ax, x, top + level + 0.08, across - 0.12, 0.84, words, text, zorder=1, **look)
+        ticks.append(top + group.wavefronts / 2)
+        names.append(lanes_in_words(group.lanes))
+        top = bottom + GROUP_GAP
+    ax.set_yticks(ticks, names)
+    marks = [*range(0, BANKS, 4), BANKS - 1]
+    ax.set_xticks([bank + 0.5 for bank in marks], [str(bank) for bank in marks])
+    number_above(ax)
+
+
+def _label(lanes: list[int], room: float) -> str:
+    """The lanes' numbers where they fit; else how many."""
+    words = ", ".join(map(str, lanes))
+    if len(lanes) > 2 and lanes == list(range(lanes[0], lanes[-1] + 1)):
+        words = f"{lanes[0]}–{lanes[-1]}"
+    return words if style.text_width(words, SMALL) <= room else f"×{len(lanes)}"
+
+
+def _caption(banks: Mapping[str, Banks]) -> str:
+    parts = []
+    for name, found in banks.items():
+        parts.append(f"“{name}” takes {found.cost.replace(', ', ' and ')}")
+    parts_of = {WARP * BANK_BYTES // max(BANK_BYTES, one.access.size) for one in banks.values()}
+    how = "".join(
+        f" Where a lane moves {WARP * BANK_BYTES // lanes} bytes, {lanes} lanes go at a time."
+        for lanes in sorted(parts_of)
+        if lanes < WARP
+    )
+    merged = any(
+        len(group.lanes) * one.access.size > BANKS * BANK_BYTES
+        for one in banks.values()
+        for group in one.groups
+    )
+    if merged:
+        how += " Twice as many go where each reads the same as the next, or the next but one."
+    return (
+        f"The 32 banks, and the lanes that meet in them: {style.listed(parts)}. Different words in "
+        f"one bank lie above each other, and each row is one wavefront.{how}"
+    )

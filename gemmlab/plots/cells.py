@@ -1,0 +1,140 @@
+"""What pictures of matrices and of memory share: boxes, cells, and checks of traces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+
+from gemmlab.plots import style
+from gemmlab.plots.style import SMALL
+
+SECTOR_BYTES = 32
+CUT = (0, (1, 2))  # the line style where a piece ends and its matrix goes on
+
+
+def require_trace(trace: Any, who: str) -> None:
+    if not callable(getattr(trace, "warp_access", None)):
+        raise TypeError(f"{who} takes a trace, as kernel.trace(m, n, k) gives, not {trace!r}.")
+
+
+def require_access(access: Any, who: str) -> None:
+    fields = ("array", "op", "shape", "lanes", "elements", "addresses", "width", "sectors")
+    missing = [name for name in fields if not hasattr(access, name)]
+    if missing:
+        raise TypeError(
+            f"{who} takes accesses, as trace.warp_access(...) gives, not {access!r} "
+            f"(which has no {missing[0]})."
+        )
+    if len(access.lanes) == 0:
+        raise ValueError(f"{who}: no lane is active in this {access.op} of {access.array}.")
+    if len(access.elements) != len(access.lanes) or len(access.addresses) != len(access.lanes):
+        raise ValueError(
+            f"{who}: the {access.op} of {access.array} has {len(access.lanes)} lanes, "
+            f"{len(access.elements)} entries of elements and {len(access.addresses)} addresses."
+        )
+
+
+# ---- boxes ---------------------------------------------------------------------------------------
+
+
+def box(
+    ax: Axes, x: float, y: float, width: float, height: float, words: str = "",
+    text: Mapping[str, Any] | None = None, **look: Any,
+) -> None:  # fmt: skip
+    """A rectangle from its upper left corner, white around it, with words in its middle.
+
+    text: how the words look; look: how the rectangle does.
+    """
+    look = {"edgecolor": "white", "linewidth": 0.8, **look}
+    ax.add_patch(Rectangle((x, y), width, height, **look))
+    if words:
+        write(ax, x + width / 2, y + height / 2, words, **(text or {}))
+
+
+def write(ax: Axes, x: float, y: float, words: str, **look: Any) -> None:
+    """Small text with its middle at a place of the axes."""
+    ax.text(x, y, words, **{"size": SMALL, "ha": "center", "va": "center_baseline", **look})
+
+
+def plate(pad: float = 1.0, alpha: float = 0.85) -> dict[str, Any]:
+    """What lies behind words that stand on lines or hatches, as `bbox`."""
+    return {"facecolor": "white", "edgecolor": "none", "pad": pad, "alpha": alpha}
+
+
+def bare(ax: Axes, columns: float, rows: float) -> Axes:
+    """The axes for so many cells from the upper left corner on, without ticks and frame."""
+    ax.set(xlim=(0, columns), ylim=(rows, 0), xticks=[], yticks=[])
+    ax.spines[:].set_visible(False)
+    return ax
+
+
+def number_above(ax: Axes, **pads: float) -> None:
+    """Numbers above the axes instead of below them, and no ticks."""
+    look = {"length": 0, "pad": 2, "top": False, "labeltop": True, "bottom": False}
+    ax.tick_params(**{**look, "labelbottom": False, **pads})
+
+
+# ---- cells of a matrix ---------------------------------------------------------------------------
+
+
+def draw_grid(
+    ax: Axes, rows: range, columns: range, shape: tuple, width: float, height: float
+) -> None:
+    """The cells of a piece of a matrix, its true edges solid and cut edges dotted, and indices."""
+    down, across = len(rows), len(columns)
+    ax.add_patch(Rectangle((0, 0), across, down, facecolor="white", zorder=0))
+    ax.hlines(range(1, down), 0, across, color=style.GRID, linewidth=0.5, zorder=0.5)
+    ax.vlines(range(1, across), 0, down, color=style.GRID, linewidth=0.5, zorder=0.5)
+    edges = (
+        ((0, 0), (0, down), columns[0] == 0),
+        ((across, across), (0, down), columns[-1] == shape[1] - 1),
+        ((0, across), (0, 0), rows[0] == 0),
+        ((0, across), (down, down), rows[-1] == shape[0] - 1),
+    )
+    for x, y, is_edge in edges:
+        look = {"linestyle": "-" if is_edge else CUT}
+        ax.plot(x, y, color=style.INK, linewidth=1.0, clip_on=False, zorder=3, **look)
+    row_ticks = _ticks(rows, SMALL * 1.6 / 72 / height)
+    column_ticks = _ticks(columns, (style.text_width(str(columns[-1]), SMALL) + 0.08) / width)
+    ax.set_yticks([row - rows[0] + 0.5 for row in row_ticks], row_ticks)
+    ax.set_xticks([column - columns[0] + 0.5 for column in column_ticks], column_ticks)
+    number_above(ax)
+
+
+def _ticks(indices: range, room: float) -> list[int]:
+    """The first index, and every 1st, 2nd, 4th ... as far apart as a label needs (in cells)."""
+    step = 1
+    while step < room:
+        step *= 2
+    return [indices[0], *(i for i in indices if i % step == 0 and i - indices[0] >= room)]
+
+
+def fill(ax: Axes, cells: np.ndarray, gid: str, *, zorder: float = 1, **look: object) -> None:
+    """The True cells of a bool array as few rectangles."""
+    cells_there = {(int(row), int(column)) for row, column in np.argwhere(cells)}
+    for x, y, across, down in rectangles(cells_there):
+        ax.add_patch(Rectangle((x, y), across, down, gid=gid, zorder=zorder, **look))
+
+
+def rectangles(cells: set[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
+    """Cells (row, column) as few rectangles (x, y, width, height): equal runs of rows, stacked."""
+    done: list[tuple[int, int, int, int]] = []
+    growing: dict[tuple[int, int], int] = {}  # (first column, width): first row
+    rows = {row for row, _ in cells}
+    for row in range(min(rows, default=0), max(rows, default=0) + 2):
+        columns = sorted(column for at, column in cells if at == row)
+        runs, start = set(), 0
+        for at in range(1, len(columns) + 1):
+            if at == len(columns) or columns[at] != columns[at - 1] + 1:
+                runs.add((columns[start], at - start))
+                start = at
+        for run in [run for run in growing if run not in runs]:
+            first = growing.pop(run)
+            done.append((run[0], first, run[1], row - first))
+        for run in runs:
+            growing.setdefault(run, row)
+    return sorted(done)

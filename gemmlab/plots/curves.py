@@ -1,0 +1,99 @@
+"""Charts of curves over sizes, on a logarithmic axis, each curve with its name at its end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import NullLocator
+
+from gemmlab.plots import style
+from gemmlab.plots.style import LINE, NORMAL, SMALL
+
+LEADER = 0.3  # inches, from the end of a curve to its name
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One curve: what stands at its end, its points in the order of x, and how it looks.
+
+    look: what Axes.plot takes.
+    """
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    look: Mapping[str, Any]
+
+
+def draw_curves(
+    ax: Axes, given: Sequence[Curve], *, scale: str = "log", named: bool = True, most: float = 0.0
+) -> None:
+    """The curves over a logarithmic x, with a tick at each x of theirs as far as numbers fit.
+
+    scale: of y; a linear one begins at 0 and goes to the largest value, or to `most` if that is
+    more. named: write the names right of the axes, in the order of the curves' ends.
+    """
+    for curve in given:
+        ax.plot(curve.x, curve.y, **{"markersize": 6, "label": curve.name, **curve.look})
+    values = [value for curve in given for value in curve.y]
+    sizes = sorted({size for curve in given for size in curve.x})
+    ax.set(xscale="log", yscale=scale, xlim=(sizes[0] / 1.25, sizes[-1] * 1.25))
+    if scale == "log":
+        ax.set_ylim(min(values) / 1.4, max(values) * 1.4)
+        style.plain_log_ticks(ax.yaxis)
+    else:
+        ax.set_ylim(0, max(most, *values) * 1.06)
+        ax.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")  # 0.5 too
+    size_ticks(ax, sizes)
+    ax.grid(axis="both")
+    if named:
+        _name(ax, given)
+
+
+def _name(ax: Axes, given: Sequence[Curve]) -> None:
+    """The names right of the axes, each joined to the end of its curve."""
+    width, height = inches_of(ax)
+    to_axes = ax.transData + ax.transAxes.inverted()
+    ends = [(curve.x[-1], curve.y[-1]) for curve in given]
+    wanted = [to_axes.transform(end)[1] * height for end in ends]
+    places = style.spread_out(wanted, NORMAL * LINE / 72, 0, height)
+    for curve, end, y in zip(given, ends, places, strict=True):
+        ax.annotate(
+            curve.name, end, (1 + 0.8 * LEADER / width, y / height),
+            textcoords="axes fraction", va="center", size=NORMAL,
+            arrowprops={"arrowstyle": "-", "color": curve.look["color"], "linewidth": 0.8,
+                        "relpos": (0, 0.5), "shrinkA": 1, "shrinkB": 5},
+            annotation_clip=False,
+        )  # fmt: skip
+
+
+def room_for(names: Iterable[str]) -> float:
+    """The inches that names take at the right of the axes."""
+    return LEADER + style.widest(names)
+
+
+def inches_of(ax: Axes) -> tuple[float, float]:
+    """The width and the height of axes."""
+    across, down = ax.figure.get_size_inches()
+    place = ax.get_position()
+    return place.width * across, place.height * down
+
+
+def size_ticks(ax: Axes, sizes: Sequence[int]) -> None:
+    """A tick for every size, in their order, as far as the numbers fit beside each other."""
+    width, _ = inches_of(ax)
+    low, high = (math.log(value) for value in ax.get_xlim())
+    shown: list[int] = []
+    free_to = math.inf
+    for size in reversed(sizes):
+        at = (math.log(size) - low) / (high - low) * width
+        half = style.text_width(str(size), SMALL) / 2 + 0.04
+        if at + half <= free_to:
+            shown.append(size)
+            free_to = at - half
+    ax.set_xticks(shown, [str(size) for size in shown])
+    ax.xaxis.set_minor_locator(NullLocator())

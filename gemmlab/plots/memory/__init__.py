@@ -1,1 +1,0 @@
-"""Figures of what threads touch: maps, banks, tiles, steps."""

@@ -1,0 +1,210 @@
+"""The page of a figure: its title, its key, and its caption below all that is drawn."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import Any
+
+import matplotlib.style
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
+from PIL import Image
+
+from gemmlab.plots import style
+from gemmlab.plots.style import LARGE, LINE, MARGIN, NORMAL, SMALL
+
+
+class Picture(Figure):
+    """A Figure with a caption below the drawing, placed in inches from its upper left corner.
+
+    It is independent of pyplot: nothing is shown twice, and no backend is needed. As text, in a
+    notebook's output for instance, it is its caption.
+    """
+
+    def __init__(self, width: float, height: float, caption: str, **kwargs: Any) -> None:
+        super().__init__(figsize=(width, height), **kwargs)
+        FigureCanvasAgg(self)
+        self.caption = caption
+        self.top = 0.0  # inches; where page() leaves room to draw
+
+    def add_axes_at(self, left: float, top: float, width: float, height: float, **kwargs: Any):
+        """Axes of that size in inches, from the left and from the top of the figure."""
+        across, down = self.get_size_inches()
+        bounds = (left / across, 1 - (top + height) / down, width / across, height / down)
+        return self.add_axes(bounds, **kwargs)
+
+    def text_at(self, left: float, top: float, words: str, **kwargs: Any):
+        """Text whose upper left corner lies so many inches from the left and from the top."""
+        across, down = self.get_size_inches()
+        return self.text(left / across, 1 - top / down, words, **{"va": "top", **kwargs})
+
+    def png(self, scale: int = 1) -> bytes:
+        """The bytes of a PNG file, the same for the same drawing; 100 · scale pixels an inch."""
+        drawn, small, dpi = io.BytesIO(), io.BytesIO(), 100 * scale
+        with matplotlib.style.context("default"):
+            self.savefig(drawn, format="raw", dpi=dpi, facecolor=self.get_facecolor())
+        pixels = tuple(int(size * dpi) for size in self.get_size_inches())
+        # 256 colours are plenty for flat areas and text, and make the file a third as large. This
+        # method keeps the colours of small areas too.
+        colours = Image.frombuffer("RGBA", pixels, drawn.getvalue()).convert("RGB")
+        colours = colours.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        # More work than this makes it a tenth smaller, and takes four times as long.
+        colours.save(small, format="png", compress_level=7)
+        return small.getvalue()
+
+    def __repr__(self) -> str:
+        return f"Figure: {self.caption}"
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        """For notebooks: twice the pixels, shown at 100 an inch, so that text is sharp."""
+        width, height = (round(100 * size) for size in self.get_size_inches())
+        return self.png(scale=2), {"width": width, "height": height}
+
+
+def styled(draw: Callable[..., Picture]) -> Callable[..., Picture]:
+    """Draw with this style alone, whatever the reader's matplotlib settings are."""
+
+    @wraps(draw)
+    def inner(*args: Any, **kwargs: Any) -> Picture:
+        with matplotlib.style.context(["default", style.RC]):
+            figure = draw(*args, **kwargs)
+            _make_ticks(figure)
+            return figure
+
+    return inner
+
+
+def _make_ticks(figure: Picture) -> None:
+    """Ticks take the style of when they are made, which is when they are first asked for."""
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            if axes.axison and axis.get_visible():
+                axis.get_ticklabels(which="both")
+
+
+TITLE_TOP, KEY_ROW = 0.12, 0.22  # inches
+BOLD = 0.88  # a line of the title may be so much of the page wide, since it is bold
+SIGN, SIGN_GAP, KEY_GAP = 0.2, 0.08, 0.24  # inches: a swatch, from it to its words, to the next
+CLOSE = SIGN + 0.03  # inches, from a sign without words to the next one
+Entry = tuple[str, Mapping[str, Any] | None]
+
+
+def page(
+    title: str, height: float, caption: str, footer: str = "", *, key: Sequence[Entry] = ()
+) -> Picture:
+    """A figure of the width of a page: title, key, `height` inches to draw on, and the caption.
+
+    What is drawn begins at figure.top, in inches from the top. The key stands beside the title if
+    there is room for both, else below it; its entries are as in draw_key. The caption is wrapped
+    to the width; the footer, a line in smaller type, says where numbers come from. Raises
+    ValueError if the caption is empty.
+    """
+    if not caption.strip():
+        raise ValueError("caption is empty; give a sentence, or None for one made from the data.")
+    width = style.WIDTH - 2 * MARGIN
+    beside = style.text_width(title, LARGE, "bold") + 0.4 + _key_width(key) <= width
+    title_lines = style.wrap(title, BOLD * width, LARGE)
+    below_title = TITLE_TOP + (len(title_lines) * LARGE * LINE / 72 + 0.11 if title else 0.0)
+    rows = 0 if beside or not key else 1 + max(row for row, *_ in _places(key))
+    top = below_title + KEY_ROW * rows + (0.08 if rows else 0.0)
+    bottom = top + height
+    lines = style.wrap(caption, width, NORMAL)
+    caption_height = len(lines) * NORMAL * LINE / 72
+    footer_height = SMALL * LINE / 72 + 0.03 if footer else 0.0
+    total = math.ceil((bottom + caption_height + footer_height + MARGIN) * style.DPI) / style.DPI
+    fig = Picture(style.WIDTH, total, caption, dpi=style.DPI)
+    fig.top = top
+    words = "\n".join(title_lines)
+    fig.text_at(MARGIN, TITLE_TOP, words, size=LARGE, weight="bold", linespacing=LINE)
+    if rows:
+        draw_key(fig, key, below_title)
+    else:
+        draw_key(fig, key, TITLE_TOP + 0.03, style.WIDTH - MARGIN - _key_width(key))
+    fig.text_at(MARGIN, bottom, "\n".join(lines), size=NORMAL, linespacing=LINE, gid="caption")
+    if footer:
+        below = bottom + caption_height + 0.03
+        fig.text_at(MARGIN, below, footer, size=SMALL, color=style.FAINT, gid="footer")
+    return fig
+
+
+def draw_key(
+    fig: Picture, key: Sequence[Entry], top: float, left: float = MARGIN,
+    right: float = style.WIDTH - MARGIN,
+) -> float:  # fmt: skip
+    """Signs and their words, as many to a row as fit; where they end, in inches from the top.
+
+    key: (words, look) each. A look with a hatch or a facecolor is that of a swatch, another that of
+    a line and its marker; None stands for no sign.
+    """
+    row = -1
+    for row, x, words, look in _places(key, left, right):
+        y = top + KEY_ROW * row
+        if look is not None:
+            _draw_sign(fig, x, y + 0.07, look)
+        fig.text_at(x + (look is not None) * (SIGN + SIGN_GAP), y, words, size=SMALL)
+    return top + KEY_ROW * (row + 1)
+
+
+def _places(
+    key: Sequence[Entry], left: float = MARGIN, right: float = style.WIDTH - MARGIN
+) -> list[tuple[int, float, str, Mapping[str, Any] | None]]:
+    """The row of each entry and where it begins. Signs without words stand close together."""
+    places, row, x = [], 0, left
+    for at, (words, look) in enumerate(key):
+        together = list(itertools.takewhile(lambda entry: not entry[0], key[at:]))
+        last = key[at + len(together)] if at + len(together) < len(key) else ("", None)
+        wide = len(together) * CLOSE + _width(*last)
+        starts = at == 0 or key[at - 1][0]  # a group of signs and the words of the last of them
+        if starts and x > left and x + wide > right + 1e-9:
+            row, x = row + 1, left
+        places.append((row, x, words, look))
+        x += _width(words, look) + KEY_GAP if words else CLOSE
+    return places
+
+
+def _width(words: str, look: Mapping[str, Any] | None) -> float:
+    return (look is not None) * (SIGN + SIGN_GAP) + style.text_width(words, SMALL)
+
+
+def _key_width(key: Sequence[Entry]) -> float:
+    if not key:
+        return 0.0
+    *_, (_, x, words, look) = _places(key, 0.0, math.inf)
+    return x + _width(words, look)
+
+
+def _draw_sign(fig: Picture, x: float, middle: float, look: Mapping[str, Any]) -> None:
+    across, down = fig.get_size_inches()
+    if {"facecolor", "hatch"} & look.keys():
+        look = {"linewidth": 0.8, "edgecolor": "none", **look}
+        corner = (x / across, 1 - (middle + 0.065) / down)
+        fig.add_artist(Rectangle(corner, SIGN / across, 0.13 / down, **look))
+        return
+    along = [(x + part * SIGN) / across for part in (0, 0.5, 1)]
+    line = Line2D(along, [1 - middle / down] * 3, **{"markevery": [1], "markersize": 6, **look})
+    fig.add_artist(line)
+
+
+def swatch(colour: str, share: float = 0.45, **look: Any) -> dict[str, Any]:
+    """The look of an area: a tint of a colour, with that colour around it."""
+    return {"facecolor": style.tint(colour, share), "edgecolor": colour, "linewidth": 0.8, **look}
+
+
+def write_notes(fig: Picture, left: float, top: float, notes: Mapping[str, Sequence[str]]) -> float:
+    """Lines of words, each under its heading; where they end, in inches from the top."""
+    for heading, lines in notes.items():
+        fig.text_at(left, top, heading, size=NORMAL, weight="bold")
+        top += NORMAL * LINE / 72 + 0.03
+        for line in lines:
+            for part in style.wrap(line, style.WIDTH - MARGIN - left, SMALL):
+                fig.text_at(left, top, part, size=SMALL)
+                top += SMALL * LINE / 72
+            top += 0.03
+        top += 0.06
+    return top

@@ -1,1 +1,0 @@
-"""Figures of speed: ladders, rooflines, sweeps."""

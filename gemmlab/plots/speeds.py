@@ -1,0 +1,235 @@
+"""Measured speed over sizes: GFLOP/s of all kernels, and their shares of cuBLAS."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas
+from matplotlib.axes import Axes
+
+from gemmlab.plots import style
+from gemmlab.plots.cells import plate
+from gemmlab.plots.curves import Curve, draw_curves, room_for
+from gemmlab.plots.page import Picture, page, styled, swatch
+from gemmlab.plots.rows import bar, note, rows_of
+from gemmlab.plots.style import LARGE, MARGIN, NORMAL, SMALL, WIDTH, percent, rate
+
+MEASURED = ("kernel", "dtype", "m", "n", "k", "gflops", "pct_cublas", "gpu", "recorded")
+BAR = 0.2  # inches from bar to bar
+SHAPES_ABREAST = 4
+SCALES = ("log", "linear")
+MILLION = 1e6  # GFLOP/s: such numbers are longer
+SQUARES, OTHERS = "Square products", "Other shapes, M × N × K"
+
+
+def measured(table: pandas.DataFrame, who: str) -> pandas.DataFrame:
+    """The table, checked; of several rows for one kernel and shape only the fastest.
+
+    cuBLAS has such rows where the tables of several kernels are put together.
+    """
+    style.require_table(table, MEASURED, who)
+    style.require_positive(table, ("m", "n", "k", "gflops", "pct_cublas"), who)
+    for column, what in (("gpu", "GPU"), ("dtype", "precision")):
+        if len(values := sorted(set(table[column]))) > 1:
+            raise ValueError(
+                f"{who} shows one {what}, the table has {', '.join(values)}; "
+                f"choose the rows of one {what} first."
+            )
+    fastest = table.sort_values("gflops", ascending=False, kind="stable")
+    return fastest.drop_duplicates(["kernel", "m", "n", "k"]).sort_index(kind="stable")
+
+
+def at_shape(rows: pandas.DataFrame, shape: Sequence[int]) -> pandas.DataFrame:
+    """The rows of one shape (M, N, K)."""
+    m, n, k = shape
+    return rows[(rows["m"] == m) & (rows["n"] == n) & (rows["k"] == k)]
+
+
+def _of_squares(rows: pandas.DataFrame) -> pandas.Series:
+    return (rows["m"] == rows["n"]) & (rows["n"] == rows["k"])
+
+
+@styled
+def gflops(table: pandas.DataFrame, *, scale: str = "log", caption: str | None = None) -> Picture:
+    """Speed over the size of square products, and bars for the other shapes of the table.
+
+    table: the columns of timing.COLUMNS, as kernel.benchmark() gives; several may be put together
+    with pandas.concat, and of rows for one kernel and shape the fastest counts. scale: of the
+    rates of square products, "log" shows slow kernels, "linear" tells fast ones apart.
+
+    Raises TypeError and ValueError for anything else, also for more than one GPU or precision.
+    """
+    rows = measured(table, "gflops")
+    if scale not in SCALES:
+        raise ValueError(f"scale is {scale!r}; it must be one of {', '.join(SCALES)}.")
+    square, other = rows[_of_squares(rows)], rows[~_of_squares(rows)]
+    lines = 3.3 + 0.62 if len(square) else 0.0
+    kernels = style.ladder_order(other["kernel"])
+    shapes = list(other[["m", "n", "k"]].drop_duplicates().itertuples(index=False, name=None))
+    tiers = [shapes[at : at + SHAPES_ABREAST] for at in range(0, len(shapes), SHAPES_ABREAST)]
+    tier = 0.3 + len(kernels) * BAR + 0.1
+    between = 0.42 if len(square) and tiers else 0.0  # for a second title
+    caption = caption or _speed_caption(rows, scale)
+    title = SQUARES if len(square) else OTHERS
+    height = lines + between + len(tiers) * tier
+    fig = page(title, height, caption, style.provenance(rows))
+    if len(square):
+        draw_sizes(fig, square, fig.top, 3.3, scale)
+    if between:
+        fig.text_at(MARGIN, fig.top + lines + 0.12, OTHERS, size=LARGE, weight="bold")
+    for at, abreast in enumerate(tiers):
+        _draw_shapes(fig, other, kernels, abreast, fig.top + lines + between + at * tier)
+    return fig
+
+
+def climb(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
+    """Speed over the size of square products, on a linear scale: how far apart the rungs are.
+
+    table: as for gflops. Raises TypeError and ValueError for anything else, also where it has no
+    square product.
+    """
+    rows = measured(table, "climb")
+    rows = rows[_of_squares(rows)]
+    if rows.empty:
+        raise ValueError("climb: the table has no square product.")
+    return gflops(rows, scale="linear", caption=caption or _climb_caption(rows))
+
+
+@styled
+def cublas_share(
+    table: pandas.DataFrame, *, since: int = 512, caption: str | None = None
+) -> Picture:
+    """The share of cuBLAS that kernels reach over the size of square products, from `since` on.
+
+    table: as for gflops. Smaller products than `since` are left out: there the time of a launch
+    decides. Raises TypeError and ValueError for anything else, also where nothing is left to draw.
+    """
+    rows = measured(table, "cublas_share")
+    square = rows[_of_squares(rows) & (rows["m"] >= since)]
+    ours = square[square["kernel"] != "cublas"]
+    if ours.empty:
+        raise ValueError(f"cublas_share: the table has no square product of {since} or more.")
+    caption = caption or _share_caption(ours)
+    fig = page("Share of cuBLAS, square products", 2.9 + 0.62, caption, style.provenance(ours))
+    near = ours["pct_cublas"].max() > 40  # else cuBLAS's line would press the kernels together
+    most = 100.0 if near else 0.0
+    ax = draw_sizes(fig, ours, fig.top, 2.9, "linear", "pct_cublas", "% of cuBLAS", most)
+    if near:
+        ax.axhline(100, color=style.BLACK, linestyle="--", linewidth=1.4, gid="cublas")
+        note(ax, "cuBLAS", (ours["m"].min(), 100), (0, 4), size=NORMAL, va="bottom")
+    return fig
+
+
+def draw_sizes(
+    fig: Picture, rows: pandas.DataFrame, top: float, height: float, scale: str,
+    column: str = "gflops", unit: str = "GFLOP/s", most: float = 0.0,
+) -> Axes:  # fmt: skip
+    """Lines of a column over the size of square products, each with its name at its end.
+
+    A linear scale goes to the largest value, or to `most` if that is more.
+    """
+    given = []
+    for name in style.ladder_order(rows["kernel"]):
+        own = rows[rows["kernel"] == name].sort_values("m")
+        look = style.kernel_style(name)
+        look = {
+            "color": look["color"], "marker": look["marker"], "label": name,
+            "markersize": 8 if look["marker"] == "*" else 6,
+            "linestyle": "--" if name == "cublas" else "-",
+        }  # fmt: skip
+        given.append(Curve(style.kernel_label(name), list(own["m"]), list(own[column]), look))
+    left = 0.8 if rows[column].max() < MILLION / 1.8 else 0.98  # room for the numbers
+    width = WIDTH - MARGIN - left - room_for(curve.name for curve in given)
+    ax = fig.add_axes_at(left, top, width, height, gid="square products")
+    draw_curves(ax, given, scale=scale, most=most)
+    ax.set(xlabel="M = N = K", ylabel=unit)
+    return ax
+
+
+def _draw_shapes(
+    fig: Picture, rows: pandas.DataFrame, kernels: Sequence[str], shapes: Sequence[tuple],
+    top: float,
+) -> None:  # fmt: skip
+    """Bars of several shapes side by side, all to one scale, the kernels in the same order."""
+    names = [style.kernel_label(name) for name in kernels]
+    left = MARGIN + style.widest(names, SMALL) + 0.1
+    pitch = (WIDTH - MARGIN - left) / SHAPES_ABREAST
+    most = rows["gflops"].max()
+    for at, shape in enumerate(shapes):
+        title, x = " × ".join(map(str, shape)), left + at * pitch
+        fig.text_at(x, top + 0.02, title, size=SMALL, weight="bold")
+        ax = rows_of(
+            fig, names if at == 0 else [""] * len(names), top + 0.22, BAR, left=x,
+            right=x + pitch - 0.15, size=SMALL, gid=f"shape {title}", xlim=(0, most * 1.02),
+            xticks=[],
+        )  # fmt: skip
+        ax.spines["bottom"].set_visible(False)
+        own = at_shape(rows, shape).set_index("kernel")["gflops"]
+        for row, name in enumerate(kernels):
+            if name in own:
+                _draw_rate(ax, row, name, own[name], most)
+            else:
+                note(ax, "not measured", (0, row + 0.5), (5, 0), va="center", color=style.FAINT)
+
+
+def _draw_rate(ax: Axes, row: int, name: str, value: float, most: float) -> None:
+    """A bar with its number at its end: outside, or inside where the bar is long."""
+    look = style.kernel_style(name)
+    look = swatch(look["color"], 0.4, hatch=look["hatch"], gid=f"bar {name}")
+    bar(ax, row, 0, value, share=0.84, **look)
+    inside = value > 0.5 * most
+    note(
+        ax, style.rate(value), (value, row + 0.5), (-6 if inside else 5, 0),
+        ha="right" if inside else "left", va="center", bbox=plate(0.8),
+    )  # fmt: skip
+
+
+# ---- captions ------------------------------------------------------------------------------------
+
+
+def _speed_caption(rows: pandas.DataFrame, scale: str) -> str:
+    """The rates of up to four kernels at the largest shape that most of them were measured at."""
+    counts = rows.groupby(["m", "n", "k"]).size()
+    shape = max(counts.index, key=lambda s: (counts[s], s[0] == s[1] == s[2], s[0] * s[1] * s[2]))
+    own = at_shape(rows, shape).set_index("kernel")
+    ours = [name for name in style.ladder_order(own.index) if name != "cublas"]
+    parts = [
+        f"{name} reaches {style.rate(own['gflops'][name])}, "
+        f"{percent(own['pct_cublas'][name])} of cuBLAS"
+        for name in sorted(ours, key=lambda name: -own["gflops"][name])[:4]
+    ]
+    if not parts:
+        parts = [f"cuBLAS reaches {style.rate(own['gflops']['cublas'])}"]
+    words = (
+        f"Floating-point operations per second. At {style.shape_label(*shape)}, {'; '.join(parts)}."
+    )
+    if rows["m"].nunique() > 1 and scale == "log":
+        words += " Both axes of the lines are logarithmic: equal steps are equal factors."
+    return words
+
+
+def _climb_caption(rows: pandas.DataFrame) -> str:
+    """Who is fastest at the largest size that all have, and who has no number where."""
+    names = style.ladder_order(rows["kernel"])
+    sizes = {name: set(rows[rows["kernel"] == name]["m"]) for name in names}
+    every = set().union(*sizes.values())
+    words = "Square products of all rungs so far, on a linear scale."
+    if common := set.intersection(*sizes.values()):
+        size = max(common)
+        at = rows[rows["m"] == size].set_index("kernel")["gflops"]
+        parts = [f"{style.kernel_label(name)} {rate(at[name])}" for name in names]
+        words += f" At M=N=K={size}: {style.listed(parts)}."
+    for name in names:
+        if missing := sorted(every - sizes[name]):
+            words += f" {name} has no record at {style.listed([str(size) for size in missing])}."
+    return words
+
+
+def _share_caption(rows: pandas.DataFrame) -> str:
+    """The shares of all kernels at the largest size that all of them have."""
+    sizes = rows.groupby("kernel")["m"].agg(set)
+    common = set.intersection(*sizes)
+    size = max(common) if common else max(set.union(*sizes))
+    own = at_shape(rows, (size, size, size)).set_index("kernel")["pct_cublas"]
+    parts = [f"{name} reaches {percent(own[name])}" for name in style.ladder_order(own.index)]
+    return f"Of cuBLAS at {style.shape_label(size, size, size)}, {style.listed(parts)}."

@@ -1,0 +1,372 @@
+"""One block on its way along K: a frame of it, and a few frames side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from gemmlab.analysis.block_replay import NOTHING
+from gemmlab.analysis.k_steps import STRETCH, Frame
+from gemmlab.plots import style
+from gemmlab.plots.cells import box, number_above, plate, rectangles, write
+from gemmlab.plots.page import Entry, Picture, draw_key, page, styled
+from gemmlab.plots.style import ARRAYS, LARGE, MARGIN, NORMAL, SMALL, WIDTH, plural
+
+LEFT = MARGIN + 0.42  # room for row numbers
+HEAD = 0.92  # room for the title, a name and column numbers
+DOWN, ACROSS, GAP = 1.95, 2.6, 0.6  # inches: rows and columns of C, room between the panels
+ALONG = {"A": 1.95, "B": 1.3}  # inches of K, in A to the right and in B downwards
+RIGHT = LEFT + ALONG["A"] + GAP + ACROSS + 0.3  # where the key begins
+STRIP = 0.3  # inches, shared memory
+SHOWN = 4  # frames of an overview, at most
+
+# How much of an array's colour its elements have: lying in shared memory, read, and gone again.
+THERE, READ, PAST = 0.4, 0.7, 0.12
+LOADED, ARRIVING, WRITTEN = "////", "....", "xx"
+OVER_ALL = {"zorder": 9, "bbox": plate(1.5)}
+
+
+@styled
+def step(frames: Sequence[Frame], number: int, caption: str | None = None) -> Picture:
+    """One frame of a block's way along K: what is loaded, lies in shared memory, and is done.
+
+    frames: as gl.k_steps.of(trace) gives; number: which of them, from 0. A lies at
+    the left, B above, C where they meet; below them is shared memory, word by word. Hatched is what
+    is loaded, dark and framed what is read for products, pale what was there before. All frames of
+    a block have the same size, if their captions have as many lines.
+
+    Raises TypeError for anything else, and ValueError for a frame that is not there.
+    """
+    frame = _frame(frames, number)
+    has_shared = len(frame.memory) > 0
+    bottom = HEAD + ALONG["B"] + GAP + DOWN
+    height = bottom + (1.08 if has_shared else 0.15)
+    fig = page("", height - 0.12, caption or frame.caption)
+    fig.text_at(MARGIN, 0.12, _title(frame), size=LARGE, weight="bold")
+    x, y = LEFT + ALONG["A"] + GAP, HEAD + ALONG["B"] + GAP
+    for name, left, top, width, down in (
+        ("A", LEFT, y, ALONG["A"], DOWN), ("B", x, HEAD, ACROSS, ALONG["B"]),
+        ("C", x, y, ACROSS, DOWN),
+    ):  # fmt: skip
+        ax = fig.add_axes_at(left, top, width, down, gid=f"map {name}")
+        _draw_matrix(ax, name, frames, frame)
+        _label(ax, name, frame, (width, down))
+        rows, columns = _shape(frame, name)
+        fig.text_at(left, top - 0.37, f"{name}, {rows} × {columns}", size=NORMAL, weight="bold")
+    draw_key(fig, _key(frames, has_shared), HEAD - 0.1, RIGHT, RIGHT)
+    if has_shared:
+        in_use = frame.trace.element_bytes * len(frame.memory)
+        words = f"Shared memory, {in_use:,} bytes in use"
+        fig.text_at(LEFT, bottom + 0.17, words, size=NORMAL, weight="bold")
+        size = (WIDTH - MARGIN - LEFT, STRIP)
+        ax = fig.add_axes_at(LEFT, bottom + 0.4, *size, gid="memory")
+        _draw_memory(ax, frame, size[0])
+    return fig
+
+
+@styled
+def steps(frames: Sequence[Frame], caption: str | None = None) -> Picture:
+    """A few frames of a block's way along K, side by side: the first two, a middle one, the last.
+
+    frames: as gl.k_steps.of(trace) gives. Raises TypeError for anything else.
+    """
+    first = _frame(frames, 0)
+    numbers = sorted({0, min(1, len(frames) - 1), len(frames) // 2, len(frames) - 1})
+    room = (WIDTH - 2 * MARGIN) / SHOWN
+    along, across, gap = 0.55, 1.2, 0.12
+    top, down, thin = 0.82, 0.95, 0.16
+    has_shared = len(first.memory) > 0
+    bottom = top + along + gap + down
+    height = bottom + (0.5 if has_shared else 0.1) + 0.4
+    fig = page("", height - 0.12, caption or _overview_caption(frames, numbers))
+    words = f"{first.trace.kernel_name}: block {first.block} on its way along K"
+    fig.text_at(MARGIN, 0.12, words, size=LARGE, weight="bold")
+    key = ["hatched: loaded", "framed: read for products", "crossed: written"]
+    if _arrives(frames):
+        key.append("filled with dots: on its way")
+    key.append("dotted lines: all that the block needs")
+    fig.text_at(MARGIN, 0.32, "; ".join(key), size=SMALL)
+    for column, number in enumerate(numbers):
+        frame, left = frames[number], MARGIN + column * room
+        fig.text_at(left, top - 0.24, _part(frame), size=NORMAL, weight="bold")
+        right, below = left + 0.1 + along + gap, top + along + gap
+        for name, *place in (
+            ("A", left + 0.1, below, along, down), ("B", right, top, across, along),
+            ("C", right, below, across, down),
+        ):  # fmt: skip
+            ax = fig.add_axes_at(*place, gid=f"map {name} {number}")
+            _draw_matrix(ax, name, frames, frame)
+            ax.set(xticks=[], yticks=[])
+        fig.text_at(left + 0.1, top + along - 0.18, "A", size=SMALL, weight="bold")
+        fig.text_at(left + along - 0.02, top, "B", size=SMALL, weight="bold")
+        under = bottom + 0.1
+        if has_shared:
+            width = along + gap + across
+            ax = fig.add_axes_at(left + 0.1, under, width, thin, gid=f"memory {number}")
+            _draw_memory(ax, frame, width, words=False)
+            ax.set(xticks=[])
+            fig.text_at(left + 0.1, under + thin + 0.03, "shared memory", size=SMALL)
+            under += thin + 0.24
+        for line in (", ".join(frame.actions), *style.wrap(frame.progress, room - 0.15, SMALL)):
+            fig.text_at(left + 0.1, under, line, size=SMALL)
+            under += 0.16
+    return fig
+
+
+# ---- words ---------------------------------------------------------------------------------------
+
+
+def _frame(frames: Sequence[Frame], number: int) -> Frame:
+    if not isinstance(frames, Sequence) or not all(isinstance(item, Frame) for item in frames):
+        raise TypeError("a step takes frames, as gl.k_steps.of(trace) gives.")
+    if not 0 <= number < len(frames):
+        raise ValueError(f"there is no frame {number}; frames are 0 to {len(frames) - 1}.")
+    return frames[number]
+
+
+def _arrives(frames: Sequence[Frame]) -> bool:
+    """Whether anything is on its way in one of the frames."""
+    return any(cells.any() for frame in frames for cells in frame.arriving.values())
+
+
+def _part(frame: Frame) -> str:
+    return f"Frame {frame.number + 1} of {frame.frames}"
+
+
+def _title(frame: Frame) -> str:
+    happens = style.listed(frame.actions)
+    return f"{frame.trace.kernel_name}, block {frame.block}. {_part(frame)}: {happens}"
+
+
+def _overview_caption(frames: Sequence[Frame], numbers: Sequence[int]) -> str:
+    frame = frames[0]
+    trace = frame.trace
+    shown = style.listed([str(number + 1) for number in numbers])
+    part = (
+        "What happens between two barriers is one frame"
+        if len(frame.memory)
+        else f"It has no barriers; a frame is a stretch of {STRETCH} along K"
+    )
+    both = sum({"load", "multiply"} <= set(frame.actions) for frame in frames) or "none"
+    return (
+        f"Block {frame.block} of {trace.kernel_name} at "
+        f"{style.shape_label(trace.m, trace.n, trace.k)} takes {plural(len(frames), 'frame')}, "
+        f"{shown} are shown. {part}; in {both} of them the block both loads and multiplies."
+    )
+
+
+def _key(frames: Sequence[Frame], has_shared: bool) -> list[Entry]:
+    grey = style.FAINT
+    entries = [
+        ("loaded from global memory now", {"hatch": LOADED, "edgecolor": grey, "fill": False})
+    ]
+    if _arrives(frames):
+        entries.append(
+            ("on its way, not there yet", {"hatch": ARRIVING, "edgecolor": grey, "fill": False})
+        )
+    if has_shared:
+        there = {"facecolor": style.tint(grey, THERE)}
+        unseen = {"facecolor": "none", "edgecolor": "none"}
+        entries += [
+            ("in shared memory at the end;", there), ("the number is its buffer", unseen)
+        ]  # fmt: skip
+    read = {"facecolor": style.tint(grey, READ), "edgecolor": "black", "linewidth": 1.8}
+    needed = {"facecolor": "none", "linestyle": (0, (1, 2)), "edgecolor": grey}
+    past = {"facecolor": style.tint(grey, PAST)}
+    return [
+        *entries, ("read for products now", read), ("was here before", past),
+        ("what the block needs in all", needed),
+    ]  # fmt: skip
+
+
+# ---- drawing -------------------------------------------------------------------------------------
+
+
+def _shape(frame: Frame, name: str) -> tuple[int, int]:
+    trace = frame.trace
+    return {"A": (trace.m, trace.k), "B": (trace.k, trace.n), "C": (trace.m, trace.n)}[name]
+
+
+def _draw_matrix(ax: Axes, name: str, frames: Sequence[Frame], frame: Frame) -> None:
+    rows, columns = _shape(frame, name)
+    colour = ARRAYS[name]
+    shares = np.zeros((rows, columns))
+    if name == "C":
+        shares[frame.mine] = 0.08 + 0.6 * frame.done[frame.mine] / max(1, frame.trace.k)
+        outlines = [("block", frame.mine, {"edgecolor": colour, "linewidth": 1.2})]
+        crossed = {"edgecolor": style.INK, "hatch": WRITTEN, "linewidth": 1.6}
+        outlines.append(("written", frame.written, crossed))
+    else:
+        before = np.zeros((rows, columns), bool)
+        for earlier in frames[: frame.number + 1]:
+            before |= earlier.loaded[name]
+        shares[before & ~frame.arriving[name]] = PAST
+        shares[frame.kept[name] != NOTHING] = THERE
+        shares[frame.read[name]] = READ
+        needed = np.any([each.loaded[name] for each in frames], axis=0)
+        dotted = {"edgecolor": colour, "hatch": ARRIVING, "linewidth": 1.0}
+        hatched = {"edgecolor": colour, "hatch": LOADED, "linewidth": 1.0}
+        outlines = [
+            ("needed", needed, {"edgecolor": colour, "linewidth": 0.8, "linestyle": (0, (1, 2))}),
+            ("arriving", frame.arriving[name] & ~frame.loaded[name], dotted),
+            ("loaded", frame.loaded[name], hatched),
+            ("read", frame.read[name], {"edgecolor": style.BLACK, "linewidth": 1.8}),
+        ]
+    ax.imshow(
+        _tints(colour, shares), extent=(0, columns, rows, 0), aspect="auto",
+        interpolation="nearest", zorder=0,
+    )  # fmt: skip
+    for height, (gid, mask, look) in enumerate(outlines):
+        for x, y, width, down in _boxes(mask):
+            look = {"facecolor": "none", "zorder": 1 + height, "clip_on": False, **look}
+            box(ax, x, y, width, down, gid=gid, **look)
+    ax.spines[:].set(visible=True, color=style.INK, linewidth=1.0)
+
+
+def _tints(colour: str, shares: np.ndarray) -> np.ndarray:
+    """RGB for each share of a colour; white where the share is 0."""
+    return 1 - shares[..., None] * (1 - np.array(style.tint(colour, 1)))
+
+
+def _boxes(mask: np.ndarray) -> list[tuple[int, int, int, int]]:
+    """The True cells as few rectangles (x, y, width, height)."""
+    if not mask.any():
+        return []
+    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    y, x = int(rows[0]), int(columns[0])
+    down, across = int(rows[-1]) - y + 1, int(columns[-1]) - x + 1
+    if mask[y : y + down, x : x + across].all():
+        return [(x, y, across, down)]
+    cells = {(int(row), int(column)) for row, column in np.argwhere(mask)}
+    return list(rectangles(cells))
+
+
+def _label(ax: Axes, name: str, frame: Frame, size: tuple[float, float]) -> None:
+    """Indices at the edges of what the block works on, and the numbers that a panel carries."""
+    rows, columns = _shape(frame, name)
+    if name == "C":
+        down, across = (_edges(frame.mine.any(axis=axis)) for axis in (1, 0))
+        (x, y, width, height), *_ = _boxes(frame.mine) or [(0, 0, columns, rows)]
+        words = frame.progress.replace(" products", "\nproducts")
+        if frame.written.any():
+            words = "written"
+        look = {"va": "center", "gid": "progress", **OVER_ALL}
+        write(ax, x + width / 2, y + height / 2, words, **look)
+    else:
+        length = frame.trace.settings.get("BK", STRETCH)
+        ks = [0, *range(length, frame.trace.k, length)]
+        ends = _edges(frame.mine.any(axis=1 if name == "A" else 0))
+        down, across = (ends, ks) if name == "A" else (ks, ends)
+        _number_buffers(ax, name, frame)
+    ax.set_xticks(_apart(across, columns, size[0], 0.36))
+    ax.set_yticks(_apart(down, rows, size[1], 0.15))
+    number_above(ax, length=2, top=True)
+
+
+def _edges(touched: np.ndarray) -> list[int]:
+    """Where a run of indices begins and ends."""
+    return np.flatnonzero(np.diff(np.r_[0, touched.astype(int), 0])).tolist()
+
+
+def _apart(ticks: list[int], count: int, inches: float, least: float) -> list[int]:
+    """The ticks, as many of them as have room."""
+    kept: list[int] = []
+    for tick in ticks:
+        if not kept or (tick - kept[-1]) * inches / max(1, count) >= least:
+            kept.append(tick)
+    return kept
+
+
+def _number_buffers(ax: Axes, name: str, frame: Frame) -> None:
+    """The number of its buffer on each tile in shared memory, once."""
+    for buffer in sorted(set(np.unique(frame.kept[name]).tolist()) - {NOTHING}):
+        boxes = _boxes(frame.kept[name] == buffer)
+        x, y, across, down = max(boxes, key=lambda box: box[2] * box[3])
+        look = {"gid": f"buffer {buffer}", **OVER_ALL}
+        write(ax, x + across / 2, y + down / 2, str(buffer), **look)
+
+
+def _draw_memory(ax: Axes, frame: Frame, inches: float, words: bool = True) -> None:
+    """Shared memory from its first to its last word: whose element lies in each, or sums."""
+    memory, trace = frame.memory, frame.trace
+    ax.set(xlim=(0, len(memory)), ylim=(1, 0), yticks=[])
+    first_of_b = trace.m * trace.k
+    flat = {
+        what: np.concatenate([named["A"].ravel(), named["B"].ravel()])
+        for what, named in (
+            ("read", frame.read), ("arriving", frame.arriving),
+            ("new", {n: frame.loaded[n] | frame.stored[n] for n in "AB"}),
+        )
+    }  # fmt: skip
+    there = memory != NOTHING
+    element = np.where(there, memory, 0)
+    drawn = there.copy()
+    pieces = _pieces(frame)
+    for _, _, at, end in pieces:  # padding is drawn as the row that it follows
+        before = np.maximum.accumulate(np.where(there[at:end], np.arange(at, end), at))
+        element[at:end], drawn[at:end] = element[before], True
+    shares = np.where(flat["read"][element], READ, THERE)
+    shares = np.where(flat["arriving"][element], PAST, shares)
+    colours = np.where(
+        (element >= first_of_b)[:, None],
+        _tints(ARRAYS["B"], shares),
+        _tints(ARRAYS["A"], shares),
+    )
+    colours[~drawn] = 1
+    out = np.flatnonzero(frame.sums)
+    if len(out):  # with the padding between them
+        colours[out[0] : out[-1] + 1] = style.tint(ARRAYS["C"], THERE)
+        _frame_piece(ax, "C", "sums of C", (out[0], out[-1] + 1), inches if words else 0, {})
+    ax.imshow(
+        colours[None], extent=(0, len(memory), 1, 0), aspect="auto", interpolation="nearest",
+        zorder=0,
+    )  # fmt: skip
+    starts = []
+    for name, along, at, end in pieces:
+        inside = element[at:end][there[at:end]]
+        look = {}
+        if flat["arriving"][inside].all():
+            look["hatch"] = ARRIVING
+        elif flat["new"][inside].all():
+            look["hatch"] = LOADED
+        if flat["read"][inside].any():
+            look |= {"edgecolor": style.BLACK, "linewidth": 1.8}
+        _frame_piece(ax, name, f"{name}, k {along}", (at, end), inches if words else 0, look)
+        starts.append(at)
+    ticks = _apart([0, *starts], len(memory), inches, 0.5)
+    ax.set_xticks(ticks, [f"{frame.trace.element_bytes * tick:,}" for tick in ticks])
+    ax.tick_params(axis="x", length=2, pad=2)
+    ax.spines[:].set(visible=True, color=style.INK, linewidth=1.0)
+
+
+def _frame_piece(
+    ax: Axes, name: str, label: str, words: tuple[int, int], inches: float, look: dict
+) -> None:
+    """A frame around words of shared memory, with its label where that fits.
+
+    `words`: the first, and the end. `inches`: the width of all of shared memory; 0 for no label.
+    """
+    at, end = words
+    look = {"edgecolor": ARRAYS[name], "linewidth": 1.0, "clip_on": False, **look}
+    if style.text_width(label, SMALL) + 0.08 < (end - at) / ax.get_xlim()[1] * inches:
+        write(ax, (at + end) / 2, 0.5, label, **OVER_ALL)
+    box(ax, at, 0, end - at, 1, facecolor="none", zorder=2, gid=f"piece {name}", **look)
+
+
+def _pieces(frame: Frame) -> list[tuple[str, str, int, int]]:
+    """Tiles in shared memory, as (array, which k, first word, end)."""
+    trace = frame.trace
+    words = np.flatnonzero(frame.memory != NOTHING)
+    elements = frame.memory[words]
+    in_b = elements >= trace.m * trace.k
+    ks = np.where(in_b, (elements - trace.m * trace.k) // max(1, trace.n), elements % trace.k)
+    tiles = ks // trace.settings.get("BK", trace.k)
+    pieces = []
+    for is_b in (False, True):
+        for tile in np.unique(tiles[in_b == is_b]):
+            mine = (in_b == is_b) & (tiles == tile)
+            along = f"{ks[mine].min()} to {ks[mine].max()}"
+            pieces.append(("AB"[is_b], along, int(words[mine].min()), int(words[mine].max()) + 1))
+    return sorted(pieces, key=lambda piece: piece[2])
