@@ -50,7 +50,7 @@ def load(path):
     return module
 
 
-install, lock = load(INSTALL), load(REQUIREMENTS / "lock.py")
+install, lock = load(INSTALL), load(ROOT / "tools" / "lock.py")
 
 
 # ---- the lists: pyproject.toml, the locks, environment.yml ---------------------------------------
