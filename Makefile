@@ -26,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 help:
 	@echo 'make lab         set up, then open JupyterLab on the notebooks (ARGS="--port 9000": more for Jupyter)'
-	@echo 'make test        set up, then check code and notebooks: ruff, pytest, nbval'
+	@echo 'make test        set up, then check code and notebooks: ruff, mypy, pytest, nbval'
 	@echo 'make test-all    make test, then make test-site, then every command that README.md shows'
 	@echo 'make notebooks   run all notebooks in the simulator and write their outputs into them'
 	@echo 'make readme      write the ladder table, the pictures and the thumbnails anew'
@@ -69,6 +69,7 @@ test-readme: setup
 lint: setup
 	$(VENV_PYTHON) -m ruff check --quiet .
 	$(VENV_PYTHON) -m ruff format --check --quiet .
+	$(VENV_PYTHON) -m mypy --no-error-summary
 
 notebooks: setup
 	@GEMMLAB_DEVICE=simulator $(JUPYTER) nbconvert --to notebook --execute --inplace notebooks/*.ipynb

@@ -15,7 +15,8 @@ from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.bounds import error_bound, reference
 from gemmlab.kernel.compiler import CompileError
 from gemmlab.kernel.faults import GpuFault
-from gemmlab.kernel.kernel import Kernel, KernelMistake, from_source
+from gemmlab.kernel.in_simulator import KernelMistake
+from gemmlab.kernel.kernel import Kernel, from_source
 from gemmlab.kernel.operands import random_matrix
 from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import CEILINGS, HALF, RUNGS, IllegalSetting, LadderError, Problem
@@ -101,7 +102,7 @@ _LATER = {
     "overview": ("notebook.overview", None),
     "path": ("records.ablations", "path"),
     "plots": ("plots", None),
-    "quantize": ("kernel.quantize", "quantize"),
+    "quantize": ("lessons.fp8.quantize", "quantize"),
     "ranks_lab": ("lessons.multi_gpu.lab", "ranks_lab"),
     "recorded_ceilings": ("records.roofs", "recorded_ceilings"),
     "ring_player": ("lessons.warp_specialized.ring_player", "ring_player"),
@@ -112,14 +113,6 @@ _LATER = {
     "step_player": ("notebook.labs.step_player", "step_player"),
     "tuning": ("records.tuning", None),
 }
-
-
-def _benchmark(kernel: Kernel):
-    """pandas.DataFrame of times beside cuBLAS: measured here, or replayed where no GPU is."""
-    return import_module("gemmlab.records.runs").benchmark(kernel)
-
-
-Kernel.benchmark = _benchmark  # here, for records stand on kernels and not below them
 
 
 def load_ipython_extension(ipython) -> None:

@@ -14,7 +14,7 @@ from gemmlab.ladder import SIMULATED, IllegalSetting, Problem
 from gemmlab.ladder.shapes import operations, ops
 from gemmlab.lessons.mma_sync.rung import RUNG as MMA_SYNC
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
-from gemmlab.products import choosing, estimate, tensor_estimate
+from gemmlab.products import choosing, estimate
 from gemmlab.records import best_by_shape, registry, tuning
 
 LARGE, SMALL = ladder.find("10_register_banks"), ladder.find("05_thread_tile_2d")
@@ -29,7 +29,7 @@ def nothing_kept():
     """What other tests were told of records is not told here."""
 
     def forget():
-        for kept in (choosing._choose, choosing.recorded, choosing.by_rule, choosing._candidates):
+        for kept in (choosing._choose, choosing._recorded, choosing.by_rule, choosing._candidates):
             kept.cache_clear()
 
     forget()
@@ -221,7 +221,7 @@ def test_what_is_recorded_in_float16_alone_stands_for_bfloat16(tables):
         "the nearest settings of this type to the fastest that was recorded"
     )
     assert found.why.endswith("in float16; not measured in this type")
-    choosing.recorded.cache_clear()
+    choosing._recorded.cache_clear()
     choosing._choose.cache_clear()
     tables.append(with_settings(row(MMA_SYNC, here, 150.0, 0.7), DTYPE=1))
     found = gl.choose(here, "bfloat16")
@@ -284,7 +284,7 @@ def test_where_the_rule_says_far_less_no_sweep_contradicts_it(dtype):
             settings = {name: one[name] for name in names}
             if rung.entry(settings) not in choosing._entries(rung, settings, problem, SIMULATED):
                 continue  # as the rule does
-            estimated = choosing._estimate(dtype)(rung, settings, problem, SIMULATED)
+            estimated = estimate.seconds(rung, settings, problem, SIMULATED)
             times.setdefault(problem, []).append((estimated, one["time_ms"] / 1e3))
     said = 0
     for several in times.values():
@@ -363,7 +363,7 @@ def test_a_gpu_without_a_record_of_its_own_goes_by_the_rule(monkeypatch):
     assert "its tiles for 40 SMs" in found.why and found.share is None
     monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")
     choosing._choose.cache_clear()
-    choosing.recorded.cache_clear()
+    choosing._recorded.cache_clear()
     assert "recorded on NVIDIA H200" in gl.choose((4096, 4096, 4096)).why
 
 
@@ -432,7 +432,7 @@ def test_of_what_the_sweep_of_15_tried_the_rule_takes_what_is_fast():
             rows = tuning.at(sweep, shape)
             names = tuning.rung_parameters(MMA_SYNC)
             estimates = [
-                tensor_estimate.seconds(MMA_SYNC, settings, Problem(*shape), SIMULATED)
+                estimate.seconds(MMA_SYNC, settings, Problem(*shape), SIMULATED)
                 for settings in rows[names].to_dict("records")
             ]
             taken = rows["time_ms"].iloc[estimates.index(min(estimates))]

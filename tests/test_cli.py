@@ -13,7 +13,8 @@ import sample_record
 import gemmlab as gl
 from gemmlab import cli, files, ladder
 from gemmlab.analysis import known_differences
-from gemmlab.cli import bench, doctor, ladder_table, sweep
+from gemmlab.cli import bench, doctor, sweep
+from gemmlab.cli import ladder as ladder_table
 from gemmlab.kernel import prebuilt, verify
 from gemmlab.ladder import RUNGS, Problem
 from gemmlab.lessons.multi_gpu.gpus.runner import NotEnoughGpus

@@ -14,9 +14,8 @@ from gemmlab.kernel.kernel import Kernel, KernelMistake
 from gemmlab.ladder import SIMULATED, IllegalSetting, Launch, MapOf, Problem, Workspace
 from gemmlab.ladder.element_types import FLOAT32, ElementType
 from gemmlab.ladder.launch import LEADING, POINTERS, STRIDES
-from gemmlab.ladder.precision import SINGLE, Precision
+from gemmlab.ladder.precision import OF_ROWS, SINGLE, Precision
 from gemmlab.ladder.rung import Rung
-from gemmlab.ladder.scales import OF_ROWS
 from gemmlab.ladder.settings import Parameter
 from gemmlab.ladder.shapes import ceil_div, operations, ops
 from gemmlab.simulator.counters import METRICS

@@ -6,15 +6,16 @@ import pytest
 from corpus import self_contained
 
 from gemmlab import ladder
-from gemmlab.kernel import cut_sums, verify
+from gemmlab.kernel import bounds as cut_sums
+from gemmlab.kernel import verify
 from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import random_values
-from gemmlab.kernel.quantize import quantize
 from gemmlab.ladder import IllegalSetting, Problem
 from gemmlab.ladder.element_types import E4M3, E5M2
-from gemmlab.ladder.scales import OF_BLOCKS, OF_ROWS, OF_TENSORS
+from gemmlab.ladder.precision import OF_BLOCKS, OF_ROWS, OF_TENSORS
 from gemmlab.lessons.fp8 import figures
+from gemmlab.lessons.fp8.quantize import quantize
 from gemmlab.lessons.fp8.rung import RUNG as FP8
 
 SMALL = {"BM": 64, "BN": 64, "STAGES": 2}

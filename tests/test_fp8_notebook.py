@@ -8,9 +8,9 @@ import pytest
 
 import gemmlab as gl
 from gemmlab.kernel.operands import random_values
-from gemmlab.kernel.quantize import ELEMENTS
 from gemmlab.ladder.element_types import E4M3, E5M2
 from gemmlab.lessons.fp8 import conversions, costs, counts, errors, figures, quantizing, scales
+from gemmlab.lessons.fp8.quantize import ELEMENTS
 from gemmlab.lessons.fp8.scales import Region
 from gemmlab.lessons.warp_specialized import turns
 from gemmlab.records import runs

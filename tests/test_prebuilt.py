@@ -10,16 +10,16 @@ import pytest
 
 from gemmlab import cli, ladder
 from gemmlab.analysis import issue_slots
-from gemmlab.cli import compiling
+from gemmlab.cli import compile as compiling
 from gemmlab.cuda import headers, nvrtc
 from gemmlab.cuda.architectures import SIMULATED_ARCH
 from gemmlab.cuda.device import gpu
 from gemmlab.cuda.disassembler import NoDisassembler
 from gemmlab.kernel import compiler, prebuilt, verify
 from gemmlab.kernel.kernel import from_source
-from gemmlab.kernel.quantize import quantize
 from gemmlab.ladder import RUNGS, IllegalSetting, settings_for
 from gemmlab.ladder.element_types import E4M3, E5M2
+from gemmlab.lessons.fp8.quantize import quantize
 from gemmlab.loading import load
 from gemmlab.sass import listings, loops
 from gemmlab.simulator import NoCompiler, launcher

@@ -5,8 +5,8 @@ import pytest
 
 from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.operands import random_values
-from gemmlab.kernel.quantize import ELEMENTS, quantize
 from gemmlab.ladder.element_types import BFLOAT16, E4M3, E5M2
+from gemmlab.lessons.fp8.quantize import ELEMENTS, quantize
 
 BLOCK = 128
 LARGEST = {"float8_e4m3": 448.0, "float8_e5m2": 57344.0}

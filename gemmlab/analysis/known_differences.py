@@ -13,7 +13,7 @@ from functools import partial
 from gemmlab.cuda.architectures import WARP
 from gemmlab.kernel.trace import Trace
 from gemmlab.ladder import find
-from gemmlab.ladder.joins import LAST_ARRIVER
+from gemmlab.ladder.settings import LAST_ARRIVER
 from gemmlab.simulator.counters import METRICS
 
 LOOKS = 8  # at a flag until it is set, at most, on average: more are not known

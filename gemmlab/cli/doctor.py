@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 
-from gemmlab.cli.output import FAILED, OK
+from gemmlab.cli.common import FAILED, OK, Commands
 from gemmlab.cuda import headers, nvrtc
 from gemmlab.cuda.device import gpu, software_versions, why_no_gpu
 from gemmlab.measure import profiler
@@ -17,12 +17,16 @@ from gemmlab.records.registry import NoRecord
 from gemmlab.records.runs import device
 
 
+def add(commands: Commands) -> None:
+    commands.add("doctor", run, "say what is here, what is missing and what to do")
+
+
 def run(options: argparse.Namespace) -> int:
     """Print what is here; 1 if something is missing that even the simulator needs."""
     code = OK
-    for needed, good, what, advice in _findings():
+    for needed, good, item, advice in _findings():
         mark = "ok" if good else ("MISSING" if needed else "-")
-        print(f"{mark:<8}{what}" + ("" if good or not advice else f"\n        {advice}"))
+        print(f"{mark:<8}{item}" + ("" if good or not advice else f"\n        {advice}"))
         if needed and not good:
             code = FAILED
     print(f"        {device()}")

@@ -57,8 +57,8 @@ class ElementType:
 def _to_bfloat16(values: Array, storage: str) -> Array:
     """The upper half of a float32, rounded to the nearest, ties to even."""
     bits = values.astype(np.float32).view(np.uint32)
-    one = np.uint32(1)
-    return ((bits + (np.uint32(0x7FFF) + (bits >> 16 & one))) >> 16).astype(storage)
+    unit = np.uint32(1)
+    return ((bits + (np.uint32(0x7FFF) + (bits >> 16 & unit))) >> 16).astype(storage)
 
 
 def _from_bfloat16(stored: Array) -> Array:

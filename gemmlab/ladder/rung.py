@@ -4,20 +4,36 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gemmlab.cuda.architectures import LIMITS, STATIC_SHARED_BYTES, base
 from gemmlab.folders import KERNELS, NOTEBOOKS
 from gemmlab.ladder.constraints import Constraint
 from gemmlab.ladder.launch import SIMULATED, Launch, MapOf, Plan, Target, Triple, multiplying
-from gemmlab.ladder.planted import Planted
 from gemmlab.ladder.precision import SINGLE, Precision
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.settings import IllegalSetting, Parameter, Settings
 
 MAX_GRID = (2**31 - 1, 65535, 65535)  # blocks along x, y and z
 STEP = 64  # of k: rows so long begin at whole 16 bytes, as tensor maps ask for
+
+
+@dataclass(frozen=True)
+class Planted:
+    """One mistake in the kernel of a rung: `old`, which stands there once, became `new`.
+
+    `what`: the mistake in a sentence. `kind`: of what kernel.check() finds, None where it finds
+    nothing and only verification shows it. `seen`: how it is found. `hint`: what to try next.
+    """
+
+    old: str
+    new: str
+    what: str
+    kind: str | None
+    seen: str
+    hint: str
+    settings: Settings = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)  # one of a kind: it is told apart by what it is
@@ -98,8 +114,8 @@ class Rung:
 
     def launches(self, problem: Problem, settings: Settings, target: Target) -> list[Launch]:
         """What is launched for a problem, in order. Raises IllegalSetting if no grid covers it."""
-        found = self.plan(problem, settings, target)
-        for launch in found:
+        launches = self.plan(problem, settings, target)
+        for launch in launches:
             for blocks, limit, axis in zip(launch.grid, MAX_GRID, "xyz", strict=True):
                 if blocks > limit:
                     raise IllegalSetting(
@@ -112,7 +128,7 @@ class Rung:
                         f"{self.name} at {problem}: {blocks} blocks along {axis} are no whole "
                         f"clusters of {together}"
                     )
-        return found
+        return launches
 
     def one_tile(self, settings: Settings) -> list[Launch]:
         """The launches for one tile of C, STEP of k: what a block is, whatever the problem."""
@@ -122,10 +138,10 @@ class Rung:
 
     def broken(self, settings: Settings) -> str | None:
         """Why settings do not go together, as the end of a sentence; None where they do."""
-        if self.families and not any(one.items() <= settings.items() for one in self.families):
+        if self.families and not any(each.items() <= settings.items() for each in self.families):
             names = ", ".join(self.families[0])
             return f"is not among the {len(self.families)} choices of {names} that go together"
-        return next(filter(None, (one.broken(settings) for one in self.constraints)), None)
+        return next(filter(None, (each.broken(settings) for each in self.constraints)), None)
 
     def block(self, settings: Settings) -> Triple:
         """Threads of a block of what multiplies."""
@@ -133,13 +149,15 @@ class Rung:
 
     def names(self, settings: Settings) -> frozenset[str]:
         """What its launches name among their arguments: see gemmlab.ladder.launch.NAMES."""
-        args = (one for launch in self.one_tile(settings) for one in launch.args)
-        return frozenset(one for one in args if isinstance(one, str))
+        args = (argument for launch in self.one_tile(settings) for argument in launch.args)
+        return frozenset(argument for argument in args if isinstance(argument, str))
 
     def has_maps(self, settings: Settings) -> bool:
         """Whether it takes tensor maps, where rows of the matrices begin at whole 16 bytes."""
         return any(
-            isinstance(one, MapOf) for launch in self.one_tile(settings) for one in launch.args
+            isinstance(argument, MapOf)
+            for launch in self.one_tile(settings)
+            for argument in launch.args
         )
 
     def precision_of(self, settings: Settings) -> Precision:

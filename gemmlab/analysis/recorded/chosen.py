@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gemmlab.ladder import SINGLE, Problem
-from gemmlab.ladder.shape_set import GROUPS
+from gemmlab.ladder.problem import GROUPS
 from gemmlab.products import choosing
 from gemmlab.records.registry import NoRecord, again, of_one_gpu
 

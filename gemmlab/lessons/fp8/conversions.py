@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gemmlab.kernel.quantize import ELEMENTS, quantize
 from gemmlab.ladder.element_types import ElementType
+from gemmlab.lessons.fp8.quantize import ELEMENTS, quantize
 
 if TYPE_CHECKING:
     import pandas

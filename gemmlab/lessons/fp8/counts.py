@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gemmlab.cuda.architectures import WARP
 from gemmlab.cuda.occupancy import SM_PARTITIONS
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.ladder.scales import BLOCK
+from gemmlab.ladder.precision import BLOCK
 from gemmlab.lessons.tma_wgmma.block_phases import TENSOR_FLOP_PER_CYCLE
 from gemmlab.simulator.counters import SECTOR_BYTES
 

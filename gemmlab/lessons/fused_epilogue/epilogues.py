@@ -18,6 +18,7 @@ from gemmlab.cuda import cublaslt
 from gemmlab.cuda.cublas import Cublas
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import random_matrix
+from gemmlab.lessons.fused_epilogue.fused_product import FusedProduct
 from gemmlab.records.runs import LARGE
 
 NAME, PLAIN = "11_fused_epilogue", "10_register_banks"
@@ -196,7 +197,7 @@ class Followed:
         self.launch_into(operands.A, operands.B, operands.C, operands.bias)
 
 
-class FusedByCublasLt(cublaslt.FusedProduct):
+class FusedByCublasLt(FusedProduct):
     """Launched and checked as a Kernel."""
 
     name = LT

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gemmlab.ladder import read_settings
-from gemmlab.ladder.joins import ALONE, JOINS, STREAM_K
+from gemmlab.ladder.settings import ALONE, JOINS, STREAM_K
 from gemmlab.lessons.split_k.measure import joins
 
 if TYPE_CHECKING:

@@ -4,16 +4,6 @@ from __future__ import annotations
 
 from gemmlab.cuda.architectures import LIMITS, base
 from gemmlab.ladder.constraints import Constraint
-from gemmlab.ladder.joins import (
-    ALONE,
-    ATOMICS,
-    CLUSTER,
-    EVERY_PART,
-    JOINS,
-    LAST_ARRIVER,
-    SECOND_KERNEL,
-    STREAM_K,
-)
 from gemmlab.ladder.launch import (
     LEADING,
     MATRICES,
@@ -22,10 +12,21 @@ from gemmlab.ladder.launch import (
     Target,
     Workspace,
 )
-from gemmlab.ladder.planted import Planted
 from gemmlab.ladder.problem import Problem
-from gemmlab.ladder.rung import Rung
-from gemmlab.ladder.settings import IllegalSetting, Parameter, Settings
+from gemmlab.ladder.rung import Planted, Rung
+from gemmlab.ladder.settings import (
+    ALONE,
+    ATOMICS,
+    CLUSTER,
+    EVERY_PART,
+    JOINS,
+    LAST_ARRIVER,
+    SECOND_KERNEL,
+    STREAM_K,
+    IllegalSetting,
+    Parameter,
+    Settings,
+)
 from gemmlab.ladder.shapes import (
     ceil_div,
     operations,

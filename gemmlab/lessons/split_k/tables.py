@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gemmlab.ladder import read_settings
-from gemmlab.ladder.joins import JOINS
+from gemmlab.ladder.settings import JOINS
 from gemmlab.lessons.split_k.measure import joins, repeats
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from gemmlab.ladder import read_settings
-from gemmlab.ladder.joins import ALONE, JOINS
+from gemmlab.ladder.settings import ALONE, JOINS
 from gemmlab.plots import style
 from gemmlab.plots.picture import Picture
 from gemmlab.plots.style import LARGE, MARGIN, SMALL, WIDTH, percent, plural, styled
