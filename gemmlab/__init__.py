@@ -8,6 +8,7 @@ C = gl.matmul(A, B)  # by the rung that suits the shape
 """
 
 from importlib import import_module
+from typing import Any
 
 from gemmlab import simulator
 from gemmlab._version import __version__ as __version__
@@ -23,60 +24,6 @@ from gemmlab.ladder import CEILINGS, HALF, RUNGS, IllegalSetting, LadderError, P
 from gemmlab.loading import load
 from gemmlab.notebook.heat import heat
 from gemmlab.records.runs import device
-
-__all__ = [
-    "CEILINGS",
-    "HALF",
-    "RUNGS",
-    "ArgumentError",
-    "CompileError",
-    "GpuFault",
-    "IllegalSetting",
-    "Kernel",
-    "KernelMistake",
-    "LadderError",
-    "Problem",
-    "VerificationError",
-    "batches",
-    "ceilings",
-    "choose",
-    "compare",
-    "counters",
-    "device",
-    "epilogue",
-    "error_bound",
-    "error_sliders",
-    "exercises",
-    "facts",
-    "fma_order",
-    "from_source",
-    "glossary",
-    "gpus_side_by_side",
-    "heat",
-    "index",
-    "inner_loop",
-    "issue_slots",
-    "k_steps",
-    "lab",
-    "load",
-    "matmul",
-    "overview",
-    "path",
-    "plots",
-    "quantize",
-    "random_matrix",
-    "ranks_lab",
-    "recorded_ceilings",
-    "reference",
-    "ring_player",
-    "sass",
-    "schedule_lines",
-    "search_lab",
-    "simulator",
-    "stalls",
-    "step_player",
-    "tuning",
-]
 
 # What needs pandas and matplotlib is loaded only when it is used: name -> its module, and what of
 # it is meant, where that is not the module itself.
@@ -114,8 +61,32 @@ _LATER = {
     "tuning": ("records.tuning", None),
 }
 
+__all__ = [
+    "CEILINGS",
+    "HALF",
+    "RUNGS",
+    "ArgumentError",
+    "CompileError",
+    "GpuFault",
+    "IllegalSetting",
+    "Kernel",
+    "KernelMistake",
+    "LadderError",
+    "Problem",
+    "VerificationError",
+    "device",
+    "error_bound",
+    "from_source",
+    "heat",
+    "load",
+    "random_matrix",
+    "reference",
+    "simulator",
+    *_LATER,
+]
 
-def load_ipython_extension(ipython) -> None:
+
+def load_ipython_extension(ipython: Any) -> None:
     """`%load_ext gemmlab`: the cell magic %%kernel."""
     import_module("gemmlab.notebook.kernel_magic").register(ipython)
 
@@ -125,13 +96,13 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     """Raises ImportError, saying what to install, for what draws with ipywidgets without them."""
     if name not in _LATER:
         raise AttributeError(f"module 'gemmlab' has no attribute {name!r}")
-    module, what = _LATER[name]
+    place, item = _LATER[name]
     try:
-        found = import_module(f"gemmlab.{module}")
+        module = import_module(f"gemmlab.{place}")
     except ModuleNotFoundError as error:
         if error.name != "ipywidgets":
             raise
@@ -139,4 +110,4 @@ def __getattr__(name: str):
             f"gl.{name} needs ipywidgets, which is not here: pip install ipywidgets, "
             "then restart the kernel."
         ) from None
-    return found if what is None else getattr(found, what)
+    return module if item is None else getattr(module, item)

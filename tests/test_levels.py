@@ -9,7 +9,7 @@ import sample_record
 
 from gemmlab import simulator
 from gemmlab.kernel.compiler import options_for
-from gemmlab.ladder import CEILINGS, LEVELS, LadderError, Launch, find
+from gemmlab.ladder import CEILINGS, LEVELS, Launch
 from gemmlab.lessons.ceilings import chains
 from gemmlab.measure import ceilings
 from gemmlab.measure.timing import Spread
@@ -57,15 +57,6 @@ def test_memory_that_is_taken_by_others_is_said(monkeypatch):
     monkeypatch.setattr(cupy.cuda.runtime, "memGetInfo", lambda: (10**6, 10**11))
     with pytest.raises(ceilings.CeilingsError, match=r"Reading DRAM needs \d+\.\d MB of this GPU's memory, and 1\.0 MB are free"):  # fmt: skip # noqa: E501
         ceilings._measure_level("DRAM", LEVELS.reads["DRAM"], 132)
-
-
-def test_only_the_read_of_l1_lets_l1_keep_what_it_reads():
-    assert [level for level, read in LEVELS.reads.items() if read.in_l1] == ["L1"]
-
-
-def test_the_probe_is_no_product():
-    with pytest.raises(LadderError, match="00_levels is no matrix product"):
-        find("00_levels")
 
 
 # ---- recorded ------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import shutil
 import sys
 from collections.abc import Iterator
 
@@ -81,13 +80,6 @@ def _findings() -> Iterator[tuple[bool, bool, str, str]]:
         ncu is not None,
         f"Nsight Compute {ncu or '(ncu)'}",
         ("Only `record` needs it, for hardware counters; it comes with the CUDA toolkit."),
-    )
-    sanitizer = shutil.which("compute-sanitizer")
-    yield (
-        False,
-        sanitizer is not None,
-        "compute-sanitizer",
-        ("Optional: it finds races and bad addresses on a GPU; it comes with the CUDA toolkit."),
     )
     yield from _records()
 

@@ -82,7 +82,7 @@ class Control:
         )  # fmt: skip
 
     def put_into(self, upper: int) -> int:
-        """An instruction's upper 64 bits, with these control bits in place of its own."""
+        """An instruction's upper 64 bits, with these control bits instead of its own."""
         return upper & ~(((1 << WIDTH) - 1) << SHIFT) | self.bits << SHIFT
 
     def but(self, **fields: Any) -> Control:

@@ -15,7 +15,7 @@ INSUFFICIENT_DRIVER = 35  # cudaErrorInsufficientDriver: also where there is non
 
 
 class NoGpu(RuntimeError):
-    """Something was asked for that only a GPU can do."""
+    """Something was requested that only a GPU can do."""
 
 
 class UnknownDevice(ValueError):

@@ -80,7 +80,7 @@ class Instruction:
 
     @cached_property
     def reads(self) -> tuple[Read, ...]:
-        """The registers among the operands after the first. RZ, which is always 0, is none."""
+        """The registers among the operands after the first. RZ, always 0, does not count."""
         matches = ((place, _REGISTER.fullmatch(text)) for place, text in enumerate(self.operands))
         return tuple(
             Read(place, int(match[1]), ".reuse" in match[0]) for place, match in matches

@@ -85,7 +85,7 @@ def operands_of(
                 f"use {_conversion(which, element)}"
             )
         if array.ndim != axes:
-            needs = {1: "one", 2: "two: matrices", 3: "three: batches of matrices"}[axes]
+            needs = {1: f"a {which} with one", 2: "matrices", 3: "batches of matrices"}[axes]
             if which.startswith("scale"):
                 needs = f"{axes}: {kind}"
             raise ArgumentError(f"{which} has {array.ndim} axes: {name} takes {needs}")
@@ -133,7 +133,7 @@ def factor(name: str, value: object) -> float:
     """alpha or beta; raises ArgumentError for what is no real number that float32 holds."""
     most = float(np.finfo(np.float32).max)
     real = isinstance(value, Real) and not isinstance(value, bool)
-    if not real or not -most <= float(value) <= most:  # type: ignore[arg-type]
+    if not real or not -most <= value <= most:  # type: ignore[operator]
         raise ArgumentError(
             f"{name} is {value!r}: kernels take a real number in the range of float32, from "
             f"{-most:.7g} to {most:.7g}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,8 +26,8 @@ from gemmlab.simulator import Finding, TakesTooLong
 NOT_CLEARED = "workspace not cleared"  # a Finding's kind
 PATIENCE_S = 120.0  # for one product
 SMALL_S = 8.0  # for a small product; the longest of a rung takes a fiftieth of that
-SMALL, HUGE = 2**22, 2**34  # multiply-adds; a huge product takes minutes ...
-TRIAL, TRIAL_MARGIN = (1024, 2048, 32), 4  # ... which is seen by a part of it, with a margin
+SMALL = 2**22  # multiply-adds
+RATE = 2**29  # multiply-adds per second: no kernel of the ladder is simulated faster
 LIMIT = "use a kernel from gl.load or gl.from_source with limit_s = None, which waits for it"
 
 
@@ -162,36 +161,11 @@ def within_limit(
         ) from None
 
 
-RunPart = Callable[[Problem, float], "list[simulator.Run]"]
-"""Runs a smaller product within so many seconds."""
-
-
-def require_time(name: str, problem: Problem, limit_s: float | None, run: RunPart) -> None:
-    """Raise TakesTooLong for a product that is hopeless, before anything of its size is made.
-
-    run(problem, limit_s) runs a smaller one, of which the time of the large one is estimated.
-    """
-    if limit_s is None or problem.flop // 2 <= HUGE:
-        return
-    expected_s = _expected_s(problem, limit_s, run)
-    if expected_s > limit_s:
-        raise _too_long(name, problem, limit_s, f"about {expected_s / 60:,.1f} minutes")
-
-
-def _expected_s(problem: Problem, limit_s: float, run: RunPart) -> float:
-    """How long a huge product takes at the least: from a part of it.
-
-    The part is less well filled than the product: hence TRIAL_MARGIN.
-    """
-    m, n, k = map(min, problem.shape, TRIAL)
-    part = replace(problem, batch=1, m=m, n=n, k=k)
-    parts = problem.flop / part.flop / TRIAL_MARGIN
-    seconds = 0.0
-    for trial in (replace(part, m=7, n=5, k=3), part):  # once for what is done once for a kernel
-        seconds = max(SMALL_S, limit_s / parts)
-        with suppress(TakesTooLong):  # otherwise it takes so long at the least
-            seconds = sum(done.elapsed_s for done in run(trial, seconds))
-    return seconds * parts
+def require_time(name: str, problem: Problem, limit_s: float | None) -> None:
+    """Raise TakesTooLong for a product that is hopeless, before anything of its size is made."""
+    least_s = problem.flop / 2 / RATE
+    if limit_s is not None and least_s > limit_s:
+        raise _too_long(name, problem, limit_s, f"more than {least_s / 60:,.0f} minutes")
 
 
 def _too_long(name: str, problem: Problem, limit_s: float | None, how_long: str) -> TakesTooLong:

@@ -87,7 +87,7 @@ def from_source(source: str | Path, like: str, arch: str | None = None, **settin
 
 
 def assembled(source: str, like: str, **settings: int) -> Kernel:
-    """As from_source, for a kernel whose registers will be asked for: `compiled` is there."""
+    """As from_source, for a kernel whose registers are needed: `compiled` is there."""
     rung = ladder.find(like)
     chosen, arch = ladder.settings_for(rung, settings), arch_for(rung)
     ladder.require_arch(rung, chosen, arch)
@@ -134,7 +134,6 @@ class Kernel:
         self._checked: Report | None = None
         self._before_gpu: Report | None = None
         self.limit_s: float | None = in_simulator.PATIENCE_S
-        self._in_time: set[tuple[Problem, float | None]] = set()  # problems, each with its limit_s
 
     def __repr__(self) -> str:
         return f"{self.name}({ladder.listed(self.settings)}) for {self.arch}"
@@ -484,15 +483,7 @@ class Kernel:
 
         Before matrices of its size are made, for which there may be no memory.
         """
-        if (problem, self.limit_s) in self._in_time:
-            return
-
-        def run(part: Problem, limit_s: float) -> list[simulator.Run]:
-            zeros = self.operands(part, 0).changed(np.zeros_like)
-            return self._run(zeros, 1.0, 0.0, limit_s)
-
-        in_simulator.require_time(self.name, problem, self.limit_s, run)
-        self._in_time.add((problem, self.limit_s))
+        in_simulator.require_time(self.name, problem, self.limit_s)
 
     def simulate(
         self, operands: Operands, alpha: float, beta: float, **how: Any

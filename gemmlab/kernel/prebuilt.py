@@ -152,7 +152,7 @@ def alike(compiled: Compiled, other: Compiled) -> bool:
 
     From run to run NVRTC differs in the registers and their number, the order of independent
     instructions, the line of an instruction made of two, and now and then in how many loads it
-    brings neighbours from shared memory, so none of this counts.
+    reads neighbours from shared memory, so none of this counts.
     """
     return _comparable(compiled) == _comparable(other)
 
@@ -173,7 +173,7 @@ def _comparable(compiled: Compiled) -> dict:
 
 
 def _one_by_one(load: re.Match) -> str:
-    """A load of each float that is needed, in place of one of several."""
+    """A load of each float that is needed, instead of one of several."""
     mask, count, _, offset = load.groups()
     floats = range(int(count or 1))
     needed = [n for n in floats if mask is None or int(mask) >> 4 * n & 1]

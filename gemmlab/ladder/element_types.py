@@ -71,7 +71,7 @@ def _nearest(values: Array, fraction: int, least: int) -> Array:
     return np.ldexp(np.rint(np.ldexp(values.astype(np.float64), -exponent)), exponent)
 
 
-# What E5M2 holds is a float16 whose last eight bits are 0. E4M3 has the bias 7 in place of 15: a
+# What E5M2 holds is a float16 whose last eight bits are 0. E4M3 has the bias 7 instead of 15: a
 # number is 2**8 times the float16 with the same bits of exponent and fraction.
 
 

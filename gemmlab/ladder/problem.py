@@ -1,4 +1,4 @@
-"""The product that is asked for: its shape, how many of them, and how A and B are stored."""
+"""A product: its shape, how many of them, and how A and B are stored; and those people run."""
 
 from __future__ import annotations
 

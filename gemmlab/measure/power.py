@@ -1,8 +1,8 @@
 """What power does to a speed: work after a rest and without end, with clock and energy beside it.
 
 A GPU that multiplies without pause reaches its limit of power and lowers its clock. So there are
-two speeds: in a burst of milliseconds after a rest, and sustained. The clock is that which the SMs
-count themselves, for what the driver reports while they work is another.
+two speeds: in a burst of milliseconds after a rest, and sustained. The clock is the one that the
+SMs count, for the driver reports another while they work.
 """
 
 from __future__ import annotations

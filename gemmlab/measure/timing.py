@@ -449,26 +449,16 @@ def as_table(items: Iterable[Timed]) -> pandas.DataFrame:
     """As `table`. Where there are batches, or operands stored transposed, also columns of these."""
     import pandas
 
-    rows: list[dict[str, Any]] = []
-    cublas_rows: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for item in items:
-        problem = item.problem
-        shape = {"dtype": item.dtype, "m": problem.m, "n": problem.n, "k": problem.k}
-        how = {"batch": problem.batch, "ops": problem.ops}
-        context = {"verify": item.verify, "gpu": item.gpu, "recorded": item.recorded} | how
-
-        def row(
-            kernel: str, time_ms: float, share: float, shape: Any = shape, context: Any = context
-        ) -> Any:
-            rate = context["batch"] * gflops(shape["m"], shape["n"], shape["k"], time_ms)
-            return {"kernel": kernel, **shape, "time_ms": time_ms, "gflops": rate,
-                    "pct_cublas": share, **context}  # fmt: skip
-
-        rows.append(row(item.kernel, item.time_ms, item.pct_cublas))
-        key = (*shape.values(), *how.values(), item.gpu)
-        if key not in cublas_rows or item.cublas_ms < cublas_rows[key]["time_ms"]:
-            cublas_rows[key] = row("cublas", item.cublas_ms, 100.0)
-    every = [*rows, *cublas_rows.values()]
+    ours = list(items)
+    cublas: dict[tuple[Any, ...], Timed] = {}
+    for item in ours:
+        key = item.dtype, item.problem, item.gpu
+        if key not in cublas or item.cublas_ms < cublas[key].time_ms:
+            cublas[key] = replace(item, kernel="cublas", time_ms=item.cublas_ms, pct_cublas=100.0)
+    rows = [
+        vars(item) | vars(item.problem) | {"gflops": item.problem.flop / (item.time_ms * 1e6)}
+        for item in (*ours, *cublas.values())
+    ]
     usual = {"batch": 1, "ops": "NN"}
-    more = [name for name, value in usual.items() if any(row[name] != value for row in every)]
-    return pandas.DataFrame(every, columns=[*COLUMNS, *more])
+    more = [name for name, value in usual.items() if any(row[name] != value for row in rows)]
+    return pandas.DataFrame(rows, columns=[*COLUMNS, *more])

@@ -91,7 +91,7 @@ def choose(
     "bfloat16". `fused`: with a bias or an activation. Raises IllegalSetting for what is no problem,
     another type, and one that no rung multiplies on this GPU; BadRecord.
     """
-    if isinstance(problem, tuple | list):
+    if isinstance(problem, tuple | list) and len(problem) in (3, 4):
         problem = Problem.of(problem)
     if not isinstance(problem, Problem):
         raise IllegalSetting(
@@ -209,7 +209,7 @@ class Row:
 
 
 def at(problem: Problem, dtype: str = SINGLE.name) -> Row:
-    """What is recorded of what is chosen for a problem, at this very shape. Raises NoRecord."""
+    """The record of what is chosen for a problem, at this very shape. Raises NoRecord."""
     chosen = choose(problem, dtype)
     for row in recorded(dtype):
         if row.problem == problem and (row.rung.name, row.settings) == (
@@ -222,7 +222,7 @@ def at(problem: Problem, dtype: str = SINGLE.name) -> Row:
 
 
 def taken(dtype: str = SINGLE.name) -> dict[Problem, Row]:
-    """What is recorded of what is chosen, at every recorded shape with A and B as they are.
+    """The record of what is chosen, at every recorded shape with A and B as they are.
 
     Without those where what is chosen has no record of this type.
     """
@@ -302,10 +302,10 @@ def _as_bfloat16(row: Row) -> Row:
 def _from_records(problem: Problem, rows: list[Row]) -> Row | None:
     """The fastest at the nearest recorded shape; of a batch, also of its products one by one."""
     together = [row for row in rows if (row.problem.batch > 1) == (problem.batch > 1)]
-    rows = _nearest(problem, together)
-    if problem.batch > 1 and not any(row.problem == problem for row in rows):
-        rows += _nearest(problem, [row for row in rows if row.problem.batch == 1], batch=1)
-    return min(rows, key=lambda row: row.seconds(problem), default=None)
+    nearest = _nearest(problem, together)
+    if problem.batch > 1 and not any(row.problem == problem for row in nearest):
+        nearest += _nearest(problem, [row for row in rows if row.problem.batch == 1], batch=1)
+    return min(nearest, key=lambda row: row.seconds(problem), default=None)
 
 
 def _as_recorded(problem: Problem, best: Row) -> Chosen:
@@ -409,7 +409,7 @@ def by_rule(problem: Problem, dtype: str = SINGLE.name) -> Chosen:
 
 
 def _from_default(rung: Rung, settings: Settings) -> int:
-    """In how many parameters: of what is as fast by the rule, what is nearest is taken."""
+    """In how many parameters: of choices as fast by the rule, the nearest to it is taken."""
     return sum(settings[name] != value for name, value in rung.defaults.items())
 
 

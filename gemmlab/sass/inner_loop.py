@@ -198,7 +198,7 @@ def inner_loop(instructions: Sequence[Instruction], adds_per_tile: int | None = 
     Where there are tensor cores' among them, those alone tell the loop: what is done with the sums
     after it may be in a loop, too. Of loops with as many it is the shortest: another one does the
     same for matrices of any size. Where it takes several trips to do the `adds_per_tile` of a
-    thread, and each may bring tiles, these are as many trips, of which the last brings some. Raises
+    thread, and each may load tiles, these are as many trips, of which the last loads some. Raises
     NoListing where no loop has any multiply-adds, or none can be followed.
     """
     at = {instruction.address: index for index, instruction in enumerate(instructions)}
@@ -240,7 +240,7 @@ def inner_loop(instructions: Sequence[Instruction], adds_per_tile: int | None = 
 def _before(
     trip: list[Instruction], body: Sequence[Instruction], inside: set[int], adds: int | None
 ) -> list[Instruction]:
-    """The trips of the same tiles before the one that brings others."""
+    """The trips of the same tiles before the one that loads others."""
     done = sum(class_of(instruction) == MULTIPLY_ADD for instruction in trip)
     if (
         adds is None
@@ -248,7 +248,7 @@ def _before(
         or not any(class_of(instruction) == COPY for instruction in trip)
     ):
         return []
-    return _trip(body, inside, brings=False) * (adds // done - 1)
+    return _trip(body, inside, loads=False) * (adds // done - 1)
 
 
 def _waits_forever(instruction: Instruction) -> bool:
@@ -257,11 +257,11 @@ def _waits_forever(instruction: Instruction) -> bool:
 
 
 def _trip(
-    body: Sequence[Instruction], inside: set[int], *, brings: bool = True
+    body: Sequence[Instruction], inside: set[int], *, loads: bool = True
 ) -> list[Instruction]:
     """The way through a loop's body that a block inside the matrix takes.
 
-    Of all ways it is one with the most multiply-adds; of those the one that `brings` the most bytes
+    Of all ways it is one with the most multiply-adds; of those the one that `loads` the most bytes
     from global memory, or the fewest, first without and then with loops `inside`; of those the
     shortest, for what is done for a tile at the edge comes on top. A predicate is the same for all
     that it guards. Nothing where no way leads to the end.
@@ -275,8 +275,8 @@ def _trip(
         last = body[end - 1]
         adds = sum(class_of(instruction) == MULTIPLY_ADD for instruction in body[start:end])
         for known, (score, before) in ways[start].items():
-            for supposed, size in _brought(known, last):
-                size = size if brings else -size
+            for supposed, size in _loaded(known, last):
+                size = size if loads else -size
                 more = (0, size) if end - 1 in inside else (size, 0)
                 total = tuple(map(sum, zip(score, (adds, *more, start - end), strict=True)))
                 for to, knows in _successors(body, end - 1, at, _still(supposed, last)):
@@ -302,8 +302,8 @@ def _stretches(body: Sequence[Instruction], at: dict[int, int]) -> list[tuple[in
     return list(pairwise(sorted(cuts | {0, len(body)})))
 
 
-def _brought(known: frozenset[str], instruction: Instruction) -> list[tuple[frozenset[str], int]]:
-    """What a thread brings from global memory, in bytes, and what is then known of predicates."""
+def _loaded(known: frozenset[str], instruction: Instruction) -> list[tuple[frozenset[str], int]]:
+    """What a thread loads from global memory, in bytes, and what is then known of predicates."""
     if instruction.operation not in _FROM_GLOBAL:
         return [(known, 0)]
     widths = {"128": 16, "64": 8, "U16": 2, "S16": 2, "U8": 1, "S8": 1}
