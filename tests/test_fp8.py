@@ -97,7 +97,7 @@ def test_nan_stays_nan_and_448_stays_finite():
 
 
 def test_promoted_sums_are_better_and_within_a_smaller_bound():
-    problem, errors, bounds = Problem(64, 64, 2048, 1, "NT"), {}, {}
+    problem, errors, mean_bounds = Problem(64, 64, 2048, 1, "NT"), {}, {}
     for interval in (0, 512, 128):
         one = kernel(**SMALL | {"STAGES": 8}, PROMOTE=interval, OUT32=1)
         given = one.operands(problem, seed=5)
@@ -106,9 +106,9 @@ def test_promoted_sums_are_better_and_within_a_smaller_bound():
         errors[interval] = abs(C - A @ B).mean()
         bound = bounds.lost(A, B, interval, given.least())
         assert (abs(C - A @ B) <= 1.001 * bound + 1e-3).all()
-        bounds[interval] = bound.mean()
+        mean_bounds[interval] = bound.mean()
     assert errors[0] > 2 * errors[512] / 1.5 > 2 * errors[128] / 1.5
-    assert bounds[0] > bounds[512] > bounds[128]
+    assert mean_bounds[0] > mean_bounds[512] > mean_bounds[128]
 
 
 def test_what_subnormal_factors_lose_is_within_the_bound():

@@ -417,7 +417,7 @@ def recording(tmp_path, monkeypatch):
     tensor = recorder.ceilings.Roof(roof, 2**40, state)
     monkeypatch.setattr(recorder.ceilings, "measure_tensor_ceiling", lambda: tensor)
     read = recorder.ceilings.Roof(timing.Spread(*(5e12,) * 4), 2**30, state)
-    monkeypatch.setattr(recorder.levels, "measure_levels", lambda: {"L2": read})
+    monkeypatch.setattr(recorder.ceilings, "measure_levels", lambda: {"L2": read})
     chains = Unrecorded("00_chains", "", lambda say: tmp_path)
     monkeypatch.setattr(recorder.chains, "EVIDENCE", chains)
     fmas = Unrecorded("10_fma_order", "", lambda say: say("FMAs") or tmp_path)

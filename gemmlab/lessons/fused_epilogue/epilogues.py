@@ -18,7 +18,7 @@ from gemmlab.cuda import cublaslt
 from gemmlab.cuda.cublas import Cublas
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import random_matrix
-from gemmlab.lessons.fused_epilogue.fused_product import FusedProduct
+from gemmlab.lessons.fused_epilogue.fused_product import EPILOGUES, FusedProduct
 from gemmlab.records.runs import LARGE
 
 NAME, PLAIN = "11_fused_epilogue", "10_register_banks"
@@ -86,7 +86,7 @@ extern "C" __global__ void finish(float4* C, const float4* bias, int fours)
 
 def ways(activation: str) -> tuple[str, ...]:
     """Those there are with an activation: cuBLASLt has not every one."""
-    return tuple(way for way in WAYS if way != LT or activation in cublaslt.EPILOGUES)
+    return tuple(way for way in WAYS if way != LT or activation in EPILOGUES)
 
 
 # ---- what a way reads and writes -----------------------------------------------------------------
