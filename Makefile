@@ -73,6 +73,7 @@ test-readme: setup
 lint: setup
 	$(VENV_PYTHON) -m ruff check --quiet .
 	$(VENV_PYTHON) -m ruff format --check --quiet .
+	$(VENV_PYTHON) -m mypy --no-error-summary
 	$(VENV_PYTHON) -m mypy --config-file ptxsim/pyproject.toml --no-error-summary
 
 notebooks: setup

@@ -8,6 +8,7 @@ C = gl.matmul(A, B)  # by the rung that suits the shape
 """
 
 from importlib import import_module
+from typing import Any
 
 from gemmlab import folders, simulator
 from gemmlab._version import __version__ as __version__
@@ -16,7 +17,8 @@ from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.bounds import error_bound, reference
 from gemmlab.kernel.compiler import CompileError
 from gemmlab.kernel.faults import GpuFault
-from gemmlab.kernel.kernel import Kernel, KernelMistake, from_source
+from gemmlab.kernel.in_simulator import KernelMistake
+from gemmlab.kernel.kernel import Kernel, from_source
 from gemmlab.kernel.operands import random_matrix
 from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import CEILINGS, HALF, RUNGS, IllegalSetting, LadderError, Problem
@@ -25,64 +27,6 @@ from gemmlab.notebook.heat import heat
 from gemmlab.records.registry import NoRecord
 from gemmlab.records.runs import device
 from gemmlab.report import Listing
-
-__all__ = [
-    "CEILINGS",
-    "HALF",
-    "RUNGS",
-    "ArgumentError",
-    "CompileError",
-    "GpuFault",
-    "IllegalSetting",
-    "Kernel",
-    "KernelMistake",
-    "LadderError",
-    "Listing",
-    "NoGpu",
-    "NoRecord",
-    "Problem",
-    "VerificationError",
-    "best_by_shape",
-    "ceilings",
-    "choose",
-    "chosen_rungs",
-    "chosen_shares",
-    "compare",
-    "counters",
-    "device",
-    "error_bound",
-    "exercises",
-    "facts",
-    "folders",
-    "from_source",
-    "glossary",
-    "gpu_speeds",
-    "gpus_side_by_side",
-    "heat",
-    "index",
-    "inner_loop",
-    "issue_slots",
-    "k_steps",
-    "lab",
-    "load",
-    "matmul",
-    "occupancy",
-    "overview",
-    "path",
-    "plots",
-    "quantize",
-    "random_matrix",
-    "recorded_ceilings",
-    "reference",
-    "roofline",
-    "runs",
-    "sass",
-    "simulator",
-    "stalls",
-    "step_player",
-    "tuning",
-    "verify_at",
-]
 
 # What needs pandas and matplotlib is loaded only when it is used: name -> its module, and what of
 # it is meant, where that is not the module itself.
@@ -109,7 +53,7 @@ _LATER = {
     "overview": ("notebook.overview", None),
     "path": ("records.ablations", "path"),
     "plots": ("plots", None),
-    "quantize": ("kernel.quantize", "quantize"),
+    "quantize": ("lessons.fp8.quantize", "quantize"),
     "recorded_ceilings": ("records.roofs", "recorded_ceilings"),
     "roofline": ("analysis.roofline", None),
     "runs": ("records.runs", None),
@@ -120,16 +64,36 @@ _LATER = {
     "verify_at": ("kernel.verify", "check"),
 }
 
+__all__ = [
+    "CEILINGS",
+    "HALF",
+    "RUNGS",
+    "ArgumentError",
+    "CompileError",
+    "GpuFault",
+    "IllegalSetting",
+    "Kernel",
+    "KernelMistake",
+    "LadderError",
+    "Listing",
+    "NoGpu",
+    "NoRecord",
+    "Problem",
+    "VerificationError",
+    "device",
+    "error_bound",
+    "folders",
+    "from_source",
+    "heat",
+    "load",
+    "random_matrix",
+    "reference",
+    "simulator",
+    *_LATER,
+]
 
-def _benchmark(kernel: Kernel):
-    """pandas.DataFrame of times beside cuBLAS: measured here, or replayed where no GPU is."""
-    return import_module("gemmlab.records.runs").benchmark(kernel)
 
-
-Kernel.benchmark = _benchmark  # here, for records stand on kernels and not below them
-
-
-def load_ipython_extension(ipython) -> None:
+def load_ipython_extension(ipython: Any) -> None:
     """`%load_ext gemmlab`: the cell magic %%kernel."""
     import_module("gemmlab.notebook.kernel_magic").register(ipython)
 
@@ -139,13 +103,13 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     """Raises ImportError, saying what to install, for what draws with ipywidgets without them."""
     if name not in _LATER:
         raise AttributeError(f"module 'gemmlab' has no attribute {name!r}")
-    module, what = _LATER[name]
+    place, item = _LATER[name]
     try:
-        found = import_module(f"gemmlab.{module}")
+        module = import_module(f"gemmlab.{place}")
     except ModuleNotFoundError as error:
         if error.name != "ipywidgets":
             raise
@@ -153,4 +117,4 @@ def __getattr__(name: str):
             f"gl.{name} needs ipywidgets, which is not here: pip install ipywidgets, "
             "then restart the kernel."
         ) from None
-    return found if what is None else getattr(found, what)
+    return module if item is None else getattr(module, item)

@@ -36,11 +36,11 @@ class NoCheckout(Exception):
     """Something is to be written that belongs into a checkout. The message says what to do."""
 
 
-def require_checkout(what: str) -> None:
+def require_checkout(purpose: str) -> None:
     """Raise NoCheckout where the package was installed without its repository."""
     if not IS_CHECKOUT:
         raise NoCheckout(
-            f"{what} writes into the repository, and gemmlab was installed without it, in "
+            f"{purpose} writes into the repository, and gemmlab was installed without it, in "
             f"{PACKAGE}: clone the repository and install that with pip "
             'install -e ./ptxsim -e ".[simulator]".'
         )

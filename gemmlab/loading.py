@@ -15,7 +15,7 @@ from gemmlab.records.tuning import Shape
 def load(name: str, arch: str | None = None, shape: Shape | None = None, **settings: int) -> Kernel:
     """The rung `name`, such as "02_coalescing", compiled with these tile parameters.
 
-    Without any, with its defaults or, where those ask for more than `arch` has, the tile parameters
+    Without any, with its defaults or, where those need more than `arch` has, the tile parameters
     nearest to them that run there. With `shape`, (M, N, K), instead of tile parameters: with those
     that were the fastest in the recorded sweep, at the shape nearest to this one, and run on
     `arch`.

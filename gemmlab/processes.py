@@ -1,4 +1,4 @@
-"""Work in other processes that ends with the one that asked for it."""
+"""Work in other processes that ends with the one that started it."""
 
 from __future__ import annotations
 

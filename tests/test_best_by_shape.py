@@ -9,7 +9,7 @@ import sample_record
 
 from gemmlab import ladder
 from gemmlab.ladder import LadderError
-from gemmlab.ladder.shape_set import SINGLE_PRODUCTS
+from gemmlab.ladder.problem import SINGLE_PRODUCTS
 from gemmlab.ladder.shapes import operations, ops
 from gemmlab.measure.timing import Measurement
 from gemmlab.records import best_by_shape, registry, tuning

@@ -13,7 +13,7 @@ import gemmlab as gl
 from gemmlab.analysis.judgement import judge
 from gemmlab.cuda.options import options_for
 from gemmlab.kernel import in_simulator, verify
-from gemmlab.kernel.edited import HARMLESS
+from gemmlab.kernel.checks import HARMLESS
 from gemmlab.kernel.kernel import Kernel, KernelMistake
 from gemmlab.notebook.exercises import check_kernel
 from ptxsim import LaunchError, PtxError, UnknownInstruction

@@ -13,7 +13,8 @@ import sample_record
 import gemmlab as gl
 from gemmlab import cli, files, ladder
 from gemmlab.analysis import known_differences
-from gemmlab.cli import bench, doctor, ladder_table, sweep
+from gemmlab.cli import bench, doctor, sweep
+from gemmlab.cli import ladder as ladder_table
 from gemmlab.kernel import prebuilt, verify
 from gemmlab.ladder import RUNGS, Problem
 from gemmlab.lessons.multi_gpu.gpus.runner import NotEnoughGpus
@@ -132,21 +133,11 @@ def test_a_request_that_the_ladder_refuses_is_2(capsys, arguments):
     assert err.startswith("gemmlab: ") and "Traceback" not in err
 
 
-def test_without_a_command_the_commands_are_listed(capsys):
-    code, out, err = run(capsys)
-    assert (code, err) == (0, "")
-    assert all(f"    {name} " in out for name in ("doctor", "ladder", "bench", "record", "sass"))
-
-
 def test_a_terminal_that_lacks_a_letter_gets_the_rest(machine, monkeypatch):
     written = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
     assert cli.main(["bench", "01_naive", "512", "512", "512"]) == 0
     assert b"the GPU meanwhile: 1980 MHz" in written.getvalue() and b" ?C" in written.getvalue()
-
-
-def test_the_version_is_that_of_the_package(capsys):
-    assert run(capsys, "--version") == (0, f"gemmlab {gl.__version__}\n", "")
 
 
 @pytest.mark.parametrize(
@@ -174,11 +165,6 @@ def test_a_sweep_without_a_gpu_is_3_and_says_what_is_searched_without_one(machin
     assert "tune 05_thread_tile_2d --strategy genetic" in err
     code, _, err = run(capsys, "tune", "99_nothing")
     assert code == 2 and "no rung '99_nothing'" in err
-
-
-def test_recording_without_a_gpu_is_3(machine, capsys):
-    code, _, err = run(capsys, "record")
-    assert code == 3 and "needs a GPU: there is none." in err
 
 
 # ---- bench ---------------------------------------------------------------------------------------
@@ -220,11 +206,6 @@ def test_bench_of_what_was_not_recorded_verifies_and_says_so(machine, capsys, as
     machine.passes = False
     code, out, err = run(capsys, "bench", "01_naive", *asked)
     assert code == 1 and "C[3, 4] is NaN" in err
-
-
-def test_bench_of_a_rung_without_a_sweep_says_no_more_of_it(machine, capsys):
-    code, out, _ = run(capsys, "bench", "01_naive", "512", "512", "512")
-    assert code == 0 and "its settings: the default. No sweep of its settings is recorded\n" in out
 
 
 TUNED, SWEPT = "10_register_banks", "05_thread_tile_2d"
@@ -303,36 +284,10 @@ def test_bench_on_a_gpu_measures_what_is_given_or_suits(
     assert measured == [(settings(), (1024, 1024, 512))]
 
 
-def test_bench_says_what_it_takes_where_the_default_does_not_run(machine, capsys):
-    machine.note = "the nearest to the default that runs on sm_86"
-    code, out, _ = run(capsys, "bench", "01_naive", "512", "512", "512")
-    assert code == 0 and "its settings: the nearest to the default that runs on sm_86" in out
-
-
-def test_a_wrong_kernel_gets_no_time_and_is_1(machine, capsys):
-    machine.passes = False
-    code, out, err = run(capsys, "bench", "01_naive", "512", "512", "512")
-    assert code == 1 and "C[3, 4] is NaN" in err and "ms" not in out
-
-
-def test_a_stale_record_is_1(machine, capsys):
-    machine.text = "int changed;"
-    code, _, err = run(capsys, "bench", "01_naive", "512", "512", "512")
-    assert code == 1 and "another version of this kernel" in err
-
-
 def test_a_record_that_cannot_be_read_is_1_and_named(machine, capsys):
     (machine.results / "nvidia-test" / "runs.json").write_text("{}")
     code, _, err = run(capsys, "sweep")
     assert code == 1 and "nvidia-test/runs.json" in err and err.count("\n") == 1
-
-
-def test_bench_on_a_gpu_measures(machine, capsys, monkeypatch):
-    measured = timing.Measurement.from_dict(sample_record.run(64, 64, 64, 2.0))
-    monkeypatch.setattr(device, "_find_gpu", lambda: HERE)
-    monkeypatch.setattr(timing, "compare", lambda kernel, m, n, k: measured)
-    code, out, _ = run(capsys, "bench", "01_naive", "64", "64", "64")
-    assert code == 0 and "measured here" in out and "median 2 ms" in out
 
 
 def test_a_shape_that_takes_too_long_is_2(machine, capsys, monkeypatch):
@@ -432,15 +387,6 @@ def test_output_onto_a_full_disk_is_1_in_a_line():
     assert done.stderr == "gemmlab: standard output cannot be written (No space left on device).\n"
 
 
-def test_what_is_damaged_is_told_before_it_is_measured_again(machine, capsys, monkeypatch):
-    here = device.Gpu("NVIDIA Test", (9, 0), "sm_90a", 1, 1, 1, "1", "1")
-    monkeypatch.setattr(device, "_find_gpu", lambda: here)
-    path = machine.results / "nvidia-test" / "runs.json"
-    path.write_text("{")
-    code, _, err = run(capsys, "record", "01_naive")
-    assert code == 1 and str(path) in err and path.read_text() == "{"
-
-
 # ---- sweep, ladder, doctor -----------------------------------------------------------------------
 
 
@@ -499,12 +445,6 @@ def test_what_does_not_run_here_is_a_row_of_the_ladder_with_its_reason(one_does_
     assert refused.split()[0] == "02_coalescing" and "pass" not in refused
     assert refused.endswith(" 02_coalescing needs sm_90a, this is sm_86")
     assert "pass" in other and other.endswith(one_does_not_run.note)
-
-
-def test_counters_of_another_architecture_are_not_held_against_the_record(machine, capsys):
-    machine.arch, machine.counters = "sm_86", {LOAD: 10, SECTORS: 44}
-    code, out, _ = run(capsys, "ladder")
-    assert code == 0 and "no record for sm_86" in out
 
 
 @pytest.fixture
@@ -572,28 +512,10 @@ def test_what_goes_wrong_with_a_rung_is_its_note_and_the_rows_after_it_are_shown
     assert wrong.endswith("ZeroDivisionError: division by zero") and "NVIDIA Test" in other
 
 
-def test_each_row_of_the_ladder_is_printed_before_the_next_rung_runs(machine, capsys, monkeypatch):
-    only(monkeypatch, RUNGS[1::-1])
-    load, printed = ladder_table.load, []
-
-    def records(name, **settings):
-        printed.append(capsys.readouterr().out.splitlines()[-1].split()[0])
-        return load(name, **settings)
-
-    loaded_by(monkeypatch, records)
-    assert run(capsys, "ladder")[0] == 0 and printed == ["rung", "02_coalescing"]
-
-
 def test_the_ladder_fails_where_a_counter_differs_from_the_record(machine, capsys):
     machine.counters = {LOAD: 10, SECTORS: 44}
     code, out, err = run(capsys, "ladder")
     assert code == 1 and "1 differ" in out and f"{SECTORS} is 44 here" in err
-
-
-def test_the_ladder_fails_on_a_wrong_kernel_and_shows_no_speed(machine, capsys):
-    machine.passes = False
-    code, out, _ = run(capsys, "ladder")
-    assert code == 1 and "FAIL" in out and "NVIDIA Test" not in out.splitlines()[-1]
 
 
 def test_the_ladder_fails_on_a_stale_record(machine, capsys):
@@ -652,14 +574,6 @@ def test_a_rung_takes_no_type(capsys):
 def test_auto_takes_no_settings(capsys):
     code, _, err = run(capsys, "bench", "auto", "64", "64", "64", "--set", "BM=64")
     assert code == 2 and "auto chooses the settings" in err and "BM=64" in err
-
-
-def test_bench_of_auto_measures_on_a_gpu(capsys, monkeypatch):
-    measured = timing.Measurement.from_dict(sample_record.run(1024, 1024, 512, 2.0))
-    monkeypatch.setattr(bench, "gpu", lambda: HERE)
-    monkeypatch.setattr(timing, "compare", lambda kernel, m, n, k: measured)
-    code, out, _ = run(capsys, "bench", "auto", "1024", "1024", "512")
-    assert code == 0 and "measured here" in out and "median 2 ms" in out
 
 
 @pytest.mark.parametrize("dtype", [one for one in choosing.TYPES if choosing.taken(one)])

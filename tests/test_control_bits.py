@@ -7,13 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gemmlab.cuda.control_bits import BARRIERS, SHIFT, WIDTH, Control
-from gemmlab.cuda.disassembler import NoListing, disassemble, parse, section
+from gemmlab.cuda.disassembler import disassemble, parse, section
 from gemmlab.ladder import RUNGS, SINGLE
 from gemmlab.lessons.fp32_summit import hazards
 from gemmlab.loading import load
 from gemmlab.sass import listing, listings, loops
-from gemmlab.sass.inner_loop import Loop
-from gemmlab.sass.view import CONTROL_HEADS, HEADS, LoopView
+from gemmlab.sass.view import CONTROL_HEADS, HEADS
 from ptxsim.compile import nvrtc
 
 BARRIER = st.none() | st.integers(0, BARRIERS - 1)
@@ -102,17 +101,6 @@ def test_the_view_shows_them_on_request():
             " ".join(map(str, bits.waits_for)),
         )  # fmt: skip
     assert "waits for" in full._repr_html_() and "W0" in repr(full)
-
-
-def test_a_listing_without_them_says_so():
-    kernel = load("05_thread_tile_2d", "sm_90a")
-    bare = tuple(
-        replace(one, control=None)
-        for one in loops.loop(kernel).instructions
-    )  # fmt: skip
-    assert LoopView(Loop(bare)).rows
-    with pytest.raises(NoListing, match="without control bits"):
-        LoopView(Loop(bare), control=True)
 
 
 def test_all_words_of_a_cubin_survive():

@@ -7,17 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from gemmlab.cuda import cublaslt
+from gemmlab.cuda import cublas, cublaslt
 from gemmlab.cuda.cublas import CublasError
-from gemmlab.cuda.cublaslt import (
-    CublasLt,
-    EightBitProduct,
-    FusedProduct,
-    NoFusedEpilogue,
-    SixteenBitProduct,
-)
+from gemmlab.cuda.cublaslt import CublasLt, EightBitProduct, SixteenBitProduct
 from gemmlab.ladder.activations import activate
 from gemmlab.ladder.element_types import BFLOAT16, E4M3, E5M2, FLOAT16, INT8
+from gemmlab.lessons.fused_epilogue.fused_product import FusedProduct, NoFusedEpilogue
 
 M, N, K = 5, 7, 3
 TIMES = {0: 4.0, 1: None, 2: 2.0, 3: 3.0}  # in ms, by proposal; 1 does not run
@@ -132,14 +127,14 @@ def library(monkeypatch):
         asarray=array, empty=lambda size, dtype: np.empty(size, dtype).view(Array),
     )  # fmt: skip
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    monkeypatch.setattr(cublaslt, "_library", lambda: made)
+    monkeypatch.setattr(cublaslt, "library", lambda name: made)
     return made
 
 
 STREAM = SimpleNamespace(ptr=0)
 
 
-@pytest.mark.parametrize("activation", cublaslt.EPILOGUES)
+@pytest.mark.parametrize("activation", EPILOGUES.values())
 def test_rows_and_columns_and_the_bias_are_where_the_library_looks(library, activation):
     generator = np.random.default_rng(2)
     A, B, bias = (array(generator.uniform(-1, 1, size)) for size in ((M, K), (K, N), (N,)))
@@ -192,9 +187,9 @@ def test_a_library_that_is_missing_is_named(monkeypatch):
     monkeypatch.setitem(
         sys.modules, "cuda.pathfinder", SimpleNamespace(load_nvidia_dynamic_lib=load)
     )
-    cublaslt._library.cache_clear()
-    with pytest.raises(CublasError, match="cuBLASLt cannot be loaded: it is nowhere; it comes"):
-        cublaslt._library()
+    cublas.library.cache_clear()
+    with pytest.raises(CublasError, match="cublasLt cannot be loaded: it is nowhere; it comes"):
+        cublas.library("cublasLt")
 
 
 # ---- eight and sixteen bits ----------------------------------------------------------------------
@@ -288,7 +283,7 @@ def test_eight_bits_are_multiplied_with_b_stored_transposed(
     dtype, computes, a, b, c, integers, monkeypatch
 ):
     made = FewBits(computes, TRANSPOSED)
-    monkeypatch.setattr(cublaslt, "_library", lambda: made)
+    monkeypatch.setattr(cublaslt, "library", lambda name: made)
     A, B = random_of(a, integers, M, K), random_of(b, integers, N, K)
     C = np.zeros((M, N), c).view(Array)
     with CublasLt(STREAM) as lt:
@@ -300,7 +295,7 @@ def test_eight_bits_are_multiplied_with_b_stored_transposed(
 @pytest.mark.parametrize("element", [FLOAT16, BFLOAT16], ids=lambda one: one.name)
 def test_sixteen_bits_are_multiplied_as_they_are_stored(element, integers, monkeypatch):
     made = FewBits((68, 0), {})
-    monkeypatch.setattr(cublaslt, "_library", lambda: made)
+    monkeypatch.setattr(cublaslt, "library", lambda name: made)
     A, B = random_of(element, integers, M, K), random_of(element, integers, K, N)
     C = np.zeros((M, N), element.storage).view(Array)
     with CublasLt(STREAM) as lt:

@@ -3,7 +3,7 @@
 import pandas
 import pytest
 
-from gemmlab.ladder.joins import ALONE, ATOMICS, CLUSTER, JOINS, STREAM_K
+from gemmlab.ladder.settings import ALONE, ATOMICS, CLUSTER, JOINS, STREAM_K
 from gemmlab.lessons.split_k import tables as cuts
 
 

@@ -1,4 +1,3 @@
-import dataclasses
 import importlib
 import os
 import subprocess
@@ -26,24 +25,6 @@ def test_only_hopper_is_compiled_for_its_own_instructions():
     assert device.arch_of((9, 0)) == "sm_90a"
     assert device.arch_of((8, 9)) == "sm_89"
     assert device.arch_of((12, 0)) == "sm_120"
-
-
-@pytest.mark.parametrize(
-    ("name", "slug"),
-    [
-        ("NVIDIA H200", "nvidia-h200"),
-        ("NVIDIA GeForce RTX 4090", "nvidia-geforce-rtx-4090"),
-        ("NVIDIA A100-SXM4-80GB", "nvidia-a100-sxm4-80gb"),
-    ],
-)
-def test_the_slug_of_a_gpu_is_a_plain_folder_name(name, slug):
-    assert dataclasses.replace(H200, name=name).slug == slug
-
-
-def test_the_simulator_can_be_asked_for(monkeypatch):
-    monkeypatch.setenv("GEMMLAB_DEVICE", "simulator")
-    found = device._find_gpu.__wrapped__()
-    assert isinstance(found, str) and "GEMMLAB_DEVICE=simulator" in found
 
 
 def test_an_unknown_choice_of_device_names_the_known_one(monkeypatch):
@@ -81,20 +62,6 @@ def test_without_a_gpu_there_is_a_reason_and_no_state(monkeypatch):
         device.gpu_state()
 
 
-def test_figures_that_nvml_does_not_have_are_none(monkeypatch):
-    import pynvml
-
-    def unsupported(*_):
-        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
-
-    monkeypatch.setattr(device, "_find_gpu", lambda: H200)
-    monkeypatch.setattr(device, "_nvml_handle", lambda: None)
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetClockInfo", lambda handle, which: 1980)
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetFieldValues", unsupported)
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetTemperature", lambda handle, which: 40)
-    assert device.gpu_state() == device.GpuState(1980, 1980, None, 40)
-
-
 @pytest.mark.parametrize(("has_instant_power", "watts"), [(True, 612.5), (False, 351.2)])
 def test_power_is_of_the_moment_where_the_gpu_has_it(monkeypatch, has_instant_power, watts):
     import pynvml
@@ -111,15 +78,6 @@ def test_power_is_of_the_moment_where_the_gpu_has_it(monkeypatch, has_instant_po
     monkeypatch.setattr(pynvml, "nvmlDeviceGetFieldValues", field_values)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetPowerUsage", lambda handle: 351_200)
     assert device._power_w(None) == watts
-
-
-def test_versions_are_of_what_is_installed():
-    import numpy
-
-    versions = device.software_versions()
-    assert versions["numpy"] == numpy.__version__
-    assert all(isinstance(version, str) and version for version in versions.values())
-    assert ("driver" in versions) == (device.gpu() is not None)
 
 
 @pytest.mark.gpu

@@ -60,13 +60,3 @@ def test_structures_are_as_long_as_the_drivers():
     """CUlaunchAttribute has 72 bytes, CUlaunchConfig 56."""
     assert ctypes.sizeof(early_launch._Attribute) == 72
     assert ctypes.sizeof(early_launch._Config) == 56
-
-
-def test_what_the_driver_refuses_is_raised(driver, monkeypatch):
-    import cupy
-
-    refused = type("Refused", (Exception,), {})
-    monkeypatch.setattr(cupy.cuda.driver, "CUDADriverError", refused)
-    driver.code = 700
-    with pytest.raises(refused, match="700"):
-        prepared()()

@@ -7,7 +7,7 @@ from gemmlab import ladder
 from gemmlab.analysis import facts
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import RUNGS
-from gemmlab.ladder.joins import ALONE, JOINS, LAST_ARRIVER, STREAM_K
+from gemmlab.ladder.settings import ALONE, JOINS, LAST_ARRIVER, STREAM_K
 from gemmlab.lessons.split_k.rung import RUNG as SPLIT_K
 from gemmlab.records import runs, tuning
 

@@ -297,10 +297,12 @@ def test_the_chain_of_products_is_its_twin_s(macros):
     out = np.full(2 * 64, np.nan, np.float32)
     run = ptxsim.launch(
         probe.path, probe.entry, (2, 1, 1), (64, 1, 1),
-        [out, *ceilings.mma_lanes(**macros), 3], options=options_for(macros), count=True,
+        [out, *ceilings.mma_lanes(HALF, macros["CHAINS"]), 3],
+        options=options_for(macros), count=True,
     )  # fmt: skip
     assert not run.findings
-    assert (out.reshape(4, 32) == ceilings.mma_chain(3, **macros)).all()
+    expected = ceilings.mma_chain(HALF, 3, macros["CHAINS"], macros["UNROLL"])
+    assert (out.reshape(4, 32) == expected).all()
     steps = 3 * macros["CHAINS"] * macros["UNROLL"]
     assert run.counters[HMMA_METRIC] == 4 * steps
     assert 2 * run.multiply_adds == Problem(*MMA_SHAPE).flop * 4 * steps

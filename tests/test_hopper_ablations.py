@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import sample_record
 
-from gemmlab.kernel.compiler import compiled_resources
+from gemmlab.kernel.compiler import resources_of
 from gemmlab.lessons.fp8 import hopper_ablations, hopper_changes
 from gemmlab.lessons.fp8 import steps as fp8_steps
 from gemmlab.lessons.fp8 import tables as costs
@@ -50,7 +50,7 @@ def test_only_17_has_the_registers_that_it_needs_without_moving_any():
     spilled = {}
     for _, step in QUESTIONS["registers"]:
         kernel = step.kernel()
-        taken = compiled_resources(kernel.text, "stay.cu", "sm_90a", step.full)
+        taken = resources_of(kernel.text, "stay.cu", "sm_90a", step.full)
         spilled[step.what[:2]] = taken[step.rung.entry(step.full)].spill_store_bytes
     assert spilled["17"] == 0 and spilled["18"] > 0 and spilled["19"] > 0
 

@@ -7,8 +7,15 @@ import pytest
 from gemmlab import ladder
 from gemmlab.kernel import verify
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.ladder.joins import ALONE, CLUSTER, EVERY_PART, JOINS, LAST_ARRIVER, STREAM_K
-from gemmlab.ladder.settings import IllegalSetting
+from gemmlab.ladder.settings import (
+    ALONE,
+    CLUSTER,
+    EVERY_PART,
+    JOINS,
+    LAST_ARRIVER,
+    STREAM_K,
+    IllegalSetting,
+)
 from gemmlab.lessons.batched.rung import RUNG as BATCHED
 from gemmlab.lessons.split_k.rung import RUNG as SPLIT_K
 

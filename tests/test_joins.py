@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gemmlab import ladder
-from gemmlab.ladder.joins import ATOMICS, CLUSTER, JOINS
+from gemmlab.ladder.settings import ATOMICS, CLUSTER, JOINS
 from gemmlab.lessons.split_k import measure as joins
 from gemmlab.lessons.split_k import tables as told
 from gemmlab.lessons.split_k.rung import TRIED

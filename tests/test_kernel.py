@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -73,13 +72,6 @@ def test_a_factor_that_float32_does_not_hold_is_refused(kernel, name, value):
 
 
 @pytest.mark.parametrize(
-    "two", [2, np.float32(2), np.float64(2), np.int8(2), Fraction(2)], ids=repr
-)
-def test_a_factor_may_be_any_real_number(kernel, two):
-    assert np.array_equal(kernel(A, B, C, alpha=two, beta=two), kernel(A, B, C, 2.0, 2.0))
-
-
-@pytest.mark.parametrize(
     ("shape", "says"),
     [
         ((-1, 2, 3), "m is -1: it is a whole number from 1 on"),
@@ -106,7 +98,7 @@ def test_a_trace_takes_numbers_of_numpy_and_a_k_of_0(kernel):
         (None, r"source is None: from_source takes CUDA C\+\+ as text"),
         (3, "source is builtins.int: from_source takes CUDA C"),
         (b"int;", "source is builtins.bytes"),
-        ("my kernels/mine.cu", r"name of a file: .* Path\('my kernels/mine.cu'\)"),
+        ("my kernels/mine.cu", r"name of a file, 'my kernels/mine.cu': .*Path"),
     ],
 )
 def test_a_source_that_is_no_text_is_refused(source, says):
@@ -129,10 +121,6 @@ def test_a_copy_of_a_rung_in_another_folder_finds_the_headers(tmp_path):
     assert kernel.edited and np.allclose(kernel(A, B), A @ B, atol=1e-5)
 
 
-def test_c_may_be_anything_where_beta_is_0(kernel):
-    assert np.isfinite(kernel(A, B, np.full((9, 9), np.nan))).all()
-
-
 def test_a_mistake_in_the_simulator_names_line_thread_and_element():
     source = gl.load("02_coalescing").text.replace("row >= M ||", "row > M ||")
     line = 1 + source[: source.index("C[here] = alpha * sum;")].count("\n")
@@ -147,14 +135,6 @@ def test_source_and_diff_are_the_files():
     assert "+    const int col = blockIdx.x * BLOCK_X + threadIdx.x;" in changes
     assert "-    const int row = blockIdx.x * BLOCK_X + threadIdx.x;" in changes
     assert "<pre" in kernel.source()._repr_html_()
-
-
-def test_settings_reach_the_kernel_and_its_trace():
-    wide = gl.load("02_coalescing", BLOCK_X=8, BLOCK_Y=32)
-    trace = wide.trace(40, 24, 16)
-    assert trace.block == (8, 32, 1) and trace.grid == (3, 2, 1)
-    assert trace.warp_access("A").sectors == 4 and trace.warp_access("B").sectors == 1
-    assert list(wide.resources("sm_80", "sm_90a")["threads per block"]) == [256, 256]
 
 
 def test_a_trace_says_what_there_is_to_see():
@@ -334,9 +314,9 @@ def test_a_fault_that_shows_when_a_result_is_fetched_is_told_too(on_gpu, monkeyp
     kernel = gl.load("02_coalescing")
     on_gpu(kernel)
     monkeypatch.setattr(Kernel, "array_module", Module)
-    with pytest.raises(gl.GpuFault, match="illegal address"), faults.told():
+    with pytest.raises(gl.GpuFault, match="IllegalAddress"), faults.reported():
         kernel.to_host(object())
-    with pytest.raises(gl.GpuFault, match="illegal address"):
+    with pytest.raises(gl.GpuFault, match="IllegalAddress"):
         kernel.to_device(A)
 
 
@@ -388,36 +368,13 @@ def test_a_small_product_is_given_up_soon_and_a_waiting_reader_waits(monkeypatch
     assert np.allclose(kernel(A, B), 4000 * (A @ B), rtol=1e-2, atol=1)
 
 
-def test_a_hopeless_product_is_refused_by_a_part_of_it(monkeypatch):
-    monkeypatch.setattr(in_simulator, "TRIAL", (64, 64, 32))
-    kernel, runs = gl.load("03_shared_memory"), []
-    run = in_simulator.run
-    monkeypatch.setattr(
-        in_simulator,
-        "run",
-        lambda *args, **how: runs.append(args[2]["A"].array.shape) or run(*args, **how),
-    )
+def test_a_hopeless_product_is_refused_before_anything_of_its_size_is_made():
+    kernel = gl.load("03_shared_memory")
     huge = np.broadcast_to(np.float32(1), (1 << 14, 1 << 14))  # which nobody may look at
-    with pytest.raises(TakesTooLong, match=r"about .* minutes .* limit of 120 seconds"):
+    with pytest.raises(TakesTooLong, match=r"more than 137 minutes .* limit of 120 seconds"):
         kernel.launch_into(huge, huge, huge)
-    with pytest.raises(TakesTooLong, match=r"about .* minutes"):
+    with pytest.raises(TakesTooLong, match=r"more than .* minutes"):
         kernel.trace(1 << 16, 1 << 16, 1 << 16)  # there may be no memory for these
-    assert max(max(shape) for shape in runs) == 64
-
-
-def test_a_product_is_estimated_once(monkeypatch):
-    monkeypatch.setattr(in_simulator, "HUGE", 1)
-    estimated = []
-    monkeypatch.setattr(in_simulator, "_expected_s", lambda *how: estimated.append(how) or 0.0)
-    kernel = gl.load("02_coalescing")
-    kernel(A, B)
-    kernel(A, B)
-    assert len(estimated) == 1
-
-
-def test_a_product_that_fits_is_run_after_its_part(monkeypatch):
-    monkeypatch.setattr(in_simulator, "HUGE", 1)
-    assert np.allclose(gl.load("02_coalescing")(A, B), A @ B, atol=1e-5)
 
 
 def test_a_file_that_was_edited_in_its_place_is_checked_like_a_text(on_gpu, monkeypatch, tmp_path):
@@ -429,14 +386,3 @@ def test_a_file_that_was_edited_in_its_place_is_checked_like_a_text(on_gpu, monk
     with pytest.raises(KernelMistake, match="out-of-bounds"):
         kernel(A, B)
     assert not launches
-
-
-def test_whether_it_is_as_shipped_is_looked_up_once(monkeypatch):
-    """A launch asks; the answer takes longer than a short kernel."""
-    asked = []
-    monkeypatch.setattr(
-        "gemmlab.kernel.prebuilt.has", lambda rung, text: asked.append(rung.name) or True
-    )
-    kernel = gl.load("01_naive")
-    assert kernel._refused() is None and kernel._refused() is None
-    assert asked == ["01_naive"]

@@ -9,9 +9,9 @@ import sample_record
 
 import ptxsim
 from gemmlab.kernel.compiler import options_for
-from gemmlab.ladder import CEILINGS, LEVELS, LadderError, Launch, find
+from gemmlab.ladder import CEILINGS, LEVELS, Launch
 from gemmlab.lessons.ceilings import chains
-from gemmlab.measure import ceilings, levels
+from gemmlab.measure import ceilings
 from gemmlab.measure.timing import Spread
 from gemmlab.records import recorder, registry, roofs, runs
 from ptxsim.metrics import METRICS
@@ -25,18 +25,18 @@ BLOCKS, THREADS = 3, 32
 def read_in_simulator(read, trips=2, rounds=3):
     """What the kernel of a read stores, float32 (BLOCKS, THREADS), and what it should."""
     shape = Launch(read.entry, (BLOCKS, 1, 1), (THREADS, 1, 1))
-    whole = trips * levels.BYTES * read.ahead * THREADS * (BLOCKS if read.together else 1)
-    count = levels.pieces(read, shape, whole + levels.BYTES)  # one piece more does not fit
-    assert levels.BYTES * count == whole
+    whole = trips * ceilings.BYTES * read.ahead * THREADS * (BLOCKS if read.together else 1)
+    count = ceilings.pieces(read, shape, whole + ceilings.BYTES)  # one piece more does not fit
+    assert ceilings.BYTES * count == whole
     numbers = numpy.random.default_rng(4).integers(0, 4, (count, 4)).astype(numpy.float32)
     out = numpy.full((BLOCKS, THREADS), numpy.nan, numpy.float32)
     run = ptxsim.launch(
         LEVELS.path, read.entry, shape.grid, shape.block, [numbers, out, count, rounds],
         options=options_for(read.macros), check=True, count=True,
-        shared_bytes=levels.BYTES * count if read.entry == "read_shared" else 0,
+        shared_bytes=ceilings.BYTES * count if read.entry == "read_shared" else 0,
     )  # fmt: skip
     assert not run.findings
-    expected = levels.sums(numbers, read, BLOCKS, THREADS, rounds)
+    expected = ceilings.sums(numbers, read, BLOCKS, THREADS, rounds)
     return out, expected, run, count * rounds
 
 
@@ -56,16 +56,7 @@ def test_memory_that_is_taken_by_others_is_said(monkeypatch):
 
     monkeypatch.setattr(cupy.cuda.runtime, "memGetInfo", lambda: (10**6, 10**11))
     with pytest.raises(ceilings.CeilingsError, match=r"Reading DRAM needs \d+\.\d MB of this GPU's memory, and 1\.0 MB are free"):  # fmt: skip # noqa: E501
-        levels._measure("DRAM", LEVELS.reads["DRAM"], 132)
-
-
-def test_only_the_read_of_l1_lets_l1_keep_what_it_reads():
-    assert [level for level, read in LEVELS.reads.items() if read.in_l1] == ["L1"]
-
-
-def test_the_probe_is_no_product():
-    with pytest.raises(LadderError, match="00_levels is no matrix product"):
-        find("00_levels")
+        ceilings._measure_level("DRAM", LEVELS.reads["DRAM"], 132)
 
 
 # ---- recorded ------------------------------------------------------------------------------------
@@ -90,15 +81,15 @@ def test_reads_are_replayed_where_they_are_recorded(results):
     assert roofs.ceilings().reads == {} and roofs.ceilings().read_rate("L2") is None
     with pytest.raises(registry.NoRecord, match="run `python -m gemmlab record 00_levels`"):
         roofs.recorded_levels()
-    with_levels(results, str(levels.of_levels(sample_record.GPU.sm_count)))
+    with_levels(results, str(ceilings.of_levels(sample_record.GPU.sm_count)))
     assert roofs.ceilings().read_rate("L2") == 6e12
     assert roofs.bandwidth_fields(roofs.ceilings().reads["L2"])["bytes"] == 4 * 2**30
 
 
 def test_reads_by_another_launch_are_stale(results, monkeypatch):
-    with_levels(results, str(levels.of_levels(sample_record.GPU.sm_count)))
+    with_levels(results, str(ceilings.of_levels(sample_record.GPU.sm_count)))
     other = replace(LEVELS, reads={"L2": replace(LEVELS.reads["L2"], blocks=1)})
-    monkeypatch.setattr(levels, "LEVELS", other)
+    monkeypatch.setattr(ceilings, "LEVELS", other)
     with pytest.raises(registry.StaleRecord, match="00_levels"):
         roofs.ceilings()
 
@@ -141,6 +132,6 @@ def test_chains_are_recorded_and_read_as_a_table(results, monkeypatch):
 @pytest.mark.gpu
 @needs_gpu
 def test_the_levels_of_this_gpu():
-    found = levels.measure_levels()
+    found = ceilings.measure_levels()
     assert list(found) == list(LEVELS.reads)
     assert all(roof.per_second.median > 0 for roof in found.values())

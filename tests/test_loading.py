@@ -4,8 +4,6 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import gemmlab as gl
 from gemmlab import ladder, loading
@@ -15,7 +13,6 @@ from gemmlab.records.registry import NoRecord
 
 NAME = "10_register_banks"
 RUNG = ladder.find(NAME)
-SIDE = st.integers(1, 40000)
 
 
 def test_completion_offers_all_that_is_there_before_it_is_used():
@@ -31,10 +28,6 @@ def test_completion_offers_all_that_is_there_before_it_is_used():
         assert getattr(gl, name) is not None
 
 
-def test_without_a_shape_it_is_the_rung_with_its_defaults():
-    assert gl.load(NAME).settings == ladder.settings_for(RUNG, {})
-
-
 @pytest.mark.parametrize("shape", tuning.shapes_of(RUNG))
 def test_at_a_recorded_shape_nothing_recorded_is_faster(shape):
     kernel = gl.load(NAME, shape=shape)
@@ -48,13 +41,6 @@ def test_a_shape_close_to_a_recorded_one_gets_its_settings():
     assert gl.load(NAME, shape=(5000, 4000, 3500)).settings == gl.load(NAME).settings
     small = tuning.for_shape(RUNG, (1024, 1024, 1024), "sm_90").settings
     assert tuning.for_shape(RUNG, (1000, 1100, 1000), "sm_90").settings == small
-
-
-@given(st.tuples(SIDE, SIDE, SIDE), st.sampled_from(["sm_80", "sm_86", "sm_90"]))
-def test_what_is_chosen_is_legal_and_runs(shape, arch):
-    settings = tuning.for_shape(RUNG, shape, arch).settings
-    assert settings in ladder.legal_settings(RUNG)
-    assert RUNG.runs_on(settings, arch)
 
 
 def test_a_shape_and_parameters_together_are_refused():
@@ -88,12 +74,6 @@ def test_what_is_not_tuned_goes_together_with_a_shape(shape, activation):
     assert kernel.settings == tile | {"ACTIVATION": activation}
 
 
-def test_of_several_parameters_beside_a_shape_the_tuned_ones_are_named():
-    wanted = r"not both; here are shape=\(64, 64, 64\) and BM=64, BN=64$"
-    with pytest.raises(IllegalSetting, match=wanted):
-        gl.load(FUSED, shape=(64, 64, 64), BM=64, ACTIVATION=2, BN=64)
-
-
 @pytest.mark.parametrize(
     ("name", "given_", "says"),
     [
@@ -116,12 +96,6 @@ def test_what_is_not_tuned_leaves_the_choice_of_the_tile_to_the_architecture():
     assert chosen == default | {"BK": 16, "ACTIVATION": 2}
 
 
-def test_shared_memory_that_an_architecture_does_not_have_is_refused():
-    wanted = r"needs 148992 bytes of shared memory per block, this is sm_86; the nearest choice"
-    with pytest.raises(IllegalSetting, match=wanted):
-        gl.load(NAME, arch="sm_86", BM=128)
-
-
 @pytest.fixture
 def told(capsys):
     """What was said on standard error, as if nothing had been said before."""
@@ -139,11 +113,6 @@ def test_what_is_taken_in_place_of_the_default_is_said_once(told):
     assert gl.load(NAME, arch="sm_86").note == first.note and told() == ""
     with pytest.raises(IllegalSetting, match="needs sm_80 or newer, this is sm_75"):
         gl.load(NAME, arch="sm_75")
-
-
-def test_where_the_default_runs_nothing_is_said(told):
-    kernels = gl.load(NAME), gl.load(NAME, arch="sm_80"), gl.load(NAME, BN=128)
-    assert [kernel.note for kernel in kernels] == ["", "", ""] and told() == ""
 
 
 def test_a_shape_is_answered_with_where_its_settings_come_from(told):

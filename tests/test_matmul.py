@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import gemmlab as gl
-from gemmlab.kernel import in_simulator
 from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.bounds import error_bound, reference
 from gemmlab.ladder import BRAIN, HALF, SINGLE
@@ -85,12 +84,6 @@ def test_batches_of_any_strides(way, ops):
     assert right(gl.matmul(*map(WAYS[way], stored), **how), A, B)
 
 
-@pytest.mark.parametrize("batch", [0, 1, 2])
-def test_a_batch_of_any_number_keeps_its_axis(batch):
-    A, B, C = matrix(batch, 5, 7), matrix(batch, 7, 3, seed=2), matrix(batch, 5, 3, seed=3)
-    assert right(gl.matmul(A, B, 0.5, 2.0, C), A, B, C, 0.5, 2.0)
-
-
 @pytest.mark.parametrize("n", [20, 21])
 def test_the_rung_for_large_products_takes_them_turned_and_one_by_one(n, monkeypatch):
     def choose(problem, *_):
@@ -102,13 +95,6 @@ def test_the_rung_for_large_products_takes_them_turned_and_one_by_one(n, monkeyp
     got = gl.matmul(A, WAYS["a view of more columns"](B), 2.0, 0.5, C, transpose_a=True)
     for g, a, b, c in zip(got, A, B, C, strict=True):
         assert right(g, a.T, b, c, 2.0, 0.5)
-
-
-def test_matrices_between_those_of_others():
-    """A batch whose matrices take turns, row by row, and one that is the same again and again."""
-    A = matrix(5, 4, 7).swapaxes(0, 1)
-    B = np.broadcast_to(matrix(7, 3), (4, 7, 3))
-    assert right(gl.matmul(A, B), A, B)
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (1, 40, 33), (40, 1, 33), (33, 40, 1), (1, 1, 70)])
@@ -144,11 +130,6 @@ def test_factors(alpha, beta):
     assert all(np.array_equal(*pair) for pair in zip((A, B, C), before, strict=True))
 
 
-def test_c_is_not_read_where_beta_is_0():
-    A, B = matrix(5, 6), matrix(6, 4)
-    assert right(gl.matmul(A, B, C=np.full((5, 4), np.nan, np.float32)), A, B)
-
-
 @pytest.mark.parametrize("activation", [None, "none", "ReLU", "GELU by tanh", "GELU by erf"])
 @pytest.mark.parametrize("biased", [False, True])
 def test_a_bias_and_an_activation_are_fused(activation, biased):
@@ -169,14 +150,6 @@ def test_epilogues_of_batches_and_of_transposed_operands():
     turned = np.ascontiguousarray(A[0].T)
     got = gl.matmul(turned, B[0], bias=bias, activation="ReLU", transpose_a=True)
     assert np.allclose(got, expected[0], atol=1e-5)
-
-
-def test_halves_keep_their_type():
-    A, B, C = (X.astype(np.float16) for X in (matrix(17, 6), matrix(6, 11), matrix(17, 11)))
-    assert right(gl.matmul(A, B, 0.5, 2.0, C), A, B, C, 0.5, 2.0, precision=HALF)
-    assert right(gl.matmul(A.T.copy(), B, transpose_a=True), A, B, precision=HALF)
-    several = np.stack([A, 2 * A])
-    assert right(gl.matmul(several, np.stack([B, B])), several, np.stack([B, B]), precision=HALF)
 
 
 @pytest.mark.parametrize("shape", [(70, 72, 64), (17, 11, 6)])  # rows at 16 bytes, and off them
@@ -227,17 +200,7 @@ def test_a_call_of_a_kind_that_was_is_found_again_and_others_are_not():
     assert plan not in others
 
 
-def test_no_more_plans_are_kept_than_that(monkeypatch):
-    monkeypatch.setattr(call, "MOST_PLANS", 3)
-    monkeypatch.setattr(call, "_plans", {})
-    for rows in range(1, 9):
-        A = matrix(rows, 4)
-        assert right(gl.matmul(A, matrix(4, 2)), A, matrix(4, 2))
-        assert len(call._plans) <= 3
-
-
-def test_a_hopeless_product_is_refused_before_anything_of_its_size_is_made(monkeypatch):
-    monkeypatch.setattr(in_simulator, "TRIAL", (64, 64, 32))
+def test_a_hopeless_product_is_refused_before_anything_of_its_size_is_made():
     huge = np.broadcast_to(np.float32(1), (1 << 20, 1 << 20))  # a copy has 4 TiB
     with pytest.raises(TakesTooLong, match=r"gl\.load or gl\.from_source with limit_s = None"):
         gl.matmul(huge, huge)

@@ -320,14 +320,14 @@ def test_the_layout_of_wmma_is_that_of_two_mma_sync():
 @EVERY
 def test_the_ceiling_of_a_type_has_a_twin(dtype):
     precision, chains, unroll = TYPES[dtype], 4, 2
-    macros = MMA_CEILINGS.macros(dtype) | {"CHAINS": chains, "UNROLL": unroll}
+    macros = MMA_CEILINGS.macros | {"DTYPE": dtype, "CHAINS": chains, "UNROLL": unroll}
     out = np.zeros(32, precision.accumulate.storage)
-    lanes = ceilings.typed_lanes(precision, chains)
+    lanes = ceilings.mma_lanes(precision, chains)
     ptxsim.launch(
         MMA_CEILINGS.path, MMA_CEILINGS.entry, (1, 1, 1), (32, 1, 1),
         [out, *lanes, np.int32(3), np.uint32(0)], options=options_for(macros),
     )  # fmt: skip
-    expected = ceilings.typed_chain(precision, 3, chains, unroll)
+    expected = ceilings.mma_chain(precision, 3, chains, unroll)
     assert np.array_equal(out, expected) and np.any(expected)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gemmlab.ladder.joins import (
+from gemmlab.ladder.settings import (
     ALONE,
     ATOMICS,
     CLUSTER,

@@ -13,7 +13,7 @@ from figures import (  # noqa: F401
     words,
 )
 
-from gemmlab.ladder.joins import ALONE, CLUSTER, JOINS, STREAM_K
+from gemmlab.ladder.settings import ALONE, CLUSTER, JOINS, STREAM_K
 from gemmlab.lessons.split_k import figures
 
 SHAPES = ((64, 64, 65536), (1536, 1536, 1536), (1001, 777, 513))

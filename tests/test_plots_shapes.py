@@ -17,7 +17,7 @@ from matplotlib.colors import same_color
 from gemmlab import ladder, plots
 from gemmlab.analysis import recorded as chosen
 from gemmlab.ladder import Problem
-from gemmlab.ladder.shape_set import GROUPS
+from gemmlab.ladder.problem import GROUPS
 from gemmlab.plots import style
 from gemmlab.products import choosing
 

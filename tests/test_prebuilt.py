@@ -8,16 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gemmlab import cli, ladder
+from gemmlab import cli
 from gemmlab.analysis import issue_slots
-from gemmlab.cli import compiling
-from gemmlab.cuda.device import gpu
+from gemmlab.cli import compile as compiling
 from gemmlab.cuda.disassembler import NoDisassembler
 from gemmlab.kernel import compiler, prebuilt, verify
 from gemmlab.kernel.kernel import from_source
-from gemmlab.kernel.quantize import quantize
 from gemmlab.ladder import RUNGS, IllegalSetting, settings_for
-from gemmlab.ladder.element_types import E4M3, E5M2
 from gemmlab.loading import load
 from gemmlab.sass import listings, loops
 from ptxsim import NoCompiler, launcher
@@ -89,17 +86,6 @@ def test_a_rung_does_all_that_it_does_with_a_compiler(rung, no_compiler):
     assert kernel.trace(20, 30, 10).counters
     archs = prebuilt.archs_of(rung.name)
     assert (load(rung.name).resources(*archs[1:2], archs[-1])["registers per thread"] > 0).all()
-
-
-@pytest.mark.parametrize("element", (E4M3, E5M2), ids=lambda one: one.name)
-def test_matrices_are_quantized_without_a_compiler(element, no_compiler):
-    """Half a step of the largest, and of a scale's block, is the most that is off."""
-    for scales, which, transpose in (("tensors", "A", False), ("blocks", "B", True)):
-        Q, scale = quantize(A, scales, which, transpose=transpose, element=element.name)
-        found = element.decode(Q) * float(scale.ravel()[0])
-        assert (
-            abs(found - (A.T if transpose else A)) <= element.unit_roundoff * abs(A).max()
-        ).all()
 
 
 @pytest.fixture
@@ -208,22 +194,6 @@ def test_without_headers_another_gpu_or_text_is_refused_with_what_to_install(cup
     assert cupy_without_headers.given == []
 
 
-def test_a_rung_without_headers_of_cuda_is_compiled_from_its_text(cupy_without_headers):
-    kernel = load("04_thread_tile_1d")
-    kernel._on_gpu()
-    (given,) = cupy_without_headers.given
-    assert given["code"] == kernel.text and f"-arch={kernel.arch}" in given["options"]
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(
-    gpu() is None or gpu().arch != SIMULATED_ARCH, reason=f"needs a GPU of {SIMULATED_ARCH}"
-)
-def test_the_driver_compiles_what_is_in_stock(monkeypatch):
-    monkeypatch.setattr(headers, "folder", lambda: None)
-    assert verify.check(load("14_wmma"), 129, 257, 65, 0.5, 2.0, seed=3).passed
-
-
 # ---- damaged files -------------------------------------------------------------------------------
 
 
@@ -268,28 +238,6 @@ def test_a_damaged_file_is_compiled_anew_with_one_line_that_names_it(spoil, dama
     assert all("naive" in kernel.compiled.ptx for kernel in kernels)
     (said,) = caplog.messages
     assert said.startswith(f"{path} is damaged") and f"git checkout -- {path}" in said
-
-
-@every_damage
-def test_a_damaged_file_without_a_compiler_is_named(spoil, damage, no_compiler):
-    path = spoil(prebuilt.path_of("01_naive"), damage)
-    with pytest.raises(NoCompiler, match=rf"NVRTC.* is not here, and {path} is damaged.*checkout"):
-        load("01_naive")
-
-
-@every_damage
-def test_a_damaged_listing_is_made_anew_with_one_line_that_names_it(
-    spoil, damage, caplog, monkeypatch
-):
-    rung = ladder.find(issue_slots.FIRST)
-    kept = listings.stored(rung.name)["listing"]
-    path = spoil(listings.path_of(rung.name), damage)
-    monkeypatch.setattr(listings, "_new", lambda *_: kept)
-    kernel = load(rung.name)
-    assert [loops.loop(kernel, SIMULATED_ARCH).opcodes["FFMA"] for _ in range(2)] == [512, 512]
-    (said,) = [line for line in caplog.messages if ".sass.xz" in line]
-    assert said.startswith(f"{path} is damaged") and "\n" not in said
-    assert not listings.is_current(rung)
 
 
 @pytest.mark.parametrize("missing", [NoCompiler, NoDisassembler])

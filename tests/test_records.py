@@ -18,6 +18,7 @@ from gemmlab.folders import RESULTS
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import Operands, random_matrix
 from gemmlab.ladder import RUNGS, SINGLE, LadderError, Problem, find, settings_for
+from gemmlab.lessons.fused_epilogue import profiling
 from gemmlab.measure import profiler, timing
 from gemmlab.notebook import overview
 from gemmlab.records import recorder, registry, roofs, runs
@@ -416,7 +417,7 @@ def recording(tmp_path, monkeypatch):
     tensor = recorder.ceilings.Roof(roof, 2**40, state)
     monkeypatch.setattr(recorder.ceilings, "measure_tensor_ceiling", lambda: tensor)
     read = recorder.ceilings.Roof(timing.Spread(*(5e12,) * 4), 2**30, state)
-    monkeypatch.setattr(recorder.levels, "measure_levels", lambda: {"L2": read})
+    monkeypatch.setattr(recorder.ceilings, "measure_levels", lambda: {"L2": read})
     chains = Unrecorded("00_chains", "", lambda say: tmp_path)
     monkeypatch.setattr(recorder.chains, "EVIDENCE", chains)
     fmas = Unrecorded("10_fma_order", "", lambda say: say("FMAs") or tmp_path)
@@ -609,10 +610,10 @@ def of_parts(*entries: str) -> str:
 
 
 def test_kernels_that_run_while_the_profiler_is_on_are_counted_part_by_part(monkeypatch):
-    end = profiler.END_OF_PART
+    end = profiling.END_OF_PART
     seen = ncu(monkeypatch, of_parts("gemm", "relu", end, "fused", end))
     child = ["some/file.py", "--profile", "ReLU"]
-    found = profiler.profiled_in_turn(child, [DRAM_READ], ["two kernels", "one kernel"])
+    found = profiling.profiled_in_turn(child, [DRAM_READ], ["two kernels", "one kernel"])
     assert found == [{DRAM_READ: 1 + 2}, {DRAM_READ: 4}]
     (command,) = seen
     options = dict(pairwise(command))
@@ -623,12 +624,12 @@ def test_kernels_that_run_while_the_profiler_is_on_are_counted_part_by_part(monk
 
 
 def test_parts_that_are_not_all_counted_are_refused(monkeypatch):
-    end = profiler.END_OF_PART
+    end = profiling.END_OF_PART
 
     def refused(printed: str, why: str, names=("a way",), metrics=(DRAM_READ,), **of_ncu) -> None:
         ncu(monkeypatch, printed, **of_ncu)
         with pytest.raises(profiler.CountersUnavailable, match=why):
-            profiler.profiled_in_turn(["file.py"], metrics, names)
+            profiling.profiled_in_turn(["file.py"], metrics, names)
 
     missing = "smsp__inst_executed_op_shared_ld.sum"
     refused(of_parts("gemm", end), f"no {missing} of a way", metrics=(DRAM_READ, missing))

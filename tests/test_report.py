@@ -17,16 +17,6 @@ def test_lines_carry_their_numbers_and_the_text_does_not():
     assert listing.text == "int a;\n\nint b;"
 
 
-def test_a_line_that_stands_for_others_has_none():
-    listing = Listing("int a;\n...\nint b;", "cuda", (1, None, 7))
-    assert repr(listing).split("\n") == ["1  int a;", "   ...", "7  int b;"]
-
-
-def test_without_numbers_it_is_the_text():
-    listing = Listing("-int a;\n+int b;", "diff")
-    assert repr(listing) == listing.text and shown(listing._repr_html_()) == ["-int a;", "+int b;"]
-
-
 def test_a_comment_over_several_lines_keeps_one_number_a_line():
     listing = Listing("/* one\n   two */\nint a;", "cuda", (1, 2, 3))
     assert shown(listing._repr_html_()) == ["1  /* one", "2     two */", "3  int a;"]

@@ -61,12 +61,6 @@ def test_the_roofs_meet_at_the_ridge():
 # ---- the arithmetic kernel's twin ----------------------------------------------------------------
 
 
-def test_the_chain_by_hand():
-    # One thread, one chain that starts at 0: 0 -> 0.5 -> 0.5a + 0.5.
-    found = ceilings.fma_chain(1, 1, CHAINS=1, UNROLL=2)
-    assert found.tolist() == [0.5 * ceilings.MULTIPLIER + 0.5]
-
-
 @given(st.integers(1, 64), st.integers(0, 3), st.integers(1, 8), st.integers(1, 8))
 def test_the_chain_rounds_once_per_step(threads, iterations, chains, unroll):
     """Against exact rational arithmetic, rounded to float32 after each multiply-add."""
@@ -134,12 +128,6 @@ def test_recorded_ceilings_are_replayed(results):
     assert (found.bytes_per_second, found.flop_per_second) == (4e12, 64e12)
     assert (found.gpu, found.recorded) == ("NVIDIA Test", sample_record.DATE)
     assert found.fma.state.sm_clock_mhz == 1980
-
-
-def test_ceilings_survive_being_recorded(results):
-    recorded = runs.load(results)["ceilings"]
-    again = r_roofs.Ceilings.from_record(recorded).as_record()
-    assert again == {name: recorded[name] for name in ("copy", "fma")}
 
 
 def test_the_roof_of_tensor_cores_is_replayed_if_it_is_there(results):

@@ -8,7 +8,7 @@ from gemmlab.analysis import recorded as table_of
 from gemmlab.analysis.counters import ACTIVE_WARPS
 from gemmlab.analysis.recorded import WORDS
 from gemmlab.ladder import RUNGS, SINGLE, LadderError, find
-from gemmlab.ladder.shape_set import BATCHES
+from gemmlab.ladder.problem import BATCHES
 from gemmlab.lessons.batched.rung import RUNG as BATCHED
 from gemmlab.loading import load
 from gemmlab.measure import profiler

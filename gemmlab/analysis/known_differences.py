@@ -12,7 +12,7 @@ from functools import partial
 
 from gemmlab.kernel.trace import Trace
 from gemmlab.ladder import find
-from gemmlab.ladder.joins import LAST_ARRIVER
+from gemmlab.ladder.settings import LAST_ARRIVER
 from ptxsim.architectures import WARP
 from ptxsim.metrics import METRICS
 

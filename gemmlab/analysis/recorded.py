@@ -10,7 +10,7 @@ import pandas
 
 from gemmlab import ladder
 from gemmlab.ladder import RUNGS, SINGLE, Problem, Rung
-from gemmlab.ladder.shape_set import GROUPS
+from gemmlab.ladder.problem import GROUPS
 from gemmlab.products import choosing
 from gemmlab.records import registry, roofs, runs
 from gemmlab.records import stalls as recorded

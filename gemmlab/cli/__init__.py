@@ -1,10 +1,10 @@
 """The command line: python -m gemmlab doctor, ladder, bench, sweep, record, tune, compile, sass.
 
-command_line reads it and turns errors into exit codes; each command has a module. output has the
-codes, and what is said beside the results.
+command_line reads it and turns errors into exit codes. Each command has a module that is named as
+it is and adds it; a lesson adds its own by a module `command`. common has what they share.
 """
 
 from gemmlab.cli.command_line import main
-from gemmlab.cli.output import FAILED, OK, STOPPED, UNAVAILABLE, USAGE
+from gemmlab.cli.common import FAILED, OK, STOPPED, UNAVAILABLE, USAGE
 
 __all__ = ["FAILED", "OK", "STOPPED", "UNAVAILABLE", "USAGE", "main"]

@@ -6,20 +6,39 @@ Without a GPU it verifies at shapes of which no time is recorded, too, and says 
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
-from gemmlab.cli.arguments import AUTO
-from gemmlab.cli.output import OK
+from gemmlab.cli.common import AUTO, OK, Commands, add_dtype, add_settings, rung_or_auto, size
 from gemmlab.cuda.device import gpu
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.ladder import SINGLE, IllegalSetting, Settings, find, listed, settings_for, written
-from gemmlab.loading import Shape, load, tile_parameters
+from gemmlab.ladder import SINGLE, IllegalSetting, Problem, find, listed, settings_for, written
+from gemmlab.loading import load, tile_parameters
 from gemmlab.measure import timing
 from gemmlab.products.choosing import choose
 from gemmlab.records import best_by_shape, registry, runs, tuning
 from gemmlab.records.registry import NoRecord, StaleRecord
 from gemmlab.records.runs import device
 
+Shape = tuple[int, int, int]
+Given = dict[str, Any]  # settings of the command line, by name
 Recorded = tuple[str, list[str]]  # of which GPU and day, and the lines that show the time
+
+
+def add(commands: Commands) -> None:
+    parser = commands.add(
+        "bench", run, "verify one kernel and time it against cuBLAS at one shape",
+        "Its settings are those that were the fastest in the recorded sweep at the nearest shape, "
+        "if there is one. Without a GPU, the simulator verifies it and the recorded time is shown; "
+        "where none is recorded it says so, and ends with 0 all the same.",
+    )  # fmt: skip
+    parser.add_argument(
+        "kernel", type=rung_or_auto,
+        help="a rung, such as 01_naive; or auto, what gl.choose takes",
+    )  # fmt: skip
+    for name, meaning in (("m", "rows of A and C"), ("n", "columns of B and C"), ("k", "between")):
+        parser.add_argument(name, type=size, metavar=name.upper(), help=meaning)
+    add_settings(parser)
+    add_dtype(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -44,14 +63,15 @@ def run(options: argparse.Namespace) -> int:
     return OK
 
 
-def _auto(shape: Shape, given: Settings, dtype: str) -> int:
+def _auto(shape: Shape, given: Given, dtype: str) -> int:
     if given:
         raise IllegalSetting(
             f"auto chooses the settings; name a rung to give {listed(given)} yourself"
         )
     chosen = choose(shape, dtype)
     print(device(), f"auto: {chosen}", sep="\n")
-    kernel = load(chosen.rung, **chosen.settings)
+    settings: Given = chosen.settings
+    kernel = load(chosen.rung, **settings)
     _print_bench(kernel, "as chosen", shape, None if gpu() else _recorded(kernel, shape))
     return OK
 
@@ -70,7 +90,7 @@ def _print_bench(
     print("M={} N={} K={} {}, {}".format(*shape, kernel.dtype, source), *lines, sep="\n")
 
 
-def _for_bench(name: str, shape: Shape, given: Settings) -> tuple[Kernel, str]:
+def _for_bench(name: str, shape: Shape, given: Given) -> tuple[Kernel, str]:
     """The kernel as given, or with what the sweep says of the shape, or as it is; and why so."""
     if tile_parameters(find(name), given):
         return load(name, **given), "as given"
@@ -84,19 +104,19 @@ def _for_bench(name: str, shape: Shape, given: Settings) -> tuple[Kernel, str]:
 
 
 def _with_record(
-    kernel: Kernel, why: str, shape: Shape, given: Settings
+    kernel: Kernel, why: str, shape: Shape, given: Given
 ) -> tuple[Kernel, str, Recorded | NoRecord]:
     """The kernel, or its default where a time of that alone is recorded; why, and what is recorded.
 
     Raises StaleRecord.
     """
-    found = _recorded(kernel, shape)
-    if isinstance(found, NoRecord) and not tile_parameters(kernel.rung, given):
+    recorded = _recorded(kernel, shape)
+    if isinstance(recorded, NoRecord) and not tile_parameters(kernel.rung, given):
         default = load(kernel.name, **given)
         if not isinstance(of_default := _recorded(default, shape), NoRecord):
             because = f"the default. No time is recorded of {written(kernel.settings)}, {why}"
             return default, because, of_default
-    return kernel, why, found
+    return kernel, why, recorded
 
 
 def _recorded(kernel: Kernel, shape: Shape) -> Recorded | NoRecord:
@@ -104,19 +124,16 @@ def _recorded(kernel: Kernel, shape: Shape) -> Recorded | NoRecord:
 
     Raises StaleRecord.
     """
-    missing = None
+    missing: NoRecord | None = None
     for look in (_from_runs, _from_tuned, _from_sweep):
         try:
             return look(kernel, shape)
         except NoRecord as error:
             missing = missing or error
-    if kernel.settings == settings_for(kernel.rung, {}):
+    if missing and kernel.settings == settings_for(kernel.rung, {}):
         return missing  # it names the shapes that are recorded
-    return NoRecord(
-        "none is recorded at {}×{}×{} with these settings; measuring that needs a GPU.".format(
-            *shape
-        )
-    )
+    sizes = "×".join(map(str, shape))
+    return NoRecord(f"none is recorded at {sizes} with these settings; measuring that needs a GPU.")
 
 
 def _from_runs(kernel: Kernel, shape: Shape) -> Recorded:
@@ -134,7 +151,7 @@ def _from_tuned(kernel: Kernel, shape: Shape) -> Recorded:
 def _from_sweep(kernel: Kernel, shape: Shape) -> Recorded:
     row = tuning.of(kernel, shape)
     source = f"recorded in the sweep of all settings on {row['gpu']}, {row['recorded'][:10]}"
-    cublas = timing.gflops(*shape, row["cublas_ms"])
+    cublas = Problem(*shape).flop / (row["cublas_ms"] * 1e6)
     return source, _rates(kernel, row["gflops"], cublas, f"{row['pct_cublas']:.2f} %")
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import shutil
 import sys
 from collections.abc import Iterator
 
-from gemmlab.cli.output import FAILED, OK
+from gemmlab.cli.common import FAILED, OK, Commands
 from gemmlab.cuda.device import gpu, software_versions, why_no_gpu
 from gemmlab.kernel import prebuilt
 from gemmlab.measure import profiler
@@ -18,12 +17,16 @@ from gemmlab.records.runs import device
 from ptxsim.compile import headers
 
 
+def add(commands: Commands) -> None:
+    commands.add("doctor", run, "say what is here, what is missing and what to do")
+
+
 def run(options: argparse.Namespace) -> int:
     """Print what is here; 1 if something is missing that even the simulator needs."""
     code = OK
-    for needed, good, what, advice in _findings():
+    for needed, good, item, advice in _findings():
         mark = "ok" if good else ("MISSING" if needed else "-")
-        print(f"{mark:<8}{what}" + ("" if good or not advice else f"\n        {advice}"))
+        print(f"{mark:<8}{item}" + ("" if good or not advice else f"\n        {advice}"))
         if needed and not good:
             code = FAILED
     print(f"        {device()}")
@@ -87,13 +90,6 @@ def _findings() -> Iterator[tuple[bool, bool, str, str]]:
         ncu is not None,
         f"Nsight Compute {ncu or '(ncu)'}",
         ("Only `record` needs it, for hardware counters; it comes with the CUDA toolkit."),
-    )
-    sanitizer = shutil.which("compute-sanitizer")
-    yield (
-        False,
-        sanitizer is not None,
-        "compute-sanitizer",
-        ("Optional: it finds races and bad addresses on a GPU; it comes with the CUDA toolkit."),
     )
     yield from _records()
 

@@ -7,18 +7,30 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import starmap
+from typing import Any
 
-from gemmlab.cli.arguments import AUTO
-from gemmlab.cli.output import FAILED, OK, UNAVAILABLE, USAGE, say
+from gemmlab.cli.common import AUTO, FAILED, OK, UNAVAILABLE, USAGE, Commands, add_dtype, say
 from gemmlab.cuda.device import gpu
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import RUNGS, SINGLE, IllegalSetting, Problem, find
-from gemmlab.ladder.shape_set import EVERY_PROBLEM
+from gemmlab.ladder.problem import EVERY_PROBLEM
 from gemmlab.loading import load
 from gemmlab.measure import timing
 from gemmlab.products.choosing import Row, choose, taken
 from gemmlab.records import registry, runs
 from gemmlab.records.registry import NoRecord, StaleRecord
+
+
+def add(commands: Commands) -> None:
+    parser = commands.add(
+        "sweep", run, "time kernels at every shape, as CSV on standard output",
+        f"The columns are {', '.join(timing.COLUMNS)}. Progress goes to standard error.",
+    )  # fmt: skip
+    parser.add_argument(
+        "kernels", nargs="*", metavar="KERNEL",
+        help="rungs, all if none is named; or auto, what gl.choose takes for each shape",
+    )  # fmt: skip
+    add_dtype(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -28,10 +40,11 @@ def run(options: argparse.Namespace) -> int:
             find(name)  # before any of the others is measured
     if gpu() is None:
         runs.current()  # a file that cannot be read is told once
-    found, code = [], OK
+    rows: list[timing.Timed] = []
+    code = OK
     for name in names:
         try:
-            found += (
+            rows += (
                 _auto_runs(options.dtype or SINGLE.name)
                 if name == AUTO
                 else map(timing.timed, _runs(load(name)))
@@ -42,8 +55,8 @@ def run(options: argparse.Namespace) -> int:
                 code = FAILED
             elif isinstance(error, NoRecord):
                 code = code or UNAVAILABLE
-    if found:
-        timing.as_table(found).to_csv(sys.stdout, index=False, float_format="%.6g")
+    if rows:
+        timing.as_table(rows).to_csv(sys.stdout, index=False, float_format="%.6g")
         return code
     return code or USAGE
 
@@ -84,7 +97,8 @@ def _auto_runs(dtype: str) -> Iterator[timing.Timed]:
         try:
             if chosen.one_by_one:
                 raise timing.TimingError("its products one after the other are no single launch")
-            kernel = load(chosen.rung, **chosen.settings)
+            settings: dict[str, Any] = chosen.settings
+            kernel = load(chosen.rung, **settings)
             measured = timing.compare(kernel, *problem.shape, batch=problem.batch)
         except timing.TimingError as error:
             say(f"{AUTO} at {problem}: left out, {error}")

@@ -8,6 +8,7 @@ al., Dissecting the NVIDIA Volta GPU architecture via microbenchmarking, 2018, s
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 SHIFT, WIDTH = 41, 21  # of the control bits, in the upper word of 64 bits
 BARRIERS = 6  # of a warp, 0 to 5: counters of what is under way
@@ -34,16 +35,16 @@ class Control:
     waits_for: tuple[int, ...] = ()
     reuse: tuple[int, ...] = ()
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not 0 <= self.stall <= MOST_STALLED:
             raise ValueError(f"stall is {self.stall}; it must be 0 to {MOST_STALLED} cycles")
         named = (self.write_barrier, self.read_barrier, *self.waits_for)
-        for one in named:
-            if one is not None and not 0 <= one < BARRIERS:
-                raise ValueError(f"there is no barrier {one}; they are 0 to {BARRIERS - 1}")
-        for one in self.reuse:
-            if not 0 <= one < OPERANDS:
-                raise ValueError(f"there is no source {one}; they are 0 to {OPERANDS - 1}")
+        for number in named:
+            if number is not None and not 0 <= number < BARRIERS:
+                raise ValueError(f"there is no barrier {number}; they are 0 to {BARRIERS - 1}")
+        for number in self.reuse:
+            if not 0 <= number < OPERANDS:
+                raise ValueError(f"there is no source {number}; they are 0 to {OPERANDS - 1}")
 
     @classmethod
     def of(cls, upper: int) -> Control:
@@ -81,10 +82,10 @@ class Control:
         )  # fmt: skip
 
     def put_into(self, upper: int) -> int:
-        """An instruction's upper 64 bits, with these control bits in place of its own."""
+        """An instruction's upper 64 bits, with these control bits instead of its own."""
         return upper & ~(((1 << WIDTH) - 1) << SHIFT) | self.bits << SHIFT
 
-    def but(self, **fields) -> Control:
+    def but(self, **fields: Any) -> Control:
         """The same, some fields otherwise. Raises ValueError for what there is not."""
         return replace(self, **fields)
 
@@ -101,4 +102,4 @@ class Control:
     def sets(self) -> str:
         """The barriers that count it: "W0 R1", W until its result is there, R its sources read."""
         named = (("W", self.write_barrier), ("R", self.read_barrier))
-        return " ".join(f"{letter}{one}" for letter, one in named if one is not None)
+        return " ".join(f"{letter}{number}" for letter, number in named if number is not None)

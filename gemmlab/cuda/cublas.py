@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
+from typing import Any
 
 WORKSPACE_BYTES = 32 * 2**20  # what cuBLAS's manual recommends for Hopper; less elsewhere
 OPERATIONS = {"N": 0, "T": 1}  # CUBLAS_OP_N, CUBLAS_OP_T: as it is, transposed
@@ -42,37 +43,34 @@ def refuse_reduced_precision() -> None:
         if os.environ.get(name, "0") not in ("", "0"):
             raise CublasError(
                 f"{name}={os.environ[name]} asks cuBLAS for {meaning}, which is no fair baseline "
-                f"for an FP32 kernel; unset it."
+                "for an FP32 kernel; unset it."
             )
 
 
 @cache
-def _library() -> ctypes.CDLL:
+def library(name: str) -> ctypes.CDLL:
+    """The library "cublas" or "cublasLt" that CuPy uses. Raises CublasError."""
     try:
         from cuda.pathfinder import load_nvidia_dynamic_lib
 
-        return ctypes.CDLL(load_nvidia_dynamic_lib("cublas").abs_path)
+        return ctypes.CDLL(load_nvidia_dynamic_lib(name).abs_path)
     except (ImportError, RuntimeError, OSError) as error:
-        raise CublasError(f"cuBLAS cannot be loaded: {str(error).splitlines()[0]}") from error
-
-
-def _check(function: str, status: int) -> None:
-    if status != 0:
-        raise CublasError(f"{function} returned status {status}.")
+        raise CublasError(
+            f"{name} cannot be loaded: {str(error).splitlines()[0]}; it comes with the CUDA "
+            "toolkit, and in the package nvidia-cublas."
+        ) from error
 
 
 def version() -> str | None:
     """The version of cuBLAS, as "13.1.0"; None where the library is not installed."""
     try:
-        library = _library()
+        get_property = library("cublas").cublasGetProperty
     except CublasError:
         return None
-    parts = []
-    for part in range(3):  # MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL
-        value = ctypes.c_int()
-        _check("cublasGetProperty", library.cublasGetProperty(part, ctypes.byref(value)))
-        parts.append(str(value.value))
-    return ".".join(parts)
+    parts = [ctypes.c_int() for _ in range(3)]
+    for number, part in enumerate(parts):  # MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL
+        get_property(number, ctypes.byref(part))
+    return ".".join(str(part.value) for part in parts)
 
 
 class Cublas:
@@ -80,45 +78,42 @@ class Cublas:
 
     It is launched, and its samples are checked, as a Kernel's. `dtype` is the name of a Precision:
     "float32", or one of TYPES; factors and sums are float32 for all. `pointers`: batches by arrays
-    of addresses, in place of strides. The workspace is set before any capture, so that no capture
+    of addresses instead of strides. The workspace is set before any capture, so that no capture
     has to allocate. Use as a context manager: leaving it frees the handle.
     """
 
     name = "cublas"
     activation = "none"
 
-    def __init__(self, stream, dtype: str = "float32", pointers: bool = False) -> None:
+    def __init__(self, stream: Any, dtype: str = "float32", pointers: bool = False) -> None:
         import cupy
 
         self.dtype, self.pointers = dtype, pointers
         if dtype == "float32":
             refuse_reduced_precision()
-        self.array_module, self.to_host = cupy, cupy.asnumpy
-        self._library = _library()
+        self.array_module, self.to_host, self.to_device = cupy, cupy.asnumpy, cupy.asarray
+        self._library = library("cublas")
         self._handle = ctypes.c_void_p()
         self._workspace = cupy.empty(WORKSPACE_BYTES, dtype=cupy.uint8)
         self._call("cublasCreate_v2", ctypes.byref(self._handle))
         # In this order: setting a stream resets the workspace.
         self._call("cublasSetStream_v2", self._handle, ctypes.c_void_p(stream.ptr))
-        self._call(
-            "cublasSetWorkspace_v2",
-            self._handle,
-            ctypes.c_void_p(self._workspace.data.ptr),
-            ctypes.c_size_t(WORKSPACE_BYTES),
-        )
+        room = ctypes.c_void_p(self._workspace.data.ptr), ctypes.c_size_t(WORKSPACE_BYTES)
+        self._call("cublasSetWorkspace_v2", self._handle, *room)
         if dtype in TYPES:
             self._call("cublasSetMathMode", self._handle, FULL_SUMS)
 
-    def _call(self, function: str, *arguments) -> None:
-        _check(function, getattr(self._library, function)(*arguments))
+    def _call(self, function: str, *arguments: Any) -> None:
+        if status := getattr(self._library, function)(*arguments):
+            raise CublasError(f"{function} returned status {status}.")
 
-    def launch_into(self, A, B, C) -> None:
+    def launch_into(self, A: Any, B: Any, C: Any) -> None:
         """C = A @ B for C-contiguous CuPy matrices of the dtype; no checks, no synchronisation."""
         m, k = A.shape
         n = B.shape[1]
         self._call(*self._one_product("NN", (m, n, k), (A, B, C), (k, n, n), 1.0, 0.0))
 
-    def launch(self, operands, alpha: float, beta: float) -> None:
+    def launch(self, operands: Any, alpha: float, beta: float) -> None:
         """As a Kernel's, for kernel.operands.Operands: one product, or a batch of float32.
 
         C = alpha * op(A) @ op(B) + beta * C, of leading dimensions and strides as they are. Raises
@@ -126,7 +121,7 @@ class Cublas:
         """
         self.prepared(operands, alpha, beta)()
 
-    def prepared(self, operands, alpha: float, beta: float) -> Callable[[], None]:
+    def prepared(self, operands: Any, alpha: float, beta: float) -> Callable[[], None]:
         """What launches it each time it is called, with arguments that are made once."""
         problem, values = operands.problem, operands.values(alpha, beta)
         matrices = operands.A, operands.B, operands.C
@@ -136,42 +131,46 @@ class Cublas:
             return partial(self._call, *call)
         if self.dtype != "float32":
             raise CublasError(f"batches are multiplied in float32 here, not in {self.dtype}.")
+        places: Iterable[tuple[Any, ...]]
         if self.pointers:
             function = "cublasSgemmBatched"
-            addresses = (operands.pointers[f"pointers_{name}"] for name in "abc")
-            places = [(X.data.ptr, ld) for X, ld in zip(addresses, leading, strict=True)]
+            addresses = (operands.pointers[f"pointers_{name}"].data.ptr for name in "abc")
+            places = zip(addresses, leading, strict=True)
         else:
             function = "cublasSgemmStridedBatched"
             steps = (ctypes.c_longlong(int(values[f"stride_{name}"])) for name in "abc")
-            places = [
-                (X.data.ptr, ld, step) for X, ld, step in zip(matrices, leading, steps, strict=True)
-            ]
+            places = zip((X.data.ptr for X in matrices), leading, steps, strict=True)
         by_columns = _by_columns(problem.ops, problem.shape, places, alpha, beta)
         return partial(self._call, function, self._handle, *by_columns, problem.batch)
 
-    def _one_product(self, ops: str, shape, matrices, leading, alpha: float, beta: float) -> tuple:
+    def _one_product(
+        self, ops: str, shape: Sequence[int], matrices: Iterable[Any], leading: Sequence[int],
+        alpha: float, beta: float,
+    ) -> tuple[Any, ...]:  # fmt: skip
         """The function, and its arguments."""
-        places = [(X.data.ptr, ld) for X, ld in zip(matrices, leading, strict=True)]
+        addresses = (X.data.ptr for X in matrices)
         if self.dtype == "float32":
+            places = zip(addresses, leading, strict=True)
             by_columns = _by_columns(ops, shape, places, alpha, beta)
             return "cublasSgemm_v2", self._handle, *by_columns
         given, result, compute = TYPES[self.dtype]
-        types = (given, given, result)
-        places = [(address, of, ld) for (address, ld), of in zip(places, types, strict=True)]
-        by_columns = _by_columns(ops, shape, places, alpha, beta)
+        typed = zip(addresses, (given, given, result), leading, strict=True)
+        by_columns = _by_columns(ops, shape, typed, alpha, beta)
         return "cublasGemmEx", self._handle, *by_columns, compute, ALGORITHM
 
-    def random_bias(self, n: int, seed: int) -> None:
-        """It takes none."""
+    def random_bias(self, n: int, seed: int) -> Any:
+        """None: it takes none."""
 
     def __enter__(self) -> Cublas:
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         self._call("cublasDestroy_v2", self._handle)
 
 
-def _by_columns(ops: str, shape, places, alpha: float, beta: float) -> list:
+def _by_columns(
+    ops: str, shape: Sequence[int], places: Iterable[tuple[Any, ...]], alpha: float, beta: float
+) -> list[Any]:
     """The arguments of a product from the operations on, as cuBLAS has them.
 
     cuBLAS stores by columns. Row-major A, B and C are, read by columns, their transposes, and the

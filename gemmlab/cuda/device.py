@@ -6,6 +6,7 @@ import os
 import platform
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from gemmlab._version import __version__
 from gemmlab.cuda import cublas
@@ -14,7 +15,7 @@ INSUFFICIENT_DRIVER = 35  # cudaErrorInsufficientDriver: also where there is non
 
 
 class NoGpu(RuntimeError):
-    """Something was asked for that only a GPU can do."""
+    """Something was requested that only a GPU can do."""
 
 
 class UnknownDevice(ValueError):
@@ -44,10 +45,10 @@ class Gpu:
 class GpuState:
     """The GPU at one moment, from NVML; None where this GPU does not report a figure."""
 
-    sm_clock_mhz: int | None
-    memory_clock_mhz: int | None
+    sm_clock_mhz: float | None
+    memory_clock_mhz: float | None
     power_w: float | None
-    temperature_c: int | None
+    temperature_c: float | None
 
 
 def arch_of(compute_capability: tuple[int, int]) -> str:
@@ -72,22 +73,22 @@ def gpu() -> Gpu | None:
 
     Raises UnknownDevice for another GEMMLAB_DEVICE.
     """
-    found = _find_gpu()
-    return found if isinstance(found, Gpu) else None
+    here = _find_gpu()
+    return here if isinstance(here, Gpu) else None
 
 
 def why_no_gpu() -> str:
     """One sentence for when gpu() is None; empty when there is a GPU."""
-    found = _find_gpu()
-    return found if isinstance(found, str) else ""
+    here = _find_gpu()
+    return here if isinstance(here, str) else ""
 
 
 def require_gpu(purpose: str) -> Gpu:
     """The GPU here, or NoGpu: "<purpose> needs a GPU: <why there is none>"."""
-    found = gpu()
-    if found is None:
+    here = gpu()
+    if here is None:
         raise NoGpu(f"{purpose} needs a GPU: {why_no_gpu()}")
-    return found
+    return here
 
 
 @cache
@@ -139,7 +140,7 @@ def _driver_version() -> str:
 
 
 @cache
-def _nvml_handle():
+def _nvml_handle() -> Any:
     """NVML's handle of the GPU that CuPy uses. Their numbering differs, so they meet at the bus."""
     import pynvml
     from cupy.cuda import runtime
@@ -154,7 +155,7 @@ def gpu_state() -> GpuState:
     require_gpu("Reading clocks and power")
     import pynvml
 
-    def read(function, *arguments):
+    def read(function: Any, *arguments: Any) -> Any:
         try:
             return function(_nvml_handle(), *arguments)
         except pynvml.NVMLError:
@@ -168,13 +169,13 @@ def gpu_state() -> GpuState:
     )
 
 
-def _power_w(handle) -> float:
+def _power_w(handle: Any) -> float:
     """The power of this moment; on a GPU that has no such figure, the mean of the last second."""
     import pynvml
 
-    (found,) = pynvml.nvmlDeviceGetFieldValues(handle, [pynvml.NVML_FI_DEV_POWER_INSTANT])
-    if found.nvmlReturn == pynvml.NVML_SUCCESS:
-        return found.value.uiVal / 1000
+    (reading,) = pynvml.nvmlDeviceGetFieldValues(handle, [pynvml.NVML_FI_DEV_POWER_INSTANT])
+    if reading.nvmlReturn == pynvml.NVML_SUCCESS:
+        return reading.value.uiVal / 1000
     return pynvml.nvmlDeviceGetPowerUsage(handle) / 1000
 
 
@@ -194,7 +195,7 @@ def energy_j() -> float | None:
 
 def software_versions() -> dict[str, str]:
     """Versions of what a measurement depends on: those that are installed here, no others."""
-    versions = {}
+    versions: dict[str, str] = {}
     here = gpu()
     if here is not None:
         versions |= {"driver": here.driver, "cuda": here.cuda}
@@ -204,8 +205,8 @@ def software_versions() -> dict[str, str]:
         versions["nvrtc"] = ".".join(map(str, nvrtc.getVersion()))
     except (ImportError, RuntimeError):
         pass  # no NVRTC, so no version of it
-    if (found := cublas.version()) is not None:
-        versions["cublas"] = found
+    if (of_cublas := cublas.version()) is not None:
+        versions["cublas"] = of_cublas
     for name, package in (("cupy", "cupy"), ("numpy", "numpy")):
         try:
             versions[name] = __import__(package).__version__

@@ -80,10 +80,10 @@ class Instruction:
 
     @cached_property
     def reads(self) -> tuple[Read, ...]:
-        """The registers among the operands after the first. RZ, which is always 0, is none."""
-        found = ((place, _REGISTER.fullmatch(text)) for place, text in enumerate(self.operands))
+        """The registers among the operands after the first. RZ, always 0, does not count."""
+        matches = ((place, _REGISTER.fullmatch(text)) for place, text in enumerate(self.operands))
         return tuple(
-            Read(place, int(match[1]), ".reuse" in match[0]) for place, match in found
+            Read(place, int(match[1]), ".reuse" in match[0]) for place, match in matches
             if match and place > 0
         )  # fmt: skip
 
@@ -98,8 +98,8 @@ def disassemble(cubin: bytes) -> str:
         command = [nvdisasm(), "--print-code", "--print-instruction-encoding", str(path)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
     if done.returncode:
-        said = done.stderr.strip().replace(str(path), "the cubin")
-        raise NoListing(f"nvdisasm cannot read {len(cubin)} bytes as a cubin: {said}")
+        message = done.stderr.strip().replace(str(path), "the cubin")
+        raise NoListing(f"nvdisasm cannot read {len(cubin)} bytes as a cubin: {message}")
     return done.stdout
 
 
@@ -108,10 +108,10 @@ def nvdisasm() -> str:
     """The path of nvdisasm: that of the package, else the one on PATH. Raises NoDisassembler."""
     spec = importlib.util.find_spec("nvidia")
     for folder in spec.submodule_search_locations or () if spec else ():
-        for found in sorted(Path(folder).glob(f"*/bin/{TOOL}*")):
-            return str(found)
-    if found := shutil.which(TOOL):
-        return found
+        for path in sorted(Path(folder).glob(f"*/bin/{TOOL}*")):
+            return str(path)
+    if on_path := shutil.which(TOOL):
+        return on_path
     raise NoDisassembler(
         f"{TOOL}, which reads compiled kernels, is not here: install {PACKAGE} (`make lab` does) "
         "or the CUDA toolkit, on Linux or Windows"
@@ -124,39 +124,40 @@ def section(listing: str, entry: str | None = None) -> str:
     Of an instruction's 128 bits, the control bits alone stay, which its text does not say. Raises
     NoListing, naming the kernels that there are.
     """
-    found: dict[str, list[str]] = {}
+    kernels: dict[str, list[str]] = {}
     lines: list[str] | None = None
     for line in listing.splitlines():
         if start := _SECTION.match(line):
-            lines = found.setdefault(start[1], [])
+            lines = kernels.setdefault(start[1], [])
         elif lines is None:
             continue
-        elif found_one := _INSTRUCTION.match(line):
-            lines.append(found_one[0].strip())
+        elif instruction := _INSTRUCTION.match(line):
+            lines.append(instruction[0].strip())
         elif upper := _UPPER_WORD.match(line):
             lines[-1] += f" /* control {Control.of(int(upper[1], 16)).bits:06x} */"
         elif _LABEL.match(line):
             lines.append(line.strip())
-    there = ", ".join(found) or "none"
-    if entry is None and len(found) == 1:
-        (entry,) = found
+    there = ", ".join(kernels) or "none"
+    if entry is None and len(kernels) == 1:
+        (entry,) = kernels
     if entry is None:
         raise NoListing(f"name one kernel of this listing; there are: {there}")
-    if entry not in found:
+    if entry not in kernels:
         raise NoListing(f"there is no kernel {entry!r} in this listing; there are: {there}")
-    return "\n".join(found[entry])
+    return "\n".join(kernels[entry])
 
 
 def parse(lines: str) -> list[Instruction]:
     """The instructions among the lines of one kernel, as section() gives them."""
-    found, labels, waiting = [], {}, []
+    matches, waiting = [], []
+    labels: dict[str, int] = {}
     for line in lines.splitlines():
         if label := _LABEL.match(line):
             waiting.append(label[1])
         elif match := _INSTRUCTION.match(line):
             labels |= dict.fromkeys(waiting, int(match["address"], 16))
             waiting = []
-            found.append(match)
+            matches.append(match)
     return [
         Instruction(
             address=int(match["address"], 16),
@@ -166,5 +167,5 @@ def parse(lines: str) -> list[Instruction]:
             target=labels.get(goes[1]) if (goes := _TARGET.search(match["operands"])) else None,
             control=Control.from_bits(int(bits, 16)) if (bits := match["control"]) else None,
         )
-        for match in found
+        for match in matches
     ]

@@ -32,7 +32,7 @@ class _Config(ctypes.Structure):
 
 
 def prepared(
-    function, grid: Sequence[int], block: Sequence[int], args: Sequence[Any], shared_bytes: int
+    function: Any, grid: Sequence[int], block: Sequence[int], args: Sequence[Any], shared_bytes: int
 ) -> Callable[[], None]:
     """What launches a kernel (cupy.RawKernel) on the current stream each time it is called.
 
@@ -41,8 +41,8 @@ def prepared(
     """
     import cupy
 
-    values = [_by_value(one) for one in args]  # kept as long as what is returned
-    pointers = (ctypes.c_void_p * len(values))(*(one.ctypes.data for one in values))
+    values = [_by_value(value) for value in args]  # kept as long as what is returned
+    pointers = (ctypes.c_void_p * len(values))(*(value.ctypes.data for value in values))
     attribute = _Attribute(id=OVERLAPS, value=1)
     config = _Config(
         (ctypes.c_uint * 3)(*grid), (ctypes.c_uint * 3)(*block), shared_bytes, None,
@@ -50,7 +50,7 @@ def prepared(
     )  # fmt: skip
     kernel = ctypes.c_void_p(function.kernel.ptr)
 
-    def run(_kept=(args, values)) -> None:
+    def run(_kept: object = (args, values)) -> None:
         config.stream = cupy.cuda.get_current_stream().ptr
         if code := _launch()(ctypes.byref(config), kernel, pointers, None):
             raise cupy.cuda.driver.CUDADriverError(code)
@@ -58,12 +58,12 @@ def prepared(
     return run
 
 
-def _by_value(one: Any) -> np.ndarray:
+def _by_value(value: Any) -> np.ndarray:
     """What is copied to the kernel: an array on the GPU goes as its address."""
-    data = getattr(one, "data", None)
-    return np.atleast_1d(np.uint64(data.ptr) if hasattr(data, "ptr") else one)
+    pointer = getattr(getattr(value, "data", None), "ptr", None)
+    return np.atleast_1d(value if pointer is None else np.uint64(pointer))
 
 
 @cache
-def _launch():
+def _launch() -> Any:
     return ctypes.CDLL("libcuda.so.1").cuLaunchKernelEx

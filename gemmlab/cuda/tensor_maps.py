@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +22,7 @@ class TensorMapError(RuntimeError):
     """The driver refused a tensor map. The message says of which array, box and swizzle."""
 
 
-def encode(array, box: tuple[int, ...], swizzle: str) -> np.ndarray:
+def encode(array: Any, box: tuple[int, ...], swizzle: str) -> np.ndarray:
     """The map of a CuPy array (C-contiguous, 1 to 5 axes), as an argument of a launch: (1,) V128.
 
     `box`: elements along each axis of the array, in its order; what is outside is loaded as zeros.
@@ -31,7 +33,7 @@ def encode(array, box: tuple[int, ...], swizzle: str) -> np.ndarray:
     begin = -room.ctypes.data % MAP_ALIGNMENT
     made = room[begin : begin + MAP_BYTES]
 
-    def numbers(kind, values):
+    def numbers(kind: Any, values: Sequence[int]) -> Any:
         return (kind * max(len(values), 1))(*values)
 
     # The driver's order of axes is the reverse of NumPy's.
@@ -50,5 +52,5 @@ def encode(array, box: tuple[int, ...], swizzle: str) -> np.ndarray:
 
 
 @cache
-def _encode_tiled():
+def _encode_tiled() -> Any:
     return ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled

@@ -12,14 +12,14 @@ from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import Problem, Rung, Settings
 from gemmlab.ladder.element_types import FLOAT32, ElementType
 from gemmlab.ladder.launch import MATRICES
-from gemmlab.ladder.scales import Scales
+from gemmlab.ladder.precision import Scales
 
 
 class ArgumentError(Exception):
     """Matrices, factors or sizes that a kernel does not take. The message says what it takes."""
 
 
-def problem_of(ops: str, A, B) -> Problem:
+def problem_of(ops: str, A: Any, B: Any) -> Problem:
     """The product of two matrices, or batches, as they are stored. Raises ArgumentError."""
     batch = A.shape[0] if A.ndim == 3 else 1
     (m, k), (k_of_b, n) = _turned(A, ops[0]), _turned(B, ops[1])
@@ -31,48 +31,49 @@ def problem_of(ops: str, A, B) -> Problem:
     return Problem(m, n, k, batch, ops)
 
 
-def _turned(matrix, how: str) -> tuple[int, int]:
+def _turned(matrix: Any, how: str) -> tuple[int, int]:
     """Rows and columns of op(matrix)."""
     rows, columns = matrix.shape[-2:]
     return (rows, columns) if how == "N" else (columns, rows)
 
 
 def operands_of(
-    rung: Rung, settings: Settings, A, B, C, beta: float, bias, scales, kinds: tuple[type, ...]
-) -> Operands:
+    rung: Rung, settings: Settings, A: Any, B: Any, C: Any, beta: float, bias: Any, scales: Any,
+    kinds: Any,
+) -> Operands:  # fmt: skip
     """The arrays as operands of `rung`, C None where it is not given. Raises ArgumentError.
 
     `kinds`: the types of arrays that are taken, all of one of them.
     """
     name, precision = rung.name, rung.precision_of(settings)
-    names = rung.names(settings)
-    lies = {"gaps": "lda" in names, "anywhere": "pointers_a" in names}
+    kind = precision.scales
     if bias is not None and not rung.takes_bias(settings):
         also = " with these settings" if rung.bias else "; rung 11_fused_epilogue does"
         raise ArgumentError(f"{name} takes no bias{also}")
-    kind = precision.scales
     if scales is None and kind is not None:
         raise ArgumentError(f"{name} needs scales, a float32 array for A and one for B: {kind}")
     if scales is not None and kind is None:
         raise ArgumentError(f"{name} takes no scales")
     matrices = 3 if rung.batch > 1 else 2
-    wanted: dict[str, tuple[Any, Any, int]] = {  # array, element type, axes
-        "A": (A, precision.a, matrices), "B": (B, precision.b, matrices),
-    }  # fmt: skip
+    arrays: list[tuple[str, Any, ElementType, int]] = [  # name, array, element type, axes
+        ("A", A, precision.a, matrices), ("B", B, precision.b, matrices),
+    ]  # fmt: skip
     if beta != 0:
         if C is None:
             shape = "(batch, M, N)" if rung.batch > 1 else "(M, N)"
             raise ArgumentError(
                 f"beta is {beta}, so {name} needs C, a {precision.c.name} {shape} array"
             )
-        wanted["C"] = C, precision.c, matrices
+        arrays.append(("C", C, precision.c, matrices))
     if bias is not None:
-        wanted["bias"] = bias, FLOAT32, 1
+        arrays.append(("bias", bias, FLOAT32, 1))
     scale_a, scale_b = scales or (None, None)
     if kind is not None:
         axes = 2 if kind.depth else 1
-        wanted |= {"scale_a": (scale_a, FLOAT32, axes), "scale_b": (scale_b, FLOAT32, axes)}
-    for which, (array, element, axes) in wanted.items():
+        arrays += [("scale_a", scale_a, FLOAT32, axes), ("scale_b", scale_b, FLOAT32, axes)]
+    names = rung.names(settings)
+    lies = {"gaps": "lda" in names, "anywhere": "pointers_a" in names}
+    for which, array, element, axes in arrays:
         if not isinstance(array, kinds) or type(array) is not type(A):
             raise ArgumentError(
                 f"{which} is {kind_of(array)}: {name} takes NumPy arrays, or on a GPU CuPy arrays, "
@@ -83,18 +84,18 @@ def operands_of(
                 f"{which} is {array.dtype}: {name} takes {element.name}; "
                 f"use {_conversion(which, element)}"
             )
-        if array.ndim != axes and which.startswith("scale"):
-            raise ArgumentError(f"{which} has {array.ndim} axes, and it needs {axes}: {kind}")
         if array.ndim != axes:
-            takes = {1: f"a {which} with one", 2: "matrices", 3: "batches of matrices"}[axes]
-            raise ArgumentError(f"{which} has {array.ndim} axes: {name} takes {takes}")
-        how = lies if axes > 1 and which in MATRICES else {"gaps": False}
+            needs = {1: f"a {which} with one", 2: "matrices", 3: "batches of matrices"}[axes]
+            if which.startswith("scale"):
+                needs = f"{axes}: {kind}"
+            raise ArgumentError(f"{which} has {array.ndim} axes: {name} takes {needs}")
+        how = lies if which in MATRICES else {"gaps": False}
         if fault := layout.fault(array, **how):
             raise ArgumentError(f"{which} {fault}: use np.ascontiguousarray({which})")
     problem = problem_of(rung.ops(settings), A, B)
     m, n = problem.m, problem.n
     if beta != 0 and C.shape != (*A.shape[:-2], m, n):
-        shapes = ("×".join(map(str, one)) for one in (C.shape, (*A.shape[:-2], m, n)))
+        shapes = ("×".join(map(str, shape)) for shape in (C.shape, (*A.shape[:-2], m, n)))
         raise ArgumentError("C is {}, A @ B is {}".format(*shapes))
     if bias is not None and len(bias) != n:
         raise ArgumentError(f"bias has {len(bias)} elements, A @ B has {n} columns")
@@ -131,12 +132,13 @@ def _conversion(which: str, element: ElementType) -> str:
 def factor(name: str, value: object) -> float:
     """alpha or beta; raises ArgumentError for what is no real number that float32 holds."""
     most = float(np.finfo(np.float32).max)
-    if not isinstance(value, Real) or isinstance(value, bool) or not -most <= value <= most:
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    if not real or not -most <= value <= most:  # type: ignore[operator]
         raise ArgumentError(
             f"{name} is {value!r}: kernels take a real number in the range of float32, from "
             f"{-most:.7g} to {most:.7g}"
         )
-    return float(value)
+    return float(value)  # type: ignore[arg-type]
 
 
 def kind_of(value: object) -> str:

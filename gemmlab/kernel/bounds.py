@@ -27,8 +27,8 @@ float16 at the end: 2**-11 of the result, or half of the smallest subnormal. Whe
 nearly all; S grows with K and overtakes it.
 
 BF16 and FP8 have the same bound, with R of the type of C, and none where C is float32. Of FP8 it
-holds where mma.sync goes through the units of FP16, as on Hopper. wgmma keeps fewer bits of a sum:
-there S is what cut_sums says, and the roundings of what is added in float32.
+holds where mma.sync goes through the units of FP16, as on Hopper. wgmma keeps 13 bits of a sum:
+there S is what `lost` says, and the roundings of what is added in float32.
 Of TF32 the tensor core does not look at the last 13 bits of an operand: an error below 2**-10 of
 it, which makes S
 
@@ -44,17 +44,22 @@ makes of the bound is in activations.py.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from gemmlab.kernel import cut_sums
 from gemmlab.ladder.activations import activate, error_after
 from gemmlab.ladder.element_types import FLOAT32
 from gemmlab.ladder.precision import SINGLE, Precision
 
 SMALLEST_NORMAL = 2.0**-126  # of float32, in which all sums are
+DEPTH = 32  # products of one wgmma of 8-bit floats
+UNIT = 2.0**-13  # of its sums
 
 
-def reference(A, B, C, alpha: float, beta: float, bias=None, activation: str = "none"):
+def reference(
+    A: Any, B: Any, C: Any, alpha: float, beta: float, bias: Any = None, activation: str = "none"
+) -> Any:
     """activation(alpha * A @ B + beta * C + bias) in float64, the activation one of ACTIVATIONS.
 
     `A`: (M, K), `B`: (K, N), `C`: (M, N), each with the batch before it, if any. C is not looked at
@@ -69,9 +74,10 @@ def reference(A, B, C, alpha: float, beta: float, bias=None, activation: str = "
 
 
 def error_bound(
-    A, B, C, alpha: float, beta: float, precision: Precision = SINGLE, bias=None,
-    activation: str = "none", least=(0.0, 0.0),
-):  # fmt: skip
+    A: Any, B: Any, C: Any, alpha: float, beta: float,
+    precision: Precision = SINGLE, bias: Any = None, activation: str = "none",
+    least: tuple[Any, Any] = (0.0, 0.0),
+) -> Any:  # fmt: skip
     """How far each element may be from the reference, float64 of C's shape: see the module.
 
     `least`: of A and B, see Operands.least.
@@ -85,7 +91,7 @@ def error_bound(
     bound = abs(alpha) * _gamma(errors, size) * magnitude + underflow
     if precision.promoted is not None:
         more_than_exact = 1 + _gamma(errors, size)  # what is lost is rounded with the rest
-        bound += abs(alpha) * more_than_exact * cut_sums.lost(A, B, precision.promoted, least)
+        bound += abs(alpha) * more_than_exact * lost(A, B, precision.promoted, least)
     if beta:
         bound += abs(beta) * _gamma(2 + more, u) * abs(C).astype(np.float64)
     if bias is not None:
@@ -101,3 +107,35 @@ def error_bound(
 def _gamma(n: float, u: float) -> float:
     """What n errors of a relative size up to u each add up to at most."""
     return n * u / (1 - n * u)
+
+
+def lost(A: Any, B: Any, promoted: int, least: tuple[Any, Any] = (0.0, 0.0)) -> Any:
+    """The most that each element of A @ B loses in sums of 8-bit floats by wgmma, float64 (M, N).
+
+    An instruction adds 32 products and the sum before it, as recorded on an NVIDIA H200 (see
+    ptxsim.tensor_cores.adding; the same in Khattak and Mikaitis, arXiv 2512.07004). With
+    2**e the largest power of two among these 33 terms, each is cut off below 2**(e - 13). What is
+    left is added exactly, and the sum cut off to 13 bits of its own fraction. Cutting off makes
+    nothing larger, so what instructions lose adds up.
+
+    `A`: (M, K), `B`: (K, N), float64, NumPy or CuPy. `promoted`: products after which a sum goes on
+    in float32 and the tensor cores begin anew, 0 for all. `least`: what elements of A, of B count
+    as at the least, for the exponent of a subnormal number is that of the smallest normal one.
+    """
+    k = A.shape[-1]
+    total = 0.0 * (A[:, :1] @ B[:1])
+    group_loss, loss = 0.0 * total, 0.0 * total
+    least_a, least_b = (smallest + 0.0 * X for smallest, X in zip(least, (A, B), strict=True))
+    for start in range(0, k, DEPTH):
+        if promoted and start % promoted == 0:
+            loss, group_loss, total = loss + group_loss, 0.0 * loss, 0.0 * total
+        part = slice(start, start + DEPTH)
+        a, b = A[:, part], B[part]
+        largest_a = abs(a).clip(least_a[:, part]).max(axis=1)
+        largest_b = abs(b).clip(least_b[part]).max(axis=0)
+        before = abs(total) + group_loss
+        largest = before + (largest_a[:, None] * largest_b - before).clip(0.0)
+        total = total + a @ b
+        group_loss = group_loss + (a.shape[1] + 1) * UNIT * largest
+        group_loss = group_loss + UNIT * (abs(total) + group_loss)
+    return loss + group_loss

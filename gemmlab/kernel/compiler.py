@@ -22,10 +22,9 @@ __all__ = [
     "Resources",
     "code_hash",
     "compile_kernel",
-    "compiled_resources",
     "require_compiles",
     "resources",
-    "stocked_resources",
+    "resources_of",
 ]
 
 
@@ -71,38 +70,35 @@ def require_compiles(
     nvrtc.translate_source(source, filename, arch=arch, options=options_for(macros or {}))
 
 
-def compiled_resources(
-    source: str, filename: str, arch: str, macros: dict[str, int]
+def resources_of(
+    source: str, filename: str, arch: str, macros: dict[str, int], *, anew: bool = True
 ) -> dict[str, Resources]:
-    """What each kernel of the text takes: {entry: Resources}. Raises as `compile_kernel`."""
+    """What each kernel of the text takes: {entry: Resources}. Raises as `compile_kernel`.
+
+    Unless `anew`, nothing is compiled for what comes with the project.
+    """
+    if not anew:
+        try:
+            return resources(prebuilt.find(source, filename, arch, options_for(macros)).log)
+        except NoCompiler:
+            pass  # it is not there
     return compile_kernel(source, filename, arch=arch, macros=macros).entries
-
-
-def stocked_resources(
-    source: str, filename: str, arch: str, macros: dict[str, int]
-) -> dict[str, Resources]:
-    """As `compiled_resources`, but nothing is compiled for what comes with the project."""
-    try:
-        return resources(prebuilt.find(source, filename, arch, options_for(macros)).log)
-    except NoCompiler:
-        return compiled_resources(source, filename, arch, macros)
 
 
 def resources(log: str) -> dict[str, Resources]:
     """What ptxas's report, a paragraph for each kernel, says of each: {entry: Resources}."""
-    entries = {}
-    for part in re.split(r"Compiling entry function ", log)[1:]:
-        name = re.match(r"'(\w+)'", part)[1]
 
-        def number(pattern: str, text: str = part) -> int:
-            found = re.search(pattern, text)
-            return int(found[1]) if found else 0
+    def number(pattern: str, paragraph: str) -> int:
+        match = re.search(pattern, paragraph)
+        return int(match[1]) if match else 0
 
-        entries[name] = Resources(
-            registers=number(r"Used (\d+) registers"),
-            spill_store_bytes=number(r"(\d+) bytes spill stores"),
-            spill_load_bytes=number(r"(\d+) bytes spill loads"),
-            stack_bytes=number(r"(\d+) bytes stack frame"),
-            shared_bytes=number(r"(\d+) bytes smem"),
+    return {
+        paragraph.split("'")[1]: Resources(
+            registers=number(r"Used (\d+) registers", paragraph),
+            spill_store_bytes=number(r"(\d+) bytes spill stores", paragraph),
+            spill_load_bytes=number(r"(\d+) bytes spill loads", paragraph),
+            stack_bytes=number(r"(\d+) bytes stack frame", paragraph),
+            shared_bytes=number(r"(\d+) bytes smem", paragraph),
         )
-    return entries
+        for paragraph in log.split("Compiling entry function ")[1:]
+    }

@@ -7,25 +7,17 @@ error. It comes late, for a launch does not wait: often only when a result is fe
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ptxsim import LaunchError
 
 OUT_OF_RESOURCES = 701
-FAULTS = {  # the number of an error of CUDA after which nothing works -> what happened
-    214: "an error in memory that cannot be corrected",
-    700: "an access to an illegal address",
-    702: "it ran for longer than the system allows",
-    710: "a failed assert",
-    714: "an overflow of the stack, or an error in it",
-    715: "an illegal instruction",
-    716: "an access to an address that is not aligned to its size",
-    717: "an access to memory of another kind than the instruction is for",
-    718: "a jump to an invalid address",
-    719: "a failed launch",
-}
+# Errors of CUDA after which nothing works: ECC, illegal address, timeout, assert, stack, illegal
+# instruction, misaligned address, address space, program counter, launch failure.
+FAULTS = {214, 700, 702, 710, 714, 715, 716, 717, 718, 719}
 _lost = ""  # why nothing works any more
-_last = None  # (name, M, N, K) of the product that was launched last
+_last = "a kernel"  # what was launched last
 
 
 class GpuFault(RuntimeError):
@@ -35,14 +27,14 @@ class GpuFault(RuntimeError):
 def launched(name: str, m: int, n: int, k: int) -> None:
     """Remember what is launched now, to name it if there is a fault."""
     global _last
-    _last = name, m, n, k
+    _last = f"{name} at M={m} N={n} K={k}"
 
 
 @contextmanager
-def told():
+def reported() -> Iterator[None]:
     """Around whatever uses the GPU: a fault becomes a GpuFault, and so does all that follows it.
 
-    A launch that asks for more than the GPU has is a LaunchError. Other errors pass.
+    A launch that requests more than the GPU has is a LaunchError. Other errors pass.
     """
     global _lost
     if _lost:
@@ -54,7 +46,12 @@ def told():
     except Exception as error:
         number = _number(error)
         if number in FAULTS:
-            _lost = _sentence(FAULTS[number])
+            _lost = (
+                f"a kernel made a fault on the GPU: {error}. The last one launched is {_last}. "
+                "The CUDA context of this process is lost with all that was on the GPU, and "
+                "nothing more can run there: restart the kernel of the notebook, or Python. With "
+                "GEMMLAB_DEVICE=simulator in its environment it finds the line without a GPU."
+            )
         if _lost:
             raise GpuFault(_lost) from None
         if number == OUT_OF_RESOURCES:
@@ -71,15 +68,5 @@ def _number(error: Exception) -> int | None:
         return None
     from cupy.cuda import driver, runtime
 
-    is_of_cuda = isinstance(error, (runtime.CUDARuntimeError, driver.CUDADriverError))
-    return error.status if is_of_cuda else None
-
-
-def _sentence(what: str) -> str:
-    name, m, n, k = _last or ("a kernel", "?", "?", "?")
-    return (
-        f"a kernel made a fault on the GPU: {what}. The last that was launched is {name} at M={m} "
-        f"N={n} K={k}. The CUDA context of this process is lost with all that was on the GPU, and "
-        "nothing more can run there: restart the kernel of the notebook, or Python. With "
-        "GEMMLAB_DEVICE=simulator in its environment it finds the line without a GPU."
-    )
+    of_cuda = runtime.CUDARuntimeError, driver.CUDADriverError
+    return getattr(error, "status", None) if isinstance(error, of_cuda) else None

@@ -1,4 +1,4 @@
-"""A rung, compiled and ready to call: on a GPU through cupy.RawModule, else in the simulator."""
+"""A rung, compiled and ready to call: on a GPU through cupy.RawModule, else in the ptxsim."""
 
 from __future__ import annotations
 
@@ -8,38 +8,41 @@ from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import ptxsim
 from gemmlab import ladder
 from gemmlab.cuda.device import gpu, require_gpu
-from gemmlab.kernel import edited, faults, in_simulator, on_gpu, prebuilt
+from gemmlab.kernel import checks, faults, in_simulator, on_gpu, prebuilt
 from gemmlab.kernel.arguments import ArgumentError, factor, kind_of, operands_of, problem_of
 from gemmlab.kernel.compiler import (
     Compiled,
     Resources,
     code_hash,
     compile_kernel,
-    compiled_resources,
     options_for,
     require_compiles,
-    stocked_resources,
+    resources_of,
 )
 from gemmlab.kernel.fingerprint import Fingerprint, of_rung
+from gemmlab.kernel.in_simulator import KernelMistake, findings_of
 from gemmlab.kernel.operands import Operands, random_values, unwritten
 from gemmlab.kernel.trace import Trace
-from gemmlab.kernel.verify import GAPS, PRODUCT, Case, Report, verify
-from gemmlab.ladder import SIMULATED, Launch, Problem, Rung, Target
+from gemmlab.kernel.verify import Report, verify
+from gemmlab.ladder import SIMULATED, Launch, Problem, Rung, Settings, Target
 from gemmlab.ladder.activations import ACTIVATIONS
 from gemmlab.ladder.launch import POINTERS, Triple, multiplying
 from gemmlab.report import Listing
-from ptxsim import Finding
 from ptxsim.compile.headers import is_name_of_file
 from ptxsim.metrics import Totals
 from ptxsim.occupancy import occupancy
+
+if TYPE_CHECKING:
+    import pandas
 
 EDITED = "kernel.cu"  # the name of a text that is no file of ours
 # For which batches are launched: their largest product has several times as many tiles as there are
@@ -47,29 +50,21 @@ EDITED = "kernel.cu"  # the name of a text that is no file of ours
 SMS_OF_PRODUCTS, SMS_OF_CHECKS = 8, 1
 
 
-class KernelMistake(Exception):
-    """The simulator met mistakes of the kernel, such as an access out of bounds: `findings`."""
-
-    def __init__(self, findings):
-        super().__init__("; ".join(map(str, findings)))
-        self.findings: tuple[Finding, ...] = tuple(findings)
-
-
 def arch_here() -> str:
-    """What kernels are compiled for: the GPU's own architecture, or sm_90a in the simulator."""
+    """What kernels are compiled for: the GPU's own architecture, or sm_90a in the ptxsim."""
     here = gpu()
     return here.arch if here else SIMULATED.arch
 
 
 def arch_for(rung: Rung) -> str:
-    """As arch_here; of a rung by wgmma, which one architecture alone has, always that one.
+    """As arch_here, but sm_90a for a rung by wgmma, which no other architecture has.
 
-    On a GPU of another it is simulated, and what is known of its speed is what was recorded.
+    On a GPU of another one it is simulated, and its recorded speed is what is known of it.
     """
     return SIMULATED.arch if rung.by_wgmma else arch_here()
 
 
-def by_default(rung: ladder.Rung) -> Kernel:
+def by_default(rung: Rung) -> Kernel:
     """The rung with its defaults, or the nearest settings that run here. Raises IllegalSetting."""
     settings = ladder.nearest_on(rung, rung.defaults, arch_for(rung))
     return Kernel(rung, settings, None, rung.path)
@@ -83,27 +78,22 @@ def from_source(source: str | Path, like: str, arch: str | None = None, **settin
     """
     if isinstance(source, Path):
         source = source.read_text(encoding="utf-8")
-    elif isinstance(source, str) and is_name_of_file(source):
+    if not isinstance(source, str) or is_name_of_file(source):
+        given = f"the name of a file, {source!r}" if isinstance(source, str) else kind_of(source)
         raise ArgumentError(
-            f"source is the name of a file: from_source takes text or a Path, Path({source!r})"
-        )
-    if not isinstance(source, str):
-        raise ArgumentError(
-            f"source is {kind_of(source)}: from_source takes CUDA C++ as text, or the Path of a "
-            "file with it"
+            f"source is {given}: from_source takes CUDA C++ as text, or the Path of a file with it"
         )
     rung = ladder.find(like)
     return Kernel(rung, ladder.settings_for(rung, settings), arch, source)
 
 
 def assembled(source: str, like: str, **settings: int) -> Kernel:
-    """As from_source, for a kernel whose registers will be asked for: `compiled` is there."""
+    """As from_source, for a kernel whose registers are needed: `compiled` is there."""
     rung = ladder.find(like)
     chosen, arch = ladder.settings_for(rung, settings), arch_for(rung)
     ladder.require_arch(rung, chosen, arch)
-    return Kernel(
-        rung, chosen, arch, source, compile_kernel(source, EDITED, arch=arch, macros=chosen)
-    )
+    compiled = compile_kernel(source, EDITED, arch=arch, macros=chosen)
+    return Kernel(rung, chosen, arch, source, compiled)
 
 
 class Kernel:
@@ -111,32 +101,31 @@ class Kernel:
 
     Of a rung that takes a bias it is `activation`(alpha * A @ B + beta * C + bias).
     `text` is the source, `compiled` what NVRTC made of it (given, where that was done elsewhere),
-    `arch` what it was compiled for: the GPU's own, or sm_90a in the simulator. `note` says why it
+    `arch` what it was compiled for: the GPU's own, or sm_90a in the ptxsim. `note` says why it
     has its settings, where gl.load chose others than the default. `edited`: it is a text, no
-    file of ours.
+    file of ours. `limit_s`: past it, a product in the simulator is a TakesTooLong.
     """
-
-    Mistake = KernelMistake
 
     def __init__(
         self,
-        rung: ladder.Rung,
-        settings: ladder.Settings,
+        rung: Rung,
+        settings: Settings,
         arch: str | None,
         source: str | Path,
         compiled: Compiled | None = None,
-    ):
+    ) -> None:
         self.rung, self.settings, self.precision = rung, settings, rung.precision_of(settings)
         self.name, self.dtype = rung.name, self.precision.name
-        self.on_gpu = gpu() is not None and arch_for(rung) == arch_here()
+        here = gpu() if arch_for(rung) == arch_here() else None
+        self.on_gpu = here is not None
         self.arch = arch_for(rung) if arch is None else arch
         self.note = ""
         ladder.require_arch(rung, settings, self.arch)
-        self.target = Target(self.arch, ((self.on_gpu and gpu()) or SIMULATED).sm_count)
+        self.target = Target(self.arch, (here or SIMULATED).sm_count)
         self._source = source
         self.edited = not isinstance(source, Path)
-        self.text = source if self.edited else source.read_text(encoding="utf-8")
-        self._filename = EDITED if self.edited else source.name
+        self.text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
+        self._filename = source.name if isinstance(source, Path) else EDITED
         self._compiled = compiled
         if compiled is None:
             require_compiles(self.text, self._filename, arch=self.arch, macros=settings)
@@ -145,12 +134,10 @@ class Kernel:
         self._trusted = not self.edited and source != rung.path
         self._checked: Report | None = None
         self._before_gpu: Report | None = None
-        self.limit_s = in_simulator.PATIENCE_S  # of a product there; past it, it is a TakesTooLong
-        self._in_time: set[tuple[Problem, float | None]] = set()  # problems, each with its limit_s
+        self.limit_s: float | None = in_simulator.PATIENCE_S
 
-    def __repr__(self):
-        settings = ", ".join(f"{name}={value}" for name, value in self.settings.items())
-        return f"{self.name}({settings}) for {self.arch}"
+    def __repr__(self) -> str:
+        return f"{self.name}({ladder.listed(self.settings)}) for {self.arch}"
 
     @property
     def compiled(self) -> Compiled:
@@ -165,10 +152,6 @@ class Kernel:
     def activation(self) -> str:
         """What is done to each element at the end: one of ACTIVATIONS."""
         return ACTIVATIONS[self.settings.get("ACTIVATION", 0)]
-
-    @property
-    def _biased(self) -> bool:
-        return self.rung.takes_bias(self.settings)
 
     @property
     def ops(self) -> str:
@@ -205,23 +188,27 @@ class Kernel:
 
     def random_bias(self, n: int, seed: int) -> np.ndarray | None:
         """float32 (n,), of a kernel that takes a bias, else None."""
-        return random_values(n, seed) if self._biased else None
+        return random_values(n, seed) if self.rung.takes_bias(self.settings) else None
 
     def operands(
         self, problem: Problem, seed: int, *, written: bool = True, gap: int = 0
     ) -> Operands:
         """Of a seed, with a bias if the rung takes one: see Operands.from_seed."""
+        biased = self.rung.takes_bias(self.settings)
         return Operands.from_seed(
-            problem, self.precision, seed, bias=self._biased, written=written, gap=gap
+            problem, self.precision, seed, bias=biased, written=written, gap=gap
         )
 
-    def __call__(self, A, B, C=None, alpha: float = 1.0, beta: float = 0.0, bias=None, scales=None):
+    def __call__(
+        self, A: Any, B: Any, C: Any = None, alpha: float = 1.0, beta: float = 0.0,
+        bias: Any = None, scales: tuple[Any, Any] | None = None,
+    ) -> Any:  # fmt: skip
         """alpha * A @ B + beta * C as a new array (M, N), with bias and activation if the rung has.
 
         `A`: (M, K), `B`: (K, N), `C`: (M, N), which is not changed and only needed where beta is
         not 0, `bias`: (N,), for a rung that takes one, `scales`: of A and of B, float32, for a rung
-        that takes them, see gemmlab.ladder.scales. A rung of batches has the batch before M, K and
-        N, and one that takes A or B transposed has them so. All are NumPy or all CuPy arrays of the
+        that takes them, see ladder.precision. A rung of batches has the batch before M, K and N,
+        and one that takes A or B transposed has them so. All are NumPy or all CuPy arrays of the
         rung's types, C-contiguous, or for a rung that takes lda, ldb and ldc with gaps between rows
         and between the matrices of a batch. The result is C-contiguous. alpha and beta become
         float32. Raises ArgumentError.
@@ -230,7 +217,7 @@ class Kernel:
         kinds = (np.ndarray, self.array_module.ndarray)
         given = operands_of(self.rung, self.settings, A, B, C, beta, bias, scales, kinds)
         host = isinstance(A, np.ndarray)
-        with faults.told():
+        with faults.reported():
             if beta == 0:  # an element that the kernel forgets stays what it was: NaN
                 shape = (*A.shape[:-2], given.problem.m, given.problem.n)
                 given = replace(given, C=unwritten(shape, self.precision.c))
@@ -240,11 +227,13 @@ class Kernel:
             self.launch(placed, alpha, beta)
             return self.to_host(placed.C) if host else placed.C
 
-    def launch_into(self, A, B, C, alpha: float = 1.0, beta: float = 0.0, bias=None) -> None:
+    def launch_into(
+        self, A: Any, B: Any, C: Any, alpha: float = 1.0, beta: float = 0.0, bias: Any = None
+    ) -> None:
         """As `launch`, on arrays as the rung takes them, which are not looked at."""
         self.launch(self.given(A, B, C, bias), alpha, beta)
 
-    def given(self, A, B, C, bias=None) -> Operands:
+    def given(self, A: Any, B: Any, C: Any, bias: Any = None) -> Operands:
         """Arrays as the rung takes them, which are not looked at, as operands of `launch`."""
         return Operands(problem_of(self.ops, A, B), self.precision, A, B, C, bias)
 
@@ -263,12 +252,12 @@ class Kernel:
             return
         if not self.on_gpu:
             self.require_time(problem)
-            if found := _findings(self._simulate(operands, alpha, beta)):
-                raise KernelMistake(found)
+            if findings := findings_of(self.simulate(operands, alpha, beta)):
+                raise KernelMistake(findings)
             return
         if (report := self._refused()) is not None:
-            raise KernelMistake(edited.found_in(report))
-        with faults.told():
+            raise KernelMistake(checks.distinct_findings(report))
+        with faults.reported():
             faults.launched(self.name, *problem.shape)
             self._on_gpu().run(self.launches(problem), self._values(operands, alpha, beta))
 
@@ -289,7 +278,7 @@ class Kernel:
         return operands.values(alpha, beta) | pointers
 
     def made_of(self, cubin: bytes) -> Kernel:
-        """The same kernel, launched on a GPU with this machine code in place of its text's.
+        """The same kernel, launched on a GPU with this machine code instead of its text's.
 
         It is for code that was checked otherwise: see the lesson fp32_summit. Raises NoGpu without
         one, for the simulator runs PTX and no machine code.
@@ -332,7 +321,7 @@ class Kernel:
         )
         return Listing("\n".join(lines), "diff")
 
-    def resources(self, *archs: str):
+    def resources(self, *archs: str) -> pandas.DataFrame:
         """pandas.DataFrame: registers, spills, shared memory and occupancy, a row for each arch.
 
         Comes from the compiler alone: any architecture will do, such as "sm_86".
@@ -344,43 +333,39 @@ class Kernel:
         for arch in archs or (self.arch,):
             taken = self.taken(arch)
             fits = occupancy(
-                arch,
-                threads=threads,
-                registers=taken.registers,
-                shared_bytes=taken.shared_bytes,
+                arch, threads=threads, registers=taken.registers, shared_bytes=taken.shared_bytes
             )
-            rows.append(
-                {
-                    "arch": arch,
-                    "threads per block": threads,
-                    "registers per thread": taken.registers,
-                    "spilled bytes": taken.spill_store_bytes + taken.spill_load_bytes,
-                    "shared bytes per block": taken.shared_bytes,
-                    "blocks per SM": fits.blocks_per_sm,
-                    "occupancy": fits.occupancy,
-                    "limited by": fits.limited_by,
-                }
-            )
+            rows.append({
+                "arch": arch,
+                "threads per block": threads,
+                "registers per thread": taken.registers,
+                "spilled bytes": taken.spill_store_bytes + taken.spill_load_bytes,
+                "shared bytes per block": taken.shared_bytes,
+                "blocks per SM": fits.blocks_per_sm,
+                "occupancy": fits.occupancy,
+                "limited by": fits.limited_by,
+            })  # fmt: skip
         return pd.DataFrame(rows)
 
     def taken(self, arch: str) -> Resources:
         """Registers, spills and shared memory as compiled for an architecture such as "sm_86"."""
         ladder.require_arch(self.rung, self.settings, arch)
         # A GPU gets what the NVRTC there makes, of whatever version.
-        find = compiled_resources if self.on_gpu else stocked_resources
-        taken = find(self.text, self._filename, arch, self.settings)[self.rung.entry(self.settings)]
+        entries = resources_of(self.text, self._filename, arch, self.settings, anew=self.on_gpu)
+        taken = entries[self.rung.entry(self.settings)]
         dynamic = self.rung.shared_bytes(self.settings)
         return replace(taken, shared_bytes=taken.shared_bytes + dynamic)
 
     def trace(
-        self, m: int, n: int, k: int, *, batch: int | None = None, seed: int = 0, blocks=None
-    ) -> Trace:
+        self, m: int, n: int, k: int, *, batch: int | None = None, seed: int = 0,
+        blocks: list[Triple] | None = None,
+    ) -> Trace:  # fmt: skip
         """Run an m×n×k product in the simulator and count what it asks of memory.
 
         `batch`: of how many products, the rung's own number if it is not given. `blocks`: run only
         these blocks (x, y, z) of the launch that multiplies, one after the other, to look at a part
-        of a large product. Raises ArgumentError for sizes that are none, and for a batch that the
-        rung does not take, KernelMistake, and TakesTooLong.
+        of a large product. Raises ArgumentError for sizes that are not valid, and for a batch
+        that the rung does not take, KernelMistake, and TakesTooLong.
         """
         batch = self.rung.batch if batch is None else batch
         for name, size, least in (
@@ -394,10 +379,10 @@ class Kernel:
         if not blocks:
             self.require_time(problem)
         operands = self.operands(problem, seed, written=False)
-        runs = self._simulate(operands, 1.0, 0.0, count=True, blocks=blocks)
-        if found := _findings(runs):
-            raise KernelMistake(found)
-        counters = Counter()
+        runs = self.simulate(operands, 1.0, 0.0, count=True, blocks=blocks)
+        if findings := findings_of(runs):
+            raise KernelMistake(findings)
+        counters: Counter[str] = Counter()
         for run in runs:
             counters.update(run.counters)
         launches = self.launches(problem)
@@ -427,23 +412,13 @@ class Kernel:
         beta is 0. It is launched as for a single SM where `verify` launches it as for few. Show the
         result: it is a table.
         """
-        rows, cols = self.rung.tile(self.settings)
-        step = max(32, self.rung.depth(self.settings))  # a whole step along K, then one more
-        shapes = [(7, 5, 3), (17, 33, 0), (rows, cols, step), (rows + 1, cols + 1, step + 1)]
-        launched = self._in_rounds(SMS_OF_CHECKS)
-        cases = [launched._look_for_mistakes(*shape, *PRODUCT) for shape in shapes]
-        cases.append(
-            launched._look_for_mistakes(
-                rows + 1, cols + 1, 31, 0.5, 2.0, gap=GAPS[0] if self.takes("lda") else 0
-            )
-        )
-        if self.rung.has_maps(self.settings):  # with more steps than stages
-            cases += [
-                launched._look_for_mistakes(rows + 8, cols + 8, 592, *PRODUCT),
-                launched._look_for_mistakes(rows + 8, 8, 64, 0.5, 2.0),
-            ]
-        self._checked = Report(self.name, cases)
+        self._checked = checks.check(self._in_rounds(SMS_OF_CHECKS))
         return self._checked
+
+    def benchmark(self) -> pandas.DataFrame:
+        """pandas.DataFrame of times beside cuBLAS: measured here, or replayed without a GPU."""
+        # Records stand above kernels: they are imported when they are needed.
+        return import_module("gemmlab.records.runs").benchmark(self)
 
     def code_hash(self) -> str:
         """What is compiled: its code and settings."""
@@ -456,7 +431,7 @@ class Kernel:
     # --- where it runs --------------------------------------------------------------------------
 
     @property
-    def array_module(self):
+    def array_module(self) -> Any:
         """cupy on a GPU, else numpy."""
         if not self.on_gpu:
             return np
@@ -464,14 +439,14 @@ class Kernel:
 
         return cupy
 
-    def to_device(self, array):
-        with faults.told():
+    def to_device(self, array: Any) -> Any:
+        with faults.reported():
             return self.array_module.asarray(array)
 
-    def to_host(self, array) -> np.ndarray:
+    def to_host(self, array: Any) -> np.ndarray:
         if isinstance(array, np.ndarray):
             return array
-        with faults.told():
+        with faults.reported():
             return self.array_module.asnumpy(array)
 
     def _in_rounds(self, sm_count: int) -> Kernel:
@@ -501,35 +476,33 @@ class Kernel:
         if self._trusted or self._as_shipped:
             return None
         if self._before_gpu is None:
-            self._before_gpu = edited.examined(
-                self.rung.tile(self.settings),
-                check=lambda: self._checked or self.check(),
-                look=lambda *shape: self._look_for_mistakes(*shape, *PRODUCT),
-            )
-        return self._before_gpu if edited.may_fault(self._before_gpu) else None
+            self._before_gpu = checks.examine(self, self._checked)
+        return self._before_gpu if checks.may_fault(self._before_gpu) else None
 
     def require_time(self, problem: Problem) -> None:
         """Raise TakesTooLong for a product that the simulator cannot finish within `limit_s`.
 
         Before matrices of its size are made, for which there may be no memory.
         """
-        if (problem, self.limit_s) in self._in_time:
-            return
+        in_simulator.require_time(self.name, problem, self.limit_s)
 
-        def run(part: Problem, limit_s: float) -> list[ptxsim.Run]:
-            zeros = self.operands(part, 0).changed(np.zeros_like)
-            return self._run(zeros, 1.0, 0.0, limit_s)
+    def simulate(
+        self, operands: Operands, alpha: float, beta: float, **how: Any
+    ) -> list[ptxsim.Run]:
+        """The runs of all launches in the simulator; `how`: see in_simulator.run.
 
-        in_simulator.require_time(self.name, problem, self.limit_s, run)
-        self._in_time.add((problem, self.limit_s))
-
-    def _simulate(self, operands: Operands, alpha: float, beta: float, **how):
-        """The runs of all launches: list of ptxsim.Run. Raises TakesTooLong."""
+        Raises TakesTooLong.
+        """
         run = partial(self._run, operands, alpha, beta, **how)
         return in_simulator.within_limit(self.name, operands.problem, self.limit_s, run)
 
     def _run(
-        self, operands: Operands, alpha: float, beta: float, limit_s: float | None, **how
+        self,
+        operands: Operands,
+        alpha: float,
+        beta: float,
+        limit_s: float | None,
+        **how: Any,
     ) -> list[ptxsim.Run]:
         values = operands.values(alpha, beta)
         values |= {
@@ -544,27 +517,9 @@ class Kernel:
             options=options_for(self.settings), limit_s=limit_s, **how,
         )  # fmt: skip
 
-    def _look_for_mistakes(
-        self, m: int, n: int, k: int, alpha: float, beta: float, gap: int = 0
-    ) -> Case:
-        seed = int(np.random.SeedSequence().generate_state(1)[0])
-        problem = self.problem(m, n, k)
-        operands = self.operands(problem, seed, gap=gap)
-        found = _findings(self._simulate(operands, alpha, beta, check=True))
-        message = str(KernelMistake(found))
-        worst = np.inf if message else 0.0
-        return Case(
-            m, n, k, alpha, beta, seed, not message, message, worst, found, self._biased,
-            problem.batch, gap,
-        )  # fmt: skip
-
     def _on_gpu(self) -> on_gpu.GpuKernels:
         if self._loaded is None:
             self._loaded = on_gpu.loaded(
                 self.text, self._filename, self.arch, self.settings, self.code_hash()
             )
         return self._loaded
-
-
-def _findings(runs: list[ptxsim.Run]) -> tuple[Finding, ...]:
-    return tuple(finding for run in runs for finding in run.findings)

@@ -7,6 +7,8 @@ larger than what is there: such an array is a view of a part of a larger one. Nu
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from gemmlab.ladder.element_types import ElementType
@@ -14,7 +16,7 @@ from gemmlab.ladder.element_types import ElementType
 ALIGNMENT = 16  # bytes: of the widest access; whole arrays begin at multiples of it
 
 
-def leading(array) -> int:
+def leading(array: Any) -> int:
     """Elements from one row to the next; of a single row as many as it has, 1 or more."""
     rows, columns = array.shape[-2:]
     if rows < 2 or not array.size:
@@ -22,14 +24,14 @@ def leading(array) -> int:
     return array.strides[-2] // array.itemsize
 
 
-def stride(array) -> int:
+def stride(array: Any) -> int:
     """Elements from one matrix of a batch to the next; of one matrix as many as it takes."""
     if array.ndim < 3 or array.shape[0] < 2 or not array.size:
         return array.shape[-2] * leading(array)
     return array.strides[0] // array.itemsize
 
 
-def fault(array, *, gaps: bool, anywhere: bool = False) -> str | None:
+def fault(array: Any, *, gaps: bool, anywhere: bool = False) -> str | None:
     """Why a kernel cannot take the array as it lies, as the end of a sentence; None where it can.
 
     `gaps`: rows, and the matrices of a batch, may be further apart than they are long. `anywhere`:
@@ -57,7 +59,7 @@ def fault(array, *, gaps: bool, anywhere: bool = False) -> str | None:
     return None
 
 
-def span(array) -> int:
+def span(array: Any) -> int:
     """Elements from the first to the last one of the array, both counted, gaps included."""
     if not array.size:
         return 0
@@ -73,22 +75,22 @@ def flat(array: np.ndarray) -> tuple[np.ndarray, int]:
     """
     if array.flags.c_contiguous:
         return array, 0
-    owner = array
+    owner: Any = array
     while getattr(owner, "base", None) is not None:
         owner = owner.base
-    whole = np.asarray(owner).ravel(order="K").view(np.uint8)
-    begin = array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+    owned = np.asarray(owner).ravel(order="K").view(np.uint8)
+    begin = array.__array_interface__["data"][0] - owned.__array_interface__["data"][0]
     off = begin % ALIGNMENT
-    memory = whole[begin - off : begin + span(array) * array.itemsize]
+    memory = owned[begin - off : begin + span(array) * array.itemsize]
     return memory.view(array.dtype), off // array.itemsize
 
 
-def starts(array) -> np.ndarray:
+def starts(array: Any) -> np.ndarray:
     """int64 (batch,): elements from the beginning of the array to that of each matrix."""
     return stride(array) * np.arange(array.shape[0] if array.ndim > 2 else 1)
 
 
-def covered(array) -> np.ndarray:
+def covered(array: Any) -> np.ndarray:
     """bool (span,): which elements of what an array spans belong to it."""
     mask = np.zeros(span(array), bool)
     if array.size:
@@ -100,9 +102,9 @@ def covered(array) -> np.ndarray:
 def spread_out(values: np.ndarray, element: ElementType, gap: int) -> np.ndarray:
     """The values, with so many guard cells between rows and a row of them between matrices."""
     *batch, rows, columns = values.shape
-    whole = np.full(
+    memory = np.full(
         (*batch, rows + bool(batch and gap), columns + gap), element.guard, element.bits
     )
-    view = whole.view(element.storage)[..., :rows, :columns]
+    view = memory.view(element.storage)[..., :rows, :columns]
     view[...] = values
     return view

@@ -32,12 +32,9 @@ def loaded(text: str, filename: str, arch: str, settings: Settings, code_hash: s
             # CuPy keeps compiled modules by source and options, and does not look into headers:
             # the fingerprint makes a changed header a changed option.
             every = (
-                f"-arch={arch}",
-                *nvrtc.COMMON_OPTIONS,
-                *options,
-                *nvrtc.header_options(),
+                f"-arch={arch}", *nvrtc.COMMON_OPTIONS, *options, *nvrtc.header_options(),
                 f"-DGEMMLAB_CODE={code_hash[-12:]}",
-            )
+            )  # fmt: skip
             return GpuKernels(cupy.RawModule(code=text, options=every))
         try:
             ptx = prebuilt.find(text, filename, arch, options).ptx
@@ -45,22 +42,21 @@ def loaded(text: str, filename: str, arch: str, settings: Settings, code_hash: s
             ptx = ""
         if not ptx:
             raise NoCompiler(f"{filename} for {arch}: {nvrtc.MISSING_HEADERS}")
-        with TemporaryDirectory() as folder:
-            path = Path(folder) / "kernel.ptx"
-            path.write_text(ptx, encoding="utf-8")
-            module = cupy.RawModule(path=str(path))
-            module.compile()  # it is read now, as long as the file is there
-            return GpuKernels(module)
+        return _from_file("kernel.ptx", ptx.encode())
 
 
 def from_cubin(cubin: bytes) -> GpuKernels:
     """Machine code that was made or changed elsewhere."""
+    # NVRTC's binding hands over a cubin without its last byte, which is 0.
+    return _from_file("kernel.cubin", cubin + b"\0")
+
+
+def _from_file(name: str, content: bytes) -> GpuKernels:
     import cupy
 
     with TemporaryDirectory() as folder:
-        path = Path(folder) / "kernel.cubin"
-        # NVRTC's binding hands over a cubin without its last byte, which is 0.
-        path.write_bytes(cubin + b"\0")
+        path = Path(folder) / name
+        path.write_bytes(content)
         module = cupy.RawModule(path=str(path))
         module.compile()  # it is read now, as long as the file is there
     return GpuKernels(module)
@@ -69,7 +65,7 @@ def from_cubin(cubin: bytes) -> GpuKernels:
 class GpuKernels:
     """The kernels of one module, and the workspaces that their launches share."""
 
-    def __init__(self, module) -> None:
+    def __init__(self, module: Any) -> None:
         self._module = module  # a cupy.RawModule
         self._functions: dict[str, Any] = {}
         self._workspaces: dict[tuple[str, int], Any] = {}  # by name and stream
@@ -84,7 +80,7 @@ class GpuKernels:
 
         Workspaces among them are those of the stream that is current now.
         """
-        calls = [self._call(one, values) for one in launches]
+        calls = [self._call(launch, values) for launch in launches]
 
         def run() -> None:
             for call in calls:
@@ -99,7 +95,7 @@ class GpuKernels:
             return early_launch.prepared(function, grid, block, args, launch.shared_bytes)
         return partial(function, grid, block, args, shared_mem=launch.shared_bytes)
 
-    def function(self, launch: Launch):
+    def function(self, launch: Launch) -> Any:
         """The kernel of a launch, loaded."""
         if launch.entry not in self._functions:
             with nvrtc.signals_kept():  # CuPy compiles when it is first asked for a function
@@ -115,22 +111,22 @@ class GpuKernels:
 
         return cupy.asnumpy(cupy.ndarray(shape, dtype, memptr=self._module.get_global(name)))
 
-    def _argument(self, one: Argument, values: dict[str, Any]):
-        if isinstance(one, Workspace):
-            return self._workspace(one)
-        if isinstance(one, MapOf):
-            return tensor_maps.encode(values[one.matrix], one.box, one.swizzle)
-        return np.uint64(0) if values[one] is None else values[one]
+    def _argument(self, argument: Argument, values: dict[str, Any]) -> Any:
+        if isinstance(argument, Workspace):
+            return self._workspace(argument)
+        if isinstance(argument, MapOf):
+            return tensor_maps.encode(values[argument.matrix], argument.box, argument.swizzle)
+        return np.uint64(0) if values[argument] is None else values[argument]
 
-    def _workspace(self, one: Workspace):
+    def _workspace(self, workspace: Workspace) -> Any:
         """Kept, since nothing can be allocated while launches are captured into a graph."""
         import cupy
 
-        key = one.name, cupy.cuda.get_current_stream().ptr
-        found = self._workspaces.get(key)
-        if found is None or found.nbytes < one.bytes:
-            if found is not None:
-                self._outgrown.append(found)
-            found = (cupy.zeros if one.zeroed else cupy.empty)(one.bytes, np.uint8)
-            self._workspaces[key] = found
-        return found
+        key = workspace.name, cupy.cuda.get_current_stream().ptr
+        memory = self._workspaces.get(key)
+        if memory is None or memory.nbytes < workspace.bytes:
+            if memory is not None:
+                self._outgrown.append(memory)
+            memory = (cupy.zeros if workspace.zeroed else cupy.empty)(workspace.bytes, np.uint8)
+            self._workspaces[key] = memory
+        return memory

@@ -1,4 +1,4 @@
-"""The matrices of one product: made from a seed, as they are stored, with all that a launch names.
+"""The matrices of one product, as they are stored, with all that a launch names; who takes them.
 
 Inputs to verify, check and trace a kernel with are made here. Two fill large ones on the device
 itself: verify.check_sample, and timing, which needs many sets.
@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from gemmlab.kernel import layout
 from gemmlab.ladder.element_types import FLOAT32, ElementType
 from gemmlab.ladder.launch import LEADING, MATRICES, POINTERS, STRIDES
-from gemmlab.ladder.precision import Precision
+from gemmlab.ladder.precision import Precision, Scales
 from gemmlab.ladder.problem import Problem
 
 ARRAYS = (*MATRICES, "bias", "scale_a", "scale_b")
@@ -34,7 +34,7 @@ def random_values(count: int, seed: int) -> np.ndarray:
 def random_matrix(rows: int, cols: int, seed: int, dtype: str = "float32") -> np.ndarray:
     """(rows, cols), uniform in [-1, 1), the same for a seed on every machine.
 
-    Made in float32 and rounded to `dtype`, which makes 1 of what is next to it.
+    Made in float32 and rounded to `dtype`, so that a number just below 1 may become 1.
     """
     return random_values(rows * cols, seed).astype(dtype, copy=False).reshape(rows, cols)
 
@@ -43,8 +43,8 @@ def random_matrix(rows: int, cols: int, seed: int, dtype: str = "float32") -> np
 class Operands:
     """A, B and C as they are stored, and a bias (N,) and scales, float32, or None.
 
-    Scales multiply elements of A and of B: see gemmlab.ladder.scales. Matrices may lie with gaps:
-    see layout.
+    Scales multiply elements of A and of B: see ladder.precision. Matrices may lie with
+    gaps: see layout.
     """
 
     problem: Problem
@@ -74,7 +74,7 @@ class Operands:
         where it is not 0 also a row between the matrices of a batch; they hold guard cells.
         """
 
-        def matrix(which: int, shape: tuple[int, ...], element) -> np.ndarray:
+        def matrix(which: int, shape: tuple[int, ...], element: Any) -> np.ndarray:
             values = random_values(int(np.prod(shape)), seed + which)
             matrices = element.encode(values, element.storage).reshape(shape)
             return layout.spread_out(matrices, element, gap) if gap else matrices
@@ -90,6 +90,11 @@ class Operands:
             random_values(problem.n, seed + 3) if bias else None,
         )
         return made if precision.scales is None else made.scaled(seed + 4, np.asarray)
+
+    @property
+    def _scaling(self) -> Scales:
+        assert self.precision.scales is not None, f"{self.precision.name} has no scales"
+        return self.precision.scales
 
     def arrays(self) -> dict[str, Any]:
         """Those that are there, by the names that launches use."""
@@ -130,18 +135,21 @@ class Operands:
 
     def spread_scales(self) -> tuple[Any, Any]:
         """Scales as float64 factors of op(A) and op(B)."""
-        scales = self.precision.scales
         return (
-            scales.spread_over_a(self.scale_a, self.problem),
-            scales.spread_over_b(self.scale_b, self.problem),
+            self._scaling.spread_over_a(self.scale_a, self.problem),
+            self._scaling.spread_over_b(self.scale_b, self.problem),
         )
 
     def scaled(self, seed: int, to_device: Callable[[np.ndarray], Any]) -> Operands:
         """With scales of this seed and the one after it, as from_seed makes them."""
-        scales = self.precision.scales
-        shapes = scales.shape_of_a(self.problem), scales.shape_of_b(self.problem)
-        made = (to_device(_random_scales(shape, seed + i)) for i, shape in enumerate(shapes))
-        return replace(self, **dict(zip(("scale_a", "scale_b"), made, strict=True)))
+        of_a, of_b = (
+            to_device(random_values(int(np.prod(shape)), at).reshape(shape) + np.float32(1.5))
+            for at, shape in (
+                (seed, self._scaling.shape_of_a(self.problem)),
+                (seed + 1, self._scaling.shape_of_b(self.problem)),
+            )
+        )
+        return replace(self, scale_a=of_a, scale_b=of_b)
 
     def changed(self, change: Callable[[Any], Any]) -> Operands:
         """With every array as `change` gives it, such as one on a GPU."""
@@ -182,11 +190,31 @@ class Operands:
         }
 
 
-def _random_scales(shape: tuple[int, ...], seed: int) -> np.ndarray:
-    """float32 in [0.5, 2.5)."""
-    return (random_values(int(np.prod(shape)), seed) + np.float32(1.5)).reshape(shape)
-
-
 def unwritten(shape: tuple[int, ...], element: ElementType) -> np.ndarray:
     """An array of bits that no arithmetic makes, NaN of floats: what is not written shows."""
     return np.full(shape, element.guard, element.bits).view(element.storage)
+
+
+class Launchable(Protocol):
+    """What is launched, checked and timed alike: a Kernel, a product of cuBLAS, or several kernels.
+
+    `dtype`: the name of a Precision. `activation`: one of ladder.activations. The methods are as
+    those of a Kernel.
+    """
+
+    name: str
+    dtype: str
+
+    @property
+    def activation(self) -> str: ...
+
+    @property
+    def array_module(self) -> Any: ...
+
+    def to_device(self, array: Any) -> Any: ...
+
+    def to_host(self, array: Any) -> Any: ...
+
+    def random_bias(self, n: int, seed: int) -> Any: ...
+
+    def launch(self, operands: Operands, alpha: float, beta: float) -> None: ...

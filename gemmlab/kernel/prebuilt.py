@@ -17,7 +17,6 @@ import sys
 from collections.abc import Iterable
 from contextlib import nullcontext
 from functools import lru_cache
-from itertools import product
 from pathlib import Path
 
 from tqdm.auto import tqdm
@@ -38,6 +37,7 @@ from gemmlab.ladder import (
     settings_for,
 )
 from gemmlab.ladder.probes import LANES_PROBE, lanes_macros
+from gemmlab.lessons import modules
 from gemmlab.processes import workers
 from ptxsim.architectures import ARCHS, SIMULATED_ARCH
 from ptxsim.compile import nvrtc
@@ -58,15 +58,12 @@ LOAD = re.compile(  # of one to four floats from shared memory, perhaps not all 
     re.M,
 )
 OWN_FILE = '"the kernel file"'  # stands in the PTX for the name that the caller gives
-QUANTIZERS = "19_quantize"  # see gemmlab.kernel.quantize
-PROBES: dict[str, tuple[Settings, ...]] = {
+PROBES: dict[str, tuple[Settings, ...]] = {  # the settings of each that are compiled
     CEILINGS.name: (CEILINGS.macros,), TENSOR_CEILING.name: (TENSOR_CEILING.macros,),
     PIECES_PROBE: ({},), LANES_PROBE: (lanes_macros(0, HALF),),
-    QUANTIZERS: tuple(
-        dict(zip(("KIND", "TRANSPOSE", "IN32", "DTYPE"), values, strict=True))
-        for values in product(range(4), range(2), range(2), range(2))
-    ),
 }  # fmt: skip
+for _lesson in modules("rung"):
+    PROBES |= getattr(_lesson, "PROBES", {})
 NAMES = (*PROBES, *(rung.name for rung in RUNGS))
 
 Compiled = dict[str, dict[str, dict[str, str]]]
@@ -141,46 +138,46 @@ def all_settings(name: str) -> list[Settings]:
 
 def archs_of(name: str) -> tuple[str, ...]:
     """What the default settings of a rung are compiled for: all that they run on."""
-    if name in (TENSOR_CEILING.name, LANES_PROBE, QUANTIZERS):
+    if name in PROBES and name not in (CEILINGS.name, PIECES_PROBE):
         return (SIMULATED_ARCH,)
     rungs = [rung for rung in RUNGS if rung.name == name]
     return tuple(a for a in ARCHS if all(r.runs_on(settings_for(r, {}), a) for r in rungs))
 
 
-def write(compiled: Compiled, path: Path) -> None:
+def write(compiled: Compiled | dict[str, str], path: Path) -> None:
     """Write one rung's file; the same content gives the same file. Raises NotWritten."""
     text = json.dumps(compiled, sort_keys=True)
     files.write(path, lzma.compress(text.encode(), preset=6))
     read.cache_clear()
 
 
-def alike(one: Compiled, other: Compiled) -> bool:
+def alike(compiled: Compiled, other: Compiled) -> bool:
     """Whether both hold the same kernels, compiled to the same instructions.
 
     From run to run NVRTC differs in the registers and their number, the order of independent
     instructions, the line of an instruction made of two, and now and then in how many loads it
-    brings neighbours from shared memory, so none of this counts.
+    reads neighbours from shared memory, so none of this counts.
     """
-    return _comparable(one) == _comparable(other)
+    return _comparable(compiled) == _comparable(other)
 
 
 def _comparable(compiled: Compiled) -> dict:
     def lines(text: str) -> list[str]:
         kept = (line for line in text.splitlines() if not line.lstrip().startswith(".loc"))
-        whole = LOAD.sub(_one_by_one, "\n".join(kept))
-        return sorted(REGISTERS.sub("%", line).strip() for line in whole.splitlines())
+        split = LOAD.sub(_one_by_one, "\n".join(kept))
+        return sorted(REGISTERS.sub("%", line).strip() for line in split.splitlines())
 
     return {
         key: {
-            arch: {kind: lines(text) for kind, text in found.items()}
-            for arch, found in archs.items()
+            arch: {kind: lines(text) for kind, text in texts.items()}
+            for arch, texts in archs.items()
         }
         for key, archs in compiled.items()
     }
 
 
 def _one_by_one(load: re.Match) -> str:
-    """A load of each float that is needed, in place of one of several."""
+    """A load of each float that is needed, instead of one of several."""
     mask, count, _, offset = load.groups()
     floats = range(int(count or 1))
     needed = [n for n in floats if mask is None or int(mask) >> 4 * n & 1]
@@ -222,8 +219,8 @@ def read(path: Path) -> tuple[dict, str]:
 
 def _compile(source: str, name: str, settings: Settings, arch: str) -> dict[str, str]:
     program = nvrtc.compile_anew(source, f"{name}.cu", arch=arch, options=options_for(settings))
-    said = [line for line in program.log.splitlines() if line.startswith("ptxas")]
-    result = {"log": "\n".join(line for line in said if "Compile time" not in line) + "\n"}
+    report = [line for line in program.log.splitlines() if line.startswith("ptxas")]
+    result = {"log": "\n".join(line for line in report if "Compile time" not in line) + "\n"}
     if arch == SIMULATED_ARCH:
         result["ptx"] = _portable(program.ptx, f"{name}.cu")
     return result
@@ -246,8 +243,8 @@ def _macros(options: tuple[str, ...]) -> Settings | None:
     others = {o for o in options if not MACRO.fullmatch(o) and not LEVEL.fullmatch(o)}
     if others.difference(options_for({})):
         return None
-    found = (MACRO.fullmatch(option) for option in options)
-    return {match[1]: int(match[2]) for match in found if match}
+    matches = (MACRO.fullmatch(option) for option in options)
+    return {match[1]: int(match[2]) for match in matches if match}
 
 
 def _portable(ptx: str, filename: str) -> str:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gemmlab.ladder import Problem
 from ptxsim import Run
 from ptxsim.metrics import SECTOR_BYTES, sectors
+
+if TYPE_CHECKING:
+    import pandas
 
 ELEMENT_BYTES = 4
 
@@ -77,7 +81,7 @@ class Trace:
         return Problem(self.m, self.n, self.k, self.batch, self.ops)
 
     @property
-    def lines(self):
+    def lines(self) -> pandas.DataFrame:
         """pandas.DataFrame: the traffic of each source line with each array.
 
         Columns: line, source, space ("global" or "shared"), array, op ("load" or "store"),
@@ -105,26 +109,33 @@ class Trace:
         return pd.DataFrame(rows)
 
     def warp_access(
-        self, array: str, *, op: str = "load", block=(0, 0, 0), warp: int = 0, occurrence: int = 0
+        self,
+        array: str,
+        *,
+        op: str = "load",
+        block: Any = (0, 0, 0),
+        warp: int = 0,
+        occurrence: int = 0,
     ) -> Access:
         """The `occurrence`-th time that this warp loads from, or stores to, `array`.
 
         Raises TraceError, saying how often it does, where it does so less often.
         """
-        found = [
+        accesses = [
             access
             for access in self.run.accesses(block, warp)
             if access.array == array and access.operation == op
         ]
-        if not -len(found) <= occurrence < len(found):
+        if not -len(accesses) <= occurrence < len(accesses):
             raise TraceError(
-                f"{self.kernel_name}: block {tuple(block)}, warp {warp} has {len(found)} {op}s of "
-                f"{array} at M={self.m} N={self.n} K={self.k}; there is none numbered {occurrence}"
+                f"{self.kernel_name}: block {tuple(block)}, warp {warp} has {len(accesses)} {op}s "
+                f"of {array} at M={self.m} N={self.n} K={self.k}; there is none numbered "
+                f"{occurrence}"
             )
-        access = found[occurrence]
+        access = accesses[occurrence]
         addresses = access.addresses[access.active]
         problem = self.problem
-        shape = {
+        rows, columns = {
             "A": problem.shape_of_a[-2:], "B": problem.shape_of_b[-2:],
             "C": problem.shape_of_c[-2:], "bias": (1, self.n),
         }[array]  # fmt: skip
@@ -135,9 +146,9 @@ class Trace:
             op=op,
             line=access.line,
             source=self._source(access.line),
-            shape=shape,
+            shape=(rows, columns),
             lanes=np.flatnonzero(access.active),
-            elements=np.stack([index // shape[1], index % shape[1]], axis=-1),
+            elements=np.stack([index // columns, index % columns], axis=-1),
             addresses=addresses,
             width=access.size,
             sectors=int(sectors(access.addresses[None], access.active[None], access.size)[0]),

@@ -10,17 +10,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from itertools import cycle
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gemmlab.kernel import faults, layout
 from gemmlab.kernel.bounds import error_bound, reference
-from gemmlab.kernel.operands import Operands, unwritten
+from gemmlab.kernel.in_simulator import KernelMistake
+from gemmlab.kernel.operands import Launchable, Operands, unwritten
 from gemmlab.ladder import Problem
 from gemmlab.ladder.activations import activate
 from gemmlab.ladder.element_types import ElementType
 from gemmlab.ladder.precision import PRECISIONS, Precision
 from ptxsim import Finding
+
+if TYPE_CHECKING:
+    import pandas
+
+    from gemmlab.kernel.kernel import Kernel
 
 GUARD_ALIGNMENT = 128  # elements: keeps what follows as aligned as cudaMalloc would
 
@@ -56,12 +63,12 @@ class Case:
     batch: int = 1
     gap: int = 0  # elements between rows
 
-    def __str__(self):
-        what = f"M={self.m} N={self.n} K={self.k} alpha={self.alpha:g} beta={self.beta:g}"
-        what += f" batch={self.batch}" if self.batch != 1 else ""
-        what += " with bias" if self.biased else ""
-        what += f" with {self.gap} elements between rows" if self.gap else ""
-        return f"{what}: {'pass' if self.passed else f'FAIL (seed {self.seed}): {self.message}'}"
+    def __str__(self) -> str:
+        product = f"M={self.m} N={self.n} K={self.k} alpha={self.alpha:g} beta={self.beta:g}"
+        product += f" batch={self.batch}" if self.batch != 1 else ""
+        product += " with bias" if self.biased else ""
+        product += f" with {self.gap} elements between rows" if self.gap else ""
+        return f"{product}: {'pass' if self.passed else f'FAIL (seed {self.seed}): {self.message}'}"
 
 
 @dataclass(frozen=True)
@@ -83,32 +90,29 @@ class Report:
             raise VerificationError(f"{self.kernel}: {len(failed)} cases fail. {first}")
         return self
 
-    def frame(self):
+    def frame(self) -> pandas.DataFrame:
         """pandas.DataFrame with a row for each case."""
         import pandas as pd
 
-        any_bias = any(case.biased for case in self.cases)
-        any_batch = any(case.batch != 1 for case in self.cases)
-        any_gap = any(case.gap for case in self.cases)
-        return pd.DataFrame(
-            [
-                {
-                    "M": c.m, "N": c.n, "K": c.k, "alpha": c.alpha, "beta": c.beta,
-                    **({"batch": c.batch} if any_batch else {}),
-                    **({"bias": "yes" if c.biased else "no"} if any_bias else {}),
-                    **({"between rows": c.gap} if any_gap else {}),
-                    "result": "pass" if c.passed else f"FAIL: {c.message}",
-                }
-                for c in self.cases
-            ]
-        )  # fmt: skip
+        table = pd.DataFrame([
+            {
+                "M": case.m, "N": case.n, "K": case.k, "alpha": case.alpha, "beta": case.beta,
+                "batch": case.batch, "bias": "yes" if case.biased else "no",
+                "between rows": case.gap,
+                "result": "pass" if case.passed else f"FAIL: {case.message}",
+            }
+            for case in self.cases
+        ])  # fmt: skip
+        usual = {"batch": 1, "bias": "no", "between rows": 0}
+        every = [name for name, value in usual.items() if (table.get(name, value) == value).all()]
+        return table.drop(columns=every)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         count = sum(case.passed for case in self.cases)
         lines = [f"{self.kernel}: {count} of {len(self.cases)} cases pass"]
         return "\n".join(lines + [f"  {case}" for case in self.cases if not case.passed])
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         import pandas as pd
 
         with pd.option_context("display.max_colwidth", None):
@@ -123,7 +127,7 @@ class Report:
 # --- checking -----------------------------------------------------------------------------------
 
 
-def shapes(kernel) -> list[tuple[int, int, int]]:
+def shapes(kernel: Kernel) -> list[tuple[int, int, int]]:
     """(M, N, K) where kernels go wrong: single elements, primes, thin ones, tile edges, K of 0."""
     rows, cols = kernel.rung.tile(kernel.settings)
     mapped = [(rows + 8, cols + 8, 336), (8, 2 * cols - 8, 64)]  # rows of whole 16 bytes
@@ -135,7 +139,7 @@ def shapes(kernel) -> list[tuple[int, int, int]]:
     ]  # fmt: skip
 
 
-def verify(kernel, seed: int | None = None) -> Report:
+def verify(kernel: Kernel, seed: int | None = None) -> Report:
     """Check `kernel` at all of `shapes`, and with all of FACTORS at a tile's edge.
 
     Where it takes a bias, all but two cases have one; where it takes batches, all but two are of
@@ -168,8 +172,8 @@ def verify(kernel, seed: int | None = None) -> Report:
 
 
 def check(
-    kernel, m: int, n: int, k: int, alpha: float, beta: float, *, seed: int, biased: bool = True,
-    batch: int | None = None, gap: int = 0,
+    kernel: Kernel, m: int, n: int, k: int, alpha: float, beta: float, *, seed: int,
+    biased: bool = True, batch: int | None = None, gap: int = 0,
 ) -> Case:  # fmt: skip
     """Run one product and compare it, element by element. Never raises for a wrong result.
 
@@ -180,23 +184,23 @@ def check(
     operands = kernel.operands(problem, seed, written=beta != 0, gap=gap)
     if not biased:
         operands = replace(operands, bias=None)
-    message, worst, findings = "", 0.0, ()
+    findings: tuple[Finding, ...] = ()
     try:
         got, guards = _run_guarded(kernel, operands, alpha, beta, gap % OFF)
-    except kernel.Mistake as mistake:
+    except KernelMistake as mistake:
         message, worst, findings = str(mistake), np.inf, mistake.findings
     else:
         A, B, C = operands.numbers()
         end = {"bias": operands.bias, "activation": kernel.activation}
         expected = reference(A, B, C, alpha, beta, **end)
-        if kernel.precision.promoted is not None:
-            end["least"] = operands.least()
-        bound = error_bound(A, B, C, alpha, beta, kernel.precision, **end)
+        least = operands.least() if kernel.precision.promoted is not None else (0.0, 0.0)
+        bound = error_bound(A, B, C, alpha, beta, kernel.precision, **end, least=least)
         got = kernel.precision.c.decode(got)
-        rows = range(m)
+        rows = [str(row) for row in range(m)]
         if got.ndim == 3:
-            rows = [f"{batch}, {row}" for batch in range(len(got)) for row in range(m)]
-        message, worst = _compare(*(x.reshape(-1, n) for x in (got, expected, bound)), rows)
+            rows = [f"{product}, {row}" for product in range(len(got)) for row in rows]
+        got, expected, bound = (X.reshape(-1, n) for X in (got, expected, bound))
+        message, worst = _compare(got, expected, bound, rows)
         message = "; ".join(part for part in (message, guards) if part)
     return Case(
         m, n, k, alpha, beta, seed, not message, message, worst, findings,
@@ -204,9 +208,9 @@ def check(
     )  # fmt: skip
 
 
-@faults.told()
+@faults.reported()
 def check_sample(
-    kernel, problem: Problem, *, rows: int = 64, precision: Precision | None = None
+    kernel: Launchable, problem: Problem, *, rows: int = 64, precision: Precision | None = None
 ) -> None:
     """Check a large product on its own device: every element finite, `rows` rows compared.
 
@@ -215,17 +219,13 @@ def check_sample(
     """
     xp = kernel.array_module
     seed = int(np.random.SeedSequence().generate_state(1)[0])
-    precision = precision or PRECISIONS.get(kernel.dtype) or kernel.precision
-    A, B = (
-        _uniform(xp, shape, seed + i, element)
-        for i, (shape, element) in enumerate(
-            ((problem.shape_of_a, precision.a), (problem.shape_of_b, precision.b))
-        )
-    )
+    precision = precision or getattr(kernel, "precision", None) or PRECISIONS[kernel.dtype]
+    A = _uniform(xp, problem.shape_of_a, seed, precision.a)
+    B = _uniform(xp, problem.shape_of_b, seed + 1, precision.b)
     C = xp.full(problem.shape_of_c, precision.c.guard, precision.c.bits).view(precision.c.storage)
     bias = kernel.random_bias(problem.n, seed + 3)
-    end = {} if bias is None else {"bias": kernel.to_device(bias)}
-    operands = Operands(problem, precision, A, B, C, **end)
+    bias = None if bias is None else kernel.to_device(bias)
+    operands = Operands(problem, precision, A, B, C, bias)
     if precision.scales is not None:
         operands = operands.scaled(seed + 4, kernel.to_device)
     kernel.launch(operands, 1.0, 0.0)
@@ -238,7 +238,7 @@ def check_sample(
     B = B if problem.ops[1] == "N" else B.swapaxes(-1, -2)
     random = np.random.default_rng(seed)
     chosen = _some(random, problem.m, rows)
-    names = chosen.tolist()
+    names = [str(row) for row in chosen]
     if C.ndim > 2:
         products = _some(random, problem.batch, rows)
         A, B, C = (X[xp.asarray(products)] for X in (A, B, C))
@@ -247,87 +247,77 @@ def check_sample(
     A, B, C = precision.a.decode(A), precision.b.decode(B), precision.c.decode(C)
     least = (0.0, 0.0)
     if precision.scales is not None:
-        of_a, of_b = operands.spread_scales()
-        of_a, least_a = (
+        scale_a, scale_b = operands.spread_scales()
+        least_a, least_b = operands.least()
+        scale_a, least_a = (
             xp.broadcast_to(X, (problem.m, problem.k))[xp.asarray(chosen)]
-            for X in (of_a, operands.least()[0])
+            for X in (scale_a, least_a)
         )
-        A, B, least = A * of_a, B * of_b, (least_a, operands.least()[1])
-    expected = reference(A, B, None, 1.0, 0.0, **end)
-    end |= {"activation": kernel.activation, "least": least}
-    bound = error_bound(A, B, None, 1.0, 0.0, precision, **end)
+        A, B, least = A * scale_a, B * scale_b, (least_a, least_b)
+    expected = reference(A, B, None, 1.0, 0.0, bias)
+    bound = error_bound(A, B, None, 1.0, 0.0, precision, bias, kernel.activation, least)
     got, expected, bound = (kernel.to_host(X).reshape(-1, problem.n) for X in (C, expected, bound))
-    message, _ = _compare(got, activate(expected, kernel.activation), bound, rows=names)
+    message, _ = _compare(got, activate(expected, kernel.activation), bound, names)
     if message:
         raise VerificationError(f"{where}: {message}")
 
 
-def _some(random, count: int, most: int) -> np.ndarray:
+def _some(random: np.random.Generator, count: int, most: int) -> np.ndarray:
     """Sorted indices: the first, the last, and others at random, about `most` in all."""
     inner = random.choice(count, min(most, count), replace=False)
     return np.unique(np.concatenate([inner, [0, count - 1]]))
 
 
-def _uniform(xp, shape, seed: int, element: ElementType):
+def _uniform(xp: Any, shape: tuple[int, ...], seed: int, element: ElementType) -> Any:
     """From -1 to 1, made on the device itself."""
     generator = xp.random.default_rng(seed)
     return element.encode(generator.random(shape, dtype=xp.float32) * 2 - 1, element.storage)
 
 
-def _run_guarded(kernel, operands: Operands, alpha, beta, off: int) -> tuple[np.ndarray, str]:
+def _run_guarded(
+    kernel: Kernel, operands: Operands, alpha: float, beta: float, off: int
+) -> tuple[np.ndarray, str]:
     """C after the run, and what was written that must not be: guard cells, inputs; or "".
 
     `off`: how many elements past a multiple of 16 bytes arrays begin.
     """
-    guard = -(-max(4096, 2 * operands.problem.n) // GUARD_ALIGNMENT) * GUARD_ALIGNMENT
-    guard += off
+    guard = -(-max(4096, 2 * operands.problem.n) // GUARD_ALIGNMENT) * GUARD_ALIGNMENT + off
     given, types = operands.arrays(), operands.elements()
     placed = {name: _guarded(kernel, array, types[name], guard) for name, array in given.items()}
-    kernel.launch(
-        replace(operands, **{name: view for name, (_, view) in placed.items()}), alpha, beta
-    )
-    after = {name: kernel.to_host(flat) for name, (flat, _) in placed.items()}
-    views = {name: _lying_as(given[name], flat, guard) for name, flat in after.items()}
-    wrong = [_written_outside(name, after[name], types[name], guard) for name in given]
-    wrong += [
-        _written_between(name, after[name], types[name], guard, given[name]) for name in given
-    ]
+    views = {name: view for name, (_, view) in placed.items()}
+    kernel.launch(replace(operands, **views), alpha, beta)
+    after = {name: kernel.to_host(memory) for name, (memory, _) in placed.items()}
+    views = {name: _lying_as(given[name], memory, guard) for name, memory in after.items()}
+    wrong = [_guards_changed(name, after[name], types[name], guard, given[name]) for name in given]
     wrong += [_written_inside(name, views[name], given[name]) for name in given if name != "C"]
     return views["C"], "; ".join(sorted(filter(None, wrong)))
 
 
-def _written_outside(name: str, after, element: ElementType, guard: int) -> str:
-    """What happened to the guard cells of an array; empty if nothing."""
-    size = after.size - 2 * guard
-    outside = np.concatenate([after[:guard], after[guard + size :]]).view(element.bits)
-    changed = np.flatnonzero(outside != element.guard)
+def _guards_changed(
+    name: str, after: np.ndarray, element: ElementType, guard: int, given: np.ndarray
+) -> str:
+    """What happened to the cells around an array and between its rows; empty if nothing."""
+    guards = np.ones(after.size, bool)
+    end = guard + layout.span(given)
+    guards[guard:end] = ~layout.covered(given)
+    changed = np.flatnonzero(guards & (after.view(element.bits) != element.guard))
     if not len(changed):
         return ""
-    first = int(changed[0])
+    first, count = int(changed[0]), f"{len(changed)} guard cells changed"
     if first < guard:
-        place = f"{guard - first} elements before the start"
-    else:
-        place = f"{first - guard + 1} elements past the end"
-    return f"wrote outside {name}: {place} of {name}, {len(changed)} guard cells changed"
-
-
-def _written_between(name: str, after, element: ElementType, guard: int, given) -> str:
-    """What happened to the guard cells between the rows of an array; empty if nothing."""
-    between = ~layout.covered(given)
-    inside = after[guard : guard + between.size].view(element.bits)
-    changed = np.flatnonzero(between & (inside != element.guard))
-    if not len(changed):
-        return ""
-    row, past = divmod(int(changed[0]), layout.leading(given))
+        return f"wrote outside {name}: {guard - first} elements before the start of {name}, {count}"
+    if first >= end:
+        return f"wrote outside {name}: {first - end + 1} elements past the end of {name}, {count}"
+    row, past = divmod(first - guard, layout.leading(given))
     return (
         f"wrote between the rows of {name}: {past - given.shape[-1] + 1} elements past the end of "
-        f"row {row}, {len(changed)} guard cells changed"
+        f"row {row}, {count}"
     )
 
 
-def _written_inside(name: str, after, given) -> str:
+def _written_inside(name: str, after: np.ndarray, given: np.ndarray) -> str:
     """What happened to an input; empty if nothing."""
-    after, given = (np.ascontiguousarray(one).reshape(-1) for one in (after, given))
+    after, given = (np.ascontiguousarray(X).reshape(-1) for X in (after, given))
     changed = np.flatnonzero(after.view(np.uint8) != given.view(np.uint8))
     if not len(changed):
         return ""
@@ -335,15 +325,17 @@ def _written_inside(name: str, after, given) -> str:
     return f"wrote to {name}[{first}], and {name} is an input"
 
 
-def _guarded(kernel, array: np.ndarray, element: ElementType, guard: int):
+def _guarded(
+    kernel: Kernel, array: np.ndarray, element: ElementType, guard: int
+) -> tuple[Any, Any]:
     """The array between two guards, as all of that memory and as the view of the array alone."""
     memory = unwritten((layout.span(array) + 2 * guard,), element)
     _lying_as(array, memory, guard)[...] = array
-    memory = kernel.to_device(memory)
-    return memory, _lying_as(array, memory, guard)
+    on_device = kernel.to_device(memory)
+    return on_device, _lying_as(array, on_device, guard)
 
 
-def _lying_as(array: np.ndarray, memory, guard: int):
+def _lying_as(array: np.ndarray, memory: Any, guard: int) -> Any:
     """The view of memory behind a guard that lies as the array does."""
     inside = memory[guard : guard + layout.span(array)]
     if array.flags.c_contiguous:
@@ -355,7 +347,9 @@ def _lying_as(array: np.ndarray, memory, guard: int):
     return cupy.lib.stride_tricks.as_strided(inside, array.shape, array.strides)
 
 
-def _compare(got, expected, bound, rows) -> tuple[str, float]:
+def _compare(
+    got: np.ndarray, expected: np.ndarray, bound: np.ndarray, rows: list[str]
+) -> tuple[str, float]:
     """A message that says where `got` is wrong, empty if nowhere; and the worst error / bound.
 
     All (rows, columns). `rows`: what the message calls each row.
@@ -372,12 +366,12 @@ def _compare(got, expected, bound, rows) -> tuple[str, float]:
     row, col = (int(i) for i in places[0])
     value = float(got[row, col])
     count, (top, left), (bottom, right) = len(places), places.min(axis=0), places.max(axis=0)
-    what = f"C[{rows[row]}, {col}] is {value:.9g}, expected {float(expected[row, col]):.9g}"
+    element = f"C[{rows[row]}, {col}] is {value:.9g}, expected {float(expected[row, col]):.9g}"
     if np.isnan(value):
-        what += " (never written, or made from a value outside A, B and C)"
+        element += " (never written, or made from a value outside A, B and C)"
     else:
-        what += f" within {float(bound[row, col]):.2g}"
+        element += f" within {float(bound[row, col]):.2g}"
     if count == 1:
-        return f"{what}; no other element is wrong", worst
+        return f"{element}; no other element is wrong", worst
     region = f"rows {rows[top]} to {rows[bottom]}, columns {left} to {right}"
-    return f"{what}; {count} of {got.size} elements are wrong, in {region}", worst
+    return f"{element}; {count} of {got.size} elements are wrong, in {region}", worst

@@ -7,6 +7,7 @@ K. Gimpel, "Gaussian error linear units", 2016): the exact one by erf, and one b
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,7 @@ GELU_ROUNDINGS = 16
 _erf = np.frompyfunc(math.erf, 1, 1)
 
 
-def activate(x, activation: str):
+def activate(x: Any, activation: str) -> Any:
     """The activation of every element of a float64 array. NaN stays NaN, as in all of them.
 
     Raises ValueError for an activation that is none of ACTIVATIONS.
@@ -39,7 +40,7 @@ def activate(x, activation: str):
     raise ValueError(f"there is no activation {activation!r}; there are {', '.join(ACTIVATIONS)}")
 
 
-def error_after(x, error, activation: str):
+def error_after(x: Any, error: Any, activation: str) -> Any:
     """How far the activation in float32 may be off, where its argument x is off by up to `error`.
 
     Arrays of one shape, float64. Underflow is left to the caller.

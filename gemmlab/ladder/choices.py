@@ -33,16 +33,16 @@ def filled_in(rung: Rung, given: Settings) -> Settings:
         if name not in known:
             raise IllegalSetting(f"{rung.name} has no parameter {name}; it has {', '.join(known)}")
     settings = {name: given.get(name, parameter.default) for name, parameter in known.items()}
-    whole = {name: int(value) for name, value in settings.items() if is_whole(value)}
+    integers = {name: int(value) for name, value in settings.items() if is_whole(value)}
     for name, value in settings.items():
-        if name not in whole or value not in known[name].legal:
+        if name not in integers or value not in known[name].legal:
             legal = ", ".join(str(v) for v in known[name].legal)
-            near = len(whole) == len(known) and min(whole.values()) >= 0
+            near = len(integers) == len(known) and min(integers.values()) >= 0
             raise IllegalSetting(
                 f"{rung.name}: {name}={value!r} is not legal, the values are {legal}"
-                + (f"; {_offer(rung, whole)}" if near else "")
+                + (f"; {_offer(rung, integers)}" if near else "")
             )
-    return whole
+    return integers
 
 
 def require_compiled(arch: str) -> None:
@@ -106,7 +106,7 @@ def _combined(rung: Rung, family: Settings) -> Iterator[Settings]:
 def tuned_settings(rung: Rung, computed: Settings | None = None) -> list[Settings]:
     """The legal settings among which a sweep looks for the fastest: the default of all else.
 
-    `computed`: in place of the default, values of parameters that say what is computed.
+    `computed`: values of parameters that say what is computed, instead of their defaults.
     """
     fixed = {
         parameter.name: parameter.default for parameter in rung.parameters if not parameter.tuned
@@ -116,7 +116,9 @@ def tuned_settings(rung: Rung, computed: Settings | None = None) -> list[Setting
 
 def of_type(rung: Rung, dtype: str) -> Settings | None:
     """The settings by which the rung multiplies a type, a Precision's name; None if it does not."""
-    values = next((one.legal for one in rung.parameters if one.name == "DTYPE"), ())
+    values = next(
+        (parameter.legal for parameter in rung.parameters if parameter.name == "DTYPE"), ()
+    )
     for settings in [{"DTYPE": value} for value in values] or [{}]:
         if rung.precision_of(rung.defaults | settings).name == dtype:
             return settings
@@ -147,7 +149,7 @@ def nearest(
 def _nearest_of(
     choices: Collection[Settings], wanted: Settings, keep: Collection[str] = ()
 ) -> Settings:
-    def distance(settings: Settings):
+    def distance(settings: Settings) -> tuple[int, int, int]:
         # In billionths of a doubling of value + 1: whole, so that sums are the same in every order.
         steps = {
             name: round(1e9 * abs(log2((settings[name] + 1) / (value + 1))))

@@ -58,7 +58,7 @@ def static_shared_memory(floats: Number) -> Constraint:
 
 def enough_registers(
     needed: Number,
-    what: Callable[[Settings], str],
+    contents: Callable[[Settings], str],
     threads: Number,
     blocks: Number = lambda s: 1,
 ) -> Constraint:
@@ -71,8 +71,8 @@ def enough_registers(
             return None
         at_a_time = f", {at_once} of them at a time" if at_once > 1 else ""
         return (
-            f"needs about {needed(s) + ADDRESSES} registers per thread: {what(s)} and addresses; "
-            f"blocks of {count} threads{at_a_time} leave {there}"
+            f"needs about {needed(s) + ADDRESSES} registers per thread: {contents(s)} and "
+            f"addresses; blocks of {count} threads{at_a_time} leave {there}"
         )
 
     return Constraint("registers", broken)
@@ -90,14 +90,14 @@ def fits(
         rows, columns = sums(s)
         return rows * columns + rows + columns
 
-    def what(s: Settings) -> str:
+    def contents(s: Settings) -> str:
         rows, columns = sums(s)
         return f"{rows}×{columns} sums, a column, a row"
 
     return (
         whole_block(threads),
         static_shared_memory(shared_floats),
-        enough_registers(needed, what, threads, blocks),
+        enough_registers(needed, contents, threads, blocks),
     )
 
 

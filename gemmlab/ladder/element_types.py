@@ -57,8 +57,8 @@ class ElementType:
 def _to_bfloat16(values: Array, storage: str) -> Array:
     """The upper half of a float32, rounded to the nearest, ties to even."""
     bits = values.astype(np.float32).view(np.uint32)
-    one = np.uint32(1)
-    return ((bits + (np.uint32(0x7FFF) + (bits >> 16 & one))) >> 16).astype(storage)
+    unit = np.uint32(1)
+    return ((bits + (np.uint32(0x7FFF) + (bits >> 16 & unit))) >> 16).astype(storage)
 
 
 def _from_bfloat16(stored: Array) -> Array:
@@ -71,7 +71,7 @@ def _nearest(values: Array, fraction: int, least: int) -> Array:
     return np.ldexp(np.rint(np.ldexp(values.astype(np.float64), -exponent)), exponent)
 
 
-# What E5M2 holds is a float16 whose last eight bits are 0. E4M3 has the bias 7 in place of 15: a
+# What E5M2 holds is a float16 whose last eight bits are 0. E4M3 has the bias 7 instead of 15: a
 # number is 2**8 times the float16 with the same bits of exponent and fraction.
 
 

@@ -44,7 +44,7 @@ SIMULATED = Target(SIMULATED_ARCH, 132)
 
 @dataclass(frozen=True)
 class MapOf:
-    """A tensor map of a matrix: `box` is the (rows, columns) that one copy brings.
+    """A tensor map of a matrix: `box` is the (rows, columns) that one copy loads.
 
     `swizzle`: "none", "32B", "64B" or "128B".
     """
@@ -91,8 +91,11 @@ class Launch:
 def multiplying(launches: Sequence[Launch]) -> int:
     """Which of the launches of a product multiplies: the first that is given A, else the first."""
     for at, launch in enumerate(launches):
-        for one in launch.args:
-            if (one.matrix if isinstance(one, MapOf) else one) in ("A", "pointers_a"):
+        for argument in launch.args:
+            if (argument.matrix if isinstance(argument, MapOf) else argument) in (
+                "A",
+                "pointers_a",
+            ):
                 return at
     return 0
 

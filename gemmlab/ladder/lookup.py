@@ -35,11 +35,11 @@ def find(name: str) -> Rung:
 
 def _meant(name: str, names: list[str]) -> str | None:
     """The one that the name is the number or the beginning of, else one that is spelled alike."""
-    for found in (
-        [one for one in names if name.isdecimal() and int(one.split("_")[0]) == int(name)],
-        [one for one in names if name and one.startswith(name)],
+    for candidates in (
+        [known for known in names if name.isdecimal() and int(known.split("_")[0]) == int(name)],
+        [known for known in names if name and known.startswith(name)],
         difflib.get_close_matches(name, names, n=1, cutoff=0.4),
     ):
-        if len(found) == 1:
-            return found[0]
+        if len(candidates) == 1:
+            return candidates[0]
     return None

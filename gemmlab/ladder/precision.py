@@ -1,4 +1,4 @@
-"""What a kernel of each precision takes and gives, is verified and held against.
+"""The types of A, B, C and the sums, scales of 8-bit floats, and how many errors sums make.
 
 The bounds are derived in gemmlab.kernel.bounds, where their sources are named.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from gemmlab.ladder.element_types import (
     BFLOAT16,
@@ -19,11 +20,64 @@ from gemmlab.ladder.element_types import (
     INT32,
     ElementType,
 )
-from gemmlab.ladder.scales import Scales
+
+if TYPE_CHECKING:
+    from gemmlab.ladder.problem import Problem
 
 CUT = 2.0**-10  # the largest relative error of a float32 of which 10 bits of the fraction are kept
 PROMOTED = 128  # products of one sum of the tensor cores, where CUTLASS and cuBLASLt promote it
 FP8_SUM = 2.0**-12  # twice the unit of a sum with 13 bits of the fraction, for it is cut off
+
+BLOCK = 128
+
+
+@dataclass(frozen=True)
+class Scales:
+    """One factor for `rows` of A, or `columns` of B, along so many of k; 0 stands for all.
+
+    They lie in float32 arrays: (1,) for a whole matrix; (M,) and (N,) for rows of A and columns of
+    B; (M / rows, K / depth) and (N / columns, K / depth), rounded up, where they change along k.
+    """
+
+    name: str
+    rows: int
+    columns: int
+    depth: int = 0
+
+    def __str__(self) -> str:
+        """What an array of scales is, for a message."""
+        if not self.depth:
+            return "one for each row of A, and of op(B).T" if self.rows else "one number each"
+        return f"one for each {self.rows}×{self.depth} of A, {self.columns}×{self.depth} of op(B).T"
+
+    def shape_of_a(self, problem: Problem) -> tuple[int, ...]:
+        return self._shape(problem.m, self.rows, problem.k)
+
+    def shape_of_b(self, problem: Problem) -> tuple[int, ...]:
+        return self._shape(problem.n, self.columns, problem.k)
+
+    def _shape(self, lines: int, together: int, k: int) -> tuple[int, ...]:
+        count = -(-lines // together) if together else 1
+        return (count, -(-k // self.depth)) if self.depth else (count,)
+
+    def spread_over_a(self, scale: Any, problem: Problem) -> Any:
+        """float64, to be multiplied with op(A), (M, K)."""
+        return self._spread(scale, self.rows, problem.m, problem.k)
+
+    def spread_over_b(self, scale: Any, problem: Problem) -> Any:
+        """float64, to be multiplied with op(B), (K, N)."""
+        return self._spread(scale, self.columns, problem.n, problem.k).T
+
+    def _spread(self, scale: Any, together: int, lines: int, k: int) -> Any:
+        wide = scale.astype("float64").reshape(len(scale), -1)
+        if together > 1:
+            wide = wide.repeat(together, axis=0)[:lines]
+        return wide.repeat(self.depth, axis=1)[:, :k] if self.depth else wide
+
+
+OF_TENSORS = Scales("tensors", 0, 0)
+OF_ROWS = Scales("rows", 1, 1)
+OF_BLOCKS = Scales("blocks", 1, BLOCK, BLOCK)
 
 
 @dataclass(frozen=True)
@@ -102,7 +156,7 @@ BRAIN_TO_SINGLE = _sums_in_float32("bfloat16 to float32", BFLOAT16)
 def by_warpgroups(
     a: ElementType, b: ElementType, c: ElementType, scales: Scales, promoted: int
 ) -> Precision:
-    """Of 8-bit floats with scales, by wgmma. What its sums lose is in gemmlab.kernel.cut_sums.
+    """Of 8-bit floats with scales, by wgmma. What its sums lose is in gemmlab.kernel.bounds.
 
     Here are the roundings to float32: one for each sum that is promoted, and five for scales and
     what they multiply.
@@ -121,8 +175,8 @@ def by_warpgroups(
 
 
 PRECISIONS = {
-    one.name: one
-    for one in (
+    precision.name: precision
+    for precision in (
         SINGLE, HALF, BRAIN, TF32, INTEGER, FP8_E4M3, FP8_E5M2, HALF_TO_SINGLE, BRAIN_TO_SINGLE,
     )
 }  # fmt: skip

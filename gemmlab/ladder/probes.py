@@ -7,15 +7,7 @@ from pathlib import Path
 
 from gemmlab.folders import kernel_file
 from gemmlab.ladder.launch import Launch
-from gemmlab.ladder.precision import (
-    BRAIN,
-    FP8_E4M3,
-    FP8_E5M2,
-    HALF,
-    INTEGER,
-    TF32,
-    Precision,
-)
+from gemmlab.ladder.precision import BRAIN, FP8_E4M3, FP8_E5M2, HALF, INTEGER, TF32, Precision
 from gemmlab.ladder.settings import Settings
 
 MMA_TYPES = (HALF, BRAIN, TF32, INTEGER, FP8_E4M3, FP8_E5M2)  # of mma.sync, by the value of DTYPE
@@ -41,95 +33,36 @@ def lanes_macros(dtype: int, precision: Precision) -> Settings:
 
 
 @dataclass(frozen=True)
-class CeilingsProbe:
+class Probe:
+    """A file of kernels that measure something; `entry` is launched with `blocks` for each SM."""
+
+    name: str
+    entry: str = ""
+    blocks: int = 1
+    threads: int = 1024  # of a block
+    macros: Settings = field(default_factory=dict)
+    oldest_arch: int = 0  # that has the instructions
+
+    @property
+    def path(self) -> Path:
+        return kernel_file(f"{self.name}.cu")
+
+    def launch(self, sm_count: int) -> Launch:
+        return Launch(self.entry, (sm_count * self.blocks, 1, 1), (self.threads, 1, 1))
+
+
+@dataclass(frozen=True)
+class CeilingsProbe(Probe):
     """The two kernels of 00_ceilings: a copy and a chain of fused multiply-adds."""
 
-    name: str = "00_ceilings"
     copy_entry: str = "copy"
     fma_entry: str = "fma_chain"
-    macros: Settings = field(default_factory=lambda: {"CHAINS": 16, "UNROLL": 32})
-
-    @property
-    def path(self) -> Path:
-        return kernel_file(f"{self.name}.cu")
 
     def copy_launch(self, sm_count: int) -> Launch:
-        return Launch(self.copy_entry, (sm_count * 64, 1, 1), (1024, 1, 1))
+        return Launch(self.copy_entry, (sm_count * 64, 1, 1), (self.threads, 1, 1))
 
     def fma_launch(self, sm_count: int) -> Launch:
-        return Launch(self.fma_entry, (sm_count * 2, 1, 1), (1024, 1, 1))
-
-
-@dataclass(frozen=True)
-class TensorCeilingProbe:
-    """The kernel of 00_tensor_ceiling: a chain of mma.sync of FP16 with FP32 sums."""
-
-    name: str = "00_tensor_ceiling"
-    entry: str = "mma_chain"
-    macros: Settings = field(default_factory=lambda: {"CHAINS": 8, "UNROLL": 16})
-    oldest_arch: int = 80
-
-    @property
-    def path(self) -> Path:
-        return kernel_file(f"{self.name}.cu")
-
-    def launch(self, sm_count: int) -> Launch:
-        return Launch(self.entry, (sm_count * 4, 1, 1), (256, 1, 1))
-
-
-@dataclass(frozen=True)
-class MmaCeilingsProbe:
-    """The kernel of 00_mma_ceilings: the same chain for each type of DTYPE."""
-
-    name: str = "00_mma_ceilings"
-    entry: str = "mma_chain"
-
-    @property
-    def path(self) -> Path:
-        return kernel_file(f"{self.name}.cu")
-
-    def macros(self, dtype: int) -> Settings:
-        return {**TENSOR_CEILING.macros, "DTYPE": dtype}
-
-    def launch(self, sm_count: int) -> Launch:
-        return TENSOR_CEILING.launch(sm_count)
-
-
-@dataclass(frozen=True)
-class WgmmaCeilingsProbe:
-    """The kernel of 00_wgmma_ceilings: nothing but wgmma, with A and B there from the start."""
-
-    name: str = "00_wgmma_ceilings"
-    entry: str = "wgmma_chain"
-    groups: int = 2  # warpgroups of a block
-    group_rows: int = 64  # of A
-    row_bytes: int = 128  # of A and of B, along K
-    arch: str = "sm_90a"
-
-    @property
-    def path(self) -> Path:
-        return kernel_file(f"{self.name}.cu")
-
-    def macros(self, dtype: int, columns: int, in_registers: bool) -> Settings:
-        return {"DTYPE": dtype, "COLUMNS": columns, "A_IN_REGISTERS": int(in_registers)}
-
-    def launch(self, sm_count: int) -> Launch:
-        return Launch(self.entry, (sm_count, 1, 1), (self.groups * 128, 1, 1))
-
-
-@dataclass(frozen=True)
-class SmClockProbe:
-    """The kernel of 00_sm_clock: cycles and nanoseconds, as each SM has counted them."""
-
-    name: str = "00_sm_clock"
-    entry: str = "read_clocks"
-
-    @property
-    def path(self) -> Path:
-        return kernel_file(f"{self.name}.cu")
-
-    def launch(self, sm_count: int) -> Launch:
-        return Launch(self.entry, (2 * sm_count, 1, 1), (1024, 1, 1))
+        return Launch(self.fma_entry, (sm_count * 2, 1, 1), (self.threads, 1, 1))
 
 
 @dataclass(frozen=True)
@@ -160,28 +93,29 @@ class Read:
 
 
 @dataclass(frozen=True)
-class LevelsProbe:
+class LevelsProbe(Probe):
     """The kernels of 00_levels: each level of memory is read, by the launch that was fastest."""
 
-    name: str = "00_levels"
-    reads: dict[str, Read] = field(
-        default_factory=lambda: {
-            "DRAM": Read("read_together", 2, 1024, 2 * 2**30, ahead=8),
-            "L2": Read("read_together", 4, 256, 26 * 2**20),
-            "L1": Read("read_alone", 2, 1024, 64 * 2**10, ahead=2, in_l1=True),
-            "shared memory": Read("read_shared", 1, 1024, 64 * 2**10),
-        }
-    )
-
-    @property
-    def path(self) -> Path:
-        return kernel_file(f"{self.name}.cu")
+    reads: dict[str, Read] = field(default_factory=dict)
 
 
-CEILINGS = CeilingsProbe()
+CEILINGS = CeilingsProbe("00_ceilings", macros={"CHAINS": 16, "UNROLL": 32})
 CEILINGS_NAME = CEILINGS.name
-TENSOR_CEILING = TensorCeilingProbe()
-MMA_CEILINGS = MmaCeilingsProbe()
-WGMMA_CEILINGS = WgmmaCeilingsProbe()
-SM_CLOCK = SmClockProbe()
-LEVELS = LevelsProbe()
+# A chain of mma.sync: of FP16 with FP32 sums, and of the type that DTYPE says.
+TENSOR_CEILING = Probe(
+    "00_tensor_ceiling", "mma_chain", 4, 256, {"CHAINS": 8, "UNROLL": 16}, oldest_arch=80
+)
+MMA_CEILINGS = Probe("00_mma_ceilings", "mma_chain", 4, 256, TENSOR_CEILING.macros)
+# Nothing but wgmma, with A and B there from the start, by two warpgroups of a block.
+WGMMA_CEILINGS = Probe("00_wgmma_ceilings", "wgmma_chain", 1, 256)
+# Cycles and nanoseconds, as each SM has counted them.
+SM_CLOCK = Probe("00_sm_clock", "read_clocks", 2)
+LEVELS = LevelsProbe(
+    "00_levels",
+    reads={
+        "DRAM": Read("read_together", 2, 1024, 2 * 2**30, ahead=8),
+        "L2": Read("read_together", 4, 256, 26 * 2**20),
+        "L1": Read("read_alone", 2, 1024, 64 * 2**10, ahead=2, in_l1=True),
+        "shared memory": Read("read_shared", 1, 1024, 64 * 2**10),
+    },
+)

@@ -1,7 +1,8 @@
-"""The product that is asked for: its shape, how many of them, and how A and B are stored."""
+"""A product: its shape, how many of them, and how A and B are stored; and those people run."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gemmlab.ladder.precision import Precision
@@ -26,7 +27,15 @@ class Problem:
     batch: int = 1
     ops: str = "NN"
 
-    def __post_init__(self):
+    @classmethod
+    def of(cls, shape: Sequence[int], ops: str = "NN") -> Problem:
+        """Of (M, N, K), or (M, N, K, batch). Raises IllegalSetting."""
+        if len(shape) not in (3, 4):
+            raise IllegalSetting(f"a shape is (M, N, K), or (M, N, K, batch), not {shape!r}")
+        m, n, k, batch = (*shape, 1)[:4]
+        return cls(m, n, k, batch, ops)
+
+    def __post_init__(self) -> None:
         for name in ("m", "n", "k", "batch"):
             size = getattr(self, name)
             if not is_whole(size) or size < 0:
@@ -76,3 +85,38 @@ class Problem:
     def _stored(self, rows: int, columns: int, how: str) -> tuple[int, ...]:
         stored = (rows, columns) if how == "N" else (columns, rows)
         return stored if self.batch == 1 else (self.batch, *stored)
+
+
+# Products that people run, by groups: at all of them the ladder is measured beside cuBLAS.
+GROUPS: dict[str, tuple[Problem, ...]] = {
+    "thin": tuple(
+        Problem(*shape)
+        for shape in (
+            (1, 8192, 8192), (16, 4096, 4096), (32, 4096, 4096), (64, 4096, 4096),
+            (128, 4096, 4096), (8192, 1, 8192), (4096, 16, 4096), (8192, 32, 8192),
+            (4096, 64, 4096), (4096, 128, 4096),
+        )
+    ),
+    "deep K": tuple(
+        Problem(*shape)
+        for shape in ((64, 64, 65536), (128, 128, 32768), (256, 256, 16384), (512, 512, 8192))
+    ),
+    "irregular": tuple(
+        Problem(*shape)
+        for shape in (
+            (1001, 777, 513), (1024, 1024, 512), (768, 768, 768), (1536, 1536, 1536),
+            (2000, 2000, 2000), (3072, 1024, 512),
+        )
+    ),
+    "squares": tuple(Problem(size, size, size) for size in (64, 128, 256, 512, 1024)),
+    "batches": tuple(
+        Problem(size, size, size, batch)
+        for size, batch in ((32, 10_000), (64, 4096), (128, 1024), (256, 256))
+    ),
+}  # fmt: skip
+
+SINGLE_PRODUCTS = tuple(
+    problem for group in GROUPS.values() for problem in group if problem.batch == 1
+)
+BATCHES = GROUPS["batches"]
+EVERY_PROBLEM = (*SINGLE_PRODUCTS, *BATCHES)

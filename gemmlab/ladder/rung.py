@@ -4,75 +4,79 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gemmlab.folders import KERNELS, NOTEBOOKS
 from gemmlab.ladder.constraints import Constraint
 from gemmlab.ladder.launch import SIMULATED, Launch, MapOf, Plan, Target, Triple, multiplying
-from gemmlab.ladder.planted import Planted
 from gemmlab.ladder.precision import SINGLE, Precision
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.settings import IllegalSetting, Parameter, Settings
 from ptxsim.architectures import LIMITS, STATIC_SHARED_BYTES, base
 
 MAX_GRID = (2**31 - 1, 65535, 65535)  # blocks along x, y and z
-STEP = 64  # of k: rows so long begin at whole 16 bytes, as tensor maps ask for
+STEP = 64  # of k: rows so long begin at whole 16 bytes, as tensor maps need it
 
 
-@dataclass(frozen=True, eq=False)  # one of a kind: it is told apart by what it is
-class Rung:
-    """One kernel of the ladder: C = alpha * A @ B + beta * C, or more where it has an epilogue.
+@dataclass(frozen=True)
+class Planted:
+    """One mistake in the kernel of a rung: `old`, which stands there once, became `new`.
 
-    From the settings: `tile` is the rows and columns of C that one block computes, `depth` how far
-    along K it goes with one step, 0 where it takes none, `cluster_tiles` the tiles, down and
-    across, that the blocks of a cluster compute side by side, `plan` makes the launches of a
-    problem, `constraints` are the conditions under which settings go together,
-    `model_bytes` is what the rung's idea asks of global memory, `needs_arch` is the architecture
-    that the settings need, "" for any: "sm_80" is that or a newer one, "sm_90a" is that alone, for
-    no other has its instructions. `precision`: of A, B, C and the sums; alpha and beta are float32.
-    `by_type`: of a rung whose settings choose that, what they choose; `precision` is its default's.
-    `tuned_shapes` are the (m, n, k), or (m, n, k, batch), at which a sweep measures its settings
-    besides those of all, and `swept` says which of them it tries where. `computed`: of a rung that
-    is swept for several things that it computes, the values of the parameters that say which, those
-    of the default among them. `families`: values of some
-    parameters that go together; where there are any, no others are legal. `ships`: the settings
-    whose compiled code comes with the project, the defaults among them. `bias`: it also takes a
-    bias for each column, and has a parameter ACTIVATION, see `activations`; `biased`: with which
-    settings it takes one. `ops`: how it takes A and B, see Problem. `batch`: with how many products
-    in one launch it is verified, more than 1 of a rung that takes batches. One whose launches name
-    lda, ldb and ldc takes matrices with gaps between rows. `shown_at`: what its row of the ladder
-    shows in place of a large square, one of the problems of the shape set. `by_wgmma`: whether
-    warpgroups multiply, by wgmma: not each warp by mma.sync. `planted`: a mistake for
-    readers to find. `inner_loop`: the lines that the idea stands in, from above, each part as how
-    its first and its last line begin; empty for a rung that has no notebook yet.
+    `what`: the mistake in a sentence. `kind`: of what kernel.check() finds, None where it finds
+    nothing and only verification shows it. `seen`: how it is found. `hint`: what to try next.
     """
+
+    old: str
+    new: str
+    what: str
+    kind: str | None
+    seen: str
+    hint: str
+    settings: Settings = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)  # compared by identity
+class Rung:
+    """One kernel of the ladder: C = alpha * A @ B + beta * C, or more where it has an epilogue."""
 
     name: str
     title: str
     idea: str
     parameters: tuple[Parameter, ...]
-    tile: Callable[[Settings], tuple[int, int]]
-    plan: Plan
-    constraints: tuple[Constraint, ...]
-    model_bytes: Callable[[Problem, Settings], int]
+    tile: Callable[[Settings], tuple[int, int]]  # rows and columns of C that a block computes
+    plan: Plan  # makes the launches of a problem
+    constraints: tuple[Constraint, ...]  # under which settings go together
+    model_bytes: Callable[[Problem, Settings], int]  # what its idea requests of global memory
+    # How far along K a block goes with one step, 0 where it takes none.
     depth: Callable[[Settings], int] = lambda settings: settings.get("BK", 0)
+    # Tiles, down and across, that the blocks of a cluster compute side by side.
     cluster_tiles: Callable[[Settings], tuple[int, int]] = lambda settings: (1, 1)
+    # The architecture that the settings need, "" for any: "sm_80" is that or a newer one, "sm_90a"
+    # is that alone, for no other has its instructions.
     needs_arch: Callable[[Settings], str] = lambda settings: ""
-    precision: Precision = SINGLE
-    by_type: Callable[[Settings], Precision] | None = None
+    precision: Precision = SINGLE  # of A, B, C and the sums; alpha and beta are float32
+    by_type: Callable[[Settings], Precision] | None = None  # where the settings choose it
+    # (m, n, k) or (m, n, k, batch) at which a sweep measures its settings besides those of all ...
     tuned_shapes: tuple[tuple[int, ...], ...] = ()
+    # ... and which settings it tries where.
     swept: Callable[[Problem, Settings], bool] = lambda problem, settings: True
+    # Of a rung that is swept for several things that it computes: the values of the parameters that
+    # say which, those of the default among them.
     computed: tuple[Settings, ...] = ({},)
+    # Values of some parameters that go together; where there are any, no others are legal.
     families: tuple[Settings, ...] = ()
+    # The settings whose compiled code comes with the project, the defaults among them.
     ships: Callable[[Settings], bool] = lambda settings: True
-    bias: bool = False
-    biased: Callable[[Settings], bool] = lambda settings: True
-    ops: Callable[[Settings], str] = lambda settings: "NN"
-    batch: int = 1
-    shown_at: Problem | None = None
-    by_wgmma: bool = False
-    planted: Planted | None = None
+    bias: bool = False  # takes a bias for each column, and has a parameter ACTIVATION ...
+    biased: Callable[[Settings], bool] = lambda settings: True  # ... with these settings
+    ops: Callable[[Settings], str] = lambda settings: "NN"  # how it takes A and B, see Problem
+    batch: int = 1  # products of the launch that is verified; more than 1 if it takes batches
+    shown_at: Problem | None = None  # in its row of the ladder, instead of at a large square
+    by_wgmma: bool = False  # warpgroups multiply, by wgmma: not each warp by mma.sync
+    planted: Planted | None = None  # a mistake for readers to find
+    # The lines that the idea stands in, from above, each part as how its first and its last line
+    # begin; empty for a rung that has no notebook yet.
     inner_loop: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -98,8 +102,8 @@ class Rung:
 
     def launches(self, problem: Problem, settings: Settings, target: Target) -> list[Launch]:
         """What is launched for a problem, in order. Raises IllegalSetting if no grid covers it."""
-        found = self.plan(problem, settings, target)
-        for launch in found:
+        launches = self.plan(problem, settings, target)
+        for launch in launches:
             for blocks, limit, axis in zip(launch.grid, MAX_GRID, "xyz", strict=True):
                 if blocks > limit:
                     raise IllegalSetting(
@@ -112,7 +116,7 @@ class Rung:
                         f"{self.name} at {problem}: {blocks} blocks along {axis} are no whole "
                         f"clusters of {together}"
                     )
-        return found
+        return launches
 
     def one_tile(self, settings: Settings) -> list[Launch]:
         """The launches for one tile of C, STEP of k: what a block is, whatever the problem."""
@@ -122,10 +126,10 @@ class Rung:
 
     def broken(self, settings: Settings) -> str | None:
         """Why settings do not go together, as the end of a sentence; None where they do."""
-        if self.families and not any(one.items() <= settings.items() for one in self.families):
+        if self.families and not any(each.items() <= settings.items() for each in self.families):
             names = ", ".join(self.families[0])
             return f"is not among the {len(self.families)} choices of {names} that go together"
-        return next(filter(None, (one.broken(settings) for one in self.constraints)), None)
+        return next(filter(None, (each.broken(settings) for each in self.constraints)), None)
 
     def block(self, settings: Settings) -> Triple:
         """Threads of a block of what multiplies."""
@@ -133,13 +137,15 @@ class Rung:
 
     def names(self, settings: Settings) -> frozenset[str]:
         """What its launches name among their arguments: see gemmlab.ladder.launch.NAMES."""
-        args = (one for launch in self.one_tile(settings) for one in launch.args)
-        return frozenset(one for one in args if isinstance(one, str))
+        args = (argument for launch in self.one_tile(settings) for argument in launch.args)
+        return frozenset(argument for argument in args if isinstance(argument, str))
 
     def has_maps(self, settings: Settings) -> bool:
         """Whether it takes tensor maps, where rows of the matrices begin at whole 16 bytes."""
         return any(
-            isinstance(one, MapOf) for launch in self.one_tile(settings) for one in launch.args
+            isinstance(argument, MapOf)
+            for launch in self.one_tile(settings)
+            for argument in launch.args
         )
 
     def precision_of(self, settings: Settings) -> Precision:

@@ -7,6 +7,13 @@ from numbers import Integral
 
 Settings = dict[str, int]
 
+# How parts of a product along K are added: what the values of the parameter JOIN mean.
+JOINS = (
+    "alone", "a second kernel", "atomics", "the last arriver", "every part", "a cluster",
+    "stream-K",
+)  # fmt: skip
+ALONE, SECOND_KERNEL, ATOMICS, LAST_ARRIVER, EVERY_PART, CLUSTER, STREAM_K = range(len(JOINS))
+
 
 class IllegalSetting(Exception):
     """A parameter value or a launch that a rung cannot have. The message says what is legal."""
@@ -38,7 +45,7 @@ def written(settings: Settings) -> str:
 
 def read_settings(text: str) -> Settings:
     """Settings that `written` wrote."""
-    return {name: int(value) for name, value in (one.split("=") for one in text.split())}
+    return {name: int(value) for name, value in (pair.split("=") for pair in text.split())}
 
 
 def listed(settings: Settings) -> str:

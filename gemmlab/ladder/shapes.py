@@ -17,7 +17,7 @@ def ceil_div(a: int, b: int) -> int:
 
 
 def fits(shared_bytes: Callable[[Settings], int], arch: str) -> Constraint:
-    """That a block of this architecture may ask for so many bytes of shared memory."""
+    """That a block of this architecture may request so many bytes of shared memory."""
     most = LIMITS[base(arch)].dynamic_shared_bytes
 
     def broken(s: Settings) -> str | None:

@@ -1,37 +1,47 @@
-"""The roofs of a GPU, launched and timed: a copy, multiply-adds in FP32, and on tensor cores.
+"""The roofs of a GPU, launched and timed: memory level by level, FP32, and tensor cores.
 
-Each probe's result is held to a NumPy twin of its kernel before it is timed.
+Each probe's result is compared with that of a NumPy twin of its kernel before it is timed.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from gemmlab.cuda.device import GpuState, require_gpu
-from gemmlab.kernel.compiler import options_for
+from gemmlab.cuda.options import options_for
 from gemmlab.kernel.fingerprint import Fingerprint, fingerprint
-from gemmlab.ladder import CEILINGS, TENSOR_CEILING, Launch, Precision, Problem
-from gemmlab.ladder.probes import MMA_CEILINGS, MMA_SHAPE, mma_shape
+from gemmlab.ladder import (
+    CEILINGS,
+    HALF,
+    LEVELS,
+    TENSOR_CEILING,
+    Launch,
+    Precision,
+    Problem,
+    Read,
+    Settings,
+)
+from gemmlab.ladder.probes import MMA_CEILINGS, Probe, mma_shape
 from gemmlab.measure.in_turn import wait
 from gemmlab.measure.power import SmClock, clock_mhz
 from gemmlab.measure.timing import Spread
 from ptxsim.compile.nvrtc import signals_kept
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import numpy
-
 COPY_BYTES = 2 * 2**30  # of each of the two arrays; far beyond any L2
 SAMPLES = 30
-ITERATIONS = 2048  # of the FMA loop; some 10 ms
+ITERATIONS = 2048  # of the loops of arithmetic; some 10 ms
 CHECK_ITERATIONS = 3
 # Exact in few bits, so that the check can round once where the GPU rounds once: a product of a
 # 24-bit and a 10-bit number, and its sum with 0.5, fit in float64's 53 bits.
 MULTIPLIER, ADDEND = -1 + 2**-10, 0.5
+BYTES = 16  # of a piece, which a thread reads with one instruction
+SAMPLE_BYTES = {True: 4 * 2**30, False: 128 * 2**20}  # of one launch, read together; of each block
 
 
 class CeilingsError(RuntimeError):
@@ -59,7 +69,18 @@ def of_tensor_ceiling(sm_count: int) -> Fingerprint:
     return fingerprint(TENSOR_CEILING.path, TENSOR_CEILING.macros, launches)
 
 
-def compiled(entry: str, macros: dict[str, int], path: Path):
+def of_levels(sm_count: int) -> Fingerprint:
+    """What reads the levels of memory on a GPU with so many SMs."""
+    reads = {
+        f"{level}, {name}": value
+        for level, read in LEVELS.reads.items()
+        for name, value in asdict(read).items()
+    }
+    launches = [read.launch(sm_count) for read in LEVELS.reads.values()]
+    return fingerprint(LEVELS.path, reads, launches)
+
+
+def compiled(entry: str, macros: Settings, path: Path) -> Any:
     """The kernel `entry` of a probe's file, ready to launch. Raises what CuPy's compiler raises."""
     import cupy
 
@@ -87,13 +108,21 @@ def time_launches(launch: Callable[[], None], work: int, label: str) -> Roof:
     return Roof(Spread.of([work / (each / 1000) for each in elapsed_ms], max), work, state)
 
 
+def _require_equal(got: Any, expected: Any, name: str) -> None:
+    """Raise CeilingsError unless all elements of two CuPy arrays are equal."""
+    if not bool((got == expected).all()):
+        raise CeilingsError(f"{name} differ from NumPy's.")
+
+
+# ---- 00_ceilings.cu ------------------------------------------------------------------------------
+
+
 def measure_copy(shape: Launch) -> Roof:
     """The memory roof with this launch shape.
 
     Raises CeilingsError if the copy differs from the original.
     """
     import cupy
-    import numpy
 
     free = cupy.cuda.runtime.memGetInfo()[0]
     count = min(COPY_BYTES, free // 4) // 16  # float4 elements
@@ -102,62 +131,53 @@ def measure_copy(shape: Launch) -> Roof:
     kernel = compiled(CEILINGS.copy_entry, {}, CEILINGS.path)
 
     def launch() -> None:
-        kernel(shape.grid, shape.block, (original, target, numpy.int64(count)))
+        kernel(shape.grid, shape.block, (original, target, np.int64(count)))
 
     launch()
-    if not bool((original == target).all()):
-        raise CeilingsError("The copy of 00_ceilings.cu differs from its original.")
+    _require_equal(target, original, "The copies of 00_ceilings.cu")
     return time_launches(launch, 2 * 16 * count, "copy")
 
 
-def measure_fma(shape: Launch, macros: dict[str, int]) -> Roof:
+def measure_fma(shape: Launch, macros: Settings) -> Roof:
     """The FP32 roof with this launch shape and these macros (CHAINS and UNROLL).
 
     Raises CeilingsError if a few iterations differ from NumPy, rounded once per multiply-add.
     """
     import cupy
-    import numpy
 
     threads, blocks = math.prod(shape.block), math.prod(shape.grid)
-    out = cupy.full(threads * blocks, cupy.nan, dtype=cupy.float32)
+    out = cupy.full((blocks, threads), cupy.nan, dtype=cupy.float32)
     kernel = compiled(CEILINGS.fma_entry, macros, CEILINGS.path)
 
     def launch(iterations: int = ITERATIONS) -> None:
-        scalars = (numpy.int32(iterations), numpy.float32(MULTIPLIER), numpy.float32(ADDEND))
+        scalars = (np.int32(iterations), np.float32(MULTIPLIER), np.float32(ADDEND))
         kernel(shape.grid, shape.block, (out, *scalars))
 
     launch(CHECK_ITERATIONS)
-    expected = fma_chain(threads, CHECK_ITERATIONS, **macros)
-    if not bool((out.reshape(blocks, threads) == cupy.asarray(expected)).all()):
-        raise CeilingsError("The multiply-adds of 00_ceilings.cu differ from NumPy's.")
+    expected = cupy.asarray(fma_chain(threads, CHECK_ITERATIONS, **macros))
+    _require_equal(out, expected, "The multiply-adds of 00_ceilings.cu")
     work = 2 * out.size * macros["CHAINS"] * macros["UNROLL"] * ITERATIONS
     return time_launches(launch, work, "multiply-adds")
 
 
+def fma_chain(threads: int, iterations: int, CHAINS: int, UNROLL: int) -> np.ndarray:
+    """What each thread of a block of fma_chain stores, float32: a NumPy twin of the kernel."""
+    thread = np.arange(threads)[:, None] + np.arange(CHAINS)
+    x = thread.astype(np.float32) * np.float32(2**-7)
+    for _ in range(iterations * UNROLL):
+        x = (x.astype(np.float64) * MULTIPLIER + ADDEND).astype(np.float32)
+    total = np.zeros(threads, dtype=np.float32)
+    for chain in range(CHAINS):
+        total += x[:, chain]
+    return total
+
+
+# ---- tensor cores, by mma.sync -------------------------------------------------------------------
+
+
 def measure_tensor_ceiling() -> Roof:
-    """The roof of mma.sync on the GPU here, FP16 with FP32 sums.
-
-    Raises CeilingsError if a few iterations differ from NumPy.
-    """
-    import cupy
-    import numpy
-
-    macros = TENSOR_CEILING.macros
-    shape = TENSOR_CEILING.launch(require_gpu("Measuring the ceiling of tensor cores").sm_count)
-    warps = math.prod(shape.grid) * math.prod(shape.block) // 32
-    out = cupy.full(32 * warps, cupy.nan, dtype=cupy.float32)
-    lanes = tuple(cupy.asarray(each) for each in mma_lanes(**macros))
-    kernel = compiled(TENSOR_CEILING.entry, macros, TENSOR_CEILING.path)
-
-    def launch(iterations: int = ITERATIONS) -> None:
-        kernel(shape.grid, shape.block, (out, *lanes, numpy.int32(iterations)))
-
-    launch(CHECK_ITERATIONS)
-    expected = mma_chain(CHECK_ITERATIONS, **macros)
-    if not bool((out.reshape(warps, 32) == cupy.asarray(expected)).all()):
-        raise CeilingsError("The products of 00_tensor_ceiling.cu differ from NumPy's.")
-    steps = macros["CHAINS"] * macros["UNROLL"] * ITERATIONS
-    return time_launches(launch, Problem(*MMA_SHAPE).flop * steps * warps, "mma.sync")
+    """The roof of mma.sync on the GPU here, FP16 with FP32 sums. Raises CeilingsError."""
+    return _measure_mma(TENSOR_CEILING, TENSOR_CEILING.macros, HALF)
 
 
 def measure_mma_ceiling(dtype: int, precision: Precision) -> Roof:
@@ -165,130 +185,130 @@ def measure_mma_ceiling(dtype: int, precision: Precision) -> Roof:
 
     Raises CeilingsError if a few iterations differ from NumPy.
     """
-    import cupy
-    import numpy
+    return _measure_mma(MMA_CEILINGS, MMA_CEILINGS.macros | {"DTYPE": dtype}, precision)
 
-    probe, macros = MMA_CEILINGS, MMA_CEILINGS.macros(dtype)
+
+def _measure_mma(probe: Probe, macros: Settings, precision: Precision) -> Roof:
+    import cupy
+
     shape = probe.launch(require_gpu("Measuring the ceiling of tensor cores").sm_count)
     warps = math.prod(shape.grid) * math.prod(shape.block) // 32
-    out = cupy.zeros(32 * warps, precision.accumulate.storage)
-    lanes = tuple(cupy.asarray(each) for each in typed_lanes(precision, macros["CHAINS"]))
+    out = cupy.zeros((warps, 32), precision.accumulate.storage)
+    lanes = tuple(map(cupy.asarray, mma_lanes(precision, macros["CHAINS"])))
+    more = (np.uint32(0),) if probe is MMA_CEILINGS else ()
     kernel = compiled(probe.entry, macros, probe.path)
 
     def launch(iterations: int = ITERATIONS) -> None:
-        scalars = (numpy.int32(iterations), numpy.uint32(0))
-        kernel(shape.grid, shape.block, (out, *lanes, *scalars))
+        kernel(shape.grid, shape.block, (out, *lanes, np.int32(iterations), *more))
 
     launch(CHECK_ITERATIONS)
-    expected = typed_chain(precision, CHECK_ITERATIONS, macros["CHAINS"], macros["UNROLL"])
-    if not bool((out.reshape(warps, 32) == cupy.asarray(expected)).all()):
-        raise CeilingsError(
-            f"The {precision.name} products of {probe.name}.cu differ from NumPy's."
-        )
+    expected = mma_chain(precision, CHECK_ITERATIONS, macros["CHAINS"], macros["UNROLL"])
+    _require_equal(out, cupy.asarray(expected), f"The {precision.name} products of {probe.name}.cu")
     steps = macros["CHAINS"] * macros["UNROLL"] * ITERATIONS
     flop = Problem(*mma_shape(precision)).flop
     return time_launches(launch, flop * steps * warps, f"mma.sync {precision.name}")
 
 
-def typed_operands(precision: Precision, chains: int) -> tuple[numpy.ndarray, numpy.ndarray]:
+def mma_operands(precision: Precision, chains: int) -> tuple[np.ndarray, np.ndarray]:
     """A (16, K) and B (chains, K, 8) of one mma.sync: float32, whole numbers from -7 to 7.
 
     All types hold them, and the sums over the check are exact, in any order.
     """
-    import numpy
-
     m, n, k = mma_shape(precision)
-    numbers = numpy.random.default_rng(5).integers(-7, 8, m * k + chains * k * n)
+    numbers = np.random.default_rng(5).integers(-7, 8, m * k + chains * k * n)
     a, b = numbers[: m * k], numbers[m * k :]
     return a.reshape(m, k).astype("f4"), b.reshape(chains, k, n).astype("f4")
 
 
-def typed_lanes(precision: Precision, chains: int) -> tuple[numpy.ndarray, numpy.ndarray]:
-    """The registers of typed_operands, uint32 (4, 32) and (2 * chains, 32).
+def mma_lanes(precision: Precision, chains: int) -> tuple[np.ndarray, np.ndarray]:
+    """The registers of mma_operands, uint32 (4, 32) and (2 * chains, 32).
 
     Of a row of A and of a column of B, eight words of 32 bits: lane 4 g + t holds words t and t + 4
     of rows g and g + 8 of A, and of column g of B.
     """
-    import numpy
 
-    def words(matrix, element):
-        whole = element.unit_roundoff == 0  # its encode has a scale
+    def words(matrix: Any, element: Any) -> Any:
+        integers = element.unit_roundoff == 0  # its encode has a scale
         stored = (
-            matrix.astype(element.storage) if whole else element.encode(matrix, element.storage)
+            matrix.astype(element.storage) if integers else element.encode(matrix, element.storage)
         )
-        return numpy.ascontiguousarray(stored).view(numpy.uint32)
+        return np.ascontiguousarray(stored).view(np.uint32)
 
-    a, b = typed_operands(precision, chains)
+    a, b = mma_operands(precision, chains)
     of_rows, of_columns = words(a, precision.a), words(b.swapaxes(1, 2), precision.b)
-    g, t = numpy.divmod(numpy.arange(32), 4)
+    g, t = np.divmod(np.arange(32), 4)
     in_a = [of_rows[g + row, t + word] for word in (0, 4) for row in (0, 8)]
     in_b = [chain[g, t + word] for chain in of_columns for word in (0, 4)]
-    return numpy.array(in_a), numpy.array(in_b)
+    return np.array(in_a), np.array(in_b)
 
 
-def typed_chain(precision: Precision, iterations: int, chains: int, unroll: int) -> numpy.ndarray:
-    """What each lane of a warp of 00_mma_ceilings stores, (32,): a NumPy twin of the kernel."""
-    import numpy
+def mma_chain(precision: Precision, iterations: int, chains: int, unroll: int) -> np.ndarray:
+    """What each lane of a warp of mma_chain stores, (32,): a NumPy twin of the kernels.
 
-    a, b = (each.astype(numpy.int64) for each in typed_operands(precision, chains))
+    Lane 4 g + t adds rows g and g + 8 of all products, at columns 2 t and 2 t + 1.
+    """
+    a, b = (each.astype(np.int64) for each in mma_operands(precision, chains))
     sums = (a @ b).sum(axis=0) * (iterations * unroll)
     both = sums[:8] + sums[8:]
     return (both[:, 0::2] + both[:, 1::2]).reshape(32).astype(precision.accumulate.storage)
 
 
-def mma_operands(CHAINS: int) -> tuple[numpy.ndarray, numpy.ndarray]:
-    """A, float16 (16, 16), and B of each chain, float16 (CHAINS, 16, 8): small whole numbers.
+# ---- the levels of memory ------------------------------------------------------------------------
 
-    Their sums over the check are exact in float32, in any order.
+
+def measure_levels() -> dict[str, Roof]:
+    """The roof of each level of LEVELS.reads on the GPU here, in bytes per second read.
+
+    Raises NoGpu, and CeilingsError where a sum differs from NumPy's or too little memory is free.
     """
-    import numpy
-
-    m, n, k = MMA_SHAPE
-    numbers = numpy.random.default_rng(5).integers(-8, 8, m * k + CHAINS * k * n)
-    a, b = numbers[: m * k], numbers[m * k :]
-    return a.reshape(m, k).astype("float16"), b.reshape(CHAINS, k, n).astype("float16")
+    sm_count = require_gpu("Measuring the levels of memory").sm_count
+    return {level: _measure_level(level, read, sm_count) for level, read in LEVELS.reads.items()}
 
 
-def mma_lanes(CHAINS: int, UNROLL: int) -> tuple[numpy.ndarray, numpy.ndarray]:
-    """The registers of mma_operands, uint32 (4, 32) and (2 * CHAINS, 32), as PTX says of m16n8k16.
-
-    Lane 4 g + t holds rows g and g + 8 of A, each at columns 2 t and 2 t + 8 and their neighbours;
-    column g of B at rows 2 t and 2 t + 8 and theirs.
-    """
-    import numpy
-
-    a, b = mma_operands(CHAINS)
-    g, t = numpy.divmod(numpy.arange(32), 4)
-    pair = 2 * t[:, None] + numpy.arange(2)  # (32, 2): two neighbours
-    of_a = [a[(g + row)[:, None], pair + column] for column in (0, 8) for row in (0, 8)]
-    of_b = [chain[pair + row, g[:, None]] for chain in b for row in (0, 8)]
-    return tuple(
-        numpy.ascontiguousarray(registers).view(numpy.uint32)[..., 0] for registers in (of_a, of_b)
-    )
+def trip(read: Read, shape: Launch) -> int:
+    """Pieces of 16 bytes that all that read a set read before they go on."""
+    return read.ahead * shape.block[0] * (shape.grid[0] if read.together else 1)
 
 
-def mma_chain(iterations: int, CHAINS: int, UNROLL: int) -> numpy.ndarray:
-    """What each lane of a warp of mma_chain stores, float32 (32,): a NumPy twin of the kernel.
-
-    Lane 4 g + t sums rows g and g + 8 of all products, at columns 2 t and 2 t + 1.
-    """
-    import numpy
-
-    a, b = (each.astype(numpy.float32) for each in mma_operands(CHAINS))
-    sums = (a @ b).sum(axis=0) * (iterations * UNROLL)
-    both = sums[:8] + sums[8:]
-    return (both[:, 0::2] + both[:, 1::2]).reshape(32)
+def pieces(read: Read, shape: Launch, set_bytes: int) -> int:
+    """As many pieces as fit the set, in whole trips."""
+    return set_bytes // BYTES // trip(read, shape) * trip(read, shape)
 
 
-def fma_chain(threads: int, iterations: int, CHAINS: int, UNROLL: int) -> numpy.ndarray:
-    """What each thread of a block of fma_chain stores, float32: a NumPy twin of the kernel."""
-    import numpy
+def _measure_level(level: str, read: Read, sm_count: int) -> Roof:
+    import cupy
 
-    thread = numpy.arange(threads)[:, None] + numpy.arange(CHAINS)
-    x = thread.astype(numpy.float32) * numpy.float32(2**-7)
-    for _ in range(iterations * UNROLL):
-        x = (x.astype(numpy.float64) * MULTIPLIER + ADDEND).astype(numpy.float32)
-    total = numpy.zeros(threads, dtype=numpy.float32)
-    for chain in range(CHAINS):
-        total += x[:, chain]
-    return total
+    shape = read.launch(sm_count)
+    threads, blocks = math.prod(shape.block), math.prod(shape.grid)
+    free = cupy.cuda.runtime.memGetInfo()[0]
+    count = pieces(read, shape, min(read.set_bytes, free // 2))
+    if not count:
+        raise CeilingsError(
+            f"Reading {level} needs {2 * BYTES * trip(read, shape) / 1e6:.1f} MB of this GPU's "
+            f"memory, and {free / 1e6:.1f} MB are free: end what else runs there."
+        )
+    rounds = max(1, SAMPLE_BYTES[read.together] // (BYTES * count))
+    numbers = cupy.empty((count, 4), dtype=cupy.float32)
+    of_a_trip = cupy.random.RandomState(3).randint(0, 4, (trip(read, shape), 4)).astype("float32")
+    numbers.reshape(-1, *of_a_trip.shape)[:] = of_a_trip  # the same in every trip, to save memory
+    out = cupy.full((blocks, threads), cupy.nan, dtype=cupy.float32)
+    kernel = compiled(read.entry, read.macros, LEVELS.path)
+    if shape.shared_bytes > 48 * 2**10:
+        kernel.max_dynamic_shared_size_bytes = shape.shared_bytes
+
+    def launch() -> None:
+        arguments = (numbers, out, np.int64(count), np.int32(rounds))
+        kernel(shape.grid, shape.block, arguments, shared_mem=shape.shared_bytes)
+
+    launch()
+    expected = sums(numbers, read, blocks, threads, rounds)
+    _require_equal(out, expected, f"{level}: the sums of 00_levels.cu")
+    work = BYTES * count * rounds * (1 if read.together else blocks)
+    return time_launches(launch, work, level)
+
+
+def sums(numbers: Any, read: Read, blocks: int, threads: int, rounds: int) -> Any:
+    """What each thread of each block stores, float32 (blocks or 1, threads), of `numbers`, float32
+    (pieces, 4), whole and small: a twin of the kernels for NumPy's arrays and CuPy's."""
+    readers = blocks if read.together else 1
+    return rounds * numbers.sum(axis=1).reshape(-1, readers, threads).sum(axis=0)

@@ -11,6 +11,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import fields
+from typing import Any
 
 from gemmlab.cuda.device import GpuState, gpu_state
 from gemmlab.ladder import SINGLE, ElementType, Precision, Problem
@@ -62,10 +63,10 @@ def alternation(pairs: int) -> list[tuple[int, int]]:
 class Side:
     """One of two that are compared: what it launches, on which inputs, how often in a sample."""
 
-    def __init__(self, launch: Callable[..., None], sets: list, stream) -> None:
+    def __init__(self, launch: Callable[..., None], sets: list, stream: Any) -> None:
         self.launch, self.sets, self.stream = launch, sets, stream
         self.launches = 1
-        self._graph = None
+        self._graph: Any = None
         self._next = 0
 
     def sample(self) -> None:

@@ -1,8 +1,8 @@
 """What power does to a speed: work after a rest and without end, with clock and energy beside it.
 
 A GPU that multiplies without pause reaches its limit of power and lowers its clock. So there are
-two speeds: in a burst of milliseconds after a rest, and sustained. The clock is that which the SMs
-count themselves, for what the driver reports while they work is another.
+two speeds: in a burst of milliseconds after a rest, and sustained. The clock is the one that the
+SMs count, for the driver reports another while they work.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gemmlab.cuda.device import GpuState, energy_j, gpu_state, require_gpu
 from gemmlab.kernel.compiler import code_hash
@@ -73,14 +73,14 @@ class SmClock:
         self._launch = SM_CLOCK.launch(here.sm_count)
         self._sm_count = here.sm_count
 
-    def read(self):
+    def read(self) -> Any:
         """Enqueue a reading; returns the array (sm_count, 2) that it will be in."""
         import cupy
 
-        found = cupy.zeros((self._sm_count, 2), cupy.int64)
+        counted = cupy.zeros((self._sm_count, 2), cupy.int64)
         function = self._kernels.function(self._launch)
-        function(self._launch.grid, self._launch.block, (found,))
-        return found
+        function(self._launch.grid, self._launch.block, (counted,))
+        return counted
 
 
 def clock_mhz(before: numpy.ndarray, after: numpy.ndarray) -> float:
@@ -141,7 +141,8 @@ def in_rounds(sides: Sequence[Side], rounds: int, rest_s: float = 0.0) -> list[l
 
     stream, clock = cupy.cuda.get_current_stream(), SmClock()
     filled = cupy.empty(FILLED_BYTES, cupy.uint8)
-    order, enqueued = random.Random(0), [[] for _ in sides]
+    order = random.Random(0)
+    enqueued: list[list[tuple[Any, ...]]] = [[] for _ in sides]
     for _ in range(rounds):
         if rest_s:
             stream.synchronize()
@@ -183,7 +184,7 @@ def sustained(work: Work) -> Pace:
 
     stream, clock = cupy.cuda.get_current_stream(), SmClock()
     launches = max(1, round(BATCH_MS / _launch_ms(work)))
-    ahead: deque = deque()
+    ahead: deque[Any] = deque()
     states: list[GpuState] = []
     energy: list[tuple[float, float]] = []
 

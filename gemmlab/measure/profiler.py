@@ -25,7 +25,6 @@ from gemmlab.ladder.launch import multiplying
 
 TIME_LIMIT_S = 300
 SEED = 7
-END_OF_PART = "end_of_part"  # the kernel that end_part launches
 
 METRICS = (
     # Global memory: warp-wide requests, and the 32-byte sectors that they touch.
@@ -81,9 +80,9 @@ class CountersUnavailable(RuntimeError):
 
 def find_ncu() -> str | None:
     """The path of Nsight Compute's command line, on the PATH or where CUDA installs it."""
-    found = shutil.which("ncu")
-    if found:
-        return found
+    path = shutil.which("ncu")
+    if path:
+        return path
     places = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
     there = sorted(path for place in places for path in glob.glob(place))
     return there[-1] if there else None
@@ -135,11 +134,11 @@ def counters(
 
 def _entries(rung: Rung, settings: dict[str, int], shapes: list[tuple[int, ...]]) -> str:
     """What multiplies at the shapes, as ncu takes names: for some, rungs have another kernel."""
-    ops, found = rung.ops(settings), set()
+    ops, entries = rung.ops(settings), set()
     for shape in shapes:
-        launches = rung.launches(Problem(*(*shape, 1)[:4], ops), settings, SIMULATED)
-        found.add(launches[multiplying(launches)].entry)
-    return found.pop() if len(found) == 1 else f"regex:^({'|'.join(sorted(found))})$"
+        launches = rung.launches(Problem.of(shape, ops), settings, SIMULATED)
+        entries.add(launches[multiplying(launches)].entry)
+    return entries.pop() if len(entries) == 1 else f"regex:^({'|'.join(sorted(entries))})$"
 
 
 def profiled(
@@ -149,58 +148,23 @@ def profiled(
     makes, caches cold; `name` is for messages. Raises CountersUnavailable, as counters() does.
     """
     which = ["--kernel-name", entry, "--launch-count", str(count)]
-    found, said = _profile(child, which, metrics, name)
-    launches = [counted for _, counted in found]
+    counted_launches, message = profile(child, which, metrics, name)
+    launches = [counted for _, counted in counted_launches]
     if len(launches) != count:
         raise CountersUnavailable(
             f"Nsight Compute gave counters of {len(launches)} launches of {name}, "
-            f"not {count}. {said}"
+            f"not {count}. {message}"
         )
     return launches
 
 
-def profiled_in_turn(
-    child: list[str], metrics: Sequence[str], names: Sequence[str]
-) -> list[dict[str, int | float]]:
-    """The metrics of one part after another, each summed over all kernels of the part, of what
-    python with the arguments `child` launches while the profiler is on (cupyx.profiler.profile),
-    caches as they are. The child calls `end_part` after each part; `names` are theirs, for
-    messages.
-
-    Raises CountersUnavailable, as counters() does, and for another number of parts.
-    """
-    which = ["--profile-from-start", "off", "--cache-control", "none"]
-    launches, said = _profile(child, which, metrics, ", ".join(names))
-    parts: list[list[dict[str, int | float]]] = [[]]
-    for entry, counted in launches:
-        if entry == END_OF_PART:
-            parts.append([])
-        else:
-            parts[-1].append(counted)
-    if len(parts) != len(names) + 1 or parts.pop():
-        raise CountersUnavailable(
-            f"Nsight Compute saw {len(parts)} parts, not {len(names)}: {', '.join(names)}. {said}"
-        )
-    for name, part in zip(names, parts, strict=True):
-        missing = [one for one in metrics if any(one not in launch for launch in part)]
-        if missing or not part:
-            what = ", ".join(missing) or "counters"
-            raise CountersUnavailable(f"Nsight Compute gave no {what} of {name}. {said}")
-    return [{one: sum(launch[one] for launch in part) for one in metrics} for part in parts]
-
-
-def end_part() -> None:
-    """Launch an empty kernel on the current stream, by which profiled_in_turn tells parts apart."""
-    import cupy
-
-    code = f'extern "C" __global__ void {END_OF_PART}() {{}}'
-    cupy.RawKernel(code, END_OF_PART)((1,), (1,), ())
-
-
-def _profile(
+def profile(
     child: list[str], which: list[str], metrics: Sequence[str], name: str
 ) -> tuple[list[tuple[str, dict[str, int | float]]], str]:
-    """Each launch, as parse_csv has it, and ncu's last error; `which`: its options to choose."""
+    """Each launch of python with the arguments `child`, as parse_csv has it, and ncu's last error.
+
+    `which`: ncu's options that choose launches. `name` is for messages. Raises CountersUnavailable.
+    """
     ncu = find_ncu()
     if ncu is None:
         raise CountersUnavailable(
@@ -236,12 +200,12 @@ def _profile(
         )
     printed = (done.stdout + done.stderr).splitlines()
     errors = [line for line in printed if "error" in line.lower()]
-    said = errors[-1] if errors else "It printed no error."
+    message = errors[-1] if errors else "It printed no error."
     if done.returncode != 0:
         raise CountersUnavailable(
-            f"Nsight Compute failed for {name} (exit status {done.returncode}). {said}"
+            f"Nsight Compute failed for {name} (exit status {done.returncode}). {message}"
         )
-    return parse_csv(done.stdout), said
+    return parse_csv(done.stdout), message
 
 
 def parse_csv(text: str) -> list[tuple[str, dict[str, int | float]]]:

@@ -31,18 +31,18 @@ from gemmlab.cuda.cublaslt import (
 )
 from gemmlab.cuda.device import GpuState, require_gpu
 from gemmlab.kernel import faults
-from gemmlab.kernel.operands import Operands
+from gemmlab.kernel.operands import Launchable, Operands
 from gemmlab.kernel.verify import check_sample
 from gemmlab.ladder import Precision, Problem
 from gemmlab.ladder.launch import POINTERS
-from gemmlab.ladder.precision import PROMOTED, of_cublaslt
-from gemmlab.ladder.scales import OF_TENSORS
+from gemmlab.ladder.precision import OF_TENSORS, PROMOTED, of_cublaslt
 from gemmlab.measure.in_turn import Side, TimingError, alternate, input_sets, make_sets
 
 if TYPE_CHECKING:
     import pandas
 
     from gemmlab.kernel import verify
+    from gemmlab.kernel.kernel import Kernel
 
 PAIRS = 20
 LONG_SAMPLE_MS = 50.0  # above this, the noise floor is taken from fewer pairs ...
@@ -143,10 +143,10 @@ def now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
-_reports: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+_reports: weakref.WeakKeyDictionary[Kernel, verify.Report] = weakref.WeakKeyDictionary()
 
 
-def require_verified(kernel) -> verify.Report:
+def require_verified(kernel: Kernel) -> verify.Report:
     """The kernel's report, made once per object; raises VerificationError if it did not pass."""
     if kernel not in _reports:
         _reports[kernel] = kernel.verify()
@@ -203,41 +203,41 @@ class Arena:
 
     def __enter__(self) -> Arena:
         self._open.enter_context(self.stream)
-        name = self.precision.name
-        if self.precision.scales is not None:
-            self.cublas = self._scaled_product(self._open.enter_context(CublasLt(self.stream)))
-        elif self._eight_bits:
-            library = self._open.enter_context(CublasLt(self.stream))
-            self.cublas = EightBitProduct(library, *self.problem.shape, name)
-        else:
-            self.cublas = self._open.enter_context(Cublas(self.stream, name, self.pointers))
+        self.cublas = self._theirs_here()
         return self
 
-    def __exit__(self, *error) -> None:
+    def _theirs_here(self) -> Launchable:
+        name = self.precision.name
+        if self.precision.scales is None and not self._eight_bits:
+            return self._open.enter_context(Cublas(self.stream, name, self.pointers))
+        library = self._open.enter_context(CublasLt(self.stream))
+        if self.precision.scales is not None:
+            return self._scaled_product(library)
+        return EightBitProduct(library, *self.problem.shape, name)
+
+    def __exit__(self, *error: Any) -> None:
         self._open.__exit__(*error)
 
     def _scaled_product(self, library: CublasLt) -> ScaledProduct:
         """cuBLASLt's with the same kind of scales, or where it has none with scales of tensors."""
         precision = self.precision
         types = precision.a.name, precision.b.name, precision.c.name
-        for scales in dict.fromkeys((precision.scales, OF_TENSORS)):
-            try:
-                made = ScaledProduct(library, *self.problem.shape, types, scales.name)
-            except NoAlgorithm:
-                if scales is OF_TENSORS:
-                    raise
-            else:
-                self.their_precision = replace(precision, scales=scales, promoted=PROMOTED)
-                return made
-        raise AssertionError("scales of tensors are among those that are tried")
+        scales = precision.scales or OF_TENSORS
+        try:
+            product = ScaledProduct(library, *self.problem.shape, types, scales.name)
+        except NoAlgorithm:
+            scales = OF_TENSORS
+            product = ScaledProduct(library, *self.problem.shape, types, scales.name)
+        self.their_precision = replace(precision, scales=scales, promoted=PROMOTED)
+        return product
 
     @property
     def their_problem(self) -> Problem:
         """As cuBLAS takes it."""
         return replace(self.problem, ops="NT") if self._eight_bits else self.problem
 
-    @faults.told()
-    def side(self, kernel) -> Side:
+    @faults.reported()
+    def side(self, kernel: Launchable) -> Side:
         """The kernel on inputs of its own, warm; it is checked at this very shape.
 
         Raises VerificationError, LaunchTooLong for a launch over LAUNCH_LIMIT_MS, TimingError for a
@@ -258,8 +258,8 @@ class Arena:
             raise LaunchTooLong(kernel.name, self.problem, launch_ms)
         return ours
 
-    @faults.told()
-    def race(self, kernel, ours: Side, pairs: int) -> Race:
+    @faults.reported()
+    def race(self, kernel: Launchable, ours: Side, pairs: int) -> Race:
         """The kernel, whose `side` is ours, against cuBLAS in so many pairs. Raises GpuFault."""
         theirs = self.cublas_side()
         return Race(*alternate(ours, theirs, pairs, f"{kernel.name} {self.problem}"))
@@ -270,52 +270,54 @@ class Arena:
             theirs = self._operands[self.sets :]
             if (problem := self.their_problem) != self.problem:
                 theirs = [  # the same random numbers, as another matrix
-                    replace(one, problem=problem, B=one.B.reshape(problem.shape_of_b))
-                    for one in theirs
+                    replace(each, problem=problem, B=each.B.reshape(problem.shape_of_b))
+                    for each in theirs
                 ]
             if self.precision.scales is not None:
-                theirs = [replace(one, precision=self.their_precision) for one in theirs]
+                theirs = [replace(each, precision=self.their_precision) for each in theirs]
                 theirs = _scaled(theirs)
             sets = self._sets(self.cublas, theirs)
             self._theirs = Side(self.cublas.launch, sets, self.stream)
             self._theirs.plan()
         return self._theirs
 
-    @faults.told()
-    def noise(self, kernel, side: Side, pairs: int) -> list[float]:
+    @faults.reported()
+    def noise(self, kernel: Launchable, side: Side, pairs: int) -> list[float]:
         """The kernel's time over its own, on the other inputs, pair by pair."""
         twin = side.twin(self._sets(kernel, self._operands[self.sets :]))
-        one_ms, other_ms, _ = alternate(side, twin, pairs, f"{kernel.name} {self.problem}")
-        return [b / a for a, b in zip(one_ms, other_ms, strict=True)]
+        own_ms, other_ms, _ = alternate(side, twin, pairs, f"{kernel.name} {self.problem}")
+        return [b / a for a, b in zip(own_ms, other_ms, strict=True)]
 
     def _make_operands(self) -> None:
         every = make_sets(self.problem, 2 * self.sets, self.precision)
-        self._operands = [Operands(self.problem, self.precision, *one) for one in every]
+        self._operands = [Operands(self.problem, self.precision, *each) for each in every]
         if self.precision.scales is not None:
             self._operands = _scaled(self._operands)
         if self.pointers:
-            for one in self._operands:
-                _ = one.pointers  # made before anything is captured
+            for each in self._operands:
+                _ = each.pointers  # made before anything is captured
         self.stream.synchronize()
 
-    def _sets(self, launched, operands: list[Operands]) -> list[tuple]:
+    def _sets(self, launched: Launchable, operands: list[Operands]) -> list[tuple]:
         """What a kernel, or cuBLAS, is launched with: operands, alpha, beta."""
         bias = launched.random_bias(self.problem.n, SEED)
         if bias is not None:
             bias = launched.to_device(bias)
-            operands = [replace(one, bias=bias) for one in operands]
-        return [(one, 1.0, 0.0) for one in operands]
+            operands = [replace(each, bias=bias) for each in operands]
+        return [(each, 1.0, 0.0) for each in operands]
 
 
 def _scaled(operands: list[Operands]) -> list[Operands]:
     """With scales of their own, on the GPU here."""
     import cupy
 
-    return [one.scaled(SEED + i, cupy.asarray) for i, one in enumerate(operands)]
+    return [each.scaled(SEED + i, cupy.asarray) for i, each in enumerate(operands)]
 
 
-def compare(kernel, m: int, n: int, k: int, *, batch: int = 1, pairs: int = PAIRS) -> Measurement:
-    """Time a kernel (gemmlab.kernel.kernel.Kernel) against cuBLAS at one shape, on the GPU here.
+def compare(
+    kernel: Kernel, m: int, n: int, k: int, *, batch: int = 1, pairs: int = PAIRS
+) -> Measurement:
+    """Time a kernel against cuBLAS at one shape, on the GPU here.
 
     `batch`: products in one launch, of cuBLAS too: by strides, or by arrays of addresses where the
     kernel takes these. A and B are stored as the kernel takes them.
@@ -361,7 +363,7 @@ def compare(kernel, m: int, n: int, k: int, *, batch: int = 1, pairs: int = PAIR
     )
 
 
-def arena_of(kernel, m: int, n: int, k: int, batch: int = 1) -> Arena:
+def arena_of(kernel: Kernel, m: int, n: int, k: int, batch: int = 1) -> Arena:
     """Where a kernel is timed at a shape. Raises what Arena raises, and TimingError for a batch
     that it does not take."""
     if batch > 1 and kernel.rung.batch == 1:
@@ -381,11 +383,13 @@ class Skipped:
     time_ms: float | None
 
 
-def sweep(kernel, shapes: Iterable[tuple[int, int, int]]) -> Iterator[Measurement | Skipped]:
+def sweep(
+    kernel: Kernel, shapes: Iterable[tuple[int, int, int]]
+) -> Iterator[Measurement | Skipped]:
     """Measure a kernel at shapes (M, N, K), the small ones first; see compare for the errors.
 
     A shape where one launch takes too long, that does not fit, or for which cuBLASLt has nothing to
-    compare with, is yielded as Skipped. Where the rate of the shape before lets expect a launch of
+    compare with, is yielded as Skipped. Where the rate of the shape before suggests a launch of
     many seconds, it is not even tried.
     """
     flop_per_ms = None
@@ -445,23 +449,16 @@ def as_table(items: Iterable[Timed]) -> pandas.DataFrame:
     """As `table`. Where there are batches, or operands stored transposed, also columns of these."""
     import pandas
 
-    rows, cublas_rows = [], {}
-    for item in items:
-        problem = item.problem
-        shape = {"dtype": item.dtype, "m": problem.m, "n": problem.n, "k": problem.k}
-        how = {"batch": problem.batch, "ops": problem.ops}
-        context = {"verify": item.verify, "gpu": item.gpu, "recorded": item.recorded} | how
-
-        def row(kernel: str, time_ms: float, share: float, shape=shape, context=context):
-            rate = context["batch"] * gflops(shape["m"], shape["n"], shape["k"], time_ms)
-            return {"kernel": kernel, **shape, "time_ms": time_ms, "gflops": rate,
-                    "pct_cublas": share, **context}  # fmt: skip
-
-        rows.append(row(item.kernel, item.time_ms, item.pct_cublas))
-        key = (*shape.values(), *how.values(), item.gpu)
-        if key not in cublas_rows or item.cublas_ms < cublas_rows[key]["time_ms"]:
-            cublas_rows[key] = row("cublas", item.cublas_ms, 100.0)
-    every = [*rows, *cublas_rows.values()]
+    ours = list(items)
+    cublas: dict[tuple[Any, ...], Timed] = {}
+    for item in ours:
+        key = item.dtype, item.problem, item.gpu
+        if key not in cublas or item.cublas_ms < cublas[key].time_ms:
+            cublas[key] = replace(item, kernel="cublas", time_ms=item.cublas_ms, pct_cublas=100.0)
+    rows = [
+        vars(item) | vars(item.problem) | {"gflops": item.problem.flop / (item.time_ms * 1e6)}
+        for item in (*ours, *cublas.values())
+    ]
     usual = {"batch": 1, "ops": "NN"}
-    more = [name for name, one in usual.items() if any(row[name] != one for row in every)]
-    return pandas.DataFrame(every, columns=[*COLUMNS, *more])
+    more = [name for name, value in usual.items() if any(row[name] != value for row in rows)]
+    return pandas.DataFrame(rows, columns=[*COLUMNS, *more])

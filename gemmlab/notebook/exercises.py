@@ -13,7 +13,7 @@ from gemmlab import ladder
 from gemmlab.kernel.compiler import CompileError
 from gemmlab.kernel.kernel import Kernel, from_source
 from gemmlab.ladder import RUNGS, LadderError
-from gemmlab.ladder.planted import Planted
+from gemmlab.ladder.rung import Planted
 from gemmlab.report import Shown
 from ptxsim import LaunchError, PtxError, UnknownInstruction, launch
 from ptxsim.metrics import METRICS

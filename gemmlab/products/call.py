@@ -6,7 +6,7 @@ after that a call asks a dictionary, prepares what the rung cannot take as it is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -30,9 +30,10 @@ _plans: dict[tuple, Plan] = {}
 
 
 def matmul(
-    A, B, alpha: float = 1, beta: float = 0, C=None, bias=None, activation: str | None = None,
-    transpose_a: bool = False, transpose_b: bool = False, dtype: str | None = None,
-):  # fmt: skip
+    A: Any, B: Any, alpha: float = 1, beta: float = 0, C: Any = None, bias: Any = None,
+    activation: str | None = None, transpose_a: bool = False, transpose_b: bool = False,
+    dtype: str | None = None,
+) -> Any:  # fmt: skip
     """activation(alpha * op(A) @ op(B) + beta * C + bias) by the rung that suits the shape.
 
     op(A) is A, or its transpose where `transpose_a` is True; so is op(B). With op(A) of (M, K) and
@@ -52,8 +53,9 @@ def matmul(
 
 
 def planned(
-    A, B, bias, activation, transpose_a: bool, transpose_b: bool, dtype: str | None = None
-) -> Plan:
+    A: Any, B: Any, bias: Any, activation: Any, transpose_a: bool, transpose_b: bool,
+    dtype: str | None = None,
+) -> Plan:  # fmt: skip
     """How a call is done, found once for each kind of call. Raises ArgumentError."""
     try:
         key = (
@@ -61,18 +63,18 @@ def planned(
             type(B), B.shape, B.strides, B.dtype, _begins(B),
             bias is None, activation, transpose_a, transpose_b, dtype,
         )  # fmt: skip
-        found = _plans.get(key)
+        plan = _plans.get(key)
     except (AttributeError, TypeError):  # no array, or an activation that is no text
-        key = found = None
-    if found is None:
-        found = _plan(A, B, bias is not None, activation, transpose_a, transpose_b, dtype)
+        return _plan(A, B, bias is not None, activation, transpose_a, transpose_b, dtype)
+    if plan is None:
+        plan = _plan(A, B, bias is not None, activation, transpose_a, transpose_b, dtype)
         if len(_plans) >= MOST_PLANS:
             _plans.clear()
-        _plans[key] = found
-    return found
+        _plans[key] = plan
+    return plan
 
 
-def _begins(array) -> bool:
+def _begins(array: Any) -> bool:
     """Whether it begins where every kernel can take it. NumPy's are copied to a GPU anyway."""
     return isinstance(array, np.ndarray) or not array.data.ptr % layout.ALIGNMENT
 
@@ -91,7 +93,7 @@ class Plan:
     shape: tuple[int, ...]
     prepare: tuple[Callable | None, Callable | None]
 
-    def run(self, A, B, alpha: float, beta: float, C, bias):
+    def run(self, A: Any, B: Any, alpha: float, beta: float, C: Any, bias: Any) -> Any:
         """Raises ArgumentError for a C or bias that does not fit."""
         kernel, xp, host = self.kernel, self.kernel.array_module, isinstance(A, np.ndarray)
         if bias is not None:
@@ -101,7 +103,7 @@ class Plan:
         if not kernel.on_gpu:
             kernel.require_time(self.problem)
         first, second = self.prepare
-        with faults.told():
+        with faults.reported():
             A, B = A if first is None else first(A), B if second is None else second(B)
             if host and kernel.on_gpu:
                 A, B, bias = (None if X is None else kernel.to_device(X) for X in (A, B, bias))
@@ -114,8 +116,8 @@ class Plan:
             self._launch(A, B, result, bias, alpha, beta)
             return kernel.to_host(result) if host else result
 
-    def _launch(self, A, B, result, bias, alpha: float, beta: float) -> None:
-        each = [(A, B, result)]
+    def _launch(self, A: Any, B: Any, result: Any, bias: Any, alpha: float, beta: float) -> None:
+        each: Iterable[tuple[Any, Any, Any]] = [(A, B, result)]
         if result.ndim > 2 and (self.chosen.one_by_one or self.problem.batch == 1):
             each = zip(A, B, result, strict=True)
         for a, b, c in each:
@@ -123,7 +125,7 @@ class Plan:
             self.kernel.launch(operands, alpha, beta)
 
     @staticmethod
-    def _check(name: str, array, shape: tuple[int, ...], dtype: str, kind: type) -> None:
+    def _check(name: str, array: Any, shape: tuple[int, ...], dtype: str, kind: Any) -> None:
         if type(array) is not kind:
             raise ArgumentError(f"{name} is {kind_of(array)}, A and B are {kind.__module__} arrays")
         if array.dtype != dtype or array.shape != shape:
@@ -133,8 +135,9 @@ class Plan:
 
 
 def _plan(
-    A, B, biased: bool, activation, transpose_a: bool, transpose_b: bool, dtype: str | None
-) -> Plan:
+    A: Any, B: Any, biased: bool, activation: Any, transpose_a: bool, transpose_b: bool,
+    dtype: str | None,
+) -> Plan:  # fmt: skip
     for name, value in (("transpose_a", transpose_a), ("transpose_b", transpose_b)):
         if not isinstance(value, bool):
             raise ArgumentError(f"{name} is {value!r}: it must be True or False")
@@ -145,19 +148,19 @@ def _plan(
     (A, how_a), (B, how_b) = (
         _by_rows(X, turned) for X, turned in ((A, transpose_a), (B, transpose_b))
     )
-    whole = problem_of(how_a + how_b, A, B)
+    product = problem_of(how_a + how_b, A, B)
     fused = biased or activation not in (None, ACTIVATIONS[0])
-    chosen = choose(whole, dtype or A.dtype.name, fused)
+    chosen = choose(product, dtype or A.dtype.name, fused)
     settings = dict(chosen.settings)
     if fused:
         settings["ACTIVATION"] = ACTIVATIONS.index(activation or ACTIVATIONS[0])
     kernel = _kernel(chosen.rung, tuple(settings.items()))
-    problem = whole
+    problem = product
     if chosen.turned:
         problem = replace(problem, ops="NN")
     if chosen.one_by_one:
         problem = replace(problem, batch=1)
-    shape = (*A.shape[:-2], whole.m, whole.n)
+    shape = (*A.shape[:-2], product.m, product.n)
     prepare = (
         _prepare(A, how_a, transpose_a, "A" in chosen.turned, kernel),
         _prepare(B, how_b, transpose_b, "B" in chosen.turned, kernel),
@@ -165,12 +168,12 @@ def _plan(
     return Plan(chosen, kernel, problem, shape, prepare)
 
 
-def _check_matrices(A, B, dtype: str | None) -> None:
+def _check_matrices(A: Any, B: Any, dtype: str | None) -> None:
     kinds = _kinds()
     if dtype is not None and dtype not in TYPES:
         raise ArgumentError(f"dtype is {dtype!r}; it must be one of {', '.join(TYPES)}")
     if dtype is None:  # their own type says what they are, but for the bits of bfloat16
-        stored = {one.a.storage for one in TYPES.values() if one is not BRAIN}
+        stored = {precision.a.storage for precision in TYPES.values() if precision is not BRAIN}
     else:
         stored = {TYPES[dtype].a.storage}
     for name, array in (("A", A), ("B", B)):
@@ -194,14 +197,14 @@ def _check_matrices(A, B, dtype: str | None) -> None:
         raise ArgumentError(f"A is {A.dtype} and B is {B.dtype}: they must be of one type")
 
 
-def _as_array(name: str, array) -> str:
+def _as_array(name: str, array: Any) -> str:
     """What to do with an array of NO_PLAIN_ARRAYS."""
     if isinstance(array, np.ma.MaskedArray):
         return f"; {name}.filled(0) is one, with zeros where elements are masked"
     return f"; np.asarray({name}) is one" if isinstance(array, np.matrix) else ""
 
 
-def _instead(name: str, array, dtype: str | None) -> str:
+def _instead(name: str, array: Any, dtype: str | None) -> str:
     """What to do with an array of a type that is not taken so."""
     its, bits = f'dtype="{BRAIN.name}"', BRAIN.a.storage
     if dtype is None and array.dtype.name == bits:
@@ -216,7 +219,7 @@ def _instead(name: str, array, dtype: str | None) -> str:
     return f"{takes}; use {name}.astype(np.{SINGLE.name})"
 
 
-def _by_rows(array, turned: bool) -> tuple[Any, str]:
+def _by_rows(array: Any, turned: bool) -> tuple[Any, str]:
     """The array as it is stored, row by row where that can be, and its letter of a Problem."""
     letter = "NT"[turned]
     if _columns_follow(array):
@@ -224,14 +227,16 @@ def _by_rows(array, turned: bool) -> tuple[Any, str]:
     return array, letter
 
 
-def _columns_follow(array) -> bool:
+def _columns_follow(array: Any) -> bool:
     """Whether it is the transposed view of a matrix that is stored row by row."""
     if array.flags.c_contiguous or array.strides[-1] == array.itemsize:
         return False
     return array.strides[-2] == array.itemsize
 
 
-def _prepare(array, letter: str, transposed: bool, turned: bool, kernel) -> Callable | None:
+def _prepare(
+    array: Any, letter: str, transposed: bool, turned: bool, kernel: Any
+) -> Callable | None:
     """What makes of an argument, where it is, what the kernel takes; None for nothing.
 
     `array`: as it is stored. `turned`: op of it is made before the product.
@@ -257,7 +262,7 @@ def _kinds() -> tuple[type, ...]:
 
 
 @lru_cache(maxsize=256)
-def _kernel(name: str, settings: tuple[tuple[str, int], ...]) -> Kernel:
+def _kernel(name: str, settings: tuple[tuple[str, Any], ...]) -> Kernel:
     kernel = load(name, **dict(settings))
     kernel.prepare()
     return kernel

@@ -10,9 +10,9 @@ instructions, as fast, on as many bytes.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache, wraps
+from functools import lru_cache
 
 from gemmlab import ladder
 from gemmlab.cuda.device import gpu
@@ -28,11 +28,11 @@ from gemmlab.ladder import (
     Settings,
     Target,
 )
-from gemmlab.products import estimate, tensor_estimate
+from gemmlab.products.estimate import seconds
 from gemmlab.records import best_by_shape, registry, tuning
 from gemmlab.records.registry import NoRecord, StaleRecord
 
-TYPES = {one.name: one for one in (SINGLE, HALF, BRAIN)}
+TYPES = {each.name: each for each in (SINGLE, HALF, BRAIN)}
 FUSED = {  # the rung that fuses an epilogue, and with which settings
     SINGLE.name: ("11_fused_epilogue", {}),
     HALF.name: ("15_mma_sync", {"BIAS": 1}),
@@ -46,7 +46,7 @@ RULED = {
     HALF.name: OF_SIXTEEN_BITS,
     BRAIN.name: OF_SIXTEEN_BITS,
 }
-ROW_BYTES = 16  # at multiples of which rows begin where they are brought fastest
+ROW_BYTES = 16  # at multiples of which rows begin where they are loaded fastest
 FAR_LESS = 0.75  # of a time by the rule: no sweep contradicts the rule where it says so
 TURNING_S, TURNING = 3e-6, 1.5e12  # of a transposition before the product: its launch; bytes/s
 
@@ -91,32 +91,20 @@ def choose(
     "bfloat16". `fused`: with a bias or an activation. Raises IllegalSetting for what is no problem,
     another type, and one that no rung multiplies on this GPU; BadRecord.
     """
-    if isinstance(problem, tuple | list):
-        problem = Problem(*problem) if len(problem) in (3, 4) else None
+    if isinstance(problem, tuple | list) and len(problem) in (3, 4):
+        problem = Problem.of(problem)
     if not isinstance(problem, Problem):
-        raise IllegalSetting("a problem is a gl.Problem, or (M, N, K), or (M, N, K, batch)")
+        raise IllegalSetting(
+            f"a problem is a gl.Problem, or (M, N, K), or (M, N, K, batch), not {problem!r}"
+        )
     if dtype not in TYPES:
         raise IllegalSetting(f"dtype is {dtype!r}; it must be one of {', '.join(TYPES)}")
-    return _choose(problem, dtype, fused)
+    return _choose(problem, dtype, fused, os.environ.get("GEMMLAB_RECORDS", ""))
 
 
-def _kept(function: Callable) -> Callable:
-    """Its answers are kept, apart for each folder of records that GEMMLAB_RECORDS names."""
-
-    @lru_cache(maxsize=4096)
-    def answer(wanted: str, *given):
-        return function(*given)
-
-    @wraps(function)
-    def asked(*given):
-        return answer(os.environ.get("GEMMLAB_RECORDS", ""), *given)
-
-    asked.cache_clear = answer.cache_clear
-    return asked
-
-
-@_kept
-def _choose(problem: Problem, dtype: str, fused: bool) -> Chosen:
+@lru_cache(maxsize=4096)
+def _choose(problem: Problem, dtype: str, fused: bool, folder: str) -> Chosen:
+    """`folder`: that GEMMLAB_RECORDS names."""
     if fused:
         return _fused(problem, dtype)
     rows = [row for row in recorded(dtype) if row.runs_here]
@@ -136,12 +124,12 @@ def _fused(problem: Problem, dtype: str) -> Chosen:
     """The rung with the settings for a shape of its sweep, or those of its default."""
     name, others = FUSED[dtype]
     rung = ladder.find(name)
-    others = ladder.of_type(rung, dtype) | others
+    others = (ladder.of_type(rung, dtype) or {}) | others
     shapes = tuning.shapes_of(rung, others)
     nearest = min(shapes, key=lambda shape: _apart(problem.shape, shape, dtype))
     try:
-        found = tuning.for_shape(rung, nearest, arch_here(), others)
-        settings, how = found.settings, found.note
+        chosen = tuning.for_shape(rung, nearest, arch_here(), others)
+        settings, how = chosen.settings, chosen.note
     except (NoRecord, StaleRecord):
         settings = ladder.nearest_on(rung, rung.defaults | others, arch_here())
         how = "with its default settings: there is no sweep of it"
@@ -221,7 +209,7 @@ class Row:
 
 
 def at(problem: Problem, dtype: str = SINGLE.name) -> Row:
-    """What is recorded of what is chosen for a problem, at this very shape. Raises NoRecord."""
+    """The record of what is chosen for a problem, at this very shape. Raises NoRecord."""
     chosen = choose(problem, dtype)
     for row in recorded(dtype):
         if row.problem == problem and (row.rung.name, row.settings) == (
@@ -234,30 +222,34 @@ def at(problem: Problem, dtype: str = SINGLE.name) -> Row:
 
 
 def taken(dtype: str = SINGLE.name) -> dict[Problem, Row]:
-    """What is recorded of what is chosen, at every recorded shape with A and B as they are.
+    """The record of what is chosen, at every recorded shape with A and B as they are.
 
     Without those where what is chosen has no record of this type.
     """
-    found: dict[Problem, Row] = {}
+    rows: dict[Problem, Row] = {}
     for problem in dict.fromkeys(row.problem for row in recorded(dtype) if row.problem.ops == "NN"):
         try:
             row = at(problem, dtype)
         except NoRecord:
             continue
         if not row.of:
-            found[problem] = row
-    return found
+            rows[problem] = row
+    return rows
 
 
-@_kept
 def recorded(dtype: str = SINGLE.name) -> tuple[Row, ...]:
     """What is recorded of rungs without an epilogue that multiply a type, in turn with cuBLAS.
 
     Of those whose record is current; on a GPU only what was recorded on it, unless GEMMLAB_RECORDS
     names another. Raises BadRecord.
     """
+    return _recorded(dtype, os.environ.get("GEMMLAB_RECORDS", ""))
+
+
+@lru_cache(maxsize=64)
+def _recorded(dtype: str, folder: str) -> tuple[Row, ...]:
     here = gpu()
-    if here is None or os.environ.get("GEMMLAB_RECORDS"):
+    if here is None or folder:
         return tuple(_every_row(dtype))
     if here.slug not in registry.gpus():
         return ()
@@ -266,23 +258,23 @@ def recorded(dtype: str = SINGLE.name) -> tuple[Row, ...]:
 
 
 def _every_row(dtype: str) -> list[Row]:
-    found: list[Row] = []
+    rows: list[Row] = []
     for rung in ladder.RUNGS:
         if ladder.of_type(rung, dtype) is None:
             continue
         try:
-            found += _rows(rung, dtype)
+            rows += _rows(rung, dtype)
         except (NoRecord, StaleRecord):
             continue
-    return found
+    return rows
 
 
 def _rows(rung: Rung, dtype: str) -> list[Row]:
     """Those of the type, or of a rung that has none of bfloat16, those of float16."""
     every = list(_in_turn(rung))
-    found = [row for row in every if row.dtype == dtype]
-    if found or dtype != BRAIN.name:
-        return found
+    rows = [row for row in every if row.dtype == dtype]
+    if rows or dtype != BRAIN.name:
+        return rows
     return [_as_bfloat16(row) for row in every if row.dtype == HALF.name]
 
 
@@ -300,7 +292,7 @@ def _in_turn(rung: Rung) -> Iterator[Row]:
 
 def _as_bfloat16(row: Row) -> Row:
     """With the settings for bfloat16, or the nearest of them that there are."""
-    of_type = ladder.of_type(row.rung, BRAIN.name)
+    of_type = ladder.of_type(row.rung, BRAIN.name) or {}
     settings = ladder.read_settings(row.settings) | of_type
     if nearest := bool(row.rung.broken(settings)):
         settings = ladder.nearest(row.rung, settings, of_type)
@@ -310,10 +302,10 @@ def _as_bfloat16(row: Row) -> Row:
 def _from_records(problem: Problem, rows: list[Row]) -> Row | None:
     """The fastest at the nearest recorded shape; of a batch, also of its products one by one."""
     together = [row for row in rows if (row.problem.batch > 1) == (problem.batch > 1)]
-    found = _nearest(problem, together)
-    if problem.batch > 1 and not any(row.problem == problem for row in found):
-        found += _nearest(problem, [row for row in rows if row.problem.batch == 1], batch=1)
-    return min(found, key=lambda row: row.seconds(problem), default=None)
+    nearest = _nearest(problem, together)
+    if problem.batch > 1 and not any(row.problem == problem for row in nearest):
+        nearest += _nearest(problem, [row for row in rows if row.problem.batch == 1], batch=1)
+    return min(nearest, key=lambda row: row.seconds(problem), default=None)
 
 
 def _as_recorded(problem: Problem, best: Row) -> Chosen:
@@ -340,7 +332,6 @@ def _instead(problem: Problem, dtype: str, best: Row, rows: list[Row]) -> Chosen
     if ruled.turned != _turned(best.rung, problem.ops):
         return None
     target = Target(arch_here(), (gpu() or SIMULATED).sm_count)
-    seconds = _estimate(dtype)
     least = seconds(ladder.find(ruled.rung), ruled.settings, problem, target)
     settings = ladder.read_settings(best.settings)
     slow = seconds(best.rung, settings, problem, target)
@@ -385,9 +376,12 @@ MORE_APART = {(False, True): 8.0, (True, False): 1.0, (True, True): 0.0, (False,
 
 def _apart(shape: tuning.Shape, recorded: tuning.Shape, dtype: str) -> float:
     """How far a recorded shape is from a shape."""
-    whole = ROW_BYTES // TYPES[dtype].a.bytes  # elements
-    off = tuple(bool(one[1] % whole or one[2] % whole) for one in (shape, recorded))
-    return tuning.distance(shape, recorded) + MORE_APART[off]
+    elements = ROW_BYTES // TYPES[dtype].a.bytes
+
+    def off(sizes: tuning.Shape) -> bool:
+        return bool(sizes[1] % elements or sizes[2] % elements)
+
+    return tuning.distance(shape, recorded) + MORE_APART[off(shape), off(recorded)]
 
 
 # ---- by a rule -----------------------------------------------------------------------------------
@@ -395,34 +389,27 @@ def _apart(shape: tuning.Shape, recorded: tuning.Shape, dtype: str) -> float:
 
 @lru_cache(maxsize=4096)
 def by_rule(problem: Problem, dtype: str = SINGLE.name) -> Chosen:
-    """Without a record: the settings of RULED that take least by products.estimate, or of 16 bits
-    by products.tensor_estimate.
+    """Without a record: the settings of RULED that take least by products.estimate.
 
     Raises IllegalSetting where no rung multiplies the type on this GPU.
     """
     target = Target(arch_here(), (gpu() or SIMULATED).sm_count)
     candidates = _candidates(target.arch, dtype)
-    seconds = _estimate(dtype)
-    found = [
+    estimates = [
         (seconds(rung, settings, problem, target), _from_default(rung, settings), number)
         for number, (rung, settings) in enumerate(candidates)
         if (problem.batch > 1 or rung.batch == 1)
         and rung.entry(settings) in _entries(rung, settings, problem, target)
     ]
-    if not found:
+    if not estimates:
         raise IllegalSetting(f"no rung multiplies {dtype} on {target.arch}")
-    rung, settings = candidates[min(found)[-1]]
+    rung, settings = candidates[min(estimates)[-1]]
     why = f"by the rule for shapes without a record: its tiles for {target.sm_count} SMs"
     return _chosen(rung, settings, problem, why)
 
 
-def _estimate(dtype: str) -> Callable[[Rung, Settings, Problem, Target], float]:
-    """Seconds by the rule for products of the type."""
-    return (tensor_estimate if TYPES[dtype].on_tensor_cores else estimate).seconds
-
-
 def _from_default(rung: Rung, settings: Settings) -> int:
-    """In how many parameters: of what is as fast by the rule, what is nearest is taken."""
+    """In how many parameters: of choices as fast by the rule, the nearest to it is taken."""
     return sum(settings[name] != value for name, value in rung.defaults.items())
 
 
@@ -431,9 +418,9 @@ def _entries(rung: Rung, settings: Settings, problem: Problem, target: Target) -
     stored = settings | ladder.stored_as(rung, problem.ops)
     if rung.broken(stored):
         return []
-    one = problem if rung.batch > 1 else replace(problem, batch=1)
+    launched = problem if rung.batch > 1 else replace(problem, batch=1)
     try:
-        return [launch.entry for launch in rung.launches(one, stored, target)]
+        return [launch.entry for launch in rung.launches(launched, stored, target)]
     except IllegalSetting:
         return []
 

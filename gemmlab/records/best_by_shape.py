@@ -22,8 +22,7 @@ from gemmlab import ladder
 from gemmlab.cuda.device import require_gpu, software_versions
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import Problem
-from gemmlab.ladder.problem import OPERATIONS
-from gemmlab.ladder.shape_set import BATCHES, SINGLE_PRODUCTS
+from gemmlab.ladder.problem import BATCHES, OPERATIONS, SINGLE_PRODUCTS
 from gemmlab.measure.timing import Measurement, compare
 from gemmlab.records import tuning
 from gemmlab.records.registry import (

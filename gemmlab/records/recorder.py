@@ -32,7 +32,7 @@ from gemmlab.ladder import (
 )
 from gemmlab.ladder.rung import number
 from gemmlab.lessons import modules
-from gemmlab.measure import ceilings, levels, profiler
+from gemmlab.measure import ceilings, profiler
 from gemmlab.measure.timing import Measurement, TimingError, now, require_verified, sweep
 from gemmlab.records import (
     ablations,
@@ -240,11 +240,15 @@ def _record_tensor_ceiling(say: Say) -> dict[str, Any]:
 
 def _record_levels(say: Say) -> dict[str, Any]:
     provenance = _provenance()
-    found = levels.measure_levels()
+    found = ceilings.measure_levels()
     for level, roof in found.items():
         say(f"{LEVELS.name}: {level} {roof.per_second.median / 1e12:.2f} TB/s")
     reads = {level: roofs.bandwidth_fields(roof) for level, roof in found.items()}
-    return {"provenance": provenance, "code": _code(LEVELS.name, levels.of_levels), "reads": reads}
+    return {
+        "provenance": provenance,
+        "code": _code(LEVELS.name, ceilings.of_levels),
+        "reads": reads,
+    }
 
 
 def _code(name: str, fingerprint_of: Callable[[int], Fingerprint]) -> str:

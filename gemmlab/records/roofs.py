@@ -15,11 +15,12 @@ from gemmlab.measure.ceilings import (
     Roof,
     measure_copy,
     measure_fma,
+    measure_levels,
     measure_tensor_ceiling,
     of_ceilings,
+    of_levels,
     of_tensor_ceiling,
 )
-from gemmlab.measure.levels import measure_levels, of_levels
 from gemmlab.measure.power import Pace, burst
 from gemmlab.measure.timing import Spread, now
 from gemmlab.measure.wgmma_ceilings import Ceiling, measure

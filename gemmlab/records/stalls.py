@@ -16,7 +16,7 @@ from typing import Any
 
 from gemmlab import ladder
 from gemmlab.cuda.device import require_gpu, software_versions
-from gemmlab.ladder.shape_set import BATCHES
+from gemmlab.ladder.problem import BATCHES
 from gemmlab.measure import profiler
 from gemmlab.measure.timing import now
 from gemmlab.records.registry import BATCH, COUNTED, DATE, SIZE, TEXT, Say, Table

@@ -66,22 +66,28 @@ class Loop:
     @cached_property
     def opcodes(self) -> Counter[str]:
         """Issue slots of each opcode, without its modifiers."""
-        return Counter(one.operation for one in self.instructions)
+        return Counter(instruction.operation for instruction in self.instructions)
 
     @cached_property
     def mix(self) -> dict[str, int]:
         """Issue slots of each of CLASSES."""
-        found = Counter(map(class_of, self.instructions))
-        return {name: found[name] for name in CLASSES}
+        counts = Counter(map(class_of, self.instructions))
+        return {name: counts[name] for name in CLASSES}
 
     @property
     def multiply_adds(self) -> list[Instruction]:
-        return [one for one in self.instructions if class_of(one) == MULTIPLY_ADD]
+        return [
+            instruction
+            for instruction in self.instructions
+            if class_of(instruction) == MULTIPLY_ADD
+        ]
 
     @property
     def reuse_share(self) -> float:
         """The share of multiply-adds that mark an operand for reuse."""
-        marked = sum(any(read.reuse for read in one.reads) for one in self.multiply_adds)
+        marked = sum(
+            any(read.reuse for read in instruction.reads) for instruction in self.multiply_adds
+        )
         return marked / len(self.multiply_adds)
 
     def waits(self, *, reuse: bool = True) -> int:
@@ -108,8 +114,8 @@ class Loop:
         fetched = fetches(self.instructions, reuse=reuse)
         return sum(
             max(Counter(register % BANKS for register in registers).values(), default=0) == 3
-            for one, registers in zip(self.instructions, fetched, strict=True)
-            if one.operation == "FFMA"
+            for instruction, registers in zip(self.instructions, fetched, strict=True)
+            if instruction.operation == "FFMA"
         )
 
     def cycles(self, *, reuse: bool = True) -> int:
@@ -133,23 +139,25 @@ def reused(instructions: Sequence[Instruction]) -> list[set[int]]:
     and marked it for reuse (Jia et al. 2018). Loads and branches in between do not count: ptxas
     marks an operand ahead of a load, too, for the multiply-add after it.
     """
-    found: list[set[int]] = []
+    places: list[set[int]] = []
     marked: set[tuple[int, int]] = set()
-    for one in instructions:
-        found.append({read.place for read in one.reads if (read.place, read.register) in marked})
-        if class_of(one) not in (SHARED_LOAD, COPY, CONTROL):
-            marked = {(read.place, read.register) for read in one.reads if read.reuse}
-    return found
+    for instruction in instructions:
+        places.append(
+            {read.place for read in instruction.reads if (read.place, read.register) in marked}
+        )
+        if class_of(instruction) not in (SHARED_LOAD, COPY, CONTROL):
+            marked = {(read.place, read.register) for read in instruction.reads if read.reuse}
+    return places
 
 
 def fetches(instructions: Sequence[Instruction], *, reuse: bool = True) -> list[set[int]]:
     """For each instruction, the registers that banks must deliver to an FFMA; none to others."""
-    found = reused(instructions) if reuse else [set()] * len(instructions)
+    reuses = reused(instructions) if reuse else [set()] * len(instructions)
     return [
-        {read.register for read in one.reads if read.place not in places}
-        if one.operation == "FFMA"
+        {read.register for read in instruction.reads if read.place not in places}
+        if instruction.operation == "FFMA"
         else set()
-        for one, places in zip(instructions, found, strict=True)
+        for instruction, places in zip(instructions, reuses, strict=True)
     ]
 
 
@@ -163,15 +171,15 @@ def waits(instructions: Sequence[Instruction], *, reuse: bool = True) -> list[in
     can also issue an FFMA every cycle, gl.fma_order() holds it against what was measured.
     """
     free, now = [0] * BANKS, 0  # the cycle in which each bank is free, and that of the next issue
-    found = []
+    lost = []
     for registers in fetches(instructions, reuse=reuse):
         wanted = Counter(register % BANKS for register in registers)
         issued = max([now, *(free[bank] + wanted[bank] - WINDOW for bank in wanted)])
         for bank in wanted:
             free[bank] = max(free[bank], issued) + wanted[bank]
-        found.append(issued - now)
+        lost.append(issued - now)
         now = issued + 1
-    return found
+    return lost
 
 
 # ---- the inner loop ------------------------------------------------------------------------------
@@ -179,7 +187,7 @@ def waits(instructions: Sequence[Instruction], *, reuse: bool = True) -> list[in
 
 def runs_of(trip: Sequence[Instruction]) -> list[tuple[int, int]]:
     """Of a trip, the stretches of neighbours: (first, last + 1), by places in the kernel."""
-    places = [one.address // INSTRUCTION_BYTES for one in trip]
+    places = [instruction.address // INSTRUCTION_BYTES for instruction in trip]
     cuts = [0, *(n for n, (a, b) in enumerate(pairwise(places), 1) if b != a + 1), len(places)]
     return [(places[a], places[b - 1] + 1) for a, b in pairwise(cuts)]
 
@@ -190,33 +198,37 @@ def inner_loop(instructions: Sequence[Instruction], adds_per_tile: int | None = 
     Where there are tensor cores' among them, those alone tell the loop: what is done with the sums
     after it may be in a loop, too. Of loops with as many it is the shortest: another one does the
     same for matrices of any size. Where it takes several trips to do the `adds_per_tile` of a
-    thread, and each may bring tiles, these are as many trips, of which the last brings some. Raises
+    thread, and each may load tiles, these are as many trips, of which the last loads some. Raises
     NoListing where no loop has any multiply-adds, or none can be followed.
     """
-    at = {one.address: index for index, one in enumerate(instructions)}
+    at = {instruction.address: index for index, instruction in enumerate(instructions)}
     latches: dict[int, int] = {}  # the first instruction of each loop -> its last
-    for index, one in enumerate(instructions):
-        if one.target in at and at[one.target] <= index and not _waits_forever(one):
-            latches[at[one.target]] = index
+    for index, instruction in enumerate(instructions):
+        if (
+            instruction.target in at
+            and at[instruction.target] <= index
+            and not _waits_forever(instruction)
+        ):
+            latches[at[instruction.target]] = index
 
     def inside(first: int) -> set[int]:
         """What of a loop is in loops inside it."""
         loops = ((a, b) for a, b in latches.items() if first < a and b <= latches[first])
         return {index for a, b in loops for index in range(a, b + 1)}
 
-    adds = [one.operation in _OF_TENSOR_CORES for one in instructions]
+    adds = [instruction.operation in _OF_TENSOR_CORES for instruction in instructions]
     if not any(adds):
-        adds = [class_of(one) == MULTIPLY_ADD for one in instructions]
+        adds = [class_of(instruction) == MULTIPLY_ADD for instruction in instructions]
 
-    def own(first: int) -> int:
+    def own_adds(first: int) -> int:
         """Multiply-adds of a loop that are in no loop inside it."""
         indices = set(range(first, latches[first] + 1)) - inside(first)
         return sum(adds[index] for index in indices)
 
-    found = {first: count for first in latches if (count := own(first))}
-    if not found:
+    adds_of = {first: count for first in latches if (count := own_adds(first))}
+    if not adds_of:
         raise NoListing("no loop of this kernel has multiply-adds")
-    for first in sorted(found, key=lambda first: (-found[first], latches[first] - first)):
+    for first in sorted(adds_of, key=lambda first: (-adds_of[first], latches[first] - first)):
         body = instructions[first : latches[first] + 1]
         within = {index - first for index in inside(first)}
         if trip := _trip(body, within):
@@ -228,39 +240,43 @@ def inner_loop(instructions: Sequence[Instruction], adds_per_tile: int | None = 
 def _before(
     trip: list[Instruction], body: Sequence[Instruction], inside: set[int], adds: int | None
 ) -> list[Instruction]:
-    """The trips of the same tiles before the one that brings others."""
-    done = sum(class_of(one) == MULTIPLY_ADD for one in trip)
-    if adds is None or adds % done or not any(class_of(one) == COPY for one in trip):
+    """The trips of the same tiles before the one that loads others."""
+    done = sum(class_of(instruction) == MULTIPLY_ADD for instruction in trip)
+    if (
+        adds is None
+        or adds % done
+        or not any(class_of(instruction) == COPY for instruction in trip)
+    ):
         return []
-    return _trip(body, inside, brings=False) * (adds // done - 1)
+    return _trip(body, inside, loads=False) * (adds // done - 1)
 
 
-def _waits_forever(one: Instruction) -> bool:
+def _waits_forever(instruction: Instruction) -> bool:
     """The branch to itself that ends every kernel."""
-    return one.target == one.address
+    return instruction.target == instruction.address
 
 
 def _trip(
-    body: Sequence[Instruction], inside: set[int], *, brings: bool = True
+    body: Sequence[Instruction], inside: set[int], *, loads: bool = True
 ) -> list[Instruction]:
     """The way through a loop's body that a block inside the matrix takes.
 
-    Of all ways it is one with the most multiply-adds; of those the one that `brings` the most bytes
+    Of all ways it is one with the most multiply-adds; of those the one that `loads` the most bytes
     from global memory, or the fewest, first without and then with loops `inside`; of those the
     shortest, for what is done for a tile at the edge comes on top. A predicate is the same for all
     that it guards. Nothing where no way leads to the end.
     """
-    at = {one.address: index for index, one in enumerate(body)}
+    at = {instruction.address: index for index, instruction in enumerate(body)}
     # The best ways to each instruction: what is known of predicates -> its score, and its
     # stretches, (first, last + 1), the last one first.
     ways: list[dict] = [{} for _ in range(len(body) + 1)]
     ways[0][frozenset()] = (0, 0, 0, 0), None
     for start, end in _stretches(body, at):
         last = body[end - 1]
-        adds = sum(class_of(one) == MULTIPLY_ADD for one in body[start:end])
+        adds = sum(class_of(instruction) == MULTIPLY_ADD for instruction in body[start:end])
         for known, (score, before) in ways[start].items():
-            for supposed, size in _brought(known, last):
-                size = size if brings else -size
+            for supposed, size in _loaded(known, last):
+                size = size if loads else -size
                 more = (0, size) if end - 1 in inside else (size, 0)
                 total = tuple(map(sum, zip(score, (adds, *more, start - end), strict=True)))
                 for to, knows in _successors(body, end - 1, at, _still(supposed, last)):
@@ -268,7 +284,8 @@ def _trip(
                         ways[to][knows] = total, ((start, end), before)
     if not ways[-1]:
         return []
-    way, trip = max(ways[-1].values(), key=lambda found: found[0])[1], []
+    trip: list[Instruction] = []
+    _, way = max(ways[-1].values(), key=lambda scored: scored[0])
     while way:
         (start, end), way = way
         trip[:0] = body[start:end]
@@ -277,21 +294,21 @@ def _trip(
 
 def _stretches(body: Sequence[Instruction], at: dict[int, int]) -> list[tuple[int, int]]:
     """Cut so that only the last instruction of each bears on the way, and nothing jumps inside."""
-    cuts = {at[one.target] for one in body if one.target in at}
-    for index, one in enumerate(body):
-        sets_predicate = any(_PREDICATE.fullmatch(operand) for operand in one.operands[:3])
-        if sets_predicate or one.operation in (*_FROM_GLOBAL, *_LEAVES):
+    cuts = {at[instruction.target] for instruction in body if instruction.target in at}
+    for index, instruction in enumerate(body):
+        sets_predicate = any(_PREDICATE.fullmatch(operand) for operand in instruction.operands[:3])
+        if sets_predicate or instruction.operation in (*_FROM_GLOBAL, *_LEAVES):
             cuts.add(index + 1)
     return list(pairwise(sorted(cuts | {0, len(body)})))
 
 
-def _brought(known: frozenset[str], one: Instruction) -> list[tuple[frozenset[str], int]]:
-    """What a thread brings from global memory, in bytes, and what is then known of predicates."""
-    if one.operation not in _FROM_GLOBAL:
+def _loaded(known: frozenset[str], instruction: Instruction) -> list[tuple[frozenset[str], int]]:
+    """What a thread loads from global memory, in bytes, and what is then known of predicates."""
+    if instruction.operation not in _FROM_GLOBAL:
         return [(known, 0)]
     widths = {"128": 16, "64": 8, "U16": 2, "S16": 2, "U8": 1, "S8": 1}
-    size = next((widths[part] for part in one.opcode.split(".") if part in widths), 4)
-    met, unmet = one.predicate, _negated(one.predicate)
+    size = next((widths[part] for part in instruction.opcode.split(".") if part in widths), 4)
+    met, unmet = instruction.predicate, _negated(instruction.predicate)
     if not met or met in known:
         return [(known, size)]
     return [(known, 0)] if unmet in known else [(known | {met}, size), (known | {unmet}, 0)]
@@ -301,32 +318,37 @@ def _negated(predicate: str) -> str:
     return predicate[1:] if predicate.startswith("!") else f"!{predicate}"
 
 
-def _still(known: frozenset[str], one: Instruction) -> frozenset[str]:
+def _still(known: frozenset[str], instruction: Instruction) -> frozenset[str]:
     """What is known of predicates, such as "!P0", after an instruction that may set some."""
-    return frozenset(what for what in known if what.lstrip("!") not in one.operands[:3])
+    return frozenset(
+        predicate for predicate in known if predicate.lstrip("!") not in instruction.operands[:3]
+    )
 
 
 def _successors(
     body: Sequence[Instruction], index: int, at: dict[int, int], known: frozenset[str]
 ) -> list[tuple[int, frozenset[str]]]:
     """Where a warp may go on, and what is then known of predicates; the end is len(body)."""
-    one, following = body[index], index + 1
+    instruction, following = body[index], index + 1
     if following == len(body):
         return [(following, known)]
-    if one.operation == "BSYNC":  # to where its BSSY said
+    if instruction.operation == "BSYNC":  # to where its BSSY said
         pairs = (p for p in reversed(body[:index]) if p.operation == "BSSY")
-        opened = next((p for p in pairs if p.operands[0] == one.operands[0]), None)
-        return [(at.get(opened.target, following) if opened else following, known)]
-    if one.operation not in _LEAVES:
+        opened = next((p for p in pairs if p.operands[0] == instruction.operands[0]), None)
+        target = opened.target if opened else None
+        return [(following if target is None else at.get(target, following), known)]
+    if instruction.operation not in _LEAVES:
         return [(following, known)]
-    met, unmet = one.predicate, _negated(one.predicate)
-    second = len(one.operands) > 1  # BRA P1, target: a second condition, nothing is learned of it
-    found = []
+    met, unmet = instruction.predicate, _negated(instruction.predicate)
+    second = (
+        len(instruction.operands) > 1
+    )  # BRA P1, target: a second condition, nothing is learned of it
+    ways = []
     if second or (met and met not in known):
-        found.append((following, known if second else known | {unmet}))
-    if one.target in at and (not met or unmet not in known):
-        found.append((at[one.target], known | {met} if met else known))
-    return found
+        ways.append((following, known if second else known | {unmet}))
+    if instruction.target in at and (not met or unmet not in known):
+        ways.append((at[instruction.target], known | {met} if met else known))
+    return ways
 
 
 def register_reads(loop: Loop) -> dict[str, float]:

@@ -48,7 +48,7 @@ def change_of_stage(kernel: Kernel) -> tuple[Instruction, ...]:
     """What a warp executes between two stages whose tiles other warps bring, for sm_90a.
 
     It stands between the two parts of a trip, which jumps over it while a stage lasts; where the
-    next one is there already, all of it is executed once. Raises NoListing for a loop that brings
+    next one is there already, all of it is executed once. Raises NoListing for a loop that loads
     its tiles itself or is all in one part, and what loop() raises.
     """
     code = parse(listings.of(kernel.rung, kernel.text, kernel.settings, SIMULATED_ARCH))

@@ -11,6 +11,7 @@ import html
 import re
 from dataclasses import dataclass
 
+from gemmlab.cuda.control_bits import Control
 from gemmlab.cuda.disassembler import Instruction, NoListing
 from gemmlab.report import GROUND, INK, RULE
 from gemmlab.sass.inner_loop import BANKS, MULTIPLY_ADD, Loop, class_of, fetches, reused, waits
@@ -33,13 +34,15 @@ class LoopView:
     start: int | None = None
     control: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         last = len(self.loop) - 1
         if self.start is not None and not 0 <= self.start <= last:
             raise ValueError(f"start is {self.start}; this trip has the issue slots 0 to {last}")
         if self.lines < 1:
             raise ValueError(f"lines is {self.lines}; it must be 1 or more")
-        if self.control and any(one.control is None for one in self.loop.instructions):
+        if self.control and any(
+            instruction.control is None for instruction in self.loop.instructions
+        ):
             raise NoListing("this listing was made without control bits")
 
     @property
@@ -51,7 +54,7 @@ class LoopView:
         """The issue slots that are shown."""
         first = self.start
         if first is None:
-            kinds = [class_of(one) for one in self.loop.instructions]
+            kinds = [class_of(instruction) for instruction in self.loop.instructions]
             first = kinds.index(MULTIPLY_ADD)
         return range(first, min(first + self.lines, len(self.loop)))
 
@@ -62,17 +65,19 @@ class LoopView:
         fetched, places, lost = fetches(trip), reused(trip), waits(trip * 2)[len(trip) :]
         rows = []
         for slot in self.slots:
-            one = trip[slot]
+            instruction = trip[slot]
             banks = [
                 " ".join(
                     f"R{register}" for register in sorted(fetched[slot]) if register % 2 == bank
                 )
                 for bank in range(BANKS)
             ]
-            stays = [read for read in one.reads if read.place in places[slot] and fetched[slot]]
+            stays = [
+                read for read in instruction.reads if read.place in places[slot] and fetched[slot]
+            ]
             stay = " ".join(f"R{read.register}" for read in stays)
-            row = str(slot), str(one), *banks, stay, str(lost[slot] or "")
-            rows.append((*row, *_control(one)) if self.control else row)
+            row = str(slot), str(instruction), *banks, stay, str(lost[slot] or "")
+            rows.append((*row, *_control(instruction)) if self.control else row)
         return rows
 
     def __repr__(self) -> str:
@@ -108,9 +113,9 @@ class LoopView:
         )
 
 
-def _control(one: Instruction) -> tuple[str, ...]:
+def _control(instruction: Instruction) -> tuple[str, ...]:
     """In the order of CONTROL_HEADS. Reuse stands with the operands already."""
-    bits = one.control
+    bits = instruction.control or Control()
     waits_for = " ".join(map(str, bits.waits_for))
     return str(bits.stall), "yes" if bits.yields else "", bits.sets, waits_for
 

@@ -1,172 +1,77 @@
-"""The work of `python -m gemmlab tune RUNG --strategy ... --budget ...`.
+"""tune: time every legal setting of kernels, or search among them.
 
-With a GPU it measures what the strategy asks for. Each measurement goes into a journal,
-results/<gpu>/searches/<rung>_MxNxK.csv, before the next begins, and one that is there is not
-measured again: a search that was stopped goes on where it was. Without a GPU it replays the
-recorded sweep, and says so.
+The command line finds this module: see gemmlab.cli.common.Commands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path
+import argparse
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from gemmlab import ladder
-from gemmlab.cuda.device import Gpu, gpu, require_gpu
-from gemmlab.folders import RESULTS, require_checkout
-from gemmlab.kernel.fingerprint import of_rung
-from gemmlab.kernel.kernel import Kernel
-from gemmlab.ladder import IllegalSetting, Settings
-from gemmlab.lessons.autotuning import tuner
-from gemmlab.lessons.autotuning.space import Point, Space, recorded, space_of
-from gemmlab.lessons.autotuning.tuner import STRATEGIES, NoTuner, Search
-from gemmlab.measure.timing import Arena, require_verified
-from gemmlab.records import tuning
-from gemmlab.records.journal import Journal
-from gemmlab.records.registry import Say, target_here
+from gemmlab.cuda.device import NoGpu, gpu, why_no_gpu
+from gemmlab.folders import require_checkout
+from gemmlab.ladder import RUNGS, IllegalSetting, find
+from gemmlab.lessons.autotuning.search import BUDGET, Wanted
+from gemmlab.lessons.autotuning.search import run as search
+from gemmlab.lessons.autotuning.tuner import STRATEGIES, NoTuner
+from gemmlab.records import runs
 
-__all__ = ["BUDGET", "STRATEGIES", "NoTuner", "Wanted", "run"]  # what the command line takes
-
-BUDGET = 40  # evaluations
-Row = dict[str, Any]
-Timer = Callable[[Settings], Row]
-"""Measures settings that passed the gate: the columns tuning.MEASURED. Raises tuning.failures()."""
+EXIT_CODES = {NoTuner: 1}
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What the command was asked for."""
-
-    rung: str
-    shape: tuple[int, int, int]
-    strategy: str
-    budget: int
-    seed: int
-
-
-def run(wanted: Wanted, say: Say) -> list[str]:
-    """Search, on the GPU here or in the record; the lines that tell what was found.
-
-    Raises LadderError, IllegalSetting for what cannot be searched so, NoTuner, NoCheckout, NoRecord
-    without a GPU and a sweep, BadRecord for a damaged journal, GpuFault.
-    """
-    tuner.require_strategy(wanted.strategy)
-    tuner.require_budget(wanted.budget)
-    return _on_gpu(wanted, say) if gpu() is not None else _replayed(wanted)
-
-
-def _replayed(wanted: Wanted) -> list[str]:
-    known = recorded(wanted.rung, wanted.shape)
-    result = tuner.replay(known, wanted.strategy, wanted.budget, wanted.seed)
-    _, best_ms = result.best
-    return [
-        f"No GPU here: replayed from the sweep of {known.source}.",
-        *_lines(result, len(known.space.legal())),
-        f"  of the fastest recorded {100 * known.best_ms / best_ms:.1f} %",
-    ]
+def add(commands: Any) -> None:
+    parser = commands.add(
+        "tune", partial(_run, say=commands.say),
+        "time every legal setting of kernels on this GPU, or search among them",
+        "Without a strategy as record tuning/KERNEL: writes results/<gpu>/tuning/<kernel>.csv and "
+        "names the fastest setting of each. With one, it searches one kernel at one shape; a "
+        "search that was stopped goes on where it was, and without a GPU the recorded sweep is "
+        "searched.",
+    )  # fmt: skip
+    parser.add_argument("kernels", nargs="*", metavar="KERNEL", help="rungs; all if none is named")
+    parser.add_argument("--strategy", choices=STRATEGIES, help="how to search")
+    parser.add_argument(
+        "--budget", type=commands.size, metavar="N",
+        help=f"of a search: settings that are tried at most (default: {BUDGET})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--shape", type=commands.shape, metavar="MxNxK",
+        help="of a search (default: 4096x4096x4096)",
+    )  # fmt: skip
+    parser.add_argument("--seed", type=int, help="of a search, another way for each (default: 0)")
 
 
-def _on_gpu(wanted: Wanted, say: Say) -> list[str]:
-    require_checkout("A search")
-    here = require_gpu("A search")
-    space = space_of(wanted.rung, wanted.shape)
-    runs_here = [
-        point for point in space.legal() if space.rung.runs_on(space.settings(point), here.arch)
-    ]
-    if not runs_here:
-        raise IllegalSetting(f"nothing of {wanted.rung} runs on {here.arch}")
-    space = space_of(wanted.rung, wanted.shape, runs_here)
-    path = journal_path(wanted, here.slug)
-    with _gpu_timer(space, here) as timer:
-        result = search(space, wanted, path, timer, say)
-    return [*_lines(result, len(runs_here)), f"  measured: {path}"]
+def _run(options: argparse.Namespace, say: Callable[[str], None]) -> int:
+    if options.strategy is not None:
+        return _search(options, say)
+    for name in ("budget", "shape", "seed"):
+        if getattr(options, name) is not None:
+            raise IllegalSetting(f"--{name} is for a search: give --strategy too")
+    from gemmlab.records import recorder
 
-
-def journal_path(wanted: Wanted, slug: str) -> Path:
-    """Where the measurements of a rung at a shape are kept, whatever strategy asked for them."""
-    sizes = "x".join(map(str, wanted.shape))
-    return RESULTS / slug / "searches" / f"{wanted.rung}_{sizes}.csv"
-
-
-def search(space: Space, wanted: Wanted, path: Path, timer: Timer, say: Say) -> Search:
-    """Search a space with a journal at `path`: what is there is not measured again.
-
-    Rows of other code than the kernel's now are passed over. `timer` measures; what it raises of
-    tuning.failures() is a setting that fails, noted with its reason, and the search goes on.
-    """
-    from tqdm.auto import tqdm
-
-    columns = (*space.rung.defaults, *tuning.MEASURED, "failed")
-    with Journal(path, columns) as journal:
-        known = dict(_kept(space, journal))
-        if known:
-            say(f"{space.rung.name}: {len(known)} settings are measured already, in {path}")
-        total = min(wanted.budget, len(space.legal()))
-        with tqdm(total=total, desc=f"{space.rung.name} {space.problem}", disable=None) as bar:
-
-            def measure(point: Point) -> float | None:
-                settings = space.settings(point)
-                try:
-                    row = timer(settings) | {"failed": ""}
-                except tuning.failures() as error:
-                    say(f"{space.rung.name} with {ladder.written(settings)}: {error}; left out")
-                    row = _failed(space, settings, str(error))
-                journal.append(row | {"code": _code(space, settings)})
-                return float(row["time_ms"]) if row["time_ms"] != "" else None
-
-            return tuner.search(
-                space, wanted.strategy, wanted.budget, wanted.seed, known, measure, bar.update
-            )
-
-
-def _kept(space: Space, journal: Journal) -> Iterator[tuple[Point, float | None]]:
-    """Of the journal the points of the kernel's code as it stands, and their times."""
-    for row in journal.rows():
-        settings = {name: int(row[name]) for name in space.rung.defaults}
-        if row["code"] == _code(space, settings):
-            yield space.point(settings), float(row["time_ms"]) if row["time_ms"] else None
-
-
-def _failed(space: Space, settings: Settings, why: str) -> Row:
-    blank = dict.fromkeys(tuning.MEASURED, "")
-    return {**settings, **blank, "failed": " ".join(why.split())}
-
-
-def _code(space: Space, settings: Settings) -> str:
-    """What a measurement with these settings belongs to."""
-    problem = replace(space.problem, ops=space.rung.ops(settings))
-    return str(of_rung(space.rung, settings, [problem], target_here()))
-
-
-@contextmanager
-def _gpu_timer(space: Space, here: Gpu) -> Iterator[Timer]:
-    """Times settings of a space on the GPU here: compiled, through the gate, against cuBLAS."""
-    rung, some = space.rung, space.settings(space.legal()[0])
-    problem = replace(space.problem, ops=rung.ops(some))
-    with Arena(problem, rung.precision_of(some)) as arena:
-
-        def timed(settings: Settings) -> Row:
-            kernel = Kernel(rung, settings, here.arch, rung.path)
-            require_verified(kernel)
-            return tuning.row_of(kernel, arena)
-
-        yield timed
-
-
-def _lines(result: Search, settings: int) -> list[str]:
-    space = result.space
-    failed = sum(time_ms is None for _, time_ms in result.evaluated)
-    lines = [
-        f"{space.rung.name} at {space.problem}: {result.strategy}, seed {result.seed}, "
-        f"{len(result.evaluated)} of {settings} settings"
-    ]
-    if failed < len(result.evaluated):
-        best, best_ms = result.best
-        rate = space.problem.flop / (best_ms * 1e9)
-        lines.append(
-            f"  the fastest: {best_ms:.4g} ms, {rate:.1f} TFLOP/s with {ladder.written(best)}"
+    kernels = [find(name).name for name in options.kernels] or [rung.name for rung in RUNGS]
+    require_checkout("Recording")
+    if gpu() is None:
+        raise NoGpu(
+            f"Timing every setting needs a GPU: {why_no_gpu()} Without one, a search goes through "
+            f"the recorded sweep: tune {kernels[0]} --strategy genetic"
         )
-    return [*lines, f"  failed: {failed}"] if failed else lines
+    print(recorder.record([f"tuning/{name}" for name in kernels], runs.SHAPES, say))
+    return 0
+
+
+def _search(options: argparse.Namespace, say: Callable[[str], None]) -> int:
+    if len(options.kernels) != 1:
+        raise IllegalSetting(
+            f"a search is of one kernel, not of {len(options.kernels)}: name it, such as "
+            "tune 10_register_banks --strategy genetic"
+        )
+    (name,) = options.kernels
+    wanted = Wanted(
+        name, options.shape or runs.LARGE, options.strategy, options.budget or BUDGET,
+        options.seed or 0,
+    )  # fmt: skip
+    print(*search(wanted, say), sep="\n")
+    return 0

@@ -11,11 +11,9 @@ from gemmlab.ladder.launch import (
     Launch,
     Target,
 )
-from gemmlab.ladder.planted import Planted
-from gemmlab.ladder.problem import Problem
-from gemmlab.ladder.rung import Rung
+from gemmlab.ladder.problem import BATCHES, Problem
+from gemmlab.ladder.rung import Planted, Rung
 from gemmlab.ladder.settings import Parameter, Settings
-from gemmlab.ladder.shape_set import BATCHES
 from gemmlab.ladder.shapes import (
     operations,
     ops,

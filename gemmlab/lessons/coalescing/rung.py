@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from gemmlab.ladder.launch import single
-from gemmlab.ladder.planted import Planted
-from gemmlab.ladder.rung import Rung
+from gemmlab.ladder.rung import Planted, Rung
 from gemmlab.ladder.shapes import ceil_div
 from gemmlab.lessons.naive.rung import CONSTRAINTS, block, block_xy, no_reuse
 

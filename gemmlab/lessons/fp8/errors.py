@@ -20,8 +20,8 @@ from gemmlab.cuda.device import require_gpu
 from gemmlab.kernel.fingerprint import Fingerprint, of_rung
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import Operands, random_values
-from gemmlab.kernel.quantize import quantize
 from gemmlab.ladder import Problem, Settings, Target
+from gemmlab.lessons.fp8.quantize import quantize
 from gemmlab.lessons.fp8.rung import FACTORS, SCALES
 from gemmlab.lessons.fp8.rung import RUNG as FP8
 from gemmlab.measure.timing import now

@@ -22,7 +22,7 @@ import numpy as np
 from gemmlab import ladder
 from gemmlab.cuda.cublaslt import SIXTEEN_BITS, CublasLt, SixteenBitProduct
 from gemmlab.cuda.device import require_gpu, software_versions
-from gemmlab.kernel.compiler import compiled_resources
+from gemmlab.kernel.compiler import resources_of
 from gemmlab.kernel.fingerprint import Fingerprint
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import Operands
@@ -219,7 +219,7 @@ def _facts(question: str, step: Step, kernel: Kernel) -> dict[str, Any]:
     """What is known of a step without timing it."""
     require_verified(kernel)
     entry = step.rung.entry(step.full)
-    taken = compiled_resources(kernel.text, step.rung.path.name, kernel.arch, step.full)[entry]
+    taken = resources_of(kernel.text, step.rung.path.name, kernel.arch, step.full)[entry]
     return {
         "variant": step.what, "kernel": step.rung.name, "settings": ladder.written(step.full),
         "launches": "overlap" if step.full.get("EARLY_LAUNCH") else "one after the other",

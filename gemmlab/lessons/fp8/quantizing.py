@@ -17,10 +17,10 @@ import numpy as np
 from gemmlab.cuda.device import require_gpu
 from gemmlab.kernel.fingerprint import Fingerprint, fingerprint
 from gemmlab.kernel.operands import random_values
-from gemmlab.kernel.quantize import PATH, Quantizer
 from gemmlab.ladder import Target, written
 from gemmlab.ladder.element_types import BFLOAT16, E4M3
-from gemmlab.ladder.scales import OF_BLOCKS, OF_ROWS, OF_TENSORS
+from gemmlab.ladder.precision import OF_BLOCKS, OF_ROWS, OF_TENSORS
+from gemmlab.lessons.fp8.quantize import PATH, Quantizer
 from gemmlab.measure.in_turn import Side, input_sets
 from gemmlab.measure.timing import Spread, now
 from gemmlab.records.registry import DATE, POSITIVE, SIZE, TEXT, Say, Table

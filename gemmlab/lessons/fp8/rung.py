@@ -5,14 +5,21 @@ What is measured of it is in gemmlab.records.experiments.fp8.
 
 from __future__ import annotations
 
+from itertools import product
+
 from gemmlab.ladder.constraints import Constraint
 from gemmlab.ladder.element_types import BFLOAT16, E4M3, E5M2, FLOAT32
 from gemmlab.ladder.launch import Launch, MapOf, Target
-from gemmlab.ladder.planted import Planted
-from gemmlab.ladder.precision import PROMOTED, Precision, by_warpgroups
+from gemmlab.ladder.precision import (
+    OF_BLOCKS,
+    OF_ROWS,
+    OF_TENSORS,
+    PROMOTED,
+    Precision,
+    by_warpgroups,
+)
 from gemmlab.ladder.problem import Problem
-from gemmlab.ladder.rung import Rung
-from gemmlab.ladder.scales import OF_BLOCKS, OF_ROWS, OF_TENSORS
+from gemmlab.ladder.rung import Planted, Rung
 from gemmlab.ladder.settings import Parameter, Settings
 from gemmlab.ladder.shapes import ceil_div, fits, tile, tile_reuse
 from gemmlab.lessons.tma_wgmma.rung import (
@@ -194,3 +201,11 @@ RUNG = Rung(
         settings={"BM": 64, "BN": 64, "STAGES": 2, "SCALES": 2},
     ),
 )
+
+# The kernels that quantize, see quantize.py: all of them come compiled.
+PROBES: dict[str, tuple[Settings, ...]] = {
+    "19_quantize": tuple(
+        dict(zip(("KIND", "TRANSPOSE", "IN32", "DTYPE"), values, strict=True))
+        for values in product(range(4), range(2), range(2), range(2))
+    )
+}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.trace import Trace
 from gemmlab.ladder import Problem
-from gemmlab.ladder.scales import Scales
+from gemmlab.ladder.precision import Scales
 from gemmlab.lessons.fp8.rung import SCALES
 from gemmlab.lessons.tma_wgmma.rung import GROUP_ROWS
 from ptxsim.hopper import GROUP_WARPS

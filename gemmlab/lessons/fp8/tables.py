@@ -8,12 +8,12 @@ import numpy as np
 import pandas
 
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.kernel.quantize import ELEMENTS, quantize
 from gemmlab.ladder import Problem
 from gemmlab.ladder.element_types import ElementType
-from gemmlab.ladder.scales import BLOCK
 from gemmlab.lessons.fp8 import hopper_changes, quantizing, steps
+from gemmlab.lessons.fp8.errors import BLOCK
 from gemmlab.lessons.fp8.hopper_ablations import LOADED
+from gemmlab.lessons.fp8.quantize import ELEMENTS, quantize
 from gemmlab.lessons.fp8.rung import SCALES
 from gemmlab.lessons.tma_wgmma.tables import TENSOR_FLOP_PER_CYCLE
 from gemmlab.records import runs

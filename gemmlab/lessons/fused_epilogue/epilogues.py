@@ -18,6 +18,7 @@ from gemmlab.cuda import cublaslt
 from gemmlab.cuda.cublas import Cublas
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import random_matrix
+from gemmlab.lessons.fused_epilogue.fused_product import EPILOGUES, FusedProduct
 from gemmlab.records.runs import LARGE
 
 NAME, PLAIN = "11_fused_epilogue", "10_register_banks"
@@ -85,7 +86,7 @@ extern "C" __global__ void finish(float4* C, const float4* bias, int fours)
 
 def ways(activation: str) -> tuple[str, ...]:
     """Those there are with an activation: cuBLASLt has not every one."""
-    return tuple(way for way in WAYS if way != LT or activation in cublaslt.EPILOGUES)
+    return tuple(way for way in WAYS if way != LT or activation in EPILOGUES)
 
 
 # ---- what a way reads and writes -----------------------------------------------------------------
@@ -196,7 +197,7 @@ class Followed:
         self.launch_into(operands.A, operands.B, operands.C, operands.bias)
 
 
-class FusedByCublasLt(cublaslt.FusedProduct):
+class FusedByCublasLt(FusedProduct):
     """Launched and checked as a Kernel."""
 
     name = LT

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from gemmlab import ladder
 from gemmlab.cuda.cublas import Cublas
-from gemmlab.cuda.cublaslt import CublasLt, NoFusedEpilogue
+from gemmlab.cuda.cublaslt import CublasLt
 from gemmlab.cuda.device import require_gpu, software_versions
 from gemmlab.kernel.fingerprint import Fingerprint, of_rung
 from gemmlab.kernel.kernel import Kernel
@@ -24,6 +24,7 @@ from gemmlab.kernel.operands import random_matrix
 from gemmlab.kernel.verify import VerificationError, check_sample
 from gemmlab.ladder import Problem, Target
 from gemmlab.ladder.activations import ACTIVATIONS
+from gemmlab.lessons.fused_epilogue import profiling
 from gemmlab.lessons.fused_epilogue.epilogues import (
     CURVE,
     CURVE_OF,
@@ -37,6 +38,7 @@ from gemmlab.lessons.fused_epilogue.epilogues import (
     plain_with,
     ways,
 )
+from gemmlab.lessons.fused_epilogue.fused_product import NoFusedEpilogue
 from gemmlab.measure import profiler
 from gemmlab.measure.in_turn import Side, alternate, input_sets, make_sets
 from gemmlab.measure.timing import PAIRS, Spread, now, require_verified
@@ -182,7 +184,7 @@ def _measure(m: int, n: int, k: int, activation: str, say: Say) -> Iterator[dict
 def _dram(among: list[str], activation: str) -> dict[str, dict[str, float]]:
     """Of each way: bytes of DRAM of one run at THIN, all its kernels together."""
     child = ["-m", "gemmlab.lessons.fused_epilogue.measure", activation, *among]
-    found = profiler.profiled_in_turn(child, list(DRAM.values()), among)
+    found = profiling.profiled_in_turn(child, list(DRAM.values()), among)
     return {
         way: dict(zip(DRAM, counted.values(), strict=True))
         for way, counted in zip(among, found, strict=True)
@@ -206,7 +208,7 @@ def main(activation: str, *among: str) -> None:
             stream.synchronize()
             with cupyx.profiler.profile():
                 launch(*matrices, bias)
-                profiler.end_part()
+                profiling.end_part()
                 stream.synchronize()
 
 

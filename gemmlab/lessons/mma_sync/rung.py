@@ -5,7 +5,6 @@ from __future__ import annotations
 from gemmlab.ladder.activations import ACTIVATIONS
 from gemmlab.ladder.constraints import Constraint, enough_registers
 from gemmlab.ladder.launch import PRODUCT, single
-from gemmlab.ladder.planted import Planted
 from gemmlab.ladder.precision import (
     BRAIN,
     BRAIN_TO_SINGLE,
@@ -18,7 +17,7 @@ from gemmlab.ladder.precision import (
 from gemmlab.ladder.probes import MMA_ROW_BYTES, MMA_SHAPE
 from gemmlab.ladder.probes import MMA_TYPES as TYPES
 from gemmlab.ladder.problem import Problem
-from gemmlab.ladder.rung import Rung
+from gemmlab.ladder.rung import Planted, Rung
 from gemmlab.ladder.settings import Parameter, Settings
 from gemmlab.ladder.shapes import (
     block_tile,

@@ -136,7 +136,7 @@ def record(say: Say) -> Path:
 
 
 def _ceiling_code(dtype: int) -> str:
-    return shortened(code_hash(MMA_CEILINGS.path, MMA_CEILINGS.macros(dtype)))
+    return shortened(code_hash(MMA_CEILINGS.path, MMA_CEILINGS.macros | {"DTYPE": dtype}))
 
 
 def _fingerprint_of(row: Any, on: Target) -> Fingerprint:

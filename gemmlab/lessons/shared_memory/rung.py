@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from gemmlab.ladder.constraints import Constraint, fits
 from gemmlab.ladder.launch import single
-from gemmlab.ladder.planted import Planted
-from gemmlab.ladder.rung import Rung
+from gemmlab.ladder.rung import Planted, Rung
 from gemmlab.ladder.settings import Parameter, Settings
 from gemmlab.ladder.shapes import (
     ceil_div,

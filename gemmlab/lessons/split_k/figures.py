@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from gemmlab.ladder import read_settings
-from gemmlab.ladder.joins import ALONE, JOINS
+from gemmlab.ladder.settings import ALONE, JOINS
 from gemmlab.lessons.split_k.work import Part, Work
 from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box

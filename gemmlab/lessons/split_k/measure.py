@@ -22,7 +22,7 @@ from gemmlab.kernel.fingerprint import Fingerprint
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import SINGLE, IllegalSetting, Problem, Settings, Target
-from gemmlab.ladder.joins import ALONE, JOINS, STREAM_K
+from gemmlab.ladder.settings import ALONE, JOINS, STREAM_K
 from gemmlab.measure.timing import Arena, now, require_verified
 from gemmlab.records import tuning
 from gemmlab.records.registry import DATE, POSITIVE, SIZE, TEXT, WHOLE, Say, Table, of_row

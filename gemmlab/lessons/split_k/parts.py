@@ -12,8 +12,8 @@ from gemmlab.cuda.options import options_for
 from gemmlab.kernel import in_simulator
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import IllegalSetting
-from gemmlab.ladder.joins import ALONE, ATOMICS, JOINS, SECOND_KERNEL, STREAM_K
 from gemmlab.ladder.launch import multiplying
+from gemmlab.ladder.settings import ALONE, ATOMICS, JOINS, SECOND_KERNEL, STREAM_K
 from gemmlab.loading import load
 from ptxsim.metrics import SECTOR_BYTES
 

@@ -3,16 +3,6 @@
 from __future__ import annotations
 
 from gemmlab.ladder.constraints import Constraint
-from gemmlab.ladder.joins import (
-    ALONE,
-    ATOMICS,
-    CLUSTER,
-    EVERY_PART,
-    JOINS,
-    LAST_ARRIVER,
-    SECOND_KERNEL,
-    STREAM_K,
-)
 from gemmlab.ladder.launch import (
     LEADING,
     MATRICES,
@@ -21,10 +11,21 @@ from gemmlab.ladder.launch import (
     Target,
     Workspace,
 )
-from gemmlab.ladder.planted import Planted
 from gemmlab.ladder.problem import Problem
-from gemmlab.ladder.rung import Rung
-from gemmlab.ladder.settings import IllegalSetting, Parameter, Settings
+from gemmlab.ladder.rung import Planted, Rung
+from gemmlab.ladder.settings import (
+    ALONE,
+    ATOMICS,
+    CLUSTER,
+    EVERY_PART,
+    JOINS,
+    LAST_ARRIVER,
+    SECOND_KERNEL,
+    STREAM_K,
+    IllegalSetting,
+    Parameter,
+    Settings,
+)
 from gemmlab.ladder.shapes import (
     ceil_div,
     operations,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pandas
 
-from gemmlab.ladder import SINGLE, Problem, read_settings
-from gemmlab.ladder.joins import ALONE, JOINS, STREAM_K
+from gemmlab.ladder import read_settings
+from gemmlab.ladder.precision import SINGLE
+from gemmlab.ladder.problem import Problem
+from gemmlab.ladder.settings import ALONE, JOINS, STREAM_K
 from gemmlab.lessons.split_k.measure import joins, repeats
 from gemmlab.records import best_by_shape, roofs
 

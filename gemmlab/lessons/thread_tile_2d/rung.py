@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from gemmlab.ladder.constraints import fits
 from gemmlab.ladder.launch import single
-from gemmlab.ladder.planted import Planted
-from gemmlab.ladder.rung import Rung
+from gemmlab.ladder.rung import Planted, Rung
 from gemmlab.ladder.shapes import (
     block_tile,
     in_a_line,

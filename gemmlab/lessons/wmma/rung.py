@@ -6,10 +6,9 @@ from functools import partial
 
 from gemmlab.ladder.constraints import Constraint, enough_registers, whole_block
 from gemmlab.ladder.launch import single
-from gemmlab.ladder.planted import Planted
 from gemmlab.ladder.precision import HALF
 from gemmlab.ladder.probes import PIECE
-from gemmlab.ladder.rung import Rung
+from gemmlab.ladder.rung import Planted, Rung
 from gemmlab.ladder.settings import Parameter, Settings
 from gemmlab.ladder.shapes import (
     block_tile,

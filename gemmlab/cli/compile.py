@@ -5,11 +5,24 @@ from __future__ import annotations
 import argparse
 
 from gemmlab import files
-from gemmlab.cli.output import FAILED, OK
+from gemmlab.cli.common import FAILED, OK, Commands
 from gemmlab.folders import require_checkout
 from gemmlab.kernel import prebuilt
 from gemmlab.ladder import RUNGS
 from gemmlab.sass import listings
+
+
+def add(commands: Commands) -> None:
+    parser = commands.add(
+        "compile", run, "compile all rungs with all settings, into kernels/compiled",
+        "Writes kernels/compiled/: every rung with each of the settings that it ships.",
+    )  # fmt: skip
+    parser.add_argument(
+        "--check", action="store_true", help="compare with what is there, and write nothing"
+    )
+    parser.add_argument(
+        "--listings", action="store_true", help="only the SASS of the default settings"
+    )
 
 
 def run(options: argparse.Namespace) -> int:

@@ -4,9 +4,26 @@ from __future__ import annotations
 
 import argparse
 
-from gemmlab.cli.output import OK
+from gemmlab.cli.common import OK, Commands, add_settings, rung_name, size
 from gemmlab.ladder import written
 from gemmlab.loading import load
+
+
+def add(commands: Commands) -> None:
+    parser = commands.add(
+        "sass", run, "show what the inner loop of a kernel spends its issue slots on",
+        "Reads the instructions that the compiler made; no GPU is needed.",
+    )  # fmt: skip
+    parser.add_argument("kernel", type=rung_name, help="a rung, such as 09_double_buffering")
+    add_settings(parser)
+    parser.add_argument("--arch", help="such as sm_86 (default: that of the GPU, else sm_90a)")
+    parser.add_argument(
+        "--lines", type=size, default=16, help="instructions to list (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--control", action="store_true",
+        help="also what the assembler tells the scheduler: stalls, yields, barriers",
+    )  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> int:

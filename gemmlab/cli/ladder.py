@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from gemmlab.analysis import known_differences
-from gemmlab.cli.output import FAILED, OK, say
+from gemmlab.cli.common import FAILED, OK, Commands, rung_name, say
 from gemmlab.cuda.device import arch_of, gpu
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.trace import Trace
@@ -33,6 +33,17 @@ COLUMNS = {  # and how wide
     "recorded": 10,
     "note": 0,
 }
+
+
+def add(commands: Commands) -> None:
+    parser = commands.add(
+        "ladder", run, "verify, count and measure or replay every rung, in one table",
+        "The counters come from the simulator and are compared with the recorded ones. Each row is "
+        "printed as soon as it is known.",
+    )  # fmt: skip
+    parser.add_argument(
+        "rungs", nargs="*", type=rung_name, metavar="KERNEL", help="rungs, all if none is named"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -135,7 +146,7 @@ def _against_record(kernel: Kernel, trace: Trace) -> tuple[str, bool]:
     ]
     for name in sorted(differ):
         say(f"{kernel.name}: {name} is {counters[name]} here, {recorded[name]} recorded")
-    found = [f"{len(differ)} differ"] if differ else []
+    parts = [f"{len(differ)} differ"] if differ else []
     if known:
-        found.append(f"{len(known)} known difference" + "s" * (len(known) > 1))
-    return ", ".join(found) or "as recorded", bool(differ)
+        parts.append(f"{len(known)} known difference" + "s" * (len(known) > 1))
+    return ", ".join(parts) or "as recorded", bool(differ)

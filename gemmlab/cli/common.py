@@ -1,0 +1,91 @@
+"""What commands share: exit codes, lines on standard error, and how what is written is read."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from gemmlab.ladder import LadderError, find
+from gemmlab.products.choosing import TYPES
+
+OK, FAILED, USAGE, UNAVAILABLE = 0, 1, 2, 3
+STOPPED = 130  # as a shell says of a command that Ctrl-C ended
+AUTO = "auto"  # instead of a rung: what gl.choose takes
+
+
+def say(line: str) -> None:
+    """A line on standard error that leaves a progress bar whole."""
+    from tqdm.auto import tqdm
+
+    tqdm.write(line, file=sys.stderr)
+
+
+def size(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
+    return int(text)
+
+
+def shape(text: str) -> tuple[int, int, int]:
+    sizes = text.lower().split("x")
+    if len(sizes) != 3:
+        raise argparse.ArgumentTypeError(f"{text!r} is not MxNxK, such as 512x512x512")
+    m, n, k = map(size, sizes)
+    return m, n, k
+
+
+def rung_name(name: str) -> str:
+    try:
+        return find(name).name
+    except LadderError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def rung_or_auto(name: str) -> str:
+    return name if name == AUTO else rung_name(name)
+
+
+def setting(text: str) -> tuple[str, int]:
+    name, equals, value = text.partition("=")
+    if not equals or not name or not value.lstrip("-").isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE, such as BLOCK_X=16")
+    return name, int(value)
+
+
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """--set NAME=VALUE, as often as one likes."""
+    parser.add_argument(
+        "--set", action="append", default=[], type=setting, metavar="NAME=VALUE",
+        help="a parameter of the kernel, such as BLOCK_X=16; may be repeated",
+    )  # fmt: skip
+
+
+def add_dtype(parser: argparse.ArgumentParser) -> None:
+    """--dtype of what is chosen by `auto`."""
+    parser.add_argument(
+        "--dtype", choices=tuple(TYPES), help="of auto: what A and B are (default: float32)"
+    )
+
+
+class Commands:
+    """Where a module adds its command: a module of gemmlab.cli, or `command` of a lesson.
+
+    The module has a function `add(commands)`. A lesson's may have EXIT_CODES: {error: code}.
+    """
+
+    say, size, shape = staticmethod(say), staticmethod(size), staticmethod(shape)
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        self._parsers = parser.add_subparsers(metavar="command")
+
+    def add(
+        self, name: str, run: Callable[[argparse.Namespace], int], help: str, more: str = "",
+        **how: Any,
+    ) -> argparse.ArgumentParser:  # fmt: skip
+        """The parser of a command; `run` does its work and returns the exit code."""
+        description = f"{help[0].upper()}{help[1:]}. {more}"
+        parser = self._parsers.add_parser(name, help=help, description=description, **how)
+        parser.set_defaults(run=run)
+        return parser
