@@ -11,7 +11,7 @@ from gemmlab.ladder import RUNGS, IllegalSetting, find
 from gemmlab.lessons import modules
 from gemmlab.records import runs
 
-(searching,) = modules("command")
+(searching,) = modules("searching")
 
 
 def record(options: argparse.Namespace) -> int:
