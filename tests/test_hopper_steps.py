@@ -15,10 +15,11 @@ from gemmlab.ladder import Problem, written
 from gemmlab.lessons.fp8 import hopper_changes
 from gemmlab.lessons.fp8.hopper_ablations import LOADED, RESTED
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
+from gemmlab.lessons.persistent.tables import recordings
 from gemmlab.lessons.tma_wgmma import steps as hopper_steps
-from gemmlab.lessons.tma_wgmma import tables as hopper_way
 from gemmlab.lessons.tma_wgmma import timeline as hopper_timeline
 from gemmlab.lessons.tma_wgmma.steps import EVERY, LARGE, ROADS, TYPES, WAY
+from gemmlab.lessons.tma_wgmma.tables import cycles
 from gemmlab.lessons.warp_specialized import figures
 from gemmlab.records import runs
 
@@ -94,14 +95,14 @@ def test_the_readme_has_the_recorded_shares():
         100 * runs.replay_at(runs.Measured(rung), *shape).ratio.median
         for rung in hopper_steps.HOPPER for shape in (LARGE, hopper_steps.HUGE)
     ]  # fmt: skip
-    others = hopper_way.recordings()["% of cuBLAS"]
+    others = recordings()["% of cuBLAS"]
     assert others.iloc[0] == shares[4]
     alone = [  # one launch after the other
         hopper_changes.changes("registers", load).query("variant == '18, registers move'")
         for load in (RESTED, LOADED)
     ]
     huge = [one.loc[str(Problem(*hopper_steps.HUGE)), "% of cuBLASLt"] for one in alone]
-    filled = hopper_way.cycles(PERSISTENT.name, "16_tma_wgmma").loc["products at full rate"]
+    filled = cycles(PERSISTENT.name, "16_tma_wgmma").loc["products at full rate"]
     wanted = [f"{share:.1f}" for share in (*shares, *others[1:], *alone[0]["% of cuBLAS"], *huge)]
     wanted += [f"{share:.0f}" for share in filled]
     assert re.findall(r"([\d.]+) %", said) == wanted

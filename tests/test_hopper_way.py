@@ -8,10 +8,10 @@ import pytest
 import gemmlab as gl
 from gemmlab import ladder, plots
 from gemmlab.ladder import Problem
+from gemmlab.lessons.persistent import tables
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.lessons.persistent.schedule import moved, schedule
 from gemmlab.lessons.tma_wgmma import steps as hopper_steps
-from gemmlab.lessons.tma_wgmma import tables as hopper_way
 from gemmlab.lessons.tma_wgmma.steps import (
     HUGE,
     LARGE,
@@ -20,6 +20,7 @@ from gemmlab.lessons.tma_wgmma.steps import (
     TITLES,
     WAY,
 )
+from gemmlab.lessons.tma_wgmma.tables import cycles
 from gemmlab.lessons.warp_specialized.rung import THIN
 from gemmlab.records import runs, tuning
 
@@ -46,12 +47,12 @@ def record(monkeypatch):
     class Recorded:
         read = staticmethod(rows)
 
-    monkeypatch.setattr(hopper_way, "EVIDENCE", Recorded)
+    monkeypatch.setattr(tables, "EVIDENCE", Recorded)
 
 
 def test_steps_come_in_their_order_and_roads_of_18_after_them():
     for shape in (LARGE, HUGE):
-        path = hopper_way.path(shape)
+        path = tables.path(shape)
         roads = [s.what for s in ROADS if s.rung is PERSISTENT and shape in s.shapes]
         assert list(path["step"]) == [TITLES.get(s.what, s.what) for s in WAY] + roads
         assert list(path["taken"]) == [True] * len(WAY) + [False] * len(roads)
@@ -62,7 +63,7 @@ def test_steps_come_in_their_order_and_roads_of_18_after_them():
 
 
 def test_groups_of_rows_need_less_and_what_is_counted_stands_beside():
-    table = hopper_way.traffic()
+    table = tables.traffic()
     alone, groups = table.loc["GROUP=1, no clusters"], table.loc["GROUP=16, no clusters"]
     # 128 blocks of 128×256: 4 whole rows of 32 tiles, or 16 by 8 of them.
     share = {"rows": (4 * 128 + 8192) / (128 * 384), "groups": (2048 + 2048) / (128 * 384)}
@@ -75,15 +76,15 @@ def test_groups_of_rows_need_less_and_what_is_counted_stands_beside():
 
 
 def test_energy_is_of_what_was_launched_without_a_pause():
-    table = hopper_way.energy()
+    table = tables.energy()
     paced = [TITLES.get(step.what, step.what) for step in (*WAY, *ROADS) if step.paced]
     assert list(table.index) == paced
-    assert set(table.columns) == set(hopper_way.PACED_AS.values())
+    assert set(table.columns) == set(tables.PACED_AS.values())
 
 
 def test_the_account_of_cycles_is_that_of_the_counters():
     """By hand: 512 tiles on 132 SMs, 128 of which have four, and a tile's 65,536 cycles."""
-    table = hopper_way.cycles("17_warp_specialized", PERSISTENT.name, "19_fp8")
+    table = cycles("17_warp_specialized", PERSISTENT.name, "19_fp8")
     assert table.drop("cycles").sum().tolist() == pytest.approx([100] * 3)
     assert (table > 0).all(axis=None)
     _, counted = runs.counters_at(gl.load(PERSISTENT.name), *LARGE)
@@ -103,7 +104,7 @@ def test_shapes_have_as_many_rounds_as_their_blocks_need():
          for m, n, k in shapes]
         + [{"kernel": "cublas", "m": 64, "n": 64, "k": 64, "pct_cublas": 100.0}]
     )  # fmt: skip
-    found = hopper_way.shapes(table)
+    found = tables.shapes(table)
     assert list(found.index) == ["256×256×64", "2048×2048×2048", "8192×8192×8192"]
     assert found[["tiles", "blocks", "rounds"]].to_numpy().tolist() == [
         [2, 2, 1], [128, 128, 1], [2048, 128, 16],
@@ -112,7 +113,7 @@ def test_shapes_have_as_many_rounds_as_their_blocks_need():
 
 
 def test_what_the_tables_read_is_there():
-    needed = {"l2_hit_pct", "l2_bytes", "dram_bytes", *hopper_way.PACED_AS}
+    needed = {"l2_hit_pct", "l2_bytes", "dram_bytes", *tables.PACED_AS}
     assert needed <= set(hopper_steps.COLUMNS)
 
 
@@ -128,7 +129,7 @@ def test_what_the_tables_read_is_there():
 )
 def test_blocks_ask_for_as_many_bytes_as_is_counted_of_their_boxes(name, settings):
     kernel = gl.load(name, **settings)
-    asked = hopper_way.asked_for(kernel.rung, kernel.settings, Problem(256, 512, 128))
+    asked = tables.asked_for(kernel.rung, kernel.settings, Problem(256, 512, 128))
     if kernel.settings.get("SPLIT", 1) == 1:
         traced = moved(schedule(kernel, 256, 512, 128, sm_count=132))["bytes asked for"]
     else:  # of the blocks of a tile one alone stores it
@@ -140,8 +141,8 @@ def test_blocks_ask_for_as_many_bytes_as_is_counted_of_their_boxes(name, setting
 
 def test_no_setting_brings_more_than_l2_delivers():
     for shape in THIN:
-        table = hopper_way.at_l2(shape)
+        table = tables.at_l2(shape)
         assert (table["of L2, %"] < 105).all() and (table["MB asked for"] > 0).all()
-    rows = hopper_way.at_l2((128, 7168, 2048))
+    rows = tables.at_l2((128, 7168, 2048))
     fastest = tuning.best(tuning.recorded("17_warp_specialized"), (128, 7168, 2048))
     assert rows["% of cuBLAS"].iloc[0] == fastest["pct_cublas"] and rows["of L2, %"].iloc[0] > 90

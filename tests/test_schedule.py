@@ -15,9 +15,9 @@ from gemmlab import ladder
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.trace import TraceError
 from gemmlab.lessons.persistent import figures as persistent_figures
+from gemmlab.lessons.persistent import tables
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.lessons.persistent.schedule import moved, schedule
-from gemmlab.lessons.tma_wgmma import tables as rounds
 from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
 from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
 
@@ -102,7 +102,7 @@ def test_by_multicast_fewer_boxes_bring_as_much(of_clusters):
 
 def test_the_order_that_the_header_computes_is_that_of_the_copies(orders, of_clusters):
     for one in (*orders.values(), of_clusters):
-        numbers = rounds.order(one.settings, *one.shape[:2])
+        numbers = tables.order(one.settings, *one.shape[:2])
         clusters = one.blocks // one.cluster
         for turn in one.turns:
             row, column = numbers[turn.block // one.cluster + turn.round * clusters]
@@ -114,7 +114,7 @@ def test_the_order_that_the_header_computes_is_that_of_the_copies(orders, of_clu
 def test_what_rounds_need_is_what_their_copies_bring(orders):
     for one in orders.values():
         m, n, k = one.shape
-        table = rounds.needs(one.settings, m, n, k, sm_count=8)
+        table = tables.needs(one.settings, m, n, k, sm_count=8)
         for at, row in table.iterrows():
             assert row["rows of A"] == len(one.brought(at, "A"))
             assert row["columns of B"] == len(one.brought(at, "B"))

@@ -13,9 +13,9 @@ import pytest
 from gemmlab import cli
 from gemmlab.folders import ROOT
 from gemmlab.ladder import find
-from gemmlab.lessons.autotuning import command, tuner
+from gemmlab.lessons.autotuning import searching, tuner
 from gemmlab.lessons.autotuning import space as recorded
-from gemmlab.lessons.autotuning.command import Wanted
+from gemmlab.lessons.autotuning.searching import Wanted
 from gemmlab.measure.timing import TimingError
 from gemmlab.records import tuning
 from gemmlab.records.journal import Journal
@@ -29,11 +29,11 @@ FAKE = textwrap.dedent('''
     import sys, time
     from pathlib import Path
     from gemmlab.records import tuning
-    from gemmlab.lessons.autotuning import command
+    from gemmlab.lessons.autotuning import searching
     from gemmlab.lessons.autotuning import space as recorded
 
     known = recorded.recorded("10_register_banks", (4096, 4096, 4096))
-    wanted = command.Wanted("10_register_banks", (4096, 4096, 4096), "genetic", 14, 2)
+    wanted = searching.Wanted("10_register_banks", (4096, 4096, 4096), "genetic", 14, 2)
 
     def timer(settings):
         time.sleep(float(sys.argv[2]))
@@ -43,7 +43,7 @@ FAKE = textwrap.dedent('''
         row |= {"time_ms": known.times_ms[known.space.point(settings)]}
         return settings | row
 
-    found = command.search(known.space, wanted, Path(sys.argv[1]), timer, lambda line: None)
+    found = searching.search(known.space, wanted, Path(sys.argv[1]), timer, lambda line: None)
     print(len(found.evaluated), found.best)
 ''')  # fmt: skip
 
@@ -99,34 +99,34 @@ def test_a_search_that_is_killed_goes_on_where_it_was(known, tmp_path):
 def test_a_setting_that_fails_is_noted_and_not_tried_again(known, tmp_path):
     path, asked, lines = tmp_path / "journal.csv", [], []
     fails = {point for point, _ in tuner.replay(known, "genetic", 14, 2).evaluated[:2]}
-    first = command.search(known.space, WANTED, path, timer_of(known, asked, fails), lines.append)
+    first = searching.search(known.space, WANTED, path, timer_of(known, asked, fails), lines.append)
     assert {point for point, time_ms in first.evaluated if time_ms is None} == fails
     assert sum("far too slow; left out" in line for line in lines) == 2
     count = len(asked)
-    again = command.search(known.space, WANTED, path, timer_of(known, asked), lines.append)
+    again = searching.search(known.space, WANTED, path, timer_of(known, asked), lines.append)
     assert len(asked) == count and again.evaluated == first.evaluated
     assert f"{count} settings are measured already" in lines[-1]
-    assert "  failed: 2" in command._told(first, 35)
+    assert "  failed: 2" in searching._lines(first, 35)
 
 
 def test_another_strategy_uses_what_is_measured(known, tmp_path):
     path, asked = tmp_path / "journal.csv", []
-    command.search(known.space, WANTED, path, timer_of(known, asked), lambda line: None)
+    searching.search(known.space, WANTED, path, timer_of(known, asked), lambda line: None)
     count = len(asked)
     every = Wanted(TEN, SQUARE, "exhaustive", 100, 0)
-    found = command.search(known.space, every, path, timer_of(known, asked), lambda line: None)
+    found = searching.search(known.space, every, path, timer_of(known, asked), lambda line: None)
     assert len(found.evaluated) == len(asked) == len(known.times_ms) > count
     assert found.best[1] == known.best_ms
 
 
 def test_rows_of_another_version_of_the_kernel_are_measured_again(known, tmp_path):
     path, asked = tmp_path / "journal.csv", []
-    command.search(known.space, WANTED, path, timer_of(known, asked), lambda line: None)
+    searching.search(known.space, WANTED, path, timer_of(known, asked), lambda line: None)
     place = [*known.space.rung.defaults, *tuning.MEASURED].index("code")
     codes = [line.split(",")[place] for line in path.read_text().splitlines()[1:]]
     path.write_text(path.read_text().replace(codes[0], "0" * len(codes[0])))
     again = []
-    command.search(known.space, WANTED, path, timer_of(known, again), lambda line: None)
+    searching.search(known.space, WANTED, path, timer_of(known, again), lambda line: None)
     assert asked[0] in again and len(again) == codes.count(codes[0])
 
 
@@ -140,15 +140,15 @@ def test_what_is_no_failure_of_a_setting_ends_the_search_and_keeps_the_rest(know
         return timer(settings)
 
     with pytest.raises(KeyboardInterrupt):
-        command.search(known.space, WANTED, path, stopped, lambda line: None)
+        searching.search(known.space, WANTED, path, stopped, lambda line: None)
     assert path.read_text().count("\n") == 1 + 5
 
 
 def test_on_a_gpu_only_what_runs_there_is_searched(known, tmp_path, monkeypatch):
     here, spaces, asked = SimpleNamespace(arch="sm_80", slug="a-gpu"), [], []
-    monkeypatch.setattr(command, "RESULTS", tmp_path)
-    monkeypatch.setattr(command, "gpu", lambda: here)
-    monkeypatch.setattr(command, "require_gpu", lambda what: here)
+    monkeypatch.setattr(searching, "RESULTS", tmp_path)
+    monkeypatch.setattr(searching, "gpu", lambda: here)
+    monkeypatch.setattr(searching, "require_gpu", lambda what: here)
 
     class Timing:
         def __init__(self, space, at):
@@ -161,8 +161,8 @@ def test_on_a_gpu_only_what_runs_there_is_searched(known, tmp_path, monkeypatch)
         def __exit__(self, *error):
             pass
 
-    monkeypatch.setattr(command, "_gpu_timer", Timing)
-    lines = command.run(WANTED, lambda line: None)
+    monkeypatch.setattr(searching, "_gpu_timer", Timing)
+    lines = searching.run(WANTED, lambda line: None)
     (space,) = spaces
     assert all(space.rung.runs_on(space.settings(p), "sm_80") for p in space.legal())
     assert (
@@ -215,7 +215,7 @@ def test_a_journal_keeps_whole_lines(tmp_path):
 def test_the_gpu_timer_goes_through_the_gate(monkeypatch):
     """On a stand-in for the GPU: verified before it is timed, in one arena for all."""
     rung, steps = find(TEN), []
-    space = command.space_of(TEN, SQUARE)
+    space = searching.space_of(TEN, SQUARE)
 
     class Arena:
         def __init__(self, problem, precision):
@@ -227,10 +227,10 @@ def test_the_gpu_timer_goes_through_the_gate(monkeypatch):
         def __exit__(self, *error):
             steps.append("closed")
 
-    monkeypatch.setattr(command, "Arena", Arena)
-    monkeypatch.setattr(command, "require_verified", lambda kernel: steps.append("verified"))
+    monkeypatch.setattr(searching, "Arena", Arena)
+    monkeypatch.setattr(searching, "require_verified", lambda kernel: steps.append("verified"))
     monkeypatch.setattr(tuning, "row_of", lambda kernel, arena: {"timed": kernel.settings})
-    with command._gpu_timer(space, SimpleNamespace(arch="sm_90a")) as timer:
+    with searching._gpu_timer(space, SimpleNamespace(arch="sm_90a")) as timer:
         rows = [timer(rung.defaults) for _ in range(2)]
     assert rows == [{"timed": rung.defaults}] * 2
     assert steps == [("arena", space.problem, "float32"), "verified", "verified", "closed"]

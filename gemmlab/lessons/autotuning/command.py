@@ -13,8 +13,8 @@ from typing import Any
 from gemmlab.cuda.device import NoGpu, gpu, why_no_gpu
 from gemmlab.folders import require_checkout
 from gemmlab.ladder import RUNGS, IllegalSetting, find
-from gemmlab.lessons.autotuning.search import BUDGET, Wanted
-from gemmlab.lessons.autotuning.search import run as search
+from gemmlab.lessons.autotuning.searching import BUDGET, Wanted
+from gemmlab.lessons.autotuning.searching import run as search
 from gemmlab.lessons.autotuning.tuner import STRATEGIES, NoTuner
 from gemmlab.records import runs
 
