@@ -43,7 +43,6 @@ def traffic(
     *traces: Trace,
     quantity: str = "sectors_per_request",
     predicted: Mapping[str, float] | None = None,
-    caption: str | None = None,
 ) -> Picture:
     """What loads and stores of global memory cost, one bar for each trace and source line.
 
@@ -62,7 +61,7 @@ def traffic(
     key = list(zip(_names(traces), looks, strict=True))
     if predicted:
         key.append(("predicted", MARK))
-    caption = caption or _traffic_caption(traces, bars, QUANTITIES[quantity], predicted)
+    caption = _traffic_caption(traces, bars, QUANTITIES[quantity], predicted)
     fig = page("", 0.26 + 0.24 * len(traces) + height + 0.6, caption)
     top = draw_key(fig, key, 0.18)
     ax = fig.add_axes_at(left, top, WIDTH - MARGIN - left, height, gid="traffic")
