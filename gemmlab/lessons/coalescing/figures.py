@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 from gemmlab.kernel.trace import Trace
 from gemmlab.plots import style
 from gemmlab.plots.cells import plate, require_trace
-from gemmlab.plots.page import Picture, draw_key, page, styled
+from gemmlab.plots.page import Picture, page, styled
 from gemmlab.plots.rows import note
 from gemmlab.plots.style import MARGIN, NORMAL, WIDTH
 
@@ -62,9 +62,9 @@ def traffic(
     if predicted:
         key.append(("predicted", MARK))
     caption = _traffic_caption(traces, bars, QUANTITIES[quantity], predicted)
-    fig = page("", 0.26 + 0.24 * len(traces) + height + 0.6, caption)
-    top = draw_key(fig, key, 0.18)
-    ax = fig.add_axes_at(left, top, WIDTH - MARGIN - left, height, gid="traffic")
+    title = f"{QUANTITIES[quantity].capitalize()}, by source line"
+    fig = page(title, height + 0.6, caption, key=key)
+    ax = fig.add_axes_at(left, fig.top, WIDTH - MARGIN - left, height, gid="traffic")
     most = max([bar.value for bar in bars] + list(predicted.values()))
     y, middles = 0.0, []
     for group in groups:

@@ -17,6 +17,7 @@ from gemmlab.plots.cells import (
     bare,
     box,
     number_above,
+    number_banks,
     require_access,
     require_trace,
     write,
@@ -275,9 +276,7 @@ def _draw_banks(ax: Axes, staged: _Staged, rows: list[int]) -> None:
     _draw_readers(ax, staged, rows)
     names = [f"{staged.column(line)}byte {line * LINE_BYTES:,}" for line in rows]
     ax.set_yticks([at + 0.5 for at in range(len(rows))], names)
-    marks = [*range(0, BANKS, 4), BANKS - 1]
-    ax.set_xticks([bank + 0.5 for bank in marks], [str(bank) for bank in marks])
-    number_above(ax)
+    number_banks(ax, BANKS)
 
 
 def _draw_readers(ax: Axes, staged: _Staged, rows: list[int]) -> None:
