@@ -1,23 +1,13 @@
-"""Two kernels side by side: the table against traces and records, the picture against the table."""
+"""Two kernels side by side: the table against traces and records."""
 
 import math
 import re
 
 import pytest
-from figures import (  # noqa: F401
-    axes,
-    by_gid,
-    test_all_of_it_can_be_read,
-    test_no_text_lies_on_another,
-    test_the_caption_has_a_number,
-    test_the_caption_is_a_sentence_below_everything,
-    words,
-)
 
 import gemmlab as gl
-from gemmlab import plots
 from gemmlab.analysis import facts
-from gemmlab.analysis.comparison import NOT_RECORDED, Comparison, compare
+from gemmlab.analysis.comparison import NOT_RECORDED, compare
 from gemmlab.records import runs, tuning
 
 SHARED = "03_shared_memory"
@@ -54,11 +44,6 @@ PAIRS = {
 @pytest.fixture(scope="module", params=PAIRS)
 def compared(request):
     return compare(*PAIRS[request.param]())
-
-
-@pytest.fixture(scope="module")
-def figure(compared):
-    return plots.comparison(compared)
 
 
 @pytest.fixture(scope="module")
@@ -161,47 +146,3 @@ def test_html_and_text_say_the_same_and_are_the_same_each_time(compared):
 def test_what_is_no_kernel_is_refused():
     with pytest.raises(TypeError, match=r"takes two kernels.*'03_shared_memory'"):
         gl.compare(gl.load(SHARED), SHARED)
-
-
-# ---- the picture ---------------------------------------------------------------------------------
-
-
-def test_every_ratio_but_1_has_a_marker_at_its_place(compared):
-    ax = axes(plots.comparison(compared), "ratios")
-    assert ax.get_xscale() == "log"
-    drawn = {mark.get_gid()[len("ratio ") :]: mark.get_xdata()[0] for mark in by_gid(ax, "ratio ")}
-    table = compared.table
-    wanted = table[table["ratio"].notna() & (table["ratio"] != 1)]
-    assert drawn == dict(zip(wanted["quantity"], wanted["ratio"], strict=True))
-    low, high = ax.get_xlim()
-    assert all(low < ratio < high for ratio in drawn.values())
-    assert all(
-        mark.get_marker() == (">" if mark.get_xdata()[0] > 1 else "<")
-        for mark in by_gid(ax, "ratio ")
-    )
-
-
-def test_what_is_equal_or_has_no_ratio_is_written_out(compared):
-    written = words(plots.comparison(compared))
-    said = " ".join(" ".join(written).split())
-    same = [q for q, a, b, *_ in compared.table.itertuples(index=False) if a == b]
-    listed = said.split("Equal in both: ")[1]
-    assert all(quantity in listed for quantity in same)
-    different = [one for one in compared.table.itertuples(index=False) if one[1] != one[2]]
-    assert written.count("no ratio") == sum(math.isnan(one.ratio) for one in different)
-    assert said.count("→") == len(different)
-
-
-def test_the_caption_says_what_differs_most():
-    compared = compare(*PAIRS["a swizzle"]())
-    caption = plots.comparison(compared).caption
-    a, b, ratio = row(compared, "shared stores")
-    numbers = compared.table["ratio"].dropna()
-    assert max(abs(numbers.map(math.log))) == abs(math.log(ratio))
-    assert f"most of all shared stores, from {a:g} to {b:g} wavefronts" in caption
-
-
-def test_the_picture_takes_a_comparison_and_nothing_else():
-    with pytest.raises(TypeError, match=r"takes what gl.compare\(a, b\) gives"):
-        plots.comparison([])
-    assert isinstance(compare(*PAIRS["the same"]()), Comparison)

@@ -10,7 +10,6 @@ alone draws stands with its lesson, in gemmlab/lessons/<name>/figures.
 from __future__ import annotations
 
 from gemmlab.plots.banks import bank_map
-from gemmlab.plots.comparison import comparison
 from gemmlab.plots.kernel_view import kernel_view
 from gemmlab.plots.maps import address_map, block_map, warp_map
 from gemmlab.plots.page import Picture
@@ -28,7 +27,6 @@ __all__ = [
     "bank_map",
     "block_map",
     "climb",
-    "comparison",
     "cublas_share",
     "gflops",
     "kernel_view",

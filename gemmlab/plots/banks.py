@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from gemmlab.plots import style
-from gemmlab.plots.cells import bare, box, number_above, plate
+from gemmlab.plots.cells import bare, box, number_banks, plate
 from gemmlab.plots.maps import lanes_in_words
 from gemmlab.plots.page import Picture, page, styled, swatch
 from gemmlab.plots.style import MARGIN, NORMAL, SMALL, WIDTH, plural
@@ -181,9 +181,7 @@ def _draw(ax: Axes, banks: Banks) -> None:
         names.append(lanes_in_words(group.lanes))
         top = bottom + GROUP_GAP
     ax.set_yticks(ticks, names)
-    marks = [*range(0, BANKS, 4), BANKS - 1]
-    ax.set_xticks([bank + 0.5 for bank in marks], [str(bank) for bank in marks])
-    number_above(ax)
+    number_banks(ax, BANKS)
 
 
 def _label(lanes: list[int], room: float) -> str:

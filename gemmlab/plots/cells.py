@@ -78,6 +78,13 @@ def number_above(ax: Axes, **pads: float) -> None:
     ax.tick_params(**{**look, "labelbottom": False, **pads})
 
 
+def number_banks(ax: Axes, banks: int) -> None:
+    """The number of every fourth bank above the axes, which are as many wide, and of the last."""
+    marks = [*range(0, banks, 4), banks - 1]
+    ax.set_xticks([bank + 0.5 for bank in marks], [str(bank) for bank in marks])
+    number_above(ax)
+
+
 # ---- cells of a matrix ---------------------------------------------------------------------------
 
 

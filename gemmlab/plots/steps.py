@@ -12,7 +12,7 @@ from gemmlab.analysis.k_steps import STRETCH, Frame
 from gemmlab.plots import style
 from gemmlab.plots.cells import box, number_above, plate, rectangles, write
 from gemmlab.plots.page import Entry, Picture, draw_key, page, styled
-from gemmlab.plots.style import ARRAYS, LARGE, MARGIN, NORMAL, SMALL, WIDTH, plural
+from gemmlab.plots.style import ARRAYS, MARGIN, NORMAL, SMALL, WIDTH, plural
 
 LEFT = MARGIN + 0.42  # room for row numbers
 HEAD = 0.92  # room for the title, a name and column numbers
@@ -43,8 +43,7 @@ def step(frames: Sequence[Frame], number: int, caption: str | None = None) -> Pi
     has_shared = len(frame.memory) > 0
     bottom = HEAD + ALONG["B"] + GAP + DOWN
     height = bottom + (1.08 if has_shared else 0.15)
-    fig = page("", height - 0.12, caption or frame.caption)
-    fig.text_at(MARGIN, 0.12, _title(frame), size=LARGE, weight="bold")
+    fig = page(_title(frame), height - 0.42, caption or frame.caption)
     x, y = LEFT + ALONG["A"] + GAP, HEAD + ALONG["B"] + GAP
     for name, left, top, width, down in (
         ("A", LEFT, y, ALONG["A"], DOWN), ("B", x, HEAD, ACROSS, ALONG["B"]),
@@ -80,9 +79,8 @@ def steps(frames: Sequence[Frame], caption: str | None = None) -> Picture:
     has_shared = len(first.memory) > 0
     bottom = top + along + gap + down
     height = bottom + (0.5 if has_shared else 0.1) + 0.4
-    fig = page("", height - 0.12, caption or _overview_caption(frames, numbers))
-    words = f"{first.trace.kernel_name}: block {first.block} on its way along K"
-    fig.text_at(MARGIN, 0.12, words, size=LARGE, weight="bold")
+    title = f"{first.trace.kernel_name}: block {first.block} on its way along K"
+    fig = page(title, height - 0.42, caption or _overview_caption(frames, numbers))
     key = ["hatched: loaded", "framed: read for products", "crossed: written"]
     if _arrives(frames):
         key.append("filled with dots: on its way")

@@ -44,9 +44,7 @@ def _line_of_near(ax: Axes) -> None:
 
 
 @styled
-def landscape(
-    land: Landscape, beside: Recorded | None = None, *, caption: str | None = None
-) -> Picture:
+def landscape(land: Landscape, beside: Recorded | None = None) -> Picture:
     """Left, all settings from the fastest on; right, a column for each valley with those that end
     there.
 
@@ -55,7 +53,7 @@ def landscape(
     known = land.known
     every = [known] if beside is None else [known, beside]
     title = f"{len(known.times_ms)} legal settings of {known.space.rung.name}: few are near the top"
-    fig = page(title, HIGH + 0.68, caption or _of_landscape(land, every), known.source)
+    fig = page(title, HIGH + 0.68, _of_landscape(land, every), known.source)
     top = fig.top + 0.23
     _draw_order(fig.add_axes_at(0.6, top, 3.1, HIGH, gid="settings in order"), every)
     _draw_valleys(fig.add_axes_at(4.25, top, WIDTH - 4.25 - MARGIN, HIGH, gid="valleys"), land)
@@ -124,7 +122,7 @@ BESIDE = "random"  # the strategy that stands in every panel
 
 
 @styled
-def best_found(every: Sequence[Trials], *, caption: str | None = None) -> Picture:
+def best_found(every: Sequence[Trials]) -> Picture:
     """The best found so far over evaluations: a panel for each strategy, its median and quartiles.
 
     every: trials of the same space. Raises ValueError where there are none.
@@ -134,7 +132,7 @@ def best_found(every: Sequence[Trials], *, caption: str | None = None) -> Pictur
     known, rows = every[0].known, ceil(len(every) / COLUMNS)
     title = f"Evaluations are what a search pays: {known.space.rung.name} at {known.space.problem}"
     height = 0.33 + rows * (PANEL + GAP)
-    fig = page(title, height, caption or _of_strategies(every), known.source)
+    fig = page(title, height, _of_strategies(every), known.source)
     width = (WIDTH - MARGIN - LEFT - (COLUMNS - 1) * BESIDES) / COLUMNS
     reference = next((trials for trials in every if trials.strategy == BESIDE), None)
     low = min(float(trials.quartiles()[0][1:].min()) for trials in every)
@@ -176,13 +174,13 @@ def _of_strategies(every: Sequence[Trials]) -> str:
 
 
 @styled
-def one_search(search: Search, known: Recorded, *, caption: str | None = None) -> Picture:
+def one_search(search: Search, known: Recorded) -> Picture:
     """Every evaluation of one search, and the best so far, in percent of the fastest's speed."""
     shares = [0.0 if time is None else 100 * known.best_ms / time for _, time in search.evaluated]
     best = [100 * known.best_ms / time_ms for time_ms in search.best_so_far()]
     settings, _ = search.best
     chosen = ", ".join(f"{name}={settings[name]}" for name in known.space.names)
-    caption = caption or (
+    caption = (
         f"A dot is a setting that the {search.strategy} search tried, the line the best so far: "
         f"{best[-1]:.1f} % after {len(best)} of {len(known.times_ms)} settings, with {chosen}."
     )
@@ -213,12 +211,7 @@ Predicted = dict[Point, Terms]
 
 
 @styled
-def predicted(
-    every: Sequence[tuple[Recorded, Predicted]],
-    beside: Trials | None = None,
-    *,
-    caption: str | None = None,
-) -> Picture:
+def predicted(every: Sequence[tuple[Recorded, Predicted]], beside: Trials | None = None) -> Picture:
     """A panel for each rung, predicted over measured time; and the best found in the model's order.
 
     every: what is recorded, and what the model predicts of it; the last panel is of the first of
@@ -231,7 +224,7 @@ def predicted(
         if term in longest
     ]
     title = f"What counts predict, and what was measured, at {every[0][0].space.problem}"
-    caption, source = caption or _of_predictions(every), every[0][0].source
+    caption, source = _of_predictions(every), every[0][0].source
     fig = page(title, 0.2 + SIDE + 0.5, caption, source, key=key)
     width = (WIDTH - MARGIN - LEFT - len(every) * BETWEEN) / (len(every) + 1)
     top = fig.top + 0.2
@@ -303,9 +296,7 @@ LOOKS = ((FAINT, "x"), (VERMILION, "s"), (PURPLE, "^"), (BLUE, "o"), (GREEN, "D"
 
 
 @styled
-def rules(
-    name: str, every: Sequence[Judged], source: str, *, caption: str | None = None
-) -> Picture:
+def rules(name: str, every: Sequence[Judged], source: str) -> Picture:
     """A row for each shape that was left out, a marker for each rule at its share of the best.
 
     Raises ValueError where there are no rules, or more than there are markers.
@@ -320,7 +311,7 @@ def rules(
     title = f"{name}: which settings for a shape that nobody measured"
     key = [(judged.rule, look) for judged, look in zip(every, looks, strict=True)]
     height = 0.3 * len(shapes) + 0.6
-    fig = page(title, height, caption or _of_rules(every), source, key=key)
+    fig = page(title, height, _of_rules(every), source, key=key)
     ax = rows_of(
         fig, [str(Problem(*shape)) for shape in shapes], fig.top, 0.3, right=WIDTH - 2 * MARGIN,
         gid="rules", xlim=(0, 103),

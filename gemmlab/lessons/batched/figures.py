@@ -43,7 +43,7 @@ LEFT, GAP, HEIGHT = 0.75, 0.3, 3.6  # inches
 
 
 @styled
-def batches(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
+def batches(table: pandas.DataFrame) -> Picture:
     """The time of one product over the number of them, a panel for each size of square products.
 
     table: as records.experiments.batches.batches() gives; of its ways those in LOOKS. Both axes
@@ -58,7 +58,7 @@ def batches(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
     sizes = sorted(set(rows["m"]))
     key = [(way, look) for way, look in LOOKS.items() if way in set(rows["way"])]
     title = "What one product takes, over the number of products"
-    caption = caption or _of_times(rows)
+    caption = _of_times(rows)
     fig = page(title, 0.24 + HEIGHT + 0.55, caption, style.provenance(rows), key=key)
     width = (WIDTH - LEFT - MARGIN - GAP * (len(sizes) - 1)) / len(sizes)
     limits = rows["product_us"].min() / 1.3, rows["product_us"].max() * 1.3
@@ -103,7 +103,7 @@ PALEST, DARKEST = 0.25, 1.0  # of a matrix's colour: lane 0, lane 31
 
 
 @styled
-def copies(found: Mapping[str, Copy], *, caption: str | None = None) -> Picture:
+def copies(found: Mapping[str, Copy]) -> Picture:
     """One copy of a warp from each of some matrices, beside each other.
 
     Above, the piece of the matrix as it is stored: a box is what one lane copies, paler for lane 0,
@@ -131,7 +131,7 @@ def copies(found: Mapping[str, Copy], *, caption: str | None = None) -> Picture:
     height = down + max(map(len, notes.values())) * SMALL * LINE / 72 + 0.15
     key = [("", {"facecolor": _shade(style.FAINT, lane)}) for lane in range(0, WARP, 10)]
     key.append(("a box is what one lane copies, from lane 0 (pale) to lane 31", None))
-    fig = page("One copy of one warp", height, caption or _of_copies(found), key=key)
+    fig = page("One copy of one warp", height, _of_copies(found), key=key)
     for at, (name, copy) in enumerate(found.items()):
         x, (rows, columns) = MARGIN + at * pitch + ARROW, pieces[name]
         fig.text_at(x, fig.top, name, size=NORMAL, weight="bold")

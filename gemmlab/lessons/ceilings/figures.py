@@ -36,7 +36,8 @@ def spread(samples: Mapping[str, Sequence[float]], *, caption: str | None = None
                 raise ValueError(f"spread: {label!r} has the time {time!r} ms; it must be above 0.")
     medians = {label: statistics.median(times) for label, times in samples.items()}
     low, high = (end(map(end, samples.values())) for end in (min, max))
-    fig = page("", len(samples) * PITCH + 0.68, caption or _spread_caption(samples, medians))
+    caption = _spread_caption(samples, medians) if caption is None else caption
+    fig = page("", len(samples) * PITCH + 0.68, caption)
     ax = rows_of(fig, list(samples), 0.2, PITCH, gid="spread")
     wide = high > 20 * low
     if wide:

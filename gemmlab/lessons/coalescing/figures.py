@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 from gemmlab.kernel.trace import Trace
 from gemmlab.plots import style
 from gemmlab.plots.cells import plate, require_trace
-from gemmlab.plots.page import Picture, draw_key, page, styled
+from gemmlab.plots.page import Picture, page, styled
 from gemmlab.plots.rows import note
 from gemmlab.plots.style import MARGIN, NORMAL, WIDTH
 
@@ -43,7 +43,6 @@ def traffic(
     *traces: Trace,
     quantity: str = "sectors_per_request",
     predicted: Mapping[str, float] | None = None,
-    caption: str | None = None,
 ) -> Picture:
     """What loads and stores of global memory cost, one bar for each trace and source line.
 
@@ -62,10 +61,10 @@ def traffic(
     key = list(zip(_names(traces), looks, strict=True))
     if predicted:
         key.append(("predicted", MARK))
-    caption = caption or _traffic_caption(traces, bars, QUANTITIES[quantity], predicted)
-    fig = page("", 0.26 + 0.24 * len(traces) + height + 0.6, caption)
-    top = draw_key(fig, key, 0.18)
-    ax = fig.add_axes_at(left, top, WIDTH - MARGIN - left, height, gid="traffic")
+    caption = _traffic_caption(traces, bars, QUANTITIES[quantity], predicted)
+    title = f"{QUANTITIES[quantity].capitalize()}, by source line"
+    fig = page(title, height + 0.6, caption, key=key)
+    ax = fig.add_axes_at(left, fig.top, WIDTH - MARGIN - left, height, gid="traffic")
     most = max([bar.value for bar in bars] + list(predicted.values()))
     y, middles = 0.0, []
     for group in groups:

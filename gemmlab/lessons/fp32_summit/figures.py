@@ -105,7 +105,7 @@ LANE, BETWEEN = 0.1, 0.5  # inches: of a line, and between two loops
 
 
 @styled
-def loads_under_way(loops: Mapping[str, Loop], *, caption: str | None = None) -> Picture:
+def loads_under_way(loops: Mapping[str, Loop]) -> Picture:
     """The first SLOTS issue slots of one trip through each loop, by its control bits.
 
     A bar is a load from shared memory: from its issue to the instruction that waits for its
@@ -126,7 +126,7 @@ def loads_under_way(loops: Mapping[str, Loop], *, caption: str | None = None) ->
            ("slots with a multiply-add", {"facecolor": style.BLUE})]  # fmt: skip
     title = "How long a load from shared memory is under way before somebody waits for it"
     body = len(loops) * (height + BETWEEN) + 0.2
-    fig = page(title, body, caption or _of_loads(loops), "sm_90a", key=key)
+    fig = page(title, body, _of_loads(loops), "sm_90a", key=key)
     for at, (name, loop) in enumerate(loops.items()):
         top = fig.top + 0.1 + at * (height + BETWEEN)
         ax = fig.add_axes_at(left, top, WIDTH - left - MARGIN, height, gid=name)

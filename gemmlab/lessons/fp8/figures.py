@@ -34,9 +34,7 @@ PERCENT = (5, 10, 20, 50, 100)
 
 
 @styled
-def fp8_values(
-    numbers: Mapping[str, np.ndarray], rounding: pandas.DataFrame, *, caption: str | None = None
-) -> Picture:
+def fp8_values(numbers: Mapping[str, np.ndarray], rounding: pandas.DataFrame) -> Picture:
     """The numbers of E4M3 and of E5M2 from 0 to 8, and the largest error of rounding to them.
 
     numbers: {name of the element type: its finite numbers above 0}, as analysis.fp8.conversions
@@ -46,7 +44,7 @@ def fp8_values(
     if set(numbers) != set(ELEMENTS) or set(rounding["element"]) != set(ELEMENTS):
         raise ValueError(f"fp8_values takes the numbers of {style.listed(sorted(ELEMENTS))}.")
     title = "E4M3 has twice as many numbers in an octave, E5M2 reaches further both ways"
-    fig = page(title, 0.33 + 2.5 + 0.75, caption or _of_values(numbers, rounding))
+    fig = page(title, 0.33 + 2.5 + 0.75, _of_values(numbers, rounding))
     top = fig.top + 0.33
     names = [words for words, _ in ELEMENTS.values()]
     ax = rows_of(fig, names, top, 1.25, left=0.65, right=3.85, gid="numbers")
@@ -121,9 +119,7 @@ HOLLOW = {"markerfacecolor": style.GROUND}  # where the data are uneven
 
 
 @styled
-def fp8_errors(
-    table: pandas.DataFrame, *, types: str = "E4M3", caption: str | None = None
-) -> Picture:
+def fp8_errors(table: pandas.DataFrame, *, types: str = "E4M3") -> Picture:
     """Errors as shares of |A| @ |B|, root mean squares, in two panels with K along both.
 
     Left: of the sums alone, a curve for each number of products that one sum of the tensor cores
@@ -139,7 +135,7 @@ def fp8_errors(
     even = chosen[(chosen["data"] == "even") & (chosen["scales"] == "tensors")]
     uneven = chosen[(chosen["data"] == "uneven") & (chosen["promote"] == 128)]
     title = f"A sum that is promoted early loses little; errors of {types}"
-    fig = page(title, TOP + HEIGHT + 0.65, caption or _of_errors(even, uneven))
+    fig = page(title, TOP + HEIGHT + 0.65, _of_errors(even, uneven))
     wide = (WIDTH - LEFT - BETWEEN - RIGHT - MARGIN) / 2
     for x, gid, rows, by, error, looks, words in (
         (LEFT, "sums", even, "promote", "sum_error", SUMS, "The sums alone, by promotion"),
@@ -181,7 +177,7 @@ def _of_errors(even: pandas.DataFrame, uneven: pandas.DataFrame) -> str:
 
 
 @styled
-def fp8_errors_tried(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
+def fp8_errors_tried(table: pandas.DataFrame) -> Picture:
     """The errors of products that were tried, over K; a ring around the last of them.
 
     table: a row for each, in their order, with the columns data, types, scales, promote, k,
@@ -197,7 +193,7 @@ def fp8_errors_tried(table: pandas.DataFrame, *, caption: str | None = None) -> 
     key += [(kind, {"marker": marker, **sign}) for kind, (_, marker) in KINDS.items()]
     key.append(("uneven data", {"marker": "p", **sign, **HOLLOW}))
     title = "What was tried so far: errors over K"
-    fig = page(title, TOP + HEIGHT + 0.65, caption or _of_last(table.iloc[-1]), key=key)
+    fig = page(title, TOP + HEIGHT + 0.65, _of_last(table.iloc[-1]), key=key)
     wide = (WIDTH - 2 * LEFT - 0.4 - MARGIN) / 2
     last = table.iloc[-1]
     for at, (error, words, (low, high)) in enumerate(PANELS):
@@ -241,7 +237,7 @@ PALE, STRONG, SECOND = 0.1, 0.75, 0.4  # of a matrix's colour
 
 
 @styled
-def scale_reach(*found: Reach, caption: str | None = None) -> Picture:
+def scale_reach(*found: Reach) -> Picture:
     """A panel for each kind of scales: what of A and B they reach that go into one element of C.
 
     found: as analysis.fp8.scales.reach gives. Regions that lie behind one another along K have
@@ -259,7 +255,7 @@ def scale_reach(*found: Reach, caption: str | None = None) -> Picture:
         key += [(f"what a scale of {name} reaches;", strong), ("the next along K", second)]
     title = "What shares a scale: all of a matrix, a row of A or column of B, or a block"
     height = 0.28 + TALL_B + REACH_GAP + TALL_C + 0.2
-    fig = page(title, height, caption or _of_scales(found), key=key)
+    fig = page(title, height, _of_scales(found), key=key)
     each = (WIDTH - 2 * MARGIN - PANEL_GAP * (len(found) - 1)) / len(found)
     wide, top = each - WIDE_A - REACH_GAP, fig.top + 0.28
     for at, reach in enumerate(found):
@@ -315,7 +311,7 @@ MULTIPLIED, ADDED = 0.5, 0.9  # of a step's colour
 
 
 @styled
-def sums_in_turn(found: Turns, *, caption: str | None = None) -> Picture:
+def sums_in_turn(found: Turns) -> Picture:
     """A row for each of the two sets of sums and one for the totals of warpgroup 0, step by step.
 
     found: as analysis.traced.turns.of(trace) gives, of rung 19 with promotion. Left to right is the
@@ -337,7 +333,7 @@ def sums_in_turn(found: Turns, *, caption: str | None = None) -> Picture:
         for text, share in zip(words, (MULTIPLIED, ADDED), strict=True)
     ]
     title = "While the tensor cores fill one set of sums, the other is added to the totals"
-    fig = page(title, 0.42 * len(LANES) + 0.2, caption or _of_sums(found, len(started)), key=key)
+    fig = page(title, 0.42 * len(LANES) + 0.2, _of_sums(found, len(started)), key=key)
     ax = rows_of(fig, LANES, fig.top + 0.05, 0.42, gid="sums in turn", xticks=[])
     for step, at in started.items():
         colour = TILE_COLOURS[step % len(TILE_COLOURS)]
@@ -393,7 +389,7 @@ BAR = 0.2  # of the room of a shape
 
 
 @styled
-def fp8_speeds(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
+def fp8_speeds(table: pandas.DataFrame) -> Picture:
     """Two panels over shapes: the share of cuBLASLt, and TFLOP/s beside those of BF16.
 
     table: as analysis.fp8.costs.speeds gives. A marker is a median, its line the middle half of all
@@ -403,13 +399,13 @@ def fp8_speeds(table: pandas.DataFrame, *, caption: str | None = None) -> Pictur
     shapes = list(dict.fromkeys(zip(table["m"], table["n"], table["k"], strict=True)))
     by_shape = table.set_index(["m", "n", "k"])
     rows = {scales: by_shape[by_shape["scales"] == scales].loc[shapes] for scales in (BF16, *KINDS)}
-    key = [("Scales:", None)] + [
-        (f"of {kind}", {**swatch(colour, 0.35), "hatch": None})
-        for kind, (colour, _) in KINDS.items()
-    ]
+    key = [("Scales:", None)]
+    for kind, (colour, marker) in KINDS.items():
+        sign = {"color": colour, "marker": marker, "linestyle": ""}
+        key += [("", swatch(colour, 0.35)), (f"of {kind}", sign)]
     key.append(("18_persistent in BF16, without scales", swatch(OF_BF16, 0.35)))
     title = "Beside cuBLASLt with the same kind of scales, and beside 16 bits"
-    caption, source = caption or _of_speeds(table), style.provenance(table)
+    caption, source = _of_speeds(table), style.provenance(table)
     fig = page(title, 0.25 + 2.9 + 0.55, caption, source, key=key)
     top, places = fig.top + 0.25, range(len(shapes))
     ax = fig.add_axes_at(0.6, top, 3.6, 2.9, gid="shares")

@@ -52,9 +52,7 @@ LEFT, GAP, HEIGHT = 0.75, 0.4, 3.6  # inches
 
 
 @styled
-def epilogue(
-    table: pandas.DataFrame, activation: str = CURVE_OF, *, caption: str | None = None
-) -> Picture:
+def epilogue(table: pandas.DataFrame, activation: str = CURVE_OF) -> Picture:
     """Time as a multiple of that of rung 11, over K, a panel for each size of square C.
 
     table: as gl.epilogue() gives; its rows of the activation with M = N, and of those the sizes
@@ -72,7 +70,7 @@ def epilogue(
         raise ValueError(f"epilogue: no curve of {activation!r} is there; there is {there}.")
     rows = rows[rows["m"].isin(sides)]
     key = [(way, look) for way, look in LOOKS.items() if way in set(rows["way"])]
-    caption, source = caption or _caption(rows, activation), style.provenance(rows)
+    caption, source = _caption(rows, activation), style.provenance(rows)
     body = 0.26 + HEIGHT + 0.5
     fig = page("Time beside rung 11", body, caption, source, key=[*key, (FUSED, LINE_OF_11)])
     width = (WIDTH - LEFT - MARGIN - GAP * (len(sides) - 1)) / len(sides)

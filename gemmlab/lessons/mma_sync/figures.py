@@ -17,7 +17,7 @@ LOOKS = {  # colour, marker; none is a matrix's
 
 
 @styled
-def error_over_k(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
+def error_over_k(table: pandas.DataFrame) -> Picture:
     """The mean error of elements of C against float64, a curve for each type, on logarithms.
 
     table: as analysis.precisions.over_k() gives. Raises TypeError and ValueError for others.
@@ -26,7 +26,7 @@ def error_over_k(table: pandas.DataFrame, *, caption: str | None = None) -> Pict
     unknown = sorted(set(table["dtype"]) - LOOKS.keys())
     if unknown or not (table["error"] > 0).all():
         raise ValueError(f"error_over_k takes errors above 0 of {', '.join(LOOKS)}; not {unknown}.")
-    fig = page("Error of a product, by type", 0.1 + 3.4 + 0.65, caption or _caption(table))
+    fig = page("Error of a product, by type", 0.1 + 3.4 + 0.65, _caption(table))
     given = []
     for dtype, (colour, marker) in LOOKS.items():
         own = table[table["dtype"] == dtype].sort_values("k")

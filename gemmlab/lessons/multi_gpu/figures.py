@@ -24,7 +24,7 @@ LARGEST = 2.0  # inches of a panel
 
 
 @styled
-def rank_holdings(schedule: Schedule, *, caption: str | None = None) -> Picture:
+def rank_holdings(schedule: Schedule) -> Picture:
     """A panel for each rank: A at the left, B above, C in the corner, as everywhere.
 
     Take a small product: it is traced element by element.
@@ -45,7 +45,7 @@ def rank_holdings(schedule: Schedule, *, caption: str | None = None) -> Picture:
             key.append((words if name == "C" else "", look))
     title = f"Who holds what: {schedule.name}, {schedule.ranks} ranks"
     height = down * (HEAD + side + 0.2)
-    fig = page(title, height, caption or _of_holdings(schedule, found), key=key)
+    fig = page(title, height, _of_holdings(schedule, found), key=key)
     for rank, own in enumerate(found):
         row, column = divmod(rank, across)
         left, top = MARGIN + column * (side + BETWEEN), fig.top + row * (HEAD + side + 0.2)
@@ -108,7 +108,7 @@ TITLE = "What runs when, and what of moving is hidden"
 
 
 @styled
-def rank_timeline(timeline: Timeline, *, title: str = TITLE, caption: str | None = None) -> Picture:
+def rank_timeline(timeline: Timeline, *, title: str = TITLE) -> Picture:
     """A row for each stream of each rank, of the first MOST_RANKS. The caption has the source."""
     schedule = timeline.schedule
     streams, shown = schedule.streams, range(min(schedule.ranks, MOST_RANKS))
@@ -125,7 +125,7 @@ def rank_timeline(timeline: Timeline, *, title: str = TITLE, caption: str | None
         for name, look in LOOKS.items()
         if name in {name for *_, name in pieces}
     ]
-    fig = page(title, plot + 0.6, caption or _of_timeline(timeline), key=key)
+    fig = page(title, plot + 0.6, _of_timeline(timeline), key=key)
     top = fig.top + 0.05
     ax = fig.add_axes_at(LEFT, top, WIDTH - LEFT - MARGIN - 0.1, plot, gid="timeline")
     bare(ax, timeline.ms or 1, plot).xaxis.set_major_locator(AutoLocator())

@@ -24,7 +24,7 @@ NEEDED, REST = 0.6, 0.08  # of the colours of A and B
 
 
 @styled
-def tile_order(*orders: tuple[str, Schedule], caption: str | None = None) -> Picture:
+def tile_order(*orders: tuple[str, Schedule]) -> Picture:
     """Which block computes which tile of C, in which round; what the first round needs is dark.
 
     orders: (name, analysis.traced.schedule.schedule(kernel, m, n, k, sm_count)), one or two, of one
@@ -47,7 +47,7 @@ def tile_order(*orders: tuple[str, Schedule], caption: str | None = None) -> Pic
     ]  # fmt: skip
     title = "Which block computes which tile of C, and when"
     height = 0.44 + STRIP + GAP + side * min(1.0, down) + 0.12
-    fig = page(title, height, caption or _of_orders(orders), key=key)
+    fig = page(title, height, _of_orders(orders), key=key)
     for at, (name, order) in enumerate(orders):
         left = MARGIN + at * (room + 0.45)
         fig.text_at(left, fig.top, name, size=NORMAL, weight="bold")
@@ -121,7 +121,7 @@ KIB = 1024
 
 
 @styled
-def multicast(schedule: Schedule, *, caption: str | None = None) -> Picture:
+def multicast(schedule: Schedule) -> Picture:
     """The first step along K of the first cluster: what its two blocks ask for, and what they get.
 
     schedule: analysis.traced.schedule.schedule(kernel, m, n, k, sm_count) of a kernel that takes B
@@ -140,7 +140,7 @@ def multicast(schedule: Schedule, *, caption: str | None = None) -> Picture:
         for block, share in enumerate(SHARES) for array in "AB"
     ]  # fmt: skip
     title = "One step of a cluster: who asks for which box, and who gets it"
-    fig = page(title, 0.22 + 0.45 + SIDE + 0.15, caption or _of_multicast(schedule, asked), key=key)
+    fig = page(title, 0.22 + 0.45 + SIDE + 0.15, _of_multicast(schedule, asked), key=key)
     _draw_matrices(fig, schedule, asked)
     for block in range(schedule.cluster):
         left = WIDTH - MARGIN - (schedule.cluster - block) * COLUMN - (1 - block) * BETWEEN
@@ -246,9 +246,8 @@ class _Panel:
 
 @styled
 def tile_changes(
-    marks: pandas.DataFrame, *, turn: int = 2, before: int = 3000, after: int = 7000,
-    caption: str | None = None,
-) -> Picture:  # fmt: skip
+    marks: pandas.DataFrame, *, turn: int = 2, before: int = 3000, after: int = 7000
+) -> Picture:
     """Bars from one clock reading to the next around the end of a tile, a panel for each kernel.
 
     marks: as records.experiments.hopper_tiles.tiles gives. Cycle 0 is when the last warpgroup has
@@ -264,7 +263,7 @@ def tile_changes(
     ]
     key.append(("a colour is a tile", None))
     title = "Between two tiles of C on one SM"
-    fig = page(title, len(panels) * each + 0.1, caption or _of_changes(panels), key=key)
+    fig = page(title, len(panels) * each + 0.1, _of_changes(panels), key=key)
     top = fig.top
     for panel in panels:
         words = f"{panel.name}: {panel.gap:,.0f} cycles without products"

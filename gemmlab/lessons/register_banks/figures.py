@@ -42,7 +42,7 @@ PREDICTED_LOOK = {
 
 
 @styled
-def fma_order(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
+def fma_order(table: pandas.DataFrame) -> Picture:
     """Outer products without loads by the order of their FMAs; and with loads among them.
 
     table: as gl.fma_order() gives. Left: a group of bars for each tile of sums, no loads, the
@@ -76,7 +76,7 @@ def fma_order(table: pandas.DataFrame, *, caption: str | None = None) -> Picture
         (f"ptxas {DEFAULT}", {**ink, "markerfacecolor": style.GROUND}),
         ("expected of issue slots alone", {"color": style.BLACK}),
     ]
-    caption, source = caption or _of_orders(bare, loaded, tile), style.provenance(table)
+    caption, source = _of_orders(bare, loaded, tile), style.provenance(table)
     title = "Outer products by the order of their FMAs"
     fig = page(title, 0.3 + HEIGHT + 0.5, caption, source, key=key)
     high, top = 1.12 * table[ROOF].max(), fig.top + 0.3
@@ -185,7 +185,7 @@ MARKS = {
 
 
 @styled
-def issue_slots(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
+def issue_slots(table: pandas.DataFrame) -> Picture:
     """The cycles of one trip through each kernel's inner loop, by what the scheduler does in them.
 
     table: as gl.issue_slots() gives. A bar is a trip, a cycle for every issue slot and every wait.
@@ -201,7 +201,7 @@ def issue_slots(table: pandas.DataFrame, *, caption: str | None = None) -> Pictu
     key = [*PARTS.values()]
     key += [(f"{name.split(',')[0]} share of the roof", look) for name, look in MARKS.items()]
     title = "One trip through the inner loop, cycle by cycle"
-    caption, source = caption or _of_slots(table), style.provenance(table)
+    caption, source = _of_slots(table), style.provenance(table)
     fig = page(title, 0.2 + 0.46 * len(table) + 0.6, caption, source, key=key)
     top, names = fig.top + 0.2, list(table["kernel"])
     ax = rows_of(fig, names, top, 0.46, right=right, gid="issue slots", xlim=(0, 100))
@@ -262,7 +262,7 @@ ON_ITS_WAY = {"linewidth": 2.0, "linestyle": (0, (2, 1))}
 
 
 @styled
-def ring(found: Ring, caption: str | None = None) -> Picture:
+def ring(found: Ring) -> Picture:
     """The places of a ring of tiles, one below the other, as one warp fills and reads them.
 
     found: as analysis.traced.ring.of(trace) gives. Left to right is the order in which the warp
@@ -281,7 +281,7 @@ def ring(found: Ring, caption: str | None = None) -> Picture:
     rows = found.places + (found.trace.batch > 1)  # the last one for C
     height = rows * (ROW + GAP)
     title = f"The ring of {found.trace.kernel_name}, in the order of execution of one warp"
-    fig = page(title, 0.05 + height + 0.1, caption or _of_ring(found), key=_key(found))
+    fig = page(title, 0.05 + height + 0.1, _of_ring(found), key=_key(found))
     top = fig.top + 0.05
     size = (WIDTH - MARGIN - RING_LEFT, height)
     ax = bare(fig.add_axes_at(RING_LEFT, top, *size, gid="ring"), end, height)

@@ -158,7 +158,7 @@ LANE = 0.125  # of a row: how far one way stands below the other
 
 
 @styled
-def joins(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
+def joins(table: pandas.DataFrame) -> Picture:
     """The share of cuBLAS of every way to join parts, shape by shape, a lane for each way.
 
     table: as records.experiments.joins.joins() gives, its shapes in their order there. Raises
@@ -172,7 +172,7 @@ def joins(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
         for join, look in LOOKS.items()
         if join in set(table["join"])
     ]
-    caption, source = caption or _of_joins(table), style.provenance(table)
+    caption, source = _of_joins(table), style.provenance(table)
     title = "Ways to join the parts, beside cuBLAS"
     fig = page(title, JOIN_ROW * len(shapes) + 0.5, caption, source, key=key)
     most = max(100.0, table["pct_cublas"].max()) * 1.04

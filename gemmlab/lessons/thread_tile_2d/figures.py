@@ -34,7 +34,6 @@ def outer_product(
     thread: int | tuple[int, int, int] = 0,
     block: tuple[int, int, int] = (0, 0, 0),
     k: int = 0,
-    caption: str | None = None,
 ) -> Picture:
     """What one thread multiplies for one k of the first step: its column of A, its row of B.
 
@@ -57,7 +56,7 @@ def outer_product(
         f"{plural(drawn.products, 'multiply-add')}"
     )
     height = max(drawn.bottom, HEAD + 3.6) + 0.2 - 0.42
-    fig = page(title, height, caption or _caption(drawn))
+    fig = page(title, height, _caption(drawn))
     drawn.draw(fig)
     left = WIDTH - MARGIN - NOTES
     top = draw_key(fig, _key(drawn), HEAD, left, left)

@@ -28,7 +28,7 @@ PANEL_WIDTH, PANEL_HEIGHT = 3.1, 3.4  # inches
 
 
 @styled
-def boxes(trace: Trace, *, block=(0, 0, 0), caption: str | None = None) -> Picture:
+def boxes(trace: Trace, *, block=(0, 0, 0)) -> Picture:
     """What a block has brought as boxes of A and B for its first step, and who computes what of C.
 
     Boxes are numbered in the order in which they were asked for. Below them is where they lie in
@@ -43,7 +43,7 @@ def boxes(trace: Trace, *, block=(0, 0, 0), caption: str | None = None) -> Pictu
            ("boxes of the steps that follow", swatch(style.FAINT, PALE))]  # fmt: skip
     height = 0.45 + deep + GAP + tall + 0.7 + BAR + 0.3
     title = "Who brings what, and who multiplies what"
-    fig = page(title, height, caption or _of_boxes(trace, block, first), key=key)
+    fig = page(title, height, _of_boxes(trace, block, first), key=key)
     left, top = MARGIN + LABELS, fig.top + 0.45
     right, below = left + deep + GAP, top + deep + GAP
     for name, rows, columns, *place in (
@@ -155,9 +155,7 @@ def _of_boxes(trace: Trace, block, first: list[BoxCopy]) -> str:
 
 
 @styled
-def factors(
-    trace: Trace, *, block=(0, 0, 0), group: int = 0, caption: str | None = None
-) -> Picture:
+def factors(trace: Trace, *, block=(0, 0, 0), group: int = 0) -> Picture:
     """Which chunks of shared memory each wgmma of a step reads, of A and of B, by its descriptors.
 
     group: the warpgroup. Raises what `boxes` raises, and ValueError for a warpgroup that multiplies
@@ -178,7 +176,7 @@ def factors(
         for number, share in enumerate(_shares(len(reads["A"])), 1)
     ]
     title = "What each wgmma of a step reads of shared memory"
-    fig = page(title, 0.45 + PANEL_HEIGHT + 0.75, caption or _of_factors(reads), key=key)
+    fig = page(title, 0.45 + PANEL_HEIGHT + 0.75, _of_factors(reads), key=key)
     top = fig.top + 0.45
     for at, (name, of_matrix) in enumerate(reads.items()):
         left = MARGIN + 0.45 + at * (PANEL_WIDTH + 0.95)
@@ -249,7 +247,7 @@ LIGHT, DARK = 0.12, 0.6  # of a matrix's colour
 
 
 @styled
-def swizzles(boxes: Mapping[str, np.ndarray], *, caption: str | None = None) -> Picture:
+def swizzles(boxes: Mapping[str, np.ndarray]) -> Picture:
     """In which banks of shared memory the chunks of a box lie, for each way to swizzle it.
 
     boxes: by the name of the swizzle, int (places,), the chunk of 16 bytes at each place, of a box
@@ -264,7 +262,7 @@ def swizzles(boxes: Mapping[str, np.ndarray], *, caption: str | None = None) -> 
         sum(len(chunks) // ACROSS * CELL_HEIGHT + BETWEEN_BOXES for _, chunks in column)
         for column in columns
     ]
-    fig = page("", max(heights) + 0.23, caption or _of_banks(boxes))
+    fig = page("", max(heights) + 0.23, _of_banks(boxes))
     for at, column in enumerate(columns):
         left, top = MARGIN + 0.1 + at * (WIDTH / 2), 0.35
         for name, chunks in column:
@@ -316,7 +314,7 @@ SIDE, BETWEEN, ZOOM = 3.9, 0.5, 16  # inches; rows and columns that are shown la
 
 
 @styled
-def warpgroup_sums(held: np.ndarray, *, thread: int = 0, caption: str | None = None) -> Picture:
+def warpgroup_sums(held: np.ndarray, *, thread: int = 0) -> Picture:
     """Which thread of a warpgroup holds which sums of 64 rows of C; one thread's are dark.
 
     held: int (128, places), row * columns + column of each sum that a thread has: see
@@ -333,7 +331,7 @@ def warpgroup_sums(held: np.ndarray, *, thread: int = 0, caption: str | None = N
     owner = np.empty(rows * columns, int)
     owner[held] = np.arange(threads)[:, None]
     owner = owner.reshape(rows, columns)
-    fig = page("", SIDE + 0.88, caption or _of_sums(owner, thread, places))
+    fig = page("", SIDE + 0.88, _of_sums(owner, thread, places))
     left, top = MARGIN + 0.3, 0.75
     for name, words, owners, x in (
         ("warps", f"C, {rows} × {columns}: a band for each warp", owner, left),
@@ -396,7 +394,7 @@ Rows = Sequence[tuple[str, pandas.DataFrame]]
 
 
 @styled
-def power(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
+def power(table: pandas.DataFrame) -> Picture:
     """Kernels beside cuBLAS under each load: their speed, the clock of the SMs, their energy.
 
     table: as records.experiments.power.EVIDENCE.read() gives. A row of the figure for each type,
@@ -413,12 +411,12 @@ def power(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
         (f"{NAMES[dtype]}, {data}, {LOADS[load]}", own.set_index("kernel"))
         for (dtype, data, load), own in table.groupby(["dtype", "data", "load"], sort=False)
     ]
-    caption, source = caption or _of_kernels(table), style.provenance(table)
+    caption, source = _of_kernels(table), style.provenance(table)
     return _figure("What power does to a comparison", rows, looks, caption, source)
 
 
 @styled
-def wgmma_ceilings(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
+def wgmma_ceilings(table: pandas.DataFrame) -> Picture:
     """Ways to start wgmma, nothing else beside it: their speed in a burst and sustained.
 
     table: as records.experiments.wgmma_ceilings.EVIDENCE.read() gives. Raises TypeError and
@@ -437,7 +435,7 @@ def wgmma_ceilings(table: pandas.DataFrame, *, caption: str | None = None) -> Pi
         )
     ]
     title = "The ceilings of wgmma: nothing but the instruction"
-    caption, source = caption or _of_ceilings(table), style.provenance(table)
+    caption, source = _of_ceilings(table), style.provenance(table)
     return _figure(title, rows, looks, caption, source)
 
 

@@ -16,6 +16,7 @@ from gemmlab.plots.cells import (
     bare,
     box,
     number_above,
+    number_banks,
     require_access,
     require_trace,
     write,
@@ -37,7 +38,7 @@ SHARED = "shared memory"
 
 
 @styled
-def access_widths(accesses: Mapping[str, Access], *, caption: str | None = None) -> Picture:
+def access_widths(accesses: Mapping[str, Access]) -> Picture:
     """What one warp asks of global memory in one instruction, for each named access.
 
     Memory is drawn in lines of 128 bytes, those that the access touches, each of four sectors.
@@ -63,7 +64,7 @@ def access_widths(accesses: Mapping[str, Access], *, caption: str | None = None)
     left, row, head, gap = MARGIN + 0.85, 0.24, 0.62, 0.18
     height = sum(head + row * len(_lines(access)) + gap for access in accesses.values())
     words = "each row a line of 128 bytes, in four sectors; each box what one lane asks for"
-    caption = caption or _widths_caption(accesses)
+    caption = _widths_caption(accesses)
     fig = page("One instruction of one warp", 0.03 + height, caption, key=[(words, None)])
     top = fig.top - 0.02
     for name, access in accesses.items():
@@ -191,13 +192,7 @@ class _Staged:
 
 
 @styled
-def staging(
-    trace: Trace,
-    *,
-    block: tuple[int, int, int] = (0, 0, 0),
-    warp: int = 0,
-    caption: str | None = None,
-) -> Picture:
+def staging(trace: Trace, *, block: tuple[int, int, int] = (0, 0, 0), warp: int = 0) -> Picture:
     """Where four neighbours of a row of A go in shared memory, and what is read from there.
 
     Left: the elements of A that one warp brings with its first load, four for each lane. Right:
@@ -225,7 +220,7 @@ def staging(
         key.append(("read first", {"facecolor": "white", **OUTLINE}))
     height = head + cell * max(len(rows), down) + 0.3
     title = f"{trace.kernel_name}: block {tuple(block)}, warp {warp}"
-    fig = page(title, height, caption or _staging_caption(trace, staged, block, warp), key=key)
+    fig = page(title, height, _staging_caption(trace, staged, block, warp), key=key)
     top = fig.top + head
     for at, words in ((left, "A: one load"), (x, "shared memory: four stores, over the 32 banks")):
         fig.text_at(at, fig.top, words, size=NORMAL, weight="bold")
@@ -281,9 +276,7 @@ def _draw_banks(ax: Axes, staged: _Staged, rows: list[int]) -> None:
     _draw_readers(ax, staged, rows)
     names = [f"{staged.column(line)}byte {line * LINE_BYTES:,}" for line in rows]
     ax.set_yticks([at + 0.5 for at in range(len(rows))], names)
-    marks = [*range(0, BANKS, 4), BANKS - 1]
-    ax.set_xticks([bank + 0.5 for bank in marks], [str(bank) for bank in marks])
-    number_above(ax)
+    number_banks(ax, BANKS)
 
 
 def _draw_readers(ax: Axes, staged: _Staged, rows: list[int]) -> None:

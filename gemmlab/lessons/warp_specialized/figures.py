@@ -38,7 +38,7 @@ MARKS = {
 
 
 @styled
-def turns(*found: Turns, shown: int | None = None, caption: str | None = None) -> Picture:
+def turns(*found: Turns, shown: int | None = None) -> Picture:
     """A panel for each kernel: a row for each role, and below one for each stage of its ring.
 
     found: as analysis.traced.turns.of(trace) gives. Left to right is the order in which the
@@ -65,7 +65,7 @@ def turns(*found: Turns, shown: int | None = None, caption: str | None = None) -
     key = [(words, MARKS.get(kind) or _look(kind, TILE_COLOURS[0])) for kind, words in KEY.items()]
     title = "Who does what, and who waits for whom: an order of execution"
     height = sum(ROW * len(panel.rows) + 0.45 for panel in panels)
-    fig = page(title, height, caption or _of_turns(panels), key=key)
+    fig = page(title, height, _of_turns(panels), key=key)
     top = fig.top
     for panel in panels:
         fig.text_at(MARGIN, top, panel.name, size=NORMAL, weight="bold")
@@ -226,9 +226,7 @@ ROLE = 0.42  # inches, from one role to the next
 
 
 @styled
-def waits(
-    marks: pandas.DataFrame, *, first: int = 20, steps: int = 6, caption: str | None = None
-) -> Picture:
+def waits(marks: pandas.DataFrame, *, first: int = 20, steps: int = 6) -> Picture:
     """Bars from one clock reading to the next, a panel for each kernel, a row for each role.
 
     marks: columns kernel, role, step and the cycles waits, goes_on, done and met (or none), as
@@ -245,7 +243,7 @@ def waits(
     longest = max(panel.end - panel.begin for panel in panels)
     left = MARGIN + style.widest(role for panel in panels for role in panel.roles) + 0.15
     height = sum(len(panel.roles) * ROLE + 0.85 for panel in panels)
-    caption = caption or _of_waits(panels, first, steps)
+    caption = _of_waits(panels, first, steps)
     fig = page("Who waits for whom", height, caption, key=list(BETWEEN.values()))
     top = fig.top
     for panel in panels:
@@ -293,9 +291,8 @@ PHASE_LOOKS = {phase: swatch(*shade) for phase, shade in zip(PHASES, SHADES, str
 
 @styled
 def block_phases(
-    blocks: pandas.DataFrame, means: pandas.DataFrame, full_rate: float, *, sm: int = 0,
-    caption: str | None = None,
-) -> Picture:  # fmt: skip
+    blocks: pandas.DataFrame, means: pandas.DataFrame, full_rate: float, *, sm: int = 0
+) -> Picture:
     """Above, one SM through a product, block by block; below, the mean cycles of a block's phases.
 
     blocks: as records.experiments.hopper_timeline.blocks() gives; means: as
@@ -311,7 +308,7 @@ def block_phases(
     each = 0.24 + 0.4 * len(kernels)
     key = [(words, PHASE_LOOKS[phase]) for phase, words in PHASES.items()]
     title, height = "Where the time of a block goes", 2 * each + 1.05
-    fig = page(title, height, caption or _of_phases(means, full_rate), key=key)
+    fig = page(title, height, _of_phases(means, full_rate), key=key)
     axes = []
     for words, top, gid, last in (
         (f"SM {sm}, all of its blocks", fig.top, "an SM", own["stored"].max()),
@@ -379,7 +376,7 @@ WHEN = {"at_launch": "at the launch", "then": "after setmaxnreg"}
 
 
 @styled
-def register_budget(shares: Sequence[Share], *, caption: str | None = None) -> Picture:
+def register_budget(shares: Sequence[Share]) -> Picture:
     """A bar of all registers of an SM at the launch of a block, and one for what it has then.
 
     shares: as analysis.register_budget.of(kernel) gives. Raises TypeError for anything else.
@@ -389,7 +386,7 @@ def register_budget(shares: Sequence[Share], *, caption: str | None = None) -> P
             f"register_budget takes what analysis.register_budget.of(kernel) gives, not {shares!r}."
         )
     title = "Registers go from the warpgroup that copies to those that multiply"
-    fig = page(title, 0.08 + 0.55 * len(WHEN) + 0.55, caption or _of_registers(shares))
+    fig = page(title, 0.08 + 0.55 * len(WHEN) + 0.55, _of_registers(shares))
     ax = rows_of(
         fig, list(WHEN.values()), fig.top + 0.08, 0.55, right=WIDTH - MARGIN - 0.1,
         gid="registers", xlim=(0, 1.01 * REGISTERS_PER_SM),

@@ -24,9 +24,7 @@ CHOSEN = 0.8  # and for the lane that is looked at
 
 
 @styled
-def fragments(
-    held: Mapping[str, np.ndarray], *, lane: int = 0, caption: str | None = None
-) -> Picture:
+def fragments(held: Mapping[str, np.ndarray], *, lane: int = 0) -> Picture:
     """The lane that holds each element of A, B and C; one lane's elements are dark.
 
     held: as analysis.traced.fragments.by_wmma() gives, int (32, places) for "A", "B" and "C".
@@ -40,7 +38,7 @@ def fragments(
             raise ValueError(
                 f"fragments: no lane holds {int((owner < 0).sum())} elements of {name}."
             )
-    fig = page("", C_TOP + SIDE + 0.03, caption or _caption(lanes, lane))
+    fig = page("", C_TOP + SIDE + 0.03, _caption(lanes, lane))
     for name, owner in lanes.items():
         left, top = PLACES[name]
         fig.text_at(left, top - 0.48, f"{name}, {PIECE} × {PIECE}", size=LARGE, weight="bold")
