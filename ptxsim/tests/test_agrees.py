@@ -6,17 +6,16 @@ other paths in each, and a mistake in one of them is silent, where its result al
 
 from collections.abc import Callable
 
-import corpus
-import mistakes
 import numpy as np
 import pytest
+
 import record_clusters
 import test_clusters as clusters
 import test_tma as tma
+from ptxsim.arithmetic import compiled
 from public_kernels import PUBLIC, integers, to_numbers
 from sample_kernels import SAMPLES, Sample, matches
-
-from ptxsim.arithmetic import compiled
+from whole_kernels import KERNELS, OTHERS, TENSOR_PRODUCTS, Other, Product
 
 f4 = np.float32
 WAYS = [({flag: True} if flag else {}, worth_it)
@@ -29,7 +28,7 @@ MANY = 64  # blocks: of those that wait for one another, hundreds are run elsewh
 
 def of_file(name: str, entry: str, grid, block, args: Callable[[], list], options=()) -> Sample:
     """A kernel of ptxsim/tests/kernels/ whose results other tests look at."""
-    text = (corpus.KERNELS / name).read_text(encoding="utf-8")
+    text = (KERNELS / name).read_text(encoding="utf-8")
     return Sample(text, grid, block, args, lambda args: {}, entry=entry, options=options)
 
 
@@ -54,7 +53,7 @@ FILES = {
 }  # fmt: skip
 
 
-def of_product(entry: corpus.Product):
+def of_product(entry: Product):
     def run(**how):
         C, done = entry.launch(*entry.fitting(17, 33, 21), 0.5, 2.0, **how)
         return [C], done
@@ -62,7 +61,7 @@ def of_product(entry: corpus.Product):
     return run
 
 
-def of_other(entry: corpus.Other):
+def of_other(entry: Other):
     def run(**how):
         got, _, done = entry.launch(100, **how)
         return [got], done
@@ -83,9 +82,9 @@ def of_maps(swizzle: str):
 
 
 CASES: dict[str, Callable] = {
-    **{name: sample.run for name, sample in (PUBLIC | SAMPLES | mistakes.OWN | FILES).items()},
-    **{entry.name: of_product(entry) for entry in corpus.PRODUCTS},
-    **{entry.name: of_other(entry) for entry in corpus.OTHERS},
+    **{name: sample.run for name, sample in (PUBLIC | SAMPLES | FILES).items()},
+    **{entry.name: of_product(entry) for entry in TENSOR_PRODUCTS},
+    **{entry.name: of_other(entry) for entry in OTHERS},
     **{name: of_cluster(case) for name, case in record_clusters.cases().items()
        if f" {case.entry}(" in record_clusters.KERNELS.read_text(encoding="utf-8")
        and np.prod(case.grid) < MANY},
@@ -95,11 +94,16 @@ CASES: dict[str, Callable] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_way_to_run_a_kernel_leaves_the_same_bits_and_finds_nothing(name, monkeypatch):
+    assert_agree(CASES[name], monkeypatch, FOUND.get(name, set()))
+
+
+def assert_agree(run_once: Callable, monkeypatch, kinds_found=frozenset()) -> None:
+    """All six ways leave the same bits. `kinds_found`: of findings, where there are checks."""
     first = None
     for how, worth_it in WAYS:
         monkeypatch.setattr(compiled, "WORTH_IT", worth_it)
-        args, run = CASES[name](**how)
-        wanted = FOUND.get(name, set()) if "check" in how else set()
+        args, run = run_once(**how)
+        wanted = kinds_found if "check" in how else set()
         assert {finding.kind for finding in run.findings} == wanted
         left = [arg.tobytes() for arg in args if isinstance(arg, np.ndarray)]
         first = left if first is None else first
