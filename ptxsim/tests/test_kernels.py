@@ -1,4 +1,4 @@
-"""Kernels of the kinds that later rungs contain, run whole in the simulator against NumPy."""
+"""Small kernels of many kinds, run whole in the simulator and compared with NumPy."""
 
 import numpy as np
 import pytest

@@ -75,8 +75,8 @@ def test_bits(operands, ftz, monkeypatch):
     assert same(result(), by_numpy)
 
 
-# Of a, b and c: as rungs have them, a and b exchanged, more axes than are taken at once, scalars,
-# and a sum that is the same for all.
+# Of a, b and c: as matrix products have them, a and b exchanged, more axes than are taken at once,
+# scalars, and a sum that is the same for all.
 SHAPES = [
     ((8, 1, 96), (8, 1, 5, 96), (8, 8, 5, 96)),
     ((1, 5, 96), (8, 8, 1, 96), (8, 8, 5, 96)),

@@ -231,7 +231,7 @@ def check(kernel: ptx.Kernel, source: str, begins_unset: bool = False) -> None:
     accesses = [i for i in instructions if i.name in ("ld", "st") and "param" not in i.parts]
     at = [lines[i.line - 1] for i in accesses]
     at = [line for line in at if line.strip() != "}"]  # the end of what was put in for a call
-    # The last: a call of a function of the rung or of a header.
+    # The last: a call of a function of the kernel file or of a header.
     calls = "read|load|fetch|keep|store|multiply|put|take|add|combine|send|leave"
     names_memory = re.compile(rf"\[|\*|\b({calls})\w*[<(]")
     assert sum(bool(names_memory.search(line)) for line in at) >= 0.9 * len(at)

@@ -16,12 +16,15 @@ offsets count, in its sections on wgmma; recorded on an NVIDIA H200, see record_
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from ptxsim.architectures import WARP
 from ptxsim.threads.layout import Layout
+
+if TYPE_CHECKING:  # it takes time to load
+    import numpy.typing as npt
 
 GROUP_WARPS = 4
 GROUP_THREADS = GROUP_WARPS * WARP

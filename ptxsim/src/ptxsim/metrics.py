@@ -18,7 +18,7 @@ The names of the totals are Nsight Compute's. The rules:
 What counts as one load from shared memory is not what the PTX has, but what the GPU's assembler
 makes of it: see merging.py.
 
-Recorded on an NVIDIA H200, all counters are equal in the FP32 kernels of tests/corpus.py. In larger
+Recorded on an NVIDIA H200, all counters are equal in GEMM Lab's FP32 kernels. In larger
 products, where several blocks share an SM, the GPU's wavefronts and bank conflicts of shared memory
 (TIMING_DEPENDENT) come out a little higher, and differ from one run of the profiler to the next: an
 access to shared memory can also meet data that arrive from global memory in the same banks. Here

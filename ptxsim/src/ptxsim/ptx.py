@@ -65,7 +65,7 @@ NO_REGISTERS: frozenset[str] = frozenset()
 
 # Of kernels that were read, and of what was found out about them. A kernel is some ten thousand
 # objects, and Python's garbage collector looks at all of them every so often: no more than a reader
-# or a test goes through again and again, which is every rung with a few settings.
+# or a test goes through again and again, each with a few settings.
 KEPT_KERNELS = 32
 
 SHARED_VARIABLE = re.compile(

@@ -204,7 +204,7 @@ def compile_anew(
 
     `filename` is the name that errors and line tables carry. `options` go to NVRTC as they are,
     after `COMMON_OPTIONS`. The log holds what ptxas says of registers and spills. Ctrl-C takes
-    effect once NVRTC is done: a second or two for a rung.
+    effect once NVRTC is done: a second or two for a large kernel.
 
     Raises CompileError with the lines around each error, NoCompiler where NVRTC is missing.
     """

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
+
+if TYPE_CHECKING:  # it takes time to load
+    import numpy.typing as npt
 
 POINTER_BYTES = 8
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import ClassVar
 
 import numpy as np
 
@@ -54,7 +55,7 @@ class Factors:
     b: np.ndarray
     b_exponents: np.ndarray
 
-    exponent_type: type[np.generic] = i2
+    exponent_type: ClassVar[type[np.generic]] = i2
 
     @property
     def count(self) -> int:
