@@ -1,6 +1,7 @@
-"""README.md: what it shows of kernels and records is what they say now."""
+"""The generated parts of pages: what they show of kernels and records is what these say now."""
 
 import json
+import os
 import shutil
 
 import pytest
@@ -12,9 +13,16 @@ from gemmlab.records import best_by_shape, registry, roofs, runs
 from gemmlab.records.runs import LARGE, Measured
 
 
-def test_the_readme_shows_the_records_as_they_are():
-    readme = overview.README.read_text(encoding="utf-8")
-    assert overview.updated(readme) == readme, "run `make readme`"
+@pytest.mark.parametrize("page", overview.PAGES, ids=lambda page: page.name)
+def test_a_page_shows_the_records_as_they_are(page):
+    text = page.read_text(encoding="utf-8")
+    assert overview.updated(page, text) == text, "run `make readme`"
+
+
+def test_every_part_is_shown_once():
+    texts = "".join(page.read_text(encoding="utf-8") for page in overview.PAGES)
+    for name in overview.PARTS:
+        assert texts.count(overview.BEGIN.format(name=name)) == 1
 
 
 def test_the_ladder_has_the_days_of_all_its_rows():
@@ -28,10 +36,12 @@ def test_the_ladder_has_the_days_of_all_its_rows():
 
 
 def test_the_pictures_are_there_and_shown():
-    readme = overview.README.read_text(encoding="utf-8")
-    for path in (overview.VIEW, overview.SHAPES, overview.CLIMB, overview.SHARES):
+    for path, _ in overview.FIGURES.values():
         assert path.read_bytes().startswith(b"\x89PNG\r\n")
-        assert f"]({path.relative_to(overview.ROOT).as_posix()})" in readme
+        assert any(
+            f"]({os.path.relpath(path, page.parent)})" in page.read_text(encoding="utf-8")
+            for page in overview.PAGES
+        )
 
 
 def test_a_rung_for_other_products_is_shown_at_one_of_these_and_climbs_no_squares(monkeypatch):
@@ -90,11 +100,15 @@ def test_records_are_looked_up_without_compiling():
 
 
 def test_a_changed_figure_is_noticed():
-    readme = overview.README.read_text(encoding="utf-8")
+    page = overview.README
+    readme = page.read_text(encoding="utf-8")
     row = next(line for line in readme.splitlines() if "[02_coalescing]" in line)
-    assert overview.updated(readme.replace(row, row.replace("|", "| 9", 1))) == readme
+    assert overview.updated(page, readme.replace(row, row.replace("|", "| 9", 1))) == readme
 
 
-def test_a_readme_without_the_markers_is_refused():
-    with pytest.raises(ValueError, match="no part between"):
-        overview.updated("# GEMM Lab\n")
+def test_a_page_without_parts_and_a_part_that_is_unknown_are_refused():
+    with pytest.raises(ValueError, match=r"README\.md has no part between"):
+        overview.updated(overview.README, "# GEMM Lab\n")
+    part = f"{overview.BEGIN.format(name='lader')}\n{overview.END}\n"
+    with pytest.raises(ValueError, match=r"README\.md has a part 'lader', and there are view,"):
+        overview.updated(overview.README, part)

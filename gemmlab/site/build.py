@@ -79,7 +79,7 @@ def _write_sources() -> set[Path]:
         for path, content in made.files.items():
             files.write(UNFINISHED / path, content)
         met |= made.met
-    for path in ["README.md", *(f"docs/{one.name}" for one in sorted(DOCS.glob("*.md")))]:
+    for path in [*links.PAGES, *(f"docs/{one.name}" for one in sorted(DOCS.glob("*.md")))]:
         text, linked = prose.page(path)
         put(links.source(path), text.encode())
         met |= linked
