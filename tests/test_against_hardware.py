@@ -19,7 +19,6 @@ import test_wgmma
 
 import ptxsim
 from gemmlab.analysis import counters, known_differences
-from gemmlab.folders import ROOT
 from gemmlab.ladder import RUNGS, find, settings_for
 from gemmlab.loading import load
 from gemmlab.records import runs
@@ -64,11 +63,6 @@ def test_a_difference_is_known_by_its_size_and_where_time_decides_by_its_bounds(
         (METRICS["global", "store"][0], 0, True), (METRICS["global", "store"][0], 1, False),
     ):  # fmt: skip
         assert known_differences.is_known(trace, metric, more) == known, (metric, more)
-
-
-def test_the_readme_tells_the_known_differences_in_their_words():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert all(one.why in readme for one in known_differences.DIFFERENCES)
 
 
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)

@@ -8,7 +8,6 @@ import record_wgmma
 
 from gemmlab import ladder
 from gemmlab.analysis import counters
-from gemmlab.folders import ROOT
 from gemmlab.loading import load
 from gemmlab.measure import profiler
 from gemmlab.records import registry, runs
@@ -118,14 +117,6 @@ def test_an_mma_sync_takes_six_cycles_of_a_quarter_of_an_sm():
     """16×8×16 multiply-adds. A clock that a driver reports would make them 6.6."""
     of_a_quarter = recorded_ceilings().flop_per_cycle("float16") / (4 * 132)
     assert 2 * 16 * 8 * 16 / of_a_quarter == pytest.approx(6, abs=0.03)
-
-
-def test_the_readme_says_what_the_products_of_14_and_15_take_of_the_cycles():
-    readme = (ROOT / "README.md").read_text("utf-8").splitlines()
-    for name in ("14_wmma", "15_mma_sync"):
-        share = counters.tensor_cycles(name).loc["products at the ceiling", "%"]
-        (line,) = (one for one in readme if f"[{name}](" in one and "products alone" in one)
-        assert f"would take {share} %" in line, share
 
 
 def test_a_rung_for_hopper_alone_counts_what_wgmma_and_the_copy_engine_do():

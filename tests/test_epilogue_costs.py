@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import gemmlab as gl
-from gemmlab.folders import ROOT
 from gemmlab.ladder.activations import ACTIVATIONS
 from gemmlab.lessons.fused_epilogue import epilogues
 from gemmlab.lessons.fused_epilogue import tables as epilogue_costs
@@ -51,18 +50,6 @@ def test_the_fused_kernel_is_the_measure_of_the_others(table):
     assert large.loc[epilogues.FUSED].tolist() == pytest.approx([1.0] * 4, abs=0.01)
     only_relu = epilogue_costs.multiples(table, (4096, 4096, 64))
     assert list(only_relu) == ["ReLU"]
-
-
-def test_the_readme_says_what_an_epilogue_costs_where_k_is_small(table):
-    alone = table[table["way"] == epilogues.ALONE].copy()
-    alone["cost"] = (100 * (1 - alone["ratio"])).round()
-    relu = alone[(alone["k"] == 64) & (alone["activation"] == "ReLU")]["cost"]
-    gelu = alone[(alone["k"] == 256) & alone["activation"].str.startswith("GELU")]["cost"]
-    said = (
-        f"ReLU takes {relu.min():.0f} to {relu.max():.0f} % of the time at `K` = 64, "
-        f"GELU {gelu.min():.0f} to {gelu.max():.0f} % at 8192×8192×256"
-    )
-    assert len(relu) == 3 and said in (ROOT / "README.md").read_text("utf-8")
 
 
 def test_a_thin_product_is_held_against_both_roofs(table):

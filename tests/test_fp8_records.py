@@ -1,16 +1,12 @@
 """What is recorded of rung 19: bits and errors of an H200 beside the simulator's."""
 
-import re
-
 import pytest
 import sample_record
 
 from gemmlab.cuda.cublaslt import NoAlgorithm
-from gemmlab.folders import ROOT
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import written
 from gemmlab.lessons.fp8 import cublas_errors, errors, figures, quantizing, steps
-from gemmlab.lessons.fp8 import tables as costs
 from gemmlab.lessons.fp8.rung import RUNG as FP8
 from gemmlab.lessons.fp8.rung import SCALES
 from gemmlab.records import registry
@@ -62,25 +58,6 @@ def test_recorded_errors_grow_where_sums_are_never_promoted():
     by_interval = even.pivot(index="k", columns="promote", values="sum_error")
     assert by_interval[0].is_monotonic_increasing and by_interval[128].is_monotonic_decreasing
     assert figures.fp8_errors(table).axes
-
-
-def test_the_readme_has_the_recorded_figures():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    said = text[text.index("FP8 with scales is [19_fp8]") :].partition("\n")[0]
-    table = steps.EVIDENCE.read().set_index(["step", "m", "n", "k"])
-    wanted = [
-        f"{table.loc[(step.what, *shape), 'pct_cublas']:.1f}"
-        for step in (steps.TENSORS, steps.BY_BLOCKS) for shape in steps.SQUARES
-    ]  # fmt: skip
-    assert re.findall(r"([\d.]+) %", said) == wanted
-    kinds = costs.by_kind()
-    of_blocks = kinds[kinds["step"] == steps.BY_BLOCKS.what]["% of scales of tensors"] / 100
-    assert f"have {of_blocks.min():.2f} to {of_blocks.max():.2f} of the speed" in said
-    gain = kinds["times 18 in BF16"]
-    assert f"is {gain.min():.2f} to {gain.max():.2f} times as fast as 18" in said
-    compared = cublas_errors.by_scales()
-    assert f"{compared['the same'].sum()} of {compared['cases'].sum()} cases" in said
-    assert compared.filter(like="by at most, %").max(axis=None) < 100 * 3 / 100_000
 
 
 # ---- errors beside cuBLASLt's --------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """What is recorded of 16 to 18: bits of an H200 beside the simulator's, steps, clock readings."""
 
-import re
 from dataclasses import replace
 from itertools import pairwise
 
@@ -8,20 +7,14 @@ import numpy as np
 import pytest
 
 from gemmlab import ladder
-from gemmlab.folders import ROOT
 from gemmlab.kernel.compiler import compile_kernel
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.ladder import Problem, written
-from gemmlab.lessons.fp8 import hopper_changes
-from gemmlab.lessons.fp8.hopper_ablations import LOADED, RESTED
+from gemmlab.ladder import written
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
-from gemmlab.lessons.persistent.tables import recordings
 from gemmlab.lessons.tma_wgmma import steps as hopper_steps
 from gemmlab.lessons.tma_wgmma import timeline as hopper_timeline
 from gemmlab.lessons.tma_wgmma.steps import EVERY, LARGE, ROADS, TYPES, WAY
-from gemmlab.lessons.tma_wgmma.tables import cycles
 from gemmlab.lessons.warp_specialized import figures
-from gemmlab.records import runs
 
 KINDS = {  # one step for each way to read A and B and to write C
     (step.rung.name, step.full["DTYPE"], step.full["OP_B"], step.full["OUT32"]): step
@@ -85,27 +78,6 @@ def test_the_way_is_shown_in_its_order():
     assert set(titles) < {step.what for step in WAY}
     assert list(dict.fromkeys(shown["step"])) == [titles.get(s.what, s.what) for s in WAY]
     assert shown["M×N×K"].iloc[0] == "×".join(map(str, LARGE))
-
-
-def test_the_readme_has_the_recorded_shares():
-    """Those of the runs of 16 to 18, of 18 in other recordings, and of cycles."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    said = text[text.index("Hopper's own instructions") :].partition("\n")[0]
-    shares = [
-        100 * runs.replay_at(runs.Measured(rung), *shape).ratio.median
-        for rung in hopper_steps.HOPPER for shape in (LARGE, hopper_steps.HUGE)
-    ]  # fmt: skip
-    others = recordings()["% of cuBLAS"]
-    assert others.iloc[0] == shares[4]
-    alone = [  # one launch after the other
-        hopper_changes.changes("registers", load).query("variant == '18, registers move'")
-        for load in (RESTED, LOADED)
-    ]
-    huge = [one.loc[str(Problem(*hopper_steps.HUGE)), "% of cuBLASLt"] for one in alone]
-    filled = cycles(PERSISTENT.name, "16_tma_wgmma").loc["products at full rate"]
-    wanted = [f"{share:.1f}" for share in (*shares, *others[1:], *alone[0]["% of cuBLAS"], *huge)]
-    wanted += [f"{share:.0f}" for share in filled]
-    assert re.findall(r"([\d.]+) %", said) == wanted
 
 
 # ---- clock readings ------------------------------------------------------------------------------

@@ -1,19 +1,15 @@
 """The record of several GPUs: what is measured is kept and read back, with a stand-in for GPUs."""
 
-import json
 from dataclasses import replace
-from datetime import datetime, timedelta
 from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from gemmlab.folders import ROOT
 from gemmlab.kernel.verify import VerificationError
-from gemmlab.ladder import RUNGS, Problem
+from gemmlab.ladder import Problem
 from gemmlab.ladder.precision import BRAIN, SINGLE
-from gemmlab.lessons.ceilings import chains
 from gemmlab.lessons.multi_gpu import cases, recorded
 from gemmlab.lessons.multi_gpu import measure as measuring
 from gemmlab.lessons.multi_gpu import schedules as make
@@ -260,31 +256,3 @@ def test_one_gpu_is_too_few(monkeypatch):
     monkeypatch.setattr(runtime, "getDeviceCount", lambda: 1)
     with pytest.raises(NotEnoughGpus, match="2 ranks need a GPU each, and CUDA sees 1"):
         measuring.record(print)
-
-
-# ---- README --------------------------------------------------------------------------------------
-
-
-def test_the_readme_says_how_fast_two_gpus_are_and_how_long_a_record_takes():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    table = recorded.scaling()
-    table = table[(table.schedule == make.COLUMN) & (table.moved_by == DMA_ENGINES)]
-    fp32, bf16 = (
-        table[(table.kernel == kernel) & (table.m == 16384) & (table.n == 16384)].iloc[0]
-        for kernel in ("10_register_banks", RUNG)
-    )
-    assert (
-        f"{cases.CUBE} in FP32 is {fp32.one_gpu_ms / fp32.ms:.2f} times as fast as on one, in BF16 "
-        f"{bf16.one_gpu_ms / bf16.ms:.2f} times"
-    ) in readme
-    folder = registry.RESULTS / "nvidia-h100-80gb-hbm3"
-    kept = json.loads((folder / registry.RUNS).read_text())["rungs"]
-    assert set(kept) == {rung.name for rung in RUNGS}
-    with registry.records_of(folder.name):
-        began = chains.EVIDENCE.read()["recorded"].min()
-    rungs = [kept[rung.name] for rung in RUNGS[:7]]
-    dates = [run["recorded"] for one in rungs for run in one["runs"]]
-    assert began < min(dates)
-    spent = datetime.fromisoformat(max(dates)) - datetime.fromisoformat(began)
-    assert "On an H100 two experiments and seven rungs, up to 07, took less than six min" in readme
-    assert spent < timedelta(minutes=6)

@@ -1,11 +1,11 @@
-"""The ladder as a whole, and the part of README.md that is made of it."""
+"""The generated parts of pages: what they show of kernels and records is what these say now."""
 
 import json
+import os
 import shutil
 
 import pytest
 
-from gemmlab.folders import ROOT
 from gemmlab.ladder import RUNGS, SIMULATED, LadderError, Problem, find
 from gemmlab.loading import load
 from gemmlab.notebook import overview
@@ -14,9 +14,16 @@ from gemmlab.records.runs import LARGE, Measured
 from tools import readme
 
 
-def test_the_readme_shows_the_records_as_they_are():
-    text = readme.README.read_text(encoding="utf-8")
-    assert readme.updated(text) == text, "run `make readme`"
+@pytest.mark.parametrize("page", readme.PAGES, ids=lambda page: page.name)
+def test_a_page_shows_the_records_as_they_are(page):
+    text = page.read_text(encoding="utf-8")
+    assert readme.updated(page, text) == text, "run `make readme`"
+
+
+def test_every_part_is_shown_once():
+    texts = "".join(page.read_text(encoding="utf-8") for page in readme.PAGES)
+    for name in readme.PARTS:
+        assert texts.count(readme.BEGIN.format(name=name)) == 1
 
 
 def test_the_ladder_has_the_days_of_all_its_rows():
@@ -30,10 +37,12 @@ def test_the_ladder_has_the_days_of_all_its_rows():
 
 
 def test_the_pictures_are_there_and_shown():
-    text = readme.README.read_text(encoding="utf-8")
-    for path in readme.FIGURES:
+    for path, _ in readme.FIGURES.values():
         assert path.read_bytes().startswith(b"\x89PNG\r\n")
-        assert f"]({path.relative_to(ROOT).as_posix()})" in text
+        assert any(
+            f"]({os.path.relpath(path, page.parent)})" in page.read_text(encoding="utf-8")
+            for page in readme.PAGES
+        )
 
 
 def test_a_rung_for_other_products_is_shown_at_one_of_these_and_climbs_no_squares(monkeypatch):
@@ -92,11 +101,15 @@ def test_records_are_looked_up_without_compiling():
 
 
 def test_a_changed_figure_is_noticed():
-    text = readme.README.read_text(encoding="utf-8")
+    page = readme.README
+    text = page.read_text(encoding="utf-8")
     row = next(line for line in text.splitlines() if "[02_coalescing]" in line)
-    assert readme.updated(text.replace(row, row.replace("|", "| 9", 1))) == text
+    assert readme.updated(page, text.replace(row, row.replace("|", "| 9", 1))) == text
 
 
-def test_a_readme_without_the_markers_is_refused():
-    with pytest.raises(ValueError, match="no part between"):
-        readme.updated("# GEMM Lab\n")
+def test_a_page_without_parts_and_a_part_that_is_unknown_are_refused():
+    with pytest.raises(ValueError, match=r"README\.md has no part between"):
+        readme.updated(readme.README, "# GEMM Lab\n")
+    part = f"{readme.BEGIN.format(name='lader')}\n{readme.END}\n"
+    with pytest.raises(ValueError, match=r"README\.md has a part 'lader', and there are view,"):
+        readme.updated(readme.README, part)

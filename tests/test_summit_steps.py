@@ -1,12 +1,9 @@
 """The record of the way from 10 to 22: its rows, written, read and shown in their order."""
 
-import re
-
 import pandas
 import pytest
 
 from gemmlab import plots
-from gemmlab.folders import ROOT
 from gemmlab.ladder import written
 from gemmlab.lessons.fp32_summit import steps as summit_steps
 from gemmlab.lessons.fp32_summit import tables as summit_way
@@ -125,17 +122,3 @@ def test_of_another_loop_the_chart_says_what_was_changed(rows):
     )
     caption = plots.path(table.reset_index()).caption
     assert caption.startswith(f"{len(REWRITTEN)} changes, each alone: from 0.0 to 0.0 points")
-
-
-def test_the_readme_has_the_recorded_figures():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    said = text[text.index("[22_fp32_summit](notebooks/22_fp32_summit.ipynb) is") :]
-    table = EVIDENCE.read().set_index(["step", "m", "way"])
-    best = REWRITTEN[-1].what
-    asked = [(WAY[-1].what, size, IN_TURN) for size in (2048, 4096, 8192, 16384)]
-    asked += [(best, size, IN_TURN) for size in (4096, 8192)]
-    wanted = [f"{table.loc[one, 'pct_cublas']:.1f}" for one in asked]
-    said = said.partition("\n")[0]
-    assert re.findall(r"([\d.]+) %", said) == wanted
-    speeds = [*asked[1:3], (best, 8192, BURST)]
-    assert re.findall(r"(5\d\.\d)", said) == [f"{table.loc[one, 'tflops']:.1f}" for one in speeds]

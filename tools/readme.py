@@ -1,4 +1,4 @@
-"""`make readme`: the ladder's pictures, README.md's table, the thumbnails of notebooks/index.ipynb.
+"""`make readme`: the generated parts of PAGES, their pictures, the thumbnails of the index.
 
 Tests compare them with records and kernels, so they cannot grow stale.
 """
@@ -6,77 +6,74 @@ Tests compare them with records and kernels, so they cannot grow stale.
 from __future__ import annotations
 
 import io
+import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 from PIL import Image
 
 from gemmlab import files, ladder, plots
-from gemmlab.analysis import facts, recorded
+from gemmlab.analysis import facts, known_differences, recorded
 from gemmlab.folders import ROOT
-from gemmlab.ladder import CEILINGS, RUNGS, SINGLE
+from gemmlab.ladder import CEILINGS, HALF, RUNGS, SINGLE, Problem
 from gemmlab.loading import load
 from gemmlab.notebook import overview
 from gemmlab.notebook.chapters import chapters
 from gemmlab.notebook.overview import PICTURES, SIZE
 from gemmlab.plots import thumbnails
+from gemmlab.plots.page import Picture
 from gemmlab.records import published, registry, roofs, runs
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
 from gemmlab.records.runs import Measured
 
 README = ROOT / "README.md"
+PAGES = (README, ROOT / "docs" / "results.md", ROOT / "docs" / "matmul.md")
 STOPPED = 130  # as a shell says of a command that Ctrl-C ended
 GPU_COLUMNS = (
     (recorded.TFLOPS, ".2f"),
     (recorded.CUBLAS, ".1f"),
     (recorded.ROOF, ".1f"),
 )
-BEGIN, END = "<!-- made by `make readme`, not by hand -->", "<!-- end of what is made -->"
+BEGIN, END = "<!-- made by `make readme`: {name} -->", "<!-- end of what is made -->"
 
 
-def made() -> str:
-    """The part of README.md between BEGIN and END, both included, from kernels and records."""
-    view, *figures = (_shown(path, draw()) for path, draw in FIGURES.items())
-    markers = f"The markers' sources: {published.links()}."
-    parts = (view, ladder_table(), *figures, markers, gpus_table())
-    return "\n\n".join([BEGIN, *parts, END])
-
-
-def updated(readme: str) -> str:
-    """`readme` with the made part renewed. Raises ValueError where its markers are not there."""
-    pattern = re.compile(re.escape(BEGIN) + ".*?" + re.escape(END), re.S)
-    if not pattern.search(readme):
-        raise ValueError(f"README.md has no part between '{BEGIN}' and '{END}'")
-    return pattern.sub(lambda _: made(), readme)
-
-
-def _shown(path: Path, picture) -> str:
-    return f"![{picture.caption}]({path.relative_to(ROOT).as_posix()})"
-
-
-def _view():
-    return plots.kernel_view(facts.of(load("03_shared_memory")), roofs.recorded_ceilings())
-
-
-FIGURES = {
-    PICTURES / "03_shared_memory_view.png": _view,
-    PICTURES / "shape_shares.png": lambda: plots.shape_shares(recorded.chosen_shares()),
-    PICTURES / "ladder_gflops.png": overview.climb,
-    PICTURES / "ladder_shares.png": overview.shares,
-}
-
-
-def ladder_table() -> str:
+def ladder_table(page: Path = README) -> str:
     """The ladder as a Markdown table: every rung, its idea, and its recorded speed at 4096³."""
     lines = [f"| rung | idea | TFLOP/s at {SIZE}³ | of cuBLAS |", "|---|---|---|---|"]
     for step in overview.ladder_steps():
         share = f" {step.share} |" if step.share else " |"
-        lines.append(
-            f"| [{step.name}](notebooks/{step.name}.ipynb) | {step.idea} | {step.tflops} |{share}"
-        )
+        notebook = _path_from(page, ROOT / "notebooks" / f"{step.name}.ipynb")
+        lines.append(f"| [{step.name}]({notebook}) | {step.idea} | {step.tflops} |{share}")
     return "\n".join([*lines, "", overview.ladder_source()])
+
+
+def choices_table() -> str:
+    """What gl.matmul takes at every recorded shape in FP32 and FP16, as a Markdown table.
+
+    Raises NoRecord and BadRecord.
+    """
+    taken = {"FP32": recorded.chosen_shares(SINGLE.name), "FP16": recorded.chosen_shares(HALF.name)}
+    choices: dict[tuple[str, str], dict[str, str]] = {}
+    for name, rows in taken.items():
+        for row in rows.itertuples():
+            shape = str(Problem(row.m, row.n, row.k, row.batch))
+            choice = f"{row.kernel}, {row.pct_cublas:.1f} %"
+            choices.setdefault((row.group, shape), {})[name] = choice
+    groups = list(dict.fromkeys(group for group, _ in choices))
+    lines = [f"| shapes | M×N×K | {' | '.join(taken)} |", "|---" * (2 + len(taken)) + "|"]
+    for group, shape in sorted(choices, key=lambda place: groups.index(place[0])):
+        row = " | ".join(choices[group, shape].get(name, "") for name in taken)
+        lines.append(f"| {group} | {shape} | {row} |")
+    days = [day for rows in taken.values() for day in rows["recorded"].map(overview.day_of)]
+    (gpu,) = {name for rows in taken.values() for name in rows["gpu"]}
+    source = (
+        "The rung, and its share of cuBLAS of the same precision. Empty: nothing is recorded there "
+        f"of what gl.matmul takes. {gpu}, {overview.span(days)}."
+    )
+    return "\n".join([*lines, "", source])
 
 
 def gpus_table() -> str:
@@ -121,6 +118,66 @@ def _dates(slug: str, names: Iterable[str]) -> str:
     return f"{told[0]['gpu']} {overview.span(overview.day_of(one['recorded']) for one in told)}"
 
 
+# ---- generated parts of pages --------------------------------------------------------------------
+
+
+def updated(page: Path, text: str) -> str:
+    """The text of a page with its generated parts renewed.
+
+    A part stands between BEGIN with its name, one of PARTS, and END. Raises ValueError for a page
+    without parts and for a name that is not there, and what making a part raises.
+    """
+    pattern = re.compile(
+        re.escape(BEGIN).replace(r"\{name\}", r"([\w-]+)") + ".*?" + re.escape(END), re.S
+    )
+
+    def renewed(part: re.Match) -> str:
+        name = part[1]
+        if name not in PARTS:
+            raise ValueError(f"{page.name} has a part '{name}', and there are {', '.join(PARTS)}")
+        return "\n\n".join([BEGIN.format(name=name), PARTS[name](page), END])
+
+    if not pattern.search(text):
+        raise ValueError(f"{page.name} has no part between '{BEGIN}' and '{END}'")
+    return pattern.sub(renewed, text)
+
+
+def _view() -> Picture:
+    return plots.kernel_view(facts.of(load("03_shared_memory")), roofs.recorded_ceilings())
+
+
+def _shape_shares() -> Picture:
+    return plots.shape_shares(recorded.chosen_shares())
+
+
+def _shown(path: Path, draw: Callable[[], Picture], page: Path) -> str:
+    """The picture in Markdown, with its caption as the text for those who do not see it."""
+    return f"![{draw().caption}]({_path_from(page, path)})"
+
+
+def _path_from(page: Path, path: Path) -> str:
+    return Path(os.path.relpath(path, page.parent)).as_posix()
+
+
+FIGURES = {
+    "view": (PICTURES / "03_shared_memory_view.png", _view),
+    "shapes": (PICTURES / "shape_shares.png", _shape_shares),
+    "climb": (PICTURES / "ladder_gflops.png", overview.climb),
+    "shares": (PICTURES / "ladder_shares.png", overview.shares),
+}
+PARTS: dict[str, Callable[[Path], str]] = {
+    **{name: partial(_shown, path, draw) for name, (path, draw) in FIGURES.items()},
+    "ladder": ladder_table,
+    "sources": lambda page: f"The markers' sources: {published.links()}.",
+    "gpus": lambda page: gpus_table(),
+    "choices": lambda page: choices_table(),
+    "counters": lambda page: "\n".join(
+        f"- {why}" for why in dict.fromkeys(known.why for known in known_differences.DIFFERENCES)
+    ),
+}
+"""What is generated, by the name of the part: the Markdown of it for a page."""
+
+
 def pictures() -> dict[Path, Image.Image]:
     """For each row of the ladder its small picture, and the file that it belongs in."""
     drawn = {CEILINGS.name: thumbnails.roofs_thumbnail(roofs.recorded_ceilings())}
@@ -136,9 +193,10 @@ def main() -> None:
         drawn = io.BytesIO()
         picture.save(drawn, format="png", optimize=True)
         files.write(path, drawn.getvalue())
-    for path, draw in FIGURES.items():
+    for path, draw in FIGURES.values():
         files.write(path, draw().png())
-    files.write(README, updated(README.read_text(encoding="utf-8")).encode())
+    for page in PAGES:
+        files.write(page, updated(page, page.read_text(encoding="utf-8")).encode())
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Where the H200 is known to count otherwise than the simulator: of which rungs, how much, and why.
 
-README.md says the same in the same words.
+`make readme` writes them into docs/results.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Every command that README.md shows, run as it stands in a copy of the checkout, nothing replaced.
+"""Every command that README.md and other pages show, run as it stands in a copy of the checkout.
 
-They are read from its blocks of code and from what stands in backticks, so a new one is covered.
+They are read from blocks of code and from what stands in backticks, so a new one is covered.
 All of them take some 40 minutes on two cores, so `make test` leaves them out.
 """
 
@@ -24,7 +24,9 @@ import gemmlab as gl
 from gemmlab.kernel import prebuilt
 
 ROOT = Path(__file__).resolve().parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = ("README.md", "CONTRIBUTING.md", *(f"docs/{name}.md" for name in ("running", "recording", "matmul", "results")))  # fmt: skip # noqa: E501
+TEXT = "\n".join((ROOT / page).read_text(encoding="utf-8") for page in PAGES)
+GENERATED = ("README.md", "docs/results.md", "docs/matmul.md")
 LIMIT_S = 3600
 SHELL = re.compile(r"(?:[A-Z_]+=\S+ )*(?:make|pip|python) .+")
 # What stands for a name, or for an address, of the reader's own.
@@ -37,7 +39,7 @@ TWO_NOTEBOOKS = ("01_naive.ipynb", "host_code.ipynb")  # `make test` executes al
 def blocks() -> list[list[str]]:
     """The lines of each block of code."""
     found, inside = [], False
-    for line in README.splitlines():
+    for line in TEXT.splitlines():
         if line.startswith("    "):
             found += [] if inside else [[]]
             found[-1].append(line[4:])
@@ -47,7 +49,7 @@ def blocks() -> list[list[str]]:
 
 def inline() -> list[str]:
     """What stands in backticks, outside of blocks."""
-    prose = "\n".join(line for line in README.splitlines() if not line.startswith("    "))
+    prose = "\n".join(line for line in TEXT.splitlines() if not line.startswith("    "))
     return re.findall(r"`([^`\n]+)`", prose)
 
 
@@ -116,7 +118,7 @@ def test_every_line_of_a_block_is_a_command_or_python():
     for block in BLOCKS:
         if not all(SHELL.fullmatch(line) for line in block if line):
             ast.parse("\n".join(block))
-    assert len(LINES) > 15 and len(CALLS) > 5
+    assert len(LINES) > 15 and len(CALLS) > 3
 
 
 def test_test_all_runs_what_is_not_run_here():
@@ -131,13 +133,13 @@ def is_run_alone(command: str) -> bool:
 
 
 def is_another_name(command: str, folder: Path) -> bool:
-    """Whether a target of the Makefile runs a command that a block of the README shows."""
+    """Whether a target of the Makefile runs a command that a block of a page shows."""
     made = shell(f"make --dry-run {command.removeprefix('make ')}", folder)
     return made.stdout.splitlines()[-1].removeprefix(".venv/bin/") in LINES
 
 
 @pytest.mark.parametrize("command", list(filter(is_run_alone, COMMANDS)))
-def test_it_does_what_the_readme_says(copy, command):
+def test_it_does_what_the_page_says(copy, command):
     if command.startswith("make ") and is_another_name(command, copy):
         return
     with two_notebooks(copy) if command == "make notebooks" else nullcontext():
@@ -146,7 +148,8 @@ def test_it_does_what_the_readme_says(copy, command):
     if wanted(command) == NEEDS_GPU:
         assert re.search(r"^gemmlab: .* needs? .*GPU", done.stderr, re.M) and not done.stdout
     if command == "make readme":
-        assert (copy / "README.md").read_text(encoding="utf-8") == README
+        for page in GENERATED:
+            assert (copy / page).read_bytes() == (ROOT / page).read_bytes()
     if "> results.csv" in command:
         assert (copy / "results.csv").read_text().startswith("kernel,dtype,m,n,k,time_ms,gflops")
     if command.endswith("gemmlab compile"):
@@ -239,7 +242,7 @@ def test_make_lab_opens_on_the_index(copy):
 
 
 def names(line: str) -> dict[str, object]:
-    """What a line of the README takes as given."""
+    """What a line of a page takes as given."""
     M, N, K = 1024, 1024, 512
     square = [gl.random_matrix(64, 64, seed) for seed in range(3)]
     if "bfloat16" in line:

@@ -78,8 +78,8 @@ def _write_sources(drawn: Mapping[str, str]) -> set[Path]:
         for path, content in made.files.items():
             files.write(UNFINISHED / path, content)
         met |= made.met
-    pages = [*sorted(DOCS.glob("*.md")), *sorted((ROOT / "ptxsim" / "docs").glob("*.md"))]
-    for path in ["README.md", *(page.relative_to(ROOT).as_posix() for page in pages)]:
+    documents = [*sorted(DOCS.glob("*.md")), *sorted((ROOT / "ptxsim" / "docs").glob("*.md"))]
+    for path in [*links.PAGES, *(page.relative_to(ROOT).as_posix() for page in documents)]:
         text, linked = prose.page(path)
         put(links.source(path), text.encode())
         met |= linked

@@ -10,9 +10,11 @@ from urllib.parse import unquote
 from gemmlab.folders import ROOT
 
 CODE = {".cu", ".cuh", ".py"}  # files that have a page with numbered lines
-HOME, README = "index.md", "readme.md"
+HOME = "index.md"
+# Files outside of docs/ that have a page of their own.
+PAGES = {f"{name}.md": f"{name.lower()}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")}
 # Pages that stand for a file, or a folder, of another name.
-INSTEAD = {"README.md": README, "notebooks/index.ipynb": HOME, "notebooks": HOME, "kernels": "kernels.md"}  # fmt: skip # noqa: E501
+INSTEAD = {**PAGES, "notebooks/index.ipynb": HOME, "notebooks": HOME, "kernels": "kernels.md"}
 _MARKDOWN = re.compile(r"(\]\()([^()\s]+)(\))")
 _HTML = re.compile(r'(<a\b[^>]*?\bhref=")([^"]+)(")')
 
