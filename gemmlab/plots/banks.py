@@ -142,16 +142,14 @@ def bank_map(accesses: Mapping[str, WarpAccess], *, caption: str | None = None) 
     title = "One access of one warp, over the banks"
     fig = page(title, height, caption or _caption(banks), key=key)
     top = fig.top + 0.08
-    for name, found in banks.items():
-        access = found.access
-        words = (
-            f"{access.operation} of {access.size} bytes a lane, line {access.line}: {found.cost}"
-        )
+    for name, met in banks.items():
+        access = met.access
+        words = f"{access.operation} of {access.size} bytes a lane, line {access.line}: {met.cost}"
         fig.text_at(MARGIN, top, name, size=NORMAL, weight="bold")
         fig.text_at(WIDTH - MARGIN, top, words, size=NORMAL, ha="right")
-        size = (WIDTH - MARGIN - LEFT, ROW * found.height)
+        size = (WIDTH - MARGIN - LEFT, ROW * met.height)
         ax = fig.add_axes_at(LEFT, top + HEAD - 0.1, *size, gid=f"banks {name}")
-        _draw(ax, found)
+        _draw(ax, met)
         top += HEAD + size[1] + GAP
     words = "Each row is one wavefront; the numbers are lanes"
     if any(text.get_text().startswith("×") for ax in fig.axes for text in ax.texts):
@@ -194,18 +192,18 @@ def _label(lanes: list[int], room: float) -> str:
 
 def _caption(banks: Mapping[str, Banks]) -> str:
     parts = []
-    for name, found in banks.items():
-        parts.append(f"“{name}” takes {found.cost.replace(', ', ' and ')}")
-    parts_of = {WARP * BANK_BYTES // max(BANK_BYTES, one.access.size) for one in banks.values()}
+    for name, met in banks.items():
+        parts.append(f"“{name}” takes {met.cost.replace(', ', ' and ')}")
+    parts_of = {WARP * BANK_BYTES // max(BANK_BYTES, met.access.size) for met in banks.values()}
     how = "".join(
         f" Where a lane moves {WARP * BANK_BYTES // lanes} bytes, {lanes} lanes go at a time."
         for lanes in sorted(parts_of)
         if lanes < WARP
     )
     merged = any(
-        len(group.lanes) * one.access.size > BANKS * BANK_BYTES
-        for one in banks.values()
-        for group in one.groups
+        len(group.lanes) * met.access.size > BANKS * BANK_BYTES
+        for met in banks.values()
+        for group in met.groups
     )
     if merged:
         how += " Twice as many go where each reads the same as the next, or the next but one."

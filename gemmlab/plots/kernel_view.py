@@ -301,14 +301,14 @@ def _patterns(accesses: Iterable[WarpAccess]) -> list[_Pattern]:
     that takes most wavefronts: what one line loads of A and of B, in a function that is inlined
     there, differs in who reads the same.
     """
-    found: dict[tuple, dict[bytes, WarpAccess]] = {}
+    by_line: dict[tuple, dict[bytes, WarpAccess]] = {}
     for access in accesses:
         if (access.space, access.operation) in COUNTED and access.space == SHARED:
             place, shared = _where(access)
             key = access.line, access.operation, access.size, shared.tobytes()
-            found.setdefault(key, {}).setdefault(place.tobytes(), access)
+            by_line.setdefault(key, {}).setdefault(place.tobytes(), access)
     patterns: dict[tuple, _Pattern] = {}
-    for (line, operation, size, _), those in found.items():
+    for (line, operation, size, _), those in by_line.items():
         banks = max(map(Banks.of, those.values()), key=lambda met: met.wavefronts)
         cells = _bank_cells(banks)
         key = operation, size, cells.shape, cells.tobytes()

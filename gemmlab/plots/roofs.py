@@ -285,8 +285,8 @@ def _roofline_caption(
         ]
         words += f" Of what L2 can deliver, {style.listed(takes)}."
     if len(tops) > 1:
-        own = "precision and instruction" if any(by for _, by in tops) else "precision"
-        words += f" Each kernel belongs to the roof of its own {own}."
+        basis = "precision and instruction" if any(by for _, by in tops) else "precision"
+        words += f" Each kernel belongs to the roof of its own {basis}."
     if (points["gflops"] > slope * points["model_intensity"]).any():
         words += (
             " A hollow marker above the roof of the copy: caches deliver those bytes, not the DRAM."

@@ -48,9 +48,9 @@ def shares(
     """
     rows = measured(table, "shares")
     style.require_table(sources, SOURCES, "shares")
-    own = at_shape(rows, shape).set_index("kernel")
+    chosen = at_shape(rows, shape).set_index("kernel")
     rungs = [name for name in style.ladder_order(rows["kernel"]) if name != "cublas"]
-    there = [name for name in rungs if name in own.index]
+    there = [name for name in rungs if name in chosen.index]
     if not there:
         raise ValueError(f"shares: no kernel was measured at {style.shape_label(*shape)}.")
     names = list(dict.fromkeys(sources["source"]))
@@ -64,18 +64,18 @@ def shares(
         for name, (marker, colour) in zip(names, LOOKS, strict=False) if name in shown
     }  # fmt: skip
     left = MARGIN + style.widest(rungs) + 0.12
-    right = MARGIN + style.widest(map(percent, own["pct_cublas"][there]), NORMAL, "bold") + 0.1
-    most = 1.02 * max(100.0, own["pct_cublas"][there].max(), sources["pct_cublas"].max())
+    right = MARGIN + style.widest(map(percent, chosen["pct_cublas"][there]), NORMAL, "bold") + 0.1
+    most = 1.02 * max(100.0, chosen["pct_cublas"][there].max(), sources["pct_cublas"].max())
     inch = (WIDTH - left - right) / most  # of one percent
     lanes = {name: _lanes(sources[sources["rung"] == name], inch) for name in rungs}
     bars, height = {}, GAP  # where each rung's bar begins, below the markers of its sources
     for name in rungs:
         bars[name] = height + (1 + max(lanes[name], default=-1)) * LANE
         height = bars[name] + BAR + GAP
-    ours = f"Bars: this ladder on {own['gpu'].iloc[0]}, {style.shape_label(*shape)}."
+    ours = f"Bars: this ladder on {chosen['gpu'].iloc[0]}, {style.shape_label(*shape)}."
     key = [(ours + (" Markers:" if looks else ""), None), *looks.items()]
-    caption = caption or _caption(own, rungs, there, sources, shape)
-    footer = style.provenance(own)
+    caption = caption or _caption(chosen, rungs, there, sources, shape)
+    footer = style.provenance(chosen)
     fig = page("Share of cuBLAS, rung by rung", 0.24 + height + 0.55, caption, footer, key=key)
     size = (WIDTH - left - right, height)
     ax = fig.add_axes_at(left, fig.top + 0.24, *size, gid="shares")
@@ -87,10 +87,10 @@ def shares(
             ax.plot(row.pct_cublas, bars[name] - (lane + 0.5) * LANE, zorder=3, gid=gid,
                     **looks[row.source])  # fmt: skip
         middle = bars[name] + BAR / 2
-        if name not in own.index:
+        if name not in chosen.index:
             note(ax, "not measured", (0, middle), (6, 0), va="center", color=style.FAINT)
             continue
-        share, colour = own["pct_cublas"][name], style.kernel_style(name)["color"]
+        share, colour = chosen["pct_cublas"][name], style.kernel_style(name)["color"]
         ax.barh(middle, share, BAR, gid=f"bar {name}", **swatch(colour))
         at_edge(ax, middle - 0.5, percent(share), weight="bold")
     line_of_cublas(ax)
@@ -117,9 +117,9 @@ def _lanes(given: pandas.DataFrame, inch: float) -> list[int]:
     return [of_source[at] for at in range(len(places))]
 
 
-def _caption(own, rungs, there, sources, shape) -> str:
-    best = max(there, key=lambda name: own["pct_cublas"][name])
-    where, share = style.shape_label(*shape), percent(own["pct_cublas"][best])
+def _caption(chosen, rungs, there, sources, shape) -> str:
+    best = max(there, key=lambda name: chosen["pct_cublas"][name])
+    where, share = style.shape_label(*shape), percent(chosen["pct_cublas"][best])
     words = f"Share of cuBLAS: of the rungs shown, {best} is the fastest at {where} with {share}."
     if len(there) == 1:
         words = f"Share of cuBLAS: {best} reaches {share} at {where}."
@@ -165,13 +165,13 @@ def shape_shares(table: pandas.DataFrame, *, caption: str | None = None) -> Pict
         x, y = MARGIN + at * (wide + COLUMN_GAP), fig.top
         for group, count in column.items():
             fig.text_at(x, y + 0.08, group, size=NORMAL, weight="bold")
-            own = list(table[table["group"] == group].itertuples())
+            chosen = list(table[table["group"] == group].itertuples())
             ax = rows_of(
-                fig, [_label(row) for row in own], y + HEAD, ROW, left=x + left,
+                fig, [_label(row) for row in chosen], y + HEAD, ROW, left=x + left,
                 right=x + wide - right, size=SMALL, gid=f"shares {group}", xlim=(0, most),
             )  # fmt: skip
             line_of_cublas(ax)
-            for place, row in enumerate(own):
+            for place, row in enumerate(chosen):
                 gid = f"bar {_label(row)}"
                 bar(ax, place, 0, row.pct_cublas, gid=gid, **_swatch_of(row.kernel))
                 weight = "bold" if row.pct_cublas >= 100 else "normal"
@@ -205,8 +205,8 @@ def _label(row) -> str:
 def _shares_caption(table: pandas.DataFrame) -> str:
     """The geometric mean of each group, and the shape that is furthest behind."""
     means = []
-    for group, own in table.groupby("group", sort=False):
-        mean = exp(sum(map(log, own["pct_cublas"])) / len(own))
+    for group, chosen in table.groupby("group", sort=False):
+        mean = exp(sum(map(log, chosen["pct_cublas"])) / len(chosen))
         means.append(f"{group} {percent(mean)}")
     least = next(table.sort_values("pct_cublas").head(1).itertuples())
     types = style.listed(list(dict.fromkeys(table["dtype"])))
@@ -227,7 +227,7 @@ def rung_map(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
     TypeError and ValueError for anything else.
     """
     style.require_table(table, CHOICES, "rung_map")
-    panels = {panel: _Grid(own) for panel, own in table.groupby("panel", sort=False)}
+    panels = {panel: _Grid(chosen) for panel, chosen in table.groupby("panel", sort=False)}
     key = [(name, _swatch_of(name)) for name in style.ladder_order(table["kernel"])]
     dot = {"marker": "o", "markersize": 4.5, "color": style.BLACK, "linestyle": ""}
     key.append(("measured at this very shape", dot))

@@ -29,11 +29,11 @@ def measured(table: pandas.DataFrame, who: str) -> pandas.DataFrame:
     """
     style.require_table(table, MEASURED, who)
     style.require_positive(table, ("m", "n", "k", "gflops", "pct_cublas"), who)
-    for column, what in (("gpu", "GPU"), ("dtype", "precision")):
+    for column, noun in (("gpu", "GPU"), ("dtype", "precision")):
         if len(values := sorted(set(table[column]))) > 1:
             raise ValueError(
-                f"{who} shows one {what}, the table has {', '.join(values)}; "
-                f"choose the rows of one {what} first."
+                f"{who} shows one {noun}, the table has {', '.join(values)}; "
+                f"choose the rows of one {noun} first."
             )
     fastest = table.sort_values("gflops", ascending=False, kind="stable")
     return fastest.drop_duplicates(["kernel", "m", "n", "k"]).sort_index(kind="stable")
@@ -130,14 +130,14 @@ def draw_sizes(
     """
     given = []
     for name in style.ladder_order(rows["kernel"]):
-        own = rows[rows["kernel"] == name].sort_values("m")
+        chosen = rows[rows["kernel"] == name].sort_values("m")
         look = style.kernel_style(name)
         look = {
             "color": look["color"], "marker": look["marker"], "label": name,
             "markersize": 8 if look["marker"] == "*" else 6,
             "linestyle": "--" if name == "cublas" else "-",
         }  # fmt: skip
-        given.append(Curve(style.kernel_label(name), list(own["m"]), list(own[column]), look))
+        given.append(Curve(style.kernel_label(name), list(chosen["m"]), list(chosen[column]), look))
     left = 0.8 if rows[column].max() < MILLION / 1.8 else 0.98  # room for the numbers
     width = WIDTH - MARGIN - left - room_for(curve.name for curve in given)
     ax = fig.add_axes_at(left, top, width, height, gid="square products")
@@ -164,10 +164,10 @@ def _draw_shapes(
             xticks=[],
         )  # fmt: skip
         ax.spines["bottom"].set_visible(False)
-        own = at_shape(rows, shape).set_index("kernel")["gflops"]
+        chosen = at_shape(rows, shape).set_index("kernel")["gflops"]
         for row, name in enumerate(kernels):
-            if name in own:
-                _draw_rate(ax, row, name, own[name], most)
+            if name in chosen:
+                _draw_rate(ax, row, name, chosen[name], most)
             else:
                 note(ax, "not measured", (0, row + 0.5), (5, 0), va="center", color=style.FAINT)
 
@@ -191,15 +191,15 @@ def _speed_caption(rows: pandas.DataFrame, scale: str) -> str:
     """The rates of up to four kernels at the largest shape that most of them were measured at."""
     counts = rows.groupby(["m", "n", "k"]).size()
     shape = max(counts.index, key=lambda s: (counts[s], s[0] == s[1] == s[2], s[0] * s[1] * s[2]))
-    own = at_shape(rows, shape).set_index("kernel")
-    ours = [name for name in style.ladder_order(own.index) if name != "cublas"]
+    chosen = at_shape(rows, shape).set_index("kernel")
+    ours = [name for name in style.ladder_order(chosen.index) if name != "cublas"]
     parts = [
-        f"{name} reaches {style.rate(own['gflops'][name])}, "
-        f"{percent(own['pct_cublas'][name])} of cuBLAS"
-        for name in sorted(ours, key=lambda name: -own["gflops"][name])[:4]
+        f"{name} reaches {style.rate(chosen['gflops'][name])}, "
+        f"{percent(chosen['pct_cublas'][name])} of cuBLAS"
+        for name in sorted(ours, key=lambda name: -chosen["gflops"][name])[:4]
     ]
     if not parts:
-        parts = [f"cuBLAS reaches {style.rate(own['gflops']['cublas'])}"]
+        parts = [f"cuBLAS reaches {style.rate(chosen['gflops']['cublas'])}"]
     words = (
         f"Floating-point operations per second. At {style.shape_label(*shape)}, {'; '.join(parts)}."
     )
@@ -230,6 +230,6 @@ def _share_caption(rows: pandas.DataFrame) -> str:
     sizes = rows.groupby("kernel")["m"].agg(set)
     common = set.intersection(*sizes)
     size = max(common) if common else max(set.union(*sizes))
-    own = at_shape(rows, (size, size, size)).set_index("kernel")["pct_cublas"]
-    parts = [f"{name} reaches {percent(own[name])}" for name in style.ladder_order(own.index)]
+    chosen = at_shape(rows, (size, size, size)).set_index("kernel")["pct_cublas"]
+    parts = [f"{name} reaches {percent(chosen[name])}" for name in style.ladder_order(chosen.index)]
     return f"Of cuBLAS at {style.shape_label(size, size, size)}, {style.listed(parts)}."

@@ -292,8 +292,8 @@ def _draw_memory(ax: Axes, frame: Frame, inches: float, words: bool = True) -> N
     ax.set(xlim=(0, len(memory)), ylim=(1, 0), yticks=[])
     first_of_b = trace.m * trace.k
     flat = {
-        what: np.concatenate([named["A"].ravel(), named["B"].ravel()])
-        for what, named in (
+        state: np.concatenate([named["A"].ravel(), named["B"].ravel()])
+        for state, named in (
             ("read", frame.read), ("arriving", frame.arriving),
             ("new", {n: frame.loaded[n] | frame.stored[n] for n in "AB"}),
         )

@@ -102,7 +102,7 @@ def curve_thumbnail(shares: Sequence[float]) -> Image.Image:
 def _window(level: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
     """The upper left part of `level`; beyond its end nothing is touched."""
     part = level[: shape[0], : shape[1]]
-    return np.pad(part, [(0, whole - own) for whole, own in zip(shape, part.shape, strict=True)])
+    return np.pad(part, [(0, size - n) for size, n in zip(shape, part.shape, strict=True)])
 
 
 def _fit(level: np.ndarray, height: int, width: int) -> np.ndarray:

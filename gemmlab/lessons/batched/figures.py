@@ -63,14 +63,14 @@ def batches(table: pandas.DataFrame) -> Picture:
     width = (WIDTH - LEFT - MARGIN - GAP * (len(sizes) - 1)) / len(sizes)
     limits = rows["product_us"].min() / 1.3, rows["product_us"].max() * 1.3
     for at, size in enumerate(sizes):
-        x, own = LEFT + at * (width + GAP), rows[rows["m"] == size].sort_values("batch")
+        x, of_size = LEFT + at * (width + GAP), rows[rows["m"] == size].sort_values("batch")
         fig.text_at(x, fig.top, f"{size}×{size}×{size}", size=LARGE, weight="bold")
         ax = fig.add_axes_at(x, fig.top + 0.24, width, HEIGHT, gid=f"size {size}")
         given = [
             Curve(way, list(curve["batch"]), list(curve["product_us"]),
                   {**look, "gid": f"{way} {size}"})
             for way, look in LOOKS.items()
-            if len(curve := own[own["way"] == way])
+            if len(curve := of_size[of_size["way"] == way])
         ]  # fmt: skip
         draw_curves(ax, given, named=False)
         ax.set(ylim=limits, xlabel="products of the batch")
@@ -86,8 +86,8 @@ def _of_times(rows: pandas.DataFrame) -> str:
     shown = [way for way in (ONE, CUBLAS, GRAPH, LOOP) if way in set(rows["way"])]
     most = rows[rows["way"].isin(shown)].groupby("way")["batch"].max().min()
     parts = []
-    for size, own in rows[rows["batch"] == most].groupby("m"):
-        us = own.set_index("way")["product_us"]
+    for size, of_size in rows[rows["batch"] == most].groupby("m"):
+        us = of_size.set_index("way")["product_us"]
         times = [style.digits(us[way]) for way in shown if way in us]
         parts.append(f"{style.listed(times)} µs at {style.shape_label(size, size, size)}")
     names = style.listed([f"“{way}”" for way in shown])
@@ -103,36 +103,36 @@ PALEST, DARKEST = 0.25, 1.0  # of a matrix's colour: lane 0, lane 31
 
 
 @styled
-def copies(found: Mapping[str, Copy]) -> Picture:
+def copies(by_name: Mapping[str, Copy]) -> Picture:
     """One copy of a warp from each of some matrices, beside each other.
 
     Above, the piece of the matrix as it is stored: a box is what one lane copies, paler for lane 0,
     darker for lane 31. Below, shared memory in rows of 32 words, one in each bank, with the same
     boxes where they go.
 
-    found: by name, what analysis.traced.copies.of(trace, array) gives, one to four. Raises
+    by_name: by name, what analysis.traced.copies.of(trace, array) gives, one to four. Raises
     TypeError and ValueError for anything else.
     """
-    if not 1 <= len(found) <= MOST:
-        raise ValueError(f"copies takes 1 to {MOST} copies by name, not {len(found)}.")
-    for name, copy in found.items():
+    if not 1 <= len(by_name) <= MOST:
+        raise ValueError(f"copies takes 1 to {MOST} copies by name, not {len(by_name)}.")
+    for name, copy in by_name.items():
         if not isinstance(copy, Copy):
             raise TypeError(
                 f"copies takes what analysis.traced.copies.of(trace, array) gives, not {copy!r} as "
                 f"{name!r}."
             )
-    pitch = (WIDTH - 2 * MARGIN) / max(3, len(found))
-    pieces = {name: _piece(copy) for name, copy in found.items()}
+    pitch = (WIDTH - 2 * MARGIN) / max(3, len(by_name))
+    pieces = {name: _piece(copy) for name, copy in by_name.items()}
     cell = (pitch - ARROW - 0.15) / max(BANKS, *(len(columns) for _, columns in pieces.values()))
     above = max(len(rows) for rows, _ in pieces.values()) * cell
-    below = max(_stretches(copy) for copy in found.values()) * cell
-    notes = {name: _notes(copy) for name, copy in found.items()}
+    below = max(_stretches(copy) for copy in by_name.values()) * cell
+    notes = {name: _notes(copy) for name, copy in by_name.items()}
     down = NAMES + above + PANEL_GAP + below + 0.22
     height = down + max(map(len, notes.values())) * SMALL * LINE / 72 + 0.15
     key = [("", {"facecolor": _shade(style.FAINT, lane)}) for lane in range(0, WARP, 10)]
     key.append(("a box is what one lane copies, from lane 0 (pale) to lane 31", None))
-    fig = page("One copy of one warp", height, _of_copies(found), key=key)
-    for at, (name, copy) in enumerate(found.items()):
+    fig = page("One copy of one warp", height, _of_copies(by_name), key=key)
+    for at, (name, copy) in enumerate(by_name.items()):
         x, (rows, columns) = MARGIN + at * pitch + ARROW, pieces[name]
         fig.text_at(x, fig.top, name, size=NORMAL, weight="bold")
         top, size = fig.top + NAMES, (len(columns) * cell, len(rows) * cell)
@@ -229,11 +229,11 @@ def _banks_in_words(copy: Copy) -> str:
     return f"{alike}{plural(int(used.max()), 'word')} in each of {len(used)} banks"
 
 
-def _of_copies(found: Mapping[str, Copy]) -> str:
+def _of_copies(by_name: Mapping[str, Copy]) -> str:
     parts = [
         f"{name}, {copy.access.width} bytes a lane, {plural(copy.access.sectors, 'sector')} and "
         f"{_banks_in_words(copy)}"
-        for name, copy in found.items()
+        for name, copy in by_name.items()
     ]
     return (
         f"One copy of warp 0 from the matrix above into shared memory below, traced: "

@@ -145,11 +145,11 @@ def fp8_errors(table: pandas.DataFrame, *, types: str = "E4M3") -> Picture:
         ax = fig.add_axes_at(x, fig.top + TOP, wide, HEIGHT, gid=gid)
         given = []
         for value, (colour, marker) in looks.items():
-            own = rows[rows[by] == value].sort_values("k")
+            chosen = rows[rows[by] == value].sort_values("k")
             name = value if by == "scales" else _every(value)
             look = {"color": colour, "marker": marker, "gid": str(value)}
-            if len(own):
-                given.append(Curve(name, list(own["k"]), list(own[error]), look))
+            if len(chosen):
+                given.append(Curve(name, list(chosen["k"]), list(chosen[error]), look))
         draw_curves(ax, given)
         ax.set(xlabel="K", ylabel="error / |A| |B|")
         _error_ticks(ax, (1, 2, 5))
@@ -237,16 +237,16 @@ PALE, STRONG, SECOND = 0.1, 0.75, 0.4  # of a matrix's colour
 
 
 @styled
-def scale_reach(*found: Reach) -> Picture:
+def scale_reach(*reaches: Reach) -> Picture:
     """A panel for each kind of scales: what of A and B they reach that go into one element of C.
 
-    found: as analysis.fp8.scales.reach gives. Regions that lie behind one another along K have
+    reaches: as analysis.fp8.scales.reach gives. Regions that lie behind one another along K have
     scales of their own, drawn in turn dark and lighter. Rows and columns are not to one scale.
     Raises TypeError and ValueError for anything else.
     """
-    if not found:
+    if not reaches:
         raise ValueError("scale_reach takes what analysis.fp8.scales.reach gives, one or more.")
-    for reach in found:
+    for reach in reaches:
         if not isinstance(reach, Reach):
             raise TypeError(f"scale_reach takes what reach gives, not {reach!r}.")
     key = [("the element of C", {"facecolor": ARRAYS["C"]})]
@@ -255,10 +255,10 @@ def scale_reach(*found: Reach) -> Picture:
         key += [(f"what a scale of {name} reaches;", strong), ("the next along K", second)]
     title = "What shares a scale: all of a matrix, a row of A or column of B, or a block"
     height = 0.28 + TALL_B + REACH_GAP + TALL_C + 0.2
-    fig = page(title, height, _of_scales(found), key=key)
-    each = (WIDTH - 2 * MARGIN - PANEL_GAP * (len(found) - 1)) / len(found)
+    fig = page(title, height, _of_scales(reaches), key=key)
+    each = (WIDTH - 2 * MARGIN - PANEL_GAP * (len(reaches) - 1)) / len(reaches)
     wide, top = each - WIDE_A - REACH_GAP, fig.top + 0.28
-    for at, reach in enumerate(found):
+    for at, reach in enumerate(reaches):
         left = MARGIN + at * (each + PANEL_GAP)
         kind = reach.scales.name
         words = f"of {kind}: {plural(len(reach.a), 'scale')} of A, {len(reach.b)} of B"
@@ -291,9 +291,9 @@ def _draw_reach(ax: Axes, name: str, rows: int, columns: int, regions: tuple[Reg
     write(ax, 0.97, 0.95, f"{name} {rows}×{columns}", **look)
 
 
-def _of_scales(found: tuple[Reach, ...]) -> str:
-    reach = found[0]
-    counts = [f"{len(each.a)} and {len(each.b)} of {each.scales.name}" for each in found]
+def _of_scales(reaches: tuple[Reach, ...]) -> str:
+    reach = reaches[0]
+    counts = [f"{len(each.a)} and {len(each.b)} of {each.scales.name}" for each in reaches]
     return (
         f"C[{reach.row}, {reach.column}] of a product of {reach.problem.m}×{reach.problem.n}×"
         f"{reach.problem.k} (M×N×K) and the scales of A and B that go into it, of those that its "
@@ -311,19 +311,19 @@ MULTIPLIED, ADDED = 0.5, 0.9  # of a step's colour
 
 
 @styled
-def sums_in_turn(found: Turns) -> Picture:
+def sums_in_turn(kernel: Turns) -> Picture:
     """A row for each of the two sets of sums and one for the totals of warpgroup 0, step by step.
 
-    found: as analysis.traced.turns.of(trace) gives, of rung 19 with promotion. Left to right is the
-    order in which they were executed, not time. Raises TypeError, and ValueError for a kernel that
-    has one set of sums.
+    kernel: as analysis.traced.turns.of(trace) gives, of rung 19 with promotion. Left to right is
+    the order in which they were executed, not time. Raises TypeError, and ValueError for a kernel
+    that has one set of sums.
     """
-    if not isinstance(found, Turns):
-        raise TypeError(f"sums_in_turn takes what analysis.traced.turns.of gives, not {found!r}.")
-    promote = found.trace.settings.get("PROMOTE")
+    if not isinstance(kernel, Turns):
+        raise TypeError(f"sums_in_turn takes what analysis.traced.turns.of gives, not {kernel!r}.")
+    promote = kernel.trace.settings.get("PROMOTE")
     if not promote:
-        raise ValueError(f"sums_in_turn: {found.trace.kernel_name} has no two sets of sums here.")
-    events = _events(found.roles[ROLE])
+        raise ValueError(f"sums_in_turn: {kernel.trace.kernel_name} has no two sets of sums here.")
+    events = _events(kernel.roles[ROLE])
     started = {number: at for at, (kind, number) in enumerate(events) if kind == traced.STARTS}
     added = {number: at for at, (kind, number) in enumerate(events) if kind == traced.ARRIVES}
     words = (f"wgmma adds products, {promote} along K",
@@ -333,7 +333,7 @@ def sums_in_turn(found: Turns) -> Picture:
         for text, share in zip(words, (MULTIPLIED, ADDED), strict=True)
     ]
     title = "While the tensor cores fill one set of sums, the other is added to the totals"
-    fig = page(title, 0.42 * len(LANES) + 0.2, _of_sums(found, len(started)), key=key)
+    fig = page(title, 0.42 * len(LANES) + 0.2, _of_sums(kernel, len(started)), key=key)
     ax = rows_of(fig, LANES, fig.top + 0.05, 0.42, gid="sums in turn", xticks=[])
     for step, at in started.items():
         colour = TILE_COLOURS[step % len(TILE_COLOURS)]
@@ -367,11 +367,11 @@ def _events(mine: tuple[Turn, ...]) -> list[tuple[str, int]]:
     return events
 
 
-def _of_sums(found: Turns, count: int) -> str:
-    trace = found.trace
+def _of_sums(kernel: Turns, count: int) -> str:
+    trace = kernel.trace
     shape = style.shape_label(trace.m, trace.n, trace.k)
     return (
-        f"{ROLE.capitalize()} of block {found.block} at {shape}, followed through its trace: "
+        f"{ROLE.capitalize()} of block {kernel.block} at {shape}, followed through its trace: "
         f"{style.plural(count, 'set')} of products. Each is added to the totals while the next is "
         "multiplied; only the last has none beside it. An order, not times."
     )
@@ -410,10 +410,10 @@ def fp8_speeds(table: pandas.DataFrame) -> Picture:
     top, places = fig.top + 0.25, range(len(shapes))
     ax = fig.add_axes_at(0.6, top, 3.6, 2.9, gid="shares")
     for at, (kind, (colour, marker)) in enumerate(KINDS.items()):
-        own, x = rows[kind], [place + (at - 1) * BAR for place in places]
-        ax.vlines(x, own["pct_cublas_q1"], own["pct_cublas_q3"], color=colour, linewidth=2.2)
-        ax.plot(x, own["pct_cublas"], marker, color=colour, markersize=7, gid=kind)
-        for place, row in zip(x, own.itertuples(), strict=True):
+        chosen, x = rows[kind], [place + (at - 1) * BAR for place in places]
+        ax.vlines(x, chosen["pct_cublas_q1"], chosen["pct_cublas_q3"], color=colour, linewidth=2.2)
+        ax.plot(x, chosen["pct_cublas"], marker, color=colour, markersize=7, gid=kind)
+        for place, row in zip(x, chosen.itertuples(), strict=True):
             above = row.pct_cublas >= 100  # away from the line at 100
             at_end = (place, row.pct_cublas_q3 if above else row.pct_cublas_q1)
             note(ax, f"{row.pct_cublas:.1f}", at_end, (0, 7 if above else -14), ha="center")
@@ -424,11 +424,11 @@ def fp8_speeds(table: pandas.DataFrame) -> Picture:
     ax.grid(axis="y")
     _shapes_below(ax, shapes)
     ax = fig.add_axes_at(4.95, top, WIDTH - 4.95 - 0.15, 2.9, gid="speeds")
-    for at, (kind, own) in enumerate(rows.items()):
+    for at, (kind, chosen) in enumerate(rows.items()):
         colour = OF_BF16 if kind == BF16 else KINDS[kind][0]
         x = [place + (at - 1.5) * BAR for place in places]
-        ax.bar(x, own["tflops"], 0.9 * BAR, gid=f"speed {kind}", **swatch(colour, 0.35))
-        for place, speed in zip(x, own["tflops"], strict=True):
+        ax.bar(x, chosen["tflops"], 0.9 * BAR, gid=f"speed {kind}", **swatch(colour, 0.35))
+        for place, speed in zip(x, chosen["tflops"], strict=True):
             look = {"ha": "center", "va": "top", "rotation": 90}
             note(ax, f"{speed:,.0f}", (place, speed), (0, -5), **look)
     ax.set_ylim(0, 1.05 * table["tflops"].max())

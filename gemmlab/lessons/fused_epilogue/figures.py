@@ -64,7 +64,7 @@ def epilogue(table: pandas.DataFrame, activation: str = CURVE_OF) -> Picture:
     style.require_table(table, COLUMNS, "epilogue")
     rows = table[(table["activation"] == activation) & (table["m"] == table["n"])]
     style.require_positive(rows.rename(columns={"way": "kernel"}), ("ratio",), "epilogue")
-    sides = [side for side, own in rows.groupby("m") if own["k"].nunique() > 1]
+    sides = [side for side, of_side in rows.groupby("m") if of_side["k"].nunique() > 1]
     if not sides:
         there = ", ".join(sorted(set(table["activation"])))
         raise ValueError(f"epilogue: no curve of {activation!r} is there; there is {there}.")
@@ -80,17 +80,17 @@ def epilogue(table: pandas.DataFrame, activation: str = CURVE_OF) -> Picture:
         x, gid = LEFT + at * (width + GAP), f"M = N = {side}"
         fig.text_at(x, fig.top, gid, size=LARGE, weight="bold")
         ax = fig.add_axes_at(x, fig.top + 0.26, width, HEIGHT, gid=gid)
-        own = rows[rows["m"] == side].sort_values("k")
+        of_side = rows[rows["m"] == side].sort_values("k")
         given = [
             Curve(way, list(curve["k"]), list(curve["ratio"]), {**look, "gid": f"{way} {side}"})
             for way, look in LOOKS.items()
-            if len(curve := own[own["way"] == way])
+            if len(curve := of_side[of_side["way"] == way])
         ]
         draw_curves(ax, given, named=False)
         ax.set(ylim=(low, high), xlabel="K")
         ax.set_yticks(multiples, [f"{factor:g}" for factor in multiples])
         ax.axhline(1, gid="rung 11", **LINE_OF_11)
-        for before, after in joined(crossovers(own)):
+        for before, after in joined(crossovers(of_side)):
             ground = {"color": style.tint(style.FAINT, 0.15), "linewidth": 0, "zorder": 0}
             ax.axvspan(before, after, gid=f"crossover {side}", **ground)
             look = {"ha": "center", "va": "top", "rotation": 90}
@@ -134,8 +134,8 @@ def _caption(rows: pandas.DataFrame, activation: str) -> str:
             f"{style.shape_label(*fused.iloc[-1][['m', 'n', 'k']])}."
         )
     places = {
-        side: [f"{before} to {after}" for before, after in joined(crossovers(own))]
-        for side, own in rows.groupby("m")
+        side: [f"{before} to {after}" for before, after in joined(crossovers(of_side))]
+        for side, of_side in rows.groupby("m")
     }
     crossed = [
         f"M=N={side} with K from {style.listed(between)}"

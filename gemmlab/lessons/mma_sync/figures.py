@@ -29,10 +29,10 @@ def error_over_k(table: pandas.DataFrame) -> Picture:
     fig = page("Error of a product, by type", 0.1 + 3.4 + 0.65, _caption(table))
     given = []
     for dtype, (colour, marker) in LOOKS.items():
-        own = table[table["dtype"] == dtype].sort_values("k")
+        chosen = table[table["dtype"] == dtype].sort_values("k")
         look = {"color": colour, "marker": marker, "gid": dtype}
-        if len(own):
-            given.append(Curve(dtype, list(own["k"]), list(own["error"]), look))
+        if len(chosen):
+            given.append(Curve(dtype, list(chosen["k"]), list(chosen["error"]), look))
     width = WIDTH - 0.85 - MARGIN - room_for(LOOKS)
     ax = fig.add_axes_at(0.85, fig.top + 0.1, width, 3.4, gid="errors")
     draw_curves(ax, given)

@@ -29,10 +29,10 @@ def rank_holdings(schedule: Schedule) -> Picture:
 
     Take a small product: it is traced element by element.
     """
-    found = holdings(schedule)
+    by_rank = holdings(schedule)
     problem = schedule.problem
-    across = min(MOST, len(found))
-    down = -(-len(found) // across)
+    across = min(MOST, len(by_rank))
+    down = -(-len(by_rank) // across)
     side = min(LARGEST, (WIDTH - 2 * MARGIN - BETWEEN * (across - 1)) / across)
     scale = (side - GAP) / max(problem.k + problem.n, problem.k + problem.m)
     key = []
@@ -45,15 +45,18 @@ def rank_holdings(schedule: Schedule) -> Picture:
             key.append((words if name == "C" else "", look))
     title = f"Who holds what: {schedule.name}, {schedule.ranks} ranks"
     height = down * (HEAD + side + 0.2)
-    fig = page(title, height, _of_holdings(schedule, found), key=key)
-    for rank, own in enumerate(found):
+    fig = page(title, height, _of_holdings(schedule, by_rank), key=key)
+    for rank, holding in enumerate(by_rank):
         row, column = divmod(rank, across)
         left, top = MARGIN + column * (side + BETWEEN), fig.top + row * (HEAD + side + 0.2)
         fig.text_at(left, top, f"rank {rank}", size=NORMAL, weight="bold")
         top += HEAD
-        right, below = left + own.A.shape[1] * scale + GAP, top + own.B.shape[0] * scale + GAP
+        right, below = (
+            left + holding.A.shape[1] * scale + GAP,
+            top + holding.B.shape[0] * scale + GAP,
+        )
         for name, x, y in (("A", left, below), ("B", right, top), ("C", right, below)):
-            matrix = getattr(own, name)
+            matrix = getattr(holding, name)
             size = (matrix.shape[1] * scale, matrix.shape[0] * scale)
             _draw(fig.add_axes_at(x, y, *size, gid=f"rank {rank} {name}"), name, matrix)
     return fig
@@ -71,15 +74,15 @@ def _draw(ax: Axes, name: str, matrix: np.ndarray) -> None:
     ax.text(0.06, 0.92, name, transform=ax.transAxes, **look)
 
 
-def _of_holdings(schedule: Schedule, found: list[Holdings]) -> str:
+def _of_holdings(schedule: Schedule, by_rank: list[Holdings]) -> str:
     """What rank 0 holds and gets, in shares of each matrix."""
-    own = found[0]
+    holding = by_rank[0]
 
     def of(what: int, names: str) -> str:
         shares = {
             name: float((matrix == what).mean()) if matrix.size else 0.0
             for name in names
-            for matrix in [getattr(own, name)]
+            for matrix in [getattr(holding, name)]
         }
         parts = [f"{100 * share:.3g} % of {name}" for name, share in shares.items() if share]
         return style.listed(parts) or "nothing"

@@ -194,13 +194,13 @@ def _draw_matrices(fig: Picture, schedule: Schedule, asked: list[list[BoxCopy]])
 def _draw_shared(
     fig: Picture, schedule: Schedule, asked: list[list[BoxCopy]], block: int, left: float
 ) -> None:
-    found = _gets(asked, block)
-    total = sum(_bytes(schedule, copy) for _, copy in found)
+    arrived = _gets(asked, block)
+    total = sum(_bytes(schedule, copy) for _, copy in arrived)
     fig.text_at(left, fig.top, f"shared memory of block {block}", size=NORMAL, weight="bold")
     size, gid = (COLUMN, SIDE + 0.45), f"shared memory {block}"
     ax = bare(fig.add_axes_at(left, fig.top + 0.22, *size, gid=gid), 1, total)
-    first = found[0][1].place
-    for asker, copy in found:
+    first = arrived[0][1].place
+    for asker, copy in arrived:
         axis, size = 0 if copy.array == "A" else 1, _bytes(schedule, copy)
         begin, end = copy.corner[axis], copy.corner[axis] + copy.box[axis] - 1
         side = "rows" if copy.array == "A" else "columns"

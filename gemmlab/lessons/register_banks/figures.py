@@ -262,26 +262,26 @@ ON_ITS_WAY = {"linewidth": 2.0, "linestyle": (0, (2, 1))}
 
 
 @styled
-def ring(found: Ring) -> Picture:
+def ring(traced: Ring) -> Picture:
     """The places of a ring of tiles, one below the other, as one warp fills and reads them.
 
-    found: as analysis.traced.ring.of(trace) gives. Left to right is the order in which the warp
+    traced: as analysis.traced.ring.of(trace) gives. Left to right is the order in which the warp
     does it, not time; a cell has the number of its tile. Of a batch, a colour is a product, tiles
     are counted in each, and a row below shows when C is stored. Raises TypeError for anything else,
     and ValueError for more than fits.
     """
-    if not isinstance(found, Ring):
-        raise TypeError(f"ring takes what analysis.traced.ring.of(trace) gives, not {found!r}.")
-    starts, end = _columns(found.events)
+    if not isinstance(traced, Ring):
+        raise TypeError(f"ring takes what analysis.traced.ring.of(trace) gives, not {traced!r}.")
+    starts, end = _columns(traced.events)
     if end > MOST:
-        tiles = 1 + max(event.tile for event in found.events)
+        tiles = 1 + max(event.tile for event in traced.events)
         raise ValueError(
             f"ring: {plural(tiles, 'tile')} do not fit; trace a product with a smaller K."
         )
-    rows = found.places + (found.trace.batch > 1)  # the last one for C
+    rows = traced.places + (traced.trace.batch > 1)  # the last one for C
     height = rows * (ROW + GAP)
-    title = f"The ring of {found.trace.kernel_name}, in the order of execution of one warp"
-    fig = page(title, 0.05 + height + 0.1, _of_ring(found), key=_key(found))
+    title = f"The ring of {traced.trace.kernel_name}, in the order of execution of one warp"
+    fig = page(title, 0.05 + height + 0.1, _of_ring(traced), key=_key(traced))
     top = fig.top + 0.05
     size = (WIDTH - MARGIN - RING_LEFT, height)
     ax = bare(fig.add_axes_at(RING_LEFT, top, *size, gid="ring"), end, height)
@@ -289,16 +289,16 @@ def ring(found: Ring) -> Picture:
     for row in range(rows):
         y = row * (ROW + GAP)
         box(ax, 0, y, end, ROW, facecolor="none", edgecolor=style.GRID, zorder=0)
-        name = f"place {row}" if row < found.places else "C"
+        name = f"place {row}" if row < traced.places else "C"
         fig.text_at(MARGIN, top + y + ROW / 2, name, size=NORMAL, va="center")
-    for event, x in zip(found.events, starts, strict=True):
-        _draw(ax, found, event, x)
+    for event, x in zip(traced.events, starts, strict=True):
+        _draw(ax, traced, event, x)
         if event.kind == rings.COPIES:
-            _draw_flight(ax, found, starts, event, x)
+            _draw_flight(ax, traced, starts, event, x)
     return fig
 
 
-def _key(found: Ring) -> list[Entry]:
+def _key(traced: Ring) -> list[Entry]:
     key = [
         ("starts its copies of a tile", _look(rings.COPIES, NO_TILE)),
         ("they are on their way", {"color": NO_TILE, **ON_ITS_WAY}),
@@ -308,10 +308,10 @@ def _key(found: Ring) -> list[Entry]:
         ("has read: arrives at empty", MBARRIERS[rings.ARRIVES_EMPTY]),
         ("waits until empty", MBARRIERS[rings.AWAITS_EMPTY]),
     ]
-    if found.trace.batch == 1:
+    if traced.trace.batch == 1:
         return [*key, ("neighbouring tiles have different colours", None)]
     key.append(("stores its part of C", _look(rings.STORES, NO_TILE)))
-    return key + [(f"product {at}", _look("", colour)) for at, colour in _colours(found).items()]
+    return key + [(f"product {at}", _look("", colour)) for at, colour in _colours(traced).items()]
 
 
 def _columns(events: tuple[Event, ...]) -> tuple[list[float], float]:
@@ -323,19 +323,19 @@ def _columns(events: tuple[Event, ...]) -> tuple[list[float], float]:
     return starts, x
 
 
-def _top(found: Ring, event: Event) -> float:
-    return (found.places if event.kind == rings.STORES else event.place) * (ROW + GAP)
+def _top(traced: Ring, event: Event) -> float:
+    return (traced.places if event.kind == rings.STORES else event.place) * (ROW + GAP)
 
 
-def _colours(found: Ring) -> dict[int, str]:
+def _colours(traced: Ring) -> dict[int, str]:
     """Of each product of the batch that the block computes, in its order."""
-    products = dict.fromkeys(found.product(event.tile)[0] for event in found.events)
+    products = dict.fromkeys(traced.product(event.tile)[0] for event in traced.events)
     return dict(zip(products, cycle(TILE_COLOURS), strict=False))
 
 
-def _colour(found: Ring, tile: int) -> str:
-    if found.trace.batch > 1:
-        return _colours(found)[found.product(tile)[0]]
+def _colour(traced: Ring, tile: int) -> str:
+    if traced.trace.batch > 1:
+        return _colours(traced)[traced.product(tile)[0]]
     return TILE_COLOURS[tile % len(TILE_COLOURS)]
 
 
@@ -343,14 +343,14 @@ def _look(kind: str, colour: str) -> dict:
     return swatch(colour, 0.12, hatch="////") if kind == rings.COPIES else swatch(colour, 0.5)
 
 
-def _draw(ax: Axes, found: Ring, event: Event, x: float) -> None:
+def _draw(ax: Axes, traced: Ring, event: Event, x: float) -> None:
     gid = f"{event.kind} {event.tile}"
-    top, middle = _top(found, event), x + NARROW / 2
+    top, middle = _top(traced, event), x + NARROW / 2
     if event.kind in WIDTHS:
-        _, number = found.product(event.tile)
+        _, number = traced.product(event.tile)
         words = "" if event.kind == rings.STORES else str(number)
         text = {"size": NORMAL, "zorder": 4, "bbox": plate()}
-        look = _look(event.kind, _colour(found, event.tile))
+        look = _look(event.kind, _colour(traced, event.tile))
         box(ax, x, top, WIDTHS[event.kind], ROW, words, text, gid=gid, **look)
         return
     look = {"gid": gid, "zorder": 3, **MBARRIERS[event.kind]}
@@ -360,30 +360,30 @@ def _draw(ax: Axes, found: Ring, event: Event, x: float) -> None:
         ax.plot([middle] * 2, [top - 0.05, top + ROW + 0.05], **look)
 
 
-def _draw_flight(ax: Axes, found: Ring, starts: list[float], event: Event, x: float) -> None:
+def _draw_flight(ax: Axes, traced: Ring, starts: list[float], event: Event, x: float) -> None:
     """From the copies of a tile to the wait after which it is read."""
-    for other, at in zip(found.events, starts, strict=True):
+    for other, at in zip(traced.events, starts, strict=True):
         if (other.kind, other.tile) == (rings.AWAITS_FULL, event.tile):
-            y = _top(found, event) + ROW / 2
+            y = _top(traced, event) + ROW / 2
             ends = [x + WIDTHS[event.kind] + NARROW, at + NARROW / 2]
-            look = {"color": _colour(found, event.tile), "zorder": 2, **ON_ITS_WAY}
+            look = {"color": _colour(traced, event.tile), "zorder": 2, **ON_ITS_WAY}
             ax.plot(ends, [y, y], gid=f"way {event.tile}", **look)
             return
 
 
-def _of_ring(found: Ring) -> str:
-    trace = found.trace
-    who = "all" if found.alike == found.warps else str(found.alike)
+def _of_ring(traced: Ring) -> str:
+    trace = traced.trace
+    who = "all" if traced.alike == traced.warps else str(traced.alike)
     shape = style.shape_label(trace.m, trace.n, trace.k)
     where, what = shape, "a tile"
     if trace.batch > 1:
         where, what = f"a batch of {trace.batch}, {shape}", "a tile in its product,"
     return (
-        f"What warp {found.warp} of block {found.block} does with the "
-        f"{plural(found.places, 'place')} of the ring at {where}, from the trace: an order, not "
+        f"What warp {traced.warp} of block {traced.block} does with the "
+        f"{plural(traced.places, 'place')} of the ring at {where}, from the trace: an order, not "
         f"times. A number is that of {what} of {trace.settings['BK']} steps along K; a column is a "
         "run of instructions of one kind. "
-        f"Of the {found.elements:,} elements of a tile this warp copies "
-        f"{found.copied:,} and reads {found.read:,}. Of the block's {plural(found.warps, 'warp')} "
-        f"{who} do the same in this order, each at its own time."
+        f"Of the {traced.elements:,} elements of a tile this warp copies "
+        f"{traced.copied:,} and reads {traced.read:,}. Of the block's "
+        f"{plural(traced.warps, 'warp')} {who} do the same in this order, each at its own time."
     )

@@ -126,9 +126,9 @@ def _of_waves(works: Sequence[tuple[str, Work]]) -> str:
     _, first = works[0]
     m, n, k = first.shape
     shares = style.listed([f"{name} {100 * work.busy:.0f} %" for name, work in works])
-    what = f"{first.batch} products" if first.batch > 1 else "A product"
+    noun = f"{first.batch} products" if first.batch > 1 else "A product"
     return (
-        f"{what} of {m}×{n}×{k} on a GPU with {style.plural(first.sm_count, 'SM')}, as the "
+        f"{noun} of {m}×{n}×{k} on a GPU with {style.plural(first.sm_count, 'SM')}, as the "
         "addresses tell that the blocks load from. A block goes to the SM that is free first, and "
         "all steps count as equally long: these are no times. Of the SMs' time until the last one "
         f"is done, they have work in: {shares}."
@@ -166,7 +166,7 @@ def joins(table: pandas.DataFrame) -> Picture:
     """
     style.require_table(table, COLUMNS, "joins")
     style.require_positive(table.rename(columns={"join": "kernel"}), ("pct_cublas",), "joins")
-    shapes = [own for _, own in table.groupby(["m", "n", "k"], sort=False)]
+    shapes = [of_shape for _, of_shape in table.groupby(["m", "n", "k"], sort=False)]
     key = [
         ("one block for each tile" if join == JOINS[ALONE] else join, look)
         for join, look in LOOKS.items()
@@ -177,13 +177,13 @@ def joins(table: pandas.DataFrame) -> Picture:
     fig = page(title, JOIN_ROW * len(shapes) + 0.5, caption, source, key=key)
     most = max(100.0, table["pct_cublas"].max()) * 1.04
     ax = rows_of(
-        fig, [_name(own) for own in shapes], fig.top, JOIN_ROW, right=WIDTH - MARGIN - 0.15,
-        size=SMALL, gid="shares of joins", xlim=(0, most),
+        fig, list(map(_name, shapes)), fig.top, JOIN_ROW, right=WIDTH - MARGIN - 0.15, size=SMALL,
+        gid="shares of joins", xlim=(0, most),
         xlabel="share of cuBLAS, %; dashed: cuBLAS",
     )  # fmt: skip
     stripes(ax, len(shapes))
-    for at, own in enumerate(shapes):
-        shares = own.set_index("join")["pct_cublas"]
+    for at, of_shape in enumerate(shapes):
+        shares = of_shape.set_index("join")["pct_cublas"]
         for lane, join in enumerate(JOINS):
             if join in shares:
                 y = at + 0.5 + LANE * (lane - len(JOINS) // 2)
@@ -194,10 +194,10 @@ def joins(table: pandas.DataFrame) -> Picture:
     return fig
 
 
-def _name(own: pandas.DataFrame) -> str:
+def _name(of_shape: pandas.DataFrame) -> str:
     """Of a shape: its sizes, and the tile and the parts of those ways that cut K."""
-    m, n, k = own.iloc[0][["m", "n", "k"]]
-    settings = [read_settings(text) for text in own["settings"]]
+    m, n, k = of_shape.iloc[0][["m", "n", "k"]]
+    settings = [read_settings(text) for text in of_shape["settings"]]
     parts = max(chosen["SPLIT"] for chosen in settings)
     tile = f"tiles {settings[0]['BM']}×{settings[0]['BN']}"
     return f"{m}×{n}×{k}\n{tile}, {plural(parts, 'part')}"
@@ -206,8 +206,8 @@ def _name(own: pandas.DataFrame) -> str:
 def _of_joins(table: pandas.DataFrame) -> str:
     """Where cutting K gains most over one block for each tile, and where it gains least."""
     gains = []
-    for (m, n, k), own in table.groupby(["m", "n", "k"], sort=False):
-        shares = own.set_index("join")["pct_cublas"]
+    for (m, n, k), of_shape in table.groupby(["m", "n", "k"], sort=False):
+        shares = of_shape.set_index("join")["pct_cublas"]
         if JOINS[ALONE] in shares and len(shares) > 1:
             others = shares.drop(JOINS[ALONE])
             gain = others.max() / shares[JOINS[ALONE]]

@@ -408,8 +408,8 @@ def power(table: pandas.DataFrame) -> Picture:
         look = {"color": look["color"], "marker": look["marker"], "markersize": size}
         looks[name] = (style.kernel_label(name), look)
     rows = [
-        (f"{NAMES[dtype]}, {data}, {LOADS[load]}", own.set_index("kernel"))
-        for (dtype, data, load), own in table.groupby(["dtype", "data", "load"], sort=False)
+        (f"{NAMES[dtype]}, {data}, {LOADS[load]}", chosen.set_index("kernel"))
+        for (dtype, data, load), chosen in table.groupby(["dtype", "data", "load"], sort=False)
     ]
     caption, source = _of_kernels(table), style.provenance(table)
     return _figure("What power does to a comparison", rows, looks, caption, source)
@@ -429,8 +429,8 @@ def wgmma_ceilings(table: pandas.DataFrame) -> Picture:
         "sustained": ("sustained", look),
     }
     rows = [
-        (f"{NAMES[dtype]}, A from {place}, {width} columns, {data}", own.set_index("load"))
-        for (dtype, place, width, data), own in table.groupby(
+        (f"{NAMES[dtype]}, A from {place}, {width} columns, {data}", chosen.set_index("load"))
+        for (dtype, place, width, data), chosen in table.groupby(
             ["dtype", "a_from", "width", "data"], sort=False
         )
     ]
@@ -451,8 +451,8 @@ def _figure(
         right = left + room * share
         ax = rows_of(fig, names, fig.top, ROW, left=left, right=right, size=SMALL, gid=column)
         stripes(ax, len(rows))
-        for at, (_, own) in enumerate(rows):
-            for name, value in own[column].dropna().items():
+        for at, (_, chosen) in enumerate(rows):
+            for name, value in chosen[column].dropna().items():
                 look = {"markersize": 6, "zorder": 3, "gid": f"{name} {at}", **looks[name][1]}
                 ax.plot(value, at + 0.5, **look)
         ax.margins(x=0.06)
@@ -467,8 +467,8 @@ def _figure(
 def _of_kernels(table: pandas.DataFrame) -> str:
     """How far one kernel's own speeds lie apart, and the shares of the last rung."""
     first = table.iloc[0]
-    own = table[(table.kernel == "cublas") & (table.dtype == first["dtype"])]
-    low, high = own["tflops"].min(), own["tflops"].max()
+    chosen = table[(table.kernel == "cublas") & (table.dtype == first["dtype"])]
+    low, high = chosen["tflops"].min(), chosen["tflops"].max()
     last = max(set(table["kernel"]) - {"cublas"})
     speeds = table.pivot_table(index=["dtype", "data", "load"], columns="kernel", values="tflops")
     shares = 100 * speeds[last] / speeds["cublas"]
@@ -484,9 +484,9 @@ def _of_kernels(table: pandas.DataFrame) -> str:
 def _of_ceilings(table: pandas.DataFrame) -> str:
     """What sustained work costs, and what zeros save."""
     first = table[["dtype", "a_from", "width"]].iloc[0]
-    own = table[(table[first.index] == first).all(axis=1)].set_index(["data", "load"])["tflops"]
+    chosen = table[(table[first.index] == first).all(axis=1)].set_index(["data", "load"])["tflops"]
     speeds = ", ".join(
-        f"{own[data, load]:.0f} {LOADS[load]} on {WORDS[data]}" for data, load in own.index
+        f"{chosen[data, load]:.0f} {LOADS[load]} on {WORDS[data]}" for data, load in chosen.index
     )
     return (
         f"{NAMES[first['dtype']]} with A from {first['a_from']} and {first['width']} columns: "

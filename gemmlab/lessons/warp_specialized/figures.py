@@ -38,22 +38,22 @@ MARKS = {
 
 
 @styled
-def turns(*found: Turns, shown: int | None = None) -> Picture:
+def turns(*kernels: Turns, shown: int | None = None) -> Picture:
     """A panel for each kernel: a row for each role, and below one for each stage of its ring.
 
-    found: as analysis.traced.turns.of(trace) gives. Left to right is the order in which the
+    kernels: as analysis.traced.turns.of(trace) gives. Left to right is the order in which the
     simulator executed it, not time. A number is a step along K. shown: how many moments, the rest
     is pale; a line is there. Raises TypeError and ValueError for anything else, and for more steps
     than fit.
     """
-    if not found:
+    if not kernels:
         raise ValueError("turns takes what analysis.traced.turns.of(trace) gives, one or more.")
-    for kernel in found:
+    for kernel in kernels:
         if not isinstance(kernel, Turns):
             raise TypeError(
                 f"turns takes what analysis.traced.turns.of(trace) gives, not {kernel!r}."
             )
-    panels = [_Turns.of(kernel) for kernel in found]
+    panels = [_Turns.of(kernel) for kernel in kernels]
     most = max(len(panel.columns) for panel in panels)
     if most > MOST:
         raise ValueError(
@@ -83,32 +83,32 @@ def turns(*found: Turns, shown: int | None = None) -> Picture:
     return fig
 
 
-def moments(found: Turns) -> list[tuple[str, ...]]:
+def moments(kernel: Turns) -> list[tuple[str, ...]]:
     """What begins, or is over, at each moment of the figure: words for each, in their order."""
-    columns = _columns(found)
+    columns = _columns(kernel)
     words: list[list[str]] = [[] for _ in columns]
-    for role, every in found.roles.items():
+    for role, every in kernel.roles.items():
         for turn in every:
             if turn.kind in WAITED_FOR and turn.until > turn.begin:
-                what = f"stage {turn.stage} is {WAITED_FOR[turn.kind]}"
-                words[columns[turn.begin]].append(f"{role} waits until {what}")
-                words[columns[turn.until]].append(f"{role} goes on: {what}")
+                event = f"stage {turn.stage} is {WAITED_FOR[turn.kind]}"
+                words[columns[turn.begin]].append(f"{role} waits until {event}")
+                words[columns[turn.until]].append(f"{role} goes on: {event}")
             elif turn.kind in (traced.COPIES, traced.STARTS):
                 where = "into" if turn.kind == traced.COPIES else "from"
-                what = f"{turn.kind} of step {turn.step} {where} stage {turn.stage}"
-                words[columns[turn.begin]].append(f"{role} {what}")
+                event = f"{turn.kind} of step {turn.step} {where} stage {turn.stage}"
+                words[columns[turn.begin]].append(f"{role} {event}")
             elif turn.kind == traced.ARRIVES:
-                what = f"has read stage {turn.stage} and arrives at its empty mbarrier"
-                words[columns[turn.begin]].append(f"{role} {what}")
+                event = f"has read stage {turn.stage} and arrives at its empty mbarrier"
+                words[columns[turn.begin]].append(f"{role} {event}")
             elif turn.kind in (traced.MEETS, traced.SENDS):
                 words[columns[turn.begin]].append(f"{role} {turn.kind}")
     return [tuple(moment) for moment in words]
 
 
-def _columns(found: Turns) -> dict[int, int]:
+def _columns(kernel: Turns) -> dict[int, int]:
     """{when: which column} of all that is drawn."""
     whens = set()
-    for every in found.roles.values():
+    for every in kernel.roles.values():
         for turn in every:
             if turn.kind in WAITED_FOR and turn.until > turn.begin:
                 whens |= {turn.begin, turn.until}
@@ -121,44 +121,44 @@ def _columns(found: Turns) -> dict[int, int]:
 class _Turns:
     """One kernel: its turns, the columns of its moments, and its rows from the top."""
 
-    found: Turns
+    kernel: Turns
     columns: dict[int, int]
     rows: dict[str, int]
 
     @classmethod
-    def of(cls, found: Turns) -> _Turns:
-        roles = sorted(found.roles, key=lambda role: (role != "producer", role))
-        names = [*roles, *(f"stage {stage}" for stage in range(found.stages))]
-        return cls(found, _columns(found), {name: row for row, name in enumerate(names)})
+    def of(cls, kernel: Turns) -> _Turns:
+        roles = sorted(kernel.roles, key=lambda role: (role != "producer", role))
+        names = [*roles, *(f"stage {stage}" for stage in range(kernel.stages))]
+        return cls(kernel, _columns(kernel), {name: row for row, name in enumerate(names)})
 
     @property
     def name(self) -> str:
-        stages = self.found.trace.settings["STAGES"]
-        return f"{self.found.trace.kernel_name}, STAGES={stages}"
+        stages = self.kernel.trace.settings["STAGES"]
+        return f"{self.kernel.trace.kernel_name}, STAGES={stages}"
 
     def contents(self, step: int) -> tuple[int, int, int, int]:
         """Of a step: its stage, and the columns where it is copied, there, and given back."""
-        (copied,) = self.found.of(traced.COPIES, step)
-        ready = min(turn.until for turn in self.found.of(traced.AWAITS_FULL, step))
-        started = min(turn.begin for turn in self.found.of(traced.STARTS, step))
-        lag = self.found.stages > 1  # products under way while all meet
-        back = self.found.of(traced.ARRIVES, step) or self.found.of(traced.MEETS, step + lag)
-        over = max(turn.begin for turn in back or self.found.of(traced.SENDS, traced.OF_C))
+        (copied,) = self.kernel.of(traced.COPIES, step)
+        ready = min(turn.until for turn in self.kernel.of(traced.AWAITS_FULL, step))
+        started = min(turn.begin for turn in self.kernel.of(traced.STARTS, step))
+        lag = self.kernel.stages > 1  # products under way while all meet
+        back = self.kernel.of(traced.ARRIVES, step) or self.kernel.of(traced.MEETS, step + lag)
+        over = max(turn.begin for turn in back or self.kernel.of(traced.SENDS, traced.OF_C))
         there = self.columns.get(ready, self.columns[started])
         return copied.stage, self.columns[copied.begin], there, self.columns[over]
 
 
 def _draw(ax: Axes, panel: _Turns) -> None:
     last = len(panel.columns)
-    for role, every in panel.found.roles.items():
+    for role, every in panel.kernel.roles.items():
         for turn in every:
             _draw_turn(ax, panel, panel.rows[role], turn)
-    for step in range(panel.found.steps):
+    for step in range(panel.kernel.steps):
         stage, copied, there, over = panel.contents(step)
         row = panel.rows[f"stage {stage}"]
         _box(ax, row, copied + 1, there, step, WAY, f"{WAY} {step}")
         _box(ax, row, there, over, step, THERE, f"{THERE} {step}", str(step))
-    ax.axhline(len(panel.found.roles), color=style.FAINT, linewidth=0.8)
+    ax.axhline(len(panel.kernel.roles), color=style.FAINT, linewidth=0.8)
     ax.set(xlim=(-0.2, last + 0.2), xticks=[])
     ax.spines[:].set_visible(False)
 
@@ -206,7 +206,7 @@ def _box(
 
 
 def _of_turns(panels: list[_Turns]) -> str:
-    trace, block = panels[0].found.trace, panels[0].found.block
+    trace, block = panels[0].kernel.trace, panels[0].kernel.block
     return (
         f"Block {block} at {style.shape_label(trace.m, trace.n, trace.k)}, followed through its "
         "trace. A number is a step along K; its colour is that of the step in all rows. This is "
@@ -301,8 +301,8 @@ def block_phases(
     for an SM that ran no block.
     """
     style.require_table(blocks, COLUMNS, "block_phases")
-    own = blocks[blocks["sm"] == sm]
-    if own.empty:
+    of_sm = blocks[blocks["sm"] == sm]
+    if of_sm.empty:
         raise ValueError(f"block_phases: no blocks of SM {sm} are there.")
     kernels = list(means.index)
     each = 0.24 + 0.4 * len(kernels)
@@ -311,7 +311,7 @@ def block_phases(
     fig = page(title, height, _of_phases(means, full_rate), key=key)
     axes = []
     for words, top, gid, last in (
-        (f"SM {sm}, all of its blocks", fig.top, "an SM", own["stored"].max()),
+        (f"SM {sm}, all of its blocks", fig.top, "an SM", of_sm["stored"].max()),
         ("the mean block", fig.top + each + 0.5, "means", means["a block"].max()),
     ):
         fig.text_at(MARGIN, top, words, size=NORMAL, weight="bold")
@@ -320,7 +320,7 @@ def block_phases(
         ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         axes.append(ax)
     for row, name in enumerate(kernels):
-        _draw_blocks(axes[0], row, own[own["kernel"] == name].sort_values("began"))
+        _draw_blocks(axes[0], row, of_sm[of_sm["kernel"] == name].sort_values("began"))
         _draw_means(axes[1], row, means.loc[name], full_rate)
     axes[1].set_xlabel(
         "cycles of the SM's clock; dashed: the steps at the full rate of the tensor cores"
@@ -333,9 +333,9 @@ def _phase(ax: Axes, row: int, low: float, high: float, phase: tuple[str, str], 
     bar(ax, row, low, high, share=0.65, gid=gid, **look)
 
 
-def _draw_blocks(ax: Axes, row: int, own: pandas.DataFrame) -> None:
-    began = [*list(own["began"])[1:], None]
-    for block, after in zip(own.itertuples(), began, strict=True):
+def _draw_blocks(ax: Axes, row: int, of_sm: pandas.DataFrame) -> None:
+    began = [*list(of_sm["began"])[1:], None]
+    for block, after in zip(of_sm.itertuples(), began, strict=True):
         for start, stop in PHASES:
             until = after if stop == "next" else getattr(block, stop)
             if until is not None:

@@ -134,13 +134,13 @@ def levels(
     """
     require_trace(trace, "levels")
     block = tuple(block)
-    found = _Levels.of(trace, block, warp, lane)
-    rows, columns = found.played.frame()
+    parts = _Levels.of(trace, block, warp, lane)
+    rows, columns = parts.played.frame()
     cell = SIDE / max(len(rows), len(columns))
-    a, b = (found.loads[name].different for name in "AB")
+    a, b = (parts.loads[name].different for name in "AB")
     x = LEFT + cell * len(columns) + BETWEEN
     width = min(0.45, (WIDTH - MARGIN - x) / len(b))
-    notes = _notes(found)
+    notes = _notes(parts)
     text = len(notes) * SMALL * LINE / 72
     strips = STRIP + STRIP_GAP
     # The cells of lanes are as high as C's tile, with what stands above and below them.
@@ -150,15 +150,15 @@ def levels(
     title = f"{trace.kernel_name}: block {block}, warp {warp}, lane {lane}"
     edge = {"edgecolor": style.INK, "linewidth": 0.6}
     key = [(f"of the {name}", {**look, **edge}) for name, look in LOOKS.items()]
-    fig = page(title, HEAD + body + 0.2, caption or _caption(found), key=key)
+    fig = page(title, HEAD + body + 0.2, caption or _caption(parts), key=key)
     top, names_at = fig.top + HEAD, x - strips - 0.55
     y = top + strips
     fig.text_at(LEFT, fig.top + 0.06, "C: the block's tile", size=NORMAL, weight="bold")
     ax = fig.add_axes_at(LEFT, top, cell * len(columns), cell * len(rows), gid="map C")
-    _draw_tile(ax, found, rows, columns, cell)
+    _draw_tile(ax, parts, rows, columns, cell)
     heading = f"The {WARP} lanes of the warp, and what each reads"
     fig.text_at(names_at, fig.top + 0.06, heading, size=NORMAL, weight="bold")
-    _draw_lanes(fig.add_axes_at(x, y, width * len(b), piece * len(a), gid="lanes"), found)
+    _draw_lanes(fig.add_axes_at(x, y, width * len(b), piece * len(a), gid="lanes"), parts)
     ax = fig.add_axes_at(x - strips, y, STRIP, piece * len(a), gid="pieces A")
     _draw_pieces(ax, "A", a)
     _draw_pieces(fig.add_axes_at(x, top, width * len(b), STRIP, gid="pieces B"), "B", b)
@@ -184,14 +184,14 @@ def _draw_pieces(ax: Axes, name: str, pieces: list[int]) -> None:
     number_above(ax, pad=3)
 
 
-def _draw_tile(ax: Axes, found: _Levels, rows: range, columns: range, cell: float) -> None:
-    owner = found.played.owner[rows.start : rows.stop, columns.start : columns.stop]
+def _draw_tile(ax: Axes, parts: _Levels, rows: range, columns: range, cell: float) -> None:
+    owner = parts.played.owner[rows.start : rows.stop, columns.start : columns.stop]
     bare(ax, len(columns), len(rows))
-    draw_grid(ax, rows, columns, found.played.owner.shape, cell, cell)
+    draw_grid(ax, rows, columns, parts.played.owner.shape, cell, cell)
     of_warp = np.where(owner == NOTHING, NOTHING, owner // WARP)
-    mine = owner == found.warp * WARP + found.lane
+    mine = owner == parts.warp * WARP + parts.lane
     for order, (name, cells) in enumerate(
-        {"block": owner != NOTHING, "warp": of_warp == found.warp, "lane": mine}.items()
+        {"block": owner != NOTHING, "warp": of_warp == parts.warp, "lane": mine}.items()
     ):
         fill(ax, cells, name, linewidth=0, zorder=1 + 0.1 * order, **LOOKS[name])
     look = {"colors": style.INK, "linewidths": 1.6, "zorder": 2, "gid": "warps"}
@@ -208,11 +208,11 @@ def _boundaries(numbers: np.ndarray) -> list[list[tuple[int, int]]]:
     return lines
 
 
-def _draw_lanes(ax: Axes, found: _Levels) -> None:
-    a, b = (found.loads[name].different for name in "AB")
+def _draw_lanes(ax: Axes, parts: _Levels) -> None:
+    a, b = (parts.loads[name].different for name in "AB")
     bare(ax, len(b), len(a))
     fours = np.full((len(a), len(b)), NOTHING)
-    for (y, x), lanes in found.grid().items():
+    for (y, x), lanes in parts.grid().items():
         fours[y, x] = lanes[0] // 4
         look = {"facecolor": QUARTERS[lanes[0] // TOGETHER % len(QUARTERS)]}
         words = str(lanes[0]) if len(lanes) == 1 else f"×{len(lanes)}"
@@ -224,11 +224,11 @@ def _draw_lanes(ax: Axes, found: _Levels) -> None:
     ax.add_collection(LineCollection(lines, **look), autolim=False)
 
 
-def _notes(found: _Levels) -> list[str]:
+def _notes(parts: _Levels) -> list[str]:
     lines = []
     for name in "AB":
-        load = found.loads[name]
-        by = " or ".join(map(str, found.sharing(name)))
+        load = parts.loads[name]
+        by = " or ".join(map(str, parts.sharing(name)))
         where = "at the left: four rows" if name == "A" else "above: four columns"
         lines.append(
             f"{name}, {where} of one k, 16 bytes. {len(load.different)} of them, each for {by} "
@@ -237,16 +237,16 @@ def _notes(found: _Levels) -> list[str]:
     return [*lines, "A colour for each eight lanes; thick lines around each four."]
 
 
-def _caption(found: _Levels) -> str:
-    owner = found.played.owner
+def _caption(parts: _Levels) -> str:
+    owner = parts.played.owner
     block = int((owner != NOTHING).sum())
-    warp = int((owner // WARP == found.warp)[owner != NOTHING].sum())
-    lane = int((owner == found.warp * WARP + found.lane).sum())
-    a, b = (found.loads[name] for name in "AB")
-    trace = found.played.trace
+    warp = int((owner // WARP == parts.warp)[owner != NOTHING].sum())
+    lane = int((owner == parts.warp * WARP + parts.lane).sum())
+    a, b = (parts.loads[name] for name in "AB")
+    trace = parts.played.trace
     return (
         f"Three levels of {trace.kernel_name}, from its stores of C: {block:,} elements of the "
-        f"block, {warp:,} of warp {found.warp}, {lane} of lane {found.lane}. At the right its "
+        f"block, {warp:,} of warp {parts.warp}, {lane} of lane {parts.lane}. At the right its "
         f"lanes and its loads for k={a.k}: the lanes of a row read the same {FLOATS} elements of "
         f"A, those of a column the same {FLOATS} of B. The load of A takes "
         f"{plural(a.banks.wavefronts, 'wavefront')}, that of B {b.banks.wavefronts}."
