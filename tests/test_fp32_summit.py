@@ -7,7 +7,7 @@ from corpus import self_contained
 from gemmlab import ladder
 from gemmlab.analysis import facts
 from gemmlab.cuda import device
-from gemmlab.kernel import verify
+from gemmlab.kernel import checks, verify
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder.settings import IllegalSetting
 from gemmlab.lessons.fp32_summit.rung import RUNG as FP32_SUMMIT
@@ -122,7 +122,6 @@ def test_a_planted_mistake_is_found(name):
     text = self_contained(FP32_SUMMIT.path.read_text(encoding="utf-8"))
     assert text.count(old) == 1
     shape = (128, 256, 200) if "part" in name else (136, 264, 200)
-    case = kernel(3 if "part" in name else 1, text.replace(old, new))._look_for_mistakes(
-        *shape, 1.0, 0.0
-    )
+    planted = kernel(3 if "part" in name else 1, text.replace(old, new))
+    case = checks.check_product(planted, *shape, 1.0, 0.0)
     assert kind in {finding.kind for finding in case.findings}
