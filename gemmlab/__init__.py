@@ -89,7 +89,7 @@ _LATER = {
     "error_sliders": ("lessons.fp8.error_sliders", "error_sliders"),
     "exercises": ("notebook.exercises", None),
     "facts": ("analysis.facts", None),
-    "fma_order": ("lessons.register_banks.fma_order", "fma_order"),
+    "fma_order": ("lessons.register_banks.measure", "fma_order"),
     "glossary": ("notebook.glossary", "glossary"),
     "gpus_side_by_side": ("analysis.recorded.gpus", "of_roofs"),
     "index": ("notebook.index", None),

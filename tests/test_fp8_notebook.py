@@ -10,7 +10,7 @@ import gemmlab as gl
 from gemmlab.kernel.operands import random_values
 from gemmlab.kernel.quantize import ELEMENTS
 from gemmlab.ladder.element_types import E4M3, E5M2
-from gemmlab.lessons.fp8 import conversions, costs, counts, errors, figures, quantizing, scales
+from gemmlab.lessons.fp8 import conversions, costs, counts, errors, figures, measure, scales
 from gemmlab.lessons.fp8.scales import Region
 from gemmlab.lessons.warp_specialized import turns
 from gemmlab.records import runs
@@ -142,7 +142,7 @@ def test_costs_are_those_of_the_records():
     table = costs.beside_the_product()
     assert len(table) == 6
     row = table.loc[("blocks", "8192×8192×8192")]
-    times = quantizing.times().set_index(["scales", "which", "transposed", "rows"])["us"]
+    times = measure.QUANTIZING.read().set_index(["scales", "which", "transposed", "rows"])["us"]
     assert row["quantizing B, transposed"] == times["blocks", "B", "yes", 8192]
     assert row["all"] == pytest.approx(row.iloc[:3].sum())
     assert (table["all"] < table["18 in BF16"]).all()

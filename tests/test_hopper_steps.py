@@ -13,24 +13,33 @@ from gemmlab.kernel.compiler import compile_kernel
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import Problem, written
 from gemmlab.lessons.fp8 import hopper_changes
-from gemmlab.lessons.fp8.hopper_ablations import LOADED, RESTED
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
-from gemmlab.lessons.tma_wgmma import steps as hopper_steps
+from gemmlab.lessons.tma_wgmma import measure as hopper_steps
 from gemmlab.lessons.tma_wgmma import tables as hopper_way
 from gemmlab.lessons.tma_wgmma import timeline as hopper_timeline
-from gemmlab.lessons.tma_wgmma.steps import EVERY, LARGE, ROADS, TYPES, WAY
+from gemmlab.lessons.tma_wgmma.measure import EVERY, ROADS, TYPES, WAY
 from gemmlab.lessons.warp_specialized import figures
 from gemmlab.records import runs
+from gemmlab.records.ablations import HUGE
+from gemmlab.records.rounds import LOADED, RESTED
+from gemmlab.records.runs import LARGE
 
 KINDS = {  # one step for each way to read A and B and to write C
-    (step.rung.name, step.full["DTYPE"], step.full["OP_B"], step.full["OUT32"]): step
+    (
+        step.rung.name,
+        step.all_settings["DTYPE"],
+        step.all_settings["OP_B"],
+        step.all_settings["OUT32"],
+    ): step
     for step in (*WAY, *TYPES)
 }
 
 
 def row_of(step):
-    table = hopper_steps.EVIDENCE.read()
-    return table[(table.step == step.what) & (table.settings == written(step.full))].iloc[0]
+    table = hopper_steps.TABLE.read()
+    return table[(table.step == step.title) & (table.settings == written(step.all_settings))].iloc[
+        0
+    ]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
@@ -42,11 +51,11 @@ def test_the_simulator_has_the_bits_of_the_gpu(kind):
 OTHERWISE = [step for step in ROADS if step.changes or step.plan]
 
 
-@pytest.mark.parametrize("step", OTHERWISE, ids=lambda step: step.what)
+@pytest.mark.parametrize("step", OTHERWISE, ids=lambda step: step.title)
 def test_a_road_that_was_not_taken_has_the_same_bits(step):
     assert hopper_steps.bits_of(step.kernel()) == hopper_steps.bits_of(WAY[-1].kernel())
-    large = step.kernel().grid(*hopper_steps.HUGE)
-    assert (large == (132, 1, 1)) == (step.what == "a block on each SM")
+    large = step.kernel().grid(*HUGE)
+    assert (large == (132, 1, 1)) == (step.title == "a block on each SM")
 
 
 def test_hilberts_curve_goes_from_tile_to_neighbour_and_leaves_none_out():
@@ -69,11 +78,11 @@ def test_a_change_of_a_line_that_is_not_there_is_refused():
 
 
 def test_the_way_and_all_types_are_recorded_and_nothing_that_is_no_step():
-    table = hopper_steps.EVIDENCE.read()
+    table = hopper_steps.TABLE.read()
     recorded = set(zip(table.step, table.settings, table.m, table.n, table.k, strict=True))
 
     def rows(steps):
-        return {(s.what, written(s.full), *shape) for s in steps for shape in s.shapes}
+        return {(s.title, written(s.all_settings), *shape) for s in steps for shape in s.shapes}
 
     assert rows((*WAY, *TYPES)) <= recorded <= rows(EVERY)
 
@@ -81,8 +90,8 @@ def test_the_way_and_all_types_are_recorded_and_nothing_that_is_no_step():
 def test_the_way_is_shown_in_its_order():
     shown = hopper_steps.steps()
     titles = hopper_steps.TITLES
-    assert set(titles) < {step.what for step in WAY}
-    assert list(dict.fromkeys(shown["step"])) == [titles.get(s.what, s.what) for s in WAY]
+    assert set(titles) < {step.title for step in WAY}
+    assert list(dict.fromkeys(shown["step"])) == [titles.get(s.title, s.title) for s in WAY]
     assert shown["M×N×K"].iloc[0] == "×".join(map(str, LARGE))
 
 
@@ -92,7 +101,7 @@ def test_the_readme_has_the_recorded_shares():
     said = text[text.index("Hopper's own instructions") :].partition("\n")[0]
     shares = [
         100 * runs.replay_at(runs.Measured(rung), *shape).ratio.median
-        for rung in hopper_steps.HOPPER for shape in (LARGE, hopper_steps.HUGE)
+        for rung in hopper_steps.HOPPER for shape in (LARGE, HUGE)
     ]  # fmt: skip
     others = hopper_way.recordings()["% of cuBLAS"]
     assert others.iloc[0] == shares[4]
@@ -100,7 +109,7 @@ def test_the_readme_has_the_recorded_shares():
         hopper_changes.changes("registers", load).query("variant == '18, registers move'")
         for load in (RESTED, LOADED)
     ]
-    huge = [one.loc[str(Problem(*hopper_steps.HUGE)), "% of cuBLASLt"] for one in alone]
+    huge = [one.loc[str(Problem(*HUGE)), "% of cuBLASLt"] for one in alone]
     filled = hopper_way.cycles(PERSISTENT.name, "16_tma_wgmma").loc["products at full rate"]
     wanted = [f"{share:.1f}" for share in (*shares, *others[1:], *alone[0]["% of cuBLAS"], *huge)]
     wanted += [f"{share:.0f}" for share in filled]

@@ -16,9 +16,8 @@ from figures import (  # noqa: F401
 )
 
 from gemmlab.kernel.compiler import compile_kernel
-from gemmlab.lessons.persistent import figures
-from gemmlab.lessons.persistent import tiles as hopper_tiles
-from gemmlab.lessons.persistent.tiles import EVENTS, MARKED, MOST, ROLES, SM
+from gemmlab.lessons.persistent import figures, measure
+from gemmlab.lessons.persistent.measure import EVENTS, MARKED, MOST, ROLES, SM
 from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
 
 ALONE, TOGETHER = "no clusters, sums sent at once", "clusters of 2, sums sent later"
@@ -43,7 +42,7 @@ def test_only_tiles_of_the_first_ones_sm_are_kept_in_the_order_of_their_clocks()
     for tile, sm, start in ((0, 7, 5000), (1, 3, 5000), (9, 7, 9000), (4, 7, 7000)):
         marks[tile, :, 1], marks[tile, :, SM] = start, sm
         marks[tile, 0, 0] = start - 100
-    rows = pandas.DataFrame(hopper_tiles.on_one_sm(marks))
+    rows = pandas.DataFrame(measure.on_one_sm(marks))
     assert list(rows["role"]) == 3 * list(ROLES)
     assert list(rows.loc[rows["role"] == ROLES[0], "starts"]) == [101, 2101, 4101]
     assert rows["begins"].notna().sum() == 3 and rows["begins"].min() == 1

@@ -23,7 +23,7 @@ from gemmlab.measure.levels import measure_levels, of_levels
 from gemmlab.measure.power import Pace, burst
 from gemmlab.measure.timing import Spread, now
 from gemmlab.measure.wgmma_ceilings import Ceiling, measure
-from gemmlab.records import runs, wgmma_ceilings
+from gemmlab.records import registry, runs, wgmma_ceilings
 from gemmlab.records.registry import NoRecord, again, changed, of_one_gpu, stale, target
 
 
@@ -139,6 +139,12 @@ def arithmetic_fields(roof: Roof) -> dict[str, Any]:
         "flop": roof.work,
         **_state_fields(roof.state),
     }
+
+
+def cells_of_roof(roof: Roof) -> registry.Row:
+    """A roof of arithmetic as tables hold it."""
+    state = {"sm_clock_mhz": roof.state.sm_clock_mhz, "power_w": roof.state.power_w}
+    return runs.spread("tflops", roof.per_second, 1e-12) | state
 
 
 def _bandwidth_roof(fields: dict[str, Any]) -> Roof:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -29,12 +29,12 @@ from gemmlab.ladder import (
     nearest_on,
     settings_for,
 )
-from gemmlab.measure.timing import Measurement, sweep, table
+from gemmlab.measure.timing import Measurement, Race, Spread, sweep, table
 from gemmlab.records.registry import (
     RUNS,
     BadRecord,
-    Evidence,
     NoRecord,
+    Row,
     again,
     bad,
     changed,
@@ -369,16 +369,6 @@ def of_default(rung: Rung, row: Any, on: Target) -> Fingerprint:
     return of_rung(rung, settings, [problem], on)
 
 
-@dataclass(frozen=True)
-class Part(Evidence):
-    """Evidence in the file of runs: `reader` gives it, and raises what `read` says."""
-
-    reader: Callable[[], Any]
-
-    def read(self) -> Any:
-        return self.reader()
-
-
 def _listed(settings: dict[str, int]) -> str:
     return ", ".join(f"{name}={value}" for name, value in settings.items()) or "no settings"
 
@@ -433,6 +423,45 @@ def benchmark(kernel) -> pandas.DataFrame:
 
     shapes = tqdm(LIVE_SHAPES, desc=kernel.name, unit="shape", delay=2, leave=False)
     return table(item for item in sweep(kernel, shapes) if isinstance(item, Measurement))
+
+
+# ---- cells of tables -----------------------------------------------------------------------------
+
+
+def cells_of(run: Measurement | Race, problem: Problem) -> Row:
+    """What tables keep of a kernel and cuBLAS in turn: microseconds, milliseconds, TFLOP/s, shares
+    and noise in percent, the state of the GPU, and the problem."""
+    if isinstance(run, Race):
+        cublas_ms, noise, state = Spread.of(run.cublas_ms, min).median, None, run.state
+        pairs = len(run.our_ms)
+    else:
+        cublas_ms, noise, state, pairs = run.cublas_ms.median, run.noise, run, run.pairs
+    time_ms, tflop = run.time_ms, problem.flop / 1e12
+    return {
+        **dict(zip("mnk", problem.shape, strict=True)), "batch": problem.batch, "ops": problem.ops,
+        **spread("time_ms", time_ms), "us": 1e3 * time_ms.median, "cublas_ms": cublas_ms,
+        "tflops": tflop / (time_ms.median / 1e3), "cublas_tflops": tflop / (cublas_ms / 1e3),
+        **spread("pct_cublas", run.ratio, 100), **(spread("noise", noise, 100) if noise else {}),
+        **{name: getattr(state, name) for name in STATE}, "pairs": pairs,
+    }  # fmt: skip
+
+
+def spread(column: str, of: Spread, factor: float = 1) -> Row:
+    """The median and the quartiles: x with x_q1 and x_q3, x_ms with x_q1_ms and x_q3_ms."""
+    stem, unit = (column[:-3], "_ms") if column.endswith("_ms") else (column, "")
+    return {
+        column: factor * of.median, f"{stem}_q1{unit}": factor * of.q1,
+        f"{stem}_q3{unit}": factor * of.q3,
+    }  # fmt: skip
+
+
+def taken(kernel) -> Row:
+    """Registers and spilled bytes of a thread of what multiplies, from the compiler."""
+    entry = kernel.compiled.entries[kernel.rung.entry(kernel.settings)]
+    return {
+        "registers": entry.registers,
+        "spilled_bytes": entry.spill_store_bytes + entry.spill_load_bytes,
+    }
 
 
 def result_digest(kernel, m: int, n: int, k: int, alpha: float, beta: float, seed: int) -> str:

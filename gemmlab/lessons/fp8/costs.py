@@ -5,21 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gemmlab.ladder import Problem
-from gemmlab.lessons.fp8 import hopper_changes, quantizing, steps
-from gemmlab.lessons.fp8.hopper_ablations import LOADED
+from gemmlab.lessons.fp8 import hopper_changes, measure
 from gemmlab.lessons.fp8.rung import SCALES
 from gemmlab.lessons.tma_wgmma.block_phases import TENSOR_FLOP_PER_CYCLE
 from gemmlab.records import runs
+from gemmlab.records.ablations import HUGE, SQUARES
+from gemmlab.records.rounds import LOADED
 
 if TYPE_CHECKING:
     import pandas
 
 BF16 = "BF16"  # in a column `scales`: rung 18, which takes none
 CLOCKED = {  # a variant of hopper_ablations: the step of fp8_steps that it is
-    "two sets": steps.TENSORS.what, "never promoted, 128×256": steps.ONE_SUM.what,
-    "row scales, two sets": steps.BY_ROWS.what, "block scales, two sets": steps.BY_BLOCKS.what,
+    "two sets": measure.TENSORS.title, "never promoted, 128×256": measure.ONE_SUM.title,
+    "row scales, two sets": measure.BY_ROWS.title,
+    "block scales, two sets": measure.BY_BLOCKS.title,
 }  # fmt: skip
-BY_SCALES = (steps.TENSORS, steps.BY_ROWS, steps.BY_BLOCKS)  # in the order of SCALES
+BY_SCALES = (measure.TENSORS, measure.BY_ROWS, measure.BY_BLOCKS)  # in the order of SCALES
 
 
 def speeds() -> pandas.DataFrame:
@@ -28,9 +30,9 @@ def speeds() -> pandas.DataFrame:
     A column `scales` says which: "BF16", "tensors", "rows" or "blocks". Raises what
     registry.Table.read raises.
     """
-    names = {step.what: kind.name for step, kind in zip(BY_SCALES, SCALES, strict=True)}
-    table = steps.EVIDENCE.read()
-    table = table.assign(scales=table["step"].map(names | {steps.BESIDE[0].what: BF16}))
+    names = {step.title: kind.name for step, kind in zip(BY_SCALES, SCALES, strict=True)}
+    table = measure.BY_STEPS.read()
+    table = table.assign(scales=table["step"].map(names | {measure.BESIDE[0].title: BF16}))
     return table[table["scales"].notna()].reset_index(drop=True)
 
 
@@ -41,10 +43,10 @@ def by_kind() -> pandas.DataFrame:
     the same kind of scales), % of scales of tensors, times 18 in BF16. Raises what
     registry.Table.read raises.
     """
-    table = steps.steps(*BY_SCALES)
+    table = measure.steps(*BY_SCALES)
     tensors, bf16 = (
-        table["M×N×K"].map(steps.steps(step).set_index("M×N×K")["µs"])
-        for step in (steps.TENSORS, steps.BESIDE[0])
+        table["M×N×K"].map(measure.steps(step).set_index("M×N×K")["µs"])
+        for step in (measure.TENSORS, measure.BESIDE[0])
     )
     table["% of scales of tensors"] = 100 * tensors / table["µs"]
     table["times 18 in BF16"] = bf16 / table["µs"]
@@ -64,10 +66,11 @@ def beside_the_product() -> pandas.DataFrame:
     import pandas
 
     products, rows = speeds().set_index(["scales", "m", "n", "k"])["us"], {}
-    made = quantizing.times().set_index(["scales", "which", "transposed", "rows", "cols"])["us"]
+    by = ["scales", "which", "transposed", "rows", "cols"]
+    made = measure.QUANTIZING.read().set_index(by)["us"]
     for kind in SCALES:
         of_b = "B" if kind.depth else "A"  # of others A and B are quantized alike
-        for m, n, k in steps.SQUARES:
+        for m, n, k in SQUARES:
             a, b = made[kind.name, "A", "no", m, k], made[kind.name, of_b, "yes", k, n]
             product = products[kind.name, m, n, k]
             rows[kind.name, f"{m}×{n}×{k}"] = {
@@ -84,7 +87,7 @@ def at_its_clock() -> pandas.DataFrame:
     of full rate: of 8,192 FLOP for each SM and cycle of that clock. Raises what registry.Table.read
     raises, also where the question "accumulators" of hopper_ablations is not recorded.
     """
-    found = hopper_changes.changes("accumulators", LOADED).loc[str(Problem(*steps.HUGE))]
+    found = hopper_changes.changes("accumulators", LOADED).loc[str(Problem(*HUGE))]
     found = found.set_index("variant").loc[[*CLOCKED]].rename(index=CLOCKED).rename_axis("step")
     cycles = runs.current()["gpu"]["sm_count"] * 1e6 * found["SM clock, MHz"]
     found["% of full rate"] = 100e12 * found["TFLOP/s"] / (2 * TENSOR_FLOP_PER_CYCLE * cycles)

@@ -5,13 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gemmlab.ladder import Problem
-from gemmlab.lessons.fp8 import hopper_ablations
-from gemmlab.lessons.fp8.hopper_ablations import (
-    FASTEST_PROPOSAL,
-    FIRST_CHOICE,
-    LIBRARY,
-    RESTED,
-)
+from gemmlab.records import rounds
+from gemmlab.records.registry import LIBRARY
+from gemmlab.records.rounds import FASTEST_PROPOSAL, FIRST_CHOICE, RESTED
 
 if TYPE_CHECKING:
     import pandas
@@ -40,7 +36,7 @@ def changes(question: str, load: str = RESTED) -> pandas.DataFrame:
     16 bits by the medians of both. registers: of a thread at the launch. Raises what
     registry.Table.read raises, also where the question is not recorded.
     """
-    table = hopper_ablations.rows(question)
+    table = rounds.question(question).read()
     table = table[table["load"] == load]
     libraries = table[table["code"] == LIBRARY].pivot(index=RACE, columns="variant", values="us")
     libraries = libraries.reindex(columns=[FIRST_CHOICE, FASTEST_PROPOSAL])

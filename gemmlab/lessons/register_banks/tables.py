@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gemmlab.cuda.architectures import SIMULATED_ARCH, WARP
 from gemmlab.cuda.occupancy import SM_PARTITIONS
-from gemmlab.lessons.register_banks.fma_order import ORDERS
+from gemmlab.lessons.register_banks.measure import ORDERS
 from gemmlab.records import roofs, runs
 from gemmlab.sass import loops
 from gemmlab.sass.inner_loop import MULTIPLY_ADD, SHARED_LOAD

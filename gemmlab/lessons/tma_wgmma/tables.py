@@ -10,16 +10,10 @@ from gemmlab.analysis.counters import PER_WARP_FMA
 from gemmlab.ladder import Problem, Target
 from gemmlab.ladder.shapes import ceil_div
 from gemmlab.lessons.tma_wgmma.block_phases import TENSOR_FLOP_PER_CYCLE
+from gemmlab.lessons.tma_wgmma.measure import ROADS, TABLE, TITLES, WAY, steps
 from gemmlab.lessons.tma_wgmma.rounds import needs
-from gemmlab.lessons.tma_wgmma.steps import (
-    EVIDENCE,
-    HUGE,
-    ROADS,
-    TITLES,
-    WAY,
-    steps,
-)
 from gemmlab.records import best_by_shape, roofs, runs, tuning
+from gemmlab.records.ablations import HUGE
 from gemmlab.records.registry import of_one_gpu
 from gemmlab.records.runs import LARGE, Measured
 
@@ -50,11 +44,11 @@ def path(shape: tuple[int, int, int]) -> pandas.DataFrame:
     Columns: step, predicted (of which rung, and what of its settings is not the default), taken,
     TFLOP/s, % of cuBLAS and its quartiles, gpu, recorded. Raises what registry.Table.read raises.
     """
-    table = EVIDENCE.read()
+    table = TABLE.read()
     table = table[(table[["m", "n", "k"]] == list(shape)).all(axis=1)]
-    taken = [step.what for step in WAY]
-    not_taken = [step.what for step in ROADS if step.rung is PERSISTENT]
-    every = [what for what in (*taken, *not_taken) if what in set(table["step"])]
+    taken = [step.title for step in WAY]
+    not_taken = [step.title for step in ROADS if step.rung is PERSISTENT]
+    every = [title for title in (*taken, *not_taken) if title in set(table["step"])]
     found = table.set_index("step").loc[every].reset_index()
     return found.assign(
         predicted=found.apply(_of_rung, axis=1), taken=found["step"].isin(taken),
@@ -70,7 +64,7 @@ def energy() -> pandas.DataFrame:
     Columns: TFLOP/s; SM clock, MHz, as the SMs counted, and as the driver says; W; J per TFLOP.
     Raises what registry.Table.read raises.
     """
-    table = EVIDENCE.read()
+    table = TABLE.read()
     return (
         table[table["joules_per_tflop"].notna()]
         .set_index("step")
@@ -88,7 +82,7 @@ def traffic() -> pandas.DataFrame:
     """
     import pandas
 
-    table = EVIDENCE.read()
+    table = TABLE.read()
     counted = {}
     for row in table[
         table["l2_hit_pct"].notna() & (table["kernel"] == PERSISTENT.name)

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from gemmlab.lessons.register_banks.fma_order import DEFAULT_LEVEL, KEEPS_ORDER, ORDERS
+from gemmlab.lessons.register_banks.measure import DEFAULT_LEVEL, KEEPS_ORDER, ORDERS
 from gemmlab.lessons.register_banks.tables import uneven
 from gemmlab.plots import style
 from gemmlab.plots.picture import Picture

@@ -1,48 +1,61 @@
-"""What happens on one SM between two tiles, in 17 and in 18: clock readings, tile by tile.
+"""What is measured for this lesson: an SM between two tiles, and what power does to a comparison.
 
     python -m gemmlab record 18_tiles
+    python -m gemmlab record 18_power
 
-puts marks into the two kernels, which write down the SM's clock and number, launches each until
+The first puts marks into 17 and 18, which write down the SM's clock and number, launches each until
 the GPU is warm, and keeps the last launch, of the SM that had block 0;
-results/<gpu>/hopper_tiles.csv holds it (see gemmlab.records.registry). There are few marks to a
-tile, so they cost little.
+results/<gpu>/hopper_tiles.csv. There are few marks to a tile, so they cost little. The second paces
+16 to 18 and cuBLAS at 8192×8192×8192 on random numbers and on zeros, in a burst and sustained, with
+clock and power beside it; results/<gpu>/power.csv.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gemmlab import ladder
-from gemmlab.cuda.device import require_gpu, software_versions
-from gemmlab.kernel import on_gpu
-from gemmlab.kernel.fingerprint import Fingerprint, code_hash, of_rung
+from gemmlab.cuda.cublas import Cublas
+from gemmlab.kernel.fingerprint import Fingerprint, of_rung
+from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import Operands
-from gemmlab.ladder import Problem, Rung, Settings, Target
+from gemmlab.ladder import Precision, Problem, Rung, Settings, Target
+from gemmlab.ladder.precision import BRAIN, HALF
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
-from gemmlab.lessons.tma_wgmma.timeline import (
-    FULL_17,
-    MEMORY,
-    READ,
-    ROLES,
-    replaced,
-)
+from gemmlab.lessons.tma_wgmma.measure import ALONE
+from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
+from gemmlab.lessons.tma_wgmma.timeline import FULL_17, MEMORY, READ, ROLES, launched
+from gemmlab.lessons.warp_specialized.measure import FEW_ROWS, MANY_ROWS, NARROW, overlap_of
 from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
 from gemmlab.measure.in_turn import make_sets
-from gemmlab.measure.timing import now
-from gemmlab.records.registry import DATE, REPORTED, SIZE, TEXT, Say, Table
+from gemmlab.measure.power import Work
+from gemmlab.measure.timing import require_verified
+from gemmlab.records.ablations import HUGE, replaced
+from gemmlab.records.registry import (
+    NOTE,
+    REPORTED,
+    SIZE,
+    TEXT,
+    WITH_CUBLAS,
+    Row,
+    Say,
+    Table,
+    provenance,
+)
 from gemmlab.records.runs import LARGE
+from gemmlab.records.wgmma_ceilings import DATA, LOADS, PACE, paced
 
 if TYPE_CHECKING:
     import numpy
     import pandas
 
-NAME = "18_tiles"
+# ---- tiles ---------------------------------------------------------------------------------------
+
 EVENTS = ("begins", "starts", "ends", "sends", "sent", "gone")
 SM = len(EVENTS)  # where a tile's marks have the number of the SM
 MOST = 2048  # tiles of the product
-WARM = 50  # launches before the one that is kept
 MARKS = f"""{READ}
 __device__ long long marks[{MOST}][{len(ROLES)}][{len(EVENTS) + 1}];
 #define MARK(event, reads) \\
@@ -121,39 +134,17 @@ MARKED = (
         for settings in ({"CLUSTER": 1, "SEND_LATER": 0}, {"CLUSTER": 1}, {"CLUSTER": 2})
     ),
 )  # fmt: skip
-COLUMNS = {
-    **TEXT("kernel", "settings", "role"), **SIZE("turn"), **REPORTED(*EVENTS),
-    **TEXT("code", "gpu", "driver", "cuda"), **DATE("recorded"),
-}  # fmt: skip
 
 
-def record(say: Say) -> Path:
-    """Take the marks of all; returns the file. Raises NoGpu and TimingError."""
-    import cupy
-    import pandas
-
-    here, versions = require_gpu("Taking marks"), software_versions()
-    context = {"gpu": here.name, "driver": versions["driver"], "cuda": versions["cuda"]}
-    rows: list[dict] = []
+def _measure_tiles(say: Say) -> Iterator[Row]:
+    """The marks of all of MARKED. Raises TimingError."""
     for marked in MARKED:
-        rung, settings = marked.rung, marked.full
-        code = code_hash(rung.path, settings)
-        kernels = on_gpu.loaded(marked.text, rung.path.name, here.arch, settings, f"{code}tiles")
-        problem, precision = Problem(*LARGE), rung.precision
-        operands = Operands(problem, precision, *make_sets(problem, 1, precision)[0])
-        launches = rung.launches(problem, settings, Target(here.arch, here.sm_count))
-        for _ in range(WARM):
-            kernels.run(launches, operands.values(1.0, 0.0))
-        cupy.cuda.get_current_stream().synchronize()
+        rung, settings = marked.rung, ladder.written(marked.full)
+        kernels, _ = launched(rung, marked.full, marked.text)
         taken = kernels.variable("marks", (MOST, len(ROLES), SM + 1), "int64")
-        of_kernel = {
-            "kernel": rung.name, "settings": ladder.written(settings), **context,
-            "recorded": now(),
-        }  # fmt: skip
-        rows += [of_kernel | row for row in on_one_sm(taken)]
-        say(f"{NAME}: {rung.name}, {ladder.written(settings)}")
-        EVIDENCE.write(pandas.DataFrame(rows)[[*COLUMNS]], here.slug, whole=False)
-    return EVIDENCE.write(pandas.DataFrame(rows)[[*COLUMNS]], here.slug)
+        say(f"18_tiles: {rung.name}, {settings}")
+        for row in on_one_sm(taken):
+            yield {"kernel": rung.name, "settings": settings} | row
 
 
 def on_one_sm(marks: numpy.ndarray) -> list[dict]:
@@ -177,15 +168,18 @@ def on_one_sm(marks: numpy.ndarray) -> list[dict]:
     ]  # fmt: skip
 
 
-def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
-    (rung,) = {marked.rung for marked in MARKED if marked.rung.name == row.kernel}
+def _fingerprint_of_tiles(row: Any, on: Target) -> Fingerprint:
     settings = ladder.read_settings(row.settings)
-    return of_rung(rung, settings, [Problem(*LARGE)], on)
+    return of_rung(ladder.find(row.kernel), settings, [Problem(*LARGE)], on)
 
 
-EVIDENCE = Table(
-    name=NAME, file="hopper_tiles.csv", remake=record, key=("kernel", "settings", "role", "turn"),
-    columns=COLUMNS, fingerprint_of=_fingerprint_of,
+TILES = Table(
+    name="18_tiles", file="hopper_tiles.csv", key=("kernel", "settings", "role", "turn"),
+    columns={
+        **TEXT("kernel", "settings", "role"), **SIZE("turn"), **REPORTED(*EVENTS),
+        **provenance("driver", "cuda"),
+    },
+    measure=_measure_tiles, fingerprint_of=_fingerprint_of_tiles,
 )  # fmt: skip
 
 
@@ -197,10 +191,9 @@ def tiles() -> pandas.DataFrame:
     begins: the block does (of 17); starts: the first pair of tiles is there, or there is room for
     it; ends: the last products are done, or there is room for the last boxes; sends: the sums begin
     to go to shared memory and on to C; sent: all are on their way; gone: they are there (of 17).
-    Raises what registry.Table.read raises.
     """
-    table = EVIDENCE.read()
-    how = [_how(ladder.read_settings(one)) for one in table["settings"]]
+    table = TILES.read()
+    how = [_how(ladder.read_settings(cell)) for cell in table["settings"]]
     return table.assign(how=how)[["kernel", "how", "role", "turn", *EVENTS]]
 
 
@@ -210,3 +203,69 @@ def _how(settings: Settings) -> str:
     together = settings["CLUSTER"]
     when = "sums sent later" if settings["SEND_LATER"] else "sums sent at once"
     return f"{f'clusters of {together}' if together > 1 else 'no clusters'}, {when}"
+
+
+# ---- power ---------------------------------------------------------------------------------------
+
+RUNGS = (TMA_WGMMA, WARP_SPECIALIZED, PERSISTENT)
+TYPES = ((HALF, DATA), (BRAIN, DATA[:1]))  # and on which data
+
+
+def settings_of(rung: Rung, precision: Precision) -> Settings:
+    """The defaults, of this type."""
+    return ladder.settings_for(rung, {"DTYPE": (HALF, BRAIN).index(precision)})
+
+
+def _measure_power(say: Say) -> Iterator[Row]:
+    """cuBLAS and all kernels, verified. Raises CublasError, VerificationError, TimingError."""
+    import cupy
+
+    problem = Problem(*HUGE)
+    for precision, every in TYPES:
+        kernels = [Kernel(rung, settings_of(rung, precision), None, rung.path) for rung in RUNGS]
+        for kernel in kernels:
+            require_verified(kernel)
+        random = Operands(problem, precision, *make_sets(problem, 1, precision)[0])
+        zeros = (cupy.zeros_like(matrix) for matrix in (random.A, random.B, random.C))
+        inputs = {"random": random, "zeros": Operands(problem, precision, *zeros)}
+        with Cublas(cupy.cuda.get_current_stream(), precision.name) as library:
+            for data in every:
+                for kernel in (library, *kernels):
+                    launch = kernel.prepared(inputs[data], 1.0, 0.0)
+                    settings = "" if kernel is library else ladder.written(kernel.settings)
+                    for load, pace in LOADS.items():
+                        cells = paced(pace(Work(launch, problem.flop)))
+                        say(
+                            f"18_power: {kernel.name}, {precision.name}, {data}, {load}: "
+                            f"{cells['tflops']:.0f} TFLOP/s at {cells['sm_clock_mhz']:.0f} MHz"
+                        )
+                        yield {
+                            "kernel": kernel.name, "dtype": precision.name,
+                            "settings": settings, "data": data, "load": load,
+                            **dict(zip("mnk", HUGE, strict=True)), **cells,
+                        }  # fmt: skip
+
+
+POWER = Table(
+    name="18_power", file="power.csv", key=("kernel", "dtype", "settings", "data", "load"),
+    columns={
+        **TEXT("kernel", "dtype"), **NOTE("settings"), **TEXT("data", "load"),
+        **SIZE("m", "n", "k"), **PACE, **WITH_CUBLAS,
+    },
+    measure=_measure_power,
+)  # fmt: skip
+EVIDENCE = (TILES, POWER)
+OVERLAP = {  # by shape: see the lesson below
+    LARGE: overlap_of(PERSISTENT, LARGE, {}),
+    FEW_ROWS: overlap_of(PERSISTENT, FEW_ROWS, NARROW | ALONE),
+    MANY_ROWS: overlap_of(PERSISTENT, MANY_ROWS, NARROW | {"BM": 128, "CLUSTER": 4, "SHARE_A": 1}),
+}
+
+
+def paces(dtype: str = HALF.name) -> pandas.DataFrame:
+    """As recorded of one type: kernel, data, load, and what wgmma_ceilings.PACE names.
+
+    The clock is that which the SMs counted.
+    """
+    table = POWER.read()
+    return table[table.dtype == dtype].reset_index(drop=True)[["kernel", "data", "load", *PACE]]
