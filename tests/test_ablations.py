@@ -12,7 +12,16 @@ import sample_record
 import gemmlab as gl
 from gemmlab import ladder
 from gemmlab.cuda.disassembler import NoListing
-from gemmlab.records import ablations, registry, runs
+from gemmlab.folders import RESULTS
+from gemmlab.lessons.fp8 import measure as fp8
+from gemmlab.lessons.fp32_summit import measure as fp32_summit
+from gemmlab.lessons.mma_sync import measure as mma_sync
+from gemmlab.lessons.tma_wgmma import measure as tma_wgmma
+from gemmlab.measure import profiler
+from gemmlab.measure.ceilings import Roof
+from gemmlab.measure.power import Pace
+from gemmlab.measure.timing import Measurement, Spread
+from gemmlab.records import ablations, best_by_shape, registry, runs
 from gemmlab.records.ablations import SQUARES, AblationStep, path_to
 
 device = importlib.import_module("gemmlab.cuda.device")
@@ -144,6 +153,74 @@ def test_a_step_whose_machine_code_cannot_be_taken_apart_is_left_out(csv, monkey
     lines = []
     (left,) = ablations.kernels("a name", (FIRST, SECOND), lines.append)
     assert left[0] is FIRST and lines == ["a name: two is left out. no loop"]
+
+
+@pytest.fixture
+def on_a_gpu_that_is_made_up(tmp_path, monkeypatch):
+    """Every kernel takes 2 ms, every counter is 7, and nothing is compiled."""
+    pace = Pace(5e14, 1500.0, 1500.0, 600.0, 50.0)
+    loop = dict.fromkeys(("ffma", "bank_0", "bank_1", "two_in_a_bank", "waits", "reuse_pct"), 1)
+
+    def compare(kernel, m, n, k, *, batch=1, pairs=20):
+        fields = sample_record.run(m, n, k, 2.0) | {"batch": batch, "pairs": pairs}
+        return Measurement.from_dict(fields)
+
+    def kernel(step, compiled=None):
+        return SimpleNamespace(
+            rung=step.rung, settings=step.all_settings, compiled=SimpleNamespace(cubin=b"")
+        )
+
+    def counters(rung, settings, shapes, metrics, path):
+        return [dict.fromkeys(metrics, 7) for _ in shapes]
+
+    roof = Roof(Spread(6e14, 6e14, 6e14, 6e14), 1, device.GpuState(1500, None, 600.0, 50))
+    arena = nullcontext(SimpleNamespace(their_precision=SimpleNamespace(scales=None)))
+    for module, names in {
+        ablations: {
+            "compare": compare, "workers": lambda context: nullcontext(SimpleNamespace(map=map)),
+            "_compiled": lambda given: None, "taken": lambda kernel: {"registers": 9,
+            "spilled_bytes": 0}, "register_reads": lambda found: loop | {"slots": 2},
+            "loops": SimpleNamespace(analyse=lambda *_: None, adds_per_tile=lambda kernel: 0),
+        },
+        best_by_shape: {"compare": compare, "time": SimpleNamespace(sleep=lambda seconds: None)},
+        AblationStep: {"kernel": kernel}, fp32_summit.SummitStep: {"kernel": kernel},
+        fp32_summit: {"_errors": lambda *_: {"error": 1e-7, "cublas_error": 1e-7}},
+        mma_sync: {
+            "work_of": lambda *_: None, "bits_of": lambda kernel: "0" * 64,
+            "measure_mma_ceiling": lambda *_: roof,
+            "LOADS": dict.fromkeys(mma_sync.LOADS, lambda work: pace),
+        },
+        tma_wgmma: {
+            "work_of": lambda *_: None, "bits_of": lambda kernel: "0" * 64,
+            "sustained": lambda work: pace,
+        },
+        fp8: {"bits_of": lambda kernel: "0" * 64, "arena_of": lambda *_: arena},
+        profiler: {"counters": counters},
+    }.items():  # fmt: skip
+        for name, played in names.items():
+            monkeypatch.setattr(module, name, played)
+    monkeypatch.setattr(registry, "RESULTS", tmp_path)
+    sample_record.measure_on(monkeypatch)
+
+
+EVERY = [
+    *PATHS.values(), mma_sync.BY_STEPS, mma_sync.BY_TYPES, tma_wgmma.TABLE, fp8.BY_STEPS,
+    fp32_summit.TABLE,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("table", EVERY, ids=lambda table: table.name)
+def test_what_would_be_measured_now_is_what_is_recorded(table, on_a_gpu_that_is_made_up):
+    """The same rows with the same code, and no other cells are empty."""
+    rows = pandas.read_csv(table.remake(lambda line: None), dtype=str, keep_default_na=False)
+    kept = pandas.read_csv(RESULTS / "nvidia-h200" / table.file, dtype=str, keep_default_na=False)
+    if table.part:
+        kept = kept[kept[table.part[0]] == table.part[1]]
+    by = [*table.key, "code"]
+    assert list(rows.columns) == list(kept.columns)
+    order = [each.sort_values(by).reset_index(drop=True) for each in (rows, kept)]
+    assert order[0][by].equals(order[1][by])
+    assert ((order[0] == "") == (order[1] == "")).all(axis=None)
 
 
 @pytest.mark.gpu

@@ -13,8 +13,8 @@ from gemmlab.lessons.fp8.measure import ACCUMULATORS, error_of
 from gemmlab.lessons.warp_specialized.measure import ROLES
 from gemmlab.measure import power
 from gemmlab.measure.power import Sample
-from gemmlab.records import registry, rounds
-from gemmlab.records.rounds import FASTEST_PROPOSAL, FIRST_CHOICE, LOADED, RESTED, question
+from gemmlab.records import comparisons, registry
+from gemmlab.records.comparisons import FASTEST_PROPOSAL, FIRST_CHOICE, LOADED, RESTED, question
 
 REGISTERS = question("registers").steps
 CHANGED = [
@@ -27,7 +27,7 @@ BY_TITLE = {step.title: step for step in ROLES}
 
 @pytest.mark.parametrize(("first", "step"), CHANGED, ids=lambda step: step.title)
 def test_a_change_leaves_the_bits_as_they_are(first, step):
-    assert rounds.bits_of(step.kernel()) == rounds.bits_of(first.kernel())
+    assert comparisons.bits_of(step.kernel()) == comparisons.bits_of(first.kernel())
 
 
 @pytest.mark.parametrize(("what", "sent"), [
@@ -117,7 +117,7 @@ def dry(tmp_path, monkeypatch):
         "arena_of": lambda *_: Played(), "CublasLt": lambda stream: Played(),
         "bits_of": lambda kernel: "0" * 64,
     }.items():  # fmt: skip
-        monkeypatch.setattr(rounds, name, played)
+        monkeypatch.setattr(comparisons, name, played)
     monkeypatch.setattr(fp8_measure, "error_of", lambda step: 1e-6)
     sample_record.measure_on(monkeypatch)
     sample_record.put(monkeypatch, tmp_path)

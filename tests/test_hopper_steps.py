@@ -14,14 +14,14 @@ from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import Problem, written
 from gemmlab.lessons.fp8 import hopper_changes
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
+from gemmlab.lessons.tma_wgmma import clock_readings
 from gemmlab.lessons.tma_wgmma import measure as hopper_steps
 from gemmlab.lessons.tma_wgmma import tables as hopper_way
-from gemmlab.lessons.tma_wgmma import timeline as hopper_timeline
 from gemmlab.lessons.tma_wgmma.measure import EVERY, ROADS, TYPES, WAY
 from gemmlab.lessons.warp_specialized import figures
 from gemmlab.records import runs
 from gemmlab.records.ablations import HUGE
-from gemmlab.records.rounds import LOADED, RESTED
+from gemmlab.records.comparisons import LOADED, RESTED
 from gemmlab.records.runs import LARGE
 
 KINDS = {  # one step for each way to read A and B and to write C
@@ -120,9 +120,9 @@ def test_the_readme_has_the_recorded_shares():
 
 
 def test_the_readings_of_each_role_are_in_order():
-    marks = hopper_timeline.marks()
+    marks = clock_readings.marks()
     for _, rows in marks.groupby(["kernel", "role"]):
-        assert list(rows["step"]) == list(range(1, hopper_timeline.STEPS + 1))
+        assert list(rows["step"]) == list(range(1, clock_readings.STEPS + 1))
         assert (rows["waits"] <= rows["goes_on"]).all() and (rows["goes_on"] <= rows["done"]).all()
         assert rows["waits"].is_monotonic_increasing
     roles = marks.groupby("kernel")["role"].nunique()
@@ -130,28 +130,29 @@ def test_the_readings_of_each_role_are_in_order():
 
 
 def test_a_line_that_is_not_there_cannot_be_marked():
-    (marked, _) = hopper_timeline.MARKED
+    marked = clock_readings.IN_STEPS[0]
     with pytest.raises(ValueError, match="stands 0 times"):
-        _ = replace(marked, rung=PERSISTENT).by_steps
+        _ = replace(marked, rung=PERSISTENT).source
 
 
-@pytest.mark.parametrize("marked", hopper_timeline.MARKED, ids=lambda one: one.rung.name)
-def test_kernels_with_marks_compile_without_a_spill(marked):
-    for text in (marked.by_steps, marked.by_blocks):
-        compiled = compile_kernel(text, "marked.cu", macros=marked.rung.defaults)
-        assert compiled.entries[marked.rung.entry(marked.rung.defaults)].spill_store_bytes == 0
+@pytest.mark.parametrize(
+    "step", (*clock_readings.IN_STEPS, *clock_readings.IN_BLOCKS), ids=lambda step: step.title
+)
+def test_kernels_with_marks_compile_without_a_spill(step):
+    compiled = compile_kernel(step.source, "marked.cu", macros=step.all_settings)
+    assert compiled.entries[step.rung.entry(step.all_settings)].spill_store_bytes == 0
 
 
 def test_blocks_are_in_their_order_on_each_sm():
     read = ((500, 510, 590, 600), (0, 10, 90, 100), (40, 41, 42, 43), (110, 120, 190, 200))
-    rows = hopper_timeline.rows_of(np.array(read), np.array([1, 1, hopper_timeline.SMS, 1]))
+    rows = clock_readings.rows_of(np.array(read), np.array([1, 1, clock_readings.SMS, 1]))
     assert [(row["block"], row["sm"], row["began"], row["stored"]) for row in rows] == [
         (1, 1, 0, 100), (3, 1, 110, 200), (0, 1, 500, 600),
     ]  # fmt: skip
 
 
 def test_waits_are_drawn_from_their_readings():
-    marks = hopper_timeline.marks()
+    marks = clock_readings.marks()
     figure = figures.waits(marks, first=20, steps=4)
     panels = [ax for ax in figure.axes if str(ax.get_gid()).startswith("waits ")]
     assert len(panels) == 2

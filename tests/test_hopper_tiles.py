@@ -26,15 +26,17 @@ TILE, STORE, GAP = 30000, 900, {"17_warp_specialized": 3100, "18_persistent": 12
 
 @pytest.mark.parametrize("marked", MARKED, ids=lambda one: str(one.settings) + one.rung.name)
 def test_a_kernel_with_marks_compiles_and_spills_nothing(marked):
-    found = compile_kernel(marked.text, marked.rung.path.name, arch="sm_90a", macros=marked.full)
-    taken = found.entries[marked.rung.entry(marked.full)]
+    found = compile_kernel(
+        marked.source, marked.rung.path.name, arch="sm_90a", macros=marked.all_settings
+    )
+    taken = found.entries[marked.rung.entry(marked.all_settings)]
     assert taken.spill_store_bytes == taken.spill_load_bytes == 0
     assert found.ptx.count("%smid") == 2 and found.ptx.count("%clock64") >= 5
 
 
 def test_a_line_that_is_not_there_cannot_be_marked():
     with pytest.raises((ValueError, KeyError)):
-        _ = replace(MARKED[0], rung=TMA_WGMMA).text
+        _ = replace(MARKED[0], rung=TMA_WGMMA).source
 
 
 def test_only_tiles_of_the_first_ones_sm_are_kept_in_the_order_of_their_clocks():

@@ -2,6 +2,8 @@
 
 import dataclasses
 import importlib
+import subprocess
+import sys
 
 import pandas
 import pytest
@@ -280,6 +282,39 @@ def test_every_name_is_another_and_can_be_remade():
     assert {"tuning/03_shared_memory", "best_by_shape/10_register_banks", "epilogue"} <= set(names)
     with pytest.raises(LadderError, match="Did you mean tuning/03_shared_memory"):
         recorder.record(["tuning/03_shared"], [], print)
+
+
+def test_listing_what_is_kept_loads_nothing_that_draws():
+    code = (
+        "from gemmlab.records import recorder; import sys; recorder.evidence(); print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"matplotlib", "ipywidgets"} & set(done.stdout.split())
+
+
+def test_a_row_is_kept_with_the_gpu_the_versions_and_the_date(results, monkeypatch):
+    """The rows of an interrupted measurement stay, and those of a whole one replace all others."""
+    here = dataclasses.replace(H200, name="NVIDIA Test")
+    sample_record.measure_on(monkeypatch, gpu=here)
+    monkeypatch.setattr(registry, "ncu_version", lambda: "2025.3")
+    bare = rows(tiles=(8, 16)).drop(columns=["recorded", "ncu"]).to_dict("records")
+
+    def interrupted(say):
+        yield bare[0]
+        raise KeyboardInterrupt
+
+    path = evidence().write(rows(tiles=(16, 32)), here.slug)
+    with pytest.raises(KeyboardInterrupt):
+        dataclasses.replace(evidence(), measure=interrupted).remake(print)
+    kept = pandas.read_csv(path)
+    assert sorted(kept["tile"]) == [8, 16, 32]
+    assert kept.set_index("tile").loc[8, ["ncu", "code"]].tolist() == [2025.3, "code8"]
+    assert kept.set_index("tile").loc[8, "recorded"] > DATE
+    assert dataclasses.replace(evidence(), measure=lambda say: bare).remake(print) == path
+    assert pandas.read_csv(path)["tile"].tolist() == [8, 16]
+    lines = []
+    dataclasses.replace(evidence(), measure=lambda say: []).remake(lines.append)
+    assert lines == ["times/one: nothing was measured"] and len(pandas.read_csv(path)) == 2
 
 
 def test_what_is_recorded_by_name_is_remade_and_nothing_else(results, monkeypatch):

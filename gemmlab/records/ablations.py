@@ -25,9 +25,12 @@ from gemmlab.folders import ROOT
 from gemmlab.kernel.compiler import Compiled, options_for, resources
 from gemmlab.kernel.fingerprint import Fingerprint, of_rung, shortened
 from gemmlab.kernel.kernel import EDITED, Kernel
+from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import LadderError, Problem, Rung, Settings, Target
 from gemmlab.ladder.launch import Plan
 from gemmlab.lessons import modules
+from gemmlab.measure.in_turn import make_sets
+from gemmlab.measure.power import Work
 from gemmlab.measure.timing import PAIRS as TIMED_PAIRS
 from gemmlab.measure.timing import compare
 from gemmlab.processes import workers
@@ -82,7 +85,9 @@ class AblationStep:
             return self.path
         text = self.path.read_text(encoding="utf-8")
         for old, new in self.changes:
-            text = replaced(text, old, new)
+            if (times := text.count(old)) != 1:
+                raise ValueError(f"{old!r} stands {times} times in {self.path.name}, not once")
+            text = text.replace(old, new)
         return text
 
     @property
@@ -111,13 +116,6 @@ class AblationStep:
         return kernel
 
 
-def replaced(text: str, old: str, new: str) -> str:
-    """Raises ValueError where the old piece does not stand there once."""
-    if (times := text.count(old)) != 1:
-        raise ValueError(f"{old!r} stands {times} times in the kernel, it must stand there once")
-    return text.replace(old, new)
-
-
 # ---- the form ------------------------------------------------------------------------------------
 
 
@@ -129,6 +127,13 @@ def against_cublas(kernel: Kernel, shape: Shape, pairs: int = TIMED_PAIRS) -> Ro
 
 def _against_cublas(step: AblationStep, kernel: Kernel, shape: Shape) -> Iterator[Row]:
     yield against_cublas(kernel, shape)
+
+
+def work_of(kernel: Kernel, shape: Shape) -> Work:
+    """Its launch on random numbers, to be paced."""
+    problem = kernel.problem(*shape)
+    operands = Operands(problem, kernel.precision, *make_sets(problem, 1, kernel.precision)[0])
+    return Work(kernel.prepared(operands, 1.0, 0.0), problem.flop)
 
 
 def bits_of(kernel: Kernel, shape: Shape, seed: int) -> str:
@@ -316,12 +321,12 @@ def path(name: str, shape: Sequence[int] = LARGE) -> pandas.DataFrame:
     """
     import pandas
 
-    found = path_of(name)
-    rows = found.rows_of(found.steps, tuple(shape))
+    table = path_of(name)
+    rows = table.rows_of(table.steps, tuple(shape))
     return pandas.DataFrame({
         "step": rows["step"],
-        "predicted": [step.predicted for step in found.steps],
-        "taken": [step.taken for step in found.steps],
+        "predicted": [step.predicted for step in table.steps],
+        "taken": [step.taken for step in table.steps],
         "TFLOP/s": rows["tflops"].round(1),
         "% of cuBLAS": rows["pct_cublas"].round(1),
         "% of cuBLAS, quartiles": [
@@ -346,8 +351,8 @@ def rate_of(name: str, kernel: Kernel, shape: Sequence[int] = LARGE) -> float:
 
     Raises what path() raises, and NoRecord for a kernel that is none of its steps.
     """
-    found = path_of(name)
-    rows = found.rows_of(found.steps, tuple(shape))
+    table = path_of(name)
+    rows = table.rows_of(table.steps, tuple(shape))
     rows = rows[rows["code"].str.startswith(shortened(kernel.code_hash()))]
     if rows.empty:
         raise registry.NoRecord(f"{kernel!r} is no step of the path to {name}.")

@@ -85,8 +85,8 @@ def folders() -> list[Path]:
         raise NoRecord("No run is recorded yet; run `python -m gemmlab record` on a GPU.")
     if wanted:
         return [RESULTS / wanted]
-    own = [here.slug] if here is not None and here.slug in there else []
-    return [RESULTS / slug for slug in dict.fromkeys((*own, there[0]))]
+    of_this_gpu = [here.slug] if here is not None and here.slug in there else []
+    return [RESULTS / slug for slug in dict.fromkeys((*of_this_gpu, there[0]))]
 
 
 @contextmanager
@@ -385,14 +385,17 @@ class Table(Evidence):
         other keys; when all are there, they replace what the file has of this evidence."""
         import pandas
 
-        slug, made_with, rows = require_gpu("Recording").slug, self.made_with(), []
+        slug, made_with = require_gpu("Recording").slug, self.made_with()
+        rows: list[Row] = []
+        prints: list[Fingerprint] = []
         for row in self.measure(say):
             rows.append(made_with | {"recorded": now()} | row)
-            self.write(pandas.DataFrame(rows), slug, whole=False)
+            prints += self._prints(pandas.DataFrame(rows[-1:]))
+            self._keep(pandas.DataFrame(rows), prints, slug, whole=False)
         if not rows:
             say(f"{self.name}: nothing was measured")
             return self.path_of(slug)
-        return self.write(pandas.DataFrame(rows), slug)
+        return self._keep(pandas.DataFrame(rows), prints, slug, whole=True)
 
     def made_with(self) -> Row:
         """The cells of `provenance` that are the same in all rows: the GPU here, and versions."""
@@ -417,15 +420,15 @@ class Table(Evidence):
         former = set()
         for row in rows[[*about, "code"]].drop_duplicates().itertuples(index=False):
             try:
-                now = self.fingerprint_of(row, here)
+                print_now = self.fingerprint_of(row, here)
             except FileNotFoundError:  # the code is gone
                 raise stale(self.name) from None
             except ValueError as error:
                 raise bad(path, str(error), self.name) from None
-            if now is None:
+            if print_now is None:
                 former.add(row[:-1])
-            elif row.code != str(now):
-                raise stale(self.name, changed(self.name, now, row.code))
+            elif row.code != str(print_now):
+                raise stale(self.name, changed(self.name, print_now, row.code))
         if former:
             there = rows[about].itertuples(index=False, name=None)
             rows = rows[[row not in former for row in there]].reset_index(drop=True)
@@ -443,23 +446,31 @@ class Table(Evidence):
         BadRecord, for rows that are not as they should be or a file that is damaged, and
         NotWritten; both leave the file as it was.
         """
+        return self._keep(rows, self._prints(rows), slug, whole)
+
+    def _prints(self, rows: pandas.DataFrame) -> list[Fingerprint]:
+        """Of each row, as it would be measured now on the GPU here."""
+        about = rows[self._about(rows)].itertuples(index=False)
+        return [self.fingerprint_of(row, target_here()) for row in about]
+
+    def _keep(
+        self, rows: pandas.DataFrame, prints: list[Fingerprint], slug: str, whole: bool
+    ) -> Path:
         import pandas
 
         path = self.path_of(slug)
-        about = rows[self._about(rows)].itertuples(index=False)
-        prints = [self.fingerprint_of(row, target_here()) for row in about]
         rows = rows.assign(code=[str(fingerprint) for fingerprint in prints])
         if path.is_file() and (self.part or not whole):
             there = self._parsed(text_of(path, self.name), path)
-            own = self._own(there)
+            replaced = self._own(there)
             if not whole:
                 key = list(self.key)
                 new = set(
                     rows.reindex(columns=key, fill_value=1).itertuples(index=False, name=None)
                 )
                 kept = there[key].itertuples(index=False, name=None)
-                own &= pandas.Series([row in new for row in kept], there.index)
-            others = there[~own]
+                replaced &= pandas.Series([row in new for row in kept], there.index)
+            others = there[~replaced]
             rows = pandas.concat([others, rows]) if len(others) else rows
         usual = {name: kind.unnamed for name, kind in self.columns.items() if kind.unnamed}
         rows = rows.reindex(columns=list(self.columns)).fillna(usual)

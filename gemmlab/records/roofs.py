@@ -53,8 +53,8 @@ class Ceilings:
     def knows(self, dtype: str, by_wgmma: bool = False) -> bool:
         """Whether the arithmetic roof of products of this dtype is known.
 
-        That of mma.sync is measured in FP16, and is that of BF16 too; of other types see
-        experiments.mma_types. `by_wgmma`: of warpgroups' products.
+        That of mma.sync is measured in FP16, and is that of BF16 too; other types are measured by
+        the lesson mma_sync. `by_wgmma`: of warpgroups' products.
         """
         if dtype == "float32":
             return True
@@ -272,4 +272,4 @@ def measure_ceilings() -> Ceilings:
 
 def _measure_wgmma() -> dict[str, Pace]:
     types = (Ceiling(wgmma_ceilings.HALF), Ceiling(wgmma_ceilings.BRAIN))
-    return {one.precision.name: measure(one, False, burst) for one in types}
+    return {ceiling.precision.name: measure(ceiling, False, burst) for ceiling in types}

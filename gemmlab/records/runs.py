@@ -307,18 +307,18 @@ def _entry(kernel) -> dict[str, Any]:
             f"{name}: not recorded on {record['gpu']['name']}, where there is {there}; "
             f"{again(name)} on a GPU."
         )
-    found = record["rungs"][name]
-    now = kernel.fingerprint(problems_of(found), target())
+    rung_entry = record["rungs"][name]
+    now = kernel.fingerprint(problems_of(rung_entry), target())
     by_default = kernel.settings == settings_for(kernel.rung, {})
-    recorded = found["settings"].items()  # a parameter may be newer than the record
+    recorded = rung_entry["settings"].items()  # a parameter may be newer than the record
     if not by_default and any(kernel.settings.get(name) != value for name, value in recorded):
         raise NoRecord(
-            f"{name}: recorded with {_listed(found['settings'])}, "
+            f"{name}: recorded with {_listed(rung_entry['settings'])}, "
             f"not with {_listed(kernel.settings)}; measuring that needs a GPU."
         )
-    if str(now) != found["code"]:
-        raise stale(name, changed(name, now, found["code"]))
-    return found
+    if str(now) != rung_entry["code"]:
+        raise stale(name, changed(name, now, rung_entry["code"]))
+    return rung_entry
 
 
 def problems_of(entry: dict[str, Any]) -> list[Problem]:
@@ -380,15 +380,15 @@ def replay(kernel) -> list[Measurement]:
 
 def replay_at(kernel, m: int, n: int, k: int) -> Measurement:
     """The recorded run at one shape. Raises NoRecord, naming the shapes that were recorded."""
-    found = entry(kernel)
-    for run in found["runs"]:
+    rung_entry = entry(kernel)
+    for run in rung_entry["runs"]:
         if (run["m"], run["n"], run["k"]) == (m, n, k):
             return Measurement.from_dict(run)
-    for skipped in found["skipped"]:
+    for skipped in rung_entry["skipped"]:
         if (skipped["m"], skipped["n"], skipped["k"]) == (m, n, k):
             reason = skipped["reason"].rstrip(".")
             raise NoRecord(f"{kernel.name} at M={m}, N={n}, K={k} was skipped: {reason}.")
-    there = ", ".join(f"{run['m']}x{run['n']}x{run['k']}" for run in found["runs"])
+    there = ", ".join(f"{run['m']}x{run['n']}x{run['k']}" for run in rung_entry["runs"])
     raise NoRecord(
         f"{kernel.name} was not recorded at M={m}, N={n}, K={k}; "
         f"recorded are, as MxNxK: {there or 'none'}."
@@ -400,11 +400,11 @@ def counters_at(kernel, m: int, n: int, k: int) -> tuple[str, dict[str, float]]:
 
     Raises NoRecord, naming the shapes whose counters were recorded, and StaleRecord.
     """
-    found = entry(kernel)
-    for counted in found["counters"]:
+    rung_entry = entry(kernel)
+    for counted in rung_entry["counters"]:
         if (counted["m"], counted["n"], counted["k"]) == (m, n, k):
-            return found["provenance"]["gpu"], counted["metrics"]
-    there = ", ".join(f"{c['m']}x{c['n']}x{c['k']}" for c in found["counters"])
+            return rung_entry["provenance"]["gpu"], counted["metrics"]
+    there = ", ".join(f"{c['m']}x{c['n']}x{c['k']}" for c in rung_entry["counters"])
     raise NoRecord(
         f"{kernel.name}: no counters were recorded at M={m}, N={n}, K={k}; "
         f"there are, as MxNxK: {there or 'none'}."

@@ -1,7 +1,7 @@
 """Every tuned setting of a rung against cuBLAS: measured on a GPU, read anywhere.
 
 One CSV file for each rung, results/<gpu>/tuning/<rung>.csv: a row for each setting and shape, with
-the settings first (see gemmlab.records.registry).
+the settings first.
 """
 
 from __future__ import annotations
@@ -117,9 +117,8 @@ def at(table: pandas.DataFrame, shape: Shape) -> pandas.DataFrame:
     here = (table[list(SIZES)].to_numpy() == sizes_of(shape)).all(axis=1)
     if not here.any():
         there = sorted(set(table[list(SIZES)].itertuples(index=False, name=None)))
-        raise NoRecord(
-            f"no setting was measured at {shape}; measured are {[_short(one) for one in there]}."
-        )
+        measured = [_short(other) for other in there]
+        raise NoRecord(f"no setting was measured at {shape}; measured are {measured}.")
     return table[here].sort_values("time_ms", kind="stable")
 
 
@@ -229,12 +228,12 @@ def for_shape(rung: ladder.Rung, shape: Shape, arch: str, others: Settings | Non
 def _alike(rung: ladder.Rung, shape: Shape, others: Settings) -> tuple[Shape, ...]:
     """Of the shapes of its sweep those at which the rung launches what it launches at a shape."""
 
-    def entries(one: Shape) -> list[str]:
+    def entries(at: Shape) -> list[str]:
         settings = rung.defaults | others
-        return [launch.entry for launch in rung.plan(Problem(*one), settings, ladder.SIMULATED)]
+        return [launch.entry for launch in rung.plan(Problem(*at), settings, ladder.SIMULATED)]
 
     every = shapes_of(rung, others)
-    return tuple(one for one in every if entries(one) == entries(shape)) or every
+    return tuple(other for other in every if entries(other) == entries(shape)) or every
 
 
 def distance(shape: Shape, other: Shape) -> float:
@@ -281,7 +280,8 @@ def shapes_of(rung: ladder.Rung, given: Settings | None = None) -> tuple[Shape, 
 def swept(rung: ladder.Rung, shape: Shape, given: Settings | None = None) -> list[Settings]:
     """The settings that a sweep tries at a shape, for what the rung computes by default or so."""
     problem, computed = Problem(*shape), _computed(rung, given or {})
-    return [one for one in ladder.tuned_settings(rung, computed) if rung.swept(problem, one)]
+    tuned = ladder.tuned_settings(rung, computed)
+    return [settings for settings in tuned if rung.swept(problem, settings)]
 
 
 def rung_parameters(rung: ladder.Rung) -> list[str]:
@@ -295,15 +295,15 @@ def _measure(rung: ladder.Rung, say: Callable[[str], None]) -> Iterator[dict[str
     here = require_gpu("A sweep")
     tried = {
         (shape, number): [
-            one for one in swept(rung, shape, computed) if rung.runs_on(one, here.arch)
+            chosen for chosen in swept(rung, shape, computed) if rung.runs_on(chosen, here.arch)
         ]
         for number, computed in enumerate(rung.computed)
         for shape in shapes_of(rung, computed)
     }
     # NVRTC takes a second for each, so other processes compile ahead.
     with workers(get_context("spawn")) as pool:
-        every = {ladder.written(one): one for several in tried.values() for one in several}
-        compiled = {name: pool.submit(_compile, rung.name, one) for name, one in every.items()}
+        every = {ladder.written(chosen): chosen for several in tried.values() for chosen in several}
+        compiled = {name: pool.submit(_compile, rung.name, every[name]) for name in every}
         kernels: dict[str, Kernel | None] = {}  # None: it failed
         for (shape, _), several in tried.items():
             if not several:

@@ -104,11 +104,11 @@ class Batch:
 
     @cached_property
     def launches(self) -> list[Callable[[], None]]:
-        return [self.kernel.prepared(one, 1.0, 0.0) for one in self.products]
+        return [self.kernel.prepared(product, 1.0, 0.0) for product in self.products]
 
     @cached_property
     def calls(self) -> list[Callable[[], None]]:
-        return [self.cublas.prepared(one, 1.0, 0.0) for one in self.products]
+        return [self.cublas.prepared(product, 1.0, 0.0) for product in self.products]
 
     def way(self, name: str) -> Callable[[], None]:
         """What enqueues the batch on the current stream in one of WAYS."""
@@ -197,15 +197,15 @@ def _measure(problem: Problem, kernels: dict[str, Kernel]) -> Iterator[Row]:
     stream = cupy.cuda.Stream(non_blocking=True)
     count = input_sets(problem.least_bytes(SINGLE), here.l2_bytes)
     with stream, Cublas(stream) as cublas, Cublas(stream, pointers=True) as cublas_by_addresses:
-        for one in (kernel, by_addresses, cublas, cublas_by_addresses):
-            check_sample(one, problem)
+        for launched in (kernel, by_addresses, cublas, cublas_by_addresses):
+            check_sample(launched, problem)
         every = [
             Batch(Operands(problem, SINGLE, *matrices), kernel, by_addresses, cublas,
                   cublas_by_addresses)
             for matrices in map(partial(_as_batch, problem), make_sets(problem, 2 * count))
         ]  # fmt: skip
-        for one in every:
-            _ = one.operands.pointers  # made before anything is captured
+        for inputs in every:
+            _ = inputs.operands.pointers  # made before anything is captured
         stream.synchronize()
         mine, others = every[:count], every[count:]
         ours = _side(mine, ONE, stream)
@@ -238,7 +238,7 @@ def _as_batch(problem: Problem, matrices: tuple) -> list:
 
 def _side(every: list[Batch], way: str, stream) -> Side:
     """A way on inputs that rotate, warm, with samples that are long enough."""
-    side = Side(lambda call: call(), [(one.way(way),) for one in every], stream)
+    side = Side(lambda call: call(), [(inputs.way(way),) for inputs in every], stream)
     side.elapsed_ms()  # loads the module, or makes cuBLAS choose its kernel
     graph = way not in LOOPS
     sets = len(every) if graph else 1  # a graph visits every set equally often
@@ -258,12 +258,12 @@ def _require_product(side: Side, every: list[Batch], way: str) -> None:
 
     problem = every[0].operands.problem
     looked_at = every[0], every[-1]
-    for one in looked_at:
-        one.operands.C.fill(cupy.nan)
+    for inputs in looked_at:
+        inputs.operands.C.fill(cupy.nan)
     for _ in range(ceil(len(every) / side.launches)):
         side.sample()
-    for one in looked_at:
-        far = cupy.abs(one.operands.C - cupy.matmul(one.operands.A, one.operands.B)).max()
+    for inputs in looked_at:
+        far = cupy.abs(inputs.operands.C - cupy.matmul(inputs.operands.A, inputs.operands.B)).max()
         if not float(far) <= 2 * problem.k**2 * 2.0**-24:
             raise VerificationError(f"{way} at {problem}: C is not A @ B")
 

@@ -10,7 +10,7 @@ from gemmlab.lessons.fp8.rung import SCALES
 from gemmlab.lessons.tma_wgmma.block_phases import TENSOR_FLOP_PER_CYCLE
 from gemmlab.records import runs
 from gemmlab.records.ablations import HUGE, SQUARES
-from gemmlab.records.rounds import LOADED
+from gemmlab.records.comparisons import LOADED
 
 if TYPE_CHECKING:
     import pandas

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gemmlab.ladder import Problem
-from gemmlab.records import rounds
+from gemmlab.records import comparisons
+from gemmlab.records.comparisons import FASTEST_PROPOSAL, FIRST_CHOICE, RESTED
 from gemmlab.records.registry import LIBRARY
-from gemmlab.records.rounds import FASTEST_PROPOSAL, FIRST_CHOICE, RESTED
 
 if TYPE_CHECKING:
     import pandas
@@ -36,7 +36,7 @@ def changes(question: str, load: str = RESTED) -> pandas.DataFrame:
     16 bits by the medians of both. registers: of a thread at the launch. Raises what
     registry.Table.read raises, also where the question is not recorded.
     """
-    table = rounds.question(question).read()
+    table = comparisons.question(question).read()
     table = table[table["load"] == load]
     libraries = table[table["code"] == LIBRARY].pivot(index=RACE, columns="variant", values="us")
     libraries = libraries.reindex(columns=[FIRST_CHOICE, FASTEST_PROPOSAL])

@@ -6,8 +6,8 @@
 
 The first also times rung 18 in BF16 at the same shapes, and keeps the bits of a small product;
 results/<gpu>/fp8_steps.csv. The second times the quantizers and keeps their bits, which are those
-of the simulator; results/<gpu>/quantizing.csv. The third: see gemmlab.records.rounds. What products
-of 8-bit floats are wrong by is measured in `errors`.
+of the simulator; results/<gpu>/quantizing.csv. The third: see gemmlab.records.comparisons. How
+wrong products of 8-bit floats are is measured in `errors`.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ from gemmlab.lessons.warp_specialized.measure import (
 from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
 from gemmlab.measure.in_turn import Side, input_sets
 from gemmlab.measure.timing import Spread, arena_of
-from gemmlab.records import rounds
+from gemmlab.records import comparisons
 from gemmlab.records.ablations import SQUARES, AblationStep, Shape, ablation, against_cublas
+from gemmlab.records.comparisons import bits_of
 from gemmlab.records.registry import (
     POSITIVE,
     REPORTED,
@@ -55,7 +56,6 @@ from gemmlab.records.registry import (
     Table,
     provenance,
 )
-from gemmlab.records.rounds import bits_of
 from gemmlab.records.runs import LARGE, spread
 
 if TYPE_CHECKING:
@@ -267,9 +267,9 @@ def error_of(step: AblationStep) -> float:
 
 
 EVIDENCE = (
-    rounds.asked("accumulators", ACCUMULATORS, lambda step: {"sum_error": error_of(step)}),
-    rounds.asked("registers", [*map(registers_of, (WARP_SPECIALIZED, PERSISTENT, RUNG))]),
-    rounds.asked(
+    comparisons.asked("accumulators", ACCUMULATORS, lambda step: {"sum_error": error_of(step)}),
+    comparisons.asked("registers", [*map(registers_of, (WARP_SPECIALIZED, PERSISTENT, RUNG))]),
+    comparisons.asked(
         "overlap",
         [
             every[shape]

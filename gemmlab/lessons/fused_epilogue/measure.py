@@ -166,10 +166,10 @@ def _measure(m: int, n: int, k: int, activation: str, say: Say) -> Iterator[Row]
 def _dram(among: list[str], activation: str) -> dict[str, dict[str, float]]:
     """Of each way: bytes of DRAM of one run at THIN, all its kernels together."""
     child = ["-m", "gemmlab.lessons.fused_epilogue.measure", activation, *among]
-    found = profiler.profiled_in_turn(child, list(DRAM.values()), among)
+    counters = profiler.profiled_in_turn(child, list(DRAM.values()), among)
     return {
         way: dict(zip(DRAM, counted.values(), strict=True))
-        for way, counted in zip(among, found, strict=True)
+        for way, counted in zip(among, counters, strict=True)
     }
 
 

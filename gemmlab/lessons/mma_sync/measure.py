@@ -19,15 +19,12 @@ from gemmlab import ladder
 from gemmlab.kernel.compiler import code_hash
 from gemmlab.kernel.fingerprint import shortened
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import Settings
 from gemmlab.ladder.probes import MMA_CEILINGS
 from gemmlab.ladder.probes import MMA_TYPES as TYPES
 from gemmlab.lessons.mma_sync.rung import RUNG
 from gemmlab.measure import profiler
 from gemmlab.measure.ceilings import measure_mma_ceiling
-from gemmlab.measure.in_turn import make_sets
-from gemmlab.measure.power import Work
 from gemmlab.records import ablations, runs
 from gemmlab.records.ablations import (
     SQUARES,
@@ -35,6 +32,7 @@ from gemmlab.records.ablations import (
     Shape,
     ablation,
     against_cublas,
+    work_of,
 )
 from gemmlab.records.registry import POSITIVE, REPORTED, SIZE, TEXT, WHOLE, WITH_CUBLAS, Kind, Row
 from gemmlab.records.roofs import cells_of_roof
@@ -107,9 +105,7 @@ STEPS = (
 
 def _rows(step: AblationStep, kernel: Kernel, shape: Shape) -> Iterator[Row]:
     """Raises CountersUnavailable."""
-    problem = kernel.problem(*shape)
-    operands = Operands(problem, kernel.precision, *make_sets(problem, 1, kernel.precision)[0])
-    work = Work(kernel.prepared(operands, 1.0, 0.0), problem.flop)
+    work = work_of(kernel, shape)
     paces = {load: pace(work) for load, pace in LOADS.items()}
     yield (
         against_cublas(kernel, shape)
@@ -151,7 +147,7 @@ def steps(shape: Shape = LARGE) -> pandas.DataFrame:
     """
     rows = BY_STEPS.rows_of(STEPS, shape)
     sms = 1e3 * runs.current()["gpu"]["sm_count"]
-    found = rows[["step"]].assign(
+    table = rows[["step"]].assign(
         predicted=[step.predicted for step in STEPS], taken=[step.taken for step in STEPS]
     )
     labels = {
@@ -160,13 +156,13 @@ def steps(shape: Shape = LARGE) -> pandas.DataFrame:
         "sustained_tflops": "sustained TFLOP/s", "sustained_mhz": "sustained MHz",
         "sustained_w": "sustained W",
     }  # fmt: skip
-    found = found.join(rows[[*labels]].rename(columns=labels))
+    table = table.join(rows[[*labels]].rename(columns=labels))
     if (rows["sm_cycles"] > 0).all():
-        found["1000 cycles"] = rows["sm_cycles"] / sms
+        table["1000 cycles"] = rows["sm_cycles"] / sms
         moved = SECTOR_BYTES * rows["load_sectors"]
-        found["L2 bytes per byte loaded"] = rows["l2_bytes"] / moved
-        found["1000 wavefronts"] = rows["wavefronts"] / sms
-    return found.join(rows[["gpu", "recorded"]])
+        table["L2 bytes per byte loaded"] = rows["l2_bytes"] / moved
+        table["1000 wavefronts"] = rows["wavefronts"] / sms
+    return table.join(rows[["gpu", "recorded"]])
 
 
 def title_of(name: str) -> str:
@@ -265,15 +261,15 @@ def types(shape: Shape = LARGE) -> pandas.DataFrame:
     table = BY_TYPES.read()
     m, n, k = shape
     at = table[(table.m == m) & (table.n == n) & (table.k == k)].set_index("dtype")
-    found = at[["tflops", "pct_cublas", "cublas_tflops"]].copy()
+    shares = at[["tflops", "pct_cublas", "cublas_tflops"]].copy()
     roofs = table.drop_duplicates("dtype").set_index("dtype")
     roofs = roofs.loc[[CEILING_OF.get(dtype, dtype) for dtype in at.index]].set_index(at.index)
-    found["ceiling_tflops"] = roofs.ceiling_tflops
+    shares["ceiling_tflops"] = roofs.ceiling_tflops
     if (at.sm_cycles > 0).all():
         needed = 2 * m * n * k / (1e6 * roofs.ceiling_tflops / roofs.ceiling_mhz)  # of each SM
         sms = runs.current()["gpu"]["sm_count"]
-        found["products at the ceiling, % of cycles"] = 100 * needed / (at.sm_cycles / sms)
-    return found.rename(
+        shares["products at the ceiling, % of cycles"] = 100 * needed / (at.sm_cycles / sms)
+    return shares.rename(
         columns={
             "tflops": "TFLOP/s", "pct_cublas": "% of cuBLAS", "cublas_tflops": "cuBLAS",
             "ceiling_tflops": "mma.sync",

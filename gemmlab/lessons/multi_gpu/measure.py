@@ -2,10 +2,10 @@
 
     python -m gemmlab record 21_multi_gpu
 
-holds each schedule to its bound at a small shape, times one GPU and then 2, 4 and 8 of those that
-are there, by NCCL and by their DMA engines, with the links between them; results/<gpu>/
-multi_gpu.csv holds it, and multi_gpu_timeline.csv when each step of the median run of the largest
-product ran. Needs NCCL, and two GPUs of one kind.
+compares each schedule with its bound at a small shape, times one GPU and then 2, 4 and 8 of those
+that are there, by NCCL and by their DMA engines, with the links between them;
+results/<gpu>/multi_gpu.csv. When each step of the median run of the largest product ran is in
+multi_gpu_timeline.csv. Needs NCCL, and two GPUs of one kind.
 """
 
 from __future__ import annotations
@@ -118,11 +118,11 @@ def _timed(
     checked = [
         Job(maker(SMALL, ranks), given.A, given.B, moved_by=way) for maker in makers for way in ways
     ]
-    found = runner.run([*checked, *jobs], case.arithmetic)
-    for job, one in zip(checked, found, strict=False):
-        _require_right(case, job, one.C)
+    results = runner.run([*checked, *jobs], case.arithmetic)
+    for job, result in zip(checked, results, strict=False):
+        _require_right(case, job, result.C)
     say(f"{NAME}: {case.rung.name} on {ranks}: pass ({len(checked)} schedules)")
-    return zip(jobs, found[len(checked) :], strict=True)
+    return zip(jobs, results[len(checked) :], strict=True)
 
 
 def _require_right(case: Case, job: Job, C: Any) -> None:
@@ -140,20 +140,20 @@ def _require_right(case: Case, job: Job, C: Any) -> None:
 
 def _links(ranks: int, say: Say) -> dict[str, float]:
     summed, copied = link.measure(ranks)
-    found = {
+    rates = {
         "all_reduce_gbytes": statistics.median(summed) / 1e9,
         "peer_copy_gbytes": statistics.median(copied) / 1e9,
     }
     say(
-        f"{NAME}: {ranks} GPUs, all-reduce {found['all_reduce_gbytes']:.0f} GB/s, "
-        f"peer copy {found['peer_copy_gbytes']:.0f} GB/s"
+        f"{NAME}: {ranks} GPUs, all-reduce {rates['all_reduce_gbytes']:.0f} GB/s, "
+        f"peer copy {rates['peer_copy_gbytes']:.0f} GB/s"
     )
-    return found
+    return rates
 
 
-def _median(found: Measured) -> Timeline:
+def _median(measured: Measured) -> Timeline:
     """The run with the median time."""
-    return sorted(found.runs, key=lambda one: one.ms)[len(found.runs) // 2]
+    return sorted(measured.runs, key=lambda run: run.ms)[len(measured.runs) // 2]
 
 
 def _about(case: Case, job: Job) -> Row:

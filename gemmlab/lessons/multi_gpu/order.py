@@ -24,7 +24,7 @@ class Stuck(ScheduleError):
     """A schedule in which some ranks would wait for ever."""
 
 
-class Race(ScheduleError):
+class DataRace(ScheduleError):
     """Steps that touch the same rows, with no order; or read rows that nobody wrote before."""
 
 
@@ -186,8 +186,8 @@ def _covered(part: Part, written: Iterable[Part]) -> bool:
 
 
 def require_sound(schedule: Schedule) -> list[Unit]:
-    """Its steps in order, if it has no findings. Raises Race, Stuck."""
+    """Its steps in order, if it has no findings. Raises DataRace, Stuck."""
     if found := findings(schedule):
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        raise Race(f"{found[0]}{more}")
+        raise DataRace(f"{found[0]}{more}")
     return in_order(schedule)

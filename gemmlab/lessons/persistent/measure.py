@@ -13,7 +13,6 @@ clock and power beside it; results/<gpu>/power.csv.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gemmlab import ladder
@@ -24,15 +23,15 @@ from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import Precision, Problem, Rung, Settings, Target
 from gemmlab.ladder.precision import BRAIN, HALF
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
+from gemmlab.lessons.tma_wgmma.clock_readings import FULL_17, MEMORY, READ, ROLES, launched
 from gemmlab.lessons.tma_wgmma.measure import ALONE
 from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
-from gemmlab.lessons.tma_wgmma.timeline import FULL_17, MEMORY, READ, ROLES, launched
 from gemmlab.lessons.warp_specialized.measure import FEW_ROWS, MANY_ROWS, NARROW, overlap_of
 from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
 from gemmlab.measure.in_turn import make_sets
 from gemmlab.measure.power import Work
 from gemmlab.measure.timing import require_verified
-from gemmlab.records.ablations import HUGE, replaced
+from gemmlab.records.ablations import HUGE, AblationStep
 from gemmlab.records.registry import (
     NOTE,
     REPORTED,
@@ -89,28 +88,15 @@ REST_18 = "while (step < steps) multiply();"  # when all its pieces are sent
 LAST_18 = "if (thread == 0) wait_until_sent();"  # those of the last tile too
 
 
-@dataclass(frozen=True)
-class Marked:
-    """A rung, which tile a thread is at, and which before, what is marked besides IN_BOTH."""
-
-    rung: Rung
-    settings: Settings
-    tile: str
-    before: str
-    lines: tuple[tuple[str, str], ...]
-
-    @property
-    def full(self) -> Settings:
-        return ladder.settings_for(self.rung, self.settings)
-
-    @property
-    def text(self) -> str:
-        """The kernel with marks. Raises ValueError where a line does not stand there once."""
-        text = self.rung.path.read_text(encoding="utf-8")
-        for line, marked in (*IN_BOTH, *self.lines):
-            text = replaced(text, line, marked)
-        which = f"#define TILE ({self.tile})\n#define TILE_BEFORE ({self.before})"
-        return replaced(text, 'extern "C"', f'{which}\n{MARKS}\nextern "C"')
+def _marked(
+    rung: Rung, settings: Settings, tile: str, before: str, lines: tuple[tuple[str, str], ...]
+) -> AblationStep:
+    """A rung with marks. tile: at which one a thread is, before: at which it was."""
+    which = f"#define TILE ({tile})\n#define TILE_BEFORE ({before})"
+    start = ('extern "C"', f'{which}\n{MARKS}\nextern "C"')
+    return AblationStep(
+        title=rung.name, rung=rung, settings=settings, changes=(*IN_BOTH, *lines, start)
+    )
 
 
 OF_17 = (
@@ -127,10 +113,10 @@ OF_18 = (
 )
 PLACE_18 = "({}) * CLUSTER + rank"
 MARKED = (
-    Marked(WARP_SPECIALIZED, {}, "blockIdx.x", "blockIdx.x", OF_17),
+    _marked(WARP_SPECIALIZED, {}, "blockIdx.x", "blockIdx.x", OF_17),
     *(
-        Marked(PERSISTENT, settings, PLACE_18.format("tile"), PLACE_18.format("tile - clusters"),
-               OF_18)
+        _marked(PERSISTENT, settings, PLACE_18.format("tile"), PLACE_18.format("tile - clusters"),
+                OF_18)
         for settings in ({"CLUSTER": 1, "SEND_LATER": 0}, {"CLUSTER": 1}, {"CLUSTER": 2})
     ),
 )  # fmt: skip
@@ -138,13 +124,12 @@ MARKED = (
 
 def _measure_tiles(say: Say) -> Iterator[Row]:
     """The marks of all of MARKED. Raises TimingError."""
-    for marked in MARKED:
-        rung, settings = marked.rung, ladder.written(marked.full)
-        kernels, _ = launched(rung, marked.full, marked.text)
+    for step in MARKED:
+        kernels, _ = launched(step)
         taken = kernels.variable("marks", (MOST, len(ROLES), SM + 1), "int64")
-        say(f"18_tiles: {rung.name}, {settings}")
+        say(f"18_tiles: {step.title}, {step.cells['settings']}")
         for row in on_one_sm(taken):
-            yield {"kernel": rung.name, "settings": settings} | row
+            yield step.cells | row
 
 
 def on_one_sm(marks: numpy.ndarray) -> list[dict]:

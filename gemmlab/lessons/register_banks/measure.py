@@ -153,9 +153,9 @@ def totals(variant: Variant, iterations: int) -> numpy.ndarray:
 
     rows, columns = variant.rows, variant.columns
     down, across = numpy.divmod(numpy.arange(32), 8)
-    found = numbers(variant)
-    of_a = found[:, : 4 * rows].reshape(-1, rows // 4, 4, 4)[:, :, down]
-    of_b = found[:, 4 * rows :].reshape(-1, columns // 4, 8, 4)[:, :, across]
+    operands = numbers(variant)
+    of_a = operands[:, : 4 * rows].reshape(-1, rows // 4, 4, 4)[:, :, down]
+    of_b = operands[:, 4 * rows :].reshape(-1, columns // 4, 8, 4)[:, :, across]
     quads = numpy.concatenate([of_a, of_b], axis=1)  # row of numbers, quad, lane, element
     mine = [quads[0].copy(), quads[1].copy()]
     sums = numpy.zeros((32, rows, columns), numpy.float32)
@@ -302,30 +302,30 @@ def fma_order() -> pandas.DataFrame:
     """
     import pandas
 
-    found = _measured_once() if gpu() is not None else TABLE.read()
-    active = found.cycles_active.astype(float)
-    share = {"slots alone": found.ffma / found.slots}
-    share["predicted"] = found.ffma / (found.slots + found.waits)
+    table = _measured_once() if gpu() is not None else TABLE.read()
+    active = table.cycles_active.astype(float)
+    share = {"slots alone": table.ffma / table.slots}
+    share["predicted"] = table.ffma / (table.slots + table.waits)
     return pandas.DataFrame({
-        "tile": [f"{row.rows}×{row.columns}" for row in found.itertuples()],
-        "order": [ORDERS[order] for order in found.order],
-        "loads": found.loads,
-        "ptxas": [f"-O{level}" for level in found.level],
-        "issue slots": found.slots,
-        "FFMA": found.ffma,
-        "reads of bank 0": found.bank_0,
-        "reads of bank 1": found.bank_1,
-        "two in a bank": found.two_in_a_bank,
-        "waits": found.waits,
-        "FFMA with reuse, %": found.reuse_pct.round(1),
-        **{f"{name} TFLOP/s": (part * found.roof_tflops).round(1) for name, part in share.items()},
-        "measured TFLOP/s": found.tflops.round(1),
-        "roof TFLOP/s": found.roof_tflops.round(1),
-        "issue active, %": found.issue_active_pct.astype(float).round(1),
-        "active, %": (100 * active / found.cycles_elapsed.astype(float)).round(1),
-        "dispatch stall": found.dispatch_stall.astype(float).round(3),
-        "gpu": found.gpu,
-        "recorded": found.recorded,
+        "tile": [f"{row.rows}×{row.columns}" for row in table.itertuples()],
+        "order": [ORDERS[order] for order in table.order],
+        "loads": table.loads,
+        "ptxas": [f"-O{level}" for level in table.level],
+        "issue slots": table.slots,
+        "FFMA": table.ffma,
+        "reads of bank 0": table.bank_0,
+        "reads of bank 1": table.bank_1,
+        "two in a bank": table.two_in_a_bank,
+        "waits": table.waits,
+        "FFMA with reuse, %": table.reuse_pct.round(1),
+        **{f"{name} TFLOP/s": (part * table.roof_tflops).round(1) for name, part in share.items()},
+        "measured TFLOP/s": table.tflops.round(1),
+        "roof TFLOP/s": table.roof_tflops.round(1),
+        "issue active, %": table.issue_active_pct.astype(float).round(1),
+        "active, %": (100 * active / table.cycles_elapsed.astype(float)).round(1),
+        "dispatch stall": table.dispatch_stall.astype(float).round(3),
+        "gpu": table.gpu,
+        "recorded": table.recorded,
     })  # fmt: skip
 
 

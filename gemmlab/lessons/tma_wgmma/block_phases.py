@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gemmlab.lessons.tma_wgmma import timeline as hopper_timeline
+from gemmlab.lessons.tma_wgmma import clock_readings
 from gemmlab.records.runs import LARGE
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ TILE = 128, 256  # rows and columns of C of a block, as was recorded
 def phases(blocks: pandas.DataFrame | None = None) -> pandas.DataFrame:
     """Mean cycles of each phase, a row for each kernel, and the whole of a block.
 
-    blocks: as hopper_timeline.blocks() gives, which is the default. The last phase is of blocks
+    blocks: as clock_readings.blocks() gives, which is the default. The last phase is of blocks
     that another follows on their SM. Raises what registry.Table.read raises.
     """
-    blocks = hopper_timeline.blocks() if blocks is None else blocks
+    blocks = clock_readings.blocks() if blocks is None else blocks
     blocks = blocks.sort_values(["kernel", "sm", "began"])
     blocks["next"] = blocks.groupby(["kernel", "sm"])["began"].shift(-1)
     for (start, stop), name in PHASES.items():

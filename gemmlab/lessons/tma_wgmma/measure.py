@@ -4,7 +4,7 @@
 
 also lets some steps run without a pause for power and clock, counts what they move, and keeps the
 bits of a small product; results/<gpu>/hopper_steps.csv. Roads that were not taken are steps too:
-ROADS. Clock readings stand in `timeline`.
+ROADS. Clock readings stand in `clock_readings`.
 """
 
 from __future__ import annotations
@@ -16,17 +16,23 @@ from typing import TYPE_CHECKING
 
 from gemmlab import ladder
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import Launch, Problem, Rung, Settings, Target
 from gemmlab.ladder.shapes import ceil_div
-from gemmlab.lessons.tma_wgmma import timeline
+from gemmlab.lessons.tma_wgmma import clock_readings
 from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
 from gemmlab.lessons.tma_wgmma.rung import SQUARE_BYTES
 from gemmlab.measure import profiler
-from gemmlab.measure.in_turn import make_sets
-from gemmlab.measure.power import Work, sustained
-from gemmlab.records import ablations
-from gemmlab.records.ablations import HUGE, SQUARES, AblationStep, Shape, ablation, against_cublas
+from gemmlab.measure.power import sustained
+from gemmlab.records import ablations, wgmma_ceilings
+from gemmlab.records.ablations import (
+    HUGE,
+    SQUARES,
+    AblationStep,
+    Shape,
+    ablation,
+    against_cublas,
+    work_of,
+)
 from gemmlab.records.registry import POSITIVE, REPORTED, SIZE, TEXT, WITH_CUBLAS, Row
 
 if TYPE_CHECKING:
@@ -176,24 +182,22 @@ def _rows(step: AblationStep, kernel: Kernel, shape: Shape) -> Iterator[Row]:
 
 def _moved(step: AblationStep) -> Row:
     try:
-        (found,) = profiler.counters(
+        (counted,) = profiler.counters(
             step.rung, step.all_settings, [HUGE], tuple(MOVED.values()), step.path
         )
     except profiler.CountersUnavailable:
         return {}
-    return {column: found[metric] for column, metric in MOVED.items()}
+    return {column: counted[metric] for column, metric in MOVED.items()}
 
 
 def _paced(kernel: Kernel) -> Row:
     """What OF_PACE names, at HUGE."""
-    problem = kernel.problem(*HUGE)
-    operands = Operands(problem, kernel.precision, *make_sets(problem, 1, kernel.precision)[0])
-    pace = sustained(Work(kernel.prepared(operands, 1.0, 0.0), problem.flop))
-    values = (
-        pace.flop_per_second / 1e12, pace.sm_clock_mhz, pace.driver_clock_mhz, pace.power_w,
-        pace.joules_per_tflop,
-    )  # fmt: skip
-    return dict(zip(OF_PACE, values, strict=True))
+    pace = wgmma_ceilings.paced(sustained(work_of(kernel, HUGE)))
+    return {
+        "sustained_tflops": pace["tflops"], "sustained_clock_mhz": pace["sm_clock_mhz"],
+        "sustained_driver_clock_mhz": pace["driver_clock_mhz"],
+        "sustained_power_w": pace["power_w"], "joules_per_tflop": pace["joules_per_tflop"],
+    }  # fmt: skip
 
 
 TABLE = ablation(
@@ -205,7 +209,7 @@ TABLE = ablation(
     },
     ("step", "kernel", "settings", "m", "n", "k"), _rows,
 )  # fmt: skip
-EVIDENCE = (TABLE, timeline.BY_STEPS, timeline.BY_BLOCKS)
+EVIDENCE = (TABLE, clock_readings.BY_STEPS, clock_readings.BY_BLOCKS)
 
 
 def steps(*chosen: AblationStep) -> pandas.DataFrame:

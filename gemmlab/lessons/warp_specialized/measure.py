@@ -2,8 +2,8 @@
 
     python -m gemmlab record hopper_ablations/roles
 
-See gemmlab.records.rounds. Here stand also what lessons above ask of each of their rungs: whether
-registers move between warpgroups, and whether launches overlap.
+See gemmlab.records.comparisons. The lessons above compare two more things, which stand here, too:
+whether registers move between warpgroups, and whether launches overlap.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gemmlab.lessons.tma_wgmma.measure import AT_THE_END
 from gemmlab.lessons.tma_wgmma.rung import GROUP_ROWS, ROW_BYTES, SQUARE_BYTES
 from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
 from gemmlab.lessons.warp_specialized.rung import RUNG
-from gemmlab.records import rounds
+from gemmlab.records import comparisons
 from gemmlab.records.ablations import AblationStep, Shape
 from gemmlab.records.runs import LARGE
 
@@ -55,16 +55,16 @@ ROLES = (
     ),
     AblationStep(title="17", rung=RUNG, settings=AT_THE_END),
 )
-EVIDENCE = (rounds.asked("roles", [ROLES]),)
+EVIDENCE = (comparisons.asked("roles", [ROLES]),)
 
-# ---- what lessons above ask, too -----------------------------------------------------------------
+# ---- what lessons above compare, too -------------------------------------------------------------
 
 REGISTERS_STAY = (("give_registers_back();", ""), ("take_registers();", ""))
 MANY_ROWS, FEW_ROWS = (128, 7168, 2048), (64, 4096, 7168)
 NARROW = {"BM": 64, "BN": 64, "STAGES": 8}
 
 
-def registers_of(rung: Rung) -> rounds.Comparison:
+def registers_of(rung: Rung) -> comparisons.Comparison:
     """Whether registers move, with launches that do not overlap."""
     number = rung.name[:2]
     return (
@@ -76,7 +76,7 @@ def registers_of(rung: Rung) -> rounds.Comparison:
     )  # fmt: skip
 
 
-def overlap_of(rung: Rung, shape: Shape, settings: Settings) -> rounds.Comparison:
+def overlap_of(rung: Rung, shape: Shape, settings: Settings) -> comparisons.Comparison:
     """Whether launches overlap, at a shape."""
     number = rung.name[:2]
     return (

@@ -12,7 +12,6 @@ each until the GPU is warm, and keep the last launch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gemmlab import ladder
@@ -20,9 +19,9 @@ from gemmlab.cuda.device import require_gpu
 from gemmlab.kernel import on_gpu
 from gemmlab.kernel.fingerprint import Fingerprint, code_hash, of_rung
 from gemmlab.kernel.operands import Operands
-from gemmlab.ladder import Problem, Rung, Settings, Target
+from gemmlab.ladder import Problem, Rung, Target
 from gemmlab.measure.in_turn import make_sets
-from gemmlab.records.ablations import replaced
+from gemmlab.records.ablations import AblationStep
 from gemmlab.records.registry import REPORTED, SIZE, TEXT, WHOLE, Row, Say, Table, provenance
 from gemmlab.records.runs import LARGE
 
@@ -66,68 +65,53 @@ FULL_16 = "wait_for(full + 8 * (step % STAGES), step / STAGES % 2);"
 FULL_17 = "wait_for(full + 8 * at.stage, at.parity);"
 
 
-@dataclass(frozen=True)
-class Marked:
-    """A kernel, and what is read after which of its lines: in its steps, and in its blocks."""
-
-    rung: Rung
-    in_steps: tuple[tuple[str, int], ...]
-    first: str  # after which the first pair of tiles is there
-    stored: str  # after which C is
-
-    def text(self, marks: str, after: tuple[tuple[str, str], ...]) -> str:
-        """The kernel with marks. Raises ValueError where a line does not stand there once."""
-        text = self.rung.path.read_text(encoding="utf-8")
-        for line, mark in ((MEMORY, "BEGIN"), *after):
-            text = replaced(text, line, f"{line} {mark}")
-        return replaced(text, 'extern "C"', f'{marks}\nextern "C"')
-
-    @property
-    def by_steps(self) -> str:
-        return self.text(STEP_MARKS, tuple((line, f"MARK({n})") for line, n in self.in_steps))
-
-    @property
-    def by_blocks(self) -> str:
-        after = (
-            (self.first, "MARK(1, step == 0)"), ("wait_for_products<0>();", "MARK(2, true)"),
-            (self.stored, "MARK(3, true)"),
-        )  # fmt: skip
-        return self.text(BLOCK_MARKS, after)
+Marks = tuple[tuple[str, str], ...]  # lines of a kernel, and what stands after them
 
 
-MARKED = (
-    Marked(
-        TMA_WGMMA,
-        (
-            (FULL_16, 0), ("wait_for_products<LAG>();", 1),
-            ("if (threadIdx.x == 0 && next >= STAGES && next < steps) fetch(next);", 2),
-        ),
-        FULL_16,
-        "store(sums, C, row, left, M, N);",
-    ),
-    Marked(
-        WARP_SPECIALIZED,
-        (
-            (FULL_17, 0), ("wait_for_products<1>();", 1),
-            ("wait_for(empty + 8 * at.stage, at.parity ^ 1);", 0),
-            ("bring(to, map_b, row, col, told); });", 1),
-        ),
-        FULL_17,
-        "if (leads) wait_until_sent();",
-    ),
+def _marked(rung: Rung, marks: str, after: Marks) -> AblationStep:
+    every = [(line, f"{line} {mark}") for line, mark in ((MEMORY, "BEGIN"), *after)]
+    start = ('extern "C"', f'{marks}\nextern "C"')
+    return AblationStep(title=rung.name, rung=rung, changes=(*every, start))
+
+
+def _phases(first: str, stored: str) -> Marks:
+    """first: the line after which the first pair of tiles is there; stored: after which C is."""
+    return (
+        (first, "MARK(1, step == 0)"), ("wait_for_products<0>();", "MARK(2, true)"),
+        (stored, "MARK(3, true)"),
+    )  # fmt: skip
+
+
+STORED_16 = "store(sums, C, row, left, M, N);"
+STORED_17 = "if (leads) wait_until_sent();"
+IN_STEPS = (
+    _marked(TMA_WGMMA, STEP_MARKS, (
+        (FULL_16, "MARK(0)"), ("wait_for_products<LAG>();", "MARK(1)"),
+        ("if (threadIdx.x == 0 && next >= STAGES && next < steps) fetch(next);", "MARK(2)"),
+    )),
+    _marked(WARP_SPECIALIZED, STEP_MARKS, (
+        (FULL_17, "MARK(0)"), ("wait_for_products<1>();", "MARK(1)"),
+        ("wait_for(empty + 8 * at.stage, at.parity ^ 1);", "MARK(0)"),
+        ("bring(to, map_b, row, col, told); });", "MARK(1)"),
+    )),
 )  # fmt: skip
+IN_BLOCKS = (
+    _marked(TMA_WGMMA, BLOCK_MARKS, _phases(FULL_16, STORED_16)),
+    _marked(WARP_SPECIALIZED, BLOCK_MARKS, _phases(FULL_17, STORED_17)),
+)
 
 
-def launched(rung: Rung, settings: Settings, text: str) -> tuple[on_gpu.GpuKernels, int]:
-    """A rung whose text has marks, launched until the GPU is warm, and how many blocks it has.
+def launched(step: AblationStep) -> tuple[on_gpu.GpuKernels, int]:
+    """A kernel with marks, launched until the GPU is warm, and how many blocks it has.
 
     Raises NoGpu, TimingError.
     """
     import cupy
 
-    here, problem, precision = require_gpu("Taking marks"), Problem(*LARGE), rung.precision
+    here, problem = require_gpu("Taking marks"), Problem(*LARGE)
+    rung, settings, precision = step.rung, step.all_settings, step.rung.precision
     code = code_hash(rung.path, settings)
-    kernels = on_gpu.loaded(text, rung.path.name, here.arch, settings, code)
+    kernels = on_gpu.loaded(step.source, rung.path.name, here.arch, settings, code)
     operands = Operands(problem, precision, *make_sets(problem, 1, precision)[0])
     launches = rung.launches(problem, settings, Target(here.arch, here.sm_count))
     for _ in range(WARM):
@@ -139,8 +123,8 @@ def launched(rung: Rung, settings: Settings, text: str) -> tuple[on_gpu.GpuKerne
 def _measure_steps(say: Say) -> list[Row]:
     """Follow one block of both kernels."""
     rows: list[Row] = []
-    for marked in MARKED:
-        kernels, _ = launched(marked.rung, marked.rung.defaults, marked.by_steps)
+    for marked in IN_STEPS:
+        kernels, _ = launched(marked)
         taken = kernels.variable("marks", (len(ROLES), STEPS, len(EVENTS)), "int64")
         began = kernels.variable("began", (1,), "int64")[0]
         for role, of_role in zip(ROLES, taken, strict=True):
@@ -152,22 +136,22 @@ def _measure_steps(say: Say) -> list[Row]:
                     event: int(clock - began) if clock else None
                     for event, clock in zip(EVENTS, clocks, strict=True)
                 }
-                about = {"kernel": marked.rung.name, "role": role, "step": step, "waits": since}
+                about = {"kernel": marked.title, "role": role, "step": step, "waits": since}
                 rows.append(about | read)
                 since = read["met"] or read["done"]
-        say(f"{STEPS_NAME}: {marked.rung.name}, {len(rows)} rows")
+        say(f"{STEPS_NAME}: {marked.title}, {len(rows)} rows")
     return rows
 
 
 def _measure_blocks(say: Say) -> list[Row]:
     """Follow the blocks of both kernels."""
     rows: list[Row] = []
-    for marked in MARKED:
-        kernels, blocks = launched(marked.rung, marked.rung.defaults, marked.by_blocks)
+    for marked in IN_BLOCKS:
+        kernels, blocks = launched(marked)
         taken = kernels.variable("marks", (blocks, len(PHASES)), "int64")
         sms = kernels.variable("sms", (blocks,), "int32")
-        rows += [{"kernel": marked.rung.name} | row for row in rows_of(taken, sms)]
-        say(f"{BLOCKS_NAME}: {marked.rung.name}, {len(rows)} rows")
+        rows += [{"kernel": marked.title} | row for row in rows_of(taken, sms)]
+        say(f"{BLOCKS_NAME}: {marked.title}, {len(rows)} rows")
     return rows
 
 
