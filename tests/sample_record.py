@@ -126,10 +126,17 @@ def put(monkeypatch, folder: Path, **how) -> Path:
     return path
 
 
+def measure_on(monkeypatch, *modules, gpu: Gpu = GPU, **versions: str) -> None:
+    """Let these modules, and what keeps their rows, find a GPU, with these versions or "1.0"."""
+    every = dict.fromkeys(("driver", "cuda", "nvrtc", "cublas", "cupy", "python"), "1.0") | versions
+    for module in (registry, *modules):
+        monkeypatch.setattr(module, "require_gpu", lambda purpose: gpu)
+    monkeypatch.setattr(registry, "software_versions", lambda: every)
+
+
 def count_with(monkeypatch, counted, *modules) -> None:
     """Let these modules find a GPU, whose Nsight Compute counts as `counted` says."""
-    for module in modules:
-        monkeypatch.setattr(module, "require_gpu", lambda purpose: GPU)
-        monkeypatch.setattr(module, "software_versions", lambda: {"driver": "1.0"})
+    measure_on(monkeypatch, *modules)
+    monkeypatch.setattr(registry, "ncu_version", lambda: "2025.3.1.0")
     monkeypatch.setattr(profiler, "ncu_version", lambda: "2025.3.1.0")
     monkeypatch.setattr(profiler, "counters", counted)

@@ -1,6 +1,9 @@
 """The path to a rung: its steps, and what was recorded of them."""
 
+import dataclasses
 import importlib
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pandas
 import pytest
@@ -8,23 +11,38 @@ import sample_record
 
 import gemmlab as gl
 from gemmlab import ladder
-from gemmlab.records import ablations, registry, runs
-from gemmlab.records.ablations import PATHS, SHAPES, Step
+from gemmlab.cuda.disassembler import NoListing
+from gemmlab.folders import RESULTS
+from gemmlab.lessons.fp8 import measure as fp8
+from gemmlab.lessons.fp32_summit import measure as fp32_summit
+from gemmlab.lessons.mma_sync import measure as mma_sync
+from gemmlab.lessons.tma_wgmma import measure as tma_wgmma
+from gemmlab.measure import profiler
+from gemmlab.measure.ceilings import Roof
+from gemmlab.measure.power import Pace
+from gemmlab.measure.timing import Measurement, Spread
+from gemmlab.records import ablations, best_by_shape, registry, runs
+from gemmlab.records.ablations import SQUARES, AblationStep, path_to
 
 device = importlib.import_module("gemmlab.cuda.device")
 NAME = "10_register_banks"
-FIRST = Step("one", "", "01_naive")
-SECOND = Step("two", "faster", "01_naive", {"BLOCK_X": 16, "EXTRA": 1}, taken=False)
+NAIVE = ladder.find("01_naive")
+FIRST = AblationStep(title="one", rung=NAIVE)
+SECOND = AblationStep(
+    title="two", predicted="faster", rung=NAIVE, settings={"BLOCK_X": 16, "EXTRA": 1}, taken=False
+)
+PATHS = ablations.paths()
 
 
-def code_of(step, shape=SHAPES[0]):
+def code_of(step, shape=SQUARES[0]):
     return str(step.fingerprint([ladder.Problem(*shape)], sample_record.TARGET))
 
 
 def recorded(step, shape, **changed):
     m, n, k = shape
     return {
-        "path": NAME, "file": step.row[0], "settings": step.row[1], "m": m, "n": n, "k": k,
+        "path": NAME, **{name: step.cells[name] for name in ("file", "settings")},
+        "m": m, "n": n, "k": k,
         "tflops": 50.04, "pct_cublas": 98.04, "pct_cublas_q1": 97.5, "pct_cublas_q3": 98.2,
         "noise_q1": 99.9, "noise_q3": 100.1, "cublas_tflops": 51.0, "sm_clock_mhz": 1755,
         "power_w": 690.0, "registers": 200, "spilled_bytes": 0, "slots": 1100, "ffma": 1024,
@@ -35,19 +53,25 @@ def recorded(step, shape, **changed):
     }  # fmt: skip
 
 
+def follow(monkeypatch, *steps):
+    """Let these be the steps of the only path that there is."""
+    table = path_to(ladder.find(NAME), steps)
+    monkeypatch.setattr(ablations, "paths", lambda: {NAME: table})
+
+
 @pytest.fixture
 def csv(tmp_path, monkeypatch):
     """A path of two steps with what was recorded of them, on a machine without a GPU."""
     monkeypatch.setattr(registry, "RESULTS", tmp_path)
     monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
     monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
-    monkeypatch.setattr(ablations, "PATHS", {NAME: (FIRST, SECOND)})
+    follow(monkeypatch, FIRST, SECOND)
     runs.save(sample_record.record(), tmp_path / "nvidia-test" / "runs.json")
     path = tmp_path / "nvidia-test" / "path.csv"
-    rows = [recorded(step, shape) for step in (SECOND, FIRST) for shape in SHAPES]
+    rows = [recorded(step, shape) for step in (SECOND, FIRST) for shape in SQUARES]
     rows[0] |= {"tflops": 55.0, "pct_cublas": 107.8}
     table = pandas.DataFrame(rows)
-    assert tuple(table.columns) == tuple(ablations.COLUMNS)
+    assert tuple(table.columns) == tuple(ablations.PATH_COLUMNS)
     table.to_csv(path, index=False)
     return path
 
@@ -64,7 +88,7 @@ def test_steps_come_in_the_order_of_the_path(csv):
     assert one["FFMA, % of slots"] == round(100 * 1024 / 1100, 1)
     assert one["two in a bank, % of FFMA"] == round(100 * 64 / 1024, 1)
     assert one["waits, % of cycles"] == round(100 * 100 / 1200, 1)
-    assert gl.path(NAME, SHAPES[1])["TFLOP/s"].tolist() == [50.0, 50.0]
+    assert gl.path(NAME, SQUARES[1])["TFLOP/s"].tolist() == [50.0, 50.0]
 
 
 def test_a_step_is_the_rung_s_file_with_other_macros():
@@ -72,9 +96,9 @@ def test_a_step_is_the_rung_s_file_with_other_macros():
     assert SECOND.all_settings == {"BLOCK_X": 16, "BLOCK_Y": 8, "EXTRA": 1}
     kernel = SECOND.kernel()
     assert kernel.settings == SECOND.all_settings and kernel.name == "01_naive"
-    problems = [ladder.Problem(*SHAPES[0])]
+    problems = [ladder.Problem(*SQUARES[0])]
     assert str(kernel.fingerprint(problems, sample_record.TARGET)) == code_of(SECOND)
-    elsewhere = Step("three", "", "01_naive", file="02_coalescing.cu")
+    elsewhere = AblationStep(title="three", rung=NAIVE, file="02_coalescing.cu")
     assert elsewhere.path == ladder.find("02_coalescing").path
     assert len({*map(code_of, (FIRST, SECOND, elsewhere))}) == 3
 
@@ -84,7 +108,8 @@ def test_what_is_not_recorded_is_refused(csv, monkeypatch):
         gl.path("09")
     with pytest.raises(registry.NoRecord, match=r"not measured at \(1, 2, 3\); measured are"):
         gl.path(NAME, (1, 2, 3))
-    monkeypatch.setattr(ablations, "PATHS", {NAME: (FIRST, Step("new", "", "02_coalescing"))})
+    new = AblationStep(title="new", rung=ladder.find("02_coalescing"))
+    follow(monkeypatch, FIRST, new)
     with pytest.raises(registry.StaleRecord, match=f"record path/{NAME}`"):
         gl.path(NAME)
     table = pandas.read_csv(csv)
@@ -96,52 +121,124 @@ def test_what_is_not_recorded_is_refused(csv, monkeypatch):
         gl.path(NAME)
 
 
-class InThisProcess:
-    """In place of a pool of processes."""
-
-    def __init__(self, **_):
-        self.map = map
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-
 def test_what_is_measured_is_the_path_that_is_shown(csv, monkeypatch):
-    gpu = device.Gpu("NVIDIA Test", (9, 0), "sm_90a", 1, 1, 1, "1", "1")
-    rows = {one.title: [recorded(one, shape) for shape in SHAPES] for one in (FIRST, SECOND)}
-    monkeypatch.setattr(ablations, "require_gpu", lambda purpose: gpu)
-    monkeypatch.setattr(ablations, "ProcessPoolExecutor", InThisProcess)
-    monkeypatch.setattr(ablations, "compile_step", lambda step: step)
-    monkeypatch.setattr(
-        ablations, "_measure", lambda name, step, compiled, say: rows[compiled.title]
-    )
+    """With rows that nobody measured, and nothing compiled."""
+
+    def rows(step, kernel, shape):
+        yield recorded(step, shape, tflops=float(shape[0]), recorded="2027-01-01T00:00:00+00:00")
+
+    sample_record.measure_on(monkeypatch)
+    monkeypatch.setattr(ablations, "_taken_apart", rows)
+    monkeypatch.setattr(ablations, "workers", lambda context: nullcontext(SimpleNamespace(map=map)))
+    monkeypatch.setattr(ablations, "_compiled", lambda given: None)
+    follow(monkeypatch, FIRST, SECOND)
     csv.write_text(csv.read_text().replace(code_of(SECOND), "of a former"))
     with pytest.raises(registry.StaleRecord):
         gl.path(NAME)
-    assert ablations.evidence(NAME).remake(print) == csv
-    assert gl.path(NAME)["TFLOP/s"].tolist() == [50.0, 50.0]
+    lines = []
+    assert ablations.path_of(NAME).remake(lines.append) == csv
+    assert gl.path(NAME)["TFLOP/s"].tolist() == [4096.0, 4096.0]
+    assert lines[0] == f"path/{NAME}: one at 4096×4096×4096: 4096.0 TFLOP/s, 98.0 % of cuBLAS"
+    assert len(lines) == len(pandas.read_csv(csv)) == 4
+
+
+def test_a_step_whose_machine_code_cannot_be_taken_apart_is_left_out(csv, monkeypatch):
+    def kernel(step, compiled):
+        if step.title == "two":
+            raise NoListing("no loop")
+
+    monkeypatch.setattr(AblationStep, "kernel", kernel)
+    monkeypatch.setattr(ablations, "workers", lambda context: nullcontext(SimpleNamespace(map=map)))
+    monkeypatch.setattr(ablations, "_compiled", lambda given: None)
+    lines = []
+    (left,) = ablations.kernels("a name", (FIRST, SECOND), lines.append)
+    assert left[0] is FIRST and lines == ["a name: two is left out. no loop"]
+
+
+@pytest.fixture
+def on_a_gpu_that_is_made_up(tmp_path, monkeypatch):
+    """Every kernel takes 2 ms, every counter is 7, and nothing is compiled."""
+    pace = Pace(5e14, 1500.0, 1500.0, 600.0, 50.0)
+    loop = dict.fromkeys(("ffma", "bank_0", "bank_1", "two_in_a_bank", "waits", "reuse_pct"), 1)
+
+    def compare(kernel, m, n, k, *, batch=1, pairs=20):
+        fields = sample_record.run(m, n, k, 2.0) | {"batch": batch, "pairs": pairs}
+        return Measurement.from_dict(fields)
+
+    def kernel(step, compiled=None):
+        return SimpleNamespace(
+            rung=step.rung, settings=step.all_settings, compiled=SimpleNamespace(cubin=b"")
+        )
+
+    def counters(rung, settings, shapes, metrics, path):
+        return [dict.fromkeys(metrics, 7) for _ in shapes]
+
+    roof = Roof(Spread(6e14, 6e14, 6e14, 6e14), 1, device.GpuState(1500, None, 600.0, 50))
+    arena = nullcontext(SimpleNamespace(their_precision=SimpleNamespace(scales=None)))
+    for module, names in {
+        ablations: {
+            "compare": compare, "workers": lambda context: nullcontext(SimpleNamespace(map=map)),
+            "_compiled": lambda given: None, "taken": lambda kernel: {"registers": 9,
+            "spilled_bytes": 0}, "register_reads": lambda found: loop | {"slots": 2},
+            "loops": SimpleNamespace(analyse=lambda *_: None, adds_per_tile=lambda kernel: 0),
+        },
+        best_by_shape: {"compare": compare, "time": SimpleNamespace(sleep=lambda seconds: None)},
+        AblationStep: {"kernel": kernel}, fp32_summit.SummitStep: {"kernel": kernel},
+        fp32_summit: {"_errors": lambda *_: {"error": 1e-7, "cublas_error": 1e-7}},
+        mma_sync: {
+            "work_of": lambda *_: None, "bits_of": lambda kernel: "0" * 64,
+            "measure_mma_ceiling": lambda *_: roof,
+            "LOADS": dict.fromkeys(mma_sync.LOADS, lambda work: pace),
+        },
+        tma_wgmma: {
+            "work_of": lambda *_: None, "bits_of": lambda kernel: "0" * 64,
+            "sustained": lambda work: pace,
+        },
+        fp8: {"bits_of": lambda kernel: "0" * 64, "arena_of": lambda *_: arena},
+        profiler: {"counters": counters},
+    }.items():  # fmt: skip
+        for name, played in names.items():
+            monkeypatch.setattr(module, name, played)
+    monkeypatch.setattr(registry, "RESULTS", tmp_path)
+    sample_record.measure_on(monkeypatch)
+
+
+EVERY = [
+    *PATHS.values(), mma_sync.BY_STEPS, mma_sync.BY_TYPES, tma_wgmma.TABLE, fp8.BY_STEPS,
+    fp32_summit.TABLE,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("table", EVERY, ids=lambda table: table.name)
+def test_what_would_be_measured_now_is_what_is_recorded(table, on_a_gpu_that_is_made_up):
+    """The same rows with the same code, and no other cells are empty."""
+    rows = pandas.read_csv(table.remake(lambda line: None), dtype=str, keep_default_na=False)
+    kept = pandas.read_csv(RESULTS / "nvidia-h200" / table.file, dtype=str, keep_default_na=False)
+    if table.part:
+        kept = kept[kept[table.part[0]] == table.part[1]]
+    by = [*table.key, "code"]
+    assert list(rows.columns) == list(kept.columns)
+    order = [each.sort_values(by).reset_index(drop=True) for each in (rows, kept)]
+    assert order[0][by].equals(order[1][by])
+    assert ((order[0] == "") == (order[1] == "")).all(axis=None)
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(device.gpu() is None, reason=f"needs a GPU: {device.why_no_gpu()}")
 def test_a_path_is_measured_on_a_gpu(tmp_path, monkeypatch):
-    small = (256, 256, 256)
+    small = (512, 512, 512)
     monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    monkeypatch.setattr(ablations, "SHAPES", (small,))
-    monkeypatch.setattr(ablations, "PAIRS", {256: 4})
-    monkeypatch.setattr(ablations, "PATHS", {NAME: PATHS[NAME][:2]})
+    steps = [dataclasses.replace(step, shapes=(small,)) for step in PATHS[NAME].steps[:2]]
+    follow(monkeypatch, *steps)
     lines = []
-    path = ablations.record(NAME, lines.append)
+    path = ablations.path_of(NAME).remake(lines.append)
     monkeypatch.setattr(registry, "folders", lambda: [path.parent])
     assert len(gl.path(NAME, small)) == len(lines) == 2
 
 
 @pytest.mark.parametrize("name", PATHS)
 def test_the_steps_of_a_path_are_kernels_of_their_own(name):
-    steps = ablations.steps(name)
+    steps = PATHS[name].steps
     assert len({*map(code_of, steps)}) == len({step.title for step in steps}) == len(steps)
     assert steps[0].taken and steps[-1].path.is_file()
     assert all(step.predicted for step in steps[1:])
@@ -150,8 +247,9 @@ def test_the_steps_of_a_path_are_kernels_of_their_own(name):
 @pytest.mark.parametrize("name", PATHS)
 def test_the_path_is_recorded_on_an_h200(name, monkeypatch):
     monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")
-    assert set(SHAPES) <= set(ablations.shapes_of(name))
-    for shape in ablations.shapes_of(name):
+    (shapes,) = {step.shapes for step in PATHS[name].steps}
+    assert set(SQUARES) <= set(shapes)
+    for shape in shapes:
         assert ablations.path(name, shape).notna().all(axis=None)
 
 

@@ -61,10 +61,8 @@ def test_a_load_lasts_as_long_where_a_sample_is_many_launches(monkeypatch):
 
     monkeypatch.setattr(best_by_shape, "compare", compare)
     monkeypatch.setattr(best_by_shape.time, "sleep", lambda seconds: None)
-    monkeypatch.setattr(
-        best_by_shape, "software_versions", lambda: dict.fromkeys(("driver", "cuda", "cublas"), "1")
-    )
-    ways = [row["way"] for row in best_by_shape._measure(NAME) if row["m"] == row["k"] == 4096]
+    rows = best_by_shape._measure(ladder.find(NAME), lambda line: None)
+    ways = [row["way"] for row in rows if row["m"] == row["k"] == 4096]
     assert ways[:3] == ["in turn", "burst", "sustained"]
     assert (4096, best_by_shape.LOAD_S / 0.04) in asked
 
@@ -81,22 +79,19 @@ def test_what_is_measured_has_batches_and_operations_where_the_rung_takes_them(m
 
     measured = []
 
-    def compare(kernel, m, n, k, *, batch):
+    def compare(kernel, m, n, k, *, batch, pairs):
         problem = kernel.problem(m, n, k, batch)
         measured.append(problem)
         fields = sample_record.run(m, n, k, 2.0) | {"batch": batch, "ops": problem.ops}
         return Measurement.from_dict(fields)
 
-    monkeypatch.setattr(ladder, "find", lambda name: BATCHED)
     monkeypatch.setattr(best_by_shape, "compare", compare)
-    monkeypatch.setattr(best_by_shape, "software_versions", lambda: dict.fromkeys(
-        ("driver", "cuda", "cublas"), "1"))  # fmt: skip
 
     def fixed(rung, shape, arch, others):
         return tuning.Choice(BATCHED.defaults | others, "", False)
 
     monkeypatch.setattr(tuning, "for_shape", fixed)
-    rows = list(best_by_shape._measure(NAME))
+    rows = list(best_by_shape._measure(BATCHED, lambda line: None))
     assert tuple(measured) == several and {row["way"] for row in rows} == {"in turn"}
     turned = next(row for row in rows if row["batch"] == 256 and row["ops"] == "TN")
     assert "OP_A=1 OP_B=0" in turned["settings"]
@@ -138,19 +133,17 @@ def test_rows_of_other_code_are_refused(table, tmp_path, monkeypatch):
 
 
 def test_what_is_measured_replaces_the_rows_of_this_rung(table, tmp_path, monkeypatch):
-    gpu = SimpleNamespace(slug="any-gpu")
     fewer = table.iloc[:3].assign(temperature_c=None)
-    lines = []
     monkeypatch.setattr(registry, "RESULTS", tmp_path)
     monkeypatch.setattr(registry, "folders", lambda: [tmp_path / "any-gpu"])
-    monkeypatch.setattr(best_by_shape, "require_gpu", lambda purpose: gpu)
+    here = SimpleNamespace(slug="any-gpu", name="NVIDIA Test")
+    sample_record.measure_on(monkeypatch, gpu=here)
     for rows in (table, fewer):
         monkeypatch.setattr(
-            best_by_shape, "_measure", lambda name, rows=rows: rows.to_dict("records")
+            best_by_shape, "_measure", lambda rung, say, rows=rows: rows.to_dict("records")
         )
-        best_by_shape.evidence(ladder.find(NAME)).remake(lines.append)
+        best_by_shape.evidence(ladder.find(NAME)).remake(lambda line: None)
         assert len(best_by_shape.tuned(NAME)) == len(rows)
-    assert len(lines) == len(table) + 3 and "% of cuBLAS with BM=" in lines[0]
 
 
 def test_a_rung_that_is_not_there_is_refused(tmp_path, monkeypatch):

@@ -3,8 +3,8 @@
 import pandas
 import pytest
 
+from gemmlab.lessons.tma_wgmma import clock_readings
 from gemmlab.lessons.tma_wgmma import tables as block_phases
-from gemmlab.lessons.tma_wgmma import timeline as hopper_timeline
 from gemmlab.lessons.tma_wgmma.tables import TENSOR_FLOP_PER_CYCLE
 from gemmlab.lessons.warp_specialized import figures
 from gemmlab.records import wgmma_ceilings
@@ -65,7 +65,7 @@ def test_what_the_notebook_concludes_from_the_recorded_blocks():
 
 
 def test_the_producer_waits_and_nothing_waits_for_it():
-    marks = hopper_timeline.marks().query("kernel == '17_warp_specialized' and 16 < step < 60")
+    marks = clock_readings.marks().query("kernel == '17_warp_specialized' and 16 < step < 60")
     of = marks.groupby("role")[["waits", "goes_on", "done"]]
     waits = of.apply(lambda rows: (rows["goes_on"] - rows["waits"]).median())
     works = of.apply(lambda rows: (rows["done"] - rows["goes_on"]).median())

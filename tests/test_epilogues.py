@@ -3,13 +3,13 @@
 import ast
 import math
 import re
-import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pandas
 import pytest
+import sample_record
 
 import gemmlab as gl
 from gemmlab import ladder
@@ -104,7 +104,7 @@ def test_every_shape_activation_and_way_is_there_once(table):
 
 def test_the_columns_are_those_that_are_documented(table):
     assert isinstance(table, pandas.DataFrame)
-    assert tuple(table.columns) == tuple(epilogue_timing.COLUMNS)
+    assert tuple(table.columns) == tuple(epilogue_timing.TABLE.columns)
 
 
 def test_the_settings_are_those_that_a_shape_gets(table):
@@ -197,25 +197,16 @@ def test_rows_of_other_code_are_refused(table, other_file):
         epilogue_timing.epilogue()
 
 
-@pytest.mark.parametrize(
-    ("name", "code", "changed"),
-    [
-        (epilogues.NAME, "0.044715f", "0.044716f"),
-        (epilogues.PLAIN, "alpha, beta,", "beta, alpha,"),
-    ],
-)
-def test_a_change_of_a_kernel_that_they_run_makes_them_stale(
-    table, tmp_path, monkeypatch, name, code, changed
-):
-    for rung in (epilogues.NAME, epilogues.PLAIN):
-        shutil.copy(ladder.find(rung).path, tmp_path)
-    copy = tmp_path / ladder.find(name).path.name
-    monkeypatch.setattr("gemmlab.ladder.rung.KERNELS", tmp_path)
-    text = copy.read_text(encoding="utf-8")
+def test_a_change_of_the_kernel_makes_them_stale(table, tmp_path, monkeypatch):
+    rung = ladder.find(epilogues.NAME)
+    text = rung.path.read_text(encoding="utf-8")
+    copy = tmp_path / rung.path.name
     copy.write_text(text + "\n// One comment more.\n", encoding="utf-8")
+    plain = ladder.find(epilogues.PLAIN).path
+    (tmp_path / plain.name).write_text(plain.read_text(encoding="utf-8"), encoding="utf-8")
+    monkeypatch.setattr("gemmlab.ladder.rung.KERNELS", tmp_path)
     assert len(epilogue_timing.epilogue()) == len(table)
-    assert code in text
-    copy.write_text(text.replace(code, changed), encoding="utf-8")
+    copy.write_text(text.replace("0.044715f", "0.044716f"), encoding="utf-8")
     with pytest.raises(StaleRecord):
         epilogue_timing.epilogue()
 
@@ -243,13 +234,13 @@ def test_what_is_measured_is_written_and_read_again(table, other_file, monkeypat
         counted.extend((way, activation) for way in among)
         return dict.fromkeys(among, dict.fromkeys(epilogue_timing.DRAM, 7))
 
-    monkeypatch.setattr(
-        epilogue_timing, "require_gpu", lambda purpose: SimpleNamespace(slug="any-gpu")
-    )
+    here = SimpleNamespace(slug="any-gpu", name="NVIDIA Test")
+    sample_record.measure_on(monkeypatch, epilogue_timing, gpu=here)
+    monkeypatch.setattr(registry, "ncu_version", lambda: "1.0")
     monkeypatch.setattr(epilogue_timing, "_measure", measure)
     monkeypatch.setattr(epilogue_timing, "_dram", dram)
     lines = []
-    assert epilogue_timing.EVIDENCE.remake(lines.append) == other_file
+    assert epilogue_timing.TABLE.remake(lines.append) == other_file
     found = epilogue_timing.epilogue()
     assert len(found) == len(table) == len(lines)
     thin = table[(table[["m", "n", "k"]] == list(THIN)).all(axis=1)]
@@ -268,9 +259,9 @@ def test_every_way_is_verified_and_measured_on_a_gpu(activation):
     rows = pandas.DataFrame(epilogue_timing._measure(256, 128, 64, activation, print))
     assert rows["way"].tolist() == list(epilogues.ways(activation))
     rows = rows.assign(**dict.fromkeys(epilogue_timing.DRAM))
-    registry.parsed(rows.to_csv(index=False), Path("epilogue.csv"), epilogue_timing.COLUMNS)
+    registry.parsed(rows.to_csv(index=False), Path("epilogue.csv"), epilogue_timing.TABLE.columns)
 
 
 def test_what_is_written_is_read_again(table, other_file):
-    assert epilogue_timing.EVIDENCE.write(table, "any-gpu") == other_file
+    assert epilogue_timing.TABLE.write(table, "any-gpu") == other_file
     pandas.testing.assert_frame_equal(epilogue_timing.epilogue(), table, check_dtype=False)

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import gemmlab as gl
 import ptxsim
 from gemmlab.cuda.disassembler import Instruction
-from gemmlab.lessons.register_banks import fma_order
-from gemmlab.lessons.register_banks.fma_order import (
+from gemmlab.lessons.register_banks import measure as fma_order
+from gemmlab.lessons.register_banks.measure import (
     ENTRY,
     ORDERS,
     PATH,
@@ -132,7 +132,7 @@ def test_registers_by_bank_by_hand():
 
     # Banks are register numbers modulo 2. The second FFMA has R2 from the reuse cache.
     loop = Loop((fma("R2.reuse", "R3", "R4"), fma("R2", "R5", "R6"), fma("R2", "R4", "R6")))
-    found = fma_order.of_registers(loop)
+    found = fma_order.register_reads(loop)
     assert (found["slots"], found["ffma"]) == (3, 3)
     assert (found["bank_0"], found["bank_1"]) == (2 + 1 + 3, 1 + 1 + 0)
     assert found["two_in_a_bank"] == 2
@@ -159,13 +159,11 @@ def recording(tmp_path, monkeypatch):
     """A GPU of our own that runs every variant at 1 TFLOP/s, and a folder for its results."""
     roof = ceilings.Roof(Spread(*(64e12,) * 4), 1, device.GpuState(1, None, 1, 1))
     speed = {"tflops": 1.0, "tflops_q1": 0.9, "tflops_q3": 1.1, "sm_clock_mhz": 1980}
-    versions = {"driver": "1", "cuda": "1", "nvrtc": "1"}
     monkeypatch.setattr(fma_order, "VARIANTS", FEW)
-    monkeypatch.setattr(fma_order, "require_gpu", lambda purpose: HERE)
-    monkeypatch.setattr(fma_order, "software_versions", lambda: versions)
+    sample_record.measure_on(monkeypatch, fma_order, gpu=HERE)
     monkeypatch.setattr(fma_order, "_timed", lambda variant, cubin, here: speed)
     monkeypatch.setattr(ceilings, "measure_fma", lambda *_: roof)
-    monkeypatch.setattr(profiler, "ncu_version", lambda: "2025.3")
+    monkeypatch.setattr(registry, "ncu_version", lambda: "2025.3")
     monkeypatch.setattr(
         profiler, "profiled",
         lambda child, entry, count, metrics, name: [dict.fromkeys(metrics, 0.5)] * count,
@@ -179,7 +177,7 @@ def recording(tmp_path, monkeypatch):
 
 def test_what_is_recorded_is_replayed(recording):
     lines = []
-    assert fma_order.record(lines.append) == recording
+    assert fma_order.TABLE.remake(lines.append) == recording
     assert len(lines) == len(FEW)
     found = fma_order.fma_order()
     assert found["tile"].tolist() == ["8×16"] * 2
@@ -204,7 +202,7 @@ def test_without_counters_the_rest_is_recorded(recording, monkeypatch):
 
     monkeypatch.setattr(profiler, "profiled", missing)
     lines = []
-    fma_order.record(lines.append)
+    fma_order.TABLE.remake(lines.append)
     assert lines[-1].endswith("there is no ncu")
     found = fma_order.fma_order()
     assert found["dispatch stall"].isna().all() and found["measured TFLOP/s"].notna().all()
@@ -213,7 +211,7 @@ def test_without_counters_the_rest_is_recorded(recording, monkeypatch):
 def test_a_record_of_other_code_is_refused(recording):
     with pytest.raises(registry.NoRecord, match="record 10_fma_order"):
         fma_order.fma_order()
-    fma_order.record(lambda line: None)
+    fma_order.TABLE.remake(lambda line: None)
     text = recording.read_text()
     first = text.splitlines()[1].split(",")[list(fma_order.COLUMNS).index("code")]
     recording.write_text(text.replace(first, "0123456789abcdef"))
@@ -226,7 +224,7 @@ def test_a_record_of_other_code_is_refused(recording):
 
 def test_every_variant_is_recorded_on_an_h200(monkeypatch):
     monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")
-    found = fma_order.recorded()
+    found = fma_order.TABLE.read()
     rows = found[["rows", "columns", "order", "loads", "level"]].itertuples(index=False)
     assert [Variant(*map(int, row)) for row in rows] == list(VARIANTS)
     assert found.notna().all(axis=None), "counters, too"

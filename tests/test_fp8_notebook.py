@@ -9,7 +9,7 @@ import pytest
 import gemmlab as gl
 from gemmlab.kernel.operands import random_values
 from gemmlab.ladder.element_types import E4M3, E5M2
-from gemmlab.lessons.fp8 import errors, figures, quantizing, scales, tables
+from gemmlab.lessons.fp8 import errors, figures, measure, scales, tables
 from gemmlab.lessons.fp8.lab import error_sliders
 from gemmlab.lessons.fp8.scales import Region
 from gemmlab.lessons.warp_specialized import turns
@@ -143,7 +143,7 @@ def test_costs_are_those_of_the_records():
     table = tables.beside_the_product()
     assert len(table) == 6
     row = table.loc[("blocks", "8192×8192×8192")]
-    times = quantizing.times().set_index(["scales", "which", "transposed", "rows"])["us"]
+    times = measure.QUANTIZING.read().set_index(["scales", "which", "transposed", "rows"])["us"]
     assert row["quantizing B, transposed"] == times["blocks", "B", "yes", 8192]
     assert row["all"] == pytest.approx(row.iloc[:3].sum())
     assert (table["all"] < table["18 in BF16"]).all()

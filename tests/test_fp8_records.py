@@ -6,38 +6,40 @@ import sample_record
 from gemmlab.cuda.cublaslt import NoAlgorithm
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import written
-from gemmlab.lessons.fp8 import cublas_errors, errors, figures, quantizing, steps
+from gemmlab.lessons.fp8 import errors, figures, measure
 from gemmlab.lessons.fp8.rung import RUNG as FP8
 from gemmlab.lessons.fp8.rung import SCALES
 from gemmlab.records import registry
 
-FORMS = (steps.TENSORS, steps.BY_ROWS, steps.BY_BLOCKS, *steps.OTHERS[-2:])
+FORMS = (measure.TENSORS, measure.BY_ROWS, measure.BY_BLOCKS, *measure.OTHERS[-2:])
 
 
-@pytest.mark.parametrize("step", FORMS, ids=lambda step: step.what)
+@pytest.mark.parametrize("step", FORMS, ids=lambda step: step.title)
 def test_the_simulator_has_the_bits_of_the_gpu(step):
-    table = steps.EVIDENCE.read()
-    rows = table[(table.step == step.what) & (table.settings == written(step.full))]
-    assert set(rows.sha256) == {steps.bits_of(step.kernel())}
+    table = measure.BY_STEPS.read()
+    rows = table[(table.step == step.title) & (table.settings == written(step.all_settings))]
+    assert set(rows.sha256) == {measure.bits_of(step.kernel())}
 
 
 def test_every_step_is_recorded_and_nothing_that_is_no_step():
-    table = steps.EVIDENCE.read()
+    table = measure.BY_STEPS.read()
     recorded = set(zip(table.step, table.settings, table.m, table.n, table.k, strict=True))
     assert recorded == {
-        (one.what, written(one.full), *shape) for one in steps.EVERY for shape in one.shapes
+        (one.title, written(one.all_settings), *shape)
+        for one in measure.STEPS
+        for shape in one.shapes
     }
-    assert list(dict.fromkeys(steps.steps(steps.BY_ROWS, steps.TENSORS)["step"])) == [
+    assert list(dict.fromkeys(measure.steps(measure.BY_ROWS, measure.TENSORS)["step"])) == [
         "scales of rows", "scales of tensors",
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("quantizer", quantizing.EVERY, ids=lambda one: written(one.macros))
+@pytest.mark.parametrize("quantizer", measure.QUANTIZERS, ids=lambda one: written(one.macros))
 def test_quantizers_have_the_bits_of_the_gpu(quantizer):
-    table = quantizing.times()
+    table = measure.QUANTIZING.read()
     rows = table[table.settings == written(quantizer.macros)]
-    assert len(rows) == len(quantizing.SHAPES)
-    assert set(rows.sha256) == {quantizing.bits_of(quantizer)}
+    assert len(rows) == len(measure.MATRICES)
+    assert set(rows.sha256) == {measure.bits_of_quantized(quantizer)}
 
 
 def test_errors_are_those_of_the_simulator():
@@ -65,10 +67,10 @@ def test_recorded_errors_grow_where_sums_are_never_promoted():
 
 def test_sums_are_as_wrong_as_those_of_cublaslt():
     """Every case is there; one sum of all products would be many times as wrong."""
-    ratio = cublas_errors.times_ours()
-    assert ratio.size == len(cublas_errors.CASES) and ratio.notna().all(axis=None)
+    ratio = errors.times_ours()
+    assert ratio.size == len(errors.CASES_OF_CUBLAS) and ratio.notna().all(axis=None)
     assert (abs(ratio - 1) < 1e-4).all(axis=None)
-    table = cublas_errors.by_scales()
+    table = errors.by_scales()
     assert table["cases"].sum() == ratio.size and (table["the same"] <= table["cases"]).all()
     apart = table[["ours larger by at most, %", "ours smaller by at most, %"]]
     same = table["the same"] == table["cases"]
@@ -79,12 +81,11 @@ def test_sums_are_as_wrong_as_those_of_cublaslt():
 def dry(tmp_path, monkeypatch):
     """A GPU that is made up: the simulator multiplies, and in cuBLASLt's place float64."""
     few = (errors.Case("uneven", 0, 2, 128, 128), errors.Case("even", 1, 1, 128, 256))
-    monkeypatch.setattr(cublas_errors, "CASES", few)
-    monkeypatch.setattr(cublas_errors, "require_gpu", lambda purpose: sample_record.GPU)
-    monkeypatch.setattr(cublas_errors, "software_versions", lambda: {"cublas": "13.1.0"})
+    monkeypatch.setattr(errors, "CASES_OF_CUBLAS", few)
+    sample_record.measure_on(monkeypatch)
     monkeypatch.setattr(registry, "RESULTS", tmp_path)
     monkeypatch.setattr(registry, "folders", lambda: [tmp_path / sample_record.GPU.slug])
-    monkeypatch.setattr(cublas_errors, "product_of_cublaslt", exact)
+    monkeypatch.setattr(errors, "product_of_cublaslt", exact)
     return few
 
 
@@ -95,10 +96,10 @@ def exact(given):
 
 def test_errors_beside_cublaslt_are_of_the_same_operands(dry):
     lines = []
-    cublas_errors.record(lines.append)
-    table = cublas_errors.recorded_errors()
+    errors.CUBLAS_ERRORS.remake(lines.append)
+    table = errors.CUBLAS_ERRORS.read()
     assert len(table) == len(lines) == 2
-    assert cublas_errors.times_ours().loc[("uneven", "E4M3", "blocks"), 128] == 0
+    assert errors.times_ours().loc[("uneven", "E4M3", "blocks"), 128] == 0
     for case, row in zip(dry, table.itertuples(), strict=True):
         assert row.cublas_sum_error == 0 and 0 < row.sum_error < row.whole_error
         kernel = Kernel(FP8, case.settings, None, FP8.path)
@@ -111,8 +112,8 @@ def test_a_case_that_cublaslt_does_not_multiply_is_left_out_and_said(dry, monkey
             raise NoAlgorithm("cuBLASLt proposes no algorithm that runs.")
         return exact(given)
 
-    monkeypatch.setattr(cublas_errors, "product_of_cublaslt", refused)
+    monkeypatch.setattr(errors, "product_of_cublaslt", refused)
     lines = []
-    cublas_errors.record(lines.append)
-    assert list(cublas_errors.recorded_errors()["scales"]) == ["rows"]
+    errors.CUBLAS_ERRORS.remake(lines.append)
+    assert list(errors.CUBLAS_ERRORS.read()["scales"]) == ["rows"]
     assert lines[0].endswith("K=128: left out. cuBLASLt proposes no algorithm that runs.")

@@ -7,51 +7,49 @@ import pytest
 import sample_record
 
 from gemmlab.kernel.compiler import resources_of
-from gemmlab.lessons.fp8 import hopper_ablations, hopper_changes
-from gemmlab.lessons.fp8 import steps as fp8_steps
+from gemmlab.lessons.fp8 import measure as fp8_measure
 from gemmlab.lessons.fp8 import tables as costs
-from gemmlab.lessons.fp8.hopper_ablations import (
-    FASTEST_PROPOSAL,
-    FIRST_CHOICE,
-    LOADED,
-    QUESTIONS,
-    RESTED,
-)
+from gemmlab.lessons.fp8.measure import ACCUMULATORS, error_of
+from gemmlab.lessons.warp_specialized import single_changes as hopper_changes
+from gemmlab.lessons.warp_specialized.measure import ROLES
 from gemmlab.measure import power
 from gemmlab.measure.power import Sample
-from gemmlab.records import registry
+from gemmlab.records import comparisons, registry
+from gemmlab.records.comparisons import FASTEST_PROPOSAL, FIRST_CHOICE, LOADED, RESTED, question
 
+REGISTERS = question("registers").steps
 CHANGED = [
-    (race[0], step) for races in QUESTIONS.values() for race in races for step in race
-    if step.changes
-]  # fmt: skip
-ROLES = {step.what: step for step in QUESTIONS["roles"][0]}
+    *((ROLES[0], step) for step in ROLES if step.changes),
+    *((steps[0], step) for steps in ACCUMULATORS for step in steps if step.changes),
+    *zip(REGISTERS[::2], REGISTERS[1::2], strict=True),
+]
+BY_TITLE = {step.title: step for step in ROLES}
 
 
-@pytest.mark.parametrize(("first", "step"), CHANGED, ids=lambda step: step.what)
+@pytest.mark.parametrize(("first", "step"), CHANGED, ids=lambda step: step.title)
 def test_a_change_leaves_the_bits_as_they_are(first, step):
-    assert fp8_steps.bits_of(step.kernel()) == fp8_steps.bits_of(first.kernel())
+    assert comparisons.bits_of(step.kernel()) == comparisons.bits_of(first.kernel())
 
 
 @pytest.mark.parametrize(("what", "sent"), [
     ("16", 0), ("16, C sent by tensor map", 8), ("17, C stored by its threads", 0), ("17", 8),
 ])  # fmt: skip
 def test_c_goes_by_tensor_map_or_by_threads(what, sent):
-    boxes = ROLES[what].kernel().trace(128, 256, 64).run.boxes()
+    boxes = BY_TITLE[what].kernel().trace(128, 256, 64).run.boxes()
     assert sum(box.operation == "store" for box in boxes) == sent  # of 64×64, of 128×256
 
 
 def test_promotion_bounds_the_error_whatever_the_number_of_sets():
-    errors = [hopper_ablations.error_of(step) for step in QUESTIONS["accumulators"][0]]
+    errors = [error_of(step) for step in ACCUMULATORS[0]]
     assert errors[0] == errors[1] < errors[2] < errors[3] / 5 and errors[3] == errors[4]
 
 
 def test_only_17_has_the_registers_that_it_needs_without_moving_any():
     spilled = {}
-    for _, step in QUESTIONS["registers"]:
+    for step in REGISTERS[1::2]:
         kernel = step.kernel()
-        taken = resources_of(kernel.text, "stay.cu", "sm_90a", step.full)
-        spilled[step.what[:2]] = taken[step.rung.entry(step.full)].spill_store_bytes
+        taken = resources_of(kernel.text, "stay.cu", "sm_90a", step.all_settings)
+        spilled[step.title[:2]] = taken[step.rung.entry(step.all_settings)].spill_store_bytes
     assert spilled["17"] == 0 and spilled["18"] > 0 and spilled["19"] > 0
 
 
@@ -116,23 +114,21 @@ def dry(tmp_path, monkeypatch):
         return dict.fromkeys((FIRST_CHOICE, FASTEST_PROPOSAL))
 
     for name, played in {
-        "require_gpu": lambda purpose: sample_record.GPU,
-        "software_versions": lambda: dict.fromkeys(("driver", "cuda", "nvrtc", "cublas"), "13.0"),
         "require_verified": lambda kernel: None, "in_rounds": in_rounds, "_libraries": libraries,
         "arena_of": lambda *_: Played(), "CublasLt": lambda stream: Played(),
-        "error_of": lambda step: 1e-6,
+        "bits_of": lambda kernel: "0" * 64,
     }.items():  # fmt: skip
-        monkeypatch.setattr(hopper_ablations, name, played)
-    monkeypatch.setattr(fp8_steps, "bits_of", lambda kernel: "0" * 64)
+        monkeypatch.setattr(comparisons, name, played)
+    monkeypatch.setattr(fp8_measure, "error_of", lambda step: 1e-6)
+    sample_record.measure_on(monkeypatch)
     sample_record.put(monkeypatch, tmp_path)
 
 
 def test_a_race_is_kept_beside_what_was_recorded_before(dry):
-    for question in ("roles", "registers", "roles"):
-        hopper_ablations.record(question, lambda line: None)
-    table = hopper_ablations.rows("roles")
-    (race,) = QUESTIONS["roles"]
-    assert len(table) == (2 + len(race)) * len(race[0].shapes) * 2
+    for name in ("roles", "registers", "roles"):
+        question(name).remake(lambda line: None)
+    table = question("roles").read()
+    assert len(table) == (2 + len(ROLES)) * len(ROLES[0].shapes) * 2
     assert set(table["load"]) == {RESTED, LOADED}
     by_variant = table[(table["load"] == RESTED) & (table["m"] == 4096)].set_index("variant")
     shares = by_variant["pct_first"]
@@ -141,18 +137,18 @@ def test_a_race_is_kept_beside_what_was_recorded_before(dry):
     assert by_variant.loc["17", "cycles"] == pytest.approx(6 * 1500e3, rel=0.01)
     assert (table["pct_first_q1"] <= table["pct_first"]).all()
     assert by_variant.loc["16", "launches"] == "one after the other"
-    others = hopper_ablations.rows("registers")
-    assert set(others["race"]) == {race[0].what for race in QUESTIONS["registers"]}
-    assert set(others["kernel"]) == {"cublas", *(s.rung.name for _, s in QUESTIONS["registers"])}
+    others = question("registers").read()
+    assert set(others["race"]) == {step.title for step in REGISTERS[::2]}
+    assert set(others["kernel"]) == {"cublas", *(step.rung.name for step in REGISTERS)}
 
 
 # ---- what readers see ----------------------------------------------------------------------------
 
 
 def test_changes_stand_beside_the_first_of_their_race_and_both_libraries(dry):
-    hopper_ablations.record("roles", lambda line: None)
+    question("roles").remake(lambda line: None)
     table = hopper_changes.changes("roles").loc["8192×8192×8192"].set_index("variant")
-    assert list(table.index) == list(ROLES), "no library"
+    assert list(table.index) == list(BY_TITLE), "no library"
     assert table["% of the first"]["16"] == 100
     row = table.loc["17"]  # the sixth: after two libraries and three other variants
     assert row["% of the first"] == pytest.approx(50, rel=0.03)
@@ -163,18 +159,18 @@ def test_changes_stand_beside_the_first_of_their_race_and_both_libraries(dry):
 
 
 def test_roles_and_the_way_of_c_are_two_by_two(dry):
-    hopper_ablations.record("roles", lambda line: None)
+    question("roles").remake(lambda line: None)
     grid = hopper_changes.roles()
     assert grid.shape == (4, 2) and list(grid.columns) == ["C stored by threads", "C sent by tensor map"]  # fmt: skip # noqa: E501
     table = hopper_changes.changes("roles").loc["4096×4096×4096"].set_index("variant")["cycles"]
     of_roles = grid.loc["4096×4096×4096", "roles"]
     assert of_roles.tolist() == [table["17, C stored by its threads"], table["17"]]
-    assert set(hopper_changes.GRID) == set(ROLES)
+    assert set(hopper_changes.GRID) == set(BY_TITLE)
 
 
 def test_the_share_of_the_full_rate_is_of_counted_cycles(dry):
     """By hand: a product of 8192 by the SMs' clock, which is 1,400 MHz without a pause."""
-    hopper_ablations.record("accumulators", lambda line: None)
+    question("accumulators").remake(lambda line: None)
     table = costs.at_its_clock()
     assert list(table.index) == list(costs.CLOCKED.values())
     assert set(table["SM clock, MHz"]) == {1400}

@@ -11,20 +11,29 @@ from gemmlab.kernel.compiler import compile_kernel
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import written
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
-from gemmlab.lessons.tma_wgmma import steps as hopper_steps
-from gemmlab.lessons.tma_wgmma import timeline as hopper_timeline
-from gemmlab.lessons.tma_wgmma.steps import EVERY, LARGE, ROADS, TYPES, WAY
+from gemmlab.lessons.tma_wgmma import clock_readings
+from gemmlab.lessons.tma_wgmma import measure as hopper_steps
+from gemmlab.lessons.tma_wgmma.measure import EVERY, ROADS, TYPES, WAY
 from gemmlab.lessons.warp_specialized import figures
+from gemmlab.records.ablations import HUGE
+from gemmlab.records.runs import LARGE
 
 KINDS = {  # one step for each way to read A and B and to write C
-    (step.rung.name, step.full["DTYPE"], step.full["OP_B"], step.full["OUT32"]): step
+    (
+        step.rung.name,
+        step.all_settings["DTYPE"],
+        step.all_settings["OP_B"],
+        step.all_settings["OUT32"],
+    ): step
     for step in (*WAY, *TYPES)
 }
 
 
 def row_of(step):
-    table = hopper_steps.EVIDENCE.read()
-    return table[(table.step == step.what) & (table.settings == written(step.full))].iloc[0]
+    table = hopper_steps.TABLE.read()
+    return table[(table.step == step.title) & (table.settings == written(step.all_settings))].iloc[
+        0
+    ]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
@@ -36,11 +45,11 @@ def test_the_simulator_has_the_bits_of_the_gpu(kind):
 OTHERWISE = [step for step in ROADS if step.changes or step.plan]
 
 
-@pytest.mark.parametrize("step", OTHERWISE, ids=lambda step: step.what)
+@pytest.mark.parametrize("step", OTHERWISE, ids=lambda step: step.title)
 def test_a_road_that_was_not_taken_has_the_same_bits(step):
     assert hopper_steps.bits_of(step.kernel()) == hopper_steps.bits_of(WAY[-1].kernel())
-    large = step.kernel().grid(*hopper_steps.HUGE)
-    assert (large == (132, 1, 1)) == (step.what == "a block on each SM")
+    large = step.kernel().grid(*HUGE)
+    assert (large == (132, 1, 1)) == (step.title == "a block on each SM")
 
 
 def test_hilberts_curve_goes_from_tile_to_neighbour_and_leaves_none_out():
@@ -63,11 +72,11 @@ def test_a_change_of_a_line_that_is_not_there_is_refused():
 
 
 def test_the_way_and_all_types_are_recorded_and_nothing_that_is_no_step():
-    table = hopper_steps.EVIDENCE.read()
+    table = hopper_steps.TABLE.read()
     recorded = set(zip(table.step, table.settings, table.m, table.n, table.k, strict=True))
 
     def rows(steps):
-        return {(s.what, written(s.full), *shape) for s in steps for shape in s.shapes}
+        return {(s.title, written(s.all_settings), *shape) for s in steps for shape in s.shapes}
 
     assert rows((*WAY, *TYPES)) <= recorded <= rows(EVERY)
 
@@ -75,8 +84,8 @@ def test_the_way_and_all_types_are_recorded_and_nothing_that_is_no_step():
 def test_the_way_is_shown_in_its_order():
     shown = hopper_steps.steps()
     titles = hopper_steps.TITLES
-    assert set(titles) < {step.what for step in WAY}
-    assert list(dict.fromkeys(shown["step"])) == [titles.get(s.what, s.what) for s in WAY]
+    assert set(titles) < {step.title for step in WAY}
+    assert list(dict.fromkeys(shown["step"])) == [titles.get(s.title, s.title) for s in WAY]
     assert shown["M×N×K"].iloc[0] == "×".join(map(str, LARGE))
 
 
@@ -84,9 +93,9 @@ def test_the_way_is_shown_in_its_order():
 
 
 def test_the_readings_of_each_role_are_in_order():
-    marks = hopper_timeline.marks()
+    marks = clock_readings.marks()
     for _, rows in marks.groupby(["kernel", "role"]):
-        assert list(rows["step"]) == list(range(1, hopper_timeline.STEPS + 1))
+        assert list(rows["step"]) == list(range(1, clock_readings.STEPS + 1))
         assert (rows["waits"] <= rows["goes_on"]).all() and (rows["goes_on"] <= rows["done"]).all()
         assert rows["waits"].is_monotonic_increasing
     roles = marks.groupby("kernel")["role"].nunique()
@@ -94,28 +103,29 @@ def test_the_readings_of_each_role_are_in_order():
 
 
 def test_a_line_that_is_not_there_cannot_be_marked():
-    (marked, _) = hopper_timeline.MARKED
+    marked = clock_readings.IN_STEPS[0]
     with pytest.raises(ValueError, match="stands 0 times"):
-        _ = replace(marked, rung=PERSISTENT).by_steps
+        _ = replace(marked, rung=PERSISTENT).source
 
 
-@pytest.mark.parametrize("marked", hopper_timeline.MARKED, ids=lambda one: one.rung.name)
-def test_kernels_with_marks_compile_without_a_spill(marked):
-    for text in (marked.by_steps, marked.by_blocks):
-        compiled = compile_kernel(text, "marked.cu", macros=marked.rung.defaults)
-        assert compiled.entries[marked.rung.entry(marked.rung.defaults)].spill_store_bytes == 0
+@pytest.mark.parametrize(
+    "step", (*clock_readings.IN_STEPS, *clock_readings.IN_BLOCKS), ids=lambda step: step.title
+)
+def test_kernels_with_marks_compile_without_a_spill(step):
+    compiled = compile_kernel(step.source, "marked.cu", macros=step.all_settings)
+    assert compiled.entries[step.rung.entry(step.all_settings)].spill_store_bytes == 0
 
 
 def test_blocks_are_in_their_order_on_each_sm():
     read = ((500, 510, 590, 600), (0, 10, 90, 100), (40, 41, 42, 43), (110, 120, 190, 200))
-    rows = hopper_timeline.rows_of(np.array(read), np.array([1, 1, hopper_timeline.SMS, 1]))
+    rows = clock_readings.rows_of(np.array(read), np.array([1, 1, clock_readings.SMS, 1]))
     assert [(row["block"], row["sm"], row["began"], row["stored"]) for row in rows] == [
         (1, 1, 0, 100), (3, 1, 110, 200), (0, 1, 500, 600),
     ]  # fmt: skip
 
 
 def test_waits_are_drawn_from_their_readings():
-    marks = hopper_timeline.marks()
+    marks = clock_readings.marks()
     figure = figures.waits(marks, first=20, steps=4)
     panels = [ax for ax in figure.axes if str(ax.get_gid()).startswith("waits ")]
     assert len(panels) == 2

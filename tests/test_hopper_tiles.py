@@ -16,9 +16,8 @@ from figures import (  # noqa: F401
 )
 
 from gemmlab.kernel.compiler import compile_kernel
-from gemmlab.lessons.persistent import figures
-from gemmlab.lessons.persistent import tiles as hopper_tiles
-from gemmlab.lessons.persistent.tiles import EVENTS, MARKED, MOST, ROLES, SM
+from gemmlab.lessons.persistent import figures, measure
+from gemmlab.lessons.persistent.measure import EVENTS, MARKED, MOST, ROLES, SM
 from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
 
 ALONE, TOGETHER = "no clusters, sums sent at once", "clusters of 2, sums sent later"
@@ -27,15 +26,17 @@ TILE, STORE, GAP = 30000, 900, {"17_warp_specialized": 3100, "18_persistent": 12
 
 @pytest.mark.parametrize("marked", MARKED, ids=lambda one: str(one.settings) + one.rung.name)
 def test_a_kernel_with_marks_compiles_and_spills_nothing(marked):
-    found = compile_kernel(marked.text, marked.rung.path.name, arch="sm_90a", macros=marked.full)
-    taken = found.entries[marked.rung.entry(marked.full)]
+    found = compile_kernel(
+        marked.source, marked.rung.path.name, arch="sm_90a", macros=marked.all_settings
+    )
+    taken = found.entries[marked.rung.entry(marked.all_settings)]
     assert taken.spill_store_bytes == taken.spill_load_bytes == 0
     assert found.ptx.count("%smid") == 2 and found.ptx.count("%clock64") >= 5
 
 
 def test_a_line_that_is_not_there_cannot_be_marked():
     with pytest.raises((ValueError, KeyError)):
-        _ = replace(MARKED[0], rung=TMA_WGMMA).text
+        _ = replace(MARKED[0], rung=TMA_WGMMA).source
 
 
 def test_only_tiles_of_the_first_ones_sm_are_kept_in_the_order_of_their_clocks():
@@ -43,7 +44,7 @@ def test_only_tiles_of_the_first_ones_sm_are_kept_in_the_order_of_their_clocks()
     for tile, sm, start in ((0, 7, 5000), (1, 3, 5000), (9, 7, 9000), (4, 7, 7000)):
         marks[tile, :, 1], marks[tile, :, SM] = start, sm
         marks[tile, 0, 0] = start - 100
-    rows = pandas.DataFrame(hopper_tiles.on_one_sm(marks))
+    rows = pandas.DataFrame(measure.on_one_sm(marks))
     assert list(rows["role"]) == 3 * list(ROLES)
     assert list(rows.loc[rows["role"] == ROLES[0], "starts"]) == [101, 2101, 4101]
     assert rows["begins"].notna().sum() == 3 and rows["begins"].min() == 1

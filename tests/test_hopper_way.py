@@ -6,23 +6,18 @@ import pandas
 import pytest
 
 import gemmlab as gl
-from gemmlab import ladder, plots
+from gemmlab import plots
 from gemmlab.ladder import Problem
 from gemmlab.lessons.persistent import tables
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.lessons.persistent.schedule import moved, schedule
-from gemmlab.lessons.tma_wgmma import steps as hopper_steps
-from gemmlab.lessons.tma_wgmma.steps import (
-    HUGE,
-    LARGE,
-    PACED,
-    ROADS,
-    TITLES,
-    WAY,
-)
+from gemmlab.lessons.tma_wgmma import measure as hopper_steps
+from gemmlab.lessons.tma_wgmma.measure import COUNTED, OF_PACE, PACED, ROADS, TITLES, WAY
 from gemmlab.lessons.tma_wgmma.tables import cycles
 from gemmlab.lessons.warp_specialized.rung import THIN
 from gemmlab.records import runs, tuning
+from gemmlab.records.ablations import HUGE
+from gemmlab.records.runs import LARGE
 
 
 def rows():
@@ -32,11 +27,11 @@ def rows():
         for m, n, k in step.shapes:
             own = {"l2_hit_pct": 80.0 + at, "l2_bytes": 2e10, "dram_bytes": 1e9}
             found.append({
-                "step": step.what, "kernel": step.rung.name, "settings": ladder.written(step.full),
+                **{name: step.cells[name] for name in ("step", "kernel", "settings")},
                 "m": m, "n": n, "k": k, "tflops": 500.0 + at, "pct_cublas": 80.0 + at,
                 "pct_cublas_q1": 79.5 + at, "pct_cublas_q3": 81.0 + at,
-                **(own if step.counted and (m, n, k) == HUGE else {}),
-                **(dict.fromkeys(PACED, 600.0) if step.paced and (m, n, k) == HUGE else {}),
+                **(own if COUNTED in step.also and (m, n, k) == HUGE else {}),
+                **dict.fromkeys(OF_PACE, 600.0 if PACED in step.also and m == HUGE[0] else None),
                 "gpu": "NVIDIA Test", "recorded": "2026-11-21T10:00:00",
             })  # fmt: skip
     return pandas.DataFrame(found)
@@ -47,14 +42,14 @@ def record(monkeypatch):
     class Recorded:
         read = staticmethod(rows)
 
-    monkeypatch.setattr(tables, "EVIDENCE", Recorded)
+    monkeypatch.setattr(tables, "TABLE", Recorded)
 
 
 def test_steps_come_in_their_order_and_roads_of_18_after_them():
     for shape in (LARGE, HUGE):
         path = tables.path(shape)
-        roads = [s.what for s in ROADS if s.rung is PERSISTENT and shape in s.shapes]
-        assert list(path["step"]) == [TITLES.get(s.what, s.what) for s in WAY] + roads
+        roads = [s.title for s in ROADS if s.rung is PERSISTENT and shape in s.shapes]
+        assert list(path["step"]) == [TITLES.get(s.title, s.title) for s in WAY] + roads
         assert list(path["taken"]) == [True] * len(WAY) + [False] * len(roads)
         figure = plots.path(path)
         assert all(figure.findobj(lambda a, s=s: a.get_gid() == f"step {s}") for s in path["step"])
@@ -77,7 +72,7 @@ def test_groups_of_rows_need_less_and_what_is_counted_stands_beside():
 
 def test_energy_is_of_what_was_launched_without_a_pause():
     table = tables.energy()
-    paced = [TITLES.get(step.what, step.what) for step in (*WAY, *ROADS) if step.paced]
+    paced = [TITLES.get(step.title, step.title) for step in (*WAY, *ROADS) if PACED in step.also]
     assert list(table.index) == paced
     assert set(table.columns) == set(tables.PACED_AS.values())
 
@@ -114,7 +109,7 @@ def test_shapes_have_as_many_rounds_as_their_blocks_need():
 
 def test_what_the_tables_read_is_there():
     needed = {"l2_hit_pct", "l2_bytes", "dram_bytes", *tables.PACED_AS}
-    assert needed <= set(hopper_steps.COLUMNS)
+    assert needed <= set(hopper_steps.TABLE.columns)
 
 
 @pytest.mark.parametrize(

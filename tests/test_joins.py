@@ -4,16 +4,17 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import sample_record
 
-from gemmlab import ladder
+from gemmlab.cuda.device import GpuState
 from gemmlab.ladder.settings import ATOMICS, CLUSTER, JOINS
 from gemmlab.lessons.split_k import measure as joins
 from gemmlab.lessons.split_k import tables as told
 from gemmlab.lessons.split_k.rung import TRIED
-from gemmlab.measure.timing import Spread
+from gemmlab.measure.timing import Race
 from gemmlab.records import registry
 
-RUNG = ladder.find(joins.RUNG)
+RUNG = joins.RUNG
 BEST = RUNG.defaults | {"SPLIT": 8, "JOIN": CLUSTER}
 
 
@@ -46,7 +47,6 @@ def test_results_are_compared_by_their_bits():
 def made_up(tmp_path, monkeypatch):
     """A GPU on which every way takes a time of its own, and small products that are repeated."""
     here = SimpleNamespace(arch="sm_90a", name="NVIDIA Test", slug="nvidia-test")
-    versions = {"driver": "1", "cuda": "13.0", "cublas": "13.1"}
 
     class Arena:
         def __init__(self, problem, dtype):
@@ -63,13 +63,9 @@ def made_up(tmp_path, monkeypatch):
 
         def race(self, kernel, side, pairs):
             time = 1.0 + kernel.settings["JOIN"]
-            return SimpleNamespace(
-                time_ms=Spread(time, time, time, time), cublas_ms=[4.0] * pairs,
-                ratio=Spread(1.0, 1.0, 4.0 / time, 1.0),
-            )  # fmt: skip
+            return Race([time] * pairs, [4.0] * pairs, GpuState(1980, 3201, 400.0, 50))
 
-    monkeypatch.setattr(joins, "require_gpu", lambda purpose: here)
-    monkeypatch.setattr(joins, "software_versions", lambda: versions)
+    sample_record.measure_on(monkeypatch, joins, gpu=here)
     monkeypatch.setattr(joins, "require_verified", lambda kernel: None)
     monkeypatch.setattr(joins, "Arena", Arena)
     monkeypatch.setattr(joins, "SHAPES", ((64, 64, 65536), (1536, 1536, 1536)))
@@ -83,7 +79,7 @@ def made_up(tmp_path, monkeypatch):
 
 
 def test_what_is_measured_is_told_by_shape_and_by_way(made_up):
-    joins.record(lambda said: None)
+    joins.TIMES_OF_JOINS.remake(lambda said: None)
     table = told.times()
     assert list(table.index) == ["64×64×65536", "1536×1536×1536"]
     assert table[list(JOINS)].to_numpy().tolist() == [[1000.0 * n for n in range(1, 8)]] * 2
@@ -91,7 +87,7 @@ def test_what_is_measured_is_told_by_shape_and_by_way(made_up):
 
 
 def test_in_the_simulator_every_way_repeats(made_up):
-    joins.record_repeats(lambda said: None)
+    joins.REPEATS.remake(lambda said: None)
     assert set(told.bits()["different results"]) == {1} and list(told.bits().index) == list(JOINS)
 
 

@@ -3,7 +3,7 @@
 import pytest
 import sample_record
 
-from gemmlab.lessons.naive import l1_passes
+from gemmlab.lessons.naive import measure as l1_passes
 from gemmlab.records import recorder, registry
 
 
@@ -18,7 +18,7 @@ def results(tmp_path, monkeypatch):
             for m, n, k in shapes
         ]
 
-    sample_record.count_with(monkeypatch, counted, l1_passes, recorder)
+    sample_record.count_with(monkeypatch, counted, recorder)
     return sample_record.put(monkeypatch, tmp_path).parent
 
 
@@ -33,6 +33,6 @@ def test_what_l1_does_is_told_for_32_multiply_adds(results):
 def test_counters_of_another_kernel_are_refused(results):
     recorder.record(["01_l1_passes"], [], lambda line: None)
     path = results / "l1_passes.csv"
-    path.write_text(path.read_text().replace(l1_passes.EVIDENCE.read()["code"][0], "0" * 16))
+    path.write_text(path.read_text().replace(l1_passes.TABLE.read()["code"][0], "0" * 16))
     with pytest.raises(registry.StaleRecord, match="record 01_l1_passes"):
         l1_passes.l1_passes()

@@ -22,7 +22,7 @@ from gemmlab.ladder import (
     LadderError,
     Problem,
 )
-from gemmlab.lessons.mma_sync import steps as mma_steps
+from gemmlab.lessons.mma_sync import measure as mma_steps
 from gemmlab.lessons.register_banks import rung as register_banks
 from gemmlab.records import ablations
 from ptxsim.architectures import (
@@ -101,8 +101,9 @@ def test_its_kernel_file_says_what_the_ladder_says(rung):
         if p.name != LEVEL and not chooses_entry(rung, p)
     }
     assert parameters.items() <= defaults.items()
-    steps = ablations.steps(rung.name) if rung.name in ablations.PATHS else mma_steps.STEPS
-    varied = {name for step in steps if step.like == rung.name for name in step.settings}
+    paths = ablations.paths()
+    steps = paths[rung.name].steps if rung.name in paths else mma_steps.STEPS
+    varied = {name for step in steps if step.rung is rung for name in step.settings}
     assert own.keys() - parameters.keys() <= varied  # the others are there for the path
 
 

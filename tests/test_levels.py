@@ -10,7 +10,7 @@ import sample_record
 import ptxsim
 from gemmlab.kernel.compiler import options_for
 from gemmlab.ladder import CEILINGS, LEVELS, Launch
-from gemmlab.lessons.ceilings import chains
+from gemmlab.lessons.ceilings import measure as chains
 from gemmlab.measure import ceilings
 from gemmlab.measure.timing import Spread
 from gemmlab.records import recorder, registry, roofs, runs
@@ -112,16 +112,14 @@ def test_chains_are_recorded_and_read_as_a_table(results, monkeypatch):
         rate = 1e12 * min(64.0, macros["CHAINS"] * shape.grid[0] * shape.block[0] / 132 / 32)
         return ceilings.Roof(Spread(*(rate,) * 4), 1, device.GpuState(1980, None, 600.0, 50))
 
-    for module in (chains, recorder):
-        monkeypatch.setattr(module, "require_gpu", lambda purpose: sample_record.GPU)
-    monkeypatch.setattr(chains, "software_versions", lambda: {"driver": "1.0", "cuda": "13.0"})
+    sample_record.measure_on(monkeypatch, chains, recorder)
     monkeypatch.setattr(ceilings, "measure_fma", measured)
     recorder.record(["00_chains"], [], lambda line: None)
     table = chains.rates()
     assert list(table.index) == list(chains.CHAINS) and list(table) == list(chains.WARPS)
     assert table.loc[1].tolist() == [4, 8, 16, 32, 64] and table.loc[16].tolist() == [64] * 5
     path = results.parent / "chains.csv"
-    path.write_text(path.read_text().replace(chains.EVIDENCE.read()["code"][0], "0" * 16))
+    path.write_text(path.read_text().replace(chains.TABLE.read()["code"][0], "0" * 16))
     with pytest.raises(registry.StaleRecord, match="00_chains"):
         chains.rates()
 

@@ -20,12 +20,12 @@ from gemmlab.ladder.probes import MMA_CEILINGS, mma_shape
 from gemmlab.ladder.probes import MMA_TYPES as TYPES
 from gemmlab.ladder.shapes import ceil_div
 from gemmlab.lessons.mma_sync import lanes as mma_lanes
-from gemmlab.lessons.mma_sync import steps as mma_steps
-from gemmlab.lessons.mma_sync import types as mma_types
+from gemmlab.lessons.mma_sync import measure
 from gemmlab.lessons.mma_sync.rung import RUNG as MMA_SYNC
 from gemmlab.lessons.wmma import fragments
 from gemmlab.measure import ceilings
 from gemmlab.records import runs
+from gemmlab.records.ablations import SQUARES
 from ptxsim.metrics import FMA_METRIC, MATRIX_METRICS, METRICS, TIMING_DEPENDENT
 
 FORMS = record_forms.RECORD.current()
@@ -199,28 +199,28 @@ def test_every_form_gives_the_bits_of_the_gpu_and_counts_what_it_counted(name):
         assert {one: counted[one] for one in exact} == {one: row["metrics"][one] for one in exact}
 
 
-@pytest.mark.parametrize("dtype", mma_types.measured_types())
+@pytest.mark.parametrize("dtype", measure.measured_types())
 def test_the_bits_of_a_product_are_those_of_the_recorded_gpu(dtype):
     """Which tiles it is computed by changes nothing: each sum goes along K by itself."""
-    recorded = mma_types.EVIDENCE.read()
+    recorded = measure.BY_TYPES.read()
     found = set(recorded[recorded["dtype"] == dtype]["sha256"])
     number = [one.name for one in TYPES].index(dtype)
-    assert found == {mma_types.bits_of(loaded(number))}
+    assert found == {measure.bits_of(loaded(number))}
 
 
 def test_the_steps_from_14_are_recorded_and_end_where_the_rung_stands():
-    for shape in mma_steps.SHAPES:
-        found = mma_steps.steps(shape)
-        assert found["step"].tolist() == [step.title for step in mma_steps.STEPS]
+    for shape in SQUARES:
+        found = measure.steps(shape)
+        assert found["step"].tolist() == [step.title for step in measure.STEPS]
         assert found.loc[0, "taken"] and (found["% of cuBLAS"] > 0).all()
-    [last] = [step for step in mma_steps.STEPS if step.title.endswith("15 as it is")]
+    [last] = [step for step in measure.STEPS if step.title.endswith("15 as it is")]
     assert last.all_settings == MMA_SYNC.defaults and last.taken
     plots.path(found)
 
 
 def test_the_ideas_of_15_are_worth_what_its_notebook_says():
     """In points of cuBLAS's speed: seven, ten, nothing and five."""
-    steps = mma_steps.steps().set_index("step")
+    steps = measure.steps().set_index("step")
     share, moved = steps["% of cuBLAS"], steps["L2 bytes per byte loaded"]
     by_hand, registers, swizzled = share.iloc[1:4]
     assert round(by_hand - share["14 as it is"]) == -7
@@ -233,22 +233,22 @@ def test_the_ideas_of_15_are_worth_what_its_notebook_says():
 def test_steps_with_other_paddings_have_the_bits_of_the_rungs():
     """Sectors that loads move, and wavefronts of shared memory, tell the paddings apart."""
     loads, reads = METRICS["global", "load"][1], METRICS["shared", "load"][1]
-    swizzled = next(one for one in mma_steps.STEPS if one.settings == mma_steps.FIRST)
-    wmma = mma_steps.STEPS[0]
-    apart = [one for one in mma_steps.STEPS if one.file]
+    swizzled = next(one for one in measure.STEPS if one.settings == measure.FIRST)
+    wmma = measure.STEPS[0]
+    apart = [one for one in measure.STEPS if one.file]
     assert len(apart) == 5
     shape = (128, 256, 64)
     counted, bits = {}, {}
     for step in (swizzled, wmma, *apart):
         kernel = step.kernel()
         given = kernel.operands(kernel.problem(*shape), seed=3)
-        counted[step.row] = kernel.trace(*shape).counters
-        bits[step.row] = kernel(given.A, given.B).tobytes()
+        counted[step.title] = kernel.trace(*shape).counters
+        bits[step.title] = kernel(given.A, given.B).tobytes()
     assert len(set(bits.values())) == 1
     for step in apart:
-        found, than = counted[step.row], counted[(wmma if "14" in step.file else swizzled).row]
+        found, than = counted[step.title], counted[(wmma if "14" in step.file else swizzled).title]
         chunks = step.settings.get("PADDING", step.settings.get("ROW_PAD", 0) // 8)
-        assert found[loads] == counted[(wmma if chunks == 1 else swizzled).row][loads]
+        assert found[loads] == counted[(wmma if chunks == 1 else swizzled).title][loads]
         if not step.settings.get("STRIPS"):
             assert (found[reads] > 1.5 * than[reads]) == (chunks == 2)
 

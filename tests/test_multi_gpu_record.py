@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import sample_record
 
 from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import Problem
@@ -50,8 +51,7 @@ def gpus(monkeypatch, tmp_path):
         return tuple(slowed(found, 1 + 0.01 * at) for at in range(job.repeats))
 
     monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    monkeypatch.setattr(measuring, "require_gpu", lambda _: HERE)
-    monkeypatch.setattr(measuring, "software_versions", lambda: OTHERS)
+    sample_record.measure_on(monkeypatch, measuring, gpu=HERE)
     monkeypatch.setattr(measuring.runner, "require_gpus", lambda ranks: None)
     monkeypatch.setattr(measuring.runner, "run", run)
     monkeypatch.setattr(measuring.runner, "link_rates", lambda ranks: ([3e11] * 9, [4e11] * 9))
@@ -74,7 +74,7 @@ def slowed(found, factor):
 
 def measured(tmp_path):
     lines = []
-    path = measuring.EVIDENCE.remake(lines.append)
+    path = measuring.SPEEDS.remake(lines.append)
     (path.parent / registry.RUNS).write_text("{}")
     return recorded.scaling(), lines
 
@@ -99,18 +99,18 @@ def test_every_case_is_measured_with_every_schedule_and_number_of_gpus(gpus, tmp
 
 def test_an_interruption_loses_nothing_that_was_recorded_before(gpus, tmp_path, monkeypatch):
     table, _ = measured(tmp_path)
-    monkeypatch.setattr(measuring, "now", lambda: "2027-01-01T00:00:00+00:00")
+    monkeypatch.setattr(registry, "now", lambda: "2027-01-01T00:00:00+00:00")
 
     def say(line):
         if "10_register_banks on 2" in line:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        measuring.record(say)
+        measuring.SPEEDS.remake(say)
     found = recorded.scaling()
     anew = found[found["recorded"] >= "2027"]
     assert set(anew["kernel"]) == {RUNG} and len(found) == len(table)
-    measuring.record(print)
+    measuring.SPEEDS.remake(print)
     assert (recorded.scaling()["recorded"] >= "2027").all()
 
 
@@ -153,7 +153,7 @@ def test_the_timeline_of_the_median_run_is_read_back(gpus, tmp_path):
 def test_a_wrong_product_is_not_timed(gpus):
     gpus.off = 0.5
     with pytest.raises(VerificationError, match=r"one rank, 264×136×520, 1 ranks by 18_persistent, NCCL: \d+ of 35904 elements"):  # fmt: skip # noqa: E501
-        measuring.record(print)
+        measuring.SPEEDS.remake(print)
 
 
 def test_weak_scaling_has_its_one_gpu_at_the_same_product():
@@ -250,9 +250,8 @@ def test_a_changed_kernel_of_the_sum_makes_row_parallel_stale(gpus, tmp_path, mo
 def test_one_gpu_is_too_few(monkeypatch):
     from cupy.cuda import nccl, runtime
 
-    monkeypatch.setattr(measuring, "require_gpu", lambda _: HERE)
-    monkeypatch.setattr(measuring.runner, "require_gpu", lambda _: HERE)
+    sample_record.measure_on(monkeypatch, measuring, measuring.runner, gpu=HERE)
     monkeypatch.setattr(nccl, "available", True)
     monkeypatch.setattr(runtime, "getDeviceCount", lambda: 1)
     with pytest.raises(NotEnoughGpus, match="2 ranks need a GPU each, and CUDA sees 1"):
-        measuring.record(print)
+        measuring.SPEEDS.remake(print)

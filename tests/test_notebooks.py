@@ -23,9 +23,8 @@ PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
 PAGES = ["host_code", "index"]  # notebooks that belong to no rung
 MOST_BYTES = 1_000_000
 MOST_LINES = 15
-# Notebooks that show what a later one measured: of 14 the pace that 15's steps recorded, of 17 and
-# 18 single changes, which were measured for 19.
-LATER = {"14_wmma": {"mma_sync"}, "17_warp_specialized": {"fp8"}, "18_persistent": {"fp8"}}
+# 14 shows the pace that the steps to 15 recorded of it.
+LATER = {"14_wmma": {"mma_sync"}}
 
 every_notebook = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 

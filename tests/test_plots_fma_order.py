@@ -12,7 +12,7 @@ from figures import (  # noqa: F401
 from matplotlib.colors import to_hex
 
 from gemmlab.lessons.register_banks import figures
-from gemmlab.lessons.register_banks.fma_order import ORDERS, VARIANTS
+from gemmlab.lessons.register_banks.measure import ORDERS, VARIANTS
 from gemmlab.plots import style
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas
 import pytest
+import sample_record
 
 import ptxsim
 from gemmlab.cuda.device import Gpu
@@ -67,15 +68,13 @@ def test_energy_is_power_over_rate():
 def test_what_is_measured_can_be_read_back(monkeypatch, tmp_path):
     """With a stand-in for the GPU: every row has the code that it would be measured with now."""
     monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    monkeypatch.setattr(ceilings_record, "require_gpu", lambda _: HERE)
-    versions = {"driver": "580", "cuda": "13.0", "nvrtc": "13.0"}
-    monkeypatch.setattr(ceilings_record, "software_versions", lambda: versions)
+    sample_record.measure_on(monkeypatch, ceilings_record, gpu=HERE)
     speeds = iter(range(600, 700))
     monkeypatch.setattr(
         ceilings_record, "measure",
         lambda ceiling, zeros, pace: power.Pace(next(speeds) * 1e12, 1400, power_w=700),
     )  # fmt: skip
-    path = ceilings_record.record(lambda _: None)
+    path = ceilings_record.EVIDENCE.remake(lambda _: None)
     (path.parent / registry.RUNS).write_text("{}")
     monkeypatch.setenv("GEMMLAB_RECORDS", HERE.slug)
     table = ceilings_record.EVIDENCE.read()

@@ -374,6 +374,10 @@ class Unrecorded(registry.Evidence):
     def read(self):
         raise registry.NoRecord("nothing is kept of it")
 
+    def remake(self, say):
+        say("FMAs")
+        return registry.RESULTS
+
 
 @pytest.fixture
 def recording(tmp_path, monkeypatch):
@@ -418,10 +422,8 @@ def recording(tmp_path, monkeypatch):
     monkeypatch.setattr(recorder.ceilings, "measure_tensor_ceiling", lambda: tensor)
     read = recorder.ceilings.Roof(timing.Spread(*(5e12,) * 4), 2**30, state)
     monkeypatch.setattr(recorder.ceilings, "measure_levels", lambda: {"L2": read})
-    chains = Unrecorded("00_chains", "", lambda say: tmp_path)
-    monkeypatch.setattr(recorder.chains, "EVIDENCE", chains)
-    fmas = Unrecorded("10_fma_order", "", lambda say: say("FMAs") or tmp_path)
-    monkeypatch.setattr(recorder.fma_order, "EVIDENCE", fmas)
+    lessons = SimpleNamespace(EVIDENCE=(Unrecorded(name="10_fma_order", file="", by_default=True),))
+    monkeypatch.setattr(recorder, "modules", lambda name: [lessons])
     monkeypatch.setattr(recorder.pitfalls, "measure", lambda: {"a way to time": [1.0, 2.0]})
     return tmp_path / "nvidia-test" / "runs.json"
 

@@ -2,9 +2,12 @@
 
 import dataclasses
 import importlib
+import subprocess
+import sys
 
 import pandas
 import pytest
+import sample_record
 
 from gemmlab.analysis import facts
 from gemmlab.folders import RESULTS
@@ -31,7 +34,7 @@ def evidence(rung="one", code="code"):
         return Fingerprint({"kernel.cu": code}, {"TILE": row.tile}, f"{code}{row.tile}")
 
     return Table(
-        name=f"times/{rung}", file="times.csv", remake=print, key=("rung", "tile", "m", "n", "k"),
+        name=f"times/{rung}", file="times.csv", measure=print, key=("rung", "tile", "m", "n", "k"),
         columns=COLUMNS, fingerprint_of=fingerprint_of, part=("rung", rung),
     )  # fmt: skip
 
@@ -273,23 +276,58 @@ def test_every_file_of_a_gpu_belongs_to_evidence_and_is_current(monkeypatch):
 def test_every_name_is_another_and_can_be_remade():
     names = [one.name for one in recorder.evidence()]
     assert len(set(names)) == len(names)
-    assert set(recorder.BY_DEFAULT) <= set(names)
+    assert {"00_chains", "10_fma_order", "01_naive"} <= {
+        piece.name for piece in recorder.evidence() if piece.by_default
+    }
     assert {"tuning/03_shared_memory", "best_by_shape/10_register_banks", "epilogue"} <= set(names)
     with pytest.raises(LadderError, match="Did you mean tuning/03_shared_memory"):
         recorder.record(["tuning/03_shared"], [], print)
 
 
+def test_listing_what_is_kept_loads_nothing_that_draws():
+    code = (
+        "from gemmlab.records import recorder; import sys; recorder.evidence(); print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"matplotlib", "ipywidgets"} & set(done.stdout.split())
+
+
+def test_a_row_is_kept_with_the_gpu_the_versions_and_the_date(results, monkeypatch):
+    """The rows of an interrupted measurement stay, and those of a whole one replace all others."""
+    here = dataclasses.replace(H200, name="NVIDIA Test")
+    sample_record.measure_on(monkeypatch, gpu=here)
+    monkeypatch.setattr(registry, "ncu_version", lambda: "2025.3")
+    bare = rows(tiles=(8, 16)).drop(columns=["recorded", "ncu"]).to_dict("records")
+
+    def interrupted(say):
+        yield bare[0]
+        raise KeyboardInterrupt
+
+    path = evidence().write(rows(tiles=(16, 32)), here.slug)
+    with pytest.raises(KeyboardInterrupt):
+        dataclasses.replace(evidence(), measure=interrupted).remake(print)
+    kept = pandas.read_csv(path)
+    assert sorted(kept["tile"]) == [8, 16, 32]
+    assert kept.set_index("tile").loc[8, ["ncu", "code"]].tolist() == [2025.3, "code8"]
+    assert kept.set_index("tile").loc[8, "recorded"] > DATE
+    assert dataclasses.replace(evidence(), measure=lambda say: bare).remake(print) == path
+    assert pandas.read_csv(path)["tile"].tolist() == [8, 16]
+    lines = []
+    dataclasses.replace(evidence(), measure=lambda say: []).remake(lines.append)
+    assert lines == ["times/one: nothing was measured"] and len(pandas.read_csv(path)) == 2
+
+
 def test_what_is_recorded_by_name_is_remade_and_nothing_else(results, monkeypatch):
-    done = []
-    monkeypatch.setattr(recorder, "require_gpu", lambda purpose: H200)
-    for name in ("one", "two"):
-        one = dataclasses.replace(evidence(name), remake=lambda say, name=name: done.append(name))
-        monkeypatch.setattr(
-            recorder, "evidence",
-            lambda shapes, one=one, before=recorder.evidence: (one, *before(shapes)),
-        )  # fmt: skip
-    recorder.record(["times/two"], [], print)
-    assert done == ["two"]
+    sample_record.measure_on(monkeypatch, recorder, gpu=H200)
+    pieces = tuple(
+        dataclasses.replace(
+            evidence(rung), measure=lambda say, rung=rung: rows(rung).to_dict("records")
+        )
+        for rung in ("one", "two")
+    )
+    monkeypatch.setattr(recorder, "evidence", lambda shapes: pieces)
+    path = recorder.record(["times/two"], [], print)
+    assert set(pandas.read_csv(path)["rung"]) == {"two"}
 
 
 def test_published_figures_are_checked_too(tmp_path, monkeypatch):

@@ -10,18 +10,20 @@ import gemmlab as gl
 from gemmlab.analysis import counters
 from gemmlab.folders import RESULTS, ROOT
 from gemmlab.ladder import RUNGS, SINGLE, find
-from gemmlab.lessons.ceilings import chains
-from gemmlab.lessons.fp8 import cublas_errors, hopper_changes
-from gemmlab.lessons.fp8 import steps as fp8_steps
-from gemmlab.lessons.fp8.hopper_ablations import LOADED, RESTED
-from gemmlab.lessons.fp32_summit import steps as summit_steps
+from gemmlab.lessons.ceilings import measure as chains
+from gemmlab.lessons.fp8 import errors as fp8_errors
+from gemmlab.lessons.fp8 import measure as fp8_steps
+from gemmlab.lessons.fp32_summit import measure as summit_steps
 from gemmlab.lessons.fused_epilogue import epilogues
 from gemmlab.lessons.multi_gpu import cases, recorded
 from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES
 from gemmlab.lessons.register_banks.tables import costs
 from gemmlab.lessons.tma_wgmma import tables as hopper_tables
+from gemmlab.lessons.warp_specialized import single_changes
 from gemmlab.records import registry, runs
+from gemmlab.records.best_by_shape import IN_TURN
+from gemmlab.records.comparisons import LOADED, RESTED
 from gemmlab.records.runs import LARGE, Measured
 
 HUGE = (8192, 8192, 8192)
@@ -58,11 +60,11 @@ def test_10_is_the_fastest_that_needs_no_hopper():
 
 
 def test_what_22_reaches():
-    table = summit_steps.EVIDENCE.read().query(f"way == '{summit_steps.IN_TURN}'")
+    table = summit_steps.TABLE.read().query(f"way == '{IN_TURN}'")
     table = table.set_index(["step", "m"])
 
     def cells(step, sizes):
-        of_step = (table.loc[(step.what, size)] for size in sizes)
+        of_step = (table.loc[(step.title, size)] for size in sizes)
         return " | ".join(f"{row.pct_cublas:.1f} %, {row.tflops:.1f}" for row in of_step)
 
     best, moved = summit_steps.WAY[-1], summit_steps.REWRITTEN[-1]
@@ -132,7 +134,7 @@ def test_what_wgmma_reaches(name):
 
 def test_what_18_reaches_without_overlap():
     for load, when in ((RESTED, "after a rest"), (LOADED, "without a rest")):
-        table = hopper_changes.changes("registers", load).query("variant == '18, registers move'")
+        table = single_changes.changes("registers", load).query("variant == '18, registers move'")
         for column, whose in (
             ("% of cuBLAS", "cuBLAS's first choice"),
             ("% of cuBLASLt", "the fastest of cuBLASLt's proposals"),
@@ -154,13 +156,13 @@ def test_what_fp8_reaches():
         (fp8_steps.TENSORS, "per-tensor scales"), (fp8_steps.BY_ROWS, "scales of rows"),
         (fp8_steps.BY_BLOCKS, "block scales"),
     ):  # fmt: skip
-        shares = kinds[kinds["step"] == step.what]["% of cuBLASLt"]
+        shares = kinds[kinds["step"] == step.title]["% of cuBLASLt"]
         assert f"| {name} | {' | '.join(f'{one:.1f}' for one in shares)} |" in RESULTS_PAGE
-    blocks = kinds[kinds["step"] == fp8_steps.BY_BLOCKS.what]["% of scales of tensors"] / 100
+    blocks = kinds[kinds["step"] == fp8_steps.BY_BLOCKS.title]["% of scales of tensors"] / 100
     assert f"has {blocks.min():.2f} to {blocks.max():.2f} of its speed" in RESULTS_PAGE
     gain = kinds["times 18 in BF16"]
     assert f"FP8 is {gain.min():.2f} to {gain.max():.2f} times as fast as 18" in RESULTS_PAGE
-    errors = cublas_errors.by_scales()
+    errors = fp8_errors.by_scales()
     assert f"in {errors['the same'].sum()} of {errors['cases'].sum()} cases" in RESULTS_PAGE
     assert errors.filter(like="by at most, %").max(axis=None) < 100 * 3 / 100_000
 
@@ -182,7 +184,7 @@ def test_how_long_a_second_gpu_takes():
     folder = RESULTS / "nvidia-h100-80gb-hbm3"
     kept = json.loads((folder / registry.RUNS).read_text())["rungs"]
     with registry.records_of(folder.name):
-        began = chains.EVIDENCE.read()["recorded"].min()
+        began = chains.TABLE.read()["recorded"].min()
     dates = [run["recorded"] for rung in RUNGS[:7] for run in kept[rung.name]["runs"]]
     assert began < min(dates)
     spent = datetime.fromisoformat(max(dates)) - datetime.fromisoformat(began)

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import shutil
 import statistics
+from collections.abc import Callable
 
 import pytest
 
@@ -24,11 +25,15 @@ AMPERE = Gpu(
 )  # fmt: skip
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Kept(Evidence):
     """Evidence that tells when it is measured, may fail, and can be read once it is there."""
 
-    done: list = dataclasses.field(default_factory=list)
+    measure: Callable
+    done: list
+
+    def remake(self, say):
+        return self.measure(self.name)
 
     def read(self):
         if (registry.replayed().name, self.name) not in self.done:
@@ -40,7 +45,6 @@ def record(tmp_path, monkeypatch):
     """record(names, failing, on): what was measured of a GPU, and the lines that were said."""
     monkeypatch.setattr(registry, "RESULTS", tmp_path)
     monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
-    monkeypatch.setattr(recorder, "BY_DEFAULT", ("one", "two", "three"))
     monkeypatch.setattr(runs, "load", lambda path: {})
     done = []
 
@@ -59,8 +63,8 @@ def record(tmp_path, monkeypatch):
             return path
 
         every = tuple(
-            Kept(name, "", lambda say, name=name: remake(name), done)
-            for name in recorder.BY_DEFAULT
+            Kept(name=name, file="", by_default=True, measure=remake, done=done)
+            for name in ("one", "two", "three")
         )
         monkeypatch.setattr(recorder, "evidence", lambda shapes: every)
         recorder.record(names, [], lines.append)
@@ -108,7 +112,7 @@ def test_wgmma_off_sm_90a_is_refused_before_anything_is_simulated(monkeypatch):
     monkeypatch.setattr(recorder, "require_gpu", lambda _: AMPERE)
     monkeypatch.setattr(recorder, "by_default", lambda rung: pytest.fail("it was begun"))
     with pytest.raises(IllegalSetting, match="16_tma_wgmma needs sm_90a, this is sm_80"):
-        recorder._record_rung("16_tma_wgmma", [], print)
+        recorder._runs_of("16_tma_wgmma", [], print)
     assert all(r.needs_arch(r.defaults) == "sm_90a" for r in RUNGS if r.by_wgmma)
 
 
@@ -116,7 +120,7 @@ def test_a_gpu_without_tensor_cores_for_the_probe_is_refused(monkeypatch):
     old = dataclasses.replace(AMPERE, compute_capability=(7, 5), arch="sm_75")
     monkeypatch.setattr(recorder, "require_gpu", lambda _: old)
     with pytest.raises(IllegalSetting, match="needs sm_80 or newer, this is sm_75"):
-        recorder._record_tensor_ceiling(print)
+        recorder._tensor_ceiling(print)
 
 
 # ---- reading ------------------------------------------------------------------------------------

@@ -131,12 +131,12 @@ def test_other_gpus_are_not_asked_for_what_sm_90_alone_has(results, monkeypatch)
         return counted(rung, settings, shapes, metrics)
 
     monkeypatch.setattr(profiler, "counters", counters)
-    stalls.record("01_naive", silent)
+    stalls.evidence(find("01_naive")).remake(silent)
     assert stalls.METRICS["gmma"] in asked
     asked.clear()
     other = sample_record.GPU.__class__(**{**vars(sample_record.GPU), "compute_capability": (8, 0)})
     monkeypatch.setattr(stalls, "require_gpu", lambda purpose: other)
-    stalls.record("01_naive", silent)
+    stalls.evidence(find("01_naive")).remake(silent)
     assert stalls.METRICS["gmma"] not in asked and stalls.METRICS["wait"] in asked
     assert table_of("01_naive")["01_naive"]["selected"] == 10
 

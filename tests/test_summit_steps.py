@@ -5,27 +5,18 @@ import pytest
 
 from gemmlab import plots
 from gemmlab.ladder import written
-from gemmlab.lessons.fp32_summit import steps as summit_steps
+from gemmlab.lessons.fp32_summit import measure as summit_steps
 from gemmlab.lessons.fp32_summit import tables as summit_way
-from gemmlab.lessons.fp32_summit.steps import (
-    BURST,
-    COLUMNS,
-    EVERY,
-    EVIDENCE,
-    IN_TURN,
-    REWRITTEN,
-    ROADS,
-    SUSTAINED,
-    WAY,
-)
+from gemmlab.lessons.fp32_summit.measure import EVERY, REWRITTEN, ROADS, TABLE, WAY
 from gemmlab.records import registry
+from gemmlab.records.best_by_shape import BURST, IN_TURN, SUSTAINED
 from gemmlab.records.registry import StaleRecord
 
 
 def made_up(step, size, way):
     """A row with numbers that nobody measured."""
-    row = dict.fromkeys(COLUMNS, 1) | dict.fromkeys(("gpu", "driver", "cuda", "nvrtc"), "x")
-    row |= {"step": step.what, "kernel": step.rung.name, "settings": written(step.full)}
+    row = dict.fromkeys(TABLE.columns, 1) | dict.fromkeys(("gpu", "driver", "cuda", "nvrtc"), "x")
+    row |= {"step": step.title, "kernel": step.rung.name, "settings": written(step.all_settings)}
     row |= {"m": size, "n": size, "k": size, "way": way, "cublas": "x"}
     row |= {"error": None, "cublas_error": None, "recorded": "2026-01-01T00:00:00+00:00"}
     return row
@@ -36,44 +27,44 @@ def rows(tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "RESULTS", tmp_path)
     (tmp_path / "nvidia-x").mkdir()
     (tmp_path / "nvidia-x" / registry.RUNS).write_text("{}")
-    found = [made_up(step, size, IN_TURN) for step in EVERY for size in step.sizes]
+    found = [made_up(step, size, IN_TURN) for step in EVERY for size, *_ in step.shapes]
     return [*found, made_up(WAY[-1], 4096, SUSTAINED)]
 
 
 def test_steps_are_shown_in_their_order_whatever_that_of_the_file(rows):
-    EVIDENCE.write(pandas.DataFrame(rows[::-1]), "nvidia-x")
+    TABLE.write(pandas.DataFrame(rows[::-1]), "nvidia-x")
     for chosen in (WAY, REWRITTEN):
         shown = summit_steps.steps(chosen)
-        assert list(dict.fromkeys(shown["step"])) == [step.what for step in chosen]
-        assert len(shown) == sum(len(step.sizes) for step in chosen)
+        assert list(dict.fromkeys(shown["step"])) == [step.title for step in chosen]
+        assert len(shown) == sum(len(step.shapes) for step in chosen)
     assert list(summit_steps.steps(WAY, SUSTAINED)["M×N×K"]) == ["4096×4096×4096"]
 
 
 def test_the_chart_has_the_way_and_then_what_was_not_taken(rows):
-    EVIDENCE.write(pandas.DataFrame(rows), "nvidia-x")
+    TABLE.write(pandas.DataFrame(rows), "nvidia-x")
     for read, taken, others in (
         (summit_way.path, WAY, ROADS), (summit_way.rewritten, WAY[-1:], REWRITTEN),
     ):  # fmt: skip
         found = read(4096)
-        assert list(found["step"]) == [step.what for step in (*taken, *others)]
+        assert list(found["step"]) == [step.title for step in (*taken, *others)]
         assert list(found["taken"]) == [True] * len(taken) + [False] * len(others)
         assert plots.path(found).caption
-    at_2048 = [step.what for step in WAY if 2048 in step.sizes]
+    at_2048 = [step.title for step in WAY if (2048,) * 3 in step.shapes]
     assert list(summit_way.path(2048)["step"]) == at_2048
 
 
 def test_what_lasts_and_the_errors(rows):
     row = made_up(WAY[-1], 4096, BURST)
     rows = [one | {"error": 2.0, "cublas_error": 3.0} for one in (*rows, row)]
-    EVIDENCE.write(pandas.DataFrame(rows), "nvidia-x")
+    TABLE.write(pandas.DataFrame(rows), "nvidia-x")
     assert list(summit_way.lasting()["way"]) == [BURST, SUSTAINED]
     found = summit_way.errors()
-    assert list(found.index) == [step.what for step in WAY]
+    assert list(found.index) == [step.title for step in WAY]
     assert set(found["relative error"]) == {2.0} and set(found["that of cuBLAS"]) == {3.0}
 
 
 def test_a_row_of_another_kernel_is_stale(rows):
-    path = EVIDENCE.write(pandas.DataFrame(rows), "nvidia-x")
+    path = TABLE.write(pandas.DataFrame(rows), "nvidia-x")
     codes = pandas.read_csv(path)["code"]
     path.write_text(path.read_text().replace(codes[0], "0" * 16))
     with pytest.raises(StaleRecord, match="22_steps"):
@@ -81,8 +72,8 @@ def test_a_row_of_another_kernel_is_stale(rows):
 
 
 def test_no_two_steps_are_the_same():
-    assert len({step.what for step in EVERY}) == len(EVERY)
-    kinds = {(step.rung.name, written(step.full), step.change) for step in EVERY}
+    assert len({step.title for step in EVERY}) == len(EVERY)
+    kinds = {(step.rung.name, written(step.all_settings), step.change) for step in EVERY}
     assert len(kinds) == len(EVERY)
 
 
@@ -103,7 +94,7 @@ def test_all_cycles_are_told_and_agree_with_the_recorded_speed():
 
 
 def test_what_both_counts_promise_is_a_product_of_their_ratios(rows):
-    EVIDENCE.write(pandas.DataFrame(rows), "nvidia-x")  # every step 1 TFLOP/s
+    TABLE.write(pandas.DataFrame(rows), "nvidia-x")  # every step 1 TFLOP/s
     names = [WAY[0].rung.name, WAY[-1].rung.name]
     slots = pandas.DataFrame([[110, 100]], index=["issue slots"], columns=names)
     counts = pandas.DataFrame(
@@ -115,7 +106,7 @@ def test_what_both_counts_promise_is_a_product_of_their_ratios(rows):
 
 
 def test_of_another_loop_the_chart_says_what_was_changed(rows):
-    EVIDENCE.write(pandas.DataFrame(rows), "nvidia-x")
+    TABLE.write(pandas.DataFrame(rows), "nvidia-x")
     table = summit_way.rewritten(4096).set_index("step")
     assert table.loc["that, and loads 12 multiply-adds apart", "predicted"] == (
         "spacing=12 behind=True"

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pandas
 import pytest
+import sample_record
 from cupy.cuda import runtime
 
 import gemmlab as gl
@@ -105,8 +106,8 @@ def test_a_sweep_of_other_code_is_not_shown(sweep_file):
 def test_what_is_measured_is_read_again(sweep_file, monkeypatch):
     table, path = sweep_file
     monkeypatch.setattr(registry, "RESULTS", path.parents[2])
-    gpu = SimpleNamespace(slug=path.parents[1].name)
-    monkeypatch.setattr(tuning, "require_gpu", lambda purpose: gpu)
+    gpu = SimpleNamespace(slug=path.parents[1].name, name="NVIDIA Test")
+    sample_record.measure_on(monkeypatch, tuning, gpu=gpu)
     rows = table.assign(batch=1).to_dict("records")
     monkeypatch.setattr(tuning, "_measure", lambda rung, say: rows)
     lines = []
@@ -180,17 +181,15 @@ def made_up(tmp_path, monkeypatch):
 
         def race(self, kernel, side, pairs):
             times = [2.0] * pairs
-            return timing.Race(times, times, None)
+            return timing.Race(times, times, device.GpuState(1980, 3201, 400.0, 50))
 
     def run():
-        tuning.record([rung.name], made.said.append)
+        tuning.evidence(made.rung).remake(made.said.append)
         return pandas.read_csv(path)
 
     here = device.Gpu("NVIDIA Test", (7, 5), "sm_75", 40, 1, 1, "1", "1")
-    monkeypatch.setattr(tuning, "require_gpu", lambda purpose: here)
+    sample_record.measure_on(monkeypatch, tuning, gpu=here)
     monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    versions = {"driver": "1", "cuda": "13.0", "cublas": "13.1"}
-    monkeypatch.setattr(tuning, "software_versions", lambda: versions)
     monkeypatch.setattr(tuning, "workers", lambda context: nullcontext(Inline()))
     monkeypatch.setattr(tuning, "_compile", compiled)
     monkeypatch.setattr(tuning, "Arena", Arena)
@@ -231,7 +230,7 @@ def test_where_every_setting_fails_nothing_is_written(made_up):
     made_up.fails = lambda settings: VerificationError("wrong")
     with pytest.raises(FileNotFoundError):
         made_up.run()
-    assert made_up.said[-1] == "09_double_buffering: no setting was measured"
+    assert made_up.said[-1] == "tuning/09_double_buffering: nothing was measured"
 
 
 @pytest.mark.parametrize(
@@ -258,7 +257,7 @@ def test_a_rung_says_which_settings_are_tried_at_which_shape(made_up, monkeypatc
         tuned_shapes=((64, 64, 64, 100), (8, 8, 8)),
         swept=lambda problem, s: s["BK"] == (16 if problem.batch > 1 else 8) and problem.m < 4096,
     )
-    monkeypatch.setattr(ladder, "find", lambda name: rung)
+    made_up.rung = rung
     assert tuning.shapes_of(rung) == ((1001, 777, 513), (64, 64, 64, 100), (8, 8, 8))
     table = made_up.run()
     for (m, batch), rows in table.groupby(["m", "batch"]):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from pytest import approx
 
+from gemmlab import ladder
 from gemmlab.kernel.verify import check as check_product
 from gemmlab.ladder import LadderError
 from gemmlab.lessons.vectorized_loads import tables as variants
@@ -15,7 +16,7 @@ from gemmlab.sass import loops
 
 NAME = "06_vectorized_loads"
 SMALL = {"BM": 64, "BN": 64, "BK": 8, "TM": 4, "TN": 4}
-PARTS = ablations.steps(NAME)
+PARTS = ablations.path_of(NAME).steps
 MACROS = {
     "none": {},
     "asked": {"BLOCKS": 2},
@@ -101,7 +102,7 @@ def test_speeds_are_of_the_path_that_is_named(monkeypatch):
     assert table.loc[variants.SPEED, "one"] == 1.0
 
 
-LANES = {step.title: step for step in ablations.steps(WARPS)}
+LANES = {step.title: step for step in ablations.path_of(WARPS).steps}
 OTHER_LANES = [step for step in LANES.values() if step.file]
 
 
@@ -130,7 +131,8 @@ def test_a_step_on_the_way_to_08_changes_the_wavefronts_that_it_names():
 
 def by_rows(stages, **settings):
     settings = {"STAGES": stages, "BY_ROWS": 1, "MIN_BLOCKS": 2, **settings}
-    return ablations.Step("", "", BUFFERED, settings, FILE).kernel()
+    rung = ladder.find(BUFFERED)
+    return ablations.AblationStep(title="", rung=rung, settings=settings, file=FILE).kernel()
 
 
 @pytest.mark.parametrize(("stages", "rows"), [(1, 1), (2, 1), (4, 1), (3, 0)])

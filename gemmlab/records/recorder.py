@@ -1,7 +1,7 @@
 """Everything that is measured on a GPU and kept, and the command that measures it again.
 
-evidence() names it all: the runs of the rungs, which this module measures and runs
-reads, and what other modules measure and read themselves.
+evidence() names it all: the runs of the rungs, which this module measures and runs reads, and
+tables, which other modules and the lessons' `measure` modules measure and read.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import difflib
 import statistics
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from gemmlab import files, ladder
 from gemmlab.cuda.cublas import CublasError
-from gemmlab.cuda.device import Gpu, require_gpu, software_versions
+from gemmlab.cuda.device import require_gpu, software_versions
 from gemmlab.cuda.disassembler import NoDisassembler, NoListing
 from gemmlab.folders import require_checkout
 from gemmlab.kernel.fingerprint import Fingerprint
@@ -35,7 +35,6 @@ from gemmlab.lessons import modules
 from gemmlab.measure import ceilings, profiler
 from gemmlab.measure.timing import Measurement, TimingError, now, require_verified, sweep
 from gemmlab.records import (
-    ablations,
     best_by_shape,
     pitfalls,
     registry,
@@ -46,7 +45,7 @@ from gemmlab.records import (
     wgmma_ceilings,
 )
 from gemmlab.records.registry import RUNS, BadRecord, Evidence, NoRecord, Say, StaleRecord
-from gemmlab.records.runs import Measured, Part
+from gemmlab.records.runs import Measured
 from ptxsim.compile.nvrtc import CompileError, NoCompiler
 
 Shapes = Iterable[tuple[int, int, int]]
@@ -60,7 +59,7 @@ RESULT_SEED = 100
 
 
 def record(names: Iterable[str], shapes: Shapes, say: Say) -> Path:
-    """Measure evidence by name and write it; if none is named, what lacks of BY_DEFAULT.
+    """Measure evidence by name and write it; if none is named, what is missing by default.
 
     A name is that of one, or of a group, as "stalls" of all that begins with "stalls/". Rungs are
     measured at these shapes. After each name its file is written anew, so an interruption loses no
@@ -72,36 +71,39 @@ def record(names: Iterable[str], shapes: Shapes, say: Say) -> Path:
     """
     from tqdm.auto import tqdm
 
-    by_name, named = {one.name: one for one in evidence(tuple(shapes))}, tuple(names)
-    chosen = [one for name in named or BY_DEFAULT for one in _named(name, by_name)]
+    every, named = evidence(tuple(shapes)), tuple(names)
+    by_name = {piece.name: piece for piece in every}
+    chosen = [piece for name in named for piece in _named(name, by_name)]
+    chosen = chosen if named else [piece for piece in every if piece.by_default]
     require_checkout("Recording")
     folder = registry.RESULTS / require_gpu("Recording").slug
     files.require_writable(folder)
-    if (folder / RUNS).is_file():
-        runs.load(folder / RUNS)
     path = folder / RUNS
-    for one in tqdm(chosen, desc="record", unit="record", disable=len(chosen) == 1):
-        if not named and _is_kept(one, folder):
-            say(f"{one.name}: recorded already; `record {one.name}` measures it again")
+    if path.is_file():
+        runs.load(path)
+    for piece in tqdm(chosen, desc="record", unit="record", disable=len(chosen) == 1):
+        name = piece.name
+        if not named and _is_kept(piece, folder):
+            say(f"{name}: recorded already; `record {name}` measures it again")
             continue
         try:
-            path = one.remake(say)
+            path = piece.remake(say)
         except CANNOT_RUN as error:
             if named:
                 raise
-            say(f"{one.name}: left out. {error}")
+            say(f"{name}: left out. {error}")
         else:
-            say(f"{one.name}: written to {path}")
+            say(f"{name}: written to {path}")
     return path
 
 
-def _is_kept(one: Evidence, folder: Path) -> bool:
+def _is_kept(piece: Evidence, folder: Path) -> bool:
     """Whether it is recorded of the GPU whose folder this is, as the code is now."""
     if not (folder / RUNS).is_file():
         return False
     try:
         with registry.records_of(folder.name):
-            one.read()
+            piece.read()
     except (NoRecord, StaleRecord):
         return False
     return True
@@ -110,40 +112,37 @@ def _is_kept(one: Evidence, folder: Path) -> bool:
 def evidence(shapes: Shapes = runs.SHAPES) -> tuple[Evidence, ...]:
     """All that is kept; `shapes` are those at which rungs are measured."""
     return (
-        Part(CEILINGS_NAME, RUNS, _remake_ceilings, roofs.recorded_ceilings),
-        Part(TENSOR_CEILING.name, RUNS, _remake_tensor_ceiling, roofs.recorded_tensor_ceiling),
-        Part(LEVELS.name, RUNS, _remake_levels, roofs.recorded_levels),
-        *(piece for lesson in modules("evidence") for piece in lesson.EVIDENCE),
+        Part(name=CEILINGS_NAME, measure=_ceilings, reader=roofs.recorded_ceilings),
+        Part(
+            name=TENSOR_CEILING.name, measure=_tensor_ceiling, reader=roofs.recorded_tensor_ceiling
+        ),
+        Part(name=LEVELS.name, measure=_levels, reader=roofs.recorded_levels),
+        *(table for lesson in modules("measure") for table in lesson.EVIDENCE),
         wgmma_ceilings.EVIDENCE,
         *(
-            Part(rung.name, RUNS, partial(_remake_rung, rung.name, shapes),
-                 partial(runs.entry, Measured(rung)))
+            Part(
+                name=rung.name, measure=partial(_runs_of, rung.name, shapes),
+                reader=partial(runs.entry, Measured(rung)),
+            )
             for rung in RUNGS
         ),
         *map(tuning.evidence, RUNGS),
         *map(best_by_shape.evidence, RUNGS),
         *map(stalls.evidence, RUNGS),
-        *map(ablations.evidence, ablations.PATHS),
     )  # fmt: skip
 
 
 def refused() -> list[BadRecord | StaleRecord]:
     """What is damaged or stale of the records that are read here, each once."""
-    found: dict[str, BadRecord | StaleRecord] = {}
-    for one in evidence():
+    errors: dict[str, BadRecord | StaleRecord] = {}
+    for piece in evidence():
         try:
-            one.read()
+            piece.read()
         except NoRecord:
             continue
         except (BadRecord, StaleRecord) as error:
-            found.setdefault(str(error), error)
-    return list(found.values())
-
-
-BY_DEFAULT = (
-    CEILINGS_NAME, TENSOR_CEILING.name, LEVELS.name, "00_chains", "10_fma_order",
-    *(rung.name for rung in RUNGS),
-)  # fmt: skip
+            errors.setdefault(str(error), error)
+    return list(errors.values())
 
 
 # What another GPU may lack, or its tools; a wrong result is none of these.
@@ -154,7 +153,7 @@ CANNOT_RUN = (
 
 def _named(name: str, by_name: dict[str, Evidence]) -> list[Evidence]:
     """What a name means: one, or all of a group, as "stalls" those of every rung."""
-    group = [one for full, one in by_name.items() if full.startswith(f"{name}/")]
+    group = [piece for full, piece in by_name.items() if full.startswith(f"{name}/")]
     if name not in by_name and not group:
         near = difflib.get_close_matches(name, by_name, n=3, cutoff=0.4)
         hint = f" Did you mean {', '.join(near)}?" if near else ""
@@ -168,106 +167,91 @@ def _named(name: str, by_name: dict[str, Evidence]) -> list[Evidence]:
 # ---- the runs ------------------------------------------------------------------------------------
 
 
-def _remake_ceilings(say: Say) -> Path:
-    return _merge({"ceilings": _record_ceilings(say), "pitfalls": _record_pitfalls(say)})
+@dataclass(frozen=True, kw_only=True)
+class Part(Evidence):
+    """Evidence in the file of runs. measure: gives fields of runs.FORMAT; reader: reads them."""
 
+    measure: Callable[[Say], dict[str, Any]]
+    reader: Callable[[], Any]
+    file: str = RUNS
+    by_default: bool = True
 
-def _remake_tensor_ceiling(say: Say) -> Path:
-    return _merge({"tensor_ceiling": _record_tensor_ceiling(say)})
+    def read(self) -> Any:
+        return self.reader()
 
-
-def _remake_levels(say: Say) -> Path:
-    return _merge({"levels": _record_levels(say)})
-
-
-def _remake_rung(name: str, shapes: Shapes, say: Say) -> Path:
-    return _merge({"rungs": {name: _record_rung(name, shapes, say)}})
-
-
-def _merge(measured: dict[str, Any]) -> Path:
-    """Put what was measured into the file, beside what stands there. Raises BadRecord."""
-    here = require_gpu("Recording")
-    path = registry.RESULTS / here.slug / RUNS
-    old = runs.load(path) if path.exists() else {"rungs": {}}
-    rungs = old["rungs"] | measured.get("rungs", {})
-    new = {"schema": runs.SCHEMA, "gpu": _facts(here)}
-    for name in ("ceilings", "tensor_ceiling", "levels", "pitfalls"):
-        if found := measured.get(name, old.get(name)):
-            new[name] = found
-    runs.save(new | {"rungs": dict(sorted(rungs.items()))}, path)
-    return path
-
-
-def _facts(here: Gpu) -> dict[str, Any]:
-    return {
-        "name": here.name,
-        "compute_capability": list(here.compute_capability),
-        "sm_count": here.sm_count,
-        "memory_bytes": here.memory_bytes,
-        "l2_bytes": here.l2_bytes,
-    }
+    def remake(self, say: Say) -> Path:
+        """As Evidence.remake. What stands in the file of other evidence stays. Raises BadRecord."""
+        measured, here = self.measure(say), require_gpu("Recording")
+        path = self.path_of(here.slug)
+        old = runs.load(path) if path.exists() else {"rungs": {}}
+        rungs = old["rungs"] | measured.get("rungs", {})
+        facts = {
+            "name": here.name,
+            "compute_capability": list(here.compute_capability),
+            "sm_count": here.sm_count,
+            "memory_bytes": here.memory_bytes,
+            "l2_bytes": here.l2_bytes,
+        }
+        new = {"schema": runs.SCHEMA, "gpu": facts}
+        for name in ("ceilings", "tensor_ceiling", "levels", "pitfalls"):
+            if fields := measured.get(name, old.get(name)):
+                new[name] = fields
+        runs.save(new | {"rungs": dict(sorted(rungs.items()))}, path)
+        return path
 
 
 def _provenance() -> dict[str, str | None]:
     """When, where and with what: gathered before the measuring starts."""
     here = require_gpu("Recording")
-    found = {"recorded": now(), "gpu": here.name, "ncu": profiler.ncu_version()}
-    return found | software_versions()
+    facts = {"recorded": now(), "gpu": here.name, "ncu": profiler.ncu_version()}
+    return facts | software_versions()
 
 
-def _record_ceilings(say: Say) -> dict[str, Any]:
-    provenance = _provenance()
+def _code(name: str, measured: Fingerprint) -> str:
+    """Of what was measured on the GPU here; what it is made of is kept."""
+    registry.keep_sources(name, registry.RESULTS / require_gpu("Recording").slug, [measured])
+    return str(measured)
+
+
+def _ceilings(say: Say) -> dict[str, Any]:
+    provenance, sm_count = _provenance(), require_gpu("Recording").sm_count
     measured = roofs.measure_ceilings()
     say(f"{CEILINGS_NAME}: {measured}")
+    code = _code(CEILINGS_NAME, ceilings.of_ceilings(sm_count))
+    of_roofs = {"provenance": provenance, "code": code, **measured.as_record()}
+    provenance, samples_ms = _provenance(), pitfalls.measure()
+    for way, times in samples_ms.items():
+        say(f"{CEILINGS_NAME}: {way}: {statistics.median(times):.4g} ms")
     return {
-        "provenance": provenance,
-        "code": _code(CEILINGS_NAME, ceilings.of_ceilings),
-        **measured.as_record(),
+        "ceilings": of_roofs,
+        "pitfalls": {"provenance": provenance, "samples_ms": samples_ms},
     }
 
 
-def _record_tensor_ceiling(say: Say) -> dict[str, Any]:
-    provenance, arch = _provenance(), require_gpu("Recording").arch
-    if number(arch) < TENSOR_CEILING.oldest_arch:
+def _tensor_ceiling(say: Say) -> dict[str, Any]:
+    provenance, here = _provenance(), require_gpu("Recording")
+    if number(here.arch) < TENSOR_CEILING.oldest_arch:
         raise IllegalSetting(
-            f"{TENSOR_CEILING.name} needs sm_{TENSOR_CEILING.oldest_arch} or newer, this is {arch}"
+            f"{TENSOR_CEILING.name} needs sm_{TENSOR_CEILING.oldest_arch} or newer, "
+            f"this is {here.arch}"
         )
     roof = ceilings.measure_tensor_ceiling()
     say(f"{TENSOR_CEILING.name}: {roof.per_second.median / 1e12:.1f} TFLOP/s")
-    code = _code(TENSOR_CEILING.name, ceilings.of_tensor_ceiling)
-    return {"provenance": provenance, "code": code, "mma": roofs.arithmetic_fields(roof)}
+    code = _code(TENSOR_CEILING.name, ceilings.of_tensor_ceiling(here.sm_count))
+    fields = {"provenance": provenance, "code": code, "mma": roofs.arithmetic_fields(roof)}
+    return {"tensor_ceiling": fields}
 
 
-def _record_levels(say: Say) -> dict[str, Any]:
-    provenance = _provenance()
-    found = ceilings.measure_levels()
-    for level, roof in found.items():
+def _levels(say: Say) -> dict[str, Any]:
+    provenance, by_level = _provenance(), ceilings.measure_levels()
+    for level, roof in by_level.items():
         say(f"{LEVELS.name}: {level} {roof.per_second.median / 1e12:.2f} TB/s")
-    reads = {level: roofs.bandwidth_fields(roof) for level, roof in found.items()}
-    return {
-        "provenance": provenance,
-        "code": _code(LEVELS.name, ceilings.of_levels),
-        "reads": reads,
-    }
+    code = _code(LEVELS.name, ceilings.of_levels(require_gpu("Recording").sm_count))
+    reads = {level: roofs.bandwidth_fields(roof) for level, roof in by_level.items()}
+    return {"levels": {"provenance": provenance, "code": code, "reads": reads}}
 
 
-def _code(name: str, fingerprint_of: Callable[[int], Fingerprint]) -> str:
-    """Of what was measured on the GPU here; what it is made of is kept."""
-    here = require_gpu("Recording")
-    now = fingerprint_of(here.sm_count)
-    registry.keep_sources(name, registry.RESULTS / here.slug, [now])
-    return str(now)
-
-
-def _record_pitfalls(say: Say) -> dict[str, Any]:
-    provenance = _provenance()
-    samples = pitfalls.measure()
-    for way, times in samples.items():
-        say(f"{CEILINGS_NAME}: {way}: {statistics.median(times):.4g} ms")
-    return {"provenance": provenance, "samples_ms": samples}
-
-
-def _record_rung(name: str, shapes: Shapes, say: Say) -> dict[str, Any]:
+def _runs_of(name: str, shapes: Shapes, say: Say) -> dict[str, Any]:
     from tqdm.auto import tqdm
 
     rung, provenance = ladder.find(name), _provenance()
@@ -292,23 +276,20 @@ def _record_rung(name: str, shapes: Shapes, say: Say) -> dict[str, Any]:
 
     counters, missing = [], None
     try:
-        found = profiler.counters(kernel.rung, kernel.settings, list(COUNTER_SHAPES))
+        counted = profiler.counters(kernel.rung, kernel.settings, list(COUNTER_SHAPES))
         counters = [
             {"m": m, "n": n, "k": k, "metrics": metrics}
-            for (m, n, k), metrics in zip(COUNTER_SHAPES, found, strict=True)
+            for (m, n, k), metrics in zip(COUNTER_SHAPES, counted, strict=True)
         ]
         say(f"{name}: {len(counters[0]['metrics'])} counters at {len(counters)} shapes")
     except profiler.CountersUnavailable as error:
         missing = str(error)
         say(f"{name}: NO COUNTERS RECORDED. {missing}")
 
-    here = require_gpu("Recording")
     problems += [Problem(row["m"], row["n"], row["k"]) for row in counters]
-    now = kernel.fingerprint(problems, registry.target_here())
-    registry.keep_sources(name, registry.RESULTS / here.slug, [now])
-    return {
+    entry = {
         "provenance": provenance,
-        "code": str(now),
+        "code": _code(name, kernel.fingerprint(problems, registry.target_here())),
         "settings": dict(kernel.settings),
         "verified": [
             {
@@ -330,3 +311,4 @@ def _record_rung(name: str, shapes: Shapes, say: Say) -> dict[str, Any]:
             for alpha, beta in RESULT_SCALES
         ],
     }  # fmt: skip
+    return {"rungs": {name: entry}}

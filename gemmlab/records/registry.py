@@ -25,10 +25,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gemmlab import files
-from gemmlab.cuda.device import arch_of, gpu
+from gemmlab.cuda.device import arch_of, gpu, require_gpu, software_versions
 from gemmlab.folders import IS_CHECKOUT, RESULTS
 from gemmlab.kernel.fingerprint import Fingerprint, of_rung, shortened
-from gemmlab.ladder import SIMULATED, Problem, Rung, Target, read_settings
+from gemmlab.ladder import SIMULATED, Problem, Rung, Target, find, read_settings
+from gemmlab.measure.profiler import ncu_version
+from gemmlab.measure.timing import now
 
 if TYPE_CHECKING:
     import pandas
@@ -37,8 +39,10 @@ RUNS = "runs.json"
 SOURCES = "sources.json"
 REFERENCE = "nvidia-h200"  # of which everything is recorded
 SHAPE = ("m", "n", "k", "batch", "ops")
+CUBLAS, LIBRARY = "cublas", "library"  # in the column `kernel`, and instead of a hash of its code
 
 Say = Callable[[str], None]
+Row = dict[str, Any]
 Item, Found = TypeVar("Item"), TypeVar("Found")
 
 
@@ -81,8 +85,8 @@ def folders() -> list[Path]:
         raise NoRecord("No run is recorded yet; run `python -m gemmlab record` on a GPU.")
     if wanted:
         return [RESULTS / wanted]
-    own = [here.slug] if here is not None and here.slug in there else []
-    return [RESULTS / slug for slug in dict.fromkeys((*own, there[0]))]
+    of_this_gpu = [here.slug] if here is not None and here.slug in there else []
+    return [RESULTS / slug for slug in dict.fromkeys((*of_this_gpu, there[0]))]
 
 
 @contextmanager
@@ -274,8 +278,8 @@ class Kind:
     optional: bool = False  # whether a cell may be empty
     unnamed: str = ""  # the cells of a file that was written before there was the column
 
-    def __call__(self, *names: str) -> dict[str, Kind]:
-        return dict.fromkeys(names, self)
+    def __call__(self, *columns: str) -> dict[str, Kind]:
+        return dict.fromkeys(columns, self)
 
     def read(self, cells: pandas.Series) -> tuple[pandas.Series, pandas.Series]:
         """The values of a column of text, and which cells are wrong."""
@@ -303,44 +307,102 @@ OPS = Kind("NN, NT, TN or TT", r"[NT]{2}", unnamed="NN")
 COUNTED = Kind("a number or nothing", _NUMBER, float("-inf"), optional=True)
 
 
+def provenance(*versions: str) -> dict[str, Kind]:
+    """The columns that Table fills: code, GPU, versions of what measured, date."""
+    return {**TEXT("code", "gpu", *versions), **DATE("recorded")}
+
+
+WITH_CUBLAS = provenance("driver", "cuda", "nvrtc", "cublas")
+
+
 # ---- evidence ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Evidence:
     """Something that is measured on a GPU and kept.
 
-    name: what `python -m gemmlab record` calls it. file: below results/<gpu>/. remake: measure it
-    on the GPU here and write it, with a line about each step; returns the file.
+    name: what `python -m gemmlab record` calls it. file: below results/<gpu>/. by_default: whether
+    that command measures it where it is given no name.
     """
 
     name: str
     file: str
-    remake: Callable[[Say], Path]
+    by_default: bool = False
 
     def path_of(self, slug: str) -> Path:
         """The file of the GPU `slug`."""
         return RESULTS / slug / self.file
+
+    def remake(self, say: Say) -> Path:
+        """Measure it on the GPU here and write it, with a line about each step; returns the file.
+
+        Raises NoGpu, and what the measurement raises.
+        """
+        raise NotImplementedError
 
     def read(self) -> Any:
         """What is kept. Raises NoRecord, BadRecord, StaleRecord."""
         raise NotImplementedError
 
 
-@dataclass(frozen=True)
+def of_row(rung: Rung, row: Any, on: Target) -> Fingerprint:
+    """Of a rung with the settings and at the shape that stand in a row of a table."""
+    settings = read_settings(row.settings)
+    problem = Problem(
+        int(row.m), int(row.n), int(row.k), int(getattr(row, "batch", 1)),
+        getattr(row, "ops", rung.ops(settings)),
+    )  # fmt: skip
+    return of_rung(rung, settings, [problem], on)
+
+
+def of_kernel(row: Any, on: Target) -> Fingerprint:
+    """Of the rung, or the library, that stands in the column `kernel`, as `of_row`."""
+    if row.kernel == CUBLAS:
+        return Fingerprint({}, {}, LIBRARY)
+    return of_row(find(row.kernel), row, on)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Table(Evidence):
     """Evidence in a CSV file, a row for each `key`.
 
-    columns: their names and kinds. fingerprint_of: of the kernel that a row with this key would be
-    measured with now, launched on this target; None for a row of what is no longer measured, which
-    is passed over. part: of a file that holds several pieces of evidence, the column and the value
-    that tell which rows belong to this one.
+    columns: their names and kinds. measure: yields rows, each as soon as it is measured, with at
+    least `columns` but those of `provenance`. fingerprint_of: of the kernel that a row with this
+    key would be measured with now, launched on this target; None for a row of what is no longer
+    measured, which is passed over. part: of a file that holds several pieces of evidence, the
+    column and the value that tell which rows belong to this one.
     """
 
     key: tuple[str, ...]
     columns: Mapping[str, Kind]
-    fingerprint_of: Callable[[Any, Target], Fingerprint | None]
+    measure: Callable[[Say], Iterable[Row]]
+    fingerprint_of: Callable[[Any, Target], Fingerprint | None] = of_kernel
     part: tuple[str, str] | None = None
+
+    def remake(self, say: Say) -> Path:
+        """As Evidence.remake. Each row is on disk before the next one is measured, beside rows with
+        other keys; when all are there, they replace what the file has of this evidence."""
+        import pandas
+
+        slug, made_with = require_gpu("Recording").slug, self.made_with()
+        rows: list[Row] = []
+        prints: list[Fingerprint] = []
+        for row in self.measure(say):
+            rows.append(made_with | {"recorded": now()} | row)
+            prints += self._prints(pandas.DataFrame(rows[-1:]))
+            self._keep(pandas.DataFrame(rows), prints, slug, whole=False)
+        if not rows:
+            say(f"{self.name}: nothing was measured")
+            return self.path_of(slug)
+        return self._keep(pandas.DataFrame(rows), prints, slug, whole=True)
+
+    def made_with(self) -> Row:
+        """The cells of `provenance` that are the same in all rows: the GPU here, and versions."""
+        facts = software_versions() | {"gpu": require_gpu("Recording").name}
+        if "ncu" in self.columns:
+            facts["ncu"] = ncu_version()
+        return {name: facts[name] for name in self.columns if name in facts}
 
     def read(self) -> pandas.DataFrame:
         """The rows, with at least `columns`."""
@@ -358,15 +420,15 @@ class Table(Evidence):
         former = set()
         for row in rows[[*about, "code"]].drop_duplicates().itertuples(index=False):
             try:
-                now = self.fingerprint_of(row, here)
+                print_now = self.fingerprint_of(row, here)
             except FileNotFoundError:  # the code is gone
                 raise stale(self.name) from None
             except ValueError as error:
                 raise bad(path, str(error), self.name) from None
-            if now is None:
+            if print_now is None:
                 former.add(row[:-1])
-            elif row.code != str(now):
-                raise stale(self.name, changed(self.name, now, row.code))
+            elif row.code != str(print_now):
+                raise stale(self.name, changed(self.name, print_now, row.code))
         if former:
             there = rows[about].itertuples(index=False, name=None)
             rows = rows[[row not in former for row in there]].reset_index(drop=True)
@@ -384,27 +446,35 @@ class Table(Evidence):
         BadRecord, for rows that are not as they should be or a file that is damaged, and
         NotWritten; both leave the file as it was.
         """
+        return self._keep(rows, self._prints(rows), slug, whole)
+
+    def _prints(self, rows: pandas.DataFrame) -> list[Fingerprint]:
+        """Of each row, as it would be measured now on the GPU here."""
+        about = rows[self._about(rows)].itertuples(index=False)
+        return [self.fingerprint_of(row, target_here()) for row in about]
+
+    def _keep(
+        self, rows: pandas.DataFrame, prints: list[Fingerprint], slug: str, whole: bool
+    ) -> Path:
         import pandas
 
         path = self.path_of(slug)
-        about = rows[self._about(rows)].itertuples(index=False)
-        prints = [self.fingerprint_of(row, target_here()) for row in about]
         rows = rows.assign(code=[str(fingerprint) for fingerprint in prints])
         if path.is_file() and (self.part or not whole):
             there = self._parsed(text_of(path, self.name), path)
-            own = self._own(there)
+            replaced = self._own(there)
             if not whole:
                 key = list(self.key)
                 new = set(
                     rows.reindex(columns=key, fill_value=1).itertuples(index=False, name=None)
                 )
                 kept = there[key].itertuples(index=False, name=None)
-                own &= pandas.Series([one in new for one in kept], there.index)
-            others = there[~own]
+                replaced &= pandas.Series([row in new for row in kept], there.index)
+            others = there[~replaced]
             rows = pandas.concat([others, rows]) if len(others) else rows
-        text = rows.to_csv(
-            index=False, float_format="%.6g", columns=list(self.columns), lineterminator="\n"
-        )
+        usual = {name: kind.unnamed for name, kind in self.columns.items() if kind.unnamed}
+        rows = rows.reindex(columns=list(self.columns)).fillna(usual)
+        text = rows.to_csv(index=False, float_format="%.6g", lineterminator="\n")
         self._parsed(text, path)
         files.write(path, text.encode())
         keep_sources(self.name, RESULTS / slug, prints)
@@ -425,16 +495,6 @@ class Table(Evidence):
             return pandas.Series(True, table.index)
         column, value = self.part
         return table[column] == value
-
-
-def of_row(rung: Rung, row: Any, on: Target) -> Fingerprint:
-    """Of a rung with the settings and at the shape that stand in a row of a table."""
-    settings = read_settings(row.settings)
-    problem = Problem(
-        int(row.m), int(row.n), int(row.k), int(getattr(row, "batch", 1)),
-        getattr(row, "ops", rung.ops(settings)),
-    )  # fmt: skip
-    return of_rung(rung, settings, [problem], on)
 
 
 def parsed(

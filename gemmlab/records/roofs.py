@@ -24,7 +24,7 @@ from gemmlab.measure.ceilings import (
 from gemmlab.measure.power import Pace, burst
 from gemmlab.measure.timing import Spread, now
 from gemmlab.measure.wgmma_ceilings import Ceiling, measure
-from gemmlab.records import runs, wgmma_ceilings
+from gemmlab.records import registry, runs, wgmma_ceilings
 from gemmlab.records.registry import NoRecord, again, changed, of_one_gpu, stale, target
 
 
@@ -54,8 +54,8 @@ class Ceilings:
     def knows(self, dtype: str, by_wgmma: bool = False) -> bool:
         """Whether the arithmetic roof of products of this dtype is known.
 
-        That of mma.sync is measured in FP16, and is that of BF16 too; of other types see
-        experiments.mma_types. `by_wgmma`: of warpgroups' products.
+        That of mma.sync is measured in FP16, and is that of BF16 too; other types are measured by
+        the lesson mma_sync. `by_wgmma`: of warpgroups' products.
         """
         if dtype == "float32":
             return True
@@ -140,6 +140,12 @@ def arithmetic_fields(roof: Roof) -> dict[str, Any]:
         "flop": roof.work,
         **_state_fields(roof.state),
     }
+
+
+def cells_of_roof(roof: Roof) -> registry.Row:
+    """A roof of arithmetic as tables hold it."""
+    state = {"sm_clock_mhz": roof.state.sm_clock_mhz, "power_w": roof.state.power_w}
+    return runs.spread("tflops", roof.per_second, 1e-12) | state
 
 
 def _bandwidth_roof(fields: dict[str, Any]) -> Roof:
@@ -267,4 +273,4 @@ def measure_ceilings() -> Ceilings:
 
 def _measure_wgmma() -> dict[str, Pace]:
     types = (Ceiling(wgmma_ceilings.HALF), Ceiling(wgmma_ceilings.BRAIN))
-    return {one.precision.name: measure(one, False, burst) for one in types}
+    return {ceiling.precision.name: measure(ceiling, False, burst) for ceiling in types}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -29,12 +29,12 @@ from gemmlab.ladder import (
     nearest_on,
     settings_for,
 )
-from gemmlab.measure.timing import Measurement, sweep, table
+from gemmlab.measure.timing import Measurement, Race, Spread, sweep, table
 from gemmlab.records.registry import (
     RUNS,
     BadRecord,
-    Evidence,
     NoRecord,
+    Row,
     again,
     bad,
     changed,
@@ -307,18 +307,18 @@ def _entry(kernel) -> dict[str, Any]:
             f"{name}: not recorded on {record['gpu']['name']}, where there is {there}; "
             f"{again(name)} on a GPU."
         )
-    found = record["rungs"][name]
-    now = kernel.fingerprint(problems_of(found), target())
+    rung_entry = record["rungs"][name]
+    now = kernel.fingerprint(problems_of(rung_entry), target())
     by_default = kernel.settings == settings_for(kernel.rung, {})
-    recorded = found["settings"].items()  # a parameter may be newer than the record
+    recorded = rung_entry["settings"].items()  # a parameter may be newer than the record
     if not by_default and any(kernel.settings.get(name) != value for name, value in recorded):
         raise NoRecord(
-            f"{name}: recorded with {_listed(found['settings'])}, "
+            f"{name}: recorded with {_listed(rung_entry['settings'])}, "
             f"not with {_listed(kernel.settings)}; measuring that needs a GPU."
         )
-    if str(now) != found["code"]:
-        raise stale(name, changed(name, now, found["code"]))
-    return found
+    if str(now) != rung_entry["code"]:
+        raise stale(name, changed(name, now, rung_entry["code"]))
+    return rung_entry
 
 
 def problems_of(entry: dict[str, Any]) -> list[Problem]:
@@ -369,16 +369,6 @@ def of_default(rung: Rung, row: Any, on: Target) -> Fingerprint:
     return of_rung(rung, settings, [problem], on)
 
 
-@dataclass(frozen=True)
-class Part(Evidence):
-    """Evidence in the file of runs: `reader` gives it, and raises what `read` says."""
-
-    reader: Callable[[], Any]
-
-    def read(self) -> Any:
-        return self.reader()
-
-
 def _listed(settings: dict[str, int]) -> str:
     return ", ".join(f"{name}={value}" for name, value in settings.items()) or "no settings"
 
@@ -390,15 +380,15 @@ def replay(kernel) -> list[Measurement]:
 
 def replay_at(kernel, m: int, n: int, k: int) -> Measurement:
     """The recorded run at one shape. Raises NoRecord, naming the shapes that were recorded."""
-    found = entry(kernel)
-    for run in found["runs"]:
+    rung_entry = entry(kernel)
+    for run in rung_entry["runs"]:
         if (run["m"], run["n"], run["k"]) == (m, n, k):
             return Measurement.from_dict(run)
-    for skipped in found["skipped"]:
+    for skipped in rung_entry["skipped"]:
         if (skipped["m"], skipped["n"], skipped["k"]) == (m, n, k):
             reason = skipped["reason"].rstrip(".")
             raise NoRecord(f"{kernel.name} at M={m}, N={n}, K={k} was skipped: {reason}.")
-    there = ", ".join(f"{run['m']}x{run['n']}x{run['k']}" for run in found["runs"])
+    there = ", ".join(f"{run['m']}x{run['n']}x{run['k']}" for run in rung_entry["runs"])
     raise NoRecord(
         f"{kernel.name} was not recorded at M={m}, N={n}, K={k}; "
         f"recorded are, as MxNxK: {there or 'none'}."
@@ -410,11 +400,11 @@ def counters_at(kernel, m: int, n: int, k: int) -> tuple[str, dict[str, float]]:
 
     Raises NoRecord, naming the shapes whose counters were recorded, and StaleRecord.
     """
-    found = entry(kernel)
-    for counted in found["counters"]:
+    rung_entry = entry(kernel)
+    for counted in rung_entry["counters"]:
         if (counted["m"], counted["n"], counted["k"]) == (m, n, k):
-            return found["provenance"]["gpu"], counted["metrics"]
-    there = ", ".join(f"{c['m']}x{c['n']}x{c['k']}" for c in found["counters"])
+            return rung_entry["provenance"]["gpu"], counted["metrics"]
+    there = ", ".join(f"{c['m']}x{c['n']}x{c['k']}" for c in rung_entry["counters"])
     raise NoRecord(
         f"{kernel.name}: no counters were recorded at M={m}, N={n}, K={k}; "
         f"there are, as MxNxK: {there or 'none'}."
@@ -433,6 +423,45 @@ def benchmark(kernel) -> pandas.DataFrame:
 
     shapes = tqdm(LIVE_SHAPES, desc=kernel.name, unit="shape", delay=2, leave=False)
     return table(item for item in sweep(kernel, shapes) if isinstance(item, Measurement))
+
+
+# ---- cells of tables -----------------------------------------------------------------------------
+
+
+def cells_of(run: Measurement | Race, problem: Problem) -> Row:
+    """What tables keep of a kernel and cuBLAS in turn: microseconds, milliseconds, TFLOP/s, shares
+    and noise in percent, the state of the GPU, and the problem."""
+    if isinstance(run, Race):
+        cublas_ms, noise, state = Spread.of(run.cublas_ms, min).median, None, run.state
+        pairs = len(run.our_ms)
+    else:
+        cublas_ms, noise, state, pairs = run.cublas_ms.median, run.noise, run, run.pairs
+    time_ms, tflop = run.time_ms, problem.flop / 1e12
+    return {
+        **dict(zip("mnk", problem.shape, strict=True)), "batch": problem.batch, "ops": problem.ops,
+        **spread("time_ms", time_ms), "us": 1e3 * time_ms.median, "cublas_ms": cublas_ms,
+        "tflops": tflop / (time_ms.median / 1e3), "cublas_tflops": tflop / (cublas_ms / 1e3),
+        **spread("pct_cublas", run.ratio, 100), **(spread("noise", noise, 100) if noise else {}),
+        **{name: getattr(state, name) for name in STATE}, "pairs": pairs,
+    }  # fmt: skip
+
+
+def spread(column: str, of: Spread, factor: float = 1) -> Row:
+    """The median and the quartiles: x with x_q1 and x_q3, x_ms with x_q1_ms and x_q3_ms."""
+    stem, unit = (column[:-3], "_ms") if column.endswith("_ms") else (column, "")
+    return {
+        column: factor * of.median, f"{stem}_q1{unit}": factor * of.q1,
+        f"{stem}_q3{unit}": factor * of.q3,
+    }  # fmt: skip
+
+
+def taken(kernel) -> Row:
+    """Registers and spilled bytes of a thread of what multiplies, from the compiler."""
+    entry = kernel.compiled.entries[kernel.rung.entry(kernel.settings)]
+    return {
+        "registers": entry.registers,
+        "spilled_bytes": entry.spill_store_bytes + entry.spill_load_bytes,
+    }
 
 
 def result_digest(kernel, m: int, n: int, k: int, alpha: float, beta: float, seed: int) -> str:

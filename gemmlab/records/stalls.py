@@ -11,15 +11,12 @@ runs, so that they can be counted without timing a rung again.
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 from gemmlab import ladder
-from gemmlab.cuda.device import require_gpu, software_versions
+from gemmlab.cuda.device import require_gpu
 from gemmlab.ladder.problem import BATCHES
 from gemmlab.measure import profiler
-from gemmlab.measure.timing import now
-from gemmlab.records.registry import BATCH, COUNTED, DATE, SIZE, TEXT, Say, Table
+from gemmlab.records.registry import BATCH, COUNTED, SIZE, TEXT, Row, Say, Table, provenance
 from gemmlab.records.runs import LARGE, Measured, of_default
 from gemmlab.records.tuning import SIZES, sizes_of
 
@@ -77,50 +74,35 @@ METRICS = {  # column: what Nsight Compute counts for it; reasons are warps for 
        for reason in REASONS},
 }  # fmt: skip
 COLUMNS = {
-    **TEXT("rung"), **SIZE("m", "n", "k"), **COUNTED(*METRICS), **TEXT("code", "gpu", "driver"),
-    **TEXT("ncu"), **DATE("recorded"), **BATCH("batch"),
+    **TEXT("rung"), **SIZE("m", "n", "k"), **COUNTED(*METRICS), **provenance("driver", "ncu"),
+    **BATCH("batch"),
 }  # fmt: skip
 
 
 def evidence(rung: ladder.Rung) -> Table:
     """What is kept of a rung."""
     return Table(
-        name=f"{GROUP}/{rung.name}", file="stalls.csv", remake=partial(record, rung.name),
+        name=f"{GROUP}/{rung.name}", file="stalls.csv", measure=partial(_measure, rung),
         key=("rung", "m", "n", "k", "batch"), columns=COLUMNS, part=("rung", rung.name),
-        fingerprint_of=lambda row, on: of_default(rung, row, on),
+        fingerprint_of=partial(of_default, rung),
     )  # fmt: skip
 
 
 def shapes_of(rung: ladder.Rung) -> tuple[tuple[int, ...], ...]:
     """(M, N, K, batch) at which they are counted of a rung."""
-    batches = [(*one.shape, one.batch) for one in BATCHES] if rung.batch > 1 else []
+    batches = [(*problem.shape, problem.batch) for problem in BATCHES] if rung.batch > 1 else []
     return (*map(sizes_of, (*SHAPES, *MORE.get(rung.name, ()))), *batches)
 
 
-def record(name: str, say: Say) -> Path:
-    """Count the stall reasons of a rung with its default settings; returns the file.
-
-    Rows of other rungs stay. Raises LadderError, NoGpu, CountersUnavailable.
-    """
-    import pandas
-
-    rung, here = ladder.find(name), require_gpu("Counting")
-    settings = Measured(rung).settings
-    context = {
-        "gpu": here.name, "driver": software_versions()["driver"],
-        "ncu": profiler.ncu_version(), "recorded": now(),
-    }  # fmt: skip
-    missing = () if here.compute_capability == (9, 0) else OF_SM_90
+def _measure(rung: ladder.Rung, say: Say) -> list[Row]:
+    """Of a rung with its default settings. Raises CountersUnavailable."""
+    missing = () if require_gpu("Counting").compute_capability == (9, 0) else OF_SM_90
     metrics = [metric for column, metric in METRICS.items() if column not in missing]
     shapes = list(shapes_of(rung))
-    found = profiler.counters(rung, settings, shapes, metrics)
-    rows = [
-        {"rung": name, **dict(zip(SIZES, shape, strict=True)), **_row(counted), **context}
-        for shape, counted in zip(shapes, found, strict=True)
+    counters = profiler.counters(rung, Measured(rung).settings, shapes, metrics)
+    say(f"{rung.name}: stall reasons at {len(shapes)} shapes")
+    return [
+        {"rung": rung.name, **dict(zip(SIZES, shape, strict=True))}
+        | {column: counted.get(metric) for column, metric in METRICS.items()}
+        for shape, counted in zip(shapes, counters, strict=True)
     ]
-    say(f"{name}: stall reasons at {len(rows)} shapes")
-    return evidence(rung).write(pandas.DataFrame(rows), here.slug)
-
-
-def _row(counted: dict[str, int | float]) -> dict[str, Any]:
-    return {column: counted.get(metric) for column, metric in METRICS.items()}

@@ -1,42 +1,41 @@
 """Every tuned setting of a rung against cuBLAS: measured on a GPU, read anywhere.
 
 One CSV file for each rung, results/<gpu>/tuning/<rung>.csv: a row for each setting and shape, with
-the settings first (see gemmlab.records.registry).
+the settings first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from math import log2
 from multiprocessing import get_context
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gemmlab import ladder
-from gemmlab.cuda.device import require_gpu, software_versions
-from gemmlab.folders import require_checkout
+from gemmlab.cuda.device import require_gpu
 from gemmlab.kernel.compiler import Compiled, CompileError
 from gemmlab.kernel.fingerprint import Fingerprint, of_rung, shortened
 from gemmlab.kernel.kernel import Kernel, arch_here
 from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import IllegalSetting, Problem, Settings, Target
-from gemmlab.measure.timing import Arena, Spread, TimingError, now, require_verified
+from gemmlab.measure.timing import Arena, TimingError, require_verified
 from gemmlab.processes import workers
 from gemmlab.records.registry import (
     BATCH,
-    DATE,
     POSITIVE,
     SIZE,
     TEXT,
     WHOLE,
     NoRecord,
+    Row,
     StaleRecord,
     Table,
     again,
+    provenance,
 )
-from gemmlab.records.runs import LARGE
+from gemmlab.records.runs import LARGE, cells_of, taken
 
 if TYPE_CHECKING:
     import pandas
@@ -53,8 +52,8 @@ SIZES = ("m", "n", "k", "batch")
 MEASURED = {
     **SIZE("m", "n", "k"), **TEXT("dtype"),
     **POSITIVE("time_ms", "time_q1_ms", "time_q3_ms", "cublas_ms", "pct_cublas"),
-    **WHOLE("registers", "spilled_bytes"), **TEXT("code", "gpu", "driver", "cuda", "cublas"),
-    **DATE("recorded"), **BATCH("batch"),
+    **WHOLE("registers", "spilled_bytes"), **provenance("driver", "cuda", "cublas"),
+    **BATCH("batch"),
 }  # fmt: skip
 
 
@@ -72,9 +71,8 @@ def evidence(rung: ladder.Rung) -> Table:
         return of_rung(rung, settings, [Problem(*sizes, rung.ops(settings))], on)
 
     return Table(
-        name=f"tuning/{rung.name}", file=f"tuning/{rung.name}.csv",
-        remake=partial(record, [rung.name]), key=(*names, *SIZES),
-        columns=parameters | MEASURED, fingerprint_of=fingerprint_of,
+        name=f"tuning/{rung.name}", file=f"tuning/{rung.name}.csv", measure=partial(_swept, rung),
+        key=(*names, *SIZES), columns=parameters | MEASURED, fingerprint_of=fingerprint_of,
     )  # fmt: skip
 
 
@@ -119,9 +117,8 @@ def at(table: pandas.DataFrame, shape: Shape) -> pandas.DataFrame:
     here = (table[list(SIZES)].to_numpy() == sizes_of(shape)).all(axis=1)
     if not here.any():
         there = sorted(set(table[list(SIZES)].itertuples(index=False, name=None)))
-        raise NoRecord(
-            f"no setting was measured at {shape}; measured are {[_short(one) for one in there]}."
-        )
+        measured = [_short(other) for other in there]
+        raise NoRecord(f"no setting was measured at {shape}; measured are {measured}.")
     return table[here].sort_values("time_ms", kind="stable")
 
 
@@ -231,12 +228,12 @@ def for_shape(rung: ladder.Rung, shape: Shape, arch: str, others: Settings | Non
 def _alike(rung: ladder.Rung, shape: Shape, others: Settings) -> tuple[Shape, ...]:
     """Of the shapes of its sweep those at which the rung launches what it launches at a shape."""
 
-    def entries(one: Shape) -> list[str]:
+    def entries(at: Shape) -> list[str]:
         settings = rung.defaults | others
-        return [launch.entry for launch in rung.plan(Problem(*one), settings, ladder.SIMULATED)]
+        return [launch.entry for launch in rung.plan(Problem(*at), settings, ladder.SIMULATED)]
 
     every = shapes_of(rung, others)
-    return tuple(one for one in every if entries(one) == entries(shape)) or every
+    return tuple(other for other in every if entries(other) == entries(shape)) or every
 
 
 def distance(shape: Shape, other: Shape) -> float:
@@ -254,34 +251,24 @@ def kernel_for(rung: ladder.Rung, shape: Shape, **others: int) -> Kernel:
 # ---- measuring -----------------------------------------------------------------------------------
 
 
-def record(names: Iterable[str], say: Callable[[str], None]) -> Path:
-    """Measure the tuned settings of the named rungs on the GPU here; returns the last file.
+def _swept(rung: ladder.Rung, say: Callable[[str], None]) -> Iterator[Row]:
+    """The tuned settings that run on the architecture of the GPU here.
 
-    Of those that run on its architecture. What does not compile, launch or pass is named, and the
-    others go on. A rung's file is written at each row, which goes beside the rows that the file
-    has, so whatever ends it loses no more than what is in hand; a sweep that is whole replaces them
-    all. Raises LadderError, NoCheckout, NoGpu, GpuFault.
+    What does not compile, launch or pass is named, and the others go on. Raises GpuFault.
     """
-    rungs = [ladder.find(name) for name in names]  # all, before any is measured
-    require_checkout("A sweep")
-    here = require_gpu("A sweep")
-    for rung in rungs:
-        rows: list[dict[str, Any]] = []
-        for row in _measure(rung, say):
-            rows.append(row)
-            _write(rung, rows, here.slug, whole=False)
-        if not rows:
-            say(f"{rung.name}: no setting was measured")
-            continue
-        table = _write(rung, rows, here.slug)
-        for computed in rung.computed:
-            of_it = _computing(rung, table, computed)
-            for shape in sorted(set(of_it[list(SIZES)].itertuples(index=False, name=None))):
-                row = best(of_it, shape)
-                settings = ladder.written({name: row[name] for name in rung_parameters(rung)})
-                share = f"{row['pct_cublas']:.1f} % of cuBLAS"
-                say(f"{rung.name} {Problem(*shape)}: {share} with {settings}")
-    return evidence(rungs[-1]).path_of(here.slug)
+    import pandas
+
+    rows = []
+    for row in _measure(rung, say):
+        rows.append(row)
+        yield row
+    for computed in rung.computed if rows else ():
+        table = _computing(rung, pandas.DataFrame(rows), computed)
+        for shape in sorted(set(table[list(SIZES)].itertuples(index=False, name=None))):
+            row = best(table, shape)
+            settings = ladder.written({name: row[name] for name in rung_parameters(rung)})
+            share = f"{row['pct_cublas']:.1f} % of cuBLAS"
+            say(f"{rung.name} {Problem(*shape)}: {share} with {settings}")
 
 
 def shapes_of(rung: ladder.Rung, given: Settings | None = None) -> tuple[Shape, ...]:
@@ -293,19 +280,12 @@ def shapes_of(rung: ladder.Rung, given: Settings | None = None) -> tuple[Shape, 
 def swept(rung: ladder.Rung, shape: Shape, given: Settings | None = None) -> list[Settings]:
     """The settings that a sweep tries at a shape, for what the rung computes by default or so."""
     problem, computed = Problem(*shape), _computed(rung, given or {})
-    return [one for one in ladder.tuned_settings(rung, computed) if rung.swept(problem, one)]
+    tuned = ladder.tuned_settings(rung, computed)
+    return [settings for settings in tuned if rung.swept(problem, settings)]
 
 
 def rung_parameters(rung: ladder.Rung) -> list[str]:
     return [parameter.name for parameter in rung.parameters]
-
-
-def _write(rung: ladder.Rung, rows: list, slug: str, whole: bool = True) -> pandas.DataFrame:
-    import pandas
-
-    table = pandas.DataFrame(rows, columns=[*rung_parameters(rung), *MEASURED])
-    evidence(rung).write(table, slug, whole)
-    return table
 
 
 def _measure(rung: ladder.Rung, say: Callable[[str], None]) -> Iterator[dict[str, Any]]:
@@ -315,15 +295,15 @@ def _measure(rung: ladder.Rung, say: Callable[[str], None]) -> Iterator[dict[str
     here = require_gpu("A sweep")
     tried = {
         (shape, number): [
-            one for one in swept(rung, shape, computed) if rung.runs_on(one, here.arch)
+            chosen for chosen in swept(rung, shape, computed) if rung.runs_on(chosen, here.arch)
         ]
         for number, computed in enumerate(rung.computed)
         for shape in shapes_of(rung, computed)
     }
     # NVRTC takes a second for each, so other processes compile ahead.
     with workers(get_context("spawn")) as pool:
-        every = {ladder.written(one): one for several in tried.values() for one in several}
-        compiled = {name: pool.submit(_compile, rung.name, one) for name, one in every.items()}
+        every = {ladder.written(chosen): chosen for several in tried.values() for chosen in several}
+        compiled = {name: pool.submit(_compile, rung.name, every[name]) for name in every}
         kernels: dict[str, Kernel | None] = {}  # None: it failed
         for (shape, _), several in tried.items():
             if not several:
@@ -346,20 +326,11 @@ def _measure(rung: ladder.Rung, say: Callable[[str], None]) -> Iterator[dict[str
                         say(f"{rung.name} with {name}: {error}; left out")
 
 
-def row_of(kernel: Kernel, arena: Arena) -> dict[str, Any]:
+def row_of(kernel: Kernel, arena: Arena) -> Row:
     """A kernel that has passed, against cuBLAS in an arena: its settings and MEASURED."""
-    rung, problem, versions = kernel.rung, arena.problem, software_versions()
     race = arena.race(kernel, arena.side(kernel), PAIRS)
-    taken = kernel.compiled.entries[rung.entry(kernel.settings)]
-    return {
-        **kernel.settings, "m": problem.m, "n": problem.n, "k": problem.k,
-        "batch": problem.batch, "dtype": kernel.dtype, **_spread(race.time_ms),
-        "cublas_ms": Spread.of(race.cublas_ms, min).median,
-        "pct_cublas": 100 * race.ratio.median, "registers": taken.registers,
-        "spilled_bytes": taken.spill_store_bytes + taken.spill_load_bytes,
-        "gpu": arena.here.name,
-        **{name: versions[name] for name in ("driver", "cuda", "cublas")}, "recorded": now(),
-    }  # fmt: skip
+    cells = cells_of(race, arena.problem) | taken(kernel)
+    return {**kernel.settings, "dtype": kernel.dtype, **cells}
 
 
 def failures() -> tuple[type[Exception], ...]:
@@ -371,10 +342,6 @@ def failures() -> tuple[type[Exception], ...]:
         compiler.CompileException, driver.CUDADriverError, memory.OutOfMemoryError,
         runtime.CUDARuntimeError,
     )  # fmt: skip
-
-
-def _spread(spread: Spread) -> dict[str, float]:
-    return {"time_ms": spread.median, "time_q1_ms": spread.q1, "time_q3_ms": spread.q3}
 
 
 def _compile(name: str, settings: Settings) -> Compiled:

@@ -2,25 +2,23 @@
 
     python -m gemmlab record 00_wgmma_ceilings
 
-holds each way to start the instruction to a NumPy twin, then paces it, with clock and power beside
-it; results/<gpu>/wgmma_ceilings.csv holds it (see gemmlab.records.registry).
+compares each way to start the instruction with a NumPy twin, then paces it, with clock and power
+beside it; results/<gpu>/wgmma_ceilings.csv.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from gemmlab.cuda.device import require_gpu, software_versions
+from gemmlab.cuda.device import require_gpu
 from gemmlab.kernel.fingerprint import Fingerprint
 from gemmlab.ladder import Target
 from gemmlab.ladder.probes import MMA_TYPES as TYPES
 from gemmlab.ladder.probes import WGMMA_CEILINGS
 from gemmlab.measure.power import Pace, Work, burst, sustained
-from gemmlab.measure.timing import now
 from gemmlab.measure.wgmma_ceilings import Ceiling, measure
-from gemmlab.records.registry import DATE, POSITIVE, REPORTED, SIZE, TEXT, Say, Table
+from gemmlab.records.registry import POSITIVE, REPORTED, SIZE, TEXT, Row, Say, Table, provenance
 
 if TYPE_CHECKING:
     import pandas
@@ -43,10 +41,6 @@ PACE = {
     **POSITIVE("tflops", "sm_clock_mhz"),
     **REPORTED("driver_clock_mhz", "power_w", "joules_per_tflop", "temperature_c"),
 }
-COLUMNS = {
-    **TEXT("dtype", "a_from"), **SIZE("width", "sms"), **TEXT("data", "load"), **PACE,
-    **TEXT("code", "gpu", "driver", "cuda", "nvrtc"), **DATE("recorded"),
-}  # fmt: skip
 
 
 def paced(pace: Pace) -> dict[str, float | None]:
@@ -62,28 +56,19 @@ def paced(pace: Pace) -> dict[str, float | None]:
     }  # fmt: skip
 
 
-def record(say: Say) -> Path:
-    """Measure all of MEASURED; returns the file. Raises NoGpu and CeilingsError."""
-    import pandas
-
-    here, versions = require_gpu("Measuring the ceilings of wgmma"), software_versions()
-    rows = []
+def _measure(say: Say) -> Iterator[Row]:
+    """All of MEASURED. Raises CeilingsError."""
+    sm_count = require_gpu("Measuring the ceilings of wgmma").sm_count
     for ceiling, every in MEASURED:
         place = next(words for words, inside in PLACES.items() if inside == ceiling.in_registers)
         for data in every:
             for load, pace in LOADS.items():
-                found = measure(ceiling, data == "zeros", pace)
-                rows.append({
+                cells = paced(measure(ceiling, data == "zeros", pace))
+                say(f"{NAME}: {ceiling}, {data}, {load}: {cells['tflops']:.0f} TFLOP/s")
+                yield {
                     "dtype": ceiling.precision.name, "a_from": place, "width": ceiling.columns,
-                    "sms": here.sm_count,
-                    "data": data, "load": load, **paced(found),
-                    "gpu": here.name,
-                    **{name: versions[name] for name in ("driver", "cuda", "nvrtc")},
-                    "recorded": now(),
-                })  # fmt: skip
-                say(f"{NAME}: {ceiling}, {data}, {load}: {rows[-1]['tflops']:.0f} TFLOP/s")
-                EVIDENCE.write(pandas.DataFrame(rows), here.slug, whole=False)
-    return EVIDENCE.write(pandas.DataFrame(rows), here.slug)
+                    "sms": sm_count, "data": data, "load": load, **cells,
+                }  # fmt: skip
 
 
 def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
@@ -92,16 +77,18 @@ def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
 
 
 EVIDENCE = Table(
-    name=NAME, file="wgmma_ceilings.csv", remake=record,
-    key=("dtype", "a_from", "width", "data", "load"), columns=COLUMNS,
-    fingerprint_of=_fingerprint_of,
+    name=NAME, file="wgmma_ceilings.csv", key=("dtype", "a_from", "width", "data", "load"),
+    columns={
+        **TEXT("dtype", "a_from"), **SIZE("width", "sms"), **TEXT("data", "load"), **PACE,
+        **provenance("driver", "cuda", "nvrtc"),
+    },
+    measure=_measure, fingerprint_of=_fingerprint_of,
 )  # fmt: skip
 
 
 def ceilings() -> pandas.DataFrame:
     """As recorded: dtype, a_from, width, data, load, and what PACE names.
 
-    width: columns of B of one instruction. The clock is that which the SMs counted. Raises what
-    registry.Table.read raises.
+    width: columns of B of one instruction. The clock is that which the SMs counted.
     """
     return EVIDENCE.read()[["dtype", "a_from", "width", "data", "load", *PACE]]

@@ -3,9 +3,9 @@
     python -m gemmlab record batches
 
 times square products of SIZES in batches of BATCHES in all `ways`, and writes results/<gpu>/
-batches.csv, a row for each (see gemmlab.records.registry). Whatever can be captured is captured
-into CUDA graphs and timed in turn with one launch of rung 13. A loop waits for Python, which makes
-each of its launches from arguments that are ready: its time is Python's as much as the GPU's.
+batches.csv, a row for each. Whatever can be captured is captured into CUDA graphs and timed in turn
+with one launch of rung 13. A loop waits for Python, which makes each of its launches from arguments
+that are ready: its time is Python's as much as the GPU's.
 """
 
 from __future__ import annotations
@@ -15,21 +15,30 @@ from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from itertools import chain
 from math import ceil
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gemmlab import ladder
 from gemmlab.cuda.cublas import Cublas
-from gemmlab.cuda.device import gpu_state, require_gpu, software_versions
-from gemmlab.kernel.fingerprint import Fingerprint
+from gemmlab.cuda.device import gpu_state, require_gpu
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import Operands
 from gemmlab.kernel.verify import VerificationError, check_sample
-from gemmlab.ladder import SINGLE, Problem, Target
+from gemmlab.ladder import SINGLE, Problem
 from gemmlab.measure.in_turn import SAMPLE_MS, Side, alternate, input_sets, make_sets
-from gemmlab.measure.timing import Spread, now, require_verified
+from gemmlab.measure.timing import Spread, require_verified
 from gemmlab.records import tuning
-from gemmlab.records.registry import DATE, POSITIVE, REPORTED, SIZE, TEXT, Say, Table, of_row
+from gemmlab.records.registry import (
+    POSITIVE,
+    REPORTED,
+    SIZE,
+    TEXT,
+    Row,
+    Say,
+    Table,
+    of_row,
+    provenance,
+)
+from gemmlab.records.runs import spread
 
 if TYPE_CHECKING:
     import pandas
@@ -51,13 +60,6 @@ LOOPS = (LOOP, CUBLAS_LOOP)
 BRANCHED_AT = 1024  # products; a graph of branches is measured with so many alone
 
 PAIRS = 5
-COLUMNS = {
-    **TEXT("way", "settings"), **SIZE("m", "n", "k", "batch"),
-    **POSITIVE("time_ms", "time_q1_ms", "time_q3_ms"),
-    **POSITIVE("one_launch_ms", "ratio", "ratio_q1", "ratio_q3"), **SIZE("pairs"),
-    **REPORTED("sm_clock_mhz", "power_w"), **TEXT("code", "gpu", "driver", "cuda", "cublas"),
-    **TEXT("cupy", "python"), **DATE("recorded"),
-}  # fmt: skip
 
 
 def ways(batch: int) -> tuple[str, ...]:
@@ -66,12 +68,12 @@ def ways(batch: int) -> tuple[str, ...]:
 
 
 def batches() -> pandas.DataFrame:
-    """The recorded rows, with the columns COLUMNS: milliseconds for a batch, medians and quartiles.
+    """The recorded rows: milliseconds for a batch, medians and quartiles.
 
     one_launch_ms is the median of one launch of rung 13 beside this way, ratio what the way takes
-    as a multiple of it, pair by pair. Raises what registry.Table.read raises.
+    as a multiple of it, pair by pair.
     """
-    return EVIDENCE.read()
+    return TABLE.read()
 
 
 # ---- ways to a batch -----------------------------------------------------------------------------
@@ -102,11 +104,11 @@ class Batch:
 
     @cached_property
     def launches(self) -> list[Callable[[], None]]:
-        return [self.kernel.prepared(one, 1.0, 0.0) for one in self.products]
+        return [self.kernel.prepared(product, 1.0, 0.0) for product in self.products]
 
     @cached_property
     def calls(self) -> list[Callable[[], None]]:
-        return [self.cublas.prepared(one, 1.0, 0.0) for one in self.products]
+        return [self.cublas.prepared(product, 1.0, 0.0) for product in self.products]
 
     def way(self, name: str) -> Callable[[], None]:
         """What enqueues the batch on the current stream in one of WAYS."""
@@ -160,53 +162,50 @@ def _other_branches() -> list:
 # ---- measuring -----------------------------------------------------------------------------------
 
 
-def record(say: Say) -> Path:
-    """Measure all ways on the GPU here and write them; returns the file.
-
-    Raises NoGpu, VerificationError, TimingError, and NoRecord without a sweep of the rung.
-    """
-    import pandas
-
-    here, rows = require_gpu("Measuring batches"), []
+def _measured(say: Say) -> Iterator[Row]:
+    """All ways. Raises VerificationError, TimingError, and NoRecord without a sweep of the rung."""
     kernels: dict[str, Kernel] = {}  # each is compiled and verified once
     for size in SIZES:
         for batch in BATCHES:
             for row in _measure(Problem(size, size, size, batch), kernels):
-                rows.append(row)
                 say(f"{batch} x {size}: {row['way']}: {row['time_ms']:.4g} ms, "
                     f"{row['ratio']:.3f} of one launch")  # fmt: skip
-    return EVIDENCE.write(pandas.DataFrame(rows, columns=list(COLUMNS)), here.slug)
+                yield row
 
 
-def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
-    return of_row(ladder.find(RUNG), row, on)
-
-
-EVIDENCE = Table(
-    name=NAME, file="batches.csv", remake=record, key=("way", "settings", "m", "n", "k", "batch"),
-    columns=COLUMNS, fingerprint_of=_fingerprint_of,
+TABLE = Table(
+    name=NAME, file="batches.csv", key=("way", "settings", "m", "n", "k", "batch"),
+    columns={
+        **TEXT("way", "settings"), **SIZE("m", "n", "k", "batch"),
+        **POSITIVE("time_ms", "time_q1_ms", "time_q3_ms"),
+        **POSITIVE("one_launch_ms", "ratio", "ratio_q1", "ratio_q3"), **SIZE("pairs"),
+        **REPORTED("sm_clock_mhz", "power_w"),
+        **provenance("driver", "cuda", "cublas", "cupy", "python"),
+    },
+    measure=_measured, fingerprint_of=partial(of_row, ladder.find(RUNG)),
 )  # fmt: skip
+EVIDENCE = (TABLE,)
 
 
-def _measure(problem: Problem, kernels: dict[str, Kernel]) -> Iterator[dict[str, Any]]:
+def _measure(problem: Problem, kernels: dict[str, Kernel]) -> Iterator[Row]:
     """A row for each way at one batch."""
     import cupy
 
-    here, versions = require_gpu("Measuring batches"), software_versions()
+    here = require_gpu("Measuring batches")
     kernel = _kernel(problem, kernels)
     by_addresses = _kernel(problem, kernels, POINTERS=1)
     stream = cupy.cuda.Stream(non_blocking=True)
     count = input_sets(problem.least_bytes(SINGLE), here.l2_bytes)
     with stream, Cublas(stream) as cublas, Cublas(stream, pointers=True) as cublas_by_addresses:
-        for one in (kernel, by_addresses, cublas, cublas_by_addresses):
-            check_sample(one, problem)
+        for launched in (kernel, by_addresses, cublas, cublas_by_addresses):
+            check_sample(launched, problem)
         every = [
             Batch(Operands(problem, SINGLE, *matrices), kernel, by_addresses, cublas,
                   cublas_by_addresses)
             for matrices in map(partial(_as_batch, problem), make_sets(problem, 2 * count))
         ]  # fmt: skip
-        for one in every:
-            _ = one.operands.pointers  # made before anything is captured
+        for inputs in every:
+            _ = inputs.operands.pointers  # made before anything is captured
         stream.synchronize()
         mine, others = every[:count], every[count:]
         ours = _side(mine, ONE, stream)
@@ -214,18 +213,13 @@ def _measure(problem: Problem, kernels: dict[str, Kernel]) -> Iterator[dict[str,
             theirs = _side(others, way, stream)
             _require_product(theirs, others, way)
             time_ms, our_ms, state = _in_turn(theirs, ours, way, f"{way} {problem}")
-            time = Spread.of(time_ms, min)
             ratio = Spread.of([b / a for a, b in zip(our_ms, time_ms, strict=True)], min)
             yield {
                 "way": way, "settings": ladder.written(kernel.settings),
-                "m": problem.m, "n": problem.n, "k": problem.k, "batch": problem.batch,
-                "time_ms": time.median, "time_q1_ms": time.q1, "time_q3_ms": time.q3,
-                "one_launch_ms": Spread.of(our_ms, min).median, "ratio": ratio.median,
-                "ratio_q1": ratio.q1, "ratio_q3": ratio.q3, "pairs": PAIRS,
-                "sm_clock_mhz": state.sm_clock_mhz, "power_w": state.power_w,
-                "gpu": here.name,
-                **{name: versions[name] for name in ("driver", "cuda", "cublas", "cupy", "python")},
-                "recorded": now(),
+                **dict(zip("mnk", problem.shape, strict=True)), "batch": problem.batch,
+                **spread("time_ms", Spread.of(time_ms, min)),
+                "one_launch_ms": Spread.of(our_ms, min).median, **spread("ratio", ratio),
+                "pairs": PAIRS, "sm_clock_mhz": state.sm_clock_mhz, "power_w": state.power_w,
             }  # fmt: skip
 
 
@@ -244,7 +238,7 @@ def _as_batch(problem: Problem, matrices: tuple) -> list:
 
 def _side(every: list[Batch], way: str, stream) -> Side:
     """A way on inputs that rotate, warm, with samples that are long enough."""
-    side = Side(lambda call: call(), [(one.way(way),) for one in every], stream)
+    side = Side(lambda call: call(), [(inputs.way(way),) for inputs in every], stream)
     side.elapsed_ms()  # loads the module, or makes cuBLAS choose its kernel
     graph = way not in LOOPS
     sets = len(every) if graph else 1  # a graph visits every set equally often
@@ -264,12 +258,12 @@ def _require_product(side: Side, every: list[Batch], way: str) -> None:
 
     problem = every[0].operands.problem
     looked_at = every[0], every[-1]
-    for one in looked_at:
-        one.operands.C.fill(cupy.nan)
+    for inputs in looked_at:
+        inputs.operands.C.fill(cupy.nan)
     for _ in range(ceil(len(every) / side.launches)):
         side.sample()
-    for one in looked_at:
-        far = cupy.abs(one.operands.C - cupy.matmul(one.operands.A, one.operands.B)).max()
+    for inputs in looked_at:
+        far = cupy.abs(inputs.operands.C - cupy.matmul(inputs.operands.A, inputs.operands.B)).max()
         if not float(far) <= 2 * problem.k**2 * 2.0**-24:
             raise VerificationError(f"{way} at {problem}: C is not A @ B")
 

@@ -13,27 +13,28 @@ from gemmlab.analysis import counters
 from gemmlab.analysis import recorded as stalls
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import SINGLE
-from gemmlab.lessons.fp32_summit import steps as summit_steps
-from gemmlab.lessons.fp32_summit.rewriting import Change
-from gemmlab.lessons.fp32_summit.steps import (
-    BURST,
+from gemmlab.lessons.fp32_summit.measure import (
+    AT_LENGTH,
     EVERY,
-    EVIDENCE,
-    IN_TURN,
     LARGE,
     REWRITTEN,
     ROADS,
-    SUSTAINED,
+    TABLE,
     WAY,
-    Step,
+    SummitStep,
+    steps,
 )
+from gemmlab.lessons.fp32_summit.rewriting import Change
 from gemmlab.lessons.tma_wgmma.tables import SHARES
 from gemmlab.records import runs
+from gemmlab.records.best_by_shape import BURST, IN_TURN, SUSTAINED
 from gemmlab.records.registry import of_one_gpu
 from gemmlab.records.runs import Measured
 from gemmlab.sass import loops
 from gemmlab.sass.inner_loop import CLASSES, MULTIPLY_ADD, class_of
 from ptxsim.architectures import LIMITS, SIMULATED_ARCH, base
+
+Steps = tuple[SummitStep, ...]
 
 
 def path(size: int) -> pandas.DataFrame:
@@ -50,18 +51,17 @@ def rewritten(size: int) -> pandas.DataFrame:
     return _path(size, WAY[-1:], REWRITTEN)
 
 
-def _path(size: int, taken: tuple[Step, ...], others: tuple[Step, ...]) -> pandas.DataFrame:
-    table = EVIDENCE.read()
-    table = table[(table[["m", "n", "k"]] == size).all(axis=1) & (table["way"] == IN_TURN)]
-    table = table.set_index("step")
-    every = [step for step in (*taken, *others) if step.what in table.index]
-    rows = table.loc[[step.what for step in every]].reset_index()
+def _path(size: int, taken: Steps, others: Steps) -> pandas.DataFrame:
+    rows = TABLE.rows_of((*taken, *others), (size, size, size), complete=False)
+    rows = rows[rows["way"] == IN_TURN].reset_index(drop=True)
+    by_title = {step.title: step for step in (*taken, *others)}
+    every = [by_title[title] for title in rows["step"]]
     return rows.assign(
         predicted=[_settings(step) for step in every], taken=[step in taken for step in every]
     ).rename(columns=SHARES)[["step", "predicted", "taken", *SHARES.values(), "gpu", "recorded"]]
 
 
-def _settings(step: Step) -> str:
+def _settings(step: SummitStep) -> str:
     """Which rung it is, and what is not its default; of another loop what its Change sets."""
     if step.change is not None:
         ordinary = asdict(Change())
@@ -70,9 +70,8 @@ def _settings(step: Step) -> str:
             for name, value in asdict(step.change).items()
             if value != ordinary[name]
         )
-    changed = {
-        name: value for name, value in step.full.items() if step.rung.defaults[name] != value
-    }
+    defaults = step.rung.defaults
+    changed = {name: value for name, value in step.settings.items() if defaults[name] != value}
     return f"{step.rung.name} {ladder.written(changed)}".rstrip()
 
 
@@ -147,7 +146,7 @@ def by_counts(counts: pandas.DataFrame, slots: pandas.DataFrame) -> pandas.DataF
     before, after = WAY[0], WAY[-1]
     fewer = slots.loc["issue slots", before.rung.name] / slots.loc["issue slots", after.rung.name]
     busy = 1 - counts.pivot(index="M×N×K", columns="blocks", values="idle, %") / 100
-    speeds = [summit_steps.steps((step,)).set_index("M×N×K")["TFLOP/s"] for step in (before, after)]
+    speeds = [steps((step,)).set_index("M×N×K")["TFLOP/s"] for step in (before, after)]
     table = pandas.DataFrame(
         {
             "10, TFLOP/s": speeds[0],
@@ -161,10 +160,10 @@ def by_counts(counts: pandas.DataFrame, slots: pandas.DataFrame) -> pandas.DataF
 def lasting() -> pandas.DataFrame:
     """Those that were timed after a pause and for seconds, a row for each way and size.
 
-    Columns: those of summit_steps.steps, and way.
+    Columns: those of steps, and way.
     """
-    long = tuple(step for step in EVERY if step.at_length)
-    parts = [summit_steps.steps(long, way).assign(way=way) for way in (BURST, SUSTAINED)]
+    long = tuple(step for step in EVERY if AT_LENGTH in step.also)
+    parts = [steps(long, way).assign(way=way) for way in (BURST, SUSTAINED)]
     return pandas.concat(parts, ignore_index=True)
 
 
@@ -173,9 +172,9 @@ def errors() -> pandas.DataFrame:
 
     A row for each step of the way.
     """
-    table = EVIDENCE.read()
+    table = TABLE.read()
     table = table[(table["m"] == LARGE) & (table["way"] == IN_TURN)].set_index("step")
-    names = [step.what for step in WAY if step.what in table.index]
+    names = [step.title for step in WAY if step.title in table.index]
     return table.loc[names, ["error", "cublas_error"]].rename(
         columns={"error": "relative error", "cublas_error": "that of cuBLAS"}
     )

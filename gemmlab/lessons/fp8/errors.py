@@ -1,22 +1,23 @@
 """How wrong products of 8-bit floats are: by type, kind of scales, promotion interval and K.
 
     python -m gemmlab record 19_errors
+    python -m gemmlab record 19_cublas_errors
 
-quantizes random matrices with 19_quantize.cu, multiplies them with rung 19, and compares
-with float64; results/<gpu>/fp8_errors.csv holds it (see gemmlab.records.registry). The simulator
-has the same bits.
+The first quantizes random matrices with 19_quantize.cu, multiplies them with rung 19, and
+compares with float64; results/<gpu>/fp8_errors.csv. The simulator has the same bits. The second
+multiplies with cuBLASLt, too, C in float32; results/<gpu>/fp8_cublas_errors.csv.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gemmlab import ladder
-from gemmlab.cuda.device import require_gpu
+from gemmlab.cuda.cublaslt import CublasLt, NoAlgorithm, ScaledProduct
 from gemmlab.kernel.fingerprint import Fingerprint, of_rung
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import Operands, random_values
@@ -24,13 +25,11 @@ from gemmlab.ladder import Problem, Settings, Target
 from gemmlab.lessons.fp8.quantize import quantize
 from gemmlab.lessons.fp8.rung import FACTORS, SCALES
 from gemmlab.lessons.fp8.rung import RUNG as FP8
-from gemmlab.measure.timing import now
-from gemmlab.records.registry import DATE, NUMBER, SIZE, TEXT, WHOLE, Say, Table
+from gemmlab.records.registry import NUMBER, SIZE, TEXT, WHOLE, Row, Say, Table, provenance
 
 if TYPE_CHECKING:
     import pandas
 
-NAME = "19_errors"
 SIDE = 128  # rows of A, and of B
 DEPTHS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)  # K
 DATA = ("even", "uneven")
@@ -39,10 +38,6 @@ TYPES = ("E4M3", "A in E5M2", "B in E5M2")  # by the value of DTYPE
 SEED = 190
 SPREAD = 1.5  # of uneven data, powers of ten up and down
 BLOCK = 128
-COLUMNS = {
-    **TEXT("data", "types", "scales"), **WHOLE("promote"), **SIZE("k"),
-    **NUMBER("sum_error", "whole_error"), **TEXT("settings", "code", "gpu"), **DATE("recorded"),
-}  # fmt: skip
 
 
 def tiles_of(promote: int) -> Settings:
@@ -116,48 +111,134 @@ def errors_of(case: Case, given: Operands, C: np.ndarray) -> tuple[float, float]
     """
     C = C.astype(np.float64)
     wide_a, wide_b, _ = given.numbers()
-    A, B = (one.astype(np.float64) for one in matrices(case.data, case.k))
+    A, B = (matrix.astype(np.float64) for matrix in matrices(case.data, case.k))
     size = abs(A) @ abs(B).T
     by_sums, by_all = (C - wide_a @ wide_b) / size, (C - A @ B.T) / size
     return float(np.sqrt(np.mean(by_sums**2))), float(np.sqrt(np.mean(by_all**2)))
 
 
-def record(say: Say) -> Path:
-    """Compute all cases on the GPU here; returns the file. Raises NoGpu."""
-    import pandas
+# ---- measuring -----------------------------------------------------------------------------------
 
-    here = require_gpu("Measuring errors")
+
+def _about(case: Case) -> Row:
+    return {
+        "data": case.data, "types": TYPES[case.dtype], "scales": SCALES[case.scales].name,
+        "promote": case.promote, "k": case.k, "settings": ladder.written(case.settings),
+    }  # fmt: skip
+
+
+def _measure(say: Say) -> list[Row]:
+    """All cases."""
     kernels: dict[str, Kernel] = {}
     rows = []
     for case in cases():
-        name = ladder.written(case.settings)
-        if name not in kernels:
-            kernels[name] = Kernel(FP8, case.settings, None, FP8.path)
-        by_sums, by_all = errors(case, kernels[name])
-        rows.append({
-            "data": case.data, "types": TYPES[case.dtype], "scales": SCALES[case.scales].name,
-            "promote": case.promote, "k": case.k, "sum_error": by_sums, "whole_error": by_all,
-            "settings": name, "gpu": here.name,
-            "recorded": now(),
-        })  # fmt: skip
-    say(f"{NAME}: {len(rows)} cases")
-    return EVIDENCE.write(pandas.DataFrame(rows), here.slug)
+        row = _about(case)
+        if row["settings"] not in kernels:
+            kernels[row["settings"]] = Kernel(FP8, case.settings, None, FP8.path)
+        by_sums, by_all = errors(case, kernels[row["settings"]])
+        rows.append(row | {"sum_error": by_sums, "whole_error": by_all})
+    say(f"19_errors: {len(rows)} cases")
+    return rows
 
 
-def fingerprint_of(row: Any, on: Target) -> Fingerprint:
-    """Of what a row of a case is measured with."""
+CASES_OF_CUBLAS = tuple(
+    Case(data, dtype, scales, BLOCK, k)
+    for data in DATA for dtype in range(len(TYPES)) for scales in range(len(SCALES)) for k in DEPTHS
+)  # fmt: skip
+
+
+def _measure_cublas(say: Say) -> Iterator[Row]:
+    """A case for which cuBLASLt has no algorithm is left out, and said."""
+    for case in CASES_OF_CUBLAS:
+        kernel = Kernel(FP8, case.settings, None, FP8.path)
+        given, row = operands_of(case), _about(case)
+        label = f"19_cublas_errors: {row['types']}, scales of {row['scales']}, K={case.k}"
+        try:
+            theirs = product_of_cublaslt(given)
+        except NoAlgorithm as error:
+            say(f"{label}: left out. {error}")
+            continue
+        ours = kernel(given.A, given.B, scales=given.scales)
+        by_sums, by_all = errors_of(case, given, ours)
+        their_sums, their_all = errors_of(case, given, theirs)
+        say(f"{label}: {by_sums:.2e}, cuBLASLt {their_sums:.2e}")
+        yield row | {
+            "sum_error": by_sums, "whole_error": by_all, "cublas_sum_error": their_sums,
+            "cublas_whole_error": their_all,
+        }  # fmt: skip
+
+
+def product_of_cublaslt(given: Operands) -> np.ndarray:
+    """C of cuBLASLt with the same kind of scales, NumPy. Raises NoAlgorithm."""
+    import cupy
+
+    precision, stream = given.precision, cupy.cuda.Stream(non_blocking=True)
+    types = precision.a.name, precision.b.name, precision.c.name
+    with stream, CublasLt(stream) as library:
+        placed = given.changed(cupy.asarray)
+        made = ScaledProduct(library, *given.problem.shape, types, precision.scales.name)
+        made.launch(placed, 1.0, 0.0)
+        return placed.C.get()
+
+
+def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
     settings = ladder.read_settings(row.settings)
     problem = Problem(SIDE, SIDE, int(row.k), 1, FP8.ops(settings))
     return of_rung(FP8, settings, [problem], on)
 
 
-EVIDENCE = Table(
-    name=NAME, file="fp8_errors.csv", remake=record,
-    key=("data", "types", "scales", "promote", "k", "settings"), columns=COLUMNS,
-    fingerprint_of=fingerprint_of,
+ERRORS = Table(
+    name="19_errors", file="fp8_errors.csv",
+    key=("data", "types", "scales", "promote", "k", "settings"),
+    columns={
+        **TEXT("data", "types", "scales"), **WHOLE("promote"), **SIZE("k"),
+        **NUMBER("sum_error", "whole_error"), **TEXT("settings"), **provenance(),
+    },
+    measure=_measure, fingerprint_of=_fingerprint_of,
 )  # fmt: skip
+CUBLAS_ERRORS = Table(
+    name="19_cublas_errors", file="fp8_cublas_errors.csv",
+    key=("data", "types", "scales", "k", "settings"),
+    columns={
+        **TEXT("data", "types", "scales"), **SIZE("k"),
+        **NUMBER("sum_error", "whole_error", "cublas_sum_error", "cublas_whole_error"),
+        **TEXT("settings"), **provenance("cublas"),
+    },
+    measure=_measure_cublas, fingerprint_of=_fingerprint_of,
+)  # fmt: skip
+EVIDENCE = (ERRORS, CUBLAS_ERRORS)
 
 
 def recorded_errors() -> pandas.DataFrame:
-    """A row for each case, with the columns of COLUMNS. Raises what registry.Table.read raises."""
-    return EVIDENCE.read()
+    """A row for each case: data, types, scales, promote, k, and both errors as shares."""
+    return ERRORS.read()
+
+
+def times_ours() -> pandas.DataFrame:
+    """cuBLASLt's error of the sums over that of rung 19: above 1, cuBLASLt is the more wrong.
+
+    A row for data, types and scales, a column for each K.
+    """
+    table = CUBLAS_ERRORS.read()
+    ratio = table["cublas_sum_error"] / table["sum_error"]
+    return table.assign(ratio=ratio).pivot(
+        index=["data", "types", "scales"], columns="k", values="ratio"
+    )
+
+
+def by_scales() -> pandas.DataFrame:
+    """How far the errors of the sums are from cuBLASLt's, a row for each kind of scales.
+
+    Columns: cases; how many have the same error in all digits that are recorded; by how many
+    percent of cuBLASLt's error ours is larger, and smaller, at most.
+    """
+    import pandas
+
+    table = CUBLAS_ERRORS.read()
+    apart = 100 * (table["sum_error"] / table["cublas_sum_error"] - 1)
+    of_kind = apart.groupby(table["scales"], sort=False)
+    return pandas.DataFrame({
+        "cases": of_kind.size(), "the same": (apart == 0).groupby(table["scales"]).sum(),
+        "ours larger by at most, %": of_kind.max().clip(lower=0),
+        "ours smaller by at most, %": of_kind.min().clip(upper=0).abs(),
+    })  # fmt: skip

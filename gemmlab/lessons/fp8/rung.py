@@ -1,6 +1,6 @@
 """Rung 19: 8-bit floats with scales, on top of rung 18, for sm_90a alone.
 
-What is measured of it is in gemmlab.records.experiments.fp8.
+What is measured of it is in gemmlab.lessons.fp8.measure.
 """
 
 from __future__ import annotations

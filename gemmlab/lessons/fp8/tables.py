@@ -10,13 +10,15 @@ import pandas
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import Problem
 from gemmlab.ladder.element_types import ElementType
-from gemmlab.lessons.fp8 import hopper_changes, quantizing, steps
-from gemmlab.lessons.fp8.errors import BLOCK
-from gemmlab.lessons.fp8.hopper_ablations import LOADED
+from gemmlab.ladder.precision import BLOCK
+from gemmlab.lessons.fp8 import measure
 from gemmlab.lessons.fp8.quantize import ELEMENTS, quantize
 from gemmlab.lessons.fp8.rung import SCALES
 from gemmlab.lessons.tma_wgmma.tables import TENSOR_FLOP_PER_CYCLE
+from gemmlab.lessons.warp_specialized import single_changes
 from gemmlab.records import runs
+from gemmlab.records.ablations import HUGE, SQUARES
+from gemmlab.records.comparisons import LOADED
 from ptxsim.architectures import WARP
 from ptxsim.metrics import SECTOR_BYTES
 from ptxsim.occupancy import SM_PARTITIONS
@@ -31,7 +33,7 @@ def numbers(element: ElementType) -> np.ndarray:
 
 
 def converted(values: np.ndarray, element: ElementType) -> np.ndarray:
-    """What kernels/19_quantize.cu makes of values up to the largest number of `element`, float64.
+    """What 19_quantize.cu makes of values up to the largest number of `element`, float64.
 
     values: float32 (n,). They are quantized together with that number, so that their scale is 1.
     """
@@ -97,10 +99,11 @@ def of_a_step(*kernels: Kernel) -> pandas.DataFrame:
 
 BF16 = "BF16"  # in a column `scales`: rung 18, which takes none
 CLOCKED = {  # a variant of hopper_ablations: the step of fp8_steps that it is
-    "two sets": steps.TENSORS.what, "never promoted, 128×256": steps.ONE_SUM.what,
-    "row scales, two sets": steps.BY_ROWS.what, "block scales, two sets": steps.BY_BLOCKS.what,
+    "two sets": measure.TENSORS.title, "never promoted, 128×256": measure.ONE_SUM.title,
+    "row scales, two sets": measure.BY_ROWS.title,
+    "block scales, two sets": measure.BY_BLOCKS.title,
 }  # fmt: skip
-BY_SCALES = (steps.TENSORS, steps.BY_ROWS, steps.BY_BLOCKS)  # in the order of SCALES
+BY_SCALES = (measure.TENSORS, measure.BY_ROWS, measure.BY_BLOCKS)  # in the order of SCALES
 
 
 def speeds() -> pandas.DataFrame:
@@ -108,9 +111,9 @@ def speeds() -> pandas.DataFrame:
 
     A column `scales` says which: "BF16", "tensors", "rows" or "blocks".
     """
-    names = {step.what: kind.name for step, kind in zip(BY_SCALES, SCALES, strict=True)}
-    table = steps.EVIDENCE.read()
-    table = table.assign(scales=table["step"].map(names | {steps.BESIDE[0].what: BF16}))
+    names = {step.title: kind.name for step, kind in zip(BY_SCALES, SCALES, strict=True)}
+    table = measure.BY_STEPS.read()
+    table = table.assign(scales=table["step"].map(names | {measure.BESIDE[0].title: BF16}))
     return table[table["scales"].notna()].reset_index(drop=True)
 
 
@@ -120,10 +123,10 @@ def by_kind() -> pandas.DataFrame:
     A row for each of BY_SCALES and shape. Columns: step, M×N×K, µs, TFLOP/s, % of cuBLASLt (with
     the same kind of scales), % of scales of tensors, times 18 in BF16.
     """
-    table = steps.steps(*BY_SCALES)
+    table = measure.steps(*BY_SCALES)
     tensors, bf16 = (
-        table["M×N×K"].map(steps.steps(step).set_index("M×N×K")["µs"])
-        for step in (steps.TENSORS, steps.BESIDE[0])
+        table["M×N×K"].map(measure.steps(step).set_index("M×N×K")["µs"])
+        for step in (measure.TENSORS, measure.BESIDE[0])
     )
     table["% of scales of tensors"] = 100 * tensors / table["µs"]
     table["times 18 in BF16"] = bf16 / table["µs"]
@@ -140,10 +143,11 @@ def beside_the_product() -> pandas.DataFrame:
     transposed; the product; all three; 18 in BF16, which needs no quantizing.
     """
     products, rows = speeds().set_index(["scales", "m", "n", "k"])["us"], {}
-    made = quantizing.times().set_index(["scales", "which", "transposed", "rows", "cols"])["us"]
+    by = ["scales", "which", "transposed", "rows", "cols"]
+    made = measure.QUANTIZING.read().set_index(by)["us"]
     for kind in SCALES:
         of_b = "B" if kind.depth else "A"  # of others A and B are quantized alike
-        for m, n, k in steps.SQUARES:
+        for m, n, k in SQUARES:
             a, b = made[kind.name, "A", "no", m, k], made[kind.name, of_b, "yes", k, n]
             product = products[kind.name, m, n, k]
             rows[kind.name, f"{m}×{n}×{k}"] = {
@@ -160,7 +164,7 @@ def at_its_clock() -> pandas.DataFrame:
     of full rate: of 8,192 FLOP for each SM and cycle of that clock. Raises what registry.Table.read
     raises, also where the question "accumulators" of hopper_ablations is not recorded.
     """
-    table = hopper_changes.changes("accumulators", LOADED).loc[str(Problem(*steps.HUGE))]
+    table = single_changes.changes("accumulators", LOADED).loc[str(Problem(*HUGE))]
     table = table.set_index("variant").loc[[*CLOCKED]].rename(index=CLOCKED).rename_axis("step")
     cycles = runs.current()["gpu"]["sm_count"] * 1e6 * table["SM clock, MHz"]
     table["% of full rate"] = 100e12 * table["TFLOP/s"] / (2 * TENSOR_FLOP_PER_CYCLE * cycles)

@@ -3,21 +3,20 @@
     python -m gemmlab record epilogue
 
 measures on a GPU, with Nsight Compute for the bytes of DRAM, and writes results/<gpu>/epilogue.csv,
-a row for each shape, activation and way (see gemmlab.records.registry). Every way is verified and
-timed in turn with rung 11, both with the same random inputs of their own.
+a row for each shape, activation and way. Every way is verified and timed in turn with rung 11, both
+with the same random inputs of their own.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gemmlab import ladder
 from gemmlab.cuda.cublas import Cublas
 from gemmlab.cuda.cublaslt import CublasLt
-from gemmlab.cuda.device import require_gpu, software_versions
+from gemmlab.cuda.device import require_gpu
 from gemmlab.kernel.fingerprint import Fingerprint, of_rung
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import random_matrix
@@ -39,22 +38,23 @@ from gemmlab.lessons.fused_epilogue.epilogues import (
     ways,
 )
 from gemmlab.lessons.fused_epilogue.fused_product import NoFusedEpilogue
-from gemmlab.measure import profiler
 from gemmlab.measure.in_turn import Side, alternate, input_sets, make_sets
-from gemmlab.measure.timing import PAIRS, Spread, now, require_verified
+from gemmlab.measure.timing import PAIRS, Spread, require_verified
 from gemmlab.records import tuning
 from gemmlab.records.registry import (
     COUNTED,
-    DATE,
     NOTE,
     POSITIVE,
     REPORTED,
     SIZE,
     TEXT,
+    Row,
     Say,
     Table,
     of_row,
+    provenance,
 )
+from gemmlab.records.runs import spread
 
 if TYPE_CHECKING:
     import pandas
@@ -66,37 +66,21 @@ DRAM = {  # column: what Nsight Compute counts for it
 }
 SEED = 2024
 
-COLUMNS = {
-    **SIZE("m", "n", "k"), **TEXT("activation", "way", "settings"),
-    **POSITIVE("time_ms", "time_q1_ms", "time_q3_ms"),
-    **POSITIVE("fused_ms", "ratio", "ratio_q1", "ratio_q3"), **SIZE("pairs"),
-    **REPORTED("sm_clock_mhz", "power_w"), **COUNTED(*DRAM),
-    **TEXT("code", "gpu", "driver", "cuda", "cublas", "cupy"), **NOTE("ncu"), **DATE("recorded"),
-}  # fmt: skip
-
 
 def epilogue() -> pandas.DataFrame:
-    """The recorded rows, with the columns COLUMNS: times in milliseconds, medians and quartiles.
+    """The recorded rows, with the columns of TABLE: milliseconds, medians and quartiles.
 
     fused_ms is rung 11's median beside this way, ratio what the way takes as a multiple of it, pair
     by pair; for rung 11 itself it is the noise. Bytes of DRAM are empty where not counted.
-
-    Raises what registry.Table.read raises.
     """
-    return EVIDENCE.read()
+    return TABLE.read()
 
 
 # ---- measuring -----------------------------------------------------------------------------------
 
 
-def record(say: Say) -> Path:
-    """Measure all ways on the GPU here and write them; returns the file.
-
-    Raises NoGpu, VerificationError, and CountersUnavailable without Nsight Compute.
-    """
-    import pandas
-
-    here, rows = require_gpu("Measuring epilogues"), []
+def _measured(say: Say) -> Iterator[Row]:
+    """All ways. Raises VerificationError, and CountersUnavailable without Nsight Compute."""
     wanted = [(shape, CURVE_OF) for shape in CURVE]
     wanted += [
         (shape, activation)
@@ -105,14 +89,13 @@ def record(say: Say) -> Path:
         if (shape, activation) not in wanted
     ]
     for (m, n, k), activation in wanted:
+        rows = list(_measure(m, n, k, activation, say))
         counted = (m, n, k) == THIN and activation in DRAM_OF
-        found = list(_measure(m, n, k, activation, say))
-        dram = _dram([row["way"] for row in found], activation) if counted else {}
-        for row in found:
-            rows.append(row | dram.get(row["way"], {}))
+        dram = _dram([row["way"] for row in rows], activation) if counted else {}
+        for row in rows:
             say(f"{m}x{n}x{k} {activation}, {row['way']}: {row['time_ms']:.4g} ms, "
                 f"{row['ratio']:.3f} of 11")  # fmt: skip
-    return EVIDENCE.write(pandas.DataFrame(rows, columns=list(COLUMNS)), here.slug)
+            yield row | dram.get(row["way"], {})
 
 
 def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
@@ -123,11 +106,18 @@ def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
     return of_rung(*plain_with(ladder.read_settings(row.settings)), [problem], on)
 
 
-EVIDENCE = Table(
-    name="epilogue", file="epilogue.csv", remake=record,
-    key=("activation", "way", "settings", "m", "n", "k"), columns=COLUMNS,
-    fingerprint_of=_fingerprint_of,
+TABLE = Table(
+    name="epilogue", file="epilogue.csv", key=("activation", "way", "settings", "m", "n", "k"),
+    columns={
+        **SIZE("m", "n", "k"), **TEXT("activation", "way", "settings"),
+        **POSITIVE("time_ms", "time_q1_ms", "time_q3_ms"),
+        **POSITIVE("fused_ms", "ratio", "ratio_q1", "ratio_q3"), **SIZE("pairs"),
+        **REPORTED("sm_clock_mhz", "power_w"), **COUNTED(*DRAM),
+        **provenance("driver", "cuda", "cublas", "cupy", "ncu"), **NOTE("ncu"),
+    },
+    measure=_measured, fingerprint_of=_fingerprint_of,
 )  # fmt: skip
+EVIDENCE = (TABLE,)
 
 
 def _fused_kernel(m: int, n: int, k: int, activation: str) -> Kernel:
@@ -135,11 +125,11 @@ def _fused_kernel(m: int, n: int, k: int, activation: str) -> Kernel:
     return tuning.kernel_for(ladder.find(NAME), (m, n, k), ACTIVATION=value)
 
 
-def _measure(m: int, n: int, k: int, activation: str, say: Say) -> Iterator[dict[str, object]]:
+def _measure(m: int, n: int, k: int, activation: str, say: Say) -> Iterator[Row]:
     """A row for each way at one shape; without cuBLASLt's, with a line, where it cannot do it."""
     import cupy
 
-    here, versions = require_gpu("Measuring epilogues"), software_versions()
+    here = require_gpu("Measuring epilogues")
     fused = _fused_kernel(m, n, k, activation)
     stream = cupy.cuda.Stream(non_blocking=True)
     count = input_sets(4 * (m * k + k * n + m * n), here.l2_bytes)
@@ -164,30 +154,23 @@ def _measure(m: int, n: int, k: int, activation: str, say: Say) -> Iterator[dict
             ours.plan()
             other.plan()
             our_ms, other_ms, state = alternate(ours, other, PAIRS, f"{way} {m}x{n}x{k}")
-            time, ratio = (
-                Spread.of(other_ms, min),
-                Spread.of([b / a for a, b in zip(our_ms, other_ms, strict=True)], min),
-            )
-            settings = ladder.written(fused.settings)
+            ratio = Spread.of([b / a for a, b in zip(our_ms, other_ms, strict=True)], min)
             yield {
-                "m": m, "n": n, "k": k, "activation": activation, "way": way, "settings": settings,
-                "time_ms": time.median, "time_q1_ms": time.q1, "time_q3_ms": time.q3,
-                "fused_ms": Spread.of(our_ms, min).median, "ratio": ratio.median,
-                "ratio_q1": ratio.q1, "ratio_q3": ratio.q3, "pairs": PAIRS,
-                "sm_clock_mhz": state.sm_clock_mhz, "power_w": state.power_w,
-                "gpu": here.name,
-                **{name: versions[name] for name in ("driver", "cuda", "cublas", "cupy")},
-                "ncu": profiler.ncu_version(), "recorded": now(),
+                "m": m, "n": n, "k": k, "activation": activation, "way": way,
+                "settings": ladder.written(fused.settings),
+                **spread("time_ms", Spread.of(other_ms, min)),
+                "fused_ms": Spread.of(our_ms, min).median, **spread("ratio", ratio),
+                "pairs": PAIRS, "sm_clock_mhz": state.sm_clock_mhz, "power_w": state.power_w,
             }  # fmt: skip
 
 
 def _dram(among: list[str], activation: str) -> dict[str, dict[str, float]]:
     """Of each way: bytes of DRAM of one run at THIN, all its kernels together."""
     child = ["-m", "gemmlab.lessons.fused_epilogue.measure", activation, *among]
-    found = profiling.profiled_in_turn(child, list(DRAM.values()), among)
+    counters = profiling.profiled_in_turn(child, list(DRAM.values()), among)
     return {
         way: dict(zip(DRAM, counted.values(), strict=True))
-        for way, counted in zip(among, found, strict=True)
+        for way, counted in zip(among, counters, strict=True)
     }
 
 

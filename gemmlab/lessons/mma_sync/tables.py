@@ -19,7 +19,7 @@ from gemmlab.kernel.bounds import error_bound, reference
 from gemmlab.kernel.operands import random_matrix
 from gemmlab.ladder import Precision
 from gemmlab.ladder.probes import MMA_TYPES as TYPES
-from gemmlab.lessons.mma_sync import steps as mma_steps
+from gemmlab.lessons.mma_sync import measure
 from gemmlab.loading import load
 from gemmlab.records import runs
 from gemmlab.records.roofs import recorded_ceilings
@@ -107,11 +107,11 @@ def tensor_paces(*names: str) -> pandas.DataFrame:
     second, by the bytes of a counted launch, in percent of how fast it can be read. Raises
     LadderError, NoRecord, StaleRecord.
     """
-    steps, roofs = mma_steps.steps().set_index("step"), recorded_ceilings()
+    steps, roofs = measure.steps().set_index("step"), recorded_ceilings()
     flop, per_cycle = 2 * math.prod(runs.LARGE), roofs.flop_per_cycle(ladder.HALF.name)
     rows = {}
     for name in names:
-        row = steps.loc[mma_steps.title_of(name)]
+        row = steps.loc[measure.title_of(name)]
         _, counted = runs.counters_at(Measured(ladder.find(name)), *runs.LARGE)
         bytes_per_flop = sum(map(counted.get, LEVELS["L2"])) / flop
         for state in LOADS:

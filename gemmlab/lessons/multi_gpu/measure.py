@@ -2,10 +2,10 @@
 
     python -m gemmlab record 21_multi_gpu
 
-holds each schedule to its bound at a small shape, times one GPU and then 2, 4 and 8 of those that
-are there, by NCCL and by their DMA engines, with the links between them; results/<gpu>/
-multi_gpu.csv holds it, and multi_gpu_timeline.csv when each step of the median run of the largest
-product ran (see gemmlab.records.registry). Needs NCCL, and two GPUs of one kind.
+compares each schedule with its bound at a small shape, times one GPU and then 2, 4 and 8 of those
+that are there, by NCCL and by their DMA engines, with the links between them;
+results/<gpu>/multi_gpu.csv. When each step of the median run of the largest product ran is in
+multi_gpu_timeline.csv. Needs NCCL, and two GPUs of one kind.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gemmlab import ladder
-from gemmlab.cuda.device import require_gpu, software_versions
+from gemmlab.cuda.device import require_gpu
 from gemmlab.kernel.fingerprint import Fingerprint, fingerprint, shortened
 from gemmlab.kernel.operands import Operands
 from gemmlab.kernel.verify import VerificationError
@@ -46,28 +46,26 @@ from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL, Job, Measur
 from gemmlab.lessons.multi_gpu.in_turn import Bounded
 from gemmlab.lessons.multi_gpu.timeline import Timeline
 from gemmlab.measure.timing import Spread, now
-from gemmlab.records.registry import Say, Table, of_row
+from gemmlab.records.registry import Row, Say, Table, of_row
+from gemmlab.records.runs import spread
 
 
-def record(say: Say) -> Path:
-    """Measure all of CASES with all of MAKERS; returns the file.
+def _measured(say: Say) -> Iterator[Row]:
+    """All of CASES with all of MAKERS; keeps the steps of CUBE, too, in TIMELINES.
 
-    Raises NoGpu, NotEnoughGpus where there are not two, RankFailed, and VerificationError before
-    anything is timed of a number of GPUs.
+    Raises NotEnoughGpus where there are not two, RankFailed, and VerificationError before anything
+    is timed of a number of GPUs.
     """
-    here = require_gpu("Measuring several GPUs")
     runner.require_gpus(COUNTS[0])
     from cupy.cuda import nccl, runtime
 
-    versions = software_versions() | {"nccl": str(nccl.get_version())}
-    about = {name: versions[name] for name in ("driver", "cuda", "nvrtc", "nccl")}
-    about |= {"gpu": here.name, "recorded": now()}
+    version = {"nccl": str(nccl.get_version())}
     alone = {
-        (case.rung.name, one.schedule.problem): _median(found)
+        (case.rung.name, job.schedule.problem): _median(measured)
         for case in CASES
-        for one, found in _timed(case, _alone(case), say)
+        for job, measured in _timed(case, _alone(case), say)
     }
-    rows, steps = [], []
+    steps: list[Row] = []
     for ranks in (count for count in COUNTS if count <= runtime.getDeviceCount()):
         links, ways = _links(ranks, say), _ways(ranks, say)
         for case in CASES:
@@ -77,18 +75,26 @@ def record(say: Say) -> Path:
                 for maker in MAKERS.values()
                 for way in ways
             ]
-            for job, found in _timed(case, jobs, say, ways):
-                one = alone[case.rung.name, job.schedule.problem].ms
-                rows.append(_row(case, job, found, one) | links | about)
+            for job, measured in _timed(case, jobs, say, ways):
+                one_gpu_ms = alone[case.rung.name, job.schedule.problem].ms
+                row = _row(case, job, measured, one_gpu_ms) | links | version
                 if job.schedule.problem == CUBE:
-                    steps += [row | about for row in _step_rows(case, job, _median(found))]
+                    steps += _step_rows(case, job, _median(measured))
                 say(
                     f"{NAME}: {job.schedule}, {case.precision.name}, {job.moved_by}: "
-                    f"{rows[-1]['tflops']:.0f} TFLOP/s, {rows[-1]['pct_of_ranks']:.1f} % of "
-                    f"{ranks} GPUs"
+                    f"{row['tflops']:.0f} TFLOP/s, {row['pct_of_ranks']:.1f} % of {ranks} GPUs"
                 )
-            _write(rows, steps, here.slug, whole=False)
-    return _write(rows, steps, here.slug)
+                yield row
+            _keep(steps, whole=False)
+    _keep(steps)
+
+
+def _keep(steps: list[Row], whole: bool = True) -> None:
+    import pandas
+
+    about = TIMELINES.made_with() | {"recorded": now()}
+    rows = pandas.DataFrame([about | step for step in steps])
+    TIMELINES.write(rows, require_gpu("Recording").slug, whole)
 
 
 def _ways(ranks: int, say: Say) -> tuple[str, ...]:
@@ -112,11 +118,11 @@ def _timed(
     checked = [
         Job(maker(SMALL, ranks), given.A, given.B, moved_by=way) for maker in makers for way in ways
     ]
-    found = runner.run([*checked, *jobs], case.arithmetic)
-    for job, one in zip(checked, found, strict=False):
-        _require_right(case, job, one.C)
+    results = runner.run([*checked, *jobs], case.arithmetic)
+    for job, result in zip(checked, results, strict=False):
+        _require_right(case, job, result.C)
     say(f"{NAME}: {case.rung.name} on {ranks}: pass ({len(checked)} schedules)")
-    return zip(jobs, found[len(checked) :], strict=True)
+    return zip(jobs, results[len(checked) :], strict=True)
 
 
 def _require_right(case: Case, job: Job, C: Any) -> None:
@@ -134,23 +140,23 @@ def _require_right(case: Case, job: Job, C: Any) -> None:
 
 def _links(ranks: int, say: Say) -> dict[str, float]:
     summed, copied = runner.link_rates(ranks)
-    found = {
+    rates = {
         "all_reduce_gbytes": statistics.median(summed) / 1e9,
         "peer_copy_gbytes": statistics.median(copied) / 1e9,
     }
     say(
-        f"{NAME}: {ranks} GPUs, all-reduce {found['all_reduce_gbytes']:.0f} GB/s, "
-        f"peer copy {found['peer_copy_gbytes']:.0f} GB/s"
+        f"{NAME}: {ranks} GPUs, all-reduce {rates['all_reduce_gbytes']:.0f} GB/s, "
+        f"peer copy {rates['peer_copy_gbytes']:.0f} GB/s"
     )
-    return found
+    return rates
 
 
-def _median(found: Measured) -> Timeline:
+def _median(measured: Measured) -> Timeline:
     """The run with the median time."""
-    return sorted(found.runs, key=lambda one: one.ms)[len(found.runs) // 2]
+    return sorted(measured.runs, key=lambda run: run.ms)[len(measured.runs) // 2]
 
 
-def _about(case: Case, job: Job) -> dict[str, Any]:
+def _about(case: Case, job: Job) -> Row:
     schedule = job.schedule
     m, n, k = schedule.problem.shape
     return {
@@ -160,32 +166,25 @@ def _about(case: Case, job: Job) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _row(case: Case, job: Job, found: Measured, one_gpu_ms: float) -> dict[str, Any]:
+def _row(case: Case, job: Job, measured: Measured, one_gpu_ms: float) -> Row:
     schedule = job.schedule
-    spread = Spread.of([run.ms for run in found.runs], min)
-    hidden = [run.hidden for run in found.runs if run.hidden is not None]
+    ms = Spread.of([run.ms for run in measured.runs], min)
+    hidden = [run.hidden for run in measured.runs if run.hidden is not None]
     return _about(case, job) | {
-        "chunks": CHUNKS, "ms": spread.median, "ms_q1": spread.q1, "ms_q3": spread.q3,
-        "tflops": schedule.problem.flop / spread.median / 1e9, "one_gpu_ms": one_gpu_ms,
-        "pct_of_ranks": 100 * one_gpu_ms / spread.median / schedule.ranks,
+        "chunks": CHUNKS, **spread("ms", ms),
+        "tflops": schedule.problem.flop / ms.median / 1e9, "one_gpu_ms": one_gpu_ms,
+        "pct_of_ranks": 100 * one_gpu_ms / ms.median / schedule.ranks,
         "hidden_pct": 100 * statistics.median(hidden) if hidden else None,
     }  # fmt: skip
 
 
-def _step_rows(case: Case, job: Job, run: Timeline) -> Iterator[dict[str, Any]]:
+def _step_rows(case: Case, job: Job, run: Timeline) -> Iterator[Row]:
     about = _about(case, job)
-    for one in run.steps:
+    for step in run.steps:
         yield about | {
-            "rank": one.rank, "stream": one.stream, "step": one.name, "kind": one.kind,
-            "start_ms": one.start_ms, "end_ms": one.end_ms,
+            "rank": step.rank, "stream": step.stream, "step": step.name, "kind": step.kind,
+            "start_ms": step.start_ms, "end_ms": step.end_ms,
         }  # fmt: skip
-
-
-def _write(rows: list[dict], steps: list[dict], slug: str, whole: bool = True) -> Path:
-    import pandas
-
-    TIMELINES.write(pandas.DataFrame(steps), slug, whole)
-    return EVIDENCE.write(pandas.DataFrame(rows), slug, whole)
 
 
 def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
@@ -198,11 +197,22 @@ def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
     return replace(of_product, files=of_product.files | of_sum.files, code=both)
 
 
-EVIDENCE = Table(
-    name=NAME, file="multi_gpu.csv", remake=record, key=KEY, columns=COLUMNS,
+SPEEDS = Table(
+    name=NAME, file="multi_gpu.csv", key=KEY, columns=COLUMNS, measure=_measured,
     fingerprint_of=_fingerprint_of,
 )  # fmt: skip
-TIMELINES = Table(
-    name=f"{NAME}_timeline", file="multi_gpu_timeline.csv", remake=record,
-    key=(*KEY, "rank", "step"), columns=STEPS, fingerprint_of=_fingerprint_of,
+
+
+class _Timelines(Table):
+    """Measured with SPEEDS."""
+
+    def remake(self, say: Say) -> Path:
+        SPEEDS.remake(say)
+        return self.path_of(require_gpu("Recording").slug)
+
+
+TIMELINES = _Timelines(
+    name=f"{NAME}_timeline", file="multi_gpu_timeline.csv", key=(*KEY, "rank", "step"),
+    columns=STEPS, measure=_measured, fingerprint_of=_fingerprint_of,
 )  # fmt: skip
+EVIDENCE = (SPEEDS, TIMELINES)

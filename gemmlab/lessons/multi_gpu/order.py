@@ -23,7 +23,7 @@ class Stuck(ScheduleError):
     """A schedule in which some ranks would wait for ever."""
 
 
-class Race(ScheduleError):
+class DataRace(ScheduleError):
     """Steps that touch the same rows, with no order; or read rows that nobody wrote before."""
 
 
@@ -189,8 +189,8 @@ def _covered(part: Part, written: Iterable[Part]) -> bool:
 
 
 def require_sound(schedule: Schedule) -> list[Unit]:
-    """Its steps in order, if it has no findings. Raises Race, Stuck."""
+    """Its steps in order, if it has no findings. Raises DataRace, Stuck."""
     if races := findings(schedule):
         more = f" (and {len(races) - 1} more)" if len(races) > 1 else ""
-        raise Race(f"{races[0]}{more}")
+        raise DataRace(f"{races[0]}{more}")
     return in_order(schedule)

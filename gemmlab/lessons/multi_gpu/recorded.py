@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gemmlab.lessons.multi_gpu.cases import NAME, kept_name
 from gemmlab.lessons.multi_gpu.gpus.runner import NCCL
-from gemmlab.lessons.multi_gpu.measure import EVIDENCE, TIMELINES
+from gemmlab.lessons.multi_gpu.measure import SPEEDS, TIMELINES
 from gemmlab.lessons.multi_gpu.schedule import Schedule
 from gemmlab.lessons.multi_gpu.timeline import Ran, Timeline
 from gemmlab.records.registry import NoRecord
@@ -20,7 +20,7 @@ def scaling() -> pandas.DataFrame:
 
     Raises what registry.Table.read raises.
     """
-    return EVIDENCE.read()
+    return SPEEDS.read()
 
 
 def timeline(schedule: Schedule, kernel: str, moved_by: str = NCCL) -> Timeline:

@@ -18,17 +18,11 @@ from gemmlab.cuda.options import options_for
 from gemmlab.ladder import Problem, Settings, Target
 from gemmlab.ladder.shapes import ceil_div
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
-from gemmlab.lessons.tma_wgmma.steps import (
-    EVIDENCE,
-    HUGE,
-    ROADS,
-    TITLES,
-    WAY,
-    steps,
-)
+from gemmlab.lessons.tma_wgmma.measure import ROADS, TABLE, TITLES, WAY, steps
 from gemmlab.lessons.tma_wgmma.tables import SHARES, sm_count
 from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
 from gemmlab.records import best_by_shape, roofs, runs, tuning
+from gemmlab.records.ablations import HUGE
 from gemmlab.records.registry import of_one_gpu
 from gemmlab.records.runs import LARGE, Measured
 
@@ -112,11 +106,11 @@ def path(shape: tuple[int, int, int]) -> pandas.DataFrame:
     Columns: step, predicted (of which rung, and what of its settings is not the default), taken,
     TFLOP/s, % of cuBLAS and its quartiles, gpu, recorded.
     """
-    table = EVIDENCE.read()
+    table = TABLE.read()
     table = table[(table[["m", "n", "k"]] == list(shape)).all(axis=1)]
-    taken = [step.what for step in WAY]
-    not_taken = [step.what for step in ROADS if step.rung is PERSISTENT]
-    every = [what for what in (*taken, *not_taken) if what in set(table["step"])]
+    taken = [step.title for step in WAY]
+    not_taken = [step.title for step in ROADS if step.rung is PERSISTENT]
+    every = [title for title in (*taken, *not_taken) if title in set(table["step"])]
     rows = table.set_index("step").loc[every].reset_index()
     return rows.assign(
         predicted=rows.apply(_of_rung, axis=1), taken=rows["step"].isin(taken),
@@ -138,7 +132,7 @@ def energy() -> pandas.DataFrame:
 
     Columns: TFLOP/s; SM clock, MHz, as the SMs counted, and as the driver says; W; J per TFLOP.
     """
-    table = EVIDENCE.read()
+    table = TABLE.read()
     return (
         table[table["joules_per_tflop"].notna()]
         .set_index("step")
@@ -153,7 +147,7 @@ def traffic() -> pandas.DataFrame:
     by all blocks; shared, %: of that, what another block of the round asks for too; then as
     counted, caches cold, or nothing where it was not: L2 hits, %, and GB through L2 and from DRAM.
     """
-    table = EVIDENCE.read()
+    table = TABLE.read()
     counted = {}
     for row in table[
         table["l2_hit_pct"].notna() & (table["kernel"] == PERSISTENT.name)

@@ -8,7 +8,7 @@ import pandas
 from matplotlib.axes import Axes
 
 from gemmlab.lessons.register_banks import ring as rings
-from gemmlab.lessons.register_banks.fma_order import DEFAULT_LEVEL, KEEPS_ORDER, ORDERS
+from gemmlab.lessons.register_banks.measure import DEFAULT_LEVEL, KEEPS_ORDER, ORDERS
 from gemmlab.lessons.register_banks.ring import Event, Ring
 from gemmlab.lessons.register_banks.tables import uneven
 from gemmlab.plots import style

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pandas
 
-from gemmlab.lessons.register_banks.fma_order import ORDERS
+from gemmlab.lessons.register_banks.measure import ORDERS
 from gemmlab.records import roofs, runs
 from gemmlab.sass import loops
 from gemmlab.sass.inner_loop import MULTIPLY_ADD, SHARED_LOAD

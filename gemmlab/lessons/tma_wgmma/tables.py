@@ -15,7 +15,7 @@ from gemmlab.folders import kernel_file
 from gemmlab.kernel.kernel import Kernel, from_source
 from gemmlab.ladder import Problem
 from gemmlab.ladder.shapes import ceil_div
-from gemmlab.lessons.tma_wgmma import timeline as hopper_timeline
+from gemmlab.lessons.tma_wgmma import clock_readings
 from gemmlab.lessons.tma_wgmma.rung import GROUP_THREADS, SQUARE
 from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
 from gemmlab.records import runs
@@ -42,10 +42,10 @@ SHARES = {
 def phases(blocks: pandas.DataFrame | None = None) -> pandas.DataFrame:
     """Mean cycles of each phase, a row for each kernel, and the whole of a block.
 
-    blocks: as hopper_timeline.blocks() gives, which is the default. The last phase is of blocks
+    blocks: as clock_readings.blocks() gives, which is the default. The last phase is of blocks
     that another follows on their SM.
     """
-    blocks = hopper_timeline.blocks() if blocks is None else blocks
+    blocks = clock_readings.blocks() if blocks is None else blocks
     blocks = blocks.sort_values(["kernel", "sm", "began"])
     blocks["next"] = blocks.groupby(["kernel", "sm"])["began"].shift(-1)
     for (start, stop), name in PHASES.items():

@@ -32,7 +32,7 @@ def parts(name: str) -> dict[str, Kernel]:
 
     Raises LadderError for a rung to which no path is kept.
     """
-    return {step.title: step.kernel() for step in ablations.steps(name)}
+    return {step.title: step.kernel() for step in ablations.path_of(name).steps}
 
 
 def edited(name: str, changes: Mapping[str, str], **settings: int) -> Kernel:

@@ -89,8 +89,8 @@ def run(
 ) -> list[Measured]:
     """One after the other, all with as many ranks, by the same processes.
 
-    `arithmetic`: as by_processes.run takes it. `limit_s`: for each step. Raises ScheduleError, Race
-    and Stuck, NoGpu and NotEnoughGpus before anything is done, and RankFailed.
+    `arithmetic`: as by_processes.run takes it. `limit_s`: for each step. Raises
+    ScheduleError, DataRace, Stuck, NoGpu and NotEnoughGpus before anything is done, and RankFailed.
     """
     ranks = {job.schedule.ranks for job in jobs}
     if len(ranks) != 1:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import pandas
 
 from gemmlab.ladder import Problem
-from gemmlab.lessons.fp8 import hopper_ablations
-from gemmlab.lessons.fp8.hopper_ablations import (
-    FASTEST_PROPOSAL,
-    FIRST_CHOICE,
-    LIBRARY,
-    RESTED,
-)
+from gemmlab.records import comparisons
+from gemmlab.records.comparisons import FASTEST_PROPOSAL, FIRST_CHOICE, LOADED, RESTED
+from gemmlab.records.registry import LIBRARY
+
+__all__ = ["LOADED", "RESTED", "changes", "roles"]
 
 RACE = ["race", "m", "n", "k"]  # at a load: what was timed in turn
 NAMES = {
@@ -37,7 +35,7 @@ def changes(question: str, load: str = RESTED) -> pandas.DataFrame:
     16 bits by the medians of both. registers: of a thread at the launch. Raises what
     registry.Table.read raises, also where the question is not recorded.
     """
-    table = hopper_ablations.rows(question)
+    table = comparisons.question(question).read()
     table = table[table["load"] == load]
     libraries = table[table["code"] == LIBRARY].pivot(index=RACE, columns="variant", values="us")
     libraries = libraries.reindex(columns=[FIRST_CHOICE, FASTEST_PROPOSAL])

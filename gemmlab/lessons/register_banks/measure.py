@@ -1,13 +1,13 @@
-"""The order of FMAs, measured: outer products of registers, alone or with loads among them.
+"""What is measured for this lesson: the order of FMAs, and the path from 09 to 10.
 
-10_fma_order.cu is what a thread of a fast kernel does most, and nothing else. It is
-compiled in many ways; each is taken apart by gemmlab.sass, timed, and counted by Nsight Compute,
-which runs this module on the very cubins that were timed:
+10_fma_order.cu is what a thread of a fast kernel does most, and nothing else: outer
+products of registers, alone or with loads among them. It is compiled in many ways; each is taken
+apart by gemmlab.sass, timed, and counted by Nsight Compute, which runs this module on the very
+cubins that were timed:
 
     python -m gemmlab record 10_fma_order
 
-One CSV file holds what came out, results/<gpu>/fma_order.csv, a row for each way (see
-gemmlab.records.registry).
+writes results/<gpu>/fma_order.csv, a row for each way.
 """
 
 from __future__ import annotations
@@ -17,34 +17,38 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gemmlab.cuda.device import Gpu, gpu, require_gpu, software_versions
+from gemmlab import ladder
+from gemmlab.cuda.device import Gpu, gpu, require_gpu
 from gemmlab.cuda.options import LEVEL
 from gemmlab.folders import kernel_file
 from gemmlab.kernel.compiler import options_for, resources
 from gemmlab.kernel.fingerprint import Fingerprint, fingerprint
 from gemmlab.ladder import CEILINGS, Launch, Problem, Settings, Target
+from gemmlab.lessons.register_banks.rung import RUNG
 from gemmlab.measure import ceilings, profiler
 from gemmlab.measure.timing import now
 from gemmlab.processes import workers
+from gemmlab.records.ablations import AblationStep, path_to
 from gemmlab.records.registry import (
     COUNTED,
-    DATE,
     NOTE,
     NUMBER,
     POSITIVE,
     REPORTED,
     SIZE,
-    TEXT,
     WHOLE,
+    Row,
     Say,
     Table,
+    provenance,
 )
+from gemmlab.records.roofs import cells_of_roof
 from gemmlab.sass import loops
 from gemmlab.sass.inner_loop import register_reads
 from ptxsim.compile import nvrtc
@@ -77,8 +81,7 @@ COLUMNS = {
     **WHOLE(*KEY), **POSITIVE("tflops", "tflops_q1", "tflops_q3", "roof_tflops"),
     **REPORTED("sm_clock_mhz", "power_w"), **SIZE("registers", "slots", "ffma"),
     **WHOLE("bank_0", "bank_1", "two_in_a_bank", "waits"), **NUMBER("reuse_pct"),
-    **COUNTED(*METRICS), **TEXT("code", "gpu", "driver", "cuda", "nvrtc"), **NOTE("ncu"),
-    **DATE("recorded"),
+    **COUNTED(*METRICS), **provenance("driver", "cuda", "nvrtc", "ncu"), **NOTE("ncu"),
 }  # fmt: skip
 
 
@@ -150,9 +153,9 @@ def totals(variant: Variant, iterations: int) -> numpy.ndarray:
 
     rows, columns = variant.rows, variant.columns
     down, across = numpy.divmod(numpy.arange(32), 8)
-    found = numbers(variant)
-    of_a = found[:, : 4 * rows].reshape(-1, rows // 4, 4, 4)[:, :, down]
-    of_b = found[:, 4 * rows :].reshape(-1, columns // 4, 8, 4)[:, :, across]
+    operands = numbers(variant)
+    of_a = operands[:, : 4 * rows].reshape(-1, rows // 4, 4, 4)[:, :, down]
+    of_b = operands[:, 4 * rows :].reshape(-1, columns // 4, 8, 4)[:, :, across]
     quads = numpy.concatenate([of_a, of_b], axis=1)  # row of numbers, quad, lane, element
     mine = [quads[0].copy(), quads[1].copy()]
     sums = numpy.zeros((32, rows, columns), numpy.float32)
@@ -162,8 +165,8 @@ def totals(variant: Variant, iterations: int) -> numpy.ndarray:
         products = lanes[:, :rows, None] * lanes[:, None, rows:]
         sums = (sums + products).astype(numpy.float32)  # exact in float64, so rounded once
     total = numpy.zeros(32, numpy.float32)
-    for one in sums.reshape(32, -1).T:
-        total += one
+    for addends in sums.reshape(32, -1).T:
+        total += addends
     return total
 
 
@@ -176,39 +179,16 @@ def compiled(variant: Variant, arch: str) -> nvrtc.Program:
     return nvrtc.compile_anew(text, PATH.name, arch=arch, options=variant.options)
 
 
-def record(say: Say) -> Path:
-    """Measure all variants on the GPU here, with counters, and write their file.
+def _measured(say: Say, counted: bool = True) -> list[Row]:
+    """A row for each of VARIANTS: a list, for half of them would be no record.
 
-    Without Nsight Compute the counters are left out. Raises NoGpu, NoDisassembler,
-    OuterProductsError.
+    Where counters cannot be read, or are not to be `counted`, they are left out. Raises
+    NoDisassembler, OuterProductsError.
     """
-    import pandas
-
-    here = require_gpu("Recording the order of FMAs")
-    table = pandas.DataFrame(_measure(here, say, counted=True), columns=list(COLUMNS))
-    return EVIDENCE.write(table, here.slug)
-
-
-def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
-    variant = Variant(row.rows, row.columns, row.order, row.loads, row.level)
-    return fingerprint(PATH, variant.settings, [variant.launch(on.sm_count)])
-
-
-EVIDENCE = Table(
-    name=NAME, file="fma_order.csv", remake=record, key=KEY, columns=COLUMNS,
-    fingerprint_of=_fingerprint_of,
-)  # fmt: skip
-
-
-def _measure(here: Gpu, say: Say, counted: bool) -> list[dict[str, Any]]:
-    """A row for each of VARIANTS, its counters left out unless they are to be `counted`."""
     from tqdm.auto import tqdm
 
-    versions = software_versions() | {"ncu": profiler.ncu_version() if counted else None}
-    context = {name: versions[name] for name in ("driver", "cuda", "nvrtc", "ncu")}
-    context |= {"gpu": here.name, "recorded": now()}
+    here = require_gpu("Measuring the order of FMAs")
     roof = ceilings.measure_fma(CEILINGS.fma_launch(here.sm_count), CEILINGS.macros)
-    context["roof_tflops"] = roof.per_second.median / 1e12
     # NVRTC takes a second for each, so other processes compile.
     with workers(get_context("spawn")) as pool:
         programs = list(pool.map(compiled, VARIANTS, repeat(here.arch)))
@@ -216,7 +196,8 @@ def _measure(here: Gpu, say: Say, counted: bool) -> list[dict[str, Any]]:
     for variant, program in zip(
         tqdm(VARIANTS, desc=NAME, unit="variant", leave=False), programs, strict=True
     ):
-        rows.append({**_row(variant, program), **_timed(variant, program.cubin, here), **context})
+        speed = _timed(variant, program.cubin, here)
+        rows.append(_row(variant, program) | speed | {"roof_tflops": cells_of_roof(roof)["tflops"]})
         say(f"{variant}: {rows[-1]['tflops']:.1f} TFLOP/s")
     if counted:
         try:
@@ -227,7 +208,18 @@ def _measure(here: Gpu, say: Say, counted: bool) -> list[dict[str, Any]]:
     return rows
 
 
-def _row(variant: Variant, program: nvrtc.Program) -> dict[str, Any]:
+def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
+    variant = Variant(row.rows, row.columns, row.order, row.loads, row.level)
+    return fingerprint(PATH, variant.settings, [variant.launch(on.sm_count)])
+
+
+TABLE = Table(
+    name=NAME, file="fma_order.csv", by_default=True, key=KEY, columns=COLUMNS, measure=_measured,
+    fingerprint_of=_fingerprint_of,
+)  # fmt: skip
+
+
+def _row(variant: Variant, program: nvrtc.Program) -> Row:
     """What can be said of a variant without a GPU."""
     loop = loops.analyse(program.cubin, ENTRY)
     return {
@@ -255,7 +247,7 @@ def _launcher(variant: Variant, cubin: bytes, here: Gpu) -> tuple[Any, Callable[
     return out, launch
 
 
-def _timed(variant: Variant, cubin: bytes, here: Gpu) -> dict[str, Any]:
+def _timed(variant: Variant, cubin: bytes, here: Gpu) -> Row:
     """Raises OuterProductsError if a few iterations differ from NumPy's."""
     import cupy
 
@@ -265,13 +257,7 @@ def _timed(variant: Variant, cubin: bytes, here: Gpu) -> dict[str, Any]:
         raise OuterProductsError(f"The sums of {PATH.name} differ from NumPy's: {variant}.")
     work = Problem(variant.rows, variant.columns, STEPS * ITERATIONS).flop * out.size
     roof = ceilings.time_launches(lambda: launch(ITERATIONS), work, str(variant))
-    return {
-        "tflops": roof.per_second.median / 1e12,
-        "tflops_q1": roof.per_second.q1 / 1e12,
-        "tflops_q3": roof.per_second.q3 / 1e12,
-        "sm_clock_mhz": roof.state.sm_clock_mhz,
-        "power_w": roof.state.power_w,
-    }
+    return cells_of_roof(roof)
 
 
 def _counters(cubins: list[bytes]) -> list[dict[str, int | float]]:
@@ -280,7 +266,7 @@ def _counters(cubins: list[bytes]) -> list[dict[str, int | float]]:
         for at, (variant, cubin) in enumerate(zip(VARIANTS, cubins, strict=True)):
             (Path(folder) / f"{at:03}.cubin").write_bytes(cubin)
             (Path(folder) / f"{at:03}.json").write_text(json.dumps(astuple(variant)))
-        child = ["-m", "gemmlab.lessons.register_banks.fma_order", folder]
+        child = ["-m", "gemmlab.lessons.register_banks.measure", folder]
         return profiler.profiled(child, ENTRY, len(cubins), tuple(METRICS.values()), NAME)
 
 
@@ -312,34 +298,34 @@ def fma_order() -> pandas.DataFrame:
     has warps: less where some SMs end before others), both the mean of all schedulers, and dispatch
     stall (warps that wait for the dispatcher, per issue). gpu, recorded.
 
-    Raises what registry.Table.read raises; on a GPU NoDisassembler and OuterProductsError.
+    On a GPU raises NoDisassembler and OuterProductsError.
     """
     import pandas
 
-    found = _measured_once() if gpu() is not None else recorded()
-    active = found.cycles_active.astype(float)
-    share = {"slots alone": found.ffma / found.slots}
-    share["predicted"] = found.ffma / (found.slots + found.waits)
+    table = _measured_once() if gpu() is not None else TABLE.read()
+    active = table.cycles_active.astype(float)
+    share = {"slots alone": table.ffma / table.slots}
+    share["predicted"] = table.ffma / (table.slots + table.waits)
     return pandas.DataFrame({
-        "tile": [f"{row.rows}×{row.columns}" for row in found.itertuples()],
-        "order": [ORDERS[order] for order in found.order],
-        "loads": found.loads,
-        "ptxas": [f"-O{level}" for level in found.level],
-        "issue slots": found.slots,
-        "FFMA": found.ffma,
-        "reads of bank 0": found.bank_0,
-        "reads of bank 1": found.bank_1,
-        "two in a bank": found.two_in_a_bank,
-        "waits": found.waits,
-        "FFMA with reuse, %": found.reuse_pct.round(1),
-        **{f"{name} TFLOP/s": (part * found.roof_tflops).round(1) for name, part in share.items()},
-        "measured TFLOP/s": found.tflops.round(1),
-        "roof TFLOP/s": found.roof_tflops.round(1),
-        "issue active, %": found.issue_active_pct.astype(float).round(1),
-        "active, %": (100 * active / found.cycles_elapsed.astype(float)).round(1),
-        "dispatch stall": found.dispatch_stall.astype(float).round(3),
-        "gpu": found.gpu,
-        "recorded": found.recorded,
+        "tile": [f"{row.rows}×{row.columns}" for row in table.itertuples()],
+        "order": [ORDERS[order] for order in table.order],
+        "loads": table.loads,
+        "ptxas": [f"-O{level}" for level in table.level],
+        "issue slots": table.slots,
+        "FFMA": table.ffma,
+        "reads of bank 0": table.bank_0,
+        "reads of bank 1": table.bank_1,
+        "two in a bank": table.two_in_a_bank,
+        "waits": table.waits,
+        "FFMA with reuse, %": table.reuse_pct.round(1),
+        **{f"{name} TFLOP/s": (part * table.roof_tflops).round(1) for name, part in share.items()},
+        "measured TFLOP/s": table.tflops.round(1),
+        "roof TFLOP/s": table.roof_tflops.round(1),
+        "issue active, %": table.issue_active_pct.astype(float).round(1),
+        "active, %": (100 * active / table.cycles_elapsed.astype(float)).round(1),
+        "dispatch stall": table.dispatch_stall.astype(float).round(3),
+        "gpu": table.gpu,
+        "recorded": table.recorded,
     })  # fmt: skip
 
 
@@ -347,13 +333,59 @@ def fma_order() -> pandas.DataFrame:
 def _measured_once() -> pandas.DataFrame:
     import pandas
 
-    rows = _measure(require_gpu("Measuring"), lambda line: None, counted=False)
-    return pandas.DataFrame(rows, columns=list(COLUMNS))
+    rows = _measured(lambda line: None, counted=False)
+    made_with = TABLE.made_with() | {"recorded": now()}
+    return pandas.DataFrame([made_with | row for row in rows], columns=list(COLUMNS))
 
 
-def recorded() -> pandas.DataFrame:
-    """The recorded variants, columns COLUMNS. Raises what registry.Table.read raises."""
-    return EVIDENCE.read()
+# ---- the path ------------------------------------------------------------------------------------
+
+BEFORE = ladder.find("09_double_buffering")
+AHEAD = {"BK": 8, "STAGES": 1, "GROUP": 1, "PAIRS": 1}  # through registers, before the ring
+
+
+def _step(
+    title: str, predicted: str, taken: bool = True, file: str = "", **settings: int
+) -> AblationStep:
+    return AblationStep(
+        title=title, predicted=predicted, rung=RUNG, settings=settings, taken=taken, file=file
+    )
+
+
+_before = partial(_step, file="10_steps.cu")
+STEPS_OF_PATH = (
+    AblationStep(title="09 as it is", rung=BEFORE),
+    AblationStep(
+        title="a tile of 128×256, warps of 64×64", rung=BEFORE,
+        predicted="8×16 sums a thread: 6 loads for 128 FMAs instead of 4 for 64",
+        settings={"BM": 128, "BN": 256, "BK": 8, "WM": 64, "WN": 64, "STAGES": 1},
+    ),
+    _before("the next column and row in registers ahead",
+            "they are read while these are multiplied: no FMA waits for shared memory",
+            **AHEAD, ORDER=0, PTXAS=3),
+    _before("ptxas at -O1", "keeps the order of the FMAs that is written: more operands reused",
+            **AHEAD, ORDER=0, PTXAS=1),
+    _before("FMAs in snaking columns", "every FMA reuses an operand, also at the turns",
+            **AHEAD, ORDER=1, PTXAS=1),
+    _before("lanes of a warp row by row", "more wavefronts of shared memory, so slower",
+            **(AHEAD | {"PAIRS": 0})),
+    _step("a ring of tiles, asynchronous copies, mbarriers",
+          "no barrier of the block, no registers for tiles on their way", BK=16, GROUP=1),
+    _step("32 steps along K in a stage", "half as many changes of stage", GROUP=1),
+    _step("blocks in groups of 8 rows: the rung as it is",
+          "tiles are shared in L2: fewer bytes from DRAM"),
+    _step("a ring that begins 48 bytes into shared memory",
+          "a copy of a row of B lies in five sectors instead of four: more bytes from L2", False,
+          RING_ALIGN=16),
+    _step("a loop of 32 steps written out", "fewer branches and addresses", False, CHUNK=32),
+    _step("a loop of 4 steps written out", "less code, more branches", False, CHUNK=4),
+    _before("lanes in pairs that read the same", "fewer wavefronts, so faster", False, PAIRS=1),
+    _step("8×8 sums a thread, twice the warps",
+          "16 warps hide what 8 cannot; a third more loads for each FMA", False, TN=8),
+    _step("ptxas at its default", "reuses fewer operands, so slower", False, PTXAS=3),
+    _before("FMAs row by row", "reuses no operand at the end of a row, so slower", False, ORDER=0),
+)  # fmt: skip
+EVIDENCE = (TABLE, path_to(RUNG, STEPS_OF_PATH))
 
 
 if __name__ == "__main__":

@@ -6,25 +6,23 @@
 The first follows the roles of one block step by step: results/<gpu>/hopper_timeline.csv. Its marks,
 two or three in a step, cost time themselves: what they tell is the order and the proportions. The
 second reads the clock four times in every block, which costs nothing that could be seen, and keeps
-the blocks of some SMs: results/<gpu>/hopper_blocks.csv (see gemmlab.records.registry). Both put
-marks into the kernels, launch each until the GPU is warm, and keep the last launch.
+the blocks of some SMs: results/<gpu>/hopper_blocks.csv. Both put marks into the kernels, launch
+each until the GPU is warm, and keep the last launch.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gemmlab import ladder
-from gemmlab.cuda.device import require_gpu, software_versions
+from gemmlab.cuda.device import require_gpu
 from gemmlab.kernel import on_gpu
 from gemmlab.kernel.fingerprint import Fingerprint, code_hash, of_rung
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import Problem, Rung, Target
 from gemmlab.measure.in_turn import make_sets
-from gemmlab.measure.timing import now
-from gemmlab.records.registry import DATE, REPORTED, SIZE, TEXT, WHOLE, Say, Table
+from gemmlab.records.ablations import AblationStep
+from gemmlab.records.registry import REPORTED, SIZE, TEXT, WHOLE, Row, Say, Table, provenance
 from gemmlab.records.runs import LARGE
 
 if TYPE_CHECKING:
@@ -67,98 +65,66 @@ FULL_16 = "wait_for(full + 8 * (step % STAGES), step / STAGES % 2);"
 FULL_17 = "wait_for(full + 8 * at.stage, at.parity);"
 
 
-@dataclass(frozen=True)
-class Marked:
-    """A kernel, and what is read after which of its lines: in its steps, and in its blocks."""
-
-    rung: Rung
-    in_steps: tuple[tuple[str, int], ...]
-    first: str  # after which the first pair of tiles is there
-    stored: str  # after which C is
-
-    def text(self, marks: str, after: tuple[tuple[str, str], ...]) -> str:
-        """The kernel with marks. Raises ValueError where a line does not stand there once."""
-        text = self.rung.path.read_text(encoding="utf-8")
-        for line, mark in ((MEMORY, "BEGIN"), *after):
-            text = replaced(text, line, f"{line} {mark}")
-        return replaced(text, 'extern "C"', f'{marks}\nextern "C"')
-
-    @property
-    def by_steps(self) -> str:
-        return self.text(STEP_MARKS, tuple((line, f"MARK({n})") for line, n in self.in_steps))
-
-    @property
-    def by_blocks(self) -> str:
-        after = (
-            (self.first, "MARK(1, step == 0)"), ("wait_for_products<0>();", "MARK(2, true)"),
-            (self.stored, "MARK(3, true)"),
-        )  # fmt: skip
-        return self.text(BLOCK_MARKS, after)
+Marks = tuple[tuple[str, str], ...]  # lines of a kernel, and what stands after them
 
 
-def replaced(text: str, old: str, new: str) -> str:
-    if (times := text.count(old)) != 1:
-        raise ValueError(f"{old!r} stands {times} times in the kernel, it must stand there once")
-    return text.replace(old, new)
+def _marked(rung: Rung, marks: str, after: Marks) -> AblationStep:
+    every = [(line, f"{line} {mark}") for line, mark in ((MEMORY, "BEGIN"), *after)]
+    start = ('extern "C"', f'{marks}\nextern "C"')
+    return AblationStep(title=rung.name, rung=rung, changes=(*every, start))
 
 
-MARKED = (
-    Marked(
-        TMA_WGMMA,
-        (
-            (FULL_16, 0), ("wait_for_products<LAG>();", 1),
-            ("if (threadIdx.x == 0 && next >= STAGES && next < steps) fetch(next);", 2),
-        ),
-        FULL_16,
-        "store(sums, C, row, left, M, N);",
-    ),
-    Marked(
-        WARP_SPECIALIZED,
-        (
-            (FULL_17, 0), ("wait_for_products<1>();", 1),
-            ("wait_for(empty + 8 * at.stage, at.parity ^ 1);", 0),
-            ("bring(to, map_b, row, col, told); });", 1),
-        ),
-        FULL_17,
-        "if (leads) wait_until_sent();",
-    ),
+def _phases(first: str, stored: str) -> Marks:
+    """first: the line after which the first pair of tiles is there; stored: after which C is."""
+    return (
+        (first, "MARK(1, step == 0)"), ("wait_for_products<0>();", "MARK(2, true)"),
+        (stored, "MARK(3, true)"),
+    )  # fmt: skip
+
+
+STORED_16 = "store(sums, C, row, left, M, N);"
+STORED_17 = "if (leads) wait_until_sent();"
+IN_STEPS = (
+    _marked(TMA_WGMMA, STEP_MARKS, (
+        (FULL_16, "MARK(0)"), ("wait_for_products<LAG>();", "MARK(1)"),
+        ("if (threadIdx.x == 0 && next >= STAGES && next < steps) fetch(next);", "MARK(2)"),
+    )),
+    _marked(WARP_SPECIALIZED, STEP_MARKS, (
+        (FULL_17, "MARK(0)"), ("wait_for_products<1>();", "MARK(1)"),
+        ("wait_for(empty + 8 * at.stage, at.parity ^ 1);", "MARK(0)"),
+        ("bring(to, map_b, row, col, told); });", "MARK(1)"),
+    )),
 )  # fmt: skip
-ABOUT = {**TEXT("code", "gpu", "driver", "cuda"), **DATE("recorded")}
-STEP_COLUMNS = {
-    **TEXT("kernel", "role"), **SIZE("step"), **WHOLE("waits", "goes_on", "done"),
-    **REPORTED("met"), **ABOUT,
-}  # fmt: skip
-BLOCK_COLUMNS = {**TEXT("kernel"), **WHOLE("block", "sm", *PHASES), **ABOUT}
+IN_BLOCKS = (
+    _marked(TMA_WGMMA, BLOCK_MARKS, _phases(FULL_16, STORED_16)),
+    _marked(WARP_SPECIALIZED, BLOCK_MARKS, _phases(FULL_17, STORED_17)),
+)
 
 
-def _launched(marked: Marked, text: str) -> tuple[on_gpu.GpuKernels, dict[str, str], int]:
-    """The kernel with marks, launched until it is warm; what its rows say of it; its blocks."""
+def launched(step: AblationStep) -> tuple[on_gpu.GpuKernels, int]:
+    """A kernel with marks, launched until the GPU is warm, and how many blocks it has.
+
+    Raises NoGpu, TimingError.
+    """
     import cupy
 
-    here, versions = require_gpu("Taking marks"), software_versions()
-    rung, settings = marked.rung, ladder.settings_for(marked.rung, {})
+    here, problem = require_gpu("Taking marks"), Problem(*LARGE)
+    rung, settings, precision = step.rung, step.all_settings, step.rung.precision
     code = code_hash(rung.path, settings)
-    kernels = on_gpu.loaded(text, rung.path.name, here.arch, settings, f"{code}marks")
-    problem, precision = Problem(*LARGE), rung.precision
+    kernels = on_gpu.loaded(step.source, rung.path.name, here.arch, settings, code)
     operands = Operands(problem, precision, *make_sets(problem, 1, precision)[0])
     launches = rung.launches(problem, settings, Target(here.arch, here.sm_count))
     for _ in range(WARM):
         kernels.run(launches, operands.values(1.0, 0.0))
     cupy.cuda.get_current_stream().synchronize()
-    about = {
-        "gpu": here.name, "driver": versions["driver"], "cuda": versions["cuda"],
-        "recorded": now(),
-    }  # fmt: skip
-    return kernels, about, launches[0].grid[0]
+    return kernels, launches[0].grid[0]
 
 
-def record_steps(say: Say) -> Path:
-    """Follow one block of both kernels; returns the file. Raises NoGpu and TimingError."""
-    import pandas
-
-    rows: list[dict] = []
-    for marked in MARKED:
-        kernels, about, _ = _launched(marked, marked.by_steps)
+def _measure_steps(say: Say) -> list[Row]:
+    """Follow one block of both kernels."""
+    rows: list[Row] = []
+    for marked in IN_STEPS:
+        kernels, _ = launched(marked)
         taken = kernels.variable("marks", (len(ROLES), STEPS, len(EVENTS)), "int64")
         began = kernels.variable("began", (1,), "int64")[0]
         for role, of_role in zip(ROLES, taken, strict=True):
@@ -170,27 +136,23 @@ def record_steps(say: Say) -> Path:
                     event: int(clock - began) if clock else None
                     for event, clock in zip(EVENTS, clocks, strict=True)
                 }
-                rows.append(
-                    {"kernel": marked.rung.name, "role": role, "step": step, "waits": since}
-                    | read | about
-                )  # fmt: skip
+                about = {"kernel": marked.title, "role": role, "step": step, "waits": since}
+                rows.append(about | read)
                 since = read["met"] or read["done"]
-        say(f"{STEPS_NAME}: {marked.rung.name}, {len(rows)} rows")
-    return BY_STEPS.write(pandas.DataFrame(rows), require_gpu("Recording").slug)
+        say(f"{STEPS_NAME}: {marked.title}, {len(rows)} rows")
+    return rows
 
 
-def record_blocks(say: Say) -> Path:
-    """Follow the blocks of both kernels; returns the file. Raises NoGpu and TimingError."""
-    import pandas
-
-    rows: list[dict] = []
-    for marked in MARKED:
-        kernels, about, blocks = _launched(marked, marked.by_blocks)
+def _measure_blocks(say: Say) -> list[Row]:
+    """Follow the blocks of both kernels."""
+    rows: list[Row] = []
+    for marked in IN_BLOCKS:
+        kernels, blocks = launched(marked)
         taken = kernels.variable("marks", (blocks, len(PHASES)), "int64")
         sms = kernels.variable("sms", (blocks,), "int32")
-        rows += [{"kernel": marked.rung.name} | row | about for row in rows_of(taken, sms)]
-        say(f"{BLOCKS_NAME}: {marked.rung.name}, {len(rows)} rows")
-    return BY_BLOCKS.write(pandas.DataFrame(rows), require_gpu("Recording").slug)
+        rows += [{"kernel": marked.title} | row for row in rows_of(taken, sms)]
+        say(f"{BLOCKS_NAME}: {marked.title}, {len(rows)} rows")
+    return rows
 
 
 def rows_of(taken: numpy.ndarray, sms: numpy.ndarray) -> list[dict[str, int]]:
@@ -211,17 +173,24 @@ def rows_of(taken: numpy.ndarray, sms: numpy.ndarray) -> list[dict[str, int]]:
 
 
 def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
-    (rung,) = (marked.rung for marked in MARKED if marked.rung.name == row.kernel)
+    rung = ladder.find(row.kernel)
     return of_rung(rung, rung.defaults, [Problem(*LARGE)], on)
 
 
 BY_STEPS = Table(
-    name=STEPS_NAME, file="hopper_timeline.csv", remake=record_steps,
-    key=("kernel", "role", "step"), columns=STEP_COLUMNS, fingerprint_of=_fingerprint_of,
+    name=STEPS_NAME, file="hopper_timeline.csv", key=("kernel", "role", "step"),
+    columns={
+        **TEXT("kernel", "role"), **SIZE("step"), **WHOLE("waits", "goes_on", "done"),
+        **REPORTED("met"), **provenance("driver", "cuda"),
+    },
+    measure=_measure_steps, fingerprint_of=_fingerprint_of,
 )  # fmt: skip
 BY_BLOCKS = Table(
-    name=BLOCKS_NAME, file="hopper_blocks.csv", remake=record_blocks, key=("kernel", "block"),
-    columns=BLOCK_COLUMNS, fingerprint_of=_fingerprint_of,
+    name=BLOCKS_NAME, file="hopper_blocks.csv", key=("kernel", "block"),
+    columns={
+        **TEXT("kernel"), **WHOLE("block", "sm", *PHASES), **provenance("driver", "cuda"),
+    },
+    measure=_measure_blocks, fingerprint_of=_fingerprint_of,
 )  # fmt: skip
 
 
@@ -229,8 +198,7 @@ def marks() -> pandas.DataFrame:
     """As recorded: kernel, role, step from 1 on, and cycles since the block began.
 
     waits: it is done with the step before; goes_on: it has its stage; done: the products of the
-    step before are there, or the copies are started; met: all threads have met, of 16 alone. Raises
-    what registry.Table.read raises.
+    step before are there, or the copies are started; met: all threads have met, of 16 alone.
     """
     return BY_STEPS.read()[["kernel", "role", "step", "waits", *EVENTS]]
 
@@ -239,6 +207,6 @@ def blocks() -> pandas.DataFrame:
     """As recorded: kernel, block, sm, and cycles since the first block on that SM began.
 
     began: the block; first: its first pair of tiles is there; summed: all sums are; stored: C is on
-    its way, or written. Raises what registry.Table.read raises.
+    its way, or written.
     """
     return BY_BLOCKS.read()[["kernel", "block", "sm", *PHASES]]

@@ -1,0 +1,144 @@
+"""What is measured for this lesson: the way from rung 10 to rung 22, and 22 with another loop.
+
+    python -m gemmlab record 22_steps
+
+verifies each, times it in turn with cuBLAS, and compares its errors with those of cuBLAS;
+results/<gpu>/summit_steps.csv. What is rewritten is the cubin that NVRTC makes here: the column
+`nvrtc` says of which version. Another version may order the same instructions otherwise; where the
+loop cannot be rewritten, its rows are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gemmlab.kernel.compiler import Compiled
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.kernel.operands import Operands
+from gemmlab.ladder import Rung, Settings
+from gemmlab.lessons.fp32_summit.rewriting import Change, rewritten
+from gemmlab.lessons.fp32_summit.rung import RUNG
+from gemmlab.lessons.register_banks.rung import RUNG as REGISTER_BANKS
+from gemmlab.measure.in_turn import make_sets
+from gemmlab.measure.timing import arena_of
+from gemmlab.records.ablations import AblationStep, Shape, ablation, shown
+from gemmlab.records.best_by_shape import IN_TURN, at_length
+from gemmlab.records.registry import POSITIVE, REPORTED, SIZE, TEXT, WITH_CUBLAS, Row
+from gemmlab.records.runs import cells_of
+
+if TYPE_CHECKING:
+    import pandas
+
+PAIRS = {2048: 20, 4096: 20, 8192: 8, 16384: 4}  # of samples, by M
+LARGE, HUGE = 4096, 8192
+ERROR_ROWS = 64  # of C, that are compared with float64
+AT_LENGTH = "at length"  # also after a pause, and for seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class SummitStep(AblationStep):
+    """change: of its machine code."""
+
+    change: Change | None = None
+
+    def kernel(self, compiled: Compiled | None = None) -> Kernel:
+        """To be launched on a GPU. Raises NoListing where its loop cannot be rewritten."""
+        kernel = super().kernel(compiled)
+        cubin = kernel.compiled.cubin
+        if self.change is not None:
+            cubin = rewritten(cubin, self.rung.entry(self.all_settings), self.change)
+        return kernel.made_of(cubin)
+
+
+def _step(
+    title: str, rung: Rung = RUNG, settings: Settings | None = None, change: Change | None = None,
+    sizes: tuple[int, ...] = (LARGE, HUGE), also: tuple[str, ...] = (),
+) -> SummitStep:  # fmt: skip
+    return SummitStep(
+        title=title, rung=rung, settings=settings or {}, change=change, also=also,
+        shapes=tuple((size, size, size) for size in sizes),
+    )  # fmt: skip
+
+
+WAY = (
+    _step("rung 10 as it is", REGISTER_BANKS, sizes=(2048, LARGE, HUGE), also=(AT_LENGTH,)),
+    _step(
+        "four warps bring the tiles",
+        settings={"BK": 32, "STAGES": 4, "STREAM_K": 0, "MAPPED": 0},
+    ),
+    _step("B comes by tensor map", settings={"BK": 32, "STAGES": 4, "STREAM_K": 0}),
+    _step("the last tiles are cut", settings={"BK": 32, "STAGES": 4}),
+    _step("stages of 64: 22 as it is", sizes=(2048, LARGE, HUGE, 16384), also=(AT_LENGTH,)),
+)
+REWRITTEN = (
+    _step("the change of stage behind the loop", change=Change(behind=True)),
+    _step("that, and loads 12 multiply-adds apart", change=Change(spacing=12, behind=True)),
+    _step("no reuse across a load", change=Change(reuse=False), sizes=(LARGE,)),
+    _step("yields after 16 multiply-adds", change=Change(yields=16), sizes=(LARGE,)),
+    *(
+        _step(f"loads {n} multiply-adds apart", change=Change(spacing=n), sizes=(LARGE,))
+        for n in (8, 12)
+    ),
+    _step("loads 16 multiply-adds apart", change=Change(spacing=16)),
+    _step("loads 20 multiply-adds apart", change=Change(spacing=20), sizes=(LARGE,)),
+    _step(
+        "loads 15 multiply-adds apart, the first 6 later",
+        change=Change(spacing=15, first=6),
+        also=(AT_LENGTH,),
+    ),
+)
+ROADS = (
+    _step("whole tiles, stages of 64", settings={"STREAM_K": 0}),
+    _step("groups of 4", settings={"GROUP": 4}),
+    _step("groups of 16", settings={"GROUP": 16}),
+)
+EVERY = (*WAY, *REWRITTEN, *ROADS)
+
+
+def _rows(step: AblationStep, kernel: Kernel, shape: Shape) -> Iterator[Row]:
+    size = shape[0]
+    long = AT_LENGTH in step.also and size in (LARGE, HUGE)
+    for way, run in at_length(kernel, shape, PAIRS[size], long):
+        wrong = _errors(kernel, shape) if (way, size) == (IN_TURN, LARGE) else {}
+        yield cells_of(run, run.problem) | {"way": way} | wrong
+
+
+def _errors(kernel: Kernel, shape: Shape) -> Row:
+    """Of some rows of C, ours and cuBLAS's: the distance from float64, as a share of its length."""
+    import cupy
+
+    with arena_of(kernel, *shape) as arena:
+        operands = Operands(arena.problem, kernel.precision, *make_sets(arena.problem, 1)[0])
+        rows = cupy.arange(0, shape[0], shape[0] // ERROR_ROWS)
+        expected = operands.A[rows].astype("float64") @ operands.B.astype("float64")
+        errors = []
+        for launched in (kernel, arena.cublas):
+            launched.launch(operands, 1.0, 0.0)
+            distance = cupy.linalg.norm(operands.C[rows] - expected)
+            errors.append(float(distance / cupy.linalg.norm(expected)))
+    return dict(zip(("error", "cublas_error"), errors, strict=True))
+
+
+TABLE = ablation(
+    "22_steps", "summit_steps.csv", EVERY,
+    {
+        **TEXT("step", "kernel", "settings"), **SIZE("m", "n", "k"), **TEXT("way"),
+        **POSITIVE("tflops", "cublas_tflops", "pct_cublas", "pct_cublas_q1", "pct_cublas_q3"),
+        **SIZE("pairs"), **REPORTED("sm_clock_mhz", "power_w", "error", "cublas_error"),
+        **WITH_CUBLAS,
+    },
+    ("step", "kernel", "settings", "m", "n", "k", "way"), _rows,
+)  # fmt: skip
+EVIDENCE = (TABLE,)
+
+
+def steps(chosen: tuple[AblationStep, ...] = WAY, way: str = IN_TURN) -> pandas.DataFrame:
+    """What was recorded of these: a row for each step and size, in their order.
+
+    Columns: step, M×N×K, TFLOP/s, % of cuBLAS and its quartiles, that of cuBLAS, SM clock in MHz
+    and power in W. What could not be rewritten is left out.
+    """
+    rows = TABLE.rows_of(chosen, complete=False)
+    return shown(rows[rows["way"] == way].reset_index(drop=True))

@@ -1,0 +1,281 @@
+"""What is measured for this lesson: 19 with its kinds of scales, quantizers, two accumulators.
+
+    python -m gemmlab record 19_steps
+    python -m gemmlab record 19_quantizing
+    python -m gemmlab record hopper_ablations
+
+The first also times rung 18 in BF16 at the same shapes, and keeps the bits of a small product;
+results/<gpu>/fp8_steps.csv. The second times the quantizers and keeps their bits, which are those
+of the simulator; results/<gpu>/quantizing.csv. The third: see gemmlab.records.comparisons. How
+wrong products of 8-bit floats are is measured in `errors`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gemmlab.cuda.device import require_gpu
+from gemmlab.kernel.fingerprint import Fingerprint, fingerprint
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.kernel.operands import random_values
+from gemmlab.ladder import Rung, Settings, Target, written
+from gemmlab.ladder.element_types import BFLOAT16, E4M3
+from gemmlab.ladder.precision import OF_BLOCKS, OF_ROWS, OF_TENSORS
+from gemmlab.lessons.fp8 import errors
+from gemmlab.lessons.fp8.quantize import PATH, Quantizer
+from gemmlab.lessons.fp8.rung import RUNG
+from gemmlab.lessons.persistent import measure as persistent
+from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
+from gemmlab.lessons.warp_specialized import measure as warp_specialized
+from gemmlab.lessons.warp_specialized.measure import (
+    FEW_ROWS,
+    MANY_ROWS,
+    NARROW,
+    overlap_of,
+    registers_of,
+)
+from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
+from gemmlab.measure.in_turn import Side, input_sets
+from gemmlab.measure.timing import Spread, arena_of
+from gemmlab.records import comparisons
+from gemmlab.records.ablations import SQUARES, AblationStep, Shape, ablation, against_cublas
+from gemmlab.records.comparisons import bits_of
+from gemmlab.records.registry import (
+    POSITIVE,
+    REPORTED,
+    SIZE,
+    TEXT,
+    WITH_CUBLAS,
+    Row,
+    Say,
+    Table,
+    provenance,
+)
+from gemmlab.records.runs import LARGE, spread
+
+if TYPE_CHECKING:
+    import pandas
+
+# ---- steps ---------------------------------------------------------------------------------------
+
+PAIRS = 16  # of samples, in turn with cuBLASLt
+SHALLOW = (4096, 7168, 2048)
+SHAPES = (*SQUARES, SHALLOW)
+THIN = tuple((m, n, k) for m in (64, 128) for n, k in ((7168, 2048), (4096, 7168)))
+
+
+def _step(
+    title: str, settings: Settings, shapes: tuple[Shape, ...], rung: Rung = RUNG
+) -> AblationStep:
+    return AblationStep(title=title, rung=rung, settings=settings, shapes=shapes)
+
+
+BLOCKS, ROWS, PAIR = {"SCALES": 2}, {"SCALES": 1}, {"CLUSTER": 2}
+BF16 = {"DTYPE": 1, "OP_B": 1}
+TENSORS = _step("scales of tensors", {}, SHAPES)
+BY_ROWS = _step("scales of rows", ROWS, SHAPES)
+BY_BLOCKS = _step("scales of blocks", BLOCKS, SHAPES)
+THIN_BLOCKS = (
+    _step("scales of blocks, 64×64", {**BLOCKS, **NARROW}, THIN),
+    _step("scales of blocks, 64×128", {**BLOCKS, **NARROW, "BN": 128}, THIN[2:]),
+)
+THIN_TENSORS = (
+    _step("scales of tensors, 64×64", NARROW, THIN),
+    _step("scales of tensors, 64×128", {**NARROW, "BN": 128}, THIN[2:]),
+)
+BESIDE = (
+    _step("18 in BF16", BF16, SHAPES, PERSISTENT),
+    _step("18 in BF16, 64×64", {**BF16, "BM": 64, "BN": 64, "STAGES": 6, "CLUSTER": 1}, THIN,
+         PERSISTENT),
+    _step("18 in BF16, 64×128", {**BF16, "BM": 64, "BN": 128, "STAGES": 6, "CLUSTER": 1}, THIN,
+         PERSISTENT),
+)  # fmt: skip
+ONE_SUM = _step("one sum, 128×256", {"PROMOTE": 0, "BN": 256, "STAGES": 4, **PAIR}, SQUARES)
+BLOCKS_IN_PAIRS = _step("scales of blocks, clusters of two", {**BLOCKS, **PAIR}, SHAPES)
+OTHERS = (
+    ONE_SUM,
+    _step("clusters of two", PAIR, SQUARES),
+    _step("groups of 8", {"GROUP": 8}, SQUARES),
+    _step("groups of 32", {"GROUP": 32}, SQUARES),
+    BLOCKS_IN_PAIRS,
+    _step("A in E5M2", {"DTYPE": 1}, SQUARES[:1]),
+    _step("C in FP32", {"OUT32": 1}, SQUARES[:1]),
+)
+STEPS = (TENSORS, BY_ROWS, BY_BLOCKS, *THIN_TENSORS, *THIN_BLOCKS, *BESIDE, *OTHERS)
+
+
+def _rows(step: AblationStep, kernel: Kernel, shape: Shape) -> Iterator[Row]:
+    with arena_of(kernel, *shape) as arena:
+        scales = arena.their_precision.scales
+    yield against_cublas(kernel, shape, PAIRS) | {
+        "cublas_scales": "none" if scales is None else scales.name, "sha256": bits_of(kernel),
+    }  # fmt: skip
+
+
+BY_STEPS = ablation(
+    "19_steps", "fp8_steps.csv", STEPS,
+    {
+        **TEXT("step", "kernel", "settings"), **SIZE("m", "n", "k"),
+        **POSITIVE("us", "tflops", "pct_cublas", "pct_cublas_q1", "pct_cublas_q3"),
+        **POSITIVE("cublas_tflops"), **TEXT("cublas_scales"), **REPORTED("sm_clock_mhz", "power_w"),
+        **TEXT("sha256"), **WITH_CUBLAS,
+    },
+    ("step", "kernel", "settings", "m", "n", "k"), _rows,
+)  # fmt: skip
+
+
+def steps(*chosen: AblationStep) -> pandas.DataFrame:
+    """What was recorded of these, or of all: a row for each step and shape, in their order.
+
+    Columns: step, M×N×K, µs, TFLOP/s, % of cuBLASLt, that of cuBLASLt and its scales, SM clock in
+    MHz, power in W.
+    """
+    labels = {
+        "step": "step", "M×N×K": "M×N×K", "us": "µs", "tflops": "TFLOP/s",
+        "pct_cublas": "% of cuBLASLt", "cublas_tflops": "cuBLASLt", "cublas_scales": "its scales",
+        "sm_clock_mhz": "SM clock, MHz", "power_w": "power, W",
+    }  # fmt: skip
+    return BY_STEPS.rows_of(chosen or STEPS)[[*labels]].rename(columns=labels)
+
+
+# ---- quantizers ----------------------------------------------------------------------------------
+
+MATRICES = ((4096, 4096), (8192, 8192), (7168, 2048))  # rows and columns
+BITS_SHAPE, BITS_SEED = (136, 264), 19
+SAMPLES = 9
+QUANTIZERS = tuple(
+    Quantizer(scales, which, transpose, BFLOAT16, E4M3)
+    for scales in (OF_TENSORS, OF_ROWS, OF_BLOCKS)
+    for which in ("AB" if scales is OF_BLOCKS else "A")
+    for transpose in (False, True)
+)
+
+
+def bits_of_quantized(quantizer: Quantizer) -> str:
+    """The SHA-256 of a small matrix of a seed, quantized, and of its scales."""
+    values = random_values(BITS_SHAPE[0] * BITS_SHAPE[1], BITS_SEED).reshape(BITS_SHAPE)
+    Q, scales = quantizer(BFLOAT16.encode(values, BFLOAT16.storage))
+    return hashlib.sha256(Q.tobytes() + scales.tobytes()).hexdigest()
+
+
+def _measure_quantizers(say: Say) -> Iterator[Row]:
+    """All of QUANTIZERS on matrices that rotate past the L2."""
+    import cupy
+
+    l2_bytes = require_gpu("Timing quantizers").l2_bytes
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        for quantizer in QUANTIZERS:
+            for shape in MATRICES:
+                moved = 3 * shape[0] * shape[1]  # 16 bits in, 8 bits out
+                us = Spread.of(_times_us(quantizer, shape, moved, l2_bytes, stream), min)
+                say(f"19_quantizing: {written(quantizer.macros)}: {us.median:.1f} µs at {shape}")
+                yield {
+                    "scales": quantizer.scales.name, "which": quantizer.which,
+                    "transposed": "yes" if quantizer.transpose else "no",
+                    "settings": written(quantizer.macros), "rows": shape[0], "cols": shape[1],
+                    **spread("us", us), "tbytes_per_s": moved / us.median / 1e6,
+                    "sha256": bits_of_quantized(quantizer),
+                }  # fmt: skip
+
+
+def _times_us(quantizer: Quantizer, shape, moved: int, l2_bytes: int, stream) -> list[float]:
+    """Microseconds of each sample, in launches captured into a graph."""
+    import cupy
+
+    random, sets = cupy.random.RandomState(2024), []
+    of_q, of_scales = quantizer.shapes(*shape)
+    for _ in range(input_sets(moved, l2_bytes)):
+        values = random.uniform(-1, 1, shape, dtype=cupy.float32)
+        X = BFLOAT16.encode(values, BFLOAT16.storage)
+        Q, scales = cupy.empty(of_q, np.uint8), cupy.ones(of_scales, np.float32)
+        arguments = quantizer.values(X, Q, scales, cupy)
+        sets.append((quantizer.loaded().prepared(quantizer.launches(*shape), arguments),))
+    side = Side(lambda launch: launch(), sets, stream)
+    side.plan()
+    return [1e3 * side.elapsed_ms() / side.launches for _ in range(SAMPLES)]
+
+
+def _fingerprint_of_quantizer(row: Any, on: Target) -> Fingerprint:
+    (quantizer,) = (each for each in QUANTIZERS if written(each.macros) == row.settings)
+    launches = quantizer.launches(int(row.rows), int(row.cols))
+    return fingerprint(PATH, quantizer.macros, launches)
+
+
+QUANTIZING = Table(
+    name="19_quantizing", file="quantizing.csv", key=("settings", "rows", "cols"),
+    columns={
+        **TEXT("scales", "which", "transposed", "settings"), **SIZE("rows", "cols"),
+        **POSITIVE("us", "us_q1", "us_q3", "tbytes_per_s"), **TEXT("sha256"), **provenance(),
+    },
+    measure=_measure_quantizers, fingerprint_of=_fingerprint_of_quantizer,
+)  # fmt: skip
+
+# ---- questions -----------------------------------------------------------------------------------
+
+ONE_SET = (  # 19 waits for a sum before it starts the next
+    (
+        "int unit = 0;\n            begin(one, of_one, 0);",
+        "for (int unit = 0; unit < units; ++unit) {\n"
+        "                begin(one, of_one, unit);\n"
+        "                wait_for_products<0>();\n"
+        "                end(one, of_one, unit);\n"
+        "            }\n"
+        "#if 0",
+    ),
+    ("end(one, of_one, unit);\n            }\n#else", "#endif\n#else"),
+)
+ERROR_DEPTH = 4096  # K of the products whose sums are compared with float64
+
+
+def _variant(title: str, settings: Settings, one_set: bool = False) -> AblationStep:
+    changes = ONE_SET if one_set else ()
+    return AblationStep(title=title, rung=RUNG, settings=settings, shapes=SHAPES, changes=changes)
+
+
+ACCUMULATORS = (
+    (
+        _variant("two sets", {}),
+        _variant("one set", {}, one_set=True),
+        _variant("two sets, promoted every 256", {"PROMOTE": 256}),
+        _variant("never promoted", {"PROMOTE": 0}),
+        _variant("never promoted, 128×256", ONE_SUM.settings),
+    ),
+    (_variant("row scales, two sets", ROWS),),
+    (
+        _variant("block scales, two sets", BLOCKS),
+        _variant("block scales, one set", BLOCKS, one_set=True),
+    ),
+)
+OVERLAP = {
+    LARGE: overlap_of(RUNG, LARGE, {}),
+    FEW_ROWS: overlap_of(RUNG, FEW_ROWS, NARROW),
+    MANY_ROWS: overlap_of(RUNG, MANY_ROWS, NARROW | {"BN": 128}),
+}
+
+
+def error_of(step: AblationStep) -> float:
+    """How wrong the sums of a step of 19 are: see errors.errors_of, at K=ERROR_DEPTH."""
+    settings = step.all_settings
+    case = errors.Case("even", 0, settings["SCALES"], settings["PROMOTE"], ERROR_DEPTH)
+    return errors.errors(case, replace(step, settings=step.settings | {"OUT32": 1}).kernel())[0]
+
+
+EVIDENCE = (
+    comparisons.asked("accumulators", ACCUMULATORS, lambda step: {"sum_error": error_of(step)}),
+    comparisons.asked("registers", [*map(registers_of, (WARP_SPECIALIZED, PERSISTENT, RUNG))]),
+    comparisons.asked(
+        "overlap",
+        [
+            every[shape]
+            for shape in (LARGE, FEW_ROWS, MANY_ROWS)
+            for every in (warp_specialized.OVERLAP, persistent.OVERLAP, OVERLAP)
+        ],
+    ),
+    BY_STEPS, *errors.EVIDENCE, QUANTIZING,
+)  # fmt: skip

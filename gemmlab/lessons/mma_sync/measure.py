@@ -1,0 +1,277 @@
+"""What is measured for this lesson: the steps from 14_wmma to 15_mma_sync, and 15 of each type.
+
+    python -m gemmlab record 15_steps
+    python -m gemmlab record 15_types
+
+The first also paces each step in a burst and sustained, and counts cycles of the SMs, bytes of L2
+and wavefronts of one launch; results/<gpu>/mma_steps.csv. The second counts cycles, measures
+mma.sync of each type from registers beside it, at the clock that the SMs count, and keeps the bits
+of a small product; results/<gpu>/mma_types.csv.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache, partial
+from typing import TYPE_CHECKING
+
+from gemmlab import ladder
+from gemmlab.kernel.compiler import code_hash
+from gemmlab.kernel.fingerprint import shortened
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.ladder import Settings
+from gemmlab.ladder.probes import MMA_CEILINGS
+from gemmlab.ladder.probes import MMA_TYPES as TYPES
+from gemmlab.lessons.mma_sync.rung import RUNG
+from gemmlab.measure import profiler
+from gemmlab.measure.ceilings import measure_mma_ceiling
+from gemmlab.records import ablations, runs
+from gemmlab.records.ablations import (
+    SQUARES,
+    AblationStep,
+    Shape,
+    ablation,
+    against_cublas,
+    work_of,
+)
+from gemmlab.records.registry import POSITIVE, REPORTED, SIZE, TEXT, WHOLE, WITH_CUBLAS, Kind, Row
+from gemmlab.records.roofs import cells_of_roof
+from gemmlab.records.runs import LARGE
+from gemmlab.records.wgmma_ceilings import LOADS
+from ptxsim.metrics import SECTOR_BYTES
+
+if TYPE_CHECKING:
+    import pandas
+
+# 0: not measured, as at other shapes than LARGE, or before there was the column.
+OR_ZERO = Kind("a number from 0 on", r"[-+.\deE]+", -1, unnamed="0")
+CYCLES = "sm__cycles_active.sum"
+COUNTERS = {  # summed over all SMs, of one launch at LARGE
+    "sm_cycles": CYCLES,
+    "l2_bytes": "lts__t_bytes.sum",
+    "load_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    "wavefronts": "l1tex__data_pipe_lsu_wavefronts.sum",
+}
+PACES = {  # -> what is kept of a gemmlab.measure.power.Pace; the clock is counted by the SMs
+    "burst_tflops": ("burst", lambda pace: pace.flop_per_second / 1e12),
+    "burst_mhz": ("burst", lambda pace: pace.sm_clock_mhz),
+    "sustained_tflops": ("sustained", lambda pace: pace.flop_per_second / 1e12),
+    "sustained_mhz": ("sustained", lambda pace: pace.sm_clock_mhz),
+    "sustained_w": ("sustained", lambda pace: pace.power_w),
+}
+
+# ---- steps ---------------------------------------------------------------------------------------
+
+WMMA = ladder.find("14_wmma")
+FIRST = {"STAGES": 3, "GROUP": 1}
+
+
+def _ours(
+    title: str, predicted: str = "", taken: bool = True, file: str = "", **settings: int
+) -> AblationStep:
+    return AblationStep(
+        title=title, predicted=predicted, rung=RUNG, settings=settings, taken=taken, file=file
+    )
+
+
+# The ideas of the rung apart.
+_apart = partial(_ours, file="15_steps.cu", **FIRST)
+STEPS = (
+    AblationStep(title="14 as it is", rung=WMMA),
+    _apart("mma.sync and ldmatrix by hand", "the instructions that WMMA became: nothing to see",
+           PADDING=1, STRIPS=1),
+    _apart("C from registers", "once for each element of C: little", PADDING=1),
+    _ours("swizzled tiles instead of padding", "copies fill whole sectors: fewer bytes of L2",
+          **FIRST),
+    _ours("blocks in groups of 8 rows", "tiles are shared in L2", STAGES=3),
+    _ours("four stages: 15 as it is", "copies have longer to arrive"),
+    _ours("rows of tiles as they are", "eight lanes meet in the same banks: much slower", False,
+          SWIZZLE=0),
+    _ours("operands of one step", "products wait for ldmatrix, or for another warp", False,
+          SETS=1),
+    _ours("32 along K in a stage", "twice as many barriers", False, BK=32),
+    _ours("tiles of 128×128, two blocks on an SM",
+          "each byte used less often; one block's barriers hidden by the other", False,
+          BN=128, STAGES=3),
+    _apart("swizzled tiles, C through strips", "as fast as with C from registers", False, STRIPS=1),
+    _apart("rows padded by 32 bytes, C from registers",
+           "whole sectors, but rows meet in the banks in pairs", False, PADDING=2),
+    AblationStep(
+        title="14 with rows padded by 32 bytes", rung=WMMA, settings={"ROW_PAD": 16}, taken=False,
+        predicted="whole sectors, but rows meet in the banks in pairs", file="14_steps.cu",
+    ),
+)  # fmt: skip
+
+
+def _rows(step: AblationStep, kernel: Kernel, shape: Shape) -> Iterator[Row]:
+    """Raises CountersUnavailable."""
+    work = work_of(kernel, shape)
+    paces = {load: pace(work) for load, pace in LOADS.items()}
+    yield (
+        against_cublas(kernel, shape)
+        | {name: of(paces[load]) for name, (load, of) in PACES.items()}
+        | counted(step, shape, COUNTERS)
+    )
+
+
+def counted(step: AblationStep, shape: Shape, metrics: dict[str, str]) -> Row:
+    """Counters of one launch at LARGE, by column; 0 at other shapes."""
+    if shape != LARGE:
+        return dict.fromkeys(metrics, 0)
+    (found,) = profiler.counters(
+        step.rung, step.all_settings, [shape], tuple(metrics.values()), step.path
+    )
+    return {name: found[metric] for name, metric in metrics.items()}
+
+
+BY_STEPS = ablation(
+    "15_steps", "mma_steps.csv", STEPS,
+    {
+        **TEXT("file", "settings"), **SIZE("m", "n", "k"),
+        **POSITIVE("tflops", "pct_cublas", "pct_cublas_q1", "pct_cublas_q3", "cublas_tflops"),
+        **REPORTED("sm_clock_mhz", "power_w"), **SIZE("registers"), **WHOLE("spilled_bytes"),
+        **OR_ZERO(*PACES, *COUNTERS), **WITH_CUBLAS,
+    },
+    ("file", "settings", "m", "n", "k"), _rows,
+)  # fmt: skip
+
+
+def steps(shape: Shape = LARGE) -> pandas.DataFrame:
+    """The steps in their order, as they were recorded at one shape (M, N, K).
+
+    step, predicted: what was changed, and what was expected of it; taken: whether it was kept.
+    TFLOP/s and % of cuBLAS are medians of the same pairs; registers of a thread. TFLOP/s in a burst
+    and sustained, with the clock that the SMs counted in MHz, and power in W. Of one launch at
+    LARGE, where it was counted: thousands of cycles of an SM, bytes of L2 for each that loads move,
+    thousands of wavefronts of an SM. gpu, recorded.
+    """
+    rows = BY_STEPS.rows_of(STEPS, shape)
+    sms = 1e3 * runs.current()["gpu"]["sm_count"]
+    table = rows[["step"]].assign(
+        predicted=[step.predicted for step in STEPS], taken=[step.taken for step in STEPS]
+    )
+    labels = {
+        "tflops": "TFLOP/s", "pct_cublas": "% of cuBLAS", "registers": "registers",
+        "burst_tflops": "burst TFLOP/s", "burst_mhz": "burst MHz",
+        "sustained_tflops": "sustained TFLOP/s", "sustained_mhz": "sustained MHz",
+        "sustained_w": "sustained W",
+    }  # fmt: skip
+    table = table.join(rows[[*labels]].rename(columns=labels))
+    if (rows["sm_cycles"] > 0).all():
+        table["1000 cycles"] = rows["sm_cycles"] / sms
+        moved = SECTOR_BYTES * rows["load_sectors"]
+        table["L2 bytes per byte loaded"] = rows["l2_bytes"] / moved
+        table["1000 wavefronts"] = rows["wavefronts"] / sms
+    return table.join(rows[["gpu", "recorded"]])
+
+
+def title_of(name: str) -> str:
+    """Which step a rung is, with its default settings."""
+    (title,) = (
+        step.title for step in STEPS
+        if step.rung.name == name and not step.settings and not step.file
+    )  # fmt: skip
+    return title
+
+
+# ---- types ---------------------------------------------------------------------------------------
+
+SMALL, ODD = (1024, 1024, 512), (1001, 777, 513)
+BITS_SHAPE, BITS_SEED = (130, 150, 170), 15  # of the product whose bits are kept, tiles with edges
+LARGE_TILES: dict[str, Settings] = {  # besides the defaults: what was fastest, by type
+    "tf32": {"BK": 32},
+    "int8": {"BK": 128},
+    "float8_e4m3": {"BN": 128, "WN": 32, "BK": 64},
+    "float8_e5m2": {"BN": 128, "WN": 32, "BK": 64},
+}
+# On Hopper mma.sync of FP8 is two of FP16, so it stands under their roof. Its own chain shows none:
+# the assembler computes products that do not change once for several steps.
+CEILING_OF = {"float8_e4m3": "float16", "float8_e5m2": "float16"}
+SMALL_TILES = {
+    SMALL: {"BM": 64, "BN": 128, "WM": 32, "WN": 32},
+    ODD: {"BM": 128, "BN": 64, "WM": 32, "WN": 32},
+}
+
+
+def settings_of(dtype: str, shape: Shape) -> Settings:
+    """With which settings a type is measured at a shape (M, N, K)."""
+    kind = {"DTYPE": measured_types().index(dtype)}
+    tiles = LARGE_TILES.get(dtype, {}) | SMALL_TILES.get(shape, {})
+    return ladder.settings_for(RUNG, kind | tiles)
+
+
+def shapes_of(dtype: str) -> tuple[Shape, ...]:
+    """(M, N, K) at which a type is measured. cuBLASLt takes 8 bits at multiples of 16 alone."""
+    eight_bits = TYPES[measured_types().index(dtype)].a.bytes == 1
+    return (*SQUARES, SMALL) if eight_bits else (*SQUARES, SMALL, ODD)
+
+
+def measured_types() -> tuple[str, ...]:
+    """In the order of DTYPE."""
+    return tuple(precision.name for precision in TYPES)
+
+
+bits_of = partial(ablations.bits_of, shape=BITS_SHAPE, seed=BITS_SEED)
+
+
+@cache
+def _ceiling(number: int) -> Row:
+    """What is kept of mma.sync of a type. Raises CeilingsError."""
+    cells = cells_of_roof(measure_mma_ceiling(number, TYPES[number]))
+    code = shortened(code_hash(MMA_CEILINGS.path, MMA_CEILINGS.macros | {"DTYPE": number}))
+    return {
+        "ceiling_tflops": cells["tflops"], "ceiling_mhz": cells["sm_clock_mhz"],
+        "ceiling_code": code,
+    }  # fmt: skip
+
+
+def _rows_of_type(step: AblationStep, kernel: Kernel, shape: Shape) -> Iterator[Row]:
+    """Raises CeilingsError, CountersUnavailable."""
+    ceiling = _ceiling(measured_types().index(CEILING_OF.get(step.title, step.title)))
+    cycles = counted(step, shape, {"sm_cycles": CYCLES})
+    yield against_cublas(kernel, shape) | ceiling | cycles | {"sha256": bits_of(kernel)}
+
+
+BY_TYPES = ablation(
+    "15_types", "mma_types.csv",
+    [
+        AblationStep(title=dtype, rung=RUNG, settings=settings_of(dtype, at[0]), shapes=at)
+        for dtype in measured_types()
+        for at in (SQUARES, *((shape,) for shape in shapes_of(dtype)[len(SQUARES) :]))
+    ],
+    {
+        **TEXT("dtype", "settings"), **SIZE("m", "n", "k"),
+        **POSITIVE("tflops", "pct_cublas", "pct_cublas_q1", "pct_cublas_q3"),
+        **POSITIVE("cublas_tflops", "ceiling_tflops", "ceiling_mhz"),
+        **REPORTED("sm_clock_mhz", "power_w"), **OR_ZERO("sm_cycles"),
+        **TEXT("sha256", "code", "ceiling_code"), **WITH_CUBLAS,
+    },
+    ("dtype", "settings", "m", "n", "k"), _rows_of_type,
+)  # fmt: skip
+EVIDENCE = (BY_STEPS, BY_TYPES)
+
+
+def types(shape: Shape = LARGE) -> pandas.DataFrame:
+    """What was recorded of each type at one shape (M, N, K), a row each, in the order of DTYPE.
+
+    Columns: TFLOP/s (of int8 operations), % of cuBLAS, that of cuBLAS, the ceiling of mma.sync, of
+    both kinds of FP8 that of FP16. Where the cycles of an SM were counted: the share of them that
+    the products take at the ceiling.
+    """
+    table = BY_TYPES.read()
+    m, n, k = shape
+    at = table[(table.m == m) & (table.n == n) & (table.k == k)].set_index("dtype")
+    shares = at[["tflops", "pct_cublas", "cublas_tflops"]].copy()
+    roofs = table.drop_duplicates("dtype").set_index("dtype")
+    roofs = roofs.loc[[CEILING_OF.get(dtype, dtype) for dtype in at.index]].set_index(at.index)
+    shares["ceiling_tflops"] = roofs.ceiling_tflops
+    if (at.sm_cycles > 0).all():
+        needed = 2 * m * n * k / (1e6 * roofs.ceiling_tflops / roofs.ceiling_mhz)  # of each SM
+        sms = runs.current()["gpu"]["sm_count"]
+        shares["products at the ceiling, % of cycles"] = 100 * needed / (at.sm_cycles / sms)
+    return shares.rename(
+        columns={
+            "tflops": "TFLOP/s", "pct_cublas": "% of cuBLAS", "cublas_tflops": "cuBLAS",
+            "ceiling_tflops": "mma.sync",
+        }
+    )  # fmt: skip

@@ -1,0 +1,72 @@
+"""In how many passes the L1 cache answers the requests of 01_naive, and why: counted.
+
+    python -m gemmlab record 01_l1_passes
+
+counts what L1 does at shapes that differ in one thing each; results/<gpu>/l1_passes.csv.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gemmlab.lessons.naive.rung import RUNG
+from gemmlab.measure import profiler
+from gemmlab.records.registry import NUMBER, SIZE, Row, Say, Table, provenance
+from gemmlab.records.runs import Measured, of_default
+from ptxsim.architectures import WARP
+
+if TYPE_CHECKING:
+    import pandas
+
+NAME = "01_l1_passes"
+SHAPES = {  # what sets it apart
+    (512, 512, 512): "rows in one bank",
+    (512, 512, 513): "rows in 32 banks",
+    (16384, 64, 129): "rows in 32 banks, A passes by",
+    (64, 16384, 129): "rows in 32 banks, A stays in L1",
+}
+METRICS = {  # column: what Nsight Compute counts for it
+    "sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    "missed": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_miss.sum",
+    "tag_wavefronts": "l1tex__t_output_wavefronts_pipe_lsu_mem_global_op_ld.sum",
+    "data_wavefronts": "l1tex__data_pipe_lsu_wavefronts_cmd_read.sum",
+    "conflicts": "l1tex__data_bank_conflicts_pipe_lsu_cmd_read.sum",
+    "writebacks": "l1tex__lsu_writeback_active.sum",
+}
+
+
+def _measure(say: Say) -> list[Row]:
+    """One launch at each of SHAPES. Raises CountersUnavailable."""
+    settings, metrics = Measured(RUNG).settings, tuple(METRICS.values())
+    counters = profiler.counters(RUNG, settings, list(SHAPES), metrics)
+    say(f"{NAME}: {len(METRICS)} counters at {len(counters)} shapes")
+    return [
+        {"m": m, "n": n, "k": k, **{column: counted[name] for column, name in METRICS.items()}}
+        for (m, n, k), counted in zip(SHAPES, counters, strict=True)
+    ]
+
+
+TABLE = Table(
+    name=NAME, file="l1_passes.csv", key=("m", "n", "k"), measure=_measure,
+    columns={**SIZE("m", "n", "k"), **NUMBER(*METRICS), **provenance("driver", "ncu")},
+    fingerprint_of=partial(of_default, RUNG),
+)  # fmt: skip
+EVIDENCE = (TABLE,)
+
+
+def l1_passes() -> pandas.DataFrame:
+    """What L1 did per warp FMA of 01_naive, a row for each of SHAPES.
+
+    Sectors that loads looked up, and those that L1 did not have; wavefronts of the tags and of the
+    data; how many of the latter are bank conflicts; and in how many passes data went back to
+    registers; what differs: of SHAPES.
+    """
+    table = TABLE.read()
+    warp_fmas = table["m"] * table["n"] * table["k"] / WARP
+    per_fma = table[[*METRICS]].astype(float).div(warp_fmas, axis=0)
+    per_fma.columns = [name.replace("_", " ") for name in METRICS]
+    shapes = [*table[["m", "n", "k"]].itertuples(index=False, name=None)]
+    per_fma.insert(0, "M×N×K", [f"{m}×{n}×{k}" for m, n, k in shapes])
+    differs = [SHAPES.get(shape, "") for shape in shapes]
+    return per_fma.set_index("M×N×K").round(2).assign(**{"what differs": differs})

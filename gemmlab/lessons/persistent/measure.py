@@ -1,0 +1,256 @@
+"""What is measured for this lesson: an SM between two tiles, and what power does to a comparison.
+
+    python -m gemmlab record 18_tiles
+    python -m gemmlab record 18_power
+
+The first puts marks into 17 and 18, which write down the SM's clock and number, launches each until
+the GPU is warm, and keeps the last launch, of the SM that had block 0;
+results/<gpu>/hopper_tiles.csv. There are few marks to a tile, so they cost little. The second paces
+16 to 18 and cuBLAS at 8192×8192×8192 on random numbers and on zeros, in a burst and sustained, with
+clock and power beside it; results/<gpu>/power.csv.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from gemmlab import ladder
+from gemmlab.cuda.cublas import Cublas
+from gemmlab.kernel.fingerprint import Fingerprint, of_rung
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.kernel.operands import Operands
+from gemmlab.ladder import Precision, Problem, Rung, Settings, Target
+from gemmlab.ladder.precision import BRAIN, HALF
+from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
+from gemmlab.lessons.tma_wgmma.clock_readings import FULL_17, MEMORY, READ, ROLES, launched
+from gemmlab.lessons.tma_wgmma.measure import ALONE
+from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
+from gemmlab.lessons.warp_specialized.measure import FEW_ROWS, MANY_ROWS, NARROW, overlap_of
+from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
+from gemmlab.measure.in_turn import make_sets
+from gemmlab.measure.power import Work
+from gemmlab.measure.timing import require_verified
+from gemmlab.records.ablations import HUGE, AblationStep
+from gemmlab.records.registry import (
+    NOTE,
+    REPORTED,
+    SIZE,
+    TEXT,
+    WITH_CUBLAS,
+    Row,
+    Say,
+    Table,
+    provenance,
+)
+from gemmlab.records.runs import LARGE
+from gemmlab.records.wgmma_ceilings import DATA, LOADS, PACE, paced
+
+if TYPE_CHECKING:
+    import numpy
+    import pandas
+
+# ---- tiles ---------------------------------------------------------------------------------------
+
+EVENTS = ("begins", "starts", "ends", "sends", "sent", "gone")
+SM = len(EVENTS)  # where a tile's marks have the number of the SM
+MOST = 2048  # tiles of the product
+MARKS = f"""{READ}
+__device__ long long marks[{MOST}][{len(ROLES)}][{len(EVENTS) + 1}];
+#define MARK(event, reads) \\
+    read_clock(&marks[TILE][threadIdx.x / 128][event], threadIdx.x % 128 == 0 && (reads));
+__device__ __forceinline__ void read_sm(long long* to, bool reads)
+{{
+    asm volatile("{{ .reg .pred p; .reg .b32 t; .reg .b64 u; setp.ne.u32 p, %1, 0;"
+                 " @p mov.u32 t, %%smid; @p cvt.u64.u32 u, t; @p st.global.b64 [%0], u; }}"
+                 :: "l"(to), "r"((int)reads) : "memory");
+}}
+#define MARK_BEFORE(event, reads) \\
+    read_clock(&marks[TILE_BEFORE][threadIdx.x / 128][event], \\
+               threadIdx.x % 128 == 0 && (reads));
+#define BEGINS(reads) MARK(1, reads) \\
+    read_sm(&marks[TILE][threadIdx.x / 128][{SM}], threadIdx.x % 128 == 0 && (reads));
+"""
+# A line of the kernel, and what stands there with marks. The producer "starts" when it has room for
+# the first boxes of a tile, and "ends" when it has it for the last ones.
+ROOM = "expect_bytes(told, sizeof(Stage));"
+DONE = "wait_for_products<0>();"
+IN_BOTH = (
+    (ROOM, f"BEGINS(step == 0) MARK(2, step == steps - 1) {ROOM}"),
+    (DONE, f"{DONE} MARK(2, true)"),
+)
+SENDS_17 = "send_sums(sums, shared.rooms[group], map_c, row, left, group);"
+GONE_17 = "if (leads) wait_until_sent();"
+SENDS_18 = "send_sums(sums, shared.rooms[group], map_c, from.row, from.col, group);"
+FIRST_18 = "int step = 0;\n"
+LATER_18 = "if (from.row >= 0)"  # a piece of the tile before, between the steps of this one
+REST_18 = "while (step < steps) multiply();"  # when all its pieces are sent
+LAST_18 = "if (thread == 0) wait_until_sent();"  # those of the last tile too
+
+
+def _marked(
+    rung: Rung, settings: Settings, tile: str, before: str, lines: tuple[tuple[str, str], ...]
+) -> AblationStep:
+    """A rung with marks. tile: at which one a thread is, before: at which it was."""
+    which = f"#define TILE ({tile})\n#define TILE_BEFORE ({before})"
+    start = ('extern "C"', f'{which}\n{MARKS}\nextern "C"')
+    return AblationStep(
+        title=rung.name, rung=rung, settings=settings, changes=(*IN_BOTH, *lines, start)
+    )
+
+
+OF_17 = (
+    (FULL_17, f"{FULL_17} BEGINS(step == 0)"),
+    (MEMORY, f"{MEMORY} MARK(0, true)"), (SENDS_17, f"MARK(3, true) {SENDS_17} MARK(4, true)"),
+    (GONE_17, f"{GONE_17} MARK(5, true)"),
+)  # fmt: skip
+OF_18 = (
+    (FIRST_18, f"{FULL_17} BEGINS(true) {FIRST_18}"),  # it may wait twice
+    (SENDS_18, f"{{ MARK(3, true) {SENDS_18} MARK(4, true) }}"),
+    (LATER_18, f"MARK_BEFORE(3, piece == 0 && from.row >= 0) {LATER_18}"),
+    (REST_18, f"MARK_BEFORE(4, LATER && from.row >= 0) {REST_18}"),
+    (LAST_18, f"MARK_BEFORE(4, LATER) {LAST_18}"),
+)
+PLACE_18 = "({}) * CLUSTER + rank"
+MARKED = (
+    _marked(WARP_SPECIALIZED, {}, "blockIdx.x", "blockIdx.x", OF_17),
+    *(
+        _marked(PERSISTENT, settings, PLACE_18.format("tile"), PLACE_18.format("tile - clusters"),
+                OF_18)
+        for settings in ({"CLUSTER": 1, "SEND_LATER": 0}, {"CLUSTER": 1}, {"CLUSTER": 2})
+    ),
+)  # fmt: skip
+
+
+def _measure_tiles(say: Say) -> Iterator[Row]:
+    """The marks of all of MARKED. Raises TimingError."""
+    for step in MARKED:
+        kernels, _ = launched(step)
+        taken = kernels.variable("marks", (MOST, len(ROLES), SM + 1), "int64")
+        say(f"18_tiles: {step.title}, {step.cells['settings']}")
+        for row in on_one_sm(taken):
+            yield step.cells | row
+
+
+def on_one_sm(marks: numpy.ndarray) -> list[dict]:
+    """Of the SM that had the first tile: a row for each of its tiles and each role.
+
+    marks: int64 (tiles, roles, events + 1), 0 where there is none; the last is the SM. Clocks count
+    from the first of them on, in the order of the tiles.
+    """
+    mine = marks[(marks[:, 0, SM] == marks[0, 0, SM]) & (marks[:, 0, 1] > 0)]
+    mine = mine[mine[:, 0, 1].argsort()]
+    clocks = mine[:, :, :SM]
+    first = clocks[clocks > 0].min() - 1
+    return [
+        {
+            "role": role, "turn": turn,
+            **{event: int(clock - first) if clock else None
+               for event, clock in zip(EVENTS, of_role, strict=True)},
+        }
+        for turn, of_tile in enumerate(clocks, start=1)
+        for role, of_role in zip(ROLES, of_tile, strict=True)
+    ]  # fmt: skip
+
+
+def _fingerprint_of_tiles(row: Any, on: Target) -> Fingerprint:
+    settings = ladder.read_settings(row.settings)
+    return of_rung(ladder.find(row.kernel), settings, [Problem(*LARGE)], on)
+
+
+TILES = Table(
+    name="18_tiles", file="hopper_tiles.csv", key=("kernel", "settings", "role", "turn"),
+    columns={
+        **TEXT("kernel", "settings", "role"), **SIZE("turn"), **REPORTED(*EVENTS),
+        **provenance("driver", "cuda"),
+    },
+    measure=_measure_tiles, fingerprint_of=_fingerprint_of_tiles,
+)  # fmt: skip
+
+
+def tiles() -> pandas.DataFrame:
+    """As recorded: kernel, how, role, turn from 1 on, cycles since the first mark.
+
+    how: of 18, in which clusters, and whether sums are sent later; of 17, nothing.
+
+    begins: the block does (of 17); starts: the first pair of tiles is there, or there is room for
+    it; ends: the last products are done, or there is room for the last boxes; sends: the sums begin
+    to go to shared memory and on to C; sent: all are on their way; gone: they are there (of 17).
+    """
+    table = TILES.read()
+    how = [_how(ladder.read_settings(cell)) for cell in table["settings"]]
+    return table.assign(how=how)[["kernel", "how", "role", "turn", *EVENTS]]
+
+
+def _how(settings: Settings) -> str:
+    if "SEND_LATER" not in settings:
+        return ""
+    together = settings["CLUSTER"]
+    when = "sums sent later" if settings["SEND_LATER"] else "sums sent at once"
+    return f"{f'clusters of {together}' if together > 1 else 'no clusters'}, {when}"
+
+
+# ---- power ---------------------------------------------------------------------------------------
+
+RUNGS = (TMA_WGMMA, WARP_SPECIALIZED, PERSISTENT)
+TYPES = ((HALF, DATA), (BRAIN, DATA[:1]))  # and on which data
+
+
+def settings_of(rung: Rung, precision: Precision) -> Settings:
+    """The defaults, of this type."""
+    return ladder.settings_for(rung, {"DTYPE": (HALF, BRAIN).index(precision)})
+
+
+def _measure_power(say: Say) -> Iterator[Row]:
+    """cuBLAS and all kernels, verified. Raises CublasError, VerificationError, TimingError."""
+    import cupy
+
+    problem = Problem(*HUGE)
+    for precision, every in TYPES:
+        kernels = [Kernel(rung, settings_of(rung, precision), None, rung.path) for rung in RUNGS]
+        for kernel in kernels:
+            require_verified(kernel)
+        random = Operands(problem, precision, *make_sets(problem, 1, precision)[0])
+        zeros = (cupy.zeros_like(matrix) for matrix in (random.A, random.B, random.C))
+        inputs = {"random": random, "zeros": Operands(problem, precision, *zeros)}
+        with Cublas(cupy.cuda.get_current_stream(), precision.name) as library:
+            for data in every:
+                for kernel in (library, *kernels):
+                    launch = kernel.prepared(inputs[data], 1.0, 0.0)
+                    settings = "" if kernel is library else ladder.written(kernel.settings)
+                    for load, pace in LOADS.items():
+                        cells = paced(pace(Work(launch, problem.flop)))
+                        say(
+                            f"18_power: {kernel.name}, {precision.name}, {data}, {load}: "
+                            f"{cells['tflops']:.0f} TFLOP/s at {cells['sm_clock_mhz']:.0f} MHz"
+                        )
+                        yield {
+                            "kernel": kernel.name, "dtype": precision.name,
+                            "settings": settings, "data": data, "load": load,
+                            **dict(zip("mnk", HUGE, strict=True)), **cells,
+                        }  # fmt: skip
+
+
+POWER = Table(
+    name="18_power", file="power.csv", key=("kernel", "dtype", "settings", "data", "load"),
+    columns={
+        **TEXT("kernel", "dtype"), **NOTE("settings"), **TEXT("data", "load"),
+        **SIZE("m", "n", "k"), **PACE, **WITH_CUBLAS,
+    },
+    measure=_measure_power,
+)  # fmt: skip
+EVIDENCE = (TILES, POWER)
+OVERLAP = {  # by shape: see the lesson below
+    LARGE: overlap_of(PERSISTENT, LARGE, {}),
+    FEW_ROWS: overlap_of(PERSISTENT, FEW_ROWS, NARROW | ALONE),
+    MANY_ROWS: overlap_of(PERSISTENT, MANY_ROWS, NARROW | {"BM": 128, "CLUSTER": 4, "SHARE_A": 1}),
+}
+
+
+def paces(dtype: str = HALF.name) -> pandas.DataFrame:
+    """As recorded of one type: kernel, data, load, and what wgmma_ceilings.PACE names.
+
+    The clock is that which the SMs counted.
+    """
+    table = POWER.read()
+    return table[table.dtype == dtype].reset_index(drop=True)[["kernel", "data", "load", *PACE]]

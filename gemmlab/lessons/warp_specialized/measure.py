@@ -1,0 +1,97 @@
+"""What is measured for this lesson: the two changes from 16 to 17, each alone.
+
+    python -m gemmlab record hopper_ablations/roles
+
+See gemmlab.records.comparisons. The lessons above compare two more things, which stand here, too:
+whether registers move between warpgroups, and whether launches overlap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gemmlab.ladder import Launch, Problem, Rung, Settings, Target
+from gemmlab.ladder.launch import MapOf
+from gemmlab.lessons.tma_wgmma.measure import AT_THE_END
+from gemmlab.lessons.tma_wgmma.rung import GROUP_ROWS, ROW_BYTES, SQUARE_BYTES
+from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
+from gemmlab.lessons.warp_specialized.rung import RUNG
+from gemmlab.records import comparisons
+from gemmlab.records.ablations import AblationStep, Shape
+from gemmlab.records.runs import LARGE
+
+
+def _sends_c(problem: Problem, s: Settings, target: Target) -> list[Launch]:
+    """16 with a tensor map of C and two buffers for each warpgroup, as 17 has them."""
+    (launch,) = TMA_WGMMA.plan(problem, s, target)
+    if launch.entry != TMA_WGMMA.entry(s):
+        return [launch]
+    columns = ROW_BYTES // TMA_WGMMA.precision_of(s).c.bytes
+    buffers = s["BM"] // GROUP_ROWS * min(2, s["BN"] // columns)
+    map_of_c = MapOf("C", (GROUP_ROWS, columns), "128B")
+    return [
+        replace(
+            launch, shared_bytes=launch.shared_bytes + buffers * SQUARE_BYTES,
+            args=(*launch.args[:2], map_of_c, *launch.args[2:]),
+        )
+    ]  # fmt: skip
+
+
+STORE = "store(sums, C, row, left, M, N);"
+SEND = "send_sums(sums, shared.rooms[group], map_c, row, left, group);"
+C_BY_MAP = (  # 16 sends C as 17 does
+    ('#include "warpgroup_tiles.cuh"', '#include "warpgroup_tiles.cuh"\n#include "send_tile.cuh"'),
+    ("Stage stages[STAGES];", "Stage stages[STAGES];\n    Room rooms[GROUPS][ROOMS];"),
+    ("OfC* __restrict__ C,", "const __grid_constant__ TensorMap map_c, OfC* __restrict__ C,"),
+    ("announce(map_b);", "announce(map_b);\n        announce(map_c);"),
+    (STORE, f"{SEND}\n    if (threadIdx.x % GROUP_THREADS == 0) wait_until_sent();"),
+)
+C_BY_THREADS = ((SEND, STORE), ("if (leads) wait_until_sent();", ""))  # 17 stores C as 16 does
+ROLES = (
+    AblationStep(title="16", rung=TMA_WGMMA),
+    AblationStep(title="16, C sent by tensor map", rung=TMA_WGMMA, changes=C_BY_MAP, plan=_sends_c),
+    AblationStep(
+        title="17, C stored by its threads", rung=RUNG, settings=AT_THE_END, changes=C_BY_THREADS
+    ),
+    AblationStep(title="17", rung=RUNG, settings=AT_THE_END),
+)
+EVIDENCE = (comparisons.asked("roles", [ROLES]),)
+
+# ---- what lessons above compare, too -------------------------------------------------------------
+
+REGISTERS_STAY = (("give_registers_back();", ""), ("take_registers();", ""))
+MANY_ROWS, FEW_ROWS = (128, 7168, 2048), (64, 4096, 7168)
+NARROW = {"BM": 64, "BN": 64, "STAGES": 8}
+
+
+def registers_of(rung: Rung) -> comparisons.Comparison:
+    """Whether registers move, with launches that do not overlap."""
+    number = rung.name[:2]
+    return (
+        AblationStep(title=f"{number}, registers move", rung=rung, settings=AT_THE_END),
+        AblationStep(
+            title=f"{number}, registers stay", rung=rung, settings=AT_THE_END,
+            changes=REGISTERS_STAY,
+        ),
+    )  # fmt: skip
+
+
+def overlap_of(rung: Rung, shape: Shape, settings: Settings) -> comparisons.Comparison:
+    """Whether launches overlap, at a shape."""
+    number = rung.name[:2]
+    return (
+        AblationStep(
+            title=f"{number}, one launch after the other", rung=rung,
+            settings=settings | AT_THE_END, shapes=(shape,),
+        ),
+        AblationStep(
+            title=f"{number}, launches overlap", rung=rung, settings=settings, shapes=(shape,)
+        ),
+    )  # fmt: skip
+
+
+OVERLAP = {  # of 17, by shape
+    LARGE: overlap_of(RUNG, LARGE, {}),
+    FEW_ROWS: overlap_of(RUNG, FEW_ROWS, NARROW | {"SPLIT": 2}),
+    MANY_ROWS: overlap_of(RUNG, MANY_ROWS, NARROW | {"BM": 128}),
+}
