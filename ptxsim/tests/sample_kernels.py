@@ -10,11 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from gemmlab.kernel.bounds import error_bound, reference
-from gemmlab.kernel.operands import random_matrix
-from gemmlab.ladder.shapes import ceil_div
 
 import ptxsim
+from matrices import ceil_div, error_bound, random_matrix, reference
 
 f4 = np.float32
 

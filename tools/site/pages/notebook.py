@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gemmlab.folders import NOTEBOOKS, ROOT
+from gemmlab.folders import NOTEBOOKS, ROOT, kernel_files
 from gemmlab.notebook.reading import DEEPER
 from tools.site import hosted, interactive
 from tools.site.pages import code, links
@@ -155,7 +155,7 @@ class _Maker:
 
     def _page_of(self, file: str) -> str:
         """The address of the page of a kernel's file."""
-        (path,) = (one for one in code.kernels() if one.name == file)
+        (path,) = (one for one in kernel_files() if one.name == file)
         path = path.relative_to(ROOT).as_posix()
         self.rewriter.met.add(path)
         return links.between(self.rewriter.page, links.address(links.source(path)))
