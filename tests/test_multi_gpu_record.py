@@ -54,7 +54,7 @@ def gpus(monkeypatch, tmp_path):
     sample_record.measure_on(monkeypatch, measuring, gpu=HERE)
     monkeypatch.setattr(measuring.runner, "require_gpus", lambda ranks: None)
     monkeypatch.setattr(measuring.runner, "run", run)
-    monkeypatch.setattr(measuring.link, "measure", lambda ranks: ([3e11] * 9, [4e11] * 9))
+    monkeypatch.setattr(measuring.runner, "link_rates", lambda ranks: ([3e11] * 9, [4e11] * 9))
     monkeypatch.setattr(measuring.dma_engines, "why_not", lambda ranks: told.why_not)
     monkeypatch.setattr(runtime, "getDeviceCount", lambda: told.count)
     monkeypatch.setattr(nccl, "get_version", lambda: 22807, raising=False)

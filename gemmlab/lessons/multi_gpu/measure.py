@@ -42,7 +42,6 @@ from gemmlab.lessons.multi_gpu.cases import (
     of,
 )
 from gemmlab.lessons.multi_gpu.gpus import dma_engines, rank_sum, runner
-from gemmlab.lessons.multi_gpu.gpus import runner as link
 from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL, Job, Measured
 from gemmlab.lessons.multi_gpu.in_turn import Bounded
 from gemmlab.lessons.multi_gpu.timeline import Timeline
@@ -140,7 +139,7 @@ def _require_right(case: Case, job: Job, C: Any) -> None:
 
 
 def _links(ranks: int, say: Say) -> dict[str, float]:
-    summed, copied = link.link_rates(ranks)
+    summed, copied = runner.link_rates(ranks)
     rates = {
         "all_reduce_gbytes": statistics.median(summed) / 1e9,
         "peer_copy_gbytes": statistics.median(copied) / 1e9,
