@@ -13,12 +13,14 @@ from gemmlab.ladder import RUNGS, SINGLE, find
 from gemmlab.lessons.ceilings import measure as chains
 from gemmlab.lessons.fp8 import errors as fp8_errors
 from gemmlab.lessons.fp8 import measure as fp8_steps
+from gemmlab.lessons.fp8 import tables as costs
 from gemmlab.lessons.fp32_summit import measure as summit_steps
 from gemmlab.lessons.fused_epilogue import epilogues
+from gemmlab.lessons.fused_epilogue.measure import epilogue
 from gemmlab.lessons.multi_gpu import cases, recorded
 from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES
-from gemmlab.lessons.register_banks.tables import costs
+from gemmlab.lessons.persistent.tables import recordings
 from gemmlab.lessons.tma_wgmma import tables as hopper_tables
 from gemmlab.lessons.warp_specialized import single_changes
 from gemmlab.records import registry, runs
@@ -47,7 +49,7 @@ def rows(name):
 
 
 def test_the_spread_between_recordings_of_18():
-    shares = hopper_tables.recordings()["% of cuBLAS"]
+    shares = recordings()["% of cuBLAS"]
     assert len(shares) == 4
     assert f"at 4096³ give {shares.min():.1f} % to {shares.max():.1f} % of cuBLAS" in RESULTS_PAGE
 
@@ -75,7 +77,7 @@ def test_what_22_reaches():
 
 
 def test_what_an_epilogue_costs():
-    table = gl.epilogue()
+    table = epilogue()
     ratio = table.set_index(["m", "n", "k", "activation", "way"])["ratio"]
 
     def lost(shape, activation):
