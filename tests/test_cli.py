@@ -543,7 +543,7 @@ def test_the_doctor_fails_where_something_needed_is_missing(machine, capsys, mon
     )
     code, out, _ = run(capsys, "doctor")
     assert code == 1 and "MISSING package pandas" in out and "make lab" in out
-    assert 'pip install "gemmlab[simulator]"' in out
+    assert 'pip install -e ./ptxsim -e ".[simulator]"' in out
 
 
 # ---- what gl.choose takes ------------------------------------------------------------------------

@@ -2,10 +2,10 @@
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from whole_kernels import KERNELS
 
 from gemmlab.kernel import verify
 from gemmlab.kernel.arguments import ArgumentError
@@ -20,7 +20,6 @@ from gemmlab.ladder.shapes import ceil_div, operations, ops
 from ptxsim.architectures import SIMULATED_ARCH
 from ptxsim.metrics import METRICS
 
-FOLDER = Path(__file__).parent / "kernels"
 TILE = 16
 STORES = METRICS["global", "store"][0]
 
@@ -37,7 +36,7 @@ def a_rung(name, plan, **more):
 
 
 def a_kernel(rung, text=None, **settings):
-    path = FOLDER / f"{rung.name}.cu"
+    path = KERNELS / f"{rung.name}.cu"
     if text is None:
         return Kernel(rung, settings, SIMULATED_ARCH, path)
     return Kernel(rung, settings, SIMULATED_ARCH, text(path.read_text("utf-8")))
@@ -126,7 +125,7 @@ def test_matrices_come_through_tensor_maps():
     for shape in ((33, 36, 40), (64, 32, 8)):
         assert verify.check(kernel, *shape, 1.0, 0.0, seed=3).passed
     with pytest.raises(IllegalSetting, match="needs sm_90a, this is sm_100"):
-        Kernel(mapped(), {"WIDTH": 128}, "sm_100", FOLDER / "tma.cu")
+        Kernel(mapped(), {"WIDTH": 128}, "sm_100", KERNELS / "tma.cu")
 
 
 def test_a_grid_is_whole_clusters_and_the_simulator_runs_them():

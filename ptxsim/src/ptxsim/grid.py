@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
 from itertools import islice, product
 from math import inf, prod
@@ -147,6 +146,8 @@ def _finished(chunks, threads: int, deadline: Deadline):
             chunk.run()
             yield chunk
         return
+    from concurrent.futures import ThreadPoolExecutor, wait  # here, for it takes time to load
+
     own: list[Thread] = []  # the pool forgets one at whose start Ctrl-C arrives
     waiting: list = []
     try:

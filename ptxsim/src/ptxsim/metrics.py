@@ -29,7 +29,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -151,6 +150,8 @@ class Totals(dict):
             raise KeyError(f"{metric}: nothing was counted; launch(…, count=True) counts")
         if metric in RARE:
             return 0
+        from difflib import get_close_matches  # here, for it takes time to load
+
         nearest = get_close_matches(str(metric), [*self, *RARE], n=2, cutoff=0)
         raise KeyError(
             f"{metric} is not counted by the simulator; the nearest that are: {', '.join(nearest)}"

@@ -12,7 +12,6 @@ where a result is NaN or subnormal: then the ufunc does it again.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache, lru_cache, partial
 from importlib import import_module
 
@@ -92,6 +91,8 @@ def _functions():
 
     A Ctrl-C waits until numba is imported: half imported, it could not be imported again.
     """
+    from concurrent.futures import ThreadPoolExecutor  # here, for it takes time to load
+
     with ThreadPoolExecutor(1) as loader:  # signals interrupt the main thread alone
         try:
             machine_code = loader.submit(import_module, MACHINE_CODE).result()
