@@ -323,7 +323,7 @@ def test_shares_are_the_reference_s_where_the_own_gpu_has_none(monkeypatch):
         monkeypatch.setattr(module, "gpu", lambda: h100)
     monkeypatch.setattr(choosing, "arch_here", lambda: "sm_90a")
     assert choosing.recorded() == ()
-    assert set(shares.shares()["gpu"]) == {"NVIDIA H200"}
+    assert set(shares.chosen_shares()["gpu"]) == {"NVIDIA H200"}
     assert choosing.recorded() == (), "what is shown of the reference is not taken here"
     assert choosing.choose((4096, 4096, 4096)).share is None
 

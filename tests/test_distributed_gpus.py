@@ -223,8 +223,8 @@ def host(monkeypatch):
         }.items():  # fmt: skip
             monkeypatch.setattr(nccl, name, value, raising=False)
         monkeypatch.setattr(cupy.cuda.runtime, "memcpyAsync", made.copy)
-        monkeypatch.setattr(dma_engines, "write", made.write)
-        monkeypatch.setattr(dma_engines, "wait", made.wait)
+        monkeypatch.setattr(dma_engines, "write_value", made.write)
+        monkeypatch.setattr(dma_engines, "wait_for_value", made.wait)
         monkeypatch.setattr(rank_sum, "prepared", lambda *given: prepared_sum(made, *given))
         return made
 

@@ -9,6 +9,7 @@ import pytest
 
 import gemmlab
 from gemmlab.lessons.register_banks import tables as fma_orders
+from gemmlab.lessons.register_banks.figures import fma_order
 from gemmlab.lessons.register_banks.tables import BY_ROWS, SNAKING, Costs
 
 
@@ -38,7 +39,7 @@ def test_another_order_is_refused():
 
 
 def rows(**columns):
-    """A table as gl.fma_order() gives: 8 outer products of 8×16 a trip, at 100 TFLOP/s of roof."""
+    """A table as fma_order() gives: 8 outer products of 8×16 a trip, at 100 TFLOP/s of roof."""
     fixed = {"tile": "8×16", "order": BY_ROWS, "ptxas": "-O1", "FFMA": 1024, "roof TFLOP/s": 100.0}
     return pandas.DataFrame(columns).assign(**fixed)
 
@@ -58,7 +59,7 @@ def test_launches_whose_sms_took_different_times_are_found():
 
 
 def test_speeds_are_those_of_the_issued_instructions_but_where_sms_differ():
-    table = gemmlab.fma_order()
+    table = fma_order()
     every, odd = fma_orders.uneven(table, most=101), fma_orders.uneven(table)
     assert len(every) == len(table)
     even = every.drop(index=odd.index)

@@ -125,7 +125,7 @@ def test_other_tables_are_refused(draw):
 
 
 def test_shares_are_those_of_the_record_in_groups():
-    found = chosen.shares()
+    found = chosen.chosen_shares()
     problems = {row.problem for row in choosing.recorded() if row.problem.ops == "NN"}
     assert set(found["dtype"]) == {"float32"}
     assert len(found) == len(problems) and list(found["group"])[-1] in ("large", "batches")
@@ -137,7 +137,7 @@ def test_shares_are_those_of_the_record_in_groups():
 
 
 def test_the_map_is_of_choices():
-    found = chosen.rungs()
+    found = chosen.chosen_rungs()
     assert len(found) == len(chosen.SQUARES) * len(chosen.DEPTHS) + len(chosen.SIDES) ** 2
     assert set(found["kernel"]) <= {rung.name for rung in ladder.RUNGS}
     row = found[(found["m"] == 4096) & (found["n"] == 4096) & (found["k"] == 4096)].iloc[0]

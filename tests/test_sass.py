@@ -14,6 +14,7 @@ from gemmlab.kernel import prebuilt
 from gemmlab.kernel.kernel import from_source
 from gemmlab.ladder import RUNGS, SINGLE, IllegalSetting
 from gemmlab.lessons.fp32_summit.rung import RUNG as FP32_SUMMIT
+from gemmlab.lessons.fp32_summit.tables import issue_slots as issue_slots_of_a_warp
 from gemmlab.loading import load
 from gemmlab.records import registry, roofs, runs
 from gemmlab.sass import inner_loop as issue_slots
@@ -390,7 +391,7 @@ def test_the_table_has_a_row_for_every_rung_from_05_on():
 
 def test_a_warp_of_22_issues_no_copies_and_as_many_multiply_adds_as_one_of_10():
     kernels = {name: load(name) for name in ("10_register_banks", "22_fp32_summit")}
-    table = slot_table.of_a_warp(kernels, depth=64)
+    table = issue_slots_of_a_warp(kernels, depth=64)
     classes = table.loc[list(issue_slots.CLASSES)]
     assert (classes.sum() == table.loc["issue slots"]).all()
     adds = 8 * 16 * 64  # sums of a thread, steps along K
@@ -399,7 +400,7 @@ def test_a_warp_of_22_issues_no_copies_and_as_many_multiply_adds_as_one_of_10():
     # Of a stage as a simulated warp of the kernel has it: a load of four floats for 24 operands.
     assert table.loc["shared loads", "22_fp32_summit"] == 64 * (8 + 16) // 4
     with pytest.raises(ValueError, match="no whole stages of 22_fp32_summit"):
-        slot_table.of_a_warp(kernels, depth=32)
+        issue_slots_of_a_warp(kernels, depth=32)
 
 
 def test_a_change_of_stage_stands_between_two_parts_of_a_loop_alone():

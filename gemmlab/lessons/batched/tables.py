@@ -20,7 +20,7 @@ from gemmlab.records import roofs, runs
 def per_product(table: pandas.DataFrame, size: int) -> pandas.DataFrame:
     """Microseconds for one product of size³, a row for each batch, a column for each way.
 
-    table: as gl.batches() gives.
+    table: as batches() gives.
     """
     rows = table[table["m"] == size]
     times = rows.assign(us=1e3 * rows["time_ms"] / rows["batch"])

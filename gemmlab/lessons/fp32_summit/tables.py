@@ -9,8 +9,7 @@ from dataclasses import asdict
 import pandas
 
 from gemmlab import ladder
-from gemmlab.analysis import counters
-from gemmlab.analysis import recorded as stalls
+from gemmlab.analysis import counters, recorded
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import SINGLE
 from gemmlab.lessons.fp32_summit.measure import (
@@ -123,7 +122,7 @@ def _cycles(name: str, idle: float) -> dict[str, float]:
     if rung.precision is not SINGLE:
         raise ValueError(f"{name} is {rung.precision.name}; cycles is of rungs in float32")
     adds = counters.side_by_side(name, shape=shape).loc["FP32 units busy, %", name]
-    issued = stalls.row(rung, shape)["issue_active_pct"]
+    issued = recorded.row(rung, shape)["issue_active_pct"]
     run, limits = runs.replay_at(Measured(rung), *shape), LIMITS[base(ladder.SIMULATED.arch)]
     lanes = runs.current()["gpu"]["sm_count"] * limits.fp32_lanes
     busy = 1 - idle / 100

@@ -37,7 +37,7 @@ def passes(activation: str) -> pandas.DataFrame:
 def dram(table: pandas.DataFrame) -> pandas.DataFrame:
     """MiB that each way reads from DRAM and writes there: predicted from passes, and counted.
 
-    table: as gl.epilogue() gives; a row for each activation and way whose bytes were counted.
+    table: as epilogue() gives; a row for each activation and way whose bytes were counted.
     """
     rows = {}
     for row in table.dropna(subset="dram_read_bytes").itertuples():
@@ -57,7 +57,7 @@ def second_kernel(table: pandas.DataFrame, activation: str) -> float:
 def multiples(table: pandas.DataFrame, shape: tuple[int, int, int]) -> pandas.DataFrame:
     """The time of each way as a multiple of the fused kernel's, at one shape (M, N, K).
 
-    table: as gl.epilogue() gives. A row for each way, a column for each activation.
+    table: as epilogue() gives. A row for each way, a column for each activation.
     """
     rows = table[(table[["m", "n", "k"]] == list(shape)).all(axis=1)]
     ratios = rows.pivot(index="way", columns="activation", values="ratio")

@@ -57,7 +57,7 @@ def kept(order: str, rows: int, columns: int) -> int:
 def uneven(table: pandas.DataFrame, most: float = 95.0) -> pandas.DataFrame:
     """Rows in which some SMs took longer for the same work; a launch ends with its slowest.
 
-    table: as gl.fma_order() gives. Counted and timed were different launches. In the first the
+    table: as fma_order() gives. Counted and timed were different launches. In the first the
     schedulers then had warps in less than `most` percent of its cycles; in the other the speed is
     less than `most` percent of what the issued instructions give, as nearly each is an FFMA.
     Columns: tile, order, loads, ptxas, issue active, %, active, %, what the issued instructions
@@ -83,7 +83,7 @@ class Costs:
 
 
 def costs(table: pandas.DataFrame) -> Costs:
-    """Fitted to the rows of gl.fma_order() that have loads, by least squares."""
+    """Fitted to the rows of fma_order() that have loads, by least squares."""
     import numpy
 
     rows = table[table["loads"] > 0]
