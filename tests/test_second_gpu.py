@@ -154,7 +154,7 @@ def test_gpus_stand_side_by_side_as_shares_of_their_own_roofs(monkeypatch, tmp_p
     del made["rungs"]["05_thread_tile_2d"]
     other.write_text(json.dumps(made))
     monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    found = gpus.of_roofs()
+    found = gpus.gpus_side_by_side()
     assert list(found.table) == ["NVIDIA H200", AMPERE.name]
     h200, second = (found.table[name] for name in found.table)
     single = [name for name in found.table.index if find(name).precision.name == "float32"]
@@ -170,7 +170,7 @@ def test_gpus_stand_side_by_side_as_shares_of_their_own_roofs(monkeypatch, tmp_p
 
 
 def test_both_recorded_gpus_stand_side_by_side_the_reference_first():
-    found = gpus.of_roofs()
+    found = gpus.gpus_side_by_side()
     assert list(found.table) == ["NVIDIA H200", "NVIDIA H100 80GB HBM3"]
     assert "On another GPU run" in found.note
 
@@ -178,7 +178,7 @@ def test_both_recorded_gpus_stand_side_by_side_the_reference_first():
 def test_the_shares_that_21_tells_of_are_so():
     """All within a point but 16 to 18, which are nearer to the roof of an H100 that was cooler."""
     names = [rung.name for rung in RUNGS if 16 <= int(rung.name[:2]) <= 18]
-    table = gpus.of_roofs().table
+    table = gpus.gpus_side_by_side().table
     more = table["NVIDIA H100 80GB HBM3"] - table["NVIDIA H200"]
     assert more[names].between(3, 6.5).all()
     assert (abs(more.drop(names)) < 1).all()
@@ -197,7 +197,7 @@ def kept_at_large(slug, name):
 
 @pytest.mark.parametrize("slug", ["nvidia-h200", H100])
 def test_speeds_are_those_of_the_gpu_and_shares_of_its_own_cublas_and_roof(slug):
-    speeds = gpus.speeds()
+    speeds = gpus.gpu_speeds()
     with registry.records_of(slug):
         name = runs.current()["gpu"]["name"]
         run = runs.replay_at(Measured(find("14_wmma")), *runs.LARGE)
@@ -220,14 +220,14 @@ def h100_without_wgmma(monkeypatch, tmp_path):
 
 
 def test_where_a_roof_lacks_the_speed_is_there(h100_without_wgmma):
-    row = gpus.speeds().loc["18_persistent", "NVIDIA H100 80GB HBM3"]
+    row = gpus.gpu_speeds().loc["18_persistent", "NVIDIA H100 80GB HBM3"]
     assert row[gpus.TFLOPS] > 0 and row[gpus.CUBLAS] > 0 and row.isna()[gpus.ROOF]
 
 
 def test_without_any_record_it_is_said_what_to_do(monkeypatch, tmp_path):
     monkeypatch.setattr(registry, "RESULTS", tmp_path)
     with pytest.raises(NoRecord, match=r"No GPU is recorded yet\. On another GPU run"):
-        gpus.of_roofs()
+        gpus.gpus_side_by_side()
 
 
 def test_recorded_roofs_are_never_of_two_gpus(monkeypatch, h100_without_wgmma):

@@ -4,9 +4,9 @@ import pytest
 import sample_record
 
 from gemmlab.analysis import counters
-from gemmlab.analysis import recorded as table_of
 from gemmlab.analysis.counters import ACTIVE_WARPS
 from gemmlab.analysis.recorded import WORDS
+from gemmlab.analysis.recorded import stalls as table_of
 from gemmlab.ladder import RUNGS, SINGLE, LadderError, find
 from gemmlab.ladder.problem import BATCHES
 from gemmlab.lessons.batched.rung import RUNG as BATCHED
