@@ -83,7 +83,10 @@ def test_all_that_is_kept_is_written_so(tmp_path, monkeypatch, write):
 
 
 NOTHING = Fingerprint({}, {}, "code")
-TABLE = registry.Table("t", "t.csv", print, ("n",), registry.SIZE("n"), lambda row, on: NOTHING)
+TABLE = registry.Table(
+    name="t", file="t.csv", measure=lambda say: [], key=("n",), columns=registry.SIZE("n"),
+    fingerprint_of=lambda row, on: NOTHING,
+)  # fmt: skip
 
 
 def test_a_folder_is_tried_before_the_work(tmp_path, monkeypatch):

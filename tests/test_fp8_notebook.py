@@ -11,10 +11,10 @@ from gemmlab.kernel.operands import random_values
 from gemmlab.ladder.element_types import E4M3, E5M2
 from gemmlab.lessons.fp8 import errors, figures, measure, scales, tables
 from gemmlab.lessons.fp8.lab import error_sliders
+from gemmlab.lessons.fp8.quantize import ELEMENTS
 from gemmlab.lessons.fp8.scales import Region
 from gemmlab.lessons.warp_specialized import turns
 from gemmlab.records import runs
-from ptxsim.parameters import ELEMENTS
 
 NAME = "19_fp8"
 

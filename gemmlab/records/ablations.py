@@ -187,10 +187,7 @@ class Ablation(registry.Table):
                 titles += [step.title] * len(places[key])
             elif complete:
                 raise registry.stale(self.name)
-        shapes = table.loc[chosen, ["m", "n", "k"]].itertuples(index=False)
-        return table.loc[chosen].reset_index(drop=True).assign(
-            **{"step": titles, "M×N×K": [f"{row.m}×{row.n}×{row.k}" for row in shapes]}
-        )  # fmt: skip
+        return _with_shapes(table.loc[chosen].reset_index(drop=True).assign(step=titles))
 
 
 def ablation(
@@ -264,8 +261,14 @@ SHOWN = {
 
 
 def shown(rows: pandas.DataFrame) -> pandas.DataFrame:
-    """Rows as Ablation.rows_of gives them, with the columns that readers see."""
-    return rows.rename(columns=SHOWN)[[*SHOWN.values()]]
+    """Rows of a table that has steps, with the columns that readers see."""
+    return _with_shapes(rows).rename(columns=SHOWN)[[*SHOWN.values()]]
+
+
+def _with_shapes(rows: pandas.DataFrame) -> pandas.DataFrame:
+    """With a column M×N×K."""
+    shapes = rows[["m", "n", "k"]].itertuples(index=False)
+    return rows.assign(**{"M×N×K": [f"{row.m}×{row.n}×{row.k}" for row in shapes]})
 
 
 # ---- paths ---------------------------------------------------------------------------------------
