@@ -15,7 +15,7 @@ from PIL import Image
 import gemmlab as gl
 from gemmlab import ladder
 from gemmlab.ladder import RUNGS
-from gemmlab.lessons.warp_specialized.lab import RingPlayer
+from gemmlab.lessons.warp_specialized.lab import RingPlayer, ring_player
 from gemmlab.notebook.lab import reason_of, refusal
 from tools.site import widgets
 from tools.site.interactive import Call, Loaded, call, constants
@@ -152,7 +152,7 @@ def test_a_page_s_ring_player_has_the_moments_of_each_number_of_stages(tmp_path,
     dot = io.BytesIO()
     Image.new("RGB", (1, 1)).save(dot, "png")
     monkeypatch.setattr(RingPlayer, "drawn", lambda *_: dot.getvalue())
-    there = gl.ring_player("17_warp_specialized")
+    there = ring_player("17_warp_specialized")
     markup, data, _ = written(tmp_path, Call("ring_player", Loaded("17_warp_specialized", {})))
     last = {}
     for stages in there.stages.options:

@@ -90,9 +90,10 @@ def _parsed(code: str) -> ast.Module:
 
 
 def _called(node: ast.Call) -> str:
-    """Of gl.lab(...) "lab", of dict(...) "dict"; "" of a call of something else."""
+    """Of gl.lab(...) "lab", of ring_player(...) and dict(...) their names; "" of others."""
     name = ast.unparse(node.func)
-    return name.removeprefix("gl.") if name.startswith("gl.") or name == "dict" else ""
+    known = name.startswith("gl.") or name in (RING_PLAYER, "dict")
+    return name.removeprefix("gl.") if known else ""
 
 
 def _keywords(node: ast.Call, known: dict[str, object]) -> dict:
