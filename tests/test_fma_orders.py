@@ -9,7 +9,7 @@ import pytest
 
 import gemmlab
 from gemmlab.lessons.register_banks import tables as fma_orders
-from gemmlab.lessons.register_banks.figures import fma_order
+from gemmlab.lessons.register_banks.measure import fma_order
 from gemmlab.lessons.register_banks.tables import BY_ROWS, SNAKING, Costs
 
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 
 from gemmlab.analysis import counters
+from gemmlab.analysis import recorded as recorded_stalls
 from gemmlab.analysis.counters import ACTIVE_WARPS
 from gemmlab.analysis.judgement import TRAFFIC
-from gemmlab.analysis.recorded import stalls as recorded_stalls
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.trace import Trace
 from gemmlab.ladder import SIMULATED
