@@ -147,7 +147,7 @@ def _swatch_of(kernel: str) -> dict[str, Any]:
 def shape_shares(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
     """The share of cuBLAS at every shape, on a linear scale, in groups; bars have rungs' colours.
 
-    table: a row for each shape, with the columns SHARES, as analysis.recorded.chosen.shares()
+    table: a row for each shape, with the columns SHARES, as gl.chosen_shares()
     gives; its groups stand in their order there. Raises TypeError and ValueError for anything else.
     """
     style.require_table(table, SHARES, "shape_shares")
@@ -221,7 +221,7 @@ def _shares_caption(table: pandas.DataFrame) -> str:
 def rung_map(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
     """Which rung gl.choose takes over M×N and K: a panel for each grid of shapes, both logarithmic.
 
-    table: a row for each shape, with the columns CHOICES, as analysis.recorded.chosen.rungs()
+    table: a row for each shape, with the columns CHOICES, as gl.chosen_rungs()
     gives. A panel is drawn over the two of M, N and K that vary, M = N being one. A dot is a shape
     at which rungs were measured; at others the nearest of these decides, or a rule. Raises
     TypeError and ValueError for anything else.

@@ -168,7 +168,7 @@ def waits(instructions: Sequence[Instruction], *, reuse: bool = True) -> list[in
     from its issue on to collect its three; where that is not enough it is issued later. It is an
     approximation, after Huerta et al., Analyzing modern NVIDIA GPU cores, 2025, section 5.3, who
     measured Ampere (sm_86) and found no rule that fits all they saw. On Hopper, where a scheduler
-    can also issue an FFMA every cycle, gl.fma_order() holds it against what was measured.
+    can also issue an FFMA every cycle; notebook 10 compares it with what was measured.
     """
     free, now = [0] * BANKS, 0  # the cycle in which each bank is free, and that of the next issue
     lost = []
@@ -352,7 +352,7 @@ def _successors(
 
 
 def register_reads(loop: Loop) -> dict[str, float]:
-    """How the FMAs of one trip read registers: see gl.fma_order()."""
+    """How the FMAs of one trip read registers: banks, waits, and the share that is reused."""
     fetched = fetches(loop.instructions)
     banks = Counter(register % BANKS for registers in fetched for register in registers)
     crowded = sum(

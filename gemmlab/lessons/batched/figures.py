@@ -46,7 +46,7 @@ LEFT, GAP, HEIGHT = 0.75, 0.3, 3.6  # inches
 def batches(table: pandas.DataFrame) -> Picture:
     """The time of one product over the number of them, a panel for each size of square products.
 
-    table: as records.experiments.batches.batches() gives; of its ways those in LOOKS. Both axes
+    table: as measure.batches() gives; of its ways those in LOOKS. Both axes
     are logarithmic. Raises TypeError and ValueError for anything else.
     """
     style.require_table(table, COLUMNS, "batches")
@@ -110,7 +110,7 @@ def copies(by_name: Mapping[str, Copy]) -> Picture:
     darker for lane 31. Below, shared memory in rows of 32 words, one in each bank, with the same
     boxes where they go.
 
-    by_name: by name, what analysis.traced.copies.of(trace, array) gives, one to four. Raises
+    by_name: by name, what tables.copy_of(trace, array) gives, one to four. Raises
     TypeError and ValueError for anything else.
     """
     if not 1 <= len(by_name) <= MOST:
@@ -118,8 +118,7 @@ def copies(by_name: Mapping[str, Copy]) -> Picture:
     for name, copy in by_name.items():
         if not isinstance(copy, Copy):
             raise TypeError(
-                f"copies takes what analysis.traced.copies.of(trace, array) gives, not {copy!r} as "
-                f"{name!r}."
+                f"copies takes what tables.copy_of(trace, array) gives, not {copy!r} as {name!r}."
             )
     pitch = (WIDTH - 2 * MARGIN) / max(3, len(by_name))
     pieces = {name: _piece(copy) for name, copy in by_name.items()}

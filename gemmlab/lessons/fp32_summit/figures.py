@@ -36,11 +36,11 @@ IDLE = {"facecolor": style.GROUND, "edgecolor": style.FAINT, "linewidth": 0.8}
 def sharing(*works: tuple[str, Work], caption: str | None = None) -> Picture:
     """A panel for each way to spread a product over all SMs, a thin row for each SM.
 
-    works: (name, analysis.traced.sharing.sharing(kernel, m, n, k, sm_count)) each. All stages count
+    works: (name, sharing.sharing(kernel, m, n, k, sm_count)) each. All stages count
     as equally long. Raises ValueError without one, and for ways that have other SMs.
     """
     if not works:
-        raise ValueError("sharing takes one (name, work) or more, of analysis.traced.sharing")
+        raise ValueError("sharing takes one (name, work) or more, as sharing.sharing gives")
     sms = {work.sm_count for _, work in works}
     if len(sms) > 1:
         raise ValueError(f"sharing takes ways for as many SMs, not for {sorted(sms)}")

@@ -37,7 +37,7 @@ PERCENT = (5, 10, 20, 50, 100)
 def fp8_values(numbers: Mapping[str, np.ndarray], rounding: pandas.DataFrame) -> Picture:
     """The numbers of E4M3 and of E5M2 from 0 to 8, and the largest error of rounding to them.
 
-    numbers: {name of the element type: its finite numbers above 0}, as analysis.fp8.conversions
+    numbers: {name of the element type: its finite numbers above 0}, as tables.numbers
     gives; rounding: as its function of that name. Raises TypeError and ValueError.
     """
     style.require_table(rounding, NUMBERS, "fp8_values")
@@ -124,7 +124,7 @@ def fp8_errors(table: pandas.DataFrame, *, types: str = "E4M3") -> Picture:
 
     Left: of the sums alone, a curve for each number of products that one sum of the tensor cores
     takes. Right: of all, quantizing included, a curve for each kind of scales, on uneven data.
-    table: as records.experiments.fp8.errors.recorded_errors gives. Raises TypeError and ValueError.
+    table: as errors.recorded_errors gives. Raises TypeError and ValueError.
     """
     style.require_table(table, COLUMNS, "fp8_errors")
     chosen = table[table["types"] == types]
@@ -240,12 +240,12 @@ PALE, STRONG, SECOND = 0.1, 0.75, 0.4  # of a matrix's colour
 def scale_reach(*reaches: Reach) -> Picture:
     """A panel for each kind of scales: what of A and B they reach that go into one element of C.
 
-    reaches: as analysis.fp8.scales.reach gives. Regions that lie behind one another along K have
+    reaches: as scales.reach gives. Regions that lie behind one another along K have
     scales of their own, drawn in turn dark and lighter. Rows and columns are not to one scale.
     Raises TypeError and ValueError for anything else.
     """
     if not reaches:
-        raise ValueError("scale_reach takes what analysis.fp8.scales.reach gives, one or more.")
+        raise ValueError("scale_reach takes what scales.reach gives, one or more.")
     for reach in reaches:
         if not isinstance(reach, Reach):
             raise TypeError(f"scale_reach takes what reach gives, not {reach!r}.")
@@ -314,12 +314,12 @@ MULTIPLIED, ADDED = 0.5, 0.9  # of a step's colour
 def sums_in_turn(kernel: Turns) -> Picture:
     """A row for each of the two sets of sums and one for the totals of warpgroup 0, step by step.
 
-    kernel: as analysis.traced.turns.of(trace) gives, of rung 19 with promotion. Left to right is
+    kernel: as turns.of(trace) gives, of rung 19 with promotion. Left to right is
     the order in which they were executed, not time. Raises TypeError, and ValueError for a kernel
     that has one set of sums.
     """
     if not isinstance(kernel, Turns):
-        raise TypeError(f"sums_in_turn takes what analysis.traced.turns.of gives, not {kernel!r}.")
+        raise TypeError(f"sums_in_turn takes what turns.of gives, not {kernel!r}.")
     promote = kernel.trace.settings.get("PROMOTE")
     if not promote:
         raise ValueError(f"sums_in_turn: {kernel.trace.kernel_name} has no two sets of sums here.")
@@ -392,7 +392,7 @@ BAR = 0.2  # of the room of a shape
 def fp8_speeds(table: pandas.DataFrame) -> Picture:
     """Two panels over shapes: the share of cuBLASLt, and TFLOP/s beside those of BF16.
 
-    table: as analysis.fp8.costs.speeds gives. A marker is a median, its line the middle half of all
+    table: as tables.speeds gives. A marker is a median, its line the middle half of all
     pairs. Raises TypeError and ValueError.
     """
     style.require_table(table, SPEEDS, "fp8_speeds")

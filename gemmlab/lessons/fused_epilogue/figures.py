@@ -55,7 +55,7 @@ LEFT, GAP, HEIGHT = 0.75, 0.4, 3.6  # inches
 def epilogue(table: pandas.DataFrame, activation: str = CURVE_OF) -> Picture:
     """Time as a multiple of that of rung 11, over K, a panel for each size of square C.
 
-    table: as gl.epilogue() gives; its rows of the activation with M = N, and of those the sizes
+    table: as measure.epilogue() gives: rows of the activation with M = N, and of those the sizes
     with two K or more. Both axes are logarithmic. Above the line at 1 a way takes longer than rung
     11. Where cuBLAS with one kernel by float4 passes it, the K between are marked: the crossover.
 

@@ -27,7 +27,7 @@ NEEDED, REST = 0.6, 0.08  # of the colours of A and B
 def tile_order(*orders: tuple[str, Schedule]) -> Picture:
     """Which block computes which tile of C, in which round; what the first round needs is dark.
 
-    orders: (name, analysis.traced.schedule.schedule(kernel, m, n, k, sm_count)), one or two, of one
+    orders: (name, schedule.schedule(kernel, m, n, k, sm_count)), one or two, of one
     shape. Raises ValueError for another number of them.
     """
     if not 1 <= len(orders) <= 2:
@@ -124,7 +124,7 @@ KIB = 1024
 def multicast(schedule: Schedule) -> Picture:
     """The first step along K of the first cluster: what its two blocks ask for, and what they get.
 
-    schedule: analysis.traced.schedule.schedule(kernel, m, n, k, sm_count) of a kernel that takes B
+    schedule: schedule.schedule(kernel, m, n, k, sm_count) of a kernel that takes B
     as it is, in clusters of two that share it. Raises ValueError for another.
     """
     shares_a = schedule.settings.get("SHARE_A", 0)
@@ -250,7 +250,7 @@ def tile_changes(
 ) -> Picture:
     """Bars from one clock reading to the next around the end of a tile, a panel for each kernel.
 
-    marks: as records.experiments.hopper_tiles.tiles gives. Cycle 0 is when the last warpgroup has
+    marks: as measure.tiles gives. Cycle 0 is when the last warpgroup has
     all products of the tile number `turn`; shown are so many cycles `before` and `after`.
     Raises ValueError for a kernel without that tile and a next one.
     """

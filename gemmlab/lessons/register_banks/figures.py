@@ -45,7 +45,7 @@ PREDICTED_LOOK = {
 def fma_order(table: pandas.DataFrame) -> Picture:
     """Outer products without loads by the order of their FMAs; and with loads among them.
 
-    table: as gl.fma_order() gives. Left: a group of bars for each tile of sums, no loads, the
+    table: as measure.fma_order() gives. Left: a group of bars for each tile of sums, no loads, the
     assembler's default level; a triangle is what slots and waits for banks let expect. Right, of
     the tile that was measured with loads: filled marks with level 1, which keeps most of the
     source's order, hollow ones with the default; the line is what issue slots alone let expect.
@@ -265,13 +265,13 @@ ON_ITS_WAY = {"linewidth": 2.0, "linestyle": (0, (2, 1))}
 def ring(traced: Ring) -> Picture:
     """The places of a ring of tiles, one below the other, as one warp fills and reads them.
 
-    traced: as analysis.traced.ring.of(trace) gives. Left to right is the order in which the warp
+    traced: as ring.of(trace) gives. Left to right is the order in which the warp
     does it, not time; a cell has the number of its tile. Of a batch, a colour is a product, tiles
     are counted in each, and a row below shows when C is stored. Raises TypeError for anything else,
     and ValueError for more than fits.
     """
     if not isinstance(traced, Ring):
-        raise TypeError(f"ring takes what analysis.traced.ring.of(trace) gives, not {traced!r}.")
+        raise TypeError(f"ring takes what ring.of(trace) gives, not {traced!r}.")
     starts, end = _columns(traced.events)
     if end > MOST:
         tiles = 1 + max(event.tile for event in traced.events)

@@ -161,7 +161,7 @@ LANE = 0.125  # of a row: how far one way stands below the other
 def joins(table: pandas.DataFrame) -> Picture:
     """The share of cuBLAS of every way to join parts, shape by shape, a lane for each way.
 
-    table: as records.experiments.joins.joins() gives, its shapes in their order there. Raises
+    table: as measure.joins() gives, its shapes in their order there. Raises
     TypeError and ValueError for anything else.
     """
     style.require_table(table, COLUMNS, "joins")

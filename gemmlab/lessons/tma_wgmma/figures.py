@@ -251,7 +251,7 @@ def swizzles(boxes: Mapping[str, np.ndarray]) -> Picture:
     """In which banks of shared memory the chunks of a box lie, for each way to swizzle it.
 
     boxes: by the name of the swizzle, int (places,), the chunk of 16 bytes at each place, of a box
-    of 8 rows whose chunks count along its rows: see analysis.traced.warpgroup_layouts. The first
+    of 8 rows whose chunks count along its rows: see tables.in_shared_memory. The first
     chunk of every row is dark. Raises ValueError for anything else.
     """
     for name, chunks in boxes.items():
@@ -318,7 +318,7 @@ def warpgroup_sums(held: np.ndarray, *, thread: int = 0) -> Picture:
     """Which thread of a warpgroup holds which sums of 64 rows of C; one thread's are dark.
 
     held: int (128, places), row * columns + column of each sum that a thread has: see
-    analysis.traced.warpgroup_layouts.sums. Raises ValueError for a thread that a warpgroup does not
+    tables.sums. Raises ValueError for a thread that a warpgroup does not
     have, and for sums that are held by none or by two.
     """
     threads, places = np.asarray(held).shape
@@ -397,7 +397,7 @@ Rows = Sequence[tuple[str, pandas.DataFrame]]
 def power(table: pandas.DataFrame) -> Picture:
     """Kernels beside cuBLAS under each load: their speed, the clock of the SMs, their energy.
 
-    table: as records.experiments.power.EVIDENCE.read() gives. A row of the figure for each type,
+    table: as lessons.persistent.measure.POWER.read() gives. A row of the figure for each type,
     data and load. Raises TypeError and ValueError for anything else.
     """
     style.require_table(table, ("kernel", "dtype", *COLUMNS), "power")
@@ -419,7 +419,7 @@ def power(table: pandas.DataFrame) -> Picture:
 def wgmma_ceilings(table: pandas.DataFrame) -> Picture:
     """Ways to start wgmma, nothing else beside it: their speed in a burst and sustained.
 
-    table: as records.experiments.wgmma_ceilings.EVIDENCE.read() gives. Raises TypeError and
+    table: as tables.wgmma_ceilings() gives. Raises TypeError and
     ValueError for anything else.
     """
     style.require_table(table, ("dtype", "a_from", "width", *COLUMNS), "wgmma_ceilings")

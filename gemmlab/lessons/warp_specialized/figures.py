@@ -41,18 +41,16 @@ MARKS = {
 def turns(*kernels: Turns, shown: int | None = None) -> Picture:
     """A panel for each kernel: a row for each role, and below one for each stage of its ring.
 
-    kernels: as analysis.traced.turns.of(trace) gives. Left to right is the order in which the
+    kernels: as turns.of(trace) gives. Left to right is the order in which the
     simulator executed it, not time. A number is a step along K. shown: how many moments, the rest
     is pale; a line is there. Raises TypeError and ValueError for anything else, and for more steps
     than fit.
     """
     if not kernels:
-        raise ValueError("turns takes what analysis.traced.turns.of(trace) gives, one or more.")
+        raise ValueError("turns takes what turns.of(trace) gives, one or more.")
     for kernel in kernels:
         if not isinstance(kernel, Turns):
-            raise TypeError(
-                f"turns takes what analysis.traced.turns.of(trace) gives, not {kernel!r}."
-            )
+            raise TypeError(f"turns takes what turns.of(trace) gives, not {kernel!r}.")
     panels = [_Turns.of(kernel) for kernel in kernels]
     most = max(len(panel.columns) for panel in panels)
     if most > MOST:
@@ -230,7 +228,7 @@ def waits(marks: pandas.DataFrame, *, first: int = 20, steps: int = 6) -> Pictur
     """Bars from one clock reading to the next, a panel for each kernel, a row for each role.
 
     marks: columns kernel, role, step and the cycles waits, goes_on, done and met (or none), as
-    records.experiments.hopper_timeline.marks gives. Shown is while the first role of each kernel
+    clock_readings.marks gives. Shown is while the first role of each kernel
     goes through `steps` steps from `first` on. Raises ValueError where it does not.
     """
     panels: list[_Waits] = []
@@ -295,8 +293,8 @@ def block_phases(
 ) -> Picture:
     """Above, one SM through a product, block by block; below, the mean cycles of a block's phases.
 
-    blocks: as records.experiments.hopper_timeline.blocks() gives; means: as
-    analysis.recorded.block_phases.phases() does of them; full_rate: the cycles in which the tensor
+    blocks: as clock_readings.blocks() gives; means: as
+    tables.phases() does of them; full_rate: the cycles in which the tensor
     cores can do the products, marked below. Raises TypeError and ValueError for anything else, also
     for an SM that ran no block.
     """

@@ -27,7 +27,7 @@ CHOSEN = 0.8  # and for the lane that is looked at
 def fragments(held: Mapping[str, np.ndarray], *, lane: int = 0) -> Picture:
     """The lane that holds each element of A, B and C; one lane's elements are dark.
 
-    held: as analysis.traced.fragments.by_wmma() gives, int (32, places) for "A", "B" and "C".
+    held: as fragments.by_wmma() gives, int (32, places) for "A", "B" and "C".
     Raises ValueError for a lane that a warp does not have, and for elements that no lane holds.
     """
     if isinstance(lane, bool) or not isinstance(lane, int) or not 0 <= lane < WARP:
