@@ -169,8 +169,9 @@ def of(kernel: Kernel, arch: str | None = None) -> Facts:
     arch = arch or kernel.arch
     taken = kernel.taken(arch)
     few, size, block = _on_few_sms(kernel), shape(kernel), (parts(kernel) - 1, 0, 0)
-    others = [(x, 0, 0) for x in range(few.grid(*size)[0]) if x != block[0]]
-    trace = few.trace(*size, batch=1, blocks=[*(others if block[0] else []), block])
+    # The last block of a tile, after those that it waits for.
+    blocks = [(x, 0, 0) for x in range(block[0])] + [block]
+    trace = few.trace(*size, batch=1, blocks=blocks)
     return Facts(kernel, arch, trace, block, taken, _speed(kernel))
 
 
