@@ -186,7 +186,7 @@ HEADING = """\
 # Planted mistakes: who finds them
 
 Each row is one change to a correct kernel: a rung of the ladder with these settings, a kernel of
-`ptxsim/tests/kernels/` or `tests/mistakes.py`, or a case of `ptxsim/hardware/record_clusters.py`,
+`ptxsim/tests/kernels/` or `tests/planted/`, or a case of `ptxsim/hardware/record_clusters.py`,
 of blocks of a cluster and of blocks that wait for one another. The simulator runs it with
 `check=True` (the column "checks": what its findings are called), and compares the result with
 what is right ("verification"); `tests/test_simulator_mistakes.py` holds both columns to what
