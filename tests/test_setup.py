@@ -259,8 +259,7 @@ class FakeSetUp:
         self.root = root
         self.venv = root / ".venv"
         self.commands: list[list[str]] = []
-        self.fail: dict[str, str] = {}  # a word in the command: what it prints before it fails
-        self.python = "3.12"
+        self.failing = "nothing"  # a word in the command that fails
         (root / "requirements").mkdir()
         for lock in LOCKED:
             (root / f"requirements/{lock}.txt").write_text(f"{lock}==1\n")
@@ -268,28 +267,16 @@ class FakeSetUp:
         for folder in (root, root / "ptxsim"):
             (folder / "pyproject.toml").write_text("[project]\n")
 
-    @property
-    def packages(self) -> Path:
-        return self.venv / f"lib/python{self.python}/site-packages"
-
-    def run(self, command, show=None):
-        if command[1] == "-c":  # does .venv's Python run?
-            if not Path(command[0]).exists():
-                raise FileNotFoundError(command[0])
-            return 0, f"{self.python}\n"
+    def run(self, command):
+        if command[1] == "-c":  # does .venv work?
+            return (0 if Path(command[0]).exists() else 1), ""
         self.commands.append(list(command))
-        for word, output in self.fail.items():
-            if any(word in part for part in command):
-                return 1, output
+        if any(self.failing in part for part in command):
+            return 1, "ERROR: No matching distribution found\n"
         if "venv" in command:
-            self.packages.mkdir(parents=True)
-            (self.venv / "bin").mkdir()
+            (self.venv / "bin").mkdir(parents=True)
             (self.venv / "bin/python").touch()
-            prompt = command[command.index("--prompt") + 1]
-            (self.venv / "pyvenv.cfg").write_text(f"prompt = {prompt!r}\n")
-        else:
-            name = Path(command[-1]).stem if "install" in command else "pip"
-            (self.packages / f"{name}-1.dist-info").mkdir(exist_ok=True)
+            (self.venv / "pyvenv.cfg").write_text("prompt = 'gemmlab'\n")
         return 0, ""
 
     def __call__(self, cuda=None, **options):
@@ -299,10 +286,6 @@ class FakeSetUp:
         options.setdefault("version", (3, 12, 1))
         install.set_up(str(self.root), driver=driver, run=self.run, **options)
         return [word for command in self.commands for word in command]
-
-    @property
-    def finished(self) -> bool:
-        return (self.venv / install.STAMP).exists()
 
 
 @pytest.fixture
@@ -314,13 +297,16 @@ def locks_in(words):
     return {Path(word).name for word in words if word.endswith(".txt")}
 
 
-def test_a_fresh_clone_gets_the_locks_and_the_project(checkout, capsys):
+def test_a_fresh_clone_gets_the_locks_and_the_projects_and_the_second_run_does_nothing(
+    checkout, capsys
+):
     words = checkout()
     assert locks_in(words) == {"lab.txt", "cupy-none.txt"}
     folders = str(checkout.root / "ptxsim"), str(checkout.root)
     assert words[-4:] == ["--editable", folders[0], "--editable", folders[1]]
-    assert checkout.finished
     assert "simulator" in capsys.readouterr().out
+    assert checkout() == []
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize(
@@ -330,67 +316,45 @@ def test_a_driver_gets_its_toolkit(checkout, cuda, lock):
     assert locks_in(checkout(cuda=cuda)) == {"lab.txt", lock}
 
 
-def test_the_second_run_does_nothing_and_says_nothing(checkout, capsys):
+def test_what_the_site_needs_is_added_once_and_a_failure_is_tried_again(checkout):
     checkout()
-    capsys.readouterr()
-    assert checkout() == []
-    assert capsys.readouterr().out == ""
-
-
-def test_what_the_site_needs_is_added_once(checkout, capsys):
-    checkout()
-    checkout.commands.clear()
-    install.add_site(str(checkout.root), run=checkout.run)
-    assert [locks_in(command) for command in checkout.commands] == [{"site.txt"}]
-    install.add_site(str(checkout.root), run=checkout.run)
-    assert len(checkout.commands) == 1
-    assert checkout() == []  # and the set-up itself stays finished
-    (checkout.root / "requirements/site.txt").write_text("site==2\n")
-    install.add_site(str(checkout.root), run=checkout.run)
-    assert len(checkout.commands) == 1
-
-
-def test_a_failed_addition_for_the_site_is_tried_again(checkout):
-    checkout()
-    checkout.fail = {"site.txt": "ERROR: No space left"}
+    checkout.failing = "site.txt"
     with pytest.raises(install.SetupError):
-        install.add_site(str(checkout.root), run=checkout.run)
-    checkout.fail = {}
-    checkout.commands.clear()
-    install.add_site(str(checkout.root), run=checkout.run)
-    assert len(checkout.commands) == 1
+        checkout(site=True)
+    checkout.failing = "nothing"
+    assert locks_in(checkout(site=True)) == {"site.txt"}
+    assert checkout(site=True) == checkout() == []
+    (checkout.root / "requirements/site.txt").write_text("site==2\n")
+    assert locks_in(checkout(site=True)) == {"site.txt"}
 
 
-def test_a_finished_venv_is_kept_whatever_python_asks(checkout):
+def test_a_named_python_gets_its_own_venv_and_any_other_keeps_it(checkout):
     checkout()
     assert checkout(version=(3, 8, 18)) == []
-
-
-def test_a_named_python_gets_its_own_venv(checkout):
-    checkout()
     assert checkout(version=(3, 12, 7), exact_python=True) == []
-    checkout.python = "3.13"
     assert "venv" in checkout(version=(3, 13, 0), exact_python=True)
 
 
 @pytest.mark.parametrize("lock", ["lab", "cupy-none"])
 def test_new_pins_make_it_anew(checkout, lock, capsys):
     checkout()
-    (checkout.packages / "left-behind.dist-info").mkdir()
+    (checkout.venv / "left-behind").mkdir()
     (checkout.root / f"requirements/{lock}.txt").write_text("other==2\n")
     assert "venv" in checkout()
-    assert "pinned versions changed" in capsys.readouterr().out
-    assert not (checkout.packages / "left-behind.dist-info").exists()
+    assert "locks changed" in capsys.readouterr().out
+    assert not (checkout.venv / "left-behind").exists()
     assert checkout() == []
 
 
 @pytest.mark.parametrize("folder", [".", "ptxsim"])
-def test_other_settings_in_pyproject_install_the_project_alone(checkout, folder):
+def test_other_settings_in_pyproject_install_the_projects_alone(checkout, folder):
     checkout()
     (checkout.root / folder / "pyproject.toml").write_text("[project]\nname = 'gemmlab'\n")
-    words = checkout()
-    assert words[-2:] == ["--editable", str(checkout.root)]
-    assert len(checkout.commands) == 1
+    checkout.failing = "--editable"
+    with pytest.raises(install.SetupError):
+        checkout()
+    checkout.failing = "nothing"
+    assert "--editable" in checkout() and len(checkout.commands) == 1
     assert checkout() == []
 
 
@@ -399,10 +363,6 @@ def test_a_new_gpu_makes_it_anew_and_a_missing_one_does_not(checkout):
     assert locks_in(checkout(cuda=(13, 0))) == {"lab.txt", "cupy-cuda13.txt"}
     assert checkout(cuda=None) == []
     assert locks_in(checkout(cuda=(12, 8))) == {"lab.txt", "cupy-cuda12.txt"}
-
-
-def lose_a_package(checkout):
-    shutil.rmtree(next(checkout.packages.iterdir()))
 
 
 def lose_python(checkout):
@@ -414,44 +374,24 @@ def lose_everything_but_the_folder(checkout):
     checkout.venv.mkdir()
 
 
-def lose_the_stamp(checkout):
-    (checkout.venv / install.STAMP).unlink()
-
-
 def cut_the_stamp(checkout):
     stamp = checkout.venv / install.STAMP
     stamp.write_text(stamp.read_text()[:20])
 
 
-def other_python_behind_the_link(checkout):
-    (checkout.packages.parent).rename(checkout.venv / "lib/python3.9")
-    checkout.python = "3.13"
+def move_the_checkout(checkout):
+    stamp = checkout.venv / install.STAMP
+    stamp.write_text(json.dumps(json.loads(stamp.read_text()) | {"root": "/elsewhere"}))
 
 
 @pytest.mark.parametrize(
-    "damage",
-    [
-        lose_a_package,
-        lose_python,
-        lose_everything_but_the_folder,
-        lose_the_stamp,
-        cut_the_stamp,
-        other_python_behind_the_link,
-    ],
+    "damage", [lose_python, lose_everything_but_the_folder, cut_the_stamp, move_the_checkout]
 )
 def test_a_broken_venv_is_made_anew(checkout, damage):
     checkout()
     damage(checkout)
-    version = (3, int(checkout.python.split(".")[1]), 0)
-    assert "venv" in checkout(version=version)
-    assert checkout(version=version) == []
-
-
-def test_a_moved_checkout_is_set_up_again(checkout, tmp_path):
-    checkout()
-    stamp = checkout.venv / install.STAMP
-    stamp.write_text(json.dumps(json.loads(stamp.read_text()) | {"root": "/elsewhere"}))
     assert "venv" in checkout()
+    assert checkout() == []
 
 
 def test_somebody_elses_venv_is_not_touched(checkout):
@@ -462,106 +402,42 @@ def test_somebody_elses_venv_is_not_touched(checkout):
     assert [path.name for path in checkout.venv.iterdir()] == ["pyvenv.cfg"]
 
 
-# ---- what it says when it cannot go on -----------------------------------------------------------
-
-
-NO_NETWORK = """\
-WARNING: Retrying (Retry(total=0, connect=None, read=None, redirect=None, status=None)) after \
-connection broken by 'NameResolutionError("HTTPSConnection(host='nowhere', port=443): Failed to \
-resolve 'nowhere' ([Errno -2] Name or service not known)")': /simple/anyio/
-ERROR: Could not find a version that satisfies the requirement anyio==4.16.0 (from versions: none)
-ERROR: No matching distribution found for anyio==4.16.0
-"""
-OLD_PIP_NO_NETWORK = NO_NETWORK.replace("NameResolutionError", "NewConnectionError")
-TIME_OUT = "pip._vendor.urllib3.exceptions.ReadTimeoutError: HTTPSConnectionPool: Read timed out.\n"
-DISK_FULL = (
-    "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device\n"
-)
-QUOTA = "OSError: [Errno 122] Disk quota exceeded: '/home/reader/x'\n"
-READ_ONLY = "Error: [Errno 30] Read-only file system: '/srv/x/.venv'\n"
-BAD_CERTIFICATE = NO_NETWORK.replace("NameResolutionError", "SSLError").replace(
-    "resolve", "CERTIFICATE_VERIFY_FAILED"
-)
-NOT_THERE = """\
-WARNING: Retrying (Retry(total=4)) after connection broken by 'ReadTimeoutError("Read timed out.")'
-ERROR: Could not find a version that satisfies the requirement numpy==2.5.5 (from versions: 1.0)
-ERROR: No matching distribution found for numpy==2.5.5
-"""
-UNFORESEEN = "Processing /home/reader/x\nERROR: the moon   is full\n"
-
-
-@pytest.mark.parametrize(
-    ("output", "words"),
-    [
-        (NO_NETWORK, "cannot be reached: connect to the network"),
-        (OLD_PIP_NO_NETWORK, "cannot be reached: connect to the network"),
-        (TIME_OUT, "cannot be reached: connect to the network"),
-        (DISK_FULL, "The disk is full: make room, about 1.5 GB"),
-        (QUOTA, "The disk is full: make room"),
-        (READ_ONLY, "cannot be written: use a checkout in a folder of your own"),
-        (BAD_CERTIFICATE, "certificate is not trusted"),
-        (NOT_THERE, "has no numpy==2.5.5 for Python"),
-        (UNFORESEEN, "ERROR: the moon is full"),
-        ("", "nothing"),
-    ],
-)
-# Where it fails: making .venv, its pip, pip's own update, the locks, the project.
-@pytest.mark.parametrize("step", ["venv", "ensurepip", "pip==", "lab.txt", "--editable"])
-def test_a_failure_is_one_sentence_and_leaves_nothing_half_done(checkout, output, words, step):
-    checkout.fail = {step: output}
-    with pytest.raises(install.SetupError) as failure:
+# Where it fails: making .venv, pip's own update, the locks, the projects.
+@pytest.mark.parametrize("step", ["venv", "pip==", "lab.txt", "--editable"])
+def test_a_failure_says_what_was_printed_and_leaves_nothing_half_done(checkout, step):
+    checkout.failing = step
+    with pytest.raises(install.SetupError, match=r"^ERROR: No matching distribution found"):
         checkout()
-    sentence = str(failure.value)
-    assert words in sentence
-    assert "\n" not in sentence
     assert not checkout.venv.exists()
-    checkout.fail = {}
+    checkout.failing = "nothing"
     assert "venv" in checkout()
-    assert checkout.finished
 
 
 def test_an_interrupted_set_up_is_not_taken_for_done(checkout, monkeypatch):
-    monkeypatch.setattr(install.shutil, "rmtree", lambda *_, **__: None)  # killed before it tidied
-
-    def interrupted(command, show=None):
+    def interrupted(command):
         if "--editable" in command:
             raise KeyboardInterrupt
         return FakeSetUp.run(checkout, command)
 
     with monkeypatch.context() as patch:
+        patch.setattr(install.shutil, "rmtree", lambda *_, **__: None)  # killed before it tidied
         patch.setattr(checkout, "run", interrupted)
         with pytest.raises(KeyboardInterrupt):
             checkout()
     assert checkout.venv.exists()
-    assert not checkout.finished
-    monkeypatch.undo()
     assert "venv" in checkout()
-
-
-def test_a_failed_update_of_the_project_is_tried_again(checkout):
-    checkout()
-    (checkout.root / "pyproject.toml").write_text("[project]\nname = 'gemmlab'\n")
-    checkout.fail = {"--editable": UNFORESEEN}
-    with pytest.raises(install.SetupError, match="the moon is full"):
-        checkout()
-    checkout.fail = {}
-    assert "--editable" in checkout()
 
 
 def test_an_old_python_is_told_so_before_anything_is_touched(checkout):
     checkout.venv.mkdir()
-    with pytest.raises(install.SetupError) as failure:
+    with pytest.raises(install.SetupError, match=r"Python 3\.10 or newer .* this is Python 3\.8"):
         checkout(version=(3, 8, 18))
-    assert str(failure.value) == (
-        "Python 3.10 or newer is needed and this is Python 3.8: name a newer one, for example "
-        "make lab PYTHON=python3.12."
-    )
     assert checkout.commands == []
     assert checkout.venv.exists()
 
 
 def test_an_old_python_can_read_the_script():
-    ast.parse(INSTALL.read_text("utf-8"), feature_version=(3, 6))
+    ast.parse(INSTALL.read_text("utf-8"), feature_version=(3, 7))
 
 
 @pytest.mark.parametrize("module", ["venv", "ensurepip"])
@@ -570,40 +446,7 @@ def test_python_without_venv_is_told_what_to_install(module):
         install.require_python((3, 11, 2), has_module=lambda name: name != module)
 
 
-def test_the_script_prints_the_sentence_and_fails(monkeypatch, capsys):
-    def no_room(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(install, "set_up", no_room)
-    assert install.main([]) == 1
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.startswith("gemmlab: The disk is full: make room")
-    assert printed.err.count("\n") == 1
-
-
-@pytest.mark.skipif(install.fcntl is None, reason="Windows has no locks of this kind")
-def test_a_second_set_up_waits_for_the_first(tmp_path):
-    """In another process, which says that it waits."""
-    (tmp_path / "requirements").mkdir()
-    (tmp_path / "requirements/lab.txt").touch()
-    program = f"""
-import runpy
-install = runpy.run_path({str(INSTALL)!r})
-with install["one_at_a_time"]({str(tmp_path)!r}):
-    open({str(tmp_path / "begun")!r}, "w")
-"""
-    with install.one_at_a_time(str(tmp_path)):
-        second = subprocess.Popen(
-            [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True
-        )
-        said = second.stdout.readline()
-        assert said == "Another set-up of this checkout is under way: waiting for it.\n"
-        assert not (tmp_path / "begun").exists()
-    assert second.wait(60) == 0 and (tmp_path / "begun").exists()
-
-
-def test_without_a_network_the_script_says_so(tmp_path):
+def test_without_a_network_the_script_fails_and_leaves_nothing(tmp_path):
     """The real script, venv and pip, with an index that nobody serves."""
     (tmp_path / "ptxsim").mkdir()
     shutil.copytree(REQUIREMENTS, tmp_path / "requirements")
@@ -614,7 +457,7 @@ def test_without_a_network_the_script_says_so(tmp_path):
         "HOME": str(tmp_path),
         "PIP_CONFIG_FILE": os.devnull,
         "PIP_INDEX_URL": "http://127.0.0.1:9/simple",
-        "PIP_RETRIES": "0",  # pip then says nothing about the connection
+        "PIP_RETRIES": "0",
     }
     done = subprocess.run(
         [sys.executable, tmp_path / "requirements/install.py"],
@@ -624,8 +467,7 @@ def test_without_a_network_the_script_says_so(tmp_path):
         timeout=300,
     )
     assert done.returncode == 1
-    assert done.stderr.startswith("gemmlab: The package index cannot be reached: connect to the")
-    assert done.stderr.count("\n") == 1
+    assert "the package index was not reached" in done.stderr and "Traceback" not in done.stderr
     assert not (tmp_path / ".venv").exists()
 
 
