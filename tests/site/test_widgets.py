@@ -13,7 +13,7 @@ def widget_on(page: Page, name: str, kind: str):
     """Sliders or a player of a page, with all that is folded open."""
     page.goto(f"notebooks/{name}.html")
     page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
-    widget = page.locator(f".gemmlab-widget[data-name={name}_{kind}]")
+    widget = page.locator(f".gemmlab-widget[data-name='{name}_{kind}']")
     widget.scroll_into_view_if_needed()
     return widget
 
@@ -117,7 +117,7 @@ def test_little_is_fetched_before_a_slider_is_touched(page):
     asked = []
     page.on("request", lambda request: asked.append(request.url))
     page.goto(f"notebooks/{LABS[0]}.html")
-    lab = page.locator(f"[data-name={LABS[0]}_lab]")
+    lab = page.locator(f"[data-name='{LABS[0]}_lab']")
     lab.scroll_into_view_if_needed()
     expect(lab.locator("img")).to_have_js_property("complete", True)
     assert len([url for url in asked if f"{LABS[0]}_lab" in url]) == 1  # the first picture
