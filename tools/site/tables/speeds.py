@@ -11,8 +11,8 @@ from gemmlab.ladder import RUNGS, Rung, read_settings, written
 from gemmlab.records import best_by_shape, registry, runs
 from gemmlab.records.registry import NoRecord, StaleRecord
 
-HEADS = ("rung", "M×N×K", "type", "settings", "TFLOP/s", "% of cuBLAS", "GPU", "recorded")
-NUMBERS = (4, 5)  # columns that stand right
+HEADS = ("rung", "M×N×K", "type", "TFLOP/s", "% of cuBLAS", "GPU", "recorded", "settings")
+NUMBERS = (3, 4)  # columns that stand right
 
 
 def table() -> str:
@@ -52,8 +52,8 @@ def _defaults(rung: Rung) -> Iterator[tuple[str, ...]]:
     settings = runs.entry(runs.Measured(rung))["settings"]
     for run in runs.replay(runs.Measured(rung)):
         yield (
-            rung.name, str(run.problem), run.dtype, written(settings), f"{run.gflops / 1e3:.2f}",
-            f"{100 * run.ratio.median:.1f}", run.gpu, run.recorded[:10],
+            rung.name, str(run.problem), run.dtype, f"{run.gflops / 1e3:.2f}",
+            f"{100 * run.ratio.median:.1f}", run.gpu, run.recorded[:10], written(settings),
         )  # fmt: skip
 
 
@@ -64,8 +64,8 @@ def _for_shapes(rung: Rung) -> Iterator[tuple[str, ...]]:
         problem = runs.Problem(row.m, row.n, row.k, row.batch, row.ops)
         dtype = rung.precision_of(rung.defaults | read_settings(row.settings)).name
         yield (
-            rung.name, str(problem), dtype, row.settings, f"{row.tflops:.2f}",
-            f"{row.pct_cublas:.1f}", row.gpu, row.recorded[:10],
+            rung.name, str(problem), dtype, f"{row.tflops:.2f}", f"{row.pct_cublas:.1f}",
+            row.gpu, row.recorded[:10], row.settings,
         )  # fmt: skip
 
 
