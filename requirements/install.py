@@ -239,7 +239,7 @@ def set_up(root, exact_python=False, site=False, driver=None, version=None, run=
         stamp = dict(wanted, python=this_python, projects=hash_files(*projects))
         write_stamp(venv, stamp)
         print(f"Ready after {time.time() - start:.0f} s.")
-    elif stamp["projects"] != hash_files(*projects):
+    elif stamp.get("projects") != hash_files(*projects):
         print("pyproject.toml changed: installing gemmlab and ptxsim again.")
         install_projects(venv, root, run)
         stamp["projects"] = hash_files(*projects)

@@ -358,6 +358,15 @@ def test_other_settings_in_pyproject_install_the_projects_alone(checkout, folder
     assert checkout() == []
 
 
+def test_a_stamp_of_an_older_version_installs_the_projects_again(checkout):
+    checkout()
+    stamp = checkout.venv / install.STAMP
+    known = json.loads(stamp.read_text())
+    del known["projects"]
+    stamp.write_text(json.dumps(known))
+    assert "--editable" in checkout() and len(checkout.commands) == 1
+
+
 def test_a_new_gpu_makes_it_anew_and_a_missing_one_does_not(checkout):
     checkout()
     assert locks_in(checkout(cuda=(13, 0))) == {"lab.txt", "cupy-cuda13.txt"}
