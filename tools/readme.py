@@ -98,24 +98,25 @@ def gpus_table() -> str:
         ]
         lines.append(f"| {rung} | {' | '.join(cells)} |")
     dates = [_dates(slug, several.index) for slug in registry.gpus()]
-    said = (
+    note = (
         "Rungs that were recorded on more than one GPU, beside cuBLAS of the same precision, and "
         "in FP32 as a share of what the FP32 units of the same GPU reach alone; empty where that "
         "is not recorded. Tensor cores are at the limit of power, where the clock falls and their "
         f"roof with it, so their rungs have no such share. Recorded: {', '.join(dates)}."
     )
-    return "\n".join([*lines, "", said])
+    return "\n".join([*lines, "", note])
 
 
 def _dates(slug: str, names: Iterable[str]) -> str:
     """The GPU, and on which days these of its rungs were recorded, from the first to the last."""
     with registry.records_of(slug):
-        told = [
+        provenances = [
             runs.entry(Measured(ladder.find(name)))["provenance"]
             for name in names
             if runs.is_recorded(ladder.find(name))
         ]
-    return f"{told[0]['gpu']} {overview.span(overview.day_of(one['recorded']) for one in told)}"
+    days = overview.span(overview.day_of(entry["recorded"]) for entry in provenances)
+    return f"{provenances[0]['gpu']} {days}"
 
 
 # ---- generated parts of pages --------------------------------------------------------------------
@@ -183,7 +184,7 @@ def pictures() -> dict[Path, Image.Image]:
     drawn = {CEILINGS.name: thumbnails.roofs_thumbnail(roofs.recorded_ceilings())}
     for rung in RUNGS:
         drawn[rung.name] = thumbnails.thumbnail(facts.of(load(rung.name)))
-    drawn |= {one.name: one.draw() for one in chapters()}
+    drawn |= {chapter.name: chapter.draw() for chapter in chapters()}
     return {overview.thumbnail_path(name): picture for name, picture in sorted(drawn.items())}
 
 

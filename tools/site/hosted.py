@@ -49,8 +49,8 @@ def repository() -> Repository | None:
     address = os.environ.get(VARIABLE, "")
     if not address:
         return None
-    found = _ADDRESS.fullmatch(address)
-    if found is None:
+    match = _ADDRESS.fullmatch(address)
+    if match is None:
         raise BadRepository(
             f"{VARIABLE} is {address!r}; it must be the address of a repository on GitHub, such as "
             "https://github.com/OWNER/NAME, for Colab and Binder open those by it."
@@ -63,7 +63,7 @@ def repository() -> Repository | None:
             f"{VARIABLE} is set, and git does not tell the commit of {ROOT} ({error}): build the "
             "site in a clone, or without the variable."
         ) from None
-    return Repository(f"{found[1]}/{found[2]}", done.stdout.strip())
+    return Repository(f"{match[1]}/{match[2]}", done.stdout.strip())
 
 
 def links(notebook: str, where: Repository | None) -> str:

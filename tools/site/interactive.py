@@ -38,7 +38,7 @@ def constants(code: str, known: dict[str, object]) -> dict[str, object]:
 
     known: what the cells before assigned.
     """
-    found = dict(known)
+    assigned = dict(known)
     for node in _parsed(code).body:
         if not isinstance(node, ast.Assign) or len(node.targets) != 1:
             continue
@@ -46,12 +46,12 @@ def constants(code: str, known: dict[str, object]) -> dict[str, object]:
         pairs = [(target, value)]
         if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
             pairs = list(zip(target.elts, value.elts, strict=False))
-        for to, what in pairs:
+        for name, expression in pairs:
             try:
-                found[ast.unparse(to)] = _value(what, found)
+                assigned[ast.unparse(name)] = _value(expression, assigned)
             except ValueError:
-                found.pop(ast.unparse(to), None)
-    return found
+                assigned.pop(ast.unparse(name), None)
+    return assigned
 
 
 def call(code: str, known: dict[str, object]) -> Call | None:
@@ -63,24 +63,24 @@ def call(code: str, known: dict[str, object]) -> Call | None:
     last = body[-1].value if body and isinstance(body[-1], ast.Expr) else None
     if not isinstance(last, ast.Call) or (function := _called(last)) not in CALLS:
         return None
-    what, *shape = [_value(argument, known) for argument in last.args]
-    if isinstance(what, str):
-        what = Loaded(what, _keywords(last, known))
-    if not isinstance(what, Loaded):
-        raise ValueError(f"{ast.unparse(last)} is of {what!r}, which is no kernel.")
-    return Call(function, what, tuple(shape))
+    kernel, *shape = [_value(argument, known) for argument in last.args]
+    if isinstance(kernel, str):
+        kernel = Loaded(kernel, _keywords(last, known))
+    if not isinstance(kernel, Loaded):
+        raise ValueError(f"{ast.unparse(last)} shows {kernel!r}, which is no kernel.")
+    return Call(function, kernel, tuple(shape))
 
 
 def calls(notebook: Path) -> list[Call]:
     """All sliders and players that a notebook shows. Raises ValueError as `call` does."""
     known: dict[str, object] = {}
-    found = []
+    shown = []
     for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
         if cell["cell_type"] == "code":
             code = "".join(cell["source"])
             known = constants(code, known)
-            found.append(call(code, known))
-    return [one for one in found if one]
+            shown.append(call(code, known))
+    return list(filter(None, shown))
 
 
 def _parsed(code: str) -> ast.Module:
@@ -97,11 +97,11 @@ def _called(node: ast.Call) -> str:
 
 
 def _keywords(node: ast.Call, known: dict[str, object]) -> dict:
-    found: dict = {}
-    for one in node.keywords:
-        value = _value(one.value, known)
-        found |= value if one.arg is None else {one.arg: value}
-    return found
+    values: dict = {}
+    for keyword in node.keywords:
+        value = _value(keyword.value, known)
+        values |= value if keyword.arg is None else {keyword.arg: value}
+    return values
 
 
 def _value(node: ast.expr, known: dict[str, object]) -> object:

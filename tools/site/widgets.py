@@ -64,12 +64,12 @@ class Slider:
 def of_notebooks() -> list[Call]:
     """All that the notebooks show. Raises ValueError for two of one kind and rung that are not the
     same, which would have the same files."""
-    found: dict[str, Call] = {}
+    by_name: dict[str, Call] = {}
     for notebook in sorted(NOTEBOOKS.glob("*.ipynb")):
         for call in calls(notebook):
-            if (other := found.setdefault(call.name, call)) != call:
+            if (other := by_name.setdefault(call.name, call)) != call:
                 raise ValueError(f"{notebook.name} has {call}, which has the files of {other}.")
-    return list(found.values())
+    return list(by_name.values())
 
 
 def write(
@@ -85,8 +85,8 @@ def write(
     views: dict[str, dict[Values, View]] = {call.name: {} for call in every}
     with workers() as pool:
         drawn = progress(pool.map(_views, tasks), len(tasks))
-        for (call, _), found in zip(tasks, drawn, strict=True):
-            views[call.name] |= found
+        for (call, _), of_settings in zip(tasks, drawn, strict=True):
+            views[call.name] |= of_settings
     return {call.name: _write(folder / FOLDER, call, views[call.name]) for call in every}
 
 
@@ -109,8 +109,8 @@ def rendered(rung: Rung, start: Settings) -> list[Settings]:
     """The settings of which there are views where sliders begin with `start`: those that come
     compiled and are near it. Raises IllegalSetting where `start` is not one of them."""
     near = [
-        one for one in ladder.legal_settings(rung)
-        if rung.ships(one) and len(one.items() - start.items()) <= FARTHEST
+        settings for settings in ladder.legal_settings(rung)
+        if rung.ships(settings) and len(settings.items() - start.items()) <= FARTHEST
     ]  # fmt: skip
     if start not in near:
         raise ladder.IllegalSetting(
@@ -125,14 +125,14 @@ def _views(task: tuple[Call, Settings]) -> dict[Values, View]:
     call, settings = task
     kernel = load(call.kernel.name, **settings)
     if call.function == LAB:
-        found = view_of(kernel, SIMULATED_ARCH, *_roofs())
-        view = View(webp(found.picture), found.said, found.numbers)
+        shown = view_of(kernel, SIMULATED_ARCH, *_roofs())
+        view = View(webp(shown.picture), shown.said, shown.numbers)
         return {tuple(settings.values()): view}
     if call.function == RING_PLAYER:
         player, stages = ring_player.RingPlayer(kernel), settings[ring_player.STAGES]
-        drawn, told = partial(player.drawn, stages), partial(player.told, stages)
+        drawn, words = partial(player.drawn, stages), partial(player.told, stages)
         return {
-            (stages, number): View(webp(drawn(number)), (told(number),))
+            (stages, number): View(webp(drawn(number)), (words(number),))
             for number in range(1, player.moments(stages) + 1)
         }
     steps = step_player.step_player(kernel, *call.shape)
@@ -181,7 +181,7 @@ def _write(folder: Path, call: Call, views: dict[Values, View]) -> str:
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     # A script, not JSON: browsers read no other file of a site that is opened from a folder.
     files.write(folder / f"{name}.js", f'gemmlab.take("{name}",{text});\n'.encode())
-    first = tuple(one.start for one in sliders)
+    first = tuple(slider.start for slider in sliders)
     return _html(call, sliders, views[first], pictures[first])
 
 
@@ -189,8 +189,7 @@ def _sliders(call: Call, views: Mapping[Values, View]) -> list[Slider]:
     rung = ladder.find(call.kernel.name)
     start = ladder.settings_for(rung, call.kernel.settings)
     if call.function == LAB:
-        return [Slider(one.name, one.meaning, tuple(one.legal), start[one.name])
-                for one in rung.parameters]  # fmt: skip
+        return [Slider(p.name, p.meaning, tuple(p.legal), start[p.name]) for p in rung.parameters]
     last = max(values[-1] for values in views)
     if call.function != RING_PLAYER:
         return [Slider("frame", "", tuple(range(1, last + 1)), 1)]
@@ -214,18 +213,18 @@ def _answers(call: Call, views: Mapping[Values, View]) -> dict[str, tuple[str, s
     By the values of the settings, and which slider moved, as text: "32 8 0@1".
     """
     rung = ladder.find(call.kernel.name)
-    names = [one.name for one in rung.parameters]
+    names = [parameter.name for parameter in rung.parameters]
     shown = [dict(zip(names, values, strict=True)) for values in views]
     answers: dict[str, tuple[str, str]] = {}
     for settings in shown:
-        for at, one in enumerate(rung.parameters):
-            for moved in ({**settings, one.name: value} for value in one.legal):
+        for at, parameter in enumerate(rung.parameters):
+            for moved in ({**settings, parameter.name: value} for value in parameter.legal):
                 place = f"{_place(moved.values())}@{at}"
                 if tuple(moved.values()) in views or place in answers:
                     continue
                 reason = reason_of(rung, moved) or NOT_HERE.format(settings=ladder.listed(moved))
-                found = refusal(rung, moved, [one.name], reason, among=shown)
-                answers[place] = found.words, _place((moved | found.changes).values())
+                refused = refusal(rung, moved, [parameter.name], reason, among=shown)
+                answers[place] = refused.words, _place((moved | refused.changes).values())
     return answers
 
 
@@ -251,11 +250,11 @@ def _html(call: Call, sliders: list[Slider], view: View, picture: str) -> str:
         title = f"{call.function.replace('_', ' ').capitalize()} of {call.kernel.name}"
         player = ring_player if call.function == RING_PLAYER else step_player
         interval = player.INTERVAL
-        buttons = "".join(f'<button type="button" disabled>{one}</button>'
-                          for one in ("Back", "Play", "Next"))  # fmt: skip
+        buttons = "".join(f'<button type="button" disabled>{label}</button>'
+                          for label in ("Back", "Play", "Next"))  # fmt: skip
         buttons = f'<div class="gemmlab-buttons">{buttons}</div>\n'
     width, height = Image.open(io.BytesIO(view.picture)).size
-    controls = "\n".join(_control(name, one) for one in sliders)
+    controls = "\n".join(_control(name, slider) for slider in sliders)
     return f"""\
 <section class="gemmlab-widget" data-name="{name}" data-folder="../{FOLDER}/" \
 data-interval="{interval}" aria-label="{title}">

@@ -29,21 +29,21 @@ def page(path: str) -> str:
         linenos="table", lineanchors=ANCHOR, anchorlinenos=True, cssclass="code-page highlight"
     )
     shown = highlight(text, get_lexer_by_name(LANGUAGES[suffix]), form)
-    shown = _INCLUDE.sub(lambda found: _linked(path, found), shown)
+    shown = _INCLUDE.sub(lambda match: _linked(path, match), shown)
     return f"# {name}\n\n{about(path, text)}\n\n```{{raw}} html\n{shown}```\n"
 
 
 def folder(path: str) -> str:
     """Markdown of the page of a folder: its folders and files, each with what it is for."""
     lines = [f"# {path}", "", "| in it | what it is for |", "|---|---|"]
-    for one in sorted((ROOT / path).iterdir(), key=lambda one: (one.is_file(), one.name)):
-        if one.name.startswith((".", "__pycache__")):
+    for entry in sorted((ROOT / path).iterdir(), key=lambda entry: (entry.is_file(), entry.name)):
+        if entry.name.startswith((".", "__pycache__")):
             continue
-        says = one / "__init__.py" if (one / "__init__.py").is_file() else one
+        says = entry / "__init__.py" if (entry / "__init__.py").is_file() else entry
         words = ""
         if says.suffix in LANGUAGES:
             words = about(says.name, says.read_text(encoding="utf-8"))
-        lines.append(f"| `{one.name}{'/' if one.is_dir() else ''}` | {words} |")
+        lines.append(f"| `{entry.name}{'/' if entry.is_dir() else ''}` | {words} |")
     return "\n".join(lines) + "\n"
 
 
@@ -68,11 +68,13 @@ def _first_sentence(words: str) -> str:
     return words[0].upper() + words[1:]
 
 
-def _linked(path: str, found: re.Match) -> str:
+def _linked(path: str, match: re.Match) -> str:
     """The name of an included file, as a link where it is one of ours."""
-    header = next((one for one in kernel_files() if one.name == posixpath.basename(found[2])), None)
+    header = next(
+        (file for file in kernel_files() if file.name == posixpath.basename(match[2])), None
+    )
     if header is None:
-        return found[0]
+        return match[0]
     target = links.address(links.source(header.relative_to(ROOT).as_posix()))
     where = links.between(links.source(path), target)
-    return f'{found[1]}<a href="{where}">{found[2]}</a>{found[3]}'
+    return f'{match[1]}<a href="{where}">{match[2]}</a>{match[3]}'

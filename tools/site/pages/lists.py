@@ -35,7 +35,9 @@ def ladder() -> str:
             f"| {_with_unit(step.tflops)} | {step.share} | {reading.minutes(step.name)} |"
         )
     below = (index.KEY, overview.ladder_source(), reading.FORMULA)
-    return "\n".join(["{.ladder}", *lines, "", *(f"{{.source}}\n{one}\n" for one in below)])
+    return "\n".join(
+        ["{.ladder}", *lines, "", *(f"{{.source}}\n{sentence}\n" for sentence in below)]
+    )
 
 
 def _with_unit(tflops: str) -> str:

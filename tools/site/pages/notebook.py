@@ -50,7 +50,7 @@ def page(name: str, widgets: Mapping[str, str]) -> Page:
     path = f"notebooks/{name}.ipynb"
     notebook = json.loads((NOTEBOOKS / f"{name}.ipynb").read_text(encoding="utf-8"))
     made = _Maker(name, links.Rewriter(path), widgets)
-    cells = [one for cell in notebook["cells"] for one in made.cells(cell)]
+    cells = [new for cell in notebook["cells"] for new in made.cells(cell)]
     cells.insert(1, _words("how-to-run", hosted.links(name, hosted.repository())))
     return Page({**notebook, "cells": cells}, made.files, made.rewriter.met)
 
@@ -69,7 +69,7 @@ class _Maker:
         if cell["cell_type"] == "markdown":
             return [_words(cell["id"], self._words(cell, text))]
         self.known = interactive.constants(text, self.known)
-        outputs = [self._output(cell, text, one) for one in cell["outputs"]]
+        outputs = [self._output(cell, text, output) for output in cell["outputs"]]
         outputs += self._whole_file(text)
         made = {**cell, "metadata": {}, "outputs": outputs}
         if not text.startswith("%%kernel"):
@@ -148,14 +148,14 @@ class _Maker:
         words = f'<a href="{self._page_of(file)}">{file}</a> on a page of its own.'
         return [_shown(f'<p class="source">{words}</p>')]
 
-    def _kernel_link(self, found: re.Match) -> str:
-        line = _FIRST_LINE.search(found.string, found.end())
+    def _kernel_link(self, match: re.Match) -> str:
+        line = _FIRST_LINE.search(match.string, match.end())
         anchor = f"#{code.ANCHOR}-{line[1]}" if line else ""
-        return f'{found[1]}<a href="{self._page_of(found[2])}{anchor}">{found[2]}</a>{found[3]}'
+        return f'{match[1]}<a href="{self._page_of(match[2])}{anchor}">{match[2]}</a>{match[3]}'
 
     def _page_of(self, file: str) -> str:
         """The address of the page of a kernel's file."""
-        (path,) = (one for one in kernel_files() if one.name == file)
+        (path,) = (path for path in kernel_files() if path.name == file)
         path = path.relative_to(ROOT).as_posix()
         self.rewriter.met.add(path)
         return links.between(self.rewriter.page, links.address(links.source(path)))

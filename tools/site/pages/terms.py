@@ -11,8 +11,8 @@ from gemmlab.notebook.glossary import TERMS, Term
 
 def uses(text: str) -> Iterator[tuple[int, int, Term]]:
     """From where to where each use of a term reaches, in their order; the longest term there."""
-    for found in _pattern().finditer(text):
-        yield found.start(), found.end(), _by_form()[found[1].lower()]
+    for match in _pattern().finditer(text):
+        yield match.start(), match.end(), _by_form()[match[1].lower()]
 
 
 @cache

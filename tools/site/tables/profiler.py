@@ -246,7 +246,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequenc
 
 PARTS: dict[str, Callable[[], str]] = {
     "nsight-command": command,
-    **{f"nsight-{one}": partial(section, one) for one in (*TITLES.values(), BY_NAME)},
+    **{f"nsight-{name}": partial(section, name) for name in (*TITLES.values(), BY_NAME)},
     "nsight-WarpStateStats": warp_states, "nsight-SourceCounters": source_counters,
     "nsight-LaunchStats": launch, "nsight-Occupancy": occupancy,
 }  # fmt: skip

@@ -31,13 +31,13 @@ def table() -> str:
                         continue
                     except StaleRecord as error:
                         refused.append(str(error))
-    head = "".join(f'<th scope="col">{one}</th>' for one in HEADS)
+    head = "".join(f'<th scope="col">{name}</th>' for name in HEADS)
     body = "\n".join(f"<tr>{''.join(map(_cell, range(len(HEADS)), row))}</tr>" for row in rows)
     return "\n".join([
         f'```{{raw}} html\n<div class="table-wrapper" role="region" aria-label="Recorded speeds">'
         f'<table class="sortable"><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>'
         "</div>\n```",
-        *(f"\nLeft out: {one}" for one in dict.fromkeys(refused)),
+        *(f"\nLeft out: {sentence}" for sentence in dict.fromkeys(refused)),
     ])  # fmt: skip
 
 
@@ -73,9 +73,9 @@ def files() -> str:
     """A list with all files of records, of each GPU."""
     lines = []
     for slug in registry.gpus():
-        found = sorted(chain((RESULTS / slug).glob("*.*"), (RESULTS / slug).glob("tuning/*.csv")))
+        paths = sorted(chain((RESULTS / slug).glob("*.*"), (RESULTS / slug).glob("tuning/*.csv")))
         links = (
-            f"[{one.relative_to(RESULTS / slug)}](../{one.relative_to(ROOT)})" for one in found
+            f"[{path.relative_to(RESULTS / slug)}](../{path.relative_to(ROOT)})" for path in paths
         )
         lines.append(f"- **{slug}**: {', '.join(links)}")
     return "\n".join(lines)

@@ -26,8 +26,8 @@ def notebooks() -> str:
         costs = {row["notebook"]: row for row in csv.DictReader(file)}
     rows = [HEADS, ("---", "---", "---:", "---", "---:", "---:", "---")]
     for name in (reading.HOST_CODE, *chapters.names()):
-        before = ", ".join(f"[{index.short(one)}](../notebooks/{one}.ipynb)"
-                           for one in reading.needed(name))  # fmt: skip
+        before = ", ".join(f"[{index.short(earlier)}](../notebooks/{earlier}.ipynb)"
+                           for earlier in reading.needed(name))  # fmt: skip
         cost = costs.get(name, {"processor_s": "–", "peak_mb": "–"})
         cells = (f"[{index.label(name)}](../notebooks/{name}.ipynb)", before or "–",
                  str(reading.minutes(name)), exercises(name), cost["processor_s"], cost["peak_mb"],
@@ -45,15 +45,15 @@ def exercises(name: str) -> str:
     cells = json.loads((NOTEBOOKS / f"{name}.ipynb").read_text(encoding="utf-8"))["cells"]
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     asked = []
-    for one, call in EXERCISES.items():
+    for kind, call in EXERCISES.items():
         if times := sum(bool(re.search(call, text)) for text in code):
-            asked.append(one if times == 1 else f"{times} {one.split()[-1]}s")
+            asked.append(kind if times == 1 else f"{times} {kind.split()[-1]}s")
     return ", ".join(asked)
 
 
 def _gpu(name: str) -> str:
     """Which GPU runs its kernel live; any notebook is read without one."""
-    rung = {one.name: one for one in RUNGS}.get(name)
+    rung = {known.name: known for known in RUNGS}.get(name)
     arch = rung.needs_arch(rung.defaults) if rung else ""  # else it has no kernel of the ladder
     if arch.endswith("a"):
         return f"{arch} alone"
