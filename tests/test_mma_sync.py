@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from recorded import record_forms
+import record_forms
 
 import gemmlab as gl
 import ptxsim

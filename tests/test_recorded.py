@@ -5,7 +5,11 @@ from dataclasses import replace
 
 import corpus
 import pytest
-from recorded import record_corpus, record_counters, record_kernels, record_sanitizer, recording
+import record_corpus
+import record_counters
+import record_kernels
+import record_sanitizer
+import recording
 
 import ptxsim
 

@@ -2,9 +2,9 @@
 
 import corpus
 import pytest
+import record_corpus
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recorded import record_corpus
 from sample_kernels import matches
 
 RECORD = record_corpus.RECORD.current()

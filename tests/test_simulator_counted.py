@@ -4,7 +4,7 @@ import re
 
 import corpus
 import pytest
-from recorded import record_counters
+import record_counters
 
 RECORD = record_counters.RECORD.current()
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import record_sanitizer
 from mistakes import MISTAKES, OWN, correct, find, planted, trials
-from recorded import record_sanitizer
 
 import ptxsim
 from gemmlab.ladder import RUNGS

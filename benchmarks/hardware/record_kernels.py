@@ -1,12 +1,12 @@
 """Record on an NVIDIA GPU what tests hold the simulator's kernels and planted mistakes against.
 
-    python tests/recorded/record_kernels.py OUTDIR    writes the files of RECORDS, below
-    python tests/recorded/record_kernels.py --list    what is to be recorded, and records nothing
+    python benchmarks/hardware/record_kernels.py OUTDIR    writes the files of RECORDS, below
+    python benchmarks/hardware/record_kernels.py --list    what is to be recorded, no more
 
 Without OUTDIR it is the environment's $OUT. Only what is new or has changed since it was recorded
 is run; the rest is kept. A run that was stopped leaves files that hold what it had recorded: put
 them here, beside this file, and the next run goes on from there. At the end, too, they are put
-here, and `python tests/recorded/record_sanitizer.py --table` writes docs/mistakes.md.
+here, and `python benchmarks/hardware/record_sanitizer.py --table` writes docs/mistakes.md.
 
 Needs CuPy and a GPU, and ncu and compute-sanitizer on the PATH.
 """
@@ -24,11 +24,11 @@ sys.path.extend(
     for folder in (".", "tests", "ptxsim/tests", "ptxsim/hardware")
 )
 import record_bulk_copies
-from recorded.record_corpus import RECORD as RESULTS
-from recorded.record_counters import RECORD as COUNTERS
-from recorded.record_forms import RECORD as FORMS
-from recorded.record_sanitizer import RECORD as SANITIZER
-from recorded.recording import Record
+from record_corpus import RECORD as RESULTS
+from record_counters import RECORD as COUNTERS
+from record_forms import RECORD as FORMS
+from record_sanitizer import RECORD as SANITIZER
+from recording import Record
 
 from gemmlab.kernel.fingerprint import code_hash
 from gemmlab.measure.profiler import ncu_version, profiled

@@ -16,7 +16,7 @@ sys.path.extend(
     str(Path(__file__).resolve().parents[2] / folder)
     for folder in (".", "tests", "ptxsim/tests", "ptxsim/hardware")
 )
-from recorded.recording import Record
+from recording import Record
 
 from gemmlab import ladder
 from gemmlab.kernel.fingerprint import code_hash

@@ -15,7 +15,7 @@ from datetime import date
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-COMMAND = "python tests/recorded/record_kernels.py OUTDIR"
+COMMAND = "python benchmarks/hardware/record_kernels.py OUTDIR"
 
 
 @dataclass(frozen=True)

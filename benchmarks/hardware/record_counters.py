@@ -16,9 +16,9 @@ sys.path.extend(
     for folder in (".", "tests", "ptxsim/tests", "ptxsim/hardware")
 )
 import corpus
+import record_corpus
 import record_tensor
-from recorded import record_corpus
-from recorded.recording import Record
+from recording import Record
 
 from gemmlab.measure.profiler import ncu_version, profiled
 from ptxsim.metrics import FMA_METRIC

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import corpus
 import hardware
 import numpy as np
-from recorded.recording import Record
+from recording import Record
 
 from gemmlab.kernel.fingerprint import code_hash
 

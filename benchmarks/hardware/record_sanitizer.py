@@ -1,6 +1,6 @@
 """What an NVIDIA GPU and compute-sanitizer make of the mistakes of tests/mistakes.py.
 
-    python tests/recorded/record_sanitizer.py --table    writes docs/mistakes.md from the record
+    python benchmarks/hardware/record_sanitizer.py --table    writes docs/mistakes.md
 
 record_kernels.py records it. Every mistake, and every kernel without one, runs alone and under
 memcheck, racecheck, initcheck and synccheck, each time in a process of its own: an error takes the
@@ -28,7 +28,7 @@ sys.path.extend(
 import hardware
 import mistakes
 from mistakes import MISTAKES, Mistake
-from recorded.recording import Record
+from recording import Record
 
 import ptxsim
 from gemmlab.kernel.fingerprint import code_hash
@@ -192,7 +192,7 @@ of blocks of a cluster and of blocks that wait for one another. The simulator ru
 what is right ("verification"); `tests/test_simulator_mistakes.py` holds both columns to what
 happens. The last two columns are recorded: the same kernels alone on an {gpu}, and there under
 memcheck, racecheck, initcheck and synccheck of compute-sanitizer {tool} ({dates}).
-Made by `python tests/recorded/record_sanitizer.py --table`.
+Made by `python benchmarks/hardware/record_sanitizer.py --table`.
 
 Races in global memory are not among what the checks look for: a kernel with `findings == []` may
 have some.
