@@ -399,7 +399,7 @@ def test_pairs_of_halves_are_the_same_in_pieces(monkeypatch):
     with np.errstate(all="ignore"):
         for piece in (1 << 30, 1000):
             monkeypatch.setattr(halves, "PIECE", piece)
-            found.append(halves.each_half(add, words, 3))
+            found.append(halves.each_half(add, words))
     assert found[0].shape == (30, 50, 7)
     np.testing.assert_array_equal(*found)
 

@@ -24,18 +24,15 @@ import numpy as np
 from ptxsim import metrics
 from ptxsim.architectures import SIMULATED_ARCH, WARP
 from ptxsim.arithmetic import exactness
-from ptxsim.arithmetic.fused import Stacks
-from ptxsim.arithmetic.multiply_add import Magnitudes
+from ptxsim.arithmetic.multiply_add import Magnitudes, Stacks
 from ptxsim.async_copy import counted
 from ptxsim.async_copy.copies import Copies
 from ptxsim.async_copy.map_bytes import MapsInMemory
 from ptxsim.checks.checker import Checker
 from ptxsim.counting import SHARED, Counting, Recorded, Stretch
 from ptxsim.hopper import to_groups
-from ptxsim.memory import global_memory, merging
-from ptxsim.memory.cluster_memory import ClusterMemory
-from ptxsim.memory.local_memory import LocalMemory
-from ptxsim.memory.shared_memory import SharedMemory
+from ptxsim.memory import generic, global_memory, merging
+from ptxsim.memory.shared_memory import ClusterMemory, LocalMemory, SharedMemory
 from ptxsim.ptx import Instruction, Kernel, Symbol
 from ptxsim.system_calls import FirstLines
 from ptxsim.threads.barriers import Barriers
@@ -453,11 +450,6 @@ class Chunk:
         self._parked = mask
         self.cluster_barrier.wait(index, mask)
 
-    def set_registers(self, index: int, count: int, grows: bool, mask) -> None:
-        """setmaxnreg, of `inc` or `dec`: the lanes have `count` registers from now on."""
-        if self.checker:
-            self.checker.set_registers(index, count, grows, mask)
-
     def fence_async(self, mask) -> None:
         """fence.proxy.async: what the lanes know is written is there for bulk stores and wgmma."""
         self.copies.mbarriers.fence_inits(mask)
@@ -571,6 +563,16 @@ class Chunk:
             raise TooLong("longer, for its first blocks alone")
 
     def load(self, index: int, space: str, addresses, dtype, count: int, mask):
+        """`count` values per lane. `space`: as in the PTX, "cluster" or "generic"."""
+        if space == "generic":
+            parts = generic.split(self, addresses, mask)
+            if len(parts) > 1:
+                values = [dtype.type(0)] * count
+                for named, own, active in parts:
+                    taken = self.load(index, named, own, dtype, count, active)
+                    values = [np.where(active, a, b) for a, b in zip(taken, values, strict=True)]
+                return values
+            space, addresses, mask = parts[0]
         memory_, addresses = self.space(space), np.asarray(addresses)
         values, bad = global_memory.load(memory_, addresses, dtype, count, mask)
         if space == "global" and self.launch.memory.has_written(addresses):
@@ -594,6 +596,11 @@ class Chunk:
         return self.load(index, "shared", base + np.int32(offset), dtype, count, mask)
 
     def store(self, index: int, space: str, addresses, values, dtype, mask) -> None:
+        """The reverse of `load`: `values[i]` goes to the i-th element of each lane."""
+        if space == "generic":
+            for named, own, active in generic.split(self, addresses, mask):
+                self.store(index, named, own, values, dtype, active)
+            return
         memory_, addresses = self.space(space), np.asarray(addresses)
         if self.checker and space in ("shared", "cluster"):
             self.checker.about_to_store(addresses, values, dtype, mask, space)

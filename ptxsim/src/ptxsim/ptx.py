@@ -149,6 +149,10 @@ class Coordinates:
     items: tuple
 
 
+def items(operand) -> tuple:
+    return operand.items if isinstance(operand, Vector) else (operand,)
+
+
 # --- a kernel -------------------------------------------------------------------------------
 
 

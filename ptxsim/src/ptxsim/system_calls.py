@@ -6,10 +6,7 @@ import re
 
 import numpy as np
 
-from ptxsim.memory import generic
-from ptxsim.ptx import Symbol
 from ptxsim.threads.warps import active_lanes
-from ptxsim.types import SIGNED, Unknown
 
 MOST_LINES = 100  # that one launch prints
 MOST_PRINTED = 1 << 20  # characters, as many as a GPU's buffer has bytes by default
@@ -56,34 +53,6 @@ class FirstLines:
         more = f"{self.left_out:,} more lines" if self.left_out else "more"
         begin = "\n" if self.within_line else ""
         self.stream.write(f"{begin}… and {more} of what the kernel prints\n")
-
-
-def op_call(w, instruction, *operands):
-    function = instruction.parts[1]
-    if function == "vprintf":
-        target, text, values = operands
-        given = ", ".join(w.value(one, SIGNED[8]) for one in (text, values))
-        call = f"{w.use(printf)}(lanes, {instruction.index}, {given}, {w.mask(instruction)})"
-        if target == Symbol("_"):
-            w.lines.append(call)
-        else:
-            w.assign(target, call, SIGNED[4], instruction)
-    elif function == "__assertfail":
-        message, file, line, name, _ = operands
-        given = ", ".join(w.value(one, SIGNED[8]) for one in (message, file, name))
-        line = w.value(line, SIGNED[4])
-        call = f"{w.use(fail)}(lanes, {instruction.index}, {given}, {line}, {w.mask(instruction)})"
-        w.lines.append(call)
-    else:
-        raise Unknown
-
-
-def op_trap(w, instruction):
-    w.lines.append(f"{w.use(trap)}(lanes, {instruction.index}, {w.mask(instruction)})")
-
-
-def op_brkpt(w, instruction):
-    """There is no debugger."""
 
 
 def fail(lanes, index: int, message, file, name, line, mask) -> None:
@@ -133,7 +102,7 @@ def _formatted(lanes, index, form: str, values, mask, places) -> tuple[int, list
         nonlocal offset, count
         offset = -(-offset // dtype.itemsize) * dtype.itemsize
         at = np.asarray(values) + np.int64(offset)
-        (found,) = generic.load_generic(lanes, index, at, dtype, 1, mask)
+        (found,) = lanes.load(index, "generic", at, dtype, 1, mask)
         offset, count = offset + dtype.itemsize, count + 1
         rows = lanes.layout.to_warps(found)
         return [rows[place].item() for place in places]

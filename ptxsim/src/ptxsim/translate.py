@@ -26,9 +26,9 @@ import re
 
 import numpy as np
 
-from ptxsim.arithmetic import float32
+from ptxsim.arithmetic import float32, multiply_add
 from ptxsim.arithmetic.exactness import Exactness
-from ptxsim.instructions import TABLE, multiply_adds
+from ptxsim.instructions import TABLE
 from ptxsim.ptx import (
     GRID_REGISTERS,
     GRID_WORKSPACE,
@@ -43,6 +43,7 @@ from ptxsim.ptx import (
     Register,
     Special,
     Symbol,
+    items,
 )
 from ptxsim.types import BOOL, FLOATS, SIGNED, Unknown
 
@@ -50,6 +51,7 @@ from ptxsim.types import BOOL, FLOATS, SIGNED, Unknown
 CLOCKS = {
     "clock", "clock_hi", "clock64", "globaltimer", "globaltimer_lo", "globaltimer_hi",
 }  # fmt: skip
+UNUSED = Symbol("_")
 LAUNCH_SIZES = {"dynamic_smem_size": "dynamic_bytes", "total_smem_size": "shared_bytes"}
 # What is not known, in words, by how its instruction begins, or by a register that it reads.
 REASONS = (
@@ -64,6 +66,7 @@ REASONS = (
     (r"brx", "a jump through a table"),
 )  # fmt: skip
 
+FUSED = "fma.rn.ftz.f32"  # done together where they share a factor: see multiply_add.py
 LINES_AT_ONCE = 4  # of a block, until it looks whether it shall go on; looking takes 0.1 µs
 
 
@@ -88,11 +91,11 @@ def translate(
     """
     writer = Writer(kernel, block, types, exactness, flush_operands)
     condition = None
-    for step in multiply_adds.steps(kernel.instructions[block.start : block.end]):
+    for step in steps(kernel.instructions[block.start : block.end]):
         if isinstance(step, list):
-            multiply_adds.write(writer, step)
-        elif step.name in LEAVES_BLOCK:
-            condition = writer.ending(step)
+            writer.multiply_adds(step)
+        elif step.name in LEAVES_BLOCK:  # see machine.py for the rest of it
+            condition = None if step.predicate is None else writer.condition(step)
         else:
             writer.instruction(step)
             condition = writer.tried
@@ -102,6 +105,29 @@ def translate(
     function = namespace["block"]
     function.text = text
     return function
+
+
+def steps(instructions: list[Instruction]):
+    """The instructions of a basic block, in an order that changes nothing.
+
+    Multiply-adds that do not depend on one another come together, in a list. They wait until an
+    instruction reads their results, or writes what they read.
+    """
+    waiting: list[Instruction] = []
+    written: set[str] = set()
+    read: set[str] = set()
+    for one in instructions:
+        target, sources = one.defines, one.uses
+        if target & (written | read) or sources & written or one.name in LEAVES_BLOCK:
+            yield from [waiting] if waiting else []
+            waiting, written, read = [], set(), set()
+        if one.opcode == FUSED and one.predicate is None:
+            waiting.append(one)
+            written |= target
+            read |= sources
+        else:
+            yield one
+    yield from [waiting] if waiting else []
 
 
 class Writer:
@@ -140,8 +166,15 @@ class Writer:
 
     def use(self, function) -> str:
         """The name by which the text can call `function`."""
+        if not inspect.isfunction(function):
+            return self.constant(function)
         self.constants[function.__name__] = function
         return function.__name__
+
+    def call(self, function, instruction: Instruction, *given) -> str:
+        """A call of a function of lanes, an instruction's index, what is given, and a mask."""
+        rest = ", ".join(map(str, [*given, self.mask(instruction)]))
+        return f"{self.use(function)}(lanes, {instruction.index}, {rest})"
 
     def constant(self, value) -> str:
         name = f"K{len(self.constants)}"
@@ -168,6 +201,9 @@ class Writer:
             if STRUCTURE.match(dict(self.kernel.parameters).get(operand.name, "")):
                 return self._view(f"lanes.parameters[{operand.name!r}]", SIGNED[8], dtype)
         raise Unknown
+
+    def values(self, operands, dtype: np.dtype) -> list[str]:
+        return [self.value(operand, dtype) for operand in operands]
 
     def _special(self, name: str, dtype: np.dtype) -> str:
         if name in CLOCKS:
@@ -243,6 +279,21 @@ class Writer:
         for text in self.made_of.pop(name, ()):
             self.made.pop(text, None)
 
+    def assign_all(
+        self, target, expression: str, dtype: np.dtype, instruction: Instruction
+    ) -> None:
+        """Several values to the registers of a Vector, but for those that are not used."""
+        names = [f"t{i}" for i in range(len(items(target)))]
+        self.lines.append(f"{', '.join(names)}, = {expression}")
+        for name, one in zip(names, items(target), strict=True):
+            if one != UNUSED:
+                self.assign(one, name, dtype, instruction)
+
+    def apply(self, instruction: Instruction, target, dtype: np.dtype, function, *given) -> None:
+        """target = function(*given), of `dtype`; `given`: texts, or numbers."""
+        text = f"{self.use(function)}({', '.join(map(str, given))})"
+        self.assign(target, text, dtype, instruction)
+
     def function(self, kept: frozenset, condition: str | None) -> str:
         before = [
             f"{name} = R[{register!r}]"
@@ -274,9 +325,38 @@ class Writer:
         except (Unknown, KeyError, TypeError, ValueError) as error:
             raise self._unknown(instruction) from error
 
-    def ending(self, instruction: Instruction) -> str | None:
-        """The condition of the instruction that ends the block: see machine.py for the rest."""
-        return None if instruction.predicate is None else self.condition(instruction)
+    def multiply_adds(self, instructions: list[Instruction]) -> None:
+        """The lines for multiply-adds in any order: those that share a factor together."""
+        both = []
+        for first in (1, 2):
+            groups: dict = {}
+            for one in instructions:
+                shared, other = one.operands[first], one.operands[3 - first]
+                groups.setdefault(shared, []).append((one, shared, other))
+            both.append(list(groups.values()))
+        for group in min(both, key=len):
+            if len(group) == 1:
+                self.instruction(group[0][0])
+            else:
+                self._multiply_adds(group)
+
+    def _multiply_adds(self, group) -> None:
+        """`group`: (instruction, the shared factor, the other one) of each."""
+        self.fma_count += len(group)
+        dimensions = "len(lanes.shape)"
+        shared = self.wide(group[0][1], ftz=True)
+        others = ", ".join(self.wide(other, ftz=True) for _, _, other in group)
+        factors = self.once(f"{self.use(multiply_add.stack)}({dimensions}, {others})")
+        sums = (self.number(one.operands[3], FLOATS["f32"], ftz=True) for one, _, _ in group)
+        degree = max(self.exactness.degrees[one.operands[0].name] for one, _, _ in group)
+        given = all(self.exactness.are_given(factor, other) for _, factor, other in group)
+        rows = f"g{len(self.lines)}"
+        self.lines.append(
+            f"{rows} = {self.use(multiply_add.fma_rows)}({shared}, {factors}, ({', '.join(sums)}), "
+            f"lanes.known_sums[{degree, given}], lanes.stacks, {dimensions})"
+        )
+        for row, (one, _, _) in enumerate(group):
+            self.assign(one.operands[0], f"{rows}[{row}]", FLOATS["f32"], one)
 
     def _unknown(self, instruction: Instruction) -> UnknownInstruction:
         reasons = (reason for begins, reason in REASONS if re.match(begins, instruction.text))

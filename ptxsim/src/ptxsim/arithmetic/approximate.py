@@ -1,4 +1,4 @@
-"""The approximate functions of a GPU's special function unit.
+"""The approximate functions of a GPU's special function unit, as the instructions use them.
 
 The unit knows eight functions of a float32. Four are in special_functions.py, bit for bit; the
 other four are here the exact value rounded to nearest, which the hardware's result is near: how
@@ -20,43 +20,6 @@ TURN = f4(0.15915493667125702)  # 1 / 2π
 SMALL, LARGE = f4(2.0**-126), f4(2.0**126)
 
 
-def unit_logarithm(x):
-    """The logarithm to base 2."""
-    return _rounded(np.log2(_operand(x)))
-
-
-def unit_sine(turns):
-    """The sine of 2π times `turns`."""
-    return _rounded(np.sin(2 * np.pi * _in_turn(turns)))
-
-
-def unit_cosine(turns):
-    """The cosine of 2π times `turns`."""
-    return _rounded(np.cos(2 * np.pi * _in_turn(turns)))
-
-
-def unit_tangent(x):
-    """The hyperbolic tangent."""
-    return _rounded(np.tanh(_operand(x)))
-
-
-def _operand(x):
-    return flush(x).astype(f8)
-
-
-def _rounded(x):
-    return round_float32(x, "rn", ftz=True)
-
-
-def _in_turn(x):
-    """float64 in -1/2 … 1/2, which differs from `x` by an integer."""
-    x = _operand(x)
-    return x - np.rint(x)
-
-
-# --- instructions ---------------------------------------------------------------------------------
-
-
 def reciprocal(x, ftz: bool):
     """rcp.approx.f32: operands that are too small or large are scaled by a power of two."""
     if ftz:
@@ -72,11 +35,8 @@ def root(x, ftz: bool):
 
 def reciprocal_root(x, ftz: bool):
     """rsqrt.approx.f32."""
-    return (
-        special_functions.reciprocal_root(x)
-        if ftz
-        else _scaled(special_functions.reciprocal_root, x, f4(2.0**12))
-    )
+    function = special_functions.reciprocal_root
+    return function(x) if ftz else _scaled(function, x, f4(2.0**12))
 
 
 def _scaled(function, x, back):
@@ -96,31 +56,36 @@ def power(x, ftz: bool):
 
 
 def logarithm(x, ftz: bool):
-    """lg2.approx.f32."""
+    """lg2.approx.f32: the logarithm to base 2."""
     if ftz:
-        return unit_logarithm(x)
+        return _rounded(np.log2, x)
     small = np.abs(x) < SMALL
-    result = unit_logarithm(np.where(small, x * f4(2.0**24), x))
+    result = _rounded(np.log2, np.where(small, x * f4(2.0**24), x))
     return np.where(small, result - f4(24), result)
 
 
 def tangent(x, ftz: bool):
-    """tanh.approx.f32."""
-    return unit_tangent(x)
+    """tanh.approx.f32: the hyperbolic tangent."""
+    return _rounded(np.tanh, x)
 
 
 def sine(x, ftz: bool):
     """sin.approx.f32."""
-    return unit_sine(_turns(x))
+    return _rounded(lambda turns: np.sin(2 * np.pi * (turns - np.rint(turns))), _turns(x))
 
 
 def cosine(x, ftz: bool):
     """cos.approx.f32."""
-    return unit_cosine(_turns(x))
+    return _rounded(lambda turns: np.cos(2 * np.pi * (turns - np.rint(turns))), _turns(x))
 
 
 def _turns(x):
     return round_float32(x.astype(f8) * f8(TURN), "rz")
+
+
+def _rounded(function, x):
+    """`function` of float64, of float32 x: subnormal operands and results are zeros."""
+    return round_float32(function(flush(x).astype(f8)), "rn", ftz=True)
 
 
 def divide_approximately(a, b, full: bool, ftz: bool):

@@ -9,27 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from ptxsim.arithmetic import halves, rounding
-from ptxsim.arithmetic.float32 import float_to_integer
-from ptxsim.arithmetic.integers import clamp_to
-from ptxsim.arithmetic.rounding import from_bfloat16 as from_bf16
-from ptxsim.arithmetic.rounding import from_float16 as from_f16
+from ptxsim.arithmetic.float32 import WHOLE
 
-__all__ = [
-    "clamp_to",
-    "eight_bits_of_halves",
-    "float_to_integer",
-    "from_bf16",
-    "from_f16",
-    "halves_of_eight_bits",
-    "pair_of_eight_bits",
-    "pair_of_halves",
-    "to_float",
-    "to_tf32",
-]
-
-f4, f8, u2, u4 = np.float32, np.float64, np.uint16, np.uint32
-
-WHOLE = {"rzi": np.trunc, "rni": np.rint, "rmi": np.floor, "rpi": np.ceil}
+f8, u2, u4 = np.float64, np.uint16, np.uint32
 
 
 def to_float(x, to: str, mode: str, limit: str | None, ftz: bool):
@@ -107,5 +89,5 @@ def halves_of_eight_bits(bits, name: str, relu: bool):
 
 def eight_bits_of_halves(bits, name: str, relu: bool):
     """Two float16 (uint32) as two floats of 8 bits (uint16)."""
-    low, high = (from_f16((bits >> u4(s)).astype(u2)) for s in (0, 16))
+    low, high = (rounding.from_float16((bits >> u4(s)).astype(u2)) for s in (0, 16))
     return pair_of_eight_bits(high, low, name, relu)

@@ -13,6 +13,7 @@ import numpy as np
 f4, f8, i4, i8, u4, u8 = np.float32, np.float64, np.int32, np.int64, np.uint32, np.uint64
 
 SMALLEST_NORMAL = f4(2.0**-126)
+WHOLE = {"rzi": np.trunc, "rni": np.rint, "rmi": np.floor, "rpi": np.ceil}
 NORMAL = u4(2**24 - 1)  # SMALLEST_NORMAL as `_smallest` gives it
 
 
@@ -106,8 +107,7 @@ def float_to_integer(x, rounding: str, dtype):
 
     NaN gives 0, or where a type of 64 bits takes part only the highest bit ("PTX ISA", cvt).
     """
-    wide = {"rzi": np.trunc, "rni": np.rint, "rmi": np.floor, "rpi": np.ceil}[rounding](x)
-    wide, limits = wide.astype(f8), np.iinfo(dtype)
+    wide, limits = WHOLE[rounding](x).astype(f8), np.iinfo(dtype)
     # float(limits.max) may round up past the limit, so compare before converting.
     top, bottom = wide >= float(limits.max), wide <= float(limits.min)
     inside = np.where(top | bottom | np.isnan(wide), 0.0, wide).astype(dtype)

@@ -28,9 +28,9 @@ SUBNORMAL = u4(113 << 23)  # as bits of a float32: 2**-14; what is less is subno
 LEAST_TOO_LARGE = i4(0x477FF000)  # as bits of a float32: 65520, which rounds to infinity
 
 
-def each_half(function, words, count: int):
-    """`function` on both 16-bit parts of `count`-fold operands (int32), as int32."""
-    parts = [_parts(word) for word in words[:count]]
+def each_half(function, words):
+    """`function` on both 16-bit parts of its operands (int32), as int32."""
+    parts = [_parts(word) for word in words]
     shape = np.broadcast_shapes(*(part.shape for part in parts))
     halves = np.empty(shape, u2)
     if halves.size <= PIECE:

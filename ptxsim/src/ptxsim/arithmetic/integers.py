@@ -217,7 +217,7 @@ def _parts(x, count: int, signed: bool):
     return np.ascontiguousarray(np.asarray(x)[..., None]).view(dtype).astype(i4)
 
 
-def each_half(function, *words, signed: bool):
+def each_16_bits(function, *words, signed: bool):
     """`function` on the lower and the upper 16 bits of 32-bit words (int32), each by itself."""
     dtype = np.dtype("i2" if signed else "u2")
     low, high = (

@@ -8,7 +8,7 @@ partial products below them are never formed, so no carry comes out of them. The
 
     floor(c0 / 4 + bias + c1 / 2 * x + c2 / 2 * x²)
 
-in units of its last place. The coefficients in special_tables.py were found from the results of an
+in units of its last place. The coefficients in special_tables.csv were found from the results of an
 NVIDIA H200 for all 2**23 mantissas: they are integers that meet every one of them. Subnormal
 operands and results are zeros of the same sign.
 """
@@ -16,24 +16,26 @@ operands and results are zeros of the same sign.
 from __future__ import annotations
 
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 
-from ptxsim.arithmetic import special_tables
 from ptxsim.arithmetic.float32 import flush
 from ptxsim.arithmetic.rounding import round_float32
 
-f4, f8, i4, i8, u4 = np.float32, np.float64, np.int32, np.int64, np.uint32
+f4, f8, i4, i8 = np.float32, np.float64, np.int32, np.int64
 
+TABLES = Path(__file__).with_name("special_tables.csv")  # function, c0, c1, c2, for each piece
 MANTISSA = 23  # bits
 SQUARE_BITS = 15  # that are kept
-RECIPROCAL_BIAS, POWER_BIAS, ROOT_BIAS = 0.061755, 0.1866, -4e-6
+BIASES = {"reciprocal": 0.061755, "power": 0.1866}
+ROOT_BIAS = -4e-6  # of all others
 
 
 def reciprocal(x):
     """1 / x for float32 x."""
     x, exponent, mantissa = _parts(x)
-    value = np.ldexp(_look_up("RECIPROCAL", RECIPROCAL_BIAS, mantissa), -24 - exponent)
+    value = np.ldexp(_look_up("reciprocal", mantissa), -24 - exponent)
     value = np.where(x == 0, np.inf, np.where(np.isinf(x), 0.0, value))
     return _result(np.where(np.isnan(x), x, np.copysign(value, x)))
 
@@ -41,13 +43,9 @@ def reciprocal(x):
 def reciprocal_root(x):
     """1 / √x for float32 x."""
     x, exponent, mantissa = _parts(x)
-    odd = (exponent & 1) == 1
-    value = np.where(
-        odd,
-        _look_up("RECIPROCAL_ROOT_FROM_2", ROOT_BIAS, mantissa),
-        _look_up("RECIPROCAL_ROOT_FROM_1", ROOT_BIAS, mantissa),
-    )
-    value = np.where(~odd & (mantissa == 0), 2.0**24, value)  # of a power of 4 it is exact
+    value = _look_up_root("reciprocal root", exponent, mantissa)
+    power_of_4 = ((exponent & 1) == 0) & (mantissa == 0)
+    value = np.where(power_of_4, 2.0**24, value)  # exactly
     value = np.ldexp(value, -24 - (exponent >> 1))
     value = np.where(x == np.inf, 0.0, np.where(x < 0, np.nan, value))
     return _result(np.where(x == 0, np.copysign(np.inf, x), np.where(np.isnan(x), x, value)))
@@ -56,12 +54,7 @@ def reciprocal_root(x):
 def root(x):
     """√x for float32 x."""
     x, exponent, mantissa = _parts(x)
-    value = np.where(
-        (exponent & 1) == 1,
-        _look_up("ROOT_FROM_2", ROOT_BIAS, mantissa),
-        _look_up("ROOT_FROM_1", ROOT_BIAS, mantissa),
-    )
-    value = np.ldexp(value, -23 + (exponent >> 1))
+    value = np.ldexp(_look_up_root("root", exponent, mantissa), -23 + (exponent >> 1))
     value = np.where(x < 0, np.nan, value)
     return _result(np.where((x == 0) | np.isnan(x) | (x == np.inf), x, value))
 
@@ -77,8 +70,7 @@ def power(x):
     fixed = np.floor(np.abs(inside) * 2.0**MANTISSA).astype(i8)
     whole = (fixed & i8(2**MANTISSA - 1)) == 0
     fixed = np.where(inside < 0, np.where(whole, -fixed, ~fixed), fixed)
-    mantissa = (fixed & i8(2**MANTISSA - 1)).astype(i4)
-    value = _look_up("POWER", POWER_BIAS, mantissa)
+    value = _look_up("power", (fixed & i8(2**MANTISSA - 1)).astype(i4))
     value = np.ldexp(value, (fixed >> i8(MANTISSA)).astype(i4) - MANTISSA)
     return _result(np.where(np.isnan(x), x, value))
 
@@ -95,20 +87,26 @@ def _result(value):
         return round_float32(value, "rn", ftz=True)
 
 
-def _look_up(name: str, bias: float, mantissa):
+def _look_up_root(name: str, exponent, mantissa):
+    """As `_look_up`, of numbers from 1 to 2 where the exponent is even, from 2 to 4 where odd."""
+    odd, even = (_look_up(f"{name} from {begin}", mantissa) for begin in (2, 1))
+    return np.where((exponent & 1) == 1, odd, even)
+
+
+def _look_up(name: str, mantissa):
     """The polynomial's value, an integer in float64."""
-    c0, c1, c2, bits, squares = _table(name, bias)
+    c0, c1, c2, bits, squares = _table(name)
     piece, position = mantissa >> i4(bits), mantissa & i4(2**bits - 1)
     return np.floor(c0[piece] + c1[piece] * position + c2[piece] * squares[position])
 
 
 @lru_cache
-def _table(name: str, bias: float):
+def _table(name: str):
     """(c0, c1, c2, bits of a position, squares), for positions and squares as integers."""
-    coefficients = np.array(getattr(special_tables, name), f8)
-    bits = MANTISSA - (len(coefficients).bit_length() - 1)
-    c0, c1, c2 = coefficients.T
-    scale = 2.0**bits
+    rows = (line.split(",") for line in TABLES.read_text(encoding="utf-8").splitlines())
+    c0, c1, c2 = np.array([numbers for function, *numbers in rows if function == name], f8).T
+    bits = MANTISSA - (len(c0).bit_length() - 1)
+    scale, bias = 2.0**bits, BIASES.get(name, ROOT_BIAS)
     return c0 / 4 + bias, c1 / 2 / scale, c2 / 2 / scale**2, bits, _truncated_squares(bits)
 
 

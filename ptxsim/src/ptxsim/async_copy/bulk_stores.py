@@ -195,7 +195,7 @@ class BulkStores:
         try:
             if name == "int64" and how not in ("min", "max"):
                 raise Unknown
-            return reduction(how, REDUCIBLE[name])
+            return atomics.operation_of(how, REDUCIBLE[name])
         except (KeyError, Unknown):
             what = f"the elements of {used.name}, {name}, cannot be reduced by {how}"
             self.lanes.find("wrong tensor map", index, what, mask)
@@ -221,15 +221,6 @@ class BulkStores:
                     lanes.checker.access(index, "global", "store", target + step, UNIT, here)
 
         return write
-
-
-def reduction(how: str, ptx_type: str):
-    """(the atomics.Operation, its dtype) of a reduction by the copy engine. Raises Unknown.
-
-    It keeps subnormal numbers, in global memory too, where atomics flush them.
-    """
-    operation, dtype = atomics.operation_of(how, ptx_type)
-    return (operation("shared") if callable(operation) else operation), dtype
 
 
 def _reduce(memory, addresses, values, operation: atomics.Operation, dtype: np.dtype):

@@ -20,7 +20,6 @@ from ptxsim.async_copy.tensor_map import (
     TensorMap,
 )
 from ptxsim.errors import LaunchError
-from ptxsim.memory import generic
 from ptxsim.memory.global_memory import Buffer, GlobalMemory
 from ptxsim.tensor_cores.mma import check_whole_warps
 
@@ -224,9 +223,9 @@ def replace(lanes, index: int, space: str, address, field: str, ordinal: int, va
             bits = (value >> np.int64(part.of)) & np.int64(part.mask)
             new = new | (bits << np.int64(part.at)).astype(WORD)
         if keep:
-            (old,) = _access("load", lanes, index, space, where, WORD, 1, mask)
+            (old,) = lanes.load(index, space, where, WORD, 1, mask)
             new = new | (old & keep)
-        _access("store", lanes, index, space, where, [new], WORD, mask)
+        lanes.store(index, space, where, [new], WORD, mask)
 
 
 def copy_to_global(lanes, index: int, target, source, mask) -> None:
@@ -261,10 +260,3 @@ def not_fenced(lanes, address: int, mask):
         return np.zeros(lanes.shape, bool)
     fenced = lanes.fenced_maps.get((address, maps.bytes_at(address)), False)
     return mask & ~np.broadcast_to(fenced & maps.released, lanes.shape)
-
-
-def _access(what: str, lanes, index, space, *given):
-    if space == "generic":
-        function = generic.load_generic if what == "load" else generic.store_generic
-        return function(lanes, index, *given)
-    return getattr(lanes, what)(index, space, *given)

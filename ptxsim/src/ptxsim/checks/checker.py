@@ -41,7 +41,7 @@ from ptxsim.checks.races import BARRIER_BYTES, Races
 from ptxsim.checks.registers import Registers
 from ptxsim.checks.team import names, team_of, threads_of_rank
 from ptxsim.checks.warpgroups import Warpgroups
-from ptxsim.memory.names import ELEMENT
+from ptxsim.memory.shared_memory import ELEMENT
 from ptxsim.ptx import RESERVED, RESERVED_BYTES
 from ptxsim.speculation import chosen_later
 from ptxsim.threads.barriers import BARRIERS

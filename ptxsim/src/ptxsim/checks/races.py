@@ -23,7 +23,7 @@ from ptxsim.checks.team import places, threads_of_rank
 from ptxsim.hopper import GROUP_THREADS
 from ptxsim.memory import global_memory
 from ptxsim.memory.global_memory import ALIGNMENT, MaskCache
-from ptxsim.memory.names import ELEMENT, shared_place
+from ptxsim.memory.shared_memory import ELEMENT, shared_place
 from ptxsim.ptx import TYPE_BYTES
 
 BARRIER_BYTES = 8  # of an mbarrier

@@ -4,39 +4,18 @@ Such a function gets the Writer of translate.py, the instruction and its operand
 the Writer. For a form that it does not know it raises types.Unknown.
 """
 
-from ptxsim import system_calls
 from ptxsim.instructions import (
-    accesses,
-    atomics,
     bits,
-    clusters,
     comparisons,
     conversions,
     copies,
-    functions,
-    moves,
+    memory,
     numbers,
     synchronization,
     tensor,
-    warps,
 )
 
-MODULES = [
-    accesses,
-    atomics,
-    bits,
-    clusters,
-    comparisons,
-    conversions,
-    copies,
-    functions,
-    moves,
-    numbers,
-    synchronization,
-    system_calls,
-    tensor,
-    warps,
-]
+MODULES = [bits, comparisons, conversions, copies, memory, numbers, synchronization, tensor]
 TABLE = {
     name.removeprefix("op_"): function
     for module in MODULES

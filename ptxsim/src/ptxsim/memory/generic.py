@@ -59,22 +59,3 @@ def _by_block(lanes, space: str, addresses, mask):
     if space == "shared" and clusters.are_far(np.where(mask, addresses, 0)):
         return [(lanes.far, addresses.astype(np.int32), mask)]
     return [(space, addresses, mask)]
-
-
-def load_generic(lanes, index: int, addresses, dtype, count: int, mask):
-    """As Chunk.load, for generic addresses."""
-    parts = split(lanes, addresses, mask)
-    if len(parts) == 1:
-        space, own, active = parts[0]
-        return lanes.load(index, space, own, dtype, count, active)
-    values = [dtype.type(0)] * count
-    for space, own, active in parts:
-        taken = lanes.load(index, space, own, dtype, count, active)
-        values = [np.where(active, new, old) for new, old in zip(taken, values, strict=True)]
-    return values
-
-
-def store_generic(lanes, index: int, addresses, values, dtype, mask) -> None:
-    """As Chunk.store, for generic addresses."""
-    for space, own, active in split(lanes, addresses, mask):
-        lanes.store(index, space, own, values, dtype, active)

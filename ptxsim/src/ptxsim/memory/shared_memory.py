@@ -1,4 +1,4 @@
-"""Shared memory: a part for each block, and what its parts have in common.
+"""Memory of blocks and of threads: shared memory, also of other blocks, and local memory.
 
 In a matrix product most of shared memory is the same in many blocks: all blocks of a row of blocks
 keep the same tile of A. Pages in which blocks along an axis cannot differ are noted, and a load
@@ -9,12 +9,16 @@ be alike all the same: that is looked for after barriers.
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+
 import numpy as np
 
-from ptxsim.memory.global_memory import ALIGNMENT, POISON, Buffer, MaskCache
-from ptxsim.memory.names import ELEMENT, shared_place
+from ptxsim.memory.global_memory import ALIGNMENT, POISON, BadAccess, Buffer, MaskCache
 from ptxsim.ptx import RESERVED, RESERVED_BYTES, Kernel
+from ptxsim.threads import clusters
 
+ELEMENT = 4  # bytes, of an element in messages, unless the access has fewer
 PAGE = ALIGNMENT  # bytes
 WORDS = PAGE // 8  # of 64 bits
 PATIENCE = 4  # times that blocks are compared in vain, until it is done at fewer barriers ...
@@ -228,3 +232,118 @@ class SharedMemory:
         from_end = self._dimensions - axis
         shapes = (np.shape(value) for value in given)
         return any(len(shape) >= from_end and shape[-from_end] > 1 for shape in shapes)
+
+
+class ClusterMemory:
+    """The shared memory of all blocks of a cluster, at addresses that `mapa` makes.
+
+    Used as SharedMemory is.
+    """
+
+    def __init__(self, layout, shared: SharedMemory):
+        self.layout, self.shared = layout, shared
+
+    def take(self, addresses, dtype, count: int, mask):
+        """Raises IndexError: the addresses have to be located one by one."""
+        raise IndexError("several blocks")
+
+    def locate(self, addresses, size: int, mask):
+        """As GlobalMemory.locate."""
+        block, inside = clusters.owners(self.layout, addresses)
+        bad = []
+        if not inside.all() and (lanes := ~inside & mask).any():
+            what = f"the cluster has {self.layout.cluster_size} blocks"
+            bad.append(BadAccess("out-of-bounds", what, lanes))
+            mask = inside & mask
+        place = clusters.place_of(addresses)
+        allowed, wrong = self.shared.own.check(place, size, mask)
+        return [(self.shared.buffer, place + block * self.shared.stride, allowed)], bad + wrong
+
+    def stored(self, addresses, size: int, *given) -> None:
+        """Blocks that got something from others are no longer alike."""
+        place = clusters.place_of(np.asarray(addresses))
+        self.shared.stored(place, size, self.layout.block_number)
+
+
+# --- the names of the source ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Place:
+    """An element of an array in shared memory, `name[index]`; of `count` elements."""
+
+    name: str
+    index: int
+    count: int
+
+    def __str__(self):
+        return self.name if (self.index, self.count) == (0, 1) else f"{self.name}[{self.index}]"
+
+
+def shared_place(kernel: Kernel, total: int, offset: int, width: int) -> Place:
+    """What is at byte `offset` of a block's `total` bytes, in elements of `width` bytes.
+
+    Behind an array and before the next one counts as past its end. Dynamic shared memory, which is
+    declared without a size, reaches to the end. PTX keeps no types, so the width is the access's,
+    and an array of several dimensions is counted through as one.
+    """
+    before = [item for item in kernel.shared.items() if item[1].offset <= max(offset, 0)]
+    if not before:
+        return Place("shared memory", offset // width, total // width)
+    symbol, variable = max(before, key=lambda item: item[1].offset)
+    size = variable.size or total - variable.offset
+    return Place(_source_name(symbol), (offset - variable.offset) // width, size // width)
+
+
+def _source_name(symbol: str) -> str:
+    """`_ZZ5tiledE4tile` is the variable `tile` of the function `tiled`; others stay as they are."""
+    for length in re.finditer(r"E(\d+)", symbol):
+        end = length.end() + int(length[1])
+        name, rest = symbol[length.end() : end], symbol[end:]
+        if name.isidentifier() and re.fullmatch(r"(_\d+)?", rest):
+            return name
+    return symbol
+
+
+# --- local memory ---------------------------------------------------------------------------------
+
+
+class LocalPart(Buffer):
+    """The local memory of one thread, which describes places by elements."""
+
+    def _describe(self, problem: str, offset: int, size: int) -> str:
+        if problem == "misaligned":
+            return f"{size} bytes at byte {offset} of {self.name}, which {size} does not divide"
+        width = min(size, ELEMENT)
+        elements = self.bytes // width
+        return f"{self.name}[{offset // width}] of {elements} elements of {width} bytes"
+
+
+class LocalMemory:
+    """The local memory of all lanes of a Layout, one after the other; filled with poison."""
+
+    def __init__(self, layout, bytes_per_thread: int):
+        self.bytes_per_thread = bytes_per_thread
+        stride = -(-bytes_per_thread // ALIGNMENT) * ALIGNMENT
+        lanes = int(np.prod(layout.shape))
+        self.lane_offsets = np.arange(lanes, dtype=np.int64).reshape(layout.shape) * stride
+        raw = np.full(lanes * stride // 4, POISON, np.uint32).view(np.uint8)
+        self.buffer = Buffer("local memory", raw, 0, 1)
+        self._own = LocalPart("local memory", raw[:bytes_per_thread], 0, 1)
+        self._masks = MaskCache()
+
+    def take(self, addresses, dtype: np.dtype, count: int, mask):
+        """As GlobalMemory.take; `addresses` (int64) count from the start of the thread's part."""
+        addresses = self._masks.only_active(addresses, mask)
+        end = int(addresses.max()) + dtype.itemsize * count
+        if end > self.bytes_per_thread or int(addresses.min()) < 0:
+            raise IndexError("outside")
+        return self.buffer.take(addresses + self.lane_offsets, dtype, count)
+
+    def locate(self, addresses, size: int, mask):
+        """As GlobalMemory.locate; `addresses` count from the start of the thread's own part."""
+        allowed, bad = self._own.check(addresses, size, mask)
+        return [(self.buffer, addresses + self.lane_offsets, allowed)], bad
+
+    def stored(self, addresses, size: int, *given) -> None:
+        """Nothing to take note of."""

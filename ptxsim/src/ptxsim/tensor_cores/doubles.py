@@ -14,7 +14,6 @@ from functools import cached_property
 import numpy as np
 
 from ptxsim.arithmetic.double import double_fma
-from ptxsim.memory import generic
 from ptxsim.tensor_cores.fragments import LINE, LINES, TURN
 from ptxsim.tensor_cores.mma import check_whole_warps
 
@@ -84,19 +83,13 @@ class DoubleTransfer:
         check_whole_warps(lanes, index, mask)
         found = []
         for address in self._addresses(lanes, base, stride):
-            if self.space == "generic":
-                found += generic.load_generic(lanes, index, address, DOUBLE, 1, mask)
-            else:
-                found += lanes.load(index, self.space, address, DOUBLE, 1, mask)
+            found += lanes.load(index, self.space, address, DOUBLE, 1, mask)
         return found
 
     def store(self, lanes, index: int, base, stride, registers, mask) -> None:
         check_whole_warps(lanes, index, mask)
         for address, value in zip(self._addresses(lanes, base, stride), registers, strict=True):
-            if self.space == "generic":
-                generic.store_generic(lanes, index, address, [value], DOUBLE, mask)
-            else:
-                lanes.store(index, self.space, address, [value], DOUBLE, mask)
+            lanes.store(index, self.space, address, [value], DOUBLE, mask)
 
     def _addresses(self, lanes, base, stride):
         lane = lanes.special["laneid"]

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptxsim.architectures import WARP
-from ptxsim.memory import generic, global_memory
+from ptxsim.memory import global_memory
 from ptxsim.tensor_cores.fragments import LANE, LINE, LINES, TURN, Fragment
 from ptxsim.tensor_cores.mma import check_whole_warps
 
@@ -151,14 +151,14 @@ class Transfer:
             if self.straight or bits == 16:
                 address = self._piece(lanes, base, stride, line, along)
                 words = self.fragment.registers_per_piece
-                loaded = self._load(lanes, index, address, WORD, words, mask)
+                loaded = lanes.load(index, self.space, address, WORD, words, mask)
                 if not self.straight:
                     loaded = _turned(lanes, loaded)
                 found += [word.view(i4) for word in loaded]
                 continue
             dtype = BYTE if bits == 8 else WORD
             elements = [
-                self._load(lanes, index, address, dtype, 1, mask)[0]
+                lanes.load(index, self.space, address, dtype, 1, mask)[0]
                 for address in self._crossing(lanes, base, stride, line, along)
             ]
             if bits == 8:
@@ -177,11 +177,11 @@ class Transfer:
                 if not self.straight:
                     own = [value.view(u4) for value in _turned(lanes, own)]
                 address = self._piece(lanes, base, stride, line, along)
-                self._store(lanes, index, address, own, mask)
+                lanes.store(index, self.space, address, own, WORD, mask)
                 continue
             crossing = self._crossing(lanes, base, stride, line, along)
             for value, address in zip(own, crossing, strict=True):
-                self._store(lanes, index, address, [value], mask)
+                lanes.store(index, self.space, address, [value], WORD, mask)
 
     def _piece(self, lanes, base, stride, line, along):
         """Where each lane's part of a piece begins; of the transposed one if memory runs across."""
@@ -203,17 +203,6 @@ class Transfer:
         far, near = (np.asarray(x).astype(dtype)[lane] for x in (far, near))
         size = dtype.type(self.fragment.bits // 8)
         return base + (far * np.asarray(stride).astype(dtype) + near) * size
-
-    def _load(self, lanes, index, address, dtype, count, mask):
-        if self.space == "generic":
-            return generic.load_generic(lanes, index, address, dtype, count, mask)
-        return lanes.load(index, self.space, address, dtype, count, mask)
-
-    def _store(self, lanes, index, address, values, mask) -> None:
-        if self.space == "generic":
-            generic.store_generic(lanes, index, address, values, WORD, mask)
-        else:
-            lanes.store(index, self.space, address, values, WORD, mask)
 
     def _check_same(self, lanes, index: int, base, stride, mask) -> None:
         for what, value in (("address", base), ("stride", stride)):

@@ -47,6 +47,11 @@ class Product:
     inner: str
     saturate: bool = False
 
+    @cached_property
+    def registers(self) -> tuple[int, ...]:
+        """Of d, a, b, c."""
+        return tuple(fragment.registers for fragment in self.fragments)
+
     def run(self, lanes, index: int, a, b, c, mask):
         """Registers of d. `a`, `b`, `c`: registers of all lanes."""
         check_whole_warps(lanes, index, mask)

@@ -57,11 +57,6 @@ def in_block(lanes, index: int, address, rank, mask):
     return (address & kept) | named
 
 
-def rank_of(lanes, address):
-    """getctarank: int32."""
-    return ranks_of(lanes.layout, address)
-
-
 @dataclass(eq=False)
 class Waiting:
     """Lanes that wait for the cluster's barrier. `place`: where they go on."""
