@@ -575,11 +575,16 @@ class Chunk:
             space, addresses, mask = parts[0]
         memory_, addresses = self.space(space), np.asarray(addresses)
         values, bad = global_memory.load(memory_, addresses, dtype, count, mask)
-        if space == "global" and self.launch.memory.has_written(addresses):
-            self.known_sums = exactness.nothing_known()
+        if space == "global":
+            self.forget_sums(addresses)
         if bad or self.observed or self.checker:
             self.note(index, space, "load", addresses, dtype.itemsize * count, mask, bad)
         return values
+
+    def forget_sums(self, addresses=None) -> None:
+        """Nothing is known of sums if what is read may be no argument: see exactness.py."""
+        if addresses is None or self.launch.memory.has_written(addresses):
+            self.known_sums = exactness.nothing_known()
 
     def load_shared(self, index: int, base, offset: int, dtype, count: int, mask):
         """As `load` from shared memory at base + offset."""
@@ -662,9 +667,7 @@ class Chunk:
 
     def check_access(self, index, space, operation, addresses, size, mask, bad) -> None:
         """As `note`, for findings and checks alone."""
-        for access in bad:
-            kind = f"{access.problem} {'read' if operation == 'load' else 'write'}"
-            self.find(kind, index, access.what, access.lanes)
+        self.find_bad(index, "read" if operation == "load" else "write", bad)
         if self.checker:
             right = mask
             for access in bad:
@@ -681,6 +684,11 @@ class Chunk:
             self.checker.chosen(index, self.both(mask, np.asarray(taken)))
 
     # --- findings ---------------------------------------------------------------------------------
+
+    def find_bad(self, index: int, does: str, bad) -> None:
+        """Find a list of BadAccess; `does`: "read" or "write"."""
+        for access in bad:
+            self.find(f"{access.problem} {does}", index, access.what, access.lanes)
 
     def find(self, kind: str, index: int, what: str, lanes) -> None:
         """Keep the first finding of each kind and place. `lanes`: the mask of those that did it."""

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptxsim.arithmetic import exactness
-from ptxsim.async_copy.bulk import BulkCopies
-from ptxsim.async_copy.bulk_stores import BulkStores
+from ptxsim.async_copy.bulk import BulkCopies, BulkStores
 from ptxsim.async_copy.mbarrier import Mbarriers
 from ptxsim.memory import global_memory
 
@@ -73,8 +71,7 @@ class Copies:
         to = destination if past_l1 else None
         value = self._read(index, size, np.asarray(source), to, bytes_read, ignored, mask)
         [(_, _, allowed)], bad = lanes.shared.locate(destination, size, mask)
-        for access in bad:
-            lanes.find(f"{access.problem} write", index, access.what, access.lanes)
+        lanes.find_bad(index, "write", bad)
         if lanes.checker:
             lanes.checker.copy_started(index, destination, size, allowed)
         if lanes.record is not None:
@@ -84,10 +81,7 @@ class Copies:
 
     def commit(self, mask) -> None:
         """What the lanes have started so far, and not committed, is a group."""
-        if mask is True:
-            self._committed = self._committed + 1
-        else:
-            self._committed = self._committed + np.asarray(mask, np.int64)
+        self._committed = self._committed + np.asarray(mask, np.int64)
 
     def wait(self, most: int, mask) -> None:
         """All but the `most` latest groups of the lanes land."""
@@ -160,8 +154,7 @@ class Copies:
     def _load(self, index, source, dtype, size, mask):
         lanes = self.lanes
         (value,), bad = global_memory.load(lanes.launch.memory, source, dtype, 1, mask)
-        if lanes.launch.memory.has_written(source):
-            lanes.known_sums = exactness.nothing_known()
+        lanes.forget_sums(source)
         if bad or lanes.checker:
             lanes.check_access(index, "global", "load", source, size, mask, bad)
         return value

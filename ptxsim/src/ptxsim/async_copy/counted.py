@@ -48,8 +48,9 @@ ACCESSES_ACROSS = ("dshared_ld", "dshared_st", "dshared_stas", "dshared_redas")
 def count(lanes, what: str, number: int, sectors: int | None = None) -> None:
     """Add instructions, such as "dshared_tma_red", and their sectors."""
     events = lanes.counter.events
-    events[INSTRUCTIONS.format(what)] += number
-    if sectors is not None:
+    if lanes.launch.count:
+        events[INSTRUCTIONS.format(what)] += number
+    if lanes.launch.count and sectors is not None:
         events[sectors_metric(what)] += sectors
 
 
@@ -74,7 +75,9 @@ def count_bulk(
 
 def count_stretches(lanes, index: int, what: str, begin, size: int, copies: int) -> None:
     """The same of stretches of `size` bytes that begin at the addresses `begin` (n,)."""
-    if len(begin) and (buffer := lanes.launch.memory.buffer_at(int(begin[0]))):
+    if not (lanes.launch.count and len(begin)):
+        return
+    if buffer := lanes.launch.memory.buffer_at(int(begin[0])):
         sectors = stretch(begin, size)
         count_bulk(lanes, index, what, buffer.name, copies, sectors, len(begin) * size)
 

@@ -5,13 +5,11 @@ that were brought. What is kept of an mbarrier is kept here, by its address; the
 shared memory stay as they are. The 64-bit state that an arrival returns is an encoding of the
 simulator's own: the number of the phase above, the arrivals that were missing below.
 
-An address may lead to an mbarrier of another block of the cluster. `at` below is then a Far, which
-puts together by the block of the mbarrier what a Near puts together by the block of the lanes.
+An address may lead to an mbarrier of another block of the cluster: `at` below, a Place, puts
+together what lanes do by the block of their mbarrier.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -22,63 +20,54 @@ MOST = 2**20 - 1  # arrivals, and bytes that may be expected
 COUNT_BITS = 20  # of a state
 
 
-@dataclass
 class Mbarrier:
     """The mbarrier at one address, for all blocks: each array has an entry per block."""
 
-    blocks: int
-    valid: np.ndarray = field(init=False)
-    expected: np.ndarray = field(init=False)  # arrivals per phase
-    missing: np.ndarray = field(init=False)  # arrivals until this phase is complete
-    bytes: np.ndarray = field(init=False)  # still to be brought; below 0 if brought before
-    landed: np.ndarray = field(init=False)  # bytes that were brought in this phase
-    phase: np.ndarray = field(init=False)  # how many are complete
-    announced: np.ndarray = field(init=False)  # the last instruction that did, or -1
-    # Which thread of the block has initialised it and not told of it yet, by a fence; -1 for none.
-    unfenced: np.ndarray = field(init=False)
-
-    def __post_init__(self):
-        self.valid = np.zeros(self.blocks, bool)
-        self.unfenced, self.announced = np.full((2, self.blocks), -1)
-        for name in ("expected", "missing", "bytes", "landed", "phase"):
-            setattr(self, name, np.zeros(self.blocks, np.int64))
+    def __init__(self, blocks: int):
+        self.blocks = blocks
+        self.valid = np.zeros(blocks, bool)
+        self.expected = np.zeros(blocks, np.int64)  # arrivals per phase
+        self.missing = np.zeros(blocks, np.int64)  # arrivals until this phase is complete
+        self.bytes = np.zeros(blocks, np.int64)  # still to be brought; below 0 if brought before
+        self.landed = np.zeros(blocks, np.int64)  # bytes that were brought in this phase
+        self.phase = np.zeros(blocks, np.int64)  # how many are complete
+        self.announced = np.full(blocks, -1)  # the last instruction that did, or -1
+        # Which thread of the block has initialised it and not told of it yet, by a fence; or -1.
+        self.unfenced = np.full(blocks, -1)
 
 
-class Near:
-    """The mbarriers at one address, each of the lanes' own block."""
+class Place:
+    """Mbarriers at one place: for each lane in the block of the number that `blocks` has for it.
 
-    def __init__(self, layout):
-        self.sum, self.of = layout.per_block, layout.of_block
-        self.layout, self.blocks = layout, np.broadcast_to(layout.block_number, layout.shape)
+    `blocks`: None where each is in the lane's own block.
+    """
 
-    def most(self, values):
-        return self.layout.per_block(values, np.max)
-
-    def far(self, mask):
-        """The lanes of `mask` whose mbarrier is in another block."""
-        return np.zeros(self.layout.shape, bool)
-
-
-class Far:
-    """The mbarriers at one place, for each lane in the block of the number `blocks` has for it."""
-
-    def __init__(self, layout, blocks):
-        self.layout, self.blocks = layout, np.broadcast_to(blocks, layout.shape)
+    def __init__(self, layout, blocks=None):
+        self.layout, self.is_near = layout, blocks is None
+        self._of = layout.block_number if blocks is None else np.asarray(blocks)
+        self.blocks = np.broadcast_to(self._of, layout.shape)
 
     def sum(self, values):
-        found = np.zeros(self.layout.blocks, np.int64)
-        np.add.at(found, self.blocks, np.broadcast_to(values, self.layout.shape))
-        return found
+        """(blocks,): the values of the lanes added up, by the block of their mbarrier."""
+        return self.layout.per_block(values) if self.is_near else self._gathered(np.add, values)
 
     def most(self, values):
+        """As `sum`: the largest value."""
+        if self.is_near:
+            return self.layout.per_block(values, np.max)
+        return self._gathered(np.maximum, values)
+
+    def _gathered(self, ufunc, values):
         found = np.zeros(self.layout.blocks, np.int64)
-        np.maximum.at(found, self.blocks, np.broadcast_to(values, self.layout.shape))
+        ufunc.at(found, self.blocks, np.broadcast_to(values, self.layout.shape))
         return found
 
     def of(self, values):
-        return np.asarray(values)[self.blocks]
+        """For each lane the value (blocks,) that its mbarrier has."""
+        return np.asarray(values)[self._of]
 
     def far(self, mask):
+        """The lanes of `mask` whose mbarrier is in another block."""
         return mask & (self.blocks != self.layout.block_number)
 
 
@@ -89,7 +78,7 @@ class Mbarriers:
         self.lanes, self.layout = lanes, lanes.layout
         self.changed = False  # whether a phase was completed since this was last set to False
         self._known: dict[int, Mbarrier] = {}
-        self._near = Near(self.layout)
+        self._near = Place(self.layout)
         self._coming: dict[int, tuple] = {}  # by address: bytes of each block, and who brings them
         self._tried: dict[int, np.ndarray] = {}  # by instruction: the addresses last looked at
 
@@ -157,7 +146,7 @@ class Mbarriers:
             counts = np.broadcast_to(np.where(here, count, 0), self.layout.shape)
             arrivals = at.sum(counts)
             before = None if (arrivals <= one.missing).all() else self._before(counts, at)
-            if at is self._near:  # an arrival at another block's gives no state
+            if at.is_near:  # an arrival at another block's gives no state
                 states = np.where(here, self._states(one, before), states)
             announced = at.sum(np.where(here, expected_bytes, 0))
             one.bytes += announced
@@ -343,8 +332,7 @@ class Mbarriers:
         far = self.layout.cluster_size > 1 and clusters.are_far(np.where(mask, addresses, 0))
         memory = self.lanes.space("cluster") if far else self.lanes.shared
         [(_, _, allowed)], bad = memory.locate(addresses, BYTES, mask)
-        for access in bad:
-            self.lanes.find(f"{access.problem} write", index, access.what, access.lanes)
+        self.lanes.find_bad(index, "write", bad)
         return self._by_place(addresses, allowed)
 
     def _by_place(self, addresses, mask):
@@ -354,7 +342,7 @@ class Mbarriers:
             return []
         at = self._near
         if self.layout.cluster_size > 1 and clusters.are_far(np.where(mask, addresses, 0)):
-            at = Far(self.layout, clusters.owners(self.layout, addresses)[0])
+            at = Place(self.layout, clusters.owners(self.layout, addresses)[0])
             addresses = clusters.place_of(addresses)
         if addresses.size == 1:
             return [(int(addresses.flat[0]), mask, at)]

@@ -241,9 +241,6 @@ class MapInUse:
     data: bytes
     unwritten: TensorMap | None = None
 
-    def has_written(self) -> bool:
-        return self.buffer.written
-
     def look_for_unwritten(self, memory: GlobalMemory) -> None:
         if self.buffer.base in memory.unwritten:
             array, flags = self.map.array, memory.unwritten[self.buffer.base].view("u1")

@@ -120,8 +120,8 @@ def _in_space(lanes, index, space, operation, addresses, operands, dtype, mask, 
         allowed, wrong = buffer.protect(offsets, inside)
         found.append((buffer, offsets, allowed))
         bad += wrong
+    lanes.find_bad(index, "write", bad)
     for access in bad:
-        lanes.find(f"{access.problem} write", index, access.what, access.lanes)
         right = lanes.both(right, ~access.lanes)
     order = lanes.layout.warp_order
     if wanted:
