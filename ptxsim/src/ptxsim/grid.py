@@ -14,11 +14,12 @@ from itertools import islice, product
 from math import inf, prod
 from threading import Thread, current_thread
 
+from ptxsim.architectures import base
 from ptxsim.checks.checker import checked_lanes
 from ptxsim.counting import Recorded
 from ptxsim.machine import Chunk, Deadline, PreparedLaunch, TooLong
 from ptxsim.metrics import Counter
-from ptxsim.residency import most_blocks, why_not_all
+from ptxsim.occupancy import OccupancyError, occupancy
 from ptxsim.system_calls import FirstLines
 from ptxsim.threads.layout import Triple
 from ptxsim.threads.polling import polling_branches
@@ -29,6 +30,12 @@ LOCAL_BYTES = 1 << 28  # of local memory of the lanes that run together
 MOST_THREADS = 8
 LOOK_S = 0.1  # until a waiting main thread sees Ctrl-C, wherever a lock would hide it
 SEEN_S = 1.0  # a run is long enough by then to tell how long all of it will take
+# Architecture -> a GPU of it, and its SMs.
+GPUS = {
+    "sm_75": ("T4", 40), "sm_80": ("A100", 108), "sm_86": ("RTX 3090", 82),
+    "sm_89": ("RTX 4090", 128), "sm_90": ("H200", 132), "sm_100": ("B200", 148),
+    "sm_120": ("RTX 5090", 170),
+}  # fmt: skip
 ORDERED = {"atom", "red", "membar", "fence"}  # instructions by which blocks tell one another
 
 
@@ -228,3 +235,31 @@ def _even(count: int, most: int, threads: int) -> int:
     chunks = -(-count // most)
     chunks += -chunks % threads
     return -(-count // chunks)
+
+
+# --- how many blocks a GPU can hold at a time: others begin when some have returned --------------
+
+
+def most_blocks(launch) -> int:
+    """As far as threads and shared memory allow: how many registers ptxas takes, PTX does not tell.
+
+    All blocks of the grid where the architecture's GPU is not known.
+    """
+    blocks = prod(launch.grid)
+    if base(launch.arch) not in GPUS:
+        return blocks
+    threads, shared = prod(launch.block), launch.shared_bytes
+    try:
+        fit = occupancy(launch.arch, threads=threads, registers=0, shared_bytes=shared)
+    except OccupancyError:
+        return blocks
+    return min(blocks, fit.blocks_per_sm * GPUS[base(launch.arch)][1])
+
+
+def why_not_all(launch, waiting: int) -> str:
+    """What to say of `waiting` blocks that cannot begin before others return."""
+    gpu, _ = GPUS[base(launch.arch)]
+    return (
+        f": {waiting} of the grid's {prod(launch.grid)} blocks have not begun, for an NVIDIA {gpu} "
+        f"has room for {most_blocks(launch)} at a time, at most"
+    )

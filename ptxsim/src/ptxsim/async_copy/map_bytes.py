@@ -19,7 +19,7 @@ from ptxsim.async_copy.tensor_map import (
     MapInUse,
     TensorMap,
 )
-from ptxsim.errors import LaunchError
+from ptxsim.limits import LaunchError
 from ptxsim.memory.global_memory import Buffer, GlobalMemory
 from ptxsim.tensor_cores.mma import check_whole_warps
 

@@ -244,10 +244,6 @@ class GlobalMemory:
     def stored(self, addresses, size: int, *given) -> None:
         """Nothing to take note of, other than in shared memory."""
 
-    def forget(self, number: int, unwritten: np.ndarray) -> None:
-        """These bytes of the buffer of this number, a mask, count as never written."""
-        self.unwritten[self.buffers[number].base] = unwritten
-
     def address(self, variable: str) -> np.int64:
         """Where one of the module's own variables begins."""
         return np.int64(self.variables[variable].base)
