@@ -12,7 +12,7 @@ from ptxsim import TakesTooLong, launch, ptx, uninitialised
 from ptxsim.checks import checker
 from ptxsim.checks.checker import Checker
 from ptxsim.checks.clocks import BlockClocks, ThreadClocks
-from ptxsim.checks.flags import flags_of
+from ptxsim.checks.program import flags_of
 from ptxsim.compile import nvrtc
 from ptxsim.threads.barriers import Opened
 from ptxsim.threads.layout import Layout
@@ -538,14 +538,14 @@ def test_an_mbarrier_must_be_ready_before_others_use_it():
 
 def test_the_source_of_a_copy_must_not_change_before_it_is_read():
     told = Told()
-    told.checker.source_started(2, 64, 256, told.only(0))
+    told.checker.races.source_started(2, 64, 256, told.only(0))
     told.access(3, "load", 64, 4, told.only(5))
     assert told.found == []
     told.access(4, "store", 68, 4, told.only(0))
     what = "tile[1] is read by a copy that thread (0, 0, 0) started in line 2"
     assert told.found == [("write to a copy's source", 4, 0, f"{what}, which is not waited for")]
     told.found.clear()
-    told.checker.source_released(2, 64, 256, told.only(0))
+    told.checker.races.source_released(2, 64, 256, told.only(0))
     told.access(5, "store", 72, 4, told.only(0))
     assert told.found == []
     told.access(6, "store", 76, 4, told.only(1))

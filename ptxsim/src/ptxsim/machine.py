@@ -31,7 +31,7 @@ from ptxsim.async_copy.map_bytes import MapsInMemory
 from ptxsim.checks.checker import Checker
 from ptxsim.counting import SHARED, Counting, Recorded, Stretch
 from ptxsim.hopper import to_groups
-from ptxsim.memory import generic, global_memory, merging
+from ptxsim.memory import global_memory, merging, shared_memory
 from ptxsim.memory.shared_memory import ClusterMemory, LocalMemory, SharedMemory
 from ptxsim.ptx import Instruction, Kernel, Symbol
 from ptxsim.system_calls import FirstLines
@@ -454,7 +454,7 @@ class Chunk:
         """fence.proxy.async: what the lanes know is written is there for bulk stores and wgmma."""
         self.copies.mbarriers.fence_inits(mask)
         if self.checker:
-            self.checker.fence_async(mask)
+            self.checker.races.fence_async(mask)
 
     def check_members(self, index: int, members, mask) -> None:
         """Find lanes that `members` names and that are missing, or that are here unnamed.
@@ -565,7 +565,7 @@ class Chunk:
     def load(self, index: int, space: str, addresses, dtype, count: int, mask):
         """`count` values per lane. `space`: as in the PTX, "cluster" or "generic"."""
         if space == "generic":
-            parts = generic.split(self, addresses, mask)
+            parts = shared_memory.split(self, addresses, mask)
             if len(parts) > 1:
                 values = [dtype.type(0)] * count
                 for named, own, active in parts:
@@ -603,12 +603,12 @@ class Chunk:
     def store(self, index: int, space: str, addresses, values, dtype, mask) -> None:
         """The reverse of `load`: `values[i]` goes to the i-th element of each lane."""
         if space == "generic":
-            for named, own, active in generic.split(self, addresses, mask):
+            for named, own, active in shared_memory.split(self, addresses, mask):
                 self.store(index, named, own, values, dtype, active)
             return
         memory_, addresses = self.space(space), np.asarray(addresses)
         if self.checker and space in ("shared", "cluster"):
-            self.checker.about_to_store(addresses, values, dtype, mask, space)
+            self.checker.races.about_to_store(addresses, values, dtype, mask, space)
         bad = global_memory.store(memory_, addresses, values, dtype, mask)
         self.changes += space != "local"
         if bad or self.observed or self.checker:

@@ -123,7 +123,7 @@ class BulkCopies:
             steps = np.arange(0, bytes_each, dtype.itemsize)
             begin = begins(lanes, source, here)[:, None] + steps
             if lanes.checker:
-                lanes.checker.source_started(index, source, bytes_each, here)
+                lanes.checker.races.source_started(index, source, bytes_each, here)
             self._start(
                 BulkCopy(
                     index, bytes_each, destination, np.asarray(mbarrier), here,
@@ -172,7 +172,7 @@ class BulkCopies:
     def _tell_checker(self, copy: BulkCopy) -> None:
         checker, of_copy = self.lanes.checker, (copy.index, copy.destination, copy.size, copy.mask)
         if copy.source is not None:
-            checker.source_released(copy.index, copy.source, copy.size, copy.mask)
+            checker.races.source_released(copy.index, copy.source, copy.size, copy.mask)
         if copy.operation is None:
             checker.copy_landed(*of_copy, copy.mbarrier)
         else:
@@ -387,7 +387,7 @@ class BulkStores:
         if not mask.any():
             return
         if lanes.checker:
-            lanes.checker.source_started(index, source, size, mask)
+            lanes.checker.races.source_started(index, source, size, mask)
         begin = of_lanes(lanes, source, mask)
         offsets = (begins(lanes, source, mask) - begin)[:, None]
         group = of_lanes(lanes, self._committed, mask)
@@ -412,7 +412,7 @@ class BulkStores:
         store.is_read |= rows
         if self.lanes.checker:
             here = spread(store.mask, rows)
-            self.lanes.checker.source_released(store.index, store.source, store.size, here)
+            self.lanes.checker.races.source_released(store.index, store.source, store.size, here)
 
     def _write(self, store: BulkStore, rows) -> None:
         if rows.any():

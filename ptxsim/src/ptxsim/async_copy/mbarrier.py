@@ -111,7 +111,7 @@ class Mbarriers:
             told = (one.unfenced >= 0) & fences[np.arange(one.blocks), one.unfenced]
             one.unfenced[told] = -1
             if self.lanes.checker and told.any():
-                self.lanes.checker.mbarrier_fenced(place, told)
+                self.lanes.checker.cluster.fenced(place, told)
 
     def _tell_checker(self, index: int, address: int, count, here) -> None:
         """Of the initialisations that change something: many threads may do the same alike."""

@@ -7,7 +7,7 @@ lanes concerned (True: all), `size` the bytes of each lane, `index` the instruct
 What counts as ordered: accesses of one thread; and accesses with a barrier between that both
 threads take part in, of the block, of the cluster, of the warp (__syncwarp), with a count, or an
 mbarrier, whose phase tells of the arrivals that completed it and of no later ones; and what was
-done before a flag was written and after it was read (flags.py). Lanes of a warp are not ordered
+done before a flag was written and after it was read (program.py). Lanes of a warp are not ordered
 otherwise, and shuffles, votes, fences and other atomics order nothing, but `match` does where there
 are flags. No race are: two reads, two atomics, and a write of the value that is there already, so
 that many threads may set one flag. The order in which the simulator happens to run threads plays
@@ -18,9 +18,9 @@ copy in flight", "write to a copy's source"; "async-proxy race", where a bulk st
 what a thread wrote without fence.proxy.async, or a bulk load writes over it; "uninitialised read";
 "missed barrier", by threads that went round it and have returned; "divergent barrier", "divergent
 warp", "wrong barrier count"; of clusters (in_clusters.py) "access to a block that may not run" and
-"access to a block that has left"; of setmaxnreg (registers.py) "registers over the budget"; "tensor
-map not fenced", of one that the kernel changed (map_bytes.py); those of wgmma (warpgroups.py). They
-are of one run, its inputs and its size: what a kernel does not do there is not looked at.
+"access to a block that has left"; "tensor map not fenced", of one that the kernel changed
+(map_bytes.py); those of wgmma and setmaxnreg (warpgroups.py). They are of one run, its inputs and
+its size: what a kernel does not do there is not looked at.
 
 Not seen: an index that runs past the end of one shared array into its neighbour, which is a right
 address of the wrong array; races in global memory, and between blocks that are in no cluster; a
@@ -34,16 +34,13 @@ from math import prod
 import numpy as np
 
 from ptxsim.architectures import WARP
-from ptxsim.checks.clocks import BlockClocks, ThreadClocks
-from ptxsim.checks.flags import flags_of
+from ptxsim.checks.clocks import BlockClocks, ThreadClocks, names, team_of, threads_of_rank
 from ptxsim.checks.in_clusters import ClusterChecks
+from ptxsim.checks.program import chosen_later, flags_of, needs_thread_clocks
 from ptxsim.checks.races import BARRIER_BYTES, Races
-from ptxsim.checks.registers import Registers
-from ptxsim.checks.team import names, team_of, threads_of_rank
-from ptxsim.checks.warpgroups import Warpgroups
+from ptxsim.checks.warpgroups import Registers, Warpgroups
 from ptxsim.memory.shared_memory import ELEMENT
 from ptxsim.ptx import RESERVED, RESERVED_BYTES
-from ptxsim.speculation import chosen_later
 from ptxsim.threads.barriers import BARRIERS
 from ptxsim.threads.clusters import RANK_SHIFT
 
@@ -61,26 +58,6 @@ def checked_lanes(launch) -> int:
     threads, shared_bytes = blocks * prod(launch.block), blocks * launch.shared_bytes
     bytes_per_team = 4 * threads * (threads + shared_bytes // 4)
     return max(threads, min(CLOCKED_LANES, CLOCKED_BYTES // bytes_per_team * threads))
-
-
-def needs_thread_clocks(launch) -> bool:
-    """Whether any barrier is for less than the whole block, or more; or a wait, as for wgmma."""
-    if prod(launch.cluster) > 1 or flags_of(launch.kernel).reads:
-        return True
-    if RESERVED in launch.kernel.shared:
-        return True
-    return any(
-        i.is_warp_barrier
-        or "cluster" in i.parts[:2]
-        or i.name in ("mbarrier", "wgmma")
-        or "mbarrier" in i.opcode
-        or (i.name in ("bar", "barrier") and ("arrive" in i.parts or _has_count(i)))
-        for i in launch.kernel.instructions
-    )
-
-
-def _has_count(instruction) -> bool:
-    return len(instruction.operands) > (3 if "red" in instruction.parts else 1)
 
 
 class Checker:
@@ -104,10 +81,6 @@ class Checker:
         self._last = np.zeros(self.layout.shape, np.int32)  # where each lane's last block begins
 
     # --- accesses: called through lanes.note ------------------------------------------------------
-
-    def about_to_store(self, addresses, values, dtype, mask, space="shared") -> None:
-        """A store to shared memory will change memory next; `access` is told of it then."""
-        self.races.about_to_store(addresses, values, dtype, mask, space)
 
     def access(self, index: int, space: str, operation: str, addresses, size: int, mask) -> None:
         """`size` bytes per lane, all inside their memory. `operation`: "load", "store", "atomic".
@@ -378,23 +351,6 @@ class Checker:
         for one, here in self._by_barrier(barrier, mask):
             self.clocks.release(one, *self._sorted(here))
 
-    def source_started(self, index: int, addresses, size: int, mask) -> None:
-        """Shared memory is read asynchronously from now on: the source of a bulk store.
-
-        Until `source_released`, whoever writes those bytes makes a mistake.
-        """
-        if np.any(mask):
-            self.races.source_started(index, addresses, size, mask)
-
-    def source_released(self, index: int, addresses, size: int, mask) -> None:
-        """The lanes that started the asynchronous read have waited for its end."""
-        if np.any(mask):
-            self.races.source_released(index, addresses, size, mask)
-
-    def fence_async(self, mask) -> None:
-        """The lanes of `mask` execute fence.proxy.async: see `source_started`."""
-        self.races.fence_async(mask)
-
     # --- mbarriers: `barrier` is the byte address of each lane's mbarrier -------------------------
 
     def mbarrier_init(self, index: int, barrier, mask) -> None:
@@ -425,10 +381,6 @@ class Checker:
         for one, here in self._by_barrier(barrier, mask):
             self.clocks.acquire(one, *self._sorted(here))
 
-    def mbarrier_fenced(self, barrier: int, blocks) -> None:
-        """Whoever initialised the mbarrier at byte `barrier` of the `blocks` told of it since."""
-        self.cluster.fenced(barrier, blocks)
-
     # --- clusters ---------------------------------------------------------------------------------
 
     def cluster_arrive(self, mask, releases: bool) -> None:
@@ -445,10 +397,6 @@ class Checker:
         """The lanes have waited for the cluster's barrier, and go on."""
         self.clocks.acquire("cluster", *self._sorted(mask))
         self.cluster.met(mask)
-
-    def set_registers(self, index: int, count: int, grows: bool, mask) -> None:
-        """setmaxnreg."""
-        self.registers.set(index, count, grows, mask)
 
     def finish(self) -> None:
         """All threads have returned."""

@@ -9,6 +9,10 @@ Most kernels synchronise whole blocks only: then a thread knows what was done be
 last barrier, and what it did itself (`BlockClocks`). Warp barriers, barriers with a count and
 mbarriers need to know, for each pair of threads, up to which time the one knows the other
 (`ThreadClocks`, a vector clock for each thread).
+
+Threads of different blocks meet only in clusters. There the checks take a cluster for one large
+block, a `Team`: its threads are numbered through, by the rank of their block, and so are the bytes
+of its shared memory. Without clusters a Layout is a team itself.
 """
 
 from __future__ import annotations
@@ -16,6 +20,8 @@ from __future__ import annotations
 import numpy as np
 
 from ptxsim.architectures import WARP
+from ptxsim.hopper import GROUP_THREADS
+from ptxsim.threads import clusters
 from ptxsim.threads.layout import Layout
 
 KNOWN_TO_ALL = 1  # a time before all accesses
@@ -194,3 +200,50 @@ class ThreadClocks(BlockClocks):
 def _one_more(rows: np.ndarray) -> np.ndarray:
     """With one more column, of zeros."""
     return np.concatenate([rows, np.zeros((*rows.shape[:-1], 1), rows.dtype)], axis=-1)
+
+
+# --- teams ----------------------------------------------------------------------------------------
+
+
+class Team:
+    """The attributes of a Layout that the checks ask for, with a cluster in place of a block."""
+
+    def __init__(self, layout: Layout):
+        self.layout, self.shape, self.block = layout, layout.shape, layout.block
+        own = threads_of_rank(layout)
+        self.blocks, self.threads = layout.clusters, own * layout.cluster_size
+        self.block_number = layout.cluster_number
+        rank = layout.special["cluster_ctarank"]
+        self.thread_number = (layout.thread_number + rank * np.int32(own)).astype(np.int32)
+
+
+def threads_of_rank(layout: Layout) -> int:
+    """How many numbers a block has in a team; in a cluster whole warpgroups, used or not."""
+    return (
+        layout.threads
+        if layout.cluster_size == 1
+        else -(-layout.threads // GROUP_THREADS) * GROUP_THREADS
+    )
+
+
+def team_of(layout: Layout) -> Layout | Team:
+    return layout if layout.cluster_size == 1 else Team(layout)
+
+
+def places(layout: Layout, addresses, stride: int):
+    """Bytes from the start of all teams' shared memory, where a block has `stride` bytes."""
+    if layout.cluster_size == 1:
+        return np.asarray(addresses) + np.asarray(layout.block_number) * stride
+    addresses = np.asarray(addresses)
+    ranks = np.minimum(clusters.ranks_of(layout, addresses), layout.cluster_size - 1)
+    before = layout.cluster_number * layout.cluster_size + ranks
+    return clusters.place_of(addresses).astype(np.int64) + before * stride
+
+
+def names(layout: Layout, addresses):
+    """Of an mbarrier in a team: its place in a block's memory, with the block's rank above."""
+    addresses = np.asarray(addresses)
+    if layout.cluster_size == 1:
+        return addresses
+    ranks = clusters.ranks_of(layout, addresses)
+    return clusters.place_of(addresses) | (ranks << clusters.RANK_SHIFT)

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptxsim.checks.clocks import KNOWN_TO_ALL
-from ptxsim.checks.team import threads_of_rank
+from ptxsim.checks.clocks import KNOWN_TO_ALL, threads_of_rank
 from ptxsim.threads import clusters
 
 

@@ -10,7 +10,7 @@ from math import gcd
 
 import numpy as np
 
-from ptxsim.checks.clocks import KNOWN_TO_ALL, ThreadClocks
+from ptxsim.checks.clocks import KNOWN_TO_ALL, ThreadClocks, places, threads_of_rank
 from ptxsim.checks.shadow import (
     ACTOR,
     ACTOR_BITS,
@@ -19,7 +19,6 @@ from ptxsim.checks.shadow import (
     Touch,
     Writes,
 )
-from ptxsim.checks.team import places, threads_of_rank
 from ptxsim.hopper import GROUP_THREADS
 from ptxsim.memory import global_memory
 from ptxsim.memory.global_memory import ALIGNMENT, MaskCache
@@ -58,7 +57,7 @@ class Races:
 
     # --- accesses ---------------------------------------------------------------------------------
 
-    def about_to_store(self, addresses, values, dtype, mask, space) -> None:
+    def about_to_store(self, addresses, values, dtype, mask, space="shared") -> None:
         memory = self.lanes.space(space)
         before, _ = global_memory.load(memory, addresses, dtype, len(values), mask)
         self._overwritten = before, values, addresses, dtype, memory

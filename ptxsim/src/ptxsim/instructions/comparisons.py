@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ptxsim.checks.program import loads_chosen_by
 from ptxsim.instructions import numbers
 from ptxsim.ptx import Vector
-from ptxsim.speculation import loads_chosen_by
 from ptxsim.types import BITWISE, BOOL, FLOATS, SIGNED, UNSIGNED, Unknown, type_of
 
 ORDERED = {"eq": "==", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",

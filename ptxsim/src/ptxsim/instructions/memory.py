@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from ptxsim.instructions import copies
-from ptxsim.memory import atomics, generic
+from ptxsim.memory import atomics, shared_memory
 from ptxsim.ptx import STRUCTURE, TYPE_BYTES, Symbol, Vector, items
 from ptxsim.types import BOOL, SIGNED, UNSIGNED, Unknown, type_of
 
@@ -181,7 +181,7 @@ def op_cvta(w, instruction, target, source):
     space = space.removesuffix("::cta").removesuffix("::cluster")
     if space not in SPACES | {"param"} or to not in ([], ["to"]):
         raise Unknown
-    dtype, offset = SIGNED[TYPE_BYTES[ptx_type]], generic.window(space)
+    dtype, offset = SIGNED[TYPE_BYTES[ptx_type]], shared_memory.window(space)
     text = w.value(source, dtype)
     if offset:
         if dtype != SIGNED[8]:
@@ -195,9 +195,9 @@ def op_isspacep(w, instruction, target, address):
     _, space = instruction.parts
     address = w.value(address, SIGNED[8])
     if space in ("shared", "shared::cta"):
-        w.apply(instruction, target, BOOL, generic.is_in_own_block, "lanes", address)
+        w.apply(instruction, target, BOOL, shared_memory.is_in_own_block, "lanes", address)
     elif space in ("global", "shared::cluster", "local"):
         space = space.removesuffix("::cluster")
-        w.apply(instruction, target, BOOL, generic.is_in, address, repr(space))
+        w.apply(instruction, target, BOOL, shared_memory.is_in, address, repr(space))
     else:
         raise Unknown

@@ -176,7 +176,7 @@ def op_setmaxnreg(w, instruction, count):
     if count.value not in REGISTERS or how not in ("inc", "dec"):
         raise Unknown
     given = f"{instruction.index}, {count.value}, {how == 'inc'}, {w.mask(instruction)}"
-    w.lines.append(f"if lanes.checker: lanes.checker.set_registers({given})")
+    w.lines.append(f"if lanes.checker: lanes.checker.registers.set({given})")
 
 
 def op_createpolicy(w, instruction, target, *given):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from ptxsim.memory import generic
+from ptxsim.memory import shared_memory
 from ptxsim.ptx import Immediate, Vector, items
 from ptxsim.tensor_cores import doubles, fragments, wgmma
 from ptxsim.tensor_cores import matrix_transfers as transfers
@@ -247,7 +247,7 @@ def _matrices(w, instruction, address, registers) -> tuple[str, int, bool]:
     if "shared" in parts:
         place = w.address(address, SIGNED[4])
     else:
-        start = w.constant(generic.window("shared"))
+        start = w.constant(shared_memory.window("shared"))
         place = f"({w.address(address, SIGNED[8])} - {start}).astype({w.dtype(SIGNED[4])})"
     return place, count, "trans" in parts
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ptxsim.arithmetic import halves
 from ptxsim.arithmetic.float32 import flush
-from ptxsim.memory import generic, global_memory
+from ptxsim.memory import global_memory, shared_memory
 from ptxsim.types import UNSIGNED, Unknown, type_of
 
 HALVES = {"f16", "bf16", "f16x2", "bf16x2"}
@@ -102,7 +102,7 @@ def atomic(lanes, index: int, operation, space: str, addresses, operands, dtype,
     """
     parts = [(space, np.asarray(addresses), mask)]
     if space == "generic":
-        parts = generic.split(lanes, addresses, mask)
+        parts = shared_memory.split(lanes, addresses, mask)
     result: np.ndarray | None = np.zeros(lanes.shape, dtype) if wanted else None
     for named, own, active in parts:
         chosen = (operation.in_global if named == "global" else None) or operation

@@ -53,7 +53,7 @@ def store_matrices(lanes, index: int, addresses, values, transposed: bool, mask)
     rows[:, : LINES * count] = pieces.reshape(-1, LINES * count, 4)
     words = [lanes.layout.from_warps(rows[:, :, i]) for i in range(4)]
     if lanes.checker:
-        lanes.checker.about_to_store(addresses, words, WORD, mask)
+        lanes.checker.races.about_to_store(addresses, words, WORD, mask)
     bad = global_memory.store(lanes.shared, addresses, words, WORD, mask)
     if bad or lanes.observed or lanes.checker:
         lanes.note(index, "shared", "store", addresses, ROW_BYTES, mask, bad, unit="stmatrix")
