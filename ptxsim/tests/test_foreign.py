@@ -110,16 +110,6 @@ def test_the_first_lines_are_printed_and_the_others_are_counted(blocks, times, m
         assert (len(lines), last) == (95, "2: 31")
 
 
-def test_a_long_line_ends_where_a_gpus_buffer_would(capsys):
-    source = """extern "C" __global__ void k() {
-        for (int i = 0; i < 99; ++i) printf("%1000d", i);
-    }"""
-    run(source, [], check=False)
-    printed = capsys.readouterr().out
-    assert 1_000_000 < len(printed) < 1_050_000
-    assert printed.endswith("32\n… and more of what the kernel prints\n")
-
-
 def test_blocks_that_are_traced_again_print_once(capsys):
     source = 'extern "C" __global__ void k(float* x) { if (!threadIdx.x) printf("x"); x[0] = 1; }'
     x = np.zeros(1, f4)
@@ -209,21 +199,6 @@ def test_an_index_into_a_structure_is_taken_at_run_time():
     assert np.array_equal(x, table[np.arange(32) * 7 % 40])
 
 
-def test_cupys_arrays_with_strides_are_structures():
-    """As its ElementwiseKernel has them: a pointer, a size, the shape and the strides in bytes."""
-    source = """template <typename T> struct CArray {
-        T* data; long long size, shape[2], strides[2];
-        __device__ T& operator()(long long i, long long j) {
-            return *(T*)((char*)data + i * strides[0] + j * strides[1]); } };
-    extern "C" __global__ void k(CArray<const float> a, CArray<float> b) {
-        const int i = threadIdx.x / 4, j = threadIdx.x % 4;
-        b(i, j) = a(j, i) * 2; }"""
-    a, b = np.arange(32, dtype=f4).reshape(4, 8), np.zeros((8, 4), f4)
-    arrays = [Structure(x, *map(np.int64, (x.size, *x.shape, *x.strides))) for x in (a, b)]
-    assert not run(source, arrays).findings
-    assert np.array_equal(b, 2 * a.T)
-
-
 # --- variables ------------------------------------------------------------------------------------
 
 VARIABLES = """__constant__ float factor[4];
@@ -311,13 +286,6 @@ def test_clocks_count_instructions_and_go_forward():
     run(source, [short, 1], threads=1)
     run(source, [long, 50], threads=1)
     assert (short[:3] > 0).all() and (long[:2] > short[:2] + 49).all()
-
-
-def test_where_it_runs_is_not_known():
-    source = """extern "C" __global__ void k(unsigned* x) {
-        asm volatile("mov.u32 %0, %smid;" : "=r"(x[0])); }"""
-    with pytest.raises(UnknownInstruction, match=r"line 2: .*%smid.* \(a register that says where"):
-        run(source, [np.zeros(1, np.uint32)])
 
 
 def test_numbers_in_any_notation_and_the_size_of_a_warp():

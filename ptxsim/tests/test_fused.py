@@ -130,18 +130,3 @@ def test_rows_are_what_single_ones_are(large, count, seed, in_range):
     finally:
         fused.LARGE = limit
     assert np.array(rows).tobytes() == np.array(singles).tobytes()
-
-
-def test_rows_are_taken_up_as_they_lie_and_only_all_of_them_in_order():
-    stacks = fused.Stacks()
-    array = np.arange(12, dtype=f4).reshape(3, 4)
-    rows = stacks.put(array, 11.0)
-    assert stacks.take(rows[::-1]) is None
-    rows = stacks.put(array, 11.0)
-    assert stacks.take(rows[:2]) is None
-    rows = stacks.put(array, 11.0)
-    assert stacks.take((rows[0], rows[1], rows[2].copy())) is None
-    rows = stacks.put(array, 11.0)
-    taken, bound = stacks.take(rows)
-    assert taken is array and bound == 11.0
-    assert stacks.take(rows) is None, "taken is forgotten"

@@ -200,30 +200,6 @@ def test_a_product_by_tensor_maps_is_right_with_every_swizzle(swizzle, shape):
     assert np.abs(C - wanted).max() <= 2.0**-24 * 2 * shape[2] * shape[2]
 
 
-def test_copies_of_the_engine_are_in_no_counter():
-    _, _, run = product("128B", 64, 64, 64, count=True)
-    kinds = ("global_op_ld", "global_op_st")
-    units = ("requests", "sectors")
-    found = [run.counters[f"l1tex__t_{unit}_pipe_lsu_mem_{kind}.sum"]
-             for kind in kinds for unit in units]  # fmt: skip
-    assert found == [0, 0, 0, 0]
-    stores = run.counters["smsp__inst_executed_op_shared_st.sum"]
-    assert stores == 4 * 32, "one for each warp: only what threads store"
-
-
-@pytest.mark.parametrize("swizzle", WIDTHS)
-def test_boxes_of_halves_are_copied(swizzle):
-    cols = {"none": 40, "32B": 16, "64B": 32, "128B": 64}[swizzle]
-    x = np.random.default_rng(8).standard_normal((30, 104)).astype(np.float16)
-    out = np.zeros_like(x)
-    maps = [ptxsim.TensorMap(y, (16, cols), swizzle=swizzle) for y in (x, out)]
-    grid = (-(-104 // cols), 2, 1)
-    run = ptxsim.launch(KERNELS, "copy_boxes", grid, (32, 1, 1), [*maps, 16, cols, 32 * cols],
-                           shared_bytes=32 * cols, check=True)  # fmt: skip
-    assert run.findings == []
-    assert (out == x).all()
-
-
 def test_stretches_are_stored():
     x = np.random.default_rng(9).standard_normal((5, 256)).astype(f4)
     out = np.zeros_like(x)
@@ -336,14 +312,6 @@ def test_a_map_takes_the_types_of_ml_dtypes(dtype, box, element):
     assert (out.view(dtype).reshape(box) == array[:rows, :columns]).all()
 
 
-def test_what_is_filled_of_a_map_of_bfloat16_is_nan():
-    array = np.ones((4, 16), ml_dtypes.bfloat16)
-    out, run = small(array, (8, 16), fill="nan")
-    assert run.findings == []
-    filled = out.view(ml_dtypes.bfloat16).reshape(8, 16).astype(f4)
-    assert (filled[:4] == 1).all() and np.isnan(filled[4:]).all()
-
-
 def test_what_is_only_a_hint_does_nothing():
     before = """
     asm volatile("prefetch.tensormap [%0];" :: "l"(&map) : "memory");
@@ -409,14 +377,6 @@ def test_a_cluster_of_one_block():
     assert {finding.kind for finding in run.findings} == {"wrong cluster rank"}
 
 
-def test_without_the_cluster_barrier_there_is_a_race():
-    text = CLUSTER.replace("ATTRIBUTE", "").replace("RANK", "0")
-    lines = [line for line in text.splitlines() if "barrier.cluster" not in line]
-    out = np.zeros(64, np.int32)
-    run = ptxsim.launch("\n".join(lines), "k", (1, 1, 1), (64, 1, 1), [out], check=True)
-    assert {finding.kind for finding in run.findings} == {"read-after-write race"}
-
-
 @pytest.mark.parametrize(
     ("array", "box", "how", "says"),
     [
@@ -453,14 +413,6 @@ def test_arguments_that_are_no_maps_are_refused():
     text = SMALL.replace("FORM", FORM).replace("BEFORE", "").replace("__align__(64) ", "")
     with pytest.raises(ptxsim.LaunchError, match="aligned to 1; a tensor map"):
         ptxsim.launch(text, "k", (1, 1, 1), (32, 1, 1), [small_map, np.zeros(64, f4)])
-
-
-def test_accesses_are_read_again_from_copies():
-    C, wanted, run = product("64B", 16, 16, 32, count=True)
-    before = C.copy()
-    assert len(run.accesses(warp=0)) > 0
-    assert (before == C).all()
-    assert np.abs(C - wanted).max() < 1e-4
 
 
 GROUPS = (

@@ -484,6 +484,7 @@ def _plain_name(words: list[str]) -> str:
     return words[-1] if words and set(words[:-1]) <= {"::", "std", "cuda"} else ""
 
 
+@lru_cache(maxsize=256)
 def _resolved(name: str, source: str) -> str:
     """What a name means, a key of ELEMENTS; empty if that is not known.
 
