@@ -53,7 +53,6 @@ def given_arrays(args) -> list:
 
 
 def plain(arg):
-    """An argument without what it is marked as."""
     return arg.array if isinstance(arg, (Uninitialised, ReadOnly)) else arg
 
 
@@ -116,7 +115,6 @@ def _named(name: str, arg: TensorMap | TensorMaps) -> dict[str, TensorMap]:
 
 
 def _room(arg, ptx_type: str, name: str) -> Given:
-    """Memory for a parameter that is a structure, or points to what only the launch has."""
     if isinstance(arg, Pointers):
         _check_pointer(name, "array of addresses", ptx_type)
         return Given(np.zeros(POINTER_BYTES * len(arg.starts), np.uint8), POINTER_BYTES)
@@ -197,12 +195,10 @@ def _check_array(name: str, array: np.ndarray) -> None:
 
 
 def _expression(name: str) -> str:
-    """How Python can call an array that the kernel calls so."""
     return name if name.isidentifier() and not iskeyword(name) else "array"
 
 
 def _check_elements(parameter: Parameter, arg) -> None:
-    """That an array has the elements that the source has for the pointer."""
     array = plain(arg.array if isinstance(arg, Part) else arg)
     if not isinstance(array, np.ndarray) or parameter.takes(array.dtype):
         return
@@ -254,7 +250,6 @@ def _given_variables(kernel: ptx.Kernel, given: dict[str, np.ndarray]) -> dict[s
 
 
 def variable_symbol(declared, name: str) -> str:
-    """The name in the PTX of the variable `name`, which may be mangled there."""
     mangled = re.compile(rf"_Z\w*?(?<!\d){len(name)}{re.escape(name)}(?:E|$)")
     found = [name] if name in declared else [one for one in declared if mangled.match(one)]
     there = ", ".join(declared) or "none"
@@ -382,7 +377,6 @@ class Parameter:
 
     @property
     def usual(self) -> str:
-        """The NumPy type that it is mostly given."""
         first, *others = ELEMENTS[self.element]
         unsigned = re.search(r"\bu(?:nsigned|int)|size_t", self.declared)
         return others[0] if unsigned and others[:1] == [f"u{first}"] else first
@@ -442,7 +436,6 @@ def _closing(text: str, position: int) -> int:
 
 
 def _split(text: str) -> list[str]:
-    """At the commas that stand in no bracket."""
     parts, depth = [""], 0
     for character in text:
         depth += (character in BRACKETS) - (character in BRACKETS.values())
@@ -471,7 +464,6 @@ def _parameter(at: int, text: str, source: str) -> Parameter:
 
 
 def _words(kind: str) -> list[str]:
-    """Of a type, without what does not matter here."""
     return [w for w in re.findall(r"\w+|::|\S", RESTRICT.sub("", kind)) if w not in QUALIFIERS]
 
 

@@ -127,8 +127,6 @@ class Known:
 
 
 class Counting:
-    """The accesses of a chunk, `lanes`; see machine.py."""
-
     def __init__(self, lanes):
         self.lanes = lanes
         self._merged = merging.merged_loads(lanes.launch.kernel) if lanes.observed else {}
@@ -229,7 +227,6 @@ class Counting:
                 )  # fmt: skip
 
     def _array(self, space: str, address: int) -> str | None:
-        """What an access is counted under; None for a wild pointer."""
         if space != "global":
             return SHARED
         buffer = self.lanes.launch.memory.buffer_at(address)

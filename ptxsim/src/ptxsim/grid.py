@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import closing
-from itertools import islice, product
+from itertools import chain, islice, product
 from math import inf, prod
 from threading import Thread, current_thread
 
@@ -98,7 +98,7 @@ def _in_turns(chunks, launch: PreparedLaunch):
     Each runs until what is left of it waits for other chunks. As many are at work as have room on a
     GPU; the first begins alone, and the next ones when it cannot go on, or has finished.
     """
-    chunks, room = _Peekable(chunks), most_blocks(launch)
+    following, room = next(chunks, None), most_blocks(launch)
     working: list[Chunk] = []
     while True:
         before, moved = [chunk.changes for chunk in working], False
@@ -108,42 +108,22 @@ def _in_turns(chunks, launch: PreparedLaunch):
                 moved = True
                 yield chunk
         moved = moved or before != [chunk.changes for chunk in working]
-        following = chunks.peek()
         if following is None and not working:
             return
         left = room - sum(chunk.blocks_left for chunk in working)
         if following is not None and (not working or following.blocks <= left):
-            working.append(next(chunks))
+            working.append(following)
+            following = next(chunks, None)
         elif not moved and all(chunk.polling.surely_in_vain for chunk in working):
             begun = sum(chunk.blocks_left for chunk in working)
-            waiting = sum(chunk.blocks for chunk in chunks) + begun - room
+            to_come = chunks if following is None else chain([following], chunks)
+            waiting = sum(chunk.blocks for chunk in to_come) + begun - room
             for chunk in working:
                 if waiting > 0:
                     chunk.why_for_ever = why_not_all(launch, waiting)
                 chunk.go_as_far_as_possible(last=True)
                 yield chunk
             return
-
-
-class _Peekable:
-    """An iterator whose next item can be looked at."""
-
-    def __init__(self, items):
-        self._items, self._next = iter(items), []
-
-    def peek(self):
-        """The next item; None at the end."""
-        if not self._next:
-            self._next = list(islice(self._items, 1))
-        return self._next[0] if self._next else None
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        if self.peek() is None:
-            raise StopIteration
-        return self._next.pop()
 
 
 def _finished(chunks, threads: int, deadline: Deadline):
@@ -257,7 +237,6 @@ def most_blocks(launch) -> int:
 
 
 def why_not_all(launch, waiting: int) -> str:
-    """What to say of `waiting` blocks that cannot begin before others return."""
     gpu, _ = GPUS[base(launch.arch)]
     return (
         f": {waiting} of the grid's {prod(launch.grid)} blocks have not begun, for an NVIDIA {gpu} "

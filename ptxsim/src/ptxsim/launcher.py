@@ -26,7 +26,7 @@ from ptxsim.grid import run as run_blocks
 from ptxsim.limits import LaunchError, TakesTooLong
 from ptxsim.machine import Finding, TooLong
 from ptxsim.memory.global_memory import Uninitialised
-from ptxsim.metrics import LineCount, Totals
+from ptxsim.metrics import FMA_METRIC, LineCount, Totals
 from ptxsim.ptx import KEPT_KERNELS
 from ptxsim.threads.layout import Triple
 
@@ -258,7 +258,7 @@ def launch(
     elapsed_s = deadline.elapsed
     if not count:
         return Run(Totals(), [], findings, list(notes), elapsed_s)
-    done = counter.fma_lanes + counter.tensor_multiply_adds
+    done = counter.events[FMA_METRIC] + counter.tensor_multiply_adds
     again = arguments.copy(prepared, args)
     totals, lines = counter.totals(), counter.lines()
     run = Run(totals, lines, findings, list(notes), elapsed_s, done, again)
@@ -270,7 +270,6 @@ def launch(
 def _find(
     text: str, filename: str, arch: str, options: tuple[str, ...], entry: str, by_symbol: bool
 ) -> ptx.Kernel:
-    """The kernel of this name, or the one instance of a template that the expression names."""
     own = headers.included(text, options)
     kernels, _ = _compiled(text, filename, arch, options, own)
     found = [k for k in kernels if k == entry or (not by_symbol and _is_plainly(k, entry))]

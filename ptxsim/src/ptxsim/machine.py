@@ -178,7 +178,6 @@ class Deadline:
         return on_the_wall > self.limit_s and self.elapsed > self.limit_s
 
     def stop(self) -> None:
-        """Whatever still runs gives up at once."""
         self.limit_s = -1.0
 
 
@@ -218,7 +217,6 @@ class Chunk:
         return int((self.layout.per_block(self.alive) > 0).sum())
 
     def run(self) -> None:
-        """All of it."""
         if not self.go_as_far_as_possible():
             self.go_as_far_as_possible(last=True)
 
@@ -271,7 +269,6 @@ class Chunk:
     # --- who runs next --------------------------------------------------------------------------
 
     def _schedule(self) -> bool:
-        """Whether all have returned, or wait for ever."""
         blocks = self.launch.kernel.blocks
         while True:
             start = self._next()
@@ -369,7 +366,6 @@ class Chunk:
         return bool((rows == alive)[rows.any(axis=1)].all())
 
     def _continue(self, block, mask, condition) -> None:
-        """Sort the lanes of `mask` by where they stand after `block`."""
         last = self.launch.kernel.instructions[block.end - 1]
         if self._parked is not False:  # a barrier has taken these
             rest = self._settle(self.both(mask, ~np.asarray(self._parked)))
@@ -420,7 +416,6 @@ class Chunk:
         return a & b
 
     def _settle(self, mask):
-        """True or False in place of a mask that is all one or the other."""
         if isinstance(mask, bool) or not mask.any():
             return mask if isinstance(mask, bool) else False
         return True if mask.all() else mask
@@ -446,7 +441,6 @@ class Chunk:
         self.barriers.wait_in_warp(index + 1, members, mask)
 
     def cluster_wait(self, index: int, mask) -> None:
-        """barrier.cluster.wait."""
         self._parked = mask
         self.cluster_barrier.wait(index, mask)
 
@@ -619,15 +613,15 @@ class Chunk:
         if self.launch.count:
             if self._lanes[0] is not mask:  # a loop asks again and again for the same mask
                 self._lanes = mask, int(np.broadcast_to(mask, self.shape).sum())
-            self.counter.fma_lanes += count * self._lanes[1]
+            self.counter.events[metrics.FMA_METRIC] += count * self._lanes[1]
 
     def count_product(self, multiply_adds: int, hmma: int, mask, imma: int = 0) -> None:
         """Count one product of matrices, and how many instructions the GPU makes of it."""
         if self.launch.count:
             warps = int(self.layout.distinct_warps(mask, ()).times.sum())
             self.counter.tensor_multiply_adds += warps * multiply_adds
-            self.counter.hmma += warps * hmma
-            self.counter.imma += warps * imma
+            self.counter.events[metrics.HMMA_METRIC] += warps * hmma
+            self.counter.events[metrics.IMMA_METRIC] += warps * imma
 
     def count_wgmma(self, index: int, product, bytes_read: int, groups: int) -> None:
         """Count one product of so many warpgroups, each of which reads so much shared memory."""
@@ -641,7 +635,7 @@ class Chunk:
             warps = int(self.layout.distinct_warps(mask, ()).times.sum())
             line = self.launch.kernel.instructions[index].line
             key = line, "shared", "load", SHARED
-            self.counter.add_requests(key, merging.IDLE_LOADS * warps)
+            self.counter.add_again(key, metrics.Cost(merging.IDLE_LOADS * warps, 0, 0, 0))
 
     def count_far(self, what: str, addresses, mask) -> None:
         """Count an instruction for each warp of which a lane reaches another block's memory."""
@@ -652,7 +646,6 @@ class Chunk:
             counted.count(self, what, int(warps.sum()))
 
     def space(self, name: str):
-        """The memory of a state space."""
         own = {"shared": self.shared, "local": self.local, "cluster": self._of_cluster}
         return own.get(name, self.launch.memory)
 

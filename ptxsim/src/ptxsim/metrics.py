@@ -48,25 +48,19 @@ FMA_METRIC = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
 HMMA_METRIC = "sm__inst_executed_pipe_tensor_op_hmma.sum"
 IMMA_METRIC = "sm__inst_executed_pipe_tensor_op_imma.sum"  # the same of integers
 # (space, operation) -> Nsight Compute's names of (requests, sectors or wavefronts, conflicts).
-METRICS = {
-    ("global", "load"): (
-        "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
-        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
-    ),
-    ("global", "store"): (
-        "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
-        "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
-    ),
-    ("shared", "load"): (
-        "smsp__inst_executed_op_shared_ld.sum",
-        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
-        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
-    ),
-    ("shared", "store"): (
-        "smsp__inst_executed_op_shared_st.sum",
-        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
-        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
-    ),
+METRICS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("global", operation): (
+        f"l1tex__t_requests_pipe_lsu_mem_global_op_{short}.sum",
+        f"l1tex__t_sectors_pipe_lsu_mem_global_op_{short}.sum",
+    )
+    for operation, short in (("load", "ld"), ("store", "st"))
+} | {
+    ("shared", operation): (
+        f"smsp__inst_executed_op_shared_{short}.sum",
+        f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{short}.sum",
+        f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{short}.sum",
+    )
+    for operation, short in (("load", "ld"), ("store", "st"))
 }
 # The same of ldmatrix and stmatrix, which share wavefronts and conflicts with the others; no metric
 # has the number of stmatrix instructions.
@@ -99,14 +93,12 @@ WGMMA_OPERATIONS = {
     **dict.fromkeys(("s8", "u8"), "sm__ops_path_tensor_op_igmma_src_int8.sum"),
 }
 
-EVERY_KERNEL = (METRICS | MATRIX_METRICS | WGMMA_METRICS).values()  # 0 of them is said too
+EVERY_KERNEL = METRICS | MATRIX_METRICS | WGMMA_METRICS  # a total is given where it is 0 too
 # What is counted where it occurs.
-RARE = frozenset(
-    counted.INSTRUCTIONS.format(what)
-    for what in (*counted.IN_GLOBAL_MEMORY, *counted.COPIES_ACROSS, *counted.ACCESSES_ACROSS)
-) | frozenset(
-    counted.sectors_metric(what) for what in (*counted.IN_GLOBAL_MEMORY, *counted.COPIES_ACROSS)
-)
+COPIES = (*counted.IN_GLOBAL_MEMORY, *counted.COPIES_ACROSS)
+RARE = {counted.sectors_metric(what) for what in COPIES} | {
+    counted.INSTRUCTIONS.format(what) for what in (*COPIES, *counted.ACCESSES_ACROSS)
+}
 
 # What the GPU counts besides depends on when accesses meet.
 TIMING_DEPENDENT = frozenset(METRICS["shared", "load"][1:] + METRICS["shared", "store"][1:])
@@ -163,11 +155,8 @@ class Counter:
 
     def __init__(self) -> None:
         self._counts: defaultdict = defaultdict(lambda: [0, 0, 0, 0])  # as a Cost
-        self.fma_lanes = 0
-        self.hmma, self.imma = 0, 0
         self.tensor_multiply_adds = 0
-        self._operations = dict.fromkeys(WGMMA_OPERATIONS.values(), 0)
-        self.events: dict[str, int] = defaultdict(int)  # by metric: see async_copy/counted.py
+        self.events: dict[str, int] = defaultdict(int)  # by metric
 
     def add(
         self,
@@ -179,9 +168,9 @@ class Counter:
         to: np.ndarray | None = None,
     ) -> Cost:
         """Count one instruction, whose `key` is (line, space, operation, array); its `cost`."""
-        found = cost(*key[1:3], addresses, active, size, times, to)
-        self.add_again(key, found)
-        return found
+        amounts = cost(*key[1:3], addresses, active, size, times, to)
+        self.add_again(key, amounts)
+        return amounts
 
     def add_again(self, key: tuple[int, str, str, str], cost: Cost) -> None:
         """Count an instruction that costs the same as an earlier one."""
@@ -195,45 +184,31 @@ class Counter:
         The banks deliver 128 bytes of an operand at a time: no layout of a descriptor has
         conflicts.
         """
-        count = self._counts[line, "shared", "wgmma", "shared memory"]
-        count[0] += GROUP_WARPS * groups
-        count[1] += bytes_read // (BANKS * BANK_BYTES) * groups
-        count[2] += bytes_read * groups
+        amounts = Cost(GROUP_WARPS, bytes_read // (BANKS * BANK_BYTES), bytes_read, 0)
+        key = line, "shared", "wgmma", "shared memory"
+        self.add_again(key, Cost(*(amount * groups for amount in amounts)))
         multiply_adds = ROWS * product.n * product.k * groups
         self.tensor_multiply_adds += multiply_adds
-        self._operations[WGMMA_OPERATIONS[product.types[1]]] += 2 * multiply_adds
-        if product.types[0] == "s32":
-            self.imma += GROUP_WARPS * groups
-        else:
-            self.hmma += GROUP_WARPS * groups
-
-    def add_requests(self, key: tuple[int, str, str, str], requests: int) -> None:
-        """Count instructions that move nothing."""
-        self._counts[key][0] += requests
+        self.events[WGMMA_OPERATIONS[product.types[1]]] += 2 * multiply_adds
+        pipe = IMMA_METRIC if product.types[0] == "s32" else HMMA_METRIC
+        self.events[pipe] += GROUP_WARPS * groups
 
     def merge(self, other: Counter) -> None:
-        self.fma_lanes += other.fma_lanes
-        self.hmma += other.hmma
-        self.imma += other.imma
         self.tensor_multiply_adds += other.tensor_multiply_adds
-        for metric, operations in other._operations.items():
-            self._operations[metric] += operations
         for metric, number in other.events.items():
             self.events[metric] += number
-        for key, values in other._counts.items():
-            for i, value in enumerate(values):
-                self._counts[key][i] += value
+        for key, amounts in other._counts.items():
+            self.add_again(key, Cost(*amounts))
 
     def lines(self) -> list[LineCount]:
         return [LineCount(*key, *values[:3]) for key, values in sorted(self._counts.items())]
 
     def totals(self) -> Totals:
         """Nsight Compute's metric names and their values."""
-        names_of = METRICS | MATRIX_METRICS | WGMMA_METRICS | BULK_METRICS
-        totals = {name: 0 for names in EVERY_KERNEL for name in names if name}
-        totals |= {FMA_METRIC: self.fma_lanes, WGMMA_BYTES: 0}
-        totals |= {HMMA_METRIC: self.hmma, IMMA_METRIC: self.imma}
-        totals |= self._operations
+        names_of = EVERY_KERNEL | BULK_METRICS
+        totals = {name: 0 for names in EVERY_KERNEL.values() for name in names if name}
+        others = (FMA_METRIC, WGMMA_BYTES, HMMA_METRIC, IMMA_METRIC, *WGMMA_OPERATIONS.values())
+        totals |= dict.fromkeys(others, 0)
         for (_, space, operation, _), (requests, units, size, conflicts) in self._counts.items():
             totals[WGMMA_BYTES] += size if operation == "wgmma" else 0
             names = names_of[space, operation]

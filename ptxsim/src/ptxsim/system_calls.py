@@ -133,32 +133,25 @@ def _type(kind: str, length: str | None) -> np.dtype:
 
 def _one(lanes, found: re.Match, value, stars: list[int]) -> str:
     """One value as C prints it."""
-    flags, kind = found["flags"], found["kind"]
-    width = stars.pop(0) if found["width"] == "*" else int(found["width"] or 0)
-    precision = found["precision"]
-    if precision is not None:
-        precision = stars.pop(0) if precision == "*" else int(precision or 0)
-    if width < 0:
-        flags, width = flags + "-", -width
+    flags, kind, precision = found["flags"], found["kind"], found["precision"]
     if kind == "c":
-        text = chr(value & 255)
+        value = chr(value & 255)
     elif kind == "s":
-        text = _text(lanes, value) if value else "(null)"
-        text = text[:precision] if precision is not None else text
+        value = _text(lanes, value) if value else "(null)"
     elif kind == "p":
-        text = f"{value:#x}" if value else "(nil)"
+        value = f"{value:#x}" if value else "(nil)"
     elif kind in "aA":
-        text = float(value).hex()
-        text = text.upper() if kind == "A" else text
-    else:
-        spec = "d" if kind in "iu" else kind
-        dot = "" if precision is None else f".{precision}"
-        if found["length"] in ("h", "hh") and kind in "diouxX":
-            bits = 8 if found["length"] == "hh" else 16
-            value &= (1 << bits) - 1
-            value -= (value >> (bits - 1) << bits) if kind in "di" else 0
-        return f"%{flags}{width or ''}{dot}{spec}" % value
-    return text.ljust(width) if "-" in flags else text.rjust(width)
+        value = value.hex() if kind == "a" else value.hex().upper()
+    elif found["length"] in ("h", "hh") and kind in "diouxX":
+        bits = 8 if found["length"] == "hh" else 16
+        value &= (1 << bits) - 1
+        value -= (value >> (bits - 1) << bits) if kind in "di" else 0
+    as_text = isinstance(value, str)
+    if as_text and kind != "s":
+        stars, precision = stars[: found["width"] == "*"], None
+    dot = "" if precision is None else f".{precision}"
+    form = f"%{flags}{found['width']}{dot}{'s' if as_text else kind}"
+    return form % (*stars, value)
 
 
 def _text(lanes, address) -> str:

@@ -172,7 +172,6 @@ class Writer:
         return function.__name__
 
     def call(self, function, instruction: Instruction, *given) -> str:
-        """A call of a function of lanes, an instruction's index, what is given, and a mask."""
         rest = ", ".join(map(str, [*given, self.mask(instruction)]))
         return f"{self.use(function)}(lanes, {instruction.index}, {rest})"
 
@@ -228,7 +227,6 @@ class Writer:
         return f"flush({text})" if ftz and (self.flush_operands or bits_from_elsewhere) else text
 
     def wide(self, operand, ftz: bool) -> str:
-        """As `number` for a float32, turned into a float64."""
         text = self.number(operand, FLOATS["f32"], ftz)
         return self.once(f"{text}.astype({self.dtype(FLOATS['f64'])})")
 
@@ -282,7 +280,6 @@ class Writer:
     def assign_all(
         self, target, expression: str, dtype: np.dtype, instruction: Instruction
     ) -> None:
-        """Several values to the registers of a Vector, but for those that are not used."""
         names = [f"t{i}" for i in range(len(items(target)))]
         self.lines.append(f"{', '.join(names)}, = {expression}")
         for name, one in zip(names, items(target), strict=True):

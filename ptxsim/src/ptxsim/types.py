@@ -20,7 +20,6 @@ class Unknown(Exception):
 
 
 def type_of(ptx_type: str) -> np.dtype:
-    """The dtype that arithmetic of this PTX type uses."""
     if ptx_type == "pred":
         return BOOL
     if ptx_type in FLOATS:

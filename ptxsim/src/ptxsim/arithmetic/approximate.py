@@ -29,18 +29,15 @@ def reciprocal(x, ftz: bool):
 
 
 def root(x, ftz: bool):
-    """sqrt.approx.f32."""
     return special_functions.root(x) if ftz else _scaled(special_functions.root, x, f4(2.0**-12))
 
 
 def reciprocal_root(x, ftz: bool):
-    """rsqrt.approx.f32."""
     function = special_functions.reciprocal_root
     return function(x) if ftz else _scaled(function, x, f4(2.0**12))
 
 
 def _scaled(function, x, back):
-    """`function` of x; of a subnormal x, of 2**24 x, times `back`."""
     small = np.abs(x) < SMALL
     result = function(np.where(small, x * f4(2.0**24), x))
     return np.where(small, result * back, result)
@@ -65,17 +62,14 @@ def logarithm(x, ftz: bool):
 
 
 def tangent(x, ftz: bool):
-    """tanh.approx.f32: the hyperbolic tangent."""
     return _rounded(np.tanh, x)
 
 
 def sine(x, ftz: bool):
-    """sin.approx.f32."""
     return _rounded(lambda turns: np.sin(2 * np.pi * (turns - np.rint(turns))), _turns(x))
 
 
 def cosine(x, ftz: bool):
-    """cos.approx.f32."""
     return _rounded(lambda turns: np.cos(2 * np.pi * (turns - np.rint(turns))), _turns(x))
 
 
@@ -102,7 +96,6 @@ def divide_approximately(a, b, full: bool, ftz: bool):
 
 
 def reciprocal_root_double(x):
-    """rsqrt.approx.f64."""
     return 1.0 / np.sqrt(x)
 
 

@@ -37,7 +37,6 @@ def fma(size: int):
 
 
 def fma_ftz(size: int):
-    """The same, where a result that is subnormal after rounding to 24 bits is zero."""
     return _of(size, 1 if size < FEW else 2)
 
 

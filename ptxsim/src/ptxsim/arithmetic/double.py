@@ -51,13 +51,11 @@ def double_fma(a, b, c, direction: str = "rn"):
 
 
 def double_add(a, b, direction: str):
-    """float64 a + b."""
     return _exact_fma(a, f8(1), b, direction)
 
 
 @_on_arrays
 def double_multiply(a, b, direction):
-    """float64 a * b."""
     if not (math.isfinite(a) and math.isfinite(b)) or a == 0 or b == 0:
         return float(f8(a) * f8(b))
     return _rounded(Fraction(a) * Fraction(b), direction)
@@ -73,7 +71,6 @@ def double_divide(a, b, direction):
 
 @_on_arrays
 def double_square_root(x, direction):
-    """The square root of float64 x."""
     if not math.isfinite(x) or x <= 0:
         return float(np.sqrt(f8(x)))
     exact = Fraction(x)

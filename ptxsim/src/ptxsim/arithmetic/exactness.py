@@ -62,7 +62,6 @@ class Exactness:
         self._unclear = self._find_given()
 
     def are_given(self, *operands) -> bool:
-        """Whether the operands are nothing but given numbers and zeros."""
         return _highest(self._unclear, operands) == 0
 
     def _find_degrees(self) -> dict[str, int]:
@@ -146,7 +145,6 @@ def granule(values: list[np.ndarray]) -> int:
 
 
 def as_float32(value) -> np.ndarray:
-    """The bytes of an array or a scalar, seen as float32."""
     raw = np.asarray(value).reshape(-1).view(np.uint8)
     return raw[: raw.size // 4 * 4].view(np.float32)
 
@@ -175,7 +173,6 @@ def known_sums(values: list[np.ndarray]) -> dict[tuple[int, bool], KnownSum]:
 
 
 def nothing_known() -> dict[tuple[int, bool], KnownSum]:
-    """As `known_sums`, where the numbers are not known."""
     return dict.fromkeys(product(DEGREES, (False, True)), NOTHING_KNOWN)
 
 
@@ -203,7 +200,6 @@ def _degree(instruction: Instruction, found, shared: int, parameters: set[str]) 
 
 
 def _highest(degrees: dict[str, int], operands) -> int:
-    """Of the registers among the operands; a number other than 0 is UNKNOWN."""
     highest = 0
     for operand in operands:
         if isinstance(operand, Register):

@@ -24,7 +24,6 @@ def multiply_ftz(a, b):
 
 
 def divide_ftz(a, b):
-    """float32 a / b; a subnormal result is zero."""
     result = a / b
     return result if _smallest(result) > NORMAL else to_float32_ftz(a.astype(f8) / b.astype(f8))
 

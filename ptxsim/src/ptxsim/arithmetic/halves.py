@@ -106,7 +106,6 @@ def multiply_add(a, b, c, name, ftz, limit):
 
 
 def _single(bits, name: str):
-    """16-bit patterns as float32."""
     bits = np.asarray(bits, u2)
     if name == "bf16":
         return (bits.astype(u4) << u4(16)).view(f4)
@@ -152,7 +151,6 @@ def _nearest_float16(value):
 
 
 def _by_numpy(value):
-    """float32 or float64 to the nearest float16, as its bits."""
     return np.where(np.isnan(value), NAN, value.astype(np.float16).view(u2))
 
 
@@ -220,7 +218,6 @@ def power(a, name, ftz):
 
 
 def tangent(a, name, ftz):
-    """The hyperbolic tangent."""
     return pattern(np.tanh(numbers(a, name)), name)
 
 

@@ -59,13 +59,11 @@ def find_bit(x, shift_amount: bool):
 
 
 def reverse_bits(x):
-    """The bits in the opposite order."""
     turned = REVERSED_BYTES[_bytes(x)][..., ::-1]
     return np.ascontiguousarray(turned).view(x.dtype)[..., 0]
 
 
 def _bytes(x):
-    """(…, bytes): the bytes of each integer, lowest first."""
     return np.ascontiguousarray(np.asarray(x)[..., None]).view(u1)
 
 
@@ -180,12 +178,10 @@ def permute(a, b, selector, mode: str | None):
 
 
 def absolute_difference(a, b):
-    """|a - b|, modulo the width."""
     return np.where(a > b, a - b, b - a)
 
 
 def clamp_to(x, dtype):
-    """Integers limited to what `dtype` can hold."""
     limits, own = np.iinfo(dtype), np.iinfo(x.dtype)
     low, high = max(limits.min, own.min), min(limits.max, own.max)
     return np.clip(x, x.dtype.type(low), x.dtype.type(high)).astype(dtype)
@@ -212,7 +208,6 @@ def dot_halves(a, b, c, signed_a: bool, signed_b: bool, high: bool):
 
 
 def _parts(x, count: int, signed: bool):
-    """(…, count) int32: a 32-bit word's parts, lowest first."""
     dtype = np.dtype(f"{'i' if signed else 'u'}{4 // count}")
     return np.ascontiguousarray(np.asarray(x)[..., None]).view(dtype).astype(i4)
 
@@ -228,7 +223,6 @@ def each_16_bits(function, *words, signed: bool):
 
 
 def not_negative(function, a, b):
-    """`function` of a and b, or 0 where that is negative."""
     result = function(a, b)
     return np.where(result < 0, result.dtype.type(0), result)
 

@@ -41,8 +41,6 @@ LARGE = 1 << 18  # elements; from here on single rows are as fast, and take less
 
 
 class Magnitudes:
-    """Upper bounds of the magnitudes in some arrays."""
-
     def __init__(self):
         self._bounds: dict = {}  # id of an array -> (weak reference to it, bound)
 
@@ -117,7 +115,6 @@ def add(product, c, factors, bound: float, known, out) -> float:
 
 
 def _sum(product, c):
-    """float64 product + c, in place where the shape allows."""
     fits = np.broadcast(product, c).shape == product.shape
     return np.add(product, c, dtype=f8, out=product if fits else None)
 
@@ -177,7 +174,6 @@ class Stacks:
         return (array, bound) if same else None
 
     def put(self, array: np.ndarray, bound: float) -> tuple[np.ndarray, ...]:
-        """Its rows."""
         rows = tuple(array)
         if len(self._stacks) >= KEPT:
             self._stacks.pop(next(iter(self._stacks)))

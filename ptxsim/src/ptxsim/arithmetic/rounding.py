@@ -183,18 +183,15 @@ def _steps(name: str) -> int:
 
 
 def add(a, b, direction: str, ftz: bool):
-    """float32 a + b."""
     total = sum_to_odd(a.astype(f8), b.astype(f8))
     return round_float32(signed_zero(total, a, b, direction), direction, ftz)
 
 
 def multiply(a, b, direction: str, ftz: bool):
-    """float32 a * b."""
     return round_float32(a.astype(f8) * b.astype(f8), direction, ftz)
 
 
 def multiply_add(a, b, c, direction: str, ftz: bool):
-    """float32 a * b + c, rounded once."""
     product = a.astype(f8) * b.astype(f8)
     total = sum_to_odd(product, c.astype(f8))
     return round_float32(signed_zero(total, product, c, direction), direction, ftz)
@@ -206,5 +203,4 @@ def divide(a, b, direction: str, ftz: bool):
 
 
 def square_root(x, direction: str, ftz: bool):
-    """The square root of float32 x; as for the quotient, float64 is near enough."""
     return round_float32(np.sqrt(x.astype(f8)), direction, ftz)

@@ -33,7 +33,6 @@ ROOT_BIAS = -4e-6  # of all others
 
 
 def reciprocal(x):
-    """1 / x for float32 x."""
     x, exponent, mantissa = _parts(x)
     value = np.ldexp(_look_up("reciprocal", mantissa), -24 - exponent)
     value = np.where(x == 0, np.inf, np.where(np.isinf(x), 0.0, value))
@@ -41,7 +40,6 @@ def reciprocal(x):
 
 
 def reciprocal_root(x):
-    """1 / √x for float32 x."""
     x, exponent, mantissa = _parts(x)
     value = _look_up_root("reciprocal root", exponent, mantissa)
     power_of_4 = ((exponent & 1) == 0) & (mantissa == 0)
@@ -52,7 +50,6 @@ def reciprocal_root(x):
 
 
 def root(x):
-    """√x for float32 x."""
     x, exponent, mantissa = _parts(x)
     value = np.ldexp(_look_up_root("root", exponent, mantissa), -23 + (exponent >> 1))
     value = np.where(x < 0, np.nan, value)

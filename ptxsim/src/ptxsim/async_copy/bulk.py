@@ -59,8 +59,6 @@ class BulkCopy:
 
 
 class BulkCopies:
-    """The bulk copies to shared memory of a chunk that are in flight."""
-
     def __init__(self, lanes, mbarriers):
         self.lanes, self.mbarriers = lanes, mbarriers
         self._flying: list[BulkCopy] = []
@@ -158,7 +156,6 @@ class BulkCopies:
         )  # fmt: skip
 
     def advance(self) -> None:
-        """All copies land, and their mbarriers are told."""
         flying, self._flying = self._flying, []
         for copy in flying:
             self.mbarriers.comes(copy.index, copy.mbarrier, copy.brought, copy.mask)
@@ -298,8 +295,6 @@ class BulkStore:
 
 
 class BulkStores:
-    """The bulk stores of a chunk that are not finished."""
-
     def __init__(self, lanes):
         self.lanes = lanes
         self._flying: list[BulkStore] = []
@@ -366,7 +361,6 @@ class BulkStores:
         self._flying = [store for store in self._flying if not store.is_written.all()]
 
     def finish(self) -> None:
-        """All threads have returned."""
         for store in self._flying:
             if not store.is_read.all():
                 what = "the thread returns before it has waited until its source is read"
@@ -377,7 +371,6 @@ class BulkStores:
         self._flying = []
 
     def _issued(self, plain: bool, operands, mask):
-        """What it counts as, and the lanes that count."""
         if not plain:
             return "tma_red", mask
         return "tma_st", counted.issued_stores(self.lanes, operands, mask)
@@ -475,7 +468,6 @@ def of_lanes(lanes, values, mask) -> np.ndarray:
 
 
 def spread(mask, rows) -> np.ndarray:
-    """The mask of those of the n lanes in `mask` that `rows`, bool (n,), has."""
     found = np.zeros(mask.shape, bool)
     found[mask] = rows
     return found

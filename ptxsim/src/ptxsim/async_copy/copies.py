@@ -47,8 +47,6 @@ class Arrival:
 
 
 class Copies:
-    """The copies in flight of a chunk, and its mbarriers."""
-
     def __init__(self, lanes):
         self.lanes = lanes
         self.mbarriers = Mbarriers(lanes)
@@ -84,7 +82,6 @@ class Copies:
         self._committed = self._committed + np.asarray(mask, np.int64)
 
     def wait(self, most: int, mask) -> None:
-        """All but the `most` latest groups of the lanes land."""
         for copy in self._flying:
             old = np.less(copy.group, self._committed - most)
             done = self.lanes.both(mask, True if old.all() else old)
@@ -102,7 +99,6 @@ class Copies:
         self._arrivals.append(Arrival(index, address, mask, list(self._flying)))
 
     def finish(self) -> None:
-        """All threads have returned."""
         self.bulk_stores.finish()
         self.bulk.advance()
         self.mbarriers.finish()

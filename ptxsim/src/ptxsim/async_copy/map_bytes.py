@@ -77,7 +77,6 @@ def standing(field: str, value: int) -> int:
 
 
 def encode(map: TensorMap, address: int) -> bytes:
-    """The map's bytes, where its array begins at `address`."""
     words, array = np.zeros(MAP_BYTES // WORD.itemsize, WORD), map.array
 
     def put(field: str, value: int, ordinal: int = 0) -> None:
@@ -170,7 +169,6 @@ class MapsInMemory:
         return [*self.given.values(), *self._made.values()]
 
     def bytes_at(self, address: int) -> bytes | None:
-        """None where there is no global memory of so many bytes."""
         buffer = self._memory.buffer_at(address)
         begin = address - buffer.base if buffer else 0
         if buffer is None or not 0 <= begin <= buffer.bytes - MAP_BYTES:
@@ -182,7 +180,6 @@ class MapsInMemory:
         return given is None or self.bytes_at(address) != given.data
 
     def at(self, address: int) -> MapInUse:
-        """Raises ValueError that says why there is none."""
         if not self.is_changed(address):
             return self.given[address]
         data = self.bytes_at(address)

@@ -52,7 +52,6 @@ class Place:
         return self.layout.per_block(values) if self.is_near else self._gathered(np.add, values)
 
     def most(self, values):
-        """As `sum`: the largest value."""
         if self.is_near:
             return self.layout.per_block(values, np.max)
         return self._gathered(np.maximum, values)
@@ -63,7 +62,6 @@ class Place:
         return found
 
     def of(self, values):
-        """For each lane the value (blocks,) that its mbarrier has."""
         return np.asarray(values)[self._of]
 
     def far(self, mask):
@@ -227,7 +225,6 @@ class Mbarriers:
         self._coming = {}
 
     def brought(self, index: int, addresses, size: int, mask) -> None:
-        """The copies of the lanes in `mask` have brought `size` bytes each."""
         for address, here, at in self._by_place(addresses, mask):
             one, number = self._known.get(address), at.sum(here) * size
             if one is None or not one.valid[number > 0].all():
@@ -247,7 +244,6 @@ class Mbarriers:
             self._complete(address, one)
 
     def expect_arrivals(self, index: int, addresses, mask) -> None:
-        """This phase waits for one arrival more of each lane."""
         for _, one, here, at in self._valid(index, addresses, mask):
             one.missing += at.sum(here)
 
@@ -273,7 +269,6 @@ class Mbarriers:
         return result
 
     def finish(self) -> None:
-        """All threads have returned, and all copies landed."""
         for one in self._known.values():
             wrong = one.valid & (one.bytes != 0) & (one.announced >= 0)
             if not wrong.any() or self.lanes.findings:
@@ -316,7 +311,6 @@ class Mbarriers:
             self.lanes.find("mbarrier overflow", index, what, wrong)
 
     def _states(self, one: Mbarrier, before):
-        """What the lanes are told: (lanes,). `before`: as `_arrived` takes it."""
         of_block = self.layout.of_block
         phase, missing, expected = map(of_block, (one.phase, one.missing, one.expected))
         if before is None:

@@ -152,7 +152,6 @@ class TensorMap:
         return found
 
     def write(self, corners: np.ndarray, units: np.ndarray) -> None:
-        """The reverse of `read`; units outside the array are dropped."""
         for rows, elements, where, inside in self._pieces(corners, self._whole_units):
             *where, inside = np.broadcast_arrays(*where, inside)
             given = np.ascontiguousarray(units[rows]).view(elements.dtype).reshape(inside.shape)
@@ -161,7 +160,6 @@ class TensorMap:
     def reduce(
         self, corners: np.ndarray, units: np.ndarray, operation: Any, dtype: np.dtype
     ) -> None:
-        """As `write`, of what the operation gives for the old elements and the new ones."""
         for row in range(len(corners)):  # boxes may overlap
             here = slice(row, row + 1)
             old, new = (np.ascontiguousarray(v).view(dtype) for v in
@@ -249,7 +247,6 @@ class MapInUse:
             self.unwritten = replace(self.map, array=flags, element="", fill="zero")
 
     def store(self, corners: np.ndarray, units: np.ndarray, reduction: tuple | None = None) -> None:
-        """`reduction`: (atomics.Operation, dtype) of what is done with each element there."""
         self.buffer.written = True
         if reduction is None:
             self.map.write(corners, units)
@@ -277,7 +274,6 @@ def place_within(view: np.ndarray, whole: np.ndarray) -> int | None:
 
 
 def _rounded(elements: np.ndarray) -> np.ndarray:
-    """Patterns of float32, or units of them, to the nearest tf32, ties to even."""
     words = np.ascontiguousarray(elements).view(np.uint32)
     near = words.astype(np.uint64) + 0xFFF + (words >> 13 & 1) & 0xFFFFE000
     near = np.where(np.isnan(words.view(np.float32)), ROUNDED_NAN, near)
@@ -285,14 +281,12 @@ def _rounded(elements: np.ndarray) -> np.ndarray:
 
 
 def _owner(array: np.ndarray) -> np.ndarray:
-    """The array that has the memory of a view."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array
 
 
 def _with_own_type(array: np.ndarray) -> tuple[np.ndarray, str]:
-    """An array of a type that NumPy has, and what its elements are."""
     if not isinstance(array, np.ndarray):
         raise ValueError(f"a tensor map is of a NumPy array, not of {type(array).__name__}")
     name = array.dtype.name

@@ -213,7 +213,6 @@ class Checker:
             self._by_rank(self.clocks.release, int(one), here)
 
     def open(self, opened) -> None:
-        """A barrier opens: a barriers.Opened."""
         index = min(opened.places) - 1
         blocks, lanes = opened.blocks, np.broadcast_to(opened.lanes, self.layout.shape)
         arrived = self._arrived.get(opened.number)
@@ -299,13 +298,11 @@ class Checker:
             self.lanes.find("divergent barrier", index, what, absent & alive)
 
     def executes(self, start: int, mask) -> None:
-        """The lanes of `mask` execute the basic block at `start`."""
         block = self.kernel.blocks[start]
         if block.end - start > 1 or block.successors:  # more than a return
             np.copyto(self._last, start, where=mask)
 
     def _leads(self, start: int, index: int) -> bool:
-        """Whether there is a way from the end of a basic block to an instruction."""
         blocks = self.kernel.blocks
         seen, new = set(), list(blocks[int(start)].successors)
         while new:
@@ -394,12 +391,10 @@ class Checker:
         self.races.forget_inits(self.cluster.take_fenced(clusters))
 
     def cluster_wait(self, mask) -> None:
-        """The lanes have waited for the cluster's barrier, and go on."""
         self.clocks.acquire("cluster", *self._sorted(mask))
         self.cluster.met(mask)
 
     def finish(self) -> None:
-        """All threads have returned."""
         self.cluster.look_for_left()
         self.registers.look_at_the_sum()
 
@@ -409,7 +404,6 @@ class Checker:
         return [(int(one), mask & (barrier == one)) for one in np.unique(barrier[mask])]
 
     def _sorted(self, mask):
-        """Block and thread of each lane in `mask`, by block."""
         block = np.broadcast_to(self.team.block_number, self.layout.shape)[mask]
         thread = np.broadcast_to(self.team.thread_number, self.layout.shape)[mask]
         order = np.argsort(block, kind="stable")

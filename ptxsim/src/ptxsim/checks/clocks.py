@@ -104,7 +104,6 @@ class ThreadClocks(BlockClocks):
         gathered[these] = np.maximum(gathered[these], np.maximum.reduceat(rows, first))
 
     def complete(self, mbarrier: int, blocks) -> None:
-        """A phase is complete: what was gathered is what those who see it will know."""
         column = self.column(mbarrier)
         gathered = self._row(self._gathered, mbarrier)
         gathered[blocks, column] = self.now
@@ -115,7 +114,6 @@ class ThreadClocks(BlockClocks):
         self.known[block, thread, self.column(key)] = self.now
 
     def acquire(self, mbarrier: int, block, thread) -> None:
-        """Threads see the last completed phase of an mbarrier."""
         self._learn(block, thread, self._row(self._completed, mbarrier))
 
     def leave(self, key, block, thread) -> None:
@@ -198,7 +196,6 @@ class ThreadClocks(BlockClocks):
 
 
 def _one_more(rows: np.ndarray) -> np.ndarray:
-    """With one more column, of zeros."""
     return np.concatenate([rows, np.zeros((*rows.shape[:-1], 1), rows.dtype)], axis=-1)
 
 

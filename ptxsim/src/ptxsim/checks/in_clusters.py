@@ -16,8 +16,6 @@ from ptxsim.threads import clusters
 
 
 class ClusterChecks:
-    """The accesses to other blocks' memory of the clusters of a chunk."""
-
     def __init__(self, lanes, clocks, team):
         self.lanes, self.layout, self.clocks, self.team = lanes, lanes.layout, clocks, team
         self._met = np.zeros(self.layout.shape, bool)  # lanes that have waited for the barrier
@@ -80,7 +78,6 @@ class ClusterChecks:
         return ranks, mask & (ranks != own) & (ranks < layout.cluster_size)
 
     def met(self, mask) -> None:
-        """The lanes have waited for the cluster's barrier."""
         self._met = self._met | mask
 
     def fenced(self, place: int, blocks) -> None:

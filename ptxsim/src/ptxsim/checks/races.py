@@ -299,7 +299,6 @@ class Races:
         self._look_for_others(index, size, touch, self.writes, does, "write", "written", new)
 
     def _look_for_readers(self, index, size, touch) -> None:
-        """Reads, and atomics, that lanes which write do not know."""
         self._look_for_others(index, size, touch, self.reads, "write", "read", "read")
         if self.atomics:
             self._look_for_others(index, size, touch, self.atomics, "write", "write", "updated")
@@ -405,7 +404,6 @@ class Races:
 
 
 def _is_asynchronous(kernel) -> bool:
-    """Whether a bulk copy or wgmma reads or writes shared memory."""
     return any(one.name == "wgmma" or _is_bulk(one) for one in kernel.instructions)
 
 

@@ -145,7 +145,6 @@ class ReadsSinceBarrier:
         return barrier == clocks.opened[block].reshape(-1, *[1] * (granules.ndim - 1))
 
     def readers(self, granules):
-        """The first and the last thread that read each granule, of those that anybody has."""
         first, last = (table[granules] >> INSTRUCTION_BITS for table in (self.first, self.last))
         return THREAD - (first & THREAD), last & THREAD
 

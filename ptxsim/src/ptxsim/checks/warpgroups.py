@@ -90,7 +90,6 @@ class Warpgroups:
         self._committed += groups
 
     def wait(self, most: int, groups) -> None:
-        """All but the `most` latest commit groups are complete."""
         complete = np.where(groups, np.maximum(self._committed - most, 0), 0)
         for table in (self._sums, self._factors):
             for number in table.values():
@@ -109,7 +108,6 @@ class Warpgroups:
         self._reading = left
 
     def _pieces(self, places, groups):
-        """Addresses over all lanes: each thread of a warpgroup stands for one unit."""
         units = places.shape[1]
         for first in range(0, units, GROUP_THREADS):
             rows = np.zeros((len(groups), GROUP_THREADS), np.int32)

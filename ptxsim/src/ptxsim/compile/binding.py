@@ -13,8 +13,6 @@ from functools import cache
 
 
 class NvrtcError(Exception):
-    """NVRTC refused. `log`: what it and ptxas print of the program, if there is one."""
-
     def __init__(self, message: str, log: str = ""):
         super().__init__(message)
         self.log = log
@@ -68,8 +66,6 @@ class Library:
 
 
 class Compilation:
-    """One program of NVRTC."""
-
     def __init__(self, library: Library, program: ctypes.c_void_p):
         self._library, self._program = library, program
 

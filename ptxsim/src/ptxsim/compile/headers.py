@@ -62,7 +62,6 @@ def are_missing(source: str) -> bool:
 
 
 def _places() -> Iterator[Path]:
-    """Where the headers may be, the likeliest first: beside the NVRTC that CuPy loads."""
     try:
         from cuda.pathfinder import find_nvidia_header_directory
     except ImportError:  # on macOS there is no CUDA
@@ -99,7 +98,6 @@ def included(source: str, options: tuple[str, ...]) -> tuple[tuple[str, str], ..
 
 @lru_cache(maxsize=1024)
 def _read(path: Path, modified_ns: int, size: int) -> tuple[str, list[str]]:
-    """The text of a header as it is now, and what it includes."""
     text = path.read_text(encoding="utf-8", errors="replace")
     return text, INCLUDE.findall(text)
 

@@ -64,8 +64,6 @@ class NoCompiler(Exception):
 
 @dataclass(frozen=True)
 class Program:
-    """What NVRTC made of one source."""
-
     ptx: str
     cubin: bytes
     log: str

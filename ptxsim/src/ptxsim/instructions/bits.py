@@ -104,7 +104,6 @@ def op_bmsk(w, instruction, target, *place):
 
 
 def _field(w, instruction, target, function, numbers, place, *more):
-    """`place`: position and length."""
     dtype = type_of(instruction.parts[-1])
     given = [*w.values(numbers, dtype), *w.values(place, UNSIGNED[4]), *more]
     w.apply(instruction, target, dtype, function, *given)

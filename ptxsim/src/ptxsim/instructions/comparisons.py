@@ -106,7 +106,6 @@ def op_selp(w, instruction, target, yes, no, condition):
 
 
 def op_slct(w, instruction, target, first, second, sign):
-    """The first where `sign` is not negative."""
     dtype = w.types[target.name]
     kind = {"s32": SIGNED[4], "f32": FLOATS["f32"]}[instruction.parts[-1]]
     sign, zero = w.value(sign, kind), w.constant(kind.type(0))

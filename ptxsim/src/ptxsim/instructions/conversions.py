@@ -99,7 +99,6 @@ def _to_pair(w, instruction, target, high, low, flags):
 
 
 def _pair_to_pair(w, instruction, target, source, flags):
-    """float16x2 from and to two floats of 8 bits."""
     to, come_from = instruction.parts[-2:]
     relu = "relu" in flags
     if to == "f16x2" and come_from in EIGHT_BITS and not flags - {"rn", "relu"}:

@@ -48,7 +48,6 @@ def _integers(w, instruction, sources, *allowed):
 
 
 def _of_floats(w, instruction, target, a, b):
-    """add, sub, mul and div."""
     name = instruction.name
     dtype, (x, y), direction, ftz, sat = _floats(w, instruction, (a, b))
     if direction != "rn":
@@ -183,7 +182,6 @@ def op_sad(w, instruction, target, a, b, c):
 
 
 def _dot(w, instruction, target, a, b, c):
-    """dp4a, and dp2a, which names a half."""
     *half, type_a, type_b = instruction.parts[1:]
     signed = [{"s32": True, "u32": False}[ptx_type] for ptx_type in (type_a, type_b)]
     high = [{"lo": False, "hi": True}[one] for one in half]
@@ -224,7 +222,6 @@ APPROXIMATE = {
 
 
 def _function(w, instruction, target, x):
-    """Of one operand: approximate, or with a direction."""
     if is_half(instruction):
         _of_halves(w, instruction, target, x)
         return
@@ -302,7 +299,6 @@ op_min = op_max = _extreme
 
 
 def _paired(w, instruction, target, function, a, b):
-    """Two integers of 16 bits in a register."""
     flags = set(instruction.parts[1:]) - {"u16x2", "s16x2"}
     if flags - {"relu"}:
         raise Unknown

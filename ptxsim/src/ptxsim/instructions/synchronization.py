@@ -94,7 +94,6 @@ def op_nanosleep(w, instruction, duration):
 
 
 def _assign_both(w, instruction, target, function, dtype, *given) -> None:
-    """The result, and where the target names two, the predicate."""
     result, *predicate = items(target)
     w.lines.append(f"shared_value, shared_truth = {w.call(function, instruction, *given)}")
     if result != UNUSED:

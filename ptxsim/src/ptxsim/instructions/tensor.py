@@ -77,7 +77,6 @@ def _mma(shape: str, flags: tuple[str, ...], *types: str) -> Product:
 
 
 def _known(dt: str, at: str, bt: str) -> bool:
-    """Whether factors of these types may be multiplied to such sums."""
     return any({at, bt} <= family and dt in sums for family, sums in FAMILIES)
 
 

@@ -154,7 +154,6 @@ def _in_space(lanes, index, space, operation, addresses, operands, dtype, mask, 
 
 
 def _in_order(values, shape, order) -> np.ndarray:
-    """(lanes,): by block, and in a block by thread."""
     return np.broadcast_to(values, shape).transpose(order).reshape(-1)
 
 

@@ -36,8 +36,6 @@ class BadAccess:
 
 
 class Buffer:
-    """Bytes that can be viewed as any element type."""
-
     def __init__(self, name: str, raw: np.ndarray, base: int, element_bytes: int):
         self.name, self.base, self.bytes = name, base, raw.nbytes
         self.element_bytes = element_bytes
@@ -135,8 +133,6 @@ def uninitialised(array: np.ndarray) -> Uninitialised:
 
 @dataclass(frozen=True)
 class ReadOnly:
-    """An argument that the kernel must not write."""
-
     array: np.ndarray
 
 
@@ -245,7 +241,6 @@ class GlobalMemory:
         """Nothing to take note of, other than in shared memory."""
 
     def address(self, variable: str) -> np.int64:
-        """Where one of the module's own variables begins."""
         return np.int64(self.variables[variable].base)
 
     def given(self) -> list[np.ndarray]:
@@ -330,7 +325,6 @@ def store(memory, addresses, values, dtype: np.dtype, mask):
 
 
 def _of_first(values, lanes):
-    """The value that belongs to the first of `lanes`."""
     return np.broadcast_to(values, lanes.shape)[lanes][0]
 
 

@@ -102,7 +102,6 @@ def _can_merge(one: Instruction) -> bool:
 
 
 def _keeps_order(one: Instruction) -> bool:
-    """Whether loads before and after it stay apart."""
     if one.name in ("st", "atom", "red"):
         return not {"global", "local", "param"}.intersection(one.parts)
     if one.name == "cp":

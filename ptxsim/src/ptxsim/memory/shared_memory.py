@@ -183,7 +183,6 @@ class SharedMemory:
             self._number()
 
     def synchronized(self) -> None:
-        """Threads have passed a barrier, or a phase: what they stored may be whole now."""
         self._may_be_alike = bool(self._block_axes)
 
     def _find_alike(self) -> None:

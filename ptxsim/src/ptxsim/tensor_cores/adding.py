@@ -117,7 +117,6 @@ def add_moderate(factors: Factors, c, c_exponents, kept: int):
 
 
 def _largest(factors: Factors, c_exponents):
-    """int64: the largest exponent of the products of a group and of c."""
     largest = c_exponents.astype(factors.exponent_type)
     one = np.empty_like(largest)
     for k in range(factors.count):
@@ -176,7 +175,6 @@ def exponents(values, ptx_type: str):
 
 
 def power_of_two(exponent):
-    """float64, of int64 in the normal range."""
     return (exponent + 1023 << 52).view(f8)
 
 

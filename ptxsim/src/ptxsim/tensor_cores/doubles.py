@@ -45,11 +45,9 @@ class DoubleProduct:
 
     @cached_property
     def registers(self) -> tuple[int, ...]:
-        """Of d, a, b, c."""
         return tuple(len(places(matrix, self.shape)) for matrix in "dabc")
 
     def run(self, lanes, index: int, a, b, c, mask):
-        """Registers of d. `a`, `b`, `c`: registers of all lanes."""
         check_whole_warps(lanes, index, mask)
         m, n, k = SHAPES[self.shape]
         lanes.count_product(m * n * k, 0, mask)
@@ -63,7 +61,6 @@ class DoubleProduct:
         return [lanes.layout.from_warps(total[:, row, col]) for row, col in places("d", self.shape)]
 
     def _matrix(self, lanes, matrix, registers, size):
-        """(warps, rows, columns)."""
         rows = [lanes.layout.to_warps(register) for register in registers]
         found = np.zeros((len(rows[0]), *size))
         for (row, col), values in zip(places(matrix, self.shape), rows, strict=True):

@@ -41,7 +41,6 @@ class Fragment:
     repeats: int = 1
 
     def turned(self) -> Fragment:
-        """The fragment of the transposed matrix."""
         pieces = tuple((col, row) for row, col in self.pieces)
         by_columns = not self.by_columns
         return replace(self, shape=self.shape[::-1], by_columns=by_columns, pieces=pieces)
@@ -83,7 +82,6 @@ class Fragment:
         return found.reshape(*self.shape, warps)
 
     def fill(self, matrix: np.ndarray) -> np.ndarray:
-        """The reverse of `matrix`."""
         values = matrix.reshape(-1, matrix.shape[-1])[self.places]
         if self.bits == 32:
             registers = values.reshape(-1, WARP, matrix.shape[-1])

@@ -60,7 +60,6 @@ def store_matrices(lanes, index: int, addresses, values, transposed: bool, mask)
 
 
 def transpose(lanes, index: int, value, mask):
-    """movmatrix: the register (int32) that holds the transposed piece."""
     check_whole_warps(lanes, index, mask)
     return _turned(lanes, [value])[0]
 
@@ -83,13 +82,11 @@ def _pieces(lanes, values):
 
 
 def _registers(lanes, pieces):
-    """The reverse of `_pieces`: int32 registers."""
     rows = pieces.reshape(len(pieces), -1, WARP)
     return [lanes.layout.from_warps(rows[:, i]).view(i4) for i in range(rows.shape[1])]
 
 
 def _transposed(pieces):
-    """Of (…, 8, 4) words: the 8×8 halves turned."""
     halves = np.ascontiguousarray(pieces).view(u2)
     return np.ascontiguousarray(halves.swapaxes(-1, -2)).view(u4)
 

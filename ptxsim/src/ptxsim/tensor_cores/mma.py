@@ -49,11 +49,9 @@ class Product:
 
     @cached_property
     def registers(self) -> tuple[int, ...]:
-        """Of d, a, b, c."""
         return tuple(fragment.registers for fragment in self.fragments)
 
     def run(self, lanes, index: int, a, b, c, mask):
-        """Registers of d. `a`, `b`, `c`: registers of all lanes."""
         check_whole_warps(lanes, index, mask)
         multiply_adds, hmma, imma = self._work
         lanes.count_product(multiply_adds, hmma, mask, imma)
@@ -130,7 +128,6 @@ def to_columns(lanes, registers) -> np.ndarray:
 
 
 def from_columns(lanes, registers: np.ndarray) -> list[np.ndarray]:
-    """The reverse of `to_columns`, as int32."""
     return [lanes.layout.from_warps(column.T).view(i4) for column in registers]
 
 

@@ -44,7 +44,6 @@ class GroupProduct:
 
     @property
     def bits(self) -> int:
-        """Of an element of A and of B."""
         return adding.BITS[self.types[1]]
 
     @property
@@ -185,14 +184,12 @@ def fence(lanes, index: int, mask) -> None:
 
 
 def commit(lanes, index: int, mask) -> None:
-    """wgmma.commit_group: what was started so far, and not committed, is a group."""
     groups = whole_groups(lanes, index, mask)
     if lanes.checker:
         lanes.checker.warpgroups.commit(groups)
 
 
 def wait(lanes, index: int, most: int, mask) -> None:
-    """wgmma.wait_group: all but the `most` latest groups are complete."""
     groups = whole_groups(lanes, index, mask)
     if lanes.checker:
         lanes.checker.warpgroups.wait(most, groups)
@@ -230,12 +227,10 @@ def _inside(lanes, index: int, where, groups):
 
 
 def _of_groups(lanes, registers, groups) -> np.ndarray:
-    """uint32 (registers, groups, 128)."""
     return np.stack([to_groups(lanes.layout, one)[groups] for one in registers]).view(u4)
 
 
 def _to_lanes(lanes, registers: np.ndarray, groups) -> list[np.ndarray]:
-    """The reverse, as int32; 0 in other groups."""
     if not groups.all():
         rows = np.zeros((len(registers), len(groups), GROUP_THREADS), u4)
         rows[:, groups] = registers
@@ -244,7 +239,6 @@ def _to_lanes(lanes, registers: np.ndarray, groups) -> list[np.ndarray]:
 
 
 def _split(registers: np.ndarray, bits: int) -> np.ndarray:
-    """The elements of registers in a last axis."""
     if bits == 32:
         return registers[..., None]
     shifts = np.arange(0, 32, bits, dtype=u4)
@@ -252,14 +246,12 @@ def _split(registers: np.ndarray, bits: int) -> np.ndarray:
 
 
 def _left(registers: np.ndarray, bits: int) -> np.ndarray:
-    """A, patterns (groups, 64, k), of four registers."""
     groups = registers.shape[1]
     parts = _split(registers, bits).reshape(2, 2, groups, 4, 8, 4, 32 // bits)
     return parts.transpose(2, 3, 1, 4, 0, 5, 6).reshape(groups, ROWS, -1)  # jhgwltp to gwhljtp
 
 
 def _sums(registers: np.ndarray, ptx_type: str) -> np.ndarray:
-    """The sums, patterns (groups, 64, n)."""
     groups = registers.shape[1]
     if ptx_type == "f16":
         parts = _split(registers, 16).reshape(-1, 2, groups, 4, 8, 4, 2)
@@ -269,7 +261,6 @@ def _sums(registers: np.ndarray, ptx_type: str) -> np.ndarray:
 
 
 def _registers(sums: np.ndarray, ptx_type: str) -> np.ndarray:
-    """The reverse of `_sums`: uint32 (registers, groups, 128)."""
     groups = len(sums)
     parts = sums.reshape(groups, 4, 2, 8, -1, 4, 2)
     if ptx_type == "f16":

@@ -54,8 +54,6 @@ class Opened:
 
 
 class Barriers:
-    """The barriers of all blocks of a Layout."""
-
     def __init__(self, layout):
         self.layout = layout
         self.waiting: list[Waiting] = []
@@ -161,7 +159,6 @@ class Barriers:
         return places
 
     def _meet(self, members, here, alive):
-        """(warps, 32) bool: the lanes whose named lanes all wait with them."""
         to_warps = self.layout.to_warps
         here, alive, members = to_warps(here) & self._lanes, to_warps(alive), to_warps(members)
         alive = alive & self._lanes

@@ -23,7 +23,6 @@ def place_of(addresses):
 
 
 def are_far(addresses) -> bool:
-    """Whether any of the addresses names a block."""
     return bool((np.asarray(addresses) >> RANK_SHIFT).any())
 
 
@@ -59,8 +58,6 @@ def in_block(lanes, index: int, address, rank, mask):
 
 @dataclass(eq=False)
 class Waiting:
-    """Lanes that wait for the cluster's barrier. `place`: where they go on."""
-
     place: int
     mask: np.ndarray
 

@@ -89,7 +89,6 @@ class Polling:
         return found
 
     def try_again(self) -> None:
-        """Others, elsewhere, may have changed something."""
         self._changes_before = -1
 
     def hold(self, ready) -> tuple[int, np.ndarray | bool] | None:

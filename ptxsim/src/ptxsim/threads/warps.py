@@ -90,17 +90,14 @@ def _members(lanes, index, members, mask) -> np.ndarray:
 
 
 def _for_all(lanes, values):
-    """A value (warps,) for every lane of its warp."""
     return lanes.layout.from_warps(np.broadcast_to(values[:, None], (len(values), WARP)))
 
 
 def _as_bits(rows) -> np.ndarray:
-    """(…, 32) of truth to int32."""
     return np.where(rows, BITS, u4(0)).sum(axis=-1, dtype=u4).view(i4)
 
 
 def _of_group(lanes, values):
-    """A value (warps,) for every lane of its warp, or (warps, 32) as it is."""
     return _for_all(lanes, values) if values.ndim == 1 else lanes.layout.from_warps(values)
 
 
