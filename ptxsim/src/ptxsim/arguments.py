@@ -59,10 +59,7 @@ def plain(arg):
 def bind(
     kernel: ptx.Kernel, args, declared: list[Parameter], given: dict[str, np.ndarray]
 ) -> tuple[GlobalMemory, dict[str, np.generic], map_bytes.MapsInMemory]:
-    """(memory, parameters, tensor maps).
-
-    `declared`: as many as the kernel has; `given`: variables of the module that the caller has.
-    """
+    """(memory, parameters, tensor maps). `given`: the caller's arrays for module variables."""
     _check_count(kernel, args, declared)
     arrays, protected = [], set()
     for source, arg in zip(declared, args, strict=True):
@@ -349,11 +346,7 @@ ELEMENTS = {
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a kernel.
-
-    `declared`: its type, such as "const float*"; `element`: of what it points to, a key of
-    ELEMENTS. Both are empty where the source does not tell, `element` also for other types.
-    """
+    """`declared`: its type; `element`: a key of ELEMENTS. Empty where the source does not tell."""
 
     name: str
     declared: str = ""
@@ -478,10 +471,7 @@ def _plain_name(words: list[str]) -> str:
 
 @lru_cache(maxsize=256)
 def _resolved(name: str, source: str) -> str:
-    """What a name means, a key of ELEMENTS; empty if that is not known.
-
-    A typedef is followed; a template's argument and a macro may be anything.
-    """
+    """What a name means, through typedefs: a key of ELEMENTS; empty if that is not known."""
     for _ in range(MOST_ALIASES):
         other = rf"\b(?:class|typename|struct|define)\s+{name}\b|\}}\s*{name}\s*;"
         if not name or re.search(other, source):

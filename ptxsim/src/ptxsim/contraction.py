@@ -145,10 +145,7 @@ def _lines(instructions: list[Instruction]) -> tuple[int, ...]:
 
 
 def _stretches(kernel: Kernel) -> Iterator[list[Instruction]]:
-    """The instructions of blocks that follow one another, where there are products.
-
-    Calls and the like do not divide them yet.
-    """
+    """The instructions of blocks that follow one another, where there are products."""
     blocks = kernel.blocks
     launch = -1  # before the first block
     before = {start: set() if start else {launch} for start in blocks}

@@ -221,10 +221,7 @@ def _even(count: int, most: int, threads: int) -> int:
 
 
 def most_blocks(launch) -> int:
-    """As far as threads and shared memory allow: how many registers ptxas takes, PTX does not tell.
-
-    All blocks of the grid where the architecture's GPU is not known.
-    """
+    """As far as threads and shared memory allow; all of the grid if the GPU is not known."""
     blocks = prod(launch.grid)
     if base(launch.arch) not in GPUS:
         return blocks

@@ -451,10 +451,7 @@ class Chunk:
             self.checker.races.fence_async(mask)
 
     def check_members(self, index: int, members, mask) -> None:
-        """Find lanes that `members` names and that are missing, or that are here unnamed.
-
-        Or that another lane names, and that name others: on an NVIDIA H200 they wait for ever.
-        """
+        """Find lanes that are named and missing, here and unnamed, or named by a different mask."""
         if (mask is True or mask is self.alive) and np.ndim(members) == 0 and members == -1:
             return
         members = self.layout.to_warps(members).view(np.uint32)
@@ -650,10 +647,7 @@ class Chunk:
         return own.get(name, self.launch.memory)
 
     def note(self, index, space, operation, addresses, size, mask, bad, unit=None) -> None:
-        """Tell findings, checks and counters of an access of `size` bytes per lane.
-
-        `unit`: what it is counted as, if not as its operation: "ldmatrix" or "stmatrix".
-        """
+        """Tell of an access of `size` bytes a lane. `unit`: what counts it, such as "ldmatrix"."""
         self.check_access(index, space, operation, addresses, size, mask, bad)
         if self.observed and space in ("global", "shared"):
             self.counting.access(index, space, unit or operation, addresses, size, mask)

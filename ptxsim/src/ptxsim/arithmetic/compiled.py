@@ -29,10 +29,7 @@ _done = 0
 
 
 def fma(size: int):
-    """A function (float64 a, float64 b, float32 c, out=None) for float32 a * b + c, or None.
-
-    `size`: how many elements are asked for now. None where numba is missing, or not yet worth it.
-    """
+    """A function (float64 a, float64 b, float32 c, out=None) for a * b + c, or None if too few."""
     return _of(size, 0)
 
 

@@ -51,10 +51,7 @@ def maximum(a, b):
 
 
 def extreme(choose, a, b, nan: bool, xorsign: bool):
-    """`choose` is minimum or maximum. With `nan`, NaN if an operand is one.
-
-    With `xorsign`, of the magnitudes; the result's sign is the exclusive or of both signs.
-    """
+    """`choose` is minimum or maximum. `xorsign`: of magnitudes, with the signs' exclusive or."""
     result = choose(np.abs(a), np.abs(b)) if xorsign else choose(a, b)
     if xorsign:
         result = np.where(np.signbit(a) != np.signbit(b), -result, result)
@@ -102,10 +99,7 @@ def multiply_high(a, b):
 
 
 def float_to_integer(x, rounding: str, dtype):
-    """Round `x` ("rzi", "rni", "rmi" or "rpi") to integers; what is too large saturates.
-
-    NaN gives 0, or where a type of 64 bits takes part only the highest bit ("PTX ISA", cvt).
-    """
+    """Round `x` ("rzi", "rni", "rmi" or "rpi") to integers, saturated; NaN as PTX has it."""
     wide, limits = WHOLE[rounding](x).astype(f8), np.iinfo(dtype)
     # float(limits.max) may round up past the limit, so compare before converting.
     top, bottom = wide >= float(limits.max), wide <= float(limits.min)

@@ -155,11 +155,7 @@ def _by_numpy(value):
 
 
 def _multiply_add_float16(a, b, c):
-    """A float64 has all digits of the sum, or lies on the same side of what separates float16s:
-    digits are lost only where one of the two is 2**53 times the last digit of the other.
-
-    As a float32 it still does, unless that is half-way between two float16, or subnormal as one.
-    """
+    """By float64, which changes nothing, and float32, but where that is half-way or subnormal."""
     product = _single(a, "f16") * _single(b, "f16")
     total = product.astype(f8) + _single(c, "f16").astype(f8)
     near = total.astype(f4)

@@ -47,10 +47,7 @@ def leading_zeros(x):
 
 
 def find_bit(x, shift_amount: bool):
-    """bfind: the highest bit that differs from the sign (uint32), all ones if none does.
-
-    With `shift_amount`: how far left that bit has to be shifted to be the highest.
-    """
+    """bfind: the highest bit that differs from the sign, or how far left it has to be shifted."""
     if x.dtype.kind == "i":
         x = np.where(x < 0, ~x, x)
     position = highest_bit(x)

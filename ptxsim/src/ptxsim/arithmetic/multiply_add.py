@@ -72,10 +72,7 @@ def fma(a, b, c):
 
 
 def fma_ftz(a, b, c, known, magnitudes: Magnitudes):
-    """As `fma`, but a subnormal result is zero.
-
-    The operands are taken as flushed already: see `flush`. `known` is a KnownSum of exactness.py.
-    """
+    """As `fma`, but a subnormal result is zero. `known`: a KnownSum of exactness.py."""
     if machine_code := compiled.fma_ftz(np.broadcast(a, b, c).size):
         return machine_code(a, b, c)
     product = multiply(a, b)
@@ -95,10 +92,7 @@ def multiply(a, b):
 
 
 def add(product, c, factors, bound: float, known, out) -> float:
-    """float32 product + c into `out`, rounded once, subnormals as zero; a bound of its magnitudes.
-
-    `product`: float64, that of the two `factors`; `bound`: of the magnitudes in `c`.
-    """
+    """float32 product + c into `out`, subnormals as zero; a bound of its magnitudes."""
     limit = known.exact_below
     if bound < limit:  # else it is not worth trying
         np.add(product, c, out=out, dtype=f8, casting="same_kind")
@@ -192,10 +186,7 @@ def stack(dimensions: int, *rows) -> np.ndarray:
 
 
 def fma_rows(shared, factors, sums, known, stacks: Stacks, dimensions: int):
-    """shared * factors[j] + sums[j] for all j, as multiply_add.fma_ftz does one.
-
-    `shared`: float64; `factors`: float64 (rows, …), from `stack`; `sums`: float32 arrays.
-    """
+    """shared * factors[j] + sums[j] for all j, as multiply_add.fma_ftz does one."""
     taken = stacks.take(sums)
     if taken is None:
         rows = stack(dimensions, *sums)

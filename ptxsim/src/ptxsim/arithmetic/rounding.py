@@ -72,10 +72,7 @@ def narrow(x, dtype, direction: str):
 
 
 def round_float32(x, direction: str, ftz: bool = False):
-    """float64 `x`, exact or rounded to odd, to float32. With `ftz` subnormal results are zeros.
-
-    Whether a result is subnormal is seen after rounding to 24 bits, whatever the exponent.
-    """
+    """float64 `x`, exact or rounded to odd, to float32. With `ftz` subnormal results are zeros."""
     result = narrow(x, np.dtype(f4), direction)
     if not ftz:
         return result
@@ -118,10 +115,7 @@ def to_bfloat16(x, direction: str = "rn"):
 
 
 def round_bits(bits, drop: int, direction: str):
-    """float32 patterns (uint32) rounded so that the lowest `drop` bits are 0; no NaN, no infinity.
-
-    The carry of a mantissa runs over into the exponent, which is what is wanted.
-    """
+    """float32 patterns (uint32), no NaN, no infinity, rounded so that the lowest bits are 0."""
     unit = u4(1 << drop)
     if direction == "rn":
         added = unit // u4(2) - u4(1) + ((bits >> u4(drop)) & u4(1))

@@ -64,11 +64,7 @@ class BulkCopies:
         self._flying: list[BulkCopy] = []
 
     def load(self, index: int, destination, source, size, mbarrier, ranks, mask) -> None:
-        """Each lane of `mask` starts a copy of `size` bytes, of which `mbarrier` is told.
-
-        `ranks`: a bit for each block of the cluster that gets it, or None for where `destination`
-        leads.
-        """
+        """Each lane starts a copy, also to all blocks of `ranks`, of which `mbarrier` is told."""
         destination, mbarrier = np.asarray(destination), np.asarray(mbarrier)
         for bytes_each, here in by_size(self.lanes, size, mask):
             copies = int(here.sum())
@@ -80,10 +76,7 @@ class BulkCopies:
                            (source, size, mask))  # fmt: skip
 
     def load_box(self, index: int, destination, address, coordinates, mbarrier, ranks, mask):
-        """Each lane of `mask` starts a copy of the box at `coordinates`, the last axis first.
-
-        `address`: of a tensor map; `ranks`: as for `load`.
-        """
+        """As `load`, the box at `coordinates`, the last axis first; `address`: of a tensor map."""
         lanes = self.lanes
         destination, mbarrier = np.asarray(destination), np.asarray(mbarrier)
         for used, named in maps_at(lanes, index, address, len(coordinates), mask):
@@ -103,10 +96,7 @@ class BulkCopies:
                 self._load_box(index, used, to, coordinates, told, here, (address, mask))
 
     def copy_across(self, index: int, destination, source, size, mbarrier, operation, mask) -> None:
-        """As `load`, from the own block's shared memory to a place in any block's.
-
-        `operation`: (atomics.Operation, dtype) of a reduction, or None.
-        """
+        """As `load`, from the own block's shared memory to any block's; `operation`: or None."""
         lanes, destination, source = self.lanes, np.asarray(destination), np.asarray(source)
         for bytes_each, mine in by_size(lanes, size, mask):
             here = aligned_stretch(lanes, index, (destination, source), bytes_each, mine)
@@ -131,10 +121,7 @@ class BulkCopies:
             )  # fmt: skip
 
     def store_async(self, index: int, destination, values, dtype, mbarrier, operation, mask):
-        """Each lane of `mask` has `values` stored, neighbours of `dtype`, and `mbarrier` told.
-
-        `operation`: an atomics.Operation of a reduction, or None.
-        """
+        """Each lane of `mask` has `values` stored, neighbours of `dtype`, and `mbarrier` told."""
         lanes, destination = self.lanes, np.asarray(destination)
         size = dtype.itemsize * len(values)
         _, bad = lanes.space(lanes.far).locate(destination, size, mask)
@@ -301,10 +288,7 @@ class BulkStores:
         self._committed = 0  # groups of each lane
 
     def store(self, index: int, target, source, size, operation, mask) -> None:
-        """Each lane of `mask` starts a copy of `size` bytes to the global address `target`.
-
-        `operation`: (atomics.Operation, dtype) of a reduction, or None.
-        """
+        """Each lane of `mask` starts a copy of `size` bytes to the global address `target`."""
         lanes, target, source = self.lanes, np.asarray(target), np.asarray(source)
         for bytes_each, mine in by_size(lanes, size, mask):
             here = aligned_stretch(lanes, index, (target, source), bytes_each, mine)
@@ -317,10 +301,7 @@ class BulkStores:
                         self._to_addresses(index, bytes_each, target, operation))  # fmt: skip
 
     def store_box(self, index: int, source, address, coordinates, how, mask) -> None:
-        """Each lane of `mask` starts a copy of a box to `coordinates`, the last axis first.
-
-        `how`: the name of the operation of a reduction, or None.
-        """
+        """Each lane starts a copy of a box to `coordinates`. `how`: names a reduction, or None."""
         lanes, source = self.lanes, np.asarray(source)
         for used, here in maps_at(lanes, index, address, len(coordinates), mask):
             here = aligned_box(lanes, index, used, source, coordinates, here)
@@ -442,10 +423,7 @@ class BulkStores:
 
 
 def _reduce(memory, addresses, values, operation: atomics.Operation, dtype: np.dtype):
-    """Reduce units of 16 bytes (n, units) into those at `addresses`; a list of BadAccess.
-
-    Subnormal numbers are kept, also in global memory, where atomics flush them.
-    """
+    """Reduce units into those at `addresses`, subnormals kept; a list of BadAccess."""
     located, bad = memory.locate(addresses, UNIT, True)
     for buffer, offsets, inside in located:
         allowed, wrong = buffer.protect(offsets, inside)
@@ -532,10 +510,7 @@ def tell_units(lanes, index: int, operation: str, begin, steps, mask) -> None:
 
 
 def without(lanes, index: int, kind: str, what: str, values, wrong, mask) -> np.ndarray:
-    """The lanes of `mask` that are not `wrong`; those are a finding.
-
-    `what`: a format, which gets that of the values which belongs to the first of them.
-    """
+    """The lanes of `mask` that are not `wrong`; those are a finding, `what` of their values."""
     if wrong.any():
         first = int(np.broadcast_to(values, lanes.shape)[wrong][0])
         lanes.find(kind, index, what.format(first), wrong)

@@ -101,10 +101,7 @@ def encode(map: TensorMap, address: int) -> bytes:
 
 
 def decode(data: bytes, memory: GlobalMemory, name: str) -> MapInUse:
-    """The map that has these bytes. Raises ValueError where no copy could use it.
-
-    Raises LaunchError where the GPU could, and the simulator cannot.
-    """
+    """The map of these bytes. Raises ValueError, or LaunchError for what only a GPU can use."""
     words = np.frombuffer(data, WORD)
 
     def get(field: str, ordinal: int = 0) -> int:
@@ -136,10 +133,7 @@ def decode(data: bytes, memory: GlobalMemory, name: str) -> MapInUse:
 
 
 def seen_at(memory: GlobalMemory, begin: int, shape, dtype, strides) -> tuple[np.ndarray, Buffer]:
-    """The elements of global memory at address `begin`, and whose they are.
-
-    Raises ValueError if there are none.
-    """
+    """The elements at address `begin`, and whose they are. Raises ValueError if there are none."""
     buffer = memory.buffer_at(begin)
     if buffer is None:
         raise ValueError(f"its array is at address {begin:#x}, where no array is")

@@ -37,10 +37,7 @@ class Mbarrier:
 
 
 class Place:
-    """Mbarriers at one place: for each lane in the block of the number that `blocks` has for it.
-
-    `blocks`: None where each is in the lane's own block.
-    """
+    """Mbarriers at one place, in the blocks of the numbers `blocks`; None: the lane's own block."""
 
     def __init__(self, layout, blocks=None):
         self.layout, self.is_near = layout, blocks is None
@@ -135,10 +132,7 @@ class Mbarriers:
             one.valid[at.sum(here) > 0] = False
 
     def arrive(self, index: int, addresses, count, expected_bytes, mask, drop=False):
-        """Each lane arrives `count` times, after it has announced the bytes; int64 states.
-
-        `drop`: the coming phases expect that many arrivals less.
-        """
+        """Each lane announces bytes and arrives; int64 states. `drop`: for all coming phases."""
         states = np.zeros(self.layout.shape, np.int64)
         for address, one, here, at in self._valid(index, addresses, mask):
             counts = np.broadcast_to(np.where(here, count, 0), self.layout.shape)
@@ -155,10 +149,7 @@ class Mbarriers:
         return states
 
     def _before(self, counts, at):
-        """How many arrivals at its mbarrier come before each lane's; threads come in their order.
-
-        `counts`: int (lanes,), the arrivals of each.
-        """
+        """How many arrivals at its mbarrier come before each lane's, in the order of threads."""
         thread = self.layout.block_number * self.layout.threads + self.layout.thread_number
         of_block = at.blocks.reshape(-1)
         order = np.lexsort((np.broadcast_to(thread, self.layout.shape).reshape(-1), of_block))

@@ -136,10 +136,7 @@ class TensorMap:
         return straight ^ ((straight >> 3) & bits)
 
     def read(self, corners: np.ndarray) -> np.ndarray:
-        """Boxes as units of 16 bytes (n, units).
-
-        `corners`: int64 (n, axes), in the array's order; the last one is at the start of a unit.
-        """
+        """Boxes as units of 16 bytes (n, units). `corners`: int64 (n, axes), as in the array."""
         found = np.empty((len(corners), self.bytes // UNIT), MOVED)
         for rows, elements, where, inside in self._pieces(corners, self._elements):
             size = elements.shape
@@ -188,10 +185,7 @@ class TensorMap:
         return np.full(UNIT // 2, NAN_BITS, np.uint16).view(dtype)[0]
 
     def _pieces(self, corners: np.ndarray, elements: np.ndarray) -> Iterator[tuple]:
-        """For some of the boxes at a time: which, the elements, their indices, who is inside.
-
-        Where each row is made of whole units, these are the elements.
-        """
+        """Of some boxes: which, the elements or whole units, their indices, who is inside."""
         box, per_unit = self.landing, UNIT // self.array.itemsize
         if elements.shape[-1] % per_unit == 0:
             elements, box = elements.view(MOVED), (*box[:-1], box[-1] // per_unit)

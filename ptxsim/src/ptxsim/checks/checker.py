@@ -83,10 +83,7 @@ class Checker:
     # --- accesses: called through lanes.note ------------------------------------------------------
 
     def access(self, index: int, space: str, operation: str, addresses, size: int, mask) -> None:
-        """`size` bytes per lane, all inside their memory. `operation`: "load", "store", "atomic".
-
-        Of an atomic on shared memory too: two atomics never race, an atomic and a load can.
-        """
+        """`size` bytes a lane, all inside their memory. `operation`: "load", "store", "atomic"."""
         if space == "shared" and RESERVED in self.kernel.shared:
             mask = self._without_reserved(addresses, mask)
         if index in self._chosen_later:
@@ -117,10 +114,7 @@ class Checker:
             self.clocks.release(key, *lanes)
 
     def _without_reserved(self, addresses, mask):
-        """Less the lanes at what the driver reserves, where CUDA's own code keeps barriers.
-
-        Whoever comes there knows afterwards what all knew that came before.
-        """
+        """Less the lanes at the driver's own bytes: who comes there knows what all before knew."""
         first = self.kernel.shared[RESERVED].offset
         inside = (np.asarray(addresses) >= first) & (addresses < first + RESERVED_BYTES)
         here = np.broadcast_to(inside & mask, self.layout.shape)
@@ -160,11 +154,7 @@ class Checker:
             )
 
     def _follow(self, index, operation, unwritten, offsets, size, mask, how, place) -> None:
-        """Note what is written now, or find what is read and was not written.
-
-        `unwritten`: bool for each byte; `how`: whether `any` or `all` bytes of a read count;
-        `place`: name, byte where it begins (for each lane), bytes per element.
-        """
+        """Note what is written, or find what is read and `unwritten` (bool for each byte)."""
         offsets, mask = (np.broadcast_to(v, self.layout.shape) for v in (offsets, mask))
         touched = offsets[mask][:, None] + np.arange(size)
         if operation == "store":
@@ -184,10 +174,7 @@ class Checker:
     # --- barriers of blocks and warps -------------------------------------------------------------
 
     def arrive(self, index: int, number, count, mask, waits: bool) -> None:
-        """The lanes of `mask` come to barrier `number` of their block, and stay if it `waits`.
-
-        `count`: how many threads they say the barrier is for, or None for all of the block.
-        """
+        """The lanes of `mask` come to barrier `number` of their block, and stay if it `waits`."""
         if count is None:
             return
         number, count = (np.broadcast_to(v, self.layout.shape) for v in (number, count))
@@ -260,10 +247,7 @@ class Checker:
         self.clocks.meet(block, np.where(there, thread, -1), named)
 
     def matched(self, members, mask) -> None:
-        """Lanes have compared values: where there are flags, as if they had met.
-
-        CUDA's library lets one lane count down for all that it matches, after what these did.
-        """
+        """Lanes have compared values: CUDA's library then lets one of them count for all."""
         if self._flags.reads:
             members = np.broadcast_to(np.asarray(members).view(np.uint32), self.layout.shape)
             self.warp_barrier(members, np.broadcast_to(mask, self.layout.shape))
@@ -317,11 +301,7 @@ class Checker:
     # --- asynchronous copies ----------------------------------------------------------------------
 
     def copy_started(self, index: int, addresses, size: int, mask) -> None:
-        """Each lane of `mask` starts a copy into `size` bytes of shared memory, from `addresses`.
-
-        `size` may be large (a tile of a bulk copy). Until `copy_landed` is told of the same bytes,
-        whoever reads or writes them makes a mistake.
-        """
+        """Until `copy_landed` is told of the same bytes, who uses them makes a mistake."""
         if np.any(mask):
             self.races.copy_started(index, addresses, size, mask)
             if not self.alone:

@@ -28,10 +28,7 @@ KNOWN_TO_ALL = 1  # a time before all accesses
 
 
 class BlockClocks:
-    """The clocks of a kernel that synchronises whole blocks only.
-
-    `opened`: (blocks,) the time of each block's last barrier.
-    """
+    """The clocks of a kernel that synchronises whole blocks only."""
 
     def __init__(self, layout: Layout):
         self.layout = layout
@@ -76,10 +73,7 @@ class ThreadClocks(BlockClocks):
         self._completed: dict[int, np.ndarray] = {}  # the same, of completed phases of mbarriers
 
     def column(self, mbarrier) -> int:
-        """The column of the mbarrier at this address, or of ("wgmma", number of a warpgroup).
-
-        It is added when it is first asked for.
-        """
+        """The column of the mbarrier at this address, or of ("wgmma", number of a warpgroup)."""
         if mbarrier not in self._columns:
             self._columns[mbarrier] = self.known.shape[2]
             self.known = _one_more(self.known)
@@ -91,10 +85,7 @@ class ThreadClocks(BlockClocks):
     # --- barriers of a block, and mbarriers -------------------------------------------------------
 
     def release(self, key, block, thread) -> None:
-        """Threads come to the barrier `key`: those who leave it later know what they did.
-
-        `block`, `thread`: (n,), sorted by block.
-        """
+        """Threads (n,), sorted by block, come to `key`: who leaves it knows what they did."""
         if not len(block):
             return
         rows = self.known[block, thread]
@@ -117,10 +108,7 @@ class ThreadClocks(BlockClocks):
         self._learn(block, thread, self._row(self._completed, mbarrier))
 
     def leave(self, key, block, thread) -> None:
-        """The barrier `key` has opened; threads (n,) leave it.
-
-        What was gathered stays: whoever uses the barrier again must know already what came before.
-        """
+        """The barrier `key` has opened; threads (n,) leave it. What was gathered stays."""
         self._learn(block, thread, self._row(self._gathered, key))
 
     def take_turns(self, block, thread) -> None:

@@ -26,10 +26,7 @@ class ClusterChecks:
         self._fenced: list[tuple[int, np.ndarray]] = []  # mbarriers: their places, and the blocks
 
     def touched(self, index: int, addresses, mask, copies: bool = False) -> None:
-        """The lanes of `mask` reach, now or later, for memory at `addresses`.
-
-        `copies`: they start copies, and `landed` will be told of their end.
-        """
+        """The lanes of `mask` reach for `addresses`, or start `copies` there that land later."""
         layout = self.layout
         ranks, far = self._far(addresses, mask)
         if not far.any():

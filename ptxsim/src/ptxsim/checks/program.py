@@ -68,10 +68,7 @@ def flags_of(kernel: Kernel) -> Flags:
 
 
 def _deciding(kernel: Kernel, start: int) -> set[int]:
-    """The instructions of a loop by which it goes on or ends; `start`: of its last basic block.
-
-    Branches that repeat or leave the loop, what these read, and branches round any of them.
-    """
+    """The branches that repeat or leave a loop, what these read, and branches round any of them."""
     first, end = kernel.blocks[start].target, kernel.blocks[start].end
     assert first is not None  # a loop's last block leads back
     loop = kernel.instructions[first:end]

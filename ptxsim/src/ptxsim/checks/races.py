@@ -30,11 +30,7 @@ COARSE = 16  # bytes of a granule, as long as no smaller access is met
 
 
 class Races:
-    """The shadow of the shared memory of a chunk.
-
-    The methods without an underscore take `index`, the instruction; `addresses`, bytes from the
-    start of each block's shared memory; `size`, bytes per lane; and `mask`, the lanes.
-    """
+    """The shadow of the shared memory of a chunk. `addresses`: from the start of a block's."""
 
     def __init__(self, lanes, clocks, team):
         self.lanes, self.layout, self.clocks, self.team = lanes, lanes.layout, clocks, team

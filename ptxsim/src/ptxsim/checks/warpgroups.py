@@ -34,10 +34,7 @@ CONSTANT = ""  # in place of the name of a register that is copied
 
 @dataclass
 class Reading:
-    """Units of shared memory that a wgmma reads: `addresses` over all lanes, one unit each.
-
-    `group`: (groups,) the number of the commit group, 0 for warpgroups that do not take part.
-    """
+    """Units that a wgmma reads, and (groups,) the number of the commit group; 0 for none."""
 
     index: int
     addresses: np.ndarray

@@ -29,10 +29,7 @@ FOLDER = re.compile(r"(?:-I|--include-path=)(.+)")  # among the options of NVRTC
 
 @lru_cache
 def folder() -> Path | None:
-    """The first folder with all of NEEDED; where there is none, the first with any header of CUDA.
-
-    None where there is not even that.
-    """
+    """The first folder with all of NEEDED, else the first with any header of CUDA, else None."""
     found = [one for one in _places() if (one / "cuda_runtime.h").is_file()]
     return next((one for one in found if not missing(one)), found[0] if found else None)
 
@@ -77,10 +74,7 @@ def _places() -> Iterator[Path]:
 
 
 def included(source: str, options: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """(name, text) of each file that the source includes in quotes, directly or indirectly.
-
-    As far as it is in a folder of the options, or beside the file that includes it.
-    """
+    """(name, text) of each file that the source includes in quotes, also indirectly, if found."""
     folders = [Path(match[1]) for option in options if (match := FOLDER.fullmatch(option))]
     texts: dict[Path, str] = {}
 

@@ -255,10 +255,7 @@ def _flags(
 
 
 def _may_be_refused(ptx: str, arch: str) -> bool:
-    """Whether ptxas may find an error in what NVRTC made.
-
-    That is in what the reader wrote as PTX, in what is defined nowhere, or in too much memory.
-    """
+    """Whether ptxas may find an error: in inline PTX, in what is undefined, in too much memory."""
     if ".extern .func" in ptx or not inline_assembly.is_accepted(ptx, arch):
         return True
     taken = dict.fromkeys(STATIC_BYTES, 0)

@@ -137,10 +137,7 @@ def _ranks(w, instruction, operands) -> str:
 
 
 def _box(w, instruction, parts, operands, how: str | None) -> None:
-    """cp.async.bulk.tensor.2d.… [to], [map, {x, y}], [mbarrier], or [map, {x, y}], [from].
-
-    `how`: the operation of a reduction, or None.
-    """
+    """cp.async.bulk.tensor.2d.… [to], [map, {x, y}], [mbarrier], or [map, {x, y}], [from]."""
     axes, to, source, *rest = parts
     index, mask = instruction.index, w.mask(instruction)
     loads = to in SHARED and source == "global" and how is None and not set(rest) - LOAD_HINTS

@@ -139,10 +139,7 @@ def _immediates(operands) -> tuple:
 
 
 def _mma_async(w, instruction, parts, d, a, b, keep, *how):
-    """wgmma.mma_async.sync.aligned.SHAPE{.satfinite}.D.A.B, with A in registers or not.
-
-    After scale-d floats have two signs, and halves whether operands in memory are transposed.
-    """
+    """wgmma.mma_async.sync.aligned.SHAPE{.satfinite}.D.A.B, with A in registers or not."""
     shape = parts[0]
     *flags, dt, at, bt = _satfinite_first(tuple(parts[1:]))
     m, n, k = _extents(shape)
@@ -205,10 +202,7 @@ def _wmma_store(w, instruction, address, source, *stride):
 
 
 def _transfer(w, instruction, registers, address, stride=None):
-    """wmma.load.a.sync.aligned.LAYOUT.SHAPE{.SPACE}.TYPE
-
-    (what it does, address and stride, the type of a register).
-    """
+    """wmma.load.a.sync.aligned.LAYOUT.SHAPE{.SPACE}.TYPE: the transfer, address, stride, type."""
     matrix, sync, aligned, layout, shape, *space, kind = instruction.parts[2:]
     space = space[0].removesuffix("::cta") if space else "generic"
     if (sync, aligned) != ("sync", "aligned") or space not in ("global", "shared", "generic"):
@@ -232,10 +226,7 @@ def _transfer(w, instruction, registers, address, stride=None):
 
 
 def _matrices(w, instruction, address, registers) -> tuple[str, int, bool]:
-    """Of {ld,st}matrix.sync.aligned.m8n8.x4{.trans}.shared.b16: where, how many, if transposed.
-
-    The parts between may stand in any order, and without .shared the address is generic.
-    """
+    """Of {ld,st}matrix.sync.aligned.m8n8.x4{.trans}.shared.b16: where, how many, if transposed."""
     parts = [part.removesuffix("::cta") for part in instruction.parts[1:]]
     count = len(items(registers))
     needed = ["sync", "aligned", "m8n8", f"x{count}", "b16"]

@@ -96,10 +96,7 @@ def operation_of(how: str, ptx_type: str) -> tuple[Operation, np.dtype]:
 
 
 def atomic(lanes, index: int, operation, space: str, addresses, operands, dtype, mask, wanted):
-    """Do `operation` at each lane's address. Returns the old values if `wanted`, else None.
-
-    `operands`: one or two values for each lane.
-    """
+    """Do `operation` at each lane's address. Returns the old values if `wanted`, else None."""
     parts = [(space, np.asarray(addresses), mask)]
     if space == "generic":
         parts = shared_memory.split(lanes, addresses, mask)
@@ -158,10 +155,7 @@ def _in_order(values, shape, order) -> np.ndarray:
 
 
 def take_turns(view, elements, operands, change):
-    """Change `view[elements]`, lanes that share an element one after the other.
-
-    Returns what each lane found there. In step i it is the turn of the i-th lane of each element.
-    """
+    """Change `view[elements]`, lanes of one element after the other; what each lane found there."""
     by_element = np.argsort(elements, kind="stable")
     ordered = elements[by_element]
     starts = np.flatnonzero(np.diff(ordered, prepend=ordered[0] - 1))

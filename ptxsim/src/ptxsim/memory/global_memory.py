@@ -51,10 +51,7 @@ class Buffer:
         return self._views[dtype]
 
     def take(self, offsets, dtype: np.dtype, count: int):
-        """`count` consecutive elements per lane, from byte `offsets`.
-
-        Raises IndexError if one is outside, or not aligned as it must be.
-        """
+        """`count` consecutive elements per lane. IndexError if one is outside or not aligned."""
         size = dtype.itemsize * count
         if size > 1 and np.bitwise_or.reduce(offsets, axis=None) & (size - 1):
             raise IndexError("misaligned")
@@ -146,10 +143,7 @@ def read_only(array: np.ndarray) -> ReadOnly:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """A variable of the module that the caller has given, or a structure that is a parameter.
-
-    `bytes`: uint8, the memory itself. `is_data`: whether arithmetic may see what is in it.
-    """
+    """A variable or structure that the caller has given. `is_data`: arithmetic may see it."""
 
     bytes: np.ndarray
     element_bytes: int
@@ -204,10 +198,7 @@ class GlobalMemory:
         return buffer.take(addresses - buffer.base, dtype, count)
 
     def locate(self, addresses, size: int, mask):
-        """Where accesses of `size` bytes lead, lane by lane.
-
-        Returns [(buffer, byte offsets, lanes that may access it)] and a list of BadAccess.
-        """
+        """([(buffer, offsets, lanes that may access it)], [BadAccess]), of `size` bytes."""
         found, bad = [], []
         active = self._masks.reduced(mask, addresses.shape)
         which = (addresses - GLOBAL_BASE) // GLOBAL_STEP
@@ -264,10 +255,7 @@ class GlobalMemory:
 
 
 class MaskCache:
-    """Masks over the smaller shape of an address array: is any lane active that uses it?
-
-    A loop asks again and again for the same mask, so the last one is kept for each shape.
-    """
+    """Masks over the smaller shape of an address array, the last one kept for each shape."""
 
     def __init__(self):
         self._last: dict = {}
